@@ -1,0 +1,77 @@
+// Prefixes and routes: what a routing table is made of.
+
+#ifndef PLANB_LPM_PREFIX_H_
+#define PLANB_LPM_PREFIX_H_
+
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/numeric/int128.h"
+#include "absl/status/statusor.h"
+#include "lpm/address.h"
+
+namespace planb {
+
+// A set of addresses that share their first length() bits. Host bits are zero:
+// there is no other way to make one. A plain value, ordered by family (IPv4
+// first), address, length: the order in which the interval sweep wants it.
+class Prefix {
+ public:
+  // 0.0.0.0/0.
+  constexpr Prefix() = default;
+
+  // Errors: INVALID_ARGUMENT if `length` is outside 0..AddressBits(family) or
+  // a bit of `address` past `length` is set; the message names the prefix.
+  static absl::StatusOr<Prefix> Create(const Address& address, int length);
+
+  // The prefix of `length` bits that holds `address`: host bits are cleared.
+  // REQUIRES: 0 <= length <= AddressBits(address.family()).
+  static Prefix Truncate(const Address& address, int length);
+
+  // Parses "ADDRESS/LENGTH", strictly: the length is decimal without sign or
+  // leading zeros.
+  // Errors: INVALID_ARGUMENT, saying what is wrong with which text.
+  static absl::StatusOr<Prefix> Parse(std::string_view text);
+
+  constexpr const Address& address() const { return address_; }
+  constexpr Family family() const { return address_.family(); }
+  constexpr int length() const { return length_; }
+
+  // The left-aligned bits of the first and the last address.
+  constexpr absl::uint128 first() const { return address_.bits(); }
+  absl::uint128 last() const;
+
+  bool Contains(const Address& address) const;
+  // True if every address of `other` is in this prefix (itself included).
+  bool Covers(const Prefix& other) const;
+
+  // Canonical text, "2001:db8::/32".
+  std::string ToString() const;
+
+  friend constexpr auto operator<=>(const Prefix&, const Prefix&) = default;
+
+ private:
+  constexpr Prefix(const Address& address, int length)
+      : address_(address), length_(static_cast<uint8_t>(length)) {}
+
+  Address address_;
+  uint8_t length_ = 0;
+};
+
+// Names a next hop. 0 is reserved: no route.
+using NextHopId = uint32_t;
+inline constexpr NextHopId kNoRoute = 0;
+
+// One entry of a routing table. Ordered by prefix.
+struct Route {
+  Prefix prefix;
+  NextHopId next_hop = kNoRoute;
+
+  friend constexpr auto operator<=>(const Route&, const Route&) = default;
+};
+
+}  // namespace planb
+
+#endif  // PLANB_LPM_PREFIX_H_

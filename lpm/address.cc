@@ -19,7 +19,7 @@ namespace {
 // Longest text of an address: INET6_ADDRSTRLEN counts the final NUL.
 constexpr size_t kMaxText = INET6_ADDRSTRLEN - 1;
 
-absl::Status Malformed(std::string_view text, std::string_view why) {
+absl::Status Malformed(absl::string_view text, absl::string_view why) {
   return absl::InvalidArgumentError(
       absl::StrCat("address \"", absl::CHexEscape(text.substr(0, kMaxText + 9)),
                    "\": ", why));
@@ -50,7 +50,7 @@ std::string FormatV6(absl::uint128 value) {
   }
   std::array<uint16_t, 8> groups;
   for (size_t i = 0; i < groups.size(); ++i) {
-    groups[i] = static_cast<uint16_t>(value >> (112 - 16 * i));
+    groups[i] = static_cast<uint16_t>(value >> static_cast<int>(112 - 16 * i));
   }
   size_t best = groups.size();
   size_t best_length = 1;  // a run must be longer than this
@@ -79,40 +79,40 @@ std::string FormatV6(absl::uint128 value) {
 
 }  // namespace
 
-std::string_view FamilyName(Family family) {
+absl::string_view FamilyName(Family family) {
   return family == Family::kIpv4 ? "IPv4" : "IPv6";
 }
 
-absl::StatusOr<Address> Address::Parse(std::string_view text) {
+absl::StatusOr<Address> Address::Parse(absl::string_view text) {
   if (text.empty()) return Malformed(text, "is empty");
   if (text.size() > kMaxText) return Malformed(text, "is too long");
-  if (text.find('%') != std::string_view::npos) {
+  if (text.find('%') != absl::string_view::npos) {
     return Malformed(text, "has a zone id, which a routing table cannot hold");
   }
-  if (text.find('\0') != std::string_view::npos) {
+  if (text.find('\0') != absl::string_view::npos) {
     return Malformed(text, "has a NUL character");
   }
   const std::string terminated(text);
   std::array<char, 16> octets;
-  if (text.find(':') != std::string_view::npos) {
+  if (text.find(':') != absl::string_view::npos) {
     if (inet_pton(AF_INET6, terminated.c_str(), octets.data()) != 1) {
       return Malformed(text, "is not an IPv6 address (RFC 4291)");
     }
-    return FromPacked(std::string_view(octets.data(), 16));
+    return FromPacked(absl::string_view(octets.data(), 16));
   }
   if (inet_pton(AF_INET, terminated.c_str(), octets.data()) != 1) {
-    return Malformed(text, text.find('.') == std::string_view::npos
+    return Malformed(text, text.find('.') == absl::string_view::npos
                                ? "is neither an IPv6 nor an IPv4 address"
                                : "is not an IPv4 address (four decimal "
                                  "numbers of 0..255, no leading zeros)");
   }
-  return FromPacked(std::string_view(octets.data(), 4));
+  return FromPacked(absl::string_view(octets.data(), 4));
 }
 
-absl::StatusOr<Address> Address::FromPacked(std::string_view octets) {
+absl::StatusOr<Address> Address::FromPacked(absl::string_view octets) {
   if (octets.size() == 16) {
-    return V6(absl::MakeUint128(Load64(octets.data()),
-                                Load64(octets.data() + 8)));
+    return V6(
+        absl::MakeUint128(Load64(octets.data()), Load64(octets.data() + 8)));
   }
   if (octets.size() == 4) return V4(Load32(octets.data()));
   return absl::InvalidArgumentError(

@@ -9,11 +9,10 @@
 #include <compare>
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 #include "absl/numeric/int128.h"
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
+#include "absl/strings/string_view.h"
 
 namespace planb {
 
@@ -28,7 +27,7 @@ constexpr int AddressBits(Family family) {
 constexpr int AddressBytes(Family family) { return AddressBits(family) / 8; }
 
 // "IPv4" or "IPv6".
-std::string_view FamilyName(Family family);
+absl::string_view FamilyName(Family family);
 
 // An IPv4 or IPv6 address. A plain value: copyable, ordered by family (IPv4
 // first) and then numerically. Thread-compatible.
@@ -46,18 +45,17 @@ class Address {
   }
   // From left-aligned bits; for IPv4 the low 96 bits must be 0.
   static constexpr Address FromBits(Family family, absl::uint128 bits) {
-    return Address(family, absl::Uint128High64(bits),
-                   absl::Uint128Low64(bits));
+    return Address(family, absl::Uint128High64(bits), absl::Uint128Low64(bits));
   }
 
   // Parses RFC 4291 section 2.2 text or a dotted quad. Zone ids, leading
   // zeros in quads, and blanks are refused.
   // Errors: INVALID_ARGUMENT, saying what is wrong with which text.
-  static absl::StatusOr<Address> Parse(std::string_view text);
+  static absl::StatusOr<Address> Parse(absl::string_view text);
 
   // Reads network byte order: 16 octets are IPv6, 4 are IPv4.
   // Errors: INVALID_ARGUMENT for any other size.
-  static absl::StatusOr<Address> FromPacked(std::string_view octets);
+  static absl::StatusOr<Address> FromPacked(absl::string_view octets);
 
   constexpr Family family() const { return family_; }
 

@@ -18,7 +18,7 @@ constexpr absl::uint128 FamilyBits(Family family) {
   return absl::Uint128Max() << (128 - AddressBits(family));
 }
 
-absl::Status Malformed(std::string_view text, std::string_view why) {
+absl::Status Malformed(absl::string_view text, absl::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat(
       "prefix \"", absl::CHexEscape(text.substr(0, 64)), "\": ", why));
 }
@@ -28,38 +28,37 @@ absl::Status Malformed(std::string_view text, std::string_view why) {
 absl::StatusOr<Prefix> Prefix::Create(const Address& address, int length) {
   const int bits = AddressBits(address.family());
   if (length < 0 || length > bits) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("prefix length ", length, " of ", address.ToString(),
-                     " is not in 0..", bits));
+    return absl::InvalidArgumentError(absl::StrCat("prefix length ", length,
+                                                   " of ", address.ToString(),
+                                                   " is not in 0..", bits));
   }
   const Prefix truncated = Truncate(address, length);
   if (truncated.address() != address) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("prefix ", address.ToString(), "/", length,
-                     " has host bits set; did you mean ", truncated.ToString(),
-                     "?"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "prefix ", address.ToString(), "/", length,
+        " has host bits set; did you mean ", truncated.ToString(), "?"));
   }
   return truncated;
 }
 
 Prefix Prefix::Truncate(const Address& address, int length) {
-  return Prefix(Address::FromBits(address.family(),
-                                  address.bits() & ~HostBits(length)),
-                length);
+  return Prefix(
+      Address::FromBits(address.family(), address.bits() & ~HostBits(length)),
+      length);
 }
 
-absl::StatusOr<Prefix> Prefix::Parse(std::string_view text) {
+absl::StatusOr<Prefix> Prefix::Parse(absl::string_view text) {
   const size_t slash = text.find('/');
-  if (slash == std::string_view::npos) {
+  if (slash == absl::string_view::npos) {
     return Malformed(text, "has no \"/LENGTH\"");
   }
   absl::StatusOr<Address> address = Address::Parse(text.substr(0, slash));
   if (!address.ok()) return Malformed(text, address.status().message());
-  const std::string_view digits = text.substr(slash + 1);
+  const absl::string_view digits = text.substr(slash + 1);
   int length = 0;
   // SimpleAtoi allows signs and blanks; a prefix length has neither.
   if (digits.empty() || digits.size() > 3 ||
-      digits.find_first_not_of("0123456789") != std::string_view::npos ||
+      digits.find_first_not_of("0123456789") != absl::string_view::npos ||
       (digits.size() > 1 && digits[0] == '0') ||
       !absl::SimpleAtoi(digits, &length)) {
     return Malformed(text, absl::StrCat("the length must be a plain number of "

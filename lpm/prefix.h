@@ -6,10 +6,10 @@
 #include <compare>
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 #include "absl/numeric/int128.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "lpm/address.h"
 
 namespace planb {
@@ -33,7 +33,7 @@ class Prefix {
   // Parses "ADDRESS/LENGTH", strictly: the length is decimal without sign or
   // leading zeros.
   // Errors: INVALID_ARGUMENT, saying what is wrong with which text.
-  static absl::StatusOr<Prefix> Parse(std::string_view text);
+  static absl::StatusOr<Prefix> Parse(absl::string_view text);
 
   constexpr const Address& address() const { return address_; }
   constexpr Family family() const { return address_.family(); }

@@ -1,0 +1,31 @@
+// The search in portable C++: for any 64-bit machine.
+
+#include <endian.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "lpm/kernel_table.h"
+
+namespace planb {
+namespace {
+
+#include "lpm/search.inc"
+
+struct Scalar {
+  // The sum of the comparisons: no branch, and compilers vectorize it as far
+  // as the baseline instruction set allows.
+  static int Rank(const TreeNode& node, int64_t key) {
+    int rank = 0;
+    for (int64_t bound : node.keys) rank += key > bound ? 1 : 0;
+    return rank;
+  }
+};
+
+bool RunsHere() { return true; }
+
+}  // namespace
+
+const Kernel kScalarKernel = {"scalar", RunsHere, Search<Scalar>::Lookup};
+
+}  // namespace planb

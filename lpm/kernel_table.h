@@ -1,0 +1,32 @@
+// What a kernel is, for the engine alone: a name, the CPU features it needs,
+// and the search.
+
+#ifndef PLANB_LPM_KERNEL_TABLE_H_
+#define PLANB_LPM_KERNEL_TABLE_H_
+
+#include <cstddef>
+
+#include "lpm/address.h"
+#include "lpm/kernel.h"
+#include "lpm/tree.h"
+
+namespace planb {
+
+struct Kernel {
+  const char* name;
+  // True if this CPU, and the operating system, allow every instruction used.
+  bool (*runs_here)();
+  // See Fib::Lookup.
+  void (*lookup)(const TreeView& tree, Family family, const void* addresses,
+                 size_t count, void* next_hops);
+};
+
+extern const Kernel kScalarKernel;
+#if defined(__x86_64__)
+extern const Kernel kAvx2Kernel;
+extern const Kernel kAvx512Kernel;
+#endif
+
+}  // namespace planb
+
+#endif  // PLANB_LPM_KERNEL_TABLE_H_

@@ -9,6 +9,7 @@
 #include <compare>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "absl/numeric/int128.h"
 #include "absl/status/statusor.h"
@@ -71,6 +72,12 @@ class Address {
   std::string ToPacked() const;
 
   friend constexpr auto operator<=>(const Address&, const Address&) = default;
+
+  template <typename H>
+  friend H AbslHashValue(H state, const Address& address) {
+    return H::combine(std::move(state), address.family_, address.high_,
+                      address.low_);
+  }
 
  private:
   constexpr Address(Family family, uint64_t high, uint64_t low)

@@ -6,6 +6,7 @@
 #include <compare>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "absl/numeric/int128.h"
 #include "absl/status/statusor.h"
@@ -51,6 +52,11 @@ class Prefix {
   std::string ToString() const;
 
   friend constexpr auto operator<=>(const Prefix&, const Prefix&) = default;
+
+  template <typename H>
+  friend H AbslHashValue(H state, const Prefix& prefix) {
+    return H::combine(std::move(state), prefix.address_, prefix.length_);
+  }
 
  private:
   constexpr Prefix(const Address& address, int length)

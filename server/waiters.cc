@@ -1,0 +1,110 @@
+#include "server/waiters.h"
+
+#include <chrono>
+#include <vector>
+
+#include "server/error.h"
+
+namespace planb::server {
+namespace {
+
+absl::Status TooLate() {
+  return Error(absl::StatusCode::kDeadlineExceeded, "GENERATION_NOT_VISIBLE",
+               "the generation did not become visible in time");
+}
+
+absl::Status GoingDown() {
+  return Error(absl::StatusCode::kUnavailable, "DRAINING",
+               "the server is going down");
+}
+
+}  // namespace
+
+Waiters::Waiters(size_t max_waiters)
+    : max_waiters_(max_waiters), expirer_([this] { ExpireLoop(); }) {}
+
+Waiters::~Waiters() {
+  Close();
+  expirer_.join();
+}
+
+absl::Status Waiters::Wait(uint64_t generation, absl::Time deadline,
+                           Callback done) {
+  absl::Status outcome;
+  {
+    const std::lock_guard lock(mutex_);
+    if (visible_ >= generation) {
+      outcome = absl::OkStatus();
+    } else if (closed_) {
+      outcome = GoingDown();
+    } else if (deadline <= absl::Now()) {
+      outcome = TooLate();
+    } else if (queue_.size() >= max_waiters_) {
+      return QuotaError("TOO_MANY_WAITERS", "waiters",
+                        "too many requests wait for a generation",
+                        absl::Milliseconds(100));
+    } else {
+      const auto [it, fresh] =
+          queue_.emplace(std::pair(deadline, next_number_++),
+                         Waiter{generation, std::move(done)});
+      if (it == queue_.begin()) changed_.notify_one();
+      return absl::OkStatus();
+    }
+  }
+  done(outcome);
+  return absl::OkStatus();
+}
+
+void Waiters::Advance(uint64_t generation) {
+  std::vector<Callback> ready;
+  {
+    const std::lock_guard lock(mutex_);
+    visible_ = std::max(visible_, generation);
+    std::erase_if(queue_, [&](auto& entry) {
+      if (entry.second.generation > visible_) return false;
+      ready.push_back(std::move(entry.second.done));
+      return true;
+    });
+  }
+  for (const Callback& done : ready) done(absl::OkStatus());
+}
+
+void Waiters::Close() {
+  Queue left;
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    left.swap(queue_);
+    changed_.notify_one();
+  }
+  for (const auto& [key, waiter] : left) waiter.done(GoingDown());
+}
+
+size_t Waiters::size() const {
+  const std::lock_guard lock(mutex_);
+  return queue_.size();
+}
+
+void Waiters::ExpireLoop() {
+  std::unique_lock lock(mutex_);
+  while (!closed_) {
+    if (queue_.empty()) {
+      changed_.wait(lock);
+      continue;
+    }
+    const absl::Time deadline = queue_.begin()->first.first;
+    if (deadline == absl::InfiniteFuture()) {
+      changed_.wait(lock);
+    } else if (const absl::Time now = absl::Now(); deadline > now) {
+      changed_.wait_for(lock, absl::ToChronoNanoseconds(deadline - now));
+    } else {
+      const Callback done = std::move(queue_.begin()->second.done);
+      queue_.erase(queue_.begin());
+      lock.unlock();
+      done(TooLate());
+      lock.lock();
+    }
+  }
+}
+
+}  // namespace planb::server

@@ -1,0 +1,72 @@
+// Those who wait for a generation to become visible: update acks and lookups
+// with a min_generation. Nobody blocks a thread; each leaves a callback.
+
+#ifndef PLANB_SERVER_WAITERS_H_
+#define PLANB_SERVER_WAITERS_H_
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+namespace planb::server {
+
+// Thread-safe. Bounded: at most `max_waiters` callbacks are kept.
+//
+// std::mutex, here and everywhere in the server: Debian's abseil is built with
+// lock-order checking, and only pthread mutexes are seen by a TSan that must
+// live with packaged libraries.
+class Waiters {
+ public:
+  // OK: the generation is visible. DEADLINE_EXCEEDED: it was not in time.
+  // UNAVAILABLE: the server is going down.
+  using Callback = std::function<void(absl::Status)>;
+
+  explicit Waiters(size_t max_waiters);
+  ~Waiters();  // Calls Close().
+
+  // Calls `done` exactly once: at once, if `generation` is visible already or
+  // the deadline has passed; else from another thread.
+  // Errors: RESOURCE_EXHAUSTED (then `done` is never called).
+  absl::Status Wait(uint64_t generation, absl::Time deadline, Callback done);
+
+  // Says that `generation` is visible. Calls back those who waited for it, on
+  // this thread, without a lock.
+  void Advance(uint64_t generation);
+
+  // Calls back all who wait with UNAVAILABLE; later Waits end so at once.
+  void Close();
+
+  size_t size() const;
+
+ private:
+  struct Waiter {
+    uint64_t generation;
+    Callback done;
+  };
+  // Ordered by deadline; equal deadlines are told apart by a number.
+  using Queue = std::map<std::pair<absl::Time, uint64_t>, Waiter>;
+
+  void ExpireLoop();
+
+  const size_t max_waiters_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  Queue queue_ ABSL_GUARDED_BY(mutex_);
+  uint64_t visible_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t next_number_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread expirer_;
+};
+
+}  // namespace planb::server
+
+#endif  // PLANB_SERVER_WAITERS_H_

@@ -27,10 +27,10 @@ void Fib::Lookup(const void* addresses, size_t count, void* next_hops,
   kernel.lookup(tree_.view(), family_, addresses, count, next_hops);
 }
 
-NextHopId Fib::Lookup(const Address& address) const {
+NextHopId Fib::Lookup(const Address& address, const Kernel& kernel) const {
   ABSL_RAW_CHECK(address.family() == family_, "address of another family");
   NextHopId next_hop;
-  Lookup(address.ToPacked().data(), 1, &next_hop, *AvailableKernels().front());
+  Lookup(address.ToPacked().data(), 1, &next_hop, kernel);
   return le32toh(next_hop);
 }
 

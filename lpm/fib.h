@@ -40,9 +40,12 @@ class Fib {
   void Lookup(const void* addresses, size_t count, void* next_hops,
               const Kernel& kernel) const;
 
-  // One address, by the best kernel. 0 is no route.
-  // REQUIRES: address.family() == family().
-  NextHopId Lookup(const Address& address) const;
+  // One address; 0 is no route. REQUIRES: address.family() == family().
+  NextHopId Lookup(const Address& address, const Kernel& kernel) const;
+  // The same, by the best kernel.
+  NextHopId Lookup(const Address& address) const {
+    return Lookup(address, *AvailableKernels().front());
+  }
 
   Family family() const { return family_; }
 

@@ -1,0 +1,34 @@
+// What every lookup needs at hand, and waiting for a generation.
+
+#ifndef PLANB_SERVER_LOOKUP_CONTEXT_H_
+#define PLANB_SERVER_LOOKUP_CONTEXT_H_
+
+#include <functional>
+
+#include "absl/status/status.h"
+#include "lpm/kernel.h"
+#include "server/batch.h"
+#include "server/lookup_metrics.h"
+#include "server/tables.h"
+
+namespace planb::server {
+
+// The parts outlive all that use them.
+struct LookupContext {
+  Tables& tables;
+  const Kernel& kernel;
+  LookupLimits limits;
+  LookupMetrics& metrics;
+};
+
+// Calls `done` when `table` shows `generation` or later: at once if it does
+// already, else within `wait` (bounded by the limits), perhaps from another
+// thread. It gets OK, FAILED_PRECONDITION (GENERATION_NOT_VISIBLE),
+// RESOURCE_EXHAUSTED (TOO_MANY_WAITERS) or UNAVAILABLE (DRAINING).
+void WhenVisible(const LookupContext& context, Table& table,
+                 uint64_t generation, absl::Duration wait,
+                 std::function<void(absl::Status)> done);
+
+}  // namespace planb::server
+
+#endif  // PLANB_SERVER_LOOKUP_CONTEXT_H_

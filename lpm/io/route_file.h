@@ -1,77 +1,61 @@
 // Reads routing tables from files, whatever their format: plain text
 // ("PREFIX/LEN NEXTHOP" a line) or MRT TABLE_DUMP_V2 (RFC 6396), each plain,
-// gzipped or bzip2ed. Streams: memory does not grow with the file.
+// gzipped or bzip2ed, all told apart by content. Streams: memory grows with
+// the distinct next hops, not with the file.
 
 #ifndef PLANB_LPM_IO_ROUTE_FILE_H_
 #define PLANB_LPM_IO_ROUTE_FILE_H_
 
-#include <cstdint>
+#include <memory>
 #include <string>
-#include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "lpm/next_hop.h"
+#include "lpm/io/byte_source.h"
+#include "lpm/io/route_sink.h"
 #include "lpm/prefix.h"
 
 namespace planb {
 
-// Receives what a file holds. A next hop comes before the first route that
-// names it. An error ends the reading and is returned by it.
-class RouteSink {
- public:
-  virtual ~RouteSink() = default;
-  virtual absl::Status OnNextHop(const NextHop& next_hop) = 0;
-  virtual absl::Status OnRoute(const Route& route) = 0;
-};
-
 struct RouteFileOptions {
-  // Treat the first malformed record as an error instead of counting it.
+  // Treat the first malformed record, or a truncated file, as an error instead
+  // of counting it.
   bool strict = false;
+  // The first id given to a next hop of an MRT file, which has no ids of its
+  // own. Several MRT files that go into one table need ranges that do not
+  // overlap: for the next file add the `next_hops` of the last report.
+  // Text files name their ids; this changes nothing there.
+  // REQUIRES: not 0.
+  NextHopId first_next_hop_id = 1;
 };
 
-// A record that could not be read.
-struct RouteFileProblem {
-  uint64_t offset = 0;  // octets into the uncompressed file
-  uint64_t line = 0;    // for text, counted from 1; else 0
-  std::string message;
-};
-
-struct RouteFileReport {
-  uint64_t routes = 0;     // handed to the sink
-  uint64_t next_hops = 0;  // handed to the sink
-  uint64_t malformed = 0;  // records skipped
-  uint64_t ignored = 0;    // well-formed records that hold no unicast route
-  // The first few problems (at most 16).
-  std::vector<RouteFileProblem> problems;
-  // The file ended in the middle of a record or of its compression.
-  bool truncated = false;
-};
-
-// Reads the file at `path`. A route given twice reaches the sink twice: the
-// last one counts.
+// Reads the file at `path` (which may be a pipe).
+//
+// Text: one route a line, the prefix in any form that Prefix::Parse takes, the
+// next hop a decimal id of 1..4294967295, blanks between; `#` starts a comment.
+// Next hops have nothing but their id. A last line without its newline is read,
+// and the file reported as truncated.
+//
+// MRT: one route per prefix of a RIB record, along the path with the shortest
+// AS path, then the lowest origin, then the lowest peer index. Distinct gateway
+// addresses become next hops, numbered in order of appearance and labelled with
+// the peer that first showed them, such as "AS64500 peer 2001:db8::1".
+//
+// A route given twice reaches the sink twice: the last one counts. An empty
+// file holds no routes and is fine.
 // Errors: NOT_FOUND, PERMISSION_DENIED or UNAVAILABLE for the file itself;
 // INVALID_ARGUMENT if its format is not recognized; DATA_LOSS for a malformed
-// record or a truncated file with `strict`; whatever the sink returns.
+// record or a truncated file with `strict`; whatever the sink returns. The sink
+// keeps what it was given before the error.
 absl::StatusOr<RouteFileReport> ReadRouteFile(const std::string& path,
                                               const RouteFileOptions& options,
                                               RouteSink& sink);
 
-// A sink that collects, later routes replacing earlier ones of their prefix.
-class RouteCollector : public RouteSink {
- public:
-  absl::Status OnNextHop(const NextHop& next_hop) override;
-  absl::Status OnRoute(const Route& route) override;
-
-  // Sorted by prefix, each prefix once. Call once, last.
-  std::vector<Route> TakeRoutes();
-  std::vector<NextHop> TakeNextHops();
-
- private:
-  std::vector<Route> routes_;
-  std::vector<NextHop> next_hops_;
-};
+// The same for a stream that is already open; `name` is for messages.
+absl::StatusOr<RouteFileReport> ReadRoutes(absl::string_view name,
+                                           std::unique_ptr<ByteSource> source,
+                                           const RouteFileOptions& options,
+                                           RouteSink& sink);
 
 }  // namespace planb
 

@@ -1,0 +1,199 @@
+#include "lpm/io/mrt_routes.h"
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "lpm/address.h"
+#include "lpm/io/bgp_attributes.h"
+#include "lpm/io/mrt.h"
+#include "lpm/io/peer_table.h"
+#include "lpm/io/rib_record.h"
+#include "lpm/next_hop.h"
+
+namespace planb {
+namespace {
+
+// What a subtype of TABLE_DUMP_V2 holds.
+struct Subtype {
+  enum Kind { kPeers, kRib, kOther, kUnknown } kind = kUnknown;
+  Family family = Family::kIpv6;  // for kRib
+  bool additional_paths = false;  // for kRib: entries have a path identifier
+};
+
+Subtype SubtypeOf(uint16_t number) {
+  switch (number) {
+    case 1:
+      return {Subtype::kPeers};
+    case 2:
+      return {Subtype::kRib, Family::kIpv4, false};
+    case 4:
+      return {Subtype::kRib, Family::kIpv6, false};
+    case 8:
+      return {Subtype::kRib, Family::kIpv4, true};
+    case 10:
+      return {Subtype::kRib, Family::kIpv6, true};
+    case 3:   // RIB_IPV4_MULTICAST
+    case 5:   // RIB_IPV6_MULTICAST
+    case 6:   // RIB_GENERIC
+    case 7:   // GEO_PEER_TABLE (RFC 6397)
+    case 9:   // RIB_IPV4_MULTICAST_ADDPATH
+    case 11:  // RIB_IPV6_MULTICAST_ADDPATH
+    case 12:  // RIB_GENERIC_ADDPATH
+      return {Subtype::kOther};
+    default:
+      return {Subtype::kUnknown};
+  }
+}
+
+// The best of the paths seen so far.
+struct Candidate {
+  BgpPath path;
+  uint16_t peer = 0;
+
+  bool BetterThan(const Candidate& other) const {
+    return std::tie(path.as_path_length, path.origin, peer) <
+           std::tie(other.path.as_path_length, other.path.origin, other.peer);
+  }
+};
+
+// Invariant: `ids_` has the gateways handed out, with ids from the first on
+// without gaps. Thread-compatible.
+class MrtRoutes {
+ public:
+  MrtRoutes(NextHopId first_next_hop_id, RouteOutput& out)
+      : next_id_(first_next_hop_id), out_(out) {}
+
+  absl::Status OnRecord(const MrtRecord& record) {
+    if (record.type != kMrtTableDumpV2) return Ignore();
+    const Subtype subtype = SubtypeOf(record.subtype);
+    switch (subtype.kind) {
+      case Subtype::kPeers:
+        return OnPeerTable(record);
+      case Subtype::kRib:
+        return OnRib(record, subtype);
+      case Subtype::kOther:
+        return Ignore();
+      case Subtype::kUnknown:
+        break;
+    }
+    return out_.OnMalformed(
+        record.place,
+        absl::StrCat(record.subtype, " is not a TABLE_DUMP_V2 subtype"));
+  }
+
+ private:
+  absl::Status Ignore() {
+    out_.OnIgnored();
+    return absl::OkStatus();
+  }
+
+  absl::Status OnPeerTable(const MrtRecord& record) {
+    absl::StatusOr<std::vector<Peer>> peers = ParsePeerTable(record.body);
+    if (!peers.ok()) {
+      // The old peers are not those that the paths to come refer to.
+      peers_.reset();
+      return out_.OnMalformed(record.place, peers.status().message());
+    }
+    peers_ = *std::move(peers);
+    return absl::OkStatus();
+  }
+
+  absl::Status OnRib(const MrtRecord& record, const Subtype& subtype) {
+    if (!peers_.has_value()) {
+      return out_.OnMalformed(record.place,
+                              "a RIB record without a PEER_INDEX_TABLE");
+    }
+    absl::StatusOr<RibRecord> rib =
+        ParseRibRecord(record.body, subtype.family, subtype.additional_paths);
+    if (!rib.ok()) {
+      return out_.OnMalformed(record.place, rib.status().message());
+    }
+    if (rib->entries.empty()) return Ignore();
+    return OnPaths(record.place, *rib);
+  }
+
+  absl::Status OnPaths(RecordPlace place, const RibRecord& rib) {
+    std::optional<Candidate> best;
+    for (size_t i = 0; i < rib.entries.size(); ++i) {
+      absl::StatusOr<Candidate> candidate =
+          ParsePath(rib.entries[i], rib.prefix.family());
+      if (!candidate.ok()) {
+        absl::Status status = out_.OnMalformed(
+            place, absl::StrCat("entry ", i, " of ", rib.prefix.ToString(),
+                                ": ", candidate.status().message()));
+        if (!status.ok()) return status;
+      } else if (!best || candidate->BetterThan(*best)) {
+        best = *candidate;
+      }
+    }
+    if (!best) return absl::OkStatus();
+    absl::StatusOr<NextHopId> id = IdOf(*best);
+    if (!id.ok()) return id.status();
+    return out_.OnRoute({rib.prefix, *id});
+  }
+
+  absl::StatusOr<Candidate> ParsePath(const RibEntry& entry,
+                                      Family family) const {
+    if (entry.peer >= peers_->size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("peer ", entry.peer, " of only ", peers_->size()));
+    }
+    absl::StatusOr<BgpPath> path = ParseBgpPath(entry.attributes, family);
+    if (!path.ok()) return path.status();
+    return Candidate{*path, entry.peer};
+  }
+
+  // The id of the path's next hop, announcing it if it is new.
+  absl::StatusOr<NextHopId> IdOf(const Candidate& candidate) {
+    const Address& gateway = candidate.path.next_hop;
+    const auto found = ids_.find(Key(gateway));
+    if (found != ids_.end()) return found->second;
+    if (next_id_ > std::numeric_limits<NextHopId>::max()) {
+      return absl::ResourceExhaustedError("more next hops than ids");
+    }
+    NextHop next_hop;
+    next_hop.id = static_cast<NextHopId>(next_id_++);
+    next_hop.gateway = gateway;
+    next_hop.label = (*peers_)[candidate.peer].Label();
+    absl::Status status = out_.OnNextHop(next_hop);
+    if (!status.ok()) return status;
+    ids_[Key(gateway)] = next_hop.id;
+    return next_hop.id;
+  }
+
+  using GatewayKey = std::pair<Family, absl::uint128>;
+  static GatewayKey Key(const Address& gateway) {
+    return {gateway.family(), gateway.bits()};
+  }
+
+  // Of the last PEER_INDEX_TABLE, if there was a good one.
+  std::optional<std::vector<Peer>> peers_;
+  absl::flat_hash_map<GatewayKey, NextHopId> ids_;
+  uint64_t next_id_;  // wider than an id: may pass the last one
+  RouteOutput& out_;
+};
+
+}  // namespace
+
+absl::Status ReadMrtRoutes(ByteReader& in, NextHopId first_next_hop_id,
+                           RouteOutput& out) {
+  MrtReader records(in, out);
+  MrtRoutes routes(first_next_hop_id, out);
+  for (;;) {
+    MrtRecord record;
+    absl::StatusOr<bool> more = records.Next(&record);
+    if (!more.ok() || !*more) return more.status();
+    absl::Status status = routes.OnRecord(record);
+    if (!status.ok()) return status;
+  }
+}
+
+}  // namespace planb

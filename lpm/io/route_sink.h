@@ -1,0 +1,67 @@
+// Where the routes of a file go, and what is said about its reading.
+
+#ifndef PLANB_LPM_IO_ROUTE_SINK_H_
+#define PLANB_LPM_IO_ROUTE_SINK_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "lpm/next_hop.h"
+#include "lpm/prefix.h"
+
+namespace planb {
+
+// Receives what a file holds. A next hop comes before the first route that
+// names it, once a file. An error ends the reading and is returned by it.
+class RouteSink {
+ public:
+  virtual ~RouteSink() = default;
+  virtual absl::Status OnNextHop(const NextHop& next_hop) = 0;
+  virtual absl::Status OnRoute(const Route& route) = 0;
+};
+
+// A record that could not be read.
+struct RouteFileProblem {
+  uint64_t offset = 0;  // of the record: octets into the uncompressed file
+  uint64_t line = 0;    // for text, counted from 1; else 0
+  std::string message;
+};
+
+// How many problems a report describes; the rest is only counted.
+inline constexpr size_t kMaxRouteFileProblems = 16;
+
+struct RouteFileReport {
+  uint64_t routes = 0;     // handed to the sink
+  uint64_t next_hops = 0;  // handed to the sink
+  uint64_t malformed = 0;  // records, or single paths of a record, skipped
+  uint64_t ignored = 0;    // well-formed records that hold no unicast route
+  // The first few problems.
+  std::vector<RouteFileProblem> problems;
+  // The file ended in the middle of a record or of its compression, or its
+  // compression is corrupt: what followed is missing, what came before was
+  // handed out.
+  bool truncated = false;
+};
+
+// A sink that collects; what comes later replaces what came earlier under the
+// same prefix or the same id. Thread-compatible.
+class RouteCollector : public RouteSink {
+ public:
+  absl::Status OnNextHop(const NextHop& next_hop) override;
+  absl::Status OnRoute(const Route& route) override;
+
+  // Sorted by prefix, each prefix once. Call once, last. O(routes log routes).
+  std::vector<Route> TakeRoutes();
+  // Sorted by id, each id once. Call once, last.
+  std::vector<NextHop> TakeNextHops();
+
+ private:
+  std::vector<Route> routes_;
+  std::vector<NextHop> next_hops_;
+};
+
+}  // namespace planb
+
+#endif  // PLANB_LPM_IO_ROUTE_SINK_H_

@@ -1,0 +1,154 @@
+#include "lpm/io/text_routes.h"
+
+#include <optional>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "lpm/next_hop.h"
+
+namespace planb {
+namespace {
+
+constexpr absl::string_view kBlanks = " \t";
+
+struct Line {
+  absl::string_view text;   // its first kMaxTextLine octets, without newline
+  bool too_long = false;    // there was more
+  bool terminated = false;  // by a newline
+};
+
+// Consumes the next line and describes it, until the next call of `in`.
+Line NextLine(ByteReader& in) {
+  Line line;
+  absl::string_view ahead = in.Peek(kMaxTextLine + 1);
+  const size_t end = ahead.substr(0, kMaxTextLine + 1).find('\n');
+  if (end != absl::string_view::npos) {
+    line.text = ahead.substr(0, end);
+    line.terminated = true;
+    in.Consume(end + 1);
+  } else {
+    line.text = ahead.substr(0, kMaxTextLine);
+    line.too_long = ahead.size() > kMaxTextLine;
+    in.Consume(line.text.size());
+  }
+  return line;
+}
+
+// Consumes what is left of a line; returns whether a newline ended it.
+bool SkipLine(ByteReader& in) {
+  for (;;) {
+    const absl::string_view ahead = in.Peek(1);
+    if (ahead.empty()) return false;
+    const size_t end = ahead.find('\n');
+    if (end != absl::string_view::npos) {
+      in.Consume(end + 1);
+      return true;
+    }
+    in.Consume(ahead.size());
+  }
+}
+
+absl::Status Malformed(absl::string_view content, absl::string_view why) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("\"", absl::CHexEscape(content.substr(0, 64)), "\": ", why));
+}
+
+// The route of a line, or none if it is blank. A comment may be of any length.
+absl::StatusOr<std::optional<Route>> ParseLine(const Line& line) {
+  if (line.too_long && line.text.find('#') == absl::string_view::npos) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the line is longer than ", kMaxTextLine, " octets"));
+  }
+  const absl::string_view content = TextLineContent(line.text);
+  if (content.empty()) return std::nullopt;
+  absl::StatusOr<Route> route = ParseTextRoute(content);
+  if (!route.ok()) return route.status();
+  return *route;
+}
+
+// Settles what each line comes to. Thread-compatible.
+class TextRoutes {
+ public:
+  explicit TextRoutes(RouteOutput& out) : out_(out) {}
+
+  absl::Status OnLine(RecordPlace place,
+                      const absl::StatusOr<std::optional<Route>>& line) {
+    if (!line.ok()) return out_.OnMalformed(place, line.status().message());
+    return line->has_value() ? Emit(**line) : absl::OkStatus();
+  }
+
+  // What follows the last newline, often nothing.
+  absl::Status OnLastLine(RecordPlace place,
+                          const absl::StatusOr<std::optional<Route>>& line,
+                          const absl::Status& stream) {
+    if (!stream.ok()) return out_.OnEnd(place, stream, "");
+    if (!line.ok()) {
+      return out_.OnTruncated(place,
+                              absl::StrCat("the file ends inside this line: ",
+                                           line.status().message()));
+    }
+    if (!line->has_value()) return absl::OkStatus();
+    absl::Status status = out_.OnTruncated(
+        place, "the last line has no newline: the file may be cut here");
+    if (!status.ok()) return status;
+    return Emit(**line);
+  }
+
+ private:
+  absl::Status Emit(const Route& route) {
+    if (announced_.insert(route.next_hop).second) {
+      NextHop next_hop;
+      next_hop.id = route.next_hop;
+      absl::Status status = out_.OnNextHop(next_hop);
+      if (!status.ok()) return status;
+    }
+    return out_.OnRoute(route);
+  }
+
+  RouteOutput& out_;
+  absl::flat_hash_set<NextHopId> announced_;
+};
+
+}  // namespace
+
+absl::string_view TextLineContent(absl::string_view line) {
+  return absl::StripAsciiWhitespace(line.substr(0, line.find('#')));
+}
+
+absl::StatusOr<Route> ParseTextRoute(absl::string_view content) {
+  const size_t blank = content.find_first_of(kBlanks);
+  if (blank == absl::string_view::npos) {
+    return Malformed(content, "is not \"PREFIX/LENGTH NEXTHOP\"");
+  }
+  absl::StatusOr<Prefix> prefix = Prefix::Parse(content.substr(0, blank));
+  if (!prefix.ok()) return prefix.status();
+  const absl::string_view digits =
+      content.substr(content.find_first_not_of(kBlanks, blank));
+  Route route{*prefix, kNoRoute};
+  // SimpleAtoi allows signs and blanks; an id has neither.
+  if (digits.find_first_not_of("0123456789") != absl::string_view::npos ||
+      digits[0] == '0' || !absl::SimpleAtoi(digits, &route.next_hop)) {
+    return Malformed(digits, "the next hop must be a number of 1..4294967295");
+  }
+  return route;
+}
+
+absl::Status ReadTextRoutes(ByteReader& in, RouteOutput& out) {
+  TextRoutes routes(out);
+  RecordPlace place;
+  for (;;) {
+    place = {in.offset(), place.line + 1};
+    const Line line = NextLine(in);
+    // Parsed before SkipLine, with which the text's view dies.
+    const absl::StatusOr<std::optional<Route>> parsed = ParseLine(line);
+    const bool terminated = line.terminated || (line.too_long && SkipLine(in));
+    if (!terminated) return routes.OnLastLine(place, parsed, in.status());
+    absl::Status status = routes.OnLine(place, parsed);
+    if (!status.ok()) return status;
+  }
+}
+
+}  // namespace planb

@@ -21,7 +21,7 @@ struct SyntheticOptions {
   // The same seed gives the same table, on every machine.
   uint64_t seed = 1;
   // Next hops are 1..next_hops; neighbours under one allocation tend to share
-  // theirs, as the prefixes of one origin network do.
+  // theirs, as the prefixes of one origin network do. 0 is taken as 1.
   uint32_t next_hops = 64;
 };
 

@@ -1,0 +1,163 @@
+// planb_server: the longest-prefix-match service as a process.
+
+#include <malloc.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
+#include "absl/flags/usage_config.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "server/log.h"
+#include "server/server.h"
+
+ABSL_FLAG(std::vector<std::string>, listen,
+          std::vector<std::string>({"unix:///run/planb/planb.sock"}),
+          "Where to serve gRPC, comma separated: unix:///PATH or HOST:PORT "
+          "([::]:PORT for all addresses of both families). Prefer the Unix "
+          "socket for callers on this host.");
+ABSL_FLAG(std::string, metrics_address, "127.0.0.1:9464",
+          "Where to serve Prometheus /metrics over HTTP, IPv4:PORT; empty: "
+          "nowhere.");
+ABSL_FLAG(std::string, routes, "",
+          "File with the initial routes: \"PREFIX/LEN NEXTHOP\" lines or MRT "
+          "TABLE_DUMP_V2, plain, .gz or .bz2. Empty: start with an empty "
+          "table (or see --generate).");
+ABSL_FLAG(bool, strict_routes, false,
+          "Refuse to start on a malformed record in --routes instead of "
+          "counting and skipping it.");
+ABSL_FLAG(uint64_t, generate, 0,
+          "Instead of --routes, start with a made-up, Internet-like table of "
+          "so many IPv6 routes.");
+ABSL_FLAG(uint64_t, generate_ipv4, 0, "The same for IPv4 routes.");
+ABSL_FLAG(uint64_t, generate_seed, 1, "The same seed makes the same table.");
+ABSL_FLAG(std::string, simd, "auto",
+          "Search kernel: auto (the best this machine can run), avx512, avx2 "
+          "or scalar.");
+ABSL_FLAG(uint64_t, max_routes, 4'000'000,
+          "Routes a table may hold, both families together.");
+ABSL_FLAG(uint64_t, max_next_hops, 1'000'000,
+          "Next-hop objects a table may hold.");
+ABSL_FLAG(uint64_t, max_update_routes, 1'000'000,
+          "Changes in one UpdateRoutes call.");
+ABSL_FLAG(uint64_t, max_pending_updates, 10'000,
+          "Update batches accepted and not yet visible.");
+ABSL_FLAG(uint64_t, max_batch_addresses, 1 << 20,
+          "Addresses in one BatchLookup message.");
+ABSL_FLAG(uint64_t, max_lookup_addresses, 4096,
+          "Addresses in one Lookup call.");
+ABSL_FLAG(uint64_t, max_streams, 10'000, "BatchLookup streams open at once.");
+ABSL_FLAG(int32_t, max_message_bytes, 16 << 20,
+          "Octets of one gRPC message received.");
+ABSL_FLAG(absl::Duration, max_generation_wait, absl::Seconds(10),
+          "How long a lookup may wait for its min_generation.");
+ABSL_FLAG(absl::Duration, drain_timeout, absl::Seconds(5),
+          "On SIGTERM or SIGINT, how long to finish what is in flight.");
+ABSL_FLAG(std::string, log_level, "info", "debug, info, warning or error.");
+
+namespace {
+
+constexpr char kUsage[] =
+    "Answers longest-prefix-match lookups over gRPC (planb.v1.RouteLookup) "
+    "and takes route changes (planb.v1.RouteTable).\n\n"
+    "  planb_server --generate=100000\n"
+    "  planb_server --routes=table.txt "
+    "--listen=unix:///run/planb/planb.sock,127.0.0.1:50051\n\n"
+    "Logs go to stderr. SIGTERM and SIGINT drain: no new calls, open ones are "
+    "finished, exit 0. A bad flag, file or address ends with one line and exit "
+    "status 1.\nTables are kept in memory only.";
+
+// One line, whatever went wrong.
+int Refuse(const absl::Status& status) {
+  std::fprintf(stderr, "planb_server: %s\n",
+               std::string(status.message()).c_str());
+  return 1;
+}
+
+// Packaged libraries' defaults that cost throughput, measured: abseil checks
+// lock order in Debian's build, and glibc maps and unmaps every large message.
+void TuneProcess() {
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+}
+
+planb::server::ServerOptions OptionsFromFlags() {
+  planb::server::ServerOptions options;
+  options.listen = absl::GetFlag(FLAGS_listen);
+  options.metrics_address = absl::GetFlag(FLAGS_metrics_address);
+  options.simd = absl::GetFlag(FLAGS_simd);
+  options.initial = {.routes_file = absl::GetFlag(FLAGS_routes),
+                     .strict = absl::GetFlag(FLAGS_strict_routes),
+                     .generate_v6 = absl::GetFlag(FLAGS_generate),
+                     .generate_v4 = absl::GetFlag(FLAGS_generate_ipv4),
+                     .seed = absl::GetFlag(FLAGS_generate_seed)};
+  options.table.limits = {.max_routes = absl::GetFlag(FLAGS_max_routes),
+                          .max_next_hops = absl::GetFlag(FLAGS_max_next_hops)};
+  options.table.max_pending_updates = absl::GetFlag(FLAGS_max_pending_updates);
+  options.lookup = {
+      .max_batch_addresses = absl::GetFlag(FLAGS_max_batch_addresses),
+      .max_lookup_addresses = absl::GetFlag(FLAGS_max_lookup_addresses),
+      .max_generation_wait = absl::GetFlag(FLAGS_max_generation_wait),
+      .max_streams = absl::GetFlag(FLAGS_max_streams)};
+  options.max_update_routes = absl::GetFlag(FLAGS_max_update_routes);
+  options.max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes);
+  return options;
+}
+
+// --help without a word about the flags of libraries.
+void DescribeOwnFlagsOnly() {
+  absl::FlagsUsageConfig config;
+  config.contains_help_flags = [](absl::string_view file) {
+    return absl::EndsWith(file, "server/main.cc");
+  };
+  absl::SetFlagsUsageConfig(config);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  TuneProcess();
+  DescribeOwnFlagsOnly();
+  absl::SetProgramUsageMessage(kUsage);
+  const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
+  if (rest.size() > 1) {
+    return Refuse(absl::InvalidArgumentError(
+        absl::StrCat("unexpected argument \"", rest[1], "\"; try --help")));
+  }
+  const absl::Status level =
+      planb::server::SetLogLevel(absl::GetFlag(FLAGS_log_level));
+  if (!level.ok()) return Refuse(level);
+  if (!absl::GetFlag(FLAGS_routes).empty() &&
+      absl::GetFlag(FLAGS_generate) + absl::GetFlag(FLAGS_generate_ipv4) > 0) {
+    return Refuse(absl::InvalidArgumentError(
+        "--routes and --generate cannot both be given"));
+  }
+
+  // Blocked before the first thread starts, so that only sigwait sees them.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+
+  auto server = planb::server::Server::Start(OptionsFromFlags());
+  if (!server.ok()) return Refuse(server.status());
+  planb::server::Log(planb::server::LogLevel::kInfo, "serving");
+
+  int signal = 0;
+  sigwait(&signals, &signal);
+  planb::server::Log(planb::server::LogLevel::kInfo, "draining",
+                     {{"signal", signal}});
+  (*server)->Drain(absl::GetFlag(FLAGS_drain_timeout));
+  planb::server::Log(planb::server::LogLevel::kInfo, "drained");
+  return 0;
+}

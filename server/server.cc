@@ -1,0 +1,197 @@
+#include "server/server.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/grpcpp.h>
+#include <prometheus/exposer.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <exception>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "server/control_metrics.h"
+#include "server/log.h"
+#include "server/lookup_service.h"
+#include "server/table_service.h"
+#include "server/tables.h"
+
+namespace planb::server {
+namespace {
+
+constexpr absl::string_view kUnixScheme = "unix://";
+
+// A socket file that a killed server left behind would keep us from binding;
+// one that somebody still answers on must not be taken away.
+absl::Status RemoveStaleSocket(absl::string_view path) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  if (path.empty() || path[0] != '/' ||
+      path.size() >= sizeof(address.sun_path)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("unix://", path, ": needs an absolute path of at most ",
+                     sizeof(address.sun_path) - 1, " octets"));
+  }
+  std::memcpy(address.sun_path, path.data(), path.size());
+  const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (probe < 0) return absl::ErrnoToStatus(errno, "socket");
+  const int connected = connect(
+      probe, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+  const int error = errno;
+  close(probe);
+  if (connected == 0) {
+    return absl::UnavailableError(
+        absl::StrCat("unix://", path, ": another server listens there"));
+  }
+  if (error == ECONNREFUSED) unlink(address.sun_path);
+  return absl::OkStatus();
+}
+
+class ServerImpl final : public Server {
+ public:
+  ServerImpl(ServerOptions options, const Kernel& kernel)
+      : options_(WithMetrics(std::move(options), *this)),
+        tables_(options_.table),
+        lookup_metrics_(std::make_shared<LookupMetrics>()),
+        table_metrics_(
+            std::make_shared<TableMetrics>(tables_, KernelName(kernel))),
+        context_{tables_, kernel, options_.lookup, *lookup_metrics_},
+        lookup_service_(context_),
+        table_service_(tables_, kernel, options_.max_update_routes,
+                       control_metrics_) {}
+
+  ~ServerImpl() override {
+    if (server_ != nullptr) Drain(absl::ZeroDuration());
+  }
+
+  absl::Status Listen() {
+    absl::Status status =
+        LoadInitialTable(options_.initial, tables_.default_table());
+    if (status.ok()) status = ListenMetrics();
+    if (status.ok()) status = ListenGrpc();
+    return status;
+  }
+
+  int port(size_t i) const override { return ports_[i]; }
+
+  int metrics_port() const override {
+    return exposer_ == nullptr ? 0 : exposer_->GetListeningPorts().front();
+  }
+
+  void Drain(absl::Duration patience) override {
+    SetServing(false);
+    // New calls are refused from Shutdown() on, which also waits; so the open
+    // streams are told first, and those that come in between refuse.
+    tables_.default_table().CloseWaiters();
+    lookup_service_.Drain();
+    server_->Shutdown(absl::ToChronoTime(absl::Now() + patience));
+    server_->Wait();
+    server_.reset();
+  }
+
+ private:
+  static ServerOptions WithMetrics(ServerOptions options, ServerImpl& self) {
+    options.table.on_rebuild = [&self](double seconds) {
+      self.control_metrics_.Rebuilt(seconds);
+    };
+    return options;
+  }
+
+  absl::Status ListenMetrics() {
+    if (options_.metrics_address.empty()) return absl::OkStatus();
+    try {  // civetweb's only way to say that an address cannot be bound
+      exposer_ =
+          std::make_unique<prometheus::Exposer>(options_.metrics_address);
+    } catch (const std::exception&) {
+      return absl::UnavailableError(
+          absl::StrCat("cannot serve metrics on ", options_.metrics_address,
+                       " (an IPv4 address or *, a colon, a free port)"));
+    }
+    exposer_->RegisterCollectable(lookup_metrics_);
+    exposer_->RegisterCollectable(table_metrics_);
+    exposer_->RegisterCollectable(control_metrics_.collectable());
+    return absl::OkStatus();
+  }
+
+  absl::Status ListenGrpc() {
+    static const bool once = [] {
+      grpc::EnableDefaultHealthCheckService(true);
+      grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+      return true;
+    }();
+    static_cast<void>(once);
+    if (options_.listen.empty()) {
+      return absl::InvalidArgumentError("needs an address to listen on");
+    }
+    grpc::ServerBuilder builder;
+    ports_.resize(options_.listen.size());
+    for (size_t i = 0; i < options_.listen.size(); ++i) {
+      absl::string_view path = options_.listen[i];
+      if (absl::ConsumePrefix(&path, kUnixScheme)) {
+        const absl::Status removed = RemoveStaleSocket(path);
+        if (!removed.ok()) return removed;
+      } else if (!absl::StrContains(path, ':')) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("\"", path,
+                         "\" is no address to listen on; expected "
+                         "unix:///PATH or HOST:PORT"));
+      }
+      builder.AddListeningPort(options_.listen[i],
+                               grpc::InsecureServerCredentials(), &ports_[i]);
+    }
+    // Two servers on one port would share its connections between them.
+    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    builder.SetMaxReceiveMessageSize(options_.max_message_bytes);
+    builder.RegisterService(&lookup_service_);
+    builder.RegisterService(&table_service_);
+    server_ = builder.BuildAndStart();
+    if (server_ == nullptr) {
+      return absl::UnavailableError(
+          "cannot listen on every one of the addresses given");
+    }
+    for (size_t i = 0; i < ports_.size(); ++i) {
+      // gRPC reports 1 for Unix sockets.
+      if (absl::StartsWith(options_.listen[i], kUnixScheme)) ports_[i] = 0;
+      Log(LogLevel::kInfo, "listening",
+          {{"address", options_.listen[i]}, {"port", ports_[i]}});
+    }
+    SetServing(true);
+    return absl::OkStatus();
+  }
+
+  void SetServing(bool serving) {
+    auto* const health = server_->GetHealthCheckService();
+    health->SetServingStatus(v1::RouteLookup::service_full_name(), serving);
+    health->SetServingStatus(v1::RouteTable::service_full_name(), serving);
+    health->SetServingStatus(serving);
+  }
+
+  ControlMetrics control_metrics_;  // before the tables, which report to it
+  const ServerOptions options_;
+  Tables tables_;
+  std::shared_ptr<LookupMetrics> lookup_metrics_;
+  std::shared_ptr<TableMetrics> table_metrics_;
+  LookupContext context_;
+  LookupService lookup_service_;
+  TableService table_service_;
+  std::unique_ptr<prometheus::Exposer> exposer_;
+  std::vector<int> ports_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
+  const absl::StatusOr<const Kernel*> kernel = SelectKernel(options.simd);
+  if (!kernel.ok()) return kernel.status();
+  auto server = std::make_unique<ServerImpl>(std::move(options), **kernel);
+  const absl::Status listens = server->Listen();
+  if (!listens.ok()) return listens;
+  return server;
+}
+
+}  // namespace planb::server

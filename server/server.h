@@ -1,0 +1,56 @@
+// The whole service in one object: tables, both gRPC services, health,
+// reflection and metrics. main() makes one; so do tests.
+
+#ifndef PLANB_SERVER_SERVER_H_
+#define PLANB_SERVER_SERVER_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "lpm/kernel.h"
+#include "server/batch.h"
+#include "server/initial_table.h"
+#include "server/table.h"
+
+namespace planb::server {
+
+struct ServerOptions {
+  // Where to listen: "unix:///path" or "host:port"; port 0 picks a free one.
+  std::vector<std::string> listen;
+  // Where to serve /metrics over HTTP; empty: nowhere.
+  std::string metrics_address;
+  std::string simd = "auto";
+  InitialTableOptions initial;
+  TableOptions table;
+  LookupLimits lookup;
+  size_t max_update_routes = 1'000'000;
+  int max_message_bytes = 16 << 20;
+};
+
+// Thread-safe.
+class Server {
+ public:
+  // Loads the initial table, then listens.
+  // Errors: INVALID_ARGUMENT (an option), UNAVAILABLE (an address cannot be
+  // bound), those of LoadInitialTable. On an error nothing is left running.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(ServerOptions options);
+
+  virtual ~Server() = default;  // Drains without patience.
+
+  // The TCP port bound for listen[i]; 0 for a Unix socket.
+  virtual int port(size_t i) const = 0;
+
+  // The port of /metrics, 0 if there is none.
+  virtual int metrics_port() const = 0;
+
+  // Stops accepting, says NOT_SERVING, answers what is in flight for at most
+  // `patience`, then ends. Returns when all is down. Call at most once.
+  virtual void Drain(absl::Duration patience) = 0;
+};
+
+}  // namespace planb::server
+
+#endif  // PLANB_SERVER_SERVER_H_

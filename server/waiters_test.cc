@@ -1,0 +1,120 @@
+#include "server/waiters.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <vector>
+
+#include "absl/synchronization/notification.h"
+#include "server/error.h"
+
+namespace planb::server {
+namespace {
+
+TEST(Waiters, AnswerAtOnceWhatIsVisible) {
+  Waiters waiters(10);
+  waiters.Advance(5);
+  bool called = false;
+  EXPECT_TRUE(waiters
+                  .Wait(5, absl::InfinitePast(),
+                        [&](const absl::Status& status) {
+                          EXPECT_TRUE(status.ok());
+                          called = true;
+                        })
+                  .ok());
+  EXPECT_TRUE(called);
+}
+
+TEST(Waiters, CallBackWhenTheGenerationCame) {
+  Waiters waiters(10);
+  std::vector<int> called;
+  for (int generation : {3, 1, 2}) {
+    EXPECT_TRUE(waiters
+                    .Wait(static_cast<uint64_t>(generation),
+                          absl::InfiniteFuture(),
+                          [&called, generation](const absl::Status& status) {
+                            EXPECT_TRUE(status.ok());
+                            called.push_back(generation);
+                          })
+                    .ok());
+  }
+  waiters.Advance(2);
+  EXPECT_EQ(called, (std::vector<int>{1, 2}));
+  EXPECT_EQ(waiters.size(), 1U);
+  waiters.Advance(1);  // never goes back
+  waiters.Advance(7);
+  EXPECT_EQ(called, (std::vector<int>{1, 2, 3}));
+}
+
+TEST(Waiters, GiveUpAtTheDeadline) {
+  Waiters waiters(10);
+  absl::Notification late;
+  EXPECT_TRUE(waiters
+                  .Wait(1, absl::Now() + absl::Milliseconds(20),
+                        [&](const absl::Status& status) {
+                          EXPECT_TRUE(absl::IsDeadlineExceeded(status));
+                          late.Notify();
+                        })
+                  .ok());
+  // One that waits longer must not keep it.
+  EXPECT_TRUE(waiters.Wait(1, absl::InfiniteFuture(), [](const auto&) {}).ok());
+  late.WaitForNotification();
+  EXPECT_EQ(waiters.size(), 1U);
+}
+
+TEST(Waiters, AreBounded) {
+  Waiters waiters(2);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(
+        waiters.Wait(1, absl::InfiniteFuture(), [](const auto&) {}).ok());
+  }
+  const absl::Status refused =
+      waiters.Wait(1, absl::InfiniteFuture(),
+                   [](const auto&) { FAIL() << "must not be called"; });
+  EXPECT_EQ(ErrorReason(refused), "TOO_MANY_WAITERS");
+}
+
+TEST(Waiters, CloseEndsAllWaiting) {
+  int called = 0;
+  {
+    Waiters waiters(10);
+    const auto count = [&](const absl::Status& status) {
+      EXPECT_TRUE(absl::IsUnavailable(status));
+      ++called;
+    };
+    EXPECT_TRUE(waiters.Wait(1, absl::InfiniteFuture(), count).ok());
+    waiters.Close();
+    EXPECT_EQ(called, 1);
+    EXPECT_TRUE(waiters.Wait(1, absl::InfiniteFuture(), count).ok());
+  }
+  EXPECT_EQ(called, 2);
+}
+
+TEST(Waiters, EveryoneIsCalledExactlyOnceUnderStress) {
+  std::atomic<int> called{0};
+  constexpr int kThreads = 4;
+  constexpr int kEach = 2000;
+  {
+    Waiters waiters(kThreads * kEach);
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&, t] {
+        for (int i = 0; i < kEach; ++i) {
+          const auto deadline = i % 3 == 0
+                                    ? absl::Now() + absl::Microseconds(i % 500)
+                                    : absl::InfiniteFuture();
+          EXPECT_TRUE(waiters
+                          .Wait(static_cast<uint64_t>(i), deadline,
+                                [&](const auto&) { called.fetch_add(1); })
+                          .ok());
+          if (t == 0) waiters.Advance(static_cast<uint64_t>(i / 2));
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  EXPECT_EQ(called.load(), kThreads * kEach);
+}
+
+}  // namespace
+}  // namespace planb::server

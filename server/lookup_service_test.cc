@@ -1,0 +1,380 @@
+// RouteLookup through real channels: what a client sees.
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "lpm/oracle.h"
+#include "lpm/synthetic.h"
+#include "server/testing/running_server.h"
+
+namespace planb::server {
+namespace {
+
+using Stream =
+    grpc::ClientReaderWriter<v1::BatchLookupRequest, v1::BatchLookupResponse>;
+
+std::string Packed(absl::string_view text) {
+  return Address::Parse(text)->ToPacked();
+}
+
+std::vector<uint32_t> Ids(const v1::BatchLookupResponse& response) {
+  std::vector<uint32_t> ids;
+  const std::string& octets = response.next_hops();
+  for (size_t i = 0; i + 4 <= octets.size(); i += 4) {
+    ids.push_back(
+        static_cast<uint8_t>(octets[i]) |
+        static_cast<uint32_t>(static_cast<uint8_t>(octets[i + 1])) << 8 |
+        static_cast<uint32_t>(static_cast<uint8_t>(octets[i + 2])) << 16 |
+        static_cast<uint32_t>(static_cast<uint8_t>(octets[i + 3])) << 24);
+  }
+  return ids;
+}
+
+v1::BatchLookupResponse Exchange(Stream& stream,
+                                 const v1::BatchLookupRequest& request) {
+  v1::BatchLookupResponse response;
+  EXPECT_TRUE(stream.Write(request));
+  EXPECT_TRUE(stream.Read(&response));
+  return response;
+}
+
+TEST(Lookup, AnswersTypedWithExtras) {
+  RunningServer running;
+  v1::UpdateRoutesRequest update;
+  auto& next_hop = *update.add_next_hops();
+  next_hop.set_id(7);
+  next_hop.set_label("north");
+  auto& route = *update.add_updates();
+  route.set_op(v1::RouteUpdate::OP_INSERT);
+  route.mutable_prefix()->set_text("2001:db8::/32");
+  route.set_next_hop_id(7);
+  grpc::ClientContext update_context;
+  v1::UpdateRoutesResponse updated;
+  ASSERT_TRUE(
+      running.table().UpdateRoutes(&update_context, update, &updated).ok());
+
+  v1::LookupRequest request;
+  request.add_addresses()->set_text("2001:db8::1");
+  request.add_addresses()->set_packed(Packed("192.0.2.1"));
+  request.set_want_prefix(true);
+  request.set_want_next_hop(true);
+  for (const auto& channel : {running.tcp(), running.unix_socket()}) {
+    grpc::ClientContext context;
+    v1::LookupResponse response;
+    ASSERT_TRUE(v1::RouteLookup::NewStub(channel)
+                    ->Lookup(&context, request, &response)
+                    .ok());
+    EXPECT_EQ(response.generation(), 1U);
+    ASSERT_EQ(response.results_size(), 2);
+    EXPECT_EQ(response.results(0).next_hop_id(), 7U);
+    EXPECT_EQ(response.results(0).prefix().length(), 32U);
+    EXPECT_EQ(response.results(0).next_hop().label(), "north");
+    EXPECT_EQ(response.results(1).next_hop_id(), 0U);
+    EXPECT_FALSE(response.results(1).has_prefix());
+  }
+}
+
+TEST(Lookup, RefusesWithPreciseStatus) {
+  ServerOptions options;
+  options.lookup.max_lookup_addresses = 2;
+  options.lookup.max_generation_wait = absl::Milliseconds(20);
+  RunningServer running(options);
+  const auto call = [&](const v1::LookupRequest& request) {
+    grpc::ClientContext context;
+    v1::LookupResponse response;
+    return running.lookup().Lookup(&context, request, &response);
+  };
+  v1::LookupRequest request;
+  request.add_addresses()->set_text("::1");
+  request.add_addresses()->set_text("fe80::1%eth0");
+  grpc::Status status = call(request);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(FieldOf(status), "addresses[1]");
+  EXPECT_EQ(ReasonOf(status), "ADDRESS_INVALID");
+
+  request.mutable_addresses(1)->set_packed("abc");
+  EXPECT_EQ(FieldOf(call(request)), "addresses[1]");
+  request.mutable_addresses(1)->clear_form();
+  EXPECT_EQ(FieldOf(call(request)), "addresses[1]");
+
+  request.mutable_addresses(1)->set_text("::2");
+  request.add_addresses()->set_text("::3");
+  EXPECT_EQ(ReasonOf(call(request)), "BATCH_TOO_LARGE");
+  request.clear_addresses();
+
+  request.set_table("other");
+  status = call(request);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(ReasonOf(status), "TABLE_NOT_FOUND");
+
+  request.set_table("default");
+  request.set_min_generation(1);
+  status = call(request);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(ReasonOf(status), "GENERATION_NOT_VISIBLE");
+}
+
+TEST(BatchLookup, AnswersInOrderBothFamilies) {
+  RunningServer running;
+  running.Announce({{"2001:db8::/32", 0x01020304}, {"10.0.0.0/8", 5}});
+  grpc::ClientContext context;
+  const auto stream = running.lookup().BatchLookup(&context);
+  v1::BatchLookupRequest request;
+  request.set_request_id(77);
+  request.set_addresses_v6(Packed("2001:db8::1") + Packed("2001:db9::"));
+  request.set_addresses_v4(Packed("10.1.1.1") + Packed("11.0.0.0"));
+  request.set_want_prefix_lengths(true);
+  const v1::BatchLookupResponse response = Exchange(*stream, request);
+  EXPECT_EQ(response.request_id(), 77U);
+  EXPECT_EQ(response.generation(), 1U);
+  EXPECT_FALSE(response.has_error());
+  EXPECT_EQ(Ids(response), (std::vector<uint32_t>{0x01020304, 0, 5, 0}));
+  EXPECT_EQ(response.prefix_lengths(), "\x20\xff\x08\xff");
+  EXPECT_TRUE(stream->WritesDone());
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+TEST(BatchLookup, AnEmptyBatchIsAnswered) {
+  RunningServer running;
+  grpc::ClientContext context;
+  const auto stream = running.lookup().BatchLookup(&context);
+  const auto response = Exchange(*stream, {});
+  EXPECT_EQ(response.next_hops(), "");
+  EXPECT_FALSE(response.has_error());
+}
+
+TEST(BatchLookup, ABadBatchFailsOnlyItself) {
+  ServerOptions options;
+  options.lookup.max_batch_addresses = 3;
+  RunningServer running(options);
+  running.Announce({{"::/0", 9}});
+  grpc::ClientContext context;
+  const auto stream = running.lookup().BatchLookup(&context);
+  const auto expect_error = [&](const v1::BatchLookupRequest& request, int code,
+                                const char* reason, const char* field) {
+    const auto response = Exchange(*stream, request);
+    EXPECT_EQ(response.request_id(), request.request_id());
+    EXPECT_EQ(response.error().code(), code);
+    EXPECT_EQ(response.error().reason(), reason);
+    EXPECT_EQ(response.error().field(), field);
+    EXPECT_NE(response.error().message(), "");
+    EXPECT_EQ(response.next_hops(), "");
+  };
+  v1::BatchLookupRequest odd;
+  odd.set_request_id(1);
+  odd.set_addresses_v6(std::string(17, '\0'));
+  expect_error(odd, 3, "ADDRESSES_LENGTH", "addresses_v6");
+  odd.set_addresses_v6("");
+  odd.set_addresses_v4(std::string(3, '\0'));
+  expect_error(odd, 3, "ADDRESSES_LENGTH", "addresses_v4");
+  v1::BatchLookupRequest large;
+  large.set_request_id(2);
+  large.set_addresses_v6(std::string(64, '\0'));
+  expect_error(large, 8, "BATCH_TOO_LARGE", "");
+  v1::BatchLookupRequest lost;
+  lost.set_table("nowhere");
+  expect_error(lost, 5, "TABLE_NOT_FOUND", "table");
+  v1::BatchLookupRequest early;
+  early.set_min_generation(2);
+  expect_error(early, 9, "GENERATION_NOT_VISIBLE", "min_generation");
+  // The stream goes on.
+  v1::BatchLookupRequest good;
+  good.set_addresses_v6(Packed("::1"));
+  EXPECT_EQ(Ids(Exchange(*stream, good)), std::vector<uint32_t>{9});
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+TEST(BatchLookup, WaitsForTheGenerationAsked) {
+  RunningServer running;
+  grpc::ClientContext context;
+  const auto stream = running.lookup().BatchLookup(&context);
+  v1::BatchLookupRequest request;
+  request.set_min_generation(1);
+  request.set_max_wait_ms(60'000);
+  request.set_addresses_v6(Packed("::1"));
+  ASSERT_TRUE(stream->Write(request));
+  request.clear_min_generation();
+  ASSERT_TRUE(stream->Write(request));
+  absl::Notification first_read;
+  std::thread announcer([&] {
+    // Not before the read below has had time to see an early answer.
+    EXPECT_FALSE(
+        first_read.WaitForNotificationWithTimeout(absl::Milliseconds(50)));
+    running.Announce({{"::/0", 4}});
+  });
+  for (int i = 0; i < 2; ++i) {
+    v1::BatchLookupResponse response;
+    ASSERT_TRUE(stream->Read(&response));
+    if (i == 0) first_read.Notify();
+    EXPECT_EQ(response.generation(), 1U);
+    EXPECT_EQ(Ids(response), std::vector<uint32_t>{4});
+  }
+  announcer.join();
+}
+
+// A client that sends and never reads is stopped by flow control; the others
+// do not notice.
+TEST(BatchLookup, ASlowReaderHoldsUpNobodyElse) {
+  RunningServer running;
+  running.Announce({{"::/0", 4}});
+  v1::BatchLookupRequest request;
+  request.set_addresses_v6(std::string(16 << 14, '\1'));
+  const auto slow_channel =
+      RunningServer::Connect(absl::StrCat("unix://", running.socket()));
+  const auto slow_stub = v1::RouteLookup::NewStub(slow_channel);
+  grpc::ClientContext slow_context;
+  const auto slow = slow_stub->BatchLookup(&slow_context);
+  std::atomic<int> sent{0};
+  std::thread sender([&] {
+    while (sent.load() < 20'000 && slow->Write(request)) sent.fetch_add(1);
+  });
+  // The sender stops making progress long before it has sent 5 GB.
+  int before = -1;
+  while (before != sent.load()) {
+    before = sent.load();
+    absl::SleepFor(absl::Milliseconds(300));
+  }
+  EXPECT_LT(sent.load(), 1000);
+  grpc::ClientContext context;
+  const auto stream = running.lookup().BatchLookup(&context);
+  for (uint32_t i = 0; i < 20; ++i) {
+    EXPECT_EQ(Ids(Exchange(*stream, request)).size(), size_t{1} << 14);
+    EXPECT_EQ(running.Announce({{"::/0", 5 + i}}), 2U + i);
+  }
+  slow_context.TryCancel();
+  sender.join();
+  v1::BatchLookupResponse response;
+  while (slow->Read(&response)) {
+  }
+  EXPECT_EQ(slow->Finish().error_code(), grpc::StatusCode::CANCELLED);
+}
+
+TEST(BatchLookup, StreamsAreBounded) {
+  ServerOptions options;
+  options.lookup.max_streams = 1;
+  RunningServer running(options);
+  grpc::ClientContext first_context;
+  const auto first = running.lookup().BatchLookup(&first_context);
+  Exchange(*first, {});
+  grpc::ClientContext second_context;
+  const auto second = running.lookup().BatchLookup(&second_context);
+  v1::BatchLookupResponse response;
+  EXPECT_FALSE(second->Read(&response));
+  const grpc::Status refused = second->Finish();
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(ReasonOf(refused), "TOO_MANY_STREAMS");
+  EXPECT_GT(DetailOf<google::rpc::RetryInfo>(refused).retry_delay().seconds(),
+            0);
+}
+
+TEST(Drain, AnswersWhatIsInFlightThenEndsStreams) {
+  RunningServer running;
+  running.Announce({{"::/0", 4}});
+  grpc::ClientContext context;
+  const auto stream = running.lookup().BatchLookup(&context);
+  v1::BatchLookupRequest waiting;
+  Exchange(*stream, waiting);
+  waiting.set_request_id(5);
+  waiting.set_min_generation(99);
+  waiting.set_max_wait_ms(10'000);
+  ASSERT_TRUE(stream->Write(waiting));
+  absl::SleepFor(absl::Milliseconds(50));  // let it reach the server
+  const absl::Time start = absl::Now();
+  running.server().Drain(absl::Seconds(30));
+  EXPECT_LT(absl::Now() - start, absl::Seconds(5));
+  v1::BatchLookupResponse response;
+  EXPECT_TRUE(stream->Read(&response));
+  EXPECT_EQ(response.request_id(), 5U);
+  EXPECT_EQ(response.error().code(), 14);
+  EXPECT_FALSE(stream->Read(&response));
+  const grpc::Status ended = stream->Finish();
+  EXPECT_EQ(ended.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(ReasonOf(ended), "DRAINING");
+}
+
+// The oracle's word on a table with both families and long prefixes.
+TEST(BatchLookup, AgreesWithTheOracle) {
+  ServerOptions options;
+  options.initial.generate_v6 = 2000;
+  options.initial.generate_v4 = 1000;
+  options.initial.seed = 3;
+  RunningServer running(options);
+  const std::vector<Route> routes =
+      SyntheticTable({.ipv6_routes = 2000, .ipv4_routes = 1000, .seed = 3});
+  const Oracle oracle(routes);
+  std::vector<Address> v6 = SyntheticTrace(routes, Family::kIpv6, 3001, 1);
+  const std::vector<Address> v4 =
+      SyntheticTrace(routes, Family::kIpv4, 1003, 2);
+  v1::BatchLookupRequest request;
+  for (const Address& a : v6) *request.mutable_addresses_v6() += a.ToPacked();
+  for (const Address& a : v4) *request.mutable_addresses_v4() += a.ToPacked();
+  grpc::ClientContext context;
+  const auto stream = running.lookup().BatchLookup(&context);
+  const std::vector<uint32_t> ids = Ids(Exchange(*stream, request));
+  v6.insert(v6.end(), v4.begin(), v4.end());
+  ASSERT_EQ(ids.size(), v6.size());
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const auto expected = oracle.Lookup(v6[i]);
+    EXPECT_EQ(ids[i], expected.has_value() ? expected->next_hop : 0)
+        << v6[i].ToString();
+  }
+}
+
+// While the table is rebuilt as fast as it can be, every batch shows one whole
+// generation and streams never go back. Generation g routes everything to g.
+TEST(BatchLookup, NeverMixesGenerationsUnderAStorm) {
+  RunningServer running;
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> readers;
+  std::atomic<uint64_t> batches{0};
+  for (int r = 0; r < 3; ++r) {
+    readers.emplace_back([&] {
+      v1::BatchLookupRequest request;
+      for (uint32_t i = 0; i < 256; ++i) {
+        *request.mutable_addresses_v4() += Address::V4(i << 24).ToPacked();
+        *request.mutable_addresses_v6() +=
+            Address::V6(absl::uint128(i) << 120).ToPacked();
+      }
+      grpc::ClientContext context;
+      const auto stream = running.lookup().BatchLookup(&context);
+      uint64_t last = 0;
+      while (!stop.load()) {
+        const auto response = Exchange(*stream, request);
+        ASSERT_GE(response.generation(), last);
+        last = response.generation();
+        for (uint32_t id : Ids(response)) ASSERT_EQ(id, last);
+        batches.fetch_add(1);
+      }
+    });
+  }
+  for (uint32_t g = 1; g <= 300; ++g) {
+    v1::UpdateRoutesRequest request;
+    for (uint32_t i = 0; i < 32; ++i) {
+      for (bool v6 : {false, true}) {
+        auto& update = *request.add_updates();
+        update.set_op(v1::RouteUpdate::OP_UPSERT);
+        const Address address =
+            v6 ? Address::V6(absl::uint128(i) << 123) : Address::V4(i << 27);
+        update.mutable_prefix()->set_address(address.ToPacked());
+        update.mutable_prefix()->set_length(5);
+        update.set_next_hop_id(g);
+      }
+    }
+    request.set_ack(g % 8 == 0 ? v1::ACK_VISIBLE : v1::ACK_ACCEPTED);
+    grpc::ClientContext context;
+    v1::UpdateRoutesResponse response;
+    ASSERT_TRUE(
+        running.table().UpdateRoutes(&context, request, &response).ok());
+    ASSERT_EQ(response.generation(), g);
+  }
+  stop = true;
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_GT(batches.load(), 100U);
+}
+
+}  // namespace
+}  // namespace planb::server

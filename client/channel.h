@@ -1,0 +1,39 @@
+// Channels to a PlanB Lookup server.
+
+#ifndef PLANB_CLIENT_CHANNEL_H_
+#define PLANB_CLIENT_CHANNEL_H_
+
+#include <grpcpp/channel.h>
+
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace planb::client {
+
+// Largest message either side may send, in octets.
+inline constexpr int kMaxMessageBytes = 16 << 20;
+
+struct ChannelOptions {
+  // Open a connection that no other channel of this process shares. gRPC
+  // otherwise carries all channels to one target over one connection.
+  bool own_connection = false;
+};
+
+// Makes a channel to `target`: "unix:///run/planb/planb.sock", "host:port" or
+// "[::1]:50051". Does not connect yet: the first call does. Not encrypted.
+// Errors: INVALID_ARGUMENT if `target` cannot be one of these.
+absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(
+    absl::string_view target, const ChannelOptions& options = {});
+
+// Connects now. Returns at the first success; UNAVAILABLE as soon as one
+// attempt to reach every address of the target has failed; DEADLINE_EXCEEDED
+// if `deadline` passes first.
+absl::Status Connect(grpc::Channel& channel, absl::Time deadline);
+
+}  // namespace planb::client
+
+#endif  // PLANB_CLIENT_CHANNEL_H_

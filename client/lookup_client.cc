@@ -1,0 +1,75 @@
+// A thin layer: engine values in, engine values out.
+
+#include "client/lookup_client.h"
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "client/call.h"
+#include "client/convert.h"
+#include "client/status.h"
+
+namespace planb::client {
+namespace {
+
+absl::Status Broken(absl::string_view why) {
+  return absl::InternalError(
+      absl::StrCat("the server broke its contract: ", why));
+}
+
+absl::StatusOr<LookupAnswer> ReadResult(const v1::LookupResult& result) {
+  LookupAnswer answer;
+  answer.next_hop = result.next_hop_id();
+  if (result.has_prefix()) {
+    const auto prefix = FromProto(result.prefix());
+    if (!prefix.ok()) return Broken(prefix.status().message());
+    answer.prefix = *prefix;
+  }
+  if (result.has_next_hop()) {
+    auto next_hop = FromProto(result.next_hop());
+    if (!next_hop.ok()) return Broken(next_hop.status().message());
+    answer.next_hop_object = *std::move(next_hop);
+  }
+  return answer;
+}
+
+}  // namespace
+
+LookupClient::LookupClient(const std::shared_ptr<grpc::Channel>& channel)
+    : stub_(v1::RouteLookup::NewStub(channel)) {}
+
+absl::StatusOr<LookupAnswers> LookupClient::Lookup(
+    absl::Span<const Address> addresses, const LookupOptions& options) const {
+  v1::LookupRequest request;
+  request.set_table(options.table);
+  request.set_min_generation(options.min_generation);
+  request.set_want_prefix(options.want_prefix);
+  request.set_want_next_hop(options.want_next_hop);
+  for (const Address& address : addresses) {
+    request.add_addresses()->set_packed(address.ToPacked());
+  }
+  grpc::ClientContext context;
+  SetDeadline(context, options.deadline);
+  v1::LookupResponse response;
+  if (absl::Status status =
+          FromGrpc(stub_->Lookup(&context, request, &response));
+      !status.ok()) {
+    return status;
+  }
+  if (static_cast<size_t>(response.results_size()) != addresses.size()) {
+    return Broken(absl::StrCat(response.results_size(), " results for ",
+                               addresses.size(), " addresses"));
+  }
+  LookupAnswers answers;
+  answers.generation = response.generation();
+  answers.answers.reserve(addresses.size());
+  for (const v1::LookupResult& result : response.results()) {
+    auto answer = ReadResult(result);
+    if (!answer.ok()) return answer.status();
+    answers.answers.push_back(*std::move(answer));
+  }
+  return answers;
+}
+
+}  // namespace planb::client

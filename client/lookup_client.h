@@ -1,0 +1,68 @@
+// Looks up a few addresses, one call each time. For many, use BatchStream.
+
+#ifndef PLANB_CLIENT_LOOKUP_CLIENT_H_
+#define PLANB_CLIENT_LOOKUP_CLIENT_H_
+
+#include <grpcpp/channel.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "lpm/address.h"
+#include "lpm/next_hop.h"
+#include "lpm/prefix.h"
+#include "planb/v1/route_lookup.grpc.pb.h"
+
+namespace planb::client {
+
+// The fields are those of planb.v1.LookupRequest, which says more.
+struct LookupOptions {
+  // Empty means "default".
+  std::string table = {};
+  // Answer from this generation or a later one; 0 means whatever is visible.
+  uint64_t min_generation = 0;
+  // Also return the matched prefixes and the next-hop objects.
+  bool want_prefix = false;
+  bool want_next_hop = false;
+  absl::Time deadline = absl::InfiniteFuture();
+};
+
+// What became of one address.
+struct LookupAnswer {
+  // kNoRoute if there is no route.
+  NextHopId next_hop = kNoRoute;
+  // If asked for and there is a route.
+  std::optional<Prefix> prefix;
+  // If asked for and the table describes the next hop.
+  std::optional<NextHop> next_hop_object;
+};
+
+struct LookupAnswers {
+  // The generation all answers come from.
+  uint64_t generation = 0;
+  // In the order of the addresses, one each.
+  std::vector<LookupAnswer> answers;
+};
+
+// Thread-safe.
+class LookupClient {
+ public:
+  explicit LookupClient(const std::shared_ptr<grpc::Channel>& channel);
+
+  // Errors: the server's, by FromGrpc; INTERNAL if its reply makes no sense.
+  absl::StatusOr<LookupAnswers> Lookup(absl::Span<const Address> addresses,
+                                       const LookupOptions& options = {}) const;
+
+ private:
+  const std::unique_ptr<v1::RouteLookup::Stub> stub_;
+};
+
+}  // namespace planb::client
+
+#endif  // PLANB_CLIENT_LOOKUP_CLIENT_H_

@@ -1,0 +1,97 @@
+// Maps keep each prefix and each id once a chunk, as the contract demands.
+
+#include "client/route_loader.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "client/convert.h"
+#include "client/status.h"
+
+namespace planb::client {
+namespace {
+
+LoadOptions Sane(LoadOptions options) {
+  options.chunk = std::max<size_t>(options.chunk, 1);
+  return options;
+}
+
+}  // namespace
+
+RouteLoader::RouteLoader(const TableClient& client, LoadOptions options)
+    : client_(client), options_(Sane(std::move(options))) {}
+
+absl::Status RouteLoader::Add(const Route& route) {
+  if (routes_.size() == options_.chunk && !routes_.contains(route.prefix)) {
+    absl::Status status = SendChunk(v1::ACK_ACCEPTED);
+    if (!status.ok()) return status;
+  }
+  routes_[route.prefix] = route.next_hop;
+  return absl::OkStatus();
+}
+
+absl::Status RouteLoader::Add(const NextHop& next_hop) {
+  if (next_hops_.size() == options_.chunk &&
+      !next_hops_.contains(next_hop.id)) {
+    absl::Status status = SendChunk(v1::ACK_ACCEPTED);
+    if (!status.ok()) return status;
+  }
+  next_hops_[next_hop.id] = next_hop;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<LoadReport> RouteLoader::Finish() {
+  absl::Status status = SendChunk(v1::ACK_VISIBLE);
+  if (!status.ok()) return status;
+  return report_;
+}
+
+absl::Status RouteLoader::SendChunk(v1::Ack ack) {
+  v1::UpdateRoutesRequest request;
+  request.set_table(options_.table);
+  request.set_ack(ack);
+  for (const auto& [prefix, next_hop] : routes_) {
+    v1::RouteUpdate* update = request.add_updates();
+    update->set_op(v1::RouteUpdate::OP_UPSERT);
+    *update->mutable_prefix() = ToProto(prefix);
+    update->set_next_hop_id(next_hop);
+  }
+  for (const auto& [id, next_hop] : next_hops_) {
+    *request.add_next_hops() = ToProto(next_hop);
+  }
+  const auto response = SendPatiently(request);
+  if (!response.ok()) return response.status();
+  ++report_.chunks;
+  report_.routes += routes_.size();
+  report_.next_hops += next_hops_.size();
+  report_.added += response->added();
+  report_.changed += response->changed();
+  report_.unchanged += response->unchanged();
+  report_.generation = response->generation();
+  report_.visible_generation = response->visible_generation();
+  routes_.clear();
+  next_hops_.clear();
+  if (options_.on_chunk) options_.on_chunk(report_);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::UpdateRoutesResponse> RouteLoader::SendPatiently(
+    const v1::UpdateRoutesRequest& request) const {
+  const absl::Time give_up = absl::Now() + options_.patience;
+  while (true) {
+    auto response =
+        client_.UpdateRoutes(request, absl::Now() + options_.timeout);
+    if (response.ok()) return response;
+    const std::optional<absl::Duration> delay = RetryDelay(response.status());
+    if (!absl::IsResourceExhausted(response.status()) || !delay.has_value() ||
+        absl::Now() + *delay > give_up) {
+      return response;
+    }
+    // A delay of zero must not become a busy loop.
+    absl::SleepFor(std::max(*delay, absl::Milliseconds(1)));
+  }
+}
+
+}  // namespace planb::client

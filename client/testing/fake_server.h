@@ -1,0 +1,98 @@
+// A PlanB Lookup server for the client's tests: small, in process, on a Unix
+// socket of its own, and able to misbehave when told to.
+
+#ifndef PLANB_CLIENT_TESTING_FAKE_SERVER_H_
+#define PLANB_CLIENT_TESTING_FAKE_SERVER_H_
+
+#include <grpcpp/channel.h>
+#include <grpcpp/server.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "client/testing/fake_table.h"
+#include "planb/v1/route_lookup.grpc.pb.h"
+#include "planb/v1/route_table.grpc.pb.h"
+
+namespace planb::client::testing {
+
+// How the replies of BatchLookup are spoiled.
+enum class Spoil {
+  kNothing,
+  kWrongId,       // another request's id
+  kShort,         // one next hop too few
+  kTwice,         // every reply comes twice
+  kWrongNextHop,  // the first answer of a batch is off by one
+};
+
+struct FakeServerOptions {
+  std::vector<Route> routes = {};
+  size_t max_lookup_addresses = 1000;
+  size_t max_update_routes = 10'000;
+};
+
+// Thread-safe. Serves the table "default" from construction to destruction.
+class FakeServer {
+ public:
+  explicit FakeServer(const FakeServerOptions& options = {});
+  ~FakeServer();
+
+  // "unix:///..."
+  const std::string& target() const { return target_; }
+  std::shared_ptr<grpc::Channel> Channel() const;
+
+  // Replies to batches wait from Hold until Release.
+  void Hold();
+  void Release();
+  // Each stream ends with `status` instead of answering its batch number
+  // `batches` (counted from 0).
+  void EndStreams(uint64_t batches, const grpc::Status& status);
+  void SpoilReplies(Spoil how) { spoil_ = how; }
+  // The next `calls` calls of UpdateRoutes fail with `status`.
+  void FailUpdates(int calls, const grpc::Status& status);
+  void SetServing(bool serving);
+  // Breaks every connection and stops.
+  void Die();
+
+  // What came in so far.
+  uint64_t batches_read() const { return batches_read_; }
+  uint64_t lookups_called() const { return lookups_called_; }
+  std::vector<v1::UpdateRoutesRequest> updates() const;
+  FakeTable table() const;
+
+ private:
+  class LookupService;
+  class TableService;
+
+  // Returns false if the call was cancelled before the release.
+  bool AwaitRelease(const grpc::ServerContextBase& context) const;
+
+  const FakeServerOptions options_;
+  std::string target_;
+  std::unique_ptr<LookupService> lookup_service_;
+  std::unique_ptr<TableService> table_service_;
+  std::unique_ptr<grpc::Server> server_;
+
+  mutable absl::Mutex mutex_;
+  FakeTable table_ ABSL_GUARDED_BY(mutex_);
+  std::vector<v1::UpdateRoutesRequest> updates_ ABSL_GUARDED_BY(mutex_);
+  bool held_ ABSL_GUARDED_BY(mutex_) = false;
+  int failing_updates_ ABSL_GUARDED_BY(mutex_) = 0;
+  grpc::Status update_error_ ABSL_GUARDED_BY(mutex_);
+  grpc::Status end_status_ ABSL_GUARDED_BY(mutex_);
+  uint64_t end_after_ ABSL_GUARDED_BY(mutex_) = UINT64_MAX;
+  std::atomic<Spoil> spoil_ = Spoil::kNothing;
+  std::atomic<uint64_t> batches_read_ = 0;
+  std::atomic<uint64_t> lookups_called_ = 0;
+};
+
+}  // namespace planb::client::testing
+
+#endif  // PLANB_CLIENT_TESTING_FAKE_SERVER_H_

@@ -3,18 +3,13 @@
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <prometheus/exposer.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
-#include <cstring>
 #include <exception>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "server/control_metrics.h"
+#include "server/listen.h"
 #include "server/log.h"
 #include "server/lookup_service.h"
 #include "server/table_service.h"
@@ -22,34 +17,6 @@
 
 namespace planb::server {
 namespace {
-
-constexpr absl::string_view kUnixScheme = "unix://";
-
-// A socket file that a killed server left behind would keep us from binding;
-// one that somebody still answers on must not be taken away.
-absl::Status RemoveStaleSocket(absl::string_view path) {
-  sockaddr_un address = {};
-  address.sun_family = AF_UNIX;
-  if (path.empty() || path[0] != '/' ||
-      path.size() >= sizeof(address.sun_path)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("unix://", path, ": needs an absolute path of at most ",
-                     sizeof(address.sun_path) - 1, " octets"));
-  }
-  std::memcpy(address.sun_path, path.data(), path.size());
-  const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (probe < 0) return absl::ErrnoToStatus(errno, "socket");
-  const int connected = connect(
-      probe, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
-  const int error = errno;
-  close(probe);
-  if (connected == 0) {
-    return absl::UnavailableError(
-        absl::StrCat("unix://", path, ": another server listens there"));
-  }
-  if (error == ECONNREFUSED) unlink(address.sun_path);
-  return absl::OkStatus();
-}
 
 class ServerImpl final : public Server {
  public:
@@ -103,13 +70,14 @@ class ServerImpl final : public Server {
 
   absl::Status ListenMetrics() {
     if (options_.metrics_address.empty()) return absl::OkStatus();
+    const absl::Status valid = CheckMetricsAddress(options_.metrics_address);
+    if (!valid.ok()) return valid;
     try {  // civetweb's only way to say that an address cannot be bound
       exposer_ =
           std::make_unique<prometheus::Exposer>(options_.metrics_address);
     } catch (const std::exception&) {
-      return absl::UnavailableError(
-          absl::StrCat("cannot serve metrics on ", options_.metrics_address,
-                       " (an IPv4 address or *, a colon, a free port)"));
+      return absl::UnavailableError(absl::StrCat(
+          "cannot listen on ", options_.metrics_address, " for metrics"));
     }
     exposer_->RegisterCollectable(lookup_metrics_);
     exposer_->RegisterCollectable(table_metrics_);
@@ -130,16 +98,8 @@ class ServerImpl final : public Server {
     grpc::ServerBuilder builder;
     ports_.resize(options_.listen.size());
     for (size_t i = 0; i < options_.listen.size(); ++i) {
-      absl::string_view path = options_.listen[i];
-      if (absl::ConsumePrefix(&path, kUnixScheme)) {
-        const absl::Status removed = RemoveStaleSocket(path);
-        if (!removed.ok()) return removed;
-      } else if (!absl::StrContains(path, ':')) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("\"", path,
-                         "\" is no address to listen on; expected "
-                         "unix:///PATH or HOST:PORT"));
-      }
+      const absl::Status ready = PrepareListenAddress(options_.listen[i]);
+      if (!ready.ok()) return ready;
       builder.AddListeningPort(options_.listen[i],
                                grpc::InsecureServerCredentials(), &ports_[i]);
     }
@@ -155,7 +115,7 @@ class ServerImpl final : public Server {
     }
     for (size_t i = 0; i < ports_.size(); ++i) {
       // gRPC reports 1 for Unix sockets.
-      if (absl::StartsWith(options_.listen[i], kUnixScheme)) ports_[i] = 0;
+      if (IsUnixAddress(options_.listen[i])) ports_[i] = 0;
       Log(LogLevel::kInfo, "listening",
           {{"address", options_.listen[i]}, {"port", ports_[i]}});
     }

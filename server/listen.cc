@@ -1,0 +1,85 @@
+#include "server/listen.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "lpm/address.h"
+
+namespace planb::server {
+namespace {
+
+constexpr absl::string_view kUnixScheme = "unix://";
+
+// A socket file that a killed server left behind would keep us from binding;
+// one that somebody still answers on must not be taken away.
+absl::Status PrepareSocket(absl::string_view path) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  if (path.empty() || path[0] != '/' ||
+      path.size() >= sizeof(address.sun_path)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("unix://", path, ": needs an absolute path of at most ",
+                     sizeof(address.sun_path) - 1, " octets"));
+  }
+  std::memcpy(address.sun_path, path.data(), path.size());
+  const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (probe < 0) return absl::ErrnoToStatus(errno, "socket");
+  const int connected = connect(
+      probe, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+  const int error = errno;
+  close(probe);
+  if (connected == 0) {
+    return absl::UnavailableError(
+        absl::StrCat("unix://", path, ": another server listens there"));
+  }
+  if (error == ECONNREFUSED) unlink(address.sun_path);
+  return absl::OkStatus();
+}
+
+bool IsPort(absl::string_view text) {
+  int port = 0;
+  return text.find_first_not_of("0123456789") == absl::string_view::npos &&
+         absl::SimpleAtoi(text, &port) && port <= 65535;
+}
+
+}  // namespace
+
+bool IsUnixAddress(absl::string_view address) {
+  return absl::StartsWith(address, kUnixScheme);
+}
+
+absl::Status PrepareListenAddress(absl::string_view address) {
+  absl::string_view path = address;
+  if (absl::ConsumePrefix(&path, kUnixScheme)) return PrepareSocket(path);
+  const size_t colon = address.rfind(':');
+  if (colon == absl::string_view::npos || colon == 0 ||
+      !IsPort(address.substr(colon + 1))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", address,
+                     "\" is no address to listen on; expected unix:///PATH or "
+                     "HOST:PORT"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckMetricsAddress(absl::string_view address) {
+  const size_t colon = address.rfind(':');
+  if (colon != absl::string_view::npos && IsPort(address.substr(colon + 1))) {
+    const auto host = Address::Parse(address.substr(0, colon));
+    if (host.ok() && host->family() == Family::kIpv4) return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("\"", address,
+                   "\" is no address for metrics; expected IPv4:PORT, such as "
+                   "0.0.0.0:9464"));
+}
+
+}  // namespace planb::server

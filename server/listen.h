@@ -1,0 +1,26 @@
+// Addresses to listen on: checked before the libraries that bind them, which
+// say little about what is wrong.
+
+#ifndef PLANB_SERVER_LISTEN_H_
+#define PLANB_SERVER_LISTEN_H_
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace planb::server {
+
+// True for "unix:///path".
+bool IsUnixAddress(absl::string_view address);
+
+// Readies one gRPC address, unix:///PATH or HOST:PORT. Takes away the socket
+// file that a killed server left behind.
+// Errors: INVALID_ARGUMENT; UNAVAILABLE if a living server has the socket.
+absl::Status PrepareListenAddress(absl::string_view address);
+
+// Checks the address of the metrics page: an IPv4 address, a colon, a port.
+// Errors: INVALID_ARGUMENT.
+absl::Status CheckMetricsAddress(absl::string_view address);
+
+}  // namespace planb::server
+
+#endif  // PLANB_SERVER_LISTEN_H_

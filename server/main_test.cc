@@ -1,0 +1,190 @@
+// The server as a process: refusals in one line, signals, what a kill leaves.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "server/testing/running_server.h"
+
+namespace planb::server {
+namespace {
+
+constexpr char kServer[] = "server/planb_server";
+
+std::string TempPath(absl::string_view name) {
+  return absl::StrCat("/tmp/planb_main_", getpid(), "_", name);
+}
+
+// A child process whose stderr goes to a file.
+class Process {
+ public:
+  explicit Process(std::vector<std::string> arguments)
+      : log_(TempPath(absl::StrCat("stderr", ++count_))) {
+    arguments.insert(arguments.begin(), kServer);
+    pid_ = fork();
+    if (pid_ == 0) {
+      if (freopen(log_.c_str(), "w", stderr) == nullptr ||
+          freopen("/dev/null", "w", stdout) == nullptr) {
+        _exit(126);
+      }
+      std::vector<char*> argv;
+      for (std::string& a : arguments) argv.push_back(a.data());
+      argv.push_back(nullptr);
+      execv(kServer, argv.data());
+      _exit(127);
+    }
+  }
+  ~Process() {
+    if (pid_ > 0) {
+      Kill(SIGKILL);
+      Wait();
+    }
+    unlink(log_.c_str());
+  }
+
+  void Kill(int signal) const { kill(pid_, signal); }
+
+  // The exit status, or -signal; -1000 if it does not end within a minute.
+  int Wait() {
+    int status = 0;
+    const absl::Time deadline = absl::Now() + absl::Minutes(1);
+    while (waitpid(pid_, &status, WNOHANG) == 0) {
+      if (absl::Now() > deadline) return -1000;
+      absl::SleepFor(absl::Milliseconds(5));
+    }
+    pid_ = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+
+  std::string Log() const {
+    std::ifstream in(log_);
+    std::stringstream all;
+    all << in.rdbuf();
+    return all.str();
+  }
+
+  bool AwaitServing() const {
+    for (int i = 0; i < 500; ++i) {
+      if (Log().find(" serving") != std::string::npos) return true;
+      absl::SleepFor(absl::Milliseconds(20));
+    }
+    return false;
+  }
+
+ private:
+  static inline int count_ = 0;
+  pid_t pid_;
+  std::string log_;
+};
+
+struct Refusal {
+  std::vector<std::string> flags;
+  const char* says;
+};
+
+TEST(Main, RefusesWithOneClearLine) {
+  const std::string missing = TempPath("missing");
+  const std::string broken = TempPath("broken.txt");
+  std::ofstream(broken) << "2001:db8::/32 1\n2001:db8::1/32 2\n";
+  const std::string socket = absl::StrCat("--listen=unix://", TempPath("r"));
+  for (const Refusal& refusal : std::vector<Refusal>{
+           {{"stray"}, "unexpected argument \"stray\""},
+           {{socket, "--simd=sse9"}, "no search kernel \"sse9\""},
+           {{socket, "--log_level=loud"}, "log level \"loud\""},
+           {{socket, absl::StrCat("--routes=", missing)}, "missing"},
+           {{socket, absl::StrCat("--routes=", broken), "--strict_routes"},
+            "host bits"},
+           {{socket, "--routes=x", "--generate=1"}, "cannot both be given"},
+           {{"--listen=nonsense", "--metrics_address="}, "\"nonsense\""},
+           {{"--listen=unix://relative", "--metrics_address="}, "absolute"},
+           {{"--listen=", "--metrics_address="}, "listen"},
+           {{socket, "--metrics_address=999.0.0.1:1"}, "999.0.0.1:1"},
+           {{socket, "--generate=10", "--max_routes=5", "--metrics_address="},
+            "limit is 5"},
+       }) {
+    Process process(refusal.flags);
+    EXPECT_EQ(process.Wait(), 1) << refusal.says;
+    std::string last;
+    for (absl::string_view line : absl::StrSplit(process.Log(), '\n')) {
+      if (!line.empty()) last = std::string(line);
+    }
+    EXPECT_EQ(last.rfind("planb_server: ", 0), 0U) << process.Log();
+    EXPECT_NE(last.find(refusal.says), std::string::npos) << last;
+  }
+  unlink(broken.c_str());
+}
+
+TEST(Main, UnknownFlagIsRefused) {
+  Process process({"--no_such_flag=1"});
+  EXPECT_EQ(process.Wait(), 1);
+  EXPECT_NE(process.Log().find("no_such_flag"), std::string::npos);
+}
+
+TEST(Main, DrainsOnSigterm) {
+  for (int signal : {SIGTERM, SIGINT}) {
+    const std::string socket = TempPath("drain.sock");
+    Process process({absl::StrCat("--listen=unix://", socket),
+                     "--metrics_address=", "--generate=100"});
+    ASSERT_TRUE(process.AwaitServing()) << process.Log();
+    // An open, idle stream must not hold it up.
+    const auto channel =
+        RunningServer::Connect(absl::StrCat("unix://", socket));
+    const auto stub = v1::RouteLookup::NewStub(channel);
+    grpc::ClientContext context;
+    const auto stream = stub->BatchLookup(&context);
+    v1::BatchLookupResponse response;
+    ASSERT_TRUE(stream->Write({}));
+    ASSERT_TRUE(stream->Read(&response));
+    process.Kill(signal);
+    EXPECT_FALSE(stream->Read(&response));
+    EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+    EXPECT_EQ(process.Wait(), 0);
+    EXPECT_NE(process.Log().find("drained"), std::string::npos);
+    EXPECT_NE(access(socket.c_str(), F_OK), 0) << "socket left behind";
+  }
+}
+
+TEST(Main, ReplacesTheSocketOfAKilledServerButNotOfALivingOne) {
+  const std::string socket = TempPath("stale.sock");
+  const std::vector<std::string> flags = {
+      absl::StrCat("--listen=unix://", socket), "--metrics_address="};
+  {
+    Process first(flags);
+    ASSERT_TRUE(first.AwaitServing()) << first.Log();
+    first.Kill(SIGKILL);
+    EXPECT_EQ(first.Wait(), -SIGKILL);
+  }
+  EXPECT_EQ(access(socket.c_str(), F_OK), 0);
+  std::vector<std::string> generated = flags;
+  generated.push_back("--generate=5");
+  Process second(generated);
+  ASSERT_TRUE(second.AwaitServing()) << second.Log();
+  // The second server is there now and stays, whatever a third tries.
+  const auto channel = RunningServer::Connect(absl::StrCat("unix://", socket));
+  const auto stub = v1::RouteTable::NewStub(channel);
+  const auto routes = [&] {
+    grpc::ClientContext context;
+    v1::Table table;
+    EXPECT_TRUE(stub->GetTable(&context, {}, &table).ok());
+    return table.routes_v6();
+  };
+  EXPECT_EQ(routes(), 5U);
+  Process third(flags);
+  EXPECT_EQ(third.Wait(), 1);
+  EXPECT_NE(third.Log().find("another server listens"), std::string::npos);
+  EXPECT_EQ(routes(), 5U);
+}
+
+}  // namespace
+}  // namespace planb::server

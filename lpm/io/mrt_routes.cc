@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -23,33 +24,25 @@ namespace {
 
 // What a subtype of TABLE_DUMP_V2 holds.
 struct Subtype {
-  enum Kind { kPeers, kRib, kOther, kUnknown } kind = kUnknown;
+  enum Kind { kPeers, kRib, kOther } kind = kOther;
   Family family = Family::kIpv6;  // for kRib
   bool additional_paths = false;  // for kRib: entries have a path identifier
 };
 
 Subtype SubtypeOf(uint16_t number) {
   switch (number) {
-    case 1:
+    case 1:  // PEER_INDEX_TABLE
       return {Subtype::kPeers};
-    case 2:
+    case 2:  // RIB_IPV4_UNICAST
       return {Subtype::kRib, Family::kIpv4, false};
-    case 4:
+    case 4:  // RIB_IPV6_UNICAST
       return {Subtype::kRib, Family::kIpv6, false};
-    case 8:
+    case 8:  // RIB_IPV4_UNICAST_ADDPATH
       return {Subtype::kRib, Family::kIpv4, true};
-    case 10:
+    case 10:  // RIB_IPV6_UNICAST_ADDPATH
       return {Subtype::kRib, Family::kIpv6, true};
-    case 3:   // RIB_IPV4_MULTICAST
-    case 5:   // RIB_IPV6_MULTICAST
-    case 6:   // RIB_GENERIC
-    case 7:   // GEO_PEER_TABLE (RFC 6397)
-    case 9:   // RIB_IPV4_MULTICAST_ADDPATH
-    case 11:  // RIB_IPV6_MULTICAST_ADDPATH
-    case 12:  // RIB_GENERIC_ADDPATH
+    default:  // multicast, generic, geographic, what may come
       return {Subtype::kOther};
-    default:
-      return {Subtype::kUnknown};
   }
 }
 
@@ -80,13 +73,9 @@ class MrtRoutes {
       case Subtype::kRib:
         return OnRib(record, subtype);
       case Subtype::kOther:
-        return Ignore();
-      case Subtype::kUnknown:
         break;
     }
-    return out_.OnMalformed(
-        record.place,
-        absl::StrCat(record.subtype, " is not a TABLE_DUMP_V2 subtype"));
+    return Ignore();
   }
 
  private:
@@ -99,7 +88,7 @@ class MrtRoutes {
     absl::StatusOr<std::vector<Peer>> peers = ParsePeerTable(record.body);
     if (!peers.ok()) {
       // The old peers are not those that the paths to come refer to.
-      peers_.reset();
+      peers_.clear();
       return out_.OnMalformed(record.place, peers.status().message());
     }
     peers_ = *std::move(peers);
@@ -107,10 +96,6 @@ class MrtRoutes {
   }
 
   absl::Status OnRib(const MrtRecord& record, const Subtype& subtype) {
-    if (!peers_.has_value()) {
-      return out_.OnMalformed(record.place,
-                              "a RIB record without a PEER_INDEX_TABLE");
-    }
     absl::StatusOr<RibRecord> rib =
         ParseRibRecord(record.body, subtype.family, subtype.additional_paths);
     if (!rib.ok()) {
@@ -123,32 +108,23 @@ class MrtRoutes {
   absl::Status OnPaths(RecordPlace place, const RibRecord& rib) {
     std::optional<Candidate> best;
     for (size_t i = 0; i < rib.entries.size(); ++i) {
-      absl::StatusOr<Candidate> candidate =
-          ParsePath(rib.entries[i], rib.prefix.family());
-      if (!candidate.ok()) {
+      const RibEntry& entry = rib.entries[i];
+      absl::StatusOr<BgpPath> path =
+          ParseBgpPath(entry.attributes, rib.prefix.family());
+      if (!path.ok()) {
         absl::Status status = out_.OnMalformed(
             place, absl::StrCat("entry ", i, " of ", rib.prefix.ToString(),
-                                ": ", candidate.status().message()));
+                                ": ", path.status().message()));
         if (!status.ok()) return status;
-      } else if (!best || candidate->BetterThan(*best)) {
-        best = *candidate;
+        continue;
       }
+      const Candidate candidate{*path, entry.peer};
+      if (!best || candidate.BetterThan(*best)) best = candidate;
     }
     if (!best) return absl::OkStatus();
     absl::StatusOr<NextHopId> id = IdOf(*best);
     if (!id.ok()) return id.status();
     return out_.OnRoute({rib.prefix, *id});
-  }
-
-  absl::StatusOr<Candidate> ParsePath(const RibEntry& entry,
-                                      Family family) const {
-    if (entry.peer >= peers_->size()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("peer ", entry.peer, " of only ", peers_->size()));
-    }
-    absl::StatusOr<BgpPath> path = ParseBgpPath(entry.attributes, family);
-    if (!path.ok()) return path.status();
-    return Candidate{*path, entry.peer};
   }
 
   // The id of the path's next hop, announcing it if it is new.
@@ -162,11 +138,18 @@ class MrtRoutes {
     NextHop next_hop;
     next_hop.id = static_cast<NextHopId>(next_id_++);
     next_hop.gateway = gateway;
-    next_hop.label = (*peers_)[candidate.peer].Label();
+    next_hop.label = PeerLabel(candidate.peer);
     absl::Status status = out_.OnNextHop(next_hop);
     if (!status.ok()) return status;
     ids_[Key(gateway)] = next_hop.id;
     return next_hop.id;
+  }
+
+  // Peers only name next hops and break ties, so one that is not in the table
+  // costs no route: GoBGP gives its own routes the index of no peer.
+  std::string PeerLabel(uint16_t index) const {
+    return index < peers_.size() ? peers_[index].Label()
+                                 : absl::StrCat("unknown peer ", index);
   }
 
   using GatewayKey = std::pair<Family, absl::uint128>;
@@ -174,8 +157,8 @@ class MrtRoutes {
     return {gateway.family(), gateway.bits()};
   }
 
-  // Of the last PEER_INDEX_TABLE, if there was a good one.
-  std::optional<std::vector<Peer>> peers_;
+  // Of the last PEER_INDEX_TABLE; empty before it.
+  std::vector<Peer> peers_;
   absl::flat_hash_map<GatewayKey, NextHopId> ids_;
   uint64_t next_id_;  // wider than an id: may pass the last one
   RouteOutput& out_;

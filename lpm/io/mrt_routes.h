@@ -16,6 +16,7 @@ namespace planb {
 // paths in a record the one with the shortest AS path is taken, then with the
 // lowest origin, then with the lowest peer index, then the first. A malformed
 // path is skipped and counted; its record still counts if another path is good.
+// Peers name next hops and break ties; one that is missing is no error.
 // Next-hop ids start at `first_next_hop_id`.
 // Errors: those of `in` save DATA_LOSS, and those of `out`;
 // RESOURCE_EXHAUSTED when the ids run out.

@@ -39,7 +39,9 @@ struct RouteFileOptions {
 // MRT: one route per prefix of a RIB record, along the path with the shortest
 // AS path, then the lowest origin, then the lowest peer index. Distinct gateway
 // addresses become next hops, numbered in order of appearance and labelled with
-// the peer that first showed them, such as "AS64500 peer 2001:db8::1".
+// the peer that first showed them, such as "AS64500 peer 2001:db8::1". Records
+// with additional paths (RFC 8050) are read too; multicast, generic, BGP4MP and
+// old TABLE_DUMP records are ignored.
 //
 // A route given twice reaches the sink twice: the last one counts. An empty
 // file holds no routes and is fine.

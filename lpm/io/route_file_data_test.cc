@@ -1,0 +1,199 @@
+// Real tables of 2026, where PLANB_DATA_DIR has them; the MRT ones also as
+// Debian's bgpdump, an independent reader, sees them.
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "lpm/io/route_file.h"
+
+namespace planb {
+namespace {
+
+constexpr absl::string_view kMrt4 = "mrt_rib4_20260730_first_2_megabytes.bz2";
+constexpr absl::string_view kMrt6 = "mrt_rib6_20260730_first_megabyte.bz2";
+
+// The path of a real table; "" where there is none.
+std::string DataFile(absl::string_view name) {
+  const char* dir = std::getenv("PLANB_DATA_DIR");
+  if (dir == nullptr) return "";
+  std::string path = absl::StrCat(dir, "/", name);
+  return std::ifstream(path).good() ? path : "";
+}
+
+#define ASSIGN_DATA_FILE_OR_SKIP(path, name)                         \
+  const std::string path = DataFile(name);                           \
+  if (path.empty()) {                                                \
+    GTEST_SKIP() << name << " is not in PLANB_DATA_DIR; not tested"; \
+  }
+
+struct Table {
+  RouteFileReport report;
+  std::vector<Route> routes;
+  std::map<NextHopId, NextHop> next_hops;
+};
+
+Table Read(const std::string& path, bool strict) {
+  RouteCollector sink;
+  absl::StatusOr<RouteFileReport> report =
+      ReadRouteFile(path, {.strict = strict}, sink);
+  EXPECT_TRUE(report.ok()) << report.status();
+  Table table;
+  if (report.ok()) table.report = *report;
+  table.routes = sink.TakeRoutes();
+  for (NextHop& next_hop : sink.TakeNextHops()) {
+    const NextHopId id = next_hop.id;
+    table.next_hops[id] = std::move(next_hop);
+  }
+  return table;
+}
+
+void ExpectWholeText(const std::string& path, uint64_t routes, Family family) {
+  const Table table = Read(path, /*strict=*/true);
+  EXPECT_EQ(table.report.routes, routes);
+  EXPECT_EQ(table.routes.size(), routes);  // each prefix once
+  EXPECT_EQ(table.report.next_hops, 64u);
+  EXPECT_EQ(table.report.malformed, 0u);
+  EXPECT_EQ(table.report.ignored, 0u);
+  EXPECT_FALSE(table.report.truncated);
+  for (const Route& route : table.routes) {
+    ASSERT_EQ(route.prefix.family(), family);
+    ASSERT_GE(route.next_hop, 1u);
+    ASSERT_LE(route.next_hop, 64u);
+  }
+}
+
+TEST(RouteFileData, Ipv6Text) {
+  ASSIGN_DATA_FILE_OR_SKIP(path, "rv6_20260730.txt");
+  ExpectWholeText(path, 258'956, Family::kIpv6);
+}
+
+TEST(RouteFileData, Ipv4TextGzipped) {
+  ASSIGN_DATA_FILE_OR_SKIP(path, "rv4_20260730.txt.gz");
+  ExpectWholeText(path, 1'107'938, Family::kIpv4);
+}
+
+void ExpectCutMrt(const std::string& path, Family family) {
+  const Table table = Read(path, /*strict=*/false);
+  EXPECT_TRUE(table.report.truncated);
+  EXPECT_EQ(table.report.malformed, 0u);
+  ASSERT_EQ(table.report.problems.size(), 1u);
+  EXPECT_GT(table.report.problems[0].offset, 10'000'000u);
+  EXPECT_GT(table.routes.size(), 10'000u);
+  EXPECT_EQ(table.routes.size(), table.report.routes);
+  EXPECT_EQ(table.next_hops.size(), table.report.next_hops);
+  for (const Route& route : table.routes) {
+    ASSERT_EQ(route.prefix.family(), family);
+    ASSERT_TRUE(table.next_hops.contains(route.next_hop));
+  }
+
+  RouteCollector sink;
+  const absl::Status strict =
+      ReadRouteFile(path, {.strict = true}, sink).status();
+  EXPECT_TRUE(absl::IsDataLoss(strict)) << strict;
+}
+
+TEST(RouteFileData, Ipv6MrtIsCut) {
+  ASSIGN_DATA_FILE_OR_SKIP(path, kMrt6);
+  ExpectCutMrt(path, Family::kIpv6);
+}
+
+TEST(RouteFileData, Ipv4MrtIsCut) {
+  ASSIGN_DATA_FILE_OR_SKIP(path, kMrt4);
+  ExpectCutMrt(path, Family::kIpv4);
+}
+
+// What bgpdump says about a prefix: by (AS path length, origin), the next hops
+// of such paths.
+using Paths = std::map<std::pair<size_t, int>, std::set<Address>>;
+
+size_t AsPathLength(absl::string_view text) {
+  size_t length = 0;
+  for (absl::string_view as : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
+    // "{1,2}" is a set and counts once; "(1)" is of a confederation.
+    if (!absl::StartsWith(as, "(") && !absl::StartsWith(as, "[")) ++length;
+  }
+  return length;
+}
+
+int OriginRank(absl::string_view text) {
+  return text == "IGP" ? 0 : text == "EGP" ? 1 : 2;
+}
+
+std::map<Prefix, Paths> RunBgpdump(const std::string& path) {
+  std::map<Prefix, Paths> prefixes;
+  const std::string command =
+      absl::StrCat("bgpdump -m '", path, "' 2>/dev/null");
+  FILE* pipe = popen(command.c_str(), "r");
+  char* line = nullptr;
+  size_t capacity = 0;
+  while (getline(&line, &capacity, pipe) > 0) {
+    // TABLE_DUMP2|time|B|peer|AS|prefix|path|origin|next hop|...
+    const std::vector<absl::string_view> fields = absl::StrSplit(line, '|');
+    if (fields.size() < 9) {
+      ADD_FAILURE() << "bgpdump said: " << line;
+      continue;
+    }
+    absl::StatusOr<Prefix> prefix = Prefix::Parse(fields[5]);
+    absl::StatusOr<Address> next_hop = Address::Parse(fields[8]);
+    EXPECT_TRUE(prefix.ok() && next_hop.ok()) << line;
+    if (!prefix.ok() || !next_hop.ok()) continue;
+    prefixes[*prefix][{AsPathLength(fields[6]), OriginRank(fields[7])}].insert(
+        *next_hop);
+  }
+  std::free(line);
+  pclose(pipe);
+  return prefixes;
+}
+
+void ExpectAsBgpdump(const std::string& path) {
+  const Table table = Read(path, /*strict=*/false);
+  const std::map<Prefix, Paths> expected = RunBgpdump(path);
+  ASSERT_EQ(table.routes.size(), expected.size());
+  auto it = expected.begin();
+  for (const Route& route : table.routes) {
+    ASSERT_EQ(route.prefix, it->first);
+    // Best first; among its equals the peer decides, which bgpdump does not
+    // number.
+    const std::set<Address>& best = it->second.begin()->second;
+    EXPECT_TRUE(best.contains(*table.next_hops.at(route.next_hop).gateway))
+        << route.prefix.ToString();
+    ++it;
+  }
+}
+
+bool HaveBgpdump() {
+  return std::system("command -v bgpdump >/dev/null 2>&1") == 0;
+}
+
+TEST(RouteFileData, Ipv6MrtIsAsBgpdumpReadsIt) {
+  ASSIGN_DATA_FILE_OR_SKIP(path, kMrt6);
+  if (!HaveBgpdump()) GTEST_SKIP() << "bgpdump is not installed; not tested";
+  ExpectAsBgpdump(path);
+}
+
+TEST(RouteFileData, Ipv4MrtIsAsBgpdumpReadsIt) {
+  ASSIGN_DATA_FILE_OR_SKIP(path, kMrt4);
+  if (!HaveBgpdump()) GTEST_SKIP() << "bgpdump is not installed; not tested";
+  ExpectAsBgpdump(path);
+}
+
+TEST(RouteFileData, BirdFixtureIsAsBgpdumpReadsIt) {
+  if (!HaveBgpdump()) GTEST_SKIP() << "bgpdump is not installed; not tested";
+  ExpectAsBgpdump("lpm/io/testdata/bird.mrt");
+}
+
+}  // namespace
+}  // namespace planb

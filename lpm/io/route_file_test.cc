@@ -1,0 +1,181 @@
+#include "lpm/io/route_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lpm/io/testing/bytes.h"
+#include "lpm/io/testing/read.h"
+
+namespace planb {
+namespace {
+
+using namespace ::planb::testing;  // NOLINT: all of the builders
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::TempDir;
+
+constexpr RouteFileOptions kStrict = {.strict = true};
+
+std::string SmallMrt() {
+  const std::string path = Origin(0) + AsPath({64510}) + MpReach("2001:db8::1");
+  return TableDump(kPeerIndexTable,
+                   PeerTableBody({PeerEntry("2001:db8::1", 64500)})) +
+         TableDump(kRibIpv6Unicast,
+                   RibBody("2001:db8::/32", {Entry(0, path)})) +
+         TableDump(kRibIpv6Unicast,
+                   RibBody("2001:db8:1::/48", {Entry(0, path)}));
+}
+
+constexpr absl::string_view kSmallText = "2001:db8::/32 1\n2001:db8:1::/48 1\n";
+
+std::string Plain(absl::string_view octets) { return std::string(octets); }
+
+TEST(ReadRoutes, ReadsEitherFormatUnderEveryCompression) {
+  for (const auto compress : {Plain, Gzip, Bzip2}) {
+    for (const std::string& file : {std::string(kSmallText), SmallMrt()}) {
+      for (const size_t piece : {size_t{1}, SIZE_MAX}) {
+        const Reading reading = ReadAny(compress(file), kStrict, piece);
+        EXPECT_TRUE(reading.status.ok()) << reading.status;
+        EXPECT_THAT(reading.Lines(),
+                    ElementsAre("2001:db8::/32 1", "2001:db8:1::/48 1"));
+        EXPECT_EQ(reading.report.routes, 2u);
+        EXPECT_EQ(reading.report.next_hops, 1u);
+        EXPECT_FALSE(reading.report.truncated);
+      }
+    }
+  }
+}
+
+TEST(ReadRoutes, AnEmptyFileHoldsNoRoutes) {
+  for (const std::string& file : {std::string(), Gzip(""), Bzip2("")}) {
+    const Reading reading = ReadAny(file, kStrict);
+    EXPECT_TRUE(reading.status.ok()) << reading.status;
+    EXPECT_EQ(reading.report.routes, 0u);
+  }
+}
+
+TEST(ReadRoutes, ReadsMembersAsOneFile) {
+  for (const auto compress : {Gzip, Bzip2}) {
+    std::string members;
+    // Cut anywhere, even inside a line.
+    members += compress(kSmallText.substr(0, 20));
+    members += compress(kSmallText.substr(20));
+    EXPECT_THAT(ReadAny(members, kStrict).Lines(),
+                ElementsAre("2001:db8::/32 1", "2001:db8:1::/48 1"));
+  }
+}
+
+TEST(ReadRoutes, RefusesWhatItDoesNotKnow) {
+  for (const std::string& file :
+       {std::string("{\"routes\": []}\n"), Gzip("<html></html>"),
+        std::string("\x7f"
+                    "ELF\x02\x01\x01\0\0\0\0\0\0\0",
+                    14),
+        std::string("\x1f"), std::string("BZh")}) {
+    const Reading reading = ReadAny(file);
+    EXPECT_TRUE(absl::IsInvalidArgument(reading.status)) << reading.status;
+    EXPECT_THAT(reading.status.message(), HasSubstr("F: neither"));
+  }
+  EXPECT_THAT(ReadAny("hello\n").status.message(),
+              HasSubstr("starts with \"hello\\n\""));
+}
+
+TEST(ReadRoutes, NumbersMrtNextHopsFromTheFirstId) {
+  EXPECT_THAT(ReadAny(SmallMrt(), {.first_next_hop_id = 100}).Lines(),
+              ElementsAre("2001:db8::/32 100", "2001:db8:1::/48 100"));
+}
+
+// What any cut of a file must come to: a prefix of its routes, and the truth
+// about what is missing.
+void ExpectCut(const std::string& file, size_t cut, bool may_be_whole) {
+  SCOPED_TRACE(cut);
+  const Reading whole = ReadAny(file);
+  const Reading reading = ReadAny(file.substr(0, cut));
+  if (absl::IsInvalidArgument(reading.status)) {
+    // Too little to recognize.
+    EXPECT_LT(cut, 6u);
+    EXPECT_THAT(reading.routes, IsEmpty());
+    return;
+  }
+  EXPECT_TRUE(reading.status.ok()) << reading.status;
+  ASSERT_LE(reading.routes.size(), whole.routes.size());
+  for (size_t i = 0; i < reading.routes.size(); ++i) {
+    EXPECT_EQ(reading.routes[i], whole.routes[i]);
+  }
+  if (!may_be_whole) {
+    EXPECT_TRUE(reading.report.truncated);
+    ASSERT_FALSE(reading.report.problems.empty());
+    const Reading strict = ReadAny(file.substr(0, cut), kStrict);
+    EXPECT_TRUE(absl::IsDataLoss(strict.status)) << strict.status;
+  }
+  EXPECT_EQ(reading.report.malformed, 0u);
+}
+
+TEST(ReadRoutes, CutAnywhereKeepsWhatCameBefore) {
+  for (const std::string& plain : {std::string(kSmallText), SmallMrt()}) {
+    for (size_t cut = 1; cut < plain.size(); ++cut) {
+      // Between two records a plain file may end; tested with each format.
+      ExpectCut(plain, cut, /*may_be_whole=*/true);
+    }
+    for (const auto compress : {Gzip, Bzip2}) {
+      const std::string one = compress(plain);
+      for (size_t cut = 1; cut < one.size(); ++cut) {
+        ExpectCut(one, cut, /*may_be_whole=*/false);
+      }
+      const std::string two = one + compress(plain);
+      for (size_t cut = one.size() + 1; cut < two.size(); ++cut) {
+        ExpectCut(two, cut, /*may_be_whole=*/false);
+        EXPECT_GE(ReadAny(two.substr(0, cut)).routes.size(), 2u);
+      }
+    }
+  }
+}
+
+TEST(ReadRoutes, CorruptCompressionIsReported) {
+  std::string file = Gzip(std::string(kSmallText));
+  file[file.size() - 6] ^= 1;  // in its checksum
+  const Reading reading = ReadAny(file);
+  EXPECT_TRUE(reading.status.ok()) << reading.status;
+  EXPECT_EQ(reading.report.routes, 2u);
+  EXPECT_TRUE(reading.report.truncated);
+  EXPECT_THAT(reading.report.problems.at(0).message, HasSubstr("corrupt"));
+  EXPECT_EQ(reading.report.problems.at(0).offset, kSmallText.size());
+}
+
+TEST(ReadRouteFile, ReadsAFileAndNamesIt) {
+  const std::string path = TempDir() + "/routes";
+  std::ofstream(path) << kSmallText << "oops\n";
+  RouteCollector sink;
+  absl::StatusOr<RouteFileReport> report = ReadRouteFile(path, {}, sink);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->routes, 2u);
+  EXPECT_EQ(report->malformed, 1u);
+  EXPECT_EQ(sink.TakeRoutes().size(), 2u);
+
+  const absl::Status strict = ReadRouteFile(path, kStrict, sink).status();
+  EXPECT_TRUE(absl::IsDataLoss(strict)) << strict;
+  EXPECT_THAT(strict.message(), HasSubstr(absl::StrCat(path, ":3: ")));
+}
+
+TEST(ReadRouteFile, NamesTheFileItCannotRead) {
+  RouteCollector sink;
+  absl::Status status = ReadRouteFile("/nonexistent", {}, sink).status();
+  EXPECT_TRUE(absl::IsNotFound(status)) << status;
+  EXPECT_THAT(status.message(), HasSubstr("/nonexistent"));
+  status = ReadRouteFile(TempDir(), {}, sink).status();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(status.message(), HasSubstr(TempDir().substr(0, 4)));
+}
+
+TEST(ReadRouteFileDeathTest, TheFirstIdIsNotTheReservedOne) {
+  EXPECT_DEATH(ReadAny("", {.first_next_hop_id = 0}), "reserved");
+}
+
+}  // namespace
+}  // namespace planb

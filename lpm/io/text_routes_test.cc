@@ -1,0 +1,260 @@
+#include "lpm/io/text_routes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "lpm/io/testing/bytes.h"
+#include "lpm/io/testing/read.h"
+
+namespace planb {
+namespace {
+
+using ::planb::testing::Reading;
+using ::planb::testing::ReadWith;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+Reading ReadText(std::string text, bool strict = false,
+                 size_t piece = SIZE_MAX) {
+  return ReadWith(ReadTextRoutes, std::move(text), strict, piece);
+}
+
+TEST(ParseTextRoute, ReadsBothFamilies) {
+  EXPECT_EQ(*ParseTextRoute("2001:db8::/32 1"),
+            (Route{*Prefix::Parse("2001:db8::/32"), 1}));
+  EXPECT_EQ(*ParseTextRoute("192.0.2.0/24 \t 4294967295"),
+            (Route{*Prefix::Parse("192.0.2.0/24"), 4294967295}));
+}
+
+TEST(ParseTextRoute, SaysWhatIsWrong) {
+  const struct {
+    absl::string_view content;
+    absl::string_view message;
+  } kCases[] = {
+      {"2001:db8::/32", "is not \"PREFIX/LENGTH NEXTHOP\""},
+      {"hello world", "\"hello\""},
+      {"2001:db8:: 1", "no \"/LENGTH\""},
+      {"2001:db8::1/32 1", "host bits"},
+      {"2001:db8::/129 1", "129"},
+      {"192.0.2.0/33 1", "33"},
+      {"192.0.2/24 1", "192.0.2"},
+      {"2001:db8::/32 0", "1..4294967295"},
+      {"2001:db8::/32 4294967296", "1..4294967295"},
+      {"2001:db8::/32 99999999999999999999", "1..4294967295"},
+      {"2001:db8::/32 -1", "1..4294967295"},
+      {"2001:db8::/32 +1", "1..4294967295"},
+      {"2001:db8::/32 01", "1..4294967295"},
+      {"2001:db8::/32 0x1", "1..4294967295"},
+      {"2001:db8::/32 1 2", "1..4294967295"},
+      {"2001:db8::/32 one", "\"one\""},
+  };
+  for (const auto& test : kCases) {
+    const absl::Status status = ParseTextRoute(test.content).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << test.content;
+    EXPECT_THAT(status.message(), HasSubstr(std::string(test.message)));
+  }
+}
+
+TEST(ReadTextRoutes, ReadsLinesOfEveryForm) {
+  const std::string text =
+      "# a table\n"
+      "\n"
+      "2001:db8::/32 7\n"
+      "  192.0.2.0/24\t9  # with a comment\r\n"
+      "\r\n"
+      " \t \n"
+      "::/0 7\n"
+      "2001:db8::/32 8\n"
+      "# the end, without a newline";
+  for (const size_t piece : {size_t{1}, size_t{5}, SIZE_MAX}) {
+    const Reading reading = ReadText(text, /*strict=*/true, piece);
+    EXPECT_TRUE(reading.status.ok()) << reading.status;
+    EXPECT_THAT(reading.Lines(),
+                ElementsAre("2001:db8::/32 7", "192.0.2.0/24 9", "::/0 7",
+                            "2001:db8::/32 8"));
+    ASSERT_EQ(reading.next_hops.size(), 3u);
+    EXPECT_EQ(reading.next_hops[0].id, 7u);
+    EXPECT_EQ(reading.next_hops[1].id, 9u);
+    EXPECT_EQ(reading.next_hops[2].id, 8u);
+    EXPECT_EQ(reading.next_hops[0].gateway, std::nullopt);
+    EXPECT_EQ(reading.report.routes, 4u);
+    EXPECT_EQ(reading.report.next_hops, 3u);
+    EXPECT_EQ(reading.report.malformed, 0u);
+    EXPECT_EQ(reading.report.ignored, 0u);
+    EXPECT_FALSE(reading.report.truncated);
+    EXPECT_THAT(reading.report.problems, IsEmpty());
+  }
+}
+
+TEST(ReadTextRoutes, NothingIsFine) {
+  for (const std::string text : {"", "\n", "# nothing\n"}) {
+    const Reading reading = ReadText(text, /*strict=*/true);
+    EXPECT_TRUE(reading.status.ok()) << reading.status;
+    EXPECT_EQ(reading.report.routes, 0u);
+  }
+}
+
+TEST(ReadTextRoutes, SkipsMalformedLinesAndSaysWhere) {
+  const std::string text =
+      "::/0 1\n"
+      "oops\n"
+      "2001:db8::/32 2\r\n"
+      "2001:db8::/129 3\n"
+      "192.0.2.0/24 4\n";
+  const Reading reading = ReadText(text);
+  EXPECT_TRUE(reading.status.ok()) << reading.status;
+  EXPECT_THAT(reading.Lines(),
+              ElementsAre("::/0 1", "2001:db8::/32 2", "192.0.2.0/24 4"));
+  EXPECT_EQ(reading.report.malformed, 2u);
+  EXPECT_FALSE(reading.report.truncated);
+  ASSERT_EQ(reading.report.problems.size(), 2u);
+  EXPECT_EQ(reading.report.problems[0].line, 2u);
+  EXPECT_EQ(reading.report.problems[0].offset, 7u);
+  EXPECT_THAT(reading.report.problems[0].message, HasSubstr("oops"));
+  EXPECT_EQ(reading.report.problems[1].line, 4u);
+  EXPECT_EQ(reading.report.problems[1].offset, 29u);
+}
+
+TEST(ReadTextRoutes, StopsAtTheFirstMalformedLineWhenStrict) {
+  const Reading reading = ReadText("::/0 1\noops 2\n::/0 3\n", /*strict=*/true);
+  EXPECT_TRUE(absl::IsDataLoss(reading.status)) << reading.status;
+  EXPECT_THAT(reading.status.message(), HasSubstr("F:2: "));
+  EXPECT_THAT(reading.Lines(), ElementsAre("::/0 1"));
+}
+
+TEST(ReadTextRoutes, BoundsTheLineButNotTheComment) {
+  const std::string route = "2001:db8::/32 1";
+  const std::string blanks(kMaxTextLine - route.size(), ' ');
+  const std::string longest = absl::StrCat(route, blanks);
+  ASSERT_EQ(longest.size(), kMaxTextLine);
+  const std::string comment(300'000, '#');
+  const std::string text = absl::StrCat(
+      longest, "\n",                    // 1
+      longest, " \n",                   // 2: too long
+      route, " ", comment, "\n",        // 3
+      comment, "\n",                    // 4
+      std::string(500'000, '1'), "\n",  // 5: too long
+      longest, "#", comment, "\n",      // 6: its comment begins too late to see
+      "::/0 2\n");                      // 7
+  for (const size_t piece : {size_t{100}, SIZE_MAX}) {
+    const Reading reading = ReadText(text, /*strict=*/false, piece);
+    EXPECT_TRUE(reading.status.ok()) << reading.status;
+    EXPECT_THAT(reading.Lines(), ElementsAre(route, route, "::/0 2"));
+    EXPECT_EQ(reading.report.malformed, 3u);
+    EXPECT_FALSE(reading.report.truncated);
+    ASSERT_EQ(reading.report.problems.size(), 3u);
+    EXPECT_EQ(reading.report.problems[0].line, 2u);
+    EXPECT_EQ(reading.report.problems[0].offset, kMaxTextLine + 1);
+    EXPECT_EQ(reading.report.problems[1].line, 5u);
+    EXPECT_EQ(reading.report.problems[2].line, 6u);
+    EXPECT_THAT(reading.report.problems[0].message,
+                HasSubstr("longer than 4096"));
+  }
+}
+
+TEST(ReadTextRoutes, ReadsALastLineWithoutNewlineButWarns) {
+  const Reading reading = ReadText("::/0 1\n2001:db8::/32 17");
+  EXPECT_TRUE(reading.status.ok()) << reading.status;
+  EXPECT_THAT(reading.Lines(), ElementsAre("::/0 1", "2001:db8::/32 17"));
+  EXPECT_TRUE(reading.report.truncated);
+  EXPECT_EQ(reading.report.malformed, 0u);
+  ASSERT_EQ(reading.report.problems.size(), 1u);
+  EXPECT_EQ(reading.report.problems[0].line, 2u);
+  EXPECT_THAT(reading.report.problems[0].message, HasSubstr("newline"));
+
+  const Reading strict = ReadText("::/0 1\n2001:db8::/32 17", /*strict=*/true);
+  EXPECT_TRUE(absl::IsDataLoss(strict.status)) << strict.status;
+  EXPECT_THAT(strict.Lines(), ElementsAre("::/0 1"));
+}
+
+TEST(ReadTextRoutes, AnOverlongLastLineIsCut) {
+  const Reading reading = ReadText("::/0 1\n" + std::string(10'000, '1'));
+  EXPECT_TRUE(reading.report.truncated);
+  EXPECT_EQ(reading.report.malformed, 0u);
+  ASSERT_EQ(reading.report.problems.size(), 1u);
+  EXPECT_THAT(reading.report.problems[0].message, HasSubstr("ends inside"));
+}
+
+TEST(ReadTextRoutes, CutAnywhereKeepsTheLinesBefore) {
+  const std::string text =
+      "::/0 1\r\n2001:db8::/32 23\n\n# note\n192.0.2.0/24 4\n";
+  for (size_t cut = 0; cut <= text.size(); ++cut) {
+    const Reading reading = ReadText(text.substr(0, cut));
+    EXPECT_TRUE(reading.status.ok()) << reading.status;
+    EXPECT_EQ(reading.report.malformed, 0u) << cut;
+    // Whole lines are all there.
+    const std::vector<std::string> lines = reading.Lines();
+    const size_t whole = (cut >= 8) + (cut >= 25) + (cut >= text.size());
+    ASSERT_GE(lines.size(), whole) << cut;
+    if (whole > 0) {
+      EXPECT_EQ(lines[0], "::/0 1");
+    }
+    if (whole > 1) {
+      EXPECT_EQ(lines[1], "2001:db8::/32 23");
+    }
+    // A route's line that is cut is reported; a comment's or an empty one not.
+    const bool in_route = (cut > 0 && cut < 8) || (cut > 8 && cut < 25) ||
+                          (cut > 33 && cut < text.size());
+    EXPECT_EQ(reading.report.truncated, in_route) << cut;
+    EXPECT_EQ(lines.size() > whole && !in_route, false) << cut;
+  }
+}
+
+// Breaks off after its octets, as a cut compressed file does.
+class CutSource : public ByteSource {
+ public:
+  CutSource(std::string octets, absl::Status error)
+      : octets_(StringSource(std::move(octets))), error_(std::move(error)) {}
+  absl::StatusOr<size_t> Read(char* out, size_t size) override {
+    absl::StatusOr<size_t> count = octets_->Read(out, size);
+    if (*count == 0) return error_;
+    return count;
+  }
+
+ private:
+  std::unique_ptr<ByteSource> octets_;
+  absl::Status error_;
+};
+
+TEST(ReadTextRoutes, DropsTheLineInWhichTheStreamBreaksOff) {
+  testing::ListSink sink;
+  ByteReader in(std::make_unique<CutSource>("::/0 1\n2001:db8::/32 17",
+                                            absl::DataLossError("gzip cut")));
+  RouteOutput out("F", /*strict=*/false, sink);
+  EXPECT_TRUE(ReadTextRoutes(in, out).ok());
+  EXPECT_EQ(sink.routes.size(), 1u);
+  EXPECT_TRUE(out.report().truncated);
+  ASSERT_EQ(out.report().problems.size(), 1u);
+  EXPECT_EQ(out.report().problems[0].message, "gzip cut");
+  EXPECT_EQ(out.report().problems[0].offset, 7u);
+}
+
+TEST(ReadTextRoutes, ReturnsTheErrorOfTheFile) {
+  testing::ListSink sink;
+  ByteReader in(std::make_unique<CutSource>("::/0 1\n::/0 2",
+                                            absl::UnavailableError("disk")));
+  RouteOutput out("F", /*strict=*/false, sink);
+  EXPECT_EQ(ReadTextRoutes(in, out), absl::UnavailableError("disk"));
+  EXPECT_EQ(sink.routes.size(), 1u);
+}
+
+TEST(ReadTextRoutes, EndsWhenTheSinkRefuses) {
+  struct Refusing : testing::ListSink {
+    absl::Status OnRoute(const Route& route) override {
+      if (routes.size() == 2) return absl::ResourceExhaustedError("full");
+      return ListSink::OnRoute(route);
+    }
+  } sink;
+  ByteReader in(StringSource("::/0 1\n::/0 2\n::/0 3\n::/0 4\n"));
+  RouteOutput out("F", /*strict=*/false, sink);
+  EXPECT_EQ(ReadTextRoutes(in, out), absl::ResourceExhaustedError("full"));
+  EXPECT_EQ(sink.routes.size(), 2u);
+  EXPECT_EQ(sink.next_hops.size(), 3u);
+}
+
+}  // namespace
+}  // namespace planb

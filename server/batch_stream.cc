@@ -168,6 +168,7 @@ BatchStreams::Open() {
     }
     open_.emplace(stream.get(), stream);
   }
+  in_flight_.Begin();
   context_.metrics.StreamOpened();
   stream->Start();
   return stream.get();
@@ -182,9 +183,10 @@ void BatchStreams::Remove(const BatchStream* stream) {
     open_.erase(it);
   }
   context_.metrics.StreamClosed();
+  in_flight_.End();
 }
 
-void BatchStreams::Drain() {
+void BatchStreams::Drain(absl::Time deadline) {
   std::vector<std::shared_ptr<BatchStream>> streams;
   {
     const std::lock_guard lock(mutex_);
@@ -192,6 +194,8 @@ void BatchStreams::Drain() {
     for (const auto& [key, stream] : open_) streams.push_back(stream);
   }
   for (const auto& stream : streams) stream->Drain();
+  streams.clear();
+  in_flight_.AwaitIdle(deadline);
 }
 
 }  // namespace planb::server

@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "grpcpp/grpcpp.h"
 #include "planb/v1/route_lookup.grpc.pb.h"
+#include "server/in_flight.h"
 #include "server/lookup_context.h"
 
 namespace planb::server {
@@ -87,13 +88,15 @@ class BatchStreams {
   grpc::ServerBidiReactor<v1::BatchLookupRequest, v1::BatchLookupResponse>*
   Open();
 
-  void Drain();
+  // Ends all streams as BatchStream::Drain does; waits until the deadline.
+  void Drain(absl::Time deadline);
 
  private:
   friend class BatchStream;
   void Remove(const BatchStream* stream);
 
   LookupContext& context_;
+  InFlight in_flight_;
   std::mutex mutex_;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   absl::flat_hash_map<const BatchStream*, std::shared_ptr<BatchStream>> open_

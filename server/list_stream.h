@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "grpcpp/grpcpp.h"
+#include "server/in_flight.h"
 
 namespace planb::server {
 
@@ -18,7 +19,12 @@ class ListStream final : public grpc::ServerWriteReactor<Chunk> {
   // Fills an empty chunk; false if there was nothing left to put into it.
   using Next = std::function<bool(Chunk&)>;
 
-  explicit ListStream(Next next) : next_(std::move(next)) { WriteNext(); }
+  // `in_flight` outlives this.
+  ListStream(InFlight& in_flight, Next next)
+      : in_flight_(in_flight), next_(std::move(next)) {
+    in_flight_.Begin();
+    WriteNext();
+  }
 
   void OnWriteDone(bool ok) override {
     if (ok) {
@@ -28,7 +34,10 @@ class ListStream final : public grpc::ServerWriteReactor<Chunk> {
     }
   }
 
-  void OnDone() override { delete this; }
+  void OnDone() override {
+    in_flight_.End();
+    delete this;
+  }
 
  private:
   void WriteNext() {
@@ -40,6 +49,7 @@ class ListStream final : public grpc::ServerWriteReactor<Chunk> {
     }
   }
 
+  InFlight& in_flight_;
   Next next_;
   Chunk chunk_;
 };

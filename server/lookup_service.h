@@ -23,8 +23,9 @@ class LookupService final : public v1::RouteLookup::CallbackService {
   grpc::ServerBidiReactor<v1::BatchLookupRequest, v1::BatchLookupResponse>*
   BatchLookup(grpc::CallbackServerContext* call) override;
 
-  // Lets every stream answer what it has received, then ends it.
-  void Drain() { streams_.Drain(); }
+  // Lets every stream answer what it has received, then ends it; waits for
+  // the last one until the deadline.
+  void Drain(absl::Time deadline) { streams_.Drain(deadline); }
 
  private:
   LookupContext& context_;

@@ -296,6 +296,22 @@ TEST(Drain, AnswersWhatIsInFlightThenEndsStreams) {
   EXPECT_EQ(ReasonOf(ended), "DRAINING");
 }
 
+TEST(Drain, EndsIdleStreamsAtOnce) {
+  RunningServer running;
+  grpc::ClientContext context;
+  const auto stream = running.lookup().BatchLookup(&context);
+  Exchange(*stream, {});
+  std::thread reader([&] {
+    v1::BatchLookupResponse response;
+    EXPECT_FALSE(stream->Read(&response));
+    EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  });
+  const absl::Time start = absl::Now();
+  running.server().Drain(absl::Seconds(30));
+  EXPECT_LT(absl::Now() - start, absl::Seconds(5));
+  reader.join();
+}
+
 // The oracle's word on a table with both families and long prefixes.
 TEST(BatchLookup, AgreesWithTheOracle) {
   ServerOptions options;

@@ -4,6 +4,7 @@
 #include <grpcpp/grpcpp.h>
 #include <prometheus/exposer.h>
 
+#include <algorithm>
 #include <exception>
 #include <utility>
 
@@ -17,6 +18,9 @@
 
 namespace planb::server {
 namespace {
+
+// For calls that came in while the streams were draining.
+constexpr absl::Duration kLastCalls = absl::Milliseconds(500);
 
 class ServerImpl final : public Server {
  public:
@@ -51,11 +55,14 @@ class ServerImpl final : public Server {
 
   void Drain(absl::Duration patience) override {
     SetServing(false);
-    // New calls are refused from Shutdown() on, which also waits; so the open
-    // streams are told first, and those that come in between refuse.
+    const absl::Time deadline = absl::Now() + patience;
     tables_.default_table().CloseWaiters();
-    lookup_service_.Drain();
-    server_->Shutdown(absl::ToChronoTime(absl::Now() + patience));
+    lookup_service_.Drain(deadline);
+    table_service_.AwaitIdle(deadline);
+    // What is left takes microseconds. Shutdown() refuses new calls and would
+    // also wait for idle connections to be closed by their clients.
+    server_->Shutdown(
+        absl::ToChronoTime(std::min(deadline, absl::Now() + kLastCalls)));
     server_->Wait();
     server_.reset();
   }

@@ -184,20 +184,20 @@ grpc::ServerWriteReactor<v1::ListRoutesResponse>* TableService::ListRoutes(
   const absl::StatusOr<RouteFilter> filter = DecodeFilter(*request);
   if (!filter.ok()) return new RefusedStream<Chunk>(ToGrpc(filter.status()));
   const auto snapshot = (*table)->Read();
-  return new ListStream<Chunk>([filter = *filter, routes = snapshot->routes(),
-                                at = size_t{0},
-                                generation = snapshot->generation(),
-                                first = true](Chunk& chunk) mutable {
-    chunk.set_generation(generation);
-    for (; at < routes->size() &&
-           static_cast<size_t>(chunk.routes_size()) < kRoutesPerChunk;
-         ++at) {
-      const Route& route = (*routes)[at];
-      if (filter.Selects(route)) Encode(route, *chunk.add_routes());
-    }
-    // Even an empty answer says which generation it speaks of.
-    return std::exchange(first, false) || chunk.routes_size() > 0;
-  });
+  return new ListStream<Chunk>(
+      in_flight_, [filter = *filter, routes = snapshot->routes(),
+                   at = size_t{0}, generation = snapshot->generation(),
+                   first = true](Chunk& chunk) mutable {
+        chunk.set_generation(generation);
+        for (; at < routes->size() &&
+               static_cast<size_t>(chunk.routes_size()) < kRoutesPerChunk;
+             ++at) {
+          const Route& route = (*routes)[at];
+          if (filter.Selects(route)) Encode(route, *chunk.add_routes());
+        }
+        // Even an empty answer says which generation it speaks of.
+        return std::exchange(first, false) || chunk.routes_size() > 0;
+      });
 }
 
 grpc::ServerWriteReactor<v1::ListNextHopsResponse>* TableService::ListNextHops(
@@ -207,17 +207,18 @@ grpc::ServerWriteReactor<v1::ListNextHopsResponse>* TableService::ListNextHops(
   if (!table.ok()) return new RefusedStream<Chunk>(ToGrpc(table.status()));
   const auto snapshot = (*table)->Read();
   const auto next_hops = snapshot->next_hops();
-  return new ListStream<Chunk>([next_hops, it = next_hops->begin(),
-                                generation = snapshot->generation(),
-                                first = true](Chunk& chunk) mutable {
-    chunk.set_generation(generation);
-    for (; it != next_hops->end() &&
-           static_cast<size_t>(chunk.next_hops_size()) < kNextHopsPerChunk;
-         ++it) {
-      Encode(it->second, *chunk.add_next_hops());
-    }
-    return std::exchange(first, false) || chunk.next_hops_size() > 0;
-  });
+  return new ListStream<Chunk>(
+      in_flight_,
+      [next_hops, it = next_hops->begin(), generation = snapshot->generation(),
+       first = true](Chunk& chunk) mutable {
+        chunk.set_generation(generation);
+        for (; it != next_hops->end() &&
+               static_cast<size_t>(chunk.next_hops_size()) < kNextHopsPerChunk;
+             ++it) {
+          Encode(it->second, *chunk.add_next_hops());
+        }
+        return std::exchange(first, false) || chunk.next_hops_size() > 0;
+      });
 }
 
 }  // namespace planb::server

@@ -5,12 +5,12 @@
 #define PLANB_SERVER_TABLE_SERVICE_H_
 
 #include <cstddef>
-#include <functional>
 
 #include "grpcpp/grpcpp.h"
 #include "lpm/kernel.h"
 #include "planb/v1/route_table.grpc.pb.h"
 #include "server/control_metrics.h"
+#include "server/in_flight.h"
 #include "server/tables.h"
 
 namespace planb::server {
@@ -49,6 +49,9 @@ class TableService final : public v1::RouteTable::CallbackService {
       grpc::CallbackServerContext* call,
       const v1::ListNextHopsRequest* request) override;
 
+  // Waits for the lists that are being sent.
+  void AwaitIdle(absl::Time deadline) { in_flight_.AwaitIdle(deadline); }
+
  private:
   void Describe(v1::Table& out);
 
@@ -56,6 +59,7 @@ class TableService final : public v1::RouteTable::CallbackService {
   const Kernel& kernel_;
   const size_t max_update_routes_;
   ControlMetrics& metrics_;
+  InFlight in_flight_;
 };
 
 }  // namespace planb::server

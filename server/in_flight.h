@@ -1,0 +1,44 @@
+// Counts the streams under way, so that draining can wait for the last.
+
+#ifndef PLANB_SERVER_IN_FLIGHT_H_
+#define PLANB_SERVER_IN_FLIGHT_H_
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <mutex>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/time/time.h"
+
+namespace planb::server {
+
+// Thread-safe.
+class InFlight {
+ public:
+  void Begin() {
+    const std::lock_guard lock(mutex_);
+    ++count_;
+  }
+
+  void End() {
+    const std::lock_guard lock(mutex_);
+    if (--count_ == 0) idle_.notify_all();
+  }
+
+  // Returns when nothing is under way, or at the deadline.
+  void AwaitIdle(absl::Time deadline) {
+    std::unique_lock lock(mutex_);
+    idle_.wait_until(lock, absl::ToChronoTime(deadline),
+                     [this] { return count_ == 0; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable idle_;
+  size_t count_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace planb::server
+
+#endif  // PLANB_SERVER_IN_FLIGHT_H_

@@ -1,5 +1,4 @@
-// A stream keeps its order and its bounds, and comes to the right end whatever
-// the server does.
+// A stream keeps its order and its bounds, with one thread or with several.
 
 #include "client/batch_stream.h"
 
@@ -13,45 +12,20 @@
 
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
-#include "client/channel.h"
 #include "client/status.h"
 #include "client/testing/fake_server.h"
+#include "client/testing/many_routes.h"
 
 namespace planb::client {
 namespace {
 
 using ::testing::ElementsAre;
 using testing::FakeServer;
-using ::testing::HasSubstr;
+using testing::HopOf;
 using ::testing::IsEmpty;
-using testing::Spoil;
-
-constexpr size_t kRoutes = 200;
-
-// 2001:db8:I::/48 -> I + 1, and 10.0.I.0/24 -> I + 1, for I < kRoutes.
-testing::FakeServerOptions ManyRoutes() {
-  testing::FakeServerOptions options;
-  for (uint32_t i = 0; i < kRoutes; ++i) {
-    const absl::uint128 v6 =
-        absl::MakeUint128(0x20010db8'0000'0000ULL | uint64_t{i} << 16, 0);
-    options.routes.push_back({*Prefix::Create(Address::V6(v6), 48), i + 1});
-    options.routes.push_back(
-        {*Prefix::Create(Address::V4(0x0a000000U | i << 8), 24), i + 1});
-  }
-  return options;
-}
-
-// An address of route number i.
-std::string V6(uint64_t i) {
-  return Address::V6(absl::MakeUint128(
-                         0x20010db8'0000'0000ULL | (i % kRoutes) << 16, i))
-      .ToPacked();
-}
-std::string V4(uint64_t i) {
-  return Address::V4(0x0a000001U | static_cast<uint32_t>(i % kRoutes) << 8)
-      .ToPacked();
-}
-uint32_t HopOf(uint64_t i) { return static_cast<uint32_t>(i % kRoutes) + 1; }
+using testing::ManyRoutes;
+using testing::V4;
+using testing::V6;
 
 class BatchStreamTest : public ::testing::Test {
  protected:
@@ -252,156 +226,6 @@ TEST_F(BatchStreamTest, NothingIsSentAfterCloseSend) {
   EXPECT_FALSE(sent.ok());
   EXPECT_TRUE(stream.Finish().ok());
   EXPECT_EQ(server_.batches_read(), 0U);
-}
-
-TEST_F(BatchStreamTest, ADrainingServerEndsTheStreamAfterItsResults) {
-  server_.EndStreams(2, testing::MakeError(grpc::StatusCode::UNAVAILABLE,
-                                           "DRAINING", "going down"));
-  BatchStream stream(server_.Channel(), {});
-  for (uint64_t i = 0; i < 4; ++i) {
-    ASSERT_TRUE(stream.Send({.addresses_v6 = V6(i)}).ok());
-  }
-  BatchResult result;
-  for (uint64_t i = 0; i < 2; ++i) {
-    ASSERT_TRUE(*stream.Receive(result));
-    EXPECT_THAT(result.next_hops, ElementsAre(HopOf(i)));
-  }
-  const auto third = stream.Receive(result);
-  EXPECT_EQ(third.status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(ErrorReason(third.status()), "DRAINING");
-  EXPECT_EQ(stream.Send({.addresses_v6 = V6(1)}).status().code(),
-            absl::StatusCode::kUnavailable);
-  EXPECT_EQ(stream.CloseSend().code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(stream.Finish().code(), absl::StatusCode::kUnavailable);
-}
-
-TEST_F(BatchStreamTest, AServerThatDiesEndsEveryCall) {
-  server_.Hold();
-  BatchStream stream(server_.Channel(), {.max_in_flight = 2});
-  ASSERT_TRUE(stream.Send({.addresses_v6 = V6(1)}).ok());
-  ASSERT_TRUE(stream.Send({.addresses_v6 = V6(1)}).ok());
-  std::thread sender(
-      [&stream] { EXPECT_FALSE(stream.Send({.addresses_v6 = V6(1)}).ok()); });
-  std::thread killer([this] {
-    absl::SleepFor(absl::Milliseconds(100));
-    server_.Die();
-  });
-  BatchResult result;
-  EXPECT_FALSE(stream.Receive(result).ok());
-  sender.join();
-  killer.join();
-  EXPECT_FALSE(stream.Finish().ok());
-}
-
-TEST_F(BatchStreamTest, EndingWellWithoutAnswersIsAnError) {
-  server_.EndStreams(1, grpc::Status::OK);
-  BatchStream stream(server_.Channel(), {});
-  ASSERT_TRUE(stream.Send({.addresses_v6 = V6(1)}).ok());
-  ASSERT_TRUE(stream.Send({.addresses_v6 = V6(1)}).ok());
-  BatchResult result;
-  EXPECT_TRUE(*stream.Receive(result));
-  const absl::Status status = stream.Receive(result).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("1 batches unanswered"));
-}
-
-TEST_F(BatchStreamTest, ABrokenContractEndsTheStream) {
-  for (const Spoil spoil : {Spoil::kWrongId, Spoil::kShort}) {
-    server_.SpoilReplies(spoil);
-    BatchStream stream(server_.Channel(), {});
-    ASSERT_TRUE(stream.Send({.addresses_v6 = V6(1)}).ok());
-    ASSERT_TRUE(stream.Send({.addresses_v6 = V6(1)}).ok());
-    BatchResult result;
-    EXPECT_EQ(stream.Receive(result).status().code(),
-              absl::StatusCode::kInternal);
-    EXPECT_EQ(stream.Receive(result).status().code(),
-              absl::StatusCode::kInternal);
-    EXPECT_EQ(stream.Finish().code(), absl::StatusCode::kInternal);
-  }
-}
-
-TEST_F(BatchStreamTest, AReplyTooManyEndsTheStream) {
-  server_.SpoilReplies(Spoil::kTwice);
-  BatchStream stream(server_.Channel(), {.max_in_flight = 1});
-  ASSERT_TRUE(stream.Send({.addresses_v6 = V6(1)}).ok());
-  EXPECT_EQ(stream.Finish().code(), absl::StatusCode::kInternal);
-}
-
-TEST_F(BatchStreamTest, CancelEndsEveryCall) {
-  server_.Hold();
-  BatchStream stream(server_.Channel(), {.max_in_flight = 1});
-  ASSERT_TRUE(stream.Send({.addresses_v6 = V6(1)}).ok());
-  std::thread sender([&stream] {
-    EXPECT_EQ(stream.Send({.addresses_v6 = V6(1)}).status().code(),
-              absl::StatusCode::kCancelled);
-  });
-  std::thread canceller([&stream] {
-    absl::SleepFor(absl::Milliseconds(100));
-    stream.Cancel();
-  });
-  BatchResult result;
-  EXPECT_EQ(stream.Receive(result).status().code(),
-            absl::StatusCode::kCancelled);
-  sender.join();
-  canceller.join();
-  EXPECT_EQ(stream.Finish().code(), absl::StatusCode::kCancelled);
-}
-
-// A sender that waits for a receiver who never comes must hear of it, too.
-TEST_F(BatchStreamTest, CancelEndsASendThatWaitsForRoom) {
-  BatchStream stream(server_.Channel(), {.max_in_flight = 1});
-  ASSERT_TRUE(stream.Send({.addresses_v6 = V6(1)}).ok());
-  std::thread sender([&stream] {
-    EXPECT_EQ(stream.Send({.addresses_v6 = V6(1)}).status().code(),
-              absl::StatusCode::kCancelled);
-  });
-  absl::SleepFor(absl::Milliseconds(200));
-  stream.Cancel();
-  sender.join();
-}
-
-TEST_F(BatchStreamTest, TheDeadlineEndsTheStream) {
-  server_.Hold();
-  BatchStream stream(server_.Channel(),
-                     {.deadline = absl::Now() + absl::Milliseconds(200)});
-  ASSERT_TRUE(stream.Send({.addresses_v6 = V6(1)}).ok());
-  BatchResult result;
-  EXPECT_EQ(stream.Receive(result).status().code(),
-            absl::StatusCode::kDeadlineExceeded);
-  EXPECT_EQ(stream.Finish().code(), absl::StatusCode::kDeadlineExceeded);
-}
-
-TEST_F(BatchStreamTest, AStalledServerIsGivenUp) {
-  BatchStream stream(server_.Channel(),
-                     {.stall_timeout = absl::Milliseconds(300)});
-  BatchResult result;
-  ASSERT_TRUE(stream.Send({.addresses_v6 = V6(1)}).ok());
-  ASSERT_TRUE(*stream.Receive(result));
-  absl::SleepFor(absl::Milliseconds(500));  // idle, not stalled
-  ASSERT_TRUE(stream.Send({.addresses_v6 = V6(1)}).ok());
-  absl::SleepFor(absl::Milliseconds(500));  // slow to receive, not stalled
-  ASSERT_TRUE(*stream.Receive(result));
-  server_.Hold();
-  ASSERT_TRUE(stream.Send({.addresses_v6 = V6(1)}).ok());
-  const absl::Status status = stream.Receive(result).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("no sign"));
-}
-
-TEST_F(BatchStreamTest, DestructionCancels) {
-  server_.Hold();
-  {
-    BatchStream untouched(server_.Channel(), {});
-    BatchStream waiting(server_.Channel(), {});
-    ASSERT_TRUE(waiting.Send({.addresses_v6 = V6(1)}).ok());
-  }
-  server_.Die();  // returns only when the server's side has ended as well
-}
-
-TEST(BatchStreamWithoutServer, FailsQuickly) {
-  const auto channel = *MakeChannel("unix:///nonexistent/planb.sock");
-  BatchStream stream(channel, {});
-  EXPECT_EQ(stream.Finish().code(), absl::StatusCode::kUnavailable);
 }
 
 }  // namespace

@@ -20,71 +20,9 @@
 namespace planb::client::testing {
 namespace {
 
-bool IsDefault(const std::string& table) {
-  return table.empty() || table == "default";
-}
-
 grpc::Status NoTable(const std::string& table) {
   return MakeError(grpc::StatusCode::NOT_FOUND, "TABLE_NOT_FOUND",
                    absl::StrCat("no table \"", table, "\""));
-}
-
-void AppendLittleEndian(uint32_t value, std::string& to) {
-  for (int shift = 0; shift < 32; shift += 8) {
-    to.push_back(static_cast<char>(value >> shift & 0xff));
-  }
-}
-
-void Answer(const FakeTable& table, const std::string& octets, size_t width,
-            v1::BatchLookupResponse& reply, bool lengths) {
-  for (size_t at = 0; at < octets.size(); at += width) {
-    const auto route = table.Lookup(
-        *Address::FromPacked(absl::string_view(octets).substr(at, width)));
-    AppendLittleEndian(route.has_value() ? route->next_hop : kNoRoute,
-                       *reply.mutable_next_hops());
-    if (lengths) {
-      reply.mutable_prefix_lengths()->push_back(
-          static_cast<char>(route.has_value() ? route->prefix.length() : 255));
-    }
-  }
-}
-
-void SetError(int code, const char* reason, const char* field,
-              v1::BatchLookupResponse& reply) {
-  reply.mutable_error()->set_code(code);
-  reply.mutable_error()->set_reason(reason);
-  reply.mutable_error()->set_field(field);
-  reply.mutable_error()->set_message("the batch is wrong");
-}
-
-v1::BatchLookupResponse Reply(const FakeTable& table,
-                              const v1::BatchLookupRequest& request) {
-  v1::BatchLookupResponse reply;
-  reply.set_request_id(request.request_id());
-  reply.set_generation(table.generation());
-  if (!IsDefault(request.table())) {
-    SetError(5, "TABLE_NOT_FOUND", "table", reply);
-  } else if (request.addresses_v6().size() % 16 != 0) {
-    SetError(3, "ADDRESSES_LENGTH", "addresses_v6", reply);
-  } else if (request.addresses_v4().size() % 4 != 0) {
-    SetError(3, "ADDRESSES_LENGTH", "addresses_v4", reply);
-  } else if (request.min_generation() > table.generation()) {
-    SetError(9, "GENERATION_NOT_VISIBLE", "min_generation", reply);
-  } else {
-    const bool lengths = request.want_prefix_lengths();
-    Answer(table, request.addresses_v6(), 16, reply, lengths);
-    Answer(table, request.addresses_v4(), 4, reply, lengths);
-  }
-  return reply;
-}
-
-void Spoiled(Spoil how, v1::BatchLookupResponse& reply) {
-  std::string& next_hops = *reply.mutable_next_hops();
-  if (how == Spoil::kWrongId) reply.set_request_id(reply.request_id() + 1);
-  if (how == Spoil::kShort && !next_hops.empty()) {
-    next_hops.resize(next_hops.size() - 4);
-  }
-  if (how == Spoil::kWrongNextHop && !next_hops.empty()) ++next_hops[0];
 }
 
 }  // namespace
@@ -97,7 +35,7 @@ class FakeServer::LookupService : public v1::RouteLookup::Service {
                       v1::LookupResponse* response) override {
     ++fake_.lookups_called_;
     const FakeTable table = fake_.table();
-    if (!IsDefault(request->table())) return NoTable(request->table());
+    if (!IsDefaultTable(request->table())) return NoTable(request->table());
     if (static_cast<size_t>(request->addresses_size()) >
         fake_.options_.max_lookup_addresses) {
       return MakeError(grpc::StatusCode::RESOURCE_EXHAUSTED,
@@ -144,9 +82,9 @@ class FakeServer::LookupService : public v1::RouteLookup::Service {
         absl::MutexLock lock(&fake_.mutex_);
         if (batch == fake_.end_after_) return fake_.end_status_;
       }
-      v1::BatchLookupResponse reply = Reply(fake_.table(), request);
+      v1::BatchLookupResponse reply = AnswerBatch(fake_.table(), request);
       const Spoil spoil = fake_.spoil_;
-      Spoiled(spoil, reply);
+      SpoilReply(spoil, reply);
       stream->Write(reply);
       if (spoil == Spoil::kTwice) stream->Write(reply);
     }
@@ -169,7 +107,7 @@ class FakeServer::TableService : public v1::RouteTable::Service {
       --fake_.failing_updates_;
       return fake_.update_error_;
     }
-    if (!IsDefault(request->table())) return NoTable(request->table());
+    if (!IsDefaultTable(request->table())) return NoTable(request->table());
     fake_.updates_.push_back(*request);
     return fake_.table_.Update(*request, fake_.options_.max_update_routes,
                                *response);
@@ -178,7 +116,7 @@ class FakeServer::TableService : public v1::RouteTable::Service {
   grpc::Status GetTable(grpc::ServerContext*,
                         const v1::GetTableRequest* request,
                         v1::Table* response) override {
-    if (!IsDefault(request->table())) return NoTable(request->table());
+    if (!IsDefaultTable(request->table())) return NoTable(request->table());
     *response = fake_.table().Describe();
     return grpc::Status::OK;
   }
@@ -186,7 +124,7 @@ class FakeServer::TableService : public v1::RouteTable::Service {
   grpc::Status ListRoutes(
       grpc::ServerContext*, const v1::ListRoutesRequest* request,
       grpc::ServerWriter<v1::ListRoutesResponse>* writer) override {
-    if (!IsDefault(request->table())) return NoTable(request->table());
+    if (!IsDefaultTable(request->table())) return NoTable(request->table());
     const FakeTable table = fake_.table();
     v1::ListRoutesResponse chunk;
     chunk.set_generation(table.generation());

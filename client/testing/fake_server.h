@@ -17,20 +17,12 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "client/testing/fake_batch.h"
 #include "client/testing/fake_table.h"
 #include "planb/v1/route_lookup.grpc.pb.h"
 #include "planb/v1/route_table.grpc.pb.h"
 
 namespace planb::client::testing {
-
-// How the replies of BatchLookup are spoiled.
-enum class Spoil {
-  kNothing,
-  kWrongId,       // another request's id
-  kShort,         // one next hop too few
-  kTwice,         // every reply comes twice
-  kWrongNextHop,  // the first answer of a batch is off by one
-};
 
 struct FakeServerOptions {
   std::vector<Route> routes = {};

@@ -1,3 +1,5 @@
+// Every change is tried on copies first: all of a batch or nothing.
+
 #include "client/testing/fake_table.h"
 
 #include <set>

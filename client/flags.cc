@@ -1,0 +1,127 @@
+// The texts below are what "planbctl help COMMAND" prints.
+
+#include "client/flags.h"
+
+#include "absl/flags/flag.h"
+
+namespace planb::client {
+
+bool AbslParseFlag(absl::string_view text, AckChoice* ack, std::string* error) {
+  if (text == "accepted") {
+    *ack = AckChoice::kAccepted;
+  } else if (text == "visible") {
+    *ack = AckChoice::kVisible;
+  } else {
+    *error = "must be accepted or visible";
+    return false;
+  }
+  return true;
+}
+
+std::string AbslUnparseFlag(AckChoice ack) {
+  return ack == AckChoice::kAccepted ? "accepted" : "visible";
+}
+
+bool AbslParseFlag(absl::string_view text, TraceChoice* trace,
+                   std::string* error) {
+  if (text == "uniform") {
+    *trace = TraceChoice::kUniform;
+  } else if (text == "match") {
+    *trace = TraceChoice::kMatch;
+  } else {
+    *error = "must be uniform or match";
+    return false;
+  }
+  return true;
+}
+
+std::string AbslUnparseFlag(TraceChoice trace) {
+  return trace == TraceChoice::kUniform ? "uniform" : "match";
+}
+
+bool AbslParseFlag(absl::string_view text, FamilyChoice* choice,
+                   std::string* error) {
+  if (text == "ipv4") {
+    choice->family = Family::kIpv4;
+  } else if (text == "ipv6") {
+    choice->family = Family::kIpv6;
+  } else {
+    *error = "must be ipv4 or ipv6";
+    return false;
+  }
+  return true;
+}
+
+std::string AbslUnparseFlag(FamilyChoice choice) {
+  return choice.family == Family::kIpv4 ? "ipv4" : "ipv6";
+}
+
+}  // namespace planb::client
+
+using planb::client::AckChoice;
+using planb::client::FamilyChoice;
+using planb::client::TraceChoice;
+
+ABSL_FLAG(std::string, server, "",
+          "The server: unix:///path, host:port or [address]:port. If empty, "
+          "the environment variable PLANB_SERVER; if that is unset, "
+          "unix:///run/planb/planb.sock.");
+ABSL_FLAG(std::string, table, "",
+          "Name of the routing table; empty means \"default\".");
+ABSL_FLAG(bool, json, false,
+          "Print JSON Lines, one object a line, with the fields of "
+          "client/proto/planb/client/output.proto.");
+ABSL_FLAG(absl::Duration, timeout, absl::Seconds(10),
+          "How long connecting, each call, and each wait for a stream's next "
+          "answer may take, such as 500ms or 1m.");
+
+ABSL_FLAG(AckChoice, ack, AckChoice::kVisible,
+          "What to wait for: accepted (the table holds the change) or visible "
+          "(every lookup sent from now on sees it).");
+ABSL_FLAG(bool, strict, false,
+          "announce: refuse prefixes that have a route already; withdraw: "
+          "refuse prefixes that have none; load: stop at the first malformed "
+          "record instead of skipping it.");
+ABSL_FLAG(std::optional<uint64_t>, expected_generation, std::nullopt,
+          "Change the table only if this is its generation.");
+ABSL_FLAG(bool, dry_run, false, "Validate and count, but change nothing.");
+ABSL_FLAG(uint32_t, chunk, 10'000, "Routes in one UpdateRoutes call.");
+
+ABSL_FLAG(bool, prefixes, true,
+          "Also ask for the prefix that matched. Without, long lists of "
+          "addresses are answered faster.");
+ABSL_FLAG(uint32_t, batch, 4096, "Addresses in one batch of a stream.");
+ABSL_FLAG(uint32_t, depth, 4, "Batches in flight on a stream.");
+ABSL_FLAG(uint32_t, streams, 1,
+          "Streams, each with a thread and a connection of its own.");
+ABSL_FLAG(double, seconds, 10, "How long to run.");
+ABSL_FLAG(std::string, addresses, "",
+          "Look up the addresses of this file, one a line, over and over.");
+ABSL_FLAG(TraceChoice, trace, TraceChoice::kUniform,
+          "Without --addresses: uniform (random in 2000::/3, or in all of "
+          "IPv4) or match (random in random routes of --routes or "
+          "--synthetic).");
+ABSL_FLAG(FamilyChoice, family, FamilyChoice{}, "ipv6 or ipv4.");
+ABSL_FLAG(bool, check, false,
+          "Compare every answer with the table of --routes or --synthetic, "
+          "which must be the one the server has and must not change.");
+ABSL_FLAG(uint64_t, samples, 1'000'000,
+          "Addresses to sample, besides those at the routes' boundaries.");
+
+ABSL_FLAG(std::string, routes, "",
+          "generate: number of IPv6 routes, 100000 if empty; bench: a file of "
+          "routes, as for load.");
+ABSL_FLAG(uint64_t, synthetic, 0,
+          "Instead of a file: the table that \"generate\" makes of this many "
+          "IPv6 routes and the same --ipv4, --seed and --next_hops.");
+ABSL_FLAG(uint64_t, ipv4, 0, "Number of IPv4 routes to make up.");
+ABSL_FLAG(uint64_t, seed, 1,
+          "The same seed makes the same table and asks for the same "
+          "addresses.");
+ABSL_FLAG(uint32_t, next_hops, 64,
+          "Made-up routes lead to the next hops 1 to this.");
+ABSL_FLAG(std::string, output, "",
+          "Write to this file instead of the standard output.");
+
+ABSL_FLAG(std::string, service, "",
+          "Full name of a gRPC service; empty means the server as a whole.");

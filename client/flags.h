@@ -1,0 +1,76 @@
+// Every flag of planbctl. absl's flags are one name space for the whole
+// program, so they are kept together; each command lists those it takes
+// (Command::flags), and giving it another is a usage error.
+
+#ifndef PLANB_CLIENT_FLAGS_H_
+#define PLANB_CLIENT_FLAGS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/flags/declare.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "lpm/address.h"
+
+namespace planb::client {
+
+// --ack
+enum class AckChoice { kAccepted, kVisible };
+bool AbslParseFlag(absl::string_view text, AckChoice* ack, std::string* error);
+std::string AbslUnparseFlag(AckChoice ack);
+
+// --trace
+enum class TraceChoice { kUniform, kMatch };
+bool AbslParseFlag(absl::string_view text, TraceChoice* trace,
+                   std::string* error);
+std::string AbslUnparseFlag(TraceChoice trace);
+
+// --family
+struct FamilyChoice {
+  Family family = Family::kIpv6;
+};
+bool AbslParseFlag(absl::string_view text, FamilyChoice* choice,
+                   std::string* error);
+std::string AbslUnparseFlag(FamilyChoice choice);
+
+}  // namespace planb::client
+
+// Of every command.
+ABSL_DECLARE_FLAG(std::string, server);
+ABSL_DECLARE_FLAG(std::string, table);
+ABSL_DECLARE_FLAG(bool, json);
+ABSL_DECLARE_FLAG(absl::Duration, timeout);
+
+// Of changes.
+ABSL_DECLARE_FLAG(planb::client::AckChoice, ack);
+ABSL_DECLARE_FLAG(bool, strict);
+ABSL_DECLARE_FLAG(std::optional<uint64_t>, expected_generation);
+ABSL_DECLARE_FLAG(bool, dry_run);
+ABSL_DECLARE_FLAG(uint32_t, chunk);
+
+// Of lookups.
+ABSL_DECLARE_FLAG(bool, prefixes);
+ABSL_DECLARE_FLAG(uint32_t, batch);
+ABSL_DECLARE_FLAG(uint32_t, depth);
+ABSL_DECLARE_FLAG(uint32_t, streams);
+ABSL_DECLARE_FLAG(double, seconds);
+ABSL_DECLARE_FLAG(std::string, addresses);
+ABSL_DECLARE_FLAG(planb::client::TraceChoice, trace);
+ABSL_DECLARE_FLAG(planb::client::FamilyChoice, family);
+ABSL_DECLARE_FLAG(bool, check);
+ABSL_DECLARE_FLAG(uint64_t, samples);
+
+// Of tables made up or read.
+ABSL_DECLARE_FLAG(std::string, routes);
+ABSL_DECLARE_FLAG(uint64_t, synthetic);
+ABSL_DECLARE_FLAG(uint64_t, ipv4);
+ABSL_DECLARE_FLAG(uint64_t, seed);
+ABSL_DECLARE_FLAG(uint32_t, next_hops);
+ABSL_DECLARE_FLAG(std::string, output);
+
+// Of health.
+ABSL_DECLARE_FLAG(std::string, service);
+
+#endif  // PLANB_CLIENT_FLAGS_H_

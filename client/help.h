@@ -1,0 +1,20 @@
+// What planbctl says about itself.
+
+#ifndef PLANB_CLIENT_HELP_H_
+#define PLANB_CLIENT_HELP_H_
+
+#include <string>
+
+#include "client/command.h"
+
+namespace planb::client {
+
+// The program: its commands, global flags and exit codes.
+std::string ProgramHelp();
+
+// One command: its arguments, what it does, its flags with their defaults.
+std::string CommandHelp(const Command& command);
+
+}  // namespace planb::client
+
+#endif  // PLANB_CLIENT_HELP_H_

@@ -1,0 +1,129 @@
+// The real binary against a fake server: the commands that handle whole tables.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "client/testing/fake_server.h"
+#include "client/testing/run_planbctl.h"
+
+namespace planb::client {
+namespace {
+
+using ::testing::AllOf;
+using testing::Ctl;
+using testing::Ended;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::Scratch;
+using testing::Slurp;
+using testing::Spoil;
+using ::testing::StartsWith;
+using testing::Write;
+
+class PlanbctlTableTest : public ::testing::Test {
+ protected:
+  PlanbctlTableTest() { setenv("PLANB_SERVER", server_.target().c_str(), 1); }
+
+  testing::FakeServer server_{
+      {.routes = {{*Prefix::Parse("2001:db8::/32"), 5},
+                  {*Prefix::Parse("2001:db8:1::/48"), 7},
+                  {*Prefix::Parse("10.0.0.0/8"), 6}}}};
+};
+
+TEST_F(PlanbctlTableTest, LoadSendsChunks) {
+  std::string text;
+  for (int i = 0; i < 250; ++i)
+    absl::StrAppend(&text, "192.0.", i, ".0/24 4\n");
+  const std::string file = Write("routes", text);
+  const Ended ended = Ctl("load --json --chunk=100 " + file);
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(
+      ended.out,
+      StartsWith(R"({"routes":250,"next_hops":1,"chunks":3,"added":250,)"
+                 R"("changed":0,"unchanged":0,"generation":4,)"
+                 R"("visible_generation":4,"malformed":0,)"));
+  EXPECT_EQ(server_.table().routes().size(), 253U);
+  EXPECT_EQ(server_.updates().back().ack(), v1::ACK_VISIBLE);
+  const Ended again = Ctl("load " + file);
+  EXPECT_EQ(again.code, 0);
+  EXPECT_THAT(again.out, AllOf(StartsWith("250 routes"),
+                               HasSubstr("250 unchanged; generation 4")));
+}
+
+TEST_F(PlanbctlTableTest, LoadReportsMalformedLines) {
+  const std::string file =
+      Write("routes", "192.0.2.0/24 4\nnonsense\n198.51.100.0/24 4\n");
+  Ended ended = Ctl("load " + file);
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.out, HasSubstr("1 records malformed"));
+  EXPECT_THAT(ended.err, HasSubstr("line 2"));
+  EXPECT_EQ(server_.table().routes().size(), 5U);
+  ended = Ctl("load --strict " + file);
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_THAT(ended.err, HasSubstr("nonsense"));
+}
+
+TEST_F(PlanbctlTableTest, GenerateWritesWhatLoadReads) {
+  const std::string file = Scratch("made_up");
+  const std::string words = "generate --routes=300 --ipv4=50 --seed=4";
+  EXPECT_EQ(Ctl(absl::StrCat(words, " --output=", file)).code, 0);
+  const std::string text = Slurp(file);
+  EXPECT_EQ(Ctl("--server=nonsense " + words).out, text);  // asks no server
+  EXPECT_EQ(std::vector<std::string>(absl::StrSplit(text, '\n')).size(), 351U);
+  EXPECT_NE(Ctl(words + "2").out, text);
+  EXPECT_EQ(Ctl("load " + file).code, 0);
+  EXPECT_EQ(server_.table().routes().size(), 353U);
+  EXPECT_EQ(Ctl(words + " >/dev/full").code, 2);
+}
+
+TEST_F(PlanbctlTableTest, VerifyFindsEveryDifference) {
+  const std::string same =
+      Write("same", "2001:db8::/32 5\n2001:db8:1::/48 7\n10.0.0.0/8 6\n");
+  Ended ended = Ctl("verify --json --samples=2000 --batch=100 " + same);
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out,
+              StartsWith(R"({"routes":3,"addresses":2018,"samples":2000,)"
+                         R"("mismatches":0,)"));
+  const std::string other =
+      Write("other", "2001:db8::/32 5\n2001:db8:1::/48 7\n10.0.0.0/9 6\n");
+  ended = Ctl("verify --samples=0 " + other);
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.out, HasSubstr("18 addresses"));
+  EXPECT_THAT(ended.out, HasSubstr("2 mismatches"));
+  EXPECT_THAT(ended.err, HasSubstr("10.128.0.0: the server says 6 in "
+                                   "generation 1, the file says 0"));
+  server_.SpoilReplies(Spoil::kWrongNextHop);
+  EXPECT_EQ(Ctl("verify --samples=0 " + same).code, 1);
+}
+
+TEST_F(PlanbctlTableTest, BenchMeasuresAndChecks) {
+  const std::string routes =
+      Write("routes", "2001:db8::/32 5\n2001:db8:1::/48 7\n10.0.0.0/8 6\n");
+  Ended ended = Ctl(absl::StrCat("bench --seconds=0.2 --batch=100 --streams=2 ",
+                                 "--check --trace=match --routes=", routes));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out, AllOf(HasSubstr("M lookups/s"), HasSubstr("p99.9"),
+                               HasSubstr("\n0 answers differ")));
+  const std::string addresses = Write("addresses", "10.0.0.1\n11.0.0.1\n");
+  ended = Ctl(absl::StrCat(
+      "bench --json --seconds=0.2 --batch=10 --family=ipv4 --addresses=",
+      addresses));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out, AllOf(HasSubstr(R"("batch":10,"depth":4)"),
+                               HasSubstr("lookups_per_second"),
+                               Not(HasSubstr("mismatches"))));
+  server_.SpoilReplies(Spoil::kWrongNextHop);
+  ended = Ctl(absl::StrCat("bench --json --seconds=0.2 --batch=100 --check ",
+                           "--routes=", routes));
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.out, HasSubstr("mismatches"));
+}
+
+}  // namespace
+}  // namespace planb::client

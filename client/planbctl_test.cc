@@ -1,0 +1,259 @@
+// The real binary against a fake server: what scripts rely on, that is exit
+// codes and output.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "client/testing/fake_server.h"
+#include "client/testing/run_planbctl.h"
+
+namespace planb::client {
+namespace {
+
+using ::testing::AllOf;
+using testing::Ctl;
+using testing::Ended;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::MakeError;
+using ::testing::Not;
+using ::testing::StartsWith;
+using testing::Write;
+
+class PlanbctlTest : public ::testing::Test {
+ protected:
+  PlanbctlTest() { setenv("PLANB_SERVER", server_.target().c_str(), 1); }
+
+  testing::FakeServer server_{
+      {.routes = {{*Prefix::Parse("2001:db8::/32"), 5},
+                  {*Prefix::Parse("2001:db8:1::/48"), 7},
+                  {*Prefix::Parse("10.0.0.0/8"), 6}}}};
+};
+
+TEST_F(PlanbctlTest, HelpIsNoError) {
+  for (const char* words : {"--help", "help", "-h"}) {
+    const Ended ended = Ctl(words);
+    EXPECT_EQ(ended.code, 0) << words;
+    EXPECT_THAT(ended.out, HasSubstr("Exit codes:"));
+    EXPECT_THAT(ended.err, IsEmpty());
+  }
+  for (const char* command :
+       {"lookup", "announce", "withdraw", "load", "status", "health", "bench",
+        "verify", "generate"}) {
+    EXPECT_THAT(Ctl("--help").out, HasSubstr(absl::StrCat("\n  ", command)));
+    const Ended ended = Ctl(absl::StrCat("help ", command));
+    EXPECT_EQ(ended.code, 0) << command;
+    EXPECT_THAT(ended.out,
+                StartsWith(absl::StrCat("Usage: planbctl [FLAGS] ", command)));
+    EXPECT_EQ(Ctl(absl::StrCat(command, " --help")).out, ended.out);
+    for (absl::string_view line : absl::StrSplit(ended.out, '\n')) {
+      EXPECT_LE(line.size(), 80U) << line;
+    }
+  }
+}
+
+TEST_F(PlanbctlTest, UsageErrorsEndWith2) {
+  for (const char* words : {"",
+                            "frobnicate",
+                            "help frobnicate",
+                            "--frob",
+                            "lookup --chunk=3 ::1",
+                            "--timeout=soon status",
+                            "--timeout",
+                            "status extra",
+                            "health extra",
+                            "lookup 1.2.3",
+                            "lookup ::1 -",
+                            "announce",
+                            "announce ::/0",
+                            "announce ::/0 0",
+                            "announce ::/0 x",
+                            "announce ::1/64 5",
+                            "announce ::/0 5 --ack=maybe",
+                            "withdraw",
+                            "withdraw ::1/64",
+                            "load",
+                            "load a b",
+                            "load /nonexistent",
+                            "verify",
+                            "verify /nonexistent",
+                            "bench extra",
+                            "bench --check",
+                            "bench --trace=match",
+                            "bench --depth=0",
+                            "bench --addresses=/nonexistent",
+                            "bench --family=ipx",
+                            "generate extra",
+                            "generate --routes=many",
+                            "generate --output=/nonexistent/file",
+                            "--server=localhost status",
+                            "--server=unix://x status"}) {
+    const Ended ended = Ctl(words);
+    EXPECT_EQ(ended.code, 2) << words << "\n" << ended.err;
+    EXPECT_THAT(ended.out, IsEmpty()) << words;
+    EXPECT_THAT(ended.err, StartsWith("planbctl: ")) << words;
+  }
+}
+
+TEST_F(PlanbctlTest, UnreachableServersEndWith4) {
+  for (const char* words :
+       {"lookup ::1", "lookup -", "status", "health", "announce ::/0 1",
+        "withdraw ::/0", "bench --seconds=0.1"}) {
+    const Ended ended =
+        Ctl(absl::StrCat("--server=unix:///nonexistent/socket ", words));
+    EXPECT_EQ(ended.code, 4) << words << "\n" << ended.err;
+    EXPECT_THAT(ended.err, AllOf(HasSubstr("UNAVAILABLE"),
+                                 HasSubstr("unix:///nonexistent/socket")));
+  }
+  const std::string file = Write("routes", "::/0 1\n");
+  EXPECT_EQ(Ctl("--server=127.0.0.1:1 load " + file).code, 4);
+  EXPECT_EQ(Ctl("--server=127.0.0.1:1 verify " + file).code, 4);
+}
+
+TEST_F(PlanbctlTest, RefusalsEndWith3) {
+  for (const char* words :
+       {"lookup ::1", "lookup -", "status", "announce ::/0 1", "withdraw ::/0",
+        "bench --seconds=0.1"}) {
+    const Ended ended = Ctl(absl::StrCat("--table=none ", words), "::1\n");
+    EXPECT_EQ(ended.code, 3) << words << "\n" << ended.err;
+    EXPECT_THAT(ended.err, HasSubstr("TABLE_NOT_FOUND")) << words;
+  }
+  const std::string file = Write("routes", "::/0 1\n");
+  EXPECT_EQ(Ctl("--table=none load " + file).code, 3);
+  EXPECT_EQ(Ctl("--table=none verify --samples=1 " + file).code, 3);
+}
+
+TEST_F(PlanbctlTest, ServersThatDoNotAnswerEndWith3) {
+  server_.Hold();
+  const Ended ended = Ctl("--timeout=200ms lookup -", "::1\n");
+  EXPECT_EQ(ended.code, 3) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("DEADLINE_EXCEEDED"));
+}
+
+TEST_F(PlanbctlTest, DrainingServersEndWith4) {
+  server_.EndStreams(
+      0, MakeError(grpc::StatusCode::UNAVAILABLE, "DRAINING", "going down"));
+  const Ended ended = Ctl("lookup -", "::1\n");
+  EXPECT_EQ(ended.code, 4);
+  EXPECT_THAT(ended.err, HasSubstr("DRAINING"));
+}
+
+TEST_F(PlanbctlTest, LookupShowsRoutes) {
+  const Ended ended = Ctl("lookup 2001:db8:1::1 10.1.2.3");
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(ended.out,
+            "2001:db8:1::1\tnext hop 7\t2001:db8:1::/48\tgeneration 1\n"
+            "10.1.2.3\tnext hop 6\t10.0.0.0/8\tgeneration 1\n");
+  const Ended missed = Ctl("lookup --noprefixes 2001:db8::1 ::1");
+  EXPECT_EQ(missed.code, 1);
+  EXPECT_EQ(missed.out,
+            "2001:db8::1\tnext hop 5\t-\tgeneration 1\n"
+            "::1\tno route\t-\tgeneration 1\n");
+  EXPECT_EQ(server_.batches_read(), 0U);
+}
+
+TEST_F(PlanbctlTest, LookupPrintsJsonLines) {
+  const Ended ended = Ctl("lookup --json 2001:db8:1::1 ::1");
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_EQ(ended.out, R"({"address":"2001:db8:1::1","next_hop":7,)"
+                       R"("generation":1,"prefix":"2001:db8:1::/48"})"
+                       "\n"
+                       R"({"address":"::1","next_hop":0,"generation":1})"
+                       "\n");
+}
+
+TEST_F(PlanbctlTest, LookupReadsLines) {
+  for (const char* words : {"lookup", "lookup -", "lookup --batch=1",
+                            "lookup --batch=2 --depth=1"}) {
+    const Ended ended = Ctl(words, "10.0.0.1\n# c\n\nbad\n2001:db8::1\n::1\n");
+    EXPECT_EQ(ended.code, 2) << ended.err;
+    EXPECT_EQ(ended.out,
+              "10.0.0.1\tnext hop 6\t10.0.0.0/8\tgeneration 1\n"
+              "2001:db8::1\tnext hop 5\t2001:db8::/32\tgeneration 1\n"
+              "::1\tno route\t-\tgeneration 1\n");
+    EXPECT_THAT(ended.err, HasSubstr("line 4: "));
+  }
+  EXPECT_EQ(server_.lookups_called(), 0U);
+  EXPECT_EQ(Ctl("lookup", "10.0.0.1\n").code, 0);
+  EXPECT_EQ(Ctl("lookup", "10.0.0.1\n11.0.0.1\n").code, 1);
+  EXPECT_EQ(Ctl("lookup", "").code, 0);
+}
+
+TEST_F(PlanbctlTest, LookupTakesManyArguments) {
+  std::string words = "lookup";
+  for (int i = 0; i < 200; ++i) absl::StrAppend(&words, " 10.0.0.", i);
+  const Ended ended = Ctl(words);
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  const std::vector<std::string> lines = absl::StrSplit(ended.out, '\n');
+  ASSERT_EQ(lines.size(), 201U);
+  EXPECT_THAT(lines[199], StartsWith("10.0.0.199\tnext hop 6\t"));
+}
+
+TEST_F(PlanbctlTest, AnnounceAndWithdraw) {
+  Ended ended = Ctl("announce 2001:db8::/32 9 192.0.2.0/24 3");
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(ended.out,
+            "generation 2 (visible: 2): 1 added, 1 changed, 0 removed, 0 "
+            "unchanged\n");
+  EXPECT_EQ(server_.updates().back().ack(), v1::ACK_VISIBLE);
+
+  ended = Ctl("withdraw --json --ack=accepted 192.0.2.0/24 198.51.100.0/24");
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(ended.out,
+            R"({"generation":3,"visible_generation":3,"added":0,"changed":0,)"
+            R"("removed":1,"unchanged":1,"dry_run":false})"
+            "\n");
+  EXPECT_EQ(server_.updates().back().ack(), v1::ACK_ACCEPTED);
+  EXPECT_EQ(server_.table().routes().size(), 3U);
+}
+
+TEST_F(PlanbctlTest, ChangesMayBeConditional) {
+  Ended ended = Ctl("announce --strict 2001:db8::/32 9");
+  EXPECT_EQ(ended.code, 3);
+  EXPECT_THAT(ended.err, HasSubstr("ROUTE_EXISTS"));
+  ended = Ctl("withdraw --strict 192.0.2.0/24");
+  EXPECT_EQ(ended.code, 3);
+  EXPECT_THAT(ended.err, HasSubstr("ROUTE_NOT_FOUND"));
+  ended = Ctl("announce --expected_generation=0 ::/0 9");
+  EXPECT_EQ(ended.code, 3);
+  EXPECT_THAT(ended.err, HasSubstr("GENERATION_MISMATCH"));
+  ended = Ctl("announce --dry_run ::/0 9");
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_THAT(ended.out, AllOf(HasSubstr("1 added"), HasSubstr("dry run")));
+  EXPECT_EQ(server_.table().generation(), 1U);
+  EXPECT_EQ(Ctl("announce --expected_generation=1 ::/0 9").code, 0);
+  EXPECT_EQ(server_.table().generation(), 2U);
+}
+
+TEST_F(PlanbctlTest, StatusAndHealth) {
+  Ended ended = Ctl("status");
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out,
+              AllOf(HasSubstr("(SERVING)"), HasSubstr("2 IPv6, 1 IPv4"),
+                    HasSubstr("/32: 1, /48: 1"), HasSubstr("never")));
+  ended = Ctl("status --json");
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_THAT(ended.out,
+              AllOf(HasSubstr(R"("health":"SERVING","table":"default",)"
+                              R"("accepted_generation":1,)"),
+                    HasSubstr(R"("lengths_v4":{"8":1})"),
+                    Not(HasSubstr("last_build_time"))));
+  EXPECT_EQ(Ctl("health").out, "SERVING\n");
+  EXPECT_EQ(Ctl("health --json").out,
+            "{\"service\":\"\",\"status\":\"SERVING\"}\n");
+  EXPECT_EQ(Ctl("health --service=no.such.Service").code, 3);
+  server_.SetServing(false);
+  ended = Ctl("health");
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_EQ(ended.out, "NOT_SERVING\n");
+  EXPECT_EQ(Ctl("status").code, 1);
+}
+
+}  // namespace
+}  // namespace planb::client

@@ -1,0 +1,41 @@
+// Connecting is a step of its own, so that "not reachable" is told apart from
+// "refused", and without a retry.
+
+#include "client/session.h"
+
+#include <cstdlib>
+
+#include "absl/flags/flag.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/flags.h"
+
+namespace planb::client {
+
+std::string ServerTarget() {
+  std::string target = absl::GetFlag(FLAGS_server);
+  if (!target.empty()) return target;
+  const char* environment = std::getenv("PLANB_SERVER");
+  if (environment != nullptr && *environment != '\0') return environment;
+  return "unix:///run/planb/planb.sock";
+}
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToServer(
+    const ChannelOptions& options) {
+  const std::string target = ServerTarget();
+  auto channel = MakeChannel(target, options);
+  if (!channel.ok()) return channel.status();
+  const absl::Status connected = Connect(**channel, CallDeadline());
+  if (!connected.ok()) {
+    return absl::UnavailableError(
+        absl::StrCat(connected.message(), " to ", target,
+                     " (is the server running? is --server or PLANB_SERVER "
+                     "right?)"));
+  }
+  return channel;
+}
+
+absl::Time CallDeadline() { return absl::Now() + absl::GetFlag(FLAGS_timeout); }
+
+}  // namespace planb::client

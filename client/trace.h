@@ -1,0 +1,60 @@
+// The addresses a benchmark asks for, packed once and sent over and over.
+
+#ifndef PLANB_CLIENT_TRACE_H_
+#define PLANB_CLIENT_TRACE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "client/batch_codec.h"
+#include "client/reference_table.h"
+#include "lpm/address.h"
+#include "lpm/prefix.h"
+
+namespace planb::client {
+
+// A ring of batches of one family. Thread-safe: const after construction.
+class Trace {
+ public:
+  // The addresses, all of `family`, in their order, begun again until the last
+  // batch is full. REQUIRES: there are addresses, and batch > 0.
+  Trace(Family family, absl::Span<const Address> addresses, size_t batch);
+
+  size_t batches() const { return batches_; }
+  size_t batch_size() const { return batch_size_; }
+
+  // Batch number `index` (modulo batches()). Refers to this trace.
+  Batch Get(size_t index) const;
+
+  // What `table` says to each address.
+  std::vector<NextHopId> Expect(const ReferenceTable& table) const;
+
+  // The part of such a vector that belongs to batch number `index`.
+  absl::Span<const NextHopId> Slice(const std::vector<NextHopId>& expected,
+                                    size_t index) const;
+
+ private:
+  Family family_;
+  size_t batch_size_;
+  size_t batches_;
+  std::string octets_;
+};
+
+// `count` random addresses: in 2000::/3, or in all of IPv4.
+std::vector<Address> UniformAddresses(Family family, size_t count,
+                                      uint64_t seed);
+
+// The addresses of `family` in a file, one a line; others are skipped.
+// Errors: NOT_FOUND if the file cannot be opened or holds none;
+// INVALID_ARGUMENT for a malformed line.
+absl::StatusOr<std::vector<Address>> ReadAddressFile(const std::string& path,
+                                                     Family family);
+
+}  // namespace planb::client
+
+#endif  // PLANB_CLIENT_TRACE_H_

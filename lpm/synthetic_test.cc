@@ -81,10 +81,10 @@ TEST(SyntheticTable, HasExactlyAsManyRoutesAsAskedFor) {
   }
 }
 
-TEST(SyntheticTable, MakesAMillionOfEach) {
-  const std::vector<Route> routes = Table(1'000'000, 1'000'000);
+TEST(SyntheticTable, MakesAMillion) {
+  const std::vector<Route> routes = Table(1'000'000, 300'000);
   EXPECT_EQ(CountOf(routes, Family::kIpv6), 1'000'000U);
-  EXPECT_EQ(CountOf(routes, Family::kIpv4), 1'000'000U);
+  EXPECT_EQ(CountOf(routes, Family::kIpv4), 300'000U);
   ExpectStrictlyAscending(routes);
 }
 

@@ -1,0 +1,34 @@
+#!/usr/bin/env python3
+"""Writes compile_commands.json for editors and clang tools.
+
+Asks Bazel which compile actions it would run; runs none. Build once before,
+so that generated headers exist.
+"""
+
+import json
+import os
+import subprocess
+
+
+def main():
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    actions = json.loads(
+        subprocess.check_output(
+            ["bazel", "aquery", "--output=jsonproto", "--noshow_progress",
+             'mnemonic("CppCompile", //...)'],
+            cwd=root, stderr=subprocess.DEVNULL))
+    commands = []
+    for action in actions.get("actions", []):
+        arguments = action["arguments"]
+        source = arguments[arguments.index("-c") + 1]
+        # Bazel's sandbox of the sources: the tree itself does as well.
+        commands.append({"directory": root, "file": source,
+                         "arguments": arguments})
+    path = os.path.join(root, "compile_commands.json")
+    with open(path, "w", encoding="utf-8") as out:
+        json.dump(commands, out, indent=1)
+    print(f"{path}: {len(commands)} commands")
+
+
+if __name__ == "__main__":
+    main()

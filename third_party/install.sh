@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that the build, the tests and the demo need;
+# does nothing where they are there already. Debian 12, as root.
+set -euo pipefail
+
+packages=(
+  # Compiler and build.
+  bazel-bootstrap clang-format g++ python3
+  # Libraries.
+  libabsl-dev libbenchmark-dev libbz2-dev libgmock-dev libgrpc++-dev
+  libgtest-dev libprotobuf-dev libspdlog-dev libsqlite3-dev libssl-dev
+  libxxhash-dev prometheus-cpp-dev protobuf-compiler protobuf-compiler-grpc
+  zlib1g-dev
+  # What the demo and the tests call.
+  bgpdump curl
+)
+
+missing=()
+for package in "${packages[@]}"; do
+  state=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
+  [[ $state == installed ]] || missing+=("$package")
+done
+((${#missing[@]})) || exit 0
+
+echo "installing: ${missing[*]}"
+export DEBIAN_FRONTEND=noninteractive
+apt-get update -qq
+apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null

@@ -86,6 +86,8 @@ class ServerImpl final : public Server {
       return absl::UnavailableError(absl::StrCat(
           "cannot listen on ", options_.metrics_address, " for metrics"));
     }
+    Log(LogLevel::kInfo, "serving metrics",
+        {{"address", options_.metrics_address}, {"port", metrics_port()}});
     exposer_->RegisterCollectable(lookup_metrics_);
     exposer_->RegisterCollectable(table_metrics_);
     exposer_->RegisterCollectable(control_metrics_.collectable());

@@ -1,0 +1,51 @@
+# The two commands: `make demo` and `make test`. Both install what is missing
+# (Debian 12, as root), build, and do everything else by themselves.
+
+SHELL := /bin/bash
+BAZEL := bazel
+export PLANB_DATA_DIR ?= $(abspath ../shared/data)
+
+# Where `make run` listens, and what it holds.
+SOCKET ?= /tmp/planb.sock
+LISTEN ?= unix://$(SOCKET),127.0.0.1:50051
+METRICS ?= 127.0.0.1:9464
+ROUTES ?= 100000
+
+.PHONY: help setup build demo test run format compile_commands.json clean
+
+help:
+	@echo "make demo    install, build, run a server, look addresses up in it"
+	@echo "make test    install, build, run every test"
+	@echo "make run     a server in the foreground"
+	@echo "make format  apply clang-format"
+
+setup:
+	@third_party/install.sh
+
+build: setup
+	$(BAZEL) build --noshow_progress //server:planb_server //client:planbctl
+
+demo: build
+	deploy/demo.sh
+
+test: setup
+	.ci/test.sh
+
+run: build
+	@echo "Serving on $(LISTEN), metrics on http://$(METRICS)/metrics"
+	@echo "  export PLANB_SERVER=unix://$(SOCKET)"
+	@echo "  bazel-bin/client/planbctl status"
+	@echo "  bazel-bin/client/planbctl lookup 2001:db8::1"
+	@echo "  bazel-bin/client/planbctl announce 2001:db8::/32 7"
+	@echo "Ctrl-C drains and ends it."
+	@bazel-bin/server/planb_server --listen=$(LISTEN) \
+	  --metrics_address=$(METRICS) --generate=$(ROUTES)
+
+format:
+	git ls-files '*.h' '*.cc' '*.inc' | xargs clang-format -i
+
+compile_commands.json: build
+	third_party/compile_commands.py
+
+clean:
+	$(BAZEL) clean

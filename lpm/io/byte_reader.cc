@@ -10,7 +10,7 @@
 namespace planb {
 namespace {
 
-constexpr size_t kChunk = 128 << 10;
+constexpr size_t kChunk = 32 << 10;
 
 }  // namespace
 

@@ -13,7 +13,26 @@
 namespace planb {
 namespace {
 
-using namespace ::planb::testing;  // NOLINT: all of the builders
+using ::planb::testing::AsPath;
+using ::planb::testing::Entry;
+using ::planb::testing::kPeerIndexTable;
+using ::planb::testing::kRibGeneric;
+using ::planb::testing::kRibIpv4Multicast;
+using ::planb::testing::kRibIpv4Unicast;
+using ::planb::testing::kRibIpv4UnicastAddPath;
+using ::planb::testing::kRibIpv6Unicast;
+using ::planb::testing::kRibIpv6UnicastAddPath;
+using ::planb::testing::ListSink;
+using ::planb::testing::MpReach;
+using ::planb::testing::Mrt;
+using ::planb::testing::NextHop4;
+using ::planb::testing::Origin;
+using ::planb::testing::PeerEntry;
+using ::planb::testing::PeerTableBody;
+using ::planb::testing::Reading;
+using ::planb::testing::ReadWith;
+using ::planb::testing::RibBody;
+using ::planb::testing::TableDump;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;

@@ -14,7 +14,20 @@
 namespace planb {
 namespace {
 
-using namespace ::planb::testing;  // NOLINT: all of the builders
+using ::planb::testing::AsPath;
+using ::planb::testing::Bzip2;
+using ::planb::testing::Entry;
+using ::planb::testing::Gzip;
+using ::planb::testing::kPeerIndexTable;
+using ::planb::testing::kRibIpv6Unicast;
+using ::planb::testing::MpReach;
+using ::planb::testing::Origin;
+using ::planb::testing::PeerEntry;
+using ::planb::testing::PeerTableBody;
+using ::planb::testing::ReadAny;
+using ::planb::testing::Reading;
+using ::planb::testing::RibBody;
+using ::planb::testing::TableDump;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;

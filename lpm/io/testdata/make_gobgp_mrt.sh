@@ -3,8 +3,9 @@
 #
 # Three daemons on the loopback speak iBGP, so that paths keep their next hops
 # and AS paths: two announce routes, the third dumps its table. GoBGP writes
-# records with additional paths (RFC 8050) and MP_REACH_NLRI in full, unlike the
-# real collectors. Takes 70 seconds: gobgpd dumps no more often than that.
+# MP_REACH_NLRI in full, and its own route in a record with additional paths
+# (RFC 8050), unlike the real collectors. Takes 70 seconds: gobgpd dumps once a
+# minute at most.
 #
 # Usage: make_gobgp_mrt.sh OUTPUT
 set -eu
@@ -24,7 +25,7 @@ daemon() {
 EOF
 }
 
-# neighbor LAST_OCTET OPTION...
+# neighbor LAST_OCTET LOCAL_LAST_OCTET PASSIVE
 neighbor() {
   cat <<EOF
 [[neighbors]]

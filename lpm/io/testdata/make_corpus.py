@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""Writes the hand-made seeds of the fuzz target into the directory given.
+
+Each shows one thing that the readers know or refuse; the other seeds in corpus/
+were found by libFuzzer (fuzz.sh).
+"""
+
+import bz2
+import gzip
+import pathlib
+import struct
+import sys
+
+V6 = bytes.fromhex("20010db8000000000000000000000001")
+LINK_LOCAL = bytes.fromhex("fe800000000000000000000000000001")
+
+
+def mrt(kind, subtype, body):
+    return struct.pack(">IHHI", 1785420000, kind, subtype, len(body)) + body
+
+
+def peers():
+    table = struct.pack(">IH", 1, 4) + b"view" + struct.pack(">H", 3)
+    table += struct.pack(">BI4sH", 0, 2, bytes([192, 0, 2, 1]), 64500)
+    table += struct.pack(">BI4sI", 2, 3, bytes([192, 0, 2, 2]), 4200000000)
+    table += struct.pack(">BI16sI", 3, 4, V6, 64501)
+    return mrt(13, 1, table)
+
+
+def attribute(kind, value, flags=0x40):
+    if flags & 0x10:
+        return struct.pack(">BBH", flags, kind, len(value)) + value
+    return struct.pack(">BBB", flags, kind, len(value)) + value
+
+
+def rib(subtype, length, prefix, entries):
+    body = struct.pack(">IB", 1, length) + prefix
+    body += struct.pack(">H", len(entries))
+    for peer, path_id, attributes in entries:
+        body += struct.pack(">HI", peer, 1785000000)
+        if path_id is not None:
+            body += struct.pack(">I", path_id)
+        body += struct.pack(">H", len(attributes)) + attributes
+    return mrt(13, subtype, body)
+
+
+def seeds():
+    path = attribute(1, b"\0") + attribute(2, struct.pack(">BBI", 2, 1, 64500))
+    sets = attribute(2, struct.pack(">BBIBBI", 1, 1, 7, 3, 1, 8), 0x50)
+    hop4 = attribute(3, bytes([192, 0, 2, 9]))
+    hop6 = attribute(14, b"\x10" + V6)
+    both6 = attribute(14, b"\x20" + V6 + LINK_LOCAL)
+    full6 = attribute(14, b"\0\2\1\x10" + V6 + b"\0\x20" + V6[:4], 0x90)
+    v4 = rib(2, 24, bytes([192, 0, 2]), [(0, None, path + hop4)])
+    v6 = rib(4, 32, V6[:4], [(2, None, path + hop6), (1, None, sets + both6)])
+    add_path = rib(10, 127, V6, [(1, 5, path + full6), (1, 6, hop6)])
+    text = b"# table\n2001:db8::/32 1\r\n192.0.2.0/24\t2 # two\n\n::/0 1\n"
+    yield "text.txt", text
+    bad_lines = b"oops\n::1/0 1\n::/0 0\n::/129 1\n::/0 3"
+    yield "text_malformed.txt", text + bad_lines
+    long_line = b"::/0 1" + b" " * 4100 + b"\n"
+    yield "text_long.txt", long_line + b"#" * 4100 + b"\n"
+    yield "text.gz", gzip.compress(text, mtime=0) + gzip.compress(b"", mtime=0)
+    yield "text.bz2", bz2.compress(text[:30]) + bz2.compress(text[30:])
+    yield "ipv4.mrt", peers() + v4
+    yield "ipv6.mrt", peers() + v6
+    yield "add_path.mrt", peers() + add_path
+    yield "ipv6.mrt.gz", gzip.compress(peers() + v6, mtime=0)
+    yield "ignored.mrt", mrt(16, 4, b"x") + mrt(13, 6, b"y") + v4
+    yield "malformed.mrt", (peers() + mrt(14, 0, b"z") + mrt(13, 1, b"short") +
+                            rib(4, 129, V6 + b"\0", []) +
+                            rib(2, 0, b"", [(9, None, hop6 + b"\0")]))
+    yield "wild_length.mrt", v4 + struct.pack(">IHHI", 0, 13, 2, 0xffffffff)
+    yield "unknown.json", b'{"routes": []}\n'
+
+
+def main():
+    directory = pathlib.Path(sys.argv[1])
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, octets in seeds():
+        (directory / name).write_bytes(octets)
+
+
+main()

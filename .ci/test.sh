@@ -13,11 +13,11 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 passed=0 failed=0 skipped=0
 
-# What shares state between threads and can be compiled for TSan as a whole.
-# (gRPC and abseil come uninstrumented from packages; TSan would misread their
-# locks. std::mutex it understands.)
+# The engine, the RIB and publication: all that shares state between threads and
+# can be compiled for TSan as a whole. (gRPC and abseil come uninstrumented from
+# packages; TSan would misread their locks. std::mutex it understands.)
 tsan_targets=(
-  //lpm/...
+  //lpm:fib_threads_test //lpm:fib_test //lpm:kernel_test //lpm:interval_test
   //server:published_test //server:rib_test //server:snapshot_test
   //server:table_test //server:waiters_test //server:metrics_test
 )

@@ -35,9 +35,7 @@ class Random {
   }
 
   // True `times` times out of `of`. REQUIRES: of > 0.
-  bool Chance(uint64_t times, uint64_t of) {
-    return Below(of) < times;
-  }
+  bool Chance(uint64_t times, uint64_t of) { return Below(of) < times; }
 
  private:
   uint64_t state_;

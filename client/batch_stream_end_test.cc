@@ -138,7 +138,7 @@ TEST_F(BatchStreamEndTest, CancelEndsASendThatWaitsForRoom) {
 TEST_F(BatchStreamEndTest, TheDeadlineEndsTheStream) {
   server_.Hold();
   BatchStream stream(server_.Channel(),
-                     {.deadline = absl::Now() + absl::Milliseconds(200)});
+                     {.deadline = absl::Now() + absl::Seconds(1)});
   ASSERT_TRUE(stream.Send({.addresses_v6 = V6(1)}).ok());
   BatchResult result;
   EXPECT_EQ(stream.Receive(result).status().code(),
@@ -147,14 +147,13 @@ TEST_F(BatchStreamEndTest, TheDeadlineEndsTheStream) {
 }
 
 TEST_F(BatchStreamEndTest, AStalledServerIsGivenUp) {
-  BatchStream stream(server_.Channel(),
-                     {.stall_timeout = absl::Milliseconds(300)});
+  BatchStream stream(server_.Channel(), {.stall_timeout = absl::Seconds(1)});
   BatchResult result;
   ASSERT_TRUE(stream.Send({.addresses_v6 = V6(1)}).ok());
   ASSERT_TRUE(*stream.Receive(result));
-  absl::SleepFor(absl::Milliseconds(500));  // idle, not stalled
+  absl::SleepFor(absl::Milliseconds(1300));  // idle, not stalled
   ASSERT_TRUE(stream.Send({.addresses_v6 = V6(1)}).ok());
-  absl::SleepFor(absl::Milliseconds(500));  // slow to receive, not stalled
+  absl::SleepFor(absl::Milliseconds(1300));  // slow to receive, not stalled
   ASSERT_TRUE(*stream.Receive(result));
   server_.Hold();
   ASSERT_TRUE(stream.Send({.addresses_v6 = V6(1)}).ok());

@@ -19,7 +19,7 @@ class BenchTest : public ::testing::Test {
       {*Address::Parse("2001:db8::1"), *Address::Parse("2001:db9::1"),
        *Address::Parse("2001:db8::2")},
       3};
-  BenchOptions options_ = {.duration = absl::Milliseconds(200),
+  BenchOptions options_ = {.duration = absl::Milliseconds(500),
                            .expected = trace_.Expect(ReferenceTable(routes_))};
 };
 
@@ -27,7 +27,7 @@ TEST_F(BenchTest, CountsWhatHappened) {
   const auto result =
       RunBench({server_.Channel(), server_.Channel()}, trace_, options_);
   ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_GT(result->batches, 2U);
+  EXPECT_GE(result->batches, 2U);
   EXPECT_EQ(result->batches, server_.batches_read());
   EXPECT_EQ(result->lookups, result->batches * 3);
   EXPECT_EQ(result->misses, result->batches);

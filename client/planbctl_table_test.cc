@@ -105,21 +105,21 @@ TEST_F(PlanbctlTableTest, VerifyFindsEveryDifference) {
 TEST_F(PlanbctlTableTest, BenchMeasuresAndChecks) {
   const std::string routes =
       Write("routes", "2001:db8::/32 5\n2001:db8:1::/48 7\n10.0.0.0/8 6\n");
-  Ended ended = Ctl(absl::StrCat("bench --seconds=0.2 --batch=100 --streams=2 ",
+  Ended ended = Ctl(absl::StrCat("bench --seconds=0.5 --batch=100 --streams=2 ",
                                  "--check --trace=match --routes=", routes));
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_THAT(ended.out, AllOf(HasSubstr("M lookups/s"), HasSubstr("p99.9"),
                                HasSubstr("\n0 answers differ")));
   const std::string addresses = Write("addresses", "10.0.0.1\n11.0.0.1\n");
   ended = Ctl(absl::StrCat(
-      "bench --json --seconds=0.2 --batch=10 --family=ipv4 --addresses=",
+      "bench --json --seconds=0.5 --batch=10 --family=ipv4 --addresses=",
       addresses));
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_THAT(ended.out, AllOf(HasSubstr(R"("batch":10,"depth":4)"),
                                HasSubstr("lookups_per_second"),
                                Not(HasSubstr("mismatches"))));
   server_.SpoilReplies(Spoil::kWrongNextHop);
-  ended = Ctl(absl::StrCat("bench --json --seconds=0.2 --batch=100 --check ",
+  ended = Ctl(absl::StrCat("bench --json --seconds=0.5 --batch=100 --check ",
                            "--routes=", routes));
   EXPECT_EQ(ended.code, 1);
   EXPECT_THAT(ended.out, HasSubstr("mismatches"));

@@ -1,0 +1,86 @@
+#!/bin/bash
+# Builds the image localhost/planb-lookup:dev and saves it as a docker-archive.
+#
+#   deploy/image.sh ARCHIVE.tar [FOLDER]
+#
+# FOLDER holds planb_server and planbctl; without it Bazel builds them, linked
+# as statically as Debian's packages allow. Needs root and buildah, no registry
+# and no network. Builds twice: the same files must give the same image.
+set -euo pipefail
+shopt -s inherit_errexit
+umask 022
+here=$(cd "$(dirname "$0")" && pwd)
+readonly IMAGE=localhost/planb-lookup:dev
+readonly MAX_OCTETS=60000000
+
+(($# == 1 || $# == 2)) || {
+  sed -n '2,8s/^# \{0,1\}//p' "$0" >&2
+  exit 2
+}
+archive=$(realpath "$1")
+
+work=$(mktemp -d)
+# The image store is private and thrown away: only the archive stays.
+buildah=(buildah --root "$work/store" --runroot "$work/run"
+  --storage-driver vfs)
+trap 'rm -rf "$work"' EXIT
+
+fail() {
+  echo "FAIL: $*" >&2
+  exit 1
+}
+
+if [[ "$(id -u)" != 0 ]] || ! command -v buildah >/dev/null; then
+  echo "SKIP: building the image needs root and buildah"
+  exit 77
+fi
+# Whether this machine builds images at all must not depend on our files.
+mkdir "$work/empty"
+if ! "${buildah[@]}" bud --isolation=chroot --file - "$work/empty" \
+  > "$work/probe" 2>&1 <<< $'FROM scratch\nCOPY . /\n'; then
+  echo "SKIP: buildah cannot build here: $(tail -n 1 "$work/probe")"
+  exit 77
+fi
+
+if (($# == 2)); then
+  binaries=("$2/planb_server" "$2/planbctl")
+else
+  cd "$here/.."
+  bazel build --noshow_progress --config=static \
+    //server:planb_server //client:planbctl
+  binaries=(bazel-bin/server/planb_server bazel-bin/client/planbctl)
+fi
+
+# The root file system: the programs, and every shared object they load, the
+# loader itself included, at the paths where they look for them.
+root=$work/context/rootfs
+for binary in "${binaries[@]}"; do
+  install -D -m 755 "$binary" "$root/usr/bin/$(basename "$binary")"
+done
+objects=$(ldd "${binaries[@]}")
+! grep 'not found' <<< "$objects" || fail "a shared object is missing"
+grep -oE '/[^ ]+\.so[^ ]*' <<< "$objects" | sort -u |
+  while IFS= read -r object; do
+    install -D -m 755 "$object" "$root$object"
+  done
+for binary in "${binaries[@]}"; do
+  chroot "$root" /lib64/ld-linux-x86-64.so.2 --list \
+    "/usr/bin/$(basename "$binary")" > /dev/null ||
+    fail "$binary does not load from the image's files alone"
+done
+find "$root" -exec touch --no-dereference --date=@0 {} +
+
+build() {
+  "${buildah[@]}" bud --isolation=chroot --no-cache --timestamp 0 --quiet \
+    --file "$here/Containerfile" --tag "$IMAGE" "$work/context"
+}
+id=$(build)
+again=$(build)
+[[ "$id" == "$again" ]] || fail "two builds differ: $id and $again"
+
+rm -f "$archive"
+"${buildah[@]}" push --quiet "$IMAGE" "docker-archive:$archive:$IMAGE"
+size=$(stat --format=%s "$archive")
+((size < MAX_OCTETS)) || fail "$size octets, more than $MAX_OCTETS"
+(cd "$root" && find . -type f -printf '%11s  %P\n' | sort -k 2)
+echo "PASS: $IMAGE, $size octets, id ${id:0:12}, the same twice"

@@ -1,0 +1,76 @@
+#!/bin/bash
+# Tests everything in deploy/: the manifests, the image, the pod.
+#
+#   deploy/test.sh [FOLDER]
+#
+# FOLDER holds planb_server and planbctl; without it Bazel builds them. As root
+# on Debian it installs the packages it misses. Each step says PASS, FAIL, or
+# SKIP with the reason; the exit code is 0 if none failed.
+set -euo pipefail
+shopt -s inherit_errexit
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# One program of each package tells whether it is there.
+# shellcheck disable=SC2317 # `step` calls it.
+install_packages() {
+  local missing=() pair
+  for pair in buildah:buildah podman:podman runc:runc catatonit:catatonit; do
+    command -v "${pair%:*}" > /dev/null || missing+=("${pair#*:}")
+  done
+  /usr/bin/python3 -c 'import yaml' 2> /dev/null ||
+    missing+=(python3 python3-yaml)
+  if ((${#missing[@]} == 0)); then
+    return
+  fi
+  if [[ "$(id -u)" != 0 ]] || ! command -v apt-get > /dev/null; then
+    echo "not installed, for want of root or apt: ${missing[*]}"
+    return
+  fi
+  echo "installing ${missing[*]}"
+  apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
+    --no-install-recommends "${missing[@]}" > "$work/apt" 2>&1 || {
+    cat "$work/apt"
+    return 1
+  }
+}
+
+declare -a summary
+failed=0
+# step NAME COMMAND...
+step() {
+  local name=$1 code=0 started=$SECONDS verdict
+  shift
+  echo "== $name"
+  "$@" 2>&1 | tee "$work/out" || code=$?
+  case $code in
+    0) verdict=PASS ;;
+    77) verdict="SKIP ($(sed -n 's/^SKIP: //p' "$work/out" | tail -n 1))" ;;
+    *)
+      verdict="FAIL (exit code $code)"
+      failed=1
+      ;;
+  esac
+  summary+=("$(printf '%-10s %3d s  %s' "$name" $((SECONDS - started)) \
+    "$verdict")")
+}
+
+# shellcheck disable=SC2317 # `step` calls it.
+pod_step() {
+  if [[ ! -s "$work/planb.tar" ]]; then
+    echo "SKIP: there is no image"
+    return 77
+  fi
+  "$here/pod_test.sh" "$work/planb.tar" "$work/rendered.yaml"
+}
+
+step packages install_packages
+step manifests "$here/validate.sh" "$work/rendered.yaml"
+step image "$here/image.sh" "$work/planb.tar" "$@"
+step pod pod_step
+
+echo "== deploy/test.sh"
+printf '%s\n' "${summary[@]}"
+exit "$failed"

@@ -221,6 +221,11 @@ TEST(Fib, MergesNeighboursWithOneNextHop) {
   EXPECT_EQ(halves->intervals(), whole->intervals());
   EXPECT_EQ(nested->intervals(), whole->intervals());
   EXPECT_EQ(apart->intervals(), whole->intervals() + 2);
+  const auto whole_v4 = Build({R("10.0.0.0/8", 1)});
+  const auto halves_v4 = Build({R("10.0.0.0/9", 1), R("10.128.0.0/9", 1)});
+  const auto apart_v4 = Build({R("10.0.0.0/9", 1), R("10.128.0.0/9", 2)});
+  EXPECT_EQ(halves_v4->intervals(), whole_v4->intervals());
+  EXPECT_EQ(apart_v4->intervals(), whole_v4->intervals() + 1);
   ExpectLikeOracle(Family::kIpv6,
                    {R("2001:db8::/33", 1), R("2001:db8:8000::/33", 1)});
   ExpectLikeOracle(Family::kIpv6,

@@ -35,6 +35,12 @@ step() {
   fi
 }
 
+# bazel-bin is whatever was built last: build anew before using it.
+ghz_smoke() {
+  bazel build --noshow_progress //server:planb_server &&
+    benchmarks/ghz/smoke.sh bazel-bin/server/planb_server
+}
+
 # tests NAME ARGUMENTS...: runs Bazel tests and counts each.
 tests() {
   local name=$1 status=0
@@ -62,6 +68,8 @@ done
 if [[ -n $deploy ]]; then
   step "build of the benchmarks, optimized" \
     bazel build --noshow_progress --config=opt //benchmarks:all
+  step "manifests, image and pod" deploy/test.sh
+  step "load test by ghz" ghz_smoke
 fi
 
 echo "$passed passed, $failed failed, $skipped skipped"

@@ -99,7 +99,9 @@ TEST_F(BatchStreamEndTest, AReplyTooManyEndsTheStream) {
   server_.SpoilReplies(Spoil::kTwice);
   BatchStream stream(server_.Channel(), {.max_in_flight = 1});
   ASSERT_TRUE(stream.Send({.addresses_v6 = V6(1)}).ok());
-  EXPECT_EQ(stream.Finish().code(), absl::StatusCode::kInternal);
+  const absl::Status status = stream.Finish();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("a reply to no batch"));
 }
 
 TEST_F(BatchStreamEndTest, CancelEndsEveryCall) {
@@ -151,7 +153,13 @@ TEST_F(BatchStreamEndTest, AStalledServerIsGivenUp) {
   BatchResult result;
   ASSERT_TRUE(stream.Send({.addresses_v6 = V6(1)}).ok());
   ASSERT_TRUE(*stream.Receive(result));
+  std::thread receiver([&stream] {
+    BatchResult late;
+    EXPECT_TRUE(*stream.Receive(late));
+  });
   absl::SleepFor(absl::Milliseconds(1300));  // idle, not stalled
+  ASSERT_TRUE(stream.Send({.addresses_v6 = V6(1)}).ok());
+  receiver.join();
   ASSERT_TRUE(stream.Send({.addresses_v6 = V6(1)}).ok());
   absl::SleepFor(absl::Milliseconds(1300));  // slow to receive, not stalled
   ASSERT_TRUE(*stream.Receive(result));

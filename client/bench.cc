@@ -31,7 +31,7 @@ class StreamRun {
     BatchStream stream(channel, {.max_in_flight = depth,
                                  .stall_timeout = options_.stall_timeout});
     while (status_.ok()) {
-      const bool sending = absl::Now() < end;
+      const bool sending = absl::Now() < end && !Stopped();
       if (sending && sent_.size() < depth) {
         Send(stream);
       } else if (!sent_.empty()) {
@@ -47,6 +47,10 @@ class StreamRun {
   const BenchResult& result() const { return result_; }
 
  private:
+  bool Stopped() const {
+    return options_.stop != nullptr && options_.stop->load();
+  }
+
   void Send(BatchStream& stream) {
     Batch batch = trace_.Get(next_);
     batch.table = options_.table;

@@ -6,6 +6,7 @@
 
 #include <grpcpp/channel.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -27,6 +28,8 @@ struct BenchOptions {
   size_t depth = 4;
   // How long to send; what is in flight then is still awaited.
   absl::Duration duration = absl::Seconds(10);
+  // If not null: true ends the sending before its time. Outlives the run.
+  const std::atomic<bool>* stop = nullptr;
   // As in BatchStreamOptions.
   absl::Duration stall_timeout = absl::InfiniteDuration();
   // If not empty: what Trace::Expect says every answer has to be.

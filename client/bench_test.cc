@@ -45,6 +45,15 @@ TEST_F(BenchTest, NoticesWrongAnswers) {
   EXPECT_EQ(result->mismatches, result->batches);
 }
 
+TEST_F(BenchTest, CanBeStoppedBeforeItsTime) {
+  std::atomic<bool> stop{true};
+  options_.stop = &stop;
+  options_.duration = absl::Hours(1);
+  const auto result = RunBench({server_.Channel()}, trace_, options_);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_LT(result->elapsed, absl::Minutes(10));
+}
+
 TEST_F(BenchTest, FailuresEndIt) {
   options_.table = "none";
   EXPECT_EQ(

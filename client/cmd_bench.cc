@@ -1,5 +1,7 @@
 // planbctl bench: how many lookups a second, and how long a batch takes.
 
+#include <atomic>
+#include <csignal>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -22,6 +24,16 @@ namespace {
 
 // Addresses made up: enough that the server's caches do not learn them.
 constexpr size_t kTraceAddresses = 1 << 20;
+
+// Set by SIGTERM and SIGINT: what was measured until then is still reported.
+std::atomic<bool> stop_requested{false};
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+void StopOnSignals() {
+  for (int number : {SIGTERM, SIGINT}) {
+    std::signal(number, [](int) { stop_requested = true; });
+  }
+}
 
 // The table of --routes or --synthetic; empty if neither is given.
 absl::StatusOr<std::vector<Route>> RoutesFromFlags() {
@@ -112,6 +124,7 @@ ExitCode Run(const Arguments& arguments) {
       .table = absl::GetFlag(FLAGS_table),
       .depth = absl::GetFlag(FLAGS_depth),
       .duration = absl::Seconds(absl::GetFlag(FLAGS_seconds)),
+      .stop = &stop_requested,
       .stall_timeout = absl::GetFlag(FLAGS_timeout)};
   if (check) options.expected = trace.Expect(ReferenceTable(*routes));
 
@@ -121,6 +134,7 @@ ExitCode Run(const Arguments& arguments) {
     if (!channel.ok()) return Fail(channel.status());
     channels.push_back(*channel);
   }
+  StopOnSignals();
   const auto result = RunBench(channels, trace, options);
   if (!result.ok()) return Fail(result.status());
   const output::Bench report = Report(*result, trace);
@@ -143,7 +157,8 @@ const Command kBenchCommand = {
         "batches in flight, for --seconds: a closed loop, in which a slow "
         "server is asked less. The addresses are those of a file, or a "
         "million made up by --trace. Prints lookups a second and the "
-        "percentiles of the time from sending a batch to its answer. With "
+        "percentiles of the time from sending a batch to its answer; SIGTERM "
+        "and SIGINT end it early with its report. With "
         "--check, every answer is compared with a table; exits with 1 if "
         "one differs.\n\nHow next hops are assigned and which addresses "
         "are asked for moves results by factors: say both when quoting "

@@ -1,7 +1,9 @@
 // planbctl: the command-line client. Finds the command and runs it.
 
 #include <malloc.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 
 #include "absl/algorithm/container.h"
@@ -23,6 +25,14 @@ void TuneProcess() {
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+}
+
+// As the first process of a container, a program that does not handle SIGTERM
+// never gets it.
+void EndOnSignals() {
+  for (int number : {SIGTERM, SIGINT}) {
+    std::signal(number, [](int caught) { _exit(128 + caught); });
+  }
 }
 
 ExitCode ShowHelp(const std::string& text) {
@@ -70,6 +80,7 @@ ExitCode Run(CommandLine line) {
 
 ExitCode Main(int argc, char** argv) {
   TuneProcess();
+  EndOnSignals();
   auto line =
       ParseCommandLine(absl::MakeSpan(argv + 1, static_cast<size_t>(argc - 1)));
   if (!line.ok()) return FailUsage(line.status().message());

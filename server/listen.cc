@@ -1,11 +1,13 @@
 #include "server/listen.h"
 
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <string>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -18,8 +20,17 @@ namespace {
 
 constexpr absl::string_view kUnixScheme = "unix://";
 
+// Why a socket cannot be made in the directory of `path`, if it cannot.
+absl::Status CheckDirectory(absl::string_view path) {
+  const std::string directory(path.substr(0, path.rfind('/') + 1));
+  if (access(directory.c_str(), W_OK | X_OK) == 0) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("unix://", path, ": ", directory,
+                                             ": ", std::strerror(errno)));
+}
+
 // A socket file that a killed server left behind would keep us from binding;
-// one that somebody still answers on must not be taken away.
+// one that somebody still answers on must not be taken away, and what is no
+// socket never (connect() refuses it just like a dead server's socket).
 absl::Status PrepareSocket(absl::string_view path) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
@@ -30,13 +41,23 @@ absl::Status PrepareSocket(absl::string_view path) {
                      sizeof(address.sun_path) - 1, " octets"));
   }
   std::memcpy(address.sun_path, path.data(), path.size());
-  const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const absl::Status directory = CheckDirectory(path);
+  if (!directory.ok()) return directory;
+  struct stat file;
+  if (lstat(address.sun_path, &file) != 0) return absl::OkStatus();
+  if (!S_ISSOCK(file.st_mode)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("unix://", path, ": exists and is no socket"));
+  }
+  // Not blocking: a stopped server's full queue would hold us up for ever.
+  const int probe =
+      socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (probe < 0) return absl::ErrnoToStatus(errno, "socket");
   const int connected = connect(
       probe, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
   const int error = errno;
   close(probe);
-  if (connected == 0) {
+  if (connected == 0 || error == EAGAIN) {
     return absl::UnavailableError(
         absl::StrCat("unix://", path, ": another server listens there"));
   }

@@ -14,7 +14,9 @@ bool IsUnixAddress(absl::string_view address);
 
 // Readies one gRPC address, unix:///PATH or HOST:PORT. Takes away the socket
 // file that a killed server left behind.
-// Errors: INVALID_ARGUMENT; UNAVAILABLE if a living server has the socket.
+// Errors: INVALID_ARGUMENT, also if the path is taken by what is no socket;
+// UNAVAILABLE if a living server has the socket or its directory cannot be
+// written.
 absl::Status PrepareListenAddress(absl::string_view address);
 
 // Checks the address of the metrics page: an IPv4 address, a colon, a port.

@@ -55,6 +55,9 @@ ABSL_FLAG(uint64_t, max_batch_addresses, 1 << 20,
 ABSL_FLAG(uint64_t, max_lookup_addresses, 4096,
           "Addresses in one Lookup call.");
 ABSL_FLAG(uint64_t, max_streams, 10'000, "BatchLookup streams open at once.");
+ABSL_FLAG(uint64_t, max_lists, 64,
+          "ListRoutes and ListNextHops calls open at once; each keeps the "
+          "routes it shows in memory.");
 ABSL_FLAG(int32_t, max_message_bytes, 16 << 20,
           "Octets of one gRPC message received.");
 ABSL_FLAG(absl::Duration, max_generation_wait, absl::Seconds(10),
@@ -109,8 +112,36 @@ planb::server::ServerOptions OptionsFromFlags() {
       .max_generation_wait = absl::GetFlag(FLAGS_max_generation_wait),
       .max_streams = absl::GetFlag(FLAGS_max_streams)};
   options.max_update_routes = absl::GetFlag(FLAGS_max_update_routes);
+  options.max_lists = absl::GetFlag(FLAGS_max_lists);
   options.max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes);
   return options;
+}
+
+// What no library would refuse but nobody can mean.
+absl::Status CheckFlags() {
+  const auto wrong = [](auto&&... words) {
+    return absl::InvalidArgumentError(absl::StrCat(words...));
+  };
+  const uint64_t v6 = absl::GetFlag(FLAGS_generate);
+  const uint64_t v4 = absl::GetFlag(FLAGS_generate_ipv4);
+  const uint64_t limit = absl::GetFlag(FLAGS_max_routes);
+  if (!absl::GetFlag(FLAGS_routes).empty() && (v6 > 0 || v4 > 0)) {
+    return wrong("--routes and --generate cannot both be given");
+  }
+  if (v6 > limit || v4 > limit - v6) {
+    return wrong("cannot generate that many routes: --max_routes' limit is ",
+                 limit);
+  }
+  if (absl::GetFlag(FLAGS_max_message_bytes) <= 0) {
+    return wrong("--max_message_bytes must be positive");
+  }
+  if (absl::GetFlag(FLAGS_max_generation_wait) < absl::ZeroDuration() ||
+      absl::GetFlag(FLAGS_drain_timeout) < absl::ZeroDuration()) {
+    return wrong(
+        "--max_generation_wait and --drain_timeout must not be "
+        "negative");
+  }
+  return absl::OkStatus();
 }
 
 // --help without a word about the flags of libraries.
@@ -136,11 +167,8 @@ int main(int argc, char** argv) {
   const absl::Status level =
       planb::server::SetLogLevel(absl::GetFlag(FLAGS_log_level));
   if (!level.ok()) return Refuse(level);
-  if (!absl::GetFlag(FLAGS_routes).empty() &&
-      absl::GetFlag(FLAGS_generate) + absl::GetFlag(FLAGS_generate_ipv4) > 0) {
-    return Refuse(absl::InvalidArgumentError(
-        "--routes and --generate cannot both be given"));
-  }
+  const absl::Status flags = CheckFlags();
+  if (!flags.ok()) return Refuse(flags);
 
   // Blocked before the first thread starts, so that only sigwait sees them.
   sigset_t signals;

@@ -112,6 +112,18 @@ TEST(Main, RefusesWithOneClearLine) {
            {{socket, "--metrics_address=999.0.0.1:1"}, "999.0.0.1:1"},
            {{socket, "--generate=10", "--max_routes=5", "--metrics_address="},
             "limit is 5"},
+           {{socket, "--generate=18446744073709551615", "--generate_ipv4=1"},
+            "limit is 4000000"},
+           {{socket, absl::StrCat("--routes=", broken), "--max_routes=0",
+             "--metrics_address="},
+            "limit is 0"},
+           {{socket, "--max_message_bytes=-1"}, "max_message_bytes"},
+           {{socket, "--drain_timeout=-1s"}, "negative"},
+           {{absl::StrCat("--listen=unix://", missing, "/s"),
+             "--metrics_address="},
+            "No such file or directory"},
+           {{absl::StrCat("--listen=unix://", broken), "--metrics_address="},
+            "no socket"},
        }) {
     Process process(refusal.flags);
     EXPECT_EQ(process.Wait(), 1) << refusal.says;
@@ -122,7 +134,8 @@ TEST(Main, RefusesWithOneClearLine) {
     EXPECT_EQ(last.rfind("planb_server: ", 0), 0U) << process.Log();
     EXPECT_NE(last.find(refusal.says), std::string::npos) << last;
   }
-  unlink(broken.c_str());
+  // The file that was given for a socket is still there.
+  EXPECT_EQ(unlink(broken.c_str()), 0);
 }
 
 TEST(Main, UnknownFlagIsRefused) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "server/error.h"
@@ -26,9 +27,10 @@ class Tables {
   // Errors: NOT_FOUND (TABLE_NOT_FOUND).
   absl::StatusOr<Table*> Find(absl::string_view name) {
     if (name.empty() || name == kDefault) return &default_;
-    return FieldError(
-        absl::StatusCode::kNotFound, "TABLE_NOT_FOUND", "table",
-        absl::StrCat("there is no table \"", name.substr(0, 64), "\""));
+    // Escaped: cut anywhere, what is left stays valid UTF-8.
+    return FieldError(absl::StatusCode::kNotFound, "TABLE_NOT_FOUND", "table",
+                      absl::StrCat("there is no table \"",
+                                   absl::CHexEscape(name.substr(0, 63)), "\""));
   }
 
   Table& default_table() { return default_; }

@@ -10,6 +10,10 @@
 namespace planb::server {
 namespace {
 
+// Stands in the request before it is read. gRPC says of a message it could not
+// parse what it says of the end of all messages; but parsing wipes this.
+constexpr char kUnread[] = "\x7f(unread)";
+
 // Ends a call at once.
 class Refusal final : public grpc::ServerBidiReactor<v1::BatchLookupRequest,
                                                      v1::BatchLookupResponse> {
@@ -21,6 +25,11 @@ class Refusal final : public grpc::ServerBidiReactor<v1::BatchLookupRequest,
 absl::Status Draining() {
   return Error(absl::StatusCode::kUnavailable, "DRAINING",
                "the server is going down");
+}
+
+absl::Status Malformed() {
+  return Error(absl::StatusCode::kInvalidArgument, "MESSAGE_MALFORMED",
+               "the stream's last message is no BatchLookupRequest");
 }
 
 }  // namespace
@@ -47,8 +56,9 @@ void BatchStream::OnReadDone(bool ok) {
     reading_ = false;
     // Answered even while draining: it was received.
     answering_ = ok && !finished_;
-    no_more_requests_ |= !ok;
     if (finished_) return;
+    no_more_requests_ |= !ok;
+    malformed_ = !ok && request_.table() != kUnread;
   }
   if (ok) {
     Handle();
@@ -84,11 +94,33 @@ void BatchStream::Handle() {
   if (!table.ok()) return Answer(nullptr, table.status());
   const absl::Status valid = CheckBatch(request_, context_.limits);
   if (!valid.ok()) return Answer(*table, valid);
-  WhenVisible(context_, **table, request_.min_generation(),
-              absl::Milliseconds(request_.max_wait_ms()),
-              [this, table = *table](const absl::Status& status) {
-                Answer(table, status);
+  if ((*table)->Read()->generation() >= request_.min_generation()) {
+    return Answer(*table, absl::OkStatus());
+  }
+  AwaitGeneration(**table);
+}
+
+void BatchStream::AwaitGeneration(Table& table) {
+  const uint64_t generation = request_.min_generation();
+  const auto wait = absl::Milliseconds(request_.max_wait_ms());
+  {
+    const std::lock_guard lock(mutex_);
+    waiting_ = true;  // from here on, request_ may be dropped
+  }
+  WhenVisible(context_, table, generation, wait,
+              [self = shared_from_this(), &table](const absl::Status& status) {
+                self->Resume(table, status);
               });
+  Proceed();  // The client may have gone before anybody waited for it.
+}
+
+void BatchStream::Resume(Table& table, const absl::Status& status) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (finished_) return;
+    waiting_ = false;
+  }
+  Answer(&table, status);
 }
 
 void BatchStream::Answer(Table* table, const absl::Status& error) {
@@ -139,16 +171,24 @@ void BatchStream::Proceed() {
       }
       if (write != nullptr || read) {
         ++starting_;
-      } else if (closing && !writing_ && !answering_ && starting_ == 0) {
+      } else if (closing && !writing_ && starting_ == 0 &&
+                 (!answering_ || (waiting_ && broken_))) {
         // A read may still be outstanding: the end of the call ends it too.
         finished_ = true;
-        finish = no_more_requests_ ? grpc::Status::OK : ToGrpc(Draining());
+        finish = ToGrpc(malformed_          ? Malformed()
+                        : no_more_requests_ ? absl::OkStatus()
+                                            : Draining());
+        // Who still waits for a generation should not keep the addresses.
+        if (waiting_) request_ = v1::BatchLookupRequest();
       }
     }
     if (finish.has_value()) return Finish(*std::move(finish));
     if (write == nullptr && !read) return;
     if (write != nullptr) StartWrite(write);
-    if (read) StartRead(&request_);
+    if (read) {
+      request_.set_table(kUnread);
+      StartRead(&request_);
+    }
     const std::lock_guard lock(mutex_);
     --starting_;
   }

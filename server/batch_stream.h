@@ -27,10 +27,13 @@ class BatchStreams;
 // never across a read or a write.
 //
 // gRPC may call the On... methods from several threads at once. State is
-// guarded by a mutex of this stream alone; gRPC is called without it.
+// guarded by a mutex of this stream alone; gRPC is called without it. gRPC
+// keeps the stream until its methods have returned; who else comes here (those
+// who wait for a generation) holds a pointer of his own.
 class BatchStream final
     : public grpc::ServerBidiReactor<v1::BatchLookupRequest,
-                                     v1::BatchLookupResponse> {
+                                     v1::BatchLookupResponse>,
+      public std::enable_shared_from_this<BatchStream> {
  public:
   static constexpr size_t kMaxReplies = 8;
 
@@ -51,6 +54,9 @@ class BatchStream final
  private:
   // Answers request_, after waiting for its generation if it names one.
   void Handle();
+  void AwaitGeneration(Table& table);
+  // Waiting is over; so may the stream be.
+  void Resume(Table& table, const absl::Status& status);
   void Answer(Table* table, const absl::Status& error);
   // Queues a reply and goes on.
   void Reply(std::unique_ptr<v1::BatchLookupResponse> reply);
@@ -68,12 +74,16 @@ class BatchStream final
   bool started_ ABSL_GUARDED_BY(mutex_) = false;
   bool reading_ ABSL_GUARDED_BY(mutex_) = false;
   bool answering_ ABSL_GUARDED_BY(mutex_) = false;
+  // While answering_: not yet, a generation is waited for. Nobody waits for a
+  // client that is gone.
+  bool waiting_ ABSL_GUARDED_BY(mutex_) = false;
   // Threads that have decided to start an operation and not yet done so; the
   // call must not end under their feet.
   int starting_ ABSL_GUARDED_BY(mutex_) = 0;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool no_more_requests_ ABSL_GUARDED_BY(mutex_) = false;
-  bool broken_ ABSL_GUARDED_BY(mutex_) = false;  // the client is gone
+  bool malformed_ ABSL_GUARDED_BY(mutex_) = false;  // the last message read
+  bool broken_ ABSL_GUARDED_BY(mutex_) = false;     // the client is gone
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
 };

@@ -177,6 +177,11 @@ TEST(BatchLookup, ABadBatchFailsOnlyItself) {
   v1::BatchLookupRequest lost;
   lost.set_table("nowhere");
   expect_error(lost, 5, "TABLE_NOT_FOUND", "table");
+  // Quoting a part of it must not break a character, and the reply with it.
+  lost.set_table(std::string(62, 'a') + "\u00e9\u00e9\u00e9");
+  expect_error(lost, 5, "TABLE_NOT_FOUND", "table");
+  lost.set_table(std::string(63, 'a') + "\u00e9\u00e9\u00e9");
+  expect_error(lost, 5, "TABLE_NOT_FOUND", "table");
   v1::BatchLookupRequest early;
   early.set_min_generation(2);
   expect_error(early, 9, "GENERATION_NOT_VISIBLE", "min_generation");
@@ -186,6 +191,68 @@ TEST(BatchLookup, ABadBatchFailsOnlyItself) {
   EXPECT_EQ(Ids(Exchange(*stream, good)), std::vector<uint32_t>{9});
   stream->WritesDone();
   EXPECT_TRUE(stream->Finish().ok());
+}
+
+// gRPC tells its service of such a message what it tells of a half-close.
+TEST(BatchLookup, AMessageThatIsNoneEndsTheStreamWithAnError) {
+  RunningServer running;
+  grpc::ClientContext context;
+  using RawFactory =
+      grpc::internal::ClientReaderWriterFactory<grpc::ByteBuffer,
+                                                v1::BatchLookupResponse>;
+  const grpc::internal::RpcMethod method(
+      "/planb.v1.RouteLookup/BatchLookup",
+      grpc::internal::RpcMethod::BIDI_STREAMING);
+  const std::unique_ptr<
+      grpc::ClientReaderWriter<grpc::ByteBuffer, v1::BatchLookupResponse>>
+      stream(RawFactory::Create(running.tcp().get(), method, &context));
+  const auto write = [&](const std::string& octets) {
+    const grpc::Slice slice(octets);
+    return stream->Write(grpc::ByteBuffer(&slice, 1));
+  };
+  v1::BatchLookupResponse response;
+  ASSERT_TRUE(write(std::string("\x08\x05", 2)));  // request_id: 5
+  ASSERT_TRUE(stream->Read(&response));
+  EXPECT_EQ(response.request_id(), 5U);
+  ASSERT_TRUE(write("\xff\xff\xff"));
+  EXPECT_FALSE(stream->Read(&response));
+  const grpc::Status ended = stream->Finish();
+  EXPECT_EQ(ended.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(ReasonOf(ended), "MESSAGE_MALFORMED");
+}
+
+TEST(BatchLookup, NobodyWaitsForAClientThatIsGone) {
+  ServerOptions options;
+  options.lookup.max_streams = 1;
+  options.lookup.max_generation_wait = absl::Hours(1);
+  RunningServer running(options);
+  v1::BatchLookupRequest waiting;
+  waiting.set_min_generation(99);
+  waiting.set_max_wait_ms(3'600'000);
+  {
+    grpc::ClientContext context;
+    const auto stream = running.lookup().BatchLookup(&context);
+    Exchange(*stream, {});
+    ASSERT_TRUE(stream->Write(waiting));
+    absl::SleepFor(absl::Milliseconds(20));  // either order must do
+    context.TryCancel();
+    EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  }
+  // Its place is free again at once, not in an hour.
+  const absl::Time deadline = absl::Now() + absl::Seconds(30);
+  while (absl::Now() < deadline) {
+    grpc::ClientContext context;
+    const auto stream = running.lookup().BatchLookup(&context);
+    v1::BatchLookupResponse response;
+    stream->Write({});
+    const bool open = stream->Read(&response);
+    stream->WritesDone();
+    const grpc::Status ended = stream->Finish();
+    ASSERT_TRUE(open ? ended.ok() : ReasonOf(ended) == "TOO_MANY_STREAMS");
+    if (open) return;
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  FAIL() << "the stream that was cancelled still counts";
 }
 
 TEST(BatchLookup, WaitsForTheGenerationAsked) {

@@ -1,8 +1,10 @@
 #include "server/table.h"
 
 #include <chrono>
+#include <limits>
 #include <utility>
 
+#include "absl/base/internal/raw_logging.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "server/error.h"
@@ -24,6 +26,7 @@ std::unique_ptr<const Snapshot> EmptySnapshot() {
 Table::Table(TableOptions options)
     : options_(std::move(options)),
       published_(EmptySnapshot()),
+      acks_(std::numeric_limits<size_t>::max()),
       waiters_(options_.max_waiters),
       rib_(options_.limits),
       rebuilder_([this] { RebuildLoop(); }) {}
@@ -43,6 +46,10 @@ absl::StatusOr<UpdateOutcome> Table::Apply(const UpdateBatch& batch) {
 }
 
 absl::StatusOr<UpdateOutcome> Table::ApplyLocked(const UpdateBatch& batch) {
+  if (draining_) {
+    return Error(absl::StatusCode::kUnavailable, "DRAINING",
+                 "the server is going down");
+  }
   if (!batch.request_id.empty()) {
     const auto it = answered_.find(batch.request_id);
     if (it != answered_.end()) {
@@ -65,6 +72,12 @@ absl::StatusOr<UpdateOutcome> Table::ApplyLocked(const UpdateBatch& batch) {
     return QuotaError("TOO_MANY_PENDING", "pending updates",
                       absl::StrCat(options_.max_pending_updates,
                                    " accepted batches await their rebuild"),
+                      absl::Milliseconds(100));
+  }
+  // Said before the batch is in: afterwards it would be a lie.
+  if (acks_.size() >= options_.max_waiters) {
+    return QuotaError("TOO_MANY_WAITERS", "waiters",
+                      "too many updates wait for their acknowledgement",
                       absl::Milliseconds(100));
   }
   const absl::StatusOr<ChangeCounts> counts =
@@ -92,12 +105,29 @@ void Table::Remember(const UpdateBatch& batch, const UpdateOutcome& outcome) {
   answered_[batch.request_id] = {batch.fingerprint, outcome};
 }
 
-void Table::AwaitVisible(uint64_t generation) {
+void Table::WhenAcknowledged(uint64_t generation, absl::Time deadline,
+                             Waiters::Callback done) {
+  const absl::Status waits = acks_.Wait(generation, deadline, std::move(done));
+  ABSL_RAW_CHECK(waits.ok(), "acks are not limited");
+}
+
+void Table::AwaitVisible(uint64_t generation, absl::Time deadline) {
   absl::Notification visible;
-  const absl::Status waits =
-      WhenVisible(generation, absl::InfiniteFuture(),
-                  [&visible](const absl::Status&) { visible.Notify(); });
-  if (waits.ok()) visible.WaitForNotification();
+  WhenAcknowledged(generation, deadline,
+                   [&visible](const absl::Status&) { visible.Notify(); });
+  visible.WaitForNotification();
+}
+
+void Table::Drain(absl::Time deadline) {
+  uint64_t last = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    draining_ = true;
+    last = accepted_;
+  }
+  AwaitVisible(last, deadline);
+  acks_.Close();
+  waiters_.Close();
 }
 
 TableState Table::state() const {
@@ -157,6 +187,7 @@ void Table::RebuildLoop() {
     last_build_ = end - start;
     last_build_at_ = end;
     lock.unlock();
+    acks_.Advance(generation);
     waiters_.Advance(generation);
     lock.lock();
   }

@@ -36,7 +36,7 @@ struct TableOptions {
   RibLimits limits;
   // Batches accepted and not yet visible, at most.
   uint64_t max_pending_updates = 10'000;
-  // Callers waiting for a generation, at most.
+  // Lookups waiting for a generation, at most; and updates likewise.
   size_t max_waiters = 100'000;
   // How many request ids are remembered (AIP-155).
   size_t request_id_window = 1'000;
@@ -95,23 +95,32 @@ class Table {
 
   // Accepts or refuses a batch as a whole; does not wait for visibility.
   // O(batch * log routes). Errors: those of Rib::Check, ABORTED
-  // (GENERATION_MISMATCH), RESOURCE_EXHAUSTED (TOO_MANY_PENDING),
-  // INVALID_ARGUMENT (REQUEST_ID_REUSED).
+  // (GENERATION_MISMATCH), RESOURCE_EXHAUSTED (TOO_MANY_PENDING,
+  // TOO_MANY_WAITERS), INVALID_ARGUMENT (REQUEST_ID_REUSED), UNAVAILABLE
+  // (DRAINING).
   absl::StatusOr<UpdateOutcome> Apply(const UpdateBatch& batch);
 
-  // See Waiters::Wait.
+  // Calls `done` exactly once, as Waiters::Wait does, when the batch that Apply
+  // accepted as `generation` is visible. Never refuses: that is Apply's to do.
+  void WhenAcknowledged(uint64_t generation, absl::Time deadline,
+                        Waiters::Callback done);
+
+  // For lookups that ask for a generation: see Waiters::Wait.
   absl::Status WhenVisible(uint64_t generation, absl::Time deadline,
                            Waiters::Callback done) {
     return waiters_.Wait(generation, deadline, std::move(done));
   }
 
-  // Blocks until `generation` is visible, for start-up and tests.
-  void AwaitVisible(uint64_t generation);
+  // Blocks until `generation` is visible, for start-up and tests; at most
+  // until the deadline.
+  void AwaitVisible(uint64_t generation,
+                    absl::Time deadline = absl::InfiniteFuture());
 
   TableState state() const;
 
-  // Ends all waiting with UNAVAILABLE.
-  void CloseWaiters() { waiters_.Close(); }
+  // Refuses further batches, lets what is accepted become visible (and be
+  // acknowledged) until the deadline, then ends all waiting with UNAVAILABLE.
+  void Drain(absl::Time deadline);
 
  private:
   struct Answered {
@@ -127,7 +136,8 @@ class Table {
 
   const TableOptions options_;
   mutable Published<Snapshot> published_;
-  Waiters waiters_;
+  Waiters acks_;     // of updates
+  Waiters waiters_;  // of lookups
 
   mutable std::mutex mutex_;
   std::condition_variable work_;
@@ -137,6 +147,7 @@ class Table {
   uint64_t rebuilds_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Duration last_build_ ABSL_GUARDED_BY(mutex_);
   absl::Time last_build_at_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   absl::flat_hash_map<std::string, Answered> answered_ ABSL_GUARDED_BY(mutex_);
   std::deque<std::string> answered_order_ ABSL_GUARDED_BY(mutex_);

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <thread>
 
+#include "absl/synchronization/notification.h"
 #include "server/error.h"
 
 namespace planb::server {
@@ -111,6 +112,40 @@ TEST(Table, PendingUpdatesAreBounded) {
   const auto refused = table.Apply(Upsert("::/0", 1));
   EXPECT_EQ(ErrorReason(refused.status()), "TOO_MANY_PENDING");
   EXPECT_EQ(table.state().accepted, 0U);
+}
+
+// Refused before it is in, not afterwards.
+TEST(Table, UpdatesThatNobodyCouldAcknowledgeAreRefused) {
+  Table table({.max_waiters = 0});
+  const auto refused = table.Apply(Upsert("::/0", 1));
+  EXPECT_EQ(ErrorReason(refused.status()), "TOO_MANY_WAITERS");
+  EXPECT_EQ(table.state().accepted, 0U);
+}
+
+TEST(Table, DrainFinishesWhatIsAcceptedAndTakesNoMore) {
+  Table table({});
+  absl::Status acknowledged;
+  absl::Notification called;
+  absl::Status lookup = absl::UnknownError("not called");
+  ASSERT_TRUE(table.Apply(Upsert("::/0", 1)).ok());
+  table.WhenAcknowledged(1, absl::InfiniteFuture(),
+                         [&](const absl::Status& status) {
+                           acknowledged = status;
+                           called.Notify();
+                         });
+  ASSERT_TRUE(table
+                  .WhenVisible(2, absl::InfiniteFuture(),
+                               [&lookup](const absl::Status& status) {
+                                 lookup = status;
+                               })
+                  .ok());
+  table.Drain(absl::Now() + absl::Minutes(1));
+  called.WaitForNotification();
+  EXPECT_TRUE(acknowledged.ok()) << acknowledged;
+  EXPECT_EQ(ErrorReason(lookup), "DRAINING");
+  const auto refused = table.Apply(Upsert("::/0", 2));
+  EXPECT_TRUE(absl::IsUnavailable(refused.status()));
+  EXPECT_EQ(table.state().accepted, 1U);
 }
 
 TEST(Table, ARetiredSnapshotLivesAsLongAsItsReader) {

@@ -1,7 +1,8 @@
 #include "server/waiters.h"
 
+#include <algorithm>
 #include <chrono>
-#include <vector>
+#include <utility>
 
 #include "server/error.h"
 
@@ -21,11 +22,11 @@ absl::Status GoingDown() {
 }  // namespace
 
 Waiters::Waiters(size_t max_waiters)
-    : max_waiters_(max_waiters), expirer_([this] { ExpireLoop(); }) {}
+    : max_waiters_(max_waiters), caller_([this] { CallLoop(); }) {}
 
 Waiters::~Waiters() {
   Close();
-  expirer_.join();
+  caller_.join();
 }
 
 absl::Status Waiters::Wait(uint64_t generation, absl::Time deadline,
@@ -39,7 +40,7 @@ absl::Status Waiters::Wait(uint64_t generation, absl::Time deadline,
       outcome = GoingDown();
     } else if (deadline <= absl::Now()) {
       outcome = TooLate();
-    } else if (queue_.size() >= max_waiters_) {
+    } else if (queue_.size() + ready_.size() >= max_waiters_) {
       return QuotaError("TOO_MANY_WAITERS", "waiters",
                         "too many requests wait for a generation",
                         absl::Milliseconds(100));
@@ -56,38 +57,46 @@ absl::Status Waiters::Wait(uint64_t generation, absl::Time deadline,
 }
 
 void Waiters::Advance(uint64_t generation) {
-  std::vector<Callback> ready;
-  {
-    const std::lock_guard lock(mutex_);
-    visible_ = std::max(visible_, generation);
-    std::erase_if(queue_, [&](auto& entry) {
-      if (entry.second.generation > visible_) return false;
-      ready.push_back(std::move(entry.second.done));
-      return true;
-    });
-  }
-  for (const Callback& done : ready) done(absl::OkStatus());
+  const std::lock_guard lock(mutex_);
+  visible_ = std::max(visible_, generation);
+  std::erase_if(queue_, [this](auto& entry) {
+    if (entry.second.generation > visible_) return false;
+    ready_.push_back(std::move(entry.second.done));
+    return true;
+  });
+  if (!ready_.empty()) changed_.notify_one();
 }
 
 void Waiters::Close() {
   Queue left;
+  std::deque<Callback> ready;
   {
     const std::lock_guard lock(mutex_);
     closed_ = true;
     left.swap(queue_);
+    ready.swap(ready_);
     changed_.notify_one();
   }
+  for (const Callback& done : ready) done(absl::OkStatus());
   for (const auto& [key, waiter] : left) waiter.done(GoingDown());
 }
 
 size_t Waiters::size() const {
   const std::lock_guard lock(mutex_);
-  return queue_.size();
+  return queue_.size() + ready_.size();
 }
 
-void Waiters::ExpireLoop() {
+void Waiters::CallLoop() {
   std::unique_lock lock(mutex_);
   while (!closed_) {
+    if (!ready_.empty()) {
+      const Callback done = std::move(ready_.front());
+      ready_.pop_front();
+      lock.unlock();
+      done(absl::OkStatus());
+      lock.lock();
+      continue;
+    }
     if (queue_.empty()) {
       changed_.wait(lock);
       continue;

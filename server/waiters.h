@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -38,11 +39,12 @@ class Waiters {
   // Errors: RESOURCE_EXHAUSTED (then `done` is never called).
   absl::Status Wait(uint64_t generation, absl::Time deadline, Callback done);
 
-  // Says that `generation` is visible. Calls back those who waited for it, on
-  // this thread, without a lock.
+  // Says that `generation` is visible. Those who waited for it are called back
+  // from the waiters' own thread, so that whoever publishes is not held up.
   void Advance(uint64_t generation);
 
-  // Calls back all who wait with UNAVAILABLE; later Waits end so at once.
+  // Calls back all who wait, UNAVAILABLE unless their generation came; later
+  // Waits end so at once.
   void Close();
 
   size_t size() const;
@@ -55,16 +57,17 @@ class Waiters {
   // Ordered by deadline; equal deadlines are told apart by a number.
   using Queue = std::map<std::pair<absl::Time, uint64_t>, Waiter>;
 
-  void ExpireLoop();
+  void CallLoop();
 
   const size_t max_waiters_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   Queue queue_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Callback> ready_ ABSL_GUARDED_BY(mutex_);
   uint64_t visible_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t next_number_ ABSL_GUARDED_BY(mutex_) = 0;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread expirer_;
+  std::thread caller_;
 };
 
 }  // namespace planb::server

@@ -26,23 +26,29 @@ TEST(Waiters, AnswerAtOnceWhatIsVisible) {
 }
 
 TEST(Waiters, CallBackWhenTheGenerationCame) {
-  Waiters waiters(10);
   std::vector<int> called;
+  absl::Notification two;
+  absl::Notification three;
+  Waiters waiters(10);
   for (int generation : {3, 1, 2}) {
     EXPECT_TRUE(waiters
                     .Wait(static_cast<uint64_t>(generation),
                           absl::InfiniteFuture(),
-                          [&called, generation](const absl::Status& status) {
+                          [&, generation](const absl::Status& status) {
                             EXPECT_TRUE(status.ok());
                             called.push_back(generation);
+                            if (generation == 2) two.Notify();
+                            if (generation == 3) three.Notify();
                           })
                     .ok());
   }
   waiters.Advance(2);
+  two.WaitForNotification();
   EXPECT_EQ(called, (std::vector<int>{1, 2}));
   EXPECT_EQ(waiters.size(), 1U);
   waiters.Advance(1);  // never goes back
   waiters.Advance(7);
+  three.WaitForNotification();
   EXPECT_EQ(called, (std::vector<int>{1, 2, 3}));
 }
 
@@ -88,6 +94,23 @@ TEST(Waiters, CloseEndsAllWaiting) {
     EXPECT_TRUE(waiters.Wait(1, absl::InfiniteFuture(), count).ok());
   }
   EXPECT_EQ(called, 2);
+}
+
+TEST(Waiters, ASlowOneHoldsUpNobodyWhoPublishes) {
+  absl::Notification go;
+  absl::Notification called;
+  Waiters waiters(10);
+  EXPECT_TRUE(waiters
+                  .Wait(1, absl::InfiniteFuture(),
+                        [&](const absl::Status&) {
+                          go.WaitForNotification();
+                          called.Notify();
+                        })
+                  .ok());
+  waiters.Advance(1);
+  waiters.Advance(2);  // both return, though the first is not done
+  go.Notify();
+  called.WaitForNotification();
 }
 
 TEST(Waiters, EveryoneIsCalledExactlyOnceUnderStress) {

@@ -20,6 +20,7 @@ tsan_targets=(
   //lpm:fib_threads_test //lpm:fib_test //lpm:kernel_test //lpm:interval_test
   //server:published_test //server:rib_test //server:snapshot_test
   //server:table_test //server:waiters_test //server:metrics_test
+  //server:worker_test
 )
 
 # step NAME COMMAND...: counts one more passed or failed.

@@ -64,6 +64,14 @@ absl::Status CheckBatch(const v1::BatchLookupRequest& request,
         absl::StrCat("the batch has ", BatchSize(request), "; the limit is ",
                      limits.max_batch_addresses));
   }
+  if (status.ok() && request.want_prefix_lengths() &&
+      BatchSize(request) > limits.max_lookup_addresses) {
+    return QuotaError(
+        "BATCH_TOO_LARGE", "addresses",
+        absl::StrCat("the batch has ", BatchSize(request), "; with ",
+                     "want_prefix_lengths the limit is ",
+                     limits.max_lookup_addresses));
+  }
   return status;
 }
 

@@ -16,6 +16,8 @@ namespace planb::server {
 
 struct LookupLimits {
   size_t max_batch_addresses = 1 << 20;
+  // In a unary lookup, or in a batch that wants prefix lengths: what takes
+  // microseconds an address.
   size_t max_lookup_addresses = 4096;
   absl::Duration max_generation_wait = absl::Seconds(10);
   // BatchLookup streams open at once.

@@ -21,6 +21,14 @@ class InFlight {
     ++count_;
   }
 
+  // Begins unless `limit` are under way.
+  bool TryBegin(size_t limit) {
+    const std::lock_guard lock(mutex_);
+    if (count_ >= limit) return false;
+    ++count_;
+    return true;
+  }
+
   void End() {
     const std::lock_guard lock(mutex_);
     if (--count_ == 0) idle_.notify_all();

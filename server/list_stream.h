@@ -19,10 +19,9 @@ class ListStream final : public grpc::ServerWriteReactor<Chunk> {
   // Fills an empty chunk; false if there was nothing left to put into it.
   using Next = std::function<bool(Chunk&)>;
 
-  // `in_flight` outlives this.
+  // Counted in `in_flight`, which outlives this, from before it was made.
   ListStream(InFlight& in_flight, Next next)
       : in_flight_(in_flight), next_(std::move(next)) {
-    in_flight_.Begin();
     WriteNext();
   }
 

@@ -33,7 +33,7 @@ class ServerImpl final : public Server {
         context_{tables_, kernel, options_.lookup, *lookup_metrics_},
         lookup_service_(context_),
         table_service_(tables_, kernel, options_.max_update_routes,
-                       control_metrics_) {}
+                       options_.max_lists, control_metrics_) {}
 
   ~ServerImpl() override {
     if (server_ != nullptr) Drain(absl::ZeroDuration());
@@ -56,7 +56,7 @@ class ServerImpl final : public Server {
   void Drain(absl::Duration patience) override {
     SetServing(false);
     const absl::Time deadline = absl::Now() + patience;
-    tables_.default_table().CloseWaiters();
+    tables_.default_table().Drain(deadline);
     lookup_service_.Drain(deadline);
     table_service_.AwaitIdle(deadline);
     // What is left takes microseconds. Shutdown() refuses new calls and would

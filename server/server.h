@@ -27,6 +27,8 @@ struct ServerOptions {
   TableOptions table;
   LookupLimits lookup;
   size_t max_update_routes = 1'000'000;
+  // ListRoutes and ListNextHops calls open at once.
+  size_t max_lists = 64;
   int max_message_bytes = 16 << 20;
 };
 

@@ -48,6 +48,13 @@ absl::StatusOr<Prefix> RequiredPrefix(const v1::Prefix& prefix) {
                     "prefix", decoded.status().message());
 }
 
+// A list pins the routes it shows, so there must not be many.
+grpc::Status TooManyLists(size_t limit) {
+  return ToGrpc(QuotaError("TOO_MANY_STREAMS", "lists",
+                           absl::StrCat("the limit is ", limit),
+                           absl::Seconds(1)));
+}
+
 // What ListRoutes selects.
 struct RouteFilter {
   v1::ListRoutesRequest::Match match;
@@ -85,26 +92,50 @@ absl::StatusOr<RouteFilter> DecodeFilter(const v1::ListRoutesRequest& request) {
 
 }  // namespace
 
+grpc::ServerUnaryReactor* TableService::Post(
+    grpc::CallbackServerContext* call, size_t weight,
+    std::function<void(grpc::ServerUnaryReactor*)> job) {
+  grpc::ServerUnaryReactor* const reactor = call->DefaultReactor();
+  if (!worker_.Post(weight,
+                    [reactor, job = std::move(job)] { job(reactor); })) {
+    reactor->Finish(ToGrpc(QuotaError("TOO_MANY_PENDING", "pending requests",
+                                      "too many changes wait for their turn",
+                                      absl::Milliseconds(100))));
+  }
+  return reactor;
+}
+
 grpc::ServerUnaryReactor* TableService::UpdateRoutes(
     grpc::CallbackServerContext* call, const v1::UpdateRoutesRequest* request,
     v1::UpdateRoutesResponse* response) {
+  const auto weight = static_cast<size_t>(request->updates_size()) +
+                      static_cast<size_t>(request->next_hops_size()) + 1;
+  return Post(call, weight, [=, this](grpc::ServerUnaryReactor* reactor) {
+    Update(*call, *request, *response, reactor);
+  });
+}
+
+void TableService::Update(const grpc::CallbackServerContext& call,
+                          const v1::UpdateRoutesRequest& request,
+                          v1::UpdateRoutesResponse& response,
+                          grpc::ServerUnaryReactor* reactor) {
   const auto refuse = [&](const absl::Status& status) {
     metrics_.Updated("refused");
-    return Finished(call, status);
+    reactor->Finish(ToGrpc(status));
   };
-  const absl::StatusOr<Table*> table = tables_.Find(request->table());
+  const absl::StatusOr<Table*> table = tables_.Find(request.table());
   if (!table.ok()) return refuse(table.status());
-  if (!v1::Ack_IsValid(request->ack())) {
+  if (!v1::Ack_IsValid(request.ack())) {
     return refuse(FieldError(absl::StatusCode::kInvalidArgument, "ACK_INVALID",
                              "ack", "is none of the defined values"));
   }
-  if (request->ack() == v1::ACK_PERSISTED) {
+  if (request.ack() == v1::ACK_PERSISTED) {
     return refuse(FieldError(absl::StatusCode::kFailedPrecondition,
                              "STORE_VOLATILE", "ack",
                              "this server keeps its tables in memory only"));
   }
   const absl::StatusOr<UpdateBatch> batch =
-      DecodeUpdate(*request, max_update_routes_);
+      DecodeUpdate(request, max_update_routes_);
   if (!batch.ok()) return refuse(batch.status());
   const absl::StatusOr<UpdateOutcome> outcome = (*table)->Apply(*batch);
   if (!outcome.ok()) return refuse(outcome.status());
@@ -112,20 +143,16 @@ grpc::ServerUnaryReactor* TableService::UpdateRoutes(
                    : outcome->counts.Any() ? "accepted"
                                            : "unchanged");
 
-  grpc::ServerUnaryReactor* const reactor = call->DefaultReactor();
-  const auto answer = [=, table = *table,
+  const auto answer = [reactor, &response, table = *table,
                        outcome = *outcome](const absl::Status& status) {
-    FillResponse(outcome, *table, *response);
+    FillResponse(outcome, *table, response);
     reactor->Finish(ToGrpc(status));
   };
-  if (batch->validate_only || request->ack() == v1::ACK_ACCEPTED) {
-    answer(absl::OkStatus());
-    return reactor;
+  if (batch->validate_only || request.ack() == v1::ACK_ACCEPTED) {
+    return answer(absl::OkStatus());
   }
-  const absl::Status waits = (*table)->WhenVisible(
-      outcome->generation, absl::FromChrono(call->deadline()), answer);
-  if (!waits.ok()) reactor->Finish(ToGrpc(waits));
-  return reactor;
+  (*table)->WhenAcknowledged(outcome->generation,
+                             absl::FromChrono(call.deadline()), answer);
 }
 
 grpc::ServerUnaryReactor* TableService::GetRoute(
@@ -165,15 +192,19 @@ grpc::ServerUnaryReactor* TableService::GetTable(
     v1::Table* response) {
   const absl::StatusOr<Table*> table = tables_.Find(request->table());
   if (!table.ok()) return Finished(call, table.status());
-  Describe(*response);
-  return Finished(call, absl::OkStatus());
+  return Post(call, 1, [this, response](grpc::ServerUnaryReactor* reactor) {
+    Describe(*response);
+    reactor->Finish(grpc::Status::OK);
+  });
 }
 
 grpc::ServerUnaryReactor* TableService::ListTables(
     grpc::CallbackServerContext* call, const v1::ListTablesRequest*,
     v1::ListTablesResponse* response) {
-  Describe(*response->add_tables());
-  return Finished(call, absl::OkStatus());
+  return Post(call, 1, [this, response](grpc::ServerUnaryReactor* reactor) {
+    Describe(*response->add_tables());
+    reactor->Finish(grpc::Status::OK);
+  });
 }
 
 grpc::ServerWriteReactor<v1::ListRoutesResponse>* TableService::ListRoutes(
@@ -183,6 +214,9 @@ grpc::ServerWriteReactor<v1::ListRoutesResponse>* TableService::ListRoutes(
   if (!table.ok()) return new RefusedStream<Chunk>(ToGrpc(table.status()));
   const absl::StatusOr<RouteFilter> filter = DecodeFilter(*request);
   if (!filter.ok()) return new RefusedStream<Chunk>(ToGrpc(filter.status()));
+  if (!in_flight_.TryBegin(max_lists_)) {
+    return new RefusedStream<Chunk>(TooManyLists(max_lists_));
+  }
   const auto snapshot = (*table)->Read();
   return new ListStream<Chunk>(
       in_flight_, [filter = *filter, routes = snapshot->routes(),

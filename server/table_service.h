@@ -5,6 +5,7 @@
 #define PLANB_SERVER_TABLE_SERVICE_H_
 
 #include <cstddef>
+#include <functional>
 
 #include "grpcpp/grpcpp.h"
 #include "lpm/kernel.h"
@@ -12,18 +13,22 @@
 #include "server/control_metrics.h"
 #include "server/in_flight.h"
 #include "server/tables.h"
+#include "server/worker.h"
 
 namespace planb::server {
 
-// Thread-safe. What it refers to outlives it.
+// Thread-safe. What it refers to outlives it. What takes a table's lock is done
+// by a thread of its own: gRPC's are the lookups'.
 class TableService final : public v1::RouteTable::CallbackService {
  public:
   TableService(Tables& tables, const Kernel& kernel, size_t max_update_routes,
-               ControlMetrics& metrics)
+               size_t max_lists, ControlMetrics& metrics)
       : tables_(tables),
         kernel_(kernel),
         max_update_routes_(max_update_routes),
-        metrics_(metrics) {}
+        max_lists_(max_lists),
+        metrics_(metrics),
+        worker_(kQueuedUpdates * max_update_routes + 1) {}
 
   grpc::ServerUnaryReactor* UpdateRoutes(
       grpc::CallbackServerContext* call, const v1::UpdateRoutesRequest* request,
@@ -53,13 +58,27 @@ class TableService final : public v1::RouteTable::CallbackService {
   void AwaitIdle(absl::Time deadline) { in_flight_.AwaitIdle(deadline); }
 
  private:
+  // So many of the largest updates may wait for their turn.
+  static constexpr size_t kQueuedUpdates = 4;
+
   void Describe(v1::Table& out);
+  // What UpdateRoutes does, on the worker's thread.
+  void Update(const grpc::CallbackServerContext& call,
+              const v1::UpdateRoutesRequest& request,
+              v1::UpdateRoutesResponse& response,
+              grpc::ServerUnaryReactor* reactor);
+  // Posts `job`, which ends the call; or refuses it.
+  grpc::ServerUnaryReactor* Post(
+      grpc::CallbackServerContext* call, size_t weight,
+      std::function<void(grpc::ServerUnaryReactor*)> job);
 
   Tables& tables_;
   const Kernel& kernel_;
   const size_t max_update_routes_;
+  const size_t max_lists_;
   ControlMetrics& metrics_;
   InFlight in_flight_;
+  Worker worker_;
 };
 
 }  // namespace planb::server

@@ -222,6 +222,31 @@ TEST(ListRoutes, ShowsOneGenerationInChunksInOrder) {
   EXPECT_GT(chunks, 1);
 }
 
+TEST(ListRoutes, AreBoundedAtOnce) {
+  ServerOptions options;
+  options.max_lists = 1;
+  options.initial.generate_v6 = 50'000;  // more than fits between the two
+  RunningServer running(options);
+  v1::ListRoutesResponse chunk;
+  grpc::ClientContext first_context;
+  const auto first = running.table().ListRoutes(&first_context, {});
+  ASSERT_TRUE(first->Read(&chunk));
+  grpc::ClientContext second_context;
+  const auto second = running.table().ListRoutes(&second_context, {});
+  v1::ListRoutesResponse none;
+  EXPECT_FALSE(second->Read(&none));
+  const grpc::Status refused = second->Finish();
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(ReasonOf(refused), "TOO_MANY_STREAMS");
+  // The first goes on to its end.
+  size_t routes = static_cast<size_t>(chunk.routes_size());
+  while (first->Read(&chunk)) {
+    routes += static_cast<size_t>(chunk.routes_size());
+  }
+  EXPECT_TRUE(first->Finish().ok());
+  EXPECT_EQ(routes, GetTable(running).routes_v6());
+}
+
 TEST(ListRoutes, Selects) {
   RunningServer running;
   running.Announce({{"::/0", 1},

@@ -59,6 +59,12 @@ absl::Duration TimeLeft(const grpc::CallbackServerContext& call) {
   return absl::FromChrono(call.deadline()) - absl::Now();
 }
 
+// Most callers have given up by themselves by then.
+absl::Status TooLate() {
+  return Error(absl::StatusCode::kDeadlineExceeded, "GENERATION_NOT_VISIBLE",
+               "the deadline ended before the generation was visible");
+}
+
 }  // namespace
 
 grpc::ServerUnaryReactor* LookupService::Lookup(
@@ -84,6 +90,10 @@ grpc::ServerUnaryReactor* LookupService::Lookup(
   WhenVisible(context_, **table, request->min_generation(), TimeLeft(*call),
               [=, this, table = *table,
                addresses = *std::move(addresses)](const absl::Status& status) {
+                if (absl::IsFailedPrecondition(status) &&
+                    TimeLeft(*call) <= absl::ZeroDuration()) {
+                  return fail(TooLate());
+                }
                 if (!status.ok()) return fail(status);
                 const size_t misses = Answer(*table->Read(), context_.kernel,
                                              addresses, *request, *response);

@@ -56,6 +56,15 @@ tests() {
     cat "$log"
     failed=$((failed + (bad > 0 ? bad : 1)))
   fi
+  # Cases within the programs that passed, such as those without their data.
+  local program cases
+  for program in $(grep -oE '^//\S+' "$log" | sort -u); do
+    program=${program#//}
+    cases=$(grep -c 'result="skipped"' \
+      "bazel-testlogs/${program/://}/test.xml" 2>/dev/null || true)
+    ((${cases:-0} == 0)) || echo "//$program: $cases cases skipped"
+    skipped=$((skipped + ${cases:-0}))
+  done
 }
 
 step "format" .ci/format.sh

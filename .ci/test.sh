@@ -42,6 +42,30 @@ ghz_smoke() {
     benchmarks/ghz/smoke.sh bazel-bin/server/planb_server
 }
 
+# One binary runs on any x86-64: here on emulated old ones, with the kernels that
+# their instruction sets allow and no others.
+old_processors() {
+  local expected cpu kernels
+  bazel build --noshow_progress //lpm:kernel_test || return 1
+  for expected in Nehalem=scalar Haswell=avx2,scalar; do
+    cpu=${expected%=*}
+    kernels=$(qemu-x86_64 -cpu "$cpu" bazel-bin/lpm/kernel_test \
+      --gtest_filter='*EveryCountOfLanes*' 2>/dev/null |
+      sed -n 's|^\[ *OK \].*/\([a-z0-9]*\) .*|\1|p' | sort | paste -sd,)
+    echo "$cpu: $kernels"
+    [[ $kernels == "${expected#*=}" ]] || return 1
+  done
+}
+
+# The deployment's own tests; a step skipped there is a step skipped here.
+deployment() {
+  local status=0
+  deploy/test.sh >"$log" 2>&1 || status=$?
+  cat "$log"
+  skipped=$((skipped + $(grep -cE '^[a-z]+ +[0-9]+ s +SKIP' "$log" || true)))
+  return "$status"
+}
+
 # tests NAME ARGUMENTS...: runs Bazel tests and counts each.
 tests() {
   local name=$1 status=0
@@ -78,7 +102,9 @@ done
 if [[ -n $deploy ]]; then
   step "build of the benchmarks, optimized" \
     bazel build --noshow_progress --config=opt //benchmarks:all
-  step "manifests, image and pod" deploy/test.sh
+  step "old processors" old_processors
+  step "compile commands" third_party/compile_commands.py
+  step "manifests, image and pod" deployment
   step "load test by ghz" ghz_smoke
 fi
 

@@ -1,5 +1,6 @@
 // planbctl lookup: which next hop does each address take?
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <iostream>
@@ -77,11 +78,16 @@ ExitCode LookUpFew(const std::shared_ptr<grpc::Channel>& channel,
   return printer.exit_code();
 }
 
+// The server's default limit on batches that want prefix lengths.
+constexpr size_t kMaxBatchWithPrefixes = 4096;
+
 PipelineOptions OptionsFromFlags() {
+  const bool prefixes = absl::GetFlag(FLAGS_prefixes);
+  const size_t batch = absl::GetFlag(FLAGS_batch);
   return {.table = absl::GetFlag(FLAGS_table),
-          .batch = absl::GetFlag(FLAGS_batch),
+          .batch = prefixes ? std::min(batch, kMaxBatchWithPrefixes) : batch,
           .depth = absl::GetFlag(FLAGS_depth),
-          .want_prefixes = absl::GetFlag(FLAGS_prefixes),
+          .want_prefixes = prefixes,
           .stall_timeout = absl::GetFlag(FLAGS_timeout)};
 }
 

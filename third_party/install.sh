@@ -12,7 +12,7 @@ packages=(
   libxxhash-dev prometheus-cpp-dev protobuf-compiler protobuf-compiler-grpc
   zlib1g-dev
   # What the demo and the tests call.
-  bgpdump curl
+  bgpdump curl qemu-user
 )
 
 missing=()

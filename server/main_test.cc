@@ -118,6 +118,9 @@ TEST(Main, RefusesWithOneClearLine) {
              "--metrics_address="},
             "limit is 0"},
            {{socket, "--max_message_bytes=-1"}, "max_message_bytes"},
+           // An address for documentation: no machine has it.
+           {{absl::StrCat(socket, ",203.0.113.1:50051"), "--metrics_address="},
+            "cannot listen on 203.0.113.1:50051"},
            {{socket, "--drain_timeout=-1s"}, "negative"},
            {{absl::StrCat("--listen=unix://", missing, "/s"),
              "--metrics_address="},

@@ -119,8 +119,13 @@ class ServerImpl final : public Server {
     builder.RegisterService(&table_service_);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr) {
-      return absl::UnavailableError(
-          "cannot listen on every one of the addresses given");
+      // gRPC binds in order, and stops at the first it cannot bind.
+      const auto failed = std::find(ports_.begin(), ports_.end(), 0);
+      return absl::UnavailableError(absl::StrCat(
+          "cannot listen on ",
+          failed == ports_.end()
+              ? "the addresses given"
+              : options_.listen[static_cast<size_t>(failed - ports_.begin())]));
     }
     for (size_t i = 0; i < ports_.size(); ++i) {
       // gRPC reports 1 for Unix sockets.

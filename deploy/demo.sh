@@ -34,7 +34,7 @@ bazel-bin/server/planb_server --generate=$routes --generate_ipv4=20000 \
 server=$!
 port() { sed -n "s/.* $1 .*port=\([0-9]*\).*/\1/p" "$work/server.log" | tail -n 1; }
 for _ in $(seq 600); do
-  grep -q ' serving' "$work/server.log" && break
+  grep -q ' serving$' "$work/server.log" && break
   kill -0 "$server"
   sleep 0.1
 done

@@ -9,12 +9,10 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstring>
-#include <fstream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -26,6 +24,7 @@
 #include "absl/time/time.h"
 #include "lpm/testing/real_tables.h"
 #include "planb/v1/route_lookup.grpc.pb.h"
+#include "server/testing/server_process.h"
 
 namespace planb {
 namespace {
@@ -33,61 +32,36 @@ namespace {
 constexpr size_t kChunk = 10'000;  // of planbctl load
 
 // The server, listening on a Unix socket and a TCP port.
-class ServerProcess {
+class Listening {
  public:
-  explicit ServerProcess(std::vector<std::string> flags) {
-    socket_ = absl::StrCat("/tmp/planb_e2e_", getpid(), ".sock");
-    log_ = absl::StrCat("/tmp/planb_e2e_", getpid(), ".log");
-    // Below the range from which the kernel picks ports for connections.
-    const int port = 20'000 + getpid() % 10'000;
-    tcp_ = absl::StrCat("127.0.0.1:", port);
-    flags.insert(flags.begin(),
-                 {"server/planb_server", "--metrics_address=",
-                  absl::StrCat("--listen=unix://", socket_, ",", tcp_)});
-    unlink(log_.c_str());
-    pid_ = fork();
-    if (pid_ == 0) {
-      if (freopen(log_.c_str(), "w", stderr) == nullptr) _exit(126);
-      std::vector<char*> argv;
-      for (std::string& flag : flags) argv.push_back(flag.data());
-      argv.push_back(nullptr);
-      execv(argv[0], argv.data());
-      _exit(127);
-    }
+  explicit Listening(std::vector<std::string> flags)
+      : process_(WithAddresses(std::move(flags))) {}
+
+  static std::string unix_target() {
+    return absl::StrCat("unix://", server::TempPath("e2e.sock"));
   }
-  ~ServerProcess() {
-    if (pid_ > 0) {
-      kill(pid_, SIGKILL);
-      waitpid(pid_, nullptr, 0);
-    }
-    unlink(log_.c_str());
+  // Below the range from which the kernel picks ports for connections.
+  static std::string tcp_target() {
+    return absl::StrCat("127.0.0.1:", 20'000 + getpid() % 10'000);
   }
 
-  std::string unix_target() const { return absl::StrCat("unix://", socket_); }
-  const std::string& tcp_target() const { return tcp_; }
-
-  bool AwaitServing() const {
-    for (int i = 0; i < 3000; ++i) {
-      std::ifstream in(log_);
-      const std::string log((std::istreambuf_iterator<char>(in)), {});
-      if (log.find(" serving\n") != std::string::npos) return true;
-      absl::SleepFor(absl::Milliseconds(20));
-    }
-    return false;
-  }
+  bool AwaitServing() const { return process_.AwaitServing(); }
 
   int Terminate() {
-    kill(pid_, SIGTERM);
-    int status = 0;
-    waitpid(std::exchange(pid_, 0), &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+    process_.Kill(SIGTERM);
+    return process_.Wait();
   }
 
  private:
-  std::string socket_;
-  std::string tcp_;
-  std::string log_;
-  pid_t pid_;
+  static std::vector<std::string> WithAddresses(
+      std::vector<std::string> flags) {
+    flags.push_back("--metrics_address=");
+    flags.push_back(
+        absl::StrCat("--listen=", unix_target(), ",", tcp_target()));
+    return flags;
+  }
+
+  server::ServerProcess process_;
 };
 
 // Runs planbctl and gives its exit code.
@@ -217,7 +191,7 @@ class EndToEnd : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(EndToEnd, AServerStartedOnTheTableAnswersExactly) {
-  ServerProcess server({absl::StrCat("--routes=", path_)});
+  Listening server({absl::StrCat("--routes=", path_)});
   ASSERT_TRUE(server.AwaitServing());
   for (const std::string& target :
        {server.unix_target(), server.tcp_target()}) {
@@ -227,7 +201,7 @@ TEST_P(EndToEnd, AServerStartedOnTheTableAnswersExactly) {
 }
 
 TEST_P(EndToEnd, LoadingUnderLookupsNeverShowsHalfABatch) {
-  ServerProcess server({});
+  Listening server({});
   ASSERT_TRUE(server.AwaitServing());
   const Timeline timeline(routes_, 4096);
   Checker checker(server.unix_target(), timeline);

@@ -2,12 +2,9 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -16,77 +13,10 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "server/testing/running_server.h"
+#include "server/testing/server_process.h"
 
 namespace planb::server {
 namespace {
-
-constexpr char kServer[] = "server/planb_server";
-
-std::string TempPath(absl::string_view name) {
-  return absl::StrCat("/tmp/planb_main_", getpid(), "_", name);
-}
-
-// A child process whose stderr goes to a file.
-class Process {
- public:
-  explicit Process(std::vector<std::string> arguments)
-      : log_(TempPath(absl::StrCat("stderr", ++count_))) {
-    arguments.insert(arguments.begin(), kServer);
-    pid_ = fork();
-    if (pid_ == 0) {
-      if (freopen(log_.c_str(), "w", stderr) == nullptr ||
-          freopen("/dev/null", "w", stdout) == nullptr) {
-        _exit(126);
-      }
-      std::vector<char*> argv;
-      for (std::string& a : arguments) argv.push_back(a.data());
-      argv.push_back(nullptr);
-      execv(kServer, argv.data());
-      _exit(127);
-    }
-  }
-  ~Process() {
-    if (pid_ > 0) {
-      Kill(SIGKILL);
-      Wait();
-    }
-    unlink(log_.c_str());
-  }
-
-  void Kill(int signal) const { kill(pid_, signal); }
-
-  // The exit status, or -signal; -1000 if it does not end within a minute.
-  int Wait() {
-    int status = 0;
-    const absl::Time deadline = absl::Now() + absl::Minutes(1);
-    while (waitpid(pid_, &status, WNOHANG) == 0) {
-      if (absl::Now() > deadline) return -1000;
-      absl::SleepFor(absl::Milliseconds(5));
-    }
-    pid_ = 0;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-  }
-
-  std::string Log() const {
-    std::ifstream in(log_);
-    std::stringstream all;
-    all << in.rdbuf();
-    return all.str();
-  }
-
-  bool AwaitServing() const {
-    for (int i = 0; i < 500; ++i) {
-      if (Log().find(" serving") != std::string::npos) return true;
-      absl::SleepFor(absl::Milliseconds(20));
-    }
-    return false;
-  }
-
- private:
-  static inline int count_ = 0;
-  pid_t pid_;
-  std::string log_;
-};
 
 struct Refusal {
   std::vector<std::string> flags;
@@ -128,7 +58,7 @@ TEST(Main, RefusesWithOneClearLine) {
            {{absl::StrCat("--listen=unix://", broken), "--metrics_address="},
             "no socket"},
        }) {
-    Process process(refusal.flags);
+    ServerProcess process(refusal.flags);
     EXPECT_EQ(process.Wait(), 1) << refusal.says;
     std::string last;
     for (absl::string_view line : absl::StrSplit(process.Log(), '\n')) {
@@ -142,7 +72,7 @@ TEST(Main, RefusesWithOneClearLine) {
 }
 
 TEST(Main, UnknownFlagIsRefused) {
-  Process process({"--no_such_flag=1"});
+  ServerProcess process({"--no_such_flag=1"});
   EXPECT_EQ(process.Wait(), 1);
   EXPECT_NE(process.Log().find("no_such_flag"), std::string::npos);
 }
@@ -150,8 +80,8 @@ TEST(Main, UnknownFlagIsRefused) {
 TEST(Main, DrainsOnSigterm) {
   for (int signal : {SIGTERM, SIGINT}) {
     const std::string socket = TempPath("drain.sock");
-    Process process({absl::StrCat("--listen=unix://", socket),
-                     "--metrics_address=", "--generate=100"});
+    ServerProcess process({absl::StrCat("--listen=unix://", socket),
+                           "--metrics_address=", "--generate=100"});
     ASSERT_TRUE(process.AwaitServing()) << process.Log();
     // An open, idle stream must not hold it up.
     const auto channel =
@@ -176,7 +106,7 @@ TEST(Main, ReplacesTheSocketOfAKilledServerButNotOfALivingOne) {
   const std::vector<std::string> flags = {
       absl::StrCat("--listen=unix://", socket), "--metrics_address="};
   {
-    Process first(flags);
+    ServerProcess first(flags);
     ASSERT_TRUE(first.AwaitServing()) << first.Log();
     first.Kill(SIGKILL);
     EXPECT_EQ(first.Wait(), -SIGKILL);
@@ -184,7 +114,7 @@ TEST(Main, ReplacesTheSocketOfAKilledServerButNotOfALivingOne) {
   EXPECT_EQ(access(socket.c_str(), F_OK), 0);
   std::vector<std::string> generated = flags;
   generated.push_back("--generate=5");
-  Process second(generated);
+  ServerProcess second(generated);
   ASSERT_TRUE(second.AwaitServing()) << second.Log();
   // The second server is there now and stays, whatever a third tries.
   const auto channel = RunningServer::Connect(absl::StrCat("unix://", socket));
@@ -196,7 +126,7 @@ TEST(Main, ReplacesTheSocketOfAKilledServerButNotOfALivingOne) {
     return table.routes_v6();
   };
   EXPECT_EQ(routes(), 5U);
-  Process third(flags);
+  ServerProcess third(flags);
   EXPECT_EQ(third.Wait(), 1);
   EXPECT_NE(third.Log().find("another server listens"), std::string::npos);
   EXPECT_EQ(routes(), 5U);

@@ -3,15 +3,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "client/testing/fake_server.h"
-#include "client/testing/run_planbctl.h"
+#include "client/testing/planbctl_fixture.h"
 
 namespace planb::client {
 namespace {
@@ -26,15 +24,7 @@ using ::testing::Not;
 using ::testing::StartsWith;
 using testing::Write;
 
-class PlanbctlTest : public ::testing::Test {
- protected:
-  PlanbctlTest() { setenv("PLANB_SERVER", server_.target().c_str(), 1); }
-
-  testing::FakeServer server_{
-      {.routes = {{*Prefix::Parse("2001:db8::/32"), 5},
-                  {*Prefix::Parse("2001:db8:1::/48"), 7},
-                  {*Prefix::Parse("10.0.0.0/8"), 6}}}};
-};
+class PlanbctlTest : public testing::PlanbctlFixture {};
 
 TEST_F(PlanbctlTest, HelpIsNoError) {
   for (const char* words : {"--help", "help", "-h"}) {

@@ -94,7 +94,7 @@ void BatchStream::Handle() {
   if (!table.ok()) return Answer(nullptr, table.status());
   const absl::Status valid = CheckBatch(request_, context_.limits);
   if (!valid.ok()) return Answer(*table, valid);
-  if ((*table)->Read()->generation() >= request_.min_generation()) {
+  if (IsVisible(**table, request_.min_generation())) {
     return Answer(*table, absl::OkStatus());
   }
   AwaitGeneration(**table);

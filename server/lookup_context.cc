@@ -11,10 +11,7 @@ namespace planb::server {
 void WhenVisible(const LookupContext& context, Table& table,
                  uint64_t generation, absl::Duration wait,
                  std::function<void(absl::Status)> done) {
-  // Nearly every lookup ends here, without touching a lock.
-  if (generation == 0 || table.Read()->generation() >= generation) {
-    return done(absl::OkStatus());
-  }
+  if (IsVisible(table, generation)) return done(absl::OkStatus());
   const absl::Time deadline =
       absl::Now() + std::min(wait, context.limits.max_generation_wait);
   // The waiters' own word for "too late" is the deadline's; a lookup that may

@@ -21,6 +21,12 @@ struct LookupContext {
   LookupMetrics& metrics;
 };
 
+// True if `table` shows `generation` or later. Without a lock; nearly every
+// lookup asks for none (0) and has its answer here.
+inline bool IsVisible(const Table& table, uint64_t generation) {
+  return generation == 0 || table.Read()->generation() >= generation;
+}
+
 // Calls `done` when `table` shows `generation` or later: at once if it does
 // already, else within `wait` (bounded by the limits), perhaps from another
 // thread. It gets OK, FAILED_PRECONDITION (GENERATION_NOT_VISIBLE),

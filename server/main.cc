@@ -53,7 +53,8 @@ ABSL_FLAG(uint64_t, max_pending_updates, 10'000,
 ABSL_FLAG(uint64_t, max_batch_addresses, 1 << 20,
           "Addresses in one BatchLookup message.");
 ABSL_FLAG(uint64_t, max_lookup_addresses, 4096,
-          "Addresses in one Lookup call.");
+          "Addresses in one Lookup call, or in a BatchLookup message that "
+          "wants prefix lengths.");
 ABSL_FLAG(uint64_t, max_streams, 10'000, "BatchLookup streams open at once.");
 ABSL_FLAG(uint64_t, max_lists, 64,
           "ListRoutes and ListNextHops calls open at once; each keeps the "

@@ -4,27 +4,60 @@
 
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/base/internal/raw_logging.h"
-#include "lpm/interval.h"
+#include "lpm/fib_arena.h"
+#include "lpm/fib_builder.h"
 #include "lpm/kernel_table.h"
+#include "lpm/table_compiler.h"
 
 namespace planb {
 
+std::unique_ptr<const Fib> FibBuilder::Make(TableCompiler& table,
+                                            std::shared_ptr<FibArena> arena,
+                                            uint64_t generation) {
+  std::unique_ptr<Fib> fib(new Fib);
+  fib->family_ = table.family();
+  fib->value_bytes_ = table.values().value_bytes();
+  fib->generation_ = generation;
+  fib->root_ = std::make_unique<FibRoot>(table.root());
+  fib->next_hops_ = table.values().next_hops();
+  fib->next_hop_count_ = table.values().next_hop_count();
+  arena->Enter(generation);
+  fib->arena_ = std::move(arena);
+  return fib;
+}
+
 std::unique_ptr<const Fib> Fib::Build(Family family,
                                       absl::Span<const Route> routes) {
-  ABSL_RAW_CHECK(routes.empty() || (routes.front().prefix.family() == family &&
-                                    routes.back().prefix.family() == family),
-                 "routes of another family");
-  const std::vector<Interval> intervals = ElementaryIntervals(routes);
-  return std::unique_ptr<const Fib>(
-      new Fib(family, Tree::Build(intervals), intervals.size()));
+  const Route* previous = nullptr;
+  for (const Route& route : routes) {
+    ABSL_RAW_CHECK(previous == nullptr || previous->prefix < route.prefix,
+                   "routes must ascend strictly by prefix");
+    ABSL_RAW_CHECK(route.prefix.family() == family, "route of another family");
+    ABSL_RAW_CHECK(route.next_hop != kNoRoute, "next hop 0 is reserved");
+    previous = &route;
+  }
+  const std::unique_ptr<TableCompiler> table = CompileTable(family, routes);
+  // Of exactly the size needed.
+  auto arena = std::make_shared<FibArena>(table->lines().used(),
+                                          table->descriptors().used());
+  table->lines().MoveTo(arena->lines(), arena->line_capacity());
+  table->descriptors().MoveTo(arena->descriptors(),
+                              arena->descriptor_capacity());
+  return FibBuilder::Make(*table, std::move(arena), 0);
+}
+
+Fib::~Fib() { arena_->Leave(generation_); }
+
+FibView Fib::View() const {
+  return {root_->entries.data(), arena_->lines(), arena_->descriptors(),
+          next_hops_.get(), value_bytes_};
 }
 
 void Fib::Lookup(const void* addresses, size_t count, void* next_hops,
                  const Kernel& kernel) const {
-  kernel.lookup(tree_.view(), family_, addresses, count, next_hops);
+  kernel.lookup(View(), family_, addresses, count, next_hops);
 }
 
 NextHopId Fib::Lookup(const Address& address, const Kernel& kernel) const {
@@ -34,6 +67,11 @@ NextHopId Fib::Lookup(const Address& address, const Kernel& kernel) const {
   return le32toh(next_hop);
 }
 
-size_t Fib::bytes() const { return sizeof(*this) + tree_.bytes(); }
+size_t Fib::bytes() const {
+  return sizeof(*this) + sizeof(FibRoot) +
+         arena_->line_capacity() * sizeof(Line) +
+         arena_->descriptor_capacity() * sizeof(Descriptor) +
+         next_hop_count_ * sizeof(NextHopId);
+}
 
 }  // namespace planb

@@ -29,8 +29,8 @@ void ExpectRight(Family family, const std::vector<Route>& routes) {
         UniformProbes(family, kSampled / 10, 1)}) {
     ExpectAnswers(*fib, probes, reference.Lookup(probes));
   }
-  EXPECT_GT(fib->intervals(), routes.size() / 10);
-  EXPECT_LT(fib->intervals(), 2 * routes.size() + 2);
+  EXPECT_GT(fib->Stats().intervals, routes.size() / 10);
+  EXPECT_LT(fib->Stats().intervals, 2 * routes.size() + 2);
   // The paper's tree has 40 octets a prefix; twice that is a broken layout.
   EXPECT_LT(fib->bytes(), 80 * routes.size());
 }

@@ -218,14 +218,14 @@ TEST(Fib, MergesNeighboursWithOneNextHop) {
   const auto nested = Build({R("2001:db8::/32", 1), R("2001:db8:7::/48", 1),
                              R("2001:db8:7::1/128", 1)});
   const auto apart = Build({R("2001:db8::/32", 1), R("2001:db8:7::/48", 2)});
-  EXPECT_EQ(halves->intervals(), whole->intervals());
-  EXPECT_EQ(nested->intervals(), whole->intervals());
-  EXPECT_EQ(apart->intervals(), whole->intervals() + 2);
+  EXPECT_EQ(halves->Stats().intervals, whole->Stats().intervals);
+  EXPECT_EQ(nested->Stats().intervals, whole->Stats().intervals);
+  EXPECT_EQ(apart->Stats().intervals, whole->Stats().intervals + 2);
   const auto whole_v4 = Build({R("10.0.0.0/8", 1)});
   const auto halves_v4 = Build({R("10.0.0.0/9", 1), R("10.128.0.0/9", 1)});
   const auto apart_v4 = Build({R("10.0.0.0/9", 1), R("10.128.0.0/9", 2)});
-  EXPECT_EQ(halves_v4->intervals(), whole_v4->intervals());
-  EXPECT_EQ(apart_v4->intervals(), whole_v4->intervals() + 1);
+  EXPECT_EQ(halves_v4->Stats().intervals, whole_v4->Stats().intervals);
+  EXPECT_EQ(apart_v4->Stats().intervals, whole_v4->Stats().intervals + 1);
   ExpectLikeOracle(Family::kIpv6,
                    {R("2001:db8::/33", 1), R("2001:db8:8000::/33", 1)});
   ExpectLikeOracle(Family::kIpv6,
@@ -244,12 +244,12 @@ TEST(Fib, SameNextHopWithAGapBetweenIsNotMerged) {
 TEST(Fib, BytesGrowWithTheTable) {
   std::vector<Route> routes;
   for (uint32_t i = 0; i < 4096; ++i) {
-    routes.push_back({Prefix::Truncate(Address::V4(i << 20), 12), 1 + i});
+    routes.push_back({Prefix::Truncate(Address::V4(i << 12), 20), 1 + i});
   }
   const auto big = Fib::Build(Family::kIpv4, routes);
   const auto small = Fib::Build(Family::kIpv4, absl::MakeSpan(routes).first(1));
   // No structure can tell so many next hops apart in less.
-  EXPECT_GE(big->bytes(), 4096U * 4);
+  EXPECT_GE(big->bytes(), 4096U * 2);
   EXPECT_LT(small->bytes(), big->bytes());
 }
 

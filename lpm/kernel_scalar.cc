@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "lpm/kernel_table.h"
 
@@ -11,14 +12,22 @@ namespace planb {
 namespace {
 
 #include "lpm/search.inc"
+#include "lpm/walk_scalar.inc"
 
-struct Scalar {
-  // The sum of the comparisons: no branch, and compilers vectorize it as far
-  // as the baseline instruction set allows.
-  static int Rank(const TreeNode& node, int64_t key) {
-    int rank = 0;
-    for (int64_t bound : node.keys) rank += key > bound ? 1 : 0;
-    return rank;
+struct Scalar : ScalarWalk<Scalar> {
+  static uint64_t WideSeparators(const char* node, uint32_t key) {
+    return CountBelow<kWideSeparators, uint32_t>(node, key);
+  }
+  static uint64_t NarrowSeparators(const char* node, uint32_t key) {
+    return CountBelow<kNarrowSeparators, uint16_t>(node, key);
+  }
+  template <typename V>
+  static uint64_t WideLeaf(const char* leaf, uint32_t key) {
+    return CountBelow<Leaf<V>::kWideKeys, uint32_t>(leaf, key);
+  }
+  template <typename V>
+  static uint64_t NarrowLeaf(const char* leaf, uint32_t key) {
+    return CountBelow<Leaf<V>::kNarrowKeys, uint16_t>(leaf, key);
   }
 };
 
@@ -26,6 +35,6 @@ bool RunsHere() { return true; }
 
 }  // namespace
 
-const Kernel kScalarKernel = {"scalar", RunsHere, Search<Scalar>::Lookup};
+const Kernel kScalarKernel = {"scalar", RunsHere, LookupAny<Scalar>};
 
 }  // namespace planb

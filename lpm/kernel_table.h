@@ -8,7 +8,7 @@
 
 #include "lpm/address.h"
 #include "lpm/kernel.h"
-#include "lpm/tree.h"
+#include "lpm/layout.h"
 
 namespace planb {
 
@@ -17,7 +17,7 @@ struct Kernel {
   // True if this CPU, and the operating system, allow every instruction used.
   bool (*runs_here)();
   // See Fib::Lookup.
-  void (*lookup)(const TreeView& tree, Family family, const void* addresses,
+  void (*lookup)(const FibView& fib, Family family, const void* addresses,
                  size_t count, void* next_hops);
 };
 

@@ -1,5 +1,6 @@
-// Every kernel, at every height of the tree, at every count of lanes: each
-// combination is code of its own, and a compiler may get one of them wrong.
+// Every kernel, for every width of values, both families, and every count of
+// lanes: each combination is code of its own, and a compiler may get one of
+// them wrong.
 
 #include "lpm/kernel.h"
 
@@ -7,178 +8,139 @@
 
 #include <algorithm>
 #include <cstring>
-#include <random>
 #include <string>
+#include <tuple>
 #include <vector>
 
-#include "lpm/kernel_table.h"
+#include "lpm/fib.h"
+#include "lpm/random.h"
+#include "lpm/testing/fib_check.h"
+#include "lpm/testing/probes.h"
+#include "lpm/testing/random_routes.h"
+#include "lpm/testing/reference.h"
 
 namespace planb {
 namespace {
 
-using Intervals = std::vector<Interval>;
-
-// The definition of the search: the last interval that does not start later.
-NextHopId Expected(const Intervals& intervals, absl::uint128 bits) {
-  const auto after = std::upper_bound(
-      intervals.begin(), intervals.end(), bits,
-      [](absl::uint128 key, const Interval& i) { return key < i.start; });
-  return std::prev(after)->next_hop;
-}
-
-// `count` intervals at random starts that agree in all but `bits` bits, some
-// in the lower half if `bits` exceeds 64.
-Intervals RandomIntervals(Family family, size_t count,
-                          std::mt19937_64& random) {
-  Intervals intervals = {{0, 1}};
-  while (intervals.size() < count) {
-    absl::uint128 start = absl::MakeUint128(random(), 0);
-    if (family == Family::kIpv4) start = start >> 96 << 96;
-    if (family == Family::kIpv6 && random() % 8 == 0) start |= random();
-    intervals.push_back({start, 0});
-    if (family == Family::kIpv6 && random() % 16 == 0) {
-      intervals.push_back({start + 1 + random() % 3, 0});
-    }
-  }
-  intervals.push_back({absl::Uint128Max() << (128 - AddressBits(family)), 0});
-  std::sort(
-      intervals.begin(), intervals.end(),
-      [](const Interval& a, const Interval& b) { return a.start < b.start; });
-  intervals.erase(std::unique(intervals.begin(), intervals.end(),
-                              [](const Interval& a, const Interval& b) {
-                                return a.start == b.start;
-                              }),
-                  intervals.end());
-  NextHopId next_hop = 0;
-  for (Interval& interval : intervals) {
-    interval.next_hop = next_hop;
-    next_hop = next_hop == 0xfffffff3 ? 0 : 0xfffffff0 + (next_hop + 1) % 4;
-  }
-  return intervals;
-}
-
-// Every start, its neighbours, and as many random addresses.
-std::vector<Address> Probes(Family family, const Intervals& intervals,
-                            std::mt19937_64& random) {
-  const absl::uint128 one = absl::uint128(1) << (128 - AddressBits(family));
-  const absl::uint128 mask = absl::Uint128Max() << (128 - AddressBits(family));
-  std::vector<Address> probes;
-  for (const Interval& interval : intervals) {
-    for (absl::uint128 bits :
-         {interval.start - one, interval.start, interval.start + one,
-          absl::MakeUint128(random(), random())}) {
-      probes.push_back(Address::FromBits(family, bits & mask));
-    }
-  }
-  return probes;
-}
-
-class KernelTest : public testing::TestWithParam<const Kernel*> {
- protected:
-  // Looks all probes up, in batches of `batch`, and compares.
-  void Check(Family family, const Intervals& intervals, int min_levels,
-             absl::Span<const Address> probes, size_t batch) {
-    const Tree tree = Tree::Build(intervals, min_levels);
-    std::string packed;
-    for (const Address& probe : probes) packed += probe.ToPacked();
-    std::vector<NextHopId> found(probes.size(), 0xdeadbeef);
-    const size_t width = static_cast<size_t>(AddressBytes(family));
-    for (size_t i = 0; i < probes.size(); i += batch) {
-      GetParam()->lookup(tree.view(), family, packed.data() + i * width,
-                         std::min(batch, probes.size() - i), &found[i]);
-    }
-    for (size_t i = 0; i < probes.size(); ++i) {
-      ASSERT_EQ(found[i], Expected(intervals, probes[i].bits()))
-          << probes[i].ToString() << " with " << intervals.size()
-          << " intervals, at least " << min_levels << " levels, batches of "
-          << batch;
-    }
-  }
+struct Case {
+  Family family;
+  int value_bytes;
 };
 
-TEST_P(KernelTest, EveryHeightAnswersExactly) {
-  std::mt19937_64 random(1);
-  for (Family family : {Family::kIpv4, Family::kIpv6}) {
-    for (size_t size : {2U, 9U, 10U, 73U, 700U, 7000U}) {
-      const Intervals intervals = RandomIntervals(family, size, random);
-      const std::vector<Address> probes = Probes(family, intervals, random);
-      for (int levels = 1; levels <= kMaxLevels; ++levels) {
-        Check(family, intervals, levels, probes, probes.size());
+// Routes that come to every kind of node: crowds of /48s and of /32s under few
+// roots, nests, and, where values have room for descriptors, long prefixes.
+std::vector<Route> CrowdedRoutes(const Case& wanted) {
+  const uint32_t next_hops = wanted.value_bytes == 1   ? 200
+                             : wanted.value_bytes == 2 ? 20'000
+                                                       : 0xffffffff;
+  const int bits = AddressBits(wanted.family);
+  const int longest = wanted.value_bytes == 1 ? std::min(bits, 48) : bits;
+  Random random(7);
+  std::vector<Route> routes = RandomRoutes({.family = wanted.family,
+                                            .count = 1500,
+                                            .max_length = longest,
+                                            .next_hops = next_hops,
+                                            .seed = 3});
+  const auto add = [&](absl::uint128 address, int length) {
+    routes.push_back(
+        {Prefix::Truncate(Address::FromBits(wanted.family, address), length),
+         static_cast<NextHopId>(1 + random.Below(next_hops))});
+  };
+  // All of them distinct, so that 4 octets are needed where asked for.
+  const size_t crowd = wanted.value_bytes == 4 ? 60'000 : 6'000;
+  const absl::uint128 base = absl::uint128(0x2a01) << 112;
+  for (size_t i = 0; i < crowd; ++i) {
+    const absl::uint128 at = random.Next128();
+    if (wanted.family == Family::kIpv4) {
+      const int length = 17 + static_cast<int>(random.Below(16));
+      add((base | (at >> 10)) >> 96 << 96, length);
+    } else {
+      add(base | at >> 16, i % 2 == 0 ? 32 : 48);
+      add(base | at >> 36, 48);
+      if (longest > 48 && i % 8 == 0) {
+        add(base | at >> 40, 49 + static_cast<int>(random.Below(80)));
       }
     }
   }
+  std::sort(routes.begin(), routes.end());
+  routes.erase(std::unique(routes.begin(), routes.end(),
+                           [](const Route& a, const Route& b) {
+                             return a.prefix == b.prefix;
+                           }),
+               routes.end());
+  return routes;
 }
 
-TEST_P(KernelTest, EveryCountOfLanesAnswersExactly) {
-  std::mt19937_64 random(2);
-  for (Family family : {Family::kIpv4, Family::kIpv6}) {
-    const Intervals intervals = RandomIntervals(family, 300, random);
-    const std::vector<Address> probes = Probes(family, intervals, random);
-    for (int levels = 1; levels <= kMaxLevels; ++levels) {
-      for (size_t batch = 1; batch <= 33; ++batch) {
-        Check(family, intervals, levels, probes, batch);
-      }
-    }
+class KernelTest
+    : public testing::TestWithParam<std::tuple<const Kernel*, Case>> {};
+
+TEST_P(KernelTest, EveryCountOfLanes) {
+  const auto [kernel, wanted] = GetParam();
+  const std::vector<Route> routes = CrowdedRoutes(wanted);
+  const auto fib = Fib::Build(wanted.family, routes);
+  ASSERT_EQ(fib->Stats().value_bytes, wanted.value_bytes);
+  EXPECT_GT(fib->Stats().tables, 0U);
+  EXPECT_GT(fib->Stats().wide_partitions + fib->Stats().narrow_partitions, 1U);
+
+  std::vector<Address> probes = BoundaryProbes(routes);
+  for (const Address& address : UniformProbes(wanted.family, 2000, 1)) {
+    probes.push_back(address);
+  }
+  Random random(5);
+  for (size_t n = probes.size(); n > 1; --n) {
+    std::swap(probes[n - 1], probes[random.Below(n)]);
+  }
+  const std::vector<NextHopId> expected =
+      Reference(wanted.family, routes).Lookup(probes);
+  const std::vector<char> packed = Pack(probes);
+  const auto size = static_cast<size_t>(AddressBytes(wanted.family));
+
+  std::vector<NextHopId> found(probes.size());
+  fib->Lookup(packed.data(), probes.size(), found.data(), *kernel);
+  ASSERT_EQ(found, expected);
+
+  size_t at = 0;
+  for (size_t count = 0; count <= 400; ++count) {
+    if (at + count > probes.size()) at = 0;
+    found.assign(count + 1, 0xdeadbeef);
+    fib->Lookup(packed.data() + at * size, count, found.data(), *kernel);
+    ASSERT_EQ(found.back(), 0xdeadbeef) << count;
+    found.pop_back();
+    ASSERT_TRUE(std::equal(found.begin(), found.end(),
+                           expected.begin() + static_cast<std::ptrdiff_t>(at)))
+        << count << " addresses from " << at;
+    at += count;
   }
 }
 
-// The number of keys at which a tree gets its next level, and one to each side.
-TEST_P(KernelTest, FullLevelsAnswerExactly) {
-  std::mt19937_64 random(3);
-  size_t full = kNodeKeys;
-  for (int levels = 1; levels <= 5; ++levels, full *= kNodeChildren) {
-    for (size_t keys : {full - 1, full, full + 1}) {
-      Intervals intervals = {{0, 1}};
-      for (size_t i = 1; i <= keys; ++i) {
-        intervals.push_back({absl::MakeUint128(UINT64_MAX - keys + i, 0),
-                             static_cast<NextHopId>(i % 2 == 0 ? 1 : i + 1)});
-      }
-      EXPECT_EQ(Tree::Build(intervals).view().first.levels,
-                static_cast<uint32_t>(levels + (keys > full ? 1 : 0)));
-      Check(Family::kIpv6, intervals, 1,
-            Probes(Family::kIpv6, intervals, random), 64);
-    }
-  }
+std::string Name(const testing::TestParamInfo<KernelTest::ParamType>& info) {
+  const auto& [kernel, wanted] = info.param;
+  return std::string(KernelName(*kernel)) + "_" +
+         std::string(FamilyName(wanted.family)) + "_" +
+         std::to_string(wanted.value_bytes);
 }
 
-// Neighbouring /64s that both need the second stage.
-TEST_P(KernelTest, SecondStagesSideBySide) {
-  std::mt19937_64 random(4);
-  Intervals intervals = {{0, 1}};
-  for (uint64_t upper :
-       {uint64_t{0}, uint64_t{1}, uint64_t{3}, UINT64_MAX - 1, UINT64_MAX}) {
-    for (uint64_t lower : {uint64_t{1}, uint64_t{1} << 63, UINT64_MAX}) {
-      intervals.push_back({absl::MakeUint128(upper, lower),
-                           static_cast<NextHopId>(intervals.size() + 1)});
-    }
-  }
-  EXPECT_EQ(intervals.size(), 16U);
-  for (int levels = 1; levels <= kMaxLevels; ++levels) {
-    Check(Family::kIpv6, intervals, levels,
-          Probes(Family::kIpv6, intervals, random), 16);
-  }
+INSTANTIATE_TEST_SUITE_P(
+    All, KernelTest,
+    testing::Combine(
+        testing::ValuesIn(AvailableKernels().begin(), AvailableKernels().end()),
+        testing::Values(Case{Family::kIpv4, 1}, Case{Family::kIpv4, 2},
+                        Case{Family::kIpv4, 4}, Case{Family::kIpv6, 1},
+                        Case{Family::kIpv6, 2}, Case{Family::kIpv6, 4})),
+    Name);
+
+TEST(Kernels, ScalarRunsEverywhereAndComesLast) {
+  EXPECT_EQ(KernelName(*AvailableKernels().back()), "scalar");
 }
 
-INSTANTIATE_TEST_SUITE_P(All, KernelTest,
-                         testing::ValuesIn(AvailableKernels().begin(),
-                                           AvailableKernels().end()),
-                         [](const auto& kernel) {
-                           return std::string(kernel.param->name);
-                         });
-
-TEST(SelectKernel, ByName) {
+TEST(Kernels, AreSelectedByName) {
   EXPECT_EQ(*SelectKernel("auto"), AvailableKernels().front());
   for (const Kernel* kernel : AvailableKernels()) {
     EXPECT_EQ(*SelectKernel(KernelName(*kernel)), kernel);
   }
-  EXPECT_EQ(AvailableKernels().back(), *SelectKernel("scalar"));
-}
-
-TEST(SelectKernel, SaysWhichThereAre) {
-  const absl::Status refused = SelectKernel("sse9").status();
-  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_NE(refused.message().find("auto, "), absl::string_view::npos);
-  EXPECT_NE(refused.message().find("scalar"), absl::string_view::npos);
+  const auto unknown = SelectKernel("sse9");
+  EXPECT_EQ(unknown.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(unknown.status().message().find("scalar"), std::string::npos);
 }
 
 }  // namespace

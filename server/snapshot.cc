@@ -39,6 +39,8 @@ std::unique_ptr<const Snapshot> Snapshot::Compile(
       Fib::Build(Family::kIpv4, snapshot->routes(Family::kIpv4));
   snapshot->fib_v6_ =
       Fib::Build(Family::kIpv6, snapshot->routes(Family::kIpv6));
+  snapshot->intervals_v4_ = snapshot->fib_v4_->Stats().intervals;
+  snapshot->intervals_v6_ = snapshot->fib_v6_->Stats().intervals;
   return snapshot;
 }
 

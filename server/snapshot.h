@@ -44,6 +44,11 @@ class Snapshot {
   // The object behind `id`, or nullptr.
   const NextHop* FindNextHop(NextHopId id) const;
 
+  // Elementary intervals of the search structure, neighbours merged.
+  size_t intervals(Family family) const {
+    return family == Family::kIpv6 ? intervals_v6_ : intervals_v4_;
+  }
+
   // Octets of the search structures.
   size_t fib_bytes() const { return fib_v4_->bytes() + fib_v6_->bytes(); }
 
@@ -58,6 +63,8 @@ class Snapshot {
   std::shared_ptr<const NextHopMap> next_hops_;
   std::unique_ptr<const Fib> fib_v4_;
   std::unique_ptr<const Fib> fib_v6_;
+  size_t intervals_v4_ = 0;
+  size_t intervals_v6_ = 0;
 };
 
 }  // namespace planb::server

@@ -136,8 +136,8 @@ TableState Table::state() const {
   {
     const auto snapshot = published_.Read();
     state.fib_bytes = snapshot->fib_bytes();
-    state.intervals_v4 = snapshot->fib(Family::kIpv4).intervals();
-    state.intervals_v6 = snapshot->fib(Family::kIpv6).intervals();
+    state.intervals_v4 = snapshot->intervals(Family::kIpv4);
+    state.intervals_v6 = snapshot->intervals(Family::kIpv6);
   }
   const std::lock_guard lock(mutex_);
   state.accepted = accepted_;

@@ -1,0 +1,53 @@
+// What lies in one /48 that prefixes longer than /48 divide.
+
+#ifndef PLANB_LPM_DESCRIPTOR_COMPILER_H_
+#define PLANB_LPM_DESCRIPTOR_COMPILER_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/numeric/int128.h"
+#include "absl/types/span.h"
+#include "lpm/block_pool.h"
+#include "lpm/layout.h"
+#include "lpm/partition.h"
+#include "lpm/slot_compiler.h"
+
+namespace planb {
+
+// The addresses from `start` up to the next one's start take `value`.
+struct ValueInterval {
+  absl::uint128 start;
+  uint32_t value;
+};
+
+// Thread-compatible.
+class DescriptorCompiler {
+ public:
+  DescriptorCompiler(const LeafShape& shape, LinePool& lines,
+                     DescriptorPool& descriptors)
+      : shape_(shape),
+        descriptors_(descriptors),
+        slots_(shape, lines, &entry_) {}
+
+  // Compiles the slot of `length` bits at the first interval's start and
+  // returns the value that stands for it: a flagged one. O(intervals).
+  // REQUIRES: at least two intervals, ascending, neighbours differ, all in the
+  // slot; 48 <= length < 128.
+  uint32_t Compile(absl::Span<const ValueInterval> intervals, int length);
+
+  // True if there were more descriptors than flagged values can name; what was
+  // compiled is then of no use.
+  bool overflow() const { return overflow_; }
+
+ private:
+  const LeafShape& shape_;
+  DescriptorPool& descriptors_;
+  uint32_t entry_ = 0;  // stands in for the root: one slot
+  SlotCompiler slots_;
+  bool overflow_ = false;
+};
+
+}  // namespace planb
+
+#endif  // PLANB_LPM_DESCRIPTOR_COMPILER_H_

@@ -1,0 +1,48 @@
+#include "lpm/fib_arena.h"
+
+#include <sys/mman.h>
+
+#include <new>
+
+namespace planb {
+namespace {
+
+constexpr size_t kHugePage = size_t{2} << 20;
+
+}  // namespace
+
+FibArena::FibArena(size_t lines, size_t descriptors)
+    : line_capacity_(lines), descriptor_capacity_(descriptors) {
+  size_t bytes = lines * sizeof(Line);
+  alignment_ = alignof(Line);
+  if (bytes >= kHugePage) {
+    alignment_ = kHugePage;
+    bytes = (bytes + kHugePage - 1) & ~(kHugePage - 1);
+    line_capacity_ = bytes / sizeof(Line);
+  }
+  lines_ =
+      static_cast<Line*>(::operator new (bytes, std::align_val_t{alignment_}));
+  if (alignment_ == kHugePage) madvise(lines_, bytes, MADV_HUGEPAGE);
+  descriptors_ = std::make_unique_for_overwrite<Descriptor[]>(descriptors);
+}
+
+FibArena::~FibArena() {
+  ::operator delete (lines_, std::align_val_t{alignment_});
+}
+
+void FibArena::Enter(uint64_t generation) {
+  const std::lock_guard lock(mutex_);
+  living_.insert(generation);
+}
+
+void FibArena::Leave(uint64_t generation) {
+  const std::lock_guard lock(mutex_);
+  living_.erase(generation);
+}
+
+uint64_t FibArena::Oldest(uint64_t none) const {
+  const std::lock_guard lock(mutex_);
+  return living_.empty() ? none : *living_.begin();
+}
+
+}  // namespace planb

@@ -1,0 +1,143 @@
+#include "lpm/fib_compiler.h"
+
+#include <algorithm>
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "absl/base/internal/raw_logging.h"
+#include "lpm/fib_arena.h"
+#include "lpm/fib_builder.h"
+#include "lpm/table_compiler.h"
+#include "lpm/table_updater.h"
+
+namespace planb {
+namespace {
+
+// A change costs about as much as compiling this many routes anew.
+constexpr size_t kRoutesPerChange = 48;
+
+// Memory is given half as much again as it takes at first.
+size_t WithRoom(size_t used, size_t least) { return used + used / 2 + least; }
+
+}  // namespace
+
+class FibCompiler::Impl {
+ public:
+  explicit Impl(Family family) : family_(family) {}
+
+  std::unique_ptr<const Fib> Compile(const RouteSet& routes) {
+    ABSL_RAW_CHECK(routes.family() == family_, "routes of another family");
+    table_ = CompileTable(family_, routes);
+    updater_ = std::make_unique<TableUpdater>(*table_);
+    retired_.clear();
+    compact_lines_ = table_->lines().used();
+    return Publish();
+  }
+
+  std::unique_ptr<const Fib> Update(const RouteSet& routes,
+                                    absl::Span<const Prefix> changed) {
+    ABSL_RAW_CHECK(table_ != nullptr, "Compile comes first");
+    if (table_->lines().live() > 2 * compact_lines_ + 4 * kMaxBlockLines) {
+      ++counters_.compacted;
+      return Compile(routes);
+    }
+    changed_.assign(changed.begin(), changed.end());
+    if (changed_.size() > 1) {
+      std::sort(changed_.begin(), changed_.end());
+      changed_.erase(std::unique(changed_.begin(), changed_.end()),
+                     changed_.end());
+    }
+    const bool wide = std::any_of(
+        changed_.begin(), changed_.end(),
+        [](const Prefix& prefix) { return prefix.length() < kRootBits; });
+    if (wide || changed_.size() > 64 + routes.size() / kRoutesPerChange) {
+      ++counters_.full;
+      return Compile(routes);
+    }
+    Reclaim();
+    updater_->Update(routes, changed_);
+    if (table_->failed()) {
+      // Values must become wider.
+      ++counters_.full;
+      return Compile(routes);
+    }
+    ++counters_.incremental;
+    return Publish();
+  }
+
+  const Counters& counters() const { return counters_; }
+
+ private:
+  // What a generation left unused, and no younger one will read.
+  struct Retired {
+    uint64_t generation;
+    TableUpdater::Garbage garbage;
+  };
+
+  std::unique_ptr<const Fib> Publish() {
+    ++generation_;
+    LinePool& lines = table_->lines();
+    DescriptorPool& descriptors = table_->descriptors();
+    if (arena_ == nullptr || lines.at_home() || descriptors.at_home()) {
+      if (!retired_.empty()) ++counters_.moved;
+      arena_ = std::make_shared<FibArena>(WithRoom(lines.used(), 1024),
+                                          WithRoom(descriptors.used(), 64));
+      lines.MoveTo(arena_->lines(), arena_->line_capacity());
+      descriptors.MoveTo(arena_->descriptors(), arena_->descriptor_capacity());
+      // In the new memory nothing is reached by older generations.
+      for (Retired& retired : retired_) Free(retired.garbage);
+      retired_.clear();
+      Free(updater_->garbage());
+    } else {
+      retired_.push_back({generation_, std::move(updater_->garbage())});
+    }
+    updater_->garbage() = {};
+    return FibBuilder::Make(*table_, arena_, generation_);
+  }
+
+  void Reclaim() {
+    const uint64_t oldest = arena_->Oldest(/*none=*/generation_ + 1);
+    while (!retired_.empty() && retired_.front().generation <= oldest) {
+      Free(retired_.front().garbage);
+      retired_.pop_front();
+    }
+  }
+
+  void Free(const TableUpdater::Garbage& garbage) {
+    for (uint32_t first : garbage.lines) table_->lines().Free(first);
+    for (uint32_t first : garbage.descriptors) {
+      table_->descriptors().Free(first);
+    }
+  }
+
+  const Family family_;
+  std::unique_ptr<TableCompiler> table_;
+  std::unique_ptr<TableUpdater> updater_;
+  std::shared_ptr<FibArena> arena_;
+  uint64_t generation_ = 0;
+  std::deque<Retired> retired_;  // oldest first
+  size_t compact_lines_ = 0;     // what a full compilation takes
+  std::vector<Prefix> changed_;
+  Counters counters_;
+};
+
+FibCompiler::FibCompiler(Family family)
+    : impl_(std::make_unique<Impl>(family)) {}
+
+FibCompiler::~FibCompiler() = default;
+
+std::unique_ptr<const Fib> FibCompiler::Compile(const RouteSet& routes) {
+  return impl_->Compile(routes);
+}
+
+std::unique_ptr<const Fib> FibCompiler::Update(
+    const RouteSet& routes, absl::Span<const Prefix> changed) {
+  return impl_->Update(routes, changed);
+}
+
+const FibCompiler::Counters& FibCompiler::counters() const {
+  return impl_->counters();
+}
+
+}  // namespace planb

@@ -1,0 +1,202 @@
+#include "lpm/table_compiler.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/base/internal/raw_logging.h"
+#include "absl/container/flat_hash_set.h"
+#include "lpm/sweep.h"
+
+namespace planb {
+namespace {
+
+const Prefix& PrefixOf(const Route& route) { return route.prefix; }
+NextHopId NextHopOf(const Route& route) { return route.next_hop; }
+const Prefix& PrefixOf(const RouteSet::Map::value_type& route) {
+  return route.first;
+}
+NextHopId NextHopOf(const RouteSet::Map::value_type& route) {
+  return route.second;
+}
+
+// Bits 0..47 of an address.
+uint64_t MainBits(absl::uint128 bits) {
+  return absl::Uint128High64(bits) >> (64 - kMainBits);
+}
+
+constexpr uint64_t kLastMain = (uint64_t{1} << kMainBits) - 1;
+constexpr int kBelowRoot = kMainBits - kRootBits;
+
+template <typename Routes>
+RouteSummary SummaryOf(const Routes& routes) {
+  RouteSummary summary;
+  for (const auto& route : routes) {
+    ++summary.routes;
+    summary.largest_id = std::max(summary.largest_id, NextHopOf(route));
+    summary.long_routes += PrefixOf(route).length() > kMainBits ? 1 : 0;
+  }
+  if (ValueMap::NeedsCount(summary)) {
+    absl::flat_hash_set<NextHopId> distinct;
+    for (const auto& route : routes) distinct.insert(NextHopOf(route));
+    summary.next_hops = distinct.size();
+  }
+  return summary;
+}
+
+}  // namespace
+
+RouteSummary Summarize(absl::Span<const Route> routes) {
+  return SummaryOf(routes);
+}
+RouteSummary Summarize(const RouteSet& routes) { return SummaryOf(routes); }
+
+TableCompiler::TableCompiler(Family family, const ValueMap& values,
+                             size_t expected_routes)
+    : family_(family),
+      values_(values),
+      shape_(values.value_bytes()),
+      lines_(expected_routes / 6 + 2 * kMaxBlockLines, kMaxBlockLines),
+      descriptors_(16, 1),
+      slots_(shape_, lines_, root_.entries.data()),
+      descriptor_compiler_(shape_, lines_, descriptors_) {}
+
+void TableCompiler::CompileAll(absl::Span<const Route> routes) {
+  CompileRange(routes.begin(), routes.end());
+}
+
+void TableCompiler::CompileAll(const RouteSet& routes) {
+  CompileRange(routes.begin(), routes.end());
+}
+
+template <typename It>
+void TableCompiler::CompileRange(It begin, It end) {
+  root_slot_ = 0;
+  BeginSlot(0, kNoRoute);
+  Sweep sweep(uint64_t{0}, kLastMain, kNoRoute,
+              [this](uint64_t start, uint32_t value) {
+                AddRootInterval(start, value);
+              });
+  SweepMain(begin, end, sweep);
+  FinishRootSlot();
+  const uint32_t value = intervals_.values.back();
+  for (size_t slot = root_slot_ + 1; slot < kRootEntries; ++slot) {
+    root_.entries[slot] = MakeEntry(kValueEntry, value);
+  }
+}
+
+void TableCompiler::CompileSlot(const RouteSet& routes, const MainSlot& slot,
+                                Position position) {
+  const Prefix prefix = Prefix::Truncate(
+      Address::FromBits(family_, absl::MakeUint128(slot.low << 16, 0)),
+      slot.length());
+  const std::optional<Route> cover = routes.Cover(prefix);
+  const uint32_t value =
+      cover.has_value() ? values_.ToValue(cover->next_hop) : 0;
+  const auto begin = routes.LowerBound(prefix);
+  auto end = begin;
+  while (end != routes.end() && MainBits(end->first.first()) <= slot.last()) {
+    ++end;
+  }
+  BeginSlot(slot.low, value);
+  Sweep sweep(slot.low, slot.last(), value,
+              [this](uint64_t start, uint32_t v) { AddInterval(start, v); });
+  SweepMain(begin, end, sweep);
+  if (position.in_root) {
+    slots_.CompileRootSlot(starts_, intervals_, position.index);
+  } else {
+    slots_.Compile(intervals_, {static_cast<uint32_t>(slot.low), slot.width},
+                   position);
+    slots_.Flush();
+  }
+}
+
+// Sweeps routes at the grain of a /48; what divides one becomes a descriptor.
+template <typename It, typename MainSweep>
+void TableCompiler::SweepMain(It it, It end, MainSweep& sweep) {
+  while (it != end) {
+    const Prefix& prefix = PrefixOf(*it);
+    const uint64_t first = MainBits(prefix.first());
+    if (prefix.length() > kMainBits) {
+      const uint32_t cover = sweep.ValueAt(first);
+      sweep.Enter(first, first, LongRoutes(it, end, first, cover));
+      continue;
+    }
+    const uint64_t last = first | (kLastMain >> prefix.length());
+    sweep.Enter(first, last, values_.ToValue(NextHopOf(*it)));
+    ++it;
+  }
+  sweep.Finish();
+}
+
+// The value of a /48 that the routes from `it` on divide; moves past them.
+template <typename It>
+uint32_t TableCompiler::LongRoutes(It& it, It end, uint64_t slot,
+                                   uint32_t cover) {
+  const absl::uint128 first = absl::MakeUint128(slot << 16, 0);
+  const absl::uint128 rest = absl::Uint128Max() >> kMainBits;
+  long_intervals_.clear();
+  const auto add = [this](absl::uint128 start, uint32_t value) {
+    std::vector<ValueInterval>& list = long_intervals_;
+    if (!list.empty() && list.back().start == start) {
+      list.back().value = value;
+      if (list.size() > 1 && list[list.size() - 2].value == value) {
+        list.pop_back();
+      }
+    } else if (list.empty() || list.back().value != value) {
+      list.push_back({start, value});
+    }
+  };
+  Sweep sweep(first, first | rest, cover, add);
+  for (; it != end && MainBits(PrefixOf(*it).first()) == slot; ++it) {
+    sweep.Enter(PrefixOf(*it).first(), PrefixOf(*it).last(),
+                values_.ToValue(NextHopOf(*it)));
+  }
+  sweep.Finish();
+  if (long_intervals_.size() == 1) return long_intervals_[0].value;
+  return descriptor_compiler_.Compile(long_intervals_, kMainBits);
+}
+
+void TableCompiler::BeginSlot(uint64_t low, uint32_t value) {
+  starts_.clear();
+  intervals_.Clear();
+  starts_.push_back(low);
+  intervals_.Add(static_cast<uint32_t>(low), value);
+}
+
+void TableCompiler::AddInterval(uint64_t start, uint32_t value) {
+  std::vector<uint32_t>& values = intervals_.values;
+  if (starts_.back() == start) {
+    values.back() = value;
+    if (values.size() > 1 && values[values.size() - 2] == value) {
+      starts_.pop_back();
+      intervals_.keys.pop_back();
+      values.pop_back();
+    }
+  } else if (values.back() != value) {
+    starts_.push_back(start);
+    intervals_.Add(static_cast<uint32_t>(start), value);
+  }
+}
+
+void TableCompiler::AddRootInterval(uint64_t start, uint32_t value) {
+  const auto slot = static_cast<uint32_t>(start >> kBelowRoot);
+  if (slot != root_slot_) {
+    const uint32_t before = intervals_.values.back();
+    FinishRootSlot();
+    for (uint32_t gap = root_slot_ + 1; gap < slot; ++gap) {
+      root_.entries[gap] = MakeEntry(kValueEntry, before);
+    }
+    root_slot_ = slot;
+    BeginSlot(uint64_t{slot} << kBelowRoot, before);
+  }
+  AddInterval(start, value);
+}
+
+void TableCompiler::FinishRootSlot() {
+  const uint32_t value = intervals_.values.back();
+  slots_.CompileRootSlot(starts_, intervals_, root_slot_);
+  // Compiling overwrites the list; what is in force at its end is still wanted.
+  intervals_.values.back() = value;
+}
+
+}  // namespace planb

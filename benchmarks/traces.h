@@ -1,0 +1,65 @@
+// The addresses that measurements ask for: packed as packets carry them, the
+// same on every machine, in huge pages, so that what is measured is not the
+// trace's own TLB misses.
+
+#ifndef PLANB_BENCHMARKS_TRACES_H_
+#define PLANB_BENCHMARKS_TRACES_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "benchmarks/baselines/huge_array.h"
+#include "lpm/address.h"
+#include "lpm/prefix.h"
+
+namespace planb {
+
+enum class TraceKind {
+  kMatch,    // a route drawn uniformly, then a random address in it
+  kUniform,  // random in 2000::/3, or in all of IPv4
+  kZipf,     // as match, but the k-th most popular route with weight 1/k
+  kLong,     // as match, but only routes longer than /64
+  kRepeat,   // sixteen addresses of the match kind, over and over
+};
+
+// "match", "uniform", "zipf", "long" or "repeat".
+// Errors: INVALID_ARGUMENT naming those.
+absl::StatusOr<TraceKind> ParseTraceKind(absl::string_view name);
+absl::string_view TraceKindName(TraceKind kind);
+
+// A sequence of addresses of one family. Thread-safe: const after MakeTrace.
+class Trace {
+ public:
+  Trace(Family family, size_t count);
+
+  Family family() const { return family_; }
+  size_t size() const { return size_; }
+  // Octets of one address.
+  size_t width() const { return width_; }
+
+  // The packed addresses from the i-th on. REQUIRES: i <= size().
+  const char* at(size_t i) const { return octets_.data() + i * width_; }
+  Address address(size_t i) const;
+  void Set(size_t i, const Address& address);
+
+ private:
+  Family family_;
+  size_t size_;
+  size_t width_;
+  HugeArray<char> octets_;
+};
+
+// `count` addresses. The same arguments give the same trace everywhere.
+// O(count log routes).
+// Errors: FAILED_PRECONDITION if there is no route to draw from.
+// REQUIRES: routes of `family` only.
+absl::StatusOr<Trace> MakeTrace(TraceKind kind, Family family,
+                                absl::Span<const Route> routes, size_t count,
+                                uint64_t seed = 1);
+
+}  // namespace planb
+
+#endif  // PLANB_BENCHMARKS_TRACES_H_

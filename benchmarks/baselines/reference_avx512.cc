@@ -4,7 +4,7 @@
 #include "benchmarks/baselines/reference_search.h"
 
 #pragma GCC push_options
-#pragma GCC target("avx512f,popcnt")
+#pragma GCC target("avx512f,avx512dq,popcnt")
 
 namespace planb::reference {
 namespace {
@@ -33,7 +33,8 @@ void LookupAvx512(const View& tree, const void* addresses, size_t count,
 namespace planb::reference {
 
 bool HasAvx512() {
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("popcnt");
+  return __builtin_cpu_supports("avx512f") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("popcnt");
 }
 
 }  // namespace planb::reference

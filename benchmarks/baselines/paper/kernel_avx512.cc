@@ -10,7 +10,7 @@
 #include "benchmarks/baselines/paper/kernel.h"
 
 #pragma GCC push_options
-#pragma GCC target("avx512f,popcnt")
+#pragma GCC target("avx512f,avx512dq,popcnt")
 
 namespace planb::paper {
 namespace {
@@ -36,7 +36,8 @@ namespace {
 // __builtin_cpu_supports also asks whether the operating system saves the
 // wider registers.
 bool RunsHere() {
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("popcnt");
+  return __builtin_cpu_supports("avx512f") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("popcnt");
 }
 
 }  // namespace

@@ -13,11 +13,14 @@ namespace {
 class Paper : public Baseline {
  public:
   Paper(Family family, LookupFunction lookup, Tree tree)
-      : family_(family), lookup_(lookup), tree_(std::move(tree)) {}
+      : family_(family),
+        lookup_(lookup),
+        tree_(std::move(tree)),
+        view_(tree_.view()) {}
 
   void Lookup(const void* addresses, size_t count,
               void* next_hops) const override {
-    lookup_(tree_.view(), family_, addresses, count, next_hops);
+    lookup_(view_, family_, addresses, count, next_hops);
   }
 
   size_t bytes() const override { return sizeof(*this) + tree_.bytes(); }
@@ -26,6 +29,7 @@ class Paper : public Baseline {
   const Family family_;
   const LookupFunction lookup_;
   const Tree tree_;
+  const TreeView view_;  // of tree_
 };
 
 }  // namespace

@@ -83,6 +83,14 @@ TEST_F(ComparisonTest, MeasuresAndSaysWhoRefuses) {
   EXPECT_EQ(std::count(csv_.begin(), csv_.end(), '\n'), 13) << csv_;
 }
 
+TEST_F(ComparisonTest, MayNotLeaveOutMuch) {
+  ComparisonOptions options = Options();
+  options.tables = {"20000+long5"};
+  options.engines = {*MakeEngine("planb"), *MakeEngine("reference:drop")};
+  EXPECT_TRUE(Run(options).ok());
+  EXPECT_TRUE(Says("refuses: would be without ")) << out_;
+}
+
 TEST_F(ComparisonTest, WrongAnswersAreAnError) {
   ComparisonOptions options = Options();
   options.engines = {*MakeEngine("planb"), Wrong()};

@@ -1,114 +1,146 @@
-// Fib::Lookup by kernel and table size, and Fib::Build by table size.
+// Fib::Lookup by kernel, table, trace and batch size, and Fib::Build by table.
 //
-//   bazel run --config=opt //benchmarks:fib_benchmark
+//   bazel run --config=opt //benchmarks:fib_benchmark --
+//     --tables=real,1000000 --benchmark_filter='Lookup/avx512/real/match'
 //
-// Tables: made up, 20k to 1M IPv6 routes (next hops shared by neighbours, see
-// lpm/synthetic.h), and the real one if PLANB_DATA_DIR has it. Trace "match":
-// a route drawn uniformly, then a random address in it, one in sixteen anywhere
-// in 2000::/3. Next hops are written out. One thread.
+// Tables and traces by the names of tables.h and traces.h; a name is
+// Lookup/KERNEL/TABLE/TRACE/BATCH, with /threads:2 where two threads look up in
+// one FIB, each in its half of the trace. Next hops are written out.
 
 #include <benchmark/benchmark.h>
 
-#include <cstdlib>
+#include <algorithm>
+#include <cstdio>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "benchmarks/tables.h"
+#include "benchmarks/traces.h"
 #include "lpm/fib.h"
-#include "lpm/io/route_file.h"
-#include "lpm/synthetic.h"
+#include "lpm/kernel.h"
+
+ABSL_FLAG(std::vector<std::string>, tables,
+          std::vector<std::string>({"20000", "100000", "250000", "500000",
+                                    "1000000", "real", "ipv4:1000000"}),
+          "names as in benchmarks/tables.h; 4000000 takes its time");
 
 namespace planb {
 namespace {
 
-// Addresses in the trace: 16 MB of them, so that what is measured is not the
-// trace's place in the cache.
+// 16 MB of IPv6 addresses: more than caches hold, for all traces but repeat.
 constexpr size_t kTrace = 1 << 20;
-constexpr size_t kBatch = 4096;
+constexpr TraceKind kTraces[] = {TraceKind::kMatch, TraceKind::kUniform,
+                                 TraceKind::kZipf, TraceKind::kLong,
+                                 TraceKind::kRepeat};
+constexpr size_t kBatches[] = {1, 16, 128, 4096, 65'536};
+static_assert(kTrace % 65'536 == 0, "whole batches");
 
-// 0 stands for the real table.
-constexpr int64_t kSizes[] = {0, 20'000, 100'000, 250'000, 1'000'000};
-
-std::string RealTable() {
-  const char* const dir = std::getenv("PLANB_DATA_DIR");
-  return std::string(dir == nullptr ? "../shared/data" : dir) +
-         "/rv6_20260730.txt";
-}
-
-std::vector<Route> MakeRoutes(int64_t size) {
-  if (size > 0) {
-    return SyntheticTable({.ipv6_routes = static_cast<size_t>(size)});
-  }
-  RouteCollector collector;
-  if (!ReadRouteFile(RealTable(), {}, collector).ok()) return {};
-  return collector.TakeRoutes();
-}
-
-struct Table {
-  std::vector<Route> routes;
+struct Loaded {
+  absl::Status status;
+  Table table;
   std::unique_ptr<const Fib> fib;
-  std::string trace;  // packed
+  std::map<TraceKind, absl::StatusOr<Trace>> traces;
 };
 
-// Made once, when first asked for. Empty if there is no real table.
-const Table& TableOf(int64_t size) {
-  static auto* const tables = new std::map<int64_t, Table>;
-  const auto [it, fresh] = tables->try_emplace(size);
-  Table& table = it->second;
+// Made when first asked for, then kept: benchmarks may be interleaved. The lock
+// is for two threads that start together.
+Loaded& LoadedTable(const std::string& name) {
+  static auto* const tables = new std::map<std::string, Loaded>;
+  const auto [it, fresh] = tables->try_emplace(name);
+  Loaded& loaded = it->second;
   if (fresh) {
-    table.routes = MakeRoutes(size);
-    if (table.routes.empty()) return table;
-    table.fib = Fib::Build(Family::kIpv6, table.routes);
-    for (const Address& address :
-         SyntheticTrace(table.routes, Family::kIpv6, kTrace, 1)) {
-      table.trace += address.ToPacked();
+    auto table = MakeTable(name);
+    loaded.status = table.status();
+    if (table.ok()) {
+      loaded.table = *std::move(table);
+      loaded.fib = Fib::Build(loaded.table.family, loaded.table.routes);
     }
   }
-  return table;
+  return loaded;
 }
 
-void BM_Lookup(benchmark::State& state, const Kernel* kernel, int64_t size) {
-  const Table& table = TableOf(size);
-  if (table.fib == nullptr) {
-    return state.SkipWithError("no real table in PLANB_DATA_DIR");
+// The same, with its trace.
+Loaded& LoadedTable(const std::string& name, TraceKind kind) {
+  static std::mutex mutex;
+  const std::lock_guard<std::mutex> lock(mutex);
+  Loaded& loaded = LoadedTable(name);
+  if (loaded.fib != nullptr && loaded.traces.count(kind) == 0) {
+    loaded.traces.emplace(kind, MakeTrace(kind, loaded.table.family,
+                                          loaded.table.routes, kTrace));
   }
-  std::vector<NextHopId> next_hops(kBatch);
+  return loaded;
+}
+
+void BM_Lookup(benchmark::State& state, const Kernel* kernel,
+               const std::string& name, TraceKind kind, size_t batch) {
+  Loaded& loaded = LoadedTable(name, kind);
+  const absl::Status status =
+      loaded.fib == nullptr ? loaded.status : loaded.traces.at(kind).status();
+  if (!status.ok()) return state.SkipWithError(status.ToString().c_str());
+  const Trace& trace = *loaded.traces.at(kind);
+  const size_t share = kTrace / static_cast<size_t>(state.threads());
+  const size_t begin = share * static_cast<size_t>(state.thread_index());
+  std::vector<NextHopId> next_hops(batch);
   size_t at = 0;
   for (auto _ : state) {
-    table.fib->Lookup(table.trace.data() + at * 16, kBatch, next_hops.data(),
-                      *kernel);
+    loaded.fib->Lookup(trace.at(begin + at), batch, next_hops.data(), *kernel);
     benchmark::DoNotOptimize(next_hops.data());
     benchmark::ClobberMemory();
-    at = (at + kBatch) % kTrace;
+    at = (at + batch) % share;
   }
-  state.SetItemsProcessed(static_cast<int64_t>(kBatch) *
+  state.SetItemsProcessed(static_cast<int64_t>(batch) *
                           static_cast<int64_t>(state.iterations()));
-  state.counters["bytes/route"] = static_cast<double>(table.fib->bytes()) /
-                                  static_cast<double>(table.routes.size());
+  state.counters["bytes/route"] =
+      benchmark::Counter(static_cast<double>(loaded.fib->bytes()) /
+                             static_cast<double>(loaded.table.routes.size()),
+                         benchmark::Counter::kAvgThreads);
 }
 
-void BM_Build(benchmark::State& state, int64_t size) {
-  const Table& table = TableOf(size);
-  if (table.fib == nullptr) {
-    return state.SkipWithError("no real table in PLANB_DATA_DIR");
+void BM_Build(benchmark::State& state, const std::string& name) {
+  const Loaded& loaded = LoadedTable(name);
+  if (loaded.fib == nullptr) {
+    return state.SkipWithError(loaded.status.ToString().c_str());
   }
   for (auto _ : state) {
-    benchmark::DoNotOptimize(Fib::Build(Family::kIpv6, table.routes));
+    benchmark::DoNotOptimize(
+        Fib::Build(loaded.table.family, loaded.table.routes));
   }
-  state.SetItemsProcessed(static_cast<int64_t>(table.routes.size()) *
+  state.SetItemsProcessed(static_cast<int64_t>(loaded.table.routes.size()) *
                           static_cast<int64_t>(state.iterations()));
+}
+
+void RegisterLookups(const Kernel& kernel, const std::string& table) {
+  for (const TraceKind kind : kTraces) {
+    // IPv4 has nothing longer than /64.
+    if (kind == TraceKind::kLong && absl::StartsWith(table, "ipv4")) continue;
+    for (const size_t batch : kBatches) {
+      auto* const lookup = benchmark::RegisterBenchmark(
+          absl::StrCat("Lookup/", std::string(KernelName(kernel)), "/", table,
+                       "/", std::string(TraceKindName(kind)), "/", batch)
+              .c_str(),
+          BM_Lookup, &kernel, table, kind, batch);
+      // The rate of both together, by the clock on the wall.
+      lookup->UseRealTime()->Threads(1);
+      if (batch == 4096) lookup->Threads(2);
+    }
+  }
 }
 
 void RegisterAll() {
-  for (int64_t size : kSizes) {
-    const std::string name = size == 0 ? "real" : std::to_string(size);
+  for (const std::string& table : absl::GetFlag(FLAGS_tables)) {
     for (const Kernel* kernel : AvailableKernels()) {
-      benchmark::RegisterBenchmark(
-          ("Lookup/" + std::string(KernelName(*kernel)) + "/" + name).c_str(),
-          BM_Lookup, kernel, size);
+      RegisterLookups(*kernel, table);
     }
-    benchmark::RegisterBenchmark(("Build/" + name).c_str(), BM_Build, size)
+    benchmark::RegisterBenchmark(absl::StrCat("Build/", table).c_str(),
+                                 BM_Build, table)
         ->Unit(benchmark::kMillisecond);
   }
 }
@@ -117,9 +149,8 @@ void RegisterAll() {
 }  // namespace planb
 
 int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);  // takes its own flags out
+  absl::ParseCommandLine(argc, argv);
   planb::RegisterAll();
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
-  benchmark::RunSpecifiedBenchmarks();
-  return 0;
+  return benchmark::RunSpecifiedBenchmarks() > 0 ? 0 : 1;
 }

@@ -2,13 +2,14 @@
 # Every test there is: the format, the tests as shipped, under ASan+UBSan and
 # under TSan, the manifests and the image, and the load test. Ends with a count.
 #
-# PLANB_CONFIGS and PLANB_DEPLOY narrow it down while working, for example
-#   PLANB_CONFIGS=default PLANB_DEPLOY= .ci/test.sh
+# PLANB_CONFIGS, PLANB_FUZZ and PLANB_DEPLOY narrow it down while working, as in
+#   PLANB_CONFIGS=default PLANB_FUZZ= PLANB_DEPLOY= .ci/test.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 configs=${PLANB_CONFIGS-default asan tsan}
 deploy=${PLANB_DEPLOY-yes}
+fuzz=${PLANB_FUZZ-yes}
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 passed=0 failed=0 skipped=0
@@ -18,6 +19,7 @@ passed=0 failed=0 skipped=0
 # packages; TSan would misread their locks. std::mutex it understands.)
 tsan_targets=(
   //lpm:fib_threads_test //lpm:fib_test //lpm:kernel_test
+  //lpm:fib_compiler_test //lpm:fib_compiler_threads_test
   //server:published_test //server:rib_test //server:snapshot_test
   //server:table_test //server:waiters_test //server:metrics_test
   //server:worker_test
@@ -55,6 +57,22 @@ old_processors() {
     echo "$cpu: $kernels"
     [[ $kernels == "${expected#*=}" ]] || return 1
   done
+}
+
+# Histories of updates that no one thought of, for a short while.
+fuzz_updates() {
+  local work status=0
+  work=$(mktemp -d /tmp/planb_fuzz.XXXXXX)
+  (cd "$work" && "$OLDPWD/lpm/testing/fuzz.sh" 25 "$work/corpus" \
+    >"$work/log" 2>&1) || status=$?
+  if ((status == 0)); then
+    grep -E '^Done' "$work/log"
+    rm -r "$work"
+  else
+    tail -n 50 "$work/log"
+    echo "the input that did it is in $work"
+  fi
+  return "$status"
 }
 
 # The deployment's own tests; a step skipped there is a step skipped here.
@@ -99,6 +117,14 @@ for config in $configs; do
     tsan) tests "tests under TSan" --config=tsan "${tsan_targets[@]}" ;;
   esac
 done
+if [[ -n $fuzz ]]; then
+  if command -v clang++-14 >/dev/null; then
+    step "fuzz the updates" fuzz_updates
+  else
+    echo "no clang++-14: the fuzzer is skipped"
+    skipped=$((skipped + 1))
+  fi
+fi
 if [[ -n $deploy ]]; then
   step "build of the benchmarks, optimized" \
     bazel build --noshow_progress --config=opt //benchmarks:all

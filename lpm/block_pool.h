@@ -49,7 +49,7 @@ class BlockPool {
       first = static_cast<uint32_t>(used_);
       used_ += size;
     }
-    blocks_[first] = {static_cast<uint16_t>(size), 0};
+    blocks_[first] = {static_cast<uint16_t>(size), 0, false};
     return first;
   }
 
@@ -67,6 +67,10 @@ class BlockPool {
   void AddSlot(uint32_t first) { ++blocks_[first].slots; }
   // True if that was the last.
   bool DropSlot(uint32_t first) { return --blocks_[first].slots == 0; }
+
+  // A mark for the caller to set; a new block has none.
+  void Mark(uint32_t first) { blocks_[first].marked = true; }
+  bool marked(uint32_t first) const { return blocks_[first].marked; }
 
   // Copies everything to `memory`, for `capacity` elements, and works there.
   // REQUIRES: capacity >= used(); `memory` outlives this or the next move.
@@ -91,6 +95,7 @@ class BlockPool {
   struct Block {
     uint16_t size = 0;
     uint16_t slots = 0;
+    bool marked = false;
   };
 
   void Grow(size_t size) {

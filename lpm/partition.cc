@@ -96,6 +96,9 @@ void PartitionPacker::FlushNarrow() {
 }
 
 void PartitionPacker::Point(Open& open, EntryType type, uint32_t first) {
+  uint32_t any = 0;
+  for (uint32_t value : open.values) any |= value;
+  if ((any & shape_.flag) != 0) lines_.Mark(first);
   for (Position position : open.positions) {
     WriteEntry(position, MakeEntry(type, first, open.shift));
     lines_.AddSlot(first);

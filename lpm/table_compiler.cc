@@ -76,7 +76,7 @@ void TableCompiler::CompileRange(It begin, It end) {
               [this](uint64_t start, uint32_t value) {
                 AddRootInterval(start, value);
               });
-  SweepMain(begin, end, sweep);
+  SweepMain(begin, end, kLastMain, sweep);
   FinishRootSlot();
   const uint32_t value = intervals_.values.back();
   for (size_t slot = root_slot_ + 1; slot < kRootEntries; ++slot) {
@@ -100,7 +100,7 @@ void TableCompiler::CompileSlot(const RouteSet& routes, const MainSlot& slot,
   BeginSlot(slot.low, value);
   Sweep sweep(slot.low, slot.last(), value,
               [this](uint64_t start, uint32_t v) { AddInterval(start, v); });
-  SweepMain(begin, end, sweep);
+  SweepMain(routes.LowerBound(prefix), routes.end(), slot.last(), sweep);
   if (position.in_root) {
     slots_.CompileRootSlot(starts_, intervals_, position.index);
   } else {
@@ -110,12 +110,15 @@ void TableCompiler::CompileSlot(const RouteSet& routes, const MainSlot& slot,
   }
 }
 
-// Sweeps routes at the grain of a /48; what divides one becomes a descriptor.
+// Sweeps routes up to `last` at the grain of a /48; what divides one becomes a
+// descriptor.
 template <typename It, typename MainSweep>
-void TableCompiler::SweepMain(It it, It end, MainSweep& sweep) {
+void TableCompiler::SweepMain(It it, It end, uint64_t last_main,
+                              MainSweep& sweep) {
   while (it != end) {
     const Prefix& prefix = PrefixOf(*it);
     const uint64_t first = MainBits(prefix.first());
+    if (first > last_main) break;
     if (prefix.length() > kMainBits) {
       const uint32_t cover = sweep.ValueAt(first);
       sweep.Enter(first, first, LongRoutes(it, end, first, cover));

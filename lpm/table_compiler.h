@@ -71,7 +71,7 @@ class TableCompiler {
   template <typename It>
   void CompileRange(It begin, It end);
   template <typename It, typename MainSweep>
-  void SweepMain(It begin, It end, MainSweep& sweep);
+  void SweepMain(It it, It end, uint64_t last_main, MainSweep& sweep);
   template <typename It>
   uint32_t LongRoutes(It& it, It end, uint64_t slot, uint32_t cover);
 

@@ -145,7 +145,7 @@ void TableUpdater::RetirePartition(uint32_t first, bool narrow) {
   LinePool& lines = table_.lines();
   if (!lines.DropSlot(first)) return;
   garbage_.lines.push_back(first);
-  if (table_.descriptors().live() == 0) return;
+  if (!lines.marked(first)) return;
   const LeafShape& shape = table_.shape();
   const uint32_t count = narrow ? shape.narrow_intervals : shape.wide_intervals;
   const uint32_t values_at =

@@ -147,6 +147,18 @@ TEST(RouteSet, CoversBehindManyOthers) {
   EXPECT_EQ(Text(set.Cover(P("2001::270f/128"))), "2001::/16 -> 1");
 }
 
+// An address of the other family is in no route; neither is a prefix.
+TEST(RouteSet, TheOtherFamily) {
+  const RouteSet four(Family::kIpv4, {{P("0.0.0.0/0"), 1}});
+  EXPECT_EQ(Text(four.Match(A("2001:db8::1"))), "no route");
+  EXPECT_EQ(Text(four.Cover(P("2001:db8::/32"))), "no route");
+  EXPECT_EQ(four.Find(P("::/0")), kNoRoute);
+  const RouteSet six(Family::kIpv6, {{P("::/0"), 1}});
+  EXPECT_EQ(Text(six.Match(A("10.0.0.1"))), "no route");
+  EXPECT_EQ(Text(six.Cover(P("10.0.0.0/8"))), "no route");
+  EXPECT_EQ(six.Find(P("0.0.0.0/0")), kNoRoute);
+}
+
 class RouteSetWorld : public testing::TestWithParam<SmallWorld> {};
 
 // Every set of the world's prefixes, each reached from the one before by one

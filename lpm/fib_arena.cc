@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <new>
 
 namespace planb {
@@ -12,8 +13,9 @@ constexpr size_t kHugePage = size_t{2} << 20;
 }  // namespace
 
 FibArena::FibArena(size_t lines, size_t descriptors)
-    : line_capacity_(lines), descriptor_capacity_(descriptors) {
-  size_t bytes = lines * sizeof(Line);
+    : line_capacity_(std::max<size_t>(lines, 1)),
+      descriptor_capacity_(descriptors) {
+  size_t bytes = line_capacity_ * sizeof(Line);
   alignment_ = alignof(Line);
   if (bytes >= kHugePage) {
     alignment_ = kHugePage;

@@ -15,7 +15,8 @@
 
 namespace planb {
 
-// Lines and descriptors in memory of a fixed size. Where it is worth a huge
+// Lines (one at least: kernels may read the first for nothing) and descriptors
+// in memory of a fixed size. Where it is worth a huge
 // page, the kernel is asked for one, and nothing depends on getting it.
 //
 // Thread-safe as to its generations; the memory is its users' to order.

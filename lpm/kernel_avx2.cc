@@ -19,6 +19,21 @@ namespace {
 #include "lpm/walk_scalar.inc"
 
 struct Avx2 : ScalarWalk<Avx2> {
+  static size_t TwoTables(const FibView& fib, size_t n, WalkState& walk) {
+    size_t more = 0;
+    for (size_t i = 0; i < n; i += 8) {
+      // Lanes past the end are set, so that they lead nowhere.
+      for (size_t j = n; j < i + 8; ++j) walk.entry[j] = 0;
+      __m256i at = LoadWords(walk.entry + i);
+      at = TableStep(fib, at, LoadWords(walk.first_key + i));
+      at = TableStep(fib, at, LoadWords(walk.key + i));
+      _mm256_store_si256(reinterpret_cast<__m256i*>(walk.entry + i), at);
+      more += static_cast<size_t>(_mm_popcnt_u32(static_cast<uint32_t>(
+          _mm256_movemask_ps(_mm256_castsi256_ps(InTable(at))))));
+    }
+    return more;
+  }
+
   static uint64_t WideSeparators(const char* node, uint32_t key) {
     return CountWide<kWideSeparators>(node, key);
   }
@@ -35,6 +50,30 @@ struct Avx2 : ScalarWalk<Avx2> {
   }
 
  private:
+  static __m256i Set(uint32_t value) {
+    return _mm256_set1_epi32(static_cast<int>(value));
+  }
+  static __m256i LoadWords(const uint32_t* from) {
+    return _mm256_load_si256(reinterpret_cast<const __m256i*>(from));
+  }
+  static __m256i InTable(__m256i entries) {
+    return _mm256_cmpeq_epi32(_mm256_and_si256(entries, Set(kTypeMask)),
+                              Set(kTableEntry << kTypeShift));
+  }
+
+  // TableIndex, and what is there, for the lanes at a table.
+  static __m256i TableStep(const FibView& fib, __m256i at, __m256i keys) {
+    // The payload times 16, without what is below it in the entry.
+    const __m256i base = _mm256_and_si256(
+        _mm256_srli_epi32(at, kPayloadShift - 4), Set(~(kLineWords - 1)));
+    const __m256i shifts = _mm256_and_si256(at, Set(kShiftMask));
+    const __m256i index = _mm256_and_si256(
+        _mm256_add_epi32(base, _mm256_srlv_epi32(keys, shifts)),
+        Set(kIndexMask));
+    return _mm256_mask_i32gather_epi32(
+        at, reinterpret_cast<const int*>(fib.lines), index, InTable(at), 4);
+  }
+
   static __m256i Load(const char* from) {
     return _mm256_load_si256(reinterpret_cast<const __m256i*>(from));
   }

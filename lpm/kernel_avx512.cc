@@ -45,7 +45,7 @@ struct Avx512 {
   }
 
   [[gnu::always_inline]] static uint32_t Walk(const FibView& fib, size_t n,
-                                              const WalkState& walk,
+                                              WalkState& walk,
                                               PartitionLists& lists,
                                               uint8_t* out) {
     LaneList more;  // at the next table
@@ -100,9 +100,16 @@ struct Avx512 {
   }
   template <typename V>
   static uint64_t NarrowLeaf(const char* leaf, uint32_t key) {
-    return Count(_mm512_mask_cmpgt_epu16_mask((1u << Leaf<V>::kNarrowKeys) - 1,
-                                              SetShort(key),
-                                              _mm512_load_si512(leaf)));
+    constexpr uint32_t kKeys = Leaf<V>::kNarrowKeys;
+    if constexpr (kKeys <= 16) {
+      return Count(_mm256_mask_cmpgt_epu16_mask(
+          static_cast<__mmask16>((1u << kKeys) - 1),
+          _mm256_set1_epi16(static_cast<short>(key)),
+          _mm256_load_si256(reinterpret_cast<const __m256i*>(leaf))));
+    } else {
+      return Count(_mm512_mask_cmpgt_epu16_mask(
+          (1u << kKeys) - 1, SetShort(key), _mm512_load_si512(leaf)));
+    }
   }
 
  private:

@@ -48,8 +48,8 @@ struct SlotIntervals {
 
 // Packs the slots it is given, in ascending order of their keys, into as few
 // partitions as they fit, and writes each slot's entry as soon as its partition
-// is laid out: by Flush() at the latest. Marks the blocks of partitions in which
-// a value names a descriptor. Thread-compatible.
+// is laid out: by Flush() at the latest. Marks the blocks of partitions in
+// which a value names a descriptor. Thread-compatible.
 class PartitionPacker {
  public:
   PartitionPacker(const LeafShape& shape, LinePool& lines, uint32_t* root)

@@ -48,12 +48,13 @@ NextHopId RouteSet::Find(const Prefix& prefix) const {
 }
 
 std::optional<Route> RouteSet::Match(const Address& address) const {
+  if (address.family() != family_) return std::nullopt;
   const Prefix host = Prefix::Truncate(address, AddressBits(family_));
   return LongestUpTo(host, host);
 }
 
 std::optional<Route> RouteSet::Cover(const Prefix& prefix) const {
-  if (prefix.length() == 0) return std::nullopt;
+  if (prefix.family() != family_ || prefix.length() == 0) return std::nullopt;
   return LongestUpTo(Prefix::Truncate(prefix.address(), prefix.length() - 1),
                      prefix);
 }

@@ -36,7 +36,8 @@ class RouteSet {
   NextHopId Find(const Prefix& prefix) const;
 
   // The route with the longest prefix that holds `address`: the one that
-  // decides. O(log size) for each of the few nested prefixes around it.
+  // decides. Takes one search for each of the few prefixes that it shares a
+  // beginning with, 128 at most, O(log size) each.
   std::optional<Route> Match(const Address& address) const;
 
   // The route with the longest prefix that covers `prefix` and is shorter.

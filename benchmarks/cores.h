@@ -1,0 +1,25 @@
+// Which core a thread runs on, and what cores share.
+
+#ifndef PLANB_BENCHMARKS_CORES_H_
+#define PLANB_BENCHMARKS_CORES_H_
+
+#include <pthread.h>
+
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace planb {
+
+// Binds `thread` to core `cpu`; -1 leaves it where it is.
+// Errors: INVALID_ARGUMENT if there is no such core for this process.
+absl::Status PinThread(pthread_t thread, int cpu);
+
+// One line on core `cpu` as Linux tells it: its package and core numbers, and
+// with which cores it shares a core (hyperthreads) and each cache. A virtual
+// machine may be told a fairy tale: compare with a measurement.
+std::string DescribeCore(int cpu);
+
+}  // namespace planb
+
+#endif  // PLANB_BENCHMARKS_CORES_H_

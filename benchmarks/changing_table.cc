@@ -6,11 +6,12 @@
 namespace planb {
 namespace {
 
+// `grown` says that the memory is not of the size it was.
 UpdateWay Between(const FibCompiler::Counters& before,
-                  const FibCompiler::Counters& after) {
+                  const FibCompiler::Counters& after, bool grown) {
   if (after.compacted > before.compacted) return UpdateWay::kCompacted;
   if (after.full > before.full) return UpdateWay::kFull;
-  if (after.moved > before.moved) return UpdateWay::kMoved;
+  if (grown || after.moved > before.moved) return UpdateWay::kMoved;
   return UpdateWay::kIncremental;
 }
 
@@ -33,6 +34,12 @@ absl::string_view UpdateWayName(UpdateWay way) {
 ChangingTable::ChangingTable(const Table& table)
     : routes_(table.family, table.routes), compiler_(table.family) {}
 
+std::unique_ptr<const Fib> ChangingTable::Compile() {
+  std::unique_ptr<const Fib> fib = compiler_.Compile(routes_);
+  bytes_ = fib->bytes();
+  return fib;
+}
+
 std::unique_ptr<const Fib> ChangingTable::Change(
     absl::Span<const Route> changes, ChangeTimes& times) {
   const FibCompiler::Counters counters = compiler_.counters();
@@ -47,7 +54,8 @@ std::unique_ptr<const Fib> ChangingTable::Change(
   const uint64_t end = Ticks();
   times.routes = static_cast<double>(applied - begin) / TicksPerNanosecond();
   times.update = static_cast<double>(end - applied) / TicksPerNanosecond();
-  times.way = Between(counters, compiler_.counters());
+  times.way = Between(counters, compiler_.counters(), fib->bytes() != bytes_);
+  bytes_ = fib->bytes();
   return fib;
 }
 

@@ -4,6 +4,7 @@
 #ifndef PLANB_BENCHMARKS_CHANGING_TABLE_H_
 #define PLANB_BENCHMARKS_CHANGING_TABLE_H_
 
+#include <cstddef>
 #include <memory>
 #include <vector>
 
@@ -17,7 +18,9 @@
 
 namespace planb {
 
-// Which way FibCompiler::Update took.
+// Which way FibCompiler::Update took: incrementally, the same and on into
+// larger memory, or compiling everything, as there was too much to change or as
+// memory was badly packed.
 enum class UpdateWay { kIncremental, kMoved, kFull, kCompacted };
 inline constexpr int kUpdateWays = 4;
 absl::string_view UpdateWayName(UpdateWay way);
@@ -34,7 +37,7 @@ class ChangingTable {
   explicit ChangingTable(const Table& table);
 
   // Everything anew.
-  std::unique_ptr<const Fib> Compile() { return compiler_.Compile(routes_); }
+  std::unique_ptr<const Fib> Compile();
 
   // Applies `changes` (see churn.h) one after the other and compiles once.
   // REQUIRES: Compile was called.
@@ -46,6 +49,7 @@ class ChangingTable {
  private:
   RouteSet routes_;
   FibCompiler compiler_;
+  size_t bytes_ = 0;  // of the last FIB
   std::vector<Prefix> changed_;
 };
 

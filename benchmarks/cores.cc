@@ -1,6 +1,7 @@
 #include "benchmarks/cores.h"
 
 #include <sched.h>
+#include <time.h>
 
 #include <cstring>
 #include <fstream>
@@ -28,6 +29,15 @@ absl::Status PinThread(pthread_t thread, int cpu) {
   if (error == 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("cannot use core ", cpu, ": ", std::strerror(error)));
+}
+
+double CpuSeconds(pthread_t thread) {
+  clockid_t clock;
+  timespec time = {};
+  if (pthread_getcpuclockid(thread, &clock) != 0) return 0;
+  if (clock_gettime(clock, &time) != 0) return 0;
+  return static_cast<double>(time.tv_sec) +
+         static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
 std::string DescribeCore(int cpu) {

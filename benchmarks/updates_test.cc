@@ -88,11 +88,12 @@ TEST_F(UpdatesTest, LookupsBeside) {
                                                     .addresses = 5000,
                                                     .repeats = 2,
                                                     .segment_milliseconds = 5,
+                                                    .retries = 0,
                                                     .changes = 250},
                                                    report_);
   ASSERT_TRUE(status.ok()) << status;
-  EXPECT_EQ(RawLines("beside,t,idle,"), 4);
-  EXPECT_EQ(RawLines("beside,t,most by 100,"), 4);
+  EXPECT_EQ(RawLines("beside,t,idle,"), 4 * 2);
+  EXPECT_EQ(RawLines("beside,t,most by 100,"), 4 * 2);
   EXPECT_TRUE(report_.all_right()) << out();
 }
 

@@ -75,10 +75,10 @@ size_t Writer::Run(const Load& load, uint64_t end) {
     if (load.kind == Load::kCompile) {
       Compile();
       ++done;
-    } else if (load.kind == Load::kChange &&
+    } else if ((load.kind == Load::kChange || load.kind == Load::kEmpty) &&
                static_cast<double>(now - begin) >=
                    static_cast<double>(done) * ticks_per_change) {
-      Change(load.batch);
+      Change(load.kind == Load::kEmpty ? 0 : load.batch);
       done += load.batch;
     }
   }

@@ -50,11 +50,12 @@ class Reader {
 
 // What the writer does.
 struct Load {
-  enum Kind { kSleep, kSpin, kWorn, kChange, kCompile };
+  // kEmpty publishes new FIBs in which nothing changed.
+  enum Kind { kSleep, kSpin, kWorn, kEmpty, kChange, kCompile };
   const char* name;
   Kind kind;
   size_t batch = 1;          // changes compiled and published together
-  double changes_per_s = 0;  // 0: as many as possible
+  double changes_per_s = 0;  // or empty updates; 0: as many as possible
 
   bool sleeps() const { return kind == kSleep || kind == kWorn; }
 };
@@ -69,11 +70,13 @@ class Writer {
 
   // Publishes all compiled anew.
   void Compile();
-  // Publishes the next `count` changes together. REQUIRES: no more than all.
+  // Publishes the next `count` changes together, or a FIB without changes for
+  // 0. REQUIRES: no more than all.
   void Change(size_t count);
 
   // Keeps `load` up until `end` (in ticks) at least. Returns the changes made,
-  // or the compilations. Spins where there is nothing to do yet.
+  // or the compilations or empty updates. Spins where there is nothing to do
+  // yet.
   size_t Run(const Load& load, uint64_t end);
 
   // What the updates or compilations since the last call took, ns.

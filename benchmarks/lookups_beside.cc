@@ -22,6 +22,7 @@ constexpr Load kLoads[] = {
     {"idle", Load::kSleep},
     {"spinning", Load::kSpin},
     {"idle (worn)", Load::kWorn},
+    {"100k/s empty", Load::kEmpty, 1, 1e5},
     {"10k/s by 1", Load::kChange, 1, 1e4},
     {"10k/s by 100", Load::kChange, 100, 1e4},
     {"100k/s by 1", Load::kChange, 1, 1e5},

@@ -32,7 +32,7 @@ class FibCompiler::Impl {
     updater_ = std::make_unique<TableUpdater>(*table_);
     retired_.clear();
     compact_lines_ = table_->lines().used();
-    return Publish();
+    return Publish(/*compiled=*/true);
   }
 
   std::unique_ptr<const Fib> Update(const RouteSet& routes,
@@ -63,7 +63,7 @@ class FibCompiler::Impl {
       return Compile(routes);
     }
     ++counters_.incremental;
-    return Publish();
+    return Publish(/*compiled=*/false);
   }
 
   const Counters& counters() const { return counters_; }
@@ -75,12 +75,12 @@ class FibCompiler::Impl {
     TableUpdater::Garbage garbage;
   };
 
-  std::unique_ptr<const Fib> Publish() {
+  std::unique_ptr<const Fib> Publish(bool compiled) {
     ++generation_;
     LinePool& lines = table_->lines();
     DescriptorPool& descriptors = table_->descriptors();
-    if (arena_ == nullptr || lines.at_home() || descriptors.at_home()) {
-      if (!retired_.empty()) ++counters_.moved;
+    if (compiled || lines.at_home() || descriptors.at_home()) {
+      if (!compiled) ++counters_.moved;
       arena_ = std::make_shared<FibArena>(WithRoom(lines.used(), 1024),
                                           WithRoom(descriptors.used(), 64));
       lines.MoveTo(arena_->lines(), arena_->line_capacity());

@@ -33,6 +33,15 @@ uint32_t KeyOf(const MainSlot& slot) {
                                                         : slot.low);
 }
 
+// How many slots of `length` bits the changes lie in or cover, about.
+uint64_t SlotsTouched(absl::Span<const Prefix> changed, int length) {
+  uint64_t slots = 0;
+  for (const Prefix& prefix : changed) {
+    slots += uint64_t{1} << std::max(length - prefix.length(), 0);
+  }
+  return slots;
+}
+
 }  // namespace
 
 void TableUpdater::Update(const RouteSet& routes, Changes changed) {
@@ -47,18 +56,19 @@ void TableUpdater::Update(const RouteSet& routes, Changes changed) {
   }
 }
 
-// Goes down as long as every change fits a slot of the table there.
+// Goes down where the changes touch few slots of the table there; otherwise
+// compiles the slot anew.
 void TableUpdater::UpdateSlot(const RouteSet& routes, Changes changed,
                               uint32_t entry, const MainSlot& slot,
                               Position position) {
   const bool first_table = slot.width == kBelowRoot;
   const int below = ShiftOf(entry) + (first_table ? 16 : 0);
-  const bool fits =
-      TypeOf(entry) == kTableEntry &&
-      std::all_of(changed.begin(), changed.end(), [&](const Prefix& prefix) {
-        return prefix.length() >= kMainBits - below;
-      });
-  if (!fits) {
+  const int length = kMainBits - below;
+  const bool all = std::any_of(
+      changed.begin(), changed.end(),
+      [&](const Prefix& prefix) { return prefix.length() < slot.length(); });
+  if (all || TypeOf(entry) != kTableEntry ||
+      SlotsTouched(changed, length) > (1u << (slot.width - below)) / 4) {
     table_.CompileSlot(routes, slot, position);
     if (first_table) {
       RetireRootEntry(entry, KeyOf(slot));
@@ -70,15 +80,22 @@ void TableUpdater::UpdateSlot(const RouteSet& routes, Changes changed,
   const uint32_t table =
       CopyTable(entry, KeyOf(slot), slot.width - below, position);
   while (!changed.empty()) {
-    const uint64_t index = (MainBits(changed[0]) - slot.low) >> below;
-    const MainSlot child = {slot.low + (index << below), below};
-    const size_t count = CountIn(changed, child);
-    const Position at = {.index = table + static_cast<uint32_t>(index)};
-    UpdateSlot(
-        routes, changed.first(count),
-        table_.lines().at(at.index / kLineWords)->words[at.index % kLineWords],
-        child, at);
-    changed.remove_prefix(count);
+    // The slots of the first change, and all changes in them.
+    const uint64_t first = (MainBits(changed[0]) - slot.low) >> below;
+    const uint64_t slots = SlotsTouched(changed.first(1), length);
+    const bool covers = changed[0].length() < length;
+    for (uint64_t index = first; index < first + slots; ++index) {
+      const MainSlot child = {slot.low + (index << below), below};
+      const size_t count = CountIn(changed, child);
+      const Position at = {.index = table + static_cast<uint32_t>(index)};
+      // The one that covers the slot stays until the last.
+      UpdateSlot(routes, covers ? changed.first(1) : changed.first(count),
+                 table_.lines()
+                     .at(at.index / kLineWords)
+                     ->words[at.index % kLineWords],
+                 child, at);
+      if (!covers || index + 1 == first + slots) changed.remove_prefix(count);
+    }
   }
 }
 

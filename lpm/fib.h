@@ -89,6 +89,7 @@ class Fib {
 
  private:
   friend class FibBuilder;
+  friend class FibPeer;  // of tests
   Fib() = default;
 
   FibView View() const;

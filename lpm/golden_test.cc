@@ -1,0 +1,235 @@
+// The performance contract that no noise can blur: how many instructions a
+// lookup takes by each kernel, and an update, on fixed tables; and how many
+// cache lines a lookup reads. They must not grow; where they shrink, that is to
+// be recorded. After a change that is meant,
+//
+//   bazel run --noshow_progress //lpm:golden_test | grep '^    {"'
+//
+// prints the lines of kGolden anew.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "lpm/fib.h"
+#include "lpm/fib_compiler.h"
+#include "lpm/kernel.h"
+#include "lpm/random.h"
+#include "lpm/route_set.h"
+#include "lpm/testing/fib_check.h"
+#include "lpm/testing/golden_tables.h"
+#include "lpm/testing/instruction_count.h"
+#include "lpm/testing/walk_lines.h"
+
+namespace planb {
+namespace {
+
+// Instructions a lookup by the kernel `what`, `batch` addresses at a time; or
+// "lines": cache lines a lookup, the mean; or "update": instructions for one
+// changed route, the median.
+struct Golden {
+  absl::string_view table;
+  absl::string_view what;
+  size_t batch;
+  double count;
+};
+
+// As GCC 12 compiles it, which is Debian 12's.
+constexpr Golden kGolden[] = {
+    {"ipv6_20k", "avx512", 1, 577.375},
+    {"ipv6_20k", "avx512", 256, 37.5625},
+    {"ipv6_20k", "avx2", 1, 815.875},
+    {"ipv6_20k", "avx2", 256, 101.449},
+    {"ipv6_20k", "scalar", 1, 1080.88},
+    {"ipv6_20k", "scalar", 256, 206.359},
+    {"ipv6_20k", "lines", 1, 4.10545},
+    {"ipv6_100k", "avx512", 1, 527.5},
+    {"ipv6_100k", "avx512", 256, 30.4883},
+    {"ipv6_100k", "avx2", 1, 813},
+    {"ipv6_100k", "avx2", 256, 94.6211},
+    {"ipv6_100k", "scalar", 1, 1077.88},
+    {"ipv6_100k", "scalar", 256, 201.168},
+    {"ipv6_100k", "lines", 1, 4.08325},
+    {"ipv6_long", "avx512", 1, 803.125},
+    {"ipv6_long", "avx512", 256, 94.8438},
+    {"ipv6_long", "avx2", 1, 962.375},
+    {"ipv6_long", "avx2", 256, 190.441},
+    {"ipv6_long", "scalar", 1, 1313.38},
+    {"ipv6_long", "scalar", 256, 339.922},
+    {"ipv6_long", "lines", 1, 6.49055},
+    {"ipv4_100k", "avx512", 1, 431.125},
+    {"ipv4_100k", "avx512", 256, 24.7461},
+    {"ipv4_100k", "avx2", 1, 689.25},
+    {"ipv4_100k", "avx2", 256, 75.5898},
+    {"ipv4_100k", "scalar", 1, 1104.75},
+    {"ipv4_100k", "scalar", 256, 192.16},
+    {"ipv4_100k", "lines", 1, 3.832},
+    {"ipv6_100k", "update", 1, 45327},
+};
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ == 12
+constexpr bool kSameCompiler = true;
+#else
+constexpr bool kSameCompiler = false;
+#endif
+// Kernels are compiled alike in every configuration. Not so the code of
+// updates, nor Fib::Lookup, which may save as many instructions on the way to a
+// kernel.
+#if defined(NDEBUG)
+constexpr bool kSameUpdates = false;
+constexpr double kAroundKernel = 24;
+#else
+constexpr bool kSameUpdates = true;
+constexpr double kAroundKernel = 0;
+#endif
+
+constexpr double kTolerance = 0.03;
+// The C library's part depends on the processor.
+constexpr double kUpdateTolerance = 0.10;
+
+// Few of each, as counting is slow. More would say no more: the addresses are
+// always the same, and so are the counts; and all whole blocks of a batch, of
+// 4,096 addresses or of 256, go the same way.
+constexpr size_t kFullBatch = 256;
+constexpr size_t kSingles = 8;
+constexpr size_t kUpdates = 9;
+
+std::string Row(const Golden& row) {
+  return absl::StrFormat("    {\"%s\", \"%s\", %d, %.6g},\n", row.table,
+                         row.what, row.batch, row.count);
+}
+
+// "" or what is wrong with the measured `row`.
+std::string Complaint(const Golden& row) {
+  const auto golden = std::find_if(
+      std::begin(kGolden), std::end(kGolden), [&row](const Golden& old) {
+        return old.table == row.table && old.what == row.what &&
+               old.batch == row.batch;
+      });
+  if (golden == std::end(kGolden)) return "is new:" + Row(row);
+  const double tolerance = row.what == "update" ? kUpdateTolerance : kTolerance;
+  const double change = row.count - golden->count;
+  if (std::abs(change) <= tolerance * golden->count +
+                              kAroundKernel / static_cast<double>(row.batch)) {
+    return "";
+  }
+  return absl::StrFormat("was %.6g, now %.1f%% %s:%s", golden->count,
+                         100 * std::abs(change) / golden->count,
+                         change > 0 ? "MORE" : "less", Row(row));
+}
+
+// Prints what was measured, in the form in which it is recorded, and checks it.
+void Check(const std::vector<Golden>& measured) {
+  std::string rows, complaints;
+  for (const Golden& row : measured) {
+    absl::StrAppend(&rows, Row(row));
+    absl::StrAppend(&complaints, Complaint(row));
+  }
+  std::cout << rows << std::flush;
+  if (!kSameCompiler) {
+    GTEST_SKIP() << "what is recorded holds for GCC 12\n" << complaints;
+  }
+  if (complaints.empty()) return;
+  ADD_FAILURE() << complaints << "In kGolden there should be:\n" << rows;
+}
+
+class GoldenTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto able = CountInstructions([] {});
+    if (!able.ok()) GTEST_SKIP() << able.status().message();
+  }
+};
+
+double LookupInstructions(const Fib& fib, absl::Span<const Address> addresses,
+                          size_t batch, const Kernel& kernel) {
+  const std::vector<char> packed = Pack(addresses);
+  const auto bytes = static_cast<size_t>(AddressBytes(fib.family()));
+  std::vector<NextHopId> next_hops(batch);
+  const auto lookups = [&] {
+    for (size_t i = 0; i < addresses.size(); i += batch) {
+      fib.Lookup(packed.data() + i * bytes, batch, next_hops.data(), kernel);
+    }
+  };
+  lookups();
+  return static_cast<double>(*CountInstructions(lookups)) /
+         static_cast<double>(addresses.size());
+}
+
+TEST_F(GoldenTest, Lookups) {
+  std::vector<Golden> measured;
+  for (const GoldenTable& table : GoldenTables()) {
+    const auto fib = Fib::Build(table.family, table.routes);
+    const std::vector<Address> trace = GoldenTrace(table, 20'000);
+    const auto some = absl::MakeConstSpan(trace);
+    for (const Kernel* kernel : AvailableKernels()) {
+      const absl::string_view name = KernelName(*kernel);
+      measured.push_back(
+          {table.name, name, 1,
+           LookupInstructions(*fib, some.first(kSingles), 1, *kernel)});
+      measured.push_back({table.name, name, kFullBatch,
+                          LookupInstructions(*fib, some.first(kFullBatch),
+                                             kFullBatch, *kernel)});
+    }
+    measured.push_back({table.name, "lines", 1, CountLines(*fib, trace).mean});
+  }
+  Check(measured);
+}
+
+// One route withdrawn, or given another next hop, or a new one inside it.
+TEST_F(GoldenTest, Updates) {
+  const GoldenTable table = GoldenTables()[1];
+  RouteSet routes(table.family, table.routes);
+  FibCompiler compiler(table.family);
+  std::unique_ptr<const Fib> fib = compiler.Compile(routes);
+  Random random(4);
+  std::vector<uint64_t> counts;
+  constexpr size_t kWarm = 32;
+  for (size_t i = 0; i < kWarm + kUpdates; ++i) {
+    Prefix prefix = table.routes[random.Below(table.routes.size())].prefix;
+    const auto next_hop = static_cast<NextHopId>(1 + random.Below(64));
+    switch (i % 3) {
+      case 0:
+        routes.Withdraw(prefix);
+        break;
+      case 1:
+        routes.Announce(prefix, next_hop);
+        break;
+      default:
+        prefix = Prefix::Truncate(prefix.address(),
+                                  std::min(prefix.length() + 4, 48));
+        routes.Announce(prefix, next_hop);
+    }
+    std::unique_ptr<const Fib> updated;
+    const auto update = [&] { updated = compiler.Update(routes, {prefix}); };
+    if (i < kWarm) {
+      update();
+    } else {
+      counts.push_back(*CountInstructions(update));
+    }
+    fib = std::move(updated);
+  }
+  EXPECT_EQ(compiler.counters().incremental, kWarm + kUpdates);
+  const auto middle = counts.begin() + kUpdates / 2;
+  std::nth_element(counts.begin(), middle, counts.end());
+  const Golden median = {table.name, "update", 1, static_cast<double>(*middle)};
+  if (!kSameUpdates) {
+    GTEST_SKIP() << "recorded as built by default, not for " << Row(median);
+  }
+  Check({median});
+}
+
+}  // namespace
+}  // namespace planb

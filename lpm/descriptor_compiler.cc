@@ -29,14 +29,26 @@ uint32_t KeyAt(absl::uint128 address, int from) {
 
 uint32_t DescriptorCompiler::Compile(absl::Span<const ValueInterval> intervals,
                                      int length) {
-  // If the slot begins and ends with the same value, all that differs is in
-  // between: skip the bits that all of that shares.
-  absl::uint128 base = intervals.front().start;
+  // One value, before or after everything else or both, is the fallback: skip
+  // the bits that all the rest shares.
+  const ValueInterval& front = intervals.front();
+  const ValueInterval& back = intervals.back();
+  absl::uint128 base = front.start;
   int skip = length;
-  if (intervals.front().value == intervals.back().value) {
-    const absl::uint128 first = intervals[1].start;
-    skip = std::max(length, CommonBits(first, intervals.back().start - 1));
+  uint32_t fallback = front.value;
+  const auto rest = [&](absl::uint128 first, absl::uint128 end,
+                        uint32_t other) {
+    const int common = CommonBits(first, end);
+    if (common <= skip) return;
+    skip = common;
     base = first & Mask(skip);
+    fallback = other;
+  };
+  if (front.value == back.value) {
+    rest(intervals[1].start, back.start - 1, front.value);
+  } else {
+    rest(front.start, back.start - 1, back.value);
+    rest(intervals[1].start, front.start | ~Mask(length), front.value);
   }
   const absl::uint128 last = base | ~Mask(skip);
 
@@ -82,7 +94,7 @@ uint32_t DescriptorCompiler::Compile(absl::Span<const ValueInterval> intervals,
   *descriptors_.at(index) = {.high = absl::Uint128High64(base),
                              .low = absl::Uint128Low64(base),
                              .entry = entry_,
-                             .fallback = intervals.front().value,
+                             .fallback = fallback,
                              .length = static_cast<uint32_t>(skip),
                              .unused = 0};
   if (index >= shape_.flag) overflow_ = true;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/numeric/int128.h"
 #include "lpm/fib.h"
 #include "lpm/fib_arena.h"
 #include "lpm/layout.h"
@@ -149,11 +150,17 @@ class StatsWalk {
       ++at.descriptors;
       stats_.descriptor_steps =
           std::max(stats_.descriptor_steps, at.descriptors);
-      const bool skips = descriptor.length > at.slot_length;
-      if (skips) WalkValue(descriptor.fallback, at);
+      // What is skipped: bits of the base between the slot's and its own.
+      const absl::uint128 skipped =
+          (absl::MakeUint128(descriptor.high, descriptor.low) &
+           ~(absl::Uint128Max() << (128 - at.slot_length))) >>
+          (128 - descriptor.length);
+      const absl::uint128 ones =
+          (absl::uint128(1) << (descriptor.length - at.slot_length)) - 1;
       at.slot_length = descriptor.length + 32;
+      if (skipped != 0) WalkValue(descriptor.fallback, at);
       WalkEntry(descriptor.entry, 0, 32, at);
-      if (skips) WalkValue(descriptor.fallback, at);
+      if (skipped != ones) WalkValue(descriptor.fallback, at);
       return;
     }
     if (stats_.intervals == 0 || value != last_value_) ++stats_.intervals;

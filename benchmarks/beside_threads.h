@@ -16,7 +16,6 @@
 #include "benchmarks/epoch_slot.h"
 #include "benchmarks/traces.h"
 #include "lpm/fib.h"
-#include "lpm/kernel.h"
 #include "lpm/prefix.h"
 
 namespace planb {

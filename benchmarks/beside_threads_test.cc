@@ -6,7 +6,7 @@
 
 #include "benchmarks/churn.h"
 #include "benchmarks/cycles.h"
-#include "lpm/synthetic.h"
+#include "lpm/synthetic/synthetic.h"
 
 namespace planb {
 namespace {

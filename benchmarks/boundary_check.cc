@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lpm/kernel.h"
+#include "lpm/fib.h"
 #include "lpm/testing/probes.h"
 #include "lpm/testing/reference.h"
 

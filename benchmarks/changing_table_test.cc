@@ -7,7 +7,7 @@
 
 #include "benchmarks/boundary_check.h"
 #include "benchmarks/churn.h"
-#include "lpm/synthetic.h"
+#include "lpm/synthetic/synthetic.h"
 
 namespace planb {
 namespace {

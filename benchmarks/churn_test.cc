@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "lpm/synthetic.h"
+#include "lpm/synthetic/synthetic.h"
 
 namespace planb {
 namespace {

@@ -12,7 +12,6 @@
 #include "benchmarks/baselines/paper/paper.h"
 #include "benchmarks/baselines/reference.h"
 #include "lpm/fib.h"
-#include "lpm/kernel.h"
 
 namespace planb {
 namespace {

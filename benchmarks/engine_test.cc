@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "benchmarks/baselines/testing/baseline_check.h"
-#include "lpm/synthetic.h"
+#include "lpm/synthetic/synthetic.h"
 
 namespace planb {
 namespace {

@@ -25,7 +25,6 @@
 #include "benchmarks/tables.h"
 #include "benchmarks/traces.h"
 #include "lpm/fib.h"
-#include "lpm/kernel.h"
 
 ABSL_FLAG(std::vector<std::string>, tables,
           std::vector<std::string>({"20000", "100000", "250000", "500000",

@@ -17,7 +17,7 @@
 #include "absl/status/status.h"
 #include "benchmarks/tables.h"
 #include "benchmarks/update_report.h"
-#include "lpm/kernel.h"
+#include "lpm/fib.h"
 
 namespace planb {
 

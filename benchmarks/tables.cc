@@ -12,8 +12,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "lpm/io/route_file.h"
-#include "lpm/random.h"
-#include "lpm/synthetic.h"
+#include "lpm/synthetic/random.h"
+#include "lpm/synthetic/synthetic.h"
 
 namespace planb {
 namespace {

@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "lpm/synthetic.h"
+#include "lpm/synthetic/synthetic.h"
 
 namespace planb {
 namespace {

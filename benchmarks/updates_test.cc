@@ -8,7 +8,7 @@
 #include "benchmarks/change_times.h"
 #include "benchmarks/compile_times.h"
 #include "benchmarks/lookups_beside.h"
-#include "lpm/synthetic.h"
+#include "lpm/synthetic/synthetic.h"
 
 namespace planb {
 namespace {

@@ -16,7 +16,7 @@
 #include "client/route_source.h"
 #include "client/session.h"
 #include "client/trace.h"
-#include "lpm/synthetic.h"
+#include "lpm/synthetic/synthetic.h"
 #include "planb/client/output.pb.h"
 
 namespace planb::client {

@@ -4,7 +4,6 @@
 #define PLANB_CLIENT_CONVERT_H_
 
 #include "absl/status/statusor.h"
-#include "lpm/next_hop.h"
 #include "lpm/prefix.h"
 #include "planb/v1/types.pb.h"
 

@@ -15,7 +15,6 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "lpm/address.h"
-#include "lpm/next_hop.h"
 #include "lpm/prefix.h"
 #include "planb/v1/route_lookup.grpc.pb.h"
 

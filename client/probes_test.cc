@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "lpm/synthetic.h"
+#include "lpm/synthetic/synthetic.h"
 
 namespace planb::client {
 namespace {

@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "lpm/oracle.h"
+#include "lpm/testing/oracle.h"
 
 namespace planb::client {
 namespace {

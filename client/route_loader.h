@@ -20,7 +20,6 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/table_client.h"
-#include "lpm/next_hop.h"
 #include "lpm/prefix.h"
 
 namespace planb::client {

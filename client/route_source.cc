@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/flags.h"
-#include "lpm/synthetic.h"
+#include "lpm/synthetic/synthetic.h"
 
 namespace planb::client {
 

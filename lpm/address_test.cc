@@ -15,7 +15,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "lpm/random.h"
+#include "lpm/synthetic/random.h"
 
 namespace planb {
 namespace {

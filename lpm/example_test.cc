@@ -13,7 +13,6 @@
 #include "lpm/address.h"
 #include "lpm/fib.h"
 #include "lpm/fib_compiler.h"
-#include "lpm/kernel.h"
 #include "lpm/prefix.h"
 #include "lpm/route_set.h"
 

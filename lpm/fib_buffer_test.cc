@@ -14,7 +14,7 @@
 
 #include "absl/base/internal/raw_logging.h"
 #include "lpm/fib.h"
-#include "lpm/random.h"
+#include "lpm/synthetic/random.h"
 #include "lpm/testing/fib_check.h"
 #include "lpm/testing/probes.h"
 #include "lpm/testing/random_routes.h"

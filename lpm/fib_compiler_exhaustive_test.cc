@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "lpm/random.h"
+#include "lpm/synthetic/random.h"
 #include "lpm/testing/hard_prefixes.h"
 #include "lpm/testing/small_world.h"
 #include "lpm/testing/world_table.h"

@@ -18,7 +18,7 @@
 
 #include "absl/strings/numbers.h"
 #include "lpm/fib.h"
-#include "lpm/random.h"
+#include "lpm/synthetic/random.h"
 #include "lpm/testing/histories.h"
 #include "lpm/testing/live_table.h"
 #include "lpm/testing/old_versions.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lpm/fib.h"
-#include "lpm/random.h"
+#include "lpm/synthetic/random.h"
 #include "lpm/testing/live_table.h"
 #include "lpm/testing/packed_probes.h"
 #include "lpm/testing/probes.h"

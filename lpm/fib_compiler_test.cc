@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "lpm/random.h"
+#include "lpm/synthetic/random.h"
 #include "lpm/testing/histories.h"
 #include "lpm/testing/live_table.h"
 #include "lpm/testing/packed_probes.h"

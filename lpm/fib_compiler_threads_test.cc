@@ -18,9 +18,8 @@
 
 #include "lpm/fib.h"
 #include "lpm/fib_compiler.h"
-#include "lpm/kernel.h"
-#include "lpm/random.h"
 #include "lpm/route_set.h"
+#include "lpm/synthetic/random.h"
 #include "lpm/testing/fib_check.h"
 #include "lpm/testing/hard_prefixes.h"
 #include "lpm/testing/probes.h"

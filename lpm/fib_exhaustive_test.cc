@@ -15,9 +15,9 @@
 
 #include "absl/strings/str_join.h"
 #include "lpm/fib.h"
-#include "lpm/oracle.h"
-#include "lpm/random.h"
+#include "lpm/synthetic/random.h"
 #include "lpm/testing/fib_check.h"
+#include "lpm/testing/oracle.h"
 #include "lpm/testing/probes.h"
 
 namespace planb {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "lpm/fib.h"
-#include "lpm/random.h"
+#include "lpm/synthetic/random.h"
 #include "lpm/testing/fib_check.h"
 #include "lpm/testing/guarded_memory.h"
 #include "lpm/testing/hard_prefixes.h"

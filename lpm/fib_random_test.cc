@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lpm/fib.h"
-#include "lpm/random.h"
+#include "lpm/synthetic/random.h"
 #include "lpm/testing/fib_check.h"
 #include "lpm/testing/probes.h"
 #include "lpm/testing/random_routes.h"

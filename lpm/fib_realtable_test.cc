@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "lpm/fib.h"
-#include "lpm/synthetic.h"
+#include "lpm/synthetic/synthetic.h"
 #include "lpm/testing/fib_check.h"
 #include "lpm/testing/probes.h"
 #include "lpm/testing/real_tables.h"

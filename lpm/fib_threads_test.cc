@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "lpm/fib.h"
-#include "lpm/oracle.h"
-#include "lpm/synthetic.h"
+#include "lpm/synthetic/synthetic.h"
+#include "lpm/testing/oracle.h"
 
 namespace planb {
 namespace {

@@ -2,8 +2,6 @@
 // lanes: each combination is code of its own, and a compiler may get one of
 // them wrong.
 
-#include "lpm/kernel.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +11,7 @@
 #include <vector>
 
 #include "lpm/fib.h"
-#include "lpm/random.h"
+#include "lpm/synthetic/random.h"
 #include "lpm/testing/fib_check.h"
 #include "lpm/testing/probes.h"
 #include "lpm/testing/random_routes.h"

@@ -1,10 +1,11 @@
-// Prefixes and routes: what a routing table is made of.
+// Prefixes, routes and next hops: what a routing table is made of.
 
 #ifndef PLANB_LPM_PREFIX_H_
 #define PLANB_LPM_PREFIX_H_
 
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -76,6 +77,18 @@ struct Route {
   NextHopId next_hop = kNoRoute;
 
   friend constexpr auto operator<=>(const Route&, const Route&) = default;
+};
+
+// What a next-hop id means, for people and controllers; lookups return the id.
+// A plain value. Only `id` matters to the engine.
+struct NextHop {
+  NextHopId id = kNoRoute;
+  std::optional<Address> gateway;
+  std::string interface;
+  uint32_t weight = 1;
+  std::string label;
+
+  friend bool operator==(const NextHop&, const NextHop&) = default;
 };
 
 }  // namespace planb

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lpm/random.h"
+#include "lpm/synthetic/random.h"
 
 namespace planb {
 namespace {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "lpm/oracle.h"
-#include "lpm/random.h"
+#include "lpm/synthetic/random.h"
+#include "lpm/testing/oracle.h"
 #include "lpm/testing/probes.h"
 #include "lpm/testing/random_routes.h"
 #include "lpm/testing/small_world.h"

@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "lpm/kernel.h"
+#include "lpm/fib.h"
 #include "planb/v1/route_lookup.pb.h"
 #include "server/snapshot.h"
 

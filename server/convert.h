@@ -7,7 +7,6 @@
 #include <cstddef>
 
 #include "absl/status/statusor.h"
-#include "lpm/next_hop.h"
 #include "lpm/prefix.h"
 #include "planb/v1/route_lookup.pb.h"
 #include "planb/v1/route_table.pb.h"

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "lpm/io/route_file.h"
-#include "lpm/synthetic.h"
+#include "lpm/synthetic/synthetic.h"
 #include "server/log.h"
 
 namespace planb::server {

@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "absl/status/status.h"
-#include "lpm/kernel.h"
+#include "lpm/fib.h"
 #include "server/batch.h"
 #include "server/lookup_metrics.h"
 #include "server/tables.h"

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
-#include "lpm/oracle.h"
-#include "lpm/synthetic.h"
+#include "lpm/synthetic/synthetic.h"
+#include "lpm/testing/oracle.h"
 #include "server/testing/running_server.h"
 
 namespace planb::server {

@@ -16,7 +16,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "lpm/next_hop.h"
 #include "lpm/prefix.h"
 
 namespace planb::server {

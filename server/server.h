@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "lpm/kernel.h"
+#include "lpm/fib.h"
 #include "server/batch.h"
 #include "server/initial_table.h"
 #include "server/table.h"

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "lpm/oracle.h"
-#include "lpm/synthetic.h"
+#include "lpm/synthetic/synthetic.h"
+#include "lpm/testing/oracle.h"
 
 namespace planb::server {
 namespace {

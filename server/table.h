@@ -24,7 +24,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "lpm/kernel.h"
+#include "lpm/fib.h"
 #include "server/published.h"
 #include "server/rib.h"
 #include "server/snapshot.h"

@@ -8,7 +8,7 @@
 #include <functional>
 
 #include "grpcpp/grpcpp.h"
-#include "lpm/kernel.h"
+#include "lpm/fib.h"
 #include "planb/v1/route_table.grpc.pb.h"
 #include "server/control_metrics.h"
 #include "server/in_flight.h"

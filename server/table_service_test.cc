@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "lpm/synthetic.h"
+#include "lpm/synthetic/synthetic.h"
 #include "server/testing/running_server.h"
 
 namespace planb::server {

@@ -17,7 +17,7 @@
 #include "lpm/io/mrt.h"
 #include "lpm/io/peer_table.h"
 #include "lpm/io/rib_record.h"
-#include "lpm/next_hop.h"
+#include "lpm/prefix.h"
 
 namespace planb {
 namespace {

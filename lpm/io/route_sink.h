@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "lpm/next_hop.h"
 #include "lpm/prefix.h"
 
 namespace planb {

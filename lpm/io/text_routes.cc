@@ -7,7 +7,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "lpm/next_hop.h"
+#include "lpm/prefix.h"
 
 namespace planb {
 namespace {

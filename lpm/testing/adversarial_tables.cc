@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "lpm/random.h"
+#include "lpm/synthetic/random.h"
 #include "lpm/testing/hard_prefixes.h"
 
 namespace planb {

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <string>
 
-#include "lpm/oracle.h"
+#include "lpm/testing/oracle.h"
 #include "lpm/testing/probes.h"
 
 namespace planb {

@@ -9,7 +9,6 @@
 #include "absl/types/span.h"
 #include "lpm/address.h"
 #include "lpm/fib.h"
-#include "lpm/kernel.h"
 #include "lpm/prefix.h"
 
 namespace planb {

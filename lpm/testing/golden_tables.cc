@@ -5,9 +5,9 @@
 #include <cstdint>
 
 #include "absl/numeric/int128.h"
-#include "lpm/random.h"
 #include "lpm/route_set.h"
-#include "lpm/synthetic.h"
+#include "lpm/synthetic/random.h"
+#include "lpm/synthetic/synthetic.h"
 
 namespace planb {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "lpm/random.h"
+#include "lpm/synthetic/random.h"
 #include "lpm/testing/random_routes.h"
 
 namespace planb {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "lpm/prefix.h"
-#include "lpm/random.h"
+#include "lpm/synthetic/random.h"
 #include "lpm/testing/live_table.h"
 
 namespace planb {

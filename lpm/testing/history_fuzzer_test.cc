@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "lpm/random.h"
+#include "lpm/synthetic/random.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 

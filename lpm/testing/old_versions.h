@@ -11,7 +11,7 @@
 
 #include "lpm/fib.h"
 #include "lpm/prefix.h"
-#include "lpm/random.h"
+#include "lpm/synthetic/random.h"
 #include "lpm/testing/packed_probes.h"
 
 namespace planb {

@@ -8,8 +8,8 @@
 
 #include "absl/base/internal/raw_logging.h"
 #include "absl/strings/str_cat.h"
-#include "lpm/kernel.h"
-#include "lpm/oracle.h"
+#include "lpm/fib.h"
+#include "lpm/testing/oracle.h"
 #include "lpm/testing/probes.h"
 #include "lpm/testing/reference.h"
 

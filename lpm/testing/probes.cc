@@ -1,6 +1,6 @@
 #include "lpm/testing/probes.h"
 
-#include "lpm/random.h"
+#include "lpm/synthetic/random.h"
 
 namespace planb {
 namespace {

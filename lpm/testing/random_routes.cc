@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/container/btree_map.h"
-#include "lpm/random.h"
+#include "lpm/synthetic/random.h"
 
 namespace planb {
 namespace {

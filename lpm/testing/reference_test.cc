@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "lpm/oracle.h"
+#include "lpm/testing/oracle.h"
 #include "lpm/testing/probes.h"
 #include "lpm/testing/random_routes.h"
 

@@ -10,8 +10,8 @@
 
 #include "absl/container/btree_map.h"
 #include "absl/strings/str_cat.h"
-#include "lpm/random.h"
-#include "lpm/synthetic.h"
+#include "lpm/synthetic/random.h"
+#include "lpm/synthetic/synthetic.h"
 #include "lpm/testing/probes.h"
 #include "lpm/testing/real_tables.h"
 #include "lpm/testing/reference.h"

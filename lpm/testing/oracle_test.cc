@@ -1,6 +1,6 @@
 // The oracle against answers worked out by hand.
 
-#include "lpm/oracle.h"
+#include "lpm/testing/oracle.h"
 
 #include <gtest/gtest.h>
 

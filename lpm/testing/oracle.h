@@ -2,8 +2,8 @@
 // longest that matches. Every other answer in this project is tested against
 // it (or against something that was).
 
-#ifndef PLANB_LPM_ORACLE_H_
-#define PLANB_LPM_ORACLE_H_
+#ifndef PLANB_LPM_TESTING_ORACLE_H_
+#define PLANB_LPM_TESTING_ORACLE_H_
 
 #include <optional>
 #include <vector>
@@ -29,4 +29,4 @@ class Oracle {
 
 }  // namespace planb
 
-#endif  // PLANB_LPM_ORACLE_H_
+#endif  // PLANB_LPM_TESTING_ORACLE_H_

@@ -1,8 +1,8 @@
 // What the made-up tables take from the real Internet: the mix of prefix
 // lengths, and where the registries' blocks are.
 
-#ifndef PLANB_LPM_SYNTHETIC_WORLD_H_
-#define PLANB_LPM_SYNTHETIC_WORLD_H_
+#ifndef PLANB_LPM_SYNTHETIC_SYNTHETIC_WORLD_H_
+#define PLANB_LPM_SYNTHETIC_SYNTHETIC_WORLD_H_
 
 #include <cstdint>
 
@@ -112,4 +112,4 @@ inline constexpr SyntheticWorld kSyntheticIpv4 = {
 
 }  // namespace planb
 
-#endif  // PLANB_LPM_SYNTHETIC_WORLD_H_
+#endif  // PLANB_LPM_SYNTHETIC_SYNTHETIC_WORLD_H_

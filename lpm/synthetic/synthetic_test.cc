@@ -1,7 +1,7 @@
 // The made-up tables are what they claim: exactly as many distinct prefixes as
 // asked for, in the announced mix, the same on every machine.
 
-#include "lpm/synthetic.h"
+#include "lpm/synthetic/synthetic.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "lpm/random.h"
+#include "lpm/synthetic/random.h"
 
 namespace planb {
 namespace {

@@ -1,8 +1,8 @@
 // Routing tables and addresses made up, deterministically, in the likeness of
 // the Internet's: for demonstrations, tests and measurements without a dump.
 
-#ifndef PLANB_LPM_SYNTHETIC_H_
-#define PLANB_LPM_SYNTHETIC_H_
+#ifndef PLANB_LPM_SYNTHETIC_SYNTHETIC_H_
+#define PLANB_LPM_SYNTHETIC_SYNTHETIC_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -42,4 +42,4 @@ std::vector<Address> SyntheticTrace(absl::Span<const Route> routes,
 
 }  // namespace planb
 
-#endif  // PLANB_LPM_SYNTHETIC_H_
+#endif  // PLANB_LPM_SYNTHETIC_SYNTHETIC_H_

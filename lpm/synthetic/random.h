@@ -1,8 +1,8 @@
 // A small random number generator whose numbers are the same on every machine
 // (the distributions of <random> are not): for made-up tables and for tests.
 
-#ifndef PLANB_LPM_RANDOM_H_
-#define PLANB_LPM_RANDOM_H_
+#ifndef PLANB_LPM_SYNTHETIC_RANDOM_H_
+#define PLANB_LPM_SYNTHETIC_RANDOM_H_
 
 #include <cstdint>
 
@@ -43,4 +43,4 @@ class Random {
 
 }  // namespace planb
 
-#endif  // PLANB_LPM_RANDOM_H_
+#endif  // PLANB_LPM_SYNTHETIC_RANDOM_H_

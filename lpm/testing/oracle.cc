@@ -1,4 +1,4 @@
-#include "lpm/oracle.h"
+#include "lpm/testing/oracle.h"
 
 #include <utility>
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "lpm/random.h"
-#include "lpm/synthetic.h"
+#include "lpm/synthetic/random.h"
+#include "lpm/synthetic/synthetic.h"
 
 namespace planb {
 

@@ -9,7 +9,7 @@
 // (57%), 0.54 intervals a prefix after merging neighbours (0.58). IPv4 nests
 // deeper than the real table and comes less in runs.
 
-#include "lpm/synthetic.h"
+#include "lpm/synthetic/synthetic.h"
 
 #include <algorithm>
 #include <compare>
@@ -18,8 +18,8 @@
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/numeric/bits.h"
-#include "lpm/random.h"
-#include "lpm/synthetic_world.h"
+#include "lpm/synthetic/random.h"
+#include "lpm/synthetic/synthetic_world.h"
 
 namespace planb {
 namespace {

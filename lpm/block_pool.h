@@ -120,8 +120,9 @@ class BlockPool {
 using LinePool = BlockPool<Line>;
 using DescriptorPool = BlockPool<Descriptor>;
 
-// No block of lines is longer: a table of 2^13 entries.
-inline constexpr int kMaxTableBits = 13;
+// No block of lines is longer: a table of 2^12 entries. Larger ones make no
+// lookup quicker, and every change copies those on its way.
+inline constexpr int kMaxTableBits = 12;
 inline constexpr uint32_t kMaxBlockLines =
     (uint32_t{1} << kMaxTableBits) / kLineWords;
 

@@ -11,8 +11,8 @@ packages=(
   libgtest-dev libprotobuf-dev libspdlog-dev libsqlite3-dev libssl-dev
   libxxhash-dev prometheus-cpp-dev protobuf-compiler protobuf-compiler-grpc
   zlib1g-dev
-  # What the demo and the tests call.
-  bgpdump curl qemu-user
+  # What the demo and the tests call; clang is for the fuzzer.
+  bgpdump clang-14 curl libclang-rt-14-dev qemu-user
 )
 
 missing=()

@@ -15,6 +15,7 @@
 namespace planb {
 namespace {
 
+#include "lpm/nodes.inc"
 #include "lpm/search.inc"
 #include "lpm/walk_scalar.inc"
 

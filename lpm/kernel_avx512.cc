@@ -17,6 +17,7 @@
 namespace planb {
 namespace {
 
+#include "lpm/nodes.inc"
 #include "lpm/search.inc"
 
 struct Avx512 {

@@ -11,6 +11,7 @@
 namespace planb {
 namespace {
 
+#include "lpm/nodes.inc"
 #include "lpm/search.inc"
 #include "lpm/walk_scalar.inc"
 

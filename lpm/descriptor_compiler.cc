@@ -3,17 +3,10 @@
 #include <algorithm>
 
 #include "absl/base/internal/raw_logging.h"
-#include "absl/numeric/bits.h"
+#include "lpm/bits.h"
 
 namespace planb {
 namespace {
-
-int CommonBits(absl::uint128 a, absl::uint128 b) {
-  const absl::uint128 differ = a ^ b;
-  const uint64_t high = absl::Uint128High64(differ);
-  return high != 0 ? absl::countl_zero(high)
-                   : 64 + absl::countl_zero(absl::Uint128Low64(differ));
-}
 
 // The first `length` bits, 1..128.
 absl::uint128 Mask(int length) { return absl::Uint128Max() << (128 - length); }

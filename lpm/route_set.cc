@@ -4,20 +4,9 @@
 #include <iterator>
 
 #include "absl/base/internal/raw_logging.h"
-#include "absl/numeric/bits.h"
+#include "lpm/bits.h"
 
 namespace planb {
-namespace {
-
-// How many first bits two left-aligned addresses share.
-int CommonBits(absl::uint128 a, absl::uint128 b) {
-  const absl::uint128 differ = a ^ b;
-  const uint64_t high = absl::Uint128High64(differ);
-  return high != 0 ? absl::countl_zero(high)
-                   : 64 + absl::countl_zero(absl::Uint128Low64(differ));
-}
-
-}  // namespace
 
 RouteSet::RouteSet(Family family, absl::Span<const Route> routes)
     : family_(family) {

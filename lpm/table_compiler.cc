@@ -5,6 +5,7 @@
 
 #include "absl/base/internal/raw_logging.h"
 #include "absl/container/flat_hash_set.h"
+#include "lpm/bits.h"
 #include "lpm/sweep.h"
 
 namespace planb {
@@ -17,11 +18,6 @@ const Prefix& PrefixOf(const RouteSet::Map::value_type& route) {
 }
 NextHopId NextHopOf(const RouteSet::Map::value_type& route) {
   return route.second;
-}
-
-// Bits 0..47 of an address.
-uint64_t MainBits(absl::uint128 bits) {
-  return absl::Uint128High64(bits) >> (64 - kMainBits);
 }
 
 constexpr uint64_t kLastMain = (uint64_t{1} << kMainBits) - 1;

@@ -3,19 +3,18 @@
 #include <algorithm>
 #include <cstring>
 
+#include "lpm/bits.h"
+
 namespace planb {
 namespace {
 
 constexpr int kBelowRoot = kMainBits - kRootBits;
 
-uint64_t MainBits(const Prefix& prefix) {
-  return absl::Uint128High64(prefix.first()) >> (64 - kMainBits);
-}
-
 // The changes at the beginning of the list that lie in `slot`.
 size_t CountIn(absl::Span<const Prefix> changed, const MainSlot& slot) {
   size_t count = 0;
-  while (count < changed.size() && MainBits(changed[count]) <= slot.last()) {
+  while (count < changed.size() &&
+         MainBits(changed[count].first()) <= slot.last()) {
     ++count;
   }
   return count;
@@ -47,7 +46,7 @@ uint64_t SlotsTouched(absl::Span<const Prefix> changed, int length) {
 void TableUpdater::Update(const RouteSet& routes, Changes changed) {
   while (!changed.empty()) {
     const auto index =
-        static_cast<uint32_t>(MainBits(changed[0]) >> kBelowRoot);
+        static_cast<uint32_t>(MainBits(changed[0].first()) >> kBelowRoot);
     const MainSlot slot = {uint64_t{index} << kBelowRoot, kBelowRoot};
     const size_t count = CountIn(changed, slot);
     UpdateSlot(routes, changed.first(count), table_.root().entries[index], slot,
@@ -81,7 +80,7 @@ void TableUpdater::UpdateSlot(const RouteSet& routes, Changes changed,
       CopyTable(entry, KeyOf(slot), slot.width - below, position);
   while (!changed.empty()) {
     // The slots of the first change, and all changes in them.
-    const uint64_t first = (MainBits(changed[0]) - slot.low) >> below;
+    const uint64_t first = (MainBits(changed[0].first()) - slot.low) >> below;
     const uint64_t slots = SlotsTouched(changed.first(1), length);
     const bool covers = changed[0].length() < length;
     for (uint64_t index = first; index < first + slots; ++index) {

@@ -136,6 +136,11 @@ struct FibView {
   const NextHopId* next_hops;
   // Octets of a value in a leaf: 1, 2 or 4.
   int value_bytes;
+
+  // All entries of all tables, as TableIndex counts them.
+  const uint32_t* words() const {
+    return reinterpret_cast<const uint32_t*>(lines);
+  }
 };
 
 }  // namespace planb

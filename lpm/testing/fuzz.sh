@@ -27,10 +27,9 @@ export root clang objects="$corpus.objects"
 mkdir -p "$corpus" "$objects"
 
 {
-  find "$root/lpm" -maxdepth 1 -name '*.cc' ! -name '*_test.cc' \
-      ! -name 'synthetic*'
-  for name in history_fuzzer hard_prefixes live_table packed_probes probes \
-      random_routes reference; do
+  find "$root/lpm" -maxdepth 1 -name '*.cc' ! -name '*_test.cc'
+  for name in history_fuzzer hard_prefixes live_table oracle packed_probes \
+      probes random_routes reference; do
     echo "$root/lpm/testing/$name.cc"
   done
 } | xargs -P "$(nproc)" -n 1 sh -euc '

@@ -66,7 +66,7 @@ class Walk {
   }
 
   uint32_t InTable(uint32_t entry, uint32_t key) {
-    return Read(fib_.lines->words + TableIndex(entry, key));
+    return Read(fib_.words() + TableIndex(entry, key));
   }
 
   uint32_t Resolve(uint32_t entry, uint32_t key) {

@@ -1,8 +1,7 @@
 #include "lpm/descriptor_compiler.h"
 
-#include <algorithm>
+#include <vector>
 
-#include "absl/base/internal/raw_logging.h"
 #include "lpm/bits.h"
 
 namespace planb {
@@ -20,15 +19,15 @@ uint32_t KeyAt(absl::uint128 address, int from) {
 
 }  // namespace
 
-uint32_t DescriptorCompiler::Compile(absl::Span<const ValueInterval> intervals,
-                                     int length) {
+uint32_t DescriptorCompiler::Compile(
+    const IntervalList<absl::uint128>& intervals, int length) {
+  const std::vector<absl::uint128>& starts = intervals.starts;
+  const std::vector<uint32_t>& values = intervals.values;
   // One value, before or after everything else or both, is the fallback: skip
   // the bits that all the rest shares.
-  const ValueInterval& front = intervals.front();
-  const ValueInterval& back = intervals.back();
-  absl::uint128 base = front.start;
+  absl::uint128 base = starts.front();
   int skip = length;
-  uint32_t fallback = front.value;
+  uint32_t fallback = values.front();
   const auto rest = [&](absl::uint128 first, absl::uint128 end,
                         uint32_t other) {
     const int common = CommonBits(first, end);
@@ -37,11 +36,11 @@ uint32_t DescriptorCompiler::Compile(absl::Span<const ValueInterval> intervals,
     base = first & Mask(skip);
     fallback = other;
   };
-  if (front.value == back.value) {
-    rest(intervals[1].start, back.start - 1, front.value);
+  if (values.front() == values.back()) {
+    rest(starts[1], starts.back() - 1, values.front());
   } else {
-    rest(front.start, back.start - 1, back.value);
-    rest(intervals[1].start, front.start | ~Mask(length), front.value);
+    rest(starts.front(), starts.back() - 1, values.back());
+    rest(starts[1], starts.front() | ~Mask(length), values.front());
   }
   const absl::uint128 last = base | ~Mask(skip);
 
@@ -49,35 +48,28 @@ uint32_t DescriptorCompiler::Compile(absl::Span<const ValueInterval> intervals,
   // itself becomes a descriptor of its own.
   const int below = skip + 32;
   const absl::uint128 slot_bits = below < 128 ? ~Mask(below) : absl::uint128{0};
-  IntervalList list;
-  const auto add = [&](absl::uint128 start, uint32_t value) {
-    const uint32_t key = KeyAt(start, skip);
-    if (list.size() > 0 && list.keys.back() == key) {
-      list.values.back() = value;
-    } else if (list.size() == 0 || list.values.back() != value) {
-      list.Add(key, value);
-    }
-  };
+  IntervalList<uint32_t> list;
   size_t i = 0;
-  while (i + 1 < intervals.size() && intervals[i + 1].start <= base) ++i;
-  uint32_t value = intervals[i++].value;
-  add(base, value);
-  std::vector<ValueInterval> part;
-  while (i < intervals.size() && intervals[i].start <= last) {
-    const absl::uint128 slot = intervals[i].start & ~slot_bits;
-    part.clear();
-    if (intervals[i].start != slot) part.push_back({slot, value});
-    while (i < intervals.size() && intervals[i].start <= last &&
-           (intervals[i].start & ~slot_bits) == slot) {
-      part.push_back(intervals[i++]);
+  while (i + 1 < intervals.size() && starts[i + 1] <= base) ++i;
+  uint32_t value = values[i++];
+  list.Add(KeyAt(base, skip), value);
+  IntervalList<absl::uint128> part;
+  while (i < intervals.size() && starts[i] <= last) {
+    const absl::uint128 slot = starts[i] & ~slot_bits;
+    part.Clear();
+    part.Add(slot, value);
+    for (; i < intervals.size() && starts[i] <= last &&
+           (starts[i] & ~slot_bits) == slot;
+         ++i) {
+      part.Add(starts[i], values[i]);
     }
-    value = part.back().value;
+    value = part.values.back();
     if (part.size() == 1) {
-      add(slot, value);
+      list.Add(KeyAt(slot, skip), value);
     } else {
-      add(slot, Compile(part, below));
+      list.Add(KeyAt(slot, skip), Compile(part, below));
       const absl::uint128 next = slot + slot_bits + 1;
-      if (next != 0 && next <= last) add(next, value);
+      if (next != 0 && next <= last) list.Add(KeyAt(next, skip), value);
     }
   }
 

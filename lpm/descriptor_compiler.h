@@ -4,22 +4,15 @@
 #define PLANB_LPM_DESCRIPTOR_COMPILER_H_
 
 #include <cstdint>
-#include <vector>
 
 #include "absl/numeric/int128.h"
-#include "absl/types/span.h"
 #include "lpm/block_pool.h"
+#include "lpm/interval_list.h"
 #include "lpm/layout.h"
 #include "lpm/partition.h"
 #include "lpm/slot_compiler.h"
 
 namespace planb {
-
-// The addresses from `start` up to the next one's start take `value`.
-struct ValueInterval {
-  absl::uint128 start;
-  uint32_t value;
-};
 
 // Thread-compatible.
 class DescriptorCompiler {
@@ -32,9 +25,8 @@ class DescriptorCompiler {
 
   // Compiles the slot of `length` bits at the first interval's start and
   // returns the value that stands for it: a flagged one. O(intervals).
-  // REQUIRES: at least two intervals, ascending, neighbours differ, all in the
-  // slot; 48 <= length < 128.
-  uint32_t Compile(absl::Span<const ValueInterval> intervals, int length);
+  // REQUIRES: at least two intervals, all in the slot; 48 <= length < 128.
+  uint32_t Compile(const IntervalList<absl::uint128>& intervals, int length);
 
   // True if there were more descriptors than flagged values can name; what was
   // compiled is then of no use.

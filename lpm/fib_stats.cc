@@ -10,6 +10,7 @@
 #include "lpm/layout.h"
 #include "lpm/partition.h"
 #include "lpm/table_compiler.h"
+#include "lpm/table_walk.h"
 
 namespace planb {
 namespace {
@@ -20,7 +21,7 @@ class StatsWalk {
 
   FibStats Walk() {
     for (uint32_t slot = 0; slot < kRootEntries; ++slot) {
-      WalkRootEntry(fib_.root[slot], slot << (32 - kRootBits));
+      WalkRootEntry(fib_.root[slot], slot);
     }
     stats_.value_bytes = fib_.value_bytes;
     stats_.root_bytes = sizeof(FibRoot);
@@ -36,14 +37,13 @@ class StatsWalk {
     uint32_t slot_length = kMainBits;
   };
 
-  void WalkRootEntry(uint32_t entry, uint32_t key) {
-    if (TypeOf(entry) != kTableEntry) {
-      return WalkEntry(entry, key << 16, 32, {});
-    }
-    WalkTable(entry, key, 32 - kRootBits, {},
-              [this](uint32_t child, uint32_t child_key, int shift, Depth at) {
-                WalkEntry(child, child_key << 16, shift + 16, at);
-              });
+  void WalkRootEntry(uint32_t entry, uint32_t slot) {
+    if (TypeOf(entry) != kTableEntry) return WalkValue(PayloadOf(entry), {});
+    const Depth below = EnterTable(1u << (32 - kRootBits - ShiftOf(entry)), {});
+    ForEachSlotBelowRoot(fib_.lines, entry, slot,
+                         [&](uint32_t child, uint32_t key, int width) {
+                           WalkEntry(child, key, width, below);
+                         });
   }
 
   // `key` is the first of the entry's slot, `width` the bits it leaves open.
@@ -52,13 +52,14 @@ class StatsWalk {
       case kValueEntry:
         WalkValue(PayloadOf(entry), at);
         break;
-      case kTableEntry:
-        WalkTable(
-            entry, key, width, at,
-            [this](uint32_t child, uint32_t child_key, int shift, Depth below) {
-              WalkEntry(child, child_key, shift, below);
-            });
+      case kTableEntry: {
+        const Depth below = EnterTable(1u << (width - ShiftOf(entry)), at);
+        ForEachSlot(fib_.lines, entry, key, width,
+                    [&](uint32_t child, uint32_t child_key, int child_width) {
+                      WalkEntry(child, child_key, child_width, below);
+                    });
         break;
+      }
       case kWideEntry:
         WalkPartition<uint32_t>(entry, key, width, at);
         break;
@@ -68,21 +69,12 @@ class StatsWalk {
     }
   }
 
-  template <typename Child>
-  void WalkTable(uint32_t entry, uint32_t key, int width, Depth at,
-                 Child child) {
-    const int shift = ShiftOf(entry);
-    const uint32_t size = 1u << (width - shift);
+  Depth EnterTable(uint32_t size, Depth at) {
     ++stats_.tables;
     stats_.table_bytes += size * sizeof(uint32_t);
     ++at.tables;
     stats_.table_steps = std::max(stats_.table_steps, at.tables);
-    const uint32_t first = TableIndex(entry, key);
-    for (uint32_t i = 0; i < size; ++i) {
-      const Line& line = fib_.lines[(first + i) / kLineWords];
-      child(line.words[(first + i) % kLineWords], key + (i << shift), shift,
-            at);
-    }
+    return at;
   }
 
   // The part of the partition that belongs to the slot.

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "absl/base/internal/raw_logging.h"
-
 namespace planb {
 namespace {
 
@@ -23,13 +21,6 @@ constexpr uint64_t kLineCost = 20;
 constexpr uint32_t kMinNarrow = 24;
 
 }  // namespace
-
-void SlotCompiler::Compile(IntervalList& intervals, SlotRange range,
-                           Position position) {
-  CompileRun({intervals.keys.data(), intervals.values.data(),
-              static_cast<uint32_t>(intervals.size())},
-             range, position, /*dense=*/false);
-}
 
 void SlotCompiler::CompileRun(Run run, SlotRange range, Position position,
                               bool dense) {
@@ -61,21 +52,21 @@ void SlotCompiler::CompileRun(Run run, SlotRange range, Position position,
       MakeEntry(kTableEntry, first - (range.low >> below) / kLineWords, below));
 }
 
-void SlotCompiler::CompileRootSlot(const std::vector<uint64_t>& starts,
-                                   IntervalList& intervals, uint32_t slot) {
+void SlotCompiler::CompileRootSlot(const IntervalList<uint64_t>& intervals,
+                                   uint32_t slot) {
   const Position position = {.in_root = true, .index = slot};
-  const Run run = {intervals.keys.data(), intervals.values.data(),
-                   static_cast<uint32_t>(intervals.size())};
+  const Run run = Load(intervals);
+  const uint64_t* const starts = intervals.starts.data();
   if (run.count == 1) {
     packer_.WriteEntry(position, MakeEntry(kValueEntry, run.values[0]));
     return;
   }
   constexpr int kWidth = kMainBits - kRootBits;
-  const int bits = TableBits(starts.data(), run.count, kWidth);
+  const int bits = TableBits(starts, run.count, kWidth);
   const int below = kWidth - bits;
   const uint32_t first = lines_.Allocate(1u << (bits - kMinTableBits));
   uint64_t key_space = 0;
-  FillTable(starts.data(), run, uint64_t{slot} << kWidth, kWidth, bits, first,
+  FillTable(starts, run, uint64_t{slot} << kWidth, kWidth, bits, first,
             [&](const Run& child, uint64_t low, Position at) {
               // Bits 16..47 are a key within one /16.
               if (low >> 32 != key_space) packer_.Flush();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lpm/block_pool.h"
+#include "lpm/interval_list.h"
 #include "lpm/layout.h"
 #include "lpm/partition.h"
 
@@ -21,37 +22,23 @@ struct SlotRange {
   int width;  // 0..32
 };
 
-// Intervals of a slot while it is compiled. The first begins with the slot.
-// Neighbours have different values. Compiling overwrites them.
-struct IntervalList {
-  std::vector<uint32_t> keys;
-  std::vector<uint32_t> values;
-
-  void Clear() {
-    keys.clear();
-    values.clear();
-  }
-  void Add(uint32_t key, uint32_t value) {
-    keys.push_back(key);
-    values.push_back(value);
-  }
-  size_t size() const { return keys.size(); }
-};
-
 // Thread-compatible. Entries are complete after Flush().
 class SlotCompiler {
  public:
   SlotCompiler(const LeafShape& shape, LinePool& lines, uint32_t* root)
       : shape_(shape), lines_(lines), packer_(shape, lines, root) {}
 
-  // Compiles a slot below the first table. Slots of one key space must come in
+  // Compiles a slot below the first table, of intervals that begin with it, by
+  // the last 32 bits of their starts. Slots of one key space must come in
   // ascending order; Flush() when another space begins.
-  void Compile(IntervalList& intervals, SlotRange range, Position position);
+  template <typename Start>
+  void Compile(const IntervalList<Start>& intervals, SlotRange range,
+               Position position) {
+    CompileRun(Load(intervals), range, position, /*dense=*/false);
+  }
 
-  // Compiles slot `slot` of the root. `starts` are bits 0..47 of where each
-  // interval begins; `intervals.keys` their last 32 bits.
-  void CompileRootSlot(const std::vector<uint64_t>& starts,
-                       IntervalList& intervals, uint32_t slot);
+  // Compiles slot `slot` of the root. Starts are bits 0..47.
+  void CompileRootSlot(const IntervalList<uint64_t>& intervals, uint32_t slot);
 
   void Flush() { packer_.Flush(); }
 
@@ -60,12 +47,22 @@ class SlotCompiler {
   }
 
  private:
-  // A run of the list being compiled.
+  // A run of what is being compiled, which overwrites it.
   struct Run {
     uint32_t* keys;
     uint32_t* values;
     uint32_t count;
   };
+
+  template <typename Start>
+  Run Load(const IntervalList<Start>& intervals) {
+    keys_.clear();
+    for (Start start : intervals.starts) {
+      keys_.push_back(static_cast<uint32_t>(start));
+    }
+    values_ = intervals.values;
+    return {keys_.data(), values_.data(), static_cast<uint32_t>(keys_.size())};
+  }
 
   void CompileRun(Run run, SlotRange range, Position position, bool dense);
   bool FitsNarrow(const Run& run, int shift, bool dense) const;
@@ -81,6 +78,7 @@ class SlotCompiler {
   const LeafShape& shape_;
   LinePool& lines_;
   PartitionPacker packer_;
+  std::vector<uint32_t> keys_, values_;
 };
 
 }  // namespace planb

@@ -67,13 +67,13 @@ void TableCompiler::CompileAll(const RouteSet& routes) {
 template <typename It>
 void TableCompiler::CompileRange(It begin, It end) {
   root_slot_ = 0;
-  BeginSlot(0, kNoRoute);
+  intervals_.Clear();
   Sweep sweep(uint64_t{0}, kLastMain, kNoRoute,
               [this](uint64_t start, uint32_t value) {
                 AddRootInterval(start, value);
               });
   SweepMain(begin, end, kLastMain, sweep);
-  FinishRootSlot();
+  slots_.CompileRootSlot(intervals_, root_slot_);
   const uint32_t value = intervals_.values.back();
   for (size_t slot = root_slot_ + 1; slot < kRootEntries; ++slot) {
     root_.entries[slot] = MakeEntry(kValueEntry, value);
@@ -88,17 +88,12 @@ void TableCompiler::CompileSlot(const RouteSet& routes, const MainSlot& slot,
   const std::optional<Route> cover = routes.Cover(prefix);
   const uint32_t value =
       cover.has_value() ? values_.ToValue(cover->next_hop) : 0;
-  const auto begin = routes.LowerBound(prefix);
-  auto end = begin;
-  while (end != routes.end() && MainBits(end->first.first()) <= slot.last()) {
-    ++end;
-  }
-  BeginSlot(slot.low, value);
+  intervals_.Clear();
   Sweep sweep(slot.low, slot.last(), value,
-              [this](uint64_t start, uint32_t v) { AddInterval(start, v); });
+              [this](uint64_t start, uint32_t v) { intervals_.Add(start, v); });
   SweepMain(routes.LowerBound(prefix), routes.end(), slot.last(), sweep);
   if (position.in_root) {
-    slots_.CompileRootSlot(starts_, intervals_, position.index);
+    slots_.CompileRootSlot(intervals_, position.index);
   } else {
     slots_.Compile(intervals_, {static_cast<uint32_t>(slot.low), slot.width},
                    position);
@@ -133,69 +128,33 @@ uint32_t TableCompiler::LongRoutes(It& it, It end, uint64_t slot,
                                    uint32_t cover) {
   const absl::uint128 first = absl::MakeUint128(slot << 16, 0);
   const absl::uint128 rest = absl::Uint128Max() >> kMainBits;
-  long_intervals_.clear();
-  const auto add = [this](absl::uint128 start, uint32_t value) {
-    std::vector<ValueInterval>& list = long_intervals_;
-    if (!list.empty() && list.back().start == start) {
-      list.back().value = value;
-      if (list.size() > 1 && list[list.size() - 2].value == value) {
-        list.pop_back();
-      }
-    } else if (list.empty() || list.back().value != value) {
-      list.push_back({start, value});
-    }
-  };
-  Sweep sweep(first, first | rest, cover, add);
+  long_intervals_.Clear();
+  Sweep sweep(first, first | rest, cover,
+              [this](absl::uint128 start, uint32_t value) {
+                long_intervals_.Add(start, value);
+              });
   for (; it != end && MainBits(PrefixOf(*it).first()) == slot; ++it) {
     sweep.Enter(PrefixOf(*it).first(), PrefixOf(*it).last(),
                 values_.ToValue(NextHopOf(*it)));
   }
   sweep.Finish();
-  if (long_intervals_.size() == 1) return long_intervals_[0].value;
+  if (long_intervals_.size() == 1) return long_intervals_.values[0];
   return descriptor_compiler_.Compile(long_intervals_, kMainBits);
-}
-
-void TableCompiler::BeginSlot(uint64_t low, uint32_t value) {
-  starts_.clear();
-  intervals_.Clear();
-  starts_.push_back(low);
-  intervals_.Add(static_cast<uint32_t>(low), value);
-}
-
-void TableCompiler::AddInterval(uint64_t start, uint32_t value) {
-  std::vector<uint32_t>& values = intervals_.values;
-  if (starts_.back() == start) {
-    values.back() = value;
-    if (values.size() > 1 && values[values.size() - 2] == value) {
-      starts_.pop_back();
-      intervals_.keys.pop_back();
-      values.pop_back();
-    }
-  } else if (values.back() != value) {
-    starts_.push_back(start);
-    intervals_.Add(static_cast<uint32_t>(start), value);
-  }
 }
 
 void TableCompiler::AddRootInterval(uint64_t start, uint32_t value) {
   const auto slot = static_cast<uint32_t>(start >> kBelowRoot);
   if (slot != root_slot_) {
     const uint32_t before = intervals_.values.back();
-    FinishRootSlot();
+    slots_.CompileRootSlot(intervals_, root_slot_);
     for (uint32_t gap = root_slot_ + 1; gap < slot; ++gap) {
       root_.entries[gap] = MakeEntry(kValueEntry, before);
     }
     root_slot_ = slot;
-    BeginSlot(uint64_t{slot} << kBelowRoot, before);
+    intervals_.Clear();
+    intervals_.Add(uint64_t{slot} << kBelowRoot, before);
   }
-  AddInterval(start, value);
-}
-
-void TableCompiler::FinishRootSlot() {
-  const uint32_t value = intervals_.values.back();
-  slots_.CompileRootSlot(starts_, intervals_, root_slot_);
-  // Compiling overwrites the list; what is in force at its end is still wanted.
-  intervals_.values.back() = value;
+  intervals_.Add(start, value);
 }
 
 }  // namespace planb

@@ -11,6 +11,7 @@
 #include "absl/types/span.h"
 #include "lpm/block_pool.h"
 #include "lpm/descriptor_compiler.h"
+#include "lpm/interval_list.h"
 #include "lpm/layout.h"
 #include "lpm/prefix.h"
 #include "lpm/route_set.h"
@@ -75,12 +76,8 @@ class TableCompiler {
   template <typename It>
   uint32_t LongRoutes(It& it, It end, uint64_t slot, uint32_t cover);
 
-  // Collects the intervals of the slot being swept.
-  void AddInterval(uint64_t start, uint32_t value);
-  // The same, where what begins in another root slot ends the one before.
+  // Where what begins in another root slot ends the one before.
   void AddRootInterval(uint64_t start, uint32_t value);
-  void FinishRootSlot();
-  void BeginSlot(uint64_t low, uint32_t value);
 
   const Family family_;
   ValueMap values_;
@@ -91,11 +88,10 @@ class TableCompiler {
   SlotCompiler slots_;
   DescriptorCompiler descriptor_compiler_;
 
-  // Of the slot being swept.
-  std::vector<uint64_t> starts_;
-  IntervalList intervals_;
+  // Of the slot being swept, and of the /48 in it.
+  IntervalList<uint64_t> intervals_;
+  IntervalList<absl::uint128> long_intervals_;
   uint32_t root_slot_ = 0;
-  std::vector<ValueInterval> long_intervals_;
 };
 
 // What a ValueMap must know. O(routes).

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "lpm/bits.h"
+#include "lpm/table_walk.h"
 
 namespace planb {
 namespace {
@@ -70,7 +71,7 @@ void TableUpdater::UpdateSlot(const RouteSet& routes, Changes changed,
       SlotsTouched(changed, length) > (1u << (slot.width - below)) / 4) {
     table_.CompileSlot(routes, slot, position);
     if (first_table) {
-      RetireRootEntry(entry, KeyOf(slot));
+      RetireRootEntry(entry, position.index);
     } else {
       RetireEntry(entry, KeyOf(slot), slot.width);
     }
@@ -114,12 +115,13 @@ uint32_t TableUpdater::CopyTable(uint32_t entry, uint32_t first_key, int bits,
   return to * kLineWords;
 }
 
-void TableUpdater::RetireRootEntry(uint32_t entry, uint32_t key) {
-  if (TypeOf(entry) != kTableEntry) return RetireEntry(entry, key, 32);
-  RetireTable(entry, key, 32 - kRootBits,
-              [this](uint32_t child, uint32_t child_key, int shift) {
-                RetireEntry(child, child_key << 16, shift + 16);
-              });
+void TableUpdater::RetireRootEntry(uint32_t entry, uint32_t slot) {
+  if (TypeOf(entry) != kTableEntry) return RetireValue(PayloadOf(entry));
+  ForEachSlotBelowRoot(table_.lines().at(0), entry, slot,
+                       [this](uint32_t child, uint32_t key, int width) {
+                         RetireEntry(child, key, width);
+                       });
+  garbage_.lines.push_back(TableLine(entry, slot << (32 - kRootBits)));
 }
 
 void TableUpdater::RetireEntry(uint32_t entry, uint32_t key, int width) {
@@ -134,24 +136,13 @@ void TableUpdater::RetireEntry(uint32_t entry, uint32_t key, int width) {
       RetirePartition(PayloadOf(entry), /*narrow=*/true);
       break;
     case kTableEntry:
-      RetireTable(entry, key, width,
-                  [this](uint32_t child, uint32_t child_key, int shift) {
-                    RetireEntry(child, child_key, shift);
+      ForEachSlot(table_.lines().at(0), entry, key, width,
+                  [this](uint32_t child, uint32_t child_key, int child_width) {
+                    RetireEntry(child, child_key, child_width);
                   });
+      garbage_.lines.push_back(TableLine(entry, key));
       break;
   }
-}
-
-template <typename Child>
-void TableUpdater::RetireTable(uint32_t entry, uint32_t key, int width,
-                               Child child) {
-  const int shift = ShiftOf(entry);
-  const uint32_t first = TableLine(entry, key);
-  for (uint32_t i = 0; i < 1u << (width - shift); ++i) {
-    child(table_.lines().at(first + i / kLineWords)->words[i % kLineWords],
-          key + (i << shift), shift);
-  }
-  garbage_.lines.push_back(first);
 }
 
 // One slot less names the partition; the last one's going is its end, and that

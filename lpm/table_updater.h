@@ -43,12 +43,10 @@ class TableUpdater {
   uint32_t CopyTable(uint32_t entry, uint32_t first_key, int bits,
                      Position position);
 
-  // All that hangs on an entry goes. `key` is the first of its slot, as the
-  // entry's table counts it, and `width` the number of bits it leaves open.
-  void RetireRootEntry(uint32_t entry, uint32_t key);
+  // All that hangs on an entry goes. `key` is the first of its slot, and
+  // `width` the number of bits it leaves open.
+  void RetireRootEntry(uint32_t entry, uint32_t slot);
   void RetireEntry(uint32_t entry, uint32_t key, int width);
-  template <typename Child>
-  void RetireTable(uint32_t entry, uint32_t key, int width, Child child);
   void RetirePartition(uint32_t first, bool narrow);
   void RetireValue(uint32_t value);
 

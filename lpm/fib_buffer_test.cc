@@ -2,8 +2,6 @@
 // and however many, in every kernel; and the same answer in every position.
 
 #include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -12,41 +10,16 @@
 #include <thread>
 #include <vector>
 
-#include "absl/base/internal/raw_logging.h"
 #include "lpm/fib.h"
 #include "lpm/synthetic/random.h"
 #include "lpm/testing/fib_check.h"
+#include "lpm/testing/guarded_memory.h"
 #include "lpm/testing/probes.h"
 #include "lpm/testing/random_routes.h"
 #include "lpm/testing/reference.h"
 
 namespace planb {
 namespace {
-
-// A page of memory between two that must not be touched.
-class GuardedPage {
- public:
-  GuardedPage() : size_(static_cast<size_t>(sysconf(_SC_PAGESIZE))) {
-    void* const all =
-        mmap(nullptr, 3 * size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    ABSL_RAW_CHECK(all != MAP_FAILED, "no memory");
-    begin_ = static_cast<char*>(all) + size_;
-    ABSL_RAW_CHECK(mprotect(begin_, size_, PROT_READ | PROT_WRITE) == 0,
-                   "cannot open the page");
-  }
-  ~GuardedPage() { munmap(begin_ - size_, 3 * size_); }
-  GuardedPage(const GuardedPage&) = delete;
-  GuardedPage& operator=(const GuardedPage&) = delete;
-
-  size_t size() const { return size_; }
-  // Where `n` octets begin so that they start, or end, at a forbidden page.
-  char* AtStart() const { return begin_; }
-  char* AtEnd(size_t n) const { return begin_ + size_ - n; }
-
- private:
-  size_t size_;
-  char* begin_;
-};
 
 // A table with routes above and below /64, addresses that hit them, and what
 // is right for each.
@@ -140,8 +113,8 @@ TEST_P(FibBuffer, AnyAlignmentAndNothingWrittenAround) {
 }
 
 TEST_P(FibBuffer, NoReadOrWriteBeyondAPage) {
-  const GuardedPage in, out;
-  const size_t most = in.size() / AddressSize();
+  const size_t most = 4096 / AddressSize();
+  const GuardedMemory in(most * AddressSize()), out(most * 4);
   for (const Kernel* kernel : AvailableKernels()) {
     for (const size_t n : Counts()) {
       if (n > std::min(most, kAddresses)) continue;

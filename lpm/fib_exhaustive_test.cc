@@ -1,10 +1,8 @@
 // Small worlds, exhaustively: every set of routes, every address where an
 // answer can change, every kernel.
 //
-// A world lets only a few bits of the address vary (three at most), wherever
-// they lie; the others are those of a fixed base. Its prefixes are those that
-// end before, between and after the varying bits: 2^(k+1)-1 for k bits. Worlds
-// with bits on both sides of bit 64 make both stages of the search take part.
+// Worlds with bits on both sides of bit 12, 48, 80 or 112 make the root, the
+// tables and the descriptors of the search take part.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,74 +16,15 @@
 #include "lpm/synthetic/random.h"
 #include "lpm/testing/fib_check.h"
 #include "lpm/testing/oracle.h"
-#include "lpm/testing/probes.h"
+#include "lpm/testing/small_world.h"
 
 namespace planb {
 namespace {
 
-struct World {
-  Family family;
-  // Ascending, counted from the left.
-  std::vector<int> positions;
-  // The bits that do not vary. Those at `positions` are ignored.
-  absl::uint128 base;
-};
-
-void PrintTo(const World& world, std::ostream* out) {
-  *out << FamilyName(world.family) << " bits "
-       << absl::StrJoin(world.positions, ",") << " on "
-       << Address::FromBits(world.family, world.base).ToString();
-}
-
-constexpr absl::uint128 BitAt(int position) {
-  return absl::uint128(1) << (127 - position);
-}
-
-// Every prefix of the world, those of one length after the other.
-std::vector<Prefix> PrefixesOf(const World& world) {
-  std::vector<Prefix> prefixes;
-  const size_t bits = world.positions.size();
-  for (size_t taken = 0; taken <= bits; ++taken) {
-    const int length =
-        taken == 0 ? world.positions[0] : world.positions[taken - 1] + 1;
-    for (size_t value = 0; value < size_t{1} << taken; ++value) {
-      absl::uint128 address = world.base;
-      for (size_t i = 0; i < taken; ++i) {
-        address &= ~BitAt(world.positions[i]);
-        if ((value >> i) & 1) address |= BitAt(world.positions[i]);
-      }
-      prefixes.push_back(
-          Prefix::Truncate(Address::FromBits(world.family, address), length));
-    }
-  }
-  return prefixes;
-}
-
-// The ends of every prefix and their neighbours outside; every address of the
-// world itself; the ends of the address space.
-std::vector<Address> ProbesOf(const World& world) {
-  std::vector<Route> routes;
-  for (const Prefix& prefix : PrefixesOf(world)) routes.push_back({prefix});
-  std::vector<Address> probes = BoundaryProbes(routes);
-  for (size_t value = 0; value < size_t{1} << world.positions.size(); ++value) {
-    absl::uint128 address = world.base;
-    for (size_t i = 0; i < world.positions.size(); ++i) {
-      address &= ~BitAt(world.positions[i]);
-      if ((value >> i) & 1) address |= BitAt(world.positions[i]);
-    }
-    probes.push_back(Address::FromBits(world.family, address));
-  }
-  const Address zero = Address::FromBits(world.family, 0);
-  probes.insert(probes.end(), {zero, PreviousAddress(zero)});
-  std::sort(probes.begin(), probes.end());
-  probes.erase(std::unique(probes.begin(), probes.end()), probes.end());
-  return probes;
-}
-
 // Tries tables of one world against the oracle.
 class WorldChecker {
  public:
-  explicit WorldChecker(const World& world)
+  explicit WorldChecker(const SmallWorld& world)
       : family_(world.family),
         prefixes_(PrefixesOf(world)),
         probes_(ProbesOf(world)) {}
@@ -121,11 +60,11 @@ class WorldChecker {
   std::vector<NextHopId> expected_;
 };
 
-class SmallWorld : public testing::TestWithParam<World> {};
+class FibSmallWorld : public testing::TestWithParam<SmallWorld> {};
 
 // Every prefix is absent or has one of as many next hops as fit: with two
 // varying bits 4^7 tables, so every way for neighbours to merge or not.
-TEST_P(SmallWorld, EveryTable) {
+TEST_P(FibSmallWorld, EveryTable) {
   WorldChecker checker(GetParam());
   const size_t prefixes = checker.prefixes().size();
   const size_t choices = prefixes <= 7 ? 4 : 2;
@@ -155,7 +94,7 @@ TEST_P(SmallWorld, EveryTable) {
 
 // Again every set of prefixes, with next hops drawn from two: most neighbours
 // merge.
-TEST_P(SmallWorld, EverySetWithTwoNextHops) {
+TEST_P(FibSmallWorld, EverySetWithTwoNextHops) {
   WorldChecker checker(GetParam());
   const size_t prefixes = checker.prefixes().size();
   Random random(1);
@@ -168,23 +107,6 @@ TEST_P(SmallWorld, EverySetWithTwoNextHops) {
     checker.Check(next_hops);
     if (HasFatalFailure()) return;
   }
-}
-
-absl::uint128 Bits(absl::string_view address) {
-  return Address::Parse(address).value().bits();
-}
-
-// Each set of positions on each base.
-std::vector<World> Worlds(Family family,
-                          const std::vector<std::vector<int>>& positions,
-                          const std::vector<std::string>& bases) {
-  std::vector<World> worlds;
-  for (const auto& where : positions) {
-    for (const std::string& base : bases) {
-      worlds.push_back({family, where, Bits(base)});
-    }
-  }
-  return worlds;
 }
 
 const std::vector<std::string>& V6Bases() {
@@ -200,42 +122,51 @@ const std::vector<std::string>& V4Bases() {
   return *bases;
 }
 
-// At the top, across bit 64, at the bottom, scattered.
-INSTANTIATE_TEST_SUITE_P(
-    Ipv6TwoBits, SmallWorld,
-    testing::ValuesIn(Worlds(
-        Family::kIpv6,
-        {{0, 1}, {62, 63}, {63, 64}, {64, 65}, {126, 127}, {47, 90}, {0, 127}},
-        V6Bases())));
+// At the top, across the edges of the structure, at the bottom, scattered.
+INSTANTIATE_TEST_SUITE_P(Ipv6TwoBits, FibSmallWorld,
+                         testing::ValuesIn(SmallWorlds(Family::kIpv6,
+                                                       {{0, 1},
+                                                        {11, 12},
+                                                        {47, 48},
+                                                        {48, 49},
+                                                        {62, 63},
+                                                        {63, 64},
+                                                        {64, 65},
+                                                        {79, 80},
+                                                        {111, 112},
+                                                        {126, 127},
+                                                        {47, 90},
+                                                        {0, 127}},
+                                                       V6Bases())));
 
-INSTANTIATE_TEST_SUITE_P(Ipv6ThreeBits, SmallWorld,
-                         testing::ValuesIn(Worlds(Family::kIpv6,
-                                                  {{0, 1, 2},
-                                                   {61, 62, 63},
-                                                   {62, 63, 64},
-                                                   {63, 64, 65},
-                                                   {64, 65, 66},
-                                                   {125, 126, 127},
-                                                   {0, 63, 127}},
-                                                  V6Bases())));
+INSTANTIATE_TEST_SUITE_P(Ipv6ThreeBits, FibSmallWorld,
+                         testing::ValuesIn(SmallWorlds(Family::kIpv6,
+                                                       {{0, 1, 2},
+                                                        {61, 62, 63},
+                                                        {62, 63, 64},
+                                                        {63, 64, 65},
+                                                        {64, 65, 66},
+                                                        {125, 126, 127},
+                                                        {0, 63, 127}},
+                                                       V6Bases())));
 
 INSTANTIATE_TEST_SUITE_P(
-    Ipv4TwoBits, SmallWorld,
-    testing::ValuesIn(Worlds(Family::kIpv4,
-                             {{0, 1}, {15, 16}, {30, 31}, {0, 31}},
-                             V4Bases())));
+    Ipv4TwoBits, FibSmallWorld,
+    testing::ValuesIn(SmallWorlds(Family::kIpv4,
+                                  {{0, 1}, {15, 16}, {30, 31}, {0, 31}},
+                                  V4Bases())));
 
 INSTANTIATE_TEST_SUITE_P(
-    Ipv4ThreeBits, SmallWorld,
-    testing::ValuesIn(Worlds(Family::kIpv4,
-                             {{0, 1, 2}, {23, 24, 25}, {29, 30, 31}},
-                             V4Bases())));
+    Ipv4ThreeBits, FibSmallWorld,
+    testing::ValuesIn(SmallWorlds(Family::kIpv4,
+                                  {{0, 1, 2}, {23, 24, 25}, {29, 30, 31}},
+                                  V4Bases())));
 
 // The worlds are what they claim to be.
 TEST(World, HasAllItsPrefixesAndNoOther) {
   std::vector<std::string> texts;
   for (const Prefix& prefix :
-       PrefixesOf({Family::kIpv6, {63, 64}, Bits("2001:db8::1")})) {
+       PrefixesOf(SmallWorlds(Family::kIpv6, {{63, 64}}, {"2001:db8::1"})[0])) {
     texts.push_back(prefix.ToString());
   }
   EXPECT_THAT(texts, testing::UnorderedElementsAre(

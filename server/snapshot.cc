@@ -39,8 +39,6 @@ std::unique_ptr<const Snapshot> Snapshot::Compile(
       Fib::Build(Family::kIpv4, snapshot->routes(Family::kIpv4));
   snapshot->fib_v6_ =
       Fib::Build(Family::kIpv6, snapshot->routes(Family::kIpv6));
-  snapshot->intervals_v4_ = snapshot->fib_v4_->Stats().intervals;
-  snapshot->intervals_v6_ = snapshot->fib_v6_->Stats().intervals;
   return snapshot;
 }
 
@@ -48,6 +46,13 @@ absl::Span<const Route> Snapshot::routes(Family family) const {
   const absl::Span<const Route> all = *routes_;
   return family == Family::kIpv4 ? all.first(routes_v4_)
                                  : all.subspan(routes_v4_);
+}
+
+size_t Snapshot::intervals(Family family) const {
+  std::call_once(counted_, [this] {
+    intervals_ = {fib_v4_->Stats().intervals, fib_v6_->Stats().intervals};
+  });
+  return intervals_[family == Family::kIpv6 ? 1 : 0];
 }
 
 const NextHop* Snapshot::FindNextHop(NextHopId id) const {

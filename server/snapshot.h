@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -44,10 +45,9 @@ class Snapshot {
   // The object behind `id`, or nullptr.
   const NextHop* FindNextHop(NextHopId id) const;
 
-  // Elementary intervals of the search structure, neighbours merged.
-  size_t intervals(Family family) const {
-    return family == Family::kIpv6 ? intervals_v6_ : intervals_v4_;
-  }
+  // Elementary intervals of the search structure, neighbours merged. The first
+  // call counts them, in about the time it takes to compile them.
+  size_t intervals(Family family) const;
 
   // Octets of the search structures.
   size_t fib_bytes() const { return fib_v4_->bytes() + fib_v6_->bytes(); }
@@ -63,8 +63,9 @@ class Snapshot {
   std::shared_ptr<const NextHopMap> next_hops_;
   std::unique_ptr<const Fib> fib_v4_;
   std::unique_ptr<const Fib> fib_v6_;
-  size_t intervals_v4_ = 0;
-  size_t intervals_v6_ = 0;
+  // Counted when asked for: a rebuild need not wait for it.
+  mutable std::once_flag counted_;
+  mutable std::array<size_t, 2> intervals_ = {};  // v4, v6
 };
 
 }  // namespace planb::server

@@ -4,7 +4,7 @@
 // compared with those of the tests' reference; then all that answer right are
 // timed in turns. The rate is of packed addresses in, next hops written out.
 
-#include <sched.h>
+#include <pthread.h>
 
 #include <cstdio>
 #include <map>
@@ -18,6 +18,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "benchmarks/comparison.h"
+#include "benchmarks/cores.h"
 
 ABSL_FLAG(std::vector<std::string>, tables,
           std::vector<std::string>({"20000", "100000", "real", "500000",
@@ -45,14 +46,6 @@ ABSL_FLAG(int, cpu, -1, "core to stay on; -1 does not care");
 
 namespace planb {
 namespace {
-
-bool PinTo(int cpu) {
-  if (cpu < 0) return true;
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(static_cast<size_t>(cpu), &set);
-  return sched_setaffinity(0, sizeof(set), &set) == 0;
-}
 
 absl::StatusOr<ComparisonOptions> OptionsFromFlags() {
   ComparisonOptions options;
@@ -92,8 +85,10 @@ int Main() {
     std::fprintf(stderr, "%s\n", options.status().ToString().c_str());
     return 2;
   }
-  if (!PinTo(absl::GetFlag(FLAGS_cpu))) {
-    std::perror("--cpu");
+  if (const absl::Status pinned =
+          PinThread(pthread_self(), absl::GetFlag(FLAGS_cpu));
+      !pinned.ok()) {
+    std::fprintf(stderr, "--cpu: %s\n", pinned.ToString().c_str());
     return 2;
   }
   std::unique_ptr<FILE, int (*)(FILE*)> csv(nullptr, std::fclose);

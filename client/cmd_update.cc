@@ -85,9 +85,10 @@ ExitCode Announce(const Arguments& arguments) {
   v1::UpdateRoutesRequest request;
   for (size_t i = 0; i < arguments.size(); i += 2) {
     uint32_t next_hop = 0;
-    if (!absl::SimpleAtoi(arguments[i + 1], &next_hop) || next_hop == 0) {
+    if (!absl::SimpleAtoi(arguments[i + 1], &next_hop) ||
+        !IsNextHop(next_hop)) {
       return FailUsage(absl::StrCat("next hop \"", arguments[i + 1],
-                                    "\" is not a number of 1..4294967295"));
+                                    "\" is not a number of 1..4294967294"));
     }
     if (!AddUpdate(op, arguments[i], next_hop, request)) {
       return ExitCode::kUsage;
@@ -116,7 +117,7 @@ const Command kAnnounceCommand = {
     .summary = "add routes, or change their next hops",
     .description =
         "Announces routes in one step: all of them or none. NEXTHOP is "
-        "the id of a next hop, 1 to 4294967295. Prints the generation "
+        "the id of a next hop, 1 to 4294967294. Prints the generation "
         "that holds the change, and how many routes were added, changed "
         "or left as they were.",
     .flags = {"ack", "strict", "expected_generation", "dry_run"},

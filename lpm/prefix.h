@@ -67,9 +67,14 @@ class Prefix {
   uint8_t length_ = 0;
 };
 
-// Names a next hop. 0 is reserved: no route.
+// Names a next hop. 0 is reserved: no route. So is the last id: an answer to
+// half an address, where the other half would decide.
 using NextHopId = uint32_t;
 inline constexpr NextHopId kNoRoute = 0;
+inline constexpr NextHopId kUndecided = 0xffffffff;
+constexpr bool IsNextHop(NextHopId id) {
+  return id != kNoRoute && id != kUndecided;
+}
 
 // One entry of a routing table. Ordered by prefix.
 struct Route {

@@ -49,9 +49,12 @@ void DecodeChange(const v1::RouteUpdate& update, int index, UpdateBatch& batch,
   if (!prefix.ok()) return wrong("prefix", prefix.status().message());
   const bool is_delete =
       *op == RouteChange::Op::kDelete || *op == RouteChange::Op::kDeleteStrict;
-  if (is_delete != (update.next_hop_id() == kNoRoute)) {
-    return wrong("next_hop_id", is_delete ? "must be 0 when deleting"
-                                          : "must be 1..4294967295, not 0");
+  if (is_delete && update.next_hop_id() != kNoRoute) {
+    return wrong("next_hop_id", "must be 0 when deleting");
+  }
+  if (!is_delete && !IsNextHop(update.next_hop_id())) {
+    return wrong("next_hop_id", absl::StrCat("must be 1..4294967294, not ",
+                                             update.next_hop_id()));
   }
   batch.changes.push_back({*op, *prefix, update.next_hop_id()});
 }
@@ -115,8 +118,9 @@ absl::StatusOr<NextHop> DecodeNextHop(const v1::NextHop& next_hop) {
                      .interface = next_hop.interface(),
                      .weight = next_hop.weight() == 0 ? 1 : next_hop.weight(),
                      .label = next_hop.label()};
-  if (decoded.id == kNoRoute) {
-    return InvalidArgumentError("id must be 1..4294967295, not 0");
+  if (!IsNextHop(decoded.id)) {
+    return InvalidArgumentError(
+        absl::StrCat("id must be 1..4294967294, not ", decoded.id));
   }
   if (!next_hop.gateway().empty()) {
     const auto gateway = Address::FromPacked(next_hop.gateway());

@@ -1,7 +1,6 @@
 #include "lpm/io/mrt_routes.h"
 
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -132,7 +131,7 @@ class MrtRoutes {
     const Address& gateway = candidate.path.next_hop;
     const auto found = ids_.find(Key(gateway));
     if (found != ids_.end()) return found->second;
-    if (next_id_ > std::numeric_limits<NextHopId>::max()) {
+    if (next_id_ >= kUndecided) {
       return absl::ResourceExhaustedError("more next hops than ids");
     }
     NextHop next_hop;

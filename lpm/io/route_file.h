@@ -32,7 +32,7 @@ struct RouteFileOptions {
 // Reads the file at `path` (which may be a pipe).
 //
 // Text: one route a line, the prefix in any form that Prefix::Parse takes, the
-// next hop a decimal id of 1..4294967295, blanks between; `#` starts a comment.
+// next hop a decimal id of 1..4294967294, blanks between; `#` starts a comment.
 // Next hops have nothing but their id. A last line without its newline is read,
 // and the file reported as truncated.
 //

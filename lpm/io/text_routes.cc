@@ -130,8 +130,9 @@ absl::StatusOr<Route> ParseTextRoute(absl::string_view content) {
   Route route{*prefix, kNoRoute};
   // SimpleAtoi allows signs and blanks; an id has neither.
   if (digits.find_first_not_of("0123456789") != absl::string_view::npos ||
-      digits[0] == '0' || !absl::SimpleAtoi(digits, &route.next_hop)) {
-    return Malformed(digits, "the next hop must be a number of 1..4294967295");
+      !absl::SimpleAtoi(digits, &route.next_hop) || digits[0] == '0' ||
+      !IsNextHop(route.next_hop)) {
+    return Malformed(digits, "the next hop must be a number of 1..4294967294");
   }
   return route;
 }

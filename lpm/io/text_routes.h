@@ -22,7 +22,7 @@ inline constexpr size_t kMaxTextLine = 4096;
 absl::string_view TextLineContent(absl::string_view line);
 
 // Parses a line's content, strictly: the next hop is a number of
-// 1..4294967295 without sign or leading zeros.
+// 1..4294967294 without sign or leading zeros.
 // Errors: INVALID_ARGUMENT, saying what is wrong with which text.
 absl::StatusOr<Route> ParseTextRoute(absl::string_view content);
 

@@ -1,0 +1,61 @@
+// planb.v1.BatchLookupRequest on the wire, read and written by hand: what the
+// generated code would copy stays where it is.
+//
+// It is that message byte for byte. Whatever a standards-conforming encoder of
+// any language may send is read as the generated code reads it (fields in any
+// order and any number, the last of a field wins, unknown fields are skipped),
+// and what the generated code refuses is refused.
+
+#ifndef PLANB_PROTO_WIRE_BATCH_REQUEST_H_
+#define PLANB_PROTO_WIRE_BATCH_REQUEST_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "proto/wire/octets.h"
+
+namespace planb::wire {
+
+// The fields of the message; route_lookup.proto says what they mean. Thread-
+// compatible.
+struct BatchRequest {
+  uint64_t request_id = 0;
+  Octets addresses_v6;     // within the pieces that were parsed
+  Octets addresses_v4;     // likewise
+  Octets upper_halves_v6;  // likewise
+  std::string table;       // a copy; keeps its capacity from batch to batch
+  uint64_t min_generation = 0;
+  uint32_t max_wait_ms = 0;
+  bool want_prefix_lengths = false;
+};
+
+// Reads `message` into `request`, whose former contents do not matter. False if
+// the generated parser would refuse it. The fields that refer to the pieces are
+// valid as long as these (and the span) are. Allocates only for a table name
+// longer than any before. O(pieces + fields).
+bool ParseBatchRequest(Pieces message, BatchRequest& request);
+
+// A request to be written; refers to the caller's buffers.
+struct OutgoingRequest {
+  uint64_t request_id = 0;
+  absl::string_view addresses_v6 = {};
+  absl::string_view addresses_v4 = {};
+  absl::string_view upper_halves_v6 = {};
+  absl::string_view table = {};  // REQUIRES: valid UTF-8
+  uint64_t min_generation = 0;
+  uint32_t max_wait_ms = 0;
+  bool want_prefix_lengths = false;
+};
+
+// Octets of the message on the wire.
+size_t EncodedSize(const OutgoingRequest& request);
+
+// Writes the message to `to`, which has room for EncodedSize(request) octets.
+// Returns the end. The addresses are copied once, with memcpy.
+char* Encode(const OutgoingRequest& request, char* to);
+
+}  // namespace planb::wire
+
+#endif  // PLANB_PROTO_WIRE_BATCH_REQUEST_H_

@@ -1,0 +1,85 @@
+// A bytes field where it lies: in the pieces that a message was received in.
+//
+// gRPC hands a message over as several slices, cut where HTTP/2 frames and
+// reads of the socket ended. Putting them together would copy every address;
+// this names a field by the pieces it spans, and an element that straddles two
+// is the only thing that gets copied.
+
+#ifndef PLANB_PROTO_WIRE_OCTETS_H_
+#define PLANB_PROTO_WIRE_OCTETS_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace planb::wire {
+
+// A message: its octets are those of all pieces, one after the other. Pieces
+// may be empty.
+using Pieces = absl::Span<const absl::string_view>;
+
+// `size` octets of a message. A plain value; valid as long as the pieces.
+class Octets {
+ public:
+  Octets() = default;
+  // The octets from `offset` of pieces.front() on.
+  // REQUIRES: there are that many.
+  Octets(Pieces pieces, size_t offset, size_t size)
+      : pieces_(pieces), offset_(offset), size_(size) {}
+
+  size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+
+  // Calls `run(const char* elements, size_t count)` for the elements of kWidth
+  // octets each, in order: for as many as lie next to each other, and for each
+  // that straddles pieces by itself, from a copy. O(pieces).
+  // REQUIRES: size() is a multiple of kWidth.
+  template <size_t kWidth, typename Run>
+  void ForEachRun(Run run) const;
+
+  // Copies all of it to `to`, which has room for size() octets.
+  void CopyTo(char* to) const {
+    ForEachRun<1>([&to](const char* octets, size_t count) {
+      std::memcpy(to, octets, count);
+      to += count;
+    });
+  }
+
+ private:
+  Pieces pieces_;
+  size_t offset_ = 0;
+  size_t size_ = 0;
+};
+
+template <size_t kWidth, typename Run>
+void Octets::ForEachRun(Run run) const {
+  char straddling[kWidth];
+  size_t carried = 0;  // octets in `straddling`
+  size_t left = size_;
+  size_t offset = offset_;
+  for (size_t i = 0; left > 0; ++i, offset = 0) {
+    const char* at = pieces_[i].data() + offset;
+    size_t here = std::min(pieces_[i].size() - offset, left);
+    left -= here;
+    if (carried > 0) {
+      const size_t taken = std::min(here, kWidth - carried);
+      std::memcpy(straddling + carried, at, taken);
+      carried += taken;
+      at += taken;
+      here -= taken;
+      if (carried < kWidth) continue;
+      run(static_cast<const char*>(straddling), size_t{1});
+      carried = 0;
+    }
+    if (const size_t count = here / kWidth; count > 0) run(at, count);
+    carried = here % kWidth;
+    if (carried > 0) std::memcpy(straddling, at + here - carried, carried);
+  }
+}
+
+}  // namespace planb::wire
+
+#endif  // PLANB_PROTO_WIRE_OCTETS_H_

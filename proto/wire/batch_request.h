@@ -31,10 +31,10 @@ struct BatchRequest {
   bool want_prefix_lengths = false;
 };
 
-// Reads `message` into `request`, whose former contents do not matter. False if
-// the generated parser would refuse it. The fields that refer to the pieces are
-// valid as long as these (and the span) are. Allocates only for a table name
-// longer than any before. O(pieces + fields).
+// Reads `message` into `request`, whose former contents do not matter. False,
+// with `request` as it was, if the generated parser would refuse it. The fields
+// that refer to the pieces are valid as long as these (and the span) are.
+// Allocates only for a table name longer than any before. O(pieces + fields).
 bool ParseBatchRequest(Pieces message, BatchRequest& request);
 
 // A request to be written; refers to the caller's buffers.
@@ -55,6 +55,20 @@ size_t EncodedSize(const OutgoingRequest& request);
 // Writes the message to `to`, which has room for EncodedSize(request) octets.
 // Returns the end. The addresses are copied once, with memcpy.
 char* Encode(const OutgoingRequest& request, char* to);
+
+// Without the copy: a message is its head and then its tail. The tail is the
+// last address field that is set, in the order of the struct, and so all the
+// addresses of a request that has one form of them. It lies in the caller's
+// buffer and can be sent from there as a slice of its own.
+absl::string_view Tail(const OutgoingRequest& request);
+
+// EncodedSize(request) - Tail(request).size(): at most 50 octets more than the
+// table's name and the address fields before the tail.
+size_t EncodedHeadSize(const OutgoingRequest& request);
+
+// Writes the head to `to`, which has room for EncodedHeadSize(request) octets.
+// Returns the end.
+char* EncodeHead(const OutgoingRequest& request, char* to);
 
 }  // namespace planb::wire
 

@@ -22,8 +22,10 @@ struct BatchResponse {
   bool has_error = false;
 };
 
-// Reads `message` into `response`, whose former contents do not matter. False
-// if the generated parser would refuse it. O(pieces + fields), no allocation.
+// Reads `message` into `response`, whose former contents do not matter. False,
+// with `response` unspecified, if the generated parser would refuse it.
+// O(pieces
+// + fields), no allocation.
 bool ParseBatchResponse(Pieces message, BatchResponse& response);
 
 // The shape of a successful response.

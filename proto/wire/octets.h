@@ -32,6 +32,9 @@ class Octets {
 
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
+  // As constructed.
+  Pieces pieces() const { return pieces_; }
+  size_t offset() const { return offset_; }
 
   // Calls `run(const char* elements, size_t count)` for the elements of kWidth
   // octets each, in order: for as many as lie next to each other, and for each
@@ -63,6 +66,7 @@ void Octets::ForEachRun(Run run) const {
   for (size_t i = 0; left > 0; ++i, offset = 0) {
     const char* at = pieces_[i].data() + offset;
     size_t here = std::min(pieces_[i].size() - offset, left);
+    if (here == 0) continue;
     left -= here;
     if (carried > 0) {
       const size_t taken = std::min(here, kWidth - carried);

@@ -1,0 +1,127 @@
+#include "proto/wire/batch_request.h"
+
+#include "proto/wire/message_reader.h"
+#include "proto/wire/message_writer.h"
+#include "proto/wire/utf8.h"
+
+namespace planb::wire {
+namespace {
+
+// The fields' tags, as route_lookup.proto numbers them.
+constexpr uint32_t kRequestId = Tag(1, WireType::kVarint);
+constexpr uint32_t kAddressesV6 = Tag(2, WireType::kLengthDelimited);
+constexpr uint32_t kAddressesV4 = Tag(3, WireType::kLengthDelimited);
+constexpr uint32_t kTable = Tag(4, WireType::kLengthDelimited);
+constexpr uint32_t kMinGeneration = Tag(5, WireType::kVarint);
+constexpr uint32_t kMaxWaitMs = Tag(6, WireType::kVarint);
+constexpr uint32_t kWantPrefixLengths = Tag(7, WireType::kVarint);
+constexpr uint32_t kUpperHalvesV6 = Tag(8, WireType::kLengthDelimited);
+
+// All that is read in place.
+struct Fields {
+  uint64_t request_id = 0;
+  Octets addresses_v6;
+  Octets addresses_v4;
+  Octets upper_halves_v6;
+  Octets table;
+  uint64_t min_generation = 0;
+  uint64_t max_wait_ms = 0;
+  uint64_t want_prefix_lengths = 0;
+};
+
+bool ReadField(MessageReader& reader, Fields& fields) {
+  uint32_t tag;
+  if (!reader.ReadTag(tag)) return false;
+  switch (tag) {
+    case kRequestId:
+      return reader.ReadVarint(fields.request_id);
+    case kAddressesV6:
+      return reader.ReadOctets(fields.addresses_v6);
+    case kAddressesV4:
+      return reader.ReadOctets(fields.addresses_v4);
+    case kTable:
+      return reader.ReadOctets(fields.table) && IsUtf8(fields.table);
+    case kMinGeneration:
+      return reader.ReadVarint(fields.min_generation);
+    case kMaxWaitMs:
+      return reader.ReadVarint(fields.max_wait_ms);
+    case kWantPrefixLengths:
+      return reader.ReadVarint(fields.want_prefix_lengths);
+    case kUpperHalvesV6:
+      return reader.ReadOctets(fields.upper_halves_v6);
+    default:
+      return reader.SkipField(tag);
+  }
+}
+
+}  // namespace
+
+bool ParseBatchRequest(Pieces message, BatchRequest& request) {
+  Fields fields;
+  MessageReader reader(message);
+  while (!reader.AtEnd()) {
+    if (!ReadField(reader, fields)) return false;
+  }
+  request.request_id = fields.request_id;
+  request.addresses_v6 = fields.addresses_v6;
+  request.addresses_v4 = fields.addresses_v4;
+  request.upper_halves_v6 = fields.upper_halves_v6;
+  request.table.resize(fields.table.size());
+  fields.table.CopyTo(request.table.data());
+  request.min_generation = fields.min_generation;
+  // A varint too large is cut to 32 bits, not refused.
+  request.max_wait_ms = static_cast<uint32_t>(fields.max_wait_ms);
+  request.want_prefix_lengths = fields.want_prefix_lengths != 0;
+  return true;
+}
+
+absl::string_view Tail(const OutgoingRequest& request) {
+  if (!request.upper_halves_v6.empty()) return request.upper_halves_v6;
+  if (!request.addresses_v4.empty()) return request.addresses_v4;
+  return request.addresses_v6;
+}
+
+size_t EncodedSize(const OutgoingRequest& request) {
+  size_t size = VarintFieldSize(request.request_id) +
+                VarintFieldSize(request.min_generation) +
+                VarintFieldSize(request.max_wait_ms) +
+                VarintFieldSize(request.want_prefix_lengths);
+  for (const absl::string_view octets :
+       {request.table, request.addresses_v6, request.addresses_v4,
+        request.upper_halves_v6}) {
+    size += PrefixSize(octets.size()) + octets.size();
+  }
+  return size;
+}
+
+size_t EncodedHeadSize(const OutgoingRequest& request) {
+  return EncodedSize(request) - Tail(request).size();
+}
+
+// Each address field's octets are written only when another field follows.
+char* EncodeHead(const OutgoingRequest& request, char* to) {
+  to = WriteVarintField(kRequestId, request.request_id, to);
+  to = WriteVarintField(kMinGeneration, request.min_generation, to);
+  to = WriteVarintField(kMaxWaitMs, request.max_wait_ms, to);
+  to = WriteVarintField(kWantPrefixLengths, request.want_prefix_lengths, to);
+  to = WritePrefix(kTable, request.table.size(), to);
+  to = WriteOctets(request.table, to);
+
+  absl::string_view before;
+  const auto write = [&](uint32_t tag, absl::string_view addresses) {
+    if (addresses.empty()) return;
+    to = WriteOctets(before, to);
+    to = WritePrefix(tag, addresses.size(), to);
+    before = addresses;
+  };
+  write(kAddressesV6, request.addresses_v6);
+  write(kAddressesV4, request.addresses_v4);
+  write(kUpperHalvesV6, request.upper_halves_v6);
+  return to;
+}
+
+char* Encode(const OutgoingRequest& request, char* to) {
+  return WriteOctets(Tail(request), EncodeHead(request, to));
+}
+
+}  // namespace planb::wire

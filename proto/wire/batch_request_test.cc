@@ -1,0 +1,122 @@
+// Requests, read and written by hand, against the generated code.
+
+#include "proto/wire/batch_request.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "planb/v1/route_lookup.pb.h"
+#include "proto/wire/testing/readings.h"
+
+namespace planb::wire {
+namespace {
+
+const std::string kFull(320, 'a');
+const std::string kShort(12, 'b');
+const std::string kUpper(200, 'c');
+
+std::vector<OutgoingRequest> Requests() {
+  std::vector<OutgoingRequest> requests(1);
+  for (const uint64_t id : {0ull, 1ull, 127ull, 128ull, 16384ull, ~0ull}) {
+    for (const bool full : {false, true}) {
+      for (const bool others : {false, true}) {
+        OutgoingRequest request;
+        request.request_id = id;
+        if (full) request.addresses_v6 = kFull;
+        if (others) {
+          request.addresses_v4 = kShort;
+          request.table = "vrf-\xc3\xa4";
+          request.min_generation = id / 3;
+          request.max_wait_ms = static_cast<uint32_t>(id);
+          request.want_prefix_lengths = true;
+        }
+        requests.push_back(request);
+        request.upper_halves_v6 = kUpper;
+        requests.push_back(request);
+      }
+    }
+  }
+  return requests;
+}
+
+std::string Encoded(const OutgoingRequest& request) {
+  std::string message(EncodedSize(request), '\xee');
+  EXPECT_EQ(Encode(request, message.data()), message.data() + message.size());
+  return message;
+}
+
+std::string String(absl::string_view octets) {
+  return std::string(octets.data(), octets.size());
+}
+
+v1::BatchLookupRequest Generated(const OutgoingRequest& request) {
+  v1::BatchLookupRequest message;
+  message.set_request_id(request.request_id);
+  message.set_addresses_v6(String(request.addresses_v6));
+  message.set_addresses_v4(String(request.addresses_v4));
+  message.set_upper_halves_v6(String(request.upper_halves_v6));
+  message.set_table(String(request.table));
+  message.set_min_generation(request.min_generation);
+  message.set_max_wait_ms(request.max_wait_ms);
+  message.set_want_prefix_lengths(request.want_prefix_lengths);
+  return message;
+}
+
+TEST(BatchRequest, EncodesWhatTheGeneratedCodeWould) {
+  for (const OutgoingRequest& request : Requests()) {
+    const std::string encoded = Encoded(request);
+    const v1::BatchLookupRequest expected = Generated(request);
+    v1::BatchLookupRequest decoded;
+    ASSERT_TRUE(decoded.ParseFromString(encoded));
+    // The fields are the same, but stand in another order.
+    EXPECT_EQ(decoded.SerializeAsString(), expected.SerializeAsString());
+    EXPECT_EQ(encoded.size(), expected.ByteSizeLong());
+  }
+}
+
+TEST(BatchRequest, IsItsHeadAndItsTail) {
+  for (const OutgoingRequest& request : Requests()) {
+    std::string message(EncodedHeadSize(request), '\xee');
+    ASSERT_EQ(EncodeHead(request, message.data()),
+              message.data() + message.size());
+    EXPECT_LE(message.size(), 50 + request.table.size() +
+                                  request.addresses_v6.size() +
+                                  request.addresses_v4.size());
+    message += String(Tail(request));
+    EXPECT_EQ(message, Encoded(request));
+  }
+}
+
+TEST(BatchRequest, ReadsWhatTheGeneratedCodeReads) {
+  for (const OutgoingRequest& request : Requests()) {
+    for (const std::string& message :
+         {Encoded(request), Generated(request).SerializeAsString()}) {
+      const absl::string_view piece = message;
+      EXPECT_EQ(RequestByHand({&piece, 1}), RequestGenerated(message));
+    }
+  }
+}
+
+TEST(BatchRequest, KeepsARequestAtARefusal) {
+  BatchRequest request;
+  request.table = "former";
+  request.request_id = 7;
+  const absl::string_view cut_short = "\x08\x05\x22\x01";
+  EXPECT_FALSE(ParseBatchRequest({&cut_short, 1}, request));
+  EXPECT_EQ(request.table, "former");
+  EXPECT_EQ(request.request_id, 7u);
+}
+
+TEST(BatchRequest, ForgetsTheFormer) {
+  BatchRequest request;
+  request.table = "former";
+  request.request_id = 7;
+  EXPECT_TRUE(ParseBatchRequest({}, request));
+  EXPECT_EQ(request.table, "");
+  EXPECT_EQ(request.request_id, 0u);
+}
+
+}  // namespace
+}  // namespace planb::wire

@@ -1,0 +1,90 @@
+// A message's fields, one after the other, from pieces and in place.
+//
+// It reads by the rules of the C++ parser that protoc 3.21 generates, lenient
+// and strict where that is: a tag is a varint of at most five octets, of which
+// 32 bits count; a value one of at most ten, of which 64 bits count; a length
+// one of at most five, below 2^31. Overlong encodings pass. Groups nest up to
+// 100 deep.
+
+#ifndef PLANB_PROTO_WIRE_MESSAGE_READER_H_
+#define PLANB_PROTO_WIRE_MESSAGE_READER_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+#include "proto/wire/octets.h"
+
+namespace planb::wire {
+
+// What follows a field's number in its tag.
+enum class WireType : uint32_t {
+  kVarint = 0,
+  kFixed64 = 1,
+  kLengthDelimited = 2,
+  kStartGroup = 3,
+  kEndGroup = 4,
+  kFixed32 = 5,
+};
+
+constexpr uint32_t Tag(uint32_t number, WireType type) {
+  return number << 3 | static_cast<uint32_t>(type);
+}
+
+// A cursor. Once a method has returned false the message is none, and nothing
+// more may be read. Never allocates. Thread-compatible.
+class MessageReader {
+ public:
+  // The depth to which the generated parser follows groups and submessages.
+  static constexpr int kDeepest = 100;
+
+  // Of a message that lies within `deepest` fewer levels than kDeepest. Valid
+  // as long as the pieces.
+  explicit MessageReader(Pieces message);
+  MessageReader(const Octets& message, int deepest);
+
+  // True after the last field.
+  bool AtEnd() const { return at_ == end_ && beyond_ == 0; }
+
+  bool ReadTag(uint32_t& tag) {
+    if (at_ < end_ && *at_ >= 0) {
+      tag = static_cast<uint32_t>(*at_++);
+      return true;
+    }
+    return ReadLongTag(tag);
+  }
+  bool ReadVarint(uint64_t& value) {
+    if (at_ < end_ && *at_ >= 0) {
+      value = static_cast<uint64_t>(*at_++);
+      return true;
+    }
+    return ReadLongVarint(/*longest=*/10, value);
+  }
+  // A length and so many octets, which stay where they are. O(pieces).
+  bool ReadOctets(Octets& octets);
+  // What follows `tag`, whatever it is; false for the end of a group, which
+  // has no beginning here. O(pieces + fields in the group).
+  bool SkipField(uint32_t tag);
+
+ private:
+  bool ReadLongTag(uint32_t& tag);
+  bool ReadLongVarint(int longest, uint64_t& value);
+  bool ReadLength(size_t& length);
+  bool SkipGroup(uint32_t number);
+  // What follows a tag of any type but the two of groups.
+  bool SkipValue(uint32_t tag);
+  bool Skip(size_t octets);
+  // To the next piece that has octets. REQUIRES: at_ == end_, beyond_ > 0.
+  void NextPiece();
+  size_t left() const { return static_cast<size_t>(end_ - at_) + beyond_; }
+
+  Pieces pieces_;  // the one being read and those after it
+  const signed char* at_ = nullptr;
+  const signed char* end_ = nullptr;  // of this piece, or of the message in it
+  size_t beyond_ = 0;  // octets of the message in the pieces after this one
+  int deepest_;
+};
+
+}  // namespace planb::wire
+
+#endif  // PLANB_PROTO_WIRE_MESSAGE_READER_H_

@@ -9,91 +9,106 @@
 namespace planb::server {
 namespace {
 
+constexpr size_t kHalfBytes = 8;
 // prefix_lengths' word for "no route".
 constexpr char kNoPrefix = '\xff';
 
-absl::Status CheckLength(absl::string_view field, Family family, size_t size) {
-  const auto width = static_cast<size_t>(AddressBytes(family));
+absl::Status CheckLength(absl::string_view field, size_t width, size_t size) {
   if (size % width == 0) return absl::OkStatus();
-  return FieldError(absl::StatusCode::kInvalidArgument, "ADDRESSES_LENGTH",
-                    field,
-                    absl::StrCat("has ", size,
-                                 " octets, which is no multiple "
-                                 "of ",
-                                 width));
+  return FieldError(
+      absl::StatusCode::kInvalidArgument, "ADDRESSES_LENGTH", field,
+      absl::StrCat("has ", size, " octets, which is no multiple of ", width));
 }
 
-size_t CountMisses(const std::string& next_hops) {
+absl::Status CheckCount(size_t count, absl::string_view where, size_t limit) {
+  if (count <= limit) return absl::OkStatus();
+  return QuotaError("BATCH_TOO_LARGE", "addresses",
+                    absl::StrCat("the batch has ", count, "; ", where,
+                                 "the limit is ", limit));
+}
+
+size_t CountMisses(const char* next_hops, size_t count) {
   size_t misses = 0;
-  for (size_t i = 0; i < next_hops.size(); i += sizeof(NextHopId)) {
+  for (size_t i = 0; i < count; ++i) {
     NextHopId next_hop;
-    std::memcpy(&next_hop, next_hops.data() + i, sizeof(next_hop));
+    std::memcpy(&next_hop, next_hops + i * sizeof(next_hop), sizeof(next_hop));
     misses += next_hop == kNoRoute ? 1 : 0;
   }
   return misses;
 }
 
-void AppendLengths(const Snapshot& snapshot, Family family,
-                   const std::string& addresses, std::string& lengths) {
-  const auto width = static_cast<size_t>(AddressBytes(family));
-  for (size_t i = 0; i < addresses.size(); i += width) {
-    const auto route = snapshot.Match(
-        *Address::FromPacked(absl::string_view(addresses).substr(i, width)));
-    lengths += route.has_value() ? static_cast<char>(route->prefix.length())
-                                 : kNoPrefix;
-  }
+// Looks up the addresses of one family and moves `next_hops` past the answers.
+template <Family family>
+void AnswerFamily(const Snapshot& snapshot, const Kernel& kernel,
+                  const wire::Octets& addresses, char*& next_hops) {
+  const Fib& fib = snapshot.fib(family);
+  addresses.ForEachRun<AddressBytes(family)>(
+      [&](const char* run, size_t count) {
+        fib.Lookup(run, count, next_hops, kernel);
+        next_hops += count * sizeof(NextHopId);
+      });
+}
+
+template <Family family>
+void AnswerLengths(const Snapshot& snapshot, const wire::Octets& addresses,
+                   char*& lengths) {
+  constexpr size_t kWidth = AddressBytes(family);
+  addresses.ForEachRun<kWidth>([&](const char* run, size_t count) {
+    for (size_t i = 0; i < count; ++i, ++lengths) {
+      const auto route = snapshot.Match(
+          *Address::FromPacked(absl::string_view(run + i * kWidth, kWidth)));
+      *lengths = route.has_value() ? static_cast<char>(route->prefix.length())
+                                   : kNoPrefix;
+    }
+  });
 }
 
 }  // namespace
 
-size_t BatchSize(const v1::BatchLookupRequest& request) {
-  return request.addresses_v6().size() / 16 + request.addresses_v4().size() / 4;
+size_t BatchSize(const wire::BatchRequest& request) {
+  return request.addresses_v6.size() / AddressBytes(Family::kIpv6) +
+         request.addresses_v4.size() / AddressBytes(Family::kIpv4) +
+         request.upper_halves_v6.size() / kHalfBytes;
 }
 
-absl::Status CheckBatch(const v1::BatchLookupRequest& request,
+absl::Status CheckBatch(const wire::BatchRequest& request,
                         const LookupLimits& limits) {
-  absl::Status status =
-      CheckLength("addresses_v6", Family::kIpv6, request.addresses_v6().size());
-  if (status.ok()) {
-    status = CheckLength("addresses_v4", Family::kIpv4,
-                         request.addresses_v4().size());
+  absl::Status status = CheckLength("addresses_v6", AddressBytes(Family::kIpv6),
+                                    request.addresses_v6.size());
+  status.Update(CheckLength("addresses_v4", AddressBytes(Family::kIpv4),
+                            request.addresses_v4.size()));
+  status.Update(CheckLength("upper_halves_v6", kHalfBytes,
+                            request.upper_halves_v6.size()));
+  status.Update(CheckCount(BatchSize(request), "", limits.max_batch_addresses));
+  if (!request.upper_halves_v6.empty()) {
+    status.Update(FieldError(absl::StatusCode::kUnimplemented, "UNIMPLEMENTED",
+                             "upper_halves_v6", "is not implemented yet"));
   }
-  if (status.ok() && BatchSize(request) > limits.max_batch_addresses) {
-    return QuotaError(
-        "BATCH_TOO_LARGE", "addresses",
-        absl::StrCat("the batch has ", BatchSize(request), "; the limit is ",
-                     limits.max_batch_addresses));
+  if (!request.want_prefix_lengths) return status;
+  if (!request.upper_halves_v6.empty()) {
+    status.Update(FieldError(absl::StatusCode::kInvalidArgument,
+                             "PREFIX_LENGTHS_UNDECIDED", "want_prefix_lengths",
+                             "half an address may match several prefixes"));
   }
-  if (status.ok() && request.want_prefix_lengths() &&
-      BatchSize(request) > limits.max_lookup_addresses) {
-    return QuotaError(
-        "BATCH_TOO_LARGE", "addresses",
-        absl::StrCat("the batch has ", BatchSize(request), "; with ",
-                     "want_prefix_lengths the limit is ",
-                     limits.max_lookup_addresses));
-  }
+  status.Update(CheckCount(BatchSize(request), "with want_prefix_lengths ",
+                           limits.max_lookup_addresses));
   return status;
 }
 
 size_t AnswerBatch(const Snapshot& snapshot, const Kernel& kernel,
-                   const v1::BatchLookupRequest& request,
-                   v1::BatchLookupResponse& response) {
-  response.set_request_id(request.request_id());
-  response.set_generation(snapshot.generation());
-  std::string& next_hops = *response.mutable_next_hops();
-  next_hops.resize(BatchSize(request) * sizeof(NextHopId));
-  const size_t v6 = request.addresses_v6().size() / 16;
-  snapshot.fib(Family::kIpv6)
-      .Lookup(request.addresses_v6().data(), v6, next_hops.data(), kernel);
-  snapshot.fib(Family::kIpv4)
-      .Lookup(request.addresses_v4().data(), request.addresses_v4().size() / 4,
-              next_hops.data() + v6 * sizeof(NextHopId), kernel);
-  if (request.want_prefix_lengths()) {
-    std::string& lengths = *response.mutable_prefix_lengths();
-    AppendLengths(snapshot, Family::kIpv6, request.addresses_v6(), lengths);
-    AppendLengths(snapshot, Family::kIpv4, request.addresses_v4(), lengths);
+                   const wire::BatchRequest& request,
+                   const wire::ResponseBody& answers) {
+  char* next_hops = answers.next_hops;
+  AnswerFamily<Family::kIpv6>(snapshot, kernel, request.addresses_v6,
+                              next_hops);
+  AnswerFamily<Family::kIpv4>(snapshot, kernel, request.addresses_v4,
+                              next_hops);
+  if (request.want_prefix_lengths) {
+    char* lengths = answers.prefix_lengths;
+    AnswerLengths<Family::kIpv6>(snapshot, request.addresses_v6, lengths);
+    AnswerLengths<Family::kIpv4>(snapshot, request.addresses_v4, lengths);
   }
-  return CountMisses(next_hops);
+  return CountMisses(answers.next_hops, BatchSize(request));
 }
 
 void FailBatch(const absl::Status& error, uint64_t request_id,

@@ -76,6 +76,11 @@ absl::Status QuotaError(absl::string_view reason, absl::string_view subject,
   return status;
 }
 
+absl::Status DrainingError() {
+  return Error(absl::StatusCode::kUnavailable, "DRAINING",
+               "the server is going down");
+}
+
 void Violations::Add(absl::StatusCode code, absl::string_view reason,
                      absl::string_view field, absl::string_view description) {
   if (count_++ == 0) {

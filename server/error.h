@@ -29,6 +29,9 @@ absl::Status QuotaError(absl::string_view reason, absl::string_view subject,
                         absl::string_view description,
                         absl::Duration retry_after = absl::ZeroDuration());
 
+// What everybody says while the server drains: UNAVAILABLE (DRAINING).
+absl::Status DrainingError();
+
 // Gathers what is wrong with a list, so that a caller learns of many mistakes
 // at once: at most kMaxViolations are listed (status details travel in HTTP/2
 // trailers, 8 KB), the message counts them all. Not thread-safe.

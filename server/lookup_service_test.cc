@@ -193,8 +193,7 @@ TEST(BatchLookup, ABadBatchFailsOnlyItself) {
   EXPECT_TRUE(stream->Finish().ok());
 }
 
-// gRPC tells its service of such a message what it tells of a half-close.
-TEST(BatchLookup, AMessageThatIsNoneEndsTheStreamWithAnError) {
+TEST(BatchLookup, AMessageThatIsNoneFailsOnlyItself) {
   RunningServer running;
   grpc::ClientContext context;
   using RawFactory =
@@ -214,11 +213,22 @@ TEST(BatchLookup, AMessageThatIsNoneEndsTheStreamWithAnError) {
   ASSERT_TRUE(write(std::string("\x08\x05", 2)));  // request_id: 5
   ASSERT_TRUE(stream->Read(&response));
   EXPECT_EQ(response.request_id(), 5U);
-  ASSERT_TRUE(write("\xff\xff\xff"));
-  EXPECT_FALSE(stream->Read(&response));
-  const grpc::Status ended = stream->Finish();
-  EXPECT_EQ(ended.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_EQ(ReasonOf(ended), "MESSAGE_MALFORMED");
+  // What could be read of it is told: the request_id before the bad octets.
+  for (const auto& [octets, id] :
+       {std::pair(std::string("\xff\xff\xff"), 0U),
+        std::pair(std::string("\x08\x07\xff\xff"), 7U)}) {
+    ASSERT_TRUE(write(octets));
+    ASSERT_TRUE(stream->Read(&response));
+    EXPECT_EQ(response.request_id(), id);
+    EXPECT_EQ(response.error().code(), grpc::StatusCode::INVALID_ARGUMENT);
+    EXPECT_EQ(response.error().reason(), "MESSAGE_MALFORMED");
+  }
+  ASSERT_TRUE(write(std::string("\x08\x06", 2)));
+  ASSERT_TRUE(stream->Read(&response));
+  EXPECT_EQ(response.request_id(), 6U);
+  EXPECT_FALSE(response.has_error());
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
 }
 
 TEST(BatchLookup, NobodyWaitsForAClientThatIsGone) {

@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "absl/flags/usage.h"
 #include "absl/flags/usage_config.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
@@ -50,7 +52,7 @@ ABSL_FLAG(uint64_t, max_update_routes, 1'000'000,
           "Changes in one UpdateRoutes call.");
 ABSL_FLAG(uint64_t, max_pending_updates, 10'000,
           "Update batches accepted and not yet visible.");
-ABSL_FLAG(uint64_t, max_batch_addresses, 1 << 20,
+ABSL_FLAG(uint64_t, max_batch_addresses, 1 << 18,
           "Addresses in one BatchLookup message.");
 ABSL_FLAG(uint64_t, max_lookup_addresses, 4096,
           "Addresses in one Lookup call, or in a BatchLookup message that "
@@ -59,8 +61,35 @@ ABSL_FLAG(uint64_t, max_streams, 10'000, "BatchLookup streams open at once.");
 ABSL_FLAG(uint64_t, max_lists, 64,
           "ListRoutes and ListNextHops calls open at once; each keeps the "
           "routes it shows in memory.");
+ABSL_FLAG(uint64_t, lookup_threads, 0,
+          "Threads that serve lookups; 0: as many as there are cores.");
+ABSL_FLAG(std::vector<std::string>, lookup_cpus, {},
+          "Cores to bind these threads to, in turn, such as 1,3; empty: the "
+          "scheduler decides.");
+ABSL_FLAG(absl::Duration, lookup_spin, absl::ZeroDuration(),
+          "How long such a thread looks for work without sleeping after it "
+          "had some: takes the wake-up out of the latency, and up to a core "
+          "for each thread.");
 ABSL_FLAG(int32_t, max_message_bytes, 16 << 20,
-          "Octets of one gRPC message received.");
+          "Octets of one gRPC message received. A longer one ends its call.");
+ABSL_FLAG(uint64_t, memory_quota_bytes, uint64_t{1} << 30,
+          "Octets that connections may hold, all together, in messages being "
+          "received or sent. Above it, gRPC reads no more, then gives up "
+          "calls.");
+ABSL_FLAG(int32_t, max_connection_streams, 1'000,
+          "Calls open at once on one connection; further ones wait.");
+ABSL_FLAG(absl::Duration, keepalive_time, absl::Minutes(1),
+          "A client silent for so long is asked for a sign of life...");
+ABSL_FLAG(absl::Duration, keepalive_timeout, absl::Seconds(20),
+          "...and cut off if none comes within this.");
+ABSL_FLAG(absl::Duration, min_ping_interval, absl::Seconds(10),
+          "Clients that ask for signs of life more often are cut off.");
+ABSL_FLAG(absl::Duration, max_connection_idle, absl::InfiniteDuration(),
+          "A connection without calls for so long is closed.");
+ABSL_FLAG(absl::Duration, max_connection_age, absl::InfiniteDuration(),
+          "A connection so old takes no new calls...");
+ABSL_FLAG(absl::Duration, max_connection_age_grace, absl::Seconds(30),
+          "...and is closed after this.");
 ABSL_FLAG(absl::Duration, max_generation_wait, absl::Seconds(10),
           "How long a lookup may wait for its min_generation.");
 ABSL_FLAG(absl::Duration, drain_timeout, absl::Seconds(5),
@@ -94,6 +123,12 @@ void TuneProcess() {
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
 }
 
+std::optional<int> CpuNumber(absl::string_view text) {
+  int cpu = 0;
+  if (!absl::SimpleAtoi(text, &cpu) || cpu < 0) return std::nullopt;
+  return cpu;
+}
+
 planb::server::ServerOptions OptionsFromFlags() {
   planb::server::ServerOptions options;
   options.listen = absl::GetFlag(FLAGS_listen);
@@ -114,7 +149,22 @@ planb::server::ServerOptions OptionsFromFlags() {
       .max_streams = absl::GetFlag(FLAGS_max_streams)};
   options.max_update_routes = absl::GetFlag(FLAGS_max_update_routes);
   options.max_lists = absl::GetFlag(FLAGS_max_lists);
-  options.max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes);
+  options.threads.count = absl::GetFlag(FLAGS_lookup_threads);
+  options.threads.spin = absl::GetFlag(FLAGS_lookup_spin);
+  for (const std::string& cpu : absl::GetFlag(FLAGS_lookup_cpus)) {
+    options.threads.cpus.push_back(CpuNumber(cpu).value_or(-1));
+  }
+  options.transport = {
+      .max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes),
+      .memory_quota_bytes = absl::GetFlag(FLAGS_memory_quota_bytes),
+      .max_connection_streams = absl::GetFlag(FLAGS_max_connection_streams),
+      .keepalive_time = absl::GetFlag(FLAGS_keepalive_time),
+      .keepalive_timeout = absl::GetFlag(FLAGS_keepalive_timeout),
+      .min_ping_interval = absl::GetFlag(FLAGS_min_ping_interval),
+      .max_connection_idle = absl::GetFlag(FLAGS_max_connection_idle),
+      .max_connection_age = absl::GetFlag(FLAGS_max_connection_age),
+      .max_connection_age_grace =
+          absl::GetFlag(FLAGS_max_connection_age_grace)};
   return options;
 }
 
@@ -133,8 +183,17 @@ absl::Status CheckFlags() {
     return wrong("cannot generate that many routes: --max_routes' limit is ",
                  limit);
   }
-  if (absl::GetFlag(FLAGS_max_message_bytes) <= 0) {
-    return wrong("--max_message_bytes must be positive");
+  for (const std::string& cpu : absl::GetFlag(FLAGS_lookup_cpus)) {
+    if (!CpuNumber(cpu).has_value()) {
+      return wrong("--lookup_cpus: \"", cpu, "\" is no number of a core");
+    }
+  }
+  constexpr uint64_t kMaxThreads = 1024;
+  if (absl::GetFlag(FLAGS_lookup_threads) > kMaxThreads) {
+    return wrong("--lookup_threads must be at most ", kMaxThreads);
+  }
+  if (absl::GetFlag(FLAGS_lookup_spin) < absl::ZeroDuration()) {
+    return wrong("--lookup_spin must not be negative");
   }
   if (absl::GetFlag(FLAGS_max_generation_wait) < absl::ZeroDuration() ||
       absl::GetFlag(FLAGS_drain_timeout) < absl::ZeroDuration()) {

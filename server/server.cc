@@ -40,8 +40,10 @@ class ServerImpl final : public Server {
   }
 
   absl::Status Listen() {
-    absl::Status status =
-        LoadInitialTable(options_.initial, tables_.default_table());
+    absl::Status status = CheckTransport(options_.transport);
+    if (status.ok()) {
+      status = LoadInitialTable(options_.initial, tables_.default_table());
+    }
     if (status.ok()) status = ListenMetrics();
     if (status.ok()) status = ListenGrpc();
     return status;
@@ -64,6 +66,7 @@ class ServerImpl final : public Server {
     server_->Shutdown(
         absl::ToChronoTime(std::min(deadline, absl::Now() + kLastCalls)));
     server_->Wait();
+    lookup_service_.Shutdown();
     server_.reset();
   }
 
@@ -112,10 +115,8 @@ class ServerImpl final : public Server {
       builder.AddListeningPort(options_.listen[i],
                                grpc::InsecureServerCredentials(), &ports_[i]);
     }
-    // Two servers on one port would share its connections between them.
-    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-    builder.SetMaxReceiveMessageSize(options_.max_message_bytes);
-    builder.RegisterService(&lookup_service_);
+    SetTransport(options_.transport, builder);
+    lookup_service_.Register(options_.threads, builder);
     builder.RegisterService(&table_service_);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr) {
@@ -133,8 +134,9 @@ class ServerImpl final : public Server {
       Log(LogLevel::kInfo, "listening",
           {{"address", options_.listen[i]}, {"port", ports_[i]}});
     }
-    SetServing(true);
-    return absl::OkStatus();
+    const absl::Status serves = lookup_service_.Start();
+    if (serves.ok()) SetServing(true);
+    return serves;
   }
 
   void SetServing(bool serving) {

@@ -13,7 +13,9 @@
 #include "lpm/fib.h"
 #include "server/batch.h"
 #include "server/initial_table.h"
+#include "server/lookup_service.h"
 #include "server/table.h"
+#include "server/transport.h"
 
 namespace planb::server {
 
@@ -29,7 +31,8 @@ struct ServerOptions {
   size_t max_update_routes = 1'000'000;
   // ListRoutes and ListNextHops calls open at once.
   size_t max_lists = 64;
-  int max_message_bytes = 16 << 20;
+  LookupThreads threads;
+  TransportOptions transport;
 };
 
 // Thread-safe.

@@ -14,11 +14,6 @@ absl::Status TooLate() {
                "the generation did not become visible in time");
 }
 
-absl::Status GoingDown() {
-  return Error(absl::StatusCode::kUnavailable, "DRAINING",
-               "the server is going down");
-}
-
 }  // namespace
 
 Waiters::Waiters(size_t max_waiters)
@@ -37,7 +32,7 @@ absl::Status Waiters::Wait(uint64_t generation, absl::Time deadline,
     if (visible_ >= generation) {
       outcome = absl::OkStatus();
     } else if (closed_) {
-      outcome = GoingDown();
+      outcome = DrainingError();
     } else if (deadline <= absl::Now()) {
       outcome = TooLate();
     } else if (queue_.size() + ready_.size() >= max_waiters_) {
@@ -78,7 +73,7 @@ void Waiters::Close() {
     changed_.notify_one();
   }
   for (const Callback& done : ready) done(absl::OkStatus());
-  for (const auto& [key, waiter] : left) waiter.done(GoingDown());
+  for (const auto& [key, waiter] : left) waiter.done(DrainingError());
 }
 
 size_t Waiters::size() const {

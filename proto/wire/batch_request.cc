@@ -60,7 +60,10 @@ bool ParseBatchRequest(Pieces message, BatchRequest& request) {
   Fields fields;
   MessageReader reader(message);
   while (!reader.AtEnd()) {
-    if (!ReadField(reader, fields)) return false;
+    if (!ReadField(reader, fields)) {
+      request.request_id = fields.request_id;
+      return false;
+    }
   }
   request.request_id = fields.request_id;
   request.addresses_v6 = fields.addresses_v6;

@@ -31,10 +31,12 @@ struct BatchRequest {
   bool want_prefix_lengths = false;
 };
 
-// Reads `message` into `request`, whose former contents do not matter. False,
-// with `request` as it was, if the generated parser would refuse it. The fields
-// that refer to the pieces are valid as long as these (and the span) are.
-// Allocates only for a table name longer than any before. O(pieces + fields).
+// Reads `message` into `request`, whose former contents do not matter. False
+// if the generated parser would refuse it; then `request` is as it was but for
+// `request_id`: what was read of it before the fault (or 0), so that a refusal
+// can name it. The fields that refer to the pieces are valid as
+// long as these (and the span) are. Allocates only for a table name longer than
+// any before. O(pieces + fields).
 bool ParseBatchRequest(Pieces message, BatchRequest& request);
 
 // A request to be written; refers to the caller's buffers.

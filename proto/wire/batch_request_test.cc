@@ -99,14 +99,14 @@ TEST(BatchRequest, ReadsWhatTheGeneratedCodeReads) {
   }
 }
 
-TEST(BatchRequest, KeepsARequestAtARefusal) {
+TEST(BatchRequest, TellsTheIdOfWhatItRefuses) {
   BatchRequest request;
   request.table = "former";
   request.request_id = 7;
   const absl::string_view cut_short = "\x08\x05\x22\x01";
   EXPECT_FALSE(ParseBatchRequest({&cut_short, 1}, request));
   EXPECT_EQ(request.table, "former");
-  EXPECT_EQ(request.request_id, 7u);
+  EXPECT_EQ(request.request_id, 5u);  // read before the fault
 }
 
 TEST(BatchRequest, ForgetsTheFormer) {

@@ -1,0 +1,75 @@
+#include "server/transport.h"
+
+#include <grpc/impl/codegen/grpc_types.h>
+#include <grpcpp/resource_quota.h>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace planb::server {
+namespace {
+
+// gRPC's word for never is the largest int.
+int ToMilliseconds(absl::Duration duration) {
+  return static_cast<int>(std::min<int64_t>(absl::ToInt64Milliseconds(duration),
+                                            std::numeric_limits<int>::max()));
+}
+
+}  // namespace
+
+absl::Status CheckTransport(const TransportOptions& options) {
+  const auto positive = [](absl::string_view name, auto value, auto zero) {
+    return value > zero ? absl::OkStatus()
+                        : absl::InvalidArgumentError(
+                              absl::StrCat("--", name, " must be positive"));
+  };
+  absl::Status status =
+      positive("max_message_bytes", options.max_message_bytes, 0);
+  status.Update(
+      positive("memory_quota_bytes", options.memory_quota_bytes, size_t{0}));
+  status.Update(
+      positive("max_connection_streams", options.max_connection_streams, 0));
+  const absl::Duration zero = absl::ZeroDuration();
+  status.Update(positive("keepalive_time", options.keepalive_time, zero));
+  status.Update(positive("keepalive_timeout", options.keepalive_timeout, zero));
+  status.Update(positive("min_ping_interval", options.min_ping_interval, zero));
+  status.Update(
+      positive("max_connection_idle", options.max_connection_idle, zero));
+  status.Update(
+      positive("max_connection_age", options.max_connection_age, zero));
+  status.Update(positive("max_connection_age_grace",
+                         options.max_connection_age_grace, zero));
+  return status;
+}
+
+void SetTransport(const TransportOptions& options,
+                  grpc::ServerBuilder& builder) {
+  builder.SetMaxReceiveMessageSize(options.max_message_bytes);
+  grpc::ResourceQuota quota("planb");
+  quota.Resize(options.memory_quota_bytes);
+  builder.SetResourceQuota(quota);
+  const auto set = [&builder](const char* name, int value) {
+    builder.AddChannelArgument(name, value);
+  };
+  // Two servers on one port would share its connections between them.
+  set(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  set(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_connection_streams);
+  set(GRPC_ARG_KEEPALIVE_TIME_MS, ToMilliseconds(options.keepalive_time));
+  set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, ToMilliseconds(options.keepalive_timeout));
+  // Idle connections too, both ways.
+  set(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  set(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  set(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+      ToMilliseconds(options.min_ping_interval));
+  set(GRPC_ARG_MAX_CONNECTION_IDLE_MS,
+      ToMilliseconds(options.max_connection_idle));
+  set(GRPC_ARG_MAX_CONNECTION_AGE_MS,
+      ToMilliseconds(options.max_connection_age));
+  set(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS,
+      ToMilliseconds(options.max_connection_age_grace));
+}
+
+}  // namespace planb::server

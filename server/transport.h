@@ -1,0 +1,46 @@
+// What gRPC is told about connections: limits against clients that ask for too
+// much, and signs of life.
+
+#ifndef PLANB_SERVER_TRANSPORT_H_
+#define PLANB_SERVER_TRANSPORT_H_
+
+#include <grpcpp/server_builder.h>
+
+#include <cstddef>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+namespace planb::server {
+
+struct TransportOptions {
+  // Octets of one message received.
+  int max_message_bytes = 16 << 20;
+  // Octets that gRPC may hold for all connections together; above it, it stops
+  // reading, then gives up calls.
+  size_t memory_quota_bytes = size_t{1} << 30;
+  // Calls open at once on one connection; further ones wait at the client.
+  int max_connection_streams = 1'000;
+  // A connection from which nothing came for so long is asked for a sign of
+  // life, and closed when it gives none within the timeout.
+  absl::Duration keepalive_time = absl::Minutes(1);
+  absl::Duration keepalive_timeout = absl::Seconds(20);
+  // Clients that ask for signs of life more often are sent away.
+  absl::Duration min_ping_interval = absl::Seconds(10);
+  // A connection without calls for so long is closed; one as old as the age is
+  // asked to go, and closed after the grace. Infinite: never.
+  absl::Duration max_connection_idle = absl::InfiniteDuration();
+  absl::Duration max_connection_age = absl::InfiniteDuration();
+  absl::Duration max_connection_age_grace = absl::Seconds(30);
+};
+
+// Errors: INVALID_ARGUMENT, naming the option.
+absl::Status CheckTransport(const TransportOptions& options);
+
+// REQUIRES: CheckTransport(options) is OK.
+void SetTransport(const TransportOptions& options,
+                  grpc::ServerBuilder& builder);
+
+}  // namespace planb::server
+
+#endif  // PLANB_SERVER_TRANSPORT_H_

@@ -22,7 +22,7 @@ tsan_targets=(
   //lpm:fib_compiler_test //lpm:fib_compiler_threads_test
   //server:published_test //server:rib_test //server:snapshot_test
   //server:table_test //server:waiters_test //server:metrics_test
-  //server:worker_test
+  //server:weight_limit_test
 )
 
 # step NAME COMMAND...: counts one more passed or failed.

@@ -76,6 +76,8 @@ ABSL_FLAG(uint64_t, memory_quota_bytes, uint64_t{1} << 30,
           "Octets that connections may hold, all together, in messages being "
           "received or sent. Above it, gRPC reads no more, then gives up "
           "calls.");
+ABSL_FLAG(int32_t, max_control_calls, 256,
+          "Calls of RouteTable and Health open at once; each takes a thread.");
 ABSL_FLAG(int32_t, max_connection_streams, 1'000,
           "Calls open at once on one connection; further ones wait.");
 ABSL_FLAG(absl::Duration, keepalive_time, absl::Minutes(1),
@@ -157,6 +159,7 @@ planb::server::ServerOptions OptionsFromFlags() {
   options.transport = {
       .max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes),
       .memory_quota_bytes = absl::GetFlag(FLAGS_memory_quota_bytes),
+      .max_control_calls = absl::GetFlag(FLAGS_max_control_calls),
       .max_connection_streams = absl::GetFlag(FLAGS_max_connection_streams),
       .keepalive_time = absl::GetFlag(FLAGS_keepalive_time),
       .keepalive_timeout = absl::GetFlag(FLAGS_keepalive_timeout),

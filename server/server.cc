@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/control_metrics.h"
+#include "server/health_service.h"
 #include "server/listen.h"
 #include "server/log.h"
 #include "server/lookup_service.h"
@@ -56,11 +57,12 @@ class ServerImpl final : public Server {
   }
 
   void Drain(absl::Duration patience) override {
-    SetServing(false);
+    health_service_.SetServing(false);
     const absl::Time deadline = absl::Now() + patience;
     tables_.default_table().Drain(deadline);
     lookup_service_.Drain(deadline);
     table_service_.AwaitIdle(deadline);
+    health_service_.Shutdown();
     // What is left takes microseconds. Shutdown() refuses new calls and would
     // also wait for idle connections to be closed by their clients.
     server_->Shutdown(
@@ -99,7 +101,6 @@ class ServerImpl final : public Server {
 
   absl::Status ListenGrpc() {
     static const bool once = [] {
-      grpc::EnableDefaultHealthCheckService(true);
       grpc::reflection::InitProtoReflectionServerBuilderPlugin();
       return true;
     }();
@@ -118,6 +119,7 @@ class ServerImpl final : public Server {
     SetTransport(options_.transport, builder);
     lookup_service_.Register(options_.threads, builder);
     builder.RegisterService(&table_service_);
+    builder.RegisterService(&health_service_);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr) {
       // gRPC binds in order, and stops at the first it cannot bind.
@@ -135,15 +137,8 @@ class ServerImpl final : public Server {
           {{"address", options_.listen[i]}, {"port", ports_[i]}});
     }
     const absl::Status serves = lookup_service_.Start();
-    if (serves.ok()) SetServing(true);
+    if (serves.ok()) health_service_.SetServing(true);
     return serves;
-  }
-
-  void SetServing(bool serving) {
-    auto* const health = server_->GetHealthCheckService();
-    health->SetServingStatus(v1::RouteLookup::service_full_name(), serving);
-    health->SetServingStatus(v1::RouteTable::service_full_name(), serving);
-    health->SetServingStatus(serving);
   }
 
   ControlMetrics control_metrics_;  // before the tables, which report to it
@@ -154,6 +149,8 @@ class ServerImpl final : public Server {
   LookupContext context_;
   LookupService lookup_service_;
   TableService table_service_;
+  HealthService health_service_{{v1::RouteLookup::service_full_name(),
+                                 v1::RouteTable::service_full_name()}};
   std::unique_ptr<prometheus::Exposer> exposer_;
   std::vector<int> ports_;
   std::unique_ptr<grpc::Server> server_;

@@ -1,13 +1,14 @@
 #include "server/table_service.h"
 
 #include <algorithm>
+#include <future>
 #include <memory>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "server/convert.h"
 #include "server/error.h"
-#include "server/list_stream.h"
 
 namespace planb::server {
 namespace {
@@ -15,13 +16,6 @@ namespace {
 // Routes in one ListRoutes message: at most about 30 octets each, 64 KiB.
 constexpr size_t kRoutesPerChunk = 2000;
 constexpr size_t kNextHopsPerChunk = 128;
-
-grpc::ServerUnaryReactor* Finished(grpc::CallbackServerContext* call,
-                                   const absl::Status& status) {
-  grpc::ServerUnaryReactor* const reactor = call->DefaultReactor();
-  reactor->Finish(ToGrpc(status));
-  return reactor;
-}
 
 void FillResponse(const UpdateOutcome& outcome, Table& table,
                   v1::UpdateRoutesResponse& response) {
@@ -49,10 +43,9 @@ absl::StatusOr<Prefix> RequiredPrefix(const v1::Prefix& prefix) {
 }
 
 // A list pins the routes it shows, so there must not be many.
-grpc::Status TooManyLists(size_t limit) {
-  return ToGrpc(QuotaError("TOO_MANY_STREAMS", "lists",
-                           absl::StrCat("the limit is ", limit),
-                           absl::Seconds(1)));
+absl::Status TooManyLists(size_t limit) {
+  return QuotaError("TOO_MANY_STREAMS", "lists",
+                    absl::StrCat("the limit is ", limit), absl::Seconds(1));
 }
 
 // What ListRoutes selects.
@@ -92,88 +85,80 @@ absl::StatusOr<RouteFilter> DecodeFilter(const v1::ListRoutesRequest& request) {
 
 }  // namespace
 
-grpc::ServerUnaryReactor* TableService::Post(
-    grpc::CallbackServerContext* call, size_t weight,
-    std::function<void(grpc::ServerUnaryReactor*)> job) {
-  grpc::ServerUnaryReactor* const reactor = call->DefaultReactor();
-  if (!worker_.Post(weight,
-                    [reactor, job = std::move(job)] { job(reactor); })) {
-    reactor->Finish(ToGrpc(QuotaError("TOO_MANY_PENDING", "pending requests",
-                                      "too many changes wait for their turn",
-                                      absl::Milliseconds(100))));
-  }
-  return reactor;
-}
-
-grpc::ServerUnaryReactor* TableService::UpdateRoutes(
-    grpc::CallbackServerContext* call, const v1::UpdateRoutesRequest* request,
-    v1::UpdateRoutesResponse* response) {
-  const auto weight = static_cast<size_t>(request->updates_size()) +
-                      static_cast<size_t>(request->next_hops_size()) + 1;
-  return Post(call, weight, [=, this](grpc::ServerUnaryReactor* reactor) {
-    Update(*call, *request, *response, reactor);
-  });
-}
-
-void TableService::Update(const grpc::CallbackServerContext& call,
-                          const v1::UpdateRoutesRequest& request,
-                          v1::UpdateRoutesResponse& response,
-                          grpc::ServerUnaryReactor* reactor) {
-  const auto refuse = [&](const absl::Status& status) {
+grpc::Status TableService::UpdateRoutes(grpc::ServerContext* call,
+                                        const v1::UpdateRoutesRequest* request,
+                                        v1::UpdateRoutesResponse* response) {
+  const auto outcome = Update(*request);
+  if (!outcome.ok()) {
     metrics_.Updated("refused");
-    reactor->Finish(ToGrpc(status));
-  };
+    return ToGrpc(outcome.status());
+  }
+  metrics_.Updated(request->validate_only() ? "validated"
+                   : outcome->counts.Any()  ? "accepted"
+                                            : "unchanged");
+  Table& table = **tables_.Find(request->table());
+  absl::Status status;
+  if (!request->validate_only() && request->ack() != v1::ACK_ACCEPTED) {
+    status = AwaitVisible(*call, table, outcome->generation);
+  }
+  FillResponse(*outcome, table, *response);
+  return ToGrpc(status);
+}
+
+absl::StatusOr<UpdateOutcome> TableService::Update(
+    const v1::UpdateRoutesRequest& request) {
   const absl::StatusOr<Table*> table = tables_.Find(request.table());
-  if (!table.ok()) return refuse(table.status());
+  if (!table.ok()) return table.status();
   if (!v1::Ack_IsValid(request.ack())) {
-    return refuse(FieldError(absl::StatusCode::kInvalidArgument, "ACK_INVALID",
-                             "ack", "is none of the defined values"));
+    return FieldError(absl::StatusCode::kInvalidArgument, "ACK_INVALID", "ack",
+                      "is none of the defined values");
   }
   if (request.ack() == v1::ACK_PERSISTED) {
-    return refuse(FieldError(absl::StatusCode::kFailedPrecondition,
-                             "STORE_VOLATILE", "ack",
-                             "this server keeps its tables in memory only"));
+    return FieldError(absl::StatusCode::kFailedPrecondition, "STORE_VOLATILE",
+                      "ack", "this server keeps its tables in memory only");
+  }
+  const auto share =
+      update_limit_.Take(static_cast<size_t>(request.updates_size()) +
+                         static_cast<size_t>(request.next_hops_size()) + 1);
+  if (!share.granted()) {
+    return QuotaError("TOO_MANY_PENDING", "pending requests",
+                      "too many changes wait for their turn",
+                      absl::Milliseconds(100));
   }
   const absl::StatusOr<UpdateBatch> batch =
       DecodeUpdate(request, max_update_routes_);
-  if (!batch.ok()) return refuse(batch.status());
-  const absl::StatusOr<UpdateOutcome> outcome = (*table)->Apply(*batch);
-  if (!outcome.ok()) return refuse(outcome.status());
-  metrics_.Updated(batch->validate_only    ? "validated"
-                   : outcome->counts.Any() ? "accepted"
-                                           : "unchanged");
-
-  const auto answer = [reactor, &response, table = *table,
-                       outcome = *outcome](const absl::Status& status) {
-    FillResponse(outcome, *table, response);
-    reactor->Finish(ToGrpc(status));
-  };
-  if (batch->validate_only || request.ack() == v1::ACK_ACCEPTED) {
-    return answer(absl::OkStatus());
-  }
-  (*table)->WhenAcknowledged(outcome->generation,
-                             absl::FromChrono(call.deadline()), answer);
+  if (!batch.ok()) return batch.status();
+  return (*table)->Apply(*batch);
 }
 
-grpc::ServerUnaryReactor* TableService::GetRoute(
-    grpc::CallbackServerContext* call, const v1::GetRouteRequest* request,
-    v1::Route* response) {
+absl::Status TableService::AwaitVisible(const grpc::ServerContext& call,
+                                        Table& table, uint64_t generation) {
+  // Shared: the callback may still be on its way out when the wait is over.
+  const auto visible = std::make_shared<std::promise<absl::Status>>();
+  table.WhenAcknowledged(
+      generation, absl::FromChrono(call.deadline()),
+      [visible](const absl::Status& status) { visible->set_value(status); });
+  return visible->get_future().get();
+}
+
+grpc::Status TableService::GetRoute(grpc::ServerContext*,
+                                    const v1::GetRouteRequest* request,
+                                    v1::Route* response) {
   const absl::StatusOr<Table*> table = tables_.Find(request->table());
-  if (!table.ok()) return Finished(call, table.status());
+  if (!table.ok()) return ToGrpc(table.status());
   const absl::StatusOr<Prefix> prefix = RequiredPrefix(request->prefix());
-  if (!prefix.ok()) return Finished(call, prefix.status());
+  if (!prefix.ok()) return ToGrpc(prefix.status());
   const auto routes = (*table)->Read()->routes();
   const auto it = std::lower_bound(
       routes->begin(), routes->end(), *prefix,
       [](const Route& r, const Prefix& wanted) { return r.prefix < wanted; });
   if (it == routes->end() || it->prefix != *prefix) {
-    return Finished(
-        call,
+    return ToGrpc(
         FieldError(absl::StatusCode::kNotFound, "ROUTE_NOT_FOUND", "prefix",
                    absl::StrCat(prefix->ToString(), " has no route")));
   }
   Encode(*it, *response);
-  return Finished(call, absl::OkStatus());
+  return grpc::Status::OK;
 }
 
 void TableService::Describe(v1::Table& out) {
@@ -187,72 +172,81 @@ void TableService::Describe(v1::Table& out) {
   }
 }
 
-grpc::ServerUnaryReactor* TableService::GetTable(
-    grpc::CallbackServerContext* call, const v1::GetTableRequest* request,
-    v1::Table* response) {
+grpc::Status TableService::GetTable(grpc::ServerContext*,
+                                    const v1::GetTableRequest* request,
+                                    v1::Table* response) {
   const absl::StatusOr<Table*> table = tables_.Find(request->table());
-  if (!table.ok()) return Finished(call, table.status());
-  return Post(call, 1, [this, response](grpc::ServerUnaryReactor* reactor) {
-    Describe(*response);
-    reactor->Finish(grpc::Status::OK);
-  });
+  if (!table.ok()) return ToGrpc(table.status());
+  Describe(*response);
+  return grpc::Status::OK;
 }
 
-grpc::ServerUnaryReactor* TableService::ListTables(
-    grpc::CallbackServerContext* call, const v1::ListTablesRequest*,
-    v1::ListTablesResponse* response) {
-  return Post(call, 1, [this, response](grpc::ServerUnaryReactor* reactor) {
-    Describe(*response->add_tables());
-    reactor->Finish(grpc::Status::OK);
-  });
+grpc::Status TableService::ListTables(grpc::ServerContext*,
+                                      const v1::ListTablesRequest*,
+                                      v1::ListTablesResponse* response) {
+  Describe(*response->add_tables());
+  return grpc::Status::OK;
 }
 
-grpc::ServerWriteReactor<v1::ListRoutesResponse>* TableService::ListRoutes(
-    grpc::CallbackServerContext*, const v1::ListRoutesRequest* request) {
-  using Chunk = v1::ListRoutesResponse;
-  const absl::StatusOr<Table*> table = tables_.Find(request->table());
-  if (!table.ok()) return new RefusedStream<Chunk>(ToGrpc(table.status()));
-  const absl::StatusOr<RouteFilter> filter = DecodeFilter(*request);
-  if (!filter.ok()) return new RefusedStream<Chunk>(ToGrpc(filter.status()));
+template <typename Chunk, typename Next>
+grpc::Status TableService::Send(grpc::ServerWriter<Chunk>& out, Next next) {
   if (!in_flight_.TryBegin(max_lists_)) {
-    return new RefusedStream<Chunk>(TooManyLists(max_lists_));
+    return ToGrpc(TooManyLists(max_lists_));
   }
-  const auto snapshot = (*table)->Read();
-  return new ListStream<Chunk>(
-      in_flight_, [filter = *filter, routes = snapshot->routes(),
-                   at = size_t{0}, generation = snapshot->generation(),
-                   first = true](Chunk& chunk) mutable {
-        chunk.set_generation(generation);
-        for (; at < routes->size() &&
-               static_cast<size_t>(chunk.routes_size()) < kRoutesPerChunk;
-             ++at) {
-          const Route& route = (*routes)[at];
-          if (filter.Selects(route)) Encode(route, *chunk.add_routes());
-        }
-        // Even an empty answer says which generation it speaks of.
-        return std::exchange(first, false) || chunk.routes_size() > 0;
-      });
+  const absl::Cleanup end = [this] { in_flight_.End(); };
+  Chunk chunk;
+  // Even an empty answer says which generation it speaks of.
+  for (bool first = true; next(chunk) || first; first = false) {
+    if (!out.Write(chunk)) return grpc::Status::CANCELLED;
+    chunk.Clear();
+  }
+  return grpc::Status::OK;
 }
 
-grpc::ServerWriteReactor<v1::ListNextHopsResponse>* TableService::ListNextHops(
-    grpc::CallbackServerContext*, const v1::ListNextHopsRequest* request) {
-  using Chunk = v1::ListNextHopsResponse;
+grpc::Status TableService::ListRoutes(
+    grpc::ServerContext*, const v1::ListRoutesRequest* request,
+    grpc::ServerWriter<v1::ListRoutesResponse>* out) {
   const absl::StatusOr<Table*> table = tables_.Find(request->table());
-  if (!table.ok()) return new RefusedStream<Chunk>(ToGrpc(table.status()));
-  const auto snapshot = (*table)->Read();
-  const auto next_hops = snapshot->next_hops();
-  return new ListStream<Chunk>(
-      in_flight_,
-      [next_hops, it = next_hops->begin(), generation = snapshot->generation(),
-       first = true](Chunk& chunk) mutable {
-        chunk.set_generation(generation);
-        for (; it != next_hops->end() &&
-               static_cast<size_t>(chunk.next_hops_size()) < kNextHopsPerChunk;
-             ++it) {
-          Encode(it->second, *chunk.add_next_hops());
-        }
-        return std::exchange(first, false) || chunk.next_hops_size() > 0;
-      });
+  if (!table.ok()) return ToGrpc(table.status());
+  const absl::StatusOr<RouteFilter> filter = DecodeFilter(*request);
+  if (!filter.ok()) return ToGrpc(filter.status());
+  const auto [routes, generation] = [&] {
+    const auto snapshot = (*table)->Read();
+    return std::pair(snapshot->routes(), snapshot->generation());
+  }();
+  auto it = routes->begin();
+  return Send(*out, [&, &all = routes,
+                     number = generation](v1::ListRoutesResponse& chunk) {
+    chunk.set_generation(number);
+    for (; it != all->end() &&
+           static_cast<size_t>(chunk.routes_size()) < kRoutesPerChunk;
+         ++it) {
+      if (filter->Selects(*it)) Encode(*it, *chunk.add_routes());
+    }
+    return chunk.routes_size() > 0;
+  });
+}
+
+grpc::Status TableService::ListNextHops(
+    grpc::ServerContext*, const v1::ListNextHopsRequest* request,
+    grpc::ServerWriter<v1::ListNextHopsResponse>* out) {
+  const absl::StatusOr<Table*> table = tables_.Find(request->table());
+  if (!table.ok()) return ToGrpc(table.status());
+  const auto [next_hops, generation] = [&] {
+    const auto snapshot = (*table)->Read();
+    return std::pair(snapshot->next_hops(), snapshot->generation());
+  }();
+  auto it = next_hops->begin();
+  return Send(*out, [&, &all = next_hops,
+                     number = generation](v1::ListNextHopsResponse& chunk) {
+    chunk.set_generation(number);
+    for (; it != all->end() &&
+           static_cast<size_t>(chunk.next_hops_size()) < kNextHopsPerChunk;
+         ++it) {
+      Encode(it->second, *chunk.add_next_hops());
+    }
+    return chunk.next_hops_size() > 0;
+  });
 }
 
 }  // namespace planb::server

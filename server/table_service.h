@@ -5,7 +5,7 @@
 #define PLANB_SERVER_TABLE_SERVICE_H_
 
 #include <cstddef>
-#include <functional>
+#include <cstdint>
 
 #include "grpcpp/grpcpp.h"
 #include "lpm/fib.h"
@@ -13,13 +13,17 @@
 #include "server/control_metrics.h"
 #include "server/in_flight.h"
 #include "server/tables.h"
-#include "server/worker.h"
+#include "server/weight_limit.h"
 
 namespace planb::server {
 
-// Thread-safe. What it refers to outlives it. What takes a table's lock is done
-// by a thread of its own: gRPC's are the lookups'.
-class TableService final : public v1::RouteTable::CallbackService {
+// By gRPC's synchronous interface: each call has a thread, of which there are
+// so many as ServerOptions::max_control_calls says. Beside the lookups' queues
+// these threads poll no connections (gRPC calls that a hybrid server); those of
+// the callback interface would, and take a third of the lookups' throughput.
+//
+// Thread-safe. What it refers to outlives it.
+class TableService final : public v1::RouteTable::Service {
  public:
   TableService(Tables& tables, const Kernel& kernel, size_t max_update_routes,
                size_t max_lists, ControlMetrics& metrics)
@@ -28,49 +32,48 @@ class TableService final : public v1::RouteTable::CallbackService {
         max_update_routes_(max_update_routes),
         max_lists_(max_lists),
         metrics_(metrics),
-        worker_(kQueuedUpdates * max_update_routes + 1) {}
+        update_limit_(kPendingUpdates * max_update_routes + 1) {}
 
-  grpc::ServerUnaryReactor* UpdateRoutes(
-      grpc::CallbackServerContext* call, const v1::UpdateRoutesRequest* request,
-      v1::UpdateRoutesResponse* response) override;
+  grpc::Status UpdateRoutes(grpc::ServerContext* call,
+                            const v1::UpdateRoutesRequest* request,
+                            v1::UpdateRoutesResponse* response) override;
 
-  grpc::ServerUnaryReactor* GetRoute(grpc::CallbackServerContext* call,
-                                     const v1::GetRouteRequest* request,
-                                     v1::Route* response) override;
+  grpc::Status GetRoute(grpc::ServerContext* call,
+                        const v1::GetRouteRequest* request,
+                        v1::Route* response) override;
 
-  grpc::ServerUnaryReactor* GetTable(grpc::CallbackServerContext* call,
-                                     const v1::GetTableRequest* request,
-                                     v1::Table* response) override;
+  grpc::Status GetTable(grpc::ServerContext* call,
+                        const v1::GetTableRequest* request,
+                        v1::Table* response) override;
 
-  grpc::ServerUnaryReactor* ListTables(
-      grpc::CallbackServerContext* call, const v1::ListTablesRequest* request,
-      v1::ListTablesResponse* response) override;
+  grpc::Status ListTables(grpc::ServerContext* call,
+                          const v1::ListTablesRequest* request,
+                          v1::ListTablesResponse* response) override;
 
-  grpc::ServerWriteReactor<v1::ListRoutesResponse>* ListRoutes(
-      grpc::CallbackServerContext* call,
-      const v1::ListRoutesRequest* request) override;
+  grpc::Status ListRoutes(
+      grpc::ServerContext* call, const v1::ListRoutesRequest* request,
+      grpc::ServerWriter<v1::ListRoutesResponse>* out) override;
 
-  grpc::ServerWriteReactor<v1::ListNextHopsResponse>* ListNextHops(
-      grpc::CallbackServerContext* call,
-      const v1::ListNextHopsRequest* request) override;
+  grpc::Status ListNextHops(
+      grpc::ServerContext* call, const v1::ListNextHopsRequest* request,
+      grpc::ServerWriter<v1::ListNextHopsResponse>* out) override;
 
   // Waits for the lists that are being sent.
   void AwaitIdle(absl::Time deadline) { in_flight_.AwaitIdle(deadline); }
 
  private:
-  // So many of the largest updates may wait for their turn.
-  static constexpr size_t kQueuedUpdates = 4;
+  // So many of the largest updates may be under way at once.
+  static constexpr size_t kPendingUpdates = 4;
 
   void Describe(v1::Table& out);
-  // What UpdateRoutes does, on the worker's thread.
-  void Update(const grpc::CallbackServerContext& call,
-              const v1::UpdateRoutesRequest& request,
-              v1::UpdateRoutesResponse& response,
-              grpc::ServerUnaryReactor* reactor);
-  // Posts `job`, which ends the call; or refuses it.
-  grpc::ServerUnaryReactor* Post(
-      grpc::CallbackServerContext* call, size_t weight,
-      std::function<void(grpc::ServerUnaryReactor*)> job);
+  absl::StatusOr<UpdateOutcome> Update(const v1::UpdateRoutesRequest& request);
+  // Waits until `generation` is visible, at most until the call's deadline.
+  static absl::Status AwaitVisible(const grpc::ServerContext& call,
+                                   Table& table, uint64_t generation);
+  // Writes what `next` puts into each chunk until it puts nothing there. One
+  // chunk at a time: a slow reader costs that, and the list it pins.
+  template <typename Chunk, typename Next>
+  grpc::Status Send(grpc::ServerWriter<Chunk>& out, Next next);
 
   Tables& tables_;
   const Kernel& kernel_;
@@ -78,7 +81,7 @@ class TableService final : public v1::RouteTable::CallbackService {
   const size_t max_lists_;
   ControlMetrics& metrics_;
   InFlight in_flight_;
-  Worker worker_;
+  WeightLimit update_limit_;
 };
 
 }  // namespace planb::server

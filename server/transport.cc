@@ -32,6 +32,7 @@ absl::Status CheckTransport(const TransportOptions& options) {
       positive("memory_quota_bytes", options.memory_quota_bytes, size_t{0}));
   status.Update(
       positive("max_connection_streams", options.max_connection_streams, 0));
+  status.Update(positive("max_control_calls", options.max_control_calls, 0));
   const absl::Duration zero = absl::ZeroDuration();
   status.Update(positive("keepalive_time", options.keepalive_time, zero));
   status.Update(positive("keepalive_timeout", options.keepalive_timeout, zero));
@@ -50,6 +51,7 @@ void SetTransport(const TransportOptions& options,
   builder.SetMaxReceiveMessageSize(options.max_message_bytes);
   grpc::ResourceQuota quota("planb");
   quota.Resize(options.memory_quota_bytes);
+  quota.SetMaxThreads(options.max_control_calls);
   builder.SetResourceQuota(quota);
   const auto set = [&builder](const char* name, int value) {
     builder.AddChannelArgument(name, value);

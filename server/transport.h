@@ -19,6 +19,8 @@ struct TransportOptions {
   // Octets that gRPC may hold for all connections together; above it, it stops
   // reading, then gives up calls.
   size_t memory_quota_bytes = size_t{1} << 30;
+  // Threads for the calls that change or show tables, each call its own.
+  int max_control_calls = 256;
   // Calls open at once on one connection; further ones wait at the client.
   int max_connection_streams = 1'000;
   // A connection from which nothing came for so long is asked for a sign of

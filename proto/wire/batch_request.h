@@ -25,7 +25,9 @@ struct BatchRequest {
   Octets addresses_v6;     // within the pieces that were parsed
   Octets addresses_v4;     // likewise
   Octets upper_halves_v6;  // likewise
-  std::string table;       // a copy; keeps its capacity from batch to batch
+  // A copy, whose capacity stays from batch to batch. As long as its sender
+  // liked, so up to a whole message.
+  std::string table;
   uint64_t min_generation = 0;
   uint32_t max_wait_ms = 0;
   bool want_prefix_lengths = false;

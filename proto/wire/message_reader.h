@@ -4,7 +4,8 @@
 // and strict where that is: a tag is a varint of at most five octets, of which
 // 32 bits count; a value one of at most ten, of which 64 bits count; a length
 // one of at most five, below 2^31. Overlong encodings pass. Groups nest up to
-// 100 deep.
+// 100 deep. (Only its bound on a whole message, 2 GiB, is not kept here: what
+// receives messages has a lower one.)
 
 #ifndef PLANB_PROTO_WIRE_MESSAGE_READER_H_
 #define PLANB_PROTO_WIRE_MESSAGE_READER_H_
@@ -38,8 +39,9 @@ class MessageReader {
   // The depth to which the generated parser follows groups and submessages.
   static constexpr int kDeepest = 100;
 
-  // Of a message that lies within `deepest` fewer levels than kDeepest. Valid
-  // as long as the pieces.
+  // Of a whole message, and of a submessage in which groups may nest `deepest`
+  // deep. Valid as long as the pieces.
+  // REQUIRES: 0 <= deepest <= kDeepest.
   explicit MessageReader(Pieces message);
   MessageReader(const Octets& message, int deepest);
 

@@ -1,8 +1,10 @@
 #include "proto/wire/testing/readings.h"
 
+#include <google/protobuf/io/zero_copy_stream_impl.h>
 #include <google/protobuf/stubs/logging.h>
 
-#include <cstdint>
+#include <deque>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "planb/v1/route_lookup.pb.h"
@@ -11,6 +13,10 @@
 
 namespace planb::wire {
 namespace {
+
+using google::protobuf::io::ArrayInputStream;
+using google::protobuf::io::ConcatenatingInputStream;
+using google::protobuf::io::ZeroCopyInputStream;
 
 // A field of octets, its end unmistakable.
 std::string Field(absl::string_view octets) {
@@ -25,14 +31,54 @@ std::string Field(const Octets& octets) {
   return Field(copy);
 }
 
-// False if the generated parser refuses `octets`. Silent about why: it would
-// log each string that is no UTF-8.
-template <typename Message>
-bool Parse(absl::string_view octets, Message& message) {
+// The generated parser logs each string that is no UTF-8.
+void Silence() {
   static google::protobuf::LogHandler* const former =
       google::protobuf::SetLogHandler(nullptr);
   static_cast<void>(former);
-  return message.ParseFromArray(octets.data(), static_cast<int>(octets.size()));
+}
+
+template <typename Message>
+bool Parse(absl::string_view message, Message& parsed) {
+  Silence();
+  return parsed.ParseFromArray(message.data(),
+                               static_cast<int>(message.size()));
+}
+
+template <typename Message>
+bool Parse(Pieces message, Message& parsed) {
+  Silence();
+  std::deque<ArrayInputStream> streams;
+  std::vector<ZeroCopyInputStream*> pointers;
+  for (const absl::string_view piece : message) {
+    streams.emplace_back(piece.data(), static_cast<int>(piece.size()));
+    pointers.push_back(&streams.back());
+  }
+  ConcatenatingInputStream all(pointers.data(),
+                               static_cast<int>(pointers.size()));
+  return parsed.ParseFromZeroCopyStream(&all);
+}
+
+template <typename Source>
+std::string Request(Source message) {
+  v1::BatchLookupRequest request;
+  if (!Parse(message, request)) return kRefused;
+  return absl::StrCat(
+      "id ", request.request_id(), " v6 ", Field(request.addresses_v6()), "v4 ",
+      Field(request.addresses_v4()), "upper ", Field(request.upper_halves_v6()),
+      "table ", Field(request.table()), "min ", request.min_generation(),
+      " wait ", request.max_wait_ms(), " lengths ",
+      request.want_prefix_lengths());
+}
+
+template <typename Source>
+std::string Response(Source message) {
+  v1::BatchLookupResponse response;
+  if (!Parse(message, response)) return kRefused;
+  return absl::StrCat(
+      "id ", response.request_id(), " generation ", response.generation(),
+      " next hops ", Field(response.next_hops()), "lengths ",
+      Field(response.prefix_lengths()), "error ", response.has_error());
 }
 
 }  // namespace
@@ -47,17 +93,6 @@ std::string RequestByHand(Pieces message) {
       request.max_wait_ms, " lengths ", request.want_prefix_lengths);
 }
 
-std::string RequestGenerated(absl::string_view message) {
-  v1::BatchLookupRequest request;
-  if (!Parse(message, request)) return kRefused;
-  return absl::StrCat(
-      "id ", request.request_id(), " v6 ", Field(request.addresses_v6()), "v4 ",
-      Field(request.addresses_v4()), "upper ", Field(request.upper_halves_v6()),
-      "table ", Field(request.table()), "min ", request.min_generation(),
-      " wait ", request.max_wait_ms(), " lengths ",
-      request.want_prefix_lengths());
-}
-
 std::string ResponseByHand(Pieces message) {
   BatchResponse response;
   if (!ParseBatchResponse(message, response)) return kRefused;
@@ -67,13 +102,13 @@ std::string ResponseByHand(Pieces message) {
       Field(response.prefix_lengths), "error ", response.has_error);
 }
 
-std::string ResponseGenerated(absl::string_view message) {
-  v1::BatchLookupResponse response;
-  if (!Parse(message, response)) return kRefused;
-  return absl::StrCat(
-      "id ", response.request_id(), " generation ", response.generation(),
-      " next hops ", Field(response.next_hops()), "lengths ",
-      Field(response.prefix_lengths()), "error ", response.has_error());
+std::string RequestGenerated(absl::string_view message) {
+  return Request(message);
 }
+std::string ResponseGenerated(absl::string_view message) {
+  return Response(message);
+}
+std::string RequestStreamed(Pieces message) { return Request(message); }
+std::string ResponseStreamed(Pieces message) { return Response(message); }
 
 }  // namespace planb::wire

@@ -1,0 +1,30 @@
+#!/bin/sh
+# Fuzzes the parsers by hand against the generated ones with clang's libFuzzer,
+# ASan and UBSan.
+#
+# Usage: proto/wire/fuzz.sh [SECONDS [CORPUS_DIR]]
+#
+# third_party/libfuzzer.sh says what it does and needs. Add the input that a
+# disagreement or a crash leaves to testing/wire_corpus once it is fixed. To let
+# the corpus in the tree grow by what a long run found:
+#   proto/wire/fuzz.sh 3600 /tmp/found
+#   /tmp/found.bin -merge=1 -use_counters=0 -max_len=100 \
+#       proto/wire/testing/wire_corpus /tmp/found
+set -eu
+root=$(cd "$(dirname "$0")/../.." && pwd)
+seeds=$root/proto/wire/testing/wire_corpus
+max_len=600
+libraries='-lprotobuf -labsl_strings -labsl_strings_internal -labsl_int128
+    -labsl_raw_logging_internal -labsl_throw_delegate -labsl_base'
+
+sources() {
+  /usr/bin/protoc -I "$root/proto" -I "$root/third_party/googleapis" \
+      -I /usr/include --cpp_out="$objects" planb/v1/route_lookup.proto \
+      planb/v1/types.proto
+  find "$objects" -name '*.pb.cc'
+  find "$root/proto/wire" -maxdepth 1 -name '*.cc' ! -name '*_test.cc'
+  echo "$root/proto/wire/testing/readings.cc"
+  echo "$root/proto/wire/testing/wire_fuzzer.cc"
+}
+
+. "$root/third_party/libfuzzer.sh"

@@ -1,0 +1,231 @@
+// The rules of the wire, at their edges: what the generated parsers make of a
+// message is what is expected of those by hand, for every cut in two.
+
+#include "proto/wire/message_reader.h"
+
+#include <google/protobuf/parse_context.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <cstdint>
+#include <initializer_list>
+#include <limits>
+#include <string>
+
+#include "absl/strings/escaping.h"
+#include "proto/wire/testing/cut_message.h"
+#include "proto/wire/testing/made_up_messages.h"
+#include "proto/wire/testing/readings.h"
+
+namespace planb::wire {
+namespace {
+
+struct Accepted {
+  bool as_request;
+  bool as_response;
+};
+
+// Checks one message; says what it is.
+Accepted Check(const std::string& message) {
+  bool accepted[2] = {};
+  for (int i = 0; i < 2; ++i) {
+    const Kind& kind = kKinds[i];
+    const std::string expected = kind.generated(message);
+    accepted[i] = expected != kRefused;
+    for (size_t cut = 0; cut <= message.size(); ++cut) {
+      const CutMessage pieces(message, {cut});
+      EXPECT_EQ(kind.by_hand(pieces.pieces()), expected)
+          << kind.name << " cut at " << cut << ": "
+          << absl::CHexEscape(message);
+    }
+    // The expectation does not depend on how the message comes.
+    const CutMessage halves(message, {message.size() / 2});
+    EXPECT_EQ(kind.streamed(halves.pieces()), expected);
+  }
+  return {accepted[0], accepted[1]};
+}
+
+// What both kinds of message accept, or neither.
+void CheckAccepted(const std::string& message) {
+  const Accepted accepted = Check(message);
+  EXPECT_TRUE(accepted.as_request) << absl::CHexEscape(message);
+  EXPECT_TRUE(accepted.as_response) << absl::CHexEscape(message);
+}
+void CheckRefused(const std::string& message) {
+  const Accepted accepted = Check(message);
+  EXPECT_FALSE(accepted.as_request) << absl::CHexEscape(message);
+  EXPECT_FALSE(accepted.as_response) << absl::CHexEscape(message);
+}
+
+std::string Raw(std::initializer_list<int> octets) {
+  std::string message;
+  for (const int octet : octets) message += static_cast<char>(octet);
+  return message;
+}
+
+const std::string kSound = VarintField(1, 300);
+
+TEST(MessageReader, TagsUpToFiveOctets) {
+  for (const uint32_t number : {1, 9, 2047}) {
+    for (int overlong = 0; overlong < 8; ++overlong) {
+      Check(Key(number, 0, overlong) + Varint(7));
+    }
+  }
+  CheckAccepted(Key(1, 0, /*overlong=*/4) + Varint(7));
+  CheckRefused(Key(1, 0, /*overlong=*/5) + Varint(7));
+}
+
+TEST(MessageReader, TagsBeyondThirtyTwoBits) {
+  for (int last = 0; last < 256; ++last) {
+    // Field 1, but for what the last octet adds.
+    Check(Raw({0x88, 0x80, 0x80, 0x80, last, 0x07}));
+    Check(Raw({0xff, 0xff, 0xff, 0xff, last, 0x07}));
+    Check(Raw({0x80, 0x80, 0x80, 0x80, last, 0x07}));
+  }
+}
+
+TEST(MessageReader, EveryTagOfOneOctet) {
+  for (int tag = 0; tag < 128; ++tag) {
+    for (const std::string& rest :
+         {Raw({}), Raw({0}), Raw({1}), Raw({1, 1}), Raw({2, 0x08, 0x01}),
+          Raw({0x80, 0x01}), Raw({0, 0, 0, 0}), Raw({0, 0, 0, 0, 0, 0, 0, 0}),
+          Raw({tag + 1}), Raw({0x08, 0x01, tag + 1})}) {
+      Check(Raw({tag}) + rest);
+      Check(kSound + Raw({tag}) + rest + kSound);
+    }
+  }
+}
+
+TEST(MessageReader, VarintsUpToTenOctets) {
+  for (const uint32_t number : {1, 2, 5, 6, 7, 9}) {
+    for (const uint64_t value :
+         {uint64_t{0}, uint64_t{1}, uint64_t{1} << 31, uint64_t{1} << 32,
+          (uint64_t{1} << 32) + 5, uint64_t{1} << 63, ~uint64_t{0}}) {
+      for (int overlong = 0; overlong < 12; ++overlong) {
+        Check(Key(number, 0) + Varint(value, overlong));
+      }
+    }
+    for (int last = 0; last < 256; ++last) {
+      std::string nine(9, '\xff');
+      Check(Key(number, 0) + nine + Raw({last}));
+      nine.assign(9, '\x80');
+      Check(Key(number, 0) + nine + Raw({last}));
+      Check(Key(number, 0) + nine + Raw({0x80, last}));
+    }
+  }
+}
+
+TEST(MessageReader, Lengths) {
+  for (const uint32_t number : {2, 3, 4, 5, 8, 9}) {
+    const std::string key = Key(number, 2);
+    for (int overlong = 0; overlong < 8; ++overlong) {
+      Check(key + Varint(0, overlong));
+      Check(key + Varint(4, overlong) + "\x08\x01\x08\x01");
+    }
+    // More than there is, up to beyond 64 bits.
+    for (int bits = 0; bits < 64; ++bits) {
+      Check(key + Varint(uint64_t{1} << bits) + "\x08");
+      Check(key + Varint((uint64_t{1} << bits) - 1) + "\x08");
+    }
+    for (int last = 0; last < 256; ++last) {
+      Check(key + Raw({0x82, 0x80, 0x80, 0x80, last}) + "\x08\x01");
+    }
+    Check(key + std::string(9, '\xff') + "\x01");
+    Check(key + std::string(9, '\x80') + "\x01");
+  }
+  CheckAccepted(Key(9, 2) + Varint(0, /*overlong=*/4));
+  CheckRefused(Key(9, 2) + Varint(0, /*overlong=*/5));
+}
+
+// Octets that no one can have sent: it is their number that counts, and the
+// generated parser's reader of lengths says which are too many.
+TEST(MessageReader, LengthsOfTwoGibibytes) {
+  constexpr uint64_t kMost = std::numeric_limits<int32_t>::max();
+  void* const octets = mmap(nullptr, kMost + 3, PROT_NONE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  ASSERT_NE(octets, MAP_FAILED);
+  for (uint64_t length = kMost - 30; length <= kMost + 3; ++length) {
+    const std::string size = Varint(length);
+    const char* at = size.data();
+    google::protobuf::internal::ReadSize(&at);
+    const std::string key = Key(9, 2) + size;
+    const absl::string_view pieces[] = {
+        key, {static_cast<const char*>(octets), length}};
+    EXPECT_EQ(RequestByHand(pieces) != kRefused, at != nullptr) << length;
+    EXPECT_EQ(ResponseByHand(pieces) != kRefused, at != nullptr) << length;
+  }
+  munmap(octets, kMost + 3);
+}
+
+TEST(MessageReader, EveryTypeForEveryField) {
+  for (uint32_t number = 0; number <= 10; ++number) {
+    for (uint32_t type = 0; type < 8; ++type) {
+      for (const size_t size : {0, 1, 3, 4, 5, 7, 8, 9}) {
+        const std::string rest(size, '\x01');
+        Check(Key(number, type) + rest);
+        Check(Key(number, type) + rest + kSound);
+      }
+    }
+  }
+}
+
+TEST(MessageReader, GroupsToTheLimit) {
+  for (const uint32_t number : {1, 5, 9, 2048}) {
+    for (const int depth : {1, 2, 98, 99, 100, 101, 102}) {
+      Check(Groups(number, depth, kSound) + kSound);
+      // In `error`, where the response has one level less.
+      Check(OctetsField(5, Groups(number, depth, kSound)));
+      Check(OctetsField(9, Groups(number, depth, kSound)));
+    }
+  }
+  CheckAccepted(Groups(9, 100, kSound));
+  CheckRefused(Groups(9, 101, kSound));
+  EXPECT_TRUE(Check(OctetsField(5, Groups(9, 99, ""))).as_response);
+  EXPECT_FALSE(Check(OctetsField(5, Groups(9, 100, ""))).as_response);
+}
+
+TEST(MessageReader, GroupsThatDoNotMatch) {
+  const std::string begin9 = Key(9, 3), end9 = Key(9, 4);
+  const std::string begin8 = Key(8, 3), end8 = Key(8, 4);
+  for (const std::string& message :
+       {begin9, end9, begin9 + end8, begin9 + begin8 + end9 + end8,
+        begin9 + begin8 + end8, begin9 + end9 + end9, begin9 + kSound,
+        kSound + end9, begin9 + Raw({0}) + end9, begin9 + Key(0, 0) + end9,
+        begin9 + Key(0, 3) + Key(0, 4) + end9, Key(0, 3) + Key(0, 4),
+        begin9 + Key(7, 2) + Varint(200) + end9, begin9 + Key(1, 6) + end9,
+        // Its end lies beyond the submessage that it begins in.
+        Key(5, 2) + Varint(1) + begin9 + end9, OctetsField(5, end9)}) {
+    Check(message);
+    Check(message + kSound);
+    EXPECT_FALSE(Check(message).as_response) << absl::CHexEscape(message);
+  }
+  CheckAccepted(begin9 + begin8 + kSound + end8 + begin9 + end9 + end9);
+  // Ends by an overlong tag.
+  CheckAccepted(begin9 + Key(9, 4, /*overlong=*/2));
+}
+
+TEST(MessageReader, TheEndAnywhere) {
+  const std::string message =
+      kSound + Groups(9, 2, VarintField(3, 1) + OctetsField(4, "text")) +
+      Key(10, 1) + "12345678" + Key(11, 5) + "1234" +
+      OctetsField(5, VarintField(1, 500) + OctetsField(2, "REASON")) +
+      OctetsField(4, "default") + OctetsField(2048, "unknown");
+  EXPECT_TRUE(Check(message).as_request);
+  EXPECT_TRUE(Check(message).as_response);
+  for (size_t size = 0; size < message.size(); ++size) {
+    Check(message.substr(0, size));
+    // Short of octets in its middle.
+    Check(message.substr(0, size) + message.substr(size + 1));
+  }
+}
+
+TEST(MessageReader, ZeroTagsEndNoMessage) {
+  CheckRefused(Raw({0}));
+  CheckRefused(kSound + Raw({0}));
+  CheckRefused(kSound + Raw({0}) + kSound);
+  CheckRefused(kSound + Raw({0x80, 0}));
+  EXPECT_FALSE(Check(OctetsField(5, Raw({0}))).as_response);
+}
+
+}  // namespace
+}  // namespace planb::wire

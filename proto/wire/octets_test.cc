@@ -1,0 +1,116 @@
+#include "proto/wire/octets.h"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "proto/wire/testing/cut_message.h"
+
+namespace planb::wire {
+namespace {
+
+constexpr absl::string_view kMessage =
+    "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ+-";
+
+bool Within(const char* at, size_t size, Pieces pieces) {
+  for (const absl::string_view piece : pieces) {
+    if (!piece.empty() && at >= piece.data() &&
+        at + size <= piece.data() + piece.size()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// ForEachRun gives out all octets, in order; and in place, but for elements
+// that straddle pieces: at most one for each piece.
+template <size_t kWidth>
+void CheckRuns(const Octets& octets, absl::string_view expected,
+               Pieces pieces) {
+  std::string all;
+  size_t copied = 0;
+  octets.ForEachRun<kWidth>([&](const char* elements, size_t count) {
+    ASSERT_GT(count, 0u);
+    all.append(elements, count * kWidth);
+    if (!Within(elements, count * kWidth, pieces)) {
+      EXPECT_EQ(count, 1u);
+      ++copied;
+    }
+  });
+  EXPECT_EQ(all, std::string(expected.data(), expected.size()));
+  EXPECT_LT(copied, pieces.size());
+}
+
+// All that lie within `message` as cut.
+void CheckAll(absl::string_view message, const std::vector<size_t>& cuts) {
+  const CutMessage cut(message, cuts);
+  Pieces pieces = cut.pieces();
+  for (size_t first = 0; !pieces.empty();
+       first += pieces.front().size(), pieces.remove_prefix(1)) {
+    for (size_t offset = 0; offset <= pieces.front().size(); ++offset) {
+      const absl::string_view rest = message.substr(first + offset);
+      for (size_t size = 0; size <= rest.size(); ++size) {
+        const Octets octets(pieces, offset, size);
+        ASSERT_EQ(octets.size(), size);
+        ASSERT_EQ(octets.empty(), size == 0);
+        const absl::string_view expected = rest.substr(0, size);
+        std::string copy(size, '\0');
+        octets.CopyTo(copy.data());
+        ASSERT_EQ(copy, expected);
+        CheckRuns<1>(octets, expected, pieces);
+        if (size % 4 == 0) CheckRuns<4>(octets, expected, pieces);
+        if (size % 8 == 0) CheckRuns<8>(octets, expected, pieces);
+        if (size % 16 == 0) CheckRuns<16>(octets, expected, pieces);
+      }
+    }
+  }
+}
+
+TEST(Octets, AnywhereInTwoPieces) {
+  for (size_t cut = 0; cut <= 20; ++cut) {
+    CheckAll(kMessage.substr(0, 20), {cut});
+  }
+}
+
+TEST(Octets, AnywhereInThreePieces) {
+  for (size_t first = 0; first <= 18; ++first) {
+    for (size_t second = first; second <= 18; ++second) {
+      CheckAll(kMessage.substr(0, 18), {first, second});
+    }
+  }
+}
+
+// So that one element straddles up to sixteen.
+TEST(Octets, AnywhereInPiecesOfOneOctet) {
+  std::vector<size_t> cuts;
+  for (size_t i = 0; i <= kMessage.size(); ++i) {
+    cuts.push_back(i);
+    if (i % 3 == 0) cuts.push_back(i);
+  }
+  CheckAll(kMessage, cuts);
+}
+
+TEST(Octets, OneRunWithinOnePiece) {
+  const Octets octets({&kMessage, 1}, 3, 48);
+  int runs = 0;
+  octets.ForEachRun<16>([&](const char* elements, size_t count) {
+    ++runs;
+    EXPECT_EQ(elements, kMessage.data() + 3);
+    EXPECT_EQ(count, 3u);
+  });
+  EXPECT_EQ(runs, 1);
+}
+
+TEST(Octets, NoneAtAll) {
+  const Octets none;
+  EXPECT_TRUE(none.empty());
+  none.ForEachRun<16>([](const char*, size_t) { FAIL(); });
+  none.CopyTo(nullptr);
+  const std::vector<absl::string_view> hollow(3);
+  Octets(hollow, 0, 0).ForEachRun<4>([](const char*, size_t) { FAIL(); });
+}
+
+}  // namespace
+}  // namespace planb::wire

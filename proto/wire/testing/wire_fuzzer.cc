@@ -1,0 +1,88 @@
+// Any octets whatever as a message cut anywhere: a fuzz target. libFuzzer runs
+// it (../fuzz.sh); wire_fuzzer_test.cc replays what that found.
+//
+// The first octet's last bit chooses the kind of message and its other bits,
+// modulo 8, a number of cuts, the octets after it where these are. The rest is
+// the message. A disagreement with the generated parser aborts.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "proto/wire/batch_request.h"
+#include "proto/wire/testing/cut_message.h"
+#include "proto/wire/testing/readings.h"
+
+namespace planb::wire {
+namespace {
+
+void CheckSame(const std::string& read, const std::string& expected,
+               const char* who) {
+  if (read == expected) return;
+  std::fprintf(stderr, "%s: %s\nexpected: %s\n", who,
+               absl::CHexEscape(read).c_str(),
+               absl::CHexEscape(expected).c_str());
+  std::abort();
+}
+
+std::string Copy(const Octets& octets) {
+  std::string copy(octets.size(), '\0');
+  octets.CopyTo(copy.data());
+  return copy;
+}
+
+// What was read of a request is what is read of it when it is written anew.
+void CheckWritten(Pieces message, const std::string& expected) {
+  BatchRequest read;
+  if (!ParseBatchRequest(message, read)) return;
+  const std::string v6 = Copy(read.addresses_v6);
+  const std::string v4 = Copy(read.addresses_v4);
+  const std::string upper = Copy(read.upper_halves_v6);
+  const OutgoingRequest request = {read.request_id,
+                                   v6,
+                                   v4,
+                                   upper,
+                                   read.table,
+                                   read.min_generation,
+                                   read.max_wait_ms,
+                                   read.want_prefix_lengths};
+  std::vector<char> written(EncodedSize(request));
+  char* const end = Encode(request, written.data());
+  if (end != written.data() + written.size()) std::abort();
+  CheckSame(RequestGenerated({written.data(), written.size()}), expected,
+            "written anew");
+}
+
+void Check(absl::string_view input) {
+  const auto first =
+      input.empty() ? uint8_t{0} : static_cast<uint8_t>(input.front());
+  input.remove_prefix(std::min<size_t>(1, input.size()));
+  const absl::string_view places = input.substr(0, (first >> 1) % 8);
+  const absl::string_view message = input.substr(places.size());
+  std::vector<size_t> cuts;
+  for (const char place : places) {
+    cuts.push_back(static_cast<uint8_t>(place) % (message.size() + 1));
+  }
+
+  const CutMessage cut(message, cuts);
+  const Kind& kind = kKinds[first & 1];
+  const std::string expected = kind.generated(message);
+  CheckSame(kind.by_hand(cut.pieces()), expected, "by hand");
+  CheckSame(kind.streamed(cut.pieces()), expected, "streamed");
+  if (kind.by_hand == RequestByHand) CheckWritten(cut.pieces(), expected);
+}
+
+}  // namespace
+}  // namespace planb::wire
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  planb::wire::Check({reinterpret_cast<const char*>(data), size});
+  return 0;
+}

@@ -1,53 +1,35 @@
-// The fields of a protobuf message may come in any order. So the generated
-// code writes the small ones, and the two large ones, the addresses, are put
-// behind them with one copy: from the caller's buffer into the slice that gRPC
-// sends. Through the generated message they would be copied twice.
+// A request is one slice, with one copy of the addresses; or two, the head and
+// the caller's own buffer. The latter needs an owner to be kept, because gRPC
+// may hold on to a slice after its octets were sent and the reply to them came.
+//
+// The copy takes 1.2 us of a batch of 4,096, 0.3 ns an address of about 3.5
+// that the client spends on each: worth a field, not worth a rule for
+// everybody.
 
 #include "client/batch_codec.h"
 
-#include <google/protobuf/io/coded_stream.h>
 #include <grpc/slice.h>
 #include <grpcpp/support/proto_buffer_reader.h>
 #include <grpcpp/support/slice.h>
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <limits>
-#include <string>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "client/channel.h"
 #include "client/status.h"
 #include "planb/v1/route_lookup.pb.h"
+#include "proto/wire/batch_request.h"
+#include "proto/wire/batch_response.h"
+#include "proto/wire/utf8.h"
 
 namespace planb::client {
 namespace {
 
-using google::protobuf::io::CodedOutputStream;
-
 // Next hops are little-endian octets, copied as they are.
 static_assert(std::endian::native == std::endian::little);
-
-// A key of the protobuf wire format: a length-delimited field.
-constexpr uint32_t LengthDelimited(int field) {
-  return static_cast<uint32_t>(field) << 3 | 2;
-}
-
-// Octets of a bytes field on the wire; an empty one is left out.
-size_t FieldSize(int field, absl::string_view octets) {
-  if (octets.empty()) return 0;
-  return CodedOutputStream::VarintSize32(LengthDelimited(field)) +
-         CodedOutputStream::VarintSize64(octets.size()) + octets.size();
-}
-
-uint8_t* WriteField(int field, absl::string_view octets, uint8_t* to) {
-  if (octets.empty()) return to;
-  to = CodedOutputStream::WriteVarint32ToArray(LengthDelimited(field), to);
-  to = CodedOutputStream::WriteVarint64ToArray(octets.size(), to);
-  std::memcpy(to, octets.data(), octets.size());
-  return to + octets.size();
-}
 
 uint32_t ToMilliseconds(absl::Duration duration) {
   const int64_t milliseconds =
@@ -62,73 +44,130 @@ absl::Status Broken(const ExpectedReply& expected, absl::string_view why) {
                    expected.request_id, " ", why));
 }
 
-}  // namespace
-
-absl::StatusOr<grpc::ByteBuffer> EncodeBatch(uint64_t request_id,
-                                             const Batch& batch) {
-  constexpr int kV6 = v1::BatchLookupRequest::kAddressesV6FieldNumber;
-  constexpr int kV4 = v1::BatchLookupRequest::kAddressesV4FieldNumber;
-  v1::BatchLookupRequest rest;
-  rest.set_request_id(request_id);
-  rest.set_table(std::string(batch.table));
-  rest.set_min_generation(batch.min_generation);
-  rest.set_max_wait_ms(ToMilliseconds(batch.max_wait));
-  rest.set_want_prefix_lengths(batch.want_prefix_lengths);
-
-  const size_t size = rest.ByteSizeLong() + FieldSize(kV6, batch.addresses_v6) +
-                      FieldSize(kV4, batch.addresses_v4);
+absl::Status CheckBatch(const Batch& batch, size_t size) {
   if (size > kMaxMessageBytes) {
     return absl::InvalidArgumentError(
         absl::StrCat("a batch of ", size, " octets is longer than a message (",
                      kMaxMessageBytes, ")"));
   }
+  if (!batch.next_hops.empty() &&
+      batch.next_hops.size() != AddressCount(batch)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("room for ", batch.next_hops.size(), " next hops, for ",
+                     AddressCount(batch), " addresses"));
+  }
+  if (!wire::IsUtf8(wire::Octets({&batch.table, 1}, 0, batch.table.size()))) {
+    return absl::InvalidArgumentError("the name of the table is not UTF-8");
+  }
+  return absl::OkStatus();
+}
+
+// What the generated code reads: errors are rare and have many fields.
+absl::Status ReadError(grpc::ByteBuffer& reply) {
+  v1::BatchLookupResponse message;
+  grpc::ProtoBufferReader reader(&reply);
+  if (!message.ParseFromZeroCopyStream(&reader)) {
+    return absl::InternalError("an error that does not parse");
+  }
+  return FromBatchError(message.error());
+}
+
+}  // namespace
+
+size_t AddressCount(const Batch& batch) {
+  return batch.addresses_v6.size() / 16 + batch.addresses_v4.size() / 4 +
+         batch.upper_halves_v6.size() / 8;
+}
+
+ExpectedReply Expect(uint64_t request_id, const Batch& batch) {
+  return {.request_id = request_id,
+          .addresses = AddressCount(batch),
+          .prefix_lengths = batch.want_prefix_lengths,
+          .next_hops = batch.next_hops};
+}
+
+absl::StatusOr<grpc::ByteBuffer> EncodeBatch(uint64_t request_id,
+                                             const Batch& batch) {
+  const wire::OutgoingRequest request = {
+      .request_id = request_id,
+      .addresses_v6 = batch.addresses_v6,
+      .addresses_v4 = batch.addresses_v4,
+      .upper_halves_v6 = batch.upper_halves_v6,
+      .table = batch.table,
+      .min_generation = batch.min_generation,
+      .max_wait_ms = ToMilliseconds(batch.max_wait),
+      .want_prefix_lengths = batch.want_prefix_lengths};
+  const size_t size = wire::EncodedSize(request);
+  if (absl::Status status = CheckBatch(batch, size); !status.ok()) {
+    return status;
+  }
+  const absl::string_view tail =
+      batch.keep_alive == nullptr ? "" : wire::Tail(request);
   // Small slices of grpc_slice_malloc live inside the handle, which is copied
   // when it is wrapped; large ones are what their pointer says.
-  grpc_slice slice = grpc_slice_malloc_large(size);
-  uint8_t* to = GRPC_SLICE_START_PTR(slice);
-  to = rest.SerializeWithCachedSizesToArray(to);
-  to = WriteField(kV6, batch.addresses_v6, to);
-  WriteField(kV4, batch.addresses_v4, to);
-  const grpc::Slice owner(slice, grpc::Slice::STEAL_REF);
-  return grpc::ByteBuffer(&owner, 1);
+  grpc_slice slice = grpc_slice_malloc_large(size - tail.size());
+  char* const to = reinterpret_cast<char*>(GRPC_SLICE_START_PTR(slice));
+  if (tail.empty()) {
+    wire::Encode(request, to);
+    const grpc::Slice whole(slice, grpc::Slice::STEAL_REF);
+    return grpc::ByteBuffer(&whole, 1);
+  }
+  wire::EncodeHead(request, to);
+  const grpc::Slice parts[] = {
+      grpc::Slice(slice, grpc::Slice::STEAL_REF),
+      // gRPC takes a pointer to what it might change, and does not.
+      grpc::Slice(
+          const_cast<char*>(tail.data()), tail.size(),
+          [](void* owner) {
+            delete static_cast<std::shared_ptr<const void>*>(owner);
+          },
+          new std::shared_ptr<const void>(batch.keep_alive))};
+  return grpc::ByteBuffer(parts, 2);
 }
 
 absl::Status DecodeReply(grpc::ByteBuffer& reply, const ExpectedReply& expected,
                          BatchResult& result) {
-  v1::BatchLookupResponse message;
+  // Pieces stay where they are as long as `reply` does. 64 are enough for the
+  // reply to 65,536 addresses in frames of 16 KiB, cut by reads of 8.
+  absl::InlinedVector<absl::string_view, 64> pieces;
   grpc::ProtoBufferReader reader(&reply);
-  if (!reader.status().ok() || !message.ParseFromZeroCopyStream(&reader)) {
+  const void* data;
+  for (int size; reader.Next(&data, &size);) {
+    pieces.emplace_back(static_cast<const char*>(data),
+                        static_cast<size_t>(size));
+  }
+  wire::BatchResponse message;
+  if (!reader.status().ok() || !wire::ParseBatchResponse(pieces, message)) {
     return Broken(expected, "does not parse");
   }
-  if (message.request_id() != expected.request_id) {
-    return Broken(expected, absl::StrCat("has the id ", message.request_id()));
+  if (message.request_id != expected.request_id) {
+    return Broken(expected, absl::StrCat("has the id ", message.request_id));
   }
-  result.request_id = message.request_id();
-  result.generation = message.generation();
+  result.request_id = message.request_id;
+  result.generation = message.generation;
   result.next_hops.clear();
   result.prefix_lengths.clear();
-  if (message.has_error()) {
-    result.status = FromBatchError(message.error());
-    return absl::OkStatus();
-  }
-  result.status = absl::OkStatus();
-  const std::string& next_hops = message.next_hops();
-  if (next_hops.size() != expected.addresses * sizeof(NextHopId)) {
-    return Broken(expected, absl::StrCat("has ", next_hops.size(),
+  result.status = message.has_error ? ReadError(reply) : absl::OkStatus();
+  if (message.has_error) return absl::OkStatus();
+  if (message.next_hops.size() != expected.addresses * sizeof(NextHopId)) {
+    return Broken(expected, absl::StrCat("has ", message.next_hops.size(),
                                          " octets of next hops for ",
                                          expected.addresses, " addresses"));
   }
-  result.next_hops.resize(expected.addresses);
-  if (!next_hops.empty()) {
-    std::memcpy(result.next_hops.data(), next_hops.data(), next_hops.size());
-  }
-  const std::string& lengths = message.prefix_lengths();
   const size_t due = expected.prefix_lengths ? expected.addresses : 0;
-  if (lengths.size() != due) {
-    return Broken(expected, absl::StrCat("has ", lengths.size(),
+  if (message.prefix_lengths.size() != due) {
+    return Broken(expected, absl::StrCat("has ", message.prefix_lengths.size(),
                                          " prefix lengths, not ", due));
   }
-  result.prefix_lengths.assign(lengths.begin(), lengths.end());
+  NextHopId* next_hops = expected.next_hops.data();
+  if (expected.next_hops.empty()) {
+    result.next_hops.resize(expected.addresses);
+    next_hops = result.next_hops.data();
+  }
+  message.next_hops.CopyTo(reinterpret_cast<char*>(next_hops));
+  result.prefix_lengths.resize(due);
+  message.prefix_lengths.CopyTo(
+      reinterpret_cast<char*>(result.prefix_lengths.data()));
   return absl::OkStatus();
 }
 

@@ -8,9 +8,12 @@
 #include <grpcpp/support/slice.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "client/channel.h"
+#include "client/status.h"
 #include "planb/v1/route_lookup.pb.h"
 
 namespace planb::client {
@@ -45,9 +48,11 @@ constexpr ExpectedReply kTwo = {.request_id = 5, .addresses = 2};
 TEST(EncodeBatch, CarriesEveryField) {
   const std::string v6(16 * 3, '\x20');
   const std::string v4(4 * 2, '\x0a');
+  const std::string upper(8 * 5, '\x2a');
   const auto buffer =
       EncodeBatch(1ULL << 63, {.addresses_v6 = v6,
                                .addresses_v4 = v4,
+                               .upper_halves_v6 = upper,
                                .table = "blue",
                                .min_generation = 77,
                                .max_wait = absl::Microseconds(1),
@@ -57,6 +62,7 @@ TEST(EncodeBatch, CarriesEveryField) {
   EXPECT_EQ(request.request_id(), 1ULL << 63);
   EXPECT_EQ(request.addresses_v6(), v6);
   EXPECT_EQ(request.addresses_v4(), v4);
+  EXPECT_EQ(request.upper_halves_v6(), upper);
   EXPECT_EQ(request.table(), "blue");
   EXPECT_EQ(request.min_generation(), 77U);
   EXPECT_EQ(request.max_wait_ms(), 1U);  // never shorter than asked for
@@ -89,6 +95,52 @@ TEST(EncodeBatch, TooLongForAMessage) {
             absl::StatusCode::kInvalidArgument);
 }
 
+TEST(EncodeBatch, SendsFromABufferThatIsKept) {
+  const auto octets = std::make_shared<std::string>(16 * 300, '\x20');
+  const std::string v4(4, '\x0a');
+  for (const absl::string_view also : {absl::string_view(), {v4}}) {
+    auto buffer = EncodeBatch(1, {.addresses_v4 = also,
+                                  .upper_halves_v6 = *octets,
+                                  .keep_alive = octets});
+    ASSERT_TRUE(buffer.ok());
+    EXPECT_EQ(octets.use_count(), 2);
+    octets->front() = '\x21';  // whoever changes it, changes what is sent
+    const v1::BatchLookupRequest request = Read(*buffer);
+    EXPECT_EQ(request.upper_halves_v6(), *octets);
+    EXPECT_EQ(request.addresses_v4(), also);
+    buffer->Clear();
+    EXPECT_EQ(octets.use_count(), 1);
+  }
+}
+
+TEST(EncodeBatch, RefusesWhatCannotBeAnswered) {
+  const std::string octets(24, 'x');
+  std::vector<NextHopId> room(1 + 6 + 3);
+  const Batch batch = {.addresses_v6 = octets,
+                       .addresses_v4 = octets,
+                       .upper_halves_v6 = octets,
+                       .next_hops = absl::MakeSpan(room)};
+  EXPECT_EQ(AddressCount(batch), 10U);
+  EXPECT_TRUE(EncodeBatch(1, batch).ok());
+  room.push_back(0);
+  Batch wrong = batch;
+  wrong.next_hops = absl::MakeSpan(room);
+  EXPECT_EQ(std::string(EncodeBatch(1, wrong).status().message()),
+            "room for 11 next hops, for 10 addresses");
+  EXPECT_EQ(EncodeBatch(1, {.table = "\xff"}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+// `reply` in slices of at most `size` octets, as a transport may cut it.
+grpc::ByteBuffer Cut(const v1::BatchLookupResponse& reply, size_t size) {
+  const std::string octets = reply.SerializeAsString();
+  std::vector<grpc::Slice> slices;
+  for (size_t at = 0; at < octets.size(); at += size) {
+    slices.emplace_back(octets.substr(at, size));
+  }
+  return grpc::ByteBuffer(slices.data(), slices.size());
+}
+
 TEST(DecodeReply, ReadsNextHopsLittleEndian) {
   grpc::ByteBuffer buffer = Write(TwoNextHops());
   BatchResult result;
@@ -112,6 +164,36 @@ TEST(DecodeReply, ReadsPrefixLengths) {
   EXPECT_THAT(result.prefix_lengths, ElementsAre(48, kNoPrefixLength));
 }
 
+TEST(DecodeReply, WritesWhereTheBatchSaid) {
+  NextHopId room[] = {7, 7, 7};
+  ExpectedReply expected = kTwo;
+  expected.next_hops = absl::MakeSpan(room, 2);
+  BatchResult result;
+  result.next_hops = {1};  // of an earlier batch
+  grpc::ByteBuffer buffer = Write(TwoNextHops());
+  ASSERT_TRUE(DecodeReply(buffer, expected, result).ok());
+  EXPECT_THAT(room, ElementsAre(0x04030201U, kNoRoute, 7));
+  EXPECT_THAT(result.next_hops, IsEmpty());
+}
+
+TEST(DecodeReply, HoweverTheReplyIsCut) {
+  v1::BatchLookupResponse reply = TwoNextHops();
+  std::vector<NextHopId> due;
+  reply.clear_next_hops();
+  for (uint32_t i = 0; i < 300; ++i) {
+    due.push_back(i * 0x01010101U);
+    reply.mutable_next_hops()->append(4, static_cast<char>(i));
+  }
+  for (uint32_t i = 256; i < 300; ++i) due[i] = (i & 0xff) * 0x01010101U;
+  for (size_t size = 1; size < 1300; size += 1 + size / 16) {
+    grpc::ByteBuffer buffer = Cut(reply, size);
+    BatchResult result;
+    ASSERT_TRUE(
+        DecodeReply(buffer, {.request_id = 5, .addresses = 300}, result).ok());
+    ASSERT_EQ(result.next_hops, due) << size;
+  }
+}
+
 TEST(DecodeReply, AnErrorInBandIsAResult) {
   v1::BatchLookupResponse reply = TwoNextHops();
   reply.clear_next_hops();
@@ -120,8 +202,12 @@ TEST(DecodeReply, AnErrorInBandIsAResult) {
   grpc::ByteBuffer buffer = Write(reply);
   BatchResult result;
   result.next_hops = {1, 2};
-  ASSERT_TRUE(DecodeReply(buffer, kTwo, result).ok());
-  EXPECT_EQ(result.status.code(), absl::StatusCode::kNotFound);
+  NextHopId room[] = {7, 7};
+  ExpectedReply expected = kTwo;
+  expected.next_hops = absl::MakeSpan(room);
+  ASSERT_TRUE(DecodeReply(buffer, expected, result).ok());
+  EXPECT_THAT(room, ElementsAre(7, 7));
+  EXPECT_EQ(ErrorReason(result.status), "TABLE_NOT_FOUND");
   EXPECT_EQ(result.generation, 9U);
   EXPECT_THAT(result.next_hops, IsEmpty());
 }

@@ -10,17 +10,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "client/call.h"
+#include "absl/time/clock.h"
 #include "client/status.h"
-#include "planb/v1/route_lookup.grpc.pb.h"
 
 namespace planb::client {
 namespace {
-
-// Start of the call, Write and WritesDone are one operation at a time.
-void* const kWriteTag = reinterpret_cast<void*>(1);
-void* const kReadTag = reinterpret_cast<void*>(2);
-void* const kFinishTag = reinterpret_cast<void*>(3);
 
 BatchStreamOptions Sane(BatchStreamOptions options) {
   if (options.max_in_flight == 0) options.max_in_flight = 1;
@@ -29,33 +23,16 @@ BatchStreamOptions Sane(BatchStreamOptions options) {
 
 }  // namespace
 
-struct BatchStream::Event {
-  void* tag = nullptr;  // null: nothing happened
-  bool ok = false;
-  grpc::ByteBuffer message;
-};
-
 BatchStream::BatchStream(const std::shared_ptr<grpc::Channel>& channel,
                          const BatchStreamOptions& options)
-    : options_(Sane(options)), last_progress_(absl::Now()) {
-  SetDeadline(context_, options_.deadline);
-  const std::string method =
-      absl::StrCat("/", v1::RouteLookup::service_full_name(), "/BatchLookup");
-  stream_ = grpc::GenericStub(channel).PrepareCall(&context_, method, &queue_);
-  stream_->StartCall(kWriteTag);
-  stream_->Read(&incoming_, kReadTag);
-}
+    : options_(Sane(options)),
+      call_(channel, options.deadline),
+      last_progress_(absl::Now()) {}
 
 BatchStream::~BatchStream() {
   Cancel();
-  {
-    absl::MutexLock lock(&mutex_);
-    while (!ended_) Advance();
-  }
-  queue_.Shutdown();
-  void* tag;
-  bool ok;
-  while (queue_.Next(&tag, &ok)) continue;
+  absl::MutexLock lock(&mutex_);
+  while (!ended_) Advance();
 }
 
 absl::StatusOr<uint64_t> BatchStream::Send(const Batch& batch) {
@@ -80,12 +57,9 @@ absl::StatusOr<uint64_t> BatchStream::Send(const Batch& batch) {
     }
     last_id_ = id;
     last_progress_ = absl::Now();
-    expected_.push_back({.request_id = id,
-                         .addresses = batch.addresses_v6.size() / 16 +
-                                      batch.addresses_v4.size() / 4,
-                         .prefix_lengths = batch.want_prefix_lengths});
+    expected_.push_back(Expect(id, batch));
   }
-  stream_->Write(*message, kWriteTag);
+  call_.Write(*message);
   return id;
 }
 
@@ -100,7 +74,7 @@ absl::Status BatchStream::CloseSend() {
     last_progress_ = absl::Now();
     changed_.SignalAll();
   }
-  stream_->WritesDone(kWriteTag);
+  call_.WritesDone();
   return absl::OkStatus();
 }
 
@@ -173,43 +147,30 @@ void BatchStream::Advance() {
   }
   polling_ = true;
   mutex_.Unlock();
-  Event event = Poll();
+  BatchCall::Event event =
+      call_.Poll(options_.stall_timeout == absl::InfiniteDuration()
+                     ? absl::InfiniteFuture()
+                     : absl::Now() + options_.stall_timeout);
   mutex_.Lock();
   polling_ = false;
   Take(std::move(event));
   changed_.SignalAll();
 }
 
-BatchStream::Event BatchStream::Poll() {
-  Event event;
-  if (options_.stall_timeout == absl::InfiniteDuration()) {
-    queue_.Next(&event.tag, &event.ok);
-  } else {
-    queue_.AsyncNext(&event.tag, &event.ok,
-                     absl::ToChronoTime(absl::Now() + options_.stall_timeout));
-  }
-  if (event.tag == kReadTag && event.ok) {
-    event.message.Swap(&incoming_);
-    stream_->Read(&incoming_, kReadTag);
-  } else if (event.tag == kReadTag) {
-    stream_->Finish(&grpc_status_, kFinishTag);
-  }
-  return event;
-}
-
-void BatchStream::Take(Event event) {
-  if (event.tag == nullptr) {
+void BatchStream::Take(BatchCall::Event event) {
+  using Kind = BatchCall::Event::Kind;
+  if (event.kind == Kind::kNothing) {
     CheckStall();
     return;
   }
   last_progress_ = absl::Now();
-  if (event.tag == kWriteTag) {
+  if (event.kind == Kind::kWritten) {
     writing_ = false;
     write_broken_ = !event.ok;
-  } else if (event.tag == kFinishTag) {
+  } else if (event.kind == Kind::kEnded) {
     ended_ = true;
     if (!status_.ok()) return;
-    status_ = FromGrpc(grpc_status_);
+    status_ = FromGrpc(event.status);
     if (!status_.ok()) return;
     const size_t unanswered = expected_.size() - arrived_.size();
     if (unanswered > 0 || !send_closed_) {
@@ -218,7 +179,7 @@ void BatchStream::Take(Event event) {
                        "unasked, with ",
                        unanswered, " batches unanswered"));
     }
-  } else if (event.ok && status_.ok()) {
+  } else if (status_.ok()) {
     if (arrived_.size() == expected_.size()) {
       Fail(absl::InternalError(
           "the server broke its contract: a reply to no batch"));
@@ -230,7 +191,7 @@ void BatchStream::Take(Event event) {
 
 void BatchStream::Fail(absl::Status status) {
   if (status_.ok()) status_ = std::move(status);
-  context_.TryCancel();
+  call_.Cancel();
   changed_.SignalAll();
 }
 

@@ -22,9 +22,6 @@
 #define PLANB_CLIENT_BATCH_STREAM_H_
 
 #include <grpcpp/channel.h>
-#include <grpcpp/client_context.h>
-#include <grpcpp/completion_queue.h>
-#include <grpcpp/generic/generic_stub.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -36,6 +33,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "client/batch_call.h"
 #include "client/batch_codec.h"
 
 namespace planb::client {
@@ -65,13 +63,13 @@ class BatchStream {
   BatchStream(const BatchStream&) = delete;
   BatchStream& operator=(const BatchStream&) = delete;
 
-  // Sends `batch`, whose buffers may be reused at once. Returns its id: 1 for
+  // Sends `batch`, whose octets may be reused at once. Returns its id: 1 for
   // the first batch, then 2, and so on. Blocks while max_in_flight batches are
   // in flight: until another thread calls Receive, so a thread that does both
   // asks in_flight() first.
   // Errors: INVALID_ARGUMENT (nothing sent, the stream goes on) if the batch
-  // does not fit a message; FAILED_PRECONDITION after CloseSend; else the
-  // error that ended the stream.
+  // cannot be a message (see EncodeBatch); FAILED_PRECONDITION after CloseSend;
+  // else the error that ended the stream.
   absl::StatusOr<uint64_t> Send(const Batch& batch);
 
   // Says that no batch follows. Does nothing the second time.
@@ -97,13 +95,9 @@ class BatchStream {
   size_t in_flight() const;
 
  private:
-  struct Event;
-
   // Takes in one event, or waits for another thread to do so.
   void Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Waits for an event of the queue, at most for the stall timeout.
-  Event Poll();
-  void Take(Event event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Take(BatchCall::Event event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Ends the stream for a reason of our own.
   void Fail(absl::Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CheckStall() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -112,17 +106,12 @@ class BatchStream {
   void AwaitWriter(bool need_room) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const BatchStreamOptions options_;
-  grpc::ClientContext context_;
-  grpc::CompletionQueue queue_;
-  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_;
-  // Touched only by the thread that polls.
-  grpc::ByteBuffer incoming_;
-  grpc::Status grpc_status_;
+  BatchCall call_;
 
   mutable absl::Mutex mutex_;
   // Signalled when anything below changes.
   absl::CondVar changed_;
-  // A thread is in Poll.
+  // A thread polls the call.
   bool polling_ ABSL_GUARDED_BY(mutex_) = false;
   // A write (or the start of the call) is under way; gRPC takes one at a time.
   bool writing_ ABSL_GUARDED_BY(mutex_) = true;

@@ -28,6 +28,21 @@ void Answer(const FakeTable& table, const std::string& octets, size_t width,
   }
 }
 
+// The answers to upper halves: undecided where a longer route lies within.
+void AnswerHalves(const FakeTable& table, const std::string& octets,
+                  v1::BatchLookupResponse& reply) {
+  for (size_t at = 0; at < octets.size(); at += 8) {
+    const Prefix half = Prefix::Truncate(
+        *Address::FromPacked(octets.substr(at, 8) + std::string(8, '\0')), 64);
+    const auto route = table.Lookup(half.address());
+    NextHopId answer = route.has_value() ? route->next_hop : kNoRoute;
+    for (const auto& [prefix, next_hop] : table.routes()) {
+      if (prefix.length() > 64 && half.Covers(prefix)) answer = kUndecided;
+    }
+    AppendLittleEndian(answer, *reply.mutable_next_hops());
+  }
+}
+
 void SetError(int code, const char* reason, const char* field,
               v1::BatchLookupResponse& reply) {
   reply.mutable_error()->set_code(code);
@@ -53,13 +68,25 @@ v1::BatchLookupResponse AnswerBatch(const FakeTable& table,
     SetError(3, "ADDRESSES_LENGTH", "addresses_v6", reply);
   } else if (request.addresses_v4().size() % 4 != 0) {
     SetError(3, "ADDRESSES_LENGTH", "addresses_v4", reply);
+  } else if (request.upper_halves_v6().size() % 8 != 0) {
+    SetError(3, "ADDRESSES_LENGTH", "upper_halves_v6", reply);
   } else if (request.min_generation() > table.generation()) {
     SetError(9, "GENERATION_NOT_VISIBLE", "min_generation", reply);
   } else {
     const bool lengths = request.want_prefix_lengths();
     Answer(table, request.addresses_v6(), 16, reply, lengths);
     Answer(table, request.addresses_v4(), 4, reply, lengths);
+    AnswerHalves(table, request.upper_halves_v6(), reply);
   }
+  return reply;
+}
+
+v1::BatchLookupResponse RefuseToDrain(const FakeTable& table,
+                                      const v1::BatchLookupRequest& request) {
+  v1::BatchLookupResponse reply;
+  reply.set_request_id(request.request_id());
+  reply.set_generation(table.generation());
+  SetError(14, "DRAINING", "", reply);
   return reply;
 }
 

@@ -26,6 +26,10 @@ bool IsDefaultTable(const std::string& table);
 v1::BatchLookupResponse AnswerBatch(const FakeTable& table,
                                     const v1::BatchLookupRequest& request);
 
+// The reply of a server that is about to stop.
+v1::BatchLookupResponse RefuseToDrain(const FakeTable& table,
+                                      const v1::BatchLookupRequest& request);
+
 void SpoilReply(Spoil how, v1::BatchLookupResponse& reply);
 
 }  // namespace planb::client::testing

@@ -74,15 +74,16 @@ class FakeServer::LookupService : public v1::RouteLookup::Service {
       grpc::ServerContext* context,
       grpc::ServerReaderWriter<v1::BatchLookupResponse, v1::BatchLookupRequest>*
           stream) override {
+    ++fake_.streams_opened_;
+    const Fate fate = fake_.NextFate();
     v1::BatchLookupRequest request;
     for (uint64_t batch = 0; stream->Read(&request); ++batch) {
       ++fake_.batches_read_;
       if (!fake_.AwaitRelease(*context)) return grpc::Status::CANCELLED;
-      {
-        absl::MutexLock lock(&fake_.mutex_);
-        if (batch == fake_.end_after_) return fake_.end_status_;
-      }
-      v1::BatchLookupResponse reply = AnswerBatch(fake_.table(), request);
+      if (batch == fate.end_after) return fate.status;
+      v1::BatchLookupResponse reply =
+          batch < fate.drain_after ? AnswerBatch(fake_.table(), request)
+                                   : RefuseToDrain(fake_.table(), request);
       const Spoil spoil = fake_.spoil_;
       SpoilReply(spoil, reply);
       stream->Write(reply);
@@ -145,14 +146,17 @@ class FakeServer::TableService : public v1::RouteTable::Service {
 };
 
 FakeServer::FakeServer(const FakeServerOptions& options)
-    : options_(options),
-      lookup_service_(std::make_unique<LookupService>(*this)),
-      table_service_(std::make_unique<TableService>(*this)),
-      table_(options.routes) {
+    : options_(options), table_(options.routes) {
   static std::atomic<int> count = 0;
   // Not below TEST_TMPDIR: a socket's path has at most 107 octets.
   target_ =
       absl::StrCat("unix:///tmp/planb_fake_", getpid(), "_", count++, ".sock");
+  Start();
+}
+
+void FakeServer::Start() {
+  lookup_service_ = std::make_unique<LookupService>(*this);
+  table_service_ = std::make_unique<TableService>(*this);
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
   builder.AddListeningPort(target_, grpc::InsecureServerCredentials());
@@ -197,10 +201,24 @@ bool FakeServer::AwaitRelease(const grpc::ServerContextBase& context) const {
   return false;
 }
 
-void FakeServer::EndStreams(uint64_t batches, const grpc::Status& status) {
+void FakeServer::EndStreams(uint64_t batches, const grpc::Status& status,
+                            uint64_t streams) {
   absl::MutexLock lock(&mutex_);
-  end_after_ = batches;
-  end_status_ = status;
+  fate_ = {.end_after = batches, .status = status};
+  fated_streams_ = streams;
+}
+
+void FakeServer::DrainStreams(uint64_t batches, uint64_t streams) {
+  absl::MutexLock lock(&mutex_);
+  fate_ = {.drain_after = batches};
+  fated_streams_ = streams;
+}
+
+FakeServer::Fate FakeServer::NextFate() {
+  absl::MutexLock lock(&mutex_);
+  if (fated_streams_ == 0) return {};
+  --fated_streams_;
+  return fate_;
 }
 
 void FakeServer::FailUpdates(int calls, const grpc::Status& status) {
@@ -216,6 +234,15 @@ void FakeServer::SetServing(bool serving) {
 void FakeServer::Die() {
   server_->Shutdown(std::chrono::system_clock::now());
   server_->Wait();
+}
+
+void FakeServer::Restart() {
+  server_.reset();
+  {
+    absl::MutexLock lock(&mutex_);
+    table_ = FakeTable(options_.routes);
+  }
+  Start();
 }
 
 std::vector<v1::UpdateRoutesRequest> FakeServer::updates() const {

@@ -43,18 +43,25 @@ class FakeServer {
   // Replies to batches wait from Hold until Release.
   void Hold();
   void Release();
-  // Each stream ends with `status` instead of answering its batch number
-  // `batches` (counted from 0).
-  void EndStreams(uint64_t batches, const grpc::Status& status);
+  // Each stream (of the next `streams` ones) ends with `status` instead of
+  // answering its batch number `batches` (counted from 0).
+  void EndStreams(uint64_t batches, const grpc::Status& status,
+                  uint64_t streams = UINT64_MAX);
+  // The next `streams` streams answer `batches` batches each, and to all others
+  // say in band that the server is draining.
+  void DrainStreams(uint64_t batches, uint64_t streams);
   void SpoilReplies(Spoil how) { spoil_ = how; }
   // The next `calls` calls of UpdateRoutes fail with `status`.
   void FailUpdates(int calls, const grpc::Status& status);
   void SetServing(bool serving);
-  // Breaks every connection and stops.
+  // Breaks every connection and stops. Not to be called by two at a time.
   void Die();
+  // After Die: serves again at the same place, with the first table.
+  void Restart();
 
   // What came in so far.
   uint64_t batches_read() const { return batches_read_; }
+  uint64_t streams_opened() const { return streams_opened_; }
   uint64_t lookups_called() const { return lookups_called_; }
   std::vector<v1::UpdateRoutesRequest> updates() const;
   FakeTable table() const;
@@ -63,6 +70,15 @@ class FakeServer {
   class LookupService;
   class TableService;
 
+  // How long a stream behaves.
+  struct Fate {
+    uint64_t end_after = UINT64_MAX;
+    uint64_t drain_after = UINT64_MAX;
+    grpc::Status status = {};
+  };
+
+  void Start();
+  Fate NextFate();
   // Returns false if the call was cancelled before the release.
   bool AwaitRelease(const grpc::ServerContextBase& context) const;
 
@@ -78,10 +94,11 @@ class FakeServer {
   bool held_ ABSL_GUARDED_BY(mutex_) = false;
   int failing_updates_ ABSL_GUARDED_BY(mutex_) = 0;
   grpc::Status update_error_ ABSL_GUARDED_BY(mutex_);
-  grpc::Status end_status_ ABSL_GUARDED_BY(mutex_);
-  uint64_t end_after_ ABSL_GUARDED_BY(mutex_) = UINT64_MAX;
+  Fate fate_ ABSL_GUARDED_BY(mutex_);
+  uint64_t fated_streams_ ABSL_GUARDED_BY(mutex_) = 0;
   std::atomic<Spoil> spoil_ = Spoil::kNothing;
   std::atomic<uint64_t> batches_read_ = 0;
+  std::atomic<uint64_t> streams_opened_ = 0;
   std::atomic<uint64_t> lookups_called_ = 0;
 };
 

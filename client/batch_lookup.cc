@@ -1,0 +1,287 @@
+// Roles instead of threads: at any time at most one thread polls the call, one
+// has a write under way, one encodes and one receives; whoever has to wait
+// polls, if nobody does, or is told. Operations are started outside of the
+// mutex, because gRPC may send and receive within them.
+
+#include "client/batch_lookup.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/status.h"
+
+namespace planb::client {
+namespace {
+
+BatchLookupOptions Sane(BatchLookupOptions options) {
+  options.max_in_flight = std::max<size_t>(options.max_in_flight, 1);
+  return options;
+}
+
+LookupObserver& ObserverOf(const BatchLookupOptions& options) {
+  static LookupObserver* const kNobody = new LookupObserver;
+  return options.observer == nullptr ? *kNobody : *options.observer;
+}
+
+}  // namespace
+
+BatchLookup::BatchLookup(OpenChannel open, const BatchLookupOptions& options)
+    : open_(std::move(open)),
+      options_(Sane(options)),
+      observer_(ObserverOf(options)),
+      retry_(options.backoff, options.give_up_after) {}
+
+BatchLookup::~BatchLookup() = default;
+
+absl::StatusOr<uint64_t> BatchLookup::Send(const Batch& batch,
+                                           absl::Time deadline) {
+  const auto sent = std::make_shared<BatchInFlight>();
+  absl::MutexLock lock(&mutex_);
+  while (!ended_ && !send_closed_ &&
+         (encoding_ || queue_.size() >= options_.max_in_flight)) {
+    changed_.Wait(&mutex_);
+  }
+  if (ended_) return status_;
+  if (send_closed_)
+    return absl::FailedPreconditionError("Send after CloseSend");
+  encoding_ = true;
+  const uint64_t id = last_id_ + 1;
+  mutex_.Unlock();
+  sent->accepted = absl::Now();
+  sent->deadline = deadline;
+  sent->expected = Expect(id, batch);
+  absl::StatusOr<grpc::ByteBuffer> message = EncodeBatch(id, batch);
+  mutex_.Lock();
+  encoding_ = false;
+  changed_.SignalAll();
+  if (!message.ok()) return message.status();
+  if (ended_) return status_;
+  sent->message.Swap(&*message);
+  last_id_ = id;
+  queue_.Push(sent);
+  observer_.OnSent(sent->expected.addresses);
+  if (call_ == nullptr && absl::Now() >= retry_.next_attempt()) Open();
+  while (call_ != nullptr && !starting_ && !write_broken_ &&
+         queue_.IsUnwritten(id) && absl::Now() < deadline) {
+    if (!Write()) Advance(deadline);
+  }
+  return id;
+}
+
+void BatchLookup::CloseSend() {
+  absl::MutexLock lock(&mutex_);
+  send_closed_ = true;
+  changed_.SignalAll();
+}
+
+absl::StatusOr<bool> BatchLookup::Receive(BatchResult& result) {
+  absl::MutexLock lock(&mutex_);
+  while (receiving_) changed_.Wait(&mutex_);
+  receiving_ = true;
+  absl::StatusOr<bool> received = ReceiveAlone(result);
+  receiving_ = false;
+  changed_.SignalAll();
+  return received;
+}
+
+absl::StatusOr<bool> BatchLookup::ReceiveAlone(BatchResult& result) {
+  while (true) {
+    if (queue_.front_answered()) {
+      if (HandOut(result)) return true;
+      continue;
+    }
+    if (ended_) return status_;
+    if (queue_.empty()) {
+      if (send_closed_) return false;
+      changed_.Wait(&mutex_);
+      continue;
+    }
+    const absl::Time now = absl::Now();
+    const absl::Time deadline = queue_.front()->deadline;
+    if (queue_.front()->cancelled || now >= deadline) {
+      HandOut(now >= deadline ? absl::DeadlineExceededError("no answer in time")
+                              : absl::CancelledError("the batch was cancelled"),
+              result);
+      return true;
+    }
+    if (call_ == nullptr) {
+      if (now >= retry_.next_attempt()) {
+        Open();
+      } else {
+        changed_.WaitWithDeadline(&mutex_,
+                                  std::min(retry_.next_attempt(), deadline));
+      }
+      continue;
+    }
+    if (Write()) continue;
+    const absl::Time stall = writing_ || queue_.outstanding() > 0
+                                 ? last_event_ + options_.stall_timeout
+                                 : absl::InfiniteFuture();
+    if (now >= stall) {
+      Break(absl::DeadlineExceededError(
+          absl::StrCat("no sign of the server for ",
+                       absl::FormatDuration(options_.stall_timeout))));
+    } else {
+      Advance(std::min(deadline, stall));
+    }
+  }
+}
+
+bool BatchLookup::HandOut(BatchResult& result) {
+  const std::shared_ptr<BatchInFlight> batch = queue_.front();
+  mutex_.Unlock();
+  absl::Status decoded = DecodeReply(batch->reply, batch->expected, result);
+  mutex_.Lock();
+  if (!decoded.ok()) {
+    queue_ = ReplayQueue();  // nothing after this can be trusted
+    End(std::move(decoded));
+    return false;
+  }
+  if (absl::IsUnavailable(result.status)) {
+    queue_.ForgetReplies();  // those behind it are no better
+    Break(result.status);
+    return false;
+  }
+  retry_.Succeeded();
+  Pop(result.status);
+  return true;
+}
+
+void BatchLookup::HandOut(absl::Status status, BatchResult& result) {
+  result.request_id = queue_.front()->expected.request_id;
+  result.generation = 0;
+  result.next_hops.clear();
+  result.prefix_lengths.clear();
+  result.status = std::move(status);
+  Pop(result.status);
+}
+
+void BatchLookup::Pop(const absl::Status& status) {
+  const BatchInFlight& batch = *queue_.front();
+  observer_.OnAnswered(batch.expected.addresses, absl::Now() - batch.accepted,
+                       status);
+  queue_.PopFront();
+  // Idleness is no failure.
+  if (queue_.empty()) retry_.Succeeded();
+  changed_.SignalAll();
+}
+
+bool BatchLookup::CancelBatch(uint64_t id) {
+  absl::MutexLock lock(&mutex_);
+  BatchInFlight* const batch = queue_.Find(id);
+  if (batch == nullptr) return false;
+  batch->cancelled = true;
+  if (call_ != nullptr && polling_) call_->Wake();
+  changed_.SignalAll();
+  return true;
+}
+
+void BatchLookup::Cancel() {
+  absl::MutexLock lock(&mutex_);
+  End(absl::CancelledError("the handle was cancelled"));
+}
+
+size_t BatchLookup::in_flight() const {
+  absl::MutexLock lock(&mutex_);
+  return queue_.size();
+}
+
+uint64_t BatchLookup::reconnects() const {
+  absl::MutexLock lock(&mutex_);
+  return reconnects_;
+}
+
+void BatchLookup::Open() {
+  call_ = std::make_shared<BatchCall>(open_(), absl::InfiniteFuture());
+  starting_ = true;
+  writing_ = true;
+  write_broken_ = false;
+  last_event_ = absl::Now();
+  changed_.SignalAll();
+}
+
+bool BatchLookup::Write() {
+  if (call_ == nullptr || writing_ || write_broken_) return false;
+  if (queue_.owed() >= options_.max_in_flight) {
+    Break(absl::DeadlineExceededError(absl::StrCat(
+        "the server owes replies to ", queue_.owed(), " batches given up")));
+    return true;
+  }
+  const std::shared_ptr<BatchInFlight> batch = queue_.TakeUnwritten();
+  if (batch == nullptr) return false;
+  if (queue_.outstanding() == 1) last_event_ = absl::Now();
+  writing_ = true;
+  const std::shared_ptr<BatchCall> call = call_;
+  mutex_.Unlock();
+  call->Write(batch->message);
+  mutex_.Lock();
+  return true;
+}
+
+void BatchLookup::Advance(absl::Time until) {
+  if (polling_ || call_ == nullptr) {
+    changed_.WaitWithDeadline(&mutex_, until);
+    return;
+  }
+  polling_ = true;
+  const std::shared_ptr<BatchCall> call = call_;
+  mutex_.Unlock();
+  BatchCall::Event event = call->Poll(until);
+  mutex_.Lock();
+  polling_ = false;
+  if (call == call_) Take(std::move(event));  // else it is of a former call
+  changed_.SignalAll();
+}
+
+void BatchLookup::Take(BatchCall::Event event) {
+  using Kind = BatchCall::Event::Kind;
+  if (event.kind == Kind::kNothing) return;
+  last_event_ = absl::Now();
+  if (event.kind == Kind::kWritten) {
+    writing_ = false;
+    write_broken_ = !event.ok;
+    if (!std::exchange(starting_, false) || !event.ok) return;
+    if (!std::exchange(connected_once_, true)) return;
+    ++reconnects_;
+    observer_.OnReconnect(queue_.Rewind());
+  } else if (event.kind == Kind::kReply) {
+    if (queue_.AddReply(event.message)) return;
+    End(absl::InternalError(
+        "the server broke its contract: a reply to no batch"));
+  } else if (event.status.ok()) {
+    End(absl::InternalError(
+        "the server broke its contract: it ended the stream unasked"));
+  } else if (absl::Status status = FromGrpc(event.status);
+             IsRetryable(status)) {
+    Break(status);
+  } else {
+    End(std::move(status));
+  }
+}
+
+void BatchLookup::Break(const absl::Status& why) {
+  if (ended_) return;
+  queue_.Rewind();
+  if (call_ != nullptr) std::exchange(call_, nullptr)->Cancel();
+  writing_ = false;
+  const absl::Time now = absl::Now();
+  if (!retry_.Failed(why, now)) {
+    End(why);
+    return;
+  }
+  observer_.OnDisconnect(why, retry_.next_attempt() - now);
+  changed_.SignalAll();
+}
+
+void BatchLookup::End(absl::Status why) {
+  if (ended_) return;
+  ended_ = true;
+  status_ = std::move(why);
+  if (call_ != nullptr) std::exchange(call_, nullptr)->Cancel();
+  observer_.OnEnd(status_);
+  changed_.SignalAll();
+}
+
+}  // namespace planb::client

@@ -1,0 +1,140 @@
+// Batches of lookups that survive the server: several in flight, and when the
+// stream breaks, another stream and all unanswered batches once more (lookups
+// change nothing, so asking twice is harmless).
+//
+//   BatchLookup lookup(*ChannelsTo("unix:///run/planb/planb.sock"), {});
+//   lookup.Send({.addresses_v6 = packed_addresses});
+//   lookup.Receive(result);
+//
+// Starts no threads: everything happens within the calls. Reconnecting is done
+// by Receive, so whoever sends must also receive, or somebody else must.
+//
+// Generations never go back while one server lives. A server that restarted
+// may begin anew (a volatile one does): what it says is passed on as it is, and
+// reconnects() tells that this may have happened.
+
+#ifndef PLANB_CLIENT_BATCH_LOOKUP_H_
+#define PLANB_CLIENT_BATCH_LOOKUP_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "client/batch_call.h"
+#include "client/batch_codec.h"
+#include "client/batch_lookup_options.h"
+#include "client/lookup_observer.h"
+#include "client/replay_queue.h"
+#include "client/retry_policy.h"
+
+namespace planb::client {
+
+// Invariants: results come in the order of Send, exactly one for each batch,
+// until the handle ends. A batch's octets are kept, as gRPC's own slices, until
+// it is answered (at most max_in_flight of them, each up to kMaxMessageBytes).
+// Thread-safe. Meant for one thread that does everything, or for one that sends
+// and one that receives.
+class BatchLookup {
+ public:
+  // Does not connect yet: the first Send does.
+  BatchLookup(OpenChannel open, const BatchLookupOptions& options);
+  // Cancels what is still in flight. REQUIRES: no call is running.
+  ~BatchLookup();
+
+  BatchLookup(const BatchLookup&) = delete;
+  BatchLookup& operator=(const BatchLookup&) = delete;
+
+  // Accepts `batch`, to be answered by `deadline` or to fail by itself with
+  // DEADLINE_EXCEEDED. Returns its id: 1, then 2, and so on. Its octets may be
+  // reused at once, as in BatchStream. Blocks while max_in_flight batches are
+  // in flight (until another thread calls Receive) and while the connection
+  // takes no more; not while there is none.
+  // Errors: INVALID_ARGUMENT (nothing sent, the handle goes on) if the batch
+  // cannot be a message; FAILED_PRECONDITION after CloseSend; else what ended
+  // the handle.
+  absl::StatusOr<uint64_t> Send(const Batch& batch,
+                                absl::Time deadline = absl::InfiniteFuture());
+
+  // Says that no batch follows.
+  void CloseSend();
+
+  // Waits for the next result, in the order of Send, and reconnects as needed.
+  // True: `result` holds it (perhaps that its batch failed: see result.status).
+  // False: after CloseSend, when every result was handed out.
+  // Errors: what ended the handle, after the results that came before. The
+  // other batches in flight are lost. CANCELLED; UNAVAILABLE or whatever else
+  // the last attempt failed with, when it was time to give up; an error that
+  // trying again does not mend, such as INTERNAL for a broken contract.
+  absl::StatusOr<bool> Receive(BatchResult& result);
+
+  // Lets the batch `id` fail with CANCELLED, in its turn, unless its result is
+  // there already. False if it was handed out.
+  bool CancelBatch(uint64_t id);
+
+  // Ends the handle, with CANCELLED, and so every call that waits.
+  void Cancel();
+
+  // Batches accepted and not yet handed out.
+  size_t in_flight() const;
+  // Streams that followed a lost one. While Receive is not running: those up to
+  // the last result handed out.
+  uint64_t reconnects() const;
+
+ private:
+  absl::StatusOr<bool> ReceiveAlone(BatchResult& result)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Hands out the oldest batch, which was answered; false if that was no
+  // answer.
+  bool HandOut(BatchResult& result) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Hands it out unanswered, for the reason `status`.
+  void HandOut(absl::Status status, BatchResult& result)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Pop(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Open() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Starts to write the next batch, if one waits and the call can. True if it
+  // let go of the lock.
+  bool Write() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Takes in one event, or waits for another thread to do so.
+  void Advance(absl::Time until) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Take(BatchCall::Event event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Gives up the call: the unanswered batches go out on the next one.
+  void Break(const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void End(absl::Status why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const OpenChannel open_;
+  const BatchLookupOptions options_;
+  LookupObserver& observer_;
+
+  mutable absl::Mutex mutex_;
+  // Signalled when anything below changes.
+  absl::CondVar changed_;
+  RetryPolicy retry_ ABSL_GUARDED_BY(mutex_);
+  bool send_closed_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+  uint64_t last_id_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool encoding_ ABSL_GUARDED_BY(mutex_) = false;   // a thread is in Send
+  bool receiving_ ABSL_GUARDED_BY(mutex_) = false;  // a thread is in Receive
+
+  ReplayQueue queue_ ABSL_GUARDED_BY(mutex_);
+
+  // The call, if there is one, and what holds for it alone.
+  std::shared_ptr<BatchCall> call_ ABSL_GUARDED_BY(mutex_);
+  bool polling_ ABSL_GUARDED_BY(mutex_) = false;   // a thread polls a call
+  bool starting_ ABSL_GUARDED_BY(mutex_) = false;  // it is not yet connected
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;   // a write is under way
+  bool write_broken_ ABSL_GUARDED_BY(mutex_) = false;  // its end will follow
+  absl::Time last_event_ ABSL_GUARDED_BY(mutex_);
+
+  bool connected_once_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t reconnects_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace planb::client
+
+#endif  // PLANB_CLIENT_BATCH_LOOKUP_H_

@@ -1,0 +1,253 @@
+// Whatever happens to the server, every batch is answered once, rightly and in
+// order; or the handle says why it gave up.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "client/batch_lookup.h"
+#include "client/status.h"
+#include "client/testing/fake_server.h"
+#include "client/testing/many_routes.h"
+
+namespace planb::client {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::FakeServer;
+using testing::HopOf;
+using testing::MakeError;
+using testing::ManyRoutes;
+using testing::Spoil;
+using testing::V6;
+
+// Counts what it is told.
+class Counter : public LookupObserver {
+ public:
+  void OnSent(size_t addresses) override { sent += addresses; }
+  void OnAnswered(size_t addresses, absl::Duration latency,
+                  const absl::Status& status) override {
+    EXPECT_GT(latency, absl::ZeroDuration());
+    (status.ok() ? answered : failed) += addresses;
+  }
+  void OnDisconnect(const absl::Status& why, absl::Duration wait) override {
+    EXPECT_FALSE(why.ok());
+    EXPECT_LE(wait, absl::Milliseconds(50));
+    ++disconnects;
+  }
+  void OnReconnect(size_t batches) override {
+    ++reconnects;
+    replayed += batches;
+  }
+  void OnEnd(const absl::Status& why) override { end = why.code(); }
+
+  std::atomic<uint64_t> sent = 0, answered = 0, failed = 0, disconnects = 0,
+                        reconnects = 0, replayed = 0;
+  std::atomic<absl::StatusCode> end = absl::StatusCode::kOk;
+};
+
+class ReconnectTest : public ::testing::Test {
+ protected:
+  ReconnectTest() {
+    options_.max_in_flight = 4;
+    options_.backoff = {.initial = absl::Milliseconds(1),
+                        .max = absl::Milliseconds(50)};
+    options_.observer = &counter_;
+  }
+
+  // Looks up `batches` addresses, four in flight, and expects right answers.
+  void LookUp(BatchLookup& lookup, uint64_t batches) {
+    uint64_t sent = 0;
+    for (uint64_t received = 0; received < batches;) {
+      if (sent < batches && lookup.in_flight() < 4) {
+        ASSERT_TRUE(lookup.Send({.addresses_v6 = V6(sent++)}).ok());
+        continue;
+      }
+      const auto more = lookup.Receive(result_);
+      ASSERT_TRUE(more.ok()) << more.status();
+      ASSERT_TRUE(result_.status.ok()) << result_.status;
+      ASSERT_THAT(result_.next_hops, ElementsAre(HopOf(received)));
+      ++received;
+    }
+  }
+
+  FakeServer server_{ManyRoutes()};
+  const OpenChannel open_ = *ChannelsTo(server_.target());
+  Counter counter_;
+  BatchLookupOptions options_;
+  BatchResult result_;
+};
+
+TEST_F(ReconnectTest, StreamsThatBreakAfterAFewReplies) {
+  for (const auto& status :
+       {MakeError(grpc::StatusCode::UNAVAILABLE, "DRAINING", "going down"),
+        grpc::Status(grpc::StatusCode::UNAVAILABLE, "reset"),
+        grpc::Status(grpc::StatusCode::CANCELLED, "")}) {
+    for (const uint64_t replies : {0, 1, 3, 4, 5}) {
+      server_.EndStreams(replies, status, 3);
+      BatchLookup lookup(open_, options_);
+      LookUp(lookup, 30);
+      EXPECT_EQ(lookup.reconnects(), 3U);
+    }
+  }
+  EXPECT_EQ(counter_.sent, 15U * 30);
+  EXPECT_EQ(counter_.answered, 15U * 30);
+  EXPECT_EQ(counter_.failed, 0U);
+  EXPECT_EQ(counter_.disconnects, 15U * 3);
+  EXPECT_EQ(counter_.reconnects, 15U * 3);
+  EXPECT_GE(counter_.replayed, 15U * 3) << "one at least was unanswered";
+  EXPECT_EQ(counter_.end, absl::StatusCode::kOk);
+}
+
+TEST_F(ReconnectTest, DrainingInBandIsNoAnswer) {
+  for (const uint64_t replies : {0, 2, 7}) {
+    server_.DrainStreams(replies, 2);
+    BatchLookup lookup(open_, options_);
+    LookUp(lookup, 30);
+    EXPECT_EQ(lookup.reconnects(), 2U);
+  }
+  EXPECT_EQ(counter_.answered, 3U * 30);
+  EXPECT_EQ(counter_.failed, 0U);
+}
+
+TEST_F(ReconnectTest, AServerThatDiesAndComesBack) {
+  BatchLookup lookup(open_, options_);
+  LookUp(lookup, 10);
+  for (int round = 0; round < 3; ++round) {
+    server_.Hold();
+    std::vector<NextHopId> answers(4);
+    for (uint64_t i = 0; i < 4; ++i) {
+      ASSERT_TRUE(lookup
+                      .Send({.addresses_v6 = V6(i),
+                             .next_hops = absl::MakeSpan(&answers[i], 1)})
+                      .ok());
+    }
+    std::thread operation([this] {
+      server_.Die();
+      absl::SleepFor(absl::Milliseconds(100));
+      server_.Release();
+      server_.Restart();
+    });
+    for (int i = 0; i < 4; ++i) ASSERT_TRUE(*lookup.Receive(result_));
+    operation.join();
+    EXPECT_THAT(answers, ElementsAre(HopOf(0), HopOf(1), HopOf(2), HopOf(3)));
+  }
+  EXPECT_EQ(lookup.reconnects(), 3U);
+  EXPECT_GT(counter_.disconnects, 3U) << "some attempts found nobody";
+  // It died while nothing was in flight: the next batch finds out.
+  server_.Die();
+  server_.Restart();
+  LookUp(lookup, 10);
+  EXPECT_EQ(lookup.reconnects(), 4U);
+}
+
+TEST_F(ReconnectTest, UnderLoadFromTwoThreads) {
+  constexpr uint64_t kBatches = 2000;
+  server_.EndStreams(50, grpc::Status(grpc::StatusCode::UNAVAILABLE, ""));
+  BatchLookup lookup(open_, options_);
+  std::thread sender([&lookup] {
+    for (uint64_t i = 0; i < kBatches; ++i) {
+      EXPECT_TRUE(lookup.Send({.addresses_v6 = V6(i)}).ok());
+    }
+    lookup.CloseSend();
+  });
+  uint64_t received = 0;
+  while (*lookup.Receive(result_)) {
+    EXPECT_THAT(result_.next_hops, ElementsAre(HopOf(received)));
+    ++received;
+  }
+  sender.join();
+  EXPECT_EQ(received, kBatches);
+  EXPECT_GE(lookup.reconnects(), kBatches / 50 - 1);
+}
+
+TEST_F(ReconnectTest, DeadlinesHoldWhileThereIsNoServer) {
+  server_.Die();
+  BatchLookup lookup(open_, options_);
+  ASSERT_TRUE(
+      lookup
+          .Send({.addresses_v6 = V6(1)}, absl::Now() + absl::Milliseconds(200))
+          .ok());
+  ASSERT_TRUE(lookup.Send({.addresses_v6 = V6(2)}).ok());
+  ASSERT_TRUE(*lookup.Receive(result_));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(result_.status)) << result_.status;
+  server_.Restart();
+  ASSERT_TRUE(*lookup.Receive(result_));
+  EXPECT_THAT(result_.next_hops, ElementsAre(HopOf(2)));
+  EXPECT_EQ(lookup.reconnects(), 0U) << "there was no stream before";
+}
+
+TEST_F(ReconnectTest, GivesUpInTheEnd) {
+  options_.give_up_after = absl::Milliseconds(200);
+  BatchLookup lookup(open_, options_);
+  LookUp(lookup, 3);
+  server_.Die();
+  ASSERT_TRUE(lookup.Send({.addresses_v6 = V6(1)}).ok());
+  EXPECT_TRUE(absl::IsUnavailable(lookup.Receive(result_).status()));
+  EXPECT_TRUE(absl::IsUnavailable(lookup.Receive(result_).status()));
+  EXPECT_TRUE(absl::IsUnavailable(lookup.Send({}).status()));
+  EXPECT_EQ(counter_.end, absl::StatusCode::kUnavailable);
+  EXPECT_GE(counter_.disconnects, 2U);
+}
+
+TEST_F(ReconnectTest, OtherErrorsEndItAfterTheResultsBefore) {
+  server_.EndStreams(2, MakeError(grpc::StatusCode::INVALID_ARGUMENT,
+                                  "MESSAGE_MALFORMED", "no message"));
+  BatchLookup lookup(open_, options_);
+  for (uint64_t i = 0; i < 4; ++i) {
+    ASSERT_TRUE(lookup.Send({.addresses_v6 = V6(i)}).ok());
+  }
+  for (uint64_t i = 0; i < 2; ++i) {
+    ASSERT_TRUE(*lookup.Receive(result_));
+    EXPECT_THAT(result_.next_hops, ElementsAre(HopOf(i)));
+  }
+  EXPECT_EQ(ErrorReason(lookup.Receive(result_).status()), "MESSAGE_MALFORMED");
+  EXPECT_EQ(server_.streams_opened(), 1U);
+}
+
+TEST_F(ReconnectTest, ABrokenContractEndsIt) {
+  for (const Spoil spoil : {Spoil::kWrongId, Spoil::kShort, Spoil::kTwice}) {
+    server_.SpoilReplies(spoil);
+    BatchLookup lookup(open_, options_);
+    absl::Status status;
+    for (int i = 0; i < 10 && status.ok(); ++i) {
+      status = lookup.Send({.addresses_v6 = V6(1)}).status();
+      if (status.ok()) status = lookup.Receive(result_).status();
+    }
+    EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  }
+  server_.SpoilReplies(Spoil::kNothing);
+  server_.EndStreams(0, grpc::Status::OK);
+  BatchLookup lookup(open_, options_);
+  ASSERT_TRUE(lookup.Send({.addresses_v6 = V6(1)}).ok());
+  EXPECT_EQ(lookup.Receive(result_).status().code(),
+            absl::StatusCode::kInternal);
+}
+
+TEST_F(ReconnectTest, ASilentServerIsLeft) {
+  options_.stall_timeout = absl::Seconds(1);
+  server_.Hold();
+  BatchLookup lookup(open_, options_);
+  ASSERT_TRUE(lookup.Send({.addresses_v6 = V6(1)}).ok());
+  std::thread operation([this] {
+    while (server_.streams_opened() < 2) absl::SleepFor(absl::Milliseconds(5));
+    server_.Release();
+  });
+  ASSERT_TRUE(*lookup.Receive(result_));
+  operation.join();
+  EXPECT_THAT(result_.next_hops, ElementsAre(HopOf(1)));
+  // Idle is not stalled.
+  const uint64_t streams = server_.streams_opened();
+  absl::SleepFor(absl::Milliseconds(1300));
+  ASSERT_TRUE(lookup.Send({.addresses_v6 = V6(2)}).ok());
+  ASSERT_TRUE(*lookup.Receive(result_));
+  EXPECT_EQ(server_.streams_opened(), streams);
+}
+
+}  // namespace
+}  // namespace planb::client

@@ -1,0 +1,236 @@
+// A handle keeps order and bounds, and a batch can end before the server
+// answers it.
+
+#include "client/batch_lookup.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "client/status.h"
+#include "client/testing/fake_server.h"
+#include "client/testing/many_routes.h"
+
+namespace planb::client {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+using testing::FakeServer;
+using testing::HopOf;
+using ::testing::IsEmpty;
+using testing::ManyRoutes;
+using testing::V4;
+using testing::V6;
+
+class BatchLookupTest : public ::testing::Test {
+ protected:
+  FakeServer server_{ManyRoutes()};
+  const OpenChannel open_ = *ChannelsTo(server_.target());
+  BatchResult result_;
+};
+
+TEST(ChannelsTo, RefusesWhatIsNoTarget) {
+  EXPECT_EQ(ChannelsTo("nonsense").status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(BatchLookupTest, OneThreadManyInFlight) {
+  constexpr uint64_t kBatches = 2000;
+  constexpr size_t kDepth = 16;
+  BatchLookup lookup(open_, {.max_in_flight = kDepth});
+  uint64_t sent = 0;
+  for (uint64_t received = 0; received < kBatches;) {
+    if (sent < kBatches && lookup.in_flight() < kDepth) {
+      ASSERT_EQ(*lookup.Send({.addresses_v6 = V6(sent)}), sent + 1);
+      ++sent;
+      continue;
+    }
+    ASSERT_TRUE(*lookup.Receive(result_));
+    ++received;
+    ASSERT_EQ(result_.request_id, received);
+    ASSERT_EQ(result_.generation, 1U);
+    ASSERT_THAT(result_.next_hops, ElementsAre(HopOf(received - 1)));
+  }
+  lookup.CloseSend();
+  EXPECT_FALSE(*lookup.Receive(result_));
+  EXPECT_EQ(lookup.Send({}).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(lookup.reconnects(), 0U);
+  EXPECT_EQ(server_.streams_opened(), 1U);
+}
+
+TEST_F(BatchLookupTest, SendersAndReceiversMayBeMany) {
+  constexpr uint64_t kEach = 500;
+  constexpr uint64_t kSenders = 3;
+  BatchLookup lookup(open_, {.max_in_flight = 4});
+  std::vector<std::thread> threads;
+  for (uint64_t i = 0; i < kSenders; ++i) {
+    threads.emplace_back([&lookup] {
+      for (uint64_t j = 0; j < kEach; ++j) {
+        EXPECT_TRUE(lookup.Send({.addresses_v4 = V4(j)}).ok());
+      }
+    });
+  }
+  std::atomic<uint64_t> received = 0;
+  for (int i = 0; i < 2; ++i) {
+    threads.emplace_back([&lookup, &received] {
+      BatchResult result;
+      while (*lookup.Receive(result)) {
+        EXPECT_EQ(result.next_hops.size(), 1U);
+        ++received;
+      }
+    });
+  }
+  for (uint64_t i = 0; i < kSenders; ++i) threads[i].join();
+  lookup.CloseSend();
+  for (size_t i = kSenders; i < threads.size(); ++i) threads[i].join();
+  EXPECT_EQ(received, kEach * kSenders);
+}
+
+TEST_F(BatchLookupTest, BigBatchesIntoTheCallersBuffers) {
+  // More than any flow-control window, both ways: a thread that did not read
+  // while it writes would be stuck.
+  constexpr uint64_t kAddresses = 20'000;
+  constexpr size_t kDepth = 8;
+  const auto octets = std::make_shared<std::string>();
+  for (uint64_t i = 0; i < kAddresses; ++i) *octets += V6(i);
+  std::vector<std::vector<NextHopId>> answers(
+      kDepth, std::vector<NextHopId>(kAddresses));
+  BatchLookup lookup(open_, {.max_in_flight = kDepth});
+  for (std::vector<NextHopId>& answer : answers) {
+    ASSERT_TRUE(lookup
+                    .Send({.addresses_v6 = *octets,
+                           .next_hops = absl::MakeSpan(answer),
+                           .keep_alive = octets})
+                    .ok());
+  }
+  for (const std::vector<NextHopId>& answer : answers) {
+    ASSERT_TRUE(*lookup.Receive(result_));
+    EXPECT_THAT(result_.next_hops, IsEmpty());
+    for (uint64_t j = 0; j < kAddresses; ++j) ASSERT_EQ(answer[j], HopOf(j));
+  }
+}
+
+TEST_F(BatchLookupTest, UpperHalvesThatDoNotDecide) {
+  testing::FakeServerOptions options = ManyRoutes();
+  options.routes.push_back({*Prefix::Parse("2001:db8:3::8000:0/112"), 77});
+  FakeServer server(options);
+  BatchLookup lookup(*ChannelsTo(server.target()), {});
+  const std::string halves =
+      V6(2).substr(0, 8) + V6(3).substr(0, 8) + std::string(8, '\0');
+  ASSERT_TRUE(
+      lookup.Send({.addresses_v4 = V4(5), .upper_halves_v6 = halves}).ok());
+  ASSERT_TRUE(*lookup.Receive(result_));
+  EXPECT_THAT(result_.next_hops,
+              ElementsAre(HopOf(5), HopOf(2), kUndecided, kNoRoute));
+}
+
+TEST_F(BatchLookupTest, ErrorsOfOneBatchConcernItAlone) {
+  BatchLookup lookup(open_, {.max_in_flight = 1});
+  const std::string too_long(17 << 20, '\0');
+  EXPECT_EQ(lookup.Send({.addresses_v6 = too_long}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(lookup.in_flight(), 0U);
+  EXPECT_EQ(*lookup.Send({.addresses_v6 = V6(1), .table = "none"}), 1U);
+  ASSERT_TRUE(*lookup.Receive(result_));
+  EXPECT_EQ(ErrorReason(result_.status), "TABLE_NOT_FOUND");
+  EXPECT_EQ(*lookup.Send({.addresses_v6 = V6(1)}), 2U);
+  ASSERT_TRUE(*lookup.Receive(result_));
+  EXPECT_THAT(result_.next_hops, ElementsAre(2));
+}
+
+TEST_F(BatchLookupTest, ABatchEndsAtItsDeadlineAndTheOthersGoOn) {
+  server_.Hold();
+  BatchLookup lookup(open_, {});
+  std::vector<NextHopId> late(1, 99);
+  ASSERT_TRUE(
+      lookup
+          .Send({.addresses_v6 = V6(1), .next_hops = absl::MakeSpan(late)},
+                absl::Now() + absl::Milliseconds(50))
+          .ok());
+  ASSERT_TRUE(lookup.Send({.addresses_v6 = V6(2)}).ok());
+  ASSERT_TRUE(*lookup.Receive(result_));
+  EXPECT_EQ(result_.request_id, 1U);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(result_.status)) << result_.status;
+  server_.Release();
+  ASSERT_TRUE(*lookup.Receive(result_));
+  EXPECT_EQ(result_.request_id, 2U);
+  EXPECT_THAT(result_.next_hops, ElementsAre(HopOf(2)));
+  // The first answer came, and went nowhere.
+  EXPECT_THAT(late, Each(99));
+  EXPECT_EQ(server_.streams_opened(), 1U);
+}
+
+TEST_F(BatchLookupTest, AServerThatOwesTooMuchIsLeft) {
+  server_.Hold();
+  BatchLookup lookup(open_, {.max_in_flight = 2});
+  for (uint64_t i = 1; i <= 3; ++i) {
+    ASSERT_EQ(*lookup.Send({.addresses_v6 = V6(1)},
+                           absl::Now() + absl::Milliseconds(100)),
+              i);
+    ASSERT_TRUE(*lookup.Receive(result_));
+    ASSERT_TRUE(absl::IsDeadlineExceeded(result_.status)) << result_.status;
+  }
+  server_.Release();
+  ASSERT_TRUE(lookup.Send({.addresses_v6 = V6(4)}).ok());
+  ASSERT_TRUE(*lookup.Receive(result_));
+  EXPECT_THAT(result_.next_hops, ElementsAre(HopOf(4)));
+  EXPECT_GE(lookup.reconnects(), 1U);
+}
+
+TEST_F(BatchLookupTest, OneBatchCanBeCancelled) {
+  server_.Hold();
+  BatchLookup lookup(open_, {});
+  for (uint64_t i = 1; i <= 3; ++i) {
+    ASSERT_TRUE(lookup.Send({.addresses_v6 = V6(i)}).ok());
+  }
+  EXPECT_TRUE(lookup.CancelBatch(2));
+  std::thread canceller([&lookup] {
+    absl::SleepFor(absl::Milliseconds(100));  // when Receive waits
+    EXPECT_TRUE(lookup.CancelBatch(1));
+  });
+  for (uint64_t i = 1; i <= 2; ++i) {
+    ASSERT_TRUE(*lookup.Receive(result_));
+    EXPECT_EQ(result_.request_id, i);
+    EXPECT_TRUE(absl::IsCancelled(result_.status)) << result_.status;
+  }
+  canceller.join();
+  EXPECT_FALSE(lookup.CancelBatch(1));
+  EXPECT_FALSE(lookup.CancelBatch(4));
+  server_.Release();
+  ASSERT_TRUE(*lookup.Receive(result_));
+  EXPECT_THAT(result_.next_hops, ElementsAre(HopOf(3)));
+}
+
+TEST_F(BatchLookupTest, CancelEndsEveryCall) {
+  server_.Hold();
+  BatchLookup lookup(open_, {.max_in_flight = 1});
+  ASSERT_TRUE(lookup.Send({.addresses_v6 = V6(1)}).ok());
+  std::thread sender(
+      [&lookup] { EXPECT_TRUE(absl::IsCancelled(lookup.Send({}).status())); });
+  std::thread canceller([&lookup] {
+    absl::SleepFor(absl::Milliseconds(100));
+    lookup.Cancel();
+  });
+  EXPECT_TRUE(absl::IsCancelled(lookup.Receive(result_).status()));
+  sender.join();
+  canceller.join();
+}
+
+TEST_F(BatchLookupTest, DestructionCancels) {
+  server_.Hold();
+  {
+    BatchLookup untouched(open_, {});
+    BatchLookup waiting(open_, {});
+    ASSERT_TRUE(waiting.Send({.addresses_v6 = V6(1)}).ok());
+  }
+  server_.Die();  // returns only when the server's side has ended as well
+}
+
+}  // namespace
+}  // namespace planb::client

@@ -1,0 +1,291 @@
+// The right answer to the right caller, once, with many threads at it. Also run
+// under ThreadSanitizer.
+
+#include "client/coalescing_lookup.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace planb::client {
+namespace {
+
+using Answer = absl::StatusOr<CallAnswer>;
+using Clock = CoalescingLookup::Clock;
+constexpr auto kNever = Clock::time_point::max();
+
+// The next hop of an IPv4 address is its value, of an IPv6 address its last 4
+// octets plus 1.
+uint32_t Last4(absl::string_view octets) {
+  uint32_t value = 0;
+  for (const char octet : octets.substr(octets.size() - 4)) {
+    value = value << 8 | static_cast<uint8_t>(octet);
+  }
+  return value;
+}
+
+// Answers from threads of its own, in any order; may be held.
+class FakeTransport : public BatchTransport {
+ public:
+  explicit FakeTransport(int threads) {
+    for (int i = 0; i < threads; ++i) {
+      threads_.emplace_back([this] { Serve(); });
+    }
+  }
+  ~FakeTransport() override { Shutdown(); }
+
+  void Start(absl::string_view v6, absl::string_view v4, Done done) override {
+    Batch batch{.done = std::move(done)};
+    for (; !v6.empty(); v6.remove_prefix(16)) {
+      batch.next_hops.push_back(Last4(v6.substr(0, 16)) + 1);
+    }
+    for (; !v4.empty(); v4.remove_prefix(4)) {
+      batch.next_hops.push_back(Last4(v4.substr(0, 4)));
+    }
+    std::unique_lock<std::mutex> lock(mutex_);
+    ++batches_;
+    if (!ended_) {
+      queue_.push_back(std::move(batch));
+      changed_.notify_all();
+      return;
+    }
+    lock.unlock();
+    batch.done({.status = absl::UnavailableError("shut down")});
+  }
+
+  void Shutdown() override {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      ended_ = true;
+    }
+    changed_.notify_all();
+    std::call_once(joined_, [this] {
+      for (std::thread& thread : threads_) thread.join();
+    });
+  }
+
+  void Hold(bool held) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    held_ = held;
+    changed_.notify_all();
+  }
+  void Fail(bool fail) { fail_ = fail; }
+  int batches() const { return batches_; }
+
+ private:
+  struct Batch {
+    Done done;
+    std::vector<NextHopId> next_hops;
+  };
+
+  void Serve() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (true) {
+      changed_.wait(lock,
+                    [this] { return ended_ || (!held_ && !queue_.empty()); });
+      if (queue_.empty()) return;
+      const Batch batch = std::move(queue_.front());
+      queue_.pop_front();
+      const bool bad = ended_ || fail_;
+      lock.unlock();
+      if (bad) {
+        batch.done({.status = absl::UnavailableError("no server")});
+      } else {
+        batch.done({.generation = 7, .next_hops = batch.next_hops});
+      }
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Batch> queue_;
+  bool held_ = false;
+  bool ended_ = false;
+  std::atomic<bool> fail_ = false;
+  std::atomic<int> batches_ = 0;
+  std::once_flag joined_;
+  std::vector<std::thread> threads_;
+};
+
+class CoalescingLookupTest : public ::testing::Test {
+ protected:
+  void Make(const CoalescingOptions& options, int threads = 3) {
+    auto transport = std::make_unique<FakeTransport>(threads);
+    transport_ = transport.get();
+    lookup_ = std::make_unique<CoalescingLookup>(std::move(transport), options);
+  }
+
+  FakeTransport* transport_ = nullptr;
+  std::unique_ptr<CoalescingLookup> lookup_;
+};
+
+TEST_F(CoalescingLookupTest, TheRightAnswerToTheRightCaller) {
+  constexpr uint32_t kThreads = 8;
+  constexpr uint32_t kCalls = 2000;
+  Make({.batching = {.max_batch = 16, .max_calls = 64},
+        .block_when_full = true,
+        .timeout = std::chrono::hours(1)});
+  std::vector<std::thread> callers;
+  for (uint32_t thread = 0; thread < kThreads; ++thread) {
+    callers.emplace_back([this, thread] {
+      std::deque<std::pair<uint32_t, std::future<Answer>>> waiting;
+      for (uint32_t i = 0; i < kCalls; ++i) {
+        const uint32_t name = thread * kCalls + i;
+        if (i % 3 == 0) {
+          waiting.emplace_back(name + 1, lookup_->Lookup(Address::V6(name)));
+        } else {
+          waiting.emplace_back(name, lookup_->Lookup(Address::V4(name)));
+        }
+        if (waiting.size() < 5) continue;
+        const Answer answer = waiting.front().second.get();
+        ASSERT_TRUE(answer.ok());
+        ASSERT_EQ(answer->next_hop, waiting.front().first);
+        ASSERT_EQ(answer->generation, 7U);
+        waiting.pop_front();
+      }
+      for (auto& [due, future] : waiting) {
+        ASSERT_EQ(future.get()->next_hop, due);
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_LE(transport_->batches(), static_cast<int>(kThreads * kCalls));
+  EXPECT_GE(transport_->batches(), static_cast<int>(kThreads * kCalls / 16));
+}
+
+// What each call comes to when calls, cancellations, deadlines, failures and
+// the end of it all happen at the same time: something, once.
+TEST_F(CoalescingLookupTest, EveryCallIsAnsweredOnceWhateverHappens) {
+  constexpr uint32_t kThreads = 6;
+  constexpr uint32_t kCalls = 1500;
+  for (const bool block : {false, true}) {
+    Make({.batching = {.max_batch = 8,
+                       .max_delay = std::chrono::microseconds(20),
+                       .max_calls = 40},
+          .block_when_full = block});
+    std::vector<std::atomic<int>> ends(kThreads * kCalls);
+    std::atomic<int> wrong = 0;
+    std::atomic<uint32_t> running = kThreads;
+    std::vector<std::thread> callers;
+    for (uint32_t thread = 0; thread < kThreads; ++thread) {
+      callers.emplace_back([&, thread] {
+        for (uint32_t i = 0; i < kCalls; ++i) {
+          const uint32_t name = thread * kCalls + i;
+          const auto deadline =
+              i % 4 == 0 ? Clock::now() + std::chrono::microseconds(i % 100)
+                         : kNever;
+          const uint64_t id = lookup_->Lookup(
+              Address::V4(name), deadline, [&, name](const Answer& answer) {
+                ++ends[name];
+                if (answer.ok() && answer->next_hop != name) ++wrong;
+              });
+          if (i % 5 == 0) lookup_->Cancel(id);
+          if (i % 64 == 0) transport_->Fail(i % 128 == 0);
+        }
+        --running;
+      });
+    }
+    // In the midst of it, if it can be had.
+    while (running == kThreads) std::this_thread::yield();
+    lookup_->Shutdown();
+    for (std::thread& caller : callers) caller.join();
+    for (const std::atomic<int>& end : ends) ASSERT_EQ(end, 1);
+    EXPECT_EQ(wrong, 0);
+    lookup_.reset();
+  }
+}
+
+TEST_F(CoalescingLookupTest, FullMeansRefused) {
+  Make({.batching = {.max_calls = 2}});
+  transport_->Hold(true);
+  auto first = lookup_->Lookup(Address::V4(1), kNever);
+  auto second = lookup_->Lookup(Address::V4(2), kNever);
+  EXPECT_EQ(lookup_->Lookup(Address::V4(3)).get().status().code(),
+            absl::StatusCode::kResourceExhausted);
+  transport_->Hold(false);
+  EXPECT_EQ(first.get()->next_hop, 1U);
+  EXPECT_EQ(second.get()->next_hop, 2U);
+  // The room comes back before the answers are out.
+  EXPECT_EQ(lookup_->Lookup(Address::V4(3)).get()->next_hop, 3U);
+}
+
+TEST_F(CoalescingLookupTest, FullMeansBlockedUntilTheDeadline) {
+  Make({.batching = {.max_calls = 1}, .block_when_full = true});
+  transport_->Hold(true);
+  auto first = lookup_->Lookup(Address::V4(1), kNever);
+  EXPECT_EQ(
+      lookup_
+          ->Lookup(Address::V4(2), Clock::now() + std::chrono::milliseconds(20))
+          .get()
+          .status()
+          .code(),
+      absl::StatusCode::kDeadlineExceeded);
+  std::thread later([this] { transport_->Hold(false); });
+  EXPECT_EQ(lookup_->Lookup(Address::V4(3), kNever).get()->next_hop, 3U);
+  later.join();
+  EXPECT_EQ(first.get()->next_hop, 1U);
+}
+
+TEST_F(CoalescingLookupTest, TheTimekeeperSendsAndEnds) {
+  Make({.batching = {.max_delay = std::chrono::milliseconds(1)}});
+  transport_->Hold(true);
+  auto first = lookup_->Lookup(Address::V4(1), kNever);
+  auto gathered = lookup_->Lookup(Address::V4(2), kNever);
+  // Nobody calls, nothing comes back: only time passes.
+  while (transport_->batches() < 2) std::this_thread::yield();
+  auto late = lookup_->Lookup(Address::V4(3),
+                              Clock::now() + std::chrono::milliseconds(5));
+  EXPECT_EQ(late.get().status().code(), absl::StatusCode::kDeadlineExceeded);
+  transport_->Hold(false);
+  EXPECT_EQ(first.get()->next_hop, 1U);
+  EXPECT_EQ(gathered.get()->next_hop, 2U);
+}
+
+TEST_F(CoalescingLookupTest, ACallbackMayCallAgain) {
+  Make({}, 1);
+  std::promise<NextHopId> last;
+  std::function<void(uint32_t)> next = [&](uint32_t i) {
+    lookup_->Lookup(Address::V4(i), kNever, [&, i](const Answer& answer) {
+      if (i < 1000 && answer.ok()) {
+        next(i + 1);
+      } else {
+        last.set_value(answer.ok() ? answer->next_hop : kNoRoute);
+      }
+    });
+  };
+  next(1);
+  EXPECT_EQ(last.get_future().get(), 1000U);
+}
+
+TEST_F(CoalescingLookupTest, ShutdownAnswersEverything) {
+  Make({});
+  transport_->Hold(true);
+  std::vector<std::future<Answer>> futures;
+  for (uint32_t i = 0; i < 100; ++i) {
+    futures.push_back(lookup_->Lookup(Address::V4(i), kNever));
+  }
+  lookup_->Shutdown();
+  lookup_->Shutdown();
+  for (std::future<Answer>& future : futures) {
+    EXPECT_EQ(future.get().status().code(), absl::StatusCode::kCancelled);
+  }
+  EXPECT_EQ(lookup_->Lookup(Address::V4(1)).get().status().code(),
+            absl::StatusCode::kCancelled);
+}
+
+TEST_F(CoalescingLookupTest, AFailedBatchFailsItsCalls) {
+  Make({});
+  transport_->Fail(true);
+  EXPECT_EQ(lookup_->Lookup(Address::V4(1)).get().status().code(),
+            absl::StatusCode::kUnavailable);
+  transport_->Fail(false);
+  EXPECT_EQ(lookup_->Lookup(Address::V4(1)).get()->next_hop, 1U);
+}
+
+}  // namespace
+}  // namespace planb::client

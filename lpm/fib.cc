@@ -35,7 +35,7 @@ std::unique_ptr<const Fib> Fib::Build(Family family,
     ABSL_RAW_CHECK(previous == nullptr || previous->prefix < route.prefix,
                    "routes must ascend strictly by prefix");
     ABSL_RAW_CHECK(route.prefix.family() == family, "route of another family");
-    ABSL_RAW_CHECK(route.next_hop != kNoRoute, "next hop 0 is reserved");
+    ABSL_RAW_CHECK(IsNextHop(route.next_hop), "a reserved next hop");
     previous = &route;
   }
   const std::unique_ptr<TableCompiler> table = CompileTable(family, routes);

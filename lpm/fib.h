@@ -56,7 +56,8 @@ struct FibStats {
 class Fib {
  public:
   // Compiles `routes`. O(routes).
-  // REQUIRES: all of `family`, strictly ascending by prefix, no next hop 0.
+  // REQUIRES: all of `family`, strictly ascending by prefix, IsNextHop of
+  // each next hop.
   static std::unique_ptr<const Fib> Build(Family family,
                                           absl::Span<const Route> routes);
   ~Fib();

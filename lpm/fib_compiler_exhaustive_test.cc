@@ -21,7 +21,7 @@ using State = WorldTable::State;
 
 // The digits as next hops: as they are, or as wide as next hops get.
 NextHopId NextHop(NextHopId digit, bool wide) {
-  return wide && digit != 0 ? 0u - digit : digit;
+  return wide && digit != 0 ? kUndecided - digit : digit;
 }
 State NextHops(State digits, bool wide) {
   for (NextHopId& digit : digits) digit = NextHop(digit, wide);

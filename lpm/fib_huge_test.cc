@@ -66,8 +66,8 @@ TEST(FibHuge, FewNextHops) {
 
 // As many next hops as routes; short prefixes come over them and go.
 TEST(FibHuge, DistinctNextHopsUnderShortPrefixes) {
-  const std::vector<Route> routes =
-      Routes([](uint64_t i) { return static_cast<NextHopId>(0xffffffff - i); });
+  const std::vector<Route> routes = Routes(
+      [](uint64_t i) { return static_cast<NextHopId>(kUndecided - 1 - i); });
   LiveTable table(Family::kIpv6, routes);
   const auto without = table.fib();
   const Sample sample(routes);

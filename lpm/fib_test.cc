@@ -154,18 +154,18 @@ TEST(Fib, OneRangeEndsWhereTheNextStarts) {
 TEST(Fib, AnyNextHopIsReturnedAsItIs) {
   const auto fib =
       Build({R("1::/16", 1), R("2::/16", 0x7fffffff), R("3::/16", 0x80000000),
-             R("4::/16", 0xffffffff), R("5::/64", 0xfffffffe),
+             R("4::/16", 0xfffffffe), R("5::/64", 0xfffffffd),
              R("5::1/128", 0x80000001), R("5::2/128", 0x12345678)});
   ExpectAnswer(*fib, "1::1", 1);
   ExpectAnswer(*fib, "2::1", 0x7fffffff);
   ExpectAnswer(*fib, "3::1", 0x80000000);
-  ExpectAnswer(*fib, "4::1", 0xffffffff);
-  ExpectAnswer(*fib, "5::", 0xfffffffe);
+  ExpectAnswer(*fib, "4::1", 0xfffffffe);
+  ExpectAnswer(*fib, "5::", 0xfffffffd);
   ExpectAnswer(*fib, "5::1", 0x80000001);
   ExpectAnswer(*fib, "5::2", 0x12345678);
   ExpectAnswer(*fib, "6::", 0);
   ExpectLikeOracle(Family::kIpv4,
-                   {R("1.0.0.0/8", 0x80000000), R("2.0.0.0/8", 0xffffffff)});
+                   {R("1.0.0.0/8", 0x80000000), R("2.0.0.0/8", 0xfffffffe)});
 }
 
 // The address that leaves the path at bit i has the route of length i.

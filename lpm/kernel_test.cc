@@ -30,7 +30,7 @@ struct Case {
 std::vector<Route> CrowdedRoutes(const Case& wanted) {
   const uint32_t next_hops = wanted.value_bytes == 1   ? 200
                              : wanted.value_bytes == 2 ? 20'000
-                                                       : 0xffffffff;
+                                                       : 0xfffffffe;
   const int bits = AddressBits(wanted.family);
   const int longest = wanted.value_bytes == 1 ? std::min(bits, 48) : bits;
   Random random(7);

@@ -12,7 +12,7 @@ RouteSet::RouteSet(Family family, absl::Span<const Route> routes)
     : family_(family) {
   for (const Route& route : routes) {
     ABSL_RAW_CHECK(route.prefix.family() == family, "route of another family");
-    ABSL_RAW_CHECK(route.next_hop != kNoRoute, "next hop 0 is reserved");
+    ABSL_RAW_CHECK(IsNextHop(route.next_hop), "a reserved next hop");
     routes_.emplace_hint(routes_.end(), route.prefix, route.next_hop);
   }
   ABSL_RAW_CHECK(routes_.size() == routes.size(), "a prefix appears twice");
@@ -20,7 +20,7 @@ RouteSet::RouteSet(Family family, absl::Span<const Route> routes)
 
 bool RouteSet::Announce(const Prefix& prefix, NextHopId next_hop) {
   ABSL_RAW_CHECK(prefix.family() == family_, "prefix of another family");
-  ABSL_RAW_CHECK(next_hop != kNoRoute, "next hop 0 is reserved");
+  ABSL_RAW_CHECK(IsNextHop(next_hop), "a reserved next hop");
   const auto [it, fresh] = routes_.try_emplace(prefix, next_hop);
   if (!fresh && it->second == next_hop) return false;
   it->second = next_hop;

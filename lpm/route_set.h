@@ -14,8 +14,8 @@
 
 namespace planb {
 
-// Invariants: prefixes are distinct and of family(); no next hop is kNoRoute.
-// Thread-compatible. About 55 octets a route.
+// Invariants: prefixes are distinct and of family(); IsNextHop of each next
+// hop. Thread-compatible. About 55 octets a route.
 class RouteSet {
  public:
   using Map = absl::btree_map<Prefix, NextHopId>;
@@ -26,7 +26,8 @@ class RouteSet {
   RouteSet(Family family, absl::Span<const Route> routes);
 
   // Announces: adds the route, or changes its next hop. False if nothing
-  // changed. O(log size). REQUIRES: a prefix of family(), a next hop.
+  // changed. O(log size).
+  // REQUIRES: a prefix of family(), IsNextHop(next_hop).
   bool Announce(const Prefix& prefix, NextHopId next_hop);
 
   // Withdraws. False if there is no such route. O(log size).

@@ -112,10 +112,10 @@ TEST(RouteSet, Edges) {
   const std::string last = "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff";
   const RouteSet six(
       Family::kIpv6,
-      {{P("::/0"), 1}, {P("::/128"), 2}, {P(last + "/128"), 0xffffffff}});
+      {{P("::/0"), 1}, {P("::/128"), 2}, {P(last + "/128"), 0xfffffffe}});
   EXPECT_EQ(Text(six.Match(A("::"))), "::/128 -> 2");
   EXPECT_EQ(Text(six.Match(A("::1"))), "::/0 -> 1");
-  EXPECT_EQ(Text(six.Match(A(last))), last + "/128 -> 4294967295");
+  EXPECT_EQ(Text(six.Match(A(last))), last + "/128 -> 4294967294");
   EXPECT_EQ(Text(six.Match(A("ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffe"))),
             "::/0 -> 1");
   EXPECT_EQ(Text(six.Cover(P(last + "/128"))), "::/0 -> 1");
@@ -243,6 +243,7 @@ TEST(RouteSetDeathTest, RefusesWhatItMayNotHold) {
   RouteSet set(Family::kIpv6);
   EXPECT_DEATH(set.Announce(P("10.0.0.0/8"), 1), "family");
   EXPECT_DEATH(set.Announce(P("2001:db8::/32"), kNoRoute), "reserved");
+  EXPECT_DEATH(set.Announce(P("2001:db8::/32"), kUndecided), "reserved");
   const std::vector<Route> twice = {{P("::/0"), 1}, {P("::/0"), 2}};
   EXPECT_DEATH(RouteSet(Family::kIpv6, twice), "twice");
 }

@@ -22,7 +22,9 @@ NextHopId Two(size_t i) { return static_cast<NextHopId>(1 + i % 2); }
 NextHopId Many(size_t i) {
   return static_cast<NextHopId>(1 + (i * 0x9e3779b97f4a7c15 >> 40) % 300);
 }
-NextHopId Distinct(size_t i) { return static_cast<NextHopId>(0xffffffff - i); }
+NextHopId Distinct(size_t i) {
+  return static_cast<NextHopId>(kUndecided - 1 - i);
+}
 
 std::vector<Route> Routes(std::vector<Prefix> prefixes,
                           NextHopId (*next_hop)(size_t)) {

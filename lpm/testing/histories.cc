@@ -25,7 +25,7 @@ NextHopId History::AnyNextHop() {
   const NextHopId next_hop =
       options_.first_next_hop +
       static_cast<NextHopId>(random_.Below(options_.next_hops));
-  return next_hop == kNoRoute ? 1 : next_hop;
+  return IsNextHop(next_hop) ? next_hop : 1;
 }
 
 Change History::AnyChange() {

@@ -22,7 +22,7 @@ struct HistoryOptions {
   // The usual size of a batch is up to this; bursts are larger.
   size_t changes = 6;
   // Next hops are drawn from first_next_hop and as many after it, wrapping
-  // past 0.
+  // past those that are reserved.
   uint32_t next_hops = 4;
   NextHopId first_next_hop = 1;
   uint64_t seed = 1;

@@ -59,7 +59,7 @@ class Operands {
     if (octet < 0xf0) return octet + 1u;
     NextHopId next_hop = 0;
     for (int i = 0; i < 4; ++i) next_hop = next_hop << 8 | Octet();
-    return next_hop == kNoRoute ? 1 : next_hop;
+    return IsNextHop(next_hop) ? next_hop : 1;
   }
 
  private:
@@ -147,7 +147,7 @@ class HistoryFuzzer {
 
   void Announce(const Prefix& prefix, NextHopId next_hop) {
     if (table_.model().size() + batch_.size() >= kMostRoutes) return;
-    batch_.push_back({prefix, std::max(1u, next_hop)});
+    batch_.push_back({prefix, IsNextHop(next_hop) ? next_hop : 1});
   }
 
   void EndBatch() {

@@ -68,9 +68,9 @@ TEST(WalkLines, KnownWays) {
   // And a descriptor, which skips what no prefix decides on, and a next hop
   // whose id is too large for a value.
   const auto longest =
-      Fib::Build(Family::kIpv6, {{Prefix::Truncate(host, 128), ~0U}});
+      Fib::Build(Family::kIpv6, {{Prefix::Truncate(host, 128), ~1U}});
   EXPECT_EQ(WalkLines(*longest, host).lines, 6U);
-  EXPECT_EQ(WalkLines(*longest, host).next_hop, ~0U);
+  EXPECT_EQ(WalkLines(*longest, host).next_hop, ~1U);
   EXPECT_EQ(WalkLines(*longest, NextAddress(host)).next_hop, kNoRoute);
 }
 

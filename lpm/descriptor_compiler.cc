@@ -44,9 +44,9 @@ uint32_t DescriptorCompiler::Compile(
   }
   const absl::uint128 last = base | ~Mask(skip);
 
-  // Cut what is inside at the slots of the next 32 bits. A slot that is cut
-  // itself becomes a descriptor of its own.
-  const int below = skip + 32;
+  // Cut what is inside at the slots of the next 32 bits, or of those up to bit
+  // 64. A slot that is cut itself becomes a descriptor of its own.
+  const int below = SlotLengthBelow(skip);
   const absl::uint128 slot_bits = below < 128 ? ~Mask(below) : absl::uint128{0};
   IntervalList<uint32_t> list;
   size_t i = 0;
@@ -81,9 +81,32 @@ uint32_t DescriptorCompiler::Compile(
                              .entry = entry_,
                              .fallback = fallback,
                              .length = static_cast<uint32_t>(skip),
-                             .unused = 0};
+                             .upper_entry = UpperEntry(skip, list.size())};
   if (index >= shape_.flag) overflow_ = true;
   return shape_.flag | index;
+}
+
+// Why this answers for a /64 exactly, kUndecided if and only if its addresses
+// have several values. Neighbouring intervals have different values: a /64 has
+// several if and only if an interval begins in it, past its first address.
+// Where no such interval begins in a whole /48, it has no descriptor, and the
+// walk is that of any address. In a /48 that has one, look at the first.
+//
+// - Less than 64 bits long: what it holds and what is outside are whole /64s.
+//   Outside, all take the fallback. Inside, the list changes values at the
+//   first addresses of /64s alone; so one of them takes one value of the list:
+//   a plain one if no interval begins in it past its first address, or that of
+//   a descriptor compiled for it alone, of two intervals at least. That one
+//   skips bits, if any, past 64: as below, it says undecided.
+// - 64 bits long: outside, other /64s take the fallback. Inside is a /64, with
+//   one value if the list has but one. (That is a plain one: a slot that is cut
+//   has a neighbour in the list, for it is one of 2^32.)
+// - Longer: inside is a part of one /64, where something begins or ends that
+//   does not have the fallback's value, as the rest of that /64 has.
+uint32_t DescriptorCompiler::UpperEntry(int length, size_t intervals) const {
+  const bool one_value =
+      length < kUpperBits || (length == kUpperBits && intervals == 1);
+  return one_value ? entry_ : kUndecidedEntry;
 }
 
 }  // namespace planb

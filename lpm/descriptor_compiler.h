@@ -3,6 +3,7 @@
 #ifndef PLANB_LPM_DESCRIPTOR_COMPILER_H_
 #define PLANB_LPM_DESCRIPTOR_COMPILER_H_
 
+#include <cstddef>
 #include <cstdint>
 
 #include "absl/numeric/int128.h"
@@ -33,6 +34,10 @@ class DescriptorCompiler {
   bool overflow() const { return overflow_; }
 
  private:
+  // What `upper_entry` is beside `entry_`, in a descriptor of `length` bits
+  // that holds so many intervals.
+  uint32_t UpperEntry(int length, size_t intervals) const;
+
   const LeafShape& shape_;
   DescriptorPool& descriptors_;
   uint32_t entry_ = 0;  // stands in for the root: one slot

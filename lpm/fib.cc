@@ -60,6 +60,12 @@ void Fib::Lookup(const void* addresses, size_t count, void* next_hops,
   kernel.lookup(View(), family_, addresses, count, next_hops);
 }
 
+void Fib::LookupUpper(const void* upper_halves, size_t count, void* next_hops,
+                      const Kernel& kernel) const {
+  ABSL_RAW_CHECK(family_ == Family::kIpv6, "an IPv4 address has no upper half");
+  kernel.lookup_upper(View(), upper_halves, count, next_hops);
+}
+
 NextHopId Fib::Lookup(const Address& address, const Kernel& kernel) const {
   ABSL_RAW_CHECK(address.family() == family_, "address of another family");
   NextHopId next_hop;

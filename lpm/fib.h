@@ -72,6 +72,15 @@ class Fib {
   void Lookup(const void* addresses, size_t count, void* next_hops,
               const Kernel& kernel) const;
 
+  // Looks up the upper halves of `count` IPv6 addresses: 8 octets each, in
+  // network byte order. Writes for each the next hop that all addresses take
+  // which begin with it (0: they have no route); or kUndecided if they do not
+  // all take the same, as where a prefix longer than /64 makes a difference.
+  // Never a guess, and never kUndecided where the answers are alike, whatever
+  // the routes are. In all else like Lookup. REQUIRES: family() is IPv6.
+  void LookupUpper(const void* upper_halves, size_t count, void* next_hops,
+                   const Kernel& kernel) const;
+
   // One address; 0 is no route. REQUIRES: address.family() == family().
   NextHopId Lookup(const Address& address, const Kernel& kernel) const;
   // The same, by the best kernel.

@@ -1,5 +1,6 @@
-// What Fib::Lookup touches: exactly the octets it was given, wherever they lie
-// and however many, in every kernel; and the same answer in every position.
+// What Fib::Lookup and LookupUpper touch: exactly the octets it was given,
+// wherever they lie and however many, in every kernel; and the same answer in
+// every position.
 
 #include <gtest/gtest.h>
 
@@ -13,35 +14,35 @@
 #include "lpm/fib.h"
 #include "lpm/synthetic/random.h"
 #include "lpm/testing/fib_check.h"
+#include "lpm/testing/forms.h"
 #include "lpm/testing/guarded_memory.h"
 #include "lpm/testing/probes.h"
 #include "lpm/testing/random_routes.h"
-#include "lpm/testing/reference.h"
 
 namespace planb {
 namespace {
 
 // A table with routes above and below /64, addresses that hit them, and what
 // is right for each.
-class FibBuffer : public testing::TestWithParam<Family> {
+class FibBuffer : public testing::TestWithParam<Form> {
  protected:
   static constexpr size_t kAddresses = 1100;
 
   FibBuffer() {
     RandomRoutesOptions options;
-    options.family = GetParam();
+    options.family = FamilyOf(GetParam());
     options.count = 3000;
     options.next_hops = 0x00ffffff;
     const std::vector<Route> routes = RandomRoutes(options);
-    fib_ = Fib::Build(GetParam(), routes);
+    fib_ = Fib::Build(FamilyOf(GetParam()), routes);
     addresses_ = BoundaryProbes(routes);
     Random random(1);
     for (size_t n = addresses_.size(); n > 1; --n) {
       std::swap(addresses_[n - 1], addresses_[random.Below(n)]);
     }
     addresses_.resize(kAddresses);
-    expected_ = Reference(GetParam(), routes).Lookup(addresses_);
-    packed_ = Pack(addresses_);
+    expected_ = RightAnswersAs(GetParam(), routes, addresses_);
+    packed_ = PackAs(GetParam(), addresses_);
     for (NextHopId next_hop : expected_) {
       for (int i = 0; i < 4; ++i, next_hop >>= 8) {
         little_endian_.push_back(static_cast<char>(next_hop & 255));
@@ -49,15 +50,13 @@ class FibBuffer : public testing::TestWithParam<Family> {
     }
   }
 
-  size_t AddressSize() const {
-    return static_cast<size_t>(AddressBytes(GetParam()));
-  }
+  size_t AddressSize() const { return BytesOf(GetParam()); }
 
   // Looks the first `n` addresses up, read from and written to just there.
   void ExpectRight(const Kernel& kernel, size_t n, char* in, char* out) {
     std::copy_n(packed_.begin(), n * AddressSize(), in);
     std::fill_n(out, 4 * n, '\x5a');
-    fib_->Lookup(in, n, out, kernel);
+    LookupAs(GetParam(), *fib_, in, n, out, kernel);
     ASSERT_EQ(std::string(out, 4 * n), std::string(&little_endian_[0], 4 * n))
         << KernelName(kernel) << ", " << n << " addresses";
     ASSERT_TRUE(std::equal(in, in + n * AddressSize(), packed_.begin()))
@@ -71,10 +70,11 @@ class FibBuffer : public testing::TestWithParam<Family> {
   std::vector<char> little_endian_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Families, FibBuffer,
-                         testing::Values(Family::kIpv4, Family::kIpv6),
+INSTANTIATE_TEST_SUITE_P(Forms, FibBuffer,
+                         testing::Values(Form::kIpv4, Form::kIpv6,
+                                         Form::kIpv6Upper),
                          [](const auto& param) {
-                           return std::string(FamilyName(param.param));
+                           return FormName(param.param);
                          });
 
 std::vector<size_t> Counts() {
@@ -129,7 +129,7 @@ TEST_P(FibBuffer, NoReadOrWriteBeyondAPage) {
 
 TEST_P(FibBuffer, CountZeroTouchesNothing) {
   for (const Kernel* kernel : AvailableKernels()) {
-    fib_->Lookup(nullptr, 0, nullptr, *kernel);
+    LookupAs(GetParam(), *fib_, nullptr, 0, nullptr, *kernel);
   }
 }
 
@@ -142,7 +142,7 @@ TEST_P(FibBuffer, EveryPositionGivesTheSameAnswer) {
       for (size_t position = 0; position < kBatch; ++position) {
         std::vector<Address> batch(kBatch, addresses_[random.Below(100)]);
         batch[position] = addresses_[100 + special];
-        ASSERT_EQ(LookupAll(*fib_, batch, *kernel)[position],
+        ASSERT_EQ(LookupAll(GetParam(), *fib_, batch, *kernel)[position],
                   expected_[100 + special])
             << KernelName(*kernel) << " at " << position;
       }
@@ -157,7 +157,8 @@ TEST_P(FibBuffer, ManyThreadsReadOneFib) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < 20; ++i) {
         for (const Kernel* kernel : AvailableKernels()) {
-          wrong[t] += LookupAll(*fib_, addresses_, *kernel) != expected_;
+          wrong[t] +=
+              LookupAll(GetParam(), *fib_, addresses_, *kernel) != expected_;
         }
       }
     });

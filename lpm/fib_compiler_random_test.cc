@@ -24,6 +24,7 @@
 #include "lpm/testing/old_versions.h"
 #include "lpm/testing/packed_probes.h"
 #include "lpm/testing/probes.h"
+#include "lpm/testing/right_answers.h"
 
 namespace planb {
 namespace {
@@ -93,12 +94,15 @@ class HistoryCheck {
     std::vector<NextHopId> expected =
         RightAnswers(options_.family, routes, probes->addresses());
     ASSERT_EQ(probes->Differences(*table_.fib(), expected), "");
+    ASSERT_EQ(UpperDifferences(*table_.fib(), routes, probes->addresses()), "");
     for (size_t i = 0; i < std::min<size_t>(expected.size(), 8); ++i) {
       ASSERT_EQ(table_.fib()->Lookup(probes->addresses()[i]), expected[i]);
     }
     if (everywhere) {
       const auto built = Fib::Build(options_.family, routes);
       ASSERT_EQ(probes->Differences(*built, expected), "") << "built at once";
+      ASSERT_EQ(UpperDifferences(*built, routes, probes->addresses()), "")
+          << "built at once";
     }
     ASSERT_EQ(old_.Keep(table_.fib(), probes, std::move(expected)), "")
         << "an old version";

@@ -20,7 +20,7 @@
 #include "lpm/fib_compiler.h"
 #include "lpm/route_set.h"
 #include "lpm/synthetic/random.h"
-#include "lpm/testing/fib_check.h"
+#include "lpm/testing/forms.h"
 #include "lpm/testing/hard_prefixes.h"
 #include "lpm/testing/probes.h"
 #include "lpm/testing/publications.h"
@@ -96,7 +96,7 @@ class Reader {
       : number_(number),
         publication_(publication),
         published_(published),
-        packed_(Pack(probes)),
+        packed_(PackAs(WholeForm(probes.at(0).family()), probes)),
         answers_(probes.size()) {}
 
   void Run(const std::atomic<bool>& stop) {

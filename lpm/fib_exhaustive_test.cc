@@ -1,8 +1,8 @@
 // Small worlds, exhaustively: every set of routes, every address where an
-// answer can change, every kernel.
+// answer can change, every kernel, whole addresses and upper halves.
 //
-// Worlds with bits on both sides of bit 12, 48, 80 or 112 make the root, the
-// tables and the descriptors of the search take part.
+// Worlds with bits on both sides of bit 12, 48, 64, 80 or 112 make the root,
+// the tables and the descriptors of the search take part.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,6 +16,7 @@
 #include "lpm/synthetic/random.h"
 #include "lpm/testing/fib_check.h"
 #include "lpm/testing/oracle.h"
+#include "lpm/testing/packed_probes.h"
 #include "lpm/testing/small_world.h"
 
 namespace planb {
@@ -41,13 +42,14 @@ class WorldChecker {
     }
     std::sort(routes.begin(), routes.end());
     const auto fib = Fib::Build(family_, routes);
-    const Oracle oracle(std::move(routes));
+    const Oracle oracle(routes);
     expected_.clear();
     for (const Address& probe : probes_) {
       const auto route = oracle.Lookup(probe);
       expected_.push_back(route ? route->next_hop : kNoRoute);
     }
     ExpectAnswers(*fib, probes_, expected_);
+    EXPECT_EQ(UpperDifferences(*fib, routes, probes_), "");
     if (testing::Test::HasFailure()) {
       FAIL() << "with next hops " << absl::StrJoin(next_hops, ",");
     }
@@ -135,6 +137,10 @@ INSTANTIATE_TEST_SUITE_P(Ipv6TwoBits, FibSmallWorld,
                                                         {79, 80},
                                                         {111, 112},
                                                         {126, 127},
+                                                        {47, 63},
+                                                        {47, 64},
+                                                        {63, 127},
+                                                        {64, 127},
                                                         {47, 90},
                                                         {0, 127}},
                                                        V6Bases())));
@@ -146,6 +152,11 @@ INSTANTIATE_TEST_SUITE_P(Ipv6ThreeBits, FibSmallWorld,
                                                         {62, 63, 64},
                                                         {63, 64, 65},
                                                         {64, 65, 66},
+                                                        {47, 48, 64},
+                                                        {47, 63, 127},
+                                                        {48, 63, 64},
+                                                        {50, 64, 100},
+                                                        {62, 64, 66},
                                                         {125, 126, 127},
                                                         {0, 63, 127}},
                                                        V6Bases())));

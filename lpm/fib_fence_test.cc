@@ -18,6 +18,7 @@
 #include "lpm/testing/histories.h"
 #include "lpm/testing/packed_probes.h"
 #include "lpm/testing/probes.h"
+#include "lpm/testing/right_answers.h"
 
 namespace planb {
 namespace {

@@ -13,11 +13,10 @@
 
 #include "lpm/fib.h"
 #include "lpm/synthetic/random.h"
-#include "lpm/testing/fib_check.h"
+#include "lpm/testing/forms.h"
 #include "lpm/testing/guarded_memory.h"
 #include "lpm/testing/hard_prefixes.h"
 #include "lpm/testing/probes.h"
-#include "lpm/testing/reference.h"
 
 namespace planb {
 namespace {
@@ -25,20 +24,20 @@ namespace {
 constexpr size_t kMost = 1 << 20;
 
 // A table with routes of all lengths, and a million addresses in it.
-class FibGuard : public testing::TestWithParam<Family> {
+class FibGuard : public testing::TestWithParam<Form> {
  protected:
   FibGuard() : in_(kMost * AddressSize()), out_(4 * kMost) {
     std::vector<Route> routes;
-    for (const Prefix& prefix : HardPrefixes(GetParam(), 3000, 1)) {
+    for (const Prefix& prefix : HardPrefixes(FamilyOf(GetParam()), 3000, 1)) {
       routes.push_back(
           {prefix, static_cast<NextHopId>(1 + routes.size() % 1000)});
     }
-    fib_ = Fib::Build(GetParam(), routes);
+    fib_ = Fib::Build(FamilyOf(GetParam()), routes);
     // Probed again and again, in an order that is never the same.
     std::vector<Address> probes = BoundaryProbes(routes);
     const std::vector<NextHopId> right =
-        Reference(GetParam(), routes).Lookup(probes);
-    const std::vector<char> packed = Pack(probes);
+        RightAnswersAs(GetParam(), routes, probes);
+    const std::vector<char> packed = PackAs(GetParam(), probes);
     Random random(1);
     packed_.resize(kMost * AddressSize());
     expected_.resize(kMost);
@@ -50,9 +49,7 @@ class FibGuard : public testing::TestWithParam<Family> {
     }
   }
 
-  size_t AddressSize() const {
-    return static_cast<size_t>(AddressBytes(GetParam()));
-  }
+  size_t AddressSize() const { return BytesOf(GetParam()); }
 
   // Looks `n` addresses up, from the `first` on, read from `in` and written to
   // `out`.
@@ -61,7 +58,7 @@ class FibGuard : public testing::TestWithParam<Family> {
     const size_t octets = n * AddressSize();
     std::memcpy(in, &packed_[first * AddressSize()], octets);
     std::memset(out, 0x5a, 4 * n);
-    fib_->Lookup(in, n, out, kernel);
+    LookupAs(GetParam(), *fib_, in, n, out, kernel);
     ASSERT_EQ(std::memcmp(out, &expected_[first], 4 * n), 0)
         << KernelName(kernel) << ", " << n << " addresses";
     ASSERT_EQ(std::memcmp(in, &packed_[first * AddressSize()], octets), 0)
@@ -74,10 +71,11 @@ class FibGuard : public testing::TestWithParam<Family> {
   std::vector<uint32_t> expected_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Families, FibGuard,
-                         testing::Values(Family::kIpv4, Family::kIpv6),
+INSTANTIATE_TEST_SUITE_P(Forms, FibGuard,
+                         testing::Values(Form::kIpv4, Form::kIpv6,
+                                         Form::kIpv6Upper),
                          [](const auto& param) {
-                           return std::string(FamilyName(param.param));
+                           return FormName(param.param);
                          });
 
 TEST_P(FibGuard, CountsBetweenForbiddenPages) {
@@ -131,7 +129,8 @@ TEST_P(FibGuard, NothingIsWrittenAround) {
   for (const Kernel* kernel : AvailableKernels()) {
     for (size_t n = 0; n <= 300; ++n) {
       std::memset(out_.AtStart(), 0x7e, 2 * kAround + 4 * n);
-      fib_->Lookup(packed_.data(), n, out_.AtStart() + kAround, *kernel);
+      LookupAs(GetParam(), *fib_, packed_.data(), n, out_.AtStart() + kAround,
+               *kernel);
       const auto untouched = [](char c) { return c == 0x7e; };
       const char* const begin = out_.AtStart() + kAround;
       ASSERT_TRUE(std::all_of(begin - kAround, begin, untouched)) << n;
@@ -151,7 +150,8 @@ TEST_P(FibGuard, ReadOnlyInput) {
   in.ForbidWriting();
   std::vector<uint32_t> found(4096);
   for (const Kernel* kernel : AvailableKernels()) {
-    fib_->Lookup(in.AtEnd(octets), found.size(), found.data(), *kernel);
+    LookupAs(GetParam(), *fib_, in.AtEnd(octets), found.size(), found.data(),
+             *kernel);
     EXPECT_EQ(std::memcmp(found.data(), expected_.data(), 4 * 4096), 0);
   }
 }

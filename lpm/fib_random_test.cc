@@ -9,6 +9,7 @@
 #include "lpm/fib.h"
 #include "lpm/synthetic/random.h"
 #include "lpm/testing/fib_check.h"
+#include "lpm/testing/packed_probes.h"
 #include "lpm/testing/probes.h"
 #include "lpm/testing/random_routes.h"
 #include "lpm/testing/reference.h"
@@ -31,6 +32,7 @@ void ExpectRight(Family family, const std::vector<Route>& routes,
   }
   const auto fib = Fib::Build(family, routes);
   ExpectAnswers(*fib, probes, Reference(family, routes).Lookup(probes));
+  EXPECT_EQ(UpperDifferences(*fib, routes, probes), "");
 }
 
 // How many routes lie on the longest chain of nested ones.

@@ -11,6 +11,7 @@
 #include "lpm/fib.h"
 #include "lpm/synthetic/synthetic.h"
 #include "lpm/testing/fib_check.h"
+#include "lpm/testing/packed_probes.h"
 #include "lpm/testing/probes.h"
 #include "lpm/testing/real_tables.h"
 #include "lpm/testing/reference.h"
@@ -28,6 +29,7 @@ void ExpectRight(Family family, const std::vector<Route>& routes) {
        {BoundaryProbes(routes), SyntheticTrace(routes, family, kSampled, 1),
         UniformProbes(family, kSampled / 10, 1)}) {
     ExpectAnswers(*fib, probes, reference.Lookup(probes));
+    EXPECT_EQ(UpperDifferences(*fib, routes, probes), "");
   }
   EXPECT_GT(fib->Stats().intervals, routes.size() / 10);
   EXPECT_LT(fib->Stats().intervals, 2 * routes.size() + 2);

@@ -149,7 +149,8 @@ class StatsWalk {
           (128 - descriptor.length);
       const absl::uint128 ones =
           (absl::uint128(1) << (descriptor.length - at.slot_length)) - 1;
-      at.slot_length = descriptor.length + 32;
+      at.slot_length = static_cast<uint32_t>(
+          SlotLengthBelow(static_cast<int>(descriptor.length)));
       if (skipped != 0) WalkValue(descriptor.fallback, at);
       WalkEntry(descriptor.entry, 0, 32, at);
       if (skipped != ones) WalkValue(descriptor.fallback, at);

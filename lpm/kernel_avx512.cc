@@ -31,11 +31,11 @@ struct Avx512 {
         __builtin_prefetch(from + kAhead + line);
       }
       __m512i first, keys;
-      if constexpr (std::is_same_v<Packed, Ipv6>) {
-        LoadIpv6(from, left, first, keys);
-      } else {
+      if constexpr (std::is_same_v<Packed, Ipv4>) {
         first = SwapWords(_mm512_maskz_loadu_epi32(LowMask16(left), from));
         keys = _mm512_slli_epi32(first, 16);
+      } else {
+        LoadIpv6<Packed>(from, left, first, keys);
       }
       const __m512i at = _mm512_i32gather_epi32(
           _mm512_srli_epi32(first, 32 - kRootBits), fib.root, 4);
@@ -141,6 +141,12 @@ struct Avx512 {
   static __mmask16 LowMask16(size_t lanes) {
     return static_cast<__mmask16>(lanes >= 16 ? 0xffffu : (1u << lanes) - 1);
   }
+  // Of eight, as many as are left from `first`.
+  static __mmask8 Half(size_t left, size_t first) {
+    if (left >= first + 8) return 0xff;
+    const size_t lanes = left > first ? left - first : 0;
+    return static_cast<__mmask8>((1u << lanes) - 1);
+  }
   // Of pairs of words, for as many of four addresses as are left from `first`.
   static __mmask8 Quarter(size_t left, size_t first) {
     if (left >= first + 4) return 0xff;
@@ -164,9 +170,22 @@ struct Avx512 {
         _mm512_set4_epi32(0x08090a0b, 0x0c0d0e0f, 0x00010203, 0x04050607));
   }
 
-  // Bits 0..31 and bits 16..47 of up to 16 addresses; 0 for those not there.
-  [[gnu::always_inline]] static void LoadIpv6(const uint8_t* in, size_t left,
-                                              __m512i& first, __m512i& keys) {
+  // Upper halves of up to 16 addresses, eight a vector; 0 for those not there.
+  [[gnu::always_inline]] static void LoadUpperHalves(Ipv6Upper,
+                                                     const uint8_t* in,
+                                                     size_t left, __m512i& ab,
+                                                     __m512i& cd) {
+    if (left >= kLanes) [[likely]] {
+      ab = _mm512_loadu_si512(in);
+      cd = _mm512_loadu_si512(in + 64);
+    } else {
+      ab = _mm512_maskz_loadu_epi64(Half(left, 0), in);
+      cd = _mm512_maskz_loadu_epi64(Half(left, 8), in + 64);
+    }
+  }
+  [[gnu::always_inline]] static void LoadUpperHalves(Ipv6, const uint8_t* in,
+                                                     size_t left, __m512i& ab,
+                                                     __m512i& cd) {
     __m512i a, b, c, d;
     if (left >= kLanes) [[likely]] {
       a = _mm512_loadu_si512(in);
@@ -180,8 +199,18 @@ struct Avx512 {
       d = _mm512_maskz_loadu_epi64(Quarter(left, 12), in + 192);
     }
     const __m512i upper = _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14);
-    const __m512i ab = SwapLongs(_mm512_permutex2var_epi64(a, upper, b));
-    const __m512i cd = SwapLongs(_mm512_permutex2var_epi64(c, upper, d));
+    ab = _mm512_permutex2var_epi64(a, upper, b);
+    cd = _mm512_permutex2var_epi64(c, upper, d);
+  }
+
+  // Bits 0..31 and bits 16..47 of up to 16 addresses; 0 for those not there.
+  template <typename Packed>
+  [[gnu::always_inline]] static void LoadIpv6(const uint8_t* in, size_t left,
+                                              __m512i& first, __m512i& keys) {
+    __m512i ab, cd;
+    LoadUpperHalves(Packed(), in, left, ab, cd);
+    ab = SwapLongs(ab);
+    cd = SwapLongs(cd);
     const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18,
                                            20, 22, 24, 26, 28, 30);
     const __m512i odd = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21,
@@ -302,6 +331,7 @@ bool RunsHere() {
 
 }  // namespace
 
-const Kernel kAvx512Kernel = {"avx512", RunsHere, LookupAny<Avx512>};
+const Kernel kAvx512Kernel = {"avx512", RunsHere, LookupAny<Avx512>,
+                              LookupUpperAny<Avx512>};
 
 }  // namespace planb

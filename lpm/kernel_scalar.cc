@@ -36,6 +36,7 @@ bool RunsHere() { return true; }
 
 }  // namespace
 
-const Kernel kScalarKernel = {"scalar", RunsHere, LookupAny<Scalar>};
+const Kernel kScalarKernel = {"scalar", RunsHere, LookupAny<Scalar>,
+                              LookupUpperAny<Scalar>};
 
 }  // namespace planb

@@ -19,6 +19,9 @@ struct Kernel {
   // See Fib::Lookup.
   void (*lookup)(const FibView& fib, Family family, const void* addresses,
                  size_t count, void* next_hops);
+  // See Fib::LookupUpper.
+  void (*lookup_upper)(const FibView& fib, const void* upper_halves,
+                       size_t count, void* next_hops);
 };
 
 extern const Kernel kScalarKernel;

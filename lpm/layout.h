@@ -117,15 +117,35 @@ inline constexpr uint32_t kDescriptorFlag<uint32_t> = 1u << 24;
 // What decides among the addresses of one slot of the walk above: those that
 // begin like `high`:`low` for `length` bits go on at `entry`, with the next 32
 // bits as key (0 past the end); all others take the value `fallback`.
+//
+// None divides by bits on both sides of bit 64: below a `length` of less than
+// 64, all addresses of a /64 go the same way, and where they part is the
+// descriptor of that /64. So the upper half of an address knows its way:
+// by `upper_entry` instead, if the bits agree up to 64.
 struct alignas(32) Descriptor {
   uint64_t high;
   uint64_t low;
   uint32_t entry;
   uint32_t fallback;
   uint32_t length;  // 48..128
-  uint32_t unused;
+  // `entry`; but kUndecidedEntry where the addresses of one /64 part.
+  uint32_t upper_entry;
 };
 static_assert(sizeof(Descriptor) == 32);
+
+// The first bits of an IPv6 address, which network and routing go by.
+inline constexpr int kUpperBits = 64;
+
+// A value entry unlike all others, which have no shift.
+inline constexpr uint32_t kUndecidedEntry =
+    MakeEntry(kValueEntry, kNoRoute, kShiftMask);
+
+// How long the slots are that a descriptor of `length` bits cuts: each may have
+// a descriptor of its own. Three nest at most: of 48..63, 64..95 and 96..127
+// bits.
+constexpr int SlotLengthBelow(int length) {
+  return length < kUpperBits ? kUpperBits : length + 32;
+}
 
 // What a kernel reads. Valid as long as the Fib it came from.
 struct FibView {

@@ -8,28 +8,19 @@
 #include <string>
 
 #include "lpm/testing/oracle.h"
+#include "lpm/testing/packed_probes.h"
 #include "lpm/testing/probes.h"
 
 namespace planb {
 
-std::vector<char> Pack(absl::Span<const Address> addresses) {
-  std::vector<char> packed;
-  for (const Address& address : addresses) {
-    const std::string octets = address.ToPacked();
-    packed.insert(packed.end(), octets.begin(), octets.end());
-  }
-  return packed;
-}
-
-std::vector<NextHopId> LookupAll(const Fib& fib,
+std::vector<NextHopId> LookupAll(Form form, const Fib& fib,
                                  absl::Span<const Address> addresses,
                                  const Kernel& kernel) {
-  std::vector<char> packed = Pack(addresses);
-  packed.shrink_to_fit();
+  const std::vector<char> packed = PackAs(form, addresses);
   // Filled with what no lookup may leave behind: tests use smaller next hops,
   // or check these values themselves.
   std::vector<uint32_t> answers(addresses.size(), htole32(0xdeadbeef));
-  fib.Lookup(packed.data(), addresses.size(), answers.data(), kernel);
+  LookupAs(form, fib, packed.data(), addresses.size(), answers.data(), kernel);
   for (uint32_t& answer : answers) answer = le32toh(answer);
   return answers;
 }
@@ -38,7 +29,8 @@ void ExpectAnswers(const Fib& fib, absl::Span<const Address> addresses,
                    absl::Span<const NextHopId> expected) {
   ASSERT_EQ(addresses.size(), expected.size());
   for (const Kernel* kernel : AvailableKernels()) {
-    const std::vector<NextHopId> answers = LookupAll(fib, addresses, *kernel);
+    const std::vector<NextHopId> answers =
+        LookupAll(WholeForm(fib.family()), fib, addresses, *kernel);
     if (std::equal(answers.begin(), answers.end(), expected.begin())) continue;
     size_t wrong = 0;
     for (size_t i = 0; i < answers.size(); ++i) {
@@ -62,6 +54,7 @@ void ExpectLikeOracle(Family family, std::vector<Route> routes,
   addresses.insert(addresses.end(),
                    {zero, NextAddress(zero), PreviousAddress(zero),
                     PreviousAddress(PreviousAddress(zero))});
+  EXPECT_EQ(UpperDifferences(*fib, routes, addresses), "");
   const Oracle oracle(std::move(routes));
   std::vector<NextHopId> expected;
   for (const Address& address : addresses) {

@@ -10,15 +10,13 @@
 #include "lpm/address.h"
 #include "lpm/fib.h"
 #include "lpm/prefix.h"
+#include "lpm/testing/forms.h"
 
 namespace planb {
 
-// Packed one after the other, as Fib::Lookup reads them.
-std::vector<char> Pack(absl::Span<const Address> addresses);
-
 // What `fib` answers by `kernel`. The arrays it reads and writes are heap
 // blocks of exactly the size promised, for AddressSanitizer to watch.
-std::vector<NextHopId> LookupAll(const Fib& fib,
+std::vector<NextHopId> LookupAll(Form form, const Fib& fib,
                                  absl::Span<const Address> addresses,
                                  const Kernel& kernel);
 
@@ -28,7 +26,7 @@ void ExpectAnswers(const Fib& fib, absl::Span<const Address> addresses,
 
 // Builds `routes` (any order, one family) and expects the oracle's answers
 // from every kernel and from the single lookup: for the boundaries of every
-// route, the ends of the address space, and `probes`.
+// route, the ends of the address space, and `probes`. Upper halves too.
 void ExpectLikeOracle(Family family, std::vector<Route> routes,
                       absl::Span<const Address> probes = {});
 

@@ -30,6 +30,7 @@
 #include "lpm/testing/old_versions.h"
 #include "lpm/testing/packed_probes.h"
 #include "lpm/testing/probes.h"
+#include "lpm/testing/right_answers.h"
 
 namespace planb {
 namespace {
@@ -169,6 +170,9 @@ class HistoryFuzzer {
     std::vector<NextHopId> expected =
         RightAnswers(family_, table_.ModelRoutes(), probes->addresses());
     CheckEmpty(probes->Differences(*table_.fib(), expected), "the table");
+    CheckEmpty(UpperDifferences(*table_.fib(), table_.ModelRoutes(),
+                                probes->addresses()),
+               "the table");
     CheckEmpty(old_.Keep(table_.fib(), probes, std::move(expected)),
                "an old version");
   }

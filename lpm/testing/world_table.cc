@@ -17,12 +17,17 @@ WorldTable::WorldTable(const SmallWorld& world, std::vector<Route> background)
     : family_(world.family),
       prefixes_(PrefixesOf(world)),
       background_(std::move(background)),
-      probes_(std::make_shared<PackedProbes>(family_, ProbesOf(world), kBatch)),
       state_(prefixes_.size(), kNoRoute),
-      old_(/*most=*/48, /*seed=*/1) {
+      old_(/*most=*/80, /*seed=*/1) {
   std::erase_if(background_, [this](const Route& route) {
     return std::count(prefixes_.begin(), prefixes_.end(), route.prefix) > 0;
   });
+  forms_ = {WholeForm(family_)};
+  if (family_ == Family::kIpv6) forms_.push_back(Form::kIpv6Upper);
+  for (const Form form : forms_) {
+    probes_.push_back(
+        std::make_shared<PackedProbes>(form, ProbesOf(world), kBatch));
+  }
   Restart();
 }
 
@@ -58,14 +63,15 @@ void WorldTable::Check(absl::Span<const Change> changes) {
   for (size_t i = 0; i < prefixes_.size(); ++i) {
     if (state_[i] != kNoRoute) routes.push_back({prefixes_[i], state_[i]});
   }
-  std::vector<NextHopId> expected =
-      AnswersByOracle(routes, probes_->addresses());
-  const std::string differences =
-      probes_->Differences(*table_->fib(), expected);
-  ASSERT_EQ(differences, "") << "after " << ChangesText(changes)
-                             << "; the routes are " << ChangesText(routes);
-  ASSERT_EQ(old_.Keep(table_->fib(), probes_, std::move(expected)), "")
-      << "of an old version";
+  for (size_t i = 0; i < forms_.size(); ++i) {
+    std::vector<NextHopId> expected =
+        RightAnswersAs(forms_[i], routes, probes_[i]->addresses());
+    ASSERT_EQ(probes_[i]->Differences(*table_->fib(), expected), "")
+        << "after " << ChangesText(changes) << "; the routes are "
+        << ChangesText(routes);
+    ASSERT_EQ(old_.Keep(table_->fib(), probes_[i], std::move(expected)), "")
+        << "of an old version";
+  }
 }
 
 bool NextState(WorldTable::State& state, NextHopId values) {

@@ -1,5 +1,6 @@
 // A small world in motion: the table of a few prefixes, checked after every
-// change against the oracle, while versions of long ago stay alive.
+// change against the oracle, as to whole addresses and to upper halves, while
+// versions of long ago stay alive.
 
 #ifndef PLANB_LPM_TESTING_WORLD_TABLE_H_
 #define PLANB_LPM_TESTING_WORLD_TABLE_H_
@@ -10,6 +11,7 @@
 
 #include "absl/types/span.h"
 #include "lpm/prefix.h"
+#include "lpm/testing/forms.h"
 #include "lpm/testing/live_table.h"
 #include "lpm/testing/old_versions.h"
 #include "lpm/testing/packed_probes.h"
@@ -47,7 +49,9 @@ class WorldTable {
   const Family family_;
   const std::vector<Prefix> prefixes_;
   std::vector<Route> background_;
-  const std::shared_ptr<const PackedProbes> probes_;
+  // Of each form of the family.
+  std::vector<Form> forms_;
+  std::vector<std::shared_ptr<const PackedProbes>> probes_;
   State state_;
   std::unique_ptr<LiveTable> table_;
   OldVersions old_;

@@ -20,6 +20,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "third_party/grpc_sockets/socket_options.h"
 
 namespace planb::client {
 namespace {
@@ -65,6 +66,16 @@ absl::Status CheckTarget(absl::string_view target) {
   return absl::OkStatus();
 }
 
+// True if `target` surely is this host, by TCP.
+bool IsLoopback(absl::string_view target) {
+  for (absl::string_view scheme : {"dns:", "ipv4:", "ipv6:", "///"}) {
+    absl::ConsumePrefix(&target, scheme);
+  }
+  return absl::StartsWith(target, "127.") ||
+         absl::StartsWith(target, "localhost:") ||
+         absl::StartsWith(target, "[::1]:");
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(
@@ -74,6 +85,9 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   arguments.SetMaxSendMessageSize(kMaxMessageBytes);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  SocketOptions sockets;
+  if (!IsLoopback(target)) sockets.loopback_congestion.clear();
+  SetSocketOptions(sockets, arguments);
   if (options.own_connection) {
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   }

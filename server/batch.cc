@@ -1,9 +1,9 @@
 #include "server/batch.h"
 
-#include <cstring>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "lpm/answers.h"
 #include "server/error.h"
 
 namespace planb::server {
@@ -25,16 +25,6 @@ absl::Status CheckCount(size_t count, absl::string_view where, size_t limit) {
   return QuotaError("BATCH_TOO_LARGE", "addresses",
                     absl::StrCat("the batch has ", count, "; ", where,
                                  "the limit is ", limit));
-}
-
-size_t CountMisses(const char* next_hops, size_t count) {
-  size_t misses = 0;
-  for (size_t i = 0; i < count; ++i) {
-    NextHopId next_hop;
-    std::memcpy(&next_hop, next_hops + i * sizeof(next_hop), sizeof(next_hop));
-    misses += next_hop == kNoRoute ? 1 : 0;
-  }
-  return misses;
 }
 
 // Looks up the addresses of one family and moves `next_hops` past the answers.
@@ -80,10 +70,6 @@ absl::Status CheckBatch(const wire::BatchRequest& request,
   status.Update(CheckLength("upper_halves_v6", kHalfBytes,
                             request.upper_halves_v6.size()));
   status.Update(CheckCount(BatchSize(request), "", limits.max_batch_addresses));
-  if (!request.upper_halves_v6.empty()) {
-    status.Update(FieldError(absl::StatusCode::kUnimplemented, "UNIMPLEMENTED",
-                             "upper_halves_v6", "is not implemented yet"));
-  }
   if (!request.want_prefix_lengths) return status;
   if (!request.upper_halves_v6.empty()) {
     status.Update(FieldError(absl::StatusCode::kInvalidArgument,
@@ -103,12 +89,17 @@ size_t AnswerBatch(const Snapshot& snapshot, const Kernel& kernel,
                               next_hops);
   AnswerFamily<Family::kIpv4>(snapshot, kernel, request.addresses_v4,
                               next_hops);
+  request.upper_halves_v6.ForEachRun<kHalfBytes>(
+      [&](const char* run, size_t count) {
+        snapshot.fib(Family::kIpv6).LookupUpper(run, count, next_hops, kernel);
+        next_hops += count * sizeof(NextHopId);
+      });
   if (request.want_prefix_lengths) {
     char* lengths = answers.prefix_lengths;
     AnswerLengths<Family::kIpv6>(snapshot, request.addresses_v6, lengths);
     AnswerLengths<Family::kIpv4>(snapshot, request.addresses_v4, lengths);
   }
-  return CountMisses(answers.next_hops, BatchSize(request));
+  return CountNoRoute(answers.next_hops, BatchSize(request));
 }
 
 void FailBatch(const absl::Status& error, uint64_t request_id,

@@ -72,6 +72,13 @@ ABSL_FLAG(absl::Duration, lookup_spin, absl::ZeroDuration(),
           "for each thread.");
 ABSL_FLAG(int32_t, max_message_bytes, 16 << 20,
           "Octets of one gRPC message received. A longer one ends its call.");
+ABSL_FLAG(
+    int32_t, unix_send_buffer, 1 << 20,
+    "SO_SNDBUF of Unix sockets in octets, which net.core.wmem_max bounds; "
+    "0: the host's default.");
+ABSL_FLAG(std::string, loopback_congestion, "cubic",
+          "TCP_CONGESTION of connections from this host; empty: the host's "
+          "default.");
 ABSL_FLAG(uint64_t, memory_quota_bytes, uint64_t{1} << 30,
           "Octets that connections may hold, all together, in messages being "
           "received or sent. Above it, gRPC reads no more, then gives up "
@@ -157,6 +164,9 @@ planb::server::ServerOptions OptionsFromFlags() {
     options.threads.cpus.push_back(CpuNumber(cpu).value_or(-1));
   }
   options.transport = {
+      .sockets = {.unix_send_buffer = absl::GetFlag(FLAGS_unix_send_buffer),
+                  .loopback_congestion =
+                      absl::GetFlag(FLAGS_loopback_congestion)},
       .max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes),
       .memory_quota_bytes = absl::GetFlag(FLAGS_memory_quota_bytes),
       .max_control_calls = absl::GetFlag(FLAGS_max_control_calls),

@@ -53,6 +53,7 @@ void SetTransport(const TransportOptions& options,
   quota.Resize(options.memory_quota_bytes);
   quota.SetMaxThreads(options.max_control_calls);
   builder.SetResourceQuota(quota);
+  SetSocketOptions(options.sockets, builder);
   const auto set = [&builder](const char* name, int value) {
     builder.AddChannelArgument(name, value);
   };

@@ -10,10 +10,12 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "third_party/grpc_sockets/socket_options.h"
 
 namespace planb::server {
 
 struct TransportOptions {
+  SocketOptions sockets;
   // Octets of one message received.
   int max_message_bytes = 16 << 20;
   // Octets that gRPC may hold for all connections together; above it, it stops

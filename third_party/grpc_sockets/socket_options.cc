@@ -1,0 +1,112 @@
+#include "third_party/grpc_sockets/socket_options.h"
+
+#include <grpcpp/impl/server_builder_option.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "third_party/grpc_sockets/socket_mutator.h"
+
+namespace planb {
+namespace {
+
+// The address `of` (getsockname or getpeername) tells; AF_UNSPEC if none.
+sockaddr_storage AddressOf(int fd, decltype(getsockname)* of) {
+  sockaddr_storage address = {};
+  socklen_t size = sizeof(address);
+  if (of(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return {};
+  return address;
+}
+
+bool IsLoopback(const sockaddr_storage& address) {
+  if (address.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
+    return ntohl(v4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+  }
+  if (address.ss_family != AF_INET6) return false;
+  const in6_addr& v6 = reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
+  return IN6_IS_ADDR_LOOPBACK(&v6) ||
+         (IN6_IS_ADDR_V4MAPPED(&v6) && v6.s6_addr[12] == IN_LOOPBACKNET);
+}
+
+struct Mutator {
+  explicit Mutator(SocketOptions o) : options(std::move(o)) {}
+
+  grpc_socket_mutator base;  // first: gRPC knows no other part
+  const SocketOptions options;
+};
+
+const SocketOptions& Of(grpc_socket_mutator* mutator) {
+  return reinterpret_cast<Mutator*>(mutator)->options;
+}
+
+bool Mutate(const grpc_mutate_socket_info* info, grpc_socket_mutator* mutator) {
+  const SocketOptions& options = Of(mutator);
+  const sockaddr_storage self = AddressOf(info->fd, getsockname);
+  if (self.ss_family == AF_UNIX && options.unix_send_buffer > 0) {
+    setsockopt(info->fd, SOL_SOCKET, SO_SNDBUF, &options.unix_send_buffer,
+               sizeof(options.unix_send_buffer));
+  } else if (!options.loopback_congestion.empty() &&
+             (info->usage == GRPC_FD_CLIENT_CONNECTION_USAGE ||
+              IsLoopback(AddressOf(info->fd, getpeername)))) {
+    setsockopt(info->fd, IPPROTO_TCP, TCP_CONGESTION,
+               options.loopback_congestion.data(),
+               static_cast<socklen_t>(options.loopback_congestion.size()));
+  }
+  return true;
+}
+
+// Channels share connections only if their mutators are equal.
+int Compare(grpc_socket_mutator* a, grpc_socket_mutator* b) {
+  const SocketOptions& x = Of(a);
+  const SocketOptions& y = Of(b);
+  if (x.unix_send_buffer != y.unix_send_buffer) {
+    return x.unix_send_buffer < y.unix_send_buffer ? -1 : 1;
+  }
+  return x.loopback_congestion.compare(y.loopback_congestion);
+}
+
+void Destroy(grpc_socket_mutator* mutator) {
+  delete reinterpret_cast<Mutator*>(mutator);
+}
+
+constexpr grpc_socket_mutator_vtable kVtable = {nullptr, Compare, Destroy,
+                                                Mutate};
+
+// Hands a new mutator to `arguments`.
+void Install(const SocketOptions& options, grpc::ChannelArguments& arguments) {
+  auto* const mutator = new Mutator(options);
+  grpc_socket_mutator_init(&mutator->base, &kVtable);
+  arguments.SetSocketMutator(&mutator->base);
+}
+
+class Option final : public grpc::ServerBuilderOption {
+ public:
+  explicit Option(SocketOptions options) : options_(std::move(options)) {}
+  void UpdateArguments(grpc::ChannelArguments* arguments) override {
+    Install(options_, *arguments);
+  }
+  void UpdatePlugins(
+      std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>*) override {}
+
+ private:
+  const SocketOptions options_;
+};
+
+}  // namespace
+
+void SetSocketOptions(const SocketOptions& options,
+                      grpc::ChannelArguments& arguments) {
+  Install(options, arguments);
+}
+
+void SetSocketOptions(const SocketOptions& options,
+                      grpc::ServerBuilder& builder) {
+  builder.SetOption(std::make_unique<Option>(options));
+}
+
+}  // namespace planb

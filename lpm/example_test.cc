@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lpm/address.h"
+#include "lpm/answers.h"
 #include "lpm/fib.h"
 #include "lpm/fib_compiler.h"
 #include "lpm/prefix.h"
@@ -49,6 +50,26 @@ TEST(Example, BuildAndLookUp) {
   EXPECT_EQ(fib->Lookup(Address::Parse("2001:db8:1::5").value()), 2U);
   EXPECT_EQ(fib->Lookup(Address::Parse("2001:db8:2::5").value()), 1U);
   EXPECT_EQ(fib->Lookup(Address::Parse("2001:db9::").value()), kNoRoute);
+}
+
+// fib.h, answers.h: upper halves, where prefixes are hardly ever longer than
+// /64. Half an address is undecided where its other half would decide.
+TEST(Example, LookUpUpperHalves) {
+  const std::vector<Route> routes = {
+      {Prefix::Parse("2001:db8:0:1::/64").value(), 1},
+      {Prefix::Parse("2001:db8:0:2::/64").value(), 2},
+      {Prefix::Parse("2001:db8:0:2::5/128").value(), 3},
+  };
+  const auto fib = Fib::Build(Family::kIpv6, routes);
+  constexpr char kUpperHalves[] =
+      "\x20\x01\x0d\xb8\0\0\0\1"
+      "\x20\x01\x0d\xb8\0\0\0\2"
+      "\x20\x01\x0d\xb8\0\0\0\3";
+  std::array<uint32_t, 3> next_hops;
+  fib->LookupUpper(kUpperHalves, next_hops.size(), next_hops.data(),
+                   **SelectKernel("auto"));
+  EXPECT_EQ(next_hops, (std::array<uint32_t, 3>{1, kUndecided, kNoRoute}));
+  EXPECT_EQ(CountNoRoute(next_hops.data(), next_hops.size()), 1U);
 }
 
 // kernel.h, fib.h: a batch, as the addresses lie in packets. Choose a kernel

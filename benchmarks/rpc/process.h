@@ -1,0 +1,30 @@
+// What a measuring program does with processes: bind them to cores, and tell
+// what they cost.
+
+#ifndef PLANB_BENCHMARKS_RPC_PROCESS_H_
+#define PLANB_BENCHMARKS_RPC_PROCESS_H_
+
+#include <sys/types.h>
+
+#include "absl/status/status.h"
+
+namespace planb::rpc {
+
+// Binds this thread, and so all that it starts later, to core `cpu`; -1 leaves
+// it where it is. Errors: INVALID_ARGUMENT if there is no such core.
+absl::Status PinHere(int cpu);
+
+// Seconds of processor time that all threads of a process have used, to the
+// nanosecond; 0 for a process that is not there.
+double CpuSecondsOf(pid_t process);
+
+// Lets this process be killed when its parent ends, however that happens.
+void DieWithParent();
+
+// Packaged libraries' defaults that cost gRPC throughput, set as the server
+// sets them (server/main.cc): call first in main.
+void TuneForGrpc();
+
+}  // namespace planb::rpc
+
+#endif  // PLANB_BENCHMARKS_RPC_PROCESS_H_

@@ -19,35 +19,10 @@ server_binary=$1
 ghz=${2:-$("$here/../../deploy/go_tool.sh" ghz)}
 
 work=$(mktemp -d)
-server=
-cleanup() {
-  if [[ -n "$server" ]]; then
-    kill -KILL "$server" 2>/dev/null || true
-  fi
-  rm -rf "$work"
-}
 trap cleanup EXIT
-
-fail() {
-  echo "FAIL: $*" >&2
-  echo "--- end of the server's log" >&2
-  tail -n 20 "$work/server.log" >&2
-  exit 1
-}
-
-port=$(python3 -c 'import socket
-s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-"$server_binary" "--listen=127.0.0.1:$port" --metrics_address= \
-  --generate=100000 > "$work/server.log" 2>&1 &
-server=$!
-for ((i = 0; ; i++)); do
-  if (exec 3<> "/dev/tcp/127.0.0.1/$port") 2>/dev/null; then
-    break
-  fi
-  kill -0 "$server" 2>/dev/null || fail "the server ended at once"
-  ((i < 300)) || fail "no listener on port $port after 30 s"
-  sleep 0.1
-done
+# shellcheck source=benchmarks/ghz/server.sh
+. "$here/server.sh"
+start_server "$server_binary" --generate=100000
 
 # Runs the configuration $1.json, with further options of ghz. Its exit code
 # only speaks of its own work; check.py judges.
@@ -89,9 +64,5 @@ grep -q "statuses {'InvalidArgument': 20}" "$work/out" ||
   fail "malformed addresses: $(cat "$work/out")"
 echo "right control: 20 malformed calls, 20 times InvalidArgument"
 
-kill -TERM "$server"
-code=0
-wait "$server" || code=$?
-server=
-((code == 0)) || fail "exit code $code after SIGTERM"
+stop_server
 echo "PASS: ghz smoke test"

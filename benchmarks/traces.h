@@ -9,26 +9,13 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "benchmarks/baselines/huge_array.h"
 #include "lpm/address.h"
 #include "lpm/prefix.h"
+#include "lpm/synthetic/traffic.h"
 
 namespace planb {
-
-enum class TraceKind {
-  kMatch,    // a route drawn uniformly, then a random address in it
-  kUniform,  // random in 2000::/3, or in all of IPv4
-  kZipf,     // as match, but the k-th most popular route with weight 1/k
-  kLong,     // as match, but only routes longer than /64
-  kRepeat,   // sixteen addresses of the match kind, over and over
-};
-
-// "match", "uniform", "zipf", "long" or "repeat".
-// Errors: INVALID_ARGUMENT naming those.
-absl::StatusOr<TraceKind> ParseTraceKind(absl::string_view name);
-absl::string_view TraceKindName(TraceKind kind);
 
 // A sequence of addresses of one family. Thread-safe: const after MakeTrace.
 class Trace {
@@ -55,7 +42,6 @@ class Trace {
 // `count` addresses. The same arguments give the same trace everywhere.
 // O(count log routes).
 // Errors: FAILED_PRECONDITION if there is no route to draw from.
-// REQUIRES: routes of `family` only.
 absl::StatusOr<Trace> MakeTrace(TraceKind kind, Family family,
                                 absl::Span<const Route> routes, size_t count,
                                 uint64_t seed = 1);

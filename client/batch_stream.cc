@@ -104,6 +104,12 @@ absl::StatusOr<bool> BatchStream::Receive(BatchResult& result) {
   return true;
 }
 
+bool BatchStream::Ready() {
+  absl::MutexLock lock(&mutex_);
+  if (arrived_.empty() && !ended_ && !polling_) TakeNext(/*wait=*/false);
+  return !arrived_.empty() || ended_;
+}
+
 absl::Status BatchStream::Finish() {
   CloseSend().IgnoreError();  // comes back as status_
   absl::MutexLock lock(&mutex_);
@@ -143,14 +149,21 @@ void BatchStream::AwaitWriter(bool need_room) {
 void BatchStream::Advance() {
   if (polling_) {
     changed_.Wait(&mutex_);
-    return;
+  } else {
+    TakeNext(/*wait=*/true);
   }
+}
+
+void BatchStream::TakeNext(bool wait) {
   polling_ = true;
   mutex_.Unlock();
-  BatchCall::Event event =
-      call_.Poll(options_.stall_timeout == absl::InfiniteDuration()
-                     ? absl::InfiniteFuture()
-                     : absl::Now() + options_.stall_timeout);
+  absl::Time until = absl::InfiniteFuture();
+  if (!wait || options_.spin) {
+    until = absl::UnixEpoch();  // gRPC takes times before that for the future
+  } else if (options_.stall_timeout != absl::InfiniteDuration()) {
+    until = absl::Now() + options_.stall_timeout;
+  }
+  BatchCall::Event event = call_.Poll(until);
   mutex_.Lock();
   polling_ = false;
   Take(std::move(event));

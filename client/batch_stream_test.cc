@@ -76,6 +76,39 @@ TEST_F(BatchStreamTest, ManyInFlightStayInOrder) {
   EXPECT_TRUE(stream.Finish().ok());
 }
 
+TEST_F(BatchStreamTest, ReadyDoesNotWait) {
+  for (bool spin : {false, true}) {
+    server_.Hold();
+    BatchStream stream(server_.Channel(), {.spin = spin});
+    ASSERT_TRUE(stream.Send({.addresses_v6 = V6(3)}).ok());
+    for (int i = 0; i < 1000; ++i) ASSERT_FALSE(stream.Ready());
+    server_.Release();
+    while (!stream.Ready()) continue;
+    EXPECT_TRUE(stream.Ready());  // stays so until it is received
+    BatchResult result;
+    ASSERT_TRUE(*stream.Receive(result));
+    EXPECT_THAT(result.next_hops, ElementsAre(4));
+    EXPECT_FALSE(stream.Ready());
+    EXPECT_TRUE(stream.Finish().ok());
+    EXPECT_TRUE(stream.Ready());  // to say how it ended
+  }
+}
+
+TEST_F(BatchStreamTest, SpinningIsOnlyAnotherWayToWait) {
+  constexpr uint64_t kBatches = 300;
+  BatchStream stream(server_.Channel(), {.max_in_flight = 4, .spin = true});
+  BatchResult result;
+  for (uint64_t sent = 0, received = 0; received < kBatches;) {
+    if (sent < kBatches && stream.in_flight() < 4) {
+      ASSERT_TRUE(stream.Send({.addresses_v6 = V6(sent++)}).ok());
+    } else {
+      ASSERT_TRUE(*stream.Receive(result));
+      ASSERT_THAT(result.next_hops, ElementsAre(HopOf(received++)));
+    }
+  }
+  EXPECT_TRUE(stream.Finish().ok());
+}
+
 TEST_F(BatchStreamTest, OneThreadSendsWhileAnotherReceives) {
   constexpr uint64_t kBatches = 3000;
   BatchStream stream(server_.Channel(), {.max_in_flight = 5});

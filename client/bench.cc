@@ -1,91 +1,184 @@
-// One thread both sends and receives a stream: that is the quickest way when
-// cores are few, and what BatchStream is made for.
+// The calling thread supervises: it takes the CPU times at both ends of the
+// window, reports progress, ends the window when told to, and cancels what is
+// not drained in time.
 
 #include "client/bench.h"
 
 #include <algorithm>
-#include <deque>
 #include <thread>
+#include <utility>
 
-#include "absl/algorithm/container.h"
-#include "absl/time/clock.h"
-#include "client/batch_stream.h"
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
+#include "absl/synchronization/mutex.h"
+#include "client/bench_cpu.h"
+#include "client/bench_driver.h"
+#include "client/bench_port.h"
 
 namespace planb::client {
 namespace {
 
-// A batch under way.
-struct Sent {
-  size_t index;
-  absl::Time at;
-};
+// How long it may take to notice BenchOptions::stop and the end of the streams.
+constexpr absl::Duration kNap = absl::Milliseconds(20);
 
-// One stream from its first batch to its last answer.
-class StreamRun {
+class Bench {
  public:
-  StreamRun(const Trace& trace, const BenchOptions& options, size_t first)
-      : trace_(trace), options_(options), next_(first) {}
+  Bench(const Trace& trace, const BenchOptions& options, absl::Time start)
+      : trace_(trace),
+        options_(options),
+        start_(start),
+        window_(start + options.warmup,
+                start + options.warmup + options.duration) {}
 
-  void Run(const std::shared_ptr<grpc::Channel>& channel, absl::Time end) {
-    const size_t depth = std::max<size_t>(options_.depth, 1);
-    BatchStream stream(channel, {.max_in_flight = depth,
-                                 .stall_timeout = options_.stall_timeout});
-    while (status_.ok()) {
-      const bool sending = absl::Now() < end && !Stopped();
-      if (sending && sent_.size() < depth) {
-        Send(stream);
-      } else if (!sent_.empty()) {
-        Receive(stream);
-      } else if (!sending) {
-        break;
-      }
+  absl::StatusOr<BenchResult> Run(
+      const std::vector<std::shared_ptr<grpc::Channel>>& channels) {
+    for (const auto& channel : channels) Add(channel, channels.size());
+    for (size_t i = 0; i < channels.size(); ++i) Start(i);
+    absl::StatusOr<BenchResult> result = Supervise();
+    for (std::thread& thread : threads_) thread.join();
+    const absl::Time now = MonotonicNow();
+    for (const auto& driver : drivers_) driver->CountUnanswered(now);
+    for (const auto& driver : drivers_) {
+      if (!driver->status().ok()) return driver->status();
     }
-    if (status_.ok()) status_ = stream.Finish();
+    {
+      absl::MutexLock lock(&mutex_);
+      if (!pinned_.ok()) return pinned_;
+    }
+    if (!result.ok()) return result;
+    result->counts = Counts();
+    if (result->counts.unanswered > 0 && result->counts.batches == 0) {
+      return absl::DeadlineExceededError("no batch was answered in time");
+    }
+    return result;
   }
-
-  const absl::Status& status() const { return status_; }
-  const BenchResult& result() const { return result_; }
 
  private:
-  bool Stopped() const {
-    return options_.stop != nullptr && options_.stop->load();
+  void Add(const std::shared_ptr<grpc::Channel>& channel, size_t streams) {
+    const size_t depth = std::max<size_t>(options_.depth, 1);
+    const size_t i = ports_.size();
+    ports_.push_back(std::make_unique<StreamPort>(
+        channel, BatchStreamOptions{.max_in_flight = depth,
+                                    .stall_timeout = options_.stall_timeout,
+                                    .spin = options_.spin}));
+    // Of a closed loop, the schedule is not used.
+    const double rate = options_.rate > 0 ? options_.rate : 1;
+    drivers_.push_back(std::make_unique<BenchDriver>(
+        *ports_.back(), trace_, window_,
+        DriverOptions{
+            .table = options_.table,
+            .depth = depth,
+            .first = i * trace_.batches() / streams,
+            .arrivals = {.kind = options_.arrivals,
+                         .batches_per_second =
+                             rate / static_cast<double>(trace_.batch_size()) /
+                             static_cast<double>(streams),
+                         .stream = i,
+                         .streams = streams,
+                         .seed = options_.seed},
+            .start = start_,
+            .expected =
+                options_.expected.empty() ? nullptr : &options_.expected}));
   }
 
-  void Send(BatchStream& stream) {
-    Batch batch = trace_.Get(next_);
-    batch.table = options_.table;
-    sent_.push_back({.index = next_++, .at = absl::Now()});
-    status_ = stream.Send(batch).status();
-  }
-
-  void Receive(BatchStream& stream) {
-    status_ = stream.Receive(answer_).status();
-    if (status_.ok()) status_ = answer_.status;
-    if (!status_.ok()) return;
-    const Sent sent = sent_.front();
-    sent_.pop_front();
-    result_.latency.Add(absl::Now() - sent.at);
-    ++result_.batches;
-    result_.lookups += answer_.next_hops.size();
-    result_.misses +=
-        static_cast<uint64_t>(absl::c_count(answer_.next_hops, kNoRoute));
-    if (!options_.expected.empty()) Compare(sent.index);
-  }
-
-  void Compare(size_t index) {
-    const auto expected = trace_.Slice(options_.expected, index);
-    for (size_t i = 0; i < expected.size(); ++i) {
-      if (expected[i] != answer_.next_hops[i]) ++result_.mismatches;
+  void Start(size_t stream) {
+    if (options_.rate <= 0) {
+      StartThread(stream, &BenchDriver::RunClosed);
+    } else if (options_.spin) {
+      StartThread(stream, &BenchDriver::RunOpen);
+    } else {
+      StartThread(stream, &BenchDriver::SendOnSchedule);
+      StartThread(stream, &BenchDriver::ReceiveAll);
     }
+  }
+
+  void StartThread(size_t stream, void (BenchDriver::*run)()) {
+    {
+      absl::MutexLock lock(&mutex_);
+      ++running_;
+    }
+    threads_.emplace_back([this, stream, run] {
+      absl::Status pinned;
+      if (!options_.cpus.empty()) {
+        pinned = RunOn({options_.cpus[stream % options_.cpus.size()]});
+      }
+      (drivers_[stream].get()->*run)();
+      absl::MutexLock lock(&mutex_);
+      if (!pinned.ok()) pinned_ = pinned;
+      --running_;
+    });
+  }
+
+  // Returns when every stream ended or was told to.
+  absl::StatusOr<BenchResult> Supervise() {
+    BenchResult result;
+    AwaitEnd([this] { return window_.begin(); });
+    const absl::Duration client_before = *CpuTimeOf(0);
+    const auto server_before = ServerTime();
+    absl::Duration measured = absl::Seconds(1);
+    const auto next_second = [&] {
+      return std::min(window_.begin() + measured, window_.end());
+    };
+    while (!AwaitEnd(next_second) && MonotonicNow() < window_.end()) {
+      if (options_.progress) options_.progress(measured, Counts());
+      measured += absl::Seconds(1);
+    }
+    result.elapsed = window_.end() - window_.begin();
+    result.client_cpu = *CpuTimeOf(0) - client_before;
+    const auto server_after = ServerTime();
+    if (!AwaitEnd([this] { return window_.end() + options_.drain; })) {
+      window_.Abandon();
+      for (const auto& port : ports_) port->Cancel();
+    }
+    if (options_.server.has_value()) {
+      if (!server_before.ok()) return server_before.status();
+      if (!server_after.ok()) return server_after.status();
+      result.server_cpu = *server_after - *server_before;
+    }
+    return result;
+  }
+
+  // Waits until `time`, which may change meanwhile. True if all streams ended
+  // before.
+  bool AwaitEnd(absl::FunctionRef<absl::Time()> time) {
+    while (true) {
+      if (options_.stop != nullptr && options_.stop->load()) {
+        window_.EndAt(MonotonicNow());
+      }
+      const absl::Duration left = time() - MonotonicNow();
+      if (left <= absl::ZeroDuration()) return false;
+      absl::MutexLock lock(&mutex_);
+      const auto ended = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+        return running_ == 0;
+      };
+      if (mutex_.AwaitWithTimeout(absl::Condition(&ended),
+                                  std::min(left, kNap))) {
+        return true;
+      }
+    }
+  }
+
+  absl::StatusOr<absl::Duration> ServerTime() const {
+    return CpuTimeOf(options_.server.value_or(0));
+  }
+
+  BenchCounts Counts() const {
+    BenchCounts total;
+    for (const auto& driver : drivers_) total.Merge(driver->counts());
+    return total;
   }
 
   const Trace& trace_;
   const BenchOptions& options_;
-  size_t next_;
-  std::deque<Sent> sent_;
-  BatchResult answer_;
-  absl::Status status_;
-  BenchResult result_;
+  const absl::Time start_;
+  BenchWindow window_;
+  std::vector<std::unique_ptr<StreamPort>> ports_;
+  std::vector<std::unique_ptr<BenchDriver>> drivers_;
+  std::vector<std::thread> threads_;
+
+  absl::Mutex mutex_;
+  size_t running_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Status pinned_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace
@@ -93,28 +186,7 @@ class StreamRun {
 absl::StatusOr<BenchResult> RunBench(
     const std::vector<std::shared_ptr<grpc::Channel>>& channels,
     const Trace& trace, const BenchOptions& options) {
-  std::vector<std::unique_ptr<StreamRun>> runs;
-  std::vector<std::thread> threads;
-  const absl::Time start = absl::Now();
-  for (size_t i = 0; i < channels.size(); ++i) {
-    runs.push_back(std::make_unique<StreamRun>(
-        trace, options, i * trace.batches() / channels.size()));
-    threads.emplace_back([&, run = runs.back().get(), i] {
-      run->Run(channels[i], start + options.duration);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  BenchResult total;
-  total.elapsed = absl::Now() - start;
-  for (const auto& run : runs) {
-    if (!run->status().ok()) return run->status();
-    total.batches += run->result().batches;
-    total.lookups += run->result().lookups;
-    total.misses += run->result().misses;
-    total.mismatches += run->result().mismatches;
-    total.latency.Merge(run->result().latency);
-  }
-  return total;
+  return Bench(trace, options, MonotonicNow()).Run(channels);
 }
 
 }  // namespace planb::client

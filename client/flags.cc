@@ -24,19 +24,34 @@ std::string AbslUnparseFlag(AckChoice ack) {
 
 bool AbslParseFlag(absl::string_view text, TraceChoice* trace,
                    std::string* error) {
-  if (text == "uniform") {
-    *trace = TraceChoice::kUniform;
-  } else if (text == "match") {
-    *trace = TraceChoice::kMatch;
+  const absl::StatusOr<TraceKind> kind = ParseTraceKind(text);
+  if (!kind.ok()) {
+    *error = std::string(kind.status().message());
+    return false;
+  }
+  trace->kind = *kind;
+  return true;
+}
+
+std::string AbslUnparseFlag(TraceChoice trace) {
+  return std::string(TraceKindName(trace.kind));
+}
+
+bool AbslParseFlag(absl::string_view text, ArrivalChoice* choice,
+                   std::string* error) {
+  if (text == "even") {
+    choice->kind = ArrivalKind::kEven;
+  } else if (text == "poisson") {
+    choice->kind = ArrivalKind::kPoisson;
   } else {
-    *error = "must be uniform or match";
+    *error = "must be even or poisson";
     return false;
   }
   return true;
 }
 
-std::string AbslUnparseFlag(TraceChoice trace) {
-  return trace == TraceChoice::kUniform ? "uniform" : "match";
+std::string AbslUnparseFlag(ArrivalChoice choice) {
+  return choice.kind == ArrivalKind::kEven ? "even" : "poisson";
 }
 
 bool AbslParseFlag(absl::string_view text, FamilyChoice* choice,
@@ -59,6 +74,7 @@ std::string AbslUnparseFlag(FamilyChoice choice) {
 }  // namespace planb::client
 
 using planb::client::AckChoice;
+using planb::client::ArrivalChoice;
 using planb::client::FamilyChoice;
 using planb::client::TraceChoice;
 
@@ -93,14 +109,39 @@ ABSL_FLAG(bool, prefixes, true,
 ABSL_FLAG(uint32_t, batch, 4096, "Addresses in one batch of a stream.");
 ABSL_FLAG(uint32_t, depth, 4, "Batches in flight on a stream.");
 ABSL_FLAG(uint32_t, streams, 1,
-          "Streams, each with a thread and a connection of its own.");
+          "Streams, each with a thread of its own, or two: see --spin.");
+ABSL_FLAG(uint32_t, connections, 0,
+          "Connections that the streams are spread over, in turn; 0: one for "
+          "each stream.");
+ABSL_FLAG(double, rate, 0,
+          "Open loop: lookups a second of all streams together, such as 5e7; "
+          "a batch is due every batch/rate seconds. 0: closed loop.");
+ABSL_FLAG(ArrivalChoice, arrivals, ArrivalChoice{},
+          "Open loop: even (equal gaps) or poisson (exponential gaps, as of "
+          "many independent callers).");
 ABSL_FLAG(double, seconds, 10, "How long to run.");
+ABSL_FLAG(absl::Duration, warmup, absl::Seconds(1),
+          "How long to run before that, without counting.");
+ABSL_FLAG(absl::Duration, drain, absl::Seconds(1),
+          "How long to wait, after --seconds, for what is due and not yet "
+          "answered.");
+ABSL_FLAG(bool, spin, false,
+          "Wait by polling without a pause: steals no wake-up from the "
+          "latency, and keeps a core busy. One thread then drives a stream "
+          "also in an open loop, where otherwise one sends and one receives.");
+ABSL_FLAG(std::string, client_cpus, "",
+          "Processors for planbctl, such as 1 or 0,2-3: stream i runs on the "
+          "i-th, in turn, everything else on any of them.");
+ABSL_FLAG(int32_t, server_pid, 0,
+          "Also report the CPU time of this process, the server.");
+ABSL_FLAG(bool, quiet, false, "No line of progress a second on stderr.");
 ABSL_FLAG(std::string, addresses, "",
           "Look up the addresses of this file, one a line, over and over.");
-ABSL_FLAG(TraceChoice, trace, TraceChoice::kUniform,
+ABSL_FLAG(TraceChoice, trace, TraceChoice{},
           "Without --addresses: uniform (random in 2000::/3, or in all of "
-          "IPv4) or match (random in random routes of --routes or "
-          "--synthetic).");
+          "IPv4), or random in routes of --routes or --synthetic: match (each "
+          "as likely), zipf (the k-th most popular with weight 1/k), long (of "
+          "those beyond /64), repeat (sixteen addresses over and over).");
 ABSL_FLAG(FamilyChoice, family, FamilyChoice{}, "ipv6 or ipv4.");
 ABSL_FLAG(bool, check, false,
           "Compare every answer with the table of --routes or --synthetic, "

@@ -12,7 +12,9 @@
 #include "absl/flags/declare.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "client/arrivals.h"
 #include "lpm/address.h"
+#include "lpm/synthetic/traffic.h"
 
 namespace planb::client {
 
@@ -22,10 +24,20 @@ bool AbslParseFlag(absl::string_view text, AckChoice* ack, std::string* error);
 std::string AbslUnparseFlag(AckChoice ack);
 
 // --trace
-enum class TraceChoice { kUniform, kMatch };
+struct TraceChoice {
+  TraceKind kind = TraceKind::kUniform;
+};
 bool AbslParseFlag(absl::string_view text, TraceChoice* trace,
                    std::string* error);
 std::string AbslUnparseFlag(TraceChoice trace);
+
+// --arrivals
+struct ArrivalChoice {
+  ArrivalKind kind = ArrivalKind::kEven;
+};
+bool AbslParseFlag(absl::string_view text, ArrivalChoice* choice,
+                   std::string* error);
+std::string AbslUnparseFlag(ArrivalChoice choice);
 
 // --family
 struct FamilyChoice {
@@ -55,6 +67,15 @@ ABSL_DECLARE_FLAG(bool, prefixes);
 ABSL_DECLARE_FLAG(uint32_t, batch);
 ABSL_DECLARE_FLAG(uint32_t, depth);
 ABSL_DECLARE_FLAG(uint32_t, streams);
+ABSL_DECLARE_FLAG(uint32_t, connections);
+ABSL_DECLARE_FLAG(double, rate);
+ABSL_DECLARE_FLAG(planb::client::ArrivalChoice, arrivals);
+ABSL_DECLARE_FLAG(absl::Duration, warmup);
+ABSL_DECLARE_FLAG(absl::Duration, drain);
+ABSL_DECLARE_FLAG(bool, spin);
+ABSL_DECLARE_FLAG(std::string, client_cpus);
+ABSL_DECLARE_FLAG(int32_t, server_pid);
+ABSL_DECLARE_FLAG(bool, quiet);
 ABSL_DECLARE_FLAG(double, seconds);
 ABSL_DECLARE_FLAG(std::string, addresses);
 ABSL_DECLARE_FLAG(planb::client::TraceChoice, trace);

@@ -37,7 +37,8 @@ TEST(LatencyHistogram, WithinOnePercentOverTenPowers) {
   std::sort(sorted.begin(), sorted.end());
   EXPECT_EQ(halves[0].count(), sorted.size());
   EXPECT_EQ(halves[0].Max(), absl::Nanoseconds(sorted.back()));
-  for (const double quantile : {0.001, 0.1, 0.5, 0.9, 0.99, 0.999, 1.0}) {
+  for (const double quantile :
+       {0.001, 0.1, 0.5, 0.9, 0.99, 0.999, 0.9999, 1.0}) {
     const auto rank = static_cast<size_t>(
         std::ceil(quantile * static_cast<double>(sorted.size())));
     const auto exact = static_cast<double>(sorted[rank - 1]);
@@ -45,6 +46,22 @@ TEST(LatencyHistogram, WithinOnePercentOverTenPowers) {
     EXPECT_GE(got, exact);
     EXPECT_LE(got, exact * 1.01);
   }
+}
+
+// One in ten thousand is there from ten thousand on.
+TEST(LatencyHistogram, TheTailIsNotLost) {
+  LatencyHistogram histogram;
+  for (int i = 0; i < 99'980; ++i) histogram.Add(absl::Microseconds(10));
+  LatencyHistogram slow;
+  for (int i = 0; i < 20; ++i) slow.Add(absl::Milliseconds(10));
+  histogram.Merge(slow);
+  const auto near = [&](double quantile) {
+    return absl::ToDoubleMicroseconds(histogram.Quantile(quantile));
+  };
+  EXPECT_NEAR(near(0.999), 10, 0.1);
+  EXPECT_NEAR(near(0.9998), 10, 0.1);
+  EXPECT_NEAR(near(0.9999), 10'000, 100);
+  EXPECT_NEAR(near(1), 10'000, 100);
 }
 
 TEST(LatencyHistogram, ExtremesAndNothing) {

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@ using ::testing::AllOf;
 using testing::Ctl;
 using testing::Ended;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 using testing::Scratch;
 using testing::Slurp;
@@ -95,24 +97,68 @@ TEST_F(PlanbctlTableTest, VerifyFindsEveryDifference) {
 TEST_F(PlanbctlTableTest, BenchMeasuresAndChecks) {
   const std::string routes =
       Write("routes", "2001:db8::/32 5\n2001:db8:1::/48 7\n10.0.0.0/8 6\n");
-  Ended ended = Ctl(absl::StrCat("bench --seconds=0.5 --batch=100 --streams=2 ",
-                                 "--check --trace=match --routes=", routes));
+  Ended ended = Ctl(absl::StrCat(
+      "bench --seconds=0.5 --warmup=0s --batch=100 --streams=2 --check ",
+      "--trace=match --routes=", routes));
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_THAT(ended.out, AllOf(HasSubstr("M lookups/s"), HasSubstr("p99.9"),
                                HasSubstr("\n0 answers differ")));
   const std::string addresses = Write("addresses", "10.0.0.1\n11.0.0.1\n");
   ended = Ctl(absl::StrCat(
-      "bench --json --seconds=0.5 --batch=10 --family=ipv4 --addresses=",
-      addresses));
+      "bench --json --seconds=0.5 --warmup=0s --batch=10 --family=ipv4 ",
+      "--addresses=", addresses));
   EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_THAT(ended.out, AllOf(HasSubstr(R"("batch":10,"depth":4)"),
-                               HasSubstr("lookups_per_second"),
-                               Not(HasSubstr("mismatches"))));
+  EXPECT_THAT(
+      ended.out,
+      AllOf(HasSubstr(R"("batch":10,"depth":4)"),
+            HasSubstr(R"("loop":"closed")"), HasSubstr("lookups_per_second"),
+            Not(HasSubstr("mismatches")), Not(HasSubstr("send_delay")),
+            Not(HasSubstr("server_cpu"))));
   server_.SpoilReplies(Spoil::kWrongNextHop);
-  ended = Ctl(absl::StrCat("bench --json --seconds=0.5 --batch=100 --check ",
-                           "--routes=", routes));
+  ended = Ctl(absl::StrCat("bench --json --seconds=0.5 --warmup=0s ",
+                           "--batch=100 --check --routes=", routes));
   EXPECT_EQ(ended.code, 1);
   EXPECT_THAT(ended.out, HasSubstr("mismatches"));
+}
+
+TEST_F(PlanbctlTableTest, BenchOffersARate) {
+  const std::string bench = absl::StrCat(
+      "bench --json --rate=2000 --batch=10 --seconds=1.5 --warmup=100ms ",
+      "--streams=3 --connections=2 --arrivals=even --client_cpus=0 ",
+      "--synthetic=100 --trace=zipf --server_pid=", getpid());
+  for (const char* spin : {" --nospin", " --spin"}) {
+    const Ended ended = Ctl(bench + spin);
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    // One line of progress, for the first second.
+    EXPECT_THAT(ended.err, AllOf(StartsWith("1 s: "), HasSubstr("p99"),
+                                 Not(HasSubstr("2 s: "))));
+    EXPECT_THAT(
+        ended.out,
+        AllOf(
+            HasSubstr(R"("loop":"open",)"), HasSubstr(R"("rate":2000,)"),
+            HasSubstr(R"("arrivals":"even",)"), HasSubstr(R"("connections":2)"),
+            HasSubstr(R"("trace":"zipf")"), HasSubstr(R"("seconds":1.5)"),
+            HasSubstr(R"("offered_batches":300,)"),
+            HasSubstr(R"("unanswered_batches":0,)"),
+            HasSubstr(R"("quantile":0.9999,)"), HasSubstr("send_delay_us_p99"),
+            HasSubstr("client_cpu_seconds_per_million"),
+            HasSubstr("server_cpu_seconds_per_million")));
+  }
+  EXPECT_THAT(Ctl(bench + " --quiet").err, IsEmpty());
+  const Ended unknown =
+      Ctl("bench --batch=10 --seconds=0.1 --warmup=0s --server_pid=999999999");
+  EXPECT_EQ(unknown.code, 3);
+  EXPECT_THAT(unknown.err, HasSubstr("no process 999999999"));
+}
+
+// This server does not answer a billion a second.
+TEST_F(PlanbctlTableTest, BenchShowsSaturationAndEnds) {
+  const Ended ended = Ctl(
+      "bench --rate=1e9 --batch=1000 --seconds=0.5 --warmup=0s --drain=100ms");
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out, AllOf(HasSubstr("MORE THAN WAS CARRIED"),
+                               HasSubstr("offered 1000 M"),
+                               Not(HasSubstr(" 0 unanswered"))));
 }
 
 }  // namespace

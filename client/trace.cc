@@ -3,7 +3,6 @@
 #include "client/trace.h"
 
 #include <fstream>
-#include <random>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -46,21 +45,6 @@ absl::Span<const NextHopId> Trace::Slice(const std::vector<NextHopId>& expected,
                                          size_t index) const {
   return absl::MakeConstSpan(expected).subspan(index % batches_ * batch_size_,
                                                batch_size_);
-}
-
-std::vector<Address> UniformAddresses(Family family, size_t count,
-                                      uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::vector<Address> addresses;
-  addresses.reserve(count);
-  for (size_t i = 0; i < count; ++i) {
-    const uint64_t high = random();
-    addresses.push_back(family == Family::kIpv4
-                            ? Address::V4(static_cast<uint32_t>(high >> 32))
-                            : Address::V6(absl::MakeUint128(
-                                  uint64_t{1} << 61 | high >> 3, random())));
-  }
-  return addresses;
 }
 
 absl::StatusOr<std::vector<Address>> ReadAddressFile(const std::string& path,

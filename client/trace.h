@@ -45,10 +45,6 @@ class Trace {
   std::string octets_;
 };
 
-// `count` random addresses: in 2000::/3, or in all of IPv4.
-std::vector<Address> UniformAddresses(Family family, size_t count,
-                                      uint64_t seed);
-
 // The addresses of `family` in a file, one a line; others are skipped.
 // Errors: NOT_FOUND if the file cannot be opened or holds none;
 // INVALID_ARGUMENT for a malformed line.

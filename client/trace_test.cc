@@ -39,21 +39,6 @@ TEST(Trace, FewAddressesFillABatch) {
   EXPECT_TRUE(trace.Get(5).addresses_v4.empty());
 }
 
-TEST(UniformAddresses, AreInTheirSpaceAndRepeatable) {
-  const Prefix global = *Prefix::Parse("2000::/3");
-  bool upper = false;
-  bool lower = false;
-  for (const Address& address : UniformAddresses(Family::kIpv6, 1000, 1)) {
-    ASSERT_TRUE(global.Contains(address)) << address.ToString();
-    (address.bits() >> 124 == 3 ? upper : lower) = true;
-  }
-  EXPECT_TRUE(upper && lower);
-  EXPECT_EQ(UniformAddresses(Family::kIpv4, 5, 1),
-            UniformAddresses(Family::kIpv4, 5, 1));
-  EXPECT_NE(UniformAddresses(Family::kIpv4, 5, 1),
-            UniformAddresses(Family::kIpv4, 5, 2));
-}
-
 TEST(ReadAddressFile, OneFamilyAndErrors) {
   const std::string path = ::testing::TempDir() + "/addresses.txt";
   std::ofstream(path) << "10.0.0.1\n2001:db8::1\n10.0.0.3\n";

@@ -13,6 +13,8 @@ packages=(
   zlib1g-dev
   # What the demo and the tests call; clang is for the fuzzer.
   bgpdump clang-14 curl libclang-rt-14-dev qemu-user
+  # What the Python example needs.
+  python3-grpcio python3-numpy python3-protobuf
 )
 
 missing=()

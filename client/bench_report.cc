@@ -22,6 +22,7 @@ double Microseconds(const LatencyHistogram& histogram, double quantile) {
 
 void SetParameters(output::Bench& report) {
   report.set_family(AbslUnparseFlag(absl::GetFlag(FLAGS_family)));
+  report.set_form(AbslUnparseFlag(absl::GetFlag(FLAGS_form)));
   const std::string addresses = absl::GetFlag(FLAGS_addresses);
   report.set_trace(addresses.empty()
                        ? AbslUnparseFlag(absl::GetFlag(FLAGS_trace))
@@ -108,11 +109,12 @@ output::Bench BenchReport(const BenchResult& result) {
 
 std::string BenchText(const output::Bench& report) {
   std::string text = absl::StrFormat(
-      "%.0f lookups in %.2f s: %.4g M lookups/s (%s, %s; %d stream(s) over %d "
+      "%.0f lookups in %.2f s: %.4g M lookups/s (%s %s, %s; %d stream(s) over "
+      "%d "
       "connection(s), batches of %d, %d in flight)\n",
       report.lookups(), report.seconds(), report.lookups_per_second() * 1e-6,
-      report.family(), report.trace(), report.streams(), report.connections(),
-      report.batch(), report.depth());
+      report.family(), report.form(), report.trace(), report.streams(),
+      report.connections(), report.batch(), report.depth());
   if (report.has_rate()) {
     absl::StrAppendFormat(
         &text, "offered %.4g M lookups/s, %s arrivals%s\n",

@@ -74,6 +74,10 @@ absl::Status CheckFlags() {
     return absl::InvalidArgumentError(
         "--connections cannot be more than --streams");
   }
+  if (absl::GetFlag(FLAGS_form).upper &&
+      absl::GetFlag(FLAGS_family).family != Family::kIpv6) {
+    return absl::InvalidArgumentError("--form=upper is of --family=ipv6 only");
+  }
   const double rate = absl::GetFlag(FLAGS_rate);
   const double seconds = absl::GetFlag(FLAGS_seconds);
   if (!(rate >= 0 && rate <= 1e12) || !(seconds >= 0 && seconds <= 1e6) ||
@@ -153,7 +157,9 @@ ExitCode Run(const Arguments& arguments) {
   const auto addresses = AddressesFromFlags(*routes);
   if (!addresses.ok()) return FailUsage(addresses.status().message());
   const Trace trace(absl::GetFlag(FLAGS_family).family, *addresses,
-                    absl::GetFlag(FLAGS_batch));
+                    absl::GetFlag(FLAGS_batch),
+                    absl::GetFlag(FLAGS_form).upper ? AddressForm::kUpper
+                                                    : AddressForm::kFull);
   BenchOptions options = OptionsFromFlags();
   if (check) options.expected = trace.Expect(ReferenceTable(*routes));
   if (!cpus->empty()) {
@@ -199,11 +205,11 @@ const Command kBenchCommand = {
         "table; exits with 1 if one differs.\n\n"
         "How next hops are assigned and which addresses are asked for moves "
         "results by factors: say both when quoting one.",
-    .flags = {"batch",       "depth",      "streams",   "connections", "rate",
-              "arrivals",    "seconds",    "warmup",    "drain",       "spin",
-              "client_cpus", "server_pid", "quiet",     "addresses",   "trace",
-              "family",      "routes",     "synthetic", "ipv4",        "seed",
-              "next_hops",   "check"},
+    .flags = {"batch",       "depth",      "streams", "connections", "rate",
+              "arrivals",    "seconds",    "warmup",  "drain",       "spin",
+              "client_cpus", "server_pid", "quiet",   "addresses",   "trace",
+              "family",      "form",       "routes",  "synthetic",   "ipv4",
+              "seed",        "next_hops",  "check"},
     .run = Run,
 };
 

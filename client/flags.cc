@@ -54,6 +54,20 @@ std::string AbslUnparseFlag(ArrivalChoice choice) {
   return choice.kind == ArrivalKind::kEven ? "even" : "poisson";
 }
 
+bool AbslParseFlag(absl::string_view text, FormChoice* choice,
+                   std::string* error) {
+  if (text != "full" && text != "upper") {
+    *error = "must be full or upper";
+    return false;
+  }
+  choice->upper = text == "upper";
+  return true;
+}
+
+std::string AbslUnparseFlag(FormChoice choice) {
+  return choice.upper ? "upper" : "full";
+}
+
 bool AbslParseFlag(absl::string_view text, FamilyChoice* choice,
                    std::string* error) {
   if (text == "ipv4") {
@@ -76,6 +90,7 @@ std::string AbslUnparseFlag(FamilyChoice choice) {
 using planb::client::AckChoice;
 using planb::client::ArrivalChoice;
 using planb::client::FamilyChoice;
+using planb::client::FormChoice;
 using planb::client::TraceChoice;
 
 ABSL_FLAG(std::string, server, "",
@@ -143,6 +158,9 @@ ABSL_FLAG(TraceChoice, trace, TraceChoice{},
           "as likely), zipf (the k-th most popular with weight 1/k), long (of "
           "those beyond /64), repeat (sixteen addresses over and over).");
 ABSL_FLAG(FamilyChoice, family, FamilyChoice{}, "ipv6 or ipv4.");
+ABSL_FLAG(FormChoice, form, FormChoice{},
+          "full (whole addresses) or upper (the upper halves of IPv6 "
+          "addresses, for routes on /64 and shorter).");
 ABSL_FLAG(bool, check, false,
           "Compare every answer with the table of --routes or --synthetic, "
           "which must be the one the server has and must not change.");

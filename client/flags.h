@@ -31,6 +31,14 @@ bool AbslParseFlag(absl::string_view text, TraceChoice* trace,
                    std::string* error);
 std::string AbslUnparseFlag(TraceChoice trace);
 
+// --form
+struct FormChoice {
+  bool upper = false;
+};
+bool AbslParseFlag(absl::string_view text, FormChoice* choice,
+                   std::string* error);
+std::string AbslUnparseFlag(FormChoice choice);
+
 // --arrivals
 struct ArrivalChoice {
   ArrivalKind kind = ArrivalKind::kEven;
@@ -80,6 +88,7 @@ ABSL_DECLARE_FLAG(double, seconds);
 ABSL_DECLARE_FLAG(std::string, addresses);
 ABSL_DECLARE_FLAG(planb::client::TraceChoice, trace);
 ABSL_DECLARE_FLAG(planb::client::FamilyChoice, family);
+ABSL_DECLARE_FLAG(planb::client::FormChoice, form);
 ABSL_DECLARE_FLAG(bool, check);
 ABSL_DECLARE_FLAG(uint64_t, samples);
 

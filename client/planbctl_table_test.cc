@@ -151,6 +151,23 @@ TEST_F(PlanbctlTableTest, BenchOffersARate) {
   EXPECT_THAT(unknown.err, HasSubstr("no process 999999999"));
 }
 
+TEST_F(PlanbctlTableTest, BenchAsksForUpperHalves) {
+  const std::string routes =
+      Write("routes", "2001:db8::/32 5\n2001:db8:1:0:8000::/65 7\n");
+  ASSERT_EQ(Ctl("announce 2001:db8:1:0:8000::/65 7").code, 0);
+  ASSERT_EQ(Ctl("withdraw 2001:db8:1::/48").code, 0);
+  const std::string addresses =
+      Write("addresses", "2001:db8::1\n2001:db8:1::1\n2001:db9::1\n");
+  const Ended ended = Ctl(absl::StrCat(
+      "bench --json --form=upper --seconds=0.3 --warmup=0s --batch=3 ",
+      "--depth=1 --check --routes=", routes, " --addresses=", addresses));
+  EXPECT_EQ(ended.code, 0) << ended.err << ended.out;
+  EXPECT_THAT(ended.out, AllOf(HasSubstr(R"("form":"upper")"),
+                               HasSubstr(R"("mismatches":0)"),
+                               Not(HasSubstr(R"("misses":0,)")),
+                               Not(HasSubstr(R"("undecided":0,)"))));
+}
+
 // This server does not answer a billion a second.
 TEST_F(PlanbctlTableTest, BenchShowsSaturationAndEnds) {
   const Ended ended = Ctl(

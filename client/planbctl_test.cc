@@ -85,6 +85,8 @@ TEST_F(PlanbctlTest, UsageErrorsEndWith2) {
                             "bench --rate=nan",
                             "bench --rate=3e6 --batch=1",
                             "bench --arrivals=odd",
+                            "bench --form=lower",
+                            "bench --form=upper --family=ipv4",
                             "bench --streams=2 --connections=3",
                             "bench --warmup=-1s",
                             "bench --client_cpus=x",

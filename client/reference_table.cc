@@ -10,8 +10,16 @@
 namespace planb::client {
 
 ReferenceTable::ReferenceTable(absl::Span<const Route> routes)
-    : ipv4_(Build(Family::kIpv4, routes)),
-      ipv6_(Build(Family::kIpv6, routes)) {}
+    : ipv4_(Build(Family::kIpv4, routes)), ipv6_(Build(Family::kIpv6, routes)) {
+  for (const Route& route : routes) {
+    if (route.prefix.length() <= 64) continue;
+    const absl::uint128 first = route.prefix.address().bits();
+    auto& changes = changes_[absl::Uint128High64(first)];
+    changes.push_back(first);
+    changes.push_back(first +
+                      (absl::uint128(1) << (128 - route.prefix.length())));
+  }
+}
 
 ReferenceTable::Half ReferenceTable::Build(Family family,
                                            absl::Span<const Route> routes) {
@@ -46,6 +54,21 @@ std::optional<Route> ReferenceTable::Lookup(const Address& address) const {
 NextHopId ReferenceTable::NextHop(const Address& address) const {
   const std::optional<Route> route = Lookup(address);
   return route.has_value() ? route->next_hop : kNoRoute;
+}
+
+NextHopId ReferenceTable::NextHopOfHalf(const Address& address) const {
+  const uint64_t half = absl::Uint128High64(address.bits());
+  const NextHopId first = NextHop(Address::V6(absl::MakeUint128(half, 0)));
+  const auto changes = changes_.find(half);
+  if (changes == changes_.end()) return first;
+  for (const absl::uint128 bits : changes->second) {
+    // What follows the last address of the half is of no concern.
+    if (absl::Uint128High64(bits) == half &&
+        NextHop(Address::V6(bits)) != first) {
+      return kUndecided;
+    }
+  }
+  return first;
 }
 
 }  // namespace planb::client

@@ -6,6 +6,7 @@
 #ifndef PLANB_CLIENT_REFERENCE_TABLE_H_
 #define PLANB_CLIENT_REFERENCE_TABLE_H_
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -30,6 +31,10 @@ class ReferenceTable {
   // Its next hop, or kNoRoute.
   NextHopId NextHop(const Address& address) const;
 
+  // That of every IPv6 address with the upper half of `address`; kUndecided if
+  // they do not agree.
+  NextHopId NextHopOfHalf(const Address& address) const;
+
  private:
   // All routes of one length: first address to next hop.
   struct Length {
@@ -44,6 +49,9 @@ class ReferenceTable {
 
   Half ipv4_;
   Half ipv6_;
+  // By upper half: where routes longer than /64 begin, and what follows their
+  // last address.
+  absl::flat_hash_map<uint64_t, std::vector<absl::uint128>> changes_;
 };
 
 }  // namespace planb::client

@@ -85,5 +85,38 @@ TEST(ReferenceTable, OfRepeatedPrefixesTheLastCounts) {
   EXPECT_EQ(table.NextHop(*Address::Parse("10.0.0.1")), 2U);
 }
 
+TEST(ReferenceTable, HalvesAreDecidedWhereAllAddressesAgree) {
+  const ReferenceTable table({{*Prefix::Parse("2001:db8::/32"), 1},
+                              // Divides its half.
+                              {*Prefix::Parse("2001:db8:0:1:8000::/65"), 2},
+                              // Say what the /32 says.
+                              {*Prefix::Parse("2001:db8:0:2::/127"), 1},
+                              {*Prefix::Parse("2001:db8:0:2:8000::/65"), 1},
+                              // Cover their half together.
+                              {*Prefix::Parse("2001:db8:0:3::/65"), 3},
+                              {*Prefix::Parse("2001:db8:0:3:8000::/65"), 3},
+                              // The last address of a half differs.
+                              {*Prefix::Parse("2001:db8:0:4:ffff:ffff:ffff:"
+                                              "ffff/128"),
+                               4},
+                              {*Prefix::Parse("2001:db8:0:5::/64"), 5},
+                              {*Prefix::Parse("ffff:ffff:ffff:ffff:ffff:ffff:"
+                                              "ffff:ffff/128"),
+                               6},
+                              {*Prefix::Parse("0.0.0.0/0"), 7}});
+  const auto half = [&](const char* text) {
+    return table.NextHopOfHalf(*Address::Parse(text));
+  };
+  EXPECT_EQ(half("2001:db8::"), 1U);
+  EXPECT_EQ(half("2001:db8:0:1::"), kUndecided);
+  EXPECT_EQ(half("2001:db8:0:1:8000::"), kUndecided);
+  EXPECT_EQ(half("2001:db8:0:2::"), 1U);
+  EXPECT_EQ(half("2001:db8:0:3::1"), 3U);
+  EXPECT_EQ(half("2001:db8:0:4::"), kUndecided);
+  EXPECT_EQ(half("2001:db8:0:5::"), 5U);
+  EXPECT_EQ(half("2001:db9::"), kNoRoute);
+  EXPECT_EQ(half("ffff:ffff:ffff:ffff::"), kUndecided);
+}
+
 }  // namespace
 }  // namespace planb::client

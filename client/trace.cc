@@ -3,6 +3,7 @@
 #include "client/trace.h"
 
 #include <fstream>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -10,33 +11,48 @@
 
 namespace planb::client {
 
-Trace::Trace(Family family, absl::Span<const Address> addresses, size_t batch)
+Trace::Trace(Family family, absl::Span<const Address> addresses, size_t batch,
+             AddressForm form)
     : family_(family),
+      form_(form),
+      width_(form == AddressForm::kUpper
+                 ? 8
+                 : static_cast<size_t>(AddressBytes(family))),
       batch_size_(batch),
       batches_((addresses.size() + batch - 1) / batch) {
-  octets_.reserve(batches_ * batch_size_ *
-                  static_cast<size_t>(AddressBytes(family)));
+  std::string octets;
+  octets.reserve(batches_ * batch_size_ * width_);
   for (size_t i = 0; i < batches_ * batch_size_; ++i) {
-    octets_ += addresses[i % addresses.size()].ToPacked();
+    octets += addresses[i % addresses.size()].ToPacked().substr(0, width_);
   }
+  octets_ = std::make_shared<const std::string>(std::move(octets));
 }
 
 Batch Trace::Get(size_t index) const {
-  const size_t octets =
-      batch_size_ * static_cast<size_t>(AddressBytes(family_));
+  const size_t octets = batch_size_ * width_;
   const absl::string_view part =
-      absl::string_view(octets_).substr(index % batches_ * octets, octets);
-  return family_ == Family::kIpv6 ? Batch{.addresses_v6 = part}
-                                  : Batch{.addresses_v4 = part};
+      absl::string_view(*octets_).substr(index % batches_ * octets, octets);
+  Batch batch = {.keep_alive = octets_};
+  if (form_ == AddressForm::kUpper) {
+    batch.upper_halves_v6 = part;
+  } else if (family_ == Family::kIpv6) {
+    batch.addresses_v6 = part;
+  } else {
+    batch.addresses_v4 = part;
+  }
+  return batch;
 }
 
 std::vector<NextHopId> Trace::Expect(const ReferenceTable& table) const {
-  const auto width = static_cast<size_t>(AddressBytes(family_));
   std::vector<NextHopId> expected;
   expected.reserve(batches_ * batch_size_);
-  for (size_t at = 0; at < octets_.size(); at += width) {
-    expected.push_back(table.NextHop(
-        *Address::FromPacked(absl::string_view(octets_).substr(at, width))));
+  const bool upper = form_ == AddressForm::kUpper;
+  for (size_t at = 0; at < octets_->size(); at += width_) {
+    std::string packed = octets_->substr(at, width_);
+    if (upper) packed.resize(16);
+    const Address address = *Address::FromPacked(packed);
+    expected.push_back(upper ? table.NextHopOfHalf(address)
+                             : table.NextHop(address));
   }
   return expected;
 }

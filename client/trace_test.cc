@@ -39,6 +39,28 @@ TEST(Trace, FewAddressesFillABatch) {
   EXPECT_TRUE(trace.Get(5).addresses_v4.empty());
 }
 
+TEST(Trace, UpperHalvesAreHalfOfThat) {
+  const Address divided = *Address::Parse("2001:db8:0:1::1");
+  const Address decided = *Address::Parse("2001:db8:0:2::1");
+  const Trace trace(Family::kIpv6, {divided, decided}, 2, AddressForm::kUpper);
+  EXPECT_EQ(trace.Get(0).upper_halves_v6,
+            divided.ToPacked().substr(0, 8) + decided.ToPacked().substr(0, 8));
+  EXPECT_TRUE(trace.Get(0).addresses_v6.empty());
+  const ReferenceTable table({{*Prefix::Parse("2001:db8::/32"), 7},
+                              {*Prefix::Parse("2001:db8:0:1::/65"), 8}});
+  EXPECT_THAT(trace.Expect(table), ElementsAre(kUndecided, 7));
+}
+
+// gRPC may hold on to what was sent for longer than anybody.
+TEST(Trace, BatchesOutliveIt) {
+  Batch batch;
+  {
+    const Trace trace(Family::kIpv4, {kOne}, 1);
+    batch = trace.Get(0);
+  }
+  EXPECT_EQ(batch.addresses_v4, kOne.ToPacked());
+}
+
 TEST(ReadAddressFile, OneFamilyAndErrors) {
   const std::string path = ::testing::TempDir() + "/addresses.txt";
   std::ofstream(path) << "10.0.0.1\n2001:db8::1\n10.0.0.3\n";

@@ -20,8 +20,8 @@ libraries='-labsl_status -labsl_statusor -labsl_cord -labsl_strings
 
 sources() {
   find "$root/lpm" -maxdepth 1 -name '*.cc' ! -name '*_test.cc'
-  for name in history_fuzzer hard_prefixes live_table oracle packed_probes \
-      probes random_routes reference; do
+  for name in forms history_fuzzer hard_prefixes live_table oracle \
+      packed_probes probes random_routes reference right_answers; do
     echo "$root/lpm/testing/$name.cc"
   done
 }

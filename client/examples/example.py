@@ -47,3 +47,11 @@ with grpc.insecure_channel(sys.argv[1]) as channel:
     hops = lookup(stub, "addresses_v6", addresses)
     assert (hops == expected).all()
     print(f"{len(hops)} next hops, the first {hops[:4]}")
+
+    # Half the octets, where routes on /64 and shorter decide.
+    hops = lookup(stub, "upper_halves_v6", addresses[:, :8])
+    undecided = np.flatnonzero(hops == UNDECIDED)
+    assert undecided.tolist() == [0, 1]
+    hops[undecided] = lookup(stub, "addresses_v6", addresses[undecided])
+    assert (hops == expected).all()
+    print(f"the same from upper halves, {len(undecided)} of them asked in full")

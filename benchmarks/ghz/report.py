@@ -6,9 +6,9 @@
 
 `keep` writes ghz's JSON report to STEM.json, without its list of every single
 call but with what it does not tell (batches a call, addresses a batch, the
-server's memory in KB), and STEM.html, drawn from the same: ghz itself writes one format a run, and
-two runs are not one. `summary` writes FOLDER/summary.md and prints it; exit
-code 1 if any call of any run did not end with OK.
+server's memory in KB), and STEM.html, drawn from the same: ghz itself writes
+one format a run, and two runs are not one. `summary` writes FOLDER/summary.md
+and prints it; exit code 1 if any call of any run did not end with OK.
 """
 
 import html

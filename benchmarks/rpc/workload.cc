@@ -3,7 +3,6 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/base/internal/raw_logging.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/numeric/int128.h"
 #include "absl/status/status.h"
@@ -61,9 +60,7 @@ uint64_t BigEndian(const char* octets) {
 
 absl::StatusOr<Form> ParseForm(absl::string_view name) {
   if (name == "full") return Form::kFull;
-  if (name == "upper") {
-    return absl::UnimplementedError("the engine has no upper-half search");
-  }
+  if (name == "upper") return Form::kUpper;
   return absl::InvalidArgumentError(
       absl::StrCat("\"", name, "\" is neither \"full\" nor \"upper\""));
 }
@@ -125,8 +122,12 @@ std::vector<NextHopId> ExpectedAnswers(absl::Span<const Route> routes,
 
 void Answer(const Fib& fib, Form form, const char* addresses, size_t count,
             char* next_hops) {
-  ABSL_RAW_CHECK(form == Form::kFull, "the engine has no upper-half search");
-  fib.Lookup(addresses, count, next_hops, *AvailableKernels().front());
+  const Kernel& kernel = *AvailableKernels().front();
+  if (form == Form::kUpper) {
+    fib.LookupUpper(addresses, count, next_hops, kernel);
+  } else {
+    fib.Lookup(addresses, count, next_hops, kernel);
+  }
 }
 
 }  // namespace planb::rpc

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/base/internal/raw_logging.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/numeric/int128.h"
 #include "absl/status/status.h"
@@ -11,6 +12,7 @@
 #include "lpm/io/route_file.h"
 #include "lpm/kernel.h"
 #include "lpm/synthetic/synthetic.h"
+#include "lpm/synthetic/traffic.h"
 
 namespace planb::rpc {
 namespace {
@@ -95,10 +97,12 @@ std::string PackedTrace(absl::Span<const Route> routes, Form form,
                         size_t count) {
   std::string octets;
   octets.reserve(count * Width(form));
-  for (const Address& address :
-       SyntheticTrace(routes, Family::kIpv6, count, /*seed=*/1)) {
-    octets += address.ToPacked().substr(0, Width(form));
-  }
+  const absl::Status made =
+      MakeTraffic(TraceKind::kMatch, Family::kIpv6, routes, count, /*seed=*/1,
+                  [&](const Address& address) {
+                    octets += address.ToPacked().substr(0, Width(form));
+                  });
+  ABSL_RAW_CHECK(made.ok(), "there are routes to draw from");
   return octets;
 }
 

@@ -40,6 +40,7 @@ absl::StatusOr<std::vector<Route>> LoadRoutes(const std::string& path,
 
 // `count` addresses packed in `form`, each in a route drawn uniformly: those
 // that `planbctl bench --trace=match` asks for. The same on every machine.
+// REQUIRES: there are routes.
 std::string PackedTrace(absl::Span<const Route> routes, Form form,
                         size_t count);
 

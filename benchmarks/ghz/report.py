@@ -158,7 +158,8 @@ def summary(folder, names):
         if not is_fine(report):
             wrong.append(f"{name}: {report['statusCodeDistribution']}")
     text = "".join("| " + " | ".join(line) + " |\n" for line in lines)
-    with open(os.path.join(folder, "summary.md"), "w", encoding="utf-8") as file:
+    path = os.path.join(folder, "summary.md")
+    with open(path, "w", encoding="utf-8") as file:
         file.write(text)
     print(text, end="")
     for line in wrong:

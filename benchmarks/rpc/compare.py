@@ -8,8 +8,8 @@
 
 Writes DIR/EXPERIMENT.csv with every repeat as it is taken, then
 DIR/EXPERIMENT.md and DIR/EXPERIMENT.json with what they come to, and
-DIR/EXPERIMENT.machine.json. README.md says what each experiment is. A wrong answer, or a
-client that fails, ends it with exit code 1.
+DIR/EXPERIMENT.machine.json. README.md says what each experiment is. A wrong
+answer, or a client that fails, ends it with exit code 1.
 """
 
 import argparse

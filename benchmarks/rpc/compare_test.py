@@ -25,7 +25,9 @@ class CompareTest(unittest.TestCase):
         """The repeats of a run, and its summary; fails unless it went well."""
         with tempfile.TemporaryDirectory() as folder:
             with contextlib.redirect_stderr(io.StringIO()) as said:
-                code = compare.main([argv[0], f"--out={folder}", *QUICK, *argv[1:]])
+                code = compare.main(
+                    [argv[0], f"--out={folder}", *QUICK, *argv[1:]]
+                )
             self.assertEqual(code, 0, said.getvalue())
             stem = os.path.join(folder, argv[0])
             self.assertTrue(os.path.exists(stem + ".json"))

@@ -189,7 +189,8 @@ def main(paths):
         rows = records.read(path)
         if not rows or rows[0]["experiment"] not in PICTURES:
             raise SystemExit(f"{path}: nothing to draw")
-        PICTURES[rows[0]["experiment"]](rows, path.removesuffix(".csv") + ".svg")
+        draw = PICTURES[rows[0]["experiment"]]
+        draw(rows, path.removesuffix(".csv") + ".svg")
 
 
 if __name__ == "__main__":

@@ -27,13 +27,13 @@ std::optional<Prefix> MatchedPrefix(const Address& address, uint8_t length) {
 }  // namespace
 
 AddressPipeline::AddressPipeline(
-    const std::shared_ptr<grpc::Channel>& channel,
-    const PipelineOptions& options,
+    OpenChannel open, const PipelineOptions& options,
     std::function<void(const AddressAnswer&)> on_answer)
     : options_(Sane(options)),
       on_answer_(std::move(on_answer)),
-      stream_(channel, {.max_in_flight = options_.depth,
-                        .stall_timeout = options_.stall_timeout}) {}
+      lookup_(std::move(open), {.max_in_flight = options_.depth,
+                                .give_up_after = options_.give_up_after,
+                                .stall_timeout = options_.stall_timeout}) {}
 
 absl::Status AddressPipeline::Add(const Address& address) {
   filling_.push_back(address);
@@ -55,7 +55,7 @@ absl::Status AddressPipeline::Finish() {
     absl::Status status = ReceiveBatch();
     if (!status.ok()) return status;
   }
-  return stream_.Finish();
+  return absl::OkStatus();
 }
 
 absl::Status AddressPipeline::SendBatch() {
@@ -66,12 +66,12 @@ absl::Status AddressPipeline::SendBatch() {
         address.ToPacked();
   }
   const auto sent =
-      stream_.Send({.addresses_v6 = octets_v6_,
+      lookup_.Send({.addresses_v6 = octets_v6_,
                     .addresses_v4 = octets_v4_,
                     .table = options_.table,
                     .want_prefix_lengths = options_.want_prefixes});
   if (!sent.ok()) {
-    // Answers that came before the end of the stream are answers all the same.
+    // Answers that came before the end of the handle are answers all the same.
     while (!sent_.empty()) {
       absl::Status status = ReceiveBatch();
       if (!status.ok()) return status;
@@ -83,7 +83,7 @@ absl::Status AddressPipeline::SendBatch() {
 }
 
 absl::Status AddressPipeline::ReceiveBatch() {
-  const auto received = stream_.Receive(result_);
+  const auto received = lookup_.Receive(result_);
   if (!received.ok()) return received.status();
   if (!result_.status.ok()) return result_.status;
   const std::vector<Address> addresses = std::move(sent_.front());

@@ -1,23 +1,21 @@
 // Addresses in, one by one, of either family; answers out, in the same order.
-// Packs them into batches and keeps several of these in flight on a stream.
+// Packs them into batches and keeps several of these in flight, also when the
+// server restarts in between.
 
 #ifndef PLANB_CLIENT_ADDRESS_PIPELINE_H_
 #define PLANB_CLIENT_ADDRESS_PIPELINE_H_
-
-#include <grpcpp/channel.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "client/batch_stream.h"
+#include "client/batch_lookup.h"
 #include "lpm/address.h"
 #include "lpm/prefix.h"
 
@@ -40,21 +38,21 @@ struct PipelineOptions {
   size_t batch = 4096;
   size_t depth = 4;
   bool want_prefixes = false;
-  // As in BatchStreamOptions.
+  // As in BatchLookupOptions.
   absl::Duration stall_timeout = absl::InfiniteDuration();
+  absl::Duration give_up_after = absl::Minutes(1);
 };
 
 // Thread-compatible. After an error, stop.
 class AddressPipeline {
  public:
   // Calls `on_answer`, from within Add and Finish, for each address in order.
-  AddressPipeline(const std::shared_ptr<grpc::Channel>& channel,
-                  const PipelineOptions& options,
+  AddressPipeline(OpenChannel open, const PipelineOptions& options,
                   std::function<void(const AddressAnswer&)> on_answer);
 
   // With a batch size of 1 and a depth of 1, the answer comes before this
   // returns.
-  // Errors: of the stream, or of a batch.
+  // Errors: of the handle, or of a batch.
   absl::Status Add(const Address& address);
 
   // Waits for all answers.
@@ -66,7 +64,7 @@ class AddressPipeline {
 
   const PipelineOptions options_;
   const std::function<void(const AddressAnswer&)> on_answer_;
-  BatchStream stream_;
+  BatchLookup lookup_;
   // The batch being filled, and the ones in flight, oldest first.
   std::vector<Address> filling_;
   std::deque<std::vector<Address>> sent_;

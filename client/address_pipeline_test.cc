@@ -49,7 +49,7 @@ TEST(AddressPipeline, AnswersEveryAddressInOrder) {
     for (const size_t depth : {0, 1, 3}) {
       std::vector<AddressAnswer> answers;
       AddressPipeline pipeline(
-          server.Channel(),
+          *ChannelsTo(server.target()),
           {.batch = batch, .depth = depth, .want_prefixes = true},
           [&](const AddressAnswer& answer) { answers.push_back(answer); });
       for (const Address& address : addresses) {
@@ -78,16 +78,34 @@ TEST(AddressPipeline, AnswersEveryAddressInOrder) {
 
 TEST(AddressPipeline, NothingAskedIsNoError) {
   testing::FakeServer server(TwoRoutes());
-  AddressPipeline pipeline(server.Channel(), {}, [](const AddressAnswer&) {});
+  AddressPipeline pipeline(*ChannelsTo(server.target()), {},
+                           [](const AddressAnswer&) {});
   EXPECT_TRUE(pipeline.Finish().ok());
 }
 
 TEST(AddressPipeline, AFailedBatchIsAnError) {
   testing::FakeServer server(TwoRoutes());
-  AddressPipeline pipeline(server.Channel(), {.table = "none"},
+  AddressPipeline pipeline(*ChannelsTo(server.target()), {.table = "none"},
                            [](const AddressAnswer&) { FAIL(); });
   ASSERT_TRUE(pipeline.Add(*Address::Parse("::1")).ok());
   EXPECT_EQ(ErrorReason(pipeline.Finish()), "TABLE_NOT_FOUND");
+}
+
+TEST(AddressPipeline, BrokenStreamsAreReplaced) {
+  testing::FakeServer server(TwoRoutes());
+  server.EndStreams(3, testing::MakeError(grpc::StatusCode::UNAVAILABLE,
+                                          "DRAINING", "going down"));
+  const std::vector<Address> addresses = Mixed(100);
+  std::vector<Address> answered;
+  AddressPipeline pipeline(
+      *ChannelsTo(server.target()), {.batch = 10},
+      [&](const AddressAnswer& answer) { answered.push_back(answer.address); });
+  for (const Address& address : addresses) {
+    ASSERT_TRUE(pipeline.Add(address).ok());
+  }
+  ASSERT_TRUE(pipeline.Finish().ok());
+  EXPECT_EQ(answered, addresses);
+  EXPECT_EQ(server.streams_opened(), 4U);
 }
 
 TEST(AddressPipeline, ADyingServerIsAnError) {
@@ -95,7 +113,8 @@ TEST(AddressPipeline, ADyingServerIsAnError) {
   server.EndStreams(3, testing::MakeError(grpc::StatusCode::UNAVAILABLE,
                                           "DRAINING", "going down"));
   size_t answered = 0;
-  AddressPipeline pipeline(server.Channel(), {.batch = 10},
+  AddressPipeline pipeline(*ChannelsTo(server.target()),
+                           {.batch = 10, .give_up_after = absl::ZeroDuration()},
                            [&](const AddressAnswer&) { ++answered; });
   absl::Status status;
   for (const Address& address : Mixed(100)) {

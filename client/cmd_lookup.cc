@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "client/address_lines.h"
 #include "client/address_pipeline.h"
+#include "client/batch_lookup_options.h"
 #include "client/command.h"
 #include "client/flags.h"
 #include "client/lookup_client.h"
@@ -88,14 +89,14 @@ PipelineOptions OptionsFromFlags() {
           .batch = prefixes ? std::min(batch, kMaxBatchWithPrefixes) : batch,
           .depth = absl::GetFlag(FLAGS_depth),
           .want_prefixes = prefixes,
-          .stall_timeout = absl::GetFlag(FLAGS_timeout)};
+          .stall_timeout = absl::GetFlag(FLAGS_timeout),
+          .give_up_after = absl::GetFlag(FLAGS_timeout)};
 }
 
-ExitCode LookUpMany(const std::shared_ptr<grpc::Channel>& channel,
-                    const std::vector<Address>& addresses) {
+ExitCode LookUpMany(const std::vector<Address>& addresses) {
   Printer printer;
   AddressPipeline pipeline(
-      channel, OptionsFromFlags(),
+      ChannelsTo(ServerTarget()).value(), OptionsFromFlags(),
       [&printer](const AddressAnswer& answer) { printer.Print(answer); });
   absl::Status status;
   for (const Address& address : addresses) {
@@ -106,17 +107,18 @@ ExitCode LookUpMany(const std::shared_ptr<grpc::Channel>& channel,
   return status.ok() ? printer.exit_code() : Fail(status);
 }
 
-ExitCode LookUpLines(const std::shared_ptr<grpc::Channel>& channel) {
+ExitCode LookUpLines() {
   Printer printer;
   ExitCode code = ExitCode::kOk;
   PipelineOptions options = OptionsFromFlags();
   // One address at a time: whoever wrote it waits for its answer.
   const bool dialogue = options.batch == 1;
   if (dialogue) options.depth = 1;
-  AddressPipeline pipeline(channel, options, [&](const AddressAnswer& answer) {
-    printer.Print(answer);
-    if (dialogue) std::fflush(stdout);
-  });
+  AddressPipeline pipeline(ChannelsTo(ServerTarget()).value(), options,
+                           [&](const AddressAnswer& answer) {
+                             printer.Print(answer);
+                             if (dialogue) std::fflush(stdout);
+                           });
   absl::Status status = ReadAddressLines(
       std::cin, [&](const Address& address) { return pipeline.Add(address); },
       [&](uint64_t line, const absl::Status& why) {
@@ -143,9 +145,9 @@ ExitCode Run(const Arguments& arguments) {
   if (malformed.has_value()) return *malformed;
   const auto channel = ConnectToServer();
   if (!channel.ok()) return Fail(channel.status());
-  if (lines) return LookUpLines(*channel);
+  if (lines) return LookUpLines();
   return addresses.size() <= kFew ? LookUpFew(*channel, addresses)
-                                  : LookUpMany(*channel, addresses);
+                                  : LookUpMany(addresses);
 }
 
 }  // namespace
@@ -163,7 +165,8 @@ const Command kLookupCommand = {
         "no address are reported with their number, and the others are "
         "answered all the same.\n\nA few addresses go in one call; many, "
         "and the standard input, over a stream in batches. With --batch=1 "
-        "each line is answered before the next is read.\n\nExits with 1 "
+        "each line is answered before the next is read. A server that "
+        "restarts meanwhile is waited for, up to --timeout.\n\nExits with 1 "
         "if an address has no route, with 2 if one is malformed.",
     .flags = {"prefixes", "batch", "depth"},
     .run = Run,

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "client/address_pipeline.h"
+#include "client/batch_lookup_options.h"
 #include "client/command.h"
 #include "client/flags.h"
 #include "client/output.h"
@@ -79,11 +80,13 @@ ExitCode Run(const Arguments& arguments) {
   const uint64_t samples = absl::GetFlag(FLAGS_samples);
   Comparison comparison(table);
   AddressPipeline pipeline(
-      *channel,
+      ChannelsTo(ServerTarget()).value(),
       {.table = absl::GetFlag(FLAGS_table),
        .batch = absl::GetFlag(FLAGS_batch),
        .depth = absl::GetFlag(FLAGS_depth),
-       .stall_timeout = absl::GetFlag(FLAGS_timeout)},
+       .stall_timeout = absl::GetFlag(FLAGS_timeout),
+       // Another server would be another table.
+       .give_up_after = absl::ZeroDuration()},
       [&](const AddressAnswer& answer) { comparison.Compare(answer); });
   const auto ask = [&](const Address& address) {
     return pipeline.Add(address);

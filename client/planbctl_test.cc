@@ -141,9 +141,18 @@ TEST_F(PlanbctlTest, ServersThatDoNotAnswerEndWith3) {
 TEST_F(PlanbctlTest, DrainingServersEndWith4) {
   server_.EndStreams(
       0, MakeError(grpc::StatusCode::UNAVAILABLE, "DRAINING", "going down"));
-  const Ended ended = Ctl("lookup -", "::1\n");
+  const Ended ended = Ctl("--timeout=1s lookup -", "::1\n");
   EXPECT_EQ(ended.code, 4);
   EXPECT_THAT(ended.err, HasSubstr("DRAINING"));
+}
+
+TEST_F(PlanbctlTest, LookupOutlivesItsStreams) {
+  server_.EndStreams(
+      1, MakeError(grpc::StatusCode::UNAVAILABLE, "DRAINING", "going down"));
+  const Ended ended =
+      Ctl("lookup --batch=1 -", "10.0.0.1\n10.0.0.2\n10.0.0.3\n");
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(server_.streams_opened(), 3U);
 }
 
 TEST_F(PlanbctlTest, LookupShowsRoutes) {

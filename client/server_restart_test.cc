@@ -41,6 +41,8 @@ class ServerRestartTest : public ::testing::Test {
     for (const Route& route : testing::ManyRoutes().routes) {
       file << route.prefix.ToString() << ' ' << route.next_hop << '\n';
     }
+    // The upper half of V6(0) alone does not decide.
+    file << "2001:db8::ffff:0:0/96 4000\n";
     file.close();
     Start();
   }
@@ -94,7 +96,7 @@ class ServerRestartTest : public ::testing::Test {
   std::unique_ptr<ServerProcess> server_;
 };
 
-// Batches of both families, four in flight, checked one by one in their order.
+// Batches of all forms, four in flight, checked one by one in their order.
 class BatchLoad {
  public:
   explicit BatchLoad(const std::string& target)
@@ -120,12 +122,17 @@ class BatchLoad {
   static constexpr uint64_t kEach = 64;
 
   void Send() {
-    std::string v6, v4;
+    std::string v6, v4, upper;
     for (uint64_t i = sent_; i < sent_ + kEach; ++i) {
       v6 += V6(i);
       v4 += V4(i);
+      upper += V6(i).substr(0, 8);
     }
-    ASSERT_EQ(lookup_.Send({.addresses_v6 = v6, .addresses_v4 = v4}).value(),
+    ASSERT_EQ(lookup_
+                  .Send({.addresses_v6 = v6,
+                         .addresses_v4 = v4,
+                         .upper_halves_v6 = upper})
+                  .value(),
               ++sent_);
   }
 
@@ -133,11 +140,13 @@ class BatchLoad {
     const auto received = lookup_.Receive(result_);
     ASSERT_TRUE(received.ok()) << received.status();
     ASSERT_TRUE(result_.status.ok()) << result_.status;
-    ASSERT_EQ(result_.next_hops.size(), 2 * kEach);
+    ASSERT_EQ(result_.next_hops.size(), 3 * kEach);
     for (uint64_t i = 0; i < kEach; ++i) {
       const NextHopId due = HopOf(received_ + i);
       ASSERT_EQ(result_.next_hops[i], due);
       ASSERT_EQ(result_.next_hops[kEach + i], due);
+      ASSERT_EQ(result_.next_hops[2 * kEach + i],
+                due == HopOf(0) ? kUndecided : due);
     }
     ASSERT_EQ(result_.request_id, ++received_);
     // Generations go back only when the server was another.

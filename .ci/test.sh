@@ -23,6 +23,7 @@ tsan_targets=(
   //server:published_test //server:rib_test //server:snapshot_test
   //server:table_test //server:waiters_test //server:metrics_test
   //server:weight_limit_test
+  //client:coalescer_test //client:coalescing_lookup_test
 )
 
 # step NAME COMMAND...: counts one more passed or failed.
@@ -41,7 +42,8 @@ step() {
 # bazel-bin is whatever was built last: build anew before using it.
 ghz_smoke() {
   bazel build --noshow_progress //server:planb_server &&
-    benchmarks/ghz/smoke.sh bazel-bin/server/planb_server
+    benchmarks/ghz/smoke.sh bazel-bin/server/planb_server &&
+    benchmarks/ghz/run.sh bazel-bin/server/planb_server "$(mktemp -d)" --short
 }
 
 # One binary runs on any x86-64: here on emulated old ones, with the kernels that
@@ -59,11 +61,11 @@ old_processors() {
   done
 }
 
-# Histories of updates that no one thought of, for a short while.
-fuzz_updates() {
+# fuzz FOLDER: what no one thought of, for a short while.
+fuzz() {
   local work status=0
   work=$(mktemp -d /tmp/planb_fuzz.XXXXXX)
-  (cd "$work" && "$OLDPWD/lpm/testing/fuzz.sh" 25 "$work/corpus" \
+  (cd "$work" && "$OLDPWD/$1/fuzz.sh" 25 "$work/corpus" \
     >"$work/log" 2>&1) || status=$?
   if ((status == 0)); then
     grep -E '^Done' "$work/log"
@@ -119,7 +121,8 @@ for config in $configs; do
 done
 if [[ -n $fuzz ]]; then
   if command -v clang++-14 >/dev/null; then
-    step "fuzz the updates" fuzz_updates
+    step "fuzz the updates" fuzz lpm/testing
+    step "fuzz the wire format" fuzz proto/wire
   else
     echo "no clang++-14: the fuzzer is skipped"
     skipped=$((skipped + 1))
@@ -132,6 +135,7 @@ if [[ -n $deploy ]]; then
   step "compile commands" third_party/compile_commands.py
   step "manifests, image and pod" deployment
   step "load test by ghz" ghz_smoke
+  step "examples in Python and Go" client/examples/test.sh
 fi
 
 echo "$passed passed, $failed failed, $skipped skipped"

@@ -79,7 +79,7 @@ ABSL_FLAG(
 ABSL_FLAG(std::string, loopback_congestion, "cubic",
           "TCP_CONGESTION of connections from this host; empty: the host's "
           "default.");
-ABSL_FLAG(uint64_t, memory_quota_bytes, uint64_t{1} << 30,
+ABSL_FLAG(uint64_t, memory_quota_bytes, uint64_t{256} << 20,
           "Octets that connections may hold, all together, in messages being "
           "received or sent. Above it, gRPC reads no more, then gives up "
           "calls.");

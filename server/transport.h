@@ -20,7 +20,7 @@ struct TransportOptions {
   int max_message_bytes = 16 << 20;
   // Octets that gRPC may hold for all connections together; above it, it stops
   // reading, then gives up calls.
-  size_t memory_quota_bytes = size_t{1} << 30;
+  size_t memory_quota_bytes = size_t{256} << 20;
   // Threads for the calls that change or show tables, each call its own.
   int max_control_calls = 256;
   // Calls open at once on one connection; further ones wait at the client.

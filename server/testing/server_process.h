@@ -55,6 +55,8 @@ class ServerProcess {
     unlink(log_.c_str());
   }
 
+  pid_t pid() const { return pid_; }
+
   void Kill(int signal) const { kill(pid_, signal); }
 
   // The exit status, or -signal; -1000 if it does not end within a minute.

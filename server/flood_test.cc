@@ -1,0 +1,144 @@
+// A thousand clients that send and never read: each is stopped by flow control,
+// together they stay within a bound of memory, and a client that behaves is
+// served all the while.
+//
+// The bound: a connection may hold what HTTP/2's window let in (64 KiB to start
+// with, and what it grew to while the client was read from: some 1 MiB), the
+// message being put together, BatchStream::kMaxReplyOctets and one more reply.
+// All connections together: --memory_quota_bytes, as gRPC accounts it; near it,
+// windows shrink. The sockets' buffers are the kernel's.
+
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <cstdint>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "planb/v1/route_lookup.grpc.pb.h"
+#include "server/testing/server_process.h"
+
+namespace planb::server {
+namespace {
+
+constexpr int kClients = 1000;
+constexpr size_t kBatch = 4096;
+// The quota, as by default, and what gRPC does not account.
+constexpr int64_t kQuotaKib = 256 << 10;
+constexpr int64_t kMarginKib = 128 << 10;
+
+int64_t ResidentKib(pid_t pid) {
+  std::ifstream status(absl::StrCat("/proc/", pid, "/status"));
+  std::string word;
+  while (status >> word) {
+    int64_t kib = 0;
+    if (word == "VmRSS:" && status >> kib) return kib;
+  }
+  return 0;
+}
+
+std::shared_ptr<grpc::Channel> OwnConnection(const std::string& target) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(),
+                                   arguments);
+}
+
+// Sends whenever gRPC lets it; never reads.
+struct Sender {
+  grpc::ClientContext context;
+  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream;
+  uint64_t sent = 0;
+};
+
+std::string HowItEnded(Sender& sender, grpc::CompletionQueue& queue) {
+  grpc::Status status;
+  sender.stream->Finish(&status, nullptr);
+  void* tag = &sender;
+  bool ok = false;
+  while (tag != nullptr && queue.Next(&tag, &ok)) continue;
+  return absl::StrCat("after ", sender.sent,
+                      " batches: ", status.error_message());
+}
+
+TEST(Flood, AThousandWhoDoNotReadAreStopped) {
+  rlimit files = {};
+  getrlimit(RLIMIT_NOFILE, &files);
+  files.rlim_cur = files.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &files);
+  if (files.rlim_cur < 2 * kClients + 100) GTEST_SKIP() << "too few files";
+
+  const std::string target = absl::StrCat("unix://", TempPath("flood.sock"));
+  ServerProcess server({absl::StrCat("--listen=", target),
+                        "--metrics_address=", "--generate=1000"});
+  ASSERT_TRUE(server.AwaitServing());
+  const int64_t idle = ResidentKib(server.pid());
+
+  v1::BatchLookupRequest request;
+  request.set_addresses_v6(std::string(16 * kBatch, '\x20'));
+  const grpc::Slice slice(request.SerializeAsString());
+  const grpc::ByteBuffer message(&slice, 1);
+
+  grpc::CompletionQueue queue;
+  std::vector<std::unique_ptr<Sender>> senders;
+  for (int i = 0; i < kClients; ++i) {
+    senders.push_back(std::make_unique<Sender>());
+    Sender& sender = *senders.back();
+    sender.stream =
+        grpc::GenericStub(OwnConnection(target))
+            .PrepareCall(&sender.context, "/planb.v1.RouteLookup/BatchLookup",
+                         &queue);
+    sender.stream->StartCall(&sender);
+  }
+  // Until nobody could send anything for two seconds.
+  void* tag = nullptr;
+  bool ok = false;
+  while (queue.AsyncNext(&tag, &ok,
+                         absl::ToChronoTime(absl::Now() + absl::Seconds(2))) ==
+         grpc::CompletionQueue::GOT_EVENT) {
+    auto& sender = *static_cast<Sender*>(tag);
+    ASSERT_TRUE(ok) << HowItEnded(sender, queue);
+    ASSERT_LT(++sender.sent, 1000u) << "is not stopped";
+    sender.stream->Write(message, &sender);
+  }
+  uint64_t sent = 0;
+  for (const auto& sender : senders) {
+    EXPECT_GT(sender->sent, 1u);
+    sent += sender->sent;
+  }
+  const int64_t flooded = ResidentKib(server.pid());
+  std::cout << sent << " batches sent; resident " << idle << " KiB idle, "
+            << flooded << " KiB flooded\n";
+  EXPECT_LT(flooded - idle, kQuotaKib + kMarginKib);
+
+  // Somebody who behaves.
+  const auto stub = v1::RouteLookup::NewStub(OwnConnection(target));
+  grpc::ClientContext context;
+  const auto stream = stub->BatchLookup(&context);
+  for (int i = 0; i < 100; ++i) {
+    v1::BatchLookupResponse reply;
+    ASSERT_TRUE(stream->Write(request));
+    ASSERT_TRUE(stream->Read(&reply));
+    ASSERT_EQ(reply.next_hops().size(), 4 * kBatch);
+  }
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
+
+  for (const auto& sender : senders) sender->context.TryCancel();
+  for (int i = 0; i < kClients; ++i) ASSERT_TRUE(queue.Next(&tag, &ok));
+  queue.Shutdown();
+  while (queue.Next(&tag, &ok)) continue;
+  server.Kill(SIGTERM);
+  EXPECT_EQ(server.Wait(), 0);
+}
+
+}  // namespace
+}  // namespace planb::server

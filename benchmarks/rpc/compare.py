@@ -203,7 +203,8 @@ def machine(args):
         "commit": output("git", "rev-parse", "--short", "HEAD"),
         "date": output("date", "-u", "+%F"),
         "load_before": os.getloadavg()[0],
-        "arguments": {key: value for key, value in vars(args).items()
+        "arguments": {key: os.path.basename(value) if key == "routes" and value
+                      else value for key, value in vars(args).items()
                       if key not in ("bin", "out")},
     }
 

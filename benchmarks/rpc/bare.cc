@@ -3,6 +3,7 @@
 //   bare --style=async --work=echo --listen=unix:///tmp/bare.sock
 //   bare --style=callback --work=lookup --routes=FILE --listen=127.0.0.1:50052
 
+#include <pthread.h>
 #include <signal.h>
 
 #include <cstdio>
@@ -14,6 +15,7 @@
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
 #include "absl/strings/str_format.h"
+#include "benchmarks/cores.h"
 #include "benchmarks/rpc/bare_server.h"
 #include "benchmarks/rpc/handlers.h"
 #include "benchmarks/rpc/process.h"
@@ -38,7 +40,8 @@ int Refuse(const absl::Status& status) {
 
 int Main() {
   TuneForGrpc();
-  const absl::Status pinned = PinHere(absl::GetFlag(FLAGS_server_cpu));
+  const absl::Status pinned =
+      PinThread(pthread_self(), absl::GetFlag(FLAGS_server_cpu));
   if (!pinned.ok()) return Refuse(pinned);
   // Blocked before the first thread starts, so that only sigwait sees them.
   sigset_t signals;

@@ -8,6 +8,7 @@
 // runs taken in turns with others.
 
 #include <poll.h>
+#include <pthread.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -22,6 +23,7 @@
 #include "absl/flags/usage.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "benchmarks/cores.h"
 #include "benchmarks/rpc/exchange.h"
 #include "benchmarks/rpc/process.h"
 #include "benchmarks/rpc/sockets.h"
@@ -83,7 +85,7 @@ Waiting WaitingFromFlags() {
 // One connection after the other, whichever listener it comes from.
 [[noreturn]] void Serve(const std::vector<Socket>& listeners,
                         const std::vector<Route>& routes) {
-  OrDie(PinHere(absl::GetFlag(FLAGS_server_cpu)));
+  OrDie(PinThread(pthread_self(), absl::GetFlag(FLAGS_server_cpu)));
   const std::unique_ptr<const Fib> fib = Fib::Build(Family::kIpv6, routes);
   const Answerer answerer = [&fib](Form form, const char* addresses,
                                    size_t count, char* next_hops) {
@@ -132,7 +134,7 @@ void Report(const ExchangeResult& result, const std::string& address,
 
 void Ask(const std::string& address, const std::vector<Route>& routes,
          pid_t server) {
-  OrDie(PinHere(absl::GetFlag(FLAGS_client_cpu)));
+  OrDie(PinThread(pthread_self(), absl::GetFlag(FLAGS_client_cpu)));
   const Form form = OrDie(ParseForm(absl::GetFlag(FLAGS_form)));
   const size_t batch = absl::GetFlag(FLAGS_batch);
   const std::string trace = PackedTrace(routes, form, kTraceAddresses);

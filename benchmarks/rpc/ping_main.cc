@@ -4,6 +4,8 @@
 //
 // Prints one line of JSON.
 
+#include <pthread.h>
+
 #include <cstdio>
 #include <string>
 
@@ -12,6 +14,7 @@
 #include "absl/flags/usage.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "benchmarks/cores.h"
 #include "benchmarks/rpc/ping.h"
 #include "benchmarks/rpc/process.h"
 #include "client/channel.h"
@@ -54,7 +57,8 @@ absl::Status CheckReply(absl::string_view reply, bool stream) {
 
 int Main() {
   TuneForGrpc();
-  const absl::Status pinned = PinHere(absl::GetFlag(FLAGS_client_cpu));
+  const absl::Status pinned =
+      PinThread(pthread_self(), absl::GetFlag(FLAGS_client_cpu));
   if (!pinned.ok()) return Refuse(pinned);
   const auto address = Address::Parse(absl::GetFlag(FLAGS_address));
   if (!address.ok()) return Refuse(address.status());

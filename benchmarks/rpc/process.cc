@@ -1,28 +1,13 @@
 #include "benchmarks/rpc/process.h"
 
 #include <malloc.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <time.h>
 
-#include <cerrno>
-#include <cstring>
-
-#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 
 namespace planb::rpc {
-
-absl::Status PinHere(int cpu) {
-  if (cpu < 0) return absl::OkStatus();
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (cpu < CPU_SETSIZE) CPU_SET(static_cast<size_t>(cpu), &set);
-  if (sched_setaffinity(0, sizeof(set), &set) == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("cannot use core ", cpu, ": ", std::strerror(errno)));
-}
 
 double CpuSecondsOf(pid_t process) {
   clockid_t clock;

@@ -6,13 +6,7 @@
 
 #include <sys/types.h>
 
-#include "absl/status/status.h"
-
 namespace planb::rpc {
-
-// Binds this thread, and so all that it starts later, to core `cpu`; -1 leaves
-// it where it is. Errors: INVALID_ARGUMENT if there is no such core.
-absl::Status PinHere(int cpu);
 
 // Seconds of processor time that all threads of a process have used, to the
 // nanosecond; 0 for a process that is not there.

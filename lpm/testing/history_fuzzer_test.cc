@@ -4,18 +4,12 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
 #include "lpm/synthetic/random.h"
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+#include "third_party/fuzz_corpus.h"
 
 namespace planb {
 namespace {
@@ -23,41 +17,21 @@ namespace {
 // Where Bazel puts it, seen from where it starts tests.
 constexpr char kCorpus[] = "lpm/testing/history_corpus";
 
-// Exactly the octets, in a block of their own.
-void RunFuzzer(const std::string& octets) {
-  const std::vector<uint8_t> data(octets.begin(), octets.end());
-  ASSERT_EQ(LLVMFuzzerTestOneInput(data.data(), data.size()), 0);
-}
-
-std::vector<std::string> Corpus() {
-  std::vector<std::string> paths, inputs;
-  for (const auto& entry : std::filesystem::directory_iterator(kCorpus)) {
-    paths.push_back(entry.path());
-  }
-  std::sort(paths.begin(), paths.end());
-  for (const std::string& path : paths) {
-    std::ifstream file(path, std::ios::binary);
-    inputs.emplace_back(std::istreambuf_iterator<char>(file),
-                        std::istreambuf_iterator<char>());
-  }
-  return inputs;
-}
-
 TEST(HistoryFuzzer, Corpus) {
-  const std::vector<std::string> corpus = Corpus();
+  const std::vector<std::string> corpus = ReadCorpus(kCorpus);
   ASSERT_GT(corpus.size(), 10U) << "in " << kCorpus;
-  for (const std::string& input : corpus) RunFuzzer(input);
+  for (const std::string& input : corpus) EXPECT_TRUE(RunFuzzTarget(input));
 }
 
 TEST(HistoryFuzzer, BeginningsAndMutationsOfTheCorpus) {
   Random random(1);
-  for (const std::string& input : Corpus()) {
+  for (const std::string& input : ReadCorpus(kCorpus)) {
     for (int i = 0; i < 100; ++i) {
       std::string other = input.substr(0, random.Below(input.size() + 1));
       for (uint64_t n = random.Below(8); n > 0 && !other.empty(); --n) {
         other[random.Below(other.size())] = static_cast<char>(random.Next());
       }
-      RunFuzzer(other);
+      EXPECT_TRUE(RunFuzzTarget(other));
     }
   }
 }
@@ -67,7 +41,7 @@ TEST(HistoryFuzzer, RandomOctets) {
   for (int i = 0; i < 800; ++i) {
     std::string octets(random.Below(400), '\0');
     for (char& octet : octets) octet = static_cast<char>(random.Next());
-    RunFuzzer(octets);
+    EXPECT_TRUE(RunFuzzTarget(octets));
   }
 }
 

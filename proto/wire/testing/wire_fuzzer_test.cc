@@ -3,18 +3,12 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
 #include "proto/wire/testing/made_up_messages.h"
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+#include "third_party/fuzz_corpus.h"
 
 namespace planb::wire {
 namespace {
@@ -22,36 +16,17 @@ namespace {
 // Where Bazel puts it, seen from where it starts tests.
 constexpr char kCorpus[] = "proto/wire/testing/wire_corpus";
 
-// Exactly the octets, in a block of their own.
-void RunFuzzer(const std::string& octets) {
-  const std::vector<uint8_t> data(octets.begin(), octets.end());
-  ASSERT_EQ(LLVMFuzzerTestOneInput(data.data(), data.size()), 0);
-}
-
-std::vector<std::string> Corpus() {
-  std::vector<std::string> paths, inputs;
-  for (const auto& entry : std::filesystem::directory_iterator(kCorpus)) {
-    paths.push_back(entry.path());
-  }
-  std::sort(paths.begin(), paths.end());
-  for (const std::string& path : paths) {
-    std::ifstream file(path, std::ios::binary);
-    inputs.emplace_back(std::istreambuf_iterator<char>(file),
-                        std::istreambuf_iterator<char>());
-  }
-  return inputs;
-}
-
 TEST(WireFuzzer, Corpus) {
-  const std::vector<std::string> corpus = Corpus();
+  const std::vector<std::string> corpus = ReadCorpus(kCorpus);
   ASSERT_GT(corpus.size(), 10u) << "in " << kCorpus;
-  for (const std::string& input : corpus) RunFuzzer(input);
+  for (const std::string& input : corpus) EXPECT_TRUE(RunFuzzTarget(input));
 }
 
 TEST(WireFuzzer, MutationsOfTheCorpus) {
   Random random(1);
-  for (const std::string& input : Corpus()) {
-    for (int i = 0; i < 100; ++i) RunFuzzer(Mutation(input, random));
+  for (const std::string& input : ReadCorpus(kCorpus)) {
+    for (int i = 0; i < 100; ++i)
+      EXPECT_TRUE(RunFuzzTarget(Mutation(input, random)));
   }
 }
 
@@ -62,7 +37,7 @@ TEST(WireFuzzer, RandomMessages) {
     for (uint64_t n = Below(random, 8); n > 0; --n) {
       input += static_cast<char>(random());
     }
-    RunFuzzer(input + RandomMessage(random));
+    EXPECT_TRUE(RunFuzzTarget(input + RandomMessage(random)));
   }
 }
 

@@ -305,6 +305,24 @@ TEST(GetRoute, IsExact) {
   EXPECT_EQ(ReasonOf(absent), "ROUTE_NOT_FOUND");
 }
 
+// Each list is counted in and out once, whichever it is.
+TEST(ListNextHops, LeavesRoomForOtherLists) {
+  ServerOptions options;
+  options.max_lists = 1;
+  RunningServer running(options);
+  for (int i = 0; i < 3; ++i) {
+    grpc::ClientContext hops_context, routes_context;
+    v1::ListNextHopsResponse hops;
+    const auto list = running.table().ListNextHops(&hops_context, {});
+    while (list->Read(&hops)) continue;
+    EXPECT_TRUE(list->Finish().ok());
+    v1::ListRoutesResponse routes;
+    const auto other = running.table().ListRoutes(&routes_context, {});
+    while (other->Read(&routes)) continue;
+    EXPECT_TRUE(other->Finish().ok());
+  }
+}
+
 TEST(ListNextHops, ShowsObjects) {
   RunningServer running;
   v1::UpdateRoutesRequest request;

@@ -32,8 +32,8 @@ namespace {
 constexpr int kClients = 1000;
 constexpr size_t kBatch = 4096;
 // The quota, as by default, and what gRPC does not account.
-constexpr int64_t kQuotaKib = 256 << 10;
-constexpr int64_t kMarginKib = 128 << 10;
+[[maybe_unused]] constexpr int64_t kQuotaKib = 256 << 10;
+[[maybe_unused]] constexpr int64_t kMarginKib = 128 << 10;
 
 int64_t ResidentKib(pid_t pid) {
   std::ifstream status(absl::StrCat("/proc/", pid, "/status"));
@@ -117,7 +117,9 @@ TEST(Flood, AThousandWhoDoNotReadAreStopped) {
   const int64_t flooded = ResidentKib(server.pid());
   std::cout << sent << " batches sent; resident " << idle << " KiB idle, "
             << flooded << " KiB flooded\n";
+#ifndef __SANITIZE_ADDRESS__  // which keeps what was freed
   EXPECT_LT(flooded - idle, kQuotaKib + kMarginKib);
+#endif
 
   // Somebody who behaves.
   const auto stub = v1::RouteLookup::NewStub(OwnConnection(target));

@@ -80,7 +80,7 @@ absl::Status CheckFlags() {
   }
   const double rate = absl::GetFlag(FLAGS_rate);
   const double seconds = absl::GetFlag(FLAGS_seconds);
-  if (!(rate >= 0 && rate <= 1e12) || !(seconds >= 0 && seconds <= 1e6) ||
+  if (!(rate >= 0 && rate <= 1e12) || !(seconds >= 0 && seconds <= 1e9) ||
       absl::GetFlag(FLAGS_warmup) < absl::ZeroDuration() ||
       absl::GetFlag(FLAGS_drain) < absl::ZeroDuration()) {
     return absl::InvalidArgumentError(

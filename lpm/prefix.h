@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/numeric/int128.h"
 #include "absl/status/statusor.h"
@@ -94,6 +95,22 @@ struct NextHop {
   std::string label;
 
   friend bool operator==(const NextHop&, const NextHop&) = default;
+};
+
+// Next hops that share traffic. Its id is one that routes name, and no next
+// hop's. A plain value.
+struct NextHopGroup {
+  struct Member {
+    NextHopId next_hop = kNoRoute;
+    uint32_t weight = 1;
+
+    friend bool operator==(const Member&, const Member&) = default;
+  };
+  NextHopId id = kNoRoute;
+  std::vector<Member> members;
+  std::string label;
+
+  friend bool operator==(const NextHopGroup&, const NextHopGroup&) = default;
 };
 
 }  // namespace planb

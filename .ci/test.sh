@@ -20,6 +20,7 @@ passed=0 failed=0 skipped=0
 tsan_targets=(
   //lpm:fib_threads_test //lpm:fib_test //lpm:kernel_test
   //lpm:fib_compiler_test //lpm:fib_compiler_threads_test
+  //lpm:cow_map_test //lpm:cow_map_threads_test
   //server:published_test //server:rib_test //server:snapshot_test
   //server:table_test //server:waiters_test //server:metrics_test
   //server:weight_limit_test

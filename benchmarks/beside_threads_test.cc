@@ -23,7 +23,7 @@ class BesideThreadsTest : public testing::Test {
   ChangingTable changing_{table_};
   EpochSlot<Fib> slot_{changing_.Compile()};
   const std::vector<Route> cycle_ =
-      ThereAndBack(changing_.routes(),
+      ThereAndBack(changing_.routes().Share(),
                    MakeChurn(ChurnKind::kMixed, table_.routes, 107).value());
   Writer writer_{changing_, slot_, cycle_};
 };

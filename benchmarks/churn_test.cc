@@ -85,9 +85,9 @@ TEST(Churn, OfTheKindAskedFor) {
     EXPECT_LE(change.prefix.length(), 32);
     auto it = routes.LowerBound(change.prefix);
     ASSERT_NE(it, routes.end());
-    EXPECT_EQ(it->first, change.prefix);
+    EXPECT_EQ(it->prefix, change.prefix);
     ASSERT_NE(++it, routes.end());
-    EXPECT_TRUE(change.prefix.Covers(it->first)) << change.prefix.ToString();
+    EXPECT_TRUE(change.prefix.Covers(it->prefix)) << change.prefix.ToString();
   }
   size_t below_64 = 0;
   for (const Route& change : Changes(ChurnKind::kLong, table, 2000)) {
@@ -121,7 +121,7 @@ TEST(ThereAndBack, EndsWhereItBegan) {
   const std::vector<Route> table = SomeRoutes(Family::kIpv6);
   RouteSet routes(Family::kIpv6, table);
   const auto changes =
-      ThereAndBack(routes, *MakeChurn(ChurnKind::kMixed, table, 3000));
+      ThereAndBack(routes.Share(), *MakeChurn(ChurnKind::kMixed, table, 3000));
   ASSERT_EQ(changes.size(), 6000U);
   for (int round = 0; round < 2; ++round) {
     Apply(changes, routes);

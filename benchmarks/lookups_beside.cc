@@ -126,7 +126,8 @@ absl::Status MeasureLookupsBeside(const Table& table,
   const auto changes =
       MakeChurn(ChurnKind::kMixed, table.routes, options.changes);
   if (!changes.ok()) return changes.status();
-  const std::vector<Route> cycle = ThereAndBack(changing.routes(), *changes);
+  const std::vector<Route> cycle =
+      ThereAndBack(changing.routes().Share(), *changes);
   EpochSlot<Fib> slot(changing.Compile());
   Writer writer(changing, slot, cycle);
   absl::Status pinned = PinThread(pthread_self(), options.writer_cpu);

@@ -61,6 +61,8 @@ class Prefix {
   }
 
  private:
+  friend struct PackedRoute;  // unpacks what was a prefix when it was packed
+
   constexpr Prefix(const Address& address, int length)
       : address_(address), length_(static_cast<uint8_t>(length)) {}
 

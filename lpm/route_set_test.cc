@@ -5,8 +5,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
+#include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lpm/synthetic/random.h"
@@ -56,7 +59,7 @@ void ExpectSame(const RouteSet& set, const Model& model,
   ASSERT_EQ(set.empty(), routes.empty());
   ASSERT_TRUE(std::equal(set.begin(), set.end(), model.begin(), model.end(),
                          [](const auto& a, const auto& b) {
-                           return a.first == b.first && a.second == b.second;
+                           return a.prefix == b.first && a.next_hop == b.second;
                          }));
   const Oracle oracle(routes);
   for (const Address& address : addresses) {
@@ -72,7 +75,7 @@ void ExpectSame(const RouteSet& set, const Model& model,
     const auto model_bound = model.lower_bound(prefix);
     ASSERT_EQ(bound == set.end(), model_bound == model.end());
     if (bound != set.end()) {
-      ASSERT_EQ(bound->first, model_bound->first);
+      ASSERT_EQ(bound->prefix, model_bound->first);
     }
     const auto expected = CoverByOracle(routes, prefix);
     ASSERT_TRUE(set.Cover(prefix) == expected)
@@ -239,6 +242,82 @@ TEST(RouteSet, RandomHistories) {
   }
 }
 
+// A change and what it replaced, in one.
+TEST(RouteSet, Exchanges) {
+  RouteSet set(Family::kIpv4);
+  EXPECT_EQ(set.Exchange(P("10.0.0.0/8"), kNoRoute), kNoRoute);
+  EXPECT_EQ(set.Exchange(P("10.0.0.0/8"), 1), kNoRoute);
+  EXPECT_EQ(set.Exchange(P("10.0.0.0/8"), 1), 1U);
+  EXPECT_EQ(set.Exchange(P("10.0.0.0/8"), 2), 1U);
+  EXPECT_EQ(set.Find(P("10.0.0.0/8")), 2U);
+  EXPECT_EQ(set.Exchange(P("10.0.0.0/8"), kNoRoute), 2U);
+  EXPECT_TRUE(set.empty());
+}
+
+// Versions of a table as a server has them: each is what it was when shared.
+TEST(RouteSet, SharedVersions) {
+  for (const Family family : {Family::kIpv4, Family::kIpv6}) {
+    RandomRoutesOptions options;
+    options.family = family;
+    options.count = 1000;
+    const std::vector<Route> pool = RandomRoutes(options);
+    Random random(1);
+    RouteSet set(family);
+    Model model;
+    std::vector<std::pair<RouteSet, Model>> versions;
+    for (int round = 0; round < 60; ++round) {
+      versions.emplace_back(set.Share(), model);
+      if (versions.size() > 10) {
+        versions.erase(versions.begin() +
+                       static_cast<ptrdiff_t>(random.Below(10)));
+      }
+      for (int step = 0; step < 60; ++step) {
+        const Prefix& prefix = pool[random.Below(pool.size())].prefix;
+        const auto next_hop = static_cast<NextHopId>(random.Below(4));
+        const auto it = model.find(prefix);
+        ASSERT_EQ(set.Exchange(prefix, next_hop),
+                  it == model.end() ? kNoRoute : it->second);
+        if (next_hop == kNoRoute) {
+          model.erase(prefix);
+        } else {
+          model[prefix] = next_hop;
+        }
+      }
+      for (const auto& [version, routes] : versions) {
+        ExpectSame(version, routes, {}, {});
+        if (HasFatalFailure()) FAIL() << "round " << round;
+      }
+    }
+    // A version becomes the table again.
+    set = versions[0].first.Share();
+    ExpectSame(set, versions[0].second, {pool[0].prefix}, {});
+  }
+}
+
+// The octets a route that route_set.h speaks of.
+TEST(RouteSet, TakesLittleMemory) {
+  RandomRoutesOptions options;
+  options.family = Family::kIpv6;
+  options.count = 100'000;
+  std::vector<Route> pool = RandomRoutes(options);
+  std::sort(pool.begin(), pool.end());
+  const auto octets = [](const RouteSet& set) {
+    return static_cast<double>(set.bytes()) / static_cast<double>(set.size());
+  };
+  RouteSet set(Family::kIpv6, pool);
+  EXPECT_LT(octets(set), 25);
+  const size_t bytes = set.Share().bytes();
+  EXPECT_EQ(bytes, set.bytes()) << "what is shared counts in full";
+  Random random(1);
+  for (int i = 0; i < 500'000; ++i) {
+    const Prefix& prefix = pool[random.Below(pool.size())].prefix;
+    if (!set.Withdraw(prefix)) set.Announce(prefix, 1);
+  }
+  EXPECT_LT(octets(set), 29);
+  std::shuffle(pool.begin(), pool.end(), std::mt19937_64(1));
+  EXPECT_LT(octets(RouteSet(Family::kIpv6, pool)), 28);
+}
+
 TEST(RouteSetDeathTest, RefusesWhatItMayNotHold) {
   RouteSet set(Family::kIpv6);
   EXPECT_DEATH(set.Announce(P("10.0.0.0/8"), 1), "family");
@@ -246,6 +325,10 @@ TEST(RouteSetDeathTest, RefusesWhatItMayNotHold) {
   EXPECT_DEATH(set.Announce(P("2001:db8::/32"), kUndecided), "reserved");
   const std::vector<Route> twice = {{P("::/0"), 1}, {P("::/0"), 2}};
   EXPECT_DEATH(RouteSet(Family::kIpv6, twice), "twice");
+  const std::vector<Route> apart = {{P("::/0"), 1}, {P("::/1"), 2}, twice[1]};
+  EXPECT_DEATH(RouteSet(Family::kIpv6, apart), "twice");
+  EXPECT_DEATH(set.Exchange(P("::/0"), kUndecided), "reserved");
+  EXPECT_DEATH(set.Exchange(P("10.0.0.0/8"), kNoRoute), "family");
 }
 
 }  // namespace

@@ -11,29 +11,20 @@
 namespace planb {
 namespace {
 
-const Prefix& PrefixOf(const Route& route) { return route.prefix; }
-NextHopId NextHopOf(const Route& route) { return route.next_hop; }
-const Prefix& PrefixOf(const RouteSet::Map::value_type& route) {
-  return route.first;
-}
-NextHopId NextHopOf(const RouteSet::Map::value_type& route) {
-  return route.second;
-}
-
 constexpr uint64_t kLastMain = (uint64_t{1} << kMainBits) - 1;
 constexpr int kBelowRoot = kMainBits - kRootBits;
 
 template <typename Routes>
 RouteSummary SummaryOf(const Routes& routes) {
   RouteSummary summary;
-  for (const auto& route : routes) {
+  for (const Route& route : routes) {
     ++summary.routes;
-    summary.largest_id = std::max(summary.largest_id, NextHopOf(route));
-    summary.long_routes += PrefixOf(route).length() > kMainBits ? 1 : 0;
+    summary.largest_id = std::max(summary.largest_id, route.next_hop);
+    summary.long_routes += route.prefix.length() > kMainBits ? 1 : 0;
   }
   if (ValueMap::NeedsCount(summary)) {
     absl::flat_hash_set<NextHopId> distinct;
-    for (const auto& route : routes) distinct.insert(NextHopOf(route));
+    for (const Route& route : routes) distinct.insert(route.next_hop);
     summary.next_hops = distinct.size();
   }
   return summary;
@@ -107,7 +98,8 @@ template <typename It, typename MainSweep>
 void TableCompiler::SweepMain(It it, It end, uint64_t last_main,
                               MainSweep& sweep) {
   while (it != end) {
-    const Prefix& prefix = PrefixOf(*it);
+    const Route& route = *it;  // a value, where the routes are packed
+    const Prefix& prefix = route.prefix;
     const uint64_t first = MainBits(prefix.first());
     if (first > last_main) break;
     if (prefix.length() > kMainBits) {
@@ -116,7 +108,7 @@ void TableCompiler::SweepMain(It it, It end, uint64_t last_main,
       continue;
     }
     const uint64_t last = first | (kLastMain >> prefix.length());
-    sweep.Enter(first, last, values_.ToValue(NextHopOf(*it)));
+    sweep.Enter(first, last, values_.ToValue(route.next_hop));
     ++it;
   }
   sweep.Finish();
@@ -133,9 +125,11 @@ uint32_t TableCompiler::LongRoutes(It& it, It end, uint64_t slot,
               [this](absl::uint128 start, uint32_t value) {
                 long_intervals_.Add(start, value);
               });
-  for (; it != end && MainBits(PrefixOf(*it).first()) == slot; ++it) {
-    sweep.Enter(PrefixOf(*it).first(), PrefixOf(*it).last(),
-                values_.ToValue(NextHopOf(*it)));
+  for (; it != end; ++it) {
+    const Route& route = *it;
+    if (MainBits(route.prefix.first()) != slot) break;
+    sweep.Enter(route.prefix.first(), route.prefix.last(),
+                values_.ToValue(route.next_hop));
   }
   sweep.Finish();
   if (long_intervals_.size() == 1) return long_intervals_.values[0];

@@ -1,4 +1,4 @@
-// Takes big-endian numbers and runs of octets off the front of a view.
+// Takes numbers and runs of octets off the front of a view.
 
 #ifndef PLANB_LPM_IO_OCTETS_H_
 #define PLANB_LPM_IO_OCTETS_H_
@@ -30,6 +30,19 @@ class OctetCursor {
                               static_cast<unsigned char>(octet));
     }
     *value = result;
+    return true;
+  }
+
+  // Likewise, the least significant octet first.
+  template <std::unsigned_integral T>
+  [[nodiscard]] bool ReadLittle(T* value) {
+    absl::string_view octets;
+    if (!Read(sizeof(T), &octets)) return false;
+    uint64_t result = 0;
+    for (size_t i = sizeof(T); i-- > 0;) {
+      result = result << 8 | static_cast<unsigned char>(octets[i]);
+    }
+    *value = static_cast<T>(result);
     return true;
   }
 

@@ -33,6 +33,28 @@ TEST(OctetCursor, ReadsNetworkOrder) {
   EXPECT_EQ(rest, "");
 }
 
+TEST(OctetCursor, ReadsTheLeastSignificantOctetFirst) {
+  const std::string octets(
+      "\x80\x01\x02\xff\xfe\xfd\xfc\xfb\xfa\xf9\xf8\xf7"
+      "\xf6\xf5\xf4res");
+  OctetCursor cursor(octets);
+  uint8_t u8 = 0;
+  uint16_t u16 = 0;
+  uint32_t u32 = 0;
+  uint64_t u64 = 0;
+  EXPECT_TRUE(cursor.ReadLittle(&u8));
+  EXPECT_TRUE(cursor.ReadLittle(&u16));
+  EXPECT_TRUE(cursor.ReadLittle(&u32));
+  EXPECT_TRUE(cursor.ReadLittle(&u64));
+  EXPECT_EQ(u8, 0x80);
+  EXPECT_EQ(u16, 0x0201);
+  EXPECT_EQ(u32, 0xfcfdfeffu);
+  EXPECT_EQ(u64, 0xf4f5f6f7f8f9fafbu);
+  EXPECT_FALSE(cursor.ReadLittle(&u32));
+  EXPECT_EQ(u32, 0xfcfdfeffu);
+  EXPECT_EQ(cursor.left(), "res");
+}
+
 TEST(OctetCursor, AReadThatFailsTakesNothing) {
   OctetCursor cursor("abc");
   uint32_t u32 = 7;

@@ -14,6 +14,7 @@
 #include "lpm/io/mrt_routes.h"
 #include "lpm/io/route_format.h"
 #include "lpm/io/route_output.h"
+#include "lpm/io/table_file_routes.h"
 #include "lpm/io/text_routes.h"
 
 namespace planb {
@@ -23,7 +24,8 @@ absl::Status Unrecognized(absl::string_view name, absl::string_view head) {
   return absl::InvalidArgumentError(absl::StrCat(
       name,
       ": neither a text of routes (\"PREFIX/LENGTH NEXTHOP\" a line) nor MRT "
-      "(RFC 6396), plain, gzipped or bzip2ed; it starts with \"",
+      "(RFC 6396) nor a table file, plain, gzipped or bzip2ed; it starts with "
+      "\"",
       absl::CHexEscape(head.substr(0, 16)), "\""));
 }
 
@@ -35,6 +37,8 @@ absl::Status ReadDetected(absl::string_view name, ByteReader& in,
       return ReadTextRoutes(in, out);
     case RouteFormat::kMrt:
       return ReadMrtRoutes(in, options.first_next_hop_id, out);
+    case RouteFormat::kTableFile:
+      return ReadTableFileRoutes(in, out);
     case RouteFormat::kUnknown:
       break;
   }

@@ -1,7 +1,7 @@
 // Reads routing tables from files, whatever their format: plain text
-// ("PREFIX/LEN NEXTHOP" a line) or MRT TABLE_DUMP_V2 (RFC 6396), each plain,
-// gzipped or bzip2ed, all told apart by content. Streams: memory grows with
-// the distinct next hops, not with the file.
+// ("PREFIX/LEN NEXTHOP" a line), MRT TABLE_DUMP_V2 (RFC 6396) or a table file
+// (TABLE_FILE.md), each plain, gzipped or bzip2ed, all told apart by content.
+// Streams: memory grows with the distinct next hops, not with the file.
 
 #ifndef PLANB_LPM_IO_ROUTE_FILE_H_
 #define PLANB_LPM_IO_ROUTE_FILE_H_
@@ -24,7 +24,7 @@ struct RouteFileOptions {
   // The first id given to a next hop of an MRT file, which has no ids of its
   // own. Several MRT files that go into one table need ranges that do not
   // overlap: for the next file add the `next_hops` of the last report.
-  // Text files name their ids; this changes nothing there.
+  // Text and table files name their ids; this changes nothing there.
   // REQUIRES: not 0.
   NextHopId first_next_hop_id = 1;
 };
@@ -43,12 +43,17 @@ struct RouteFileOptions {
 // with additional paths (RFC 8050) are read too; multicast, generic, BGP4MP and
 // old TABLE_DUMP records are ignored.
 //
+// Table file: its next hops, groups and routes, ids and all; a next hop that is
+// only named by a group or route has nothing but its id. It is a copy of one
+// table or it is nothing: with or without `strict`, damage is DATA_LOSS.
+//
 // A route given twice reaches the sink twice: the last one counts. An empty
 // file holds no routes and is fine.
 // Errors: NOT_FOUND, PERMISSION_DENIED or UNAVAILABLE for the file itself;
 // INVALID_ARGUMENT if its format is not recognized; DATA_LOSS for a malformed
-// record or a truncated file with `strict`; whatever the sink returns. The sink
-// keeps what it was given before the error.
+// record or a truncated file with `strict`, and for a damaged table file;
+// UNIMPLEMENTED for a table file of a newer version; whatever the sink returns.
+// The sink keeps what it was given before the error.
 absl::StatusOr<RouteFileReport> ReadRouteFile(const std::string& path,
                                               const RouteFileOptions& options,
                                               RouteSink& sink);

@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "lpm/io/mrt_routes.h"
+#include "lpm/io/table_file.h"
 #include "lpm/io/testing/read.h"
 #include "lpm/io/text_routes.h"
 
@@ -29,6 +30,10 @@ void CheckReading(const Reading& reading) {
     ABSL_RAW_CHECK(announced.insert(next_hop.id).second,
                    "a next hop announced twice");
   }
+  for (const NextHopGroup& group : reading.groups) {
+    ABSL_RAW_CHECK(announced.insert(group.id).second,
+                   "a group announced twice");
+  }
   for (const Route& route : reading.routes) {
     ABSL_RAW_CHECK(announced.contains(route.next_hop),
                    "a route without its next hop");
@@ -41,6 +46,7 @@ void CheckSame(const Reading& a, const Reading& b) {
   ABSL_RAW_CHECK(a.status == b.status, "another status");
   ABSL_RAW_CHECK(a.routes == b.routes, "other routes");
   ABSL_RAW_CHECK(a.next_hops == b.next_hops, "other next hops");
+  ABSL_RAW_CHECK(a.groups == b.groups, "other groups");
   ABSL_RAW_CHECK(a.report.malformed == b.report.malformed, "other problems");
   ABSL_RAW_CHECK(a.report.ignored == b.report.ignored, "other ignored");
   ABSL_RAW_CHECK(a.report.truncated == b.report.truncated, "other end");
@@ -52,6 +58,7 @@ void CheckReport(const Reading& lenient) {
   ABSL_RAW_CHECK(report.routes == lenient.routes.size(), "routes miscounted");
   ABSL_RAW_CHECK(report.next_hops == lenient.next_hops.size(),
                  "next hops miscounted");
+  ABSL_RAW_CHECK(report.groups == lenient.groups.size(), "groups miscounted");
   const uint64_t problems = report.malformed + (report.truncated ? 1 : 0);
   ABSL_RAW_CHECK(report.problems.size() ==
                      std::min<uint64_t>(problems, kMaxRouteFileProblems),
@@ -95,6 +102,10 @@ void CheckFile(const std::string& octets) {
   CheckReading(lenient);
   if (lenient.status.ok()) {
     CheckReport(lenient);
+  } else if (octets.substr(0, kTableFileMagic.size()) == kTableFileMagic) {
+    ABSL_RAW_CHECK(absl::IsDataLoss(lenient.status) ||
+                       absl::IsUnimplemented(lenient.status),
+                   "another error");
   } else {
     ABSL_RAW_CHECK(absl::IsInvalidArgument(lenient.status), "another error");
     ABSL_RAW_CHECK(lenient.routes.empty(), "routes of an unknown format");

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "lpm/io/mrt.h"
+#include "lpm/io/table_file.h"
 #include "lpm/io/text_routes.h"
 
 namespace planb {
@@ -28,6 +30,7 @@ bool StartsLikeRoute(absl::string_view content, bool cut) {
 }  // namespace
 
 RouteFormat DetectRouteFormat(absl::string_view head) {
+  if (absl::StartsWith(head, kTableFileMagic)) return RouteFormat::kTableFile;
   if (StartsLikeMrt(head)) return RouteFormat::kMrt;
   if (!IsText(head)) return RouteFormat::kUnknown;
   bool says_something = false;

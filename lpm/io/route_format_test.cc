@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "lpm/io/table_file.h"
 #include "lpm/io/testing/bytes.h"
 
 namespace planb {
@@ -32,6 +33,14 @@ TEST(DetectRouteFormat, KnowsMrt) {
   EXPECT_EQ(DetectRouteFormat(Mrt(13, 1, "abc")), RouteFormat::kMrt);
   EXPECT_EQ(DetectRouteFormat(Mrt(16, 4, "abc").substr(0, 6)),
             RouteFormat::kMrt);
+}
+
+TEST(DetectRouteFormat, KnowsTableFiles) {
+  const std::string magic(kTableFileMagic);
+  EXPECT_EQ(DetectRouteFormat(magic), RouteFormat::kTableFile);
+  EXPECT_EQ(DetectRouteFormat(magic + "::/0 1\n"), RouteFormat::kTableFile);
+  EXPECT_EQ(DetectRouteFormat(magic.substr(0, 7)), RouteFormat::kUnknown);
+  EXPECT_EQ(DetectRouteFormat("x" + magic), RouteFormat::kUnknown);
 }
 
 TEST(DetectRouteFormat, KnowsWhatIsNeither) {

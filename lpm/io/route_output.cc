@@ -16,6 +16,12 @@ absl::Status RouteOutput::OnRoute(const Route& route) {
   return status;
 }
 
+absl::Status RouteOutput::OnGroup(const NextHopGroup& group) {
+  absl::Status status = sink_.OnGroup(group);
+  if (status.ok()) ++report_.groups;
+  return status;
+}
+
 absl::Status RouteOutput::OnMalformed(RecordPlace place,
                                       absl::string_view message) {
   ++report_.malformed;

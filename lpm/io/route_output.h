@@ -32,6 +32,7 @@ class RouteOutput {
   // Hand on to the sink. Errors: the sink's.
   absl::Status OnNextHop(const NextHop& next_hop);
   absl::Status OnRoute(const Route& route);
+  absl::Status OnGroup(const NextHopGroup& group);
 
   // A record that holds no unicast route, and should not.
   void OnIgnored() { ++report_.ignored; }
@@ -48,6 +49,9 @@ class RouteOutput {
   // Errors: `stream` itself unless OK or DATA_LOSS; DATA_LOSS with `strict`.
   absl::Status OnEnd(RecordPlace place, const absl::Status& stream,
                      absl::string_view cut);
+
+  // What the error messages call the file.
+  const std::string& name() const { return name_; }
 
   const RouteFileReport& report() const { return report_; }
 

@@ -34,6 +34,11 @@ absl::Status RouteCollector::OnRoute(const Route& route) {
   return absl::OkStatus();
 }
 
+absl::Status RouteCollector::OnGroup(const NextHopGroup& group) {
+  groups_.push_back(group);
+  return absl::OkStatus();
+}
+
 std::vector<Route> RouteCollector::TakeRoutes() {
   return LastOfEach(std::exchange(routes_, {}),
                     [](const Route& route) { return route.prefix; });
@@ -42,6 +47,11 @@ std::vector<Route> RouteCollector::TakeRoutes() {
 std::vector<NextHop> RouteCollector::TakeNextHops() {
   return LastOfEach(std::exchange(next_hops_, {}),
                     [](const NextHop& next_hop) { return next_hop.id; });
+}
+
+std::vector<NextHopGroup> RouteCollector::TakeGroups() {
+  return LastOfEach(std::exchange(groups_, {}),
+                    [](const NextHopGroup& group) { return group.id; });
 }
 
 }  // namespace planb

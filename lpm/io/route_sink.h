@@ -12,13 +12,18 @@
 
 namespace planb {
 
-// Receives what a file holds. A next hop comes before the first route that
-// names it, once a file. An error ends the reading and is returned by it.
+// Receives what a file holds. A next hop or group comes before the first route
+// that names it, once a file. An error ends the reading and is returned by it.
 class RouteSink {
  public:
   virtual ~RouteSink() = default;
   virtual absl::Status OnNextHop(const NextHop& next_hop) = 0;
   virtual absl::Status OnRoute(const Route& route) = 0;
+  // Only table files have groups. Ignored by default: lookups answer with the
+  // group's id all the same. RouteFileReport::groups tells who must know.
+  virtual absl::Status OnGroup(const NextHopGroup& /*group*/) {
+    return absl::OkStatus();
+  }
 };
 
 // A record that could not be read.
@@ -34,6 +39,7 @@ inline constexpr size_t kMaxRouteFileProblems = 16;
 struct RouteFileReport {
   uint64_t routes = 0;     // handed to the sink
   uint64_t next_hops = 0;  // handed to the sink
+  uint64_t groups = 0;     // handed to the sink, which may have ignored them
   uint64_t malformed = 0;  // records, or single paths of a record, skipped
   uint64_t ignored = 0;    // well-formed records that hold no unicast route
   // The first few problems.
@@ -50,15 +56,18 @@ class RouteCollector : public RouteSink {
  public:
   absl::Status OnNextHop(const NextHop& next_hop) override;
   absl::Status OnRoute(const Route& route) override;
+  absl::Status OnGroup(const NextHopGroup& group) override;
 
   // Sorted by prefix, each prefix once. Call once, last. O(routes log routes).
   std::vector<Route> TakeRoutes();
   // Sorted by id, each id once. Call once, last.
   std::vector<NextHop> TakeNextHops();
+  std::vector<NextHopGroup> TakeGroups();
 
  private:
   std::vector<Route> routes_;
   std::vector<NextHop> next_hops_;
+  std::vector<NextHopGroup> groups_;
 };
 
 }  // namespace planb

@@ -46,6 +46,18 @@ TEST(RouteCollector, SortsNextHopsAndKeepsTheLastOfEachId) {
                           MakeNextHop(7, "new")));
 }
 
+TEST(RouteCollector, SortsGroupsAndKeepsTheLastOfEachId) {
+  RouteCollector collector;
+  for (const NextHopGroup& group :
+       {NextHopGroup{7, {}, "old"}, NextHopGroup{3, {{1, 2}}, "b"},
+        NextHopGroup{7, {}, "new"}}) {
+    EXPECT_TRUE(collector.OnGroup(group).ok());
+  }
+  EXPECT_THAT(
+      collector.TakeGroups(),
+      ElementsAre(NextHopGroup{3, {{1, 2}}, "b"}, NextHopGroup{7, {}, "new"}));
+}
+
 TEST(RouteCollector, MayBeEmpty) {
   RouteCollector collector;
   EXPECT_THAT(collector.TakeRoutes(), IsEmpty());

@@ -6,6 +6,7 @@ were found by libFuzzer (fuzz.sh).
 """
 
 import bz2
+import ctypes
 import gzip
 import pathlib
 import struct
@@ -44,7 +45,50 @@ def rib(subtype, length, prefix, entries):
     return mrt(13, subtype, body)
 
 
+def xxh3(octets, seed):
+    """XXH3-64, from Debian's libxxhash0."""
+    function = ctypes.CDLL("libxxhash.so.0").XXH3_64bits_withSeed
+    function.restype = ctypes.c_uint64
+    function.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint64]
+    return struct.pack("<Q", function(octets, len(octets), seed))
+
+
+def table_file(blocks, counts, version=1):
+    """A table file, as ../TABLE_FILE.md has it."""
+    octets = b"\x89PLB\r\n\x1a\n" + struct.pack("<I", version)
+    for ordinal, (kind, payload) in enumerate(blocks + [(6, None)]):
+        if payload is None:
+            payload = struct.pack("<4Q", *counts) + xxh3(octets, 0)
+        block = struct.pack("<II", kind, len(payload)) + payload
+        octets += block + xxh3(block, ordinal)
+    return octets
+
+
+def short(value):
+    return struct.pack("<H", len(value)) + value
+
+
+def table_files():
+    header = (1, struct.pack("<Q", 42) + bytes(range(16)) + short(b"red"))
+    hop = struct.pack("<IIB", 7, 3, 16) + V6 + short(b"eth0") + short(b"up")
+    hop4 = struct.pack("<IIB4s", 9, 1, 4, V6[:4]) + short(b"") + short(b"")
+    group = struct.pack("<IHIIII", 8, 2, 7, 2, 9, 1) + short(b"both")
+    route4 = struct.pack("<IB", 9, 25) + bytes([192, 0, 2, 128])
+    route6 = struct.pack("<IB", 8, 47) + V6[:4] + b"\0\2"
+    default6 = struct.pack("<IB", 5, 0)
+    yield "table_empty.plb", table_file([header], (0, 0, 0, 0))
+    full = [header, (2, hop), (3, group), (4, route4), (5, route6)]
+    yield "table.plb", table_file(full, (1, 1, 1, 1))
+    split = [header, (2, hop), (2, hop4), (5, default6 + route6)]
+    yield "table_split.plb", table_file(split, (2, 0, 0, 2))
+    yield "table_newer.plb", table_file([header], (0, 0, 0, 0), version=2)
+    yield "table_order.plb", table_file(full[:1] + full[:0:-1], (1, 1, 1, 1))
+    both = [header, (2, hop4), (3, struct.pack("<IH", 9, 0) + short(b""))]
+    yield "table_clash.plb", table_file(both, (1, 1, 0, 0))
+
+
 def seeds():
+    yield from table_files()
     path = attribute(1, b"\0") + attribute(2, struct.pack(">BBI", 2, 1, 64500))
     sets = attribute(2, struct.pack(">BBIBBI", 1, 1, 7, 3, 1, 8), 0x50)
     hop4 = attribute(3, bytes([192, 0, 2, 9]))

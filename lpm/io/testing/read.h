@@ -31,9 +31,14 @@ struct ListSink : RouteSink {
     routes.push_back(route);
     return absl::OkStatus();
   }
+  absl::Status OnGroup(const NextHopGroup& group) override {
+    groups.push_back(group);
+    return absl::OkStatus();
+  }
 
   std::vector<Route> routes;
   std::vector<NextHop> next_hops;
+  std::vector<NextHopGroup> groups;
 };
 
 struct Reading {
@@ -41,6 +46,7 @@ struct Reading {
   RouteFileReport report;
   std::vector<NextHop> next_hops;
   std::vector<Route> routes;
+  std::vector<NextHopGroup> groups;
 
   // "2001:db8::/32 1" each, in the order of the file.
   std::vector<std::string> Lines() const {
@@ -61,7 +67,7 @@ inline Reading ReadWith(
   ByteReader in(StringSource(std::move(octets), piece));
   RouteOutput out("F", strict, sink);
   absl::Status status = reader(in, out);
-  return {status, out.report(), sink.next_hops, sink.routes};
+  return {status, out.report(), sink.next_hops, sink.routes, sink.groups};
 }
 
 // Reads as ReadRouteFile does, detection and decompression included.
@@ -71,7 +77,7 @@ inline Reading ReadAny(std::string octets, RouteFileOptions options = {},
   absl::StatusOr<RouteFileReport> report =
       ReadRoutes("F", StringSource(std::move(octets), piece), options, sink);
   return {report.status(), report.ok() ? *report : RouteFileReport{},
-          sink.next_hops, sink.routes};
+          sink.next_hops, sink.routes, sink.groups};
 }
 
 }  // namespace planb::testing

@@ -16,6 +16,7 @@ constexpr uint32_t kMinGeneration = Tag(5, WireType::kVarint);
 constexpr uint32_t kMaxWaitMs = Tag(6, WireType::kVarint);
 constexpr uint32_t kWantPrefixLengths = Tag(7, WireType::kVarint);
 constexpr uint32_t kUpperHalvesV6 = Tag(8, WireType::kLengthDelimited);
+constexpr uint32_t kFlowHashes = Tag(9, WireType::kLengthDelimited);
 
 // All that is read in place.
 struct Fields {
@@ -23,6 +24,7 @@ struct Fields {
   Octets addresses_v6;
   Octets addresses_v4;
   Octets upper_halves_v6;
+  Octets flow_hashes;
   Octets table;
   uint64_t min_generation = 0;
   uint64_t max_wait_ms = 0;
@@ -49,6 +51,8 @@ bool ReadField(MessageReader& reader, Fields& fields) {
       return reader.ReadVarint(fields.want_prefix_lengths);
     case kUpperHalvesV6:
       return reader.ReadOctets(fields.upper_halves_v6);
+    case kFlowHashes:
+      return reader.ReadOctets(fields.flow_hashes);
     default:
       return reader.SkipField(tag);
   }
@@ -69,6 +73,7 @@ bool ParseBatchRequest(Pieces message, BatchRequest& request) {
   request.addresses_v6 = fields.addresses_v6;
   request.addresses_v4 = fields.addresses_v4;
   request.upper_halves_v6 = fields.upper_halves_v6;
+  request.flow_hashes = fields.flow_hashes;
   request.table.resize(fields.table.size());
   fields.table.CopyTo(request.table.data());
   request.min_generation = fields.min_generation;
@@ -90,8 +95,8 @@ size_t EncodedSize(const OutgoingRequest& request) {
                 VarintFieldSize(request.max_wait_ms) +
                 VarintFieldSize(request.want_prefix_lengths);
   for (const absl::string_view octets :
-       {request.table, request.addresses_v6, request.addresses_v4,
-        request.upper_halves_v6}) {
+       {request.table, request.flow_hashes, request.addresses_v6,
+        request.addresses_v4, request.upper_halves_v6}) {
     size += PrefixSize(octets.size()) + octets.size();
   }
   return size;
@@ -109,6 +114,9 @@ char* EncodeHead(const OutgoingRequest& request, char* to) {
   to = WriteVarintField(kWantPrefixLengths, request.want_prefix_lengths, to);
   to = WritePrefix(kTable, request.table.size(), to);
   to = WriteOctets(request.table, to);
+  // Before the addresses, which are four times as long and worth a tail.
+  to = WritePrefix(kFlowHashes, request.flow_hashes.size(), to);
+  to = WriteOctets(request.flow_hashes, to);
 
   absl::string_view before;
   const auto write = [&](uint32_t tag, absl::string_view addresses) {

@@ -25,6 +25,7 @@ struct BatchRequest {
   Octets addresses_v6;     // within the pieces that were parsed
   Octets addresses_v4;     // likewise
   Octets upper_halves_v6;  // likewise
+  Octets flow_hashes;      // likewise
   // A copy, whose capacity stays from batch to batch. As long as its sender
   // liked, so up to a whole message.
   std::string table;
@@ -51,13 +52,14 @@ struct OutgoingRequest {
   uint64_t min_generation = 0;
   uint32_t max_wait_ms = 0;
   bool want_prefix_lengths = false;
+  absl::string_view flow_hashes = {};
 };
 
 // Octets of the message on the wire.
 size_t EncodedSize(const OutgoingRequest& request);
 
 // Writes the message to `to`, which has room for EncodedSize(request) octets.
-// Returns the end. The addresses are copied once, with memcpy.
+// Returns the end. Addresses and hashes are copied once, with memcpy.
 char* Encode(const OutgoingRequest& request, char* to);
 
 // Without the copy: a message is its head and then its tail. The tail is the
@@ -66,8 +68,8 @@ char* Encode(const OutgoingRequest& request, char* to);
 // buffer and can be sent from there as a slice of its own.
 absl::string_view Tail(const OutgoingRequest& request);
 
-// EncodedSize(request) - Tail(request).size(): at most 50 octets more than the
-// table's name and the address fields before the tail.
+// EncodedSize(request) - Tail(request).size(): at most 60 octets more than the
+// table's name, the flow hashes, and the address fields before the tail.
 size_t EncodedHeadSize(const OutgoingRequest& request);
 
 // Writes the head to `to`, which has room for EncodedHeadSize(request) octets.

@@ -16,6 +16,7 @@ namespace {
 const std::string kFull(320, 'a');
 const std::string kShort(12, 'b');
 const std::string kUpper(200, 'c');
+const std::string kHashes(192, 'd');
 
 std::vector<OutgoingRequest> Requests() {
   std::vector<OutgoingRequest> requests(1);
@@ -34,6 +35,10 @@ std::vector<OutgoingRequest> Requests() {
         }
         requests.push_back(request);
         request.upper_halves_v6 = kUpper;
+        requests.push_back(request);
+        request.flow_hashes = kHashes;
+        requests.push_back(request);
+        request.upper_halves_v6 = {};
         requests.push_back(request);
       }
     }
@@ -61,6 +66,7 @@ v1::BatchLookupRequest Generated(const OutgoingRequest& request) {
   message.set_min_generation(request.min_generation);
   message.set_max_wait_ms(request.max_wait_ms);
   message.set_want_prefix_lengths(request.want_prefix_lengths);
+  message.set_flow_hashes(String(request.flow_hashes));
   return message;
 }
 
@@ -81,9 +87,9 @@ TEST(BatchRequest, IsItsHeadAndItsTail) {
     std::string message(EncodedHeadSize(request), '\xee');
     ASSERT_EQ(EncodeHead(request, message.data()),
               message.data() + message.size());
-    EXPECT_LE(message.size(), 50 + request.table.size() +
-                                  request.addresses_v6.size() +
-                                  request.addresses_v4.size());
+    EXPECT_LE(message.size(),
+              60 + request.table.size() + request.flow_hashes.size() +
+                  request.addresses_v6.size() + request.addresses_v4.size());
     message += String(Tail(request));
     EXPECT_EQ(message, Encoded(request));
   }

@@ -70,12 +70,14 @@ TEST(InPlace, AddressesAreNotTouched) {
   EXPECT_EQ(Tail(outgoing).data(), addresses.octets().data());
 
   const std::string more = VarintField(8, 0);  // of another type than 8 is
-  const std::vector<absl::string_view> pieces = {head, addresses.octets(),
-                                                 more};
+  const std::string hashes = Key(9, 2) + Varint(Forbidden::kSize);
+  const std::vector<absl::string_view> pieces = {head, addresses.octets(), more,
+                                                 hashes, addresses.octets()};
   BatchRequest request;
   ASSERT_TRUE(ParseBatchRequest(pieces, request));
   EXPECT_EQ(request.request_id, 1234u);
   EXPECT_EQ(request.addresses_v6.size(), Forbidden::kSize);
+  EXPECT_EQ(request.flow_hashes.size(), Forbidden::kSize);
   request.addresses_v6.ForEachRun<16>([&](const char* at, size_t count) {
     EXPECT_EQ(at, addresses.octets().data());
     EXPECT_EQ(count, kAddresses);
@@ -101,8 +103,9 @@ TEST(InPlace, NothingIsAllocated) {
   outgoing.addresses_v6 = addresses;
   outgoing.addresses_v4 = addresses;
   outgoing.upper_halves_v6 = addresses;
+  outgoing.flow_hashes = addresses;
   std::string message(EncodedSize(outgoing), '\0');
-  const std::string unknown = Groups(9, 50, OctetsField(2048, "unknown"));
+  const std::string unknown = Groups(10, 50, OctetsField(2048, "unknown"));
   const std::vector<absl::string_view> pieces = {
       absl::string_view(message).substr(0, 100),
       absl::string_view(message).substr(100), unknown};

@@ -66,9 +66,9 @@ std::string Request(Source message) {
   return absl::StrCat(
       "id ", request.request_id(), " v6 ", Field(request.addresses_v6()), "v4 ",
       Field(request.addresses_v4()), "upper ", Field(request.upper_halves_v6()),
-      "table ", Field(request.table()), "min ", request.min_generation(),
-      " wait ", request.max_wait_ms(), " lengths ",
-      request.want_prefix_lengths());
+      "hashes ", Field(request.flow_hashes()), "table ", Field(request.table()),
+      "min ", request.min_generation(), " wait ", request.max_wait_ms(),
+      " lengths ", request.want_prefix_lengths());
 }
 
 template <typename Source>
@@ -89,8 +89,9 @@ std::string RequestByHand(Pieces message) {
   return absl::StrCat(
       "id ", request.request_id, " v6 ", Field(request.addresses_v6), "v4 ",
       Field(request.addresses_v4), "upper ", Field(request.upper_halves_v6),
-      "table ", Field(request.table), "min ", request.min_generation, " wait ",
-      request.max_wait_ms, " lengths ", request.want_prefix_lengths);
+      "hashes ", Field(request.flow_hashes), "table ", Field(request.table),
+      "min ", request.min_generation, " wait ", request.max_wait_ms,
+      " lengths ", request.want_prefix_lengths);
 }
 
 std::string ResponseByHand(Pieces message) {

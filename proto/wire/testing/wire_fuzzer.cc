@@ -45,6 +45,7 @@ void CheckWritten(Pieces message, const std::string& expected) {
   const std::string v6 = Copy(read.addresses_v6);
   const std::string v4 = Copy(read.addresses_v4);
   const std::string upper = Copy(read.upper_halves_v6);
+  const std::string hashes = Copy(read.flow_hashes);
   const OutgoingRequest request = {read.request_id,
                                    v6,
                                    v4,
@@ -52,7 +53,8 @@ void CheckWritten(Pieces message, const std::string& expected) {
                                    read.table,
                                    read.min_generation,
                                    read.max_wait_ms,
-                                   read.want_prefix_lengths};
+                                   read.want_prefix_lengths,
+                                   hashes};
   std::vector<char> written(EncodedSize(request));
   char* const end = Encode(request, written.data());
   if (end != written.data() + written.size()) std::abort();

@@ -20,6 +20,16 @@ absl::Status CheckLength(absl::string_view field, size_t width, size_t size) {
       absl::StrCat("has ", size, " octets, which is no multiple of ", width));
 }
 
+absl::Status CheckHashes(size_t octets, size_t addresses) {
+  if (octets == 0 || octets == addresses * sizeof(uint32_t)) {
+    return absl::OkStatus();
+  }
+  return FieldError(absl::StatusCode::kInvalidArgument, "FLOW_HASHES_LENGTH",
+                    "flow_hashes",
+                    absl::StrCat("has ", octets, " octets, not 4 for each of ",
+                                 addresses, " addresses"));
+}
+
 absl::Status CheckCount(size_t count, absl::string_view where, size_t limit) {
   if (count <= limit) return absl::OkStatus();
   return QuotaError("BATCH_TOO_LARGE", "addresses",
@@ -69,6 +79,7 @@ absl::Status CheckBatch(const wire::BatchRequest& request,
                             request.addresses_v4.size()));
   status.Update(CheckLength("upper_halves_v6", kHalfBytes,
                             request.upper_halves_v6.size()));
+  status.Update(CheckHashes(request.flow_hashes.size(), BatchSize(request)));
   status.Update(CheckCount(BatchSize(request), "", limits.max_batch_addresses));
   if (!request.want_prefix_lengths) return status;
   if (!request.upper_halves_v6.empty()) {
@@ -98,6 +109,9 @@ size_t AnswerBatch(const Snapshot& snapshot, const Kernel& kernel,
     char* lengths = answers.prefix_lengths;
     AnswerLengths<Family::kIpv6>(snapshot, request.addresses_v6, lengths);
     AnswerLengths<Family::kIpv4>(snapshot, request.addresses_v4, lengths);
+  }
+  if (!request.flow_hashes.empty()) {
+    snapshot.groups().ChooseEach(request.flow_hashes, answers.next_hops);
   }
   return CountNoRoute(answers.next_hops, BatchSize(request));
 }

@@ -30,8 +30,9 @@ struct LookupLimits {
 // Number of addresses in a request.
 size_t BatchSize(const wire::BatchRequest& request);
 
-// Errors: INVALID_ARGUMENT (ADDRESSES_LENGTH, PREFIX_LENGTHS_UNDECIDED),
-// RESOURCE_EXHAUSTED (BATCH_TOO_LARGE), with the field's name.
+// Errors: INVALID_ARGUMENT (ADDRESSES_LENGTH, FLOW_HASHES_LENGTH,
+// PREFIX_LENGTHS_UNDECIDED), RESOURCE_EXHAUSTED (BATCH_TOO_LARGE), with the
+// field's name.
 absl::Status CheckBatch(const wire::BatchRequest& request,
                         const LookupLimits& limits);
 

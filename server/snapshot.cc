@@ -23,7 +23,8 @@ std::vector<int> LengthsInUse(absl::Span<const Route> routes) {
 
 std::unique_ptr<const Snapshot> Snapshot::Compile(
     uint64_t generation, std::vector<Route> routes,
-    std::shared_ptr<const NextHopMap> next_hops) {
+    std::shared_ptr<const NextHopMap> next_hops,
+    std::shared_ptr<const GroupTable> groups) {
   auto snapshot = std::unique_ptr<Snapshot>(new Snapshot);
   snapshot->generation_ = generation;
   const auto first_v6 = std::partition_point(
@@ -33,6 +34,7 @@ std::unique_ptr<const Snapshot> Snapshot::Compile(
   snapshot->routes_ =
       std::make_shared<const std::vector<Route>>(std::move(routes));
   snapshot->next_hops_ = std::move(next_hops);
+  snapshot->groups_ = std::move(groups);
   snapshot->lengths_ = {LengthsInUse(snapshot->routes(Family::kIpv4)),
                         LengthsInUse(snapshot->routes(Family::kIpv6))};
   snapshot->fib_v4_ =

@@ -13,6 +13,7 @@
 #include "absl/types/span.h"
 #include "lpm/fib.h"
 #include "lpm/prefix.h"
+#include "server/group_table.h"
 #include "server/rib.h"
 
 namespace planb::server {
@@ -23,7 +24,9 @@ class Snapshot {
   // O(routes). REQUIRES: routes strictly ascending by prefix.
   static std::unique_ptr<const Snapshot> Compile(
       uint64_t generation, std::vector<Route> routes,
-      std::shared_ptr<const NextHopMap> next_hops);
+      std::shared_ptr<const NextHopMap> next_hops,
+      std::shared_ptr<const GroupTable> groups =
+          std::make_shared<const GroupTable>());
 
   uint64_t generation() const { return generation_; }
 
@@ -45,6 +48,9 @@ class Snapshot {
   // The object behind `id`, or nullptr.
   const NextHop* FindNextHop(NextHopId id) const;
 
+  // The next-hop groups, and who takes which flow.
+  const GroupTable& groups() const { return *groups_; }
+
   // Elementary intervals of the search structure, neighbours merged. The first
   // call counts them, in about the time it takes to compile them.
   size_t intervals(Family family) const;
@@ -61,6 +67,7 @@ class Snapshot {
   // Lengths that occur, longest first, by family (v4, v6).
   std::array<std::vector<int>, 2> lengths_;
   std::shared_ptr<const NextHopMap> next_hops_;
+  std::shared_ptr<const GroupTable> groups_;
   std::unique_ptr<const Fib> fib_v4_;
   std::unique_ptr<const Fib> fib_v6_;
   // Counted when asked for: a rebuild need not wait for it.

@@ -3,59 +3,12 @@
 #include <memory>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "server/convert.h"
 #include "server/error.h"
+#include "server/lookup_answer.h"
 
 namespace planb::server {
 namespace {
-
-absl::StatusOr<std::vector<Address>> DecodeAddresses(
-    const v1::LookupRequest& request, size_t limit) {
-  if (static_cast<size_t>(request.addresses_size()) > limit) {
-    return QuotaError("BATCH_TOO_LARGE", "addresses",
-                      absl::StrCat(request.addresses_size(),
-                                   " entries; the limit is ", limit));
-  }
-  std::vector<Address> addresses;
-  Violations violations;
-  for (int i = 0; i < request.addresses_size(); ++i) {
-    const absl::StatusOr<Address> address = DecodeAddress(request.addresses(i));
-    if (address.ok()) {
-      addresses.push_back(*address);
-    } else {
-      violations.Add(absl::StatusCode::kInvalidArgument, "ADDRESS_INVALID",
-                     absl::StrCat("addresses[", i, "]"),
-                     address.status().message());
-    }
-  }
-  if (!violations.empty()) return violations.ToStatus();
-  return addresses;
-}
-
-// Returns how many addresses had no route.
-size_t AnswerAll(const Snapshot& snapshot, const Kernel& kernel,
-                 const std::vector<Address>& addresses,
-                 const v1::LookupRequest& request,
-                 v1::LookupResponse& response) {
-  size_t misses = 0;
-  response.set_generation(snapshot.generation());
-  for (const Address& address : addresses) {
-    v1::LookupResult& result = *response.add_results();
-    const NextHopId id = snapshot.fib(address.family()).Lookup(address, kernel);
-    misses += id == kNoRoute ? 1 : 0;
-    result.set_next_hop_id(id);
-    if (request.want_prefix() && id != kNoRoute) {
-      Encode(snapshot.Match(address)->prefix, *result.mutable_prefix());
-    }
-    if (request.want_next_hop()) {
-      const NextHop* const next_hop = snapshot.FindNextHop(id);
-      if (next_hop != nullptr) Encode(*next_hop, *result.mutable_next_hop());
-    }
-  }
-  return misses;
-}
 
 // Most callers have given up by themselves by then.
 absl::Status TooLate() {
@@ -108,8 +61,8 @@ void LookupCall::OnFinished(bool) { delete this; }
 void LookupCall::Answer(Table& table) {
   LookupContext& context = worker_.context();
   v1::LookupResponse response;
-  const size_t misses =
-      AnswerAll(*table.Read(), context.kernel, addresses_, request_, response);
+  const size_t misses = AnswerLookup(*table.Read(), context.kernel, addresses_,
+                                     request_, response);
   context.metrics.Answered(addresses_.size(), misses, absl::Now() - received_);
   io_.Finish(response, grpc::Status::OK, static_cast<QueueEvent*>(&finished_));
 }

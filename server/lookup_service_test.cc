@@ -103,6 +103,15 @@ TEST(Lookup, RefusesWithPreciseStatus) {
   request.mutable_addresses(1)->set_text("::2");
   request.add_addresses()->set_text("::3");
   EXPECT_EQ(ReasonOf(call(request)), "BATCH_TOO_LARGE");
+  request.mutable_addresses()->RemoveLast();
+  request.add_flow_hashes(1);
+  status = call(request);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(ReasonOf(status), "FLOW_HASHES_LENGTH");
+  EXPECT_EQ(FieldOf(status), "flow_hashes");
+  request.add_flow_hashes(1);
+  EXPECT_TRUE(call(request).ok());
+  request.clear_flow_hashes();
   request.clear_addresses();
 
   request.set_table("other");
@@ -170,6 +179,9 @@ TEST(BatchLookup, ABadBatchFailsOnlyItself) {
   odd.set_addresses_v6("");
   odd.set_addresses_v4(std::string(3, '\0'));
   expect_error(odd, 3, "ADDRESSES_LENGTH", "addresses_v4");
+  odd.set_addresses_v4(std::string(8, '\0'));
+  odd.set_flow_hashes(std::string(12, '\0'));
+  expect_error(odd, 3, "FLOW_HASHES_LENGTH", "flow_hashes");
   v1::BatchLookupRequest large;
   large.set_request_id(2);
   large.set_addresses_v6(std::string(64, '\0'));
@@ -188,6 +200,7 @@ TEST(BatchLookup, ABadBatchFailsOnlyItself) {
   // The stream goes on.
   v1::BatchLookupRequest good;
   good.set_addresses_v6(Packed("::1"));
+  good.set_flow_hashes("hash");
   EXPECT_EQ(Ids(Exchange(*stream, good)), std::vector<uint32_t>{9});
   stream->WritesDone();
   EXPECT_TRUE(stream->Finish().ok());

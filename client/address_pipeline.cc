@@ -65,9 +65,13 @@ absl::Status AddressPipeline::SendBatch() {
     (address.family() == Family::kIpv6 ? octets_v6_ : octets_v4_) +=
         address.ToPacked();
   }
+  if (options_.flow_hash.has_value()) {
+    flow_hashes_.assign(filling_.size(), *options_.flow_hash);
+  }
   const auto sent =
       lookup_.Send({.addresses_v6 = octets_v6_,
                     .addresses_v4 = octets_v4_,
+                    .flow_hashes = flow_hashes_,
                     .table = options_.table,
                     .want_prefix_lengths = options_.want_prefixes});
   if (!sent.ok()) {

@@ -24,7 +24,8 @@ namespace planb::client {
 // What became of one address.
 struct AddressAnswer {
   Address address;
-  // kNoRoute if there is no route.
+  // kNoRoute if there is no route. With a flow hash, not a group but its
+  // member that the flow takes.
   NextHopId next_hop = kNoRoute;
   // If asked for and there is a route.
   std::optional<Prefix> prefix;
@@ -38,6 +39,8 @@ struct PipelineOptions {
   size_t batch = 4096;
   size_t depth = 4;
   bool want_prefixes = false;
+  // The flow that all lookups are for.
+  std::optional<uint32_t> flow_hash = std::nullopt;
   // As in BatchLookupOptions.
   absl::Duration stall_timeout = absl::InfiniteDuration();
   absl::Duration give_up_after = absl::Minutes(1);
@@ -71,6 +74,7 @@ class AddressPipeline {
   // Kept for their memory.
   std::string octets_v6_;
   std::string octets_v4_;
+  std::vector<uint32_t> flow_hashes_;
   BatchResult result_;
 };
 

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -73,6 +74,26 @@ TEST(AddressPipeline, AnswersEveryAddressInOrder) {
         }
       }
     }
+  }
+}
+
+TEST(AddressPipeline, AFlowTakesMembersOfGroups) {
+  testing::FakeServer server(
+      {.routes = {{*Prefix::Parse("10.0.0.0/8"), testing::kFirstGroup}}});
+  for (const std::optional<uint32_t> flow :
+       {std::optional<uint32_t>(), std::optional<uint32_t>(41)}) {
+    std::vector<NextHopId> answers;
+    AddressPipeline pipeline(*ChannelsTo(server.target()),
+                             {.batch = 2, .flow_hash = flow},
+                             [&](const AddressAnswer& answer) {
+                               answers.push_back(answer.next_hop);
+                             });
+    for (const char* text : {"10.0.0.1", "::1", "10.0.0.2"}) {
+      ASSERT_TRUE(pipeline.Add(*Address::Parse(text)).ok());
+    }
+    ASSERT_TRUE(pipeline.Finish().ok());
+    const NextHopId answer = flow.has_value() ? 42 : testing::kFirstGroup;
+    EXPECT_EQ(answers, (std::vector<NextHopId>{answer, kNoRoute, answer}));
   }
 }
 

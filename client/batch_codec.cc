@@ -28,7 +28,7 @@
 namespace planb::client {
 namespace {
 
-// Next hops are little-endian octets, copied as they are.
+// Next hops and hashes are little-endian octets, copied as they are.
 static_assert(std::endian::native == std::endian::little);
 
 uint32_t ToMilliseconds(absl::Duration duration) {
@@ -54,6 +54,12 @@ absl::Status CheckBatch(const Batch& batch, size_t size) {
       batch.next_hops.size() != AddressCount(batch)) {
     return absl::InvalidArgumentError(
         absl::StrCat("room for ", batch.next_hops.size(), " next hops, for ",
+                     AddressCount(batch), " addresses"));
+  }
+  if (!batch.flow_hashes.empty() &&
+      batch.flow_hashes.size() != AddressCount(batch)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(batch.flow_hashes.size(), " flow hashes, for ",
                      AddressCount(batch), " addresses"));
   }
   if (!wire::IsUtf8(wire::Octets({&batch.table, 1}, 0, batch.table.size()))) {
@@ -96,7 +102,9 @@ absl::StatusOr<grpc::ByteBuffer> EncodeBatch(uint64_t request_id,
       .table = batch.table,
       .min_generation = batch.min_generation,
       .max_wait_ms = ToMilliseconds(batch.max_wait),
-      .want_prefix_lengths = batch.want_prefix_lengths};
+      .want_prefix_lengths = batch.want_prefix_lengths,
+      .flow_hashes = {reinterpret_cast<const char*>(batch.flow_hashes.data()),
+                      batch.flow_hashes.size() * sizeof(uint32_t)}};
   const size_t size = wire::EncodedSize(request);
   if (absl::Status status = CheckBatch(batch, size); !status.ok()) {
     return status;

@@ -30,6 +30,10 @@ struct Batch {
   // IPv6 addresses. Where longer prefixes decide, the answer is kUndecided: ask
   // again in addresses_v6.
   absl::string_view upper_halves_v6 = {};
+  // One hash of the flow for each address, in the order of the results: where
+  // the answer is a next-hop group, the member that this flow takes comes in
+  // its place. Empty: groups are answers like any other.
+  absl::Span<const uint32_t> flow_hashes = {};
   // Empty means "default".
   absl::string_view table = {};
   // Answer from this generation or a later one; 0 means whatever is visible.
@@ -43,10 +47,10 @@ struct Batch {
   // alone by everybody until the result was handed out.
   absl::Span<NextHopId> next_hops = {};
   // If set, addresses are sent from where they lie (all of them, if only one of
-  // the three fields is set; else the last) and must not change while gRPC
-  // holds on to them: it lets go of its copy of this pointer when it is done,
-  // after the reply or before, from any thread. Saves a copy, some 0.3 ns an
-  // address. The deleter must not call gRPC.
+  // the three fields is set; else the last one; flow hashes are copied) and
+  // must not change while gRPC holds on to them: it lets go of its copy of this
+  // pointer when it is done, after the reply or before, from any thread. Saves
+  // a copy, some 0.3 ns an address. The deleter must not call gRPC.
   std::shared_ptr<const void> keep_alive = nullptr;
 };
 
@@ -83,8 +87,9 @@ ExpectedReply Expect(uint64_t request_id, const Batch& batch);
 
 // The request, with one copy of the addresses, or none: see `keep_alive`.
 // Errors: INVALID_ARGUMENT if it would be longer than kMaxMessageBytes, if
-// `next_hops` is not as long as there are addresses, or if `table` is not
-// UTF-8. The length of the addresses is the server's to judge.
+// `next_hops` or `flow_hashes` is not empty and not as long as there are
+// addresses, or if `table` is not UTF-8. The length of the addresses is the
+// server's to judge.
 absl::StatusOr<grpc::ByteBuffer> EncodeBatch(uint64_t request_id,
                                              const Batch& batch);
 

@@ -49,10 +49,12 @@ TEST(EncodeBatch, CarriesEveryField) {
   const std::string v6(16 * 3, '\x20');
   const std::string v4(4 * 2, '\x0a');
   const std::string upper(8 * 5, '\x2a');
+  const std::vector<uint32_t> hashes(3 + 2 + 5, 0x04030201);
   const auto buffer =
       EncodeBatch(1ULL << 63, {.addresses_v6 = v6,
                                .addresses_v4 = v4,
                                .upper_halves_v6 = upper,
+                               .flow_hashes = hashes,
                                .table = "blue",
                                .min_generation = 77,
                                .max_wait = absl::Microseconds(1),
@@ -63,6 +65,9 @@ TEST(EncodeBatch, CarriesEveryField) {
   EXPECT_EQ(request.addresses_v6(), v6);
   EXPECT_EQ(request.addresses_v4(), v4);
   EXPECT_EQ(request.upper_halves_v6(), upper);
+  std::string octets;  // little-endian, whatever the machine
+  for (int i = 0; i < 10; ++i) octets += "\x01\x02\x03\x04";
+  EXPECT_EQ(request.flow_hashes(), octets);
   EXPECT_EQ(request.table(), "blue");
   EXPECT_EQ(request.min_generation(), 77U);
   EXPECT_EQ(request.max_wait_ms(), 1U);  // never shorter than asked for
@@ -99,8 +104,10 @@ TEST(EncodeBatch, SendsFromABufferThatIsKept) {
   const auto octets = std::make_shared<std::string>(16 * 300, '\x20');
   const std::string v4(4, '\x0a');
   for (const absl::string_view also : {absl::string_view(), {v4}}) {
+    const std::vector<uint32_t> hashes(600 + also.size() / 4, 0x01010101);
     auto buffer = EncodeBatch(1, {.addresses_v4 = also,
                                   .upper_halves_v6 = *octets,
+                                  .flow_hashes = hashes,
                                   .keep_alive = octets});
     ASSERT_TRUE(buffer.ok());
     EXPECT_EQ(octets.use_count(), 2);
@@ -108,6 +115,7 @@ TEST(EncodeBatch, SendsFromABufferThatIsKept) {
     const v1::BatchLookupRequest request = Read(*buffer);
     EXPECT_EQ(request.upper_halves_v6(), *octets);
     EXPECT_EQ(request.addresses_v4(), also);
+    EXPECT_EQ(request.flow_hashes(), std::string(4 * hashes.size(), '\1'));
     buffer->Clear();
     EXPECT_EQ(octets.use_count(), 1);
   }
@@ -127,6 +135,11 @@ TEST(EncodeBatch, RefusesWhatCannotBeAnswered) {
   wrong.next_hops = absl::MakeSpan(room);
   EXPECT_EQ(std::string(EncodeBatch(1, wrong).status().message()),
             "room for 11 next hops, for 10 addresses");
+  const std::vector<uint32_t> hashes(9);
+  wrong = batch;
+  wrong.flow_hashes = hashes;
+  EXPECT_EQ(std::string(EncodeBatch(1, wrong).status().message()),
+            "9 flow hashes, for 10 addresses");
   EXPECT_EQ(EncodeBatch(1, {.table = "\xff"}).status().code(),
             absl::StatusCode::kInvalidArgument);
 }

@@ -51,6 +51,32 @@ TEST_F(BatchStreamTest, OneBatchOfBothFamilies) {
   EXPECT_TRUE(stream.Finish().ok());
 }
 
+TEST(BatchStreamGroups, FlowsTakeMembers) {
+  FakeServer server{{.routes = {{*Prefix::Parse("::/0"), testing::kFirstGroup},
+                                {*Prefix::Parse("0.0.0.0/0"), 5}}}};
+  BatchStream stream(server.Channel(), {});
+  const std::string v6 = V6(3) + V6(4);
+  const std::string v4 = V4(9);
+  std::vector<uint32_t> hashes = {7, 0x01020304, 9, 11};
+  const auto send = [&] {
+    return stream.Send({.addresses_v6 = v6,
+                        .addresses_v4 = v4,
+                        .upper_halves_v6 = absl::string_view(v6).substr(0, 8),
+                        .flow_hashes = hashes});
+  };
+  ASSERT_TRUE(send().ok());
+  hashes.assign(4, 0);  // a batch's buffers may be reused at once
+  ASSERT_TRUE(send().ok());
+  BatchResult result;
+  ASSERT_TRUE(*stream.Receive(result));
+  EXPECT_THAT(result.next_hops, ElementsAre(8, 0x01020304 % 100 + 1, 5, 12));
+  ASSERT_TRUE(*stream.Receive(result));
+  EXPECT_THAT(result.next_hops, ElementsAre(1, 1, 5, 1));
+  hashes.pop_back();
+  EXPECT_EQ(send().status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(stream.Finish().ok());
+}
+
 // The closed loop of the class comment, one thread, for many batches.
 TEST_F(BatchStreamTest, ManyInFlightStayInOrder) {
   constexpr uint64_t kBatches = 3000;

@@ -64,16 +64,21 @@ class Printer {
 
 ExitCode LookUpFew(const std::shared_ptr<grpc::Channel>& channel,
                    const std::vector<Address>& addresses) {
-  const auto answers = LookupClient(channel).Lookup(
-      addresses, {.table = absl::GetFlag(FLAGS_table),
-                  .want_prefix = absl::GetFlag(FLAGS_prefixes),
-                  .deadline = CallDeadline()});
+  LookupOptions options = {.table = absl::GetFlag(FLAGS_table),
+                           .want_prefix = absl::GetFlag(FLAGS_prefixes),
+                           .deadline = CallDeadline()};
+  if (const auto flow = absl::GetFlag(FLAGS_flow_hash); flow.has_value()) {
+    options.flow_hashes.assign(addresses.size(), *flow);
+  }
+  const auto answers = LookupClient(channel).Lookup(addresses, options);
   if (!answers.ok()) return Fail(answers.status());
   Printer printer;
   for (size_t i = 0; i < addresses.size(); ++i) {
+    const LookupAnswer& answer = answers->answers[i];
     printer.Print({.address = addresses[i],
-                   .next_hop = answers->answers[i].next_hop,
-                   .prefix = answers->answers[i].prefix,
+                   .next_hop = answer.member != kNoRoute ? answer.member
+                                                         : answer.next_hop,
+                   .prefix = answer.prefix,
                    .generation = answers->generation});
   }
   return printer.exit_code();
@@ -89,6 +94,7 @@ PipelineOptions OptionsFromFlags() {
           .batch = prefixes ? std::min(batch, kMaxBatchWithPrefixes) : batch,
           .depth = absl::GetFlag(FLAGS_depth),
           .want_prefixes = prefixes,
+          .flow_hash = absl::GetFlag(FLAGS_flow_hash),
           .stall_timeout = absl::GetFlag(FLAGS_timeout),
           .give_up_after = absl::GetFlag(FLAGS_timeout)};
 }
@@ -168,7 +174,7 @@ const Command kLookupCommand = {
         "each line is answered before the next is read. A server that "
         "restarts meanwhile is waited for, up to --timeout.\n\nExits with 1 "
         "if an address has no route, with 2 if one is malformed.",
-    .flags = {"prefixes", "batch", "depth"},
+    .flags = {"prefixes", "flow_hash", "batch", "depth"},
     .run = Run,
 };
 

@@ -121,6 +121,9 @@ ABSL_FLAG(uint32_t, chunk, 10'000, "Routes in one UpdateRoutes call.");
 ABSL_FLAG(bool, prefixes, true,
           "Also ask for the prefix that matched, in batches of 4096 at most. "
           "Without, long lists of addresses are answered faster.");
+ABSL_FLAG(std::optional<uint32_t>, flow_hash, std::nullopt,
+          "Look up for the flow with this hash: instead of a next-hop group, "
+          "the member that this flow takes.");
 ABSL_FLAG(uint32_t, batch, 4096, "Addresses in one batch of a stream.");
 ABSL_FLAG(uint32_t, depth, 4, "Batches in flight on a stream.");
 ABSL_FLAG(uint32_t, streams, 1,

@@ -72,6 +72,7 @@ ABSL_DECLARE_FLAG(uint32_t, chunk);
 
 // Of lookups.
 ABSL_DECLARE_FLAG(bool, prefixes);
+ABSL_DECLARE_FLAG(std::optional<uint32_t>, flow_hash);
 ABSL_DECLARE_FLAG(uint32_t, batch);
 ABSL_DECLARE_FLAG(uint32_t, depth);
 ABSL_DECLARE_FLAG(uint32_t, streams);

@@ -21,6 +21,7 @@ absl::Status Broken(absl::string_view why) {
 absl::StatusOr<LookupAnswer> ReadResult(const v1::LookupResult& result) {
   LookupAnswer answer;
   answer.next_hop = result.next_hop_id();
+  answer.member = result.member_id();
   if (result.has_prefix()) {
     const auto prefix = FromProto(result.prefix());
     if (!prefix.ok()) return Broken(prefix.status().message());
@@ -46,6 +47,8 @@ absl::StatusOr<LookupAnswers> LookupClient::Lookup(
   request.set_min_generation(options.min_generation);
   request.set_want_prefix(options.want_prefix);
   request.set_want_next_hop(options.want_next_hop);
+  request.mutable_flow_hashes()->Add(options.flow_hashes.begin(),
+                                     options.flow_hashes.end());
   for (const Address& address : addresses) {
     request.add_addresses()->set_packed(address.ToPacked());
   }

@@ -29,6 +29,8 @@ struct LookupOptions {
   // Also return the matched prefixes and the next-hop objects.
   bool want_prefix = false;
   bool want_next_hop = false;
+  // One hash of the flow for each address, or none.
+  std::vector<uint32_t> flow_hashes = {};
   absl::Time deadline = absl::InfiniteFuture();
 };
 
@@ -36,9 +38,12 @@ struct LookupOptions {
 struct LookupAnswer {
   // kNoRoute if there is no route.
   NextHopId next_hop = kNoRoute;
+  // The member of the group that the flow takes, if `next_hop` is a group and
+  // a flow hash was given; else kNoRoute.
+  NextHopId member = kNoRoute;
   // If asked for and there is a route.
   std::optional<Prefix> prefix;
-  // If asked for and the table describes the next hop.
+  // If asked for and the table describes the next hop (or the member).
   std::optional<NextHop> next_hop_object;
 };
 

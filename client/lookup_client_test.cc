@@ -58,10 +58,28 @@ TEST_F(LookupClientTest, ExtrasWhenAskedFor) {
   EXPECT_FALSE(answers->answers[2].next_hop_object.has_value());
 }
 
+TEST_F(LookupClientTest, FlowsTakeMembersOfGroups) {
+  testing::FakeServer server{
+      {.routes = {{*Prefix::Parse("10.0.0.0/8"), testing::kFirstGroup},
+                  {*Prefix::Parse("2001:db8::/32"), 5}}}};
+  const LookupClient client(server.Channel());
+  const auto answers =
+      client.Lookup({v6_, v4_, v4_}, {.flow_hashes = {1, 2, 0xffffffff}});
+  ASSERT_TRUE(answers.ok()) << answers.status();
+  EXPECT_EQ(answers->answers[0].next_hop, 5U);
+  EXPECT_EQ(answers->answers[0].member, kNoRoute);
+  EXPECT_EQ(answers->answers[1].next_hop, testing::kFirstGroup);
+  EXPECT_EQ(answers->answers[1].member, 3U);
+  EXPECT_EQ(answers->answers[2].member, 0xffffffff % 100 + 1);
+  EXPECT_EQ(client.Lookup({v4_})->answers[0].member, kNoRoute);
+}
+
 TEST_F(LookupClientTest, ErrorsComeWithReasons) {
   for (const auto& [status, reason] :
        {std::pair(client_.Lookup({v4_}, {.table = "none"}).status(),
                   "TABLE_NOT_FOUND"),
+        std::pair(client_.Lookup({v4_}, {.flow_hashes = {1, 2}}).status(),
+                  "FLOW_HASHES_LENGTH"),
         std::pair(client_.Lookup({v4_}, {.min_generation = 2}).status(),
                   "GENERATION_NOT_VISIBLE"),
         std::pair(client_.Lookup({v4_, v4_, v4_, v4_}).status(),

@@ -169,6 +169,19 @@ TEST_F(PlanbctlTest, LookupShowsRoutes) {
   EXPECT_EQ(server_.batches_read(), 0U);
 }
 
+TEST_F(PlanbctlTest, LookupForAFlowShowsMembers) {
+  ASSERT_EQ(Ctl("announce 192.0.2.0/24 1000000").code, 0);
+  const Ended group = Ctl("lookup 192.0.2.1");
+  EXPECT_THAT(group.out, HasSubstr("\tnext hop 1000000\t"));
+  const Ended one = Ctl("lookup --flow_hash=41 192.0.2.1 10.0.0.1");
+  EXPECT_EQ(one.out,
+            "192.0.2.1\tnext hop 42\t192.0.2.0/24\tgeneration 2\n"
+            "10.0.0.1\tnext hop 6\t10.0.0.0/8\tgeneration 2\n");
+  EXPECT_EQ(Ctl("lookup --flow_hash=41 -", "192.0.2.1\n10.0.0.1\n").out,
+            one.out);
+  EXPECT_EQ(Ctl("lookup --flow_hash=x ::1").code, 2);
+}
+
 TEST_F(PlanbctlTest, LookupPrintsJsonLines) {
   const Ended ended = Ctl("lookup --json 2001:db8:1::1 ::1");
   EXPECT_EQ(ended.code, 1);

@@ -43,6 +43,25 @@ void AnswerHalves(const FakeTable& table, const std::string& octets,
   }
 }
 
+uint32_t LittleEndianAt(const std::string& octets, size_t at) {
+  uint32_t value = 0;
+  for (size_t i = 4; i-- > 0;) {
+    value = value << 8 | static_cast<uint8_t>(octets[at + i]);
+  }
+  return value;
+}
+
+// Members in the place of groups.
+void ChooseMembers(const std::string& flow_hashes, std::string& next_hops) {
+  std::string chosen;
+  for (size_t at = 0; at < flow_hashes.size(); at += 4) {
+    AppendLittleEndian(MemberOf(LittleEndianAt(next_hops, at),
+                                LittleEndianAt(flow_hashes, at)),
+                       chosen);
+  }
+  next_hops = chosen;
+}
+
 void SetError(int code, const char* reason, const char* field,
               v1::BatchLookupResponse& reply) {
   reply.mutable_error()->set_code(code);
@@ -77,6 +96,14 @@ v1::BatchLookupResponse AnswerBatch(const FakeTable& table,
     Answer(table, request.addresses_v6(), 16, reply, lengths);
     Answer(table, request.addresses_v4(), 4, reply, lengths);
     AnswerHalves(table, request.upper_halves_v6(), reply);
+    if (request.flow_hashes().empty()) return reply;
+    if (request.flow_hashes().size() != reply.next_hops().size()) {
+      reply.clear_next_hops();
+      reply.clear_prefix_lengths();
+      SetError(3, "FLOW_HASHES_LENGTH", "flow_hashes", reply);
+      return reply;
+    }
+    ChooseMembers(request.flow_hashes(), *reply.mutable_next_hops());
   }
   return reply;
 }

@@ -41,6 +41,11 @@ class FakeServer::LookupService : public v1::RouteLookup::Service {
       return MakeError(grpc::StatusCode::RESOURCE_EXHAUSTED,
                        "TOO_MANY_ADDRESSES", "too many addresses");
     }
+    if (request->flow_hashes_size() != 0 &&
+        request->flow_hashes_size() != request->addresses_size()) {
+      return MakeError(grpc::StatusCode::INVALID_ARGUMENT, "FLOW_HASHES_LENGTH",
+                       "not one for each address", "flow_hashes");
+    }
     if (request->min_generation() > table.generation()) {
       return MakeError(grpc::StatusCode::FAILED_PRECONDITION,
                        "GENERATION_NOT_VISIBLE", "not yet visible");
@@ -62,7 +67,12 @@ class FakeServer::LookupService : public v1::RouteLookup::Service {
       if (request->want_prefix()) {
         *result->mutable_prefix() = ToProto(route->prefix);
       }
-      const auto next_hop = table.next_hops().find(route->next_hop);
+      NextHopId taken = route->next_hop;
+      if (request->flow_hashes_size() > 0) {
+        taken = MemberOf(taken, request->flow_hashes(i));
+        if (taken != route->next_hop) result->set_member_id(taken);
+      }
+      const auto next_hop = table.next_hops().find(taken);
       if (request->want_next_hop() && next_hop != table.next_hops().end()) {
         *result->mutable_next_hop() = next_hop->second;
       }

@@ -7,6 +7,7 @@
 #include <grpcpp/support/status.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -22,6 +23,16 @@ namespace planb::client::testing {
 grpc::Status MakeError(grpc::StatusCode code, const std::string& reason,
                        const std::string& message,
                        const std::string& field = "");
+
+// In every fake table the ids from here to twice this are next-hop groups.
+inline constexpr NextHopId kFirstGroup = 1'000'000;
+
+// The member of the group `id` that the flow takes, which the hash shows; `id`
+// if it is no group.
+inline NextHopId MemberOf(NextHopId id, uint32_t flow_hash) {
+  const bool group = id >= kFirstGroup && id < 2 * kFirstGroup;
+  return group ? id - kFirstGroup + flow_hash % 100 + 1 : id;
+}
 
 // Thread-compatible.
 class FakeTable {

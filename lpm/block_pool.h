@@ -31,7 +31,7 @@ class BlockPool {
   // Room for `size` elements before it has to grow; no block exceeds
   // `max_block`.
   BlockPool(size_t size, uint32_t max_block) : free_(max_block + 1) {
-    Grow(size);
+    Grow(std::min<size_t>(size, kMaxPayload));
   }
 
   // The first element of a block with no slots. Contents undefined.
@@ -44,7 +44,9 @@ class BlockPool {
       free_elements_ -= size;
     } else {
       if (capacity_ - used_ < size) {
-        Grow(used_ + std::max<size_t>(size, used_ / 2));
+        // Up to the last element that has a name, but for what needs more.
+        Grow(std::max<size_t>(
+            used_ + size, std::min<size_t>(used_ + used_ / 2, kMaxPayload)));
       }
       first = static_cast<uint32_t>(used_);
       used_ += size;
@@ -72,15 +74,16 @@ class BlockPool {
   void Mark(uint32_t first) { blocks_[first].marked = true; }
   bool marked(uint32_t first) const { return blocks_[first].marked; }
 
-  // Copies everything to `memory`, for `capacity` elements, and works there.
+  // Copies everything to `memory`, for `capacity` elements, and works there;
+  // not on what lies beyond the last element that an entry can name.
   // REQUIRES: capacity >= used(); `memory` outlives this or the next move.
   void MoveTo(T* memory, size_t capacity) {
     ABSL_RAW_CHECK(capacity >= used_, "too small to move to");
     if (used_ > 0) std::memcpy(memory, data_, used_ * sizeof(T));
     own_ = nullptr;
     data_ = memory;
-    capacity_ = capacity;
-    blocks_.resize(capacity);
+    capacity_ = std::min<size_t>(capacity, kMaxPayload);
+    blocks_.resize(capacity_);
   }
 
   // True if the elements are in memory of its own.

@@ -32,13 +32,15 @@ class FibCompiler::Impl {
     updater_ = std::make_unique<TableUpdater>(*table_);
     retired_.clear();
     compact_lines_ = table_->lines().used();
+    compact_descriptors_ = table_->descriptors().used();
+    compact_next_hops_ = table_->values().next_hop_count();
     return Publish(/*compiled=*/true);
   }
 
   std::unique_ptr<const Fib> Update(const RouteSet& routes,
                                     absl::Span<const Prefix> changed) {
     ABSL_RAW_CHECK(table_ != nullptr, "Compile comes first");
-    if (table_->lines().live() > 2 * compact_lines_ + 4 * kMaxBlockLines) {
+    if (BadlyPacked() || TooLargeToUpdate(routes.size())) {
       ++counters_.compacted;
       return Compile(routes);
     }
@@ -96,6 +98,24 @@ class FibCompiler::Impl {
     return FibBuilder::Make(*table_, arena_, generation_);
   }
 
+  // What fib_bound.h takes for granted of the memory that an Update begins
+  // with. Free lines count in the end, too: they are of use only to blocks of
+  // their size.
+  bool BadlyPacked() const {
+    constexpr size_t kAside = 4 * kMaxBlockLines;
+    const LinePool& lines = table_->lines();
+    return lines.live() > 2 * compact_lines_ + kAside ||
+           lines.used() > 3 * compact_lines_ + 2 * kAside ||
+           table_->descriptors().live() > 2 * compact_descriptors_ + kAside ||
+           table_->values().next_hop_count() > 2 * compact_next_hops_ + kAside;
+  }
+
+  // True if lines without a name might be needed: an update takes 2 lines a
+  // route and 140,000 at most, and as many for tables as there are.
+  bool TooLargeToUpdate(size_t routes) const {
+    return table_->lines().used() > kMaxPayload / 4 || routes > kMaxPayload / 5;
+  }
+
   void Reclaim() {
     const uint64_t oldest = arena_->Oldest(/*none=*/generation_ + 1);
     while (!retired_.empty() && retired_.front().generation <= oldest) {
@@ -117,7 +137,10 @@ class FibCompiler::Impl {
   std::shared_ptr<FibArena> arena_;
   uint64_t generation_ = 0;
   std::deque<Retired> retired_;  // oldest first
-  size_t compact_lines_ = 0;     // what a full compilation takes
+  // What a full compilation takes.
+  size_t compact_lines_ = 0;
+  size_t compact_descriptors_ = 0;
+  size_t compact_next_hops_ = 0;
   std::vector<Prefix> changed_;
   Counters counters_;
 };

@@ -118,9 +118,10 @@ uint64_t SlotCompiler::TableCost(const Start* starts, uint32_t count, int width,
     uint32_t end = i + 1;
     while (end < count && starts[end] >> below == slot) ++end;
     const uint32_t inside = end - i;
-    const bool alone = inside == 1 && starts[i] == slot << below;
-    if (!alone) cost += kPartitionCost * inside;
-    if (inside > shape_.max_wide()) cost += kTableStepCost * inside;
+    // As FillTable has it: the interval from before may reach into the slot.
+    const uint32_t before = starts[i] == slot << below ? 0 : 1;
+    if (inside + before > 1) cost += kPartitionCost * inside;
+    if (inside + before > shape_.max_wide()) cost += kTableStepCost * inside;
     i = end;
   }
   return cost;

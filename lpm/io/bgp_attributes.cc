@@ -5,25 +5,17 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "lpm/io/bgp_attribute_list.h"
 #include "lpm/io/octets.h"
 
 namespace planb {
 namespace {
-
-// Attribute types and flags (RFC 4271, RFC 4760).
-constexpr uint8_t kExtendedLength = 0x10;
-constexpr uint8_t kOrigin = 1;
-constexpr uint8_t kAsPath = 2;
-constexpr uint8_t kNextHop = 3;
-constexpr uint8_t kMpReachNlri = 14;
 
 // Segment types of AS_PATH (RFC 4271, RFC 5065).
 constexpr uint8_t kAsSet = 1;
 constexpr uint8_t kAsSequence = 2;
 constexpr uint8_t kConfedSequence = 3;
 constexpr uint8_t kConfedSet = 4;
-
-constexpr uint8_t kUnicast = 1;  // subsequent address family
 
 absl::Status Malformed(absl::string_view what, absl::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat(what, " ", why));
@@ -80,8 +72,8 @@ absl::StatusOr<Address> ParseMpReachNextHop(absl::string_view value,
     if (!cursor.Read(&family_number) || !cursor.Read(&subsequent_family)) {
       return Malformed(kName, "is too short");
     }
-    const uint16_t expected = family == Family::kIpv4 ? 1 : 2;
-    if (family_number != expected || subsequent_family != kUnicast) {
+    if (family_number != BgpFamilyNumber(family) ||
+        subsequent_family != kBgpUnicast) {
       return Malformed(
           kName, absl::StrCat("is of address family ", family_number, "/",
                               subsequent_family, ", not ", FamilyName(family),
@@ -95,14 +87,7 @@ absl::StatusOr<Address> ParseMpReachNextHop(absl::string_view value,
   if (!full && !cursor.empty()) {
     return Malformed(kName, "goes on after the next hop");
   }
-  // A global and a link-local address (RFC 2545 section 3).
-  if (length == 32) octets = octets.substr(0, 16);
-  absl::StatusOr<Address> next_hop = Address::FromPacked(octets);
-  if (!next_hop.ok()) {
-    return Malformed(kName, absl::StrCat("has a next hop of ", length,
-                                         " octets, not 4, 16 or 32"));
-  }
-  return *next_hop;
+  return ParseMpNextHop(octets);
 }
 
 // Stores what `parsed` holds into `*to`.
@@ -116,37 +101,23 @@ absl::Status Store(const absl::StatusOr<T>& parsed, To* to) {
 
 absl::StatusOr<BgpPath> ParseBgpPath(absl::string_view attributes,
                                      Family family) {
-  OctetCursor cursor(attributes);
+  BgpAttributeList list(attributes);
   std::optional<BgpOrigin> origin;
   std::optional<uint32_t> as_path_length;
   std::optional<Address> next_hop;
   std::optional<Address> mp_next_hop;
-  while (!cursor.empty()) {
-    uint8_t flags = 0;
-    uint8_t type = 0;
-    uint16_t length = 0;
-    uint8_t short_length = 0;
-    absl::string_view value;
-    bool whole = cursor.Read(&flags) && cursor.Read(&type);
-    if (whole && (flags & kExtendedLength) != 0) {
-      whole = cursor.Read(&length);
-    } else if (whole) {
-      whole = cursor.Read(&short_length);
-      length = short_length;
-    }
-    if (!whole || !cursor.Read(length, &value)) {
-      return Malformed("attribute list",
-                       absl::StrCat("ends inside attribute ", type));
-    }
+  while (!list.empty()) {
+    const absl::StatusOr<BgpAttribute> attribute = list.Next();
+    if (!attribute.ok()) return attribute.status();
+    const auto [type, value] = *attribute;
     absl::Status status;
-    if (type == kOrigin && !origin) {
+    if (type == kBgpOrigin && !origin) {
       status = Store(ParseOrigin(value), &origin);
-    } else if (type == kAsPath && !as_path_length) {
+    } else if (type == kBgpAsPath && !as_path_length) {
       status = Store(ParseAsPathLength(value), &as_path_length);
-    } else if (type == kNextHop && !next_hop && family == Family::kIpv4) {
-      if (value.size() != 4) return Malformed("NEXT_HOP", "is not 4 octets");
-      status = Store(Address::FromPacked(value), &next_hop);
-    } else if (type == kMpReachNlri && !mp_next_hop) {
+    } else if (type == kBgpNextHop && !next_hop && family == Family::kIpv4) {
+      status = Store(ParseBgpNextHop(value), &next_hop);
+    } else if (type == kBgpMpReachNlri && !mp_next_hop) {
       status = Store(ParseMpReachNextHop(value, family), &mp_next_hop);
     }
     if (!status.ok()) return status;

@@ -30,8 +30,8 @@ bool IsMrtType(uint16_t type) {
     case 11:  // OSPFv2
     case 12:  // TABLE_DUMP
     case kMrtTableDumpV2:
-    case 16:  // BGP4MP
-    case 17:  // BGP4MP_ET
+    case kMrtBgp4mp:
+    case kMrtBgp4mpEt:
     case 32:  // ISIS
     case 33:  // ISIS_ET
     case 48:  // OSPFv3
@@ -75,7 +75,7 @@ absl::StatusOr<bool> MrtReader::Next(MrtRecord* record) {
                                        " octets"));
       }
       in_.Consume(header.length);
-      *record = {place, header.type, header.subtype,
+      *record = {place, header.timestamp, header.type, header.subtype,
                  body.substr(0, header.length)};
       return true;
     }

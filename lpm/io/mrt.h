@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "lpm/io/byte_reader.h"
-#include "lpm/io/route_output.h"
+#include "lpm/io/problem_output.h"
 
 namespace planb {
 
@@ -23,9 +23,12 @@ inline constexpr size_t kMrtHeaderSize = 12;
 inline constexpr uint32_t kMaxMrtRecord = 16 << 20;
 
 inline constexpr uint16_t kMrtTableDumpV2 = 13;
+inline constexpr uint16_t kMrtBgp4mp = 16;
+inline constexpr uint16_t kMrtBgp4mpEt = 17;  // with microseconds
 
 struct MrtRecord {
   RecordPlace place;
+  uint32_t timestamp = 0;  // seconds since 1970
   uint16_t type = 0;
   uint16_t subtype = 0;
   absl::string_view body;
@@ -42,7 +45,7 @@ bool StartsLikeMrt(absl::string_view head);
 class MrtReader {
  public:
   // Both must outlive this.
-  MrtReader(ByteReader& in, RouteOutput& out) : in_(in), out_(out) {}
+  MrtReader(ByteReader& in, ProblemOutput& out) : in_(in), out_(out) {}
 
   // Reads the next record of a known type; returns false at the end. Records of
   // unknown types and over-long ones are passed over and reported as malformed;
@@ -58,7 +61,7 @@ class MrtReader {
   absl::StatusOr<bool> Cut(RecordPlace place, absl::string_view what);
 
   ByteReader& in_;
-  RouteOutput& out_;
+  ProblemOutput& out_;
 };
 
 }  // namespace planb

@@ -7,12 +7,12 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "lpm/address.h"
 #include "lpm/io/bgp_attributes.h"
+#include "lpm/io/gateway_ids.h"
 #include "lpm/io/mrt.h"
 #include "lpm/io/peer_table.h"
 #include "lpm/io/rib_record.h"
@@ -56,12 +56,11 @@ struct Candidate {
   }
 };
 
-// Invariant: `ids_` has the gateways handed out, with ids from the first on
-// without gaps. Thread-compatible.
+// Thread-compatible.
 class MrtRoutes {
  public:
   MrtRoutes(NextHopId first_next_hop_id, RouteOutput& out)
-      : next_id_(first_next_hop_id), out_(out) {}
+      : ids_(first_next_hop_id), out_(out) {}
 
   absl::Status OnRecord(const MrtRecord& record) {
     if (record.type != kMrtTableDumpV2) return Ignore();
@@ -129,18 +128,16 @@ class MrtRoutes {
   // The id of the path's next hop, announcing it if it is new.
   absl::StatusOr<NextHopId> IdOf(const Candidate& candidate) {
     const Address& gateway = candidate.path.next_hop;
-    const auto found = ids_.find(Key(gateway));
-    if (found != ids_.end()) return found->second;
-    if (next_id_ >= kUndecided) {
-      return absl::ResourceExhaustedError("more next hops than ids");
+    absl::StatusOr<GatewayIds::Id> id = ids_.IdOf(gateway);
+    if (!id.ok() || !id->is_new) {
+      return id.ok() ? absl::StatusOr<NextHopId>(id->id) : id.status();
     }
     NextHop next_hop;
-    next_hop.id = static_cast<NextHopId>(next_id_++);
+    next_hop.id = id->id;
     next_hop.gateway = gateway;
     next_hop.label = PeerLabel(candidate.peer);
     absl::Status status = out_.OnNextHop(next_hop);
     if (!status.ok()) return status;
-    ids_[Key(gateway)] = next_hop.id;
     return next_hop.id;
   }
 
@@ -151,15 +148,9 @@ class MrtRoutes {
                                  : absl::StrCat("unknown peer ", index);
   }
 
-  using GatewayKey = std::pair<Family, absl::uint128>;
-  static GatewayKey Key(const Address& gateway) {
-    return {gateway.family(), gateway.bits()};
-  }
-
   // Of the last PEER_INDEX_TABLE; empty before it.
   std::vector<Peer> peers_;
-  absl::flat_hash_map<GatewayKey, NextHopId> ids_;
-  uint64_t next_id_;  // wider than an id: may pass the last one
+  GatewayIds ids_;
   RouteOutput& out_;
 };
 

@@ -1,10 +1,10 @@
 #include "lpm/io/rib_record.h"
 
 #include <cstddef>
-#include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "lpm/io/nlri.h"
 #include "lpm/io/octets.h"
 
 namespace planb {
@@ -17,13 +17,6 @@ bool ReadEntry(OctetCursor& cursor, bool additional_paths, RibEntry* entry) {
   return cursor.Read(&entry->peer) && cursor.Read(&originated) &&
          (!additional_paths || cursor.Read(&path_id)) && cursor.Read(&size) &&
          cursor.Read(size, &entry->attributes);
-}
-
-// The prefix of `length` bits whose first octets are given.
-Prefix MakePrefix(absl::string_view octets, Family family, int length) {
-  std::string packed(octets);
-  packed.resize(static_cast<size_t>(AddressBytes(family)));
-  return Prefix::Truncate(*Address::FromPacked(packed), length);
 }
 
 }  // namespace
@@ -47,7 +40,7 @@ absl::StatusOr<RibRecord> ParseRibRecord(absl::string_view body, Family family,
     return absl::InvalidArgumentError("the RIB record ends before its entries");
   }
   RibRecord record;
-  record.prefix = MakePrefix(octets, family, length);
+  record.prefix = PrefixOfOctets(octets, family, length);
   for (size_t i = 0; i < count; ++i) {
     // Not resized by `count` at once: that is only a claim.
     if (!ReadEntry(cursor, additional_paths, &record.entries.emplace_back())) {

@@ -4,10 +4,10 @@
 #define PLANB_LPM_IO_ROUTE_SINK_H_
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "lpm/io/problem_output.h"
 #include "lpm/prefix.h"
 
 namespace planb {
@@ -26,28 +26,10 @@ class RouteSink {
   }
 };
 
-// A record that could not be read.
-struct RouteFileProblem {
-  uint64_t offset = 0;  // of the record: octets into the uncompressed file
-  uint64_t line = 0;    // for text, counted from 1; else 0
-  std::string message;
-};
-
-// How many problems a report describes; the rest is only counted.
-inline constexpr size_t kMaxRouteFileProblems = 16;
-
-struct RouteFileReport {
+struct RouteFileReport : RecordReport {
   uint64_t routes = 0;     // handed to the sink
   uint64_t next_hops = 0;  // handed to the sink
   uint64_t groups = 0;     // handed to the sink, which may have ignored them
-  uint64_t malformed = 0;  // records, or single paths of a record, skipped
-  uint64_t ignored = 0;    // well-formed records that hold no unicast route
-  // The first few problems.
-  std::vector<RouteFileProblem> problems;
-  // The file ended in the middle of a record or of its compression, or its
-  // compression is corrupt: what followed is missing, what came before was
-  // handed out.
-  bool truncated = false;
 };
 
 // A sink that collects; what comes later replaces what came earlier under the

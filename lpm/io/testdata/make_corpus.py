@@ -87,7 +87,48 @@ def table_files():
     yield "table_clash.plb", table_file(both, (1, 1, 0, 0))
 
 
+def bgp(kind, body):
+    return b"\xff" * 16 + struct.pack(">HB", 19 + len(body), kind) + body
+
+
+def update(withdrawn, attributes, nlri):
+    body = struct.pack(">H", len(withdrawn)) + withdrawn
+    return bgp(2, body + struct.pack(">H", len(attributes)) + attributes + nlri)
+
+
+def bgp4mp(subtype, message, micros=None, narrow=False, v4=False):
+    body = b"" if micros is None else struct.pack(">I", micros)
+    body += struct.pack(">HH" if narrow else ">II", 64500, 64999)
+    address = bytes([192, 0, 2, 1]) if v4 else V6
+    body += struct.pack(">HH", 0, 1 if v4 else 2) + address + address
+    return mrt(16 if micros is None else 17, subtype, body + message)
+
+
+def update_files():
+    hop4 = attribute(1, b"\0") + attribute(3, bytes([192, 0, 2, 9]))
+    reach = attribute(14, b"\0\2\1\x20" + V6 + LINK_LOCAL + b"\0\x20" + V6[:4])
+    unreach = attribute(15, b"\0\2\1\x30" + V6[:6], 0x90)
+    vpn = attribute(14, b"\0\1\x80whatever", 0x90)
+    v4 = update(b"\x08\x0a", hop4, b"\x18\xc0\x00\x02\0")
+    v6 = update(b"", unreach + hop4 + reach, b"")
+    paths = update(b"\0\0\0\1\x08\x0a", hop4, b"\0\0\0\2\x08\x0a")
+    bad = update(b"\x21", b"", b"") + b"x"
+    states = struct.pack(">HH", 5, 6)
+    yield "update_as2.mrt", bgp4mp(1, v4, narrow=True, v4=True) + bgp4mp(4, v6)
+    yield "update_et.mrt", bgp4mp(4, v6, micros=7) + bgp4mp(7, v4, 999999)
+    yield "update_add_path.mrt", bgp4mp(9, paths) + bgp4mp(8, paths, None, True)
+    yield "update_states.mrt", bgp4mp(5, states) + bgp4mp(0, states, None, True)
+    yield "update_ignored.mrt", (bgp4mp(4, bgp(4, b"")) + peers() +
+                                 bgp4mp(4, update(b"", vpn, b"")) +
+                                 bgp4mp(3, b""))
+    yield "update_malformed.mrt", (bgp4mp(4, bad) + bgp4mp(4, v4, 1000000) +
+                                   bgp4mp(4, b"short") + bgp4mp(5, b"x"))
+    yield "update.mrt.gz", gzip.compress(bgp4mp(4, v4), mtime=0)
+    yield "update.mrt.bz2", bz2.compress(bgp4mp(4, v6))
+
+
 def seeds():
+    yield from update_files()
     yield from table_files()
     path = attribute(1, b"\0") + attribute(2, struct.pack(">BBI", 2, 1, 64500))
     sets = attribute(2, struct.pack(">BBIBBI", 1, 1, 7, 3, 1, 8), 0x50)

@@ -1,0 +1,129 @@
+#include "lpm/io/bgp_updates.h"
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "lpm/io/bgp4mp.h"
+#include "lpm/io/bgp_update.h"
+#include "lpm/io/byte_reader.h"
+#include "lpm/io/decompress.h"
+#include "lpm/io/mrt.h"
+
+namespace planb {
+namespace {
+
+// Settles what each record comes to. Thread-compatible.
+class Updates {
+ public:
+  Updates(ProblemOutput& problems, UpdateSink& sink)
+      : problems_(problems), sink_(sink) {}
+
+  absl::Status OnRecord(const MrtRecord& record) {
+    if (record.type != kMrtBgp4mp && record.type != kMrtBgp4mpEt) {
+      return Ignore();
+    }
+    const absl::StatusOr<Bgp4mpRecord> parsed = ParseBgp4mp(record);
+    if (!parsed.ok()) {
+      return problems_.OnMalformed(record.place, parsed.status().message());
+    }
+    switch (parsed->kind) {
+      case Bgp4mpRecord::kMessage:
+        return OnMessage(record.place, *parsed);
+      case Bgp4mpRecord::kStateChange:
+        ++counts_.state_changes;
+        return absl::OkStatus();
+      case Bgp4mpRecord::kOther:
+        break;
+    }
+    return Ignore();
+  }
+
+  BgpUpdatesReport report() const {
+    BgpUpdatesReport report = counts_;
+    static_cast<RecordReport&>(report) = problems_.records();
+    return report;
+  }
+
+ private:
+  absl::Status Ignore() {
+    problems_.OnIgnored();
+    return absl::OkStatus();
+  }
+
+  absl::Status OnMessage(RecordPlace place, const Bgp4mpRecord& record) {
+    absl::StatusOr<BgpUpdate> update =
+        ParseBgpMessage(record.message, record.additional_paths);
+    if (!update.ok()) {
+      return problems_.OnMalformed(
+          place, absl::StrCat("from ", record.peer.Label(), ": ",
+                              update.status().message()));
+    }
+    if (update->empty()) return Ignore();
+    const UpdateEvent event{record.at, record.peer, record.local,
+                            *std::move(update)};
+    absl::Status status = sink_.OnUpdate(event);
+    if (!status.ok()) return status;
+    ++counts_.updates;
+    counts_.announced += event.update.announces.size();
+    counts_.withdrawn += event.update.withdraws.size();
+    return absl::OkStatus();
+  }
+
+  ProblemOutput& problems_;
+  UpdateSink& sink_;
+  BgpUpdatesReport counts_;  // of what was read; problems are problems_'
+};
+
+absl::Status Unrecognized(absl::string_view name, absl::string_view head) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      name,
+      ": not MRT (RFC 6396), plain, gzipped or bzip2ed; it starts with \"",
+      absl::CHexEscape(head.substr(0, kMrtHeaderSize)), "\""));
+}
+
+absl::Status ReadRecords(ByteReader& in, ProblemOutput& problems,
+                         Updates& updates) {
+  // An empty stream, and one that breaks off at once, is for the reader to
+  // judge; so is a record that is cut.
+  const absl::string_view head = in.Peek(kMrtHeaderSize);
+  const bool cut = head.size() < kMrtHeaderSize && !in.status().ok();
+  if (!head.empty() && !cut && !StartsLikeMrt(head)) {
+    return Unrecognized(problems.name(), head);
+  }
+  MrtReader records(in, problems);
+  for (;;) {
+    MrtRecord record;
+    absl::StatusOr<bool> more = records.Next(&record);
+    if (!more.ok() || !*more) return more.status();
+    absl::Status status = updates.OnRecord(record);
+    if (!status.ok()) return status;
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<BgpUpdatesReport> ReadBgpUpdates(
+    const std::string& path, const BgpUpdatesOptions& options,
+    UpdateSink& sink) {
+  absl::StatusOr<std::unique_ptr<ByteSource>> source = OpenFile(path);
+  if (!source.ok()) return source.status();
+  return ReadBgpUpdates(path, *std::move(source), options, sink);
+}
+
+absl::StatusOr<BgpUpdatesReport> ReadBgpUpdates(
+    absl::string_view name, std::unique_ptr<ByteSource> source,
+    const BgpUpdatesOptions& options, UpdateSink& sink) {
+  absl::StatusOr<std::unique_ptr<ByteSource>> plain =
+      Decompress(std::move(source));
+  if (!plain.ok()) return plain.status();
+  ByteReader in(*std::move(plain));
+  ProblemOutput problems(name, options.strict);
+  Updates updates(problems, sink);
+  absl::Status status = ReadRecords(in, problems, updates);
+  if (!status.ok()) return status;
+  return updates.report();
+}
+
+}  // namespace planb

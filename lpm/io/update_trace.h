@@ -1,0 +1,96 @@
+// Makes of what many peers announced and withdrew the changes of one table, as
+// a replay wants them.
+
+#ifndef PLANB_LPM_IO_UPDATE_TRACE_H_
+#define PLANB_LPM_IO_UPDATE_TRACE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "lpm/io/gateway_ids.h"
+#include "lpm/io/peer_table.h"
+#include "lpm/io/update_event.h"
+#include "lpm/prefix.h"
+
+namespace planb {
+
+// The table's next hop for a prefix becomes another.
+struct TraceChange {
+  absl::Time at;
+  Route route;  // kNoRoute: withdrawn
+
+  friend bool operator==(const TraceChange&, const TraceChange&) = default;
+};
+
+// Takes a trace in its order. A next hop comes before the first change that
+// names it, once. Errors are returned by UpdateTrace::OnUpdate.
+class TraceSink {
+ public:
+  virtual ~TraceSink() = default;
+  virtual absl::Status OnNextHop(const NextHop& next_hop) = 0;
+  // What one event changed, by prefix, each prefix once; never empty.
+  virtual absl::Status OnChanges(const std::vector<TraceChange>& changes) = 0;
+};
+
+// Remembers for each prefix who announced it along which gateway, and takes of
+// these the peer that appeared first in the trace, of that peer's paths the one
+// with the lowest path identifier. That is no BGP decision; it is the same
+// every time, and changes of other peers' paths do not show, as in BGP.
+//
+// It knows what the trace announced and no more: a prefix that was there before
+// is withdrawn only after it was announced here. What collectors said
+// themselves is passed over. Distinct gateways become next hops, numbered in
+// order of appearance and labelled with the peer that first showed them.
+//
+// Memory: about 100 octets a prefix with up to two paths, 12 a further path;
+// nothing for what all have withdrawn. Thread-compatible.
+class UpdateTrace : public UpdateSink {
+ public:
+  // `sink` must outlive this. REQUIRES: IsNextHop(first_next_hop_id).
+  UpdateTrace(NextHopId first_next_hop_id, TraceSink& sink)
+      : ids_(first_next_hop_id), sink_(sink) {}
+
+  // O(p) a prefix of the event that p peers announced.
+  // Errors: the sink's; RESOURCE_EXHAUSTED when the ids run out.
+  absl::Status OnUpdate(const UpdateEvent& event) override;
+
+  // Prefixes that have a route now.
+  size_t prefixes() const { return paths_.size(); }
+  size_t peers() const { return peers_.size(); }
+
+ private:
+  struct Path {
+    uint32_t peer = 0;  // index, by appearance
+    uint32_t path_id = 0;
+    NextHopId next_hop = kNoRoute;
+
+    bool Before(const Path& other) const {
+      return peer != other.peer ? peer < other.peer : path_id < other.path_id;
+    }
+  };
+  // In the order of Before, so the first is chosen. Never empty in the map.
+  using Paths = absl::InlinedVector<Path, 2>;
+
+  NextHopId Chosen(const Prefix& prefix) const;
+  void Announce(const Prefix& prefix, const Path& path);
+  void Withdraw(const Prefix& prefix, const Path& path);
+
+  uint32_t IndexOf(const Peer& peer);
+  absl::StatusOr<NextHopId> IdOf(const Address& gateway, const Peer& peer);
+
+  absl::flat_hash_map<Prefix, Paths> paths_;
+  absl::flat_hash_map<std::pair<Address, uint32_t>, uint32_t> peers_;
+  GatewayIds ids_;
+  TraceSink& sink_;
+};
+
+}  // namespace planb
+
+#endif  // PLANB_LPM_IO_UPDATE_TRACE_H_

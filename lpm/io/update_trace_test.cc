@@ -1,0 +1,196 @@
+#include "lpm/io/update_trace.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace planb {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// Keeps lines such as "hop 1 192.0.2.1 AS1 peer ::1", "5 10.0.0.0/8 1".
+struct Lines : TraceSink {
+  absl::Status OnNextHop(const NextHop& hop) override {
+    lines.push_back(absl::StrCat("hop ", hop.id, " ", hop.gateway->ToString(),
+                                 " ", hop.label));
+    return status;
+  }
+  absl::Status OnChanges(const std::vector<TraceChange>& changes) override {
+    for (const TraceChange& change : changes) {
+      lines.push_back(absl::StrCat(absl::ToUnixSeconds(change.at), " ",
+                                   change.route.prefix.ToString(), " ",
+                                   change.route.next_hop));
+    }
+    return status;
+  }
+  std::vector<std::string> Take() { return std::exchange(lines, {}); }
+
+  std::vector<std::string> lines;
+  absl::Status status;
+};
+
+NlriPrefix Of(absl::string_view prefix, uint32_t path_id = 0) {
+  return {*Prefix::Parse(prefix), path_id};
+}
+BgpAnnounce To(const NlriPrefix& nlri, absl::string_view gateway) {
+  return {nlri, *Address::Parse(gateway)};
+}
+UpdateEvent Event(int64_t at, uint32_t as_number, BgpUpdate update) {
+  return {absl::FromUnixSeconds(at), Peer{*Address::Parse("::1"), as_number},
+          false, std::move(update)};
+}
+
+TEST(UpdateTrace, TakesThePeerThatCameFirst) {
+  Lines sink;
+  UpdateTrace trace(1, sink);
+  const NlriPrefix p = Of("10.0.0.0/8");
+  EXPECT_TRUE(trace.OnUpdate(Event(1, 7, {{}, {To(p, "192.0.2.1")}})).ok());
+  EXPECT_THAT(sink.Take(),
+              ElementsAre("hop 1 192.0.2.1 AS7 peer ::1", "1 10.0.0.0/8 1"));
+  // Another peer's path does not show, but for its gateway.
+  EXPECT_TRUE(trace.OnUpdate(Event(2, 5, {{}, {To(p, "192.0.2.2")}})).ok());
+  EXPECT_THAT(sink.Take(), ElementsAre("hop 2 192.0.2.2 AS5 peer ::1"));
+  // The same again changes nothing.
+  EXPECT_TRUE(trace.OnUpdate(Event(3, 7, {{}, {To(p, "192.0.2.1")}})).ok());
+  EXPECT_THAT(sink.Take(), IsEmpty());
+  EXPECT_TRUE(trace.OnUpdate(Event(4, 7, {{p}, {}})).ok());
+  EXPECT_THAT(sink.Take(), ElementsAre("4 10.0.0.0/8 2"));
+  EXPECT_TRUE(trace.OnUpdate(Event(5, 7, {{p}, {}})).ok());
+  EXPECT_THAT(sink.Take(), IsEmpty());
+  EXPECT_TRUE(trace.OnUpdate(Event(6, 7, {{}, {To(p, "192.0.2.2")}})).ok());
+  EXPECT_THAT(sink.Take(), IsEmpty());  // the same gateway by another peer
+  EXPECT_EQ(trace.prefixes(), 1u);
+  EXPECT_TRUE(trace.OnUpdate(Event(7, 5, {{p}, {}})).ok());
+  EXPECT_THAT(sink.Take(), IsEmpty());
+  EXPECT_TRUE(trace.OnUpdate(Event(8, 7, {{p}, {}})).ok());
+  EXPECT_THAT(sink.Take(), ElementsAre("8 10.0.0.0/8 0"));
+  EXPECT_EQ(trace.prefixes(), 0u);
+  EXPECT_EQ(trace.peers(), 2u);
+}
+
+TEST(UpdateTrace, GivesWhatAnEventComesTo) {
+  Lines sink;
+  UpdateTrace trace(100, sink);
+  const NlriPrefix a = Of("10.0.0.0/8"), b = Of("::/0"), c = Of("9.0.0.0/8");
+  // In the order of prefixes, each once; withdrawn and announced is announced.
+  EXPECT_TRUE(
+      trace
+          .OnUpdate(
+              Event(1, 1, {{a, c}, {To(b, "::1"), To(a, "::1"), To(a, "::2")}}))
+          .ok());
+  EXPECT_THAT(sink.Take(), ElementsAre("hop 100 ::1 AS1 peer ::1",
+                                       "hop 101 ::2 AS1 peer ::1",
+                                       "1 10.0.0.0/8 101", "1 ::/0 100"));
+  EXPECT_TRUE(trace.OnUpdate(Event(2, 1, {{a}, {To(a, "::2")}})).ok());
+  EXPECT_THAT(sink.Take(), IsEmpty());
+}
+
+TEST(UpdateTrace, KeepsAPeersPathsApart) {
+  Lines sink;
+  UpdateTrace trace(1, sink);
+  const NlriPrefix low = Of("::/0", 3), high = Of("::/0", 9);
+  EXPECT_TRUE(trace.OnUpdate(Event(1, 1, {{}, {To(high, "::9")}})).ok());
+  EXPECT_TRUE(trace.OnUpdate(Event(2, 1, {{}, {To(low, "::3")}})).ok());
+  EXPECT_TRUE(trace.OnUpdate(Event(3, 1, {{low}, {}})).ok());
+  EXPECT_TRUE(trace.OnUpdate(Event(4, 1, {{low}, {}})).ok());
+  EXPECT_TRUE(trace.OnUpdate(Event(5, 1, {{high}, {}})).ok());
+  EXPECT_THAT(sink.Take(), ElementsAre("hop 1 ::9 AS1 peer ::1", "1 ::/0 1",
+                                       "hop 2 ::3 AS1 peer ::1", "2 ::/0 2",
+                                       "3 ::/0 1", "5 ::/0 0"));
+}
+
+TEST(UpdateTrace, PassesOverWhatTheCollectorSaid) {
+  Lines sink;
+  UpdateTrace trace(1, sink);
+  UpdateEvent event = Event(1, 1, {{}, {To(Of("::/0"), "::1")}});
+  event.local = true;
+  EXPECT_TRUE(trace.OnUpdate(event).ok());
+  EXPECT_THAT(sink.Take(), IsEmpty());
+  EXPECT_EQ(trace.peers(), 0u);
+}
+
+TEST(UpdateTrace, ReturnsTheSinksErrorAndItsOwn) {
+  Lines sink;
+  sink.status = absl::AbortedError("enough");
+  UpdateTrace trace(kUndecided - 1, sink);
+  const UpdateEvent event = Event(1, 1, {{}, {To(Of("::/0"), "::1")}});
+  EXPECT_TRUE(absl::IsAborted(trace.OnUpdate(event)));
+  sink.status = absl::OkStatus();
+  EXPECT_TRUE(absl::IsResourceExhausted(
+      trace.OnUpdate(Event(2, 1, {{}, {To(Of("::/0"), "::2")}}))));
+}
+
+// The table as the changes make it, against one that knows every path.
+struct Replica : TraceSink {
+  absl::Status OnNextHop(const NextHop& hop) override {
+    EXPECT_TRUE(gateways.try_emplace(hop.id, *hop.gateway).second);
+    return absl::OkStatus();
+  }
+  absl::Status OnChanges(const std::vector<TraceChange>& changes) override {
+    EXPECT_FALSE(changes.empty());
+    for (const TraceChange& change : changes) {
+      const auto& [prefix, next_hop] = change.route;
+      if (next_hop == kNoRoute) {
+        EXPECT_EQ(table.erase(prefix), 1u);
+      } else {
+        const Address& gateway = gateways.at(next_hop);
+        const auto [at, added] = table.try_emplace(prefix, gateway);
+        EXPECT_TRUE(added || at->second != gateway);
+        at->second = gateway;
+      }
+    }
+    return absl::OkStatus();
+  }
+  std::map<NextHopId, Address> gateways;
+  std::map<Prefix, Address> table;
+};
+
+TEST(UpdateTrace, FollowsAModelThroughRandomEvents) {
+  std::mt19937 random(11);
+  const auto below = [&](uint32_t bound) {
+    return static_cast<uint32_t>(random() % bound);
+  };
+  Replica replica;
+  UpdateTrace trace(1, replica);
+  std::map<uint32_t, size_t> peers;  // AS number to index
+  std::map<std::tuple<Prefix, size_t, uint32_t>, Address> paths;
+  for (int i = 0; i < 5000; ++i) {
+    const uint32_t as_number = 1 + below(4);
+    const size_t peer =
+        peers.try_emplace(as_number, peers.size()).first->second;
+    const auto random_nlri = [&] {
+      return NlriPrefix{Prefix::Truncate(Address::V4(below(4) << 30), 2),
+                        below(3)};
+    };
+    BgpUpdate update;
+    for (uint32_t n = below(4); n > 0; --n) {
+      update.withdraws.push_back(random_nlri());
+      const auto& [prefix, path_id] = update.withdraws.back();
+      paths.erase({prefix, peer, path_id});
+    }
+    for (uint32_t n = below(3); n > 0; --n) {
+      update.announces.push_back({random_nlri(), Address::V4(below(5))});
+      const auto& [nlri, gateway] = update.announces.back();
+      paths[{nlri.prefix, peer, nlri.path_id}] = gateway;
+    }
+    ASSERT_TRUE(trace.OnUpdate(Event(i, as_number, update)).ok());
+    std::map<Prefix, Address> expected;
+    for (const auto& [key, gateway] : paths) {
+      expected.try_emplace(std::get<0>(key), gateway);
+    }
+    ASSERT_EQ(replica.table, expected) << i;
+    ASSERT_EQ(trace.prefixes(), expected.size());
+  }
+}
+
+}  // namespace
+}  // namespace planb

@@ -27,10 +27,12 @@ sources=$(find "$root/lpm/io" "$root/lpm/io/testing" -maxdepth 1 -name '*.cc' \
 # shellcheck disable=SC2086  # the list of sources is one
 "$clang" -std=c++20 -O1 -g -fno-omit-frame-pointer \
     -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
-    -I "$root" $sources "$root/lpm/io/${target}_fuzz.cc" "$root/lpm/address.cc" "$root/lpm/prefix.cc" \
+    -I "$root" $sources "$root/lpm/io/${target}_fuzz.cc" \
+    "$root/lpm/address.cc" "$root/lpm/prefix.cc" \
     -o "$binary" -labsl_status -labsl_statusor -labsl_cord -labsl_strings \
     -labsl_strings_internal -labsl_raw_hash_set -labsl_hash \
     -labsl_low_level_hash -labsl_city -labsl_int128 \
-    -labsl_raw_logging_internal -labsl_throw_delegate -labsl_base -lxxhash -lz -lbz2
+    -labsl_raw_logging_internal -labsl_time -labsl_str_format_internal \
+    -labsl_throw_delegate -labsl_base -lxxhash -lz -lbz2
 exec "$binary" -max_total_time="$seconds" -max_len=8192 -timeout=30 \
     -rss_limit_mb=2048 "$corpus" "$root/lpm/io/testdata/corpus"

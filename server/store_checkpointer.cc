@@ -1,0 +1,77 @@
+#include "server/store_checkpointer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "server/log.h"
+
+namespace planb::server {
+
+StoreCheckpointer::StoreCheckpointer(std::unique_ptr<Sql> sql,
+                                     absl::Mutex& writers,
+                                     int64_t threshold_pages)
+    : sql_(std::move(sql)),
+      writers_(writers),
+      threshold_pages_(threshold_pages),
+      due_(threshold_pages),
+      thread_([this] { Run(); }) {}
+
+StoreCheckpointer::~StoreCheckpointer() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stop_ = true;
+  }
+  thread_.join();
+}
+
+void StoreCheckpointer::Notify(int64_t pages) {
+  absl::MutexLock lock(&mutex_);
+  pages_ = pages;
+}
+
+bool StoreCheckpointer::Pass(int64_t& log_pages) {
+  int log = 0;
+  int done = 0;
+  const int code = sqlite3_wal_checkpoint_v2(
+      sql_->sql(), nullptr, SQLITE_CHECKPOINT_PASSIVE, &log, &done);
+  // Busy: another checkpoint runs, by an operator's shell for instance.
+  if (code != SQLITE_OK && (code & 0xff) != SQLITE_BUSY) {
+    if (failures_.fetch_add(1) == 0) {
+      const absl::Status status = SqlError(sql_->sql());
+      Log(LogLevel::kWarning, "store checkpoint failed",
+          {{"error", status.message()}});
+    }
+  }
+  log_pages = log;
+  return code == SQLITE_OK && log == done;
+}
+
+void StoreCheckpointer::Run() {
+  while (true) {
+    int64_t pages;
+    {
+      const auto due = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+        return stop_ || pages_ >= due_;
+      };
+      absl::MutexLock lock(&mutex_, absl::Condition(&due));
+      if (stop_) return;
+      pages = pages_;
+    }
+    int64_t log_pages = 0;
+    Pass(log_pages);
+    bool done;
+    {
+      absl::MutexLock writers(&writers_);
+      done = Pass(log_pages);
+      absl::MutexLock lock(&mutex_);
+      pages_ = 0;
+      // A reader, such as an operator's shell, can keep the log from starting
+      // anew, and so can a full disk: then wait for as much again, not for the
+      // next commit.
+      due_ = threshold_pages_ + (done ? 0 : std::max(log_pages, pages));
+    }
+    if (done) checkpoints_.fetch_add(1);
+  }
+}
+
+}  // namespace planb::server

@@ -1,0 +1,70 @@
+// An endless random history of a store, the same for the same seed, played on a
+// plain model in memory and on the store under test.
+
+#ifndef PLANB_SERVER_TESTING_STORE_SCRIPT_H_
+#define PLANB_SERVER_TESTING_STORE_SCRIPT_H_
+
+#include <cstdint>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "server/store.h"
+
+namespace planb::server {
+
+struct StoreScriptOptions {
+  uint64_t seed = 1;
+  size_t request_window = 5;
+  size_t max_tables = 4;
+  // Prefixes to choose from: few, so that routes are replaced and withdrawn.
+  size_t prefixes = 200;
+  size_t max_routes_a_batch = 30;
+};
+
+// Thread-compatible. Every step is one transaction of the store.
+class StoreScript {
+ public:
+  explicit StoreScript(const StoreScriptOptions& options);
+
+  // Plays the next step on the model, and on `store` if it is not nullptr;
+  // returns what `store` said. If it failed, the model is ahead of the store.
+  absl::Status Step(Store* store);
+
+  uint64_t steps() const { return steps_; }
+
+  // What Load() and generation_floor() have to say now.
+  std::vector<StoredTable> Tables() const;
+  uint64_t generation_floor() const { return floor_; }
+
+ private:
+  struct Table {
+    uint64_t generation = 0;
+    uint64_t writer_epoch = 0;
+    std::map<Prefix, NextHopId> routes;
+    std::map<NextHopId, NextHop> next_hops;
+    std::map<NextHopId, NextHopGroup> groups;
+    std::vector<AnsweredRequest> requests;
+  };
+
+  uint64_t Below(uint64_t end) { return random_() % end; }
+  AcceptedBatch RandomBatch(Table& table);
+  Delta RandomDelta(Table& table);
+
+  const StoreScriptOptions options_;
+  std::mt19937_64 random_;
+  std::vector<Prefix> prefixes_;
+  std::map<std::string, Table> tables_;
+  uint64_t floor_ = 0;
+  uint64_t steps_ = 0;
+};
+
+// "" if both are the same, else where they first differ.
+std::string StoreDifference(const std::vector<StoredTable>& expected,
+                            const std::vector<StoredTable>& actual);
+
+}  // namespace planb::server
+
+#endif  // PLANB_SERVER_TESTING_STORE_SCRIPT_H_

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/base/internal/raw_logging.h"
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "server/error.h"
@@ -98,6 +97,7 @@ absl::Status SqliteStore::Start() {
   WriteMark();
   checkpointer_ = std::make_unique<StoreCheckpointer>(
       *std::move(checkpoints), mutex_, options_.checkpoint_pages);
+  KeepStoreLog(*sql_, false);
   return absl::OkStatus();
 }
 
@@ -118,23 +118,23 @@ void SqliteStore::WriteMark() {
 absl::StatusOr<std::vector<StoredTable>> SqliteStore::Load() {
   absl::MutexLock lock(&mutex_);
   // One state of the database for all that is read.
-  if (absl::Status s = sql_->Run("BEGIN"); !s.ok()) {
-    return WithWayOut(s, path());
-  }
-  const auto end = absl::MakeCleanup([this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    sql_->Run("END").IgnoreError();
-  });
+  absl::Status status = sql_->Run("BEGIN");
+  if (!status.ok()) return WithWayOut(status, path());
+  auto tables = ReadAll();
+  status = sql_->Run("END");
+  if (tables.ok() && status.ok()) return tables;
+  KeepStoreLog(*sql_, true);
+  return WithWayOut(tables.ok() ? status : tables.status(), path());
+}
+
+absl::StatusOr<std::vector<StoredTable>> SqliteStore::ReadAll() {
   const auto state = ReadStoreState(*sql_);
-  if (!state.ok()) return WithWayOut(state.status(), path());
+  if (!state.ok()) return state.status();
   if (state->store.Checksum() != store_.Checksum()) {
-    return WithWayOut(
-        Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT",
-              absl::StrCat(path(), ": was changed by somebody else")),
-        path());
+    return Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT",
+                 absl::StrCat(path(), ": was changed by somebody else"));
   }
-  auto tables = ReadStoredTables(*sql_, *state);
-  if (!tables.ok()) return WithWayOut(tables.status(), path());
-  return tables;
+  return ReadStoredTables(*sql_, *state);
 }
 
 absl::Status SqliteStore::CreateTable(const std::string& name,

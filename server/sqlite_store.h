@@ -91,6 +91,9 @@ class SqliteStore final : public Store {
 
   // Opens the database, reads what vouches for it and checks it.
   absl::Status Start();
+  // Load(), within a transaction.
+  absl::StatusOr<std::vector<StoredTable>> ReadAll()
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void WriteMark() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Runs `body` in a transaction. `body` changes the row it is given as it

@@ -4,6 +4,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
+#include <cstring>
+#include <fstream>
+
 #include "absl/strings/str_cat.h"
 #include "server/error.h"
 #include "server/log.h"
@@ -13,6 +17,9 @@ namespace {
 
 // How long a commit waits for somebody else's lock, an operator's shell say.
 constexpr int kBusyMillis = 5000;
+
+// How every database of SQLite begins, its NUL included.
+constexpr char kHeader[] = "SQLite format 3";
 
 absl::Status Lost(absl::string_view message) {
   return Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT", message);
@@ -58,13 +65,29 @@ uint64_t StoreFileBytes(const std::string& path) {
 
 absl::Status CheckStoreFiles(const std::string& path,
                              const std::optional<StoreMarkRecord>& mark) {
-  if (StoreFileBytes(path) > 0) return absl::OkStatus();
+  const std::string log = absl::StrCat(path, "-wal");
+  if (StoreFileBytes(path) > 0) {
+    // SQLite takes a file of zeros for a new database, and throws the log of a
+    // database away that says to have none.
+    std::ifstream file(path, std::ios::binary);
+    std::array<char, 20> header = {};
+    file.read(header.data(), header.size());
+    if (file.bad() || std::memcmp(header.data(), kHeader, sizeof(kHeader))) {
+      return Lost(absl::StrCat(path, ": is not an SQLite database"));
+    }
+    constexpr char kWal = 2;
+    if ((header[18] != kWal || header[19] != kWal) && StoreFileBytes(log) > 0) {
+      return Lost(absl::StrCat(path,
+                               ": has a write-ahead log and says that it"
+                               " has none"));
+    }
+    return absl::OkStatus();
+  }
   if (mark.has_value()) {
     return Lost(absl::StrCat(path, ": is absent or empty, and by ",
                              StoreMarkPath(path), " has ", mark->sequence,
                              " commits"));
   }
-  const std::string log = absl::StrCat(path, "-wal");
   if (StoreFileBytes(log) > 0) {
     return Lost(
         absl::StrCat(path, ": is absent or empty, and ", log, " is there"));
@@ -80,6 +103,7 @@ absl::StatusOr<std::unique_ptr<Sql>> OpenStoreDatabase(const std::string& path,
   if (!opened.ok()) return opened.status();
   Sql& sql = **opened;
   sqlite3_busy_timeout(sql.sql(), kBusyMillis);
+  KeepStoreLog(sql, true);
   // Nobody's triggers: a store is what its commits say.
   sqlite3_db_config(sql.sql(), SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
   if (sqlite3_db_readonly(sql.sql(), "main") == 1) {
@@ -117,6 +141,11 @@ absl::StatusOr<std::unique_ptr<Sql>> OpenStoreDatabase(const std::string& path,
   if (!status.ok()) return status;
   if (create) SyncDirectoryOf(path);
   return opened;
+}
+
+void KeepStoreLog(Sql& sql, bool keep) {
+  sqlite3_db_config(sql.sql(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep ? 1 : 0,
+                    nullptr);
 }
 
 absl::Status CheckStoreMark(const std::string& path,

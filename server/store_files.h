@@ -36,11 +36,17 @@ uint64_t StoreFileBytes(const std::string& path);
 absl::Status CheckStoreFiles(const std::string& path,
                              const std::optional<StoreMarkRecord>& mark);
 
-// A connection for the store's use. Creates the file if it is absent or empty.
+// A connection for the store's use, which keeps the log. Creates the file if it
+// is absent or empty.
 // Errors: those of Sql.
 absl::StatusOr<std::unique_ptr<Sql>> OpenStoreDatabase(const std::string& path,
                                                        StoreSync sync,
                                                        const std::string& vfs);
+
+// Whether closing the last connection leaves the write-ahead log alone. If not,
+// what can be read of it is moved into the database, and the log deleted: not
+// what one wants of a damaged one.
+void KeepStoreLog(Sql& sql, bool keep);
 
 // Compares the database, just `created` or opened, with its mark. Logs what an
 // operator should know but needs not act on.

@@ -5,13 +5,14 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "server/table_digest.h"
 
 namespace planb::server {
 namespace {
 
 // Quotes, a NUL and what is not ASCII.
-const std::string kOddLabel("l'\"\0\xc3\xbc", 6);
+constexpr absl::string_view kOddLabel("l'\"\0\xc3\xbc", 6);
 
 std::string Digest(const std::map<Prefix, NextHopId>& routes) {
   TableDigest digest;
@@ -126,7 +127,7 @@ Delta StoreScript::RandomDelta(Table& table) {
       NextHop next_hop = {.id = id * 400'000'000U,
                           .interface = absl::StrCat("eth", Below(4)),
                           .weight = static_cast<uint32_t>(random_()),
-                          .label = Below(2) == 0 ? "" : kOddLabel};
+                          .label = std::string(Below(2) == 0 ? "" : kOddLabel)};
       if (Below(2) == 0) {
         next_hop.gateway =
             Below(2) == 0

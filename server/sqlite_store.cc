@@ -261,10 +261,8 @@ absl::StatusOr<uint64_t> SqliteStore::Settle() {
   if (sql_->InTransaction()) {
     if (absl::Status s = sql_->Run("ROLLBACK"); !s.ok()) return s;
   }
-  if (sqlite3_wal_checkpoint_v2(sql_->sql(), nullptr,
-                                SQLITE_CHECKPOINT_TRUNCATE, nullptr,
-                                nullptr) != SQLITE_OK) {
-    return SqlError(sql_->sql());
+  if (absl::Status s = sql_->Checkpoint(SQLITE_CHECKPOINT_TRUNCATE); !s.ok()) {
+    return s;
   }
   const auto sequence = sql_->Integer("SELECT sequence FROM store");
   if (!sequence.ok()) return sequence.status();

@@ -32,18 +32,14 @@ void StoreCheckpointer::Notify(int64_t pages) {
 bool StoreCheckpointer::Pass(int64_t& log_pages) {
   int log = 0;
   int done = 0;
-  const int code = sqlite3_wal_checkpoint_v2(
-      sql_->sql(), nullptr, SQLITE_CHECKPOINT_PASSIVE, &log, &done);
-  // Busy: another checkpoint runs, by an operator's shell for instance.
-  if (code != SQLITE_OK && (code & 0xff) != SQLITE_BUSY) {
-    if (failures_.fetch_add(1) == 0) {
-      const absl::Status status = SqlError(sql_->sql());
-      Log(LogLevel::kWarning, "store checkpoint failed",
-          {{"error", status.message()}});
-    }
+  const absl::Status status =
+      sql_->Checkpoint(SQLITE_CHECKPOINT_PASSIVE, &log, &done);
+  if (!status.ok() && failures_.fetch_add(1) == 0) {
+    Log(LogLevel::kWarning, "store checkpoint failed",
+        {{"error", status.message()}});
   }
   log_pages = log;
-  return code == SQLITE_OK && log == done;
+  return status.ok() && log == done;
 }
 
 void StoreCheckpointer::Run() {

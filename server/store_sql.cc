@@ -8,24 +8,28 @@
 namespace planb::server {
 namespace {
 
-// SQLite says FULL only for ENOSPC; a quota or a limit on files is as full.
-bool IsFull(int code, int system_error) {
-  return (code & 0xff) == SQLITE_FULL ||
-         ((code & 0xff) == SQLITE_IOERR &&
-          (system_error == EDQUOT || system_error == EFBIG ||
-           system_error == ENOSPC));
+// SQLite says FULL only for ENOSPC; a quota or a limit on files is as full. It
+// keeps the system's error for some failures, and for others, such as those of
+// COMMIT, it is only in errno still.
+bool IsFull(int code, int kept_error, int last_error) {
+  if ((code & 0xff) == SQLITE_FULL) return true;
+  if ((code & 0xff) != SQLITE_IOERR) return false;
+  for (int error : {kept_error, last_error}) {
+    if (error == EDQUOT || error == EFBIG || error == ENOSPC) return true;
+  }
+  return false;
 }
 
 }  // namespace
 
 absl::Status SqlError(sqlite3* sql) {
+  const int last_error = errno;
   const int code = sqlite3_extended_errcode(sql);
-  const int system_error = sqlite3_system_errno(sql);
   const char* path = sqlite3_db_filename(sql, "main");
   const std::string message =
       absl::StrCat(path == nullptr ? "" : path, ": ", sqlite3_errmsg(sql),
                    " (SQLite error ", code, ")");
-  if (IsFull(code, system_error)) {
+  if (IsFull(code, sqlite3_system_errno(sql), last_error)) {
     return Error(absl::StatusCode::kResourceExhausted, "STORE_FULL", message);
   }
   if (code == SQLITE_IOERR_SHORT_READ || code == SQLITE_IOERR_CORRUPTFS) {
@@ -53,7 +57,9 @@ absl::Status SqlError(sqlite3* sql) {
   }
 }
 
+// errno is cleared for SqlError: what succeeds leaves it alone.
 absl::StatusOr<bool> SqlStatement::Step() {
+  errno = 0;
   const int code = sqlite3_step(statement_.get());
   if (code == SQLITE_ROW) return true;
   absl::Status status;
@@ -112,6 +118,7 @@ absl::StatusOr<std::unique_ptr<Sql>> Sql::Open(const std::string& path,
 }
 
 absl::Status Sql::Run(const std::string& text) {
+  errno = 0;
   if (sqlite3_exec(sql(), text.c_str(), nullptr, nullptr, nullptr) !=
       SQLITE_OK) {
     return SqlError(sql());
@@ -127,6 +134,15 @@ absl::StatusOr<SqlStatement> Sql::Prepare(const std::string& text, bool kept) {
     return SqlError(sql());
   }
   return SqlStatement(raw);
+}
+
+absl::Status Sql::Checkpoint(int mode, int* log_pages, int* done_pages) {
+  errno = 0;
+  if (sqlite3_wal_checkpoint_v2(sql(), nullptr, mode, log_pages, done_pages) !=
+      SQLITE_OK) {
+    return SqlError(sql());
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<int64_t> Sql::Integer(const std::string& text) {

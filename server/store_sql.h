@@ -111,6 +111,11 @@ class Sql {
   absl::StatusOr<SqlStatement> Prepare(const std::string& text,
                                        bool kept = false);
 
+  // `mode` is one of SQLITE_CHECKPOINT_*. Says how long the log is, and how
+  // much of it is in the database, if the pointers are not nullptr.
+  absl::Status Checkpoint(int mode, int* log_pages = nullptr,
+                          int* done_pages = nullptr);
+
   bool InTransaction() const { return sqlite3_get_autocommit(sql()) == 0; }
 
   sqlite3* sql() const { return sql_.get(); }
@@ -125,7 +130,7 @@ class Sql {
   std::unique_ptr<sqlite3, Close> sql_;
 };
 
-// What the last call on `sql` complained of.
+// What the last call on `sql` complained of; errno has to be as it left it.
 absl::Status SqlError(sqlite3* sql);
 
 }  // namespace planb::server

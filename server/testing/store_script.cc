@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -47,27 +48,36 @@ StoreScript::StoreScript(const StoreScriptOptions& options)
 
 absl::Status StoreScript::Step(Store* store) {
   ++steps_;
+  last_ = RandomAction();
+  return store == nullptr ? absl::OkStatus() : last_(*store);
+}
+
+StoreScript::Action StoreScript::RandomAction() {
   const std::string name = absl::StrCat("table-", Below(options_.max_tables));
   const auto found = tables_.find(name);
   if (found == tables_.end()) {
-    Table& table = tables_[name];
-    table.generation = floor_ + Below(3);
-    return store == nullptr ? absl::OkStatus()
-                            : store->CreateTable(name, table.generation);
+    const uint64_t generation = floor_ + Below(3);
+    tables_[name].generation = generation;
+    return [name, generation](Store& store) {
+      return store.CreateTable(name, generation);
+    };
   }
   if (Below(15) == 0) {
     const uint64_t generation = found->second.generation;
     floor_ = std::max(floor_, generation);
     tables_.erase(found);
-    return store == nullptr ? absl::OkStatus()
-                            : store->DeleteTable(name, generation);
+    return [name, generation](Store& store) {
+      return store.DeleteTable(name, generation);
+    };
   }
   std::vector<AcceptedBatch> batches;
   const uint64_t count = Below(3) == 0 ? 1 + Below(8) : 1;
   for (uint64_t i = 0; i < count; ++i) {
     batches.push_back(RandomBatch(found->second));
   }
-  return store == nullptr ? absl::OkStatus() : store->Commit(name, batches);
+  return [name, batches = std::move(batches)](Store& store) {
+    return store.Commit(name, batches);
+  };
 }
 
 AcceptedBatch StoreScript::RandomBatch(Table& table) {

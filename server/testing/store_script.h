@@ -5,6 +5,7 @@
 #define PLANB_SERVER_TESTING_STORE_SCRIPT_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <random>
 #include <string>
@@ -33,6 +34,9 @@ class StoreScript {
   // returns what `store` said. If it failed, the model is ahead of the store.
   absl::Status Step(Store* store);
 
+  // Plays the last step once more, on `store` only.
+  absl::Status Retry(Store& store) const { return last_(store); }
+
   uint64_t steps() const { return steps_; }
 
   // What Load() and generation_floor() have to say now.
@@ -49,6 +53,10 @@ class StoreScript {
     std::vector<AnsweredRequest> requests;
   };
 
+  using Action = std::function<absl::Status(Store&)>;
+
+  // Plays a step on the model; what remains to be done with the store.
+  Action RandomAction();
   uint64_t Below(uint64_t end) { return random_() % end; }
   AcceptedBatch RandomBatch(Table& table);
   Delta RandomDelta(Table& table);
@@ -59,6 +67,7 @@ class StoreScript {
   std::map<std::string, Table> tables_;
   uint64_t floor_ = 0;
   uint64_t steps_ = 0;
+  Action last_;
 };
 
 // "" if both are the same, else where they first differ.

@@ -73,8 +73,10 @@ NextHopId Fib::Lookup(const Address& address, const Kernel& kernel) const {
   return le32toh(next_hop);
 }
 
+size_t Fib::own_bytes() { return sizeof(Fib) + sizeof(FibRoot); }
+
 size_t Fib::bytes() const {
-  return sizeof(*this) + sizeof(FibRoot) +
+  return own_bytes() +
          arena_->line_capacity() * sizeof(Line) +
          arena_->descriptor_capacity() * sizeof(Descriptor) +
          next_hop_count_ * sizeof(NextHopId);

@@ -97,6 +97,11 @@ class Fib {
   // room for changes included. O(1).
   size_t bytes() const;
 
+  // Names that memory: FIBs for which it is equal share it, and hold apart only
+  // own_bytes() each.
+  const void* memory() const { return arena_.get(); }
+  static size_t own_bytes();
+
  private:
   friend class FibBuilder;
   friend class FibPeer;  // of tests

@@ -18,7 +18,7 @@
 #include "lpm/synthetic/synthetic.h"
 #include "lpm/testing/instruction_count.h"
 #include "server/batch_reply.h"
-#include "server/snapshot.h"
+#include "server/testing/make_snapshot.h"
 
 namespace planb::server {
 namespace {
@@ -40,8 +40,7 @@ constexpr Golden kGolden[] = {
 constexpr double kTolerance = 0.05;
 
 std::unique_ptr<const Snapshot> SmallTable() {
-  return Snapshot::Compile(1, SyntheticTable({.ipv6_routes = 1000}),
-                           std::make_shared<const NextHopMap>());
+  return MakeSnapshot(1, SyntheticTable({.ipv6_routes = 1000}));
 }
 
 std::string RandomAddresses(size_t count) {

@@ -88,27 +88,27 @@ void BatchStream::Handle() {
   if (IsVisible(**table, request.min_generation)) {
     return Answer(**table, request);
   }
-  AwaitGeneration(**table);
+  AwaitGeneration(*table);
 }
 
-void BatchStream::AwaitGeneration(Table& table) {
+void BatchStream::AwaitGeneration(const TableRef& table) {
   waiting_ = true;
   const wire::BatchRequest& request = worker_.reader().request();
-  const auto resume = [this, &table](const absl::Status& status) {
+  const auto resume = [this, table](const absl::Status& status) {
     waiting_ = false;
     if (finishing_) return;
     // Other batches have been read since.
     RequestReader& reader = worker_.reader();
     reader.Read(request_);
     if (status.ok()) {
-      Answer(table, reader.request());
+      Answer(*table, reader.request());
     } else {
-      Fail(status, table.Read()->generation());
+      Fail(status, table->visible());
     }
     Proceed();
   };
   // Nobody keeps a stream whose client is gone.
-  WhenVisible(worker_.context(), table, request.min_generation,
+  WhenVisible(worker_.context(), *table, request.min_generation,
               absl::Milliseconds(request.max_wait_ms),
               [&worker = worker_, stream = weak_from_this(),
                resume](const absl::Status& status) {

@@ -46,7 +46,7 @@ class BatchStream final : public std::enable_shared_from_this<BatchStream> {
 
   // Answers request_, after waiting for its generation if it names one.
   void Handle();
-  void AwaitGeneration(Table& table);
+  void AwaitGeneration(const TableRef& table);
   void Answer(Table& table, const wire::BatchRequest& request);
   void Fail(const absl::Status& error, uint64_t generation);
   void Reply(grpc::ByteBuffer reply);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "server/error.h"
+#include "server/testing/make_snapshot.h"
 
 namespace planb::server {
 namespace {
@@ -59,15 +60,13 @@ class OwnedRequest {
 };
 
 std::unique_ptr<const Snapshot> TableWithGroup() {
-  return Snapshot::Compile(
+  return MakeSnapshot(
       1,
       {{*Prefix::Parse("10.0.0.0/8"), kGroup},
        {*Prefix::Parse("11.0.0.0/8"), 5},
        {*Prefix::Parse("2001:db8::/32"), kGroup},
        {*Prefix::Parse("2001:db8:0:1::1/128"), 6}},
-      std::make_shared<const NextHopMap>(),
-      GroupTable::Make({{.id = kGroup, .members = {{1, 1}, {2, 3}, {3, 1}}}},
-                       nullptr));
+      {}, {{.id = kGroup, .members = {{1, 1}, {2, 3}, {3, 1}}, .label = ""}});
 }
 
 struct Answers {
@@ -129,8 +128,7 @@ TEST(Batch, WithoutHashesTheGroupIsTheAnswer) {
 
 TEST(Batch, HashesWithoutGroupsChangeNothing) {
   const auto snapshot =
-      Snapshot::Compile(1, {{*Prefix::Parse("10.0.0.0/8"), kGroup}},
-                        std::make_shared<const NextHopMap>());
+      MakeSnapshot(1, {{*Prefix::Parse("10.0.0.0/8"), kGroup}});
   EXPECT_TRUE(snapshot->groups().empty());
   OwnedRequest owned("", Packed("10.0.0.0"), "", Hashes({7}));
   EXPECT_EQ(Answer(*snapshot, owned.request).next_hops,

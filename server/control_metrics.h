@@ -3,7 +3,9 @@
 #ifndef PLANB_SERVER_CONTROL_METRICS_H_
 #define PLANB_SERVER_CONTROL_METRICS_H_
 
+#include <array>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
@@ -21,10 +23,10 @@ class ControlMetrics {
  public:
   ControlMetrics();
 
-  // A rebuild ended successfully after `seconds`.
-  void Rebuilt(double seconds);
+  // What tables are to tell, which they do for as long as this lives.
+  TableEvents Events();
 
-  // An UpdateRoutes batch was answered; `result` is "accepted", "unchanged",
+  // A batch of updates was answered; `result` is "accepted", "unchanged",
   // "validated" or "refused". Others count as "refused".
   void Updated(absl::string_view result);
 
@@ -34,8 +36,13 @@ class ControlMetrics {
 
  private:
   std::shared_ptr<prometheus::Registry> registry_;
-  prometheus::Histogram* rebuild_duration_;
-  prometheus::Counter* rebuilds_;
+  // Of what changed, and of everything.
+  std::array<prometheus::Histogram*, 2> rebuild_durations_;
+  std::array<prometheus::Counter*, 2> rebuilds_;
+  prometheus::Counter* failed_rebuilds_;
+  prometheus::Histogram* visibility_;
+  prometheus::Histogram* store_duration_;
+  prometheus::Counter* store_errors_;
   prometheus::Counter* accepted_;
   prometheus::Counter* unchanged_;
   prometheus::Counter* validated_;

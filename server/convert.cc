@@ -1,12 +1,13 @@
 #include "server/convert.h"
 
-#include <xxhash.h>
-
+#include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "server/error.h"
 
 namespace planb::server {
 namespace {
@@ -15,70 +16,18 @@ using absl::InvalidArgumentError;
 
 constexpr size_t kMaxInterface = 64;
 constexpr size_t kMaxLabel = 256;
-constexpr size_t kMaxRequestId = 128;
+constexpr int kMaxMembers = 256;
 
-absl::StatusOr<RouteChange::Op> DecodeOp(v1::RouteUpdate::Op op) {
-  using Op = RouteChange::Op;
-  switch (op) {
-    case v1::RouteUpdate::OP_UPSERT:
-      return Op::kUpsert;
-    case v1::RouteUpdate::OP_INSERT:
-      return Op::kInsert;
-    case v1::RouteUpdate::OP_REPLACE:
-      return Op::kReplace;
-    case v1::RouteUpdate::OP_DELETE:
-      return Op::kDelete;
-    case v1::RouteUpdate::OP_DELETE_STRICT:
-      return Op::kDeleteStrict;
-    default:
-      return InvalidArgumentError(
-          absl::StrCat("must name an operation; ", op, " is none"));
-  }
+absl::Status CheckLabel(absl::string_view label) {
+  if (label.size() <= kMaxLabel) return absl::OkStatus();
+  return InvalidArgumentError(
+      absl::StrCat("label has more than ", kMaxLabel, " octets"));
 }
 
-// Decodes updates[index] into `batch` or says what is wrong with it.
-void DecodeChange(const v1::RouteUpdate& update, int index, UpdateBatch& batch,
-                  Violations& violations) {
-  const auto wrong = [&](absl::string_view field, absl::string_view why) {
-    violations.Add(absl::StatusCode::kInvalidArgument, "UPDATE_INVALID",
-                   absl::StrCat("updates[", index, "].", field), why);
-  };
-  const auto op = DecodeOp(update.op());
-  if (!op.ok()) return wrong("op", op.status().message());
-  const auto prefix = DecodePrefix(update.prefix());
-  if (!prefix.ok()) return wrong("prefix", prefix.status().message());
-  const bool is_delete =
-      *op == RouteChange::Op::kDelete || *op == RouteChange::Op::kDeleteStrict;
-  if (is_delete && update.next_hop_id() != kNoRoute) {
-    return wrong("next_hop_id", "must be 0 when deleting");
-  }
-  if (!is_delete && !IsNextHop(update.next_hop_id())) {
-    return wrong("next_hop_id", absl::StrCat("must be 1..4294967294, not ",
-                                             update.next_hop_id()));
-  }
-  batch.changes.push_back({*op, *prefix, update.next_hop_id()});
-}
-
-// Names what a request asks for, apart from how it wants to be answered.
-uint64_t Fingerprint(v1::UpdateRoutesRequest request) {
-  request.clear_ack();
-  request.clear_request_id();
-  const std::string bytes = request.SerializeAsString();
-  return XXH3_64bits(bytes.data(), bytes.size());
-}
-
-absl::Status CheckSizes(const v1::UpdateRoutesRequest& request,
-                        size_t max_updates) {
-  const auto check = [&](absl::string_view field, int size) {
-    return static_cast<size_t>(size) <= max_updates
-               ? absl::OkStatus()
-               : QuotaError("BATCH_TOO_LARGE", field,
-                            absl::StrCat(size, " entries; the limit is ",
-                                         max_updates));
-  };
-  absl::Status status = check("updates", request.updates_size());
-  status.Update(check("next_hops", request.next_hops_size()));
-  return status;
+absl::Status CheckId(NextHopId id, absl::string_view name) {
+  if (IsNextHop(id)) return absl::OkStatus();
+  return InvalidArgumentError(
+      absl::StrCat(name, " must be 1..4294967294, not ", id));
 }
 
 }  // namespace
@@ -118,10 +67,9 @@ absl::StatusOr<NextHop> DecodeNextHop(const v1::NextHop& next_hop) {
                      .interface = next_hop.interface(),
                      .weight = next_hop.weight() == 0 ? 1 : next_hop.weight(),
                      .label = next_hop.label()};
-  if (!IsNextHop(decoded.id)) {
-    return InvalidArgumentError(
-        absl::StrCat("id must be 1..4294967294, not ", decoded.id));
-  }
+  absl::Status status = CheckId(decoded.id, "id");
+  status.Update(CheckLabel(decoded.label));
+  if (!status.ok()) return status;
   if (!next_hop.gateway().empty()) {
     const auto gateway = Address::FromPacked(next_hop.gateway());
     if (!gateway.ok()) return gateway.status();
@@ -131,47 +79,39 @@ absl::StatusOr<NextHop> DecodeNextHop(const v1::NextHop& next_hop) {
     return InvalidArgumentError(
         absl::StrCat("interface has more than ", kMaxInterface, " octets"));
   }
-  if (decoded.label.size() > kMaxLabel) {
-    return InvalidArgumentError(
-        absl::StrCat("label has more than ", kMaxLabel, " octets"));
-  }
   return decoded;
 }
 
-absl::StatusOr<UpdateBatch> DecodeUpdate(const v1::UpdateRoutesRequest& request,
-                                         size_t max_updates) {
-  const absl::Status sizes = CheckSizes(request, max_updates);
-  if (!sizes.ok()) return sizes;
-  UpdateBatch batch;
-  Violations violations;
-  if (request.request_id().size() > kMaxRequestId) {
-    violations.Add(absl::StatusCode::kInvalidArgument, "REQUEST_ID_INVALID",
-                   "request_id",
-                   absl::StrCat("has more than ", kMaxRequestId, " octets"));
+absl::StatusOr<NextHopGroup> DecodeGroup(const v1::NextHopGroup& group) {
+  NextHopGroup decoded = {
+      .id = group.id(), .members = {}, .label = group.label()};
+  absl::Status status = CheckId(group.id(), "id");
+  status.Update(CheckLabel(group.label()));
+  if (group.members().empty() || group.members_size() > kMaxMembers) {
+    status.Update(InvalidArgumentError(absl::StrCat(
+        "has ", group.members_size(), " members, not 1..", kMaxMembers)));
   }
-  for (int i = 0; i < request.next_hops_size(); ++i) {
-    auto next_hop = DecodeNextHop(request.next_hops(i));
-    if (next_hop.ok()) {
-      batch.next_hops.push_back(*std::move(next_hop));
-    } else {
-      violations.Add(absl::StatusCode::kInvalidArgument, "NEXT_HOP_INVALID",
-                     absl::StrCat("next_hops[", i, "]"),
-                     next_hop.status().message());
+  uint64_t weights = 0;
+  absl::flat_hash_set<NextHopId> seen;
+  for (int i = 0; i < group.members_size() && status.ok(); ++i) {
+    const v1::NextHopGroup::Member& member = group.members(i);
+    const uint32_t weight = std::max(member.weight(), 1U);
+    weights += weight;
+    status.Update(CheckId(member.next_hop_id(),
+                          absl::StrCat("members[", i, "].next_hop_id")));
+    if (!seen.insert(member.next_hop_id()).second) {
+      status.Update(InvalidArgumentError(
+          absl::StrCat("members[", i, "].next_hop_id ", member.next_hop_id(),
+                       " appears twice")));
     }
+    decoded.members.push_back({member.next_hop_id(), weight});
   }
-  batch.changes.reserve(static_cast<size_t>(request.updates_size()));
-  for (int i = 0; i < request.updates_size(); ++i) {
-    DecodeChange(request.updates(i), i, batch, violations);
+  if (weights > std::numeric_limits<uint32_t>::max()) {
+    status.Update(
+        InvalidArgumentError("weights add up to more than 4294967295"));
   }
-  if (!violations.empty()) return violations.ToStatus();
-  if (request.has_expected_generation()) {
-    batch.expected_generation = request.expected_generation();
-  }
-  batch.validate_only = request.validate_only();
-  batch.require_next_hops = request.require_next_hops();
-  batch.request_id = request.request_id();
-  if (!batch.request_id.empty()) batch.fingerprint = Fingerprint(request);
-  return batch;
+  if (!status.ok()) return status;
+  return decoded;
 }
 
 void Encode(const Prefix& prefix, v1::Prefix& out) {
@@ -194,28 +134,51 @@ void Encode(const Route& route, v1::Route& out) {
   out.set_next_hop_id(route.next_hop);
 }
 
+void Encode(const NextHopGroup& group, v1::NextHopGroup& out) {
+  out.set_id(group.id);
+  out.set_label(group.label);
+  for (const NextHopGroup::Member& member : group.members) {
+    v1::NextHopGroup::Member& encoded = *out.add_members();
+    encoded.set_next_hop_id(member.next_hop);
+    encoded.set_weight(member.weight);
+  }
+}
+
 void Encode(const TableState& state, v1::Table& out) {
+  out.set_name(state.name);
   out.set_accepted_generation(state.accepted);
   out.set_visible_generation(state.visible);
+  out.set_persisted_generation(state.persisted);
+  out.set_writer_epoch(state.writer_epoch);
   out.set_routes_v6(state.routes_v6);
   out.set_routes_v4(state.routes_v4);
   out.set_next_hops(state.next_hops);
+  out.set_groups(state.groups);
   out.set_digest(state.digest);
   out.set_fib_bytes(state.fib_bytes);
   out.set_retired_fib_bytes(state.retired_fib_bytes);
   out.set_rib_bytes(state.rib_bytes);
-  out.set_store("none");
+  out.set_history_bytes(state.history_bytes);
+  out.set_oldest_watch_generation(state.oldest_watch);
+  out.set_memory_bound_bytes(state.memory_bound);
+  out.set_memory_limit_bytes(state.memory_limit);
+  out.set_store(state.store);
+  out.set_store_path(state.store_path);
   out.set_intervals_v6(state.intervals_v6);
   out.set_intervals_v4(state.intervals_v4);
   out.set_max_routes(state.max_routes);
+  out.set_incremental_builds(state.builds.incremental);
+  out.set_full_builds(state.builds.full);
+  out.set_failed_builds(state.builds.failed);
+  out.set_last_build_error(state.builds.last_error);
   out.set_last_build_nanos(
-      static_cast<uint64_t>(absl::ToInt64Nanoseconds(state.last_build)));
-  if (state.last_build_at != absl::InfinitePast()) {
+      static_cast<uint64_t>(absl::ToInt64Nanoseconds(state.builds.last_took)));
+  if (state.builds.last_at != absl::InfinitePast()) {
     out.set_last_build_unix_nanos(
-        static_cast<uint64_t>(absl::ToUnixNanos(state.last_build_at)));
+        static_cast<uint64_t>(absl::ToUnixNanos(state.builds.last_at)));
   }
   for (bool v6 : {false, true}) {
-    const auto& lengths = v6 ? state.lengths_v6 : state.lengths_v4;
+    const LengthCounts& lengths = v6 ? state.lengths_v6 : state.lengths_v4;
     for (size_t length = 0; length < lengths.size(); ++length) {
       if (lengths[length] == 0) continue;
       v1::LengthCount& count = *out.add_length_counts();

@@ -1,17 +1,13 @@
-// Between the wire's messages and the engine's types. All validation of what a
-// caller sent, field by field, is here.
+// Between the wire's nouns and the engine's types.
 
 #ifndef PLANB_SERVER_CONVERT_H_
 #define PLANB_SERVER_CONVERT_H_
 
-#include <cstddef>
-
 #include "absl/status/statusor.h"
 #include "lpm/prefix.h"
 #include "planb/v1/route_lookup.pb.h"
-#include "planb/v1/route_table.pb.h"
 #include "planb/v1/types.pb.h"
-#include "server/table.h"
+#include "server/table_state.h"
 
 namespace planb::server {
 
@@ -19,15 +15,11 @@ namespace planb::server {
 absl::StatusOr<Address> DecodeAddress(const v1::Address& address);
 absl::StatusOr<Prefix> DecodePrefix(const v1::Prefix& prefix);
 absl::StatusOr<NextHop> DecodeNextHop(const v1::NextHop& next_hop);
-
-// Decodes a whole request, at most `max_updates` changes and as many next
-// hops. Errors: INVALID_ARGUMENT with the paths of the fields at fault,
-// RESOURCE_EXHAUSTED (BATCH_TOO_LARGE).
-absl::StatusOr<UpdateBatch> DecodeUpdate(const v1::UpdateRoutesRequest& request,
-                                         size_t max_updates);
+absl::StatusOr<NextHopGroup> DecodeGroup(const v1::NextHopGroup& group);
 
 void Encode(const Prefix& prefix, v1::Prefix& out);
 void Encode(const NextHop& next_hop, v1::NextHop& out);
+void Encode(const NextHopGroup& group, v1::NextHopGroup& out);
 void Encode(const Route& route, v1::Route& out);
 void Encode(const TableState& state, v1::Table& out);
 

@@ -20,15 +20,6 @@ v1::Prefix Packed(std::string address, uint32_t length) {
   return prefix;
 }
 
-v1::RouteUpdate Update(v1::RouteUpdate::Op op, const char* prefix,
-                       uint32_t next_hop) {
-  v1::RouteUpdate update;
-  update.set_op(op);
-  *update.mutable_prefix() = Text(prefix);
-  update.set_next_hop_id(next_hop);
-  return update;
-}
-
 TEST(DecodePrefix, TakesBothForms) {
   EXPECT_EQ(DecodePrefix(Text("2001:db8::/32"))->ToString(), "2001:db8::/32");
   EXPECT_EQ(DecodePrefix(Packed(std::string("\x0a\0\0\0", 4), 8))->ToString(),
@@ -81,51 +72,6 @@ TEST(DecodeNextHop, RoundTripsAndRefuses) {
   EXPECT_TRUE(DecodeNextHop(wire).ok());
   wire.set_id(0);
   EXPECT_FALSE(DecodeNextHop(wire).ok());
-}
-
-TEST(DecodeUpdate, BlamesTheVeryField) {
-  const struct {
-    v1::RouteUpdate update;
-    const char* field;
-  } kCases[] = {
-      {Update(v1::RouteUpdate::OP_UNSPECIFIED, "::/0", 1), "updates[1].op"},
-      {Update(static_cast<v1::RouteUpdate::Op>(99), "::/0", 1),
-       "updates[1].op"},
-      {Update(v1::RouteUpdate::OP_UPSERT, "::/129", 1), "updates[1].prefix"},
-      {Update(v1::RouteUpdate::OP_UPSERT, "::1/64", 1), "updates[1].prefix"},
-      {Update(v1::RouteUpdate::OP_UPSERT, "::/0", 0), "updates[1].next_hop_id"},
-      {Update(v1::RouteUpdate::OP_DELETE, "::/0", 1), "updates[1].next_hop_id"},
-  };
-  for (const auto& bad : kCases) {
-    v1::UpdateRoutesRequest request;
-    *request.add_updates() =
-        Update(v1::RouteUpdate::OP_DELETE, "10.0.0.0/8", 0);
-    *request.add_updates() = bad.update;
-    const absl::Status status = DecodeUpdate(request, 10).status();
-    EXPECT_TRUE(absl::IsInvalidArgument(status));
-    EXPECT_EQ(ErrorField(status), bad.field);
-  }
-}
-
-TEST(DecodeUpdate, BoundsTheBatch) {
-  v1::UpdateRoutesRequest request;
-  *request.add_updates() = Update(v1::RouteUpdate::OP_DELETE, "10.0.0.0/8", 0);
-  *request.add_updates() = Update(v1::RouteUpdate::OP_DELETE, "11.0.0.0/8", 0);
-  EXPECT_TRUE(DecodeUpdate(request, 2).ok());
-  EXPECT_EQ(ErrorReason(DecodeUpdate(request, 1).status()), "BATCH_TOO_LARGE");
-  request.set_request_id(std::string(129, 'x'));
-  EXPECT_EQ(ErrorField(DecodeUpdate(request, 2).status()), "request_id");
-}
-
-TEST(DecodeUpdate, FingerprintIgnoresHowToAnswer) {
-  v1::UpdateRoutesRequest request;
-  request.set_request_id("x");
-  *request.add_updates() = Update(v1::RouteUpdate::OP_DELETE, "10.0.0.0/8", 0);
-  const uint64_t first = DecodeUpdate(request, 9)->fingerprint;
-  request.set_ack(v1::ACK_ACCEPTED);
-  EXPECT_EQ(DecodeUpdate(request, 9)->fingerprint, first);
-  request.mutable_updates(0)->mutable_prefix()->set_text("11.0.0.0/8");
-  EXPECT_NE(DecodeUpdate(request, 9)->fingerprint, first);
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "server/initial_table.h"
 
-#include <utility>
-#include <vector>
+#include <algorithm>
 
 #include "lpm/io/route_file.h"
 #include "lpm/synthetic/synthetic.h"
@@ -10,9 +9,7 @@
 namespace planb::server {
 namespace {
 
-absl::Status ReadFile(const InitialTableOptions& options,
-                      std::vector<Route>& routes,
-                      std::vector<NextHop>& next_hops) {
+absl::Status ReadFile(const InitialTableOptions& options, UpdateBatch& batch) {
   RouteCollector collector;
   const absl::StatusOr<RouteFileReport> report =
       ReadRouteFile(options.routes_file, {.strict = options.strict}, collector);
@@ -32,8 +29,9 @@ absl::Status ReadFile(const InitialTableOptions& options,
        {"malformed", report->malformed},
        {"ignored", report->ignored},
        {"truncated", report->truncated ? 1 : 0}});
-  routes = collector.TakeRoutes();
-  next_hops = collector.TakeNextHops();
+  batch.replacement = collector.TakeRoutes();
+  batch.next_hops = collector.TakeNextHops();
+  batch.groups = collector.TakeGroups();
   return absl::OkStatus();
 }
 
@@ -41,26 +39,24 @@ absl::Status ReadFile(const InitialTableOptions& options,
 
 absl::Status LoadInitialTable(const InitialTableOptions& options,
                               Table& table) {
-  std::vector<Route> routes;
+  if (table.state().accepted > 0) {
+    Log(LogLevel::kInfo, "kept the stored table; no initial routes are read");
+    return absl::OkStatus();
+  }
   UpdateBatch batch;
   if (!options.routes_file.empty()) {
-    const absl::Status read = ReadFile(options, routes, batch.next_hops);
+    const absl::Status read = ReadFile(options, batch);
     if (!read.ok()) return read;
   } else if (options.generate_v6 + options.generate_v4 > 0) {
-    routes = SyntheticTable({.ipv6_routes = options.generate_v6,
-                             .ipv4_routes = options.generate_v4,
-                             .seed = options.seed});
+    batch.replacement = SyntheticTable({.ipv6_routes = options.generate_v6,
+                                        .ipv4_routes = options.generate_v4,
+                                        .seed = options.seed});
   }
-  if (routes.empty()) return absl::OkStatus();
-  batch.changes.reserve(routes.size());
-  for (const Route& route : routes) {
-    batch.changes.push_back(
-        {RouteChange::Op::kUpsert, route.prefix, route.next_hop});
-  }
+  if (!batch.replacement.has_value()) return absl::OkStatus();
+  std::sort(batch.replacement->begin(), batch.replacement->end());
   const absl::StatusOr<UpdateOutcome> outcome = table.Apply(batch);
   if (!outcome.ok()) return outcome.status();
-  table.AwaitVisible(outcome->generation);
-  return absl::OkStatus();
+  return table.AwaitVisible(outcome->generation);
 }
 
 }  // namespace planb::server

@@ -23,7 +23,8 @@ struct InitialTableOptions {
 };
 
 // Puts the initial routes into `table` as its first generation and waits until
-// they are visible. Errors: those of ReadRouteFile and Table::Apply.
+// they are visible. A table that has a generation already, from a store, is
+// left as it is. Errors: those of ReadRouteFile and Table::Apply.
 absl::Status LoadInitialTable(const InitialTableOptions& options, Table& table);
 
 }  // namespace planb::server

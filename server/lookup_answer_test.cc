@@ -8,6 +8,7 @@
 #include <set>
 
 #include "server/error.h"
+#include "server/testing/make_snapshot.h"
 
 namespace planb::server {
 namespace {
@@ -15,17 +16,16 @@ namespace {
 constexpr NextHopId kGroup = 1000;
 
 std::unique_ptr<const Snapshot> TableWithGroup() {
-  NextHopMap next_hops;
+  std::vector<NextHop> next_hops;
   for (const NextHopId id : {1u, 2u, 5u}) {
-    next_hops[id] = {.id = id, .label = "object"};
+    next_hops.push_back({.id = id, .label = "object"});
   }
-  return Snapshot::Compile(
+  return MakeSnapshot(
       7,
       {{*Prefix::Parse("10.0.0.0/8"), kGroup},
        {*Prefix::Parse("2001:db8::/32"), 5}},
-      std::make_shared<const NextHopMap>(next_hops),
-      GroupTable::Make({{.id = kGroup, .members = {{1, 1}, {2, 1}, {3, 1}}}},
-                       nullptr));
+      next_hops,
+      {{.id = kGroup, .members = {{1, 1}, {2, 1}, {3, 1}}, .label = ""}});
 }
 
 v1::LookupRequest ThreeAddresses() {

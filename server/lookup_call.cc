@@ -34,7 +34,7 @@ void LookupCall::OnAccepted(bool ok) {
   Accept(worker_);
   received_ = absl::Now();
   LookupContext& context = worker_.context();
-  const absl::StatusOr<Table*> table = context.tables.Find(request_.table());
+  const absl::StatusOr<TableRef> table = context.tables.Find(request_.table());
   if (!table.ok()) return Fail(table.status());
   auto addresses =
       DecodeAddresses(request_, context.limits.max_lookup_addresses);

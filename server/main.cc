@@ -48,8 +48,7 @@ ABSL_FLAG(uint64_t, max_routes, 4'000'000,
           "Routes a table may hold, both families together.");
 ABSL_FLAG(uint64_t, max_next_hops, 1'000'000,
           "Next-hop objects a table may hold.");
-ABSL_FLAG(uint64_t, max_update_routes, 1'000'000,
-          "Changes in one UpdateRoutes call.");
+ABSL_FLAG(uint64_t, max_update_routes, 1'000'000, "Changes in one batch.");
 ABSL_FLAG(uint64_t, max_pending_updates, 10'000,
           "Update batches accepted and not yet visible.");
 ABSL_FLAG(uint64_t, max_batch_addresses, 1 << 18,
@@ -58,9 +57,21 @@ ABSL_FLAG(uint64_t, max_lookup_addresses, 4096,
           "Addresses in one Lookup call, or in a BatchLookup message that "
           "wants prefix lengths.");
 ABSL_FLAG(uint64_t, max_streams, 10'000, "BatchLookup streams open at once.");
+ABSL_FLAG(uint64_t, max_tables, 256, "Tables, \"default\" included.");
+ABSL_FLAG(uint64_t, max_table_memory_bytes, uint64_t{4} << 30,
+          "Octets that the RIBs and search structures of all tables may come "
+          "to, rebuilding included; an update that might take more is "
+          "refused.");
+ABSL_FLAG(uint64_t, history_bytes, 16 << 20,
+          "Octets of changes that a table keeps for WatchRoutes.");
 ABSL_FLAG(uint64_t, max_lists, 64,
-          "ListRoutes and ListNextHops calls open at once; each keeps the "
-          "routes it shows in memory.");
+          "ListRoutes, ListNextHops and ExportSnapshot calls open at once; "
+          "each keeps what it shows in memory.");
+ABSL_FLAG(uint64_t, max_watchers, 64, "WatchRoutes calls open at once.");
+ABSL_FLAG(uint64_t, max_update_streams, 16,
+          "StreamUpdates calls open at once.");
+ABSL_FLAG(uint64_t, update_credits, 200'000,
+          "Changes that each of them may have on the way.");
 ABSL_FLAG(uint64_t, lookup_threads, 0,
           "Threads that serve lookups; 0: as many as there are cores.");
 ABSL_FLAG(std::vector<std::string>, lookup_cpus, {},
@@ -148,16 +159,25 @@ planb::server::ServerOptions OptionsFromFlags() {
                      .generate_v6 = absl::GetFlag(FLAGS_generate),
                      .generate_v4 = absl::GetFlag(FLAGS_generate_ipv4),
                      .seed = absl::GetFlag(FLAGS_generate_seed)};
-  options.table.limits = {.max_routes = absl::GetFlag(FLAGS_max_routes),
-                          .max_next_hops = absl::GetFlag(FLAGS_max_next_hops)};
-  options.table.max_pending_updates = absl::GetFlag(FLAGS_max_pending_updates);
+  options.tables.table.limits = {
+      .max_routes = absl::GetFlag(FLAGS_max_routes),
+      .max_next_hops = absl::GetFlag(FLAGS_max_next_hops)};
+  options.tables.table.max_pending_updates =
+      absl::GetFlag(FLAGS_max_pending_updates);
+  options.tables.table.history_bytes = absl::GetFlag(FLAGS_history_bytes);
+  options.tables.max_tables = absl::GetFlag(FLAGS_max_tables);
+  options.tables.memory_limit = absl::GetFlag(FLAGS_max_table_memory_bytes);
   options.lookup = {
       .max_batch_addresses = absl::GetFlag(FLAGS_max_batch_addresses),
       .max_lookup_addresses = absl::GetFlag(FLAGS_max_lookup_addresses),
       .max_generation_wait = absl::GetFlag(FLAGS_max_generation_wait),
       .max_streams = absl::GetFlag(FLAGS_max_streams)};
-  options.max_update_routes = absl::GetFlag(FLAGS_max_update_routes);
-  options.max_lists = absl::GetFlag(FLAGS_max_lists);
+  options.control = {
+      .max_update_routes = absl::GetFlag(FLAGS_max_update_routes),
+      .max_lists = absl::GetFlag(FLAGS_max_lists),
+      .max_watchers = absl::GetFlag(FLAGS_max_watchers),
+      .max_update_streams = absl::GetFlag(FLAGS_max_update_streams),
+      .update_credits = absl::GetFlag(FLAGS_update_credits)};
   options.threads.count = absl::GetFlag(FLAGS_lookup_threads);
   options.threads.spin = absl::GetFlag(FLAGS_lookup_spin);
   for (const std::string& cpu : absl::GetFlag(FLAGS_lookup_cpus)) {

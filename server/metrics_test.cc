@@ -61,16 +61,23 @@ TEST(LookupMetrics, SumTheShards) {
 
 TEST(ControlMetrics, CountUpdatesAndRebuilds) {
   ControlMetrics metrics;
-  metrics.Rebuilt(0.003);
+  const TableEvents events = metrics.Events();
+  events.built(absl::Milliseconds(3), /*full=*/true);
+  events.visible(absl::Milliseconds(4));
+  events.stored(absl::Milliseconds(1), /*ok=*/false);
+  events.build_failed();
   metrics.Updated("accepted");
   metrics.Updated("refused");
   metrics.Updated("refused");
   const std::string text = Scrape(*metrics.collectable());
-  EXPECT_TRUE(Has(text, "planb_rebuilds_total 1"));
-  EXPECT_TRUE(
-      Has(text, "planb_rebuild_duration_seconds_bucket{le=\"0.005\"} 1"));
-  EXPECT_TRUE(
-      Has(text, "planb_rebuild_duration_seconds_bucket{le=\"0.002\"} 0"));
+  EXPECT_TRUE(Has(text, "planb_rebuilds_total{kind=\"full\"} 1"));
+  EXPECT_TRUE(Has(text, "planb_rebuilds_total{kind=\"incremental\"} 0"));
+  const std::string duration = "planb_rebuild_duration_seconds_bucket{kind=";
+  EXPECT_TRUE(Has(text, duration + "\"full\",le=\"0.005\"} 1"));
+  EXPECT_TRUE(Has(text, duration + "\"full\",le=\"0.002\"} 0"));
+  EXPECT_TRUE(Has(text, "planb_rebuild_failures_total 1"));
+  EXPECT_TRUE(Has(text, "planb_store_errors_total 1"));
+  EXPECT_TRUE(Has(text, "planb_visibility_seconds_bucket{le=\"0.005\"} 1"));
   EXPECT_TRUE(Has(text, "planb_update_batches_total{result=\"accepted\"} 1"));
   EXPECT_TRUE(Has(text, "planb_update_batches_total{result=\"refused\"} 2"));
   EXPECT_TRUE(Has(text, "planb_update_batches_total{result=\"validated\"} 0"));
@@ -83,7 +90,7 @@ TEST(TableMetrics, ShowTheTable) {
   batch.changes = {
       {RouteChange::Op::kUpsert, *Prefix::Parse("2001:db8::/32"), 1}};
   ASSERT_TRUE(tables.default_table().Apply(batch).ok());
-  tables.default_table().AwaitVisible(1);
+  ASSERT_TRUE(tables.default_table().AwaitVisible(1).ok());
   const std::string text = Scrape(metrics);
   EXPECT_TRUE(Has(text, "planb_routes{table=\"default\",family=\"ipv6\"} 1"));
   EXPECT_TRUE(Has(text, "planb_routes{table=\"default\",family=\"ipv4\"} 0"));

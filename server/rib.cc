@@ -1,199 +1,234 @@
 #include "server/rib.h"
 
-#include <endian.h>
-#include <xxhash.h>
-
-#include <cstring>
-#include <optional>
+#include <algorithm>
+#include <numeric>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "server/error.h"
+#include "absl/types/span.h"
 
 namespace planb::server {
 namespace {
 
 using Op = RouteChange::Op;
 
-size_t Index(Family family) { return family == Family::kIpv6 ? 1 : 0; }
-
-// XXH3-128 of address, length, family and next hop; the same on any machine.
-absl::uint128 Hash(const Route& route) {
-  struct {
-    uint64_t high, low;
-    uint32_t next_hop;
-    uint8_t length, family;
-    uint16_t zero;
-  } key = {htole64(absl::Uint128High64(route.prefix.first())),
-           htole64(absl::Uint128Low64(route.prefix.first())),
-           htole32(route.next_hop),
-           static_cast<uint8_t>(route.prefix.length()),
-           static_cast<uint8_t>(route.prefix.family()),
-           0};
-  static_assert(sizeof(key) == 24);
-  const XXH128_hash_t hash = XXH3_128bits(&key, sizeof(key));
-  return absl::MakeUint128(hash.high64, hash.low64);
-}
-
 bool IsDelete(Op op) { return op == Op::kDelete || op == Op::kDeleteStrict; }
 
-// The effect of one change on a prefix whose next hop is `now`, if any.
-void CountChange(const RouteChange& change, std::optional<NextHopId> now,
-                 ChangeCounts& counts) {
-  if (IsDelete(change.op)) {
-    ++(now.has_value() ? counts.removed : counts.unchanged);
-  } else if (!now.has_value()) {
-    ++counts.added;
-  } else {
-    ++(*now == change.next_hop ? counts.unchanged : counts.changed);
-  }
+// The indexes of `changes` in the order of their prefixes; those of one prefix
+// as they came. Empty if that is the order they are in, with none repeated.
+std::vector<uint32_t> OrderByPrefix(absl::Span<const RouteChange> changes) {
+  const auto ascending = std::adjacent_find(
+      changes.begin(), changes.end(),
+      [](const auto& a, const auto& b) { return a.prefix >= b.prefix; });
+  if (ascending == changes.end()) return {};
+  std::vector<uint32_t> order(changes.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    return std::pair(changes[a].prefix, a) < std::pair(changes[b].prefix, b);
+  });
+  return order;
 }
 
-std::string UpdateField(size_t index, absl::string_view field) {
-  return absl::StrCat("updates[", index, "].", field);
+void CheckRepeats(const UpdateBatch& batch, Violations& violations) {
+  const std::vector<uint32_t> order = OrderByPrefix(batch.changes);
+  std::vector<std::pair<uint32_t, uint32_t>> repeats;  // later, first
+  for (size_t i = 1, first = 0; i < order.size(); ++i) {
+    if (batch.changes[order[i]].prefix != batch.changes[order[first]].prefix) {
+      first = i;
+    } else {
+      repeats.emplace_back(order[i], order[first]);
+    }
+  }
+  std::sort(repeats.begin(), repeats.end());
+  for (const auto& [later, first] : repeats) {
+    violations.Add(
+        absl::StatusCode::kInvalidArgument, "PREFIX_REPEATED",
+        absl::StrCat(batch.fields->changes, "[", later, "].prefix"),
+        absl::StrCat(batch.changes[later].prefix.ToString(), " is already in ",
+                     batch.fields->changes, "[", first, "]"));
+  }
 }
 
 }  // namespace
 
-absl::StatusOr<ChangeCounts> Rib::Check(absl::Span<const RouteChange> changes,
-                                        absl::Span<const NextHop> next_hops,
-                                        bool require_next_hops) const {
-  ChangeCounts counts;
+Rib Rib::Share() const {
+  Rib shared(limits_);
+  shared.v4_ = v4_.Share();
+  shared.v6_ = v6_.Share();
+  shared.next_hops_ = next_hops_;
+  shared.digest_ = digest_;
+  shared.lengths_ = lengths_;
+  return shared;
+}
+
+absl::StatusOr<Rib::Change> Rib::Apply(const UpdateBatch& batch) {
+  const uint64_t routes_before = size();
+  const size_t next_hops_before = next_hops_.size();
+  Change change;
   Violations violations;
-
-  uint64_t new_objects = 0;
-  absl::flat_hash_set<NextHopId> ids;
-  for (size_t i = 0; i < next_hops.size(); ++i) {
-    if (!ids.insert(next_hops[i].id).second) {
-      violations.Add(
-          absl::StatusCode::kInvalidArgument, "NEXT_HOP_REPEATED",
-          absl::StrCat("next_hops[", i, "].id"),
-          absl::StrCat("id ", next_hops[i].id, " appears twice in this batch"));
-    }
-    const auto known = next_hops_->find(next_hops[i].id);
-    if (known == next_hops_->end()) ++new_objects;
-    if (known == next_hops_->end() || known->second != next_hops[i]) {
-      counts.next_hops_changed = true;
-    }
+  next_hops_.Apply(batch, violations, change.counts, change.delta);
+  if (batch.replacement.has_value()) {
+    Replace(batch, violations, change);
+  } else {
+    CheckRepeats(batch, violations);
+    if (violations.empty()) ApplyChanges(batch, violations, change);
   }
-
-  absl::flat_hash_map<Prefix, size_t> first_seen;
-  first_seen.reserve(changes.size());
-  for (size_t i = 0; i < changes.size(); ++i) {
-    const RouteChange& change = changes[i];
-    const auto [seen, fresh] = first_seen.try_emplace(change.prefix, i);
-    if (!fresh) {
-      violations.Add(
-          absl::StatusCode::kInvalidArgument, "PREFIX_REPEATED",
-          UpdateField(i, "prefix"),
-          absl::StrCat(change.prefix.ToString(), " is already in updates[",
-                       seen->second, "]"));
-      continue;
-    }
-    const auto it = routes_.find(change.prefix);
-    const bool exists = it != routes_.end();
-    if (change.op == Op::kInsert && exists) {
-      violations.Add(absl::StatusCode::kAlreadyExists, "ROUTE_EXISTS",
-                     UpdateField(i, "prefix"),
-                     absl::StrCat(change.prefix.ToString(), " has a route"));
-    }
-    if ((change.op == Op::kReplace || change.op == Op::kDeleteStrict) &&
-        !exists) {
-      violations.Add(absl::StatusCode::kNotFound, "ROUTE_NOT_FOUND",
-                     UpdateField(i, "prefix"),
-                     absl::StrCat(change.prefix.ToString(), " has no route"));
-    }
-    if (require_next_hops && !IsDelete(change.op) &&
-        !ids.contains(change.next_hop) &&
-        next_hops_->find(change.next_hop) == next_hops_->end()) {
-      violations.Add(
-          absl::StatusCode::kNotFound, "NEXT_HOP_NOT_FOUND",
-          UpdateField(i, "next_hop_id"),
-          absl::StrCat("no next-hop object has the id ", change.next_hop));
-    }
-    CountChange(change, exists ? std::optional(it->second) : std::nullopt,
-                counts);
-  }
+  if (violations.empty()) CheckUnused(batch, change.delta, violations);
   if (!violations.empty()) return violations.ToStatus();
+  const absl::Status fits = CheckLimits(routes_before, next_hops_before);
+  if (!fits.ok()) return fits;
+  change.delta.digest = digest();
+  return change;
+}
 
-  const uint64_t routes = size() + counts.added - counts.removed;
-  if (counts.added > 0 && routes > limits_.max_routes) {
+void Rib::ApplyChanges(const UpdateBatch& batch, Violations& violations,
+                       Change& change) {
+  change.delta.routes.reserve(batch.changes.size());
+  for (size_t i = 0; i < batch.changes.size(); ++i) {
+    const auto& [op, prefix, next_hop] = batch.changes[i];
+    const auto wrong = [&, &prefix = prefix](
+                           absl::StatusCode code, absl::string_view reason,
+                           absl::string_view field, absl::string_view why) {
+      violations.Add(code, reason,
+                     absl::StrCat(batch.fields->changes, "[", i, "].", field),
+                     why);
+    };
+    const NextHopId before =
+        Set(prefix, IsDelete(op) ? kNoRoute : next_hop, change);
+    if (op == Op::kInsert && before != kNoRoute) {
+      wrong(absl::StatusCode::kAlreadyExists, "ROUTE_EXISTS", "prefix",
+            absl::StrCat(prefix.ToString(), " has a route"));
+    }
+    if ((op == Op::kReplace || op == Op::kDeleteStrict) && before == kNoRoute) {
+      wrong(absl::StatusCode::kNotFound, "ROUTE_NOT_FOUND", "prefix",
+            absl::StrCat(prefix.ToString(), " has no route"));
+    }
+    if (batch.require_next_hops && !IsDelete(op) && !next_hops_.Has(next_hop)) {
+      wrong(absl::StatusCode::kNotFound, "NEXT_HOP_NOT_FOUND", "next_hop_id",
+            absl::StrCat("no next hop or group has the id ", next_hop));
+    }
+  }
+}
+
+NextHopId Rib::Set(const Prefix& prefix, NextHopId next_hop, Change& change) {
+  const NextHopId before =
+      mutable_routes(prefix.family()).Exchange(prefix, next_hop);
+  Book(prefix, before, next_hop, change);
+  return before;
+}
+
+void Rib::Book(const Prefix& prefix, NextHopId before, NextHopId after,
+               Change& change) {
+  if (before == after) {
+    ++change.counts.unchanged;
+    return;
+  }
+  uint64_t& length = lengths_[prefix.family() == Family::kIpv6 ? 1 : 0]
+                             [static_cast<size_t>(prefix.length())];
+  if (before != kNoRoute) digest_.Remove(Route{prefix, before});
+  if (after != kNoRoute) digest_.Add(Route{prefix, after});
+  if (before == kNoRoute) {
+    ++length;
+    ++change.counts.added;
+  } else if (after == kNoRoute) {
+    --length;
+    ++change.counts.removed;
+  } else {
+    ++change.counts.changed;
+  }
+  change.delta.routes.push_back({prefix, after});
+}
+
+void Rib::Replace(const UpdateBatch& batch, Violations& violations,
+                  Change& change) {
+  const std::vector<Route>& all = *batch.replacement;
+  const auto twice = std::adjacent_find(
+      all.begin(), all.end(),
+      [](const Route& a, const Route& b) { return a.prefix == b.prefix; });
+  if (twice != all.end()) {
+    violations.Add(absl::StatusCode::kInvalidArgument, "PREFIX_REPEATED",
+                   batch.fields->replacement,
+                   absl::StrCat(twice->prefix.ToString(), " appears twice"));
+    return;
+  }
+  auto next = all.begin();
+  for (Family family : {Family::kIpv4, Family::kIpv6}) {
+    const auto end = std::partition_point(
+        next, all.end(),
+        [family](const Route& r) { return r.prefix.family() <= family; });
+    const absl::Span<const Route> wanted(all.data() + (next - all.begin()),
+                                         static_cast<size_t>(end - next));
+    for (const Route& old : routes(family)) {
+      for (; next != end && next->prefix < old.prefix; ++next) {
+        Book(next->prefix, kNoRoute, next->next_hop, change);
+      }
+      if (next != end && next->prefix == old.prefix) {
+        Book(old.prefix, old.next_hop, next->next_hop, change);
+        ++next;
+      } else {
+        Book(old.prefix, old.next_hop, kNoRoute, change);
+      }
+    }
+    for (; next != end; ++next) {
+      Book(next->prefix, kNoRoute, next->next_hop, change);
+    }
+    mutable_routes(family) = RouteSet(family, wanted);
+  }
+}
+
+void Rib::CheckUnused(const UpdateBatch& batch, const Delta& delta,
+                      Violations& violations) const {
+  if (delta.deleted_next_hops.empty() && delta.deleted_groups.empty()) return;
+  // Who replaces everything means it.
+  if (batch.replace_next_hops) return;
+  absl::flat_hash_map<NextHopId, uint64_t> uses;
+  for (NextHopId id : delta.deleted_next_hops) uses[id] = 0;
+  for (NextHopId id : delta.deleted_groups) uses[id] = 0;
+  for (Family family : {Family::kIpv4, Family::kIpv6}) {
+    for (const Route& route : routes(family)) {
+      const auto it = uses.find(route.next_hop);
+      if (it != uses.end()) ++it->second;
+    }
+  }
+  const auto members = next_hops_.Members();
+  const auto check = [&](absl::Span<const NextHopId> ids,
+                         absl::string_view list, bool members_count) {
+    for (NextHopId id : ids) {
+      const auto member = members.find(id);
+      const uint64_t groups =
+          members_count && member != members.end() ? member->second : 0;
+      if (next_hops_.Has(id) || uses[id] + groups == 0) continue;
+      violations.Add(absl::StatusCode::kFailedPrecondition, "NEXT_HOP_IN_USE",
+                     list,
+                     absl::StrCat("id ", id, " is named by ", uses[id],
+                                  " routes and ", groups, " groups"));
+    }
+  };
+  check(delta.deleted_next_hops, batch.fields->deleted_next_hops, true);
+  check(delta.deleted_groups, batch.fields->deleted_groups, false);
+}
+
+absl::Status Rib::CheckLimits(uint64_t routes_before,
+                              size_t next_hops_before) const {
+  if (size() > routes_before && size() > limits_.max_routes) {
     return QuotaError(
         "TABLE_FULL", "routes",
-        absl::StrCat("the table would hold ", routes, " routes; its limit is ",
+        absl::StrCat("the table would hold ", size(), " routes; its limit is ",
                      limits_.max_routes));
   }
-  const uint64_t objects = next_hops_->size() + new_objects;
-  if (new_objects > 0 && objects > limits_.max_next_hops) {
+  if (next_hops_.size() > next_hops_before &&
+      next_hops_.size() > limits_.max_next_hops) {
     return QuotaError("NEXT_HOPS_FULL", "next_hops",
-                      absl::StrCat("the table would hold ", objects,
-                                   " next-hop objects; its limit is ",
+                      absl::StrCat("the table would hold ", next_hops_.size(),
+                                   " next hops and groups; its limit is ",
                                    limits_.max_next_hops));
   }
-  return counts;
+  return absl::OkStatus();
 }
 
-void Rib::Apply(absl::Span<const RouteChange> changes,
-                absl::Span<const NextHop> next_hops) {
-  if (!next_hops.empty()) {
-    auto updated = std::make_shared<NextHopMap>(*next_hops_);
-    for (const NextHop& next_hop : next_hops) {
-      updated->insert_or_assign(next_hop.id, next_hop);
-    }
-    next_hops_ = std::move(updated);
-  }
-  for (const RouteChange& change : changes) {
-    const auto it = routes_.find(change.prefix);
-    if (it != routes_.end()) Count({it->first, it->second}, /*add=*/false);
-    if (IsDelete(change.op)) {
-      if (it != routes_.end()) routes_.erase(it);
-      continue;
-    }
-    routes_.insert_or_assign(change.prefix, change.next_hop);
-    Count({change.prefix, change.next_hop}, /*add=*/true);
-  }
-}
-
-void Rib::Count(const Route& route, bool add) {
-  uint64_t& length = lengths_[Index(route.prefix.family())]
-                             [static_cast<size_t>(route.prefix.length())];
-  length += add ? uint64_t{1} : ~uint64_t{0};
-  digest_ += add ? Hash(route) : -Hash(route);
-}
-
-std::vector<Route> Rib::Routes() const {
-  std::vector<Route> routes;
-  routes.reserve(routes_.size());
-  for (const auto& [prefix, next_hop] : routes_) {
-    routes.push_back({prefix, next_hop});
-  }
-  return routes;
-}
-
-uint64_t Rib::size(Family family) const {
-  uint64_t sum = 0;
-  for (uint64_t count : lengths(family)) sum += count;
-  return sum;
-}
-
-const std::array<uint64_t, 129>& Rib::lengths(Family family) const {
-  return lengths_[Index(family)];
-}
-
-std::string Rib::digest() const {
-  const std::array<uint64_t, 2> words = {htobe64(absl::Uint128High64(digest_)),
-                                         htobe64(absl::Uint128Low64(digest_))};
-  std::string octets(sizeof(words), '\0');
-  std::memcpy(octets.data(), words.data(), sizeof(words));
-  return octets;
-}
-
-uint64_t Rib::bytes() const {
-  // B-tree nodes are at least half full, on average about three quarters.
-  return sizeof(*this) +
-         routes_.size() * (sizeof(Prefix) + sizeof(NextHopId)) * 4 / 3 +
-         next_hops_->size() * (sizeof(NextHop) + 64);
+size_t Rib::bytes() const {
+  return sizeof(*this) + v4_.bytes() + v6_.bytes() + next_hops_.bytes();
 }
 
 }  // namespace planb::server

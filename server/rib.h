@@ -1,100 +1,107 @@
 // The RIB: every route of one table exactly as given, in the order in which
-// the interval sweep wants it, with the next-hop objects beside.
+// the interval sweep wants it, with the next hops beside. Each version can be
+// kept, for as long as a list takes or to come back to, at the price of what
+// changes after it.
 
 #ifndef PLANB_SERVER_RIB_H_
 #define PLANB_SERVER_RIB_H_
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
-#include <map>
-#include <memory>
 #include <string>
-#include <vector>
+#include <utility>
 
-#include "absl/container/btree_map.h"
-#include "absl/numeric/int128.h"
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "lpm/prefix.h"
+#include "lpm/route_set.h"
+#include "server/error.h"
+#include "server/next_hop_set.h"
+#include "server/table_digest.h"
+#include "server/update.h"
 
 namespace planb::server {
 
-// One change to one prefix; what each does is said in route_table.proto.
-struct RouteChange {
-  enum class Op { kUpsert, kInsert, kReplace, kDelete, kDeleteStrict };
-  Op op = Op::kUpsert;
-  Prefix prefix;
-  NextHopId next_hop = kNoRoute;  // kNoRoute for deletes
-};
-
-// What a batch did, or would do.
-struct ChangeCounts {
-  uint64_t added = 0;
-  uint64_t changed = 0;
-  uint64_t removed = 0;
-  uint64_t unchanged = 0;
-  bool next_hops_changed = false;
-
-  bool Any() const {
-    return added + changed + removed > 0 || next_hops_changed;
-  }
-};
-
 struct RibLimits {
   uint64_t max_routes = 4'000'000;
-  uint64_t max_next_hops = 1'000'000;
+  uint64_t max_next_hops = 1'000'000;  // and groups
 };
 
-using NextHopMap = std::map<NextHopId, NextHop>;
+using LengthCounts = std::array<uint64_t, 129>;
 
-// Thread-compatible. Invariants: no prefix twice, no next hop 0; `digest` is
-// that of the routes held.
+// Thread-compatible; what Share() returned is independent. Invariants: no
+// prefix twice, no reserved next hop; `digest` is that of the routes held.
 class Rib {
  public:
   explicit Rib(const RibLimits& limits) : limits_(limits) {}
 
-  // Tells what a batch would do. Changes nothing. O(batch * log routes).
-  // Errors, with field paths into UpdateRoutesRequest: INVALID_ARGUMENT
-  // (PREFIX_REPEATED, NEXT_HOP_REPEATED), ALREADY_EXISTS (ROUTE_EXISTS),
-  // NOT_FOUND (ROUTE_NOT_FOUND, NEXT_HOP_NOT_FOUND), RESOURCE_EXHAUSTED
-  // (TABLE_FULL, NEXT_HOPS_FULL).
-  absl::StatusOr<ChangeCounts> Check(absl::Span<const RouteChange> changes,
-                                     absl::Span<const NextHop> next_hops,
-                                     bool require_next_hops) const;
+  // The same routes, from now on apart: each may be read, changed and destroyed
+  // on a thread of its own. O(1).
+  Rib Share() const;
 
-  // Applies a batch. REQUIRES: Check() said OK to it since the last change.
-  void Apply(absl::Span<const RouteChange> changes,
-             absl::Span<const NextHop> next_hops);
+  // What a batch did.
+  struct Change {
+    ChangeCounts counts;
+    Delta delta;  // without its generation
+  };
 
-  // All routes, ordered by prefix: IPv4 first. O(routes).
-  std::vector<Route> Routes() const;
+  // Applies a batch. On an error the RIB is left in between, of no more use:
+  // apply to what Share() returned, and keep that if all went well.
+  // O(batch * log routes); a replacement, and a deletion of next hops,
+  // O(routes).
+  //
+  // Errors, with paths into the request's lists: INVALID_ARGUMENT
+  // (PREFIX_REPEATED and those of NextHopSet), ALREADY_EXISTS (ROUTE_EXISTS),
+  // NOT_FOUND (ROUTE_NOT_FOUND, NEXT_HOP_NOT_FOUND, GROUP_NOT_FOUND),
+  // FAILED_PRECONDITION (NEXT_HOP_IN_USE), RESOURCE_EXHAUSTED (TABLE_FULL,
+  // NEXT_HOPS_FULL).
+  absl::StatusOr<Change> Apply(const UpdateBatch& batch);
 
-  // Immutable; a change of next hops makes a new one.
-  std::shared_ptr<const NextHopMap> next_hops() const { return next_hops_; }
+  const RouteSet& routes(Family family) const {
+    return family == Family::kIpv6 ? v6_ : v4_;
+  }
+  // Of one family, to be kept. O(1).
+  RouteSet ShareRoutes(Family family) { return mutable_routes(family).Share(); }
 
-  uint64_t size() const { return routes_.size(); }
-  uint64_t size(Family family) const;
+  const NextHopSet& next_hops() const { return next_hops_; }
 
-  // Number of routes of each length, 0..128.
-  const std::array<uint64_t, 129>& lengths(Family family) const;
+  uint64_t size() const { return v4_.size() + v6_.size(); }
 
-  // Table.digest: 16 octets, independent of the order of changes.
-  std::string digest() const;
+  // Number of routes of each length.
+  const LengthCounts& lengths(Family family) const {
+    return lengths_[family == Family::kIpv6 ? 1 : 0];
+  }
 
-  // Octets held, estimated from the number of entries.
-  uint64_t bytes() const;
+  // Table.digest.
+  std::string digest() const { return digest_.ToString(); }
+
+  // Octets held, those included that are shared with other versions. O(1).
+  size_t bytes() const;
 
  private:
-  void Count(const Route& route, bool add);
+  RouteSet& mutable_routes(Family family) {
+    return family == Family::kIpv6 ? v6_ : v4_;
+  }
+  void ApplyChanges(const UpdateBatch& batch, Violations& violations,
+                    Change& change);
+  void Replace(const UpdateBatch& batch, Violations& violations,
+               Change& change);
+  // Sets a route, or with kNoRoute withdraws it, and keeps the books.
+  // Returns the next hop before.
+  NextHopId Set(const Prefix& prefix, NextHopId next_hop, Change& change);
+  void Book(const Prefix& prefix, NextHopId before, NextHopId after,
+            Change& change);
+  void CheckUnused(const UpdateBatch& batch, const Delta& delta,
+                   Violations& violations) const;
+  absl::Status CheckLimits(uint64_t routes_before,
+                           size_t next_hops_before) const;
 
-  const RibLimits limits_;
-  absl::btree_map<Prefix, NextHopId> routes_;
-  std::shared_ptr<const NextHopMap> next_hops_ =
-      std::make_shared<const NextHopMap>();
-  // The sum of the routes' 128-bit hashes, modulo 2^128.
-  absl::uint128 digest_ = 0;
-  std::array<std::array<uint64_t, 129>, 2> lengths_ = {};
+  RibLimits limits_;
+  RouteSet v4_{Family::kIpv4};
+  RouteSet v6_{Family::kIpv6};
+  NextHopSet next_hops_;
+  TableDigest digest_;
+  std::array<LengthCounts, 2> lengths_ = {};
 };
 
 }  // namespace planb::server

@@ -27,14 +27,14 @@ class ServerImpl final : public Server {
  public:
   ServerImpl(ServerOptions options, const Kernel& kernel)
       : options_(WithMetrics(std::move(options), *this)),
-        tables_(options_.table),
+        tables_(options_.tables, options_.store.get()),
         lookup_metrics_(std::make_shared<LookupMetrics>()),
         table_metrics_(
             std::make_shared<TableMetrics>(tables_, KernelName(kernel))),
         context_{tables_, kernel, options_.lookup, *lookup_metrics_},
         lookup_service_(context_),
-        table_service_(tables_, kernel, options_.max_update_routes,
-                       options_.max_lists, control_metrics_) {}
+        control_context_(tables_, kernel, options_.control, control_metrics_),
+        table_service_(control_context_) {}
 
   ~ServerImpl() override {
     if (server_ != nullptr) Drain(absl::ZeroDuration());
@@ -42,6 +42,7 @@ class ServerImpl final : public Server {
 
   absl::Status Listen() {
     absl::Status status = CheckTransport(options_.transport);
+    if (status.ok() && options_.store != nullptr) status = tables_.Restore();
     if (status.ok()) {
       status = LoadInitialTable(options_.initial, tables_.default_table());
     }
@@ -59,7 +60,7 @@ class ServerImpl final : public Server {
   void Drain(absl::Duration patience) override {
     health_service_.SetServing(false);
     const absl::Time deadline = absl::Now() + patience;
-    tables_.default_table().Drain(deadline);
+    tables_.Drain(deadline);
     lookup_service_.Drain(deadline);
     table_service_.AwaitIdle(deadline);
     health_service_.Shutdown();
@@ -74,9 +75,7 @@ class ServerImpl final : public Server {
 
  private:
   static ServerOptions WithMetrics(ServerOptions options, ServerImpl& self) {
-    options.table.on_rebuild = [&self](double seconds) {
-      self.control_metrics_.Rebuilt(seconds);
-    };
+    options.tables.table.events = self.control_metrics_.Events();
     return options;
   }
 
@@ -148,6 +147,7 @@ class ServerImpl final : public Server {
   std::shared_ptr<TableMetrics> table_metrics_;
   LookupContext context_;
   LookupService lookup_service_;
+  ControlContext control_context_;
   TableService table_service_;
   HealthService health_service_{{v1::RouteLookup::service_full_name(),
                                  v1::RouteTable::service_full_name()}};

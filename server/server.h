@@ -12,9 +12,11 @@
 #include "absl/time/time.h"
 #include "lpm/fib.h"
 #include "server/batch.h"
+#include "server/control_context.h"
 #include "server/initial_table.h"
 #include "server/lookup_service.h"
-#include "server/table.h"
+#include "server/store.h"
+#include "server/tables.h"
 #include "server/transport.h"
 
 namespace planb::server {
@@ -26,11 +28,11 @@ struct ServerOptions {
   std::string metrics_address;
   std::string simd = "auto";
   InitialTableOptions initial;
-  TableOptions table;
+  // Where tables survive a crash; null: nowhere.
+  std::shared_ptr<Store> store = nullptr;
+  TablesOptions tables;
   LookupLimits lookup;
-  size_t max_update_routes = 1'000'000;
-  // ListRoutes and ListNextHops calls open at once.
-  size_t max_lists = 64;
+  ControlLimits control;
   LookupThreads threads;
   TransportOptions transport;
 };
@@ -38,9 +40,10 @@ struct ServerOptions {
 // Thread-safe.
 class Server {
  public:
-  // Loads the initial table, then listens.
+  // Restores what is stored, loads the initial table, then listens.
   // Errors: INVALID_ARGUMENT (an option), UNAVAILABLE (an address cannot be
-  // bound), those of LoadInitialTable. On an error nothing is left running.
+  // bound), those of Tables::Restore and LoadInitialTable. On an error nothing
+  // is left running.
   static absl::StatusOr<std::unique_ptr<Server>> Start(ServerOptions options);
 
   virtual ~Server() = default;  // Drains without patience.

@@ -4,13 +4,13 @@
 
 #include "lpm/synthetic/synthetic.h"
 #include "lpm/testing/oracle.h"
+#include "server/testing/make_snapshot.h"
 
 namespace planb::server {
 namespace {
 
 TEST(Snapshot, OfNothingKnowsNoRoute) {
-  const auto snapshot =
-      Snapshot::Compile(7, {}, std::make_shared<const NextHopMap>());
+  const auto snapshot = MakeSnapshot(7, {});
   EXPECT_EQ(snapshot->generation(), 7U);
   EXPECT_FALSE(snapshot->Match(Address::V6(1)).has_value());
   EXPECT_EQ(snapshot->fib(Family::kIpv4).Lookup(Address::V4(1)), kNoRoute);
@@ -20,10 +20,9 @@ TEST(Snapshot, MatchAndFibAgreeWithTheOracle) {
   const std::vector<Route> routes =
       SyntheticTable({.ipv6_routes = 3000, .ipv4_routes = 2000, .seed = 5});
   const Oracle oracle(routes);
-  const auto snapshot =
-      Snapshot::Compile(1, routes, std::make_shared<const NextHopMap>());
-  EXPECT_EQ(snapshot->routes(Family::kIpv4).size(), 2000U);
-  EXPECT_EQ(snapshot->routes(Family::kIpv6).size(), 3000U);
+  const auto snapshot = MakeSnapshot(1, routes);
+  EXPECT_EQ(snapshot->routes(Family::kIpv4)->size(), 2000U);
+  EXPECT_EQ(snapshot->routes(Family::kIpv6)->size(), 3000U);
   for (Family family : {Family::kIpv4, Family::kIpv6}) {
     for (const Address& address : SyntheticTrace(routes, family, 3000, 6)) {
       const auto expected = oracle.Lookup(address);
@@ -35,9 +34,10 @@ TEST(Snapshot, MatchAndFibAgreeWithTheOracle) {
 }
 
 TEST(Snapshot, FindsNextHops) {
-  auto next_hops = std::make_shared<NextHopMap>();
-  (*next_hops)[9] = {.id = 9, .label = "nine"};
-  const auto snapshot = Snapshot::Compile(1, {}, next_hops);
+  NextHop nine;
+  nine.id = 9;
+  nine.label = "nine";
+  const auto snapshot = MakeSnapshot(1, {}, {nine});
   EXPECT_EQ(snapshot->FindNextHop(9)->label, "nine");
   EXPECT_EQ(snapshot->FindNextHop(8), nullptr);
 }

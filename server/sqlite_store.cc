@@ -78,7 +78,7 @@ absl::Status SqliteStore::Start() {
     return s;
   }
   store_ = state->store;
-  for (TableState& table : state->tables) {
+  for (StoredTableState& table : state->tables) {
     tables_[table.row.name] = std::move(table);
   }
   auto writer = StoreWriter::Create(*sql_, options_.request_window);
@@ -141,7 +141,7 @@ absl::Status SqliteStore::CreateTable(const std::string& name,
                                       uint64_t generation) {
   absl::MutexLock lock(&mutex_);
   ABSL_RAW_CHECK(tables_.count(name) == 0, "the table is not stored yet");
-  TableState table = {.row = {.name = name, .generation = generation}};
+  StoredTableState table = {.row = {.name = name, .generation = generation}};
   for (const auto& [other, state] : tables_) {
     table.row.id = std::max(table.row.id, state.row.id + 1);
   }
@@ -182,7 +182,7 @@ absl::Status SqliteStore::Commit(const std::string& table,
   absl::MutexLock lock(&mutex_);
   const auto found = tables_.find(table);
   ABSL_RAW_CHECK(found != tables_.end(), "the table is stored");
-  TableState next = found->second;
+  StoredTableState next = found->second;
   uint64_t generation = next.row.generation;
   for (const AcceptedBatch& batch : batches) {
     if (batch.delta == nullptr) continue;

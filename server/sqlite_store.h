@@ -114,7 +114,7 @@ class SqliteStore final : public Store {
   std::unique_ptr<Sql> sql_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<StoreWriter> writer_ ABSL_GUARDED_BY(mutex_);
   StoreRow store_ ABSL_GUARDED_BY(mutex_);
-  std::map<std::string, TableState> tables_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, StoredTableState> tables_ ABSL_GUARDED_BY(mutex_);
   bool unsettled_ ABSL_GUARDED_BY(mutex_) = false;
   bool mark_failed_ ABSL_GUARDED_BY(mutex_) = false;
   // Of the write-ahead log after the last commit; set by SQLite's hook.

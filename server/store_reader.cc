@@ -34,7 +34,7 @@ absl::Status ForEachRow(Sql& sql, const char* text, ReadRow read) {
 
 // A table while its rows come in.
 struct Reading {
-  const TableState* expected;
+  const StoredTableState* expected;
   StoredTable table;
   TableDigest routes, objects;
   uint64_t next_request;
@@ -43,8 +43,8 @@ struct Reading {
 // The tables by id, for rows that come in order of it.
 class Readings {
  public:
-  explicit Readings(absl::Span<const TableState> tables) {
-    for (const TableState& state : tables) {
+  explicit Readings(absl::Span<const StoredTableState> tables) {
+    for (const StoredTableState& state : tables) {
       const TableRow& row = state.row;
       all_.push_back({.expected = &state,
                       .table = {.name = row.name,
@@ -253,7 +253,7 @@ absl::StatusOr<StoreState> ReadStoreState(Sql& sql) {
   status = ReadObjects(sql, readings);
   if (!status.ok()) return status;
   for (size_t i = 0; i < state.tables.size(); ++i) {
-    TableState& table = state.tables[i];
+    StoredTableState& table = state.tables[i];
     table.objects = readings.all()[i].objects;
     if (table.objects.ToString() != table.row.objects_digest) {
       return Wrong(sql, absl::StrCat("the next hops of table ", table.row.name,

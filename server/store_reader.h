@@ -18,7 +18,7 @@ namespace planb::server {
 // What vouches for all else.
 struct StoreState {
   StoreRow store;
-  std::vector<TableState> tables;  // by ascending id
+  std::vector<StoredTableState> tables;  // by ascending id
 };
 
 // Reads it, next hops and groups included, and checks it against itself. O(1)

@@ -59,7 +59,7 @@ absl::StatusOr<std::unique_ptr<StoreWriter>> StoreWriter::Create(
 }
 
 absl::Status StoreWriter::Write(const StoreChanges& changes,
-                                TableState& table) {
+                                StoredTableState& table) {
   TableRow& row = table.row;
   absl::Status status = WriteRoutes(changes, row.id);
   if (status.ok()) status = WriteNextHops(changes, table);
@@ -94,7 +94,7 @@ absl::Status StoreWriter::WriteRoutes(const StoreChanges& changes,
 }
 
 absl::Status StoreWriter::WriteNextHops(const StoreChanges& changes,
-                                        TableState& table) {
+                                        StoredTableState& table) {
   for (const auto& [id, next_hop] : changes.next_hops) {
     get_next_hop_->BindAll(table.row.id, id);
     const absl::StatusOr<bool> found = get_next_hop_->Step();
@@ -121,7 +121,7 @@ absl::Status StoreWriter::WriteNextHops(const StoreChanges& changes,
 }
 
 absl::Status StoreWriter::WriteGroups(const StoreChanges& changes,
-                                      TableState& table) {
+                                      StoredTableState& table) {
   for (const auto& [id, group] : changes.groups) {
     get_group_->BindAll(table.row.id, id);
     const absl::StatusOr<bool> found = get_group_->Step();

@@ -16,7 +16,7 @@
 namespace planb::server {
 
 // A table as the store knows it between two commits.
-struct TableState {
+struct StoredTableState {
   TableRow row;
   TableDigest objects;  // of next hops and groups; row.objects_digest in full
 };
@@ -29,7 +29,7 @@ class StoreWriter {
       Sql& sql, uint64_t request_window);
 
   // Writes `changes` of a table, its row too, and updates `table`.
-  absl::Status Write(const StoreChanges& changes, TableState& table);
+  absl::Status Write(const StoreChanges& changes, StoredTableState& table);
 
   absl::Status WriteTable(const TableRow& row);
   absl::Status DeleteTable(int64_t id);
@@ -39,8 +39,10 @@ class StoreWriter {
   StoreWriter() = default;
 
   absl::Status WriteRoutes(const StoreChanges& changes, int64_t table);
-  absl::Status WriteNextHops(const StoreChanges& changes, TableState& table);
-  absl::Status WriteGroups(const StoreChanges& changes, TableState& table);
+  absl::Status WriteNextHops(const StoreChanges& changes,
+                             StoredTableState& table);
+  absl::Status WriteGroups(const StoreChanges& changes,
+                           StoredTableState& table);
   absl::Status WriteRequests(const StoreChanges& changes, TableRow& row);
 
   uint64_t request_window_ = 0;

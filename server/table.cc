@@ -1,196 +1,351 @@
 #include "server/table.h"
 
+#include <algorithm>
 #include <chrono>
-#include <limits>
-#include <utility>
+#include <iterator>
 
 #include "absl/base/internal/raw_logging.h"
-#include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/time/clock.h"
 #include "server/error.h"
+#include "server/log.h"
 
 namespace planb::server {
 namespace {
 
+using std::chrono::milliseconds;
+
 // How often a retired snapshot is looked after when nothing is published.
-constexpr auto kReclaimPeriod = std::chrono::milliseconds(100);
+constexpr auto kReclaimPeriod = milliseconds(100);
+// A build that failed is tried again after this, then after twice as long...
+constexpr auto kFirstRetry = milliseconds(100);
+constexpr auto kLastRetry = milliseconds(5000);
+// How many publications' times are remembered.
+constexpr size_t kPublishedTimes = 1024;
 
-size_t FibBytes(const Snapshot& snapshot) { return snapshot.fib_bytes(); }
+std::unique_ptr<const Snapshot> FirstSnapshot(SnapshotBuilder& builder,
+                                              Intake::Version& version) {
+  auto snapshot = builder.Build(version.generation, version.rib, {});
+  ABSL_RAW_CHECK(snapshot.ok(), "no memory for the table");
+  return *std::move(snapshot);
+}
 
-std::unique_ptr<const Snapshot> EmptySnapshot() {
-  return Snapshot::Compile(0, {}, std::make_shared<const NextHopMap>());
+std::future<Table::Outcome> Refused(absl::Status why) {
+  std::promise<Table::Outcome> promise;
+  promise.set_value(std::move(why));
+  return promise.get_future();
 }
 
 }  // namespace
 
-Table::Table(TableOptions options)
-    : options_(std::move(options)),
-      published_(EmptySnapshot()),
-      acks_(std::numeric_limits<size_t>::max()),
+Table::Table(StoredTable stored, TableOptions options)
+    : name_(stored.name),
+      options_(std::move(options)),
+      intake_({options_.limits, options_.request_id_window, options_.budget},
+              stored),
+      builder_(options_.build_fault),
+      published_(FirstSnapshot(builder_, intake_.accepted())),
+      history_(options_.history_bytes, stored.generation,
+               intake_.accepted().rib.digest()),
       waiters_(options_.max_waiters),
-      rib_(options_.limits),
-      rebuilder_([this] { RebuildLoop(); }) {}
+      rebuilder_([this] { BuildLoop(); }) {
+  builds_.visible = stored.generation;
+  waiters_.Advance(stored.generation);
+  if (durable()) storer_ = std::thread([this] { StoreLoop(); });
+}
 
 Table::~Table() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
-  work_.notify_one();
+  to_store_.notify_one();
+  to_build_.notify_one();
+  if (storer_.joinable()) storer_.join();
   rebuilder_.join();
 }
 
-absl::StatusOr<UpdateOutcome> Table::Apply(const UpdateBatch& batch) {
+std::future<Table::Outcome> Table::Submit(const UpdateBatch& batch) {
   const std::lock_guard lock(mutex_);
-  return ApplyLocked(batch);
-}
-
-absl::StatusOr<UpdateOutcome> Table::ApplyLocked(const UpdateBatch& batch) {
-  if (draining_) {
-    return Error(absl::StatusCode::kUnavailable, "DRAINING",
-                 "the server is going down");
+  if (!frozen_.ok()) return Refused(frozen_);
+  if (intake_.generation() - builds_.visible >= options_.max_pending_updates) {
+    return Refused(QuotaError(
+        "TOO_MANY_PENDING", "pending updates",
+        absl::StrCat(options_.max_pending_updates,
+                     " batches wait for the store or for their rebuild"),
+        absl::Milliseconds(100)));
   }
-  if (!batch.request_id.empty()) {
-    const auto it = answered_.find(batch.request_id);
-    if (it != answered_.end()) {
-      if (it->second.fingerprint == batch.fingerprint) {
-        return it->second.outcome;
-      }
-      return FieldError(absl::StatusCode::kInvalidArgument, "REQUEST_ID_REUSED",
-                        "request_id",
-                        "names an earlier request with other contents");
-    }
+  absl::StatusOr<Intake::Staged> staged = intake_.Stage(batch);
+  if (!staged.ok()) return Refused(staged.status());
+  submitted_.push_back({*std::move(staged), {}});
+  auto outcome = submitted_.back().promise.get_future();
+  if (durable()) {
+    to_store_.notify_one();
+  } else {
+    Decide(submitted_, intake_.Head(), absl::OkStatus());
+    submitted_.clear();
   }
-  if (batch.expected_generation.has_value() &&
-      *batch.expected_generation != accepted_) {
-    return FieldError(absl::StatusCode::kAborted, "GENERATION_MISMATCH",
-                      "expected_generation",
-                      absl::StrCat("the table is at generation ", accepted_,
-                                   ", not ", *batch.expected_generation));
-  }
-  if (accepted_ - visible_ >= options_.max_pending_updates) {
-    return QuotaError("TOO_MANY_PENDING", "pending updates",
-                      absl::StrCat(options_.max_pending_updates,
-                                   " accepted batches await their rebuild"),
-                      absl::Milliseconds(100));
-  }
-  // Said before the batch is in: afterwards it would be a lie.
-  if (acks_.size() >= options_.max_waiters) {
-    return QuotaError("TOO_MANY_WAITERS", "waiters",
-                      "too many updates wait for their acknowledgement",
-                      absl::Milliseconds(100));
-  }
-  const absl::StatusOr<ChangeCounts> counts =
-      rib_.Check(batch.changes, batch.next_hops, batch.require_next_hops);
-  if (!counts.ok()) return counts.status();
-  UpdateOutcome outcome = {accepted_, *counts, rib_.digest(), absl::Now()};
-  if (batch.validate_only) return outcome;
-  if (counts->Any()) {
-    rib_.Apply(batch.changes, batch.next_hops);
-    outcome.generation = ++accepted_;
-    outcome.digest = rib_.digest();
-    work_.notify_one();
-  }
-  Remember(batch, outcome);
   return outcome;
 }
 
-void Table::Remember(const UpdateBatch& batch, const UpdateOutcome& outcome) {
-  if (batch.request_id.empty() || options_.request_id_window == 0) return;
-  if (answered_order_.size() == options_.request_id_window) {
-    answered_.erase(answered_order_.front());
-    answered_order_.pop_front();
+void Table::StoreLoop() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    to_store_.wait(lock, [this] { return stopping_ || !submitted_.empty(); });
+    if (submitted_.empty()) return;
+    std::vector<Submitted> batches;
+    batches.swap(submitted_);
+    Intake::Version head = intake_.Head();
+    storing_ = true;
+    lock.unlock();
+    const absl::Status stored = Store(batches);
+    lock.lock();
+    storing_ = false;
+    Decide(batches, std::move(head), stored);
+    progress_.notify_all();
   }
-  answered_order_.push_back(batch.request_id);
-  answered_[batch.request_id] = {batch.fingerprint, outcome};
 }
 
-void Table::WhenAcknowledged(uint64_t generation, absl::Time deadline,
-                             Waiters::Callback done) {
-  const absl::Status waits = acks_.Wait(generation, deadline, std::move(done));
-  ABSL_RAW_CHECK(waits.ok(), "acks are not limited");
+absl::Status Table::Store(const std::vector<Submitted>& batches) {
+  std::vector<AcceptedBatch> records;
+  for (const Submitted& batch : batches) {
+    if (batch.staged.stores) records.push_back(batch.staged.record);
+  }
+  if (records.empty()) return absl::OkStatus();
+  const absl::Time start = absl::Now();
+  absl::Status status = options_.store->Commit(name_, records);
+  if (options_.events.stored) {
+    options_.events.stored(absl::Now() - start, status.ok());
+  }
+  if (!status.ok()) {
+    Log(LogLevel::kError, "the store refused an update",
+        {{"table", name_}, {"error", status.message()}});
+  }
+  return status;
 }
 
-void Table::AwaitVisible(uint64_t generation, absl::Time deadline) {
-  absl::Notification visible;
-  WhenAcknowledged(generation, deadline,
-                   [&visible](const absl::Status&) { visible.Notify(); });
-  visible.WaitForNotification();
+void Table::Decide(std::vector<Submitted>& batches, Intake::Version head,
+                   const absl::Status& stored) {
+  if (!stored.ok()) {
+    // What was staged since rests on what is taken back.
+    intake_.Rollback();
+    std::move(submitted_.begin(), submitted_.end(),
+              std::back_inserter(batches));
+    submitted_.clear();
+    for (Submitted& batch : batches) batch.promise.set_value(stored);
+    return;
+  }
+  const absl::Time now = absl::Now();
+  intake_.Accept(std::move(head));
+  for (Submitted& batch : batches) {
+    if (batch.staged.record.delta != nullptr) {
+      accepted_.push_back({batch.staged.record.delta, now});
+    }
+    batch.promise.set_value(std::move(batch.staged.outcome));
+  }
+  to_build_.notify_one();
 }
 
-void Table::Drain(absl::Time deadline) {
-  uint64_t last = 0;
+void Table::BuildLoop() {
+  std::vector<Accepted> batches;
+  auto retry = kFirstRetry;
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    if (accepted_.empty() && batches.empty()) {
+      to_build_.wait_for(lock, kReclaimPeriod);
+      if (accepted_.empty()) {
+        lock.unlock();
+        Reclaim();
+        lock.lock();
+        continue;
+      }
+    }
+    std::move(accepted_.begin(), accepted_.end(), std::back_inserter(batches));
+    accepted_.clear();
+    const uint64_t generation = intake_.accepted().generation;
+    Rib rib = intake_.accepted().rib.Share();
+    lock.unlock();
+
+    const absl::Time start = absl::Now();
+    std::vector<std::shared_ptr<const Delta>> deltas;
+    for (const Accepted& batch : batches) deltas.push_back(batch.delta);
+    const uint64_t full_before = builder_.full_builds();
+    auto snapshot = builder_.Build(generation, rib, deltas);
+    const absl::Duration took = absl::Now() - start;
+    if (snapshot.ok()) Publish(*std::move(snapshot), batches);
+
+    lock.lock();
+    builds_.incremental = builder_.incremental_builds();
+    builds_.full = builder_.full_builds();
+    builds_.last_error = std::string(snapshot.status().message());
+    if (snapshot.ok()) {
+      builds_.last_took = took;
+      builds_.last_at = start + took;
+      batches.clear();
+      retry = kFirstRetry;
+    } else {
+      ++builds_.failed;
+    }
+    lock.unlock();
+    if (snapshot.ok() && options_.events.built) {
+      options_.events.built(took, builder_.full_builds() != full_before);
+    }
+    if (!snapshot.ok()) {
+      if (options_.events.build_failed) options_.events.build_failed();
+      Log(LogLevel::kError, "a rebuild failed and will be tried again",
+          {{"table", name_},
+           {"generation", generation},
+           {"error", snapshot.status().message()}});
+    }
+    lock.lock();
+    if (!snapshot.ok()) {
+      to_build_.wait_for(lock, retry, [this] { return stopping_; });
+      retry = std::min(2 * retry, kLastRetry);
+    }
+  }
+}
+
+void Table::Publish(std::unique_ptr<const Snapshot> snapshot,
+                    const std::vector<Accepted>& batches) {
+  const uint64_t generation = snapshot->generation();
+  published_.Publish(std::move(snapshot));
+  const absl::Time now = absl::Now();
   {
     const std::lock_guard lock(mutex_);
-    draining_ = true;
-    last = accepted_;
+    builds_.visible = generation;
+    published_at_.emplace_back(generation, now);
+    if (published_at_.size() > kPublishedTimes) published_at_.pop_front();
   }
-  AwaitVisible(last, deadline);
-  acks_.Close();
-  waiters_.Close();
+  progress_.notify_all();
+  waiters_.Advance(generation);
+  std::vector<History::DeltaPtr> deltas;
+  for (const Accepted& batch : batches) {
+    deltas.push_back(batch.delta);
+    if (options_.events.visible) options_.events.visible(now - batch.at);
+  }
+  history_.Append(deltas);
+}
+
+absl::Status Table::AwaitVisible(uint64_t generation, absl::Time deadline) {
+  std::unique_lock lock(mutex_);
+  const auto decided = [this, generation] {
+    return builds_.visible >= generation || !closed_.ok();
+  };
+  if (deadline == absl::InfiniteFuture()) {
+    progress_.wait(lock, decided);
+  } else {
+    // A duration: the wall clock may jump.
+    progress_.wait_for(lock, absl::ToChronoNanoseconds(deadline - absl::Now()),
+                       decided);
+  }
+  if (builds_.visible >= generation) return absl::OkStatus();
+  if (!closed_.ok()) return closed_;
+  return Error(absl::StatusCode::kDeadlineExceeded, "GENERATION_NOT_VISIBLE",
+               "the generation did not become visible in time");
+}
+
+absl::Time Table::PublishedAt(uint64_t generation) const {
+  const std::lock_guard lock(mutex_);
+  const auto it = std::partition_point(
+      published_at_.begin(), published_at_.end(),
+      [generation](const auto& entry) { return entry.first < generation; });
+  // The first that is known may not have been the first that showed it.
+  const bool known =
+      it != published_at_.end() &&
+      (it != published_at_.begin() || published_at_.size() < kPublishedTimes);
+  return known ? it->second : absl::InfinitePast();
+}
+
+uint64_t Table::persisted() const {
+  if (!durable()) return 0;
+  const std::lock_guard lock(mutex_);
+  return intake_.accepted().generation;
+}
+
+size_t Table::Reclaim() const {
+  const void* const visible = Read()->fib(Family::kIpv6).memory();
+  absl::flat_hash_set<const void*> counted = {
+      visible, Read()->fib(Family::kIpv4).memory()};
+  return published_.Reclaim([&counted](const Snapshot& snapshot) {
+    size_t octets = 0;
+    for (Family family : {Family::kIpv4, Family::kIpv6}) {
+      const Fib& fib = snapshot.fib(family);
+      octets +=
+          counted.insert(fib.memory()).second ? fib.bytes() : Fib::own_bytes();
+    }
+    return octets;
+  });
 }
 
 TableState Table::state() const {
   TableState state;
-  state.retired_fib_bytes = published_.Reclaim(FibBytes);
+  state.name = name_;
+  state.retired_fib_bytes = Reclaim();
   {
     const auto snapshot = published_.Read();
     state.fib_bytes = snapshot->fib_bytes();
     state.intervals_v4 = snapshot->intervals(Family::kIpv4);
     state.intervals_v6 = snapshot->intervals(Family::kIpv6);
   }
-  const std::lock_guard lock(mutex_);
-  state.accepted = accepted_;
-  state.visible = visible_;
-  state.lengths_v4 = rib_.lengths(Family::kIpv4);
-  state.lengths_v6 = rib_.lengths(Family::kIpv6);
-  state.routes_v4 = rib_.size(Family::kIpv4);
-  state.routes_v6 = rib_.size(Family::kIpv6);
-  state.next_hops = rib_.next_hops()->size();
-  state.digest = rib_.digest();
-  state.rib_bytes = rib_.bytes();
-  state.rebuilds = rebuilds_;
-  state.last_build = last_build_;
-  state.last_build_at = last_build_at_;
+  state.history_bytes = history_.bytes();
+  state.oldest_watch = history_.oldest();
   state.max_routes = options_.limits.max_routes;
+  if (options_.budget != nullptr) state.memory_limit = options_.budget->limit();
+  if (durable()) {
+    state.store = std::string(options_.store->kind());
+    state.store_path = options_.store->path();
+  }
+  const std::lock_guard lock(mutex_);
+  const Intake::Version& accepted = intake_.accepted();
+  state.accepted = accepted.generation;
+  state.visible = builds_.visible;
+  state.persisted = durable() ? accepted.generation : 0;
+  state.writer_epoch = accepted.writer_epoch;
+  state.memory_bound = accepted.memory_bound;
+  const Rib& rib = accepted.rib;
+  state.lengths_v4 = rib.lengths(Family::kIpv4);
+  state.lengths_v6 = rib.lengths(Family::kIpv6);
+  state.routes_v4 = rib.routes(Family::kIpv4).size();
+  state.routes_v6 = rib.routes(Family::kIpv6).size();
+  state.next_hops = rib.next_hops().next_hops()->size();
+  state.groups = rib.next_hops().groups()->size();
+  state.digest = rib.digest();
+  state.rib_bytes = rib.bytes();
+  state.builds = builds_;
   return state;
 }
 
-void Table::RebuildLoop() {
+void Table::Freeze(absl::Status why) {
   std::unique_lock lock(mutex_);
-  while (!stopping_) {
-    if (accepted_ == visible_) {
-      work_.wait_for(lock, kReclaimPeriod);
-      if (accepted_ == visible_) {
-        // Nothing new; free what slow readers held at the last swap.
-        lock.unlock();
-        published_.Reclaim(FibBytes);
-        lock.lock();
-      }
-      continue;
-    }
-    const uint64_t generation = accepted_;
-    std::vector<Route> routes = rib_.Routes();
-    std::shared_ptr<const NextHopMap> next_hops = rib_.next_hops();
-    lock.unlock();
+  frozen_ = std::move(why);
+  progress_.wait(lock, [this] { return submitted_.empty() && !storing_; });
+}
 
-    const absl::Time start = absl::Now();
-    auto snapshot =
-        Snapshot::Compile(generation, std::move(routes), std::move(next_hops));
-    published_.Publish(std::move(snapshot));
-    const absl::Time end = absl::Now();
-    options_.on_rebuild(absl::ToDoubleSeconds(end - start));
+void Table::Thaw() {
+  const std::lock_guard lock(mutex_);
+  frozen_ = absl::OkStatus();
+}
 
-    lock.lock();
-    visible_ = generation;
-    ++rebuilds_;
-    last_build_ = end - start;
-    last_build_at_ = end;
-    lock.unlock();
-    acks_.Advance(generation);
-    waiters_.Advance(generation);
-    lock.lock();
+absl::Status Table::refusal() const {
+  const std::lock_guard lock(mutex_);
+  return frozen_;
+}
+
+void Table::Close(absl::Status why, absl::Time deadline) {
+  uint64_t last = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    ABSL_RAW_CHECK(!frozen_.ok(), "Freeze comes first");
+    last = intake_.accepted().generation;
   }
+  AwaitVisible(last, deadline).IgnoreError();
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = why;
+  }
+  progress_.notify_all();
+  history_.Close(why);
+  waiters_.Close(std::move(why));
 }
 
 }  // namespace planb::server

@@ -1,10 +1,11 @@
 // One routing table at work: the RIB that changes, the published snapshot that
-// lookups read, and the thread that compiles one into the other.
+// lookups read, and the threads that make one of the other.
 //
-// An update's way: validate, apply to the RIB (both under the mutex, so a batch
-// is all or nothing), number the generation, wake the rebuilder, return. While
-// one build runs further batches pile up; the next build takes them all. After
-// a build: publish the pointer, then call back those who wait for it.
+// An update's way: staged in the RIB's head (validated, applied, numbered),
+// stored, accepted, compiled, published, visible. A stage that takes time has a
+// thread: one stores, one compiles; what comes meanwhile waits and goes
+// together. So a store is synced once, and a FIB compiled once, for as many
+// batches as came while it was busy, and each is answered for itself.
 
 #ifndef PLANB_SERVER_TABLE_H_
 #define PLANB_SERVER_TABLE_H_
@@ -13,97 +14,88 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "lpm/fib.h"
+#include "server/history.h"
+#include "server/intake.h"
+#include "server/memory_budget.h"
 #include "server/published.h"
 #include "server/rib.h"
 #include "server/snapshot.h"
+#include "server/snapshot_builder.h"
+#include "server/store.h"
+#include "server/table_state.h"
+#include "server/update.h"
 #include "server/waiters.h"
 
 namespace planb::server {
 
+// Told of what happens, on the table's threads.
+struct TableEvents {
+  std::function<void(absl::Duration took, bool full)> built;
+  std::function<void()> build_failed;
+  // One accepted batch became visible, so long after it was accepted.
+  std::function<void(absl::Duration since_accepted)> visible;
+  std::function<void(absl::Duration took, bool ok)> stored;
+};
+
 struct TableOptions {
   RibLimits limits;
-  // Batches accepted and not yet visible, at most.
+  // Batches staged and not yet visible, at most.
   uint64_t max_pending_updates = 10'000;
-  // Lookups waiting for a generation, at most; and updates likewise.
+  // Lookups waiting for a generation, at most.
   size_t max_waiters = 100'000;
   // How many request ids are remembered (AIP-155).
   size_t request_id_window = 1'000;
-  // Told after each build, on the rebuilder's thread: seconds it took.
-  std::function<void(double)> on_rebuild = [](double) {};
-};
-
-// One UpdateRoutesRequest, decoded.
-struct UpdateBatch {
-  std::vector<RouteChange> changes;
-  std::vector<NextHop> next_hops;
-  std::optional<uint64_t> expected_generation;
-  bool validate_only = false;
-  bool require_next_hops = false;
-  std::string request_id;
-  uint64_t fingerprint = 0;  // of the request, to tell a retry from a misuse
-};
-
-// What became of a batch.
-struct UpdateOutcome {
-  uint64_t generation = 0;
-  ChangeCounts counts;
-  std::string digest;
-  absl::Time accepted;
-};
-
-// The state of a table at one moment.
-struct TableState {
-  uint64_t accepted = 0;
-  uint64_t visible = 0;
-  std::array<uint64_t, 129> lengths_v4 = {};
-  std::array<uint64_t, 129> lengths_v6 = {};
-  uint64_t routes_v4 = 0;
-  uint64_t routes_v6 = 0;
-  uint64_t next_hops = 0;
-  uint64_t intervals_v4 = 0;
-  uint64_t intervals_v6 = 0;
-  std::string digest;
-  uint64_t rib_bytes = 0;
-  uint64_t fib_bytes = 0;
-  uint64_t retired_fib_bytes = 0;
-  uint64_t rebuilds = 0;
-  absl::Duration last_build;
-  absl::Time last_build_at = absl::InfinitePast();
-  uint64_t max_routes = 0;
+  // Octets of changes kept for watchers.
+  size_t history_bytes = 16 << 20;
+  MemoryBudget* budget = nullptr;  // null: none
+  Store* store = nullptr;          // null: volatile
+  TableEvents events = {};
+  BuildFault build_fault = nullptr;
 };
 
 // Thread-safe. Read() takes no lock.
 class Table {
  public:
-  explicit Table(TableOptions options);
+  // A fresh table of no name, for tests.
+  explicit Table(TableOptions options) : Table(StoredTable(), options) {}
+  // Begins with what was stored, visible at once.
+  Table(StoredTable stored, TableOptions options);
   ~Table();  // REQUIRES: no Reader is left, no caller is inside.
+
+  const std::string& name() const { return name_; }
+  const TableOptions& options() const { return options_; }
 
   // The visible snapshot, kept alive by the returned guard.
   Published<Snapshot>::Reader Read() const { return published_.Read(); }
 
-  // Accepts or refuses a batch as a whole; does not wait for visibility.
-  // O(batch * log routes). Errors: those of Rib::Check, ABORTED
-  // (GENERATION_MISMATCH), RESOURCE_EXHAUSTED (TOO_MANY_PENDING,
-  // TOO_MANY_WAITERS), INVALID_ARGUMENT (REQUEST_ID_REUSED), UNAVAILABLE
-  // (DRAINING).
-  absl::StatusOr<UpdateOutcome> Apply(const UpdateBatch& batch);
+  using Outcome = absl::StatusOr<UpdateOutcome>;
 
-  // Calls `done` exactly once, as Waiters::Wait does, when the batch that Apply
-  // accepted as `generation` is visible. Never refuses: that is Apply's to do.
-  void WhenAcknowledged(uint64_t generation, absl::Time deadline,
-                        Waiters::Callback done);
+  // Stages a batch; the future has its outcome when it is accepted or refused,
+  // and always will. Batches are accepted in the order of these calls.
+  // O(batch * log routes). Errors: those of Intake::Stage and of
+  // Store::Commit; RESOURCE_EXHAUSTED (TOO_MANY_PENDING), UNAVAILABLE
+  // (DRAINING), NOT_FOUND (TABLE_NOT_FOUND) when it is deleted.
+  std::future<Outcome> Submit(const UpdateBatch& batch);
+
+  // Submits and waits.
+  Outcome Apply(const UpdateBatch& batch) { return Submit(batch).get(); }
+
+  // Blocks until `generation` is visible. Errors: DEADLINE_EXCEEDED
+  // (GENERATION_NOT_VISIBLE), and that of Close.
+  absl::Status AwaitVisible(uint64_t generation,
+                            absl::Time deadline = absl::InfiniteFuture());
 
   // For lookups that ask for a generation: see Waiters::Wait.
   absl::Status WhenVisible(uint64_t generation, absl::Time deadline,
@@ -111,48 +103,76 @@ class Table {
     return waiters_.Wait(generation, deadline, std::move(done));
   }
 
-  // Blocks until `generation` is visible, for start-up and tests; at most
-  // until the deadline.
-  void AwaitVisible(uint64_t generation,
-                    absl::Time deadline = absl::InfiniteFuture());
+  // When `generation` was published; InfinitePast if that is not known: not
+  // yet, or long ago.
+  absl::Time PublishedAt(uint64_t generation) const;
+
+  const History& history() const { return history_; }
+  bool durable() const { return options_.store != nullptr; }
+  uint64_t visible() const { return Read()->generation(); }
+  // The newest generation that survives a crash; 0 if none does.
+  uint64_t persisted() const;
 
   TableState state() const;
 
-  // Refuses further batches, lets what is accepted become visible (and be
-  // acknowledged) until the deadline, then ends all waiting with UNAVAILABLE.
-  void Drain(absl::Time deadline);
+  // Refuses further batches with `why`, and waits until those submitted are
+  // accepted or refused. Thaw takes that back.
+  void Freeze(absl::Status why);
+  void Thaw();
+  // Why updates are refused; OK if they are not.
+  absl::Status refusal() const;
+
+  // REQUIRES: frozen. Lets what is accepted become visible until the deadline,
+  // then ends all waiting with `why`.
+  void Close(absl::Status why, absl::Time deadline);
 
  private:
-  struct Answered {
-    uint64_t fingerprint;
-    UpdateOutcome outcome;
+  struct Submitted {
+    Intake::Staged staged;
+    std::promise<Outcome> promise;
+  };
+  struct Accepted {
+    std::shared_ptr<const Delta> delta;
+    absl::Time at;
   };
 
-  void RebuildLoop();
-  absl::StatusOr<UpdateOutcome> ApplyLocked(const UpdateBatch& batch)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Remember(const UpdateBatch& batch, const UpdateOutcome& outcome)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void StoreLoop();
+  void BuildLoop();
+  // Gives `batches` their outcome; `head` is the version that has them.
+  void Decide(std::vector<Submitted>& batches, Intake::Version head,
+              const absl::Status& stored) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Store(const std::vector<Submitted>& batches);
+  void Publish(std::unique_ptr<const Snapshot> snapshot,
+               const std::vector<Accepted>& batches);
+  // Frees what slow readers held at the last publication; returns the octets
+  // of what they still hold.
+  size_t Reclaim() const;
 
+  const std::string name_;
   const TableOptions options_;
-  mutable Published<Snapshot> published_;
-  Waiters acks_;     // of updates
-  Waiters waiters_;  // of lookups
 
   mutable std::mutex mutex_;
-  std::condition_variable work_;
-  Rib rib_ ABSL_GUARDED_BY(mutex_);
-  uint64_t accepted_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t visible_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t rebuilds_ ABSL_GUARDED_BY(mutex_) = 0;
-  absl::Duration last_build_ ABSL_GUARDED_BY(mutex_);
-  absl::Time last_build_at_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
-  bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  std::condition_variable to_store_;
+  std::condition_variable to_build_;
+  std::condition_variable progress_;  // decided, published, closed
+  Intake intake_ ABSL_GUARDED_BY(mutex_);
+  SnapshotBuilder builder_;  // the build thread's
+  mutable Published<Snapshot> published_;
+  History history_;
+  Waiters waiters_;  // lookups
+  std::vector<Submitted> submitted_ ABSL_GUARDED_BY(mutex_);
+  bool storing_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<Accepted> accepted_ ABSL_GUARDED_BY(mutex_);  // not yet visible
+  BuildState builds_ ABSL_GUARDED_BY(mutex_);
+  absl::Status frozen_ ABSL_GUARDED_BY(mutex_);
+  absl::Status closed_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::flat_hash_map<std::string, Answered> answered_ ABSL_GUARDED_BY(mutex_);
-  std::deque<std::string> answered_order_ ABSL_GUARDED_BY(mutex_);
+  // When the last generations were published.
+  std::deque<std::pair<uint64_t, absl::Time>> published_at_
+      ABSL_GUARDED_BY(mutex_);
 
-  std::thread rebuilder_;  // last: starts when all else is ready
+  std::thread storer_;  // last: they start when all else is ready
+  std::thread rebuilder_;
 };
 
 }  // namespace planb::server

@@ -1,86 +1,42 @@
 #include "server/table_service.h"
 
-#include <algorithm>
-#include <future>
-#include <memory>
-#include <utility>
-
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "server/convert.h"
+#include "server/decode_update.h"
 #include "server/error.h"
+#include "server/explain.h"
+#include "server/replace_stream.h"
+#include "server/route_list.h"
+#include "server/route_watch.h"
+#include "server/update_stream.h"
 
 namespace planb::server {
 namespace {
 
-// Routes in one ListRoutes message: at most about 30 octets each, 64 KiB.
-constexpr size_t kRoutesPerChunk = 2000;
-constexpr size_t kNextHopsPerChunk = 128;
-
-void FillResponse(const UpdateOutcome& outcome, Table& table,
-                  v1::UpdateRoutesResponse& response) {
-  response.set_generation(outcome.generation);
-  response.set_added(outcome.counts.added);
-  response.set_changed(outcome.counts.changed);
-  response.set_removed(outcome.counts.removed);
-  response.set_unchanged(outcome.counts.unchanged);
-  response.set_digest(outcome.digest);
-  response.set_accepted_unix_nanos(
-      static_cast<uint64_t>(absl::ToUnixNanos(outcome.accepted)));
-  const uint64_t visible = table.Read()->generation();
-  response.set_visible_generation(visible);
-  if (visible >= outcome.generation) {
-    response.set_visible_unix_nanos(
-        static_cast<uint64_t>(absl::GetCurrentTimeNanos()));
+// Decodes and applies one unary update, whose `outcome` is good as soon as it
+// is accepted, whatever then becomes of the wait.
+template <typename Request>
+absl::Status Update(ControlContext& context, const grpc::ServerContext& call,
+                    const Request& request, size_t entries, TableRef& table,
+                    UpdateOutcome& outcome) {
+  const absl::StatusOr<TableRef> found = context.tables.Find(request.table());
+  if (!found.ok()) return found.status();
+  table = *found;
+  const absl::Status ack = CheckAck(request.ack(), *table);
+  if (!ack.ok()) return ack;
+  const auto share = context.update_limit.Take(entries + 1);
+  if (!share.granted()) {
+    return QuotaError("TOO_MANY_PENDING", "pending requests",
+                      "too many changes wait for their turn",
+                      absl::Milliseconds(100));
   }
-}
-
-absl::StatusOr<Prefix> RequiredPrefix(const v1::Prefix& prefix) {
-  absl::StatusOr<Prefix> decoded = DecodePrefix(prefix);
-  if (decoded.ok()) return decoded;
-  return FieldError(absl::StatusCode::kInvalidArgument, "PREFIX_INVALID",
-                    "prefix", decoded.status().message());
-}
-
-// A list pins the routes it shows, so there must not be many.
-absl::Status TooManyLists(size_t limit) {
-  return QuotaError("TOO_MANY_STREAMS", "lists",
-                    absl::StrCat("the limit is ", limit), absl::Seconds(1));
-}
-
-// What ListRoutes selects.
-struct RouteFilter {
-  v1::ListRoutesRequest::Match match;
-  Prefix prefix;
-  NextHopId next_hop;
-
-  bool Selects(const Route& route) const {
-    if (next_hop != kNoRoute && route.next_hop != next_hop) return false;
-    switch (match) {
-      case v1::ListRoutesRequest::MATCH_EXACT:
-        return route.prefix == prefix;
-      case v1::ListRoutesRequest::MATCH_COVERING:
-        return route.prefix.Covers(prefix);
-      case v1::ListRoutesRequest::MATCH_SUBTREE:
-        return prefix.Covers(route.prefix);
-      default:
-        return true;
-    }
+  const absl::StatusOr<UpdateBatch> batch =
+      DecodeUpdate(request, context.limits.max_update_routes);
+  if (!batch.ok()) {
+    context.metrics.Updated("refused");
+    return batch.status();
   }
-};
-
-absl::StatusOr<RouteFilter> DecodeFilter(const v1::ListRoutesRequest& request) {
-  RouteFilter filter = {request.match(), Prefix(), request.next_hop_id()};
-  if (!v1::ListRoutesRequest::Match_IsValid(request.match())) {
-    return FieldError(absl::StatusCode::kInvalidArgument, "MATCH_INVALID",
-                      "match", "is none of the defined values");
-  }
-  if (request.match() != v1::ListRoutesRequest::MATCH_UNSPECIFIED) {
-    const absl::StatusOr<Prefix> prefix = RequiredPrefix(request.prefix());
-    if (!prefix.ok()) return prefix.status();
-    filter.prefix = *prefix;
-  }
-  return filter;
+  return ApplyAndAwait(context, call, request.ack(), *table, *batch, outcome);
 }
 
 }  // namespace
@@ -88,83 +44,118 @@ absl::StatusOr<RouteFilter> DecodeFilter(const v1::ListRoutesRequest& request) {
 grpc::Status TableService::UpdateRoutes(grpc::ServerContext* call,
                                         const v1::UpdateRoutesRequest* request,
                                         v1::UpdateRoutesResponse* response) {
-  const auto outcome = Update(*request);
-  if (!outcome.ok()) {
-    metrics_.Updated("refused");
-    return ToGrpc(outcome.status());
-  }
-  metrics_.Updated(request->validate_only() ? "validated"
-                   : outcome->counts.Any()  ? "accepted"
-                                            : "unchanged");
-  Table& table = **tables_.Find(request->table());
-  absl::Status status;
-  if (!request->validate_only() && request->ack() != v1::ACK_ACCEPTED) {
-    status = AwaitVisible(*call, table, outcome->generation);
-  }
-  FillResponse(*outcome, table, *response);
-  return ToGrpc(status);
+  TableRef table;
+  UpdateOutcome outcome;
+  const size_t entries = static_cast<size_t>(request->updates_size()) +
+                         static_cast<size_t>(request->next_hops_size()) +
+                         static_cast<size_t>(request->groups_size());
+  const absl::Status status =
+      Update(context_, *call, *request, entries, table, outcome);
+  if (!status.ok()) return ToGrpc(status);
+  FillOutcome(outcome, *table, *response);
+  FillCounts(outcome, *response);
+  response->set_digest(outcome.digest);
+  response->set_visible_unix_nanos(
+      UnixNanos(table->PublishedAt(outcome.generation)));
+  return grpc::Status::OK;
 }
 
-absl::StatusOr<UpdateOutcome> TableService::Update(
-    const v1::UpdateRoutesRequest& request) {
-  const absl::StatusOr<Table*> table = tables_.Find(request.table());
-  if (!table.ok()) return table.status();
-  if (!v1::Ack_IsValid(request.ack())) {
-    return FieldError(absl::StatusCode::kInvalidArgument, "ACK_INVALID", "ack",
-                      "is none of the defined values");
-  }
-  if (request.ack() == v1::ACK_PERSISTED) {
-    return FieldError(absl::StatusCode::kFailedPrecondition, "STORE_VOLATILE",
-                      "ack", "this server keeps its tables in memory only");
-  }
-  const auto share =
-      update_limit_.Take(static_cast<size_t>(request.updates_size()) +
-                         static_cast<size_t>(request.next_hops_size()) + 1);
-  if (!share.granted()) {
-    return QuotaError("TOO_MANY_PENDING", "pending requests",
-                      "too many changes wait for their turn",
-                      absl::Milliseconds(100));
-  }
-  const absl::StatusOr<UpdateBatch> batch =
-      DecodeUpdate(request, max_update_routes_);
-  if (!batch.ok()) return batch.status();
-  return (*table)->Apply(*batch);
+grpc::Status TableService::UpdateNextHops(
+    grpc::ServerContext* call, const v1::UpdateNextHopsRequest* request,
+    v1::UpdateNextHopsResponse* response) {
+  TableRef table;
+  UpdateOutcome outcome;
+  const size_t entries = static_cast<size_t>(request->upserts_size()) +
+                         static_cast<size_t>(request->group_upserts_size());
+  const absl::Status status =
+      Update(context_, *call, *request, entries, table, outcome);
+  if (!status.ok()) return ToGrpc(status);
+  FillOutcome(outcome, *table, *response);
+  response->set_added(outcome.counts.next_hops_added);
+  response->set_changed(outcome.counts.next_hops_changed);
+  response->set_removed(outcome.counts.next_hops_removed);
+  return grpc::Status::OK;
 }
 
-absl::Status TableService::AwaitVisible(const grpc::ServerContext& call,
-                                        Table& table, uint64_t generation) {
-  // Shared: the callback may still be on its way out when the wait is over.
-  const auto visible = std::make_shared<std::promise<absl::Status>>();
-  table.WhenAcknowledged(
-      generation, absl::FromChrono(call.deadline()),
-      [visible](const absl::Status& status) { visible->set_value(status); });
-  return visible->get_future().get();
+grpc::Status TableService::StreamUpdates(
+    grpc::ServerContext* call,
+    grpc::ServerReaderWriter<v1::StreamUpdatesResponse,
+                             v1::StreamUpdatesRequest>* stream) {
+  return ToGrpc(ServeUpdates(context_, *call, *stream));
+}
+
+grpc::Status TableService::ReplaceRoutes(
+    grpc::ServerContext* call,
+    grpc::ServerReader<v1::ReplaceRoutesRequest>* requests,
+    v1::ReplaceRoutesResponse* response) {
+  return ToGrpc(ReceiveReplacement(context_, *call, *requests, *response));
+}
+
+grpc::Status TableService::ImportSnapshot(
+    grpc::ServerContext* call,
+    grpc::ServerReader<v1::ImportSnapshotRequest>* requests,
+    v1::ReplaceRoutesResponse* response) {
+  return ToGrpc(ReceiveSnapshot(context_, *call, *requests, *response));
+}
+
+grpc::Status TableService::ListRoutes(
+    grpc::ServerContext*, const v1::ListRoutesRequest* request,
+    grpc::ServerWriter<v1::ListRoutesResponse>* out) {
+  return ToGrpc(SendRoutes(context_, *request, *out));
+}
+
+grpc::Status TableService::ListNextHops(
+    grpc::ServerContext*, const v1::ListNextHopsRequest* request,
+    grpc::ServerWriter<v1::ListNextHopsResponse>* out) {
+  return ToGrpc(SendNextHops(context_, *request, *out));
+}
+
+grpc::Status TableService::ExportSnapshot(
+    grpc::ServerContext*, const v1::ExportSnapshotRequest* request,
+    grpc::ServerWriter<v1::ExportSnapshotResponse>* out) {
+  return ToGrpc(SendSnapshot(context_, *request, *out));
+}
+
+grpc::Status TableService::WatchRoutes(
+    grpc::ServerContext* call, const v1::WatchRoutesRequest* request,
+    grpc::ServerWriter<v1::WatchRoutesResponse>* out) {
+  return ToGrpc(SendChanges(context_, *call, *request, *out));
 }
 
 grpc::Status TableService::GetRoute(grpc::ServerContext*,
                                     const v1::GetRouteRequest* request,
                                     v1::Route* response) {
-  const absl::StatusOr<Table*> table = tables_.Find(request->table());
+  const absl::StatusOr<TableRef> table = context_.tables.Find(request->table());
   if (!table.ok()) return ToGrpc(table.status());
-  const absl::StatusOr<Prefix> prefix = RequiredPrefix(request->prefix());
-  if (!prefix.ok()) return ToGrpc(prefix.status());
-  const auto routes = (*table)->Read()->routes();
-  const auto it = std::lower_bound(
-      routes->begin(), routes->end(), *prefix,
-      [](const Route& r, const Prefix& wanted) { return r.prefix < wanted; });
-  if (it == routes->end() || it->prefix != *prefix) {
+  const absl::StatusOr<Prefix> prefix = DecodePrefix(request->prefix());
+  if (!prefix.ok()) {
+    return ToGrpc(FieldError(absl::StatusCode::kInvalidArgument,
+                             "PREFIX_INVALID", "prefix",
+                             prefix.status().message()));
+  }
+  const NextHopId next_hop =
+      (*table)->Read()->routes(prefix->family())->Find(*prefix);
+  if (next_hop == kNoRoute) {
     return ToGrpc(
         FieldError(absl::StatusCode::kNotFound, "ROUTE_NOT_FOUND", "prefix",
                    absl::StrCat(prefix->ToString(), " has no route")));
   }
-  Encode(*it, *response);
+  Encode(Route{*prefix, next_hop}, *response);
   return grpc::Status::OK;
 }
 
-void TableService::Describe(v1::Table& out) {
-  out.set_name(Tables::kDefault);
-  Encode(tables_.default_table().state(), out);
-  const absl::string_view kernel = KernelName(kernel_);
+grpc::Status TableService::ExplainLookup(
+    grpc::ServerContext*, const v1::ExplainLookupRequest* request,
+    v1::ExplainLookupResponse* response) {
+  const absl::StatusOr<TableRef> table = context_.tables.Find(request->table());
+  if (!table.ok()) return ToGrpc(table.status());
+  return ToGrpc(
+      Explain(*(*table)->Read(), context_.kernel, *request, *response));
+}
+
+void TableService::Describe(const Table& table, v1::Table& out) const {
+  Encode(table.state(), out);
+  const absl::string_view kernel = KernelName(context_.kernel);
   out.set_kernel(kernel.data(), kernel.size());
   for (const Kernel* available : AvailableKernels()) {
     const absl::string_view name = KernelName(*available);
@@ -175,78 +166,35 @@ void TableService::Describe(v1::Table& out) {
 grpc::Status TableService::GetTable(grpc::ServerContext*,
                                     const v1::GetTableRequest* request,
                                     v1::Table* response) {
-  const absl::StatusOr<Table*> table = tables_.Find(request->table());
+  const absl::StatusOr<TableRef> table = context_.tables.Find(request->table());
   if (!table.ok()) return ToGrpc(table.status());
-  Describe(*response);
+  Describe(**table, *response);
   return grpc::Status::OK;
 }
 
 grpc::Status TableService::ListTables(grpc::ServerContext*,
                                       const v1::ListTablesRequest*,
                                       v1::ListTablesResponse* response) {
-  Describe(*response->add_tables());
-  return grpc::Status::OK;
-}
-
-template <typename Chunk, typename Next>
-grpc::Status TableService::Send(grpc::ServerWriter<Chunk>& out, Next next) {
-  if (!in_flight_.TryBegin(max_lists_)) {
-    return ToGrpc(TooManyLists(max_lists_));
-  }
-  const absl::Cleanup end = [this] { in_flight_.End(); };
-  Chunk chunk;
-  // Even an empty answer says which generation it speaks of.
-  for (bool first = true; next(chunk) || first; first = false) {
-    if (!out.Write(chunk)) return grpc::Status::CANCELLED;
-    chunk.Clear();
+  for (const TableRef& table : context_.tables.All()) {
+    Describe(*table, *response->add_tables());
   }
   return grpc::Status::OK;
 }
 
-grpc::Status TableService::ListRoutes(
-    grpc::ServerContext*, const v1::ListRoutesRequest* request,
-    grpc::ServerWriter<v1::ListRoutesResponse>* out) {
-  const absl::StatusOr<Table*> table = tables_.Find(request->table());
+grpc::Status TableService::CreateTable(grpc::ServerContext*,
+                                       const v1::CreateTableRequest* request,
+                                       v1::Table* response) {
+  const absl::StatusOr<TableRef> table =
+      context_.tables.Create(request->table());
   if (!table.ok()) return ToGrpc(table.status());
-  const absl::StatusOr<RouteFilter> filter = DecodeFilter(*request);
-  if (!filter.ok()) return ToGrpc(filter.status());
-  const auto [routes, generation] = [&] {
-    const auto snapshot = (*table)->Read();
-    return std::pair(snapshot->routes(), snapshot->generation());
-  }();
-  auto it = routes->begin();
-  return Send(*out, [&, &all = routes,
-                     number = generation](v1::ListRoutesResponse& chunk) {
-    chunk.set_generation(number);
-    for (; it != all->end() &&
-           static_cast<size_t>(chunk.routes_size()) < kRoutesPerChunk;
-         ++it) {
-      if (filter->Selects(*it)) Encode(*it, *chunk.add_routes());
-    }
-    return chunk.routes_size() > 0;
-  });
+  Describe(**table, *response);
+  return grpc::Status::OK;
 }
 
-grpc::Status TableService::ListNextHops(
-    grpc::ServerContext*, const v1::ListNextHopsRequest* request,
-    grpc::ServerWriter<v1::ListNextHopsResponse>* out) {
-  const absl::StatusOr<Table*> table = tables_.Find(request->table());
-  if (!table.ok()) return ToGrpc(table.status());
-  const auto [next_hops, generation] = [&] {
-    const auto snapshot = (*table)->Read();
-    return std::pair(snapshot->next_hops(), snapshot->generation());
-  }();
-  auto it = next_hops->begin();
-  return Send(*out, [&, &all = next_hops,
-                     number = generation](v1::ListNextHopsResponse& chunk) {
-    chunk.set_generation(number);
-    for (; it != all->end() &&
-           static_cast<size_t>(chunk.next_hops_size()) < kNextHopsPerChunk;
-         ++it) {
-      Encode(it->second, *chunk.add_next_hops());
-    }
-    return chunk.next_hops_size() > 0;
-  });
+grpc::Status TableService::DeleteTable(grpc::ServerContext*,
+                                       const v1::DeleteTableRequest* request,
+                                       v1::DeleteTableResponse*) {
+  return ToGrpc(context_.tables.Delete(request->table()));
 }
 
 }  // namespace planb::server

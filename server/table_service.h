@@ -1,54 +1,49 @@
-// planb.v1.RouteTable: the control path over gRPC. What is not overridden here
-// answers UNIMPLEMENTED.
+// planb.v1.RouteTable: the control path over gRPC. Each kind of stream has a
+// file of its own; what is answered at once is here.
 
 #ifndef PLANB_SERVER_TABLE_SERVICE_H_
 #define PLANB_SERVER_TABLE_SERVICE_H_
 
-#include <cstddef>
-#include <cstdint>
-
+#include "absl/time/time.h"
 #include "grpcpp/grpcpp.h"
-#include "lpm/fib.h"
 #include "planb/v1/route_table.grpc.pb.h"
-#include "server/control_metrics.h"
-#include "server/in_flight.h"
-#include "server/tables.h"
-#include "server/weight_limit.h"
+#include "server/control_context.h"
 
 namespace planb::server {
 
 // By gRPC's synchronous interface: each call has a thread, of which there are
-// so many as ServerOptions::max_control_calls says. Beside the lookups' queues
-// these threads poll no connections (gRPC calls that a hybrid server); those of
-// the callback interface would, and take a third of the lookups' throughput.
+// so many as TransportOptions::max_control_calls says. Beside the lookups'
+// queues these threads poll no connections (gRPC calls that a hybrid server);
+// those of the callback interface would, and take a quarter of the lookups'
+// throughput.
 //
 // Thread-safe. What it refers to outlives it.
 class TableService final : public v1::RouteTable::Service {
  public:
-  TableService(Tables& tables, const Kernel& kernel, size_t max_update_routes,
-               size_t max_lists, ControlMetrics& metrics)
-      : tables_(tables),
-        kernel_(kernel),
-        max_update_routes_(max_update_routes),
-        max_lists_(max_lists),
-        metrics_(metrics),
-        update_limit_(kPendingUpdates * max_update_routes + 1) {}
+  explicit TableService(ControlContext& context) : context_(context) {}
 
   grpc::Status UpdateRoutes(grpc::ServerContext* call,
                             const v1::UpdateRoutesRequest* request,
                             v1::UpdateRoutesResponse* response) override;
 
-  grpc::Status GetRoute(grpc::ServerContext* call,
-                        const v1::GetRouteRequest* request,
-                        v1::Route* response) override;
+  grpc::Status UpdateNextHops(grpc::ServerContext* call,
+                              const v1::UpdateNextHopsRequest* request,
+                              v1::UpdateNextHopsResponse* response) override;
 
-  grpc::Status GetTable(grpc::ServerContext* call,
-                        const v1::GetTableRequest* request,
-                        v1::Table* response) override;
+  grpc::Status StreamUpdates(
+      grpc::ServerContext* call,
+      grpc::ServerReaderWriter<v1::StreamUpdatesResponse,
+                               v1::StreamUpdatesRequest>* stream) override;
 
-  grpc::Status ListTables(grpc::ServerContext* call,
-                          const v1::ListTablesRequest* request,
-                          v1::ListTablesResponse* response) override;
+  grpc::Status ReplaceRoutes(
+      grpc::ServerContext* call,
+      grpc::ServerReader<v1::ReplaceRoutesRequest>* requests,
+      v1::ReplaceRoutesResponse* response) override;
+
+  grpc::Status ImportSnapshot(
+      grpc::ServerContext* call,
+      grpc::ServerReader<v1::ImportSnapshotRequest>* requests,
+      v1::ReplaceRoutesResponse* response) override;
 
   grpc::Status ListRoutes(
       grpc::ServerContext* call, const v1::ListRoutesRequest* request,
@@ -58,30 +53,49 @@ class TableService final : public v1::RouteTable::Service {
       grpc::ServerContext* call, const v1::ListNextHopsRequest* request,
       grpc::ServerWriter<v1::ListNextHopsResponse>* out) override;
 
-  // Waits for the lists that are being sent.
-  void AwaitIdle(absl::Time deadline) { in_flight_.AwaitIdle(deadline); }
+  grpc::Status ExportSnapshot(
+      grpc::ServerContext* call, const v1::ExportSnapshotRequest* request,
+      grpc::ServerWriter<v1::ExportSnapshotResponse>* out) override;
+
+  grpc::Status WatchRoutes(
+      grpc::ServerContext* call, const v1::WatchRoutesRequest* request,
+      grpc::ServerWriter<v1::WatchRoutesResponse>* out) override;
+
+  grpc::Status GetRoute(grpc::ServerContext* call,
+                        const v1::GetRouteRequest* request,
+                        v1::Route* response) override;
+
+  grpc::Status ExplainLookup(grpc::ServerContext* call,
+                             const v1::ExplainLookupRequest* request,
+                             v1::ExplainLookupResponse* response) override;
+
+  grpc::Status GetTable(grpc::ServerContext* call,
+                        const v1::GetTableRequest* request,
+                        v1::Table* response) override;
+
+  grpc::Status ListTables(grpc::ServerContext* call,
+                          const v1::ListTablesRequest* request,
+                          v1::ListTablesResponse* response) override;
+
+  grpc::Status CreateTable(grpc::ServerContext* call,
+                           const v1::CreateTableRequest* request,
+                           v1::Table* response) override;
+
+  grpc::Status DeleteTable(grpc::ServerContext* call,
+                           const v1::DeleteTableRequest* request,
+                           v1::DeleteTableResponse* response) override;
+
+  // Waits for the streams that are being sent.
+  void AwaitIdle(absl::Time deadline) {
+    context_.lists.AwaitIdle(deadline);
+    context_.watchers.AwaitIdle(deadline);
+    context_.update_streams.AwaitIdle(deadline);
+  }
 
  private:
-  // So many of the largest updates may be under way at once.
-  static constexpr size_t kPendingUpdates = 4;
+  void Describe(const Table& table, v1::Table& out) const;
 
-  void Describe(v1::Table& out);
-  absl::StatusOr<UpdateOutcome> Update(const v1::UpdateRoutesRequest& request);
-  // Waits until `generation` is visible, at most until the call's deadline.
-  static absl::Status AwaitVisible(const grpc::ServerContext& call,
-                                   Table& table, uint64_t generation);
-  // Writes what `next` puts into each chunk until it puts nothing there. One
-  // chunk at a time: a slow reader costs that, and the list it pins.
-  template <typename Chunk, typename Next>
-  grpc::Status Send(grpc::ServerWriter<Chunk>& out, Next next);
-
-  Tables& tables_;
-  const Kernel& kernel_;
-  const size_t max_update_routes_;
-  const size_t max_lists_;
-  ControlMetrics& metrics_;
-  InFlight in_flight_;
-  WeightLimit update_limit_;
+  ControlContext& context_;
 };
 
 }  // namespace planb::server

@@ -80,8 +80,8 @@ TEST(UpdateRoutes, AcceptedThenReadYourWrites) {
 
 TEST(UpdateRoutes, RefusesWithTheCodeTheContractNames) {
   ServerOptions options;
-  options.table.limits.max_routes = 1;
-  options.max_update_routes = 2;
+  options.tables.table.limits.max_routes = 1;
+  options.control.max_update_routes = 2;
   RunningServer running(options);
   ASSERT_EQ(running.Announce({{"::/0", 1}}), 1U);
   const auto expect = [&](const v1::UpdateRoutesRequest& request,
@@ -224,7 +224,7 @@ TEST(ListRoutes, ShowsOneGenerationInChunksInOrder) {
 
 TEST(ListRoutes, AreBoundedAtOnce) {
   ServerOptions options;
-  options.max_lists = 1;
+  options.control.max_lists = 1;
   options.initial.generate_v6 = 50'000;  // more than fits between the two
   RunningServer running(options);
   v1::ListRoutesResponse chunk;
@@ -308,7 +308,7 @@ TEST(GetRoute, IsExact) {
 // Each list is counted in and out once, whichever it is.
 TEST(ListNextHops, LeavesRoomForOtherLists) {
   ServerOptions options;
-  options.max_lists = 1;
+  options.control.max_lists = 1;
   RunningServer running(options);
   for (int i = 0; i < 3; ++i) {
     grpc::ClientContext hops_context, routes_context;
@@ -341,17 +341,6 @@ TEST(ListNextHops, ShowsObjects) {
   EXPECT_EQ(chunk.next_hops(2).interface(), "eth0");
   EXPECT_FALSE(reader->Read(&chunk));
   EXPECT_TRUE(reader->Finish().ok());
-}
-
-TEST(RouteTable, SaysWhatItDoesNotDoYet) {
-  RunningServer running;
-  grpc::ClientContext context;
-  v1::Table table;
-  EXPECT_EQ(running.table().CreateTable(&context, {}, &table).error_code(),
-            grpc::StatusCode::UNIMPLEMENTED);
-  grpc::ClientContext watch_context;
-  const auto watch = running.table().WatchRoutes(&watch_context, {});
-  EXPECT_EQ(watch->Finish().error_code(), grpc::StatusCode::UNIMPLEMENTED);
 }
 
 }  // namespace

@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
-#include <latch>
+#include <new>
+#include <string>
 #include <thread>
 
+#include "absl/time/clock.h"
 #include "server/error.h"
 
 namespace planb::server {
@@ -34,7 +37,7 @@ TEST(Table, AnAcceptedBatchBecomesVisible) {
   ASSERT_TRUE(outcome.ok());
   EXPECT_EQ(outcome->generation, 1U);
   EXPECT_EQ(outcome->counts.added, 1U);
-  table.AwaitVisible(1);
+  ASSERT_TRUE(table.AwaitVisible(1).ok());
   const auto snapshot = table.Read();
   EXPECT_EQ(snapshot->generation(), 1U);
   EXPECT_EQ(snapshot->fib(Family::kIpv6).Lookup(*Address::Parse("2001:db8::1")),
@@ -114,38 +117,91 @@ TEST(Table, PendingUpdatesAreBounded) {
   EXPECT_EQ(table.state().accepted, 0U);
 }
 
-// Refused before it is in, not afterwards.
-TEST(Table, UpdatesThatNobodyCouldAcknowledgeAreRefused) {
-  Table table({.max_waiters = 0});
-  const auto refused = table.Apply(Upsert("::/0", 1));
-  EXPECT_EQ(ErrorReason(refused.status()), "TOO_MANY_WAITERS");
-  EXPECT_EQ(table.state().accepted, 0U);
-}
-
-TEST(Table, DrainFinishesWhatIsAcceptedAndTakesNoMore) {
+TEST(Table, ClosingFinishesWhatIsAcceptedAndTakesNoMore) {
   Table table({});
-  absl::Status acknowledged;
-  std::latch called(1);  // which TSan understands, unlike abseil's
   absl::Status lookup = absl::UnknownError("not called");
   ASSERT_TRUE(table.Apply(Upsert("::/0", 1)).ok());
-  table.WhenAcknowledged(1, absl::InfiniteFuture(),
-                         [&](const absl::Status& status) {
-                           acknowledged = status;
-                           called.count_down();
-                         });
   ASSERT_TRUE(table
                   .WhenVisible(2, absl::InfiniteFuture(),
                                [&lookup](const absl::Status& status) {
                                  lookup = status;
                                })
                   .ok());
-  table.Drain(absl::Now() + absl::Minutes(1));
-  called.wait();
-  EXPECT_TRUE(acknowledged.ok()) << acknowledged;
-  EXPECT_EQ(ErrorReason(lookup), "DRAINING");
+  table.Freeze(DrainingError());
   const auto refused = table.Apply(Upsert("::/0", 2));
   EXPECT_TRUE(absl::IsUnavailable(refused.status()));
+  table.Close(DrainingError(), absl::Now() + absl::Minutes(1));
+  EXPECT_TRUE(table.AwaitVisible(1).ok());
+  EXPECT_EQ(ErrorReason(table.AwaitVisible(2)), "DRAINING");
+  EXPECT_EQ(ErrorReason(lookup), "DRAINING");
   EXPECT_EQ(table.state().accepted, 1U);
+}
+
+TEST(Table, AnOlderWriterIsFencedOff) {
+  Table table({});
+  UpdateBatch batch = Upsert("::/0", 1);
+  batch.writer_epoch = 5;
+  ASSERT_TRUE(table.Apply(batch).ok());
+  batch.writer_epoch = 4;
+  batch.changes[0].next_hop = 2;
+  EXPECT_EQ(ErrorReason(table.Apply(batch).status()), "WRITER_FENCED");
+  batch.writer_epoch = 0;
+  EXPECT_EQ(ErrorReason(table.Apply(batch).status()), "WRITER_FENCED");
+  // A successor takes over without changing anything.
+  batch.changes.clear();
+  batch.writer_epoch = 6;
+  ASSERT_TRUE(table.Apply(batch).ok());
+  batch.writer_epoch = 5;
+  EXPECT_EQ(ErrorReason(table.Apply(batch).status()), "WRITER_FENCED");
+  EXPECT_EQ(table.state().writer_epoch, 6U);
+  EXPECT_EQ(table.state().accepted, 1U);
+}
+
+TEST(Table, WhatMightNotFitInMemoryIsNotAccepted) {
+  MemoryBudget budget(2 << 20);
+  Table table({.budget = &budget});
+  UpdateBatch large;
+  large.replacement.emplace();
+  for (uint32_t i = 0; i < 100'000; ++i) {
+    large.replacement->push_back(
+        {Prefix::Truncate(Address::V4(i << 8), 24), i + 1});
+  }
+  const auto refused = table.Apply(large);
+  EXPECT_EQ(ErrorReason(refused.status()), "MEMORY_LIMIT");
+  EXPECT_EQ(table.state().accepted, 0U);
+  large.validate_only = true;
+  EXPECT_EQ(ErrorReason(table.Apply(large).status()), "MEMORY_LIMIT");
+  EXPECT_TRUE(table.Apply(Upsert("::/0", 1)).ok());
+  EXPECT_LE(budget.used(), budget.limit());
+  EXPECT_EQ(budget.used(), table.state().memory_bound);
+}
+
+TEST(Table, AFailedBuildLeavesTheOldGenerationServingAndIsTriedAgain) {
+  std::atomic<bool> broken{true};
+  std::atomic<int> failures{0};
+  std::atomic<int> built{0};
+  TableOptions options;
+  options.build_fault = [&](uint64_t generation) -> absl::Status {
+    if (generation == 0 || !broken.load()) return absl::OkStatus();
+    if (failures.load() % 2 == 0) throw std::bad_alloc();
+    return absl::InternalError("on purpose");
+  };
+  options.events.build_failed = [&] { failures.fetch_add(1); };
+  options.events.built = [&](absl::Duration, bool) { built.fetch_add(1); };
+  Table table(options);
+  ASSERT_TRUE(table.Apply(Upsert("::/0", 1)).ok());
+  while (failures.load() < 2) absl::SleepFor(absl::Milliseconds(1));
+  ASSERT_TRUE(table.Apply(Upsert("::/1", 2)).ok());
+  EXPECT_EQ(table.visible(), 0U);
+  EXPECT_NE(table.state().builds.last_error, "");
+  EXPECT_GE(table.state().builds.failed, 1U);
+  EXPECT_EQ(table.history().newest(), 0U);
+  broken = false;
+  ASSERT_TRUE(table.AwaitVisible(2).ok());
+  EXPECT_EQ(table.Read()->fib(Family::kIpv6).Lookup(Address::V6(1)), 2U);
+  EXPECT_EQ(table.history().newest(), 2U);
+  while (built.load() == 0) absl::SleepFor(absl::Milliseconds(1));
+  EXPECT_EQ(table.state().builds.last_error, "");
 }
 
 TEST(Table, ARetiredSnapshotLivesAsLongAsItsReader) {
@@ -153,7 +209,7 @@ TEST(Table, ARetiredSnapshotLivesAsLongAsItsReader) {
   {
     const auto old = table.Read();
     ASSERT_TRUE(table.Apply(Upsert("::/0", 1)).ok());
-    table.AwaitVisible(1);
+    ASSERT_TRUE(table.AwaitVisible(1).ok());
     EXPECT_EQ(old->generation(), 0U);
     EXPECT_GT(table.state().retired_fib_bytes, 0U);
   }
@@ -167,7 +223,9 @@ TEST(Table, ReadersSeeWholeGenerationsInOrderUnderAStorm) {
   constexpr uint32_t kRoutes = 64;
   constexpr uint64_t kGenerations = 400;
   std::atomic<int> builds{0};
-  Table table({.on_rebuild = [&](double) { builds.fetch_add(1); }});
+  TableOptions options;
+  options.events.built = [&](absl::Duration, bool) { builds.fetch_add(1); };
+  Table table(options);
   std::atomic<bool> stop{false};
   std::atomic<uint64_t> batches{0};
   std::vector<std::thread> readers;
@@ -199,9 +257,11 @@ TEST(Table, ReadersSeeWholeGenerationsInOrderUnderAStorm) {
                                static_cast<NextHopId>(g)});
     }
     ASSERT_EQ(table.Apply(batch)->generation, g);
-    if (g % 10 == 0) table.AwaitVisible(g);
+    if (g % 10 == 0) {
+      ASSERT_TRUE(table.AwaitVisible(g).ok());
+    }
   }
-  table.AwaitVisible(kGenerations);
+  ASSERT_TRUE(table.AwaitVisible(kGenerations).ok());
   EXPECT_EQ(table.Read()->generation(), kGenerations);
   stop = true;
   for (std::thread& reader : readers) reader.join();
@@ -239,7 +299,7 @@ TEST(Table, ConcurrentWritersGetDistinctGenerations) {
   std::sort(all.begin(), all.end());
   ASSERT_EQ(all.size(), size_t{kWriters} * kEach);
   for (size_t i = 0; i < all.size(); ++i) EXPECT_EQ(all[i], i + 1);
-  table.AwaitVisible(all.back());
+  ASSERT_TRUE(table.AwaitVisible(all.back()).ok());
   EXPECT_EQ(table.Read()->fib(Family::kIpv4).Lookup(Address::V4(1)), kEach);
 }
 

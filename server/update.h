@@ -23,10 +23,23 @@ struct RouteChange {
   NextHopId next_hop = kNoRoute;  // kNoRoute for deletes
 };
 
+// How a request calls its lists, so that errors can name their entries.
+struct UpdateFields {
+  const char* changes = "updates";
+  const char* replacement = "routes";
+  const char* next_hops = "next_hops";
+  const char* groups = "groups";
+  const char* deleted_next_hops = "delete_ids";
+  const char* deleted_groups = "delete_group_ids";
+};
+inline constexpr UpdateFields kUpdateFields;
+
 // A request to change a table, decoded.
 struct UpdateBatch {
+  const UpdateFields* fields = &kUpdateFields;
   std::vector<RouteChange> changes;
-  // If set, these are all routes from now on, in any order; `changes` is empty.
+  // If set, these are all routes from now on, ascending (a prefix may be there
+  // twice, to be refused); `changes` is empty.
   std::optional<std::vector<Route>> replacement;
 
   std::vector<NextHop> next_hops;

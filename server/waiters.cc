@@ -14,13 +14,22 @@ absl::Status TooLate() {
                "the generation did not become visible in time");
 }
 
+// The moment of the clock that never jumps.
+std::chrono::steady_clock::time_point SteadyTime(absl::Time deadline) {
+  // Further away, and the sum would overflow: nobody sees that day.
+  constexpr absl::Duration kForever = absl::Hours(24 * 365 * 10);
+  const absl::Duration left = deadline - absl::Now();
+  if (left > kForever) return std::chrono::steady_clock::time_point::max();
+  return std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(left);
+}
+
 }  // namespace
 
 Waiters::Waiters(size_t max_waiters)
     : max_waiters_(max_waiters), caller_([this] { CallLoop(); }) {}
 
 Waiters::~Waiters() {
-  Close();
+  Close(DrainingError());
   caller_.join();
 }
 
@@ -31,8 +40,8 @@ absl::Status Waiters::Wait(uint64_t generation, absl::Time deadline,
     const std::lock_guard lock(mutex_);
     if (visible_ >= generation) {
       outcome = absl::OkStatus();
-    } else if (closed_) {
-      outcome = DrainingError();
+    } else if (!closed_.ok()) {
+      outcome = closed_;
     } else if (deadline <= absl::Now()) {
       outcome = TooLate();
     } else if (queue_.size() + ready_.size() >= max_waiters_) {
@@ -41,7 +50,7 @@ absl::Status Waiters::Wait(uint64_t generation, absl::Time deadline,
                         absl::Milliseconds(100));
     } else {
       const auto [it, fresh] =
-          queue_.emplace(std::pair(deadline, next_number_++),
+          queue_.emplace(std::pair(SteadyTime(deadline), next_number_++),
                          Waiter{generation, std::move(done)});
       if (it == queue_.begin()) changed_.notify_one();
       return absl::OkStatus();
@@ -62,18 +71,18 @@ void Waiters::Advance(uint64_t generation) {
   if (!ready_.empty()) changed_.notify_one();
 }
 
-void Waiters::Close() {
+void Waiters::Close(absl::Status why) {
   Queue left;
   std::deque<Callback> ready;
   {
     const std::lock_guard lock(mutex_);
-    closed_ = true;
+    if (closed_.ok()) closed_ = why;
     left.swap(queue_);
     ready.swap(ready_);
     changed_.notify_one();
   }
   for (const Callback& done : ready) done(absl::OkStatus());
-  for (const auto& [key, waiter] : left) waiter.done(DrainingError());
+  for (const auto& [key, waiter] : left) waiter.done(why);
 }
 
 size_t Waiters::size() const {
@@ -83,7 +92,7 @@ size_t Waiters::size() const {
 
 void Waiters::CallLoop() {
   std::unique_lock lock(mutex_);
-  while (!closed_) {
+  while (closed_.ok()) {
     if (!ready_.empty()) {
       const Callback done = std::move(ready_.front());
       ready_.pop_front();
@@ -96,11 +105,11 @@ void Waiters::CallLoop() {
       changed_.wait(lock);
       continue;
     }
-    const absl::Time deadline = queue_.begin()->first.first;
-    if (deadline == absl::InfiniteFuture()) {
+    const Clock::time_point deadline = queue_.begin()->first.first;
+    if (deadline == Clock::time_point::max()) {
       changed_.wait(lock);
-    } else if (const absl::Time now = absl::Now(); deadline > now) {
-      changed_.wait_for(lock, absl::ToChronoNanoseconds(deadline - now));
+    } else if (deadline > Clock::now()) {
+      changed_.wait_until(lock, deadline);
     } else {
       const Callback done = std::move(queue_.begin()->second.done);
       queue_.erase(queue_.begin());

@@ -4,6 +4,7 @@
 #ifndef PLANB_SERVER_WAITERS_H_
 #define PLANB_SERVER_WAITERS_H_
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -27,15 +28,16 @@ namespace planb::server {
 // live with packaged libraries.
 class Waiters {
  public:
-  // OK: the generation is visible. DEADLINE_EXCEEDED: it was not in time.
-  // UNAVAILABLE: the server is going down.
+  // OK: the generation is visible. DEADLINE_EXCEEDED: it was not in time. Else:
+  // why nobody waits any more.
   using Callback = std::function<void(absl::Status)>;
 
   explicit Waiters(size_t max_waiters);
-  ~Waiters();  // Calls Close().
+  ~Waiters();  // Calls Close(UNAVAILABLE).
 
   // Calls `done` exactly once: at once, if `generation` is visible already or
-  // the deadline has passed; else from another thread.
+  // the deadline has passed; else from another thread. How long there is to the
+  // deadline is read off the clock now; that it jumps later does not matter.
   // Errors: RESOURCE_EXHAUSTED (then `done` is never called).
   absl::Status Wait(uint64_t generation, absl::Time deadline, Callback done);
 
@@ -43,9 +45,9 @@ class Waiters {
   // from the waiters' own thread, so that whoever publishes is not held up.
   void Advance(uint64_t generation);
 
-  // Calls back all who wait, UNAVAILABLE unless their generation came; later
+  // Calls back all who wait, with `why` unless their generation came; later
   // Waits end so at once.
-  void Close();
+  void Close(absl::Status why);
 
   size_t size() const;
 
@@ -54,8 +56,9 @@ class Waiters {
     uint64_t generation;
     Callback done;
   };
+  using Clock = std::chrono::steady_clock;
   // Ordered by deadline; equal deadlines are told apart by a number.
-  using Queue = std::map<std::pair<absl::Time, uint64_t>, Waiter>;
+  using Queue = std::map<std::pair<Clock::time_point, uint64_t>, Waiter>;
 
   void CallLoop();
 
@@ -66,7 +69,7 @@ class Waiters {
   std::deque<Callback> ready_ ABSL_GUARDED_BY(mutex_);
   uint64_t visible_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t next_number_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status closed_ ABSL_GUARDED_BY(mutex_);
   std::thread caller_;
 };
 

@@ -90,7 +90,7 @@ TEST(Waiters, CloseEndsAllWaiting) {
       ++called;
     };
     EXPECT_TRUE(waiters.Wait(1, absl::InfiniteFuture(), count).ok());
-    waiters.Close();
+    waiters.Close(DrainingError());
     EXPECT_EQ(called, 1);
     EXPECT_TRUE(waiters.Wait(1, absl::InfiniteFuture(), count).ok());
   }

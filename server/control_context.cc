@@ -1,0 +1,70 @@
+#include "server/control_context.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "server/error.h"
+
+namespace planb::server {
+namespace {
+
+// How often a waiting call looks whether its client is still there.
+constexpr absl::Duration kLookAround = absl::Milliseconds(100);
+
+}  // namespace
+
+absl::Status CheckAck(v1::Ack ack, const Table& table) {
+  if (!v1::Ack_IsValid(ack)) {
+    return FieldError(absl::StatusCode::kInvalidArgument, "ACK_INVALID", "ack",
+                      "is none of the defined values");
+  }
+  if (ack == v1::ACK_PERSISTED && !table.durable()) {
+    return FieldError(absl::StatusCode::kFailedPrecondition, "STORE_VOLATILE",
+                      "ack", "this server keeps its tables in memory only");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AwaitAck(const grpc::ServerContext& call, v1::Ack ack,
+                      Table& table, uint64_t generation) {
+  // Accepted, it is in the store, if there is one.
+  if (ack == v1::ACK_ACCEPTED || ack == v1::ACK_PERSISTED) {
+    return absl::OkStatus();
+  }
+  const absl::Time deadline = absl::FromChrono(call.deadline());
+  for (;;) {
+    const absl::Time now = absl::Now();
+    const absl::Status status =
+        table.AwaitVisible(generation, std::min(deadline, now + kLookAround));
+    if (!absl::IsDeadlineExceeded(status)) return status;
+    if (absl::Now() >= deadline) return status;
+    if (call.IsCancelled()) {
+      return Error(absl::StatusCode::kCancelled, "CANCELLED",
+                   "the client has given up");
+    }
+  }
+}
+
+absl::Status ApplyAndAwait(ControlContext& context,
+                           const grpc::ServerContext& call, v1::Ack ack,
+                           Table& table, const UpdateBatch& batch,
+                           UpdateOutcome& outcome) {
+  const Table::Outcome applied = table.Apply(batch);
+  if (!applied.ok()) {
+    context.metrics.Updated("refused");
+    return applied.status();
+  }
+  outcome = *applied;
+  context.metrics.Updated(batch.validate_only    ? "validated"
+                          : outcome.counts.Any() ? "accepted"
+                                                 : "unchanged");
+  if (batch.validate_only) return absl::OkStatus();
+  return AwaitAck(call, ack, table, outcome.generation);
+}
+
+absl::Status TooManyStreams(absl::string_view what, size_t limit) {
+  return QuotaError("TOO_MANY_STREAMS", what,
+                    absl::StrCat("the limit is ", limit), absl::Seconds(1));
+}
+
+}  // namespace planb::server

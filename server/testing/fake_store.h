@@ -1,0 +1,89 @@
+// A store in memory, which fails and waits when a test says so.
+
+#ifndef PLANB_SERVER_TESTING_FAKE_STORE_H_
+#define PLANB_SERVER_TESTING_FAKE_STORE_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "server/error.h"
+#include "server/store.h"
+
+namespace planb::server {
+
+// Thread-safe.
+class FakeStore final : public Store {
+ public:
+  absl::string_view kind() const override { return "fake"; }
+  const std::string& path() const override { return path_; }
+  absl::StatusOr<std::vector<StoredTable>> Load() override { return loaded; }
+  absl::Status CreateTable(const std::string& name,
+                           uint64_t generation) override {
+    const std::lock_guard lock(mutex_);
+    if (!failure_.ok()) return failure_;
+    created[name] = generation;
+    return absl::OkStatus();
+  }
+  absl::Status DeleteTable(const std::string& name,
+                           uint64_t generation) override {
+    const std::lock_guard lock(mutex_);
+    if (!failure_.ok()) return failure_;
+    created.erase(name);
+    floor_ = std::max(floor_, generation);
+    return absl::OkStatus();
+  }
+  uint64_t generation_floor() const override { return floor_; }
+  absl::Status Commit(const std::string&,
+                      absl::Span<const AcceptedBatch> batches) override {
+    std::unique_lock lock(mutex_);
+    ++waiting_;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return !held_; });
+    if (!failure_.ok()) return failure_;
+    commits.emplace_back(batches.begin(), batches.end());
+    return absl::OkStatus();
+  }
+
+  // Whatever is written from now on fails with `status`, or works if it is OK.
+  void Fail(absl::Status status) {
+    const std::lock_guard lock(mutex_);
+    failure_ = std::move(status);
+  }
+  // Commits wait until they are released.
+  void Hold() {
+    const std::lock_guard lock(mutex_);
+    held_ = true;
+  }
+  void Release() {
+    const std::lock_guard lock(mutex_);
+    held_ = false;
+    changed_.notify_all();
+  }
+  // Returns when `count` commits have been begun.
+  void AwaitCommits(int count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return waiting_ >= count; });
+  }
+
+  // Look at these when nothing is going on.
+  std::vector<StoredTable> loaded;
+  std::map<std::string, uint64_t> created;
+  std::vector<std::vector<AcceptedBatch>> commits;
+
+ private:
+  const std::string path_ = "nowhere";
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  absl::Status failure_;
+  bool held_ = false;
+  int waiting_ = 0;
+  uint64_t floor_ = 0;
+};
+
+}  // namespace planb::server
+
+#endif  // PLANB_SERVER_TESTING_FAKE_STORE_H_

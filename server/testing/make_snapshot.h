@@ -1,0 +1,37 @@
+// A snapshot of a table given as a list, as a test wants it.
+
+#ifndef PLANB_SERVER_TESTING_MAKE_SNAPSHOT_H_
+#define PLANB_SERVER_TESTING_MAKE_SNAPSHOT_H_
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "lpm/prefix.h"
+#include "server/rib.h"
+#include "server/snapshot.h"
+#include "server/snapshot_builder.h"
+
+namespace planb::server {
+
+inline std::unique_ptr<const Snapshot> MakeSnapshot(
+    uint64_t generation, std::vector<Route> routes,
+    std::vector<NextHop> next_hops = {},
+    std::vector<NextHopGroup> groups = {}) {
+  std::sort(routes.begin(), routes.end());
+  UpdateBatch batch;
+  batch.replacement = std::move(routes);
+  batch.next_hops = std::move(next_hops);
+  batch.groups = std::move(groups);
+  Rib rib(RibLimits{});
+  EXPECT_TRUE(rib.Apply(batch).ok());
+  return *SnapshotBuilder().Build(generation, rib, {});
+}
+
+}  // namespace planb::server
+
+#endif  // PLANB_SERVER_TESTING_MAKE_SNAPSHOT_H_

@@ -26,11 +26,19 @@ class LookupMetrics : public prometheus::Collectable {
       5e-3, 1e-2, 2e-2, 5e-2, 1e-1, 2e-1, 5e-1, 1.,   2.,   5.,   10.};
 
   // Reasons a batch may fail for; every series exists from the start.
-  static constexpr std::array<absl::string_view, 8> kReasons = {
-      "ADDRESSES_LENGTH",   "ADDRESS_INVALID",
-      "FLOW_HASHES_LENGTH", "TABLE_NOT_FOUND",
-      "BATCH_TOO_LARGE",    "GENERATION_NOT_VISIBLE",
-      "TOO_MANY_WAITERS",   "OTHER"};
+  static constexpr std::array<absl::string_view, 11> kReasons = {
+      "MESSAGE_MALFORMED",
+      "ADDRESSES_LENGTH",
+      "ADDRESS_INVALID",
+      "FLOW_HASHES_LENGTH",
+      "TABLE_NOT_FOUND",
+      "BATCH_TOO_LARGE",
+      "PREFIX_LENGTHS_UNDECIDED",
+      "GENERATION_NOT_VISIBLE",
+      "TOO_MANY_WAITERS",
+      "DRAINING",
+      "OTHER",
+  };
 
   // A batch of `addresses` was answered in `elapsed`; `misses` had no route.
   void Answered(size_t addresses, size_t misses, absl::Duration elapsed);

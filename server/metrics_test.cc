@@ -3,9 +3,15 @@
 #include <gtest/gtest.h>
 #include <prometheus/text_serializer.h>
 
+#include <fstream>
+#include <sstream>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "server/control_metrics.h"
 #include "server/lookup_metrics.h"
 
@@ -81,6 +87,43 @@ TEST(ControlMetrics, CountUpdatesAndRebuilds) {
   EXPECT_TRUE(Has(text, "planb_update_batches_total{result=\"accepted\"} 1"));
   EXPECT_TRUE(Has(text, "planb_update_batches_total{result=\"refused\"} 2"));
   EXPECT_TRUE(Has(text, "planb_update_batches_total{result=\"validated\"} 0"));
+}
+
+// The reasons that the contract names for the failure of a batch.
+std::vector<std::string> ReasonsOfTheContract() {
+  std::ifstream file("proto/planb/v1/route_lookup.proto");
+  std::stringstream proto;
+  proto << file.rdbuf();
+  const std::string text = proto.str();
+  const size_t from =
+      text.find("for programs:", text.find("message BatchError"));
+  const size_t to = text.find("string reason", from);
+  std::vector<std::string> reasons;
+  if (to == std::string::npos) return reasons;
+  std::string word;
+  for (const char c : text.substr(from, to - from)) {
+    if (absl::ascii_isupper(static_cast<unsigned char>(c)) || c == '_') {
+      word += c;
+    } else {
+      if (word.size() > 5) reasons.push_back(word);  // not "BatchLookup"'s B
+      word.clear();
+    }
+  }
+  return reasons;
+}
+
+TEST(LookupMetrics, EveryReasonOfTheContractIsASeries) {
+  LookupMetrics metrics;
+  const std::vector<std::string> reasons = ReasonsOfTheContract();
+  EXPECT_GE(reasons.size(), 9U) << absl::StrJoin(reasons, " ");
+  for (const std::string& reason : reasons) metrics.Failed(reason);
+  const std::string text = Scrape(metrics);
+  for (const std::string& reason : reasons) {
+    EXPECT_TRUE(
+        Has(text, absl::StrCat("planb_lookup_batch_errors_total{reason=\"",
+                               reason, "\"} 1")));
+  }
+  EXPECT_TRUE(Has(text, "planb_lookup_batch_errors_total{reason=\"OTHER\"} 0"));
 }
 
 TEST(TableMetrics, ShowTheTable) {

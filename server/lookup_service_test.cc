@@ -206,6 +206,59 @@ TEST(BatchLookup, ABadBatchFailsOnlyItself) {
   EXPECT_TRUE(stream->Finish().ok());
 }
 
+TEST(BatchLookup, UpperHalvesAreAnsweredAfterAllElse) {
+  RunningServer running;
+  running.Announce({{"2001:db8::/32", 1},
+                    {"2001:db8:0:1::/64", 2},
+                    {"2001:db8:0:2::1/128", 3},
+                    {"2001:db8:0:3::/64", 4},
+                    {"2001:db8:0:3::/96", 4},  // longer, and the same hop
+                    {"10.0.0.0/8", 5}});
+  grpc::ClientContext context;
+  const auto stream = running.lookup().BatchLookup(&context);
+  v1::BatchLookupRequest request;
+  for (const char* half : {"2001:db8::", "2001:db8:0:1::", "2001:db8:0:2::",
+                           "2001:db8:0:3::", "2001:db9::"}) {
+    *request.mutable_upper_halves_v6() += Packed(half).substr(0, 8);
+  }
+  EXPECT_EQ(Ids(Exchange(*stream, request)),
+            (std::vector<uint32_t>{1, 2, kUndecided, 4, 0}));
+  // Asked again in full, the undecided one is decided.
+  request.set_addresses_v6(Packed("2001:db8:0:2::1") +
+                           Packed("2001:db8:0:2::2"));
+  request.set_addresses_v4(Packed("10.0.0.1"));
+  const auto response = Exchange(*stream, request);
+  EXPECT_FALSE(response.has_error());
+  EXPECT_EQ(Ids(response),
+            (std::vector<uint32_t>{3, 1, 5, 1, 2, kUndecided, 4, 0}));
+}
+
+TEST(BatchLookup, BadUpperHalvesFailOnlyTheirBatch) {
+  RunningServer running;
+  running.Announce({{"::/0", 9}});
+  grpc::ClientContext context;
+  const auto stream = running.lookup().BatchLookup(&context);
+  v1::BatchLookupRequest request;
+  for (const size_t octets : {1, 7, 9, 12, 20}) {
+    request.set_upper_halves_v6(std::string(octets, '\1'));
+    const auto response = Exchange(*stream, request);
+    EXPECT_EQ(response.error().code(), 3) << octets;
+    EXPECT_EQ(response.error().reason(), "ADDRESSES_LENGTH") << octets;
+    EXPECT_EQ(response.error().field(), "upper_halves_v6") << octets;
+    EXPECT_EQ(response.next_hops(), "");
+  }
+  request.set_upper_halves_v6(std::string(8, '\1'));
+  request.set_want_prefix_lengths(true);
+  const auto response = Exchange(*stream, request);
+  EXPECT_EQ(response.error().code(), 3);
+  EXPECT_EQ(response.error().reason(), "PREFIX_LENGTHS_UNDECIDED");
+  EXPECT_EQ(response.error().field(), "want_prefix_lengths");
+  EXPECT_EQ(response.next_hops(), "");
+  EXPECT_EQ(response.prefix_lengths(), "");
+  request.clear_want_prefix_lengths();
+  EXPECT_EQ(Ids(Exchange(*stream, request)), std::vector<uint32_t>{9});
+}
+
 TEST(BatchLookup, AMessageThatIsNoneFailsOnlyItself) {
   RunningServer running;
   grpc::ClientContext context;

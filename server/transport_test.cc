@@ -1,14 +1,20 @@
 #include "server/transport.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <chrono>
-#include <functional>
+#include <cstdlib>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "server/testing/running_server.h"
 
@@ -83,6 +89,133 @@ TEST(Transport, OldConnectionsAreClosedAndCallsFindAnother) {
              .max_connection_age_grace = absl::Milliseconds(200)});
   EXPECT_TRUE(IsClosed(*running->tcp()));
   EXPECT_EQ(running->Announce({{"::/0", 1}}), 1u);
+}
+
+TEST(Transport, CallsBeyondAConnectionsLimitWaitTheirTurn) {
+  const auto running = Serve({.max_connection_streams = 1});
+  grpc::ClientContext context;
+  const auto stream = running->lookup().BatchLookup(&context);
+  v1::BatchLookupResponse response;
+  ASSERT_TRUE(stream->Write({}));
+  ASSERT_TRUE(stream->Read(&response));
+  const auto look_up = [&](std::chrono::milliseconds patience) {
+    grpc::ClientContext next;
+    next.set_deadline(std::chrono::system_clock::now() + patience);
+    v1::LookupResponse answer;
+    return running->lookup().Lookup(&next, {}, &answer).error_code();
+  };
+  EXPECT_EQ(look_up(std::chrono::milliseconds(300)),
+            grpc::StatusCode::DEADLINE_EXCEEDED);
+  std::atomic<bool> answered = false;
+  std::thread waiting([&] {
+    EXPECT_EQ(look_up(std::chrono::seconds(60)), grpc::StatusCode::OK);
+    answered = true;
+  });
+  absl::SleepFor(absl::Milliseconds(200));
+  EXPECT_FALSE(answered);
+  // Nobody else is held up: the limit is a connection's.
+  EXPECT_EQ(running->Announce({{"::/0", 1}}), 1u);
+  EXPECT_TRUE(stream->WritesDone());
+  EXPECT_TRUE(stream->Finish().ok());
+  waiting.join();
+  EXPECT_TRUE(answered);
+}
+
+// Where the client of the test below, another process, finds its server.
+constexpr char kServerOfClient[] = "PLANB_TEST_SERVER_OF_CLIENT";
+
+// That client: opens a stream, says so, and waits for the server to end it.
+TEST(Transport, DISABLED_BeAClient) {
+  const char* const target = std::getenv(kServerOfClient);
+  ASSERT_NE(target, nullptr);
+  const auto stub = v1::RouteLookup::NewStub(RunningServer::Connect(target));
+  grpc::ClientContext context;
+  const auto stream = stub->BatchLookup(&context);
+  v1::BatchLookupResponse response;
+  ASSERT_TRUE(stream->Write({}));
+  ASSERT_TRUE(stream->Read(&response));
+  ASSERT_EQ(write(STDOUT_FILENO, "!", 1), 1);
+  EXPECT_FALSE(stream->Read(&response));
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+// Such a client in a process of its own. Not thread-safe.
+class ClientProcess {
+ public:
+  explicit ClientProcess(const std::string& target) {
+    setenv(kServerOfClient, target.c_str(), 1);
+    unsetenv("XML_OUTPUT_FILE");  // this process's; gtest has read it
+    EXPECT_EQ(pipe(output_), 0);
+    char self[] = "/proc/self/exe";
+    char filter[] = "--gtest_filter=Transport.DISABLED_BeAClient";
+    char all[] = "--gtest_also_run_disabled_tests";
+    char* const arguments[] = {self, filter, all, nullptr};
+    pid_ = fork();
+    if (pid_ != 0) return;
+    dup2(output_[1], STDOUT_FILENO);
+    execv(self, arguments);
+    _exit(127);
+  }
+  ClientProcess(const ClientProcess&) = delete;
+  ClientProcess& operator=(const ClientProcess&) = delete;
+  ~ClientProcess() {
+    close(output_[0]);
+    close(output_[1]);
+    if (pid_ <= 0) return;
+    Kill(SIGKILL);
+    Wait();
+  }
+
+  void Kill(int signal) const { kill(pid_, signal); }
+  // Until its stream is open: among what gtest says is one exclamation mark.
+  void AwaitStream() const {
+    char octet = 0;
+    while (octet != '!' && read(output_[0], &octet, 1) == 1) continue;
+    EXPECT_EQ(octet, '!');
+  }
+  int Wait() {
+    int status = 0;
+    waitpid(std::exchange(pid_, 0), &status, 0);
+    return status;
+  }
+
+ private:
+  int output_[2];
+  pid_t pid_;
+};
+
+// True if a stream is refused for there being one.
+bool IsTaken(RunningServer& running) {
+  grpc::ClientContext context;
+  const auto stream = running.lookup().BatchLookup(&context);
+  v1::BatchLookupResponse response;
+  stream->Write({});
+  const bool open = stream->Read(&response);
+  stream->WritesDone();
+  const grpc::Status ended = stream->Finish();
+  EXPECT_TRUE(open ? ended.ok() : ReasonOf(ended) == "TOO_MANY_STREAMS");
+  return !open;
+}
+
+TEST(Transport, AClientWithoutASignOfLifeIsCutOff) {
+  ServerOptions options;
+  options.lookup.max_streams = 1;
+  options.transport.keepalive_time = absl::Milliseconds(200);
+  options.transport.keepalive_timeout = absl::Seconds(1);
+  RunningServer running(options);
+  ClientProcess client(absl::StrCat("127.0.0.1:", running.server().port(0)));
+  client.AwaitStream();
+  // Idle, but alive: it answers the pings, ever so many.
+  absl::SleepFor(absl::Seconds(3));
+  EXPECT_TRUE(IsTaken(running));
+  client.Kill(SIGSTOP);
+  const absl::Time deadline = absl::Now() + absl::Seconds(60);
+  while (IsTaken(running)) {
+    ASSERT_LT(absl::Now(), deadline) << "its stream is still open";
+    absl::SleepFor(absl::Milliseconds(50));
+  }
+  client.Kill(SIGCONT);
+  EXPECT_EQ(client.Wait(), 0) << "did not see the stream end";
 }
 
 }  // namespace

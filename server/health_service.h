@@ -1,7 +1,7 @@
 // grpc.health.v1.Health, the standard health service, by gRPC's synchronous
 // interface. gRPC's own implementation uses the callback interface, and with
 // one such method in a server, threads of gRPC's pool poll all connections and
-// take them from the lookup threads: a third of the throughput was lost so.
+// take them from the lookup threads: a quarter of the throughput was lost so.
 
 #ifndef PLANB_SERVER_HEALTH_SERVICE_H_
 #define PLANB_SERVER_HEALTH_SERVICE_H_

@@ -6,7 +6,6 @@
 
 #include <grpcpp/completion_queue.h>
 
-#include <atomic>
 #include <cstddef>
 #include <memory>
 

@@ -76,8 +76,7 @@ NextHopId Fib::Lookup(const Address& address, const Kernel& kernel) const {
 size_t Fib::own_bytes() { return sizeof(Fib) + sizeof(FibRoot); }
 
 size_t Fib::bytes() const {
-  return own_bytes() +
-         arena_->line_capacity() * sizeof(Line) +
+  return own_bytes() + arena_->line_capacity() * sizeof(Line) +
          arena_->descriptor_capacity() * sizeof(Descriptor) +
          next_hop_count_ * sizeof(NextHopId);
 }

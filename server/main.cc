@@ -5,128 +5,19 @@
 #include <signal.h>
 
 #include <cstdio>
-#include <optional>
 #include <string>
-#include <vector>
+#include <utility>
 
-#include "absl/flags/flag.h"
-#include "absl/flags/parse.h"
-#include "absl/flags/usage.h"
-#include "absl/flags/usage_config.h"
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/time.h"
 #include "server/log.h"
 #include "server/server.h"
-
-ABSL_FLAG(std::vector<std::string>, listen,
-          std::vector<std::string>({"unix:///run/planb/planb.sock"}),
-          "Where to serve gRPC, comma separated: unix:///PATH or HOST:PORT "
-          "([::]:PORT for all addresses of both families). Prefer the Unix "
-          "socket for callers on this host.");
-ABSL_FLAG(std::string, metrics_address, "127.0.0.1:9464",
-          "Where to serve Prometheus /metrics over HTTP, IPv4:PORT; empty: "
-          "nowhere.");
-ABSL_FLAG(std::string, routes, "",
-          "File with the initial routes: \"PREFIX/LEN NEXTHOP\" lines or MRT "
-          "TABLE_DUMP_V2, plain, .gz or .bz2. Empty: start with an empty "
-          "table (or see --generate).");
-ABSL_FLAG(bool, strict_routes, false,
-          "Refuse to start on a malformed record in --routes instead of "
-          "counting and skipping it.");
-ABSL_FLAG(uint64_t, generate, 0,
-          "Instead of --routes, start with a made-up, Internet-like table of "
-          "so many IPv6 routes.");
-ABSL_FLAG(uint64_t, generate_ipv4, 0, "The same for IPv4 routes.");
-ABSL_FLAG(uint64_t, generate_seed, 1, "The same seed makes the same table.");
-ABSL_FLAG(std::string, simd, "auto",
-          "Search kernel: auto (the best this machine can run), avx512, avx2 "
-          "or scalar.");
-ABSL_FLAG(uint64_t, max_routes, 4'000'000,
-          "Routes a table may hold, both families together.");
-ABSL_FLAG(uint64_t, max_next_hops, 1'000'000,
-          "Next-hop objects a table may hold.");
-ABSL_FLAG(uint64_t, max_update_routes, 1'000'000, "Changes in one batch.");
-ABSL_FLAG(uint64_t, max_pending_updates, 10'000,
-          "Update batches accepted and not yet visible.");
-ABSL_FLAG(uint64_t, max_batch_addresses, 1 << 18,
-          "Addresses in one BatchLookup message.");
-ABSL_FLAG(uint64_t, max_lookup_addresses, 4096,
-          "Addresses in one Lookup call, or in a BatchLookup message that "
-          "wants prefix lengths.");
-ABSL_FLAG(uint64_t, max_streams, 10'000, "BatchLookup streams open at once.");
-ABSL_FLAG(uint64_t, max_tables, 256, "Tables, \"default\" included.");
-ABSL_FLAG(uint64_t, max_table_memory_bytes, uint64_t{4} << 30,
-          "Octets that the RIBs and search structures of all tables may come "
-          "to, rebuilding included; an update that might take more is "
-          "refused.");
-ABSL_FLAG(uint64_t, history_bytes, 16 << 20,
-          "Octets of changes that a table keeps for WatchRoutes.");
-ABSL_FLAG(uint64_t, max_lists, 64,
-          "ListRoutes, ListNextHops and ExportSnapshot calls open at once; "
-          "each keeps what it shows in memory.");
-ABSL_FLAG(uint64_t, max_watchers, 64, "WatchRoutes calls open at once.");
-ABSL_FLAG(uint64_t, max_update_streams, 16,
-          "StreamUpdates calls open at once.");
-ABSL_FLAG(uint64_t, update_credits, 200'000,
-          "Changes that each of them may have on the way.");
-ABSL_FLAG(uint64_t, lookup_threads, 0,
-          "Threads that serve lookups; 0: as many as there are cores.");
-ABSL_FLAG(std::vector<std::string>, lookup_cpus, {},
-          "Cores to bind these threads to, in turn, such as 1,3; empty: the "
-          "scheduler decides.");
-ABSL_FLAG(absl::Duration, lookup_spin, absl::ZeroDuration(),
-          "How long such a thread looks for work without sleeping after it "
-          "had some: takes the wake-up out of the latency, and up to a core "
-          "for each thread.");
-ABSL_FLAG(int32_t, max_message_bytes, 16 << 20,
-          "Octets of one gRPC message received. A longer one ends its call.");
-ABSL_FLAG(
-    int32_t, unix_send_buffer, 1 << 20,
-    "SO_SNDBUF of Unix sockets in octets, which net.core.wmem_max bounds; "
-    "0: the host's default.");
-ABSL_FLAG(std::string, loopback_congestion, "cubic",
-          "TCP_CONGESTION of connections from this host; empty: the host's "
-          "default.");
-ABSL_FLAG(uint64_t, memory_quota_bytes, uint64_t{256} << 20,
-          "Octets that connections may hold, all together, in messages being "
-          "received or sent. Above it, gRPC reads no more, then gives up "
-          "calls.");
-ABSL_FLAG(int32_t, max_control_calls, 256,
-          "Calls of RouteTable and Health open at once; each takes a thread.");
-ABSL_FLAG(int32_t, max_connection_streams, 1'000,
-          "Calls open at once on one connection; further ones wait.");
-ABSL_FLAG(absl::Duration, keepalive_time, absl::Minutes(1),
-          "A client silent for so long is asked for a sign of life...");
-ABSL_FLAG(absl::Duration, keepalive_timeout, absl::Seconds(20),
-          "...and cut off if none comes within this.");
-ABSL_FLAG(absl::Duration, min_ping_interval, absl::Seconds(10),
-          "Clients that ask for signs of life more often are cut off.");
-ABSL_FLAG(absl::Duration, max_connection_idle, absl::InfiniteDuration(),
-          "A connection without calls for so long is closed.");
-ABSL_FLAG(absl::Duration, max_connection_age, absl::InfiniteDuration(),
-          "A connection so old takes no new calls...");
-ABSL_FLAG(absl::Duration, max_connection_age_grace, absl::Seconds(30),
-          "...and is closed after this.");
-ABSL_FLAG(absl::Duration, max_generation_wait, absl::Seconds(10),
-          "How long a lookup may wait for its min_generation.");
-ABSL_FLAG(absl::Duration, drain_timeout, absl::Seconds(5),
-          "On SIGTERM or SIGINT, how long to finish what is in flight.");
-ABSL_FLAG(std::string, log_level, "info", "debug, info, warning or error.");
+#include "server/server_flags.h"
+#include "server/store_choice.h"
 
 namespace {
 
-constexpr char kUsage[] =
-    "Answers longest-prefix-match lookups over gRPC (planb.v1.RouteLookup) "
-    "and takes route changes (planb.v1.RouteTable).\n\n"
-    "  planb_server --generate=100000\n"
-    "  planb_server --routes=table.txt "
-    "--listen=unix:///run/planb/planb.sock,127.0.0.1:50051\n\n"
-    "Logs go to stderr. SIGTERM and SIGINT drain: no new calls, open ones are "
-    "finished, exit 0. A bad flag, file or address ends with one line and exit "
-    "status 1.\nTables are kept in memory only.";
+using planb::server::Log;
+using planb::server::LogLevel;
 
 // One line, whatever went wrong.
 int Refuse(const absl::Status& status) {
@@ -143,125 +34,14 @@ void TuneProcess() {
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
 }
 
-std::optional<int> CpuNumber(absl::string_view text) {
-  int cpu = 0;
-  if (!absl::SimpleAtoi(text, &cpu) || cpu < 0) return std::nullopt;
-  return cpu;
-}
-
-planb::server::ServerOptions OptionsFromFlags() {
-  planb::server::ServerOptions options;
-  options.listen = absl::GetFlag(FLAGS_listen);
-  options.metrics_address = absl::GetFlag(FLAGS_metrics_address);
-  options.simd = absl::GetFlag(FLAGS_simd);
-  options.initial = {.routes_file = absl::GetFlag(FLAGS_routes),
-                     .strict = absl::GetFlag(FLAGS_strict_routes),
-                     .generate_v6 = absl::GetFlag(FLAGS_generate),
-                     .generate_v4 = absl::GetFlag(FLAGS_generate_ipv4),
-                     .seed = absl::GetFlag(FLAGS_generate_seed)};
-  options.tables.table.limits = {
-      .max_routes = absl::GetFlag(FLAGS_max_routes),
-      .max_next_hops = absl::GetFlag(FLAGS_max_next_hops)};
-  options.tables.table.max_pending_updates =
-      absl::GetFlag(FLAGS_max_pending_updates);
-  options.tables.table.history_bytes = absl::GetFlag(FLAGS_history_bytes);
-  options.tables.max_tables = absl::GetFlag(FLAGS_max_tables);
-  options.tables.memory_limit = absl::GetFlag(FLAGS_max_table_memory_bytes);
-  options.lookup = {
-      .max_batch_addresses = absl::GetFlag(FLAGS_max_batch_addresses),
-      .max_lookup_addresses = absl::GetFlag(FLAGS_max_lookup_addresses),
-      .max_generation_wait = absl::GetFlag(FLAGS_max_generation_wait),
-      .max_streams = absl::GetFlag(FLAGS_max_streams)};
-  options.control = {
-      .max_update_routes = absl::GetFlag(FLAGS_max_update_routes),
-      .max_lists = absl::GetFlag(FLAGS_max_lists),
-      .max_watchers = absl::GetFlag(FLAGS_max_watchers),
-      .max_update_streams = absl::GetFlag(FLAGS_max_update_streams),
-      .update_credits = absl::GetFlag(FLAGS_update_credits)};
-  options.threads.count = absl::GetFlag(FLAGS_lookup_threads);
-  options.threads.spin = absl::GetFlag(FLAGS_lookup_spin);
-  for (const std::string& cpu : absl::GetFlag(FLAGS_lookup_cpus)) {
-    options.threads.cpus.push_back(CpuNumber(cpu).value_or(-1));
-  }
-  options.transport = {
-      .sockets = {.unix_send_buffer = absl::GetFlag(FLAGS_unix_send_buffer),
-                  .loopback_congestion =
-                      absl::GetFlag(FLAGS_loopback_congestion)},
-      .max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes),
-      .memory_quota_bytes = absl::GetFlag(FLAGS_memory_quota_bytes),
-      .max_control_calls = absl::GetFlag(FLAGS_max_control_calls),
-      .max_connection_streams = absl::GetFlag(FLAGS_max_connection_streams),
-      .keepalive_time = absl::GetFlag(FLAGS_keepalive_time),
-      .keepalive_timeout = absl::GetFlag(FLAGS_keepalive_timeout),
-      .min_ping_interval = absl::GetFlag(FLAGS_min_ping_interval),
-      .max_connection_idle = absl::GetFlag(FLAGS_max_connection_idle),
-      .max_connection_age = absl::GetFlag(FLAGS_max_connection_age),
-      .max_connection_age_grace =
-          absl::GetFlag(FLAGS_max_connection_age_grace)};
-  return options;
-}
-
-// What no library would refuse but nobody can mean.
-absl::Status CheckFlags() {
-  const auto wrong = [](auto&&... words) {
-    return absl::InvalidArgumentError(absl::StrCat(words...));
-  };
-  const uint64_t v6 = absl::GetFlag(FLAGS_generate);
-  const uint64_t v4 = absl::GetFlag(FLAGS_generate_ipv4);
-  const uint64_t limit = absl::GetFlag(FLAGS_max_routes);
-  if (!absl::GetFlag(FLAGS_routes).empty() && (v6 > 0 || v4 > 0)) {
-    return wrong("--routes and --generate cannot both be given");
-  }
-  if (v6 > limit || v4 > limit - v6) {
-    return wrong("cannot generate that many routes: --max_routes' limit is ",
-                 limit);
-  }
-  for (const std::string& cpu : absl::GetFlag(FLAGS_lookup_cpus)) {
-    if (!CpuNumber(cpu).has_value()) {
-      return wrong("--lookup_cpus: \"", cpu, "\" is no number of a core");
-    }
-  }
-  constexpr uint64_t kMaxThreads = 1024;
-  if (absl::GetFlag(FLAGS_lookup_threads) > kMaxThreads) {
-    return wrong("--lookup_threads must be at most ", kMaxThreads);
-  }
-  if (absl::GetFlag(FLAGS_lookup_spin) < absl::ZeroDuration()) {
-    return wrong("--lookup_spin must not be negative");
-  }
-  if (absl::GetFlag(FLAGS_max_generation_wait) < absl::ZeroDuration() ||
-      absl::GetFlag(FLAGS_drain_timeout) < absl::ZeroDuration()) {
-    return wrong(
-        "--max_generation_wait and --drain_timeout must not be "
-        "negative");
-  }
-  return absl::OkStatus();
-}
-
-// --help without a word about the flags of libraries.
-void DescribeOwnFlagsOnly() {
-  absl::FlagsUsageConfig config;
-  config.contains_help_flags = [](absl::string_view file) {
-    return absl::EndsWith(file, "server/main.cc");
-  };
-  absl::SetFlagsUsageConfig(config);
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
   TuneProcess();
-  DescribeOwnFlagsOnly();
-  absl::SetProgramUsageMessage(kUsage);
-  const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
-  if (rest.size() > 1) {
-    return Refuse(absl::InvalidArgumentError(
-        absl::StrCat("unexpected argument \"", rest[1], "\"; try --help")));
-  }
-  const absl::Status level =
-      planb::server::SetLogLevel(absl::GetFlag(FLAGS_log_level));
+  const auto line = planb::server::ParseCommandLine(argc, argv);
+  if (!line.ok()) return Refuse(line.status());
+  const absl::Status level = planb::server::SetLogLevel(line->log_level);
   if (!level.ok()) return Refuse(level);
-  const absl::Status flags = CheckFlags();
-  if (!flags.ok()) return Refuse(flags);
 
   // Blocked before the first thread starts, so that only sigwait sees them.
   sigset_t signals;
@@ -270,15 +50,18 @@ int main(int argc, char** argv) {
   sigaddset(&signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 
-  auto server = planb::server::Server::Start(OptionsFromFlags());
+  planb::server::ServerOptions options = line->server;
+  auto store = planb::server::OpenStore(line->store, line->store_sync);
+  if (!store.ok()) return Refuse(store.status());
+  options.store = *std::move(store);
+  auto server = planb::server::Server::Start(std::move(options));
   if (!server.ok()) return Refuse(server.status());
-  planb::server::Log(planb::server::LogLevel::kInfo, "serving");
+  Log(LogLevel::kInfo, "serving");
 
   int signal = 0;
   sigwait(&signals, &signal);
-  planb::server::Log(planb::server::LogLevel::kInfo, "draining",
-                     {{"signal", signal}});
-  (*server)->Drain(absl::GetFlag(FLAGS_drain_timeout));
-  planb::server::Log(planb::server::LogLevel::kInfo, "drained");
+  Log(LogLevel::kInfo, "draining", {{"signal", signal}});
+  (*server)->Drain(line->drain_timeout);
+  Log(LogLevel::kInfo, "drained");
   return 0;
 }

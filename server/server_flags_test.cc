@@ -1,0 +1,137 @@
+// Flags arrive in the options they name, and the defaults are the options' own.
+
+#include "server/server_flags.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/flags/reflection.h"
+#include "absl/strings/match.h"
+
+namespace planb::server {
+namespace {
+
+// Sets flags for as long as a test runs.
+class ServerFlags : public testing::Test {
+ protected:
+  void Set(absl::string_view name, absl::string_view value) {
+    std::string error;
+    EXPECT_TRUE(absl::FindCommandLineFlag(name)->ParseFrom(value, &error))
+        << name << ": " << error;
+  }
+
+ private:
+  absl::FlagSaver saver_;
+};
+
+TEST_F(ServerFlags, DefaultsAreTheOptionsOwn) {
+  const auto line = ReadFlags();
+  ASSERT_TRUE(line.ok()) << line.status();
+  const ServerOptions& got = line->server;
+  const ServerOptions own;
+  EXPECT_EQ(got.listen,
+            std::vector<std::string>{"unix:///run/planb/planb.sock"});
+  EXPECT_EQ(got.simd, own.simd);
+  EXPECT_EQ(got.table.limits.max_routes, own.table.limits.max_routes);
+  EXPECT_EQ(got.table.limits.max_next_hops, own.table.limits.max_next_hops);
+  EXPECT_EQ(got.table.max_pending_updates, own.table.max_pending_updates);
+  EXPECT_EQ(got.lookup.max_batch_addresses, own.lookup.max_batch_addresses);
+  EXPECT_EQ(got.lookup.max_lookup_addresses, own.lookup.max_lookup_addresses);
+  EXPECT_EQ(got.lookup.max_generation_wait, own.lookup.max_generation_wait);
+  EXPECT_EQ(got.lookup.max_streams, own.lookup.max_streams);
+  EXPECT_EQ(got.max_update_routes, own.max_update_routes);
+  EXPECT_EQ(got.max_lists, own.max_lists);
+  EXPECT_EQ(got.threads.count, own.threads.count);
+  EXPECT_EQ(got.threads.cpus, own.threads.cpus);
+  EXPECT_EQ(got.threads.spin, own.threads.spin);
+  const TransportOptions& transport = got.transport;
+  EXPECT_EQ(transport.max_message_bytes, own.transport.max_message_bytes);
+  EXPECT_EQ(transport.memory_quota_bytes, own.transport.memory_quota_bytes);
+  EXPECT_EQ(transport.max_control_calls, own.transport.max_control_calls);
+  EXPECT_EQ(transport.max_connection_streams,
+            own.transport.max_connection_streams);
+  EXPECT_EQ(transport.keepalive_time, own.transport.keepalive_time);
+  EXPECT_EQ(transport.keepalive_timeout, own.transport.keepalive_timeout);
+  EXPECT_EQ(transport.min_ping_interval, own.transport.min_ping_interval);
+  EXPECT_EQ(transport.max_connection_idle, own.transport.max_connection_idle);
+  EXPECT_EQ(transport.max_connection_age, own.transport.max_connection_age);
+  EXPECT_EQ(transport.max_connection_age_grace,
+            own.transport.max_connection_age_grace);
+  EXPECT_EQ(transport.sockets.unix_send_buffer,
+            own.transport.sockets.unix_send_buffer);
+  EXPECT_EQ(transport.sockets.loopback_congestion,
+            own.transport.sockets.loopback_congestion);
+}
+
+TEST_F(ServerFlags, ArriveInTheirOptions) {
+  Set("listen", "unix:///a,[::]:1");
+  Set("generate", "3");
+  Set("generate_ipv4", "4");
+  Set("generate_seed", "5");
+  Set("max_routes", "7");
+  Set("max_next_hops", "8");
+  Set("max_pending_updates", "9");
+  Set("max_batch_addresses", "10");
+  Set("max_lookup_addresses", "11");
+  Set("max_streams", "12");
+  Set("max_lists", "13");
+  Set("max_update_routes", "14");
+  Set("lookup_threads", "2");
+  Set("lookup_cpus", "1,3,0");
+  Set("lookup_spin", "50us");
+  Set("max_connection_streams", "15");
+  Set("keepalive_time", "16s");
+  Set("keepalive_timeout", "17s");
+  Set("drain_timeout", "18s");
+  Set("log_level", "debug");
+  const auto line = ReadFlags();
+  ASSERT_TRUE(line.ok()) << line.status();
+  const ServerOptions& got = line->server;
+  EXPECT_EQ(got.listen, (std::vector<std::string>{"unix:///a", "[::]:1"}));
+  EXPECT_EQ(got.initial.generate_v6, 3u);
+  EXPECT_EQ(got.initial.generate_v4, 4u);
+  EXPECT_EQ(got.initial.seed, 5u);
+  EXPECT_EQ(got.table.limits.max_routes, 7u);
+  EXPECT_EQ(got.table.limits.max_next_hops, 8u);
+  EXPECT_EQ(got.table.max_pending_updates, 9u);
+  EXPECT_EQ(got.lookup.max_batch_addresses, 10u);
+  EXPECT_EQ(got.lookup.max_lookup_addresses, 11u);
+  EXPECT_EQ(got.lookup.max_streams, 12u);
+  EXPECT_EQ(got.max_lists, 13u);
+  EXPECT_EQ(got.max_update_routes, 14u);
+  EXPECT_EQ(got.threads.count, 2u);
+  EXPECT_EQ(got.threads.cpus, (std::vector<int>{1, 3, 0}));
+  EXPECT_EQ(got.threads.spin, absl::Microseconds(50));
+  EXPECT_EQ(got.transport.max_connection_streams, 15);
+  EXPECT_EQ(got.transport.keepalive_time, absl::Seconds(16));
+  EXPECT_EQ(got.transport.keepalive_timeout, absl::Seconds(17));
+  EXPECT_EQ(line->drain_timeout, absl::Seconds(18));
+  EXPECT_EQ(line->log_level, "debug");
+}
+
+TEST_F(ServerFlags, WhatNobodyCanMean) {
+  struct Case {
+    const char* flag;
+    const char* value;
+    const char* says;
+  };
+  for (const Case& wrong :
+       {Case{"lookup_cpus", "0,x", "\"x\" is no number"},
+        Case{"lookup_cpus", "-1", "\"-1\" is no number"},
+        Case{"lookup_threads", "1025", "--lookup_threads"},
+        Case{"lookup_spin", "-1us", "--lookup_spin"},
+        Case{"drain_timeout", "-1s", "--drain_timeout"},
+        Case{"max_generation_wait", "-1s", "--max_generation_wait"},
+        Case{"generate", "4000001", "--max_routes"}}) {
+    absl::FlagSaver saver;
+    Set(wrong.flag, wrong.value);
+    const absl::Status status = ReadFlags().status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << wrong.flag;
+    EXPECT_TRUE(absl::StrContains(status.message(), wrong.says)) << status;
+  }
+}
+
+}  // namespace
+}  // namespace planb::server

@@ -9,7 +9,6 @@
 #include <iterator>
 #include <utility>
 
-#include "absl/base/internal/raw_logging.h"
 #include "lpm/cow_tree.h"
 
 namespace planb {
@@ -23,7 +22,7 @@ namespace planb {
 // Keys are distinct. Thread-compatible, each version by itself: while one
 // thread changes a map, others may read, share and destroy versions that were
 // shared from it before. A change is O(log size) where the nodes are this map's
-// own, and copies three of them (about 11 KB at a million small entries) where
+// own, and copies three of them (about 10 KB at a million small entries) where
 // they are not. Beside the entries, memory has room for a few more in each
 // chunk (of 128 entries at most; 56 at least, but for the last), and about one
 // octet an entry for the nodes.

@@ -21,11 +21,14 @@
 
 namespace planb {
 
-// Up to capacity() items beside each other, behind a head of 24 octets. Made by
-// CowRef. Thread-compatible: nothing changes once two hold it.
-template <typename Item>
+// Up to capacity() items beside each other, behind a head of 24 octets; the
+// capacity is kMost at most. Made by CowRef. Thread-compatible: nothing changes
+// once two hold it.
+template <typename Item, size_t kMostItems>
 class CowNode {
  public:
+  static constexpr size_t kMost = kMostItems;
+
   CowNode(const CowNode&) = delete;
   CowNode& operator=(const CowNode&) = delete;
 

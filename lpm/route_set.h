@@ -78,7 +78,7 @@ class RouteSet {
   RouteSet& operator=(RouteSet&&) noexcept = default;
 
   // Another set of the same routes. Neither sees what becomes of the other:
-  // each copies, before its next change there, what both hold (about 11 KB for
+  // each copies, before its next change there, what both hold (about 10 KB for
   // the first change to a million routes). O(1).
   RouteSet Share() const { return RouteSet(family_, routes_.Share()); }
 

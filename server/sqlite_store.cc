@@ -139,6 +139,7 @@ absl::StatusOr<std::vector<StoredTable>> SqliteStore::ReadAll() {
 
 absl::Status SqliteStore::CreateTable(const std::string& name,
                                       uint64_t generation) {
+  checkpointer_->LetPass();
   absl::MutexLock lock(&mutex_);
   ABSL_RAW_CHECK(tables_.count(name) == 0, "the table is not stored yet");
   StoredTableState table = {.row = {.name = name, .generation = generation}};
@@ -157,6 +158,7 @@ absl::Status SqliteStore::CreateTable(const std::string& name,
 
 absl::Status SqliteStore::DeleteTable(const std::string& name,
                                       uint64_t generation) {
+  checkpointer_->LetPass();
   absl::MutexLock lock(&mutex_);
   const auto found = tables_.find(name);
   ABSL_RAW_CHECK(found != tables_.end(), "the table is stored");
@@ -179,6 +181,7 @@ absl::Status SqliteStore::Commit(const std::string& table,
                                  absl::Span<const AcceptedBatch> batches) {
   if (batches.empty()) return absl::OkStatus();
   const StoreChanges changes = MergeBatches(batches);
+  checkpointer_->LetPass();
   absl::MutexLock lock(&mutex_);
   const auto found = tables_.find(table);
   ABSL_RAW_CHECK(found != tables_.end(), "the table is stored");

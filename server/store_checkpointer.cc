@@ -24,6 +24,13 @@ StoreCheckpointer::~StoreCheckpointer() {
   thread_.join();
 }
 
+void StoreCheckpointer::LetPass() {
+  const auto passed = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return !second_pass_;
+  };
+  absl::MutexLock lock(&mutex_, absl::Condition(&passed));
+}
+
 void StoreCheckpointer::Notify(int64_t pages) {
   absl::MutexLock lock(&mutex_);
   pages_ = pages;
@@ -55,11 +62,16 @@ void StoreCheckpointer::Run() {
     }
     int64_t log_pages = 0;
     Pass(log_pages);
+    {
+      absl::MutexLock lock(&mutex_);
+      second_pass_ = true;
+    }
     bool done;
     {
       absl::MutexLock writers(&writers_);
       done = Pass(log_pages);
       absl::MutexLock lock(&mutex_);
+      second_pass_ = false;
       pages_ = 0;
       // A reader, such as an operator's shell, can keep the log from starting
       // anew, and so can a full disk: then wait for as much again, not for the

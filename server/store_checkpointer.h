@@ -20,7 +20,8 @@ namespace planb::server {
 // The log can start anew only when all of it is in the database. A writer that
 // never pauses is always ahead of a checkpoint beside it, and the log would
 // grow without end. So there are two passes: the first, long one beside the
-// writers, and a second one for what came in meanwhile, under their mutex.
+// writers, and a second one for what came in meanwhile, under their mutex; and
+// writers let it pass, since a mutex alone favours those who come back at once.
 class StoreCheckpointer {
  public:
   // `writers` is held by all that write to the database, and outlives this.
@@ -28,6 +29,9 @@ class StoreCheckpointer {
                     int64_t threshold_pages);
   // Waits for the pass that runs.
   ~StoreCheckpointer();
+
+  // Before a writer locks `writers`: waits while the second pass wants it.
+  void LetPass();
 
   // After a commit that made the log `pages` long. Never waits long.
   void Notify(int64_t pages);
@@ -47,6 +51,7 @@ class StoreCheckpointer {
   const int64_t threshold_pages_;
 
   absl::Mutex mutex_;
+  bool second_pass_ ABSL_GUARDED_BY(mutex_) = false;
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   int64_t pages_ ABSL_GUARDED_BY(mutex_) = 0;
   // At how many pages the next checkpoint is due.

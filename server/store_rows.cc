@@ -3,6 +3,7 @@
 #include <endian.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 
@@ -81,7 +82,8 @@ absl::StatusOr<Prefix> UnpackPrefix(int64_t family, absl::string_view address,
                               "'"));
   }
   uint64_t words[2] = {};
-  std::memcpy(words, address.data(), address.size());
+  // Not memcpy: of no octets there is no address.
+  std::copy(address.begin(), address.end(), reinterpret_cast<char*>(words));
   const absl::StatusOr<Prefix> prefix = Prefix::Create(
       Address::FromBits(
           known, absl::MakeUint128(be64toh(words[0]), be64toh(words[1]))),

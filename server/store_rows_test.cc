@@ -27,6 +27,12 @@ TEST(StoreRows, PrefixesComeBack) {
   }
 }
 
+// As SQLite gives a BLOB without octets.
+TEST(StoreRows, NoOctetsAreTheZeroAddress) {
+  EXPECT_EQ(UnpackPrefix(4, absl::string_view(), 0).value(),
+            Prefix::Parse("0.0.0.0/0").value());
+}
+
 // The primary key of routes has to be in the order of prefixes.
 TEST(StoreRows, PackedAddressesAreOrderedLikeAddresses) {
   const std::vector<Route> routes =

@@ -56,7 +56,7 @@ SqliteStore::SqliteStore(SqliteStoreOptions options, StoreMark mark)
 SqliteStore::~SqliteStore() = default;
 
 absl::Status SqliteStore::Start() {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard lock(mutex_);
   const auto mark = mark_.Read();
   if (!mark.ok()) return mark.status();
   if (absl::Status s = CheckStoreFiles(path(), *mark); !s.ok()) return s;
@@ -116,7 +116,7 @@ void SqliteStore::WriteMark() {
 }
 
 absl::StatusOr<std::vector<StoredTable>> SqliteStore::Load() {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard lock(mutex_);
   // One state of the database for all that is read.
   absl::Status status = sql_->Run("BEGIN");
   if (!status.ok()) return WithWayOut(status, path());
@@ -140,7 +140,7 @@ absl::StatusOr<std::vector<StoredTable>> SqliteStore::ReadAll() {
 absl::Status SqliteStore::CreateTable(const std::string& name,
                                       uint64_t generation) {
   checkpointer_->LetPass();
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard lock(mutex_);
   ABSL_RAW_CHECK(tables_.count(name) == 0, "the table is not stored yet");
   StoredTableState table = {.row = {.name = name, .generation = generation}};
   for (const auto& [other, state] : tables_) {
@@ -159,7 +159,7 @@ absl::Status SqliteStore::CreateTable(const std::string& name,
 absl::Status SqliteStore::DeleteTable(const std::string& name,
                                       uint64_t generation) {
   checkpointer_->LetPass();
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard lock(mutex_);
   const auto found = tables_.find(name);
   ABSL_RAW_CHECK(found != tables_.end(), "the table is stored");
   const TableRow& row = found->second.row;
@@ -173,7 +173,7 @@ absl::Status SqliteStore::DeleteTable(const std::string& name,
 }
 
 uint64_t SqliteStore::generation_floor() const {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard lock(mutex_);
   return store_.generation_floor;
 }
 
@@ -182,7 +182,7 @@ absl::Status SqliteStore::Commit(const std::string& table,
   if (batches.empty()) return absl::OkStatus();
   const StoreChanges changes = MergeBatches(batches);
   checkpointer_->LetPass();
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard lock(mutex_);
   const auto found = tables_.find(table);
   ABSL_RAW_CHECK(found != tables_.end(), "the table is stored");
   StoredTableState next = found->second;

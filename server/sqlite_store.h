@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,6 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "server/store.h"
 #include "server/store_checkpointer.h"
@@ -109,7 +109,7 @@ class SqliteStore final : public Store {
 
   const SqliteStoreOptions options_;
 
-  mutable absl::Mutex mutex_;
+  mutable std::mutex mutex_;
   StoreMark mark_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<Sql> sql_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<StoreWriter> writer_ ABSL_GUARDED_BY(mutex_);

@@ -8,7 +8,7 @@
 namespace planb::server {
 
 StoreCheckpointer::StoreCheckpointer(std::unique_ptr<Sql> sql,
-                                     absl::Mutex& writers,
+                                     std::mutex& writers,
                                      int64_t threshold_pages)
     : sql_(std::move(sql)),
       writers_(writers),
@@ -18,22 +18,22 @@ StoreCheckpointer::StoreCheckpointer(std::unique_ptr<Sql> sql,
 
 StoreCheckpointer::~StoreCheckpointer() {
   {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard lock(mutex_);
     stop_ = true;
   }
+  changed_.notify_all();
   thread_.join();
 }
 
 void StoreCheckpointer::LetPass() {
-  const auto passed = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return !second_pass_;
-  };
-  absl::MutexLock lock(&mutex_, absl::Condition(&passed));
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !second_pass_; });
 }
 
 void StoreCheckpointer::Notify(int64_t pages) {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard lock(mutex_);
   pages_ = pages;
+  if (pages_ >= due_) changed_.notify_all();
 }
 
 bool StoreCheckpointer::Pass(int64_t& log_pages) {
@@ -53,24 +53,22 @@ void StoreCheckpointer::Run() {
   while (true) {
     int64_t pages;
     {
-      const auto due = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-        return stop_ || pages_ >= due_;
-      };
-      absl::MutexLock lock(&mutex_, absl::Condition(&due));
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return stop_ || pages_ >= due_; });
       if (stop_) return;
       pages = pages_;
     }
     int64_t log_pages = 0;
     Pass(log_pages);
     {
-      absl::MutexLock lock(&mutex_);
+      std::lock_guard lock(mutex_);
       second_pass_ = true;
     }
     bool done;
     {
-      absl::MutexLock writers(&writers_);
+      std::lock_guard writers(writers_);
       done = Pass(log_pages);
-      absl::MutexLock lock(&mutex_);
+      std::lock_guard lock(mutex_);
       second_pass_ = false;
       pages_ = 0;
       // A reader, such as an operator's shell, can keep the log from starting
@@ -78,6 +76,7 @@ void StoreCheckpointer::Run() {
       // next commit.
       due_ = threshold_pages_ + (done ? 0 : std::max(log_pages, pages));
     }
+    changed_.notify_all();
     if (done) checkpoints_.fetch_add(1);
   }
 }

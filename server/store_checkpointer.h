@@ -5,12 +5,13 @@
 #define PLANB_SERVER_STORE_CHECKPOINTER_H_
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <thread>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "server/store_sql.h"
 
 namespace planb::server {
@@ -25,7 +26,7 @@ namespace planb::server {
 class StoreCheckpointer {
  public:
   // `writers` is held by all that write to the database, and outlives this.
-  StoreCheckpointer(std::unique_ptr<Sql> sql, absl::Mutex& writers,
+  StoreCheckpointer(std::unique_ptr<Sql> sql, std::mutex& writers,
                     int64_t threshold_pages);
   // Waits for the pass that runs.
   ~StoreCheckpointer();
@@ -47,10 +48,11 @@ class StoreCheckpointer {
   bool Pass(int64_t& log_pages);
 
   const std::unique_ptr<Sql> sql_;
-  absl::Mutex& writers_;
+  std::mutex& writers_;
   const int64_t threshold_pages_;
 
-  absl::Mutex mutex_;
+  std::mutex mutex_;
+  std::condition_variable changed_;  // anything guarded
   bool second_pass_ ABSL_GUARDED_BY(mutex_) = false;
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   int64_t pages_ ABSL_GUARDED_BY(mutex_) = 0;

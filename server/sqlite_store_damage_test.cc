@@ -23,7 +23,7 @@ size_t Flips() {
   size_t flips = 0;
   const char* text = std::getenv("PLANB_STORE_FLIPS");
   return text != nullptr && absl::SimpleAtoi(text, &flips) && flips > 0 ? flips
-                                                                        : 400;
+                                                                        : 200;
 }
 
 // A store with a history, and what it holds.
@@ -129,6 +129,8 @@ TEST_P(Damage, OfOneBit) {
   for (const char* suffix : {"", "-wal", "-mark"}) {
     const auto file = sample.files.find(suffix);
     if (file == sample.files.end()) continue;
+    // The mark is the same everywhere.
+    if (std::string(suffix) == "-mark" && GetParam() != 0) continue;
     Outcomes outcomes;
     const size_t bits = file->second.size() * 8;
     // Headers in full; an odd stride, to come by every bit of an octet.
@@ -250,6 +252,28 @@ TEST(SqliteStoreDamage, OlderDatabaseIsRefused) {
   auto restored = SqliteStore::Open(Options(path));
   ASSERT_TRUE(restored.ok()) << restored.status();
   EXPECT_EQ(StoreDifference(old_tables, (*restored)->Load().value()), "");
+}
+
+// Commits that were never synced may go with the power, and not otherwise.
+TEST(SqliteStoreDamage, UnsyncedCommitsMayBeLostWithTheMachine) {
+  const Sample sample = MakeSample("unsynced", 10, 0);
+  const auto open = [&](bool synced, const std::string& boot_id) {
+    WriteStoreFiles(sample.path, sample.files);
+    {
+      StoreMark mark = StoreMark::Open(StoreMarkPath(sample.path)).value();
+      StoreMarkRecord record = mark.Read().value().value();
+      record.sequence += 5;
+      record.synced = synced;
+      record.boot_id = boot_id;
+      EXPECT_TRUE(mark.Write(record).ok());
+    }
+    return SqliteStore::Open(Options(sample.path)).status();
+  };
+  const std::string other(16, 'x');
+  EXPECT_EQ(ErrorReason(open(true, CurrentBootId())), "STORE_CORRUPT");
+  EXPECT_EQ(ErrorReason(open(true, other)), "STORE_CORRUPT");
+  EXPECT_EQ(ErrorReason(open(false, CurrentBootId())), "STORE_CORRUPT");
+  EXPECT_TRUE(open(false, other).ok());
 }
 
 TEST(SqliteStoreDamage, AnotherStoresDatabaseIsRefused) {

@@ -41,7 +41,10 @@ bool StoreCheckpointer::Pass(int64_t& log_pages) {
   int done = 0;
   const absl::Status status =
       sql_->Checkpoint(SQLITE_CHECKPOINT_PASSIVE, &log, &done);
-  if (!status.ok() && failures_.fetch_add(1) == 0) {
+  // Busy: a writer was changing the index of the log just then, or somebody
+  // else's checkpoint runs.
+  const bool busy = (sqlite3_errcode(sql_->sql()) & 0xff) == SQLITE_BUSY;
+  if (!status.ok() && !busy && failures_.fetch_add(1) == 0) {
     Log(LogLevel::kWarning, "store checkpoint failed",
         {{"error", status.message()}});
   }

@@ -1,0 +1,43 @@
+// Stores and batches that tests write out in full.
+
+#ifndef PLANB_SERVER_TESTING_SMALL_STORE_H_
+#define PLANB_SERVER_TESTING_SMALL_STORE_H_
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "server/sqlite_store.h"
+#include "server/table_digest.h"
+
+namespace planb::server {
+
+// Keeps 5 requests a table, and does not sync.
+inline std::unique_ptr<SqliteStore> OpenStore(const std::string& path) {
+  auto store = SqliteStore::Open(
+      {.path = path, .sync = StoreSync::kOff, .request_window = 5});
+  EXPECT_TRUE(store.ok()) << store.status();
+  return store.ok() ? *std::move(store) : nullptr;
+}
+
+inline Route MakeRoute(absl::string_view prefix, NextHopId next_hop) {
+  return {Prefix::Parse(prefix).value(), next_hop};
+}
+
+// A batch after which the table has exactly `routes`.
+inline AcceptedBatch Batch(uint64_t generation, std::vector<Route> routes) {
+  TableDigest digest;
+  for (const Route& route : routes) digest.Add(route);
+  return {.delta = std::make_shared<const Delta>(
+              Delta{.generation = generation,
+                    .routes = std::move(routes),
+                    .digest = digest.ToString()})};
+}
+
+}  // namespace planb::server
+
+#endif  // PLANB_SERVER_TESTING_SMALL_STORE_H_

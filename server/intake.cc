@@ -81,7 +81,7 @@ absl::StatusOr<Intake::Staged> Intake::Stage(const UpdateBatch& batch) {
   if (!batch.request_id.empty()) {
     const AnsweredRequest* const first = window_.Find(batch.request_id);
     if (first != nullptr && first->fingerprint == batch.fingerprint) {
-      return Staged{.outcome = first->outcome, .record = {}, .stores = false};
+      return Staged{.outcome = first->outcome, .repeated = true};
     }
     if (first != nullptr) {
       return FieldError(absl::StatusCode::kInvalidArgument, "REQUEST_ID_REUSED",
@@ -138,7 +138,10 @@ Intake::Version Intake::Head() {
           unsure_requests_.size()};
 }
 
-void Intake::Accept(Version head) {
+void Intake::Accept(Version head, absl::Time now) {
+  for (size_t i = 0; i < head.requests; ++i) {
+    window_.SetAccepted(unsure_requests_[i], now);
+  }
   unsure_requests_.erase(
       unsure_requests_.begin(),
       unsure_requests_.begin() + static_cast<std::ptrdiff_t>(head.requests));

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "server/memory_budget.h"
 #include "server/request_window.h"
 #include "server/rib.h"
@@ -36,6 +37,8 @@ class Intake {
     // What must be stored for it; nothing for one that changes nothing.
     AcceptedBatch record;
     bool stores = false;
+    // The first answer to an earlier request of that name.
+    bool repeated = false;
   };
 
   // Begins with what a store had. REQUIRES: `stored` is what Store::Load
@@ -64,7 +67,7 @@ class Intake {
   Version Head();
 
   // All that was staged when `head` was taken is accepted.
-  void Accept(Version head);
+  void Accept(Version head, absl::Time now);
 
   // Takes back all that was staged since the accepted version.
   void Rollback();

@@ -1,6 +1,5 @@
 // planb_server: the longest-prefix-match service as a process.
 
-#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 
@@ -9,6 +8,7 @@
 #include <utility>
 
 #include "absl/synchronization/mutex.h"
+#include "server/heap.h"
 #include "server/log.h"
 #include "server/server.h"
 #include "server/server_flags.h"
@@ -26,12 +26,11 @@ int Refuse(const absl::Status& status) {
   return 1;
 }
 
-// Packaged libraries' defaults that cost throughput, measured: abseil checks
-// lock order in Debian's build, and glibc maps and unmaps every large message.
+// Packaged libraries' defaults that cost throughput, measured; abseil checks
+// lock order in Debian's build.
 void TuneProcess() {
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-  mallopt(M_MMAP_THRESHOLD, 1 << 30);
-  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  planb::server::TuneHeap();
 }
 
 }  // namespace

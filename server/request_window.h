@@ -11,6 +11,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "server/update.h"
 
 namespace planb::server {
@@ -35,6 +36,12 @@ class RequestWindow {
       answers_.erase(order_.front());
       order_.pop_front();
     }
+  }
+
+  // Corrects when the request was accepted, if it is known.
+  void SetAccepted(absl::string_view request_id, absl::Time at) {
+    const auto it = answers_.find(request_id);
+    if (it != answers_.end()) it->second.outcome.accepted = at;
   }
 
   // Takes back what was added last, if it is this.

@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/time/clock.h"
 #include "server/error.h"
+#include "server/heap.h"
 #include "server/log.h"
 
 namespace planb::server {
@@ -20,6 +21,8 @@ constexpr auto kReclaimPeriod = milliseconds(100);
 // A build that failed is tried again after this, then after twice as long...
 constexpr auto kFirstRetry = milliseconds(100);
 constexpr auto kLastRetry = milliseconds(5000);
+// A build of so many changes leaves memory worth giving back.
+constexpr size_t kManyRoutes = 50'000;
 // How many publications' times are remembered.
 constexpr size_t kPublishedTimes = 1024;
 
@@ -136,11 +139,12 @@ void Table::Decide(std::vector<Submitted>& batches, Intake::Version head,
     return;
   }
   const absl::Time now = absl::Now();
-  intake_.Accept(std::move(head));
+  intake_.Accept(std::move(head), now);
   for (Submitted& batch : batches) {
     if (batch.staged.record.delta != nullptr) {
       accepted_.push_back({batch.staged.record.delta, now});
     }
+    if (!batch.staged.repeated) batch.staged.outcome.accepted = now;
     batch.promise.set_value(std::move(batch.staged.outcome));
   }
   to_build_.notify_one();
@@ -149,6 +153,7 @@ void Table::Decide(std::vector<Submitted>& batches, Intake::Version head,
 void Table::BuildLoop() {
   std::vector<Accepted> batches;
   auto retry = kFirstRetry;
+  size_t routes_built = 0;  // since the heap was trimmed
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     if (accepted_.empty() && batches.empty()) {
@@ -156,6 +161,7 @@ void Table::BuildLoop() {
       if (accepted_.empty()) {
         lock.unlock();
         Reclaim();
+        if (std::exchange(routes_built, 0) >= kManyRoutes) TrimHeap();
         lock.lock();
         continue;
       }
@@ -168,7 +174,10 @@ void Table::BuildLoop() {
 
     const absl::Time start = absl::Now();
     std::vector<std::shared_ptr<const Delta>> deltas;
-    for (const Accepted& batch : batches) deltas.push_back(batch.delta);
+    for (const Accepted& batch : batches) {
+      deltas.push_back(batch.delta);
+      routes_built += batch.delta->routes.size();
+    }
     const uint64_t full_before = builder_.full_builds();
     auto snapshot = builder_.Build(generation, rib, deltas);
     const absl::Duration took = absl::Now() - start;

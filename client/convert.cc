@@ -3,6 +3,7 @@
 #include "client/convert.h"
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 
 namespace planb::client {
 
@@ -22,6 +23,25 @@ v1::NextHop ToProto(const NextHop& next_hop) {
   message.set_interface(next_hop.interface);
   message.set_weight(next_hop.weight);
   message.set_label(next_hop.label);
+  return message;
+}
+
+v1::NextHopGroup ToProto(const NextHopGroup& group) {
+  v1::NextHopGroup message;
+  message.set_id(group.id);
+  for (const NextHopGroup::Member& member : group.members) {
+    v1::NextHopGroup::Member* to = message.add_members();
+    to->set_next_hop_id(member.next_hop);
+    to->set_weight(member.weight);
+  }
+  message.set_label(group.label);
+  return message;
+}
+
+v1::Route ToProto(const Route& route) {
+  v1::Route message;
+  *message.mutable_prefix() = ToProto(route.prefix);
+  message.set_next_hop_id(route.next_hop);
   return message;
 }
 
@@ -49,6 +69,28 @@ absl::StatusOr<NextHop> FromProto(const v1::NextHop& next_hop) {
   value.weight = next_hop.weight() == 0 ? 1 : next_hop.weight();
   value.label = next_hop.label();
   return value;
+}
+
+NextHopGroup FromProto(const v1::NextHopGroup& group) {
+  NextHopGroup value;
+  value.id = group.id();
+  for (const v1::NextHopGroup::Member& member : group.members()) {
+    value.members.push_back(
+        {.next_hop = member.next_hop_id(),
+         .weight = member.weight() == 0 ? 1 : member.weight()});
+  }
+  value.label = group.label();
+  return value;
+}
+
+absl::StatusOr<Route> FromProto(const v1::Route& route) {
+  const absl::StatusOr<Prefix> prefix = FromProto(route.prefix());
+  if (!prefix.ok()) return prefix.status();
+  if (!IsNextHop(route.next_hop_id())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("next hop ", route.next_hop_id()));
+  }
+  return Route{.prefix = *prefix, .next_hop = route.next_hop_id()};
 }
 
 }  // namespace planb::client

@@ -56,5 +56,27 @@ TEST(Convert, NextHopDefaultsAndErrors) {
   EXPECT_FALSE(FromProto(message).ok());
 }
 
+TEST(Convert, GroupsGoRound) {
+  const NextHopGroup group = {
+      .id = 9, .members = {{7, 3}, {2, 1}}, .label = "both ways"};
+  v1::NextHopGroup message = ToProto(group);
+  EXPECT_EQ(FromProto(message), group);
+  message.mutable_members(1)->clear_weight();
+  EXPECT_EQ(FromProto(message), group);  // 0 means 1
+}
+
+TEST(Convert, RoutesGoRoundAndNeedANextHop) {
+  const Route route = {*Prefix::Parse("2001:db8::/32"), 7};
+  v1::Route message = ToProto(route);
+  EXPECT_EQ(*FromProto(message), route);
+  message.set_next_hop_id(kUndecided);
+  EXPECT_FALSE(FromProto(message).ok());
+  message.set_next_hop_id(kNoRoute);
+  EXPECT_FALSE(FromProto(message).ok());
+  message = ToProto(route);
+  message.mutable_prefix()->set_length(129);
+  EXPECT_FALSE(FromProto(message).ok());
+}
+
 }  // namespace
 }  // namespace planb::client

@@ -73,16 +73,9 @@ absl::StatusCode ToCode(int code) {
                                  : absl::StatusCode::kUnknown;
 }
 
-}  // namespace
-
-absl::Status FromGrpc(const grpc::Status& status) {
-  if (status.ok()) return absl::OkStatus();
-  google::rpc::Status rich;
-  if (!rich.ParseFromString(status.error_details())) rich.Clear();
-  return Describe(ToCode(status.error_code()), status.error_message(), rich);
-}
-
-absl::Status FromBatchError(const v1::BatchError& error) {
+// An error in band; both streams have the same fields.
+template <typename Error>
+absl::Status FromInBand(const Error& error) {
   google::rpc::Status rich;
   if (!error.reason().empty()) {
     google::rpc::ErrorInfo info;
@@ -99,6 +92,23 @@ absl::Status FromBatchError(const v1::BatchError& error) {
   return Describe(
       code == absl::StatusCode::kUnknown ? absl::StatusCode::kInternal : code,
       error.message(), rich);
+}
+
+}  // namespace
+
+absl::Status FromGrpc(const grpc::Status& status) {
+  if (status.ok()) return absl::OkStatus();
+  google::rpc::Status rich;
+  if (!rich.ParseFromString(status.error_details())) rich.Clear();
+  return Describe(ToCode(status.error_code()), status.error_message(), rich);
+}
+
+absl::Status FromBatchError(const v1::BatchError& error) {
+  return FromInBand(error);
+}
+
+absl::Status FromUpdateError(const v1::UpdateError& error) {
+  return FromInBand(error);
 }
 
 std::string ErrorReason(const absl::Status& status) {

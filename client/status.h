@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "planb/v1/route_lookup.pb.h"
+#include "planb/v1/route_table.pb.h"
 
 namespace planb::client {
 
@@ -26,9 +27,10 @@ namespace planb::client {
 // gRPC does not define becomes UNKNOWN.
 absl::Status FromGrpc(const grpc::Status& status);
 
-// The error of one batch, in the same form. A code that is no error (the
-// server broke its contract) becomes INTERNAL.
+// The error of one batch of a stream, in the same form. A code that is no error
+// (the server broke its contract) becomes INTERNAL.
 absl::Status FromBatchError(const v1::BatchError& error);
+absl::Status FromUpdateError(const v1::UpdateError& error);
 
 // google.rpc.ErrorInfo's reason, such as "TABLE_NOT_FOUND", of a status made
 // by the functions above; empty if it has none: then no PlanB server spoke,

@@ -85,6 +85,18 @@ TEST(FromBatchError, SaysReasonAndField) {
   EXPECT_EQ(ErrorReason(status), "ADDRESSES_LENGTH");
 }
 
+TEST(FromUpdateError, SaysReasonAndField) {
+  v1::UpdateError error;
+  error.set_code(5);
+  error.set_reason("ROUTE_NOT_FOUND");
+  error.set_field("updates[2].prefix");
+  error.set_message("no route");
+  const absl::Status status = FromUpdateError(error);
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(status.message(), "no route [ROUTE_NOT_FOUND; updates[2].prefix]");
+  EXPECT_EQ(ErrorReason(status), "ROUTE_NOT_FOUND");
+}
+
 TEST(FromBatchError, WithoutACodeIsTheServersFault) {
   v1::BatchError error;
   error.set_message("oops");

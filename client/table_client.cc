@@ -5,27 +5,32 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "client/call.h"
 #include "client/convert.h"
-#include "client/status.h"
+#include "client/rpc.h"
 
 namespace planb::client {
 namespace {
 
-// Hands the routes of one chunk on.
-absl::Status ReadChunk(const v1::ListRoutesResponse& chunk,
-                       absl::FunctionRef<absl::Status(const Route&)> on_route) {
-  for (const v1::Route& message : chunk.routes()) {
-    const auto prefix = FromProto(message.prefix());
-    if (!prefix.ok() || message.next_hop_id() == kNoRoute) {
-      return absl::InternalError(
-          absl::StrCat("the server broke its contract: a malformed route: ",
-                       prefix.ok() ? "next hop 0" : prefix.status().message()));
-    }
-    absl::Status status =
-        on_route({.prefix = *prefix, .next_hop = message.next_hop_id()});
-    if (!status.ok()) return status;
+using Stub = v1::RouteTable::Stub;
+
+absl::Status BrokenContract(absl::string_view how) {
+  return absl::InternalError(
+      absl::StrCat("the server broke its contract: ", how));
+}
+
+absl::StatusOr<Route> ReadRoute(const v1::Route& message) {
+  absl::StatusOr<Route> route = FromProto(message);
+  if (route.ok()) return route;
+  return BrokenContract(
+      absl::StrCat("a malformed route: ", route.status().message()));
+}
+
+// That all chunks of a list show one generation, which is noted in `list`.
+absl::Status CheckGeneration(uint64_t chunk, std::optional<uint64_t>& list) {
+  if (list.value_or(chunk) != chunk) {
+    return BrokenContract("the generation changed in a list");
   }
+  list = chunk;
   return absl::OkStatus();
 }
 
@@ -36,51 +41,104 @@ TableClient::TableClient(const std::shared_ptr<grpc::Channel>& channel)
 
 absl::StatusOr<v1::UpdateRoutesResponse> TableClient::UpdateRoutes(
     const v1::UpdateRoutesRequest& request, absl::Time deadline) const {
-  grpc::ClientContext context;
-  SetDeadline(context, deadline);
-  v1::UpdateRoutesResponse response;
-  absl::Status status =
-      FromGrpc(stub_->UpdateRoutes(&context, request, &response));
-  if (!status.ok()) return status;
-  return response;
+  return CallUnary(*stub_, &Stub::UpdateRoutes, request, deadline);
 }
 
 absl::StatusOr<v1::Table> TableClient::GetTable(const std::string& table,
                                                 absl::Time deadline) const {
   v1::GetTableRequest request;
   request.set_table(table);
-  grpc::ClientContext context;
-  SetDeadline(context, deadline);
-  v1::Table response;
-  absl::Status status = FromGrpc(stub_->GetTable(&context, request, &response));
-  if (!status.ok()) return status;
-  return response;
+  return CallUnary(*stub_, &Stub::GetTable, request, deadline);
 }
 
 absl::StatusOr<uint64_t> TableClient::ListRoutes(
     const v1::ListRoutesRequest& request,
     absl::FunctionRef<absl::Status(const Route&)> on_route,
     absl::Time deadline) const {
-  grpc::ClientContext context;
-  SetDeadline(context, deadline);
-  const auto reader = stub_->ListRoutes(&context, request);
-  v1::ListRoutesResponse chunk;
   std::optional<uint64_t> generation;
-  absl::Status ours;
-  while (ours.ok() && reader->Read(&chunk)) {
-    if (generation.value_or(chunk.generation()) != chunk.generation()) {
-      ours = absl::InternalError(
-          "the server broke its contract: the generation changed in a list");
-      break;
+  const auto read = [&](const v1::ListRoutesResponse& chunk) {
+    absl::Status status = CheckGeneration(chunk.generation(), generation);
+    for (int i = 0; status.ok() && i < chunk.routes_size(); ++i) {
+      const auto route = ReadRoute(chunk.routes(i));
+      status = route.ok() ? on_route(*route) : route.status();
     }
-    generation = chunk.generation();
-    ours = ReadChunk(chunk, on_route);
-  }
-  if (!ours.ok()) context.TryCancel();
-  absl::Status status = FromGrpc(reader->Finish());
-  if (!ours.ok()) return ours;
+    return status;
+  };
+  absl::Status status =
+      CallServerStream(*stub_, &Stub::ListRoutes, request, deadline, read);
   if (!status.ok()) return status;
   return generation.value_or(0);
+}
+
+absl::StatusOr<NextHopList> TableClient::ListNextHops(
+    const std::string& table, absl::Time deadline) const {
+  v1::ListNextHopsRequest request;
+  request.set_table(table);
+  NextHopList list;
+  std::optional<uint64_t> generation;
+  const auto read = [&](const v1::ListNextHopsResponse& chunk) {
+    for (const v1::NextHop& message : chunk.next_hops()) {
+      const auto next_hop = FromProto(message);
+      if (!next_hop.ok()) {
+        return BrokenContract(absl::StrCat("a malformed next hop: ",
+                                           next_hop.status().message()));
+      }
+      list.next_hops.push_back(*next_hop);
+    }
+    for (const v1::NextHopGroup& group : chunk.groups()) {
+      list.groups.push_back(FromProto(group));
+    }
+    return CheckGeneration(chunk.generation(), generation);
+  };
+  absl::Status status =
+      CallServerStream(*stub_, &Stub::ListNextHops, request, deadline, read);
+  if (!status.ok()) return status;
+  list.generation = generation.value_or(0);
+  return list;
+}
+
+absl::StatusOr<v1::UpdateNextHopsResponse> TableClient::UpdateNextHops(
+    const v1::UpdateNextHopsRequest& request, absl::Time deadline) const {
+  return CallUnary(*stub_, &Stub::UpdateNextHops, request, deadline);
+}
+
+absl::StatusOr<Route> TableClient::GetRoute(const std::string& table,
+                                            const Prefix& prefix,
+                                            absl::Time deadline) const {
+  v1::GetRouteRequest request;
+  request.set_table(table);
+  *request.mutable_prefix() = ToProto(prefix);
+  const auto route = CallUnary(*stub_, &Stub::GetRoute, request, deadline);
+  if (!route.ok()) return route.status();
+  return ReadRoute(*route);
+}
+
+absl::StatusOr<v1::ExplainLookupResponse> TableClient::ExplainLookup(
+    const v1::ExplainLookupRequest& request, absl::Time deadline) const {
+  return CallUnary(*stub_, &Stub::ExplainLookup, request, deadline);
+}
+
+absl::StatusOr<std::vector<v1::Table>> TableClient::ListTables(
+    absl::Time deadline) const {
+  const auto response =
+      CallUnary(*stub_, &Stub::ListTables, v1::ListTablesRequest(), deadline);
+  if (!response.ok()) return response.status();
+  return std::vector<v1::Table>(response->tables().begin(),
+                                response->tables().end());
+}
+
+absl::StatusOr<v1::Table> TableClient::CreateTable(const std::string& table,
+                                                   absl::Time deadline) const {
+  v1::CreateTableRequest request;
+  request.set_table(table);
+  return CallUnary(*stub_, &Stub::CreateTable, request, deadline);
+}
+
+absl::Status TableClient::DeleteTable(const std::string& table,
+                                      absl::Time deadline) const {
+  v1::DeleteTableRequest request;
+  request.set_table(table);
+  return CallUnary(*stub_, &Stub::DeleteTable, request, deadline).status();
 }
 
 }  // namespace planb::client

@@ -1,4 +1,6 @@
-// Reads and changes routing tables. For whole tables see RouteLoader.
+// Reads and changes routing tables, a call at a time. For whole tables see
+// RouteLoader and RouteReplacer, for streams of changes UpdateStream and
+// RouteWatcher.
 
 #ifndef PLANB_CLIENT_TABLE_CLIENT_H_
 #define PLANB_CLIENT_TABLE_CLIENT_H_
@@ -8,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -17,6 +20,14 @@
 #include "planb/v1/route_table.grpc.pb.h"
 
 namespace planb::client {
+
+// The next-hop objects and groups of a table, by ascending id.
+struct NextHopList {
+  // The one they show.
+  uint64_t generation = 0;
+  std::vector<NextHop> next_hops;
+  std::vector<NextHopGroup> groups;
+};
 
 // Requests and replies are the contract's own messages: route_table.proto
 // documents them. Thread-safe.
@@ -43,6 +54,36 @@ class TableClient {
       const v1::ListRoutesRequest& request,
       absl::FunctionRef<absl::Status(const Route&)> on_route,
       absl::Time deadline = absl::InfiniteFuture()) const;
+
+  // Errors: also INTERNAL, as of ListRoutes.
+  absl::StatusOr<NextHopList> ListNextHops(
+      const std::string& table,
+      absl::Time deadline = absl::InfiniteFuture()) const;
+
+  absl::StatusOr<v1::UpdateNextHopsResponse> UpdateNextHops(
+      const v1::UpdateNextHopsRequest& request,
+      absl::Time deadline = absl::InfiniteFuture()) const;
+
+  // The route of the very prefix.
+  // Errors: also INTERNAL if the server's route is malformed.
+  absl::StatusOr<Route> GetRoute(
+      const std::string& table, const Prefix& prefix,
+      absl::Time deadline = absl::InfiniteFuture()) const;
+
+  absl::StatusOr<v1::ExplainLookupResponse> ExplainLookup(
+      const v1::ExplainLookupRequest& request,
+      absl::Time deadline = absl::InfiniteFuture()) const;
+
+  // All tables, by name.
+  absl::StatusOr<std::vector<v1::Table>> ListTables(
+      absl::Time deadline = absl::InfiniteFuture()) const;
+
+  absl::StatusOr<v1::Table> CreateTable(
+      const std::string& table,
+      absl::Time deadline = absl::InfiniteFuture()) const;
+
+  absl::Status DeleteTable(const std::string& table,
+                           absl::Time deadline = absl::InfiniteFuture()) const;
 
  private:
   const std::unique_ptr<v1::RouteTable::Stub> stub_;

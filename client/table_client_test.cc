@@ -15,6 +15,7 @@
 namespace planb::client {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 
 // Sorted, and several chunks of the fake server's lists.
@@ -82,6 +83,66 @@ TEST_F(TableClientTest, ErrorsComeWithReasons) {
   EXPECT_EQ(
       client_.GetTable("", absl::Now() - absl::Seconds(1)).status().code(),
       absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST_F(TableClientTest, GetsTheVeryPrefix) {
+  const auto route = client_.GetRoute("", *Prefix::Parse("3.0.0.0/8"));
+  ASSERT_TRUE(route.ok()) << route.status();
+  EXPECT_EQ(*route, EightRoutes()[2]);
+  EXPECT_EQ(
+      ErrorReason(client_.GetRoute("", *Prefix::Parse("3.0.0.0/9")).status()),
+      "ROUTE_NOT_FOUND");
+}
+
+TEST_F(TableClientTest, NextHopsAndGroupsGoRound) {
+  v1::UpdateNextHopsRequest request;
+  std::vector<NextHop> next_hops;
+  for (NextHopId id = 1; id <= 7; ++id) {  // several chunks
+    next_hops.push_back({.id = id,
+                         .gateway = *Address::Parse("192.0.2.1"),
+                         .interface = "eth0",
+                         .weight = id,
+                         .label = "transit"});
+    *request.add_upserts() = ToProto(next_hops.back());
+  }
+  const NextHopGroup group = {
+      .id = 100, .members = {{1, 3}, {7, 1}}, .label = "both"};
+  *request.add_group_upserts() = ToProto(group);
+  const auto updated = client_.UpdateNextHops(request);
+  ASSERT_TRUE(updated.ok()) << updated.status();
+  EXPECT_EQ(updated->added(), 8U);
+  EXPECT_EQ(updated->generation(), 2U);
+  const auto list = client_.ListNextHops("");
+  ASSERT_TRUE(list.ok()) << list.status();
+  EXPECT_EQ(list->generation, 2U);
+  EXPECT_THAT(list->next_hops, ElementsAreArray(next_hops));
+  EXPECT_THAT(list->groups, ElementsAre(group));
+  EXPECT_EQ(ErrorReason(client_.ListNextHops("none").status()),
+            "TABLE_NOT_FOUND");
+}
+
+TEST_F(TableClientTest, ExplainsALookup) {
+  v1::ExplainLookupRequest request;
+  request.set_address(Address::V4(0x03000001).ToPacked());
+  const auto explained = client_.ExplainLookup(request);
+  ASSERT_TRUE(explained.ok()) << explained.status();
+  ASSERT_EQ(explained->matches_size(), 1);
+  EXPECT_EQ(*FromProto(explained->matches(0)), EightRoutes()[2]);
+  EXPECT_EQ(explained->next_hop_id(), 3U);
+}
+
+TEST_F(TableClientTest, TablesComeAndGo) {
+  const auto created = client_.CreateTable("blue");
+  ASSERT_TRUE(created.ok()) << created.status();
+  EXPECT_EQ(created->name(), "blue");
+  const auto tables = client_.ListTables();
+  ASSERT_TRUE(tables.ok()) << tables.status();
+  ASSERT_EQ(tables->size(), 2U);
+  EXPECT_EQ((*tables)[0].name(), "blue");
+  EXPECT_EQ((*tables)[1].routes_v4(), 8U);
+  EXPECT_EQ(ErrorReason(client_.CreateTable("blue").status()), "TABLE_EXISTS");
+  EXPECT_TRUE(client_.DeleteTable("blue").ok());
+  EXPECT_EQ(ErrorReason(client_.DeleteTable("blue")), "TABLE_NOT_FOUND");
 }
 
 }  // namespace

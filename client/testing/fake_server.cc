@@ -16,16 +16,14 @@
 #include "absl/strings/str_cat.h"
 #include "client/channel.h"
 #include "client/convert.h"
+#include "client/testing/fake_table_service.h"
 
 namespace planb::client::testing {
-namespace {
 
-grpc::Status NoTable(const std::string& table) {
+grpc::Status FakeServer::NoTable(const std::string& table) {
   return MakeError(grpc::StatusCode::NOT_FOUND, "TABLE_NOT_FOUND",
                    absl::StrCat("no table \"", table, "\""));
 }
-
-}  // namespace
 
 class FakeServer::LookupService : public v1::RouteLookup::Service {
  public:
@@ -106,62 +104,17 @@ class FakeServer::LookupService : public v1::RouteLookup::Service {
   FakeServer& fake_;
 };
 
-class FakeServer::TableService : public v1::RouteTable::Service {
- public:
-  explicit TableService(FakeServer& fake) : fake_(fake) {}
-
-  grpc::Status UpdateRoutes(grpc::ServerContext*,
-                            const v1::UpdateRoutesRequest* request,
-                            v1::UpdateRoutesResponse* response) override {
-    absl::MutexLock lock(&fake_.mutex_);
-    if (fake_.failing_updates_ > 0) {
-      --fake_.failing_updates_;
-      return fake_.update_error_;
-    }
-    if (!IsDefaultTable(request->table())) return NoTable(request->table());
-    fake_.updates_.push_back(*request);
-    return fake_.table_.Update(*request, fake_.options_.max_update_routes,
-                               *response);
-  }
-
-  grpc::Status GetTable(grpc::ServerContext*,
-                        const v1::GetTableRequest* request,
-                        v1::Table* response) override {
-    if (!IsDefaultTable(request->table())) return NoTable(request->table());
-    *response = fake_.table().Describe();
-    return grpc::Status::OK;
-  }
-
-  grpc::Status ListRoutes(
-      grpc::ServerContext*, const v1::ListRoutesRequest* request,
-      grpc::ServerWriter<v1::ListRoutesResponse>* writer) override {
-    if (!IsDefaultTable(request->table())) return NoTable(request->table());
-    const FakeTable table = fake_.table();
-    v1::ListRoutesResponse chunk;
-    chunk.set_generation(table.generation());
-    for (const auto& [prefix, next_hop] : table.routes()) {
-      v1::Route* route = chunk.add_routes();
-      *route->mutable_prefix() = ToProto(prefix);
-      route->set_next_hop_id(next_hop);
-      if (chunk.routes_size() < 3) continue;  // small chunks: many of them
-      writer->Write(chunk);
-      chunk.clear_routes();
-    }
-    writer->Write(chunk);
-    return grpc::Status::OK;
-  }
-
- private:
-  FakeServer& fake_;
-};
-
 FakeServer::FakeServer(const FakeServerOptions& options)
-    : options_(options), table_(options.routes) {
+    : options_(options), tables_(FirstTables()) {
   static std::atomic<int> count = 0;
   // Not below TEST_TMPDIR: a socket's path has at most 107 octets.
   target_ =
       absl::StrCat("unix:///tmp/planb_fake_", getpid(), "_", count++, ".sock");
   Start();
+}
+
+std::map<std::string, FakeTable> FakeServer::FirstTables() const {
+  return {{"default", FakeTable(options_.routes, options_.durable)}};
 }
 
 void FakeServer::Start() {
@@ -237,6 +190,11 @@ void FakeServer::FailUpdates(int calls, const grpc::Status& status) {
   update_error_ = status;
 }
 
+void FakeServer::ForgetHistory() {
+  absl::MutexLock lock(&mutex_);
+  tables_.at("default").ForgetHistory();
+}
+
 void FakeServer::SetServing(bool serving) {
   server_->GetHealthCheckService()->SetServingStatus(serving);
 }
@@ -250,7 +208,7 @@ void FakeServer::Restart() {
   server_.reset();
   {
     absl::MutexLock lock(&mutex_);
-    table_ = FakeTable(options_.routes);
+    tables_ = FirstTables();
   }
   Start();
 }
@@ -262,7 +220,7 @@ std::vector<v1::UpdateRoutesRequest> FakeServer::updates() const {
 
 FakeTable FakeServer::table() const {
   absl::MutexLock lock(&mutex_);
-  return table_;
+  return tables_.at("default");
 }
 
 }  // namespace planb::client::testing

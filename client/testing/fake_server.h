@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,9 +29,14 @@ struct FakeServerOptions {
   std::vector<Route> routes = {};
   size_t max_lookup_addresses = 1000;
   size_t max_update_routes = 10'000;
+  // First credits of a stream of updates.
+  uint64_t update_credits = 1000;
+  // Says that what it acknowledged is persisted.
+  bool durable = false;
 };
 
-// Thread-safe. Serves the table "default" from construction to destruction.
+// Thread-safe. Serves from construction to destruction; looks up in the table
+// "default" only.
 class FakeServer {
  public:
   explicit FakeServer(const FakeServerOptions& options = {});
@@ -44,7 +50,8 @@ class FakeServer {
   void Hold();
   void Release();
   // Each stream (of the next `streams` ones) ends with `status` instead of
-  // answering its batch number `batches` (counted from 0).
+  // answering its batch number `batches` (counted from 0). So do streams of
+  // updates, and watches and exports, whose messages are counted.
   void EndStreams(uint64_t batches, const grpc::Status& status,
                   uint64_t streams = UINT64_MAX);
   // The next `streams` streams answer `batches` batches each, and to all others
@@ -53,6 +60,8 @@ class FakeServer {
   void SpoilReplies(Spoil how) { spoil_ = how; }
   // The next `calls` calls of UpdateRoutes fail with `status`.
   void FailUpdates(int calls, const grpc::Status& status);
+  // Watches of "default" can start from the present generation only.
+  void ForgetHistory();
   void SetServing(bool serving);
   // Breaks every connection and stops. Not to be called by two at a time.
   void Die();
@@ -64,6 +73,7 @@ class FakeServer {
   uint64_t streams_opened() const { return streams_opened_; }
   uint64_t lookups_called() const { return lookups_called_; }
   std::vector<v1::UpdateRoutesRequest> updates() const;
+  // The table "default".
   FakeTable table() const;
 
  private:
@@ -77,6 +87,9 @@ class FakeServer {
     grpc::Status status = {};
   };
 
+  static grpc::Status NoTable(const std::string& table);
+
+  std::map<std::string, FakeTable> FirstTables() const;
   void Start();
   Fate NextFate();
   // Returns false if the call was cancelled before the release.
@@ -89,7 +102,7 @@ class FakeServer {
   std::unique_ptr<grpc::Server> server_;
 
   mutable absl::Mutex mutex_;
-  FakeTable table_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, FakeTable> tables_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::UpdateRoutesRequest> updates_ ABSL_GUARDED_BY(mutex_);
   bool held_ ABSL_GUARDED_BY(mutex_) = false;
   int failing_updates_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -1,4 +1,4 @@
-// The routing table of the fake server: an ordered map and nothing clever, so
+// The routing table of the fake server: ordered maps and nothing clever, so
 // that its answers are right by inspection.
 
 #ifndef PLANB_CLIENT_TESTING_FAKE_TABLE_H_
@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,30 +35,72 @@ inline NextHopId MemberOf(NextHopId id, uint32_t flow_hash) {
   return group ? id - kFirstGroup + flow_hash % 100 + 1 : id;
 }
 
-// Thread-compatible.
+// Thread-compatible. Every change is visible at once, and lost with the
+// process even if called `durable`.
 class FakeTable {
  public:
+  // What a generation consists of.
+  struct State {
+    std::map<Prefix, NextHopId> routes;
+    std::map<uint32_t, v1::NextHop> next_hops;
+    std::map<uint32_t, v1::NextHopGroup> groups;
+  };
+
   // A table at generation 1 if it has routes, else at 0.
-  explicit FakeTable(const std::vector<Route>& routes = {});
+  explicit FakeTable(const std::vector<Route>& routes = {},
+                     bool durable = false);
 
   std::optional<Route> Lookup(const Address& address) const;
 
-  // As the contract says, but for digest, times and `request_id`.
+  // As the contract says, but for times and `request_id`.
   grpc::Status Update(const v1::UpdateRoutesRequest& request,
                       size_t max_updates, v1::UpdateRoutesResponse& response);
+  grpc::Status UpdateNextHops(const v1::UpdateNextHopsRequest& request,
+                              v1::UpdateNextHopsResponse& response);
+
+  // `first` has the conditions, `all` everything that was sent.
+  grpc::Status Replace(const v1::ReplaceRoutesRequest& first,
+                       const v1::ReplaceRoutesRequest& all,
+                       v1::ReplaceRoutesResponse& response);
 
   v1::Table Describe() const;
 
-  const std::map<Prefix, NextHopId>& routes() const { return routes_; }
+  const std::map<Prefix, NextHopId>& routes() const { return now_.routes; }
   const std::map<uint32_t, v1::NextHop>& next_hops() const {
-    return next_hops_;
+    return now_.next_hops;
   }
-  uint64_t generation() const { return generation_; }
+  const std::map<uint32_t, v1::NextHopGroup>& groups() const {
+    return now_.groups;
+  }
+  uint64_t generation() const { return first_ + history_.size(); }
+  uint64_t persisted() const { return durable_ ? generation() : 0; }
+  // 16 octets: the exclusive or of a hash of each route.
+  std::string digest() const;
+
+  // The changes of generation oldest() + 1 and on, each whole.
+  using History = std::vector<std::shared_ptr<const v1::WatchRoutesResponse>>;
+  const History& history() const { return history_; }
+  uint64_t oldest() const { return first_; }
+  // The digest of the routes of `generation`.
+  // REQUIRES: oldest() <= generation <= generation().
+  std::string DigestOf(uint64_t generation) const;
+  void ForgetHistory();
 
  private:
-  std::map<Prefix, NextHopId> routes_;
-  std::map<uint32_t, v1::NextHop> next_hops_;
-  uint64_t generation_ = 0;
+  // The conditions that all changes share.
+  template <typename Request>
+  grpc::Status Check(const Request& request);
+
+  // Makes `next` the table's state, unless `request` only validates.
+  template <typename Request, typename Response>
+  void Commit(const Request& request, State next, Response& response);
+
+  State now_;
+  bool durable_ = false;
+  uint64_t writer_epoch_ = 0;
+  uint64_t first_ = 0;
+  std::string first_digest_;
+  History history_;
 };
 
 }  // namespace planb::client::testing

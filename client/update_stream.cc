@@ -1,0 +1,164 @@
+// The caller's thread writes, a thread of this object reads: that is what
+// gRPC's synchronous streams allow. Credits are what passes between them.
+
+#include "client/update_stream.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/status.h"
+
+namespace planb::client {
+namespace {
+
+// What the contract counts against the credits.
+uint64_t CostOf(const v1::StreamUpdatesRequest& batch) {
+  return static_cast<uint64_t>(batch.updates_size()) +
+         static_cast<uint64_t>(batch.next_hops_size()) +
+         static_cast<uint64_t>(batch.groups_size()) + 1;
+}
+
+v1::StreamUpdatesRequest Hello(const UpdateStreamOptions& options) {
+  v1::StreamUpdatesRequest hello;
+  hello.set_table(options.table);
+  hello.set_ack(options.ack);
+  hello.set_writer_epoch(options.writer_epoch);
+  return hello;
+}
+
+}  // namespace
+
+UpdateStream::UpdateStream(const std::shared_ptr<grpc::Channel>& channel,
+                           const UpdateStreamOptions& options, OnReply on_reply)
+    : on_reply_(std::move(on_reply)),
+      stub_(v1::RouteTable::NewStub(channel)),
+      stream_(stub_->StreamUpdates(&context_)),
+      receiver_([this, hello = Hello(options)] { Receive(hello); }) {}
+
+UpdateStream::~UpdateStream() { CancelAndJoin(); }
+
+absl::StatusOr<uint64_t> UpdateStream::Send(v1::StreamUpdatesRequest batch,
+                                            absl::Time deadline) {
+  const uint64_t cost = CostOf(batch);
+  batch.clear_table();
+  batch.clear_ack();
+  batch.clear_writer_epoch();
+  batch.clear_batch_id();
+  {
+    absl::MutexLock write_lock(&write_mutex_);
+    {
+      absl::MutexLock lock(&mutex_);
+      // With nothing in flight, no more credits will come.
+      const auto decided = [&]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+        return over_ || credits_ >= cost || (greeted_ && in_flight_.empty());
+      };
+      if (!mutex_.AwaitWithDeadline(absl::Condition(&decided), deadline)) {
+        return absl::DeadlineExceededError(
+            "the server grants no credits for another batch");
+      }
+      if (!over_ && credits_ < cost) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("a batch that needs ", cost,
+                         " credits, where the server gives ", credits_));
+      }
+      if (!over_) {
+        credits_ -= cost;
+        batch.set_batch_id(++last_id_);
+        in_flight_.push_back(last_id_);
+      }
+    }
+    // Whether it arrived or not, the reply will say.
+    if (batch.batch_id() != 0) stream_->Write(batch);
+  }
+  if (batch.batch_id() != 0) return batch.batch_id();
+  const absl::Status end = AwaitEnd(absl::InfiniteFuture());
+  return end.ok() ? absl::InternalError(
+                        "the server broke its contract: it ended the stream")
+                  : end;
+}
+
+absl::Status UpdateStream::Finish(absl::Time deadline) {
+  {
+    absl::MutexLock write_lock(&write_mutex_);
+    stream_->WritesDone();
+  }
+  const absl::Status end = AwaitEnd(deadline);
+  CancelAndJoin();
+  return end;
+}
+
+uint64_t UpdateStream::in_flight() const {
+  absl::MutexLock lock(&mutex_);
+  return in_flight_.size();
+}
+
+void UpdateStream::Receive(const v1::StreamUpdatesRequest& hello) {
+  absl::Status ours;
+  v1::StreamUpdatesResponse response;
+  if (stream_->Write(hello)) {
+    while (ours.ok() && stream_->Read(&response)) {
+      ours = Accept(std::exchange(response, {}));
+    }
+  }
+  if (!ours.ok()) context_.TryCancel();
+  {
+    absl::MutexLock lock(&mutex_);
+    over_ = true;
+  }
+  absl::Status end;
+  {
+    absl::MutexLock write_lock(&write_mutex_);
+    end = FromGrpc(stream_->Finish());
+  }
+  if (!ours.ok()) end = ours;
+  std::deque<uint64_t> unanswered;
+  {
+    absl::MutexLock lock(&mutex_);
+    unanswered.swap(in_flight_);
+  }
+  if (end.ok() && !unanswered.empty()) {
+    end = absl::InternalError(
+        "the server broke its contract: it ended the stream without an answer");
+  }
+  for (uint64_t id : unanswered) on_reply_({.batch_id = id, .status = end});
+  absl::MutexLock lock(&mutex_);
+  end_ = end;
+}
+
+absl::Status UpdateStream::Accept(v1::StreamUpdatesResponse response) {
+  {
+    absl::MutexLock lock(&mutex_);
+    credits_ += response.credits();
+    if (!std::exchange(greeted_, true)) return absl::OkStatus();
+    if (in_flight_.empty() || in_flight_.front() != response.batch_id()) {
+      return absl::InternalError(
+          absl::StrCat("the server broke its contract: batch ",
+                       response.batch_id(), " was answered out of turn"));
+    }
+    in_flight_.pop_front();
+  }
+  UpdateReply reply = {.batch_id = response.batch_id()};
+  if (response.has_error()) reply.status = FromUpdateError(response.error());
+  reply.response = std::move(response);
+  on_reply_(reply);
+  return absl::OkStatus();
+}
+
+absl::Status UpdateStream::AwaitEnd(absl::Time deadline) const {
+  absl::MutexLock lock(&mutex_);
+  const auto ended = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    return end_.has_value();
+  };
+  if (!mutex_.AwaitWithDeadline(absl::Condition(&ended), deadline)) {
+    return absl::DeadlineExceededError(
+        absl::StrCat(in_flight_.size(), " batches were not answered in time"));
+  }
+  return *end_;
+}
+
+void UpdateStream::CancelAndJoin() {
+  context_.TryCancel();
+  if (receiver_.joinable()) receiver_.join();
+}
+
+}  // namespace planb::client

@@ -1,0 +1,176 @@
+// Every batch sent gets one answer, in order, within the server's credits.
+
+#include "client/update_stream.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "client/convert.h"
+#include "client/status.h"
+#include "client/testing/fake_server.h"
+
+namespace planb::client {
+namespace {
+
+using ::testing::ElementsAre;
+
+v1::StreamUpdatesRequest Announce(uint32_t first, uint32_t count,
+                                  NextHopId next_hop = 7) {
+  v1::StreamUpdatesRequest batch;
+  for (uint32_t i = first; i < first + count; ++i) {
+    v1::RouteUpdate* update = batch.add_updates();
+    update->set_op(v1::RouteUpdate::OP_UPSERT);
+    *update->mutable_prefix() =
+        ToProto(*Prefix::Create(Address::V4(i << 8), 24));
+    update->set_next_hop_id(next_hop);
+  }
+  return batch;
+}
+
+// Waits up to 20 s for `condition`.
+template <typename Condition>
+bool Eventually(Condition condition) {
+  for (int i = 0; i < 2000 && !condition(); ++i) {
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  return condition();
+}
+
+class UpdateStreamTest : public ::testing::Test {
+ protected:
+  UpdateStream::OnReply Note() {
+    return [this](const UpdateReply& reply) {
+      replies_.push_back(reply);
+      ++answered_;
+    };
+  }
+
+  testing::FakeServer server_{{.update_credits = 10}};
+  // Of the receiving thread until the stream is finished.
+  std::vector<UpdateReply> replies_;
+  std::atomic<size_t> answered_ = 0;
+};
+
+TEST_F(UpdateStreamTest, AnswersEveryBatchInOrder) {
+  UpdateStream stream(server_.Channel(), {}, Note());
+  for (uint64_t i = 0; i < 100; ++i) {  // far more than the credits
+    const auto id = stream.Send(Announce(static_cast<uint32_t>(3 * i), 3));
+    ASSERT_TRUE(id.ok()) << id.status();
+    EXPECT_EQ(*id, i + 1);
+  }
+  ASSERT_TRUE(stream.Finish().ok());
+  ASSERT_EQ(replies_.size(), 100U);
+  for (uint64_t i = 0; i < 100; ++i) {
+    EXPECT_EQ(replies_[i].batch_id, i + 1);
+    EXPECT_TRUE(replies_[i].status.ok()) << replies_[i].status;
+    EXPECT_EQ(replies_[i].response.generation(), i + 1);
+    EXPECT_EQ(replies_[i].response.added(), 3U);
+  }
+  EXPECT_EQ(server_.table().routes().size(), 300U);
+  EXPECT_EQ(server_.streams_opened(), 1U);
+}
+
+TEST_F(UpdateStreamTest, ManyAreInFlightButNoMoreThanTheCreditsAllow) {
+  server_.Hold();
+  UpdateStream stream(server_.Channel(), {}, Note());
+  ASSERT_TRUE(stream.Send(Announce(0, 4)).ok());
+  ASSERT_TRUE(stream.Send(Announce(4, 4)).ok());  // 10 credits are used
+  EXPECT_EQ(stream.in_flight(), 2U);
+  const auto third =
+      stream.Send(Announce(8, 1), absl::Now() + absl::Milliseconds(50));
+  EXPECT_EQ(third.status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(answered_, 0U);
+  server_.Release();
+  const auto again = stream.Send(Announce(8, 1));
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(*again, 3U);  // the refused one took no id
+  ASSERT_TRUE(stream.Finish().ok());
+  EXPECT_EQ(replies_.size(), 3U);
+  EXPECT_EQ(server_.table().routes().size(), 9U);
+}
+
+TEST_F(UpdateStreamTest, ABatchAboveTheWindowIsRefusedHere) {
+  UpdateStream stream(server_.Channel(), {}, Note());
+  ASSERT_TRUE(stream.Send(Announce(0, 9)).ok());
+  EXPECT_EQ(stream.Send(Announce(0, 10)).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  ASSERT_TRUE(stream.Send(Announce(0, 9)).ok());
+  EXPECT_TRUE(stream.Finish().ok());
+}
+
+TEST_F(UpdateStreamTest, ARefusedBatchDoesNotEndTheStream) {
+  UpdateStream stream(server_.Channel(), {}, Note());
+  v1::StreamUpdatesRequest conditional = Announce(0, 1);
+  conditional.set_expected_generation(9);
+  ASSERT_TRUE(stream.Send(conditional).ok());
+  ASSERT_TRUE(stream.Send(Announce(1, 1)).ok());
+  ASSERT_TRUE(stream.Finish().ok());
+  ASSERT_EQ(replies_.size(), 2U);
+  EXPECT_EQ(replies_[0].status.code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(ErrorReason(replies_[0].status), "FAKE_REFUSAL");
+  EXPECT_TRUE(replies_[1].status.ok());
+  EXPECT_EQ(server_.table().routes().size(), 1U);
+}
+
+TEST_F(UpdateStreamTest, OptionsGoWithTheFirstMessage) {
+  UpdateStream volatile_store(server_.Channel(), {.ack = v1::ACK_PERSISTED},
+                              Note());
+  ASSERT_TRUE(volatile_store.Send(Announce(0, 1)).ok());
+  ASSERT_TRUE(volatile_store.Finish().ok());
+  EXPECT_EQ(replies_.at(0).status.code(),
+            absl::StatusCode::kFailedPrecondition);
+  UpdateStream lost(server_.Channel(), {.table = "none"}, Note());
+  EXPECT_EQ(ErrorReason(lost.Send(Announce(0, 1)).status()), "TABLE_NOT_FOUND");
+  EXPECT_EQ(ErrorReason(lost.Finish()), "TABLE_NOT_FOUND");
+  EXPECT_EQ(replies_.size(), 1U);
+}
+
+TEST_F(UpdateStreamTest, AtTheEndTheUnansweredAreTold) {
+  server_.EndStreams(1, grpc::Status(grpc::StatusCode::UNAVAILABLE, "away"));
+  UpdateStream stream(server_.Channel(), {}, Note());
+  ASSERT_TRUE(stream.Send(Announce(0, 1)).ok());
+  ASSERT_TRUE(Eventually([&] { return answered_ == 1; }));
+  ASSERT_TRUE(stream.Send(Announce(1, 1)).ok());
+  ASSERT_TRUE(Eventually([&] { return answered_ == 2; }));
+  EXPECT_TRUE(absl::IsUnavailable(stream.Send(Announce(2, 1)).status()));
+  EXPECT_TRUE(absl::IsUnavailable(stream.Finish()));
+  ASSERT_EQ(replies_.size(), 2U);
+  EXPECT_TRUE(replies_[0].status.ok());
+  EXPECT_TRUE(absl::IsUnavailable(replies_[1].status)) << replies_[1].status;
+}
+
+TEST_F(UpdateStreamTest, ReplyingOutOfTurnEndsIt) {
+  server_.SpoilReplies(testing::Spoil::kWrongId);
+  UpdateStream stream(server_.Channel(), {}, Note());
+  ASSERT_TRUE(stream.Send(Announce(0, 1)).ok());
+  EXPECT_EQ(stream.Finish().code(), absl::StatusCode::kInternal);
+  ASSERT_EQ(replies_.size(), 1U);
+  EXPECT_EQ(replies_[0].status.code(), absl::StatusCode::kInternal);
+}
+
+TEST_F(UpdateStreamTest, FinishGivesUp) {
+  server_.Hold();
+  UpdateStream stream(server_.Channel(), {}, Note());
+  ASSERT_TRUE(stream.Send(Announce(0, 1)).ok());
+  EXPECT_EQ(stream.Finish(absl::Now() + absl::Milliseconds(50)).code(),
+            absl::StatusCode::kDeadlineExceeded);
+  ASSERT_EQ(replies_.size(), 1U);
+  EXPECT_TRUE(absl::IsCancelled(replies_[0].status)) << replies_[0].status;
+}
+
+TEST_F(UpdateStreamTest, DroppingItCancels) {
+  server_.Hold();
+  {
+    UpdateStream stream(server_.Channel(), {}, Note());
+    ASSERT_TRUE(stream.Send(Announce(0, 1)).ok());
+  }
+  EXPECT_EQ(replies_.size(), 1U);
+  EXPECT_TRUE(server_.table().routes().empty());
+}
+
+}  // namespace
+}  // namespace planb::client

@@ -61,14 +61,18 @@ grpc::Status FakeServer::TableService::WatchRoutes(
           grpc::StatusCode::OUT_OF_RANGE, "HISTORY_COMPACTED",
           absl::StrCat("the oldest generation is ", table.oldest()));
     }
+    return grpc::Status::OK;
+  };
+  grpc::Status status = WithTable(request->table(), [&](FakeTable& table) {
+    const grpc::Status checked = check(table);
+    if (!checked.ok()) return checked;
     if (!request->start_digest().empty() &&
         request->start_digest() != table.DigestOf(sent)) {
       return MakeError(grpc::StatusCode::OUT_OF_RANGE, "HISTORY_DIVERGED",
                        "another digest");
     }
     return grpc::Status::OK;
-  };
-  grpc::Status status = WithTable(request->table(), check);
+  });
   if (!status.ok()) return status;
   v1::WatchRoutesResponse bookmark;
   bookmark.set_generation(sent);

@@ -1,0 +1,77 @@
+// rename(2) is atomic; fsync before it, so that a crash cannot leave the new
+// name with half of the contents, and one of the directory after it.
+
+#include "client/atomic_file.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace planb::client {
+namespace {
+
+// The directory that holds `path`.
+std::string DirectoryOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return path.substr(0, slash == 0 ? 1 : slash);
+}
+
+}  // namespace
+
+AtomicFile::AtomicFile(std::string path)
+    : path_(std::move(path)), temporary_(absl::StrCat(path_, ".XXXXXX")) {
+  descriptor_ = mkostemp(temporary_.data(), O_CLOEXEC);
+  if (descriptor_ < 0) {
+    temporary_.clear();
+    Failed("cannot create").IgnoreError();
+  }
+}
+
+AtomicFile::~AtomicFile() {
+  if (descriptor_ >= 0) close(descriptor_);
+  if (!temporary_.empty()) unlink(temporary_.c_str());
+}
+
+absl::Status AtomicFile::Append(absl::string_view octets) {
+  while (status_.ok() && !octets.empty()) {
+    const ssize_t written = write(descriptor_, octets.data(), octets.size());
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      return Failed("cannot write");
+    }
+    octets.remove_prefix(static_cast<size_t>(written));
+  }
+  return status_;
+}
+
+absl::Status AtomicFile::Commit() {
+  if (!status_.ok()) return status_;
+  if (fsync(descriptor_) != 0) return Failed("cannot sync");
+  const int closed = close(std::exchange(descriptor_, -1));
+  if (closed != 0) return Failed("cannot close");
+  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) {
+    return Failed("cannot rename to");
+  }
+  temporary_.clear();
+  const int directory =
+      open(DirectoryOf(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (directory < 0) return Failed("cannot open the directory of");
+  const int synced = fsync(directory);
+  if (synced != 0) Failed("cannot sync the directory of").IgnoreError();
+  close(directory);
+  return status_;
+}
+
+absl::Status AtomicFile::Failed(absl::string_view what) {
+  status_ = absl::ErrnoToStatus(errno, absl::StrCat(what, " ", path_));
+  return status_;
+}
+
+}  // namespace planb::client

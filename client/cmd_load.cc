@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "client/change.h"
 #include "client/command.h"
 #include "client/flags.h"
 #include "client/output.h"
@@ -57,17 +58,16 @@ void Print(const LoadReport& load, const RouteFileReport& file,
            absl::Duration took) {
   if (absl::GetFlag(FLAGS_json)) {
     output::Load line;
-    const auto number = [](uint64_t n) { return static_cast<double>(n); };
-    line.set_routes(number(load.routes));
-    line.set_next_hops(number(load.next_hops));
-    line.set_chunks(number(load.chunks));
-    line.set_added(number(load.added));
-    line.set_changed(number(load.changed));
-    line.set_unchanged(number(load.unchanged));
-    line.set_generation(number(load.generation));
-    line.set_visible_generation(number(load.visible_generation));
-    line.set_malformed(number(file.malformed));
-    line.set_ignored(number(file.ignored));
+    line.set_routes(Number(load.routes));
+    line.set_next_hops(Number(load.next_hops));
+    line.set_chunks(Number(load.chunks));
+    line.set_added(Number(load.added));
+    line.set_changed(Number(load.changed));
+    line.set_unchanged(Number(load.unchanged));
+    line.set_generation(Number(load.generation));
+    line.set_visible_generation(Number(load.visible_generation));
+    line.set_malformed(Number(file.malformed));
+    line.set_ignored(Number(file.ignored));
     line.set_truncated(file.truncated);
     line.set_seconds(absl::ToDoubleSeconds(took));
     absl::PrintF("%s", JsonLine(line));
@@ -92,6 +92,9 @@ ExitCode Run(const Arguments& arguments) {
   RouteLoader loader(client,
                      {.table = absl::GetFlag(FLAGS_table),
                       .chunk = absl::GetFlag(FLAGS_chunk),
+                      .ack = AckFromFlag(),
+                      .writer_epoch = absl::GetFlag(FLAGS_writer_epoch),
+                      .request_id = absl::GetFlag(FLAGS_request_id),
                       .timeout = absl::GetFlag(FLAGS_timeout),
                       .on_chunk = [&progress](const LoadReport& report) {
                         progress.Show(report);
@@ -121,7 +124,9 @@ const Command kLoadCommand = {
         "Reads routes from FILE and announces them in chunks, in the "
         "file's order: of a prefix given twice, the last counts. Routes "
         "of the table that are not in the file stay. Each chunk is all or "
-        "nothing; the last is acknowledged when lookups see everything. "
+        "nothing; --ack is what the last one waits for. With --request_id, "
+        "chunks are named ID/1, ID/2, ..., and a load that is repeated with "
+        "the same --chunk skips what it has done. "
         "FILE is text (\"PREFIX/LEN NEXTHOP\" a line) or MRT "
         "TABLE_DUMP_V2 (RFC 6396), plain, gzipped or bzip2ed. Next hops "
         "that the file describes become next-hop objects.\n\nMalformed "
@@ -129,7 +134,7 @@ const Command kLoadCommand = {
         "any, or if the file breaks off; what was read is loaded all the "
         "same. With --strict the first one ends the load with 2; chunks "
         "sent before it stay.",
-    .flags = {"chunk", "strict"},
+    .flags = {"ack", "writer_epoch", "request_id", "chunk", "strict"},
     .run = Run,
 };
 

@@ -1,19 +1,15 @@
 // planbctl announce and planbctl withdraw: change a few routes, all or none.
 
-#include <cstdio>
 #include <string>
+#include <utility>
 
 #include "absl/flags/flag.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "client/change.h"
 #include "client/command.h"
 #include "client/convert.h"
 #include "client/flags.h"
-#include "client/output.h"
 #include "client/session.h"
 #include "client/table_client.h"
-#include "planb/client/output.pb.h"
 
 namespace planb::client {
 namespace {
@@ -35,43 +31,15 @@ bool AddUpdate(RouteUpdate::Op op, const std::string& prefix, uint32_t next_hop,
   return true;
 }
 
-void Print(const v1::UpdateRoutesResponse& response, bool dry_run) {
-  if (absl::GetFlag(FLAGS_json)) {
-    output::Update line;
-    line.set_generation(static_cast<double>(response.generation()));
-    line.set_visible_generation(
-        static_cast<double>(response.visible_generation()));
-    line.set_added(static_cast<double>(response.added()));
-    line.set_changed(static_cast<double>(response.changed()));
-    line.set_removed(static_cast<double>(response.removed()));
-    line.set_unchanged(static_cast<double>(response.unchanged()));
-    line.set_dry_run(dry_run);
-    absl::PrintF("%s", JsonLine(line));
-    return;
-  }
-  absl::PrintF(
-      "generation %d (visible: %d): %d added, %d changed, %d removed, %d "
-      "unchanged%s\n",
-      response.generation(), response.visible_generation(), response.added(),
-      response.changed(), response.removed(), response.unchanged(),
-      dry_run ? " (dry run: nothing was changed)" : "");
-}
-
 ExitCode Send(v1::UpdateRoutesRequest request) {
-  request.set_table(absl::GetFlag(FLAGS_table));
-  request.set_ack(absl::GetFlag(FLAGS_ack) == AckChoice::kAccepted
-                      ? v1::ACK_ACCEPTED
-                      : v1::ACK_VISIBLE);
-  if (const auto expected = absl::GetFlag(FLAGS_expected_generation)) {
-    request.set_expected_generation(*expected);
-  }
-  request.set_validate_only(absl::GetFlag(FLAGS_dry_run));
+  SetConditions(request);
+  request.set_request_id(absl::GetFlag(FLAGS_request_id));
   const auto channel = ConnectToServer();
   if (!channel.ok()) return Fail(channel.status());
   const auto response =
       TableClient(*channel).UpdateRoutes(request, CallDeadline());
   if (!response.ok()) return Fail(response.status());
-  Print(*response, request.validate_only());
+  PrintChange(DescribeRouteChange(*response));
   return ExitCode::kOk;
 }
 
@@ -84,13 +52,9 @@ ExitCode Announce(const Arguments& arguments) {
                                  : RouteUpdate::OP_UPSERT;
   v1::UpdateRoutesRequest request;
   for (size_t i = 0; i < arguments.size(); i += 2) {
-    uint32_t next_hop = 0;
-    if (!absl::SimpleAtoi(arguments[i + 1], &next_hop) ||
-        !IsNextHop(next_hop)) {
-      return FailUsage(absl::StrCat("next hop \"", arguments[i + 1],
-                                    "\" is not a number of 1..4294967294"));
-    }
-    if (!AddUpdate(op, arguments[i], next_hop, request)) {
+    const auto next_hop = ParseNextHopId(arguments[i + 1]);
+    if (!next_hop.ok()) return FailUsage(next_hop.status().message());
+    if (!AddUpdate(op, arguments[i], *next_hop, request)) {
       return ExitCode::kUsage;
     }
   }
@@ -120,7 +84,7 @@ const Command kAnnounceCommand = {
         "the id of a next hop, 1 to 4294967294. Prints the generation "
         "that holds the change, and how many routes were added, changed "
         "or left as they were.",
-    .flags = {"ack", "strict", "expected_generation", "dry_run"},
+    .flags = ChangeFlags({"strict", "request_id"}),
     .run = Announce,
 };
 
@@ -133,7 +97,7 @@ const Command kWithdrawCommand = {
         "without a route is no error, unless --strict. Prints the "
         "generation that holds the change, and how many routes were "
         "removed.",
-    .flags = {"ack", "strict", "expected_generation", "dry_run"},
+    .flags = ChangeFlags({"strict", "request_id"}),
     .run = Withdraw,
 };
 

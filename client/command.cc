@@ -2,22 +2,50 @@
 
 #include "client/command.h"
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
 namespace planb::client {
 
 absl::Span<const Command* const> AllCommands() {
   static constexpr const Command* kAll[] = {
-      &kLookupCommand, &kAnnounceCommand, &kWithdrawCommand,
-      &kLoadCommand,   &kStatusCommand,   &kHealthCommand,
-      &kBenchCommand,  &kVerifyCommand,   &kGenerateCommand,
+      &kLookupCommand,         &kAnnounceCommand,    &kWithdrawCommand,
+      &kLoadCommand,           &kRoutesListCommand,  &kRoutesGetCommand,
+      &kRoutesExplainCommand,  &kRoutesWatchCommand, &kRoutesReplaceCommand,
+      &kRoutesDiffCommand,     &kNextHopListCommand, &kNextHopSetCommand,
+      &kNextHopDeleteCommand,  &kGroupListCommand,   &kGroupSetCommand,
+      &kGroupDeleteCommand,    &kTableListCommand,   &kTableShowCommand,
+      &kTableCreateCommand,    &kTableDeleteCommand, &kSnapshotExportCommand,
+      &kSnapshotImportCommand, &kStatusCommand,      &kHealthCommand,
+      &kBenchCommand,          &kVerifyCommand,      &kGenerateCommand,
   };
   return kAll;
 }
 
-const Command* FindCommand(absl::string_view name) {
+const Command* FindCommand(absl::Span<const std::string> words) {
   for (const Command* command : AllCommands()) {
-    if (command->name == name) return command;
+    const size_t count = WordsIn(*command);
+    if (count <= words.size() &&
+        absl::StrJoin(words.first(count), " ") == command->name) {
+      return command;
+    }
   }
   return nullptr;
+}
+
+size_t WordsIn(const Command& command) {
+  return absl::StrContains(command.name, ' ') ? 2 : 1;
+}
+
+std::vector<const Command*> CommandsOf(absl::string_view group) {
+  std::vector<const Command*> commands;
+  for (const Command* command : AllCommands()) {
+    if (absl::StartsWith(command->name, absl::StrCat(group, " "))) {
+      commands.push_back(command);
+    }
+  }
+  return commands;
 }
 
 absl::Span<const absl::string_view> GlobalFlags() {

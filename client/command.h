@@ -3,6 +3,7 @@
 #ifndef PLANB_CLIENT_COMMAND_H_
 #define PLANB_CLIENT_COMMAND_H_
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@ namespace planb::client {
 using Arguments = std::vector<std::string>;
 
 struct Command {
+  // One word, or two: "routes list" belongs to the group "routes".
   absl::string_view name;
   // What follows the name, such as "ADDR...".
   absl::string_view arguments;
@@ -33,6 +35,24 @@ extern const Command kLookupCommand;
 extern const Command kAnnounceCommand;
 extern const Command kWithdrawCommand;
 extern const Command kLoadCommand;
+extern const Command kRoutesListCommand;
+extern const Command kRoutesGetCommand;
+extern const Command kRoutesExplainCommand;
+extern const Command kRoutesWatchCommand;
+extern const Command kRoutesReplaceCommand;
+extern const Command kRoutesDiffCommand;
+extern const Command kNextHopListCommand;
+extern const Command kNextHopSetCommand;
+extern const Command kNextHopDeleteCommand;
+extern const Command kGroupListCommand;
+extern const Command kGroupSetCommand;
+extern const Command kGroupDeleteCommand;
+extern const Command kTableListCommand;
+extern const Command kTableShowCommand;
+extern const Command kTableCreateCommand;
+extern const Command kTableDeleteCommand;
+extern const Command kSnapshotExportCommand;
+extern const Command kSnapshotImportCommand;
 extern const Command kStatusCommand;
 extern const Command kHealthCommand;
 extern const Command kBenchCommand;
@@ -42,8 +62,14 @@ extern const Command kVerifyCommand;
 // All of them, in the order in which help shows them.
 absl::Span<const Command* const> AllCommands();
 
-// The command of that name, or null.
-const Command* FindCommand(absl::string_view name);
+// The command whose name `words` begin with, or null.
+const Command* FindCommand(absl::Span<const std::string> words);
+
+// Words of its name.
+size_t WordsIn(const Command& command);
+
+// Those of a group, as above; none if there is no such group.
+std::vector<const Command*> CommandsOf(absl::string_view group);
 
 // Flags that every command takes.
 absl::Span<const absl::string_view> GlobalFlags();

@@ -4,93 +4,11 @@
 
 #include "absl/flags/flag.h"
 
-namespace planb::client {
-
-bool AbslParseFlag(absl::string_view text, AckChoice* ack, std::string* error) {
-  if (text == "accepted") {
-    *ack = AckChoice::kAccepted;
-  } else if (text == "visible") {
-    *ack = AckChoice::kVisible;
-  } else {
-    *error = "must be accepted or visible";
-    return false;
-  }
-  return true;
-}
-
-std::string AbslUnparseFlag(AckChoice ack) {
-  return ack == AckChoice::kAccepted ? "accepted" : "visible";
-}
-
-bool AbslParseFlag(absl::string_view text, TraceChoice* trace,
-                   std::string* error) {
-  const absl::StatusOr<TraceKind> kind = ParseTraceKind(text);
-  if (!kind.ok()) {
-    *error = std::string(kind.status().message());
-    return false;
-  }
-  trace->kind = *kind;
-  return true;
-}
-
-std::string AbslUnparseFlag(TraceChoice trace) {
-  return std::string(TraceKindName(trace.kind));
-}
-
-bool AbslParseFlag(absl::string_view text, ArrivalChoice* choice,
-                   std::string* error) {
-  if (text == "even") {
-    choice->kind = ArrivalKind::kEven;
-  } else if (text == "poisson") {
-    choice->kind = ArrivalKind::kPoisson;
-  } else {
-    *error = "must be even or poisson";
-    return false;
-  }
-  return true;
-}
-
-std::string AbslUnparseFlag(ArrivalChoice choice) {
-  return choice.kind == ArrivalKind::kEven ? "even" : "poisson";
-}
-
-bool AbslParseFlag(absl::string_view text, FormChoice* choice,
-                   std::string* error) {
-  if (text != "full" && text != "upper") {
-    *error = "must be full or upper";
-    return false;
-  }
-  choice->upper = text == "upper";
-  return true;
-}
-
-std::string AbslUnparseFlag(FormChoice choice) {
-  return choice.upper ? "upper" : "full";
-}
-
-bool AbslParseFlag(absl::string_view text, FamilyChoice* choice,
-                   std::string* error) {
-  if (text == "ipv4") {
-    choice->family = Family::kIpv4;
-  } else if (text == "ipv6") {
-    choice->family = Family::kIpv6;
-  } else {
-    *error = "must be ipv4 or ipv6";
-    return false;
-  }
-  return true;
-}
-
-std::string AbslUnparseFlag(FamilyChoice choice) {
-  return choice.family == Family::kIpv4 ? "ipv4" : "ipv6";
-}
-
-}  // namespace planb::client
-
 using planb::client::AckChoice;
 using planb::client::ArrivalChoice;
 using planb::client::FamilyChoice;
 using planb::client::FormChoice;
+using planb::client::MatchChoice;
 using planb::client::TraceChoice;
 
 ABSL_FLAG(std::string, server, "",
@@ -107,8 +25,9 @@ ABSL_FLAG(absl::Duration, timeout, absl::Seconds(10),
           "answer may take, such as 500ms or 1m.");
 
 ABSL_FLAG(AckChoice, ack, AckChoice::kVisible,
-          "What to wait for: accepted (the table holds the change) or visible "
-          "(every lookup sent from now on sees it).");
+          "What to wait for: accepted (the table holds the change), visible "
+          "(every lookup sent from now on sees it) or persisted (it survives a "
+          "crash; refused by a server without a store).");
 ABSL_FLAG(bool, strict, false,
           "announce: refuse prefixes that have a route already; withdraw: "
           "refuse prefixes that have none; load: stop at the first malformed "
@@ -116,7 +35,30 @@ ABSL_FLAG(bool, strict, false,
 ABSL_FLAG(std::optional<uint64_t>, expected_generation, std::nullopt,
           "Change the table only if this is its generation.");
 ABSL_FLAG(bool, dry_run, false, "Validate and count, but change nothing.");
+ABSL_FLAG(
+    uint64_t, writer_epoch, 0,
+    "Which writer this is, in the order of their succession: once a table "
+    "has seen a higher one, it refuses this one.");
+ABSL_FLAG(std::string, request_id, "",
+          "A name for this change: given again with the same change, it gets "
+          "the first answer and changes nothing.");
 ABSL_FLAG(uint32_t, chunk, 10'000, "Routes in one UpdateRoutes call.");
+
+ABSL_FLAG(std::string, gateway, "", "Address of the gateway; empty: none.");
+ABSL_FLAG(std::string, interface, "", "Outgoing interface; empty: none.");
+ABSL_FLAG(uint32_t, weight, 1, "Share among equals.");
+ABSL_FLAG(std::string, label, "", "Free text for people.");
+
+ABSL_FLAG(std::optional<MatchChoice>, match, std::nullopt,
+          "With PREFIX: exact (its own route), covering (also routes of the "
+          "prefixes that hold it) or subtree (also of those within it), which "
+          "is what is meant without this flag.");
+ABSL_FLAG(uint32_t, next_hop, 0, "Only routes to this next hop; 0: all.");
+ABSL_FLAG(std::optional<uint64_t>, start, std::nullopt,
+          "Show changes of generations above this one; without, above the one "
+          "that lookups see now.");
+ABSL_FLAG(uint64_t, count, 0,
+          "End after so many generations; 0: when interrupted.");
 
 ABSL_FLAG(bool, prefixes, true,
           "Also ask for the prefix that matched, in batches of 4096 at most. "

@@ -10,52 +10,8 @@
 #include <string>
 
 #include "absl/flags/declare.h"
-#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "client/arrivals.h"
-#include "lpm/address.h"
-#include "lpm/synthetic/traffic.h"
-
-namespace planb::client {
-
-// --ack
-enum class AckChoice { kAccepted, kVisible };
-bool AbslParseFlag(absl::string_view text, AckChoice* ack, std::string* error);
-std::string AbslUnparseFlag(AckChoice ack);
-
-// --trace
-struct TraceChoice {
-  TraceKind kind = TraceKind::kUniform;
-};
-bool AbslParseFlag(absl::string_view text, TraceChoice* trace,
-                   std::string* error);
-std::string AbslUnparseFlag(TraceChoice trace);
-
-// --form
-struct FormChoice {
-  bool upper = false;
-};
-bool AbslParseFlag(absl::string_view text, FormChoice* choice,
-                   std::string* error);
-std::string AbslUnparseFlag(FormChoice choice);
-
-// --arrivals
-struct ArrivalChoice {
-  ArrivalKind kind = ArrivalKind::kEven;
-};
-bool AbslParseFlag(absl::string_view text, ArrivalChoice* choice,
-                   std::string* error);
-std::string AbslUnparseFlag(ArrivalChoice choice);
-
-// --family
-struct FamilyChoice {
-  Family family = Family::kIpv6;
-};
-bool AbslParseFlag(absl::string_view text, FamilyChoice* choice,
-                   std::string* error);
-std::string AbslUnparseFlag(FamilyChoice choice);
-
-}  // namespace planb::client
+#include "client/flag_choices.h"
 
 // Of every command.
 ABSL_DECLARE_FLAG(std::string, server);
@@ -69,6 +25,20 @@ ABSL_DECLARE_FLAG(bool, strict);
 ABSL_DECLARE_FLAG(std::optional<uint64_t>, expected_generation);
 ABSL_DECLARE_FLAG(bool, dry_run);
 ABSL_DECLARE_FLAG(uint32_t, chunk);
+ABSL_DECLARE_FLAG(uint64_t, writer_epoch);
+ABSL_DECLARE_FLAG(std::string, request_id);
+
+// Of next hops and groups.
+ABSL_DECLARE_FLAG(std::string, gateway);
+ABSL_DECLARE_FLAG(std::string, interface);
+ABSL_DECLARE_FLAG(uint32_t, weight);
+ABSL_DECLARE_FLAG(std::string, label);
+
+// Of lists and watches.
+ABSL_DECLARE_FLAG(std::optional<planb::client::MatchChoice>, match);
+ABSL_DECLARE_FLAG(uint32_t, next_hop);
+ABSL_DECLARE_FLAG(std::optional<uint64_t>, start);
+ABSL_DECLARE_FLAG(uint64_t, count);
 
 // Of lookups.
 ABSL_DECLARE_FLAG(bool, prefixes);

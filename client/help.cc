@@ -49,6 +49,15 @@ std::string FlagsHelp(absl::Span<const absl::string_view> names) {
   return text;
 }
 
+std::string CommandsHelp(absl::Span<const Command* const> commands) {
+  std::string text;
+  for (const Command* command : commands) {
+    absl::StrAppend(&text, absl::StrFormat("  %-15s  %s\n", command->name,
+                                           command->summary));
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string ProgramHelp() {
@@ -57,12 +66,9 @@ std::string ProgramHelp() {
       "PlanB\nLookup server.\n\n"
       "Usage: planbctl [FLAGS] COMMAND [ARGUMENTS]\n"
       "       planbctl help COMMAND\n\nCommands:\n";
-  for (const Command* command : AllCommands()) {
-    absl::StrAppend(&text, absl::StrFormat("  %-10s %s\n", command->name,
-                                           command->summary));
-  }
   absl::StrAppend(
-      &text, "\nFlags of every command:\n", FlagsHelp(GlobalFlags()),
+      &text, CommandsHelp(AllCommands()), "\nFlags of every command:\n",
+      FlagsHelp(GlobalFlags()),
       "\nExit codes:\n"
       "  0  done as asked\n"
       "  1  the server answered, and the answer is no: an address without a\n"
@@ -78,8 +84,17 @@ std::string ProgramHelp() {
       "  planbctl load table.txt\n"
       "  planbctl lookup 2001:db8::1 192.0.2.1\n"
       "  planbctl announce 2001:db8::/32 7\n"
+      "  planbctl routes explain 2001:db8::1\n"
       "  planbctl --server=localhost:50051 status --json\n");
   return text;
+}
+
+std::string GroupHelp(absl::string_view group) {
+  const std::vector<const Command*> commands = CommandsOf(group);
+  if (commands.empty()) return "";
+  return absl::StrCat("Usage: planbctl [FLAGS] ", group,
+                      " COMMAND [ARGUMENTS]\n       planbctl help ", group,
+                      " COMMAND\n\nCommands:\n", CommandsHelp(commands));
 }
 
 std::string CommandHelp(const Command& command) {

@@ -5,6 +5,7 @@
 
 #include <google/protobuf/message.h>
 
+#include <cstdint>
 #include <string>
 
 namespace planb::client {
@@ -12,6 +13,9 @@ namespace planb::client {
 // `message` (of output.proto) as one line of JSON, with all fields and their
 // names as declared, ended by a newline.
 std::string JsonLine(const google::protobuf::Message& message);
+
+// A number of output.proto, where 64 bits are a double.
+inline double Number(uint64_t value) { return static_cast<double>(value); }
 
 }  // namespace planb::client
 

@@ -3,11 +3,15 @@
 #include <malloc.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <string>
+#include <vector>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
 #include "client/channel.h"
 #include "client/command.h"
@@ -40,42 +44,51 @@ ExitCode ShowHelp(const std::string& text) {
   return ExitCode::kOk;
 }
 
-ExitCode HelpFor(absl::string_view name) {
-  const Command* command = FindCommand(name);
-  if (command == nullptr) {
+ExitCode UnknownCommand(absl::Span<const std::string> words) {
+  const std::string& name = words[0];
+  std::vector<absl::string_view> choices;
+  for (const Command* command : CommandsOf(name)) {
+    choices.push_back(command->name);
+  }
+  if (choices.empty()) {
     return FailUsage(
         absl::StrCat("unknown command \"", name, "\"; see planbctl --help"));
   }
-  return ShowHelp(CommandHelp(*command));
+  return FailUsage(absl::StrCat(
+      "\"", absl::StrJoin(words.first(std::min<size_t>(words.size(), 2)), " "),
+      "\" is no command; there are: ", absl::StrJoin(choices, ", ")));
+}
+
+ExitCode HelpFor(absl::Span<const std::string> words) {
+  if (words.empty()) return ShowHelp(ProgramHelp());
+  const Command* command = FindCommand(words);
+  if (command != nullptr) return ShowHelp(CommandHelp(*command));
+  const std::string group = words.size() == 1 ? GroupHelp(words[0]) : "";
+  return group.empty() ? UnknownCommand(words) : ShowHelp(group);
 }
 
 // Runs the command that the words begin with.
 ExitCode Run(CommandLine line) {
-  if (line.words.empty()) {
-    if (line.help) return ShowHelp(ProgramHelp());
-    return FailUsage("no command; see planbctl --help");
-  }
-  const std::string name = line.words[0];
-  if (line.help) return HelpFor(name);
-  if (name == "help") {
-    return line.words.size() == 1 ? ShowHelp(ProgramHelp())
-                                  : HelpFor(line.words[1]);
-  }
-  const Command* command = FindCommand(name);
-  if (command == nullptr) return HelpFor(name);  // says that there is none
+  const absl::Span<const std::string> words = line.words;
+  if (line.help) return HelpFor(words);
+  if (words.empty()) return FailUsage("no command; see planbctl --help");
+  if (words[0] == "help") return HelpFor(words.subspan(1));
+  const Command* command = FindCommand(words);
+  if (command == nullptr) return UnknownCommand(words);
   for (const std::string& flag : line.flags) {
     if (!absl::c_linear_search(command->flags, flag) &&
         !absl::c_linear_search(GlobalFlags(), flag)) {
-      return FailUsage(absl::StrCat("--", flag, " is no flag of ", name,
-                                    "; see planbctl help ", name));
+      return FailUsage(absl::StrCat("--", flag, " is no flag of ",
+                                    command->name, "; see planbctl help ",
+                                    command->name));
     }
   }
   if (command->needs_server) {
     const auto channel = MakeChannel(ServerTarget());
     if (!channel.ok()) return FailUsage(channel.status().message());
   }
-  line.words.erase(line.words.begin());
-  return command->run(line.words);
+  return command->run(
+      Arguments(words.begin() + WordsIn(*command), words.end()));
 }
 
 ExitCode Main(int argc, char** argv) {

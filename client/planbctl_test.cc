@@ -24,6 +24,15 @@ using ::testing::Not;
 using ::testing::StartsWith;
 using testing::Write;
 
+constexpr const char* kCommands[] = {
+    "lookup",          "announce",        "withdraw",       "load",
+    "routes list",     "routes get",      "routes explain", "routes watch",
+    "routes replace",  "routes diff",     "nexthop list",   "nexthop set",
+    "nexthop delete",  "group list",      "group set",      "group delete",
+    "table list",      "table show",      "table create",   "table delete",
+    "snapshot export", "snapshot import", "status",         "health",
+    "bench",           "verify",          "generate"};
+
 class PlanbctlTest : public testing::PlanbctlFixture {};
 
 TEST_F(PlanbctlTest, HelpIsNoError) {
@@ -33,10 +42,9 @@ TEST_F(PlanbctlTest, HelpIsNoError) {
     EXPECT_THAT(ended.out, HasSubstr("Exit codes:"));
     EXPECT_THAT(ended.err, IsEmpty());
   }
-  for (const char* command :
-       {"lookup", "announce", "withdraw", "load", "status", "health", "bench",
-        "verify", "generate"}) {
-    EXPECT_THAT(Ctl("--help").out, HasSubstr(absl::StrCat("\n  ", command)));
+  const std::string all = Ctl("--help").out;
+  for (const char* command : kCommands) {
+    EXPECT_THAT(all, HasSubstr(absl::StrCat("\n  ", command, " ")));
     const Ended ended = Ctl(absl::StrCat("help ", command));
     EXPECT_EQ(ended.code, 0) << command;
     EXPECT_THAT(ended.out,
@@ -45,6 +53,21 @@ TEST_F(PlanbctlTest, HelpIsNoError) {
     for (absl::string_view line : absl::StrSplit(ended.out, '\n')) {
       EXPECT_LE(line.size(), 80U) << line;
     }
+  }
+}
+
+TEST_F(PlanbctlTest, GroupsOfCommandsHaveHelp) {
+  for (const char* words : {"help routes", "routes --help"}) {
+    const Ended ended = Ctl(words);
+    EXPECT_EQ(ended.code, 0) << words;
+    EXPECT_THAT(
+        ended.out,
+        AllOf(StartsWith("Usage: planbctl [FLAGS] routes COMMAND"),
+              HasSubstr("\n  routes list "), HasSubstr("\n  routes watch "),
+              Not(HasSubstr("nexthop"))));
+  }
+  for (const char* words : {"routes", "routes frobnicate", "help routes x"}) {
+    EXPECT_THAT(Ctl(words).err, HasSubstr("there are: routes list, ")) << words;
   }
 }
 
@@ -68,6 +91,43 @@ TEST_F(PlanbctlTest, UsageErrorsEndWith2) {
                             "announce ::/0 5 --ack=maybe",
                             "withdraw",
                             "withdraw ::1/64",
+                            "routes",
+                            "routes frobnicate",
+                            "help routes frobnicate",
+                            "routes list ::/0 ::/0",
+                            "routes list ::1/64",
+                            "routes list --match=exact",
+                            "routes list ::/0 --match=fuzzy",
+                            "routes get",
+                            "routes get ::1",
+                            "routes explain",
+                            "routes explain ::/0",
+                            "routes watch extra",
+                            "routes watch --start=x",
+                            "routes replace",
+                            "routes replace /nonexistent",
+                            "routes diff",
+                            "routes diff /nonexistent",
+                            "nexthop list extra",
+                            "nexthop set",
+                            "nexthop set 0",
+                            "nexthop set 7 --gateway=nowhere",
+                            "nexthop delete",
+                            "nexthop delete x",
+                            "group set 9",
+                            "group set 9 7*",
+                            "group set 9 7*0",
+                            "group set 9 7*1*1",
+                            "group delete",
+                            "table list extra",
+                            "table show a b",
+                            "table create",
+                            "table delete",
+                            "snapshot export",
+                            "snapshot export /nonexistent/file",
+                            "snapshot import",
+                            "snapshot import /nonexistent",
+                            "snapshot import /",
                             "load",
                             "load a b",
                             "load /nonexistent",
@@ -106,7 +166,11 @@ TEST_F(PlanbctlTest, UsageErrorsEndWith2) {
 TEST_F(PlanbctlTest, UnreachableServersEndWith4) {
   for (const char* words :
        {"lookup ::1", "lookup -", "status", "health", "announce ::/0 1",
-        "withdraw ::/0", "bench --seconds=0.1"}) {
+        "withdraw ::/0", "bench --seconds=0.1", "routes list",
+        "routes get ::/0", "routes explain ::1", "routes watch", "nexthop list",
+        "nexthop set 1", "group delete 1", "table list", "table show",
+        "table create x", "table delete x",
+        "snapshot export /tmp/planb_none"}) {
     const Ended ended =
         Ctl(absl::StrCat("--server=unix:///nonexistent/socket ", words));
     EXPECT_EQ(ended.code, 4) << words << "\n" << ended.err;
@@ -116,12 +180,19 @@ TEST_F(PlanbctlTest, UnreachableServersEndWith4) {
   const std::string file = Write("routes", "::/0 1\n");
   EXPECT_EQ(Ctl("--server=127.0.0.1:1 load " + file).code, 4);
   EXPECT_EQ(Ctl("--server=127.0.0.1:1 verify " + file).code, 4);
+  EXPECT_EQ(Ctl("--server=127.0.0.1:1 routes replace " + file).code, 4);
+  EXPECT_EQ(Ctl("--server=127.0.0.1:1 routes diff " + file).code, 4);
+  EXPECT_EQ(Ctl("--server=127.0.0.1:1 snapshot import " + file).code, 4);
 }
 
 TEST_F(PlanbctlTest, RefusalsEndWith3) {
   for (const char* words :
        {"lookup ::1", "lookup -", "status", "announce ::/0 1", "withdraw ::/0",
-        "bench --seconds=0.1"}) {
+        "bench --seconds=0.1", "routes list", "routes get ::/0",
+        "routes explain ::1", "routes watch", "routes watch --start=1",
+        "nexthop list", "nexthop set 1", "group list", "group delete 1",
+        "table show", "table show none", "table delete none",
+        "snapshot export /tmp/planb_none"}) {
     const Ended ended = Ctl(absl::StrCat("--table=none ", words), "::1\n");
     EXPECT_EQ(ended.code, 3) << words << "\n" << ended.err;
     EXPECT_THAT(ended.err, HasSubstr("TABLE_NOT_FOUND")) << words;
@@ -129,6 +200,9 @@ TEST_F(PlanbctlTest, RefusalsEndWith3) {
   const std::string file = Write("routes", "::/0 1\n");
   EXPECT_EQ(Ctl("--table=none load " + file).code, 3);
   EXPECT_EQ(Ctl("--table=none verify --samples=1 " + file).code, 3);
+  EXPECT_EQ(Ctl("--table=none routes replace " + file).code, 3);
+  EXPECT_EQ(Ctl("--table=none routes diff " + file).code, 3);
+  EXPECT_EQ(Ctl("snapshot import " + file).code, 3);  // it is none
 }
 
 TEST_F(PlanbctlTest, ServersThatDoNotAnswerEndWith3) {
@@ -231,7 +305,8 @@ TEST_F(PlanbctlTest, AnnounceAndWithdraw) {
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_EQ(ended.out,
             R"({"generation":3,"visible_generation":3,"added":0,"changed":0,)"
-            R"("removed":1,"unchanged":1,"dry_run":false})"
+            R"("removed":1,"dry_run":false,"persisted_generation":0,)"
+            R"("unchanged":1})"
             "\n");
   EXPECT_EQ(server_.updates().back().ack(), v1::ACK_ACCEPTED);
   EXPECT_EQ(server_.table().routes().size(), 3U);
@@ -255,6 +330,23 @@ TEST_F(PlanbctlTest, ChangesMayBeConditional) {
   EXPECT_EQ(server_.table().generation(), 2U);
 }
 
+TEST_F(PlanbctlTest, ChangesSayWhoMakesThem) {
+  ASSERT_EQ(Ctl("announce --writer_epoch=2 --request_id=abc ::/0 9").code, 0);
+  EXPECT_EQ(server_.updates().back().writer_epoch(), 2U);
+  EXPECT_EQ(server_.updates().back().request_id(), "abc");
+  Ended ended = Ctl("announce --writer_epoch=1 ::/0 8");
+  EXPECT_EQ(ended.code, 3);
+  EXPECT_THAT(ended.err, HasSubstr("WRITER_FENCED"));
+  ended = Ctl("withdraw --writer_epoch=2 --ack=persisted ::/0");
+  EXPECT_EQ(ended.code, 3);
+  EXPECT_THAT(ended.err, HasSubstr("STORE_VOLATILE"));
+  const testing::FakeServer durable({.durable = true});
+  ended = Ctl(absl::StrCat("--server=", durable.target(),
+                           " announce --ack=persisted ::/0 8"));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("persisted: 1"));
+}
+
 TEST_F(PlanbctlTest, StatusAndHealth) {
   Ended ended = Ctl("status");
   EXPECT_EQ(ended.code, 0) << ended.err;
@@ -263,11 +355,12 @@ TEST_F(PlanbctlTest, StatusAndHealth) {
                     HasSubstr("/32: 1, /48: 1"), HasSubstr("never")));
   ended = Ctl("status --json");
   EXPECT_EQ(ended.code, 0);
-  EXPECT_THAT(ended.out,
-              AllOf(HasSubstr(R"("health":"SERVING","table":"default",)"
-                              R"("accepted_generation":1,)"),
-                    HasSubstr(R"("lengths_v4":{"8":1})"),
-                    Not(HasSubstr("last_build_time"))));
+  EXPECT_THAT(
+      ended.out,
+      AllOf(StartsWith(R"({"table":"default","accepted_generation":1,)"),
+            HasSubstr(R"("health":"SERVING")"),
+            HasSubstr(R"("lengths_v4":{"8":1})"),
+            Not(HasSubstr("last_build_time"))));
   EXPECT_EQ(Ctl("health").out, "SERVING\n");
   EXPECT_EQ(Ctl("health --json").out,
             "{\"service\":\"\",\"status\":\"SERVING\"}\n");

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/convert.h"
 #include "client/status.h"
@@ -43,7 +44,7 @@ absl::Status RouteLoader::Add(const NextHop& next_hop) {
 }
 
 absl::StatusOr<LoadReport> RouteLoader::Finish() {
-  absl::Status status = SendChunk(v1::ACK_VISIBLE);
+  absl::Status status = SendChunk(options_.ack);
   if (!status.ok()) return status;
   return report_;
 }
@@ -51,7 +52,13 @@ absl::StatusOr<LoadReport> RouteLoader::Finish() {
 absl::Status RouteLoader::SendChunk(v1::Ack ack) {
   v1::UpdateRoutesRequest request;
   request.set_table(options_.table);
-  request.set_ack(ack);
+  const bool persisted = options_.ack == v1::ACK_PERSISTED;
+  request.set_ack(persisted ? v1::ACK_PERSISTED : ack);
+  request.set_writer_epoch(options_.writer_epoch);
+  if (!options_.request_id.empty()) {
+    request.set_request_id(
+        absl::StrCat(options_.request_id, "/", report_.chunks + 1));
+  }
   for (const auto& [prefix, next_hop] : routes_) {
     v1::RouteUpdate* update = request.add_updates();
     update->set_op(v1::RouteUpdate::OP_UPSERT);

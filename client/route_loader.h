@@ -1,5 +1,5 @@
 // Announces a whole table through UpdateRoutes, chunk by chunk, in bounded
-// memory: chunks are acknowledged when accepted, the last when visible.
+// memory: chunks are acknowledged when accepted, the last as asked for.
 //
 //   RouteLoader loader(table_client, {});
 //   for (const Route& route : routes) {
@@ -44,6 +44,14 @@ struct LoadOptions {
   std::string table = {};
   // Routes a call, and next-hop objects a call, at most; at least 1.
   size_t chunk = 10'000;
+  // What the last chunk waits for. With ACK_PERSISTED every chunk does, so that
+  // a server without a store refuses the first.
+  v1::Ack ack = v1::ACK_VISIBLE;
+  // See UpdateRoutesRequest.
+  uint64_t writer_epoch = 0;
+  // If not empty: chunk number N (from 1) has the request id "ID/N", so that a
+  // load which is repeated changes nothing that it has changed before.
+  std::string request_id = {};
   // How long one call may take.
   absl::Duration timeout = absl::InfiniteDuration();
   // How long to go on trying a chunk that the server refuses for now
@@ -65,8 +73,8 @@ class RouteLoader {
   absl::Status Add(const Route& route);
   absl::Status Add(const NextHop& next_hop);
 
-  // Sends the last chunk and waits until the table is visible. Sends an empty
-  // one if nothing was added, which still finds the server and the table.
+  // Sends the last chunk and waits for its ack. Sends an empty one if nothing
+  // was added, which still finds the server and the table.
   absl::StatusOr<LoadReport> Finish();
 
  private:

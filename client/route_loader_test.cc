@@ -120,6 +120,30 @@ TEST_F(RouteLoaderTest, TriesAgainWhenAskedTo) {
   EXPECT_EQ(server_.table().routes().size(), 1U);
 }
 
+TEST_F(RouteLoaderTest, EveryChunkCarriesTheConditions) {
+  testing::FakeServer durable({.durable = true});
+  const TableClient client(durable.Channel());
+  RouteLoader loader(client, {.chunk = 1,
+                              .ack = v1::ACK_PERSISTED,
+                              .writer_epoch = 7,
+                              .request_id = "nightly"});
+  ASSERT_TRUE(loader.Add(MakeRoute(1, 1)).ok());
+  ASSERT_TRUE(loader.Add(MakeRoute(2, 1)).ok());
+  ASSERT_TRUE(loader.Finish().ok());
+  const auto updates = durable.updates();
+  ASSERT_EQ(updates.size(), 2U);
+  for (const auto& update : updates) {
+    EXPECT_EQ(update.ack(), v1::ACK_PERSISTED);
+    EXPECT_EQ(update.writer_epoch(), 7U);
+  }
+  EXPECT_EQ(updates[0].request_id(), "nightly/1");
+  EXPECT_EQ(updates[1].request_id(), "nightly/2");
+
+  RouteLoader refused(client_, {.chunk = 1, .ack = v1::ACK_PERSISTED});
+  ASSERT_TRUE(refused.Add(MakeRoute(1, 1)).ok());
+  EXPECT_EQ(ErrorReason(refused.Add(MakeRoute(2, 1))), "STORE_VOLATILE");
+}
+
 TEST_F(RouteLoaderTest, PatienceEnds) {
   server_.FailUpdates(1'000'000, RetryLater(absl::Milliseconds(20)));
   RouteLoader loader(client_, {.patience = absl::Milliseconds(100)});

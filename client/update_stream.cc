@@ -80,7 +80,7 @@ absl::StatusOr<uint64_t> UpdateStream::Send(v1::StreamUpdatesRequest batch,
 absl::Status UpdateStream::Finish(absl::Time deadline) {
   {
     absl::MutexLock write_lock(&write_mutex_);
-    stream_->WritesDone();
+    if (AwaitGreeting(deadline)) stream_->WritesDone();
   }
   const absl::Status end = AwaitEnd(deadline);
   CancelAndJoin();
@@ -142,6 +142,14 @@ absl::Status UpdateStream::Accept(v1::StreamUpdatesResponse response) {
   reply.response = std::move(response);
   on_reply_(reply);
   return absl::OkStatus();
+}
+
+bool UpdateStream::AwaitGreeting(absl::Time deadline) const {
+  absl::MutexLock lock(&mutex_);
+  const auto greeted = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    return greeted_ || over_;
+  };
+  return mutex_.AwaitWithDeadline(absl::Condition(&greeted), deadline);
 }
 
 absl::Status UpdateStream::AwaitEnd(absl::Time deadline) const {

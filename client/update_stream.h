@@ -90,6 +90,8 @@ class UpdateStream {
   void Receive(const v1::StreamUpdatesRequest& hello);
   // Books a reply. Errors: INTERNAL if it is not the one that is due.
   absl::Status Accept(v1::StreamUpdatesResponse response);
+  // True once the receiving thread, which writes the hello, writes no more.
+  bool AwaitGreeting(absl::Time deadline) const;
   absl::Status AwaitEnd(absl::Time deadline) const;
   void CancelAndJoin();
 

@@ -152,6 +152,15 @@ TEST_F(UpdateStreamTest, ReplyingOutOfTurnEndsIt) {
   EXPECT_EQ(replies_[0].status.code(), absl::StatusCode::kInternal);
 }
 
+TEST_F(UpdateStreamTest, AnEmptyStreamStillAsksTheServer) {
+  EXPECT_TRUE(UpdateStream(server_.Channel(), {}, Note()).Finish().ok());
+  EXPECT_EQ(
+      ErrorReason(
+          UpdateStream(server_.Channel(), {.table = "none"}, Note()).Finish()),
+      "TABLE_NOT_FOUND");
+  EXPECT_EQ(server_.streams_opened(), 2U);
+}
+
 TEST_F(UpdateStreamTest, FinishGivesUp) {
   server_.Hold();
   UpdateStream stream(server_.Channel(), {}, Note());

@@ -33,6 +33,9 @@ class LoaderSink : public RouteSink {
   absl::Status OnRoute(const Route& route) override {
     return server_error_ = loader_.Add(route);
   }
+  absl::Status OnGroup(const NextHopGroup& group) override {
+    return server_error_ = loader_.Add(group);
+  }
   const absl::Status& server_error() const { return server_error_; }
 
  private:
@@ -60,6 +63,7 @@ void Print(const LoadReport& load, const RouteFileReport& file,
     output::Load line;
     line.set_routes(Number(load.routes));
     line.set_next_hops(Number(load.next_hops));
+    line.set_groups(Number(load.groups));
     line.set_chunks(Number(load.chunks));
     line.set_added(Number(load.added));
     line.set_changed(Number(load.changed));
@@ -128,8 +132,9 @@ const Command kLoadCommand = {
         "chunks are named ID/1, ID/2, ..., and a load that is repeated with "
         "the same --chunk skips what it has done. "
         "FILE is text (\"PREFIX/LEN NEXTHOP\" a line) or MRT "
-        "TABLE_DUMP_V2 (RFC 6396), plain, gzipped or bzip2ed. Next hops "
-        "that the file describes become next-hop objects.\n\nMalformed "
+        "TABLE_DUMP_V2 (RFC 6396), plain, gzipped or bzip2ed, or a "
+        "snapshot. Next hops and groups that the file describes become objects "
+        "of the table.\n\nMalformed "
         "records are reported and skipped. Exits with 1 if there were "
         "any, or if the file breaks off; what was read is loaded all the "
         "same. With --strict the first one ends the load with 2; chunks "

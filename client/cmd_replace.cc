@@ -20,48 +20,53 @@
 namespace planb::client {
 namespace {
 
-// All that the file at `path` holds, sorted. A file that cannot be read to its
-// end is of no use here: what is missing would be withdrawn.
+// All that a file holds; routes sorted.
+struct Contents {
+  std::vector<NextHop> next_hops;
+  std::vector<NextHopGroup> groups;
+  std::vector<Route> routes;
+};
+
+// Reads the file at `path`. One that cannot be read to its end is of no use
+// here: what is missing would be withdrawn.
 // Errors: those of a strict ReadRouteFile, with the path.
-absl::Status ReadWhole(const std::string& path, std::vector<Route>& routes,
-                       std::vector<NextHop>& next_hops) {
+absl::StatusOr<Contents> ReadWhole(const std::string& path) {
   RouteCollector collector;
   const auto report = ReadRouteFile(path, {.strict = true}, collector);
   if (!report.ok()) {
     return absl::Status(report.status().code(),
                         absl::StrCat(path, ": ", report.status().message()));
   }
-  routes = collector.TakeRoutes();
-  next_hops = collector.TakeNextHops();
-  return absl::OkStatus();
+  return Contents{.next_hops = collector.TakeNextHops(),
+                  .groups = collector.TakeGroups(),
+                  .routes = collector.TakeRoutes()};
 }
 
 absl::StatusOr<v1::ReplaceRoutesResponse> Replace(
-    const std::shared_ptr<grpc::Channel>& channel,
-    const std::vector<Route>& routes, const std::vector<NextHop>& next_hops) {
+    const std::shared_ptr<grpc::Channel>& channel, const Contents& contents) {
   v1::ReplaceRoutesRequest first;
   SetConditions(first);
   RouteReplacer replacer(channel, first, CallDeadline());
-  for (const NextHop& next_hop : next_hops) {
-    absl::Status status = replacer.Add(next_hop);
-    if (!status.ok()) return status;
-  }
-  for (const Route& route : routes) {
-    absl::Status status = replacer.Add(route);
-    if (!status.ok()) return status;
-  }
+  absl::Status status;
+  const auto add = [&](const auto& items) {
+    for (const auto& item : items) {
+      if (status.ok()) status = replacer.Add(item);
+    }
+  };
+  add(contents.next_hops);
+  add(contents.groups);
+  add(contents.routes);
+  if (!status.ok()) return status;
   return replacer.Finish();
 }
 
 ExitCode RunReplace(const Arguments& arguments) {
   if (arguments.size() != 1) return FailUsage("routes replace takes one file");
-  std::vector<Route> routes;
-  std::vector<NextHop> next_hops;
-  const absl::Status read = ReadWhole(arguments[0], routes, next_hops);
-  if (!read.ok()) return FailUsage(read.message());
+  const auto file = ReadWhole(arguments[0]);
+  if (!file.ok()) return FailUsage(file.status().message());
   const auto channel = ConnectToServer();
   if (!channel.ok()) return Fail(channel.status());
-  const auto response = Replace(*channel, routes, next_hops);
+  const auto response = Replace(*channel, *file);
   if (!response.ok()) return Fail(response.status());
   PrintChange(DescribeRouteChange(*response));
   return ExitCode::kOk;
@@ -89,15 +94,13 @@ void Print(const RouteDifference& difference, bool json) {
 
 ExitCode RunDiff(const Arguments& arguments) {
   if (arguments.size() != 1) return FailUsage("routes diff takes one file");
-  std::vector<Route> routes;
-  std::vector<NextHop> next_hops;
-  const absl::Status read = ReadWhole(arguments[0], routes, next_hops);
-  if (!read.ok()) return FailUsage(read.message());
+  const auto file = ReadWhole(arguments[0]);
+  if (!file.ok()) return FailUsage(file.status().message());
   const auto channel = ConnectToServer();
   if (!channel.ok()) return Fail(channel.status());
   const bool json = absl::GetFlag(FLAGS_json);
   bool differs = false;
-  RouteDiff diff(routes, [&](const RouteDifference& difference) {
+  RouteDiff diff(file->routes, [&](const RouteDifference& difference) {
     differs = true;
     Print(difference, json);
   });
@@ -124,7 +127,7 @@ const Command kRoutesReplaceCommand = {
     .description =
         "Makes the routes of the table exactly those of FILE (which is as for "
         "load), in one step: what differs is changed, and what is not in FILE "
-        "is withdrawn. Next hops that FILE describes become next-hop objects; "
+        "is withdrawn. Next hops and groups that FILE describes are set, too; "
         "others stay. A file that is malformed anywhere, or breaks off, "
         "changes "
         "nothing. \"routes diff\" shows what would be done, --dry_run counts "

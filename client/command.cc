@@ -10,15 +10,16 @@ namespace planb::client {
 
 absl::Span<const Command* const> AllCommands() {
   static constexpr const Command* kAll[] = {
-      &kLookupCommand,         &kAnnounceCommand,    &kWithdrawCommand,
-      &kLoadCommand,           &kRoutesListCommand,  &kRoutesGetCommand,
-      &kRoutesExplainCommand,  &kRoutesWatchCommand, &kRoutesReplaceCommand,
-      &kRoutesDiffCommand,     &kNextHopListCommand, &kNextHopSetCommand,
-      &kNextHopDeleteCommand,  &kGroupListCommand,   &kGroupSetCommand,
-      &kGroupDeleteCommand,    &kTableListCommand,   &kTableShowCommand,
-      &kTableCreateCommand,    &kTableDeleteCommand, &kSnapshotExportCommand,
-      &kSnapshotImportCommand, &kStatusCommand,      &kHealthCommand,
-      &kBenchCommand,          &kVerifyCommand,      &kGenerateCommand,
+      &kLookupCommand,         &kAnnounceCommand,       &kWithdrawCommand,
+      &kLoadCommand,           &kReplayCommand,         &kRoutesListCommand,
+      &kRoutesGetCommand,      &kRoutesExplainCommand,  &kRoutesWatchCommand,
+      &kRoutesReplaceCommand,  &kRoutesDiffCommand,     &kNextHopListCommand,
+      &kNextHopSetCommand,     &kNextHopDeleteCommand,  &kGroupListCommand,
+      &kGroupSetCommand,       &kGroupDeleteCommand,    &kTableListCommand,
+      &kTableShowCommand,      &kTableCreateCommand,    &kTableDeleteCommand,
+      &kSnapshotExportCommand, &kSnapshotImportCommand, &kStatusCommand,
+      &kHealthCommand,         &kBenchCommand,          &kVerifyCommand,
+      &kGenerateCommand,
   };
   return kAll;
 }

@@ -35,6 +35,7 @@ extern const Command kLookupCommand;
 extern const Command kAnnounceCommand;
 extern const Command kWithdrawCommand;
 extern const Command kLoadCommand;
+extern const Command kReplayCommand;
 extern const Command kRoutesListCommand;
 extern const Command kRoutesGetCommand;
 extern const Command kRoutesExplainCommand;

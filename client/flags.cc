@@ -42,7 +42,12 @@ ABSL_FLAG(
 ABSL_FLAG(std::string, request_id, "",
           "A name for this change: given again with the same change, it gets "
           "the first answer and changes nothing.");
-ABSL_FLAG(uint32_t, chunk, 10'000, "Routes in one UpdateRoutes call.");
+ABSL_FLAG(
+    uint32_t, chunk, 10'000,
+    "load: routes in one UpdateRoutes call; replay: changes in one batch, "
+    "at most.");
+ABSL_FLAG(double, speed, 1,
+          "How much faster than recorded; 0: as fast as possible.");
 
 ABSL_FLAG(std::string, gateway, "", "Address of the gateway; empty: none.");
 ABSL_FLAG(std::string, interface, "", "Outgoing interface; empty: none.");

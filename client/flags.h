@@ -25,6 +25,7 @@ ABSL_DECLARE_FLAG(bool, strict);
 ABSL_DECLARE_FLAG(std::optional<uint64_t>, expected_generation);
 ABSL_DECLARE_FLAG(bool, dry_run);
 ABSL_DECLARE_FLAG(uint32_t, chunk);
+ABSL_DECLARE_FLAG(double, speed);
 ABSL_DECLARE_FLAG(uint64_t, writer_epoch);
 ABSL_DECLARE_FLAG(std::string, request_id);
 

@@ -22,6 +22,35 @@ using ::testing::IsEmpty;
 using ::testing::StartsWith;
 using testing::Write;
 
+// An MRT record BGP4MP_MESSAGE_AS4 (RFC 6396) of `seconds`: an UPDATE from
+// AS65001 at 192.0.2.1 that withdraws and announces prefixes, given as NLRI.
+std::string Update(uint8_t seconds, const std::string& withdrawn,
+                   const std::string& announced) {
+  const auto octets = [](std::initializer_list<int> values) {
+    std::string text;
+    for (int value : values) text.push_back(static_cast<char>(value));
+    return text;
+  };
+  const auto size = [&](size_t n) {
+    return octets({static_cast<int>(n >> 8), static_cast<int>(n & 255)});
+  };
+  const std::string attributes =
+      announced.empty() ? "" : octets({0x40, 1, 1, 0,  // ORIGIN
+                                       0x40, 2, 6, 2,   1, 0, 0, 0xfd,
+                                       0xe9,                        // AS_PATH
+                                       0x40, 3, 4, 192, 0, 2, 1});  // NEXT_HOP
+  const std::string body =
+      absl::StrCat(size(withdrawn.size()), withdrawn, size(attributes.size()),
+                   attributes, announced);
+  const std::string message = absl::StrCat(
+      octets({0, 0, 0xfd, 0xe9, 0, 0, 0xfd, 0xe8}),  // peer, local
+      octets({0, 0, 0, 1}),                          // IPv4
+      octets({192, 0, 2, 1, 192, 0, 2, 2}), std::string(16, '\xff'),
+      size(body.size() + 19), octets({2}), body);
+  return absl::StrCat(octets({0x60, 0, 0, seconds, 0, 16, 0, 4, 0, 0}),
+                      size(message.size()), message);
+}
+
 class PlanbctlRoutesTest : public testing::PlanbctlFixture {
  protected:
   std::string Digest() const {
@@ -202,6 +231,37 @@ TEST_F(PlanbctlRoutesTest, APartOfAFileReplacesNothing) {
     EXPECT_EQ(Ctl("routes diff " + file).code, 2) << text;
   }
   EXPECT_EQ(server_.table().generation(), 1U);
+}
+
+TEST_F(PlanbctlRoutesTest, ReplayMakesWhatWasRecorded) {
+  const std::string a("\x18\xc0\x00\x02", 4);  // 192.0.2.0/24
+  const std::string b("\x18\xc6\x33\x64", 4);  // 198.51.100.0/24
+  const std::string first = Write("first", Update(1, "", a + b));
+  const std::string second = Write("second", Update(11, a, ""));
+  Ended ended =
+      Ctl(absl::StrCat("replay --json --speed=50 ", first, " ", second));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out,
+              AllOf(StartsWith(R"({"updates":2,"malformed":0,)"
+                               R"("truncated":false,"changes":3,)"
+                               R"("next_hops":1,"batches":2,"refused":0,)"),
+                    HasSubstr(R"("recorded_seconds":10,"seconds":0.2)")));
+  EXPECT_EQ(server_.table().generation(), 3U);
+  EXPECT_EQ(Ctl("routes get 198.51.100.0/24").out,
+            "198.51.100.0/24          1\n");
+  EXPECT_EQ(Ctl("routes get 192.0.2.0/24").code, 1);
+
+  ended = Ctl("replay --speed=0 --ack=persisted " + first);
+  EXPECT_EQ(ended.code, 3);
+  EXPECT_THAT(ended.out, HasSubstr("1 batches, 1 refused"));
+  EXPECT_THAT(ended.err, HasSubstr("FAILED_PRECONDITION"));
+  const std::string broken =
+      Write("broken", Update(1, "", a) + Update(2, a, "").substr(0, 20));
+  ended = Ctl("replay --speed=0 " + broken);
+  EXPECT_EQ(ended.code, 1) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("breaks off"));
+  EXPECT_EQ(Ctl("replay --strict --speed=0 " + broken).code, 2);
+  EXPECT_EQ(Ctl("--table=none replay " + first).code, 3);
 }
 
 }  // namespace

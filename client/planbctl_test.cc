@@ -31,7 +31,7 @@ constexpr const char* kCommands[] = {
     "nexthop delete",  "group list",      "group set",      "group delete",
     "table list",      "table show",      "table create",   "table delete",
     "snapshot export", "snapshot import", "status",         "health",
-    "bench",           "verify",          "generate"};
+    "replay",          "bench",           "verify",         "generate"};
 
 class PlanbctlTest : public testing::PlanbctlFixture {};
 
@@ -91,6 +91,10 @@ TEST_F(PlanbctlTest, UsageErrorsEndWith2) {
                             "announce ::/0 5 --ack=maybe",
                             "withdraw",
                             "withdraw ::1/64",
+                            "replay",
+                            "replay /nonexistent",
+                            "replay --speed=-1 /nonexistent",
+                            "replay --speed=nan /nonexistent",
                             "routes",
                             "routes frobnicate",
                             "help routes frobnicate",

@@ -25,21 +25,25 @@ RouteLoader::RouteLoader(const TableClient& client, LoadOptions options)
     : client_(client), options_(Sane(std::move(options))) {}
 
 absl::Status RouteLoader::Add(const Route& route) {
-  if (routes_.size() == options_.chunk && !routes_.contains(route.prefix)) {
-    absl::Status status = SendChunk(v1::ACK_ACCEPTED);
-    if (!status.ok()) return status;
-  }
-  routes_[route.prefix] = route.next_hop;
-  return absl::OkStatus();
+  return Put(routes_, route.prefix, route.next_hop);
 }
 
 absl::Status RouteLoader::Add(const NextHop& next_hop) {
-  if (next_hops_.size() == options_.chunk &&
-      !next_hops_.contains(next_hop.id)) {
+  return Put(next_hops_, next_hop.id, next_hop);
+}
+
+absl::Status RouteLoader::Add(const NextHopGroup& group) {
+  return Put(groups_, group.id, group);
+}
+
+template <typename Map, typename Value>
+absl::Status RouteLoader::Put(Map& map, const typename Map::key_type& key,
+                              const Value& value) {
+  if (map.size() == options_.chunk && !map.contains(key)) {
     absl::Status status = SendChunk(v1::ACK_ACCEPTED);
     if (!status.ok()) return status;
   }
-  next_hops_[next_hop.id] = next_hop;
+  map[key] = value;
   return absl::OkStatus();
 }
 
@@ -68,11 +72,15 @@ absl::Status RouteLoader::SendChunk(v1::Ack ack) {
   for (const auto& [id, next_hop] : next_hops_) {
     *request.add_next_hops() = ToProto(next_hop);
   }
+  for (const auto& [id, group] : groups_) {
+    *request.add_groups() = ToProto(group);
+  }
   const auto response = SendPatiently(request);
   if (!response.ok()) return response.status();
   ++report_.chunks;
   report_.routes += routes_.size();
   report_.next_hops += next_hops_.size();
+  report_.groups += groups_.size();
   report_.added += response->added();
   report_.changed += response->changed();
   report_.unchanged += response->unchanged();
@@ -80,6 +88,7 @@ absl::Status RouteLoader::SendChunk(v1::Ack ack) {
   report_.visible_generation = response->visible_generation();
   routes_.clear();
   next_hops_.clear();
+  groups_.clear();
   if (options_.on_chunk) options_.on_chunk(report_);
   return absl::OkStatus();
 }

@@ -27,9 +27,11 @@ namespace planb::client {
 // What was sent and acknowledged so far.
 struct LoadReport {
   uint64_t chunks = 0;
-  // Routes and next-hop objects sent; of one repeated within a chunk, the last.
+  // Routes, next-hop objects and groups sent; of one repeated within a chunk,
+  // the last.
   uint64_t routes = 0;
   uint64_t next_hops = 0;
+  uint64_t groups = 0;
   // What the server made of the routes.
   uint64_t added = 0;
   uint64_t changed = 0;
@@ -42,7 +44,8 @@ struct LoadReport {
 struct LoadOptions {
   // Empty means "default".
   std::string table = {};
-  // Routes a call, and next-hop objects a call, at most; at least 1.
+  // Routes a call, next-hop objects a call, and groups a call, at most; at
+  // least 1.
   size_t chunk = 10'000;
   // What the last chunk waits for. With ACK_PERSISTED every chunk does, so that
   // a server without a store refuses the first.
@@ -72,12 +75,18 @@ class RouteLoader {
   // Errors: those of UpdateRoutes, for the chunk before. Then stop.
   absl::Status Add(const Route& route);
   absl::Status Add(const NextHop& next_hop);
+  absl::Status Add(const NextHopGroup& group);
 
   // Sends the last chunk and waits for its ack. Sends an empty one if nothing
   // was added, which still finds the server and the table.
   absl::StatusOr<LoadReport> Finish();
 
  private:
+  // Puts `value` into the part of the chunk that is `map`; sends the chunk
+  // before, if it does not fit.
+  template <typename Map, typename Value>
+  absl::Status Put(Map& map, const typename Map::key_type& key,
+                   const Value& value);
   absl::Status SendChunk(v1::Ack ack);
   absl::StatusOr<v1::UpdateRoutesResponse> SendPatiently(
       const v1::UpdateRoutesRequest& request) const;
@@ -88,6 +97,7 @@ class RouteLoader {
   // fit, so that Finish knows the last one.
   std::map<Prefix, NextHopId> routes_;
   std::map<NextHopId, NextHop> next_hops_;
+  std::map<NextHopId, NextHopGroup> groups_;
   LoadReport report_;
 };
 

@@ -51,6 +51,7 @@ TEST_F(RouteLoaderTest, SendsChunksAndWaitsForTheLast) {
   };
   RouteLoader loader(client_, options);
   ASSERT_TRUE(loader.Add(MakeNextHop(7)).ok());
+  ASSERT_TRUE(loader.Add(NextHopGroup{.id = 9, .members = {{7, 1}}}).ok());
   for (uint32_t i = 0; i < 30; ++i) {
     ASSERT_TRUE(loader.Add(MakeRoute(i, 7)).ok());
   }
@@ -59,6 +60,8 @@ TEST_F(RouteLoaderTest, SendsChunksAndWaitsForTheLast) {
   EXPECT_EQ(report->chunks, 3U);
   EXPECT_EQ(report->routes, 30U);
   EXPECT_EQ(report->next_hops, 1U);
+  EXPECT_EQ(report->groups, 1U);
+  EXPECT_TRUE(server_.table().groups().contains(9));
   EXPECT_EQ(report->added, 30U);
   EXPECT_EQ(report->generation, 3U);
   EXPECT_EQ(progress, std::vector<uint64_t>({10, 20, 30}));

@@ -12,7 +12,7 @@
 
 namespace planb::client {
 
-void ReportProblems(const std::string& path, const RouteFileReport& report) {
+void ReportProblems(const std::string& path, const RecordReport& report) {
   for (const RouteFileProblem& problem : report.problems) {
     const std::string where = problem.line > 0
                                   ? absl::StrCat("line ", problem.line)

@@ -13,8 +13,8 @@
 
 namespace planb::client {
 
-// Says on stderr what ReadRouteFile could not read of `path`.
-void ReportProblems(const std::string& path, const RouteFileReport& report);
+// Says on stderr what a reader of files could not read of `path`.
+void ReportProblems(const std::string& path, const RecordReport& report);
 
 // The routes of a file, sorted, each prefix once; problems go to stderr.
 // Errors: those of ReadRouteFile, with the path.

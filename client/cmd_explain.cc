@@ -11,6 +11,7 @@
 #include "client/next_hop_output.h"
 #include "client/output.h"
 #include "client/session.h"
+#include "client/status.h"
 #include "client/table_client.h"
 #include "client/text_output.h"
 #include "planb/client/output_routes.pb.h"
@@ -97,8 +98,7 @@ ExitCode Run(const Arguments& arguments) {
   if (!response.ok()) return Fail(response.status());
   const auto explanation = Explain(*address, *response);
   if (!explanation.ok()) {
-    return Fail(absl::InternalError(absl::StrCat(
-        "the server broke its contract: ", explanation.status().message())));
+    return Fail(BrokenContract(explanation.status().message()));
   }
   if (absl::GetFlag(FLAGS_json)) {
     absl::PrintF("%s", JsonLine(*explanation));

@@ -11,9 +11,9 @@ namespace planb::client {
 enum class ExitCode : int {
   // Done as asked.
   kOk = 0,
-  // The server answered, and the answer is no: an address without a route, a
-  // server that does not serve, an answer that differs from the file, a file
-  // of which a part could not be loaded.
+  // The server answered, and the answer is no: an address or a prefix without a
+  // route, a server that does not serve, an answer or a table that differs from
+  // the file, a file of which a part could not be used.
   kNegative = 1,
   // The command line is wrong, or a local file or line cannot be used.
   kUsage = 2,

@@ -7,13 +7,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/convert.h"
+#include "client/status.h"
 
 namespace planb::client {
 namespace {
 
-absl::Status BrokenContract(absl::string_view how, uint64_t generation) {
-  return absl::InternalError(absl::StrCat(
-      "the server broke its contract: ", how, " in generation ", generation));
+absl::Status Refuse(absl::string_view how, uint64_t generation) {
+  return BrokenContract(absl::StrCat(how, " in generation ", generation));
 }
 
 bool HasChanges(const v1::WatchRoutesResponse& message) {
@@ -41,7 +41,7 @@ absl::Status Append(const v1::WatchRoutesResponse& message,
   for (const v1::RouteUpdate& update : message.updates()) {
     const auto route = ReadUpdate(update);
     if (!route.ok()) {
-      return BrokenContract(
+      return Refuse(
           absl::StrCat("a malformed change (", route.status().message(), ")"),
           message.generation());
     }
@@ -50,7 +50,7 @@ absl::Status Append(const v1::WatchRoutesResponse& message,
   for (const v1::NextHop& object : message.next_hops()) {
     const auto next_hop = FromProto(object);
     if (!next_hop.ok()) {
-      return BrokenContract("a malformed next hop", message.generation());
+      return Refuse("a malformed next hop", message.generation());
     }
     to.next_hops.push_back(*next_hop);
   }
@@ -73,11 +73,11 @@ absl::StatusOr<std::optional<GenerationChanges>> GenerationAssembler::Add(
   if (!partial_.has_value() && !HasChanges(message)) return Bookmark(message);
   if (partial_.has_value()) {
     if (message.generation() != partial_->generation) {
-      return BrokenContract("another generation begins before the end",
-                            partial_->generation);
+      return Refuse("another generation begins before the end",
+                    partial_->generation);
     }
   } else if (message.generation() <= last_) {
-    return BrokenContract("a generation comes twice", message.generation());
+    return Refuse("a generation comes twice", message.generation());
   } else {
     partial_.emplace();
     partial_->generation = message.generation();
@@ -93,7 +93,7 @@ absl::StatusOr<std::optional<GenerationChanges>> GenerationAssembler::Add(
 absl::StatusOr<std::optional<GenerationChanges>> GenerationAssembler::Bookmark(
     const v1::WatchRoutesResponse& message) {
   if (message.generation() < last_) {
-    return BrokenContract("a bookmark goes back", message.generation());
+    return Refuse("a bookmark goes back", message.generation());
   }
   last_ = message.generation();
   GenerationChanges bookmark;

@@ -13,23 +13,18 @@
 namespace planb::client {
 namespace {
 
-absl::Status Broken(absl::string_view why) {
-  return absl::InternalError(
-      absl::StrCat("the server broke its contract: ", why));
-}
-
 absl::StatusOr<LookupAnswer> ReadResult(const v1::LookupResult& result) {
   LookupAnswer answer;
   answer.next_hop = result.next_hop_id();
   answer.member = result.member_id();
   if (result.has_prefix()) {
     const auto prefix = FromProto(result.prefix());
-    if (!prefix.ok()) return Broken(prefix.status().message());
+    if (!prefix.ok()) return BrokenContract(prefix.status().message());
     answer.prefix = *prefix;
   }
   if (result.has_next_hop()) {
     auto next_hop = FromProto(result.next_hop());
-    if (!next_hop.ok()) return Broken(next_hop.status().message());
+    if (!next_hop.ok()) return BrokenContract(next_hop.status().message());
     answer.next_hop_object = *std::move(next_hop);
   }
   return answer;
@@ -61,8 +56,8 @@ absl::StatusOr<LookupAnswers> LookupClient::Lookup(
     return status;
   }
   if (static_cast<size_t>(response.results_size()) != addresses.size()) {
-    return Broken(absl::StrCat(response.results_size(), " results for ",
-                               addresses.size(), " addresses"));
+    return BrokenContract(absl::StrCat(response.results_size(), " results for ",
+                                       addresses.size(), " addresses"));
   }
   LookupAnswers answers;
   answers.generation = response.generation();

@@ -71,8 +71,7 @@ absl::Status RouteReplacer::SendChunk() {
   }
   absl::Status status = End();
   if (!status.ok()) return status;
-  return absl::InternalError(
-      "the server broke its contract: it answered before the commit");
+  return BrokenContract("it answered before the commit");
 }
 
 absl::Status RouteReplacer::End() {

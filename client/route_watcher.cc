@@ -48,8 +48,7 @@ absl::StatusOr<GenerationChanges> RouteWatcher::Next() {
     if (cancelled()) {
       end_ = absl::CancelledError("the watch was cancelled");
     } else if (why.ok()) {
-      end_ = absl::InternalError(
-          "the server broke its contract: it ended a watch");
+      end_ = BrokenContract("it ended a watch");
     } else if (!IsRetryable(why) || !retry_.Failed(why, absl::Now())) {
       end_ = why;
     } else if (!SleepUntil(retry_.next_attempt())) {

@@ -111,6 +111,11 @@ absl::Status FromUpdateError(const v1::UpdateError& error) {
   return FromInBand(error);
 }
 
+absl::Status BrokenContract(absl::string_view how) {
+  return absl::InternalError(
+      absl::StrCat("the server broke its contract: ", how));
+}
+
 std::string ErrorReason(const absl::Status& status) {
   const auto rich = Payload(status);
   if (!rich.has_value()) return "";

@@ -16,6 +16,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "planb/v1/route_lookup.pb.h"
 #include "planb/v1/route_table.pb.h"
@@ -31,6 +32,9 @@ absl::Status FromGrpc(const grpc::Status& status);
 // (the server broke its contract) becomes INTERNAL.
 absl::Status FromBatchError(const v1::BatchError& error);
 absl::Status FromUpdateError(const v1::UpdateError& error);
+
+// INTERNAL: the server did what the contract rules out; `how` says what.
+absl::Status BrokenContract(absl::string_view how);
 
 // google.rpc.ErrorInfo's reason, such as "TABLE_NOT_FOUND", of a status made
 // by the functions above; empty if it has none: then no PlanB server spoke,

@@ -7,16 +7,12 @@
 #include "absl/strings/str_cat.h"
 #include "client/convert.h"
 #include "client/rpc.h"
+#include "client/status.h"
 
 namespace planb::client {
 namespace {
 
 using Stub = v1::RouteTable::Stub;
-
-absl::Status BrokenContract(absl::string_view how) {
-  return absl::InternalError(
-      absl::StrCat("the server broke its contract: ", how));
-}
 
 absl::StatusOr<Route> ReadRoute(const v1::Route& message) {
   absl::StatusOr<Route> route = FromProto(message);

@@ -72,9 +72,7 @@ absl::StatusOr<uint64_t> UpdateStream::Send(v1::StreamUpdatesRequest batch,
   }
   if (batch.batch_id() != 0) return batch.batch_id();
   const absl::Status end = AwaitEnd(absl::InfiniteFuture());
-  return end.ok() ? absl::InternalError(
-                        "the server broke its contract: it ended the stream")
-                  : end;
+  return end.ok() ? BrokenContract("it ended the stream") : end;
 }
 
 absl::Status UpdateStream::Finish(absl::Time deadline) {
@@ -117,8 +115,7 @@ void UpdateStream::Receive(const v1::StreamUpdatesRequest& hello) {
     unanswered.swap(in_flight_);
   }
   if (end.ok() && !unanswered.empty()) {
-    end = absl::InternalError(
-        "the server broke its contract: it ended the stream without an answer");
+    end = BrokenContract("it ended the stream without an answer");
   }
   for (uint64_t id : unanswered) on_reply_({.batch_id = id, .status = end});
   absl::MutexLock lock(&mutex_);
@@ -131,9 +128,8 @@ absl::Status UpdateStream::Accept(v1::StreamUpdatesResponse response) {
     credits_ += response.credits();
     if (!std::exchange(greeted_, true)) return absl::OkStatus();
     if (in_flight_.empty() || in_flight_.front() != response.batch_id()) {
-      return absl::InternalError(
-          absl::StrCat("the server broke its contract: batch ",
-                       response.batch_id(), " was answered out of turn"));
+      return BrokenContract(absl::StrCat("batch ", response.batch_id(),
+                                         " was answered out of turn"));
     }
     in_flight_.pop_front();
   }

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <string>
 
@@ -91,6 +92,27 @@ TEST_F(PlanbctlServerTest, ChangesAreConditional) {
   EXPECT_THAT(Do("load --writer_epoch=3 --chunk=1 --request_id=b " +
                  Write("table", kTable)),
               HasSubstr("3 added"));
+}
+
+TEST_F(PlanbctlServerTest, WhatIsPersistedSurvives) {
+  const std::string store = Scratch("store.db");
+  for (const char* end : {"", "-wal", "-shm"}) {
+    unlink(absl::StrCat(store, end).c_str());
+  }
+  ASSERT_NO_FATAL_FAILURE(Kill());
+  ASSERT_NO_FATAL_FAILURE(Start(store));
+  Do("table create blue");
+  EXPECT_THAT(Do("announce ::/0 1 --ack=persisted --request_id=a"),
+              HasSubstr("persisted: "));
+  Do("--table=blue load --ack=persisted " + Write("table", kTable));
+  Do("nexthop set 5 --interface=eth0 --ack=persisted");
+  const std::string shown = Do("table show blue");
+  EXPECT_THAT(shown, HasSubstr("sqlite"));
+  ASSERT_NO_FATAL_FAILURE(Kill());
+  ASSERT_NO_FATAL_FAILURE(Start(store));
+  EXPECT_EQ(Do("routes list"), "::/0                     1\n");
+  EXPECT_EQ(Ctl("--table=blue routes diff " + Write("table", kTable)).code, 0);
+  EXPECT_THAT(Do("nexthop list"), HasSubstr("eth0"));
 }
 
 TEST_F(PlanbctlServerTest, NextHopsAndGroups) {

@@ -10,6 +10,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "client/channel.h"
@@ -21,11 +22,13 @@ class RealServerFixture : public ::testing::Test {
  protected:
   RealServerFixture() { setenv("PLANB_SERVER", target_.c_str(), 1); }
 
-  void SetUp() override { Start(); }
+  void SetUp() override { Start("none"); }
 
-  void Start() {
+  // `store` as planb_server's flag has it.
+  void Start(const std::string& store) {
     server_ = std::make_unique<server::ServerProcess>(std::vector<std::string>{
-        absl::StrCat("--listen=", target_), "--metrics_address="});
+        absl::StrCat("--listen=", target_), absl::StrCat("--store=", store),
+        "--metrics_address="});
     ASSERT_TRUE(server_->AwaitServing()) << server_->Log();
   }
   void Kill() {

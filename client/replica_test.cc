@@ -122,7 +122,7 @@ TEST_F(ReplicaTest, AServerThatForgotIsNoticed) {
   RouteWatcher watcher(Channel(), {});
   while (watcher.last_generation() < 1) ASSERT_TRUE(watcher.Next().ok());
   ASSERT_NO_FATAL_FAILURE(Kill());
-  ASSERT_NO_FATAL_FAILURE(Start());
+  ASSERT_NO_FATAL_FAILURE(Start("none"));
   announce(3);  // generation 1 again, of other routes
   absl::StatusOr<GenerationChanges> next = watcher.Next();
   while (next.ok() && next->bookmark) next = watcher.Next();

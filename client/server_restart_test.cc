@@ -51,7 +51,7 @@ class ServerRestartTest : public ::testing::Test {
   void Start() {
     server_ = std::make_unique<ServerProcess>(std::vector<std::string>{
         absl::StrCat("--listen=", target_), absl::StrCat("--routes=", routes_),
-        "--metrics_address="});
+        "--metrics_address=", "--store=none"});
     ASSERT_TRUE(server_->AwaitServing()) << server_->Log();
   }
 

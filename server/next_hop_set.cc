@@ -82,6 +82,30 @@ void ApplyKind(absl::Span<const Entry> upserts,
   map = std::make_shared<const Map>(std::move(next));
 }
 
+// An id is in one of a request's lists, also if one kind goes and the other
+// comes.
+void CheckOtherKind(const UpdateBatch& batch, Violations& violations) {
+  const auto repeated = [&](absl::string_view field, NextHopId id) {
+    violations.Add(absl::StatusCode::kInvalidArgument, "NEXT_HOP_REPEATED",
+                   field, absl::StrCat("id ", id, " appears twice"));
+  };
+  const absl::flat_hash_set<NextHopId> deleted(batch.deleted_next_hops.begin(),
+                                               batch.deleted_next_hops.end());
+  for (size_t i = 0; i < batch.groups.size() && !deleted.empty(); ++i) {
+    if (!deleted.contains(batch.groups[i].id)) continue;
+    repeated(absl::StrCat(batch.fields->groups, "[", i, "].id"),
+             batch.groups[i].id);
+  }
+  if (batch.deleted_groups.empty()) return;
+  absl::flat_hash_set<NextHopId> upserted;
+  for (const NextHop& next_hop : batch.next_hops) upserted.insert(next_hop.id);
+  for (size_t i = 0; i < batch.deleted_groups.size(); ++i) {
+    if (!upserted.contains(batch.deleted_groups[i])) continue;
+    repeated(absl::StrCat(batch.fields->deleted_groups, "[", i, "]"),
+             batch.deleted_groups[i]);
+  }
+}
+
 }  // namespace
 
 void NextHopSet::Apply(const UpdateBatch& batch, Violations& violations,
@@ -98,6 +122,7 @@ void NextHopSet::Apply(const UpdateBatch& batch, Violations& violations,
        "group"},
       violations, counts, text_bytes_, delta.groups, delta.deleted_groups,
       groups_);
+  CheckOtherKind(batch, violations);
   if (!delta.next_hops.empty() || !delta.groups.empty()) {
     CheckKinds(batch, violations);
   }

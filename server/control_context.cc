@@ -36,6 +36,14 @@ absl::Status AwaitAck(const grpc::ServerContext& call, v1::Ack ack,
     const absl::Time now = absl::Now();
     const absl::Status status =
         table.AwaitVisible(generation, std::min(deadline, now + kLookAround));
+    if (absl::IsUnavailable(status)) {
+      // Anything but a deadline would say that it was refused.
+      return Error(absl::StatusCode::kDeadlineExceeded,
+                   "GENERATION_NOT_VISIBLE",
+                   absl::StrCat("accepted as generation ", generation,
+                                ", but the server goes down before it is "
+                                "visible"));
+    }
     if (!absl::IsDeadlineExceeded(status)) return status;
     if (absl::Now() >= deadline) return status;
     if (call.IsCancelled()) {

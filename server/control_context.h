@@ -65,8 +65,9 @@ struct ControlContext {
 absl::Status CheckAck(v1::Ack ack, const Table& table);
 
 // Waits until `generation`, which is accepted, may be acknowledged; at most
-// until the call's deadline, or its end. Errors: DEADLINE_EXCEEDED, CANCELLED,
-// and that of Table::Close.
+// until the call's deadline, or its end. Errors: DEADLINE_EXCEEDED, also if the
+// server goes down before; CANCELLED; NOT_FOUND (TABLE_NOT_FOUND) if the table
+// is deleted, with all that is in it.
 absl::Status AwaitAck(const grpc::ServerContext& call, v1::Ack ack,
                       Table& table, uint64_t generation);
 

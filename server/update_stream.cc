@@ -1,5 +1,7 @@
 #include "server/update_stream.h"
 
+#include <grpc/grpc.h>
+
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -59,14 +61,19 @@ class Answers {
 
   ~Answers() { Finish(); }
 
-  // False if that is more than there are credits for.
-  bool Push(Pending pending) {
+  // Takes credits for a batch that is to be pushed. False, and nothing is
+  // taken, if that is more than there are.
+  bool Take(uint64_t cost) {
     const std::lock_guard lock(mutex_);
-    on_the_way_ += pending.cost;
-    if (on_the_way_ > context_.limits.update_credits) return false;
+    if (cost > context_.limits.update_credits - on_the_way_) return false;
+    on_the_way_ += cost;
+    return true;
+  }
+
+  void Push(Pending pending) {
+    const std::lock_guard lock(mutex_);
     queue_.push_back(std::move(pending));
     changed_.notify_one();
-    return true;
   }
 
   // Returns when all is answered.
@@ -100,11 +107,21 @@ class Answers {
         if (!written) call_.TryCancel();
       } else if (finished_) {
         return;
-      } else if (!table_.refusal().ok()) {
-        // The other thread is reading and hears of nothing else.
-        call_.TryCancel();
+      } else if (on_the_way_ == 0) {
+        const absl::Status refusal = table_.refusal();
+        if (!refusal.ok()) End(refusal);
       }
     }
+  }
+
+  // Ends the call although the other thread is reading, and hears of nothing
+  // else: the client gets the code and the message, but no details.
+  void End(const absl::Status& why) {
+    const std::string message =
+        absl::StrCat(ErrorReason(why), ": ", why.message());
+    grpc_call_cancel_with_status(call_.c_call(),
+                                 static_cast<grpc_status_code>(why.code()),
+                                 message.c_str(), nullptr);
   }
 
   // False if the client is gone.
@@ -119,10 +136,11 @@ class Answers {
                                                      : "unchanged");
     if (status.ok()) {
       status = AwaitAck(call_, ack_, table_, outcome->generation);
+    }
+    if (status.ok()) {
       FillCounts(*outcome, response);
       response.set_generation(outcome->generation);
-    }
-    if (!status.ok()) {
+    } else {
       v1::UpdateError& error = *response.mutable_error();
       error.set_code(static_cast<int>(status.code()));
       error.set_reason(ErrorReason(status));
@@ -173,6 +191,13 @@ absl::Status ServeUpdates(ControlContext& context, grpc::ServerContext& call,
   for (bool read = !empty_hello || stream.Read(&request); read;
        read = stream.Read(&request)) {
     Pending pending = {request.batch_id(), Cost(request), {}};
+    if (!answers.Take(pending.cost)) {
+      answers.Finish();
+      return QuotaError(
+          "CREDIT_EXCEEDED", "credits",
+          absl::StrCat("more than ", context.limits.update_credits,
+                       " changes on the way"));
+    }
     absl::StatusOr<UpdateBatch> batch =
         DecodeUpdate(request, context.limits.max_update_routes);
     if (batch.ok()) {
@@ -181,13 +206,9 @@ absl::Status ServeUpdates(ControlContext& context, grpc::ServerContext& call,
     } else {
       pending.outcome = Refused(batch.status());
     }
-    if (!answers.Push(std::move(pending))) {
-      answers.Finish();
-      return QuotaError(
-          "CREDIT_EXCEEDED", "credits",
-          absl::StrCat("more than ", context.limits.update_credits,
-                       " changes on the way"));
-    }
+    answers.Push(std::move(pending));
+    // This one was told already; who sends on need not wait to be cut off.
+    if (!(*table)->refusal().ok()) break;
   }
   answers.Finish();
   return (*table)->refusal();

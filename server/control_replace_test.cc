@@ -1,0 +1,228 @@
+// ReplaceRoutes through a real channel: the table becomes what was sent, in one
+// generation that holds the difference, or stays what it was.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "lpm/synthetic/synthetic.h"
+#include "server/testing/control_calls.h"
+
+namespace planb::server {
+namespace {
+
+using Request = v1::ReplaceRoutesRequest;
+
+Request Message(
+    std::initializer_list<std::pair<const char*, uint32_t>> routes) {
+  Request request;
+  for (const auto& [prefix, hop] : routes) {
+    v1::Route& route = *request.add_routes();
+    route.mutable_prefix()->set_text(prefix);
+    route.set_next_hop_id(hop);
+  }
+  return request;
+}
+
+Request Last(Request request) {
+  request.set_commit(true);
+  return request;
+}
+
+Reply<v1::ReplaceRoutesResponse> Replace(RunningServer& running,
+                                         const std::vector<Request>& sent) {
+  return Call(running, &Stub::ReplaceRoutes, sent);
+}
+
+class ControlReplace : public testing::Test {
+ protected:
+  ControlReplace() {
+    running_.Announce({{"10.0.0.0/8", 1},
+                       {"10.1.0.0/16", 2},
+                       {"2001:db8::/32", 1},
+                       {"2001:db8:1::/48", 3}});
+    before_ = ListAll(running_);
+  }
+  void ExpectUnchanged() {
+    EXPECT_EQ(GetTable(running_).accepted_generation(), 1U);
+    EXPECT_EQ(ListAll(running_), before_);
+  }
+
+  RunningServer running_;
+  std::vector<Route> before_;
+};
+
+TEST_F(ControlReplace, AppliesTheDifferenceInOneGeneration) {
+  CallContext context;
+  v1::WatchRoutesRequest from;
+  from.set_start_generation(1);
+  const auto watch = running_.table().WatchRoutes(&context, from);
+
+  // In any order, in several messages, the last of which is empty.
+  const auto reply =
+      Replace(running_, {Message({{"2001:db8::/32", 9}, {"::/0", 4}}),
+                         Message({{"10.0.0.0/8", 1}}), Last({})});
+  ASSERT_TRUE(reply.status.ok()) << reply.status.error_message();
+  EXPECT_EQ(reply.response.generation(), 2U);
+  EXPECT_EQ(reply.response.visible_generation(), 2U);
+  EXPECT_EQ(reply.response.added(), 1U);
+  EXPECT_EQ(reply.response.changed(), 1U);
+  EXPECT_EQ(reply.response.removed(), 2U);
+  EXPECT_EQ(reply.response.unchanged(), 1U);
+  EXPECT_EQ(reply.response.digest(), GetTable(running_).digest());
+  EXPECT_GT(reply.response.accepted_unix_nanos(), 0U);
+  EXPECT_GE(reply.response.visible_unix_nanos(),
+            reply.response.accepted_unix_nanos());
+  EXPECT_EQ(ListAll(running_),
+            (std::vector<Route>{{*Prefix::Parse("10.0.0.0/8"), 1},
+                                {*Prefix::Parse("::/0"), 4},
+                                {*Prefix::Parse("2001:db8::/32"), 9}}));
+
+  // A watcher is told the difference and nothing else.
+  v1::WatchRoutesResponse message;
+  do {
+    ASSERT_TRUE(watch->Read(&message));
+  } while (message.generation() < 2);
+  EXPECT_TRUE(message.generation_complete());
+  EXPECT_EQ(message.digest(), reply.response.digest());
+  std::vector<std::string> changes;
+  for (const v1::RouteUpdate& update : message.updates()) {
+    changes.push_back(absl::StrCat(ToPrefix(update.prefix()).ToString(), " ",
+                                   update.op(), " ", update.next_hop_id()));
+  }
+  std::sort(changes.begin(), changes.end());
+  EXPECT_EQ(changes,
+            (std::vector<std::string>{"10.1.0.0/16 4 0", "2001:db8:1::/48 4 0",
+                                      "2001:db8::/32 1 9", "::/0 1 4"}));
+  context.TryCancel();
+}
+
+TEST_F(ControlReplace, ByNothingEmptiesTheTable) {
+  const auto reply = Replace(running_, {Last({})});
+  ASSERT_TRUE(reply.status.ok());
+  EXPECT_EQ(reply.response.removed(), 4U);
+  EXPECT_EQ(reply.response.digest(), std::string(16, '\0'));
+  EXPECT_TRUE(ListAll(running_).empty());
+}
+
+TEST_F(ControlReplace, BySameChangesNothing) {
+  const auto reply =
+      Replace(running_, {Last(Message({{"10.0.0.0/8", 1},
+                                       {"10.1.0.0/16", 2},
+                                       {"2001:db8::/32", 1},
+                                       {"2001:db8:1::/48", 3}}))});
+  ASSERT_TRUE(reply.status.ok());
+  EXPECT_EQ(reply.response.generation(), 1U);
+  EXPECT_EQ(reply.response.unchanged(), 4U);
+  ExpectUnchanged();
+}
+
+TEST_F(ControlReplace, NextHopsThatAreNotSentStay) {
+  v1::UpdateNextHopsRequest hops;
+  hops.add_upserts()->set_id(1);
+  AddGroup(8, {{1, 1}}, *hops.mutable_group_upserts());
+  EXPECT_TRUE(Call(running_, &Stub::UpdateNextHops, hops).status.ok());
+  Request request = Message({{"::/0", 2}});
+  request.add_next_hops()->set_id(2);
+  AddGroup(9, {{1, 1}, {2, 1}}, *request.mutable_groups());
+  const auto reply = Replace(running_, {request, Last({})});
+  ASSERT_TRUE(reply.status.ok()) << reply.status.error_message();
+  EXPECT_EQ(reply.response.generation(), 3U);
+  EXPECT_EQ(GetTable(running_).next_hops(), 2U);
+  EXPECT_EQ(GetTable(running_).groups(), 2U);
+}
+
+TEST_F(ControlReplace, OnlyACommittedStreamChangesAnything) {
+  const Request good = Message({{"::/0", 4}});
+  ExpectError(Replace(running_, {good, good}).status, Code::INVALID_ARGUMENT,
+              "COMMIT_MISSING", "commit");
+  ExpectError(Replace(running_, {Last(good), Message({{"::/1", 4}})}).status,
+              Code::INVALID_ARGUMENT, "COMMIT_NOT_LAST", "commit");
+  ExpectError(Replace(running_, {good, Message({{"::/1", 1}}),
+                                 Last(Message({{"::/2", 1}, {"::1/3", 1}}))})
+                  .status,
+              Code::INVALID_ARGUMENT, "ROUTE_INVALID", "routes[1]");
+  ExpectError(
+      Replace(running_, {good, Message({{"::/1", 1}}), Last(good)}).status,
+      Code::INVALID_ARGUMENT, "PREFIX_REPEATED", "routes");
+  ExpectUnchanged();
+}
+
+// Broken off anywhere, also after the commit and before the half-close.
+TEST_F(ControlReplace, ABrokenStreamChangesNothing) {
+  for (int round = 0; round < 100; ++round) {
+    CallContext context;
+    v1::ReplaceRoutesResponse response;
+    const auto writer = running_.table().ReplaceRoutes(&context, &response);
+    writer->Write(Message({{"::/0", 4}}));
+    if (round % 2 == 0) writer->Write(Last({}));
+    context.TryCancel();
+    EXPECT_EQ(writer->Finish().error_code(), Code::CANCELLED);
+  }
+  ExpectUnchanged();
+}
+
+TEST_F(ControlReplace, ValidateOnlyCounts) {
+  Request request = Message({{"::/0", 4}, {"10.0.0.0/8", 2}});
+  request.set_validate_only(true);
+  const auto reply = Replace(running_, {request, Last({})});
+  ASSERT_TRUE(reply.status.ok());
+  EXPECT_EQ(reply.response.generation(), 1U);
+  EXPECT_EQ(reply.response.added(), 1U);
+  EXPECT_EQ(reply.response.changed(), 1U);
+  EXPECT_EQ(reply.response.removed(), 3U);
+  ExpectUnchanged();
+}
+
+TEST_F(ControlReplace, Conditions) {
+  Request request = Last(Message({{"::/0", 4}}));
+  request.set_expected_generation(0);
+  ExpectError(Replace(running_, {request}).status, Code::ABORTED,
+              "GENERATION_MISMATCH", "expected_generation");
+  ExpectUnchanged();
+  request.set_expected_generation(1);
+  request.set_writer_epoch(5);
+  EXPECT_EQ(Replace(running_, {request}).response.generation(), 2U);
+  request.clear_expected_generation();
+  request.set_writer_epoch(4);
+  ExpectError(Replace(running_, {request}).status, Code::FAILED_PRECONDITION,
+              "WRITER_FENCED", "writer_epoch");
+  EXPECT_EQ(GetTable(running_).accepted_generation(), 2U);
+}
+
+TEST_F(ControlReplace, AHundredThousandRoutes) {
+  const std::vector<Route> routes =
+      SyntheticTable({.ipv6_routes = 80'000, .ipv4_routes = 20'000, .seed = 7});
+  std::vector<Request> sent(1);
+  // Backwards: the order is the server's affair.
+  for (auto route = routes.rbegin(); route != routes.rend(); ++route) {
+    if (sent.back().routes_size() == 3000) sent.emplace_back();
+    v1::Route& out = *sent.back().add_routes();
+    SetPrefix(route->prefix, *out.mutable_prefix());
+    out.set_next_hop_id(route->next_hop);
+  }
+  sent.back().set_commit(true);
+  auto reply = Replace(running_, sent);
+  ASSERT_TRUE(reply.status.ok()) << reply.status.error_message();
+  EXPECT_EQ(reply.response.generation(), 2U);
+  EXPECT_EQ(reply.response.added() + reply.response.changed() +
+                reply.response.unchanged(),
+            routes.size());
+  EXPECT_EQ(ListAll(running_), routes);
+  // One that differs, one that is missing.
+  sent[10].mutable_routes(5)->set_next_hop_id(123'456);
+  sent[20].mutable_routes()->DeleteSubrange(7, 1);
+  reply = Replace(running_, sent);
+  EXPECT_EQ(reply.response.generation(), 3U);
+  EXPECT_EQ(reply.response.changed(), 1U);
+  EXPECT_EQ(reply.response.removed(), 1U);
+  EXPECT_EQ(reply.response.unchanged(), routes.size() - 2);
+}
+
+}  // namespace
+}  // namespace planb::server

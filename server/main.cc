@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <utility>
@@ -21,8 +22,10 @@ using planb::server::LogLevel;
 
 // One line, whatever went wrong.
 int Refuse(const absl::Status& status) {
-  std::fprintf(stderr, "planb_server: %s\n",
-               std::string(status.message()).c_str());
+  std::string line(status.message());
+  // Libraries' messages may have several, such as those of SQLite's checks.
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  std::fprintf(stderr, "planb_server: %s\n", line.c_str());
   return 1;
 }
 

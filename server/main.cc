@@ -29,6 +29,10 @@ int Refuse(const absl::Status& status) {
   return 1;
 }
 
+// A file that may not grow (RLIMIT_FSIZE) is an error of the write, as on a
+// full disk, and no reason to die.
+void SurviveFileLimits() { signal(SIGXFSZ, SIG_IGN); }
+
 // Packaged libraries' defaults that cost throughput, measured; abseil checks
 // lock order in Debian's build.
 void TuneProcess() {
@@ -40,6 +44,7 @@ void TuneProcess() {
 
 int main(int argc, char** argv) {
   TuneProcess();
+  SurviveFileLimits();
   const auto line = planb::server::ParseCommandLine(argc, argv);
   if (!line.ok()) return Refuse(line.status());
   const absl::Status level = planb::server::SetLogLevel(line->log_level);

@@ -1,6 +1,5 @@
 // planb_server: the longest-prefix-match service as a process.
 
-#include <pthread.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include "server/log.h"
 #include "server/server.h"
 #include "server/server_flags.h"
+#include "server/stop_signals.h"
 #include "server/store_choice.h"
 
 namespace {
@@ -50,23 +50,17 @@ int main(int argc, char** argv) {
   const absl::Status level = planb::server::SetLogLevel(line->log_level);
   if (!level.ok()) return Refuse(level);
 
-  // Blocked before the first thread starts, so that only sigwait sees them.
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-
+  planb::server::StopSignals stop;
   planb::server::ServerOptions options = line->server;
   auto store = planb::server::OpenStore(line->store, line->store_sync);
   if (!store.ok()) return Refuse(store.status());
   options.store = *std::move(store);
   auto server = planb::server::Server::Start(std::move(options));
   if (!server.ok()) return Refuse(server.status());
+  stop.Serve();
   Log(LogLevel::kInfo, "serving");
 
-  int signal = 0;
-  sigwait(&signals, &signal);
+  const int signal = stop.Await();
   Log(LogLevel::kInfo, "draining", {{"signal", signal}});
   (*server)->Drain(line->drain_timeout);
   Log(LogLevel::kInfo, "drained");

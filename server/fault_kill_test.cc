@@ -1,0 +1,192 @@
+// kill -9 at random instants under an update storm, over and over on one store:
+// what was acknowledged is there, no batch is there in part, and whoever did
+// not get an answer may ask again.
+
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdlib>
+#include <iostream>
+#include <random>
+#include <thread>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_format.h"
+#include "server/testing/numbered_writer.h"
+#include "server/testing/store_place.h"
+#include "server/testing/stored_server.h"
+
+namespace planb::server {
+namespace {
+
+int Rounds() {
+  int rounds = 0;
+  const char* const text = std::getenv("PLANB_KILL_ROUNDS");
+  return text != nullptr && absl::SimpleAtoi(text, &rounds) ? rounds : 25;
+}
+
+class Kill : public testing::Test {
+ protected:
+  Kill() {
+    const v1::Ack acks[] = {v1::ACK_PERSISTED, v1::ACK_ACCEPTED,
+                            v1::ACK_VISIBLE, v1::ACK_ACCEPTED};
+    for (uint64_t i = 0; i < writers_.size(); ++i) {
+      writers_[i].number = i;
+      writers_[i].ack = acks[i];
+      writers_[i].stream = i == 3;
+    }
+  }
+
+  // Until the server is gone, which happens after `life`.
+  void Storm(StoredServer& server, absl::Duration life) {
+    std::vector<std::thread> threads;
+    for (Writer& writer : writers_) {
+      threads.emplace_back([&] {
+        writer.Send(server, writer.sent + 1, ~uint64_t{0} >> 1, epoch_,
+                    [&](uint64_t batch, const Answer& answer) {
+                      EXPECT_GT(answer.generation, writer.last.generation);
+                      EXPECT_GT(answer.added, 0U) << "was there already";
+                      writer.Acked(batch, epoch_, answer);
+                    });
+      });
+    }
+    absl::SleepFor(life);
+    server.KillNow();
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  // Which batch each writer's objects name.
+  static std::array<uint64_t, 4> Batches(StoredServer& server) {
+    grpc::ClientContext call;
+    const auto reader = server.table().ListNextHops(&call, {});
+    std::array<uint64_t, 4> batches = {};
+    v1::ListNextHopsResponse chunk;
+    while (reader->Read(&chunk)) {
+      for (const v1::NextHop& object : chunk.next_hops()) {
+        EXPECT_TRUE(absl::SimpleAtoi(object.label(),
+                                     &batches.at(object.id() - kObject)));
+      }
+    }
+    EXPECT_TRUE(reader->Finish().ok());
+    return batches;
+  }
+
+  // The table is what these batches make it, all of it.
+  static void ExpectTable(StoredServer& server,
+                          const std::array<uint64_t, 4>& batches) {
+    std::map<Prefix, NextHopId> routes;
+    uint64_t generation = 0;
+    for (uint64_t w = 0; w < batches.size(); ++w) {
+      generation += batches[w];
+      AddRoutesAfter(w, batches[w], routes);
+    }
+    for (uint64_t w = 0; w < batches.size(); ++w) {
+      const std::string address = absl::StrFormat("10.%d.1.1", w);
+      const bool routed = batches[w] > 0 && Announces(batches[w], 1);
+      EXPECT_EQ(server.Lookup(address, generation),
+                routed ? batches[w] : kNoRoute);
+    }
+    const v1::Table state = server.State();
+    EXPECT_EQ(state.accepted_generation(), generation);
+    EXPECT_EQ(state.visible_generation(), generation);
+    EXPECT_EQ(state.persisted_generation(), generation);
+    EXPECT_EQ(state.store(), "sqlite");
+    const Listed listed = server.List();
+    EXPECT_EQ(listed.generation, generation);
+    EXPECT_EQ(listed.digest, state.digest());
+    EXPECT_TRUE(listed.routes == routes)
+        << listed.routes.size() << " routes, wanted " << routes.size();
+  }
+
+  // All that a restart must have kept.
+  void CheckRestarted(StoredServer& server) {
+    const v1::Table state = server.State();
+    EXPECT_EQ(state.writer_epoch(), epoch_);
+    if (epoch_ > 0) ExpectOldFenced(server);
+    const std::array<uint64_t, 4> batches = Batches(server);
+    for (const Writer& writer : writers_) {
+      EXPECT_GE(batches[writer.number], writer.acked) << writer.number;
+      EXPECT_LE(batches[writer.number], writer.sent) << writer.number;
+      EXPECT_GE(state.persisted_generation(), writer.last.generation);
+      unanswered_ += batches[writer.number] - writer.acked;
+      lost_ += writer.sent - batches[writer.number];
+    }
+    ExpectTable(server, batches);
+    if (!HasFailure()) Repeat(server, batches, state.accepted_generation());
+  }
+
+  // Sends again, under the same ids, what was answered last and what was not.
+  void Repeat(StoredServer& server, const std::array<uint64_t, 4>& batches,
+              uint64_t generation) {
+    std::array<uint64_t, 4> all = {};
+    for (Writer& writer : writers_) {
+      const uint64_t first = std::max<uint64_t>(writer.acked, 1);
+      const uint64_t had = batches[writer.number];
+      writer.Send(server, first, writer.sent, epoch_,
+                  [&](uint64_t batch, const Answer& answer) {
+                    if (batch == writer.acked) {
+                      EXPECT_EQ(answer, writer.last);
+                    }
+                    EXPECT_EQ(answer.generation <= generation, batch <= had);
+                    if (batch == writer.acked) return;
+                    writer.Acked(batch, epoch_, answer);
+                  });
+      EXPECT_EQ(writer.acked, writer.sent);
+      all[writer.number] = writer.sent;
+    }
+    ExpectTable(server, all);
+  }
+
+  // A new controller takes over; the old one is fenced off, now and later.
+  void NextEpoch(StoredServer& server) {
+    ++epoch_;
+    v1::UpdateRoutesRequest nothing = Announcement(0, 0, 1);
+    nothing.set_writer_epoch(epoch_);
+    EXPECT_TRUE(server.Update(nothing).ok());
+    ExpectOldFenced(server);
+  }
+
+  void ExpectOldFenced(StoredServer& server) const {
+    v1::UpdateRoutesRequest late = Announcement(1, 1, 1);
+    late.set_writer_epoch(epoch_ - 1);
+    EXPECT_EQ(ReasonOf(server.Update(late)), "WRITER_FENCED");
+  }
+
+  std::array<Writer, 4> writers_;
+  uint64_t epoch_ = 0;
+  uint64_t unanswered_ = 0, lost_ = 0;
+};
+
+TEST_F(Kill, UnderAStorm) {
+  const std::string store = NewStorePath("kill");
+  std::mt19937_64 random(std::random_device{}());
+  const auto within = [&](int64_t micros) {
+    return absl::Microseconds(
+        static_cast<int64_t>(random() % static_cast<uint64_t>(micros)));
+  };
+  for (int round = 0; round <= Rounds(); ++round) {
+    SCOPED_TRACE(round);
+    if (round % 4 == 3) {
+      // Killed while it starts, or just after.
+      StoredServer server(store);
+      absl::SleepFor(within(100'000));
+      server.KillNow();
+    }
+    StoredServer server(store);
+    ASSERT_TRUE(server.Begins()) << server.process().Log();
+    CheckRestarted(server);
+    NextEpoch(server);
+    ASSERT_FALSE(HasFailure());
+    if (round < Rounds()) Storm(server, within(250'000));
+  }
+  uint64_t sent = 0;
+  for (const Writer& writer : writers_) sent += writer.sent;
+  EXPECT_GT(sent, static_cast<uint64_t>(Rounds()));
+  std::cout << Rounds() << " rounds, " << sent << " batches sent; when killed, "
+            << unanswered_ << " were stored and not answered, " << lost_
+            << " not stored\n";
+}
+
+}  // namespace
+}  // namespace planb::server

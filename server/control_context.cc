@@ -1,6 +1,8 @@
 #include "server/control_context.h"
 
 #include <algorithm>
+#include <future>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "server/error.h"
@@ -55,18 +57,21 @@ absl::Status AwaitAck(const grpc::ServerContext& call, v1::Ack ack,
 
 absl::Status ApplyAndAwait(ControlContext& context,
                            const grpc::ServerContext& call, v1::Ack ack,
-                           Table& table, const UpdateBatch& batch,
+                           Table& table, UpdateBatch batch,
                            UpdateOutcome& outcome) {
-  const Table::Outcome applied = table.Apply(batch);
+  const bool validate_only = batch.validate_only;
+  std::future<Table::Outcome> submitted = table.Submit(batch);
+  batch = UpdateBatch();  // which may be large
+  const Table::Outcome applied = submitted.get();
   if (!applied.ok()) {
     context.metrics.Updated("refused");
     return applied.status();
   }
   outcome = *applied;
-  context.metrics.Updated(batch.validate_only    ? "validated"
+  context.metrics.Updated(validate_only          ? "validated"
                           : outcome.counts.Any() ? "accepted"
                                                  : "unchanged");
-  if (batch.validate_only) return absl::OkStatus();
+  if (validate_only) return absl::OkStatus();
   return AwaitAck(call, ack, table, outcome.generation);
 }
 

@@ -72,10 +72,11 @@ absl::Status AwaitAck(const grpc::ServerContext& call, v1::Ack ack,
                       Table& table, uint64_t generation);
 
 // Submits one batch, waits for its acknowledgement, and counts it. `outcome` is
-// set as soon as the batch is accepted. Errors: also those of Table::Submit.
+// set as soon as the batch is accepted, and the batch is freed. Errors: also
+// those of Table::Submit.
 absl::Status ApplyAndAwait(ControlContext& context,
                            const grpc::ServerContext& call, v1::Ack ack,
-                           Table& table, const UpdateBatch& batch,
+                           Table& table, UpdateBatch batch,
                            UpdateOutcome& outcome);
 
 // RESOURCE_EXHAUSTED (TOO_MANY_STREAMS).

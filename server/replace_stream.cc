@@ -62,8 +62,8 @@ class Replacement {
       std::sort(routes.begin(), routes.end());
     }
     UpdateOutcome outcome;
-    const absl::Status status =
-        ApplyAndAwait(context_, call, ack_, *table_, batch_, outcome);
+    const absl::Status status = ApplyAndAwait(context_, call, ack_, *table_,
+                                              std::move(batch_), outcome);
     if (!status.ok()) return status;
     FillOutcome(outcome, *table_, response);
     FillCounts(outcome, response);

@@ -140,6 +140,27 @@ void Rib::Book(const Prefix& prefix, NextHopId before, NextHopId after,
   change.delta.routes.push_back({prefix, after});
 }
 
+template <typename Use>
+void Rib::ForEachDifference(const std::vector<Route>& wanted, Use use) const {
+  auto next = wanted.begin();
+  for (Family family : {Family::kIpv4, Family::kIpv6}) {
+    for (const Route& old : routes(family)) {
+      for (; next != wanted.end() && next->prefix < old.prefix; ++next) {
+        use(next->prefix, kNoRoute, next->next_hop);
+      }
+      if (next != wanted.end() && next->prefix == old.prefix) {
+        use(old.prefix, old.next_hop, next->next_hop);
+        ++next;
+      } else {
+        use(old.prefix, old.next_hop, kNoRoute);
+      }
+    }
+  }
+  for (; next != wanted.end(); ++next) {
+    use(next->prefix, kNoRoute, next->next_hop);
+  }
+}
+
 void Rib::Replace(const UpdateBatch& batch, Violations& violations,
                   Change& change) {
   const std::vector<Route>& all = *batch.replacement;
@@ -152,29 +173,23 @@ void Rib::Replace(const UpdateBatch& batch, Violations& violations,
                    absl::StrCat(twice->prefix.ToString(), " appears twice"));
     return;
   }
-  auto next = all.begin();
-  for (Family family : {Family::kIpv4, Family::kIpv6}) {
-    const auto end = std::partition_point(
-        next, all.end(),
-        [family](const Route& r) { return r.prefix.family() <= family; });
-    const absl::Span<const Route> wanted(all.data() + (next - all.begin()),
-                                         static_cast<size_t>(end - next));
-    for (const Route& old : routes(family)) {
-      for (; next != end && next->prefix < old.prefix; ++next) {
-        Book(next->prefix, kNoRoute, next->next_hop, change);
-      }
-      if (next != end && next->prefix == old.prefix) {
-        Book(old.prefix, old.next_hop, next->next_hop, change);
-        ++next;
-      } else {
-        Book(old.prefix, old.next_hop, kNoRoute, change);
-      }
-    }
-    for (; next != end; ++next) {
-      Book(next->prefix, kNoRoute, next->next_hop, change);
-    }
-    mutable_routes(family) = RouteSet(family, wanted);
-  }
+  // Twice: what is large is not to be copied while it grows.
+  size_t differences = 0;
+  ForEachDifference(all, [&](const Prefix&, NextHopId before, NextHopId after) {
+    differences += before != after ? 1 : 0;
+  });
+  change.delta.routes.reserve(differences);
+  ForEachDifference(
+      all, [&](const Prefix& prefix, NextHopId before, NextHopId after) {
+        Book(prefix, before, after, change);
+      });
+  const auto v6 = std::partition_point(
+      all.begin(), all.end(),
+      [](const Route& r) { return r.prefix.family() == Family::kIpv4; });
+  const auto v4_size = static_cast<size_t>(v6 - all.begin());
+  const absl::Span<const Route> span = all;
+  v4_ = RouteSet(Family::kIpv4, span.first(v4_size));
+  v6_ = RouteSet(Family::kIpv6, span.subspan(v4_size));
 }
 
 void Rib::CheckUnused(const UpdateBatch& batch, const Delta& delta,

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "lpm/prefix.h"
@@ -61,7 +62,7 @@ class Rib {
     return family == Family::kIpv6 ? v6_ : v4_;
   }
   // Of one family, to be kept. O(1).
-  RouteSet ShareRoutes(Family family) { return mutable_routes(family).Share(); }
+  RouteSet ShareRoutes(Family family) const { return routes(family).Share(); }
 
   const NextHopSet& next_hops() const { return next_hops_; }
 
@@ -84,6 +85,10 @@ class Rib {
   }
   void ApplyChanges(const UpdateBatch& batch, Violations& violations,
                     Change& change);
+  // use(prefix, next hop before, next hop after) for each prefix that is held
+  // or wanted, ascending; also where nothing differs.
+  template <typename Use>
+  void ForEachDifference(const std::vector<Route>& wanted, Use use) const;
   void Replace(const UpdateBatch& batch, Violations& violations,
                Change& change);
   // Sets a route, or with kNoRoute withdraws it, and keeps the books.

@@ -9,33 +9,46 @@
 namespace planb::server {
 namespace {
 
-std::vector<Prefix> Changed(
-    Family family, absl::Span<const std::shared_ptr<const Delta>> deltas) {
-  std::vector<Prefix> changed;
+// More changes than one in so many routes, and everything is compiled: that is
+// quicker, and needs no list of what changed.
+constexpr size_t kRoutesPerChange = 16;
+
+template <typename Use>
+void ForEachChanged(Family family,
+                    absl::Span<const std::shared_ptr<const Delta>> deltas,
+                    Use use) {
   for (const auto& delta : deltas) {
     for (const Route& route : delta->routes) {
-      if (route.prefix.family() == family) changed.push_back(route.prefix);
+      if (route.prefix.family() == family) use(route.prefix);
     }
   }
-  return changed;
 }
 
 }  // namespace
 
-bool SnapshotBuilder::Compile(Half& half, Rib& rib,
-                              absl::Span<const Prefix> changed) {
-  const bool first = half.compiler == nullptr;
-  if (!first && changed.empty()) return false;
+bool SnapshotBuilder::Compile(Half& half, const Rib& rib, Deltas deltas) {
+  size_t changes = 0;
+  ForEachChanged(half.family, deltas, [&](const Prefix&) { ++changes; });
+  if (half.compiler != nullptr && changes == 0) return false;
   auto routes = std::make_shared<const RouteSet>(rib.ShareRoutes(half.family));
-  if (first) {
-    auto compiler = std::make_unique<FibCompiler>(half.family);
+  const bool everything = half.compiler == nullptr ||
+                          changes > 1000 + routes->size() / kRoutesPerChange;
+  if (everything) {
+    // Not half.compiler yet: it might not come to an end.
+    auto compiler = half.compiler == nullptr
+                        ? std::make_unique<FibCompiler>(half.family)
+                        : std::move(half.compiler);
     half.fib = compiler->Compile(*routes);
     half.compiler = std::move(compiler);
   } else {
+    std::vector<Prefix> changed;
+    changed.reserve(changes);
+    ForEachChanged(half.family, deltas,
+                   [&](const Prefix& prefix) { changed.push_back(prefix); });
     half.fib = half.compiler->Update(*routes, changed);
   }
   half.routes = std::move(routes);
-  return first;
+  return everything;
 }
 
 void SnapshotBuilder::MakeGroups(
@@ -48,7 +61,7 @@ void SnapshotBuilder::MakeGroups(
 }
 
 absl::StatusOr<std::unique_ptr<const Snapshot>> SnapshotBuilder::Build(
-    uint64_t generation, Rib& rib,
+    uint64_t generation, const Rib& rib,
     absl::Span<const std::shared_ptr<const Delta>> deltas) {
   const auto full_compilations = [this](const Half& half) {
     return half.compiler->counters().full + half.compiler->counters().compacted;
@@ -62,7 +75,7 @@ absl::StatusOr<std::unique_ptr<const Snapshot>> SnapshotBuilder::Build(
       if (!fault.ok()) break;
       const uint64_t before =
           half->compiler == nullptr ? 0 : full_compilations(*half);
-      full |= Compile(*half, rib, Changed(half->family, deltas));
+      full |= Compile(*half, rib, deltas);
       full |= full_compilations(*half) != before;
     }
   } catch (const std::bad_alloc&) {

@@ -33,7 +33,7 @@ class SnapshotBuilder {
   // `deltas` applied. Errors: RESOURCE_EXHAUSTED if there is no memory for it;
   // then the same changes are to be built again, with those that came since.
   absl::StatusOr<std::unique_ptr<const Snapshot>> Build(
-      uint64_t generation, Rib& rib,
+      uint64_t generation, const Rib& rib,
       absl::Span<const std::shared_ptr<const Delta>> deltas);
 
   // Builds so far: of what changed, and of everything.
@@ -50,8 +50,9 @@ class SnapshotBuilder {
     std::shared_ptr<const RouteSet> routes;
     std::shared_ptr<const Fib> fib;
   };
+  using Deltas = absl::Span<const std::shared_ptr<const Delta>>;
   // True if that took a compilation of everything.
-  static bool Compile(Half& half, Rib& rib, absl::Span<const Prefix> changed);
+  static bool Compile(Half& half, const Rib& rib, Deltas deltas);
 
   void MakeGroups(const std::shared_ptr<const NextHopGroupMap>& map);
 

@@ -30,13 +30,14 @@ absl::Status Update(ControlContext& context, const grpc::ServerContext& call,
                       "too many changes wait for their turn",
                       absl::Milliseconds(100));
   }
-  const absl::StatusOr<UpdateBatch> batch =
+  absl::StatusOr<UpdateBatch> batch =
       DecodeUpdate(request, context.limits.max_update_routes);
   if (!batch.ok()) {
     context.metrics.Updated("refused");
     return batch.status();
   }
-  return ApplyAndAwait(context, call, request.ack(), *table, *batch, outcome);
+  return ApplyAndAwait(context, call, request.ack(), *table, *std::move(batch),
+                       outcome);
 }
 
 }  // namespace

@@ -42,16 +42,20 @@ absl::Status History::CheckStart(uint64_t generation,
         absl::StrCat("generation ", generation, " is not kept; the oldest is ",
                      oldest_, ", the newest ", newest));
   }
-  const std::string& known =
-      generation == oldest_ ? oldest_digest_
-                            : entries_[generation - oldest_ - 1].delta->digest;
-  if (!digest.empty() && digest != known) {
+  if (!digest.empty() && digest != KnownDigest(generation)) {
     return FieldError(
         absl::StatusCode::kOutOfRange, "HISTORY_DIVERGED", "start_digest",
         absl::StrCat("generation ", generation,
                      " has other routes here; the oldest kept is ", oldest_));
   }
   return absl::OkStatus();
+}
+
+std::string History::DigestOf(uint64_t generation) const {
+  const std::lock_guard lock(mutex_);
+  const bool kept =
+      generation >= oldest_ && generation <= oldest_ + entries_.size();
+  return kept ? KnownDigest(generation) : "";
 }
 
 absl::StatusOr<History::DeltaPtr> History::Next(uint64_t generation,

@@ -39,6 +39,9 @@ class History {
   // saying the oldest that is kept; that of Close.
   absl::Status CheckStart(uint64_t generation, absl::string_view digest) const;
 
+  // Table.digest of `generation`; "" if it is not kept.
+  std::string DigestOf(uint64_t generation) const;
+
   // The delta of `generation` + 1: waits for it until the deadline, and is
   // nullptr if it did not come. Errors: RESOURCE_EXHAUSTED (WATCHER_TOO_SLOW)
   // if it was forgotten; that of Close, but not before what came was handed
@@ -53,6 +56,14 @@ class History {
   size_t bytes() const;
 
  private:
+  // REQUIRES: `generation` is kept.
+  const std::string& KnownDigest(uint64_t generation) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return generation == oldest_
+               ? oldest_digest_
+               : entries_[generation - oldest_ - 1].delta->digest;
+  }
+
   struct Entry {
     DeltaPtr delta;
     size_t bytes;

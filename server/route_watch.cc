@@ -1,6 +1,7 @@
 #include "server/route_watch.h"
 
 #include <algorithm>
+#include <string>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/time/clock.h"
@@ -108,12 +109,14 @@ absl::Status SendChanges(ControlContext& context,
       history.CheckStart(generation, request.start_digest());
   if (!start.ok()) return start;
 
+  std::string digest = history.DigestOf(generation);
   absl::Time next_bookmark = absl::InfinitePast();
   while (!call.IsCancelled()) {
     if (absl::Now() >= next_bookmark) {
       v1::WatchRoutesResponse bookmark;
       bookmark.set_generation(generation);
       bookmark.set_generation_complete(true);
+      bookmark.set_digest(digest);
       if (!out.Write(bookmark)) return Gone();
       next_bookmark = absl::Now() + context.limits.bookmark_interval;
     }
@@ -123,6 +126,7 @@ absl::Status SendChanges(ControlContext& context,
     if (*delta == nullptr) continue;
     if (!DeltaSender(**delta, out).Send()) return Gone();
     generation = (*delta)->generation;
+    digest = (*delta)->digest;
   }
   return Gone();
 }

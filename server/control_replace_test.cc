@@ -176,6 +176,8 @@ TEST_F(ControlReplace, ValidateOnlyCounts) {
   EXPECT_EQ(reply.response.added(), 1U);
   EXPECT_EQ(reply.response.changed(), 1U);
   EXPECT_EQ(reply.response.removed(), 3U);
+  // The digest is that of the generation, which is the current one.
+  EXPECT_EQ(reply.response.digest(), GetTable(running_).digest());
   ExpectUnchanged();
 }
 

@@ -109,14 +109,14 @@ absl::StatusOr<Intake::Staged> Intake::Stage(const UpdateBatch& batch) {
   }
 
   Staged staged;
-  staged.outcome = {generation_, change->counts, change->delta.digest,
-                    absl::Now()};
+  staged.outcome = {generation_, change->counts, head_.digest(), absl::Now()};
   if (batch.validate_only) return staged;
   staged.record.writer_epoch = std::max(writer_epoch_, batch.writer_epoch);
   staged.stores = staged.record.writer_epoch != writer_epoch_;
   writer_epoch_ = staged.record.writer_epoch;
   memory_bound_ = bound;
   if (change->counts.Any()) {
+    staged.outcome.digest = change->delta.digest;
     change->delta.generation = staged.outcome.generation = ++generation_;
     head_ = std::move(next);
     staged.record.delta =

@@ -197,6 +197,30 @@ TEST_F(ControlReplace, Conditions) {
   EXPECT_EQ(GetTable(running_).accepted_generation(), 2U);
 }
 
+// What bounds one batch does not bound a table that comes in many messages.
+TEST(ControlReplaceLimits, ATableMayBeLargerThanABatch) {
+  ServerOptions options;
+  options.control.max_update_routes = 2;
+  options.tables.table.limits = {.max_routes = 50, .max_next_hops = 3};
+  RunningServer running(options);
+  std::vector<Request> sent;
+  for (int i = 0; i < 50; ++i) {
+    sent.push_back(Message({{absl::StrCat("10.", i, ".0.0/16").c_str(), 1}}));
+  }
+  sent.back().set_commit(true);
+  const auto reply = Replace(running, sent);
+  ASSERT_TRUE(reply.status.ok()) << reply.status.error_message();
+  EXPECT_EQ(reply.response.added(), 50U);
+  // The table's own limits hold while it comes in: these never commit.
+  sent.resize(49);
+  sent.push_back(Message({{"::/0", 1}, {"::/1", 1}}));
+  ExpectQuota(Replace(running, sent).status, "TABLE_FULL", false);
+  Request hops;
+  for (uint32_t id = 1; id <= 4; ++id) hops.add_next_hops()->set_id(id);
+  ExpectQuota(Replace(running, {hops}).status, "NEXT_HOPS_FULL", false);
+  EXPECT_EQ(GetTable(running).accepted_generation(), 1U);
+}
+
 TEST_F(ControlReplace, AHundredThousandRoutes) {
   const std::vector<Route> routes =
       SyntheticTable({.ipv6_routes = 80'000, .ipv4_routes = 20'000, .seed = 7});

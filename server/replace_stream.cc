@@ -1,6 +1,7 @@
 #include "server/replace_stream.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -37,19 +38,26 @@ class Replacement {
     return CheckAck(ack_, *table_);
   }
 
-  // Counts what was added to the batch since the last call against the limits.
+  // Holds what was collected so far against the limits.
   absl::Status Account() {
-    const size_t entries = batch_.replacement->size() +
-                           batch_.next_hops.size() + batch_.groups.size();
-    const uint64_t limit = table_->options().limits.max_routes;
-    if (batch_.replacement->size() > limit) {
-      return QuotaError("TABLE_FULL", "routes",
-                        absl::StrCat("more than the table's limit of ", limit));
+    const RibLimits& limits = table_->options().limits;
+    const size_t routes = batch_.replacement->size();
+    if (routes > limits.max_routes) {
+      return QuotaError(
+          "TABLE_FULL", "routes",
+          absl::StrCat("more than the table's limit of ", limits.max_routes));
     }
-    if (entries == counted_) return absl::OkStatus();
-    shares_.push_back(context_.update_limit.Take(entries - counted_));
-    counted_ = entries;
-    if (shares_.back().granted()) return absl::OkStatus();
+    const size_t objects = batch_.next_hops.size() + batch_.groups.size();
+    if (objects > limits.max_next_hops) {
+      return QuotaError("NEXT_HOPS_FULL", "next_hops",
+                        absl::StrCat("more than the table's limit of ",
+                                     limits.max_next_hops));
+    }
+    // One share that grows: a replacement that is alone may be as large as a
+    // table, whatever the limit of a batch is.
+    share_.reset();
+    share_.emplace(context_.update_limit.Take(routes + objects));
+    if (share_->granted()) return absl::OkStatus();
     return QuotaError("TOO_MANY_PENDING", "pending requests",
                       "too many changes wait for their turn",
                       absl::Milliseconds(100));
@@ -78,8 +86,7 @@ class Replacement {
   TableRef table_;
   v1::Ack ack_ = v1::ACK_UNSPECIFIED;
   UpdateBatch batch_;
-  size_t counted_ = 0;
-  std::vector<WeightLimit::Share> shares_;
+  std::optional<WeightLimit::Share> share_;
 };
 
 absl::Status CommitMissing() {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "server/testing/control_calls.h"
@@ -144,12 +145,22 @@ TEST(ControlTables, DeletedUnderItsLookups) {
   EXPECT_EQ(stream.Ask("red"), 1U);
   EXPECT_EQ(waiting.Ask("red"), 1U);
   waiting.Write("red", 99);
-  waiting.Write("blue");  // behind it
+  waiting.Write("blue");   // behind it
+  std::thread unary([&] {  // whether it comes before or after
+    v1::LookupRequest request;
+    request.set_table("red");
+    request.set_min_generation(99);
+    request.add_addresses()->set_text("::1");
+    CallContext context;
+    v1::LookupResponse response;
+    ExpectError(running.lookup().Lookup(&context, request, &response),
+                Code::NOT_FOUND, "TABLE_NOT_FOUND", "table");
+  });
   EXPECT_TRUE(DeleteTable(running, "red").ok());
+  unary.join();
   stream.Write("red");
   stream.ExpectNotFound();
   EXPECT_EQ(stream.Ask("blue"), 2U);
-  // It has no 60 seconds to wait for: CallContext would end it.
   waiting.ExpectNotFound();
   EXPECT_FALSE(waiting.Read().has_error());
   EXPECT_EQ(waiting.Ask("blue"), 2U);

@@ -206,6 +206,36 @@ TEST(ControlWatch, EndsWithItsTable) {
   ExpectError(blue.Finish(), Code::UNAVAILABLE, "DRAINING", "");
 }
 
+// Whoever has seen a generation may go on from it, at once.
+TEST(ControlWatch, BeginsWhereALookupOrAnAckLeftOff) {
+  RunningServer running;
+  v1::UpdateRoutesRequest request;
+  for (int i = 0; i < 1000; ++i) {
+    AddUpdate(absl::StrCat("10.", i / 256, ".", i % 256, ".0/24"), 1, request);
+  }
+  for (uint32_t round = 1; round <= 200; ++round) {
+    for (v1::RouteUpdate& update : *request.mutable_updates()) {
+      update.set_next_hop_id(round);
+    }
+    request.set_ack(round % 2 == 0 ? v1::ACK_VISIBLE : v1::ACK_ACCEPTED);
+    ASSERT_TRUE(Call(running, &Stub::UpdateRoutes, request).status.ok());
+    v1::LookupRequest lookup;
+    lookup.add_addresses()->set_text("10.0.0.1");
+    lookup.set_min_generation(round);
+    CallContext context;
+    v1::LookupResponse answer;
+    if (round % 2 == 1) {
+      ASSERT_TRUE(running.lookup().Lookup(&context, lookup, &answer).ok());
+      ASSERT_EQ(answer.generation(), round);
+    }
+    Watch watch(running.table(), round);
+    v1::WatchRoutesResponse bookmark;
+    ASSERT_TRUE(watch.Read(&bookmark)) << watch.Finish().error_message();
+    ASSERT_EQ(bookmark.generation(), round);
+    ASSERT_FALSE(bookmark.digest().empty());
+  }
+}
+
 TEST(ControlWatch, ResumesAnywhereInWhatIsKept) {
   RunningServer running;
   for (uint32_t i = 1; i <= 20; ++i) running.Announce({{"::/0", i}});

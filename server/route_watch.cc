@@ -91,6 +91,18 @@ class DeltaSender {
   v1::WatchRoutesResponse message_;
 };
 
+// A generation is visible a moment before the history has it: who saw it there
+// may go on from it.
+void AwaitHistory(const grpc::ServerContext& call, const Table& table,
+                  uint64_t generation) {
+  const History& history = table.history();
+  while (generation > history.newest() && generation <= table.visible() &&
+         !call.IsCancelled() &&
+         history.Next(generation - 1, absl::Now() + kLookAround).ok()) {
+    continue;
+  }
+}
+
 }  // namespace
 
 absl::Status SendChanges(ControlContext& context,
@@ -105,6 +117,7 @@ absl::Status SendChanges(ControlContext& context,
   const absl::Cleanup end = [&context] { context.watchers.End(); };
   const History& history = (*table)->history();
   uint64_t generation = request.start_generation();
+  AwaitHistory(call, **table, generation);
   const absl::Status start =
       history.CheckStart(generation, request.start_digest());
   if (!start.ok()) return start;

@@ -181,21 +181,23 @@ void Table::BuildLoop() {
     const uint64_t full_before = builder_.full_builds();
     auto snapshot = builder_.Build(generation, rib, deltas);
     const absl::Duration took = absl::Now() - start;
-    if (snapshot.ok()) Publish(*std::move(snapshot), batches);
-
     lock.lock();
+    // Before it is published: who has seen it can see how it was built.
     builds_.incremental = builder_.incremental_builds();
     builds_.full = builder_.full_builds();
     builds_.last_error = std::string(snapshot.status().message());
     if (snapshot.ok()) {
       builds_.last_took = took;
       builds_.last_at = start + took;
-      batches.clear();
       retry = kFirstRetry;
     } else {
       ++builds_.failed;
     }
     lock.unlock();
+    if (snapshot.ok()) {
+      Publish(*std::move(snapshot), batches);
+      batches.clear();
+    }
     if (snapshot.ok() && options_.events.built) {
       options_.events.built(took, builder_.full_builds() != full_before);
     }
@@ -219,6 +221,10 @@ void Table::Publish(std::unique_ptr<const Snapshot> snapshot,
   const uint64_t generation = snapshot->generation();
   published_.Publish(std::move(snapshot));
   const absl::Time now = absl::Now();
+  std::vector<History::DeltaPtr> deltas;
+  for (const Accepted& batch : batches) deltas.push_back(batch.delta);
+  // Before the acknowledgements: who has one may watch from there.
+  history_.Append(deltas);
   {
     const std::lock_guard lock(mutex_);
     builds_.visible = generation;
@@ -227,12 +233,9 @@ void Table::Publish(std::unique_ptr<const Snapshot> snapshot,
   }
   progress_.notify_all();
   waiters_.Advance(generation);
-  std::vector<History::DeltaPtr> deltas;
   for (const Accepted& batch : batches) {
-    deltas.push_back(batch.delta);
     if (options_.events.visible) options_.events.visible(now - batch.at);
   }
-  history_.Append(deltas);
 }
 
 absl::Status Table::AwaitVisible(uint64_t generation, absl::Time deadline) {

@@ -40,7 +40,9 @@ class ControlDrain : public testing::Test {
     fails_ = true;
     EXPECT_TRUE(Call(running_, &Stub::UpdateRoutes, Accepted(2)).status.ok());
     std::thread drain([this] { running_.server().Drain(absl::Minutes(1)); });
-    while (Call(running_, &Stub::UpdateRoutes, {}).status.ok()) {
+    v1::UpdateRoutesRequest nothing;
+    nothing.set_ack(v1::ACK_ACCEPTED);
+    while (Call(running_, &Stub::UpdateRoutes, nothing).status.ok()) {
       std::this_thread::yield();
     }
     return drain;

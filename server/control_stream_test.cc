@@ -149,6 +149,7 @@ TEST(ControlStream, NamedBatchesAreAppliedOnce) {
   for (uint64_t i = 0; i < 3; ++i) {
     v1::StreamUpdatesRequest batch = Batch(i, {{"::/0", i == 2 ? 8U : 7U}});
     batch.set_request_id("once");
+    batch.set_expected_generation(0);  // which the repetition is not held to
     ASSERT_TRUE(stream.Write(batch));
     const v1::StreamUpdatesResponse reply = stream.Read();
     EXPECT_EQ(reply.batch_id(), i);

@@ -79,8 +79,13 @@ std::future<Table::Outcome> Table::Submit(const UpdateBatch& batch) {
         absl::Milliseconds(100)));
   }
   absl::StatusOr<Intake::Staged> staged = intake_.Stage(batch);
-  if (!staged.ok()) return Refused(staged.status());
-  submitted_.push_back({*std::move(staged), {}});
+  // A refusal, too, rests on those before: it may be their routes, generation
+  // or epoch that it names, and they may yet be lost.
+  const bool unsure = storing_ || !submitted_.empty();
+  if (!staged.ok() && !unsure) return Refused(staged.status());
+  submitted_.emplace_back();
+  if (staged.ok()) submitted_.back().staged = *std::move(staged);
+  submitted_.back().refusal = staged.status();
   auto outcome = submitted_.back().promise.get_future();
   if (durable()) {
     to_store_.notify_one();
@@ -145,7 +150,11 @@ void Table::Decide(std::vector<Submitted>& batches, Intake::Version head,
       accepted_.push_back({batch.staged.record.delta, now});
     }
     if (!batch.staged.repeated) batch.staged.outcome.accepted = now;
-    batch.promise.set_value(std::move(batch.staged.outcome));
+    if (batch.refusal.ok()) {
+      batch.promise.set_value(std::move(batch.staged.outcome));
+    } else {
+      batch.promise.set_value(std::move(batch.refusal));
+    }
   }
   to_build_.notify_one();
 }

@@ -129,6 +129,7 @@ class Table {
  private:
   struct Submitted {
     Intake::Staged staged;
+    absl::Status refusal;  // not OK: nothing is staged
     std::promise<Outcome> promise;
   };
   struct Accepted {

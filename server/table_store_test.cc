@@ -117,6 +117,46 @@ TEST(TableStore, ABatchThatChangesNothingWaitsForThoseBeforeIt) {
   EXPECT_EQ(table.Apply(Upsert("::/0", 1))->counts.added, 1U);
 }
 
+// So is a refusal.
+TEST(TableStore, ARefusalWaitsForThoseBeforeIt) {
+  FakeStore store;
+  Table table({.store = &store});
+  UpdateBatch insert = Upsert("::/0", 1);
+  insert.changes[0].op = Op::kInsert;
+  UpdateBatch conditional = Upsert("::/1", 1);
+  conditional.expected_generation = 0;
+  UpdateBatch takeover = insert;
+  takeover.writer_epoch = 2;
+  const auto submit_all = [&] {
+    std::vector<std::future<Table::Outcome>> outcomes;
+    for (const UpdateBatch& batch : {takeover, conditional, insert}) {
+      outcomes.push_back(table.Submit(batch));
+    }
+    insert.writer_epoch = 2;
+    outcomes.push_back(table.Submit(insert));
+    return outcomes;
+  };
+  store.Hold();
+  auto lost = submit_all();
+  store.AwaitCommits(1);
+  for (const auto& outcome : lost) EXPECT_FALSE(Ready(outcome));
+  store.Fail(Error(absl::StatusCode::kUnavailable, "STORE_FAILED", "broken"));
+  store.Release();
+  for (auto& outcome : lost) {
+    EXPECT_EQ(ErrorReason(outcome.get().status()), "STORE_FAILED");
+  }
+
+  store.Fail(absl::OkStatus());
+  insert.writer_epoch = 0;
+  conditional.writer_epoch = 2;
+  auto kept = submit_all();
+  EXPECT_TRUE(kept[0].get().ok());
+  EXPECT_EQ(ErrorReason(kept[1].get().status()), "GENERATION_MISMATCH");
+  EXPECT_EQ(ErrorReason(kept[2].get().status()), "WRITER_FENCED");
+  EXPECT_EQ(ErrorReason(kept[3].get().status()), "ROUTE_EXISTS");
+  EXPECT_EQ(table.persisted(), 1U);
+}
+
 TEST(TableStore, StartsWithWhatWasStored) {
   FakeStore store;
   StoredTable stored = {.name = "default",

@@ -1,0 +1,447 @@
+// The checker itself: a good history passes, and each of these bad ones, which
+// differs from it in one thing only, is found out.
+
+#include "server/testing/model_check.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
+#include "server/testing/model_history.h"
+#include "server/testing/model_table.h"
+
+namespace planb::server {
+namespace {
+
+using Op = RouteChange::Op;
+using Kind = WriteCall::Kind;
+using Outcome = WriteCall::Outcome;
+
+const Prefix kWide = *Prefix::Parse("10.0.0.0/8");
+const Prefix kLong = *Prefix::Parse("10.1.0.0/16");
+const Address kProbe = Address::V4(10U << 24 | 1U << 16);
+
+UpdateBatch Change(Op op, const Prefix& prefix, NextHopId next_hop) {
+  UpdateBatch batch;
+  batch.changes = {{op, prefix, next_hop}};
+  return batch;
+}
+
+std::string Digest(const std::map<Prefix, NextHopId>& routes) {
+  ModelTable table;
+  table.routes = routes;
+  return DigestOf(table);
+}
+
+// Three generations: 1 adds the /8, 2 (named, repeated after a crash) the /16,
+// 3 withdraws the /8. Its outcome is unknown, and only the watch has seen it.
+class ModelCheck : public testing::Test {
+ protected:
+  enum Write { kAddWide, kAddLong, kRepeat, kNothing, kExists, kLost, kGone };
+  enum Lookup { kOfWide, kOfLong, kAsked, kTooSoon, kLast };
+
+  ModelCheck() {
+    h_.probes = {kProbe};
+    h_.lives = {{0, kNever, 350}, {360, 900, 950}};
+
+    Done(Change(Op::kUpsert, kWide, 1), 100, 150, 1, {.added = 1});
+    UpdateBatch named = Change(Op::kInsert, kLong, 2);
+    named.request_id = "a";
+    named.writer_epoch = 5;
+    Done(named, 200, 250, 2, {.added = 1});
+    Done(named, 400, 450, 2, {.added = 1});
+    UpdateBatch nothing = Change(Op::kUpsert, kWide, 1);
+    nothing.writer_epoch = 5;
+    Done(nothing, 460, 470, 2, {.unchanged = 1});
+    UpdateBatch exists = Change(Op::kInsert, kLong, 3);
+    exists.writer_epoch = 5;
+    Refused(exists, 480, 490, "ROUTE_EXISTS");
+    UpdateBatch lost = Change(Op::kDelete, kWide, kNoRoute);
+    lost.writer_epoch = 5;
+    h_.writes.push_back({.batch = lost, .begin = 500, .end = 520});
+    UpdateBatch gone = Change(Op::kDeleteStrict, kWide, kNoRoute);
+    gone.writer_epoch = 5;
+    Refused(gone, 600, 650, "ROUTE_NOT_FOUND");
+    for (WriteCall& call : h_.writes) {
+      if (call.outcome != Outcome::kDone) continue;
+      call.digest = call.generation == 1 ? Digest({{kWide, 1}})
+                                         : Digest({{kWide, 1}, {kLong, 2}});
+    }
+
+    h_.lookups = {{.stream = 1,
+                   .begin = 160,
+                   .end = 170,
+                   .generation = 1,
+                   .answers = {1}},
+                  {.stream = 1,
+                   .begin = 260,
+                   .end = 270,
+                   .generation = 2,
+                   .answers = {2}},
+                  {.stream = 2,
+                   .begin = 410,
+                   .end = 420,
+                   .min_generation = 2,
+                   .generation = 2,
+                   .answers = {2}},
+                  {.begin = 430,
+                   .end = 440,
+                   .min_generation = 3,
+                   .not_visible = true,
+                   .generation = 2,
+                   .answers = {}},
+                  {.stream = 2,
+                   .begin = 700,
+                   .end = 710,
+                   .generation = 3,
+                   .answers = {2}}};
+    h_.routes = {{610, 620, kWide, kNoRoute}};
+    h_.explains = {{455, 465, 2, kProbe, {{kLong, 2}, {kWide, 1}}, 2}};
+    h_.lists = {{455, 466, 2, {{kWide, 1}, {kLong, 2}}}};
+    h_.states = {{457, 467, 2, 2, 2, Digest({{kWide, 1}, {kLong, 2}})}};
+    h_.watches = {
+        {.begin = 90,
+         .end = 350,
+         .start_generation = 0,
+         .out_of_range = false,
+         .messages = {Bookmark(95, 0), Message(155, 1, kWide, 1),
+                      Message(255, 2, kLong, 2)}},
+        {.begin = 390,
+         .end = 650,
+         .start_generation = 2,
+         .out_of_range = false,
+         .messages = {Bookmark(395, 2), Message(530, 3, kWide, kNoRoute)}}};
+  }
+
+  void Done(const UpdateBatch& batch, Instant begin, Instant end,
+            uint64_t generation, const ChangeCounts& counts) {
+    h_.writes.push_back({.batch = batch,
+                         .begin = begin,
+                         .end = end,
+                         .outcome = Outcome::kDone,
+                         .generation = generation,
+                         .counts = counts,
+                         .visible = generation,
+                         .acked_visible = true});
+  }
+  void Refused(const UpdateBatch& batch, Instant begin, Instant end,
+               const std::string& reason) {
+    h_.writes.push_back({.batch = batch,
+                         .begin = begin,
+                         .end = end,
+                         .outcome = Outcome::kRefused,
+                         .reason = reason});
+  }
+  static WatchCall::Message Bookmark(Instant at, uint64_t generation) {
+    return {at, true, {.generation = generation}};
+  }
+  static WatchCall::Message Message(Instant at, uint64_t generation,
+                                    const Prefix& prefix, NextHopId next_hop) {
+    return {at,
+            true,
+            {.generation = generation,
+             .routes = {{prefix, next_hop}},
+             .digest = generation == 1   ? Digest({{kWide, 1}})
+                       : generation == 2 ? Digest({{kWide, 1}, {kLong, 2}})
+                                         : Digest({{kLong, 2}})}};
+  }
+
+  // Checks that it is found out, by a fault that has these words.
+  void ExpectFault(const char* kind, const char* words) {
+    const std::vector<std::string> faults = CheckHistory(h_);
+    bool found = false;
+    for (const std::string& fault : faults) {
+      found |= absl::StartsWith(fault, kind) && absl::StrContains(fault, words);
+    }
+    EXPECT_TRUE(found) << "wanted " << kind << ": ... " << words << "\ngot "
+                       << absl::StrJoin(faults, "\n    ");
+  }
+
+  WatchCall::Message& Watched(size_t watch, size_t message) {
+    return h_.watches[watch].messages[message];
+  }
+
+  ModelHistory h_;
+};
+
+TEST_F(ModelCheck, AGoodHistoryIsGood) {
+  EXPECT_EQ(absl::StrJoin(CheckHistory(h_), "\n"), "");
+  // Nobody needs to see what became of an unknown batch.
+  h_.writes[kGone] = h_.writes[kNothing];
+  h_.lookups.pop_back();
+  h_.routes.clear();
+  h_.watches.pop_back();
+  EXPECT_EQ(absl::StrJoin(CheckHistory(h_), "\n"), "");
+}
+
+// 1. One sequence.
+
+TEST_F(ModelCheck, TwoBatchesOfOneGeneration) {
+  h_.writes[kNothing].batch = Change(Op::kUpsert, kLong, 9);
+  h_.writes[kNothing].batch.writer_epoch = 5;
+  h_.writes[kNothing].counts = {.changed = 1};
+  ExpectFault("answer", "another batch made that generation");
+}
+
+TEST_F(ModelCheck, AGenerationThatNobodyMade) {
+  h_.writes.erase(h_.writes.begin() + kLost);
+  ExpectFault("order", "generation 3 of 3 has no maker");
+}
+
+TEST_F(ModelCheck, WrongCounts) {
+  h_.writes[kAddWide].counts = {.changed = 1};
+  ExpectFault("order", "was told +0 ~1");
+}
+
+TEST_F(ModelCheck, WrongCountsOfABatchThatChangedNothing) {
+  h_.writes[kNothing].counts = {.unchanged = 2};
+  ExpectFault("answer", "was told +0 ~0 -0 =2");
+}
+
+TEST_F(ModelCheck, WrongDigest) {
+  h_.writes[kAddWide].digest[0] ^= 1;
+  ExpectFault("order", "ack: digest differs");
+}
+
+TEST_F(ModelCheck, WrongDigestOfTheTable) {
+  h_.states[0].digest[0] ^= 1;
+  ExpectFault("order", "GetTable: digest differs");
+}
+
+TEST_F(ModelCheck, ARefusalWithoutReason) {
+  h_.writes[kExists].batch.changes[0].op = Op::kUpsert;
+  ExpectFault("refusal", "none of the generations");
+}
+
+TEST_F(ModelCheck, AStrictChangeThatShouldBeRefused) {
+  h_.writes[kAddWide].batch.changes[0].op = Op::kReplace;
+  ExpectFault("order", "should be refused for ROUTE_NOT_FOUND");
+}
+
+TEST_F(ModelCheck, AWrongExpectationAccepted) {
+  h_.writes[kAddWide].batch.expected_generation = 7;
+  ExpectFault("order", "should be refused for GENERATION_MISMATCH");
+}
+
+TEST_F(ModelCheck, ARightExpectationRefused) {
+  h_.writes[kExists].batch.expected_generation = 2;
+  h_.writes[kExists].reason = "GENERATION_MISMATCH";
+  ExpectFault("refusal", "none of the generations 2..2");
+}
+
+TEST_F(ModelCheck, AStaleWriterAccepted) {
+  h_.writes[kNothing].batch.writer_epoch = 4;
+  ExpectFault("fence", "although epoch 5");
+}
+
+TEST_F(ModelCheck, AStaleWriterMadeAGeneration) {
+  h_.writes[kLost].batch.writer_epoch = 4;
+  ExpectFault("order", "should be fenced");
+}
+
+TEST_F(ModelCheck, AWriterFencedByNobody) {
+  h_.writes[kExists].reason = "WRITER_FENCED";
+  ExpectFault("refusal", "nobody has taken over");
+}
+
+TEST_F(ModelCheck, AValidationThatWasWrong) {
+  h_.writes[kNothing].batch = Change(Op::kUpsert, kWide, 4);
+  h_.writes[kNothing].batch.writer_epoch = 5;
+  h_.writes[kNothing].batch.validate_only = true;
+  ExpectFault("answer", "the model says +0 ~1");
+}
+
+TEST_F(ModelCheck, DrainingWithoutADrain) {
+  h_.writes[kExists].reason = "DRAINING";
+  ExpectFault("refusal", "no server drained");
+}
+
+TEST_F(ModelCheck, ABatchOfTheFuture) {
+  // Asked for after its generation was answered.
+  h_.writes[kLost].begin = 540;
+  ExpectFault("order", "generation 3 of 3 has no maker");
+}
+
+TEST_F(ModelCheck, AStreamOutOfOrder) {
+  for (const Write write : {kAddWide, kNothing}) h_.writes[write].stream = 7;
+  std::swap(h_.writes[kAddWide], h_.writes[kNothing]);
+  ExpectFault("stream", "after generation 2");
+}
+
+// 2. Lookups.
+
+TEST_F(ModelCheck, AWrongAnswer) {
+  h_.lookups[kOfLong].answers = {1};
+  ExpectFault("lookup", "10.1.0.0 -> 1 instead of 2 at generation 2");
+}
+
+TEST_F(ModelCheck, AStreamThatGoesBack) {
+  h_.lookups[kOfWide] = h_.lookups[kOfLong];
+  h_.lookups[kOfLong].begin = 205;
+  h_.lookups[kOfLong].end = 280;
+  h_.lookups[kOfLong].generation = 1;
+  h_.lookups[kOfLong].answers = {1};
+  ExpectFault("back", "from generation 2 back to 1");
+}
+
+TEST_F(ModelCheck, AStaleLookupAfterAVisibleAck) {
+  h_.lookups[kOfLong] = {
+      .begin = 260, .end = 270, .generation = 1, .answers = {1}};
+  ExpectFault("stale", "saw generation 1 although 2");
+}
+
+TEST_F(ModelCheck, AnAckBeforeVisibility) {
+  h_.writes[kAddLong].visible = 1;
+  ExpectFault("ack", "while 1 was visible");
+}
+
+TEST_F(ModelCheck, TwoReadersWhoDisagree) {
+  for (const Write write : {kAddLong, kRepeat, kNothing}) {
+    h_.writes[write].acked_visible = false;
+    h_.writes[write].visible = 1;
+  }
+  h_.watches[0].messages.pop_back();
+  h_.lookups.insert(
+      h_.lookups.begin() + kAsked,
+      {.begin = 275, .end = 280, .generation = 1, .answers = {1}});
+  ExpectFault("stale", "lookup [275..280] saw generation 1 although 2");
+}
+
+TEST_F(ModelCheck, AMinimumThatWasIgnored) {
+  h_.lookups[kAsked].min_generation = 3;
+  ExpectFault("min_generation", "3 was answered by 2");
+}
+
+TEST_F(ModelCheck, AMinimumRefusedThoughVisible) {
+  h_.lookups[kTooSoon].min_generation = 2;
+  ExpectFault("min_generation", "2 was refused");
+}
+
+TEST_F(ModelCheck, ALookupOfTheFuture) {
+  h_.lookups[kOfWide].end = 165;
+  h_.lookups[kOfWide].generation = 2;
+  h_.lookups[kOfWide].answers = {2};
+  // Its batch was sent at 200.
+  ExpectFault("order", "real time is violated");
+}
+
+TEST_F(ModelCheck, WrongReads) {
+  h_.routes[0].next_hop = 8;
+  ExpectFault("route", "had never the next hop 8");
+  h_.explains[0].matches.pop_back();
+  ExpectFault("explain", "1 matches, 2 expected");
+  h_.states[0].visible = 1;
+  ExpectFault("state", "visible 1");
+  h_.lists[0].routes.pop_back();
+  ExpectFault("order", "list: routes differ");
+}
+
+// 3. Crashes.
+
+TEST_F(ModelCheck, AnAcknowledgedBatchLost) {
+  // After the crash another batch has its generation.
+  h_.watches.pop_back();
+  h_.watches[0].messages.pop_back();
+  h_.writes[kRepeat].batch.request_id = "b";
+  ExpectFault("answer", "another batch made that generation");
+}
+
+TEST_F(ModelCheck, AnOlderTableAfterTheCrash) {
+  // Accepted, never seen before the crash; then a server without it.
+  for (const Write write : {kAddLong, kRepeat, kNothing}) {
+    h_.writes[write].acked_visible = false;
+    h_.writes[write].visible = 0;
+  }
+  h_.lookups.erase(h_.lookups.begin() + kOfLong);
+  h_.watches[0].messages.pop_back();
+  h_.watches.erase(h_.watches.begin() + 1);
+  h_.lookups[1] = {.begin = 370, .end = 380, .generation = 1, .answers = {1}};
+  ExpectFault("stale", "lookup [370..380] saw generation 1 although 2");
+}
+
+TEST_F(ModelCheck, ABatchThatHappenedInPart) {
+  h_.writes[kLost].batch.changes.push_back({Op::kUpsert, kLong, 6});
+  ExpectFault("order", "generation 3 of 3 has no maker");
+}
+
+TEST_F(ModelCheck, AnUnknownBatchThatHappenedTwice) {
+  // The /8 comes back, and is withdrawn once more by nobody.
+  UpdateBatch again = Change(Op::kUpsert, kWide, 1);
+  again.writer_epoch = 5;
+  Done(again, 720, 730, 4, {.added = 1});
+  h_.lookups.push_back(
+      {.begin = 740, .end = 750, .generation = 5, .answers = {2}});
+  ExpectFault("order", "generation 5 of 5 has no maker");
+}
+
+TEST_F(ModelCheck, ABatchThatOutlivesItsServer) {
+  // The server that it was sent to was dead when the next one showed a table
+  // without it: it cannot have happened later.
+  h_.writes[kLost].begin = 300;
+  h_.writes[kLost].end = 340;
+  ExpectFault("stale", "saw generation 2 although 3 was visible");
+}
+
+TEST_F(ModelCheck, ARepeatWithAnotherAnswer) {
+  h_.writes[kRepeat].counts = {.unchanged = 1};
+  ExpectFault("repeat", "was first told");
+}
+
+TEST_F(ModelCheck, ARepeatThatIsRefused) {
+  h_.writes[kRepeat].outcome = Outcome::kRefused;
+  h_.writes[kRepeat].reason = "ROUTE_EXISTS";
+  ExpectFault("refusal", "a repeat; generation 2 has it");
+}
+
+// 4. Watches.
+
+TEST_F(ModelCheck, AWatchThatSkips) {
+  h_.watches[0].messages.erase(h_.watches[0].messages.begin() + 1);
+  ExpectFault("watch", "generation 2 after 0");
+}
+
+TEST_F(ModelCheck, AWatchThatRepeats) {
+  h_.watches[0].messages.push_back(Watched(0, 2));
+  ExpectFault("watch", "generation 2 after 2");
+}
+
+TEST_F(ModelCheck, AWatchWithAnotherDelta) {
+  Watched(0, 1).delta.routes[0].next_hop = 7;
+  ExpectFault("order", "watch: routes are {10.0.0.0/8=7 }");
+}
+
+TEST_F(ModelCheck, AWatchWithAnotherDigest) {
+  Watched(0, 1).delta.digest[3] ^= 1;
+  ExpectFault("order", "watch: the digest differs");
+}
+
+TEST_F(ModelCheck, ABookmarkAhead) {
+  Watched(1, 0).delta.generation = 1;
+  ExpectFault("watch", "bookmark 1 after 2");
+}
+
+TEST_F(ModelCheck, AnInterruptedGeneration) {
+  Watched(0, 1).complete = false;
+  Watched(0, 1).delta.digest.clear();
+  ExpectFault("watch", "generation 2 after 0");
+}
+
+TEST_F(ModelCheck, AHistoryThatIsDenied) {
+  h_.watches.push_back({.begin = 540,
+                        .end = 545,
+                        .start_generation = 3,
+                        .out_of_range = true,
+                        .messages = {}});
+  ExpectFault("history", "generation 3 was denied");
+}
+
+TEST_F(ModelCheck, ASurprise) {
+  h_.surprises = {"INTERNAL"};
+  ExpectFault("surprise", "INTERNAL");
+}
+
+}  // namespace
+}  // namespace planb::server

@@ -1,0 +1,321 @@
+#include "server/testing/model_reader.h"
+
+#include <cstring>
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "server/convert.h"
+#include "server/table_digest.h"
+
+namespace planb::server {
+namespace {
+
+using std::chrono::milliseconds;
+
+// No table comes so far.
+constexpr uint64_t kNeverMade = uint64_t{1} << 40;
+
+uint64_t RandomMinimum(const ModelRun& run, Random& random) {
+  if (Chance(random, 2)) return kNeverMade;
+  return Chance(random, 25) ? run.accepted.load() : 0;
+}
+
+v1::BatchLookupRequest AllProbes() {
+  v1::BatchLookupRequest request;
+  for (const Address& probe : WorldProbes()) {
+    (probe.family() == Family::kIpv6 ? request.mutable_addresses_v6()
+                                     : request.mutable_addresses_v4())
+        ->append(probe.ToPacked());
+  }
+  return request;
+}
+
+Route DecodeRoute(const v1::Route& route) {
+  return {DecodePrefix(route.prefix()).value(), route.next_hop_id()};
+}
+
+}  // namespace
+
+ModelReader::ModelReader(ModelRun& run, int number)
+    : run_(run),
+      random_(run.seed * 1000 + 500 + static_cast<uint64_t>(number)) {
+  const auto channel = ModelChannel(run.target);
+  lookup_ = v1::RouteLookup::NewStub(channel);
+  table_ = v1::RouteTable::NewStub(channel);
+}
+
+void ModelReader::Run() {
+  while (!run_.stop.load()) {
+    const uint64_t kind = Below(random_, 100);
+    ListCall list;
+    StateCall state;
+    if (kind < 15) {
+      Stream();
+    } else if (kind < 65) {
+      Lookup();
+    } else if (kind < 80) {
+      GetRoute();
+    } else if (kind < 90) {
+      Explain();
+    } else if (kind < 95) {
+      List(list);
+    } else {
+      State(state);
+    }
+    absl::SleepFor(absl::Microseconds(Below(random_, 2000)));
+  }
+}
+
+void ModelReader::Stream() {
+  grpc::ClientContext context;
+  Limit(context, milliseconds(3000));
+  const auto stream = lookup_->BatchLookup(&context);
+  const int number = ++run_.streams;
+  v1::BatchLookupRequest request = AllProbes();
+  v1::BatchLookupResponse response;
+  std::deque<LookupCall> in_flight;
+  uint64_t sent = 0;
+  bool open = true;
+  for (uint64_t left = 10 + Below(random_, 200);
+       open && (left > 0 || !in_flight.empty());) {
+    if (left > 0 && in_flight.size() < 3) {
+      LookupCall call;
+      call.stream = number;
+      call.min_generation = RandomMinimum(run_, random_);
+      request.set_request_id(++sent);
+      request.set_min_generation(call.min_generation);
+      request.set_max_wait_ms(
+          call.min_generation == kNeverMade
+              ? 1
+              : static_cast<uint32_t>(Below(random_, 3) * 100));
+      call.begin = Now();
+      open = stream->Write(request);
+      in_flight.push_back(call);
+      if (run_.stop.load()) left = 1;
+      --left;
+    } else if ((open = stream->Read(&response))) {
+      LookupCall call = in_flight.front();
+      in_flight.pop_front();
+      call.end = Now();
+      call.generation = response.generation();
+      call.not_visible = response.error().reason() == "GENERATION_NOT_VISIBLE";
+      if (response.error().reason() == "DRAINING") continue;
+      if (response.has_error() && !call.not_visible) {
+        run_.Surprise(response.error().ShortDebugString());
+      }
+      if (response.request_id() != sent - in_flight.size()) {
+        run_.Surprise("a lookup stream's answers are not in order");
+      }
+      if (!call.not_visible) {
+        call.answers.resize(response.next_hops().size() / 4);
+        std::memcpy(call.answers.data(), response.next_hops().data(),
+                    4 * call.answers.size());
+      }
+      run_.history.Add(&ModelHistory::lookups, std::move(call));
+      absl::SleepFor(absl::Microseconds(Below(random_, 1500)));
+    }
+  }
+  if (open) stream->WritesDone();
+  const grpc::Status status = stream->Finish();
+  if (!status.ok() && !IsBroken(status)) {
+    run_.Surprise(DescribeStatus("BatchLookup", status));
+  }
+}
+
+void ModelReader::Lookup() {
+  LookupCall call;
+  call.min_generation = RandomMinimum(run_, random_);
+  v1::LookupRequest request;
+  for (const Address& probe : WorldProbes()) {
+    request.add_addresses()->set_packed(probe.ToPacked());
+  }
+  request.set_min_generation(call.min_generation);
+  grpc::ClientContext context;
+  Limit(context, milliseconds(call.min_generation == kNeverMade ? 5 : 1000));
+  v1::LookupResponse response;
+  call.begin = Now();
+  const grpc::Status status = lookup_->Lookup(&context, request, &response);
+  call.end = Now();
+  if (!status.ok()) {
+    if (!IsBroken(status)) run_.Surprise(DescribeStatus("Lookup", status));
+    return;
+  }
+  call.generation = response.generation();
+  for (const v1::LookupResult& result : response.results()) {
+    call.answers.push_back(result.next_hop_id());
+  }
+  run_.history.Add(&ModelHistory::lookups, std::move(call));
+}
+
+void ModelReader::GetRoute() {
+  RouteCall call;
+  call.prefix = WorldPrefixes()[Below(random_, WorldPrefixes().size())];
+  v1::GetRouteRequest request;
+  Encode(call.prefix, *request.mutable_prefix());
+  grpc::ClientContext context;
+  Limit(context, milliseconds(1000));
+  v1::Route response;
+  call.begin = Now();
+  const grpc::Status status = table_->GetRoute(&context, request, &response);
+  call.end = Now();
+  if (status.ok()) {
+    call.next_hop = response.next_hop_id();
+  } else if (ModelReason(status) != "ROUTE_NOT_FOUND") {
+    if (!IsBroken(status)) run_.Surprise(DescribeStatus("GetRoute", status));
+    return;
+  }
+  run_.history.Add(&ModelHistory::routes, call);
+}
+
+void ModelReader::Explain() {
+  ExplainCall call;
+  call.address = WorldProbes()[Below(random_, WorldProbes().size())];
+  v1::ExplainLookupRequest request;
+  request.set_address(call.address.ToPacked());
+  grpc::ClientContext context;
+  Limit(context, milliseconds(1000));
+  v1::ExplainLookupResponse response;
+  call.begin = Now();
+  const grpc::Status status =
+      table_->ExplainLookup(&context, request, &response);
+  call.end = Now();
+  if (!status.ok()) {
+    if (!IsBroken(status)) run_.Surprise(DescribeStatus("Explain", status));
+    return;
+  }
+  call.generation = response.generation();
+  call.next_hop = response.next_hop_id();
+  for (const v1::Route& route : response.matches()) {
+    call.matches.push_back(DecodeRoute(route));
+  }
+  run_.history.Add(&ModelHistory::explains, std::move(call));
+}
+
+bool ModelReader::List(ListCall& call) {
+  grpc::ClientContext context;
+  Limit(context, milliseconds(1000));
+  call.begin = Now();
+  const auto stream = table_->ListRoutes(&context, {});
+  v1::ListRoutesResponse response;
+  while (stream->Read(&response)) {
+    if (!call.routes.empty() && response.generation() != call.generation) {
+      run_.Surprise("one list shows two generations");
+    }
+    call.generation = response.generation();
+    for (const v1::Route& route : response.routes()) {
+      call.routes.push_back(DecodeRoute(route));
+    }
+  }
+  const grpc::Status status = stream->Finish();
+  call.end = Now();
+  if (!status.ok()) {
+    if (!IsBroken(status)) run_.Surprise(DescribeStatus("List", status));
+    return false;
+  }
+  run_.history.Add(&ModelHistory::lists, call);
+  return true;
+}
+
+bool ModelReader::State(StateCall& call) {
+  grpc::ClientContext context;
+  Limit(context, milliseconds(1000));
+  v1::Table response;
+  call.begin = Now();
+  const grpc::Status status = table_->GetTable(&context, {}, &response);
+  call.end = Now();
+  if (!status.ok()) {
+    if (!IsBroken(status)) run_.Surprise(DescribeStatus("GetTable", status));
+    return false;
+  }
+  call.accepted = response.accepted_generation();
+  call.visible = response.visible_generation();
+  call.persisted = response.persisted_generation();
+  call.digest = response.digest();
+  run_.history.Add(&ModelHistory::states, call);
+  return true;
+}
+
+ModelWatcher::ModelWatcher(ModelRun& run, int number)
+    : run_(run),
+      random_(run.seed * 1000 + 800 + static_cast<uint64_t>(number)),
+      lists_(run, 100 + number),
+      stub_(v1::RouteTable::NewStub(ModelChannel(run.target))),
+      digest_(TableDigest().ToString()) {}
+
+void ModelWatcher::Run() {
+  const Instant second = 1'000'000'000;
+  Instant stopped = kNever;
+  for (;;) {
+    Watch();
+    const uint64_t last = run_.last_generation.load();
+    if (last == 0) continue;
+    if (generation_ >= last) return;
+    stopped = std::min(stopped, Now());
+    if (Now() - stopped > 20 * second) {
+      return run_.Surprise(absl::StrCat("a watcher has seen ", generation_,
+                                        " of ", last, " generations"));
+    }
+  }
+}
+
+void ModelWatcher::Watch() {
+  WatchCall call;
+  call.start_generation = generation_;
+  v1::WatchRoutesRequest request;
+  request.set_start_generation(generation_);
+  request.set_start_digest(digest_);
+  grpc::ClientContext context;
+  Limit(context, milliseconds(300 + Below(random_, 2000)));
+  call.begin = Now();
+  const auto stream = stub_->WatchRoutes(&context, request);
+  v1::WatchRoutesResponse response;
+  while (stream->Read(&response)) {
+    WatchCall::Message message;
+    message.at = Now();
+    message.complete = response.generation_complete();
+    Delta& delta = message.delta;
+    delta.generation = response.generation();
+    delta.digest = response.digest();
+    for (const v1::RouteUpdate& update : response.updates()) {
+      delta.routes.push_back(
+          {DecodePrefix(update.prefix()).value(), update.next_hop_id()});
+    }
+    for (const v1::NextHop& next_hop : response.next_hops()) {
+      delta.next_hops.push_back(DecodeNextHop(next_hop).value());
+    }
+    for (const v1::NextHopGroup& group : response.groups()) {
+      delta.groups.push_back(DecodeGroup(group).value());
+    }
+    delta.deleted_next_hops.assign(response.deleted_next_hop_ids().begin(),
+                                   response.deleted_next_hop_ids().end());
+    delta.deleted_groups.assign(response.deleted_group_ids().begin(),
+                                response.deleted_group_ids().end());
+    if (message.complete && !delta.digest.empty()) {
+      generation_ = delta.generation;
+      digest_ = delta.digest;
+    }
+    call.messages.push_back(std::move(message));
+  }
+  const grpc::Status status = stream->Finish();
+  call.end = Now();
+  if (ModelReason(status) == "HISTORY_COMPACTED") {
+    call.out_of_range = true;
+    ListCall list;
+    if (lists_.List(list)) {
+      generation_ = list.generation;
+      TableDigest digest;
+      for (const Route& route : list.routes) digest.Add(route);
+      digest_ = digest.ToString();
+    }
+  } else if (!IsBroken(status)) {
+    run_.Surprise(DescribeStatus("WatchRoutes", status));
+  }
+  if (call.out_of_range || !call.messages.empty()) {
+    run_.history.Add(&ModelHistory::watches, std::move(call));
+  }
+}
+
+}  // namespace planb::server

@@ -1,0 +1,66 @@
+// Clients that look at the table all the time, and clients that follow it.
+
+#ifndef PLANB_SERVER_TESTING_MODEL_READER_H_
+#define PLANB_SERVER_TESTING_MODEL_READER_H_
+
+#include <memory>
+#include <string>
+
+#include "planb/v1/route_lookup.grpc.pb.h"
+#include "planb/v1/route_table.grpc.pb.h"
+#include "server/testing/model_history.h"
+#include "server/testing/model_run.h"
+#include "server/testing/model_world.h"
+
+namespace planb::server {
+
+// Thread-compatible: a thread has one of its own.
+class ModelReader {
+ public:
+  // REQUIRES, as below: `run` outlives it.
+  ModelReader(ModelRun& run, int number);
+
+  // Until the run stops.
+  void Run();
+
+  // ListRoutes; false if it failed.
+  bool List(ListCall& call);
+  // GetTable.
+  bool State(StateCall& call);
+
+ private:
+  void Stream();
+  void Lookup();
+  void GetRoute();
+  void Explain();
+
+  ModelRun& run_;
+  Random random_;
+  std::unique_ptr<v1::RouteLookup::Stub> lookup_;
+  std::unique_ptr<v1::RouteTable::Stub> table_;
+};
+
+// Follows the table by watching alone, and by a list only when the server has
+// forgotten where it was. Thread-compatible.
+class ModelWatcher {
+ public:
+  ModelWatcher(ModelRun& run, int number);
+
+  // Until the run stops and all its generations were seen.
+  void Run();
+
+ private:
+  void Watch();
+
+  ModelRun& run_;
+  Random random_;
+  ModelReader lists_;
+  std::unique_ptr<v1::RouteTable::Stub> stub_;
+  // The last complete generation and the digest of its routes.
+  uint64_t generation_ = 0;
+  std::string digest_;
+};
+
+}  // namespace planb::server
+
+#endif  // PLANB_SERVER_TESTING_MODEL_READER_H_

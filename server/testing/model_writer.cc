@@ -1,0 +1,302 @@
+#include "server/testing/model_writer.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "server/convert.h"
+
+namespace planb::server {
+namespace {
+
+using Kind = WriteCall::Kind;
+using Outcome = WriteCall::Outcome;
+using std::chrono::milliseconds;
+
+constexpr size_t kInFlight = 4;
+constexpr int kMaxRepeats = 40;
+// Repeated later: few, as the server forgets the oldest.
+constexpr size_t kAnswered = 10;
+
+v1::Ack RandomAck(Random& random) {
+  static constexpr v1::Ack kAcks[] = {v1::ACK_ACCEPTED, v1::ACK_VISIBLE,
+                                      v1::ACK_PERSISTED};
+  return kAcks[Below(random, 3)];
+}
+
+template <typename Request>
+void FillChanges(const UpdateBatch& batch, Request& request) {
+  static constexpr v1::RouteUpdate::Op kOps[] = {
+      v1::RouteUpdate::OP_UPSERT, v1::RouteUpdate::OP_INSERT,
+      v1::RouteUpdate::OP_REPLACE, v1::RouteUpdate::OP_DELETE,
+      v1::RouteUpdate::OP_DELETE_STRICT};
+  for (const RouteChange& change : batch.changes) {
+    v1::RouteUpdate& update = *request.add_updates();
+    update.set_op(kOps[static_cast<int>(change.op)]);
+    Encode(change.prefix, *update.mutable_prefix());
+    update.set_next_hop_id(change.next_hop);
+  }
+  for (const NextHop& n : batch.next_hops) Encode(n, *request.add_next_hops());
+  for (const NextHopGroup& g : batch.groups) Encode(g, *request.add_groups());
+  request.set_request_id(batch.request_id);
+  request.set_require_next_hops(batch.require_next_hops);
+}
+
+template <typename Request>
+void FillTerms(const UpdateBatch& batch, Request& request) {
+  if (batch.expected_generation.has_value()) {
+    request.set_expected_generation(*batch.expected_generation);
+  }
+}
+
+template <typename Request>
+void FillUnaryTerms(const WriteCall& call, v1::Ack ack, Request& request) {
+  FillTerms(call.batch, request);
+  request.set_validate_only(call.batch.validate_only);
+  request.set_writer_epoch(call.batch.writer_epoch);
+  request.set_ack(ack);
+}
+
+template <typename Response>
+void ReadCounts(const Response& response, WriteCall& call) {
+  call.generation = response.generation();
+  call.visible = response.visible_generation();
+  call.counts.added = response.added();
+  call.counts.changed = response.changed();
+  call.counts.removed = response.removed();
+}
+
+}  // namespace
+
+ModelWriter::ModelWriter(ModelRun& run, int number)
+    : run_(run),
+      number_(number),
+      random_(run.seed * 1000 + static_cast<uint64_t>(number)),
+      stub_(v1::RouteTable::NewStub(ModelChannel(run.target))) {}
+
+void ModelWriter::Run() {
+  while (!run_.stop.load()) {
+    if (Chance(random_, 20)) {
+      std::vector<WriteCall> calls(2 + Below(random_, 15));
+      for (WriteCall& call : calls) {
+        call.kind = Kind::kStream;
+        call.batch = RandomChanges(random_);
+        AddTerms(call);
+      }
+      Stream(std::move(calls));
+    } else if (Chance(random_, 5) && !answered_.empty()) {
+      Perform(answered_[Below(random_, answered_.size())]);
+    } else {
+      Perform(Invent());
+    }
+    if (Chance(random_, 50)) {
+      absl::SleepFor(absl::Microseconds(Below(random_, 4000)));
+    }
+  }
+}
+
+WriteCall ModelWriter::Invent() {
+  WriteCall call;
+  const uint64_t kind = Below(random_, 100);
+  if (kind < 75) {
+    call.kind = Kind::kRoutes;
+    call.batch = RandomChanges(random_);
+  } else if (kind < 85) {
+    call.kind = Kind::kReplace;
+    call.batch = RandomReplacement(random_);
+  } else {
+    call.kind = Kind::kNextHops;
+    call.batch = RandomObjects(random_);
+  }
+  AddTerms(call);
+  return call;
+}
+
+void ModelWriter::AddTerms(WriteCall& call) {
+  UpdateBatch& batch = call.batch;
+  if (Chance(random_, 2)) epoch_ = ++run_.epoch;
+  batch.writer_epoch = epoch_;
+  if (Chance(random_, 15)) {
+    batch.expected_generation = run_.accepted.load() + Below(random_, 2);
+  }
+  if (call.kind != Kind::kStream) batch.validate_only = Chance(random_, 6);
+  if (call.kind != Kind::kReplace && !batch.validate_only &&
+      Chance(random_, 50)) {
+    batch.request_id = NewRequestId();
+  }
+}
+
+std::string ModelWriter::NewRequestId() {
+  return absl::StrCat(number_, "-", ++named_);
+}
+
+void ModelWriter::Perform(WriteCall call) {
+  call.outcome = Outcome::kUnknown;
+  for (int i = 0; i < kMaxRepeats; ++i) {
+    Attempt(call);
+    if (call.outcome != Outcome::kUnknown || call.batch.request_id.empty()) {
+      break;
+    }
+    absl::SleepFor(absl::Milliseconds(20));
+  }
+  if (call.outcome == Outcome::kDone && !call.batch.request_id.empty()) {
+    answered_.push_back(call);
+    if (answered_.size() > kAnswered) answered_.pop_front();
+  }
+}
+
+void ModelWriter::Attempt(WriteCall& call) {
+  grpc::ClientContext context;
+  // Some end while the server is at it.
+  Limit(context,
+        milliseconds(Chance(random_, 3) ? 1 + Below(random_, 5) : 2000));
+  call.begin = Now();
+  Judge(Send(call, context), call);
+  Record(call);
+}
+
+grpc::Status ModelWriter::Send(WriteCall& call, grpc::ClientContext& context) {
+  const UpdateBatch& batch = call.batch;
+  const v1::Ack ack = RandomAck(random_);
+  call.acked_visible = ack == v1::ACK_VISIBLE;
+  call.counts = {};
+  if (call.kind == Kind::kRoutes) {
+    v1::UpdateRoutesRequest request;
+    FillChanges(batch, request);
+    FillUnaryTerms(call, ack, request);
+    v1::UpdateRoutesResponse response;
+    const auto status = stub_->UpdateRoutes(&context, request, &response);
+    ReadCounts(response, call);
+    call.counts.unchanged = response.unchanged();
+    call.digest = response.digest();
+    return status;
+  }
+  if (call.kind == Kind::kNextHops) {
+    v1::UpdateNextHopsRequest request;
+    for (const NextHop& n : batch.next_hops) Encode(n, *request.add_upserts());
+    for (const NextHopGroup& g : batch.groups) {
+      Encode(g, *request.add_group_upserts());
+    }
+    for (NextHopId id : batch.deleted_next_hops) request.add_delete_ids(id);
+    for (NextHopId id : batch.deleted_groups) request.add_delete_group_ids(id);
+    request.set_request_id(batch.request_id);
+    FillUnaryTerms(call, ack, request);
+    v1::UpdateNextHopsResponse response;
+    const auto status = stub_->UpdateNextHops(&context, request, &response);
+    ReadCounts(response, call);
+    return status;
+  }
+  v1::ReplaceRoutesResponse response;
+  const auto stream = stub_->ReplaceRoutes(&context, &response);
+  v1::ReplaceRoutesRequest request;
+  FillUnaryTerms(call, ack, request);
+  size_t left = batch.replacement->size();
+  for (const Route& route : *batch.replacement) {
+    Encode(route, *request.add_routes());
+    // In several messages.
+    if (--left % 7 != 0 || left == 0) continue;
+    if (!stream->Write(request)) break;
+    request.Clear();
+  }
+  request.set_commit(true);
+  stream->Write(request);
+  stream->WritesDone();
+  const grpc::Status status = stream->Finish();
+  ReadCounts(response, call);
+  call.counts.unchanged = response.unchanged();
+  call.digest = response.digest();
+  return status;
+}
+
+void ModelWriter::Stream(std::vector<WriteCall> calls) {
+  grpc::ClientContext context;
+  Limit(context, milliseconds(3000));
+  const auto stream = stub_->StreamUpdates(&context);
+  const int number = ++run_.streams;
+  const v1::Ack ack = RandomAck(random_);
+  const uint64_t epoch = calls[0].batch.writer_epoch;
+  v1::StreamUpdatesRequest hello;
+  hello.set_ack(ack);
+  hello.set_writer_epoch(epoch);
+  v1::StreamUpdatesResponse response;
+  size_t sent = 0, answered = 0;
+  bool open = stream->Write(hello) && stream->Read(&response);
+  while (open && answered < calls.size()) {
+    if (sent < calls.size() && sent < answered + kInFlight) {
+      WriteCall& call = calls[sent];
+      call.stream = number;
+      call.acked_visible = ack == v1::ACK_VISIBLE;
+      call.batch.writer_epoch = epoch;
+      call.outcome = Outcome::kUnknown;
+      v1::StreamUpdatesRequest request;
+      FillChanges(call.batch, request);
+      FillTerms(call.batch, request);
+      request.set_batch_id(++sent);
+      call.begin = Now();
+      open = stream->Write(request);
+    } else if ((open = stream->Read(&response))) {
+      WriteCall& call = calls[answered++];
+      if (response.batch_id() != answered) {
+        run_.Surprise("a stream's answers are not in order");
+      }
+      ReadAnswer(response, call);
+      Record(call);
+    }
+  }
+  if (open) stream->WritesDone();
+  const grpc::Status status = stream->Finish();
+  if (!status.ok() && !IsBroken(status)) {
+    run_.Surprise(DescribeStatus("StreamUpdates", status));
+  }
+  std::vector<WriteCall> repeats;
+  for (; answered < sent; ++answered) {
+    WriteCall& call = calls[answered];
+    call.end = Now();
+    Record(call);
+    if (!call.batch.request_id.empty()) repeats.push_back(call);
+  }
+  if (!repeats.empty()) Stream(std::move(repeats));
+}
+
+void ModelWriter::ReadAnswer(const v1::StreamUpdatesResponse& response,
+                             WriteCall& call) {
+  call.end = Now();
+  if (!response.has_error()) {
+    call.outcome = Outcome::kDone;
+    ReadCounts(response, call);
+    call.counts.unchanged = response.unchanged();
+    return;
+  }
+  call.outcome = Outcome::kRefused;
+  call.reason = response.error().reason();
+  if (response.generation() != 0) {
+    run_.Surprise(absl::StrCat("a stream's refusal (", call.reason,
+                               ") names a generation"));
+  }
+}
+
+void ModelWriter::Judge(const grpc::Status& status, WriteCall& call) {
+  call.end = Now();
+  call.reason = ModelReason(status);
+  if (status.ok()) {
+    call.outcome = Outcome::kDone;
+  } else if (!call.reason.empty() &&
+             status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED &&
+             status.error_code() != grpc::StatusCode::CANCELLED) {
+    call.outcome = Outcome::kRefused;
+  } else {
+    call.outcome = Outcome::kUnknown;
+    if (!IsBroken(status)) run_.Surprise(DescribeStatus("an update", status));
+  }
+}
+
+void ModelWriter::Record(const WriteCall& call) {
+  if (call.outcome == Outcome::kDone) Raise(run_.accepted, call.generation);
+  if (call.outcome == Outcome::kRefused && call.reason == "WRITER_FENCED" &&
+      Chance(random_, 50)) {
+    epoch_ = run_.epoch.load();
+  }
+  run_.history.Add(&ModelHistory::writes, call);
+}
+
+}  // namespace planb::server

@@ -43,7 +43,7 @@ class StoredServer {
   ServerProcess& process() { return process_; }
   v1::RouteTable::Stub& table() { return *table_; }
   v1::RouteLookup::Stub& lookup() { return *lookup_; }
-  const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
+  const std::string& socket() const { return socket_; }
 
   // Waits until it serves, true, or has ended, false. Also false after
   // kPatience.

@@ -1,0 +1,172 @@
+// A store that was damaged while no server ran: after kill -9, with routes in
+// the database and more of them in the write-ahead log. The server either
+// refuses to start, saying why and what to do, or serves exactly what was
+// acknowledged. Never less.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <iostream>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "server/testing/store_place.h"
+#include "server/testing/stored_server.h"
+
+namespace planb::server {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr uint32_t kRoutes = 2000;
+
+// As SQLite will name it.
+std::string NewStore(const std::string& name) {
+  return std::filesystem::path(NewStorePath(name)).lexically_normal();
+}
+
+class Damage : public testing::Test {
+ protected:
+  void SetUp() override {
+    store_ =
+        NewStore(testing::UnitTest::GetInstance()->current_test_info()->name());
+    {
+      StoredServer server(store_);
+      ASSERT_TRUE(server.Begins()) << server.process().Log();
+      ASSERT_TRUE(server.Update(Announcement(0, kRoutes, 1)).ok());
+      // An orderly end moves the log into the database.
+      ASSERT_EQ(server.End(), 0);
+    }
+    StoredServer server(store_);
+    ASSERT_TRUE(server.Begins()) << server.process().Log();
+    for (uint32_t batch = 0; batch < 20; ++batch) {
+      ASSERT_TRUE(server.Update(Announcement(batch * 10, 20, batch + 2)).ok());
+    }
+    listed_ = server.List();
+    server.KillNow();
+    files_ = ReadStoreFiles(store_);
+    ASSERT_GT(files_[""].size(), 8192U);
+    ASSERT_GT(files_["-wal"].size(), 8192U);
+  }
+
+  // What starts from these files. True if it was refused.
+  bool IsRefused(const StoreFiles& files) {
+    WriteStoreFiles(store_, files);
+    StoredServer server(store_);
+    if (server.Begins()) {
+      EXPECT_EQ(server.List(), listed_);
+      EXPECT_EQ(server.State().digest(), listed_.digest);
+      return false;
+    }
+    EXPECT_EQ(server.process().Wait(), 1);
+    const std::string line = OneLine(server.process());
+    EXPECT_THAT(line, HasSubstr(store_));
+    EXPECT_THAT(line, HasSubstr("move"));
+    EXPECT_THAT(line, HasSubstr("away"));
+    // The evidence is still there: an operator may know better.
+    StoreFiles after = ReadStoreFiles(store_);
+    for (const char* suffix : {"", "-wal"}) {
+      const auto had = files.find(suffix);
+      EXPECT_TRUE(after[suffix] == (had == files.end() ? "" : had->second))
+          << "'" << suffix << "' was changed";
+    }
+    last_line_ = line;
+    return true;
+  }
+
+  std::string store_;
+  Listed listed_;
+  StoreFiles files_;
+  std::string last_line_;
+};
+
+TEST_F(Damage, OfNothingIsNone) { EXPECT_FALSE(IsRefused(files_)); }
+
+TEST_F(Damage, ByTruncation) {
+  for (const char* suffix : {"", "-wal"}) {
+    const size_t size = files_[suffix].size();
+    for (const size_t length : {size_t{0}, size_t{1}, size_t{99}, size_t{4096},
+                                size / 2, size - 4096, size - 1}) {
+      SCOPED_TRACE(testing::Message()
+                   << "'" << suffix << "' cut to " << length << " of " << size);
+      StoreFiles files = files_;
+      files[suffix].resize(length);
+      EXPECT_TRUE(IsRefused(files));
+    }
+  }
+}
+
+StoreFiles WithFlip(StoreFiles files, const char* suffix, size_t at, int bit) {
+  char& octet = files[suffix].at(at);
+  octet = static_cast<char>(octet ^ (1 << bit));
+  return files;
+}
+
+// Every octet of the log counts.
+TEST_F(Damage, ByFlippedBitsOfTheLog) {
+  std::mt19937_64 random(std::random_device{}());
+  for (int i = 0; i < 20; ++i) {
+    const size_t at = random() % files_["-wal"].size();
+    const auto bit = static_cast<int>(random() % 8);
+    SCOPED_TRACE(testing::Message() << "bit " << bit << " of octet " << at);
+    EXPECT_TRUE(IsRefused(WithFlip(files_, "-wal", at, bit)));
+  }
+}
+
+// Of the database not every one: there are gaps, and pages that the log has
+// anew.
+TEST_F(Damage, ByFlippedBitsOfTheDatabase) {
+  std::mt19937_64 random(std::random_device{}());
+  int refused = 0;
+  for (int i = 0; i < 20; ++i) {
+    const size_t at = random() % files_[""].size();
+    const auto bit = static_cast<int>(random() % 8);
+    SCOPED_TRACE(testing::Message() << "bit " << bit << " of octet " << at);
+    refused += IsRefused(WithFlip(files_, "", at, bit)) ? 1 : 0;
+  }
+  std::cout << refused << " of 20 refused, the others harmless\n";
+}
+
+// The last route is where no batch of the log came near.
+TEST_F(Damage, ByFlippedBitsOfARoute) {
+  static_assert(kRoutes - 1 == 0x7cf);
+  const size_t at = files_[""].find("\x20\x01\x0d\xb8\x07\xcf");
+  ASSERT_NE(at, std::string::npos);
+  for (size_t octet = at; octet < at + 6; ++octet) {
+    SCOPED_TRACE(octet);
+    EXPECT_TRUE(IsRefused(WithFlip(files_, "", octet, 3)));
+  }
+}
+
+TEST_F(Damage, ByLoss) {
+  for (const char* suffix : {"", "-wal"}) {
+    SCOPED_TRACE(suffix);
+    StoreFiles files = files_;
+    files.erase(suffix);
+    EXPECT_TRUE(IsRefused(files));
+  }
+  // SQLite makes this one anew.
+  StoreFiles files = files_;
+  files.erase("-shm");
+  EXPECT_FALSE(IsRefused(files));
+}
+
+TEST_F(Damage, HasTheWayOutThatTheServerNames) {
+  StoreFiles files = files_;
+  files[""].resize(5000);
+  ASSERT_TRUE(IsRefused(files));
+  for (const char* suffix : {"", "-wal", "-shm", "-mark"}) {
+    const std::string path = absl::StrCat(store_, suffix);
+    EXPECT_THAT(last_line_, HasSubstr(path));
+    std::filesystem::remove(path);
+  }
+  EXPECT_THAT(last_line_, HasSubstr("import a snapshot"));
+  StoredServer server(store_);
+  ASSERT_TRUE(server.Begins()) << server.process().Log();
+  EXPECT_TRUE(server.List().routes.empty());
+  EXPECT_TRUE(server.Update(Announcement(0, kRoutes, 1)).ok());
+}
+
+}  // namespace
+}  // namespace planb::server

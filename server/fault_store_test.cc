@@ -1,0 +1,258 @@
+// What may befall the store of a real server: no room, no permission, damage,
+// loss, and company. Never a partial table, never an acknowledged batch lost
+// without a word.
+
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <linux/capability.h>
+#include <sqlite3.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <thread>
+
+#include "absl/cleanup/cleanup.h"
+#include "server/testing/running_server.h"
+#include "server/testing/store_place.h"
+#include "server/testing/stored_server.h"
+
+namespace planb::server {
+namespace {
+
+using testing::HasSubstr;
+
+// As SQLite will name it.
+std::string NewStore(const std::string& name) {
+  return std::filesystem::path(NewStorePath(name)).lexically_normal();
+}
+
+std::string DirectoryOf(const std::string& path) {
+  return std::filesystem::path(path).parent_path().string();
+}
+
+// Ends at once, with status 1 and one line, which is returned.
+std::string Refusal(const std::string& store) {
+  StoredServer server(store);
+  EXPECT_FALSE(server.Begins()) << server.process().Log();
+  EXPECT_EQ(server.process().Wait(), 1);
+  return OneLine(server.process());
+}
+
+// Announces until the store refuses, makes room, goes on.
+void FillUp(StoredServer& server, const std::string& store,
+            const std::function<void()>& make_room) {
+  uint32_t batch = 0;
+  grpc::Status status;
+  v1::Table before;
+  while (true) {
+    before = server.State();
+    v1::UpdateRoutesRequest request =
+        Announcement(0, 1 + batch * 500 % 5000, batch + 1);
+    request.set_request_id(absl::StrCat("batch ", batch));
+    status = server.Update(request);
+    if (!status.ok()) break;
+    ASSERT_LT(++batch, 1000U) << "never full";
+  }
+  ASSERT_GT(batch, 0U);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(ReasonOf(status), "STORE_FULL") << status.error_message();
+  EXPECT_THAT(status.error_message(), HasSubstr(store));
+
+  // Nothing has changed, and readers do not notice.
+  const auto expect_as_before = [&] {
+    const v1::Table state = server.State();
+    EXPECT_EQ(state.accepted_generation(), before.accepted_generation());
+    EXPECT_EQ(state.visible_generation(), before.visible_generation());
+    EXPECT_EQ(state.persisted_generation(), before.persisted_generation());
+    EXPECT_EQ(state.digest(), before.digest());
+    EXPECT_EQ(state.writer_epoch(), before.writer_epoch());
+    EXPECT_EQ(server.List().digest, before.digest());
+    EXPECT_EQ(server.Lookup("2001:db8::1"), batch);
+  };
+  expect_as_before();
+  EXPECT_GE(server.Metric("planb_store_errors_total"), 1);
+
+  // Streams are told in band, and go on.
+  grpc::ClientContext call;
+  const auto stream = server.table().StreamUpdates(&call);
+  v1::StreamUpdatesRequest large;
+  v1::UpdateRoutesRequest updates = Announcement(0, 60'000, 1 << 20);
+  large.mutable_updates()->Swap(updates.mutable_updates());
+  large.set_batch_id(7);
+  large.set_writer_epoch(3);
+  ASSERT_TRUE(stream->Write(large));
+  v1::StreamUpdatesResponse answer;
+  ASSERT_TRUE(stream->Read(&answer));  // the first credits
+  ASSERT_TRUE(stream->Read(&answer));
+  EXPECT_EQ(answer.batch_id(), 7U);
+  EXPECT_EQ(answer.error().code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(answer.error().reason(), "STORE_FULL");
+  expect_as_before();
+
+  make_room();
+  ASSERT_TRUE(stream->Write(large));
+  ASSERT_TRUE(stream->Read(&answer));
+  EXPECT_FALSE(answer.has_error()) << answer.ShortDebugString();
+  EXPECT_EQ(answer.generation(), before.accepted_generation() + 1);
+  // The request that was refused is no answered one.
+  v1::UpdateRoutesRequest again = Announcement(0, 10, batch + 1);
+  again.set_writer_epoch(3);
+  again.set_request_id(absl::StrCat("batch ", batch));
+  v1::UpdateRoutesResponse response;
+  status = server.Update(again, &response);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(response.generation(), before.accepted_generation() + 2);
+
+  const Listed full = server.List();
+  server.KillNow();
+  StoredServer restarted(store);
+  ASSERT_TRUE(restarted.Begins()) << restarted.process().Log();
+  EXPECT_EQ(restarted.List(), full);
+}
+
+TEST(FaultStore, DiskIsFull) {
+  const std::string store = NewStore("full");
+  const std::string directory = DirectoryOf(store);
+  if (mount("tmpfs", directory.c_str(), "tmpfs", 0, "size=1m") != 0) {
+    GTEST_SKIP() << "may not mount a small tmpfs: " << std::strerror(errno);
+  }
+  const absl::Cleanup unmount = [&] { umount2(directory.c_str(), MNT_DETACH); };
+  StoredServer server(store, {kMetrics});
+  ASSERT_TRUE(server.Begins()) << server.process().Log();
+  FillUp(server, store, [&] {
+    ASSERT_EQ(
+        mount("tmpfs", directory.c_str(), "tmpfs", MS_REMOUNT, "size=200m"), 0)
+        << std::strerror(errno);
+  });
+}
+
+TEST(FaultStore, FilesMayNotGrow) {
+  const std::string store = NewStore("limited");
+  StoredServer server(store, {kMetrics});
+  ASSERT_TRUE(server.Begins()) << server.process().Log();
+  struct rlimit old;
+  ASSERT_EQ(prlimit(server.process().pid(), RLIMIT_FSIZE, nullptr, &old), 0);
+  struct rlimit small = old;
+  small.rlim_cur = 600'000;
+  ASSERT_EQ(prlimit(server.process().pid(), RLIMIT_FSIZE, &small, nullptr), 0);
+  FillUp(server, store, [&] {
+    ASSERT_EQ(prlimit(server.process().pid(), RLIMIT_FSIZE, &old, nullptr), 0);
+  });
+}
+
+TEST(FaultStore, MissingDirectory) {
+  const std::string store = NewStore("missing") + ".d/planb.db";
+  EXPECT_THAT(Refusal(store), HasSubstr(store));
+  EXPECT_FALSE(std::filesystem::exists(DirectoryOf(store)));
+}
+
+// As a process that permissions bind, which root is not. False if this one may
+// not become such a process.
+bool WithoutPrivileges(const std::function<void()>& body) {
+  bool bound = true;
+  // Of this thread, and of those whom it starts, for ever.
+  std::thread thread([&] {
+    if (geteuid() == 0) {
+      bound = prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, 0, 0, 0) == 0;
+    }
+    if (bound) body();
+  });
+  thread.join();
+  return bound;
+}
+
+TEST(FaultStore, DirectoryMayNotBeWritten) {
+  using std::filesystem::perms;
+  const std::string fresh = NewStore("read_only");
+  const std::string used = NewStore("read_only_used");
+  Listed listed;
+  {
+    StoredServer server(used);
+    ASSERT_TRUE(server.Begins());
+    ASSERT_TRUE(server.Update(Announcement(0, 100, 7)).ok());
+    listed = server.List();
+    EXPECT_EQ(server.End(), 0);
+  }
+  const auto permit = [](const std::string& store, bool write) {
+    for (const auto& file :
+         std::filesystem::directory_iterator(DirectoryOf(store))) {
+      std::filesystem::permissions(
+          file.path(),
+          write ? perms::owner_read | perms::owner_write : perms::owner_read);
+    }
+    std::filesystem::permissions(
+        DirectoryOf(store),
+        write ? perms::owner_all : perms::owner_read | perms::owner_exec);
+  };
+  for (const std::string& store : {fresh, used}) {
+    const StoreFiles before = ReadStoreFiles(store);
+    permit(store, false);
+    const bool ran = WithoutPrivileges([&] {
+      const std::string line = Refusal(store);
+      EXPECT_THAT(line, HasSubstr(store));
+      EXPECT_THAT(line, HasSubstr("ermi"));  // "Permission denied" or so
+    });
+    permit(store, true);
+    if (!ran) GTEST_SKIP() << "may not give up the privileges of root";
+    EXPECT_EQ(ReadStoreFiles(store), before);
+  }
+  StoredServer server(used);
+  ASSERT_TRUE(server.Begins());
+  EXPECT_EQ(server.List(), listed);
+}
+
+TEST(FaultStore, SecondServerIsRefusedAndTheFirstGoesOn) {
+  const std::string store = NewStore("shared");
+  StoredServer first(store);
+  ASSERT_TRUE(first.Begins());
+  ASSERT_TRUE(first.Update(Announcement(0, 10, 1)).ok());
+  const std::string line = Refusal(store);
+  EXPECT_THAT(line, HasSubstr(store));
+  EXPECT_THAT(line, HasSubstr("another"));
+  ASSERT_TRUE(first.Update(Announcement(0, 10, 2)).ok());
+  EXPECT_EQ(first.Lookup("2001:db8::1"), 2U);
+  const Listed listed = first.List();
+  first.KillNow();
+  StoredServer third(store);
+  ASSERT_TRUE(third.Begins()) << third.process().Log();
+  EXPECT_EQ(third.List(), listed);
+}
+
+void Sql(const std::string& store, const std::string& text) {
+  sqlite3* sql = nullptr;
+  ASSERT_EQ(sqlite3_open(store.c_str(), &sql), SQLITE_OK);
+  EXPECT_EQ(sqlite3_exec(sql, text.c_str(), nullptr, nullptr, nullptr),
+            SQLITE_OK)
+      << sqlite3_errmsg(sql);
+  sqlite3_close(sql);
+}
+
+TEST(FaultStore, NewerSchemaIsRefused) {
+  const std::string store = NewStore("newer");
+  Listed listed;
+  {
+    StoredServer server(store);
+    ASSERT_TRUE(server.Begins());
+    ASSERT_TRUE(server.Update(Announcement(0, 10, 1)).ok());
+    listed = server.List();
+    EXPECT_EQ(server.End(), 0);
+  }
+  Sql(store, "PRAGMA user_version = 1000");
+  const std::string line = Refusal(store);
+  EXPECT_THAT(line, HasSubstr(store));
+  EXPECT_THAT(line, HasSubstr("newer"));
+  EXPECT_THAT(line, HasSubstr("1000"));
+  Sql(store, "PRAGMA user_version = 1");
+  StoredServer server(store);
+  ASSERT_TRUE(server.Begins()) << server.process().Log();
+  EXPECT_EQ(server.List(), listed);
+}
+
+}  // namespace
+}  // namespace planb::server

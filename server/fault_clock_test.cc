@@ -1,0 +1,275 @@
+// A wall clock that jumps an hour forth and back, under updates and lookups
+// that wait: nothing hangs, nothing is refused early, generations only rise.
+
+#include <fcntl.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "server/testing/store_place.h"
+#include "server/testing/stored_server.h"
+
+namespace planb::server {
+namespace {
+
+constexpr absl::Duration kHour = absl::Hours(1);
+
+// The clock of the servers that Start() starts. This process's own is right.
+class Clock {
+ public:
+  Clock() : path_(TempPath("clock")) {
+    const int file = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    EXPECT_EQ(ftruncate(file, sizeof(int64_t)), 0);
+    offset_ = static_cast<std::atomic<int64_t>*>(mmap(
+        nullptr, sizeof(int64_t), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
+    EXPECT_NE(offset_, MAP_FAILED);
+    close(file);
+  }
+  ~Clock() {
+    StopJumping();
+    munmap(offset_, sizeof(int64_t));
+    unlink(path_.c_str());
+  }
+
+  std::unique_ptr<StoredServer> Start(const std::string& store,
+                                      std::vector<std::string> flags) {
+    const char* const asan = std::getenv("ASAN_OPTIONS");
+    const std::string before = asan == nullptr ? "" : asan;
+    const std::string library =
+        std::filesystem::absolute("server/libjumping_clock.so");
+    EXPECT_TRUE(std::filesystem::exists(library));
+    setenv("PLANB_TEST_CLOCK", path_.c_str(), 1);
+    setenv("LD_PRELOAD", library.c_str(), 1);
+    // ASan wants to be the first library; this one does not allocate.
+    setenv("ASAN_OPTIONS",
+           absl::StrCat(before, ":verify_asan_link_order=0").c_str(), 1);
+    auto server = std::make_unique<StoredServer>(store, std::move(flags));
+    unsetenv("PLANB_TEST_CLOCK");
+    unsetenv("LD_PRELOAD");
+    setenv("ASAN_OPTIONS", before.c_str(), 1);
+    EXPECT_TRUE(server->Begins()) << server->process().Log();
+    return server;
+  }
+
+  void Set(absl::Duration offset) {
+    offset_->store(absl::ToInt64Nanoseconds(offset));
+  }
+
+  // An hour forth, and as much back, all the time.
+  void StartJumping() {
+    jumper_ = std::thread([this] {
+      for (int i = 0; !stop_.load(); ++i) {
+        Set((i % 3 - 1) * kHour);
+        absl::SleepFor(absl::Milliseconds(7 + i % 20));
+        ++jumps_;
+      }
+    });
+  }
+  void StopJumping() {
+    stop_.store(true);
+    if (jumper_.joinable()) jumper_.join();
+  }
+  int jumps() const { return jumps_.load(); }
+
+ private:
+  const std::string path_;
+  std::atomic<int64_t>* offset_;
+  std::atomic<bool> stop_ = false;
+  std::atomic<int> jumps_ = 0;
+  std::thread jumper_;
+};
+
+class FaultClock : public testing::Test {
+ protected:
+  void SetUp() override {
+    server_ = clock_.Start(
+        NewStorePath(
+            testing::UnitTest::GetInstance()->current_test_info()->name()),
+        {"--max_generation_wait=50s"});
+    ASSERT_TRUE(server_->Update(Announcement(0, 10, 1)).ok());
+  }
+
+  void TearDown() override {
+    if (HasFailure()) std::cout << server_->process().Log();
+  }
+
+  // Until the time is up, and once in any case.
+  void Repeat(const std::function<void()>& body) {
+    threads_.emplace_back([this, body] {
+      do {
+        body();
+      } while (!stop_.load() && !HasFailure());
+    });
+  }
+
+  // The rest of a test: `busy` goes on for a while.
+  void Finish() {
+    absl::SleepFor(absl::Seconds(4));
+    stop_.store(true);
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  static void SetDeadline(grpc::ClientContext& call) {
+    call.set_deadline(absl::ToChronoTime(absl::Now() + kPatience));
+  }
+
+  void ExpectUpdate(const v1::UpdateRoutesRequest& request) {
+    v1::UpdateRoutesResponse response;
+    const grpc::Status status = server_->Update(request, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    EXPECT_GE(response.visible_generation(), response.generation());
+    uint64_t seen = generation_.load();
+    while (seen < response.generation() &&
+           !generation_.compare_exchange_weak(seen, response.generation())) {
+    }
+  }
+
+  Clock clock_;
+  std::unique_ptr<StoredServer> server_;
+  std::atomic<uint64_t> generation_ = 1;
+  std::atomic<bool> stop_ = false;
+  std::vector<std::thread> threads_;
+};
+
+// Else the other tests would try nothing.
+TEST_F(FaultClock, IsReallyOff) {
+  for (const absl::Duration offset : {kHour, -kHour, absl::ZeroDuration()}) {
+    clock_.Set(offset);
+    v1::UpdateRoutesResponse response;
+    const auto request = Announcement(
+        1, 1, static_cast<NextHopId>(5 + absl::ToInt64Hours(offset)));
+    ASSERT_TRUE(server_->Update(request, &response).ok());
+    const absl::Duration off = absl::FromUnixNanos(static_cast<int64_t>(
+                                   response.accepted_unix_nanos())) -
+                               absl::Now();
+    EXPECT_LT(absl::AbsDuration(off - offset), absl::Minutes(10)) << off;
+  }
+}
+
+TEST_F(FaultClock, NothingIsRefusedOrOutOfOrder) {
+  clock_.StartJumping();
+  std::atomic<int> large = 0, waited = 0, batches = 0, watched = 0;
+  Repeat([&] {
+    // Slow to become visible: the ack waits across jumps.
+    ExpectUpdate(Announcement(0, 20'000, 100 + ++large % 2));
+  });
+  Repeat([&] {
+    absl::SleepFor(absl::Milliseconds(30));
+    const uint64_t next = generation_.load() + 1;
+    server_->Lookup("2001:db8::1", next);
+    ++waited;
+  });
+  Repeat([&] {
+    grpc::ClientContext call;
+    SetDeadline(call);
+    const auto stream = server_->lookup().BatchLookup(&call);
+    uint64_t last = 0;
+    for (int i = 0; i < 20; ++i, ++batches) {
+      v1::BatchLookupRequest request;
+      request.set_addresses_v6(std::string(16, '\x20'));
+      request.set_min_generation(generation_.load() + 1);
+      request.set_max_wait_ms(50'000);
+      v1::BatchLookupResponse reply;
+      ASSERT_TRUE(stream->Write(request));
+      ASSERT_TRUE(stream->Read(&reply));
+      ASSERT_FALSE(reply.has_error()) << reply.ShortDebugString();
+      ASSERT_GE(reply.generation(), request.min_generation());
+      ASSERT_GE(reply.generation(), last);
+      last = reply.generation();
+    }
+    stream->WritesDone();
+    EXPECT_TRUE(stream->Finish().ok());
+  });
+  Repeat([&] {
+    grpc::ClientContext call;
+    SetDeadline(call);
+    v1::WatchRoutesRequest request;
+    request.set_start_generation(generation_.load());
+    const auto watch = server_->table().WatchRoutes(&call, request);
+    uint64_t last = request.start_generation();
+    v1::WatchRoutesResponse change;
+    while (last < request.start_generation() + 5) {
+      ASSERT_TRUE(watch->Read(&change)) << watch->Finish().error_message();
+      if (!change.generation_complete() || change.generation() == last) {
+        continue;
+      }
+      ASSERT_EQ(change.generation(), last + 1);
+      last = change.generation();
+      ++watched;
+    }
+    call.TryCancel();
+    watch->Finish();
+  });
+  // For those who wait last, there is a next generation still.
+  std::atomic<bool> end = false;
+  std::thread updates([&] {
+    for (NextHopId hop = 1; !end.load() && !HasFailure(); ++hop) {
+      ExpectUpdate(Announcement(30'000, 10, hop));
+      absl::SleepFor(absl::Milliseconds(20));
+    }
+  });
+  Finish();
+  end.store(true);
+  updates.join();
+  std::cout << clock_.jumps() << " jumps, " << generation_.load()
+            << " generations, " << large << " large updates, " << waited
+            << " lookups and " << batches << " batches that waited, " << watched
+            << " generations watched\n";
+  EXPECT_GT(clock_.jumps(), 20);
+}
+
+// A wait that is in vain takes as long as it was to take.
+TEST_F(FaultClock, WaitsAreNeitherCutShortNorForEver) {
+  clock_.StartJumping();
+  grpc::ClientContext call;
+  SetDeadline(call);
+  const auto stream = server_->lookup().BatchLookup(&call);
+  for (int i = 0; i < 4; ++i) {
+    constexpr uint32_t kWait = 500;
+    v1::BatchLookupRequest request;
+    request.set_addresses_v6(std::string(16, '\x20'));
+    request.set_min_generation(1000);
+    request.set_max_wait_ms(kWait);
+    v1::BatchLookupResponse reply;
+    const absl::Time start = absl::Now();
+    ASSERT_TRUE(stream->Write(request));
+    ASSERT_TRUE(stream->Read(&reply)) << stream->Finish().error_message();
+    EXPECT_EQ(reply.error().reason(), "GENERATION_NOT_VISIBLE");
+    EXPECT_GE(absl::Now() - start, absl::Milliseconds(kWait - 1));
+  }
+}
+
+TEST_F(FaultClock, DrainEnds) {
+  clock_.StartJumping();
+  grpc::ClientContext watch_call, lookup_call;
+  SetDeadline(watch_call);
+  SetDeadline(lookup_call);
+  v1::WatchRoutesRequest from_here;
+  from_here.set_start_generation(1);
+  const auto watch = server_->table().WatchRoutes(&watch_call, from_here);
+  v1::WatchRoutesResponse bookmark;
+  ASSERT_TRUE(watch->Read(&bookmark));
+  const auto lookups = server_->lookup().BatchLookup(&lookup_call);
+  v1::BatchLookupRequest request;
+  request.set_min_generation(1000);
+  request.set_max_wait_ms(50'000);
+  ASSERT_TRUE(lookups->Write({}));
+  v1::BatchLookupResponse reply;
+  ASSERT_TRUE(lookups->Read(&reply));
+  ASSERT_TRUE(lookups->Write(request));
+  EXPECT_EQ(server_->End(), 0);
+  EXPECT_EQ(watch->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+}  // namespace
+}  // namespace planb::server

@@ -1,0 +1,187 @@
+// Starting on a million routes: ready only when they can be looked up, and
+// stoppable all the while. Also: what a server without a store says of itself.
+
+#include <fcntl.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <iostream>
+#include <optional>
+
+#include "absl/strings/match.h"
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "server/testing/running_server.h"
+#include "server/testing/store_place.h"
+#include "server/testing/stored_server.h"
+
+namespace planb::server {
+namespace {
+
+using grpc::health::v1::HealthCheckResponse;
+constexpr uint64_t kRoutes = 1'000'000;
+
+bool Logs(StoredServer& server, absl::string_view event) {
+  return absl::StrContains(server.process().Log(), event);
+}
+
+// False after kPatience.
+bool AwaitLog(StoredServer& server, absl::string_view event) {
+  const absl::Time deadline = absl::Now() + kPatience;
+  while (!Logs(server, event)) {
+    if (absl::Now() > deadline) return false;
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  return true;
+}
+
+void ExpectStoppedBeforeServing(StoredServer& server) {
+  EXPECT_EQ(server.process().Wait(), 0);
+  EXPECT_TRUE(Logs(server, "stopped before serving"));
+  EXPECT_FALSE(Logs(server, " serving\n")) << server.process().Log();
+}
+
+// The health that a prober sees; nothing if it gets no answer.
+std::optional<HealthCheckResponse::ServingStatus> Health(
+    grpc::health::v1::Health::Stub& health) {
+  grpc::ClientContext call;
+  call.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(5)));
+  HealthCheckResponse response;
+  const grpc::Status status = health.Check(&call, {}, &response);
+  if (status.ok()) return response.status();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE)
+      << status.error_message();
+  return std::nullopt;
+}
+
+// A channel that tries to connect again at once.
+std::shared_ptr<grpc::Channel> Impatient(const StoredServer& server) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 10);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 10);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 10);
+  return grpc::CreateCustomChannel(absl::StrCat("unix://", server.socket()),
+                                   grpc::InsecureChannelCredentials(),
+                                   arguments);
+}
+
+// With the store of a million routes, which is made once.
+class MillionRoutes : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    store_ = NewStorePath("million");
+    StoredServer server(store_, {absl::StrCat("--generate=", kRoutes)});
+    ASSERT_TRUE(server.Begins()) << server.process().Log();
+    state_ = server.State();
+    ASSERT_EQ(state_.routes_v6(), kRoutes);
+    ASSERT_EQ(state_.accepted_generation(), 1U);
+    // One whose address no longer prefix can take away.
+    v1::UpdateRoutesRequest request;
+    AddChange("2001:db8::1/128", 7, request);
+    ASSERT_TRUE(server.Update(request).ok());
+    state_ = server.State();
+    server.KillNow();
+  }
+
+  static inline std::string store_;
+  static inline v1::Table state_;
+};
+
+TEST_F(MillionRoutes, MayBeStoppedWhileTheyAreRestored) {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    StoredServer server(store_);
+    ASSERT_TRUE(AwaitLog(server, "tables are stored"));
+    server.process().Kill(signal);
+    ExpectStoppedBeforeServing(server);
+  }
+}
+
+// After the above: what was interrupted has done no harm.
+TEST_F(MillionRoutes, AreVisibleAsSoonAsItSaysItIsReady) {
+  const absl::Time start = absl::Now();
+  StoredServer server(store_);
+  const auto health = grpc::health::v1::Health::NewStub(Impatient(server));
+  int not_ready = 0;
+  for (;; ++not_ready) {
+    const auto status = Health(*health);
+    if (status == HealthCheckResponse::SERVING) break;
+    ASSERT_LT(absl::Now() - start, kPatience) << server.process().Log();
+    absl::SleepFor(absl::Milliseconds(5));
+  }
+  const absl::Duration took = absl::Now() - start;
+  EXPECT_EQ(server.Lookup("2001:db8::1"), 7U);
+  const v1::Table state = server.State();
+  EXPECT_EQ(state.visible_generation(), state_.accepted_generation());
+  EXPECT_EQ(state.accepted_generation(), state_.accepted_generation());
+  EXPECT_EQ(state.persisted_generation(), state_.accepted_generation());
+  EXPECT_EQ(state.digest(), state_.digest());
+  EXPECT_EQ(state.routes_v6(), kRoutes + 1);
+  EXPECT_EQ(state.store_path(), store_);
+  EXPECT_GT(not_ready, 0) << "nobody asked while it was starting";
+  std::cout << "ready after " << took << " with " << state.routes_v6()
+            << " routes; asked " << not_ready << " times before\n";
+  RecordProperty("ready_ms", static_cast<int>(absl::ToInt64Milliseconds(took)));
+}
+
+// A pipe that nobody closes stands for any source that is slow.
+TEST(FaultRestart, MayBeStoppedWhileItReadsRoutes) {
+  const std::string store = NewStorePath("reading");
+  const std::string pipe = TempPath("routes");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  for (const int signal : {SIGTERM, SIGINT}) {
+    StoredServer server(store, {absl::StrCat("--routes=", pipe)});
+    const int file = open(pipe.c_str(), O_WRONLY | O_CLOEXEC);
+    ASSERT_GE(file, 0);
+    const std::string routes = "2001:db8::/32 1\n2001:db8:1::/48 2\n";
+    EXPECT_EQ(write(file, routes.data(), routes.size()),
+              static_cast<ssize_t>(routes.size()));
+    EXPECT_EQ(Health(*grpc::health::v1::Health::NewStub(Impatient(server))),
+              std::nullopt);
+    server.process().Kill(signal);
+    ExpectStoppedBeforeServing(server);
+    close(file);
+  }
+  unlink(pipe.c_str());
+  // Not a part of what was being read.
+  StoredServer server(store);
+  ASSERT_TRUE(server.Begins()) << server.process().Log();
+  EXPECT_EQ(server.State().accepted_generation(), 0U);
+  EXPECT_TRUE(server.List().routes.empty());
+}
+
+TEST(FaultRestart, WithoutAStoreItSaysSo) {
+  StoredServer server("none", {"--generate=100"});
+  ASSERT_TRUE(server.Begins()) << server.process().Log();
+  const v1::Table before = server.State();
+  EXPECT_EQ(before.store(), "none");
+  EXPECT_EQ(before.store_path(), "");
+  EXPECT_EQ(before.persisted_generation(), 0U);
+  EXPECT_EQ(before.accepted_generation(), 1U);
+
+  v1::UpdateRoutesRequest request = Announcement(0, 1, 1);
+  request.set_ack(v1::ACK_PERSISTED);
+  const grpc::Status status = server.Update(request);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(ReasonOf(status), "STORE_VOLATILE");
+
+  grpc::ClientContext call;
+  const auto stream = server.table().StreamUpdates(&call);
+  v1::StreamUpdatesRequest first;
+  first.set_ack(v1::ACK_PERSISTED);
+  stream->Write(first);
+  const grpc::Status streamed = stream->Finish();
+  EXPECT_EQ(streamed.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(ReasonOf(streamed), "STORE_VOLATILE");
+  EXPECT_EQ(server.State().accepted_generation(), 1U);
+  EXPECT_EQ(server.State().digest(), before.digest());
+
+  request.set_ack(v1::ACK_VISIBLE);
+  v1::UpdateRoutesResponse response;
+  EXPECT_TRUE(server.Update(request, &response).ok());
+  EXPECT_EQ(response.generation(), 2U);
+  EXPECT_EQ(response.persisted_generation(), 0U);
+}
+
+}  // namespace
+}  // namespace planb::server

@@ -30,8 +30,9 @@ RANKS = {"p50": "#2980b9", "p90": "#27ae60", "p99": "#e67e22",
          "p999": "#c0392b", "max": "#888888"}
 
 
-def size(repeats):
-    return repeats[0]["routes"]
+def size(table, repeats):
+    """Of the table as it was loaded, which changes may leave a little behind."""
+    return float(table) if table.isdigit() else repeats[0]["routes"]
 
 
 def distinct(found, part):
@@ -50,8 +51,8 @@ def latency(found, path):
         for j, work in enumerate(works):
             ax = axes[i][j]
             own = sorted(
-                (size(repeats), everything)
-                for (_, at, what), (repeats, everything) in found.items()
+                (size(table, repeats), everything)
+                for (table, at, what), (repeats, everything) in found.items()
                 if (at, what) == (store, work) and everything
             )
             for rank, colour in RANKS.items():
@@ -82,8 +83,8 @@ def lookups(found, path):
     for ax, store in zip(axes[0], stores):
         for work in works:
             own = sorted(
-                (size(repeats), report.shares(repeats))
-                for (_, at, what), (repeats, _) in found.items()
+                (size(table, repeats), report.shares(repeats))
+                for (table, at, what), (repeats, _) in found.items()
                 if (at, what) == (store, work) and report.shares(repeats)
             )
             mids = [report.median(kept) for _, kept in own]
@@ -116,6 +117,8 @@ def save(figure, path):
 def main(paths):
     for path in paths:
         found = report.series(report.read(path))
+        if not any(everything for _, everything in found.values()):
+            raise SystemExit(f"{path}: nothing to draw")
         stem = path.removesuffix(".csv")
         latency(found, stem + ".latency.svg")
         lookups(found, stem + ".lookups.svg")

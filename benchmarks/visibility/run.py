@@ -272,7 +272,7 @@ def main(argv=None):
             for store in args.stores:
                 with tempfile.TemporaryDirectory(prefix="planb_vis.") as folder:
                     measure(args, folder, table, store, writer)
-    except RuntimeError as error:
+    except (OSError, RuntimeError) as error:
         print(f"run.py: {error}", file=sys.stderr)
         return 1
     with open(args.out.removesuffix(".csv") + ".machine.json", "w",

@@ -9,9 +9,9 @@
 namespace planb::server {
 namespace {
 
-// More changes than one in so many routes, and everything is compiled: that is
-// quicker, and needs no list of what changed.
-constexpr size_t kRoutesPerChange = 16;
+// A change costs about as much as compiling so many routes anew. With more of
+// them everything is compiled, which needs no list of what changed.
+constexpr size_t kRoutesPerChange = 120;
 
 template <typename Use>
 void ForEachChanged(Family family,
@@ -32,7 +32,7 @@ bool SnapshotBuilder::Compile(Half& half, const Rib& rib, Deltas deltas) {
   if (half.compiler != nullptr && changes == 0) return false;
   auto routes = std::make_shared<const RouteSet>(rib.ShareRoutes(half.family));
   const bool everything = half.compiler == nullptr ||
-                          changes > 1000 + routes->size() / kRoutesPerChange;
+                          changes > 64 + routes->size() / kRoutesPerChange;
   if (everything) {
     // Not half.compiler yet: it might not come to an end.
     auto compiler = half.compiler == nullptr

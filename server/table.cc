@@ -18,6 +18,10 @@ using std::chrono::milliseconds;
 
 // How often a retired snapshot is looked after when nothing is published.
 constexpr auto kReclaimPeriod = milliseconds(100);
+// After a build that took long, half as long again, at most this, is left to
+// others: under a storm of changes lookups keep their cores.
+constexpr absl::Duration kLongBuild = absl::Milliseconds(1);
+constexpr absl::Duration kLongestPause = absl::Milliseconds(25);
 // A build that failed is tried again after this, then after twice as long...
 constexpr auto kFirstRetry = milliseconds(100);
 constexpr auto kLastRetry = milliseconds(5000);
@@ -221,6 +225,10 @@ void Table::BuildLoop() {
     if (!snapshot.ok()) {
       to_build_.wait_for(lock, retry, [this] { return stopping_; });
       retry = std::min(2 * retry, kLastRetry);
+    } else if (took > kLongBuild) {
+      to_build_.wait_for(
+          lock, absl::ToChronoNanoseconds(std::min(took / 2, kLongestPause)),
+          [this] { return stopping_; });
     }
   }
 }

@@ -34,9 +34,12 @@ TEST_F(ServerFlags, DefaultsAreTheOptionsOwn) {
   EXPECT_EQ(got.listen,
             std::vector<std::string>{"unix:///run/planb/planb.sock"});
   EXPECT_EQ(got.simd, own.simd);
-  EXPECT_EQ(got.tables.table.limits.max_routes, own.tables.table.limits.max_routes);
-  EXPECT_EQ(got.tables.table.limits.max_next_hops, own.tables.table.limits.max_next_hops);
-  EXPECT_EQ(got.tables.table.max_pending_updates, own.tables.table.max_pending_updates);
+  EXPECT_EQ(got.tables.table.limits.max_routes,
+            own.tables.table.limits.max_routes);
+  EXPECT_EQ(got.tables.table.limits.max_next_hops,
+            own.tables.table.limits.max_next_hops);
+  EXPECT_EQ(got.tables.table.max_pending_updates,
+            own.tables.table.max_pending_updates);
   EXPECT_EQ(got.lookup.max_batch_addresses, own.lookup.max_batch_addresses);
   EXPECT_EQ(got.lookup.max_lookup_addresses, own.lookup.max_lookup_addresses);
   EXPECT_EQ(got.lookup.max_generation_wait, own.lookup.max_generation_wait);

@@ -228,6 +228,29 @@ TEST_F(FaultClock, NothingIsRefusedOrOutOfOrder) {
   EXPECT_GT(clock_.jumps(), 20);
 }
 
+// A build of so many routes takes longer than any look at the clock.
+TEST_F(FaultClock, AcksWaitForSlowBuilds) {
+  server_ = clock_.Start("none", {"--generate=1000000"});
+  clock_.StartJumping();
+  for (NextHopId hop = 1; hop <= 8; ++hop) {
+    ExpectUpdate(Announcement(0, 60'000, hop));
+  }
+}
+
+TEST_F(FaultClock, IdleWatchersHearOfItAfterAJumpBack) {
+  grpc::ClientContext call;
+  SetDeadline(call);
+  v1::WatchRoutesRequest from_here;
+  from_here.set_start_generation(1);
+  const auto watch = server_->table().WatchRoutes(&call, from_here);
+  v1::WatchRoutesResponse bookmark;
+  ASSERT_TRUE(watch->Read(&bookmark));
+  absl::SleepFor(absl::Milliseconds(300));  // until it waits for the next one
+  clock_.Set(-kHour);
+  EXPECT_TRUE(watch->Read(&bookmark)) << watch->Finish().error_message();
+  EXPECT_EQ(bookmark.generation(), 1U);
+}
+
 // A wait that is in vain takes as long as it was to take.
 TEST_F(FaultClock, WaitsAreNeitherCutShortNorForEver) {
   clock_.StartJumping();

@@ -7,8 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <set>
@@ -23,6 +23,7 @@
 #include "server/testing/model_check.h"
 #include "server/testing/model_reader.h"
 #include "server/testing/model_run.h"
+#include "server/testing/model_watcher.h"
 #include "server/testing/model_world.h"
 #include "server/testing/model_writer.h"
 #include "server/testing/server_process.h"

@@ -122,6 +122,17 @@ struct ModelHistory {
   std::vector<std::string> surprises;
 };
 
+// When what a caller lost sight of at `end` cannot happen any more: its server
+// is dead.
+Instant NextDeath(const ModelHistory& history, Instant end);
+
+// A call in few words.
+std::string Describe(const WriteCall& call);
+
+// How what a call was told differs from what a model counted; "" if it does
+// not.
+std::string CompareCounts(const WriteCall& call, const ChangeCounts& model);
+
 // Thread-safe.
 class HistoryRecorder {
  public:

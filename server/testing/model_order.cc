@@ -1,28 +1,16 @@
 #include "server/testing/model_order.h"
 
 #include <algorithm>
-#include <tuple>
 
 #include "absl/strings/str_cat.h"
 
 namespace planb::server {
 namespace {
 
-using Kind = WriteCall::Kind;
 using Outcome = WriteCall::Outcome;
 
 // Dead ends that the search may run into before it gives up.
 constexpr int kMaxDeadEnds = 200'000;
-
-// When what a caller lost sight of at `end` cannot happen any more: its server
-// is dead.
-Instant NextDeath(const ModelHistory& history, Instant end) {
-  Instant death = kNever;
-  for (const ServerLife& life : history.lives) {
-    if (life.end >= end) death = std::min(death, life.end);
-  }
-  return death;
-}
 
 bool ClaimsChange(const WriteCall& call) {
   return call.counts.added + call.counts.changed + call.counts.removed > 0;
@@ -30,64 +18,9 @@ bool ClaimsChange(const WriteCall& call) {
 
 }  // namespace
 
-std::string Describe(const WriteCall& call) {
-  static constexpr const char* kKinds[] = {"UpdateRoutes", "StreamUpdates",
-                                           "ReplaceRoutes", "UpdateNextHops"};
-  static constexpr const char* kOps[] = {"+", "insert ", "replace ", "-",
-                                         "delete! "};
-  const UpdateBatch& batch = call.batch;
-  std::string text =
-      absl::StrCat(kKinds[static_cast<int>(call.kind)], "[", call.begin, "..",
-                   call.end, " epoch ", batch.writer_epoch,
-                   batch.validate_only ? " validate_only" : "",
-                   batch.request_id.empty() ? "" : " id ", batch.request_id);
-  if (batch.expected_generation.has_value()) {
-    absl::StrAppend(&text, " expects ", *batch.expected_generation);
-  }
-  for (const RouteChange& change : batch.changes) {
-    absl::StrAppend(&text, " ", kOps[static_cast<int>(change.op)],
-                    change.prefix.ToString(), "=", change.next_hop);
-  }
-  if (batch.replacement.has_value()) {
-    absl::StrAppend(&text, " ", batch.replacement->size(), " routes");
-  }
-  absl::StrAppend(&text, "] -> ");
-  switch (call.outcome) {
-    case Outcome::kDone:
-      return absl::StrCat(text, "generation ", call.generation, " +",
-                          call.counts.added, " ~", call.counts.changed, " -",
-                          call.counts.removed);
-    case Outcome::kRefused:
-      return text + call.reason;
-    default:
-      return text + "unknown";
-  }
-}
-
-std::string CompareCounts(const WriteCall& call, const ChangeCounts& model) {
-  ChangeCounts wanted = model;
-  if (call.kind == Kind::kNextHops) {
-    wanted = {.added = model.next_hops_added,
-              .changed = model.next_hops_changed,
-              .removed = model.next_hops_removed};
-  }
-  const ChangeCounts& told = call.counts;
-  if (std::tie(told.added, told.changed, told.removed, told.unchanged) ==
-      std::tie(wanted.added, wanted.changed, wanted.removed,
-               wanted.unchanged)) {
-    return "";
-  }
-  const auto text = [](const ChangeCounts& c) {
-    return absl::StrCat("+", c.added, " ~", c.changed, " -", c.removed, " =",
-                        c.unchanged);
-  };
-  return absl::StrCat("was told ", text(told), ", the model says ",
-                      text(wanted));
-}
-
-ModelOrder::ModelOrder(const ModelHistory& history, std::string& fault) {
+ModelOrder::ModelOrder(const ModelHistory& history, std::string& fault)
+    : evidence_(history) {
   FindEffects(history);
-  Gather(history);
   fault = Search();
   if (fault.empty()) TightenLatest();
 }
@@ -121,66 +54,6 @@ void ModelOrder::FindEffects(const ModelHistory& history) {
       known_.emplace(effects_[i].call->generation, i);
     } else {
       unknown_.push_back(i);
-    }
-  }
-}
-
-void ModelOrder::See(uint64_t generation, Instant at) {
-  newest_ = std::max(newest_, generation);
-  const auto [it, fresh] = seen_.try_emplace(generation, at);
-  if (!fresh) it->second = std::min(it->second, at);
-}
-
-void ModelOrder::Gather(const ModelHistory& history) {
-  const auto digest = [this](uint64_t generation, const std::string& octets,
-                             const char* who) {
-    if (!octets.empty()) {
-      evidence_[generation].digests.emplace_back(octets, who);
-    }
-  };
-  for (const WriteCall& call : history.writes) {
-    if (call.outcome != Outcome::kDone) continue;
-    See(call.generation, call.end);
-    See(call.visible, call.end);
-    if (!call.batch.validate_only) digest(call.generation, call.digest, "ack");
-  }
-  for (const LookupCall& call : history.lookups) See(call.generation, call.end);
-  for (const ExplainCall& c : history.explains) See(c.generation, c.end);
-  for (const ListCall& call : history.lists) {
-    See(call.generation, call.end);
-    evidence_[call.generation].lists.push_back(&call);
-  }
-  for (const StateCall& call : history.states) {
-    See(call.accepted, call.end);
-    digest(call.accepted, call.digest, "GetTable");
-  }
-  for (const WatchCall& watch : history.watches) {
-    Delta delta;  // of the messages of one generation
-    for (const WatchCall::Message& message : watch.messages) {
-      const Delta& part = message.delta;
-      See(part.generation, message.at);
-      if (part.generation != delta.generation) {
-        delta = {.generation = part.generation};
-      }
-      delta.routes.insert(delta.routes.end(), part.routes.begin(),
-                          part.routes.end());
-      delta.next_hops.insert(delta.next_hops.end(), part.next_hops.begin(),
-                             part.next_hops.end());
-      delta.groups.insert(delta.groups.end(), part.groups.begin(),
-                          part.groups.end());
-      delta.deleted_next_hops.insert(delta.deleted_next_hops.end(),
-                                     part.deleted_next_hops.begin(),
-                                     part.deleted_next_hops.end());
-      delta.deleted_groups.insert(delta.deleted_groups.end(),
-                                  part.deleted_groups.begin(),
-                                  part.deleted_groups.end());
-      if (!message.complete) continue;
-      delta.digest = part.digest;
-      SortDelta(delta);
-      if (!delta.digest.empty()) {
-        evidence_[part.generation].deltas.push_back(std::move(delta));
-      }
-      delta = {};
     }
   }
 }
@@ -231,7 +104,9 @@ std::string ModelOrder::Fit(const Effect& effect, uint64_t generation) {
   if (!result.counts.Any()) return "changes nothing";
   std::string differs =
       effect.known() ? CompareCounts(*effect.call, result.counts) : "";
-  if (differs.empty()) differs = FitEvidence(generation, result.after);
+  if (differs.empty())
+    differs =
+        evidence_.Compare(generation, tables_[generation - 1], result.after);
   if (!differs.empty()) return differs;
   earliest_.push_back(earliest);
   epochs_.push_back(epoch);
@@ -239,37 +114,8 @@ std::string ModelOrder::Fit(const Effect& effect, uint64_t generation) {
   return "";
 }
 
-std::string ModelOrder::FitEvidence(uint64_t generation,
-                                    const ModelTable& after) const {
-  const auto it = evidence_.find(generation);
-  if (it == evidence_.end()) return "";
-  const Delta expected = Difference(tables_[generation - 1], after);
-  for (const Delta& delta : it->second.deltas) {
-    const std::string differs = CompareDeltas(delta, expected);
-    if (!differs.empty()) return absl::StrCat("watch: ", differs);
-  }
-  for (const auto& [digest, who] : it->second.digests) {
-    if (digest != expected.digest) return absl::StrCat(who, ": digest differs");
-  }
-  for (const ListCall* list : it->second.lists) {
-    const bool same = std::equal(
-        after.routes.begin(), after.routes.end(), list->routes.begin(),
-        list->routes.end(), [](const auto& model, const Route& route) {
-          return model.first == route.prefix && model.second == route.next_hop;
-        });
-    if (!same) return "list: routes differ";
-  }
-  return "";
-}
-
 std::string ModelOrder::Search() {
-  latest_.assign(newest_ + 1, kNever);
-  Instant seen = kNever;
-  for (uint64_t g = newest_ + 1; g-- > 0;) {
-    const auto it = seen_.find(g);
-    if (it != seen_.end()) seen = std::min(seen, it->second);
-    latest_[g] = seen;
-  }
+  latest_ = evidence_.AcceptedBy();
   tables_ = {ModelTable()};
   epochs_ = {0};
   earliest_ = {0};
@@ -280,7 +126,7 @@ std::string ModelOrder::Search() {
   std::vector<Choice> choices;  // one for each generation from 1
   std::string deepest = "";
   uint64_t deepest_at = 0;
-  for (int dead_ends = 0; tables_.size() <= newest_;) {
+  for (int dead_ends = 0; tables_.size() <= newest();) {
     const uint64_t generation = tables_.size();
     if (choices.size() < generation) {
       choices.push_back({Candidates(generation)});
@@ -300,7 +146,7 @@ std::string ModelOrder::Search() {
     if (fits) continue;
     if (generation > deepest_at) {
       deepest_at = generation;
-      deepest = absl::StrCat("generation ", generation, " of ", newest_,
+      deepest = absl::StrCat("generation ", generation, " of ", newest(),
                              " has no maker:", why);
     }
     choices.pop_back();
@@ -320,7 +166,7 @@ void ModelOrder::TightenLatest() {
     if (effect.made == 0) continue;
     latest_[effect.made] = std::min(latest_[effect.made], effect.end);
   }
-  for (uint64_t g = newest_; g-- > 0;) {
+  for (uint64_t g = newest(); g-- > 0;) {
     latest_[g] = std::min(latest_[g], latest_[g + 1]);
   }
 }

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/testing/model_evidence.h"
 #include "server/testing/model_history.h"
 #include "server/testing/model_table.h"
 
@@ -38,7 +39,7 @@ class ModelOrder {
   ModelOrder(const ModelHistory& history, std::string& fault);
 
   // The newest generation anybody saw.
-  uint64_t newest() const { return newest_; }
+  uint64_t newest() const { return evidence_.newest(); }
   // REQUIRES, as do all below: no fault; generation <= newest().
   const ModelTable& table(uint64_t generation) const {
     return tables_[generation];
@@ -54,41 +55,23 @@ class ModelOrder {
   std::pair<uint64_t, uint64_t> Window(Instant begin, Instant end) const;
 
  private:
-  // What is known of one generation beside its maker.
-  struct Evidence {
-    std::vector<std::pair<std::string, const char*>> digests;  // who says so
-    std::vector<Delta> deltas;
-    std::vector<const ListCall*> lists;
-  };
-
   void FindEffects(const ModelHistory& history);
-  void Gather(const ModelHistory& history);
-  void See(uint64_t generation, Instant at);
   std::string Search();
   // Effects that may have made `generation`, the likeliest first.
   std::vector<size_t> Candidates(uint64_t generation) const;
   // "" and the next table if the effect can have made `generation`.
   std::string Fit(const Effect& effect, uint64_t generation);
-  std::string FitEvidence(uint64_t generation, const ModelTable& after) const;
   void TightenLatest();
 
+  const ModelEvidence evidence_;
   std::vector<Effect> effects_;
   std::multimap<uint64_t, size_t> known_;  // by the generation they were told
   std::vector<size_t> unknown_;
-  std::map<uint64_t, Evidence> evidence_;
-  std::map<uint64_t, Instant> seen_;  // when a generation was seen first
-  uint64_t newest_ = 0;
   std::vector<ModelTable> tables_;
   std::vector<uint64_t> epochs_;
   std::vector<Instant> earliest_;
   std::vector<Instant> latest_;
 };
-
-// A call in few words.
-std::string Describe(const WriteCall& call);
-
-// How what a call was told differs from what the model counted; "" if not.
-std::string CompareCounts(const WriteCall& call, const ChangeCounts& model);
 
 }  // namespace planb::server
 

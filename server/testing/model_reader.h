@@ -1,4 +1,4 @@
-// Clients that look at the table all the time, and clients that follow it.
+// Clients that look at the table all the time, in every way there is.
 
 #ifndef PLANB_SERVER_TESTING_MODEL_READER_H_
 #define PLANB_SERVER_TESTING_MODEL_READER_H_
@@ -38,27 +38,6 @@ class ModelReader {
   Random random_;
   std::unique_ptr<v1::RouteLookup::Stub> lookup_;
   std::unique_ptr<v1::RouteTable::Stub> table_;
-};
-
-// Follows the table by watching alone, and by a list only when the server has
-// forgotten where it was. Thread-compatible.
-class ModelWatcher {
- public:
-  ModelWatcher(ModelRun& run, int number);
-
-  // Until the run stops and all its generations were seen.
-  void Run();
-
- private:
-  void Watch();
-
-  ModelRun& run_;
-  Random random_;
-  ModelReader lists_;
-  std::unique_ptr<v1::RouteTable::Stub> stub_;
-  // The last complete generation and the digest of its routes.
-  uint64_t generation_ = 0;
-  std::string digest_;
 };
 
 }  // namespace planb::server

@@ -35,7 +35,6 @@ class ModelWriter {
   void Perform(WriteCall call);
   // Once; fills in what came of it and records it.
   void Attempt(WriteCall& call);
-  grpc::Status Send(WriteCall& call, grpc::ClientContext& context);
 
   // Several batches on one stream, all with the epoch of the first.
   void Stream(std::vector<WriteCall> calls);

@@ -31,6 +31,8 @@ struct ModelRun {
   // Until where watchers go on when all others have stopped; 0: not yet known.
   std::atomic<uint64_t> last_generation = 0;
   std::atomic<int> streams = 0;  // numbers them
+  // Request ids given out, of which the server remembers the last thousand.
+  std::atomic<uint64_t> named = 0;
 
   void Surprise(const std::string& what) {
     history.Add(&ModelHistory::surprises, what);
@@ -47,12 +49,13 @@ inline void Raise(std::atomic<uint64_t>& to, uint64_t value) {
   }
 }
 
-// A connection of its own, which looks for a server that is gone every 20 ms.
+// A connection of its own, which looks for a server that is gone every 20 ms,
+// and gives one that does not answer some time.
 inline std::shared_ptr<grpc::Channel> ModelChannel(const std::string& target) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 20);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 20);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 300);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 20);
   // Only who made a request may repeat it.
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);

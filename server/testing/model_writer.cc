@@ -15,8 +15,10 @@ using std::chrono::milliseconds;
 
 constexpr size_t kInFlight = 4;
 constexpr int kMaxRepeats = 40;
-// Repeated later: few, as the server forgets the oldest.
+// Answered calls that may be repeated.
 constexpr size_t kAnswered = 10;
+// A request is not repeated after so many others, before the server forgets it.
+constexpr uint64_t kRemembered = 500;
 
 v1::Ack RandomAck(Random& random) {
   static constexpr v1::Ack kAcks[] = {v1::ACK_ACCEPTED, v1::ACK_VISIBLE,
@@ -41,11 +43,13 @@ void ModelWriter::Run() {
         call.batch = RandomChanges(random_);
         AddTerms(call);
       }
-      Stream(std::move(calls));
+      Stream(std::move(calls), run_.named.load());
     } else if (Chance(random_, 5) && !answered_.empty()) {
-      Perform(answered_[Below(random_, answered_.size())]);
+      const auto [since, call] = answered_[Below(random_, answered_.size())];
+      if (Remembered(since)) Perform(call, since);
     } else {
-      Perform(Invent());
+      const uint64_t since = run_.named.load();
+      Perform(Invent(), since);
     }
     if (Chance(random_, 50)) {
       absl::SleepFor(absl::Microseconds(Below(random_, 4000)));
@@ -85,10 +89,15 @@ void ModelWriter::AddTerms(WriteCall& call) {
 }
 
 std::string ModelWriter::NewRequestId() {
+  ++run_.named;
   return absl::StrCat(number_, "-", ++named_);
 }
 
-void ModelWriter::Perform(WriteCall call) {
+bool ModelWriter::Remembered(uint64_t since) const {
+  return run_.named.load() - since < kRemembered;
+}
+
+void ModelWriter::Perform(WriteCall call, uint64_t since) {
   call.outcome = Outcome::kUnknown;
   for (int i = 0; i < kMaxRepeats; ++i) {
     Attempt(call);
@@ -96,9 +105,10 @@ void ModelWriter::Perform(WriteCall call) {
       break;
     }
     absl::SleepFor(absl::Milliseconds(20));
+    if (!Remembered(since)) break;
   }
   if (call.outcome == Outcome::kDone && !call.batch.request_id.empty()) {
-    answered_.push_back(call);
+    answered_.emplace_back(since, call);
     if (answered_.size() > kAnswered) answered_.pop_front();
   }
 }
@@ -113,7 +123,7 @@ void ModelWriter::Attempt(WriteCall& call) {
   Record(call);
 }
 
-void ModelWriter::Stream(std::vector<WriteCall> calls) {
+void ModelWriter::Stream(std::vector<WriteCall> calls, uint64_t since) {
   grpc::ClientContext context;
   Limit(context, milliseconds(3000));
   const auto stream = stub_->StreamUpdates(&context);
@@ -158,7 +168,9 @@ void ModelWriter::Stream(std::vector<WriteCall> calls) {
     Record(call);
     if (!call.batch.request_id.empty()) repeats.push_back(call);
   }
-  if (!repeats.empty()) Stream(std::move(repeats));
+  if (!repeats.empty() && Remembered(since)) {
+    Stream(std::move(repeats), since);
+  }
 }
 
 void ModelWriter::ReadAnswer(const v1::StreamUpdatesResponse& response,

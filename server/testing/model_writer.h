@@ -7,6 +7,7 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "planb/v1/route_table.grpc.pb.h"
@@ -31,13 +32,17 @@ class ModelWriter {
   void AddTerms(WriteCall& call);
   std::string NewRequestId();
 
+  // Whether the server surely knows a request id that was given out after the
+  // run's first `since`.
+  bool Remembered(uint64_t since) const;
+
   // Makes a unary call, and repeats it until it has an answer, if it may.
-  void Perform(WriteCall call);
+  void Perform(WriteCall call, uint64_t since);
   // Once; fills in what came of it and records it.
   void Attempt(WriteCall& call);
 
   // Several batches on one stream, all with the epoch of the first.
-  void Stream(std::vector<WriteCall> calls);
+  void Stream(std::vector<WriteCall> calls, uint64_t since);
   void ReadAnswer(const v1::StreamUpdatesResponse& response, WriteCall& call);
 
   void Judge(const grpc::Status& status, WriteCall& call);
@@ -49,7 +54,8 @@ class ModelWriter {
   std::unique_ptr<v1::RouteTable::Stub> stub_;
   uint64_t epoch_ = 0;
   int named_ = 0;
-  std::deque<WriteCall> answered_;  // unary, with request ids, the last few
+  // Unary, with request ids, the last few; and how many ids there were before.
+  std::deque<std::pair<uint64_t, WriteCall>> answered_;
 };
 
 }  // namespace planb::server

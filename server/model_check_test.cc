@@ -423,6 +423,11 @@ TEST_F(ModelCheck, ABookmarkAhead) {
   ExpectFault("watch", "bookmark 1 after 2");
 }
 
+TEST_F(ModelCheck, ABookmarkWithAnotherDigest) {
+  Watched(1, 0).delta.digest = Digest({});
+  ExpectFault("order", "bookmark: digest differs");
+}
+
 TEST_F(ModelCheck, AnInterruptedGeneration) {
   Watched(0, 1).complete = false;
   Watched(0, 1).delta.digest.clear();

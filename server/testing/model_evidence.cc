@@ -28,10 +28,7 @@ void ModelEvidence::GatherWrites(const ModelHistory& history) {
     if (call.outcome != WriteCall::Outcome::kDone) continue;
     See(call.generation, call.end);
     See(call.visible, call.end);
-    // What is only validated has the digest that the table would have.
-    if (!call.batch.validate_only) {
-      AddDigest(call.generation, call.digest, "ack");
-    }
+    AddDigest(call.generation, call.digest, "ack");
   }
 }
 
@@ -53,6 +50,10 @@ void ModelEvidence::GatherWatch(const WatchCall& watch) {
   for (const WatchCall::Message& message : watch.messages) {
     const Delta& part = message.delta;
     See(part.generation, message.at);
+    if (message.bookmark()) {
+      AddDigest(part.generation, part.digest, "bookmark");
+      continue;
+    }
     if (part.generation != delta.generation) {
       delta = {.generation = part.generation};
     }
@@ -71,9 +72,7 @@ void ModelEvidence::GatherWatch(const WatchCall& watch) {
     if (!message.complete) continue;
     delta.digest = part.digest;
     SortDelta(delta);
-    if (!delta.digest.empty()) {
-      entries_[part.generation].deltas.push_back(std::move(delta));
-    }
+    entries_[part.generation].deltas.push_back(std::move(delta));
     delta = {};
   }
 }

@@ -91,7 +91,14 @@ struct WatchCall {
   struct Message {
     Instant at = 0;
     bool complete = false;
-    Delta delta;  // empty, without digest: a bookmark
+    Delta delta;
+
+    // Says only up to where all was sent.
+    bool bookmark() const {
+      return complete && delta.routes.empty() && delta.next_hops.empty() &&
+             delta.groups.empty() && delta.deleted_next_hops.empty() &&
+             delta.deleted_groups.empty();
+    }
   };
   Instant begin = 0;
   Instant end = 0;

@@ -195,7 +195,7 @@ class ReadCheck {
     bool within = false;
     for (const WatchCall::Message& message : watch.messages) {
       const Delta& delta = message.delta;
-      const bool bookmark = message.complete && delta.digest.empty();
+      const bool bookmark = message.bookmark();
       const uint64_t expected = bookmark ? complete : complete + 1;
       if (delta.generation != expected || (bookmark && within)) {
         faults_.Add("watch", bookmark ? "bookmark" : "generation", " ",

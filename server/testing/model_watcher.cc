@@ -75,7 +75,7 @@ void ModelWatcher::Watch() {
   while (stream->Read(&response)) {
     WatchCall::Message message = Decode(response);
     const Delta& delta = message.delta;
-    if (message.complete && !delta.digest.empty()) {
+    if (message.complete && !message.bookmark()) {
       generation_ = delta.generation;
       digest_ = delta.digest;
     }

@@ -111,10 +111,12 @@ void DecodeTerms(const Request& request, UpdateBatch& batch,
   batch.request_id = request.request_id();
 }
 
-// Names what a request asks for, apart from how it wants to be answered.
+// Names what a request asks for, apart from who asks and how it wants to be
+// answered: a controller that takes over may repeat what its predecessor sent.
 template <typename Request>
 uint64_t Fingerprint(Request request) {
   request.clear_ack();
+  request.clear_writer_epoch();
   request.clear_request_id();
   const std::string bytes = request.SerializeAsString();
   return XXH3_64bits(bytes.data(), bytes.size());
@@ -160,7 +162,6 @@ absl::StatusOr<UpdateBatch> DecodeUpdate(
   v1::StreamUpdatesRequest named = request;
   named.clear_batch_id();  // the stream's, not the request's
   named.clear_table();
-  named.clear_writer_epoch();
   batch->fingerprint = Fingerprint(std::move(named));
   return batch;
 }

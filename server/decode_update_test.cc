@@ -58,6 +58,7 @@ TEST(DecodeUpdate, FingerprintIgnoresHowToAnswer) {
   *request.add_updates() = Update(v1::RouteUpdate::OP_DELETE, "10.0.0.0/8", 0);
   const uint64_t first = DecodeUpdate(request, 9)->fingerprint;
   request.set_ack(v1::ACK_ACCEPTED);
+  request.set_writer_epoch(7);
   EXPECT_EQ(DecodeUpdate(request, 9)->fingerprint, first);
   request.mutable_updates(0)->mutable_prefix()->set_text("11.0.0.0/8");
   EXPECT_NE(DecodeUpdate(request, 9)->fingerprint, first);

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -87,7 +88,9 @@ void LookupQueue::Run() {
 }
 
 bool LookupQueue::Spin() {
-  absl::Time end = absl::Now() + options_.spin;
+  // By the clock that never jumps.
+  const auto spin = absl::ToChronoNanoseconds(options_.spin);
+  auto end = std::chrono::steady_clock::now() + spin;
   do {
     void* tag;
     bool ok;
@@ -96,12 +99,12 @@ bool LookupQueue::Spin() {
         return false;
       case grpc::CompletionQueue::GOT_EVENT:
         Report(tag, ok);
-        end = absl::Now() + options_.spin;
+        end = std::chrono::steady_clock::now() + spin;
         break;
       case grpc::CompletionQueue::TIMEOUT:
         break;
     }
-  } while (absl::Now() < end);
+  } while (std::chrono::steady_clock::now() < end);
   return true;
 }
 

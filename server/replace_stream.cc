@@ -10,10 +10,14 @@
 #include "server/convert.h"
 #include "server/decode_update.h"
 #include "server/error.h"
+#include "server/heap.h"
 #include "server/table_digest.h"
 
 namespace planb::server {
 namespace {
+
+// So many leave memory worth giving back.
+constexpr size_t kManyRoutes = 50'000;
 
 // Collects one replacement. The first message says for which table and how.
 class Replacement {
@@ -69,9 +73,12 @@ class Replacement {
     if (!std::is_sorted(routes.begin(), routes.end())) {
       std::sort(routes.begin(), routes.end());
     }
+    const bool large = routes.size() >= kManyRoutes;
     UpdateOutcome outcome;
     const absl::Status status = ApplyAndAwait(context_, call, ack_, *table_,
                                               std::move(batch_), outcome);
+    // What was gathered is freed by now.
+    if (large) TrimHeap();
     if (!status.ok()) return status;
     FillOutcome(outcome, *table_, response);
     FillCounts(outcome, response);

@@ -14,21 +14,18 @@
 namespace planb::server {
 namespace {
 
-using std::chrono::milliseconds;
-
 // How often a retired snapshot is looked after when nothing is published.
-constexpr auto kReclaimPeriod = milliseconds(100);
+constexpr auto kReclaimPeriod = std::chrono::milliseconds(100);
 // After a build that took long, half as long again, at most this, is left to
 // others: under a storm of changes lookups keep their cores.
 constexpr absl::Duration kLongBuild = absl::Milliseconds(1);
 constexpr absl::Duration kLongestPause = absl::Milliseconds(25);
 // A build that failed is tried again after this, then after twice as long...
-constexpr auto kFirstRetry = milliseconds(100);
-constexpr auto kLastRetry = milliseconds(5000);
+constexpr absl::Duration kFirstRetry = absl::Milliseconds(100);
+constexpr absl::Duration kLastRetry = absl::Seconds(5);
+constexpr absl::Duration kNoPause = absl::ZeroDuration();
 // A build of so many changes leaves memory worth giving back.
 constexpr size_t kManyRoutes = 50'000;
-// How many publications' times are remembered.
-constexpr size_t kPublishedTimes = 1024;
 
 std::unique_ptr<const Snapshot> FirstSnapshot(SnapshotBuilder& builder,
                                               Intake::Version& version) {
@@ -54,9 +51,9 @@ Table::Table(StoredTable stored, TableOptions options)
       published_(FirstSnapshot(builder_, intake_.accepted())),
       history_(options_.history_bytes, stored.generation,
                intake_.accepted().rib.digest()),
+      visibility_(stored.generation),
       waiters_(options_.max_waiters),
       rebuilder_([this] { BuildLoop(); }) {
-  builds_.visible = stored.generation;
   waiters_.Advance(stored.generation);
   if (durable()) storer_ = std::thread([this] { StoreLoop(); });
 }
@@ -75,7 +72,8 @@ Table::~Table() {
 std::future<Table::Outcome> Table::Submit(const UpdateBatch& batch) {
   const std::lock_guard lock(mutex_);
   if (!frozen_.ok()) return Refused(frozen_);
-  if (intake_.generation() - builds_.visible >= options_.max_pending_updates) {
+  if (intake_.generation() - visibility_.generation() >=
+      options_.max_pending_updates) {
     return Refused(QuotaError(
         "TOO_MANY_PENDING", "pending updates",
         absl::StrCat(options_.max_pending_updates,
@@ -114,7 +112,7 @@ void Table::StoreLoop() {
     lock.lock();
     storing_ = false;
     Decide(batches, std::move(head), stored);
-    progress_.notify_all();
+    stored_.notify_all();
   }
 }
 
@@ -164,73 +162,85 @@ void Table::Decide(std::vector<Submitted>& batches, Intake::Version head,
 }
 
 void Table::BuildLoop() {
-  std::vector<Accepted> batches;
-  auto retry = kFirstRetry;
-  size_t routes_built = 0;  // since the heap was trimmed
+  std::vector<Accepted> batches;  // also those whose build has failed
+  absl::Duration retry = kFirstRetry;
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     if (accepted_.empty() && batches.empty()) {
-      to_build_.wait_for(lock, kReclaimPeriod);
-      if (accepted_.empty()) {
-        lock.unlock();
-        Reclaim();
-        if (std::exchange(routes_built, 0) >= kManyRoutes) TrimHeap();
-        lock.lock();
-        continue;
-      }
+      const bool idle = !to_build_.wait_for(lock, kReclaimPeriod, [this] {
+        return stopping_ || !accepted_.empty();
+      });
+      lock.unlock();
+      if (idle) Tidy();
+      lock.lock();
+      continue;
     }
     std::move(accepted_.begin(), accepted_.end(), std::back_inserter(batches));
     accepted_.clear();
     const uint64_t generation = intake_.accepted().generation;
-    Rib rib = intake_.accepted().rib.Share();
+    const Rib rib = intake_.accepted().rib.Share();
     lock.unlock();
 
     const absl::Time start = absl::Now();
-    std::vector<std::shared_ptr<const Delta>> deltas;
-    for (const Accepted& batch : batches) {
-      deltas.push_back(batch.delta);
-      routes_built += batch.delta->routes.size();
-    }
-    const uint64_t full_before = builder_.full_builds();
-    auto snapshot = builder_.Build(generation, rib, deltas);
+    const bool built = Build(generation, rib, batches);
     const absl::Duration took = absl::Now() - start;
+    absl::Duration pause;
+    if (built) {
+      batches.clear();
+      retry = kFirstRetry;
+      if (took > kLongBuild) pause = std::min(took / 2, kLongestPause);
+    } else {
+      pause = retry;
+      retry = std::min(2 * retry, kLastRetry);
+    }
     lock.lock();
+    to_build_.wait_for(lock, absl::ToChronoNanoseconds(pause),
+                       [&] { return stopping_ || pause == kNoPause; });
+  }
+}
+
+bool Table::Build(uint64_t generation, const Rib& rib,
+                  const std::vector<Accepted>& batches) {
+  const absl::Time start = absl::Now();
+  std::vector<std::shared_ptr<const Delta>> deltas;
+  for (const Accepted& batch : batches) {
+    deltas.push_back(batch.delta);
+    routes_built_ += batch.delta->routes.size();
+  }
+  const uint64_t full_before = builder_.full_builds();
+  auto snapshot = builder_.Build(generation, rib, deltas);
+  const absl::Duration took = absl::Now() - start;
+  {
     // Before it is published: who has seen it can see how it was built.
+    const std::lock_guard lock(mutex_);
     builds_.incremental = builder_.incremental_builds();
     builds_.full = builder_.full_builds();
     builds_.last_error = std::string(snapshot.status().message());
     if (snapshot.ok()) {
       builds_.last_took = took;
       builds_.last_at = start + took;
-      retry = kFirstRetry;
     } else {
       ++builds_.failed;
     }
-    lock.unlock();
-    if (snapshot.ok()) {
-      Publish(*std::move(snapshot), batches);
-      batches.clear();
-    }
-    if (snapshot.ok() && options_.events.built) {
-      options_.events.built(took, builder_.full_builds() != full_before);
-    }
-    if (!snapshot.ok()) {
-      if (options_.events.build_failed) options_.events.build_failed();
-      Log(LogLevel::kError, "a rebuild failed and will be tried again",
-          {{"table", name_},
-           {"generation", generation},
-           {"error", snapshot.status().message()}});
-    }
-    lock.lock();
-    if (!snapshot.ok()) {
-      to_build_.wait_for(lock, retry, [this] { return stopping_; });
-      retry = std::min(2 * retry, kLastRetry);
-    } else if (took > kLongBuild) {
-      to_build_.wait_for(
-          lock, absl::ToChronoNanoseconds(std::min(took / 2, kLongestPause)),
-          [this] { return stopping_; });
-    }
   }
+  if (!snapshot.ok()) {
+    if (options_.events.build_failed) options_.events.build_failed();
+    Log(LogLevel::kError, "a rebuild failed and will be tried again",
+        {{"table", name_},
+         {"generation", generation},
+         {"error", snapshot.status().message()}});
+    return false;
+  }
+  Publish(*std::move(snapshot), batches);
+  if (options_.events.built) {
+    options_.events.built(took, builder_.full_builds() != full_before);
+  }
+  return true;
+}
+
+void Table::Tidy() {
+  Reclaim();
+  if (std::exchange(routes_built_, 0) >= kManyRoutes) TrimHeap();
 }
 
 void Table::Publish(std::unique_ptr<const Snapshot> snapshot,
@@ -242,47 +252,11 @@ void Table::Publish(std::unique_ptr<const Snapshot> snapshot,
   for (const Accepted& batch : batches) deltas.push_back(batch.delta);
   // Before the acknowledgements: who has one may watch from there.
   history_.Append(deltas);
-  {
-    const std::lock_guard lock(mutex_);
-    builds_.visible = generation;
-    published_at_.emplace_back(generation, now);
-    if (published_at_.size() > kPublishedTimes) published_at_.pop_front();
-  }
-  progress_.notify_all();
+  visibility_.Advance(generation, now);
   waiters_.Advance(generation);
   for (const Accepted& batch : batches) {
     if (options_.events.visible) options_.events.visible(now - batch.at);
   }
-}
-
-absl::Status Table::AwaitVisible(uint64_t generation, absl::Time deadline) {
-  std::unique_lock lock(mutex_);
-  const auto decided = [this, generation] {
-    return builds_.visible >= generation || !closed_.ok();
-  };
-  if (deadline == absl::InfiniteFuture()) {
-    progress_.wait(lock, decided);
-  } else {
-    // A duration: the wall clock may jump.
-    progress_.wait_for(lock, absl::ToChronoNanoseconds(deadline - absl::Now()),
-                       decided);
-  }
-  if (builds_.visible >= generation) return absl::OkStatus();
-  if (!closed_.ok()) return closed_;
-  return Error(absl::StatusCode::kDeadlineExceeded, "GENERATION_NOT_VISIBLE",
-               "the generation did not become visible in time");
-}
-
-absl::Time Table::PublishedAt(uint64_t generation) const {
-  const std::lock_guard lock(mutex_);
-  const auto it = std::partition_point(
-      published_at_.begin(), published_at_.end(),
-      [generation](const auto& entry) { return entry.first < generation; });
-  // The first that is known may not have been the first that showed it.
-  const bool known =
-      it != published_at_.end() &&
-      (it != published_at_.begin() || published_at_.size() < kPublishedTimes);
-  return known ? it->second : absl::InfinitePast();
 }
 
 uint64_t Table::persisted() const {
@@ -327,7 +301,7 @@ TableState Table::state() const {
   const std::lock_guard lock(mutex_);
   const Intake::Version& accepted = intake_.accepted();
   state.accepted = accepted.generation;
-  state.visible = builds_.visible;
+  state.visible = visibility_.generation();
   state.persisted = durable() ? accepted.generation : 0;
   state.writer_epoch = accepted.writer_epoch;
   state.memory_bound = accepted.memory_bound;
@@ -347,7 +321,7 @@ TableState Table::state() const {
 void Table::Freeze(absl::Status why) {
   std::unique_lock lock(mutex_);
   frozen_ = std::move(why);
-  progress_.wait(lock, [this] { return submitted_.empty() && !storing_; });
+  stored_.wait(lock, [this] { return submitted_.empty() && !storing_; });
 }
 
 void Table::Thaw() {
@@ -368,11 +342,7 @@ void Table::Close(absl::Status why, absl::Time deadline) {
     last = intake_.accepted().generation;
   }
   AwaitVisible(last, deadline).IgnoreError();
-  {
-    const std::lock_guard lock(mutex_);
-    closed_ = why;
-  }
-  progress_.notify_all();
+  visibility_.Close(why);
   history_.Close(why);
   waiters_.Close(std::move(why));
 }

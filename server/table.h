@@ -12,7 +12,6 @@
 
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <future>
 #include <memory>
@@ -36,6 +35,7 @@
 #include "server/store.h"
 #include "server/table_state.h"
 #include "server/update.h"
+#include "server/visibility.h"
 #include "server/waiters.h"
 
 namespace planb::server {
@@ -92,10 +92,11 @@ class Table {
   // Submits and waits.
   Outcome Apply(const UpdateBatch& batch) { return Submit(batch).get(); }
 
-  // Blocks until `generation` is visible. Errors: DEADLINE_EXCEEDED
-  // (GENERATION_NOT_VISIBLE), and that of Close.
-  absl::Status AwaitVisible(uint64_t generation,
-                            absl::Time deadline = absl::InfiniteFuture());
+  // Blocks until `generation` is visible: see Visibility::Await.
+  absl::Status AwaitVisible(
+      uint64_t generation, absl::Time deadline = absl::InfiniteFuture()) const {
+    return visibility_.Await(generation, deadline);
+  }
 
   // For lookups that ask for a generation: see Waiters::Wait.
   absl::Status WhenVisible(uint64_t generation, absl::Time deadline,
@@ -103,9 +104,10 @@ class Table {
     return waiters_.Wait(generation, deadline, std::move(done));
   }
 
-  // When `generation` was published; InfinitePast if that is not known: not
-  // yet, or long ago.
-  absl::Time PublishedAt(uint64_t generation) const;
+  // When `generation` was published: see Visibility::Since.
+  absl::Time PublishedAt(uint64_t generation) const {
+    return visibility_.Since(generation);
+  }
 
   const History& history() const { return history_; }
   bool durable() const { return options_.store != nullptr; }
@@ -143,11 +145,15 @@ class Table {
   void Decide(std::vector<Submitted>& batches, Intake::Version head,
               const absl::Status& stored) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Store(const std::vector<Submitted>& batches);
+  // Compiles and publishes; false if that failed.
+  bool Build(uint64_t generation, const Rib& rib,
+             const std::vector<Accepted>& batches);
   void Publish(std::unique_ptr<const Snapshot> snapshot,
                const std::vector<Accepted>& batches);
   // Frees what slow readers held at the last publication; returns the octets
   // of what they still hold.
   size_t Reclaim() const;
+  void Tidy();
 
   const std::string name_;
   const TableOptions options_;
@@ -155,22 +161,20 @@ class Table {
   mutable std::mutex mutex_;
   std::condition_variable to_store_;
   std::condition_variable to_build_;
-  std::condition_variable progress_;  // decided, published, closed
+  std::condition_variable stored_;  // or refused by the store
   Intake intake_ ABSL_GUARDED_BY(mutex_);
-  SnapshotBuilder builder_;  // the build thread's
+  SnapshotBuilder builder_;  // the build thread's, like the next
+  size_t routes_built_ = 0;  // since the heap was trimmed
   mutable Published<Snapshot> published_;
   History history_;
+  Visibility visibility_;
   Waiters waiters_;  // lookups
   std::vector<Submitted> submitted_ ABSL_GUARDED_BY(mutex_);
   bool storing_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<Accepted> accepted_ ABSL_GUARDED_BY(mutex_);  // not yet visible
   BuildState builds_ ABSL_GUARDED_BY(mutex_);
   absl::Status frozen_ ABSL_GUARDED_BY(mutex_);
-  absl::Status closed_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  // When the last generations were published.
-  std::deque<std::pair<uint64_t, absl::Time>> published_at_
-      ABSL_GUARDED_BY(mutex_);
 
   std::thread storer_;  // last: they start when all else is ready
   std::thread rebuilder_;

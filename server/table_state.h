@@ -13,7 +13,6 @@ namespace planb::server {
 
 // How the rebuilds went.
 struct BuildState {
-  uint64_t visible = 0;  // generation
   uint64_t incremental = 0;
   uint64_t full = 0;
   uint64_t failed = 0;

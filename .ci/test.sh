@@ -23,7 +23,8 @@ tsan_targets=(
   //lpm:cow_map_test //lpm:cow_map_threads_test
   //server:published_test //server:rib_test //server:snapshot_test
   //server:table_test //server:table_store_test //server:tables_test
-  //server:sqlite_store_test //server:history_test //server:visibility_test //server:waiters_test //server:metrics_test
+  //server:sqlite_store_test //server:history_test //server:visibility_test
+  //server:waiters_test //server:metrics_test
   //server:weight_limit_test
   //client:coalescer_test //client:coalescing_lookup_test
 )

@@ -16,6 +16,20 @@ bool ClaimsChange(const WriteCall& call) {
   return call.counts.added + call.counts.changed + call.counts.removed > 0;
 }
 
+// True if a repeat was fenced off after no attempt could take effect any more:
+// one that had would have been answered with what it did.
+bool NeverHappened(const ModelHistory& history, const Effect& effect) {
+  const std::string& name = effect.call->batch.request_id;
+  return !name.empty() &&
+         std::any_of(history.writes.begin(), history.writes.end(),
+                     [&](const WriteCall& call) {
+                       return call.outcome == Outcome::kRefused &&
+                              call.reason == "WRITER_FENCED" &&
+                              call.batch.request_id == name &&
+                              call.begin >= effect.end;
+                     });
+}
+
 }  // namespace
 
 ModelOrder::ModelOrder(const ModelHistory& history, std::string& fault)
@@ -52,7 +66,7 @@ void ModelOrder::FindEffects(const ModelHistory& history) {
   for (size_t i = 0; i < effects_.size(); ++i) {
     if (effects_[i].known()) {
       known_.emplace(effects_[i].call->generation, i);
-    } else {
+    } else if (!NeverHappened(history, effects_[i])) {
       unknown_.push_back(i);
     }
   }

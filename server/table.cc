@@ -301,7 +301,8 @@ TableState Table::state() const {
   const std::lock_guard lock(mutex_);
   const Intake::Version& accepted = intake_.accepted();
   state.accepted = accepted.generation;
-  state.visible = visibility_.generation();
+  // What lookups see, which those who wait learn of a moment later.
+  state.visible = Read()->generation();
   state.persisted = durable() ? accepted.generation : 0;
   state.writer_epoch = accepted.writer_epoch;
   state.memory_bound = accepted.memory_bound;

@@ -87,8 +87,9 @@ class RunTest(unittest.TestCase):
         for row in self.rows:
             if "resident_peak" not in row:
                 continue
-            self.assertGreaterEqual(row["resident_peak"],
-                                    row["resident_before"])
+            # The kernel adds up what threads hold only now and then.
+            self.assertGreater(row["resident_peak"],
+                               row["resident_before"] - 4 * 2**20)
             self.assertGreater(row["resident_allowed"],
                                row["resident_empty"] + run.RESERVE)
             self.assertGreater(row["rib_after"], 20 * row["routes"])

@@ -19,7 +19,7 @@ ABSL_FLAG(std::string, table, "",
           "Name of the routing table; empty means \"default\".");
 ABSL_FLAG(bool, json, false,
           "Print JSON Lines, one object a line, with the fields of "
-          "client/proto/planb/client/output.proto.");
+          "client/proto/planb/client/.");
 ABSL_FLAG(absl::Duration, timeout, absl::Seconds(10),
           "How long connecting, each call, and each wait for a stream's next "
           "answer may take, such as 500ms or 1m.");

@@ -6,36 +6,34 @@
 #ifndef PLANB_SERVER_HEALTH_SERVICE_H_
 #define PLANB_SERVER_HEALTH_SERVICE_H_
 
-#include <condition_variable>
+#include <atomic>
 #include <cstddef>
-#include <mutex>
 #include <string>
-#include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "grpc/health/v1/health.grpc.pb.h"
+#include "server/health_state.h"
 
 namespace planb::server {
 
-// Thread-safe. All services it knows serve, or none does.
+// Thread-safe. Knows these names:
+//   "", planb.v1.RouteLookup, planb.v1.RouteTable   ready: can be sent lookups
+//   startup    the process is up, be it that tables are being loaded still or
+//              that it drains: for probes that must not wait for routes
 class HealthService final : public grpc::health::v1::Health::Service {
  public:
   // Watch takes a thread for each that watches; so many may.
-  static constexpr size_t kMaxWatchers = 32;
+  static constexpr int kMaxWatchers = 32;
+  static constexpr char kStartup[] = "startup";
 
-  // Knows `services`, and "" for the server as a whole. Not serving at first.
-  explicit HealthService(std::vector<std::string> services);
-
-  void SetServing(bool serving);
-
-  // Says NOT_SERVING once more and ends all watches.
-  void Shutdown();
+  // `state` outlives this.
+  explicit HealthService(const HealthState& state) : state_(state) {}
 
   // Errors: NOT_FOUND if there is no such service.
   grpc::Status Check(grpc::ServerContext* call,
                      const grpc::health::v1::HealthCheckRequest* request,
                      grpc::health::v1::HealthCheckResponse* response) override;
 
+  // Tells of a change of phase at once, of others within half a second.
   // Errors: RESOURCE_EXHAUSTED if too many watch; UNAVAILABLE at the end.
   grpc::Status Watch(
       grpc::ServerContext* call,
@@ -45,16 +43,10 @@ class HealthService final : public grpc::health::v1::Health::Service {
  private:
   using ServingStatus = grpc::health::v1::HealthCheckResponse::ServingStatus;
 
-  bool Knows(const std::string& service) const;
-  ServingStatus StatusOf(const std::string& service) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  ServingStatus StatusOf(const std::string& service) const;
 
-  const std::vector<std::string> services_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool serving_ ABSL_GUARDED_BY(mutex_) = false;
-  bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
-  size_t watchers_ ABSL_GUARDED_BY(mutex_) = 0;
+  const HealthState& state_;
+  std::atomic<int> watchers_{0};
 };
 
 }  // namespace planb::server

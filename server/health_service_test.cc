@@ -79,7 +79,7 @@ TEST(Health, WatchersAreBoundedAndMakeRoomWhenTheyGo) {
     return watcher;
   };
   std::vector<std::unique_ptr<Watcher>> watchers;
-  for (size_t i = 0; i < HealthService::kMaxWatchers; ++i) {
+  for (size_t i = 0; i < size_t{HealthService::kMaxWatchers}; ++i) {
     watchers.push_back(watch());
     ASSERT_NE(watchers.back(), nullptr) << i;
   }

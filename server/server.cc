@@ -10,7 +10,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/control_metrics.h"
+#include "server/health_listener.h"
 #include "server/health_service.h"
+#include "server/health_state.h"
 #include "server/listen.h"
 #include "server/log.h"
 #include "server/lookup_service.h"
@@ -38,10 +40,13 @@ class ServerImpl final : public Server {
 
   ~ServerImpl() override {
     if (server_ != nullptr) Drain(absl::ZeroDuration());
+    health_.End();
   }
 
   absl::Status Listen() {
     absl::Status status = CheckTransport(options_.transport);
+    // First: probes are answered while the tables are loaded.
+    if (status.ok()) status = ListenHealth();
     if (status.ok() && options_.store != nullptr) status = tables_.Restore();
     if (status.ok()) {
       status = LoadInitialTable(options_.initial, tables_.default_table());
@@ -53,17 +58,21 @@ class ServerImpl final : public Server {
 
   int port(size_t i) const override { return ports_[i]; }
 
+  int health_port() const override {
+    return health_listener_ == nullptr ? 0 : health_listener_->port();
+  }
+
   int metrics_port() const override {
     return exposer_ == nullptr ? 0 : exposer_->GetListeningPorts().front();
   }
 
   void Drain(absl::Duration patience) override {
-    health_service_.SetServing(false);
+    health_.Drain();
     const absl::Time deadline = absl::Now() + patience;
     tables_.Drain(deadline);
     lookup_service_.Drain(deadline);
     table_service_.AwaitIdle(deadline);
-    health_service_.Shutdown();
+    health_.End();
     // What is left takes microseconds. Shutdown() refuses new calls and would
     // also wait for idle connections to be closed by their clients.
     server_->Shutdown(
@@ -71,12 +80,32 @@ class ServerImpl final : public Server {
     server_->Wait();
     lookup_service_.Shutdown();
     server_.reset();
+    health_listener_.reset();
   }
 
  private:
   static ServerOptions WithMetrics(ServerOptions options, ServerImpl& self) {
     options.tables.table.events = self.control_metrics_.Events();
     return options;
+  }
+
+  absl::Status ListenHealth() {
+    if (options_.health_address.empty()) return absl::OkStatus();
+    auto listener = HealthListener::Start(options_.health_address, health_);
+    if (!listener.ok()) return listener.status();
+    health_listener_ = *std::move(listener);
+    Log(LogLevel::kInfo, "serving health",
+        {{"address", options_.health_address}, {"port", health_port()}});
+    return absl::OkStatus();
+  }
+
+  // Why lookups are not to be sent here, though the server serves.
+  std::string WhyNotReady() const {
+    if (options_.empty_table_ready) return "";
+    const auto snapshot = tables_.default_table().Read();
+    const size_t routes = snapshot->routes(Family::kIpv4)->size() +
+                          snapshot->routes(Family::kIpv6)->size();
+    return routes == 0 ? "the default table has no visible route" : "";
   }
 
   absl::Status ListenMetrics() {
@@ -136,7 +165,9 @@ class ServerImpl final : public Server {
           {{"address", options_.listen[i]}, {"port", ports_[i]}});
     }
     const absl::Status serves = lookup_service_.Start();
-    if (serves.ok()) health_service_.SetServing(true);
+    if (serves.ok()) {
+      health_.Serve([this] { return WhyNotReady(); });
+    }
     return serves;
   }
 
@@ -149,8 +180,9 @@ class ServerImpl final : public Server {
   LookupService lookup_service_;
   ControlContext control_context_;
   TableService table_service_;
-  HealthService health_service_{{v1::RouteLookup::service_full_name(),
-                                 v1::RouteTable::service_full_name()}};
+  HealthState health_;
+  HealthService health_service_{health_};
+  std::unique_ptr<HealthListener> health_listener_;
   std::unique_ptr<prometheus::Exposer> exposer_;
   std::vector<int> ports_;
   std::unique_ptr<grpc::Server> server_;

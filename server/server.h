@@ -24,6 +24,10 @@ namespace planb::server {
 struct ServerOptions {
   // Where to listen: "unix:///path" or "host:port"; port 0 picks a free one.
   std::vector<std::string> listen;
+  // Where to serve health alone, HOST:PORT in plaintext; empty: nowhere.
+  std::string health_address;
+  // Whether lookups can be sent here while the default table has no route.
+  bool empty_table_ready = true;
   // Where to serve /metrics over HTTP; empty: nowhere.
   std::string metrics_address;
   std::string simd = "auto";
@@ -40,7 +44,8 @@ struct ServerOptions {
 // Thread-safe.
 class Server {
  public:
-  // Restores what is stored, loads the initial table, then listens.
+  // Listens for health, restores what is stored, loads the initial table, then
+  // listens for all else.
   // Errors: INVALID_ARGUMENT (an option), UNAVAILABLE (an address cannot be
   // bound), those of Tables::Restore and LoadInitialTable. On an error nothing
   // is left running.
@@ -50,6 +55,9 @@ class Server {
 
   // The TCP port bound for listen[i]; 0 for a Unix socket.
   virtual int port(size_t i) const = 0;
+
+  // The port of health alone, 0 if there is none.
+  virtual int health_port() const = 0;
 
   // The port of /metrics, 0 if there is none.
   virtual int metrics_port() const = 0;

@@ -15,6 +15,13 @@ ABSL_FLAG(std::vector<std::string>, listen,
           "Where to serve gRPC, comma separated: unix:///PATH or HOST:PORT "
           "([::]:PORT for all addresses of both families). Prefer the Unix "
           "socket for callers on this host.");
+ABSL_FLAG(std::string, health_address, "",
+          "Where to serve grpc.health.v1.Health in plaintext and nothing else, "
+          "HOST:PORT, for probes; answers from the first moment of the process "
+          "to the last. Empty: nowhere.");
+ABSL_FLAG(bool, empty_table_ready, true,
+          "Whether the server is ready while the default table has no visible "
+          "route. Keep it so where readiness is what lets routes come.");
 ABSL_FLAG(std::string, metrics_address, "127.0.0.1:9464",
           "Where to serve Prometheus /metrics over HTTP, IPv4:PORT; empty: "
           "nowhere.");
@@ -143,6 +150,8 @@ absl::StatusOr<std::vector<int>> LookupCpus() {
 ServerOptions OptionsFromFlags() {
   ServerOptions options;
   options.listen = absl::GetFlag(FLAGS_listen);
+  options.health_address = absl::GetFlag(FLAGS_health_address);
+  options.empty_table_ready = absl::GetFlag(FLAGS_empty_table_ready);
   options.metrics_address = absl::GetFlag(FLAGS_metrics_address);
   options.simd = absl::GetFlag(FLAGS_simd);
   options.initial = {.routes_file = absl::GetFlag(FLAGS_routes),

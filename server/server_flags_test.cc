@@ -33,6 +33,8 @@ TEST_F(ServerFlags, DefaultsAreTheOptionsOwn) {
   const ServerOptions own;
   EXPECT_EQ(got.listen,
             std::vector<std::string>{"unix:///run/planb/planb.sock"});
+  EXPECT_EQ(got.health_address, own.health_address);
+  EXPECT_EQ(got.empty_table_ready, own.empty_table_ready);
   EXPECT_EQ(got.simd, own.simd);
   EXPECT_EQ(got.tables.table.limits.max_routes,
             own.tables.table.limits.max_routes);
@@ -70,6 +72,8 @@ TEST_F(ServerFlags, DefaultsAreTheOptionsOwn) {
 
 TEST_F(ServerFlags, ArriveInTheirOptions) {
   Set("listen", "unix:///a,[::]:1");
+  Set("health_address", "[::]:2");
+  Set("empty_table_ready", "false");
   Set("generate", "3");
   Set("generate_ipv4", "4");
   Set("generate_seed", "5");
@@ -93,6 +97,8 @@ TEST_F(ServerFlags, ArriveInTheirOptions) {
   ASSERT_TRUE(line.ok()) << line.status();
   const ServerOptions& got = line->server;
   EXPECT_EQ(got.listen, (std::vector<std::string>{"unix:///a", "[::]:1"}));
+  EXPECT_EQ(got.health_address, "[::]:2");
+  EXPECT_FALSE(got.empty_table_ready);
   EXPECT_EQ(got.initial.generate_v6, 3u);
   EXPECT_EQ(got.initial.generate_v4, 4u);
   EXPECT_EQ(got.initial.seed, 5u);

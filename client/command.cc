@@ -19,7 +19,7 @@ absl::Span<const Command* const> AllCommands() {
       &kTableShowCommand,      &kTableCreateCommand,    &kTableDeleteCommand,
       &kSnapshotExportCommand, &kSnapshotImportCommand, &kStatusCommand,
       &kHealthCommand,         &kBenchCommand,          &kVerifyCommand,
-      &kGenerateCommand,
+      &kSoakCommand,           &kGenerateCommand,
   };
   return kAll;
 }

@@ -59,6 +59,7 @@ extern const Command kHealthCommand;
 extern const Command kBenchCommand;
 extern const Command kGenerateCommand;
 extern const Command kVerifyCommand;
+extern const Command kSoakCommand;
 
 // All of them, in the order in which help shows them.
 absl::Span<const Command* const> AllCommands();

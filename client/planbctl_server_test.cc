@@ -44,6 +44,24 @@ class PlanbctlServerTest : public testing::RealServerFixture {
   }
 };
 
+TEST_F(PlanbctlServerTest, Soak) {
+  const std::string file = Write("soaked", kTable);
+  Do("load " + file);
+  EXPECT_THAT(Do("soak --seconds=0.5 --batch=16 --rate=1600 " + file),
+              AllOf(HasSubstr(": 0 wrong answers; batches failed: none;"),
+                    HasSubstr("0 reconnects; longest wait ")));
+  EXPECT_THAT(Do("soak --json --seconds=0.2 --family=ipv4 " + file),
+              AllOf(HasSubstr("\"mismatches\":0,\"failures\":{},"),
+                    HasSubstr("\"latency_us_max\":")));
+  const std::string other = Write("other", "10.0.0.0/8 6\n::/0 1\n");
+  const Ended ended = Ctl("soak --seconds=0.2 " + other);
+  EXPECT_EQ(ended.code, 1) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("; batches failed: none;"));
+  EXPECT_EQ(Ctl("soak " + Write("empty", "")).code, 2);
+  EXPECT_EQ(Ctl("soak --batch=0 " + file).code, 2);
+  EXPECT_EQ(Ctl("soak --server=unix:///nonexistent " + file).code, 4);
+}
+
 TEST_F(PlanbctlServerTest, Routes) {
   const std::string file = Write("table", kTable);
   EXPECT_EQ(Ctl("routes diff " + file).code, 1);

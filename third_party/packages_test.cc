@@ -5,6 +5,7 @@
 #include <google/protobuf/stubs/common.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <openssl/crypto.h>
 #include <prometheus/registry.h>
 #include <sqlite3.h>
 #include <xxhash.h>
@@ -20,6 +21,7 @@ TEST(Packages, AreTheVersionsThisTreeWasWrittenFor) {
   EXPECT_TRUE(absl::StartsWith(sqlite3_libversion(), "3."));
   EXPECT_TRUE(absl::StartsWith(zlibVersion(), "1."));
   EXPECT_TRUE(absl::StartsWith(BZ2_bzlibVersion(), "1."));
+  EXPECT_EQ(OPENSSL_version_major(), 3U);
   EXPECT_GE(XXH_versionNumber(), 800U);
 }
 

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "lpm/address.h"
+#include "lpm/prefix.h"
 
 namespace planb::server {
 namespace {
@@ -71,6 +72,30 @@ bool IsPort(absl::string_view text) {
          absl::SimpleAtoi(text, &port) && port <= 65535;
 }
 
+// Splits HOST:PORT, of which the host may be in brackets; false if it is none.
+bool SplitTcpAddress(absl::string_view address, absl::string_view& host) {
+  const size_t colon = address.rfind(':');
+  if (colon == absl::string_view::npos || colon == 0 ||
+      !IsPort(address.substr(colon + 1))) {
+    return false;
+  }
+  host = address.substr(0, colon);
+  return true;
+}
+
+// A name other than "localhost" may lead anywhere, today or tomorrow.
+bool IsLoopback(absl::string_view host) {
+  if (host == "localhost") return true;
+  if (absl::ConsumePrefix(&host, "[") && !absl::ConsumeSuffix(&host, "]")) {
+    return false;
+  }
+  const auto address = Address::Parse(host);
+  if (!address.ok()) return false;
+  static const Prefix kV4 = *Prefix::Parse("127.0.0.0/8");
+  static const Address kV6 = *Address::Parse("::1");
+  return *address == kV6 || kV4.Contains(*address);
+}
+
 }  // namespace
 
 bool IsUnixAddress(absl::string_view address) {
@@ -80,13 +105,26 @@ bool IsUnixAddress(absl::string_view address) {
 absl::Status PrepareListenAddress(absl::string_view address) {
   absl::string_view path = address;
   if (absl::ConsumePrefix(&path, kUnixScheme)) return PrepareSocket(path);
-  const size_t colon = address.rfind(':');
-  if (colon == absl::string_view::npos || colon == 0 ||
-      !IsPort(address.substr(colon + 1))) {
+  absl::string_view host;
+  if (!SplitTcpAddress(address, host)) {
     return absl::InvalidArgumentError(
         absl::StrCat("\"", address,
                      "\" is no address to listen on; expected unix:///PATH or "
                      "HOST:PORT"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPlaintext(absl::Span<const std::string> addresses) {
+  for (const std::string& address : addresses) {
+    absl::string_view host;
+    if (!IsUnixAddress(address) && SplitTcpAddress(address, host) &&
+        !IsLoopback(host)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "will not listen on ", address,
+          " in plaintext, for other hosts can reach it: give --tls_cert and "
+          "--tls_key, or --insecure if that is what you want"));
+    }
   }
   return absl::OkStatus();
 }

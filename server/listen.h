@@ -4,8 +4,11 @@
 #ifndef PLANB_SERVER_LISTEN_H_
 #define PLANB_SERVER_LISTEN_H_
 
+#include <string>
+
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 
 namespace planb::server {
 
@@ -18,6 +21,12 @@ bool IsUnixAddress(absl::string_view address);
 // UNAVAILABLE if a living server has the socket or its directory cannot be
 // written.
 absl::Status PrepareListenAddress(absl::string_view address);
+
+// Refuses to listen in plaintext where other hosts can read along: on anything
+// but Unix sockets, loopback addresses and "localhost". What is no address at
+// all is left to PrepareListenAddress.
+// Errors: INVALID_ARGUMENT.
+absl::Status CheckPlaintext(absl::Span<const std::string> addresses);
 
 // Checks the address of the metrics page: an IPv4 address, a colon, a port.
 // Errors: INVALID_ARGUMENT.

@@ -49,7 +49,8 @@ TEST(Main, RefusesWithOneClearLine) {
             "limit is 0"},
            {{socket, "--max_message_bytes=-1"}, "max_message_bytes"},
            // An address for documentation: no machine has it.
-           {{absl::StrCat(socket, ",203.0.113.1:50051"), "--metrics_address="},
+           {{absl::StrCat(socket, ",203.0.113.1:50051"), "--insecure",
+             "--metrics_address="},
             "cannot listen on 203.0.113.1:50051"},
            {{socket, "--drain_timeout=-1s"}, "negative"},
            {{socket, "--lookup_cpus=0,x"}, "\"x\" is no number of a core"},

@@ -18,6 +18,8 @@
 #include "server/lookup_service.h"
 #include "server/table_service.h"
 #include "server/tables.h"
+#include "server/tls.h"
+#include "server/tls_metrics.h"
 
 namespace planb::server {
 namespace {
@@ -45,6 +47,7 @@ class ServerImpl final : public Server {
 
   absl::Status Listen() {
     absl::Status status = CheckTransport(options_.transport);
+    if (status.ok()) status = StartTls();
     // First: probes are answered while the tables are loaded.
     if (status.ok()) status = ListenHealth();
     if (status.ok() && options_.store != nullptr) status = tables_.Restore();
@@ -89,6 +92,26 @@ class ServerImpl final : public Server {
     return options;
   }
 
+  absl::Status StartTls() {
+    const absl::Status valid = CheckTlsOptions(options_.tls);
+    if (!valid.ok()) return valid;
+    if (!options_.tls.enabled()) {
+      return options_.insecure ? absl::OkStatus()
+                               : CheckPlaintext(options_.listen);
+    }
+    auto tls = ServerTls::Start(options_.tls);
+    if (!tls.ok()) return tls.status();
+    tls_ = *std::move(tls);
+    return absl::OkStatus();
+  }
+
+  std::shared_ptr<grpc::ServerCredentials> CredentialsFor(
+      absl::string_view address) const {
+    return tls_ == nullptr || IsUnixAddress(address)
+               ? grpc::InsecureServerCredentials()
+               : tls_->credentials();
+  }
+
   absl::Status ListenHealth() {
     if (options_.health_address.empty()) return absl::OkStatus();
     auto listener = HealthListener::Start(options_.health_address, health_);
@@ -124,6 +147,9 @@ class ServerImpl final : public Server {
     exposer_->RegisterCollectable(lookup_metrics_);
     exposer_->RegisterCollectable(table_metrics_);
     exposer_->RegisterCollectable(control_metrics_.collectable());
+    tls_metrics_ = std::make_shared<TlsMetrics>(
+        tls_ == nullptr ? nullptr : &tls_->reloader());
+    exposer_->RegisterCollectable(tls_metrics_);
     return absl::OkStatus();
   }
 
@@ -142,7 +168,7 @@ class ServerImpl final : public Server {
       const absl::Status ready = PrepareListenAddress(options_.listen[i]);
       if (!ready.ok()) return ready;
       builder.AddListeningPort(options_.listen[i],
-                               grpc::InsecureServerCredentials(), &ports_[i]);
+                               CredentialsFor(options_.listen[i]), &ports_[i]);
     }
     SetTransport(options_.transport, builder);
     lookup_service_.Register(options_.threads, builder);
@@ -173,9 +199,11 @@ class ServerImpl final : public Server {
 
   ControlMetrics control_metrics_;  // before the tables, which report to it
   const ServerOptions options_;
+  std::unique_ptr<ServerTls> tls_;  // null without; outlives server_
   Tables tables_;
   std::shared_ptr<LookupMetrics> lookup_metrics_;
   std::shared_ptr<TableMetrics> table_metrics_;
+  std::shared_ptr<TlsMetrics> tls_metrics_;
   LookupContext context_;
   LookupService lookup_service_;
   ControlContext control_context_;

@@ -17,6 +17,7 @@
 #include "server/lookup_service.h"
 #include "server/store.h"
 #include "server/tables.h"
+#include "server/tls_files.h"
 #include "server/transport.h"
 
 namespace planb::server {
@@ -24,6 +25,10 @@ namespace planb::server {
 struct ServerOptions {
   // Where to listen: "unix:///path" or "host:port"; port 0 picks a free one.
   std::vector<std::string> listen;
+  // On TCP; Unix sockets are always plaintext.
+  TlsOptions tls;
+  // Without TLS: listen also where other hosts can read along.
+  bool insecure = false;
   // Where to serve health alone, HOST:PORT in plaintext; empty: nowhere.
   std::string health_address;
   // Whether lookups can be sent here while the default table has no route.
@@ -46,9 +51,9 @@ class Server {
  public:
   // Listens for health, restores what is stored, loads the initial table, then
   // listens for all else.
-  // Errors: INVALID_ARGUMENT (an option), UNAVAILABLE (an address cannot be
-  // bound), those of Tables::Restore and LoadInitialTable. On an error nothing
-  // is left running.
+  // Errors: INVALID_ARGUMENT (an option, a file of TLS), UNAVAILABLE (an
+  // address cannot be bound), those of Tables::Restore and LoadInitialTable. On
+  // an error nothing is left running.
   static absl::StatusOr<std::unique_ptr<Server>> Start(ServerOptions options);
 
   virtual ~Server() = default;  // Drains without patience.

@@ -15,6 +15,20 @@ ABSL_FLAG(std::vector<std::string>, listen,
           "Where to serve gRPC, comma separated: unix:///PATH or HOST:PORT "
           "([::]:PORT for all addresses of both families). Prefer the Unix "
           "socket for callers on this host.");
+ABSL_FLAG(std::string, tls_cert, "",
+          "Serve TLS (1.2 and later) on TCP with this certificate, followed by "
+          "those of its issuers, in PEM; empty: plaintext, which is refused "
+          "on addresses that other hosts reach. Unix sockets stay plaintext.");
+ABSL_FLAG(std::string, tls_key, "", "Its private key, in PEM.");
+ABSL_FLAG(std::string, tls_client_ca, "",
+          "Serve on TCP only clients with a certificate by one of these "
+          "authorities, in PEM; empty: any client.");
+ABSL_FLAG(absl::Duration, tls_reload_interval, absl::Seconds(5),
+          "How often to look at these files again. What is new and good is "
+          "taken for new connections; what is not is logged, and the old "
+          "stays.");
+ABSL_FLAG(bool, insecure, false,
+          "Allow plaintext on TCP addresses that other hosts reach.");
 ABSL_FLAG(std::string, health_address, "",
           "Where to serve grpc.health.v1.Health in plaintext and nothing else, "
           "HOST:PORT, for probes; answers from the first moment of the process "
@@ -150,6 +164,11 @@ absl::StatusOr<std::vector<int>> LookupCpus() {
 ServerOptions OptionsFromFlags() {
   ServerOptions options;
   options.listen = absl::GetFlag(FLAGS_listen);
+  options.tls = {.cert = absl::GetFlag(FLAGS_tls_cert),
+                 .key = absl::GetFlag(FLAGS_tls_key),
+                 .client_ca = absl::GetFlag(FLAGS_tls_client_ca),
+                 .reload_interval = absl::GetFlag(FLAGS_tls_reload_interval)};
+  options.insecure = absl::GetFlag(FLAGS_insecure);
   options.health_address = absl::GetFlag(FLAGS_health_address);
   options.empty_table_ready = absl::GetFlag(FLAGS_empty_table_ready);
   options.metrics_address = absl::GetFlag(FLAGS_metrics_address);
@@ -212,6 +231,9 @@ absl::Status CheckFlags() {
   if (v6 > limit || v4 > limit - v6) {
     return wrong("cannot generate that many routes: --max_routes' limit is ",
                  limit);
+  }
+  if (absl::GetFlag(FLAGS_insecure) && !absl::GetFlag(FLAGS_tls_cert).empty()) {
+    return wrong("--insecure and --tls_cert cannot both be given");
   }
   constexpr uint64_t kMaxThreads = 1024;
   if (absl::GetFlag(FLAGS_lookup_threads) > kMaxThreads) {

@@ -62,7 +62,13 @@ absl::Status PrepareSocket(absl::string_view path) {
     return absl::UnavailableError(
         absl::StrCat("unix://", path, ": another server listens there"));
   }
-  if (error == ECONNREFUSED) unlink(address.sun_path);
+  // gRPC would take away any other socket as well, alive or not.
+  if (error != ECONNREFUSED) {
+    return absl::UnavailableError(absl::StrCat(
+        "unix://", path, ": cannot tell whether another server listens there: ",
+        std::strerror(error)));
+  }
+  unlink(address.sun_path);
   return absl::OkStatus();
 }
 
@@ -100,6 +106,10 @@ bool IsLoopback(absl::string_view host) {
 
 bool IsUnixAddress(absl::string_view address) {
   return absl::StartsWith(address, kUnixScheme);
+}
+
+absl::string_view UnixSocketPath(absl::string_view address) {
+  return address.substr(kUnixScheme.size());
 }
 
 absl::Status PrepareListenAddress(absl::string_view address) {

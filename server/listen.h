@@ -15,11 +15,14 @@ namespace planb::server {
 // True for "unix:///path".
 bool IsUnixAddress(absl::string_view address);
 
+// The path of such an address. REQUIRES: IsUnixAddress(address).
+absl::string_view UnixSocketPath(absl::string_view address);
+
 // Readies one gRPC address, unix:///PATH or HOST:PORT. Takes away the socket
 // file that a killed server left behind.
 // Errors: INVALID_ARGUMENT, also if the path is taken by what is no socket;
-// UNAVAILABLE if a living server has the socket or its directory cannot be
-// written.
+// UNAVAILABLE if a living server has the socket, or may have it for all that
+// this process is allowed to see, or if its directory cannot be written.
 absl::Status PrepareListenAddress(absl::string_view address);
 
 // Refuses to listen in plaintext where other hosts can read along: on anything

@@ -38,7 +38,8 @@ class ServerImpl final : public Server {
         context_{tables_, kernel, options_.lookup, *lookup_metrics_},
         lookup_service_(context_),
         control_context_(tables_, kernel, options_.control, control_metrics_),
-        table_service_(control_context_) {}
+        table_service_(control_context_),
+        peer_gate_(options_.peers) {}
 
   ~ServerImpl() override {
     if (server_ != nullptr) Drain(absl::ZeroDuration());
@@ -150,6 +151,7 @@ class ServerImpl final : public Server {
     tls_metrics_ = std::make_shared<TlsMetrics>(
         tls_ == nullptr ? nullptr : &tls_->reloader());
     exposer_->RegisterCollectable(tls_metrics_);
+    exposer_->RegisterCollectable(peer_gate_.collectable());
     return absl::OkStatus();
   }
 
@@ -170,7 +172,9 @@ class ServerImpl final : public Server {
       builder.AddListeningPort(options_.listen[i],
                                CredentialsFor(options_.listen[i]), &ports_[i]);
     }
-    SetTransport(options_.transport, builder);
+    SetTransport(options_.transport, builder,
+                 {.before_bind = RestrictSocket,
+                  .accept = [this](int fd) { return peer_gate_.Admit(fd); }});
     lookup_service_.Register(options_.threads, builder);
     builder.RegisterService(&table_service_);
     builder.RegisterService(&health_service_);
@@ -190,11 +194,24 @@ class ServerImpl final : public Server {
       Log(LogLevel::kInfo, "listening",
           {{"address", options_.listen[i]}, {"port", ports_[i]}});
     }
-    const absl::Status serves = lookup_service_.Start();
-    if (serves.ok()) {
-      health_.Serve([this] { return WhyNotReady(); });
-    }
+    absl::Status serves = lookup_service_.Start();
+    if (serves.ok()) serves = OpenSocketFiles();
+    if (serves.ok()) health_.Serve([this] { return WhyNotReady(); });
     return serves;
+  }
+
+  absl::Status OpenSocketFiles() {
+    absl::Status status;
+    for (const std::string& address : options_.listen) {
+      if (IsUnixAddress(address)) {
+        status.Update(OpenSocketFile(std::string(UnixSocketPath(address)),
+                                     options_.socket_file));
+      } else if (!options_.peers.AllowAnyone()) {
+        Log(LogLevel::kWarning, "peer rules hold for Unix sockets only",
+            {{"not_for", address}});
+      }
+    }
+    return status;
   }
 
   ControlMetrics control_metrics_;  // before the tables, which report to it
@@ -211,6 +228,7 @@ class ServerImpl final : public Server {
   HealthState health_;
   HealthService health_service_{health_};
   std::unique_ptr<HealthListener> health_listener_;
+  PeerGate peer_gate_;
   std::unique_ptr<prometheus::Exposer> exposer_;
   std::vector<int> ports_;
   std::unique_ptr<grpc::Server> server_;

@@ -15,10 +15,12 @@
 #include "server/control_context.h"
 #include "server/initial_table.h"
 #include "server/lookup_service.h"
+#include "server/peer_credentials.h"
 #include "server/store.h"
 #include "server/tables.h"
 #include "server/tls_files.h"
 #include "server/transport.h"
+#include "server/unix_socket.h"
 
 namespace planb::server {
 
@@ -33,6 +35,9 @@ struct ServerOptions {
   std::string health_address;
   // Whether lookups can be sent here while the default table has no route.
   bool empty_table_ready = true;
+  // Of the Unix sockets among them: their files, and who may connect.
+  SocketFileOptions socket_file;
+  PeerRules peers;
   // Where to serve /metrics over HTTP; empty: nowhere.
   std::string metrics_address;
   std::string simd = "auto";

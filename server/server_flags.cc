@@ -36,6 +36,16 @@ ABSL_FLAG(std::string, health_address, "",
 ABSL_FLAG(bool, empty_table_ready, true,
           "Whether the server is ready while the default table has no visible "
           "route. Keep it so where readiness is what lets routes come.");
+ABSL_FLAG(std::string, unix_socket_mode, "0660",
+          "Mode of the Unix sockets' files, octal. Who may write may connect.");
+ABSL_FLAG(std::string, unix_socket_owner, "",
+          "Owner of these files, UID[:GID] in numbers; empty: as made.");
+ABSL_FLAG(std::vector<std::string>, peer_uids, {},
+          "Users that may connect over a Unix socket, numbers such as "
+          "0,65532. Together with --peer_gids: one of the two is enough. Both "
+          "empty: anyone whom the file's mode lets.");
+ABSL_FLAG(std::vector<std::string>, peer_gids, {},
+          "Groups that may: of the peer's own group, not of further ones.");
 ABSL_FLAG(std::string, metrics_address, "127.0.0.1:9464",
           "Where to serve Prometheus /metrics over HTTP, IPv4:PORT; empty: "
           "nowhere.");
@@ -160,7 +170,19 @@ absl::StatusOr<std::vector<int>> LookupCpus() {
   return cpus;
 }
 
-// But for the cores.
+absl::Status ReadSocketFlags(ServerOptions& options) {
+  auto file = ParseSocketFileOptions(absl::GetFlag(FLAGS_unix_socket_mode),
+                                     absl::GetFlag(FLAGS_unix_socket_owner));
+  if (!file.ok()) return file.status();
+  options.socket_file = *file;
+  auto peers = ParsePeerRules(absl::GetFlag(FLAGS_peer_uids),
+                              absl::GetFlag(FLAGS_peer_gids));
+  if (!peers.ok()) return peers.status();
+  options.peers = *std::move(peers);
+  return absl::OkStatus();
+}
+
+// But for the cores and the sockets.
 ServerOptions OptionsFromFlags() {
   ServerOptions options;
   options.listen = absl::GetFlag(FLAGS_listen);
@@ -284,6 +306,8 @@ absl::StatusOr<CommandLine> ReadFlags() {
                       .store = absl::GetFlag(FLAGS_store),
                       .store_sync = absl::GetFlag(FLAGS_store_sync)};
   line.server.threads.cpus = *std::move(cpus);
+  const absl::Status sockets = ReadSocketFlags(line.server);
+  if (!sockets.ok()) return sockets;
   return line;
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -46,14 +47,14 @@ absl::Status CheckTransport(const TransportOptions& options) {
   return status;
 }
 
-void SetTransport(const TransportOptions& options,
-                  grpc::ServerBuilder& builder) {
+void SetTransport(const TransportOptions& options, grpc::ServerBuilder& builder,
+                  ServerSocketHooks hooks) {
   builder.SetMaxReceiveMessageSize(options.max_message_bytes);
   grpc::ResourceQuota quota("planb");
   quota.Resize(options.memory_quota_bytes);
   quota.SetMaxThreads(options.max_control_calls);
   builder.SetResourceQuota(quota);
-  SetSocketOptions(options.sockets, builder);
+  SetSocketOptions(options.sockets, std::move(hooks), builder);
   const auto set = [&builder](const char* name, int value) {
     builder.AddChannelArgument(name, value);
   };

@@ -42,8 +42,8 @@ struct TransportOptions {
 absl::Status CheckTransport(const TransportOptions& options);
 
 // REQUIRES: CheckTransport(options) is OK.
-void SetTransport(const TransportOptions& options,
-                  grpc::ServerBuilder& builder);
+void SetTransport(const TransportOptions& options, grpc::ServerBuilder& builder,
+                  ServerSocketHooks hooks = {});
 
 }  // namespace planb::server
 

@@ -34,18 +34,31 @@ bool IsLoopback(const sockaddr_storage& address) {
 }
 
 struct Mutator {
-  explicit Mutator(SocketOptions o) : options(std::move(o)) {}
+  Mutator(SocketOptions o, ServerSocketHooks h)
+      : options(std::move(o)), hooks(std::move(h)) {}
 
   grpc_socket_mutator base;  // first: gRPC knows no other part
   const SocketOptions options;
+  const ServerSocketHooks hooks;
 };
 
-const SocketOptions& Of(grpc_socket_mutator* mutator) {
-  return reinterpret_cast<Mutator*>(mutator)->options;
+const Mutator& Of(grpc_socket_mutator* mutator) {
+  return *reinterpret_cast<Mutator*>(mutator);
 }
 
-bool Mutate(const grpc_mutate_socket_info* info, grpc_socket_mutator* mutator) {
-  const SocketOptions& options = Of(mutator);
+// Leaves gRPC an accepted connection at its end, which it takes for one that
+// the client closed at once. (A hook that returns false would do worse: gRPC
+// 1.51 then leaks the connection and never accepts another one.) After the
+// shutdown nothing can arrive any more; what came before is thrown away, lest
+// gRPC read it, and run the calls in it.
+void Refuse(int fd) {
+  shutdown(fd, SHUT_RDWR);
+  char lost[4096];
+  while (recv(fd, lost, sizeof(lost), MSG_DONTWAIT) > 0) continue;
+}
+
+void SetOptions(const SocketOptions& options,
+                const grpc_mutate_socket_info* info) {
   const sockaddr_storage self = AddressOf(info->fd, getsockname);
   if (self.ss_family == AF_UNIX && options.unix_send_buffer > 0) {
     setsockopt(info->fd, SOL_SOCKET, SO_SNDBUF, &options.unix_send_buffer,
@@ -57,13 +70,27 @@ bool Mutate(const grpc_mutate_socket_info* info, grpc_socket_mutator* mutator) {
                options.loopback_congestion.data(),
                static_cast<socklen_t>(options.loopback_congestion.size()));
   }
+}
+
+bool Mutate(const grpc_mutate_socket_info* info, grpc_socket_mutator* mutator) {
+  const Mutator& self = Of(mutator);
+  SetOptions(self.options, info);
+  const ServerSocketHooks& hooks = self.hooks;
+  if (info->usage == GRPC_FD_SERVER_LISTENER_USAGE && hooks.before_bind) {
+    return hooks.before_bind(info->fd);
+  }
+  if (info->usage == GRPC_FD_SERVER_CONNECTION_USAGE && hooks.accept &&
+      !hooks.accept(info->fd)) {
+    Refuse(info->fd);
+  }
   return true;
 }
 
-// Channels share connections only if their mutators are equal.
+// Channels, which have no hooks, share connections only if their mutators are
+// equal.
 int Compare(grpc_socket_mutator* a, grpc_socket_mutator* b) {
-  const SocketOptions& x = Of(a);
-  const SocketOptions& y = Of(b);
+  const SocketOptions& x = Of(a).options;
+  const SocketOptions& y = Of(b).options;
   if (x.unix_send_buffer != y.unix_send_buffer) {
     return x.unix_send_buffer < y.unix_send_buffer ? -1 : 1;
   }
@@ -78,35 +105,38 @@ constexpr grpc_socket_mutator_vtable kVtable = {nullptr, Compare, Destroy,
                                                 Mutate};
 
 // Hands a new mutator to `arguments`.
-void Install(const SocketOptions& options, grpc::ChannelArguments& arguments) {
-  auto* const mutator = new Mutator(options);
+void Install(const SocketOptions& options, const ServerSocketHooks& hooks,
+             grpc::ChannelArguments& arguments) {
+  auto* const mutator = new Mutator(options, hooks);
   grpc_socket_mutator_init(&mutator->base, &kVtable);
   arguments.SetSocketMutator(&mutator->base);
 }
 
 class Option final : public grpc::ServerBuilderOption {
  public:
-  explicit Option(SocketOptions options) : options_(std::move(options)) {}
+  Option(SocketOptions options, ServerSocketHooks hooks)
+      : options_(std::move(options)), hooks_(std::move(hooks)) {}
   void UpdateArguments(grpc::ChannelArguments* arguments) override {
-    Install(options_, *arguments);
+    Install(options_, hooks_, *arguments);
   }
   void UpdatePlugins(
       std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>*) override {}
 
  private:
   const SocketOptions options_;
+  const ServerSocketHooks hooks_;
 };
 
 }  // namespace
 
 void SetSocketOptions(const SocketOptions& options,
                       grpc::ChannelArguments& arguments) {
-  Install(options, arguments);
+  Install(options, {}, arguments);
 }
 
-void SetSocketOptions(const SocketOptions& options,
+void SetSocketOptions(const SocketOptions& options, ServerSocketHooks hooks,
                       grpc::ServerBuilder& builder) {
-  builder.SetOption(std::make_unique<Option>(options));
+  builder.SetOption(std::make_unique<Option>(options, std::move(hooks)));
 }
 
 }  // namespace planb

@@ -11,6 +11,7 @@
 #include <grpcpp/server_builder.h>
 #include <grpcpp/support/channel_arguments.h>
 
+#include <functional>
 #include <string>
 
 namespace planb {
@@ -31,8 +32,18 @@ struct SocketOptions {
 void SetSocketOptions(const SocketOptions& options,
                       grpc::ChannelArguments& arguments);
 
-// The same for the connections of a server.
-void SetSocketOptions(const SocketOptions& options,
+// What a server wants to do with its sockets besides. Called by gRPC's threads,
+// by several at once: quick, thread-safe, and alive as long as the server.
+struct ServerSocketHooks {
+  // A socket that is about to be bound. False keeps it from being bound.
+  std::function<bool(int fd)> before_bind = nullptr;
+  // A connection just accepted. False refuses it: the other end finds it
+  // closed, and nothing that it may have sent already is read.
+  std::function<bool(int fd)> accept = nullptr;
+};
+
+// Sets the options of a server's connections, and its hooks.
+void SetSocketOptions(const SocketOptions& options, ServerSocketHooks hooks,
                       grpc::ServerBuilder& builder);
 
 }  // namespace planb

@@ -10,13 +10,17 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -64,37 +68,69 @@ std::string Congestion(int fd) {
   return name;
 }
 
-// A server and a channel, connected to each other by `address`.
-class Connected {
+// A server that nothing moves but Serve(), on the calling thread.
+class IdleServer {
  public:
-  Connected(const std::string& address, const SocketOptions& options) {
+  IdleServer(const std::string& address, const SocketOptions& options,
+             ServerSocketHooks hooks) {
     grpc::ServerBuilder builder;
-    int port = 0;
-    builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
+    builder.AddListeningPort(address, grpc::InsecureServerCredentials(),
+                             &port_);
     builder.RegisterAsyncGenericService(&service_);
     queue_ = builder.AddCompletionQueue();
-    SetSocketOptions(options, builder);
+    SetSocketOptions(options, std::move(hooks), builder);
     server_ = builder.BuildAndStart();
-    grpc::ChannelArguments arguments;
-    SetSocketOptions(options, arguments);
-    channel_ = grpc::CreateCustomChannel(
-        port > 1 ? absl::StrCat("127.0.0.1:", port) : address,
-        grpc::InsecureChannelCredentials(), arguments);
-    EXPECT_TRUE(channel_->WaitForConnected(std::chrono::system_clock::now() +
-                                           std::chrono::seconds(10)));
+    if (server_ != nullptr) {
+      service_.RequestCall(&context_, &call_, queue_.get(), queue_.get(), this);
+    }
   }
-  ~Connected() {
-    server_->Shutdown();
+  ~IdleServer() {
+    if (server_ != nullptr) server_->Shutdown();
     queue_->Shutdown();
     void* tag;
     bool ok;
     while (queue_->Next(&tag, &ok)) continue;
   }
 
+  bool listens() const { return server_ != nullptr; }
+  int port() const { return port_; }
+
+  // Does what there is to do within a moment; whether a call came in.
+  bool Serve() {
+    void* tag;
+    bool ok;
+    const auto moment =
+        std::chrono::system_clock::now() + std::chrono::milliseconds(20);
+    const auto next = queue_->AsyncNext(&tag, &ok, moment);
+    return next == grpc::CompletionQueue::GOT_EVENT && ok;
+  }
+
  private:
   grpc::AsyncGenericService service_;
+  grpc::GenericServerContext context_;
+  grpc::GenericServerAsyncReaderWriter call_{&context_};
+  int port_ = 0;
   std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   std::unique_ptr<grpc::Server> server_;
+};
+
+// A server and a channel, connected to each other by `address`.
+class Connected {
+ public:
+  Connected(const std::string& address, const SocketOptions& options)
+      : server_(address, options, {}) {
+    grpc::ChannelArguments arguments;
+    SetSocketOptions(options, arguments);
+    channel_ = grpc::CreateCustomChannel(
+        server_.port() > 1 ? absl::StrCat("127.0.0.1:", server_.port())
+                           : address,
+        grpc::InsecureChannelCredentials(), arguments);
+    EXPECT_TRUE(channel_->WaitForConnected(std::chrono::system_clock::now() +
+                                           std::chrono::seconds(10)));
+  }
+
+ private:
+  IdleServer server_;
   std::shared_ptr<grpc::Channel> channel_;
 };
 
@@ -119,6 +155,129 @@ TEST(SocketOptions, SetCongestionControlWithinTheHost) {
 
 TEST(SocketOptions, SurviveWhatTheKernelRefuses) {
   const Connected connected("127.0.0.1:0", {.loopback_congestion = "none"});
+}
+
+std::string SocketPath() { return absl::StrCat("/tmp/planb_hook_", getpid()); }
+
+// A whole call in octets, as a client may send it before it is accepted.
+std::string Call() {
+  const auto frame = [](char type, char flags, char stream,
+                        const std::string& payload) {
+    std::string all = {
+        0, 0, static_cast<char>(payload.size()), type, flags, 0, 0, 0, stream};
+    return all + payload;
+  };
+  std::string headers;
+  const auto add = [&headers](const std::string& name,
+                              const std::string& value) {
+    headers += '\0';  // a literal field
+    headers += static_cast<char>(name.size());
+    headers += name;
+    headers += static_cast<char>(value.size());
+    headers += value;
+  };
+  add(":method", "POST");
+  add(":scheme", "http");
+  add(":path", "/a/B");
+  add(":authority", "here");
+  add("te", "trailers");
+  add("content-type", "application/grpc");
+  return "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, "") +
+         frame(1, 4, 1, headers);
+}
+
+// A client that connects and has sent a call before anyone accepts it.
+class EarlyClient {
+ public:
+  EarlyClient() : fd_(socket(AF_UNIX, SOCK_STREAM, 0)) {
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    SocketPath().copy(address.sun_path, sizeof(address.sun_path) - 1);
+    EXPECT_EQ(connect(fd_, reinterpret_cast<const sockaddr*>(&address),
+                      sizeof(address)),
+              0);
+    const std::string call = Call();
+    EXPECT_EQ(send(fd_, call.data(), call.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(call.size()));
+  }
+  ~EarlyClient() { close(fd_); }
+
+  // Whether it was hung up on; `heard` takes what was said before.
+  bool HungUpOn(std::string& heard) {
+    char octet;
+    ssize_t got;
+    while ((got = recv(fd_, &octet, 1, MSG_DONTWAIT)) == 1) heard += octet;
+    return got == 0 || errno != EAGAIN;
+  }
+
+ private:
+  const int fd_;
+};
+
+TEST(ServerSocketHooks, RefuseAConnectionWithWhatItHasSentAlready) {
+  std::atomic<bool> welcome = false;
+  IdleServer server("unix://" + SocketPath(), {},
+                    {.accept = [&welcome](int) { return welcome.load(); }});
+  ASSERT_TRUE(server.listens());
+  std::string heard;
+  for (int i = 0; i < 10; ++i) {
+    EarlyClient client;
+    while (!client.HungUpOn(heard)) EXPECT_FALSE(server.Serve());
+    // Closed for good, gRPC's end included: no call can come of it.
+    EXPECT_FALSE(server.Serve());
+  }
+  // It still accepts; and the call, unrefused, is one that would be served.
+  welcome = true;
+  EarlyClient client;
+  const auto deadline =
+      std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  bool called = false;
+  while (!called && std::chrono::steady_clock::now() < deadline) {
+    called = server.Serve();
+  }
+  EXPECT_TRUE(called);
+}
+
+TEST(ServerSocketHooks, LeaveNothingOfARefusedConnection) {
+  IdleServer server("unix://" + SocketPath(), {},
+                    {.accept = [](int) { return false; }});
+  ASSERT_TRUE(server.listens());
+  const auto meet = [&server] {
+    EarlyClient client;
+    std::string heard;
+    while (!client.HungUpOn(heard)) server.Serve();
+  };
+  meet();  // what is made once, is made
+  server.Serve();
+  const size_t before = OpenFiles().size();
+  for (int i = 0; i < 50; ++i) meet();
+  const auto deadline =
+      std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (OpenFiles().size() > before &&
+         std::chrono::steady_clock::now() < deadline) {
+    server.Serve();
+  }
+  EXPECT_LE(OpenFiles().size(), before);
+}
+
+TEST(ServerSocketHooks, SeeASocketBeforeItIsBound) {
+  std::string name = "never called";
+  const IdleServer server(
+      "unix://" + SocketPath(), {}, {.before_bind = [&name](int fd) {
+        sockaddr_un address = {};
+        socklen_t size = sizeof(address);
+        getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
+        name = address.sun_path;
+        return true;
+      }});
+  EXPECT_TRUE(server.listens());
+  EXPECT_EQ(name, "");
+}
+
+TEST(ServerSocketHooks, KeepASocketFromBeingBound) {
+  const IdleServer server("unix://" + SocketPath(), {},
+                          {.before_bind = [](int) { return false; }});
+  EXPECT_FALSE(server.listens());
 }
 
 }  // namespace

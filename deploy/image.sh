@@ -3,9 +3,8 @@
 #
 #   deploy/image.sh ARCHIVE.tar [FOLDER]
 #
-# FOLDER holds planb_server and planbctl; without it Bazel builds them, linked
-# as statically as Debian's packages allow. Needs root and buildah, no registry
-# and no network. Builds twice: the same files must give the same image.
+# FOLDER is rootfs.sh's. Needs root and buildah, no registry and no network.
+# Builds twice: the same files must give the same image.
 set -euo pipefail
 shopt -s inherit_errexit
 umask 022
@@ -14,7 +13,7 @@ readonly IMAGE=localhost/planb-lookup:dev
 readonly MAX_OCTETS=60000000
 
 (($# == 1 || $# == 2)) || {
-  sed -n '2,8s/^# \{0,1\}//p' "$0" >&2
+  sed -n '2,6s/^# \{0,1\}//p' "$0" >&2
   exit 2
 }
 archive=$(realpath "$1")
@@ -42,33 +41,13 @@ if ! "${buildah[@]}" bud --isolation=chroot --file - "$work/empty" \
   exit 77
 fi
 
-if (($# == 2)); then
-  binaries=("$2/planb_server" "$2/planbctl")
-else
-  cd "$here/.."
-  bazel build --noshow_progress --config=static \
-    //server:planb_server //client:planbctl
-  binaries=(bazel-bin/server/planb_server bazel-bin/client/planbctl)
-fi
-
-# The root file system: the programs, and every shared object they load, the
-# loader itself included, at the paths where they look for them.
 root=$work/context/rootfs
-for binary in "${binaries[@]}"; do
-  install -D -m 755 "$binary" "$root/usr/bin/$(basename "$binary")"
-done
-objects=$(ldd "${binaries[@]}")
-! grep 'not found' <<< "$objects" || fail "a shared object is missing"
-grep -oE '/[^ ]+\.so[^ ]*' <<< "$objects" | sort -u |
-  while IFS= read -r object; do
-    install -D -m 755 "$object" "$root$object"
-  done
-for binary in "${binaries[@]}"; do
+"$here/rootfs.sh" "$root" "${@:2}"
+for binary in "$root"/usr/bin/planb_server "$root"/usr/bin/planbctl; do
   chroot "$root" /lib64/ld-linux-x86-64.so.2 --list \
     "/usr/bin/$(basename "$binary")" > /dev/null ||
     fail "$binary does not load from the image's files alone"
 done
-find "$root" -exec touch --no-dereference --date=@0 {} +
 
 build() {
   "${buildah[@]}" bud --isolation=chroot --no-cache --timestamp 0 --quiet \

@@ -66,9 +66,21 @@ pod_step() {
   "$here/pod_test.sh" "$work/planb.tar" "$work/rendered.yaml"
 }
 
+# The very files of the image, where there is one.
+# shellcheck disable=SC2317 # `step` calls it.
+rootfs_step() {
+  local from=$work/planb.tar
+  if [[ ! -s "$from" ]]; then
+    from=$work/rootfs
+    "$here/rootfs.sh" "$from" "$@" || return
+  fi
+  "$here/rootfs_test.sh" "$from"
+}
+
 step packages install_packages
 step manifests "$here/validate.sh" "$work/rendered.yaml"
 step image "$here/image.sh" "$work/planb.tar" "$@"
+step rootfs rootfs_step "$@"
 step pod pod_step
 
 echo "== deploy/test.sh"

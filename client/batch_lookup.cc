@@ -194,7 +194,8 @@ uint64_t BatchLookup::reconnects() const {
 }
 
 void BatchLookup::Open() {
-  call_ = std::make_shared<BatchCall>(open_(), absl::InfiniteFuture());
+  if (channel_ == nullptr) channel_ = open_();
+  call_ = std::make_shared<BatchCall>(channel_, absl::InfiniteFuture());
   starting_ = true;
   writing_ = true;
   write_broken_ = false;
@@ -265,6 +266,10 @@ void BatchLookup::Break(const absl::Status& why) {
   if (ended_) return;
   queue_.Rewind();
   if (call_ != nullptr) std::exchange(call_, nullptr)->Cancel();
+  // A server that answers, if only that it drains, has a working connection;
+  // the channel's next call goes to the next server, if there are several. A
+  // new channel would begin with the same one again.
+  if (ErrorReason(why).empty()) channel_ = nullptr;
   writing_ = false;
   const absl::Time now = absl::Now();
   if (!retry_.Failed(why, now)) {
@@ -280,6 +285,7 @@ void BatchLookup::End(absl::Status why) {
   ended_ = true;
   status_ = std::move(why);
   if (call_ != nullptr) std::exchange(call_, nullptr)->Cancel();
+  channel_ = nullptr;
   observer_.OnEnd(status_);
   changed_.SignalAll();
 }

@@ -123,6 +123,8 @@ class BatchLookup {
 
   ReplayQueue queue_ ABSL_GUARDED_BY(mutex_);
 
+  // What the next call is made on; null: a new channel.
+  std::shared_ptr<grpc::Channel> channel_ ABSL_GUARDED_BY(mutex_);
   // The call, if there is one, and what holds for it alone.
   std::shared_ptr<BatchCall> call_ ABSL_GUARDED_BY(mutex_);
   bool polling_ ABSL_GUARDED_BY(mutex_) = false;   // a thread polls a call

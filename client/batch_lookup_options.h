@@ -31,8 +31,9 @@ struct BatchLookupOptions {
   LookupObserver* observer = nullptr;
 };
 
-// Makes a channel for each attempt. gRPC keeps a backoff of its own for each
-// channel; with a new one the options above are what counts.
+// Makes a channel for each attempt, but those that follow a refusal by a server
+// itself. gRPC keeps a backoff of its own for each channel; with a new one the
+// options above are what counts.
 using OpenChannel = std::function<std::shared_ptr<grpc::Channel>()>;
 
 // Channels to `target`, each with its own connection, as by MakeChannel.

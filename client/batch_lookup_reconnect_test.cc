@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "client/batch_lookup.h"
 #include "client/status.h"
@@ -113,6 +115,26 @@ TEST_F(ReconnectTest, DrainingInBandIsNoAnswer) {
   }
   EXPECT_EQ(counter_.answered, 3U * 30);
   EXPECT_EQ(counter_.failed, 0U);
+}
+
+// A server that drains for long still accepts connections, and its address
+// still comes first.
+TEST_F(ReconnectTest, ADrainingServerIsLeftForAnother) {
+  FakeServer another(ManyRoutes());
+  const OpenChannel both = *ChannelsTo(absl::StrCat(
+      server_.target(), ",", absl::StripPrefix(another.target(), "unix://")));
+  for (const bool in_band : {true, false}) {
+    if (in_band) {
+      server_.DrainStreams(0, UINT64_MAX);
+    } else {
+      server_.EndStreams(0, MakeError(grpc::StatusCode::UNAVAILABLE, "DRAINING",
+                                      "going down"));
+    }
+    BatchLookup lookup(both, options_);
+    LookUp(lookup, 30);
+  }
+  EXPECT_EQ(counter_.failed, 0U);
+  EXPECT_EQ(another.batches_read(), 60U);
 }
 
 TEST_F(ReconnectTest, AServerThatDiesAndComesBack) {

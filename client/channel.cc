@@ -85,6 +85,9 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   arguments.SetMaxSendMessageSize(kMaxMessageBytes);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  // Of several addresses, such as a headless service's, gRPC would otherwise
+  // take the first that accepts a connection, always, even one that drains.
+  arguments.SetLoadBalancingPolicyName("round_robin");
   SocketOptions sockets;
   if (!IsLoopback(target)) sockets.loopback_congestion.clear();
   SetSocketOptions(sockets, arguments);

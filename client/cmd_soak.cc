@@ -117,9 +117,11 @@ ExitCode Run(const Arguments& arguments) {
   const Trace trace(family, addresses, absl::GetFlag(FLAGS_batch));
   SoakOptions options = OptionsFromFlags();
   options.expected = trace.Expect(ReferenceTable(*routes));
-  // Whoever is not there from the start is no server that went away.
-  const auto channel = ConnectToServer();
-  if (!channel.ok()) return Fail(channel.status());
+  // Whoever is not there from the start is no server that went away. The
+  // connection is not kept: a server that drains would wait for it.
+  if (const absl::Status there = ConnectToServer().status(); !there.ok()) {
+    return Fail(there);
+  }
   StopOnSignals();
   const SoakCounts counts =
       RunSoak(ChannelsTo(ServerTarget()).value(), trace, options);

@@ -24,6 +24,7 @@ struct Frees {
 using BioPtr = std::unique_ptr<BIO, Frees<BIO_free>>;
 using KeyPtr = std::unique_ptr<EVP_PKEY, Frees<EVP_PKEY_free>>;
 using CertificatePtr = std::unique_ptr<X509, Frees<X509_free>>;
+using SessionPtr = std::unique_ptr<SSL_SESSION, Frees<SSL_SESSION_free>>;
 using SslContextPtr = std::unique_ptr<SSL_CTX, Frees<SSL_CTX_free>>;
 using SslPtr = std::unique_ptr<SSL, Frees<SSL_free>>;
 

@@ -7,8 +7,8 @@ packages=(
   # Compiler and build.
   bazel-bootstrap clang-format g++ python3
   # Libraries.
-  libabsl-dev libbenchmark-dev libbz2-dev libgmock-dev libgrpc++-dev
-  libgtest-dev libprotobuf-dev libspdlog-dev libsqlite3-dev libssl-dev
+  libabsl-dev libbenchmark-dev libbz2-dev libevent-dev libgmock-dev
+  libgrpc++-dev libgtest-dev libprotobuf-dev libspdlog-dev libsqlite3-dev libssl-dev
   libxxhash-dev prometheus-cpp-dev protobuf-compiler protobuf-compiler-grpc
   zlib1g-dev
   # What the demo and the tests call; clang is for the fuzzer.

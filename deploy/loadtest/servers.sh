@@ -1,0 +1,94 @@
+# shellcheck shell=bash disable=SC2154
+# Sourced by the scripts here: servers as child processes, and their ends.
+# Expects `bin`, a folder with planb_server and planbctl, and `work`, a scratch
+# folder; keeps the servers' logs and process ids there, by name.
+
+declare -A server_pid=()
+
+cleanup() {
+  local name
+  for name in "${!server_pid[@]}"; do
+    kill -KILL "${server_pid[$name]}" 2> /dev/null || true
+  done
+  if [[ -n "${soak_pid:-}" ]]; then
+    kill -KILL "$soak_pid" 2> /dev/null || true
+  fi
+  wait 2> /dev/null || true
+  rm -rf "$work"
+}
+
+fail() {
+  echo "FAIL: $*" >&2
+  local log
+  for log in "$work"/*.log; do
+    [[ -s "$log" ]] || continue
+    echo "--- end of $(basename "$log")" >&2
+    tail -n 20 "$log" >&2
+  done
+  exit 1
+}
+
+# start_server NAME BINARY FLAG...: returns once it serves.
+start_server() {
+  local name=$1 i
+  # Here, not by the child in its own time: the last life's log says "serving".
+  : > "$work/$name.log"
+  "${@:2}" 2> "$work/$name.log" &
+  server_pid[$name]=$!
+  for ((i = 0; ; i++)); do
+    if grep -q ' serving$' "$work/$name.log"; then
+      return
+    fi
+    kill -0 "${server_pid[$name]}" 2> /dev/null || fail "$name ended at once"
+    ((i < 600)) || fail "$name does not serve after 60 s"
+    sleep 0.1
+  done
+}
+
+# Ends it as an operator would, and fails unless it ends well.
+stop_server() {
+  local name=$1 code=0
+  kill -TERM "${server_pid[$name]}"
+  wait "${server_pid[$name]}" || code=$?
+  unset "server_pid[$name]"
+  ((code == 0)) || fail "$name: exit code $code after SIGTERM"
+}
+
+# The port that the server bound for its TCP address, or for its metrics.
+tcp_port() {
+  sed -n 's/.* listening address=[0-9].* port=\([0-9]*\)$/\1/p' "$work/$1.log"
+}
+metrics_port() {
+  sed -n 's/.* serving metrics .*port=\([0-9]*\)$/\1/p' "$work/$1.log"
+}
+
+# The value of a metric without labels.
+metric() {
+  (
+    exec 3<> "/dev/tcp/127.0.0.1/$(metrics_port "$1")"
+    printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3
+    sed -n "s/^$2 \([0-9.e+]*\).*/\1/p" <&3
+  )
+}
+
+# await_streams COUNT NAME...: returns once so many streams of lookups are open,
+# on all these servers together.
+await_streams() {
+  local i open name
+  for ((i = 0; ; i++)); do
+    open=0
+    for name in "${@:2}"; do
+      open=$((open + $(metric "$name" planb_lookup_streams)))
+    done
+    if ((open >= $1)); then
+      return
+    fi
+    ((i < 600)) || fail "$open streams on ${*:2} after 60 s, not $1"
+    sleep 0.1
+  done
+}
+
+# field NAME: a number of a JSON line on the standard input.
+field() {
+  grep -oE "\"$1\":[0-9.eE+-]+" | cut -d: -f2
+}

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Turns the sidecar's Deployment into a pod that podman 4.3 can play.
 
-pod_of.py < RENDERED.yaml > pod.yaml
+pod_of.py FOLDER < RENDERED.yaml > pod.yaml
 
 The pod runs the very containers of the manifest: images, commands, arguments,
 mounts and security settings. Changed is only what this podman cannot do:
@@ -10,9 +10,12 @@ mounts and security settings. Changed is only what this podman cannot do:
   a function that starts too early is restarted;
 - probes go: it knows no gRPC probe;
 - port declarations go: it would publish them, and this pod has no network;
+- an emptyDir becomes a folder in FOLDER, open to all users as the kubelet makes
+  it: this podman would give it to the first container's user alone;
 - images are those loaded beforehand: there is no registry.
 """
 
+import os
 import sys
 
 import yaml
@@ -20,22 +23,34 @@ import yaml
 PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 
 
-def main():
+def main(folder):
     documents = yaml.safe_load_all(sys.stdin)
     (deployment,) = [d for d in documents if d["kind"] == "Deployment"]
     template = deployment["spec"]["template"]
     spec = template["spec"]
-    sidecars = spec.pop("initContainers")
+    sidecars = [
+        container
+        for container in spec["initContainers"]
+        if container.pop("restartPolicy", None) == "Always"
+    ]
+    if [sidecar["name"] for sidecar in sidecars] != ["planb-server"]:
+        raise SystemExit("planb-server is not the only native sidecar")
     for sidecar in sidecars:
-        if sidecar.pop("restartPolicy", None) != "Always":
-            raise SystemExit(f"{sidecar['name']} is no native sidecar")
+        spec["initContainers"].remove(sidecar)
         for probe in PROBES:
             if "grpc" not in sidecar.pop(probe):
                 raise SystemExit(f"{sidecar['name']}: {probe} is not gRPC")
     spec["containers"] = sidecars + spec["containers"]
-    for container in spec["containers"]:
+    for container in spec["initContainers"] + spec["containers"]:
         container["imagePullPolicy"] = "Never"
         container.pop("ports", None)
+    for volume in spec["volumes"]:
+        if volume.pop("emptyDir", None) is None:
+            raise SystemExit(f"{volume['name']} is no emptyDir")
+        path = os.path.join(folder, volume["name"])
+        os.mkdir(path)
+        os.chmod(path, 0o777)
+        volume["hostPath"] = {"path": path, "type": "Directory"}
     # The function may come before the server's socket does, and ends then.
     spec["restartPolicy"] = "OnFailure"
     pod = {
@@ -48,4 +63,6 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    if len(sys.argv) != 2:
+        raise SystemExit(__doc__)
+    main(sys.argv[1])

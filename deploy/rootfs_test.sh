@@ -108,7 +108,7 @@ health() {
 }
 start() {
   "$here/confined.py" "$view" $USER_ID $USER_ID /usr/bin/planb_server \
-    --listen=$SOCKET --metrics_address= --generate=20000 \
+    --listen=$SOCKET --metrics_address= "$@" \
     > "$work/log" 2>&1 &
   server=$!
 }
@@ -124,7 +124,7 @@ await_health() {
 code=$(health)
 [[ "$code" == 4 ]] || fail "without a server, health says $code, not 4"
 # A folder that the server's user must not write; then it is his group's.
-start
+start --generate=20000
 code=0
 wait "$server" || code=$?
 server=
@@ -135,7 +135,7 @@ seen=$(stat --format='%u:%g %a' "$view/run/planb")
 [[ "$seen" == "0:$USER_ID 775" ]] || fail "the folder is $seen"
 echo "rootfs: the socket's folder was handed over without any capability"
 
-start
+start --generate=20000
 await_health 0
 code=$(health --service=nobody.knows.it)
 [[ "$code" == 3 ]] || fail "for a strange service, health says $code, not 3"
@@ -158,12 +158,21 @@ kill -KILL "$server"
 wait "$server" 2> /dev/null || true
 code=$(health)
 [[ "$code" == 4 ]] || fail "of a killed server, health says $code, not 4"
-start
+start --generate=20000
 await_health 0
 verify
-kill -TERM "$server"
-code=0
-wait "$server" || code=$?
-server=
-((code == 0)) || fail "SIGTERM ended it with $code"
+finish() {
+  local code=0
+  kill -TERM "$server"
+  wait "$server" || code=$?
+  server=
+  ((code == 0)) || fail "SIGTERM ended it with $code"
+}
+finish
+start --empty_table_ready=false
+await_health 1
+planbctl announce 2001:db8::/32 7 > /dev/null || fail "announce"
+await_health 0
+finish
+echo "rootfs: the probe says no while the table is empty, where that counts"
 echo "PASS: the root file system, run in a $how; drained with exit code 0"

@@ -63,7 +63,7 @@ pod_step() {
     echo "SKIP: there is no image"
     return 77
   fi
-  "$here/pod_test.sh" "$work/planb.tar" "$work/rendered.yaml"
+  "$here/pod_test.sh" "$work/planb.tar" "$work/rendered/sidecar.yaml"
 }
 
 # The very files of the image, where there is one.
@@ -77,11 +77,27 @@ rootfs_step() {
   "$here/rootfs_test.sh" "$from"
 }
 
+# The formula for memory, on a small table here.
+# shellcheck disable=SC2317 # `step` calls it.
+sizing_step() {
+  local binaries=$1
+  if [[ -z "$binaries" ]]; then
+    binaries=$work/sizing
+    mkdir "$binaries"
+    (cd "$here/.." && bazel build --noshow_progress --config=static \
+      //server:planb_server //client:planbctl) || return
+    cp -L "$here"/../bazel-bin/server/planb_server \
+      "$here"/../bazel-bin/client/planbctl "$binaries"
+  fi
+  "$here/sizing.py" --routes=100000 --quota=67108864 --check="$binaries"
+}
+
 step packages install_packages
-step manifests "$here/validate.sh" "$work/rendered.yaml"
+step manifests "$here/validate.sh" "$work/rendered"
 step image "$here/image.sh" "$work/planb.tar" "$@"
 step rootfs rootfs_step "$@"
 step pod pod_step
+step sizing sizing_step "${1:-}"
 
 echo "== deploy/test.sh"
 printf '%s\n' "${summary[@]}"

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "server/error.h"
 
 namespace planb::server {
@@ -53,7 +52,9 @@ void BatchStream::OnRead(bool ok) {
 
 void BatchStream::OnWritten(bool ok) {
   writing_ = false;
-  reply_octets_ -= replies_.front().Length();
+  const size_t octets = replies_.front().Length();
+  reply_octets_ -= octets;
+  if (ok) worker_.counters().Sent(octets);
   replies_.pop_front();
   broken_ |= !ok;
   Proceed();
@@ -75,7 +76,8 @@ void BatchStream::Settle() {
 }
 
 void BatchStream::Handle() {
-  received_ = absl::Now();
+  received_ = worker_.counters().Now();
+  worker_.counters().Received(request_.Length());
   RequestReader& reader = worker_.reader();
   const bool parsed = reader.Read(request_);
   const wire::BatchRequest& request = reader.request();
@@ -127,12 +129,13 @@ void BatchStream::Answer(Table& table, const wire::BatchRequest& request) {
     const auto snapshot = table.Read();
     reply = AnswerReply(*snapshot, context.kernel, request, misses);
   }
-  context.metrics.Answered(BatchSize(request), misses, absl::Now() - received_);
+  LookupCounters& counters = worker_.counters();
+  counters.Answered(BatchSize(request), misses, counters.Now() - received_);
   Reply(std::move(reply));
 }
 
 void BatchStream::Fail(const absl::Status& error, uint64_t generation) {
-  worker_.context().metrics.Failed(ErrorReason(error));
+  worker_.counters().Failed(ErrorReason(error));
   Reply(ErrorReply(error, worker_.reader().request().request_id, generation));
 }
 
@@ -155,8 +158,11 @@ void BatchStream::Proceed() {
   }
   const bool closing =
       no_more_requests_ || worker_.draining() || broken_ || !entered_;
-  if (!closing && !reading_ && !waiting_ && replies_.size() < kMaxReplies &&
-      reply_octets_ < kMaxReplyOctets) {
+  const bool full =
+      replies_.size() >= kMaxReplies || reply_octets_ >= kMaxReplyOctets;
+  const bool wants_more = !closing && !reading_ && !waiting_;
+  Hold(wants_more && full);
+  if (wants_more && !full) {
     reading_ = true;
     ++promised_;
     io_.Read(&request_, static_cast<QueueEvent*>(&read_));
@@ -166,6 +172,16 @@ void BatchStream::Proceed() {
     finishing_ = true;
     ++promised_;
     io_.Finish(ToGrpc(Outcome()), static_cast<QueueEvent*>(&finished_));
+  }
+}
+
+void BatchStream::Hold(bool held) {
+  if (held == held_) return;
+  held_ = held;
+  if (held) {
+    worker_.counters().HoldStream();
+  } else {
+    worker_.counters().ReleaseStream();
   }
 }
 

@@ -11,8 +11,8 @@
 #include <memory>
 
 #include "absl/status/status.h"
-#include "absl/time/time.h"
 #include "server/lookup_worker.h"
+#include "server/steady_time.h"
 
 namespace planb::server {
 
@@ -52,6 +52,8 @@ class BatchStream final : public std::enable_shared_from_this<BatchStream> {
   void Reply(grpc::ByteBuffer reply);
   // Starts what can be started now.
   void Proceed();
+  // Counts the time for which reading is held back.
+  void Hold(bool held);
   // How the call ends, when it can.
   absl::Status Outcome() const;
   // One of gRPC's promises was kept; frees the stream after the last.
@@ -68,7 +70,7 @@ class BatchStream final : public std::enable_shared_from_this<BatchStream> {
   EventOf<BatchStream, &BatchStream::OnCallDone> call_done_{this};
 
   grpc::ByteBuffer request_;  // the read's, or being answered
-  absl::Time received_;
+  SteadyInstant received_;
   std::deque<grpc::ByteBuffer> replies_;  // the first is being written
   size_t reply_octets_ = 0;
 
@@ -78,6 +80,7 @@ class BatchStream final : public std::enable_shared_from_this<BatchStream> {
   bool reading_ = false;
   bool writing_ = false;
   bool waiting_ = false;  // for a generation
+  bool held_ = false;     // not reading, for too many replies wait
   bool no_more_requests_ = false;
   bool broken_ = false;  // the client is gone
   bool finishing_ = false;

@@ -1,20 +1,18 @@
-// What is counted on the control path, and the tables' state at scrape time.
+// What is counted on the control path: batches of updates, rebuilds, the store.
 
 #ifndef PLANB_SERVER_CONTROL_METRICS_H_
 #define PLANB_SERVER_CONTROL_METRICS_H_
 
 #include <array>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "prometheus/collectable.h"
 #include "prometheus/counter.h"
 #include "prometheus/histogram.h"
-#include "prometheus/metric_family.h"
 #include "prometheus/registry.h"
-#include "server/tables.h"
+#include "server/operation_counts.h"
+#include "server/table.h"
 
 namespace planb::server {
 
@@ -29,6 +27,10 @@ class ControlMetrics {
   // A batch of updates was answered; `result` is "accepted", "unchanged",
   // "validated" or "refused". Others count as "refused".
   void Updated(absl::string_view result);
+
+  // So many operations were part of a batch that was answered. Tables tell it
+  // of those that came so far.
+  void Operated(const OperationCounts& counts);
 
   std::shared_ptr<prometheus::Collectable> collectable() const {
     return registry_;
@@ -47,20 +49,9 @@ class ControlMetrics {
   prometheus::Counter* unchanged_;
   prometheus::Counter* validated_;
   prometheus::Counter* refused_;
-};
-
-// Gauges of every table, read when scraped. Thread-safe.
-class TableMetrics : public prometheus::Collectable {
- public:
-  // `tables` outlives this.
-  TableMetrics(Tables& tables, absl::string_view kernel)
-      : tables_(tables), kernel_(kernel) {}
-
-  std::vector<prometheus::MetricFamily> Collect() const override;
-
- private:
-  Tables& tables_;
-  const std::string kernel_;
+  std::array<std::array<prometheus::Counter*, OperationCounts::kResults>,
+             OperationCounts::kOps>
+      operations_;
 };
 
 }  // namespace planb::server

@@ -122,6 +122,17 @@ uint64_t Fingerprint(Request request) {
   return XXH3_64bits(bytes.data(), bytes.size());
 }
 
+template <typename Updates>
+OperationCounts CountRefused(const Updates& updates) {
+  OperationCounts refused;
+  for (const v1::RouteUpdate& update : updates) {
+    const auto op = DecodeOp(update.op());
+    if (!op.ok()) continue;  // which is why
+    ++refused.counts[CountedOp(*op)][OperationCounts::kRefused];
+  }
+  return refused;
+}
+
 template <typename Request>
 absl::StatusOr<UpdateBatch> DecodeChanges(const Request& request,
                                           size_t max_entries) {
@@ -194,6 +205,19 @@ absl::StatusOr<UpdateBatch> DecodeUpdate(
   batch.writer_epoch = request.writer_epoch();
   if (!batch.request_id.empty()) batch.fingerprint = Fingerprint(request);
   return batch;
+}
+
+OperationCounts RefusedOperations(const v1::UpdateRoutesRequest& request) {
+  return request.validate_only() ? OperationCounts()
+                                 : CountRefused(request.updates());
+}
+
+OperationCounts RefusedOperations(const v1::UpdateNextHopsRequest&) {
+  return {};  // of routes
+}
+
+OperationCounts RefusedOperations(const v1::StreamUpdatesRequest& request) {
+  return CountRefused(request.updates());
 }
 
 absl::Status AppendReplacement(const v1::ReplaceRoutesRequest& request,

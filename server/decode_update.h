@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "lpm/prefix.h"
 #include "planb/v1/route_table.pb.h"
+#include "server/operation_counts.h"
 #include "server/update.h"
 
 namespace planb::server {
@@ -24,6 +25,11 @@ absl::StatusOr<UpdateBatch> DecodeUpdate(
 // Without the writer epoch, which is the stream's.
 absl::StatusOr<UpdateBatch> DecodeUpdate(
     const v1::StreamUpdatesRequest& request, size_t max_entries);
+
+// What each asks for, refused; whether or not it can be decoded.
+OperationCounts RefusedOperations(const v1::UpdateRoutesRequest& request);
+OperationCounts RefusedOperations(const v1::UpdateNextHopsRequest& request);
+OperationCounts RefusedOperations(const v1::StreamUpdatesRequest& request);
 
 // Appends what one message of a replacement brings to `batch`. Errors:
 // INVALID_ARGUMENT with paths into this message.

@@ -32,7 +32,8 @@ void LookupCall::OnAccepted(bool ok) {
     return;
   }
   Accept(worker_);
-  received_ = absl::Now();
+  received_ = worker_.counters().Now();
+  worker_.counters().Received(request_.ByteSizeLong());
   LookupContext& context = worker_.context();
   const absl::StatusOr<TableRef> table = context.tables.Find(request_.table());
   if (!table.ok()) return Fail(table.status());
@@ -63,12 +64,14 @@ void LookupCall::Answer(Table& table) {
   v1::LookupResponse response;
   const size_t misses = AnswerLookup(*table.Read(), context.kernel, addresses_,
                                      request_, response);
-  context.metrics.Answered(addresses_.size(), misses, absl::Now() - received_);
+  LookupCounters& counters = worker_.counters();
+  counters.Answered(addresses_.size(), misses, counters.Now() - received_);
+  counters.Sent(response.ByteSizeLong());
   io_.Finish(response, grpc::Status::OK, static_cast<QueueEvent*>(&finished_));
 }
 
 void LookupCall::Fail(const absl::Status& status) {
-  worker_.context().metrics.Failed(ErrorReason(status));
+  worker_.counters().Failed(ErrorReason(status));
   io_.FinishWithError(ToGrpc(status), static_cast<QueueEvent*>(&finished_));
 }
 

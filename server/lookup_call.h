@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "lpm/address.h"
 #include "server/lookup_worker.h"
+#include "server/steady_time.h"
 
 namespace planb::server {
 
@@ -37,7 +38,7 @@ class LookupCall {
   EventOf<LookupCall, &LookupCall::OnAccepted> accepted_{this};
   EventOf<LookupCall, &LookupCall::OnFinished> finished_{this};
   v1::LookupRequest request_;
-  absl::Time received_;
+  SteadyInstant received_;
   std::vector<Address> addresses_;
 };
 

@@ -1,114 +1,78 @@
 #include "server/lookup_metrics.h"
 
-#include <algorithm>
-#include <limits>
+#include <array>
 #include <string>
 #include <utility>
 
-#include "server/published.h"
+#include "server/metric_families.h"
 
 namespace planb::server {
 namespace {
 
 using prometheus::ClientMetric;
-using prometheus::MetricFamily;
-using prometheus::MetricType;
 
-void Add(std::atomic<uint64_t>& counter, uint64_t value) {
-  counter.fetch_add(value, std::memory_order_relaxed);
-}
-
-uint64_t Get(const std::atomic<uint64_t>& counter) {
-  return counter.load(std::memory_order_relaxed);
-}
-
-MetricFamily Counters(const char* name, const char* help,
-                      std::vector<ClientMetric> metrics) {
-  return {name, help, MetricType::Counter, std::move(metrics)};
-}
-
-ClientMetric CounterOf(uint64_t value) {
-  ClientMetric metric;
-  metric.counter.value = static_cast<double>(value);
-  return metric;
-}
+constexpr std::array<double, kSizeBounds> kSizeBoundsShown = [] {
+  std::array<double, kSizeBounds> bounds = {};
+  for (size_t i = 0; i < bounds.size(); ++i) {
+    bounds[i] = static_cast<double>(SizeBound(i));
+  }
+  return bounds;
+}();
 
 }  // namespace
 
-LookupMetrics::Shard& LookupMetrics::MyShard() {
-  return shards_[ThreadNumber() % kShards];
+LookupCounters& LookupMetrics::AddThread() {
+  const std::lock_guard lock(mutex_);
+  threads_.push_back(std::make_unique<LookupCounters>(counting_));
+  return *threads_.back();
 }
 
-void LookupMetrics::Answered(size_t addresses, size_t misses,
-                             absl::Duration elapsed) {
-  Shard& shard = MyShard();
-  Add(shard.lookups, addresses);
-  Add(shard.misses, misses);
-  Add(shard.nanoseconds,
-      static_cast<uint64_t>(absl::ToInt64Nanoseconds(elapsed)));
-  const auto bucket = std::lower_bound(kBounds.begin(), kBounds.end(),
-                                       absl::ToDoubleSeconds(elapsed)) -
-                      kBounds.begin();
-  Add(shard.batches[static_cast<size_t>(bucket)], 1);
-}
-
-void LookupMetrics::Failed(absl::string_view reason) {
-  const auto known = std::find(kReasons.begin(), kReasons.end() - 1, reason);
-  Add(MyShard().failures[static_cast<size_t>(known - kReasons.begin())], 1);
-}
-
-std::vector<MetricFamily> LookupMetrics::Collect() const {
-  uint64_t lookups = 0;
-  uint64_t misses = 0;
-  uint64_t nanoseconds = 0;
-  std::array<uint64_t, kBounds.size() + 1> batches = {};
-  std::array<uint64_t, kReasons.size()> failures = {};
-  for (const Shard& shard : shards_) {
-    lookups += Get(shard.lookups);
-    misses += Get(shard.misses);
-    nanoseconds += Get(shard.nanoseconds);
-    for (size_t i = 0; i < batches.size(); ++i) {
-      batches[i] += Get(shard.batches[i]);
-    }
-    for (size_t i = 0; i < failures.size(); ++i) {
-      failures[i] += Get(shard.failures[i]);
-    }
+std::vector<prometheus::MetricFamily> LookupMetrics::Collect() const {
+  LookupTotals totals;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& thread : threads_) thread->AddTo(totals);
   }
-  ClientMetric latency;
-  for (size_t i = 0; i < batches.size(); ++i) {
-    latency.histogram.sample_count += batches[i];
-    latency.histogram.bucket.push_back(
-        {latency.histogram.sample_count,
-         i < kBounds.size() ? kBounds[i]
-                            : std::numeric_limits<double>::infinity()});
+  uint64_t batches = 0;
+  for (const uint64_t count : totals.by_duration) batches += count;
+  std::vector<ClientMetric> failures;
+  for (size_t i = 0; i < kLookupErrorReasons.size(); ++i) {
+    failures.push_back(
+        CounterOf(MetricValue(totals.failures[i]),
+                  {{"reason", std::string(kLookupErrorReasons[i])}}));
   }
-  latency.histogram.sample_sum = static_cast<double>(nanoseconds) * 1e-9;
-  std::vector<ClientMetric> by_reason;
-  for (size_t i = 0; i < kReasons.size(); ++i) {
-    by_reason.push_back(CounterOf(failures[i]));
-    by_reason.back().label = {{"reason", std::string(kReasons[i])}};
-  }
-  ClientMetric streams;
-  streams.gauge.value =
-      static_cast<double>(streams_.load(std::memory_order_relaxed));
   return {
-      Counters("planb_lookups_total", "Addresses looked up.",
-               {CounterOf(lookups)}),
-      Counters("planb_lookup_misses_total", "Addresses that had no route.",
-               {CounterOf(misses)}),
-      Counters("planb_lookup_batches_total",
-               "Batches answered, by BatchLookup and Lookup.",
-               {CounterOf(latency.histogram.sample_count)}),
-      Counters("planb_lookup_batch_errors_total",
-               "Batches that failed, by reason.", std::move(by_reason)),
-      {"planb_lookup_batch_duration_seconds",
-       "Time to answer one batch inside the server, network excluded.",
-       MetricType::Histogram,
-       {std::move(latency)}},
-      {"planb_lookup_streams",
-       "Open BatchLookup streams.",
-       MetricType::Gauge,
-       {std::move(streams)}},
+      CounterFamily("planb_lookups_total", "Addresses looked up.",
+                    {CounterOf(MetricValue(totals.lookups))}),
+      CounterFamily("planb_lookup_misses_total", "Addresses that had no route.",
+                    {CounterOf(MetricValue(totals.misses))}),
+      CounterFamily("planb_lookup_batches_total",
+                    "Batches answered, by BatchLookup and Lookup.",
+                    {CounterOf(MetricValue(batches))}),
+      CounterFamily("planb_lookup_batch_errors_total",
+                    "Batches that failed, by reason.", std::move(failures)),
+      HistogramFamily(
+          "planb_lookup_batch_duration_seconds",
+          "Time to answer one batch inside the server, network excluded, "
+          "waiting for a generation included, in seconds.",
+          HistogramOf(kDurationBoundsSeconds, totals.by_duration,
+                      MetricValue(totals.nanoseconds) * 1e-9)),
+      HistogramFamily("planb_lookup_batch_size",
+                      "Addresses in the batches that were answered.",
+                      HistogramOf(kSizeBoundsShown, totals.by_size,
+                                  MetricValue(totals.lookups))),
+      CounterFamily(
+          "planb_lookup_bytes_total",
+          "Octets of the messages of lookups, framing excluded, by direction.",
+          {CounterOf(MetricValue(totals.received), {{"direction", "received"}}),
+           CounterOf(MetricValue(totals.sent), {{"direction", "sent"}})}),
+      GaugeFamily("planb_lookup_streams", "Open BatchLookup streams.",
+                  {GaugeOf(MetricValue(totals.streams))}),
+      CounterFamily(
+          "planb_lookup_backpressure_seconds_total",
+          "Seconds that BatchLookup streams were not read from because replies "
+          "waited for a slow client, summed over the streams.",
+          {CounterOf(MetricValue(totals.held.count()) * 1e-9)}),
   };
 }
 

@@ -41,13 +41,13 @@ absl::Status LookupWorker::Enter(BatchStream* stream) {
         absl::Seconds(1));
   }
   streams_.insert(stream);
-  context_.metrics.StreamOpened();
+  counters_.StreamOpened();
   return absl::OkStatus();
 }
 
 void LookupWorker::Leave(BatchStream* stream) {
   streams_.erase(stream);
-  context_.metrics.StreamClosed();
+  counters_.StreamClosed();
   in_flight_.End();
 }
 

@@ -15,6 +15,7 @@
 #include "server/batch_reply.h"
 #include "server/in_flight.h"
 #include "server/lookup_context.h"
+#include "server/lookup_counters.h"
 #include "server/lookup_queue.h"
 
 namespace planb::server {
@@ -37,7 +38,8 @@ class LookupWorker {
       : context_(context),
         service_(service),
         in_flight_(in_flight),
-        queue_(std::move(queue), options) {}
+        queue_(std::move(queue), options),
+        counters_(context.metrics.AddThread()) {}
 
   // Starts the thread and accepts calls. Once, from any thread, when the gRPC
   // server has started. Errors: those of LookupQueue::Start.
@@ -54,6 +56,7 @@ class LookupWorker {
   LookupContext& context() { return context_; }
   RawRouteLookup& service() { return service_; }
   LookupQueue& queue() { return queue_; }
+  LookupCounters& counters() { return counters_; }
   // Of the batch that is being answered.
   RequestReader& reader() { return reader_; }
   bool draining() const { return draining_; }
@@ -68,6 +71,7 @@ class LookupWorker {
   RawRouteLookup& service_;
   InFlight& in_flight_;
   LookupQueue queue_;
+  LookupCounters& counters_;
   RequestReader reader_;
   bool draining_ = false;
   absl::flat_hash_set<BatchStream*> streams_;

@@ -1,8 +1,8 @@
 // Both kinds of metrics, as a scrape sees them.
 
 #include <gtest/gtest.h>
-#include <prometheus/text_serializer.h>
 
+#include <chrono>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -14,55 +14,108 @@
 #include "absl/strings/str_join.h"
 #include "server/control_metrics.h"
 #include "server/lookup_metrics.h"
+#include "server/testing/scrape_text.h"
 
 namespace planb::server {
 namespace {
 
-std::string Scrape(const prometheus::Collectable& metrics) {
-  return prometheus::TextSerializer().Serialize(metrics.Collect());
-}
+using std::chrono::microseconds;
+using std::chrono::seconds;
 
-testing::AssertionResult Has(const std::string& text, const std::string& line) {
-  if (("\n" + text).find("\n" + line + "\n") != std::string::npos) {
-    return testing::AssertionSuccess();
-  }
-  return testing::AssertionFailure() << "no line \"" << line << "\" in\n"
-                                     << text;
-}
-
-TEST(LookupMetrics, SumTheShards) {
+TEST(LookupMetrics, SumTheThreads) {
   LookupMetrics metrics;
   std::vector<std::thread> threads;
-  for (int t = 0; t < 100; ++t) {  // more than there are shards
-    threads.emplace_back([&] {
-      metrics.Answered(16, 3, absl::Microseconds(1));
-      metrics.Answered(4, 0, absl::Seconds(11));
-      metrics.Failed("ADDRESSES_LENGTH");
-      metrics.Failed("NEVER_HEARD_OF");
+  for (int t = 0; t < 100; ++t) {
+    threads.emplace_back([&metrics] {
+      LookupCounters& counters = metrics.AddThread();
+      counters.Answered(16, 3, microseconds(1));
+      counters.Answered(4, 0, seconds(11));
+      counters.Failed("ADDRESSES_LENGTH");
+      counters.Failed("NEVER_HEARD_OF");
+      counters.Received(100);
+      counters.Sent(7);
+      counters.StreamOpened();
+      counters.StreamOpened();
+      counters.StreamClosed();
+      ScrapeText(metrics);  // meanwhile
     });
   }
   for (std::thread& thread : threads) thread.join();
-  metrics.StreamOpened();
-  metrics.StreamOpened();
-  metrics.StreamClosed();
-  const std::string text = Scrape(metrics);
-  EXPECT_TRUE(Has(text, "planb_lookups_total 2000"));
-  EXPECT_TRUE(Has(text, "planb_lookup_misses_total 300"));
-  EXPECT_TRUE(Has(text, "planb_lookup_batches_total 200"));
+  const std::string text = ScrapeText(metrics);
+  EXPECT_TRUE(HasLine(text, "planb_lookups_total 2000"));
+  EXPECT_TRUE(HasLine(text, "planb_lookup_misses_total 300"));
+  EXPECT_TRUE(HasLine(text, "planb_lookup_batches_total 200"));
+  EXPECT_TRUE(HasLine(
+      text,
+      "planb_lookup_batch_errors_total{reason=\"ADDRESSES_LENGTH\"} 100"));
   EXPECT_TRUE(
-      Has(text,
-          "planb_lookup_batch_errors_total{reason=\"ADDRESSES_LENGTH\"} 100"));
+      HasLine(text, "planb_lookup_batch_errors_total{reason=\"OTHER\"} 100"));
   EXPECT_TRUE(
-      Has(text, "planb_lookup_batch_errors_total{reason=\"OTHER\"} 100"));
-  // A bound is inclusive, and what is above all bounds is only in +Inf.
-  EXPECT_TRUE(Has(
-      text, "planb_lookup_batch_duration_seconds_bucket{le=\"1e-06\"} 100"));
+      HasLine(text, "planb_lookup_bytes_total{direction=\"received\"} 10000"));
   EXPECT_TRUE(
-      Has(text, "planb_lookup_batch_duration_seconds_bucket{le=\"10\"} 100"));
-  EXPECT_TRUE(
-      Has(text, "planb_lookup_batch_duration_seconds_bucket{le=\"+Inf\"} 200"));
-  EXPECT_TRUE(Has(text, "planb_lookup_batch_duration_seconds_count 200"));
-  EXPECT_TRUE(Has(text, "planb_lookup_streams 1"));
+      HasLine(text, "planb_lookup_bytes_total{direction=\"sent\"} 700"));
+  EXPECT_TRUE(HasLine(text, "planb_lookup_streams 100"));
+}
+
+TEST(LookupMetrics, BoundsAreInclusive) {
+  LookupMetrics metrics;
+  LookupCounters& counters = metrics.AddThread();
+  counters.Answered(16, 0, microseconds(1));
+  counters.Answered(17, 0, seconds(11));
+  const std::string text = ScrapeText(metrics);
+  const std::string duration = "planb_lookup_batch_duration_seconds_";
+  EXPECT_TRUE(HasLine(text, duration + "bucket{le=\"1e-06\"} 1"));
+  EXPECT_TRUE(HasLine(text, duration + "bucket{le=\"10\"} 1"));
+  EXPECT_TRUE(HasLine(text, duration + "bucket{le=\"+Inf\"} 2"));
+  EXPECT_TRUE(HasLine(text, duration + "count 2"));
+  const std::string size = "planb_lookup_batch_size_";
+  EXPECT_TRUE(HasLine(text, size + "bucket{le=\"4\"} 0"));
+  EXPECT_TRUE(HasLine(text, size + "bucket{le=\"16\"} 1"));
+  EXPECT_TRUE(HasLine(text, size + "bucket{le=\"64\"} 2"));
+  EXPECT_TRUE(HasLine(text, size + "bucket{le=\"+Inf\"} 2"));
+  EXPECT_TRUE(HasLine(text, size + "sum 33"));
+}
+
+TEST(LookupMetrics, EverySizeHasTheBucketOfItsBound) {
+  EXPECT_EQ(SizeBucket(0), 0U);
+  for (size_t bucket = 0; bucket < kSizeBounds; ++bucket) {
+    EXPECT_EQ(SizeBucket(SizeBound(bucket)), bucket);
+    EXPECT_EQ(SizeBucket(SizeBound(bucket) + 1), bucket + 1);
+  }
+  EXPECT_EQ(SizeBucket(~size_t{0}), kSizeBounds);
+}
+
+TEST(LookupMetrics, HeldStreamsCountWhileTheyAreHeld) {
+  LookupMetrics metrics;
+  const auto held = [&metrics] {
+    for (const auto& family : metrics.Collect()) {
+      if (family.name == "planb_lookup_backpressure_seconds_total") {
+        return family.metric.front().counter.value;
+      }
+    }
+    return -1.;
+  };
+  LookupCounters& counters = metrics.AddThread();
+  EXPECT_EQ(held(), 0);
+  counters.HoldStream();
+  while (held() == 0) continue;
+  counters.ReleaseStream();
+  const double total = held();
+  EXPECT_GT(total, 0);
+  EXPECT_EQ(held(), total);
+}
+
+TEST(LookupMetrics, CountNothingIfNotTold) {
+  LookupMetrics metrics(/*counting=*/false);
+  const std::string before = ScrapeText(metrics);
+  LookupCounters& counters = metrics.AddThread();
+  EXPECT_EQ(counters.Now(), SteadyInstant());
+  counters.Answered(16, 3, microseconds(1));
+  counters.Failed("OTHER");
+  counters.Received(1);
+  counters.StreamOpened();
+  counters.HoldStream();
+  EXPECT_EQ(ScrapeText(metrics), before);
 }
 
 TEST(ControlMetrics, CountUpdatesAndRebuilds) {
@@ -72,21 +125,33 @@ TEST(ControlMetrics, CountUpdatesAndRebuilds) {
   events.visible(absl::Milliseconds(4));
   events.stored(absl::Milliseconds(1), /*ok=*/false);
   events.build_failed();
+  OperationCounts operations;
+  operations.counts[OperationCounts::kInsert] = {3, 2, 1};
+  events.operated(operations);
+  metrics.Operated(operations);
   metrics.Updated("accepted");
   metrics.Updated("refused");
   metrics.Updated("refused");
-  const std::string text = Scrape(*metrics.collectable());
-  EXPECT_TRUE(Has(text, "planb_rebuilds_total{kind=\"full\"} 1"));
-  EXPECT_TRUE(Has(text, "planb_rebuilds_total{kind=\"incremental\"} 0"));
+  const std::string text = ScrapeText(*metrics.collectable());
+  EXPECT_TRUE(HasLine(text, "planb_rebuilds_total{kind=\"full\"} 1"));
+  EXPECT_TRUE(HasLine(text, "planb_rebuilds_total{kind=\"incremental\"} 0"));
   const std::string duration = "planb_rebuild_duration_seconds_bucket{kind=";
-  EXPECT_TRUE(Has(text, duration + "\"full\",le=\"0.005\"} 1"));
-  EXPECT_TRUE(Has(text, duration + "\"full\",le=\"0.002\"} 0"));
-  EXPECT_TRUE(Has(text, "planb_rebuild_failures_total 1"));
-  EXPECT_TRUE(Has(text, "planb_store_errors_total 1"));
-  EXPECT_TRUE(Has(text, "planb_visibility_seconds_bucket{le=\"0.005\"} 1"));
-  EXPECT_TRUE(Has(text, "planb_update_batches_total{result=\"accepted\"} 1"));
-  EXPECT_TRUE(Has(text, "planb_update_batches_total{result=\"refused\"} 2"));
-  EXPECT_TRUE(Has(text, "planb_update_batches_total{result=\"validated\"} 0"));
+  EXPECT_TRUE(HasLine(text, duration + "\"full\",le=\"0.005\"} 1"));
+  EXPECT_TRUE(HasLine(text, duration + "\"full\",le=\"0.002\"} 0"));
+  EXPECT_TRUE(HasLine(text, "planb_rebuild_failures_total 1"));
+  EXPECT_TRUE(HasLine(text, "planb_store_errors_total 1"));
+  EXPECT_TRUE(HasLine(text, "planb_visibility_seconds_bucket{le=\"0.005\"} 1"));
+  EXPECT_TRUE(
+      HasLine(text, "planb_update_batches_total{result=\"accepted\"} 1"));
+  EXPECT_TRUE(
+      HasLine(text, "planb_update_batches_total{result=\"refused\"} 2"));
+  EXPECT_TRUE(
+      HasLine(text, "planb_update_batches_total{result=\"validated\"} 0"));
+  const std::string op = "planb_update_operations_total{op=";
+  EXPECT_TRUE(HasLine(text, op + "\"insert\",result=\"changed\"} 6"));
+  EXPECT_TRUE(HasLine(text, op + "\"insert\",result=\"unchanged\"} 4"));
+  EXPECT_TRUE(HasLine(text, op + "\"insert\",result=\"refused\"} 2"));
+  EXPECT_TRUE(HasLine(text, op + "\"delete\",result=\"refused\"} 0"));
 }
 
 // The reasons that the contract names for the failure of a batch.
@@ -116,32 +181,16 @@ TEST(LookupMetrics, EveryReasonOfTheContractIsASeries) {
   LookupMetrics metrics;
   const std::vector<std::string> reasons = ReasonsOfTheContract();
   EXPECT_GE(reasons.size(), 9U) << absl::StrJoin(reasons, " ");
-  for (const std::string& reason : reasons) metrics.Failed(reason);
-  const std::string text = Scrape(metrics);
+  LookupCounters& counters = metrics.AddThread();
+  for (const std::string& reason : reasons) counters.Failed(reason);
+  const std::string text = ScrapeText(metrics);
   for (const std::string& reason : reasons) {
     EXPECT_TRUE(
-        Has(text, absl::StrCat("planb_lookup_batch_errors_total{reason=\"",
-                               reason, "\"} 1")));
+        HasLine(text, absl::StrCat("planb_lookup_batch_errors_total{reason=\"",
+                                   reason, "\"} 1")));
   }
-  EXPECT_TRUE(Has(text, "planb_lookup_batch_errors_total{reason=\"OTHER\"} 0"));
-}
-
-TEST(TableMetrics, ShowTheTable) {
-  Tables tables({});
-  TableMetrics metrics(tables, "scalar");
-  UpdateBatch batch;
-  batch.changes = {
-      {RouteChange::Op::kUpsert, *Prefix::Parse("2001:db8::/32"), 1}};
-  ASSERT_TRUE(tables.default_table().Apply(batch).ok());
-  ASSERT_TRUE(tables.default_table().AwaitVisible(1).ok());
-  const std::string text = Scrape(metrics);
-  EXPECT_TRUE(Has(text, "planb_routes{table=\"default\",family=\"ipv6\"} 1"));
-  EXPECT_TRUE(Has(text, "planb_routes{table=\"default\",family=\"ipv4\"} 0"));
   EXPECT_TRUE(
-      Has(text, "planb_generation{table=\"default\",stage=\"visible\"} 1"));
-  EXPECT_TRUE(
-      Has(text, "planb_intervals{table=\"default\",family=\"ipv6\"} 3"));
-  EXPECT_TRUE(Has(text, "planb_kernel_info{kernel=\"scalar\"} 1"));
+      HasLine(text, "planb_lookup_batch_errors_total{reason=\"OTHER\"} 0"));
 }
 
 }  // namespace

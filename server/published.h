@@ -22,9 +22,11 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -52,6 +54,11 @@ class Published {
   struct Block {
     std::array<Slot, 64> slots;
     std::atomic<Block*> next{nullptr};
+  };
+  using Clock = std::chrono::steady_clock;
+  struct Retired {
+    std::unique_ptr<const T> object;
+    Clock::time_point replaced;
   };
 
  public:
@@ -106,8 +113,9 @@ class Published {
   // holds any more. REQUIRES: next != nullptr.
   void Publish(std::unique_ptr<const T> next) ABSL_LOCKS_EXCLUDED(mutex_) {
     const std::lock_guard lock(mutex_);
-    retired_.emplace_back(
-        current_.exchange(next.release(), std::memory_order_seq_cst));
+    retired_.push_back({std::unique_ptr<const T>(current_.exchange(
+                            next.release(), std::memory_order_seq_cst)),
+                        Clock::now()});
     Sweep();
   }
 
@@ -118,8 +126,18 @@ class Published {
     const std::lock_guard lock(mutex_);
     Sweep();
     size_t sum = 0;
-    for (const auto& object : retired_) sum += measure(*object);
+    for (const Retired& old : retired_) sum += measure(*old.object);
     return sum;
+  }
+
+  // For how long the oldest object that a reader still holds has been replaced;
+  // nothing if all hold what is published.
+  std::optional<std::chrono::nanoseconds> OldestRetired()
+      ABSL_LOCKS_EXCLUDED(mutex_) {
+    const std::lock_guard lock(mutex_);
+    Sweep();
+    if (retired_.empty()) return std::nullopt;
+    return Clock::now() - retired_.front().replaced;
   }
 
  private:
@@ -158,14 +176,15 @@ class Published {
   }
 
   void Sweep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    std::erase_if(retired_,
-                  [this](const auto& old) { return !InUse(old.get()); });
+    std::erase_if(retired_, [this](const Retired& old) {
+      return !InUse(old.object.get());
+    });
   }
 
   std::atomic<const T*> current_;
   mutable Block first_;
   std::mutex mutex_;
-  std::vector<std::unique_ptr<const T>> retired_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Retired> retired_ ABSL_GUARDED_BY(mutex_);  // oldest first
 };
 
 }  // namespace planb::server

@@ -96,6 +96,14 @@ class Replacement {
   std::optional<WeightLimit::Share> share_;
 };
 
+// Counts what was collected as refused.
+absl::Status Refuse(ControlContext& context, Replacement& replacement,
+                    absl::Status why) {
+  context.metrics.Updated("refused");
+  context.metrics.Operated(RefusedOperations(replacement.batch()));
+  return why;
+}
+
 absl::Status CommitMissing() {
   return FieldError(absl::StatusCode::kInvalidArgument, "COMMIT_MISSING",
                     "commit", "the stream ended without; nothing was changed");
@@ -172,14 +180,13 @@ absl::Status ReceiveReplacement(
     }
     if (status.ok()) status = AppendReplacement(request, replacement.batch());
     if (status.ok()) status = replacement.Account();
-    if (!status.ok()) {
-      context.metrics.Updated("refused");
-      return status;
-    }
+    if (!status.ok()) return Refuse(context, replacement, status);
     committed = request.commit();
   }
   // A client that broke off has not half-closed; Read tells no difference.
-  if (!committed || call.IsCancelled()) return CommitMissing();
+  if (!committed || call.IsCancelled()) {
+    return Refuse(context, replacement, CommitMissing());
+  }
   return replacement.Commit(call, response);
 }
 
@@ -196,15 +203,19 @@ absl::Status ReceiveSnapshot(
   for (; requests.Read(&request); first = false) {
     absl::Status status;
     if (first) status = replacement.Begin(request);
-    if (!status.ok()) return status;
-    status = reader.Push(request.data());
-    if (!status.ok()) return SnapshotError(status);
-    status = replacement.Account();
-    if (!status.ok()) return status;
+    if (status.ok()) {
+      status = reader.Push(request.data());
+      if (!status.ok()) status = SnapshotError(status);
+    }
+    if (status.ok()) status = replacement.Account();
+    if (!status.ok()) return Refuse(context, replacement, status);
   }
-  const absl::Status whole = reader.Finish();
-  if (!whole.ok()) return SnapshotError(whole);
-  if (first || !sink.ended() || call.IsCancelled()) return CommitMissing();
+  absl::Status whole = reader.Finish();
+  if (!whole.ok()) whole = SnapshotError(whole);
+  if (whole.ok() && (first || !sink.ended() || call.IsCancelled())) {
+    whole = CommitMissing();
+  }
+  if (!whole.ok()) return Refuse(context, replacement, whole);
   return replacement.Commit(call, response);
 }
 

@@ -16,6 +16,8 @@
 #include "server/listen.h"
 #include "server/log.h"
 #include "server/lookup_service.h"
+#include "server/process_metrics.h"
+#include "server/table_metrics.h"
 #include "server/table_service.h"
 #include "server/tables.h"
 #include "server/tls.h"
@@ -152,6 +154,7 @@ class ServerImpl final : public Server {
         tls_ == nullptr ? nullptr : &tls_->reloader());
     exposer_->RegisterCollectable(tls_metrics_);
     exposer_->RegisterCollectable(peer_gate_.collectable());
+    exposer_->RegisterCollectable(process_metrics_);
     return absl::OkStatus();
   }
 
@@ -221,6 +224,8 @@ class ServerImpl final : public Server {
   std::shared_ptr<LookupMetrics> lookup_metrics_;
   std::shared_ptr<TableMetrics> table_metrics_;
   std::shared_ptr<TlsMetrics> tls_metrics_;
+  const std::shared_ptr<ProcessMetrics> process_metrics_ =
+      std::make_shared<ProcessMetrics>();
   LookupContext context_;
   LookupService lookup_service_;
   ControlContext control_context_;

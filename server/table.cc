@@ -34,12 +34,6 @@ std::unique_ptr<const Snapshot> FirstSnapshot(SnapshotBuilder& builder,
   return *std::move(snapshot);
 }
 
-std::future<Table::Outcome> Refused(absl::Status why) {
-  std::promise<Table::Outcome> promise;
-  promise.set_value(std::move(why));
-  return promise.get_future();
-}
-
 }  // namespace
 
 Table::Table(StoredTable stored, TableOptions options)
@@ -69,26 +63,44 @@ Table::~Table() {
   rebuilder_.join();
 }
 
+std::future<Table::Outcome> Table::Refuse(const UpdateBatch& batch,
+                                          absl::Status why) const {
+  Operated(RefusedOperations(batch));
+  std::promise<Outcome> promise;
+  promise.set_value(std::move(why));
+  return promise.get_future();
+}
+
+void Table::Operated(const OperationCounts& counts) const {
+  if (options_.events.operated) options_.events.operated(counts);
+}
+
 std::future<Table::Outcome> Table::Submit(const UpdateBatch& batch) {
   const std::lock_guard lock(mutex_);
-  if (!frozen_.ok()) return Refused(frozen_);
+  if (!frozen_.ok()) return Refuse(batch, frozen_);
   if (intake_.generation() - visibility_.generation() >=
       options_.max_pending_updates) {
-    return Refused(QuotaError(
-        "TOO_MANY_PENDING", "pending updates",
+    const auto why =
         absl::StrCat(options_.max_pending_updates,
-                     " batches wait for the store or for their rebuild"),
-        absl::Milliseconds(100)));
+                     " batches wait for the store or for their rebuild");
+    return Refuse(batch, QuotaError("TOO_MANY_PENDING", "pending updates", why,
+                                    absl::Milliseconds(100)));
   }
   absl::StatusOr<Intake::Staged> staged = intake_.Stage(batch);
   // A refusal, too, rests on those before: it may be their routes, generation
   // or epoch that it names, and they may yet be lost.
   const bool unsure = storing_ || !submitted_.empty();
-  if (!staged.ok() && !unsure) return Refused(staged.status());
-  submitted_.emplace_back();
-  if (staged.ok()) submitted_.back().staged = *std::move(staged);
-  submitted_.back().refusal = staged.status();
-  auto outcome = submitted_.back().promise.get_future();
+  if (!staged.ok() && !unsure) return Refuse(batch, staged.status());
+  Submitted& submitted = submitted_.emplace_back();
+  submitted.refusal = staged.status();
+  if (staged.ok()) {
+    submitted.staged = *std::move(staged);
+    submitted.operations =
+        AppliedOperations(batch, submitted.staged.record.delta.get());
+  } else {
+    submitted.operations = RefusedOperations(batch);
+  }
+  auto outcome = submitted.promise.get_future();
   if (durable()) {
     to_store_.notify_one();
   } else {
@@ -122,10 +134,10 @@ absl::Status Table::Store(const std::vector<Submitted>& batches) {
     if (batch.staged.stores) records.push_back(batch.staged.record);
   }
   if (records.empty()) return absl::OkStatus();
-  const absl::Time start = absl::Now();
+  const SteadyInstant start = SteadyNow();
   absl::Status status = options_.store->Commit(name_, records);
   if (options_.events.stored) {
-    options_.events.stored(absl::Now() - start, status.ok());
+    options_.events.stored(ElapsedSince(start), status.ok());
   }
   if (!status.ok()) {
     Log(LogLevel::kError, "the store refused an update",
@@ -142,14 +154,19 @@ void Table::Decide(std::vector<Submitted>& batches, Intake::Version head,
     std::move(submitted_.begin(), submitted_.end(),
               std::back_inserter(batches));
     submitted_.clear();
-    for (Submitted& batch : batches) batch.promise.set_value(stored);
+    for (Submitted& batch : batches) {
+      Operated(AllRefused(batch.operations));
+      batch.promise.set_value(stored);
+    }
     return;
   }
   const absl::Time now = absl::Now();
+  const SteadyInstant accepted = SteadyNow();
   intake_.Accept(std::move(head), now);
   for (Submitted& batch : batches) {
+    Operated(batch.operations);
     if (batch.staged.record.delta != nullptr) {
-      accepted_.push_back({batch.staged.record.delta, now});
+      accepted_.push_back({batch.staged.record.delta, accepted});
     }
     if (!batch.staged.repeated) batch.staged.outcome.accepted = now;
     if (batch.refusal.ok()) {
@@ -181,9 +198,9 @@ void Table::BuildLoop() {
     const Rib rib = intake_.accepted().rib.Share();
     lock.unlock();
 
-    const absl::Time start = absl::Now();
+    const SteadyInstant start = SteadyNow();
     const bool built = Build(generation, rib, batches);
-    const absl::Duration took = absl::Now() - start;
+    const absl::Duration took = ElapsedSince(start);
     absl::Duration pause;
     if (built) {
       batches.clear();
@@ -201,7 +218,7 @@ void Table::BuildLoop() {
 
 bool Table::Build(uint64_t generation, const Rib& rib,
                   const std::vector<Accepted>& batches) {
-  const absl::Time start = absl::Now();
+  const SteadyInstant start = SteadyNow();
   std::vector<std::shared_ptr<const Delta>> deltas;
   for (const Accepted& batch : batches) {
     deltas.push_back(batch.delta);
@@ -209,7 +226,7 @@ bool Table::Build(uint64_t generation, const Rib& rib,
   }
   const uint64_t full_before = builder_.full_builds();
   auto snapshot = builder_.Build(generation, rib, deltas);
-  const absl::Duration took = absl::Now() - start;
+  const absl::Duration took = ElapsedSince(start);
   {
     // Before it is published: who has seen it can see how it was built.
     const std::lock_guard lock(mutex_);
@@ -218,7 +235,7 @@ bool Table::Build(uint64_t generation, const Rib& rib,
     builds_.last_error = std::string(snapshot.status().message());
     if (snapshot.ok()) {
       builds_.last_took = took;
-      builds_.last_at = start + took;
+      builds_.last_at = absl::Now();
     } else {
       ++builds_.failed;
     }
@@ -247,15 +264,18 @@ void Table::Publish(std::unique_ptr<const Snapshot> snapshot,
                     const std::vector<Accepted>& batches) {
   const uint64_t generation = snapshot->generation();
   published_.Publish(std::move(snapshot));
-  const absl::Time now = absl::Now();
+  const absl::Time moment = absl::Now();
+  const SteadyInstant now = SteadyNow();
   std::vector<History::DeltaPtr> deltas;
   for (const Accepted& batch : batches) deltas.push_back(batch.delta);
   // Before the acknowledgements: who has one may watch from there.
   history_.Append(deltas);
-  visibility_.Advance(generation, now);
+  visibility_.Advance(generation, moment);
   waiters_.Advance(generation);
   for (const Accepted& batch : batches) {
-    if (options_.events.visible) options_.events.visible(now - batch.at);
+    if (options_.events.visible) {
+      options_.events.visible(absl::FromChrono(now - batch.at));
+    }
   }
 }
 
@@ -284,6 +304,8 @@ TableState Table::state() const {
   TableState state;
   state.name = name_;
   state.retired_fib_bytes = Reclaim();
+  const auto oldest = published_.OldestRetired();
+  if (oldest.has_value()) state.oldest_fib_age = absl::FromChrono(*oldest);
   {
     const auto snapshot = published_.Read();
     state.fib_bytes = snapshot->fib_bytes();

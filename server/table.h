@@ -28,10 +28,12 @@
 #include "server/history.h"
 #include "server/intake.h"
 #include "server/memory_budget.h"
+#include "server/operation_counts.h"
 #include "server/published.h"
 #include "server/rib.h"
 #include "server/snapshot.h"
 #include "server/snapshot_builder.h"
+#include "server/steady_time.h"
 #include "server/store.h"
 #include "server/table_state.h"
 #include "server/update.h"
@@ -47,6 +49,8 @@ struct TableEvents {
   // One accepted batch became visible, so long after it was accepted.
   std::function<void(absl::Duration since_accepted)> visible;
   std::function<void(absl::Duration took, bool ok)> stored;
+  // What the changes of one batch came to, applied or refused.
+  std::function<void(const OperationCounts& counts)> operated;
 };
 
 struct TableOptions {
@@ -131,13 +135,18 @@ class Table {
  private:
   struct Submitted {
     Intake::Staged staged;
-    absl::Status refusal;  // not OK: nothing is staged
+    absl::Status refusal;        // not OK: nothing is staged
+    OperationCounts operations;  // unless the store refuses it
     std::promise<Outcome> promise;
   };
   struct Accepted {
     std::shared_ptr<const Delta> delta;
-    absl::Time at;
+    SteadyInstant at;
   };
+
+  // Counts and answers what is refused at once.
+  std::future<Outcome> Refuse(const UpdateBatch& batch, absl::Status why) const;
+  void Operated(const OperationCounts& counts) const;
 
   void StoreLoop();
   void BuildLoop();

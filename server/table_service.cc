@@ -19,23 +19,25 @@ template <typename Request>
 absl::Status Update(ControlContext& context, const grpc::ServerContext& call,
                     const Request& request, size_t entries, TableRef& table,
                     UpdateOutcome& outcome) {
+  const auto refuse = [&](absl::Status why) {
+    context.metrics.Updated("refused");
+    context.metrics.Operated(RefusedOperations(request));
+    return why;
+  };
   const absl::StatusOr<TableRef> found = context.tables.Find(request.table());
-  if (!found.ok()) return found.status();
+  if (!found.ok()) return refuse(found.status());
   table = *found;
   const absl::Status ack = CheckAck(request.ack(), *table);
-  if (!ack.ok()) return ack;
+  if (!ack.ok()) return refuse(ack);
   const auto share = context.update_limit.Take(entries + 1);
   if (!share.granted()) {
-    return QuotaError("TOO_MANY_PENDING", "pending requests",
-                      "too many changes wait for their turn",
-                      absl::Milliseconds(100));
+    return refuse(QuotaError("TOO_MANY_PENDING", "pending requests",
+                             "too many changes wait for their turn",
+                             absl::Milliseconds(100)));
   }
   absl::StatusOr<UpdateBatch> batch =
       DecodeUpdate(request, context.limits.max_update_routes);
-  if (!batch.ok()) {
-    context.metrics.Updated("refused");
-    return batch.status();
-  }
+  if (!batch.ok()) return refuse(batch.status());
   return ApplyAndAwait(context, call, request.ack(), *table, *std::move(batch),
                        outcome);
 }

@@ -40,6 +40,8 @@ struct TableState {
   uint64_t rib_bytes = 0;
   uint64_t fib_bytes = 0;
   uint64_t retired_fib_bytes = 0;
+  // Since the oldest FIB that is still read was replaced; 0 if none is.
+  absl::Duration oldest_fib_age;
   uint64_t history_bytes = 0;
   uint64_t oldest_watch = 0;
   uint64_t memory_bound = 0;

@@ -204,6 +204,7 @@ absl::Status ServeUpdates(ControlContext& context, grpc::ServerContext& call,
       batch->writer_epoch = writer_epoch;
       pending.outcome = (*table)->Submit(*batch);
     } else {
+      context.metrics.Operated(RefusedOperations(request));
       pending.outcome = Refused(batch.status());
     }
     answers.Push(std::move(pending));

@@ -1,0 +1,62 @@
+#include "server/held_time.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+namespace planb::server {
+namespace {
+
+using std::chrono::seconds;
+
+SteadyInstant At(int64_t second) { return SteadyInstant(seconds(second)); }
+
+TEST(HeldTime, CountsWhatIsHeldUpJustNow) {
+  HeldTime held;
+  EXPECT_EQ(held.Total(At(100)), seconds(0));
+  held.Begin(At(100));
+  EXPECT_EQ(held.Total(At(103)), seconds(3));
+  held.Begin(At(105));  // another one
+  EXPECT_EQ(held.Total(At(106)), seconds(7));
+  held.End(At(110));
+  EXPECT_EQ(held.Total(At(110)), seconds(15));
+  held.End(At(111));
+  EXPECT_EQ(held.Total(At(111)), seconds(16));
+  EXPECT_EQ(held.Total(At(500)), seconds(16));
+}
+
+TEST(HeldTime, DoesNotDecreaseForWhoAsksLate) {
+  HeldTime held;
+  held.Begin(At(1));
+  held.End(At(4));
+  held.Begin(At(6));
+  // Its clock was read before the last change.
+  EXPECT_EQ(held.Total(At(5)), seconds(3));
+}
+
+// Totals while one thread changes them all the time are of one moment each:
+// they only rise. Two are held or none, so a torn one would fall back.
+TEST(HeldTime, NeverDecreasesWhileItChanges) {
+  HeldTime held;
+  std::atomic<bool> stop{false};
+  std::thread changer([&] {
+    while (!stop.load(std::memory_order_relaxed)) {
+      held.Begin(SteadyNow());
+      held.Begin(SteadyNow());
+      held.End(SteadyNow());
+      held.End(SteadyNow());
+    }
+  });
+  HeldTime::Nanoseconds last{0};
+  for (int i = 0; i < 100'000; ++i) {
+    const HeldTime::Nanoseconds total = held.Total(SteadyNow());
+    EXPECT_GE(total, last);
+    last = total;
+  }
+  stop.store(true);
+  changer.join();
+}
+
+}  // namespace
+}  // namespace planb::server

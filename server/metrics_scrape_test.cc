@@ -1,0 +1,217 @@
+// A scrape of a real server: what METRICS.md promises, no more and no less, all
+// at 0 before anything happens, and true numbers after.
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "server/testing/exposition.h"
+#include "server/testing/running_server.h"
+#include "server/testing/scrape_text.h"
+
+namespace planb::server {
+namespace {
+
+// Documented already, and on their way into the server.
+const std::set<std::string> kToCome = {
+    "planb_authorization_denied_total",
+    "planb_peers_refused_total",
+    "planb_slow_batches_total",
+    "planb_tls_certificate_expiry_timestamp_seconds",
+};
+
+// A row of the table. A label without values may have any.
+struct Documented {
+  std::string type;
+  std::map<std::string, std::set<std::string>> labels;
+};
+
+std::string Unquoted(absl::string_view text) {
+  text = absl::StripAsciiWhitespace(text);
+  return std::string(absl::StripSuffix(absl::StripPrefix(text, "`"), "`"));
+}
+
+// `label`: value, value; `label`
+std::map<std::string, std::set<std::string>> DocumentedLabels(
+    absl::string_view cell) {
+  std::map<std::string, std::set<std::string>> labels;
+  for (absl::string_view one : absl::StrSplit(cell, ';')) {
+    const std::pair<std::string, std::string> parts =
+        absl::StrSplit(one, absl::MaxSplits(':', 1));
+    const std::string label = Unquoted(parts.first);
+    if (label.empty()) continue;
+    std::set<std::string>& values = labels[label];
+    for (absl::string_view value :
+         absl::StrSplit(parts.second, ',', absl::SkipWhitespace())) {
+      values.emplace(absl::StripAsciiWhitespace(value));
+    }
+  }
+  return labels;
+}
+
+std::map<std::string, Documented> ReadDocument() {
+  std::map<std::string, Documented> rows;
+  std::ifstream file("server/METRICS.md");
+  for (std::string line; std::getline(file, line);) {
+    if (!absl::StartsWith(line, "| `")) continue;
+    const std::vector<std::string> cells = absl::StrSplit(line, '|');
+    EXPECT_EQ(cells.size(), 6U) << line;
+    if (cells.size() != 6) continue;
+    EXPECT_NE(absl::StripAsciiWhitespace(cells[4]), "") << line;
+    const bool fresh =
+        rows.emplace(Unquoted(cells[1]),
+                     Documented{Unquoted(cells[2]), DocumentedLabels(cells[3])})
+            .second;
+    EXPECT_TRUE(fresh) << line;
+  }
+  return rows;
+}
+
+// The rest is the HTTP server's.
+bool IsOurs(const std::string& name) {
+  return absl::StartsWith(name, "planb_") || absl::StartsWith(name, "process_");
+}
+
+ServerOptions WithMetrics() {
+  ServerOptions options;
+  options.metrics_address = "127.0.0.1:0";
+  options.threads.count = 2;
+  return options;
+}
+
+std::string Scrape(RunningServer& server) {
+  return ScrapePort(server.server().metrics_port());
+}
+
+TEST(MetricsScrape, TheDocumentAndTheServerAgree) {
+  RunningServer server(WithMetrics());
+  const auto documented = ReadDocument();
+  const auto scraped = ParseExposition(Scrape(server));
+  EXPECT_GT(documented.size(), 40U);
+  for (const auto& [name, row] : documented) {
+    if (!scraped.contains(name)) {
+      EXPECT_TRUE(kToCome.contains(name)) << name << " is not served";
+      continue;
+    }
+    const ScrapedFamily& family = scraped.at(name);
+    EXPECT_EQ(family.type, row.type) << name;
+    EXPECT_NE(family.help, "") << name;
+    EXPECT_FALSE(family.values.empty()) << name;
+    ASSERT_EQ(family.labels.size(), row.labels.size()) << name;
+    for (const auto& [label, values] : row.labels) {
+      ASSERT_TRUE(family.labels.contains(label)) << name << " " << label;
+      if (values.empty()) continue;
+      EXPECT_EQ(family.labels.at(label), values) << name;
+    }
+  }
+  for (const auto& [name, family] : scraped) {
+    if (IsOurs(name)) {
+      EXPECT_TRUE(documented.contains(name)) << name << " is not documented";
+    }
+  }
+}
+
+TEST(MetricsScrape, WhatCountsBeginsAtZero) {
+  RunningServer server(WithMetrics());
+  int counters = 0;
+  for (const auto& [name, family] : ParseExposition(Scrape(server))) {
+    if (!absl::StartsWith(name, "planb_") || family.type == "gauge") continue;
+    ++counters;
+    for (const double value : family.values) EXPECT_EQ(value, 0) << name;
+  }
+  EXPECT_GE(counters, 15);
+}
+
+TEST(MetricsScrape, LookupsAreCounted) {
+  RunningServer server(WithMetrics());
+  server.Announce({{"2001:db8::/32", 7}, {"2001:db9::/32", 8}});
+  v1::BatchLookupRequest request;
+  request.set_request_id(1);
+  std::string addresses(16 * 100, '\0');
+  addresses.replace(0, 4, "\x20\x01\x0d\xb8");  // all others miss
+  request.set_addresses_v6(addresses);
+  v1::BatchLookupRequest wrong;
+  wrong.set_addresses_v6("17 octets are not");
+  size_t sent = 0;
+  grpc::ClientContext context;
+  const auto stream = server.lookup().BatchLookup(&context);
+  for (const v1::BatchLookupRequest* each : {&request, &request, &wrong}) {
+    v1::BatchLookupResponse reply;
+    ASSERT_TRUE(stream->Write(*each));
+    ASSERT_TRUE(stream->Read(&reply));
+    sent += reply.ByteSizeLong();
+  }
+  const std::string open = Scrape(server);
+  EXPECT_TRUE(HasLine(open, "planb_lookup_streams 1"));
+  stream->WritesDone();
+  ASSERT_TRUE(stream->Finish().ok());
+  const std::string text = Scrape(server);
+  EXPECT_TRUE(HasLine(text, "planb_lookups_total 200"));
+  EXPECT_TRUE(HasLine(text, "planb_lookup_misses_total 198"));
+  EXPECT_TRUE(HasLine(text, "planb_lookup_batches_total 2"));
+  EXPECT_TRUE(HasLine(text, "planb_lookup_batch_duration_seconds_count 2"));
+  EXPECT_TRUE(HasLine(text, "planb_lookup_batch_size_bucket{le=\"64\"} 0"));
+  EXPECT_TRUE(HasLine(text, "planb_lookup_batch_size_bucket{le=\"256\"} 2"));
+  EXPECT_TRUE(HasLine(
+      text, "planb_lookup_batch_errors_total{reason=\"ADDRESSES_LENGTH\"} 1"));
+  EXPECT_TRUE(HasLine(
+      text, absl::StrCat("planb_lookup_bytes_total{direction=\"received\"} ",
+                         2 * request.ByteSizeLong() + wrong.ByteSizeLong())));
+  EXPECT_TRUE(HasLine(
+      text,
+      absl::StrCat("planb_lookup_bytes_total{direction=\"sent\"} ", sent)));
+  EXPECT_TRUE(HasLine(text, "planb_lookup_backpressure_seconds_total 0"));
+  EXPECT_TRUE(HasLine(
+      text,
+      "planb_update_operations_total{op=\"upsert\",result=\"changed\"} 2"));
+}
+
+double Backpressure(RunningServer& server) {
+  return ParseExposition(Scrape(server))
+      .at("planb_lookup_backpressure_seconds_total")
+      .values.at(0);
+}
+
+// Somebody who sends and does not read is held back, and the time shows while
+// it lasts; no more once the stream has gone.
+TEST(MetricsScrape, WhoDoesNotReadIsBackPressure) {
+  RunningServer server(WithMetrics());
+  grpc::ClientContext context;
+  const auto stream = server.lookup().BatchLookup(&context);
+  std::thread sender([&stream] {
+    v1::BatchLookupRequest request;
+    request.set_addresses_v6(std::string(16 * 16'384, '\0'));
+    while (stream->Write(request)) continue;  // until it is cancelled
+  });
+  double before = 0;
+  while ((before = Backpressure(server)) == 0) {
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  while (Backpressure(server) < before + 0.1) {
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  context.TryCancel();
+  sender.join();
+  stream->Finish();
+  while (!HasLine(Scrape(server), "planb_lookup_streams 0")) {
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  const double after = Backpressure(server);
+  EXPECT_GE(after, before + 0.1);
+  EXPECT_EQ(Backpressure(server), after);
+}
+
+}  // namespace
+}  // namespace planb::server

@@ -1,0 +1,29 @@
+// What a scrape of one collectable gives, and looking for a line in it.
+
+#ifndef PLANB_SERVER_TESTING_SCRAPE_TEXT_H_
+#define PLANB_SERVER_TESTING_SCRAPE_TEXT_H_
+
+#include <gtest/gtest.h>
+#include <prometheus/collectable.h>
+#include <prometheus/text_serializer.h>
+
+#include <string>
+
+namespace planb::server {
+
+inline std::string ScrapeText(const prometheus::Collectable& metrics) {
+  return prometheus::TextSerializer().Serialize(metrics.Collect());
+}
+
+inline testing::AssertionResult HasLine(const std::string& text,
+                                        const std::string& line) {
+  if (("\n" + text).find("\n" + line + "\n") != std::string::npos) {
+    return testing::AssertionSuccess();
+  }
+  return testing::AssertionFailure() << "no line \"" << line << "\" in\n"
+                                     << text;
+}
+
+}  // namespace planb::server
+
+#endif  // PLANB_SERVER_TESTING_SCRAPE_TEXT_H_

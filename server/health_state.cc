@@ -12,6 +12,7 @@ void HealthState::Enter(Phase phase) {
 void HealthState::Serve(Condition condition) {
   const std::lock_guard lock(mutex_);
   condition_ = std::move(condition);
+  loaded_ = true;
   Enter(Phase::kServing);
 }
 
@@ -30,6 +31,11 @@ void HealthState::End() {
 bool HealthState::ended() const {
   const std::lock_guard lock(mutex_);
   return phase_ == Phase::kEnded;
+}
+
+bool HealthState::loaded() const {
+  const std::lock_guard lock(mutex_);
+  return loaded_;
 }
 
 std::string HealthState::WhyNotReady() const {

@@ -37,6 +37,9 @@ class HealthState {
 
   bool ended() const;
 
+  // True if the tables are loaded: from Serve() on.
+  bool loaded() const;
+
   // "" if ready, else the reason in one line.
   std::string WhyNotReady() const;
 
@@ -54,6 +57,7 @@ class HealthState {
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   Phase phase_ ABSL_GUARDED_BY(mutex_) = Phase::kStarting;
+  bool loaded_ ABSL_GUARDED_BY(mutex_) = false;
   Condition condition_ ABSL_GUARDED_BY(mutex_);
 };
 

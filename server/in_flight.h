@@ -34,6 +34,11 @@ class InFlight {
     if (--count_ == 0) idle_.notify_all();
   }
 
+  size_t count() {
+    const std::lock_guard lock(mutex_);
+    return count_;
+  }
+
   // Returns when nothing is under way, or at the deadline.
   void AwaitIdle(absl::Time deadline) {
     std::unique_lock lock(mutex_);

@@ -139,16 +139,4 @@ absl::Status CheckPlaintext(absl::Span<const std::string> addresses) {
   return absl::OkStatus();
 }
 
-absl::Status CheckMetricsAddress(absl::string_view address) {
-  const size_t colon = address.rfind(':');
-  if (colon != absl::string_view::npos && IsPort(address.substr(colon + 1))) {
-    const auto host = Address::Parse(address.substr(0, colon));
-    if (host.ok() && host->family() == Family::kIpv4) return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("\"", address,
-                   "\" is no address for metrics; expected IPv4:PORT, such as "
-                   "0.0.0.0:9464"));
-}
-
 }  // namespace planb::server

@@ -31,10 +31,6 @@ absl::Status PrepareListenAddress(absl::string_view address);
 // Errors: INVALID_ARGUMENT.
 absl::Status CheckPlaintext(absl::Span<const std::string> addresses);
 
-// Checks the address of the metrics page: an IPv4 address, a colon, a port.
-// Errors: INVALID_ARGUMENT.
-absl::Status CheckMetricsAddress(absl::string_view address);
-
 }  // namespace planb::server
 
 #endif  // PLANB_SERVER_LISTEN_H_

@@ -10,6 +10,7 @@
 
 #include <grpcpp/server_builder.h>
 
+#include <cstddef>
 #include <memory>
 #include <vector>
 
@@ -42,6 +43,9 @@ class LookupService {
   // Begins to serve. REQUIRES: the server has started.
   // Errors: INVALID_ARGUMENT if there is no such core.
   absl::Status Start();
+
+  // BatchLookup streams open.
+  size_t streams() { return in_flight_.count(); }
 
   // Lets every stream answer what it has received, then ends it; waits for
   // the last one until the deadline.

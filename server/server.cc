@@ -2,10 +2,8 @@
 
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
-#include <prometheus/exposer.h>
 
 #include <algorithm>
-#include <exception>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,11 +11,13 @@
 #include "server/health_listener.h"
 #include "server/health_service.h"
 #include "server/health_state.h"
+#include "server/http_pages.h"
 #include "server/listen.h"
 #include "server/log.h"
 #include "server/lookup_service.h"
 #include "server/process_metrics.h"
 #include "server/table_metrics.h"
+#include "server/rebuild_log.h"
 #include "server/table_service.h"
 #include "server/tables.h"
 #include "server/tls.h"
@@ -53,11 +53,11 @@ class ServerImpl final : public Server {
     if (status.ok()) status = StartTls();
     // First: probes are answered while the tables are loaded.
     if (status.ok()) status = ListenHealth();
+    if (status.ok()) status = ListenMetrics();
     if (status.ok() && options_.store != nullptr) status = tables_.Restore();
     if (status.ok()) {
       status = LoadInitialTable(options_.initial, tables_.default_table());
     }
-    if (status.ok()) status = ListenMetrics();
     if (status.ok()) status = ListenGrpc();
     return status;
   }
@@ -69,7 +69,7 @@ class ServerImpl final : public Server {
   }
 
   int metrics_port() const override {
-    return exposer_ == nullptr ? 0 : exposer_->GetListeningPorts().front();
+    return exposer_ == nullptr ? 0 : exposer_->port();
   }
 
   void Drain(absl::Duration patience) override {
@@ -92,6 +92,9 @@ class ServerImpl final : public Server {
  private:
   static ServerOptions WithMetrics(ServerOptions options, ServerImpl& self) {
     options.tables.table.events = self.control_metrics_.Events();
+    options.tables.table.events.rebuilt = [&self](const RebuildRecord& record) {
+      self.rebuilds_.Add(record);
+    };
     return options;
   }
 
@@ -136,15 +139,12 @@ class ServerImpl final : public Server {
 
   absl::Status ListenMetrics() {
     if (options_.metrics_address.empty()) return absl::OkStatus();
-    const absl::Status valid = CheckMetricsAddress(options_.metrics_address);
-    if (!valid.ok()) return valid;
-    try {  // civetweb's only way to say that an address cannot be bound
-      exposer_ =
-          std::make_unique<prometheus::Exposer>(options_.metrics_address);
-    } catch (const std::exception&) {
-      return absl::UnavailableError(absl::StrCat(
-          "cannot listen on ", options_.metrics_address, " for metrics"));
-    }
+    auto pages = HttpPages::Start(
+        options_.metrics_address,
+        {health_, tables_, rebuilds_, [this] { return Streams(); },
+         [] { return std::vector<std::pair<std::string, uint64_t>>(); }});
+    if (!pages.ok()) return pages.status();
+    exposer_ = *std::move(pages);
     Log(LogLevel::kInfo, "serving metrics",
         {{"address", options_.metrics_address}, {"port", metrics_port()}});
     exposer_->RegisterCollectable(lookup_metrics_);
@@ -156,6 +156,17 @@ class ServerImpl final : public Server {
     exposer_->RegisterCollectable(peer_gate_.collectable());
     exposer_->RegisterCollectable(process_metrics_);
     return absl::OkStatus();
+  }
+
+  std::vector<StreamCount> Streams() {
+    const ControlLimits& limits = options_.control;
+    return {
+        {"BatchLookup", lookup_service_.streams(), options_.lookup.max_streams},
+        {"StreamUpdates", control_context_.update_streams.count(),
+         limits.max_update_streams},
+        {"WatchRoutes", control_context_.watchers.count(), limits.max_watchers},
+        {"lists and exports", control_context_.lists.count(),
+         limits.max_lists}};
   }
 
   absl::Status ListenGrpc() {
@@ -218,6 +229,7 @@ class ServerImpl final : public Server {
   }
 
   ControlMetrics control_metrics_;  // before the tables, which report to it
+  RebuildLog rebuilds_;             // likewise
   const ServerOptions options_;
   std::unique_ptr<ServerTls> tls_;  // null without; outlives server_
   Tables tables_;
@@ -234,7 +246,7 @@ class ServerImpl final : public Server {
   HealthService health_service_{health_};
   std::unique_ptr<HealthListener> health_listener_;
   PeerGate peer_gate_;
-  std::unique_ptr<prometheus::Exposer> exposer_;
+  std::unique_ptr<HttpPages> exposer_;  // before what it shows goes
   std::vector<int> ports_;
   std::unique_ptr<grpc::Server> server_;
 };

@@ -47,8 +47,8 @@ ABSL_FLAG(std::vector<std::string>, peer_uids, {},
 ABSL_FLAG(std::vector<std::string>, peer_gids, {},
           "Groups that may: of the peer's own group, not of further ones.");
 ABSL_FLAG(std::string, metrics_address, "127.0.0.1:9464",
-          "Where to serve Prometheus /metrics over HTTP, IPv4:PORT; empty: "
-          "nowhere.");
+          "Where to serve /metrics, /healthz, /readyz and /statusz over HTTP, "
+          "IPv4:PORT or [IPv6]:PORT; empty: nowhere.");
 ABSL_FLAG(std::string, store, "auto",
           "Where tables survive a crash: an SQLite database, made if it is "
           "not there; none: nowhere; auto: planb.db in /var/lib/planb if that "

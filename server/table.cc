@@ -240,6 +240,14 @@ bool Table::Build(uint64_t generation, const Rib& rib,
       ++builds_.failed;
     }
   }
+  const RebuildRecord record = {
+      .table = name_,
+      .generation = generation,
+      .full = builder_.full_builds() != full_before,
+      .took = took,
+      .at = start + took,
+      .error = std::string(snapshot.status().message())};
+  if (options_.events.rebuilt) options_.events.rebuilt(record);
   if (!snapshot.ok()) {
     if (options_.events.build_failed) options_.events.build_failed();
     Log(LogLevel::kError, "a rebuild failed and will be tried again",

@@ -30,6 +30,7 @@
 #include "server/memory_budget.h"
 #include "server/operation_counts.h"
 #include "server/published.h"
+#include "server/rebuild_log.h"
 #include "server/rib.h"
 #include "server/snapshot.h"
 #include "server/snapshot_builder.h"
@@ -51,6 +52,8 @@ struct TableEvents {
   std::function<void(absl::Duration took, bool ok)> stored;
   // What the changes of one batch came to, applied or refused.
   std::function<void(const OperationCounts& counts)> operated;
+  // A rebuild has ended, well or not.
+  std::function<void(const RebuildRecord&)> rebuilt;
 };
 
 struct TableOptions {

@@ -5,7 +5,8 @@
 #
 # FOLDER holds planb_server and planbctl; without it Bazel builds them. As root
 # on Debian it installs the packages it misses. Each step says PASS, FAIL, or
-# SKIP with the reason; the exit code is 0 if none failed.
+# SKIP with the reason; the exit code is 0 if none failed. PLANB_KUBERNETES=yes
+# also builds a real API server, for minutes, unless it was built before.
 set -euo pipefail
 shopt -s inherit_errexit
 here=$(cd "$(dirname "$0")" && pwd)
@@ -94,6 +95,7 @@ sizing_step() {
 
 step packages install_packages
 step manifests "$here/validate.sh" "$work/rendered"
+step api "$here/kubernetes/apply_test.sh" "$work/rendered"
 step image "$here/image.sh" "$work/planb.tar" "$@"
 step rootfs rootfs_step "$@"
 step pod pod_step

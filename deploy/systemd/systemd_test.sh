@@ -1,0 +1,183 @@
+#!/bin/bash
+# Tests the systemd unit without a running systemd.
+#
+#   deploy/systemd/systemd_test.sh BIN
+#
+# BIN holds planb_server and planbctl. systemd's own tools judge the unit (and
+# have to refuse spoilt ones); then the unit's command lines run as an
+# unprivileged user without capabilities, with the unit's limits, and have to
+# serve, drain, and find the table again. As root on Debian it installs systemd's
+# tools if they are missing; exit code 77 (skipped) without them or without root.
+set -euo pipefail
+shopt -s inherit_errexit
+here=$(cd "$(dirname "$0")" && pwd)
+readonly UNIT=planb-lookup.service
+readonly USER_ID=61532 STRANGER=61533
+# What systemd calls the unit's exposure, of 10.0; in tenths. 1.5 when written.
+readonly MAX_EXPOSURE=20
+(($# == 1)) || {
+  sed -n '2,10s/^# \{0,1\}//p' "$0" >&2
+  exit 2
+}
+
+if [[ "$(id -u)" != 0 ]]; then
+  echo "SKIP: becoming an unprivileged user needs root"
+  exit 77
+fi
+for program in systemd-analyze:systemd setpriv:util-linux; do
+  if ! command -v "${program%:*}" > /dev/null &&
+    command -v apt-get > /dev/null; then
+    apt-get update -qq > /dev/null || true
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
+      --no-install-recommends "${program#*:}" > /dev/null || true
+  fi
+  command -v "${program%:*}" > /dev/null || {
+    echo "SKIP: ${program%:*} is not installed"
+    exit 77
+  }
+done
+
+# Short, for a socket lies in it; open to the user, whatever umask we have.
+work=$(mktemp -d /tmp/planb_unit.XXXXXX)
+server=
+cleanup() {
+  if [[ -n "$server" ]]; then
+    kill -KILL "$server" 2> /dev/null || true
+  fi
+  rm -rf "$work"
+}
+trap cleanup EXIT
+fail() {
+  echo "FAIL: $*" >&2
+  tail -n 20 "$work/log" >&2 2> /dev/null || true
+  exit 1
+}
+
+chmod 755 "$work"
+install -d -m 755 "$work/bin"
+install -m 755 "$1/planb_server" "$1/planbctl" "$work/bin/"
+# The unit, but for where things are on this machine.
+sed -e "s|/usr/bin/planb|$work/bin/planb|g" "$here/$UNIT" > "$work/$UNIT"
+
+verify() {
+  systemd-analyze verify --man=no --recursive-errors=no "$1" \
+    > "$work/verify" 2>&1 && [[ ! -s "$work/verify" ]]
+}
+mkdir "$work/probe" "$work/spoilt"
+printf '[Service]\nExecStart=/bin/true\n' > "$work/probe/probe.service"
+if verify "$work/probe/probe.service"; then
+  verify "$work/$UNIT" || fail "verify: $(cat "$work/verify")"
+  for spoil in 's/^ProtectSystem=.*/ProtectSystem=somewhat/' \
+    's/^NoNewPrivileges/NoMorePrivileges/' 's|/bin/planb_server|/bin/none|'; do
+    sed "$spoil" "$work/$UNIT" > "$work/spoilt/$UNIT"
+    if verify "$work/spoilt/$UNIT"; then
+      fail "systemd-analyze accepts what $spoil spoilt"
+    fi
+  done
+  echo "unit: systemd-analyze verify has nothing to say, but to spoilt ones"
+else
+  echo "unit: not verified, systemd-analyze does not work here:" \
+    "$(tail -n 1 "$work/verify")"
+fi
+
+exposed() {
+  systemd-analyze security --offline=true --no-pager \
+    --threshold="$MAX_EXPOSURE" "$1" > "$work/security" 2>&1
+}
+if exposed "$work/$UNIT"; then
+  sed '/^CapabilityBoundingSet/d; /^SystemCallFilter/d; /^Protect/d' \
+    "$work/$UNIT" > "$work/spoilt/$UNIT"
+  if exposed "$work/spoilt/$UNIT"; then
+    fail "an open unit passes for a hardened one"
+  fi
+  exposed "$work/$UNIT"
+  grep -o 'exposure level for [^ ]*: [0-9.]* [A-Z]*' "$work/security" |
+    sed 's/^/unit: /' 
+elif grep -q 'exposure level' "$work/security"; then
+  fail "$(tail -n 1 "$work/security")"
+else
+  echo "unit: exposure not judged: $(tail -n 1 "$work/security")"
+fi
+
+mkdir "$work/etc"
+systemd-sysusers --root="$work" "$here/planb.sysusers.conf" > "$work/log" 2>&1 ||
+  fail "systemd-sysusers"
+grep -q '^planb:.*:/var/lib/planb:' "$work/etc/passwd" || fail "no user planb"
+grep -q '^planb:' "$work/etc/group" || fail "no group planb"
+echo "unit: its user is what systemd-sysusers makes"
+
+# setting NAME: its value, the lines that continue it joined. What $PLANB_FLAGS
+# adds is nothing here.
+# shellcheck disable=SC2016 # the unit's variable, not ours
+setting() {
+  sed -e ':a' -e '/\\$/{N;s/\\\n//;ba' -e '}' "$work/$UNIT" |
+    sed -n "s/^$1=//p" | sed -e 's/\$PLANB_FLAGS//' \
+    -e "s|/run/planb|$work/run|g; s|/var/lib/planb|$work/state|g" \
+    -e 's/--metrics_address=[0-9.:]*/--metrics_address=127.0.0.1:0/'
+}
+install -d -o $USER_ID -g $USER_ID -m "$(setting RuntimeDirectoryMode)" \
+  "$work/run"
+install -d -o $USER_ID -g $USER_ID -m "$(setting StateDirectoryMode)" \
+  "$work/state"
+files=$(setting LimitNOFILE)
+hard=$(ulimit -Hn)
+if [[ "$hard" != unlimited ]] && ((hard < files)); then
+  files=$hard
+fi
+
+# become UID GROUPS COMMAND...: turns into what a unit's process begins as, but
+# for seccomp and namespaces.
+become() {
+  umask "$(setting UMask)"
+  ulimit -n "$files"
+  exec env -i PATH=/usr/bin:/bin setpriv --reuid="$1" --regid="$1" "$2" \
+    --no-new-privs --inh-caps=-all --bounding-set=-all "${@:3}"
+}
+(become $USER_ID --clear-groups true) 2> "$work/log" || {
+  echo "SKIP: cannot drop privileges here: $(tail -n 1 "$work/log")"
+  exit 77
+}
+
+start() {
+  local command=() post=()
+  # The unit's quoting is the shell's.
+  eval "command=($(setting ExecStart))"
+  eval "post=($(setting ExecStartPost))"
+  : > "$work/log"
+  become $USER_ID --clear-groups "${command[@]}" 2> "$work/log" &
+  server=$!
+  (become $USER_ID --clear-groups timeout 60 "${post[@]}") ||
+    fail "ExecStartPost sees no server that serves"
+}
+stop() {
+  local code=0
+  kill -TERM "$server"
+  wait "$server" || code=$?
+  server=
+  ((code == 0)) || fail "exit code $code after SIGTERM"
+}
+ask() {
+  (become "$1" "$2" "$work/bin/planbctl" \
+    --server="unix://$work/run/planb.sock" "${@:3}") > "$work/answer" 2>&1
+}
+
+start
+ask $USER_ID --clear-groups announce 2001:db8::/32 7 || fail "announce"
+# Another user of the group may ask, a stranger may not.
+ask $STRANGER --groups=$USER_ID lookup 2001:db8::1 ||
+  fail "a caller in the group: $(cat "$work/answer")"
+grep -q 'next hop 7' "$work/answer" || fail "$(cat "$work/answer")"
+if ask $STRANGER --clear-groups lookup 2001:db8::1; then
+  fail "a stranger got an answer"
+fi
+for line in $'CapBnd:\t0000000000000000' $'NoNewPrivs:\t1' \
+  $'Uid:\t'"$USER_ID"; do
+  grep -q "^$line" "/proc/$server/status" || fail "runs without '$line'"
+done
+stop
+start
+ask $STRANGER --groups=$USER_ID lookup 2001:db8::1 || fail "after a restart"
+grep -q 'next hop 7' "$work/answer" || fail "the table did not survive"
+stop
+echo "unit: its commands serve its group as uid $USER_ID, drain, and come back"
+echo "PASS: the systemd unit"

@@ -51,7 +51,8 @@ TEST(Human, ReadsWell) {
   EXPECT_EQ(HumanSpan(absl::Seconds(86399)), "23h59m");
   EXPECT_EQ(HumanTime(absl::UnixEpoch()), "1970-01-01 00:00:00 UTC");
   EXPECT_EQ(HumanAgo(absl::UnixEpoch(), absl::InfinitePast()), "never");
-  EXPECT_EQ(HumanAgo(absl::FromUnixSeconds(90), absl::UnixEpoch()), "1m30s ago");
+  EXPECT_EQ(HumanAgo(absl::FromUnixSeconds(90), absl::UnixEpoch()),
+            "1m30s ago");
 }
 
 StatusReport Plain() {

@@ -245,7 +245,7 @@ bool Table::Build(uint64_t generation, const Rib& rib,
       .generation = generation,
       .full = builder_.full_builds() != full_before,
       .took = took,
-      .at = start + took,
+      .at = absl::Now(),
       .error = std::string(snapshot.status().message())};
   if (options_.events.rebuilt) options_.events.rebuilt(record);
   if (!snapshot.ok()) {

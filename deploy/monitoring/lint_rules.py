@@ -5,7 +5,8 @@
 
 Every alert has a severity, the annotations and a section of the runbook, and is
 seen firing and not firing in the tests; every section belongs to an alert;
-every recorded figure is tested, or used by one that is. Prints what is wrong; exit status 1 if anything.
+every recorded figure is tested, or used by one that is. Prints what is wrong;
+exit status 1 if anything.
 """
 
 import collections

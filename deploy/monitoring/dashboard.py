@@ -1,0 +1,203 @@
+#!/usr/bin/python3
+"""Prints the Grafana dashboard of dashboard_panels.py as JSON.
+
+    dashboard.py > dashboard.json
+    dashboard.py --check dashboard.json    # exit status 1 if it is out of date
+
+Import the JSON in Grafana (10 or later), or give it to a provisioner. The data
+source, the job, the servers and the tables are chosen at its top.
+"""
+
+import json
+import sys
+
+from dashboard_panels import ROWS, Panel
+
+_DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
+_SELECTORS = {
+    "TAB": 'job=~"$job", instance=~"$instance", table=~"$table"',
+    "SEL": 'job=~"$job", instance=~"$instance"',
+}
+_WIDTH = 24
+_HEIGHTS = {"stat": 4, "table": 5, "timeseries": 8}
+
+
+def expression_of(text: str) -> str:
+    for name, selector in _SELECTORS.items():
+        text = text.replace(name, selector)
+    return text
+
+
+def _target(panel: Panel, index: int) -> dict:
+    expression, legend = panel.queries[index]
+    momentary = panel.kind != "timeseries"
+    return {
+        "datasource": _DATASOURCE,
+        "editorMode": "code",
+        "expr": expression_of(expression),
+        "format": "table" if panel.kind == "table" else "time_series",
+        "instant": momentary,
+        "range": not momentary,
+        "legendFormat": legend or "__auto",
+        "refId": chr(ord("A") + index),
+    }
+
+
+def _options(kind: str) -> dict:
+    if kind == "timeseries":
+        return {
+            "legend": {"displayMode": "list", "placement": "bottom"},
+            "tooltip": {"mode": "multi", "sort": "desc"},
+        }
+    if kind == "stat":
+        return {
+            "colorMode": "none",
+            "graphMode": "none",
+            "reduceOptions": {"calcs": ["lastNotNull"]},
+        }
+    return {"showHeader": True}
+
+
+def _panel(panel: Panel, number: int, x: int, y: int) -> dict:
+    result = {
+        "id": number,
+        "type": panel.kind,
+        "title": panel.title,
+        "description": panel.description,
+        "datasource": _DATASOURCE,
+        "gridPos": {
+            "x": x,
+            "y": y,
+            "w": panel.width,
+            "h": _HEIGHTS[panel.kind],
+        },
+        "fieldConfig": {
+            "defaults": {"unit": panel.unit, "min": 0},
+            "overrides": [],
+        },
+        "options": _options(panel.kind),
+        "targets": [_target(panel, i) for i in range(len(panel.queries))],
+    }
+    if panel.title == "Certificates":
+        del result["fieldConfig"]["defaults"]["min"]
+    if panel.kind == "table":
+        shown = ["instance", "version", "compiler", "kernel"]
+        result["transformations"] = [
+            {
+                "id": "filterFieldsByName",
+                "options": {"include": {"names": shown}},
+            }
+        ]
+    return result
+
+
+def _panels() -> list:
+    panels, y = [], 0
+
+    def number() -> int:
+        return len(panels) + 1
+
+    for title, row in ROWS:
+        panels.append(
+            {
+                "id": number(),
+                "type": "row",
+                "title": title,
+                "collapsed": False,
+                "gridPos": {"x": 0, "y": y, "w": _WIDTH, "h": 1},
+                "panels": [],
+            }
+        )
+        x, y, height = 0, y + 1, 0
+        for panel in row:
+            if x + panel.width > _WIDTH:
+                x, y, height = 0, y + height, 0
+            panels.append(_panel(panel, number(), x, y))
+            x += panel.width
+            height = max(height, _HEIGHTS[panel.kind])
+        y += height
+    return panels
+
+
+def _choice(name: str, label: str, query: str) -> dict:
+    return {
+        "type": "query",
+        "name": name,
+        "label": label,
+        "datasource": _DATASOURCE,
+        "query": {"query": query, "refId": name},
+        "definition": query,
+        "refresh": 2,  # whenever the time range changes
+        "sort": 1,
+        "multi": True,
+        "includeAll": True,
+        "allValue": ".+",
+        "current": {"selected": True, "text": ["All"], "value": ["$__all"]},
+    }
+
+
+def dashboard() -> dict:
+    return {
+        "uid": "planb-lookup",
+        "title": "PlanB Lookup",
+        "description": "Lookups, changes, memory, security of PlanB servers.",
+        "tags": ["planb"],
+        "schemaVersion": 38,
+        "version": 1,
+        "editable": False,
+        "graphTooltip": 1,  # one crosshair for all panels
+        "refresh": "30s",
+        "time": {"from": "now-1h", "to": "now"},
+        "timezone": "utc",
+        "templating": {
+            "list": [
+                {
+                    "type": "datasource",
+                    "name": "datasource",
+                    "label": "Data source",
+                    "query": "prometheus",
+                },
+                _choice("job", "Job", "label_values(planb_lookups_total, job)"),
+                _choice(
+                    "instance",
+                    "Server",
+                    'label_values(planb_lookups_total{job=~"$job"}, instance)',
+                ),
+                _choice(
+                    "table",
+                    "Table",
+                    'label_values(planb_routes{job=~"$job", '
+                    'instance=~"$instance"}, table)',
+                ),
+            ]
+        },
+        "annotations": {
+            "list": [
+                {
+                    "name": "Alerts",
+                    "datasource": _DATASOURCE,
+                    "enable": True,
+                    "iconColor": "red",
+                    "expr": 'ALERTS{alertname=~"PlanB.*", alertstate="firing"}',
+                    "titleFormat": "{{alertname}} {{instance}}",
+                }
+            ]
+        },
+        "panels": _panels(),
+    }
+
+
+def main() -> int:
+    text = json.dumps(dashboard(), indent=1) + "\n"
+    if sys.argv[1:2] != ["--check"]:
+        sys.stdout.write(text)
+        return 0
+    with open(sys.argv[2], encoding="utf-8") as file:
+        if file.read() == text:
+            return 0
+    print(f"{sys.argv[2]} is out of date: dashboard.py > dashboard.json")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,366 @@
+"""What may go wrong with a server, done to a real one.
+
+Each fault has a server of its own, so that all can be had at once, names the
+alerts that have to fire for it, and can be undone.
+"""
+
+import resource
+import subprocess
+import threading
+import time
+import urllib.request
+
+import grpc
+import wire
+from real_server import Server, free_port
+
+
+class Fault:
+    """`prepare` comes first; then `inject`, and `tick` again and again in a
+    thread of its own until `undo`; `close` last, whatever happened."""
+
+    name = ""
+    alerts = set()
+
+    def __init__(self, server: Server):
+        self.server = server
+        self._stop = threading.Event()
+        self._thread = None
+        self._error = None
+
+    def prepare(self):
+        self.server.start("--generate=1000")
+
+    def inject(self):
+        pass
+
+    def tick(self):
+        self._stop.wait(600)
+
+    def undo(self):
+        pass
+
+    def begin(self):
+        self.inject()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self):
+        try:
+            while not self._stop.is_set():
+                self.tick()
+                self._stop.wait(0.3)
+        except Exception as error:  # shown by check()
+            self._error = error
+
+    def check(self):
+        if self._error is not None:
+            raise RuntimeError(f"{self.name}: {self._error}") from self._error
+
+    def end_ticks(self):
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+        self.check()
+
+    def close(self):
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+        self.server.kill()
+
+    def metrics(self) -> str:
+        address = f"http://{self.server.metrics}/metrics"
+        with urllib.request.urlopen(address, timeout=30) as answer:
+            return answer.read().decode()
+
+
+class Load:
+    """planbctl bench in the background."""
+
+    def __init__(self, server: Server, *flags: str):
+        self._process = subprocess.Popen(
+            [
+                server.programs / "planbctl",
+                f"--server={server.target}",
+                "bench",
+                "--seconds=600",
+                "--quiet",
+                *flags,
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def close(self):
+        self._process.kill()
+        self._process.wait()
+
+
+class Well(Fault):
+    """None: lookups and updates, no alert."""
+
+    name = "well"
+    load = None
+
+    def prepare(self):
+        self.server.start("--generate=1000")
+        # Something of everything that panels show.
+        self.load = Load(
+            self.server, "--rate=200000", "--batch=256", "--trace=uniform"
+        )
+        self.next_hop = 0
+
+    def tick(self):
+        self.next_hop += 1
+        self.server.ctl("announce", "2001:db8::/32", self.next_hop)
+
+    def close(self):
+        if self.load is not None:
+            self.load.close()
+        super().close()
+
+
+class Down(Fault):
+    name = "down"
+    alerts = {"PlanBServerDown"}
+
+    def inject(self):
+        self.server.kill()
+
+    def undo(self):
+        self.server.start("--generate=1000")
+
+
+class Restarting(Fault):
+    name = "restarting"
+    alerts = {"PlanBRestarting"}
+
+    def tick(self):
+        self.server.kill()
+        self.server.start("--generate=1000")
+        self._stop.wait(1.5)  # so that it is scraped before the next time
+
+
+class NoDescriptors(Fault):
+    name = "descriptors"
+    alerts = {"PlanBFileDescriptorsNearLimit"}
+    load = None
+
+    def inject(self):
+        self.load = Load(
+            self.server, "--streams=40", "--rate=40000", "--batch=100"
+        )
+        time.sleep(2)  # until most are connected
+
+    def tick(self):
+        used = self.server.descriptors()
+        self.server.limit(resource.RLIMIT_NOFILE, used + used // 10)
+        self._stop.wait(1)
+
+    def undo(self):
+        self.server.limit(resource.RLIMIT_NOFILE, resource.RLIM_INFINITY)
+
+    def close(self):
+        if self.load is not None:
+            self.load.close()
+        super().close()
+
+
+class NoRoutes(Fault):
+    """First most of the routes are lost, then all of them."""
+
+    name = "routes"
+    alerts = {"PlanBRoutesLost", "PlanBNoRoutes"}
+
+    def inject(self):
+        listed = self.server.ctl("routes", "list").splitlines()
+        prefixes = [line.split()[0] for line in listed]
+        for i in range(0, len(prefixes), 500):
+            self.server.ctl("withdraw", *prefixes[i : i + 500])
+
+    def undo(self):
+        table = self.server.work / "table.txt"
+        self.server.ctl("generate", "--routes=1000", f"--output={table}")
+        self.server.ctl("load", table)
+
+
+class RebuildFailing(Fault):
+    """The process may have no more memory, and is told of thousands of groups,
+    16 KiB each: small to accept, large to build."""
+
+    name = "rebuild"
+    alerts = {"PlanBRebuildFailing", "PlanBVisibleLagsAccepted"}
+
+    def inject(self):
+        spare = 48 << 20
+        used = self.server.status_octets("VmData")
+        self.server.limit(resource.RLIMIT_DATA, used + spare)
+        method = "/planb.v1.RouteTable/UpdateNextHops"
+        with grpc.insecure_channel(self.server.target) as channel:
+            channel.unary_unary(method)(
+                wire.groups_request(10_000_000, 6_000), timeout=60
+            )
+
+    def undo(self):
+        # The old generation has answered all the while.
+        before = self.server.ctl("status")
+        assert "2 accepted, 1 visible" in before, before
+        self.server.limit(resource.RLIMIT_DATA, resource.RLIM_INFINITY)
+
+
+class StoreFailing(Fault):
+    """The files of the store may not grow, as on a full disk."""
+
+    name = "store"
+    alerts = {"PlanBStoreFailing", "PlanBUpdatesRefused"}
+    batch = 0
+
+    def prepare(self):
+        self.server.start(store=str(self.server.work / "planb.db"))
+        self.server.ctl("announce", "2001:db8::/32", 1)
+
+    def inject(self):
+        self.server.limit(resource.RLIMIT_FSIZE, 4096)
+
+    def tick(self):
+        self.batch += 1
+        self.server.ctl(
+            "announce", "2001:db8::/32", 1 + self.batch, check=False
+        )
+
+    def undo(self):
+        self.server.limit(resource.RLIMIT_FSIZE, resource.RLIM_INFINITY)
+        for i in range(20):  # accepted now, or this throws
+            self.server.ctl("announce", "2001:db8::/32", 1_000_000 + i)
+
+
+class MemoryNearLimit(Fault):
+    """A limit that the table nearly reaches, as a first server tells."""
+
+    name = "memory"
+    alerts = {"PlanBMemoryNearLimit"}
+
+    def prepare(self):
+        self.server.start("--generate=20000")
+        for line in self.metrics().splitlines():
+            if line.startswith("planb_memory_bound_bytes{"):
+                bound = int(float(line.split()[1]))
+        self.server.kill()
+        limit = bound * 10 // 9
+        self.server.start(
+            "--generate=20000", f"--max_table_memory_bytes={limit}"
+        )
+
+    def undo(self):
+        table = self.server.work / "few.txt"
+        self.server.ctl("generate", "--routes=1000", f"--output={table}")
+        self.server.ctl("routes", "replace", table)
+
+
+class Slow(Fault):
+    """Callers ask for prefix lengths, which is for diagnosis, in batches far
+    larger than the default lets them."""
+
+    name = "slow"
+    alerts = {"PlanBLookupP99High"}
+
+    def prepare(self):
+        self.server.start(
+            "--generate=1000",
+            "--max_batch_addresses=1000000",
+            "--max_lookup_addresses=1000000",
+        )
+
+    def tick(self):
+        method = "/planb.v1.RouteLookup/BatchLookup"
+        batches = [wire.slow_batch(800_000)] * 2
+        with grpc.insecure_channel(
+            self.server.target,
+            options=[("grpc.max_receive_message_length", -1)],
+        ) as channel:
+            call = channel.stream_stream(method)(iter(batches), timeout=60)
+            assert len(list(call)) == len(batches)
+
+
+class LookupErrors(Fault):
+    name = "errors"
+    alerts = {"PlanBLookupErrors"}
+
+    def tick(self):
+        self.server.ctl(
+            "lookup", "--table=nowhere", "2001:db8::1", check=False
+        )
+
+
+class CallersRefused(Fault):
+    """A socket for a user that nobody is."""
+
+    name = "refused"
+    alerts = {"PlanBCallersRefused"}
+
+    def prepare(self):
+        self.server.start("--generate=1000", "--peer_uids=4242424")
+
+    def tick(self):
+        self.server.ctl("--timeout=200ms", "health", check=False)
+
+
+class CertificateExpiring(Fault):
+    """A certificate for a day, whose replacement is at first no good."""
+
+    name = "tls"
+    alerts = {
+        "PlanBCertificateExpiresSoon",
+        "PlanBCertificateExpiring",
+        "PlanBCertificateReloadRefused",
+    }
+
+    def prepare(self):
+        self.certificate = self.server.work / "certificate.pem"
+        self.key = self.server.work / "key.pem"
+        self.issue(days=1)
+        self.server.start(
+            f"--listen={self.server.target},127.0.0.1:{free_port()}",
+            f"--tls_cert={self.certificate}",
+            f"--tls_key={self.key}",
+            "--tls_reload_interval=1s",
+            "--generate=1000",
+        )
+
+    def issue(self, days: int):
+        drafts = [f.with_suffix(".new") for f in (self.certificate, self.key)]
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "ec", "-nodes"]
+            + ["-pkeyopt", "ec_paramgen_curve:prime256v1"]
+            + ["-subj", "/CN=localhost", "-days", str(days)]
+            + ["-out", drafts[0], "-keyout", drafts[1]],
+            check=True,
+            capture_output=True,
+        )
+        drafts[1].rename(self.key)
+        drafts[0].rename(self.certificate)
+
+    def tick(self):
+        self.certificate.write_text(f"no certificate {time.time()}\n")
+        self._stop.wait(2)
+
+    def undo(self):
+        self.issue(days=90)
+
+
+ALL = [
+    Well,
+    Down,
+    Restarting,
+    NoDescriptors,
+    NoRoutes,
+    RebuildFailing,
+    StoreFailing,
+    MemoryNearLimit,
+    Slow,
+    LookupErrors,
+    CallersRefused,
+    CertificateExpiring,
+]

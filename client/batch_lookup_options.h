@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "client/backoff.h"
+#include "client/channel.h"
 #include "client/lookup_observer.h"
 
 namespace planb::client {
@@ -36,9 +37,12 @@ struct BatchLookupOptions {
 // options above are what counts.
 using OpenChannel = std::function<std::shared_ptr<grpc::Channel>()>;
 
-// Channels to `target`, each with its own connection, as by MakeChannel.
+// Channels to `target`, each with its own connection, as by MakeChannel. Each
+// reads the files of TLS anew; those that cannot be used then are passed over
+// for what was there before. Thread-safe.
 // Errors: as there.
-absl::StatusOr<OpenChannel> ChannelsTo(absl::string_view target);
+absl::StatusOr<OpenChannel> ChannelsTo(absl::string_view target,
+                                       const ChannelOptions& options = {});
 
 }  // namespace planb::client
 

@@ -10,16 +10,21 @@
 #include "client/channel.h"
 
 #include <grpc/grpc.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/completion_queue.h>
 #include <grpcpp/create_channel.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "absl/time/clock.h"
 #include "third_party/grpc_sockets/socket_options.h"
 
 namespace planb::client {
@@ -66,6 +71,11 @@ absl::Status CheckTarget(absl::string_view target) {
   return absl::OkStatus();
 }
 
+bool IsUnix(absl::string_view target) {
+  return absl::StartsWith(target, "unix:") ||
+         absl::StartsWith(target, "unix-abstract:");
+}
+
 // True if `target` surely is this host, by TCP.
 bool IsLoopback(absl::string_view target) {
   for (absl::string_view scheme : {"dns:", "ipv4:", "ipv6:", "///"}) {
@@ -76,11 +86,41 @@ bool IsLoopback(absl::string_view target) {
          absl::StartsWith(target, "[::1]:");
 }
 
+// Why the last attempt failed, which gRPC tells only to calls.
+std::string LastError(grpc::Channel& channel, absl::Time deadline) {
+  grpc::GenericStub stub(channel.shared_from_this());
+  grpc::CompletionQueue queue;
+  grpc::ClientContext context;
+  context.set_deadline(
+      absl::ToChronoTime(std::min(deadline, absl::Now() + absl::Seconds(1))));
+  const auto call = stub.PrepareUnaryCall(
+      &context, "/grpc.health.v1.Health/Check", grpc::ByteBuffer(), &queue);
+  grpc::ByteBuffer response;
+  grpc::Status status;
+  call->StartCall();
+  call->Finish(&response, &status, nullptr);
+  void* tag;
+  bool ok;
+  queue.Next(&tag, &ok);
+  return status.error_message();
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(
     absl::string_view target, const ChannelOptions& options) {
+  const auto credentials = MakeCredentials(options.tls);
+  if (!credentials.ok()) return credentials.status();
+  return MakeChannel(target, options, *credentials);
+}
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(
+    absl::string_view target, const ChannelOptions& options,
+    const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
   if (absl::Status status = CheckTarget(target); !status.ok()) return status;
+  if (options.tls.has_value() && IsUnix(target)) {
+    return Refuse(target, "is a Unix socket, where no TLS is spoken");
+  }
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   arguments.SetMaxSendMessageSize(kMaxMessageBytes);
@@ -94,8 +134,10 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(
   if (options.own_connection) {
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   }
-  return grpc::CreateCustomChannel(
-      std::string(target), grpc::InsecureChannelCredentials(), arguments);
+  if (options.tls.has_value() && !options.tls->server_name.empty()) {
+    arguments.SetSslTargetNameOverride(options.tls->server_name);
+  }
+  return grpc::CreateCustomChannel(std::string(target), credentials, arguments);
 }
 
 absl::Status Connect(grpc::Channel& channel, absl::Time deadline) {
@@ -105,7 +147,7 @@ absl::Status Connect(grpc::Channel& channel, absl::Time deadline) {
     if (state == GRPC_CHANNEL_READY) return absl::OkStatus();
     if (state == GRPC_CHANNEL_TRANSIENT_FAILURE ||
         state == GRPC_CHANNEL_SHUTDOWN) {
-      return absl::UnavailableError("cannot connect");
+      return absl::UnavailableError(LastError(channel, deadline));
     }
     if (!channel.WaitForStateChange(state, absl::ToChronoTime(deadline))) {
       return absl::DeadlineExceededError("no connection in time");

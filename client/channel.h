@@ -6,11 +6,13 @@
 #include <grpcpp/channel.h>
 
 #include <memory>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "client/credentials.h"
 
 namespace planb::client {
 
@@ -21,16 +23,27 @@ struct ChannelOptions {
   // Open a connection that no other channel of this process shares. gRPC
   // otherwise carries all channels to one target over one connection.
   bool own_connection = false;
+  // Without: plaintext, as on Unix sockets always.
+  std::optional<TlsOptions> tls = std::nullopt;
 };
 
 // Makes a channel to `target`: "unix:///run/planb/planb.sock", "host:port" or
-// "[::1]:50051". Does not connect yet: the first call does. Not encrypted.
-// Errors: INVALID_ARGUMENT if `target` cannot be one of these.
+// "[::1]:50051". Does not connect yet: the first call does. Reads the files of
+// TLS once: whoever keeps a channel for longer than its certificate lives makes
+// another one.
+// Errors: INVALID_ARGUMENT if `target` cannot be one of these, or is a Unix
+// socket and TLS is asked for; those of MakeCredentials.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(
     absl::string_view target, const ChannelOptions& options = {});
 
+// The same with `credentials` that MakeCredentials(options.tls) has made.
+absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(
+    absl::string_view target, const ChannelOptions& options,
+    const std::shared_ptr<grpc::ChannelCredentials>& credentials);
+
 // Connects now. Returns at the first success; UNAVAILABLE as soon as one
-// attempt to reach every address of the target has failed; DEADLINE_EXCEEDED
+// attempt to reach every address of the target has failed, with gRPC's reason,
+// such as what is wrong with the server's certificate; DEADLINE_EXCEEDED
 // if `deadline` passes first.
 absl::Status Connect(grpc::Channel& channel, absl::Time deadline);
 

@@ -44,6 +44,18 @@ TEST(MakeChannel, RefusesWhatCannotWork) {
   }
 }
 
+TEST(MakeChannel, RefusesTlsOnUnixSockets) {
+  for (const char* target : {"unix:///run/planb/planb.sock", "unix:planb.sock",
+                             "unix-abstract:planb"}) {
+    const auto channel = MakeChannel(target, {.tls = TlsOptions{}});
+    ASSERT_EQ(channel.status().code(), absl::StatusCode::kInvalidArgument)
+        << target;
+    EXPECT_THAT(std::string(channel.status().message()),
+                HasSubstr("is a Unix socket, where no TLS is spoken"));
+  }
+  EXPECT_TRUE(MakeChannel("localhost:50051", {.tls = TlsOptions{}}).ok());
+}
+
 TEST(Connect, ToAServer) {
   testing::FakeServer server;
   const auto channel = *MakeChannel(server.target());
@@ -53,8 +65,10 @@ TEST(Connect, ToAServer) {
 TEST(Connect, FailsAtOnceWhereNobodyListens) {
   const auto channel = *MakeChannel("unix:///nonexistent/planb.sock");
   const absl::Time start = absl::Now();
-  EXPECT_EQ(Connect(*channel, start + absl::Seconds(60)).code(),
-            absl::StatusCode::kUnavailable);
+  const absl::Status status = Connect(*channel, start + absl::Seconds(60));
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("No such file or directory"));
   EXPECT_LT(absl::Now() - start, absl::Seconds(30));
 }
 

@@ -102,7 +102,7 @@ PipelineOptions OptionsFromFlags() {
 ExitCode LookUpMany(const std::vector<Address>& addresses) {
   Printer printer;
   AddressPipeline pipeline(
-      ChannelsTo(ServerTarget()).value(), OptionsFromFlags(),
+      ChannelsTo(ServerTarget(), WithFlags()).value(), OptionsFromFlags(),
       [&printer](const AddressAnswer& answer) { printer.Print(answer); });
   absl::Status status;
   for (const Address& address : addresses) {
@@ -120,8 +120,8 @@ ExitCode LookUpLines() {
   // One address at a time: whoever wrote it waits for its answer.
   const bool dialogue = options.batch == 1;
   if (dialogue) options.depth = 1;
-  AddressPipeline pipeline(ChannelsTo(ServerTarget()).value(), options,
-                           [&](const AddressAnswer& answer) {
+  AddressPipeline pipeline(ChannelsTo(ServerTarget(), WithFlags()).value(),
+                           options, [&](const AddressAnswer& answer) {
                              printer.Print(answer);
                              if (dialogue) std::fflush(stdout);
                            });

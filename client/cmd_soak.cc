@@ -124,7 +124,7 @@ ExitCode Run(const Arguments& arguments) {
   }
   StopOnSignals();
   const SoakCounts counts =
-      RunSoak(ChannelsTo(ServerTarget()).value(), trace, options);
+      RunSoak(ChannelsTo(ServerTarget(), WithFlags()).value(), trace, options);
   Print(Report(counts));
   return counts.sound() ? ExitCode::kOk : ExitCode::kNegative;
 }

@@ -80,7 +80,7 @@ ExitCode Run(const Arguments& arguments) {
   const uint64_t samples = absl::GetFlag(FLAGS_samples);
   Comparison comparison(table);
   AddressPipeline pipeline(
-      ChannelsTo(ServerTarget()).value(),
+      ChannelsTo(ServerTarget(), WithFlags()).value(),
       {.table = absl::GetFlag(FLAGS_table),
        .batch = absl::GetFlag(FLAGS_batch),
        .depth = absl::GetFlag(FLAGS_depth),

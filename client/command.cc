@@ -50,8 +50,9 @@ std::vector<const Command*> CommandsOf(absl::string_view group) {
 }
 
 absl::Span<const absl::string_view> GlobalFlags() {
-  static constexpr absl::string_view kFlags[] = {"server", "table", "json",
-                                                 "timeout"};
+  static constexpr absl::string_view kFlags[] = {
+      "server",          "tls_ca", "tls_cert", "tls_key",
+      "tls_server_name", "table",  "json",     "timeout"};
   return kFlags;
 }
 

@@ -15,6 +15,16 @@ ABSL_FLAG(std::string, server, "",
           "The server: unix:///path, host:port or [address]:port. If empty, "
           "the environment variable PLANB_SERVER; if that is unset, "
           "unix:///run/planb/planb.sock.");
+ABSL_FLAG(std::string, tls_ca, "",
+          "Speak TLS with a server whose certificate one of these authorities "
+          "has signed: a file in PEM. If empty, those that this host trusts, "
+          "if another of the TLS flags is given; otherwise plaintext.");
+ABSL_FLAG(std::string, tls_cert, "",
+          "Our certificate, for a server that asks for one: a file in PEM.");
+ABSL_FLAG(std::string, tls_key, "", "Its private key: a file in PEM.");
+ABSL_FLAG(std::string, tls_server_name, "",
+          "The name that the server's certificate must have; if empty, the "
+          "host in --server.");
 ABSL_FLAG(std::string, table, "",
           "Name of the routing table; empty means \"default\".");
 ABSL_FLAG(bool, json, false,

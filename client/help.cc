@@ -87,7 +87,8 @@ std::string ProgramHelp() {
       "  planbctl lookup 2001:db8::1 192.0.2.1\n"
       "  planbctl announce 2001:db8::/32 7\n"
       "  planbctl routes explain 2001:db8::1\n"
-      "  planbctl --server=localhost:50051 status --json\n");
+      "  planbctl --server=localhost:50051 status --json\n"
+      "  planbctl --server=planb.example:50051 --tls_ca=ca.pem status\n");
   return text;
 }
 

@@ -13,7 +13,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
-#include "client/channel.h"
 #include "client/command.h"
 #include "client/command_line.h"
 #include "client/help.h"
@@ -84,8 +83,8 @@ ExitCode Run(CommandLine line) {
     }
   }
   if (command->needs_server) {
-    const auto channel = MakeChannel(ServerTarget());
-    if (!channel.ok()) return FailUsage(channel.status().message());
+    const absl::Status usable = CheckServerFlags();
+    if (!usable.ok()) return FailUsage(usable.message());
   }
   return command->run(
       Arguments(words.begin() + WordsIn(*command), words.end()));

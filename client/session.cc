@@ -4,6 +4,7 @@
 #include "client/session.h"
 
 #include <cstdlib>
+#include <utility>
 
 #include "absl/flags/flag.h"
 #include "absl/status/status.h"
@@ -21,15 +22,31 @@ std::string ServerTarget() {
   return "unix:///run/planb/planb.sock";
 }
 
+ChannelOptions WithFlags(ChannelOptions options) {
+  TlsOptions tls = {.ca = absl::GetFlag(FLAGS_tls_ca),
+                    .cert = absl::GetFlag(FLAGS_tls_cert),
+                    .key = absl::GetFlag(FLAGS_tls_key),
+                    .server_name = absl::GetFlag(FLAGS_tls_server_name)};
+  if (!tls.ca.empty() || !tls.cert.empty() || !tls.key.empty() ||
+      !tls.server_name.empty()) {
+    options.tls = std::move(tls);
+  }
+  return options;
+}
+
+absl::Status CheckServerFlags() {
+  return MakeChannel(ServerTarget(), WithFlags()).status();
+}
+
 absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToServer(
     const ChannelOptions& options) {
   const std::string target = ServerTarget();
-  auto channel = MakeChannel(target, options);
+  auto channel = MakeChannel(target, WithFlags(options));
   if (!channel.ok()) return channel.status();
   const absl::Status connected = Connect(**channel, CallDeadline());
   if (!connected.ok()) {
     return absl::UnavailableError(
-        absl::StrCat(connected.message(), " to ", target,
+        absl::StrCat("cannot connect to ", target, ": ", connected.message(),
                      " (is the server running? is --server or PLANB_SERVER "
                      "right?)"));
   }

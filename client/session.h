@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/channel.h"
@@ -17,9 +18,16 @@ namespace planb::client {
 // --server, else PLANB_SERVER, else the default socket.
 std::string ServerTarget();
 
+// `options` with TLS, if any flag of it is given.
+ChannelOptions WithFlags(ChannelOptions options = {});
+
+// OK if a channel to the server can be made.
+// Errors: INVALID_ARGUMENT: the target is malformed, a file of TLS is no good.
+absl::Status CheckServerFlags();
+
 // A channel to it, connected within --timeout.
-// Errors: UNAVAILABLE if it cannot be reached; INVALID_ARGUMENT if the target
-// is malformed (main has refused that before any command runs).
+// Errors: UNAVAILABLE if it cannot be reached; those of CheckServerFlags (main
+// has refused these before any command runs).
 absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToServer(
     const ChannelOptions& options = {});
 

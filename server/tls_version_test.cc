@@ -13,7 +13,6 @@
 #include <thread>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "server/testing/server_process.h"
@@ -120,14 +119,7 @@ TEST_F(TlsVersionTest, OlderThan12IsRefused) {
                         absl::StrCat("--tls_cert=", files_.cert()),
                         absl::StrCat("--tls_key=", files_.key())});
   ASSERT_TRUE(server.AwaitServing()) << server.Log();
-  const std::string log = server.Log();
-  const std::string mark = "listening address=127.0.0.1:0 port=";
-  int port = 0;
-  ASSERT_TRUE(absl::SimpleAtoi(
-      log.substr(log.find(mark) + mark.size(),
-                 log.find('\n', log.find(mark)) - log.find(mark) - mark.size()),
-      &port))
-      << log;
+  const int port = server.PortOf("127.0.0.1:0");
   for (const int version : {TLS1_VERSION, TLS1_1_VERSION}) {
     const TlsProbe seen = Probe(port, version);
     EXPECT_FALSE(seen.taken) << seen.version;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -85,6 +86,15 @@ class ServerProcess {
       absl::SleepFor(absl::Milliseconds(20));
     }
     return false;
+  }
+
+  // The port bound for `address` of --listen, once it serves; 0 if none was.
+  int PortOf(absl::string_view address) const {
+    const std::string mark =
+        absl::StrCat("listening address=", address, " port=");
+    const std::string log = Log();
+    const size_t at = log.find(mark);
+    return at == std::string::npos ? 0 : std::atoi(&log[at + mark.size()]);
   }
 
  private:

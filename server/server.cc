@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/authorized_credentials.h"
 #include "server/control_metrics.h"
 #include "server/health_listener.h"
 #include "server/health_service.h"
@@ -33,6 +34,7 @@ class ServerImpl final : public Server {
  public:
   ServerImpl(ServerOptions options, const Kernel& kernel)
       : options_(WithMetrics(std::move(options), *this)),
+        authorizer_(std::make_shared<Authorizer>(options_.authorization)),
         tables_(options_.tables, options_.store.get()),
         lookup_metrics_(std::make_shared<LookupMetrics>()),
         table_metrics_(
@@ -51,6 +53,7 @@ class ServerImpl final : public Server {
   absl::Status Listen() {
     absl::Status status = CheckTransport(options_.transport);
     if (status.ok()) status = StartTls();
+    if (status.ok()) status = authorizer_->Start();
     // First: probes are answered while the tables are loaded.
     if (status.ok()) status = ListenHealth();
     if (status.ok()) status = ListenMetrics();
@@ -112,10 +115,16 @@ class ServerImpl final : public Server {
   }
 
   std::shared_ptr<grpc::ServerCredentials> CredentialsFor(
-      absl::string_view address) const {
-    return tls_ == nullptr || IsUnixAddress(address)
-               ? grpc::InsecureServerCredentials()
-               : tls_->credentials();
+      const std::string& address) {
+    if (tls_ == nullptr || IsUnixAddress(address)) {
+      return authorizer_->enabled() ? AuthorizedPlaintext(authorizer_, address)
+                                    : grpc::InsecureServerCredentials();
+    }
+    if (authorizer_->enabled()) {
+      tls_->credentials()->SetAuthMetadataProcessor(
+          TlsAuthorization(authorizer_));
+    }
+    return tls_->credentials();
   }
 
   absl::Status ListenHealth() {
@@ -155,6 +164,7 @@ class ServerImpl final : public Server {
     exposer_->RegisterCollectable(tls_metrics_);
     exposer_->RegisterCollectable(peer_gate_.collectable());
     exposer_->RegisterCollectable(process_metrics_);
+    exposer_->RegisterCollectable(authorizer_->collectable());
     return absl::OkStatus();
   }
 
@@ -231,6 +241,7 @@ class ServerImpl final : public Server {
   ControlMetrics control_metrics_;  // before the tables, which report to it
   RebuildLog rebuilds_;             // likewise
   const ServerOptions options_;
+  std::shared_ptr<Authorizer> authorizer_;
   std::unique_ptr<ServerTls> tls_;  // null without; outlives server_
   Tables tables_;
   std::shared_ptr<LookupMetrics> lookup_metrics_;

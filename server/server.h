@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "lpm/fib.h"
+#include "server/authorization.h"
 #include "server/batch.h"
 #include "server/control_context.h"
 #include "server/initial_table.h"
@@ -38,6 +39,8 @@ struct ServerOptions {
   // Of the Unix sockets among them: their files, and who may connect.
   SocketFileOptions socket_file;
   PeerRules peers;
+  // Who may call what.
+  AuthorizationOptions authorization;
   // Where to serve /metrics over HTTP; empty: nowhere.
   std::string metrics_address;
   std::string simd = "auto";

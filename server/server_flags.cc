@@ -46,6 +46,12 @@ ABSL_FLAG(std::vector<std::string>, peer_uids, {},
           "empty: anyone whom the file's mode lets.");
 ABSL_FLAG(std::vector<std::string>, peer_gids, {},
           "Groups that may: of the peer's own group, not of further ones.");
+ABSL_FLAG(std::string, authorization_policy, "",
+          "File that says who may call what: a gRPC authorization policy in "
+          "JSON. It is read again when it changes. Empty: everyone may call "
+          "everything.");
+ABSL_FLAG(absl::Duration, authorization_reload_interval, absl::Seconds(10),
+          "How often to look at it.");
 ABSL_FLAG(std::string, metrics_address, "127.0.0.1:9464",
           "Where to serve /metrics, /healthz, /readyz and /statusz over HTTP, "
           "IPv4:PORT or [IPv6]:PORT; empty: nowhere.");
@@ -194,6 +200,9 @@ ServerOptions OptionsFromFlags() {
   options.health_address = absl::GetFlag(FLAGS_health_address);
   options.empty_table_ready = absl::GetFlag(FLAGS_empty_table_ready);
   options.metrics_address = absl::GetFlag(FLAGS_metrics_address);
+  options.authorization = {
+      .policy_file = absl::GetFlag(FLAGS_authorization_policy),
+      .reload_interval = absl::GetFlag(FLAGS_authorization_reload_interval)};
   options.simd = absl::GetFlag(FLAGS_simd);
   options.initial = {.routes_file = absl::GetFlag(FLAGS_routes),
                      .strict = absl::GetFlag(FLAGS_strict_routes),

@@ -36,6 +36,11 @@ TEST_F(ServerFlags, DefaultsAreTheOptionsOwn) {
   EXPECT_EQ(got.health_address, own.health_address);
   EXPECT_EQ(got.empty_table_ready, own.empty_table_ready);
   EXPECT_EQ(got.simd, own.simd);
+  EXPECT_EQ(got.socket_file.mode, own.socket_file.mode);
+  EXPECT_TRUE(got.peers.AllowAnyone());
+  EXPECT_EQ(got.authorization.policy_file, "");
+  EXPECT_EQ(got.authorization.reload_interval,
+            own.authorization.reload_interval);
   EXPECT_EQ(got.tables.table.limits.max_routes,
             own.tables.table.limits.max_routes);
   EXPECT_EQ(got.tables.table.limits.max_next_hops,
@@ -118,6 +123,25 @@ TEST_F(ServerFlags, ArriveInTheirOptions) {
   EXPECT_EQ(got.transport.keepalive_timeout, absl::Seconds(17));
   EXPECT_EQ(line->drain_timeout, absl::Seconds(18));
   EXPECT_EQ(line->log_level, "debug");
+}
+
+TEST_F(ServerFlags, SayWhoMayConnectAndCall) {
+  Set("unix_socket_mode", "0606");
+  Set("unix_socket_owner", "1:2");
+  Set("peer_uids", "3,4");
+  Set("peer_gids", "5");
+  Set("authorization_policy", "/a.json");
+  Set("authorization_reload_interval", "6s");
+  const auto line = ReadFlags();
+  ASSERT_TRUE(line.ok()) << line.status();
+  const ServerOptions& got = line->server;
+  EXPECT_EQ(got.socket_file.mode, mode_t{0606});
+  EXPECT_EQ(got.socket_file.uid, 1u);
+  EXPECT_EQ(got.socket_file.gid, 2u);
+  EXPECT_EQ(got.peers.uids, (std::vector<uid_t>{3, 4}));
+  EXPECT_EQ(got.peers.gids, std::vector<gid_t>{5});
+  EXPECT_EQ(got.authorization.policy_file, "/a.json");
+  EXPECT_EQ(got.authorization.reload_interval, absl::Seconds(6));
 }
 
 TEST_F(ServerFlags, WhatNobodyCanMean) {

@@ -25,6 +25,8 @@ tsan_targets=(
   //server:table_test //server:table_store_test //server:tables_test
   //server:sqlite_store_test //server:history_test //server:visibility_test
   //server:waiters_test //server:metrics_test
+  //server:held_time_test //server:table_metrics_test
+  //server:table_events_test
   //server:weight_limit_test
   //client:coalescer_test //client:coalescing_lookup_test
 )

@@ -176,6 +176,65 @@ TEST(MetricsScrape, LookupsAreCounted) {
       "planb_update_operations_total{op=\"upsert\",result=\"changed\"} 2"));
 }
 
+// A change that no table could take, of a method or a stream.
+template <typename Request>
+Request Impossible() {
+  Request request;
+  v1::RouteUpdate& update = *request.add_updates();
+  update.set_op(v1::RouteUpdate::OP_INSERT);
+  update.mutable_prefix()->set_text("2001:db8::1/32");  // host bits
+  update.set_next_hop_id(1);
+  return request;
+}
+
+// Wherever they are refused, they are counted, and once.
+TEST(MetricsScrape, RefusedUpdatesAreCounted) {
+  RunningServer server(WithMetrics());
+  const std::string batches = "planb_update_batches_total{result=\"refused\"} ";
+  const std::string operations =
+      "planb_update_operations_total{op=\"insert\",result=\"refused\"} ";
+  for (const char* table : {"", "nowhere"}) {
+    auto request = Impossible<v1::UpdateRoutesRequest>();
+    request.set_table(table);
+    grpc::ClientContext context;
+    v1::UpdateRoutesResponse response;
+    EXPECT_FALSE(
+        server.table().UpdateRoutes(&context, request, &response).ok());
+  }
+  std::string text = Scrape(server);
+  EXPECT_TRUE(HasLine(text, batches + "2"));
+  EXPECT_TRUE(HasLine(text, operations + "2"));
+
+  grpc::ClientContext context;
+  const auto stream = server.table().StreamUpdates(&context);
+  ASSERT_TRUE(stream->Write(Impossible<v1::StreamUpdatesRequest>()));
+  v1::StreamUpdatesResponse response;
+  while (stream->Read(&response) && !response.has_error()) continue;
+  EXPECT_TRUE(response.has_error());
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
+  text = Scrape(server);
+  EXPECT_TRUE(HasLine(text, batches + "3"));
+  EXPECT_TRUE(HasLine(text, operations + "3"));
+
+  grpc::ClientContext replacing;
+  v1::ReplaceRoutesResponse replaced;
+  const auto replacement = server.table().ReplaceRoutes(&replacing, &replaced);
+  v1::ReplaceRoutesRequest routes;
+  v1::Route& route = *routes.add_routes();
+  route.mutable_prefix()->set_text("2001:db8::/32");
+  route.set_next_hop_id(1);
+  ASSERT_TRUE(replacement->Write(routes));
+  replacement->WritesDone();  // without commit
+  EXPECT_FALSE(replacement->Finish().ok());
+  text = Scrape(server);
+  EXPECT_TRUE(HasLine(text, batches + "4"));
+  EXPECT_TRUE(HasLine(text, operations + "3"));
+  EXPECT_TRUE(HasLine(text,
+                      "planb_update_operations_total{op=\"upsert\","
+                      "result=\"refused\"} 1"));
+}
+
 double Backpressure(RunningServer& server) {
   return ParseExposition(Scrape(server))
       .at("planb_lookup_backpressure_seconds_total")

@@ -76,15 +76,6 @@ TEST(LookupMetrics, BoundsAreInclusive) {
   EXPECT_TRUE(HasLine(text, size + "sum 33"));
 }
 
-TEST(LookupMetrics, EverySizeHasTheBucketOfItsBound) {
-  EXPECT_EQ(SizeBucket(0), 0U);
-  for (size_t bucket = 0; bucket < kSizeBounds; ++bucket) {
-    EXPECT_EQ(SizeBucket(SizeBound(bucket)), bucket);
-    EXPECT_EQ(SizeBucket(SizeBound(bucket) + 1), bucket + 1);
-  }
-  EXPECT_EQ(SizeBucket(~size_t{0}), kSizeBounds);
-}
-
 TEST(LookupMetrics, HeldStreamsCountWhileTheyAreHeld) {
   LookupMetrics metrics;
   const auto held = [&metrics] {
@@ -103,19 +94,6 @@ TEST(LookupMetrics, HeldStreamsCountWhileTheyAreHeld) {
   const double total = held();
   EXPECT_GT(total, 0);
   EXPECT_EQ(held(), total);
-}
-
-TEST(LookupMetrics, CountNothingIfNotTold) {
-  LookupMetrics metrics(/*counting=*/false);
-  const std::string before = ScrapeText(metrics);
-  LookupCounters& counters = metrics.AddThread();
-  EXPECT_EQ(counters.Now(), SteadyInstant());
-  counters.Answered(16, 3, microseconds(1));
-  counters.Failed("OTHER");
-  counters.Received(1);
-  counters.StreamOpened();
-  counters.HoldStream();
-  EXPECT_EQ(ScrapeText(metrics), before);
 }
 
 TEST(ControlMetrics, CountUpdatesAndRebuilds) {

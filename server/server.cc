@@ -36,7 +36,8 @@ class ServerImpl final : public Server {
       : options_(WithMetrics(std::move(options), *this)),
         authorizer_(std::make_shared<Authorizer>(options_.authorization)),
         tables_(options_.tables, options_.store.get()),
-        lookup_metrics_(std::make_shared<LookupMetrics>()),
+        lookup_metrics_(
+            std::make_shared<LookupMetrics>(options_.count_lookups)),
         table_metrics_(
             std::make_shared<TableMetrics>(tables_, KernelName(kernel))),
         context_{tables_, kernel, options_.lookup, *lookup_metrics_},

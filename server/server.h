@@ -49,6 +49,8 @@ struct ServerOptions {
   std::shared_ptr<Store> store = nullptr;
   TablesOptions tables;
   LookupLimits lookup;
+  // False only to measure what counting costs: LookupMetrics stay 0.
+  bool count_lookups = true;
   ControlLimits control;
   LookupThreads threads;
   TransportOptions transport;

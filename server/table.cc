@@ -226,27 +226,26 @@ bool Table::Build(uint64_t generation, const Rib& rib,
   }
   const uint64_t full_before = builder_.full_builds();
   auto snapshot = builder_.Build(generation, rib, deltas);
-  const absl::Duration took = ElapsedSince(start);
+  const RebuildRecord record = {
+      .table = name_,
+      .generation = generation,
+      .full = builder_.full_builds() != full_before,
+      .took = ElapsedSince(start),
+      .at = absl::Now(),
+      .error = std::string(snapshot.status().message())};
   {
     // Before it is published: who has seen it can see how it was built.
     const std::lock_guard lock(mutex_);
     builds_.incremental = builder_.incremental_builds();
     builds_.full = builder_.full_builds();
-    builds_.last_error = std::string(snapshot.status().message());
+    builds_.last_error = record.error;
     if (snapshot.ok()) {
-      builds_.last_took = took;
-      builds_.last_at = absl::Now();
+      builds_.last_took = record.took;
+      builds_.last_at = record.at;
     } else {
       ++builds_.failed;
     }
   }
-  const RebuildRecord record = {
-      .table = name_,
-      .generation = generation,
-      .full = builder_.full_builds() != full_before,
-      .took = took,
-      .at = absl::Now(),
-      .error = std::string(snapshot.status().message())};
   if (options_.events.rebuilt) options_.events.rebuilt(record);
   if (!snapshot.ok()) {
     if (options_.events.build_failed) options_.events.build_failed();
@@ -258,7 +257,7 @@ bool Table::Build(uint64_t generation, const Rib& rib,
   }
   Publish(*std::move(snapshot), batches);
   if (options_.events.built) {
-    options_.events.built(took, builder_.full_builds() != full_before);
+    options_.events.built(record.took, record.full);
   }
   return true;
 }

@@ -117,6 +117,10 @@ def plot(prometheus: Prometheus, start: float, end: float, path: pathlib.Path):
         draw(axes, by_title[title], prometheus, start, end)
     for axes in grid[-1]:
         axes.set_xlabel("seconds", fontsize=8)
+    figure.suptitle(
+        "PlanB Lookup: two servers for a quarter of a minute, by the "
+        "dashboard's queries"
+    )
     save(figure, path)
 
 

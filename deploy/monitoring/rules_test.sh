@@ -25,4 +25,5 @@ trap 'rm -rf "$work"' EXIT
 "$programs/promtool" test rules rules_test.yaml
 ./faster.py rules.yaml > "$work/faster.yaml"
 "$programs/promtool" check rules "$work/faster.yaml"
+./kubernetes.py --check kubernetes.yaml
 ./lint_rules.py rules.yaml rules_test.yaml ../RUNBOOK.md

@@ -1,0 +1,78 @@
+#!/usr/bin/python3
+"""Prints rules, and what to scrape, as resources of the Prometheus operator.
+
+    kubernetes.py > kubernetes.yaml
+    kubernetes.py --check kubernetes.yaml    # exit status 1 if out of date
+
+A PrometheusRule with the groups of rules.yaml and a PodMonitor for the
+containers that deploy/base adds to a pod, in whatever namespace.
+"""
+
+import pathlib
+import sys
+
+import yaml
+
+_HERE = pathlib.Path(__file__).parent
+_HEADER = "# Made by kubernetes.py of rules.yaml; do not edit.\n"
+
+
+def rule_resource() -> dict:
+    with open(_HERE / "rules.yaml", encoding="utf-8") as file:
+        rules = yaml.safe_load(file)
+    return {
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "PrometheusRule",
+        "metadata": {"name": "planb-lookup"},
+        "spec": rules,
+    }
+
+
+def monitor_resource() -> dict:
+    def keep(label: str, value: str) -> dict:
+        return {"action": "keep", "sourceLabels": [label], "regex": value}
+
+    return {
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "PodMonitor",
+        "metadata": {"name": "planb-lookup"},
+        "spec": {
+            "namespaceSelector": {"any": True},
+            # As a sidecar it is in pods of any name: the container tells.
+            "selector": {},
+            "podMetricsEndpoints": [
+                {
+                    "port": "metrics",
+                    "relabelings": [
+                        keep(
+                            "__meta_kubernetes_pod_container_name",
+                            "planb-server",
+                        ),
+                        # What the rules and the dashboard ask for.
+                        {"targetLabel": "job", "replacement": "planb"},
+                    ],
+                }
+            ],
+        },
+    }
+
+
+def text() -> str:
+    return _HEADER + yaml.safe_dump_all(
+        [monitor_resource(), rule_resource()], sort_keys=False, width=80
+    )
+
+
+def main() -> int:
+    if sys.argv[1:2] != ["--check"]:
+        sys.stdout.write(text())
+        return 0
+    with open(sys.argv[2], encoding="utf-8") as file:
+        if file.read() == text():
+            return 0
+    print(f"{sys.argv[2]} is out of date: kubernetes.py > kubernetes.yaml")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -299,6 +299,19 @@ SECURITY = [
         "{{instance}} {{result}}",
     ),
     _one(
+        "Denied calls",
+        "ops",
+        "Calls a second that the authorization policy denied, by service.",
+        _rate("planb_authorization_denied_total{SEL}"),
+        "{{instance}} {{service}}",
+    ),
+    _one(
+        "Policies that could not be used",
+        "ops",
+        "Attempts a second to read an authorization policy that failed.",
+        _rate("planb_authorization_policy_errors_total{SEL}"),
+    ),
+    _one(
         "Refused peers",
         "ops",
         "Connections a second over Unix sockets that were refused for the "

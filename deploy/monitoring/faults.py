@@ -4,6 +4,7 @@ Each fault has a server of its own, so that all can be had at once, names the
 alerts that have to fire for it, and can be undone.
 """
 
+import pathlib
 import resource
 import subprocess
 import threading
@@ -13,6 +14,8 @@ import urllib.request
 import grpc
 import wire
 from real_server import Server, free_port
+
+_POLICY = pathlib.Path(__file__).parents[1] / "policy" / "sidecar.json"
 
 
 class Fault:
@@ -307,6 +310,36 @@ class CallersRefused(Fault):
         self.server.ctl("--timeout=200ms", "health", check=False)
 
 
+class PolicyDenies(Fault):
+    """Changes over a socket that the shipped policy leaves to lookups, and a
+    new policy that is none: the old one stays."""
+
+    name = "policy"
+    alerts = {"PlanBCallersRefused", "PlanBPolicyReloadRefused"}
+
+    def prepare(self):
+        self.policy = self.server.work / "policy.json"
+        self.policy.write_bytes(_POLICY.read_bytes())
+        self.server.start(
+            f"--authorization_policy={self.policy}",
+            "--authorization_reload_interval=1s",
+            "--generate=1000",
+        )
+
+    def inject(self):
+        draft = self.policy.with_suffix(".new")
+        draft.write_text("no policy\n")
+        draft.rename(self.policy)
+
+    def tick(self):
+        self.server.ctl("announce", "2001:db8::/32", 1, check=False)
+
+    def undo(self):
+        draft = self.policy.with_suffix(".new")
+        draft.write_bytes(_POLICY.read_bytes())
+        draft.rename(self.policy)
+
+
 class CertificateExpiring(Fault):
     """A certificate for a day, whose replacement is at first no good."""
 
@@ -362,5 +395,6 @@ ALL = [
     Slow,
     LookupErrors,
     CallersRefused,
+    PolicyDenies,
     CertificateExpiring,
 ]

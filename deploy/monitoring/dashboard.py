@@ -58,6 +58,15 @@ def _options(kind: str) -> dict:
     return {"showHeader": True}
 
 
+def _defaults(panel: Panel) -> dict:
+    defaults = {"unit": panel.unit}
+    if panel.log:
+        defaults["custom"] = {"scaleDistribution": {"type": "log", "log": 10}}
+    elif panel.min is not None:
+        defaults["min"] = panel.min
+    return defaults
+
+
 def _panel(panel: Panel, number: int, x: int, y: int) -> dict:
     result = {
         "id": number,
@@ -71,15 +80,10 @@ def _panel(panel: Panel, number: int, x: int, y: int) -> dict:
             "w": panel.width,
             "h": _HEIGHTS[panel.kind],
         },
-        "fieldConfig": {
-            "defaults": {"unit": panel.unit, "min": 0},
-            "overrides": [],
-        },
+        "fieldConfig": {"defaults": _defaults(panel), "overrides": []},
         "options": _options(panel.kind),
         "targets": [_target(panel, i) for i in range(len(panel.queries))],
     }
-    if panel.title == "Certificates":
-        del result["fieldConfig"]["defaults"]["min"]
     if panel.kind == "table":
         shown = ["instance", "version", "compiler", "kernel"]
         result["transformations"] = [

@@ -16,6 +16,8 @@ class Panel:
     queries: tuple  # of (expression, legend)
     kind: str = "timeseries"  # or stat, table
     width: int = 8  # of 24
+    log: bool = False  # scale
+    min: int | None = 0
 
 
 def _one(title, unit, description, expression, legend="{{instance}}", **more):
@@ -103,6 +105,7 @@ LOOKUPS = [
         "Percentiles of the time inside the server, from a request's arrival "
         "to its reply; waiting for a generation counts.",
         _percentiles("planb_lookup_batch_duration_seconds", (50, 99)),
+        log=True,
     ),
     Panel(
         "Batch size",
@@ -186,6 +189,7 @@ CHANGES = [
         "Percentiles of the time from the acceptance of a batch of updates to "
         "its visibility for lookups.",
         _percentiles("planb_visibility_seconds", (50, 99)),
+        log=True,
     ),
     _one(
         "Batches not yet visible",
@@ -206,6 +210,7 @@ CHANGES = [
         "s",
         "99th percentile of the time to compile and publish, by kind.",
         _percentiles("planb_rebuild_duration_seconds", (99,), by="kind"),
+        log=True,
     ),
     Panel(
         "Rebuilds",
@@ -221,6 +226,7 @@ CHANGES = [
         "s",
         "Percentiles of the time of a commit. Empty without a store.",
         _percentiles("planb_store_commit_seconds", (50, 99)),
+        log=True,
     ),
     _one(
         "Commits that failed",
@@ -289,6 +295,7 @@ SECURITY = [
         "of its clients' authorities (ca). Far below zero: no TLS.",
         "planb_tls_certificate_expiry_timestamp_seconds{SEL} - time()",
         "{{instance}} {{kind}}",
+        min=None,
     ),
     _one(
         "Certificates replaced",

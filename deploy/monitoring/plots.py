@@ -89,10 +89,13 @@ def draw(axes, panel: dict, prometheus: Prometheus, start: float, end: float):
                 legend = legend_of(target["legendFormat"], labels)
                 axes.plot([t - start for t in times], values, label=legend)
     axes.set_title(panel["title"], fontsize=10, loc="left")
-    unit = panel["fieldConfig"]["defaults"]["unit"]
-    axes.yaxis.set_major_formatter(_FORMATS[unit])
+    defaults = panel["fieldConfig"]["defaults"]
     axes.set_xlim(0, end - start)
-    axes.set_ylim(bottom=0, top=1.25 * axes.get_ylim()[1])  # room for a legend
+    if "custom" in defaults:
+        axes.set_yscale("log")
+    else:  # with room for a legend
+        axes.set_ylim(bottom=0, top=1.25 * axes.get_ylim()[1])
+    axes.yaxis.set_major_formatter(_FORMATS[defaults["unit"]])
     axes.tick_params(labelsize=7)
     axes.grid(alpha=0.3)
     if axes.lines:

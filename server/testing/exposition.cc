@@ -1,19 +1,15 @@
 #include "server/testing/exposition.h"
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <cstddef>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "server/testing/http_get.h"
 
 namespace planb::server {
 namespace {
@@ -73,31 +69,12 @@ std::map<std::string, ScrapedFamily> ParseExposition(absl::string_view text) {
 }
 
 std::string ScrapePort(int port) {
-  const int socket_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  const absl::string_view request =
-      "GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n";
-  std::string reply;
-  if (connect(socket_fd, reinterpret_cast<const sockaddr*>(&address),
-              sizeof(address)) == 0 &&
-      write(socket_fd, request.data(), request.size()) ==
-          static_cast<ssize_t>(request.size())) {
-    char piece[4096];
-    ssize_t octets;
-    while ((octets = read(socket_fd, piece, sizeof(piece))) > 0) {
-      reply.append(piece, static_cast<size_t>(octets));
-    }
-  }
-  close(socket_fd);
+  const std::string reply = HttpGet(port, "/metrics");
   const size_t body = reply.find("\r\n\r\n");
-  EXPECT_TRUE(absl::StartsWith(reply, "HTTP/1.") &&
-              absl::StrContains(reply.substr(0, 20), " 200 ") &&
-              body != std::string::npos)
-      << "no /metrics: " << reply;
-  return body == std::string::npos ? "" : reply.substr(body + 4);
+  const bool good =
+      absl::StartsWith(reply, "HTTP/1.1 200 ") && body != std::string::npos;
+  EXPECT_TRUE(good) << "no /metrics: " << reply;
+  return good ? reply.substr(body + 4) : "";
 }
 
 }  // namespace planb::server

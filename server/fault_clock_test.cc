@@ -15,6 +15,7 @@
 #include <memory>
 #include <thread>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/testing/store_place.h"
 #include "server/testing/stored_server.h"
@@ -95,7 +96,7 @@ class FaultClock : public testing::Test {
     server_ = clock_.Start(
         NewStorePath(
             testing::UnitTest::GetInstance()->current_test_info()->name()),
-        {"--max_generation_wait=50s"});
+        {"--max_generation_wait=50s", kMetrics});
     ASSERT_TRUE(server_->Update(Announcement(0, 10, 1)).ok());
   }
 
@@ -226,6 +227,19 @@ TEST_F(FaultClock, NothingIsRefusedOrOutOfOrder) {
             << " lookups and " << batches << " batches that waited, " << watched
             << " generations watched\n";
   EXPECT_GT(clock_.jumps(), 20);
+  // Durations are not measured by that clock.
+  for (const char* duration :
+       {"planb_visibility_seconds", "planb_store_commit_seconds",
+        "planb_lookup_batch_duration_seconds",
+        "planb_rebuild_duration_seconds"}) {
+    const std::string kind = absl::StartsWith(duration, "planb_rebuild")
+                                 ? "{kind=\"incremental\"}"
+                                 : "";
+    EXPECT_GT(server_->Metric(absl::StrCat(duration, "_count", kind)), 0);
+    const double sum = server_->Metric(absl::StrCat(duration, "_sum", kind));
+    EXPECT_GT(sum, 0) << duration;
+    EXPECT_LT(sum, absl::ToDoubleSeconds(kHour / 2)) << duration;
+  }
 }
 
 // A build of so many routes takes longer than any look at the clock.

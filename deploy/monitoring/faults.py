@@ -60,14 +60,16 @@ class Fault:
         if self._error is not None:
             raise RuntimeError(f"{self.name}: {self._error}") from self._error
 
-    def end_ticks(self):
+    def stop_ticks(self):
         self._stop.set()
+
+    def await_end_of_ticks(self):
         if self._thread is not None:
             self._thread.join()
         self.check()
 
     def close(self):
-        self._stop.set()
+        self.stop_ticks()
         if self._thread is not None:
             self._thread.join()
         self.server.kill()
@@ -235,8 +237,8 @@ class StoreFailing(Fault):
 
     def undo(self):
         self.server.limit(resource.RLIMIT_FSIZE, resource.RLIM_INFINITY)
-        for i in range(20):  # accepted now, or this throws
-            self.server.ctl("announce", "2001:db8::/32", 1_000_000 + i)
+        # Accepted now, or this throws.
+        self.server.ctl("announce", "2001:db8::/32", 1_000_000)
 
 
 class MemoryNearLimit(Fault):
@@ -275,10 +277,11 @@ class Slow(Fault):
             "--max_batch_addresses=1000000",
             "--max_lookup_addresses=1000000",
         )
+        self.batch = wire.slow_batch(500_000)
 
     def tick(self):
         method = "/planb.v1.RouteLookup/BatchLookup"
-        batches = [wire.slow_batch(800_000)] * 2
+        batches = [self.batch] * 2
         with grpc.insecure_channel(
             self.server.target,
             options=[("grpc.max_receive_message_length", -1)],

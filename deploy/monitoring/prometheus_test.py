@@ -90,7 +90,9 @@ def play(prometheus, trouble):
     say(f"{panels.check(prometheus)} queries of the dashboard have answers")
 
     for each in trouble:
-        each.end_ticks()
+        each.stop_ticks()
+    for each in trouble:
+        each.await_end_of_ticks()
         each.undo()
     say("undone")
     await_alerts(prometheus, trouble, expected, seen, fire=False)

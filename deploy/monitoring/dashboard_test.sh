@@ -8,6 +8,7 @@
 set -euo pipefail
 shopt -s inherit_errexit
 cd "$(dirname "$0")"
+./packages.sh python3
 
 ./dashboard.py --check dashboard.json
 ./lint_dashboard.py dashboard.json

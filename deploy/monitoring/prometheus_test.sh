@@ -16,25 +16,10 @@ here=$(cd "$(dirname "$0")" && pwd)
   exit 2
 }
 
-missing=()
-command -v openssl > /dev/null || missing+=(openssl)
-/usr/bin/python3 -c 'import grpc' 2> /dev/null || missing+=(python3-grpcio)
-/usr/bin/python3 -c 'import yaml' 2> /dev/null || missing+=(python3-yaml)
-if ((${#missing[@]} > 0)); then
-  if [[ "$(id -u)" != 0 ]] || ! command -v apt-get > /dev/null; then
-    echo "SKIP: not installed: ${missing[*]}"
-    exit 77
-  fi
-  echo "installing ${missing[*]}"
-  { apt-get update -qq &&
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
-      --no-install-recommends "${missing[@]}"; } > /dev/null || {
-    echo "SKIP: cannot install ${missing[*]}"
-    exit 77
-  }
-fi
+"$here/packages.sh" yaml grpc openssl
 programs=$("$here/prometheus.sh") || {
+  code=$?
   echo "$programs"
-  exit 77
+  exit "$code"
 }
 exec /usr/bin/python3 "$here/prometheus_test.py" "$(cd "$1" && pwd)" "$programs"

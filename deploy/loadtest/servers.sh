@@ -54,10 +54,7 @@ stop_server() {
   ((code == 0)) || fail "$name: exit code $code after SIGTERM"
 }
 
-# The port that the server bound for its TCP address, or for its metrics.
-tcp_port() {
-  sed -n 's/.* listening address=[0-9].* port=\([0-9]*\)$/\1/p' "$work/$1.log"
-}
+# The port that the server bound for its metrics.
 metrics_port() {
   sed -n 's/.* serving metrics .*port=\([0-9]*\)$/\1/p' "$work/$1.log"
 }

@@ -33,6 +33,7 @@ import soak_setup
 
 TURBULENT = 0.4  # of the time
 WARM_UP = 0.25  # of the rest
+MIN_LIFE = 4  # seconds: clients try again every two at the latest
 
 
 class Soak:
@@ -77,7 +78,7 @@ class Soak:
         self.restarts = []
         self.windows = []  # as soak_report.sort_errors wants them
         self.rotations = []
-        self.library = None
+        self.callers = {}
         self.stopping = threading.Event()
 
     def now(self):
@@ -148,14 +149,14 @@ class Soak:
             ]
         return sorted(events, key=lambda event: event[0])
 
-    def run(self):
-        self.begin = time.monotonic()
-        self.library = subprocess.Popen(
+    def start_caller(self, *flags):
+        """A caller of the client library, until it gets SIGTERM."""
+        return subprocess.Popen(
             [
                 self.planbctl,
                 "soak",
                 "--json",
-                f"--server={self.server.unix}",
+                *flags,
                 f"--seconds={self.options.seconds + 3600}",
                 "--timeout=60s",
                 "--batch=64",
@@ -165,6 +166,16 @@ class Soak:
             stdout=subprocess.PIPE,
             text=True,
         )
+
+    def run(self):
+        self.begin = time.monotonic()
+        self.callers["library"] = self.start_caller(
+            f"--server={self.server.unix}"
+        )
+        if self.certificates is not None:
+            self.callers["library over TLS"] = self.start_caller(
+                f"--server={self.server.tcp}", f"--tls_ca={self.certificates.ca}"
+            )
         sampler = threading.Thread(target=self.sample)
         sampler.start()
         for client in self.clients:
@@ -173,6 +184,11 @@ class Soak:
             for when, what in self.events():
                 time.sleep(max(0.0, when - self.now()))
                 what()
+                # Where all is slow, events come late, but not at once: each
+                # life is long enough for everybody to come back.
+                if self.windows:
+                    since = time.monotonic() - self.windows[-1][1]
+                    time.sleep(max(0.0, MIN_LIFE - since))
             time.sleep(max(0.0, self.options.seconds - self.now()))
         finally:
             for client in self.clients:
@@ -181,13 +197,16 @@ class Soak:
                 client.join(timeout=120)
             self.stopping.set()
             sampler.join()
-            if self.library.poll() is None:
-                self.library.terminate()
+            for caller in self.callers.values():
+                caller.terminate()
 
     def report(self):
         import soak_report
 
-        out, _ = self.library.communicate(timeout=120)
+        said = {
+            name: caller.communicate(timeout=120)[0]
+            for name, caller in self.callers.items()
+        }
         updates = self.clients[0].tally.counts["updates"]
         steady = TURBULENT * self.options.seconds
         report = {
@@ -208,10 +227,11 @@ class Soak:
                 for client in self.clients
             },
             "library": {
-                "library": {
-                    "exit_code": self.library.returncode,
-                    **json.loads(out or "{}"),
+                name: {
+                    "exit_code": caller.returncode,
+                    **json.loads(said[name] or "{}"),
                 }
+                for name, caller in self.callers.items()
             },
             "restarts": self.restarts,
             "rotations": self.rotations,

@@ -109,7 +109,8 @@ def reasons_against(report):
 def show(report):
     for name, client in report["clients"].items():
         print(f"{name}: {client['counts']}, errors {client['errors'] or 'none'}")
-    print(f"library: {report['library']['library']}")
+    for name, library in report["library"].items():
+        print(f"{name}: {library}")
     for restart in report["restarts"]:
         print(
             f"{restart['signal']} at {restart['at']:.0f} s: ended after "

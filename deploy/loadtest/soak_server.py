@@ -1,6 +1,7 @@
 """The server of a soak: its lives, its certificates, its memory."""
 
 import os
+import random
 import re
 import signal
 import socket
@@ -64,9 +65,17 @@ class Certificates:
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port that nobody listens on, and that no connection gets by chance
+    while the server is down: below those that the kernel hands out."""
+    while True:
+        port = random.randrange(20000, 32000)
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
 
 
 class Server:

@@ -43,7 +43,7 @@ trap 'rm -rf "$out"' EXIT
   exit 1
 }
 code=0
-"$here/soak.py" "$1" "$out" --seconds="${2:-30}" --routes=20000 || code=$?
+"$here/soak.py" "$1" "$out" --seconds="${2:-20}" --routes=20000 || code=$?
 if ((code != 0)); then
   echo "--- end of the server's log"
   tail -n 40 "$out/server.log" || true
@@ -61,6 +61,8 @@ assert report["tls"] and len(report["rotations"]) >= 2, report["rotations"]
 updates = report["clients"]["updates"]["counts"]
 for kind in ("announced", "replaced", "withdrawn", "full_checks"):
     assert updates.get(kind, 0) > 0, updates
-assert sorted({life for _, life, _ in report["samples"]}) == [0, 1, 2]
-assert report["library"]["library"]["reconnects"] >= 2
+assert {life for _, life, _ in report["samples"]} >= {0, 1, 2}
+assert len(report["library"]) == 2
+for library in report["library"].values():
+    assert library["reconnects"] >= 2, library
 PYTHON

@@ -105,14 +105,25 @@ side_by_side() {
   stop_server "$from"
 }
 
+# A port that nobody listens on, and that no connection gets by chance while its
+# server is away: below those that the kernel hands out.
+free_port() {
+  local port
+  while true; do
+    port=$((20000 + RANDOM % 12000))
+    (exec 3<> "/dev/tcp/127.0.0.1/$port") 2> /dev/null || break
+  done
+  echo "$port"
+}
+
 rolling() {
   local name version ports=()
   local flags=(--store=none --routes="$work/table"
     --metrics_address=127.0.0.1:0)
   for name in one two; do
+    ports+=("$(free_port)")
     start_server "$name" "$work/old/planb_server" "${flags[@]}" \
-      --listen=127.0.0.1:0
-    ports+=("$(tcp_port "$name")")
+      --listen="127.0.0.1:${ports[-1]}"
   done
   soak_on "ipv4:127.0.0.1:${ports[0]},127.0.0.1:${ports[1]}"
   await_streams 2 one two

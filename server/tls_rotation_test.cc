@@ -119,6 +119,28 @@ TEST_F(TlsRotationTest, RevokesClientsWithTheirAuthority) {
   EXPECT_TRUE(stream.Answers());
 }
 
+TEST_F(TlsRotationTest, TheAgeOfConnectionsBoundsHowLongTheRevokedStay) {
+  RunningServer server({.tls = Options(),
+                        .transport = {.max_connection_age = absl::Seconds(1)}});
+  const int port = server.server().port(0);
+  const auto table = v1::RouteTable::NewStub(grpc::CreateChannel(
+      absl::StrCat("127.0.0.1:", port),
+      grpc::SslCredentials({.pem_root_certs = authority_.certificate(),
+                            .pem_private_key = client_.key,
+                            .pem_cert_chain = client_.certificate})));
+  const auto served = [&] {
+    grpc::ClientContext context;
+    v1::Table response;
+    return table->GetTable(&context, {}, &response).ok();
+  };
+  ASSERT_TRUE(served());
+  files_.SetAuthority(TestAuthority().certificate());
+  ASSERT_TRUE(
+      Await([&] { return !ProbeTls(port, {.identity = client_}).taken; }));
+  EXPECT_TRUE(Await([&] { return !served(); }));
+  for (int i = 0; i < 10; ++i) EXPECT_FALSE(served());
+}
+
 TEST_F(TlsRotationTest, NoOldSessionComesBackAfterRevocation) {
   RunningServer server({.tls = Options()});
   const int port = server.server().port(0);

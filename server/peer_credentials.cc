@@ -70,7 +70,22 @@ PeerGate::PeerGate(PeerRules rules)
                    .Help("Connections over Unix sockets that were refused for "
                          "the peer's user and group.")
                    .Register(*registry_)
+                   .Add({})),
+      dropped_(prometheus::BuildCounter()
+                   .Name("planb_connections_dropped_total")
+                   .Help("Connections that were closed at once for want of "
+                         "file descriptors.")
+                   .Register(*registry_)
                    .Add({})) {}
+
+void PeerGate::Dropped(int connections) {
+  dropped_.Increment(connections);
+  const std::optional<uint64_t> left_out = log_dropped_.Admit();
+  if (left_out.has_value()) {
+    Log(LogLevel::kWarning, "connections dropped, few descriptors are left",
+        {{"connections", connections}, {"not_logged", *left_out}});
+  }
+}
 
 bool PeerGate::Admit(int connection) {
   if (!IsUnixSocket(connection)) return true;

@@ -49,7 +49,11 @@ class PeerGate {
   // sockets have no such peer, and may.
   bool Admit(int connection);
 
-  // planb_peers_refused_total.
+  // To be told that so many connections were closed, of any kind, for want of
+  // file descriptors.
+  void Dropped(int connections);
+
+  // planb_peers_refused_total and planb_connections_dropped_total.
   std::shared_ptr<prometheus::Collectable> collectable() const {
     return registry_;
   }
@@ -58,8 +62,10 @@ class PeerGate {
   const PeerRules rules_;
   std::shared_ptr<prometheus::Registry> registry_;
   prometheus::Counter& refused_;
+  prometheus::Counter& dropped_;
   LogLimit log_accepted_{5};
   LogLimit log_refused_{5};
+  LogLimit log_dropped_{1};
 };
 
 }  // namespace planb::server

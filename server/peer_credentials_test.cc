@@ -73,6 +73,16 @@ TEST(PeerGate, CountsWhatItRefuses) {
   EXPECT_TRUE(absl::StrContains(Refusals(own), "planb_peers_refused_total 0"));
 }
 
+TEST(PeerGate, CountsWhatWasDropped) {
+  PeerGate gate({});
+  EXPECT_TRUE(
+      absl::StrContains(Refusals(gate), "planb_connections_dropped_total 0"));
+  gate.Dropped(3);
+  gate.Dropped(4);
+  EXPECT_TRUE(
+      absl::StrContains(Refusals(gate), "planb_connections_dropped_total 7"));
+}
+
 TEST(PeerGate, HasNoRuleForTcp) {
   const int tcp = socket(AF_INET, SOCK_STREAM, 0);
   PeerGate gate({.uids = {getuid() + 1}});

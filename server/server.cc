@@ -199,7 +199,8 @@ class ServerImpl final : public Server {
     }
     SetTransport(options_.transport, builder,
                  {.before_bind = RestrictSocket,
-                  .accept = [this](int fd) { return peer_gate_.Admit(fd); }});
+                  .accept = [this](int fd) { return peer_gate_.Admit(fd); },
+                  .dropped = [this](int n) { peer_gate_.Dropped(n); }});
     lookup_service_.Register(options_.threads, builder);
     builder.RegisterService(&table_service_);
     builder.RegisterService(&health_service_);

@@ -3,8 +3,11 @@
 #include <grpcpp/impl/server_builder_option.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -40,9 +43,10 @@ struct Mutator {
   grpc_socket_mutator base;  // first: gRPC knows no other part
   const SocketOptions options;
   const ServerSocketHooks hooks;
+  std::vector<int> listeners;  // complete before the first is accepted from
 };
 
-const Mutator& Of(grpc_socket_mutator* mutator) {
+Mutator& Of(grpc_socket_mutator* mutator) {
   return *reinterpret_cast<Mutator*>(mutator);
 }
 
@@ -55,6 +59,29 @@ void Refuse(int fd) {
   shutdown(fd, SHUT_RDWR);
   char lost[4096];
   while (recv(fd, lost, sizeof(lost), MSG_DONTWAIT) > 0) continue;
+}
+
+// Descriptors get the lowest number that is free, so a high one tells that
+// nearly all are in use. The limit may change under a running process.
+bool IsAmongTheLast(int fd) {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return false;
+  const rlim_t spare = std::clamp<rlim_t>(limit.rlim_cur / 16, 4, 64);
+  return static_cast<rlim_t>(fd) + spare >= limit.rlim_cur;
+}
+
+// Closes what waits to be accepted. gRPC accepts until nothing waits and closes
+// nothing in between: refusing each would use up the descriptors all the same.
+int DropWaiting(const std::vector<int>& listeners) {
+  int dropped = 0;
+  for (const int listener : listeners) {
+    int fd;
+    while ((fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC)) >= 0) {
+      close(fd);
+      ++dropped;
+    }
+  }
+  return dropped;
 }
 
 void SetOptions(const SocketOptions& options,
@@ -73,14 +100,19 @@ void SetOptions(const SocketOptions& options,
 }
 
 bool Mutate(const grpc_mutate_socket_info* info, grpc_socket_mutator* mutator) {
-  const Mutator& self = Of(mutator);
+  Mutator& self = Of(mutator);
   SetOptions(self.options, info);
   const ServerSocketHooks& hooks = self.hooks;
-  if (info->usage == GRPC_FD_SERVER_LISTENER_USAGE && hooks.before_bind) {
-    return hooks.before_bind(info->fd);
+  if (info->usage == GRPC_FD_SERVER_LISTENER_USAGE) {
+    self.listeners.push_back(info->fd);
+    return !hooks.before_bind || hooks.before_bind(info->fd);
   }
-  if (info->usage == GRPC_FD_SERVER_CONNECTION_USAGE && hooks.accept &&
-      !hooks.accept(info->fd)) {
+  if (info->usage != GRPC_FD_SERVER_CONNECTION_USAGE) return true;
+  if (IsAmongTheLast(info->fd)) {
+    Refuse(info->fd);
+    const int dropped = 1 + DropWaiting(self.listeners);
+    if (hooks.dropped) hooks.dropped(dropped);
+  } else if (hooks.accept && !hooks.accept(info->fd)) {
     Refuse(info->fd);
   }
   return true;

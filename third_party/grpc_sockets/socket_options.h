@@ -40,9 +40,13 @@ struct ServerSocketHooks {
   // A connection just accepted. False refuses it: the other end finds it
   // closed, and nothing that it may have sent already is read.
   std::function<bool(int fd)> accept = nullptr;
+  // So many connections were closed for want of file descriptors.
+  std::function<void(int connections)> dropped = nullptr;
 };
 
-// Sets the options of a server's connections, and its hooks.
+// Sets the options of a server's connections, and its hooks. Besides, the
+// server drops connections while the process has hardly any file descriptors
+// left: gRPC 1.51 would accept until none is left, and then none ever again.
 void SetSocketOptions(const SocketOptions& options, ServerSocketHooks hooks,
                       grpc::ServerBuilder& builder);
 

@@ -4,11 +4,13 @@
 #include "third_party/grpc_sockets/socket_options.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -189,7 +191,8 @@ std::string Call() {
 // A client that connects and has sent a call before anyone accepts it.
 class EarlyClient {
  public:
-  EarlyClient() : fd_(socket(AF_UNIX, SOCK_STREAM, 0)) {
+  EarlyClient() : EarlyClient(socket(AF_UNIX, SOCK_STREAM, 0)) {}
+  explicit EarlyClient(int fd) : fd_(fd) {
     sockaddr_un address = {};
     address.sun_family = AF_UNIX;
     SocketPath().copy(address.sun_path, sizeof(address.sun_path) - 1);
@@ -258,6 +261,59 @@ TEST(ServerSocketHooks, LeaveNothingOfARefusedConnection) {
     server.Serve();
   }
   EXPECT_LE(OpenFiles().size(), before);
+}
+
+// For as long as it lives, the process may have descriptors below `limit`.
+class DescriptorLimit {
+ public:
+  explicit DescriptorLimit(int limit) {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    rlimit now = before_;
+    now.rlim_cur = static_cast<rlim_t>(limit);
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &now), 0);
+  }
+  ~DescriptorLimit() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_;
+};
+
+TEST(ServerSocketHooks, KeepAcceptingAfterDescriptorsRanOut) {
+  constexpr int kClients = 100;
+  int dropped = 0;
+  IdleServer server("unix://" + SocketPath(), {},
+                    {.dropped = [&dropped](int n) { dropped += n; }});
+  ASSERT_TRUE(server.listens());
+  std::vector<int> sockets;
+  for (int i = 0; i < kClients; ++i) {
+    sockets.push_back(socket(AF_UNIX, SOCK_STREAM, 0));
+  }
+  // The clients have theirs; the server gets a few.
+  const DescriptorLimit limit(*OpenFiles().rbegin() + 30);
+  const auto deadline =
+      std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  const auto is_time = [deadline] {
+    return std::chrono::steady_clock::now() < deadline;
+  };
+  {
+    std::vector<std::unique_ptr<EarlyClient>> clients;
+    for (const int fd : sockets) {
+      clients.push_back(std::make_unique<EarlyClient>(fd));
+    }
+    while (dropped == 0 && is_time()) server.Serve();
+    EXPECT_GE(dropped, kClients - 30);
+    EXPECT_LT(dropped, kClients);
+    const int left = open("/dev/null", O_RDONLY);
+    EXPECT_GE(left, 0) << "no descriptor is left";
+    close(left);
+  }
+  EarlyClient client;
+  std::string heard;
+  while (heard.empty() && is_time()) {
+    server.Serve();
+    if (client.HungUpOn(heard)) break;
+  }
+  EXPECT_FALSE(heard.empty());
 }
 
 TEST(ServerSocketHooks, SeeASocketBeforeItIsBound) {

@@ -95,6 +95,8 @@ class OpenServer : public ServerProcess {
  public:
   explicit OpenServer(std::vector<std::string> flags)
       : ServerProcess(With(std::move(flags))) {}
+  // It is killed, and leaves its socket.
+  ~OpenServer() { unlink(Socket().c_str()); }
 
   static std::string Socket() { return TempPath("peers.sock"); }
 

@@ -135,6 +135,7 @@ oomScoreAdj: 0
 maxOpenFiles: 20000
 makeIPTablesUtilChains: false
 imageGCHighThresholdPercent: 100
+syncFrequency: 5s
 evictionHard: {nodefs.available: 1%, imagefs.available: 1%}
 YAML
   run_in_background "$folder" kubelet "$bin/kubelet" \

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs the sidecar and DaemonSet overlays on a real one-node Kubernetes, while
-# servers are killed, restarted and upgraded under their callers.
+# Runs the overlays on a real one-node Kubernetes, while servers are killed,
+# restarted, upgraded and fed under their callers.
 #
 #   deploy/kubernetes/node_test.sh ARCHIVE.tar FOLDER
 #
@@ -132,89 +132,8 @@ sound() {
   say "its caller: $(cut -d ' ' -f 2- "$work/report")"
 }
 
-# --- The sidecar.
-space=planb-sidecar
-apply sidecar
-await "the sidecar's pod" \
-  kubectl -n $space rollout status deployment/network-function --timeout=5s
-one=$(pod $space network-function)
-say "sidecar: ready"
-goes_on $space "$one"
-function_id() {
-  kubectl -n $space get pod "$1" \
-    -o 'jsonpath={.status.containerStatuses[?(@.name=="function")].containerID}'
-}
-before=$(function_id "$one")
-follow $space "$one" function
-follow $space "$one" planb-server
-
-for kill in 1 2; do
-  kill_server $space "$one"
-  await "restart $kill" is_ready $space "$one" $kill
-  goes_on $space "$one"
-  say "sidecar: killed with -9, restarted, lookups go on"
+for scenario in sidecar daemonset deployment; do
+  # shellcheck source=SCRIPTDIR/scenario_sidecar.sh
+  source "$here/scenario_$scenario.sh"
 done
-
-kubectl -n $space patch pod "$one" --type=strategic --patch \
-  '{"spec": {"initContainers": [{"name": "planb-server", "image":
-    "localhost/planb-lookup:next"}]}}' > /dev/null
-await "the new image" is_ready $space "$one" 3
-[[ "$(server $space "$one" image)" == *:next ]] || fail "the image is the old one"
-goes_on $space "$one"
-[[ "$(function_id "$one")" == "$before" ]] || fail "the function was restarted"
-say "sidecar: upgraded to another image within the pod, lookups go on"
-follow $space "$one" planb-server
-
-# The ordinary way: a pod with the new image comes, then the old one goes.
-kubectl -n $space set image deployment/network-function \
-  planb-server=localhost/planb-lookup:next > /dev/null
-await "the rollout" \
-  kubectl -n $space rollout status deployment/network-function --timeout=5s
-await "the old pod's end" \
-  bash -c "! kubectl -n $space get pod $one > /dev/null 2>&1"
-two=$(pod $space network-function)
-[[ "$two" != "$one" ]] || fail "the rollout made no new pod"
-goes_on $space "$two"
-sleep 1 # For the end of the log.
-sound "$work/$one.function.out" 3
-grep -q ' drained' "$work/$one.planb-server.out" ||
-  fail "the sidecar did not drain: $(tail -n 3 "$work/$one.planb-server.out")"
-# Time stamps of one clock, the runtime's: the function ends first.
-ended=$(tail -n 1 "$work/$one.function.out" | cut -d ' ' -f 1)
-draining=$(grep ' draining' "$work/$one.planb-server.out" | cut -d ' ' -f 1)
-[[ "$ended" < "$draining" ]] ||
-  fail "the server drained at $draining, the function ended at $ended"
-say "sidecar: rolled out; the function ended first, then its server drained"
-kubectl delete namespace $space --wait=false > /dev/null
-
-# --- One server for the node.
-space=planb-node
-apply daemonset
-await "the node's server" \
-  kubectl -n $space rollout status daemonset/planb-lookup --timeout=5s
-await "the consumer" \
-  kubectl -n $space rollout status deployment/consumer --timeout=5s
-one=$(pod $space planb-lookup)
-consumer=$(pod $space consumer)
-goes_on $space "$one"
-say "daemonset: ready, its consumer in another pod looks up"
-seen=$(stat --format='%u:%g %a' "$work/host/planb" "$work/host/planb/planb.sock" |
-  paste -sd ' ')
-[[ "$seen" == "0:65532 775 65532:65532 660" ]] || fail "folder and socket: $seen"
-follow $space "$consumer" consumer
-kill_server $space "$one"
-await "the restart" is_ready $space "$one" 1
-goes_on $space "$one"
-say "daemonset: killed with -9, restarted, lookups go on"
-kubectl -n $space set image daemonset/planb-lookup \
-  planb-server=localhost/planb-lookup:next > /dev/null 2>&1
-await "the upgrade" \
-  kubectl -n $space rollout status daemonset/planb-lookup --timeout=5s
-two=$(pod $space planb-lookup)
-[[ "$two" != "$one" ]] || fail "the upgrade made no new pod"
-goes_on $space "$two"
-say "daemonset: upgraded to another image, lookups go on"
-kubectl -n $space delete pod "$consumer" > /dev/null
-sleep 1
-sound "$work/$consumer.consumer.out" 2
 echo "PASS: a real node; no lookup lost while servers were killed and upgraded"

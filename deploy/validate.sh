@@ -11,7 +11,7 @@ set -euo pipefail
 shopt -s inherit_errexit
 here=$(cd "$(dirname "$0")" && pwd)
 readonly KUBERNETES=1.33.13
-readonly OVERLAYS=(sidecar daemonset deployment)
+readonly OVERLAYS=(sidecar daemonset deployment loadtest)
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

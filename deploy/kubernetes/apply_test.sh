@@ -10,7 +10,7 @@
 set -euo pipefail
 shopt -s inherit_errexit
 here=$(cd "$(dirname "$0")" && pwd)
-readonly RESTRICTED=(sidecar deployment)
+readonly RESTRICTED=(sidecar deployment loadtest)
 
 (($# == 1)) || {
   sed -n '2,10s/^# \{0,1\}//p' "$0" >&2
@@ -73,7 +73,7 @@ yaml.safe_dump_all(pods, open(sys.argv[2] + ".pods.yaml", "w"))
 PYTHON
 }
 
-for overlay in sidecar daemonset deployment; do
+for overlay in "${RESTRICTED[@]}" daemonset; do
   split "$overlay"
   apply "$work/$overlay.namespace.yaml" || fail "the namespace of $overlay"
   # First as a rehearsal, then for good; then there is nothing left to do.

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -17,6 +18,7 @@ namespace planb::server {
 namespace {
 
 constexpr int kBacklog = 64;
+constexpr absl::string_view kAnyV6 = "[::]";
 
 absl::Status NoAddress(absl::string_view address) {
   return absl::InvalidArgumentError(
@@ -69,28 +71,39 @@ void Set(int socket, int level, int option, int value) {
   setsockopt(socket, level, option, &value, sizeof(value));
 }
 
+// -1 and errno if it cannot be bound.
+int Listen(SocketAddress& where) {
+  const bool v6 = where.storage.ss_family == AF_INET6;
+  const int listener = socket(where.storage.ss_family,
+                              SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (listener < 0) return -1;
+  // A port whose last connections are still fading is free again.
+  Set(listener, SOL_SOCKET, SO_REUSEADDR, 1);
+  if (v6) Set(listener, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+  if (bind(listener, where.raw(), where.size) == 0 &&
+      listen(listener, kBacklog) == 0) {
+    return listener;
+  }
+  const int error = errno;
+  close(listener);
+  errno = error;
+  return -1;
+}
+
 }  // namespace
 
 absl::StatusOr<int> ListenHttp(const std::string& address) {
   absl::StatusOr<SocketAddress> where = Parse(address);
   if (!where.ok()) return where.status();
-  const int listener = socket(where->storage.ss_family,
-                              SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (listener >= 0) {
-    // A port whose last connections are still fading is free again.
-    Set(listener, SOL_SOCKET, SO_REUSEADDR, 1);
-    if (where->storage.ss_family == AF_INET6) {
-      Set(listener, IPPROTO_IPV6, IPV6_V6ONLY, 0);
-    }
-    if (bind(listener, where->raw(), where->size) == 0 &&
-        listen(listener, kBacklog) == 0) {
-      return listener;
-    }
+  int listener = Listen(*where);
+  if (listener < 0 && absl::StartsWith(address, kAnyV6)) {
+    // All addresses of a host without IPv6 are IPv4.
+    where = Parse(absl::StrCat("0.0.0.0", address.substr(kAnyV6.size())));
+    listener = Listen(*where);
   }
-  const int error = errno;
-  if (listener >= 0) close(listener);
+  if (listener >= 0) return listener;
   return absl::UnavailableError(absl::StrCat(
-      "cannot listen on ", address, " for metrics: ", std::strerror(error)));
+      "cannot listen on ", address, " for metrics: ", std::strerror(errno)));
 }
 
 int PortOf(int socket) {

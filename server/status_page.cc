@@ -51,8 +51,7 @@ void ShowProcess(const StatusReport& report, HtmlPage& page) {
       }
     }
   }
-  facts.emplace_back("built with", absl::StrCat("GCC ", __VERSION__, ", gRPC ",
-                                                grpc::Version()));
+  facts.emplace_back("gRPC", grpc::Version());
   facts.emplace_back("started", HumanTime(report.started));
   facts.emplace_back("up", HumanSpan(report.now - report.started));
   facts.emplace_back("process id", absl::StrCat(getpid()));

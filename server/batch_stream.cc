@@ -130,7 +130,13 @@ void BatchStream::Answer(Table& table, const wire::BatchRequest& request) {
     reply = AnswerReply(*snapshot, context.kernel, request, misses);
   }
   LookupCounters& counters = worker_.counters();
-  counters.Answered(BatchSize(request), misses, counters.Now() - received_);
+  const auto elapsed = counters.Now() - received_;
+  counters.Answered(BatchSize(request), misses, elapsed);
+  if (context.slow_batches.IsSlow(elapsed)) {
+    counters.Slow();
+    context.slow_batches.Report(request.table, BatchSize(request), elapsed,
+                                request.request_id, call_);
+  }
   Reply(std::move(reply));
 }
 

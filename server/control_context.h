@@ -18,6 +18,7 @@
 #include "planb/v1/types.pb.h"
 #include "server/control_metrics.h"
 #include "server/in_flight.h"
+#include "server/log_update.h"
 #include "server/tables.h"
 #include "server/weight_limit.h"
 
@@ -59,6 +60,7 @@ struct ControlContext {
   InFlight watchers;
   InFlight update_streams;
   WeightLimit update_limit;
+  UpdateLog update_log;
 };
 
 // Errors: INVALID_ARGUMENT (ACK_INVALID), FAILED_PRECONDITION (STORE_VOLATILE).

@@ -10,7 +10,7 @@ namespace {
 // the tables scroll by themselves, and the page does not.
 constexpr char kStyle[] = R"css(
 :root { color-scheme: light; }
-body { margin: 0 auto; max-width: 76rem; padding: 1rem 1.25rem 3rem;
+body { margin: 0 auto; max-width: 80rem; padding: 1rem 1.25rem 3rem;
   background: #fff; color: #1c2430;
   font: 15px/1.5 system-ui, "DejaVu Sans", sans-serif; }
 h1 { font-size: 1.5rem; margin: .5rem 0; }

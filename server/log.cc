@@ -1,22 +1,36 @@
 #include "server/log.h"
 
+#include <grpc/support/log.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/strings/escaping.h"
+#include "server/log_json.h"
 
 namespace planb::server {
 namespace {
+
+constexpr char kText[] = "%Y-%m-%dT%H:%M:%S.%eZ %-7l %v";
+// The event and its fields close the object.
+constexpr char kJson[] =
+    R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l","event":%v})";
+
+bool json = false;  // set before there are threads
+
+std::unique_ptr<spdlog::formatter> Formatter() {
+  return std::make_unique<spdlog::pattern_formatter>(
+      json ? kJson : kText, spdlog::pattern_time_type::utc);
+}
 
 spdlog::logger& Logger() {
   static const std::shared_ptr<spdlog::logger> logger = [] {
     auto made = std::make_shared<spdlog::logger>(
         "planb", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-    made->set_formatter(std::make_unique<spdlog::pattern_formatter>(
-        "%Y-%m-%dT%H:%M:%S.%eZ %-7l %v", spdlog::pattern_time_type::utc));
+    made->set_formatter(Formatter());
     made->flush_on(spdlog::level::info);
     return made;
   }();
@@ -45,6 +59,41 @@ std::string Quoted(absl::string_view value) {
                : absl::StrCat("\"", absl::CHexEscape(value), "\"");
 }
 
+std::string TextLine(absl::string_view event,
+                     std::initializer_list<LogField> fields) {
+  std::string line(event);
+  for (const LogField& field : fields) {
+    absl::StrAppend(&line, " ", field.key, "=", Quoted(field.value.Piece()));
+  }
+  return line;
+}
+
+std::string JsonLine(absl::string_view event,
+                     std::initializer_list<LogField> fields) {
+  std::string line;
+  AppendJsonString(event, line);
+  for (const LogField& field : fields) {
+    line += ',';
+    AppendJsonString(field.key, line);
+    line += ':';
+    if (field.number) {
+      absl::StrAppend(&line, field.value);
+    } else {
+      AppendJsonString(field.value.Piece(), line);
+    }
+  }
+  return line;
+}
+
+void LogForGrpc(gpr_log_func_args* args) {
+  const LogLevel level =
+      args->severity == GPR_LOG_SEVERITY_ERROR  ? LogLevel::kError
+      : args->severity == GPR_LOG_SEVERITY_INFO ? LogLevel::kInfo
+                                                : LogLevel::kDebug;
+  Log(level, "grpc",
+      {{"message", args->message}, {"file", args->file}, {"line", args->line}});
+}
+
 }  // namespace
 
 absl::Status SetLogLevel(absl::string_view name) {
@@ -61,14 +110,27 @@ absl::Status SetLogLevel(absl::string_view name) {
       "log level \"", name, "\" is none of debug, info, warning, error"));
 }
 
+absl::Status SetLogFormat(absl::string_view name) {
+  if (name != "text" && name != "json") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("log format \"", name, "\" is none of text, json"));
+  }
+  json = name == "json";
+  Logger().set_formatter(Formatter());
+  // null: gRPC's own way.
+  gpr_set_log_function(json ? LogForGrpc : nullptr);
+  return absl::OkStatus();
+}
+
+bool LogsJson() { return json; }
+
+bool IsLogged(LogLevel level) { return Logger().should_log(Level(level)); }
+
 void Log(LogLevel level, absl::string_view event,
          std::initializer_list<LogField> fields) {
-  if (!Logger().should_log(Level(level))) return;
-  std::string line(event);
-  for (const LogField& field : fields) {
-    absl::StrAppend(&line, " ", field.key, "=", Quoted(field.value.Piece()));
-  }
-  Logger().log(Level(level), line);
+  if (!IsLogged(level)) return;
+  Logger().log(Level(level),
+               json ? JsonLine(event, fields) : TextLine(event, fields));
 }
 
 }  // namespace planb::server

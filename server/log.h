@@ -1,10 +1,15 @@
 // Structured, leveled logs to stderr: an event and its fields, one line each,
-//   2026-11-20T20:45:00.123Z info  table published generation=7 routes=258956
+//   2026-11-20T20:45:00.123Z info    table published generation=7 table=blue
+// or as JSON, a line an object:
+//   {"time":"2026-11-20T20:45:00.123Z","level":"info","event":"table
+//   published",
+//    "generation":7,"table":"blue"}
 
 #ifndef PLANB_SERVER_LOG_H_
 #define PLANB_SERVER_LOG_H_
 
 #include <initializer_list>
+#include <type_traits>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -18,10 +23,27 @@ enum class LogLevel { kDebug, kInfo, kWarning, kError };
 // Errors: INVALID_ARGUMENT.
 absl::Status SetLogLevel(absl::string_view name);
 
-// `value` is quoted where it holds blanks, quotes or control characters.
+// How lines look. `name`: text, json. Also for what gRPC logs, in JSON. To be
+// called before threads are. Errors: INVALID_ARGUMENT.
+absl::Status SetLogFormat(absl::string_view name);
+
+// True if lines are JSON.
+bool LogsJson();
+
+// True if lines of this level are written: to spare making their fields.
+bool IsLogged(LogLevel level);
+
+// In text, `value` is quoted where it holds blanks, quotes or control
+// characters; in JSON, it is a number if it was an integer, else a string.
+// No key is "time", "level" or "event". Lives as long as its statement.
 struct LogField {
+  template <typename T>
+  LogField(absl::string_view k, const T& v)  // NOLINT: so that fields read well
+      : key(k), value(v), number(std::is_integral_v<T>) {}
+
   absl::string_view key;
   absl::AlphaNum value;
+  bool number;
 };
 
 // Thread-safe. `event` is a constant phrase; what varies goes into fields.

@@ -65,7 +65,13 @@ void LookupCall::Answer(Table& table) {
   const size_t misses = AnswerLookup(*table.Read(), context.kernel, addresses_,
                                      request_, response);
   LookupCounters& counters = worker_.counters();
-  counters.Answered(addresses_.size(), misses, counters.Now() - received_);
+  const auto elapsed = counters.Now() - received_;
+  counters.Answered(addresses_.size(), misses, elapsed);
+  if (context.slow_batches.IsSlow(elapsed)) {
+    counters.Slow();
+    context.slow_batches.Report(request_.table(), addresses_.size(), elapsed,
+                                /*request_id=*/0, call_);
+  }
   counters.Sent(response.ByteSizeLong());
   io_.Finish(response, grpc::Status::OK, static_cast<QueueEvent*>(&finished_));
 }

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "lpm/fib.h"
 #include "server/batch.h"
+#include "server/log_slow_batch.h"
 #include "server/lookup_metrics.h"
 #include "server/tables.h"
 
@@ -19,6 +20,7 @@ struct LookupContext {
   const Kernel& kernel;
   LookupLimits limits;
   LookupMetrics& metrics;
+  SlowBatchLog& slow_batches;
 };
 
 // True if `table` shows `generation` or later. Without a lock; nearly every

@@ -40,6 +40,7 @@ void LookupCounters::AddTo(LookupTotals& totals) const {
   totals.nanoseconds += Get(nanoseconds_);
   totals.received += Get(received_);
   totals.sent += Get(sent_);
+  totals.slow += Get(slow_);
   totals.streams += Get(streams_);
   totals.held += held_.Total(SteadyNow());
   AddAll(by_duration_, totals.by_duration);

@@ -54,6 +54,7 @@ struct LookupTotals {
   uint64_t nanoseconds = 0;
   uint64_t received = 0;  // octets
   uint64_t sent = 0;
+  uint64_t slow = 0;
   uint64_t streams = 0;
   HeldTime::Nanoseconds held{0};
   std::array<uint64_t, kDurationBuckets> by_duration = {};
@@ -80,6 +81,9 @@ class alignas(64) LookupCounters {
                 SteadyInstant::duration elapsed);
   // A batch failed; what is not in kLookupErrorReasons counts as "OTHER".
   void Failed(absl::string_view reason);
+
+  // A batch was slow, by the operator's measure.
+  void Slow() { Add(slow_, 1); }
 
   // Octets of messages.
   void Received(size_t octets) { Add(received_, octets); }
@@ -114,6 +118,7 @@ class alignas(64) LookupCounters {
   Counter nanoseconds_{0};
   Counter received_{0};
   Counter sent_{0};
+  Counter slow_{0};
   Counter streams_{0};
   HeldTime held_;
   std::array<Counter, kDurationBuckets> by_duration_{};

@@ -66,6 +66,9 @@ std::vector<prometheus::MetricFamily> LookupMetrics::Collect() const {
           "Octets of the messages of lookups, framing excluded, by direction.",
           {CounterOf(MetricValue(totals.received), {{"direction", "received"}}),
            CounterOf(MetricValue(totals.sent), {{"direction", "sent"}})}),
+      CounterFamily("planb_slow_batches_total",
+                    "Batches that took --slow_batch or longer.",
+                    {CounterOf(MetricValue(totals.slow))}),
       GaugeFamily("planb_lookup_streams", "Open BatchLookup streams.",
                   {GaugeOf(MetricValue(totals.streams))}),
       CounterFamily(

@@ -25,7 +25,11 @@ int Refuse(const absl::Status& status) {
   std::string line(status.message());
   // Libraries' messages may have several, such as those of SQLite's checks.
   std::replace(line.begin(), line.end(), '\n', ' ');
-  std::fprintf(stderr, "planb_server: %s\n", line.c_str());
+  if (planb::server::LogsJson()) {
+    Log(LogLevel::kError, "refused to start", {{"error", line}});
+  } else {
+    std::fprintf(stderr, "planb_server: %s\n", line.c_str());
+  }
   return 1;
 }
 
@@ -49,6 +53,8 @@ int main(int argc, char** argv) {
   if (!line.ok()) return Refuse(line.status());
   const absl::Status level = planb::server::SetLogLevel(line->log_level);
   if (!level.ok()) return Refuse(level);
+  const absl::Status format = planb::server::SetLogFormat(line->log_format);
+  if (!format.ok()) return Refuse(format);
 
   planb::server::StopSignals stop;
   planb::server::ServerOptions options = line->server;

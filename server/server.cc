@@ -15,6 +15,7 @@
 #include "server/http_pages.h"
 #include "server/listen.h"
 #include "server/log.h"
+#include "server/log_slow_batch.h"
 #include "server/lookup_service.h"
 #include "server/process_metrics.h"
 #include "server/rebuild_log.h"
@@ -40,7 +41,9 @@ class ServerImpl final : public Server {
             std::make_shared<LookupMetrics>(options_.count_lookups)),
         table_metrics_(
             std::make_shared<TableMetrics>(tables_, KernelName(kernel))),
-        context_{tables_, kernel, options_.lookup, *lookup_metrics_},
+        slow_batches_(options_.slow_batch),
+        context_{tables_, kernel, options_.lookup, *lookup_metrics_,
+                 slow_batches_},
         lookup_service_(context_),
         control_context_(tables_, kernel, options_.control, control_metrics_),
         table_service_(control_context_),
@@ -152,7 +155,7 @@ class ServerImpl final : public Server {
     auto pages = HttpPages::Start(
         options_.metrics_address,
         {health_, tables_, rebuilds_, [this] { return Streams(); },
-         [] { return std::vector<std::pair<std::string, uint64_t>>(); }});
+         [this] { return control_context_.update_log.ByReason(); }});
     if (!pages.ok()) return pages.status();
     exposer_ = *std::move(pages);
     Log(LogLevel::kInfo, "serving metrics",
@@ -251,6 +254,7 @@ class ServerImpl final : public Server {
   std::shared_ptr<TlsMetrics> tls_metrics_;
   const std::shared_ptr<ProcessMetrics> process_metrics_ =
       std::make_shared<ProcessMetrics>();
+  SlowBatchLog slow_batches_;
   LookupContext context_;
   LookupService lookup_service_;
   ControlContext control_context_;

@@ -44,6 +44,8 @@ struct ServerOptions {
   // Where to serve /metrics over HTTP; empty: nowhere.
   std::string metrics_address;
   std::string simd = "auto";
+  // Batches that take so long are logged; 0: none.
+  absl::Duration slow_batch = absl::ZeroDuration();
   InitialTableOptions initial;
   // Where tables survive a crash; null: nowhere.
   std::shared_ptr<Store> store = nullptr;

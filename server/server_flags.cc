@@ -149,6 +149,12 @@ ABSL_FLAG(absl::Duration, max_generation_wait, absl::Seconds(10),
 ABSL_FLAG(absl::Duration, drain_timeout, absl::Seconds(5),
           "On SIGTERM or SIGINT, how long to finish what is in flight.");
 ABSL_FLAG(std::string, log_level, "info", "debug, info, warning or error.");
+ABSL_FLAG(std::string, log_format, "text",
+          "text, or json: an object a line, with time, level, event and what "
+          "belongs to it.");
+ABSL_FLAG(absl::Duration, slow_batch, absl::ZeroDuration(),
+          "Lookup batches that take so long inside the server, waiting for a "
+          "generation included, are counted and logged. 0: none.");
 
 namespace planb::server {
 namespace {
@@ -204,6 +210,7 @@ ServerOptions OptionsFromFlags() {
       .policy_file = absl::GetFlag(FLAGS_authorization_policy),
       .reload_interval = absl::GetFlag(FLAGS_authorization_reload_interval)};
   options.simd = absl::GetFlag(FLAGS_simd);
+  options.slow_batch = absl::GetFlag(FLAGS_slow_batch);
   options.initial = {.routes_file = absl::GetFlag(FLAGS_routes),
                      .strict = absl::GetFlag(FLAGS_strict_routes),
                      .generate_v6 = absl::GetFlag(FLAGS_generate),
@@ -273,6 +280,9 @@ absl::Status CheckFlags() {
   if (absl::GetFlag(FLAGS_lookup_spin) < absl::ZeroDuration()) {
     return wrong("--lookup_spin must not be negative");
   }
+  if (absl::GetFlag(FLAGS_slow_batch) < absl::ZeroDuration()) {
+    return wrong("--slow_batch must not be negative");
+  }
   if (absl::GetFlag(FLAGS_max_generation_wait) < absl::ZeroDuration() ||
       absl::GetFlag(FLAGS_drain_timeout) < absl::ZeroDuration()) {
     return wrong(
@@ -312,6 +322,7 @@ absl::StatusOr<CommandLine> ReadFlags() {
   CommandLine line = {.server = OptionsFromFlags(),
                       .drain_timeout = absl::GetFlag(FLAGS_drain_timeout),
                       .log_level = absl::GetFlag(FLAGS_log_level),
+                      .log_format = absl::GetFlag(FLAGS_log_format),
                       .store = absl::GetFlag(FLAGS_store),
                       .store_sync = absl::GetFlag(FLAGS_store_sync)};
   line.server.threads.cpus = *std::move(cpus);

@@ -18,6 +18,8 @@ struct CommandLine {
   absl::Duration drain_timeout;
   // As SetLogLevel takes it, which judges it.
   std::string log_level;
+  // As SetLogFormat takes it, likewise.
+  std::string log_format;
   // As OpenStore takes them, which judges them.
   std::string store;
   std::string store_sync;

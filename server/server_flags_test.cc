@@ -98,6 +98,8 @@ TEST_F(ServerFlags, ArriveInTheirOptions) {
   Set("keepalive_timeout", "17s");
   Set("drain_timeout", "18s");
   Set("log_level", "debug");
+  Set("log_format", "json");
+  Set("slow_batch", "19ms");
   const auto line = ReadFlags();
   ASSERT_TRUE(line.ok()) << line.status();
   const ServerOptions& got = line->server;
@@ -123,6 +125,8 @@ TEST_F(ServerFlags, ArriveInTheirOptions) {
   EXPECT_EQ(got.transport.keepalive_timeout, absl::Seconds(17));
   EXPECT_EQ(line->drain_timeout, absl::Seconds(18));
   EXPECT_EQ(line->log_level, "debug");
+  EXPECT_EQ(line->log_format, "json");
+  EXPECT_EQ(got.slow_batch, absl::Milliseconds(19));
 }
 
 TEST_F(ServerFlags, SayWhoMayConnectAndCall) {
@@ -155,6 +159,7 @@ TEST_F(ServerFlags, WhatNobodyCanMean) {
         Case{"lookup_cpus", "-1", "\"-1\" is no number"},
         Case{"lookup_threads", "1025", "--lookup_threads"},
         Case{"lookup_spin", "-1us", "--lookup_spin"},
+        Case{"slow_batch", "-1us", "--slow_batch"},
         Case{"drain_timeout", "-1s", "--drain_timeout"},
         Case{"max_generation_wait", "-1s", "--max_generation_wait"},
         Case{"generate", "4000001", "--max_routes"}}) {

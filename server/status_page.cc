@@ -62,6 +62,7 @@ Row RowOf(const TableState& table, absl::Time now) {
   const std::string& error = table.builds.last_error;
   const bool lags = table.visible < table.accepted;
   return {table.name,
+          error.empty() ? Cell("ok", Look::kGood) : Cell(error, Look::kBad),
           HumanCount(table.routes_v4),
           HumanCount(table.routes_v6),
           HumanCount(table.next_hops),
@@ -73,30 +74,30 @@ Row RowOf(const TableState& table, absl::Time now) {
           HumanBytes(table.retired_fib_bytes),
           HumanBytes(table.rib_bytes),
           HumanBytes(table.history_bytes),
-          HumanAgo(now, table.builds.last_at),
-          error.empty() ? Cell("ok", Look::kGood) : Cell(error, Look::kBad)};
+          HumanAgo(now, table.builds.last_at)};
 }
 
 void ShowTables(const StatusReport& report, HtmlPage& page) {
   page.Heading("Tables");
+  page.Paragraph(Cell("Accepted, visible and persisted are generations."));
   std::vector<Row> rows;
   for (const TableState& table : report.tables) {
     rows.push_back(RowOf(table, report.now));
   }
   page.Table({{"table"},
+              {"state"},
               {"IPv4 routes", Look::kNumber},
               {"IPv6 routes", Look::kNumber},
               {"next hops", Look::kNumber},
               {"groups", Look::kNumber},
-              {"accepted gen.", Look::kNumber},
-              {"visible gen.", Look::kNumber},
-              {"persisted gen.", Look::kNumber},
+              {"accepted", Look::kNumber},
+              {"visible", Look::kNumber},
+              {"persisted", Look::kNumber},
               {"FIB", Look::kNumber},
               {"old FIBs", Look::kNumber},
               {"RIB", Look::kNumber},
               {"history", Look::kNumber},
-              {"last rebuild", Look::kNumber},
-              {"state"}},
+              {"last rebuild", Look::kNumber}},
              rows, "No tables.");
 }
 

@@ -42,6 +42,23 @@ absl::Status Update(ControlContext& context, const grpc::ServerContext& call,
                        outcome);
 }
 
+// Update, and what came of it into the logs.
+template <typename Request>
+absl::Status LoggedUpdate(ControlContext& context, absl::string_view method,
+                          const grpc::ServerContext& call,
+                          const Request& request, size_t entries,
+                          TableRef& table, UpdateOutcome& outcome) {
+  const absl::Status status =
+      Update(context, call, request, entries, table, outcome);
+  const UpdateName update = {method, request.table(), request.request_id()};
+  if (status.ok()) {
+    context.update_log.Accepted(update, call, outcome.generation);
+  } else {
+    context.update_log.Refused(update, call, status);
+  }
+  return status;
+}
+
 }  // namespace
 
 grpc::Status TableService::UpdateRoutes(grpc::ServerContext* call,
@@ -52,8 +69,8 @@ grpc::Status TableService::UpdateRoutes(grpc::ServerContext* call,
   const size_t entries = static_cast<size_t>(request->updates_size()) +
                          static_cast<size_t>(request->next_hops_size()) +
                          static_cast<size_t>(request->groups_size());
-  const absl::Status status =
-      Update(context_, *call, *request, entries, table, outcome);
+  const absl::Status status = LoggedUpdate(context_, "UpdateRoutes", *call,
+                                           *request, entries, table, outcome);
   if (!status.ok()) return ToGrpc(status);
   FillOutcome(outcome, *table, *response);
   FillCounts(outcome, *response);
@@ -70,8 +87,8 @@ grpc::Status TableService::UpdateNextHops(
   UpdateOutcome outcome;
   const size_t entries = static_cast<size_t>(request->upserts_size()) +
                          static_cast<size_t>(request->group_upserts_size());
-  const absl::Status status =
-      Update(context_, *call, *request, entries, table, outcome);
+  const absl::Status status = LoggedUpdate(context_, "UpdateNextHops", *call,
+                                           *request, entries, table, outcome);
   if (!status.ok()) return ToGrpc(status);
   FillOutcome(outcome, *table, *response);
   response->set_added(outcome.counts.next_hops_added);
@@ -91,14 +108,24 @@ grpc::Status TableService::ReplaceRoutes(
     grpc::ServerContext* call,
     grpc::ServerReader<v1::ReplaceRoutesRequest>* requests,
     v1::ReplaceRoutesResponse* response) {
-  return ToGrpc(ReceiveReplacement(context_, *call, *requests, *response));
+  const absl::Status status =
+      ReceiveReplacement(context_, *call, *requests, *response);
+  if (!status.ok()) {
+    context_.update_log.Refused({"ReplaceRoutes", "?"}, *call, status);
+  }
+  return ToGrpc(status);
 }
 
 grpc::Status TableService::ImportSnapshot(
     grpc::ServerContext* call,
     grpc::ServerReader<v1::ImportSnapshotRequest>* requests,
     v1::ReplaceRoutesResponse* response) {
-  return ToGrpc(ReceiveSnapshot(context_, *call, *requests, *response));
+  const absl::Status status =
+      ReceiveSnapshot(context_, *call, *requests, *response);
+  if (!status.ok()) {
+    context_.update_log.Refused({"ImportSnapshot", "?"}, *call, status);
+  }
+  return ToGrpc(status);
 }
 
 grpc::Status TableService::ListRoutes(

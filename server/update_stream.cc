@@ -134,8 +134,13 @@ class Answers {
     context_.metrics.Updated(!status.ok()            ? "refused"
                              : outcome->counts.Any() ? "accepted"
                                                      : "unchanged");
+    const UpdateName update = {"StreamUpdates", table_.name(),
+                               absl::StrCat(pending.batch_id)};
     if (status.ok()) {
+      context_.update_log.Accepted(update, call_, outcome->generation);
       status = AwaitAck(call_, ack_, table_, outcome->generation);
+    } else {
+      context_.update_log.Refused(update, call_, status);
     }
     if (status.ok()) {
       FillCounts(*outcome, response);

@@ -115,6 +115,23 @@ setting() {
     -e "s|/run/planb|$work/run|g; s|/var/lib/planb|$work/state|g" \
     -e 's/--metrics_address=[0-9.:]*/--metrics_address=127.0.0.1:0/'
 }
+# shellcheck disable=SC2046 # words are what is wanted
+# The server has to refuse what the unit would kill it for.
+PYTHONPATH=$here/.. python3 -B - "$(setting MemoryMax)" $(setting ExecStart) \
+  << 'PYTHON' || fail "MemoryMax= is below what the flags allow"
+import sys
+import sizing
+maximum, *words = sys.argv[1:]
+flags = dict(word[2:].split("=", 1) for word in words if word.startswith("--"))
+units = {"M": 1 << 20, "G": 1 << 30}
+table = int(flags["max_table_memory_bytes"])
+quota = int(flags["memory_quota_bytes"])
+may = int(maximum[:-1]) * units[maximum[-1]]
+assert sizing.limit_octets(table, quota) <= may
+assert sizing.request_octets(int(flags["max_routes"]), quota) <= may
+PYTHON
+echo "unit: MemoryMax= is more than the flags let the server take"
+
 install -d -o $USER_ID -g $USER_ID -m "$(setting RuntimeDirectoryMode)" \
   "$work/run"
 install -d -o $USER_ID -g $USER_ID -m "$(setting StateDirectoryMode)" \

@@ -14,8 +14,10 @@
 
 namespace planb::server {
 
-// Begin and End are for one thread and wait-free; Total is for any, never
-// decreases, and repeats itself where a change fell in between.
+// Begin and End are for one thread and wait-free; Total is for any, and repeats
+// itself where a change fell in between. It counts on until it hears of an end,
+// which is a moment after the clock was looked at: a later Total may be less by
+// that moment.
 //
 // A change is three numbers that belong together. `version_` is odd while they
 // are written; each is stored with release, after version_ became odd, so who

@@ -1,5 +1,6 @@
 #include "server/lookup_metrics.h"
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <utility>
@@ -32,6 +33,7 @@ std::vector<prometheus::MetricFamily> LookupMetrics::Collect() const {
   {
     const std::lock_guard lock(mutex_);
     for (const auto& thread : threads_) thread->AddTo(totals);
+    totals.held = held_ = std::max(held_, totals.held);
   }
   uint64_t batches = 0;
   for (const uint64_t count : totals.by_duration) batches += count;

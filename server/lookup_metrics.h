@@ -10,6 +10,7 @@
 #include "absl/base/thread_annotations.h"
 #include "prometheus/collectable.h"
 #include "prometheus/metric_family.h"
+#include "server/held_time.h"
 #include "server/lookup_counters.h"
 
 namespace planb::server {
@@ -29,6 +30,8 @@ class LookupMetrics : public prometheus::Collectable {
  private:
   const bool counting_;
   mutable std::mutex mutex_;
+  // What was shown last: a counter that decreases is taken for a restart.
+  mutable HeldTime::Nanoseconds held_ ABSL_GUARDED_BY(mutex_){0};
   std::vector<std::unique_ptr<LookupCounters>> threads_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <fstream>
 #include <sstream>
@@ -76,24 +77,45 @@ TEST(LookupMetrics, BoundsAreInclusive) {
   EXPECT_TRUE(HasLine(text, size + "sum 33"));
 }
 
+double Backpressure(const LookupMetrics& metrics) {
+  for (const auto& family : metrics.Collect()) {
+    if (family.name == "planb_lookup_backpressure_seconds_total") {
+      return family.metric.front().counter.value;
+    }
+  }
+  return -1;
+}
+
 TEST(LookupMetrics, HeldStreamsCountWhileTheyAreHeld) {
   LookupMetrics metrics;
-  const auto held = [&metrics] {
-    for (const auto& family : metrics.Collect()) {
-      if (family.name == "planb_lookup_backpressure_seconds_total") {
-        return family.metric.front().counter.value;
-      }
-    }
-    return -1.;
-  };
   LookupCounters& counters = metrics.AddThread();
-  EXPECT_EQ(held(), 0);
+  EXPECT_EQ(Backpressure(metrics), 0);
   counters.HoldStream();
-  while (held() == 0) continue;
+  while (Backpressure(metrics) == 0) continue;
   counters.ReleaseStream();
-  const double total = held();
+  const double total = Backpressure(metrics);
   EXPECT_GT(total, 0);
-  EXPECT_EQ(held(), total);
+  EXPECT_EQ(Backpressure(metrics), total);
+}
+
+TEST(LookupMetrics, CountersDoNotDecreaseWhileStreamsAreHeldAndReleased) {
+  LookupMetrics metrics;
+  LookupCounters& counters = metrics.AddThread();
+  std::atomic<bool> stop{false};
+  std::thread holder([&] {
+    while (!stop.load(std::memory_order_relaxed)) {
+      counters.HoldStream();
+      counters.ReleaseStream();
+    }
+  });
+  double last = 0;
+  for (int i = 0; i < 1000; ++i) {
+    const double now = Backpressure(metrics);
+    EXPECT_GE(now, last);
+    last = now;
+  }
+  stop.store(true);
+  holder.join();
 }
 
 TEST(ControlMetrics, CountUpdatesAndRebuilds) {

@@ -6,10 +6,7 @@
 // tell apart. The servers' threads share a core, this thread has another; a
 // server that is not asked sleeps.
 
-#include <grpcpp/grpcpp.h>
 #include <pthread.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -17,7 +14,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -25,19 +21,20 @@
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "benchmarks/cores.h"
+#include "benchmarks/metrics/contender.h"
 #include "benchmarks/rpc/process.h"
-#include "client/batch_stream.h"
 #include "lpm/synthetic/synthetic.h"
 #include "server/lookup_counters.h"
-#include "server/server.h"
 
 ABSL_FLAG(std::vector<std::string>, batches,
           std::vector<std::string>({"1", "16", "256", "4096", "16384"}),
           "Addresses in a batch.");
 ABSL_FLAG(int, repeats, 15, "Turns; each asks every server.");
 ABSL_FLAG(int, milliseconds, 200, "Of one server in one turn.");
+ABSL_FLAG(uint64_t, count, 0,
+          "Batches of one server in one turn, instead of a time and without "
+          "warming up: for callgrind.");
 ABSL_FLAG(uint64_t, routes, 100'000, "Made-up IPv6 routes.");
 ABSL_FLAG(int, server_cpu, -1, "Core of the servers; -1: any.");
 ABSL_FLAG(int, client_cpu, -1, "Core of the client; -1: any.");
@@ -46,110 +43,10 @@ ABSL_FLAG(std::string, csv, "", "Where every turn is written to; or nowhere.");
 namespace planb {
 namespace {
 
-using client::BatchStream;
+using metrics::Contender;
 using std::chrono::steady_clock;
 
-constexpr size_t kAddressOctets = 16;
 constexpr size_t kTrace = 1 << 18;
-
-[[noreturn]] void Die(const absl::Status& status) {
-  std::fprintf(stderr, "cost: %s\n", std::string(status.message()).c_str());
-  std::exit(1);
-}
-
-double CpuNanoseconds(clockid_t clock) {
-  timespec time = {};
-  clock_gettime(clock, &time);
-  return static_cast<double>(time.tv_sec) * 1e9 +
-         static_cast<double>(time.tv_nsec);
-}
-
-// A server and a stream to it.
-class Contender {
- public:
-  Contender(const char* name, bool counting) : name_(name) {
-    path_ = absl::StrCat("/tmp/planb_cost_", getpid(), "_", name, ".sock");
-    server::ServerOptions options;
-    options.listen = {absl::StrCat("unix://", path_)};
-    options.initial.generate_v6 = absl::GetFlag(FLAGS_routes);
-    options.threads.count = 1;
-    const int cpu = absl::GetFlag(FLAGS_server_cpu);
-    if (cpu >= 0) options.threads.cpus = {cpu};
-    options.count_lookups = counting;
-    auto started = server::Server::Start(std::move(options));
-    if (!started.ok()) Die(started.status());
-    server_ = *std::move(started);
-    channel_ = grpc::CreateChannel(absl::StrCat("unix://", path_),
-                                   grpc::InsecureChannelCredentials());
-  }
-  ~Contender() {
-    server_.reset();
-    unlink(path_.c_str());
-  }
-
-  const char* name() const { return name_; }
-
-  // Of one batch.
-  struct Times {
-    double nanoseconds = 0;
-    double server_cpu = 0;  // nanoseconds, of all threads but the client's
-  };
-
-  Times Ask(const std::string& trace, size_t batch,
-            std::chrono::nanoseconds duration) {
-    const size_t depth = std::clamp<size_t>(32'768 / batch, 3, 64);
-    BatchStream stream(channel_, {.max_in_flight = depth});
-    Exchange(stream, trace, batch, depth, duration / 8);  // to warm up
-    const auto start = steady_clock::now();
-    const double cpu = OthersCpu();
-    const uint64_t batches = Exchange(stream, trace, batch, depth, duration);
-    const double cpu_used = OthersCpu() - cpu;
-    const std::chrono::nanoseconds took = steady_clock::now() - start;
-    const absl::Status ended = stream.Finish();
-    if (!ended.ok()) Die(ended);
-    const auto count = static_cast<double>(batches);
-    return {static_cast<double>(took.count()) / count, cpu_used / count};
-  }
-
- private:
-  static double OthersCpu() {
-    return CpuNanoseconds(CLOCK_PROCESS_CPUTIME_ID) -
-           CpuNanoseconds(CLOCK_THREAD_CPUTIME_ID);
-  }
-
-  // Returns how many batches were answered; none is left in flight.
-  static uint64_t Exchange(BatchStream& stream, const std::string& trace,
-                           size_t batch, size_t depth,
-                           std::chrono::nanoseconds duration) {
-    const auto end = steady_clock::now() + duration;
-    client::BatchResult result;
-    uint64_t answered = 0;
-    size_t at = 0;
-    bool more = true;
-    while (more || stream.in_flight() > 0) {
-      if (more && stream.in_flight() < depth) {
-        const absl::string_view addresses(trace.data() + at,
-                                          batch * kAddressOctets);
-        at += addresses.size();
-        if (at + addresses.size() > trace.size()) at = 0;
-        const auto sent = stream.Send({.addresses_v6 = addresses});
-        if (!sent.ok()) Die(sent.status());
-        continue;
-      }
-      const auto received = stream.Receive(result);
-      if (!received.ok()) Die(received.status());
-      if (!result.status.ok()) Die(result.status);
-      ++answered;
-      more = more && steady_clock::now() < end;
-    }
-    return answered;
-  }
-
-  const char* const name_;
-  std::string path_;
-  std::unique_ptr<server::Server> server_;
-  std::shared_ptr<grpc::Channel> channel_;
-};
 
 // The middle, and the least and the most.
 struct Spread {
@@ -212,34 +109,42 @@ std::string Trace() {
 void Run() {
   const absl::Status pinned =
       PinThread(pthread_self(), absl::GetFlag(FLAGS_client_cpu));
-  if (!pinned.ok()) Die(pinned);
+  if (!pinned.ok()) metrics::Die(pinned);
   FILE* csv = nullptr;
   if (!absl::GetFlag(FLAGS_csv).empty()) {
     csv = std::fopen(absl::GetFlag(FLAGS_csv).c_str(), "w");
-    if (csv == nullptr) Die(absl::NotFoundError("cannot write the CSV file"));
+    if (csv == nullptr)
+      metrics::Die(absl::NotFoundError("cannot write the CSV file"));
     std::fprintf(csv, "addresses,turn,server,ns_per_batch,server_cpu_ns\n");
   }
   const std::string trace = Trace();
-  std::array<Contender, 3> contenders = {Contender("counting", true),
-                                         Contender("plain", false),
-                                         Contender("plain2", false)};
-  std::printf("counting by itself: %.1f ns a batch\n\n", CountersAlone());
+  const metrics::ServerChoice choice = {.routes = absl::GetFlag(FLAGS_routes),
+                                        .cpu = absl::GetFlag(FLAGS_server_cpu)};
+  std::array<Contender, 3> contenders = {
+      Contender("counting", choice, /*counting=*/true),
+      Contender("plain", choice, /*counting=*/false),
+      Contender("plain2", choice, /*counting=*/false)};
+  if (absl::GetFlag(FLAGS_count) == 0) {
+    std::printf("counting by itself: %.1f ns a batch\n\n", CountersAlone());
+  }
   std::printf(
       "| addresses | ns a batch | server CPU, ns | more time, %% | "
       "more server CPU, %% | between two that do not count, %% |\n"
       "| --- | --- | --- | --- | --- | --- |\n");
   const std::chrono::milliseconds duration(absl::GetFlag(FLAGS_milliseconds));
+  const uint64_t count = absl::GetFlag(FLAGS_count);
   for (const std::string& text : absl::GetFlag(FLAGS_batches)) {
     size_t batch = 0;
     if (!absl::SimpleAtoi(text, &batch) || batch == 0 || batch > kTrace) {
-      Die(absl::InvalidArgumentError("--batches wants numbers"));
+      metrics::Die(absl::InvalidArgumentError("--batches wants numbers"));
     }
     std::array<std::vector<double>, 3> times, cpus;
     for (int turn = 0; turn < absl::GetFlag(FLAGS_repeats); ++turn) {
       // Everybody is first as often as last.
       for (size_t i = 0; i < contenders.size(); ++i) {
         const size_t who = (i + static_cast<size_t>(turn)) % contenders.size();
-        const auto took = contenders[who].Ask(trace, batch, duration);
+        const auto took = contenders[who].Ask(
+            trace, {.batch = batch, .duration = duration, .count = count});
         times[who].push_back(took.nanoseconds);
         cpus[who].push_back(took.server_cpu);
         if (csv != nullptr) {

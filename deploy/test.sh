@@ -1,5 +1,6 @@
 #!/bin/bash
-# Tests everything in deploy/: the manifests, the image, the pod.
+# Tests everything in deploy/: the manifests, the image, the pod, what watches
+# the server, and the server under load.
 #
 #   deploy/test.sh [FOLDER]
 #
@@ -78,19 +79,19 @@ rootfs_step() {
   "$here/rootfs_test.sh" "$from"
 }
 
-# The formula for memory, on a small table here.
+# The programs of the image, in $work/bin.
 # shellcheck disable=SC2317 # `step` calls it.
-sizing_step() {
-  local binaries=$1
-  if [[ -z "$binaries" ]]; then
-    binaries=$work/sizing
-    mkdir "$binaries"
+binaries_step() {
+  local from=${1:-}
+  mkdir "$work/bin"
+  if [[ -z "$from" ]]; then
     (cd "$here/.." && bazel build --noshow_progress --config=static \
       //server:planb_server //client:planbctl) || return
     cp -L "$here"/../bazel-bin/server/planb_server \
-      "$here"/../bazel-bin/client/planbctl "$binaries"
+      "$here"/../bazel-bin/client/planbctl "$work/bin"
+  else
+    cp -L "$from"/planb_server "$from"/planbctl "$work/bin"
   fi
-  "$here/sizing.py" --routes=100000 --quota=67108864 --check="$binaries"
 }
 
 step packages install_packages
@@ -99,7 +100,19 @@ step api "$here/kubernetes/apply_test.sh" "$work/rendered"
 step image "$here/image.sh" "$work/planb.tar" "$@"
 step rootfs rootfs_step "$@"
 step pod pod_step
-step sizing sizing_step "${1:-}"
+step binaries binaries_step "$@"
+# The formula for memory, on a small table here.
+step sizing "$here/sizing.py" --routes=100000 --quota=67108864 \
+  --check="$work/bin"
+step metrics "$here/metrics_test.sh" "$work/bin"
+step pages "$here/statusz_test.sh" "$work/bin"
+step rules "$here/monitoring/rules_test.sh"
+step dashboard "$here/monitoring/dashboard_test.sh"
+step prometheus "$here/monitoring/prometheus_test.sh" "$work/bin"
+step systemd "$here/systemd/systemd_test.sh" "$work/bin"
+step load "$here/loadtest/load_test.sh" "$work/bin"
+step upgrade "$here/loadtest/upgrade_test.sh" "$work/bin"
+step soak "$here/loadtest/soak_test.sh" "$work/bin"
 
 echo "== deploy/test.sh"
 printf '%s\n' "${summary[@]}"

@@ -8,7 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "tls/openssl.h"
+#include "third_party/pem/openssl.h"
 
 namespace planb::server {
 

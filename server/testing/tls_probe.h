@@ -6,7 +6,7 @@
 #include <string>
 
 #include "server/testing/test_certificates.h"
-#include "tls/openssl.h"
+#include "third_party/pem/openssl.h"
 
 namespace planb::server {
 

@@ -1,4 +1,4 @@
-#include "tls/pem_file.h"
+#include "third_party/pem/pem_file.h"
 
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tls/openssl.h"
+#include "third_party/pem/openssl.h"
 
 namespace planb::tls {
 namespace {

@@ -1,6 +1,6 @@
 // Each thing that can be wrong with a file is told, with the file's name.
 
-#include "tls/pem_file.h"
+#include "third_party/pem/pem_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 
 #include "absl/time/clock.h"
 #include "server/testing/test_certificates.h"
-#include "tls/openssl.h"
+#include "third_party/pem/openssl.h"
 
 namespace planb::tls {
 namespace {

@@ -150,6 +150,13 @@ LOOKUPS = [
         _rate("planb_lookup_backpressure_seconds_total{SEL}"),
     ),
     _one(
+        "Slow batches",
+        "ops",
+        "Batches a second that took longer than --slow_batch and are in the "
+        "log, some of them.",
+        _rate("planb_slow_batches_total{SEL}"),
+    ),
+    _one(
         "Processor time of a lookup",
         "s",
         "CPU seconds of the process for each address looked up; updates count "

@@ -52,6 +52,8 @@ TEST(Main, RefusesWithOneClearLine) {
            {{absl::StrCat(socket, ",203.0.113.1:50051"), "--insecure",
              "--metrics_address="},
             "cannot listen on 203.0.113.1:50051"},
+           {{"--listen=[::]:0", "--metrics_address="}, "in plaintext"},
+           {{socket, "--tls_cert=/x", "--metrics_address="}, "--tls_key must"},
            {{socket, "--drain_timeout=-1s"}, "negative"},
            {{socket, absl::StrCat("--authorization_policy=", broken)},
             "_broken.txt: no JSON"},

@@ -35,6 +35,9 @@ TEST_F(ServerFlags, DefaultsAreTheOptionsOwn) {
             std::vector<std::string>{"unix:///run/planb/planb.sock"});
   EXPECT_EQ(got.health_address, own.health_address);
   EXPECT_EQ(got.empty_table_ready, own.empty_table_ready);
+  EXPECT_FALSE(got.tls.enabled());
+  EXPECT_EQ(got.tls.reload_interval, own.tls.reload_interval);
+  EXPECT_EQ(got.insecure, own.insecure);
   EXPECT_EQ(got.simd, own.simd);
   EXPECT_EQ(got.socket_file.mode, own.socket_file.mode);
   EXPECT_TRUE(got.peers.AllowAnyone());
@@ -79,6 +82,10 @@ TEST_F(ServerFlags, ArriveInTheirOptions) {
   Set("listen", "unix:///a,[::]:1");
   Set("health_address", "[::]:2");
   Set("empty_table_ready", "false");
+  Set("tls_cert", "c");
+  Set("tls_key", "k");
+  Set("tls_client_ca", "a");
+  Set("tls_reload_interval", "2s");
   Set("generate", "3");
   Set("generate_ipv4", "4");
   Set("generate_seed", "5");
@@ -106,6 +113,11 @@ TEST_F(ServerFlags, ArriveInTheirOptions) {
   EXPECT_EQ(got.listen, (std::vector<std::string>{"unix:///a", "[::]:1"}));
   EXPECT_EQ(got.health_address, "[::]:2");
   EXPECT_FALSE(got.empty_table_ready);
+  EXPECT_EQ(got.tls.cert, "c");
+  EXPECT_EQ(got.tls.key, "k");
+  EXPECT_EQ(got.tls.client_ca, "a");
+  EXPECT_EQ(got.tls.reload_interval, absl::Seconds(2));
+  EXPECT_FALSE(got.insecure);
   EXPECT_EQ(got.initial.generate_v6, 3u);
   EXPECT_EQ(got.initial.generate_v4, 4u);
   EXPECT_EQ(got.initial.seed, 5u);
@@ -146,6 +158,13 @@ TEST_F(ServerFlags, SayWhoMayConnectAndCall) {
   EXPECT_EQ(got.peers.gids, std::vector<gid_t>{5});
   EXPECT_EQ(got.authorization.policy_file, "/a.json");
   EXPECT_EQ(got.authorization.reload_interval, absl::Seconds(6));
+}
+
+TEST_F(ServerFlags, PlaintextIsAskedForOrTlsIs) {
+  Set("insecure", "true");
+  EXPECT_TRUE(ReadFlags()->server.insecure);
+  Set("tls_cert", "c");
+  EXPECT_TRUE(absl::IsInvalidArgument(ReadFlags().status()));
 }
 
 TEST_F(ServerFlags, WhatNobodyCanMean) {

@@ -17,6 +17,10 @@ if [[ "$(id -u)" != 0 ]]; then
   echo "SKIP: a chroot needs root"
   exit 77
 fi
+"$here/confined.py" / $USER_ID $USER_ID /bin/true 2> /dev/null || {
+  echo "SKIP: this root may not drop privileges in a chroot"
+  exit 77
+}
 # In a mount namespace of its own, whose mounts go when this ends.
 if [[ "${1:-}" != --mounts=* ]]; then
   (($# == 1)) || {

@@ -144,6 +144,21 @@ ABSL_FLAG(absl::Duration, max_connection_age, absl::InfiniteDuration(),
           "A connection so old takes no new calls...");
 ABSL_FLAG(absl::Duration, max_connection_age_grace, absl::Seconds(30),
           "...and is closed after this.");
+ABSL_FLAG(absl::Duration, handshake_timeout, absl::Seconds(20),
+          "A connection that has not begun as it should by then is closed.");
+ABSL_FLAG(uint32_t, max_connections, 0,
+          "Connections at once; further ones are closed. 0: as many as the "
+          "limit of open files allows.");
+ABSL_FLAG(uint32_t, peer_credit, 20'000,
+          "What a peer (a process on the Unix socket, else an IPv4 address or "
+          "an IPv6 /64) may spend at once: 10 for a connection or a call that "
+          "it resets, 1 for a ping or another frame that only makes work. Who "
+          "has nothing left is cut off. 0: no limit.");
+ABSL_FLAG(uint32_t, peer_credit_per_second, 1'000,
+          "How much of it comes back each second.");
+ABSL_FLAG(uint32_t, peer_calls, 5'000,
+          "Calls that a peer may have open on all its connections without TLS. "
+          "0: no limit.");
 ABSL_FLAG(absl::Duration, max_generation_wait, absl::Seconds(10),
           "How long a lookup may wait for its min_generation.");
 ABSL_FLAG(absl::Duration, drain_timeout, absl::Seconds(5),
@@ -241,6 +256,11 @@ ServerOptions OptionsFromFlags() {
       .sockets = {.unix_send_buffer = absl::GetFlag(FLAGS_unix_send_buffer),
                   .loopback_congestion =
                       absl::GetFlag(FLAGS_loopback_congestion)},
+      .guard = {.max_connections = absl::GetFlag(FLAGS_max_connections),
+                .peer_credit = absl::GetFlag(FLAGS_peer_credit),
+                .peer_credit_per_second =
+                    absl::GetFlag(FLAGS_peer_credit_per_second),
+                .peer_calls = absl::GetFlag(FLAGS_peer_calls)},
       .max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes),
       .memory_quota_bytes = absl::GetFlag(FLAGS_memory_quota_bytes),
       .max_control_calls = absl::GetFlag(FLAGS_max_control_calls),
@@ -250,8 +270,8 @@ ServerOptions OptionsFromFlags() {
       .min_ping_interval = absl::GetFlag(FLAGS_min_ping_interval),
       .max_connection_idle = absl::GetFlag(FLAGS_max_connection_idle),
       .max_connection_age = absl::GetFlag(FLAGS_max_connection_age),
-      .max_connection_age_grace =
-          absl::GetFlag(FLAGS_max_connection_age_grace)};
+      .max_connection_age_grace = absl::GetFlag(FLAGS_max_connection_age_grace),
+      .handshake_timeout = absl::GetFlag(FLAGS_handshake_timeout)};
   return options;
 }
 

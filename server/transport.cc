@@ -13,6 +13,8 @@
 namespace planb::server {
 namespace {
 
+constexpr int kReadOctets = 1 << 20;
+
 // gRPC's word for never is the largest int.
 int ToMilliseconds(absl::Duration duration) {
   return static_cast<int>(std::min<int64_t>(absl::ToInt64Milliseconds(duration),
@@ -44,6 +46,7 @@ absl::Status CheckTransport(const TransportOptions& options) {
       positive("max_connection_age", options.max_connection_age, zero));
   status.Update(positive("max_connection_age_grace",
                          options.max_connection_age_grace, zero));
+  status.Update(positive("handshake_timeout", options.handshake_timeout, zero));
   return status;
 }
 
@@ -55,6 +58,7 @@ void SetTransport(const TransportOptions& options, grpc::ServerBuilder& builder,
   quota.SetMaxThreads(options.max_control_calls);
   builder.SetResourceQuota(quota);
   SetSocketOptions(options.sockets, std::move(hooks), builder);
+  GuardConnections(options.guard);
   const auto set = [&builder](const char* name, int value) {
     builder.AddChannelArgument(name, value);
   };
@@ -74,6 +78,16 @@ void SetTransport(const TransportOptions& options, grpc::ServerBuilder& builder,
       ToMilliseconds(options.max_connection_age));
   set(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS,
       ToMilliseconds(options.max_connection_age_grace));
+  set(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+      ToMilliseconds(options.handshake_timeout));
+  // Of a client that floods one connection, no more is read at a time than
+  // this: others have their turn.
+  set(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kReadOctets);
+  // Inflated messages have no bound in gRPC: 16 MiB may come to 16 GiB.
+  for (const auto algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
+    builder.SetCompressionAlgorithmSupportStatus(algorithm, false);
+  }
+  set(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
 }
 
 }  // namespace planb::server

@@ -10,12 +10,14 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "server/connection_guard.h"
 #include "third_party/grpc_sockets/socket_options.h"
 
 namespace planb::server {
 
 struct TransportOptions {
   SocketOptions sockets;
+  GuardOptions guard;
   // Octets of one message received.
   int max_message_bytes = 16 << 20;
   // Octets that gRPC may hold for all connections together; above it, it stops
@@ -36,6 +38,8 @@ struct TransportOptions {
   absl::Duration max_connection_idle = absl::InfiniteDuration();
   absl::Duration max_connection_age = absl::InfiniteDuration();
   absl::Duration max_connection_age_grace = absl::Seconds(30);
+  // A connection that has not begun as one should within this is closed.
+  absl::Duration handshake_timeout = absl::Seconds(20);
 };
 
 // Errors: INVALID_ARGUMENT, naming the option.

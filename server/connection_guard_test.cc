@@ -1,0 +1,163 @@
+// The guard before a real server: listeners outlive a lack of files, half-open
+// connections end, and who has used up what is his is sent away.
+
+#include "server/connection_guard.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "server/testing/attacked_server.h"
+#include "server/testing/raw_http2.h"
+
+namespace planb::server {
+namespace {
+
+using http2::RawConnection;
+using Connections = std::vector<std::unique_ptr<RawConnection>>;
+
+class ConnectionGuard : public testing::Test {
+ protected:
+  // A server that may have `files` open files, if not 0.
+  void Start(const std::vector<std::string>& flags, rlim_t files = 0) {
+    std::vector<std::string> all = {absl::StrCat("--listen=", target_),
+                                    "--metrics_address=", "--store=none"};
+    all.insert(all.end(), flags.begin(), flags.end());
+    rlimit before = {};
+    getrlimit(RLIMIT_NOFILE, &before);
+    rlimit limit = before;
+    if (files > 0) limit.rlim_cur = files;
+    setrlimit(RLIMIT_NOFILE, &limit);  // which the server inherits
+    server_ = std::make_unique<ServerProcess>(all);
+    setrlimit(RLIMIT_NOFILE, &before);
+    ASSERT_TRUE(server_->AwaitServing());
+    ASSERT_TRUE(AnnounceTheRoute(target_).ok());
+  }
+
+  Connections Open(int count) const {
+    Connections connections;
+    for (int i = 0; i < count; ++i) {
+      connections.push_back(std::make_unique<RawConnection>(target_));
+    }
+    return connections;
+  }
+
+  // How many of them the server keeps: it talks to them, or is silent for a
+  // while.
+  static int Kept(const Connections& connections) {
+    int kept = 0;
+    for (const auto& connection : connections) {
+      connection->Send(http2::Preface() + http2::SettingsAck());
+    }
+    for (const auto& connection : connections) {
+      kept += connection->AwaitAnything(absl::Now() + absl::Minutes(1));
+    }
+    return kept;
+  }
+
+  void ExpectService() const {
+    HonestClient honest(target_);
+    EXPECT_TRUE(Await([&] { return honest.answered() > 10; }));
+    EXPECT_FALSE(honest.failed()) << honest.failure();
+  }
+
+  const std::string target_ = absl::StrCat("unix://", TempPath("guarded.sock"));
+  std::unique_ptr<ServerProcess> server_;
+};
+
+TEST_F(ConnectionGuard, ListenersOutliveALackOfFiles) {
+  constexpr int kFiles = 200;
+  Start({}, kFiles);
+  HonestClient honest(target_);
+  ASSERT_TRUE(Await([&] { return honest.answered() > 10; }));
+  {
+    const Connections many = Open(3 * kFiles);
+    const int kept = Kept(many);
+    EXPECT_GT(kept, kFiles / 2);
+    EXPECT_LT(kept, kFiles);
+    const uint64_t before = honest.answered();
+    EXPECT_TRUE(Await([&] { return honest.answered() > before + 10; }));
+  }
+  EXPECT_FALSE(honest.failed()) << honest.failure();
+  ExpectService();
+  EXPECT_EQ(server_->Log().find("accept4"), std::string::npos)
+      << server_->Log();
+}
+
+TEST_F(ConnectionGuard, ConnectionsAreBounded) {
+  Start({"--max_connections=50"});
+  {
+    const int kept = Kept(Open(100));
+    EXPECT_GT(kept, 40);
+    EXPECT_LE(kept, 50);
+  }
+  ExpectService();
+}
+
+TEST_F(ConnectionGuard, WhoHasUsedUpHisCreditIsSentAway) {
+  // 10 for a connection: this process has some, and soon no more.
+  Start({"--peer_credit=500", "--peer_credit_per_second=1"});
+  EXPECT_LE(Kept(Open(100)), 50);
+  RawConnection one(target_);
+  EXPECT_TRUE(one.AwaitClosed(absl::Now() + absl::Minutes(1)));
+}
+
+TEST_F(ConnectionGuard, CreditComesBack) {
+  Start({"--peer_credit=500", "--peer_credit_per_second=500"});
+  Open(200);
+  ExpectService();
+}
+
+TEST_F(ConnectionGuard, ResetsEndTheirConnection) {
+  Start({"--peer_credit=2000", "--peer_credit_per_second=1"});
+  RawConnection connection(target_);
+  ASSERT_TRUE(connection.Send(http2::Preface() + http2::SettingsAck()));
+  std::string resets;
+  for (uint32_t i = 0; i < 300; ++i) {
+    resets += http2::OpenCall(2 * i + 1, "/planb.v1.RouteLookup/BatchLookup") +
+              http2::RstStream(2 * i + 1);
+  }
+  connection.Send(resets);
+  EXPECT_TRUE(connection.AwaitClosed(absl::Now() + absl::Minutes(1)));
+}
+
+TEST_F(ConnectionGuard, CallsOfAPeerAreBounded) {
+  Start({"--peer_calls=150"});
+  const auto open = [](RawConnection& connection) {
+    std::string calls = http2::Preface() + http2::SettingsAck();
+    for (uint32_t i = 0; i < 100; ++i) {
+      calls += http2::OpenCall(2 * i + 1, "/planb.v1.RouteLookup/BatchLookup");
+    }
+    return connection.Send(calls);
+  };
+  {
+    RawConnection first(target_), second(target_);
+    EXPECT_TRUE(open(first));
+    EXPECT_TRUE(first.AwaitAnything(absl::Now() + absl::Minutes(1)));
+    open(second);
+    EXPECT_TRUE(second.AwaitClosed(absl::Now() + absl::Minutes(1)));
+    EXPECT_FALSE(first.AwaitClosed(absl::Now() + absl::Milliseconds(100)));
+  }
+  ExpectService();
+}
+
+TEST_F(ConnectionGuard, HalfOpenConnectionsEnd) {
+  Start({"--handshake_timeout=200ms"});
+  const size_t files = OpenFiles(server_->pid());
+  const Connections silent = Open(100);
+  for (size_t i = 0; i < silent.size(); i += 2) {
+    // Half a preface.
+    silent[i]->Send(http2::Preface().substr(0, 10));
+  }
+  for (const auto& connection : silent) {
+    EXPECT_TRUE(connection->AwaitClosed(absl::Now() + absl::Minutes(1)));
+  }
+  EXPECT_TRUE(Await([&] { return OpenFiles(server_->pid()) <= files + 8; }));
+}
+
+}  // namespace
+}  // namespace planb::server

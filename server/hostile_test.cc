@@ -1,0 +1,114 @@
+// Each attack against a real server: it lives, answers an honest client rightly
+// all the while, stays within its memory, and afterwards is what it was before.
+//
+// How much of its throughput the honest client keeps is not for a test on a
+// busy machine to say: benchmarks/hostile measures it.
+
+#include <gtest/gtest.h>
+
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "server/hostile_attacks.h"
+#include "server/testing/attacked_server.h"
+#include "server/testing/attacker_process.h"
+
+namespace planb::server {
+
+void PrintTo(const Attack& attack, std::ostream* out) { *out << attack.name; }
+
+namespace {
+
+// What an attack may add to the server's memory: --memory_quota_bytes, which
+// gRPC accounts, and what it does not. ASan keeps what was freed.
+constexpr int64_t kQuotaMib = 256;
+#ifdef __SANITIZE_ADDRESS__
+constexpr int64_t kMarginMib = 2048;
+#else
+constexpr int64_t kMarginMib = 128;
+#endif
+
+std::vector<Attack> AllAttacks() {
+  std::vector<Attack> all;
+  for (const auto& some :
+       {MalformedAttacks(), HeaderAttacks(), FloodAttacks()}) {
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  return all;
+}
+
+class Hostile : public testing::TestWithParam<Attack> {
+ protected:
+  Hostile()
+      : target_(absl::StrCat("unix://", TempPath("hostile.sock"))),
+        server_({absl::StrCat("--listen=", target_),
+                 "--metrics_address=", "--store=none",
+                 absl::StrCat("--memory_quota_bytes=", kQuotaMib << 20)}) {}
+
+  // In MiB, what the server's memory has come to since `idle`.
+  int64_t Added() const {
+    return (MemoryKib(server_.pid(), "VmHWM") - idle_kib_) / 1024;
+  }
+
+  const std::string target_;
+  ServerProcess server_;
+  int64_t idle_kib_ = 0;
+};
+
+TEST_P(Hostile, TheServerServesOthers) {
+  const Attack& attack = GetParam();
+  ASSERT_TRUE(server_.AwaitServing());
+  ASSERT_TRUE(AnnounceTheRoute(target_).ok());
+  const size_t files = OpenFiles(server_.pid());
+  HonestClient honest(target_);
+  ASSERT_TRUE(Await([&] { return honest.answered() > 100; }));
+  idle_kib_ = MemoryKib(server_.pid(), "VmHWM");
+
+  std::vector<std::unique_ptr<AttackerProcess>> attackers;
+  for (uint64_t seed = 1; seed <= 2; ++seed) {
+    attackers.push_back(std::make_unique<AttackerProcess>(
+        "server/hostile_attacker", target_, attack.name, seed,
+        attack.known_limit));
+  }
+  for (const auto& attacker : attackers) ASSERT_TRUE(attacker->AwaitBegun());
+  const absl::Time enough = absl::Now() + absl::Milliseconds(500);
+  const uint64_t before = honest.answered();
+  EXPECT_TRUE(Await([&] {
+    return (honest.answered() > before + 20 && absl::Now() > enough) ||
+           honest.failed() || Added() > kQuotaMib + kMarginMib;
+  })) << "the honest client is held up";
+  const uint64_t during = honest.answered() - before;
+  // Somebody who comes in the middle of it. Where the attack takes all the
+  // threads for such calls, it may have to try again.
+  grpc::Status announced;
+  EXPECT_TRUE(Await([&] {
+    announced = AnnounceTheRoute(target_);
+    return announced.error_code() != grpc::StatusCode::RESOURCE_EXHAUSTED;
+  }));
+  EXPECT_TRUE(announced.ok()) << announced.error_message();
+  uint64_t steps = 0;
+  for (const auto& attacker : attackers) steps += attacker->Stop();
+  std::cout << steps << " x " << attack.step << "; meanwhile " << during
+            << " honest batches; " << Added() << " MiB more at the peak\n";
+  EXPECT_GT(steps, 0u);
+  EXPECT_FALSE(honest.failed()) << honest.failure();
+  EXPECT_LT(Added(), kQuotaMib + kMarginMib);
+
+  HonestClient after(target_);
+  EXPECT_TRUE(Await([&] { return after.answered() > 100; }));
+  EXPECT_FALSE(after.failed()) << after.failure();
+  // Two honest connections, and what gRPC opens for itself as it needs it.
+  EXPECT_TRUE(Await([&] { return OpenFiles(server_.pid()) <= files + 8; }))
+      << OpenFiles(server_.pid()) << " files are open, " << files << " before";
+  server_.Kill(SIGTERM);
+  EXPECT_EQ(server_.Wait(), 0) << server_.Log();
+}
+
+INSTANTIATE_TEST_SUITE_P(Attacks, Hostile, testing::ValuesIn(AllAttacks()),
+                         [](const auto& attack) { return attack.param.name; });
+
+}  // namespace
+}  // namespace planb::server

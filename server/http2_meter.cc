@@ -1,0 +1,93 @@
+#include "server/http2_meter.h"
+
+#include <algorithm>
+
+namespace planb::server {
+namespace {
+
+constexpr absl::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+enum FrameType : uint8_t {
+  kData = 0,
+  kHeaders = 1,
+  kRstStream = 3,
+  kSettings = 4,
+  kPing = 6,
+  kGoAway = 7,
+  kWindowUpdate = 8,
+  kContinuation = 9,
+};
+constexpr uint8_t kAck = 0x1;
+constexpr uint8_t kEndStream = 0x1;
+constexpr uint32_t kFrameHeader = 9;
+
+}  // namespace
+
+bool Http2Meter::Take(absl::string_view octets, const Http2Limits& limits,
+                      Http2Use& use) {
+  if (preface_ < kPreface.size() && !foreign_) {
+    const absl::string_view expected = kPreface.substr(preface_, octets.size());
+    foreign_ = octets.substr(0, expected.size()) != expected;
+    octets.remove_prefix(expected.size());
+    preface_ = static_cast<uint8_t>(preface_ + expected.size());
+  }
+  return foreign_ || frames_.Walk(octets, [&](const FrameWalker::Frame& frame) {
+    return Visit(frame, limits, use);
+  });
+}
+
+bool Http2Meter::Visit(const FrameWalker::Frame& frame,
+                       const Http2Limits& limits, Http2Use& use) {
+  switch (frame.type) {
+    case kData:
+      if (frame.length == 0 && (frame.flags & kEndStream) == 0) ++use.cost;
+      return true;
+    case kHeaders:
+      block_bytes_ = 0;
+      ++use.opened;
+      if (!acknowledged_ && ++streams_ > limits.early_streams) return false;
+      [[fallthrough]];
+    case kContinuation: {
+      const uint32_t paid = std::max(block_bytes_, kFreeBlock);
+      block_bytes_ += frame.length + kFrameHeader;
+      if (block_bytes_ > paid) use.cost += (block_bytes_ - paid) / 64;
+      return block_bytes_ <= limits.header_block_bytes;
+    }
+    case kWindowUpdate:
+      return Answer(use);
+    case kGoAway:
+      return true;
+    case kRstStream:
+      ++use.reset;
+      use.cost += kResetCost - 1;
+      break;
+    case kSettings:
+      if ((frame.flags & kAck) == 0) break;
+      acknowledged_ = true;
+      return Answer(use);
+    case kPing:
+      if ((frame.flags & kAck) == 0) break;
+      return Answer(use);
+    default:
+      break;
+  }
+  ++use.cost;
+  return true;
+}
+
+bool Http2Meter::Answer(Http2Use& use) {
+  if (++answers_ % 64 == 0) ++use.cost;
+  return true;
+}
+
+uint64_t Http2Endings::Take(absl::string_view octets) {
+  uint64_t ended = 0;
+  frames_.Walk(octets, [&ended](const FrameWalker::Frame& frame) {
+    ended += frame.type == kRstStream ||
+             (frame.type <= kHeaders && (frame.flags & kEndStream) != 0);
+    return true;
+  });
+  return ended;
+}
+
+}  // namespace planb::server

@@ -1,0 +1,50 @@
+// What a client may ask of the server beyond lookups: connections, resets,
+// pings. Everybody has a credit, which grows with time; who has used it up is
+// sent away. Kept by peer and not by connection, so that to connect anew gives
+// no more of it.
+
+#ifndef PLANB_SERVER_PEER_CREDIT_H_
+#define PLANB_SERVER_PEER_CREDIT_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/time/time.h"
+
+namespace planb::server {
+
+// A fixed number of accounts: peers whose keys fall on the same one share it.
+// Thread-safe.
+class PeerCredit {
+ public:
+  static constexpr size_t kAccounts = 1024;
+
+  // A credit of `most`, and `per_second` back each second.
+  PeerCredit(double most, double per_second)
+      : most_(most), per_second_(per_second) {}
+
+  // Of a peer's key: a hash of what it is known by.
+  static size_t AccountOf(uint64_t key);
+
+  // Takes `cost` from the account. False if there was not so much; then what
+  // there was is gone. O(1).
+  bool Pay(size_t account, double cost, absl::Time now);
+
+ private:
+  struct Account {
+    std::mutex mutex;
+    double used ABSL_GUARDED_BY(mutex) = 0;
+    absl::Time at ABSL_GUARDED_BY(mutex) = absl::InfinitePast();
+  };
+
+  const double most_;
+  const double per_second_;
+  std::array<Account, kAccounts> accounts_;
+};
+
+}  // namespace planb::server
+
+#endif  // PLANB_SERVER_PEER_CREDIT_H_

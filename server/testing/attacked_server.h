@@ -1,0 +1,149 @@
+// A real server that is attacked, and an honest client of it.
+
+#ifndef PLANB_SERVER_TESTING_ATTACKED_SERVER_H_
+#define PLANB_SERVER_TESTING_ATTACKED_SERVER_H_
+
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "planb/v1/route_lookup.grpc.pb.h"
+#include "planb/v1/route_table.grpc.pb.h"
+#include "server/testing/server_process.h"
+
+namespace planb::server {
+
+// In KiB; 0 if the process is gone. `what` is VmRSS or VmHWM, its peak.
+inline int64_t MemoryKib(pid_t pid, absl::string_view what) {
+  std::ifstream status(absl::StrCat("/proc/", pid, "/status"));
+  std::string word;
+  while (status >> word) {
+    int64_t kib = 0;
+    if (word == absl::StrCat(what, ":") && status >> kib) return kib;
+  }
+  return 0;
+}
+
+inline size_t OpenFiles(pid_t pid) {
+  std::error_code error;
+  const std::filesystem::directory_iterator files(
+      absl::StrCat("/proc/", pid, "/fd"), error);
+  return error ? 0
+               : static_cast<size_t>(std::distance(begin(files), end(files)));
+}
+
+// To `target`, with a connection of its own, soon tried again.
+inline std::shared_ptr<grpc::Channel> Connect(const std::string& target) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 100);
+  return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(),
+                                   arguments);
+}
+
+// Announces 2000::/3 -> 7 to `target`, and waits until it is seen.
+inline grpc::Status AnnounceTheRoute(const std::string& target) {
+  v1::UpdateRoutesRequest request;
+  request.set_ack(v1::ACK_VISIBLE);
+  v1::RouteUpdate& update = *request.add_updates();
+  update.set_op(v1::RouteUpdate::OP_UPSERT);
+  update.mutable_prefix()->set_address(std::string("\x20", 1) +
+                                       std::string(15, '\0'));
+  update.mutable_prefix()->set_length(3);
+  update.set_next_hop_id(7);
+  grpc::ClientContext context;
+  context.set_wait_for_ready(true);
+  context.set_deadline(std::chrono::system_clock::now() +
+                       std::chrono::minutes(1));
+  v1::UpdateRoutesResponse response;
+  return v1::RouteTable::NewStub(Connect(target))
+      ->UpdateRoutes(&context, request, &response);
+}
+
+// Looks up batches, one after the other, and checks every answer against the
+// route above, in a thread and on a connection of its own. A stream that ends
+// is a failure.
+class HonestClient {
+ public:
+  explicit HonestClient(std::string target)
+      : target_(std::move(target)), thread_([this] { Run(); }) {}
+  ~HonestClient() {
+    stop_ = true;
+    thread_.join();
+  }
+
+  // Batches answered rightly.
+  uint64_t answered() const { return answered_; }
+  // What went wrong; empty while nothing did. REQUIRES: failed().
+  bool failed() const { return failed_; }
+  std::string failure() const { return failure_; }
+
+ private:
+  static constexpr size_t kBatch = 256;
+
+  void Run() {
+    const auto stub = v1::RouteLookup::NewStub(Connect(target_));
+    grpc::ClientContext context;
+    // Nothing may hang for so long.
+    context.set_deadline(std::chrono::system_clock::now() +
+                         std::chrono::minutes(5));
+    context.set_wait_for_ready(true);
+    const auto stream = stub->BatchLookup(&context);
+    v1::BatchLookupRequest request;
+    request.set_addresses_v6(std::string(16 * kBatch, '\x20'));
+    std::string expected;
+    for (size_t i = 0; i < kBatch; ++i) expected += std::string("\7\0\0\0", 4);
+    v1::BatchLookupResponse response;
+    while (!stop_ && stream->Write(request) && stream->Read(&response)) {
+      if (response.next_hops() != expected) {
+        return Fail(absl::StrCat("wrong: ", response.ShortDebugString()));
+      }
+      ++answered_;
+    }
+    stream->WritesDone();
+    const grpc::Status ended = stream->Finish();
+    if (!stop_ || !ended.ok())
+      Fail("the stream ended: " + ended.error_message());
+  }
+
+  void Fail(std::string why) {
+    failure_ = std::move(why);
+    failed_ = true;
+  }
+
+  const std::string target_;
+  std::atomic<bool> stop_{false};
+  std::atomic<bool> failed_{false};
+  std::atomic<uint64_t> answered_{0};
+  std::string failure_;
+  std::thread thread_;  // last: uses the rest
+};
+
+// True if `done` becomes true within `patience`.
+template <typename Done>
+bool Await(Done done, absl::Duration patience = absl::Minutes(1)) {
+  const absl::Time deadline = absl::Now() + patience;
+  while (!done()) {
+    if (absl::Now() > deadline) return false;
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  return true;
+}
+
+}  // namespace planb::server
+
+#endif  // PLANB_SERVER_TESTING_ATTACKED_SERVER_H_

@@ -77,7 +77,7 @@ class Http2Meter {
   // limit is exceeded: the connection must not be read any more.
   bool Take(absl::string_view octets, const Http2Limits& limits, Http2Use& use);
 
-  static constexpr uint32_t kFreeBlock = 2 << 10;
+  static constexpr uint32_t kFreeBlock = 8 << 10;  // all that gRPC takes
   static constexpr uint32_t kResetCost = 10;
 
   // True unless the connection did not begin as HTTP/2 without TLS does: then

@@ -47,6 +47,7 @@ class TlsVersionTest : public testing::Test {
     EXPECT_TRUE(kConfigured);
     files_.SetIdentity(identity_);
   }
+  ~TlsVersionTest() override { unlink(TempPath("lax.cnf").c_str()); }
 
   TestAuthority authority_;
   const TestIdentity identity_ = authority_.Issue();

@@ -1,5 +1,6 @@
 #include "server/log.h"
 
+#include <google/protobuf/stubs/logging.h>
 #include <grpc/support/log.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
@@ -10,6 +11,7 @@
 
 #include "absl/strings/escaping.h"
 #include "server/log_json.h"
+#include "server/log_limit.h"
 
 namespace planb::server {
 namespace {
@@ -94,6 +96,23 @@ void LogForGrpc(gpr_log_func_args* args) {
       {{"message", args->message}, {"file", args->file}, {"line", args->line}});
 }
 
+// Such as of a message that is no UTF-8: whoever sends one causes a line.
+void LogForProtobuf(google::protobuf::LogLevel severity, const char* file,
+                    int number, const std::string& message) {
+  static LogLimit limit(/*lines_per_second=*/5);
+  const auto left_out = limit.Admit();
+  if (!left_out.has_value()) return;
+  const LogLevel level =
+      severity >= google::protobuf::LOGLEVEL_ERROR     ? LogLevel::kError
+      : severity == google::protobuf::LOGLEVEL_WARNING ? LogLevel::kWarning
+                                                       : LogLevel::kInfo;
+  Log(level, "protobuf",
+      {{"message", message},
+       {"file", file},
+       {"line", number},
+       {"not_logged", *left_out}});
+}
+
 }  // namespace
 
 absl::Status SetLogLevel(absl::string_view name) {
@@ -117,6 +136,7 @@ absl::Status SetLogFormat(absl::string_view name) {
   }
   json = name == "json";
   Logger().set_formatter(Formatter());
+  google::protobuf::SetLogHandler(LogForProtobuf);
   // null: gRPC's own way.
   gpr_set_log_function(json ? LogForGrpc : nullptr);
   return absl::OkStatus();

@@ -1,8 +1,10 @@
 #include "server/log.h"
 
+#include <google/protobuf/stubs/logging.h>
 #include <grpc/support/log.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -89,6 +91,17 @@ TEST_F(JsonLog, HasWhatGrpcLogsToo) {
   EXPECT_NE(line.find(R"("event":"grpc","message":"it said \"no\"")"),
             std::string::npos)
       << line;
+}
+
+TEST_F(JsonLog, HasWhatProtobufLogsTooButNotAllOfIt) {
+  CaptureStderr();
+  for (int i = 0; i < 1000; ++i) GOOGLE_LOG(ERROR) << "bad \xff";
+  const std::string lines = GetCapturedStderr();
+  EXPECT_EQ(lines.find("{\"time\""), 0u) << lines;
+  EXPECT_NE(lines.find("\"event\":\"protobuf\",\"message\":\"bad \ufffd\""),
+            std::string::npos)
+      << lines;
+  EXPECT_LT(std::count(lines.begin(), lines.end(), '\n'), 500);
 }
 
 TEST(Log, KnowsItsFormats) {

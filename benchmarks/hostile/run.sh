@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# What an honest client keeps of its throughput under each attack.
+#
+# Usage: benchmarks/hostile/run.sh [RATE [ATTACK...]]
+#
+# One attacker (server/hostile_attacker.cc) at RATE steps a second (0, the
+# default: as many as it can), on core 0 at the lowest priority, beside the
+# honest client (planbctl bench: one stream, batches of 1,024, 2 in flight). The
+# server has core 1 for itself. Of each pair of measurements one is idle and one
+# under attack. On a quiet machine; builds what it runs.
+#
+# Attacker and client share a core: what the attacker burns, the client lacks,
+# in part, whatever the server does.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+rate=${1:-0}
+shift || true
+seconds=${PLANB_HOSTILE_SECONDS:-3}
+work=$(mktemp -d /tmp/planb_hostile.XXXXXX)
+target=unix://$work/planb.sock
+server='' attacker=''
+bin=${PLANB_BIN:-$work/bin} # a folder that has the three programs; else built
+finish() {
+  [[ -z $attacker ]] || kill "$attacker" 2>/dev/null || true
+  [[ -z $server ]] || kill "$server" 2>/dev/null || true
+  wait
+  rm -r "$work"
+}
+trap finish EXIT
+if [[ -z ${PLANB_BIN:-} ]]; then
+  bazel build --noshow_progress --config=opt //server:planb_server \
+    //server:hostile_attacker //client:planbctl
+  mkdir "$bin"
+  cp bazel-bin/server/{planb_server,hostile_attacker} bazel-bin/client/planbctl \
+    "$bin"
+fi
+
+attacks=("$@")
+if ((${#attacks[@]} == 0)); then
+  mapfile -t attacks < <(grep -hoE '^ +\{"[A-Za-z]+", "' server/hostile_*.cc |
+    grep -oE '[A-Z][A-Za-z]+')
+fi
+
+# The honest client's lookups a second, in millions.
+measure() {
+  taskset -c 0 "$bin/planbctl" bench --server="$target" \
+    --batch=1024 --depth=2 --seconds="$seconds" --json 2>"$work/errors" |
+    python3 -c 'import json, sys
+print("%.1f" % (json.load(sys.stdin)["lookups_per_second"] / 1e6))' ||
+    echo 0
+}
+
+printf '%-22s %10s %10s %7s %12s %9s\n' attack 'idle M/s' 'attacked' kept \
+  'steps/s' 'peak MiB'
+for attack in "${attacks[@]}"; do
+  taskset -c 1 "$bin/planb_server" --listen="$target" \
+    --metrics_address= --store=none --generate=100000 2>"$work/log" &
+  server=$!
+  until grep -q ' serving$' "$work/log"; do sleep 0.1; done
+  idle=$(measure)
+  taskset -c 0 nice -n 19 "$bin/hostile_attacker" "$target" \
+    "$attack" 1 "$rate" >"$work/steps" &
+  attacker=$!
+  begin=$(date +%s.%N)
+  attacked=$(measure)
+  kill "$attacker" && wait "$attacker" || true
+  attacker=''
+  steps=$(tail -n 1 "$work/steps")
+  peak=$(awk '/VmHWM/ {print int($2 / 1024)}' "/proc/$server/status" || echo died)
+  awk -v a="$attack" -v i="$idle" -v t="$attacked" -v s="$steps" -v p="$peak" \
+    -v b="$begin" -v e="$(date +%s.%N)" 'BEGIN {
+      kept = i > 0 ? 100 * t / i : 0
+      printf "%-22s %10.1f %10.1f %6.0f%% %12.0f %9s\n", a, i, t, kept,
+             s / (e - b), p }'
+  kill "$server" && wait "$server" || true
+  server=''
+done

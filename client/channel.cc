@@ -86,6 +86,18 @@ bool IsLoopback(absl::string_view target) {
          absl::StartsWith(target, "[::1]:");
 }
 
+// True if `target` may stand for several servers: a list, or a name.
+bool MayBeSeveral(absl::string_view target) {
+  if (absl::StrContains(target, ',')) return true;
+  if (IsUnix(target) || IsLoopback(target)) return false;
+  for (absl::string_view scheme : {"dns:", "ipv4:", "ipv6:", "///"}) {
+    absl::ConsumePrefix(&target, scheme);
+  }
+  const absl::string_view host = target.substr(0, target.rfind(':'));
+  return !absl::StartsWith(host, "[") &&
+         host.find_first_not_of("0123456789.") != absl::string_view::npos;
+}
+
 // Why the last attempt failed, which gRPC tells only to calls.
 std::string LastError(grpc::Channel& channel, absl::Time deadline) {
   grpc::GenericStub stub(channel.shared_from_this());
@@ -126,8 +138,12 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(
   arguments.SetMaxSendMessageSize(kMaxMessageBytes);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   // Of several addresses, such as a headless service's, gRPC would otherwise
-  // take the first that accepts a connection, always, even one that drains.
-  arguments.SetLoadBalancingPolicyName("round_robin");
+  // take the first that accepts a connection, always, even one that drains. For
+  // one address its own way is better: it connects when a call wants it to, and
+  // does not wait out a failure that no call saw, as after a restart.
+  if (MayBeSeveral(target)) {
+    arguments.SetLoadBalancingPolicyName("round_robin");
+  }
   SocketOptions sockets;
   if (!IsLoopback(target)) sockets.loopback_congestion.clear();
   SetSocketOptions(sockets, arguments);

@@ -90,7 +90,10 @@ uint64_t PeerOf(int fd, const sockaddr_storage& address) {
   ucred process = {};
   socklen_t length = sizeof(process);
   getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &process, &length);
-  return static_cast<uint64_t>(process.pid);
+  // In another container's namespace a process has no number here.
+  constexpr uint64_t kUsers = uint64_t{1} << 32;
+  return process.pid > 0 ? static_cast<uint64_t>(process.pid)
+                         : kUsers | process.uid;
 }
 
 bool Admit(Guard& guard, int fd, const sockaddr_storage& address) {

@@ -177,14 +177,13 @@ TEST_F(TlsRotationTest, ABadReplacementLeavesTheOldServing) {
   ASSERT_NE(server, nullptr);
   const TlsProbeOptions probe = {.ca = authority_.certificate(),
                                  .identity = client_};
-  uint64_t refused = 0;
   const TestIdentity fresh = authority_.Issue({.common_name = "second"});
   for (const TestIdentity& bad :
        {TestIdentity{fresh.certificate, authority_.Issue().key},
         TestIdentity{fresh.certificate.substr(0, 200), fresh.key}}) {
+    const uint64_t before = reloader.refused();
     files_.SetIdentity(bad);
-    ++refused;
-    ASSERT_TRUE(Await([&] { return reloader.refused() == refused; }));
+    ASSERT_TRUE(Await([&] { return reloader.refused() > before; }));
     // gRPC looks once a second: no time that could prove anything is enough,
     // but this finds a server that lets it see what is bad.
     const absl::Time end = absl::Now() + absl::Seconds(3);
@@ -194,8 +193,9 @@ TEST_F(TlsRotationTest, ABadReplacementLeavesTheOldServing) {
       EXPECT_EQ(seen.common_name, "first");
       absl::SleepFor(absl::Milliseconds(100));
     }
+    // Once, and once more if the two files were found half replaced.
+    EXPECT_LE(reloader.refused(), before + 2);
   }
-  EXPECT_EQ(reloader.refused(), refused) << "each is counted once";
   files_.SetIdentity(fresh);
   EXPECT_TRUE(
       Await([&] { return ProbeTls(port, probe).common_name == "second"; }));

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "absl/time/clock.h"
 #include "server/peer_credit.h"
@@ -203,7 +204,11 @@ void GuardConnections(const GuardOptions& options) {
     const std::lock_guard lock(g_spare_mutex);
     if (g_spare < 0) g_spare = OpenSpare();
   }
-  g_guard = new Guard(options);  // never freed, as said above
+  // Never freed, as said above.
+  static std::mutex mutex;
+  static auto* const all = new std::vector<std::unique_ptr<Guard>>;
+  const std::lock_guard lock(mutex);
+  g_guard = all->emplace_back(std::make_unique<Guard>(options)).get();
 }
 
 GuardCounts CountGuarded() {

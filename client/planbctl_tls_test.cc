@@ -74,7 +74,8 @@ TEST_F(PlanbctlTls, TalksToAServerItTrusts) {
   const Ended status = With(Ca());
   EXPECT_EQ(status.code, 0) << status.err;
   // The commands that open channels of their own, too.
-  EXPECT_EQ(With(Ca(), "announce 2001:db8::/32 7").code, 0);
+  const Ended announced = With(Ca(), "announce 2001:db8::/32 7");
+  EXPECT_EQ(announced.code, 0) << announced.err;
   const Ended lookup = With(Ca(), "lookup 2001:db8::1");
   EXPECT_EQ(lookup.code, 0) << lookup.err;
   EXPECT_THAT(lookup.out, HasSubstr("7"));

@@ -3,6 +3,7 @@
 
 #include "server/testing/model_check.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -394,6 +395,23 @@ TEST_F(ModelCheck, ARepeatThatIsRefused) {
   h_.writes[kRepeat].outcome = Outcome::kRefused;
   h_.writes[kRepeat].reason = "ROUTE_EXISTS";
   ExpectFault("refusal", "a repeat; generation 2 has it");
+}
+
+// Two writes of unknown outcome, of which only the second happened, as a batch
+// tells that found nothing to do.
+TEST_F(ModelCheck, AnAnswerTellsWhichOfTwoWasLost) {
+  h_.watches[1].end = 525;
+  h_.watches[1].messages.pop_back();  // nobody watched the third generation
+  h_.lookups.pop_back();
+  h_.routes.clear();
+  UpdateBatch also = Change(Op::kUpsert, kWide, 9);
+  also.writer_epoch = 5;
+  h_.writes.insert(h_.writes.begin() + kLost,
+                   {.batch = also, .begin = 500, .end = 520});
+  Done(h_.writes[kLost + 1].batch, 700, 710, 3, {.unchanged = 1});
+  EXPECT_THAT(CheckHistory(h_), testing::IsEmpty());
+  h_.writes.back().generation = 2;
+  ExpectFault("answer", "should have made a generation");
 }
 
 // 4. Watches.

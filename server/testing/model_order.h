@@ -56,11 +56,16 @@ class ModelOrder {
 
  private:
   void FindEffects(const ModelHistory& history);
-  std::string Search();
+  std::string Search(bool agree_with_answers);
   // Effects that may have made `generation`, the likeliest first.
   std::vector<size_t> Candidates(uint64_t generation) const;
   // "" and the next table if the effect can have made `generation`.
-  std::string Fit(const Effect& effect, uint64_t generation);
+  std::string Fit(const Effect& effect, uint64_t generation,
+                  bool agree_with_answers);
+  // "" if `table` is what `generation` can have held when batches were answered
+  // there that changed nothing.
+  std::string Contradiction(const Effect& maker, uint64_t generation,
+                            const ModelTable& table) const;
   void TightenLatest();
 
   const ModelEvidence evidence_;

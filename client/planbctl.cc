@@ -1,6 +1,7 @@
 // planbctl: the command-line client. Finds the command and runs it.
 
 #include <malloc.h>
+#include <openssl/crypto.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,6 +29,12 @@ void TuneProcess() {
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+}
+
+// gRPC's threads close connections behind our back, also when the process ends;
+// OpenSSL would by then have given up what they use.
+void KeepOpenSslToTheEnd() {
+  OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
 }
 
 // As the first process of a container, a program that does not handle SIGTERM
@@ -92,6 +99,7 @@ ExitCode Run(CommandLine line) {
 
 ExitCode Main(int argc, char** argv) {
   TuneProcess();
+  KeepOpenSslToTheEnd();
   EndOnSignals();
   auto line =
       ParseCommandLine(absl::MakeSpan(argv + 1, static_cast<size_t>(argc - 1)));

@@ -1,5 +1,6 @@
 // planb_server: the longest-prefix-match service as a process.
 
+#include <openssl/crypto.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -44,10 +45,17 @@ void TuneProcess() {
   planb::server::TuneHeap();
 }
 
+// gRPC's threads close connections behind our back, also when the process ends;
+// OpenSSL would by then have given up what they use.
+void KeepOpenSslToTheEnd() {
+  OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   TuneProcess();
+  KeepOpenSslToTheEnd();
   SurviveFileLimits();
   const auto line = planb::server::ParseCommandLine(argc, argv);
   if (!line.ok()) return Refuse(line.status());

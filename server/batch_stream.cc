@@ -31,7 +31,7 @@ void BatchStream::OnAccepted(bool ok) {
     self_.reset();
     return;
   }
-  Accept(worker_);
+  if (!worker_.queue().ended()) Accept(worker_);
   promised_ = 1;  // call_done_
   refusal_ = worker_.Enter(this);
   entered_ = refusal_.ok();
@@ -152,7 +152,9 @@ void BatchStream::Reply(grpc::ByteBuffer reply) {
 }
 
 void BatchStream::Proceed() {
-  if (finishing_) return;
+  // At the end of the queue nobody waits for an answer: the server, shut down
+  // before, has cancelled all calls.
+  if (finishing_ || worker_.queue().ended()) return;
   if (broken_ && !writing_) {
     replies_.clear();
     reply_octets_ = 0;

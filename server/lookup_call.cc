@@ -31,6 +31,8 @@ void LookupCall::OnAccepted(bool ok) {
     delete this;
     return;
   }
+  // The server has cancelled all calls before its queues end.
+  if (worker_.queue().ended()) return OnFinished(false);
   Accept(worker_);
   received_ = worker_.counters().Now();
   worker_.counters().Received(request_.ByteSizeLong());
@@ -45,7 +47,9 @@ void LookupCall::OnAccepted(bool ok) {
   WhenVisible(context, **table, request_.min_generation(), TimeLeft(),
               [this, table = *table](const absl::Status& status) {
                 worker_.queue().Post([this, table, status] {
-                  if (status.ok()) {
+                  if (worker_.queue().ended()) {
+                    OnFinished(false);
+                  } else if (status.ok()) {
                     Answer(*table);
                   } else if (absl::IsFailedPrecondition(status) &&
                              TimeLeft() <= absl::ZeroDuration()) {

@@ -69,13 +69,22 @@ void LookupQueue::Shutdown() {
   {
     const std::lock_guard lock(mutex_);
     if (std::exchange(shut_down_, true)) return;
-    queue_->Shutdown();
+    // On the queue's own thread, where operations are started: gRPC dies of one
+    // that is started on a queue that ends at the same time.
+    auto posted = std::make_unique<Posted>([this] { End(); });
+    if (thread_.joinable()) posted.release()->Send(queue_.get());
   }
   if (thread_.joinable()) {
     thread_.join();
   } else {
+    End();
     Run();  // what was started still has to come to its end
   }
+}
+
+void LookupQueue::End() {
+  ended_ = true;
+  queue_->Shutdown();
 }
 
 void LookupQueue::Run() {

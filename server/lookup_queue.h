@@ -56,9 +56,13 @@ class LookupQueue {
   // Starts the thread. Errors: INVALID_ARGUMENT if it cannot run on its core.
   absl::Status Start();
 
-  // The queue, to start operations on. Their tags are QueueEvents, which live
-  // until they happened.
+  // The queue, to start operations on, unless it has ended. Their tags are
+  // QueueEvents, which live until they happened.
   grpc::ServerCompletionQueue* get() { return queue_.get(); }
+
+  // True once no operation may be started any more: what is left in the queue
+  // still happens. On the queue's thread only, or where there is none.
+  bool ended() const { return ended_; }
 
   // Runs `action` on the queue's thread. False if there is none any more.
   bool Post(std::function<void()> action) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -69,6 +73,7 @@ class LookupQueue {
 
  private:
   void Run();
+  void End();
   // Looks for events for as long as options_.spin after the last. False if
   // the queue has ended.
   bool Spin();
@@ -77,6 +82,7 @@ class LookupQueue {
   const QueueOptions options_;
   std::mutex mutex_;
   bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ended_ = false;  // the queue's thread's
   std::thread thread_;
 };
 

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/notification.h"
 #include "lpm/synthetic/synthetic.h"
 #include "lpm/testing/oracle.h"
@@ -533,6 +534,36 @@ TEST(BatchLookup, NeverMixesGenerationsUnderAStorm) {
   stop = true;
   for (std::thread& reader : readers) reader.join();
   EXPECT_GT(batches.load(), 3U);
+}
+
+// Calls that end at the very moment the server does. gRPC dies of an operation
+// that is started on a queue that has ended.
+TEST(BatchLookup, StreamsAreGivenUpWhileTheServerEnds) {
+  for (int round = 0; round < 40; ++round) {
+    std::vector<std::thread> clients;
+    {
+      RunningServer running;
+      constexpr int kClients = 4;
+      absl::BlockingCounter ready(kClients);
+      for (int i = 0; i < kClients; ++i) {
+        const auto channel = i < 2 ? running.tcp() : running.unix_socket();
+        clients.emplace_back([channel, i, &ready] {
+          const auto stub = v1::RouteLookup::NewStub(channel);
+          grpc::ClientContext context;
+          const auto stream = stub->BatchLookup(&context);
+          v1::BatchLookupResponse response;
+          EXPECT_TRUE(stream->Write({}) && stream->Read(&response));
+          ready.DecrementCount();
+          while (i % 2 == 0 && stream->Write({}) && stream->Read(&response)) {
+          }
+          context.TryCancel();
+          stream->Finish();
+        });
+      }
+      ready.Wait();
+    }
+    for (std::thread& client : clients) client.join();
+  }
 }
 
 }  // namespace

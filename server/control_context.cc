@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/error.h"
+#include "server/steady_time.h"
 
 namespace planb::server {
 namespace {
@@ -35,7 +36,7 @@ absl::Status AwaitAck(const grpc::ServerContext& call, v1::Ack ack,
     // gRPC cancels the call at its deadline, by a clock that never jumps, which
     // that of call.deadline() may.
     const absl::Status status =
-        table.AwaitVisible(generation, absl::Now() + kLookAround);
+        table.AwaitVisible(generation, SteadyAfter(kLookAround));
     if (absl::IsUnavailable(status)) {
       // Anything but a deadline would say that it was refused.
       return Error(absl::StatusCode::kDeadlineExceeded,

@@ -4,7 +4,6 @@
 
 #include "absl/base/internal/raw_logging.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "server/error.h"
 
 namespace planb::server {
@@ -59,11 +58,11 @@ std::string History::DigestOf(uint64_t generation) const {
 }
 
 absl::StatusOr<History::DeltaPtr> History::Next(uint64_t generation,
-                                                absl::Time deadline) const {
+                                                SteadyInstant deadline) const {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(
-      lock, absl::ToChronoNanoseconds(deadline - absl::Now()),
-      [&] { return oldest_ + entries_.size() > generation || !closed_.ok(); });
+  changed_.wait_until(lock, deadline, [&] {
+    return oldest_ + entries_.size() > generation || !closed_.ok();
+  });
   if (generation < oldest_) {
     return QuotaError(
         "WATCHER_TOO_SLOW", "history",

@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "server/steady_time.h"
 #include "server/update.h"
 
 namespace planb::server {
@@ -46,7 +47,8 @@ class History {
   // nullptr if it did not come. Errors: RESOURCE_EXHAUSTED (WATCHER_TOO_SLOW)
   // if it was forgotten; that of Close, but not before what came was handed
   // out.
-  absl::StatusOr<DeltaPtr> Next(uint64_t generation, absl::Time deadline) const;
+  absl::StatusOr<DeltaPtr> Next(uint64_t generation,
+                                SteadyInstant deadline) const;
 
   // Ends all waiting with `why`.
   void Close(absl::Status why);

@@ -23,9 +23,9 @@ TEST(History, HandsOutEveryGenerationInOrder) {
   history.Append({DeltaOf(11), DeltaOf(12)});
   history.Append({DeltaOf(13)});
   for (uint64_t g = 10; g < 13; ++g) {
-    EXPECT_EQ((*history.Next(g, absl::Now()))->generation, g + 1);
+    EXPECT_EQ((*history.Next(g, SteadyNow()))->generation, g + 1);
   }
-  EXPECT_EQ(*history.Next(13, absl::Now()), nullptr);
+  EXPECT_EQ(*history.Next(13, SteadyNow()), nullptr);
   EXPECT_EQ(history.oldest(), 10U);
   EXPECT_EQ(history.newest(), 13U);
 }
@@ -41,9 +41,9 @@ TEST(History, ForgetsTheOldestAndSaysSo) {
   EXPECT_TRUE(absl::IsOutOfRange(compacted));
   EXPECT_EQ(ErrorReason(compacted), "HISTORY_COMPACTED");
   EXPECT_NE(compacted.message().find("oldest is 7"), std::string::npos);
-  EXPECT_EQ(ErrorReason(history.Next(6, absl::Now()).status()),
+  EXPECT_EQ(ErrorReason(history.Next(6, SteadyNow()).status()),
             "WATCHER_TOO_SLOW");
-  EXPECT_EQ((*history.Next(7, absl::Now()))->generation, 8U);
+  EXPECT_EQ((*history.Next(7, SteadyNow()))->generation, 8U);
   // One alone that is larger than all that is kept.
   history.Append({DeltaOf(11, 1000)});
   EXPECT_EQ(history.oldest(), 11U);
@@ -68,7 +68,7 @@ TEST(History, WaitsForTheNextAndForTheEnd) {
     absl::SleepFor(absl::Milliseconds(5));
     history.Close(DrainingError());
   });
-  const absl::Time late = absl::Now() + absl::Minutes(1);
+  const SteadyInstant late = SteadyAfter(absl::Minutes(1));
   EXPECT_EQ((*history.Next(0, late))->generation, 1U);
   EXPECT_EQ(ErrorReason(history.Next(1, late).status()), "DRAINING");
   writer.join();

@@ -3,13 +3,12 @@
 #ifndef PLANB_SERVER_IN_FLIGHT_H_
 #define PLANB_SERVER_IN_FLIGHT_H_
 
-#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <mutex>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/time/time.h"
+#include "server/steady_time.h"
 
 namespace planb::server {
 
@@ -40,10 +39,9 @@ class InFlight {
   }
 
   // Returns when nothing is under way, or at the deadline.
-  void AwaitIdle(absl::Time deadline) {
+  void AwaitIdle(SteadyInstant deadline) {
     std::unique_lock lock(mutex_);
-    idle_.wait_until(lock, absl::ToChronoTime(deadline),
-                     [this] { return count_ == 0; });
+    idle_.wait_until(lock, deadline, [this] { return count_ == 0; });
   }
 
  private:

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/error.h"
+#include "server/steady_time.h"
 
 namespace planb::server {
 
@@ -12,8 +13,8 @@ void WhenVisible(const LookupContext& context, Table& table,
                  uint64_t generation, absl::Duration wait,
                  std::function<void(absl::Status)> done) {
   if (IsVisible(table, generation)) return done(absl::OkStatus());
-  const absl::Time deadline =
-      absl::Now() + std::min(wait, context.limits.max_generation_wait);
+  const SteadyInstant deadline =
+      SteadyAfter(std::min(wait, context.limits.max_generation_wait));
   // The waiters' own word for "too late" is the deadline's; a lookup that may
   // be retried unchanged has met a precondition that does not hold yet.
   const auto translated = [done, generation](const absl::Status& status) {

@@ -35,7 +35,7 @@ absl::Status LookupService::Start() {
   return status;
 }
 
-void LookupService::Drain(absl::Time deadline) {
+void LookupService::Drain(SteadyInstant deadline) {
   for (const auto& worker : workers_) worker->Drain();
   in_flight_.AwaitIdle(deadline);
 }

@@ -19,6 +19,7 @@
 #include "server/in_flight.h"
 #include "server/lookup_context.h"
 #include "server/lookup_worker.h"
+#include "server/steady_time.h"
 
 namespace planb::server {
 
@@ -49,7 +50,7 @@ class LookupService {
 
   // Lets every stream answer what it has received, then ends it; waits for
   // the last one until the deadline.
-  void Drain(absl::Time deadline);
+  void Drain(SteadyInstant deadline);
 
   // Ends the threads. REQUIRES: the gRPC server is shut down.
   void Shutdown();

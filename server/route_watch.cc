@@ -5,9 +5,9 @@
 #include <string>
 
 #include "absl/cleanup/cleanup.h"
-#include "absl/time/clock.h"
 #include "server/convert.h"
 #include "server/error.h"
+#include "server/steady_time.h"
 
 namespace planb::server {
 namespace {
@@ -104,7 +104,7 @@ void AwaitHistory(const grpc::ServerContext& call, const Table& table,
   const History& history = table.history();
   while (generation > history.newest() && generation <= table.visible() &&
          !call.IsCancelled() &&
-         history.Next(generation - 1, absl::Now() + kLookAround).ok()) {
+         history.Next(generation - 1, SteadyAfter(kLookAround)).ok()) {
     continue;
   }
 }
@@ -142,7 +142,7 @@ absl::Status SendChanges(ControlContext& context,
     const absl::Duration wait =
         std::min(next_bookmark - SteadyTime(), kLookAround);
     const absl::StatusOr<History::DeltaPtr> delta =
-        history.Next(generation, absl::Now() + wait);
+        history.Next(generation, SteadyAfter(wait));
     if (!delta.ok()) return delta.status();
     if (*delta == nullptr) continue;
     if (!DeltaSender(**delta, out).Send()) return Gone();

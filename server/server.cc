@@ -19,6 +19,7 @@
 #include "server/lookup_service.h"
 #include "server/process_metrics.h"
 #include "server/rebuild_log.h"
+#include "server/steady_time.h"
 #include "server/table_metrics.h"
 #include "server/table_service.h"
 #include "server/tables.h"
@@ -81,15 +82,16 @@ class ServerImpl final : public Server {
 
   void Drain(absl::Duration patience) override {
     health_.Drain();
-    const absl::Time deadline = absl::Now() + patience;
+    const SteadyInstant deadline = SteadyAfter(patience);
     tables_.Drain(deadline);
     lookup_service_.Drain(deadline);
     table_service_.AwaitIdle(deadline);
     health_.End();
     // What is left takes microseconds. Shutdown() refuses new calls and would
     // also wait for idle connections to be closed by their clients.
+    const absl::Duration left = absl::FromChrono(deadline - SteadyNow());
     server_->Shutdown(
-        absl::ToChronoTime(std::min(deadline, absl::Now() + kLastCalls)));
+        absl::ToChronoTime(absl::Now() + std::min(left, kLastCalls)));
     server_->Wait();
     lookup_service_.Shutdown();
     server_.reset();

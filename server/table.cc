@@ -364,7 +364,7 @@ absl::Status Table::refusal() const {
   return frozen_;
 }
 
-void Table::Close(absl::Status why, absl::Time deadline) {
+void Table::Close(absl::Status why, SteadyInstant deadline) {
   uint64_t last = 0;
   {
     const std::lock_guard lock(mutex_);

@@ -101,12 +101,13 @@ class Table {
 
   // Blocks until `generation` is visible: see Visibility::Await.
   absl::Status AwaitVisible(
-      uint64_t generation, absl::Time deadline = absl::InfiniteFuture()) const {
+      uint64_t generation,
+      SteadyInstant deadline = SteadyAfter(absl::InfiniteDuration())) const {
     return visibility_.Await(generation, deadline);
   }
 
   // For lookups that ask for a generation: see Waiters::Wait.
-  absl::Status WhenVisible(uint64_t generation, absl::Time deadline,
+  absl::Status WhenVisible(uint64_t generation, SteadyInstant deadline,
                            Waiters::Callback done) {
     return waiters_.Wait(generation, deadline, std::move(done));
   }
@@ -133,7 +134,7 @@ class Table {
 
   // REQUIRES: frozen. Lets what is accepted become visible until the deadline,
   // then ends all waiting with `why`.
-  void Close(absl::Status why, absl::Time deadline);
+  void Close(absl::Status why, SteadyInstant deadline);
 
  private:
   struct Submitted {

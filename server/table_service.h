@@ -8,6 +8,7 @@
 #include "grpcpp/grpcpp.h"
 #include "planb/v1/route_table.grpc.pb.h"
 #include "server/control_context.h"
+#include "server/steady_time.h"
 
 namespace planb::server {
 
@@ -86,7 +87,7 @@ class TableService final : public v1::RouteTable::Service {
                            v1::DeleteTableResponse* response) override;
 
   // Waits for the streams that are being sent.
-  void AwaitIdle(absl::Time deadline) {
+  void AwaitIdle(SteadyInstant deadline) {
     context_.lists.AwaitIdle(deadline);
     context_.watchers.AwaitIdle(deadline);
     context_.update_streams.AwaitIdle(deadline);

@@ -122,7 +122,7 @@ TEST(Table, ClosingFinishesWhatIsAcceptedAndTakesNoMore) {
   absl::Status lookup = absl::UnknownError("not called");
   ASSERT_TRUE(table.Apply(Upsert("::/0", 1)).ok());
   ASSERT_TRUE(table
-                  .WhenVisible(2, absl::InfiniteFuture(),
+                  .WhenVisible(2, SteadyAfter(absl::InfiniteDuration()),
                                [&lookup](const absl::Status& status) {
                                  lookup = status;
                                })
@@ -130,7 +130,7 @@ TEST(Table, ClosingFinishesWhatIsAcceptedAndTakesNoMore) {
   table.Freeze(DrainingError());
   const auto refused = table.Apply(Upsert("::/0", 2));
   EXPECT_TRUE(absl::IsUnavailable(refused.status()));
-  table.Close(DrainingError(), absl::Now() + absl::Minutes(1));
+  table.Close(DrainingError(), SteadyAfter(absl::Minutes(1)));
   EXPECT_TRUE(table.AwaitVisible(1).ok());
   EXPECT_EQ(ErrorReason(table.AwaitVisible(2)), "DRAINING");
   EXPECT_EQ(ErrorReason(lookup), "DRAINING");

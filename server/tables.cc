@@ -139,7 +139,7 @@ absl::Status Tables::Delete(const std::string& name) {
   floor_ = std::max(floor_, last);
   map.erase(it);
   PublishMap(std::move(map));
-  table->Close(NotFound(name), absl::InfinitePast());
+  table->Close(NotFound(name), SteadyNow());
   deleted_.push_back(table);
   return absl::OkStatus();
 }
@@ -156,7 +156,7 @@ std::vector<TableRef> Tables::All() const {
   return all;
 }
 
-void Tables::Drain(absl::Time deadline) {
+void Tables::Drain(SteadyInstant deadline) {
   {
     const std::lock_guard lock(mutex_);
     draining_ = true;

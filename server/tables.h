@@ -19,6 +19,7 @@
 #include "absl/time/time.h"
 #include "server/memory_budget.h"
 #include "server/published.h"
+#include "server/steady_time.h"
 #include "server/store.h"
 #include "server/table.h"
 
@@ -68,7 +69,7 @@ class Tables {
 
   // Refuses further changes, lets what is accepted become visible until the
   // deadline, then ends all waiting with UNAVAILABLE (DRAINING).
-  void Drain(absl::Time deadline);
+  void Drain(SteadyInstant deadline);
 
  private:
   using Map = absl::btree_map<std::string, TableRef>;

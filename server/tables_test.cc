@@ -69,7 +69,7 @@ TEST(Tables, ADeletedTableEndsWhoeverWaits) {
   ASSERT_TRUE(red->Apply(Default(1)).ok());
   ASSERT_TRUE(red->AwaitVisible(1).ok());
   absl::Status lookup;
-  ASSERT_TRUE(red->WhenVisible(9, absl::InfiniteFuture(),
+  ASSERT_TRUE(red->WhenVisible(9, SteadyAfter(absl::InfiniteDuration()),
                                [&](absl::Status status) { lookup = status; })
                   .ok());
   ASSERT_TRUE(tables.Delete("red").ok());

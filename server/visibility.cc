@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "absl/time/clock.h"
 #include "server/error.h"
 
 namespace planb::server {
@@ -20,17 +19,13 @@ uint64_t Visibility::generation() const {
   return generation_;
 }
 
-absl::Status Visibility::Await(uint64_t generation, absl::Time deadline) const {
+absl::Status Visibility::Await(uint64_t generation,
+                               SteadyInstant deadline) const {
   std::unique_lock lock(mutex_);
   const auto decided = [this, generation] {
     return generation_ >= generation || !closed_.ok();
   };
-  if (deadline == absl::InfiniteFuture()) {
-    changed_.wait(lock, decided);
-  } else {
-    changed_.wait_for(lock, absl::ToChronoNanoseconds(deadline - absl::Now()),
-                      decided);
-  }
+  changed_.wait_until(lock, deadline, decided);
   if (generation_ >= generation) return absl::OkStatus();
   if (!closed_.ok()) return closed_;
   return Error(absl::StatusCode::kDeadlineExceeded, "GENERATION_NOT_VISIBLE",

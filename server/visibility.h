@@ -13,6 +13,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "server/steady_time.h"
 
 namespace planb::server {
 
@@ -30,10 +31,9 @@ class Visibility {
 
   uint64_t generation() const;
 
-  // Blocks until `generation` is visible. How long there is to the deadline is
-  // read off the clock now: it may jump later. Errors: DEADLINE_EXCEEDED
+  // Blocks until `generation` is visible. Errors: DEADLINE_EXCEEDED
   // (GENERATION_NOT_VISIBLE), and that of Close.
-  absl::Status Await(uint64_t generation, absl::Time deadline) const;
+  absl::Status Await(uint64_t generation, SteadyInstant deadline) const;
 
   // When `generation` became visible; InfinitePast if that is not known: not
   // yet, or long ago.

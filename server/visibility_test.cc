@@ -14,20 +14,21 @@ absl::Time At(int64_t seconds) { return absl::FromUnixSeconds(seconds); }
 
 TEST(Visibility, AwaitsAGeneration) {
   Visibility visibility(7);
-  EXPECT_TRUE(visibility.Await(7, absl::InfiniteFuture()).ok());
-  EXPECT_TRUE(visibility.Await(7, absl::InfinitePast()).ok());
-  EXPECT_EQ(ErrorReason(visibility.Await(8, absl::InfinitePast())),
+  EXPECT_TRUE(visibility.Await(7, SteadyAfter(absl::InfiniteDuration())).ok());
+  EXPECT_TRUE(visibility.Await(7, SteadyNow()).ok());
+  EXPECT_EQ(ErrorReason(visibility.Await(8, SteadyNow())),
             "GENERATION_NOT_VISIBLE");
   std::thread publisher([&] {
     visibility.Advance(8, At(1));
     visibility.Advance(10, At(2));
     visibility.Close(DrainingError());
   });
-  EXPECT_TRUE(visibility.Await(9, absl::InfiniteFuture()).ok());
-  EXPECT_EQ(ErrorReason(visibility.Await(11, absl::InfiniteFuture())),
-            "DRAINING");
+  EXPECT_TRUE(visibility.Await(9, SteadyAfter(absl::InfiniteDuration())).ok());
+  EXPECT_EQ(
+      ErrorReason(visibility.Await(11, SteadyAfter(absl::InfiniteDuration()))),
+      "DRAINING");
   publisher.join();
-  EXPECT_TRUE(visibility.Await(10, absl::InfiniteFuture()).ok());
+  EXPECT_TRUE(visibility.Await(10, SteadyAfter(absl::InfiniteDuration())).ok());
   EXPECT_EQ(visibility.generation(), 10U);
 }
 

@@ -1,7 +1,6 @@
 #include "server/waiters.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "server/error.h"
@@ -14,15 +13,6 @@ absl::Status TooLate() {
                "the generation did not become visible in time");
 }
 
-// The moment of the clock that never jumps.
-std::chrono::steady_clock::time_point SteadyTime(absl::Time deadline) {
-  // Further away, and the sum would overflow: nobody sees that day.
-  constexpr absl::Duration kForever = absl::Hours(24 * 365 * 10);
-  const absl::Duration left = deadline - absl::Now();
-  if (left > kForever) return std::chrono::steady_clock::time_point::max();
-  return std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(left);
-}
-
 }  // namespace
 
 Waiters::Waiters(size_t max_waiters)
@@ -33,7 +23,7 @@ Waiters::~Waiters() {
   caller_.join();
 }
 
-absl::Status Waiters::Wait(uint64_t generation, absl::Time deadline,
+absl::Status Waiters::Wait(uint64_t generation, SteadyInstant deadline,
                            Callback done) {
   absl::Status outcome;
   {
@@ -42,7 +32,7 @@ absl::Status Waiters::Wait(uint64_t generation, absl::Time deadline,
       outcome = absl::OkStatus();
     } else if (!closed_.ok()) {
       outcome = closed_;
-    } else if (deadline <= absl::Now()) {
+    } else if (deadline <= SteadyNow()) {
       outcome = TooLate();
     } else if (queue_.size() + ready_.size() >= max_waiters_) {
       return QuotaError("TOO_MANY_WAITERS", "waiters",
@@ -50,7 +40,7 @@ absl::Status Waiters::Wait(uint64_t generation, absl::Time deadline,
                         absl::Milliseconds(100));
     } else {
       const auto [it, fresh] =
-          queue_.emplace(std::pair(SteadyTime(deadline), next_number_++),
+          queue_.emplace(std::pair(deadline, next_number_++),
                          Waiter{generation, std::move(done)});
       if (it == queue_.begin()) changed_.notify_one();
       return absl::OkStatus();
@@ -105,10 +95,8 @@ void Waiters::CallLoop() {
       changed_.wait(lock);
       continue;
     }
-    const Clock::time_point deadline = queue_.begin()->first.first;
-    if (deadline == Clock::time_point::max()) {
-      changed_.wait(lock);
-    } else if (deadline > Clock::now()) {
+    const SteadyInstant deadline = queue_.begin()->first.first;
+    if (deadline > SteadyNow()) {
       changed_.wait_until(lock, deadline);
     } else {
       const Callback done = std::move(queue_.begin()->second.done);

@@ -4,7 +4,6 @@
 #ifndef PLANB_SERVER_WAITERS_H_
 #define PLANB_SERVER_WAITERS_H_
 
-#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +16,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/time/time.h"
+#include "server/steady_time.h"
 
 namespace planb::server {
 
@@ -36,10 +35,9 @@ class Waiters {
   ~Waiters();  // Calls Close(UNAVAILABLE).
 
   // Calls `done` exactly once: at once, if `generation` is visible already or
-  // the deadline has passed; else from another thread. How long there is to the
-  // deadline is read off the clock now; that it jumps later does not matter.
+  // the deadline has passed; else from another thread.
   // Errors: RESOURCE_EXHAUSTED (then `done` is never called).
-  absl::Status Wait(uint64_t generation, absl::Time deadline, Callback done);
+  absl::Status Wait(uint64_t generation, SteadyInstant deadline, Callback done);
 
   // Says that `generation` is visible. Those who waited for it are called back
   // from the waiters' own thread, so that whoever publishes is not held up.
@@ -56,9 +54,8 @@ class Waiters {
     uint64_t generation;
     Callback done;
   };
-  using Clock = std::chrono::steady_clock;
   // Ordered by deadline; equal deadlines are told apart by a number.
-  using Queue = std::map<std::pair<Clock::time_point, uint64_t>, Waiter>;
+  using Queue = std::map<std::pair<SteadyInstant, uint64_t>, Waiter>;
 
   void CallLoop();
 

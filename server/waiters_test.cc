@@ -17,7 +17,7 @@ TEST(Waiters, AnswerAtOnceWhatIsVisible) {
   waiters.Advance(5);
   bool called = false;
   EXPECT_TRUE(waiters
-                  .Wait(5, absl::InfinitePast(),
+                  .Wait(5, SteadyNow(),
                         [&](const absl::Status& status) {
                           EXPECT_TRUE(status.ok());
                           called = true;
@@ -34,7 +34,7 @@ TEST(Waiters, CallBackWhenTheGenerationCame) {
   for (int generation : {3, 1, 2}) {
     EXPECT_TRUE(waiters
                     .Wait(static_cast<uint64_t>(generation),
-                          absl::InfiniteFuture(),
+                          SteadyAfter(absl::InfiniteDuration()),
                           [&, generation](const absl::Status& status) {
                             EXPECT_TRUE(status.ok());
                             called.push_back(generation);
@@ -57,14 +57,16 @@ TEST(Waiters, GiveUpAtTheDeadline) {
   Waiters waiters(10);
   absl::Notification late;
   EXPECT_TRUE(waiters
-                  .Wait(1, absl::Now() + absl::Milliseconds(20),
+                  .Wait(1, SteadyAfter(absl::Milliseconds(20)),
                         [&](const absl::Status& status) {
                           EXPECT_TRUE(absl::IsDeadlineExceeded(status));
                           late.Notify();
                         })
                   .ok());
   // One that waits longer must not keep it.
-  EXPECT_TRUE(waiters.Wait(1, absl::InfiniteFuture(), [](const auto&) {}).ok());
+  EXPECT_TRUE(
+      waiters.Wait(1, SteadyAfter(absl::InfiniteDuration()), [](const auto&) {})
+          .ok());
   late.WaitForNotification();
   EXPECT_EQ(waiters.size(), 1U);
 }
@@ -73,10 +75,12 @@ TEST(Waiters, AreBounded) {
   Waiters waiters(2);
   for (int i = 0; i < 2; ++i) {
     EXPECT_TRUE(
-        waiters.Wait(1, absl::InfiniteFuture(), [](const auto&) {}).ok());
+        waiters
+            .Wait(1, SteadyAfter(absl::InfiniteDuration()), [](const auto&) {})
+            .ok());
   }
   const absl::Status refused =
-      waiters.Wait(1, absl::InfiniteFuture(),
+      waiters.Wait(1, SteadyAfter(absl::InfiniteDuration()),
                    [](const auto&) { FAIL() << "must not be called"; });
   EXPECT_EQ(ErrorReason(refused), "TOO_MANY_WAITERS");
 }
@@ -89,10 +93,12 @@ TEST(Waiters, CloseEndsAllWaiting) {
       EXPECT_TRUE(absl::IsUnavailable(status));
       ++called;
     };
-    EXPECT_TRUE(waiters.Wait(1, absl::InfiniteFuture(), count).ok());
+    EXPECT_TRUE(
+        waiters.Wait(1, SteadyAfter(absl::InfiniteDuration()), count).ok());
     waiters.Close(DrainingError());
     EXPECT_EQ(called, 1);
-    EXPECT_TRUE(waiters.Wait(1, absl::InfiniteFuture(), count).ok());
+    EXPECT_TRUE(
+        waiters.Wait(1, SteadyAfter(absl::InfiniteDuration()), count).ok());
   }
   EXPECT_EQ(called, 2);
 }
@@ -102,7 +108,7 @@ TEST(Waiters, ASlowOneHoldsUpNobodyWhoPublishes) {
   absl::Notification called;
   Waiters waiters(10);
   EXPECT_TRUE(waiters
-                  .Wait(1, absl::InfiniteFuture(),
+                  .Wait(1, SteadyAfter(absl::InfiniteDuration()),
                         [&](const absl::Status&) {
                           go.WaitForNotification();
                           called.Notify();
@@ -125,8 +131,8 @@ TEST(Waiters, EveryoneIsCalledExactlyOnceUnderStress) {
       threads.emplace_back([&, t] {
         for (int i = 0; i < kEach; ++i) {
           const auto deadline = i % 3 == 0
-                                    ? absl::Now() + absl::Microseconds(i % 500)
-                                    : absl::InfiniteFuture();
+                                    ? SteadyAfter(absl::Microseconds(i % 500))
+                                    : SteadyAfter(absl::InfiniteDuration());
           EXPECT_TRUE(waiters
                           .Wait(static_cast<uint64_t>(i), deadline,
                                 [&](const auto&) { called.fetch_add(1); })

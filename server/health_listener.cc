@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "server/grpc_time.h"
 #include "server/listen.h"
 
 namespace planb::server {
@@ -81,7 +81,7 @@ absl::StatusOr<std::unique_ptr<HealthListener>> HealthListener::Start(
 
 HealthListener::~HealthListener() {
   if (server_ == nullptr) return;
-  server_->Shutdown(absl::ToChronoTime(absl::Now() + kLastCalls));
+  server_->Shutdown(GrpcAfter(kLastCalls));
   server_->Wait();
 }
 

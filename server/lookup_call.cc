@@ -1,11 +1,10 @@
 #include "server/lookup_call.h"
 
-#include <grpc/support/time.h>
-
 #include <memory>
 #include <utility>
 
 #include "server/error.h"
+#include "server/grpc_time.h"
 #include "server/lookup_answer.h"
 
 namespace planb::server {
@@ -88,10 +87,7 @@ void LookupCall::Fail(const absl::Status& status) {
 
 absl::Duration LookupCall::TimeLeft() const {
   // Not call_.deadline(): that is by the wall clock, which may jump.
-  const gpr_timespec deadline = call_.raw_deadline();
-  const gpr_timespec left =
-      gpr_time_sub(deadline, gpr_now(deadline.clock_type));
-  return absl::Seconds(left.tv_sec) + absl::Nanoseconds(left.tv_nsec);
+  return TimeUntil(call_.raw_deadline());
 }
 
 }  // namespace planb::server

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/authorized_credentials.h"
 #include "server/control_metrics.h"
+#include "server/grpc_time.h"
 #include "server/health_listener.h"
 #include "server/health_service.h"
 #include "server/health_state.h"
@@ -90,8 +91,7 @@ class ServerImpl final : public Server {
     // What is left takes microseconds. Shutdown() refuses new calls and would
     // also wait for idle connections to be closed by their clients.
     const absl::Duration left = absl::FromChrono(deadline - SteadyNow());
-    server_->Shutdown(
-        absl::ToChronoTime(absl::Now() + std::min(left, kLastCalls)));
+    server_->Shutdown(GrpcAfter(std::min(left, kLastCalls)));
     server_->Wait();
     lookup_service_.Shutdown();
     server_.reset();

@@ -204,6 +204,7 @@ void RawConnection::ReadFrames(absl::string_view octets) {
       Window(static_cast<uint32_t>(number(rest.substr(5, 4)))) +=
           static_cast<int64_t>(number(payload));
     }
+    if (rest[3] == kPing && (rest[4] & kAck) != 0) ++answered_pings_;
     rest.remove_prefix(9 + payload.size());
   }
   unread_ = std::string(rest);
@@ -243,6 +244,16 @@ bool RawConnection::AwaitClosed(absl::Time deadline) {
 bool RawConnection::AwaitAnything(absl::Time deadline) {
   while (open_ && Drop() == 0 && absl::Now() < deadline) Poll(POLLIN, deadline);
   return Drop() > 0;
+}
+
+bool RawConnection::AwaitRead(absl::Time deadline) {
+  const uint64_t before = answered_pings_;
+  Send(Frame(kPing, 0, 0, std::string(8, 'p')));
+  while (open_ && answered_pings_ == before && absl::Now() < deadline) {
+    Poll(POLLIN, deadline);
+    Drop();
+  }
+  return answered_pings_ > before;
 }
 
 void RawConnection::Poll(short events, absl::Time deadline) const {

@@ -99,6 +99,9 @@ class RawConnection {
   bool AwaitClosed(absl::Time deadline);
   // Waits until anything at all has come (true), or until `deadline`.
   bool AwaitAnything(absl::Time deadline);
+  // Sends a PING and waits for its answer: then the server has read all that
+  // was sent before.
+  bool AwaitRead(absl::Time deadline);
 
  private:
   bool SendAll(absl::string_view octets, absl::Duration patience, bool deaf);
@@ -112,6 +115,7 @@ class RawConnection {
   int fd_ = -1;
   bool open_ = false;
   uint64_t dropped_ = 0;
+  uint64_t answered_pings_ = 0;
   std::string unread_;  // of a frame whose end has not come
   std::map<uint32_t, int64_t> windows_;
 };

@@ -1,7 +1,5 @@
 // planbctl: the command-line client. Finds the command and runs it.
 
-#include <malloc.h>
-#include <openssl/crypto.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,29 +11,14 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/synchronization/mutex.h"
 #include "client/command.h"
 #include "client/command_line.h"
 #include "client/help.h"
 #include "client/session.h"
+#include "third_party/process_setup.h"
 
 namespace planb::client {
 namespace {
-
-// Settings of the process that streams of large batches profit from: glibc
-// would map and unmap every large message, and Debian's abseil looks for
-// deadlocks at every lock.
-void TuneProcess() {
-  mallopt(M_MMAP_THRESHOLD, 1 << 30);
-  mallopt(M_TRIM_THRESHOLD, 1 << 30);
-  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-}
-
-// gRPC's threads close connections behind our back, also when the process ends;
-// OpenSSL would by then have given up what they use.
-void KeepOpenSslToTheEnd() {
-  OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
-}
 
 // As the first process of a container, a program that does not handle SIGTERM
 // never gets it.
@@ -98,8 +81,7 @@ ExitCode Run(CommandLine line) {
 }
 
 ExitCode Main(int argc, char** argv) {
-  TuneProcess();
-  KeepOpenSslToTheEnd();
+  SetUpProcess();
   EndOnSignals();
   auto line =
       ParseCommandLine(absl::MakeSpan(argv + 1, static_cast<size_t>(argc - 1)));

@@ -15,7 +15,6 @@
 #include <thread>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
@@ -199,17 +198,7 @@ TEST(HealthListener, IsUpWhileRoutesAreLoaded) {
                          "--metrics_address=", "--health_address=127.0.0.1:0",
                          "--empty_table_ready=false",
                          absl::StrCat("--routes=", pipe)});
-  const std::string announced = "serving health address=127.0.0.1:0 port=";
-  int port = 0;
-  const absl::Time deadline = absl::Now() + absl::Minutes(1);
-  while (port == 0 && absl::Now() < deadline) {
-    const std::string log = process.Log();
-    const size_t at = log.find(announced);
-    const size_t end = log.find('\n', at);
-    if (at == std::string::npos || end == std::string::npos) continue;
-    const size_t begin = at + announced.size();
-    ASSERT_TRUE(absl::SimpleAtoi(log.substr(begin, end - begin), &port)) << log;
-  }
+  const int port = process.AwaitPortOf("health");
   ASSERT_NE(port, 0) << process.Log();
   const Probe probe(port);
   EXPECT_EQ(probe.Ask("startup"), "SERVING");

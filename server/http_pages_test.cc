@@ -11,9 +11,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "server/testing/http_get.h"
 #include "server/testing/running_server.h"
 #include "server/testing/server_process.h"
@@ -88,17 +86,7 @@ TEST(HttpPages, AreThereWhileRoutesAreLoaded) {
   ServerProcess process({absl::StrCat("--listen=unix://", TempPath("p.sock")),
                          "--metrics_address=127.0.0.1:0",
                          absl::StrCat("--routes=", pipe)});
-  const std::string announced = "serving metrics address=127.0.0.1:0 port=";
-  int port = 0;
-  const absl::Time deadline = absl::Now() + absl::Minutes(1);
-  while (port == 0 && absl::Now() < deadline) {
-    const std::string log = process.Log();
-    const size_t at = log.find(announced);
-    const size_t end = log.find('\n', at);
-    if (at == std::string::npos || end == std::string::npos) continue;
-    const size_t begin = at + announced.size();
-    ASSERT_TRUE(absl::SimpleAtoi(log.substr(begin, end - begin), &port)) << log;
-  }
+  const int port = process.AwaitPortOf("metrics");
   ASSERT_NE(port, 0) << process.Log();
   EXPECT_TRUE(StartsWith(HttpGet(port, "/healthz"), "HTTP/1.1 200 "));
   for (const char* path : {"/readyz", "/metrics", "/statusz"}) {

@@ -1,6 +1,5 @@
 // planb_server: the longest-prefix-match service as a process.
 
-#include <openssl/crypto.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -8,13 +7,13 @@
 #include <string>
 #include <utility>
 
-#include "absl/synchronization/mutex.h"
-#include "server/heap.h"
+#include "absl/status/status.h"
 #include "server/log.h"
 #include "server/server.h"
 #include "server/server_flags.h"
 #include "server/stop_signals.h"
 #include "server/store_choice.h"
+#include "third_party/process_setup.h"
 
 namespace {
 
@@ -38,24 +37,10 @@ int Refuse(const absl::Status& status) {
 // full disk, and no reason to die.
 void SurviveFileLimits() { signal(SIGXFSZ, SIG_IGN); }
 
-// Packaged libraries' defaults that cost throughput, measured; abseil checks
-// lock order in Debian's build.
-void TuneProcess() {
-  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-  planb::server::TuneHeap();
-}
-
-// gRPC's threads close connections behind our back, also when the process ends;
-// OpenSSL would by then have given up what they use.
-void KeepOpenSslToTheEnd() {
-  OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  TuneProcess();
-  KeepOpenSslToTheEnd();
+  planb::SetUpProcess();
   SurviveFileLimits();
   const auto line = planb::server::ParseCommandLine(argc, argv);
   if (!line.ok()) return Refuse(line.status());

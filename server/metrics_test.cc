@@ -78,12 +78,7 @@ TEST(LookupMetrics, BoundsAreInclusive) {
 }
 
 double Backpressure(const LookupMetrics& metrics) {
-  for (const auto& family : metrics.Collect()) {
-    if (family.name == "planb_lookup_backpressure_seconds_total") {
-      return family.metric.front().counter.value;
-    }
-  }
-  return -1;
+  return ValueOf(metrics, "planb_lookup_backpressure_seconds_total");
 }
 
 TEST(LookupMetrics, HeldStreamsCountWhileTheyAreHeld) {

@@ -15,28 +15,15 @@
 namespace planb::server {
 namespace {
 
-// Of a family with one series.
-double Value(const ProcessMetrics& metrics, const std::string& name) {
-  for (const prometheus::MetricFamily& family : metrics.Collect()) {
-    if (family.name != name) continue;
-    EXPECT_EQ(family.metric.size(), 1U);
-    const prometheus::ClientMetric& metric = family.metric.front();
-    return family.type == prometheus::MetricType::Counter ? metric.counter.value
-                                                          : metric.gauge.value;
-  }
-  ADD_FAILURE() << "no " << name;
-  return -1;
-}
-
 TEST(ProcessMetrics, ResidentMemoryFollowsWhatIsTouched) {
   const ProcessMetrics metrics;
-  const double before = Value(metrics, "process_resident_memory_bytes");
+  const double before = ValueOf(metrics, "process_resident_memory_bytes");
   EXPECT_GT(before, 1e6);
   constexpr size_t kOctets = 64 << 20;
   void* const memory = mmap(nullptr, kOctets, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   ASSERT_NE(memory, MAP_FAILED);
-  const double after = Value(metrics, "process_resident_memory_bytes");
+  const double after = ValueOf(metrics, "process_resident_memory_bytes");
   EXPECT_GT(after - before, 0.9 * kOctets);
   munmap(memory, kOctets);
 }
@@ -44,32 +31,32 @@ TEST(ProcessMetrics, ResidentMemoryFollowsWhatIsTouched) {
 TEST(ProcessMetrics, StartedNotLongAgo) {
   const double before = absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch());
   const ProcessMetrics metrics;
-  const double start = Value(metrics, "process_start_time_seconds");
+  const double start = ValueOf(metrics, "process_start_time_seconds");
   EXPECT_LE(start, before + 1);  // ticks are hundredths of a second
   EXPECT_GT(start, before - 3600);
-  EXPECT_EQ(Value(metrics, "process_start_time_seconds"), start);
+  EXPECT_EQ(ValueOf(metrics, "process_start_time_seconds"), start);
 }
 
 TEST(ProcessMetrics, OpenFilesAreCounted) {
   const ProcessMetrics metrics;
-  const double before = Value(metrics, "process_open_fds");
+  const double before = ValueOf(metrics, "process_open_fds");
   const int one = dup(0);
   const int two = dup(0);
   ASSERT_GE(two, 0);
-  EXPECT_EQ(Value(metrics, "process_open_fds"), before + 2);
+  EXPECT_EQ(ValueOf(metrics, "process_open_fds"), before + 2);
   close(one);
   close(two);
-  EXPECT_EQ(Value(metrics, "process_open_fds"), before);
+  EXPECT_EQ(ValueOf(metrics, "process_open_fds"), before);
 
   rlimit limit = {};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
-  EXPECT_EQ(Value(metrics, "process_max_fds"),
+  EXPECT_EQ(ValueOf(metrics, "process_max_fds"),
             static_cast<double>(limit.rlim_cur));
 }
 
 TEST(ProcessMetrics, CpuTimeIsOfTheProcess) {
   const ProcessMetrics metrics;
-  const double before = Value(metrics, "process_cpu_seconds_total");
+  const double before = ValueOf(metrics, "process_cpu_seconds_total");
   const auto used = [] {
     rusage usage = {};
     getrusage(RUSAGE_SELF, &usage);
@@ -80,7 +67,7 @@ TEST(ProcessMetrics, CpuTimeIsOfTheProcess) {
   };
   const double start = used();
   while (used() < start + 0.1) continue;
-  EXPECT_GT(Value(metrics, "process_cpu_seconds_total"), before + 0.05);
+  EXPECT_GT(ValueOf(metrics, "process_cpu_seconds_total"), before + 0.05);
 }
 
 TEST(ProcessMetrics, SayWhichBuildThisIs) {

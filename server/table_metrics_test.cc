@@ -49,21 +49,12 @@ TEST(TableMetrics, ShowEveryTableUntilItIsDeleted) {
   EXPECT_FALSE(HasLine(ScrapeText(metrics), line));
 }
 
-// Of the family that has one series.
-double Value(const TableMetrics& metrics, const std::string& name) {
-  for (const prometheus::MetricFamily& family : metrics.Collect()) {
-    if (family.name == name) return family.metric.front().gauge.value;
-  }
-  ADD_FAILURE() << "no " << name;
-  return -1;
-}
-
 TEST(TableMetrics, AFibThatIsStillReadGetsOlder) {
   Tables tables({});
   TableMetrics metrics(tables, "scalar");
   Table& table = tables.default_table();
   const auto age = [&] {
-    return Value(metrics, "planb_oldest_fib_age_seconds");
+    return ValueOf(metrics, "planb_oldest_fib_age_seconds");
   };
   auto reader = std::make_optional<Published<Snapshot>::Reader>(table.Read());
   EXPECT_EQ(age(), 0);
@@ -90,7 +81,7 @@ TEST(TableMetrics, WhatIsAcceptedAndNotBuiltIsQueued) {
     ASSERT_TRUE(
         tables.default_table().Apply(Announce("10.0.0.0/8", next_hop)).ok());
   }
-  EXPECT_EQ(Value(metrics, "planb_update_queue_batches"), 3);
+  EXPECT_EQ(ValueOf(metrics, "planb_update_queue_batches"), 3);
 }
 
 }  // namespace

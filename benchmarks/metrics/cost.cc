@@ -26,6 +26,7 @@
 #include "benchmarks/rpc/process.h"
 #include "lpm/synthetic/synthetic.h"
 #include "server/lookup_counters.h"
+#include "third_party/process_setup.h"
 
 ABSL_FLAG(std::vector<std::string>, batches,
           std::vector<std::string>({"1", "16", "256", "4096", "16384"}),
@@ -168,7 +169,7 @@ void Run() {
 }  // namespace planb
 
 int main(int argc, char** argv) {
-  planb::rpc::TuneForGrpc();
+  planb::SetUpProcess();
   absl::SetProgramUsageMessage("What counting costs lookups.");
   absl::ParseCommandLine(argc, argv);
   if (absl::GetFlag(FLAGS_repeats) < 1) return 1;

@@ -20,6 +20,7 @@
 #include "benchmarks/rpc/handlers.h"
 #include "benchmarks/rpc/process.h"
 #include "benchmarks/rpc/workload.h"
+#include "third_party/process_setup.h"
 
 ABSL_FLAG(std::string, style, "async", "callback, async, async_spin or sync.");
 ABSL_FLAG(std::string, work, "echo",
@@ -39,7 +40,7 @@ int Refuse(const absl::Status& status) {
 }
 
 int Main() {
-  TuneForGrpc();
+  SetUpProcess();
   const absl::Status pinned =
       PinThread(pthread_self(), absl::GetFlag(FLAGS_server_cpu));
   if (!pinned.ok()) return Refuse(pinned);

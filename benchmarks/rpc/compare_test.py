@@ -76,7 +76,8 @@ class CompareTest(unittest.TestCase):
 
     def test_load(self):
         rows, table = self.run_compare(
-            "load", "--batches=256", "--transports=unix", "--shares=0.1,0.5"
+            "load", "--batches=256", "--transports=unix", "--shares=0.1,0.5",
+            "--seconds=0.5",
         )
         self.assertEqual(len(rows), 2 * 2)
         self.assertIn("offered", table)

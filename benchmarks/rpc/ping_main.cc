@@ -21,6 +21,7 @@
 #include "lpm/address.h"
 #include "lpm/prefix.h"
 #include "planb/v1/route_lookup.pb.h"
+#include "third_party/process_setup.h"
 
 ABSL_FLAG(std::string, server, "unix:///tmp/planb.sock", "The server.");
 ABSL_FLAG(std::string, method, "unary",
@@ -56,7 +57,7 @@ absl::Status CheckReply(absl::string_view reply, bool stream) {
 }
 
 int Main() {
-  TuneForGrpc();
+  SetUpProcess();
   const absl::Status pinned =
       PinThread(pthread_self(), absl::GetFlag(FLAGS_client_cpu));
   if (!pinned.ok()) return Refuse(pinned);

@@ -1,11 +1,8 @@
 #include "benchmarks/rpc/process.h"
 
-#include <malloc.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <time.h>
-
-#include "absl/synchronization/mutex.h"
 
 namespace planb::rpc {
 
@@ -21,11 +18,5 @@ double CpuSecondsOf(pid_t process) {
 }
 
 void DieWithParent() { prctl(PR_SET_PDEATHSIG, SIGKILL); }
-
-void TuneForGrpc() {
-  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-  mallopt(M_MMAP_THRESHOLD, 1 << 30);
-  mallopt(M_TRIM_THRESHOLD, 1 << 30);
-}
 
 }  // namespace planb::rpc

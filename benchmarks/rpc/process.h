@@ -15,10 +15,6 @@ double CpuSecondsOf(pid_t process);
 // Lets this process be killed when its parent ends, however that happens.
 void DieWithParent();
 
-// Packaged libraries' defaults that cost gRPC throughput, set as the server
-// sets them (server/main.cc): call first in main.
-void TuneForGrpc();
-
 }  // namespace planb::rpc
 
 #endif  // PLANB_BENCHMARKS_RPC_PROCESS_H_

@@ -27,6 +27,7 @@
 #include "benchmarks/visibility/server_memory.h"
 #include "benchmarks/visibility/works.h"
 #include "client/channel.h"
+#include "third_party/process_setup.h"
 
 ABSL_FLAG(std::string, server, "", "Where the server listens.");
 ABSL_FLAG(int32_t, server_pid, 0, "The server's process.");
@@ -279,7 +280,7 @@ absl::Status Main() {
 }  // namespace planb::visibility
 
 int main(int argc, char** argv) {
-  planb::rpc::TuneForGrpc();
+  planb::SetUpProcess();
   planb::rpc::DieWithParent();
   absl::SetProgramUsageMessage("Measures a PlanB Lookup server; see README.md");
   absl::ParseCommandLine(argc, argv);

@@ -1,4 +1,5 @@
-// What a scrape of one collectable gives, and looking for a line in it.
+// What a scrape of one collectable gives, and looking for a line or a value in
+// it.
 
 #ifndef PLANB_SERVER_TESTING_SCRAPE_TEXT_H_
 #define PLANB_SERVER_TESTING_SCRAPE_TEXT_H_
@@ -22,6 +23,20 @@ inline testing::AssertionResult HasLine(const std::string& text,
   }
   return testing::AssertionFailure() << "no line \"" << line << "\" in\n"
                                      << text;
+}
+
+// Of the family of that name, which has one series.
+inline double ValueOf(const prometheus::Collectable& metrics,
+                      const std::string& name) {
+  for (const prometheus::MetricFamily& family : metrics.Collect()) {
+    if (family.name != name) continue;
+    EXPECT_EQ(family.metric.size(), 1U) << name;
+    const prometheus::ClientMetric& metric = family.metric.at(0);
+    return family.type == prometheus::MetricType::Counter ? metric.counter.value
+                                                          : metric.gauge.value;
+  }
+  ADD_FAILURE() << "no " << name;
+  return -1;
 }
 
 }  // namespace planb::server

@@ -90,14 +90,33 @@ class ServerProcess {
 
   // The port bound for `address` of --listen, once it serves; 0 if none was.
   int PortOf(absl::string_view address) const {
-    const std::string mark =
-        absl::StrCat("listening address=", address, " port=");
-    const std::string log = Log();
-    const size_t at = log.find(mark);
-    return at == std::string::npos ? 0 : std::atoi(&log[at + mark.size()]);
+    return LoggedPort("listening", address);
+  }
+
+  // The port bound for 127.0.0.1:0 of what serves `pages` ("metrics", "health")
+  // of this process; 0 if none is within a minute.
+  int AwaitPortOf(absl::string_view pages) const {
+    const std::string what = absl::StrCat("serving ", pages);
+    const absl::Time deadline = absl::Now() + absl::Minutes(1);
+    while (absl::Now() < deadline) {
+      const int port = LoggedPort(what, "127.0.0.1:0");
+      if (port != 0) return port;
+      absl::SleepFor(absl::Milliseconds(5));
+    }
+    return 0;
   }
 
  private:
+  // 0 as long as that line is not complete.
+  int LoggedPort(absl::string_view what, absl::string_view address) const {
+    const std::string mark = absl::StrCat(what, " address=", address, " port=");
+    const std::string log = Log();
+    const size_t at = log.find(mark);
+    return log.find('\n', at) == std::string::npos
+               ? 0
+               : std::atoi(&log[at + mark.size()]);
+  }
+
   static inline int count_ = 0;
   pid_t pid_;
   std::string log_;

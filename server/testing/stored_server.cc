@@ -144,16 +144,8 @@ NextHopId StoredServer::Lookup(absl::string_view address,
 }
 
 double StoredServer::Metric(absl::string_view name) const {
-  const std::string log = process_.Log();
-  int port = 0;
-  for (absl::string_view line : absl::StrSplit(log, '\n')) {
-    if (!absl::StrContains(line, "serving metrics")) continue;
-    const size_t at = line.rfind("port=");
-    if (at != absl::string_view::npos) {
-      EXPECT_TRUE(absl::SimpleAtoi(line.substr(at + 5), &port)) << line;
-    }
-  }
-  const std::string page = Scrape(static_cast<uint16_t>(port));
+  const std::string page =
+      Scrape(static_cast<uint16_t>(process_.AwaitPortOf("metrics")));
   for (absl::string_view line : absl::StrSplit(page, '\n')) {
     double value = 0;
     if (absl::ConsumePrefix(&line, name) && absl::ConsumePrefix(&line, " ") &&

@@ -15,8 +15,9 @@
 #include <mutex>
 #include <vector>
 
-#include "absl/time/clock.h"
+#include "server/open_calls.h"
 #include "server/peer_credit.h"
+#include "server/steady_time.h"
 
 namespace planb::server {
 namespace {
@@ -42,7 +43,9 @@ struct Connection {
   std::atomic<Guard*> guard = nullptr;  // null: none of ours
   size_t account = 0;
   uint64_t free = 0;
-  std::atomic<int64_t> calls = 0;  // open, or less
+  OpenCalls* calls = nullptr;         // made once, never freed
+  std::atomic<uint64_t> owed = 0;     // for what the server had to do
+  std::atomic<bool> foreign = false;  // TLS: what it sends are no frames
   Http2Meter meter;
   Http2Endings endings;
 };
@@ -103,13 +106,15 @@ bool Admit(Guard& guard, int fd, const sockaddr_storage& address) {
   Connection& connection = g_connections[static_cast<size_t>(fd)];
   connection.account = PeerCredit::AccountOf(PeerOf(fd, address));
   if (guard.options.peer_credit > 0 &&
-      !guard.credit.Pay(connection.account, kConnectionCost, absl::Now())) {
+      !guard.credit.Pay(connection.account, kConnectionCost, SteadyNow())) {
     return false;
   }
   connection.free = kFree;
   connection.meter = {};
   connection.endings = {};
-  connection.calls = 0;
+  if (connection.calls == nullptr) connection.calls = new OpenCalls;
+  connection.owed = 0;
+  connection.foreign = false;
   connection.guard = &guard;
   ++g_open;
   return true;
@@ -119,13 +124,13 @@ void Leave(Connection& connection) {
   Guard* const guard = connection.guard.exchange(nullptr);
   if (guard == nullptr) return;
   --g_open;
-  const int64_t calls = connection.calls;
-  guard->calls[connection.account] -= calls;
+  const size_t calls = connection.calls->Clear();
+  guard->calls[connection.account] -= static_cast<int64_t>(calls);
   // As if reset: what they hold in memory is let go of only later.
   if (calls == 0 || guard->options.peer_credit == 0) return;
   guard->credit.Pay(connection.account,
                     static_cast<double>(calls * Http2Meter::kResetCost),
-                    absl::Now());
+                    SteadyNow());
 }
 
 // Of ours, the connection `fd`; else null.
@@ -152,10 +157,8 @@ bool ForOctets(const msghdr& message, size_t size, Take take) {
   return true;
 }
 
-// A call less or more than there are is nobody's harm: see Http2Endings.
-bool CountCalls(Guard& guard, Connection& connection, int64_t change) {
-  if (change < 0) change = -std::min(-change, connection.calls.load());
-  connection.calls += change;
+// False if those are more calls than the peer may have.
+bool CountCalls(Guard& guard, const Connection& connection, int64_t change) {
   const int64_t calls = guard.calls[connection.account] += change;
   const uint32_t most = guard.options.peer_calls;
   return most == 0 || calls <= most;
@@ -167,34 +170,37 @@ bool Take(Connection& connection, const msghdr& message, size_t size) {
   const GuardOptions& options = guard.options;
   Http2Use use;
   bool fine = ForOctets(message, size, [&](absl::string_view octets) {
-    return connection.meter.Take(octets, options.http2, use);
+    return connection.meter.Take(octets, options.http2, *connection.calls, use);
   });
-  if (use.opened + use.reset > 0) {
-    fine &= CountCalls(guard, connection,
-                       static_cast<int64_t>(use.opened - use.reset));
-  }
+  if (!connection.meter.plain()) connection.foreign = true;
+  if (use.calls != 0) fine &= CountCalls(guard, connection, use.calls);
+  use.cost += connection.owed.exchange(0, std::memory_order_relaxed);
   const bool counted = options.peer_credit > 0;
   const uint64_t free = std::min(connection.free, use.cost);
   connection.free -= free;
   use.cost -= free;
   if (fine && use.cost > 0 && counted) {
     fine = guard.credit.Pay(connection.account, static_cast<double>(use.cost),
-                            absl::Now());
+                            SteadyNow());
   }
   if (fine) return true;
-  if (counted) guard.credit.Pay(connection.account, kEndedCost, absl::Now());
+  if (counted) guard.credit.Pay(connection.account, kEndedCost, SteadyNow());
   ++g_ended;
   return false;
 }
 
 void Sent(Connection& connection, const msghdr& message, size_t size) {
+  if (connection.foreign) return;
   Guard& guard = *connection.guard.load(std::memory_order_relaxed);
-  uint64_t ended = 0;
+  int64_t calls = 0;
   ForOctets(message, size, [&](absl::string_view octets) {
-    ended += connection.endings.Take(octets);
+    const Http2Endings::Ended ended =
+        connection.endings.Take(octets, *connection.calls);
+    calls += static_cast<int64_t>(ended.calls);
+    connection.owed += ended.reset * Http2Meter::kResetCost;
     return true;
   });
-  if (ended > 0) CountCalls(guard, connection, -static_cast<int64_t>(ended));
+  if (calls > 0) CountCalls(guard, connection, -calls);
 }
 
 }  // namespace

@@ -146,6 +146,58 @@ TEST_F(ConnectionGuard, CallsOfAPeerAreBounded) {
   ExpectService();
 }
 
+// A call that is refused at once ends by trailers and a reset: no more than one
+// call, however the server says so.
+TEST_F(ConnectionGuard, RefusedCallsMakeNoRoomForOthers) {
+  Start({"--peer_calls=20"});
+  RawConnection connection(target_);
+  ASSERT_TRUE(connection.Send(http2::Preface() + http2::SettingsAck()));
+  for (uint32_t i = 0; i < 60 && connection.open(); ++i) {
+    connection.Send(
+        http2::OpenCall(4 * i + 1, "/planb.v1.RouteLookup/BatchLookup") +
+        http2::OpenCall(4 * i + 3, "/no.Such/Method"));
+    connection.AwaitRead(absl::Now() + absl::Minutes(1));
+  }
+  EXPECT_TRUE(connection.AwaitClosed(absl::Now() + absl::Minutes(1)));
+}
+
+// Frames for which the server resets a call cost as if the client had.
+TEST_F(ConnectionGuard, CallsThatTheServerHasToResetEndTheirConnection) {
+  Start({"--peer_credit=1000", "--peer_credit_per_second=1"});
+  RawConnection connection(target_);
+  ASSERT_TRUE(connection.Send(http2::Preface() + http2::SettingsAck()));
+  constexpr uint8_t kPadded = 0x8;  // which gRPC refuses in DATA
+  for (uint32_t i = 0; i < 1000 && connection.open(); ++i) {
+    connection.Send(
+        http2::OpenCall(2 * i + 1, "/planb.v1.RouteLookup/BatchLookup") +
+        Frame(http2::kData, kPadded, 2 * i + 1, "12345"));
+    if (i % 50 == 49) {
+      connection.AwaitRead(absl::Now() + absl::Seconds(10));
+    }
+  }
+  EXPECT_TRUE(connection.AwaitClosed(absl::Now() + absl::Minutes(1)));
+}
+
+// Hosts of one network, as an IPv6 listener sees them.
+TEST_F(ConnectionGuard, NeighboursKeepTheirCredit) {
+  Start({"--peer_credit=100", "--peer_credit_per_second=1",
+         absl::StrCat("--listen=", target_, ",127.0.0.1:0")});
+  const int port = server_->PortOf("127.0.0.1:0");
+  ASSERT_NE(port, 0) << server_->Log();
+  const auto open = [port](int count, int host) {
+    Connections connections;
+    for (int i = 0; i < count; ++i) {
+      connections.push_back(std::make_unique<RawConnection>(
+          absl::StrCat("127.0.0.1:", port), absl::StrCat("127.0.0.", host)));
+    }
+    return connections;
+  };
+  EXPECT_LE(Kept(open(30, 1)), 10);
+  int kept = 0;
+  for (int host = 2; host < 12; ++host) kept += Kept(open(1, host));
+  EXPECT_GE(kept, 8);  // by chance, one may share the first one's account
+}
+
 TEST_F(ConnectionGuard, HalfOpenConnectionsEnd) {
   Start({"--handshake_timeout=200ms"});
   const size_t files = OpenFiles(server_->pid());

@@ -13,7 +13,6 @@ enum FrameType : uint8_t {
   kRstStream = 3,
   kSettings = 4,
   kPing = 6,
-  kGoAway = 7,
   kWindowUpdate = 8,
   kContinuation = 9,
 };
@@ -24,7 +23,7 @@ constexpr uint32_t kFrameHeader = 9;
 }  // namespace
 
 bool Http2Meter::Take(absl::string_view octets, const Http2Limits& limits,
-                      Http2Use& use) {
+                      OpenCalls& calls, Http2Use& use) {
   if (preface_ < kPreface.size() && !foreign_) {
     const absl::string_view expected = kPreface.substr(preface_, octets.size());
     foreign_ = octets.substr(0, expected.size()) != expected;
@@ -32,19 +31,20 @@ bool Http2Meter::Take(absl::string_view octets, const Http2Limits& limits,
     preface_ = static_cast<uint8_t>(preface_ + expected.size());
   }
   return foreign_ || frames_.Walk(octets, [&](const FrameWalker::Frame& frame) {
-    return Visit(frame, limits, use);
+    return Visit(frame, limits, calls, use);
   });
 }
 
 bool Http2Meter::Visit(const FrameWalker::Frame& frame,
-                       const Http2Limits& limits, Http2Use& use) {
+                       const Http2Limits& limits, OpenCalls& calls,
+                       Http2Use& use) {
   switch (frame.type) {
     case kData:
       if (frame.length == 0 && (frame.flags & kEndStream) == 0) ++use.cost;
       return true;
     case kHeaders:
       block_bytes_ = 0;
-      ++use.opened;
+      use.calls += calls.Open(frame.stream);
       if (!acknowledged_ && ++streams_ > limits.early_streams) return false;
       [[fallthrough]];
     case kContinuation: {
@@ -55,10 +55,8 @@ bool Http2Meter::Visit(const FrameWalker::Frame& frame,
     }
     case kWindowUpdate:
       return Answer(use);
-    case kGoAway:
-      return true;
     case kRstStream:
-      ++use.reset;
+      use.calls -= calls.End(frame.stream);
       use.cost += kResetCost - 1;
       break;
     case kSettings:
@@ -80,11 +78,18 @@ bool Http2Meter::Answer(Http2Use& use) {
   return true;
 }
 
-uint64_t Http2Endings::Take(absl::string_view octets) {
-  uint64_t ended = 0;
-  frames_.Walk(octets, [&ended](const FrameWalker::Frame& frame) {
-    ended += frame.type == kRstStream ||
-             (frame.type <= kHeaders && (frame.flags & kEndStream) != 0);
+Http2Endings::Ended Http2Endings::Take(absl::string_view octets,
+                                       OpenCalls& calls) {
+  Ended ended;
+  frames_.Walk(octets, [&](const FrameWalker::Frame& frame) {
+    const bool reset = frame.type == kRstStream;
+    const bool ends =
+        reset || (frame.type <= kHeaders && (frame.flags & kEndStream) != 0);
+    // After trailers, or what the client has reset meanwhile: no longer open.
+    if (ends && calls.End(frame.stream)) {
+      ++ended.calls;
+      ended.reset += reset;
+    }
     return true;
   });
   return ended;

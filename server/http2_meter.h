@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "absl/strings/string_view.h"
+#include "server/open_calls.h"
 
 namespace planb::server {
 
@@ -21,6 +22,7 @@ class FrameWalker {
     uint32_t length;
     uint8_t type;
     uint8_t flags;
+    uint32_t stream;
   };
 
   // Calls visit(Frame) for each frame whose nine octets are complete with
@@ -40,7 +42,11 @@ class FrameWalker {
       size_ = 0;
       left_ = static_cast<uint32_t>(header_[0] << 16 | header_[1] << 8) |
               header_[2];
-      if (!visit(Frame{left_, header_[3], header_[4]})) return false;
+      const uint32_t stream =
+          static_cast<uint32_t>(header_[5] & 0x7f) << 24 |
+          static_cast<uint32_t>(header_[6] << 16 | header_[7] << 8) |
+          header_[8];
+      if (!visit(Frame{left_, header_[3], header_[4], stream})) return false;
     }
     return true;
   }
@@ -61,21 +67,22 @@ struct Http2Limits {
 
 // What a client did with some octets.
 struct Http2Use {
-  uint64_t cost = 0;    // what it has to pay for, see below
-  uint64_t opened = 0;  // calls, and those that it reset
-  uint64_t reset = 0;
+  uint64_t cost = 0;  // what it has to pay for, see below
+  int64_t calls = 0;  // opened, less those that it reset
 };
 
 // What a client sends on one connection, from its first octet.
 // Thread-compatible.
 class Http2Meter {
  public:
-  // Takes the next octets, and adds to `use`. RST_STREAM costs kResetCost: the
-  // call it ends has taken memory, and lets go of it only later. It costs one:
-  // PING, SETTINGS, PRIORITY, an empty DATA or unknown frame, 64 of
-  // WINDOW_UPDATE, 64 octets of a header block beyond kFreeBlock. False if a
-  // limit is exceeded: the connection must not be read any more.
-  bool Take(absl::string_view octets, const Http2Limits& limits, Http2Use& use);
+  // Takes the next octets; changes `calls`, and adds to `use`. RST_STREAM costs
+  // kResetCost: the call it ends has taken memory, and lets go of it only
+  // later. It costs one: PING, SETTINGS, PRIORITY, GOAWAY, an empty DATA or
+  // unknown frame, 64 of WINDOW_UPDATE, 64 octets of a header block beyond
+  // kFreeBlock. False if a limit is exceeded: the connection must not be read
+  // any more.
+  bool Take(absl::string_view octets, const Http2Limits& limits,
+            OpenCalls& calls, Http2Use& use);
 
   static constexpr uint32_t kFreeBlock = 8 << 10;  // all that gRPC takes
   static constexpr uint32_t kResetCost = 10;
@@ -86,7 +93,7 @@ class Http2Meter {
 
  private:
   bool Visit(const FrameWalker::Frame& frame, const Http2Limits& limits,
-             Http2Use& use);
+             OpenCalls& calls, Http2Use& use);
   // Of what a server asks for: acknowledgements, and room for replies.
   bool Answer(Http2Use& use);
 
@@ -99,11 +106,20 @@ class Http2Meter {
   uint32_t streams_ = 0;  // while not acknowledged
 };
 
-// Calls that the server ends, in what it sends on one connection; a call may be
-// counted twice. Thread-compatible.
+// What the server ends, in what it sends on one connection. Thread-compatible.
 class Http2Endings {
  public:
-  uint64_t Take(absl::string_view octets);
+  struct Ended {
+    uint64_t calls = 0;
+    // Calls that it reset, for what the client sent: gRPC ends with trailers
+    // what it answers, if only with an error, though a RST_STREAM may follow
+    // them. A client that is served so makes as much work as one that resets
+    // its calls itself (CVE-2025-8671).
+    uint64_t reset = 0;
+  };
+
+  // Takes the next octets, and changes `calls`.
+  Ended Take(absl::string_view octets, OpenCalls& calls);
 
  private:
   FrameWalker frames_;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 
 #include "server/testing/raw_http2.h"
 
@@ -15,18 +16,16 @@ using http2::Frame;
 struct Taken {
   bool fine = true;
   Http2Use use;
-  uint64_t ended = 0;
 };
 
 Taken Take(const std::string& octets, size_t at_once,
            const Http2Limits& limits = {}) {
   Taken taken;
   Http2Meter meter;
-  Http2Endings endings;
+  OpenCalls calls;
   for (size_t at = 0; at < octets.size() && taken.fine; at += at_once) {
     const std::string part = octets.substr(at, at_once);
-    taken.fine = meter.Take(part, limits, taken.use);
-    taken.ended += endings.Take(part);
+    taken.fine = meter.Take(part, limits, calls, taken.use);
   }
   return taken;
 }
@@ -39,8 +38,7 @@ Taken TakeAnyway(const std::string& octets, const Http2Limits& limits = {}) {
     EXPECT_EQ(part.fine, whole.fine) << at_once;
     if (!whole.fine) continue;
     EXPECT_EQ(part.use.cost, whole.use.cost) << at_once;
-    EXPECT_EQ(part.use.opened, whole.use.opened) << at_once;
-    EXPECT_EQ(part.use.reset, whole.use.reset) << at_once;
+    EXPECT_EQ(part.use.calls, whole.use.calls) << at_once;
   }
   return whole;
 }
@@ -58,8 +56,7 @@ TEST(Http2Meter, AnHonestCallCostsNothing) {
   const Taken taken = TakeAnyway(octets);
   EXPECT_TRUE(taken.fine);
   EXPECT_EQ(taken.use.cost, kBegin);
-  EXPECT_EQ(taken.use.opened, 500u);
-  EXPECT_EQ(taken.use.reset, 0u);
+  EXPECT_EQ(taken.use.calls, 500);
 }
 
 TEST(Http2Meter, PayloadsAreNotTakenForFrames) {
@@ -73,6 +70,7 @@ TEST(Http2Meter, WhatOnlyMakesWorkCosts) {
   std::string octets = Begin();
   octets += http2::RstStream(1) + Frame(http2::kPing, 0, 0, "12345678") +
             Frame(http2::kSettings, 0, 0, "") +
+            Frame(http2::kGoAway, 0, 0, std::string(8, '\0')) +
             Frame(http2::kPriority, 0, 1, "12345") +
             Frame(http2::kData, 0, 1, "") + Frame(0xfa, 0, 0, "unknown");
   for (int i = 0; i < 127; ++i) {  // and one acknowledgement
@@ -80,8 +78,19 @@ TEST(Http2Meter, WhatOnlyMakesWorkCosts) {
   }
   const Taken taken = TakeAnyway(octets);
   EXPECT_TRUE(taken.fine);
-  EXPECT_EQ(taken.use.cost, kBegin + Http2Meter::kResetCost + 5 + 2);
-  EXPECT_EQ(taken.use.reset, 1u);
+  EXPECT_EQ(taken.use.cost, kBegin + Http2Meter::kResetCost + 6 + 2);
+  EXPECT_EQ(taken.use.calls, 0);
+}
+
+// Else a client could hold as many calls as it likes: to reset one that is
+// none, or is no longer, would make room for the next.
+TEST(Http2Meter, OnlyOpenCallsEnd) {
+  const std::string open = http2::OpenCall(1, "/x") + http2::OpenCall(3, "/x");
+  EXPECT_EQ(TakeAnyway(Begin() + open + http2::OpenCall(3, "/x")).use.calls, 2);
+  EXPECT_EQ(TakeAnyway(Begin() + open + http2::RstStream(1) +
+                       http2::RstStream(1) + http2::RstStream(5))
+                .use.calls,
+            1);
 }
 
 TEST(Http2Meter, HeaderBlocksAreBounded) {
@@ -131,16 +140,47 @@ TEST(Http2Meter, WhatIsNotHttp2IsNoneOfItsBusiness) {
   EXPECT_EQ(taken.use.cost, 0u);
 }
 
-TEST(Http2Endings, CountsTrailersAndResets) {
-  Http2Endings endings;
-  EXPECT_EQ(endings.Take(Frame(http2::kHeaders, http2::kEndHeaders, 1, "h")),
-            0u);
-  EXPECT_EQ(endings.Take(Frame(http2::kData, 0, 1, std::string(50, '\1'))), 0u);
-  EXPECT_EQ(endings.Take(Frame(http2::kHeaders, http2::kEndStream, 1, "t")),
-            1u);
-  EXPECT_EQ(endings.Take(http2::RstStream(3) + http2::RstStream(5)), 2u);
+class Http2EndingsTest : public testing::Test {
+ protected:
+  Http2EndingsTest() {
+    for (const uint32_t stream : {1u, 3u, 0x7fff'ffffu}) calls_.Open(stream);
+  }
+
+  // The calls that `octets` end, and those that were reset.
+  std::pair<uint64_t, uint64_t> Take(const std::string& octets) {
+    const Http2Endings::Ended ended = endings_.Take(octets, calls_);
+    return {ended.calls, ended.reset};
+  }
+
+  OpenCalls calls_;
+  Http2Endings endings_;
+};
+
+using Pair = std::pair<uint64_t, uint64_t>;
+
+TEST_F(Http2EndingsTest, TrailersEndACall) {
+  EXPECT_EQ(Take(Frame(http2::kHeaders, http2::kEndHeaders, 1, "h")),
+            Pair(0, 0));
+  EXPECT_EQ(Take(Frame(http2::kData, 0, 1, std::string(50, '\1'))), Pair(0, 0));
+  const std::string trailers =
+      Frame(http2::kHeaders, http2::kEndStream, 1, "t");
+  EXPECT_EQ(Take(trailers), Pair(1, 0));
+  EXPECT_EQ(Take(trailers), Pair(0, 0));
   // An acknowledgement's flag is the same bit.
-  EXPECT_EQ(endings.Take(http2::SettingsAck()), 0u);
+  EXPECT_EQ(Take(http2::SettingsAck()), Pair(0, 0));
+}
+
+// As gRPC answers a client that has not said all it had to.
+TEST_F(Http2EndingsTest, AResetAfterTrailersIsNone) {
+  EXPECT_EQ(Take(Frame(http2::kHeaders, http2::kEndStream, 3, "t") +
+                 http2::RstStream(3)),
+            Pair(1, 0));
+}
+
+TEST_F(Http2EndingsTest, ResetsCount) {
+  EXPECT_EQ(Take(http2::RstStream(3) + http2::RstStream(0x7fff'ffff)),
+            Pair(2, 2));
+  EXPECT_EQ(Take(http2::RstStream(3) + http2::RstStream(5)), Pair(0, 0));
 }
 
 }  // namespace

@@ -1,20 +1,26 @@
 #include "server/peer_credit.h"
 
+#include <xxhash.h>
+
 #include <algorithm>
+#include <chrono>
+#include <random>
 
 namespace planb::server {
 
 size_t PeerCredit::AccountOf(uint64_t key) {
-  // Fibonacci hashing: keys that follow one another fall far apart.
-  return static_cast<size_t>(key * 0x9e3779b97f4a7c15u >> 32) % kAccounts;
+  static const uint64_t seed =
+      uint64_t{std::random_device()()} << 32 | std::random_device()();
+  return XXH3_64bits_withSeed(&key, sizeof(key), seed) % kAccounts;
 }
 
-bool PeerCredit::Pay(size_t account, double cost, absl::Time now) {
+bool PeerCredit::Pay(size_t account, double cost, SteadyInstant now) {
   Account& a = accounts_[account % kAccounts];
   const std::lock_guard lock(a.mutex);
-  // A clock that was set back earns nothing, and takes nothing.
-  const double seconds = std::max(0.0, absl::ToDoubleSeconds(now - a.at));
-  a.at = now;
+  // Another thread may have looked at the clock later and come here first.
+  const double seconds =
+      std::max(0.0, std::chrono::duration<double>(now - a.at).count());
+  a.at = std::max(a.at, now);
   a.used = std::max(0.0, a.used - seconds * per_second_) + cost;
   if (a.used <= most_) return true;
   a.used = most_;

@@ -12,7 +12,7 @@
 #include <mutex>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/time/time.h"
+#include "server/steady_time.h"
 
 namespace planb::server {
 
@@ -26,18 +26,19 @@ class PeerCredit {
   PeerCredit(double most, double per_second)
       : most_(most), per_second_(per_second) {}
 
-  // Of a peer's key: a hash of what it is known by.
+  // Of a peer's key: what it is known by. Differs from process to process, so
+  // that nobody can tell with whom he shares one.
   static size_t AccountOf(uint64_t key);
 
   // Takes `cost` from the account. False if there was not so much; then what
   // there was is gone. O(1).
-  bool Pay(size_t account, double cost, absl::Time now);
+  bool Pay(size_t account, double cost, SteadyInstant now);
 
  private:
   struct Account {
     std::mutex mutex;
     double used ABSL_GUARDED_BY(mutex) = 0;
-    absl::Time at ABSL_GUARDED_BY(mutex) = absl::InfinitePast();
+    SteadyInstant at ABSL_GUARDED_BY(mutex);
   };
 
   const double most_;

@@ -102,7 +102,8 @@ std::string Message(absl::string_view message) {
       MessageHeader(false, static_cast<uint32_t>(message.size())), message);
 }
 
-RawConnection::RawConnection(const std::string& target) {
+RawConnection::RawConnection(const std::string& target,
+                             const std::string& from) {
   sockaddr_un local = {};
   sockaddr_in remote = {};
   absl::string_view rest = target;
@@ -124,6 +125,14 @@ RawConnection::RawConnection(const std::string& target) {
   }
   fd_ = socket(is_local ? AF_UNIX : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd_ < 0) return;
+  if (!from.empty()) {
+    sockaddr_in self = {};
+    self.sin_family = AF_INET;
+    if (inet_pton(AF_INET, from.c_str(), &self.sin_addr) != 1 ||
+        bind(fd_, reinterpret_cast<sockaddr*>(&self), sizeof(self)) != 0) {
+      return;
+    }
+  }
   // Blocks while the server's queue of connections is full, but not for ever.
   const timeval patience = {5, 0};
   setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));

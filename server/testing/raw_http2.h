@@ -67,8 +67,10 @@ std::string Message(absl::string_view message);
 // A connection, kept open until destroyed. Not thread-safe.
 class RawConnection {
  public:
-  // To "unix:///path" or to "a.b.c.d:port".
-  explicit RawConnection(const std::string& target);
+  // To "unix:///path" or to "a.b.c.d:port", there from the address `from` if it
+  // is not empty.
+  explicit RawConnection(const std::string& target,
+                         const std::string& from = "");
   ~RawConnection();
   RawConnection(const RawConnection&) = delete;
   RawConnection& operator=(const RawConnection&) = delete;

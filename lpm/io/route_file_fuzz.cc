@@ -35,10 +35,21 @@ void CheckReading(const Reading& reading) {
                    "a group announced twice");
   }
   for (const Route& route : reading.routes) {
-    ABSL_RAW_CHECK(announced.contains(route.next_hop),
-                   "a route without its next hop");
+    ABSL_RAW_CHECK(route.next_hop != kNoRoute, "a route to the reserved one");
     const absl::StatusOr<Prefix> again = Prefix::Parse(route.prefix.ToString());
     ABSL_RAW_CHECK(again.ok() && *again == route.prefix, "an invalid prefix");
+  }
+}
+
+// True of formats that describe next hops, for whom ids are made up.
+void CheckDescribed(const Reading& reading) {
+  absl::flat_hash_set<NextHopId> described;
+  for (const NextHop& next_hop : reading.next_hops) {
+    described.insert(next_hop.id);
+  }
+  for (const Route& route : reading.routes) {
+    ABSL_RAW_CHECK(described.contains(route.next_hop),
+                   "a route without its next hop");
   }
 }
 
@@ -121,10 +132,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string octets(reinterpret_cast<const char*>(data), size);
   planb::CheckFile(octets);
   planb::CheckReader(planb::ReadTextRoutes, octets);
-  planb::CheckReader(
-      [](planb::ByteReader& in, planb::RouteOutput& out) {
-        return planb::ReadMrtRoutes(in, /*first_next_hop_id=*/1, out);
-      },
-      octets);
+  const auto read_mrt = [](planb::ByteReader& in, planb::RouteOutput& out) {
+    return planb::ReadMrtRoutes(in, /*first_next_hop_id=*/1, out);
+  };
+  planb::CheckReader(read_mrt, octets);
+  planb::CheckDescribed(planb::testing::ReadWith(read_mrt, octets));
   return 0;
 }

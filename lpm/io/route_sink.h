@@ -12,8 +12,10 @@
 
 namespace planb {
 
-// Receives what a file holds. A next hop or group comes before the first route
-// that names it, once a file. An error ends the reading and is returned by it.
+// Receives what a file holds. A next hop or group that the file describes comes
+// before the first route that names it, once a file; one of which it knows the
+// number only does not come at all, for the table may know more. An error ends
+// the reading and is returned by it.
 class RouteSink {
  public:
   virtual ~RouteSink() = default;

@@ -13,39 +13,38 @@ absl::Status Named(absl::string_view name, const absl::Status& status) {
                       absl::StrCat(name, ": ", status.message()));
 }
 
-// Invariant: `announced_` has the ids of all next hops and groups handed on.
+// Invariant: `named_` has the ids of all next hops and groups handed on, and of
+// the groups' members.
 // Thread-compatible.
-class Announcer : public TableFileSink {
+class HandOn : public TableFileSink {
  public:
-  explicit Announcer(RouteOutput& out) : out_(out) {}
+  explicit HandOn(RouteOutput& out) : out_(out) {}
 
   absl::Status OnHeader(const TableFileHeader&) override {
     return absl::OkStatus();
   }
 
   absl::Status OnNextHop(const NextHop& next_hop) override {
-    announced_.insert(next_hop.id);
+    named_.insert(next_hop.id);
     return Keep(out_.OnNextHop(next_hop));
   }
 
   absl::Status OnGroup(const NextHopGroup& group) override {
-    // A bare id that an earlier group named may turn out to be this group: it
+    // A member that an earlier group named may turn out to be this group: it
     // would be a group of groups, which there is not.
-    if (!announced_.insert(group.id).second) {
+    if (!named_.insert(group.id).second) {
       return Keep(absl::DataLossError(
           absl::StrCat(out_.name(), ": damaged table file: ", group.id,
                        " is the id of a next hop and of a group")));
     }
     for (const NextHopGroup::Member& member : group.members) {
-      absl::Status status = Announce(member.next_hop);
-      if (!status.ok()) return status;
+      named_.insert(member.next_hop);
     }
     return Keep(out_.OnGroup(group));
   }
 
   absl::Status OnRoute(const Route& route) override {
-    absl::Status status = Announce(route.next_hop);
-    return status.ok() ? Keep(out_.OnRoute(route)) : status;
+    return Keep(out_.OnRoute(route));
   }
 
   absl::Status OnEnd(const TableFileCounts&) override {
@@ -56,25 +55,18 @@ class Announcer : public TableFileSink {
   const absl::Status& status() const { return status_; }
 
  private:
-  absl::Status Announce(NextHopId id) {
-    if (!announced_.insert(id).second) return absl::OkStatus();
-    NextHop next_hop;
-    next_hop.id = id;
-    return Keep(out_.OnNextHop(next_hop));
-  }
-
   absl::Status Keep(absl::Status status) { return status_ = status; }
 
   RouteOutput& out_;
-  absl::flat_hash_set<NextHopId> announced_;
+  absl::flat_hash_set<NextHopId> named_;
   absl::Status status_;
 };
 
 }  // namespace
 
 absl::Status ReadTableFileRoutes(ByteReader& in, RouteOutput& out) {
-  Announcer announcer(out);
-  TableFileReader reader(announcer);
+  HandOn hand_on(out);
+  TableFileReader reader(hand_on);
   absl::Status status;
   while (status.ok()) {
     const absl::string_view ahead = in.Peek(1);
@@ -88,7 +80,7 @@ absl::Status ReadTableFileRoutes(ByteReader& in, RouteOutput& out) {
                                          : in.status();
   }
   if (status.ok()) status = reader.Finish();
-  if (status.ok() || !announcer.status().ok()) return status;
+  if (status.ok() || !hand_on.status().ok()) return status;
   return Named(out.name(), status);
 }
 

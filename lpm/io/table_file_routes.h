@@ -9,10 +9,9 @@
 
 namespace planb {
 
-// Reads `in` to its end. Ids that groups and routes name, and that stand for
-// neither a next hop nor a group of the file, come out as next hops that have
-// nothing else. Nothing is skipped: a table file has all of a table.
-// Memory: one block and the distinct ids.
+// Reads `in` to its end, and hands on all there is: next hops and groups that
+// the file describes, and routes. Nothing is skipped: a table file has all of a
+// table. Memory: one block and the ids of next hops and groups.
 // Errors: those of TableFileReader, with the name of `out` before them,
 // DATA_LOSS also for an id that is both a next hop's and a group's; those of
 // `in` and of `out`.

@@ -2,7 +2,6 @@
 
 #include <optional>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
@@ -77,7 +76,7 @@ class TextRoutes {
   absl::Status OnLine(RecordPlace place,
                       const absl::StatusOr<std::optional<Route>>& line) {
     if (!line.ok()) return out_.OnMalformed(place, line.status().message());
-    return line->has_value() ? Emit(**line) : absl::OkStatus();
+    return line->has_value() ? out_.OnRoute(**line) : absl::OkStatus();
   }
 
   // What follows the last newline, often nothing.
@@ -94,22 +93,11 @@ class TextRoutes {
     absl::Status status = out_.OnTruncated(
         place, "the last line has no newline: the file may be cut here");
     if (!status.ok()) return status;
-    return Emit(**line);
+    return out_.OnRoute(**line);
   }
 
  private:
-  absl::Status Emit(const Route& route) {
-    if (announced_.insert(route.next_hop).second) {
-      NextHop next_hop;
-      next_hop.id = route.next_hop;
-      absl::Status status = out_.OnNextHop(next_hop);
-      if (!status.ok()) return status;
-    }
-    return out_.OnRoute(route);
-  }
-
   RouteOutput& out_;
-  absl::flat_hash_set<NextHopId> announced_;
 };
 
 }  // namespace

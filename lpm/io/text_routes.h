@@ -26,7 +26,7 @@ absl::string_view TextLineContent(absl::string_view line);
 // Errors: INVALID_ARGUMENT, saying what is wrong with which text.
 absl::StatusOr<Route> ParseTextRoute(absl::string_view content);
 
-// Reads `in` to its end. Each next-hop id is announced before its first route.
+// Reads `in` to its end. Next hops are not described, and none is handed on.
 // A last line without its newline is read but reported as truncated, for it
 // may be cut; it is dropped where the stream is known to be cut.
 // Errors: those of `in` save DATA_LOSS, and those of `out`.

@@ -9,6 +9,8 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -25,8 +27,24 @@ std::string DirectoryOf(const std::string& path) {
 
 }  // namespace
 
-AtomicFile::AtomicFile(std::string path)
-    : path_(std::move(path)), temporary_(absl::StrCat(path_, ".XXXXXX")) {
+AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
+  if (path_ == "-") {
+    descriptor_ = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+    if (descriptor_ < 0) Failed("cannot write").IgnoreError();
+    return;
+  }
+  std::error_code error;
+  const std::filesystem::path target = std::filesystem::canonical(path_, error);
+  if (!error) {
+    path_ = target;
+    if (!std::filesystem::is_regular_file(target, error)) {
+      // Renamed over, a device would be gone.
+      status_ = absl::InvalidArgumentError(
+          absl::StrCat(path_, " is no regular file"));
+      return;
+    }
+  }
+  temporary_ = absl::StrCat(path_, ".XXXXXX");
   descriptor_ = mkostemp(temporary_.data(), O_CLOEXEC);
   if (descriptor_ < 0) {
     temporary_.clear();
@@ -53,9 +71,12 @@ absl::Status AtomicFile::Append(absl::string_view octets) {
 
 absl::Status AtomicFile::Commit() {
   if (!status_.ok()) return status_;
-  if (fsync(descriptor_) != 0) return Failed("cannot sync");
+  if (!temporary_.empty() && fsync(descriptor_) != 0) {
+    return Failed("cannot sync");
+  }
   const int closed = close(std::exchange(descriptor_, -1));
   if (closed != 0) return Failed("cannot close");
+  if (temporary_.empty()) return status_;
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) {
     return Failed("cannot rename to");
   }

@@ -1,5 +1,6 @@
 // Writes a file so that its name leads to all of it or to what was there
-// before: under another name first, and renamed once it is on the disk.
+// before: under another name first, and renamed once it is on the disk. Or, for
+// a pipe to take, writes to the standard output.
 
 #ifndef PLANB_CLIENT_ATOMIC_FILE_H_
 #define PLANB_CLIENT_ATOMIC_FILE_H_
@@ -14,7 +15,9 @@ namespace planb::client {
 // The file can be read by its owner only. Thread-compatible.
 class AtomicFile {
  public:
-  // Opens a new file beside `path`, which must not be a directory.
+  // Opens a new file beside `path`, or beside what that links to. What is there
+  // must be a regular file, if anything. "-" is the standard output, of which
+  // nothing can be taken back.
   explicit AtomicFile(std::string path);
   // Without Commit: leaves nothing behind.
   ~AtomicFile();
@@ -34,8 +37,8 @@ class AtomicFile {
   // Notes that `what` failed, as errno says.
   absl::Status Failed(absl::string_view what);
 
-  const std::string path_;
-  // Of the file being written; empty if there is none.
+  std::string path_;
+  // Of the file being written; empty if there is none, or it has no name.
   std::string temporary_;
   int descriptor_ = -1;
   absl::Status status_;

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -76,6 +77,33 @@ TEST_F(AtomicFileTest, ErrorsStayAndNameThePath) {
   std::filesystem::create_directory(path_);
   AtomicFile onto_directory(path_);
   EXPECT_FALSE(onto_directory.Commit().ok());
+}
+
+// Renamed over, they would be gone.
+TEST_F(AtomicFileTest, WhatIsNoFileStays) {
+  const std::string pipe = absl::StrCat(directory_, "/pipe");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  std::filesystem::create_symlink(pipe, path_);
+  for (const std::string& path : {pipe, path_}) {
+    AtomicFile file(path);
+    EXPECT_TRUE(absl::IsInvalidArgument(file.status())) << file.status();
+    EXPECT_FALSE(file.Append("x").ok());
+    EXPECT_FALSE(file.Commit().ok());
+  }
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+  EXPECT_TRUE(std::filesystem::is_symlink(path_));
+  EXPECT_EQ(FilesInDirectory(), 2U);
+}
+
+TEST_F(AtomicFileTest, LinksAreFollowed) {
+  const std::string target = absl::StrCat(directory_, "/target");
+  std::ofstream(target) << "old";
+  std::filesystem::create_symlink(target, path_);
+  AtomicFile file(path_);
+  ASSERT_TRUE(file.Append("new").ok());
+  ASSERT_TRUE(file.Commit().ok());
+  EXPECT_EQ(Contents(), "new");
+  EXPECT_TRUE(std::filesystem::is_symlink(path_));
 }
 
 }  // namespace

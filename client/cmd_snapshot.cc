@@ -27,6 +27,7 @@ ExitCode Export(const Arguments& arguments) {
       absl::GetFlag(FLAGS_table), file, CallDeadline());
   if (!file.status().ok()) return FailUsage(file.status().message());
   if (!octets.ok()) return Fail(octets.status());
+  if (arguments[0] == "-") return ExitCode::kOk;
   if (absl::GetFlag(FLAGS_json)) {
     output::Snapshot line;
     line.set_file(arguments[0]);
@@ -40,7 +41,8 @@ ExitCode Export(const Arguments& arguments) {
 
 ExitCode Import(const Arguments& arguments) {
   if (arguments.size() != 1) return FailUsage("snapshot import takes one file");
-  std::ifstream file(arguments[0], std::ios::binary);
+  const std::string path = arguments[0] == "-" ? "/dev/stdin" : arguments[0];
+  std::ifstream file(path, std::ios::binary);
   if (!file) return FailUsage(absl::StrCat("cannot read ", arguments[0]));
   const auto channel = ConnectToServer();
   if (!channel.ok()) return Fail(channel.status());
@@ -64,7 +66,9 @@ const Command kSnapshotExportCommand = {
         "Writes all of the table, as lookups see it, to FILE: routes, next "
         "hops and groups, with a checksum. FILE gets its name when it is "
         "complete and on the disk; if anything fails before, what was there "
-        "stays. Only its owner may read it.",
+        "stays. Only its owner may read it. \"-\" writes to the standard "
+        "output, and nothing else there; the checksum tells an import of what "
+        "broke off.",
     .flags = {},
     .run = Export,
 };
@@ -75,9 +79,8 @@ const Command kSnapshotImportCommand = {
     .summary = "make a table what a snapshot says",
     .description =
         "Replaces all of the table, next hops and groups included, by what "
-        "\"snapshot export\" wrote to FILE, in one step. A damaged file "
-        "changes "
-        "nothing.",
+        "\"snapshot export\" wrote to FILE (\"-\": the standard input), in "
+        "one step. A damaged file changes nothing.",
     .flags = ChangeFlags(),
     .run = Import,
 };

@@ -121,6 +121,11 @@ TEST_F(PlanbctlObjectsTest, Snapshots) {
   EXPECT_EQ(Ctl("snapshot export --json " + file).out,
             absl::StrCat("{\"file\":\"", file,
                          "\",\"octets\":", contents.size(), "}\n"));
+  ended = Ctl("snapshot export -");
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(ended.out, contents);
+  EXPECT_THAT(Ctl("snapshot import -", contents).out, HasSubstr(" 0 changed"));
+  EXPECT_EQ(Ctl("snapshot export /dev/null").code, 2);
   ASSERT_EQ(Ctl("announce 10.0.0.0/8 1 ::/0 2").code, 0);
   ended = Ctl("snapshot import --dry_run " + file);
   EXPECT_THAT(ended.out, HasSubstr("dry run"));

@@ -116,7 +116,10 @@ absl::Status PrepareListenAddress(absl::string_view address) {
   absl::string_view path = address;
   if (absl::ConsumePrefix(&path, kUnixScheme)) return PrepareSocket(path);
   absl::string_view host;
-  if (!SplitTcpAddress(address, host)) {
+  // An unbracketed colon in it is a scheme's: to gRPC "unix:/a:1" is a socket,
+  // which would be ours to open.
+  if (!SplitTcpAddress(address, host) ||
+      (host.front() != '[' && absl::StrContains(host, ':'))) {
     return absl::InvalidArgumentError(
         absl::StrCat("\"", address,
                      "\" is no address to listen on; expected unix:///PATH or "

@@ -79,6 +79,18 @@ class SocketFile {
   const int fd_;
 };
 
+TEST(PrepareListenAddress, KnowsNoSchemesButOurs) {
+  for (const char* address : {"127.0.0.1:0", "localhost:1", "[::1]:65535"}) {
+    EXPECT_TRUE(PrepareListenAddress(address).ok()) << address;
+  }
+  for (const char* address :
+       {"unix:/tmp/a:1", "unix-abstract:a:1", "vsock:1:1", "ipv4:127.0.0.1:1",
+        "::1:50051", "localhost", ":1", "localhost:65536"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(PrepareListenAddress(address)))
+        << address;
+  }
+}
+
 TEST(PrepareListenAddress, TakesAwayASocketThatNobodyListensOn) {
   const SocketFile dead;
   EXPECT_EQ(UnixSocketPath(SocketFile::address()), SocketFile::path());

@@ -28,15 +28,16 @@ std::unique_ptr<spdlog::formatter> Formatter() {
       json ? kJson : kText, spdlog::pattern_time_type::utc);
 }
 
+// Never freed: gRPC's threads may log when the process ends.
 spdlog::logger& Logger() {
-  static const std::shared_ptr<spdlog::logger> logger = [] {
-    auto made = std::make_shared<spdlog::logger>(
+  static spdlog::logger& logger = []() -> spdlog::logger& {
+    auto* const made = new spdlog::logger(
         "planb", std::make_shared<spdlog::sinks::stderr_sink_mt>());
     made->set_formatter(Formatter());
     made->flush_on(spdlog::level::info);
-    return made;
+    return *made;
   }();
-  return *logger;
+  return logger;
 }
 
 spdlog::level::level_enum Level(LogLevel level) {
@@ -87,13 +88,22 @@ std::string JsonLine(absl::string_view event,
   return line;
 }
 
+// Such as of a call that is compressed, or of a failed handshake: whoever makes
+// one causes a line.
 void LogForGrpc(gpr_log_func_args* args) {
+  static auto& limit = *new LogLimit(/*lines_per_second=*/10);
   const LogLevel level =
       args->severity == GPR_LOG_SEVERITY_ERROR  ? LogLevel::kError
       : args->severity == GPR_LOG_SEVERITY_INFO ? LogLevel::kInfo
                                                 : LogLevel::kDebug;
+  if (!IsLogged(level)) return;
+  const auto left_out = limit.Admit();
+  if (!left_out.has_value()) return;
   Log(level, "grpc",
-      {{"message", args->message}, {"file", args->file}, {"line", args->line}});
+      {{"message", args->message},
+       {"file", args->file},
+       {"line", args->line},
+       {"not_logged", *left_out}});
 }
 
 // Such as of a message that is no UTF-8: whoever sends one causes a line.
@@ -137,8 +147,7 @@ absl::Status SetLogFormat(absl::string_view name) {
   json = name == "json";
   Logger().set_formatter(Formatter());
   google::protobuf::SetLogHandler(LogForProtobuf);
-  // null: gRPC's own way.
-  gpr_set_log_function(json ? LogForGrpc : nullptr);
+  gpr_set_log_function(LogForGrpc);
   return absl::OkStatus();
 }
 

@@ -23,9 +23,9 @@ enum class LogLevel { kDebug, kInfo, kWarning, kError };
 // Errors: INVALID_ARGUMENT.
 absl::Status SetLogLevel(absl::string_view name);
 
-// How lines look. `name`: text, json. From then on what protobuf logs comes by
-// here, and in JSON what gRPC does. To be called before there are threads.
-// Errors: INVALID_ARGUMENT.
+// How lines look. `name`: text, json. From then on what gRPC and protobuf log
+// comes by here, and some of it is left out where there is much. To be called
+// before there are threads. Errors: INVALID_ARGUMENT.
 absl::Status SetLogFormat(absl::string_view name);
 
 // True if lines are JSON.

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -118,6 +119,33 @@ TEST(LogCalls, DoesNotFloodTheLog) {
   EXPECT_TRUE(
       StrContains(Metrics(running),
                   absl::StrCat("\nplanb_slow_batches_total ", kBatches, "\n")));
+}
+
+// Each of them makes gRPC log that it was refused.
+TEST(LogCalls, CompressedCallsDoNotFloodTheLog) {
+  ASSERT_TRUE(SetLogFormat("text").ok());
+  RunningServer running;
+  constexpr int kCalls = 1000;
+  CaptureStderr();
+  const absl::Time start = absl::Now();
+  for (int i = 0; i < kCalls; ++i) {
+    grpc::ClientContext context;
+    context.set_compression_algorithm(GRPC_COMPRESS_GZIP);
+    v1::LookupResponse response;
+    const grpc::Status status =
+        running.lookup().Lookup(&context, {}, &response);
+    ASSERT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED)
+        << status.error_message();
+  }
+  const auto seconds =
+      static_cast<size_t>(absl::ToInt64Seconds(absl::Now() - start)) + 2;
+  const std::string log = GetCapturedStderr();
+  const auto lines = std::count(log.begin(), log.end(), '\n');
+  EXPECT_TRUE(StrContains(log,
+                          R"( grpc message="Compression algorithm \'gzip\' )"
+                          R"(is disabled." file=)"))
+      << log;
+  EXPECT_LE(static_cast<size_t>(lines), 10 * seconds + 10) << log;
 }
 
 // Announces a prefix in a table; returns what is logged about it.

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/time/clock.h"
+
 namespace planb::server {
 namespace {
 
@@ -83,14 +85,47 @@ TEST_F(JsonLog, EscapesWhateverItIsGiven) {
       << lines;
 }
 
+// What gRPC says, once as much as it says is logged again.
+std::string NextGrpcLine() {
+  std::string line;
+  while (line.empty()) {
+    absl::SleepFor(absl::Milliseconds(5));
+    CaptureStderr();
+    gpr_log(GPR_ERROR, "it said \"%s\"", "no");
+    line = GetCapturedStderr();
+  }
+  return line;
+}
+
 TEST_F(JsonLog, HasWhatGrpcLogsToo) {
-  CaptureStderr();
   gpr_log_verbosity_init();  // which otherwise comes with the first channel
-  gpr_log(GPR_ERROR, "it said \"%s\"", "no");
-  const std::string line = GetCapturedStderr();
+  const std::string line = NextGrpcLine();
   EXPECT_NE(line.find(R"("event":"grpc","message":"it said \"no\"")"),
             std::string::npos)
       << line;
+}
+
+// It is clients who make gRPC log.
+TEST(Log, HasWhatGrpcLogsButNotAllOfIt) {
+  for (const char* format : {"text", "json"}) {
+    ASSERT_TRUE(SetLogFormat(format).ok());
+    CaptureStderr();
+    gpr_log_verbosity_init();
+    for (int i = 0; i < 5000; ++i) gpr_log(GPR_ERROR, "Alas, %s", "again");
+    const std::string lines = GetCapturedStderr();
+    ASSERT_TRUE(SetLogFormat("text").ok());
+    EXPECT_LT(std::count(lines.begin(), lines.end(), '\n'), 2500) << format;
+  }
+}
+
+TEST(Log, HasWhatGrpcLogsInItsOwnForm) {
+  ASSERT_TRUE(SetLogFormat("text").ok());
+  gpr_log_verbosity_init();
+  const std::string line = NextGrpcLine();
+  EXPECT_NE(line.find("Z error   grpc message=\"it said \\\"no\\\"\" file="),
+            std::string::npos)
+      << line;
+  EXPECT_NE(line.find(" not_logged="), std::string::npos) << line;
 }
 
 TEST_F(JsonLog, HasWhatProtobufLogsTooButNotAllOfIt) {

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "server/open_calls.h"
@@ -55,9 +56,11 @@ std::atomic<Guard*> g_guard = nullptr;
 std::array<Connection, kMostFiles> g_connections;  // pages untouched till used
 std::atomic<uint64_t> g_open, g_refused, g_ended;
 
-// A file to give up when there is no other.
+// A file to give up when there is no other. Whoever gets its number meanwhile
+// makes us lose it; then the next that is closed, or TurnAway, brings it back.
 std::mutex g_spare_mutex;
-int g_spare = -1;
+int g_spare = -1;  // guarded by g_spare_mutex
+std::atomic<bool> g_spare_lost = false;
 
 int Close(int fd) { return static_cast<int>(syscall(SYS_close, fd)); }
 
@@ -65,17 +68,30 @@ int Accept(int fd, sockaddr* address, socklen_t* size, int flags) {
   return static_cast<int>(syscall(SYS_accept4, fd, address, size, flags));
 }
 
-int OpenSpare() { return open("/dev/null", O_RDONLY | O_CLOEXEC); }
+// REQUIRES: g_spare_mutex is held.
+void OpenSpare() {
+  if (g_spare < 0) g_spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  g_spare_lost = g_spare < 0;
+}
+
+// Never waits, and leaves errno alone.
+void RegainSpare() {
+  const int error = errno;
+  const std::unique_lock lock(g_spare_mutex, std::try_to_lock);
+  if (lock.owns_lock()) OpenSpare();
+  errno = error;
+}
 
 // Takes a connection for which there is no file from the queue, and closes it:
 // left there, it would be heard of no more. False: nothing to be done.
 bool TurnAway(int fd) {
   const std::lock_guard lock(g_spare_mutex);
+  OpenSpare();
   if (g_spare < 0) return false;
-  Close(g_spare);
+  Close(std::exchange(g_spare, -1));
   const int connection = Accept(fd, nullptr, nullptr, SOCK_CLOEXEC);
   if (connection >= 0) Close(connection);
-  g_spare = OpenSpare();
+  OpenSpare();
   return connection >= 0;
 }
 
@@ -208,7 +224,7 @@ void Sent(Connection& connection, const msghdr& message, size_t size) {
 void GuardConnections(const GuardOptions& options) {
   {
     const std::lock_guard lock(g_spare_mutex);
-    if (g_spare < 0) g_spare = OpenSpare();
+    OpenSpare();
   }
   // Never freed, as said above.
   static std::mutex mutex;
@@ -301,7 +317,11 @@ ssize_t sendmsg(int fd, const msghdr* message, int flags) {
 int close(int fd) {
   guard::Connection* const connection = guard::Find(fd);
   if (connection != nullptr) guard::Leave(*connection);
-  return guard::Close(fd);
+  const int status = guard::Close(fd);
+  if (guard::g_spare_lost.load(std::memory_order_relaxed)) {
+    guard::RegainSpare();
+  }
+  return status;
 }
 
 }  // extern "C"

@@ -5,7 +5,12 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <memory>
 #include <string>
 #include <vector>
@@ -86,6 +91,70 @@ TEST_F(ConnectionGuard, ListenersOutliveALackOfFiles) {
   ExpectService();
   EXPECT_EQ(server_->Log().find("accept4"), std::string::npos)
       << server_->Log();
+}
+
+// As many files as this process may still open.
+class AllFiles {
+ public:
+  AllFiles() {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    rlimit limit = before_;
+    limit.rlim_cur = std::min<rlim_t>(limit.rlim_cur, 1024);
+    setrlimit(RLIMIT_NOFILE, &limit);
+    TakeTheRest();
+  }
+  ~AllFiles() {
+    for (const int file : files_) close(file);
+    setrlimit(RLIMIT_NOFILE, &before_);
+  }
+
+  void TakeTheRest() {
+    for (int file; (file = dup(STDERR_FILENO)) >= 0;) files_.push_back(file);
+  }
+  // By the guard's close, which this process has too.
+  void GiveUpOne() {
+    close(files_.back());
+    files_.pop_back();
+  }
+
+ private:
+  rlimit before_ = {};
+  std::vector<int> files_;
+};
+
+// The guard's own, in this process. The spare file is lost as when another
+// thread takes its number: there is none to be had when it is to be opened.
+TEST(SpareFile, ComesBack) {
+  const std::string path = TempPath("spare.sock");
+  sockaddr_un address = {.sun_family = AF_UNIX};
+  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  const auto* const raw = reinterpret_cast<const sockaddr*>(&address);
+  const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+  ASSERT_EQ(bind(listener, raw, sizeof(address)), 0);
+  ASSERT_EQ(listen(listener, 10), 0);
+  const auto connects = [&] {
+    const int client = socket(AF_UNIX, SOCK_STREAM, 0);
+    EXPECT_EQ(connect(client, raw, sizeof(address)), 0);
+    return client;
+  };
+  const int first = connects(), second = connects();
+  // Turned away, as each is if there is a spare file, and only then.
+  const auto refuses = [&] {
+    const uint64_t before = CountGuarded().refused;
+    EXPECT_EQ(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC), -1);
+    EXPECT_EQ(errno, EAGAIN);
+    return CountGuarded().refused - before;
+  };
+  {
+    AllFiles files;
+    GuardConnections({});
+    EXPECT_EQ(refuses(), 0U);
+    files.GiveUpOne();  // at once the spare one
+    files.TakeTheRest();
+    EXPECT_EQ(refuses(), 2U);
+  }
+  for (const int file : {first, second, listener}) close(file);
+  unlink(path.c_str());
 }
 
 TEST_F(ConnectionGuard, ConnectionsAreBounded) {

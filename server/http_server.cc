@@ -23,8 +23,9 @@
 namespace planb::server {
 namespace {
 
-// How often we try again when there are no more files to open.
-constexpr absl::Duration kRetry = absl::Seconds(1);
+// How soon we see what we are not told of: connections that have ended without
+// a request, and that there are files to open again.
+constexpr absl::Duration kLook = absl::Milliseconds(200);
 
 constexpr int kEveryMethod =
     EVHTTP_REQ_GET | EVHTTP_REQ_POST | EVHTTP_REQ_HEAD | EVHTTP_REQ_PUT |
@@ -76,9 +77,9 @@ class Impl final : public HttpServer {
     ABSL_RAW_CHECK(listener_ != nullptr, "no memory for HTTP");
     evhttp_bind_listener(http_, listener_);
     evconnlistener_set_error_cb(listener_, &Impl::NoFiles);
-    retry_ = event_new(base_, -1, EV_PERSIST, &Impl::LetIn, this);
-    const timeval period = absl::ToTimeval(kRetry);
-    event_add(retry_, &period);
+    look_ = event_new(base_, -1, EV_PERSIST, &Impl::Look, this);
+    const timeval period = absl::ToTimeval(kLook);
+    event_add(look_, &period);
     stopped_ = event_new(base_, stop_, EV_READ, &Impl::Stop, this);
     event_add(stopped_, nullptr);
     thread_ = std::thread([this] { Loop(); });
@@ -95,8 +96,9 @@ class Impl final : public HttpServer {
 
  private:
   // One connection, counted until evhttp says that it has ended; which it does
-  // only of one that has made a request, so else until its time is over. Both
-  // evhttp and we refer to the socket, and the last closes it.
+  // only of one that has made a request, so else until we see that it has, or
+  // its time is over. Both evhttp and we refer to the socket, and the last
+  // closes it.
   struct Connection {
     Impl* server;
     bufferevent* socket;
@@ -116,7 +118,7 @@ class Impl final : public HttpServer {
     evhttp_free(http_);  // and the listener, and all connections
     while (!open_.empty()) Release(open_.begin()->second);
     event_base_loop(base_, EVLOOP_NONBLOCK);
-    event_free(retry_);
+    event_free(look_);
     event_free(stopped_);
     event_base_free(base_);
   }
@@ -161,20 +163,36 @@ class Impl final : public HttpServer {
     event_free(connection->deadline);
     bufferevent_decref(connection->socket);
     delete connection;
-    LetIn(-1, 0, this);
+    LetIn();
   }
 
-  // Or memory: what would let nobody in would also spin. LetIn comes by.
+  // Or memory: what would let nobody in would also spin. Look comes by.
   static void NoFiles(evconnlistener* listener, void*) {
     evconnlistener_disable(listener);
   }
 
-  static void LetIn(evutil_socket_t, short, void* self) {
-    Impl* const server = Self(self);
-    if (server->stopping_) return;
-    if (server->open_.size() < server->limits_.max_connections) {
-      evconnlistener_enable(server->listener_);
+  void LetIn() {
+    if (stopping_) return;
+    if (open_.size() < limits_.max_connections) {
+      evconnlistener_enable(listener_);
     }
+  }
+
+  // Of a connection that it has freed, evhttp has left us no callbacks; it has
+  // its own from when it got the socket until then.
+  static bool HasEnded(bufferevent* socket) {
+    bufferevent_event_cb event = nullptr;
+    bufferevent_getcb(socket, nullptr, nullptr, &event, nullptr);
+    return event == nullptr;
+  }
+
+  static void Look(evutil_socket_t, short, void* self) {
+    Impl* const server = Self(self);
+    for (auto it = server->open_.begin(); it != server->open_.end();) {
+      const auto [socket, connection] = *it++;
+      if (HasEnded(socket)) server->Release(connection);
+    }
+    server->LetIn();
   }
 
   static void Answer(evhttp_request* request, void* self) {
@@ -203,7 +221,7 @@ class Impl final : public HttpServer {
   const int stop_;  // an eventfd: written when all is to end
   evhttp* http_;
   evconnlistener* listener_;
-  event* retry_;
+  event* look_;
   event* stopped_;
   absl::flat_hash_map<bufferevent*, Connection*> open_;
   bool stopping_ = false;

@@ -16,6 +16,9 @@
 namespace planb::server {
 namespace {
 
+// Long after the test was given up.
+constexpr absl::Duration kNever = absl::Hours(1);
+
 std::unique_ptr<HttpServer> Serve(const std::string& address = "127.0.0.1:0",
                                   HttpLimits limits = {}) {
   auto server = HttpServer::Start(
@@ -128,6 +131,19 @@ TEST(HttpServer, TakesNoMoreThanItsLimitAndThenTheNext) {
   for (int i = 0; i < 100; ++i) {
     ASSERT_EQ(BodyOf(HttpGet(server->port(), "/")), "home\n");
   }
+}
+
+// Of these, evhttp tells us nothing.
+TEST(HttpServer, ConnectionsThatCloseAtOnceLeaveRoom) {
+  const auto server =
+      Serve("127.0.0.1:0", {.max_connections = 64, .max_lifetime = kNever});
+  for (int i = 0; i < 300; ++i) {
+    const int client = HttpConnect(server->port());
+    ASSERT_GE(client, 0);
+    if (i % 2 == 1) HttpSend(client, "GET / HTTP/1.1\r\nHo");
+    close(client);
+  }
+  EXPECT_EQ(BodyOf(HttpGet(server->port(), "/")), "home\n");
 }
 
 TEST(HttpServer, EndsWithConnectionsOpen) {

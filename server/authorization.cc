@@ -1,8 +1,6 @@
 #include "server/authorization.h"
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
+#include <cstddef>
 #include <optional>
 #include <utility>
 
@@ -10,28 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "server/log.h"
+#include "third_party/pem/regular_file.h"
 
 namespace planb::server {
 namespace {
 
 constexpr size_t kMaxFileBytes = 1 << 20;
 constexpr size_t kMaxLogged = 200;  // octets of what a client chose
-
-absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  std::FILE* const file = std::fopen(path.c_str(), "re");
-  if (file == nullptr) return absl::InvalidArgumentError(std::strerror(errno));
-  std::string text(kMaxFileBytes + 1, '\0');
-  errno = 0;
-  text.resize(std::fread(text.data(), 1, text.size(), file));
-  const int error = std::ferror(file) ? errno : 0;
-  std::fclose(file);
-  if (error != 0) return absl::InvalidArgumentError(std::strerror(error));
-  if (text.size() > kMaxFileBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("is larger than ", kMaxFileBytes, " octets"));
-  }
-  return text;
-}
 
 }  // namespace
 
@@ -66,7 +49,8 @@ absl::Status Authorizer::Start() {
     return absl::InvalidArgumentError(
         "--authorization_reload_interval must be positive");
   }
-  absl::StatusOr<std::string> text = ReadFile(options_.policy_file);
+  absl::StatusOr<std::string> text =
+      ReadRegularFile(options_.policy_file, kMaxFileBytes);
   const absl::Status adopted = text.ok() ? Adopt(*text) : text.status();
   if (!adopted.ok()) {
     return absl::InvalidArgumentError(
@@ -87,7 +71,8 @@ absl::Status Authorizer::Start() {
 
 void Authorizer::Reload() {
   const absl::MutexLock lock(&reload_mutex_);
-  const absl::StatusOr<std::string> text = ReadFile(options_.policy_file);
+  const absl::StatusOr<std::string> text =
+      ReadRegularFile(options_.policy_file, kMaxFileBytes);
   absl::Status status = text.status();
   if (text.ok() && *text != text_) {
     status = Adopt(*text);

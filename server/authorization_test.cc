@@ -132,6 +132,18 @@ TEST_F(AuthorizerTest, GoingBackToTheOldTextIsNoError) {
   EXPECT_TRUE(Counts(authorizer, "planb_authorization_policy_errors_total 1"));
 }
 
+TEST_F(AuthorizerTest, DoesNotWaitForAPipe) {
+  Authorizer authorizer({path_, absl::Milliseconds(1)});
+  ASSERT_TRUE(authorizer.Start().ok());
+  ASSERT_EQ(mkfifo((path_ + ".new").c_str(), 0600), 0);
+  ASSERT_EQ(std::rename((path_ + ".new").c_str(), path_.c_str()), 0);
+  authorizer.Reload();
+  EXPECT_TRUE(Allows(authorizer, "/a"));
+  Write(Only("/b"));
+  authorizer.Reload();
+  EXPECT_TRUE(Allows(authorizer, "/b"));
+}
+
 TEST_F(AuthorizerTest, WatchesTheFileByItself) {
   Authorizer authorizer({path_, absl::Milliseconds(1)});
   ASSERT_TRUE(authorizer.Start().ok());
@@ -153,8 +165,10 @@ TEST_F(AuthorizerTest, StartsWithAPolicyOrNotAtAll) {
   EXPECT_EQ(
       refusal({"/nowhere/policy"}),
       "--authorization_policy=/nowhere/policy: No such file or directory");
-  EXPECT_EQ(refusal({"/tmp"}), "--authorization_policy=/tmp: Is a directory");
-  EXPECT_TRUE(absl::StrContains(refusal({"/dev/zero"}), "is larger than"));
+  EXPECT_EQ(refusal({"/tmp"}),
+            "--authorization_policy=/tmp: is no regular file");
+  Write(std::string((1 << 20) + 1, ' '));
+  EXPECT_TRUE(absl::StrContains(refusal({path_}), "is larger than"));
   Write("{}");
   EXPECT_EQ(refusal({path_}), absl::StrCat("--authorization_policy=", path_,
                                            ": name: is missing"));

@@ -2,25 +2,22 @@
 
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
-#include <sys/stat.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
+#include <cstddef>
 #include <ctime>
-#include <fstream>
-#include <iterator>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "third_party/pem/openssl.h"
+#include "third_party/pem/regular_file.h"
 
 namespace planb::tls {
 namespace {
 
 // A bundle of every authority in the world has a fifth of this.
-constexpr off_t kMaxFileBytes = 1 << 20;
+constexpr size_t kMaxFileBytes = 1 << 20;
 
 absl::Status Refuse(const PemFile& file, absl::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat(file.name, ": ", why));
@@ -107,19 +104,10 @@ absl::Status Match(const PemFile& certificate_file, X509& certificate,
 absl::StatusOr<PemFile> ReadPemFile(absl::string_view what,
                                     absl::string_view path) {
   PemFile file = {.name = absl::StrCat(what, " ", path)};
-  const std::string name(path);
-  struct stat status;
-  if (stat(name.c_str(), &status) != 0) {
-    return Refuse(file, std::strerror(errno));
-  }
-  if (!S_ISREG(status.st_mode)) return Refuse(file, "is no regular file");
-  if (status.st_size > kMaxFileBytes) {
-    return Refuse(file, "is longer than a megabyte");
-  }
-  std::ifstream in(name, std::ios::binary);
-  if (!in) return Refuse(file, std::strerror(errno));
-  file.text.assign(std::istreambuf_iterator<char>(in), {});
-  if (file.text.empty()) return Refuse(file, "is empty");
+  auto text = ReadRegularFile(std::string(path), kMaxFileBytes);
+  if (!text.ok()) return Refuse(file, text.status().message());
+  if (text->empty()) return Refuse(file, "is empty");
+  file.text = *std::move(text);
   return file;
 }
 

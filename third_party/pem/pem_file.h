@@ -25,7 +25,7 @@ struct PemFile {
 
 // Reads the file that, say, the flag `what` names.
 // Errors: INVALID_ARGUMENT if it cannot be read, is empty, no regular file, or
-// longer than a megabyte.
+// larger than a megabyte.
 absl::StatusOr<PemFile> ReadPemFile(absl::string_view what,
                                     absl::string_view path);
 

@@ -171,7 +171,7 @@ TEST(ReadPemFile, ReadsFilesOnly) {
   server::ReplaceFile(path, "");
   EXPECT_EQ(why(path), "--cert " + path + ": is empty");
   server::ReplaceFile(path, std::string((1 << 20) + 1, 'x'));
-  EXPECT_THAT(why(path), HasSubstr("is longer than a megabyte"));
+  EXPECT_THAT(why(path), HasSubstr("is larger than 1048576 octets"));
 }
 
 }  // namespace

@@ -5,16 +5,16 @@ sizing.py --routes=N [--quota=OCTETS]                what to request
 sizing.py --routes=N [--quota=OCTETS] --check=BIN    measures it
 
 request = PROGRAM + ROUTE x routes + quota, where
-- PROGRAM is the code, the threads' stacks and the history of changes
-  (--history_bytes, 16 MiB);
+- PROGRAM is the code, the threads' stacks and the history of changes of one
+  table (--history_bytes, 16 MiB; each further table may keep as much again);
 - ROUTE is 2 FIBs (the one that serves and the one being compiled), the RIB in
   up to three versions (visible, accepted, being changed), and the batch that a
   replacement of the whole table arrives in;
 - quota is --memory_quota_bytes, what connections' messages may take.
 With --max_routes the request is what the server comes to at most, for tables
 like the Internet's. Tables made to cost as much as they can may take more: that
-is what limit = PROGRAM + --max_table_memory_bytes + quota is for, which the
-server refuses updates rather than exceed.
+is what limit = PROGRAM + --max_table_memory_bytes + quota is for, which a server
+of one table refuses updates rather than exceed.
 
 BIN holds planb_server and planbctl. The check starts a server with N IPv6 and
 IPv4 routes, replaces all of them by others while clients look up, and compares

@@ -2,7 +2,8 @@
 """Draws the pictures of a file of rows, as SVG beside it.
 
     apt-get install --no-install-recommends python3-matplotlib
-    benchmarks/visibility/plot.py results/visibility_NAME.csv
+    benchmarks/visibility/plot.py \\
+      benchmarks/visibility/results/visibility_NAME.csv
 
 NAME.latency.svg: from accepted to visible against the size of the table, by
 kind of change, in memory and with a store. NAME.lookups.svg: what lookups keep

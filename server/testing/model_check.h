@@ -1,5 +1,5 @@
-// Holds a recorded history against the promises of DESIGN: one sequence of
-// batches, of which every answer tells the truth.
+// Holds a recorded history against what the contract (proto/planb/v1) promises:
+// one sequence of batches, of which every answer tells the truth.
 
 #ifndef PLANB_SERVER_TESTING_MODEL_CHECK_H_
 #define PLANB_SERVER_TESTING_MODEL_CHECK_H_

@@ -21,7 +21,8 @@ ABSL_FLAG(std::string, tls_ca, "",
           "if another of the TLS flags is given; otherwise plaintext.");
 ABSL_FLAG(std::string, tls_cert, "",
           "Our certificate, for a server that asks for one: a file in PEM.");
-ABSL_FLAG(std::string, tls_key, "", "Its private key: a file in PEM.");
+ABSL_FLAG(std::string, tls_key, "",
+          "Private key of --tls_cert: a file in PEM.");
 ABSL_FLAG(std::string, tls_server_name, "",
           "The name that the server's certificate must have; if empty, the "
           "host in --server.");
@@ -30,9 +31,14 @@ ABSL_FLAG(std::string, table, "",
 ABSL_FLAG(bool, json, false,
           "Print JSON Lines, one object a line, with the fields of "
           "client/proto/planb/client/.");
-ABSL_FLAG(absl::Duration, timeout, absl::Seconds(10),
-          "How long connecting, each call, and each wait for a stream's next "
-          "answer may take, such as 500ms or 1m.");
+ABSL_FLAG(
+    absl::Duration, timeout, absl::Seconds(10),
+    "How long connecting may take, and each call as a whole, lists, "
+    "replacements and snapshots included: raise it for large tables. "
+    "Streams of lookups (lookup, bench, soak, verify) may go on for longer: "
+    "for them it bounds each wait for an answer; for \"routes watch\", how "
+    "long a server may stay away; for replay, each wait for room to send "
+    "and that for the last answers. Such as 500ms or 1m.");
 
 ABSL_FLAG(AckChoice, ack, AckChoice::kVisible,
           "What to wait for: accepted (the table holds the change), visible "
@@ -40,8 +46,8 @@ ABSL_FLAG(AckChoice, ack, AckChoice::kVisible,
           "crash; refused by a server without a store).");
 ABSL_FLAG(bool, strict, false,
           "announce: refuse prefixes that have a route already; withdraw: "
-          "refuse prefixes that have none; load: stop at the first malformed "
-          "record instead of skipping it.");
+          "refuse prefixes that have none; load, replay: stop at the first "
+          "malformed record instead of skipping it.");
 ABSL_FLAG(std::optional<uint64_t>, expected_generation, std::nullopt,
           "Change the table only if this is its generation.");
 ABSL_FLAG(bool, dry_run, false, "Validate and count, but change nothing.");
@@ -83,8 +89,7 @@ ABSL_FLAG(std::optional<uint32_t>, flow_hash, std::nullopt,
           "the member that this flow takes.");
 ABSL_FLAG(uint32_t, batch, 4096, "Addresses in one batch of a stream.");
 ABSL_FLAG(uint32_t, depth, 4, "Batches in flight on a stream.");
-ABSL_FLAG(uint32_t, streams, 1,
-          "Streams, each with a thread of its own, or two: see --spin.");
+ABSL_FLAG(uint32_t, streams, 1, "Streams, each with threads of its own.");
 ABSL_FLAG(uint32_t, connections, 0,
           "Connections that the streams are spread over, in turn; 0: one for "
           "each stream.");
@@ -101,7 +106,7 @@ ABSL_FLAG(absl::Duration, drain, absl::Seconds(1),
           "How long to wait, after --seconds, for what is due and not yet "
           "answered.");
 ABSL_FLAG(bool, spin, false,
-          "Wait by polling without a pause: steals no wake-up from the "
+          "Wait by polling without a pause: takes wake-ups out of the "
           "latency, and keeps a core busy. One thread then drives a stream "
           "also in an open loop, where otherwise one sends and one receives.");
 ABSL_FLAG(std::string, client_cpus, "",

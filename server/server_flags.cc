@@ -19,14 +19,14 @@ ABSL_FLAG(std::string, tls_cert, "",
           "Serve TLS (1.2 and later) on TCP with this certificate, followed by "
           "those of its issuers, in PEM; empty: plaintext, which is refused "
           "on addresses that other hosts reach. Unix sockets stay plaintext.");
-ABSL_FLAG(std::string, tls_key, "", "Its private key, in PEM.");
+ABSL_FLAG(std::string, tls_key, "", "Private key of --tls_cert, in PEM.");
 ABSL_FLAG(std::string, tls_client_ca, "",
           "Serve on TCP only clients with a certificate by one of these "
           "authorities, in PEM; empty: any client.");
 ABSL_FLAG(absl::Duration, tls_reload_interval, absl::Seconds(5),
-          "How often to look at these files again. What is new and good is "
-          "taken for new connections; what is not is logged, and the old "
-          "stays.");
+          "How often to look again at the files of --tls_cert, --tls_key and "
+          "--tls_client_ca. What is new and good is taken for new connections; "
+          "what is not is logged, and the old stays.");
 ABSL_FLAG(bool, insecure, false,
           "Allow plaintext on TCP addresses that other hosts reach.");
 ABSL_FLAG(std::string, health_address, "",
@@ -39,19 +39,24 @@ ABSL_FLAG(bool, empty_table_ready, true,
 ABSL_FLAG(std::string, unix_socket_mode, "0660",
           "Mode of the Unix sockets' files, octal. Who may write may connect.");
 ABSL_FLAG(std::string, unix_socket_owner, "",
-          "Owner of these files, UID[:GID] in numbers; empty: as made.");
+          "Owner of the Unix sockets' files, UID[:GID] in numbers; empty: as "
+          "made.");
 ABSL_FLAG(std::vector<std::string>, peer_uids, {},
           "Users that may connect over a Unix socket, numbers such as "
           "0,65532. Together with --peer_gids: one of the two is enough. Both "
           "empty: anyone whom the file's mode lets.");
-ABSL_FLAG(std::vector<std::string>, peer_gids, {},
-          "Groups that may: of the peer's own group, not of further ones.");
+ABSL_FLAG(
+    std::vector<std::string>, peer_gids, {},
+    "Groups that may connect over a Unix socket, numbers such as 0,65532: "
+    "the peer's own group counts, further ones do not. Together with "
+    "--peer_uids: one of the two is enough. Both empty: anyone whom the "
+    "file's mode lets.");
 ABSL_FLAG(std::string, authorization_policy, "",
           "File that says who may call what: a gRPC authorization policy in "
           "JSON. It is read again when it changes. Empty: everyone may call "
           "everything.");
 ABSL_FLAG(absl::Duration, authorization_reload_interval, absl::Seconds(10),
-          "How often to look at it.");
+          "How often to look again at the file of --authorization_policy.");
 ABSL_FLAG(std::string, metrics_address, "127.0.0.1:9464",
           "Where to serve /metrics, /healthz, /readyz and /statusz over HTTP, "
           "IPv4:PORT or [IPv6]:PORT; empty: nowhere.");
@@ -73,8 +78,12 @@ ABSL_FLAG(bool, strict_routes, false,
 ABSL_FLAG(uint64_t, generate, 0,
           "Instead of --routes, start with a made-up, Internet-like table of "
           "so many IPv6 routes.");
-ABSL_FLAG(uint64_t, generate_ipv4, 0, "The same for IPv4 routes.");
-ABSL_FLAG(uint64_t, generate_seed, 1, "The same seed makes the same table.");
+ABSL_FLAG(uint64_t, generate_ipv4, 0,
+          "Instead of --routes, start with a made-up, Internet-like table of "
+          "so many IPv4 routes, together with those of --generate.");
+ABSL_FLAG(uint64_t, generate_seed, 1,
+          "For --generate and --generate_ipv4: the same seed makes the same "
+          "table.");
 ABSL_FLAG(std::string, simd, "auto",
           "Search kernel: auto (the best this machine can run), avx512, avx2 "
           "or scalar.");
@@ -82,22 +91,26 @@ ABSL_FLAG(uint64_t, max_routes, 4'000'000,
           "Routes a table may hold, both families together.");
 ABSL_FLAG(uint64_t, max_next_hops, 1'000'000,
           "Next-hop objects a table may hold.");
-ABSL_FLAG(uint64_t, max_update_routes, 1'000'000, "Changes in one batch.");
-ABSL_FLAG(uint64_t, max_pending_updates, 10'000,
-          "Update batches accepted and not yet visible.");
+ABSL_FLAG(uint64_t, max_update_routes, 1'000'000,
+          "Changes in one batch of updates.");
+ABSL_FLAG(
+    uint64_t, max_pending_updates, 10'000,
+    "Update batches of a table that may be accepted and not yet visible.");
 ABSL_FLAG(uint64_t, max_batch_addresses, 1 << 18,
           "Addresses in one BatchLookup message.");
 ABSL_FLAG(uint64_t, max_lookup_addresses, 4096,
           "Addresses in one Lookup call, or in a BatchLookup message that "
           "wants prefix lengths.");
 ABSL_FLAG(uint64_t, max_streams, 10'000, "BatchLookup streams open at once.");
-ABSL_FLAG(uint64_t, max_tables, 256, "Tables, \"default\" included.");
+ABSL_FLAG(uint64_t, max_tables, 256,
+          "Tables there may be, \"default\" included.");
 ABSL_FLAG(uint64_t, max_table_memory_bytes, uint64_t{4} << 30,
           "Octets that the RIBs and search structures of all tables may come "
           "to, rebuilding included; an update that might take more is "
           "refused.");
 ABSL_FLAG(uint64_t, history_bytes, 16 << 20,
-          "Octets of changes that a table keeps for WatchRoutes.");
+          "Octets of changes that each table keeps for WatchRoutes, besides "
+          "--max_table_memory_bytes.");
 ABSL_FLAG(uint64_t, max_lists, 64,
           "ListRoutes, ListNextHops and ExportSnapshot calls open at once; "
           "each keeps what it shows in memory.");
@@ -105,16 +118,16 @@ ABSL_FLAG(uint64_t, max_watchers, 64, "WatchRoutes calls open at once.");
 ABSL_FLAG(uint64_t, max_update_streams, 16,
           "StreamUpdates calls open at once.");
 ABSL_FLAG(uint64_t, update_credits, 200'000,
-          "Changes that each of them may have on the way.");
+          "Changes that each StreamUpdates call may have on the way.");
 ABSL_FLAG(uint64_t, lookup_threads, 0,
           "Threads that serve lookups; 0: as many as there are cores.");
 ABSL_FLAG(std::vector<std::string>, lookup_cpus, {},
-          "Cores to bind these threads to, in turn, such as 1,3; empty: the "
-          "scheduler decides.");
+          "Cores to bind the threads that serve lookups to, in turn, such as "
+          "1,3; empty: the scheduler decides.");
 ABSL_FLAG(absl::Duration, lookup_spin, absl::ZeroDuration(),
-          "How long such a thread looks for work without sleeping after it "
-          "had some: takes the wake-up out of the latency, and up to a core "
-          "for each thread.");
+          "How long a thread that serves lookups looks for work without "
+          "sleeping after it had some: takes the wake-up out of the latency, "
+          "and up to a core for each thread.");
 ABSL_FLAG(int32_t, max_message_bytes, 16 << 20,
           "Octets of one gRPC message received. A longer one ends its call.");
 ABSL_FLAG(
@@ -132,30 +145,37 @@ ABSL_FLAG(int32_t, max_control_calls, 256,
           "Calls of RouteTable and Health open at once; each takes a thread.");
 ABSL_FLAG(int32_t, max_connection_streams, 1'000,
           "Calls open at once on one connection; further ones wait.");
-ABSL_FLAG(absl::Duration, keepalive_time, absl::Minutes(1),
-          "A client silent for so long is asked for a sign of life...");
+ABSL_FLAG(
+    absl::Duration, keepalive_time, absl::Minutes(1),
+    "A client silent for so long is asked for a sign of life, and cut off "
+    "if none comes within --keepalive_timeout.");
 ABSL_FLAG(absl::Duration, keepalive_timeout, absl::Seconds(20),
-          "...and cut off if none comes within this.");
+          "How long to wait for a sign of life of a client that was silent for "
+          "--keepalive_time, before it is cut off.");
 ABSL_FLAG(absl::Duration, min_ping_interval, absl::Seconds(10),
           "Clients that ask for signs of life more often are cut off.");
 ABSL_FLAG(absl::Duration, max_connection_idle, absl::InfiniteDuration(),
           "A connection without calls for so long is closed.");
 ABSL_FLAG(absl::Duration, max_connection_age, absl::InfiniteDuration(),
-          "A connection so old takes no new calls...");
+          "A connection so old takes no new calls, and is closed after "
+          "--max_connection_age_grace.");
 ABSL_FLAG(absl::Duration, max_connection_age_grace, absl::Seconds(30),
-          "...and is closed after this.");
-ABSL_FLAG(absl::Duration, handshake_timeout, absl::Seconds(20),
-          "A connection that has not begun as it should by then is closed.");
-ABSL_FLAG(uint32_t, max_connections, 0,
-          "Connections at once; further ones are closed. 0: as many as the "
-          "limit of open files allows.");
+          "How long the calls on a connection older than --max_connection_age "
+          "may take to end before it is closed.");
+ABSL_FLAG(
+    absl::Duration, handshake_timeout, absl::Seconds(20),
+    "A connection that has not begun as it should within this is closed.");
+ABSL_FLAG(
+    uint32_t, max_connections, 0,
+    "Connections open at once; further ones are closed. 0: as many as the "
+    "limit of open files allows.");
 ABSL_FLAG(uint32_t, peer_credit, 20'000,
           "What a peer (a process on the Unix socket, else an IPv4 address or "
           "an IPv6 /64) may spend at once: 10 for a connection or a call that "
           "it resets, 1 for a ping or another frame that only makes work. Who "
           "has nothing left is cut off. 0: no limit.");
 ABSL_FLAG(uint32_t, peer_credit_per_second, 1'000,
-          "How much of it comes back each second.");
+          "How much of --peer_credit comes back each second.");
 ABSL_FLAG(uint32_t, peer_calls, 5'000,
           "Calls that a peer may have open on all its connections without TLS. "
           "0: no limit.");
@@ -163,10 +183,11 @@ ABSL_FLAG(absl::Duration, max_generation_wait, absl::Seconds(10),
           "How long a lookup may wait for its min_generation.");
 ABSL_FLAG(absl::Duration, drain_timeout, absl::Seconds(5),
           "On SIGTERM or SIGINT, how long to finish what is in flight.");
-ABSL_FLAG(std::string, log_level, "info", "debug, info, warning or error.");
+ABSL_FLAG(std::string, log_level, "info",
+          "The least that is logged: debug, info, warning or error.");
 ABSL_FLAG(std::string, log_format, "text",
-          "text, or json: an object a line, with time, level, event and what "
-          "belongs to it.");
+          "How to log: text, or json, an object a line, with time, level, "
+          "event and what belongs to it.");
 ABSL_FLAG(absl::Duration, slow_batch, absl::ZeroDuration(),
           "Lookup batches that take so long inside the server, waiting for a "
           "generation included, are counted and logged. 0: none.");

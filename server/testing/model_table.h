@@ -1,5 +1,6 @@
 // A routing table as the contract (proto/planb/v1) promises it, with no thought
-// of speed: maps, and one batch after the other. What the real server says is held against this.
+// of speed: maps, and one batch after the other. What the real server says is
+// held against this.
 
 #ifndef PLANB_SERVER_TESTING_MODEL_TABLE_H_
 #define PLANB_SERVER_TESTING_MODEL_TABLE_H_

@@ -1,7 +1,6 @@
 #include "server/authorization.h"
 
 #include <cstddef>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -38,11 +37,6 @@ Authorizer::Authorizer(AuthorizationOptions options)
            .Add({});
 }
 
-Authorizer::~Authorizer() {
-  stop_.Notify();
-  if (watcher_.joinable()) watcher_.join();
-}
-
 absl::Status Authorizer::Start() {
   if (!enabled()) return absl::OkStatus();
   if (options_.reload_interval <= absl::ZeroDuration()) {
@@ -61,11 +55,7 @@ absl::Status Authorizer::Start() {
     const absl::MutexLock lock(&reload_mutex_);
     text_ = *std::move(text);
   }
-  watcher_ = std::thread([this] {
-    while (!stop_.WaitForNotificationWithTimeout(options_.reload_interval)) {
-      Reload();
-    }
-  });
+  watcher_.emplace(options_.reload_interval, [this] { Reload(); });
   return absl::OkStatus();
 }
 

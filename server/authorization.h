@@ -6,20 +6,20 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
-#include <thread>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "prometheus/collectable.h"
 #include "prometheus/counter.h"
 #include "prometheus/registry.h"
 #include "server/authorization_policy.h"
 #include "server/log_limit.h"
+#include "server/periodic.h"
 
 namespace planb::server {
 
@@ -35,7 +35,6 @@ struct AuthorizationOptions {
 class Authorizer {
  public:
   explicit Authorizer(AuthorizationOptions options);
-  ~Authorizer();
 
   // Reads the policy, if there is to be one, and goes on watching its file.
   // Errors: INVALID_ARGUMENT, naming flag and file, if it cannot be used.
@@ -75,8 +74,7 @@ class Authorizer {
   mutable absl::Mutex mutex_;
   std::shared_ptr<const AuthorizationPolicy> policy_ ABSL_GUARDED_BY(mutex_);
 
-  absl::Notification stop_;
-  std::thread watcher_;
+  std::optional<Periodic> watcher_;  // last: uses the rest
 };
 
 }  // namespace planb::server

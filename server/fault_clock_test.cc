@@ -8,8 +8,10 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <iostream>
 #include <memory>
@@ -265,6 +267,32 @@ TEST_F(FaultClock, IdleWatchersHearOfItAfterAJumpBack) {
   clock_.Set(-kHour);
   EXPECT_TRUE(watch->Read(&bookmark)) << watch->Finish().error_message();
   EXPECT_EQ(bookmark.generation(), 1U);
+}
+
+// The next look at a policy, or at a certificate, is not an hour off because
+// the clock was set back while the one who looks slept.
+TEST_F(FaultClock, FilesAreLookedAtAfterAJumpBack) {
+  const std::string path = TempPath("policy.json");
+  const auto allow = [&](const char* rpc) {
+    std::ofstream(path + ".new")
+        << R"({"name": "p", "allow_rules": [{"name": "r", "request": )"
+        << R"({"paths": ["/planb.v1.RouteTable/)" << rpc << R"("]}}]})";
+    ASSERT_EQ(std::rename((path + ".new").c_str(), path.c_str()), 0);
+  };
+  allow("*");
+  server_ = clock_.Start("none", {absl::StrCat("--authorization_policy=", path),
+                                  "--authorization_reload_interval=500ms"});
+  absl::SleepFor(absl::Milliseconds(700));  // until it sleeps
+  clock_.Set(-kHour);
+  allow("GetTable");
+  const absl::Time deadline = absl::Now() + kPatience;
+  while (server_->Update(Announcement(0, 1, 1)).ok() &&
+         absl::Now() < deadline) {
+    absl::SleepFor(absl::Milliseconds(50));
+  }
+  EXPECT_EQ(server_->Update(Announcement(0, 1, 1)).error_code(),
+            grpc::StatusCode::PERMISSION_DENIED);
+  unlink(path.c_str());
 }
 
 // A wait that is in vain takes as long as it was to take.

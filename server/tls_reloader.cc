@@ -21,17 +21,7 @@ TlsReloader::TlsReloader(const TlsOptions& options, TlsTexts texts,
       use_(std::move(use)),
       served_(std::move(texts)),
       expiry_(expiry),
-      thread_([this] {
-        while (
-            !stop_.WaitForNotificationWithTimeout(options_.reload_interval)) {
-          Poll();
-        }
-      }) {}
-
-TlsReloader::~TlsReloader() {
-  stop_.Notify();
-  thread_.join();
-}
+      poller_(options_.reload_interval, [this] { Poll(); }) {}
 
 TlsExpiry TlsReloader::expiry() const {
   absl::MutexLock lock(&expiry_mutex_);

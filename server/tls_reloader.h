@@ -8,13 +8,12 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <thread>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/synchronization/notification.h"
+#include "server/periodic.h"
 #include "server/tls_files.h"
 
 namespace planb::server {
@@ -34,7 +33,6 @@ class TlsReloader {
   // Serves `texts`, whose expiry is `expiry`, until the files have others.
   TlsReloader(const TlsOptions& options, TlsTexts texts, TlsExpiry expiry,
               Use use);
-  ~TlsReloader();
 
   // Of what is served now.
   TlsExpiry expiry() const;
@@ -66,8 +64,7 @@ class TlsReloader {
   mutable absl::Mutex expiry_mutex_;
   TlsExpiry expiry_ ABSL_GUARDED_BY(expiry_mutex_);
 
-  absl::Notification stop_;
-  std::thread thread_;
+  Periodic poller_;  // last: uses the rest
 };
 
 }  // namespace planb::server

@@ -8,7 +8,10 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "server/heap.h"
 #include "server/log.h"
+#include "server/periodic.h"
 #include "server/server.h"
 #include "server/server_flags.h"
 #include "server/stop_signals.h"
@@ -58,6 +61,7 @@ int main(int argc, char** argv) {
   if (!server.ok()) return Refuse(server.status());
   stop.Serve();
   Log(LogLevel::kInfo, "serving");
+  const planb::server::Periodic tidy(absl::Seconds(5), planb::server::TidyHeap);
 
   const int signal = stop.Await();
   Log(LogLevel::kInfo, "draining", {{"signal", signal}});

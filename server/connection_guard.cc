@@ -144,9 +144,9 @@ void Leave(Connection& connection) {
   guard->calls[connection.account] -= static_cast<int64_t>(calls);
   // As if reset: what they hold in memory is let go of only later.
   if (calls == 0 || guard->options.peer_credit == 0) return;
-  guard->credit.Pay(connection.account,
-                    static_cast<double>(calls * Http2Meter::kResetCost),
-                    SteadyNow());
+  guard->credit.Charge(connection.account,
+                       static_cast<double>(calls * Http2Meter::kResetCost),
+                       SteadyNow());
 }
 
 // Of ours, the connection `fd`; else null.
@@ -200,7 +200,9 @@ bool Take(Connection& connection, const msghdr& message, size_t size) {
                             SteadyNow());
   }
   if (fine) return true;
-  if (counted) guard.credit.Pay(connection.account, kEndedCost, SteadyNow());
+  if (counted) {
+    guard.credit.Charge(connection.account, kEndedCost, SteadyNow());
+  }
   ++g_ended;
   return false;
 }

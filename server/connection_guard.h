@@ -31,7 +31,7 @@ struct GuardOptions {
   uint32_t peer_credit = 20'000;
   uint32_t peer_credit_per_second = 1'000;
   // Calls that a peer may have open, on all its connections. 0: any number.
-  uint32_t peer_calls = 5'000;
+  uint32_t peer_calls = 2'000;
   Http2Limits http2;
 };
 

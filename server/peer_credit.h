@@ -34,12 +34,22 @@ class PeerCredit {
   // there was is gone. O(1).
   bool Pay(size_t account, double cost, SteadyInstant now);
 
+  // Takes `cost` for what cannot be refused any more. What there was not is
+  // owed, up to kMostOwed times the credit: until it has come back, Pay fails.
+  void Charge(size_t account, double cost, SteadyInstant now);
+
+  static constexpr double kMostOwed = 4;
+
  private:
   struct Account {
     std::mutex mutex;
     double used ABSL_GUARDED_BY(mutex) = 0;
     SteadyInstant at ABSL_GUARDED_BY(mutex);
   };
+
+  // What is used up, as of `now`.
+  double& Used(Account& account, SteadyInstant now) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(account.mutex);
 
   const double most_;
   const double per_second_;

@@ -33,6 +33,18 @@ TEST(PeerCredit, IsEverybodysOwn) {
   EXPECT_TRUE(credit.Pay(2, 100, kStart));
 }
 
+TEST(PeerCredit, WhatCannotBeRefusedIsOwed) {
+  PeerCredit credit(100, 10);
+  credit.Charge(1, 150, kStart);
+  EXPECT_FALSE(credit.Pay(1, 1, kStart + seconds(5)));
+  EXPECT_TRUE(credit.Pay(1, 10, kStart + seconds(6)));
+  // Not for ever.
+  credit.Charge(1, 1e9, kStart + seconds(6));
+  const auto enough = seconds(6 + 10 * static_cast<int>(PeerCredit::kMostOwed));
+  EXPECT_FALSE(credit.Pay(1, 1, kStart + enough));
+  EXPECT_TRUE(credit.Pay(1, 1, kStart + enough + seconds(1)));
+}
+
 TEST(PeerCredit, WhoComesLateEarnsNothing) {
   PeerCredit credit(100, 10);
   EXPECT_TRUE(credit.Pay(1, 100, kStart));

@@ -176,7 +176,7 @@ ABSL_FLAG(uint32_t, peer_credit, 20'000,
           "has nothing left is cut off. 0: no limit.");
 ABSL_FLAG(uint32_t, peer_credit_per_second, 1'000,
           "How much of --peer_credit comes back each second.");
-ABSL_FLAG(uint32_t, peer_calls, 5'000,
+ABSL_FLAG(uint32_t, peer_calls, 2'000,
           "Calls that a peer may have open on all its connections without TLS. "
           "0: no limit.");
 ABSL_FLAG(absl::Duration, max_generation_wait, absl::Seconds(10),

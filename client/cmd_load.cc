@@ -4,7 +4,6 @@
 #include <string>
 
 #include "absl/flags/flag.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "client/change.h"
@@ -107,9 +106,7 @@ ExitCode Run(const Arguments& arguments) {
   const auto file =
       ReadRouteFile(path, {.strict = absl::GetFlag(FLAGS_strict)}, sink);
   if (!sink.server_error().ok()) return Fail(sink.server_error());
-  if (!file.ok()) {
-    return FailUsage(absl::StrCat(path, ": ", file.status().message()));
-  }
+  if (!file.ok()) return FailUsage(OfFile(path, file.status()).message());
   ReportProblems(path, *file);
   const auto load = loader.Finish();
   if (!load.ok()) return Fail(load.status());

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "absl/flags/flag.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/change.h"
 #include "client/command.h"
@@ -12,6 +11,7 @@
 #include "client/output.h"
 #include "client/route_diff.h"
 #include "client/route_replacer.h"
+#include "client/route_source.h"
 #include "client/session.h"
 #include "client/table_client.h"
 #include "lpm/io/route_file.h"
@@ -33,10 +33,7 @@ struct Contents {
 absl::StatusOr<Contents> ReadWhole(const std::string& path) {
   RouteCollector collector;
   const auto report = ReadRouteFile(path, {.strict = true}, collector);
-  if (!report.ok()) {
-    return absl::Status(report.status().code(),
-                        absl::StrCat(path, ": ", report.status().message()));
-  }
+  if (!report.ok()) return OfFile(path, report.status());
   return Contents{.next_hops = collector.TakeNextHops(),
                   .groups = collector.TakeGroups(),
                   .routes = collector.TakeRoutes()};

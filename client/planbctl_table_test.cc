@@ -52,6 +52,17 @@ TEST_F(PlanbctlTableTest, LoadSendsChunks) {
                                HasSubstr("250 unchanged; generation 4")));
 }
 
+TEST_F(PlanbctlTableTest, ErrorsNameTheFileOnce) {
+  const std::string spoilt = Write("spoilt.gz", "\x1f\x8b\x08 no gzip at all");
+  for (const std::string& path : {std::string("/nonexistent"), spoilt}) {
+    for (const char* command : {"load ", "routes diff ", "replay "}) {
+      const std::string err = Ctl(command + path).err;
+      EXPECT_THAT(err, StartsWith(absl::StrCat("planbctl: ", path, ": ")));
+      EXPECT_EQ(err.find(path), err.rfind(path)) << err;
+    }
+  }
+}
+
 TEST_F(PlanbctlTableTest, LoadReportsMalformedLines) {
   const std::string file =
       Write("routes", "192.0.2.0/24 4\nnonsense\n198.51.100.0/24 4\n");

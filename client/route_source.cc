@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "absl/flags/flag.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/flags.h"
@@ -29,13 +30,18 @@ void ReportProblems(const std::string& path, const RecordReport& report) {
   }
 }
 
+absl::Status OfFile(const std::string& path, const absl::Status& status) {
+  const std::string prefix = absl::StrCat(path, ": ");
+  return absl::StartsWith(status.message(), prefix)
+             ? status
+             : absl::Status(status.code(),
+                            absl::StrCat(prefix, status.message()));
+}
+
 absl::StatusOr<std::vector<Route>> ReadRoutes(const std::string& path) {
   RouteCollector collector;
   const auto report = ReadRouteFile(path, {}, collector);
-  if (!report.ok()) {
-    return absl::Status(report.status().code(),
-                        absl::StrCat(path, ": ", report.status().message()));
-  }
+  if (!report.ok()) return OfFile(path, report.status());
   ReportProblems(path, *report);
   return collector.TakeRoutes();
 }

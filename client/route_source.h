@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lpm/io/route_file.h"
 #include "lpm/prefix.h"
@@ -15,6 +16,10 @@ namespace planb::client {
 
 // Says on stderr what a reader of files could not read of `path`.
 void ReportProblems(const std::string& path, const RecordReport& report);
+
+// What is wrong with the file at `path`, with the path, once: readers know it
+// of some errors and not of others.
+absl::Status OfFile(const std::string& path, const absl::Status& status);
 
 // The routes of a file, sorted, each prefix once; problems go to stderr.
 // Errors: those of ReadRouteFile, with the path.

@@ -14,6 +14,10 @@ here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
+# For all that is installed below: another apt may be at work.
+export APT_CONFIG=$work/apt.conf
+echo 'DPkg::Lock::Timeout "600";' > "$APT_CONFIG"
+
 # One program of each package tells whether it is there.
 # shellcheck disable=SC2317 # `step` calls it.
 install_packages() {

@@ -31,11 +31,12 @@ void ReportProblems(const std::string& path, const RecordReport& report) {
 }
 
 absl::Status OfFile(const std::string& path, const absl::Status& status) {
-  const std::string prefix = absl::StrCat(path, ": ");
-  return absl::StartsWith(status.message(), prefix)
-             ? status
-             : absl::Status(status.code(),
-                            absl::StrCat(prefix, status.message()));
+  // Perhaps with a line: "path:1: ".
+  if (absl::StartsWith(status.message(), absl::StrCat(path, ":"))) {
+    return status;
+  }
+  return absl::Status(status.code(),
+                      absl::StrCat(path, ": ", status.message()));
 }
 
 absl::StatusOr<std::vector<Route>> ReadRoutes(const std::string& path) {

@@ -106,7 +106,7 @@ ExitCode Run(const Arguments& arguments) {
   const auto file =
       ReadRouteFile(path, {.strict = absl::GetFlag(FLAGS_strict)}, sink);
   if (!sink.server_error().ok()) return Fail(sink.server_error());
-  if (!file.ok()) return FailUsage(OfFile(path, file.status()).message());
+  if (!file.ok()) return FailUsage(file.status().message());
   ReportProblems(path, *file);
   const auto load = loader.Finish();
   if (!load.ok()) return Fail(load.status());

@@ -11,7 +11,6 @@
 #include "client/output.h"
 #include "client/route_diff.h"
 #include "client/route_replacer.h"
-#include "client/route_source.h"
 #include "client/session.h"
 #include "client/table_client.h"
 #include "lpm/io/route_file.h"
@@ -29,11 +28,11 @@ struct Contents {
 
 // Reads the file at `path`. One that cannot be read to its end is of no use
 // here: what is missing would be withdrawn.
-// Errors: those of a strict ReadRouteFile, with the path.
+// Errors: those of a strict ReadRouteFile.
 absl::StatusOr<Contents> ReadWhole(const std::string& path) {
   RouteCollector collector;
   const auto report = ReadRouteFile(path, {.strict = true}, collector);
-  if (!report.ok()) return OfFile(path, report.status());
+  if (!report.ok()) return report.status();
   return Contents{.next_hops = collector.TakeNextHops(),
                   .groups = collector.TakeGroups(),
                   .routes = collector.TakeRoutes()};

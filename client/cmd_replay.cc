@@ -101,7 +101,7 @@ ExitCode Run(const Arguments& arguments) {
     const auto report =
         ReadBgpUpdates(path, {.strict = absl::GetFlag(FLAGS_strict)}, sink);
     if (!sink.server_error().ok()) return Fail(sink.server_error());
-    if (!report.ok()) return FailUsage(OfFile(path, report.status()).message());
+    if (!report.ok()) return FailUsage(report.status().message());
     ReportProblems(path, *report);
     files.updates += report->updates;
     files.malformed += report->malformed;

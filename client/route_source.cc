@@ -5,7 +5,6 @@
 #include <cstdio>
 
 #include "absl/flags/flag.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/flags.h"
@@ -30,19 +29,10 @@ void ReportProblems(const std::string& path, const RecordReport& report) {
   }
 }
 
-absl::Status OfFile(const std::string& path, const absl::Status& status) {
-  // Perhaps with a line: "path:1: ".
-  if (absl::StartsWith(status.message(), absl::StrCat(path, ":"))) {
-    return status;
-  }
-  return absl::Status(status.code(),
-                      absl::StrCat(path, ": ", status.message()));
-}
-
 absl::StatusOr<std::vector<Route>> ReadRoutes(const std::string& path) {
   RouteCollector collector;
   const auto report = ReadRouteFile(path, {}, collector);
-  if (!report.ok()) return OfFile(path, report.status());
+  if (!report.ok()) return report.status();
   ReportProblems(path, *report);
   return collector.TakeRoutes();
 }

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lpm/io/route_file.h"
 #include "lpm/prefix.h"
@@ -17,12 +16,8 @@ namespace planb::client {
 // Says on stderr what a reader of files could not read of `path`.
 void ReportProblems(const std::string& path, const RecordReport& report);
 
-// What is wrong with the file at `path`, with the path, once: readers know it
-// of some errors and not of others.
-absl::Status OfFile(const std::string& path, const absl::Status& status);
-
 // The routes of a file, sorted, each prefix once; problems go to stderr.
-// Errors: those of ReadRouteFile, with the path.
+// Errors: those of ReadRouteFile.
 absl::StatusOr<std::vector<Route>> ReadRoutes(const std::string& path);
 
 // The table of --ipv4, --seed and --next_hops with so many IPv6 routes.

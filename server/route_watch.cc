@@ -1,7 +1,6 @@
 #include "server/route_watch.h"
 
 #include <algorithm>
-#include <chrono>
 #include <string>
 
 #include "absl/cleanup/cleanup.h"
@@ -17,11 +16,6 @@ constexpr int kRoutesPerMessage = 2000;
 constexpr int kObjectsPerMessage = 1000;
 // How often an idle watch looks whether its client is still there.
 constexpr absl::Duration kLookAround = absl::Milliseconds(500);
-
-// Of the clock that never jumps.
-absl::Duration SteadyTime() {
-  return absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
-}
 
 absl::Status Gone() {
   return Error(absl::StatusCode::kCancelled, "CANCELLED",
@@ -128,21 +122,19 @@ absl::Status SendChanges(ControlContext& context,
       history.CheckStart(generation, request.start_digest());
   if (!start.ok()) return start;
 
-  absl::Duration next_bookmark = SteadyTime();
+  SteadyInstant next_bookmark = SteadyNow();
   std::string digest = history.DigestOf(generation);
   while (!call.IsCancelled()) {
-    if (SteadyTime() >= next_bookmark) {
+    if (SteadyNow() >= next_bookmark) {
       v1::WatchRoutesResponse bookmark;
       bookmark.set_generation(generation);
       bookmark.set_generation_complete(true);
       bookmark.set_digest(digest);
       if (!out.Write(bookmark)) return Gone();
-      next_bookmark = SteadyTime() + context.limits.bookmark_interval;
+      next_bookmark = SteadyAfter(context.limits.bookmark_interval);
     }
-    const absl::Duration wait =
-        std::min(next_bookmark - SteadyTime(), kLookAround);
-    const absl::StatusOr<History::DeltaPtr> delta =
-        history.Next(generation, SteadyAfter(wait));
+    const absl::StatusOr<History::DeltaPtr> delta = history.Next(
+        generation, std::min(next_bookmark, SteadyAfter(kLookAround)));
     if (!delta.ok()) return delta.status();
     if (*delta == nullptr) continue;
     if (!DeltaSender(**delta, out).Send()) return Gone();

@@ -16,7 +16,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/time.h"
 #include "server/memory_budget.h"
 #include "server/published.h"
 #include "server/steady_time.h"

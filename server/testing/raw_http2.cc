@@ -242,27 +242,26 @@ bool RawConnection::SendData(uint32_t stream, absl::string_view octets,
   return open_;
 }
 
-bool RawConnection::AwaitClosed(absl::Time deadline) {
-  while (open_ && absl::Now() < deadline) {
+bool RawConnection::Await(absl::Time deadline, absl::FunctionRef<bool()> done) {
+  while (open_ && !done() && absl::Now() < deadline) {
     Poll(POLLIN, deadline);
     Drop();
   }
-  return !open_;
+  return done();
+}
+
+bool RawConnection::AwaitClosed(absl::Time deadline) {
+  return Await(deadline, [this] { return !open_; });
 }
 
 bool RawConnection::AwaitAnything(absl::Time deadline) {
-  while (open_ && Drop() == 0 && absl::Now() < deadline) Poll(POLLIN, deadline);
-  return Drop() > 0;
+  return Await(deadline, [this] { return Drop() > 0; });
 }
 
 bool RawConnection::AwaitRead(absl::Time deadline) {
   const uint64_t before = answered_pings_;
   Send(Frame(kPing, 0, 0, std::string(8, 'p')));
-  while (open_ && answered_pings_ == before && absl::Now() < deadline) {
-    Poll(POLLIN, deadline);
-    Drop();
-  }
-  return answered_pings_ > before;
+  return Await(deadline, [&] { return answered_pings_ > before; });
 }
 
 void RawConnection::Poll(short events, absl::Time deadline) const {

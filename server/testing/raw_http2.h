@@ -9,6 +9,7 @@
 #include <map>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
@@ -106,6 +107,10 @@ class RawConnection {
   bool AwaitRead(absl::Time deadline);
 
  private:
+  // Throws away what comes until done() is true, which it returns, the server
+  // closes, or until `deadline`.
+  bool Await(absl::Time deadline, absl::FunctionRef<bool()> done);
+
   bool SendAll(absl::string_view octets, absl::Duration patience, bool deaf);
   // Waits for `events`, until `deadline`.
   void Poll(short events, absl::Time deadline) const;

@@ -190,7 +190,9 @@ bool Take(Connection& connection, const msghdr& message, size_t size) {
   });
   if (!connection.meter.plain()) connection.foreign = true;
   if (use.calls != 0) fine &= CountCalls(guard, connection, use.calls);
-  use.cost += connection.owed.exchange(0, std::memory_order_relaxed);
+  if (connection.owed.load(std::memory_order_relaxed) > 0) {
+    use.cost += connection.owed.exchange(0, std::memory_order_relaxed);
+  }
   const bool counted = options.peer_credit > 0;
   const uint64_t free = std::min(connection.free, use.cost);
   connection.free -= free;
@@ -210,15 +212,15 @@ bool Take(Connection& connection, const msghdr& message, size_t size) {
 void Sent(Connection& connection, const msghdr& message, size_t size) {
   if (connection.foreign) return;
   Guard& guard = *connection.guard.load(std::memory_order_relaxed);
-  int64_t calls = 0;
+  Http2Endings::Ended ended;
   ForOctets(message, size, [&](absl::string_view octets) {
-    const Http2Endings::Ended ended =
-        connection.endings.Take(octets, *connection.calls);
-    calls += static_cast<int64_t>(ended.calls);
-    connection.owed += ended.reset * Http2Meter::kResetCost;
+    connection.endings.Take(octets, *connection.calls, ended);
     return true;
   });
-  if (calls > 0) CountCalls(guard, connection, -calls);
+  // Seldom: streams go on and on.
+  if (ended.calls == 0) return;
+  CountCalls(guard, connection, -static_cast<int64_t>(ended.calls));
+  connection.owed += ended.reset * Http2Meter::kResetCost;
 }
 
 }  // namespace

@@ -78,9 +78,8 @@ bool Http2Meter::Answer(Http2Use& use) {
   return true;
 }
 
-Http2Endings::Ended Http2Endings::Take(absl::string_view octets,
-                                       OpenCalls& calls) {
-  Ended ended;
+void Http2Endings::Take(absl::string_view octets, OpenCalls& calls,
+                        Ended& ended) {
   frames_.Walk(octets, [&](const FrameWalker::Frame& frame) {
     const bool reset = frame.type == kRstStream;
     const bool ends =
@@ -92,7 +91,6 @@ Http2Endings::Ended Http2Endings::Take(absl::string_view octets,
     }
     return true;
   });
-  return ended;
 }
 
 }  // namespace planb::server

@@ -118,8 +118,8 @@ class Http2Endings {
     uint64_t reset = 0;
   };
 
-  // Takes the next octets, and changes `calls`.
-  Ended Take(absl::string_view octets, OpenCalls& calls);
+  // Takes the next octets; changes `calls`, and adds to `ended`.
+  void Take(absl::string_view octets, OpenCalls& calls, Ended& ended);
 
  private:
   FrameWalker frames_;

@@ -148,7 +148,8 @@ class Http2EndingsTest : public testing::Test {
 
   // The calls that `octets` end, and those that were reset.
   std::pair<uint64_t, uint64_t> Take(const std::string& octets) {
-    const Http2Endings::Ended ended = endings_.Take(octets, calls_);
+    Http2Endings::Ended ended;
+    endings_.Take(octets, calls_, ended);
     return {ended.calls, ended.reset};
   }
 

@@ -30,8 +30,11 @@
 namespace planb::server {
 namespace {
 
-// For calls that came in while the streams were draining.
+// For calls that came in while the streams were draining, and for answers that
+// are written: an update that was accepted is not to learn, for want of a
+// millisecond, that its connection broke.
 constexpr absl::Duration kLastCalls = absl::Milliseconds(500);
+constexpr absl::Duration kLastAnswers = absl::Milliseconds(100);
 
 class ServerImpl final : public Server {
  public:
@@ -91,7 +94,7 @@ class ServerImpl final : public Server {
     // What is left takes microseconds. Shutdown() refuses new calls and would
     // also wait for idle connections to be closed by their clients.
     const absl::Duration left = absl::FromChrono(deadline - SteadyNow());
-    server_->Shutdown(GrpcAfter(std::min(left, kLastCalls)));
+    server_->Shutdown(GrpcAfter(std::clamp(left, kLastAnswers, kLastCalls)));
     server_->Wait();
     lookup_service_.Shutdown();
     server_.reset();

@@ -80,7 +80,9 @@ class Server {
   virtual int metrics_port() const = 0;
 
   // Stops accepting, says NOT_SERVING, answers what is in flight for at most
-  // `patience`, then ends. Returns when all is down. Call at most once.
+  // `patience` (and a tenth of a second for answers on their way), then ends:
+  // what is still open is cut off with UNAVAILABLE, without ErrorInfo. Returns
+  // when all is down. Call at most once.
   virtual void Drain(absl::Duration patience) = 0;
 };
 

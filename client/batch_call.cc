@@ -5,8 +5,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "client/call.h"
+#include "client/monotonic_time.h"
 #include "planb/v1/route_lookup.grpc.pb.h"
 
 namespace planb::client {
@@ -50,7 +50,7 @@ BatchCall::Event BatchCall::Poll(absl::Time until) {
   bool ok = false;
   if (until == absl::InfiniteFuture()) {
     queue_.Next(&tag, &ok);
-  } else if (queue_.AsyncNext(&tag, &ok, absl::ToChronoTime(until)) !=
+  } else if (queue_.AsyncNext(&tag, &ok, ToGrpc(until)) !=
              grpc::CompletionQueue::GOT_EVENT) {
     return {};
   }
@@ -78,7 +78,7 @@ void BatchCall::Cancel() { context_.TryCancel(); }
 
 void BatchCall::Wake() {
   if (alarm_set_.exchange(true)) return;
-  alarm_.Set(&queue_, absl::ToChronoTime(absl::Now()), kWakeTag);
+  alarm_.Set(&queue_, ToGrpc(MonotonicNow()), kWakeTag);
 }
 
 }  // namespace planb::client

@@ -49,7 +49,8 @@ class BatchCall {
   void Write(const grpc::ByteBuffer& message);
   void WritesDone();
 
-  // Waits for the next event, at most until `until`.
+  // Waits for the next event, at most until `until`, which is of MonotonicNow's
+  // clock; does not wait at all if that has passed.
   Event Poll(absl::Time until);
 
   // Ends the call soon.

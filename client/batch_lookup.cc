@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "client/monotonic_time.h"
 #include "client/status.h"
 
 namespace planb::client {
@@ -36,53 +36,54 @@ BatchLookup::BatchLookup(OpenChannel open, const BatchLookupOptions& options)
 BatchLookup::~BatchLookup() = default;
 
 absl::StatusOr<uint64_t> BatchLookup::Send(const Batch& batch,
-                                           absl::Time deadline) {
+                                           absl::Time wall_deadline) {
+  const absl::Time deadline = ToMonotonic(wall_deadline);
   const auto sent = std::make_shared<BatchInFlight>();
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   while (!ended_ && !send_closed_ &&
          (encoding_ || queue_.size() >= options_.max_in_flight)) {
-    changed_.Wait(&mutex_);
+    changed_.wait(mutex_);
   }
   if (ended_) return status_;
   if (send_closed_)
     return absl::FailedPreconditionError("Send after CloseSend");
   encoding_ = true;
   const uint64_t id = last_id_ + 1;
-  mutex_.Unlock();
-  sent->accepted = absl::Now();
+  mutex_.unlock();
+  sent->accepted = MonotonicNow();
   sent->deadline = deadline;
   sent->expected = Expect(id, batch);
   absl::StatusOr<grpc::ByteBuffer> message = EncodeBatch(id, batch);
-  mutex_.Lock();
+  mutex_.lock();
   encoding_ = false;
-  changed_.SignalAll();
+  changed_.notify_all();
   if (!message.ok()) return message.status();
   if (ended_) return status_;
   sent->message.Swap(&*message);
   last_id_ = id;
   queue_.Push(sent);
   observer_.OnSent(sent->expected.addresses);
-  if (call_ == nullptr && absl::Now() >= retry_.next_attempt()) Open();
+  if (call_ == nullptr && MonotonicNow() >= retry_.next_attempt()) Open();
   while (call_ != nullptr && !starting_ && !write_broken_ &&
-         queue_.IsUnwritten(id) && absl::Now() < deadline) {
+         queue_.IsUnwritten(id) && MonotonicNow() < deadline) {
     if (!Write()) Advance(deadline);
   }
   return id;
 }
 
 void BatchLookup::CloseSend() {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   send_closed_ = true;
-  changed_.SignalAll();
+  changed_.notify_all();
 }
 
 absl::StatusOr<bool> BatchLookup::Receive(BatchResult& result) {
-  absl::MutexLock lock(&mutex_);
-  while (receiving_) changed_.Wait(&mutex_);
+  const std::lock_guard lock(mutex_);
+  while (receiving_) changed_.wait(mutex_);
   receiving_ = true;
   absl::StatusOr<bool> received = ReceiveAlone(result);
   receiving_ = false;
-  changed_.SignalAll();
+  changed_.notify_all();
   return received;
 }
 
@@ -95,10 +96,10 @@ absl::StatusOr<bool> BatchLookup::ReceiveAlone(BatchResult& result) {
     if (ended_) return status_;
     if (queue_.empty()) {
       if (send_closed_) return false;
-      changed_.Wait(&mutex_);
+      changed_.wait(mutex_);
       continue;
     }
-    const absl::Time now = absl::Now();
+    const absl::Time now = MonotonicNow();
     const absl::Time deadline = queue_.front()->deadline;
     if (queue_.front()->cancelled || now >= deadline) {
       HandOut(now >= deadline ? absl::DeadlineExceededError("no answer in time")
@@ -110,8 +111,8 @@ absl::StatusOr<bool> BatchLookup::ReceiveAlone(BatchResult& result) {
       if (now >= retry_.next_attempt()) {
         Open();
       } else {
-        changed_.WaitWithDeadline(&mutex_,
-                                  std::min(retry_.next_attempt(), deadline));
+        changed_.wait_until(
+            mutex_, ToSteady(std::min(retry_.next_attempt(), deadline)));
       }
       continue;
     }
@@ -131,9 +132,9 @@ absl::StatusOr<bool> BatchLookup::ReceiveAlone(BatchResult& result) {
 
 bool BatchLookup::HandOut(BatchResult& result) {
   const std::shared_ptr<BatchInFlight> batch = queue_.front();
-  mutex_.Unlock();
+  mutex_.unlock();
   absl::Status decoded = DecodeReply(batch->reply, batch->expected, result);
-  mutex_.Lock();
+  mutex_.lock();
   if (!decoded.ok()) {
     queue_ = ReplayQueue();  // nothing after this can be trusted
     End(std::move(decoded));
@@ -160,36 +161,36 @@ void BatchLookup::HandOut(absl::Status status, BatchResult& result) {
 
 void BatchLookup::Pop(const absl::Status& status) {
   const BatchInFlight& batch = *queue_.front();
-  observer_.OnAnswered(batch.expected.addresses, absl::Now() - batch.accepted,
-                       status);
+  observer_.OnAnswered(batch.expected.addresses,
+                       MonotonicNow() - batch.accepted, status);
   queue_.PopFront();
   // Idleness is no failure.
   if (queue_.empty()) retry_.Succeeded();
-  changed_.SignalAll();
+  changed_.notify_all();
 }
 
 bool BatchLookup::CancelBatch(uint64_t id) {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   BatchInFlight* const batch = queue_.Find(id);
   if (batch == nullptr) return false;
   batch->cancelled = true;
   if (call_ != nullptr && polling_) call_->Wake();
-  changed_.SignalAll();
+  changed_.notify_all();
   return true;
 }
 
 void BatchLookup::Cancel() {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   End(absl::CancelledError("the handle was cancelled"));
 }
 
 size_t BatchLookup::in_flight() const {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   return queue_.size();
 }
 
 uint64_t BatchLookup::reconnects() const {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   return reconnects_;
 }
 
@@ -199,8 +200,8 @@ void BatchLookup::Open() {
   starting_ = true;
   writing_ = true;
   write_broken_ = false;
-  last_event_ = absl::Now();
-  changed_.SignalAll();
+  last_event_ = MonotonicNow();
+  changed_.notify_all();
 }
 
 bool BatchLookup::Write() {
@@ -212,34 +213,34 @@ bool BatchLookup::Write() {
   }
   const std::shared_ptr<BatchInFlight> batch = queue_.TakeUnwritten();
   if (batch == nullptr) return false;
-  if (queue_.outstanding() == 1) last_event_ = absl::Now();
+  if (queue_.outstanding() == 1) last_event_ = MonotonicNow();
   writing_ = true;
   const std::shared_ptr<BatchCall> call = call_;
-  mutex_.Unlock();
+  mutex_.unlock();
   call->Write(batch->message);
-  mutex_.Lock();
+  mutex_.lock();
   return true;
 }
 
 void BatchLookup::Advance(absl::Time until) {
   if (polling_ || call_ == nullptr) {
-    changed_.WaitWithDeadline(&mutex_, until);
+    changed_.wait_until(mutex_, ToSteady(until));
     return;
   }
   polling_ = true;
   const std::shared_ptr<BatchCall> call = call_;
-  mutex_.Unlock();
+  mutex_.unlock();
   BatchCall::Event event = call->Poll(until);
-  mutex_.Lock();
+  mutex_.lock();
   polling_ = false;
   if (call == call_) Take(std::move(event));  // else it is of a former call
-  changed_.SignalAll();
+  changed_.notify_all();
 }
 
 void BatchLookup::Take(BatchCall::Event event) {
   using Kind = BatchCall::Event::Kind;
   if (event.kind == Kind::kNothing) return;
-  last_event_ = absl::Now();
+  last_event_ = MonotonicNow();
   if (event.kind == Kind::kWritten) {
     writing_ = false;
     write_broken_ = !event.ok;
@@ -271,13 +272,13 @@ void BatchLookup::Break(const absl::Status& why) {
   // new channel would begin with the same one again.
   if (ErrorReason(why).empty()) channel_ = nullptr;
   writing_ = false;
-  const absl::Time now = absl::Now();
+  const absl::Time now = MonotonicNow();
   if (!retry_.Failed(why, now)) {
     End(why);
     return;
   }
   observer_.OnDisconnect(why, retry_.next_attempt() - now);
-  changed_.SignalAll();
+  changed_.notify_all();
 }
 
 void BatchLookup::End(absl::Status why) {
@@ -287,7 +288,7 @@ void BatchLookup::End(absl::Status why) {
   if (call_ != nullptr) std::exchange(call_, nullptr)->Cancel();
   channel_ = nullptr;
   observer_.OnEnd(status_);
-  changed_.SignalAll();
+  changed_.notify_all();
 }
 
 }  // namespace planb::client

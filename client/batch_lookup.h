@@ -16,14 +16,15 @@
 #ifndef PLANB_CLIENT_BATCH_LOOKUP_H_
 #define PLANB_CLIENT_BATCH_LOOKUP_H_
 
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "client/batch_call.h"
 #include "client/batch_codec.h"
@@ -110,9 +111,11 @@ class BatchLookup {
   const BatchLookupOptions options_;
   LookupObserver& observer_;
 
-  mutable absl::Mutex mutex_;
-  // Signalled when anything below changes.
-  absl::CondVar changed_;
+  // std::mutex: absl's waits go by the wall clock, which may jump.
+  mutable std::mutex mutex_;
+  // Told when anything below changes. Waits with the mutex itself, which
+  // functions here let go of for a while.
+  std::condition_variable_any changed_;
   RetryPolicy retry_ ABSL_GUARDED_BY(mutex_);
   bool send_closed_ ABSL_GUARDED_BY(mutex_) = false;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
@@ -131,7 +134,7 @@ class BatchLookup {
   bool starting_ ABSL_GUARDED_BY(mutex_) = false;  // it is not yet connected
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;   // a write is under way
   bool write_broken_ ABSL_GUARDED_BY(mutex_) = false;  // its end will follow
-  absl::Time last_event_ ABSL_GUARDED_BY(mutex_);
+  absl::Time last_event_ ABSL_GUARDED_BY(mutex_);      // MonotonicNow
 
   bool connected_once_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t reconnects_ ABSL_GUARDED_BY(mutex_) = 0;

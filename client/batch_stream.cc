@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "client/monotonic_time.h"
 #include "client/status.h"
 
 namespace planb::client {
@@ -27,7 +27,7 @@ BatchStream::BatchStream(const std::shared_ptr<grpc::Channel>& channel,
                          const BatchStreamOptions& options)
     : options_(Sane(options)),
       call_(channel, options.deadline),
-      last_progress_(absl::Now()) {}
+      last_progress_(MonotonicNow()) {}
 
 BatchStream::~BatchStream() {
   Cancel();
@@ -56,7 +56,7 @@ absl::StatusOr<uint64_t> BatchStream::Send(const Batch& batch) {
       return message.status();
     }
     last_id_ = id;
-    last_progress_ = absl::Now();
+    last_progress_ = MonotonicNow();
     expected_.push_back(Expect(id, batch));
   }
   call_.Write(*message);
@@ -71,7 +71,7 @@ absl::Status BatchStream::CloseSend() {
     if (send_closed_) return absl::OkStatus();
     send_closed_ = true;
     writing_ = true;
-    last_progress_ = absl::Now();
+    last_progress_ = MonotonicNow();
     changed_.SignalAll();
   }
   call_.WritesDone();
@@ -159,9 +159,9 @@ void BatchStream::TakeNext(bool wait) {
   mutex_.Unlock();
   absl::Time until = absl::InfiniteFuture();
   if (!wait || options_.spin) {
-    until = absl::UnixEpoch();  // gRPC takes times before that for the future
+    until = absl::InfinitePast();
   } else if (options_.stall_timeout != absl::InfiniteDuration()) {
-    until = absl::Now() + options_.stall_timeout;
+    until = MonotonicNow() + options_.stall_timeout;
   }
   BatchCall::Event event = call_.Poll(until);
   mutex_.Lock();
@@ -176,7 +176,7 @@ void BatchStream::Take(BatchCall::Event event) {
     CheckStall();
     return;
   }
-  last_progress_ = absl::Now();
+  last_progress_ = MonotonicNow();
   if (event.kind == Kind::kWritten) {
     writing_ = false;
     write_broken_ = !event.ok;
@@ -211,7 +211,7 @@ void BatchStream::Fail(absl::Status status) {
 void BatchStream::CheckStall() {
   const bool waiting =
       writing_ || send_closed_ || expected_.size() > arrived_.size();
-  const absl::Duration idle = absl::Now() - last_progress_;
+  const absl::Duration idle = MonotonicNow() - last_progress_;
   if (!waiting || idle < options_.stall_timeout) return;
   Fail(absl::DeadlineExceededError(
       absl::StrCat("no sign of the server for ", absl::FormatDuration(idle),

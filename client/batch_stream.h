@@ -136,7 +136,7 @@ class BatchStream {
   // Invariant: arrived_.size() <= expected_.size() <= max_in_flight.
   std::deque<ExpectedReply> expected_ ABSL_GUARDED_BY(mutex_);
   std::deque<grpc::ByteBuffer> arrived_ ABSL_GUARDED_BY(mutex_);
-  absl::Time last_progress_ ABSL_GUARDED_BY(mutex_);
+  absl::Time last_progress_ ABSL_GUARDED_BY(mutex_);  // MonotonicNow
 };
 
 }  // namespace planb::client

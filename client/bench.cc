@@ -5,15 +5,17 @@
 #include "client/bench.h"
 
 #include <algorithm>
+#include <condition_variable>
+#include <mutex>
 #include <thread>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
-#include "absl/synchronization/mutex.h"
 #include "client/bench_cpu.h"
 #include "client/bench_driver.h"
 #include "client/bench_port.h"
+#include "client/monotonic_time.h"
 
 namespace planb::client {
 namespace {
@@ -42,7 +44,7 @@ class Bench {
       if (!driver->status().ok()) return driver->status();
     }
     {
-      absl::MutexLock lock(&mutex_);
+      const std::lock_guard lock(mutex_);
       if (!pinned_.ok()) return pinned_;
     }
     if (!result.ok()) return result;
@@ -94,7 +96,7 @@ class Bench {
 
   void StartThread(size_t stream, void (BenchDriver::*run)()) {
     {
-      absl::MutexLock lock(&mutex_);
+      const std::lock_guard lock(mutex_);
       ++running_;
     }
     threads_.emplace_back([this, stream, run] {
@@ -103,9 +105,10 @@ class Bench {
         pinned = RunOn({options_.cpus[stream % options_.cpus.size()]});
       }
       (drivers_[stream].get()->*run)();
-      absl::MutexLock lock(&mutex_);
+      const std::lock_guard lock(mutex_);
       if (!pinned.ok()) pinned_ = pinned;
       --running_;
+      ended_.notify_all();
     });
   }
 
@@ -147,12 +150,9 @@ class Bench {
       }
       const absl::Duration left = time() - MonotonicNow();
       if (left <= absl::ZeroDuration()) return false;
-      absl::MutexLock lock(&mutex_);
-      const auto ended = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-        return running_ == 0;
-      };
-      if (mutex_.AwaitWithTimeout(absl::Condition(&ended),
-                                  std::min(left, kNap))) {
+      std::unique_lock lock(mutex_);
+      const auto until = ToSteady(MonotonicNow() + std::min(left, kNap));
+      if (ended_.wait_until(lock, until, [this] { return running_ == 0; })) {
         return true;
       }
     }
@@ -176,7 +176,8 @@ class Bench {
   std::vector<std::unique_ptr<BenchDriver>> drivers_;
   std::vector<std::thread> threads_;
 
-  absl::Mutex mutex_;
+  std::mutex mutex_;
+  std::condition_variable ended_;  // told when running_ falls
   size_t running_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status pinned_ ABSL_GUARDED_BY(mutex_);
 };

@@ -10,12 +10,6 @@
 
 namespace planb::client {
 
-absl::Time MonotonicNow() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return absl::TimeFromTimespec(now);
-}
-
 void StreamPort::SleepUntil(absl::Time time) {
   thread_local const int slack = prctl(PR_SET_TIMERSLACK, 1UL, 0, 0, 0);
   static_cast<void>(slack);

@@ -13,12 +13,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/batch_stream.h"
+#include "client/monotonic_time.h"
 
 namespace planb::client {
-
-// The monotonic clock, as a time since an arbitrary point: not to be compared
-// with absl::Now().
-absl::Time MonotonicNow();
 
 // As BatchStream, which says more.
 class BenchPort {

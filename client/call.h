@@ -6,6 +6,7 @@
 #include <grpcpp/client_context.h>
 
 #include "absl/time/time.h"
+#include "client/monotonic_time.h"
 
 namespace planb::client {
 
@@ -13,7 +14,7 @@ namespace planb::client {
 // InfiniteFuture, which gRPC's clock could not hold.
 inline void SetDeadline(grpc::ClientContext& context, absl::Time deadline) {
   if (deadline != absl::InfiniteFuture()) {
-    context.set_deadline(absl::ToChronoTime(deadline));
+    context.set_deadline(ToGrpc(ToMonotonic(deadline)));
   }
 }
 

@@ -24,7 +24,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "absl/time/clock.h"
+#include "client/monotonic_time.h"
 #include "third_party/grpc_sockets/socket_options.h"
 
 namespace planb::client {
@@ -104,7 +104,7 @@ std::string LastError(grpc::Channel& channel, absl::Time deadline) {
   grpc::CompletionQueue queue;
   grpc::ClientContext context;
   context.set_deadline(
-      absl::ToChronoTime(std::min(deadline, absl::Now() + absl::Seconds(1))));
+      ToGrpc(std::min(deadline, MonotonicNow() + absl::Seconds(1))));
   const auto call = stub.PrepareUnaryCall(
       &context, "/grpc.health.v1.Health/Check", grpc::ByteBuffer(), &queue);
   grpc::ByteBuffer response;
@@ -156,7 +156,8 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(
   return grpc::CreateCustomChannel(std::string(target), credentials, arguments);
 }
 
-absl::Status Connect(grpc::Channel& channel, absl::Time deadline) {
+absl::Status Connect(grpc::Channel& channel, absl::Time wall_deadline) {
+  const absl::Time deadline = ToMonotonic(wall_deadline);
   while (true) {
     const grpc_connectivity_state state =
         channel.GetState(/*try_to_connect=*/true);
@@ -165,7 +166,7 @@ absl::Status Connect(grpc::Channel& channel, absl::Time deadline) {
         state == GRPC_CHANNEL_SHUTDOWN) {
       return absl::UnavailableError(LastError(channel, deadline));
     }
-    if (!channel.WaitForStateChange(state, absl::ToChronoTime(deadline))) {
+    if (!channel.WaitForStateChange(state, ToGrpc(deadline))) {
       return absl::DeadlineExceededError("no connection in time");
     }
   }

@@ -5,10 +5,10 @@
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "client/change.h"
 #include "client/command.h"
 #include "client/flags.h"
+#include "client/monotonic_time.h"
 #include "client/output.h"
 #include "client/route_loader.h"
 #include "client/route_source.h"
@@ -46,14 +46,14 @@ class LoaderSink : public RouteSink {
 class Progress {
  public:
   void Show(const LoadReport& report) {
-    if (absl::Now() - shown_ < absl::Milliseconds(500)) return;
-    shown_ = absl::Now();
+    if (MonotonicNow() - shown_ < absl::Milliseconds(500)) return;
+    shown_ = MonotonicNow();
     absl::FPrintF(stderr, "planbctl: %d routes sent, generation %d\n",
                   report.routes, report.generation);
   }
 
  private:
-  absl::Time shown_ = absl::Now();
+  absl::Time shown_ = MonotonicNow();
 };
 
 void Print(const LoadReport& load, const RouteFileReport& file,
@@ -89,7 +89,7 @@ ExitCode Run(const Arguments& arguments) {
   const std::string& path = arguments[0];
   const auto channel = ConnectToServer();
   if (!channel.ok()) return Fail(channel.status());
-  const absl::Time start = absl::Now();
+  const absl::Time start = MonotonicNow();
   const TableClient client(*channel);
   Progress progress;
   RouteLoader loader(client,
@@ -110,7 +110,7 @@ ExitCode Run(const Arguments& arguments) {
   ReportProblems(path, *file);
   const auto load = loader.Finish();
   if (!load.ok()) return Fail(load.status());
-  Print(*load, *file, absl::Now() - start);
+  Print(*load, *file, MonotonicNow() - start);
   return file->malformed > 0 || file->truncated ? ExitCode::kNegative
                                                 : ExitCode::kOk;
 }

@@ -6,11 +6,11 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "client/address_pipeline.h"
 #include "client/batch_lookup_options.h"
 #include "client/command.h"
 #include "client/flags.h"
+#include "client/monotonic_time.h"
 #include "client/output.h"
 #include "client/probes.h"
 #include "client/reference_table.h"
@@ -76,7 +76,7 @@ ExitCode Run(const Arguments& arguments) {
   const auto channel = ConnectToServer();
   if (!channel.ok()) return Fail(channel.status());
 
-  const absl::Time start = absl::Now();
+  const absl::Time start = MonotonicNow();
   const uint64_t samples = absl::GetFlag(FLAGS_samples);
   Comparison comparison(table);
   AddressPipeline pipeline(
@@ -101,7 +101,7 @@ ExitCode Run(const Arguments& arguments) {
   output::Verify& report = comparison.report();
   report.set_routes(static_cast<double>(routes->size()));
   report.set_samples(static_cast<double>(samples));
-  report.set_seconds(absl::ToDoubleSeconds(absl::Now() - start));
+  report.set_seconds(absl::ToDoubleSeconds(MonotonicNow() - start));
   Print(report);
   return report.mismatches() == 0 ? ExitCode::kOk : ExitCode::kNegative;
 }

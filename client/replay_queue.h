@@ -21,7 +21,7 @@ struct BatchInFlight {
   // References to what gRPC sends; may be sent again.
   grpc::ByteBuffer message;
   grpc::ByteBuffer reply;
-  absl::Time accepted;
+  absl::Time accepted;  // these two by MonotonicNow's clock
   absl::Time deadline;
   bool cancelled = false;
   bool was_written = false;  // on whatever call

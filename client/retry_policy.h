@@ -20,8 +20,9 @@ class RetryPolicy {
   // between.
   RetryPolicy(const BackoffOptions& backoff, absl::Duration give_up_after);
 
-  // An attempt failed with `why` at `now`. True: the next one is due at
-  // next_attempt(), no earlier than the server asked for. False: give up.
+  // An attempt failed with `why` at `now`, by a clock that never jumps. True:
+  // the next one is due at next_attempt(), no earlier than the server asked
+  // for. False: give up.
   bool Failed(const absl::Status& why, absl::Time now);
 
   // All is well, or nobody needs the server for now.

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/convert.h"
+#include "client/monotonic_time.h"
 #include "client/status.h"
 
 namespace planb::client {
@@ -95,14 +96,14 @@ absl::Status RouteLoader::SendChunk(v1::Ack ack) {
 
 absl::StatusOr<v1::UpdateRoutesResponse> RouteLoader::SendPatiently(
     const v1::UpdateRoutesRequest& request) const {
-  const absl::Time give_up = absl::Now() + options_.patience;
+  const absl::Time give_up = MonotonicNow() + options_.patience;
   while (true) {
     auto response =
         client_.UpdateRoutes(request, absl::Now() + options_.timeout);
     if (response.ok()) return response;
     const std::optional<absl::Duration> delay = RetryDelay(response.status());
     if (!absl::IsResourceExhausted(response.status()) || !delay.has_value() ||
-        absl::Now() + *delay > give_up) {
+        MonotonicNow() + *delay > give_up) {
       return response;
     }
     // A delay of zero must not become a busy loop.

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "client/monotonic_time.h"
 #include "client/status.h"
 
 namespace planb::client {
@@ -49,7 +49,7 @@ absl::StatusOr<GenerationChanges> RouteWatcher::Next() {
       end_ = absl::CancelledError("the watch was cancelled");
     } else if (why.ok()) {
       end_ = BrokenContract("it ended a watch");
-    } else if (!IsRetryable(why) || !retry_.Failed(why, absl::Now())) {
+    } else if (!IsRetryable(why) || !retry_.Failed(why, MonotonicNow())) {
       end_ = why;
     } else if (!SleepUntil(retry_.next_attempt())) {
       end_ = absl::CancelledError("the watch was cancelled");
@@ -59,8 +59,9 @@ absl::StatusOr<GenerationChanges> RouteWatcher::Next() {
 }
 
 void RouteWatcher::Cancel() {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   cancelled_ = true;
+  cancelling_.notify_all();
   if (context_ != nullptr) context_->TryCancel();
 }
 
@@ -72,7 +73,7 @@ void RouteWatcher::Open() {
   request.set_start_digest(digest_);
   grpc::ClientContext* context = nullptr;
   {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     if (cancelled_) return;
     context_ = std::make_unique<grpc::ClientContext>();
     context = context_.get();
@@ -85,18 +86,19 @@ void RouteWatcher::Open() {
 absl::Status RouteWatcher::Close() {
   absl::Status end = FromGrpc(reader_->Finish());
   reader_.reset();
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   context_.reset();
   return end;
 }
 
-bool RouteWatcher::SleepUntil(absl::Time time) const {
-  absl::MutexLock lock(&mutex_);
-  return !mutex_.AwaitWithDeadline(absl::Condition(&cancelled_), time);
+bool RouteWatcher::SleepUntil(absl::Time time) {
+  std::unique_lock lock(mutex_);
+  return !cancelling_.wait_until(lock, ToSteady(time),
+                                 [this] { return cancelled_; });
 }
 
 bool RouteWatcher::cancelled() const {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   return cancelled_;
 }
 

@@ -16,14 +16,15 @@
 #include <grpcpp/client_context.h>
 #include <grpcpp/support/sync_stream.h>
 
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "client/backoff.h"
 #include "client/generation_assembler.h"
@@ -83,8 +84,8 @@ class RouteWatcher {
   void Open();
   // What the stream ended with. REQUIRES: it has ended, or is cancelled.
   absl::Status Close();
-  // False if Cancel was called before `time`.
-  bool SleepUntil(absl::Time time) const;
+  // False if Cancel was called before `time`, which is MonotonicNow's.
+  bool SleepUntil(absl::Time time);
   bool cancelled() const;
 
   const std::unique_ptr<v1::RouteTable::Stub> stub_;
@@ -97,7 +98,9 @@ class RouteWatcher {
   // What all further calls return, once it is an error.
   absl::Status end_;
 
-  mutable absl::Mutex mutex_;
+  // std::mutex: absl's waits go by the wall clock, which may jump.
+  mutable std::mutex mutex_;
+  std::condition_variable cancelling_;
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
   // Replaced only by Next; guarded for Cancel. Null when no stream is open.
   std::unique_ptr<grpc::ClientContext> context_ ABSL_GUARDED_BY(mutex_);

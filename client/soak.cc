@@ -7,6 +7,7 @@
 
 #include "absl/time/clock.h"
 #include "client/batch_lookup.h"
+#include "client/monotonic_time.h"
 
 namespace planb::client {
 namespace {
@@ -34,13 +35,13 @@ class Soaker {
         trace_(trace),
         options_(options),
         next_(first),
-        end_(absl::Now() + options.duration) {}
+        end_(MonotonicNow() + options.duration) {}
 
   SoakCounts Run() {
-    absl::Time due = absl::Now();
+    absl::Time due = MonotonicNow();
     while (AwaitTurn(due)) {
       Ask();
-      due = std::max(due + options_.period, absl::Now());
+      due = std::max(due + options_.period, MonotonicNow());
     }
     CloseHandle();
     counts_.disconnects = disconnects_.count();
@@ -51,7 +52,7 @@ class Soaker {
   // False when the time is up.
   bool AwaitTurn(absl::Time due) const {
     while (options_.stop == nullptr || !*options_.stop) {
-      const absl::Time now = absl::Now();
+      const absl::Time now = MonotonicNow();
       if (now >= end_) return false;
       if (now >= due) return true;
       absl::SleepFor(std::min({due - now, end_ - now, kNap}));
@@ -68,16 +69,17 @@ class Soaker {
                                     .observer = &disconnects_});
     }
     const size_t index = next_++;
-    const absl::Time sent = absl::Now();
+    const absl::Time sent = MonotonicNow();
     absl::Status status =
-        lookup_->Send(trace_.Get(index), sent + options_.timeout).status();
+        lookup_->Send(trace_.Get(index), absl::Now() + options_.timeout)
+            .status();
     bool ended = !status.ok();
     if (!ended) {
       const auto received = lookup_->Receive(result_);
       ended = !received.ok();
       status = ended ? received.status() : result_.status;
     }
-    counts_.latency.Add(absl::Now() - sent);
+    counts_.latency.Add(MonotonicNow() - sent);
     if (status.ok()) {
       Check(index);
     } else {
@@ -130,7 +132,7 @@ void SoakCounts::Merge(const SoakCounts& other) {
 
 SoakCounts RunSoak(const OpenChannel& open, const Trace& trace,
                    const SoakOptions& options) {
-  const absl::Time start = absl::Now();
+  const absl::Time start = MonotonicNow();
   std::vector<SoakCounts> each(std::max<size_t>(options.streams, 1));
   std::vector<std::thread> threads;
   for (size_t i = 0; i < each.size(); ++i) {
@@ -145,7 +147,7 @@ SoakCounts RunSoak(const OpenChannel& open, const Trace& trace,
     threads[i].join();
     all.Merge(each[i]);
   }
-  all.elapsed = absl::Now() - start;
+  all.elapsed = MonotonicNow() - start;
   return all;
 }
 

@@ -8,6 +8,7 @@
 
 #include "absl/time/clock.h"
 #include "client/convert.h"
+#include "client/monotonic_time.h"
 
 namespace planb::client {
 namespace {
@@ -22,7 +23,7 @@ ReplayOptions Sane(ReplayOptions options) {
 UpdateReplayer::UpdateReplayer(const std::shared_ptr<grpc::Channel>& channel,
                                const ReplayOptions& options)
     : options_(Sane(options)),
-      start_(absl::Now()),
+      start_(MonotonicNow()),
       stream_(channel, options.stream,
               [this](const UpdateReply& reply) { OnReply(reply); }) {}
 
@@ -35,10 +36,10 @@ absl::Status UpdateReplayer::OnChanges(
     const std::vector<TraceChange>& changes) {
   for (const TraceChange& change : changes) {
     const absl::Time due = DueTime(change.at);
-    if (due > absl::Now()) {
+    if (due > MonotonicNow()) {
       absl::Status status = SendBatch();
       if (!status.ok()) return status;
-      absl::SleepFor(due - absl::Now());
+      absl::SleepFor(due - MonotonicNow());
     }
     absl::Status status = AddChange(change.route, due);
     if (!status.ok()) return status;
@@ -52,7 +53,7 @@ absl::StatusOr<ReplayReport> UpdateReplayer::Finish() {
   status = stream_.Finish(absl::Now() + options_.timeout);
   if (!status.ok()) return status;
   absl::MutexLock lock(&mutex_);
-  report_.took = absl::Now() - start_;
+  report_.took = MonotonicNow() - start_;
   if (recorded_first_.has_value()) {
     report_.recorded = recorded_last_ - *recorded_first_;
   }
@@ -89,7 +90,7 @@ absl::Status UpdateReplayer::SendBatch() {
   for (const auto& [id, next_hop] : next_hops_) {
     *batch.add_next_hops() = ToProto(next_hop);
   }
-  const absl::Time now = absl::Now();
+  const absl::Time now = MonotonicNow();
   const bool timed = options_.speed > 0 && !routes_.empty();
   {
     absl::MutexLock lock(&mutex_);
@@ -102,11 +103,12 @@ absl::Status UpdateReplayer::SendBatch() {
   }
   routes_.clear();
   next_hops_.clear();
-  return stream_.Send(std::move(batch), now + options_.timeout).status();
+  return stream_.Send(std::move(batch), absl::Now() + options_.timeout)
+      .status();
 }
 
 void UpdateReplayer::OnReply(const UpdateReply& reply) {
-  const absl::Time now = absl::Now();
+  const absl::Time now = MonotonicNow();
   absl::MutexLock lock(&mutex_);
   report_.answer_lag.Add(now - in_flight_.front());
   in_flight_.pop_front();

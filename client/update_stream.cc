@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/monotonic_time.h"
 #include "client/status.h"
 
 namespace planb::client {
@@ -45,14 +46,14 @@ absl::StatusOr<uint64_t> UpdateStream::Send(v1::StreamUpdatesRequest batch,
   batch.clear_writer_epoch();
   batch.clear_batch_id();
   {
-    absl::MutexLock write_lock(&write_mutex_);
+    const std::lock_guard write_lock(write_mutex_);
     {
-      absl::MutexLock lock(&mutex_);
+      std::unique_lock lock(mutex_);
       // With nothing in flight, no more credits will come.
-      const auto decided = [&]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-        return over_ || credits_ >= cost || (greeted_ && in_flight_.empty());
-      };
-      if (!mutex_.AwaitWithDeadline(absl::Condition(&decided), deadline)) {
+      if (!changed_.wait_until(lock, ToSteady(ToMonotonic(deadline)), [&] {
+            return over_ || credits_ >= cost ||
+                   (greeted_ && in_flight_.empty());
+          })) {
         return absl::DeadlineExceededError(
             "the server grants no credits for another batch");
       }
@@ -75,9 +76,10 @@ absl::StatusOr<uint64_t> UpdateStream::Send(v1::StreamUpdatesRequest batch,
   return end.ok() ? BrokenContract("it ended the stream") : end;
 }
 
-absl::Status UpdateStream::Finish(absl::Time deadline) {
+absl::Status UpdateStream::Finish(absl::Time wall_deadline) {
+  const absl::Time deadline = ToMonotonic(wall_deadline);
   {
-    absl::MutexLock write_lock(&write_mutex_);
+    const std::lock_guard write_lock(write_mutex_);
     if (AwaitGreeting(deadline)) stream_->WritesDone();
   }
   const absl::Status end = AwaitEnd(deadline);
@@ -86,7 +88,7 @@ absl::Status UpdateStream::Finish(absl::Time deadline) {
 }
 
 uint64_t UpdateStream::in_flight() const {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   return in_flight_.size();
 }
 
@@ -100,32 +102,35 @@ void UpdateStream::Receive(const v1::StreamUpdatesRequest& hello) {
   }
   if (!ours.ok()) context_.TryCancel();
   {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     over_ = true;
+    changed_.notify_all();
   }
   absl::Status end;
   {
-    absl::MutexLock write_lock(&write_mutex_);
+    const std::lock_guard write_lock(write_mutex_);
     end = FromGrpc(stream_->Finish());
   }
   if (!ours.ok()) end = ours;
   std::deque<uint64_t> unanswered;
   {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     unanswered.swap(in_flight_);
   }
   if (end.ok() && !unanswered.empty()) {
     end = BrokenContract("it ended the stream without an answer");
   }
   for (uint64_t id : unanswered) on_reply_({.batch_id = id, .status = end});
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   end_ = end;
+  changed_.notify_all();
 }
 
 absl::Status UpdateStream::Accept(v1::StreamUpdatesResponse response) {
   {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     credits_ += response.credits();
+    changed_.notify_all();
     if (!std::exchange(greeted_, true)) return absl::OkStatus();
     if (in_flight_.empty() || in_flight_.front() != response.batch_id()) {
       return BrokenContract(absl::StrCat("batch ", response.batch_id(),
@@ -140,20 +145,16 @@ absl::Status UpdateStream::Accept(v1::StreamUpdatesResponse response) {
   return absl::OkStatus();
 }
 
-bool UpdateStream::AwaitGreeting(absl::Time deadline) const {
-  absl::MutexLock lock(&mutex_);
-  const auto greeted = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-    return greeted_ || over_;
-  };
-  return mutex_.AwaitWithDeadline(absl::Condition(&greeted), deadline);
+bool UpdateStream::AwaitGreeting(absl::Time deadline) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_until(lock, ToSteady(deadline),
+                             [this] { return greeted_ || over_; });
 }
 
-absl::Status UpdateStream::AwaitEnd(absl::Time deadline) const {
-  absl::MutexLock lock(&mutex_);
-  const auto ended = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-    return end_.has_value();
-  };
-  if (!mutex_.AwaitWithDeadline(absl::Condition(&ended), deadline)) {
+absl::Status UpdateStream::AwaitEnd(absl::Time deadline) {
+  std::unique_lock lock(mutex_);
+  if (!changed_.wait_until(lock, ToSteady(deadline),
+                           [this] { return end_.has_value(); })) {
     return absl::DeadlineExceededError(
         absl::StrCat(in_flight_.size(), " batches were not answered in time"));
   }

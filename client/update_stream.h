@@ -16,10 +16,12 @@
 #include <grpcpp/client_context.h>
 #include <grpcpp/support/sync_stream.h>
 
+#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -27,7 +29,6 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "planb/v1/route_table.grpc.pb.h"
 
@@ -91,8 +92,9 @@ class UpdateStream {
   // Books a reply. Errors: INTERNAL if it is not the one that is due.
   absl::Status Accept(v1::StreamUpdatesResponse response);
   // True once the receiving thread, which writes the hello, writes no more.
-  bool AwaitGreeting(absl::Time deadline) const;
-  absl::Status AwaitEnd(absl::Time deadline) const;
+  // This and AwaitEnd: until `deadline`, which is of MonotonicNow's clock.
+  bool AwaitGreeting(absl::Time deadline);
+  absl::Status AwaitEnd(absl::Time deadline);
   void CancelAndJoin();
 
   const OnReply on_reply_;
@@ -104,9 +106,13 @@ class UpdateStream {
 
   // Held while writing, and for the end of the stream, which gRPC wants to see
   // after the last write. Before mutex_.
-  absl::Mutex write_mutex_;
+  //
+  // std::mutex: absl's waits go by the wall clock, which may jump.
+  std::mutex write_mutex_;
 
-  mutable absl::Mutex mutex_ ABSL_ACQUIRED_AFTER(write_mutex_);
+  mutable std::mutex mutex_;
+  // Told when anything below changes.
+  std::condition_variable changed_;
   uint64_t credits_ ABSL_GUARDED_BY(mutex_) = 0;
   // The server has answered the hello: its credits have come.
   bool greeted_ ABSL_GUARDED_BY(mutex_) = false;

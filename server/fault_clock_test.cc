@@ -1,16 +1,12 @@
 // A wall clock that jumps an hour forth and back, under updates and lookups
 // that wait: nothing hangs, nothing is refused early, generations only rise.
 
-#include <fcntl.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iostream>
@@ -21,83 +17,30 @@
 #include "absl/strings/str_cat.h"
 #include "server/testing/store_place.h"
 #include "server/testing/stored_server.h"
+#include "server/testing/test_clock.h"
 
 namespace planb::server {
 namespace {
 
-constexpr absl::Duration kHour = absl::Hours(1);
+constexpr absl::Duration kHour = TestClock::kHour;
 
-// The clock of the servers that Start() starts. This process's own is right.
-class Clock {
- public:
-  Clock() : path_(TempPath("clock")) {
-    const int file = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    EXPECT_EQ(ftruncate(file, sizeof(int64_t)), 0);
-    offset_ = static_cast<std::atomic<int64_t>*>(mmap(
-        nullptr, sizeof(int64_t), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
-    EXPECT_NE(offset_, MAP_FAILED);
-    close(file);
+std::unique_ptr<StoredServer> Start(const TestClock& clock,
+                                    const std::string& store,
+                                    std::vector<std::string> flags) {
+  std::unique_ptr<StoredServer> server;
+  {
+    const TestClock::Affecting affecting(clock);
+    server = std::make_unique<StoredServer>(store, std::move(flags));
   }
-  ~Clock() {
-    StopJumping();
-    munmap(offset_, sizeof(int64_t));
-    unlink(path_.c_str());
-  }
-
-  std::unique_ptr<StoredServer> Start(const std::string& store,
-                                      std::vector<std::string> flags) {
-    const char* const asan = std::getenv("ASAN_OPTIONS");
-    const std::string before = asan == nullptr ? "" : asan;
-    const std::string library =
-        std::filesystem::absolute("server/libjumping_clock.so");
-    EXPECT_TRUE(std::filesystem::exists(library));
-    setenv("PLANB_TEST_CLOCK", path_.c_str(), 1);
-    setenv("LD_PRELOAD", library.c_str(), 1);
-    // ASan wants to be the first library; this one does not allocate.
-    setenv("ASAN_OPTIONS",
-           absl::StrCat(before, ":verify_asan_link_order=0").c_str(), 1);
-    auto server = std::make_unique<StoredServer>(store, std::move(flags));
-    unsetenv("PLANB_TEST_CLOCK");
-    unsetenv("LD_PRELOAD");
-    setenv("ASAN_OPTIONS", before.c_str(), 1);
-    EXPECT_TRUE(server->Begins()) << server->process().Log();
-    return server;
-  }
-
-  void Set(absl::Duration offset) {
-    offset_->store(absl::ToInt64Nanoseconds(offset));
-  }
-
-  // An hour forth, and as much back, all the time.
-  void StartJumping() {
-    jumper_ = std::thread([this] {
-      for (int i = 0; !stop_.load(); ++i) {
-        Set((i % 3 - 1) * kHour);
-        // Mostly at once again: between any two looks at the clock.
-        absl::SleepFor(i % 1000 < 990 ? absl::Microseconds(50)
-                                      : absl::Milliseconds(7 + i % 20));
-        ++jumps_;
-      }
-    });
-  }
-  void StopJumping() {
-    stop_.store(true);
-    if (jumper_.joinable()) jumper_.join();
-  }
-  int jumps() const { return jumps_.load(); }
-
- private:
-  const std::string path_;
-  std::atomic<int64_t>* offset_;
-  std::atomic<bool> stop_ = false;
-  std::atomic<int> jumps_ = 0;
-  std::thread jumper_;
-};
+  EXPECT_TRUE(server->Begins()) << server->process().Log();
+  return server;
+}
 
 class FaultClock : public testing::Test {
  protected:
   void SetUp() override {
-    server_ = clock_.Start(
+    server_ = Start(
+        clock_,
         NewStorePath(
             testing::UnitTest::GetInstance()->current_test_info()->name()),
         {"--max_generation_wait=50s", kMetrics});
@@ -139,7 +82,7 @@ class FaultClock : public testing::Test {
     }
   }
 
-  Clock clock_;
+  TestClock clock_;
   std::unique_ptr<StoredServer> server_;
   std::atomic<uint64_t> generation_ = 1;
   std::atomic<bool> stop_ = false;
@@ -248,7 +191,7 @@ TEST_F(FaultClock, NothingIsRefusedOrOutOfOrder) {
 
 // A build of so many routes takes longer than any look at the clock.
 TEST_F(FaultClock, AcksWaitForSlowBuilds) {
-  server_ = clock_.Start("none", {"--generate=1000000"});
+  server_ = Start(clock_, "none", {"--generate=1000000"});
   clock_.StartJumping();
   for (NextHopId hop = 1; hop <= 8; ++hop) {
     ExpectUpdate(Announcement(0, 60'000, hop));
@@ -280,8 +223,9 @@ TEST_F(FaultClock, FilesAreLookedAtAfterAJumpBack) {
     ASSERT_EQ(std::rename((path + ".new").c_str(), path.c_str()), 0);
   };
   allow("*");
-  server_ = clock_.Start("none", {absl::StrCat("--authorization_policy=", path),
-                                  "--authorization_reload_interval=500ms"});
+  server_ = Start(clock_, "none",
+                  {absl::StrCat("--authorization_policy=", path),
+                   "--authorization_reload_interval=500ms"});
   absl::SleepFor(absl::Milliseconds(700));  // until it sleeps
   clock_.Set(-kHour);
   allow("GetTable");

@@ -10,12 +10,14 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>
 
+#include "server/accept_turns.h"
 #include "server/open_calls.h"
 #include "server/peer_credit.h"
 #include "server/steady_time.h"
@@ -143,9 +145,10 @@ void Leave(Connection& connection) {
   const size_t calls = connection.calls->Clear();
   guard->calls[connection.account] -= static_cast<int64_t>(calls);
   // As if reset: what they hold in memory is let go of only later.
-  if (calls == 0 || guard->options.peer_credit == 0) return;
-  guard->credit.Charge(connection.account,
-                       static_cast<double>(calls * Http2Meter::kResetCost),
+  const uint64_t cost =
+      calls * Http2Meter::kResetCost + connection.owed.exchange(0);
+  if (cost == 0 || guard->options.peer_credit == 0) return;
+  guard->credit.Charge(connection.account, static_cast<double>(cost),
                        SteadyNow());
 }
 
@@ -220,7 +223,59 @@ void Sent(Connection& connection, const msghdr& message, size_t size) {
   // Seldom: streams go on and on.
   if (ended.calls == 0) return;
   CountCalls(guard, connection, -static_cast<int64_t>(ended.calls));
-  connection.owed += ended.reset * Http2Meter::kResetCost;
+  connection.owed += ended.reset * Http2Meter::kResetCost +
+                     ended.refused * Http2Meter::kRefusedCost;
+}
+
+// As accept4, once; or what accept_turns.h says of those who are not let in.
+int AcceptOnce(int fd, int flags) {
+  sockaddr_storage peer = {};
+  socklen_t length = sizeof(peer);
+  const int connection =
+      Accept(fd, reinterpret_cast<sockaddr*>(&peer), &length, flags);
+  if (connection >= 0) {
+    if (Admit(*g_guard.load(), connection, peer)) return connection;
+    Close(connection);
+    ++g_refused;
+    return kTurnedAway;
+  }
+  switch (errno) {
+    case EMFILE:
+    case ENFILE:
+      if (!TurnAway(fd)) return kTryLater;
+      ++g_refused;
+      return kTurnedAway;
+    case ENOBUFS:
+    case ENOMEM:
+      return kTryLater;
+    // What befell a connection before it was accepted; accept(2) says to go on.
+    case ECONNABORTED:
+    case EHOSTDOWN:
+    case EHOSTUNREACH:
+    case EINTR:
+    case ENETDOWN:
+    case ENETUNREACH:
+    case ENONET:
+    case ENOPROTOOPT:
+    case EPERM:
+    case EPROTO:
+      return kTurnedAway;
+    default:
+      return kNobodyWaits;
+  }
+}
+
+// Whether those who accept have turned away so many, in this second, that
+// another thread should. Roughly: what is counted twice or not at all among
+// threads makes no difference.
+bool TooOften() {
+  static std::atomic<int64_t> second = 0;
+  static std::atomic<int> count = 0;
+  const int64_t now = std::chrono::duration_cast<std::chrono::seconds>(
+                          SteadyNow().time_since_epoch())
+                          .count();
+  if (second.exchange(now) != now) count = 0;
+  return ++count >= kAcceptTurn;
 }
 
 }  // namespace
@@ -248,53 +303,27 @@ namespace guard = planb::server;
 extern "C" {
 
 int accept4(int fd, sockaddr* address, socklen_t* size, int flags) {
-  for (;;) {
-    sockaddr_storage peer = {};
-    socklen_t length = sizeof(peer);
-    const int connection =
-        guard::Accept(fd, reinterpret_cast<sockaddr*>(&peer), &length, flags);
-    guard::Guard* const options = guard::g_guard.load();
-    if (connection >= 0) {
-      if (options == nullptr || guard::Admit(*options, connection, peer)) {
-        if (address != nullptr && size != nullptr) {
-          std::memcpy(address, &peer, std::min(*size, length));
-          *size = length;
-        }
-        return connection;
-      }
-      guard::Close(connection);
-      ++guard::g_refused;
-      continue;
-    }
-    if (options == nullptr) return -1;
-    switch (errno) {
-      case EMFILE:
-      case ENFILE:
-        if (guard::TurnAway(fd)) {
-          ++guard::g_refused;
-          continue;
-        }
-        [[fallthrough]];
-      case ENOBUFS:
-      case ENOMEM:
-        errno = EAGAIN;  // to gRPC, any other error is the listener's end
-        return -1;
-      // What befell a connection before it was accepted; accept(2) says to go
-      // on.
-      case ECONNABORTED:
-      case EHOSTDOWN:
-      case EHOSTUNREACH:
-      case ENETDOWN:
-      case ENETUNREACH:
-      case ENONET:
-      case ENOPROTOOPT:
-      case EPERM:
-      case EPROTO:
-        continue;
-      default:
-        return -1;
+  if (guard::g_guard.load() == nullptr) {
+    return guard::Accept(fd, address, size, flags);
+  }
+  // To gRPC, any other error is the listener's end.
+  errno = EAGAIN;
+  int result = guard::TakeAccepted(fd);
+  if (result == guard::kTryLater) {
+    do {
+      result = guard::AcceptOnce(fd, flags);
+    } while (result == guard::kTurnedAway && !guard::TooOften());
+    if (result == guard::kTurnedAway || result == guard::kTryLater) {
+      guard::HandOver(fd, flags, guard::AcceptOnce);
+      errno = EAGAIN;
     }
   }
+  if (result < 0) return -1;
+  if (address != nullptr && size != nullptr &&
+      getpeername(result, address, size) != 0) {
+    *size = 0;  // it is gone: as accept4 says of a socket without a name
+  }
+  return result;
 }
 
 ssize_t recvmsg(int fd, msghdr* message, int flags) {
@@ -320,7 +349,11 @@ ssize_t sendmsg(int fd, const msghdr* message, int flags) {
 
 int close(int fd) {
   guard::Connection* const connection = guard::Find(fd);
-  if (connection != nullptr) guard::Leave(*connection);
+  if (connection != nullptr) {
+    guard::Leave(*connection);
+  } else {
+    guard::ForgetListener(fd);
+  }
   const int status = guard::Close(fd);
   if (guard::g_spare_lost.load(std::memory_order_relaxed)) {
     guard::RegainSpare();

@@ -27,7 +27,8 @@ struct GuardOptions {
   uint32_t max_connections = 0;
   // What one peer (a process, by the Unix socket; an IPv4 address or IPv6 /64)
   // has to spend, and gets back each second; 0: nobody is counted. A frame that
-  // only makes work costs 1, a connection 10, one that had to be ended 1,000.
+  // only makes work costs 1, a call that is refused 5, a connection 10, one
+  // that had to be ended 1,000.
   uint32_t peer_credit = 20'000;
   uint32_t peer_credit_per_second = 1'000;
   // Calls that a peer may have open, on all its connections. 0: any number.

@@ -212,7 +212,13 @@ TEST_F(ConnectionGuard, CallsOfAPeerAreBounded) {
     EXPECT_TRUE(second.AwaitClosed(absl::Now() + absl::Minutes(1)));
     EXPECT_TRUE(first.AwaitRead(absl::Now() + absl::Minutes(1)));
   }
-  ExpectService();
+  // As soon as the server has seen that they are gone.
+  EXPECT_TRUE(Await([this] {
+    HonestClient honest(target_);
+    EXPECT_TRUE(
+        Await([&] { return honest.answered() > 10 || honest.failed(); }));
+    return !honest.failed();
+  }));
 }
 
 // A call that is refused at once ends by trailers and a reset: no more than one
@@ -245,6 +251,65 @@ TEST_F(ConnectionGuard, CallsThatTheServerHasToResetEndTheirConnection) {
     }
   }
   EXPECT_TRUE(connection.AwaitClosed(absl::Now() + absl::Minutes(1)));
+}
+
+// Errors are cheap to ask for; who asks for nothing else pays for them.
+TEST_F(ConnectionGuard, RefusedCallsEndTheirConnection) {
+  Start({"--peer_credit=2000", "--peer_credit_per_second=1"});
+  const auto call = [](RawConnection& connection, uint32_t stream,
+                       absl::string_view path) {
+    connection.Send(
+        http2::OpenCall(stream, path) +
+        Frame(http2::kData, http2::kEndStream, stream, http2::Message("")));
+    connection.AwaitRead(absl::Now() + absl::Minutes(1));
+  };
+  RawConnection honest(target_), hostile(target_);
+  for (RawConnection* const connection : {&honest, &hostile}) {
+    ASSERT_TRUE(connection->Send(http2::Preface() + http2::SettingsAck()));
+  }
+  // Each call here costs a ping, which is AwaitRead's; refused, five more.
+  for (uint32_t i = 0; i < 600; ++i) {
+    call(honest, 2 * i + 1, "/planb.v1.RouteTable/ListTables");
+  }
+  EXPECT_TRUE(honest.AwaitRead(absl::Now() + absl::Minutes(1)));
+  for (uint32_t i = 0; i < 600 && hostile.open(); ++i) {
+    call(hostile, 2 * i + 1, "/no.Such/Method");
+  }
+  // The answers may come late, and what they cost is asked for with the next
+  // that is sent: a few pings, too few to be cut off for.
+  for (int i = 0; i < 100 && hostile.open(); ++i) {
+    absl::SleepFor(absl::Milliseconds(i));
+    hostile.AwaitRead(absl::Now() + absl::Minutes(1));
+  }
+  EXPECT_FALSE(hostile.open());
+}
+
+// What a connection owes is not forgotten when it ends: who reads its answers
+// and sends no more has to pay as well.
+TEST_F(ConnectionGuard, WhoLeavesOwes) {
+  Start({"--peer_credit=1000", "--peer_credit_per_second=1"});
+  const auto refused = [this](uint32_t calls) {
+    RawConnection connection(target_);
+    std::string octets = http2::Preface() + http2::SettingsAck();
+    for (uint32_t i = 0; i < calls; ++i) {
+      octets +=
+          http2::OpenCall(2 * i + 1, "/no.Such/Method") +
+          Frame(http2::kData, http2::kEndStream, 2 * i + 1, http2::Message(""));
+    }
+    connection.Send(octets);
+    // Until it is answered or turned away; then no more is sent.
+    const absl::Time deadline = absl::Now() + absl::Minutes(1);
+    while (connection.open() && connection.Drop() < 12 * calls &&
+           absl::Now() < deadline) {
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+    return !connection.open();
+  };
+  // Each costs a connection and 90 calls, 460; forgotten, it would be ten.
+  int rounds = 0;
+  while (rounds < 20 && !refused(90)) ++rounds;
+  EXPECT_GE(rounds, 2);
+  EXPECT_LE(rounds, 6);
 }
 
 // Hosts of one network, as an IPv6 listener sees them.

@@ -53,9 +53,6 @@ struct Attack {
   const char* name;
   const char* step;
   void (*run)(Attacker&);
-  // Steps a second beyond which the server is known not to keep its bound of
-  // memory (deploy/SECURITY.md says more); 0: none are known.
-  double known_limit = 0;
 };
 
 // Frames and messages that are wrong.

@@ -212,8 +212,8 @@ absl::Span<const Attack> MalformedAttacks() {
       {"GiganticMessages", "call", GiganticMessages},
       {"GiganticFrames", "64 KiB", GiganticFrames},
       {"CompressedBombs", "call", CompressedBombs},
-      {"MalformedMessages", "call", MalformedMessages, 1'000},
-      {"WrongPaths", "call", WrongPaths, 1'000},
+      {"MalformedMessages", "call", MalformedMessages},
+      {"WrongPaths", "call", WrongPaths},
   };
   return kAttacks;
 }

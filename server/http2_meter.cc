@@ -56,7 +56,7 @@ bool Http2Meter::Visit(const FrameWalker::Frame& frame,
     case kWindowUpdate:
       return Answer(use);
     case kRstStream:
-      use.calls -= calls.End(frame.stream);
+      use.calls -= calls.End(frame.stream) != OpenCalls::Was::kNotOpen;
       use.cost += kResetCost - 1;
       break;
     case kSettings:
@@ -84,10 +84,21 @@ void Http2Endings::Take(absl::string_view octets, OpenCalls& calls,
     const bool reset = frame.type == kRstStream;
     const bool ends =
         reset || (frame.type <= kHeaders && (frame.flags & kEndStream) != 0);
-    // After trailers, or what the client has reset meanwhile: no longer open.
-    if (ends && calls.End(frame.stream)) {
+    if (frame.type == kData && frame.length > 0 && frame.stream != answered_) {
+      calls.Answer(frame.stream);
+      answered_ = frame.stream;
+    }
+    if (ends) {
+      if (frame.stream == answered_) answered_ = 0;
+      // After trailers, or what the client has reset: no longer open.
+      const OpenCalls::Was was = calls.End(frame.stream);
+      if (was == OpenCalls::Was::kNotOpen) return true;
       ++ended.calls;
-      ended.reset += reset;
+      if (reset) {
+        ++ended.reset;
+      } else if (was == OpenCalls::Was::kUnanswered) {
+        ++ended.refused;
+      }
     }
     return true;
   });

@@ -86,6 +86,8 @@ class Http2Meter {
 
   static constexpr uint32_t kFreeBlock = 8 << 10;  // all that gRPC takes
   static constexpr uint32_t kResetCost = 10;
+  // Of a call that the server refuses: it ends with trailers and no message.
+  static constexpr uint32_t kRefusedCost = 5;
 
   // True unless the connection did not begin as HTTP/2 without TLS does: then
   // it is none of this class's business.
@@ -116,6 +118,9 @@ class Http2Endings {
     // them. A client that is served so makes as much work as one that resets
     // its calls itself (CVE-2025-8671).
     uint64_t reset = 0;
+    // Calls refused: ended without an octet of an answer. To send them is no
+    // use to anybody, and makes nearly the work of others.
+    uint64_t refused = 0;
   };
 
   // Takes the next octets; changes `calls`, and adds to `ended`.
@@ -123,6 +128,7 @@ class Http2Endings {
 
  private:
   FrameWalker frames_;
+  uint32_t answered_ = 0;  // the last answered call: mostly, the next one too
 };
 
 }  // namespace planb::server

@@ -1,9 +1,9 @@
 #include "server/http2_meter.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
-#include <utility>
 
 #include "server/testing/raw_http2.h"
 
@@ -146,42 +146,62 @@ class Http2EndingsTest : public testing::Test {
     for (const uint32_t stream : {1u, 3u, 0x7fff'ffffu}) calls_.Open(stream);
   }
 
-  // The calls that `octets` end, and those that were reset.
-  std::pair<uint64_t, uint64_t> Take(const std::string& octets) {
+  Http2Endings::Ended Take(const std::string& octets) {
     Http2Endings::Ended ended;
     endings_.Take(octets, calls_, ended);
-    return {ended.calls, ended.reset};
+    return ended;
   }
 
   OpenCalls calls_;
   Http2Endings endings_;
 };
 
-using Pair = std::pair<uint64_t, uint64_t>;
+MATCHER_P3(Ends, calls, reset, refused, "") {
+  return arg.calls == calls && arg.reset == reset && arg.refused == refused;
+}
+
+const std::string kHeader = Frame(http2::kHeaders, http2::kEndHeaders, 1, "h");
+const std::string kAnswer = kHeader + Frame(http2::kData, 0, 1, "12345");
+const std::string kTrailers = Frame(http2::kHeaders, http2::kEndStream, 1, "t");
 
 TEST_F(Http2EndingsTest, TrailersEndACall) {
-  EXPECT_EQ(Take(Frame(http2::kHeaders, http2::kEndHeaders, 1, "h")),
-            Pair(0, 0));
-  EXPECT_EQ(Take(Frame(http2::kData, 0, 1, std::string(50, '\1'))), Pair(0, 0));
-  const std::string trailers =
-      Frame(http2::kHeaders, http2::kEndStream, 1, "t");
-  EXPECT_EQ(Take(trailers), Pair(1, 0));
-  EXPECT_EQ(Take(trailers), Pair(0, 0));
+  EXPECT_THAT(Take(kAnswer), Ends(0U, 0U, 0U));
+  EXPECT_THAT(Take(Frame(http2::kData, 0, 1, std::string(50, '\1'))),
+              Ends(0U, 0U, 0U));
+  EXPECT_THAT(Take(kTrailers), Ends(1U, 0U, 0U));
+  EXPECT_THAT(Take(kTrailers), Ends(0U, 0U, 0U));
   // An acknowledgement's flag is the same bit.
-  EXPECT_EQ(Take(http2::SettingsAck()), Pair(0, 0));
+  EXPECT_THAT(Take(http2::SettingsAck()), Ends(0U, 0U, 0U));
+}
+
+TEST_F(Http2EndingsTest, TrailersAloneRefuseACall) {
+  EXPECT_THAT(Take(kTrailers), Ends(1U, 0U, 1U));
+  EXPECT_THAT(Take(kTrailers), Ends(0U, 0U, 0U));
+  // Begun anew, by a client that cares for no rule: as any other.
+  calls_.Open(1);
+  EXPECT_THAT(Take(kAnswer + kTrailers), Ends(1U, 0U, 0U));
+  calls_.Open(1);
+  EXPECT_THAT(Take(kTrailers), Ends(1U, 0U, 1U));
+}
+
+// Some of gRPC's servers begin every answer, if only to refuse. No message,
+// or an empty frame, is no answer.
+TEST_F(Http2EndingsTest, ARefusalMayHaveAHeader) {
+  EXPECT_THAT(Take(kHeader + Frame(http2::kData, 0, 1, "") + kTrailers),
+              Ends(1U, 0U, 1U));
 }
 
 // As gRPC answers a client that has not said all it had to.
 TEST_F(Http2EndingsTest, AResetAfterTrailersIsNone) {
-  EXPECT_EQ(Take(Frame(http2::kHeaders, http2::kEndStream, 3, "t") +
-                 http2::RstStream(3)),
-            Pair(1, 0));
+  EXPECT_THAT(Take(kTrailers + http2::RstStream(1)), Ends(1U, 0U, 1U));
 }
 
 TEST_F(Http2EndingsTest, ResetsCount) {
-  EXPECT_EQ(Take(http2::RstStream(3) + http2::RstStream(0x7fff'ffff)),
-            Pair(2, 2));
-  EXPECT_EQ(Take(http2::RstStream(3) + http2::RstStream(5)), Pair(0, 0));
+  EXPECT_THAT(Take(http2::RstStream(3) + http2::RstStream(0x7fff'ffff)),
+              Ends(2U, 2U, 0U));
+  EXPECT_THAT(Take(http2::RstStream(3) + http2::RstStream(5)),
+              Ends(0U, 0U, 0U));
+  EXPECT_THAT(Take(kAnswer + http2::RstStream(1)), Ends(1U, 1U, 0U));
 }
 
 }  // namespace

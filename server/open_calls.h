@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_set.h"
+#include "absl/container/flat_hash_map.h"
 
 namespace planb::server {
 
@@ -20,24 +20,37 @@ class OpenCalls {
   // False if it was open already, as where the client sends trailers.
   bool Open(uint32_t stream) {
     const std::lock_guard lock(mutex_);
-    return streams_.insert(stream).second;
+    return answered_.emplace(stream, false).second;
   }
 
-  // False if it was not open: it has ended before, or never was.
-  bool End(uint32_t stream) {
+  // The server answers it.
+  void Answer(uint32_t stream) {
     const std::lock_guard lock(mutex_);
-    return streams_.erase(stream) > 0;
+    const auto it = answered_.find(stream);
+    if (it != answered_.end()) it->second = true;
+  }
+
+  enum class Was { kNotOpen, kUnanswered, kAnswered };
+
+  // Says what it was until now. Not open: it has ended before, or never was.
+  Was End(uint32_t stream) {
+    const std::lock_guard lock(mutex_);
+    const auto it = answered_.find(stream);
+    if (it == answered_.end()) return Was::kNotOpen;
+    const Was was = it->second ? Was::kAnswered : Was::kUnanswered;
+    answered_.erase(it);
+    return was;
   }
 
   // Ends all of them, and returns how many there were.
   size_t Clear() {
     const std::lock_guard lock(mutex_);
-    return std::exchange(streams_, {}).size();
+    return std::exchange(answered_, {}).size();
   }
 
  private:
   std::mutex mutex_;
-  absl::flat_hash_set<uint32_t> streams_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<uint32_t, bool> answered_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace planb::server

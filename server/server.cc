@@ -10,6 +10,7 @@
 #include "server/authorized_credentials.h"
 #include "server/control_metrics.h"
 #include "server/grpc_time.h"
+#include "server/guard_metrics.h"
 #include "server/health_listener.h"
 #include "server/health_service.h"
 #include "server/health_state.h"
@@ -172,6 +173,7 @@ class ServerImpl final : public Server {
         tls_ == nullptr ? nullptr : &tls_->reloader());
     exposer_->RegisterCollectable(tls_metrics_);
     exposer_->RegisterCollectable(peer_gate_.collectable());
+    exposer_->RegisterCollectable(guard_metrics_);
     exposer_->RegisterCollectable(process_metrics_);
     exposer_->RegisterCollectable(authorizer_->collectable());
     return absl::OkStatus();
@@ -268,6 +270,8 @@ class ServerImpl final : public Server {
   HealthService health_service_{health_};
   std::unique_ptr<HealthListener> health_listener_;
   PeerGate peer_gate_;
+  const std::shared_ptr<GuardMetrics> guard_metrics_ =
+      std::make_shared<GuardMetrics>();
   std::unique_ptr<HttpPages> exposer_;  // before what it shows goes
   std::vector<int> ports_;
   std::unique_ptr<grpc::Server> server_;

@@ -172,8 +172,9 @@ ABSL_FLAG(
 ABSL_FLAG(uint32_t, peer_credit, 20'000,
           "What a peer (a process on the Unix socket, else an IPv4 address or "
           "an IPv6 /64) may spend at once: 10 for a connection or a call that "
-          "it resets, 1 for a ping or another frame that only makes work. Who "
-          "has nothing left is cut off. 0: no limit.");
+          "it resets, 5 for a call that is refused, 1 for a ping or another "
+          "frame that only makes work. Who has nothing left is cut off. 0: no "
+          "limit.");
 ABSL_FLAG(uint32_t, peer_credit_per_second, 1'000,
           "How much of --peer_credit comes back each second.");
 ABSL_FLAG(uint32_t, peer_calls, 2'000,

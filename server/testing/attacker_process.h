@@ -23,11 +23,11 @@ class AttackerProcess {
  public:
   // `program` is a path to the attacker.
   AttackerProcess(std::string program, std::string target, std::string attack,
-                  uint64_t seed, double rate = 0) {
+                  uint64_t seed) {
     if (pipe2(output_, O_CLOEXEC) != 0) return;
-    std::string seed_text = absl::StrCat(seed), rate_text = absl::StrCat(rate);
-    char* const argv[] = {program.data(),   target.data(),    attack.data(),
-                          seed_text.data(), rate_text.data(), nullptr};
+    std::string seed_text = absl::StrCat(seed), full_speed = "0";
+    char* const argv[] = {program.data(),   target.data(),     attack.data(),
+                          seed_text.data(), full_speed.data(), nullptr};
     pid_ = fork();
     if (pid_ != 0) {
       close(std::exchange(output_[1], -1));

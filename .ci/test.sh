@@ -28,6 +28,7 @@ tsan_targets=(
   //server:held_time_test //server:table_metrics_test
   //server:table_events_test
   //server:weight_limit_test //server:periodic_test //server:peer_credit_test
+  //server:accept_turns_test
   //client:coalescer_test //client:coalescing_lookup_test
 )
 

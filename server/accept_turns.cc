@@ -74,6 +74,7 @@ class Listeners {
     if (listener.bell < 0) {
       listener.bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
       epoll_event event = listener.event;
+      event.events |= EPOLLET;  // for nobody ever reads it
       if (listener.bell < 0 ||
           EpollCtl(listener.epoll, EPOLL_CTL_ADD, listener.bell, &event) != 0) {
         if (listener.bell >= 0) Close(std::exchange(listener.bell, -1));
@@ -135,9 +136,9 @@ class Listeners {
 
   void Erase(int fd, std::unique_lock<std::mutex>& lock)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    changed_.wait(lock, [&] { return busy_ != fd; });
     const auto it = all_.find(fd);
     if (it == all_.end()) return;
-    changed_.wait(lock, [&] { return busy_ != fd; });
     if (it->second.bell >= 0) Close(it->second.bell);
     // Nobody will come for them.
     const std::deque<int> accepted = std::move(it->second.accepted);
@@ -165,22 +166,23 @@ class Listeners {
       const auto it = Next(last);
       last = busy_ = it->first;
       Listener& listener = it->second;  // stays, while busy_ is its number
+      const auto [try_accept, flags] =
+          std::pair(listener.try_accept, listener.flags);
       lock.unlock();
-      int result = kTurnedAway, turned_away = -1;
-      for (; turned_away < kAcceptTurn && result == kTurnedAway; ++turned_away) {
-        result = listener.try_accept(last, listener.flags);
-      }
-      const SteadyInstant now = SteadyNow();
-      if (turned_away > 0) listener.turned_away = now;
-      const bool calm = now - listener.turned_away > kCalm;
+      int result = kTurnedAway, turned_away = 0;
+      do {
+        result = try_accept(last, flags);
+      } while (result == kTurnedAway && ++turned_away < kAcceptTurn);
       if (result == kTryLater) std::this_thread::sleep_for(kPause);
-      if (result == kNobodyWaits && !calm) AwaitSomebody(last);
+      if (result == kNobodyWaits) AwaitSomebody(last);
       lock.lock();
       busy_ = -1;
+      const SteadyInstant now = SteadyNow();
+      if (turned_away > 0) listener.turned_away = now;
       if (result >= 0) {
         listener.accepted.push_back(result);
         Ring(listener);
-      } else if (result == kNobodyWaits && calm) {
+      } else if (result == kNobodyWaits && now - listener.turned_away > kCalm) {
         listener.try_accept = nullptr;
         // Tells at once, if somebody has come since.
         Ask(last, listener, true);

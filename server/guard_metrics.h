@@ -20,7 +20,8 @@ class GuardMetrics : public prometheus::Collectable {
     const GuardCounts counts = CountGuarded();
     return {
         GaugeFamily("planb_guard_connections",
-                    "Connections of gRPC clients that are open.",
+                    "Connections of clients that are open, those to the "
+                    "metrics port included.",
                     {GaugeOf(MetricValue(counts.open))}),
         CounterFamily("planb_guard_refused_total",
                       "Connections closed when they came: too many, no file, "

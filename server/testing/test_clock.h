@@ -22,8 +22,8 @@
 
 namespace planb::server {
 
-// This process's own clock is right. The test needs //server:libjumping_clock.so
-// as data.
+// This process's own clock is right. The test needs
+// //server:libjumping_clock.so as data.
 class TestClock {
  public:
   static constexpr absl::Duration kHour = absl::Hours(1);
@@ -79,8 +79,7 @@ class TestClock {
     jumper_ = std::thread([this, pause] {
       for (int i = 0; !stop_.load(); ++i) {
         Set((i % 3 - 1) * kHour);
-        absl::SleepFor(i % 1000 < 990 ? pause
-                                      : absl::Milliseconds(7 + i % 20));
+        absl::SleepFor(i % 1000 < 990 ? pause : absl::Milliseconds(7 + i % 20));
         ++jumps_;
       }
     });

@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -161,9 +162,9 @@ class Listeners {
 
   void Run() {
     std::unique_lock lock(mutex_);
+    auto it = all_.end();
     for (int last = -1;;) {
-      changed_.wait(lock, [&] { return Next(last) != all_.end(); });
-      const auto it = Next(last);
+      changed_.wait(lock, [&] { return (it = Next(last)) != all_.end(); });
       last = busy_ = it->first;
       Listener& listener = it->second;  // stays, while busy_ is its number
       const auto [try_accept, flags] =
@@ -199,6 +200,16 @@ class Listeners {
 };
 
 }  // namespace
+
+bool TurnIsOver() {
+  static std::atomic<int64_t> second = 0;
+  static std::atomic<int> count = 0;
+  const int64_t now = std::chrono::duration_cast<std::chrono::seconds>(
+                          SteadyNow().time_since_epoch())
+                          .count();
+  if (second.exchange(now) != now) count = 0;
+  return ++count >= kAcceptTurn;
+}
 
 bool HandOver(int fd, int flags, TryAccept try_accept) {
   return Listeners::Get().HandOver(fd, flags, try_accept);

@@ -14,7 +14,7 @@
 
 namespace planb::server {
 
-// Connections turned away in a second before a listener is handed over.
+// Connections turned away in one turn.
 constexpr int kAcceptTurn = 64;
 
 // What an attempt to accept came to, if not to a connection.
@@ -25,9 +25,14 @@ constexpr int kTryLater = -3;  // somebody waits, but there is no file for him
 // Tries to accept once, with accept4's flags: a connection, or one of these.
 using TryAccept = int (*)(int fd, int flags);
 
+// Counts one that was turned away. True if they make a turn in this second, so
+// that the listener should be handed over. Roughly: what threads count twice or
+// not at all makes no difference. Thread-safe.
+bool TurnIsOver();
+
 // Hands the listener `fd` over until a second passes in which nobody there was
-// turned away. False: nobody watches it by
-// epoll, so who is let in could not be told. Thread-safe.
+// turned away. False: nobody watches it by epoll, so nobody could be told who
+// is let in. Thread-safe.
 bool HandOver(int fd, int flags, TryAccept try_accept);
 
 // Of a listener that is, or was, handed over: a connection from there, or

@@ -146,6 +146,7 @@ TEST_F(AcceptTurns, NobodyIsRefusedForEver) {
   EXPECT_EQ(Told(kMinute), listener_);
   EXPECT_EQ(accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC), -1);
   EXPECT_EQ(errno, EAGAIN);
+  EXPECT_EQ(TakeAccepted(listener_), kNobodyWaits);  // it is handed over
   while (CountGuarded().refused < before + kMany) usleep(1000);
   EXPECT_EQ(CountGuarded().refused, before + kMany);
   while (TakeAccepted(listener_) != kTryLater) usleep(1000);

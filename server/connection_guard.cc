@@ -10,7 +10,6 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -265,19 +264,6 @@ int AcceptOnce(int fd, int flags) {
   }
 }
 
-// Whether those who accept have turned away so many, in this second, that
-// another thread should. Roughly: what is counted twice or not at all among
-// threads makes no difference.
-bool TooOften() {
-  static std::atomic<int64_t> second = 0;
-  static std::atomic<int> count = 0;
-  const int64_t now = std::chrono::duration_cast<std::chrono::seconds>(
-                          SteadyNow().time_since_epoch())
-                          .count();
-  if (second.exchange(now) != now) count = 0;
-  return ++count >= kAcceptTurn;
-}
-
 }  // namespace
 
 void GuardConnections(const GuardOptions& options) {
@@ -312,7 +298,7 @@ int accept4(int fd, sockaddr* address, socklen_t* size, int flags) {
   if (result == guard::kTryLater) {
     do {
       result = guard::AcceptOnce(fd, flags);
-    } while (result == guard::kTurnedAway && !guard::TooOften());
+    } while (result == guard::kTurnedAway && !guard::TurnIsOver());
     if (result == guard::kTurnedAway || result == guard::kTryLater) {
       guard::HandOver(fd, flags, guard::AcceptOnce);
       errno = EAGAIN;

@@ -6,10 +6,11 @@
 // - clients that open connections, or send frames that only make work, beyond
 //   their credit, and header blocks without end: their connections are ended.
 //
-// gRPC has no hook for either, so this defines accept4, recvmsg and close,
-// which the linker prefers to libc's in the whole process. They do as libc's do
-// but for connections that were accepted after GuardConnections. Frames are
-// looked at in plaintext only: of TLS, connections alone are counted.
+// gRPC has no hook for either, so this defines accept4, recvmsg, sendmsg and
+// close (and accept_turns.h epoll_ctl), which the linker prefers to libc's in
+// the whole process. They do as libc's do but for connections that were
+// accepted after GuardConnections. Frames are looked at in plaintext only: of
+// TLS, connections alone are counted.
 
 #ifndef PLANB_SERVER_CONNECTION_GUARD_H_
 #define PLANB_SERVER_CONNECTION_GUARD_H_

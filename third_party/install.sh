@@ -5,7 +5,7 @@ set -euo pipefail
 
 packages=(
   # Compiler and build.
-  bazel-bootstrap clang-format g++ python3
+  bazel-bootstrap clang-format g++ lld python3
   # Libraries.
   libabsl-dev libbenchmark-dev libbz2-dev libevent-dev libgmock-dev
   libgrpc++-dev libgtest-dev libprotobuf-dev libspdlog-dev libsqlite3-dev libssl-dev

@@ -27,8 +27,7 @@ tsan_targets=(
   //server:waiters_test //server:metrics_test
   //server:held_time_test //server:table_metrics_test
   //server:table_events_test
-  //server:weight_limit_test //server:periodic_test //server:peer_credit_test
-  //server:accept_turns_test
+  //server:weight_limit_test //server:periodic_test
   //client:coalescer_test //client:coalescing_lookup_test
 )
 

@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/grpc_time.h"
-#include "server/listen.h"
 
 namespace planb::server {
 namespace {
@@ -22,6 +21,7 @@ constexpr size_t kMemoryQuotaBytes = size_t{16} << 20;
 // Those who watch, those who ask, and those who wait for either.
 constexpr int kMaxThreads = HealthService::kMaxWatchers + 16;
 constexpr int kMaxConnectionStreams = HealthService::kMaxWatchers;
+constexpr int kMaxConnections = 256;
 constexpr int kKeepaliveMs = 60'000;
 constexpr int kKeepaliveTimeoutMs = 20'000;
 constexpr int kMaxIdleMs = 300'000;
@@ -44,7 +44,6 @@ void Bound(grpc::ServerBuilder& builder) {
   quota.SetMaxThreads(kMaxThreads);
   builder.SetResourceQuota(quota);
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
                              kMaxConnectionStreams);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
@@ -62,24 +61,30 @@ absl::StatusOr<std::unique_ptr<HealthListener>> HealthListener::Start(
     return absl::InvalidArgumentError(absl::StrCat(
         "\"", address, "\" is no address for health; expected HOST:PORT"));
   }
-  const absl::Status valid = PrepareListenAddress(address);
-  if (!valid.ok()) return valid;
   std::unique_ptr<HealthListener> listener(new HealthListener(state));
   grpc::ServerBuilder builder;
   builder.SetOption(std::make_unique<NothingElse>());
-  builder.AddListeningPort(address, grpc::InsecureServerCredentials(),
-                           &listener->port_);
+  const absl::StatusOr<int> port = listener->acceptor_.Listen(
+      address, {}, grpc::InsecureServerCredentials(), builder);
+  if (!port.ok()) return port.status();
+  listener->port_ = *port;
   Bound(builder);
   builder.RegisterService(&listener->service_);
   listener->server_ = builder.BuildAndStart();
   if (listener->server_ == nullptr) {
     return absl::UnavailableError(
-        absl::StrCat("cannot listen on ", address, " for health"));
+        absl::StrCat("cannot serve health on ", address));
   }
+  listener->acceptor_.Start();
   return listener;
 }
 
+HealthListener::HealthListener(const HealthState& state)
+    : service_(state),
+      acceptor_({.limits = {.max_connections = kMaxConnections}}) {}
+
 HealthListener::~HealthListener() {
+  acceptor_.Stop();
   if (server_ == nullptr) return;
   server_->Shutdown(GrpcAfter(kLastCalls));
   server_->Wait();

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "server/health_service.h"
 #include "server/health_state.h"
+#include "server/net/acceptor.h"
 
 namespace planb::server {
 
@@ -32,9 +33,10 @@ class HealthListener {
   int port() const { return port_; }
 
  private:
-  explicit HealthListener(const HealthState& state) : service_(state) {}
+  explicit HealthListener(const HealthState& state);
 
   HealthService service_;
+  Acceptor acceptor_;
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
 };

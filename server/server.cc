@@ -10,15 +10,15 @@
 #include "server/authorized_credentials.h"
 #include "server/control_metrics.h"
 #include "server/grpc_time.h"
-#include "server/guard_metrics.h"
 #include "server/health_listener.h"
 #include "server/health_service.h"
 #include "server/health_state.h"
 #include "server/http_pages.h"
-#include "server/listen.h"
 #include "server/log.h"
 #include "server/log_slow_batch.h"
 #include "server/lookup_service.h"
+#include "server/net/acceptor.h"
+#include "server/net/listen.h"
 #include "server/process_metrics.h"
 #include "server/rebuild_log.h"
 #include "server/steady_time.h"
@@ -53,7 +53,11 @@ class ServerImpl final : public Server {
         lookup_service_(context_),
         control_context_(tables_, kernel, options_.control, control_metrics_),
         table_service_(control_context_),
-        peer_gate_(options_.peers) {}
+        acceptor_(
+            {.peers = options_.peers,
+             .limits = options_.transport.connections,
+             .sockets = options_.transport.sockets,
+             .unacknowledged_timeout = options_.transport.keepalive_timeout}) {}
 
   ~ServerImpl() override {
     if (server_ != nullptr) Drain(absl::ZeroDuration());
@@ -94,6 +98,7 @@ class ServerImpl final : public Server {
     health_.End();
     // What is left takes microseconds. Shutdown() refuses new calls and would
     // also wait for idle connections to be closed by their clients.
+    acceptor_.Stop();
     const absl::Duration left = absl::FromChrono(deadline - SteadyNow());
     server_->Shutdown(GrpcAfter(std::clamp(left, kLastAnswers, kLastCalls)));
     server_->Wait();
@@ -172,8 +177,7 @@ class ServerImpl final : public Server {
     tls_metrics_ = std::make_shared<TlsMetrics>(
         tls_ == nullptr ? nullptr : &tls_->reloader());
     exposer_->RegisterCollectable(tls_metrics_);
-    exposer_->RegisterCollectable(peer_gate_.collectable());
-    exposer_->RegisterCollectable(guard_metrics_);
+    exposer_->RegisterCollectable(acceptor_.admission().collectable());
     exposer_->RegisterCollectable(process_metrics_);
     exposer_->RegisterCollectable(authorizer_->collectable());
     return absl::OkStatus();
@@ -200,54 +204,33 @@ class ServerImpl final : public Server {
       return absl::InvalidArgumentError("needs an address to listen on");
     }
     grpc::ServerBuilder builder;
-    ports_.resize(options_.listen.size());
-    for (size_t i = 0; i < options_.listen.size(); ++i) {
-      const absl::Status ready = PrepareListenAddress(options_.listen[i]);
-      if (!ready.ok()) return ready;
-      builder.AddListeningPort(options_.listen[i],
-                               CredentialsFor(options_.listen[i]), &ports_[i]);
+    for (const std::string& address : options_.listen) {
+      const absl::StatusOr<int> port = acceptor_.Listen(
+          address, options_.socket_file, CredentialsFor(address), builder);
+      if (!port.ok()) return port.status();
+      ports_.push_back(*port);
+      if (!IsUnixAddress(address) && !options_.peers.AllowAnyone()) {
+        Log(LogLevel::kWarning, "peer rules hold for Unix sockets only",
+            {{"not_for", address}});
+      }
     }
-    SetTransport(options_.transport, builder,
-                 {.before_bind = RestrictSocket,
-                  .accept = [this](int fd) { return peer_gate_.Admit(fd); },
-                  .dropped = [this](int n) { peer_gate_.Dropped(n); }});
+    SetTransport(options_.transport, builder);
     lookup_service_.Register(options_.threads, builder);
     builder.RegisterService(&table_service_);
     builder.RegisterService(&health_service_);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr) {
-      // gRPC binds in order, and stops at the first it cannot bind.
-      const auto failed = std::find(ports_.begin(), ports_.end(), 0);
-      return absl::UnavailableError(absl::StrCat(
-          "cannot listen on ",
-          failed == ports_.end()
-              ? "the addresses given"
-              : options_.listen[static_cast<size_t>(failed - ports_.begin())]));
+      return absl::InternalError("gRPC could not start the server");
     }
+    const absl::Status serves = lookup_service_.Start();
+    if (!serves.ok()) return serves;
+    acceptor_.Start();
     for (size_t i = 0; i < ports_.size(); ++i) {
-      // gRPC reports 1 for Unix sockets.
-      if (IsUnixAddress(options_.listen[i])) ports_[i] = 0;
       Log(LogLevel::kInfo, "listening",
           {{"address", options_.listen[i]}, {"port", ports_[i]}});
     }
-    absl::Status serves = lookup_service_.Start();
-    if (serves.ok()) serves = OpenSocketFiles();
-    if (serves.ok()) health_.Serve([this] { return WhyNotReady(); });
-    return serves;
-  }
-
-  absl::Status OpenSocketFiles() {
-    absl::Status status;
-    for (const std::string& address : options_.listen) {
-      if (IsUnixAddress(address)) {
-        status.Update(OpenSocketFile(std::string(UnixSocketPath(address)),
-                                     options_.socket_file));
-      } else if (!options_.peers.AllowAnyone()) {
-        Log(LogLevel::kWarning, "peer rules hold for Unix sockets only",
-            {{"not_for", address}});
-      }
-    }
-    return status;
+    health_.Serve([this] { return WhyNotReady(); });
+    return absl::OkStatus();
   }
 
   ControlMetrics control_metrics_;  // before the tables, which report to it
@@ -269,9 +252,7 @@ class ServerImpl final : public Server {
   HealthState health_;
   HealthService health_service_{health_};
   std::unique_ptr<HealthListener> health_listener_;
-  PeerGate peer_gate_;
-  const std::shared_ptr<GuardMetrics> guard_metrics_ =
-      std::make_shared<GuardMetrics>();
+  Acceptor acceptor_;  // outlives server_, and before what shows its metrics
   std::unique_ptr<HttpPages> exposer_;  // before what it shows goes
   std::vector<int> ports_;
   std::unique_ptr<grpc::Server> server_;

@@ -16,12 +16,12 @@
 #include "server/control_context.h"
 #include "server/initial_table.h"
 #include "server/lookup_service.h"
-#include "server/peer_credentials.h"
+#include "server/net/admission.h"
 #include "server/store.h"
 #include "server/tables.h"
 #include "server/tls_files.h"
-#include "server/transport.h"
-#include "server/unix_socket.h"
+#include "server/net/transport.h"
+#include "server/net/listen.h"
 
 namespace planb::server {
 

@@ -169,17 +169,13 @@ ABSL_FLAG(
     uint32_t, max_connections, 0,
     "Connections open at once; further ones are closed. 0: as many as the "
     "limit of open files allows.");
-ABSL_FLAG(uint32_t, peer_credit, 20'000,
-          "What a peer (a process on the Unix socket, else an IPv4 address or "
-          "an IPv6 /64) may spend at once: 10 for a connection or a call that "
-          "it resets, 5 for a call that is refused, 1 for a ping or another "
-          "frame that only makes work. Who has nothing left is cut off. 0: no "
-          "limit.");
-ABSL_FLAG(uint32_t, peer_credit_per_second, 1'000,
-          "How much of --peer_credit comes back each second.");
-ABSL_FLAG(uint32_t, peer_calls, 2'000,
-          "Calls that a peer may have open on all its connections without TLS. "
-          "0: no limit.");
+ABSL_FLAG(uint32_t, max_peer_connections, 0,
+          "Connections open at once of one peer: a user on the Unix socket, "
+          "else an IPv4 address or an IPv6 /64. 0: half of all.");
+ABSL_FLAG(uint32_t, peer_connection_rate, 100,
+          "New connections a second in the long run of one process on the Unix "
+          "socket, else of an IPv4 address or an IPv6 /64; as many as in ten "
+          "seconds may come at once. Further ones are closed. 0: any number.");
 ABSL_FLAG(absl::Duration, max_generation_wait, absl::Seconds(10),
           "How long a lookup may wait for its min_generation.");
 ABSL_FLAG(absl::Duration, drain_timeout, absl::Seconds(5),
@@ -278,11 +274,11 @@ ServerOptions OptionsFromFlags() {
       .sockets = {.unix_send_buffer = absl::GetFlag(FLAGS_unix_send_buffer),
                   .loopback_congestion =
                       absl::GetFlag(FLAGS_loopback_congestion)},
-      .guard = {.max_connections = absl::GetFlag(FLAGS_max_connections),
-                .peer_credit = absl::GetFlag(FLAGS_peer_credit),
-                .peer_credit_per_second =
-                    absl::GetFlag(FLAGS_peer_credit_per_second),
-                .peer_calls = absl::GetFlag(FLAGS_peer_calls)},
+      .connections = {.max_connections = absl::GetFlag(FLAGS_max_connections),
+                      .max_peer_connections =
+                          absl::GetFlag(FLAGS_max_peer_connections),
+                      .peer_connection_rate =
+                          absl::GetFlag(FLAGS_peer_connection_rate)},
       .max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes),
       .memory_quota_bytes = absl::GetFlag(FLAGS_memory_quota_bytes),
       .max_control_calls = absl::GetFlag(FLAGS_max_control_calls),

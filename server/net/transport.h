@@ -1,8 +1,8 @@
 // What gRPC is told about connections: limits against clients that ask for too
 // much, and signs of life.
 
-#ifndef PLANB_SERVER_TRANSPORT_H_
-#define PLANB_SERVER_TRANSPORT_H_
+#ifndef PLANB_SERVER_NET_TRANSPORT_H_
+#define PLANB_SERVER_NET_TRANSPORT_H_
 
 #include <grpcpp/server_builder.h>
 
@@ -10,17 +10,17 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "server/connection_guard.h"
-#include "third_party/grpc_sockets/socket_options.h"
+#include "base/socket_options.h"
+#include "server/net/admission.h"
 
 namespace planb::server {
 
 struct TransportOptions {
   SocketOptions sockets;
-  GuardOptions guard;
-  // Octets of one message received.
+  ConnectionLimits connections;
+  // Bytes of one message received.
   int max_message_bytes = 16 << 20;
-  // Octets that gRPC may hold for all connections together; above it, it stops
+  // Bytes that gRPC may hold for all connections together; above it, it stops
   // reading, then gives up calls.
   size_t memory_quota_bytes = size_t{256} << 20;
   // Threads for the calls that change or show tables, each call its own.
@@ -46,9 +46,9 @@ struct TransportOptions {
 absl::Status CheckTransport(const TransportOptions& options);
 
 // REQUIRES: CheckTransport(options) is OK.
-void SetTransport(const TransportOptions& options, grpc::ServerBuilder& builder,
-                  ServerSocketHooks hooks = {});
+void SetTransport(const TransportOptions& options,
+                  grpc::ServerBuilder& builder);
 
 }  // namespace planb::server
 
-#endif  // PLANB_SERVER_TRANSPORT_H_
+#endif  // PLANB_SERVER_NET_TRANSPORT_H_

@@ -1,4 +1,4 @@
-#include "server/transport.h"
+#include "server/net/transport.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

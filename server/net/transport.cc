@@ -1,4 +1,4 @@
-#include "server/transport.h"
+#include "server/net/transport.h"
 
 #include <grpc/impl/codegen/grpc_types.h>
 #include <grpcpp/resource_quota.h>
@@ -6,14 +6,13 @@
 #include <algorithm>
 #include <limits>
 #include <string>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 
 namespace planb::server {
 namespace {
 
-constexpr int kReadOctets = 1 << 20;
+constexpr int kReadBytes = 1 << 20;
 
 // gRPC's word for never is the largest int.
 int ToMilliseconds(absl::Duration duration) {
@@ -50,20 +49,16 @@ absl::Status CheckTransport(const TransportOptions& options) {
   return status;
 }
 
-void SetTransport(const TransportOptions& options, grpc::ServerBuilder& builder,
-                  ServerSocketHooks hooks) {
+void SetTransport(const TransportOptions& options,
+                  grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(options.max_message_bytes);
   grpc::ResourceQuota quota("planb");
   quota.Resize(options.memory_quota_bytes);
   quota.SetMaxThreads(options.max_control_calls);
   builder.SetResourceQuota(quota);
-  SetSocketOptions(options.sockets, std::move(hooks), builder);
-  GuardConnections(options.guard);
   const auto set = [&builder](const char* name, int value) {
     builder.AddChannelArgument(name, value);
   };
-  // Two servers on one port would share its connections between them.
-  set(GRPC_ARG_ALLOW_REUSEPORT, 0);
   set(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_connection_streams);
   set(GRPC_ARG_KEEPALIVE_TIME_MS, ToMilliseconds(options.keepalive_time));
   set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, ToMilliseconds(options.keepalive_timeout));
@@ -82,7 +77,7 @@ void SetTransport(const TransportOptions& options, grpc::ServerBuilder& builder,
       ToMilliseconds(options.handshake_timeout));
   // Of a client that floods one connection, no more is read at a time than
   // this: others have their turn.
-  set(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kReadOctets);
+  set(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kReadBytes);
   // Inflated messages have no bound in gRPC: 16 MiB may come to 16 GiB.
   for (const auto algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
     builder.SetCompressionAlgorithmSupportStatus(algorithm, false);

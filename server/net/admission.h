@@ -1,0 +1,167 @@
+// Which connections are admitted: by their peer, by their number, by how fast
+// they come.
+
+#ifndef PLANB_SERVER_NET_ADMISSION_H_
+#define PLANB_SERVER_NET_ADMISSION_H_
+
+#include <prometheus/collectable.h>
+#include <prometheus/counter.h>
+#include <prometheus/gauge.h>
+#include <prometheus/registry.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
+#include "server/log_limit.h"
+#include "server/steady_time.h"
+
+namespace planb::server {
+
+// Users and groups that may connect over a Unix socket, as the kernel names
+// them. The mode of the socket's file says which processes can connect at all;
+// these rules are a second lock, which also holds where the file lies open, as
+// in a volume that other containers mount. Both empty: any.
+struct PeerRules {
+  std::vector<uid_t> uids = {};
+  std::vector<gid_t> gids = {};
+
+  bool AllowAnyone() const { return uids.empty() && gids.empty(); }
+  // One of the two is enough. Only the peer's own group counts, not those that
+  // it is a member of besides.
+  bool Allow(uid_t uid, gid_t gid) const;
+};
+
+// Reads the values of --peer_uids and --peer_gids, numbers all.
+// Errors: INVALID_ARGUMENT, naming the flag and the value.
+absl::StatusOr<PeerRules> ParsePeerRules(absl::Span<const std::string> uids,
+                                         absl::Span<const std::string> gids);
+
+struct ConnectionLimits {
+  // Connections open at once. 0: as many as open files allow.
+  uint32_t max_connections = 0;
+  // Of one peer. 0: half of all.
+  uint32_t max_peer_connections = 0;
+  // New connections a second in the long run, of one process on a Unix socket
+  // or one peer on TCP; after a pause, as many as in ten seconds are admitted
+  // at once. 0: any number.
+  uint32_t peer_connection_rate = 100;
+};
+
+// The other end of a connection, as far as limits go: a user on a Unix socket,
+// an IPv4 address or an IPv6 /64 on TCP. How fast connections come is counted
+// by process on a Unix socket, so that one client that connects in a loop does
+// not keep out others of its user.
+class Peer {
+ public:
+  // Of a connected socket. Asks the kernel.
+  static Peer Of(int fd);
+
+  const std::string& name() const { return name_; }
+  // On a Unix socket; else null.
+  const ucred* process() const { return is_unix_ ? &process_ : nullptr; }
+  const sockaddr_storage& address() const { return address_; }
+
+ private:
+  friend class Admission;
+  Peer() = default;
+
+  bool is_unix_ = false;
+  ucred process_ = {};
+  sockaddr_storage address_ = {};
+  // Equal for connections that share a limit: of number, and of rate.
+  std::pair<int, uint64_t> key_, rate_key_;
+  std::string name_;  // for logs
+};
+
+// Judges, counts and logs connections.
+//
+// gRPC closes a connection without telling, so a connection counts as open for
+// as long as its descriptor refers to the socket that was admitted, which its
+// inode number shows. A limit that is reached, and each look at the metrics,
+// has all descriptors looked at anew (a microsecond for some three of them).
+//
+// Thread-safe.
+class Admission {
+ public:
+  // The inode number of an open socket; 0 if `fd` is no socket.
+  using InodeOf = uint64_t (*)(int fd);
+  static uint64_t SocketInode(int fd);
+
+  Admission(PeerRules rules, ConnectionLimits limits,
+            InodeOf inode_of = SocketInode);
+
+  // Whether the connection `fd`, just accepted from `peer`, may stay. Not yet
+  // counted as open if not: the caller closes it.
+  bool Admit(int fd, const Peer& peer, SteadyInstant now = SteadyNow());
+
+  // Tells that the process has no descriptors for further connections.
+  void OutOfFiles();
+
+  // Connections that are open.
+  size_t CountOpen();
+
+  // planb_guard_connections, planb_guard_refused_total,
+  // planb_peers_refused_total and planb_connections_dropped_total.
+  std::shared_ptr<prometheus::Collectable> collectable() const {
+    return collectable_;
+  }
+
+ private:
+  using Key = std::pair<int, uint64_t>;
+  enum Reason { kTotal, kOfPeer, kRate, kReasons };
+  struct Connection {
+    uint64_t inode;
+    Key peer;
+  };
+  // How many connections may be opened at once.
+  struct Credit {
+    double connections;
+    SteadyInstant at;  // when that was so
+  };
+  class Metrics;
+
+  bool AllowedByRules(const Peer& peer);
+  bool AllowedByLimits(int fd, const Peer& peer, SteadyInstant now,
+                       Reason& reason) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Takes one connection off the credit. False: there is none left.
+  bool Charge(const Peer& peer, SteadyInstant now)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Forget(int fd) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Forgets connections that are closed, and credit that is full again.
+  void Sweep(SteadyInstant now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const PeerRules rules_;
+  const ConnectionLimits limits_;
+  const InodeOf inode_of_;
+  const std::shared_ptr<prometheus::Registry> registry_;
+  std::shared_ptr<prometheus::Collectable> collectable_;
+  prometheus::Counter* peers_refused_;
+  prometheus::Counter* dropped_;
+  std::array<prometheus::Counter*, kReasons> refused_;
+  prometheus::Gauge* open_gauge_;
+  LogLimit log_accepted_{5};
+  LogLimit log_refused_{5};
+  LogLimit log_dropped_{1};
+
+  absl::Mutex mutex_;
+  absl::flat_hash_map<int, Connection> open_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<Key, size_t> open_of_peer_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<Key, Credit> credit_ ABSL_GUARDED_BY(mutex_);
+  SteadyInstant swept_ ABSL_GUARDED_BY(mutex_) = {};
+};
+
+}  // namespace planb::server
+
+#endif  // PLANB_SERVER_NET_ADMISSION_H_

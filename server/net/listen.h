@@ -1,0 +1,90 @@
+// Addresses to listen on, and the sockets bound to them.
+//
+// A Unix socket's file has its mode and owner before the socket listens: until
+// then the kernel refuses every connection, so no client gets in by a mode that
+// is about to change.
+
+#ifndef PLANB_SERVER_NET_LISTEN_H_
+#define PLANB_SERVER_NET_LISTEN_H_
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace planb::server {
+
+// True for "unix:///path".
+bool IsUnixAddress(absl::string_view address);
+
+// The path of such an address. REQUIRES: IsUnixAddress(address).
+absl::string_view UnixSocketPath(absl::string_view address);
+
+// Refuses to listen in plaintext where other hosts can read along: on anything
+// but Unix sockets, loopback addresses and "localhost". Malformed addresses are
+// left to Listener::Open.
+// Errors: INVALID_ARGUMENT.
+absl::Status CheckPlaintext(absl::Span<const std::string> addresses);
+
+// The file of a Unix socket.
+struct SocketFileOptions {
+  mode_t mode = 0660;
+  // Unset: as the kernel made it.
+  std::optional<uid_t> uid = std::nullopt;
+  std::optional<gid_t> gid = std::nullopt;
+};
+
+// Reads --unix_socket_mode, octal, and --unix_socket_owner, UID[:GID] or empty.
+// The mode must let the owner write, which is to connect: a server that cannot
+// connect would take the socket it left behind for another server's.
+// Errors: INVALID_ARGUMENT, naming the flag.
+absl::StatusOr<SocketFileOptions> ParseSocketFileOptions(
+    absl::string_view mode, absl::string_view owner);
+
+// The listening sockets of one address. They do not block and are closed on
+// exec. Owns them, and the file of a Unix socket, which it removes at the end
+// of its life unless another socket has taken its place. Thread-compatible.
+class Listener {
+ public:
+  // `address` is unix:///PATH or HOST:PORT; port 0 takes a free one. A host
+  // name gets a socket for each of its addresses, a wildcard address ([::] or
+  // 0.0.0.0) one for both families where the host has IPv6. The socket file
+  // that a killed server left behind is removed first.
+  // Errors: INVALID_ARGUMENT (malformed address, or a file in the way that is
+  // no socket), UNAVAILABLE (another server has the address, or may have it for
+  // all that this process is allowed to see; the socket cannot be bound, or its
+  // file cannot get its owner or mode).
+  static absl::StatusOr<Listener> Open(const std::string& address,
+                                       const SocketFileOptions& file = {});
+
+  Listener(Listener&& other) { *this = std::move(other); }
+  Listener& operator=(Listener&& other);
+  ~Listener() { Close(); }
+
+  const std::vector<int>& sockets() const { return sockets_; }
+  // The TCP port bound; 0 for a Unix socket.
+  int port() const { return port_; }
+
+ private:
+  Listener() = default;
+  absl::Status OpenUnix(absl::string_view path, const SocketFileOptions& file);
+  absl::Status OpenTcp(absl::string_view address);
+  void Close();
+
+  std::vector<int> sockets_;
+  int port_ = 0;
+  std::string path_;  // of the file to remove; empty: none
+  dev_t device_ = 0;  // and which file that is
+  ino_t inode_ = 0;
+};
+
+}  // namespace planb::server
+
+#endif  // PLANB_SERVER_NET_LISTEN_H_

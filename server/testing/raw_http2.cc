@@ -102,16 +102,20 @@ std::string Message(absl::string_view message) {
       MessageHeader(false, static_cast<uint32_t>(message.size())), message);
 }
 
-RawConnection::RawConnection(const std::string& target,
-                             const std::string& from) {
+RawConnection::RawConnection(const std::string& target) {
   sockaddr_un local = {};
   sockaddr_in remote = {};
   absl::string_view rest = target;
+  std::string from;
   const bool is_local = absl::ConsumePrefix(&rest, "unix://");
   if (is_local) {
     local.sun_family = AF_UNIX;
     rest.copy(local.sun_path, sizeof(local.sun_path) - 1);
   } else {
+    if (const size_t at = rest.find('@'); at != absl::string_view::npos) {
+      from = std::string(rest.substr(0, at));
+      rest.remove_prefix(at + 1);
+    }
     const size_t colon = rest.rfind(':');
     uint32_t port = 0;
     if (colon == absl::string_view::npos ||

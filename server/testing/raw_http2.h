@@ -68,10 +68,9 @@ std::string Message(absl::string_view message);
 // A connection, kept open until destroyed. Not thread-safe.
 class RawConnection {
  public:
-  // To "unix:///path" or to "a.b.c.d:port", there from the address `from` if it
-  // is not empty.
-  explicit RawConnection(const std::string& target,
-                         const std::string& from = "");
+  // To "unix:///path", to "a.b.c.d:port", or there from the address e.f.g.h:
+  // "e.f.g.h@a.b.c.d:port".
+  explicit RawConnection(const std::string& target);
   ~RawConnection();
   RawConnection(const RawConnection&) = delete;
   RawConnection& operator=(const RawConnection&) = delete;

@@ -4,10 +4,11 @@
 #
 #   deploy/test.sh [FOLDER]
 #
-# FOLDER holds planb_server and planbctl; without it Bazel builds them. As root
-# on Debian it installs the packages it misses. Each step says PASS, FAIL, or
-# SKIP with the reason; the exit code is 0 if none failed. PLANB_KUBERNETES=yes
-# also builds a real API server, for minutes, unless it was built before.
+# FOLDER holds planb_server, planbctl and, for the step `edge`, hostile_attacker;
+# without it Bazel builds them. As root on Debian it installs the packages it
+# misses. Each step says PASS, FAIL, or SKIP with the reason; the exit code is 0
+# if none failed. PLANB_KUBERNETES=yes also builds a real API server, for
+# minutes, unless it was built before.
 set -euo pipefail
 shopt -s inherit_errexit
 here=$(cd "$(dirname "$0")" && pwd)
@@ -22,7 +23,8 @@ echo 'DPkg::Lock::Timeout "600";' > "$APT_CONFIG"
 # shellcheck disable=SC2317 # `step` calls it.
 install_packages() {
   local missing=() pair
-  for pair in buildah:buildah podman:podman runc:runc catatonit:catatonit; do
+  for pair in buildah:buildah podman:podman runc:runc catatonit:catatonit \
+    haproxy:haproxy curl:curl; do
     command -v "${pair%:*}" > /dev/null || missing+=("${pair#*:}")
   done
   /usr/bin/python3 -c 'import yaml' 2> /dev/null ||
@@ -36,7 +38,8 @@ install_packages() {
   fi
   echo "installing ${missing[*]}"
   apt-get update -qq
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
+  # RUNLEVEL=1: a package that has a service does not start it.
+  RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
     --no-install-recommends "${missing[@]}" > "$work/apt" 2>&1 || {
     cat "$work/apt"
     return 1
@@ -83,18 +86,22 @@ rootfs_step() {
   "$here/rootfs_test.sh" "$from"
 }
 
-# The programs of the image, in $work/bin.
+# The programs of the image, in $work/bin, and what attacks them.
 # shellcheck disable=SC2317 # `step` calls it.
 binaries_step() {
   local from=${1:-}
   mkdir "$work/bin"
   if [[ -z "$from" ]]; then
     (cd "$here/.." && bazel build --noshow_progress --config=static \
-      //server:planb_server //client:planbctl) || return
-    cp -L "$here"/../bazel-bin/server/planb_server \
+      //server:planb_server //client:planbctl //server:hostile_attacker) ||
+      return
+    cp -L "$here"/../bazel-bin/server/{planb_server,hostile_attacker} \
       "$here"/../bazel-bin/client/planbctl "$work/bin"
   else
     cp -L "$from"/planb_server "$from"/planbctl "$work/bin"
+    if [[ -x "$from/hostile_attacker" ]]; then
+      cp -L "$from/hostile_attacker" "$work/bin"
+    fi
   fi
 }
 
@@ -114,6 +121,7 @@ step rules "$here/monitoring/rules_test.sh"
 step dashboard "$here/monitoring/dashboard_test.sh"
 step prometheus "$here/monitoring/prometheus_test.sh" "$work/bin"
 step systemd "$here/systemd/systemd_test.sh" "$work/bin"
+step edge "$here/edge/edge_test.sh" "$work/bin"
 step load "$here/loadtest/load_test.sh" "$work/bin"
 step upgrade "$here/loadtest/upgrade_test.sh" "$work/bin"
 step soak "$here/loadtest/soak_test.sh" "$work/bin"

@@ -9,6 +9,10 @@
 # server has core 1 for itself. Of each pair of measurements one is idle and one
 # under attack. On a quiet machine; builds what it runs.
 #
+# PLANB_HOSTILE_EDGE=yes measures through the edge (deploy/edge, Debian's
+# haproxy): it shares core 1 with the server, and the attacker has an address of
+# its own.
+#
 # Attacker and client share a core: what the attacker burns, the client lacks,
 # in part, whatever the server does.
 set -euo pipefail
@@ -18,11 +22,22 @@ rate=${1:-0}
 shift || true
 seconds=${PLANB_HOSTILE_SECONDS:-3}
 work=$(mktemp -d /tmp/planb_hostile.XXXXXX)
-target=unix://$work/planb.sock
-server='' attacker=''
+socket=unix://$work/planb.sock
+target=$socket hostile_target=$socket
+server='' attacker='' edge=''
+if [[ -n ${PLANB_HOSTILE_EDGE:-} ]]; then
+  read -r port metrics < <(python3 -c 'import socket
+held = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+print(*(one.getsockname()[1] for one in held))')
+  target=127.0.0.1:$port
+  hostile_target=127.9.0.1@$target
+  export PLANB_EDGE_SERVER=$work/planb.sock PLANB_EDGE_PLAINTEXT=$target \
+    PLANB_EDGE_METRICS=127.0.0.1:$metrics
+fi
 bin=${PLANB_BIN:-$work/bin} # a folder that has the three programs; else built
 finish() {
   [[ -z $attacker ]] || kill "$attacker" 2>/dev/null || true
+  [[ -z $edge ]] || kill "$edge" 2>/dev/null || true
   [[ -z $server ]] || kill "$server" 2>/dev/null || true
   wait
   rm -r "$work"
@@ -51,15 +66,29 @@ print("%.1f" % (json.load(sys.stdin)["lookups_per_second"] / 1e6))' ||
     echo 0
 }
 
-printf '%-22s %10s %10s %7s %12s %9s\n' attack 'idle M/s' 'attacked' kept \
-  'steps/s' 'peak MiB'
+# The most memory that process $1 has had, in MiB.
+peak() {
+  [[ -n $1 ]] || return 0
+  awk '/VmHWM/ {print int($2 / 1024)}' "/proc/$1/status" || echo died
+}
+
+printf '%-22s %10s %10s %7s %12s %9s %9s\n' attack 'idle M/s' 'attacked' kept \
+  'steps/s' 'peak MiB' "${PLANB_HOSTILE_EDGE:+edge MiB}"
 for attack in "${attacks[@]}"; do
-  taskset -c 1 "$bin/planb_server" --listen="$target" \
+  taskset -c 1 "$bin/planb_server" --listen="$socket" \
     --metrics_address= --store=none --generate=100000 2>"$work/log" &
   server=$!
   until grep -q ' serving$' "$work/log"; do sleep 0.1; done
+  if [[ -n ${PLANB_HOSTILE_EDGE:-} ]]; then
+    taskset -c 1 haproxy -db -f deploy/edge/haproxy.cfg >"$work/edge" 2>&1 &
+    edge=$!
+    until "$bin/planbctl" --server="$target" health >"$work/health" 2>&1; do
+      kill -0 "$edge"
+      sleep 0.1
+    done
+  fi
   idle=$(measure)
-  taskset -c 0 nice -n 19 "$bin/hostile_attacker" "$target" \
+  taskset -c 0 nice -n 19 "$bin/hostile_attacker" "$hostile_target" \
     "$attack" 1 "$rate" >"$work/steps" &
   attacker=$!
   begin=$(date +%s.%N)
@@ -67,12 +96,15 @@ for attack in "${attacks[@]}"; do
   kill "$attacker" && wait "$attacker" || true
   attacker=''
   steps=$(tail -n 1 "$work/steps")
-  peak=$(awk '/VmHWM/ {print int($2 / 1024)}' "/proc/$server/status" || echo died)
-  awk -v a="$attack" -v i="$idle" -v t="$attacked" -v s="$steps" -v p="$peak" \
-    -v b="$begin" -v e="$(date +%s.%N)" 'BEGIN {
+  awk -v a="$attack" -v i="$idle" -v t="$attacked" -v s="$steps" \
+    -v p="$(peak "$server")" -v h="$(peak "$edge")" -v b="$begin" -v e="$(date +%s.%N)" 'BEGIN {
       kept = i > 0 ? 100 * t / i : 0
-      printf "%-22s %10.1f %10.1f %6.0f%% %12.0f %9s\n", a, i, t, kept,
-             s / (e - b), p }'
+      printf "%-22s %10.1f %10.1f %6.0f%% %12.0f %9s %9s\n", a, i, t, kept,
+             s / (e - b), p, h }'
+  if [[ -n $edge ]]; then
+    kill "$edge" && wait "$edge" || true
+    edge=''
+  fi
   kill "$server" && wait "$server" || true
   server=''
 done

@@ -83,10 +83,12 @@ class FibCompiler::Impl {
     DescriptorPool& descriptors = table_->descriptors();
     if (compiled || lines.at_home() || descriptors.at_home()) {
       if (!compiled) ++counters_.moved;
-      arena_ = std::make_shared<FibArena>(WithRoom(lines.used(), 1024),
-                                          WithRoom(descriptors.used(), 64));
-      lines.MoveTo(arena_->lines(), arena_->line_capacity());
-      descriptors.MoveTo(arena_->descriptors(), arena_->descriptor_capacity());
+      auto arena = std::make_shared<FibArena>(WithRoom(lines.used(), 1024),
+                                              WithRoom(descriptors.used(), 64));
+      lines.MoveTo(arena->lines(), arena->line_capacity());
+      descriptors.MoveTo(arena->descriptors(), arena->descriptor_capacity());
+      // Not before both have moved: it may be the last to hold the old one.
+      arena_ = std::move(arena);
       // In the new memory nothing is reached by older generations.
       for (Retired& retired : retired_) Free(retired.garbage);
       retired_.clear();

@@ -52,6 +52,51 @@ TEST(FibCompiler, ByHand) {
   EXPECT_EQ(empty->Lookup(A("2001:db8::1")), kNoRoute) << "as it was";
 }
 
+// No FIB holds the memory that an update moves from: the compiler does, until
+// it has moved all of it.
+TEST(FibCompiler, MovesLinesAndKeepsDescriptorsWithNoFibAlive) {
+  RouteSet routes(Family::kIpv6);
+  routes.Announce(P("2001:db8::1/128"), 1);
+  FibCompiler compiler(Family::kIpv6);
+  auto fib = compiler.Compile(routes);
+  for (uint64_t batch = 0; compiler.counters().moved == 0; ++batch) {
+    ASSERT_EQ(compiler.counters().full + compiler.counters().compacted, 0U);
+    std::vector<Prefix> changed;
+    for (uint64_t i = 0; i < 64; ++i) {  // each in a root slot of its own
+      const uint64_t high = (batch * 64 + i) << 52 | 1 << 16;
+      changed.push_back(
+          Prefix::Truncate(Address::V6(absl::MakeUint128(high, 0)), 48));
+      routes.Announce(changed.back(), 2);
+    }
+    fib.reset();
+    fib = compiler.Update(routes, changed);
+  }
+  EXPECT_EQ(fib->Lookup(A("2001:db8::1")), 1U);
+  EXPECT_EQ(fib->Lookup(A("2001:db8::2")), kNoRoute);
+}
+
+TEST(FibCompiler, MovesDescriptorsAndKeepsLinesWithNoFibAlive) {
+  RouteSet routes(Family::kIpv6);
+  routes.Announce(P("2001:db8::1/128"), 1);
+  FibCompiler compiler(Family::kIpv6);
+  auto fib = compiler.Compile(routes);
+  for (uint64_t batch = 0; compiler.counters().moved == 0; ++batch) {
+    ASSERT_EQ(compiler.counters().full + compiler.counters().compacted, 0U);
+    std::vector<Prefix> changed;
+    for (uint64_t i = 0; i < 32; ++i) {  // each in a /48 of its own
+      const uint64_t high = uint64_t{0x2001'0db9} << 32 | (batch * 32 + i)
+                                                              << 16;
+      changed.push_back(
+          Prefix::Truncate(Address::V6(absl::MakeUint128(high, 1)), 128));
+      routes.Announce(changed.back(), 2);
+    }
+    fib.reset();
+    fib = compiler.Update(routes, changed);
+  }
+  EXPECT_EQ(fib->Lookup(A("2001:db8::1")), 1U);
+  EXPECT_EQ(fib->Lookup(A("2001:db8::2")), kNoRoute);
+}
+
 class FibCompilerContract : public testing::TestWithParam<Family> {
  protected:
   // Routes of the family, mixed and nested.

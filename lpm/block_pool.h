@@ -79,11 +79,12 @@ class BlockPool {
   // REQUIRES: capacity >= used(); `memory` outlives this or the next move.
   void MoveTo(T* memory, size_t capacity) {
     ABSL_RAW_CHECK(capacity >= used_, "too small to move to");
+    capacity = std::min<size_t>(capacity, kMaxPayload);
+    blocks_.resize(capacity);
     if (used_ > 0) std::memcpy(memory, data_, used_ * sizeof(T));
     own_ = nullptr;
     data_ = memory;
-    capacity_ = std::min<size_t>(capacity, kMaxPayload);
-    blocks_.resize(capacity_);
+    capacity_ = capacity;
   }
 
   // True if the elements are in memory of its own.

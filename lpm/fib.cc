@@ -17,14 +17,15 @@ std::unique_ptr<const Fib> FibBuilder::Make(TableCompiler& table,
                                             std::shared_ptr<FibArena> arena,
                                             uint64_t generation) {
   std::unique_ptr<Fib> fib(new Fib);
+  // First what the destructor goes by: an allocation below may throw.
+  fib->arena_ = std::move(arena);
+  fib->generation_ = generation;
+  fib->arena_->Enter(generation);
   fib->family_ = table.family();
   fib->value_bytes_ = table.values().value_bytes();
-  fib->generation_ = generation;
   fib->root_ = std::make_unique<FibRoot>(table.root());
   fib->next_hops_ = table.values().next_hops();
   fib->next_hop_count_ = table.values().next_hop_count();
-  arena->Enter(generation);
-  fib->arena_ = std::move(arena);
   return fib;
 }
 

@@ -14,14 +14,15 @@ constexpr size_t kHugePage = size_t{2} << 20;
 
 FibArena::FibArena(size_t lines, size_t descriptors)
     : line_capacity_(std::max<size_t>(lines, 1)),
-      descriptor_capacity_(descriptors) {
+      descriptor_capacity_(descriptors),
+      descriptors_(std::make_unique_for_overwrite<Descriptor[]>(descriptors)) {
+  // The lines come last: they have no owner if anything throws.
   const size_t bytes = line_capacity_ * sizeof(Line);
   alignment_ = bytes >= kHugePage ? kHugePage : alignof(Line);
   lines_ =
       static_cast<Line*>(::operator new (bytes, std::align_val_t{alignment_}));
   // What does not fill a huge page at the end stays on small ones.
   if (alignment_ == kHugePage) madvise(lines_, bytes, MADV_HUGEPAGE);
-  descriptors_ = std::make_unique_for_overwrite<Descriptor[]>(descriptors);
 }
 
 FibArena::~FibArena() {

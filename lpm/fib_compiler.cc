@@ -28,6 +28,8 @@ class FibCompiler::Impl {
 
   std::unique_ptr<const Fib> Compile(const RouteSet& routes) {
     ABSL_RAW_CHECK(routes.family() == family_, "routes of another family");
+    called_ = true;
+    published_ = false;  // unless this comes to its end
     table_ = CompileTable(family_, routes);
     updater_ = std::make_unique<TableUpdater>(*table_);
     retired_.clear();
@@ -39,7 +41,11 @@ class FibCompiler::Impl {
 
   std::unique_ptr<const Fib> Update(const RouteSet& routes,
                                     absl::Span<const Prefix> changed) {
-    ABSL_RAW_CHECK(table_ != nullptr, "Compile comes first");
+    ABSL_RAW_CHECK(called_, "Compile comes first");
+    if (!std::exchange(published_, false)) {
+      ++counters_.full;
+      return Compile(routes);
+    }
     if (BadlyPacked() || TooLargeToUpdate(routes.size())) {
       ++counters_.compacted;
       return Compile(routes);
@@ -97,7 +103,10 @@ class FibCompiler::Impl {
       retired_.push_back({generation_, std::move(updater_->garbage())});
     }
     updater_->garbage() = {};
-    return FibBuilder::Make(*table_, arena_, generation_);
+    std::unique_ptr<const Fib> fib =
+        FibBuilder::Make(*table_, arena_, generation_);
+    published_ = true;
+    return fib;
   }
 
   // What fib_bound.h takes for granted of the memory that an Update begins
@@ -134,6 +143,9 @@ class FibCompiler::Impl {
   }
 
   const Family family_;
+  bool called_ = false;  // Compile
+  // The table is that of the last call's routes: nothing failed since.
+  bool published_ = false;
   std::unique_ptr<TableCompiler> table_;
   std::unique_ptr<TableUpdater> updater_;
   std::shared_ptr<FibArena> arena_;

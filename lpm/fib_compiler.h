@@ -50,7 +50,8 @@ class FibCompiler {
   // Recompiles, for each change, the smallest slot around it (some hundred
   // routes); for prefixes shorter than /12, or where what changed is a large
   // part of the table, everything. Also compiles everything when the changes
-  // so far have left too much of the memory badly packed.
+  // so far have left too much of the memory badly packed, and after a call that
+  // an allocation ended by an exception.
   // REQUIRES: Compile was called.
   std::unique_ptr<const Fib> Update(const RouteSet& routes,
                                     absl::Span<const Prefix> changed);
@@ -58,7 +59,7 @@ class FibCompiler {
   // How often Update took which way.
   struct Counters {
     uint64_t incremental = 0;
-    uint64_t full = 0;       // as there was too much to change
+    uint64_t full = 0;       // as there was too much to change, or a failure
     uint64_t compacted = 0;  // full, as memory was badly packed
     uint64_t moved = 0;      // incremental, into larger memory
   };

@@ -35,7 +35,7 @@ ChangingTable::ChangingTable(const Table& table)
     : routes_(table.family, table.routes), compiler_(table.family) {}
 
 std::unique_ptr<const Fib> ChangingTable::Compile() {
-  std::unique_ptr<const Fib> fib = compiler_.Compile(routes_);
+  std::unique_ptr<const Fib> fib = compiler_.Compile(routes_).value();
   bytes_ = fib->bytes();
   return fib;
 }
@@ -50,7 +50,7 @@ std::unique_ptr<const Fib> ChangingTable::Change(
     changed_.push_back(change.prefix);
   }
   const uint64_t applied = Ticks();
-  std::unique_ptr<const Fib> fib = compiler_.Update(routes_, changed_);
+  std::unique_ptr<const Fib> fib = compiler_.Update(routes_, changed_).value();
   const uint64_t end = Ticks();
   times.routes = static_cast<double>(applied - begin) / TicksPerNanosecond();
   times.update = static_cast<double>(end - applied) / TicksPerNanosecond();

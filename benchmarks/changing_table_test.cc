@@ -55,7 +55,7 @@ TEST(ChangingTable, SaysWhichWayItWent) {
 
 TEST(CheckBoundaries, FindsAWrongRoute) {
   const Table table = SomeTable();
-  const auto fib = Fib::Build(table.family, table.routes);
+  const auto fib = Fib::Build(table.family, table.routes).value();
   RouteSet routes(table.family, table.routes);
   EXPECT_EQ(CheckBoundaries(*fib, routes).wrong, 0U);
   // The FIB does not know of it.
@@ -68,7 +68,7 @@ TEST(CheckBoundaries, FindsAWrongRoute) {
 TEST(CheckBoundaries, FindsARouteThatShouldBeGone) {
   std::vector<Route> list = {{P("2001:db8::/32"), 1},
                              {P("2001:db8:1::/48"), 2}};
-  const auto fib = Fib::Build(Family::kIpv6, list);
+  const auto fib = Fib::Build(Family::kIpv6, list).value();
   const RouteSet routes(Family::kIpv6, absl::MakeSpan(list).first(1));
   EXPECT_EQ(CheckBoundaries(*fib, routes).wrong, 0U);  // nobody asks there
   const std::vector<Route> changes = {{P("2001:db8:1::/48"), kNoRoute}};

@@ -79,12 +79,13 @@ void MeasureCompile(const Table& table, const CompileOptions& options,
   {
     FibCompiler compiler(table.family);
     Measure(
-        table, "Compile", [&] { return compiler.Compile(routes); }, routes,
-        options, report);
+        table, "Compile", [&] { return compiler.Compile(routes).value(); },
+        routes, options, report);
   }
   Measure(
-      table, "Build", [&] { return Fib::Build(table.family, table.routes); },
-      routes, options, report);
+      table, "Build",
+      [&] { return Fib::Build(table.family, table.routes).value(); }, routes,
+      options, report);
 }
 
 }  // namespace planb

@@ -48,7 +48,7 @@ absl::StatusOr<Engine> MakePlanB(const Options& options) {
   Engine engine;
   engine.build = [kernel = *kernel](Family family,
                                     absl::Span<const Route> routes) -> Built {
-    return std::make_unique<PlanB>(Fib::Build(family, routes), *kernel);
+    return std::make_unique<PlanB>(Fib::Build(family, routes).value(), *kernel);
   };
   return engine;
 }

@@ -60,7 +60,9 @@ Loaded& LoadedTable(const std::string& name) {
     loaded.status = table.status();
     if (table.ok()) {
       loaded.table = *std::move(table);
-      loaded.fib = Fib::Build(loaded.table.family, loaded.table.routes);
+      auto fib = Fib::Build(loaded.table.family, loaded.table.routes);
+      loaded.status = fib.status();
+      if (fib.ok()) loaded.fib = *std::move(fib);
     }
   }
   return loaded;
@@ -110,7 +112,7 @@ void BM_Build(benchmark::State& state, const std::string& name) {
   }
   for (auto _ : state) {
     benchmark::DoNotOptimize(
-        Fib::Build(loaded.table.family, loaded.table.routes));
+        Fib::Build(loaded.table.family, loaded.table.routes).value());
   }
   state.SetItemsProcessed(static_cast<int64_t>(loaded.table.routes.size()) *
                           static_cast<int64_t>(state.iterations()));

@@ -98,7 +98,7 @@ TEST_F(UpdatesTest, LookupsBeside) {
 }
 
 TEST_F(UpdatesTest, SaysWhatIsWrong) {
-  const auto fib = Fib::Build(table_.family, table_.routes);
+  const auto fib = Fib::Build(table_.family, table_.routes).value();
   RouteSet routes(table_.family, table_.routes);
   report_.Check(*fib, routes);
   EXPECT_TRUE(report_.all_right());

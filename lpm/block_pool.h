@@ -29,12 +29,15 @@ template <typename T>
 class BlockPool {
  public:
   // Room for `size` elements before it has to grow; no block exceeds
-  // `max_block`.
-  BlockPool(size_t size, uint32_t max_block) : free_(max_block + 1) {
-    Grow(std::min<size_t>(size, kMaxPayload));
+  // `max_block`, and all of them together do not exceed `limit`.
+  BlockPool(size_t size, uint32_t max_block, size_t limit = kMaxPayload)
+      : max_block_(max_block), limit_(limit), free_(max_block + 1) {
+    Grow(std::max<size_t>(std::min(size, limit_), max_block_));
   }
 
-  // The first element of a block with no slots. Contents undefined.
+  // The first element of a block with no slots. Contents undefined. Past the
+  // limit, overflow() from then on, and the block is not the caller's alone: it
+  // may be written to, and what the pool holds is of no use any more.
   // REQUIRES: 0 < size <= max_block.
   uint32_t Allocate(uint32_t size) {
     uint32_t first;
@@ -43,10 +46,9 @@ class BlockPool {
       free_[size].pop_back();
       free_elements_ -= size;
     } else {
+      if (limit_ - used_ < size) return Overflow();
       if (capacity_ - used_ < size) {
-        // Up to the last element that has a name, but for what needs more.
-        Grow(std::max<size_t>(
-            used_ + size, std::min<size_t>(used_ + used_ / 2, kMaxPayload)));
+        Grow(std::max(used_ + size, std::min(used_ + used_ / 2, limit_)));
       }
       first = static_cast<uint32_t>(used_);
       used_ += size;
@@ -75,11 +77,11 @@ class BlockPool {
   bool marked(uint32_t first) const { return blocks_[first].marked; }
 
   // Copies everything to `memory`, for `capacity` elements, and works there;
-  // not on what lies beyond the last element that an entry can name.
+  // not on what lies beyond the limit.
   // REQUIRES: capacity >= used(); `memory` outlives this or the next move.
   void MoveTo(T* memory, size_t capacity) {
     ABSL_RAW_CHECK(capacity >= used_, "too small to move to");
-    capacity = std::min<size_t>(capacity, kMaxPayload);
+    capacity = std::min(capacity, limit_);
     blocks_.resize(capacity);
     if (used_ > 0) std::memcpy(memory, data_, used_ * sizeof(T));
     own_ = nullptr;
@@ -89,6 +91,10 @@ class BlockPool {
 
   // True if the elements are in memory of its own.
   bool at_home() const { return own_ != nullptr; }
+
+  // True if there was no room left within the limit.
+  bool overflow() const { return overflow_; }
+  size_t limit() const { return limit_; }
 
   // Elements ever handed out, those given back included.
   size_t used() const { return used_; }
@@ -102,8 +108,14 @@ class BlockPool {
     bool marked = false;
   };
 
+  // The first block, in memory that is not a reader's.
+  uint32_t Overflow() {
+    overflow_ = true;
+    if (!at_home()) Grow(std::max<size_t>(capacity_, max_block_));
+    return 0;
+  }
+
   void Grow(size_t size) {
-    ABSL_RAW_CHECK(size <= kMaxPayload, "the FIB outgrows its format");
     auto grown = std::make_unique_for_overwrite<T[]>(size);
     if (used_ > 0) std::memcpy(grown.get(), data_, used_ * sizeof(T));
     own_ = std::move(grown);
@@ -112,6 +124,9 @@ class BlockPool {
     blocks_.resize(size);
   }
 
+  const uint32_t max_block_;
+  const size_t limit_;
+  bool overflow_ = false;
   std::unique_ptr<T[]> own_;  // or nullptr
   T* data_ = nullptr;
   size_t capacity_ = 0;

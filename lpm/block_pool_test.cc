@@ -5,9 +5,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace planb {
 namespace {
@@ -19,7 +21,9 @@ void ExpectAllNamed(BlockPool<char>& pool) {
   for (uint32_t i = 0; i < kBlocks; ++i) {
     ASSERT_EQ(pool.Allocate(kBlock), i * kBlock);
   }
-  EXPECT_DEATH(pool.Allocate(kBlock), "outgrows its format");
+  EXPECT_FALSE(pool.overflow());
+  pool.Allocate(kBlock);
+  EXPECT_TRUE(pool.overflow());
 }
 
 // Growing by half must not stop it two thirds of the way.
@@ -35,6 +39,20 @@ TEST(BlockPool, UsesNoMemoryBeyondTheLastName) {
   const auto memory = std::make_unique_for_overwrite<char[]>(kSize);
   pool.MoveTo(memory.get(), kSize);
   ExpectAllNamed(pool);
+}
+
+// A reader may read the memory that the pool was given to work on.
+TEST(BlockPool, ABlockPastTheLimitIsNotInMemoryThatWasGiven) {
+  BlockPool<char> pool(16, kBlock, 4 * kBlock);
+  for (int i = 0; i < 4; ++i) pool.Allocate(kBlock);
+  std::vector<char> memory(4 * kBlock, 'x');
+  for (uint32_t i = 0; i < 4; ++i) {
+    std::fill_n(pool.at(i * kBlock), kBlock, 'x');
+  }
+  pool.MoveTo(memory.data(), memory.size());
+  std::fill_n(pool.at(pool.Allocate(kBlock)), kBlock, 'y');
+  EXPECT_TRUE(pool.overflow());
+  EXPECT_EQ(memory, std::vector<char>(4 * kBlock, 'x'));
 }
 
 }  // namespace

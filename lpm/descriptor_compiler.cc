@@ -82,7 +82,10 @@ uint32_t DescriptorCompiler::Compile(
                              .fallback = fallback,
                              .length = static_cast<uint32_t>(skip),
                              .upper_entry = UpperEntry(skip, list.size())};
-  if (index >= shape_.flag) overflow_ = true;
+  if (index >= shape_.flag || descriptors_.overflow()) {
+    overflow_ = true;
+    return 0;
+  }
   return shape_.flag | index;
 }
 

@@ -25,12 +25,13 @@ class DescriptorCompiler {
         slots_(shape, lines, &entry_) {}
 
   // Compiles the slot of `length` bits at the first interval's start and
-  // returns the value that stands for it: a flagged one. O(intervals).
+  // returns the value that stands for it: a flagged one that no other slot has,
+  // or 0 on overflow(). O(intervals).
   // REQUIRES: at least two intervals, all in the slot; 48 <= length < 128.
   uint32_t Compile(const IntervalList<absl::uint128>& intervals, int length);
 
-  // True if there were more descriptors than flagged values can name; what was
-  // compiled is then of no use.
+  // True if there were more descriptors than flagged values can name, or than
+  // the pool may have; what was compiled is then of no use.
   bool overflow() const { return overflow_; }
 
  private:

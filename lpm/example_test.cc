@@ -45,7 +45,8 @@ TEST(Example, BuildAndLookUp) {
       {Prefix::Parse("2001:db8::/32").value(), 1},
       {Prefix::Parse("2001:db8:1::/48").value(), 2},
   };
-  const std::unique_ptr<const Fib> fib = Fib::Build(Family::kIpv6, routes);
+  const std::unique_ptr<const Fib> fib =
+      Fib::Build(Family::kIpv6, routes).value();
 
   EXPECT_EQ(fib->Lookup(Address::Parse("2001:db8:1::5").value()), 2U);
   EXPECT_EQ(fib->Lookup(Address::Parse("2001:db8:2::5").value()), 1U);
@@ -60,7 +61,7 @@ TEST(Example, LookUpUpperHalves) {
       {Prefix::Parse("2001:db8:0:2::/64").value(), 2},
       {Prefix::Parse("2001:db8:0:2::5/128").value(), 3},
   };
-  const auto fib = Fib::Build(Family::kIpv6, routes);
+  const auto fib = Fib::Build(Family::kIpv6, routes).value();
   constexpr char kUpperHalves[] =
       "\x20\x01\x0d\xb8\0\0\0\1"
       "\x20\x01\x0d\xb8\0\0\0\2"
@@ -77,7 +78,7 @@ TEST(Example, LookUpUpperHalves) {
 TEST(Example, LookUpABatch) {
   const std::vector<Route> routes = {{Prefix::Parse("::/0").value(), 3},
                                      {Prefix::Parse("fc00::/7").value(), 4}};
-  const auto fib = Fib::Build(Family::kIpv6, routes);
+  const auto fib = Fib::Build(Family::kIpv6, routes).value();
 
   std::array<in6_addr, 3> addresses;
   inet_pton(AF_INET6, "fd00::1", &addresses[0]);
@@ -94,7 +95,7 @@ TEST(Example, LookUpABatch) {
 // kernel.h: which there are, here. They differ in speed alone.
 TEST(Example, Kernels) {
   const std::vector<Route> routes = {{Prefix::Parse("10.0.0.0/8").value(), 1}};
-  const auto fib = Fib::Build(Family::kIpv4, routes);
+  const auto fib = Fib::Build(Family::kIpv4, routes).value();
   for (const Kernel* kernel : AvailableKernels()) {
     EXPECT_EQ(fib->Lookup(Address::Parse("10.1.2.3").value(), *kernel), 1U)
         << KernelName(*kernel);
@@ -130,11 +131,12 @@ TEST(Example, Update) {
   const Address host = Address::Parse("2001:db8:1::1").value();
 
   routes.Announce(net, 1);
-  const std::unique_ptr<const Fib> before = compiler.Compile(routes);
+  const std::unique_ptr<const Fib> before = compiler.Compile(routes).value();
 
   routes.Announce(part, 2);
   routes.Announce(net, 3);
-  const std::unique_ptr<const Fib> after = compiler.Update(routes, {net, part});
+  const std::unique_ptr<const Fib> after =
+      compiler.Update(routes, {net, part}).value();
 
   EXPECT_EQ(after->Lookup(host), 2U);
   EXPECT_EQ(before->Lookup(host), 1U) << "a version never changes";

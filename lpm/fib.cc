@@ -29,8 +29,13 @@ std::unique_ptr<const Fib> FibBuilder::Make(TableCompiler& table,
   return fib;
 }
 
-std::unique_ptr<const Fib> Fib::Build(Family family,
-                                      absl::Span<const Route> routes) {
+absl::StatusOr<std::unique_ptr<const Fib>> Fib::Build(
+    Family family, absl::Span<const Route> routes) {
+  return Build(family, routes, FibLimits());
+}
+
+absl::StatusOr<std::unique_ptr<const Fib>> Fib::Build(
+    Family family, absl::Span<const Route> routes, const FibLimits& limits) {
   const Route* previous = nullptr;
   for (const Route& route : routes) {
     ABSL_RAW_CHECK(previous == nullptr || previous->prefix < route.prefix,
@@ -39,14 +44,17 @@ std::unique_ptr<const Fib> Fib::Build(Family family,
     ABSL_RAW_CHECK(IsNextHop(route.next_hop), "a reserved next hop");
     previous = &route;
   }
-  const std::unique_ptr<TableCompiler> table = CompileTable(family, routes);
+  const absl::StatusOr<std::unique_ptr<TableCompiler>> compiled =
+      CompileTable(family, routes, limits);
+  if (!compiled.ok()) return compiled.status();
+  TableCompiler& table = **compiled;
   // Of exactly the size needed.
-  auto arena = std::make_shared<FibArena>(table->lines().used(),
-                                          table->descriptors().used());
-  table->lines().MoveTo(arena->lines(), arena->line_capacity());
-  table->descriptors().MoveTo(arena->descriptors(),
-                              arena->descriptor_capacity());
-  return FibBuilder::Make(*table, std::move(arena), 0);
+  auto arena = std::make_shared<FibArena>(table.lines().used(),
+                                          table.descriptors().used());
+  table.lines().MoveTo(arena->lines(), arena->line_capacity());
+  table.descriptors().MoveTo(arena->descriptors(),
+                             arena->descriptor_capacity());
+  return FibBuilder::Make(table, std::move(arena), 0);
 }
 
 Fib::~Fib() { arena_->Leave(generation_); }

@@ -6,7 +6,7 @@
 // B+-trees (3.3) under a direct-indexed root; layout.h has the picture.
 //
 //   std::vector<Route> routes = ...;               // sorted, one family
-//   std::unique_ptr<const Fib> fib = Fib::Build(Family::kIpv6, routes);
+//   std::unique_ptr<const Fib> fib = *Fib::Build(Family::kIpv6, routes);
 //   fib->Lookup(packet_addresses, n, next_hops, *AvailableKernels().front());
 //
 // A table that changes is compiled by FibCompiler (fib_compiler.h).
@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "lpm/address.h"
 #include "lpm/kernel.h"
@@ -26,6 +27,7 @@
 namespace planb {
 
 class FibArena;
+struct FibLimits;
 struct FibRoot;
 struct FibView;
 
@@ -55,11 +57,12 @@ struct FibStats {
 // made before and after it; nothing that this one reads is ever written.
 class Fib {
  public:
-  // Compiles `routes`. O(routes).
+  // Compiles `routes`. O(routes). Errors: RESOURCE_EXHAUSTED if a FIB cannot
+  // hold them; fib_bound.h says beforehand of which it can.
   // REQUIRES: all of `family`, strictly ascending by prefix, IsNextHop of
   // each next hop.
-  static std::unique_ptr<const Fib> Build(Family family,
-                                          absl::Span<const Route> routes);
+  static absl::StatusOr<std::unique_ptr<const Fib>> Build(
+      Family family, absl::Span<const Route> routes);
   ~Fib();
   Fib(const Fib&) = delete;
   Fib& operator=(const Fib&) = delete;
@@ -104,8 +107,12 @@ class Fib {
 
  private:
   friend class FibBuilder;
-  friend class FibPeer;  // of tests
+  friend class FibPeer;        // of tests
+  friend class FibLimitsPeer;  // of tests
   Fib() = default;
+
+  static absl::StatusOr<std::unique_ptr<const Fib>> Build(
+      Family family, absl::Span<const Route> routes, const FibLimits& limits);
 
   FibView View() const;
 

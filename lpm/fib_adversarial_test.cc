@@ -38,7 +38,7 @@ INSTANTIATE_TEST_SUITE_P(Tables, FibAdversarial,
 
 TEST_P(FibAdversarial, BuiltAtOnce) {
   ASSERT_GT(routes_.size(), 100U);
-  const auto fib = Fib::Build(GetParam().family, routes_);
+  const auto fib = Fib::Build(GetParam().family, routes_).value();
   EXPECT_EQ(DifferencesAtBoundaries(*fib, routes_), "");
   // Where answers do not change, too.
   std::vector<Address> probes = InsideProbes(routes_, 1, 1);

@@ -69,9 +69,9 @@
 namespace planb {
 namespace {
 
-static_assert(kMaxFibLines == kMaxPayload);
-static_assert(kMaxFibDescriptors == kDescriptorFlag<uint32_t>);
-static_assert(kMaxFibNextHops == kDescriptorFlag<uint32_t> - 1);
+static_assert(kMaxFibLines == FibLimits().lines);
+static_assert(kMaxFibDescriptors == FibLimits().descriptors);
+static_assert(kMaxFibNextHops == FibLimits().next_hops);
 
 // In tenths of a line.
 constexpr uint64_t kPerRootSlot = 17;

@@ -97,15 +97,16 @@ TEST_P(FibBoundPeak, OfCompiling) {
           BoundRoutes(GetParam().make(count), next_hops);
       const size_t bound = CompilePeakBound(family, CountLengths(routes));
       std::unique_ptr<const Fib> fib;
-      const size_t build = PeakOf([&] { fib = Fib::Build(family, routes); });
+      const size_t build =
+          PeakOf([&] { fib = Fib::Build(family, routes).value(); });
       EXPECT_LE(build, bound + kRoundedUp) << count << " routes, built";
       const RouteSet set(family, routes);
       FibCompiler compiler(family);
-      size_t compile = PeakOf([&] { fib = compiler.Compile(set); });
+      size_t compile = PeakOf([&] { fib = compiler.Compile(set).value(); });
       EXPECT_LE(compile, bound + kRoundedUp) << count << " routes";
       // Beside the compiler's own of before.
       std::unique_ptr<const Fib> second;
-      compile = PeakOf([&] { second = compiler.Compile(set); });
+      compile = PeakOf([&] { second = compiler.Compile(set).value(); });
       EXPECT_LE(compile, bound + kRoundedUp) << count << " routes, again";
       RecordProperty("share_" + std::to_string(count) + "_routes_" +
                          std::to_string(next_hops) + "_next_hops",
@@ -122,7 +123,7 @@ TEST_P(FibBoundPeak, OfUpdates) {
   Random random(5);
   RouteSet set(family);
   FibCompiler compiler(family);
-  std::unique_ptr<const Fib> fib = compiler.Compile(set);
+  std::unique_ptr<const Fib> fib = compiler.Compile(set).value();
   size_t most = 0;
   for (int i = 0; i < 60; ++i) {
     std::vector<Prefix> changed;
@@ -136,8 +137,8 @@ TEST_P(FibBoundPeak, OfUpdates) {
       changed.push_back(route.prefix);
     }
     std::unique_ptr<const Fib> next;
-    most =
-        std::max(most, PeakOf([&] { next = compiler.Update(set, changed); }));
+    most = std::max(
+        most, PeakOf([&] { next = compiler.Update(set, changed).value(); }));
     fib = std::move(next);
   }
   EXPECT_LE(most, bound);
@@ -149,7 +150,7 @@ TEST(FibBoundPeakUseful, OnATableLikeTheInternets) {
   const RouteSet set(Family::kIpv6, routes);
   FibCompiler compiler(Family::kIpv6);
   std::unique_ptr<const Fib> fib;
-  const size_t octets = PeakOf([&] { fib = compiler.Compile(set); });
+  const size_t octets = PeakOf([&] { fib = compiler.Compile(set).value(); });
   const size_t bound =
       CompilePeakBound(Family::kIpv6, CountLengths(routes), 64);
   std::cout << "peak " << octets << ", bound " << bound << ", fib "

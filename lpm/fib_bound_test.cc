@@ -35,7 +35,7 @@ Share ExpectWithin(Family family, const std::vector<Route>& routes,
   const RoutesByLength lengths = CountLengths(routes);
   EXPECT_TRUE(CheckCompilable(family, lengths, next_hops).ok());
   const FibSize most = CompiledSize(family, lengths, next_hops);
-  const auto built = Fib::Build(family, routes);
+  const auto built = Fib::Build(family, routes).value();
   const FibStats stats = built->Stats();
   const size_t line_bytes = stats.table_bytes + stats.partition_bytes;
   EXPECT_LE(line_bytes, most.lines * 64);
@@ -47,7 +47,8 @@ Share ExpectWithin(Family family, const std::vector<Route>& routes,
       most.descriptors * 32 + most.next_hops * sizeof(NextHopId);
   EXPECT_LE(built->bytes(), packed);
 
-  const auto compiled = FibCompiler(family).Compile(RouteSet(family, routes));
+  const auto compiled =
+      FibCompiler(family).Compile(RouteSet(family, routes)).value();
   const size_t bound = FibBytesBound(family, lengths, next_hops);
   EXPECT_LE(compiled->bytes(), bound);
   EXPECT_LE(compiled->bytes(), UpdateBytesBound(family, lengths, next_hops));
@@ -137,9 +138,9 @@ TEST(FibBound, OneChangeMayTakeAsMuchAsTheWholeTable) {
   std::vector<Route> routes = BoundRoutes(prefixes, 1);
   routes.insert(routes.begin(), {Prefix::Parse("::/0").value(), 1});
   ASSERT_TRUE(std::is_sorted(routes.begin(), routes.end()));
-  const auto merged = Fib::Build(Family::kIpv6, routes);
+  const auto merged = Fib::Build(Family::kIpv6, routes).value();
   routes.front().next_hop = 2;
-  const auto cut = Fib::Build(Family::kIpv6, routes);
+  const auto cut = Fib::Build(Family::kIpv6, routes).value();
   EXPECT_GT(cut->bytes(),
             merged->bytes() + 100 * MarginalBound(Family::kIpv6, 128));
   EXPECT_LE(cut->bytes(), FibBytesBound(Family::kIpv6, CountLengths(routes)));

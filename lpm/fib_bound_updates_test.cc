@@ -24,7 +24,7 @@ class BoundedTable {
   // Keeps the `old_versions` last FIBs alive.
   explicit BoundedTable(Family family, size_t old_versions = 0)
       : routes_(family), compiler_(family), old_versions_(old_versions) {
-    Keep(compiler_.Compile(routes_));
+    Keep(compiler_.Compile(routes_).value());
   }
 
   // kNoRoute withdraws. Nothing is compiled yet.
@@ -43,7 +43,7 @@ class BoundedTable {
   // Compiles the next version.
   void Update() {
     const FibCompiler::Counters before = compiler_.counters();
-    Keep(compiler_.Update(routes_, changed_));
+    Keep(compiler_.Update(routes_, changed_).value());
     changed_.clear();
     const FibCompiler::Counters& after = compiler_.counters();
     if (after.full + after.compacted > before.full + before.compacted) {

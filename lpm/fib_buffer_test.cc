@@ -34,7 +34,7 @@ class FibBuffer : public testing::TestWithParam<Form> {
     options.count = 3000;
     options.next_hops = 0x00ffffff;
     const std::vector<Route> routes = RandomRoutes(options);
-    fib_ = Fib::Build(FamilyOf(GetParam()), routes);
+    fib_ = Fib::Build(FamilyOf(GetParam()), routes).value();
     addresses_ = BoundaryProbes(routes);
     Random random(1);
     for (size_t n = addresses_.size(); n > 1; --n) {

@@ -7,28 +7,31 @@
 #include <memory>
 
 #include "absl/base/internal/raw_logging.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "lpm/fib.h"
 #include "lpm/fib_arena.h"
 #include "lpm/table_compiler.h"
 
 namespace planb {
 
-// Compiles with the narrowest values that hold what there is.
+// Compiles with the narrowest values that hold what there is. Errors:
+// RESOURCE_EXHAUSTED if the table exceeds a limit.
 // `Routes` is absl::Span<const Route> or RouteSet.
 template <typename Routes>
-std::unique_ptr<TableCompiler> CompileTable(Family family,
-                                            const Routes& routes) {
+absl::StatusOr<std::unique_ptr<TableCompiler>> CompileTable(
+    Family family, const Routes& routes, const FibLimits& limits) {
   const RouteSummary summary = Summarize(routes);
-  for (int min_bytes = 1; min_bytes <= 4; min_bytes *= 2) {
-    const ValueMap values(summary, min_bytes);
-    if (values.value_bytes() < min_bytes) continue;
+  for (int min_bytes = 1;;) {
+    const ValueMap values(summary, min_bytes, limits.next_hops);
     auto table =
-        std::make_unique<TableCompiler>(family, values, summary.routes);
+        std::make_unique<TableCompiler>(family, values, summary.routes, limits);
     table->CompileAll(routes);
     if (!table->failed()) return table;
+    if (absl::Status status = table->CheckLimits(); !status.ok()) return status;
+    ABSL_RAW_CHECK(values.value_bytes() < 4, "within limits, values suffice");
+    min_bytes = 2 * values.value_bytes();
   }
-  ABSL_RAW_LOG(FATAL, "more next hops or long prefixes than a FIB can hold");
-  return nullptr;
 }
 
 class FibBuilder {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/base/internal/raw_logging.h"
+#include "absl/status/status.h"
 #include "lpm/fib_arena.h"
 #include "lpm/fib_builder.h"
 #include "lpm/table_compiler.h"
@@ -24,13 +25,17 @@ size_t WithRoom(size_t used, size_t least) { return used + used / 2 + least; }
 
 class FibCompiler::Impl {
  public:
-  explicit Impl(Family family) : family_(family) {}
+  Impl(Family family, const FibLimits& limits)
+      : family_(family), limits_(limits) {}
 
-  std::unique_ptr<const Fib> Compile(const RouteSet& routes) {
+  absl::StatusOr<std::unique_ptr<const Fib>> Compile(const RouteSet& routes) {
     ABSL_RAW_CHECK(routes.family() == family_, "routes of another family");
     called_ = true;
     published_ = false;  // unless this comes to its end
-    table_ = CompileTable(family_, routes);
+    absl::StatusOr<std::unique_ptr<TableCompiler>> table =
+        CompileTable(family_, routes, limits_);
+    if (!table.ok()) return table.status();
+    table_ = *std::move(table);
     updater_ = std::make_unique<TableUpdater>(*table_);
     retired_.clear();
     compact_lines_ = table_->lines().used();
@@ -39,8 +44,8 @@ class FibCompiler::Impl {
     return Publish(/*compiled=*/true);
   }
 
-  std::unique_ptr<const Fib> Update(const RouteSet& routes,
-                                    absl::Span<const Prefix> changed) {
+  absl::StatusOr<std::unique_ptr<const Fib>> Update(
+      const RouteSet& routes, absl::Span<const Prefix> changed) {
     ABSL_RAW_CHECK(called_, "Compile comes first");
     if (!std::exchange(published_, false)) {
       ++counters_.full;
@@ -66,7 +71,7 @@ class FibCompiler::Impl {
     Reclaim();
     updater_->Update(routes, changed_);
     if (table_->failed()) {
-      // Values must become wider.
+      // Values must become wider, or blocks be packed.
       ++counters_.full;
       return Compile(routes);
     }
@@ -143,6 +148,7 @@ class FibCompiler::Impl {
   }
 
   const Family family_;
+  const FibLimits limits_;
   bool called_ = false;  // Compile
   // The table is that of the last call's routes: nothing failed since.
   bool published_ = false;
@@ -159,16 +165,19 @@ class FibCompiler::Impl {
   Counters counters_;
 };
 
-FibCompiler::FibCompiler(Family family)
-    : impl_(std::make_unique<Impl>(family)) {}
+FibCompiler::FibCompiler(Family family) : FibCompiler(family, FibLimits()) {}
+
+FibCompiler::FibCompiler(Family family, const FibLimits& limits)
+    : impl_(std::make_unique<Impl>(family, limits)) {}
 
 FibCompiler::~FibCompiler() = default;
 
-std::unique_ptr<const Fib> FibCompiler::Compile(const RouteSet& routes) {
+absl::StatusOr<std::unique_ptr<const Fib>> FibCompiler::Compile(
+    const RouteSet& routes) {
   return impl_->Compile(routes);
 }
 
-std::unique_ptr<const Fib> FibCompiler::Update(
+absl::StatusOr<std::unique_ptr<const Fib>> FibCompiler::Update(
     const RouteSet& routes, absl::Span<const Prefix> changed) {
   return impl_->Update(routes, changed);
 }

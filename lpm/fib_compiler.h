@@ -2,9 +2,9 @@
 // shares the rest.
 //
 //   FibCompiler compiler(Family::kIpv6);
-//   std::unique_ptr<const Fib> fib = compiler.Compile(routes);
+//   std::unique_ptr<const Fib> fib = *compiler.Compile(routes);
 //   routes.Announce(prefix, next_hop);
-//   fib = compiler.Update(routes, {prefix});   // the old one stays valid
+//   fib = *compiler.Update(routes, {prefix});  // the old one stays valid
 
 #ifndef PLANB_LPM_FIB_COMPILER_H_
 #define PLANB_LPM_FIB_COMPILER_H_
@@ -13,12 +13,15 @@
 #include <cstdint>
 #include <memory>
 
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "lpm/fib.h"
 #include "lpm/prefix.h"
 #include "lpm/route_set.h"
 
 namespace planb {
+
+struct FibLimits;
 
 // Thread-compatible: one writer. The FIBs it returns are independent objects,
 // each immutable, each usable by any number of threads and destroyed by any, in
@@ -39,8 +42,10 @@ class FibCompiler {
   FibCompiler(const FibCompiler&) = delete;
   FibCompiler& operator=(const FibCompiler&) = delete;
 
-  // Compiles everything. O(routes). REQUIRES: routes.family() is this family.
-  std::unique_ptr<const Fib> Compile(const RouteSet& routes);
+  // Compiles everything. O(routes). Errors: RESOURCE_EXHAUSTED if a FIB cannot
+  // hold the routes; fib_bound.h says beforehand of which it can. FIBs that
+  // exist stay as they are. REQUIRES: routes.family() is this family.
+  absl::StatusOr<std::unique_ptr<const Fib>> Compile(const RouteSet& routes);
 
   // The FIB of `routes`, given that they differ from those of the last call of
   // Compile or Update at most at the prefixes `changed` (any order; repeats,
@@ -51,10 +56,10 @@ class FibCompiler {
   // routes); for prefixes shorter than /12, or where what changed is a large
   // part of the table, everything. Also compiles everything when the changes
   // so far have left too much of the memory badly packed, and after a call that
-  // an allocation ended by an exception.
-  // REQUIRES: Compile was called.
-  std::unique_ptr<const Fib> Update(const RouteSet& routes,
-                                    absl::Span<const Prefix> changed);
+  // failed, by an error or by an allocation that threw an exception.
+  // Errors: those of Compile. REQUIRES: Compile was called.
+  absl::StatusOr<std::unique_ptr<const Fib>> Update(
+      const RouteSet& routes, absl::Span<const Prefix> changed);
 
   // How often Update took which way.
   struct Counters {
@@ -66,6 +71,9 @@ class FibCompiler {
   const Counters& counters() const;
 
  private:
+  friend class FibLimitsPeer;  // of tests
+  FibCompiler(Family family, const FibLimits& limits);
+
   class Impl;
   std::unique_ptr<Impl> impl_;
 };

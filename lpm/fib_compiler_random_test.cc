@@ -99,7 +99,7 @@ class HistoryCheck {
       ASSERT_EQ(table_.fib()->Lookup(probes->addresses()[i]), expected[i]);
     }
     if (everywhere) {
-      const auto built = Fib::Build(options_.family, routes);
+      const auto built = Fib::Build(options_.family, routes).value();
       ASSERT_EQ(probes->Differences(*built, expected), "") << "built at once";
       ASSERT_EQ(UpperDifferences(*built, routes, probes->addresses()), "")
           << "built at once";

@@ -86,7 +86,9 @@ TEST(FibCompilerRealTable, TwentyThousandChanges) {
   const std::vector<Route> now = table.ModelRoutes();
   ASSERT_NE(now, *routes);
   EXPECT_EQ(DifferencesAtBoundaries(*table.fib(), now), "");
-  EXPECT_EQ(DifferencesAtBoundaries(*Fib::Build(Family::kIpv6, now), now), "");
+  EXPECT_EQ(
+      DifferencesAtBoundaries(*Fib::Build(Family::kIpv6, now).value(), now),
+      "");
 }
 
 }  // namespace

@@ -29,21 +29,23 @@ Address A(absl::string_view text) { return Address::Parse(text).value(); }
 TEST(FibCompiler, ByHand) {
   RouteSet routes(Family::kIpv6);
   FibCompiler compiler(Family::kIpv6);
-  const auto empty = compiler.Compile(routes);
+  const auto empty = compiler.Compile(routes).value();
   EXPECT_EQ(empty->family(), Family::kIpv6);
   EXPECT_EQ(empty->Lookup(A("2001:db8::1")), kNoRoute);
 
   routes.Announce(P("2001:db8::/32"), 1);
   routes.Announce(P("2001:db8:1::/48"), 2);
   const auto two =
-      compiler.Update(routes, {P("2001:db8::/32"), P("2001:db8:1::/48")});
+      compiler.Update(routes, {P("2001:db8::/32"), P("2001:db8:1::/48")})
+          .value();
   EXPECT_EQ(two->Lookup(A("2001:db8::1")), 1U);
   EXPECT_EQ(two->Lookup(A("2001:db8:1::1")), 2U);
   EXPECT_EQ(two->Lookup(A("2001:db9::")), kNoRoute);
 
   routes.Withdraw(P("2001:db8:1::/48"));
   routes.Announce(P("::/0"), 3);
-  const auto last = compiler.Update(routes, {P("::/0"), P("2001:db8:1::/48")});
+  const auto last =
+      compiler.Update(routes, {P("::/0"), P("2001:db8:1::/48")}).value();
   EXPECT_EQ(last->Lookup(A("2001:db8:1::1")), 1U);
   EXPECT_EQ(last->Lookup(A("2001:db9::")), 3U);
 
@@ -58,7 +60,7 @@ TEST(FibCompiler, MovesLinesAndKeepsDescriptorsWithNoFibAlive) {
   RouteSet routes(Family::kIpv6);
   routes.Announce(P("2001:db8::1/128"), 1);
   FibCompiler compiler(Family::kIpv6);
-  auto fib = compiler.Compile(routes);
+  auto fib = compiler.Compile(routes).value();
   for (uint64_t batch = 0; compiler.counters().moved == 0; ++batch) {
     ASSERT_EQ(compiler.counters().full + compiler.counters().compacted, 0U);
     std::vector<Prefix> changed;
@@ -69,7 +71,7 @@ TEST(FibCompiler, MovesLinesAndKeepsDescriptorsWithNoFibAlive) {
       routes.Announce(changed.back(), 2);
     }
     fib.reset();
-    fib = compiler.Update(routes, changed);
+    fib = compiler.Update(routes, changed).value();
   }
   EXPECT_EQ(fib->Lookup(A("2001:db8::1")), 1U);
   EXPECT_EQ(fib->Lookup(A("2001:db8::2")), kNoRoute);
@@ -79,7 +81,7 @@ TEST(FibCompiler, MovesDescriptorsAndKeepsLinesWithNoFibAlive) {
   RouteSet routes(Family::kIpv6);
   routes.Announce(P("2001:db8::1/128"), 1);
   FibCompiler compiler(Family::kIpv6);
-  auto fib = compiler.Compile(routes);
+  auto fib = compiler.Compile(routes).value();
   for (uint64_t batch = 0; compiler.counters().moved == 0; ++batch) {
     ASSERT_EQ(compiler.counters().full + compiler.counters().compacted, 0U);
     std::vector<Prefix> changed;
@@ -91,7 +93,7 @@ TEST(FibCompiler, MovesDescriptorsAndKeepsLinesWithNoFibAlive) {
       routes.Announce(changed.back(), 2);
     }
     fib.reset();
-    fib = compiler.Update(routes, changed);
+    fib = compiler.Update(routes, changed).value();
   }
   EXPECT_EQ(fib->Lookup(A("2001:db8::1")), 1U);
   EXPECT_EQ(fib->Lookup(A("2001:db8::2")), kNoRoute);
@@ -152,13 +154,13 @@ TEST_P(FibCompilerContract, NothingChanged) {
 TEST_P(FibCompilerContract, RoutesNeedNotOutliveTheCall) {
   const std::vector<Route> all = Routes(400, 4);
   FibCompiler compiler(GetParam());
-  auto fib = compiler.Compile(RouteSet(GetParam()));
+  auto fib = compiler.Compile(RouteSet(GetParam())).value();
   for (size_t count = 1; count <= all.size(); count += 1 + count / 8) {
     const auto routes = std::make_unique<RouteSet>(
         GetParam(), absl::MakeConstSpan(all).first(count));
     std::vector<Prefix> changed;
     for (size_t i = 0; i < count; ++i) changed.push_back(all[i].prefix);
-    fib = compiler.Update(*routes, changed);
+    fib = compiler.Update(*routes, changed).value();
     ASSERT_EQ(
         DifferencesAtBoundaries(*fib, absl::MakeConstSpan(all).first(count)),
         "")
@@ -171,7 +173,7 @@ TEST_P(FibCompilerContract, CompileStartsAnew) {
   FibCompiler compiler(GetParam());
   for (int round = 0; round < 5; ++round) {
     RouteSet routes(GetParam(), round % 2 == 0 ? one : other);
-    const auto fib = compiler.Compile(routes);
+    const auto fib = compiler.Compile(routes).value();
     ASSERT_EQ(DifferencesAtBoundaries(*fib, round % 2 == 0 ? one : other), "");
     const Route kept = *std::next(one.begin(), round);
     std::vector<Prefix> gone;
@@ -181,7 +183,7 @@ TEST_P(FibCompilerContract, CompileStartsAnew) {
     for (const Prefix& prefix : gone) routes.Withdraw(prefix);
     routes.Announce(kept.prefix, kept.next_hop);
     gone.push_back(kept.prefix);
-    const auto updated = compiler.Update(routes, gone);
+    const auto updated = compiler.Update(routes, gone).value();
     ASSERT_EQ(DifferencesAtBoundaries(*updated, {&kept, 1}), "");
     ASSERT_EQ(DifferencesAtBoundaries(*fib, round % 2 == 0 ? one : other), "");
   }

@@ -48,7 +48,7 @@ class Writer {
         (covered ? passing_ : stable_).push_back(prefix);
       }
     }
-    compiler_.Compile(routes_);
+    compiler_.Compile(routes_).value();
   }
 
   // Each is inside a route that is always there.
@@ -75,7 +75,7 @@ class Writer {
         changed.push_back(prefix);
       }
     }
-    return compiler_.Update(routes_, changed);
+    return compiler_.Update(routes_, changed).value();
   }
 
  private:

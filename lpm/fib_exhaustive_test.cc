@@ -41,7 +41,7 @@ class WorldChecker {
       }
     }
     std::sort(routes.begin(), routes.end());
-    const auto fib = Fib::Build(family_, routes);
+    const auto fib = Fib::Build(family_, routes).value();
     const Oracle oracle(routes);
     expected_.clear();
     for (const Address& probe : probes_) {

@@ -67,7 +67,7 @@ TEST_P(FibFence, BuiltAtOnce) {
     std::unique_ptr<const Fib> fib;
     {
       const FencedNew fence;
-      fib = Fib::Build(GetParam(), routes);
+      fib = Fib::Build(GetParam(), routes).value();
     }
     if (FencedNew::Available()) {
       // Or else this test sees little of the FIB.
@@ -94,7 +94,7 @@ TEST_P(FibFence, Updated) {
     {
       const FencedNew fence;
       compiler = std::make_unique<FibCompiler>(GetParam());
-      first = compiler->Compile(routes);
+      first = compiler->Compile(routes).value();
     }
     versions.push_back(std::move(first));
     for (int batch = 0; batch < 60; ++batch) {
@@ -110,7 +110,7 @@ TEST_P(FibFence, Updated) {
       std::unique_ptr<const Fib> fib;
       {
         const FencedNew fence;
-        fib = compiler->Update(routes, changed);
+        fib = compiler->Update(routes, changed).value();
       }
       versions.push_back(std::move(fib));
       // The oldest goes, and what it alone held.

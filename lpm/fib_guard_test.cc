@@ -32,7 +32,7 @@ class FibGuard : public testing::TestWithParam<Form> {
       routes.push_back(
           {prefix, static_cast<NextHopId>(1 + routes.size() % 1000)});
     }
-    fib_ = Fib::Build(FamilyOf(GetParam()), routes);
+    fib_ = Fib::Build(FamilyOf(GetParam()), routes).value();
     // Probed again and again, in an order that is never the same.
     std::vector<Address> probes = BoundaryProbes(routes);
     const std::vector<NextHopId> right =

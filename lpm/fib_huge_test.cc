@@ -59,7 +59,7 @@ TEST(FibHuge, FewNextHops) {
   const std::vector<Route> routes =
       Routes([](uint64_t i) { return static_cast<NextHopId>(1 + i % 64); });
   ASSERT_GT(routes.size(), kRoutes / 10 * 9);
-  const auto fib = Fib::Build(Family::kIpv6, routes);
+  const auto fib = Fib::Build(Family::kIpv6, routes).value();
   EXPECT_EQ(Sample(routes).Differences(*fib), "");
   EXPECT_LE(fib->bytes(), kMostBytesPerRoute * routes.size());
 }

@@ -105,7 +105,8 @@ TEST_P(FibNoMemory, ABuildThatFailsLeavesNothing) {
   size_t allocations = 0;
   for (; fib == nullptr; ++allocations) {
     const std::ptrdiff_t before = blocks;
-    fib = MakeWith(allocations, [&] { return Fib::Build(GetParam(), routes); });
+    fib = MakeWith(allocations,
+                   [&] { return Fib::Build(GetParam(), routes).value(); });
     if (fib == nullptr) {
       ASSERT_EQ(blocks, before) << "a leak after " << allocations;
     }
@@ -121,7 +122,7 @@ TEST_P(FibNoMemory, AfterACompilationThatFailsTheNextOneIsRight) {
   std::unique_ptr<const Fib> fib;
   size_t allocations = 0;
   for (; fib == nullptr; ++allocations) {
-    fib = MakeWith(allocations, [&] { return compiler.Compile(set); });
+    fib = MakeWith(allocations, [&] { return compiler.Compile(set).value(); });
   }
   EXPECT_GT(allocations, 10U);
   EXPECT_EQ(DifferencesAtBoundaries(*fib, routes), "");
@@ -142,11 +143,11 @@ TEST_P(FibNoMemory, AfterAnUpdateThatFailsTheNextOneIsRight) {
     const std::ptrdiff_t before = blocks;
     {
       FibCompiler compiler(GetParam());
-      const auto first = compiler.Compile(old_set);
-      auto second =
-          MakeWith(allocations, [&] { return compiler.Update(set, changed); });
+      const auto first = compiler.Compile(old_set).value();
+      auto second = MakeWith(
+          allocations, [&] { return compiler.Update(set, changed).value(); });
       failed = second == nullptr;
-      if (failed) second = compiler.Update(set, changed);
+      if (failed) second = compiler.Update(set, changed).value();
       ASSERT_EQ(DifferencesAtBoundaries(*first, old), "") << allocations;
       ASSERT_EQ(DifferencesAtBoundaries(*second, all), "") << allocations;
     }

@@ -30,7 +30,7 @@ void ExpectRight(Family family, const std::vector<Route>& routes,
   for (size_t n = probes.size(); n > 1; --n) {
     std::swap(probes[n - 1], probes[random.Below(n)]);
   }
-  const auto fib = Fib::Build(family, routes);
+  const auto fib = Fib::Build(family, routes).value();
   ExpectAnswers(*fib, probes, Reference(family, routes).Lookup(probes));
   EXPECT_EQ(UpperDifferences(*fib, routes, probes), "");
 }

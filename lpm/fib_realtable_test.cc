@@ -23,7 +23,7 @@ constexpr size_t kSampled = 1'000'000;
 
 // Routes must be sorted and of one family.
 void ExpectRight(Family family, const std::vector<Route>& routes) {
-  const auto fib = Fib::Build(family, routes);
+  const auto fib = Fib::Build(family, routes).value();
   const Reference reference(family, routes);
   for (const auto& probes :
        {BoundaryProbes(routes), SyntheticTrace(routes, family, kSampled, 1),
@@ -69,7 +69,7 @@ TEST_P(RealTable, UnderADefaultRoute) {
   ASSERT_TRUE(routes.ok()) << routes.status();
   const Address zero = Address::FromBits(GetParam(), 0);
   routes->insert(routes->begin(), {Prefix::Truncate(zero, 0), 17});
-  const auto fib = Fib::Build(GetParam(), *routes);
+  const auto fib = Fib::Build(GetParam(), *routes).value();
   const auto probes = BoundaryProbes(*routes);
   ExpectAnswers(*fib, probes, Reference(GetParam(), *routes).Lookup(probes));
 }

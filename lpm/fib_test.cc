@@ -26,7 +26,7 @@ Route R(absl::string_view prefix, NextHopId next_hop) {
 
 std::unique_ptr<const Fib> Build(std::vector<Route> routes) {
   std::sort(routes.begin(), routes.end());
-  return Fib::Build(routes.at(0).prefix.family(), routes);
+  return Fib::Build(routes.at(0).prefix.family(), routes).value();
 }
 
 // Expects this answer from every kernel and from the single lookup.
@@ -40,7 +40,7 @@ void ExpectAnswer(const Fib& fib, absl::string_view address,
 TEST(Fib, EmptyTableAnswersNoRoute) {
   for (const Family family : {Family::kIpv4, Family::kIpv6}) {
     ExpectLikeOracle(family, {}, UniformProbes(family, 1000, 1));
-    EXPECT_EQ(Fib::Build(family, {})->family(), family);
+    EXPECT_EQ(Fib::Build(family, {}).value()->family(), family);
   }
 }
 
@@ -192,7 +192,7 @@ TEST(Fib, EveryLengthOnOnePath) {
         expected.resize(probes.size(), static_cast<NextHopId>(1 + i));
       }
       std::sort(routes.begin(), routes.end());
-      ExpectAnswers(*Fib::Build(family, routes), probes, expected);
+      ExpectAnswers(*Fib::Build(family, routes).value(), probes, expected);
     }
   }
 }
@@ -246,8 +246,9 @@ TEST(Fib, BytesGrowWithTheTable) {
   for (uint32_t i = 0; i < 4096; ++i) {
     routes.push_back({Prefix::Truncate(Address::V4(i << 12), 20), 1 + i});
   }
-  const auto big = Fib::Build(Family::kIpv4, routes);
-  const auto small = Fib::Build(Family::kIpv4, absl::MakeSpan(routes).first(1));
+  const auto big = Fib::Build(Family::kIpv4, routes).value();
+  const auto small =
+      Fib::Build(Family::kIpv4, absl::MakeSpan(routes).first(1)).value();
   // No structure can tell so many next hops apart in less.
   EXPECT_GE(big->bytes(), 4096U * 2);
   EXPECT_LT(small->bytes(), big->bytes());

@@ -15,7 +15,7 @@ namespace {
 
 TEST(FibThreads, AllReadTheSameAnswers) {
   const std::vector<Route> routes = SyntheticTable({.ipv6_routes = 2000});
-  const auto fib = Fib::Build(Family::kIpv6, routes);
+  const auto fib = Fib::Build(Family::kIpv6, routes).value();
   const std::vector<Address> trace =
       SyntheticTrace(routes, Family::kIpv6, 1000, 1);
   const Oracle oracle(routes);

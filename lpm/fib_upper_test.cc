@@ -25,7 +25,7 @@ Route R(absl::string_view prefix, NextHopId next_hop) {
 
 std::unique_ptr<const Fib> Build(std::vector<Route> routes) {
   std::sort(routes.begin(), routes.end());
-  return Fib::Build(Family::kIpv6, routes);
+  return Fib::Build(Family::kIpv6, routes).value();
 }
 
 // Expects this answer to the first 64 bits from every kernel, alone and in
@@ -183,7 +183,7 @@ TEST(LookupUpper, FollowsChanges) {
 }
 
 TEST(LookupUpperDeathTest, Ipv4HasNoUpperHalves) {
-  const auto fib = Fib::Build(Family::kIpv4, {});
+  const auto fib = Fib::Build(Family::kIpv4, {}).value();
   const char octets[8] = {};
   char found[4];
   EXPECT_DEATH(fib->LookupUpper(octets, 1, found, *AvailableKernels().front()),

@@ -220,7 +220,7 @@ TEST_F(GoldenTest, Lookups) {
     }
   };
   for (const GoldenTable& table : GoldenTables()) {
-    const auto fib = Fib::Build(table.family, table.routes);
+    const auto fib = Fib::Build(table.family, table.routes).value();
     const std::vector<Address> trace = GoldenTrace(table, 20'000);
     measure(WholeForm(table.family), table.name, *fib, trace);
     if (table.family == Family::kIpv6) {
@@ -236,7 +236,7 @@ TEST_F(GoldenTest, Updates) {
   const GoldenTable table = GoldenTables()[1];
   RouteSet routes(table.family, table.routes);
   FibCompiler compiler(table.family);
-  std::unique_ptr<const Fib> fib = compiler.Compile(routes);
+  std::unique_ptr<const Fib> fib = compiler.Compile(routes).value();
   Random random(4);
   std::vector<uint64_t> counts;
   constexpr size_t kWarm = 32;
@@ -256,7 +256,9 @@ TEST_F(GoldenTest, Updates) {
         routes.Announce(prefix, next_hop);
     }
     std::unique_ptr<const Fib> updated;
-    const auto update = [&] { updated = compiler.Update(routes, {prefix}); };
+    const auto update = [&] {
+      updated = compiler.Update(routes, {prefix}).value();
+    };
     if (i < kWarm) {
       update();
     } else {

@@ -76,7 +76,7 @@ TEST_P(KernelTest, EveryCountOfLanes) {
   const auto [kernel, wanted] = GetParam();
   const std::vector<Route> routes = CrowdedRoutes(wanted);
   const Family family = FamilyOf(wanted.form);
-  const auto fib = Fib::Build(family, routes);
+  const auto fib = Fib::Build(family, routes).value();
   ASSERT_EQ(fib->Stats().value_bytes, wanted.value_bytes);
   EXPECT_GT(fib->Stats().tables, 0U);
   EXPECT_GT(fib->Stats().wide_partitions + fib->Stats().narrow_partitions, 1U);

@@ -147,6 +147,15 @@ constexpr int SlotLengthBelow(int length) {
   return length < kUpperBits ? kUpperBits : length + 32;
 }
 
+// What a FIB may hold: what the format has names for. Tests set less, to reach
+// it.
+struct FibLimits {
+  size_t lines = kMaxPayload;
+  size_t descriptors = kDescriptorFlag<uint32_t>;
+  // Distinct ones. One value more is kNoRoute.
+  uint32_t next_hops = kDescriptorFlag<uint32_t> - 1;
+};
+
 // What a kernel reads. Valid as long as the Fib it came from.
 struct FibView {
   const uint32_t* root;

@@ -5,6 +5,7 @@
 
 #include "absl/base/internal/raw_logging.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
 #include "lpm/bits.h"
 #include "lpm/sweep.h"
 
@@ -38,14 +39,32 @@ RouteSummary Summarize(absl::Span<const Route> routes) {
 RouteSummary Summarize(const RouteSet& routes) { return SummaryOf(routes); }
 
 TableCompiler::TableCompiler(Family family, const ValueMap& values,
-                             size_t expected_routes)
+                             size_t expected_routes, const FibLimits& limits)
     : family_(family),
       values_(values),
       shape_(values.value_bytes()),
-      lines_(expected_routes / 6 + 2 * kMaxBlockLines, kMaxBlockLines),
-      descriptors_(16, 1),
+      lines_(expected_routes / 6 + 2 * kMaxBlockLines, kMaxBlockLines,
+             limits.lines),
+      descriptors_(16, 1, limits.descriptors),
       slots_(shape_, lines_, root_.entries.data()),
       descriptor_compiler_(shape_, lines_, descriptors_) {}
+
+absl::Status TableCompiler::CheckLimits() const {
+  const auto exhausted = [this](size_t most, const char* of) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the ", FamilyName(family_), " table needs more than ",
+                     most, " ", of, ", the most that a FIB can hold"));
+  };
+  if (lines_.overflow()) return exhausted(lines_.limit(), "lines of 64 bytes");
+  if (descriptors_.overflow()) {
+    return exhausted(descriptors_.limit(),
+                     "descriptors of prefixes longer than /48");
+  }
+  if (values_.overflow() && values_.value_bytes() == 4) {
+    return exhausted(values_.most(), "distinct next hops");
+  }
+  return absl::OkStatus();
+}
 
 void TableCompiler::CompileAll(absl::Span<const Route> routes) {
   CompileRange(routes.begin(), routes.end());

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "lpm/block_pool.h"
 #include "lpm/descriptor_compiler.h"
@@ -34,10 +35,12 @@ struct MainSlot {
   int length() const { return kMainBits - width; }
 };
 
-// Thread-compatible. Once failed(), start again with a wider ValueMap.
+// Thread-compatible. Once failed(), what was compiled is of no use: start again
+// with a wider ValueMap, unless CheckLimits() says that none will do.
 class TableCompiler {
  public:
-  TableCompiler(Family family, const ValueMap& values, size_t expected_routes);
+  TableCompiler(Family family, const ValueMap& values, size_t expected_routes,
+                const FibLimits& limits);
   // Its parts refer to each other.
   TableCompiler(const TableCompiler&) = delete;
   TableCompiler& operator=(const TableCompiler&) = delete;
@@ -56,10 +59,16 @@ class TableCompiler {
     slots_.WriteEntry(position, entry);
   }
 
-  // True if there are more next hops or descriptors than values for them.
+  // True if there are more next hops or descriptors than values for them, or
+  // more of anything than the limits allow.
   bool failed() const {
-    return values_.overflow() || descriptor_compiler_.overflow();
+    return values_.overflow() || descriptor_compiler_.overflow() ||
+           lines_.overflow();
   }
+
+  // RESOURCE_EXHAUSTED, saying of what there is too much, if values of any
+  // width fail.
+  absl::Status CheckLimits() const;
 
   FibRoot& root() { return root_; }
   LinePool& lines() { return lines_; }

@@ -45,7 +45,7 @@ uint64_t SlotsTouched(absl::Span<const Prefix> changed, int length) {
 }  // namespace
 
 void TableUpdater::Update(const RouteSet& routes, Changes changed) {
-  while (!changed.empty()) {
+  while (!changed.empty() && !table_.failed()) {
     const auto index =
         static_cast<uint32_t>(MainBits(changed[0].first()) >> kBelowRoot);
     const MainSlot slot = {uint64_t{index} << kBelowRoot, kBelowRoot};
@@ -70,6 +70,7 @@ void TableUpdater::UpdateSlot(const RouteSet& routes, Changes changed,
   if (all || TypeOf(entry) != kTableEntry ||
       SlotsTouched(changed, length) > (1u << (slot.width - below)) / 4) {
     table_.CompileSlot(routes, slot, position);
+    if (table_.failed()) return;  // nothing to walk is left
     if (first_table) {
       RetireRootEntry(entry, position.index);
     } else {
@@ -79,12 +80,13 @@ void TableUpdater::UpdateSlot(const RouteSet& routes, Changes changed,
   }
   const uint32_t table =
       CopyTable(entry, KeyOf(slot), slot.width - below, position);
-  while (!changed.empty()) {
+  while (!changed.empty() && !table_.failed()) {
     // The slots of the first change, and all changes in them.
     const uint64_t first = (MainBits(changed[0].first()) - slot.low) >> below;
     const uint64_t slots = SlotsTouched(changed.first(1), length);
     const bool covers = changed[0].length() < length;
-    for (uint64_t index = first; index < first + slots; ++index) {
+    for (uint64_t index = first; index < first + slots && !table_.failed();
+         ++index) {
       const MainSlot child = {slot.low + (index << below), below};
       const size_t count = CountIn(changed, child);
       const Position at = {.index = table + static_cast<uint32_t>(index)};
@@ -107,6 +109,7 @@ uint32_t TableUpdater::CopyTable(uint32_t entry, uint32_t first_key, int bits,
   const uint32_t from = TableLine(entry, first_key);
   const uint32_t size = (1u << bits) / kLineWords;
   const uint32_t to = lines.Allocate(size);
+  if (table_.failed()) return 0;
   std::memcpy(lines.at(to), lines.at(from), size * sizeof(Line));
   table_.WriteEntry(
       position,

@@ -28,8 +28,9 @@ class TableUpdater {
 
   // Makes the table that of `routes`, which differ from what it was compiled
   // from at most at `changed`. Writes to the root, and to lines and descriptors
-  // that were not in use, but to none that were.
-  // REQUIRES: `changed` ascends, no prefix is shorter than kRootBits.
+  // that were not in use, but to none that were. If the table failed(), it is
+  // of no use. REQUIRES: `changed` ascends, no prefix is shorter than
+  // kRootBits.
   void Update(const RouteSet& routes, absl::Span<const Prefix> changed);
 
   // What Update left unused since this was last emptied.

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "lpm/layout.h"
-
 namespace planb {
 namespace {
 
@@ -12,14 +10,15 @@ constexpr uint32_t kLimit1 = 1u << 8;
 constexpr uint32_t kLimit2 = kDescriptorFlag<uint16_t>;
 constexpr uint32_t kLimit4 = kDescriptorFlag<uint32_t>;
 
-uint32_t LimitOf(int bytes) {
-  return bytes == 1 ? kLimit1 : bytes == 2 ? kLimit2 : kLimit4;
+uint32_t LimitOf(int bytes, uint32_t most) {
+  const uint32_t limit = bytes == 1 ? kLimit1 : bytes == 2 ? kLimit2 : kLimit4;
+  return std::min(limit, most + 1);  // kNoRoute
 }
 
 // The narrowest width whose limit is above `largest`, or 0.
-int WidthFor(uint64_t largest, int min_bytes) {
+int WidthFor(uint64_t largest, int min_bytes, uint32_t most) {
   for (int bytes : {1, 2, 4}) {
-    if (bytes >= min_bytes && largest < LimitOf(bytes)) return bytes;
+    if (bytes >= min_bytes && largest < LimitOf(bytes, most)) return bytes;
   }
   return 0;
 }
@@ -30,13 +29,13 @@ bool ValueMap::NeedsCount(const RouteSummary& summary) {
   return summary.largest_id >= kLimit2;
 }
 
-ValueMap::ValueMap(const RouteSummary& summary, int min_bytes) {
+ValueMap::ValueMap(const RouteSummary& summary, int min_bytes, uint32_t most) {
   if (summary.long_routes > 0) min_bytes = std::max(min_bytes, 2);
-  const int as_ids = WidthFor(summary.largest_id, min_bytes);
-  const int counted = WidthFor(summary.next_hops, min_bytes);
+  const int as_ids = WidthFor(summary.largest_id, min_bytes, most);
+  const int counted = WidthFor(summary.next_hops, min_bytes, most);
   identity_ = as_ids != 0 && (!NeedsCount(summary) || as_ids <= counted);
   value_bytes_ = identity_ ? as_ids : counted != 0 ? counted : 4;
-  limit_ = LimitOf(value_bytes_);
+  limit_ = LimitOf(value_bytes_, most);
   if (!identity_) Map(kNoRoute);
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "absl/container/flat_hash_map.h"
+#include "lpm/layout.h"
 #include "lpm/prefix.h"
 
 namespace planb {
@@ -27,8 +28,9 @@ struct RouteSummary {
 // Thread-compatible.
 class ValueMap {
  public:
-  // The narrowest map that does for such routes, of `min_bytes` at least.
-  explicit ValueMap(const RouteSummary& summary, int min_bytes = 1);
+  // The narrowest map that does for such routes, of `min_bytes` at least; for
+  // no more than `most` next hops.
+  ValueMap(const RouteSummary& summary, int min_bytes, uint32_t most);
 
   // True if the ids decide nothing, without counting the distinct ones.
   static bool NeedsCount(const RouteSummary& summary);
@@ -47,6 +49,8 @@ class ValueMap {
   // Octets of a value: 1, 2 or 4.
   int value_bytes() const { return value_bytes_; }
   bool overflow() const { return overflow_; }
+  // Distinct next hops that there are values for.
+  uint32_t most() const { return limit_ - 1; }
 
   // Ids by value, or nullptr if values are ids. Entries that exist do not
   // change; when the array is full, a larger one takes its place.

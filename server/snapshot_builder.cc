@@ -26,7 +26,8 @@ void ForEachChanged(Family family,
 
 }  // namespace
 
-bool SnapshotBuilder::Compile(Half& half, const Rib& rib, Deltas deltas) {
+absl::StatusOr<bool> SnapshotBuilder::Compile(Half& half, const Rib& rib,
+                                              Deltas deltas) {
   size_t changes = 0;
   ForEachChanged(half.family, deltas, [&](const Prefix&) { ++changes; });
   if (half.compiler != nullptr && changes == 0) return false;
@@ -38,14 +39,18 @@ bool SnapshotBuilder::Compile(Half& half, const Rib& rib, Deltas deltas) {
     auto compiler = half.compiler == nullptr
                         ? std::make_unique<FibCompiler>(half.family)
                         : std::move(half.compiler);
-    half.fib = compiler->Compile(*routes);
+    auto fib = compiler->Compile(*routes);
+    if (!fib.ok()) return fib.status();
+    half.fib = *std::move(fib);
     half.compiler = std::move(compiler);
   } else {
     std::vector<Prefix> changed;
     changed.reserve(changes);
     ForEachChanged(half.family, deltas,
                    [&](const Prefix& prefix) { changed.push_back(prefix); });
-    half.fib = half.compiler->Update(*routes, changed);
+    auto fib = half.compiler->Update(*routes, changed);
+    if (!fib.ok()) return fib.status();
+    half.fib = *std::move(fib);
   }
   half.routes = std::move(routes);
   return everything;
@@ -75,7 +80,10 @@ absl::StatusOr<std::unique_ptr<const Snapshot>> SnapshotBuilder::Build(
       if (!fault.ok()) break;
       const uint64_t before =
           half->compiler == nullptr ? 0 : full_compilations(*half);
-      full |= Compile(*half, rib, deltas);
+      const absl::StatusOr<bool> everything = Compile(*half, rib, deltas);
+      fault = everything.status();
+      if (!fault.ok()) break;
+      full |= *everything;
       full |= full_compilations(*half) != before;
     }
   } catch (const std::bad_alloc&) {

@@ -20,7 +20,7 @@
 namespace planb::server {
 
 // Called before each build; an error fails it. For tests: what can go wrong in
-// earnest is that there is no memory.
+// earnest is that there is no memory, or that a FIB cannot hold the table.
 using BuildFault = std::function<absl::Status(uint64_t generation)>;
 
 // Thread-compatible.
@@ -30,8 +30,9 @@ class SnapshotBuilder {
       : fault_(std::move(fault)) {}
 
   // The snapshot of `rib`, which is that of the last snapshot built with
-  // `deltas` applied. Errors: RESOURCE_EXHAUSTED if there is no memory for it;
-  // then the same changes are to be built again, with those that came since.
+  // `deltas` applied. Errors: RESOURCE_EXHAUSTED if there is no memory for it,
+  // or if a FIB cannot hold it; then the same changes are to be built again,
+  // with those that came since.
   absl::StatusOr<std::unique_ptr<const Snapshot>> Build(
       uint64_t generation, const Rib& rib,
       absl::Span<const std::shared_ptr<const Delta>> deltas);
@@ -52,7 +53,8 @@ class SnapshotBuilder {
   };
   using Deltas = absl::Span<const std::shared_ptr<const Delta>>;
   // True if that took a compilation of everything.
-  static bool Compile(Half& half, const Rib& rib, Deltas deltas);
+  static absl::StatusOr<bool> Compile(Half& half, const Rib& rib,
+                                      Deltas deltas);
 
   void MakeGroups(const std::shared_ptr<const NextHopGroupMap>& map);
 

@@ -15,7 +15,7 @@ namespace {
 std::unique_ptr<const Snapshot> FirstSnapshot(SnapshotBuilder& builder,
                                               Intake::Version& version) {
   auto snapshot = builder.Build(version.generation, version.rib, {});
-  ABSL_RAW_CHECK(snapshot.ok(), "no memory for the table");
+  ABSL_RAW_CHECK(snapshot.ok(), snapshot.status().ToString().c_str());
   return *std::move(snapshot);
 }
 

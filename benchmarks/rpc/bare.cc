@@ -57,7 +57,9 @@ int Main() {
     const auto routes =
         LoadRoutes(absl::GetFlag(FLAGS_routes), absl::GetFlag(FLAGS_generate));
     if (!routes.ok()) return Refuse(routes.status());
-    fib = Fib::Build(Family::kIpv6, *routes);
+    auto built = Fib::Build(Family::kIpv6, *routes);
+    if (!built.ok()) return Refuse(built.status());
+    fib = *std::move(built);
     handler = LookupHandler(*fib);
   } else if (absl::GetFlag(FLAGS_work) != "echo") {
     return Refuse(absl::InvalidArgumentError("--work is echo or lookup"));

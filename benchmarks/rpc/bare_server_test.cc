@@ -37,7 +37,7 @@ class BareServerTest : public ::testing::TestWithParam<const char*> {
 
 TEST_P(BareServerTest, AnswersBatchesAsTheReferenceDoes) {
   const std::vector<Route> routes = *LoadRoutes("", 3000);
-  const auto fib = Fib::Build(Family::kIpv6, routes);
+  const auto fib = Fib::Build(Family::kIpv6, routes).value();
   Start(LookupHandler(*fib));
   // Large enough to come in several pieces, and to be cut within addresses.
   const size_t batch = 20011;
@@ -68,7 +68,7 @@ TEST_P(BareServerTest, AnswersBatchesAsTheReferenceDoes) {
 
 TEST_P(BareServerTest, AClientThatReadsLateGetsEverything) {
   const std::vector<Route> routes = *LoadRoutes("", 100);
-  const auto fib = Fib::Build(Family::kIpv6, routes);
+  const auto fib = Fib::Build(Family::kIpv6, routes).value();
   Start(LookupHandler(*fib));
   const std::string addresses = PackedTrace(routes, Form::kFull, 1000);
   BatchStream stream(channel_, {.max_in_flight = 500});
@@ -84,7 +84,7 @@ TEST_P(BareServerTest, AClientThatReadsLateGetsEverything) {
 }
 
 TEST_P(BareServerTest, RefusesWhatItCannotAnswer) {
-  const auto fib = Fib::Build(Family::kIpv6, *LoadRoutes("", 100));
+  const auto fib = Fib::Build(Family::kIpv6, *LoadRoutes("", 100)).value();
   Start(LookupHandler(*fib));
   BatchStream stream(channel_, {});
   ASSERT_TRUE(stream.Send({.addresses_v4 = "1234"}).ok());

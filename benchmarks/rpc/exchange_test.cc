@@ -57,7 +57,7 @@ class ExchangeTest
 
 TEST_P(ExchangeTest, AnswersAreTheReferencesAndAreTimed) {
   const std::vector<Route> routes = *LoadRoutes("", 3000);
-  const auto fib = Fib::Build(Family::kIpv6, routes);
+  const auto fib = Fib::Build(Family::kIpv6, routes).value();
   // Polling threads hold each other up where cores are few: once will do.
   const std::vector<size_t> batches = waiting() == Waiting::kSpin
                                           ? std::vector<size_t>{1000}
@@ -104,7 +104,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(Exchange, AWrongAnswerIsNoticed) {
   const std::vector<Route> routes = *LoadRoutes("", 1000);
   const std::string trace = PackedTrace(routes, Form::kFull, 100);
-  const auto fib = Fib::Build(Family::kIpv6, routes);
+  const auto fib = Fib::Build(Family::kIpv6, routes).value();
   Serving server(
       false,
       [&](Form form, const char* addresses, size_t count, char* next_hops) {

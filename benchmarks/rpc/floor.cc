@@ -86,7 +86,8 @@ Waiting WaitingFromFlags() {
 [[noreturn]] void Serve(const std::vector<Socket>& listeners,
                         const std::vector<Route>& routes) {
   OrDie(PinThread(pthread_self(), absl::GetFlag(FLAGS_server_cpu)));
-  const std::unique_ptr<const Fib> fib = Fib::Build(Family::kIpv6, routes);
+  const std::unique_ptr<const Fib> fib =
+      Fib::Build(Family::kIpv6, routes).value();
   const Answerer answerer = [&fib](Form form, const char* addresses,
                                    size_t count, char* next_hops) {
     Answer(*fib, form, addresses, count, next_hops);

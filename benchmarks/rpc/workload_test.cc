@@ -38,7 +38,7 @@ TEST(Workload, TheReferenceSaysWhatATableSays) {
 
 TEST(Workload, TheEngineAgrees) {
   const std::vector<Route> routes = *LoadRoutes("", 5000);
-  const auto fib = Fib::Build(Family::kIpv6, routes);
+  const auto fib = Fib::Build(Family::kIpv6, routes).value();
   for (const Form form : {Form::kFull, Form::kUpper}) {
     const std::string trace = PackedTrace(routes, form, 20000);
     ASSERT_EQ(trace.size(), 20000 * Width(form));

@@ -46,7 +46,7 @@ void ExpectAnswers(const Fib& fib, absl::Span<const Address> addresses,
 void ExpectLikeOracle(Family family, std::vector<Route> routes,
                       absl::Span<const Address> probes) {
   std::sort(routes.begin(), routes.end());
-  const auto fib = Fib::Build(family, routes);
+  const auto fib = Fib::Build(family, routes).value();
   ASSERT_EQ(fib->family(), family);
   std::vector<Address> addresses = BoundaryProbes(routes);
   addresses.insert(addresses.end(), probes.begin(), probes.end());

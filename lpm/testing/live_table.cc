@@ -20,7 +20,7 @@ std::string ChangesText(absl::Span<const Change> changes) {
 LiveTable::LiveTable(Family family, absl::Span<const Route> routes)
     : routes_(family, routes), compiler_(family) {
   for (const Route& route : routes) model_[route.prefix] = route.next_hop;
-  fib_ = compiler_.Compile(routes_);
+  fib_ = compiler_.Compile(routes_).value();
 }
 
 std::shared_ptr<const Fib> LiveTable::Apply(
@@ -38,12 +38,12 @@ std::shared_ptr<const Fib> LiveTable::Apply(
     }
   }
   named.insert(named.end(), also_named.begin(), also_named.end());
-  fib_ = compiler_.Update(routes_, named);
+  fib_ = compiler_.Update(routes_, named).value();
   return fib_;
 }
 
 std::shared_ptr<const Fib> LiveTable::Recompile() {
-  fib_ = compiler_.Compile(routes_);
+  fib_ = compiler_.Compile(routes_).value();
   return fib_;
 }
 

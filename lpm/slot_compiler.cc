@@ -1,6 +1,7 @@
 #include "lpm/slot_compiler.h"
 
 #include <algorithm>
+#include <cassert>
 
 namespace planb {
 namespace {
@@ -139,6 +140,10 @@ void SlotCompiler::FillTable(const Start* starts, Run run, Start low, int width,
     const Position position = {.index = first_line * kLineWords + slot};
     const uint32_t from = next;
     while (next < run.count && (starts[next] - low) >> below == slot) ++next;
+    // The slot of a descriptor ends within the slot that it begins in: the
+    // value of one is in one place, with which the descriptor goes.
+    assert((next > from && starts[from] == begin) ||
+           (value & shape_.flag) == 0);
     if (next == from) {
       packer_.WriteEntry(position, MakeEntry(kValueEntry, value));
       continue;

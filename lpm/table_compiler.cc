@@ -1,6 +1,7 @@
 #include "lpm/table_compiler.h"
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 #include "absl/base/internal/raw_logging.h"
@@ -85,6 +86,7 @@ void TableCompiler::CompileRange(It begin, It end) {
   SweepMain(begin, end, kLastMain, sweep);
   slots_.CompileRootSlot(intervals_, root_slot_);
   const uint32_t value = intervals_.values.back();
+  assert(root_slot_ + 1 == kRootEntries || (value & shape_.flag) == 0);
   for (size_t slot = root_slot_ + 1; slot < kRootEntries; ++slot) {
     root_.entries[slot] = MakeEntry(kValueEntry, value);
   }
@@ -159,6 +161,9 @@ void TableCompiler::AddRootInterval(uint64_t start, uint32_t value) {
   const auto slot = static_cast<uint32_t>(start >> kBelowRoot);
   if (slot != root_slot_) {
     const uint32_t before = intervals_.values.back();
+    // As in FillTable.
+    assert(start == uint64_t{root_slot_ + 1} << kBelowRoot ||
+           (before & shape_.flag) == 0);
     slots_.CompileRootSlot(intervals_, root_slot_);
     for (uint32_t gap = root_slot_ + 1; gap < slot; ++gap) {
       root_.entries[gap] = MakeEntry(kValueEntry, before);

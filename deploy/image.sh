@@ -13,7 +13,7 @@ readonly IMAGE=localhost/planb-lookup:dev
 readonly MAX_OCTETS=60000000
 
 (($# == 1 || $# == 2)) || {
-  sed -n '2,6s/^# \{0,1\}//p' "$0" >&2
+  sed -n '2,${/^[^#]/q;/SPDX/d;s/^# \{0,1\}//p}' "$0" >&2
   exit 2
 }
 archive=$(realpath "$1")

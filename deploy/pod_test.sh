@@ -14,7 +14,7 @@ readonly IMAGE=localhost/planb-lookup:dev
 readonly SOCKET=unix:///run/planb/planb.sock
 
 (($# == 1 || $# == 2)) || {
-  sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
+  sed -n '2,${/^[^#]/q;/SPDX/d;s/^# \{0,1\}//p}' "$0" >&2
   exit 2
 }
 archive=$1

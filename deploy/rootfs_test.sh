@@ -24,7 +24,7 @@ fi
 # In a mount namespace of its own, whose mounts go when this ends.
 if [[ "${1:-}" != --mounts=* ]]; then
   (($# == 1)) || {
-    sed -n '2,10s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,${/^[^#]/q;/SPDX/d;s/^# \{0,1\}//p}' "$0" >&2
     exit 2
   }
   if unshare --mount mount -t tmpfs none /mnt 2> /dev/null; then

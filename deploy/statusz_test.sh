@@ -12,7 +12,7 @@ set -euo pipefail
 shopt -s inherit_errexit
 
 (($# == 1 || $# == 2)) || {
-  sed -n '2,10s/^# \{0,1\}//p' "$0" >&2
+  sed -n '2,${/^[^#]/q;/SPDX/d;s/^# \{0,1\}//p}' "$0" >&2
   exit 2
 }
 bin=$(realpath "$1")

@@ -13,7 +13,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 readonly RESTRICTED=(sidecar deployment loadtest)
 
 (($# == 1)) || {
-  sed -n '2,10s/^# \{0,1\}//p' "$0" >&2
+  sed -n '2,${/^[^#]/q;/SPDX/d;s/^# \{0,1\}//p}' "$0" >&2
   exit 2
 }
 rendered=$1

@@ -15,7 +15,7 @@ shopt -s inherit_errexit
 here=$(cd "$(dirname "$0")" && pwd)
 
 (($# == 2)) || {
-  sed -n '2,13s/^# \{0,1\}//p' "$0" >&2
+  sed -n '2,${/^[^#]/q;/SPDX/d;s/^# \{0,1\}//p}' "$0" >&2
   exit 2
 }
 archive=$1 rendered=$2

@@ -9,7 +9,7 @@ shopt -s inherit_errexit
 here=$(cd "$(dirname "$0")" && pwd)
 readonly IMAGE=localhost/planb-ghz:v0.120.0
 (($# == 1)) || {
-  sed -n '2,6s/^# \{0,1\}//p' "$0" >&2
+  sed -n '2,${/^[^#]/q;/SPDX/d;s/^# \{0,1\}//p}' "$0" >&2
   exit 2
 }
 if [[ "$(id -u)" != 0 ]] || ! command -v buildah > /dev/null; then

@@ -10,7 +10,7 @@ shopt -s inherit_errexit
 here=$(cd "$(dirname "$0")" && pwd)
 readonly GHZ_FILES=$here/../../benchmarks/ghz
 (($# == 1)) || {
-  sed -n '2,7s/^# \{0,1\}//p' "$0" >&2
+  sed -n '2,${/^[^#]/q;/SPDX/d;s/^# \{0,1\}//p}' "$0" >&2
   exit 2
 }
 umask 022

@@ -17,7 +17,7 @@ shopt -s inherit_errexit
 here=$(cd "$(dirname "$0")" && pwd)
 readonly GHZ_FILES=$here/../../benchmarks/ghz
 (($# == 2 || $# == 3)) || {
-  sed -n '2,16s/^# \{0,1\}//p' "$0" >&2
+  sed -n '2,${/^[^#]/q;/SPDX/d;s/^# \{0,1\}//p}' "$0" >&2
   exit 2
 }
 # Used by servers.sh.

@@ -19,7 +19,7 @@ set -euo pipefail
 shopt -s inherit_errexit
 here=$(cd "$(dirname "$0")" && pwd)
 (($# == 1 || $# == 2)) || {
-  sed -n '2,18s/^# \{0,1\}//p' "$0" >&2
+  sed -n '2,${/^[^#]/q;/SPDX/d;s/^# \{0,1\}//p}' "$0" >&2
   exit 2
 }
 bin=$(realpath "$1")

@@ -12,7 +12,7 @@ shopt -s inherit_errexit
 here=$(cd "$(dirname "$0")" && pwd)
 
 (($# == 1)) || {
-  sed -n '5,9s/^# \{0,1\}//p' "$0" >&2
+  sed -n '2,${/^[^#]/q;/SPDX/d;s/^# \{0,1\}//p}' "$0" >&2
   exit 2
 }
 

@@ -16,7 +16,7 @@ readonly USER_ID=61532 STRANGER=61533
 # What systemd calls the unit's exposure, of 10.0; in tenths. 1.5 when written.
 readonly MAX_EXPOSURE=20
 (($# == 1)) || {
-  sed -n '2,10s/^# \{0,1\}//p' "$0" >&2
+  sed -n '2,${/^[^#]/q;/SPDX/d;s/^# \{0,1\}//p}' "$0" >&2
   exit 2
 }
 

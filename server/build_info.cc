@@ -1,10 +1,9 @@
 #include "server/build_info.h"
 
+#include "version.h"
+
 namespace planb::server {
 namespace {
-
-// Raised by hand with every release.
-constexpr absl::string_view kVersion = "0.6.0";
 
 #ifdef __clang__
 constexpr absl::string_view kCompiler = "clang " __clang_version__;

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "absl/time/time.h"
 #include "server/testing/running_server.h"
 #include "server/testing/server_process.h"
+#include "version.h"
 
 namespace planb::server {
 namespace {
@@ -22,6 +24,15 @@ struct Refusal {
   std::vector<std::string> flags;
   const char* says;
 };
+
+TEST(Main, VersionIsOneLine) {
+  FILE* const output = popen("server/planb_server --version 2>&1", "r");
+  ASSERT_NE(output, nullptr);
+  std::string said(200, '\0');
+  said.resize(fread(said.data(), 1, said.size(), output));
+  EXPECT_EQ(pclose(output), 0);
+  EXPECT_EQ(said, absl::StrCat("planb_server ", kVersion, "\n"));
+}
 
 TEST(Main, RefusesWithOneClearLine) {
   const std::string missing = TempPath("missing");

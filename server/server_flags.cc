@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "server/build_info.h"
 
 ABSL_FLAG(std::vector<std::string>, listen,
           std::vector<std::string>({"unix:///run/planb/planb.sock"}),
@@ -330,11 +331,15 @@ absl::Status CheckFlags() {
   return absl::OkStatus();
 }
 
-// --help without a word about the flags of libraries.
-void DescribeOwnFlagsOnly() {
+// --help has the flags of this file alone, and none of the libraries'.
+// --version is one line.
+void DescribeProgram() {
   absl::FlagsUsageConfig config;
   config.contains_help_flags = [](absl::string_view file) {
     return absl::EndsWith(file, "server/server_flags.cc");
+  };
+  config.version_string = [] {
+    return absl::StrCat("planb_server ", GetBuildInfo().version, "\n");
   };
   absl::SetFlagsUsageConfig(config);
 }
@@ -342,7 +347,7 @@ void DescribeOwnFlagsOnly() {
 }  // namespace
 
 absl::StatusOr<CommandLine> ParseCommandLine(int argc, char** argv) {
-  DescribeOwnFlagsOnly();
+  DescribeProgram();
   absl::SetProgramUsageMessage(kUsage);
   const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
   if (rest.size() > 1) {

@@ -26,7 +26,7 @@ struct CommandLine {
 };
 
 // Reads the command line. Unknown flags, values that are none of their flag's
-// type, and --help end the process. To be called once.
+// type, --help and --version end the process. To be called once.
 // Errors: INVALID_ARGUMENT, for people: an argument that is no flag, or what
 // nobody can mean. Server::Start judges the rest.
 absl::StatusOr<CommandLine> ParseCommandLine(int argc, char** argv);

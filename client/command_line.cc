@@ -26,6 +26,10 @@ absl::StatusOr<CommandLine> ParseCommandLine(
       line.help = true;
       continue;
     }
+    if (word == "--version") {
+      line.version = true;
+      continue;
+    }
     if (!absl::StartsWith(word, "-") || word == "-") {
       line.words.emplace_back(word);
       continue;

@@ -23,6 +23,8 @@ struct CommandLine {
   std::vector<std::string> flags;
   // --help or -h was among them.
   bool help = false;
+  // --version was among them.
+  bool version = false;
 };
 
 // Reads `arguments` (without the program's name) and sets the flags. Flags are

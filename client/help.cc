@@ -65,7 +65,8 @@ std::string ProgramHelp() {
       "planbctl: look up addresses in, and change, the routing tables of a "
       "PlanB\nLookup server.\n\n"
       "Usage: planbctl [FLAGS] COMMAND [ARGUMENTS]\n"
-      "       planbctl help COMMAND\n\nCommands:\n";
+      "       planbctl help COMMAND\n"
+      "       planbctl --version\n\nCommands:\n";
   absl::StrAppend(
       &text, CommandsHelp(AllCommands()), "\nFlags of every command:\n",
       FlagsHelp(GlobalFlags()),

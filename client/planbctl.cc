@@ -16,6 +16,7 @@
 #include "client/help.h"
 #include "client/session.h"
 #include "third_party/process_setup.h"
+#include "version.h"
 
 namespace planb::client {
 namespace {
@@ -28,7 +29,7 @@ void EndOnSignals() {
   }
 }
 
-ExitCode ShowHelp(const std::string& text) {
+ExitCode Show(const std::string& text) {
   std::fputs(text.c_str(), stdout);
   return ExitCode::kOk;
 }
@@ -49,15 +50,16 @@ ExitCode UnknownCommand(absl::Span<const std::string> words) {
 }
 
 ExitCode HelpFor(absl::Span<const std::string> words) {
-  if (words.empty()) return ShowHelp(ProgramHelp());
+  if (words.empty()) return Show(ProgramHelp());
   const Command* command = FindCommand(words);
-  if (command != nullptr) return ShowHelp(CommandHelp(*command));
+  if (command != nullptr) return Show(CommandHelp(*command));
   const std::string group = words.size() == 1 ? GroupHelp(words[0]) : "";
-  return group.empty() ? UnknownCommand(words) : ShowHelp(group);
+  return group.empty() ? UnknownCommand(words) : Show(group);
 }
 
 // Runs the command that the words begin with.
 ExitCode Run(CommandLine line) {
+  if (line.version) return Show(absl::StrCat("planbctl ", kVersion, "\n"));
   const absl::Span<const std::string> words = line.words;
   if (line.help) return HelpFor(words);
   if (words.empty()) return FailUsage("no command; see planbctl --help");

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "client/testing/planbctl_fixture.h"
+#include "version.h"
 
 namespace planb::client {
 namespace {
@@ -54,6 +55,13 @@ TEST_F(PlanbctlTest, HelpIsNoError) {
       EXPECT_LE(line.size(), 80U) << line;
     }
   }
+}
+
+TEST_F(PlanbctlTest, VersionIsOneLine) {
+  const Ended ended = Ctl("--version");
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_EQ(ended.out, absl::StrCat("planbctl ", kVersion, "\n"));
+  EXPECT_THAT(ended.err, IsEmpty());
 }
 
 TEST_F(PlanbctlTest, GroupsOfCommandsHaveHelp) {

@@ -11,6 +11,8 @@ umask 022
 here=$(cd "$(dirname "$0")" && pwd)
 readonly IMAGE=localhost/planb-lookup:dev
 readonly MAX_OCTETS=60000000
+version=$(< "$here/../VERSION")
+readonly version
 
 (($# == 1 || $# == 2)) || {
   sed -n '2,${/^[^#]/q;/SPDX/d;s/^# \{0,1\}//p}' "$0" >&2
@@ -47,15 +49,22 @@ for binary in "$root"/usr/bin/planb_server "$root"/usr/bin/planbctl; do
   chroot "$root" /lib64/ld-linux-x86-64.so.2 --list \
     "/usr/bin/$(basename "$binary")" > /dev/null ||
     fail "$binary does not load from the image's files alone"
+  [[ "$(chroot "$root" "/usr/bin/$(basename "$binary")" --version)" == \
+    "$(basename "$binary") $version" ]] ||
+    fail "$binary is not of version $version"
 done
 
 build() {
   "${buildah[@]}" bud --isolation=chroot --no-cache --timestamp 0 --quiet \
+    --label "org.opencontainers.image.version=$version" \
     --file "$here/Containerfile" --tag "$IMAGE" "$work/context"
 }
 id=$(build)
 again=$(build)
 [[ "$id" == "$again" ]] || fail "two builds differ: $id and $again"
+"${buildah[@]}" inspect --type image "$IMAGE" |
+  grep "\"org.opencontainers.image.version\": \"$version\"" > /dev/null ||
+  fail "no label says version $version"
 
 rm -f "$archive"
 "${buildah[@]}" push --quiet "$IMAGE" "docker-archive:$archive:$IMAGE"

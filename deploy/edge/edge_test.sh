@@ -225,10 +225,12 @@ wait "$mutual_edge" 2> /dev/null || true
 # enough of them to leave the cores to the attackers. A stream that ends, or that
 # waits for too long, ends it.
 honest() {
-  "$bin/planbctl" --server="$2" --timeout=60s bench --seconds=1000 --quiet \
-    --json --routes="$work/routes.txt" --trace=match --check --batch=64 \
+  "$bin/planbctl" --server="$2" --timeout=60s bench --seconds=1000 --json \
+    --routes="$work/routes.txt" --trace=match --check --batch=64 \
     --rate=3200 > "$work/$1.json" 2> "$work/$1.log" &
   children+=($!)
+  # A line of progress: it has had answers.
+  await "the honest client $1 does not begin" test -s "$work/$1.log"
 }
 honest through "127.0.0.1:$plain"
 through=${children[-1]}

@@ -1,5 +1,6 @@
-// hostile_attacker TARGET ATTACK SEED RATE: one attacker as a process, since
-// the server tells clients apart by process. Attacks until SIGTERM, at most
+// hostile_attacker TARGET ATTACK SEED RATE: one attacker as a process, and as a
+// user of its own where it is started by root, since the server tells clients
+// apart by process and user. Attacks until SIGTERM, at most
 // RATE steps a second (0: as many as it can), then prints how many it took.
 
 #include <signal.h>
@@ -21,6 +22,12 @@ namespace {
 
 int Main(const std::string& target, const std::string& name, uint64_t seed,
          double rate) {
+  // An id that needs no account.
+  constexpr uid_t kNobody = 65534;
+  if (getuid() == 0 && (setgid(kNobody) != 0 || setuid(kNobody) != 0)) {
+    std::perror("setuid");
+    return 1;
+  }
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   sigset_t end;
   sigemptyset(&end);

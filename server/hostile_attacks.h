@@ -53,6 +53,10 @@ struct Attack {
   const char* name;
   const char* step;
   void (*run)(Attacker&);
+  // Where the attack is stopped. kServer: other clients of the server are
+  // served meanwhile. kEdge: the server lives through it, but may have no time
+  // for others and take memory; the edge proxy (deploy/edge) keeps it away.
+  enum { kServer, kEdge } stopped_at = kServer;
 };
 
 // Frames and messages that are wrong.

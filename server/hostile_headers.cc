@@ -127,12 +127,12 @@ void TableSizes(Attacker& attacker) {
 
 absl::Span<const Attack> HeaderAttacks() {
   static constexpr Attack kAttacks[] = {
-      {"LargeBlocks", "call", LargeBlocks},
-      {"EndlessFields", "frame", EndlessFields},
-      {"EndlessSmallFrames", "frame", EndlessSmallFrames},
-      {"EndlessString", "frame", EndlessString},
-      {"EndlessInteger", "frame", EndlessInteger},
-      {"ThousandsOfFields", "call", ThousandsOfFields},
+      {"LargeBlocks", "call", LargeBlocks, Attack::kEdge},
+      {"EndlessFields", "frame", EndlessFields, Attack::kEdge},
+      {"EndlessSmallFrames", "frame", EndlessSmallFrames, Attack::kEdge},
+      {"EndlessString", "frame", EndlessString, Attack::kEdge},
+      {"EndlessInteger", "frame", EndlessInteger, Attack::kEdge},
+      {"ThousandsOfFields", "call", ThousandsOfFields, Attack::kEdge},
       {"TableBombs", "call", TableBombs},
       {"TableSizes", "call", TableSizes},
   };

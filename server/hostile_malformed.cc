@@ -212,8 +212,8 @@ absl::Span<const Attack> MalformedAttacks() {
       {"GiganticMessages", "call", GiganticMessages},
       {"GiganticFrames", "64 KiB", GiganticFrames},
       {"CompressedBombs", "call", CompressedBombs},
-      {"MalformedMessages", "call", MalformedMessages},
-      {"WrongPaths", "call", WrongPaths},
+      {"MalformedMessages", "call", MalformedMessages, Attack::kEdge},
+      {"WrongPaths", "call", WrongPaths, Attack::kEdge},
   };
   return kAttacks;
 }

@@ -22,6 +22,7 @@ rate=${1:-0}
 shift || true
 seconds=${PLANB_HOSTILE_SECONDS:-3}
 work=$(mktemp -d /tmp/planb_hostile.XXXXXX)
+chmod 711 "$work" # attackers are users of their own
 socket=unix://$work/planb.sock
 target=$socket hostile_target=$socket
 server='' attacker='' edge=''
@@ -75,7 +76,7 @@ peak() {
 printf '%-22s %10s %10s %7s %12s %9s %9s\n' attack 'idle M/s' 'attacked' kept \
   'steps/s' 'peak MiB' "${PLANB_HOSTILE_EDGE:+edge MiB}"
 for attack in "${attacks[@]}"; do
-  taskset -c 1 "$bin/planb_server" --listen="$socket" \
+  taskset -c 1 "$bin/planb_server" --listen="$socket" --unix_socket_mode=0666 \
     --metrics_address= --store=none --generate=100000 2>"$work/log" &
   server=$!
   until grep -q ' serving$' "$work/log"; do sleep 0.1; done

@@ -118,7 +118,7 @@ TEST_F(AcceptorOfServer, LeavesOtherPeersTheirConnections) {
     Connections connections;
     for (int i = 0; i < count; ++i) {
       connections.push_back(std::make_unique<RawConnection>(
-          absl::StrCat("127.0.0.1:", port), absl::StrCat("127.0.0.", host)));
+          absl::StrCat("127.0.0.", host, "@127.0.0.1:", port)));
     }
     return connections;
   };

@@ -25,7 +25,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "client/monotonic_time.h"
-#include "third_party/grpc_sockets/socket_options.h"
+#include "client/socket_options.h"
 
 namespace planb::client {
 namespace {
@@ -145,7 +145,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(
     arguments.SetLoadBalancingPolicyName("round_robin");
   }
   SocketOptions sockets;
-  if (!IsLoopback(target)) sockets.loopback_congestion.clear();
+  if (!IsLoopback(target)) sockets.congestion.clear();
   SetSocketOptions(sockets, arguments);
   if (options.own_connection) {
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);

@@ -12,10 +12,10 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
+#include "base/monotonic_time.h"
 #include "client/bench_cpu.h"
 #include "client/bench_driver.h"
 #include "client/bench_port.h"
-#include "client/monotonic_time.h"
 
 namespace planb::client {
 namespace {

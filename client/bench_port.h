@@ -12,8 +12,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/monotonic_time.h"
 #include "client/batch_stream.h"
-#include "client/monotonic_time.h"
 
 namespace planb::client {
 

@@ -6,7 +6,7 @@
 #include <grpcpp/client_context.h>
 
 #include "absl/time/time.h"
-#include "client/monotonic_time.h"
+#include "base/monotonic_time.h"
 
 namespace planb::client {
 

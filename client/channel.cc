@@ -24,7 +24,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "client/monotonic_time.h"
+#include "base/monotonic_time.h"
 #include "client/socket_options.h"
 
 namespace planb::client {

@@ -11,8 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/testing/test_clock.h"
 #include "client/testing/planbctl_fixture.h"
-#include "server/testing/test_clock.h"
 
 namespace planb::client {
 namespace {

@@ -5,10 +5,10 @@
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_format.h"
+#include "base/monotonic_time.h"
 #include "client/change.h"
 #include "client/command.h"
 #include "client/flags.h"
-#include "client/monotonic_time.h"
 #include "client/output.h"
 #include "client/route_loader.h"
 #include "client/route_source.h"

@@ -4,7 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/clock.h"
-#include "third_party/pem/pem_file.h"
+#include "base/pem_file.h"
 
 namespace planb::client {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "server/testing/test_certificates.h"
+#include "base/testing/test_certificates.h"
 
 namespace planb::client {
 namespace {

@@ -11,11 +11,11 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/process_setup.h"
 #include "client/command.h"
 #include "client/command_line.h"
 #include "client/help.h"
 #include "client/session.h"
-#include "third_party/process_setup.h"
 
 namespace planb::client {
 namespace {

@@ -10,11 +10,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/testing/server_process.h"
+#include "base/testing/test_certificates.h"
 #include "client/batch_lookup_options.h"
 #include "client/channel.h"
 #include "client/testing/run_planbctl.h"
-#include "server/testing/server_process.h"
-#include "server/testing/test_certificates.h"
 
 namespace planb::client {
 namespace {

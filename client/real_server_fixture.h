@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/testing/server_process.h"
 #include "client/channel.h"
-#include "server/testing/server_process.h"
 
 namespace planb::client::testing {
 

@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/monotonic_time.h"
 #include "client/convert.h"
-#include "client/monotonic_time.h"
 #include "client/status.h"
 
 namespace planb::client {

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "client/monotonic_time.h"
+#include "base/monotonic_time.h"
 #include "client/status.h"
 
 namespace planb::client {

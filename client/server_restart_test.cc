@@ -15,13 +15,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/testing/server_process.h"
 #include "client/batch_lookup.h"
 #include "client/channel.h"
 #include "client/convert.h"
 #include "client/lookup_transport.h"
 #include "client/table_client.h"
 #include "client/testing/many_routes.h"
-#include "server/testing/server_process.h"
 
 namespace planb::client {
 namespace {

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "base/monotonic_time.h"
 #include "client/batch_lookup.h"
-#include "client/monotonic_time.h"
 
 namespace planb::client {
 namespace {

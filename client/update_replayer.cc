@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "base/monotonic_time.h"
 #include "client/convert.h"
-#include "client/monotonic_time.h"
 
 namespace planb::client {
 namespace {

@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/testing/server_process.h"
 #include "server/connection_guard.h"
-#include "server/testing/server_process.h"
 
 namespace planb::server {
 namespace {

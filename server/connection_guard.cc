@@ -16,10 +16,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/steady_time.h"
 #include "server/accept_turns.h"
 #include "server/open_calls.h"
 #include "server/peer_credit.h"
-#include "server/steady_time.h"
 
 namespace planb::server {
 namespace {

@@ -1,4 +1,4 @@
-#include "third_party/pem/regular_file.h"
+#include "base/regular_file.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

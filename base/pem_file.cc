@@ -1,4 +1,4 @@
-#include "third_party/pem/pem_file.h"
+#include "base/pem_file.h"
 
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "third_party/pem/openssl.h"
-#include "third_party/pem/regular_file.h"
+#include "base/openssl.h"
+#include "base/regular_file.h"
 
 namespace planb::tls {
 namespace {

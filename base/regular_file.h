@@ -1,7 +1,7 @@
 // Reads files that others put there: whole, and only if they are files.
 
-#ifndef PLANB_THIRD_PARTY_PEM_REGULAR_FILE_H_
-#define PLANB_THIRD_PARTY_PEM_REGULAR_FILE_H_
+#ifndef PLANB_BASE_REGULAR_FILE_H_
+#define PLANB_BASE_REGULAR_FILE_H_
 
 #include <cstddef>
 #include <string>
@@ -17,4 +17,4 @@ absl::StatusOr<std::string> ReadRegularFile(const std::string& path,
 
 }  // namespace planb
 
-#endif  // PLANB_THIRD_PARTY_PEM_REGULAR_FILE_H_
+#endif  // PLANB_BASE_REGULAR_FILE_H_

@@ -1,7 +1,7 @@
 // A wall clock for the processes that a test starts, which it can set.
 
-#ifndef PLANB_SERVER_TESTING_TEST_CLOCK_H_
-#define PLANB_SERVER_TESTING_TEST_CLOCK_H_
+#ifndef PLANB_BASE_TESTING_TEST_CLOCK_H_
+#define PLANB_BASE_TESTING_TEST_CLOCK_H_
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -18,12 +18,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "server/testing/server_process.h"
+#include "base/testing/server_process.h"
 
 namespace planb::server {
 
 // This process's own clock is right. The test needs
-// //server:libjumping_clock.so as data.
+// //base/testing:libjumping_clock.so as data.
 class TestClock {
  public:
   static constexpr absl::Duration kHour = absl::Hours(1);
@@ -49,7 +49,7 @@ class TestClock {
       const char* const asan = std::getenv("ASAN_OPTIONS");
       asan_ = asan == nullptr ? "" : asan;
       const std::string library =
-          std::filesystem::absolute("server/libjumping_clock.so");
+          std::filesystem::absolute("base/testing/libjumping_clock.so");
       EXPECT_TRUE(std::filesystem::exists(library));
       setenv("PLANB_TEST_CLOCK", clock.path_.c_str(), 1);
       setenv("LD_PRELOAD", library.c_str(), 1);
@@ -100,4 +100,4 @@ class TestClock {
 
 }  // namespace planb::server
 
-#endif  // PLANB_SERVER_TESTING_TEST_CLOCK_H_
+#endif  // PLANB_BASE_TESTING_TEST_CLOCK_H_

@@ -1,6 +1,6 @@
 // Each thing that can be wrong with a file is told, with the file's name.
 
-#include "third_party/pem/pem_file.h"
+#include "base/pem_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 #include <string>
 
 #include "absl/time/clock.h"
-#include "server/testing/test_certificates.h"
-#include "third_party/pem/openssl.h"
+#include "base/openssl.h"
+#include "base/testing/test_certificates.h"
 
 namespace planb::tls {
 namespace {

@@ -1,7 +1,7 @@
 // Owners of OpenSSL's objects, and its errors as text.
 
-#ifndef PLANB_THIRD_PARTY_PEM_OPENSSL_H_
-#define PLANB_THIRD_PARTY_PEM_OPENSSL_H_
+#ifndef PLANB_BASE_OPENSSL_H_
+#define PLANB_BASE_OPENSSL_H_
 
 #include <openssl/bio.h>
 #include <openssl/err.h>
@@ -43,4 +43,4 @@ inline std::string TakeError() {
 
 }  // namespace planb::tls
 
-#endif  // PLANB_THIRD_PARTY_PEM_OPENSSL_H_
+#endif  // PLANB_BASE_OPENSSL_H_

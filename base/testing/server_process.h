@@ -1,7 +1,7 @@
 // The real server as a child process.
 
-#ifndef PLANB_SERVER_TESTING_SERVER_PROCESS_H_
-#define PLANB_SERVER_TESTING_SERVER_PROCESS_H_
+#ifndef PLANB_BASE_TESTING_SERVER_PROCESS_H_
+#define PLANB_BASE_TESTING_SERVER_PROCESS_H_
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -124,4 +124,4 @@ class ServerProcess {
 
 }  // namespace planb::server
 
-#endif  // PLANB_SERVER_TESTING_SERVER_PROCESS_H_
+#endif  // PLANB_BASE_TESTING_SERVER_PROCESS_H_

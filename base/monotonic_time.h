@@ -3,8 +3,8 @@
 // give up at once nor sleep for that hour. The wall clock is for deadlines that
 // callers name, which are read by it once, when they come in.
 
-#ifndef PLANB_CLIENT_MONOTONIC_TIME_H_
-#define PLANB_CLIENT_MONOTONIC_TIME_H_
+#ifndef PLANB_BASE_MONOTONIC_TIME_H_
+#define PLANB_BASE_MONOTONIC_TIME_H_
 
 #include <grpc/support/time.h>
 
@@ -29,4 +29,4 @@ std::chrono::steady_clock::time_point ToSteady(absl::Time monotonic);
 
 }  // namespace planb::client
 
-#endif  // PLANB_CLIENT_MONOTONIC_TIME_H_
+#endif  // PLANB_BASE_MONOTONIC_TIME_H_

@@ -3,8 +3,8 @@
 //
 // Errors are for people: each names the file and what the caller calls it.
 
-#ifndef PLANB_THIRD_PARTY_PEM_PEM_FILE_H_
-#define PLANB_THIRD_PARTY_PEM_PEM_FILE_H_
+#ifndef PLANB_BASE_PEM_FILE_H_
+#define PLANB_BASE_PEM_FILE_H_
 
 #include <string>
 
@@ -47,4 +47,4 @@ absl::StatusOr<absl::Time> CheckAuthorities(const PemFile& authorities,
 
 }  // namespace planb::tls
 
-#endif  // PLANB_THIRD_PARTY_PEM_PEM_FILE_H_
+#endif  // PLANB_BASE_PEM_FILE_H_

@@ -1,8 +1,8 @@
 // Time for durations: by the clock that never jumps. absl::Time, the wall
 // clock's, is for what is told to others as a moment.
 
-#ifndef PLANB_SERVER_STEADY_TIME_H_
-#define PLANB_SERVER_STEADY_TIME_H_
+#ifndef PLANB_BASE_STEADY_TIME_H_
+#define PLANB_BASE_STEADY_TIME_H_
 
 #include <algorithm>
 #include <chrono>
@@ -31,4 +31,4 @@ inline absl::Duration ElapsedSince(SteadyInstant start) {
 
 }  // namespace planb::server
 
-#endif  // PLANB_SERVER_STEADY_TIME_H_
+#endif  // PLANB_BASE_STEADY_TIME_H_

@@ -1,4 +1,4 @@
-#include "client/monotonic_time.h"
+#include "base/monotonic_time.h"
 
 #include <time.h>
 

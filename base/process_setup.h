@@ -1,8 +1,8 @@
 // What a program of ours tells the packaged libraries it is made of. Their
 // defaults cost lookups a third of their throughput, measured, or a clean end.
 
-#ifndef PLANB_THIRD_PARTY_PROCESS_SETUP_H_
-#define PLANB_THIRD_PARTY_PROCESS_SETUP_H_
+#ifndef PLANB_BASE_PROCESS_SETUP_H_
+#define PLANB_BASE_PROCESS_SETUP_H_
 
 #include <malloc.h>
 #include <openssl/crypto.h>
@@ -26,4 +26,4 @@ inline void SetUpProcess() {
 
 }  // namespace planb
 
-#endif  // PLANB_THIRD_PARTY_PROCESS_SETUP_H_
+#endif  // PLANB_BASE_PROCESS_SETUP_H_

@@ -1,14 +1,14 @@
 // Real certificates, made in the test that needs them.
 
-#ifndef PLANB_SERVER_TESTING_TEST_CERTIFICATES_H_
-#define PLANB_SERVER_TESTING_TEST_CERTIFICATES_H_
+#ifndef PLANB_BASE_TESTING_TEST_CERTIFICATES_H_
+#define PLANB_BASE_TESTING_TEST_CERTIFICATES_H_
 
 #include <string>
 
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "third_party/pem/openssl.h"
+#include "base/openssl.h"
 
 namespace planb::server {
 
@@ -68,4 +68,4 @@ class TestTlsFiles {
 
 }  // namespace planb::server
 
-#endif  // PLANB_SERVER_TESTING_TEST_CERTIFICATES_H_
+#endif  // PLANB_BASE_TESTING_TEST_CERTIFICATES_H_

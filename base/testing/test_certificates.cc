@@ -1,4 +1,4 @@
-#include "server/testing/test_certificates.h"
+#include "base/testing/test_certificates.h"
 
 #include <gtest/gtest.h>
 #include <openssl/ec.h>

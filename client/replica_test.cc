@@ -10,10 +10,10 @@
 #include "absl/random/random.h"
 #include "absl/time/clock.h"
 #include "client/convert.h"
-#include "client/real_server_fixture.h"
 #include "client/route_watcher.h"
 #include "client/status.h"
 #include "client/table_client.h"
+#include "client/testing/real_server_fixture.h"
 #include "client/update_stream.h"
 
 namespace planb::client {

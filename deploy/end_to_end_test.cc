@@ -66,9 +66,10 @@ class Listening {
 
 // Runs planbctl and gives its exit code.
 int Planbctl(const std::string& target, const std::string& arguments) {
-  const int status = system(absl::StrCat("client/planbctl --server=", target,
-                                         " --timeout=60s ", arguments)
-                                .c_str());
+  const int status =
+      system(absl::StrCat("client/planbctl/planbctl --server=", target,
+                          " --timeout=60s ", arguments)
+                 .c_str());
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 

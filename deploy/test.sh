@@ -92,7 +92,7 @@ binaries_step() {
     (cd "$here/.." && bazel build --noshow_progress --config=static \
       //server:planb_server //client:planbctl) || return
     cp -L "$here"/../bazel-bin/server/planb_server \
-      "$here"/../bazel-bin/client/planbctl "$work/bin"
+      "$here"/../bazel-bin/client/planbctl/planbctl "$work/bin"
   else
     cp -L "$from"/planb_server "$from"/planbctl "$work/bin"
   fi

@@ -1,0 +1,81 @@
+// The commands of planbctl, as a table: each cmd_*.cc defines its own entries.
+
+#ifndef PLANB_CLIENT_PLANBCTL_COMMAND_H_
+#define PLANB_CLIENT_PLANBCTL_COMMAND_H_
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "client/planbctl/exit_code.h"
+
+namespace planb::client {
+
+using Arguments = std::vector<std::string>;
+
+struct Command {
+  // One word, or two: "routes list" belongs to the group "routes".
+  absl::string_view name;
+  // What follows the name, such as "ADDR...".
+  absl::string_view arguments;
+  // One line without a full stop.
+  absl::string_view summary;
+  // Paragraphs, apart by "\n\n"; wrapped by whoever shows them.
+  absl::string_view description;
+  // Names of the flags it takes besides the global ones.
+  std::vector<absl::string_view> flags;
+  ExitCode (*run)(const Arguments& arguments);
+  // False if it does its work without one.
+  bool needs_server = true;
+};
+
+extern const Command kLookupCommand;
+extern const Command kAnnounceCommand;
+extern const Command kWithdrawCommand;
+extern const Command kLoadCommand;
+extern const Command kReplayCommand;
+extern const Command kRoutesListCommand;
+extern const Command kRoutesGetCommand;
+extern const Command kRoutesExplainCommand;
+extern const Command kRoutesWatchCommand;
+extern const Command kRoutesReplaceCommand;
+extern const Command kRoutesDiffCommand;
+extern const Command kNextHopListCommand;
+extern const Command kNextHopSetCommand;
+extern const Command kNextHopDeleteCommand;
+extern const Command kGroupListCommand;
+extern const Command kGroupSetCommand;
+extern const Command kGroupDeleteCommand;
+extern const Command kTableListCommand;
+extern const Command kTableShowCommand;
+extern const Command kTableCreateCommand;
+extern const Command kTableDeleteCommand;
+extern const Command kSnapshotExportCommand;
+extern const Command kSnapshotImportCommand;
+extern const Command kStatusCommand;
+extern const Command kHealthCommand;
+extern const Command kBenchCommand;
+extern const Command kGenerateCommand;
+extern const Command kVerifyCommand;
+extern const Command kSoakCommand;
+
+// All of them, in the order in which help shows them.
+absl::Span<const Command* const> AllCommands();
+
+// The command whose name `words` begin with, or null.
+const Command* FindCommand(absl::Span<const std::string> words);
+
+// Words of its name.
+size_t WordsIn(const Command& command);
+
+// Those of a group, as above; none if there is no such group.
+std::vector<const Command*> CommandsOf(absl::string_view group);
+
+// Flags that every command takes.
+absl::Span<const absl::string_view> GlobalFlags();
+
+}  // namespace planb::client
+
+#endif  // PLANB_CLIENT_PLANBCTL_COMMAND_H_

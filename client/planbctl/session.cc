@@ -1,0 +1,58 @@
+// Connecting is a step of its own, so that "not reachable" is told apart from
+// "refused", and without a retry.
+
+#include "client/planbctl/session.h"
+
+#include <cstdlib>
+#include <utility>
+
+#include "absl/flags/flag.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/planbctl/flags.h"
+
+namespace planb::client {
+
+std::string ServerTarget() {
+  std::string target = absl::GetFlag(FLAGS_server);
+  if (!target.empty()) return target;
+  const char* environment = std::getenv("PLANB_SERVER");
+  if (environment != nullptr && *environment != '\0') return environment;
+  return "unix:///run/planb/planb.sock";
+}
+
+ChannelOptions WithFlags(ChannelOptions options) {
+  TlsOptions tls = {.ca = absl::GetFlag(FLAGS_tls_ca),
+                    .cert = absl::GetFlag(FLAGS_tls_cert),
+                    .key = absl::GetFlag(FLAGS_tls_key),
+                    .server_name = absl::GetFlag(FLAGS_tls_server_name)};
+  if (!tls.ca.empty() || !tls.cert.empty() || !tls.key.empty() ||
+      !tls.server_name.empty()) {
+    options.tls = std::move(tls);
+  }
+  return options;
+}
+
+absl::Status CheckServerFlags() {
+  return MakeChannel(ServerTarget(), WithFlags()).status();
+}
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToServer(
+    const ChannelOptions& options) {
+  const std::string target = ServerTarget();
+  auto channel = MakeChannel(target, WithFlags(options));
+  if (!channel.ok()) return channel.status();
+  const absl::Status connected = Connect(**channel, CallDeadline());
+  if (!connected.ok()) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot connect to ", target, ": ", connected.message(),
+                     " (is the server running? is --server or PLANB_SERVER "
+                     "right?)"));
+  }
+  return channel;
+}
+
+absl::Time CallDeadline() { return absl::Now() + absl::GetFlag(FLAGS_timeout); }
+
+}  // namespace planb::client

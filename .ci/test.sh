@@ -29,7 +29,7 @@ tsan_targets=(
   //server:table_events_test
   //server:weight_limit_test //server:periodic_test //server:peer_credit_test
   //server:accept_turns_test
-  //client:coalescer_test //client:coalescing_lookup_test
+  //client:coalescing_lookup_test
 )
 
 # step NAME COMMAND...: counts one more passed or failed.

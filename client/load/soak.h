@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "client/batch_lookup_options.h"
+#include "client/batch_lookup.h"
 #include "client/load/latency_histogram.h"
 #include "client/load/trace.h"
 #include "lpm/prefix.h"

@@ -4,10 +4,14 @@
 #define PLANB_CLIENT_LOAD_TRACE_H_
 
 #include <cstddef>
+#include <cstdint>
+#include <istream>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -17,6 +21,18 @@
 #include "lpm/prefix.h"
 
 namespace planb::client {
+
+// Addresses as text, one a line, as people pipe them in.
+
+// Hands every address of `lines` to `on_address` and every line that is none
+// to `on_malformed`, with its number (from 1) and what is wrong. Blanks around
+// an address, empty lines and lines that begin with '#' are skipped.
+// Errors: what `on_address` returns, which ends the reading; DATA_LOSS if the
+// stream breaks.
+absl::Status ReadAddressLines(
+    std::istream& lines,
+    absl::FunctionRef<absl::Status(const Address&)> on_address,
+    absl::FunctionRef<void(uint64_t line, const absl::Status&)> on_malformed);
 
 // How addresses are asked for.
 enum class AddressForm {

@@ -1,4 +1,4 @@
-// The commands of planbctl, as a table: each cmd_*.cc defines its own entries.
+// The commands of planbctl, as a table: each command file defines its own entries.
 
 #ifndef PLANB_CLIENT_PLANBCTL_COMMAND_H_
 #define PLANB_CLIENT_PLANBCTL_COMMAND_H_
@@ -7,11 +7,39 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "client/planbctl/exit_code.h"
 
 namespace planb::client {
+
+// How planbctl ends. Scripts rely on these numbers.
+
+enum class ExitCode : int {
+  // Done as asked.
+  kOk = 0,
+  // The server answered, and the answer is no: an address or a prefix without a
+  // route, a server that does not serve, an answer or a table that differs from
+  // the file, a file of which a part could not be used.
+  kNegative = 1,
+  // The command line is wrong, or a local file or line cannot be used.
+  kUsage = 2,
+  // The server refused or failed, or did not answer in time.
+  kFailed = 3,
+  // The server cannot be reached, is draining, or went away.
+  kUnreachable = 4,
+};
+
+// Says on stderr what went wrong between us and the server. Returns
+// kUnreachable for UNAVAILABLE, kFailed for every other error.
+ExitCode Fail(const absl::Status& error);
+
+// Says on stderr what is wrong with the command line or a file; kUsage.
+ExitCode FailUsage(absl::string_view message);
+
+// The larger problem of two: a failure counts more than bad input, and that
+// more than a negative answer.
+ExitCode Worse(ExitCode a, ExitCode b);
 
 using Arguments = std::vector<std::string>;
 
@@ -75,6 +103,17 @@ std::vector<const Command*> CommandsOf(absl::string_view group);
 
 // Flags that every command takes.
 absl::Span<const absl::string_view> GlobalFlags();
+
+// What planbctl says about itself.
+
+// The program: its commands, global flags and exit codes.
+std::string ProgramHelp();
+
+// One group of commands, such as "routes"; empty if there is none.
+std::string GroupHelp(absl::string_view group);
+
+// One command: its arguments, what it does, its flags with their defaults.
+std::string CommandHelp(const Command& command);
 
 }  // namespace planb::client
 

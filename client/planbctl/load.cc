@@ -12,8 +12,8 @@
 #include "client/planbctl/output.h"
 #include "client/planbctl/route_source.h"
 #include "client/planbctl/session.h"
-#include "client/route_loader.h"
 #include "client/table_client.h"
+#include "client/whole_table.h"
 #include "lpm/io/route_file.h"
 #include "planb/client/output.pb.h"
 

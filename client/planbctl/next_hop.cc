@@ -14,10 +14,8 @@
 #include "client/planbctl/change.h"
 #include "client/planbctl/command.h"
 #include "client/planbctl/flags.h"
-#include "client/planbctl/next_hop_output.h"
 #include "client/planbctl/output.h"
 #include "client/planbctl/session.h"
-#include "client/planbctl/text_output.h"
 #include "client/table_client.h"
 
 namespace planb::client {

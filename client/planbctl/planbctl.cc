@@ -14,7 +14,6 @@
 #include "base/process_setup.h"
 #include "client/planbctl/command.h"
 #include "client/planbctl/command_line.h"
-#include "client/planbctl/help.h"
 #include "client/planbctl/session.h"
 
 namespace planb::client {

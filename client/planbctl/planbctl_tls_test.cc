@@ -12,7 +12,7 @@
 #include "absl/time/clock.h"
 #include "base/testing/server_process.h"
 #include "base/testing/test_certificates.h"
-#include "client/batch_lookup_options.h"
+#include "client/batch_lookup.h"
 #include "client/channel.h"
 #include "client/testing/run_planbctl.h"
 

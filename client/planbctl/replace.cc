@@ -11,8 +11,8 @@
 #include "client/planbctl/output.h"
 #include "client/planbctl/route_diff.h"
 #include "client/planbctl/session.h"
-#include "client/route_replacer.h"
 #include "client/table_client.h"
+#include "client/whole_table.h"
 #include "lpm/io/route_file.h"
 #include "planb/client/output_routes.pb.h"
 

@@ -10,7 +10,10 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "client/call.h"
 #include "client/planbctl/flags.h"
+#include "client/status.h"
+#include "grpc/health/v1/health.grpc.pb.h"
 
 namespace planb::client {
 
@@ -54,5 +57,22 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToServer(
 }
 
 absl::Time CallDeadline() { return absl::Now() + absl::GetFlag(FLAGS_timeout); }
+
+// One unary call.
+
+absl::StatusOr<grpc::health::v1::HealthCheckResponse::ServingStatus>
+CheckHealth(const std::shared_ptr<grpc::Channel>& channel,
+            const std::string& service, absl::Time deadline) {
+  grpc::health::v1::HealthCheckRequest request;
+  request.set_service(service);
+  grpc::ClientContext context;
+  SetDeadline(context, deadline);
+  grpc::health::v1::HealthCheckResponse response;
+  absl::Status status =
+      FromGrpc(grpc::health::v1::Health::NewStub(channel)->Check(
+          &context, request, &response));
+  if (!status.ok()) return status;
+  return response.status();
+}
 
 }  // namespace planb::client

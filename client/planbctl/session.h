@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/channel.h"
+#include "grpc/health/v1/health.pb.h"
 
 namespace planb::client {
 
@@ -33,6 +34,14 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToServer(
 
 // When a call made now has to end, by --timeout.
 absl::Time CallDeadline();
+
+// The status of `service`, or with "" of the whole server, by the standard gRPC
+// health service.
+// Errors: NOT_FOUND if the server does not know the service; UNIMPLEMENTED if
+// it has no health service; those of any call.
+absl::StatusOr<grpc::health::v1::HealthCheckResponse::ServingStatus>
+CheckHealth(const std::shared_ptr<grpc::Channel>& channel,
+            const std::string& service, absl::Time deadline);
 
 }  // namespace planb::client
 

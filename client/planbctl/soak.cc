@@ -11,7 +11,7 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "client/batch_lookup_options.h"
+#include "client/batch_lookup.h"
 #include "client/load/reference_table.h"
 #include "client/load/trace.h"
 #include "client/planbctl/command.h"

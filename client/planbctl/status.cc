@@ -1,15 +1,15 @@
-// planbctl status: what the server and one of its tables are doing.
+// planbctl status: what the server and one of its tables are doing. planbctl
+// health: whether it serves, for exec probes, which want an exit code.
 
 #include <string>
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
-#include "client/planbctl/check_health.h"
+#include "absl/strings/str_format.h"
 #include "client/planbctl/command.h"
 #include "client/planbctl/flags.h"
+#include "client/planbctl/output.h"
 #include "client/planbctl/session.h"
-#include "client/planbctl/table_output.h"
-#include "client/planbctl/text_output.h"
 #include "client/table_client.h"
 #include "planb/client/output.pb.h"
 
@@ -18,7 +18,7 @@ namespace {
 
 using grpc::health::v1::HealthCheckResponse;
 
-ExitCode Run(const Arguments& arguments) {
+ExitCode RunStatus(const Arguments& arguments) {
   if (!arguments.empty()) return FailUsage("status takes no arguments");
   const auto channel = ConnectToServer();
   if (!channel.ok()) return Fail(channel.status());
@@ -43,6 +43,26 @@ ExitCode Run(const Arguments& arguments) {
   return serves ? ExitCode::kOk : ExitCode::kNegative;
 }
 
+ExitCode RunHealth(const Arguments& arguments) {
+  if (!arguments.empty()) return FailUsage("health takes no arguments");
+  const auto channel = ConnectToServer();
+  if (!channel.ok()) return Fail(channel.status());
+  const std::string service = absl::GetFlag(FLAGS_service);
+  const auto health = CheckHealth(*channel, service, CallDeadline());
+  if (!health.ok()) return Fail(health.status());
+  const std::string& name = HealthCheckResponse::ServingStatus_Name(*health);
+  if (absl::GetFlag(FLAGS_json)) {
+    output::Health line;
+    line.set_service(service);
+    line.set_status(name);
+    absl::PrintF("%s", JsonLine(line));
+  } else {
+    absl::PrintF("%s\n", name);
+  }
+  return *health == HealthCheckResponse::SERVING ? ExitCode::kOk
+                                                 : ExitCode::kNegative;
+}
+
 }  // namespace
 
 const Command kStatusCommand = {
@@ -54,7 +74,21 @@ const Command kStatusCommand = {
         "lengths, and the server's health. Exits with 1 if the server "
         "answers but does not serve.",
     .flags = {},
-    .run = Run,
+    .run = RunStatus,
+};
+
+const Command kHealthCommand = {
+    .name = "health",
+    .arguments = "",
+    .summary = "ask whether the server serves",
+    .description =
+        "Asks the standard gRPC health service (grpc.health.v1) and "
+        "prints SERVING or NOT_SERVING. Made for exec probes: exits with "
+        "0 only if the server serves, with 1 if it says that it does not, "
+        "with 3 if it does not know the service, and with 4 if it cannot "
+        "be reached. Give it a --timeout below that of the probe.",
+    .flags = {"service"},
+    .run = RunHealth,
 };
 
 }  // namespace planb::client

@@ -7,9 +7,8 @@
 #include "absl/strings/str_format.h"
 #include "client/planbctl/command.h"
 #include "client/planbctl/flags.h"
+#include "client/planbctl/output.h"
 #include "client/planbctl/session.h"
-#include "client/planbctl/table_output.h"
-#include "client/planbctl/text_output.h"
 #include "client/table_client.h"
 
 namespace planb::client {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/monotonic_time.h"
-#include "client/batch_lookup_options.h"
+#include "client/batch_lookup.h"
 #include "client/load/probes.h"
 #include "client/load/reference_table.h"
 #include "client/planbctl/address_pipeline.h"

@@ -9,7 +9,6 @@
 #include "absl/strings/str_format.h"
 #include "client/planbctl/command.h"
 #include "client/planbctl/flags.h"
-#include "client/planbctl/next_hop_output.h"
 #include "client/planbctl/output.h"
 #include "client/planbctl/session.h"
 #include "client/route_watcher.h"

@@ -34,9 +34,9 @@ test: setup
 run: build
 	@echo "Serving on $(LISTEN), metrics on http://$(METRICS)/metrics"
 	@echo "  export PLANB_SERVER=unix://$(SOCKET)"
-	@echo "  bazel-bin/client/planbctl status"
-	@echo "  bazel-bin/client/planbctl lookup 2001:db8::1"
-	@echo "  bazel-bin/client/planbctl announce 2001:db8::/32 7"
+	@echo "  bazel-bin/client/planbctl/planbctl status"
+	@echo "  bazel-bin/client/planbctl/planbctl lookup 2001:db8::1"
+	@echo "  bazel-bin/client/planbctl/planbctl announce 2001:db8::/32 7"
 	@echo "Ctrl-C drains and ends it."
 	@bazel-bin/server/planb_server --listen=$(LISTEN) \
 	  --metrics_address=$(METRICS) --generate=$(ROUTES)

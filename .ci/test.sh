@@ -28,7 +28,7 @@ tsan_targets=(
   //server:held_time_test //server:table_metrics_test
   //server:table_events_test
   //server:weight_limit_test //server:periodic_test
-  //client:coalescer_test //client:coalescing_lookup_test
+  //client:coalescing_lookup_test
 )
 
 # step NAME COMMAND...: counts one more passed or failed.

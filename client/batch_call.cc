@@ -5,8 +5,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/monotonic_time.h"
 #include "client/call.h"
-#include "client/monotonic_time.h"
 #include "planb/v1/route_lookup.grpc.pb.h"
 
 namespace planb::client {

@@ -5,14 +5,116 @@
 
 #include "client/batch_lookup.h"
 
+#include <grpcpp/security/credentials.h>
+
 #include <algorithm>
+#include <string>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "client/monotonic_time.h"
+#include "absl/synchronization/mutex.h"
+#include "base/monotonic_time.h"
 #include "client/status.h"
 
 namespace planb::client {
+
+// A target is checked once, so that making a channel to it cannot fail later.
+
+namespace {
+
+using Credentials = std::shared_ptr<grpc::ChannelCredentials>;
+
+// The newest credentials that could be used. Thread-safe.
+class LastGood {
+ public:
+  explicit LastGood(Credentials first) : last_(std::move(first)) {}
+
+  Credentials Renew(const std::optional<TlsOptions>& options) {
+    absl::StatusOr<Credentials> fresh = MakeCredentials(options);
+    absl::MutexLock lock(&mutex_);
+    if (fresh.ok()) last_ = *std::move(fresh);
+    return last_;
+  }
+
+ private:
+  absl::Mutex mutex_;
+  Credentials last_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+absl::StatusOr<OpenChannel> ChannelsTo(absl::string_view target,
+                                       const ChannelOptions& options) {
+  ChannelOptions own = options;
+  own.own_connection = true;
+  auto first = MakeCredentials(own.tls);
+  if (!first.ok()) return first.status();
+  if (auto channel = MakeChannel(target, own, *first); !channel.ok()) {
+    return channel.status();
+  }
+  return [target = std::string(target), own,
+          credentials = std::make_shared<LastGood>(*std::move(first))] {
+    return MakeChannel(target, own, credentials->Renew(own.tls)).value();
+  };
+}
+
+// Order makes it simple: two counters divide the queue in its three parts.
+
+void ReplayQueue::Push(std::shared_ptr<BatchInFlight> batch) {
+  batches_.push_back(std::move(batch));
+}
+
+BatchInFlight* ReplayQueue::Find(uint64_t id) const {
+  if (batches_.empty()) return nullptr;
+  const uint64_t first = batches_.front()->expected.request_id;
+  if (id < first || id - first >= batches_.size()) return nullptr;
+  return batches_[id - first].get();
+}
+
+std::shared_ptr<BatchInFlight> ReplayQueue::TakeUnwritten() {
+  if (written_ == batches_.size()) return nullptr;
+  const std::shared_ptr<BatchInFlight>& batch = batches_[written_++];
+  batch->was_written = true;
+  return batch;
+}
+
+bool ReplayQueue::IsUnwritten(uint64_t id) const {
+  return Find(id) != nullptr &&
+         id - batches_.front()->expected.request_id >= written_;
+}
+
+bool ReplayQueue::AddReply(grpc::ByteBuffer& reply) {
+  if (owed_ > 0) {
+    --owed_;
+    return true;
+  }
+  if (answered_ == written_) return false;
+  batches_[answered_++]->reply.Swap(&reply);
+  return true;
+}
+
+void ReplayQueue::PopFront() {
+  if (answered_ > 0) {
+    --answered_;
+    --written_;
+  } else if (written_ > 0) {
+    --written_;
+    ++owed_;
+  }
+  batches_.pop_front();
+}
+
+size_t ReplayQueue::Rewind() {
+  owed_ = 0;
+  written_ = answered_;
+  size_t again = 0;
+  for (size_t i = answered_; i < batches_.size(); ++i) {
+    if (batches_[i]->was_written) ++again;
+  }
+  return again;
+}
+
 namespace {
 
 BatchLookupOptions Sane(BatchLookupOptions options) {

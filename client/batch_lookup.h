@@ -16,24 +16,148 @@
 #ifndef PLANB_CLIENT_BATCH_LOOKUP_H_
 #define PLANB_CLIENT_BATCH_LOOKUP_H_
 
+#include <grpcpp/channel.h>
+#include <grpcpp/support/byte_buffer.h>
+
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "client/batch_call.h"
 #include "client/batch_codec.h"
-#include "client/batch_lookup_options.h"
-#include "client/lookup_observer.h"
-#include "client/replay_queue.h"
-#include "client/retry_policy.h"
+#include "client/channel.h"
+#include "client/retry.h"
 
 namespace planb::client {
+
+// What a BatchLookup tells whoever keeps its metrics.
+
+// Override what is of interest. The handle calls from within its own calls, on
+// any of the caller's threads, one at a time for each handle, and with its lock
+// held: be quick, and do not call the handle. An observer outlives its handles;
+// one that has several is called by them at the same time.
+class LookupObserver {
+ public:
+  virtual ~LookupObserver() = default;
+
+  // A batch was accepted.
+  virtual void OnSent(size_t /*addresses*/) {}
+
+  // Its result was handed out, `latency` after it was accepted. `status` is OK,
+  // the batch's own error, CANCELLED or DEADLINE_EXCEEDED.
+  virtual void OnAnswered(size_t /*addresses*/, absl::Duration /*latency*/,
+                          const absl::Status& /*status*/) {}
+
+  // The connection was lost, or an attempt to get one failed, or the server
+  // said that it is draining. The next attempt comes after `wait`.
+  virtual void OnDisconnect(const absl::Status& /*why*/,
+                            absl::Duration /*wait*/) {}
+
+  // A new stream follows the lost one, and `batches` go out a second time.
+  virtual void OnReconnect(size_t /*batches*/) {}
+
+  // The handle has come to its end, for this reason.
+  virtual void OnEnd(const absl::Status& /*why*/) {}
+};
+
+// How a BatchLookup connects, and when it gives up.
+
+struct BatchLookupOptions {
+  // Batches accepted and not yet handed out by Receive, at most; at least 1.
+  size_t max_in_flight = 8;
+  // Between attempts to connect.
+  BackoffOptions backoff = {};
+  // Give up when attempts have failed for so long, with no answer in between.
+  // Zero: never try again.
+  absl::Duration give_up_after = absl::Minutes(1);
+  // A stream that owes replies and is silent for so long is as good as broken.
+  absl::Duration stall_timeout = absl::InfiniteDuration();
+  // Not owned; may be null.
+  LookupObserver* observer = nullptr;
+};
+
+// Makes a channel for each attempt, but those that follow a refusal by a server
+// itself. gRPC keeps a backoff of its own for each channel; with a new one the
+// options above are what counts.
+using OpenChannel = std::function<std::shared_ptr<grpc::Channel>()>;
+
+// Channels to `target`, each with its own connection, as by MakeChannel. Each
+// reads the files of TLS anew; those that cannot be used then are passed over
+// for what was there before. Thread-safe.
+// Errors: as there.
+absl::StatusOr<OpenChannel> ChannelsTo(absl::string_view target,
+                                       const ChannelOptions& options = {});
+
+// The batches in flight, and what has to be done for each: to be written, to
+// be answered, to be written again on another call.
+
+struct BatchInFlight {
+  ExpectedReply expected;
+  // References to what gRPC sends; may be sent again.
+  grpc::ByteBuffer message;
+  grpc::ByteBuffer reply;
+  absl::Time accepted;  // these two by MonotonicNow's clock
+  absl::Time deadline;
+  bool cancelled = false;
+  bool was_written = false;  // on whatever call
+};
+
+// Invariant: oldest first, there are batches with replies, then written ones
+// without, then unwritten ones: replies come in the order of writes. Ids ascend
+// one by one. Thread-compatible.
+class ReplayQueue {
+ public:
+  bool empty() const { return batches_.empty(); }
+  size_t size() const { return batches_.size(); }
+
+  void Push(std::shared_ptr<BatchInFlight> batch);
+
+  // The oldest batch. REQUIRES: !empty().
+  const std::shared_ptr<BatchInFlight>& front() const {
+    return batches_.front();
+  }
+  bool front_answered() const { return answered_ > 0; }
+  // The batch of that id; null if it is not (or no longer) here.
+  BatchInFlight* Find(uint64_t id) const;
+
+  // The next batch to write, which counts as written from here on; null if
+  // there is none.
+  std::shared_ptr<BatchInFlight> TakeUnwritten();
+  bool IsUnwritten(uint64_t id) const;
+
+  // Takes the next reply of the call. False if no batch is due for one.
+  bool AddReply(grpc::ByteBuffer& reply);
+
+  // Removes the oldest batch. If it was written and not answered, its reply is
+  // still owed, and dropped when it comes.
+  void PopFront();
+
+  // The call is gone: what was not answered on it has to be written on the
+  // next. Returns how many of these had ever been written. O(size).
+  size_t Rewind();
+  // As if no batch here had been answered. (To be followed by Rewind.)
+  void ForgetReplies() { answered_ = 0; }
+
+  // Replies that will come to batches no longer here, and all that will come.
+  size_t owed() const { return owed_; }
+  size_t outstanding() const { return owed_ + written_ - answered_; }
+
+ private:
+  std::deque<std::shared_ptr<BatchInFlight>> batches_;
+  // Invariant: answered_ <= written_ <= batches_.size().
+  size_t answered_ = 0;
+  size_t written_ = 0;
+  size_t owed_ = 0;
+};
 
 // Invariants: results come in the order of Send, exactly one for each batch,
 // until the handle ends. A batch's octets are kept, as gRPC's own slices, until

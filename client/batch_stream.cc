@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "client/monotonic_time.h"
+#include "base/monotonic_time.h"
 #include "client/status.h"
 
 namespace planb::client {

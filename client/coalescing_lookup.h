@@ -9,20 +9,160 @@
 #ifndef PLANB_CLIENT_COALESCING_LOOKUP_H_
 #define PLANB_CLIENT_COALESCING_LOOKUP_H_
 
+#include <chrono>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <future>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <set>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "client/batch_transport.h"
-#include "client/coalescer.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
+#include "client/batch_lookup.h"
 #include "lpm/address.h"
+#include "lpm/prefix.h"
 
 namespace planb::client {
+
+// Which calls share a batch, and when it leaves: the rules of a
+// CoalescingLookup without its threads and without a clock.
+//
+// With nothing under way, a call leaves at once, alone: gathering would cost it
+// time and save nothing. While batches are under way, calls gather until there
+// are max_batch of them or the first has waited for max_delay. So batches grow
+// with the load, by themselves.
+
+struct CoalescerOptions {
+  // Addresses in a batch, at most; at least 1.
+  size_t max_batch = 1024;
+  // How long a call waits for others, at most, if a batch may leave.
+  std::chrono::nanoseconds max_delay = std::chrono::microseconds(50);
+  // Batches under way, at most; at least 1.
+  size_t max_in_flight = 4;
+  // Calls that wait or are under way, at most; at least 1.
+  size_t max_calls = 65'536;
+};
+
+// The answer to one address.
+struct CallAnswer {
+  NextHopId next_hop = kNoRoute;
+  uint64_t generation = 0;
+};
+
+// Invariant: the Done of a call is given out once. Calls wait in the order of
+// their ids. Thread-compatible. Operations on one call are O(log calls).
+class Coalescer {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  using Done = std::function<void(const absl::StatusOr<CallAnswer>&)>;
+  static constexpr Time kNever = Time::max();
+  // `time` + `delay`, or kNever if that is too late to be told.
+  static constexpr Time After(Time time, std::chrono::nanoseconds delay) {
+    return delay > kNever - time ? kNever : time + delay;
+  }
+
+  // A batch that leaves: packed addresses, as BatchLookup takes them.
+  struct Departure {
+    uint64_t id = 0;
+    std::string addresses_v6;
+    std::string addresses_v4;
+  };
+  // A call whose batch came back, and the place of its answer in the reply.
+  struct Arrival {
+    Done done;
+    size_t at = 0;
+  };
+
+  explicit Coalescer(const CoalescerOptions& options);
+
+  // As many calls as may be. A call that ends while its batch is under way
+  // counts until the batch is back.
+  bool full() const { return calls_ >= options_.max_calls; }
+
+  // Takes in a call; returns its id, 1 or more. REQUIRES: !full().
+  uint64_t Add(const Address& address, Time now, Time deadline, Done done);
+
+  // If a batch is due, fills `departure`, whose memory is reused.
+  bool TakeDeparture(Time now, Departure& departure);
+
+  // The batch is back: its calls that did not end before. O(batch).
+  std::vector<Arrival> Land(uint64_t departure);
+
+  // Ends a call early. Empty if it has ended.
+  Done TakeCall(uint64_t id);
+  // Ends every call whose deadline is `now` or before.
+  std::vector<Done> TakeExpired(Time now);
+  // Ends every call. Batches under way still have to land.
+  std::vector<Done> TakeAll();
+
+  // When TakeDeparture or TakeExpired next has something to give if nothing
+  // else happens before; in the past if it has now.
+  Time NextEvent() const;
+
+ private:
+  struct Call {
+    uint64_t id;
+    Address address;
+    Time arrived;
+    Time deadline;
+    Done done;  // empty once it has ended
+  };
+
+  bool MayDepart() const;
+  // When the calls that wait are due, if a batch may leave.
+  Time Due() const;
+
+  const CoalescerOptions options_;
+  uint64_t last_call_ = 0;
+  uint64_t last_departure_ = 0;
+  size_t calls_ = 0;  // that wait or are under way
+  std::map<uint64_t, Call> waiting_;
+  // By departure; calls ordered by id.
+  std::map<uint64_t, std::vector<Call>> under_way_;
+  // Of the calls that have one and have not ended.
+  std::set<std::pair<Time, uint64_t>> deadlines_;
+};
+
+// What carries batches for a CoalescingLookup: a server's stream, or a test.
+
+// Thread-safe.
+class BatchTransport {
+ public:
+  // What became of a batch. `next_hops` has an answer for each address if
+  // `status` is OK, and is valid during the call that passes it.
+  struct Outcome {
+    absl::Status status;
+    uint64_t generation = 0;
+    absl::Span<const NextHopId> next_hops = {};
+  };
+  using Done = std::function<void(const Outcome&)>;
+
+  virtual ~BatchTransport() = default;
+
+  // Looks up packed addresses, which may be reused when this returns. Calls
+  // `done` once, in any thread, perhaps this one before it returns, holding no
+  // lock that Start takes.
+  virtual void Start(absl::string_view addresses_v6,
+                     absl::string_view addresses_v4, Done done) = 0;
+
+  // Ends every batch under way, and those that follow, at once and badly. When
+  // this returns, `done` was called for every Start that had returned, and no
+  // such call is running. Not to be called from within `done`.
+  virtual void Shutdown() = 0;
+};
 
 struct CoalescingOptions {
   CoalescerOptions batching = {};
@@ -99,6 +239,58 @@ class CoalescingLookup {
   std::once_flag shutdown_;
   std::thread timekeeper_;
 };
+
+// A CoalescingLookup's batches over a server's stream that reconnects.
+//
+//   auto open = ChannelsTo("unix:///run/planb/planb.sock");
+//   auto lookup = MakeCoalescingLookup(*open, {});
+//   NextHopId next_hop = lookup->Lookup(address).get().value().next_hop;
+
+// Invariant: the batches that wait are those in flight on the handle, in order.
+// Thread-safe; starts one thread, which receives and calls `done`.
+class LookupTransport : public BatchTransport {
+ public:
+  // Looks up in `table`; empty means "default". When the handle gives up, every
+  // batch from then on fails with its reason, so let it not give up.
+  LookupTransport(OpenChannel open, const BatchLookupOptions& options,
+                  std::string table);
+  ~LookupTransport() override;
+
+  // Blocks while the connection takes no more. REQUIRES: fewer batches than the
+  // options' max_in_flight are under way.
+  void Start(absl::string_view addresses_v6, absl::string_view addresses_v4,
+             Done done) override;
+  void Shutdown() override;
+
+ private:
+  void Receive();
+
+  const std::string table_;
+  BatchLookup lookup_;
+
+  // Held while sending, so that Sends are in the order of waiting_.
+  absl::Mutex send_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
+  absl::Mutex mutex_;
+  std::deque<Done> waiting_ ABSL_GUARDED_BY(mutex_);
+  // Why nothing is received any more; OK until then.
+  absl::Status ended_ ABSL_GUARDED_BY(mutex_);
+
+  absl::Mutex join_mutex_;
+  std::thread receiver_ ABSL_GUARDED_BY(join_mutex_);
+};
+
+// How to connect for lookups that go on for ever, each with its own deadline.
+struct CoalescingClientOptions {
+  CoalescingOptions coalescing = {};
+  // max_in_flight is that of the batching.
+  BatchLookupOptions lookup = {.give_up_after = absl::InfiniteDuration()};
+  // Empty means "default".
+  std::string table = {};
+};
+
+// The whole: calls, batches, stream.
+std::unique_ptr<CoalescingLookup> MakeCoalescingLookup(
+    OpenChannel open, const CoalescingClientOptions& options);
 
 }  // namespace planb::client
 

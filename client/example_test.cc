@@ -13,8 +13,8 @@
 #include "client/batch_lookup.h"
 #include "client/batch_stream.h"
 #include "client/channel.h"
+#include "client/coalescing_lookup.h"
 #include "client/lookup_client.h"
-#include "client/lookup_transport.h"
 #include "client/testing/fake_server.h"
 #include "lpm/address.h"
 
@@ -84,7 +84,7 @@ TEST_F(Example, LookUpUpperHalves) {
   EXPECT_EQ(next_hops, (std::vector<NextHopId>{2, 3}));
 }
 
-// lookup_transport.h: one address at a time, from any number of threads.
+// coalescing_lookup.h: one address at a time, from any number of threads.
 TEST_F(Example, LookUpOneByOne) {
   const std::unique_ptr<CoalescingLookup> lookup =
       MakeCoalescingLookup(*ChannelsTo(target_), {});
@@ -104,7 +104,7 @@ TEST_F(Example, LookUpOneByOne) {
   EXPECT_EQ(told.get_future().get(), 2U);
 }
 
-// lookup_observer.h: metrics of a BatchLookup, or of what is built on it.
+// batch_lookup.h: metrics of a BatchLookup, or of what is built on it.
 TEST_F(Example, Observe) {
   struct Printer : LookupObserver {
     void OnAnswered(size_t addresses, absl::Duration latency,

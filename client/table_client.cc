@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "client/call.h"
 #include "client/convert.h"
-#include "client/rpc.h"
 #include "client/status.h"
 
 namespace planb::client {

@@ -20,7 +20,7 @@ finish() {
 }
 trap finish EXIT
 
-planbctl() { bazel-bin/client/planbctl --timeout=60s "$@"; }
+planbctl() { bazel-bin/client/planbctl/planbctl --timeout=60s "$@"; }
 say() { printf '\n== %s\n' "$*"; }
 
 say "A table of $routes IPv6 and 20000 IPv4 routes, made up like the Internet's"

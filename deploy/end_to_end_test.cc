@@ -22,9 +22,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/testing/server_process.h"
 #include "lpm/testing/real_tables.h"
 #include "planb/v1/route_lookup.grpc.pb.h"
-#include "server/testing/server_process.h"
 
 namespace planb {
 namespace {
@@ -66,9 +66,10 @@ class Listening {
 
 // Runs planbctl and gives its exit code.
 int Planbctl(const std::string& target, const std::string& arguments) {
-  const int status = system(absl::StrCat("client/planbctl --server=", target,
-                                         " --timeout=60s ", arguments)
-                                .c_str());
+  const int status =
+      system(absl::StrCat("client/planbctl/planbctl --server=", target,
+                          " --timeout=60s ", arguments)
+                 .c_str());
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 

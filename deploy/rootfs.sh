@@ -24,7 +24,7 @@ else
   cd "$here/.."
   bazel build --noshow_progress --config=static \
     //server:planb_server //client:planbctl
-  binaries=(bazel-bin/server/planb_server bazel-bin/client/planbctl)
+  binaries=(bazel-bin/server/planb_server bazel-bin/client/planbctl/planbctl)
 fi
 
 for binary in "${binaries[@]}"; do

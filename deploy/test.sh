@@ -96,7 +96,7 @@ binaries_step() {
       //server:planb_server //client:planbctl //server:hostile_attacker) ||
       return
     cp -L "$here"/../bazel-bin/server/{planb_server,hostile_attacker} \
-      "$here"/../bazel-bin/client/planbctl "$work/bin"
+      "$here"/../bazel-bin/client/planbctl/planbctl "$work/bin"
   else
     cp -L "$from"/planb_server "$from"/planbctl "$work/bin"
     if [[ -x "$from/hostile_attacker" ]]; then

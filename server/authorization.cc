@@ -6,8 +6,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/regular_file.h"
 #include "server/log.h"
-#include "third_party/pem/regular_file.h"
 
 namespace planb::server {
 namespace {

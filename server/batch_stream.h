@@ -11,8 +11,8 @@
 #include <memory>
 
 #include "absl/status/status.h"
+#include "base/steady_time.h"
 #include "server/lookup_worker.h"
-#include "server/steady_time.h"
 
 namespace planb::server {
 

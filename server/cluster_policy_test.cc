@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/testing/test_certificates.h"
 #include "server/testing/guarded_server.h"
 #include "server/testing/running_server.h"
-#include "server/testing/test_certificates.h"
 
 namespace planb::server {
 namespace {

@@ -15,9 +15,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/testing/test_clock.h"
 #include "server/testing/store_place.h"
 #include "server/testing/stored_server.h"
-#include "server/testing/test_clock.h"
 
 namespace planb::server {
 namespace {

@@ -19,9 +19,9 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/testing/server_process.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "server/testing/running_server.h"
-#include "server/testing/server_process.h"
 
 namespace planb::server {
 namespace {

@@ -1,5 +1,5 @@
 // What glibc's allocator is told. It keeps what it has, which lookups profit
-// from (third_party/process_setup.h), and so also what a large change of a
+// from (base/process_setup.h), and so also what a large change of a
 // table, or a flood of calls, took, until it is trimmed.
 
 #ifndef PLANB_SERVER_HEAP_H_

@@ -10,7 +10,7 @@
 #include <chrono>
 #include <cstdint>
 
-#include "server/steady_time.h"
+#include "base/steady_time.h"
 
 namespace planb::server {
 

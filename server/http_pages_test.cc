@@ -12,9 +12,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/testing/server_process.h"
 #include "server/testing/http_get.h"
 #include "server/testing/running_server.h"
-#include "server/testing/server_process.h"
 
 namespace planb::server {
 namespace {

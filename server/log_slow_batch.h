@@ -10,8 +10,8 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "base/steady_time.h"
 #include "server/log_limit.h"
-#include "server/steady_time.h"
 
 namespace planb::server {
 

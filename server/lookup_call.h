@@ -9,9 +9,9 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "base/steady_time.h"
 #include "lpm/address.h"
 #include "server/lookup_worker.h"
-#include "server/steady_time.h"
 
 namespace planb::server {
 

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/steady_time.h"
 #include "server/error.h"
-#include "server/steady_time.h"
 
 namespace planb::server {
 

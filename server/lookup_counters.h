@@ -13,9 +13,9 @@
 #include <cstdint>
 
 #include "absl/strings/string_view.h"
+#include "base/steady_time.h"
 #include "server/duration_buckets.h"
 #include "server/held_time.h"
-#include "server/steady_time.h"
 
 namespace planb::server {
 

@@ -16,10 +16,10 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "base/steady_time.h"
 #include "server/in_flight.h"
 #include "server/lookup_context.h"
 #include "server/lookup_worker.h"
-#include "server/steady_time.h"
 
 namespace planb::server {
 

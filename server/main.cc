@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "base/process_setup.h"
 #include "server/heap.h"
 #include "server/log.h"
 #include "server/periodic.h"
@@ -16,7 +17,6 @@
 #include "server/server_flags.h"
 #include "server/stop_signals.h"
 #include "server/store_choice.h"
-#include "third_party/process_setup.h"
 
 namespace {
 

@@ -13,8 +13,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/testing/server_process.h"
 #include "server/testing/running_server.h"
-#include "server/testing/server_process.h"
 #include "version.h"
 
 namespace planb::server {

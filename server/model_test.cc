@@ -20,13 +20,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/testing/server_process.h"
 #include "server/testing/model_check.h"
 #include "server/testing/model_reader.h"
 #include "server/testing/model_run.h"
 #include "server/testing/model_watcher.h"
 #include "server/testing/model_world.h"
 #include "server/testing/model_writer.h"
-#include "server/testing/server_process.h"
 #include "server/testing/store_place.h"
 
 namespace planb::server {

@@ -4,9 +4,9 @@
 #include <string>
 
 #include "absl/cleanup/cleanup.h"
+#include "base/steady_time.h"
 #include "server/convert.h"
 #include "server/error.h"
-#include "server/steady_time.h"
 
 namespace planb::server {
 namespace {

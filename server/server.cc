@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/steady_time.h"
 #include "server/authorized_credentials.h"
 #include "server/control_metrics.h"
 #include "server/grpc_time.h"
@@ -21,7 +22,6 @@
 #include "server/net/listen.h"
 #include "server/process_metrics.h"
 #include "server/rebuild_log.h"
-#include "server/steady_time.h"
 #include "server/table_metrics.h"
 #include "server/table_service.h"
 #include "server/tables.h"

@@ -5,10 +5,10 @@
 #define PLANB_SERVER_TABLE_SERVICE_H_
 
 #include "absl/time/time.h"
+#include "base/steady_time.h"
 #include "grpcpp/grpcpp.h"
 #include "planb/v1/route_table.grpc.pb.h"
 #include "server/control_context.h"
-#include "server/steady_time.h"
 
 namespace planb::server {
 

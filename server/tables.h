@@ -16,9 +16,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/steady_time.h"
 #include "server/memory_budget.h"
 #include "server/published.h"
-#include "server/steady_time.h"
 #include "server/store.h"
 #include "server/table.h"
 

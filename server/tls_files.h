@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "third_party/pem/pem_file.h"
+#include "base/pem_file.h"
 
 namespace planb::server {
 

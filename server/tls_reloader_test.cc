@@ -14,7 +14,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/time/clock.h"
-#include "server/testing/test_certificates.h"
+#include "base/testing/test_certificates.h"
 #include "server/tls_metrics.h"
 
 namespace planb::server {

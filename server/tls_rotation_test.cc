@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/testing/test_certificates.h"
 #include "server/testing/running_server.h"
-#include "server/testing/test_certificates.h"
 #include "server/testing/tls_probe.h"
 #include "server/tls.h"
 

@@ -15,8 +15,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "server/testing/server_process.h"
-#include "server/testing/test_certificates.h"
+#include "base/testing/server_process.h"
+#include "base/testing/test_certificates.h"
 #include "server/testing/tls_probe.h"
 
 namespace planb::server {

@@ -48,7 +48,7 @@ if [[ -z ${PLANB_BIN:-} ]]; then
   bazel build --noshow_progress --config=opt //server:planb_server \
     //server:hostile_attacker //client:planbctl
   mkdir "$bin"
-  cp bazel-bin/server/{planb_server,hostile_attacker} bazel-bin/client/planbctl \
+  cp bazel-bin/server/{planb_server,hostile_attacker} bazel-bin/client/planbctl/planbctl \
     "$bin"
 fi
 

@@ -21,12 +21,12 @@
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
 #include "absl/strings/numbers.h"
+#include "base/process_setup.h"
 #include "benchmarks/cores.h"
 #include "benchmarks/metrics/contender.h"
 #include "benchmarks/rpc/process.h"
 #include "lpm/synthetic/synthetic.h"
 #include "server/lookup_counters.h"
-#include "third_party/process_setup.h"
 
 ABSL_FLAG(std::vector<std::string>, batches,
           std::vector<std::string>({"1", "16", "256", "4096", "16384"}),

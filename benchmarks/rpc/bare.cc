@@ -15,12 +15,12 @@
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
 #include "absl/strings/str_format.h"
+#include "base/process_setup.h"
 #include "benchmarks/cores.h"
 #include "benchmarks/rpc/bare_server.h"
 #include "benchmarks/rpc/handlers.h"
 #include "benchmarks/rpc/process.h"
 #include "benchmarks/rpc/workload.h"
-#include "third_party/process_setup.h"
 
 ABSL_FLAG(std::string, style, "async", "callback, async, async_spin or sync.");
 ABSL_FLAG(std::string, work, "echo",

@@ -124,7 +124,7 @@ class Contenders:
             else [f"--routes={self._args.routes}"]
         )
         argv = [
-            self.program("client/planbctl"),
+            self.program("client/planbctl/planbctl"),
             "bench",
             "--json",
             "--trace=match",

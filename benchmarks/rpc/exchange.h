@@ -19,7 +19,7 @@
 #include "absl/types/span.h"
 #include "benchmarks/rpc/sockets.h"
 #include "benchmarks/rpc/workload.h"
-#include "client/latency_histogram.h"
+#include "client/load/latency_histogram.h"
 
 namespace planb::rpc {
 

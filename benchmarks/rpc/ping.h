@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "client/latency_histogram.h"
+#include "client/load/latency_histogram.h"
 
 namespace planb::rpc {
 

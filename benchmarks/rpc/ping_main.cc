@@ -14,6 +14,7 @@
 #include "absl/flags/usage.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/process_setup.h"
 #include "benchmarks/cores.h"
 #include "benchmarks/rpc/ping.h"
 #include "benchmarks/rpc/process.h"
@@ -21,7 +22,6 @@
 #include "lpm/address.h"
 #include "lpm/prefix.h"
 #include "planb/v1/route_lookup.pb.h"
-#include "third_party/process_setup.h"
 
 ABSL_FLAG(std::string, server, "unix:///tmp/planb.sock", "The server.");
 ABSL_FLAG(std::string, method, "unary",

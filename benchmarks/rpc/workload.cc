@@ -8,7 +8,7 @@
 #include "absl/numeric/int128.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "client/reference_table.h"
+#include "client/load/reference_table.h"
 #include "lpm/io/route_file.h"
 #include "lpm/kernel.h"
 #include "lpm/synthetic/synthetic.h"

@@ -13,9 +13,9 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "benchmarks/rpc/process.h"
-#include "client/bench.h"
 #include "client/channel.h"
-#include "client/trace.h"
+#include "client/load/bench.h"
+#include "client/load/trace.h"
 #include "lpm/synthetic/traffic.h"
 
 namespace planb::visibility {

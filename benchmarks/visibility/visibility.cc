@@ -19,6 +19,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/process_setup.h"
 #include "benchmarks/cores.h"
 #include "benchmarks/percentiles.h"
 #include "benchmarks/rpc/process.h"
@@ -27,7 +28,6 @@
 #include "benchmarks/visibility/server_memory.h"
 #include "benchmarks/visibility/works.h"
 #include "client/channel.h"
-#include "third_party/process_setup.h"
 
 ABSL_FLAG(std::string, server, "", "Where the server listens.");
 ABSL_FLAG(int32_t, server_pid, 0, "The server's process.");

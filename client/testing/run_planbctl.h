@@ -42,15 +42,16 @@ inline std::string Write(const std::string& name, const std::string& text) {
   return path;
 }
 
-// Runs //client:planbctl in a shell, to its end; `arguments` are shell words
+// Runs //client/planbctl in a shell, to its end; `arguments` are shell words
 // and may redirect.
 inline Ended Ctl(const std::string& arguments, const std::string& input = "") {
   const std::string in = Write("stdin", input);
   const std::string out = Scratch("stdout");
   const std::string err = Scratch("stderr");
-  const int status = system(absl::StrCat("<", in, " >", out, " 2>", err,
-                                         " client/planbctl ", arguments)
-                                .c_str());
+  const int status =
+      system(absl::StrCat("<", in, " >", out, " 2>", err,
+                          " client/planbctl/planbctl ", arguments)
+                 .c_str());
   return {.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1,
           .out = Slurp(out),
           .err = Slurp(err)};

@@ -24,8 +24,8 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
+#include "base/steady_time.h"
 #include "server/log_limit.h"
-#include "server/steady_time.h"
 
 namespace planb::server {
 

@@ -23,7 +23,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "server/testing/server_process.h"
+#include "base/testing/server_process.h"
 #include "server/testing/stranger.h"
 
 namespace planb::server {

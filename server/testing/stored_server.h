@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "base/testing/server_process.h"
 #include "lpm/prefix.h"
 #include "planb/v1/route_lookup.grpc.pb.h"
 #include "planb/v1/route_table.grpc.pb.h"
-#include "server/testing/server_process.h"
 
 namespace planb::server {
 

@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "server/testing/test_certificates.h"
-#include "third_party/pem/openssl.h"
+#include "base/openssl.h"
+#include "base/testing/test_certificates.h"
 
 namespace planb::server {
 

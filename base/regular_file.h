@@ -1,0 +1,20 @@
+// Reads files that others put there: whole, and only if they are files.
+
+#ifndef PLANB_BASE_REGULAR_FILE_H_
+#define PLANB_BASE_REGULAR_FILE_H_
+
+#include <cstddef>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace planb {
+
+// The text of a regular file of at most `max_octets`. Never waits, as opening a
+// pipe would. Errors: INVALID_ARGUMENT, which says why but not which file.
+absl::StatusOr<std::string> ReadRegularFile(const std::string& path,
+                                            size_t max_octets);
+
+}  // namespace planb
+
+#endif  // PLANB_BASE_REGULAR_FILE_H_

@@ -1,0 +1,127 @@
+// The real server as a child process.
+
+#ifndef PLANB_BASE_TESTING_SERVER_PROCESS_H_
+#define PLANB_BASE_TESTING_SERVER_PROCESS_H_
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+
+namespace planb::server {
+
+// A path of this test process alone, short enough for a socket.
+inline std::string TempPath(absl::string_view name) {
+  return absl::StrCat("/tmp/planb_", getpid(), "_", name);
+}
+
+// Runs //server:planb_server, which must be among the test's data, with its
+// stderr in a file; kills it at the end of its own life. Not thread-safe.
+class ServerProcess {
+ public:
+  explicit ServerProcess(std::vector<std::string> arguments)
+      : log_(TempPath(absl::StrCat("stderr", ++count_))) {
+    arguments.insert(arguments.begin(), "server/planb_server");
+    pid_ = fork();
+    if (pid_ == 0) {
+      if (freopen(log_.c_str(), "w", stderr) == nullptr ||
+          freopen("/dev/null", "w", stdout) == nullptr) {
+        _exit(126);
+      }
+      std::vector<char*> argv;
+      for (std::string& a : arguments) argv.push_back(a.data());
+      argv.push_back(nullptr);
+      execv(argv[0], argv.data());
+      _exit(127);
+    }
+  }
+  ServerProcess(const ServerProcess&) = delete;
+  ServerProcess& operator=(const ServerProcess&) = delete;
+  ~ServerProcess() {
+    if (pid_ > 0) {
+      Kill(SIGKILL);
+      Wait();
+    }
+    unlink(log_.c_str());
+  }
+
+  pid_t pid() const { return pid_; }
+
+  void Kill(int signal) const { kill(pid_, signal); }
+
+  // The exit status, or -signal; -1000 if it does not end within a minute.
+  int Wait() {
+    int status = 0;
+    const absl::Time deadline = absl::Now() + absl::Minutes(1);
+    while (waitpid(pid_, &status, WNOHANG) == 0) {
+      if (absl::Now() > deadline) return -1000;
+      absl::SleepFor(absl::Milliseconds(5));
+    }
+    pid_ = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+
+  std::string Log() const {
+    std::ifstream in(log_);
+    std::stringstream all;
+    all << in.rdbuf();
+    return all.str();
+  }
+
+  // False if it does not serve within a minute.
+  bool AwaitServing() const {
+    for (int i = 0; i < 3000; ++i) {
+      if (Log().find(" serving\n") != std::string::npos) return true;
+      absl::SleepFor(absl::Milliseconds(20));
+    }
+    return false;
+  }
+
+  // The port bound for `address` of --listen, once it serves; 0 if none was.
+  int PortOf(absl::string_view address) const {
+    return LoggedPort("listening", address);
+  }
+
+  // The port bound for 127.0.0.1:0 of what serves `pages` ("metrics", "health")
+  // of this process; 0 if none is within a minute.
+  int AwaitPortOf(absl::string_view pages) const {
+    const std::string what = absl::StrCat("serving ", pages);
+    const absl::Time deadline = absl::Now() + absl::Minutes(1);
+    while (absl::Now() < deadline) {
+      const int port = LoggedPort(what, "127.0.0.1:0");
+      if (port != 0) return port;
+      absl::SleepFor(absl::Milliseconds(5));
+    }
+    return 0;
+  }
+
+ private:
+  // 0 as long as that line is not complete.
+  int LoggedPort(absl::string_view what, absl::string_view address) const {
+    const std::string mark = absl::StrCat(what, " address=", address, " port=");
+    const std::string log = Log();
+    const size_t at = log.find(mark);
+    return log.find('\n', at) == std::string::npos
+               ? 0
+               : std::atoi(&log[at + mark.size()]);
+  }
+
+  static inline int count_ = 0;
+  pid_t pid_;
+  std::string log_;
+};
+
+}  // namespace planb::server
+
+#endif  // PLANB_BASE_TESTING_SERVER_PROCESS_H_

@@ -1,0 +1,241 @@
+// The calling thread supervises: it takes the CPU times at both ends of the
+// window, reports progress, ends the window when told to, and cancels what is
+// not drained in time.
+
+#include "client/load/bench.h"
+
+#include <sched.h>
+#include <time.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "base/monotonic_time.h"
+#include "client/load/bench_driver.h"
+
+namespace planb::client {
+
+absl::StatusOr<absl::Duration> CpuTimeOf(pid_t process) {
+  clockid_t clock = 0;
+  timespec used = {};
+  if (clock_getcpuclockid(process, &clock) != 0 ||
+      clock_gettime(clock, &used) != 0) {
+    return absl::NotFoundError(absl::StrCat("no process ", process));
+  }
+  return absl::DurationFromTimespec(used);
+}
+
+absl::StatusOr<std::vector<int>> ParseCpuList(absl::string_view text) {
+  std::vector<int> cpus;
+  if (text.empty()) return cpus;
+  for (absl::string_view part : absl::StrSplit(text, ',')) {
+    const std::pair<absl::string_view, absl::string_view> ends =
+        absl::StrSplit(part, absl::MaxSplits('-', 1));
+    int first = 0;
+    int last = 0;
+    if (!absl::SimpleAtoi(ends.first, &first) ||
+        !absl::SimpleAtoi(part == ends.first ? ends.first : ends.second,
+                          &last) ||
+        first < 0 || last < first || last >= CPU_SETSIZE) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("\"", part, "\" is no processor and no range of them"));
+    }
+    for (int cpu = first; cpu <= last; ++cpu) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+absl::Status RunOn(const std::vector<int>& cpus) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (int cpu : cpus) CPU_SET(static_cast<unsigned>(cpu), &set);
+  if (sched_setaffinity(0, sizeof(set), &set) != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "cannot run on the processors ", absl::StrJoin(cpus, ",")));
+  }
+  return absl::OkStatus();
+}
+
+namespace {
+
+// How long it may take to notice BenchOptions::stop and the end of the streams.
+constexpr absl::Duration kNap = absl::Milliseconds(20);
+
+class Bench {
+ public:
+  Bench(const Trace& trace, const BenchOptions& options, absl::Time start)
+      : trace_(trace),
+        options_(options),
+        start_(start),
+        window_(start + options.warmup,
+                start + options.warmup + options.duration) {}
+
+  absl::StatusOr<BenchResult> Run(
+      const std::vector<std::shared_ptr<grpc::Channel>>& channels) {
+    for (const auto& channel : channels) Add(channel, channels.size());
+    for (size_t i = 0; i < channels.size(); ++i) Start(i);
+    absl::StatusOr<BenchResult> result = Supervise();
+    for (std::thread& thread : threads_) thread.join();
+    const absl::Time now = MonotonicNow();
+    for (const auto& driver : drivers_) driver->CountUnanswered(now);
+    for (const auto& driver : drivers_) {
+      if (!driver->status().ok()) return driver->status();
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      if (!pinned_.ok()) return pinned_;
+    }
+    if (!result.ok()) return result;
+    result->counts = Counts();
+    if (result->counts.unanswered > 0 && result->counts.batches == 0) {
+      return absl::DeadlineExceededError("no batch was answered in time");
+    }
+    return result;
+  }
+
+ private:
+  void Add(const std::shared_ptr<grpc::Channel>& channel, size_t streams) {
+    const size_t depth = std::max<size_t>(options_.depth, 1);
+    const size_t i = ports_.size();
+    ports_.push_back(std::make_unique<StreamPort>(
+        channel, BatchStreamOptions{.max_in_flight = depth,
+                                    .stall_timeout = options_.stall_timeout,
+                                    .spin = options_.spin}));
+    // Of a closed loop, the schedule is not used.
+    const double rate = options_.rate > 0 ? options_.rate : 1;
+    drivers_.push_back(std::make_unique<BenchDriver>(
+        *ports_.back(), trace_, window_,
+        DriverOptions{
+            .table = options_.table,
+            .depth = depth,
+            .first = i * trace_.batches() / streams,
+            .arrivals = {.kind = options_.arrivals,
+                         .batches_per_second =
+                             rate / static_cast<double>(trace_.batch_size()) /
+                             static_cast<double>(streams),
+                         .stream = i,
+                         .streams = streams,
+                         .seed = options_.seed},
+            .start = start_,
+            .expected =
+                options_.expected.empty() ? nullptr : &options_.expected}));
+  }
+
+  void Start(size_t stream) {
+    if (options_.rate <= 0) {
+      StartThread(stream, &BenchDriver::RunClosed);
+    } else if (options_.spin) {
+      StartThread(stream, &BenchDriver::RunOpen);
+    } else {
+      StartThread(stream, &BenchDriver::SendOnSchedule);
+      StartThread(stream, &BenchDriver::ReceiveAll);
+    }
+  }
+
+  void StartThread(size_t stream, void (BenchDriver::*run)()) {
+    {
+      const std::lock_guard lock(mutex_);
+      ++running_;
+    }
+    threads_.emplace_back([this, stream, run] {
+      absl::Status pinned;
+      if (!options_.cpus.empty()) {
+        pinned = RunOn({options_.cpus[stream % options_.cpus.size()]});
+      }
+      (drivers_[stream].get()->*run)();
+      const std::lock_guard lock(mutex_);
+      if (!pinned.ok()) pinned_ = pinned;
+      --running_;
+      ended_.notify_all();
+    });
+  }
+
+  // Returns when every stream ended or was told to.
+  absl::StatusOr<BenchResult> Supervise() {
+    BenchResult result;
+    AwaitEnd([this] { return window_.begin(); });
+    const absl::Duration client_before = *CpuTimeOf(0);
+    const auto server_before = ServerTime();
+    absl::Duration measured = absl::Seconds(1);
+    const auto next_second = [&] {
+      return std::min(window_.begin() + measured, window_.end());
+    };
+    while (!AwaitEnd(next_second) && MonotonicNow() < window_.end()) {
+      if (options_.progress) options_.progress(measured, Counts());
+      measured += absl::Seconds(1);
+    }
+    result.elapsed = window_.end() - window_.begin();
+    result.client_cpu = *CpuTimeOf(0) - client_before;
+    const auto server_after = ServerTime();
+    if (!AwaitEnd([this] { return window_.end() + options_.drain; })) {
+      window_.Abandon();
+      for (const auto& port : ports_) port->Cancel();
+    }
+    if (options_.server.has_value()) {
+      if (!server_before.ok()) return server_before.status();
+      if (!server_after.ok()) return server_after.status();
+      result.server_cpu = *server_after - *server_before;
+    }
+    return result;
+  }
+
+  // Waits until `time`, which may change meanwhile. True if all streams ended
+  // before.
+  bool AwaitEnd(absl::FunctionRef<absl::Time()> time) {
+    while (true) {
+      if (options_.stop != nullptr && options_.stop->load()) {
+        window_.EndAt(MonotonicNow());
+      }
+      const absl::Duration left = time() - MonotonicNow();
+      if (left <= absl::ZeroDuration()) return false;
+      std::unique_lock lock(mutex_);
+      const auto until = ToSteady(MonotonicNow() + std::min(left, kNap));
+      if (ended_.wait_until(lock, until, [this] { return running_ == 0; })) {
+        return true;
+      }
+    }
+  }
+
+  absl::StatusOr<absl::Duration> ServerTime() const {
+    return CpuTimeOf(options_.server.value_or(0));
+  }
+
+  BenchCounts Counts() const {
+    BenchCounts total;
+    for (const auto& driver : drivers_) total.Merge(driver->counts());
+    return total;
+  }
+
+  const Trace& trace_;
+  const BenchOptions& options_;
+  const absl::Time start_;
+  BenchWindow window_;
+  std::vector<std::unique_ptr<StreamPort>> ports_;
+  std::vector<std::unique_ptr<BenchDriver>> drivers_;
+  std::vector<std::thread> threads_;
+
+  std::mutex mutex_;
+  std::condition_variable ended_;  // told when running_ falls
+  size_t running_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Status pinned_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+absl::StatusOr<BenchResult> RunBench(
+    const std::vector<std::shared_ptr<grpc::Channel>>& channels,
+    const Trace& trace, const BenchOptions& options) {
+  return Bench(trace, options, MonotonicNow()).Run(channels);
+}
+
+}  // namespace planb::client

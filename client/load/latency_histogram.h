@@ -1,0 +1,48 @@
+// Counts durations in bounded memory, for percentiles that are right to within
+// 1%: 128 buckets for each power of two of nanoseconds.
+
+#ifndef PLANB_CLIENT_LOAD_LATENCY_HISTOGRAM_H_
+#define PLANB_CLIENT_LOAD_LATENCY_HISTOGRAM_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/time/time.h"
+
+namespace planb::client {
+
+// Thread-compatible.
+class LatencyHistogram {
+ public:
+  LatencyHistogram();
+
+  // Negative durations count as zero. O(1).
+  void Add(absl::Duration latency);
+
+  // Takes in what `other` counted.
+  void Merge(const LatencyHistogram& other);
+
+  uint64_t count() const { return count_; }
+
+  // The smallest duration, rounded up by less than 1%, that a share of at
+  // least `quantile` (0..1) did not exceed; zero if nothing was counted. Never
+  // above Max().
+  absl::Duration Quantile(double quantile) const;
+
+  // Exactly the longest.
+  absl::Duration Max() const { return absl::Nanoseconds(max_); }
+
+ private:
+  static size_t BucketOf(uint64_t nanoseconds);
+  // The largest number of nanoseconds in a bucket.
+  static uint64_t LastOf(size_t bucket);
+
+  std::vector<uint64_t> buckets_;
+  uint64_t count_ = 0;
+  uint64_t max_ = 0;
+};
+
+}  // namespace planb::client
+
+#endif  // PLANB_CLIENT_LOAD_LATENCY_HISTOGRAM_H_

@@ -1,0 +1,136 @@
+#include "client/load/soak.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "absl/time/clock.h"
+#include "client/load/reference_table.h"
+#include "client/testing/fake_server.h"
+#include "client/testing/many_routes.h"
+
+namespace planb::client {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::FakeServer;
+using ::testing::IsEmpty;
+using testing::MakeError;
+using testing::ManyRoutes;
+using ::testing::Pair;
+
+class SoakTest : public ::testing::Test {
+ protected:
+  SoakTest() {
+    options_.duration = absl::Minutes(5);  // stop_ ends it
+    options_.timeout = absl::Minutes(2);
+    options_.stop = &stop_;
+    options_.expected = trace_.Expect(ReferenceTable(ManyRoutes().routes));
+  }
+
+  static std::vector<Address> Addresses() {
+    std::vector<Address> addresses;
+    for (uint64_t i = 0; i < 40; ++i) {
+      addresses.push_back(*Address::FromPacked(testing::V6(i)));
+    }
+    return addresses;
+  }
+
+  // Soaks while `meanwhile` runs.
+  template <typename Meanwhile>
+  SoakCounts SoakDuring(Meanwhile meanwhile) {
+    stop_ = false;
+    SoakCounts counts;
+    std::thread soak([&] {
+      counts = RunSoak(*ChannelsTo(server_.target()), trace_, options_);
+    });
+    meanwhile();
+    stop_ = true;
+    soak.join();
+    return counts;
+  }
+
+  void AwaitBatches(uint64_t more) const {
+    const uint64_t enough = server_.batches_read() + more;
+    while (server_.batches_read() < enough) {
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+  }
+
+  FakeServer server_{ManyRoutes()};
+  const Trace trace_{Family::kIpv6, Addresses(), 8};
+  std::atomic<bool> stop_ = false;
+  SoakOptions options_;
+};
+
+TEST_F(SoakTest, AllIsWell) {
+  options_.streams = 3;
+  const SoakCounts counts = SoakDuring([&] { AwaitBatches(50); });
+  EXPECT_TRUE(counts.sound());
+  EXPECT_GE(counts.batches, 50U - 3);
+  EXPECT_EQ(counts.lookups, 8 * counts.batches);
+  EXPECT_EQ(counts.latency.count(), counts.batches);
+  EXPECT_EQ(counts.disconnects, 0U);
+  EXPECT_EQ(counts.reconnects, 0U);
+  EXPECT_EQ(server_.streams_opened(), 3U);
+}
+
+TEST_F(SoakTest, ARestartIsAWaitAndNoFailure) {
+  constexpr absl::Duration kDown = absl::Milliseconds(300);
+  const SoakCounts counts = SoakDuring([&] {
+    AwaitBatches(5);
+    server_.Die();
+    absl::SleepFor(kDown);
+    server_.Restart();
+    AwaitBatches(5);
+  });
+  EXPECT_TRUE(counts.sound());
+  EXPECT_GE(counts.disconnects, 1U);
+  EXPECT_GE(counts.reconnects, 1U);
+  EXPECT_GE(counts.latency.Max(), kDown);
+}
+
+TEST_F(SoakTest, WrongAnswersAreCounted) {
+  options_.expected[3] += 1;  // of 40 addresses, 8 a batch
+  const SoakCounts counts = SoakDuring([&] { AwaitBatches(20); });
+  EXPECT_FALSE(counts.sound());
+  EXPECT_THAT(counts.failures, IsEmpty());
+  EXPECT_GE(counts.mismatches, counts.batches / 5);
+  EXPECT_LE(counts.mismatches, counts.batches / 5 + 1);
+}
+
+TEST_F(SoakTest, NoAnswerInTimeIsAFailure) {
+  options_.timeout = absl::Milliseconds(50);
+  server_.Hold();
+  const SoakCounts counts = SoakDuring([&] { AwaitBatches(1); });
+  server_.Release();
+  EXPECT_FALSE(counts.sound());
+  EXPECT_EQ(counts.batches, 0U);
+  EXPECT_THAT(counts.failures,
+              ElementsAre(Pair("DEADLINE_EXCEEDED", ::testing::Ge(1U))));
+}
+
+TEST_F(SoakTest, ErrorsThatNoRetryMendsAreFailures) {
+  server_.EndStreams(
+      2, MakeError(grpc::StatusCode::INVALID_ARGUMENT, "MESSAGE_MALFORMED", ""),
+      3);
+  const SoakCounts counts = SoakDuring([&] { AwaitBatches(3 * 3 + 10); });
+  EXPECT_THAT(counts.failures, ElementsAre(Pair("INVALID_ARGUMENT", 3)));
+  EXPECT_EQ(counts.mismatches, 0U);
+  EXPECT_EQ(server_.streams_opened(), 4U) << "a new handle each time";
+}
+
+TEST_F(SoakTest, KeepsItsPaceAndItsTime) {
+  options_.period = absl::Milliseconds(100);
+  options_.duration = absl::Seconds(1);
+  const SoakCounts counts =
+      RunSoak(*ChannelsTo(server_.target()), trace_, options_);
+  EXPECT_TRUE(counts.sound());
+  EXPECT_GE(counts.batches, 1U);
+  EXPECT_LE(counts.batches, 10U);
+  EXPECT_GE(counts.elapsed, options_.duration);
+}
+
+}  // namespace
+}  // namespace planb::client

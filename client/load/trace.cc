@@ -1,0 +1,114 @@
+// Packed once, so that the benchmark measures lookups and not itself.
+
+#include "client/load/trace.h"
+
+#include <fstream>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+
+namespace planb::client {
+
+// As forgiving as a shell pipeline wants, and as strict as Address::Parse.
+
+absl::Status ReadAddressLines(
+    std::istream& lines,
+    absl::FunctionRef<absl::Status(const Address&)> on_address,
+    absl::FunctionRef<void(uint64_t line, const absl::Status&)> on_malformed) {
+  std::string line;
+  for (uint64_t number = 1; std::getline(lines, line); ++number) {
+    const absl::string_view text = absl::StripAsciiWhitespace(line);
+    if (text.empty() || text[0] == '#') continue;
+    const absl::StatusOr<Address> address = Address::Parse(text);
+    if (!address.ok()) {
+      on_malformed(number, address.status());
+      continue;
+    }
+    absl::Status status = on_address(*address);
+    if (!status.ok()) return status;
+  }
+  if (lines.bad()) return absl::DataLossError("reading broke off");
+  return absl::OkStatus();
+}
+
+Trace::Trace(Family family, absl::Span<const Address> addresses, size_t batch,
+             AddressForm form)
+    : family_(family),
+      form_(form),
+      width_(form == AddressForm::kUpper
+                 ? 8
+                 : static_cast<size_t>(AddressBytes(family))),
+      batch_size_(batch),
+      batches_((addresses.size() + batch - 1) / batch) {
+  std::string octets;
+  octets.reserve(batches_ * batch_size_ * width_);
+  for (size_t i = 0; i < batches_ * batch_size_; ++i) {
+    octets += addresses[i % addresses.size()].ToPacked().substr(0, width_);
+  }
+  octets_ = std::make_shared<const std::string>(std::move(octets));
+}
+
+Batch Trace::Get(size_t index) const {
+  const size_t octets = batch_size_ * width_;
+  const absl::string_view part =
+      absl::string_view(*octets_).substr(index % batches_ * octets, octets);
+  Batch batch = {.keep_alive = octets_};
+  if (form_ == AddressForm::kUpper) {
+    batch.upper_halves_v6 = part;
+  } else if (family_ == Family::kIpv6) {
+    batch.addresses_v6 = part;
+  } else {
+    batch.addresses_v4 = part;
+  }
+  return batch;
+}
+
+std::vector<NextHopId> Trace::Expect(const ReferenceTable& table) const {
+  std::vector<NextHopId> expected;
+  expected.reserve(batches_ * batch_size_);
+  const bool upper = form_ == AddressForm::kUpper;
+  for (size_t at = 0; at < octets_->size(); at += width_) {
+    std::string packed = octets_->substr(at, width_);
+    if (upper) packed.resize(16);
+    const Address address = *Address::FromPacked(packed);
+    expected.push_back(upper ? table.NextHopOfHalf(address)
+                             : table.NextHop(address));
+  }
+  return expected;
+}
+
+absl::Span<const NextHopId> Trace::Slice(const std::vector<NextHopId>& expected,
+                                         size_t index) const {
+  return absl::MakeConstSpan(expected).subspan(index % batches_ * batch_size_,
+                                               batch_size_);
+}
+
+absl::StatusOr<std::vector<Address>> ReadAddressFile(const std::string& path,
+                                                     Family family) {
+  std::ifstream file(path);
+  if (!file) return absl::NotFoundError(absl::StrCat("cannot open ", path));
+  std::vector<Address> addresses;
+  absl::Status malformed;
+  absl::Status status = ReadAddressLines(
+      file,
+      [&](const Address& address) {
+        if (address.family() == family) addresses.push_back(address);
+        return malformed;
+      },
+      [&](uint64_t line, const absl::Status& why) {
+        malformed = absl::InvalidArgumentError(
+            absl::StrCat(path, ": line ", line, ": ", why.message()));
+      });
+  if (!malformed.ok()) return malformed;
+  if (!status.ok()) return status;
+  if (addresses.empty()) {
+    return absl::NotFoundError(
+        absl::StrCat(path, " holds no ", FamilyName(family), " address"));
+  }
+  return addresses;
+}
+
+}  // namespace planb::client

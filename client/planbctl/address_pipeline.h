@@ -1,0 +1,83 @@
+// Addresses in, one by one, of either family; answers out, in the same order.
+// Packs them into batches and keeps several of these in flight, also when the
+// server restarts in between.
+
+#ifndef PLANB_CLIENT_PLANBCTL_ADDRESS_PIPELINE_H_
+#define PLANB_CLIENT_PLANBCTL_ADDRESS_PIPELINE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "client/batch_lookup.h"
+#include "lpm/address.h"
+#include "lpm/prefix.h"
+
+namespace planb::client {
+
+// What became of one address.
+struct AddressAnswer {
+  Address address;
+  // kNoRoute if there is no route. With a flow hash, not a group but its
+  // member that the flow takes.
+  NextHopId next_hop = kNoRoute;
+  // If asked for and there is a route.
+  std::optional<Prefix> prefix;
+  uint64_t generation = 0;
+};
+
+struct PipelineOptions {
+  // Empty means "default".
+  std::string table = {};
+  // Addresses in a batch, and batches in flight; at least 1.
+  size_t batch = 4096;
+  size_t depth = 4;
+  bool want_prefixes = false;
+  // The flow that all lookups are for.
+  std::optional<uint32_t> flow_hash = std::nullopt;
+  // As in BatchLookupOptions.
+  absl::Duration stall_timeout = absl::InfiniteDuration();
+  absl::Duration give_up_after = absl::Minutes(1);
+};
+
+// Thread-compatible. After an error, stop.
+class AddressPipeline {
+ public:
+  // Calls `on_answer`, from within Add and Finish, for each address in order.
+  AddressPipeline(OpenChannel open, const PipelineOptions& options,
+                  std::function<void(const AddressAnswer&)> on_answer);
+
+  // With a batch size of 1 and a depth of 1, the answer comes before this
+  // returns.
+  // Errors: of the handle, or of a batch.
+  absl::Status Add(const Address& address);
+
+  // Waits for all answers.
+  absl::Status Finish();
+
+ private:
+  absl::Status SendBatch();
+  absl::Status ReceiveBatch();
+
+  const PipelineOptions options_;
+  const std::function<void(const AddressAnswer&)> on_answer_;
+  BatchLookup lookup_;
+  // The batch being filled, and the ones in flight, oldest first.
+  std::vector<Address> filling_;
+  std::deque<std::vector<Address>> sent_;
+  // Kept for their memory.
+  std::string octets_v6_;
+  std::string octets_v4_;
+  std::vector<uint32_t> flow_hashes_;
+  BatchResult result_;
+};
+
+}  // namespace planb::client
+
+#endif  // PLANB_CLIENT_PLANBCTL_ADDRESS_PIPELINE_H_

@@ -1,0 +1,395 @@
+// planbctl bench: how many lookups a second, and how long a batch takes.
+
+#include "client/load/bench.h"
+
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/time.h"
+#include "client/load/reference_table.h"
+#include "client/load/trace.h"
+#include "client/planbctl/command.h"
+#include "client/planbctl/flags.h"
+#include "client/planbctl/output.h"
+#include "client/planbctl/route_source.h"
+#include "client/planbctl/session.h"
+#include "lpm/synthetic/traffic.h"
+#include "planb/client/output.pb.h"
+
+namespace planb::client {
+namespace {
+
+// One line about the last second, given what was counted until then.
+// Thread-compatible.
+class BenchProgress {
+ public:
+  std::string Line(absl::Duration elapsed, const BenchCounts& so_far);
+
+ private:
+  absl::Duration last_;
+  uint64_t lookups_ = 0;
+};
+
+// Where a plot of the distribution wants its points.
+constexpr double kQuantiles[] = {0,      0.1,    0.25,    0.5,   0.75,
+                                 0.9,    0.95,   0.99,    0.995, 0.999,
+                                 0.9995, 0.9999, 0.99999, 1};
+
+// Below this share of what was offered, the offer was too much.
+constexpr double kCarried = 0.98;
+
+double Microseconds(const LatencyHistogram& histogram, double quantile) {
+  return absl::ToDoubleMicroseconds(histogram.Quantile(quantile));
+}
+
+void SetParameters(output::Bench& report) {
+  report.set_family(AbslUnparseFlag(absl::GetFlag(FLAGS_family)));
+  report.set_form(AbslUnparseFlag(absl::GetFlag(FLAGS_form)));
+  const std::string addresses = absl::GetFlag(FLAGS_addresses);
+  report.set_trace(addresses.empty()
+                       ? AbslUnparseFlag(absl::GetFlag(FLAGS_trace))
+                       : addresses);
+  report.set_batch(absl::GetFlag(FLAGS_batch));
+  report.set_depth(absl::GetFlag(FLAGS_depth));
+  report.set_streams(absl::GetFlag(FLAGS_streams));
+  const uint32_t connections = absl::GetFlag(FLAGS_connections);
+  report.set_connections(connections == 0 ? report.streams() : connections);
+  const double rate = absl::GetFlag(FLAGS_rate);
+  report.set_loop(rate > 0 ? "open" : "closed");
+  if (rate > 0) {
+    report.set_rate(rate);
+    report.set_arrivals(AbslUnparseFlag(absl::GetFlag(FLAGS_arrivals)));
+  }
+  report.set_warmup_seconds(absl::ToDoubleSeconds(absl::GetFlag(FLAGS_warmup)));
+  report.set_drain_seconds(absl::ToDoubleSeconds(absl::GetFlag(FLAGS_drain)));
+  report.set_spin(absl::GetFlag(FLAGS_spin));
+  report.set_client_cpus(absl::GetFlag(FLAGS_client_cpus));
+  report.set_seed(static_cast<double>(absl::GetFlag(FLAGS_seed)));
+}
+
+void SetLatencies(const BenchCounts& counts, output::Bench& report) {
+  const LatencyHistogram& latency = counts.latency;
+  report.set_latency_us_p50(Microseconds(latency, 0.5));
+  report.set_latency_us_p90(Microseconds(latency, 0.9));
+  report.set_latency_us_p99(Microseconds(latency, 0.99));
+  report.set_latency_us_p999(Microseconds(latency, 0.999));
+  report.set_latency_us_p9999(Microseconds(latency, 0.9999));
+  report.set_latency_us_max(absl::ToDoubleMicroseconds(latency.Max()));
+  for (double quantile : kQuantiles) {
+    output::Quantile* point = report.add_latency_us();
+    point->set_quantile(quantile);
+    point->set_value(Microseconds(latency, quantile));
+  }
+  if (!report.has_rate()) return;
+  report.set_send_delay_us_p50(Microseconds(counts.send_delay, 0.5));
+  report.set_send_delay_us_p99(Microseconds(counts.send_delay, 0.99));
+  report.set_send_delay_us_max(
+      absl::ToDoubleMicroseconds(counts.send_delay.Max()));
+}
+
+void SetCpu(const BenchResult& result, output::Bench& report) {
+  const double millions = report.lookups() * 1e-6;
+  report.set_client_cpu_seconds(absl::ToDoubleSeconds(result.client_cpu));
+  if (millions > 0) {
+    report.set_client_cpu_seconds_per_million(report.client_cpu_seconds() /
+                                              millions);
+  }
+  if (!result.server_cpu.has_value()) return;
+  report.set_server_cpu_seconds(absl::ToDoubleSeconds(*result.server_cpu));
+  if (millions > 0) {
+    report.set_server_cpu_seconds_per_million(report.server_cpu_seconds() /
+                                              millions);
+  }
+}
+
+// The parameters, out of the flags, and the results.
+output::Bench BenchReport(const BenchResult& result) {
+  output::Bench report;
+  SetParameters(report);
+  const BenchCounts& counts = result.counts;
+  const double seconds = absl::ToDoubleSeconds(result.elapsed);
+  report.set_seconds(seconds);
+  report.set_batches(static_cast<double>(counts.batches));
+  report.set_lookups(static_cast<double>(counts.lookups));
+  report.set_misses(static_cast<double>(counts.misses));
+  report.set_undecided(static_cast<double>(counts.undecided));
+  report.set_offered_batches(static_cast<double>(counts.offered));
+  report.set_unanswered_batches(static_cast<double>(counts.unanswered));
+  if (seconds > 0) {  // else stopped before the warm-up's end
+    report.set_lookups_per_second(report.lookups() / seconds);
+    report.set_offered_lookups_per_second(report.offered_batches() *
+                                          report.batch() / seconds);
+  }
+  SetLatencies(counts, report);
+  SetCpu(result, report);
+  if (absl::GetFlag(FLAGS_check)) {
+    report.set_mismatches(static_cast<double>(counts.mismatches));
+  }
+  return report;
+}
+
+// The same for people: a few lines.
+std::string BenchText(const output::Bench& report) {
+  std::string text = absl::StrFormat(
+      "%.0f lookups in %.2f s: %.4g M lookups/s (%s %s, %s; %d stream(s) over "
+      "%d "
+      "connection(s), batches of %d, %d in flight)\n",
+      report.lookups(), report.seconds(), report.lookups_per_second() * 1e-6,
+      report.family(), report.form(), report.trace(), report.streams(),
+      report.connections(), report.batch(), report.depth());
+  if (report.has_rate()) {
+    absl::StrAppendFormat(
+        &text, "offered %.4g M lookups/s, %s arrivals%s\n",
+        report.offered_lookups_per_second() * 1e-6, report.arrivals(),
+        report.lookups_per_second() <
+                kCarried * report.offered_lookups_per_second()
+            ? ": MORE THAN WAS CARRIED, so latencies grow with --seconds"
+            : "");
+  }
+  absl::StrAppendFormat(
+      &text,
+      "batch latency in us: p50 %.0f, p90 %.0f, p99 %.0f, p99.9 %.0f, p99.99 "
+      "%.0f, max %.0f; %.0f batches, %.0f unanswered\n",
+      report.latency_us_p50(), report.latency_us_p90(), report.latency_us_p99(),
+      report.latency_us_p999(), report.latency_us_p9999(),
+      report.latency_us_max(), report.offered_batches(),
+      report.unanswered_batches());
+  if (report.has_send_delay_us_p50()) {
+    absl::StrAppendFormat(
+        &text, "of that until sent: p50 %.0f, p99 %.0f, max %.0f\n",
+        report.send_delay_us_p50(), report.send_delay_us_p99(),
+        report.send_delay_us_max());
+  }
+  absl::StrAppendFormat(&text, "CPU seconds per million lookups: client %.4f",
+                        report.client_cpu_seconds_per_million());
+  if (report.has_server_cpu_seconds()) {
+    absl::StrAppendFormat(&text, ", server %.4f",
+                          report.server_cpu_seconds_per_million());
+  }
+  absl::StrAppendFormat(&text, "\n%.0f lookups without a route",
+                        report.misses());
+  if (report.undecided() > 0) {
+    absl::StrAppendFormat(&text, ", %.0f undecided", report.undecided());
+  }
+  text += "\n";
+  if (report.has_mismatches()) {
+    absl::StrAppendFormat(&text, "%.0f answers differ from the table\n",
+                          report.mismatches());
+  }
+  return text;
+}
+
+std::string BenchProgress::Line(absl::Duration elapsed,
+                                const BenchCounts& so_far) {
+  const double seconds = absl::ToDoubleSeconds(elapsed - last_);
+  const double rate = static_cast<double>(so_far.lookups - lookups_) / seconds;
+  last_ = elapsed;
+  lookups_ = so_far.lookups;
+  const std::string done =
+      absl::StrFormat("%.0f s: %.4g M lookups/s; latency so far in us: ",
+                      absl::ToDoubleSeconds(elapsed), rate * 1e-6);
+  // All that was answered may have been due in the warm-up.
+  if (so_far.latency.count() == 0) return absl::StrCat(done, "none\n");
+  return absl::StrFormat("%sp50 %.0f, p99 %.0f\n", done,
+                         Microseconds(so_far.latency, 0.5),
+                         Microseconds(so_far.latency, 0.99));
+}
+
+// Addresses made up: enough that the server's caches do not learn them.
+constexpr size_t kTraceAddresses = 1 << 20;
+
+// What no stream comes near; each batch offered is accounted for by itself.
+constexpr double kMaxBatchRate = 2e6;
+
+// Set by SIGTERM and SIGINT: what was measured until then is still reported.
+std::atomic<bool> stop_requested{false};
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+void StopOnSignals() {
+  for (int number : {SIGTERM, SIGINT}) {
+    std::signal(number, [](int) { stop_requested = true; });
+  }
+}
+
+// The table of --routes or --synthetic; empty if neither is given.
+absl::StatusOr<std::vector<Route>> RoutesFromFlags() {
+  const std::string path = absl::GetFlag(FLAGS_routes);
+  if (!path.empty()) return ReadRoutes(path);
+  if (absl::GetFlag(FLAGS_synthetic) == 0 && absl::GetFlag(FLAGS_ipv4) == 0) {
+    return std::vector<Route>();
+  }
+  return MadeUpRoutes(absl::GetFlag(FLAGS_synthetic));
+}
+
+absl::StatusOr<std::vector<Address>> AddressesFromFlags(
+    const std::vector<Route>& routes) {
+  const Family family = absl::GetFlag(FLAGS_family).family;
+  const std::string path = absl::GetFlag(FLAGS_addresses);
+  if (!path.empty()) return ReadAddressFile(path, family);
+  std::vector<Address> addresses;
+  addresses.reserve(kTraceAddresses);
+  const absl::Status status = MakeTraffic(
+      absl::GetFlag(FLAGS_trace).kind, family, routes, kTraceAddresses,
+      absl::GetFlag(FLAGS_seed),
+      [&](const Address& address) { addresses.push_back(address); });
+  if (!status.ok()) return status;
+  return addresses;
+}
+
+// Why the flags make no sense together; OK if they do.
+absl::Status CheckFlags() {
+  if (absl::GetFlag(FLAGS_batch) == 0 || absl::GetFlag(FLAGS_depth) == 0 ||
+      absl::GetFlag(FLAGS_streams) == 0) {
+    return absl::InvalidArgumentError(
+        "--batch, --depth and --streams must be at least 1");
+  }
+  if (absl::GetFlag(FLAGS_connections) > absl::GetFlag(FLAGS_streams)) {
+    return absl::InvalidArgumentError(
+        "--connections cannot be more than --streams");
+  }
+  if (absl::GetFlag(FLAGS_form).upper &&
+      absl::GetFlag(FLAGS_family).family != Family::kIpv6) {
+    return absl::InvalidArgumentError("--form=upper is of --family=ipv6 only");
+  }
+  const double rate = absl::GetFlag(FLAGS_rate);
+  const double seconds = absl::GetFlag(FLAGS_seconds);
+  if (!(rate >= 0 && rate <= 1e12) || !(seconds >= 0 && seconds <= 1e9) ||
+      absl::GetFlag(FLAGS_warmup) < absl::ZeroDuration() ||
+      absl::GetFlag(FLAGS_drain) < absl::ZeroDuration()) {
+    return absl::InvalidArgumentError(
+        "--rate, --seconds, --warmup and --drain must be sensible numbers of 0 "
+        "or more");
+  }
+  if (rate / absl::GetFlag(FLAGS_batch) / absl::GetFlag(FLAGS_streams) >
+      kMaxBatchRate) {
+    return absl::InvalidArgumentError(
+        "--rate is more than two million batches a second on each stream");
+  }
+  return absl::OkStatus();
+}
+
+// As many channels as streams, over as many connections as asked for.
+absl::StatusOr<std::vector<std::shared_ptr<grpc::Channel>>> Connect() {
+  const uint32_t streams = absl::GetFlag(FLAGS_streams);
+  uint32_t connections = absl::GetFlag(FLAGS_connections);
+  if (connections == 0) connections = streams;
+  std::vector<std::shared_ptr<grpc::Channel>> channels;
+  for (uint32_t i = 0; i < streams; ++i) {
+    if (i >= connections) {
+      channels.push_back(channels[i - connections]);
+      continue;
+    }
+    auto channel = ConnectToServer({.own_connection = true});
+    if (!channel.ok()) return channel.status();
+    channels.push_back(*std::move(channel));
+  }
+  return channels;
+}
+
+BenchOptions OptionsFromFlags() {
+  BenchOptions options = {
+      .table = absl::GetFlag(FLAGS_table),
+      .depth = absl::GetFlag(FLAGS_depth),
+      .warmup = absl::GetFlag(FLAGS_warmup),
+      .duration = absl::Seconds(absl::GetFlag(FLAGS_seconds)),
+      .drain = absl::GetFlag(FLAGS_drain),
+      .rate = absl::GetFlag(FLAGS_rate),
+      .arrivals = absl::GetFlag(FLAGS_arrivals).kind,
+      .seed = absl::GetFlag(FLAGS_seed),
+      .spin = absl::GetFlag(FLAGS_spin),
+      .stop = &stop_requested,
+      .stall_timeout = absl::GetFlag(FLAGS_timeout)};
+  if (absl::GetFlag(FLAGS_server_pid) != 0) {
+    options.server = absl::GetFlag(FLAGS_server_pid);
+  }
+  if (!absl::GetFlag(FLAGS_quiet)) {
+    options.progress = [progress = BenchProgress()](
+                           absl::Duration elapsed,
+                           const BenchCounts& so_far) mutable {
+      std::fputs(progress.Line(elapsed, so_far).c_str(), stderr);
+    };
+  }
+  return options;
+}
+
+ExitCode Run(const Arguments& arguments) {
+  if (!arguments.empty()) return FailUsage("bench takes no arguments");
+  if (const absl::Status flags = CheckFlags(); !flags.ok()) {
+    return FailUsage(flags.message());
+  }
+  auto cpus = ParseCpuList(absl::GetFlag(FLAGS_client_cpus));
+  if (!cpus.ok()) return FailUsage(cpus.status().message());
+  const auto routes = RoutesFromFlags();
+  if (!routes.ok()) return FailUsage(routes.status().message());
+  const bool check = absl::GetFlag(FLAGS_check);
+  if (routes->empty() &&
+      (check || absl::GetFlag(FLAGS_trace).kind != TraceKind::kUniform)) {
+    return FailUsage(
+        "--check and every --trace but uniform need --routes or --synthetic");
+  }
+  const auto addresses = AddressesFromFlags(*routes);
+  if (!addresses.ok()) return FailUsage(addresses.status().message());
+  const Trace trace(absl::GetFlag(FLAGS_family).family, *addresses,
+                    absl::GetFlag(FLAGS_batch),
+                    absl::GetFlag(FLAGS_form).upper ? AddressForm::kUpper
+                                                    : AddressForm::kFull);
+  BenchOptions options = OptionsFromFlags();
+  if (check) options.expected = trace.Expect(ReferenceTable(*routes));
+  if (!cpus->empty()) {
+    // Before gRPC starts its threads, which are to stay there too.
+    if (const absl::Status pinned = RunOn(*cpus); !pinned.ok()) {
+      return FailUsage(pinned.message());
+    }
+    options.cpus = *std::move(cpus);
+  }
+  const auto channels = Connect();
+  if (!channels.ok()) return Fail(channels.status());
+  StopOnSignals();
+  const auto result = RunBench(*channels, trace, options);
+  if (!result.ok()) return Fail(result.status());
+  const output::Bench report = BenchReport(*result);
+  std::fputs(absl::GetFlag(FLAGS_json) ? JsonLine(report).c_str()
+                                       : BenchText(report).c_str(),
+             stdout);
+  return result->counts.mismatches == 0 ? ExitCode::kOk : ExitCode::kNegative;
+}
+
+}  // namespace
+
+const Command kBenchCommand = {
+    .name = "bench",
+    .arguments = "",
+    .summary = "measure lookups a second and the latency of batches",
+    .description =
+        "Sends batches over one or more streams for --seconds, after a warm-up "
+        "that does not count. The addresses are those of a file, or a million "
+        "made up by --trace.\n\n"
+        "Without --rate a closed loop: each stream has --depth batches in "
+        "flight, so a slow server is asked less. With --rate an open loop: "
+        "batches are due by a schedule that no answer changes, and latency "
+        "counts from when a batch was due, whether the server, the connection, "
+        "--depth or planbctl itself made it wait. Where more is offered than "
+        "is carried, both figures are reported, and the run still ends after "
+        "--drain; what is unanswered then counts with the time it waited."
+        "\n\n"
+        "Prints lookups a second, the percentiles of the latency of batches, "
+        "and CPU seconds per million lookups; SIGTERM and SIGINT end it early "
+        "with its report. With --check, every answer is compared with a "
+        "table; exits with 1 if one differs.\n\n"
+        "How next hops are assigned and which addresses are asked for moves "
+        "results by factors: say both when quoting one.",
+    .flags = {"batch",       "depth",      "streams", "connections", "rate",
+              "arrivals",    "seconds",    "warmup",  "drain",       "spin",
+              "client_cpus", "server_pid", "quiet",   "addresses",   "trace",
+              "family",      "form",       "routes",  "synthetic",   "ipv4",
+              "seed",        "next_hops",  "check"},
+    .run = Run,
+};
+
+}  // namespace planb::client

@@ -1,0 +1,191 @@
+// The table of commands.
+
+#include "client/planbctl/command.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+
+#include "absl/flags/commandlineflag.h"
+#include "absl/flags/reflection.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+
+namespace planb::client {
+
+// The numbers rise with what they say about the trouble, so the worse of two
+// is the larger.
+
+ExitCode Fail(const absl::Status& error) {
+  absl::FPrintF(stderr, "planbctl: %s: %s\n",
+                absl::StatusCodeToString(error.code()), error.message());
+  return absl::IsUnavailable(error) ? ExitCode::kUnreachable
+                                    : ExitCode::kFailed;
+}
+
+ExitCode FailUsage(absl::string_view message) {
+  absl::FPrintF(stderr, "planbctl: %s\n", message);
+  return ExitCode::kUsage;
+}
+
+ExitCode Worse(ExitCode a, ExitCode b) { return std::max(a, b); }
+
+absl::Span<const Command* const> AllCommands() {
+  static constexpr const Command* kAll[] = {
+      &kLookupCommand,         &kAnnounceCommand,       &kWithdrawCommand,
+      &kLoadCommand,           &kReplayCommand,         &kRoutesListCommand,
+      &kRoutesGetCommand,      &kRoutesExplainCommand,  &kRoutesWatchCommand,
+      &kRoutesReplaceCommand,  &kRoutesDiffCommand,     &kNextHopListCommand,
+      &kNextHopSetCommand,     &kNextHopDeleteCommand,  &kGroupListCommand,
+      &kGroupSetCommand,       &kGroupDeleteCommand,    &kTableListCommand,
+      &kTableShowCommand,      &kTableCreateCommand,    &kTableDeleteCommand,
+      &kSnapshotExportCommand, &kSnapshotImportCommand, &kStatusCommand,
+      &kHealthCommand,         &kBenchCommand,          &kVerifyCommand,
+      &kSoakCommand,           &kGenerateCommand,
+  };
+  return kAll;
+}
+
+const Command* FindCommand(absl::Span<const std::string> words) {
+  for (const Command* command : AllCommands()) {
+    const size_t count = WordsIn(*command);
+    if (count <= words.size() &&
+        absl::StrJoin(words.first(count), " ") == command->name) {
+      return command;
+    }
+  }
+  return nullptr;
+}
+
+size_t WordsIn(const Command& command) {
+  return absl::StrContains(command.name, ' ') ? 2 : 1;
+}
+
+std::vector<const Command*> CommandsOf(absl::string_view group) {
+  std::vector<const Command*> commands;
+  for (const Command* command : AllCommands()) {
+    if (absl::StartsWith(command->name, absl::StrCat(group, " "))) {
+      commands.push_back(command);
+    }
+  }
+  return commands;
+}
+
+absl::Span<const absl::string_view> GlobalFlags() {
+  static constexpr absl::string_view kFlags[] = {
+      "server",          "tls_ca", "tls_cert", "tls_key",
+      "tls_server_name", "table",  "json",     "timeout"};
+  return kFlags;
+}
+
+// Assembled from the table of commands and the texts of the flags, so that help
+// cannot fall behind.
+
+namespace {
+
+constexpr size_t kWidth = 78;
+
+// `text` in lines of at most kWidth, each after `indent`. Paragraphs are apart
+// by an empty line.
+std::string Wrap(absl::string_view text, absl::string_view indent) {
+  std::string wrapped;
+  for (absl::string_view paragraph : absl::StrSplit(text, "\n\n")) {
+    if (!wrapped.empty()) wrapped += '\n';
+    std::string line(indent);
+    for (absl::string_view word : absl::StrSplit(paragraph, ' ')) {
+      if (line.size() > indent.size()) {
+        if (line.size() + 1 + word.size() > kWidth) {
+          absl::StrAppend(&wrapped, line, "\n");
+          line = std::string(indent);
+        } else {
+          line += ' ';
+        }
+      }
+      absl::StrAppend(&line, word);
+    }
+    absl::StrAppend(&wrapped, line, "\n");
+  }
+  return wrapped;
+}
+
+std::string FlagsHelp(absl::Span<const absl::string_view> names) {
+  std::string text;
+  for (absl::string_view name : names) {
+    const absl::CommandLineFlag* flag = absl::FindCommandLineFlag(name);
+    std::string value = flag->DefaultValue();
+    if (value.empty()) value = "\"\"";
+    absl::StrAppend(&text, "  --", name, " (default ", value, ")\n",
+                    Wrap(flag->Help(), "      "));
+  }
+  return text;
+}
+
+std::string CommandsHelp(absl::Span<const Command* const> commands) {
+  std::string text;
+  for (const Command* command : commands) {
+    absl::StrAppend(&text, absl::StrFormat("  %-15s  %s\n", command->name,
+                                           command->summary));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string ProgramHelp() {
+  std::string text =
+      "planbctl: look up addresses in, and change, the routing tables of a "
+      "PlanB\nLookup server.\n\n"
+      "Usage: planbctl [FLAGS] COMMAND [ARGUMENTS]\n"
+      "       planbctl help COMMAND\n"
+      "       planbctl --version\n\nCommands:\n";
+  absl::StrAppend(
+      &text, CommandsHelp(AllCommands()), "\nFlags of every command:\n",
+      FlagsHelp(GlobalFlags()),
+      "\nExit codes:\n"
+      "  0  done as asked\n"
+      "  1  the server answered, and the answer is no: an address or a prefix\n"
+      "     without a route, a server that does not serve, an answer or a "
+      "table\n"
+      "     that differs from the file, a file of which a part could not be "
+      "used\n"
+      "  2  the command line is wrong, or a local file or line cannot be used\n"
+      "  3  the server refused or failed, or did not answer in time\n"
+      "  4  the server cannot be reached, is draining, or went away\n"
+      "Where several apply, the largest. What went wrong is said on the "
+      "standard\nerror; the standard output holds answers only.\n\n"
+      "Examples:\n"
+      "  planbctl generate --routes 100000 --output table.txt\n"
+      "  planbctl load table.txt\n"
+      "  planbctl lookup 2001:db8::1 192.0.2.1\n"
+      "  planbctl announce 2001:db8::/32 7\n"
+      "  planbctl routes explain 2001:db8::1\n"
+      "  planbctl --server=localhost:50051 status --json\n"
+      "  planbctl --server=planb.example:50051 --tls_ca=ca.pem status\n");
+  return text;
+}
+
+std::string GroupHelp(absl::string_view group) {
+  const std::vector<const Command*> commands = CommandsOf(group);
+  if (commands.empty()) return "";
+  return absl::StrCat("Usage: planbctl [FLAGS] ", group,
+                      " COMMAND [ARGUMENTS]\n       planbctl help ", group,
+                      " COMMAND\n\nCommands:\n", CommandsHelp(commands));
+}
+
+std::string CommandHelp(const Command& command) {
+  std::string text =
+      absl::StrCat("Usage: planbctl [FLAGS] ", command.name,
+                   command.arguments.empty() ? "" : " ", command.arguments,
+                   "\n\n", Wrap(command.description, ""));
+  if (!command.flags.empty()) {
+    absl::StrAppend(&text, "\nFlags:\n", FlagsHelp(command.flags));
+  }
+  absl::StrAppend(&text, "\nFlags of every command:\n",
+                  FlagsHelp(GlobalFlags()));
+  return text;
+}
+
+}  // namespace planb::client

@@ -1,0 +1,66 @@
+// planbctl generate: a routing table made up, as text.
+
+#include <cstdio>
+#include <string>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "client/planbctl/command.h"
+#include "client/planbctl/flags.h"
+#include "client/planbctl/route_source.h"
+
+namespace planb::client {
+namespace {
+
+constexpr uint64_t kDefaultRoutes = 100'000;
+
+bool WriteRoutes(const std::vector<Route>& routes, std::FILE* file) {
+  for (const Route& route : routes) {
+    const std::string line =
+        absl::StrCat(route.prefix.ToString(), " ", route.next_hop, "\n");
+    if (std::fwrite(line.data(), 1, line.size(), file) != line.size()) {
+      return false;
+    }
+  }
+  return std::fflush(file) == 0;
+}
+
+ExitCode Run(const Arguments& arguments) {
+  if (!arguments.empty()) return FailUsage("generate takes no arguments");
+  const std::string count = absl::GetFlag(FLAGS_routes);
+  uint64_t ipv6_routes = kDefaultRoutes;
+  if (!count.empty() && !absl::SimpleAtoi(count, &ipv6_routes)) {
+    return FailUsage(
+        absl::StrCat("--routes=", count, " is no number of routes"));
+  }
+  const std::string path = absl::GetFlag(FLAGS_output);
+  std::FILE* const file =
+      path.empty() ? stdout : std::fopen(path.c_str(), "we");
+  if (file == nullptr) return FailUsage(absl::StrCat("cannot write ", path));
+  const bool written = WriteRoutes(MadeUpRoutes(ipv6_routes), file);
+  const bool closed = file == stdout || std::fclose(file) == 0;
+  if (!written || !closed) {
+    return FailUsage(absl::StrCat("cannot write ",
+                                  path.empty() ? "the standard output" : path));
+  }
+  return ExitCode::kOk;
+}
+
+}  // namespace
+
+const Command kGenerateCommand = {
+    .name = "generate",
+    .arguments = "",
+    .summary = "make up a routing table like the Internet's",
+    .description =
+        "Writes routes, \"PREFIX/LEN NEXTHOP\" a line, sorted: --routes "
+        "of IPv6 with the Internet's mix of prefix lengths, clustered "
+        "under allocations as there, and --ipv4 of IPv4. The same numbers "
+        "and --seed make the same table on every machine. Asks no server.",
+    .flags = {"routes", "ipv4", "seed", "next_hops", "output"},
+    .run = Run,
+    .needs_server = false,
+};
+
+}  // namespace planb::client

@@ -1,0 +1,181 @@
+// planbctl lookup: which next hop does each address take?
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <iostream>
+#include <optional>
+#include <utility>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/batch_lookup.h"
+#include "client/load/trace.h"
+#include "client/lookup_client.h"
+#include "client/planbctl/address_pipeline.h"
+#include "client/planbctl/command.h"
+#include "client/planbctl/flags.h"
+#include "client/planbctl/output.h"
+#include "client/planbctl/session.h"
+#include "planb/client/output.pb.h"
+
+namespace planb::client {
+namespace {
+
+// Up to this many addresses go in one unary call.
+constexpr size_t kFew = 64;
+
+// Prints answers; remembers whether one was "no route".
+class Printer {
+ public:
+  void Print(const AddressAnswer& answer) {
+    if (answer.next_hop == kNoRoute) missed_ = true;
+    absl::FPrintF(stdout, "%s", json_ ? Json(answer) : Text(answer));
+  }
+
+  ExitCode exit_code() const {
+    return missed_ ? ExitCode::kNegative : ExitCode::kOk;
+  }
+
+ private:
+  static std::string Json(const AddressAnswer& answer) {
+    output::Lookup line;
+    line.set_address(answer.address.ToString());
+    line.set_next_hop(answer.next_hop);
+    if (answer.prefix.has_value()) line.set_prefix(answer.prefix->ToString());
+    line.set_generation(static_cast<double>(answer.generation));
+    return JsonLine(line);
+  }
+
+  static std::string Text(const AddressAnswer& answer) {
+    return absl::StrCat(
+        answer.address.ToString(), "\t",
+        answer.next_hop == kNoRoute
+            ? "no route"
+            : absl::StrCat("next hop ", answer.next_hop),
+        "\t", answer.prefix.has_value() ? answer.prefix->ToString() : "-",
+        "\tgeneration ", answer.generation, "\n");
+  }
+
+  const bool json_ = absl::GetFlag(FLAGS_json);
+  bool missed_ = false;
+};
+
+ExitCode LookUpFew(const std::shared_ptr<grpc::Channel>& channel,
+                   const std::vector<Address>& addresses) {
+  LookupOptions options = {.table = absl::GetFlag(FLAGS_table),
+                           .want_prefix = absl::GetFlag(FLAGS_prefixes),
+                           .deadline = CallDeadline()};
+  if (const auto flow = absl::GetFlag(FLAGS_flow_hash); flow.has_value()) {
+    options.flow_hashes.assign(addresses.size(), *flow);
+  }
+  const auto answers = LookupClient(channel).Lookup(addresses, options);
+  if (!answers.ok()) return Fail(answers.status());
+  Printer printer;
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    const LookupAnswer& answer = answers->answers[i];
+    printer.Print({.address = addresses[i],
+                   .next_hop = answer.member != kNoRoute ? answer.member
+                                                         : answer.next_hop,
+                   .prefix = answer.prefix,
+                   .generation = answers->generation});
+  }
+  return printer.exit_code();
+}
+
+// The server's default limit on batches that want prefix lengths.
+constexpr size_t kMaxBatchWithPrefixes = 4096;
+
+PipelineOptions OptionsFromFlags() {
+  const bool prefixes = absl::GetFlag(FLAGS_prefixes);
+  const size_t batch = absl::GetFlag(FLAGS_batch);
+  return {.table = absl::GetFlag(FLAGS_table),
+          .batch = prefixes ? std::min(batch, kMaxBatchWithPrefixes) : batch,
+          .depth = absl::GetFlag(FLAGS_depth),
+          .want_prefixes = prefixes,
+          .flow_hash = absl::GetFlag(FLAGS_flow_hash),
+          .stall_timeout = absl::GetFlag(FLAGS_timeout),
+          .give_up_after = absl::GetFlag(FLAGS_timeout)};
+}
+
+ExitCode LookUpMany(const std::vector<Address>& addresses) {
+  Printer printer;
+  AddressPipeline pipeline(
+      ChannelsTo(ServerTarget(), WithFlags()).value(), OptionsFromFlags(),
+      [&printer](const AddressAnswer& answer) { printer.Print(answer); });
+  absl::Status status;
+  for (const Address& address : addresses) {
+    status = pipeline.Add(address);
+    if (!status.ok()) return Fail(status);
+  }
+  status = pipeline.Finish();
+  return status.ok() ? printer.exit_code() : Fail(status);
+}
+
+ExitCode LookUpLines() {
+  Printer printer;
+  ExitCode code = ExitCode::kOk;
+  PipelineOptions options = OptionsFromFlags();
+  // One address at a time: whoever wrote it waits for its answer.
+  const bool dialogue = options.batch == 1;
+  if (dialogue) options.depth = 1;
+  AddressPipeline pipeline(ChannelsTo(ServerTarget(), WithFlags()).value(),
+                           options, [&](const AddressAnswer& answer) {
+                             printer.Print(answer);
+                             if (dialogue) std::fflush(stdout);
+                           });
+  absl::Status status = ReadAddressLines(
+      std::cin, [&](const Address& address) { return pipeline.Add(address); },
+      [&](uint64_t line, const absl::Status& why) {
+        code = FailUsage(absl::StrCat("line ", line, ": ", why.message()));
+      });
+  if (status.ok()) status = pipeline.Finish();
+  if (!status.ok()) code = Worse(code, Fail(status));
+  return Worse(code, printer.exit_code());
+}
+
+ExitCode Run(const Arguments& arguments) {
+  const bool lines =
+      arguments.empty() || (arguments.size() == 1 && arguments[0] == "-");
+  std::vector<Address> addresses;
+  std::optional<ExitCode> malformed;
+  for (const std::string& argument : lines ? Arguments{} : arguments) {
+    const auto address = Address::Parse(argument);
+    if (address.ok()) {
+      addresses.push_back(*address);
+    } else {
+      malformed = FailUsage(address.status().message());
+    }
+  }
+  if (malformed.has_value()) return *malformed;
+  const auto channel = ConnectToServer();
+  if (!channel.ok()) return Fail(channel.status());
+  if (lines) return LookUpLines();
+  return addresses.size() <= kFew ? LookUpFew(*channel, addresses)
+                                  : LookUpMany(addresses);
+}
+
+}  // namespace
+
+const Command kLookupCommand = {
+    .name = "lookup",
+    .arguments = "[ADDRESS... | -]",
+    .summary = "show which next hop each address takes",
+    .description =
+        "Looks up IPv6 and IPv4 addresses and prints a line for each, in "
+        "their order: the address, its next hop or \"no route\", the "
+        "prefix that matched, and the generation of the table that "
+        "answered, separated by tabs. Without addresses, or with \"-\", "
+        "reads them from the standard input, one a line; lines that are "
+        "no address are reported with their number, and the others are "
+        "answered all the same.\n\nA few addresses go in one call; many, "
+        "and the standard input, over a stream in batches. With --batch=1 "
+        "each line is answered before the next is read. A server that "
+        "restarts meanwhile is waited for, up to --timeout.\n\nExits with 1 "
+        "if an address has no route, with 2 if one is malformed.",
+    .flags = {"prefixes", "flow_hash", "batch", "depth"},
+    .run = Run,
+};
+
+}  // namespace planb::client

@@ -1,0 +1,222 @@
+// planbctl nexthop and planbctl group: what the ids of routes mean.
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "client/convert.h"
+#include "client/planbctl/change.h"
+#include "client/planbctl/command.h"
+#include "client/planbctl/flags.h"
+#include "client/planbctl/output.h"
+#include "client/planbctl/session.h"
+#include "client/table_client.h"
+
+namespace planb::client {
+namespace {
+
+// Reads the table's objects and shows those in `select`, by `row` in text.
+template <typename Object>
+ExitCode ListObjects(const Arguments& arguments,
+                     std::vector<Object> NextHopList::*select, TextTable text,
+                     std::vector<std::string> (*row)(const Object&)) {
+  if (!arguments.empty()) return FailUsage("list takes no arguments");
+  const auto channel = ConnectToServer();
+  if (!channel.ok()) return Fail(channel.status());
+  const auto list = TableClient(*channel).ListNextHops(
+      absl::GetFlag(FLAGS_table), CallDeadline());
+  if (!list.ok()) return Fail(list.status());
+  for (const Object& object : *list.*select) {
+    if (absl::GetFlag(FLAGS_json)) {
+      absl::PrintF("%s", JsonLine(Describe(object)));
+    } else {
+      text.AddRow(row(object));
+    }
+  }
+  absl::PrintF("%s", text.ToString());
+  return ExitCode::kOk;
+}
+
+ExitCode ListNextHops(const Arguments& arguments) {
+  return ListObjects<NextHop>(
+      arguments, &NextHopList::next_hops,
+      TextTable({"nexthop", "gateway", "interface", "weight", "label"}),
+      [](const NextHop& hop) -> std::vector<std::string> {
+        return {absl::StrCat(hop.id),
+                hop.gateway.has_value() ? hop.gateway->ToString() : "",
+                hop.interface, absl::StrCat(hop.weight), hop.label};
+      });
+}
+
+ExitCode ListGroups(const Arguments& arguments) {
+  return ListObjects<NextHopGroup>(
+      arguments, &NextHopList::groups, TextTable({"group", "label", "members"}),
+      [](const NextHopGroup& group) -> std::vector<std::string> {
+        return {absl::StrCat(group.id), group.label, MembersText(group)};
+      });
+}
+
+ExitCode Send(v1::UpdateNextHopsRequest request) {
+  SetConditions(request);
+  request.set_request_id(absl::GetFlag(FLAGS_request_id));
+  const auto channel = ConnectToServer();
+  if (!channel.ok()) return Fail(channel.status());
+  const auto response =
+      TableClient(*channel).UpdateNextHops(request, CallDeadline());
+  if (!response.ok()) return Fail(response.status());
+  PrintChange(DescribeChange(*response));
+  return ExitCode::kOk;
+}
+
+ExitCode SetNextHop(const Arguments& arguments) {
+  if (arguments.size() != 1) return FailUsage("nexthop set takes one id");
+  const auto id = ParseNextHopId(arguments[0]);
+  if (!id.ok()) return FailUsage(id.status().message());
+  NextHop next_hop = {.id = *id,
+                      .gateway = {},
+                      .interface = absl::GetFlag(FLAGS_interface),
+                      .weight = absl::GetFlag(FLAGS_weight),
+                      .label = absl::GetFlag(FLAGS_label)};
+  if (const std::string text = absl::GetFlag(FLAGS_gateway); !text.empty()) {
+    const auto gateway = Address::Parse(text);
+    if (!gateway.ok()) return FailUsage(gateway.status().message());
+    next_hop.gateway = *gateway;
+  }
+  v1::UpdateNextHopsRequest request;
+  *request.add_upserts() = ToProto(next_hop);
+  return Send(std::move(request));
+}
+
+// Reads ID or ID*WEIGHT.
+absl::StatusOr<NextHopGroup::Member> ParseMember(absl::string_view text) {
+  const std::vector<absl::string_view> parts = absl::StrSplit(text, '*');
+  const auto id = ParseNextHopId(parts[0]);
+  if (!id.ok()) return id.status();
+  NextHopGroup::Member member = {.next_hop = *id};
+  if (parts.size() > 2 ||
+      (parts.size() == 2 &&
+       (!absl::SimpleAtoi(parts[1], &member.weight) || member.weight == 0))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("member \"", text, "\" is not ID or ID*WEIGHT"));
+  }
+  return member;
+}
+
+ExitCode SetGroup(const Arguments& arguments) {
+  if (arguments.size() < 2) {
+    return FailUsage("group set takes an id and members");
+  }
+  const auto id = ParseNextHopId(arguments[0]);
+  if (!id.ok()) return FailUsage(id.status().message());
+  NextHopGroup group = {
+      .id = *id, .members = {}, .label = absl::GetFlag(FLAGS_label)};
+  for (size_t i = 1; i < arguments.size(); ++i) {
+    const auto member = ParseMember(arguments[i]);
+    if (!member.ok()) return FailUsage(member.status().message());
+    group.members.push_back(*member);
+  }
+  v1::UpdateNextHopsRequest request;
+  *request.add_group_upserts() = ToProto(group);
+  return Send(std::move(request));
+}
+
+// Deletes by ids, which `add` puts into the request.
+ExitCode Delete(const Arguments& arguments,
+                void (v1::UpdateNextHopsRequest::*add)(uint32_t)) {
+  if (arguments.empty()) return FailUsage("delete takes ids");
+  v1::UpdateNextHopsRequest request;
+  for (const std::string& argument : arguments) {
+    const auto id = ParseNextHopId(argument);
+    if (!id.ok()) return FailUsage(id.status().message());
+    (request.*add)(*id);
+  }
+  return Send(std::move(request));
+}
+
+ExitCode DeleteNextHops(const Arguments& arguments) {
+  return Delete(arguments, &v1::UpdateNextHopsRequest::add_delete_ids);
+}
+
+ExitCode DeleteGroups(const Arguments& arguments) {
+  return Delete(arguments, &v1::UpdateNextHopsRequest::add_delete_group_ids);
+}
+
+}  // namespace
+
+const Command kNextHopListCommand = {
+    .name = "nexthop list",
+    .arguments = "",
+    .summary = "show the next-hop objects of a table",
+    .description =
+        "Shows what the table says about next hops: gateway, interface, weight "
+        "and label, a line for each id.",
+    .flags = {},
+    .run = ListNextHops,
+};
+
+const Command kNextHopSetCommand = {
+    .name = "nexthop set",
+    .arguments = "ID",
+    .summary = "say what a next hop is",
+    .description =
+        "Adds the object of the next hop ID, or puts another in its place: "
+        "what is not given is empty then, not as before. Routes may name a "
+        "next hop with or without an object.",
+    .flags =
+        ChangeFlags({"gateway", "interface", "weight", "label", "request_id"}),
+    .run = SetNextHop,
+};
+
+const Command kNextHopDeleteCommand = {
+    .name = "nexthop delete",
+    .arguments = "ID...",
+    .summary = "delete next-hop objects",
+    .description =
+        "Deletes the objects of next hops, all of them or none. One that a "
+        "route or a group names cannot be deleted.",
+    .flags = ChangeFlags({"request_id"}),
+    .run = DeleteNextHops,
+};
+
+const Command kGroupListCommand = {
+    .name = "group list",
+    .arguments = "",
+    .summary = "show the next-hop groups of a table",
+    .description =
+        "Shows the groups of next hops that share traffic: id, label, and "
+        "members as \"group set\" takes them.",
+    .flags = {},
+    .run = ListGroups,
+};
+
+const Command kGroupSetCommand = {
+    .name = "group set",
+    .arguments = "ID MEMBER...",
+    .summary = "say which next hops share traffic",
+    .description =
+        "Adds a group, or puts another in its place. ID is one that routes "
+        "name like a next hop's, and no next hop's. MEMBER is the id of a next "
+        "hop, or ID*WEIGHT; it gets a share of the flows by its weight, which "
+        "is 1 if not given.",
+    .flags = ChangeFlags({"label", "request_id"}),
+    .run = SetGroup,
+};
+
+const Command kGroupDeleteCommand = {
+    .name = "group delete",
+    .arguments = "ID...",
+    .summary = "delete next-hop groups",
+    .description =
+        "Deletes groups, all of them or none. One that a route names cannot be "
+        "deleted.",
+    .flags = ChangeFlags({"request_id"}),
+    .run = DeleteGroups,
+};
+
+}  // namespace planb::client

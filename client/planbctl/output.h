@@ -1,0 +1,72 @@
+// Machine-readable output.
+
+#ifndef PLANB_CLIENT_PLANBCTL_OUTPUT_H_
+#define PLANB_CLIENT_PLANBCTL_OUTPUT_H_
+
+#include <google/protobuf/message.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "lpm/prefix.h"
+#include "planb/client/output.pb.h"
+#include "planb/client/output_routes.pb.h"
+#include "planb/v1/types.pb.h"
+
+namespace planb::client {
+
+// `message` (of output.proto) as one line of JSON, with all fields and their
+// names as declared, ended by a newline.
+std::string JsonLine(const google::protobuf::Message& message);
+
+// A number of output.proto, where 64 bits are a double.
+inline double Number(uint64_t value) { return static_cast<double>(value); }
+
+// Output for people: fields under each other, and tables.
+
+// Prints one field of a thing.
+void PrintField(absl::string_view name, absl::string_view value);
+
+// Rows whose columns are as wide as their widest cell. Thread-compatible.
+class TextTable {
+ public:
+  // `header` is printed first, unless there are no rows.
+  explicit TextTable(std::vector<std::string> header)
+      : rows_({std::move(header)}) {}
+
+  // An empty cell is shown as "-".
+  void AddRow(std::vector<std::string> cells);
+
+  // The lines, without blanks at their ends.
+  std::string ToString() const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+// The state of a table as planbctl shows it.
+
+// All but server and health.
+output::Status Describe(const v1::Table& table);
+
+// Prints it: as JSON, or a field a line.
+void PrintTable(const output::Status& status);
+
+// Next hops and groups as planbctl shows them.
+
+output::NextHop Describe(const NextHop& next_hop);
+output::Group Describe(const NextHopGroup& group);
+
+// Members and their weights as `group set` takes them: "7*3 8".
+std::string MembersText(const NextHopGroup& group);
+
+// What there is to say besides the id, such as "via fe80::1 dev eth0 weight 3
+// label transit" or "7*3 8 label both".
+std::string TextOf(const NextHop& next_hop);
+std::string TextOf(const NextHopGroup& group);
+
+}  // namespace planb::client
+
+#endif  // PLANB_CLIENT_PLANBCTL_OUTPUT_H_

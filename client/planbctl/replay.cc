@@ -1,0 +1,138 @@
+// planbctl replay: recorded BGP updates, as they happened.
+
+#include <string>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/str_format.h"
+#include "client/load/update_replayer.h"
+#include "client/planbctl/change.h"
+#include "client/planbctl/command.h"
+#include "client/planbctl/flags.h"
+#include "client/planbctl/output.h"
+#include "client/planbctl/route_source.h"
+#include "client/planbctl/session.h"
+#include "lpm/io/bgp_updates.h"
+#include "planb/client/output_routes.pb.h"
+
+namespace planb::client {
+namespace {
+
+// Passes on what a file says, and remembers whether it was the server that
+// stopped the reading.
+class ReplaySink : public UpdateSink {
+ public:
+  explicit ReplaySink(UpdateReplayer& replayer) : trace_(1, replayer) {}
+
+  absl::Status OnUpdate(const UpdateEvent& event) override {
+    return server_error_ = trace_.OnUpdate(event);
+  }
+  const absl::Status& server_error() const { return server_error_; }
+
+ private:
+  UpdateTrace trace_;
+  absl::Status server_error_;
+};
+
+// What all files together held.
+struct Files {
+  uint64_t updates = 0;
+  uint64_t malformed = 0;
+  bool truncated = false;
+};
+
+output::Replay Describe(const ReplayReport& report, const Files& files) {
+  output::Replay line;
+  line.set_updates(Number(files.updates));
+  line.set_malformed(Number(files.malformed));
+  line.set_truncated(files.truncated);
+  line.set_changes(Number(report.changes));
+  line.set_next_hops(Number(report.next_hops));
+  line.set_batches(Number(report.batches));
+  line.set_refused(Number(report.refused));
+  line.set_generation(Number(report.generation));
+  line.set_visible_generation(Number(report.visible_generation));
+  line.set_recorded_seconds(absl::ToDoubleSeconds(report.recorded));
+  const double seconds = absl::ToDoubleSeconds(report.took);
+  line.set_seconds(seconds);
+  line.set_changes_per_second(Number(report.changes) / seconds);
+  const auto milliseconds = [](absl::Duration duration) {
+    return absl::ToDoubleMilliseconds(duration);
+  };
+  line.set_send_lag_ms_max(milliseconds(report.send_lag.Max()));
+  line.set_answer_lag_ms_p50(milliseconds(report.answer_lag.Quantile(0.5)));
+  line.set_answer_lag_ms_p99(milliseconds(report.answer_lag.Quantile(0.99)));
+  line.set_answer_lag_ms_max(milliseconds(report.answer_lag.Max()));
+  return line;
+}
+
+void Print(const output::Replay& replay) {
+  if (absl::GetFlag(FLAGS_json)) {
+    absl::PrintF("%s", JsonLine(replay));
+    return;
+  }
+  absl::PrintF(
+      "%.0f changes of %.0f updates (%.1f s) in %.2f s: %.0f a second, %.0f "
+      "batches, %.0f refused; generation %.0f\n"
+      "lag: sent at most %.2f ms late; answered after %.2f ms (p50), %.2f ms "
+      "(p99), %.2f ms at most\n",
+      replay.changes(), replay.updates(), replay.recorded_seconds(),
+      replay.seconds(), replay.changes_per_second(), replay.batches(),
+      replay.refused(), replay.generation(), replay.send_lag_ms_max(),
+      replay.answer_lag_ms_p50(), replay.answer_lag_ms_p99(),
+      replay.answer_lag_ms_max());
+}
+
+ExitCode Run(const Arguments& arguments) {
+  if (arguments.empty()) return FailUsage("replay takes files");
+  const double speed = absl::GetFlag(FLAGS_speed);
+  if (!(speed >= 0)) return FailUsage("--speed must not be negative");
+  const auto channel = ConnectToServer();
+  if (!channel.ok()) return Fail(channel.status());
+  UpdateReplayer replayer(
+      *channel, {.stream = {.table = absl::GetFlag(FLAGS_table),
+                            .ack = AckFromFlag(),
+                            .writer_epoch = absl::GetFlag(FLAGS_writer_epoch)},
+                 .speed = speed,
+                 .batch = absl::GetFlag(FLAGS_chunk),
+                 .timeout = absl::GetFlag(FLAGS_timeout)});
+  ReplaySink sink(replayer);
+  Files files;
+  for (const std::string& path : arguments) {
+    const auto report =
+        ReadBgpUpdates(path, {.strict = absl::GetFlag(FLAGS_strict)}, sink);
+    if (!sink.server_error().ok()) return Fail(sink.server_error());
+    if (!report.ok()) return FailUsage(report.status().message());
+    ReportProblems(path, *report);
+    files.updates += report->updates;
+    files.malformed += report->malformed;
+    files.truncated = files.truncated || report->truncated;
+  }
+  const auto report = replayer.Finish();
+  if (!report.ok()) return Fail(report.status());
+  Print(Describe(*report, files));
+  if (report->refused > 0) return Fail(report->first_refusal);
+  return files.malformed > 0 || files.truncated ? ExitCode::kNegative
+                                                : ExitCode::kOk;
+}
+
+}  // namespace
+
+const Command kReplayCommand = {
+    .name = "replay",
+    .arguments = "FILE...",
+    .summary = "replay recorded BGP updates",
+    .description =
+        "Reads MRT update files (BGP4MP of RFC 6396; plain, gzipped or "
+        "bzip2ed) in the order given and makes the changes that they record, "
+        "with the gaps between them divided by --speed. Changes that are due "
+        "go together, in batches of at most --chunk; where a prefix changes "
+        "again, a batch ends. Of several peers that announce a prefix, the one "
+        "that came first in the files counts.\n\nReports the rate, how late "
+        "batches were sent, and how long after they were due they were "
+        "answered (--speed=0: after they were sent). Exits with 3 if a batch "
+        "was refused, with 1 if records were malformed and skipped.",
+    .flags = {"speed", "chunk", "ack", "writer_epoch", "strict"},
+    .run = Run,
+};
+
+}  // namespace planb::client

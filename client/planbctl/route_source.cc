@@ -1,0 +1,47 @@
+// Problems of a file are shown, not hidden, but do not stop a reader.
+
+#include "client/planbctl/route_source.h"
+
+#include <cstdio>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/planbctl/flags.h"
+#include "lpm/synthetic/synthetic.h"
+
+namespace planb::client {
+
+void ReportProblems(const std::string& path, const RecordReport& report) {
+  for (const RouteFileProblem& problem : report.problems) {
+    const std::string where = problem.line > 0
+                                  ? absl::StrCat("line ", problem.line)
+                                  : absl::StrCat("octet ", problem.offset);
+    absl::FPrintF(stderr, "planbctl: %s: %s: %s\n", path, where,
+                  problem.message);
+  }
+  if (report.malformed > report.problems.size()) {
+    absl::FPrintF(stderr, "planbctl: %s: %d malformed records in all\n", path,
+                  report.malformed);
+  }
+  if (report.truncated) {
+    absl::FPrintF(stderr, "planbctl: %s: the file breaks off\n", path);
+  }
+}
+
+absl::StatusOr<std::vector<Route>> ReadRoutes(const std::string& path) {
+  RouteCollector collector;
+  const auto report = ReadRouteFile(path, {}, collector);
+  if (!report.ok()) return report.status();
+  ReportProblems(path, *report);
+  return collector.TakeRoutes();
+}
+
+std::vector<Route> MadeUpRoutes(uint64_t ipv6_routes) {
+  return SyntheticTable({.ipv6_routes = ipv6_routes,
+                         .ipv4_routes = absl::GetFlag(FLAGS_ipv4),
+                         .seed = absl::GetFlag(FLAGS_seed),
+                         .next_hops = absl::GetFlag(FLAGS_next_hops)});
+}
+
+}  // namespace planb::client

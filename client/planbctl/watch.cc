@@ -1,0 +1,136 @@
+// planbctl routes watch: the changes of a table as they come.
+
+#include <cstdio>
+#include <string>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/planbctl/command.h"
+#include "client/planbctl/flags.h"
+#include "client/planbctl/output.h"
+#include "client/planbctl/session.h"
+#include "client/route_watcher.h"
+#include "client/table_client.h"
+#include "planb/client/output_routes.pb.h"
+
+namespace planb::client {
+namespace {
+
+// Prints the changes of generations, a line each.
+class Printer {
+ public:
+  void Print(const GenerationChanges& changes) {
+    generation_ = changes.generation;
+    // In the order in which a replica would apply them: what routes name comes
+    // before them, and goes after.
+    for (const NextHop& next_hop : changes.next_hops) {
+      output::Change line = Line("set_nexthop");
+      *line.mutable_object() = Describe(next_hop);
+      Show(line, absl::StrCat(next_hop.id, " ", TextOf(next_hop)));
+    }
+    for (const NextHopGroup& group : changes.groups) {
+      output::Change line = Line("set_group");
+      *line.mutable_group() = Describe(group);
+      Show(line, absl::StrCat(group.id, " ", TextOf(group)));
+    }
+    for (const Route& route : changes.routes) PrintRoute(route);
+    PrintDeleted("delete_group", changes.deleted_groups);
+    PrintDeleted("delete_nexthop", changes.deleted_next_hops);
+    output::Change line = Line("complete");
+    line.set_digest(absl::BytesToHexString(changes.digest));
+    Show(line, line.digest());
+  }
+
+ private:
+  output::Change Line(const char* change) const {
+    output::Change line;
+    line.set_generation(Number(generation_));
+    line.set_change(change);
+    return line;
+  }
+
+  void PrintRoute(const Route& route) const {
+    const bool withdrawn = route.next_hop == kNoRoute;
+    output::Change line = Line(withdrawn ? "withdraw" : "announce");
+    line.set_prefix(route.prefix.ToString());
+    if (!withdrawn) line.set_next_hop(route.next_hop);
+    Show(line, withdrawn ? line.prefix()
+                         : absl::StrCat(line.prefix(), " ", route.next_hop));
+  }
+
+  void PrintDeleted(const char* change,
+                    const std::vector<NextHopId>& ids) const {
+    for (NextHopId id : ids) {
+      output::Change line = Line(change);
+      line.set_id(id);
+      Show(line, absl::StrCat(id));
+    }
+  }
+
+  void Show(const output::Change& line, absl::string_view what) const {
+    if (json_) {
+      absl::PrintF("%s", JsonLine(line));
+    } else {
+      absl::PrintF("%d %s %s\n", generation_, line.change(), what);
+    }
+  }
+
+  const bool json_ = absl::GetFlag(FLAGS_json);
+  uint64_t generation_ = 0;
+};
+
+ExitCode Run(const Arguments& arguments) {
+  if (!arguments.empty()) return FailUsage("routes watch takes no arguments");
+  const auto channel = ConnectToServer();
+  if (!channel.ok()) return Fail(channel.status());
+  const std::string table = absl::GetFlag(FLAGS_table);
+  std::optional<uint64_t> start = absl::GetFlag(FLAGS_start);
+  if (!start.has_value()) {
+    const auto now = TableClient(*channel).GetTable(table, CallDeadline());
+    if (!now.ok()) return Fail(now.status());
+    start = now->visible_generation();
+  }
+  RouteWatcher watcher(*channel,
+                       {.table = table,
+                        .start_generation = *start,
+                        .give_up_after = absl::GetFlag(FLAGS_timeout)});
+  Printer printer;
+  const uint64_t count = absl::GetFlag(FLAGS_count);
+  uint64_t printed = 0;
+  while (count == 0 || printed < count) {
+    const auto changes = watcher.Next();
+    if (!changes.ok()) return Fail(changes.status());
+    if (changes->bookmark) continue;
+    printer.Print(*changes);
+    ++printed;
+    // Whoever reads wants it now, and a signal would end us without.
+    if (std::fflush(stdout) != 0) break;  // the end of planbctl says so
+  }
+  return ExitCode::kOk;
+}
+
+}  // namespace
+
+const Command kRoutesWatchCommand = {
+    .name = "routes watch",
+    .arguments = "",
+    .summary = "print the changes of a table as they come",
+    .description =
+        "Prints every change of the table's routes, next hops and groups, a "
+        "line each: the generation that made it, what was done (announce, "
+        "withdraw, set_nexthop, delete_nexthop, set_group, delete_group), and "
+        "to what. Generations come whole and in order, each ended by a line "
+        "\"complete\" with the digest of its routes.\n\nRuns until "
+        "interrupted, "
+        "or for --count generations. After a broken connection it goes on "
+        "where "
+        "it was, unless the server stays away for --timeout. Exits with 3 if "
+        "the server no longer has the changes after --start: then list the "
+        "routes and watch from there.",
+    .flags = {"start", "count"},
+    .run = Run,
+};
+
+}  // namespace planb::client

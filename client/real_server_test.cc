@@ -1,0 +1,329 @@
+// What a client sees of the real server: restarts that cost no answer, and a
+// replica that follows every change.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/random/random.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/testing/server_process.h"
+#include "client/batch_lookup.h"
+#include "client/channel.h"
+#include "client/coalescing_lookup.h"
+#include "client/convert.h"
+#include "client/route_watcher.h"
+#include "client/status.h"
+#include "client/table_client.h"
+#include "client/testing/many_routes.h"
+#include "client/testing/real_server_fixture.h"
+#include "client/update_stream.h"
+
+namespace planb::client {
+namespace {
+
+// The real server is killed (SIGKILL) and started again under load: no lookup
+// is lost, and every answer is right.
+
+using server::ServerProcess;
+using server::TempPath;
+using testing::HopOf;
+using testing::V4;
+using testing::V6;
+
+constexpr int kKills = 4;
+
+class ServerRestartTest : public ::testing::Test {
+ protected:
+  ServerRestartTest() {
+    std::ofstream file(routes_);
+    for (const Route& route : testing::ManyRoutes().routes) {
+      file << route.prefix.ToString() << ' ' << route.next_hop << '\n';
+    }
+    // The upper half of V6(0) alone does not decide.
+    file << "2001:db8::ffff:0:0/96 4000\n";
+    file.close();
+    Start();
+  }
+  ~ServerRestartTest() override { unlink(routes_.c_str()); }
+
+  void Start() {
+    server_ = std::make_unique<ServerProcess>(std::vector<std::string>{
+        absl::StrCat("--listen=", target_), absl::StrCat("--routes=", routes_),
+        "--metrics_address=", "--store=none"});
+    ASSERT_TRUE(server_->AwaitServing()) << server_->Log();
+  }
+
+  // Takes the server through `kKills` lives. In each it announces a route, so
+  // that its generation is higher than the first of the next life, and sees
+  // `answered` grow.
+  void KillAndRestart(const std::atomic<uint64_t>& answered) {
+    for (int i = 0; i < kKills; ++i) {
+      Announce();
+      AwaitGrowth(answered);
+      if (HasFatalFailure()) return;
+      server_->Kill(SIGKILL);
+      ASSERT_EQ(server_->Wait(), -SIGKILL);
+      Start();
+    }
+    AwaitGrowth(answered);
+  }
+
+  void Announce() {
+    v1::UpdateRoutesRequest request;
+    v1::RouteUpdate* update = request.add_updates();
+    update->set_op(v1::RouteUpdate::OP_UPSERT);
+    *update->mutable_prefix() = ToProto(*Prefix::Parse("2001:db9::/32"));
+    update->set_next_hop_id(1);
+    const auto channel = *MakeChannel(target_, {.own_connection = true});
+    const auto updated = TableClient(channel).UpdateRoutes(request);
+    ASSERT_TRUE(updated.ok()) << updated.status();
+  }
+
+  static void AwaitGrowth(const std::atomic<uint64_t>& answered) {
+    const uint64_t enough = answered + 300;
+    const absl::Time deadline = absl::Now() + absl::Minutes(2);
+    while (answered < enough) {
+      ASSERT_FALSE(HasFailure());
+      ASSERT_LT(absl::Now(), deadline) << "no answers any more";
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+  }
+
+  const std::string routes_ = TempPath("restart.txt");
+  const std::string target_ = absl::StrCat("unix://", TempPath("restart.sock"));
+  std::unique_ptr<ServerProcess> server_;
+};
+
+// Batches of all forms, four in flight, checked one by one in their order.
+class BatchLoad {
+ public:
+  explicit BatchLoad(const std::string& target)
+      : lookup_(*ChannelsTo(target),
+                {.max_in_flight = 4, .give_up_after = absl::Minutes(5)}) {}
+
+  void Run(const std::atomic<bool>& stop, std::atomic<uint64_t>& answered) {
+    while (!stop || lookup_.in_flight() > 0) {
+      if (!stop && lookup_.in_flight() < 4) {
+        Send();
+      } else {
+        Receive();
+        ++answered;
+      }
+      if (::testing::Test::HasFailure()) return;
+    }
+    EXPECT_EQ(received_, sent_);
+    EXPECT_GE(lookup_.reconnects(), kKills);
+    EXPECT_GE(went_back_, 1) << "the test shows nothing of generations";
+  }
+
+ private:
+  static constexpr uint64_t kEach = 64;
+
+  void Send() {
+    std::string v6, v4, upper;
+    for (uint64_t i = sent_; i < sent_ + kEach; ++i) {
+      v6 += V6(i);
+      v4 += V4(i);
+      upper += V6(i).substr(0, 8);
+    }
+    ASSERT_EQ(lookup_
+                  .Send({.addresses_v6 = v6,
+                         .addresses_v4 = v4,
+                         .upper_halves_v6 = upper})
+                  .value(),
+              ++sent_);
+  }
+
+  void Receive() {
+    const auto received = lookup_.Receive(result_);
+    ASSERT_TRUE(received.ok()) << received.status();
+    ASSERT_TRUE(result_.status.ok()) << result_.status;
+    ASSERT_EQ(result_.next_hops.size(), 3 * kEach);
+    for (uint64_t i = 0; i < kEach; ++i) {
+      const NextHopId due = HopOf(received_ + i);
+      ASSERT_EQ(result_.next_hops[i], due);
+      ASSERT_EQ(result_.next_hops[kEach + i], due);
+      ASSERT_EQ(result_.next_hops[2 * kEach + i],
+                due == HopOf(0) ? kUndecided : due);
+    }
+    ASSERT_EQ(result_.request_id, ++received_);
+    // Generations go back only when the server was another.
+    if (result_.generation < generation_) {
+      ASSERT_GT(lookup_.reconnects(), reconnects_);
+      ++went_back_;
+    }
+    generation_ = result_.generation;
+    reconnects_ = lookup_.reconnects();
+  }
+
+  BatchLookup lookup_;
+  BatchResult result_;
+  uint64_t sent_ = 0;
+  uint64_t received_ = 0;
+  uint64_t generation_ = 0;
+  uint64_t reconnects_ = 0;
+  int went_back_ = 0;
+};
+
+TEST_F(ServerRestartTest, BatchesSurvive) {
+  std::atomic<bool> stop = false;
+  std::atomic<uint64_t> answered = 0;
+  BatchLoad load(target_);
+  std::thread loader([&] { load.Run(stop, answered); });
+  KillAndRestart(answered);
+  stop = true;
+  loader.join();
+}
+
+TEST_F(ServerRestartTest, SingleLookupsSurvive) {
+  std::atomic<bool> stop = false;
+  std::atomic<uint64_t> answered = 0;
+  const auto lookup = MakeCoalescingLookup(
+      *ChannelsTo(target_), {.coalescing = {.timeout = std::chrono::minutes(5)},
+                             .lookup = {.give_up_after = absl::Minutes(5)}});
+  std::vector<std::thread> callers;
+  for (uint64_t thread = 0; thread < 8; ++thread) {
+    callers.emplace_back([&, thread] {
+      for (uint64_t i = thread; !stop; i += 8) {
+        const auto answer =
+            lookup->Lookup(*Address::FromPacked(i % 3 == 0 ? V4(i) : V6(i)))
+                .get();
+        ASSERT_TRUE(answer.ok()) << answer.status();
+        ASSERT_EQ(answer->next_hop, HopOf(i));
+        ++answered;
+      }
+    });
+  }
+  KillAndRestart(answered);
+  stop = true;
+  for (std::thread& caller : callers) caller.join();
+}
+
+// A replica that knows only what a watch of the real server says, under a storm
+// of batches on several streams, ends as the server's own list says.
+
+constexpr int kStreams = 2;
+constexpr int kBatches = 300;
+constexpr uint32_t kPrefixes = 2000;
+
+v1::StreamUpdatesRequest RandomBatch(absl::BitGen& random) {
+  std::map<uint32_t, NextHopId> changes;
+  const int count = absl::Uniform(random, 1, 50);
+  for (int i = 0; i < count; ++i) {
+    changes[absl::Uniform(random, 0U, kPrefixes)] =
+        absl::Uniform(random, 0U, 4U);
+  }
+  v1::StreamUpdatesRequest batch;
+  for (const auto& [prefix, next_hop] : changes) {
+    v1::RouteUpdate* update = batch.add_updates();
+    update->set_op(next_hop == kNoRoute ? v1::RouteUpdate::OP_DELETE
+                                        : v1::RouteUpdate::OP_UPSERT);
+    *update->mutable_prefix() =
+        ToProto(*Prefix::Create(Address::V4(prefix << 8), 24));
+    update->set_next_hop_id(next_hop);
+  }
+  return batch;
+}
+
+class ReplicaTest : public testing::RealServerFixture {
+ protected:
+  // Sends batches at random; none may be refused.
+  void Storm() const {
+    absl::BitGen random;
+    UpdateStream stream(Channel(), {.ack = v1::ACK_ACCEPTED},
+                        [](const UpdateReply& reply) {
+                          EXPECT_TRUE(reply.status.ok()) << reply.status;
+                        });
+    for (int i = 0; i < kBatches; ++i) {
+      const auto sent = stream.Send(RandomBatch(random));
+      ASSERT_TRUE(sent.ok()) << sent.status();
+    }
+    const absl::Status end = stream.Finish();
+    EXPECT_TRUE(end.ok()) << end;
+  }
+};
+
+TEST_F(ReplicaTest, EndsAsTheServer) {
+  std::vector<std::thread> writers;
+  for (int i = 0; i < kStreams; ++i) {
+    writers.emplace_back([this] { Storm(); });
+  }
+  std::map<Prefix, NextHopId> replica;
+  uint64_t generation = 0;
+  std::string digest;
+  RouteWatcher watcher(Channel(), {});
+  const auto follow = [&](uint64_t until) {
+    while (generation < until) {
+      const auto changes = watcher.Next();
+      ASSERT_TRUE(changes.ok()) << changes.status();
+      if (changes->bookmark) continue;
+      ASSERT_EQ(changes->generation, generation + 1);
+      generation = changes->generation;
+      digest = changes->digest;
+      for (const Route& route : changes->routes) {
+        if (route.next_hop == kNoRoute) {
+          ASSERT_EQ(replica.erase(route.prefix), 1U);
+        } else {
+          replica[route.prefix] = route.next_hop;
+        }
+      }
+    }
+  };
+  follow(10);
+  for (std::thread& writer : writers) writer.join();
+  const TableClient client(Channel());
+  const auto table = client.GetTable("");
+  ASSERT_TRUE(table.ok()) << table.status();
+  follow(table->accepted_generation());
+  EXPECT_EQ(digest, table->digest());
+  std::map<Prefix, NextHopId> listed;
+  const auto shown = client.ListRoutes({}, [&](const Route& route) {
+    listed[route.prefix] = route.next_hop;
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(shown.ok()) << shown.status();
+  EXPECT_EQ(*shown, generation);
+  EXPECT_EQ(replica, listed);
+  EXPECT_GT(listed.size(), kPrefixes / 2);
+  EXPECT_EQ(watcher.reconnects(), 0U);
+}
+
+TEST_F(ReplicaTest, AServerThatForgotIsNoticed) {
+  const auto announce = [this](uint32_t count) {
+    v1::UpdateRoutesRequest request;
+    for (uint32_t i = 0; i < count; ++i) {
+      v1::RouteUpdate* update = request.add_updates();
+      update->set_op(v1::RouteUpdate::OP_UPSERT);
+      *update->mutable_prefix() =
+          ToProto(*Prefix::Create(Address::V4(i << 8), 24));
+      update->set_next_hop_id(1);
+    }
+    const auto updated = TableClient(Channel()).UpdateRoutes(request);
+    ASSERT_TRUE(updated.ok()) << updated.status();
+  };
+  announce(2);
+  RouteWatcher watcher(Channel(), {});
+  while (watcher.last_generation() < 1) ASSERT_TRUE(watcher.Next().ok());
+  ASSERT_NO_FATAL_FAILURE(Kill());
+  ASSERT_NO_FATAL_FAILURE(Start("none"));
+  announce(3);  // generation 1 again, of other routes
+  absl::StatusOr<GenerationChanges> next = watcher.Next();
+  while (next.ok() && next->bookmark) next = watcher.Next();
+  EXPECT_TRUE(absl::IsOutOfRange(next.status())) << next.status();
+  EXPECT_EQ(ErrorReason(next.status()), "HISTORY_DIVERGED");
+}
+
+}  // namespace
+
+}  // namespace planb::client

@@ -1,0 +1,216 @@
+// Waits grow, stay within their bounds, and differ.
+
+#include "client/retry.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+#include "client/status.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
+
+namespace planb::client {
+namespace {
+
+// Errors keep their code, their words, and what the details say.
+
+TEST(FromGrpc, OkIsOk) { EXPECT_TRUE(FromGrpc(grpc::Status::OK).ok()); }
+
+TEST(FromGrpc, PlainErrorKeepsCodeAndMessage) {
+  const absl::Status status =
+      FromGrpc(grpc::Status(grpc::StatusCode::UNAVAILABLE, "no route to host"));
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(status.message(), "no route to host");
+  EXPECT_EQ(ErrorReason(status), "");
+  EXPECT_FALSE(RetryDelay(status).has_value());
+}
+
+TEST(FromGrpc, EveryCodeKeepsItsNumber) {
+  for (int code = 1; code <= 16; ++code) {
+    const grpc::Status status(static_cast<grpc::StatusCode>(code), "x");
+    EXPECT_EQ(static_cast<int>(FromGrpc(status).code()), code);
+  }
+  const grpc::Status odd(static_cast<grpc::StatusCode>(17), "x");
+  EXPECT_EQ(FromGrpc(odd).code(), absl::StatusCode::kUnknown);
+}
+
+TEST(FromGrpc, DetailsBecomeReadable) {
+  google::rpc::Status rich;
+  google::rpc::ErrorInfo info;
+  info.set_reason("BAD_ROUTES");
+  info.set_domain("planb");
+  rich.add_details()->PackFrom(info);
+  google::rpc::BadRequest bad;
+  auto* violation = bad.add_field_violations();
+  violation->set_field("updates[17].prefix");
+  violation->set_description("host bits are set");
+  bad.add_field_violations()->set_field("updates[18].op");
+  rich.add_details()->PackFrom(bad);
+  google::rpc::QuotaFailure quota;
+  auto* limit = quota.add_violations();
+  limit->set_subject("table:default");
+  limit->set_description("too many waiters");
+  rich.add_details()->PackFrom(quota);
+  google::rpc::RetryInfo retry;
+  retry.mutable_retry_delay()->set_seconds(2);
+  retry.mutable_retry_delay()->set_nanos(500'000'000);
+  rich.add_details()->PackFrom(retry);
+
+  const absl::Status status =
+      FromGrpc(grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "2 bad fields",
+                            rich.SerializeAsString()));
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(),
+            "2 bad fields [BAD_ROUTES; updates[17].prefix: host bits are set; "
+            "updates[18].op; table:default: too many waiters]");
+  EXPECT_EQ(ErrorReason(status), "BAD_ROUTES");
+  EXPECT_EQ(RetryDelay(status), absl::Milliseconds(2500));
+}
+
+TEST(FromGrpc, GarbageDetailsAreLeftOut) {
+  const absl::Status status = FromGrpc(
+      grpc::Status(grpc::StatusCode::INTERNAL, "broken", "\xff\xff garbage"));
+  EXPECT_EQ(status.message(), "broken");
+  EXPECT_EQ(ErrorReason(status), "");
+}
+
+TEST(FromBatchError, SaysReasonAndField) {
+  v1::BatchError error;
+  error.set_code(3);
+  error.set_reason("ADDRESSES_LENGTH");
+  error.set_field("addresses_v6");
+  error.set_message("17 octets are no multiple of 16");
+  const absl::Status status = FromBatchError(error);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(),
+            "17 octets are no multiple of 16 [ADDRESSES_LENGTH; addresses_v6]");
+  EXPECT_EQ(ErrorReason(status), "ADDRESSES_LENGTH");
+}
+
+TEST(FromUpdateError, SaysReasonAndField) {
+  v1::UpdateError error;
+  error.set_code(5);
+  error.set_reason("ROUTE_NOT_FOUND");
+  error.set_field("updates[2].prefix");
+  error.set_message("no route");
+  const absl::Status status = FromUpdateError(error);
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(status.message(), "no route [ROUTE_NOT_FOUND; updates[2].prefix]");
+  EXPECT_EQ(ErrorReason(status), "ROUTE_NOT_FOUND");
+}
+
+TEST(FromBatchError, WithoutACodeIsTheServersFault) {
+  v1::BatchError error;
+  error.set_message("oops");
+  EXPECT_EQ(FromBatchError(error).code(), absl::StatusCode::kInternal);
+}
+
+TEST(Backoff, DoublesUpToItsBoundAndStartsAnew) {
+  Backoff backoff({.initial = absl::Milliseconds(10),
+                   .max = absl::Milliseconds(70),
+                   .jitter = 0});
+  for (int round = 0; round < 2; ++round) {
+    for (const int due : {10, 20, 40, 70, 70, 70}) {
+      EXPECT_EQ(backoff.Next(), absl::Milliseconds(due));
+    }
+    backoff.Reset();
+  }
+}
+
+TEST(Backoff, JitterShortensByAtMostItsShare) {
+  std::set<absl::Duration> waits;
+  Backoff backoff(
+      {.initial = absl::Seconds(1), .max = absl::Seconds(1), .jitter = 0.25});
+  for (int i = 0; i < 1000; ++i) waits.insert(backoff.Next());
+  EXPECT_GE(*waits.begin(), absl::Milliseconds(750));
+  EXPECT_LE(*waits.rbegin(), absl::Seconds(1));
+  // Both ends are reached nearly, and hardly any wait comes twice.
+  EXPECT_LT(*waits.begin(), absl::Milliseconds(780));
+  EXPECT_GT(*waits.rbegin(), absl::Milliseconds(970));
+  EXPECT_GT(waits.size(), 900U);
+}
+
+TEST(Backoff, NonsenseIsMadeSense) {
+  Backoff backoff(
+      {.initial = -absl::Seconds(1), .max = absl::ZeroDuration(), .jitter = 7});
+  for (int i = 0; i < 100; ++i) {
+    const absl::Duration wait = backoff.Next();
+    EXPECT_GE(wait, absl::ZeroDuration());
+    EXPECT_LE(wait, absl::Microseconds(100));
+  }
+}
+
+TEST(Backoff, NeverOverflows) {
+  Backoff backoff({.max = absl::InfiniteDuration(), .jitter = 0});
+  for (int i = 0; i < 200; ++i) backoff.Next();
+  EXPECT_GE(backoff.Next(), absl::Hours(24));
+}
+
+// Attempts go on until the time is up, and the clock starts at a failure.
+
+constexpr BackoffOptions kExact = {
+    .initial = absl::Seconds(1), .max = absl::Seconds(4), .jitter = 0};
+const absl::Status kGone = absl::UnavailableError("gone");
+
+absl::Time At(int64_t seconds) { return absl::FromUnixSeconds(seconds); }
+
+TEST(RetryPolicy, WaitsLongerAndGivesUpInTime) {
+  RetryPolicy retry(kExact, absl::Seconds(10));
+  EXPECT_EQ(retry.next_attempt(), absl::InfinitePast());
+  int64_t now = 100;
+  for (const int next : {101, 103, 107, 110}) {  // the last is cut short
+    ASSERT_TRUE(retry.Failed(kGone, At(now)));
+    ASSERT_EQ(retry.next_attempt(), At(next));
+    now = next;
+  }
+  EXPECT_FALSE(retry.Failed(kGone, At(110)));
+}
+
+TEST(RetryPolicy, ASuccessStartsItAnew) {
+  RetryPolicy retry(kExact, absl::Seconds(10));
+  EXPECT_TRUE(retry.Failed(kGone, At(0)));
+  EXPECT_TRUE(retry.Failed(kGone, At(9)));
+  retry.Succeeded();
+  EXPECT_TRUE(retry.Failed(kGone, At(1000)));
+  EXPECT_EQ(retry.next_attempt(), At(1001));
+}
+
+TEST(RetryPolicy, OnceOrForEver) {
+  RetryPolicy once(kExact, absl::ZeroDuration());
+  EXPECT_FALSE(once.Failed(kGone, At(0)));
+  RetryPolicy ever(kExact, absl::InfiniteDuration());
+  for (int64_t now = 0; now < 1000; ++now) {
+    EXPECT_TRUE(ever.Failed(kGone, At(now * 3600)));
+  }
+}
+
+grpc::Status ComeAgain(int seconds) {
+  google::rpc::RetryInfo info;
+  info.mutable_retry_delay()->set_seconds(seconds);
+  google::rpc::Status rich;
+  rich.add_details()->PackFrom(info);
+  return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "full",
+                      rich.SerializeAsString());
+}
+
+TEST(RetryPolicy, TheServerMayAskForMoreTime) {
+  RetryPolicy retry(kExact, absl::Minutes(1));
+  const absl::Status busy = FromGrpc(ComeAgain(30));
+  EXPECT_TRUE(IsRetryable(busy));
+  EXPECT_TRUE(retry.Failed(busy, At(0)));
+  EXPECT_EQ(retry.next_attempt(), At(30));
+}
+
+TEST(IsRetryable, WhatAnotherStreamMayMend) {
+  EXPECT_TRUE(IsRetryable(kGone));
+  EXPECT_TRUE(IsRetryable(absl::CancelledError("")));
+  EXPECT_FALSE(IsRetryable(absl::ResourceExhaustedError("")));
+  EXPECT_FALSE(IsRetryable(absl::InternalError("")));
+  EXPECT_FALSE(IsRetryable(absl::UnimplementedError("")));
+}
+
+}  // namespace
+
+}  // namespace planb::client

@@ -1,0 +1,50 @@
+// The real planb_server as a child process, found by planbctl through its
+// environment. The test needs //server:planb_server among its data.
+
+#ifndef PLANB_CLIENT_TESTING_REAL_SERVER_FIXTURE_H_
+#define PLANB_CLIENT_TESTING_REAL_SERVER_FIXTURE_H_
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/testing/server_process.h"
+#include "client/channel.h"
+
+namespace planb::client::testing {
+
+class RealServerFixture : public ::testing::Test {
+ protected:
+  RealServerFixture() { setenv("PLANB_SERVER", target_.c_str(), 1); }
+
+  void SetUp() override { Start("none"); }
+
+  // `store` as planb_server's flag has it.
+  void Start(const std::string& store) {
+    server_ = std::make_unique<server::ServerProcess>(std::vector<std::string>{
+        absl::StrCat("--listen=", target_), absl::StrCat("--store=", store),
+        "--metrics_address="});
+    ASSERT_TRUE(server_->AwaitServing()) << server_->Log();
+  }
+  void Kill() {
+    server_->Kill(SIGKILL);
+    ASSERT_EQ(server_->Wait(), -SIGKILL);
+  }
+
+  std::shared_ptr<grpc::Channel> Channel() const {
+    return *MakeChannel(target_, {.own_connection = true});
+  }
+
+  const std::string target_ =
+      absl::StrCat("unix://", server::TempPath("real.sock"));
+  std::unique_ptr<server::ServerProcess> server_;
+};
+
+}  // namespace planb::client::testing
+
+#endif  // PLANB_CLIENT_TESTING_REAL_SERVER_FIXTURE_H_

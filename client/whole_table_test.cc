@@ -1,0 +1,261 @@
+// A load arrives whole, in chunks no larger than asked for, and only its last
+// chunk waits until lookups see it.
+
+#include "client/whole_table.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "client/status.h"
+#include "client/testing/fake_server.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
+
+namespace planb::client {
+namespace {
+
+Route MakeRoute(uint32_t i, NextHopId next_hop) {
+  return {*Prefix::Create(Address::V4(i << 8), 24), next_hop};
+}
+
+NextHop MakeNextHop(NextHopId id) {
+  NextHop next_hop;
+  next_hop.id = id;
+  return next_hop;
+}
+
+grpc::Status RetryLater(absl::Duration delay) {
+  google::rpc::Status rich;
+  google::rpc::RetryInfo retry;
+  retry.mutable_retry_delay()->set_seconds(absl::ToInt64Seconds(delay));
+  retry.mutable_retry_delay()->set_nanos(
+      static_cast<int32_t>(absl::ToInt64Nanoseconds(delay % absl::Seconds(1))));
+  rich.add_details()->PackFrom(retry);
+  return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "busy",
+                      rich.SerializeAsString());
+}
+
+class RouteLoaderTest : public ::testing::Test {
+ protected:
+  testing::FakeServer server_{};
+  TableClient client_{server_.Channel()};
+};
+
+TEST_F(RouteLoaderTest, SendsChunksAndWaitsForTheLast) {
+  std::vector<uint64_t> progress;
+  LoadOptions options = {.chunk = 10};
+  options.on_chunk = [&](const LoadReport& report) {
+    progress.push_back(report.routes);
+  };
+  RouteLoader loader(client_, options);
+  ASSERT_TRUE(loader.Add(MakeNextHop(7)).ok());
+  ASSERT_TRUE(loader.Add(NextHopGroup{.id = 9, .members = {{7, 1}}}).ok());
+  for (uint32_t i = 0; i < 30; ++i) {
+    ASSERT_TRUE(loader.Add(MakeRoute(i, 7)).ok());
+  }
+  const auto report = loader.Finish();
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->chunks, 3U);
+  EXPECT_EQ(report->routes, 30U);
+  EXPECT_EQ(report->next_hops, 1U);
+  EXPECT_EQ(report->groups, 1U);
+  EXPECT_TRUE(server_.table().groups().contains(9));
+  EXPECT_EQ(report->added, 30U);
+  EXPECT_EQ(report->generation, 3U);
+  EXPECT_EQ(progress, std::vector<uint64_t>({10, 20, 30}));
+
+  const auto updates = server_.updates();
+  ASSERT_EQ(updates.size(), 3U);
+  EXPECT_EQ(updates[0].ack(), v1::ACK_ACCEPTED);
+  EXPECT_EQ(updates[1].ack(), v1::ACK_ACCEPTED);
+  EXPECT_EQ(updates[2].ack(), v1::ACK_VISIBLE);
+  EXPECT_EQ(updates[0].next_hops_size(), 1);
+  for (const auto& update : updates) EXPECT_EQ(update.updates_size(), 10);
+  EXPECT_EQ(server_.table().routes().size(), 30U);
+}
+
+TEST_F(RouteLoaderTest, OfRepeatedPrefixesTheLastCounts) {
+  RouteLoader loader(client_, {.chunk = 2});
+  ASSERT_TRUE(loader.Add(MakeRoute(1, 1)).ok());
+  ASSERT_TRUE(loader.Add(MakeRoute(2, 1)).ok());
+  ASSERT_TRUE(loader.Add(MakeRoute(2, 2)).ok());  // within a full chunk
+  ASSERT_TRUE(loader.Add(MakeRoute(3, 1)).ok());
+  ASSERT_TRUE(loader.Add(MakeRoute(1, 3)).ok());  // in a later chunk
+  const auto report = loader.Finish();
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->chunks, 2U);
+  EXPECT_EQ(report->added, 3U);
+  EXPECT_EQ(report->changed, 1U);
+  const auto routes = server_.table().routes();
+  EXPECT_EQ(routes.at(MakeRoute(1, 0).prefix), 3U);
+  EXPECT_EQ(routes.at(MakeRoute(2, 0).prefix), 2U);
+}
+
+TEST_F(RouteLoaderTest, ManyNextHopsAreChunkedToo) {
+  RouteLoader loader(client_, {.chunk = 4});
+  for (NextHopId id = 1; id <= 10; ++id) {
+    ASSERT_TRUE(loader.Add(MakeNextHop(id)).ok());
+    ASSERT_TRUE(loader.Add(MakeNextHop(id)).ok());
+  }
+  EXPECT_EQ(loader.Finish()->next_hops, 10U);
+  EXPECT_EQ(server_.updates().size(), 3U);
+  EXPECT_EQ(server_.table().next_hops().size(), 10U);
+}
+
+TEST_F(RouteLoaderTest, AnEmptyLoadStillAsksTheServer) {
+  RouteLoader loader(client_, {});
+  const auto report = loader.Finish();
+  ASSERT_TRUE(report.ok());
+  EXPECT_EQ(report->routes, 0U);
+  RouteLoader lost(client_, {.table = "none"});
+  EXPECT_EQ(ErrorReason(lost.Finish().status()), "TABLE_NOT_FOUND");
+}
+
+TEST_F(RouteLoaderTest, TriesAgainWhenAskedTo) {
+  server_.FailUpdates(3, RetryLater(absl::Milliseconds(20)));
+  RouteLoader loader(client_, {});
+  ASSERT_TRUE(loader.Add(MakeRoute(1, 1)).ok());
+  const absl::Time start = absl::Now();
+  EXPECT_TRUE(loader.Finish().ok());
+  EXPECT_GE(absl::Now() - start, absl::Milliseconds(60));
+  EXPECT_EQ(server_.table().routes().size(), 1U);
+}
+
+TEST_F(RouteLoaderTest, EveryChunkCarriesTheConditions) {
+  testing::FakeServer durable({.durable = true});
+  const TableClient client(durable.Channel());
+  RouteLoader loader(client, {.chunk = 1,
+                              .ack = v1::ACK_PERSISTED,
+                              .writer_epoch = 7,
+                              .request_id = "nightly"});
+  ASSERT_TRUE(loader.Add(MakeRoute(1, 1)).ok());
+  ASSERT_TRUE(loader.Add(MakeRoute(2, 1)).ok());
+  ASSERT_TRUE(loader.Finish().ok());
+  const auto updates = durable.updates();
+  ASSERT_EQ(updates.size(), 2U);
+  for (const auto& update : updates) {
+    EXPECT_EQ(update.ack(), v1::ACK_PERSISTED);
+    EXPECT_EQ(update.writer_epoch(), 7U);
+  }
+  EXPECT_EQ(updates[0].request_id(), "nightly/1");
+  EXPECT_EQ(updates[1].request_id(), "nightly/2");
+
+  RouteLoader refused(client_, {.chunk = 1, .ack = v1::ACK_PERSISTED});
+  ASSERT_TRUE(refused.Add(MakeRoute(1, 1)).ok());
+  EXPECT_EQ(ErrorReason(refused.Add(MakeRoute(2, 1))), "STORE_VOLATILE");
+}
+
+TEST_F(RouteLoaderTest, PatienceEnds) {
+  server_.FailUpdates(1'000'000, RetryLater(absl::Milliseconds(20)));
+  RouteLoader loader(client_, {.patience = absl::Milliseconds(100)});
+  EXPECT_EQ(loader.Finish().status().code(),
+            absl::StatusCode::kResourceExhausted);
+}
+
+TEST_F(RouteLoaderTest, ARefusedChunkEndsTheLoad) {
+  RouteLoader loader(client_, {.chunk = 1});
+  ASSERT_TRUE(loader.Add(MakeRoute(1, 0)).ok());  // next hop 0: not sent yet
+  EXPECT_EQ(loader.Add(MakeRoute(2, 1)).code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(server_.table().routes().empty());
+}
+
+// A replacement takes effect as a whole, or not at all.
+
+class RouteReplacerTest : public ::testing::Test {
+ protected:
+  testing::FakeServer server_{
+      {.routes = {MakeRoute(1, 1), MakeRoute(2, 2), MakeRoute(3, 3)}}};
+};
+
+TEST_F(RouteReplacerTest, ChangesWhatDiffers) {
+  RouteReplacer replacer(server_.Channel());
+  NextHop next_hop;
+  next_hop.id = 7;
+  ASSERT_TRUE(replacer.Add(next_hop).ok());
+  ASSERT_TRUE(replacer.Add(NextHopGroup{.id = 9, .members = {{7, 1}}}).ok());
+  ASSERT_TRUE(replacer.Add(MakeRoute(2, 2)).ok());
+  ASSERT_TRUE(replacer.Add(MakeRoute(3, 9)).ok());
+  ASSERT_TRUE(replacer.Add(MakeRoute(4, 7)).ok());
+  EXPECT_EQ(server_.table().generation(), 1U);
+  const auto response = replacer.Finish();
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_EQ(response->generation(), 2U);
+  EXPECT_EQ(response->added(), 1U);
+  EXPECT_EQ(response->changed(), 1U);
+  EXPECT_EQ(response->removed(), 1U);
+  EXPECT_EQ(response->unchanged(), 1U);
+  const testing::FakeTable table = server_.table();
+  EXPECT_EQ(table.routes().size(), 3U);
+  EXPECT_FALSE(table.routes().contains(MakeRoute(1, 0).prefix));
+  EXPECT_TRUE(table.next_hops().contains(7));
+  EXPECT_TRUE(table.groups().contains(9));
+}
+
+TEST_F(RouteReplacerTest, NothingGivenEmptiesTheTable) {
+  ASSERT_TRUE(RouteReplacer(server_.Channel()).Finish().ok());
+  EXPECT_TRUE(server_.table().routes().empty());
+}
+
+TEST_F(RouteReplacerTest, SendsChunks) {
+  RouteReplacer replacer(server_.Channel());
+  constexpr uint32_t kRoutes = 10'000;  // of about 16 octets
+  for (uint32_t i = 0; i < kRoutes; ++i) {
+    ASSERT_TRUE(replacer.Add(MakeRoute(i, 1)).ok());
+  }
+  ASSERT_TRUE(replacer.Finish().ok());
+  EXPECT_EQ(server_.table().routes().size(), kRoutes);
+  EXPECT_GE(server_.batches_read(), 2U);
+  EXPECT_LE(server_.batches_read(), 8U);
+}
+
+TEST_F(RouteReplacerTest, WithoutFinishNothingChanges) {
+  {
+    RouteReplacer replacer(server_.Channel());
+    for (uint32_t i = 0; i < 10'000; ++i) {
+      ASSERT_TRUE(replacer.Add(MakeRoute(i, 1)).ok());
+    }
+  }
+  EXPECT_EQ(server_.table().generation(), 1U);
+}
+
+TEST_F(RouteReplacerTest, TheFirstMessageCarriesTheConditions) {
+  v1::ReplaceRoutesRequest first;
+  first.set_expected_generation(8);
+  EXPECT_EQ(
+      ErrorReason(RouteReplacer(server_.Channel(), first).Finish().status()),
+      "GENERATION_MISMATCH");
+  first.set_expected_generation(1);
+  first.set_validate_only(true);
+  const auto dry = RouteReplacer(server_.Channel(), first).Finish();
+  ASSERT_TRUE(dry.ok()) << dry.status();
+  EXPECT_EQ(dry->removed(), 3U);
+  EXPECT_EQ(server_.table().generation(), 1U);
+}
+
+TEST_F(RouteReplacerTest, ARefusalEndsTheAdding) {
+  v1::ReplaceRoutesRequest first;
+  first.set_table("none");
+  RouteReplacer replacer(server_.Channel(), first);
+  const absl::Time give_up = absl::Now() + absl::Seconds(20);
+  absl::Status status;
+  for (uint32_t i = 0; status.ok() && absl::Now() < give_up; ++i) {
+    status = replacer.Add(MakeRoute(i, 1));
+  }
+  EXPECT_EQ(ErrorReason(status), "TABLE_NOT_FOUND") << status;
+  EXPECT_EQ(replacer.Finish().status(), status);
+}
+
+TEST_F(RouteReplacerTest, EndsByItsDeadline) {
+  RouteReplacer replacer(server_.Channel(), {}, absl::Now() - absl::Seconds(1));
+  EXPECT_EQ(replacer.Finish().status().code(),
+            absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(server_.table().generation(), 1U);
+}
+
+}  // namespace
+
+}  // namespace planb::client

@@ -1,0 +1,23 @@
+// What a distribution of times says where it matters: the middle and the tail.
+
+#ifndef PLANB_BENCHMARKS_ENGINE_PERCENTILES_H_
+#define PLANB_BENCHMARKS_ENGINE_PERCENTILES_H_
+
+#include <cstddef>
+#include <vector>
+
+namespace planb {
+
+struct Percentiles {
+  size_t count = 0;
+  double median = 0, p90 = 0, p99 = 0, p999 = 0, max = 0;
+};
+
+// By nearest rank: each is one of `values`, the least that so many of them do
+// not exceed. With fewer than 1,000 values p999 is therefore the most, with
+// fewer than 100 p99 is. All 0 for no values. O(n log n).
+Percentiles PercentilesOf(std::vector<double> values);
+
+}  // namespace planb
+
+#endif  // PLANB_BENCHMARKS_ENGINE_PERCENTILES_H_

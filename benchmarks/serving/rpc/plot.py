@@ -1,0 +1,199 @@
+#!/usr/bin/python3
+"""Draws the pictures of raw repeats, as SVG beside them.
+
+    apt-get install --no-install-recommends python3-matplotlib
+    benchmarks/serving/rpc/plot.py DIR/throughput.csv DIR/load.csv DIR/scale.csv
+
+throughput.csv becomes throughput.svg: lookups a second against batch size,
+the floors beside them. load.csv becomes load.svg: latency against offered
+load. scale.csv becomes scale.svg: lookups a second against streams. Points are
+medians, bars reach from the least to the most.
+"""
+
+import sys
+
+import matplotlib
+
+matplotlib.use("svg")
+import matplotlib.pyplot as plt  # pylint: disable=wrong-import-position
+
+import records  # pylint: disable=wrong-import-position
+
+# The same colours in every picture: the server's own, then greys for floors.
+LOOKS = {
+    "server": {"color": "#c0392b", "marker": "o", "linewidth": 2},
+    "async": {"color": "#2980b9", "marker": "s"},
+    "callback": {"color": "#27ae60", "marker": "^"},
+    "sync": {"color": "#8e44ad", "marker": "v"},
+    "async_spin": {"color": "#16a085", "marker": "d"},
+    "floor": {"color": "#555555", "marker": ".", "linestyle": ":"},
+    "floor_spin": {"color": "#888888", "marker": ".", "linestyle": "--"},
+    "floor_deep": {"color": "#000000", "marker": ".", "linestyle": "-."},
+}
+NAMES = {
+    "floor": "bare socket, ping-pong",
+    "floor_spin": "bare socket, ping-pong, both ends polling",
+    "floor_deep": "bare socket, as many in flight as gRPC",
+}
+
+
+def panels(columns, rows, width=5.2, height=3.6):
+    figure, axes = plt.subplots(
+        rows,
+        columns,
+        figsize=(width * columns, height * rows),
+        squeeze=False,
+        layout="constrained",
+    )
+    return figure, axes
+
+
+def distinct(rows, key):
+    return list(dict.fromkeys(row[key] for row in rows))
+
+
+def points(rows, x, y, scale=1.0):
+    """(xs, medians, [below, above]) of `y` by `x`, ascending."""
+    groups = {}
+    for row in rows:
+        if row[y] != "":
+            groups.setdefault(float(row[x]), []).append(float(row[y]) * scale)
+    xs = sorted(groups)
+    mids = [records.statistics.median(groups[at]) for at in xs]
+    below = [mid - min(groups[at]) for at, mid in zip(xs, mids)]
+    above = [max(groups[at]) - mid for at, mid in zip(xs, mids)]
+    return xs, mids, [below, above]
+
+
+def throughput(rows, path):
+    forms, transports = distinct(rows, "form"), distinct(rows, "transport")
+    figure, axes = panels(len(transports), len(forms))
+    for i, form in enumerate(forms):
+        for j, transport in enumerate(transports):
+            ax = axes[i][j]
+            for kind in distinct(rows, "kind"):
+                xs, mids, bars = points(
+                    [
+                        row
+                        for row in rows
+                        if (row["kind"], row["form"], row["transport"])
+                        == (kind, form, transport)
+                    ],
+                    "batch",
+                    "lookups_per_second",
+                    1e-6,
+                )
+                ax.errorbar(
+                    xs,
+                    mids,
+                    yerr=bars,
+                    label=NAMES.get(kind, kind),
+                    capsize=2,
+                    markersize=4,
+                    **LOOKS.get(kind, {}),
+                )
+            ax.set_xscale("log", base=2)
+            ax.set_yscale("log")
+            ax.set_title(f"{transport}, {form} addresses")
+            ax.set_xlabel("addresses a batch")
+            ax.set_ylabel("million lookups a second")
+            ax.grid(alpha=0.3)
+    axes[0][0].legend(fontsize="x-small")
+    save(figure, path)
+
+
+def load(rows, path):
+    cases = [
+        (transport, batch)
+        for transport in distinct(rows, "transport")
+        for batch in distinct(rows, "batch")
+    ]
+    figure, axes = panels(len(cases), 1)
+    for ax, (transport, batch) in zip(axes[0], cases):
+        own = [
+            row
+            for row in rows
+            if (row["transport"], row["batch"]) == (transport, batch)
+        ]
+        for name, label in (
+            ("p50", "p50"),
+            ("p90", "p90"),
+            ("p99", "p99"),
+            ("p999", "p99.9"),
+        ):
+            xs, mids, bars = points(own, "offered", f"latency_us_{name}")
+            ax.errorbar(
+                [x * 1e-6 for x in xs],
+                mids,
+                yerr=bars,
+                label=label,
+                capsize=2,
+                marker=".",
+            )
+        ax.set_yscale("log")
+        ax.set_title(f"{transport}, batches of {batch:.0f}")
+        ax.set_xlabel("offered, million lookups a second")
+        ax.set_ylabel("us from when a batch was due")
+        ax.grid(alpha=0.3)
+    axes[0][0].legend(fontsize="x-small")
+    save(figure, path)
+
+
+def scale(rows, path):
+    transports = distinct(rows, "transport")
+    figure, axes = panels(len(transports), 1)
+    for ax, transport in zip(axes[0], transports):
+        for connections in distinct(rows, "connections"):
+            xs, mids, bars = points(
+                [
+                    row
+                    for row in rows
+                    if (row["transport"], row["connections"])
+                    == (transport, connections)
+                ],
+                "streams",
+                "lookups_per_second",
+                1e-6,
+            )
+            ax.errorbar(
+                xs,
+                mids,
+                yerr=bars,
+                label=f"{connections:.0f} connections",
+                capsize=2,
+                marker=".",
+            )
+        ax.set_title(f"{transport}, batches of {rows[0]['batch']:.0f}")
+        ax.set_xlabel("streams")
+        ax.set_ylabel("million lookups a second")
+        ax.set_ylim(bottom=0)
+        ax.grid(alpha=0.3)
+    axes[0][0].legend(fontsize="x-small")
+    save(figure, path)
+
+
+def save(figure, path):
+    # Text as text and no date: small, and the same for the same repeats.
+    plt.rcParams["svg.fonttype"] = "none"
+    plt.rcParams["svg.hashsalt"] = "planb"
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
+    print(path)
+
+
+PICTURES = {"throughput": throughput, "load": load, "scale": scale}
+
+
+def main(paths):
+    for path in paths:
+        rows = records.read(path)
+        if not rows or rows[0]["experiment"] not in PICTURES:
+            raise SystemExit(f"{path}: nothing to draw")
+        draw = PICTURES[rows[0]["experiment"]]
+        draw(rows, path.removesuffix(".csv") + ".svg")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        raise SystemExit(__doc__)
+    main(sys.argv[1:])

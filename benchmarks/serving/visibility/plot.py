@@ -1,0 +1,131 @@
+#!/usr/bin/python3
+"""Draws the pictures of a file of rows, as SVG beside it.
+
+    apt-get install --no-install-recommends python3-matplotlib
+    benchmarks/serving/visibility/plot.py \\
+      benchmarks/serving/visibility/results/visibility_NAME.csv
+
+NAME.latency.svg: from accepted to visible against the size of the table, by
+kind of change, in memory and with a store. NAME.lookups.svg: what lookups keep
+of their pace beside each kind of change, medians, with bars from the least to
+the most.
+"""
+
+import sys
+
+import matplotlib
+
+matplotlib.use("svg")
+import matplotlib.pyplot as plt  # pylint: disable=wrong-import-position
+
+import report  # pylint: disable=wrong-import-position
+
+NAMES = {
+    "one": "one route, 200 a second",
+    "one_full": "one route, one after the other",
+    "batch_10000": "batch of 10,000",
+    "replace_near": "replaced, 1% differs",
+    "replace_other": "replaced, all differs",
+}
+RANKS = {"p50": "#2980b9", "p90": "#27ae60", "p99": "#e67e22",
+         "p999": "#c0392b", "max": "#888888"}
+
+
+def size(table, repeats):
+    """Of the table as it was loaded, which changes may leave a little behind."""
+    return float(table) if table.isdigit() else repeats[0]["routes"]
+
+
+def distinct(found, part):
+    return list(dict.fromkeys(key[part] for key in found))
+
+
+def latency(found, path):
+    works = [work for work in distinct(found, 2)
+             if not work.startswith(("stream_", "load_", "restart_"))]
+    stores = distinct(found, 1)
+    figure, axes = plt.subplots(
+        len(stores), len(works), squeeze=False, sharey=True,
+        figsize=(3.4 * len(works), 3.2 * len(stores)), layout="constrained",
+    )
+    for i, store in enumerate(stores):
+        for j, work in enumerate(works):
+            ax = axes[i][j]
+            own = sorted(
+                (size(table, repeats), everything)
+                for (table, at, what), (repeats, everything) in found.items()
+                if (at, what) == (store, work) and everything
+            )
+            for rank, colour in RANKS.items():
+                ax.plot([routes for routes, _ in own],
+                        [row[f"visible_us_{rank}"] / 1e3 for _, row in own],
+                        label="p99.9" if rank == "p999" else rank,
+                        color=colour, marker=".")
+            ax.set_xscale("log")
+            ax.set_yscale("log")
+            kept = "in memory" if store == "none" else store
+            ax.set_title(f"{NAMES.get(work, work)}\n{kept}", fontsize="medium")
+            ax.set_xlabel("routes")
+            ax.grid(alpha=0.3)
+        axes[i][0].set_ylabel("ms from accepted to visible")
+    axes[0][0].legend(fontsize="x-small")
+    save(figure, path)
+
+
+def lookups(found, path):
+    works = [work for work in distinct(found, 2)
+             if any(report.shares(repeats)
+                    for key, (repeats, _) in found.items() if key[2] == work)]
+    stores = distinct(found, 1)
+    figure, axes = plt.subplots(
+        1, len(stores), squeeze=False, sharey=True,
+        figsize=(6 * len(stores), 4), layout="constrained",
+    )
+    for ax, store in zip(axes[0], stores):
+        for work in works:
+            own = sorted(
+                (size(table, repeats), report.shares(repeats))
+                for (table, at, what), (repeats, _) in found.items()
+                if (at, what) == (store, work) and report.shares(repeats)
+            )
+            mids = [report.median(kept) for _, kept in own]
+            ax.errorbar(
+                [routes for routes, _ in own], mids,
+                yerr=[[mid - min(kept) for mid, (_, kept) in zip(mids, own)],
+                      [max(kept) - mid for mid, (_, kept) in zip(mids, own)]],
+                label=NAMES.get(work, work), capsize=2, marker=".",
+            )
+        ax.axhline(0.9, color="#888888", linestyle=":")
+        ax.set_xscale("log")
+        ax.set_ylim(bottom=0)
+        ax.set_title("in memory" if store == "none" else store)
+        ax.set_xlabel("routes")
+        ax.grid(alpha=0.3)
+    axes[0][0].set_ylabel("lookups a second, of those without changes")
+    axes[0][0].legend(fontsize="x-small")
+    save(figure, path)
+
+
+def save(figure, path):
+    # Text as text and no date: small, and the same for the same rows.
+    plt.rcParams["svg.fonttype"] = "none"
+    plt.rcParams["svg.hashsalt"] = "planb"
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
+    print(path)
+
+
+def main(paths):
+    for path in paths:
+        found = report.series(report.read(path))
+        if not any(everything for _, everything in found.values()):
+            raise SystemExit(f"{path}: nothing to draw")
+        stem = path.removesuffix(".csv")
+        latency(found, stem + ".latency.svg")
+        lookups(found, stem + ".lookups.svg")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        raise SystemExit(__doc__)
+    main(sys.argv[1:])

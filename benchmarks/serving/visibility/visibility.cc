@@ -1,0 +1,291 @@
+// Measures a server: how soon changes are seen, how many a second it takes,
+// what lookups lose meanwhile, and the memory it all needs. Prints a line of
+// JSON for each repeat of each work; README.md says what they mean. run.py
+// starts servers and calls this.
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "benchmarks/engine/cores.h"
+#include "benchmarks/engine/percentiles.h"
+#include "benchmarks/serving/rpc/process.h"
+#include "benchmarks/serving/visibility/changes.h"
+#include "benchmarks/serving/visibility/lookups_beside.h"
+#include "benchmarks/serving/visibility/server_memory.h"
+#include "benchmarks/serving/visibility/works.h"
+#include "client/channel.h"
+#include "third_party/process_setup.h"
+
+ABSL_FLAG(std::string, server, "", "Where the server listens.");
+ABSL_FLAG(int32_t, server_pid, 0, "The server's process.");
+ABSL_FLAG(std::string, routes, "", "A file of routes; or --generate.");
+ABSL_FLAG(uint64_t, generate, 0, "Made-up routes instead.");
+ABSL_FLAG(std::string, load, "",
+          "How to load the table, which must be empty: load_update, "
+          "load_stream or load_replace. Empty: the server has it already.");
+ABSL_FLAG(std::vector<std::string>, works, {}, "What to do; see works.h.");
+ABSL_FLAG(int32_t, repeats, 7, "Repeats of each work.");
+ABSL_FLAG(double, seconds, 1, "How long each repeat takes, at least.");
+ABSL_FLAG(double, rate, 200, "Changes a second of the work \"one\".");
+ABSL_FLAG(bool, lookups, true,
+          "Lookups at full rate beside each work, and before it, alone.");
+ABSL_FLAG(int32_t, lookup_batch, 4096, "Addresses in one of their batches.");
+ABSL_FLAG(int32_t, lookup_depth, 8, "Batches they have in flight.");
+ABSL_FLAG(int32_t, cpu, -1, "The core for changes; -1: any.");
+ABSL_FLAG(int32_t, lookup_cpu, -1, "The core for lookups; -1: any.");
+ABSL_FLAG(bool, await, false,
+          "Only waits until the server answers lookups from a table that is "
+          "not empty, and prints when.");
+
+namespace planb::visibility {
+namespace {
+
+// Prints one line, {"work": ..., ...}. Numbers keep six digits or are whole.
+class Line {
+ public:
+  Line(absl::string_view work, absl::string_view repeat)
+      : text_(absl::StrFormat(R"({"work": "%s", "repeat": "%s")", work,
+                              repeat)) {}
+  void Add(absl::string_view key, double value) {
+    absl::StrAppendFormat(&text_, R"(, "%s": %.6g)", key, value);
+  }
+  void Add(absl::string_view key, uint64_t value) {
+    absl::StrAppend(&text_, ", \"", key, "\": ", value);
+  }
+  void AddPercentiles(absl::string_view name, std::vector<double> values) {
+    if (values.empty()) return;
+    const Percentiles p = PercentilesOf(std::move(values));
+    const auto add = [&](absl::string_view rank, double value) {
+      Add(absl::StrCat(name, "_us_", rank), value);
+    };
+    add("p50", p.median);
+    add("p90", p.p90);
+    add("p99", p.p99);
+    add("p999", p.p999);
+    add("max", p.max);
+  }
+  void AddSeen(const Seen& seen) {
+    Add("operations", seen.operations);
+    Add("changes", seen.changes);
+    Add("seconds", seen.seconds);
+    AddPercentiles("commit", seen.commit);
+    AddPercentiles("visible", seen.visible);
+    AddPercentiles("call", seen.call);
+  }
+  void Print() const {
+    std::printf("%s}\n", text_.c_str());
+    std::fflush(stdout);
+  }
+
+ private:
+  std::string text_;
+};
+
+// One server, one table.
+class Session {
+ public:
+  // Without `lookups`, there are none.
+  Session(const std::shared_ptr<grpc::Channel>& control, LookupsBeside* lookups,
+          std::vector<Route> routes)
+      : target_(control), lookups_(lookups), routes_(std::move(routes)) {}
+
+  absl::Status Run() {
+    const std::string load = absl::GetFlag(FLAGS_load);
+    if (load.empty()) {
+      target_.expected = RouteSet(Family::kIpv6, routes_);
+    } else if (const absl::Status done = Load(load); !done.ok()) {
+      return done;
+    }
+    if (lookups_ != nullptr) {
+      // Connects, and warms caches up: counts for nothing.
+      const auto first = lookups_->During([] {
+        absl::SleepFor(absl::Milliseconds(100));
+        return absl::OkStatus();
+      });
+      if (!first.ok()) return first.status();
+    }
+    for (const std::string& name : absl::GetFlag(FLAGS_works)) {
+      const absl::Status done = Measure(name);
+      if (!done.ok()) {
+        return {done.code(), absl::StrCat(name, ": ", done.message())};
+      }
+    }
+    return target_.CheckTable();
+  }
+
+ private:
+  absl::StatusOr<std::unique_ptr<Work>> Make(const std::string& name) {
+    return MakeWork(name, routes_, {.rate = absl::GetFlag(FLAGS_rate)},
+                    target_);
+  }
+
+  absl::Status Load(const std::string& name) {
+    const auto state = target_.State();
+    if (!state.ok()) return state.status();
+    if (state->routes_v6() + state->routes_v4() > 0) {
+      return absl::FailedPreconditionError("the table is not empty");
+    }
+    auto work = Make(name);
+    if (!work.ok()) return work.status();
+    return Turn(name, "0", **work, nullptr);
+  }
+
+  absl::Status Measure(const std::string& name) {
+    auto work = Make(name);
+    if (!work.ok()) return work.status();
+    Seen all;
+    for (int i = 0; i < absl::GetFlag(FLAGS_repeats); ++i) {
+      const absl::Status done = Turn(name, absl::StrCat(i), **work, &all);
+      if (!done.ok()) return done;
+    }
+    Line line(name, "all");
+    line.AddSeen(all);
+    line.Print();
+    return absl::OkStatus();
+  }
+
+  // One repeat: lookups alone, then the work with lookups beside it.
+  absl::Status Turn(const std::string& name, const std::string& repeat,
+                    Work& work, Seen* all) {
+    const absl::Duration time = absl::Seconds(absl::GetFlag(FLAGS_seconds));
+    const pid_t server = absl::GetFlag(FLAGS_server_pid);
+    Line line(name, repeat);
+    if (lookups_ != nullptr && all != nullptr) {
+      const auto idle = lookups_->During([time] {
+        absl::SleepFor(time);
+        return absl::OkStatus();
+      });
+      if (!idle.ok()) return idle.status();
+      line.Add("idle_lookups_per_second", *idle);
+    }
+    const auto before = target_.State();
+    if (!before.ok()) return before.status();
+    const absl::Status reset = ResetPeak(server);
+    if (!reset.ok()) return reset;
+    const auto resident = MemoryOf(server);
+    absl::StatusOr<Seen> seen;
+    const auto run = [&] {
+      seen = work.Run(time);
+      return seen.status();
+    };
+    if (lookups_ != nullptr && all != nullptr) {
+      const auto storm = lookups_->During(run);
+      if (!storm.ok()) return storm.status();
+      line.Add("lookups_per_second", *storm);
+    } else if (const absl::Status done = run(); !done.ok()) {
+      return done;
+    }
+    const auto memory = MemoryOf(server);
+    if (!memory.ok()) return memory.status();
+    const auto after = target_.State();
+    if (!after.ok()) return after.status();
+    line.AddSeen(*seen);
+    line.Add("routes", after->routes_v6() + after->routes_v4());
+    line.Add("resident_before", resident->resident);
+    line.Add("resident_peak", memory->peak);
+    line.Add("fib_before", before->fib_bytes());
+    line.Add("fib_after", after->fib_bytes());
+    line.Add("rib_before", before->rib_bytes());
+    line.Add("rib_after", after->rib_bytes());
+    line.Add("incremental_builds",
+             after->incremental_builds() - before->incremental_builds());
+    line.Add("full_builds", after->full_builds() - before->full_builds());
+    line.Print();
+    if (all != nullptr) all->Add(*seen);
+    return absl::OkStatus();
+  }
+
+  Target target_;
+  LookupsBeside* const lookups_;
+  const std::vector<Route> routes_;
+};
+
+// Waits until the server answers lookups, of a table with this generation at
+// least.
+absl::StatusOr<v1::Table> AwaitServing(const std::string& server,
+                                       uint64_t generation) {
+  const absl::Time deadline = absl::Now() + absl::Minutes(1);
+  while (absl::Now() < deadline) {
+    // Each with a connection of its own: no one's backoff is in the way.
+    const auto channel = client::MakeChannel(server, {.own_connection = true});
+    if (!channel.ok()) return channel.status();
+    if (client::Connect(**channel, deadline).ok()) {
+      const Target target(*channel);
+      v1::LookupRequest request;
+      request.add_addresses()->set_text("2001:db8::");
+      v1::LookupResponse response;
+      grpc::ClientContext context;
+      if (target.lookup->Lookup(&context, request, &response).ok() &&
+          response.generation() >= generation) {
+        return target.State();
+      }
+    }
+    absl::SleepFor(absl::Milliseconds(2));
+  }
+  return absl::DeadlineExceededError("the server does not serve");
+}
+
+absl::Status Await(const std::string& server) {
+  const auto state = AwaitServing(server, 1);
+  if (!state.ok()) return state.status();
+  Line line("await", "0");
+  line.Add("unix_nanos", static_cast<uint64_t>(absl::GetCurrentTimeNanos()));
+  line.Add("routes", state->routes_v6() + state->routes_v4());
+  line.Print();
+  return absl::OkStatus();
+}
+
+absl::Status Main() {
+  const std::string server = absl::GetFlag(FLAGS_server);
+  if (absl::GetFlag(FLAGS_await)) return Await(server);
+  auto routes =
+      LoadRoutes(absl::GetFlag(FLAGS_routes), absl::GetFlag(FLAGS_generate));
+  if (!routes.ok()) return routes.status();
+  std::optional<LookupsBeside> lookups;
+  if (absl::GetFlag(FLAGS_lookups) && !absl::GetFlag(FLAGS_works).empty()) {
+    lookups.emplace(
+        server, *routes,
+        LookupOptions{
+            .batch = static_cast<size_t>(absl::GetFlag(FLAGS_lookup_batch)),
+            .depth = static_cast<size_t>(absl::GetFlag(FLAGS_lookup_depth)),
+            .cpu = absl::GetFlag(FLAGS_lookup_cpu)});
+  }
+  // Before gRPC starts its threads, which are to stay there too.
+  const absl::Status pinned =
+      PinThread(pthread_self(), absl::GetFlag(FLAGS_cpu));
+  if (!pinned.ok()) return pinned;
+  const auto state = AwaitServing(server, 0);
+  if (!state.ok()) return state.status();
+  const auto control = client::MakeChannel(server, {.own_connection = true});
+  if (!control.ok()) return control.status();
+  Session session(*control, lookups.has_value() ? &*lookups : nullptr,
+                  *std::move(routes));
+  return session.Run();
+}
+
+}  // namespace
+}  // namespace planb::visibility
+
+int main(int argc, char** argv) {
+  planb::SetUpProcess();
+  planb::rpc::DieWithParent();
+  absl::SetProgramUsageMessage("Measures a PlanB Lookup server; see README.md");
+  absl::ParseCommandLine(argc, argv);
+  const absl::Status status = planb::visibility::Main();
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "visibility: %s\n", status.ToString().c_str());
+  return 1;
+}

@@ -1,5 +1,3 @@
-#include "benchmarks/engine/change_times.h"
-
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -9,7 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "benchmarks/engine/changing_table.h"
 #include "benchmarks/engine/churn.h"
-#include "benchmarks/engine/cycles.h"
+#include "benchmarks/engine/machine.h"
+#include "benchmarks/engine/updates.h"
 #include "lpm/fib.h"
 
 namespace planb {

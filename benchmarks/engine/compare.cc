@@ -18,7 +18,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "benchmarks/engine/comparison.h"
-#include "benchmarks/engine/cores.h"
+#include "benchmarks/engine/machine.h"
 
 ABSL_FLAG(std::vector<std::string>, tables,
           std::vector<std::string>({"20000", "100000", "real", "500000",

@@ -1,5 +1,3 @@
-#include "benchmarks/engine/compile_times.h"
-
 #include <malloc.h>
 
 #include <algorithm>
@@ -9,8 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "benchmarks/engine/cycles.h"
-#include "benchmarks/engine/measure.h"
+#include "benchmarks/engine/machine.h"
+#include "benchmarks/engine/statistics.h"
+#include "benchmarks/engine/updates.h"
 #include "lpm/fib.h"
 #include "lpm/fib_compiler.h"
 #include "lpm/route_set.h"

@@ -5,8 +5,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "benchmarks/engine/engine.h"
-#include "benchmarks/rivals/dpdk_fib6.h"
+#include "benchmarks/engine/comparison.h"
+#include "benchmarks/rivals/rivals.h"
 
 namespace planb {
 namespace {

@@ -1,18 +1,13 @@
-#include "benchmarks/engine/lookups_beside.h"
-
 #include <algorithm>
 #include <memory>
 #include <utility>
 
-#include "benchmarks/engine/beside_threads.h"
 #include "benchmarks/engine/changing_table.h"
 #include "benchmarks/engine/churn.h"
-#include "benchmarks/engine/cores.h"
-#include "benchmarks/engine/cycles.h"
-#include "benchmarks/engine/epoch_slot.h"
-#include "benchmarks/engine/measure.h"
-#include "benchmarks/engine/percentiles.h"
+#include "benchmarks/engine/machine.h"
+#include "benchmarks/engine/statistics.h"
 #include "benchmarks/engine/traces.h"
+#include "benchmarks/engine/updates.h"
 #include "lpm/fib.h"
 
 namespace planb {

@@ -1,7 +1,8 @@
-#include "benchmarks/engine/update_report.h"
-
 #include <cstdarg>
 #include <string>
+
+#include "benchmarks/engine/changing_table.h"
+#include "benchmarks/engine/updates.h"
 
 namespace planb {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "benchmarks/rivals/baseline.h"
+#include "benchmarks/rivals/rivals.h"
 #include "lpm/prefix.h"
 
 namespace planb {

@@ -1,5 +1,3 @@
-#include "benchmarks/rivals/dpdk_fib6.h"
-
 #include <endian.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
@@ -17,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "benchmarks/rivals/rivals.h"
 
 namespace planb {
 namespace {

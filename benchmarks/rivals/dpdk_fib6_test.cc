@@ -1,8 +1,7 @@
-#include "benchmarks/rivals/dpdk_fib6.h"
-
 #include <gtest/gtest.h>
 
 #include "benchmarks/rivals/baseline_check.h"
+#include "benchmarks/rivals/rivals.h"
 
 namespace planb {
 namespace {

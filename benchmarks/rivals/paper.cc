@@ -1,11 +1,9 @@
-#include "benchmarks/rivals/paper.h"
-
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "benchmarks/rivals/paper_kernel.h"
 #include "benchmarks/rivals/paper_tree.h"
+#include "benchmarks/rivals/rivals.h"
 
 namespace planb::paper {
 namespace {

@@ -23,9 +23,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "benchmarks/rivals/huge_array.h"
 #include "benchmarks/rivals/sweep.h"
+#include "lpm/address.h"
 #include "lpm/prefix.h"
 
 namespace planb::paper {
@@ -92,6 +94,32 @@ class Tree {
   HugeArray<uint32_t> values_;
   std::vector<TreeRoot> second_;
 };
+
+// The search, written for each instruction set and for each batch size.
+
+// See Baseline::Lookup.
+using LookupFunction = void (*)(const TreeView& tree, Family family,
+                                const void* addresses, size_t count,
+                                void* next_hops);
+
+struct Kernel {
+  const char* name;
+  // True if this CPU, and the operating system, allow every instruction used.
+  bool (*runs_here)();
+  // By how many addresses are searched together.
+  LookupFunction lookup8;
+  LookupFunction lookup16;
+  LookupFunction lookup32;
+};
+
+// The kernels this machine can run, best first; "scalar" is the last.
+absl::Span<const Kernel* const> AvailableKernels();
+
+// The one of this name ("auto" is the best), or nullptr.
+const Kernel* FindKernel(absl::string_view name);
+
+// For 8, 16 or 32 addresses together, or nullptr.
+LookupFunction LookupOf(const Kernel& kernel, int lanes);
 
 }  // namespace planb::paper
 

@@ -1,6 +1,9 @@
-#include "benchmarks/rivals/reference.h"
+#include <endian.h>
+#include <immintrin.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -8,8 +11,98 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "benchmarks/rivals/huge_array.h"
-#include "benchmarks/rivals/reference_search.h"
+#include "benchmarks/rivals/rivals.h"
 #include "benchmarks/rivals/sweep.h"
+
+namespace planb::reference {
+
+inline constexpr size_t kNodeKeys = 8;
+inline constexpr size_t kBranches = 9;
+// 8 * 9^8 keys.
+inline constexpr size_t kMaxDepth = 9;
+
+// Keys are starts minus one, an address is beyond those below it: none is
+// beyond the padding.
+inline constexpr uint64_t kPadding = UINT64_MAX;
+
+// The tree as a search reads it. Nodes of 8 keys, level after level; values[i]
+// belongs to addresses beyond i leaf keys.
+struct View {
+  const uint64_t* keys = nullptr;
+  const uint32_t* values = nullptr;
+  size_t depth = 0;  // levels, 1..kMaxDepth
+  // The key each level begins with.
+  size_t level_begin[kMaxDepth] = {};
+};
+
+// See Baseline::Lookup; IPv6.
+using LookupFunction = void (*)(const View& tree, const void* addresses,
+                                size_t count, void* next_hops);
+
+namespace {
+namespace scalar {
+
+#include "benchmarks/rivals/reference.inc"
+
+struct Scalar {
+  // A sum of comparisons: no branch.
+  static uint64_t Rank(const uint64_t* node, uint64_t key) {
+    uint64_t rank = 0;
+    for (size_t i = 0; i < kNodeKeys; ++i) rank += key > node[i] ? 1 : 0;
+    return rank;
+  }
+};
+
+}  // namespace scalar
+
+void LookupScalar(const View& tree, const void* addresses, size_t count,
+                  void* next_hops) {
+  scalar::Search<scalar::Scalar>::Lookup(tree, addresses, count, next_hops);
+}
+
+}  // namespace
+}  // namespace planb::reference
+
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512dq,popcnt")
+
+namespace planb::reference {
+namespace {
+namespace avx512 {
+
+#include "benchmarks/rivals/reference.inc"
+
+struct Avx512 {
+  static uint64_t Rank(const uint64_t* node, uint64_t key) {
+    const __mmask8 below = _mm512_cmpgt_epu64_mask(
+        _mm512_set1_epi64(static_cast<int64_t>(key)), _mm512_load_si512(node));
+    return static_cast<uint64_t>(_mm_popcnt_u64(below));
+  }
+};
+
+}  // namespace avx512
+
+void LookupAvx512(const View& tree, const void* addresses, size_t count,
+                  void* next_hops) {
+  avx512::Search<avx512::Avx512>::Lookup(tree, addresses, count, next_hops);
+}
+
+}  // namespace
+}  // namespace planb::reference
+
+#pragma GCC pop_options
+
+namespace planb::reference {
+namespace {
+
+// True if this CPU, and the operating system, allow LookupAvx512.
+bool HasAvx512() {
+  return __builtin_cpu_supports("avx512f") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("popcnt");
+}
+
+}  // namespace
+}  // namespace planb::reference
 
 namespace planb {
 namespace {

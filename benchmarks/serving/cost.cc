@@ -6,26 +6,35 @@
 // tell apart. The servers' threads share a core, this thread has another; a
 // server that is not asked sleeps.
 
+#include <grpcpp/channel.h>
+#include <grpcpp/grpcpp.h>
 #include <pthread.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
+#include "absl/status/status.h"
 #include "absl/strings/numbers.h"
-#include "benchmarks/engine/cores.h"
-#include "benchmarks/serving/contender.h"
-#include "benchmarks/serving/rpc/process.h"
+#include "absl/strings/str_cat.h"
+#include "benchmarks/engine/machine.h"
+#include "client/batch_stream.h"
 #include "lpm/synthetic/synthetic.h"
 #include "server/lookup_counters.h"
+#include "server/server.h"
 #include "third_party/process_setup.h"
 
 ABSL_FLAG(std::vector<std::string>, batches,
@@ -44,8 +53,144 @@ ABSL_FLAG(std::string, csv, "", "Where every turn is written to; or nowhere.");
 namespace planb {
 namespace {
 
-using metrics::Contender;
+using client::BatchStream;
 using std::chrono::steady_clock;
+
+constexpr size_t kAddressOctets = 16;
+
+double CpuNanoseconds(clockid_t clock) {
+  timespec time = {};
+  clock_gettime(clock, &time);
+  return static_cast<double>(time.tv_sec) * 1e9 +
+         static_cast<double>(time.tv_nsec);
+}
+
+double OthersCpu() {
+  return CpuNanoseconds(CLOCK_PROCESS_CPUTIME_ID) -
+         CpuNanoseconds(CLOCK_THREAD_CPUTIME_ID);
+}
+
+size_t Depth(size_t batch) { return std::clamp<size_t>(32'768 / batch, 3, 64); }
+
+// Ends the program with the reason: a measurement that failed is none.
+[[noreturn]] void Die(const absl::Status& status);
+
+// What all contenders have in common.
+struct ServerChoice {
+  uint64_t routes = 100'000;  // made up
+  int cpu = -1;               // of the server's thread; -1: any
+};
+
+// Not thread-safe.
+class Contender {
+ public:
+  Contender(const char* name, const ServerChoice& choice, bool counting);
+  ~Contender();
+  Contender(const Contender&) = delete;
+  Contender& operator=(const Contender&) = delete;
+
+  const char* name() const { return name_; }
+
+  // How one server is asked.
+  struct Turn {
+    size_t batch = 1;  // addresses
+    std::chrono::nanoseconds duration{0};
+    // If not 0, so many batches instead of a time, and nothing to warm up.
+    uint64_t count = 0;
+  };
+  // Of one batch.
+  struct Times {
+    double nanoseconds = 0;
+    double server_cpu = 0;  // nanoseconds, of all threads but the caller's
+  };
+
+  // Asks for the addresses of `trace`, 16 octets each, over and over, with as
+  // many batches in flight as keep the server busy.
+  Times Ask(const std::string& trace, const Turn& turn);
+
+ private:
+  // Returns how many batches were answered; none is left in flight.
+  static uint64_t Exchange(client::BatchStream& stream,
+                           const std::string& trace, const Turn& turn);
+
+  const char* const name_;
+  std::string path_;
+  std::unique_ptr<server::Server> server_;
+  std::shared_ptr<grpc::Channel> channel_;
+};
+
+void Die(const absl::Status& status) {
+  std::fprintf(stderr, "cost: %s\n", std::string(status.message()).c_str());
+  std::exit(1);
+}
+
+Contender::Contender(const char* name, const ServerChoice& choice,
+                     bool counting)
+    : name_(name),
+      path_(absl::StrCat("/tmp/planb_cost_", getpid(), "_", name, ".sock")) {
+  server::ServerOptions options;
+  options.listen = {absl::StrCat("unix://", path_)};
+  options.initial.generate_v6 = choice.routes;
+  options.threads.count = 1;
+  if (choice.cpu >= 0) options.threads.cpus = {choice.cpu};
+  options.count_lookups = counting;
+  auto started = server::Server::Start(std::move(options));
+  if (!started.ok()) Die(started.status());
+  server_ = *std::move(started);
+  channel_ = grpc::CreateChannel(absl::StrCat("unix://", path_),
+                                 grpc::InsecureChannelCredentials());
+}
+
+Contender::~Contender() {
+  server_.reset();
+  unlink(path_.c_str());
+}
+
+Contender::Times Contender::Ask(const std::string& trace, const Turn& turn) {
+  BatchStream stream(channel_, {.max_in_flight = Depth(turn.batch)});
+  if (turn.count == 0) {  // to warm up
+    Exchange(stream, trace,
+             {.batch = turn.batch, .duration = turn.duration / 8});
+  }
+  const auto start = steady_clock::now();
+  const double cpu = OthersCpu();
+  const auto batches = static_cast<double>(Exchange(stream, trace, turn));
+  const double cpu_used = OthersCpu() - cpu;
+  const std::chrono::nanoseconds took = steady_clock::now() - start;
+  const absl::Status ended = stream.Finish();
+  if (!ended.ok()) Die(ended);
+  return {static_cast<double>(took.count()) / batches, cpu_used / batches};
+}
+
+uint64_t Contender::Exchange(BatchStream& stream, const std::string& trace,
+                             const Turn& turn) {
+  const auto end = steady_clock::now() + turn.duration;
+  client::BatchResult result;
+  uint64_t sent = 0;
+  uint64_t answered = 0;
+  size_t at = 0;
+  bool more = true;
+  while (more || stream.in_flight() > 0) {
+    if (more && stream.in_flight() < Depth(turn.batch)) {
+      const absl::string_view addresses(trace.data() + at,
+                                        turn.batch * kAddressOctets);
+      at += addresses.size();
+      if (at + addresses.size() > trace.size()) at = 0;
+      const auto id = stream.Send({.addresses_v6 = addresses});
+      if (!id.ok()) Die(id.status());
+      ++sent;
+    } else {
+      const auto received = stream.Receive(result);
+      if (!received.ok()) Die(received.status());
+      if (!result.status.ok()) Die(result.status);
+      ++answered;
+    }
+    more = turn.count > 0
+               ? sent < turn.count
+               : more && (answered == 0 || steady_clock::now() < end);
+  }
+  return answered;
+}
 
 constexpr size_t kTrace = 1 << 18;
 
@@ -110,17 +255,16 @@ std::string Trace() {
 void Run() {
   const absl::Status pinned =
       PinThread(pthread_self(), absl::GetFlag(FLAGS_client_cpu));
-  if (!pinned.ok()) metrics::Die(pinned);
+  if (!pinned.ok()) Die(pinned);
   FILE* csv = nullptr;
   if (!absl::GetFlag(FLAGS_csv).empty()) {
     csv = std::fopen(absl::GetFlag(FLAGS_csv).c_str(), "w");
-    if (csv == nullptr)
-      metrics::Die(absl::NotFoundError("cannot write the CSV file"));
+    if (csv == nullptr) Die(absl::NotFoundError("cannot write the CSV file"));
     std::fprintf(csv, "addresses,turn,server,ns_per_batch,server_cpu_ns\n");
   }
   const std::string trace = Trace();
-  const metrics::ServerChoice choice = {.routes = absl::GetFlag(FLAGS_routes),
-                                        .cpu = absl::GetFlag(FLAGS_server_cpu)};
+  const ServerChoice choice = {.routes = absl::GetFlag(FLAGS_routes),
+                               .cpu = absl::GetFlag(FLAGS_server_cpu)};
   std::array<Contender, 3> contenders = {
       Contender("counting", choice, /*counting=*/true),
       Contender("plain", choice, /*counting=*/false),
@@ -137,7 +281,7 @@ void Run() {
   for (const std::string& text : absl::GetFlag(FLAGS_batches)) {
     size_t batch = 0;
     if (!absl::SimpleAtoi(text, &batch) || batch == 0 || batch > kTrace) {
-      metrics::Die(absl::InvalidArgumentError("--batches wants numbers"));
+      Die(absl::InvalidArgumentError("--batches wants numbers"));
     }
     std::array<std::vector<double>, 3> times, cpus;
     for (int turn = 0; turn < absl::GetFlag(FLAGS_repeats); ++turn) {

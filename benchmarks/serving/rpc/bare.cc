@@ -15,10 +15,8 @@
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
 #include "absl/strings/str_format.h"
-#include "benchmarks/engine/cores.h"
+#include "benchmarks/engine/machine.h"
 #include "benchmarks/serving/rpc/bare_server.h"
-#include "benchmarks/serving/rpc/handlers.h"
-#include "benchmarks/serving/rpc/process.h"
 #include "benchmarks/serving/rpc/workload.h"
 #include "third_party/process_setup.h"
 

@@ -19,6 +19,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "lpm/fib.h"
 
 namespace planb::rpc {
 
@@ -26,6 +27,16 @@ namespace planb::rpc {
 // the call ends with INVALID_ARGUMENT.
 using Handler =
     std::function<bool(grpc::ByteBuffer& request, grpc::ByteBuffer& reply)>;
+
+// The request itself.
+Handler EchoHandler();
+
+// A planb.v1.BatchLookupResponse to a BatchLookupRequest with IPv6 addresses,
+// in full or by their upper halves, as the server answers it: addresses are
+// read where they were received, next hops written where they are sent from.
+// Refuses what is malformed, IPv4, named tables and prefix lengths. `fib`, of
+// IPv6, outlives the handler.
+Handler LookupHandler(const Fib& fib);
 
 // Replies waiting to be written on one stream; then reading stops.
 inline constexpr size_t kMaxReplies = 8;

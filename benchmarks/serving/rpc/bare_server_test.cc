@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "benchmarks/serving/rpc/handlers.h"
 #include "benchmarks/serving/rpc/ping.h"
 #include "benchmarks/serving/rpc/workload.h"
 #include "client/batch_stream.h"

@@ -23,10 +23,8 @@
 #include "absl/flags/usage.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "benchmarks/engine/cores.h"
+#include "benchmarks/engine/machine.h"
 #include "benchmarks/serving/rpc/exchange.h"
-#include "benchmarks/serving/rpc/process.h"
-#include "benchmarks/serving/rpc/sockets.h"
 #include "benchmarks/serving/rpc/workload.h"
 
 ABSL_FLAG(std::string, routes, "", "The table: a file of any format known.");

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "benchmarks/serving/rpc/process.h"
+#include "benchmarks/engine/machine.h"
 
 namespace planb::rpc {
 namespace {

@@ -1,11 +1,10 @@
-#include "benchmarks/serving/visibility/changes.h"
-
 #include <algorithm>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "benchmarks/engine/churn.h"
+#include "benchmarks/serving/visibility/works.h"
 #include "lpm/io/route_file.h"
 #include "lpm/route_set.h"
 #include "lpm/synthetic/synthetic.h"

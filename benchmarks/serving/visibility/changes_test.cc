@@ -1,10 +1,9 @@
-#include "benchmarks/serving/visibility/changes.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "absl/container/flat_hash_set.h"
+#include "benchmarks/serving/visibility/works.h"
 #include "lpm/route_set.h"
 #include "lpm/synthetic/synthetic.h"
 

@@ -1,5 +1,3 @@
-#include "benchmarks/engine/engine.h"
-
 #include <map>
 #include <memory>
 #include <utility>
@@ -8,9 +6,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "benchmarks/rivals/dir24.h"
-#include "benchmarks/rivals/paper.h"
-#include "benchmarks/rivals/reference.h"
+#include "benchmarks/engine/comparison.h"
+#include "benchmarks/rivals/rivals.h"
 #include "lpm/fib.h"
 
 namespace planb {

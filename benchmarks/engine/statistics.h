@@ -1,7 +1,7 @@
-// What a distribution of times says where it matters: the middle and the tail.
+// What many measured values come to.
 
-#ifndef PLANB_BENCHMARKS_ENGINE_PERCENTILES_H_
-#define PLANB_BENCHMARKS_ENGINE_PERCENTILES_H_
+#ifndef PLANB_BENCHMARKS_ENGINE_STATISTICS_H_
+#define PLANB_BENCHMARKS_ENGINE_STATISTICS_H_
 
 #include <cstddef>
 #include <vector>
@@ -18,6 +18,9 @@ struct Percentiles {
 // fewer than 100 p99 is. All 0 for no values. O(n log n).
 Percentiles PercentilesOf(std::vector<double> values);
 
+// The middle one (of two, their mean). REQUIRES: not empty.
+double Median(std::vector<double> values);
+
 }  // namespace planb
 
-#endif  // PLANB_BENCHMARKS_ENGINE_PERCENTILES_H_
+#endif  // PLANB_BENCHMARKS_ENGINE_STATISTICS_H_

@@ -1,9 +1,8 @@
-#include "benchmarks/engine/percentiles.h"
+#include "benchmarks/engine/statistics.h"
 
 #include <algorithm>
 
 namespace planb {
-
 Percentiles PercentilesOf(std::vector<double> values) {
   if (values.empty()) return {};
   std::sort(values.begin(), values.end());
@@ -18,6 +17,13 @@ Percentiles PercentilesOf(std::vector<double> values) {
           .p99 = rank(990),
           .p999 = rank(999),
           .max = values.back()};
+}
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle]
+                                : (values[middle - 1] + values[middle]) / 2;
 }
 
 }  // namespace planb

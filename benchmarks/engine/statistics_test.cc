@@ -1,4 +1,4 @@
-#include "benchmarks/engine/percentiles.h"
+#include "benchmarks/engine/statistics.h"
 
 #include <gtest/gtest.h>
 
@@ -45,6 +45,12 @@ TEST(Percentiles, OfOneAndOfNone) {
   EXPECT_EQ(PercentilesOf({3}).p999, 3);
   EXPECT_EQ(PercentilesOf({}).count, 0U);
   EXPECT_EQ(PercentilesOf({}).max, 0);
+}
+
+TEST(Median, OfOddAndEven) {
+  EXPECT_EQ(Median({3}), 3);
+  EXPECT_EQ(Median({3, 1, 2}), 2);
+  EXPECT_EQ(Median({4, 1, 2, 3}), 2.5);
 }
 
 }  // namespace

@@ -24,12 +24,9 @@
 #include "absl/flags/usage.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "benchmarks/engine/change_times.h"
-#include "benchmarks/engine/compile_times.h"
-#include "benchmarks/engine/cores.h"
-#include "benchmarks/engine/lookups_beside.h"
+#include "benchmarks/engine/machine.h"
 #include "benchmarks/engine/tables.h"
-#include "benchmarks/engine/update_report.h"
+#include "benchmarks/engine/updates.h"
 
 ABSL_FLAG(
     std::string, table, "real",

@@ -31,13 +31,13 @@ std::unique_ptr<Style> MakeStyle(absl::string_view name, Handler handler) {
 }
 
 bool Answerable(const wire::BatchRequest& request) {
-  return request.addresses_v6.size() % Width(Form::kFull) == 0 &&
-         request.upper_halves_v6.size() % Width(Form::kUpper) == 0 &&
+  return request.addresses_v6.size() % Width(AddressForm::kFull) == 0 &&
+         request.upper_halves_v6.size() % Width(AddressForm::kUpper) == 0 &&
          request.addresses_v4.empty() && request.table.empty() &&
          !request.want_prefix_lengths;
 }
 
-template <Form kForm>
+template <AddressForm kForm>
 void AnswerAll(const Fib& fib, const wire::Octets& addresses,
                char*& next_hops) {
   addresses.ForEachRun<Width(kForm)>([&](const char* run, size_t count) {
@@ -65,15 +65,15 @@ bool AnswerBatch(const Fib& fib, grpc::ByteBuffer& message,
   const wire::ResponseShape shape = {
       .request_id = request.request_id,
       .generation = 1,
-      .addresses = request.addresses_v6.size() / Width(Form::kFull) +
-                   request.upper_halves_v6.size() / Width(Form::kUpper)};
+      .addresses = request.addresses_v6.size() / Width(AddressForm::kFull) +
+                   request.upper_halves_v6.size() / Width(AddressForm::kUpper)};
   // Never an inlined slice: its octets would not be those of its copies.
   grpc_slice octets = grpc_slice_malloc_large(wire::EncodedSize(shape));
   const wire::ResponseBody body = wire::EncodeAround(
       shape, reinterpret_cast<char*>(GRPC_SLICE_START_PTR(octets)));
   char* next_hops = body.next_hops;
-  AnswerAll<Form::kFull>(fib, request.addresses_v6, next_hops);
-  AnswerAll<Form::kUpper>(fib, request.upper_halves_v6, next_hops);
+  AnswerAll<AddressForm::kFull>(fib, request.addresses_v6, next_hops);
+  AnswerAll<AddressForm::kUpper>(fib, request.upper_halves_v6, next_hops);
   const grpc::Slice slice(octets, grpc::Slice::STEAL_REF);
   reply = grpc::ByteBuffer(&slice, 1);
   return true;

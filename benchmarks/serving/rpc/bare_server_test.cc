@@ -40,9 +40,9 @@ TEST_P(BareServerTest, AnswersBatchesAsTheReferenceDoes) {
   Start(LookupHandler(*fib));
   // Large enough to come in several pieces, and to be cut within addresses.
   const size_t batch = 20011;
-  const std::string trace = PackedTrace(routes, Form::kFull, 20 * batch);
+  const std::string trace = PackedTrace(routes, AddressForm::kFull, 20 * batch);
   const std::vector<NextHopId> expected =
-      ExpectedAnswers(routes, Form::kFull, trace);
+      ExpectedAnswers(routes, AddressForm::kFull, trace);
   BatchStream stream(channel_, {.max_in_flight = 10});
   size_t sent = 0, received = 0;
   while (received < 20) {
@@ -69,7 +69,7 @@ TEST_P(BareServerTest, AClientThatReadsLateGetsEverything) {
   const std::vector<Route> routes = *LoadRoutes("", 100);
   const auto fib = Fib::Build(Family::kIpv6, routes);
   Start(LookupHandler(*fib));
-  const std::string addresses = PackedTrace(routes, Form::kFull, 1000);
+  const std::string addresses = PackedTrace(routes, AddressForm::kFull, 1000);
   BatchStream stream(channel_, {.max_in_flight = 500});
   for (int i = 0; i < 500; ++i) {
     ASSERT_TRUE(stream.Send({.addresses_v6 = addresses}).ok());

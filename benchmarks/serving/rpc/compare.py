@@ -70,10 +70,10 @@ def take(writer, row):
 
 def check_answers(all_of, kinds, transports, forms):
     """Every answer of a second, compared with the table, before any is timed.
-    (The floor's client does so by itself.)
+    (The socket's client does so by itself.)
     """
     for kind in kinds:
-        if kind in contenders.FLOORS:
+        if kind in contenders.SOCKETS:
             continue
         for transport in transports:
             for form in forms:
@@ -89,7 +89,7 @@ def throughput(args, all_of, writer):
             for transport in args.transports:
                 for form in args.forms:
                     for kind in args.kinds:
-                        deep = kind not in ("floor", "floor_spin")
+                        deep = kind not in ("socket", "socket_spin")
                         depth = 1
                         if deep:
                             depth = args.depth or contenders.depth_for(batch)

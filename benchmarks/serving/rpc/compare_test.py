@@ -35,9 +35,9 @@ class CompareTest(unittest.TestCase):
             with open(stem + ".md", encoding="utf-8") as file:
                 return records.read(stem + ".csv"), file.read()
 
-    def test_floors(self):
+    def test_sockets(self):
         rows, table = self.run_compare(
-            "throughput", "--kinds=floor,floor_deep", "--batches=1,300"
+            "throughput", "--kinds=socket,socket_deep", "--batches=1,300"
         )
         # 2 turns, 2 sizes, 2 transports, 2 forms, 2 kinds.
         self.assertEqual(len(rows), 32)
@@ -45,11 +45,11 @@ class CompareTest(unittest.TestCase):
             self.assertGreater(row["lookups"], 0)
             self.assertGreater(row["client_cpu_us_per_lookup"], 0)
             self.assertGreater(row["server_cpu_us_per_lookup"], 0)
-        self.assertIn("floor_deep", table)
+        self.assertIn("socket_deep", table)
 
     def test_throughput(self):
         rows, table = self.run_compare(
-            "throughput", "--kinds=server,callback,async,sync,floor",
+            "throughput", "--kinds=server,callback,async,sync,socket",
             "--batches=256", "--transports=unix", "--seconds=0.3",
         )
         self.assertEqual(len(rows), 20)

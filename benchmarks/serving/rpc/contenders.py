@@ -18,11 +18,11 @@ LOOKUPS = {
     "async": "async",
     "async_spin": "async_spin",
     "sync": "sync",
-    "floor": "floor",  # ping-pong, both ends sleep while they wait
-    "floor_spin": "floor_spin",  # ping-pong, both ends poll
-    "floor_deep": "floor",  # as many batches in flight as gRPC has
+    "socket": "socket",  # ping-pong, both ends sleep while they wait
+    "socket_spin": "socket_spin",  # ping-pong, both ends poll
+    "socket_deep": "socket",  # as many batches in flight as gRPC has
 }
-FLOORS = ("floor", "floor_spin", "floor_deep")
+SOCKETS = ("socket", "socket_spin", "socket_deep")
 
 SLEEPING_ECHOES = ("echo_callback", "echo_async", "echo_sync")
 ECHOES = (*SLEEPING_ECHOES, "echo_async_spin")
@@ -76,10 +76,10 @@ class Contenders:
             ]
             spin = self._args.spin_args if name == "server_spin" else []
             return argv + spin
-        if name in ("floor", "floor_spin"):
-            argv = [self.program("benchmarks/serving/rpc/floor"), *self.table()]
+        if name in ("socket", "socket_spin"):
+            argv = [self.program("benchmarks/serving/rpc/socket_baseline"), *self.table()]
             argv += ["--server_cpu=-1"]
-            return argv + (["--spin"] if name == "floor_spin" else [])
+            return argv + (["--spin"] if name == "socket_spin" else [])
         if name in ECHOES:
             style = name[len("echo_") :]
             return [bare, "--work=echo", f"--style={style}"]
@@ -89,8 +89,8 @@ class Contenders:
         """One repeat of a kind of LOOKUPS; what its client says."""
         server = self.server(LOOKUPS[kind], more.get("server_cpus"))
         target = server.addresses[transport]
-        if kind in FLOORS:
-            argv = self._floor_argv(kind, form, batch, depth)
+        if kind in SOCKETS:
+            argv = self._socket_argv(kind, form, batch, depth)
             argv += [f"--connect={target}", f"--server_pid={server.pid}"]
         else:
             argv = self.bench_argv(form, batch, depth, **more)
@@ -102,9 +102,9 @@ class Contenders:
             )
         return said
 
-    def _floor_argv(self, kind, form, batch, depth):
+    def _socket_argv(self, kind, form, batch, depth):
         argv = [
-            self.program("benchmarks/serving/rpc/floor"),
+            self.program("benchmarks/serving/rpc/socket_baseline"),
             *self.table(),
             f"--batch={batch}",
             f"--form={form}",
@@ -113,7 +113,7 @@ class Contenders:
             f"--warm_up_seconds={self._args.warm_up}",
             "--client_cpu=-1",
         ]
-        return argv + (["--spin"] if kind == "floor_spin" else [])
+        return argv + (["--spin"] if kind == "socket_spin" else [])
 
     def bench_argv(self, form, batch, depth, streams=1, connections=1,
                    rate=None, check=False, **_):

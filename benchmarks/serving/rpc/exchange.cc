@@ -259,8 +259,9 @@ absl::Status ServeExchange(const Socket& socket, const Answerer& answerer,
                waiting)) {
     return absl::OkStatus();  // someone looked whether we listen
   }
-  const Form form = hello.width == Width(Form::kUpper) ? Form::kUpper  //
-                                                       : Form::kFull;
+  const AddressForm form = hello.width == Width(AddressForm::kUpper)
+                               ? AddressForm::kUpper  //
+                               : AddressForm::kFull;
   if (hello.width != Width(form) || hello.addresses == 0 ||
       hello.addresses > kMaxBatch) {
     return absl::InvalidArgumentError(
@@ -278,14 +279,15 @@ absl::Status ServeExchange(const Socket& socket, const Answerer& answerer,
   return absl::OkStatus();
 }
 
-ExchangeClient::ExchangeClient(Socket socket, Form form, size_t batch,
+ExchangeClient::ExchangeClient(Socket socket, AddressForm form, size_t batch,
                                Waiting waiting)
     : socket_(std::move(socket)),
       waiting_(waiting),
       request_bytes_(batch * Width(form)),
       reply_bytes_(batch * sizeof(NextHopId)) {}
 
-absl::StatusOr<ExchangeClient> ExchangeClient::Start(Socket socket, Form form,
+absl::StatusOr<ExchangeClient> ExchangeClient::Start(Socket socket,
+                                                     AddressForm form,
                                                      size_t batch,
                                                      Waiting waiting) {
   const Hello hello = {.addresses = static_cast<uint32_t>(batch),

@@ -2,7 +2,7 @@
 // protobuf. A request is so many addresses and nothing else, its answer so many
 // next hops; how many was said once, when the connection began.
 //
-// This is the floor: the same octets (less some twenty of framing), the same
+// This is the baseline: the same octets (less some twenty of framing), the same
 // lookup, the fewest system calls that move them.
 //
 // Stream sockets for the bare exchange, set up as well as one can: what gRPC is
@@ -83,7 +83,7 @@ enum class Waiting {
 };
 
 // Answers `count` addresses packed in `form` into `next_hops`.
-using Answerer = std::function<void(Form form, const char* addresses,
+using Answerer = std::function<void(AddressForm form, const char* addresses,
                                     size_t count, char* next_hops)>;
 
 // Serves one connection until its client ends it.
@@ -104,7 +104,7 @@ class ExchangeClient {
  public:
   // Says hello: every batch will have so many addresses of `form`.
   // REQUIRES: 1 <= batch <= 1 << 20.
-  static absl::StatusOr<ExchangeClient> Start(Socket socket, Form form,
+  static absl::StatusOr<ExchangeClient> Start(Socket socket, AddressForm form,
                                               size_t batch, Waiting waiting);
 
   // One batch. `addresses` has Width(form) octets an address, `next_hops` room
@@ -124,7 +124,8 @@ class ExchangeClient {
                                      absl::Duration duration);
 
  private:
-  ExchangeClient(Socket socket, Form form, size_t batch, Waiting waiting);
+  ExchangeClient(Socket socket, AddressForm form, size_t batch,
+                 Waiting waiting);
 
   absl::StatusOr<ExchangeResult> PingPong(absl::string_view trace,
                                           absl::Duration duration);

@@ -48,10 +48,10 @@ class Serving {
 };
 
 class ExchangeTest
-    : public ::testing::TestWithParam<std::tuple<bool, Form, Waiting>> {
+    : public ::testing::TestWithParam<std::tuple<bool, AddressForm, Waiting>> {
  protected:
   bool tcp() const { return std::get<0>(GetParam()); }
-  Form form() const { return std::get<1>(GetParam()); }
+  AddressForm form() const { return std::get<1>(GetParam()); }
   Waiting waiting() const { return std::get<2>(GetParam()); }
 };
 
@@ -66,9 +66,8 @@ TEST_P(ExchangeTest, AnswersAreTheReferencesAndAreTimed) {
     const std::string trace = PackedTrace(routes, form(), 80000);
     Serving server(
         tcp(),
-        [&](Form f, const char* addresses, size_t count, char* next_hops) {
-          Answer(*fib, f, addresses, count, next_hops);
-        },
+        [&](AddressForm f, const char* addresses, size_t count,
+            char* next_hops) { Answer(*fib, f, addresses, count, next_hops); },
         waiting());
     {
       auto socket = server.Connect();
@@ -98,25 +97,27 @@ TEST_P(ExchangeTest, AnswersAreTheReferencesAndAreTimed) {
 INSTANTIATE_TEST_SUITE_P(
     All, ExchangeTest,
     ::testing::Combine(::testing::Bool(),
-                       ::testing::Values(Form::kFull, Form::kUpper),
+                       ::testing::Values(AddressForm::kFull,
+                                         AddressForm::kUpper),
                        ::testing::Values(Waiting::kBlock, Waiting::kSpin)));
 
 TEST(Exchange, AWrongAnswerIsNoticed) {
   const std::vector<Route> routes = *LoadRoutes("", 1000);
-  const std::string trace = PackedTrace(routes, Form::kFull, 100);
+  const std::string trace = PackedTrace(routes, AddressForm::kFull, 100);
   const auto fib = Fib::Build(Family::kIpv6, routes);
   Serving server(
       false,
-      [&](Form form, const char* addresses, size_t count, char* next_hops) {
+      [&](AddressForm form, const char* addresses, size_t count,
+          char* next_hops) {
         Answer(*fib, form, addresses, count, next_hops);
         next_hops[count * 4 - 1] = '\x7f';
       },
       Waiting::kBlock);
-  auto client = ExchangeClient::Start(*server.Connect(), Form::kFull, 10,
+  auto client = ExchangeClient::Start(*server.Connect(), AddressForm::kFull, 10,
                                       Waiting::kBlock);
   ASSERT_TRUE(client.ok());
   const absl::Status status =
-      client->Check(trace, ExpectedAnswers(routes, Form::kFull, trace));
+      client->Check(trace, ExpectedAnswers(routes, AddressForm::kFull, trace));
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_NE(status.message().find("address 9 "), absl::string_view::npos)
       << status;
@@ -124,7 +125,7 @@ TEST(Exchange, AWrongAnswerIsNoticed) {
 
 TEST(Exchange, AHelloWithoutSenseIsRefused) {
   Serving server(
-      false, [](Form, const char*, size_t, char*) {}, Waiting::kBlock);
+      false, [](AddressForm, const char*, size_t, char*) {}, Waiting::kBlock);
   {
     const auto socket = server.Connect();
     ASSERT_TRUE(socket.ok());

@@ -5,7 +5,7 @@
     benchmarks/serving/rpc/plot.py DIR/throughput.csv DIR/load.csv DIR/scale.csv
 
 throughput.csv becomes throughput.svg: lookups a second against batch size,
-the floors beside them. load.csv becomes load.svg: latency against offered
+the sockets beside them. load.csv becomes load.svg: latency against offered
 load. scale.csv becomes scale.svg: lookups a second against streams. Points are
 medians, bars reach from the least to the most.
 """
@@ -19,21 +19,21 @@ import matplotlib.pyplot as plt  # pylint: disable=wrong-import-position
 
 import records  # pylint: disable=wrong-import-position
 
-# The same colours in every picture: the server's own, then greys for floors.
+# The same colours in every picture: the server's own, then greys for sockets.
 LOOKS = {
     "server": {"color": "#c0392b", "marker": "o", "linewidth": 2},
     "async": {"color": "#2980b9", "marker": "s"},
     "callback": {"color": "#27ae60", "marker": "^"},
     "sync": {"color": "#8e44ad", "marker": "v"},
     "async_spin": {"color": "#16a085", "marker": "d"},
-    "floor": {"color": "#555555", "marker": ".", "linestyle": ":"},
-    "floor_spin": {"color": "#888888", "marker": ".", "linestyle": "--"},
-    "floor_deep": {"color": "#000000", "marker": ".", "linestyle": "-."},
+    "socket": {"color": "#555555", "marker": ".", "linestyle": ":"},
+    "socket_spin": {"color": "#888888", "marker": ".", "linestyle": "--"},
+    "socket_deep": {"color": "#000000", "marker": ".", "linestyle": "-."},
 }
 NAMES = {
-    "floor": "bare socket, ping-pong",
-    "floor_spin": "bare socket, ping-pong, both ends polling",
-    "floor_deep": "bare socket, as many in flight as gRPC",
+    "socket": "bare socket, ping-pong",
+    "socket_spin": "bare socket, ping-pong, both ends polling",
+    "socket_deep": "bare socket, as many in flight as gRPC",
 }
 
 

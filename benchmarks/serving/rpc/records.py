@@ -8,7 +8,7 @@ import statistics
 # The columns of every file of raw repeats, in this order.
 COLUMNS = [
     "experiment",  # throughput, latency, scale or load
-    "kind",  # what was measured: server, async, floor, ...
+    "kind",  # what was measured: server, async, socket, ...
     "transport",  # unix or tcp
     "form",  # full or upper
     "batch",

@@ -17,7 +17,7 @@ def row(kind, repeat, rate, **more):
         "transport": "unix",
         "form": "full",
         "batch": 256,
-        "depth": 1 if kind == "floor" else 64,
+        "depth": 1 if kind == "socket" else 64,
         "streams": 1,
         "connections": 1,
         "repeat": repeat,
@@ -32,31 +32,31 @@ class RecordsTest(unittest.TestCase):
         # shows, though the medians alone would say 75 of 150.
         rows = [
             row("server", 0, 100.0),
-            row("floor", 0, 200.0),
+            row("socket", 0, 200.0),
             row("server", 1, 50.0),
-            row("floor", 1, 100.0),
+            row("socket", 1, 100.0),
             row("server", 2, 75.0),
-            row("floor", 3, 1.0),  # a turn without the other
+            row("socket", 3, 1.0),  # a turn without the other
         ]
-        entry = records.summarize(rows, "lookups_per_second", ["floor"])[0]
+        entry = records.summarize(rows, "lookups_per_second", ["socket"])[0]
         self.assertEqual(entry["kind"], "server")
         self.assertEqual(entry["median"], 75.0)
         self.assertEqual((entry["least"], entry["most"]), (50.0, 100.0))
-        self.assertEqual(entry["ratios"], {"floor": 0.5})
+        self.assertEqual(entry["ratios"], {"socket": 0.5})
 
     def test_only_like_is_compared_with_like(self):
         rows = [
             row("server", 0, 100.0),
-            row("floor", 0, 200.0, batch=1024),
-            row("floor", 0, 400.0, transport="tcp"),
+            row("socket", 0, 200.0, batch=1024),
+            row("socket", 0, 400.0, transport="tcp"),
         ]
-        entry = records.summarize(rows, "lookups_per_second", ["floor"])[0]
+        entry = records.summarize(rows, "lookups_per_second", ["socket"])[0]
         self.assertEqual(entry["ratios"], {})
 
     def test_a_standstill_is_no_division_by_zero(self):
-        rows = [row("server", 0, 100.0), row("floor", 0, 0.0)]
-        entry = records.summarize(rows, "lookups_per_second", ["floor"])[0]
-        self.assertEqual(entry["ratios"], {"floor": None})
+        rows = [row("server", 0, 100.0), row("socket", 0, 0.0)]
+        entry = records.summarize(rows, "lookups_per_second", ["socket"])[0]
+        self.assertEqual(entry["ratios"], {"socket": None})
 
     def test_what_is_written_is_read(self):
         with tempfile.TemporaryDirectory() as folder:

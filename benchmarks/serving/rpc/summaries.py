@@ -10,7 +10,7 @@ import json
 import sys
 
 import records
-from contenders import ECHOES, FLOORS, SLEEPING_ECHOES
+from contenders import ECHOES, SOCKETS, SLEEPING_ECHOES
 from records import cell
 
 
@@ -24,8 +24,8 @@ def write(experiment, rows, stem):
 
 
 def throughput(rows):
-    """By batch, transport and form: every kind, and its share of each floor."""
-    entries = records.summarize(rows, "lookups_per_second", FLOORS)
+    """By batch, transport and form: every kind, and its share of each bare socket."""
+    entries = records.summarize(rows, "lookups_per_second", SOCKETS)
     lines = [
         [
             entry["transport"],
@@ -34,7 +34,7 @@ def throughput(rows):
             entry["kind"],
             cell(entry["median"], 1e-6),
             f"{cell(entry['least'], 1e-6)}..{cell(entry['most'], 1e-6)}",
-            *(cell(entry["ratios"].get(floor)) for floor in FLOORS),
+            *(cell(entry["ratios"].get(socket)) for socket in SOCKETS),
             cell(entry["client_cpu_us_per_lookup"], 1e3),
             cell(entry["server_cpu_us_per_lookup"], 1e3),
             cell(entry["latency_us_p50"]),
@@ -52,7 +52,7 @@ def throughput(rows):
         "kind",
         "M lookups/s",
         "least..most",
-        *(f"of {floor}" for floor in FLOORS),
+        *(f"of {socket}" for socket in SOCKETS),
         "client ns/lookup",
         "server ns/lookup",
         "batch p50 us",

@@ -60,15 +60,15 @@ uint64_t BigEndian(const char* octets) {
 
 }  // namespace
 
-absl::StatusOr<Form> ParseForm(absl::string_view name) {
-  if (name == "full") return Form::kFull;
-  if (name == "upper") return Form::kUpper;
+absl::StatusOr<AddressForm> ParseAddressForm(absl::string_view name) {
+  if (name == "full") return AddressForm::kFull;
+  if (name == "upper") return AddressForm::kUpper;
   return absl::InvalidArgumentError(
       absl::StrCat("\"", name, "\" is neither \"full\" nor \"upper\""));
 }
 
-absl::string_view FormName(Form form) {
-  return form == Form::kFull ? "full" : "upper";
+absl::string_view AddressFormName(AddressForm form) {
+  return form == AddressForm::kFull ? "full" : "upper";
 }
 
 absl::StatusOr<std::vector<Route>> LoadRoutes(const std::string& path,
@@ -93,7 +93,7 @@ absl::StatusOr<std::vector<Route>> LoadRoutes(const std::string& path,
   return routes;
 }
 
-std::string PackedTrace(absl::Span<const Route> routes, Form form,
+std::string PackedTrace(absl::Span<const Route> routes, AddressForm form,
                         size_t count) {
   std::string octets;
   octets.reserve(count * Width(form));
@@ -107,16 +107,17 @@ std::string PackedTrace(absl::Span<const Route> routes, Form form,
 }
 
 std::vector<NextHopId> ExpectedAnswers(absl::Span<const Route> routes,
-                                       Form form, absl::string_view addresses) {
+                                       AddressForm form,
+                                       absl::string_view addresses) {
   const ReferenceTable table(routes);
   const Changes changes =
-      form == Form::kUpper ? ChangesWithinHalves(routes) : Changes();
+      form == AddressForm::kUpper ? ChangesWithinHalves(routes) : Changes();
   std::vector<NextHopId> answers;
   answers.reserve(addresses.size() / Width(form));
   for (size_t i = 0; i < addresses.size(); i += Width(form)) {
     const uint64_t half = BigEndian(addresses.data() + i);
     answers.push_back(
-        form == Form::kUpper
+        form == AddressForm::kUpper
             ? UpperAnswer(table, changes, half)
             : NextHopAt(table, absl::MakeUint128(
                                    half, BigEndian(addresses.data() + i + 8))));
@@ -124,10 +125,10 @@ std::vector<NextHopId> ExpectedAnswers(absl::Span<const Route> routes,
   return answers;
 }
 
-void Answer(const Fib& fib, Form form, const char* addresses, size_t count,
-            char* next_hops) {
+void Answer(const Fib& fib, AddressForm form, const char* addresses,
+            size_t count, char* next_hops) {
   const Kernel& kernel = *AvailableKernels().front();
-  if (form == Form::kUpper) {
+  if (form == AddressForm::kUpper) {
     fib.LookupUpper(addresses, count, next_hops, kernel);
   } else {
     fib.Lookup(addresses, count, next_hops, kernel);

@@ -19,17 +19,19 @@
 namespace planb::rpc {
 
 // How an address is written in a request.
-enum class Form {
+enum class AddressForm {
   kFull,   // 16 octets
   kUpper,  // its first 8
 };
 
 // Octets of one address.
-constexpr size_t Width(Form form) { return form == Form::kFull ? 16 : 8; }
+constexpr size_t Width(AddressForm form) {
+  return form == AddressForm::kFull ? 16 : 8;
+}
 
 // "full" or "upper". Errors: INVALID_ARGUMENT naming those.
-absl::StatusOr<Form> ParseForm(absl::string_view name);
-absl::string_view FormName(Form form);
+absl::StatusOr<AddressForm> ParseAddressForm(absl::string_view name);
+absl::string_view AddressFormName(AddressForm form);
 
 // The IPv6 routes of a file (any format of lpm/io), or so many made up as
 // `planb_server --generate` makes them: sorted, each prefix once.
@@ -41,19 +43,20 @@ absl::StatusOr<std::vector<Route>> LoadRoutes(const std::string& path,
 // `count` addresses packed in `form`, each in a route drawn uniformly: those
 // that `planbctl bench --trace=match` asks for. The same on every machine.
 // REQUIRES: there are routes.
-std::string PackedTrace(absl::Span<const Route> routes, Form form,
+std::string PackedTrace(absl::Span<const Route> routes, AddressForm form,
                         size_t count);
 
 // What the table has to say to each of the packed addresses, found without the
 // engine: kUndecided where the addresses below an upper half disagree.
 // O(routes + addresses).
 std::vector<NextHopId> ExpectedAnswers(absl::Span<const Route> routes,
-                                       Form form, absl::string_view addresses);
+                                       AddressForm form,
+                                       absl::string_view addresses);
 
 // The one lookup behind everything here: `count` addresses packed in `form`,
 // 4 octets of answer each, by the best kernel.
-void Answer(const Fib& fib, Form form, const char* addresses, size_t count,
-            char* next_hops);
+void Answer(const Fib& fib, AddressForm form, const char* addresses,
+            size_t count, char* next_hops);
 
 }  // namespace planb::rpc
 

@@ -4,7 +4,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "benchmarks/engine/churn.h"
-#include "benchmarks/serving/visibility/works.h"
+#include "benchmarks/serving/visibility/update_workloads.h"
 #include "lpm/io/route_file.h"
 #include "lpm/route_set.h"
 #include "lpm/synthetic/synthetic.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/container/flat_hash_set.h"
-#include "benchmarks/serving/visibility/works.h"
+#include "benchmarks/serving/visibility/update_workloads.h"
 #include "lpm/route_set.h"
 #include "lpm/synthetic/synthetic.h"
 

@@ -41,20 +41,20 @@ def distinct(found, part):
 
 
 def latency(found, path):
-    works = [work for work in distinct(found, 2)
-             if not work.startswith(("stream_", "load_", "restart_"))]
+    workloads = [workload for workload in distinct(found, 2)
+             if not workload.startswith(("stream_", "load_", "restart_"))]
     stores = distinct(found, 1)
     figure, axes = plt.subplots(
-        len(stores), len(works), squeeze=False, sharey=True,
-        figsize=(3.4 * len(works), 3.2 * len(stores)), layout="constrained",
+        len(stores), len(workloads), squeeze=False, sharey=True,
+        figsize=(3.4 * len(workloads), 3.2 * len(stores)), layout="constrained",
     )
     for i, store in enumerate(stores):
-        for j, work in enumerate(works):
+        for j, workload in enumerate(workloads):
             ax = axes[i][j]
             own = sorted(
                 (size(table, repeats), everything)
                 for (table, at, what), (repeats, everything) in found.items()
-                if (at, what) == (store, work) and everything
+                if (at, what) == (store, workload) and everything
             )
             for rank, colour in RANKS.items():
                 ax.plot([routes for routes, _ in own],
@@ -64,7 +64,7 @@ def latency(found, path):
             ax.set_xscale("log")
             ax.set_yscale("log")
             kept = "in memory" if store == "none" else store
-            ax.set_title(f"{NAMES.get(work, work)}\n{kept}", fontsize="medium")
+            ax.set_title(f"{NAMES.get(workload, workload)}\n{kept}", fontsize="medium")
             ax.set_xlabel("routes")
             ax.grid(alpha=0.3)
         axes[i][0].set_ylabel("ms from accepted to visible")
@@ -73,27 +73,27 @@ def latency(found, path):
 
 
 def lookups(found, path):
-    works = [work for work in distinct(found, 2)
+    workloads = [workload for workload in distinct(found, 2)
              if any(report.shares(repeats)
-                    for key, (repeats, _) in found.items() if key[2] == work)]
+                    for key, (repeats, _) in found.items() if key[2] == workload)]
     stores = distinct(found, 1)
     figure, axes = plt.subplots(
         1, len(stores), squeeze=False, sharey=True,
         figsize=(6 * len(stores), 4), layout="constrained",
     )
     for ax, store in zip(axes[0], stores):
-        for work in works:
+        for workload in workloads:
             own = sorted(
                 (size(table, repeats), report.shares(repeats))
                 for (table, at, what), (repeats, _) in found.items()
-                if (at, what) == (store, work) and report.shares(repeats)
+                if (at, what) == (store, workload) and report.shares(repeats)
             )
             mids = [report.median(kept) for _, kept in own]
             ax.errorbar(
                 [routes for routes, _ in own], mids,
                 yerr=[[mid - min(kept) for mid, (_, kept) in zip(mids, own)],
                       [max(kept) - mid for mid, (_, kept) in zip(mids, own)]],
-                label=NAMES.get(work, work), capsize=2, marker=".",
+                label=NAMES.get(workload, workload), capsize=2, marker=".",
             )
         ax.axhline(0.9, color="#888888", linestyle=":")
         ax.set_xscale("log")

@@ -21,7 +21,7 @@ RANKS = ("p50", "p90", "p99", "p999", "max")
 COLUMNS = [
     "table",  # real, or a number of made-up routes
     "store",  # none, or how the table is kept
-    "work",  # what was done; see works.h
+    "workload",  # what was done; see update_workloads.h
     "repeat",  # the turn; "all" has the percentiles of all of them
     "routes",
     "operations",  # calls, or batches of a stream
@@ -29,10 +29,10 @@ COLUMNS = [
     "seconds",
     *(f"{name}_us_{rank}" for name in ("commit", "visible", "call")
       for rank in RANKS),
-    "idle_lookups_per_second",  # before the work
-    "lookups_per_second",  # beside the work
+    "idle_lookups_per_second",  # before the workload
+    "lookups_per_second",  # beside the workload
     "resident_before",  # octets, as all that follow
-    "resident_peak",  # during the work
+    "resident_peak",  # during the workload
     "resident_empty",  # of the server before it had a table
     "resident_allowed",  # the target: see README.md
     "fib_before",
@@ -42,7 +42,7 @@ COLUMNS = [
     "incremental_builds",
     "full_builds",
 ]
-TEXTS = ("table", "store", "work", "repeat")
+TEXTS = ("table", "store", "workload", "repeat")
 
 
 def read(path):
@@ -56,10 +56,10 @@ def read(path):
 
 
 def series(rows):
-    """{(table, store, work): (its repeats, its row "all" or None)}, in order."""
+    """{(table, store, workload): (its repeats, its row "all" or None)}, in order."""
     found = {}
     for row in rows:
-        key = (row["table"], row["store"], row["work"])
+        key = (row["table"], row["store"], row["workload"])
         repeats, _ = found.setdefault(key, ([], None))
         if row["repeat"] == "all":
             found[key] = (repeats, row)
@@ -78,7 +78,7 @@ def rate(row):
 
 
 def share(row):
-    """Of the lookups before the work, those beside it; None without."""
+    """Of the lookups before the workload, those beside it; None without."""
     if "lookups_per_second" not in row or "idle_lookups_per_second" not in row:
         return None
     return row["lookups_per_second"] / row["idle_lookups_per_second"]
@@ -90,42 +90,42 @@ def shares(rows):
 
 def latencies(found):
     lines = []
-    for (table, store, work), (_, everything) in found.items():
+    for (table, store, workload), (_, everything) in found.items():
         if everything is None or "visible_us_p50" not in everything:
             continue
         row = everything
         lines.append([
-            table, store, work, cell(row["operations"]),
+            table, store, workload, cell(row["operations"]),
             *(cell(row[f"visible_us_{rank}"], 1e-3) for rank in RANKS),
             *(cell(row[f"commit_us_{rank}"], 1e-3) for rank in ("p50", "p99")),
             *(cell(row[f"call_us_{rank}"], 1e-3) for rank in ("p50", "p99")),
         ])
     return markdown(
-        ["table", "store", "work", "times", "visible p50 ms", "p90", "p99",
+        ["table", "store", "workload", "times", "visible p50 ms", "p90", "p99",
          "p99.9", "max", "commit p50 ms", "p99", "call p50 ms", "p99"], lines)
 
 
 def storms(found):
     lines = []
-    for (table, store, work), (repeats, _) in found.items():
+    for (table, store, workload), (repeats, _) in found.items():
         kept = shares(repeats)
         if not kept:
             continue
         lines.append([
-            table, store, work,
+            table, store, workload,
             cell(median(map(rate, repeats))),
             cell(median(r["idle_lookups_per_second"] for r in repeats), 1e-6),
             cell(median(r["lookups_per_second"] for r in repeats), 1e-6),
             cell(median(kept)), f"{cell(min(kept))}..{cell(max(kept))}",
         ])
     return markdown(
-        ["table", "store", "work", "changes/s", "M lookups/s idle", "beside",
+        ["table", "store", "workload", "changes/s", "M lookups/s idle", "beside",
          "share", "least..most"], lines)
 
 
 def memory(found):
     lines = []
-    for (table, store, work), (repeats, _) in found.items():
+    for (table, store, workload), (repeats, _) in found.items():
         worst = max((r for r in repeats if "resident_allowed" in r),
                     key=lambda r: r["resident_peak"] - r["resident_allowed"],
                     default=None)
@@ -133,24 +133,24 @@ def memory(found):
             continue
         fib = worst["fib_before"] + worst["fib_after"]
         lines.append([
-            table, store, work,
+            table, store, workload,
             *(cell(value, 2**-20) for value in (
                 worst["resident_before"], worst["resident_peak"],
                 worst["resident_allowed"], worst["resident_empty"], fib,
                 max(worst["rib_before"], worst["rib_after"]))),
         ])
     return markdown(
-        ["table", "store", "work", "resident before, MiB", "peak", "allowed",
+        ["table", "store", "workload", "resident before, MiB", "peak", "allowed",
          "empty server", "both FIBs", "RIB"], lines)
 
 
 def once(found):
     """Loads and restarts."""
     lines = [
-        [table, store, work, cell(repeats[0]["routes"]),
+        [table, store, workload, cell(repeats[0]["routes"]),
          cell(repeats[0]["seconds"])]
-        for (table, store, work), (repeats, _) in found.items()
-        if work.startswith(("load_", "restart_"))
+        for (table, store, workload), (repeats, _) in found.items()
+        if workload.startswith(("load_", "restart_"))
     ]
     return markdown(["table", "store", "what", "routes", "seconds"], lines)
 
@@ -165,26 +165,26 @@ def targets(found):
                       "yes" if met else "**no**"])
 
     for key, (repeats, row) in found.items():
-        table, _, work = key
+        table, _, workload = key
         if table not in ("real", "1000000"):
             continue
-        if work == "one" and row:
+        if workload == "one" and row:
             judge(key, "visible p50 < 1 ms", row["visible_us_p50"], 1e3, "ms",
                   1e-3)
             judge(key, "visible p99 < 5 ms", row["visible_us_p99"], 5e3, "ms",
                   1e-3)
-        if work == "batch_10000" and row:
+        if workload == "batch_10000" and row:
             judge(key, "visible p99 < 50 ms", row["visible_us_p99"], 5e4, "ms",
                   1e-3)
-        if work.startswith("replace_") and row:
+        if workload.startswith("replace_") and row:
             judge(key, "the whole call < 1.5 s", row["call_us_max"], 1.5e6,
                   "s", 1e-6)
-        if work.startswith("stream_") and repeats:
+        if workload.startswith("stream_") and repeats:
             judge(key, "500,000 changes/s visible", median(map(rate, repeats)),
                   5e5, "k/s", 1e-3, least=True)
-        if work.startswith("load_"):
+        if workload.startswith("load_"):
             judge(key, "loaded in < 2 s", repeats[0]["seconds"], 2, "s")
-        if work.startswith("restart_"):
+        if workload.startswith("restart_"):
             judge(key, "serves in < 5 s", repeats[0]["seconds"], 5, "s")
         kept = shares(repeats)
         if kept:
@@ -195,7 +195,7 @@ def targets(found):
         if over:
             judge(key, "memory within what is allowed", max(over), 0,
                   "MiB above", 2**-20)
-    return markdown(["table", "store", "work", "target", "measured", "met"],
+    return markdown(["table", "store", "workload", "target", "measured", "met"],
                     lines)
 
 

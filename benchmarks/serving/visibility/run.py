@@ -33,9 +33,9 @@ sys.path.insert(0, HERE)
 import report  # pylint: disable=wrong-import-position
 
 # Replacements come last: they leave the table as it was loaded.
-WORKS = ("one", "one_full", "batch_10000", "stream_100", "stream_1000",
+WORKLOADS = ("one", "one_full", "batch_10000", "stream_100", "stream_1000",
          "stream_10000", "replace_near", "replace_other")
-SHORT_WORKS = ("one", "batch_1000", "stream_100", "replace_near",
+SHORT_WORKLOADS = ("one", "batch_1000", "stream_100", "replace_near",
                "replace_other")
 # The last of them is the load that all else goes on from.
 LOADS = ("load_update", "load_stream", "load_replace")
@@ -65,7 +65,7 @@ class Writer:
             visible = row.get("visible_us_p50", "")
             if visible != "":
                 visible = f", visible after {visible / 1000:.3f} ms"
-            print(f"{row['table']} {row['store']} {row['work']}: "
+            print(f"{row['table']} {row['store']} {row['workload']}: "
                   f"{row['seconds']:.3f} s{visible}",
                   file=sys.stderr, flush=True)
 
@@ -148,23 +148,23 @@ def measure(args, folder, table, store, writer):
               f"--lookup_cpu={args.lookup_cpu}", f"--repeats={args.repeats}",
               f"--seconds={args.seconds}", f"--rate={args.rate}"]
 
-    def go_through(load, works, place):
+    def go_through(load, workloads, place):
         database = None if store == "none" else os.path.join(place, "planb.db")
         server = Server(args, folder, database)
         try:
             empty = None
             for row in ask(args, server, *common, f"--load={load}",
-                           f"--works={','.join(works)}"):
-                if row["work"] == load:
+                           f"--workloads={','.join(workloads)}"):
+                if row["workload"] == load:
                     empty = row["resident_before"]
                 writer.add({**case, **row, **allow(row, empty)})
-            if works and database:
+            if workloads and database:
                 for name, how in (("kill", signal.SIGKILL),
                                   ("term", signal.SIGTERM)):
                     server.stop(how)
                     server = Server(args, folder, database)
                     row = restarted(args, server, source)
-                    writer.add({**case, "work": f"restart_{name}", **row})
+                    writer.add({**case, "workload": f"restart_{name}", **row})
         finally:
             server.stop()
 
@@ -172,7 +172,7 @@ def measure(args, folder, table, store, writer):
         with tempfile.TemporaryDirectory(
             prefix="planb_vis.", dir=args.store_dir
         ) as place:
-            go_through(load, args.works if load == LOADS[-1] else (), place)
+            go_through(load, args.workloads if load == LOADS[-1] else (), place)
 
 
 def restarted(args, server, source):
@@ -210,7 +210,7 @@ def parse(argv):
     parser.add_argument("--markdown", metavar="FILE",
                         help="only: the tables of these rows")
     parser.add_argument("--short", action="store_true",
-                        help="small tables, moments: that all of it works")
+                        help="small tables, moments: that all of it runs")
     parser.add_argument("--machine", default=machine_name())
     parser.add_argument("--out", help="default: results/visibility_MACHINE.csv")
     parser.add_argument("--tables", type=listed(str),
@@ -222,11 +222,11 @@ def parse(argv):
     parser.add_argument("--store_dir", help="on the disk that counts; "
                         "default: a temporary folder")
     parser.add_argument("--store_sync", default="full")
-    parser.add_argument("--works", type=listed(str))
+    parser.add_argument("--workloads", type=listed(str))
     parser.add_argument("--repeats", type=int)
     parser.add_argument("--seconds", type=float, help="each repeat, at least")
     parser.add_argument("--rate", type=float, default=200,
-                        help="changes a second of the work `one`")
+                        help="changes a second of the workload `one`")
     parser.add_argument("--server_cpus", type=listed(int), default=[0],
                         help="for all but its lookups")
     parser.add_argument("--client_cpu", type=int, default=0)
@@ -237,8 +237,8 @@ def parse(argv):
     if args.markdown:
         return args
     short = args.short
-    if args.works is None:
-        args.works = SHORT_WORKS if short else WORKS
+    if args.workloads is None:
+        args.workloads = SHORT_WORKLOADS if short else WORKLOADS
     if args.repeats is None:
         args.repeats = 1 if short else 7
     if args.seconds is None:

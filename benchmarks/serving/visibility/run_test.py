@@ -31,23 +31,23 @@ class RunTest(unittest.TestCase):
 
     def test_every_row_is_there(self):
         wanted = {
-            (table, store, work)
+            (table, store, workload)
             for table in ("1000", "10000")
             for store in ("none", "sqlite")
-            for work in (*run.LOADS, *run.SHORT_WORKS)
+            for workload in (*run.LOADS, *run.SHORT_WORKLOADS)
         } | {
             (table, "sqlite", f"restart_{how}")
             for table in ("1000", "10000") for how in ("kill", "term")
         }
         self.assertEqual(set(self.found), wanted)
-        for (_, _, work), (repeats, everything) in self.found.items():
-            measured = work in run.SHORT_WORKS
+        for (_, _, workload), (repeats, everything) in self.found.items():
+            measured = workload in run.SHORT_WORKLOADS
             self.assertEqual(len(repeats), 2 if measured else 1)
             self.assertEqual(everything is not None, measured)
 
     def test_times_ascend_and_add_up(self):
         for row in self.rows:
-            if row["work"].startswith("restart_"):
+            if row["workload"].startswith("restart_"):
                 continue
             for name in ("commit", "visible", "call"):
                 ranks = [row[f"{name}_us_{rank}"] for rank in report.RANKS]
@@ -58,17 +58,17 @@ class RunTest(unittest.TestCase):
             self.assertLess(row["visible_us_max"], row["call_us_max"])
             self.assertLessEqual(row["call_us_max"], 1e6 * row["seconds"] + 1e3)
 
-    def test_work_was_done(self):
-        for (table, _, work), (repeats, everything) in self.found.items():
+    def test_workloads_were_done(self):
+        for (table, _, workload), (repeats, everything) in self.found.items():
             for row in repeats:
                 self.assertGreater(row["seconds"], 0)
-                if work.startswith("restart_"):
+                if workload.startswith("restart_"):
                     self.assertEqual(row["routes"], float(table))
                     continue
                 self.assertGreater(
                     row["incremental_builds"] + row["full_builds"], 0
                 )
-                if work.startswith(("load_", "replace_")):
+                if workload.startswith(("load_", "replace_")):
                     self.assertEqual(row["routes"], float(table))
             if everything:
                 for column in ("operations", "changes"):
@@ -77,8 +77,8 @@ class RunTest(unittest.TestCase):
                                      sum(row[column] for row in repeats))
 
     def test_lookups_went_on(self):
-        for (_, _, work), (repeats, _) in self.found.items():
-            if work in run.SHORT_WORKS:
+        for (_, _, workload), (repeats, _) in self.found.items():
+            if workload in run.SHORT_WORKLOADS:
                 for row in repeats:
                     self.assertGreater(row["idle_lookups_per_second"], 1e4)
                     self.assertGreater(row["lookups_per_second"], 1e4)
@@ -102,16 +102,16 @@ class RunTest(unittest.TestCase):
 
 
 class FailureTest(unittest.TestCase):
-    def test_a_wrong_work_is_an_error(self):
+    def test_a_wrong_workload_is_an_error(self):
         with tempfile.TemporaryDirectory() as folder:
             with contextlib.redirect_stderr(io.StringIO()) as said:
                 code = run.main([
                     "--short", "--tables=1000", "--stores=none",
-                    "--works=what", f"--bin={BIN}",
+                    "--workloads=what", f"--bin={BIN}",
                     f"--out={os.path.join(folder, 'short.csv')}",
                 ])
         self.assertEqual(code, 1)
-        self.assertIn('there is no work "what"', said.getvalue())
+        self.assertIn('there is no workload "what"', said.getvalue())
 
 
 class TargetsTest(unittest.TestCase):
@@ -126,14 +126,14 @@ class TargetsTest(unittest.TestCase):
 
     def test_what_is_met_and_what_is_not(self):
         self.assertEqual(
-            self.judged(self.row(work="stream_100"),
-                        self.row(work="stream_1000", seconds=4.0)),
+            self.judged(self.row(workload="stream_100"),
+                        self.row(workload="stream_1000", seconds=4.0)),
             [["500,000 changes/s visible", "1,000 k/s", "yes |"],
              ["500,000 changes/s visible", "250 k/s", "**no** |"]],
         )
         self.assertEqual(
             self.judged(
-                self.row(work="one", idle_lookups_per_second=100.0,
+                self.row(workload="one", idle_lookups_per_second=100.0,
                          lookups_per_second=80.0, resident_peak=3 * 2.0**20,
                          resident_allowed=2 * 2.0**20)),
             [["lookups keep 90%", "0.8 of idle", "**no** |"],
@@ -141,7 +141,7 @@ class TargetsTest(unittest.TestCase):
         )
 
     def test_small_tables_have_no_targets(self):
-        row = self.row(work="load_update", seconds=9.0)
+        row = self.row(workload="load_update", seconds=9.0)
         self.assertEqual(len(self.judged(row)), 1)
         self.assertEqual(self.judged({**row, "table": "1000"}), [])
 

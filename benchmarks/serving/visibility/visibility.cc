@@ -1,6 +1,6 @@
 // Measures a server: how soon changes are seen, how many a second it takes,
 // what lookups lose meanwhile, and the memory it all needs. Prints a line of
-// JSON for each repeat of each work; README.md says what they mean. run.py
+// JSON for each repeat of each workload; README.md says what they mean. run.py
 // starts servers and calls this.
 
 #include <sys/types.h>
@@ -31,7 +31,7 @@
 #include "absl/types/span.h"
 #include "benchmarks/engine/machine.h"
 #include "benchmarks/engine/statistics.h"
-#include "benchmarks/serving/visibility/works.h"
+#include "benchmarks/serving/visibility/update_workloads.h"
 #include "client/bench.h"
 #include "client/channel.h"
 #include "client/trace.h"
@@ -46,12 +46,13 @@ ABSL_FLAG(uint64_t, generate, 0, "Made-up routes instead.");
 ABSL_FLAG(std::string, load, "",
           "How to load the table, which must be empty: load_update, "
           "load_stream or load_replace. Empty: the server has it already.");
-ABSL_FLAG(std::vector<std::string>, works, {}, "What to do; see works.h.");
-ABSL_FLAG(int32_t, repeats, 7, "Repeats of each work.");
+ABSL_FLAG(std::vector<std::string>, workloads, {},
+          "What to do; see update_workloads.h.");
+ABSL_FLAG(int32_t, repeats, 7, "Repeats of each workload.");
 ABSL_FLAG(double, seconds, 1, "How long each repeat takes, at least.");
-ABSL_FLAG(double, rate, 200, "Changes a second of the work \"one\".");
+ABSL_FLAG(double, rate, 200, "Changes a second of the workload \"one\".");
 ABSL_FLAG(bool, lookups, true,
-          "Lookups at full rate beside each work, and before it, alone.");
+          "Lookups at full rate beside each workload, and before it, alone.");
 ABSL_FLAG(int32_t, lookup_batch, 4096, "Addresses in one of their batches.");
 ABSL_FLAG(int32_t, lookup_depth, 8, "Batches they have in flight.");
 ABSL_FLAG(int32_t, cpu, -1, "The core for changes; -1: any.");
@@ -83,10 +84,10 @@ class LookupsBeside {
   LookupsBeside& operator=(const LookupsBeside&) = delete;
   ~LookupsBeside();
 
-  // Runs `work` while lookups go on, which have begun before. Returns lookups a
-  // second during that time.
-  // Errors: that of `work`, else that of the lookups.
-  absl::StatusOr<double> During(absl::FunctionRef<absl::Status()> work);
+  // Runs `workload` while lookups go on, which have begun before. Returns
+  // lookups a second during that time. Errors: that of `workload`, else that of
+  // the lookups.
+  absl::StatusOr<double> During(absl::FunctionRef<absl::Status()> workload);
 
  private:
   pid_t child_ = -1;
@@ -193,13 +194,13 @@ LookupsBeside::~LookupsBeside() {
 }
 
 absl::StatusOr<double> LookupsBeside::During(
-    absl::FunctionRef<absl::Status()> work) {
+    absl::FunctionRef<absl::Status()> workload) {
   char warm;
   Outcome outcome;
   if (!Send(to_child_, kBegin) || !Take(from_child_, warm)) {
     return absl::AbortedError("the process for lookups ended");
   }
-  const absl::Status done = work();
+  const absl::Status done = workload();
   if (!Send(to_child_, kEnd) || !Take(from_child_, outcome)) {
     return absl::AbortedError("the process for lookups ended");
   }
@@ -208,11 +209,12 @@ absl::StatusOr<double> LookupsBeside::During(
   return absl::AbortedError(absl::StrCat("lookups: ", outcome.error));
 }
 
-// Prints one line, {"work": ..., ...}. Numbers keep six digits or are whole.
+// Prints one line, {"workload": ..., ...}. Numbers keep six digits or are
+// whole.
 class Line {
  public:
-  Line(absl::string_view work, absl::string_view repeat)
-      : text_(absl::StrFormat(R"({"work": "%s", "repeat": "%s")", work,
+  Line(absl::string_view workload, absl::string_view repeat)
+      : text_(absl::StrFormat(R"({"workload": "%s", "repeat": "%s")", workload,
                               repeat)) {}
   void Add(absl::string_view key, double value) {
     absl::StrAppendFormat(&text_, R"(, "%s": %.6g)", key, value);
@@ -272,7 +274,7 @@ class Session {
       });
       if (!first.ok()) return first.status();
     }
-    for (const std::string& name : absl::GetFlag(FLAGS_works)) {
+    for (const std::string& name : absl::GetFlag(FLAGS_workloads)) {
       const absl::Status done = Measure(name);
       if (!done.ok()) {
         return {done.code(), absl::StrCat(name, ": ", done.message())};
@@ -282,9 +284,10 @@ class Session {
   }
 
  private:
-  absl::StatusOr<std::unique_ptr<Work>> Make(const std::string& name) {
-    return MakeWork(name, routes_, {.rate = absl::GetFlag(FLAGS_rate)},
-                    target_);
+  absl::StatusOr<std::unique_ptr<UpdateWorkload>> Make(
+      const std::string& name) {
+    return MakeUpdateWorkload(name, routes_,
+                              {.rate = absl::GetFlag(FLAGS_rate)}, target_);
   }
 
   absl::Status Load(const std::string& name) {
@@ -293,17 +296,17 @@ class Session {
     if (state->routes_v6() + state->routes_v4() > 0) {
       return absl::FailedPreconditionError("the table is not empty");
     }
-    auto work = Make(name);
-    if (!work.ok()) return work.status();
-    return Turn(name, "0", **work, nullptr);
+    auto workload = Make(name);
+    if (!workload.ok()) return workload.status();
+    return Turn(name, "0", **workload, nullptr);
   }
 
   absl::Status Measure(const std::string& name) {
-    auto work = Make(name);
-    if (!work.ok()) return work.status();
+    auto workload = Make(name);
+    if (!workload.ok()) return workload.status();
     Seen all;
     for (int i = 0; i < absl::GetFlag(FLAGS_repeats); ++i) {
-      const absl::Status done = Turn(name, absl::StrCat(i), **work, &all);
+      const absl::Status done = Turn(name, absl::StrCat(i), **workload, &all);
       if (!done.ok()) return done;
     }
     Line line(name, "all");
@@ -312,9 +315,9 @@ class Session {
     return absl::OkStatus();
   }
 
-  // One repeat: lookups alone, then the work with lookups beside it.
+  // One repeat: lookups alone, then the workload with lookups beside it.
   absl::Status Turn(const std::string& name, const std::string& repeat,
-                    Work& work, Seen* all) {
+                    UpdateWorkload& workload, Seen* all) {
     const absl::Duration time = absl::Seconds(absl::GetFlag(FLAGS_seconds));
     const pid_t server = absl::GetFlag(FLAGS_server_pid);
     Line line(name, repeat);
@@ -333,7 +336,7 @@ class Session {
     const auto resident = MemoryOf(server);
     absl::StatusOr<Seen> seen;
     const auto run = [&] {
-      seen = work.Run(time);
+      seen = workload.Run(time);
       return seen.status();
     };
     if (lookups_ != nullptr && all != nullptr) {
@@ -410,7 +413,7 @@ absl::Status Main() {
       LoadRoutes(absl::GetFlag(FLAGS_routes), absl::GetFlag(FLAGS_generate));
   if (!routes.ok()) return routes.status();
   std::optional<LookupsBeside> lookups;
-  if (absl::GetFlag(FLAGS_lookups) && !absl::GetFlag(FLAGS_works).empty()) {
+  if (absl::GetFlag(FLAGS_lookups) && !absl::GetFlag(FLAGS_workloads).empty()) {
     lookups.emplace(
         server, *routes,
         LookupOptions{

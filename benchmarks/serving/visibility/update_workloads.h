@@ -1,7 +1,7 @@
 // What a controller does to a server's table while it is watched. First what it
 // sends, made before anything is timed: batches of changes, whole tables, and
-// tables that differ from them. Then the works: one kind of change, again and
-// again, each timed and checked.
+// tables that differ from them. Then the workloads: one kind of change, again
+// and again, each timed and checked.
 
 #ifndef PLANB_BENCHMARKS_SERVING_VISIBILITY_WORKS_H_
 #define PLANB_BENCHMARKS_SERVING_VISIBILITY_WORKS_H_
@@ -97,22 +97,22 @@ struct Target {
   RouteSet expected{Family::kIpv6};
 };
 
-class Work {
+class UpdateWorkload {
  public:
-  virtual ~Work() = default;
+  virtual ~UpdateWorkload() = default;
   // Changes the table for at least `time`, and at least once.
   // Errors: the server's; INTERNAL if it broke a promise.
   virtual absl::StatusOr<Seen> Run(absl::Duration time) = 0;
 };
 
-struct WorkOptions {
-  // Of the work "one": changes a second.
+struct UpdateWorkloadOptions {
+  // Of the workload "one": changes a second.
   double rate = 200;
   // Of updates: batches made, and as many that undo them.
   size_t batches = 20;
 };
 
-// The works by name:
+// The workloads by name:
 //   one            calls of one change each, `rate` a second
 //   one_full       the same, each as soon as the one before is answered
 //   batch_N        calls of N changes each, likewise
@@ -123,11 +123,10 @@ struct WorkOptions {
 //   load_stream    the same by StreamUpdates
 //   load_replace   the same by ReplaceRoutes
 // Errors: INVALID_ARGUMENT for another name, or if `routes` are too few.
-// REQUIRES: `target` outlives the work; IPv6 routes, sorted.
-absl::StatusOr<std::unique_ptr<Work>> MakeWork(absl::string_view name,
-                                               absl::Span<const Route> routes,
-                                               const WorkOptions& options,
-                                               Target& target);
+// REQUIRES: `target` outlives the workload; IPv6 routes, sorted.
+absl::StatusOr<std::unique_ptr<UpdateWorkload>> MakeUpdateWorkload(
+    absl::string_view name, absl::Span<const Route> routes,
+    const UpdateWorkloadOptions& options, Target& target);
 
 }  // namespace planb::visibility
 

@@ -1,4 +1,4 @@
-#include "benchmarks/serving/visibility/works.h"
+#include "benchmarks/serving/visibility/update_workloads.h"
 
 #include <algorithm>
 #include <condition_variable>
@@ -74,7 +74,7 @@ struct UpdateOptions {
 };
 
 // Changes by UpdateRoutes, each followed by a lookup that has to see it.
-class Updates final : public Work {
+class Updates final : public UpdateWorkload {
  public:
   Updates(std::vector<Batch> batches, const UpdateOptions& options,
           Target& target)
@@ -243,7 +243,7 @@ class Replies {
 };
 
 // Changes by StreamUpdates: as many on the way as the server gives credit for.
-class Streams final : public Work {
+class Streams final : public UpdateWorkload {
  public:
   Streams(std::vector<Batch> batches, bool once, Target& target)
       : batches_(std::move(batches)), once_(once), target_(target) {
@@ -299,7 +299,7 @@ using Tables = std::vector<std::vector<Route>>;
 
 // Whole tables by ReplaceRoutes: each of `tables` in turn; with `once`, one
 // time.
-class Replacements final : public Work {
+class Replacements final : public UpdateWorkload {
  public:
   Replacements(Tables tables, bool once, Target& target)
       : once_(once), target_(target) {
@@ -316,7 +316,7 @@ class Replacements final : public Work {
       const absl::Status status = Replace(seen);
       if (!status.ok()) return status;
       next_ = (next_ + 1) % sets_.size();
-      // Ends with the last table, which is the one all works begin with.
+      // Ends with the last table, which is the one all workloads begin with.
     } while (next_ != 0 || (!once_ && absl::Now() - start < time));
     seen.seconds = absl::ToDoubleSeconds(absl::Now() - start);
     return seen;
@@ -399,10 +399,9 @@ absl::Status Target::CheckTable() const {
       "the table has ", listed, " routes instead of ", expected.size()));
 }
 
-absl::StatusOr<std::unique_ptr<Work>> MakeWork(absl::string_view name,
-                                               absl::Span<const Route> routes,
-                                               const WorkOptions& options,
-                                               Target& target) {
+absl::StatusOr<std::unique_ptr<UpdateWorkload>> MakeUpdateWorkload(
+    absl::string_view name, absl::Span<const Route> routes,
+    const UpdateWorkloadOptions& options, Target& target) {
   if (name == "load_update") {
     return std::make_unique<Updates>(Chunks(routes),
                                      UpdateOptions{.once = true}, target);
@@ -428,7 +427,7 @@ absl::StatusOr<std::unique_ptr<Work>> MakeWork(absl::string_view name,
   const bool one = name == "one" || name == "one_full";
   if (!stream && !one && !Sized(name, "batch_", size)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("there is no work \"", name, "\""));
+        absl::StrCat("there is no workload \"", name, "\""));
   }
   if (one) count = std::max<size_t>(count, 2000);
   if (stream) count = std::max<size_t>(kStreamChanges / size, 2);

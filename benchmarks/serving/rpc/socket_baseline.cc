@@ -1,7 +1,7 @@
 // How fast a lookup service could be on this machine: a bare socket, nothing
 // on it but addresses and next hops, the same lookup behind it.
 //
-//   floor --routes=FILE --transport=unix --batch=4096
+//   socket_baseline --routes=FILE --transport=unix --batch=4096
 //
 // serves and asks in two processes, each on a core of its own. With --listen
 // it only serves, with --connect it only asks, so that one server serves many
@@ -57,7 +57,7 @@ constexpr size_t kTraceAddresses = 1 << 20;
 constexpr size_t kCheckedBatches = 1000;
 
 [[noreturn]] void Die(const absl::Status& status) {
-  absl::FPrintF(stderr, "floor: %s\n", std::string(status.message()));
+  absl::FPrintF(stderr, "socket_baseline: %s\n", std::string(status.message()));
   std::exit(1);
 }
 
@@ -85,7 +85,7 @@ Waiting WaitingFromFlags() {
                         const std::vector<Route>& routes) {
   OrDie(PinThread(pthread_self(), absl::GetFlag(FLAGS_server_cpu)));
   const std::unique_ptr<const Fib> fib = Fib::Build(Family::kIpv6, routes);
-  const Answerer answerer = [&fib](Form form, const char* addresses,
+  const Answerer answerer = [&fib](AddressForm form, const char* addresses,
                                    size_t count, char* next_hops) {
     Answer(*fib, form, addresses, count, next_hops);
   };
@@ -102,7 +102,8 @@ Waiting WaitingFromFlags() {
       const absl::Status served =
           ServeExchange(*socket, answerer, WaitingFromFlags());
       if (!served.ok()) {
-        absl::FPrintF(stderr, "floor: %s\n", std::string(served.message()));
+        absl::FPrintF(stderr, "socket_baseline: %s\n",
+                      std::string(served.message()));
       }
     }
   }
@@ -133,7 +134,7 @@ void Report(const ExchangeResult& result, const std::string& address,
 void Ask(const std::string& address, const std::vector<Route>& routes,
          pid_t server) {
   OrDie(PinThread(pthread_self(), absl::GetFlag(FLAGS_client_cpu)));
-  const Form form = OrDie(ParseForm(absl::GetFlag(FLAGS_form)));
+  const AddressForm form = OrDie(ParseAddressForm(absl::GetFlag(FLAGS_form)));
   const size_t batch = absl::GetFlag(FLAGS_batch);
   const std::string trace = PackedTrace(routes, form, kTraceAddresses);
   Socket socket = OrDie(ConnectTo(address, SocketOptionsFromFlags()));
@@ -162,7 +163,7 @@ int Both(const std::vector<Route>& routes) {
     Die(absl::InvalidArgumentError("--transport is unix or tcp"));
   }
   std::string address =
-      tcp ? "127.0.0.1:0" : absl::StrCat("unix:///tmp/planb_floor.", getpid());
+      tcp ? "127.0.0.1:0" : absl::StrCat("unix:///tmp/planb_socket.", getpid());
   std::vector<Socket> listeners;
   listeners.push_back(OrDie(ListenOn(address, SocketOptionsFromFlags())));
   if (tcp) address = absl::StrCat("127.0.0.1:", LocalPort(listeners.front()));

@@ -1,21 +1,25 @@
 #!/usr/bin/python3
-"""Draws the pictures of raw repeats, as SVG beside them.
+"""Draws a picture of each experiment from the raw repeats, as PNG.
 
     apt-get install --no-install-recommends python3-matplotlib
     benchmarks/serving/rpc/plot.py DIR/throughput.csv DIR/load.csv DIR/scale.csv
 
-throughput.csv becomes throughput.svg: lookups a second against batch size,
-the sockets beside them. load.csv becomes load.svg: latency against offered
-load. scale.csv becomes scale.svg: lookups a second against streams. Points are
-medians, bars reach from the least to the most.
+Several files of one experiment make one picture. throughput.png shows lookups a
+second against batch size, with the bare sockets beside them; load.png latency
+against offered load; scale.png lookups a second against streams. They are
+written beside the first file. Points are medians, bars reach from the least to
+the most.
 """
 
+import io
+import os
 import sys
 
 import matplotlib
 
-matplotlib.use("svg")
+matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # pylint: disable=wrong-import-position
+from PIL import Image  # pylint: disable=wrong-import-position
 
 import records  # pylint: disable=wrong-import-position
 
@@ -173,10 +177,11 @@ def scale(rows, path):
 
 
 def save(figure, path):
-    # Text as text and no date: small, and the same for the same repeats.
-    plt.rcParams["svg.fonttype"] = "none"
-    plt.rcParams["svg.hashsalt"] = "planb"
-    figure.savefig(path, metadata={"Date": None})
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=72)
+    # A palette is enough for lines, and a third of the octets.
+    image = Image.open(buffer).convert("RGB").quantize(48)
+    image.save(path, optimize=True)
     plt.close(figure)
     print(path)
 
@@ -185,12 +190,15 @@ PICTURES = {"throughput": throughput, "load": load, "scale": scale}
 
 
 def main(paths):
+    experiments = {}
     for path in paths:
         rows = records.read(path)
         if not rows or rows[0]["experiment"] not in PICTURES:
             raise SystemExit(f"{path}: nothing to draw")
-        draw = PICTURES[rows[0]["experiment"]]
-        draw(rows, path.removesuffix(".csv") + ".svg")
+        experiments.setdefault(rows[0]["experiment"], []).extend(rows)
+    folder = os.path.dirname(paths[0])
+    for experiment, rows in experiments.items():
+        PICTURES[experiment](rows, os.path.join(folder, experiment + ".png"))
 
 
 if __name__ == "__main__":

@@ -1,22 +1,24 @@
 #!/usr/bin/python3
-"""Draws the pictures of a file of rows, as SVG beside it.
+"""Draws the pictures of a file of rows, as PNG beside it.
 
     apt-get install --no-install-recommends python3-matplotlib
     benchmarks/serving/visibility/plot.py \\
       benchmarks/serving/visibility/results/visibility_NAME.csv
 
-NAME.latency.svg: from accepted to visible against the size of the table, by
-kind of change, in memory and with a store. NAME.lookups.svg: what lookups keep
+NAME.latency.png: from accepted to visible against the size of the table, by
+kind of change, in memory and with a store. NAME.lookups.png: what lookups keep
 of their pace beside each kind of change, medians, with bars from the least to
 the most.
 """
 
+import io
 import sys
 
 import matplotlib
 
-matplotlib.use("svg")
+matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # pylint: disable=wrong-import-position
+from PIL import Image  # pylint: disable=wrong-import-position
 
 import report  # pylint: disable=wrong-import-position
 
@@ -107,10 +109,11 @@ def lookups(found, path):
 
 
 def save(figure, path):
-    # Text as text and no date: small, and the same for the same rows.
-    plt.rcParams["svg.fonttype"] = "none"
-    plt.rcParams["svg.hashsalt"] = "planb"
-    figure.savefig(path, metadata={"Date": None})
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=72)
+    # A palette is enough for lines, and a third of the octets.
+    image = Image.open(buffer).convert("RGB").quantize(48)
+    image.save(path, optimize=True)
     plt.close(figure)
     print(path)
 
@@ -121,8 +124,8 @@ def main(paths):
         if not any(everything for _, everything in found.values()):
             raise SystemExit(f"{path}: nothing to draw")
         stem = path.removesuffix(".csv")
-        latency(found, stem + ".latency.svg")
-        lookups(found, stem + ".lookups.svg")
+        latency(found, stem + ".latency.png")
+        lookups(found, stem + ".lookups.png")
 
 
 if __name__ == "__main__":

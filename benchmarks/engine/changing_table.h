@@ -75,7 +75,7 @@ struct BoundaryCheck {
 BoundaryCheck CheckBoundaries(const Fib& fib, const RouteSet& routes,
                               absl::Span<const Route> changes = {});
 
-// Hands objects from one writer to one reader, neither of whom waits: how the
+// Hands objects from one writer to one reader; neither waits: how the
 // measurement of lookups beside updates publishes a FIB. (The server's way, for
 // any number of readers, is server/published.h.)
 // One thread calls Publish, one other Enter and Leave in turns. Wait-free: no

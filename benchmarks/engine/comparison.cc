@@ -21,7 +21,7 @@ void Pass(const Baseline& baseline, const Trace& trace, size_t batch,
           uint32_t* next_hops) {
   for (size_t i = 0; i < trace.size(); i += batch) {
     baseline.Lookup(trace.at(i), std::min(batch, trace.size() - i), next_hops);
-    // The compiler must believe that somebody reads the answers.
+    // The compiler must believe that the answers are read.
     asm volatile("" : : "r"(next_hops) : "memory");
   }
 }

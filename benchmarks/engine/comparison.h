@@ -1,5 +1,5 @@
 // Engines measured against each other. All answers come first, then time,
-// engine after engine within one run, round and round, so that whatever
+// engine after engine within one run, round and round, so that what
 // disturbs the machine disturbs all of them. One comparison is tables x traces
 // x batch sizes x engines, as a report.
 //
@@ -96,7 +96,7 @@ struct ComparisonOptions {
 // for every timed segment. A row of `out` has the median rate in million
 // lookups a second, the least and most of the repeats, how many times the rate
 // of this engine the first one measured has (median of the ratios within one
-// repeat), cycles a lookup, octets a route, and the median time of a warm
+// repeat), cycles a lookup, bytes a route, and the median time of a warm
 // build. An engine that cannot hold the table, or only without more than a
 // thousandth of its routes, "refuses", with the reason; a trace that cannot be
 // made of a table is left out, with the reason. Errors: DATA_LOSS, after

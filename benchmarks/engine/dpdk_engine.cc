@@ -1,4 +1,4 @@
-// Adds the engine "dpdk" to whatever binary this is linked into.
+// Adds the engine "dpdk" to the binary that this file is linked into.
 
 #include <string>
 #include <vector>

@@ -51,7 +51,7 @@ double CpuSecondsOf(pid_t process);
 void DieWithParent();
 
 struct ProcessMemory {
-  uint64_t resident = 0;  // octets now
+  uint64_t resident = 0;  // bytes now
   uint64_t peak = 0;      // the most since ResetPeak, or since its beginning
 };
 

@@ -72,10 +72,10 @@ void MeasureCompile(const Table& table, const CompileOptions& options,
 //
 // Each case starts from a freshly compiled table. Each change is timed in three
 // steps: "routes" is the change of the RouteSet, "update" FibCompiler::Update,
-// "retire" the destruction of the FIB before; "together" is their sum. Nobody
-// looks up meanwhile. Printed are percentiles, the memory before and after, how
-// often Update went which way and how long that took at most, and the slowest
-// changes with their ways; then the FIB is checked.
+// "retire" the destruction of the FIB before; "together" is their sum. No
+// thread looks up meanwhile. Printed are percentiles, the memory before and
+// after, how often Update went which way and how long that took at most, and
+// the slowest changes with their ways; then the FIB is checked.
 
 struct ChangeOptions {
   size_t warm_up = 1000;     // changes, not counted

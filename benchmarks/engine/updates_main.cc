@@ -1,5 +1,5 @@
-// Measures FibCompiler: what a change of the table costs whoever makes it, and
-// whoever looks up meanwhile.
+// Measures FibCompiler: what a change of the table costs the thread that makes
+// it, and the thread that looks up meanwhile.
 //
 //   bazel run --config=opt //benchmarks/engine:updates -- --table=real
 //
@@ -9,9 +9,9 @@
 //   batches  10 to 10,000 routes at a time
 //   short    ::/0 and other short prefixes over the whole table
 //   beside   the rate of lookups on another core while the table changes
-// compile_times.h, change_times.h and lookups_beside.h say what exactly is
-// timed. After each, the FIB's answers at every boundary are compared with the
-// tests' reference; a wrong one makes the exit code 1.
+// updates.h says what exactly is timed. After each, the FIB's answers at every
+// boundary are compared with the tests' reference; a wrong one makes the exit
+// code 1.
 
 #include <cstdio>
 #include <memory>

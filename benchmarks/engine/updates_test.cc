@@ -78,7 +78,7 @@ TEST(CheckBoundaries, FindsARouteThatShouldBeGone) {
                              {P("2001:db8:1::/48"), 2}};
   const auto fib = Fib::Build(Family::kIpv6, list);
   const RouteSet routes(Family::kIpv6, absl::MakeSpan(list).first(1));
-  EXPECT_EQ(CheckBoundaries(*fib, routes).wrong, 0U);  // nobody asks there
+  EXPECT_EQ(CheckBoundaries(*fib, routes).wrong, 0U);  // no probe is there
   const std::vector<Route> changes = {{P("2001:db8:1::/48"), kNoRoute}};
   EXPECT_GE(CheckBoundaries(*fib, routes, changes).wrong, 2U);
 }

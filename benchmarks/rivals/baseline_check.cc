@@ -19,7 +19,7 @@
 namespace planb {
 namespace {
 
-// Asks in batches whose sizes go round, each in arrays of its own, one octet
+// Asks in batches whose sizes go round, each in arrays of its own, one byte
 // off any alignment.
 std::vector<NextHopId> LookupAll(const Baseline& baseline,
                                  absl::Span<const Address> probes) {

@@ -26,8 +26,8 @@ inline constexpr Entry kIsBlock =
 
 inline constexpr size_t kBlock = 256;
 
-// A gather reads four octets wherever it reads: both arrays of entries go on
-// for at least this many octets after their last.
+// A gather reads four bytes wherever it reads: both arrays of entries go on
+// for at least this many bytes after their last.
 inline constexpr size_t kSlack = 4;
 
 template <typename Entry>
@@ -76,7 +76,7 @@ namespace {
 
 constexpr size_t kLanes = 16;
 
-// Reverses the octets of each of sixteen numbers.
+// Reverses the bytes of each of sixteen numbers.
 __m512i Swapped(__m512i value) {
   return _mm512_shuffle_epi8(
       value, _mm512_broadcast_i32x4(_mm_setr_epi8(3, 2, 1, 0, 7, 6, 5, 4, 11,
@@ -173,7 +173,7 @@ class Dir24 : public Baseline {
                     ? dir24::LookupScalar<Entry>
                     : dir24::LookupAvx512<Entry>) {
     absl::flat_hash_map<NextHopId, Entry> indexes;
-    // In the order of prefixes whatever covers a prefix comes before it, and
+    // In the order of prefixes what covers a prefix comes before it, and
     // nothing shorter than /25 comes after a longer one in the same /24.
     for (const Route& route : routes) {
       const auto [it, fresh] = indexes.try_emplace(

@@ -60,7 +60,7 @@ struct Needed {
   uint32_t used = 0;      // and those that hold routes
 };
 
-// Length rounded up to whole octets, at least the three of the first table.
+// Length rounded up to whole bytes, at least the three of the first table.
 int Octets(int length) { return std::max(3, (length + 7) / 8); }
 
 Needed Count(absl::Span<const Route> routes) {
@@ -72,7 +72,7 @@ Needed Count(absl::Span<const Route> routes) {
     const int octets = Octets(route.prefix.length());
     const int covered = open.empty() ? 0 : open.back().length();
     needed.reserved += static_cast<uint32_t>(octets - std::max(3, covered / 8));
-    // A table for each octet past the third, unless the route before has it.
+    // A table for each byte past the third, unless the route before has it.
     int shared = 0;
     if (previous != nullptr) {
       const int most = Octets(previous->prefix.length());

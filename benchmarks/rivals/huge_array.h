@@ -26,7 +26,7 @@ class HugeBuffer {
     return *this;
   }
 
-  // Aligned to a huge page; nullptr if made of 0 octets.
+  // Aligned to a huge page; nullptr if made of 0 bytes.
   void* data() const { return data_; }
 
  private:
@@ -35,7 +35,7 @@ class HugeBuffer {
   void* data_ = nullptr;
 };
 
-// A fixed number of T, all octets zero at first. Thread-compatible.
+// A fixed number of T, all bytes zero at first. Thread-compatible.
 template <typename T>
 class HugeArray {
   static_assert(std::is_trivially_copyable_v<T>);

@@ -34,7 +34,7 @@ bool RunsHere() { return true; }
 
 }  // namespace scalar
 
-// Sixteen together whatever is asked: more does not help without vectors, and
+// Always sixteen together: more does not help without vectors, and
 // keeps the compiler busy for minutes.
 const Kernel kScalarKernel = {"scalar", scalar::RunsHere,
                               scalar::Search<scalar::Scalar, 16>::Lookup,

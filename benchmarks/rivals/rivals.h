@@ -22,7 +22,7 @@ class Baseline {
  public:
   virtual ~Baseline() = default;
 
-  // Reads `count` packed addresses in network byte order (16 octets each for
+  // Reads `count` packed addresses in network byte order (16 bytes each for
   // IPv6, 4 for IPv4), writes as many next-hop ids, each a little-endian
   // uint32; 0 is no route. Neither array need be aligned.
   virtual void Lookup(const void* addresses, size_t count,
@@ -42,7 +42,7 @@ using BaselineBuilder =
         Family family, absl::Span<const Route> routes)>;
 
 // DIR-24-8 (Gupta, Lin, McKeown, INFOCOM '98) for IPv4: one entry for each /24,
-// which is the answer or names a block of 256 more for the last octet. One
+// which is the answer or names a block of 256 more for the last byte. One
 // memory access for nearly every address, in 32 MB or more.
 //
 // Entries are indexes into the distinct next hops, of 16 bits where that is
@@ -117,7 +117,7 @@ namespace paper {
 // and its build (Algorithm 2); tree.h and sweep.h say where they deviate, each
 // time in order to answer exactly. The paper reads 64-bit keys that were
 // brought into registers before; here, as everywhere in these measurements,
-// packed 16-octet addresses are read in place and next hops written out.
+// packed 16-byte addresses are read in place and next hops written out.
 
 struct PaperOptions {
   // The paper does not merge.

@@ -127,7 +127,7 @@ TEST(HugeArray, IsZeroedAndAligned) {
     EXPECT_EQ(reinterpret_cast<uintptr_t>(array.data()) % (2 << 20), 0U);
     EXPECT_TRUE(std::all_of(array.begin(), array.end(),
                             [](uint64_t value) { return value == 0; }));
-    array[size - 1] = 1;  // the last octet is there
+    array[size - 1] = 1;  // the last byte is there
     EXPECT_EQ(*(array.end() - 1), 1U);
   }
 }

@@ -104,7 +104,7 @@ class Contender {
     double server_cpu = 0;  // nanoseconds, of all threads but the caller's
   };
 
-  // Asks for the addresses of `trace`, 16 octets each, over and over, with as
+  // Asks for the addresses of `trace`, 16 bytes each, over and over, with as
   // many batches in flight as keep the server busy.
   Times Ask(const std::string& trace, const Turn& turn);
 
@@ -285,7 +285,7 @@ void Run() {
     }
     std::array<std::vector<double>, 3> times, cpus;
     for (int turn = 0; turn < absl::GetFlag(FLAGS_repeats); ++turn) {
-      // Everybody is first as often as last.
+      // Each server is first as often as last.
       for (size_t i = 0; i < contenders.size(); ++i) {
         const size_t who = (i + static_cast<size_t>(turn)) % contenders.size();
         const auto took = contenders[who].Ask(

@@ -19,8 +19,8 @@ using Base = v1::RouteLookup::WithRawCallbackMethod_BatchLookup<
 
 // One BatchLookup call. Reading and writing overlap, so OnReadDone and
 // OnWriteDone may come at once from two threads; each is alone of its kind.
-// Invariant: whoever finds the stream ended and nothing being written, and
-// nobody else, finishes it.
+// Invariant: only the call that finds the stream ended and nothing being
+// written finishes it.
 class Stream final : public grpc::ServerBidiReactor<ByteBuffer, ByteBuffer> {
  public:
   explicit Stream(const Handler& handler) : handler_(handler) {

@@ -67,7 +67,7 @@ bool AnswerBatch(const Fib& fib, grpc::ByteBuffer& message,
       .generation = 1,
       .addresses = request.addresses_v6.size() / Width(AddressForm::kFull) +
                    request.upper_halves_v6.size() / Width(AddressForm::kUpper)};
-  // Never an inlined slice: its octets would not be those of its copies.
+  // Never an inlined slice: its bytes would not be those of its copies.
   grpc_slice octets = grpc_slice_malloc_large(wire::EncodedSize(shape));
   const wire::ResponseBody body = wire::EncodeAround(
       shape, reinterpret_cast<char*>(GRPC_SLICE_START_PTR(octets)));

@@ -1,4 +1,4 @@
-// Bare gRPC servers: the contract's two lookup methods on raw octets, in each
+// Bare gRPC servers: the contract's two lookup methods on raw bytes, in each
 // of the styles that gRPC offers a server, with nothing around them. Answering
 // with the request itself they are the floor of latency; answering lookups as
 // the server does, they show which style carries them best.

@@ -1,5 +1,5 @@
 // The synchronous style: a thread of gRPC's pool sits in each call. The
-// generated code has no raw form of it; what it is made of takes octets too.
+// generated code has no raw form of it; what it is made of takes bytes too.
 
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/impl/rpc_method.h>

@@ -197,7 +197,7 @@ absl::Status Ended(absl::string_view what) {
       what, ": ", errno == 0 ? "the other end is gone" : strerror(errno)));
 }
 
-// Moves what it can of `size` octets. -1: nothing now; 0: the end, or an error.
+// Moves what it can of `size` bytes. -1: nothing now; 0: the end, or an error.
 template <typename Call>
 ssize_t Try(Call call) {
   errno = 0;
@@ -206,7 +206,7 @@ ssize_t Try(Call call) {
   return errno == EAGAIN || errno == EINTR ? -1 : 0;
 }
 
-// All `size` octets; false at the end of the connection, or an error.
+// All `size` bytes; false at the end of the connection, or an error.
 bool ReadAll(int fd, char* to, size_t size, Waiting waiting) {
   const int flags = waiting == Waiting::kBlock ? MSG_WAITALL : MSG_DONTWAIT;
   while (size > 0) {

@@ -2,7 +2,7 @@
 // protobuf. A request is so many addresses and nothing else, its answer so many
 // next hops; how many was said once, when the connection began.
 //
-// This is the baseline: the same octets (less some twenty of framing), the same
+// This is the baseline: the same bytes (less some twenty of framing), the same
 // lookup, the fewest system calls that move them.
 //
 // Stream sockets for the bare exchange, set up as well as one can: what gRPC is
@@ -94,7 +94,7 @@ absl::Status ServeExchange(const Socket& socket, const Answerer& answerer,
 
 // What a run came to.
 struct ExchangeResult {
-  absl::Duration elapsed;  // from the first octet out to the last octet in
+  absl::Duration elapsed;  // from the first byte out to the last byte in
   uint64_t batches = 0;
   client::LatencyHistogram latency;  // of a batch, from its sending on
 };
@@ -107,7 +107,7 @@ class ExchangeClient {
   static absl::StatusOr<ExchangeClient> Start(Socket socket, AddressForm form,
                                               size_t batch, Waiting waiting);
 
-  // One batch. `addresses` has Width(form) octets an address, `next_hops` room
+  // One batch. `addresses` has Width(form) bytes an address, `next_hops` room
   // for 4.
   absl::Status Ask(const char* addresses, char* next_hops);
 

@@ -24,7 +24,7 @@ struct PingOptions {
   bool stream = false;
   // Ask the completion queue again and again instead of sleeping in it.
   bool spin = false;
-  // The octets of the request message, sent over and over.
+  // The bytes of the request message, sent over and over.
   std::string request;
   // Looks at the first reply. Not at others: that would be measured.
   std::function<absl::Status(absl::string_view reply)> check;

@@ -20,7 +20,7 @@ namespace planb::rpc {
 
 // How an address is written in a request.
 enum class AddressForm {
-  kFull,   // 16 octets
+  kFull,   // 16 bytes
   kUpper,  // its first 8
 };
 
@@ -54,7 +54,7 @@ std::vector<NextHopId> ExpectedAnswers(absl::Span<const Route> routes,
                                        absl::string_view addresses);
 
 // The one lookup behind everything here: `count` addresses packed in `form`,
-// 4 octets of answer each, by the best kernel.
+// 4 bytes of answer each, by the best kernel.
 void Answer(const Fib& fib, AddressForm form, const char* addresses,
             size_t count, char* next_hops);
 

@@ -99,7 +99,7 @@ class LookupsBeside {
 constexpr size_t kAddresses = 1 << 20;
 constexpr absl::Duration kWarmUp = absl::Milliseconds(100);
 
-// What goes to the child and back: an octet each, and then the outcome.
+// What goes to the child and back: an byte each, and then the outcome.
 constexpr char kBegin = 'b';
 constexpr char kWarm = 'w';
 constexpr char kEnd = 'e';

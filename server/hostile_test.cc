@@ -2,7 +2,7 @@
 // all the while, stays within its memory, and afterwards is what it was before.
 //
 // How much of its throughput the honest client keeps is not for a test on a
-// busy machine to say: benchmarks/hostile measures it.
+// busy machine to say: benchmarks/serving/hostile.sh measures it.
 
 #include <gtest/gtest.h>
 

@@ -47,8 +47,8 @@ step() {
 # bazel-bin is whatever was built last: build anew before using it.
 ghz_smoke() {
   bazel build --noshow_progress //server:planb_server &&
-    benchmarks/ghz/smoke.sh bazel-bin/server/planb_server &&
-    benchmarks/ghz/run.sh bazel-bin/server/planb_server "$(mktemp -d)" --short
+    benchmarks/serving/ghz/smoke.sh bazel-bin/server/planb_server &&
+    benchmarks/serving/ghz/run.sh bazel-bin/server/planb_server "$(mktemp -d)" --short
 }
 
 # One binary runs on any x86-64: here on emulated old ones, with the kernels that

@@ -247,15 +247,4 @@ size_t UpdatePeakBound(Family family, const RoutesByLength& lengths,
          2 * 3 * sizeof(uint32_t) * (size.lines + size.descriptors);
 }
 
-size_t MarginalBound(Family family, int length) {
-  RoutesByLength lengths = {};
-  const FibSize none = CompiledSize(family, lengths);
-  lengths[static_cast<size_t>(length)] = 1;
-  const FibSize one = CompiledSize(family, lengths);
-  // All parts are rounded up, by one element at most.
-  return WithRoom(one.lines - none.lines, 1) * sizeof(Line) +
-         WithRoom(one.descriptors - none.descriptors, 1) * sizeof(Descriptor) +
-         (one.next_hops - none.next_hops) * sizeof(NextHopId);
-}
-
 }  // namespace planb

@@ -90,10 +90,6 @@ size_t CompilePeakBound(Family family, const RoutesByLength& lengths,
 size_t UpdatePeakBound(Family family, const RoutesByLength& lengths,
                        uint64_t next_hops = kDistinctNextHops);
 
-// How much FibBytesBound grows by one more route of `length` at most: to keep a
-// running total. Says nothing of how much a FIB grows (see above).
-size_t MarginalBound(Family family, int length);
-
 }  // namespace planb
 
 #endif  // PLANB_LPM_FIB_BOUND_H_

@@ -1,5 +1,5 @@
 // What a hostile client may try, each way a function that tries it again and
-// again: the tests see whether the server lives through it, benchmarks/hostile
+// again: the tests see whether the server lives through it, benchmarks/serving
 // what others then still get done.
 
 #ifndef PLANB_SERVER_HOSTILE_ATTACKS_H_

@@ -4,7 +4,7 @@
 // stream, gives no wrong answer, and afterwards is what it was before.
 //
 // How much of its throughput an honest client keeps is not for a test on a busy
-// machine to say: the hostile benchmark measures it.
+// machine to say: benchmarks/serving/hostile.sh measures it.
 
 #include <gtest/gtest.h>
 

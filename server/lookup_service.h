@@ -2,8 +2,8 @@
 // and how they wait is decided here and nowhere else.
 //
 // One completion queue and one thread a core. Measured against gRPC's callback
-// and synchronous interfaces on this very path, it wins (benchmarks/rpc); a
-// second thread on a core takes from the first.
+// and synchronous interfaces on this very path, it wins
+// (benchmarks/serving/rpc); a second thread on a core takes from the first.
 
 #ifndef PLANB_SERVER_LOOKUP_SERVICE_H_
 #define PLANB_SERVER_LOOKUP_SERVICE_H_

@@ -4,11 +4,11 @@
 #   deploy/loadtest/rootfs.sh FOLDER
 #
 # ghz as go_tool.sh pins and builds it (static, from the Go module proxy), or
-# the one of PLANB_GHZ; the configurations of benchmarks/ghz, and their requests.
+# the one of PLANB_GHZ; the configurations of benchmarks/serving/ghz, and their requests.
 set -euo pipefail
 shopt -s inherit_errexit
 here=$(cd "$(dirname "$0")" && pwd)
-readonly GHZ_FILES=$here/../../benchmarks/ghz
+readonly GHZ_FILES=$here/../../benchmarks/serving/ghz
 (($# == 1)) || {
   sed -n '2,${/^[^#]/q;/SPDX/d;s/^# \{0,1\}//p}' "$0" >&2
   exit 2

@@ -15,7 +15,7 @@
 set -euo pipefail
 shopt -s inherit_errexit
 here=$(cd "$(dirname "$0")" && pwd)
-readonly GHZ_FILES=$here/../../benchmarks/ghz
+readonly GHZ_FILES=$here/../../benchmarks/serving/ghz
 (($# == 2 || $# == 3)) || {
   sed -n '2,${/^[^#]/q;/SPDX/d;s/^# \{0,1\}//p}' "$0" >&2
   exit 2
@@ -47,7 +47,7 @@ resident_kb() {
   fi
 }
 
-# load NAME RATE MESSAGES...: a configuration of benchmarks/ghz at that rate.
+# load NAME RATE MESSAGES...: a configuration of benchmarks/serving/ghz at that rate.
 load() {
   local name=$1 before
   python3 -B "$GHZ_FILES/messages.py" "${@:3}" > "$work/$name.bin"

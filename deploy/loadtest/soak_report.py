@@ -135,10 +135,13 @@ def show(report):
 
 def plot(report, path):
     """Draws memory and lookups over time. Needs matplotlib."""
+    import io
+
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
+    from PIL import Image
 
     figure, (top, below) = pyplot.subplots(2, 1, sharex=True, figsize=(10, 6))
     samples = report["samples"]
@@ -174,4 +177,8 @@ def plot(report, path):
     top.plot([], [], color="tab:green", ls=":", label="new certificate")
     top.legend(loc="lower right")
     figure.tight_layout()
-    figure.savefig(path, dpi=100)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=100)
+    # A palette is enough for lines, and a third of the octets.
+    image = Image.open(buffer).convert("RGB").quantize(32)
+    image.save(path, optimize=True)

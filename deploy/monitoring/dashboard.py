@@ -1,15 +1,13 @@
 #!/usr/bin/python3
 """Prints the Grafana dashboard of dashboard_panels.py as JSON.
 
-    dashboard.py > dashboard.json
-    dashboard.py --check dashboard.json    # exit status 1 if it is out of date
+    deploy/monitoring/dashboard.py > dashboard.json
 
 Import the JSON in Grafana (10 or later), or give it to a provisioner. The data
 source, the job, the servers and the tables are chosen at its top.
 """
 
 import json
-import sys
 
 from dashboard_panels import ROWS, Panel
 
@@ -191,17 +189,5 @@ def dashboard() -> dict:
     }
 
 
-def main() -> int:
-    text = json.dumps(dashboard(), indent=1) + "\n"
-    if sys.argv[1:2] != ["--check"]:
-        sys.stdout.write(text)
-        return 0
-    with open(sys.argv[2], encoding="utf-8") as file:
-        if file.read() == text:
-            return 0
-    print(f"{sys.argv[2]} is out of date: dashboard.py > dashboard.json")
-    return 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    print(json.dumps(dashboard(), indent=1))

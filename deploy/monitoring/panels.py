@@ -1,12 +1,10 @@
-"""The queries of dashboard.json, asked of a real Prometheus."""
+"""The dashboard's queries, asked of a real Prometheus."""
 
-import json
 import math
-import pathlib
 
+from dashboard import dashboard
 from real_server import wait_until
 
-_DASHBOARD = pathlib.Path(__file__).parent / "dashboard.json"
 # What Grafana would put there: everything, and a range for rules run 60 times
 # faster.
 _VARIABLES = {
@@ -25,8 +23,7 @@ def expand(expression: str, **instead) -> str:
 
 def load() -> list:
     """The panels, rows left out."""
-    dashboard = json.loads(_DASHBOARD.read_text(encoding="utf-8"))
-    return [panel for panel in dashboard["panels"] if panel["type"] != "row"]
+    return [panel for panel in dashboard()["panels"] if panel["type"] != "row"]
 
 
 def check(prometheus) -> int:

@@ -1,0 +1,116 @@
+// Compares engines: see --help for how, and README.md for what it showed.
+//
+// For each table every engine is built; for each trace all its answers are
+// compared with those of the tests' reference; then all that answer right are
+// timed in turns. The rate is of packed addresses in, next hops written out.
+
+#include <pthread.h>
+
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "benchmarks/engine/comparison.h"
+#include "benchmarks/engine/machine.h"
+
+ABSL_FLAG(std::vector<std::string>, tables,
+          std::vector<std::string>({"20000", "100000", "real", "500000",
+                                    "1000000"}),
+          "real, ipv4, a number of made-up IPv6 routes, ipv4:N, hosts64, "
+          "hosts48, hosts-spread, or a route file; with +long5, +long50, "
+          "+max64, +hosts64, ... after it");
+ABSL_FLAG(std::vector<std::string>, engines,
+          std::vector<std::string>({"planb", "paper", "reference:drop"}),
+          "planb[:KERNEL], paper[:KERNEL][:8|16|32][:distinct|merged], "
+          "reference[:drop][:scalar], dir24[:scalar], dpdk[:scalar]; ratios "
+          "are to the first");
+ABSL_FLAG(std::vector<std::string>, traces,
+          std::vector<std::string>({"match", "uniform", "zipf"}),
+          "match, uniform, zipf, long, repeat");
+ABSL_FLAG(std::vector<std::string>, batches, std::vector<std::string>({"4096"}),
+          "addresses a call");
+ABSL_FLAG(int, repeats, 9, "timed segments of each engine");
+ABSL_FLAG(double, segment_ms, 10, "least length of a segment");
+ABSL_FLAG(uint32_t, addresses, 1 << 20, "addresses in a trace");
+ABSL_FLAG(std::string, next_hops, "as-given",
+          "as-given, or random:N for one of N drawn for each route");
+ABSL_FLAG(std::string, csv, "", "file for every single repeat");
+ABSL_FLAG(int, cpu, -1, "core to stay on; -1 does not care");
+
+namespace planb {
+namespace {
+
+absl::StatusOr<ComparisonOptions> OptionsFromFlags() {
+  ComparisonOptions options;
+  options.tables = absl::GetFlag(FLAGS_tables);
+  for (const std::string& name : absl::GetFlag(FLAGS_engines)) {
+    const auto engine = MakeEngine(name);
+    if (!engine.ok()) return engine.status();
+    options.engines.push_back(*engine);
+  }
+  for (const std::string& name : absl::GetFlag(FLAGS_traces)) {
+    const auto kind = ParseTraceKind(name);
+    if (!kind.ok()) return kind.status();
+    options.traces.push_back(*kind);
+  }
+  for (const std::string& text : absl::GetFlag(FLAGS_batches)) {
+    size_t batch;
+    if (!absl::SimpleAtoi(text, &batch) || batch == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("no size of a batch: \"", text, "\""));
+    }
+    options.batches.push_back(batch);
+  }
+  options.repeats = absl::GetFlag(FLAGS_repeats);
+  options.segment_milliseconds = absl::GetFlag(FLAGS_segment_ms);
+  options.addresses = absl::GetFlag(FLAGS_addresses);
+  options.next_hops = absl::GetFlag(FLAGS_next_hops);
+  if (options.engines.empty() || options.repeats < 1 ||
+      options.addresses == 0) {
+    return absl::InvalidArgumentError("nothing to measure");
+  }
+  return options;
+}
+
+int Main() {
+  const auto options = OptionsFromFlags();
+  if (!options.ok()) {
+    std::fprintf(stderr, "%s\n", options.status().ToString().c_str());
+    return 2;
+  }
+  if (const absl::Status pinned =
+          PinThread(pthread_self(), absl::GetFlag(FLAGS_cpu));
+      !pinned.ok()) {
+    std::fprintf(stderr, "--cpu: %s\n", pinned.ToString().c_str());
+    return 2;
+  }
+  std::unique_ptr<FILE, int (*)(FILE*)> csv(nullptr, std::fclose);
+  if (const std::string path = absl::GetFlag(FLAGS_csv); !path.empty()) {
+    csv.reset(std::fopen(path.c_str(), "w"));
+    if (csv == nullptr) {
+      std::perror(path.c_str());
+      return 2;
+    }
+  }
+  const absl::Status status = Compare(*options, stdout, csv.get());
+  if (!status.ok()) std::fprintf(stderr, "%s\n", status.ToString().c_str());
+  return status.ok() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace planb
+
+int main(int argc, char** argv) {
+  absl::SetProgramUsageMessage(
+      "Compares lookup engines: first that all answer alike, then how quickly. "
+      "Exits with 1 if one answers wrongly, with 2 for bad flags.");
+  absl::ParseCommandLine(argc, argv);
+  return planb::Main();
+}

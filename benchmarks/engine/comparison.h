@@ -1,0 +1,110 @@
+// Engines measured against each other. All answers come first, then time,
+// engine after engine within one run, round and round, so that what
+// disturbs the machine disturbs all of them. One comparison is tables x traces
+// x batch sizes x engines, as a report.
+//
+// The engines that can be compared, by name:
+//
+//   planb[:KERNEL]      the engine under lpm/ (avx512, avx2, scalar; the best)
+//   paper[:OPTION...]   the PlanB paper's: avx512, avx2, scalar; 8, 16 or 32
+//                       (addresses searched together, 32 if not said);
+//                       distinct (one entry an address), merged
+//   reference[:scalar]  planb-lpm's algorithm; it refuses routes longer than
+//   reference:drop      /64, or leaves them out and is checked without them
+//   dir24[:scalar]      DIR-24-8, IPv4 only
+//   dpdk[:scalar]       rte_fib6, IPv6 only, where it is linked in
+
+#ifndef PLANB_BENCHMARKS_ENGINE_COMPARISON_H_
+#define PLANB_BENCHMARKS_ENGINE_COMPARISON_H_
+
+#include <cstddef>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "benchmarks/engine/traces.h"
+#include "benchmarks/rivals/rivals.h"
+#include "lpm/prefix.h"
+
+namespace planb {
+
+struct Engine {
+  std::string name;  // as it was asked for
+  BaselineBuilder build;
+  // Routes longer than this are left out of what it is given, and its answers
+  // are expected to be those without them.
+  int max_length = 128;
+};
+
+// Makes an engine of the part of its name after the first, as options.
+// Errors: INVALID_ARGUMENT, naming the option.
+using EngineFactory =
+    absl::StatusOr<Engine> (*)(const std::vector<std::string>& options);
+
+// Errors: INVALID_ARGUMENT for a name that means nothing here.
+absl::StatusOr<Engine> MakeEngine(absl::string_view name);
+
+// Adds a kind of engine, before main() and so before any other call. Returns
+// true, to have something to assign.
+bool RegisterEngine(const char* kind, EngineFactory factory);
+
+// Looks the whole trace up in batches of `batch`; returns a description of the
+// first answer that differs from `expected`, or "".
+std::string FirstWrong(const Baseline& baseline, const Trace& trace,
+                       absl::Span<const NextHopId> expected, size_t batch);
+
+// One timed segment of one engine.
+struct Sample {
+  double nanoseconds = 0;  // a lookup
+  double cycles = 0;       // a lookup
+  double gigahertz = 0;    // of the core, before and after, on average
+};
+
+struct MeasureOptions {
+  size_t batch = 4096;
+  int repeats = 9;
+  // A segment is as many whole passes over the trace as take this long.
+  double segment_milliseconds = 10;
+  // How often a segment is taken anew because the core ran more than 5% slower
+  // than at its best around it; the last one counts in any case.
+  int retries = 3;
+};
+
+// `repeats` samples of each of `baselines`. Each repeat takes every baseline in
+// turn, starting with another one each time: a pass to warm up, then a segment.
+// Answers are written to one buffer of a batch, as a server would.
+std::vector<std::vector<Sample>> Measure(
+    absl::Span<const Baseline* const> baselines, const Trace& trace,
+    const MeasureOptions& options);
+
+struct ComparisonOptions {
+  std::vector<std::string> tables;  // see tables.h
+  std::vector<Engine> engines;      // ratios are to the first
+  std::vector<TraceKind> traces;
+  std::vector<size_t> batches;
+  int repeats = 9;
+  double segment_milliseconds = 10;
+  size_t addresses = 1 << 20;  // in a trace
+  std::string next_hops = "as-given";
+};
+
+// Runs it. Writes an aligned table to `out`; to `csv`, if not nullptr, a line
+// for every timed segment. A row of `out` has the median rate in million
+// lookups a second, the least and most of the repeats, how many times the rate
+// of this engine the first one measured has (median of the ratios within one
+// repeat), cycles a lookup, bytes a route, and the median time of a warm
+// build. An engine that cannot hold the table, or only without more than a
+// thousandth of its routes, "refuses", with the reason; a trace that cannot be
+// made of a table is left out, with the reason. Errors: DATA_LOSS, after
+// everything else was measured, if an engine answered wrongly (its rows say
+// WRONG and how); INVALID_ARGUMENT and the like for tables, before anything of
+// them is measured.
+absl::Status Compare(const ComparisonOptions& options, FILE* out, FILE* csv);
+
+}  // namespace planb
+
+#endif  // PLANB_BENCHMARKS_ENGINE_COMPARISON_H_

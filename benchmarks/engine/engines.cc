@@ -1,0 +1,143 @@
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "benchmarks/engine/comparison.h"
+#include "benchmarks/rivals/rivals.h"
+#include "lpm/fib.h"
+
+namespace planb {
+namespace {
+
+using Options = std::vector<std::string>;
+using Built = absl::StatusOr<std::unique_ptr<const Baseline>>;
+
+absl::Status NoOption(absl::string_view option) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("no option \"", option, "\" of this engine here"));
+}
+
+// The engine under lpm/ behind the common interface.
+class PlanB : public Baseline {
+ public:
+  PlanB(std::unique_ptr<const Fib> fib, const Kernel& kernel)
+      : fib_(std::move(fib)), kernel_(kernel) {}
+
+  void Lookup(const void* addresses, size_t count,
+              void* next_hops) const override {
+    fib_->Lookup(addresses, count, next_hops, kernel_);
+  }
+  size_t bytes() const override { return fib_->bytes(); }
+
+ private:
+  const std::unique_ptr<const Fib> fib_;
+  const Kernel& kernel_;
+};
+
+absl::StatusOr<Engine> MakePlanB(const Options& options) {
+  if (options.size() > 1) return NoOption(options[1]);
+  const auto kernel = SelectKernel(options.empty() ? "auto" : options[0]);
+  if (!kernel.ok()) return kernel.status();
+  Engine engine;
+  engine.build = [kernel = *kernel](Family family,
+                                    absl::Span<const Route> routes) -> Built {
+    return std::make_unique<PlanB>(Fib::Build(family, routes).value(), *kernel);
+  };
+  return engine;
+}
+
+absl::StatusOr<Engine> MakePaper(const Options& options) {
+  paper::PaperOptions chosen;
+  for (const std::string& option : options) {
+    if (option == "merged") {
+      chosen.boundaries = paper::Boundaries::kMerged;
+    } else if (option == "distinct") {
+      chosen.boundaries = paper::Boundaries::kDistinct;
+    } else if (!absl::SimpleAtoi(option, &chosen.lanes)) {
+      chosen.kernel = option;
+    }
+  }
+  // Building nothing finds out whether the options are right.
+  const absl::Status status =
+      paper::BuildPaper(Family::kIpv6, {}, chosen).status();
+  if (!status.ok()) return status;
+  Engine engine;
+  engine.build = [chosen](Family family, absl::Span<const Route> routes) {
+    return paper::BuildPaper(family, routes, chosen);
+  };
+  return engine;
+}
+
+absl::StatusOr<Engine> MakeReference(const Options& options) {
+  Engine engine;
+  ReferenceKernel kernel = ReferenceKernel::kBest;
+  for (const std::string& option : options) {
+    if (option == "scalar") {
+      kernel = ReferenceKernel::kScalar;
+    } else if (option == "drop") {
+      engine.max_length = 64;
+    } else {
+      return NoOption(option);
+    }
+  }
+  engine.build = [kernel](Family family, absl::Span<const Route> routes) {
+    return BuildReference(family, routes, kernel);
+  };
+  return engine;
+}
+
+absl::StatusOr<Engine> MakeDir24(const Options& options) {
+  Dir24Kernel kernel = Dir24Kernel::kBest;
+  for (const std::string& option : options) {
+    if (option != "scalar") return NoOption(option);
+    kernel = Dir24Kernel::kScalar;
+  }
+  Engine engine;
+  engine.build = [kernel](Family family, absl::Span<const Route> routes) {
+    return BuildDir24(family, routes, kernel);
+  };
+  return engine;
+}
+
+std::map<std::string, EngineFactory>& Factories() {
+  static auto* const factories =
+      new std::map<std::string, EngineFactory>{{"planb", MakePlanB},
+                                               {"paper", MakePaper},
+                                               {"reference", MakeReference},
+                                               {"dir24", MakeDir24}};
+  return *factories;
+}
+
+}  // namespace
+
+absl::StatusOr<Engine> MakeEngine(absl::string_view name) {
+  Options parts = absl::StrSplit(name, ':');
+  const auto factory = Factories().find(parts.front());
+  if (factory == Factories().end()) {
+    std::string kinds;
+    for (const auto& [kind, unused] : Factories()) {
+      absl::StrAppend(&kinds, kinds.empty() ? "" : ", ", kind);
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat("no engine \"", parts.front(),
+                     "\"; in this binary there are: ", kinds));
+  }
+  parts.erase(parts.begin());
+  auto engine = factory->second(parts);
+  if (!engine.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("engine \"", name, "\": ", engine.status().message()));
+  }
+  engine->name = std::string(name);
+  return engine;
+}
+
+bool RegisterEngine(const char* kind, EngineFactory factory) {
+  return Factories().emplace(kind, factory).second;
+}
+
+}  // namespace planb

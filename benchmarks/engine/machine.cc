@@ -1,0 +1,160 @@
+#include "benchmarks/engine/machine.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <x86intrin.h>
+
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace planb {
+namespace {
+
+constexpr uint64_t kChain = 400'000;  // additions
+
+uint64_t Nanoseconds() {
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(
+          std::chrono::steady_clock::now().time_since_epoch())
+          .count());
+}
+
+// `kChain` additions, each of the last one's result. The compiler may neither
+// merge them nor know the sum.
+void RunChain() {
+  uint64_t sum = 0;
+  uint64_t step = 3;
+  asm volatile("" : "+r"(step));
+  for (uint64_t i = 0; i < kChain; i += 16) {
+#pragma GCC unroll 16
+    for (int j = 0; j < 16; ++j) {
+      sum += step;
+      asm volatile("" : "+r"(sum));
+    }
+  }
+}
+
+}  // namespace
+
+uint64_t Ticks() {
+#if defined(__x86_64__)
+  unsigned processor;
+  return __rdtscp(&processor);
+#else
+  return Nanoseconds();
+#endif
+}
+
+double TicksPerNanosecond() {
+  static const double rate = [] {
+    const uint64_t time = Nanoseconds();
+    const uint64_t ticks = Ticks();
+    uint64_t now;
+    while ((now = Nanoseconds()) < time + 20'000'000) {
+    }
+    return static_cast<double>(Ticks() - ticks) /
+           static_cast<double>(now - time);
+  }();
+  return rate;
+}
+
+double CyclesPerTick() {
+  const uint64_t begin = Ticks();
+  RunChain();
+  return static_cast<double>(kChain) / static_cast<double>(Ticks() - begin);
+}
+
+namespace {
+
+// The first word of a file below the core's folder, or "?".
+std::string Word(int cpu, const std::string& file) {
+  std::ifstream in(absl::StrCat("/sys/devices/system/cpu/cpu", cpu, "/", file));
+  std::string word;
+  return in >> word ? word : "?";
+}
+
+}  // namespace
+
+absl::Status PinThread(pthread_t thread, int cpu) {
+  if (cpu < 0) return absl::OkStatus();
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (cpu < CPU_SETSIZE) CPU_SET(static_cast<size_t>(cpu), &set);
+  const int error = pthread_setaffinity_np(thread, sizeof(set), &set);
+  if (error == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("cannot use core ", cpu, ": ", std::strerror(error)));
+}
+
+double CpuSeconds(pthread_t thread) {
+  clockid_t clock;
+  timespec time = {};
+  if (pthread_getcpuclockid(thread, &clock) != 0) return 0;
+  if (clock_gettime(clock, &time) != 0) return 0;
+  return static_cast<double>(time.tv_sec) +
+         static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+std::string DescribeCore(int cpu) {
+  if (cpu < 0) return "any core";
+  std::string text = absl::StrCat(
+      "cpu ", cpu, ": package ", Word(cpu, "topology/physical_package_id"),
+      ", core ", Word(cpu, "topology/core_id"), "; cpus of this core ",
+      Word(cpu, "topology/thread_siblings_list"));
+  for (int i = 0; i < 8; ++i) {
+    const std::string cache = absl::StrCat("cache/index", i, "/");
+    const std::string level = Word(cpu, cache + "level");
+    if (level == "?") break;
+    if (Word(cpu, cache + "type") == "Instruction") continue;
+    absl::StrAppend(&text, ", of its L", level, " (", Word(cpu, cache + "size"),
+                    ") ", Word(cpu, cache + "shared_cpu_list"));
+  }
+  return text;
+}
+
+double CpuSecondsOf(pid_t process) {
+  clockid_t clock;
+  timespec time = {};
+  if (clock_getcpuclockid(process, &clock) != 0 ||
+      clock_gettime(clock, &time) != 0) {
+    return 0;
+  }
+  return static_cast<double>(time.tv_sec) +
+         static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+void DieWithParent() { prctl(PR_SET_PDEATHSIG, SIGKILL); }
+
+absl::StatusOr<ProcessMemory> MemoryOf(pid_t process) {
+  std::ifstream in(absl::StrCat("/proc/", process, "/status"));
+  ProcessMemory memory;
+  std::string word;
+  while (in >> word) {
+    uint64_t kilobytes = 0;
+    if (word == "VmRSS:" && in >> kilobytes) memory.resident = kilobytes << 10;
+    if (word == "VmHWM:" && in >> kilobytes) memory.peak = kilobytes << 10;
+  }
+  if (memory.resident == 0) {
+    return absl::NotFoundError(absl::StrCat("there is no process ", process));
+  }
+  return memory;
+}
+
+absl::Status ResetPeak(pid_t process) {
+  const auto memory = MemoryOf(process);
+  if (!memory.ok()) return memory.status();
+  std::ofstream out(absl::StrCat("/proc/", process, "/clear_refs"));
+  out << 5 << std::flush;  // proc(5): the peak of the resident set
+  if (out) return absl::OkStatus();
+  return absl::PermissionDeniedError(
+      absl::StrCat("cannot reset the peak of process ", process));
+}
+
+}  // namespace planb

@@ -1,0 +1,66 @@
+// What measuring programs ask of the machine: a clock and the core's true rate,
+// which core a thread runs on, and what a process costs.
+//
+// Processor cycles, where no performance counter can be had: a clock that runs
+// at a fixed rate, and now and then a measurement of how many cycles its tick
+// lasts.
+
+#ifndef PLANB_BENCHMARKS_ENGINE_MACHINE_H_
+#define PLANB_BENCHMARKS_ENGINE_MACHINE_H_
+
+#include <pthread.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace planb {
+
+// Ticks of a fixed rate: the time-stamp counter on x86-64, else nanoseconds.
+uint64_t Ticks();
+
+// Ticks in a nanosecond, measured once, over 20 ms.
+double TicksPerNanosecond();
+
+// How many cycles the core runs through in a tick, right now: times a chain of
+// additions, each of which must wait a cycle for the one before. Some 0.1 ms.
+// Less than it was a moment ago means that the core was shared or slowed down.
+double CyclesPerTick();
+
+// Binds `thread` to core `cpu`; -1 leaves it where it is.
+// Errors: INVALID_ARGUMENT if there is no such core for this process.
+absl::Status PinThread(pthread_t thread, int cpu);
+
+// Seconds that `thread` has run so far. Less than the time that went by: it
+// slept, or something else ran on its core.
+double CpuSeconds(pthread_t thread);
+
+// One line on core `cpu` as Linux tells it: its package and core numbers, and
+// with which cores it shares a core (hyperthreads) and each cache. A virtual
+// machine may be told a fairy tale: compare with a measurement.
+std::string DescribeCore(int cpu);
+
+// Seconds of processor time that all threads of a process have used, to the
+// nanosecond; 0 for a process that is not there.
+double CpuSecondsOf(pid_t process);
+
+// Lets this process be killed when its parent ends, however that happens.
+void DieWithParent();
+
+struct ProcessMemory {
+  uint64_t resident = 0;  // bytes now
+  uint64_t peak = 0;      // the most since ResetPeak, or since its beginning
+};
+
+// Errors: NOT_FOUND if there is no such process.
+absl::StatusOr<ProcessMemory> MemoryOf(pid_t process);
+
+// Peaks count anew. Errors: as above; PERMISSION_DENIED if it is another's.
+absl::Status ResetPeak(pid_t process);
+
+}  // namespace planb
+
+#endif  // PLANB_BENCHMARKS_ENGINE_MACHINE_H_

@@ -1,0 +1,94 @@
+#include "benchmarks/engine/machine.h"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+namespace planb {
+namespace {
+
+TEST(Cycles, ClockAdvances) {
+  const uint64_t begin = Ticks();
+  EXPECT_GT(CyclesPerTick(), 0);
+  EXPECT_GT(Ticks(), begin);
+}
+
+// Wide bounds: from a processor at a tenth of its rate to one at ten times.
+TEST(Cycles, RatesArePlausible) {
+  EXPECT_GT(TicksPerNanosecond(), 0.1);
+  EXPECT_LT(TicksPerNanosecond(), 10);
+  double best = 0;
+  for (int i = 0; i < 20; ++i) best = std::max(best, CyclesPerTick());
+  EXPECT_GT(best * TicksPerNanosecond(), 0.3);  // GHz
+  EXPECT_LT(best * TicksPerNanosecond(), 8);
+}
+
+TEST(PinThread, MovesToTheCore) {
+  cpu_set_t allowed;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
+  for (size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &allowed)) continue;
+    std::thread([cpu] {
+      ASSERT_TRUE(PinThread(pthread_self(), static_cast<int>(cpu)).ok());
+      EXPECT_EQ(sched_getcpu(), static_cast<int>(cpu));
+    }).join();
+  }
+}
+
+TEST(PinThread, RefusesCoresThatAreNot) {
+  EXPECT_TRUE(PinThread(pthread_self(), -1).ok());
+  EXPECT_FALSE(PinThread(pthread_self(), CPU_SETSIZE - 1).ok());
+  EXPECT_FALSE(PinThread(pthread_self(), 1 << 20).ok());
+}
+
+TEST(CpuSeconds, GrowWithWorkAndNotWithSleep) {
+  const double begin = CpuSeconds(pthread_self());
+  while (CpuSeconds(pthread_self()) < begin + 0.02) {
+  }
+  const double worked = CpuSeconds(pthread_self());
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_LT(CpuSeconds(pthread_self()), worked + 0.04);
+}
+
+TEST(DescribeCore, NamesIt) {
+  EXPECT_EQ(DescribeCore(0).find("cpu 0: "), 0U);
+  EXPECT_NE(DescribeCore(99'999).find("core ?"), std::string::npos);
+}
+
+constexpr size_t kBlock = 64 << 20;
+constexpr size_t kSlack = 8 << 20;
+
+// Touches and gives back a block of memory.
+void Touch() {
+  void* const block = mmap(nullptr, kBlock, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(block, MAP_FAILED);
+  std::memset(block, 1, kBlock);
+  ASSERT_EQ(munmap(block, kBlock), 0);
+}
+
+TEST(ProcessMemory, PeaksCountFromTheReset) {
+  const auto before = MemoryOf(getpid());
+  ASSERT_TRUE(before.ok());
+  EXPECT_GT(before->resident, 1U << 20);
+  Touch();
+  const auto touched = MemoryOf(getpid());
+  EXPECT_GT(touched->peak, before->resident + kBlock - kSlack);
+  EXPECT_LT(touched->resident, before->resident + kSlack);
+  ASSERT_TRUE(ResetPeak(getpid()).ok());
+  EXPECT_LT(MemoryOf(getpid())->peak, before->resident + kSlack);
+}
+
+TEST(ProcessMemory, NoProcessIsAnError) {
+  EXPECT_FALSE(MemoryOf(-1).ok());
+  EXPECT_FALSE(ResetPeak(-1).ok());
+}
+
+}  // namespace
+}  // namespace planb

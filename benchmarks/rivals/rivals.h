@@ -1,0 +1,141 @@
+// Other ways to do longest-prefix match, to measure the engine against: each is
+// an exact, honest competitor, as quick as its design allows. All look alike:
+// built once from routes, then asked in batches, as Fib is.
+
+#ifndef PLANB_BENCHMARKS_RIVALS_RIVALS_H_
+#define PLANB_BENCHMARKS_RIVALS_RIVALS_H_
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "benchmarks/rivals/sweep.h"
+#include "lpm/prefix.h"
+
+namespace planb {
+
+// Thread-safe: const after it was built.
+class Baseline {
+ public:
+  virtual ~Baseline() = default;
+
+  // Reads `count` packed addresses in network byte order (16 bytes each for
+  // IPv6, 4 for IPv4), writes as many next-hop ids, each a little-endian
+  // uint32; 0 is no route. Neither array need be aligned.
+  virtual void Lookup(const void* addresses, size_t count,
+                      void* next_hops) const = 0;
+
+  // Octets of the search structure that a lookup may read. Reserve that no
+  // lookup reads, and the rounding to whole pages, do not count.
+  virtual size_t bytes() const = 0;
+};
+
+// Makes a baseline of routes of one family, strictly ascending by prefix, no
+// next hop 0.
+// Errors: UNIMPLEMENTED, saying why, for a table that this kind of baseline
+// cannot answer exactly; RESOURCE_EXHAUSTED for one that does not fit.
+using BaselineBuilder =
+    std::function<absl::StatusOr<std::unique_ptr<const Baseline>>(
+        Family family, absl::Span<const Route> routes)>;
+
+// DIR-24-8 (Gupta, Lin, McKeown, INFOCOM '98) for IPv4: one entry for each /24,
+// which is the answer or names a block of 256 more for the last byte. One
+// memory access for nearly every address, in 32 MB or more.
+//
+// Entries are indexes into the distinct next hops, of 16 bits where that is
+// enough (2^15 next hops and 2^15 blocks), else of 32.
+
+enum class Dir24Kernel {
+  kBest,    // AVX-512 gathers if this machine has them
+  kScalar,  // anywhere
+};
+
+// O(2^24 times the depth of nests), for a route is written over what covers it.
+// Errors: UNIMPLEMENTED for IPv6; RESOURCE_EXHAUSTED for 2^23 blocks.
+absl::StatusOr<std::unique_ptr<const Baseline>> BuildDir24(
+    Family family, absl::Span<const Route> routes,
+    Dir24Kernel kernel = Dir24Kernel::kBest);
+
+// The public re-implementation of the PlanB paper, planb-lpm, as a baseline:
+// its algorithm, written anew, with right answers.
+//
+// A complete 9-ary tree: *every* level is allocated in full, leaves too, so it
+// takes 8 * 9^k keys for the least k that holds all boundaries (38 MB from some
+// 236 thousand routes on). Two boundaries a route, not merged. Lookups in
+// batches of 32, each level for all 32 before the next; next hops lie apart.
+//
+// Its known wrong answers are mended: ends come before starts at the same
+// address, ranges that reach the last address do not wrap, the padding is told
+// from the last /64, and a miss (0) from every next hop.
+//
+// As there, IPv6 and prefixes up to /64 only.
+
+enum class ReferenceKernel {
+  kBest,    // AVX-512 if this machine has it
+  kScalar,  // anywhere
+};
+
+// O(routes).
+// Errors: UNIMPLEMENTED for IPv4 and for prefixes longer than /64 (which
+// planb-lpm drops silently).
+absl::StatusOr<std::unique_ptr<const Baseline>> BuildReference(
+    Family family, absl::Span<const Route> routes,
+    ReferenceKernel kernel = ReferenceKernel::kBest);
+
+// DPDK's rte_fib6 as a baseline: a trie of one 24-bit table and 8-bit ones
+// below it, with 4-byte next hops, looked up by AVX-512 gathers.
+//
+// Optional: needs Debian's libdpdk-dev, so its targets are tagged "manual".
+// DPDK is set up once in a process, with no huge pages and no devices
+// (--no-huge --no-shconf --no-pci); its memory is a file in memory, which huge
+// pages reach only where the administrator says so (shmem_enabled).
+
+enum class DpdkKernel {
+  kBest,    // AVX-512 if this machine has it
+  kScalar,  // anywhere
+};
+
+// Adds the routes one by one. Its bulk lookup fills an array of 64-bit next
+// hops, which are then narrowed to 32, 256 at a time.
+// bytes() counts the tables that routes need by DPDK's layout, not the reserve
+// it insists on (which no lookup reads), nor its list of routes.
+// Errors: UNIMPLEMENTED for IPv4 and for next hops of 2^31 or more;
+// RESOURCE_EXHAUSTED if it does not fit DPDK's memory (6 GB, touched as used).
+absl::StatusOr<std::unique_ptr<const Baseline>> BuildDpdkFib6(
+    Family family, absl::Span<const Route> routes,
+    DpdkKernel kernel = DpdkKernel::kBest);
+
+namespace paper {
+
+// The engine of the PlanB paper as a baseline.
+//
+// "PlanB: Efficient Software IPv6 Lookup with Linearized B+-Tree", NSDI '26.
+// The paper's tree, its search (Listing 1), batching and unrolling (3.4, 3.5)
+// and its build (Algorithm 2); tree.h and sweep.h say where they deviate, each
+// time in order to answer exactly. The paper reads 64-bit keys that were
+// brought into registers before; here, as everywhere in these measurements,
+// packed 16-byte addresses are read in place and next hops written out.
+
+struct PaperOptions {
+  // The paper does not merge.
+  Boundaries boundaries = Boundaries::kAll;
+  // "auto", "avx512", "avx2" or "scalar".
+  std::string kernel = "auto";
+  // Addresses searched together: 8, 16 or 32.
+  int lanes = 32;
+};
+
+// O(routes).
+// Errors: INVALID_ARGUMENT for options that name nothing this machine has;
+// UNIMPLEMENTED if a next hop is 2^31 or more (the bit marks a second stage).
+absl::StatusOr<std::unique_ptr<const Baseline>> BuildPaper(
+    Family family, absl::Span<const Route> routes,
+    const PaperOptions& options = {});
+
+}  // namespace paper
+}  // namespace planb
+
+#endif  // PLANB_BENCHMARKS_RIVALS_RIVALS_H_

@@ -1,0 +1,216 @@
+// Every rival, by every kernel, answers exactly or refuses.
+
+#include "benchmarks/rivals/rivals.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "benchmarks/rivals/baseline_check.h"
+#include "benchmarks/rivals/huge_array.h"
+
+namespace planb {
+namespace {
+
+constexpr BaselineLimits kFewNextHops = {.family = Family::kIpv4,
+                                         .max_length = 32};
+
+class Dir24Test : public testing::TestWithParam<Dir24Kernel> {
+ protected:
+  BaselineBuilder Builder() const {
+    return
+        [kernel = GetParam()](Family family, absl::Span<const Route> routes) {
+          return BuildDir24(family, routes, kernel);
+        };
+  }
+};
+
+TEST_P(Dir24Test, Exact) { ExpectExact(Builder(), kFewNextHops); }
+
+TEST_P(Dir24Test, RealTable) {
+  ExpectExactOnRealTable(Builder(), kFewNextHops);
+}
+
+// 32,767 next hops fit entries of 16 bits, one more does not.
+TEST_P(Dir24Test, ManyNextHops) {
+  std::vector<Route> routes;
+  for (uint32_t i = 0; i < 32'768; ++i) {
+    routes.push_back(
+        {Prefix::Truncate(Address::V4(i << 12), 20 + static_cast<int>(i) % 13),
+         UINT32_MAX - i});
+  }
+  ExpectLikeReference(Builder(), Family::kIpv4, routes);
+  const auto many = Builder()(Family::kIpv4, routes);
+  EXPECT_GT((*many)->bytes(), size_t{64} << 20);
+  routes.pop_back();
+  ExpectLikeReference(Builder(), Family::kIpv4, routes);
+  const auto fewer = Builder()(Family::kIpv4, routes);
+  EXPECT_LT((*fewer)->bytes(), size_t{49} << 20);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Dir24Test,
+                         testing::Values(Dir24Kernel::kBest,
+                                         Dir24Kernel::kScalar));
+
+TEST(Dir24, RefusesIpv6) {
+  EXPECT_EQ(BuildDir24(Family::kIpv6, {}).status().code(),
+            absl::StatusCode::kUnimplemented);
+}
+
+}  // namespace
+
+}  // namespace planb
+
+namespace planb {
+namespace {
+
+class ReferenceTest : public testing::TestWithParam<ReferenceKernel> {
+ protected:
+  BaselineBuilder Builder() const {
+    return
+        [kernel = GetParam()](Family family, absl::Span<const Route> routes) {
+          return BuildReference(family, routes, kernel);
+        };
+  }
+};
+
+TEST_P(ReferenceTest, Exact) {
+  ExpectExact(Builder(), {.max_length = 64, .next_hops = UINT32_MAX});
+}
+
+TEST_P(ReferenceTest, RealTable) {
+  ExpectExactOnRealTable(Builder(), {.max_length = 64});
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ReferenceTest,
+                         testing::Values(ReferenceKernel::kBest,
+                                         ReferenceKernel::kScalar));
+
+TEST(Reference, AllocatesEveryLevelInFull) {
+  // Eleven boundaries: two levels, one node and nine.
+  std::vector<Route> routes;
+  for (uint32_t i = 1; i <= 6; ++i) {
+    routes.push_back(
+        {Prefix::Truncate(Address::V6(absl::MakeUint128(i, 0) << 32), 48), i});
+  }
+  const auto baseline = BuildReference(Family::kIpv6, routes);
+  ASSERT_TRUE(baseline.ok());
+  EXPECT_GE((*baseline)->bytes(), 64U * 10 + 4 * 13);
+  EXPECT_LT((*baseline)->bytes(), 64U * 10 + 4 * 13 + 512);
+}
+
+TEST(Reference, RefusesWhatItCannotAnswer) {
+  EXPECT_EQ(BuildReference(Family::kIpv4, {}).status().code(),
+            absl::StatusCode::kUnimplemented);
+  const Route host = {*Prefix::Parse("2001:db8::1/128"), 1};
+  const absl::Status refused = BuildReference(Family::kIpv6, {host}).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_NE(refused.message().find("2001:db8::1/128"), absl::string_view::npos);
+}
+
+}  // namespace
+
+}  // namespace planb
+
+namespace planb {
+namespace {
+
+TEST(HugeArray, IsZeroedAndAligned) {
+  for (size_t size : {size_t{1}, size_t{1000}, size_t{3} << 20}) {
+    HugeArray<uint64_t> array(size);
+    EXPECT_EQ(array.size(), size);
+    EXPECT_EQ(array.bytes(), 8 * size);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(array.data()) % (2 << 20), 0U);
+    EXPECT_TRUE(std::all_of(array.begin(), array.end(),
+                            [](uint64_t value) { return value == 0; }));
+    array[size - 1] = 1;  // the last byte is there
+    EXPECT_EQ(*(array.end() - 1), 1U);
+  }
+}
+
+TEST(HugeArray, MovesAndEmpties) {
+  HugeArray<uint32_t> from(5);
+  from[4] = 7;
+  const uint32_t* const data = from.data();
+  HugeArray<uint32_t> to;
+  EXPECT_EQ(to.data(), nullptr);
+  to = std::move(from);
+  EXPECT_EQ(to.data(), data);
+  const HugeArray<uint32_t> last(std::move(to));
+  EXPECT_EQ(last[4], 7U);
+  EXPECT_EQ(HugeArray<char>(0).size(), 0U);
+}
+
+}  // namespace
+
+}  // namespace planb
+
+namespace planb::paper {
+namespace {
+
+BaselineBuilder Builder(const PaperOptions& options) {
+  return [options](Family family, absl::Span<const Route> routes) {
+    return BuildPaper(family, routes, options);
+  };
+}
+
+class PaperTest : public testing::TestWithParam<std::tuple<Boundaries, int>> {
+ protected:
+  PaperOptions Options() const {
+    return {.boundaries = std::get<0>(GetParam()),
+            .lanes = std::get<1>(GetParam())};
+  }
+};
+
+TEST_P(PaperTest, Ipv6) {
+  ExpectExact(Builder(Options()), {.next_hops = 0x7fffffff});
+}
+
+TEST_P(PaperTest, Ipv4) {
+  ExpectExact(Builder(Options()), {.family = Family::kIpv4});
+}
+
+TEST_P(PaperTest, RealTables) {
+  ExpectExactOnRealTable(Builder(Options()), {});
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PaperTest,
+                         testing::Combine(testing::Values(Boundaries::kAll,
+                                                          Boundaries::kDistinct,
+                                                          Boundaries::kMerged),
+                                          testing::Values(8, 32)));
+
+// The published layout: complete inner levels, leaves as needed, values apart.
+TEST(Paper, IsAsLargeAsPublished) {
+  // 73 boundaries that keep a key need ten leaves of eight: three levels.
+  std::vector<Route> routes;
+  for (uint32_t i = 0; i < 37; ++i) {
+    routes.push_back(
+        {Prefix::Truncate(Address::V4((i + 1) << 24 | 1 << 16), 16), 1});
+  }
+  const auto baseline = BuildPaper(Family::kIpv4, routes);
+  ASSERT_TRUE(baseline.ok());
+  const size_t nodes = 64 * (1 + 9 + 10);
+  const size_t values = 4 * 75;
+  EXPECT_GE((*baseline)->bytes(), nodes + values);
+  EXPECT_LT((*baseline)->bytes(), nodes + values + 512);
+}
+
+TEST(Paper, RefusesWhatItCannotAnswer) {
+  const Route route = {Prefix(), 0x80000000};
+  EXPECT_EQ(BuildPaper(Family::kIpv4, {route}).status().code(),
+            absl::StatusCode::kUnimplemented);
+  for (const PaperOptions& options :
+       {PaperOptions{.kernel = "sse9"}, PaperOptions{.lanes = 5}}) {
+    EXPECT_EQ(BuildPaper(Family::kIpv4, {}, options).status().code(),
+              absl::StatusCode::kInvalidArgument);
+  }
+}
+
+}  // namespace
+
+}  // namespace planb::paper

@@ -1,0 +1,75 @@
+#!/bin/bash
+# Load tests by ghz, each against a server started for it.
+#
+#   benchmarks/serving/ghz/run.sh SERVER_BINARY OUTPUT_DIR [--short] [NAME...]
+#
+# Runs the configurations NAME.json (unary, stream_1, stream_256, stream_4096,
+# ramp and soak unless named) and leaves OUTPUT_DIR/NAME.json and NAME.html of
+# each, and summary.md. --short: two seconds each, for trying that all of it
+# works. Exit code 1 unless every call of every run ended with OK.
+#
+# PLANB_GHZ_SERVER holds more flags of the server, --generate=100000 if unset;
+# PLANB_GHZ a ghz of one's own instead of the pinned one.
+set -euo pipefail
+shopt -s inherit_errexit
+here=$(cd "$(dirname "$0")" && pwd)
+(($# >= 2)) || {
+  sed -n '2,${/^[^#]/q;/SPDX/d;s/^# \{0,1\}//p}' "$0" >&2
+  exit 2
+}
+server_binary=$1
+out=$2
+shift 2
+short=
+names=()
+for word in "$@"; do
+  if [[ "$word" == --short ]]; then short=yes; else names+=("$word"); fi
+done
+((${#names[@]})) || names=(unary stream_1 stream_256 stream_4096 ramp soak)
+read -ra server_flags <<< "${PLANB_GHZ_SERVER---generate=100000}"
+ghz=${PLANB_GHZ:-$("$here/../../../deploy/go_tool.sh" ghz)}
+
+work=$(mktemp -d)
+trap cleanup EXIT
+# shellcheck source=benchmarks/serving/ghz/server.sh
+. "$here/server.sh"
+mkdir -p "$out"
+
+# The requests of configuration $1.
+messages() {
+  case $1 in
+    unary | ramp) python3 "$here/messages.py" lookup ;;
+    soak) python3 "$here/messages.py" batch 256 ;;
+    stream_*) python3 "$here/messages.py" batch "${1#stream_}" ;;
+    *)
+      echo "run.sh: no configuration $1" >&2
+      exit 2
+      ;;
+  esac
+}
+
+resident_kb() {
+  awk '/^VmRSS/ { print $2 }' "/proc/$server/status"
+}
+
+for name in "${names[@]}"; do
+  messages "$name" > "$work/messages"
+  options=()
+  if [[ -n "$short" ]]; then
+    options+=(--duration=2s)
+    # The whole ramp, in fewer and longer steps.
+    [[ "$name" != ramp ]] || options+=(--load-step=1000 --load-end=1500)
+  fi
+  start_server "$server_binary" "${server_flags[@]}"
+  before=$(resident_kb)
+  "$ghz" --config="$here/$name.json" --binary-file="$work/messages" \
+    --format=json --output="$work/report" "${options[@]}" \
+    "127.0.0.1:$port" > "$work/out" 2>&1 ||
+    fail "ghz with $name.json: $(tail -n 3 "$work/out")"
+  after=$(resident_kb)
+  stop_server
+  python3 "$here/report.py" keep "$work/report" "$here/$name.json" \
+    "$work/messages" "$before" "$after" "$out/$name"
+  echo "$name: done"
+done
+python3 "$here/report.py" summary "$out" "${names[@]}"

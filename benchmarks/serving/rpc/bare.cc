@@ -1,0 +1,81 @@
+// Runs a bare gRPC server until SIGTERM or SIGINT.
+//
+//   bare --style=async --work=echo --listen=unix:///tmp/bare.sock
+//   bare --style=callback --work=lookup --routes=FILE --listen=127.0.0.1:50052
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
+#include "absl/strings/str_format.h"
+#include "base/process_setup.h"
+#include "benchmarks/engine/machine.h"
+#include "benchmarks/serving/rpc/bare_server.h"
+#include "benchmarks/serving/rpc/workload.h"
+
+ABSL_FLAG(std::string, style, "async", "callback, async, async_spin or sync.");
+ABSL_FLAG(std::string, work, "echo",
+          "echo: the request is the answer; lookup: BatchLookup looks up.");
+ABSL_FLAG(std::vector<std::string>, listen, {"unix:///tmp/planb_bare.sock"},
+          "Where: unix:///path or host:port.");
+ABSL_FLAG(std::string, routes, "", "The table: a file of any format known.");
+ABSL_FLAG(uint64_t, generate, 0, "Or so many IPv6 routes made up.");
+ABSL_FLAG(int32_t, server_cpu, -1, "The core of all threads; -1: any.");
+
+namespace planb::rpc {
+namespace {
+
+int Refuse(const absl::Status& status) {
+  absl::FPrintF(stderr, "bare: %s\n", std::string(status.message()));
+  return 1;
+}
+
+int Main() {
+  SetUpProcess();
+  const absl::Status pinned =
+      PinThread(pthread_self(), absl::GetFlag(FLAGS_server_cpu));
+  if (!pinned.ok()) return Refuse(pinned);
+  // Blocked before the first thread starts, so that only sigwait sees them.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+
+  std::unique_ptr<const Fib> fib;
+  Handler handler = EchoHandler();
+  if (absl::GetFlag(FLAGS_work) == "lookup") {
+    const auto routes =
+        LoadRoutes(absl::GetFlag(FLAGS_routes), absl::GetFlag(FLAGS_generate));
+    if (!routes.ok()) return Refuse(routes.status());
+    auto built = Fib::Build(Family::kIpv6, *routes);
+    if (!built.ok()) return Refuse(built.status());
+    fib = *std::move(built);
+    handler = LookupHandler(*fib);
+  } else if (absl::GetFlag(FLAGS_work) != "echo") {
+    return Refuse(absl::InvalidArgumentError("--work is echo or lookup"));
+  }
+  const auto server =
+      BareServer::Start(absl::GetFlag(FLAGS_style), absl::GetFlag(FLAGS_listen),
+                        std::move(handler));
+  if (!server.ok()) return Refuse(server.status());
+  int signal = 0;
+  sigwait(&signals, &signal);
+  return 0;
+}
+
+}  // namespace
+}  // namespace planb::rpc
+
+int main(int argc, char** argv) {
+  absl::SetProgramUsageMessage("A bare gRPC server, in one of four styles.");
+  absl::ParseCommandLine(argc, argv);
+  return planb::rpc::Main();
+}

@@ -1,0 +1,142 @@
+#include "benchmarks/serving/rpc/bare_server.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "benchmarks/serving/rpc/ping.h"
+#include "benchmarks/serving/rpc/workload.h"
+#include "client/batch_stream.h"
+#include "client/channel.h"
+
+namespace planb::rpc {
+namespace {
+
+using client::BatchResult;
+using client::BatchStream;
+
+class BareServerTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  void Start(Handler handler) {
+    auto server =
+        BareServer::Start(GetParam(), {"127.0.0.1:0"}, std::move(handler));
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    channel_ = *client::MakeChannel(
+        absl::StrCat("127.0.0.1:", server_->port(0)), {.own_connection = true});
+  }
+
+  std::unique_ptr<BareServer> server_;
+  std::shared_ptr<grpc::Channel> channel_;
+};
+
+TEST_P(BareServerTest, AnswersBatchesAsTheReferenceDoes) {
+  const std::vector<Route> routes = *LoadRoutes("", 3000);
+  const auto fib = Fib::Build(Family::kIpv6, routes).value();
+  Start(LookupHandler(*fib));
+  // Large enough to come in several pieces, and to be cut within addresses.
+  const size_t batch = 20011;
+  const std::string trace = PackedTrace(routes, AddressForm::kFull, 20 * batch);
+  const std::vector<NextHopId> expected =
+      ExpectedAnswers(routes, AddressForm::kFull, trace);
+  BatchStream stream(channel_, {.max_in_flight = 10});
+  size_t sent = 0, received = 0;
+  while (received < 20) {
+    if (sent < 20 && stream.in_flight() < 10) {
+      ASSERT_TRUE(stream
+                      .Send({.addresses_v6 = absl::string_view(trace).substr(
+                                 16 * batch * sent, 16 * batch)})
+                      .ok());
+      ++sent;
+      continue;
+    }
+    BatchResult result;
+    ASSERT_TRUE(stream.Receive(result).ok());
+    ASSERT_EQ(result.next_hops.size(), batch);
+    EXPECT_TRUE(std::equal(
+        result.next_hops.begin(), result.next_hops.end(),
+        expected.begin() + static_cast<ptrdiff_t>(batch * received)));
+    ++received;
+  }
+  EXPECT_EQ(stream.Finish(), absl::OkStatus());
+}
+
+TEST_P(BareServerTest, AClientThatReadsLateGetsEverything) {
+  const std::vector<Route> routes = *LoadRoutes("", 100);
+  const auto fib = Fib::Build(Family::kIpv6, routes).value();
+  Start(LookupHandler(*fib));
+  const std::string addresses = PackedTrace(routes, AddressForm::kFull, 1000);
+  BatchStream stream(channel_, {.max_in_flight = 500});
+  for (int i = 0; i < 500; ++i) {
+    ASSERT_TRUE(stream.Send({.addresses_v6 = addresses}).ok());
+  }
+  BatchResult result;
+  for (int i = 0; i < 500; ++i) {
+    ASSERT_TRUE(stream.Receive(result).ok());
+    ASSERT_EQ(result.next_hops.size(), 1000u);
+  }
+  EXPECT_EQ(stream.Finish(), absl::OkStatus());
+}
+
+TEST_P(BareServerTest, RefusesWhatItCannotAnswer) {
+  const auto fib = Fib::Build(Family::kIpv6, *LoadRoutes("", 100)).value();
+  Start(LookupHandler(*fib));
+  BatchStream stream(channel_, {});
+  ASSERT_TRUE(stream.Send({.addresses_v4 = "1234"}).ok());
+  EXPECT_EQ(stream.Finish().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_P(BareServerTest, Echoes) {
+  Start(EchoHandler());
+  for (const bool stream : {false, true}) {
+    for (const bool spin : {false, true}) {
+      const auto result =
+          Ping(channel_, {.stream = stream,
+                          .spin = spin,
+                          .request = "as good as any",
+                          .check =
+                              [](absl::string_view reply) {
+                                EXPECT_EQ(reply, "as good as any");
+                                return absl::OkStatus();
+                              },
+                          .warm_up = absl::Milliseconds(2),
+                          .duration = absl::Milliseconds(20)});
+      ASSERT_TRUE(result.ok()) << result.status();
+      EXPECT_GE(result->latency.count(), 1u);
+      EXPECT_GE(result->elapsed, absl::Milliseconds(20));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Styles, BareServerTest,
+                         ::testing::Values("callback", "async", "async_spin",
+                                           "sync"));
+
+TEST(BareServer, SaysWhatIsWrong) {
+  EXPECT_EQ(BareServer::Start("haiku", {}, EchoHandler()).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  for (const char* style : {"callback", "async", "sync"}) {
+    EXPECT_EQ(
+        BareServer::Start(style, {"unix:///no/such/folder"}, EchoHandler())
+            .status()
+            .code(),
+        absl::StatusCode::kUnavailable)
+        << style;
+  }
+}
+
+TEST(Ping, SaysHowTheCallEnded) {
+  const auto server = *BareServer::Start("async", {"127.0.0.1:0"},
+                                         [](auto&, auto&) { return false; });
+  const auto channel = *client::MakeChannel(
+      absl::StrCat("127.0.0.1:", server->port(0)), {.own_connection = true});
+  EXPECT_EQ(Ping(channel, {.stream = true, .request = "x"}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace planb::rpc

@@ -1,0 +1,410 @@
+#include "benchmarks/serving/rpc/exchange.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+
+namespace planb::rpc {
+namespace {
+
+// One of the two kinds, as the system calls want it.
+struct Name {
+  sockaddr_storage storage = {};
+  socklen_t size = 0;
+  std::string path;  // of a Unix socket
+
+  int family() const { return storage.ss_family; }
+  const sockaddr* get() const {
+    return reinterpret_cast<const sockaddr*>(&storage);
+  }
+};
+
+absl::Status Failed(absl::string_view what) {
+  return absl::UnavailableError(absl::StrCat(what, ": ", std::strerror(errno)));
+}
+
+absl::StatusOr<Name> Parse(absl::string_view address) {
+  const absl::Status wrong = absl::InvalidArgumentError(
+      absl::StrCat("\"", address,
+                   "\" is neither \"unix:///path\" nor "
+                   "\"a.b.c.d:port\""));
+  Name name;
+  absl::string_view path = address;
+  if (absl::ConsumePrefix(&path, "unix:")) {
+    absl::ConsumePrefix(&path, "//");
+    sockaddr_un un = {};
+    un.sun_family = AF_UNIX;
+    if (path.empty() || path.size() >= sizeof(un.sun_path)) return wrong;
+    std::memcpy(un.sun_path, path.data(), path.size());
+    std::memcpy(&name.storage, &un, sizeof(un));
+    name.size = sizeof(un);
+    name.path = std::string(path);
+    return name;
+  }
+  const size_t colon = address.rfind(':');
+  uint32_t port;
+  sockaddr_in in = {};
+  in.sin_family = AF_INET;
+  if (colon == address.npos ||
+      inet_pton(AF_INET, std::string(address.substr(0, colon)).c_str(),
+                &in.sin_addr) != 1 ||
+      !absl::SimpleAtoi(address.substr(colon + 1), &port) || port > 65535) {
+    return wrong;
+  }
+  in.sin_port = htons(static_cast<uint16_t>(port));
+  std::memcpy(&name.storage, &in, sizeof(in));
+  name.size = sizeof(in);
+  return name;
+}
+
+void SetBuffer(int fd, int forced, int option, int bytes) {
+  // Only root may go beyond net.core.{w,r}mem_max.
+  if (setsockopt(fd, SOL_SOCKET, forced, &bytes, sizeof(bytes)) == 0) return;
+  setsockopt(fd, SOL_SOCKET, option, &bytes, sizeof(bytes));
+}
+
+absl::Status Tune(const Socket& socket, const SocketOptions& options) {
+  const int fd = socket.fd();
+  SetBuffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, options.buffer_bytes);
+  SetBuffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, options.buffer_bytes);
+  int domain = 0;
+  socklen_t size = sizeof(domain);
+  getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size);
+  if (domain == AF_UNIX) return absl::OkStatus();
+  const int yes = 1;
+  if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes)) != 0) {
+    return Failed("TCP_NODELAY");
+  }
+  if (!options.congestion.empty() &&
+      setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, options.congestion.data(),
+                 static_cast<socklen_t>(options.congestion.size())) != 0) {
+    return Failed(absl::StrCat("congestion control ", options.congestion));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Socket> Open(const Name& name, const SocketOptions& options) {
+  Socket socket(::socket(name.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (socket.fd() < 0) return Failed("socket");
+  const absl::Status tuned = Tune(socket, options);
+  if (!tuned.ok()) return tuned;
+  return socket;
+}
+
+}  // namespace
+
+Socket::~Socket() {
+  if (fd_ >= 0) close(fd_);
+}
+
+absl::StatusOr<Socket> ListenOn(absl::string_view address,
+                                const SocketOptions& options) {
+  const auto name = Parse(address);
+  if (!name.ok()) return name.status();
+  auto socket = Open(*name, options);
+  if (!socket.ok()) return socket;
+  if (name->path.empty()) {
+    const int yes = 1;
+    setsockopt(socket->fd(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+  } else {
+    unlink(name->path.c_str());
+  }
+  if (bind(socket->fd(), name->get(), name->size) != 0 ||
+      listen(socket->fd(), SOMAXCONN) != 0) {
+    return Failed(absl::StrCat("cannot listen on ", address));
+  }
+  return socket;
+}
+
+absl::StatusOr<Socket> Accept(const Socket& listener,
+                              const SocketOptions& options) {
+  Socket socket(accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (socket.fd() < 0) return Failed("accept");
+  const absl::Status tuned = Tune(socket, options);
+  if (!tuned.ok()) return tuned;
+  return socket;
+}
+
+absl::StatusOr<Socket> ConnectTo(absl::string_view address,
+                                 const SocketOptions& options) {
+  const auto name = Parse(address);
+  if (!name.ok()) return name.status();
+  auto socket = Open(*name, options);
+  if (!socket.ok()) return socket;
+  if (connect(socket->fd(), name->get(), name->size) != 0) {
+    return Failed(absl::StrCat("cannot connect to ", address));
+  }
+  return socket;
+}
+
+int LocalPort(const Socket& socket) {
+  sockaddr_in in = {};
+  socklen_t size = sizeof(in);
+  if (getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&in), &size) != 0 ||
+      in.sin_family != AF_INET) {
+    return 0;
+  }
+  return ntohs(in.sin_port);
+}
+
+int SendBuffer(const Socket& socket) {
+  int bytes = 0;
+  socklen_t size = sizeof(bytes);
+  getsockopt(socket.fd(), SOL_SOCKET, SO_SNDBUF, &bytes, &size);
+  return bytes;
+}
+
+std::string Congestion(const Socket& socket) {
+  char name[16] = {};
+  socklen_t size = sizeof(name);
+  if (getsockopt(socket.fd(), IPPROTO_TCP, TCP_CONGESTION, name, &size) != 0) {
+    return "";
+  }
+  return std::string(name, strnlen(name, size));
+}
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr uint32_t kMaxBatch = 1 << 20;
+
+// How a connection begins; both ends are on one machine.
+struct Hello {
+  uint32_t addresses;
+  uint32_t width;
+};
+
+absl::Status Ended(absl::string_view what) {
+  return absl::UnavailableError(absl::StrCat(
+      what, ": ", errno == 0 ? "the other end is gone" : strerror(errno)));
+}
+
+// Moves what it can of `size` bytes. -1: nothing now; 0: the end, or an error.
+template <typename Call>
+ssize_t Try(Call call) {
+  errno = 0;
+  const ssize_t moved = call();
+  if (moved >= 0) return moved;
+  return errno == EAGAIN || errno == EINTR ? -1 : 0;
+}
+
+// All `size` bytes; false at the end of the connection, or an error.
+bool ReadAll(int fd, char* to, size_t size, Waiting waiting) {
+  const int flags = waiting == Waiting::kBlock ? MSG_WAITALL : MSG_DONTWAIT;
+  while (size > 0) {
+    const ssize_t got = Try([&] { return recv(fd, to, size, flags); });
+    if (got == 0) return false;
+    if (got < 0) continue;
+    to += got;
+    size -= static_cast<size_t>(got);
+  }
+  return true;
+}
+
+bool WriteAll(int fd, const char* from, size_t size) {
+  while (size > 0) {
+    const ssize_t put = Try([&] { return send(fd, from, size, MSG_NOSIGNAL); });
+    if (put == 0) return false;
+    if (put < 0) continue;
+    from += put;
+    size -= static_cast<size_t>(put);
+  }
+  return true;
+}
+
+// The batches of a trace, over and over.
+class Ring {
+ public:
+  Ring(absl::string_view trace, size_t batch_bytes)
+      : trace_(trace.substr(0, trace.size() - trace.size() % batch_bytes)),
+        batch_bytes_(batch_bytes) {}
+
+  const char* Next() {
+    if (at_ == trace_.size()) at_ = 0;
+    const char* const batch = trace_.data() + at_;
+    at_ += batch_bytes_;
+    return batch;
+  }
+
+ private:
+  const absl::string_view trace_;
+  const size_t batch_bytes_;
+  size_t at_ = 0;
+};
+
+}  // namespace
+
+absl::Status ServeExchange(const Socket& socket, const Answerer& answerer,
+                           Waiting waiting) {
+  Hello hello;
+  if (!ReadAll(socket.fd(), reinterpret_cast<char*>(&hello), sizeof(hello),
+               waiting)) {
+    return absl::OkStatus();  // someone looked whether we listen
+  }
+  const AddressForm form = hello.width == Width(AddressForm::kUpper)
+                               ? AddressForm::kUpper  //
+                               : AddressForm::kFull;
+  if (hello.width != Width(form) || hello.addresses == 0 ||
+      hello.addresses > kMaxBatch) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a hello of ", hello.addresses, " addresses of ",
+                     hello.width, " octets"));
+  }
+  std::vector<char> request(size_t{hello.addresses} * hello.width);
+  std::vector<char> reply(size_t{hello.addresses} * sizeof(NextHopId));
+  while (ReadAll(socket.fd(), request.data(), request.size(), waiting)) {
+    answerer(form, request.data(), hello.addresses, reply.data());
+    if (!WriteAll(socket.fd(), reply.data(), reply.size())) {
+      return Ended("while replying");
+    }
+  }
+  return absl::OkStatus();
+}
+
+ExchangeClient::ExchangeClient(Socket socket, AddressForm form, size_t batch,
+                               Waiting waiting)
+    : socket_(std::move(socket)),
+      waiting_(waiting),
+      request_bytes_(batch * Width(form)),
+      reply_bytes_(batch * sizeof(NextHopId)) {}
+
+absl::StatusOr<ExchangeClient> ExchangeClient::Start(Socket socket,
+                                                     AddressForm form,
+                                                     size_t batch,
+                                                     Waiting waiting) {
+  const Hello hello = {.addresses = static_cast<uint32_t>(batch),
+                       .width = static_cast<uint32_t>(Width(form))};
+  if (!WriteAll(socket.fd(), reinterpret_cast<const char*>(&hello),
+                sizeof(hello))) {
+    return Ended("while saying hello");
+  }
+  return ExchangeClient(std::move(socket), form, batch, waiting);
+}
+
+absl::Status ExchangeClient::Ask(const char* addresses, char* next_hops) {
+  if (!WriteAll(socket_.fd(), addresses, request_bytes_) ||
+      !ReadAll(socket_.fd(), next_hops, reply_bytes_, waiting_)) {
+    return Ended("while asking");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ExchangeClient::Check(absl::string_view trace,
+                                   absl::Span<const NextHopId> expected) {
+  const size_t batch = reply_bytes_ / sizeof(NextHopId);
+  Ring ring(trace, request_bytes_);
+  std::vector<NextHopId> got(batch);
+  for (size_t i = 0; i + batch <= expected.size(); i += batch) {
+    const absl::Status status =
+        Ask(ring.Next(), reinterpret_cast<char*>(got.data()));
+    if (!status.ok()) return status;
+    for (size_t j = 0; j < batch; ++j) {
+      if (got[j] == expected[i + j]) continue;
+      return absl::DataLossError(absl::StrCat("the answer to address ", i + j,
+                                              " is ", got[j], ", not ",
+                                              expected[i + j]));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ExchangeResult> ExchangeClient::Run(absl::string_view trace,
+                                                   size_t depth,
+                                                   absl::Duration duration) {
+  return depth == 1 ? PingPong(trace, duration)
+                    : Pipelined(trace, depth, duration);
+}
+
+absl::StatusOr<ExchangeResult> ExchangeClient::PingPong(
+    absl::string_view trace, absl::Duration duration) {
+  ExchangeResult result;
+  Ring ring(trace, request_bytes_);
+  std::vector<char> reply(reply_bytes_);
+  const Clock::time_point start = Clock::now();
+  const Clock::time_point end = start + absl::ToChronoNanoseconds(duration);
+  Clock::time_point now = start;
+  do {
+    const absl::Status status = Ask(ring.Next(), reply.data());
+    if (!status.ok()) return status;
+    const Clock::time_point answered = Clock::now();
+    result.latency.Add(absl::FromChrono(answered - now));
+    now = answered;
+    ++result.batches;
+  } while (now < end);
+  result.elapsed = absl::FromChrono(now - start);
+  return result;
+}
+
+// Never waits in a write alone: the server may be waiting for us to read.
+absl::StatusOr<ExchangeResult> ExchangeClient::Pipelined(
+    absl::string_view trace, size_t depth, absl::Duration duration) {
+  ExchangeResult result;
+  Ring ring(trace, request_bytes_);
+  std::vector<char> reply(reply_bytes_);
+  std::deque<Clock::time_point> sent;  // of each batch on the way
+  const char* request = nullptr;
+  size_t put = request_bytes_, got = 0;  // of the request and reply under way
+  const Clock::time_point start = Clock::now();
+  const Clock::time_point end = start + absl::ToChronoNanoseconds(duration);
+  Clock::time_point now = start;
+  while (now < end || !sent.empty()) {
+    if (put == request_bytes_ && sent.size() < depth && now < end) {
+      request = ring.Next();
+      put = 0;
+      sent.push_back(now);
+    }
+    ssize_t out = -1, in = -1;
+    if (put < request_bytes_) {
+      out = Try([&] {
+        return send(socket_.fd(), request + put, request_bytes_ - put,
+                    MSG_DONTWAIT | MSG_NOSIGNAL);
+      });
+      if (out == 0) return Ended("while sending");
+      if (out > 0) put += static_cast<size_t>(out);
+    }
+    // While more can be sent, send: a reply will still be there then.
+    if (out > 0 && sent.size() < depth && now < end) continue;
+    in = Try([&] {
+      return recv(socket_.fd(), reply.data() + got, reply_bytes_ - got,
+                  MSG_DONTWAIT);
+    });
+    if (in == 0) return Ended("while receiving");
+    if (in > 0) got += static_cast<size_t>(in);
+    if (got == reply_bytes_) {
+      now = Clock::now();
+      result.latency.Add(absl::FromChrono(now - sent.front()));
+      sent.pop_front();
+      got = 0;
+      ++result.batches;
+    }
+    if (out < 0 && in < 0 && waiting_ == Waiting::kBlock) {
+      const bool more = put < request_bytes_;
+      pollfd one = {.fd = socket_.fd(),
+                    .events = static_cast<short>(POLLIN | (more ? POLLOUT : 0)),
+                    .revents = 0};
+      poll(&one, 1, -1);
+    }
+  }
+  result.elapsed = absl::FromChrono(now - start);
+  return result;
+}
+
+}  // namespace planb::rpc

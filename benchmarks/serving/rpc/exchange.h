@@ -1,0 +1,144 @@
+// The bare exchange: what is left of a lookup service without gRPC, HTTP/2 and
+// protobuf. A request is so many addresses and nothing else, its answer so many
+// next hops; how many was said once, when the connection began.
+//
+// This is the baseline: the same bytes (less some twenty of framing), the same
+// lookup, the fewest system calls that move them.
+//
+// Stream sockets for the bare exchange, set up as well as one can: what gRPC is
+// held against must not lose to a default.
+
+#ifndef PLANB_BENCHMARKS_SERVING_RPC_EXCHANGE_H_
+#define PLANB_BENCHMARKS_SERVING_RPC_EXCHANGE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "benchmarks/serving/rpc/workload.h"
+#include "client/load/latency_histogram.h"
+
+namespace planb::rpc {
+
+// A file descriptor, closed at the end. Thread-compatible.
+class Socket {
+ public:
+  Socket() = default;
+  explicit Socket(int fd) : fd_(fd) {}
+  ~Socket();
+  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Socket& operator=(Socket&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+
+  int fd() const { return fd_; }
+
+ private:
+  int fd_ = -1;
+};
+
+struct SocketOptions {
+  // Octets of either buffer: beyond the host's limit for root, else up to it.
+  int buffer_bytes = 4 << 20;
+  // TCP congestion control, such as "reno"; empty: the host's.
+  std::string congestion = {};
+};
+
+// Listens on "unix:///path" (an old socket there is replaced) or on
+// "a.b.c.d:port", where port 0 picks a free one.
+// Errors: INVALID_ARGUMENT for another address; UNAVAILABLE with the system's
+// word.
+absl::StatusOr<Socket> ListenOn(absl::string_view address,
+                                const SocketOptions& options);
+
+// Waits for a connection. Errors: UNAVAILABLE.
+absl::StatusOr<Socket> Accept(const Socket& listener,
+                              const SocketOptions& options);
+
+// Connects to such an address. Errors: likewise.
+absl::StatusOr<Socket> ConnectTo(absl::string_view address,
+                                 const SocketOptions& options);
+
+// The TCP port it is bound to; 0 for a Unix socket.
+int LocalPort(const Socket& socket);
+
+// Octets of the send buffer that the kernel granted.
+int SendBuffer(const Socket& socket);
+
+// The congestion control in use; empty for a Unix socket.
+std::string Congestion(const Socket& socket);
+
+// What an end does while nothing is there to read.
+enum class Waiting {
+  kBlock,  // sleeps in the kernel
+  kSpin,   // asks again; costs its whole core
+};
+
+// Answers `count` addresses packed in `form` into `next_hops`.
+using Answerer = std::function<void(AddressForm form, const char* addresses,
+                                    size_t count, char* next_hops)>;
+
+// Serves one connection until its client ends it.
+// Errors: INVALID_ARGUMENT if its hello makes no sense; UNAVAILABLE if it ends
+// within a request.
+absl::Status ServeExchange(const Socket& socket, const Answerer& answerer,
+                           Waiting waiting);
+
+// What a run came to.
+struct ExchangeResult {
+  absl::Duration elapsed;  // from the first byte out to the last byte in
+  uint64_t batches = 0;
+  client::LatencyHistogram latency;  // of a batch, from its sending on
+};
+
+// The client's end. Thread-compatible.
+class ExchangeClient {
+ public:
+  // Says hello: every batch will have so many addresses of `form`.
+  // REQUIRES: 1 <= batch <= 1 << 20.
+  static absl::StatusOr<ExchangeClient> Start(Socket socket, AddressForm form,
+                                              size_t batch, Waiting waiting);
+
+  // One batch. `addresses` has Width(form) bytes an address, `next_hops` room
+  // for 4.
+  absl::Status Ask(const char* addresses, char* next_hops);
+
+  // Asks for the whole batches of `trace` once and compares.
+  // Errors: DATA_LOSS naming the first answer that is not as expected.
+  // REQUIRES: as many `expected` as there are addresses.
+  absl::Status Check(absl::string_view trace,
+                     absl::Span<const NextHopId> expected);
+
+  // Asks for the batches of `trace` in turns for `duration`, with `depth` of
+  // them on the way: 1 is ping-pong. REQUIRES: trace holds a whole batch;
+  // depth > 0; none is on the way.
+  absl::StatusOr<ExchangeResult> Run(absl::string_view trace, size_t depth,
+                                     absl::Duration duration);
+
+ private:
+  ExchangeClient(Socket socket, AddressForm form, size_t batch,
+                 Waiting waiting);
+
+  absl::StatusOr<ExchangeResult> PingPong(absl::string_view trace,
+                                          absl::Duration duration);
+  absl::StatusOr<ExchangeResult> Pipelined(absl::string_view trace,
+                                           size_t depth,
+                                           absl::Duration duration);
+
+  Socket socket_;
+  Waiting waiting_;
+  size_t request_bytes_;
+  size_t reply_bytes_;
+};
+
+}  // namespace planb::rpc
+
+#endif  // PLANB_BENCHMARKS_SERVING_RPC_EXCHANGE_H_

@@ -1,0 +1,210 @@
+"""What a file of rows comes to: tables in Markdown, and whether targets are met.
+
+Percentiles are of all repeats together; throughputs and ratios are medians of
+the repeats.
+"""
+
+import csv
+import os
+import statistics
+import sys
+
+sys.path.insert(
+    0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "rpc")
+)
+
+from records import cell, markdown  # pylint: disable=wrong-import-position
+
+RANKS = ("p50", "p90", "p99", "p999", "max")
+
+# The columns of a file of rows, in this order.
+COLUMNS = [
+    "table",  # real, or a number of made-up routes
+    "store",  # none, or how the table is kept
+    "workload",  # what was done; see update_workloads.h
+    "repeat",  # the turn; "all" has the percentiles of all of them
+    "routes",
+    "operations",  # calls, or batches of a stream
+    "changes",  # routes sent
+    "seconds",
+    *(f"{name}_us_{rank}" for name in ("commit", "visible", "call")
+      for rank in RANKS),
+    "idle_lookups_per_second",  # before the workload
+    "lookups_per_second",  # beside the workload
+    "resident_before",  # octets, as all that follow
+    "resident_peak",  # during the workload
+    "resident_empty",  # of the server before it had a table
+    "resident_allowed",  # the target: see README.md
+    "fib_before",
+    "fib_after",
+    "rib_before",
+    "rib_after",
+    "incremental_builds",
+    "full_builds",
+]
+TEXTS = ("table", "store", "workload", "repeat")
+
+
+def read(path):
+    """The rows of a file, numbers as numbers, without columns that are empty."""
+    with open(path, newline="", encoding="utf-8") as file:
+        return [
+            {key: value if key in TEXTS else float(value)
+             for key, value in row.items() if value != ""}
+            for row in csv.DictReader(file)
+        ]
+
+
+def series(rows):
+    """{(table, store, workload): (its repeats, its row "all" or None)}, in order."""
+    found = {}
+    for row in rows:
+        key = (row["table"], row["store"], row["workload"])
+        repeats, _ = found.setdefault(key, ([], None))
+        if row["repeat"] == "all":
+            found[key] = (repeats, row)
+        else:
+            repeats.append(row)
+    return found
+
+
+def median(values):
+    values = list(values)
+    return statistics.median(values) if values else None
+
+
+def rate(row):
+    return row["changes"] / row["seconds"]
+
+
+def share(row):
+    """Of the lookups before the workload, those beside it; None without."""
+    if "lookups_per_second" not in row or "idle_lookups_per_second" not in row:
+        return None
+    return row["lookups_per_second"] / row["idle_lookups_per_second"]
+
+
+def shares(rows):
+    return [one for one in map(share, rows) if one is not None]
+
+
+def latencies(found):
+    lines = []
+    for (table, store, workload), (_, everything) in found.items():
+        if everything is None or "visible_us_p50" not in everything:
+            continue
+        row = everything
+        lines.append([
+            table, store, workload, cell(row["operations"]),
+            *(cell(row[f"visible_us_{rank}"], 1e-3) for rank in RANKS),
+            *(cell(row[f"commit_us_{rank}"], 1e-3) for rank in ("p50", "p99")),
+            *(cell(row[f"call_us_{rank}"], 1e-3) for rank in ("p50", "p99")),
+        ])
+    return markdown(
+        ["table", "store", "workload", "times", "visible p50 ms", "p90", "p99",
+         "p99.9", "max", "commit p50 ms", "p99", "call p50 ms", "p99"], lines)
+
+
+def storms(found):
+    lines = []
+    for (table, store, workload), (repeats, _) in found.items():
+        kept = shares(repeats)
+        if not kept:
+            continue
+        lines.append([
+            table, store, workload,
+            cell(median(map(rate, repeats))),
+            cell(median(r["idle_lookups_per_second"] for r in repeats), 1e-6),
+            cell(median(r["lookups_per_second"] for r in repeats), 1e-6),
+            cell(median(kept)), f"{cell(min(kept))}..{cell(max(kept))}",
+        ])
+    return markdown(
+        ["table", "store", "workload", "changes/s", "M lookups/s idle", "beside",
+         "share", "least..most"], lines)
+
+
+def memory(found):
+    lines = []
+    for (table, store, workload), (repeats, _) in found.items():
+        worst = max((r for r in repeats if "resident_allowed" in r),
+                    key=lambda r: r["resident_peak"] - r["resident_allowed"],
+                    default=None)
+        if worst is None:
+            continue
+        fib = worst["fib_before"] + worst["fib_after"]
+        lines.append([
+            table, store, workload,
+            *(cell(value, 2**-20) for value in (
+                worst["resident_before"], worst["resident_peak"],
+                worst["resident_allowed"], worst["resident_empty"], fib,
+                max(worst["rib_before"], worst["rib_after"]))),
+        ])
+    return markdown(
+        ["table", "store", "workload", "resident before, MiB", "peak", "allowed",
+         "empty server", "both FIBs", "RIB"], lines)
+
+
+def once(found):
+    """Loads and restarts."""
+    lines = [
+        [table, store, workload, cell(repeats[0]["routes"]),
+         cell(repeats[0]["seconds"])]
+        for (table, store, workload), (repeats, _) in found.items()
+        if workload.startswith(("load_", "restart_"))
+    ]
+    return markdown(["table", "store", "what", "routes", "seconds"], lines)
+
+
+def targets(found):
+    """Each target of the larger tables, and what was measured."""
+    lines = []
+
+    def judge(key, target, value, limit, unit, scale=1.0, least=False):
+        met = value >= limit if least else value <= limit
+        lines.append([*key, target, f"{cell(value, scale)} {unit}",
+                      "yes" if met else "**no**"])
+
+    for key, (repeats, row) in found.items():
+        table, _, workload = key
+        if table not in ("real", "1000000"):
+            continue
+        if workload == "one" and row:
+            judge(key, "visible p50 < 1 ms", row["visible_us_p50"], 1e3, "ms",
+                  1e-3)
+            judge(key, "visible p99 < 5 ms", row["visible_us_p99"], 5e3, "ms",
+                  1e-3)
+        if workload == "batch_10000" and row:
+            judge(key, "visible p99 < 50 ms", row["visible_us_p99"], 5e4, "ms",
+                  1e-3)
+        if workload.startswith("replace_") and row:
+            judge(key, "the whole call < 1.5 s", row["call_us_max"], 1.5e6,
+                  "s", 1e-6)
+        if workload.startswith("stream_") and repeats:
+            judge(key, "500,000 changes/s visible", median(map(rate, repeats)),
+                  5e5, "k/s", 1e-3, least=True)
+        if workload.startswith("load_"):
+            judge(key, "loaded in < 2 s", repeats[0]["seconds"], 2, "s")
+        if workload.startswith("restart_"):
+            judge(key, "serves in < 5 s", repeats[0]["seconds"], 5, "s")
+        kept = shares(repeats)
+        if kept:
+            judge(key, "lookups keep 90%", median(kept), 0.9, "of idle",
+                  least=True)
+        over = [r["resident_peak"] - r["resident_allowed"] for r in repeats
+                if "resident_allowed" in r]
+        if over:
+            judge(key, "memory within what is allowed", max(over), 0,
+                  "MiB above", 2**-20)
+    return markdown(["table", "store", "workload", "target", "measured", "met"],
+                    lines)
+
+
+def render(rows):
+    found = series(rows)
+    return "\n".join((
+        "From accepted to visible, in milliseconds:\n", latencies(found),
+        "Changes, and lookups beside them:\n", storms(found),
+        "Memory, the worst repeat:\n", memory(found),
+        "Loads and restarts:\n", once(found),
+        "Targets:\n", targets(found),
+    ))

@@ -1,0 +1,150 @@
+#!/usr/bin/env -S python3 -B
+"""run.py with the real programs, on small tables and for moments: that every
+row is there and can be true. No figure is judged.
+"""
+
+import contextlib
+import io
+import os
+import tempfile
+import unittest
+
+import report
+import run
+
+# Where Bazel put what is named in `data`.
+BIN = os.getcwd()
+
+
+class RunTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "short.csv")
+            with contextlib.redirect_stderr(io.StringIO()) as said:
+                code = run.main(["--short", "--repeats=2", f"--out={path}",
+                                 f"--bin={BIN}"])
+            assert code == 0, said.getvalue()
+            assert os.path.exists(os.path.join(folder, "short.machine.json"))
+            cls.rows = report.read(path)
+            cls.found = report.series(cls.rows)
+
+    def test_every_row_is_there(self):
+        wanted = {
+            (table, store, workload)
+            for table in ("1000", "10000")
+            for store in ("none", "sqlite")
+            for workload in (*run.LOADS, *run.SHORT_WORKLOADS)
+        } | {
+            (table, "sqlite", f"restart_{how}")
+            for table in ("1000", "10000") for how in ("kill", "term")
+        }
+        self.assertEqual(set(self.found), wanted)
+        for (_, _, workload), (repeats, everything) in self.found.items():
+            measured = workload in run.SHORT_WORKLOADS
+            self.assertEqual(len(repeats), 2 if measured else 1)
+            self.assertEqual(everything is not None, measured)
+
+    def test_times_ascend_and_add_up(self):
+        for row in self.rows:
+            if row["workload"].startswith("restart_"):
+                continue
+            for name in ("commit", "visible", "call"):
+                ranks = [row[f"{name}_us_{rank}"] for rank in report.RANKS]
+                self.assertEqual(ranks, sorted(ranks))
+            self.assertGreater(row["commit_us_p50"], 0)
+            self.assertGreater(row["visible_us_p50"], 0)
+            # Whoever is told that a change is visible knew it no sooner.
+            self.assertLess(row["visible_us_max"], row["call_us_max"])
+            self.assertLessEqual(row["call_us_max"], 1e6 * row["seconds"] + 1e3)
+
+    def test_workloads_were_done(self):
+        for (table, _, workload), (repeats, everything) in self.found.items():
+            for row in repeats:
+                self.assertGreater(row["seconds"], 0)
+                if workload.startswith("restart_"):
+                    self.assertEqual(row["routes"], float(table))
+                    continue
+                self.assertGreater(
+                    row["incremental_builds"] + row["full_builds"], 0
+                )
+                if workload.startswith(("load_", "replace_")):
+                    self.assertEqual(row["routes"], float(table))
+            if everything:
+                for column in ("operations", "changes"):
+                    self.assertGreater(everything[column], 0)
+                    self.assertEqual(everything[column],
+                                     sum(row[column] for row in repeats))
+
+    def test_lookups_went_on(self):
+        for (_, _, workload), (repeats, _) in self.found.items():
+            if workload in run.SHORT_WORKLOADS:
+                for row in repeats:
+                    self.assertGreater(row["idle_lookups_per_second"], 1e4)
+                    self.assertGreater(row["lookups_per_second"], 1e4)
+
+    def test_memory_was_watched(self):
+        for row in self.rows:
+            if "resident_peak" not in row:
+                continue
+            # The kernel adds up what threads hold only now and then.
+            self.assertGreater(row["resident_peak"],
+                               row["resident_before"] - 4 * 2**20)
+            self.assertGreater(row["resident_allowed"],
+                               row["resident_empty"] + run.RESERVE)
+            self.assertGreater(row["rib_after"], 20 * row["routes"])
+            self.assertGreater(row["fib_after"], 0)
+
+    def test_tables_show_them(self):
+        text = report.render(self.rows)
+        self.assertIn("| 10000 | sqlite | batch_1000 |", text)
+        self.assertIn("| 1000 | sqlite | restart_kill | 1,000 |", text)
+
+
+class FailureTest(unittest.TestCase):
+    def test_a_wrong_workload_is_an_error(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with contextlib.redirect_stderr(io.StringIO()) as said:
+                code = run.main([
+                    "--short", "--tables=1000", "--stores=none",
+                    "--workloads=what", f"--bin={BIN}",
+                    f"--out={os.path.join(folder, 'short.csv')}",
+                ])
+        self.assertEqual(code, 1)
+        self.assertIn('there is no workload "what"', said.getvalue())
+
+
+class TargetsTest(unittest.TestCase):
+    def row(self, **more):
+        return {"table": "real", "store": "none", "repeat": "0",
+                "routes": 1.0, "operations": 1.0, "changes": 1e6,
+                "seconds": 1.0, **more}
+
+    def judged(self, *rows):
+        table = report.targets(report.series(rows))
+        return [line.split(" | ")[3:] for line in table.splitlines()[2:]]
+
+    def test_what_is_met_and_what_is_not(self):
+        self.assertEqual(
+            self.judged(self.row(workload="stream_100"),
+                        self.row(workload="stream_1000", seconds=4.0)),
+            [["500,000 changes/s visible", "1,000 k/s", "yes |"],
+             ["500,000 changes/s visible", "250 k/s", "**no** |"]],
+        )
+        self.assertEqual(
+            self.judged(
+                self.row(workload="one", idle_lookups_per_second=100.0,
+                         lookups_per_second=80.0, resident_peak=3 * 2.0**20,
+                         resident_allowed=2 * 2.0**20)),
+            [["lookups keep 90%", "0.8 of idle", "**no** |"],
+             ["memory within what is allowed", "1 MiB above", "**no** |"]],
+        )
+
+    def test_small_tables_have_no_targets(self):
+        row = self.row(workload="load_update", seconds=9.0)
+        self.assertEqual(len(self.judged(row)), 1)
+        self.assertEqual(self.judged({**row, "table": "1000"}), [])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Prints the paths of pinned Go programs, installing them on first use.
 #
-#   deploy/go_tool.sh go|kustomize|kubeconform|ghz|MODULE@VERSION...
+#   deploy/go_tool.sh go|kustomize|kubeconform|ghz|grpcurl|MODULE@VERSION...
 #
 # One path a line; of a MODULE@VERSION, the folder it was unpacked to. Tools
 # asked for together share downloads and objects: half the time.
@@ -20,6 +20,7 @@ declare -rA PACKAGE=(
   [kustomize]=sigs.k8s.io/kustomize/kustomize/v5@v5.8.2
   [kubeconform]=github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0
   [ghz]=github.com/bojand/ghz/cmd/ghz@v0.120.0
+  [grpcurl]=github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.4
 )
 
 die() {

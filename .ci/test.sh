@@ -1,13 +1,30 @@
 #!/usr/bin/env bash
-# Every test there is: the format, the tests as shipped, under ASan+UBSan and
-# under TSan, the manifests and the image, and the load test. Ends with a count.
+# What every change has to pass: format, licences, the tests as shipped, under
+# ASan+UBSan and under TSan, fuzzers, manifests, the edge. Ends with a count.
+#
+#   .ci/test.sh          what `make test` runs
+#   .ci/test.sh --long   what `make test-long` runs: also the image, the pod, load,
+#                        upgrade and soak, Prometheus, old processors, examples,
+#                        more rounds of kills, crashes, storms and fuzzing
 #
 # PLANB_CONFIGS, PLANB_FUZZ and PLANB_DEPLOY narrow it down while working, as in
 #   PLANB_CONFIGS=default PLANB_FUZZ= PLANB_DEPLOY= .ci/test.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+long=''
+[[ ${1:-} != --long ]] || long=yes
 configs=${PLANB_CONFIGS-default asan tsan}
+fuzz_seconds=25
+rounds=()
+asan_filter=(--test_tag_filters=-long_asan --build_tests_only
+  --build_tag_filters=-long_asan)
+if [[ -n $long ]]; then
+  fuzz_seconds=300
+  asan_filter=()
+  rounds=(--test_env=PLANB_KILL_ROUNDS=200 --test_env=PLANB_STORE_CRASHES=200
+    --test_env=PLANB_STORM_SECONDS=120 --test_timeout=900,1800,3600,7200)
+fi
 deploy=${PLANB_DEPLOY-yes}
 fuzz=${PLANB_FUZZ-yes}
 log=$(mktemp)
@@ -70,7 +87,7 @@ old_processors() {
 fuzz() {
   local work status=0
   work=$(mktemp -d /tmp/planb_fuzz.XXXXXX)
-  (cd "$work" && "$OLDPWD/$1/fuzz.sh" 25 "$work/corpus" \
+  (cd "$work" && "$OLDPWD/$1/fuzz.sh" "$fuzz_seconds" "$work/corpus" \
     >"$work/log" 2>&1) || status=$?
   if ((status == 0)); then
     grep -E '^Done' "$work/log"
@@ -82,10 +99,21 @@ fuzz() {
   return "$status"
 }
 
-# The deployment's own tests; a step skipped there is a step skipped here.
+# The deployment's own tests; a step skipped there is a step skipped here. The
+# short ones take the programs as the tests have them, the long ones as shipped.
 deployment() {
-  local status=0
-  deploy/test.sh >"$log" 2>&1 || status=$?
+  local status=0 bin
+  if [[ -n $long ]]; then
+    deploy/test.sh >"$log" 2>&1 || status=$?
+  else
+    bin=$(mktemp -d /tmp/planb_bin.XXXXXX)
+    bazel build --noshow_progress //server:planb_server \
+      //server:hostile_attacker //client/planbctl &&
+      cp -L bazel-bin/server/{planb_server,hostile_attacker} \
+        bazel-bin/client/planbctl/planbctl "$bin" &&
+      deploy/test.sh --short "$bin" >"$log" 2>&1 || status=$?
+    rm -r "$bin"
+  fi
   cat "$log"
   skipped=$((skipped + $(grep -cE '^[a-z]+ +[0-9]+ s +SKIP' "$log" || true)))
   return "$status"
@@ -117,12 +145,16 @@ tests() {
 }
 
 step "format" .ci/format.sh
+step "licences" .ci/spdx.py
 for config in $configs; do
   case $config in
-    default) tests "tests" //... ;;
-    # What is shipped; what only measures it is not.
-    asan) tests "tests under ASan and UBSan" --config=asan \
-      -- //... -//benchmarks/... ;;
+    default) tests "tests" "${rounds[@]}" //... ;;
+    # What is shipped; what only measures it is not. Nor what runs the same code
+    # for longer, but in the long run.
+    asan)
+      tests "tests under ASan and UBSan" --config=asan "${asan_filter[@]}" \
+        -- //... -//benchmarks/...
+      ;;
     tsan) tests "tests under TSan" --config=tsan "${tsan_targets[@]}" ;;
   esac
 done
@@ -136,11 +168,13 @@ if [[ -n $fuzz ]]; then
   fi
 fi
 if [[ -n $deploy ]]; then
-  step "build of the benchmarks, optimized" \
-    bazel build --noshow_progress --config=opt //benchmarks:all
-  step "old processors" old_processors
   step "compile commands" third_party/compile_commands.py
-  step "manifests, image and pod" deployment
+  step "manifests and the edge" deployment
+fi
+if [[ -n $long && -n $deploy ]]; then
+  step "build of the benchmarks, optimized" \
+    bazel build --noshow_progress --config=opt //benchmarks/...
+  step "old processors" old_processors
   step "load test by ghz" ghz_smoke
   step "examples in Python and Go" client/examples/test.sh
 fi

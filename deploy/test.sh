@@ -2,7 +2,10 @@
 # Tests everything in deploy/: the manifests, the image, the pod, what watches
 # the server, and the server under load.
 #
-#   deploy/test.sh [FOLDER]
+#   deploy/test.sh [--short] [FOLDER]
+#
+# --short leaves out what takes minutes: the image and its pod, the API server,
+# Prometheus, load, upgrade, soak.
 #
 # FOLDER holds planb_server, planbctl and, for the step `edge`, hostile_attacker;
 # without it Bazel builds them. As root on Debian it installs the packages it
@@ -11,6 +14,11 @@
 # minutes, unless it was built before.
 set -euo pipefail
 shopt -s inherit_errexit
+short=''
+if [[ ${1:-} == --short ]]; then
+  short=yes
+  shift
+fi
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -23,8 +31,11 @@ echo 'DPkg::Lock::Timeout "600";' > "$APT_CONFIG"
 # shellcheck disable=SC2317 # `step` calls it.
 install_packages() {
   local missing=() pair
-  for pair in buildah:buildah podman:podman runc:runc catatonit:catatonit \
-    haproxy:haproxy curl:curl; do
+  local pairs=(haproxy:haproxy curl:curl)
+  if [[ -z $short ]]; then
+    pairs+=(buildah:buildah podman:podman runc:runc catatonit:catatonit)
+  fi
+  for pair in "${pairs[@]}"; do
     command -v "${pair%:*}" > /dev/null || missing+=("${pair#*:}")
   done
   /usr/bin/python3 -c 'import yaml' 2> /dev/null ||
@@ -107,24 +118,26 @@ binaries_step() {
 
 step packages install_packages
 step manifests "$here/validate.sh" "$work/rendered"
-step api "$here/kubernetes/apply_test.sh" "$work/rendered"
-step image "$here/image.sh" "$work/planb.tar" "$@"
-step rootfs rootfs_step "$@"
-step pod pod_step
+step rules "$here/monitoring/rules_test.sh"
 step binaries binaries_step "$@"
-# The formula for memory, on a small table here.
-step sizing "$here/sizing.py" --routes=100000 --quota=67108864 \
-  --check="$work/bin"
 step metrics "$here/metrics_test.sh" "$work/bin"
 step pages "$here/statusz_test.sh" "$work/bin"
-step rules "$here/monitoring/rules_test.sh"
-step dashboard "$here/monitoring/dashboard_test.sh"
-step prometheus "$here/monitoring/prometheus_test.sh" "$work/bin"
-step systemd "$here/systemd/systemd_test.sh" "$work/bin"
 step edge "$here/edge/edge_test.sh" "$work/bin"
-step load "$here/loadtest/load_test.sh" "$work/bin"
-step upgrade "$here/loadtest/upgrade_test.sh" "$work/bin"
-step soak "$here/loadtest/soak_test.sh" "$work/bin"
+if [[ -z $short ]]; then
+  step api "$here/kubernetes/apply_test.sh" "$work/rendered"
+  step image "$here/image.sh" "$work/planb.tar" "$@"
+  step rootfs rootfs_step "$@"
+  step pod pod_step
+  # The formula for memory, on a small table here.
+  step sizing "$here/sizing.py" --routes=100000 --quota=67108864 \
+    --check="$work/bin"
+  step dashboard "$here/monitoring/dashboard_test.sh"
+  step prometheus "$here/monitoring/prometheus_test.sh" "$work/bin"
+  step systemd "$here/systemd/systemd_test.sh" "$work/bin"
+  step load "$here/loadtest/load_test.sh" "$work/bin"
+  step upgrade "$here/loadtest/upgrade_test.sh" "$work/bin"
+  step soak "$here/loadtest/soak_test.sh" "$work/bin"
+fi
 
 echo "== deploy/test.sh"
 printf '%s\n' "${summary[@]}"

@@ -4,10 +4,10 @@
 # Usage: lpm/io/fuzz.sh [SECONDS [CORPUS_DIR [TARGET]]]
 #
 # TARGET is route_file (the default) or another that has a TARGET_fuzz.cc.
-# Starts from testdata/ and keeps what it finds in CORPUS_DIR (default: a new
+# Starts from testdata/corpus.txt and keeps what it finds in CORPUS_DIR (default: a new
 # directory under /tmp). A crash leaves its input in the current directory and
-# exits non-zero; add that input to testdata/corpus once it is fixed. Needs
-# Debian's clang-14 and libclang-rt-14-dev.
+# exits non-zero; third_party/fuzz_corpus.sh adds that input to the corpus once
+# it is fixed. Needs Debian's clang-14 and libclang-rt-14-dev.
 set -eu
 seconds=${1:-60}
 corpus=${2:-$(mktemp -d /tmp/planb_fuzz.XXXXXX)}
@@ -21,6 +21,8 @@ if ! command -v "$clang" > /dev/null; then
   exit 1
 fi
 mkdir -p "$corpus"
+"$root/third_party/fuzz_corpus.sh" unpack "$root/lpm/io/testdata/corpus.txt" \
+    "$corpus.seeds"
 binary=$corpus.bin
 sources=$(find "$root/lpm/io" "$root/lpm/io/testing" -maxdepth 1 -name '*.cc' \
     ! -name '*_test.cc' ! -name '*_main.cc' ! -name '*_fuzz.cc')
@@ -35,4 +37,4 @@ sources=$(find "$root/lpm/io" "$root/lpm/io/testing" -maxdepth 1 -name '*.cc' \
     -labsl_raw_logging_internal -labsl_time -labsl_str_format_internal \
     -labsl_throw_delegate -labsl_base -lxxhash -lz -lbz2
 exec "$binary" -max_total_time="$seconds" -max_len=8192 -timeout=30 \
-    -rss_limit_mb=2048 "$corpus" "$root/lpm/io/testdata/corpus"
+    -rss_limit_mb=2048 "$corpus" "$corpus.seeds"

@@ -1,6 +1,6 @@
-// Runs the fuzz target without libFuzzer: over every file named on the command
-// line, over each of its beginnings, and over mutations of it, always the same
-// ones.
+// Runs the fuzz target without libFuzzer: over every input of the corpus that
+// the command line names first and over the files after it, over each of their
+// beginnings, and over mutations of them, always the same ones.
 
 #include <algorithm>
 #include <cstddef>
@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+#include "third_party/fuzz_corpus.h"
 
 namespace {
 
@@ -81,7 +81,8 @@ void Run(const std::string& octets) {
 
 int main(int argc, char** argv) {
   std::vector<std::string> seeds;
-  for (int i = 1; i < argc; ++i) {
+  if (argc > 1) seeds = planb::ReadCorpus(argv[1]);
+  for (int i = 2; i < argc; ++i) {
     std::ifstream file(argv[i], std::ios::binary);
     if (!file) {
       std::fprintf(stderr, "cannot read %s\n", argv[i]);
@@ -91,7 +92,7 @@ int main(int argc, char** argv) {
                        std::istreambuf_iterator<char>());
   }
   if (seeds.empty()) {
-    std::fprintf(stderr, "usage: %s SEED...\n", argv[0]);
+    std::fprintf(stderr, "usage: %s CORPUS SEED...\n", argv[0]);
     return EXIT_FAILURE;
   }
   Mutator mutator(seeds);

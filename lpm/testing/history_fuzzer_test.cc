@@ -15,7 +15,7 @@ namespace planb {
 namespace {
 
 // Where Bazel puts it, seen from where it starts tests.
-constexpr char kCorpus[] = "lpm/testing/history_corpus";
+constexpr char kCorpus[] = "lpm/testing/history_corpus.txt";
 
 TEST(HistoryFuzzer, Corpus) {
   const std::vector<std::string> corpus = ReadCorpus(kCorpus);

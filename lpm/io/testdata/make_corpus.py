@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes the hand-made seeds of the fuzz target into the directory given.
+"""Writes the hand-made inputs of the fuzz corpus into the directory given.
 
-Each shows one thing that the readers know or refuse; the other seeds in corpus/
-were found by libFuzzer (fuzz.sh).
+Each shows one thing that the readers know or refuse. libFuzzer (fuzz.sh) found
+the other inputs of corpus.txt.
 """
 
 import bz2

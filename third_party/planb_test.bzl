@@ -1,0 +1,24 @@
+"""The tests of this repository."""
+
+_EVERY_TEST = [
+    "//third_party:absl",
+    "//third_party:gtest_main",
+]
+
+def planb_test(name, srcs = None, deps = [], size = "small", **kwargs):
+    """A test program of GoogleTest.
+
+    Args:
+      name: of the program.
+      srcs: [name + ".cc"] unless given.
+      deps: besides abseil and GoogleTest with its main().
+      size: as in cc_test; small unless given.
+      **kwargs: as in cc_test.
+    """
+    native.cc_test(
+        name = name,
+        size = size,
+        srcs = srcs or [name + ".cc"],
+        deps = deps + _EVERY_TEST,
+        **kwargs
+    )

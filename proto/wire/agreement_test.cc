@@ -9,8 +9,6 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_join.h"
-#include "proto/wire/testing/all_strings.h"
-#include "proto/wire/testing/cut_message.h"
 #include "proto/wire/testing/made_up_messages.h"
 #include "proto/wire/testing/readings.h"
 

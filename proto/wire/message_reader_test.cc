@@ -13,7 +13,6 @@
 #include <string>
 
 #include "absl/strings/escaping.h"
-#include "proto/wire/testing/cut_message.h"
 #include "proto/wire/testing/made_up_messages.h"
 #include "proto/wire/testing/readings.h"
 

@@ -11,8 +11,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/string_view.h"
-#include "proto/wire/testing/all_strings.h"
-#include "proto/wire/testing/cut_message.h"
+#include "proto/wire/testing/made_up_messages.h"
 
 namespace planb::wire {
 namespace {

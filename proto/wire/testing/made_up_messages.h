@@ -1,16 +1,45 @@
-// Messages that no encoder of ours would send, but another may, and messages
-// that none should.
+// Messages for tests: such as no encoder of ours would send but another may,
+// such as none should, and any of them in pieces.
 
 #ifndef PLANB_PROTO_WIRE_TESTING_MADE_UP_MESSAGES_H_
 #define PLANB_PROTO_WIRE_TESTING_MADE_UP_MESSAGES_H_
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
+#include "proto/wire/octets.h"
 
 namespace planb::wire {
+
+inline std::string AllOctets() {
+  std::string octets;
+  for (int i = 0; i < 256; ++i) octets += static_cast<char>(i);
+  return octets;
+}
+
+// Calls `visit(const std::string&)` for each string of `length` octets from
+// `alphabet`. REQUIRES: `alphabet` is not empty.
+template <typename Visit>
+void ForAllStrings(const std::string& alphabet, size_t length, Visit visit) {
+  std::vector<size_t> digits(length, 0);
+  std::string text(length, alphabet[0]);
+  while (true) {
+    visit(text);
+    size_t i = 0;
+    for (; i < length && ++digits[i] == alphabet.size(); ++i) {
+      digits[i] = 0;
+      text[i] = alphabet[0];
+    }
+    if (i == length) return;
+    text[i] = alphabet[digits[i]];
+  }
+}
 
 // Whose numbers are the same on every machine.
 using Random = std::mt19937_64;
@@ -37,6 +66,39 @@ std::string RandomMessage(Random& random);
 
 // `message` with a few octets changed, moved, added or removed.
 std::string Mutation(std::string message, Random& random);
+
+// Each piece is a block of its own, so that the address sanitizer sees a reader
+// that goes beyond one; an empty piece has no address at all.
+class CutMessage {
+ public:
+  // Cut at these places; two at the same make an empty piece.
+  // REQUIRES: none is beyond the end.
+  CutMessage(absl::string_view message, std::vector<size_t> cuts) {
+    std::sort(cuts.begin(), cuts.end());
+    cuts.push_back(message.size());
+    size_t begin = 0;
+    for (const size_t end : cuts) {
+      Add(message.substr(begin, end - begin));
+      begin = end;
+    }
+  }
+
+  Pieces pieces() const { return pieces_; }
+
+ private:
+  void Add(absl::string_view piece) {
+    if (piece.empty()) {
+      pieces_.emplace_back();
+      return;
+    }
+    blocks_.push_back(std::make_unique<char[]>(piece.size()));
+    std::copy(piece.begin(), piece.end(), blocks_.back().get());
+    pieces_.emplace_back(blocks_.back().get(), piece.size());
+  }
+
+  std::vector<std::unique_ptr<char[]>> blocks_;
+  std::vector<absl::string_view> pieces_;
+};
 
 }  // namespace planb::wire
 

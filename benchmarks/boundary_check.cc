@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "lpm/fib.h"
+#include "lpm/testing/oracle.h"
 #include "lpm/testing/probes.h"
-#include "lpm/testing/reference.h"
 
 namespace planb {
 

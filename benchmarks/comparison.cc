@@ -9,7 +9,7 @@
 #include "benchmarks/cycles.h"
 #include "benchmarks/measure.h"
 #include "benchmarks/tables.h"
-#include "lpm/testing/reference.h"
+#include "lpm/testing/oracle.h"
 
 namespace planb {
 namespace {

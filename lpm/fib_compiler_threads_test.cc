@@ -20,7 +20,7 @@
 #include "lpm/fib_compiler.h"
 #include "lpm/route_set.h"
 #include "lpm/synthetic/random.h"
-#include "lpm/testing/forms.h"
+#include "lpm/testing/fib_check.h"
 #include "lpm/testing/hard_prefixes.h"
 #include "lpm/testing/probes.h"
 #include "lpm/testing/publications.h"

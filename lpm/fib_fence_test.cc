@@ -14,11 +14,11 @@
 #include "lpm/fib_compiler.h"
 #include "lpm/route_set.h"
 #include "lpm/testing/fenced_new.h"
+#include "lpm/testing/fib_check.h"
 #include "lpm/testing/hard_prefixes.h"
 #include "lpm/testing/histories.h"
-#include "lpm/testing/packed_probes.h"
+#include "lpm/testing/oracle.h"
 #include "lpm/testing/probes.h"
-#include "lpm/testing/right_answers.h"
 
 namespace planb {
 namespace {

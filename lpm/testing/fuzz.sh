@@ -12,12 +12,11 @@ max_len=2048
 libraries='-labsl_status -labsl_statusor -labsl_cord -labsl_strings
     -labsl_strings_internal -labsl_raw_hash_set -labsl_hash
     -labsl_low_level_hash -labsl_city -labsl_int128
-    -labsl_raw_logging_internal -labsl_throw_delegate -labsl_base'
+    -labsl_raw_logging_internal -labsl_throw_delegate -labsl_base -lgtest'
 
 sources() {
   find "$root/lpm" -maxdepth 1 -name '*.cc' ! -name '*_test.cc'
-  for name in forms history_fuzzer hard_prefixes live_table oracle \
-      packed_probes probes random_routes reference right_answers; do
+  for name in fib_check hard_prefixes histories history_fuzzer oracle probes; do
     echo "$root/lpm/testing/$name.cc"
   done
 }

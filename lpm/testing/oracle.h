@@ -1,13 +1,21 @@
-// The simplest correct longest-prefix match: look at every route, keep the
-// longest that matches. Every other answer in this project is tested against
-// it (or against something that was).
+// What is right: the longest-prefix match that every answer in this project is
+// tested against.
+//
+// The oracle looks at every route and keeps the longest that matches. The
+// reference is quick enough for millions of addresses and is tested against the
+// oracle. It is built on nothing the engine is built on (no intervals, no
+// order, no search).
 
 #ifndef PLANB_LPM_TESTING_ORACLE_H_
 #define PLANB_LPM_TESTING_ORACLE_H_
 
+#include <array>
 #include <optional>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/numeric/int128.h"
+#include "absl/types/span.h"
 #include "lpm/address.h"
 #include "lpm/prefix.h"
 
@@ -26,6 +34,40 @@ class Oracle {
  private:
   std::vector<Route> routes_;
 };
+
+// Holds the routes of one family. Thread-safe: const after construction.
+class Reference {
+ public:
+  // Routes of other families are left out. The last of equal prefixes counts.
+  Reference(Family family, absl::Span<const Route> routes);
+
+  // kNoRoute if none matches. O(lengths in use).
+  // REQUIRES: address.family() is this family.
+  NextHopId Lookup(const Address& address) const;
+  std::vector<NextHopId> Lookup(absl::Span<const Address> addresses) const;
+
+ private:
+  Family family_;
+  // By length, the first bits of each prefix. Left-aligned.
+  std::array<absl::flat_hash_map<absl::uint128, NextHopId>, 129> routes_;
+};
+
+// What `routes` answer, in the order of `addresses`: straight from the
+// definition, of the routes that contain the address the longest...
+std::vector<NextHopId> AnswersByOracle(absl::Span<const Route> routes,
+                                       absl::Span<const Address> addresses);
+// ... or, where that would take too long, by the reference.
+std::vector<NextHopId> RightAnswers(Family family,
+                                    absl::Span<const Route> routes,
+                                    absl::Span<const Address> addresses);
+
+// For each address what all addresses that share its first 64 bits are
+// answered, or kUndecided if they are not all answered alike. Answers change
+// only where a route begins or has ended: it asks at every such place in the
+// /64, and at both ends. REQUIRES: IPv6 addresses, distinct prefixes, any
+// order.
+std::vector<NextHopId> RightUpperAnswers(absl::Span<const Route> routes,
+                                         absl::Span<const Address> addresses);
 
 }  // namespace planb
 

@@ -1,7 +1,7 @@
 // Reports how many cache lines lookups read, and holds the structure to what it
 // promises.
 
-#include "lpm/testing/walk_lines.h"
+#include "lpm/testing/golden_tables.h"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,6 @@
 #include "absl/strings/str_format.h"
 #include "lpm/fib.h"
 #include "lpm/testing/fib_check.h"
-#include "lpm/testing/golden_tables.h"
 #include "lpm/testing/probes.h"
 
 namespace planb {

@@ -5,9 +5,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "lpm/io/bgp4mp.h"
-#include "lpm/io/bgp_update.h"
-#include "lpm/io/byte_reader.h"
+#include "lpm/io/bgp.h"
+#include "lpm/io/byte_source.h"
 #include "lpm/io/decompress.h"
 #include "lpm/io/mrt.h"
 

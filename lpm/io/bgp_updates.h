@@ -9,13 +9,32 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "lpm/io/bgp.h"
 #include "lpm/io/byte_source.h"
-#include "lpm/io/problem_output.h"
-#include "lpm/io/update_event.h"
+#include "lpm/io/mrt.h"
+#include "lpm/io/route_sink.h"
 
 namespace planb {
+
+struct UpdateEvent {
+  absl::Time at;
+  Peer peer;
+  // What the collector said to the peer, not what it heard from it.
+  bool local = false;
+  BgpUpdate update;  // never empty
+};
+
+// Takes events in the order of the file, which need not be that of time. An
+// error ends the reading and is returned by it.
+class UpdateSink {
+ public:
+  virtual ~UpdateSink() = default;
+  virtual absl::Status OnUpdate(const UpdateEvent& event) = 0;
+};
 
 struct BgpUpdatesOptions {
   // Treat the first malformed record, or a truncated file, as an error instead

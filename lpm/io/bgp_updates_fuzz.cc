@@ -11,7 +11,7 @@
 
 #include "absl/base/internal/raw_logging.h"
 #include "absl/status/status.h"
-#include "lpm/io/testing/update_read.h"
+#include "lpm/io/testing/read.h"
 #include "lpm/io/update_trace.h"
 
 namespace planb {

@@ -1,16 +1,22 @@
-// The framing of MRT files (RFC 6396 section 2): one record after the other,
-// each with its type and length.
+// MRT files (RFC 6396): the framing of their records, and what is in a record
+// of the types that say something of routes.
 
 #ifndef PLANB_LPM_IO_MRT_H_
 #define PLANB_LPM_IO_MRT_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "lpm/io/byte_reader.h"
-#include "lpm/io/problem_output.h"
+#include "absl/time/time.h"
+#include "lpm/address.h"
+#include "lpm/io/byte_source.h"
+#include "lpm/io/route_sink.h"
+#include "lpm/prefix.h"
 
 namespace planb {
 
@@ -62,6 +68,82 @@ class MrtReader {
 
   ByteReader& in_;
   ProblemOutput& out_;
+};
+
+struct Peer {
+  Address address;
+  uint32_t as_number = 0;
+
+  // "AS64500 peer 2001:db8::1".
+  std::string Label() const;
+
+  friend bool operator==(const Peer&, const Peer&) = default;
+};
+
+// Parses the body of a PEER_INDEX_TABLE record; at most 65535 peers.
+// Errors: INVALID_ARGUMENT, saying where it ends early or goes on too long.
+absl::StatusOr<std::vector<Peer>> ParsePeerTable(absl::string_view body);
+
+// One entry: a path as one peer told it.
+struct RibEntry {
+  uint16_t peer = 0;             // index into the peer table
+  absl::string_view attributes;  // not parsed yet
+};
+
+// Views into the body it was parsed from.
+struct RibRecord {
+  Prefix prefix;
+  std::vector<RibEntry> entries;
+};
+
+// Parses the body of a RIB_IPV4_UNICAST or RIB_IPV6_UNICAST record, or of their
+// forms with additional paths. Bits past the prefix length mean nothing (RFC
+// 4271 section 4.3) and are cleared.
+// Errors: INVALID_ARGUMENT, saying where it ends early or goes on too long.
+absl::StatusOr<RibRecord> ParseRibRecord(absl::string_view body, Family family,
+                                         bool additional_paths);
+
+// A view into the record it was parsed from.
+struct Bgp4mpRecord {
+  enum Kind {
+    kMessage,
+    kStateChange,
+    kOther,  // a subtype that RFC 6396 calls deprecated, or a newer one
+  };
+  Kind kind = kOther;
+
+  // All below: unless kOther.
+  absl::Time at;  // in seconds; of BGP4MP_ET in microseconds
+  Peer peer;
+
+  // All below: of a message.
+  bool local = false;             // what the collector said to the peer
+  bool additional_paths = false;  // prefixes have path identifiers
+  absl::string_view message;      // not parsed yet
+};
+
+// Errors: INVALID_ARGUMENT, saying where the record ends early or what is wrong
+// in it. REQUIRES: its type is kMrtBgp4mp or kMrtBgp4mpEt.
+absl::StatusOr<Bgp4mpRecord> ParseBgp4mp(const MrtRecord& record);
+
+// Invariant: the gateways seen have ids from the first on, without gaps, in
+// order of appearance. Thread-compatible.
+class GatewayIds {
+ public:
+  struct Id {
+    NextHopId id = kNoRoute;
+    bool is_new = false;  // not seen before
+  };
+
+  // REQUIRES: IsNextHop(first).
+  explicit GatewayIds(NextHopId first) : next_(first) {}
+
+  // O(1). Errors: RESOURCE_EXHAUSTED when the ids run out.
+  absl::StatusOr<Id> IdOf(const Address& gateway);
+
+ private:
+  absl::flat_hash_map<Address, NextHopId> ids_;
+  uint64_t next_;  // wider than an id: may pass the last one
 };
 
 }  // namespace planb

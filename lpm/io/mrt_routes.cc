@@ -1,5 +1,3 @@
-#include "lpm/io/mrt_routes.h"
-
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,11 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "lpm/address.h"
-#include "lpm/io/bgp_attributes.h"
-#include "lpm/io/gateway_ids.h"
+#include "lpm/io/bgp.h"
 #include "lpm/io/mrt.h"
-#include "lpm/io/peer_table.h"
-#include "lpm/io/rib_record.h"
+#include "lpm/io/route_formats.h"
 #include "lpm/prefix.h"
 
 namespace planb {

@@ -1,5 +1,3 @@
-#include "lpm/io/mrt_routes.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lpm/io/route_formats.h"
 #include "lpm/io/testing/bytes.h"
 #include "lpm/io/testing/read.h"
 

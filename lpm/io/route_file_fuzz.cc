@@ -10,10 +10,9 @@
 #include "absl/base/internal/raw_logging.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
-#include "lpm/io/mrt_routes.h"
+#include "lpm/io/route_formats.h"
 #include "lpm/io/table_file.h"
 #include "lpm/io/testing/read.h"
-#include "lpm/io/text_routes.h"
 
 namespace planb {
 namespace {

@@ -1,16 +1,86 @@
-// Where the routes of a file go, and what is said about its reading.
+// What comes of reading a file: its routes go to a sink, and what could not be
+// read goes into a report.
 
 #ifndef PLANB_LPM_IO_ROUTE_SINK_H_
 #define PLANB_LPM_IO_ROUTE_SINK_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "lpm/io/problem_output.h"
+#include "absl/strings/string_view.h"
 #include "lpm/prefix.h"
 
 namespace planb {
+
+// A record that could not be read.
+struct RouteFileProblem {
+  uint64_t offset = 0;  // of the record: octets into the uncompressed file
+  uint64_t line = 0;    // for text, counted from 1; else 0
+  std::string message;
+};
+
+// How many problems a report describes; the rest is only counted.
+inline constexpr size_t kMaxRouteFileProblems = 16;
+
+// About the reading of any file of records.
+struct RecordReport {
+  uint64_t malformed = 0;  // records, or single paths of a record, skipped
+  uint64_t ignored = 0;    // well-formed records that hold nothing of use
+  // The first few problems.
+  std::vector<RouteFileProblem> problems;
+  // The file ended in the middle of a record or of its compression, or its
+  // compression is corrupt: what followed is missing, what came before was
+  // handed out.
+  bool truncated = false;
+};
+
+// Where a record starts.
+struct RecordPlace {
+  uint64_t offset = 0;  // octets into the uncompressed file
+  uint64_t line = 0;    // for text, counted from 1; else 0
+};
+
+// Every call that returns a status ends the reading unless it is OK.
+// Thread-compatible.
+class ProblemOutput {
+ public:
+  // `name` stands for the file in error messages.
+  ProblemOutput(absl::string_view name, bool strict)
+      : name_(name), strict_(strict) {}
+  ProblemOutput(const ProblemOutput&) = delete;
+  ProblemOutput& operator=(const ProblemOutput&) = delete;
+
+  // A record that holds nothing of use, and should not.
+  void OnIgnored() { ++records_.ignored; }
+
+  // A record, or a part of one, that is skipped.
+  // Errors: DATA_LOSS with `strict`.
+  absl::Status OnMalformed(RecordPlace place, absl::string_view message);
+
+  // The file ends before it should. Errors: DATA_LOSS with `strict`.
+  absl::Status OnTruncated(RecordPlace place, absl::string_view message);
+
+  // The stream gave no more octets at `place`, and `stream` is its status: what
+  // that means. `cut` says what is incomplete; empty at a good place to end.
+  // Errors: `stream` itself unless OK or DATA_LOSS; DATA_LOSS with `strict`.
+  absl::Status OnEnd(RecordPlace place, const absl::Status& stream,
+                     absl::string_view cut);
+
+  // What the error messages call the file.
+  const std::string& name() const { return name_; }
+
+  const RecordReport& records() const { return records_; }
+
+ private:
+  absl::Status OnProblem(RecordPlace place, absl::string_view message);
+
+  const std::string name_;
+  const bool strict_;
+  RecordReport records_;
+};
 
 // Receives what a file holds. A next hop or group that the file describes comes
 // before the first route that names it, once a file; one of which it knows the
@@ -52,6 +122,26 @@ class RouteCollector : public RouteSink {
   std::vector<Route> routes_;
   std::vector<NextHop> next_hops_;
   std::vector<NextHopGroup> groups_;
+};
+
+// Every call that returns a status ends the reading unless it is OK.
+// Thread-compatible.
+class RouteOutput : public ProblemOutput {
+ public:
+  // `sink` must outlive this.
+  RouteOutput(absl::string_view name, bool strict, RouteSink& sink)
+      : ProblemOutput(name, strict), sink_(sink) {}
+
+  // Hand on to the sink. Errors: the sink's.
+  absl::Status OnNextHop(const NextHop& next_hop);
+  absl::Status OnRoute(const Route& route);
+  absl::Status OnGroup(const NextHopGroup& group);
+
+  RouteFileReport report() const;
+
+ private:
+  RouteSink& sink_;
+  RouteFileReport counts_;  // of what was handed on; problems are the base's
 };
 
 }  // namespace planb

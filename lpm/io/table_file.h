@@ -1,17 +1,24 @@
 // A table file: one routing table at one generation, as a stream of
-// checksummed blocks. TABLE_FILE.md describes it octet by octet. What it holds
-// is here; table_file_writer.h makes one, table_file_reader.h takes it apart.
+// checksummed blocks. TABLE_FILE.md describes it byte by byte. What it holds
+// and how its items are written and ordered is here; table_file_writer.h makes
+// one, table_file_reader.h takes it apart.
 
 #ifndef PLANB_LPM_IO_TABLE_FILE_H_
 #define PLANB_LPM_IO_TABLE_FILE_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "lpm/address.h"
+#include "lpm/io/byte_source.h"
 #include "lpm/prefix.h"
+
+struct XXH3_state_s;
 
 namespace planb {
 
@@ -64,6 +71,83 @@ class TableFileSink {
   virtual absl::Status OnRoute(const Route& route) = 0;
   // The file is whole, and held as many.
   virtual absl::Status OnEnd(const TableFileCounts& counts) = 0;
+};
+
+uint64_t Xxh3(absl::string_view octets, uint64_t seed);
+
+// Of all octets added so far, with seed 0. Thread-compatible.
+class Xxh3Stream {
+ public:
+  Xxh3Stream();
+
+  void Add(absl::string_view octets);
+  uint64_t Value() const;
+
+ private:
+  struct Free {
+    void operator()(XXH3_state_s* state) const;
+  };
+  const std::unique_ptr<XXH3_state_s, Free> state_;
+};
+
+// What a block holds; the order of the values is that of the blocks.
+enum class TableFileBlock : uint32_t {
+  kHeader = 1,
+  kNextHops = 2,
+  kGroups = 3,
+  kIpv4Routes = 4,
+  kIpv6Routes = 5,
+  kEnd = 6,
+};
+
+// The payload of the last block.
+struct TableFileEnd {
+  TableFileCounts counts;
+  uint64_t checksum = 0;  // XXH3-64 of all octets of the file before the block
+};
+
+// Adds the octets of one item to `out`. They are a faithful copy only if they
+// are no more than kMaxTableFileBlock: the lengths in them have 16 bits.
+void AppendItem(const TableFileHeader& header, std::string& out);
+void AppendItem(const NextHop& next_hop, std::string& out);
+void AppendItem(const NextHopGroup& group, std::string& out);
+void AppendItem(const Route& route, std::string& out);
+void AppendItem(const TableFileEnd& end, std::string& out);
+
+// Takes one item off `cursor`; a route of `family`.
+// Errors: INVALID_ARGUMENT, saying what is wrong with the item.
+absl::Status ReadItem(OctetCursor& cursor, TableFileHeader& header);
+absl::Status ReadItem(OctetCursor& cursor, NextHop& next_hop);
+absl::Status ReadItem(OctetCursor& cursor, NextHopGroup& group);
+absl::Status ReadItem(OctetCursor& cursor, Family family, Route& route);
+absl::Status ReadItem(OctetCursor& cursor, TableFileEnd& end);
+
+// Numbers in files of ours: least significant octet first.
+template <std::unsigned_integral T>
+void AppendLittle(T value, std::string& out) {
+  for (size_t i = 0; i < sizeof(T); ++i) {
+    out.push_back(static_cast<char>(uint64_t{value} >> (8 * i) & 255));
+  }
+}
+
+// Counts items as they pass. Invariant: those accepted so far are in order.
+// Thread-compatible.
+class TableFileOrder {
+ public:
+  // Errors: INVALID_ARGUMENT if the item may not come here, saying after what;
+  // it is not counted.
+  absl::Status Accept(const NextHop& next_hop);
+  absl::Status Accept(const NextHopGroup& group);
+  absl::Status Accept(const Route& route);
+
+  const TableFileCounts& counts() const { return counts_; }
+
+ private:
+  absl::Status AcceptId(NextHopId id, absl::string_view what);
+
+  TableFileCounts counts_;
+  NextHopId last_id_ = kNoRoute;  // of the kind that came last
+  std::optional<Prefix> last_prefix_;
 };
 
 }  // namespace planb

@@ -9,8 +9,8 @@
 
 #include "absl/base/internal/raw_logging.h"
 #include "absl/status/status.h"
-#include "lpm/io/testing/table_bytes.h"
-#include "lpm/io/testing/table_read.h"
+#include "lpm/io/testing/bytes.h"
+#include "lpm/io/testing/read.h"
 
 namespace planb {
 namespace {

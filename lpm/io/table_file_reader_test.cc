@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lpm/io/testing/table_bytes.h"
-#include "lpm/io/testing/table_read.h"
+#include "lpm/io/testing/bytes.h"
+#include "lpm/io/testing/read.h"
 
 namespace planb {
 namespace {

@@ -10,9 +10,6 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "lpm/io/table_file.h"
-#include "lpm/io/table_file_items.h"
-#include "lpm/io/table_file_order.h"
-#include "lpm/io/xxh3.h"
 #include "lpm/prefix.h"
 
 namespace planb {

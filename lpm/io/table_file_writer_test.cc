@@ -8,8 +8,8 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "lpm/io/testing/table_bytes.h"
-#include "lpm/io/testing/table_read.h"
+#include "lpm/io/testing/bytes.h"
+#include "lpm/io/testing/read.h"
 
 namespace planb {
 namespace {

@@ -1,14 +1,18 @@
-#include "lpm/io/text_routes.h"
-
+#include <algorithm>
 #include <optional>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "lpm/io/mrt.h"
+#include "lpm/io/route_formats.h"
+#include "lpm/io/table_file.h"
 #include "lpm/prefix.h"
 
 namespace planb {
+
 namespace {
 
 constexpr absl::string_view kBlanks = " \t";
@@ -138,6 +142,44 @@ absl::Status ReadTextRoutes(ByteReader& in, RouteOutput& out) {
     absl::Status status = routes.OnLine(place, parsed);
     if (!status.ok()) return status;
   }
+}
+
+namespace {
+
+bool IsText(absl::string_view octets) {
+  return std::none_of(octets.begin(), octets.end(), [](char c) {
+    return absl::ascii_iscntrl(static_cast<unsigned char>(c)) &&
+           !absl::ascii_isspace(static_cast<unsigned char>(c));
+  });
+}
+
+// True for "ADDRESS/", and for less if the line is cut.
+bool StartsLikeRoute(absl::string_view content, bool cut) {
+  const absl::string_view word =
+      content.substr(0, content.find_first_of(" \t"));
+  return word.find_first_not_of("0123456789abcdefABCDEF:./") ==
+             absl::string_view::npos &&
+         (cut || word.find('/') != absl::string_view::npos);
+}
+
+}  // namespace
+
+RouteFormat DetectRouteFormat(absl::string_view head) {
+  if (absl::StartsWith(head, kTableFileMagic)) return RouteFormat::kTableFile;
+  if (StartsLikeMrt(head)) return RouteFormat::kMrt;
+  if (!IsText(head)) return RouteFormat::kUnknown;
+  bool says_something = false;
+  while (!head.empty()) {
+    const size_t end = head.find('\n');
+    const bool cut = end == absl::string_view::npos;
+    const absl::string_view content = TextLineContent(head.substr(0, end));
+    if (!content.empty()) {
+      if (StartsLikeRoute(content, cut)) return RouteFormat::kText;
+      says_something = true;
+    }
+    head.remove_prefix(cut ? head.size() : end + 1);
+  }
+  return says_something ? RouteFormat::kUnknown : RouteFormat::kText;
 }
 
 }  // namespace planb

@@ -14,9 +14,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "lpm/io/gateway_ids.h"
-#include "lpm/io/peer_table.h"
-#include "lpm/io/update_event.h"
+#include "lpm/io/bgp_updates.h"
+#include "lpm/io/mrt.h"
 #include "lpm/prefix.h"
 
 namespace planb {

@@ -1,13 +1,36 @@
-#include "lpm/io/table_file_items.h"
+#include "lpm/io/table_file.h"
+
+#include <xxhash.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "absl/base/internal/raw_logging.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
 namespace planb {
+
+uint64_t Xxh3(absl::string_view octets, uint64_t seed) {
+  return XXH3_64bits_withSeed(octets.data(), octets.size(), seed);
+}
+
+Xxh3Stream::Xxh3Stream() : state_(XXH3_createState()) {
+  ABSL_RAW_CHECK(state_ != nullptr, "no memory");
+  XXH3_64bits_reset(state_.get());
+}
+
+void Xxh3Stream::Add(absl::string_view octets) {
+  XXH3_64bits_update(state_.get(), octets.data(), octets.size());
+}
+
+uint64_t Xxh3Stream::Value() const { return XXH3_64bits_digest(state_.get()); }
+
+void Xxh3Stream::Free::operator()(XXH3_state_s* state) const {
+  XXH3_freeState(state);
+}
+
 namespace {
 
 // Octets that hold the bits of a prefix.
@@ -174,6 +197,58 @@ absl::Status ReadItem(OctetCursor& cursor, TableFileEnd& end) {
       !cursor.ReadLittle(&end.checksum)) {
     return Cut("end");
   }
+  return absl::OkStatus();
+}
+
+absl::Status TableFileOrder::Accept(const NextHop& next_hop) {
+  if (counts_.groups > 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("next hop ", next_hop.id, " comes after a group"));
+  }
+  absl::Status status = AcceptId(next_hop.id, "next hop");
+  if (status.ok()) ++counts_.next_hops;
+  return status;
+}
+
+absl::Status TableFileOrder::Accept(const NextHopGroup& group) {
+  // The ids of groups start anew.
+  if (counts_.groups == 0) last_id_ = kNoRoute;
+  absl::Status status = AcceptId(group.id, "group");
+  if (status.ok()) ++counts_.groups;
+  return status;
+}
+
+absl::Status TableFileOrder::AcceptId(NextHopId id, absl::string_view what) {
+  if (last_prefix_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, " ", id, " comes after a route"));
+  }
+  if (!IsNextHop(id)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, " ", id, " has a reserved id"));
+  }
+  if (id <= last_id_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, " ", id, " comes after ", what, " ", last_id_));
+  }
+  last_id_ = id;
+  return absl::OkStatus();
+}
+
+absl::Status TableFileOrder::Accept(const Route& route) {
+  if (!IsNextHop(route.next_hop)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the route of ", route.prefix.ToString(),
+                     " has the reserved next hop ", route.next_hop));
+  }
+  if (last_prefix_ && route.prefix <= *last_prefix_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the route of ", route.prefix.ToString(),
+                     " comes after that of ", last_prefix_->ToString()));
+  }
+  last_prefix_ = route.prefix;
+  ++(route.prefix.family() == Family::kIpv4 ? counts_.ipv4_routes
+                                            : counts_.ipv6_routes);
   return absl::OkStatus();
 }
 

@@ -1,23 +1,44 @@
-// Runs the fuzz target without libFuzzer: over every input of the corpus that
-// the command line names first and over the files after it, over each of their
-// beginnings, and over mutations of them, always the same ones.
+// The fuzz target without libFuzzer: over the corpus and the fixtures, over
+// each of their beginnings, and over mutations of them, always the same ones.
+
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "third_party/fuzz_corpus.h"
 
+namespace planb {
 namespace {
 
-constexpr int kMutationsPerFile = 200;
+// Where Bazel puts them, seen from where it starts tests.
+constexpr char kCorpus[] = "lpm/io/testdata/corpus.txt";
+constexpr const char* kFixtures[] = {
+    "lpm/io/testdata/bird.mrt",
+    "lpm/io/testdata/bird_updates.mrt",
+    "lpm/io/testdata/gobgp.mrt",
+};
+
+constexpr int kMutationsPerSeed = 200;
+
+std::vector<std::string> Seeds() {
+  std::vector<std::string> seeds = ReadCorpus(kCorpus);
+  EXPECT_GT(seeds.size(), 10u) << "in " << kCorpus;
+  for (const char* const path : kFixtures) {
+    std::ifstream file(path, std::ios::binary);
+    EXPECT_TRUE(file) << path;
+    seeds.emplace_back(std::istreambuf_iterator<char>(file),
+                       std::istreambuf_iterator<char>());
+  }
+  return seeds;
+}
 
 class Mutator {
  public:
@@ -72,39 +93,23 @@ class Mutator {
   std::mt19937_64 random_{20260730};
 };
 
-void Run(const std::string& octets) {
-  LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(octets.data()),
-                         octets.size());
+TEST(ReaderFuzzer, SeedsAndTheirBeginnings) {
+  for (const std::string& seed : Seeds()) {
+    for (size_t size = 0; size <= seed.size(); ++size) {
+      EXPECT_TRUE(RunFuzzTarget(seed.substr(0, size)));
+    }
+  }
+}
+
+TEST(ReaderFuzzer, MutationsOfTheSeeds) {
+  const std::vector<std::string> seeds = Seeds();
+  Mutator mutator(seeds);
+  for (const std::string& seed : seeds) {
+    for (int i = 0; i < kMutationsPerSeed; ++i) {
+      EXPECT_TRUE(RunFuzzTarget(mutator.Mutate(seed)));
+    }
+  }
 }
 
 }  // namespace
-
-int main(int argc, char** argv) {
-  std::vector<std::string> seeds;
-  if (argc > 1) seeds = planb::ReadCorpus(argv[1]);
-  for (int i = 2; i < argc; ++i) {
-    std::ifstream file(argv[i], std::ios::binary);
-    if (!file) {
-      std::fprintf(stderr, "cannot read %s\n", argv[i]);
-      return EXIT_FAILURE;
-    }
-    seeds.emplace_back(std::istreambuf_iterator<char>(file),
-                       std::istreambuf_iterator<char>());
-  }
-  if (seeds.empty()) {
-    std::fprintf(stderr, "usage: %s CORPUS SEED...\n", argv[0]);
-    return EXIT_FAILURE;
-  }
-  Mutator mutator(seeds);
-  size_t runs = 0;
-  for (const std::string& seed : seeds) {
-    for (size_t size = 0; size <= seed.size(); ++size, ++runs) {
-      Run(seed.substr(0, size));
-    }
-    for (int i = 0; i < kMutationsPerFile; ++i, ++runs) {
-      Run(mutator.Mutate(seed));
-    }
-  }
-  std::printf("%zu seeds, %zu runs\n", seeds.size(), runs);
-  return EXIT_SUCCESS;
-}
+}  // namespace planb

@@ -7,41 +7,50 @@ namespace planb {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 TEST(ProblemOutput, CountsAllAndDescribesTheFirst) {
   ProblemOutput out("F", /*strict=*/false);
   for (uint64_t i = 0; i < 100; ++i) {
-    EXPECT_TRUE(out.OnMalformed({i, 0}, "bad").ok());
+    EXPECT_TRUE(out.OnMalformed({i, i + 1}, "bad").ok());
   }
   out.OnIgnored();
+  EXPECT_FALSE(out.records().truncated);
+  EXPECT_TRUE(out.OnTruncated({100, 101}, "cut").ok());
+  EXPECT_TRUE(out.records().truncated);
   EXPECT_EQ(out.records().malformed, 100u);
   EXPECT_EQ(out.records().ignored, 1u);
   ASSERT_EQ(out.records().problems.size(), kMaxRouteFileProblems);
-  EXPECT_EQ(out.records().problems[15].offset, 15u);
-  EXPECT_FALSE(out.records().truncated);
-  EXPECT_TRUE(out.OnTruncated({7, 0}, "cut").ok());
-  EXPECT_TRUE(out.records().truncated);
+  EXPECT_EQ(out.records().problems.back().offset, 15u);
+  EXPECT_EQ(out.records().problems.back().line, 16u);
+  EXPECT_EQ(out.records().problems.back().message, "bad");
 }
 
 TEST(ProblemOutput, StrictMakesAProblemAnError) {
   ProblemOutput out("F", /*strict=*/true);
-  const absl::Status status = out.OnMalformed({12, 0}, "bad");
-  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
-  EXPECT_THAT(status.message(), HasSubstr("F: at octet 12: bad"));
-  EXPECT_THAT(out.OnTruncated({0, 3}, "cut").message(), HasSubstr("F:3: cut"));
+  EXPECT_EQ(out.OnMalformed({12, 0}, "bad"),
+            absl::DataLossError("F: at octet 12: bad"));
+  EXPECT_EQ(out.OnMalformed({12, 3}, "bad"), absl::DataLossError("F:3: bad"));
+  EXPECT_EQ(out.OnTruncated({10, 0}, "cut"),
+            absl::DataLossError("F: at octet 10: cut"));
+  EXPECT_EQ(out.OnTruncated({10, 3}, "cut"), absl::DataLossError("F:3: cut"));
 }
 
 TEST(ProblemOutput, TellsAnEndFromACut) {
   ProblemOutput out("F", /*strict=*/false);
-  EXPECT_TRUE(out.OnEnd({}, absl::OkStatus(), "").ok());
+  EXPECT_TRUE(out.OnEnd({5, 0}, absl::OkStatus(), "").ok());
   EXPECT_FALSE(out.records().truncated);
-  EXPECT_TRUE(
-      absl::IsUnavailable(out.OnEnd({}, absl::UnavailableError(""), "c")));
+  EXPECT_EQ(out.OnEnd({5, 0}, absl::UnavailableError("disk"), "half"),
+            absl::UnavailableError("disk"));
   EXPECT_FALSE(out.records().truncated);
-  EXPECT_TRUE(out.OnEnd({}, absl::DataLossError("gzip"), "").ok());
-  EXPECT_TRUE(out.records().truncated);
+  for (const char* const cut : {"", "half"}) {
+    EXPECT_TRUE(out.OnEnd({5, 0}, absl::DataLossError("gzip"), cut).ok());
+    EXPECT_TRUE(out.records().truncated);
+    EXPECT_EQ(out.records().problems.back().message, "gzip");
+  }
+  EXPECT_TRUE(out.OnEnd({5, 0}, absl::OkStatus(), "half").ok());
+  EXPECT_EQ(out.records().problems.back().message, "half");
+  EXPECT_EQ(out.records().malformed, 0u);
 }
 
 Route MakeRoute(absl::string_view prefix, NextHopId next_hop) {
@@ -109,16 +118,21 @@ class RefusingSink : public RouteSink {
   }
 };
 
-TEST(RouteOutput, CountsWhatTheSinkTook) {
+TEST(RouteOutput, ReportsWhatTheSinkTookAndTheProblems) {
   RouteCollector sink;
-  RouteOutput out("F", /*strict=*/true, sink);
+  RouteOutput out("F", /*strict=*/false, sink);
   EXPECT_TRUE(out.OnNextHop(NextHop{}).ok());
   EXPECT_TRUE(out.OnRoute(Route{}).ok());
   EXPECT_TRUE(out.OnRoute(Route{}).ok());
   out.OnIgnored();
+  EXPECT_TRUE(out.OnMalformed({}, "bad").ok());
+  EXPECT_TRUE(out.OnTruncated({}, "cut").ok());
   EXPECT_EQ(out.report().next_hops, 1u);
   EXPECT_EQ(out.report().routes, 2u);
   EXPECT_EQ(out.report().ignored, 1u);
+  EXPECT_EQ(out.report().malformed, 1u);
+  EXPECT_TRUE(out.report().truncated);
+  EXPECT_EQ(out.report().problems.size(), 2u);
 }
 
 TEST(RouteOutput, GivesTheErrorsOfTheSinkUnchanged) {
@@ -130,45 +144,6 @@ TEST(RouteOutput, GivesTheErrorsOfTheSinkUnchanged) {
             absl::ResourceExhaustedError("no more routes"));
   EXPECT_EQ(out.report().next_hops, 0u);
   EXPECT_EQ(out.report().routes, 0u);
-}
-
-TEST(RouteOutput, CountsEveryProblemAndDescribesTheFirst) {
-  RouteCollector sink;
-  RouteOutput out("F", /*strict=*/false, sink);
-  for (uint64_t i = 0; i < 100; ++i) {
-    EXPECT_TRUE(out.OnMalformed({i, i + 1}, "bad").ok());
-  }
-  EXPECT_TRUE(out.OnTruncated({100, 101}, "cut").ok());
-  EXPECT_EQ(out.report().malformed, 100u);
-  EXPECT_TRUE(out.report().truncated);
-  ASSERT_EQ(out.report().problems.size(), kMaxRouteFileProblems);
-  EXPECT_EQ(out.report().problems.back().offset, 15u);
-  EXPECT_EQ(out.report().problems.back().line, 16u);
-  EXPECT_EQ(out.report().problems.back().message, "bad");
-}
-
-TEST(RouteOutput, IsStrictWhenAsked) {
-  RouteCollector sink;
-  RouteOutput out("F", /*strict=*/true, sink);
-  EXPECT_EQ(out.OnMalformed({10, 3}, "bad"), absl::DataLossError("F:3: bad"));
-  EXPECT_EQ(out.OnTruncated({10, 0}, "cut"),
-            absl::DataLossError("F: at octet 10: cut"));
-}
-
-TEST(RouteOutput, KnowsAGoodEndFromABadOne) {
-  RouteCollector sink;
-  RouteOutput out("F", /*strict=*/false, sink);
-  EXPECT_TRUE(out.OnEnd({5, 0}, absl::OkStatus(), "").ok());
-  EXPECT_FALSE(out.report().truncated);
-  EXPECT_EQ(out.OnEnd({5, 0}, absl::UnavailableError("disk"), "half"),
-            absl::UnavailableError("disk"));
-  EXPECT_FALSE(out.report().truncated);
-  EXPECT_TRUE(out.OnEnd({5, 0}, absl::DataLossError("gzip"), "half").ok());
-  EXPECT_TRUE(out.report().truncated);
-  EXPECT_EQ(out.report().problems.back().message, "gzip");
-  EXPECT_TRUE(out.OnEnd({5, 0}, absl::OkStatus(), "half").ok());
-  EXPECT_EQ(out.report().problems.back().message, "half");
-  EXPECT_EQ(out.report().malformed, 0u);
 }
 
 }  // namespace

@@ -46,9 +46,43 @@ absl::StatusOr<std::vector<NlriPrefix>> ParseNlri(absl::string_view octets,
 
 namespace {
 
+// Types of attributes (RFC 4271, RFC 4760).
+constexpr uint8_t kBgpOrigin = 1;
+constexpr uint8_t kBgpAsPath = 2;
+constexpr uint8_t kBgpNextHop = 3;
+constexpr uint8_t kBgpMpReachNlri = 14;
+constexpr uint8_t kBgpMpUnreachNlri = 15;
+
+// Subsequent address family (RFC 4760).
+constexpr uint8_t kBgpUnicast = 1;
+
+// The address family number (RFC 4760).
+constexpr uint16_t BgpFamilyNumber(Family family) {
+  return family == Family::kIpv4 ? 1 : 2;
+}
+
 constexpr uint8_t kExtendedLength = 0x10;  // a flag of an attribute
 
-}  // namespace
+struct BgpAttribute {
+  uint8_t type = 0;
+  absl::string_view value;
+};
+
+// Thread-compatible.
+class BgpAttributeList {
+ public:
+  explicit BgpAttributeList(absl::string_view attributes)
+      : cursor_(attributes) {}
+
+  bool empty() const { return cursor_.empty(); }
+
+  // Takes the next one off. Errors: INVALID_ARGUMENT if the list ends inside.
+  // REQUIRES: !empty().
+  absl::StatusOr<BgpAttribute> Next();
+
+ private:
+  OctetCursor cursor_;
+};
 
 absl::StatusOr<BgpAttribute> BgpAttributeList::Next() {
   BgpAttribute next;
@@ -69,6 +103,8 @@ absl::StatusOr<BgpAttribute> BgpAttributeList::Next() {
   return next;
 }
 
+// The next hop in NEXT_HOP.
+// Errors: INVALID_ARGUMENT, naming the attribute.
 absl::StatusOr<Address> ParseBgpNextHop(absl::string_view octets) {
   if (octets.size() != 4) {
     return absl::InvalidArgumentError("NEXT_HOP is not 4 octets");
@@ -76,6 +112,9 @@ absl::StatusOr<Address> ParseBgpNextHop(absl::string_view octets) {
   return Address::FromPacked(octets);
 }
 
+// The next hop in MP_REACH_NLRI: of a global and a link-local one, the global
+// one (RFC 2545 section 3). Either family, whatever that of the prefixes (RFC
+// 8950). Errors: INVALID_ARGUMENT, naming the attribute.
 absl::StatusOr<Address> ParseMpNextHop(absl::string_view octets) {
   absl::StatusOr<Address> next_hop =
       Address::FromPacked(octets.size() == 32 ? octets.substr(0, 16) : octets);
@@ -84,8 +123,6 @@ absl::StatusOr<Address> ParseMpNextHop(absl::string_view octets) {
       absl::StrCat("MP_REACH_NLRI has a next hop of ", octets.size(),
                    " octets, not 4, 16 or 32"));
 }
-
-namespace {
 
 // Segment types of AS_PATH (RFC 4271, RFC 5065).
 constexpr uint8_t kAsSet = 1;

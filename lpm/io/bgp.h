@@ -10,7 +10,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "lpm/address.h"
-#include "lpm/io/byte_source.h"
 #include "lpm/prefix.h"
 
 namespace planb {
@@ -32,51 +31,6 @@ Prefix PrefixOfOctets(absl::string_view octets, Family family, int length);
 absl::StatusOr<std::vector<NlriPrefix>> ParseNlri(absl::string_view octets,
                                                   Family family,
                                                   bool additional_paths);
-
-// Types of attributes (RFC 4271, RFC 4760).
-inline constexpr uint8_t kBgpOrigin = 1;
-inline constexpr uint8_t kBgpAsPath = 2;
-inline constexpr uint8_t kBgpNextHop = 3;
-inline constexpr uint8_t kBgpMpReachNlri = 14;
-inline constexpr uint8_t kBgpMpUnreachNlri = 15;
-
-// Subsequent address family (RFC 4760).
-inline constexpr uint8_t kBgpUnicast = 1;
-
-// The address family number (RFC 4760).
-constexpr uint16_t BgpFamilyNumber(Family family) {
-  return family == Family::kIpv4 ? 1 : 2;
-}
-
-struct BgpAttribute {
-  uint8_t type = 0;
-  absl::string_view value;
-};
-
-// Thread-compatible.
-class BgpAttributeList {
- public:
-  explicit BgpAttributeList(absl::string_view attributes)
-      : cursor_(attributes) {}
-
-  bool empty() const { return cursor_.empty(); }
-
-  // Takes the next one off. Errors: INVALID_ARGUMENT if the list ends inside.
-  // REQUIRES: !empty().
-  absl::StatusOr<BgpAttribute> Next();
-
- private:
-  OctetCursor cursor_;
-};
-
-// The next hop in NEXT_HOP.
-// Errors: INVALID_ARGUMENT, naming the attribute.
-absl::StatusOr<Address> ParseBgpNextHop(absl::string_view octets);
-
-// The next hop in MP_REACH_NLRI: of a global and a link-local one, the global
-// one (RFC 2545 section 3). Either family, whatever that of the prefixes (RFC
-// 8950). Errors: INVALID_ARGUMENT, naming the attribute.
-absl::StatusOr<Address> ParseMpNextHop(absl::string_view octets);
 
 // RFC 4271 section 4.3; a lower one is preferred.
 enum class BgpOrigin : uint8_t { kIgp = 0, kEgp = 1, kIncomplete = 2 };

@@ -18,7 +18,6 @@
 #include "absl/strings/str_cat.h"
 
 namespace planb {
-
 namespace {
 
 absl::Status FileError(const std::string& path, int error) {

@@ -9,7 +9,6 @@
 #include "lpm/io/byte_source.h"
 
 namespace planb {
-
 namespace {
 
 struct Header {

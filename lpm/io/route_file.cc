@@ -18,7 +18,6 @@
 #include "lpm/io/table_file_reader.h"
 
 namespace planb {
-
 namespace {
 
 absl::Status Named(absl::string_view name, const absl::Status& status) {
@@ -75,8 +74,12 @@ class HandOn : public TableFileSink {
   absl::Status status_;
 };
 
-}  // namespace
-
+// Reads `in` to its end, and hands on all there is: next hops and groups that
+// the file describes, and routes. Nothing is skipped: a table file has all of a
+// table. Memory: one block and the ids of next hops and groups.
+// Errors: those of TableFileReader, with the name of `out` before them,
+// DATA_LOSS also for an id that is both a next hop's and a group's; those of
+// `in` and of `out`.
 absl::Status ReadTableFileRoutes(ByteReader& in, RouteOutput& out) {
   HandOn hand_on(out);
   TableFileReader reader(hand_on);
@@ -96,8 +99,6 @@ absl::Status ReadTableFileRoutes(ByteReader& in, RouteOutput& out) {
   if (status.ok() || !hand_on.status().ok()) return status;
   return Named(out.name(), status);
 }
-
-namespace {
 
 absl::Status Unrecognized(absl::string_view name, absl::string_view head) {
   return absl::InvalidArgumentError(absl::StrCat(

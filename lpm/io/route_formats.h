@@ -1,5 +1,5 @@
-// The formats of route files: how they are told apart by content, and a reader
-// for each. route_file.h is the way in.
+// The formats of route files: how they are told apart by content, and the
+// readers of text and MRT. route_file.h is the way in.
 
 #ifndef PLANB_LPM_IO_ROUTE_FORMATS_H_
 #define PLANB_LPM_IO_ROUTE_FORMATS_H_
@@ -29,9 +29,6 @@ RouteFormat DetectRouteFormat(absl::string_view head);
 // A line longer than this, its comment not counted, is malformed.
 inline constexpr size_t kMaxTextLine = 4096;
 
-// What a line says: without its comment and the blanks around it.
-absl::string_view TextLineContent(absl::string_view line);
-
 // Parses a line's content, strictly: the next hop is a number of
 // 1..4294967294 without sign or leading zeros.
 // Errors: INVALID_ARGUMENT, saying what is wrong with which text.
@@ -54,14 +51,6 @@ absl::Status ReadTextRoutes(ByteReader& in, RouteOutput& out);
 // RESOURCE_EXHAUSTED when the ids run out.
 absl::Status ReadMrtRoutes(ByteReader& in, NextHopId first_next_hop_id,
                            RouteOutput& out);
-
-// Reads `in` to its end, and hands on all there is: next hops and groups that
-// the file describes, and routes. Nothing is skipped: a table file has all of a
-// table. Memory: one block and the ids of next hops and groups.
-// Errors: those of TableFileReader, with the name of `out` before them,
-// DATA_LOSS also for an id that is both a next hop's and a group's; those of
-// `in` and of `out`.
-absl::Status ReadTableFileRoutes(ByteReader& in, RouteOutput& out);
 
 }  // namespace planb
 

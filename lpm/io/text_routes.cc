@@ -12,7 +12,6 @@
 #include "lpm/prefix.h"
 
 namespace planb {
-
 namespace {
 
 constexpr absl::string_view kBlanks = " \t";
@@ -57,6 +56,11 @@ bool SkipLine(ByteReader& in) {
 absl::Status Malformed(absl::string_view content, absl::string_view why) {
   return absl::InvalidArgumentError(
       absl::StrCat("\"", absl::CHexEscape(content.substr(0, 64)), "\": ", why));
+}
+
+// A line without its comment and the blanks around it.
+absl::string_view TextLineContent(absl::string_view line) {
+  return absl::StripAsciiWhitespace(line.substr(0, line.find('#')));
 }
 
 // The route of a line, or none if it is blank. A comment may be of any length.
@@ -105,10 +109,6 @@ class TextRoutes {
 };
 
 }  // namespace
-
-absl::string_view TextLineContent(absl::string_view line) {
-  return absl::StripAsciiWhitespace(line.substr(0, line.find('#')));
-}
 
 absl::StatusOr<Route> ParseTextRoute(absl::string_view content) {
   const size_t blank = content.find_first_of(kBlanks);

@@ -15,7 +15,6 @@
 #include "lpm/synthetic/synthetic.h"
 
 namespace planb {
-
 namespace {
 
 GoldenTable Synthetic(absl::string_view name, Family family, size_t routes,

@@ -8,7 +8,6 @@
 #include "lpm/synthetic/random.h"
 
 namespace planb {
-
 namespace {
 
 // Ones in the first `length` of 128 bits.

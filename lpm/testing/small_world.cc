@@ -11,7 +11,6 @@
 #include "lpm/testing/probes.h"
 
 namespace planb {
-
 namespace {
 
 constexpr absl::uint128 BitAt(int position) {

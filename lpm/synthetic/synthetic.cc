@@ -1,4 +1,4 @@
-// How the table comes to look like the Internet's. Networks hold allocations
+// How the table comes to resemble the Internet's. Networks hold allocations
 // (IPv6: /20../32), placed near each other inside the blocks that registries
 // hand out. The more specifics lie in sites: some /32s (IPv4: /16s), announced
 // as a whole or not. They come in runs of consecutive prefixes of one length;

@@ -23,7 +23,7 @@ std::vector<Route> Table(size_t ipv6, size_t ipv4, uint64_t seed = 1) {
   return SyntheticTable(options);
 }
 
-// FNV-1a over the octets of addresses and numbers.
+// FNV-1a over the bytes of addresses and numbers.
 class Digest {
  public:
   void Add(uint64_t number) {

@@ -32,9 +32,9 @@ std::vector<char> PackAs(Form form, absl::Span<const Address> addresses) {
   for (size_t i = 0; i < addresses.size(); ++i) {
     const Address& address = addresses[i];
     ABSL_RAW_CHECK(address.family() == FamilyOf(form), "of another family");
-    const uint64_t octets[2] = {htobe64(absl::Uint128High64(address.bits())),
-                                htobe64(absl::Uint128Low64(address.bits()))};
-    std::memcpy(&packed[i * size], octets, size);
+    const uint64_t bytes[2] = {htobe64(absl::Uint128High64(address.bits())),
+                               htobe64(absl::Uint128Low64(address.bits()))};
+    std::memcpy(&packed[i * size], bytes, size);
   }
   return packed;
 }

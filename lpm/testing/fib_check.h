@@ -21,6 +21,8 @@
 
 namespace planb {
 
+// The forms in which addresses are looked up: whole ones of both families, and
+// upper halves. For tests that hold for all of them.
 enum class Form { kIpv4, kIpv6, kIpv6Upper };
 
 // The form of whole addresses.
@@ -30,7 +32,7 @@ constexpr Form WholeForm(Family family) {
 constexpr Family FamilyOf(Form form) {
   return form == Form::kIpv4 ? Family::kIpv4 : Family::kIpv6;
 }
-// Octets of one.
+// Bytes of one address.
 constexpr size_t BytesOf(Form form) {
   return form == Form::kIpv4 ? 4 : form == Form::kIpv6 ? 16 : 8;
 }
@@ -51,6 +53,7 @@ void LookupAs(Form form, const Fib& fib, const void* packed, size_t count,
 std::vector<NextHopId> RightAnswersAs(Form form, absl::Span<const Route> routes,
                                       absl::Span<const Address> addresses);
 
+// Addresses packed once and looked up often, by every kernel.
 // Thread-safe: const after construction.
 class PackedProbes {
  public:
@@ -63,8 +66,8 @@ class PackedProbes {
 
   const std::vector<Address>& addresses() const { return addresses_; }
 
-  // "" if every kernel finds `expected` (one for each of addresses()), looking
-  // up `batch` at a time, else which kernel finds what for which addresses.
+  // Looks up `batch` at a time. "" if every kernel finds `expected` (one for
+  // each of addresses()), else a line for each of the first wrong answers.
   std::string Differences(const Fib& fib, absl::Span<const NextHopId> expected,
                           size_t batch = ~size_t{0}) const;
 
@@ -72,29 +75,30 @@ class PackedProbes {
   const Form form_;
   std::vector<Address> addresses_;
   size_t count_;
-  // Exactly the octets that lookups may read.
+  // Exactly the bytes that lookups may read.
   std::vector<char> packed_;
 };
 
-// Checks what `fib`, said to be one of `routes`, answers to the upper halves of
-// `addresses`, if it is IPv6. "" or what differs.
+// Checks the answers of `fib`, compiled from `routes`, to the upper halves of
+// `addresses`, if it is IPv6. "" or the differences.
 std::string UpperDifferences(const Fib& fib, absl::Span<const Route> routes,
                              absl::Span<const Address> addresses);
 
-// Checks `fib`, said to be one of `routes`, at every boundary of every route,
-// on both sides, and at the ends of the address space, against the reference:
-// whole addresses and upper halves.
-// "" or what differs. O(routes * lengths in use).
+// Checks `fib`, compiled from `routes`, against the reference: at every
+// boundary of every route, on both sides, and at the ends of the address space,
+// for whole addresses and upper halves.
+// "" or the differences. O(routes * lengths in use).
 std::string DifferencesAtBoundaries(const Fib& fib,
                                     absl::Span<const Route> routes);
 
-// Holds up to `most` versions. Thread-compatible.
+// FIBs of the past, kept alive beside what each answered when it was new. Holds
+// up to `most` versions. Thread-compatible.
 class OldVersions {
  public:
   OldVersions(size_t most, uint64_t seed) : most_(most), random_(seed) {}
 
-  // Keeps `fib`; where that is one too many, checks one of the others, drawn at
-  // random, and lets it go: versions die in random order. "" or what differs.
+  // Keeps `fib`. With more than `most` versions, checks and frees another one,
+  // drawn at random: versions die in random order. "" or the differences.
   std::string Keep(std::shared_ptr<const Fib> fib,
                    std::shared_ptr<const PackedProbes> probes,
                    std::vector<NextHopId> expected) {
@@ -104,7 +108,7 @@ class OldVersions {
     return differences;
   }
 
-  // Checks and lets go one version drawn at random. REQUIRES: !empty().
+  // Checks and frees one version drawn at random. REQUIRES: !empty().
   std::string DropOne() {
     std::swap(kept_[random_.Below(kept_.size())], kept_.back());
     const Version version = std::move(kept_.back());
@@ -126,13 +130,13 @@ class OldVersions {
   std::vector<Version> kept_;
 };
 
-// What `fib` answers by `kernel`. The arrays it reads and writes are heap
-// blocks of exactly the size promised, for AddressSanitizer to watch.
+// The answers of `fib` by `kernel`. The arrays that it reads and writes are
+// heap blocks of exactly the promised size, for AddressSanitizer to watch.
 std::vector<NextHopId> LookupAll(Form form, const Fib& fib,
                                  absl::Span<const Address> addresses,
                                  const Kernel& kernel);
 
-// Expects those answers from every kernel; tells the first few that differ.
+// Expects those answers from every kernel. Reports the first few that differ.
 void ExpectAnswers(const Fib& fib, absl::Span<const Address> addresses,
                    absl::Span<const NextHopId> expected);
 

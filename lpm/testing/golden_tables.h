@@ -16,14 +16,15 @@
 
 namespace planb {
 
+// A made-up table, the same in every run, small enough to measure in a test.
 struct GoldenTable {
   absl::string_view name;
   Family family;
   std::vector<Route> routes;  // ascending
 };
 
-// "ipv6_20k" and "ipv6_100k", whose leaves hold values of one octet;
-// "ipv4_100k" with two octets; and "ipv6_long": half of its 20,000 routes are
+// "ipv6_20k" and "ipv6_100k", whose leaves hold values of one byte;
+// "ipv4_100k" with two bytes; and "ipv6_long": half of its 20,000 routes are
 // /49../128, in and beside the others, and its next hops have large ids, so
 // that values are not the ids themselves.
 std::vector<GoldenTable> GoldenTables();
@@ -31,10 +32,11 @@ std::vector<GoldenTable> GoldenTables();
 // Fixed addresses that match it, for the most part.
 std::vector<Address> GoldenTrace(const GoldenTable& table, size_t count);
 
+// The way of one address.
 struct WalkedLines {
-  // What the walk found: must be what lookups find, or it went astray.
+  // The result of the walk. A lookup must give the same one.
   NextHopId next_hop = kNoRoute;
-  // Distinct lines of 64 octets.
+  // Distinct lines of 64 bytes.
   size_t lines = 0;
 };
 

@@ -13,6 +13,7 @@
 
 namespace planb {
 
+// How RandomRoutes draws.
 struct RandomRoutesOptions {
   Family family = Family::kIpv6;
   size_t count = 100;

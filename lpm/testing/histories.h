@@ -27,7 +27,8 @@ using Change = Route;
 // "2001:db8::/32 -> 7, withdraw ::/0".
 std::string ChangesText(absl::Span<const Change> changes);
 
-// Thread-compatible.
+// The routes of a table, the compiler that follows them, and a plain copy of
+// the routes to judge both by. Thread-compatible.
 class LiveTable {
  public:
   explicit LiveTable(Family family, absl::Span<const Route> routes = {});
@@ -44,7 +45,7 @@ class LiveTable {
   const std::shared_ptr<const Fib>& fib() const { return fib_; }
   const RouteSet& routes() const { return routes_; }
 
-  // The copy that knows nothing of RouteSet, ascending.
+  // The plain copy, ascending.
   const std::map<Prefix, NextHopId>& model() const { return model_; }
   std::vector<Route> ModelRoutes() const;
 
@@ -69,6 +70,7 @@ struct HistoryOptions {
   uint64_t seed = 1;
 };
 
+// Batches of random changes, always the same for the same options.
 // Thread-compatible.
 class History {
  public:

@@ -21,8 +21,8 @@
 
 namespace planb {
 
-// Holds routes of both families. Each prefix appears once.
-// Thread-safe: const after construction.
+// The simplest correct longest-prefix match. Holds routes of both families.
+// Each prefix appears once. Thread-safe: const after construction.
 class Oracle {
  public:
   explicit Oracle(std::vector<Route> routes);
@@ -35,7 +35,9 @@ class Oracle {
   std::vector<Route> routes_;
 };
 
-// Holds the routes of one family. Thread-safe: const after construction.
+// A longest-prefix match for large tests: one hash table for each prefix
+// length, asked from the longest to the shortest. Holds the routes of one
+// family. Thread-safe: const after construction.
 class Reference {
  public:
   // Routes of other families are left out. The last of equal prefixes counts.
@@ -52,20 +54,19 @@ class Reference {
   std::array<absl::flat_hash_map<absl::uint128, NextHopId>, 129> routes_;
 };
 
-// What `routes` answer, in the order of `addresses`: straight from the
-// definition, of the routes that contain the address the longest...
+// The oracle's next hops for `addresses`, in their order.
+// O(routes * addresses).
 std::vector<NextHopId> AnswersByOracle(absl::Span<const Route> routes,
                                        absl::Span<const Address> addresses);
-// ... or, where that would take too long, by the reference.
+// The same, by the reference where the oracle would take too long.
 std::vector<NextHopId> RightAnswers(Family family,
                                     absl::Span<const Route> routes,
                                     absl::Span<const Address> addresses);
 
-// For each address what all addresses that share its first 64 bits are
-// answered, or kUndecided if they are not all answered alike. Answers change
-// only where a route begins or has ended: it asks at every such place in the
-// /64, and at both ends. REQUIRES: IPv6 addresses, distinct prefixes, any
-// order.
+// For each address the next hop of all addresses that share its first 64 bits,
+// or kUndecided if they do not all have the same one. Answers change only where
+// a route begins or has ended, so it asks at every such place in the /64 and at
+// both ends. REQUIRES: IPv6 addresses, distinct prefixes, any order.
 std::vector<NextHopId> RightUpperAnswers(absl::Span<const Route> routes,
                                          absl::Span<const Address> addresses);
 

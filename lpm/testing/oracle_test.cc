@@ -31,7 +31,7 @@ TEST(Oracle, WithoutRoutesFindsNone) {
   EXPECT_EQ(Ask(oracle, "0.0.0.0"), "none");
 }
 
-TEST(Oracle, LongestWinsWhateverTheOrder) {
+TEST(Oracle, LongestWinsInAnyOrder) {
   const std::vector<Route> up = {R("2001:db8::/32", 1), R("2001:db8::/48", 2),
                                  R("2001:db8::1/128", 3)};
   for (const auto& routes : {up, std::vector<Route>(up.rbegin(), up.rend()),
@@ -134,7 +134,7 @@ TEST(Reference, AgreesWithTheOracle) {
   }
 }
 
-// Of 2001:db8:: and the two /64s after it, with whatever lower halves.
+// Of 2001:db8:: and the two /64s after it, with different lower halves.
 std::vector<NextHopId> Three(const std::vector<Route>& routes) {
   std::vector<Address> addresses;
   for (uint64_t i = 0; i < 3; ++i) {

@@ -23,6 +23,7 @@
 
 namespace planb {
 
+// A set of varying bits and a base.
 struct SmallWorld {
   Family family = Family::kIpv6;
   // Ascending, counted from the left.
@@ -38,8 +39,8 @@ std::string SmallWorldName(const SmallWorld& world);
 // Every prefix of the world: the shortest first, those of one length ascending.
 std::vector<Prefix> PrefixesOf(const SmallWorld& world);
 
-// The addresses whose answers tell every table of the world from every other:
-// each prefix's ends and their neighbours outside, each address of the world,
+// The addresses whose answers distinguish any two tables of the world: each
+// prefix's ends and their neighbours outside, each address of the world,
 // and the ends of the address space. Ascending, distinct.
 std::vector<Address> ProbesOf(const SmallWorld& world);
 
@@ -55,7 +56,9 @@ std::vector<std::vector<int>> PositionsAround(Family family,
                                               const std::vector<int>& edges,
                                               int bits);
 
-// Failures are gtest's. Thread-compatible.
+// A small world in motion. After every change it checks the table against the
+// oracle, for whole addresses and upper halves, while old versions stay alive.
+// Failures are GoogleTest's. Thread-compatible.
 class WorldTable {
  public:
   // Prefix number i of the world has next hop state[i]; kNoRoute is no route.

@@ -1,5 +1,5 @@
-// Messages for tests: such as no encoder of ours would send but another may,
-// such as none should, and any of them in pieces.
+// Messages for tests: valid ones that the project's own encoders would not
+// send, invalid ones, and any of them in pieces.
 
 #ifndef PLANB_PROTO_WIRE_TESTING_MADE_UP_MESSAGES_H_
 #define PLANB_PROTO_WIRE_TESTING_MADE_UP_MESSAGES_H_
@@ -17,13 +17,14 @@
 
 namespace planb::wire {
 
-inline std::string AllOctets() {
-  std::string octets;
-  for (int i = 0; i < 256; ++i) octets += static_cast<char>(i);
-  return octets;
+// The 256 bytes, in order.
+inline std::string AllBytes() {
+  std::string bytes;
+  for (int i = 0; i < 256; ++i) bytes += static_cast<char>(i);
+  return bytes;
 }
 
-// Calls `visit(const std::string&)` for each string of `length` octets from
+// Calls `visit(const std::string&)` for each string of `length` bytes from
 // `alphabet`. REQUIRES: `alphabet` is not empty.
 template <typename Visit>
 void ForAllStrings(const std::string& alphabet, size_t length, Visit visit) {
@@ -41,7 +42,7 @@ void ForAllStrings(const std::string& alphabet, size_t length, Visit visit) {
   }
 }
 
-// Whose numbers are the same on every machine.
+// Its numbers are the same on every machine.
 using Random = std::mt19937_64;
 
 // 0..n-1, near enough uniform. REQUIRES: n > 0.
@@ -50,12 +51,12 @@ inline uint64_t Below(Random& random, uint64_t n) { return random() % n; }
 inline bool OneIn(Random& random, uint64_t n) { return Below(random, n) == 0; }
 
 // Fields, to be put together to messages by `+`. A varint gets `overlong`
-// octets more than it needs.
+// bytes more than it needs.
 std::string Varint(uint64_t value, int overlong = 0);
 // The key of a field.
 std::string Key(uint32_t number, uint32_t wire_type, int overlong = 0);
 std::string VarintField(uint32_t number, uint64_t value);
-std::string OctetsField(uint32_t number, absl::string_view octets);
+std::string BytesField(uint32_t number, absl::string_view bytes);
 // Groups of that number in each other, the innermost around `fields`.
 std::string Groups(uint32_t number, int depth, absl::string_view fields);
 
@@ -64,11 +65,12 @@ std::string Groups(uint32_t number, int depth, absl::string_view fields);
 // and a response.
 std::string RandomMessage(Random& random);
 
-// `message` with a few octets changed, moved, added or removed.
+// `message` with a few bytes changed, moved, added or removed.
 std::string Mutation(std::string message, Random& random);
 
-// Each piece is a block of its own, so that the address sanitizer sees a reader
-// that goes beyond one; an empty piece has no address at all.
+// A message in pieces, as it might be received. Owns the pieces: each is a
+// block of its own, so that AddressSanitizer sees a reader that goes beyond
+// one. An empty piece has no address. Thread-compatible.
 class CutMessage {
  public:
   // Cut at these places; two at the same make an empty piece.

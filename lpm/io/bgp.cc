@@ -10,19 +10,19 @@
 
 namespace planb {
 
-Prefix PrefixOfOctets(absl::string_view octets, Family family, int length) {
+Prefix PrefixOfBytes(absl::string_view bytes, Family family, int length) {
   char packed[16] = {};
-  std::copy(octets.begin(), octets.end(), packed);
+  std::copy(bytes.begin(), bytes.end(), packed);
   return Prefix::Truncate(
       *Address::FromPacked(
           absl::string_view(packed, static_cast<size_t>(AddressBytes(family)))),
       length);
 }
 
-absl::StatusOr<std::vector<NlriPrefix>> ParseNlri(absl::string_view octets,
+absl::StatusOr<std::vector<NlriPrefix>> ParseNlri(absl::string_view bytes,
                                                   Family family,
                                                   bool additional_paths) {
-  OctetCursor cursor(octets);
+  ByteCursor cursor(bytes);
   std::vector<NlriPrefix> prefixes;
   while (!cursor.empty()) {
     NlriPrefix& next = prefixes.emplace_back();
@@ -39,7 +39,7 @@ absl::StatusOr<std::vector<NlriPrefix>> ParseNlri(absl::string_view octets,
           "a list of ", FamilyName(family),
           " prefixes ends inside the one of ordinal ", prefixes.size() - 1));
     }
-    next.prefix = PrefixOfOctets(address, family, length);
+    next.prefix = PrefixOfBytes(address, family, length);
   }
   return prefixes;
 }
@@ -68,6 +68,7 @@ struct BgpAttribute {
   absl::string_view value;
 };
 
+// The path attributes of a route, one by one (RFC 4271 section 4.3).
 // Thread-compatible.
 class BgpAttributeList {
  public:
@@ -81,7 +82,7 @@ class BgpAttributeList {
   absl::StatusOr<BgpAttribute> Next();
 
  private:
-  OctetCursor cursor_;
+  ByteCursor cursor_;
 };
 
 absl::StatusOr<BgpAttribute> BgpAttributeList::Next() {
@@ -105,22 +106,23 @@ absl::StatusOr<BgpAttribute> BgpAttributeList::Next() {
 
 // The next hop in NEXT_HOP.
 // Errors: INVALID_ARGUMENT, naming the attribute.
-absl::StatusOr<Address> ParseBgpNextHop(absl::string_view octets) {
-  if (octets.size() != 4) {
+absl::StatusOr<Address> ParseBgpNextHop(absl::string_view bytes) {
+  if (bytes.size() != 4) {
     return absl::InvalidArgumentError("NEXT_HOP is not 4 octets");
   }
-  return Address::FromPacked(octets);
+  return Address::FromPacked(bytes);
 }
 
 // The next hop in MP_REACH_NLRI: of a global and a link-local one, the global
-// one (RFC 2545 section 3). Either family, whatever that of the prefixes (RFC
-// 8950). Errors: INVALID_ARGUMENT, naming the attribute.
-absl::StatusOr<Address> ParseMpNextHop(absl::string_view octets) {
+// one (RFC 2545 section 3). Its family may differ from that of the prefixes
+// (RFC 8950).
+// Errors: INVALID_ARGUMENT, naming the attribute.
+absl::StatusOr<Address> ParseMpNextHop(absl::string_view bytes) {
   absl::StatusOr<Address> next_hop =
-      Address::FromPacked(octets.size() == 32 ? octets.substr(0, 16) : octets);
+      Address::FromPacked(bytes.size() == 32 ? bytes.substr(0, 16) : bytes);
   if (next_hop.ok()) return next_hop;
   return absl::InvalidArgumentError(
-      absl::StrCat("MP_REACH_NLRI has a next hop of ", octets.size(),
+      absl::StrCat("MP_REACH_NLRI has a next hop of ", bytes.size(),
                    " octets, not 4, 16 or 32"));
 }
 
@@ -143,7 +145,7 @@ absl::StatusOr<BgpOrigin> ParseOrigin(absl::string_view value) {
 }
 
 absl::StatusOr<uint32_t> ParseAsPathLength(absl::string_view value) {
-  OctetCursor cursor(value);
+  ByteCursor cursor(value);
   uint32_t length = 0;
   while (!cursor.empty()) {
     uint8_t type = 0;
@@ -174,7 +176,7 @@ absl::StatusOr<uint32_t> ParseAsPathLength(absl::string_view value) {
 absl::StatusOr<Address> ParseMpReachNextHop(absl::string_view value,
                                             Family family) {
   constexpr absl::string_view kName = "MP_REACH_NLRI";
-  OctetCursor cursor(value);
+  ByteCursor cursor(value);
   uint8_t length = 0;
   // In full, it starts with an address family number, below 256 and so with a
   // 0, which no length of a next hop is.
@@ -193,14 +195,14 @@ absl::StatusOr<Address> ParseMpReachNextHop(absl::string_view value,
                               " unicast"));
     }
   }
-  absl::string_view octets;
-  if (!cursor.Read(&length) || !cursor.Read(length, &octets)) {
+  absl::string_view bytes;
+  if (!cursor.Read(&length) || !cursor.Read(length, &bytes)) {
     return Malformed(kName, "ends inside the next hop");
   }
   if (!full && !cursor.empty()) {
     return Malformed(kName, "goes on after the next hop");
   }
-  return ParseMpNextHop(octets);
+  return ParseMpNextHop(bytes);
 }
 
 // Stores what `parsed` holds into `*to`.
@@ -243,7 +245,7 @@ absl::StatusOr<BgpPath> ParseBgpPath(absl::string_view attributes,
 
 namespace {
 
-constexpr size_t kMarker = 16;  // octets of 255
+constexpr size_t kMarker = 16;  // bytes of 255
 constexpr uint8_t kUpdate = 2;
 constexpr uint8_t kLastType = 5;  // ROUTE-REFRESH (RFC 2918)
 
@@ -256,7 +258,7 @@ struct MpFamily {
   uint16_t number = 0;
   uint8_t subsequent = 0;
 
-  // Nothing if it is not unicast of a family of ours.
+  // The family if it is unicast of IPv4 or IPv6, else nothing.
   std::optional<Family> unicast() const {
     if (subsequent != kBgpUnicast) return std::nullopt;
     for (const Family family : {Family::kIpv4, Family::kIpv6}) {
@@ -266,18 +268,18 @@ struct MpFamily {
   }
 };
 
-bool ReadMpFamily(OctetCursor& cursor, MpFamily* family) {
+bool ReadMpFamily(ByteCursor& cursor, MpFamily* family) {
   return cursor.Read(&family->number) && cursor.Read(&family->subsequent);
 }
 
-// Collects what an UPDATE says. Thread-compatible.
+// Parses the body of one UPDATE. Thread-compatible.
 class UpdateParser {
  public:
   explicit UpdateParser(bool additional_paths)
       : additional_paths_(additional_paths) {}
 
   absl::StatusOr<BgpUpdate> Parse(absl::string_view body) {
-    OctetCursor cursor(body);
+    ByteCursor cursor(body);
     uint16_t size = 0;
     absl::string_view withdrawn;
     absl::string_view attributes;
@@ -332,28 +334,28 @@ class UpdateParser {
 
   absl::Status OnReach(absl::string_view value) {
     constexpr absl::string_view kName = "MP_REACH_NLRI";
-    OctetCursor cursor(value);
+    ByteCursor cursor(value);
     MpFamily mp_family;
     uint8_t size = 0;
     uint8_t reserved = 0;
-    absl::string_view octets;
+    absl::string_view bytes;
     if (!ReadMpFamily(cursor, &mp_family)) {
       return Malformed(kName, "is too short");
     }
     const std::optional<Family> family = mp_family.unicast();
     if (!family) return absl::OkStatus();
-    if (!cursor.Read(&size) || !cursor.Read(size, &octets) ||
+    if (!cursor.Read(&size) || !cursor.Read(size, &bytes) ||
         !cursor.Read(&reserved)) {
       return Malformed(kName, "ends inside the next hop");
     }
-    const absl::StatusOr<Address> next_hop = ParseMpNextHop(octets);
+    const absl::StatusOr<Address> next_hop = ParseMpNextHop(bytes);
     if (!next_hop.ok()) return next_hop.status();
     return Announce(kName, cursor.left(), *family, *next_hop);
   }
 
   absl::Status OnUnreach(absl::string_view value) {
     constexpr absl::string_view kName = "MP_UNREACH_NLRI";
-    OctetCursor cursor(value);
+    ByteCursor cursor(value);
     MpFamily mp_family;
     if (!ReadMpFamily(cursor, &mp_family)) {
       return Malformed(kName, "is too short");
@@ -363,18 +365,18 @@ class UpdateParser {
     return Withdraw(kName, cursor.left(), *family);
   }
 
-  absl::Status Withdraw(absl::string_view where, absl::string_view octets,
+  absl::Status Withdraw(absl::string_view where, absl::string_view bytes,
                         Family family) {
-    const auto parsed = ParseNlri(octets, family, additional_paths_);
+    const auto parsed = ParseNlri(bytes, family, additional_paths_);
     if (!parsed.ok()) return Within(where, parsed.status());
     update_.withdraws.insert(update_.withdraws.end(), parsed->begin(),
                              parsed->end());
     return absl::OkStatus();
   }
 
-  absl::Status Announce(absl::string_view where, absl::string_view octets,
+  absl::Status Announce(absl::string_view where, absl::string_view bytes,
                         Family family, const Address& gateway) {
-    const auto parsed = ParseNlri(octets, family, additional_paths_);
+    const auto parsed = ParseNlri(bytes, family, additional_paths_);
     if (!parsed.ok()) return Within(where, parsed.status());
     for (const NlriPrefix& nlri : *parsed) {
       update_.announces.push_back({nlri, gateway});
@@ -393,7 +395,7 @@ class UpdateParser {
 
 absl::StatusOr<BgpUpdate> ParseBgpMessage(absl::string_view message,
                                           bool additional_paths) {
-  OctetCursor cursor(message);
+  ByteCursor cursor(message);
   absl::string_view marker;
   uint16_t length = 0;
   uint8_t type = 0;

@@ -14,6 +14,9 @@
 
 namespace planb {
 
+// A prefix as BGP writes it: the length in bits, then as many bytes as it takes
+// (RFC 4271 section 4.3, RFC 4760 section 5). A path identifier is before it
+// where additional paths are in use (RFC 7911 section 3).
 struct NlriPrefix {
   Prefix prefix;
   uint32_t path_id = 0;  // 0 without additional paths
@@ -21,18 +24,18 @@ struct NlriPrefix {
   friend bool operator==(const NlriPrefix&, const NlriPrefix&) = default;
 };
 
-// The prefix of `length` bits whose first octets are given; bits past the
-// length mean nothing and are cleared.
-// REQUIRES: length <= AddressBits(family); octets enough for it and no more.
-Prefix PrefixOfOctets(absl::string_view octets, Family family, int length);
+// The prefix of `length` bits whose first bytes are given; bits past the
+// length have no meaning and are cleared.
+// REQUIRES: length <= AddressBits(family); bytes enough for it and no more.
+Prefix PrefixOfBytes(absl::string_view bytes, Family family, int length);
 
 // Parses a list of prefixes, to its end.
-// Errors: INVALID_ARGUMENT, saying what is wrong with the list.
-absl::StatusOr<std::vector<NlriPrefix>> ParseNlri(absl::string_view octets,
+// Errors: INVALID_ARGUMENT, with the defect of the list.
+absl::StatusOr<std::vector<NlriPrefix>> ParseNlri(absl::string_view bytes,
                                                   Family family,
                                                   bool additional_paths);
 
-// RFC 4271 section 4.3; a lower one is preferred.
+// The origin of a path (RFC 4271 section 4.3). A lower one is preferred.
 enum class BgpOrigin : uint8_t { kIgp = 0, kEgp = 1, kIncomplete = 2 };
 
 // One way to a prefix.
@@ -45,14 +48,16 @@ struct BgpPath {
   BgpOrigin origin = BgpOrigin::kIncomplete;
 };
 
-// Parses the attributes of a path to a prefix of `family`. The next hop is that
-// of NEXT_HOP (IPv4 only), else of MP_REACH_NLRI, either abbreviated (length
-// and address) or in full (RFC 4760), which some writers emit. AS numbers have
-// four octets. The first attribute of a type counts; other types are skipped.
-// Errors: INVALID_ARGUMENT, saying what is wrong with which attribute.
+// Parses the attributes of a path to a prefix of `family`, as a RIB entry has
+// them (RFC 6396 section 4.3.4). The next hop is that of NEXT_HOP (IPv4 only),
+// else of MP_REACH_NLRI, either abbreviated (length and address) or in full
+// (RFC 4760), which some writers emit. AS numbers have four bytes. The first
+// attribute of a type counts; other types are skipped.
+// Errors: INVALID_ARGUMENT, naming the attribute and its defect.
 absl::StatusOr<BgpPath> ParseBgpPath(absl::string_view attributes,
                                      Family family);
 
+// A prefix that is announced, and its next hop.
 struct BgpAnnounce {
   NlriPrefix nlri;
   Address gateway;
@@ -60,7 +65,8 @@ struct BgpAnnounce {
   friend bool operator==(const BgpAnnounce&, const BgpAnnounce&) = default;
 };
 
-// A prefix that is withdrawn and announced at once is announced (RFC 4271).
+// The changes of one UPDATE. A prefix that is both withdrawn and announced is
+// announced (RFC 4271).
 struct BgpUpdate {
   std::vector<NlriPrefix> withdraws;
   std::vector<BgpAnnounce> announces;
@@ -68,11 +74,11 @@ struct BgpUpdate {
   bool empty() const { return withdraws.empty() && announces.empty(); }
 };
 
-// Parses one whole message. What is not unicast is passed over; so is every
-// attribute but the next hop. Empty if the message changes no unicast route: no
-// UPDATE, the end of a RIB, another address family.
-// Errors: INVALID_ARGUMENT, saying what is wrong. Nothing of the message is of
-// use then, as RFC 7606 would have it only for some errors.
+// Parses one whole message. Other families than unicast are skipped, and so is
+// every attribute but the next hop. The update is empty if the message changes
+// no unicast route: not an UPDATE, the end of a RIB, another address family.
+// Errors: INVALID_ARGUMENT, with the defect. The message is then dropped as a
+// whole; RFC 7606 asks for that only for some errors.
 absl::StatusOr<BgpUpdate> ParseBgpMessage(absl::string_view message,
                                           bool additional_paths);
 

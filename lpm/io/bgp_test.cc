@@ -38,10 +38,10 @@ TEST(ParseNlri, ReadsEveryLength) {
   for (const Family family : {Family::kIpv4, Family::kIpv6}) {
     const std::string ones(static_cast<size_t>(AddressBytes(family)), '\xff');
     for (int length = 0; length <= AddressBits(family); ++length) {
-      const std::string octets =
+      const std::string bytes =
           U8(static_cast<uint64_t>(length)) +
           ones.substr(0, (static_cast<size_t>(length) + 7) / 8);
-      const auto parsed = ParseNlri(octets, family, false);
+      const auto parsed = ParseNlri(bytes, family, false);
       ASSERT_TRUE(parsed.ok()) << parsed.status();
       EXPECT_THAT(*parsed, ElementsAre(NlriPrefix{Prefix::Truncate(
                                *Address::FromPacked(ones), length)}));
@@ -60,9 +60,9 @@ TEST(ParseNlri, ReadsLists) {
 }
 
 TEST(ParseNlri, SaysWhatIsWrong) {
-  const auto expect = [](const std::string& octets, Family family,
+  const auto expect = [](const std::string& bytes, Family family,
                          const std::string& message) {
-    const absl::Status status = ParseNlri(octets, family, false).status();
+    const absl::Status status = ParseNlri(bytes, family, false).status();
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
     EXPECT_THAT(status.message(), HasSubstr(message));
   };
@@ -73,10 +73,10 @@ TEST(ParseNlri, SaysWhatIsWrong) {
 }
 
 TEST(ParseNlri, CutAnywhereButBetweenTwoIsMalformed) {
-  const std::string octets = Nlri("10.0.0.0/8", 1) + Nlri("10.1.0.0/16", 2);
-  for (size_t cut = 0; cut <= octets.size(); ++cut) {
-    EXPECT_EQ(ParseNlri(octets.substr(0, cut), Family::kIpv4, true).ok(),
-              cut == 0 || cut == 6 || cut == octets.size())
+  const std::string bytes = Nlri("10.0.0.0/8", 1) + Nlri("10.1.0.0/16", 2);
+  for (size_t cut = 0; cut <= bytes.size(); ++cut) {
+    EXPECT_EQ(ParseNlri(bytes.substr(0, cut), Family::kIpv4, true).ok(),
+              cut == 0 || cut == 6 || cut == bytes.size())
         << cut;
   }
 }

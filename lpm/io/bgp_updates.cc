@@ -72,7 +72,7 @@ class Updates {
 
   ProblemOutput& problems_;
   UpdateSink& sink_;
-  BgpUpdatesReport counts_;  // of what was read; problems are problems_'
+  BgpUpdatesReport counts_;  // problems are in problems_
 };
 
 absl::Status Unrecognized(absl::string_view name, absl::string_view head) {

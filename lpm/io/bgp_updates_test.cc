@@ -67,7 +67,7 @@ std::string Announce4(absl::string_view nlri) {
   return Update("", NextHop4("192.0.2.9"), nlri);
 }
 
-// A file with something of everything, and what is in it.
+// A file with a record of each kind, and its lines.
 std::string GoodFile() {
   return absl::StrCat(
       Heard("192.0.2.1", 64500, Announce4(Nlri("10.0.0.0/8"))),
@@ -94,7 +94,7 @@ constexpr const char* kGoodLines[] = {
     "1785420000.000000 AS64501 ::1 W 10.2.0.0/16 #8 local",
 };
 
-std::string Plain(absl::string_view octets) { return std::string(octets); }
+std::string Plain(absl::string_view bytes) { return std::string(bytes); }
 
 TEST(ReadBgpUpdates, ReadsUnderEveryCompression) {
   for (const auto compress : {Plain, Gzip, Bzip2}) {
@@ -381,7 +381,7 @@ TEST(Bgpdump, SaysTheSameOfRecordedUpdates) {
     ASSERT_TRUE(report.ok()) << report.status();
     EXPECT_EQ(report->malformed, 0u);
     EXPECT_GT(report->updates, 0u);
-    // bgpdump shows no path identifiers and not who said what.
+    // bgpdump shows neither path identifiers nor the sender.
     EXPECT_EQ(Sorted(Bgpdump(path)), Sorted(reading.Lines()));
   }
   if (files == 0) GTEST_SKIP() << "no *updates* file in PLANB_DATA_DIR";

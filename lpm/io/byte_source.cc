@@ -131,7 +131,7 @@ bool ByteReader::Fill() {
   if (ended_) return false;
   if (begin_ == end_) begin_ = end_ = 0;
   if (end_ == buffer_.size()) {
-    // Full: slide what is left to the front, or double if it fills most.
+    // Full: slide the rest to the front, or double if it fills most.
     const size_t left = end_ - begin_;
     if (left > buffer_.size() / 2) buffer_.resize(2 * buffer_.size());
     std::memmove(buffer_.data(), buffer_.data() + begin_, left);

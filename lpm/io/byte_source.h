@@ -1,5 +1,5 @@
-// How bytes come in: a source of them, a window on a source that the format
-// readers look through, and a cursor over bytes that are at hand.
+// Where bytes come from: a source, a window on a source for the readers of
+// formats, and a cursor over bytes in memory.
 
 #ifndef PLANB_LPM_IO_BYTE_SOURCE_H_
 #define PLANB_LPM_IO_BYTE_SOURCE_H_
@@ -16,15 +16,15 @@
 
 namespace planb {
 
-// A stream of octets, read once from front to back. Thread-compatible.
+// A stream of bytes, read once from front to back. Thread-compatible.
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
 
-  // Writes at most `size` octets to `out` and returns how many; 0 only at the
-  // end. After the end or an error, every further call says the same again.
+  // Writes at most `size` bytes to `out` and returns how many; 0 only at the
+  // end. After the end or an error, every further call returns the same.
   // Errors: DATA_LOSS where the stream breaks off (a compressed stream that is
-  // cut or corrupt; all octets before that place have been returned first);
+  // cut or corrupt; all bytes before that place have been returned first);
   // UNAVAILABLE if the file cannot be read; RESOURCE_EXHAUSTED if a
   // decompressor gets no memory.
   // REQUIRES: size > 0.
@@ -35,33 +35,36 @@ class ByteSource {
 // Errors: NOT_FOUND, PERMISSION_DENIED or UNAVAILABLE, naming the file.
 absl::StatusOr<std::unique_ptr<ByteSource>> OpenFile(const std::string& path);
 
-// The octets of `contents`, returned in pieces of at most `piece` octets: as a
-// slow pipe would.
+// The bytes of `contents`, returned in pieces of at most `piece` bytes, as a
+// slow pipe would return them.
 // REQUIRES: piece > 0.
 std::unique_ptr<ByteSource> StringSource(std::string contents,
                                          size_t piece = SIZE_MAX);
 
-// The octets of `head`, then those of `tail`.
+// The bytes of `head`, then those of `tail`.
 std::unique_ptr<ByteSource> ConcatenatedSource(
     std::string head, std::unique_ptr<ByteSource> tail);
 
-// Memory: the largest Peek so far plus a fixed chunk, and no more than twice
-// what the source really gave: a wild length in a short file costs nothing.
+// A window on a source, which it owns: peek at the next bytes, then consume
+// them.
+//
+// Memory: the largest Peek so far plus a fixed chunk, and at most twice the
+// bytes that the source gave, so a wild length in a short file costs nothing.
 // Thread-compatible.
 class ByteReader {
  public:
   explicit ByteReader(std::unique_ptr<ByteSource> source);
 
-  // The next octets: at least `count`, or else all that are left, and then
-  // status() says why there are no more. May be longer than asked. Valid until
+  // The next bytes: at least `count`, or all that are left if there are fewer,
+  // and then status() has the reason. May be longer than `count`. Valid until
   // the next call of Peek or Skip.
   absl::string_view Peek(size_t count);
 
-  // Consumes `count` octets.
+  // Consumes `count` bytes.
   // REQUIRES: the last Peek returned as many, not consumed since.
   void Consume(size_t count);
 
-  // Consumes `count` octets, peeked at or not; returns false if fewer were
+  // Consumes `count` bytes, peeked at or not; returns false if fewer were
   // left. Constant memory.
   bool Skip(uint64_t count);
 
@@ -69,7 +72,7 @@ class ByteReader {
   // if it breaks off, others as in ByteSource::Read.
   const absl::Status& status() const { return status_; }
 
-  // Octets consumed so far: the uncompressed offset of what comes next.
+  // Bytes consumed so far: the uncompressed offset of what comes next.
   uint64_t offset() const { return offset_; }
 
  private:
@@ -85,45 +88,45 @@ class ByteReader {
   uint64_t offset_ = 0;
 };
 
-// Invariant: left() only ever shrinks, from the front. A read that fails takes
-// nothing. Thread-compatible.
-class OctetCursor {
+// Takes numbers and runs of bytes off the front of a view. A read that fails
+// takes nothing. Thread-compatible.
+class ByteCursor {
  public:
-  explicit OctetCursor(absl::string_view octets) : left_(octets) {}
+  explicit ByteCursor(absl::string_view bytes) : left_(bytes) {}
 
-  // Reads one number in network order; returns false if too few octets are
+  // Reads one number in network order; returns false if too few bytes are
   // left.
   template <std::unsigned_integral T>
   [[nodiscard]] bool Read(T* value) {
-    absl::string_view octets;
-    if (!Read(sizeof(T), &octets)) return false;
+    absl::string_view bytes;
+    if (!Read(sizeof(T), &bytes)) return false;
     T result = 0;
-    for (const char octet : octets) {
+    for (const char byte : bytes) {
       // Through 64 bits: a shift of a narrow type would promote to int.
       result = static_cast<T>(uint64_t{result} << 8 |
-                              static_cast<unsigned char>(octet));
+                              static_cast<unsigned char>(byte));
     }
     *value = result;
     return true;
   }
 
-  // Likewise, the least significant octet first.
+  // Likewise, the least significant byte first.
   template <std::unsigned_integral T>
   [[nodiscard]] bool ReadLittle(T* value) {
-    absl::string_view octets;
-    if (!Read(sizeof(T), &octets)) return false;
+    absl::string_view bytes;
+    if (!Read(sizeof(T), &bytes)) return false;
     uint64_t result = 0;
     for (size_t i = sizeof(T); i-- > 0;) {
-      result = result << 8 | static_cast<unsigned char>(octets[i]);
+      result = result << 8 | static_cast<unsigned char>(bytes[i]);
     }
     *value = static_cast<T>(result);
     return true;
   }
 
-  // Reads `count` octets, likewise.
-  [[nodiscard]] bool Read(size_t count, absl::string_view* octets) {
+  // Reads `count` bytes, likewise.
+  [[nodiscard]] bool Read(size_t count, absl::string_view* bytes) {
     if (count > left_.size()) return false;
-    *octets = left_.substr(0, count);
+    *bytes = left_.substr(0, count);
     left_.remove_prefix(count);
     return true;
   }

@@ -45,8 +45,8 @@ TEST(OpenFile, ReadsAll) {
   ASSERT_TRUE(source.ok()) << source.status();
   EXPECT_EQ(ReadAll(**source), contents);
   // The end stays the end.
-  char octet;
-  EXPECT_EQ(*(*source)->Read(&octet, 1), 0u);
+  char byte;
+  EXPECT_EQ(*(*source)->Read(&byte, 1), 0u);
 }
 
 TEST(OpenFile, ReadsAPipe) {
@@ -80,9 +80,9 @@ TEST(OpenFile, SaysWhichFileIsForbidden) {
 TEST(OpenFile, ADirectoryCannotBeRead) {
   absl::StatusOr<std::unique_ptr<ByteSource>> source = OpenFile(TempDir());
   ASSERT_TRUE(source.ok()) << source.status();
-  char octet;
+  char byte;
   for (int i = 0; i < 2; ++i) {
-    const absl::Status status = (*source)->Read(&octet, 1).status();
+    const absl::Status status = (*source)->Read(&byte, 1).status();
     EXPECT_TRUE(absl::IsUnavailable(status)) << status;
     EXPECT_THAT(status.message(), HasSubstr("directory"));
   }
@@ -109,16 +109,16 @@ TEST(ConcatenatedSource, GivesHeadThenTail) {
 }
 
 std::string Counting(size_t size) {
-  std::string octets(size, '\0');
-  std::iota(octets.begin(), octets.end(), '\0');
-  return octets;
+  std::string bytes(size, '\0');
+  std::iota(bytes.begin(), bytes.end(), '\0');
+  return bytes;
 }
 
 // Gives zeros for ever, then an error.
 class FailingSource : public ByteSource {
  public:
-  FailingSource(size_t octets, absl::Status error)
-      : left_(octets), error_(std::move(error)) {}
+  FailingSource(size_t bytes, absl::Status error)
+      : left_(bytes), error_(std::move(error)) {}
   absl::StatusOr<size_t> Read(char* out, size_t size) override {
     if (left_ == 0) return error_;
     const size_t count = std::min(size, left_);
@@ -153,11 +153,11 @@ TEST(ByteReader, PeekIsShortAtTheEnd) {
   EXPECT_EQ(in.offset(), 3u);
 }
 
-TEST(ByteReader, KeepsTheOctetsInOrderThroughEveryWindow) {
-  const std::string octets = Counting(2'000'000);
+TEST(ByteReader, KeepsTheBytesInOrderThroughEveryWindow) {
+  const std::string bytes = Counting(2'000'000);
   for (const size_t piece : {size_t{1000}, size_t{65'537}, SIZE_MAX}) {
     for (const size_t window : {size_t{1}, size_t{4097}, size_t{300'001}}) {
-      ByteReader in(StringSource(octets, piece));
+      ByteReader in(StringSource(bytes, piece));
       std::string read;
       for (;;) {
         const absl::string_view ahead = in.Peek(window);
@@ -171,7 +171,7 @@ TEST(ByteReader, KeepsTheOctetsInOrderThroughEveryWindow) {
         in.Consume(step);
         ASSERT_EQ(in.offset(), read.size());
       }
-      EXPECT_EQ(read, octets) << piece << " " << window;
+      EXPECT_EQ(read, bytes) << piece << " " << window;
     }
   }
 }
@@ -187,7 +187,7 @@ TEST(ByteReader, SkipsPastWhatIsBuffered) {
   EXPECT_EQ(in.offset(), 1'000'000u);
 }
 
-TEST(ByteReader, GivesTheErrorAfterTheOctetsBeforeIt) {
+TEST(ByteReader, GivesTheErrorAfterTheBytesBeforeIt) {
   ByteReader in(
       std::make_unique<FailingSource>(300'000, absl::DataLossError("cut")));
   EXPECT_TRUE(in.Skip(200'000));
@@ -206,11 +206,11 @@ TEST(ByteReaderDeathTest, ConsumesNoMoreThanWasSeen) {
   EXPECT_DEATH(in.Consume(4), "consumed more");
 }
 
-TEST(OctetCursor, ReadsNetworkOrder) {
-  const std::string octets(
+TEST(ByteCursor, ReadsNetworkOrder) {
+  const std::string bytes(
       "\x80\x01\x02\xff\xfe\xfd\xfc\xfb\xfa\xf9\xf8\xf7"
       "\xf6\xf5\xf4rest");
-  OctetCursor cursor(octets);
+  ByteCursor cursor(bytes);
   uint8_t u8 = 0;
   uint16_t u16 = 0;
   uint32_t u32 = 0;
@@ -232,11 +232,11 @@ TEST(OctetCursor, ReadsNetworkOrder) {
   EXPECT_EQ(rest, "");
 }
 
-TEST(OctetCursor, ReadsTheLeastSignificantOctetFirst) {
-  const std::string octets(
+TEST(ByteCursor, ReadsTheLeastSignificantByteFirst) {
+  const std::string bytes(
       "\x80\x01\x02\xff\xfe\xfd\xfc\xfb\xfa\xf9\xf8\xf7"
       "\xf6\xf5\xf4res");
-  OctetCursor cursor(octets);
+  ByteCursor cursor(bytes);
   uint8_t u8 = 0;
   uint16_t u16 = 0;
   uint32_t u32 = 0;
@@ -254,17 +254,17 @@ TEST(OctetCursor, ReadsTheLeastSignificantOctetFirst) {
   EXPECT_EQ(cursor.left(), "res");
 }
 
-TEST(OctetCursor, AReadThatFailsTakesNothing) {
-  OctetCursor cursor("abc");
+TEST(ByteCursor, AReadThatFailsTakesNothing) {
+  ByteCursor cursor("abc");
   uint32_t u32 = 7;
-  absl::string_view octets = "old";
+  absl::string_view bytes = "old";
   EXPECT_FALSE(cursor.Read(&u32));
   EXPECT_EQ(u32, 7u);
-  EXPECT_FALSE(cursor.Read(size_t{4}, &octets));
-  EXPECT_FALSE(cursor.Read(SIZE_MAX, &octets));
-  EXPECT_EQ(octets, "old");
+  EXPECT_FALSE(cursor.Read(size_t{4}, &bytes));
+  EXPECT_FALSE(cursor.Read(SIZE_MAX, &bytes));
+  EXPECT_EQ(bytes, "old");
   EXPECT_EQ(cursor.left(), "abc");
-  EXPECT_TRUE(cursor.Read(size_t{3}, &octets));
+  EXPECT_TRUE(cursor.Read(size_t{3}, &bytes));
   EXPECT_TRUE(cursor.empty());
 }
 

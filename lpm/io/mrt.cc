@@ -18,10 +18,10 @@ struct Header {
   uint32_t length = 0;
 };
 
-// Reads as many fields as `octets` has; the others stay 0.
-Header ParseHeader(absl::string_view octets) {
+// Reads as many fields as `bytes` has; the others stay 0.
+Header ParseHeader(absl::string_view bytes) {
   Header header;
-  OctetCursor cursor(octets);
+  ByteCursor cursor(bytes);
   (void)(cursor.Read(&header.timestamp) && cursor.Read(&header.type) &&
          cursor.Read(&header.subtype) && cursor.Read(&header.length));
   return header;
@@ -47,7 +47,7 @@ bool IsMrtType(uint16_t type) {
 }
 
 bool StartsLikeMrt(absl::string_view head) {
-  // A record whose type is cut off is not recognized: 0 is no type of ours.
+  // A record whose type is cut off is not recognized: 0 is not a known type.
   const Header header = ParseHeader(head);
   return IsMrtType(header.type) && header.length <= kMaxMrtRecord;
 }
@@ -106,23 +106,23 @@ namespace {
 
 // Bits of a peer's type.
 constexpr uint8_t kIpv6Peer = 1;
-constexpr uint8_t kFourOctetAs = 2;
+constexpr uint8_t kFourByteAs = 2;
 
-bool ReadAsNumber(OctetCursor& cursor, bool four_octets, uint32_t* as_number) {
-  if (four_octets) return cursor.Read(as_number);
+bool ReadAsNumber(ByteCursor& cursor, bool four_bytes, uint32_t* as_number) {
+  if (four_bytes) return cursor.Read(as_number);
   uint16_t narrow = 0;
   if (!cursor.Read(&narrow)) return false;
   *as_number = narrow;
   return true;
 }
 
-bool ReadPeer(OctetCursor& cursor, Peer* peer) {
+bool ReadPeer(ByteCursor& cursor, Peer* peer) {
   uint8_t type = 0;
   uint32_t bgp_id = 0;
   absl::string_view address;
   if (!cursor.Read(&type) || !cursor.Read(&bgp_id) ||
       !cursor.Read((type & kIpv6Peer) != 0 ? 16 : 4, &address) ||
-      !ReadAsNumber(cursor, (type & kFourOctetAs) != 0, &peer->as_number)) {
+      !ReadAsNumber(cursor, (type & kFourByteAs) != 0, &peer->as_number)) {
     return false;
   }
   // Of one of the two sizes there are.
@@ -141,7 +141,7 @@ std::string Peer::Label() const {
 }
 
 absl::StatusOr<std::vector<Peer>> ParsePeerTable(absl::string_view body) {
-  OctetCursor cursor(body);
+  ByteCursor cursor(body);
   uint32_t collector = 0;
   uint16_t name_size = 0;
   absl::string_view name;
@@ -168,7 +168,7 @@ absl::StatusOr<std::vector<Peer>> ParsePeerTable(absl::string_view body) {
 
 namespace {
 
-bool ReadEntry(OctetCursor& cursor, bool additional_paths, RibEntry* entry) {
+bool ReadEntry(ByteCursor& cursor, bool additional_paths, RibEntry* entry) {
   uint32_t originated = 0;
   uint32_t path_id = 0;
   uint16_t size = 0;
@@ -181,10 +181,10 @@ bool ReadEntry(OctetCursor& cursor, bool additional_paths, RibEntry* entry) {
 
 absl::StatusOr<RibRecord> ParseRibRecord(absl::string_view body, Family family,
                                          bool additional_paths) {
-  OctetCursor cursor(body);
+  ByteCursor cursor(body);
   uint32_t sequence = 0;
   uint8_t length = 0;
-  absl::string_view octets;
+  absl::string_view bytes;
   uint16_t count = 0;
   if (!cursor.Read(&sequence) || !cursor.Read(&length)) {
     return absl::InvalidArgumentError("the RIB record ends before its prefix");
@@ -194,11 +194,11 @@ absl::StatusOr<RibRecord> ParseRibRecord(absl::string_view body, Family family,
         absl::StrCat("the RIB record has an ", FamilyName(family),
                      " prefix of length ", length));
   }
-  if (!cursor.Read((length + size_t{7}) / 8, &octets) || !cursor.Read(&count)) {
+  if (!cursor.Read((length + size_t{7}) / 8, &bytes) || !cursor.Read(&count)) {
     return absl::InvalidArgumentError("the RIB record ends before its entries");
   }
   RibRecord record;
-  record.prefix = PrefixOfOctets(octets, family, length);
+  record.prefix = PrefixOfBytes(bytes, family, length);
   for (size_t i = 0; i < count; ++i) {
     // Not resized by `count` at once: that is only a claim.
     if (!ReadEntry(cursor, additional_paths, &record.entries.emplace_back())) {
@@ -220,7 +220,7 @@ namespace {
 // What a subtype holds.
 struct Subtype {
   Bgp4mpRecord::Kind kind = Bgp4mpRecord::kOther;
-  bool four_octet_as = false;
+  bool four_byte_as = false;
   bool local = false;
   bool additional_paths = false;
 };
@@ -253,14 +253,14 @@ Subtype SubtypeOf(uint16_t number) {
 }
 
 // Both ends of the session; the local one is not kept.
-absl::Status ReadSession(OctetCursor& cursor, bool four_octet_as, Peer* peer) {
+absl::Status ReadSession(ByteCursor& cursor, bool four_byte_as, Peer* peer) {
   uint32_t local_as = 0;
   uint16_t interface = 0;
   uint16_t family = 0;
   absl::string_view address;
   absl::string_view local_address;
-  if (!ReadAsNumber(cursor, four_octet_as, &peer->as_number) ||
-      !ReadAsNumber(cursor, four_octet_as, &local_as) ||
+  if (!ReadAsNumber(cursor, four_byte_as, &peer->as_number) ||
+      !ReadAsNumber(cursor, four_byte_as, &local_as) ||
       !cursor.Read(&interface) || !cursor.Read(&family)) {
     return Malformed("the BGP4MP record", "ends before its peer");
   }
@@ -286,7 +286,7 @@ absl::StatusOr<Bgp4mpRecord> ParseBgp4mp(const MrtRecord& record) {
   parsed.kind = subtype.kind;
   parsed.local = subtype.local;
   parsed.additional_paths = subtype.additional_paths;
-  OctetCursor cursor(record.body);
+  ByteCursor cursor(record.body);
   uint32_t microseconds = 0;
   if (record.type == kMrtBgp4mpEt) {
     if (!cursor.Read(&microseconds)) {
@@ -299,8 +299,7 @@ absl::StatusOr<Bgp4mpRecord> ParseBgp4mp(const MrtRecord& record) {
   }
   parsed.at = absl::FromUnixSeconds(record.timestamp) +
               absl::Microseconds(microseconds);
-  absl::Status status =
-      ReadSession(cursor, subtype.four_octet_as, &parsed.peer);
+  absl::Status status = ReadSession(cursor, subtype.four_byte_as, &parsed.peer);
   if (!status.ok()) return status;
   if (subtype.kind == Bgp4mpRecord::kMessage) {
     parsed.message = cursor.left();

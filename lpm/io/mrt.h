@@ -1,5 +1,5 @@
-// MRT files (RFC 6396): the framing of their records, and what is in a record
-// of the types that say something of routes.
+// MRT files (RFC 6396): the framing of their records, and the contents of the
+// types of records that hold routes.
 
 #ifndef PLANB_LPM_IO_MRT_H_
 #define PLANB_LPM_IO_MRT_H_
@@ -20,7 +20,7 @@
 
 namespace planb {
 
-// Octets of timestamp, type, subtype and length.
+// Bytes of timestamp, type, subtype and length.
 inline constexpr size_t kMrtHeaderSize = 12;
 
 // A longer record is malformed. RIB records of today's Internet have about
@@ -40,14 +40,14 @@ struct MrtRecord {
   absl::string_view body;
 };
 
-// True for the types that IANA has assigned (and RFC 6396 describes).
+// True for the types that IANA has assigned and RFC 6396 describes.
 bool IsMrtType(uint16_t type);
 
-// True if `head`, the start of a file, starts as an MRT record does. Six octets
+// True if `head`, the start of a file, starts as an MRT record does. Six bytes
 // are enough to tell.
 bool StartsLikeMrt(absl::string_view head);
 
-// Thread-compatible.
+// Takes the records off a stream, one after the other. Thread-compatible.
 class MrtReader {
  public:
   // Both must outlive this.
@@ -61,7 +61,7 @@ class MrtReader {
   absl::StatusOr<bool> Next(MrtRecord* record);
 
  private:
-  // Passes over a record of `length` octets after its header; returns as Next.
+  // Passes over a record of `length` bytes after its header; returns as Next.
   absl::StatusOr<bool> SkipMalformed(RecordPlace place, uint32_t length,
                                      absl::string_view why);
   absl::StatusOr<bool> Cut(RecordPlace place, absl::string_view what);
@@ -70,6 +70,7 @@ class MrtReader {
   ProblemOutput& out_;
 };
 
+// A peer of a collector.
 struct Peer {
   Address address;
   uint32_t as_number = 0;
@@ -80,30 +81,34 @@ struct Peer {
   friend bool operator==(const Peer&, const Peer&) = default;
 };
 
-// Parses the body of a PEER_INDEX_TABLE record; at most 65535 peers.
-// Errors: INVALID_ARGUMENT, saying where it ends early or goes on too long.
+// Parses the body of a PEER_INDEX_TABLE record (RFC 6396 section 4.3.1), which
+// the paths of a TABLE_DUMP_V2 file refer to by index. At most 65535 peers.
+// Errors: INVALID_ARGUMENT, with the place where it ends early or goes on.
 absl::StatusOr<std::vector<Peer>> ParsePeerTable(absl::string_view body);
 
-// One entry: a path as one peer told it.
+// A path to the prefix, as one peer announced it.
 struct RibEntry {
   uint16_t peer = 0;             // index into the peer table
   absl::string_view attributes;  // not parsed yet
 };
 
-// Views into the body it was parsed from.
+// A prefix and the paths to it (RFC 6396 section 4.3.2; with path identifiers
+// RFC 8050 section 4). Views into the body that it was parsed from.
 struct RibRecord {
   Prefix prefix;
   std::vector<RibEntry> entries;
 };
 
 // Parses the body of a RIB_IPV4_UNICAST or RIB_IPV6_UNICAST record, or of their
-// forms with additional paths. Bits past the prefix length mean nothing (RFC
+// forms with additional paths. Bits past the prefix length have no meaning (RFC
 // 4271 section 4.3) and are cleared.
-// Errors: INVALID_ARGUMENT, saying where it ends early or goes on too long.
+// Errors: INVALID_ARGUMENT, with the place where it ends early or goes on.
 absl::StatusOr<RibRecord> ParseRibRecord(absl::string_view body, Family family,
                                          bool additional_paths);
 
-// A view into the record it was parsed from.
+// A message that a collector heard or sent, and when: BGP4MP and BGP4MP_ET (RFC
+// 6396 sections 3 and 4.4; with additional paths RFC 8050 section 3). A view
+// into the record that it was parsed from.
 struct Bgp4mpRecord {
   enum Kind {
     kMessage,
@@ -117,15 +122,16 @@ struct Bgp4mpRecord {
   Peer peer;
 
   // All below: of a message.
-  bool local = false;             // what the collector said to the peer
+  bool local = false;             // sent by the collector, not heard
   bool additional_paths = false;  // prefixes have path identifiers
   absl::string_view message;      // not parsed yet
 };
 
-// Errors: INVALID_ARGUMENT, saying where the record ends early or what is wrong
-// in it. REQUIRES: its type is kMrtBgp4mp or kMrtBgp4mpEt.
+// Errors: INVALID_ARGUMENT, naming the place where the record ends early or its
+// defect. REQUIRES: its type is kMrtBgp4mp or kMrtBgp4mpEt.
 absl::StatusOr<Bgp4mpRecord> ParseBgp4mp(const MrtRecord& record);
 
+// Numbers gateways, which MRT files name by address alone, as next hops.
 // Invariant: the gateways seen have ids from the first on, without gaps, in
 // order of appearance. Thread-compatible.
 class GatewayIds {

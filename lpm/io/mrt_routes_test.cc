@@ -36,13 +36,13 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-Reading ReadMrt(std::string octets, bool strict = false,
+Reading ReadMrt(std::string bytes, bool strict = false,
                 NextHopId first_id = 1) {
   return ReadWith(
       [&](ByteReader& in, RouteOutput& out) {
         return ReadMrtRoutes(in, first_id, out);
       },
-      std::move(octets), strict);
+      std::move(bytes), strict);
 }
 
 // Three peers, of both families.

@@ -30,7 +30,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 // Reads all records; each becomes "offset type/subtype body" in `*records`.
-Reading ReadRecords(std::string octets, std::vector<std::string>* records,
+Reading ReadRecords(std::string bytes, std::vector<std::string>* records,
                     bool strict = false, size_t piece = SIZE_MAX) {
   records->clear();
   return ReadWith(
@@ -45,18 +45,18 @@ Reading ReadRecords(std::string octets, std::vector<std::string>* records,
                                           record.body));
         }
       },
-      std::move(octets), strict, piece);
+      std::move(bytes), strict, piece);
 }
 
 TEST(MrtReader, ReadsRecordsOfEveryKnownType) {
-  const std::string octets = Mrt(11, 0, "a") + Mrt(12, 1, "bc") +
-                             Mrt(13, 2, "") + Mrt(16, 4, "d") + Mrt(17, 4, "") +
-                             Mrt(32, 0, "") + Mrt(33, 0, "") + Mrt(48, 0, "") +
-                             Mrt(49, 65535, "e");
+  const std::string bytes = Mrt(11, 0, "a") + Mrt(12, 1, "bc") +
+                            Mrt(13, 2, "") + Mrt(16, 4, "d") + Mrt(17, 4, "") +
+                            Mrt(32, 0, "") + Mrt(33, 0, "") + Mrt(48, 0, "") +
+                            Mrt(49, 65535, "e");
   std::vector<std::string> records;
   for (const size_t piece : {size_t{1}, size_t{13}, SIZE_MAX}) {
     const Reading reading =
-        ReadRecords(octets, &records, /*strict=*/true, piece);
+        ReadRecords(bytes, &records, /*strict=*/true, piece);
     EXPECT_TRUE(reading.status.ok()) << reading.status;
     EXPECT_THAT(records, ElementsAre("0 11/0 a", "13 12/1 bc", "27 13/2 ",
                                      "39 16/4 d", "52 17/4 ", "64 32/0 ",
@@ -66,10 +66,10 @@ TEST(MrtReader, ReadsRecordsOfEveryKnownType) {
 }
 
 TEST(MrtReader, PassesOverUnknownTypes) {
-  const std::string octets =
+  const std::string bytes =
       Mrt(13, 1, "a") + Mrt(14, 1, "b") + Mrt(0x4141, 1, "") + Mrt(13, 2, "c");
   std::vector<std::string> records;
-  const Reading reading = ReadRecords(octets, &records);
+  const Reading reading = ReadRecords(bytes, &records);
   EXPECT_TRUE(reading.status.ok()) << reading.status;
   EXPECT_THAT(records, ElementsAre("0 13/1 a", "38 13/2 c"));
   EXPECT_EQ(reading.report.malformed, 2u);
@@ -79,7 +79,7 @@ TEST(MrtReader, PassesOverUnknownTypes) {
   EXPECT_THAT(reading.report.problems[0].message, HasSubstr("14"));
   EXPECT_EQ(reading.report.problems[1].offset, 26u);
 
-  const Reading strict = ReadRecords(octets, &records, /*strict=*/true);
+  const Reading strict = ReadRecords(bytes, &records, /*strict=*/true);
   EXPECT_TRUE(absl::IsDataLoss(strict.status)) << strict.status;
   EXPECT_THAT(strict.status.message(), HasSubstr("at octet 13"));
   EXPECT_THAT(records, ElementsAre("0 13/1 a"));
@@ -118,13 +118,13 @@ TEST(MrtReader, AWildLengthSwallowsTheRest) {
 }
 
 TEST(MrtReader, CutAnywhereKeepsTheRecordsBefore) {
-  const std::string octets = Mrt(13, 1, "abc") + Mrt(13, 2, "defgh");
+  const std::string bytes = Mrt(13, 1, "abc") + Mrt(13, 2, "defgh");
   std::vector<std::string> records;
-  for (size_t cut = 0; cut <= octets.size(); ++cut) {
-    const Reading reading = ReadRecords(octets.substr(0, cut), &records);
+  for (size_t cut = 0; cut <= bytes.size(); ++cut) {
+    const Reading reading = ReadRecords(bytes.substr(0, cut), &records);
     EXPECT_TRUE(reading.status.ok()) << reading.status;
-    EXPECT_EQ(records.size(), (cut >= 15) + (cut >= octets.size() ? 1u : 0u));
-    const bool whole = cut == 0 || cut == 15 || cut == octets.size();
+    EXPECT_EQ(records.size(), (cut >= 15) + (cut >= bytes.size() ? 1u : 0u));
+    const bool whole = cut == 0 || cut == 15 || cut == bytes.size();
     EXPECT_EQ(reading.report.truncated, !whole) << cut;
     EXPECT_EQ(reading.report.malformed, 0u);
     if (whole) {
@@ -135,12 +135,12 @@ TEST(MrtReader, CutAnywhereKeepsTheRecordsBefore) {
       EXPECT_THAT(reading.report.problems[0].message, HasSubstr("ends"));
     }
     const Reading strict =
-        ReadRecords(octets.substr(0, cut), &records, /*strict=*/true);
+        ReadRecords(bytes.substr(0, cut), &records, /*strict=*/true);
     EXPECT_EQ(strict.status.ok(), whole) << cut;
   }
 }
 
-TEST(StartsLikeMrt, TellsFromSixOctets) {
+TEST(StartsLikeMrt, TellsFromSixBytes) {
   const std::string record = Mrt(13, 1, "abc");
   for (size_t size = 0; size <= record.size(); ++size) {
     EXPECT_EQ(StartsLikeMrt(record.substr(0, size)), size >= 6) << size;
@@ -203,7 +203,7 @@ TEST(ParseRibRecord, ReadsPrefixesOfEveryLength) {
     const Address ones = Address::FromBits(
         family, absl::Uint128Max() << (128 - AddressBits(family)));
     for (int length = 0; length <= AddressBits(family); ++length) {
-      // All host bits set that the octets have room for: to be cleared.
+      // All host bits set that the bytes have room for: to be cleared.
       const std::string body = RibBody(
           absl::StrCat(ones.ToString(), "/", length), {Entry(3, "abc")});
       absl::StatusOr<RibRecord> record =

@@ -25,8 +25,8 @@ absl::Status Named(absl::string_view name, const absl::Status& status) {
                       absl::StrCat(name, ": ", status.message()));
 }
 
-// Invariant: `named_` has the ids of all next hops and groups handed on, and of
-// the groups' members.
+// Hands the contents of a table file to a route output. Invariant: `named_` has
+// the ids of all next hops and groups handed on, and of the groups' members.
 // Thread-compatible.
 class HandOn : public TableFileSink {
  public:
@@ -74,9 +74,9 @@ class HandOn : public TableFileSink {
   absl::Status status_;
 };
 
-// Reads `in` to its end, and hands on all there is: next hops and groups that
-// the file describes, and routes. Nothing is skipped: a table file has all of a
-// table. Memory: one block and the ids of next hops and groups.
+// Reads `in` to its end and hands on all of it: the next hops and groups that
+// the file describes, and its routes.
+// Memory: one block and the ids of next hops and groups.
 // Errors: those of TableFileReader, with the name of `out` before them,
 // DATA_LOSS also for an id that is both a next hop's and a group's; those of
 // `in` and of `out`.
@@ -90,7 +90,7 @@ absl::Status ReadTableFileRoutes(ByteReader& in, RouteOutput& out) {
     status = reader.Push(ahead);
     in.Consume(ahead.size());
   }
-  // A stream that could not be read says more than what is missing then.
+  // The error of a stream says more than the place where it ended.
   if (status.ok() && !in.status().ok()) {
     return absl::IsDataLoss(in.status()) ? Named(out.name(), in.status())
                                          : in.status();

@@ -52,7 +52,7 @@ std::string SmallMrt() {
 
 constexpr absl::string_view kSmallText = "2001:db8::/32 1\n2001:db8:1::/48 1\n";
 
-std::string Plain(absl::string_view octets) { return std::string(octets); }
+std::string Plain(absl::string_view bytes) { return std::string(bytes); }
 
 TEST(ReadRoutes, ReadsEitherFormatUnderEveryCompression) {
   for (const auto compress : {Plain, Gzip, Bzip2}) {
@@ -197,9 +197,9 @@ TEST(ReadRouteFileDeathTest, TheFirstIdIsNotTheReservedOne) {
 
 std::string Write(const TableContents& contents) {
   absl::Status status;
-  std::string octets = WriteTable(contents, &status);
+  std::string bytes = WriteTable(contents, &status);
   EXPECT_TRUE(status.ok()) << status;
-  return octets;
+  return bytes;
 }
 
 TEST(ReadTableFileRoutes, HandsOnAllThereIs) {
@@ -246,10 +246,10 @@ TEST(ReadTableFileRoutes, RefusesAnIdForTwoThings) {
 }
 
 TEST(ReadTableFileRoutes, NeverReadsAPart) {
-  const std::string octets = Write(SmallTable());
-  const std::string zipped = Gzip(octets);
-  for (size_t cut = 8; cut < octets.size(); ++cut) {
-    const Reading reading = ReadAny(octets.substr(0, cut));
+  const std::string bytes = Write(SmallTable());
+  const std::string zipped = Gzip(bytes);
+  for (size_t cut = 8; cut < bytes.size(); ++cut) {
+    const Reading reading = ReadAny(bytes.substr(0, cut));
     EXPECT_TRUE(absl::IsDataLoss(reading.status)) << reading.status;
     EXPECT_THAT(reading.status.message(), HasSubstr("F: damaged table file"));
   }

@@ -27,7 +27,7 @@ namespace {
 constexpr absl::string_view kBlanks = " \t";
 
 struct Line {
-  absl::string_view text;   // its first kMaxTextLine octets, without newline
+  absl::string_view text;   // its first kMaxTextLine bytes, without newline
   bool too_long = false;    // there was more
   bool terminated = false;  // by a newline
 };
@@ -49,7 +49,7 @@ Line NextLine(ByteReader& in) {
   return line;
 }
 
-// Consumes what is left of a line; returns whether a newline ended it.
+// Consumes the rest of a line; returns true if a newline ended it.
 bool SkipLine(ByteReader& in) {
   for (;;) {
     const absl::string_view ahead = in.Peek(1);
@@ -156,8 +156,8 @@ absl::Status ReadTextRoutes(ByteReader& in, RouteOutput& out) {
 
 namespace {
 
-bool IsText(absl::string_view octets) {
-  return std::none_of(octets.begin(), octets.end(), [](char c) {
+bool IsText(absl::string_view bytes) {
+  return std::none_of(bytes.begin(), bytes.end(), [](char c) {
     return absl::ascii_iscntrl(static_cast<unsigned char>(c)) &&
            !absl::ascii_isspace(static_cast<unsigned char>(c));
   });

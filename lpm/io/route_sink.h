@@ -1,5 +1,5 @@
-// What comes of reading a file: its routes go to a sink, and what could not be
-// read goes into a report.
+// The results of reading a file: its routes go to a sink, and its problems go
+// into a report.
 
 #ifndef PLANB_LPM_IO_ROUTE_SINK_H_
 #define PLANB_LPM_IO_ROUTE_SINK_H_
@@ -17,7 +17,7 @@ namespace planb {
 
 // A record that could not be read.
 struct RouteFileProblem {
-  uint64_t offset = 0;  // of the record: octets into the uncompressed file
+  uint64_t offset = 0;  // of the record: bytes into the uncompressed file
   uint64_t line = 0;    // for text, counted from 1; else 0
   std::string message;
 };
@@ -32,19 +32,19 @@ struct RecordReport {
   // The first few problems.
   std::vector<RouteFileProblem> problems;
   // The file ended in the middle of a record or of its compression, or its
-  // compression is corrupt: what followed is missing, what came before was
-  // handed out.
+  // compression is corrupt. The sink has all records before that place.
   bool truncated = false;
 };
 
 // Where a record starts.
 struct RecordPlace {
-  uint64_t offset = 0;  // octets into the uncompressed file
+  uint64_t offset = 0;  // bytes into the uncompressed file
   uint64_t line = 0;    // for text, counted from 1; else 0
 };
 
-// Every call that returns a status ends the reading unless it is OK.
-// Thread-compatible.
+// Counts the records that a reader could not read, keeps the first few, and
+// makes them errors if `strict`. Every call that returns a status ends the
+// reading unless it is OK. Thread-compatible.
 class ProblemOutput {
  public:
   // `name` stands for the file in error messages.
@@ -63,13 +63,13 @@ class ProblemOutput {
   // The file ends before it should. Errors: DATA_LOSS with `strict`.
   absl::Status OnTruncated(RecordPlace place, absl::string_view message);
 
-  // The stream gave no more octets at `place`, and `stream` is its status: what
-  // that means. `cut` says what is incomplete; empty at a good place to end.
+  // The stream gave no more bytes at `place`, and `stream` is its status. `cut`
+  // names the incomplete part; empty at a good place to end.
   // Errors: `stream` itself unless OK or DATA_LOSS; DATA_LOSS with `strict`.
   absl::Status OnEnd(RecordPlace place, const absl::Status& stream,
                      absl::string_view cut);
 
-  // What the error messages call the file.
+  // The name of the file in error messages.
   const std::string& name() const { return name_; }
 
   const RecordReport& records() const { return records_; }
@@ -82,9 +82,9 @@ class ProblemOutput {
   RecordReport records_;
 };
 
-// Receives what a file holds. A next hop or group that the file describes comes
-// before the first route that names it, once a file; one of which it knows the
-// number only does not come at all, for the table may know more. An error ends
+// Receives the contents of a file. A next hop or group that the file describes
+// comes before the first route that names it, once a file. One that the file
+// only names does not come, since the table may know more of it. An error ends
 // the reading and is returned by it.
 class RouteSink {
  public:
@@ -92,20 +92,21 @@ class RouteSink {
   virtual absl::Status OnNextHop(const NextHop& next_hop) = 0;
   virtual absl::Status OnRoute(const Route& route) = 0;
   // Only table files have groups. Ignored by default: lookups answer with the
-  // group's id all the same. RouteFileReport::groups tells who must know.
+  // group's id all the same. RouteFileReport::groups counts them.
   virtual absl::Status OnGroup(const NextHopGroup& /*group*/) {
     return absl::OkStatus();
   }
 };
 
+// About the reading of a route file.
 struct RouteFileReport : RecordReport {
   uint64_t routes = 0;     // handed to the sink
   uint64_t next_hops = 0;  // handed to the sink
   uint64_t groups = 0;     // handed to the sink, which may have ignored them
 };
 
-// A sink that collects; what comes later replaces what came earlier under the
-// same prefix or the same id. Thread-compatible.
+// A sink that collects. A later item replaces an earlier one of the same prefix
+// or id. Thread-compatible.
 class RouteCollector : public RouteSink {
  public:
   absl::Status OnNextHop(const NextHop& next_hop) override;
@@ -124,8 +125,8 @@ class RouteCollector : public RouteSink {
   std::vector<NextHopGroup> groups_;
 };
 
-// Every call that returns a status ends the reading unless it is OK.
-// Thread-compatible.
+// Hands the routes that a reader read to a sink, and counts them. Every call
+// that returns a status ends the reading unless it is OK. Thread-compatible.
 class RouteOutput : public ProblemOutput {
  public:
   // `sink` must outlive this.
@@ -141,7 +142,7 @@ class RouteOutput : public ProblemOutput {
 
  private:
   RouteSink& sink_;
-  RouteFileReport counts_;  // of what was handed on; problems are the base's
+  RouteFileReport counts_;  // of items handed on; problems are the base's
 };
 
 }  // namespace planb

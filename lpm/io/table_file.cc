@@ -12,8 +12,8 @@
 
 namespace planb {
 
-uint64_t Xxh3(absl::string_view octets, uint64_t seed) {
-  return XXH3_64bits_withSeed(octets.data(), octets.size(), seed);
+uint64_t Xxh3(absl::string_view bytes, uint64_t seed) {
+  return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
 }
 
 Xxh3Stream::Xxh3Stream() : state_(XXH3_createState()) {
@@ -21,8 +21,8 @@ Xxh3Stream::Xxh3Stream() : state_(XXH3_createState()) {
   XXH3_64bits_reset(state_.get());
 }
 
-void Xxh3Stream::Add(absl::string_view octets) {
-  XXH3_64bits_update(state_.get(), octets.data(), octets.size());
+void Xxh3Stream::Add(absl::string_view bytes) {
+  XXH3_64bits_update(state_.get(), bytes.data(), bytes.size());
 }
 
 uint64_t Xxh3Stream::Value() const { return XXH3_64bits_digest(state_.get()); }
@@ -33,8 +33,8 @@ void Xxh3Stream::Free::operator()(XXH3_state_s* state) const {
 
 namespace {
 
-// Octets that hold the bits of a prefix.
-constexpr size_t PrefixOctets(int length) {
+// Bytes that hold the bits of a prefix.
+constexpr size_t PrefixBytes(int length) {
   return (static_cast<size_t>(length) + 7) / 8;
 }
 
@@ -43,11 +43,11 @@ void AppendText(absl::string_view text, std::string& out) {
   out.append(text.data(), text.size());
 }
 
-bool ReadText(OctetCursor& cursor, std::string& text) {
+bool ReadText(ByteCursor& cursor, std::string& text) {
   uint16_t size = 0;
-  absl::string_view octets;
-  if (!cursor.ReadLittle(&size) || !cursor.Read(size, &octets)) return false;
-  text.assign(octets.data(), octets.size());
+  absl::string_view bytes;
+  if (!cursor.ReadLittle(&size) || !cursor.Read(size, &bytes)) return false;
+  text.assign(bytes.data(), bytes.size());
   return true;
 }
 
@@ -97,7 +97,7 @@ void AppendItem(const Route& route, std::string& out) {
   AppendLittle(route.next_hop, out);
   AppendLittle(static_cast<uint8_t>(route.prefix.length()), out);
   out.append(route.prefix.address().ToPacked(), 0,
-             PrefixOctets(route.prefix.length()));
+             PrefixBytes(route.prefix.length()));
 }
 
 void AppendItem(const TableFileEnd& end, std::string& out) {
@@ -108,7 +108,7 @@ void AppendItem(const TableFileEnd& end, std::string& out) {
   AppendLittle(end.checksum, out);
 }
 
-absl::Status ReadItem(OctetCursor& cursor, TableFileHeader& header) {
+absl::Status ReadItem(ByteCursor& cursor, TableFileHeader& header) {
   absl::string_view digest;
   if (!cursor.ReadLittle(&header.generation) ||
       !cursor.Read(kTableFileDigestSize, &digest) ||
@@ -119,7 +119,7 @@ absl::Status ReadItem(OctetCursor& cursor, TableFileHeader& header) {
   return absl::OkStatus();
 }
 
-absl::Status ReadItem(OctetCursor& cursor, NextHop& next_hop) {
+absl::Status ReadItem(ByteCursor& cursor, NextHop& next_hop) {
   constexpr absl::string_view kName = "next hop";
   uint8_t size = 0;
   absl::string_view gateway;
@@ -142,7 +142,7 @@ absl::Status ReadItem(OctetCursor& cursor, NextHop& next_hop) {
   return CheckId(next_hop.id, kName);
 }
 
-absl::Status ReadItem(OctetCursor& cursor, NextHopGroup& group) {
+absl::Status ReadItem(ByteCursor& cursor, NextHopGroup& group) {
   constexpr absl::string_view kName = "next-hop group";
   uint16_t members = 0;
   if (!cursor.ReadLittle(&group.id) || !cursor.ReadLittle(&members)) {
@@ -163,7 +163,7 @@ absl::Status ReadItem(OctetCursor& cursor, NextHopGroup& group) {
   return CheckId(group.id, kName);
 }
 
-absl::Status ReadItem(OctetCursor& cursor, Family family, Route& route) {
+absl::Status ReadItem(ByteCursor& cursor, Family family, Route& route) {
   constexpr absl::string_view kName = "route";
   uint8_t length = 0;
   if (!cursor.ReadLittle(&route.next_hop) || !cursor.ReadLittle(&length)) {
@@ -173,10 +173,10 @@ absl::Status ReadItem(OctetCursor& cursor, Family family, Route& route) {
     return Malformed(kName, absl::StrCat("is an ", FamilyName(family),
                                          " prefix of length ", length));
   }
-  absl::string_view octets;
-  if (!cursor.Read(PrefixOctets(length), &octets)) return Cut(kName);
+  absl::string_view bytes;
+  if (!cursor.Read(PrefixBytes(length), &bytes)) return Cut(kName);
   char packed[16] = {};
-  std::copy(octets.begin(), octets.end(), packed);
+  std::copy(bytes.begin(), bytes.end(), packed);
   const absl::StatusOr<Prefix> prefix =
       Prefix::Create(*Address::FromPacked(absl::string_view(
                          packed, static_cast<size_t>(AddressBytes(family)))),
@@ -189,7 +189,7 @@ absl::Status ReadItem(OctetCursor& cursor, Family family, Route& route) {
   return CheckId(route.next_hop, kName);
 }
 
-absl::Status ReadItem(OctetCursor& cursor, TableFileEnd& end) {
+absl::Status ReadItem(ByteCursor& cursor, TableFileEnd& end) {
   if (!cursor.ReadLittle(&end.counts.next_hops) ||
       !cursor.ReadLittle(&end.counts.groups) ||
       !cursor.ReadLittle(&end.counts.ipv4_routes) ||

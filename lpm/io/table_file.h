@@ -1,7 +1,7 @@
 // A table file: one routing table at one generation, as a stream of
-// checksummed blocks. TABLE_FILE.md describes it byte by byte. What it holds
-// and how its items are written and ordered is here; table_file_writer.h makes
-// one, table_file_reader.h takes it apart.
+// checksummed blocks. TABLE_FILE.md describes it byte by byte. Its items, and
+// how they are written and ordered, are here; table_file_writer.h writes a
+// table file, and table_file_reader.h reads one.
 
 #ifndef PLANB_LPM_IO_TABLE_FILE_H_
 #define PLANB_LPM_IO_TABLE_FILE_H_
@@ -22,7 +22,7 @@ struct XXH3_state_s;
 
 namespace planb {
 
-// How every table file starts. As in PNG: an octet that is no ASCII, then line
+// How every table file starts. As in PNG: a byte that is no ASCII, then line
 // ends that a transfer as text would change.
 inline constexpr absl::string_view kTableFileMagic("\x89PLB\r\n\x1a\n", 8);
 
@@ -37,7 +37,7 @@ struct TableFileHeader {
   std::string table;
   uint64_t generation = 0;
   // Of the table's contents, as the table computes it: kTableFileDigestSize
-  // octets that mean nothing to the file.
+  // bytes that mean nothing to the file.
   std::string digest = std::string(kTableFileDigestSize, '\0');
 
   friend bool operator==(const TableFileHeader&,
@@ -54,14 +54,14 @@ struct TableFileCounts {
                          const TableFileCounts&) = default;
 };
 
-// Receives what a table file holds, in its order: the header; next hops,
+// Receives the contents of a table file, in their order: the header; next hops,
 // ascending by id; groups, ascending by id; routes, ascending by prefix (so
 // IPv4 first); the end. No id is reserved; whether an id stands for both a next
 // hop and a group, and whether those that groups and routes name are there, is
 // for the sink to judge. An error ends the reading and is returned by it.
 //
 // Each block is checked before its items are delivered, but only OnEnd says
-// that nothing is missing: what came before it must not take effect on its own.
+// that nothing is missing. Items before it must not take effect on their own.
 class TableFileSink {
  public:
   virtual ~TableFileSink() = default;
@@ -73,14 +73,14 @@ class TableFileSink {
   virtual absl::Status OnEnd(const TableFileCounts& counts) = 0;
 };
 
-uint64_t Xxh3(absl::string_view octets, uint64_t seed);
+uint64_t Xxh3(absl::string_view bytes, uint64_t seed);
 
-// Of all octets added so far, with seed 0. Thread-compatible.
+// Of all bytes added so far, with seed 0. Thread-compatible.
 class Xxh3Stream {
  public:
   Xxh3Stream();
 
-  void Add(absl::string_view octets);
+  void Add(absl::string_view bytes);
   uint64_t Value() const;
 
  private:
@@ -103,10 +103,10 @@ enum class TableFileBlock : uint32_t {
 // The payload of the last block.
 struct TableFileEnd {
   TableFileCounts counts;
-  uint64_t checksum = 0;  // XXH3-64 of all octets of the file before the block
+  uint64_t checksum = 0;  // XXH3-64 of all bytes of the file before the block
 };
 
-// Adds the octets of one item to `out`. They are a faithful copy only if they
+// Adds the bytes of one item to `out`. They are a faithful copy only if they
 // are no more than kMaxTableFileBlock: the lengths in them have 16 bits.
 void AppendItem(const TableFileHeader& header, std::string& out);
 void AppendItem(const NextHop& next_hop, std::string& out);
@@ -115,14 +115,14 @@ void AppendItem(const Route& route, std::string& out);
 void AppendItem(const TableFileEnd& end, std::string& out);
 
 // Takes one item off `cursor`; a route of `family`.
-// Errors: INVALID_ARGUMENT, saying what is wrong with the item.
-absl::Status ReadItem(OctetCursor& cursor, TableFileHeader& header);
-absl::Status ReadItem(OctetCursor& cursor, NextHop& next_hop);
-absl::Status ReadItem(OctetCursor& cursor, NextHopGroup& group);
-absl::Status ReadItem(OctetCursor& cursor, Family family, Route& route);
-absl::Status ReadItem(OctetCursor& cursor, TableFileEnd& end);
+// Errors: INVALID_ARGUMENT, with the defect of the item.
+absl::Status ReadItem(ByteCursor& cursor, TableFileHeader& header);
+absl::Status ReadItem(ByteCursor& cursor, NextHop& next_hop);
+absl::Status ReadItem(ByteCursor& cursor, NextHopGroup& group);
+absl::Status ReadItem(ByteCursor& cursor, Family family, Route& route);
+absl::Status ReadItem(ByteCursor& cursor, TableFileEnd& end);
 
-// Numbers in files of ours: least significant octet first.
+// Appends a number, least significant byte first.
 template <std::unsigned_integral T>
 void AppendLittle(T value, std::string& out) {
   for (size_t i = 0; i < sizeof(T); ++i) {

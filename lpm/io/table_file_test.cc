@@ -33,32 +33,32 @@ TEST(Xxh3, IsTheOneOfTheSpecification) {
 }
 
 TEST(Xxh3, OfAStreamIsThatOfTheWhole) {
-  std::string octets;
-  for (int i = 0; i < 3000; ++i) octets += static_cast<char>(i * i);
+  std::string bytes;
+  for (int i = 0; i < 3000; ++i) bytes += static_cast<char>(i * i);
   for (const size_t piece : {size_t{1}, size_t{7}, size_t{1000}}) {
     Xxh3Stream stream;
     EXPECT_EQ(stream.Value(), Xxh3("", 0));
-    for (size_t at = 0; at < octets.size(); at += piece) {
-      stream.Add(absl::string_view(octets).substr(at, piece));
+    for (size_t at = 0; at < bytes.size(); at += piece) {
+      stream.Add(absl::string_view(bytes).substr(at, piece));
     }
-    EXPECT_EQ(stream.Value(), Xxh3(octets, 0)) << piece;
+    EXPECT_EQ(stream.Value(), Xxh3(bytes, 0)) << piece;
   }
 }
 
-// `item` comes back, and no beginning of its octets is one.
+// `item` comes back, and no beginning of its bytes is one.
 template <typename Item, typename... Family>
 void ExpectThereAndBack(const Item& item, Family... family) {
-  std::string octets;
-  AppendItem(item, octets);
-  for (size_t cut = 0; cut < octets.size(); ++cut) {
-    OctetCursor cursor(absl::string_view(octets).substr(0, cut));
+  std::string bytes;
+  AppendItem(item, bytes);
+  for (size_t cut = 0; cut < bytes.size(); ++cut) {
+    ByteCursor cursor(absl::string_view(bytes).substr(0, cut));
     Item read;
     const absl::Status status = ReadItem(cursor, family..., read);
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
     EXPECT_THAT(status.message(), HasSubstr("past the end"));
   }
-  octets += "next";
-  OctetCursor cursor(octets);
+  bytes += "next";
+  ByteCursor cursor(bytes);
   Item read;
   EXPECT_TRUE(ReadItem(cursor, family..., read).ok());
   EXPECT_TRUE(read == item);
@@ -76,9 +76,9 @@ TEST(TableFileItems, ComeBackAndAreNeverCut) {
 }
 
 template <typename Item, typename... Family>
-void ExpectMalformed(const std::string& octets, const std::string& message,
+void ExpectMalformed(const std::string& bytes, const std::string& message,
                      Family... family) {
-  OctetCursor cursor(octets);
+  ByteCursor cursor(bytes);
   Item item;
   const absl::Status status = ReadItem(cursor, family..., item);
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
@@ -101,9 +101,8 @@ TEST(TableFileItems, SayWhatIsWrong) {
   ExpectMalformed<NextHopGroup>(group(0, 1), "reserved next hop 0");
   ExpectMalformed<NextHopGroup>(group(1, 0), "reserved next hop 0");
 
-  const auto route = [](NextHopId id, int length, const std::string& octets) {
-    return absl::StrCat(Little32(id), U8(static_cast<uint64_t>(length)),
-                        octets);
+  const auto route = [](NextHopId id, int length, const std::string& bytes) {
+    return absl::StrCat(Little32(id), U8(static_cast<uint64_t>(length)), bytes);
   };
   const std::string four = Packed("192.0.2.1");
   const std::string six = Packed("2001:db8::1");
@@ -176,7 +175,7 @@ TEST(TableFileOrder, RefusesReservedIds) {
 }
 
 // Made by testdata/make_corpus.py, which knows TABLE_FILE.md and not this code.
-// Whoever has to change it has changed the format: give it another version.
+// A change to these bytes is a change of the format and needs another version.
 constexpr absl::string_view kReference =
     // Magic number, version.
     "89504c420d0a1a0a"
@@ -255,9 +254,9 @@ TEST(TableFileWriter, WritesTheFormatOfTheReference) {
 
 TEST(TableFileWriter, CountsWhatItTookAndGave) {
   const TableContents table = SmallTable();
-  uint64_t octets = 0;
+  uint64_t bytes = 0;
   TableFileWriter writer([&](absl::string_view next) {
-    octets += next.size();
+    bytes += next.size();
     return absl::OkStatus();
   });
   ASSERT_TRUE(writer.Begin(table.header).ok());
@@ -265,7 +264,7 @@ TEST(TableFileWriter, CountsWhatItTookAndGave) {
   for (const Route& route : table.routes) ASSERT_TRUE(writer.Add(route).ok());
   ASSERT_TRUE(writer.Finish().ok());
   EXPECT_EQ(writer.counts(), (TableFileCounts{3, 0, 3, 4}));
-  EXPECT_EQ(writer.octets(), octets);
+  EXPECT_EQ(writer.bytes(), bytes);
 }
 
 TEST(TableFileWriter, FillsBlocksAndNeverMore) {
@@ -281,7 +280,7 @@ TEST(TableFileWriter, FillsBlocksAndNeverMore) {
   ASSERT_TRUE(writer.Begin(table.header).ok());
   for (const Route& route : table.routes) ASSERT_TRUE(writer.Add(route).ok());
   ASSERT_TRUE(writer.Finish().ok());
-  // 8 octets a route, 8192 routes a block; a frame has 16.
+  // 8 bytes a route, 8192 routes a block; a frame has 16.
   EXPECT_THAT(sizes, ::testing::ElementsAre(12, 16 + 26, 16 + (64 << 10),
                                             16 + (64 << 10),
                                             16 + (20000 - 16384) * 8, 16 + 40));
@@ -289,10 +288,10 @@ TEST(TableFileWriter, FillsBlocksAndNeverMore) {
 
 void ExpectRefused(const TableContents& table, const std::string& message) {
   absl::Status status;
-  const std::string octets = WriteTable(table, &status);
+  const std::string bytes = WriteTable(table, &status);
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
   EXPECT_THAT(status.message(), HasSubstr(message));
-  EXPECT_FALSE(ReadTable(octets).status.ok());
+  EXPECT_FALSE(ReadTable(bytes).status.ok());
 }
 
 TEST(TableFileWriter, RefusesWhatNoReaderWouldTake) {
@@ -311,7 +310,7 @@ TEST(TableFileWriter, RefusesWhatNoReaderWouldTake) {
 }
 
 TEST(TableFileWriter, TakesItemsOfABlockAndNoLonger) {
-  // What is around a label: id, weight, no gateway, two lengths.
+  // The bytes around a label: id, weight, no gateway, two lengths.
   constexpr size_t kAround = 4 + 4 + 1 + 2 + 2;
   TableContents table;
   table.next_hops = {
@@ -319,9 +318,9 @@ TEST(TableFileWriter, TakesItemsOfABlockAndNoLonger) {
       {.id = 2, .label = std::string(kMaxTableFileBlock - kAround, 'b')},
       {.id = 3}};
   absl::Status status;
-  const std::string octets = WriteTable(table, &status);
+  const std::string bytes = WriteTable(table, &status);
   EXPECT_TRUE(status.ok()) << status;
-  EXPECT_TRUE(ReadTable(octets).contents == table);
+  EXPECT_TRUE(ReadTable(bytes).contents == table);
   for (const size_t more : {1, 20, 1 << 16, 1 << 20}) {
     TableContents longer = table;
     longer.next_hops[1].label += std::string(more, 'c');

@@ -203,19 +203,19 @@ TEST(ReadTextRoutes, CutAnywhereKeepsTheLinesBefore) {
   }
 }
 
-// Breaks off after its octets, as a cut compressed file does.
+// Breaks off after its bytes, as a cut compressed file does.
 class CutSource : public ByteSource {
  public:
-  CutSource(std::string octets, absl::Status error)
-      : octets_(StringSource(std::move(octets))), error_(std::move(error)) {}
+  CutSource(std::string bytes, absl::Status error)
+      : bytes_(StringSource(std::move(bytes))), error_(std::move(error)) {}
   absl::StatusOr<size_t> Read(char* out, size_t size) override {
-    absl::StatusOr<size_t> count = octets_->Read(out, size);
+    absl::StatusOr<size_t> count = bytes_->Read(out, size);
     if (*count == 0) return error_;
     return count;
   }
 
  private:
-  std::unique_ptr<ByteSource> octets_;
+  std::unique_ptr<ByteSource> bytes_;
   absl::Status error_;
 };
 

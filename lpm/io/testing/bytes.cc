@@ -20,11 +20,11 @@ namespace planb::testing {
 namespace {
 
 std::string BigEndian(uint64_t value, size_t size) {
-  std::string octets(size, '\0');
+  std::string bytes(size, '\0');
   for (size_t i = size; i-- > 0; value >>= 8) {
-    octets[i] = static_cast<char>(value & 255);
+    bytes[i] = static_cast<char>(value & 255);
   }
-  return octets;
+  return bytes;
 }
 
 }  // namespace
@@ -34,13 +34,13 @@ std::string U16(uint64_t value) { return BigEndian(value, 2); }
 std::string U32(uint64_t value) { return BigEndian(value, 4); }
 
 std::string Packed(absl::string_view address) {
-  char octets[16];
+  char bytes[16];
   const std::string text(address);
-  if (inet_pton(AF_INET, text.c_str(), octets) == 1) {
-    return std::string(octets, 4);
+  if (inet_pton(AF_INET, text.c_str(), bytes) == 1) {
+    return std::string(bytes, 4);
   }
-  ABSL_RAW_CHECK(inet_pton(AF_INET6, text.c_str(), octets) == 1, text.c_str());
-  return std::string(octets, 16);
+  ABSL_RAW_CHECK(inet_pton(AF_INET6, text.c_str(), bytes) == 1, text.c_str());
+  return std::string(bytes, 16);
 }
 
 std::string Mrt(uint16_t type, uint16_t subtype, absl::string_view body) {
@@ -55,9 +55,9 @@ std::string TableDump(uint16_t subtype, absl::string_view body) {
 
 std::string PeerEntry(absl::string_view address, uint32_t as_number,
                       bool narrow_as) {
-  const std::string octets = Packed(address);
-  const int type = (octets.size() == 16 ? 1 : 0) + (narrow_as ? 0 : 2);
-  return absl::StrCat(U8(static_cast<uint64_t>(type)), U32(0xc0000201), octets,
+  const std::string bytes = Packed(address);
+  const int type = (bytes.size() == 16 ? 1 : 0) + (narrow_as ? 0 : 2);
+  return absl::StrCat(U8(static_cast<uint64_t>(type)), U32(0xc0000201), bytes,
                       narrow_as ? U16(as_number) : U32(as_number));
 }
 
@@ -86,8 +86,8 @@ std::string NextHop4(absl::string_view address) {
 }
 
 std::string MpReach(absl::string_view next_hop) {
-  const std::string octets = Packed(next_hop);
-  return Attribute(14, absl::StrCat(U8(octets.size()), octets));
+  const std::string bytes = Packed(next_hop);
+  return Attribute(14, absl::StrCat(U8(bytes.size()), bytes));
 }
 
 std::string Entry(uint16_t peer, absl::string_view attributes,
@@ -180,8 +180,8 @@ std::string Withdraw6(absl::string_view nlri) {
 std::string SessionBody(absl::string_view peer, uint32_t as_number,
                         absl::string_view rest, bool narrow_as) {
   const std::string address = Packed(peer);
-  const auto as_octets = narrow_as ? U16 : U32;
-  return absl::StrCat(as_octets(as_number), as_octets(64999), U16(0),
+  const auto as_bytes = narrow_as ? U16 : U32;
+  return absl::StrCat(as_bytes(as_number), as_bytes(64999), U16(0),
                       U16(address.size() == 4 ? 1 : 2), address,
                       std::string(address.size(), '\x01'), rest);
 }
@@ -209,24 +209,24 @@ constexpr uint32_t kEndType = 6;
 constexpr size_t kEndPayload = 40;
 
 std::string Little(uint64_t value, size_t size) {
-  std::string octets;
+  std::string bytes;
   for (; size > 0; --size, value >>= 8) {
-    octets += static_cast<char>(value & 255);
+    bytes += static_cast<char>(value & 255);
   }
-  return octets;
+  return bytes;
 }
 
-uint32_t Load32(const std::string& octets, size_t at) {
+uint32_t Load32(const std::string& bytes, size_t at) {
   uint32_t value = 0;
   for (size_t i = 4; i-- > 0;) {
-    value = value << 8 | static_cast<unsigned char>(octets[at + i]);
+    value = value << 8 | static_cast<unsigned char>(bytes[at + i]);
   }
   return value;
 }
 
-std::string Sum(const std::string& octets, size_t at, size_t size,
+std::string Sum(const std::string& bytes, size_t at, size_t size,
                 uint64_t seed) {
-  return Little64(XXH3_64bits_withSeed(octets.data() + at, size, seed));
+  return Little64(XXH3_64bits_withSeed(bytes.data() + at, size, seed));
 }
 
 Prefix P(absl::string_view text) { return *Prefix::Parse(text); }
@@ -252,20 +252,20 @@ std::string TableFileOf(
   return RepairTableFile(file);
 }
 
-std::string RepairTableFile(std::string octets) {
+std::string RepairTableFile(std::string bytes) {
   uint64_t ordinal = 0;
-  for (size_t at = kPreamble; at + kHead <= octets.size(); ++ordinal) {
-    const size_t size = Load32(octets, at + 4);
-    if (size > octets.size() - at - kHead) break;
+  for (size_t at = kPreamble; at + kHead <= bytes.size(); ++ordinal) {
+    const size_t size = Load32(bytes, at + 4);
+    if (size > bytes.size() - at - kHead) break;
     const size_t end = at + kHead + size;
-    if (octets.size() - end < kSum) break;
-    if (Load32(octets, at) == kEndType && size == kEndPayload) {
-      octets.replace(end - 8, 8, Sum(octets, 0, at, 0));
+    if (bytes.size() - end < kSum) break;
+    if (Load32(bytes, at) == kEndType && size == kEndPayload) {
+      bytes.replace(end - 8, 8, Sum(bytes, 0, at, 0));
     }
-    octets.replace(end, kSum, Sum(octets, at, end - at, ordinal));
+    bytes.replace(end, kSum, Sum(bytes, at, end - at, ordinal));
     at = end + kSum;
   }
-  return octets;
+  return bytes;
 }
 
 TableContents SmallTable() {

@@ -39,14 +39,14 @@ inline constexpr uint16_t kRibIpv6UnicastAddPath = 10;
 // A TABLE_DUMP_V2 record.
 std::string TableDump(uint16_t subtype, absl::string_view body);
 
-// A peer as PEER_INDEX_TABLE has it, its AS in four octets, or in two.
+// A peer as PEER_INDEX_TABLE has it, its AS in four bytes, or in two.
 std::string PeerEntry(absl::string_view address, uint32_t as_number,
                       bool narrow_as = false);
 
 // The body of a PEER_INDEX_TABLE.
 std::string PeerTableBody(const std::vector<std::string>& peers);
 
-// A path attribute; with a two-octet length where it needs one or is told so.
+// A path attribute; with a two-byte length where it needs one or is told so.
 std::string Attribute(uint8_t type, absl::string_view value,
                       bool extended = false);
 
@@ -80,7 +80,7 @@ std::string Update(absl::string_view withdrawn, absl::string_view attributes,
                    absl::string_view nlri);
 
 // MP_REACH_NLRI in full, for the family number and subsequent family given.
-// `next_hop` is octets.
+// `next_hop` is bytes.
 std::string MpReachOf(uint16_t family, uint8_t subsequent,
                       absl::string_view next_hop, absl::string_view nlri);
 std::string MpUnreachOf(uint16_t family, uint8_t subsequent,
@@ -115,19 +115,19 @@ std::string HeardAt(uint32_t seconds, uint32_t microseconds,
                     absl::string_view peer, uint32_t as_number,
                     absl::string_view message);
 
-// Numbers, least significant octet first.
+// Numbers, least significant byte first.
 std::string Little16(uint64_t value);
 std::string Little32(uint64_t value);
 std::string Little64(uint64_t value);
 
 // A file of blocks, each a type and a payload, with the right checksums. If the
-// last is an end block of 32 octets, the file's own checksum is added to it.
+// last is an end block of 32 bytes, the file's own checksum is added to it.
 std::string TableFileOf(
     const std::vector<std::pair<uint32_t, std::string>>& blocks,
     uint32_t version = 1);
 
-// `octets` with the checksums made right wherever its lengths lead to one.
-std::string RepairTableFile(std::string octets);
+// `bytes` with the checksums made right wherever its lengths lead to one.
+std::string RepairTableFile(std::string bytes);
 
 // All of a table file.
 struct TableContents {

@@ -1,5 +1,5 @@
-// Reads bytes as a route file, an update file or a table file, and keeps all
-// that came of it.
+// Reads bytes as a route file, an update file or a table file, and keeps the
+// results.
 
 #ifndef PLANB_LPM_IO_TESTING_READ_H_
 #define PLANB_LPM_IO_TESTING_READ_H_
@@ -68,20 +68,20 @@ struct Reading {
 // Reads with one format's reader.
 inline Reading ReadWith(
     const std::function<absl::Status(ByteReader&, RouteOutput&)>& reader,
-    std::string octets, bool strict = false, size_t piece = SIZE_MAX) {
+    std::string bytes, bool strict = false, size_t piece = SIZE_MAX) {
   ListSink sink;
-  ByteReader in(StringSource(std::move(octets), piece));
+  ByteReader in(StringSource(std::move(bytes), piece));
   RouteOutput out("F", strict, sink);
   absl::Status status = reader(in, out);
   return {status, out.report(), sink.next_hops, sink.routes, sink.groups};
 }
 
 // Reads as ReadRouteFile does, detection and decompression included.
-inline Reading ReadAny(std::string octets, RouteFileOptions options = {},
+inline Reading ReadAny(std::string bytes, RouteFileOptions options = {},
                        size_t piece = SIZE_MAX) {
   ListSink sink;
   absl::StatusOr<RouteFileReport> report =
-      ReadRoutes("F", StringSource(std::move(octets), piece), options, sink);
+      ReadRoutes("F", StringSource(std::move(bytes), piece), options, sink);
   return {report.status(), report.ok() ? *report : RouteFileReport{},
           sink.next_hops, sink.routes, sink.groups};
 }
@@ -94,7 +94,7 @@ struct UpdateReading : UpdateSink {
 
   // A line for each prefix, as in "1785420000.000000 AS1 192.0.2.1 A
   // 2001:db8::/32 2001:db8::1", "... W 10.0.0.0/8"; with " #7" for a path
-  // identifier and " local" for what the collector said.
+  // identifier and " local" for a message that the collector sent.
   std::vector<std::string> Lines() const {
     std::vector<std::string> lines;
     for (const UpdateEvent& event : events) {
@@ -125,11 +125,11 @@ struct UpdateReading : UpdateSink {
   std::vector<UpdateEvent> events;
 };
 
-inline UpdateReading ReadUpdates(std::string octets, bool strict = false,
+inline UpdateReading ReadUpdates(std::string bytes, bool strict = false,
                                  size_t piece = SIZE_MAX) {
   UpdateReading reading;
   absl::StatusOr<BgpUpdatesReport> report = ReadBgpUpdates(
-      "F", StringSource(std::move(octets), piece), {.strict = strict}, reading);
+      "F", StringSource(std::move(bytes), piece), {.strict = strict}, reading);
   reading.status = report.status();
   if (report.ok()) reading.report = *report;
   return reading;
@@ -164,27 +164,27 @@ struct TableReading : TableFileSink {
   absl::Status status;
 };
 
-// In pieces of `piece` octets.
-inline TableReading ReadTable(absl::string_view octets,
+// In pieces of `piece` bytes.
+inline TableReading ReadTable(absl::string_view bytes,
                               size_t piece = SIZE_MAX) {
   TableReading reading;
   TableFileReader reader(reading);
-  while (!octets.empty()) {
+  while (!bytes.empty()) {
     // An error does not stop it: it must stay.
-    const absl::string_view next = octets.substr(0, piece);
+    const absl::string_view next = bytes.substr(0, piece);
     (void)reader.Push(next);
-    octets.remove_prefix(next.size());
+    bytes.remove_prefix(next.size());
   }
   reading.status = reader.Finish();
   return reading;
 }
 
-// The octets; in `*status` what the writer said last.
+// The bytes of the file. `*status` is the last status of the writer.
 inline std::string WriteTable(const TableContents& contents,
                               absl::Status* status) {
-  std::string octets;
+  std::string bytes;
   TableFileWriter writer([&](absl::string_view next) {
-    octets.append(next.data(), next.size());
+    bytes.append(next.data(), next.size());
     return absl::OkStatus();
   });
   (void)writer.Begin(contents.header);
@@ -192,7 +192,7 @@ inline std::string WriteTable(const TableContents& contents,
   for (const NextHopGroup& group : contents.groups) (void)writer.Add(group);
   for (const Route& route : contents.routes) (void)writer.Add(route);
   *status = writer.Finish();
-  return octets;
+  return bytes;
 }
 
 }  // namespace planb::testing

@@ -55,7 +55,7 @@ void CheckReading(const Reading& reading) {
   }
 }
 
-// True of formats that describe next hops, for whom ids are made up.
+// True of formats that describe next hops and have no ids of their own.
 void CheckDescribed(const Reading& reading) {
   absl::flat_hash_set<NextHopId> described;
   for (const NextHop& next_hop : reading.next_hops) {
@@ -107,27 +107,27 @@ void CheckStrict(const Reading& strict, const Reading& lenient) {
                  "strict read other routes");
 }
 
-// With one format's reader, whatever the octets look like.
+// With one format's reader, for bytes of any format.
 template <typename Reader>
-void CheckReader(const Reader& reader, const std::string& octets) {
-  const Reading lenient = ReadWith(reader, octets);
+void CheckReader(const Reader& reader, const std::string& bytes) {
+  const Reading lenient = ReadWith(reader, bytes);
   ABSL_RAW_CHECK(lenient.status.ok(), "a lenient reading failed");
   CheckReading(lenient);
   CheckReport(lenient);
   for (const RouteFileProblem& problem : lenient.report.problems) {
-    ABSL_RAW_CHECK(problem.offset <= octets.size(), "a problem past the end");
+    ABSL_RAW_CHECK(problem.offset <= bytes.size(), "a problem past the end");
   }
-  CheckSame(ReadWith(reader, octets, /*strict=*/false, /*piece=*/3), lenient);
-  CheckStrict(ReadWith(reader, octets, /*strict=*/true), lenient);
+  CheckSame(ReadWith(reader, bytes, /*strict=*/false, /*piece=*/3), lenient);
+  CheckStrict(ReadWith(reader, bytes, /*strict=*/true), lenient);
 }
 
 // As a file: decompression and detection first.
-void CheckFile(const std::string& octets) {
-  const Reading lenient = ReadAny(octets);
+void CheckFile(const std::string& bytes) {
+  const Reading lenient = ReadAny(bytes);
   CheckReading(lenient);
   if (lenient.status.ok()) {
     CheckReport(lenient);
-  } else if (octets.substr(0, kTableFileMagic.size()) == kTableFileMagic) {
+  } else if (bytes.substr(0, kTableFileMagic.size()) == kTableFileMagic) {
     ABSL_RAW_CHECK(absl::IsDataLoss(lenient.status) ||
                        absl::IsUnimplemented(lenient.status),
                    "another error");
@@ -135,18 +135,18 @@ void CheckFile(const std::string& octets) {
     ABSL_RAW_CHECK(absl::IsInvalidArgument(lenient.status), "another error");
     ABSL_RAW_CHECK(lenient.routes.empty(), "routes of an unknown format");
   }
-  CheckSame(ReadAny(octets, {}, /*piece=*/1), lenient);
-  CheckStrict(ReadAny(octets, {.strict = true}), lenient);
+  CheckSame(ReadAny(bytes, {}, /*piece=*/1), lenient);
+  CheckStrict(ReadAny(bytes, {.strict = true}), lenient);
 }
 
-void CheckRouteFile(const std::string& octets) {
-  CheckFile(octets);
-  CheckReader(ReadTextRoutes, octets);
+void CheckRouteFile(const std::string& bytes) {
+  CheckFile(bytes);
+  CheckReader(ReadTextRoutes, bytes);
   const auto read_mrt = [](ByteReader& in, RouteOutput& out) {
     return ReadMrtRoutes(in, /*first_next_hop_id=*/1, out);
   };
-  CheckReader(read_mrt, octets);
-  CheckDescribed(ReadWith(read_mrt, octets));
+  CheckReader(read_mrt, bytes);
+  CheckDescribed(ReadWith(read_mrt, bytes));
 }
 
 // Update files, and the traces made of them.
@@ -220,16 +220,16 @@ void CheckTrace(const std::vector<UpdateEvent>& events) {
   }
 }
 
-void CheckUpdateFile(const std::string& octets) {
-  const UpdateReading lenient = ReadUpdates(octets);
+void CheckUpdateFile(const std::string& bytes) {
+  const UpdateReading lenient = ReadUpdates(bytes);
   if (lenient.status.ok()) {
     CheckReport(lenient);
-    CheckStrict(ReadUpdates(octets, /*strict=*/true), lenient);
+    CheckStrict(ReadUpdates(bytes, /*strict=*/true), lenient);
   } else {
     ABSL_RAW_CHECK(absl::IsInvalidArgument(lenient.status), "another error");
     ABSL_RAW_CHECK(lenient.events.empty(), "events of an unknown format");
   }
-  CheckSame(ReadUpdates(octets, /*strict=*/false, /*piece=*/3), lenient);
+  CheckSame(ReadUpdates(bytes, /*strict=*/false, /*piece=*/3), lenient);
   CheckTrace(lenient.events);
 }
 
@@ -246,9 +246,9 @@ void CheckInOrder(const TableReading& reading) {
       "routes out of order");
 }
 
-void CheckTableFile(const std::string& octets) {
-  const TableReading reading = ReadTable(octets);
-  const TableReading pieces = ReadTable(octets, 3);
+void CheckTableFile(const std::string& bytes) {
+  const TableReading reading = ReadTable(bytes);
+  const TableReading pieces = ReadTable(bytes, 3);
   ABSL_RAW_CHECK(reading.status == pieces.status, "another status");
   ABSL_RAW_CHECK(reading.contents == pieces.contents, "other contents");
   ABSL_RAW_CHECK(reading.ends == (reading.status.ok() ? 1 : 0), "a wrong end");
@@ -260,16 +260,16 @@ void CheckTableFile(const std::string& octets) {
                    "another error");
     return;
   }
-  // Written again it says the same, in as many octets or fewer: the writer
+  // Written again it says the same, in as many bytes or fewer: the writer
   // fills its blocks.
   absl::Status status;
   const std::string written = WriteTable(reading.contents, &status);
   ABSL_RAW_CHECK(status.ok(), "read but not to be written");
-  ABSL_RAW_CHECK(written.size() <= octets.size(), "written wastefully");
+  ABSL_RAW_CHECK(written.size() <= bytes.size(), "written wastefully");
   ABSL_RAW_CHECK(ReadTable(written).contents == reading.contents,
                  "written otherwise");
   // And no part of it is enough.
-  ABSL_RAW_CHECK(!ReadTable(octets.substr(0, octets.size() - 1)).status.ok(),
+  ABSL_RAW_CHECK(!ReadTable(bytes.substr(0, bytes.size() - 1)).status.ok(),
                  "a cut file taken for whole");
 }
 
@@ -277,11 +277,11 @@ void CheckTableFile(const std::string& octets) {
 }  // namespace planb
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const std::string octets(reinterpret_cast<const char*>(data), size);
-  planb::CheckRouteFile(octets);
-  planb::CheckUpdateFile(octets);
-  planb::CheckTableFile(octets);
+  const std::string bytes(reinterpret_cast<const char*>(data), size);
+  planb::CheckRouteFile(bytes);
+  planb::CheckUpdateFile(bytes);
+  planb::CheckTableFile(bytes);
   // With the checksums made right, so that the reader looks behind them.
-  planb::CheckTableFile(planb::testing::RepairTableFile(octets));
+  planb::CheckTableFile(planb::testing::RepairTableFile(bytes));
   return 0;
 }

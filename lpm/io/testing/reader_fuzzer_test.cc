@@ -44,46 +44,46 @@ class Mutator {
  public:
   explicit Mutator(std::vector<std::string> seeds) : seeds_(std::move(seeds)) {}
 
-  // `octets` with one to eight changes.
-  std::string Mutate(std::string octets) {
-    for (size_t changes = 1 + Below(8); changes > 0; --changes) Change(octets);
-    return octets;
+  // `bytes` with one to eight changes.
+  std::string Mutate(std::string bytes) {
+    for (size_t changes = 1 + Below(8); changes > 0; --changes) Change(bytes);
+    return bytes;
   }
 
  private:
   size_t Below(size_t bound) { return bound == 0 ? 0 : random_() % bound; }
 
-  char Octet() {
+  char Byte() {
     // The edges of lengths and counts more often than others.
     constexpr uint8_t kEdges[] = {0, 1, 4, 16, 32, 127, 128, 129, 255, '\n'};
     return static_cast<char>(Below(2) == 0 ? kEdges[Below(std::size(kEdges))]
                                            : Below(256));
   }
 
-  void Change(std::string& octets) {
-    const size_t at = Below(octets.size() + 1);
-    const size_t length = std::min(octets.size() - at, 1 + Below(40));
+  void Change(std::string& bytes) {
+    const size_t at = Below(bytes.size() + 1);
+    const size_t length = std::min(bytes.size() - at, 1 + Below(40));
     switch (Below(6)) {
-      case 0:  // another octet
-        if (at < octets.size()) octets[at] = Octet();
+      case 0:  // another byte
+        if (at < bytes.size()) bytes[at] = Byte();
         break;
       case 1:  // a flipped bit
-        if (at < octets.size()) {
-          octets[at] = static_cast<char>(octets[at] ^ (1 << Below(8)));
+        if (at < bytes.size()) {
+          bytes[at] = static_cast<char>(bytes[at] ^ (1 << Below(8)));
         }
         break;
       case 2:
-        octets.erase(at, length);
+        bytes.erase(at, length);
         break;
       case 3:  // repeat a piece
-        octets.insert(at, octets.substr(at, length));
+        bytes.insert(at, bytes.substr(at, length));
         break;
       case 4:
-        octets.insert(at, 1 + Below(4), Octet());
+        bytes.insert(at, 1 + Below(4), Byte());
         break;
       case 5: {  // a piece of another seed
         const std::string& other = seeds_[Below(seeds_.size())];
-        octets.insert(at, other, Below(other.size() + 1), 1 + Below(60));
+        bytes.insert(at, other, Below(other.size() + 1), 1 + Below(60));
         break;
       }
     }

@@ -8,10 +8,10 @@
 #include "lpm/fib.h"
 #include "lpm/synthetic/random.h"
 #include "lpm/testing/adversarial_tables.h"
-#include "lpm/testing/live_table.h"
-#include "lpm/testing/packed_probes.h"
+#include "lpm/testing/fib_check.h"
+#include "lpm/testing/histories.h"
+#include "lpm/testing/oracle.h"
 #include "lpm/testing/probes.h"
-#include "lpm/testing/reference.h"
 
 namespace planb {
 namespace {

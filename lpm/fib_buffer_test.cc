@@ -14,10 +14,9 @@
 #include "lpm/fib.h"
 #include "lpm/synthetic/random.h"
 #include "lpm/testing/fib_check.h"
-#include "lpm/testing/forms.h"
 #include "lpm/testing/guarded_memory.h"
+#include "lpm/testing/hard_prefixes.h"
 #include "lpm/testing/probes.h"
-#include "lpm/testing/random_routes.h"
 
 namespace planb {
 namespace {

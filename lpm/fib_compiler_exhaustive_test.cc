@@ -12,7 +12,6 @@
 #include "lpm/synthetic/random.h"
 #include "lpm/testing/hard_prefixes.h"
 #include "lpm/testing/small_world.h"
-#include "lpm/testing/world_table.h"
 
 namespace planb {
 namespace {

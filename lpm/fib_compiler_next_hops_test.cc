@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "lpm/testing/live_table.h"
-#include "lpm/testing/packed_probes.h"
+#include "lpm/testing/fib_check.h"
+#include "lpm/testing/histories.h"
 
 namespace planb {
 namespace {

@@ -19,12 +19,10 @@
 #include "absl/strings/numbers.h"
 #include "lpm/fib.h"
 #include "lpm/synthetic/random.h"
+#include "lpm/testing/fib_check.h"
 #include "lpm/testing/histories.h"
-#include "lpm/testing/live_table.h"
-#include "lpm/testing/old_versions.h"
-#include "lpm/testing/packed_probes.h"
+#include "lpm/testing/oracle.h"
 #include "lpm/testing/probes.h"
-#include "lpm/testing/right_answers.h"
 
 namespace planb {
 namespace {

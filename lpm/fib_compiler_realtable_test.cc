@@ -8,8 +8,8 @@
 
 #include "lpm/fib.h"
 #include "lpm/synthetic/random.h"
-#include "lpm/testing/live_table.h"
-#include "lpm/testing/packed_probes.h"
+#include "lpm/testing/fib_check.h"
+#include "lpm/testing/histories.h"
 #include "lpm/testing/probes.h"
 #include "lpm/testing/real_tables.h"
 

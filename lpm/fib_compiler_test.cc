@@ -15,10 +15,9 @@
 #include <vector>
 
 #include "lpm/synthetic/random.h"
+#include "lpm/testing/fib_check.h"
+#include "lpm/testing/hard_prefixes.h"
 #include "lpm/testing/histories.h"
-#include "lpm/testing/live_table.h"
-#include "lpm/testing/packed_probes.h"
-#include "lpm/testing/random_routes.h"
 
 namespace planb {
 namespace {

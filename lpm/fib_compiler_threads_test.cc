@@ -8,9 +8,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -20,15 +23,81 @@
 #include "lpm/fib_compiler.h"
 #include "lpm/route_set.h"
 #include "lpm/synthetic/random.h"
-#include "lpm/testing/forms.h"
+#include "lpm/testing/fib_check.h"
 #include "lpm/testing/hard_prefixes.h"
 #include "lpm/testing/probes.h"
-#include "lpm/testing/publications.h"
 
 namespace planb {
 namespace {
 
-constexpr size_t kReaders = kPublicationReaders;
+// Two simple ways to hand FIBs from a writer to readers. (The server's own way
+// is tested there.)
+
+// Readers are numbered 0..kReaders-1, one thread each.
+constexpr size_t kReaders = 3;
+
+// Readers announce what they read; the writer destroys what none does.
+class HazardPublication {
+ public:
+  ~HazardPublication() {
+    for (const Fib* fib : retired_) delete fib;
+    delete current_.load();
+  }
+
+  void Publish(std::unique_ptr<const Fib> fib) {
+    retired_.push_back(current_.exchange(fib.release()));
+    std::erase_if(retired_, [this](const Fib* old) {
+      for (const std::atomic<const Fib*>& hazard : hazards_) {
+        if (hazard.load() == old) return false;
+      }
+      delete old;
+      return true;
+    });
+  }
+
+  template <typename Read>
+  void WithFib(size_t reader, Read read) {
+    // All orders are sequential: if this sees `fib` still current after its
+    // hazard is stored, the writer retires it later, and then sees the hazard.
+    const Fib* fib;
+    do {
+      fib = current_.load();
+      hazards_[reader].store(fib);
+    } while (current_.load() != fib);
+    read(*fib);
+    hazards_[reader].store(nullptr);
+  }
+
+ private:
+  std::atomic<const Fib*> current_{nullptr};
+  std::array<std::atomic<const Fib*>, kReaders> hazards_{};
+  std::vector<const Fib*> retired_;
+};
+
+// The last to let go of a FIB destroys it: often a reader.
+class SharedPublication {
+ public:
+  void Publish(std::unique_ptr<const Fib> fib) {
+    std::shared_ptr<const Fib> next = std::move(fib);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    current_.swap(next);
+  }
+
+  template <typename Read>
+  void WithFib(size_t /*reader*/, Read read) {
+    std::shared_ptr<const Fib> fib;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      fib = current_;
+    }
+    read(*fib);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::shared_ptr<const Fib> current_;  // guarded by mutex_
+};
+
 // The writer goes on until each reader has seen so many generations.
 constexpr uint64_t kSeen = 200;
 constexpr NextHopId kAtLeast = 1500;

@@ -16,7 +16,6 @@
 #include "lpm/synthetic/random.h"
 #include "lpm/testing/fib_check.h"
 #include "lpm/testing/oracle.h"
-#include "lpm/testing/packed_probes.h"
 #include "lpm/testing/small_world.h"
 
 namespace planb {

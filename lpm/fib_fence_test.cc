@@ -14,11 +14,11 @@
 #include "lpm/fib_compiler.h"
 #include "lpm/route_set.h"
 #include "lpm/testing/fenced_new.h"
+#include "lpm/testing/fib_check.h"
 #include "lpm/testing/hard_prefixes.h"
 #include "lpm/testing/histories.h"
-#include "lpm/testing/packed_probes.h"
+#include "lpm/testing/oracle.h"
 #include "lpm/testing/probes.h"
-#include "lpm/testing/right_answers.h"
 
 namespace planb {
 namespace {
@@ -63,7 +63,7 @@ TEST_P(FibFence, BuiltAtOnce) {
     const std::vector<Route> routes =
         seed == 1 ? std::vector<Route>()
                   : HardRoutes(GetParam(), 1 + seed * seed, seed);
-    const size_t before = FencedNew::Octets();
+    const size_t before = FencedNew::Bytes();
     std::unique_ptr<const Fib> fib;
     {
       const FencedNew fence;
@@ -71,11 +71,11 @@ TEST_P(FibFence, BuiltAtOnce) {
     }
     if (FencedNew::Available()) {
       // Or else this test sees little of the FIB.
-      EXPECT_GE(FencedNew::Octets() - before + 1024, fib->bytes() / 10 * 9);
+      EXPECT_GE(FencedNew::Bytes() - before + 1024, fib->bytes() / 10 * 9);
     }
     ASSERT_EQ(Differences(*fib, routes), "") << "seed " << seed;
     fib.reset();
-    EXPECT_EQ(FencedNew::Octets(), before) << "a leak";
+    EXPECT_EQ(FencedNew::Bytes(), before) << "a leak";
   }
 }
 
@@ -122,7 +122,7 @@ TEST_P(FibFence, Updated) {
     versions.erase(versions.begin(), versions.end() - 1);
     ASSERT_EQ(Differences(*versions[0], RoutesOf(routes)), "") << "alone";
     versions.clear();
-    EXPECT_EQ(FencedNew::Octets(), 0U) << "a leak";
+    EXPECT_EQ(FencedNew::Bytes(), 0U) << "a leak";
   }
 }
 

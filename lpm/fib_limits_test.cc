@@ -17,7 +17,7 @@
 #include "lpm/layout.h"
 #include "lpm/route_set.h"
 #include "lpm/testing/histories.h"
-#include "lpm/testing/packed_probes.h"
+#include "lpm/testing/fib_check.h"
 
 namespace planb {
 

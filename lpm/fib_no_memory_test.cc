@@ -17,7 +17,7 @@
 #include "lpm/fib_compiler.h"
 #include "lpm/route_set.h"
 #include "lpm/testing/hard_prefixes.h"
-#include "lpm/testing/packed_probes.h"
+#include "lpm/testing/fib_check.h"
 
 namespace planb {
 namespace {

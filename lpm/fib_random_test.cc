@@ -9,10 +9,9 @@
 #include "lpm/fib.h"
 #include "lpm/synthetic/random.h"
 #include "lpm/testing/fib_check.h"
-#include "lpm/testing/packed_probes.h"
+#include "lpm/testing/hard_prefixes.h"
+#include "lpm/testing/oracle.h"
 #include "lpm/testing/probes.h"
-#include "lpm/testing/random_routes.h"
-#include "lpm/testing/reference.h"
 
 namespace planb {
 namespace {

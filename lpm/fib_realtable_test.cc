@@ -11,10 +11,9 @@
 #include "lpm/fib.h"
 #include "lpm/synthetic/synthetic.h"
 #include "lpm/testing/fib_check.h"
-#include "lpm/testing/packed_probes.h"
+#include "lpm/testing/oracle.h"
 #include "lpm/testing/probes.h"
 #include "lpm/testing/real_tables.h"
-#include "lpm/testing/reference.h"
 
 namespace planb {
 namespace {

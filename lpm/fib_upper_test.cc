@@ -11,9 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "lpm/fib.h"
-#include "lpm/testing/forms.h"
-#include "lpm/testing/live_table.h"
-#include "lpm/testing/packed_probes.h"
+#include "lpm/testing/fib_check.h"
+#include "lpm/testing/histories.h"
 
 namespace planb {
 namespace {

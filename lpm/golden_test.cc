@@ -29,10 +29,9 @@
 #include "lpm/fib_compiler.h"
 #include "lpm/route_set.h"
 #include "lpm/synthetic/random.h"
-#include "lpm/testing/forms.h"
+#include "lpm/testing/fib_check.h"
 #include "lpm/testing/golden_tables.h"
 #include "lpm/testing/instruction_count.h"
-#include "lpm/testing/walk_lines.h"
 
 namespace planb {
 namespace {

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "lpm/synthetic/random.h"
+#include "lpm/testing/hard_prefixes.h"
 #include "lpm/testing/oracle.h"
 #include "lpm/testing/probes.h"
-#include "lpm/testing/random_routes.h"
 #include "lpm/testing/small_world.h"
 
 namespace planb {

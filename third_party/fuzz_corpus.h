@@ -3,37 +3,36 @@
 #ifndef PLANB_THIRD_PARTY_FUZZ_CORPUS_H_
 #define PLANB_THIRD_PARTY_FUZZ_CORPUS_H_
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
+
+#include "absl/strings/escaping.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace planb {
 
-// True if the target takes exactly the octets, in a block of their own. What
-// it objects to aborts.
-inline bool RunFuzzTarget(const std::string& octets) {
-  const std::vector<uint8_t> data(octets.begin(), octets.end());
+// True if the target takes exactly the bytes, in a block of their own. A check
+// of the target that fails aborts.
+inline bool RunFuzzTarget(const std::string& bytes) {
+  const std::vector<uint8_t> data(bytes.begin(), bytes.end());
   return LLVMFuzzerTestOneInput(data.data(), data.size()) == 0;
 }
 
-// The contents of the files in `folder`, in the order of their names.
-inline std::vector<std::string> ReadCorpus(const std::string& folder) {
-  std::vector<std::string> paths, inputs;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    paths.push_back(entry.path());
-  }
-  std::sort(paths.begin(), paths.end());
-  for (const std::string& path : paths) {
-    std::ifstream file(path, std::ios::binary);
-    inputs.emplace_back(std::istreambuf_iterator<char>(file),
-                        std::istreambuf_iterator<char>());
+// The inputs in the file at `path`, which fuzz_corpus.sh packed: a line each,
+// "NAME BASE64". Empty if there is no such file or a line is no such line.
+inline std::vector<std::string> ReadCorpus(const std::string& path) {
+  std::ifstream file(path);
+  std::vector<std::string> inputs;
+  for (std::string line; std::getline(file, line);) {
+    const size_t blank = line.find(' ');
+    if (blank == std::string::npos ||
+        !absl::Base64Unescape(line.substr(blank + 1), &inputs.emplace_back())) {
+      return {};
+    }
   }
   return inputs;
 }

@@ -3,15 +3,21 @@
 #   [SECONDS [CORPUS_DIR]]
 # after it has defined
 #   root       the repository
-#   seeds      the corpus in the tree
-#   max_len    octets of the longest input
+#   seeds      the corpus in the tree, packed by fuzz_corpus.sh
+#   max_len    bytes of the longest input
 #   libraries  what to link, as -lNAME
 #   sources()  prints the names of the .cc files; may write some to $objects,
 #              which is searched for headers
 #
 # Starts from the seeds and keeps what it finds in CORPUS_DIR (default: a new
-# directory under /tmp). Leaves the program at CORPUS_DIR.bin. A finding leaves
-# its input in the current directory and exits non-zero.
+# directory under /tmp). Leaves the program at CORPUS_DIR.bin and the unpacked
+# seeds in CORPUS_DIR.seeds. A finding leaves its input in the current directory
+# and exits non-zero; once the bug is fixed, add that input to the corpus:
+#   third_party/fuzz_corpus.sh pack INPUT >> SEEDS
+# To add the inputs that reached new code in a long run:
+#   FOLDER/fuzz.sh 3600 /tmp/found
+#   /tmp/found.bin -merge=1 -use_counters=0 /tmp/found.seeds /tmp/found
+#   third_party/fuzz_corpus.sh pack /tmp/found.seeds/* > SEEDS
 # Needs Debian's clang-14 and libclang-rt-14-dev.
 seconds=${1:-60}
 corpus=${2:-$(mktemp -d /tmp/planb_fuzz.XXXXXX)}
@@ -25,6 +31,7 @@ fi
 binary=$corpus.bin
 export root clang objects="$corpus.objects"
 mkdir -p "$corpus" "$objects"
+"$root/third_party/fuzz_corpus.sh" unpack "$seeds" "$corpus.seeds"
 
 sources | xargs -P "$(nproc)" -n 1 sh -euc '
   object=$objects/$(basename "$1" .cc).o
@@ -43,4 +50,4 @@ sources | xargs -P "$(nproc)" -n 1 sh -euc '
 "$clang" -fsanitize=fuzzer,address,undefined "$objects"/*.o -o "$binary" \
     $libraries
 exec "$binary" -max_total_time="$seconds" -max_len="$max_len" -timeout=30 \
-    -rss_limit_mb=4096 -print_final_stats=1 "$corpus" "$seeds"
+    -rss_limit_mb=4096 -print_final_stats=1 "$corpus" "$corpus.seeds"

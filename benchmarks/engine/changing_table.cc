@@ -13,8 +13,8 @@
 #include "benchmarks/engine/churn.h"
 #include "benchmarks/engine/machine.h"
 #include "lpm/fib.h"
+#include "lpm/testing/oracle.h"
 #include "lpm/testing/probes.h"
-#include "lpm/testing/reference.h"
 
 namespace planb {
 namespace {

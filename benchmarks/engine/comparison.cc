@@ -12,7 +12,7 @@
 #include "benchmarks/engine/statistics.h"
 #include "benchmarks/engine/tables.h"
 #include "benchmarks/rivals/huge_array.h"
-#include "lpm/testing/reference.h"
+#include "lpm/testing/oracle.h"
 
 namespace planb {
 namespace {

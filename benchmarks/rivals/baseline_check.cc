@@ -12,9 +12,9 @@
 #include "absl/strings/str_cat.h"
 #include "lpm/synthetic/random.h"
 #include "lpm/synthetic/synthetic.h"
+#include "lpm/testing/oracle.h"
 #include "lpm/testing/probes.h"
 #include "lpm/testing/real_tables.h"
-#include "lpm/testing/reference.h"
 
 namespace planb {
 namespace {

@@ -5,9 +5,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "lpm/io/bgp4mp.h"
-#include "lpm/io/bgp_update.h"
-#include "lpm/io/byte_reader.h"
+#include "lpm/io/bgp.h"
+#include "lpm/io/byte_source.h"
 #include "lpm/io/decompress.h"
 #include "lpm/io/mrt.h"
 
@@ -73,7 +72,7 @@ class Updates {
 
   ProblemOutput& problems_;
   UpdateSink& sink_;
-  BgpUpdatesReport counts_;  // of what was read; problems are problems_'
+  BgpUpdatesReport counts_;  // problems are in problems_
 };
 
 absl::Status Unrecognized(absl::string_view name, absl::string_view head) {

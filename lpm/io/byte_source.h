@@ -1,25 +1,30 @@
-// Where octets come from: a file, a string, a decompressor over another one.
+// Where bytes come from: a source, a window on a source for the readers of
+// formats, and a cursor over bytes in memory.
 
 #ifndef PLANB_LPM_IO_BYTE_SOURCE_H_
 #define PLANB_LPM_IO_BYTE_SOURCE_H_
 
+#include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 namespace planb {
 
-// A stream of octets, read once from front to back. Thread-compatible.
+// A stream of bytes, read once from front to back. Thread-compatible.
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
 
-  // Writes at most `size` octets to `out` and returns how many; 0 only at the
-  // end. After the end or an error, every further call says the same again.
+  // Writes at most `size` bytes to `out` and returns how many; 0 only at the
+  // end. After the end or an error, every further call returns the same.
   // Errors: DATA_LOSS where the stream breaks off (a compressed stream that is
-  // cut or corrupt; all octets before that place have been returned first);
+  // cut or corrupt; all bytes before that place have been returned first);
   // UNAVAILABLE if the file cannot be read; RESOURCE_EXHAUSTED if a
   // decompressor gets no memory.
   // REQUIRES: size > 0.
@@ -30,15 +35,108 @@ class ByteSource {
 // Errors: NOT_FOUND, PERMISSION_DENIED or UNAVAILABLE, naming the file.
 absl::StatusOr<std::unique_ptr<ByteSource>> OpenFile(const std::string& path);
 
-// The octets of `contents`, returned in pieces of at most `piece` octets: as a
-// slow pipe would.
+// The bytes of `contents`, returned in pieces of at most `piece` bytes, as a
+// slow pipe would return them.
 // REQUIRES: piece > 0.
 std::unique_ptr<ByteSource> StringSource(std::string contents,
                                          size_t piece = SIZE_MAX);
 
-// The octets of `head`, then those of `tail`.
+// The bytes of `head`, then those of `tail`.
 std::unique_ptr<ByteSource> ConcatenatedSource(
     std::string head, std::unique_ptr<ByteSource> tail);
+
+// A window on a source, which it owns: peek at the next bytes, then consume
+// them.
+//
+// Memory: the largest Peek so far plus a fixed chunk, and at most twice the
+// bytes that the source gave, so a wild length in a short file costs nothing.
+// Thread-compatible.
+class ByteReader {
+ public:
+  explicit ByteReader(std::unique_ptr<ByteSource> source);
+
+  // The next bytes: at least `count`, or all that are left if there are fewer,
+  // and then status() has the reason. May be longer than `count`. Valid until
+  // the next call of Peek or Skip.
+  absl::string_view Peek(size_t count);
+
+  // Consumes `count` bytes.
+  // REQUIRES: the last Peek returned as many, not consumed since.
+  void Consume(size_t count);
+
+  // Consumes `count` bytes, peeked at or not; returns false if fewer were
+  // left. Constant memory.
+  bool Skip(uint64_t count);
+
+  // OK until the source fails, and at a clean end; then its error: DATA_LOSS
+  // if it breaks off, others as in ByteSource::Read.
+  const absl::Status& status() const { return status_; }
+
+  // Bytes consumed so far: the uncompressed offset of what comes next.
+  uint64_t offset() const { return offset_; }
+
+ private:
+  // Reads one chunk more; returns false at the end.
+  bool Fill();
+
+  const std::unique_ptr<ByteSource> source_;
+  std::string buffer_;  // buffer_[begin_..end_) is read, not consumed
+  size_t begin_ = 0;
+  size_t end_ = 0;
+  bool ended_ = false;
+  absl::Status status_;
+  uint64_t offset_ = 0;
+};
+
+// Takes numbers and runs of bytes off the front of a view. A read that fails
+// takes nothing. Thread-compatible.
+class ByteCursor {
+ public:
+  explicit ByteCursor(absl::string_view bytes) : left_(bytes) {}
+
+  // Reads one number in network order; returns false if too few bytes are
+  // left.
+  template <std::unsigned_integral T>
+  [[nodiscard]] bool Read(T* value) {
+    absl::string_view bytes;
+    if (!Read(sizeof(T), &bytes)) return false;
+    T result = 0;
+    for (const char byte : bytes) {
+      // Through 64 bits: a shift of a narrow type would promote to int.
+      result = static_cast<T>(uint64_t{result} << 8 |
+                              static_cast<unsigned char>(byte));
+    }
+    *value = result;
+    return true;
+  }
+
+  // Likewise, the least significant byte first.
+  template <std::unsigned_integral T>
+  [[nodiscard]] bool ReadLittle(T* value) {
+    absl::string_view bytes;
+    if (!Read(sizeof(T), &bytes)) return false;
+    uint64_t result = 0;
+    for (size_t i = sizeof(T); i-- > 0;) {
+      result = result << 8 | static_cast<unsigned char>(bytes[i]);
+    }
+    *value = static_cast<T>(result);
+    return true;
+  }
+
+  // Reads `count` bytes, likewise.
+  [[nodiscard]] bool Read(size_t count, absl::string_view* bytes) {
+    if (count > left_.size()) return false;
+    *bytes = left_.substr(0, count);
+    left_.remove_prefix(count);
+    return true;
+  }
+
+  absl::string_view left() const { return left_; }
+  bool empty() const { return left_.empty(); }
+
+ private:
+  absl::string_view left_;
+};
 
 }  // namespace planb
 

@@ -6,10 +6,12 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <numeric>
 #include <string>
 #include <thread>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace planb {
 namespace {
@@ -43,8 +45,8 @@ TEST(OpenFile, ReadsAll) {
   ASSERT_TRUE(source.ok()) << source.status();
   EXPECT_EQ(ReadAll(**source), contents);
   // The end stays the end.
-  char octet;
-  EXPECT_EQ(*(*source)->Read(&octet, 1), 0u);
+  char byte;
+  EXPECT_EQ(*(*source)->Read(&byte, 1), 0u);
 }
 
 TEST(OpenFile, ReadsAPipe) {
@@ -78,9 +80,9 @@ TEST(OpenFile, SaysWhichFileIsForbidden) {
 TEST(OpenFile, ADirectoryCannotBeRead) {
   absl::StatusOr<std::unique_ptr<ByteSource>> source = OpenFile(TempDir());
   ASSERT_TRUE(source.ok()) << source.status();
-  char octet;
+  char byte;
   for (int i = 0; i < 2; ++i) {
-    const absl::Status status = (*source)->Read(&octet, 1).status();
+    const absl::Status status = (*source)->Read(&byte, 1).status();
     EXPECT_TRUE(absl::IsUnavailable(status)) << status;
     EXPECT_THAT(status.message(), HasSubstr("directory"));
   }
@@ -104,6 +106,166 @@ TEST(ConcatenatedSource, GivesHeadThenTail) {
       EXPECT_EQ(ReadAll(*source, 2), head + tail);
     }
   }
+}
+
+std::string Counting(size_t size) {
+  std::string bytes(size, '\0');
+  std::iota(bytes.begin(), bytes.end(), '\0');
+  return bytes;
+}
+
+// Gives zeros for ever, then an error.
+class FailingSource : public ByteSource {
+ public:
+  FailingSource(size_t bytes, absl::Status error)
+      : left_(bytes), error_(std::move(error)) {}
+  absl::StatusOr<size_t> Read(char* out, size_t size) override {
+    if (left_ == 0) return error_;
+    const size_t count = std::min(size, left_);
+    std::fill(out, out + count, '\0');
+    left_ -= count;
+    return count;
+  }
+
+ private:
+  size_t left_;
+  absl::Status error_;
+};
+
+TEST(ByteReader, PeekDoesNotConsume) {
+  ByteReader in(StringSource("abcdef", 1));
+  EXPECT_EQ(in.Peek(3), "abc");
+  EXPECT_EQ(in.Peek(2), "abc");  // may be longer
+  EXPECT_EQ(in.offset(), 0u);
+  in.Consume(2);
+  EXPECT_EQ(in.offset(), 2u);
+  EXPECT_EQ(in.Peek(1), "c");
+  EXPECT_EQ(in.Peek(4), "cdef");
+}
+
+TEST(ByteReader, PeekIsShortAtTheEnd) {
+  ByteReader in(StringSource("abc", 2));
+  EXPECT_EQ(in.Peek(100), "abc");
+  EXPECT_TRUE(in.status().ok());
+  in.Consume(3);
+  EXPECT_EQ(in.Peek(1), "");
+  EXPECT_EQ(in.Peek(1), "");
+  EXPECT_EQ(in.offset(), 3u);
+}
+
+TEST(ByteReader, KeepsTheBytesInOrderThroughEveryWindow) {
+  const std::string bytes = Counting(2'000'000);
+  for (const size_t piece : {size_t{1000}, size_t{65'537}, SIZE_MAX}) {
+    for (const size_t window : {size_t{1}, size_t{4097}, size_t{300'001}}) {
+      ByteReader in(StringSource(bytes, piece));
+      std::string read;
+      for (;;) {
+        const absl::string_view ahead = in.Peek(window);
+        if (ahead.size() < window) {
+          read.append(ahead.data(), ahead.size());
+          break;
+        }
+        // Consumes less than it saw, so that windows overlap.
+        const size_t step = window / 2 + 1;
+        read.append(ahead.data(), step);
+        in.Consume(step);
+        ASSERT_EQ(in.offset(), read.size());
+      }
+      EXPECT_EQ(read, bytes) << piece << " " << window;
+    }
+  }
+}
+
+TEST(ByteReader, SkipsPastWhatIsBuffered) {
+  ByteReader in(StringSource(Counting(1'000'000)));
+  EXPECT_TRUE(in.Skip(0));
+  EXPECT_EQ(in.Peek(1)[0], 0);
+  EXPECT_TRUE(in.Skip(700'001));
+  EXPECT_EQ(in.offset(), 700'001u);
+  EXPECT_EQ(in.Peek(1)[0], static_cast<char>(700'001 % 256));
+  EXPECT_FALSE(in.Skip(uint64_t{1} << 40));
+  EXPECT_EQ(in.offset(), 1'000'000u);
+}
+
+TEST(ByteReader, GivesTheErrorAfterTheBytesBeforeIt) {
+  ByteReader in(
+      std::make_unique<FailingSource>(300'000, absl::DataLossError("cut")));
+  EXPECT_TRUE(in.Skip(200'000));
+  EXPECT_EQ(in.Peek(100'001).size(), 100'000u);
+  EXPECT_EQ(in.status(), absl::DataLossError("cut"));
+}
+
+TEST(ByteReader, AWildLengthInAShortFileCostsNothing) {
+  ByteReader in(StringSource("abc"));
+  EXPECT_EQ(in.Peek(size_t{1} << 60), "abc");
+}
+
+TEST(ByteReaderDeathTest, ConsumesNoMoreThanWasSeen) {
+  ByteReader in(StringSource("abc"));
+  in.Peek(3);
+  EXPECT_DEATH(in.Consume(4), "consumed more");
+}
+
+TEST(ByteCursor, ReadsNetworkOrder) {
+  const std::string bytes(
+      "\x80\x01\x02\xff\xfe\xfd\xfc\xfb\xfa\xf9\xf8\xf7"
+      "\xf6\xf5\xf4rest");
+  ByteCursor cursor(bytes);
+  uint8_t u8 = 0;
+  uint16_t u16 = 0;
+  uint32_t u32 = 0;
+  uint64_t u64 = 0;
+  absl::string_view rest;
+  EXPECT_TRUE(cursor.Read(&u8));
+  EXPECT_TRUE(cursor.Read(&u16));
+  EXPECT_TRUE(cursor.Read(&u32));
+  EXPECT_TRUE(cursor.Read(&u64));
+  EXPECT_EQ(u8, 0x80);
+  EXPECT_EQ(u16, 0x0102);
+  EXPECT_EQ(u32, 0xfffefdfcu);
+  EXPECT_EQ(u64, 0xfbfaf9f8f7f6f5f4u);
+  EXPECT_EQ(cursor.left(), "rest");
+  EXPECT_TRUE(cursor.Read(size_t{3}, &rest));
+  EXPECT_EQ(rest, "res");
+  EXPECT_FALSE(cursor.empty());
+  EXPECT_TRUE(cursor.Read(size_t{0}, &rest));
+  EXPECT_EQ(rest, "");
+}
+
+TEST(ByteCursor, ReadsTheLeastSignificantByteFirst) {
+  const std::string bytes(
+      "\x80\x01\x02\xff\xfe\xfd\xfc\xfb\xfa\xf9\xf8\xf7"
+      "\xf6\xf5\xf4res");
+  ByteCursor cursor(bytes);
+  uint8_t u8 = 0;
+  uint16_t u16 = 0;
+  uint32_t u32 = 0;
+  uint64_t u64 = 0;
+  EXPECT_TRUE(cursor.ReadLittle(&u8));
+  EXPECT_TRUE(cursor.ReadLittle(&u16));
+  EXPECT_TRUE(cursor.ReadLittle(&u32));
+  EXPECT_TRUE(cursor.ReadLittle(&u64));
+  EXPECT_EQ(u8, 0x80);
+  EXPECT_EQ(u16, 0x0201);
+  EXPECT_EQ(u32, 0xfcfdfeffu);
+  EXPECT_EQ(u64, 0xf4f5f6f7f8f9fafbu);
+  EXPECT_FALSE(cursor.ReadLittle(&u32));
+  EXPECT_EQ(u32, 0xfcfdfeffu);
+  EXPECT_EQ(cursor.left(), "res");
+}
+
+TEST(ByteCursor, AReadThatFailsTakesNothing) {
+  ByteCursor cursor("abc");
+  uint32_t u32 = 7;
+  absl::string_view bytes = "old";
+  EXPECT_FALSE(cursor.Read(&u32));
+  EXPECT_EQ(u32, 7u);
+  EXPECT_FALSE(cursor.Read(size_t{4}, &bytes));
+  EXPECT_FALSE(cursor.Read(SIZE_MAX, &bytes));
+  EXPECT_EQ(bytes, "old");
+  EXPECT_EQ(cursor.left(), "abc");
+  EXPECT_TRUE(cursor.Read(size_t{3}, &bytes));
+  EXPECT_TRUE(cursor.empty());
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ class Gzip {
                                                      : Step::kNoMemory;
   }
 
-  // Takes octets from the front of `*in`, writes at most `size` to `out`, sets
+  // Takes bytes from the front of `*in`, writes at most `size` to `out`, sets
   // `*produced`.
   Step Decode(absl::string_view* in, char* out, size_t size, size_t* produced) {
     const unsigned int available = ClampSize(in->size());

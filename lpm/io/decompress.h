@@ -11,12 +11,12 @@
 
 namespace planb {
 
-// Returns the uncompressed octets of `source`: it starts with a gzip or a
+// Returns the uncompressed bytes of `source`: it starts with a gzip or a
 // bzip2 header, or is handed through as it is. Members that follow each other,
-// as from `cat a.gz b.gz`, are read as one stream. Octets after the last member
+// as from `cat a.gz b.gz`, are read as one stream. Bytes after the last member
 // that start no other make the stream break off there (DATA_LOSS).
 // Memory: fixed, about 100 KiB for gzip and 4 MiB for bzip2.
-// Errors: those of source->Read for its first octets.
+// Errors: those of source->Read for its first bytes.
 absl::StatusOr<std::unique_ptr<ByteSource>> Decompress(
     std::unique_ptr<ByteSource> source);
 

@@ -21,7 +21,7 @@ using ::planb::testing::Gzip;
 using ::testing::HasSubstr;
 
 struct Result {
-  std::string octets;
+  std::string bytes;
   absl::Status status;
 };
 
@@ -34,16 +34,16 @@ Result ReadAll(std::unique_ptr<ByteSource> compressed, size_t size = 1000) {
   for (;;) {
     absl::StatusOr<size_t> count = (*source)->Read(buffer.data(), size);
     if (!count.ok() || *count == 0) {
-      // Whatever the end is, it stays.
+      // Every further call returns the same end.
       EXPECT_EQ((*source)->Read(buffer.data(), size).status(), count.status());
       result.status = count.status();
       return result;
     }
-    result.octets.append(buffer, 0, *count);
+    result.bytes.append(buffer, 0, *count);
   }
 }
 
-// Text with some entropy: `size` octets, always the same.
+// Text with some entropy: `size` bytes, always the same.
 std::string SomeText(size_t size) {
   std::mt19937_64 random(size);
   std::string text;
@@ -60,31 +60,31 @@ TEST(Decompress, HandsThroughWhatIsNotCompressed) {
         SomeText(300'000)}) {
     const Result result = ReadAll(StringSource(plain));
     EXPECT_TRUE(result.status.ok()) << result.status;
-    EXPECT_EQ(result.octets, plain);
+    EXPECT_EQ(result.bytes, plain);
   }
 }
 
-// Fails after its octets.
+// Fails after its bytes.
 class FailingSource : public ByteSource {
  public:
-  explicit FailingSource(std::string octets)
-      : octets_(StringSource(std::move(octets))) {}
+  explicit FailingSource(std::string bytes)
+      : bytes_(StringSource(std::move(bytes))) {}
   absl::StatusOr<size_t> Read(char* out, size_t size) override {
-    absl::StatusOr<size_t> count = octets_->Read(out, size);
+    absl::StatusOr<size_t> count = bytes_->Read(out, size);
     if (count.ok() && *count == 0) return absl::UnavailableError("broken disk");
     return count;
   }
 
  private:
-  std::unique_ptr<ByteSource> octets_;
+  std::unique_ptr<ByteSource> bytes_;
 };
 
 TEST(Decompress, PassesTheErrorOfItsSourceOn) {
-  for (const std::string& octets :
+  for (const std::string& bytes :
        {std::string(), std::string("BZ"), std::string("some plain text"),
         Gzip("text").substr(0, 8), Bzip2("text").substr(0, 8), Gzip("text"),
         Bzip2("text")}) {
-    const Result result = ReadAll(std::make_unique<FailingSource>(octets));
+    const Result result = ReadAll(std::make_unique<FailingSource>(bytes));
     EXPECT_TRUE(absl::IsUnavailable(result.status)) << result.status;
     EXPECT_EQ(result.status.message(), "broken disk");
   }
@@ -116,7 +116,7 @@ TEST_P(Codec, RestoresAnySizeInAnyPieces) {
       const Result result =
           ReadAll(StringSource(compressed, piece), piece == 7 ? 1 : 100'000);
       EXPECT_TRUE(result.status.ok()) << result.status;
-      EXPECT_EQ(result.octets, plain);
+      EXPECT_EQ(result.bytes, plain);
     }
   }
 }
@@ -127,7 +127,7 @@ TEST_P(Codec, ReadsMembersAsOneStream) {
   for (const size_t piece : {size_t{1}, SIZE_MAX}) {
     const Result result = ReadAll(StringSource(members, piece));
     EXPECT_TRUE(result.status.ok()) << result.status;
-    EXPECT_EQ(result.octets, "one two three");
+    EXPECT_EQ(result.bytes, "one two three");
   }
 }
 
@@ -138,7 +138,7 @@ TEST_P(Codec, GivesAllBeforeACutAndSaysSo) {
   size_t longest_of_first = 0;
   for (size_t cut = 4; cut < both.size(); ++cut) {
     const Result result = ReadAll(StringSource(both.substr(0, cut)));
-    EXPECT_TRUE(absl::StartsWith(plain + "second", result.octets)) << cut;
+    EXPECT_TRUE(absl::StartsWith(plain + "second", result.bytes)) << cut;
     if (cut == first.size()) {
       EXPECT_TRUE(result.status.ok()) << result.status;
     } else {
@@ -146,9 +146,9 @@ TEST_P(Codec, GivesAllBeforeACutAndSaysSo) {
       EXPECT_THAT(result.status.message(), HasSubstr(GetParam().name));
     }
     if (cut < first.size()) {
-      longest_of_first = std::max(longest_of_first, result.octets.size());
+      longest_of_first = std::max(longest_of_first, result.bytes.size());
     } else {
-      EXPECT_GE(result.octets.size(), plain.size()) << cut;
+      EXPECT_GE(result.bytes.size(), plain.size()) << cut;
     }
   }
   // Only its checksum is missing at the last cut of the first member.
@@ -161,9 +161,9 @@ TEST_P(Codec, GivesMostBeforeACutInTheMiddle) {
   const Result result =
       ReadAll(StringSource(compressed.substr(0, compressed.size() / 2)));
   EXPECT_TRUE(absl::IsDataLoss(result.status)) << result.status;
-  EXPECT_TRUE(absl::StartsWith(plain, result.octets));
+  EXPECT_TRUE(absl::StartsWith(plain, result.bytes));
   // bzip2 was told to make blocks of 100 kB, of which only the last is lost.
-  EXPECT_GT(result.octets.size(), plain.size() / 2 - 110'000);
+  EXPECT_GT(result.bytes.size(), plain.size() / 2 - 110'000);
 }
 
 TEST_P(Codec, NoticesEveryFlippedBitOfTheContents) {
@@ -177,7 +177,7 @@ TEST_P(Codec, NoticesEveryFlippedBitOfTheContents) {
       const Result result = ReadAll(StringSource(flipped));
       // Some bits are padding: the contents are unharmed then.
       if (result.status.ok()) {
-        EXPECT_EQ(result.octets, plain) << i << "." << bit;
+        EXPECT_EQ(result.bytes, plain) << i << "." << bit;
       } else {
         EXPECT_TRUE(absl::IsDataLoss(result.status)) << result.status;
       }
@@ -187,18 +187,18 @@ TEST_P(Codec, NoticesEveryFlippedBitOfTheContents) {
 
 TEST_P(Codec, NoticesAWrongChecksum) {
   std::string compressed = Compress("some text");
-  // gzip: the checksum is the first four of the last eight octets; bzip2: the
-  // last four octets, and up to seven bits of padding.
+  // gzip: the checksum is the first four of the last eight bytes; bzip2: the
+  // last four bytes, and up to seven bits of padding.
   compressed[compressed.size() - 5] ^= 0x10;
   const Result result = ReadAll(StringSource(compressed));
-  EXPECT_EQ(result.octets, "some text");
+  EXPECT_EQ(result.bytes, "some text");
   EXPECT_TRUE(absl::IsDataLoss(result.status)) << result.status;
   EXPECT_THAT(result.status.message(), HasSubstr("corrupt"));
 }
 
 TEST_P(Codec, BreaksOffWhereSomethingElseFollows) {
   const Result result = ReadAll(StringSource(Compress("text") + "and more"));
-  EXPECT_EQ(result.octets, "text");
+  EXPECT_EQ(result.bytes, "text");
   EXPECT_TRUE(absl::IsDataLoss(result.status)) << result.status;
   EXPECT_THAT(result.status.message(), HasSubstr("something else follows"));
 }

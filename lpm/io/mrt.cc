@@ -1,8 +1,12 @@
 #include "lpm/io/mrt.h"
 
+#include <cstddef>
+#include <cstdint>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "lpm/io/octets.h"
+#include "lpm/io/bgp.h"
+#include "lpm/io/byte_source.h"
 
 namespace planb {
 namespace {
@@ -14,10 +18,10 @@ struct Header {
   uint32_t length = 0;
 };
 
-// Reads as many fields as `octets` has; the others stay 0.
-Header ParseHeader(absl::string_view octets) {
+// Reads as many fields as `bytes` has; the others stay 0.
+Header ParseHeader(absl::string_view bytes) {
   Header header;
-  OctetCursor cursor(octets);
+  ByteCursor cursor(bytes);
   (void)(cursor.Read(&header.timestamp) && cursor.Read(&header.type) &&
          cursor.Read(&header.subtype) && cursor.Read(&header.length));
   return header;
@@ -43,7 +47,7 @@ bool IsMrtType(uint16_t type) {
 }
 
 bool StartsLikeMrt(absl::string_view head) {
-  // A record whose type is cut off is not recognized: 0 is no type of ours.
+  // A record whose type is cut off is not recognized: 0 is not a known type.
   const Header header = ParseHeader(head);
   return IsMrtType(header.type) && header.length <= kMaxMrtRecord;
 }
@@ -96,6 +100,225 @@ absl::StatusOr<bool> MrtReader::Cut(RecordPlace place, absl::string_view what) {
   absl::Status status = out_.OnEnd(place, in_.status(), what);
   if (!status.ok()) return status;
   return false;
+}
+
+namespace {
+
+// Bits of a peer's type.
+constexpr uint8_t kIpv6Peer = 1;
+constexpr uint8_t kFourByteAs = 2;
+
+bool ReadAsNumber(ByteCursor& cursor, bool four_bytes, uint32_t* as_number) {
+  if (four_bytes) return cursor.Read(as_number);
+  uint16_t narrow = 0;
+  if (!cursor.Read(&narrow)) return false;
+  *as_number = narrow;
+  return true;
+}
+
+bool ReadPeer(ByteCursor& cursor, Peer* peer) {
+  uint8_t type = 0;
+  uint32_t bgp_id = 0;
+  absl::string_view address;
+  if (!cursor.Read(&type) || !cursor.Read(&bgp_id) ||
+      !cursor.Read((type & kIpv6Peer) != 0 ? 16 : 4, &address) ||
+      !ReadAsNumber(cursor, (type & kFourByteAs) != 0, &peer->as_number)) {
+    return false;
+  }
+  // Of one of the two sizes there are.
+  peer->address = *Address::FromPacked(address);
+  return true;
+}
+
+absl::Status Malformed(absl::string_view what, absl::string_view why) {
+  return absl::InvalidArgumentError(absl::StrCat(what, " ", why));
+}
+
+}  // namespace
+
+std::string Peer::Label() const {
+  return absl::StrCat("AS", as_number, " peer ", address.ToString());
+}
+
+absl::StatusOr<std::vector<Peer>> ParsePeerTable(absl::string_view body) {
+  ByteCursor cursor(body);
+  uint32_t collector = 0;
+  uint16_t name_size = 0;
+  absl::string_view name;
+  uint16_t count = 0;
+  if (!cursor.Read(&collector) || !cursor.Read(&name_size) ||
+      !cursor.Read(name_size, &name) || !cursor.Read(&count)) {
+    return Malformed("PEER_INDEX_TABLE", "ends before its peers");
+  }
+  std::vector<Peer> peers;
+  for (size_t i = 0; i < count; ++i) {
+    // Not resized by `count` at once: that is only a claim.
+    if (!ReadPeer(cursor, &peers.emplace_back())) {
+      return Malformed("PEER_INDEX_TABLE",
+                       absl::StrCat("ends inside peer ", i, " of ", count));
+    }
+  }
+  if (!cursor.empty()) {
+    return Malformed("PEER_INDEX_TABLE",
+                     absl::StrCat("goes on for ", cursor.left().size(),
+                                  " octets after its peers"));
+  }
+  return peers;
+}
+
+namespace {
+
+bool ReadEntry(ByteCursor& cursor, bool additional_paths, RibEntry* entry) {
+  uint32_t originated = 0;
+  uint32_t path_id = 0;
+  uint16_t size = 0;
+  return cursor.Read(&entry->peer) && cursor.Read(&originated) &&
+         (!additional_paths || cursor.Read(&path_id)) && cursor.Read(&size) &&
+         cursor.Read(size, &entry->attributes);
+}
+
+}  // namespace
+
+absl::StatusOr<RibRecord> ParseRibRecord(absl::string_view body, Family family,
+                                         bool additional_paths) {
+  ByteCursor cursor(body);
+  uint32_t sequence = 0;
+  uint8_t length = 0;
+  absl::string_view bytes;
+  uint16_t count = 0;
+  if (!cursor.Read(&sequence) || !cursor.Read(&length)) {
+    return absl::InvalidArgumentError("the RIB record ends before its prefix");
+  }
+  if (length > AddressBits(family)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the RIB record has an ", FamilyName(family),
+                     " prefix of length ", length));
+  }
+  if (!cursor.Read((length + size_t{7}) / 8, &bytes) || !cursor.Read(&count)) {
+    return absl::InvalidArgumentError("the RIB record ends before its entries");
+  }
+  RibRecord record;
+  record.prefix = PrefixOfBytes(bytes, family, length);
+  for (size_t i = 0; i < count; ++i) {
+    // Not resized by `count` at once: that is only a claim.
+    if (!ReadEntry(cursor, additional_paths, &record.entries.emplace_back())) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the RIB record of ", record.prefix.ToString(),
+                       " ends inside entry ", i, " of ", count));
+    }
+  }
+  if (!cursor.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the RIB record of ", record.prefix.ToString(), " goes on for ",
+        cursor.left().size(), " octets after its entries"));
+  }
+  return record;
+}
+
+namespace {
+
+// What a subtype holds.
+struct Subtype {
+  Bgp4mpRecord::Kind kind = Bgp4mpRecord::kOther;
+  bool four_byte_as = false;
+  bool local = false;
+  bool additional_paths = false;
+};
+
+Subtype SubtypeOf(uint16_t number) {
+  switch (number) {
+    case 0:  // BGP4MP_STATE_CHANGE
+      return {Bgp4mpRecord::kStateChange, false};
+    case 5:  // BGP4MP_STATE_CHANGE_AS4
+      return {Bgp4mpRecord::kStateChange, true};
+    case 1:  // BGP4MP_MESSAGE
+      return {Bgp4mpRecord::kMessage, false, false, false};
+    case 4:  // BGP4MP_MESSAGE_AS4
+      return {Bgp4mpRecord::kMessage, true, false, false};
+    case 6:  // BGP4MP_MESSAGE_LOCAL
+      return {Bgp4mpRecord::kMessage, false, true, false};
+    case 7:  // BGP4MP_MESSAGE_AS4_LOCAL
+      return {Bgp4mpRecord::kMessage, true, true, false};
+    case 8:  // BGP4MP_MESSAGE_ADDPATH
+      return {Bgp4mpRecord::kMessage, false, false, true};
+    case 9:  // BGP4MP_MESSAGE_AS4_ADDPATH
+      return {Bgp4mpRecord::kMessage, true, false, true};
+    case 10:  // BGP4MP_MESSAGE_LOCAL_ADDPATH
+      return {Bgp4mpRecord::kMessage, false, true, true};
+    case 11:  // BGP4MP_MESSAGE_AS4_LOCAL_ADDPATH
+      return {Bgp4mpRecord::kMessage, true, true, true};
+    default:
+      return {};
+  }
+}
+
+// Both ends of the session; the local one is not kept.
+absl::Status ReadSession(ByteCursor& cursor, bool four_byte_as, Peer* peer) {
+  uint32_t local_as = 0;
+  uint16_t interface = 0;
+  uint16_t family = 0;
+  absl::string_view address;
+  absl::string_view local_address;
+  if (!ReadAsNumber(cursor, four_byte_as, &peer->as_number) ||
+      !ReadAsNumber(cursor, four_byte_as, &local_as) ||
+      !cursor.Read(&interface) || !cursor.Read(&family)) {
+    return Malformed("the BGP4MP record", "ends before its peer");
+  }
+  if (family != 1 && family != 2) {
+    return Malformed(
+        "the BGP4MP record",
+        absl::StrCat("has a peer of address family ", family, ", not 1 or 2"));
+  }
+  const size_t size = family == 1 ? 4 : 16;
+  if (!cursor.Read(size, &address) || !cursor.Read(size, &local_address)) {
+    return Malformed("the BGP4MP record", "ends inside its peer");
+  }
+  peer->address = *Address::FromPacked(address);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Bgp4mpRecord> ParseBgp4mp(const MrtRecord& record) {
+  const Subtype subtype = SubtypeOf(record.subtype);
+  Bgp4mpRecord parsed;
+  if (subtype.kind == Bgp4mpRecord::kOther) return parsed;
+  parsed.kind = subtype.kind;
+  parsed.local = subtype.local;
+  parsed.additional_paths = subtype.additional_paths;
+  ByteCursor cursor(record.body);
+  uint32_t microseconds = 0;
+  if (record.type == kMrtBgp4mpEt) {
+    if (!cursor.Read(&microseconds)) {
+      return Malformed("the BGP4MP record", "ends inside its microseconds");
+    }
+    if (microseconds >= 1'000'000) {
+      return Malformed("the BGP4MP record",
+                       absl::StrCat("has ", microseconds, " microseconds"));
+    }
+  }
+  parsed.at = absl::FromUnixSeconds(record.timestamp) +
+              absl::Microseconds(microseconds);
+  absl::Status status = ReadSession(cursor, subtype.four_byte_as, &parsed.peer);
+  if (!status.ok()) return status;
+  if (subtype.kind == Bgp4mpRecord::kMessage) {
+    parsed.message = cursor.left();
+  } else if (cursor.left().size() != 4) {
+    return Malformed("the BGP4MP record",
+                     "of a state change does not end with two states");
+  }
+  return parsed;
+}
+
+absl::StatusOr<GatewayIds::Id> GatewayIds::IdOf(const Address& gateway) {
+  const auto found = ids_.find(gateway);
+  if (found != ids_.end()) return Id{found->second, false};
+  if (next_ >= kUndecided) {
+    return absl::ResourceExhaustedError("more next hops than ids");
+  }
+  const Id id{static_cast<NextHopId>(next_++), true};
+  ids_[gateway] = id.id;
+  return id;
 }
 
 }  // namespace planb

@@ -1,20 +1,26 @@
-// The framing of MRT files (RFC 6396 section 2): one record after the other,
-// each with its type and length.
+// MRT files (RFC 6396): the framing of their records, and the contents of the
+// types of records that hold routes.
 
 #ifndef PLANB_LPM_IO_MRT_H_
 #define PLANB_LPM_IO_MRT_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "lpm/io/byte_reader.h"
-#include "lpm/io/problem_output.h"
+#include "absl/time/time.h"
+#include "lpm/address.h"
+#include "lpm/io/byte_source.h"
+#include "lpm/io/route_sink.h"
+#include "lpm/prefix.h"
 
 namespace planb {
 
-// Octets of timestamp, type, subtype and length.
+// Bytes of timestamp, type, subtype and length.
 inline constexpr size_t kMrtHeaderSize = 12;
 
 // A longer record is malformed. RIB records of today's Internet have about
@@ -34,14 +40,14 @@ struct MrtRecord {
   absl::string_view body;
 };
 
-// True for the types that IANA has assigned (and RFC 6396 describes).
+// True for the types that IANA has assigned and RFC 6396 describes.
 bool IsMrtType(uint16_t type);
 
-// True if `head`, the start of a file, starts as an MRT record does. Six octets
+// True if `head`, the start of a file, starts as an MRT record does. Six bytes
 // are enough to tell.
 bool StartsLikeMrt(absl::string_view head);
 
-// Thread-compatible.
+// Takes the records off a stream, one after the other. Thread-compatible.
 class MrtReader {
  public:
   // Both must outlive this.
@@ -55,13 +61,95 @@ class MrtReader {
   absl::StatusOr<bool> Next(MrtRecord* record);
 
  private:
-  // Passes over a record of `length` octets after its header; returns as Next.
+  // Passes over a record of `length` bytes after its header; returns as Next.
   absl::StatusOr<bool> SkipMalformed(RecordPlace place, uint32_t length,
                                      absl::string_view why);
   absl::StatusOr<bool> Cut(RecordPlace place, absl::string_view what);
 
   ByteReader& in_;
   ProblemOutput& out_;
+};
+
+// A peer of a collector.
+struct Peer {
+  Address address;
+  uint32_t as_number = 0;
+
+  // "AS64500 peer 2001:db8::1".
+  std::string Label() const;
+
+  friend bool operator==(const Peer&, const Peer&) = default;
+};
+
+// Parses the body of a PEER_INDEX_TABLE record (RFC 6396 section 4.3.1), which
+// the paths of a TABLE_DUMP_V2 file refer to by index. At most 65535 peers.
+// Errors: INVALID_ARGUMENT, with the place where it ends early or goes on.
+absl::StatusOr<std::vector<Peer>> ParsePeerTable(absl::string_view body);
+
+// A path to the prefix, as one peer announced it.
+struct RibEntry {
+  uint16_t peer = 0;             // index into the peer table
+  absl::string_view attributes;  // not parsed yet
+};
+
+// A prefix and the paths to it (RFC 6396 section 4.3.2; with path identifiers
+// RFC 8050 section 4). Views into the body that it was parsed from.
+struct RibRecord {
+  Prefix prefix;
+  std::vector<RibEntry> entries;
+};
+
+// Parses the body of a RIB_IPV4_UNICAST or RIB_IPV6_UNICAST record, or of their
+// forms with additional paths. Bits past the prefix length have no meaning (RFC
+// 4271 section 4.3) and are cleared.
+// Errors: INVALID_ARGUMENT, with the place where it ends early or goes on.
+absl::StatusOr<RibRecord> ParseRibRecord(absl::string_view body, Family family,
+                                         bool additional_paths);
+
+// A message that a collector heard or sent, and when: BGP4MP and BGP4MP_ET (RFC
+// 6396 sections 3 and 4.4; with additional paths RFC 8050 section 3). A view
+// into the record that it was parsed from.
+struct Bgp4mpRecord {
+  enum Kind {
+    kMessage,
+    kStateChange,
+    kOther,  // a subtype that RFC 6396 calls deprecated, or a newer one
+  };
+  Kind kind = kOther;
+
+  // All below: unless kOther.
+  absl::Time at;  // in seconds; of BGP4MP_ET in microseconds
+  Peer peer;
+
+  // All below: of a message.
+  bool local = false;             // sent by the collector, not heard
+  bool additional_paths = false;  // prefixes have path identifiers
+  absl::string_view message;      // not parsed yet
+};
+
+// Errors: INVALID_ARGUMENT, naming the place where the record ends early or its
+// defect. REQUIRES: its type is kMrtBgp4mp or kMrtBgp4mpEt.
+absl::StatusOr<Bgp4mpRecord> ParseBgp4mp(const MrtRecord& record);
+
+// Numbers gateways, which MRT files name by address alone, as next hops.
+// Invariant: the gateways seen have ids from the first on, without gaps, in
+// order of appearance. Thread-compatible.
+class GatewayIds {
+ public:
+  struct Id {
+    NextHopId id = kNoRoute;
+    bool is_new = false;  // not seen before
+  };
+
+  // REQUIRES: IsNextHop(first).
+  explicit GatewayIds(NextHopId first) : next_(first) {}
+
+  // O(1). Errors: RESOURCE_EXHAUSTED when the ids run out.
+  absl::StatusOr<Id> IdOf(const Address& gateway);
+
+ private:
+  absl::flat_hash_map<Address, NextHopId> ids_;
+  uint64_t next_;  // wider than an id: may pass the last one
 };
 
 }  // namespace planb

@@ -1,5 +1,3 @@
-#include "lpm/io/mrt_routes.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lpm/io/route_formats.h"
 #include "lpm/io/testing/bytes.h"
 #include "lpm/io/testing/read.h"
 
@@ -37,13 +36,13 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-Reading ReadMrt(std::string octets, bool strict = false,
+Reading ReadMrt(std::string bytes, bool strict = false,
                 NextHopId first_id = 1) {
   return ReadWith(
       [&](ByteReader& in, RouteOutput& out) {
         return ReadMrtRoutes(in, first_id, out);
       },
-      std::move(octets), strict);
+      std::move(bytes), strict);
 }
 
 // Three peers, of both families.

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -13,17 +14,23 @@
 namespace planb {
 namespace {
 
+using ::planb::testing::Entry;
 using ::planb::testing::Mrt;
+using ::planb::testing::PeerEntry;
+using ::planb::testing::PeerTableBody;
 using ::planb::testing::Reading;
 using ::planb::testing::ReadWith;
+using ::planb::testing::RibBody;
+using ::planb::testing::SessionBody;
 using ::planb::testing::U16;
 using ::planb::testing::U32;
+using ::planb::testing::U8;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 // Reads all records; each becomes "offset type/subtype body" in `*records`.
-Reading ReadRecords(std::string octets, std::vector<std::string>* records,
+Reading ReadRecords(std::string bytes, std::vector<std::string>* records,
                     bool strict = false, size_t piece = SIZE_MAX) {
   records->clear();
   return ReadWith(
@@ -38,18 +45,18 @@ Reading ReadRecords(std::string octets, std::vector<std::string>* records,
                                           record.body));
         }
       },
-      std::move(octets), strict, piece);
+      std::move(bytes), strict, piece);
 }
 
 TEST(MrtReader, ReadsRecordsOfEveryKnownType) {
-  const std::string octets = Mrt(11, 0, "a") + Mrt(12, 1, "bc") +
-                             Mrt(13, 2, "") + Mrt(16, 4, "d") + Mrt(17, 4, "") +
-                             Mrt(32, 0, "") + Mrt(33, 0, "") + Mrt(48, 0, "") +
-                             Mrt(49, 65535, "e");
+  const std::string bytes = Mrt(11, 0, "a") + Mrt(12, 1, "bc") +
+                            Mrt(13, 2, "") + Mrt(16, 4, "d") + Mrt(17, 4, "") +
+                            Mrt(32, 0, "") + Mrt(33, 0, "") + Mrt(48, 0, "") +
+                            Mrt(49, 65535, "e");
   std::vector<std::string> records;
   for (const size_t piece : {size_t{1}, size_t{13}, SIZE_MAX}) {
     const Reading reading =
-        ReadRecords(octets, &records, /*strict=*/true, piece);
+        ReadRecords(bytes, &records, /*strict=*/true, piece);
     EXPECT_TRUE(reading.status.ok()) << reading.status;
     EXPECT_THAT(records, ElementsAre("0 11/0 a", "13 12/1 bc", "27 13/2 ",
                                      "39 16/4 d", "52 17/4 ", "64 32/0 ",
@@ -59,10 +66,10 @@ TEST(MrtReader, ReadsRecordsOfEveryKnownType) {
 }
 
 TEST(MrtReader, PassesOverUnknownTypes) {
-  const std::string octets =
+  const std::string bytes =
       Mrt(13, 1, "a") + Mrt(14, 1, "b") + Mrt(0x4141, 1, "") + Mrt(13, 2, "c");
   std::vector<std::string> records;
-  const Reading reading = ReadRecords(octets, &records);
+  const Reading reading = ReadRecords(bytes, &records);
   EXPECT_TRUE(reading.status.ok()) << reading.status;
   EXPECT_THAT(records, ElementsAre("0 13/1 a", "38 13/2 c"));
   EXPECT_EQ(reading.report.malformed, 2u);
@@ -72,7 +79,7 @@ TEST(MrtReader, PassesOverUnknownTypes) {
   EXPECT_THAT(reading.report.problems[0].message, HasSubstr("14"));
   EXPECT_EQ(reading.report.problems[1].offset, 26u);
 
-  const Reading strict = ReadRecords(octets, &records, /*strict=*/true);
+  const Reading strict = ReadRecords(bytes, &records, /*strict=*/true);
   EXPECT_TRUE(absl::IsDataLoss(strict.status)) << strict.status;
   EXPECT_THAT(strict.status.message(), HasSubstr("at octet 13"));
   EXPECT_THAT(records, ElementsAre("0 13/1 a"));
@@ -111,13 +118,13 @@ TEST(MrtReader, AWildLengthSwallowsTheRest) {
 }
 
 TEST(MrtReader, CutAnywhereKeepsTheRecordsBefore) {
-  const std::string octets = Mrt(13, 1, "abc") + Mrt(13, 2, "defgh");
+  const std::string bytes = Mrt(13, 1, "abc") + Mrt(13, 2, "defgh");
   std::vector<std::string> records;
-  for (size_t cut = 0; cut <= octets.size(); ++cut) {
-    const Reading reading = ReadRecords(octets.substr(0, cut), &records);
+  for (size_t cut = 0; cut <= bytes.size(); ++cut) {
+    const Reading reading = ReadRecords(bytes.substr(0, cut), &records);
     EXPECT_TRUE(reading.status.ok()) << reading.status;
-    EXPECT_EQ(records.size(), (cut >= 15) + (cut >= octets.size() ? 1u : 0u));
-    const bool whole = cut == 0 || cut == 15 || cut == octets.size();
+    EXPECT_EQ(records.size(), (cut >= 15) + (cut >= bytes.size() ? 1u : 0u));
+    const bool whole = cut == 0 || cut == 15 || cut == bytes.size();
     EXPECT_EQ(reading.report.truncated, !whole) << cut;
     EXPECT_EQ(reading.report.malformed, 0u);
     if (whole) {
@@ -128,12 +135,12 @@ TEST(MrtReader, CutAnywhereKeepsTheRecordsBefore) {
       EXPECT_THAT(reading.report.problems[0].message, HasSubstr("ends"));
     }
     const Reading strict =
-        ReadRecords(octets.substr(0, cut), &records, /*strict=*/true);
+        ReadRecords(bytes.substr(0, cut), &records, /*strict=*/true);
     EXPECT_EQ(strict.status.ok(), whole) << cut;
   }
 }
 
-TEST(StartsLikeMrt, TellsFromSixOctets) {
+TEST(StartsLikeMrt, TellsFromSixBytes) {
   const std::string record = Mrt(13, 1, "abc");
   for (size_t size = 0; size <= record.size(); ++size) {
     EXPECT_EQ(StartsLikeMrt(record.substr(0, size)), size >= 6) << size;
@@ -142,6 +149,226 @@ TEST(StartsLikeMrt, TellsFromSixOctets) {
   EXPECT_FALSE(StartsLikeMrt("2001:db8::/32 1\n"));
   EXPECT_FALSE(StartsLikeMrt(
       absl::StrCat(U32(0), U16(13), U16(1), U32(kMaxMrtRecord + 1))));
+}
+
+Peer MakePeer(absl::string_view address, uint32_t as_number) {
+  return {*Address::Parse(address), as_number};
+}
+
+TEST(ParsePeerTable, ReadsEveryKindOfPeer) {
+  absl::StatusOr<std::vector<Peer>> peers = ParsePeerTable(
+      PeerTableBody({PeerEntry("192.0.2.1", 64500, /*narrow_as=*/true),
+                     PeerEntry("192.0.2.2", 4200000000),
+                     PeerEntry("2001:db8::1", 65535, /*narrow_as=*/true),
+                     PeerEntry("2001:db8::2", 64501)}));
+  ASSERT_TRUE(peers.ok()) << peers.status();
+  EXPECT_THAT(*peers, ElementsAre(MakePeer("192.0.2.1", 64500),
+                                  MakePeer("192.0.2.2", 4200000000),
+                                  MakePeer("2001:db8::1", 65535),
+                                  MakePeer("2001:db8::2", 64501)));
+  EXPECT_EQ((*peers)[1].Label(), "AS4200000000 peer 192.0.2.2");
+  EXPECT_EQ((*peers)[3].Label(), "AS64501 peer 2001:db8::2");
+}
+
+TEST(ParsePeerTable, MayBeEmptyOrFull) {
+  EXPECT_THAT(*ParsePeerTable(PeerTableBody({})), IsEmpty());
+  const std::vector<std::string> most(65535, PeerEntry("192.0.2.1", 1));
+  EXPECT_EQ(ParsePeerTable(PeerTableBody(most))->size(), 65535u);
+}
+
+TEST(ParsePeerTable, CutAnywhereIsMalformed) {
+  const std::string body = PeerTableBody(
+      {PeerEntry("192.0.2.1", 1, /*narrow_as=*/true), PeerEntry("::1", 2)});
+  for (size_t cut = 0; cut < body.size(); ++cut) {
+    const absl::Status status = ParsePeerTable(body.substr(0, cut)).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << cut;
+    EXPECT_THAT(status.message(), HasSubstr("PEER_INDEX_TABLE ends"));
+  }
+}
+
+TEST(ParsePeerTable, SaysWhatIsWrong) {
+  EXPECT_THAT(ParsePeerTable(PeerTableBody({}) + "xy").status().message(),
+              HasSubstr("goes on for 2 octets"));
+  EXPECT_THAT(ParsePeerTable(absl::StrCat(U32(1), U16(0), U16(65535)))
+                  .status()
+                  .message(),
+              HasSubstr("ends inside peer 0 of 65535"));
+  EXPECT_THAT(
+      ParsePeerTable(absl::StrCat(U32(1), U16(65535), "x")).status().message(),
+      HasSubstr("ends before its peers"));
+}
+
+TEST(ParseRibRecord, ReadsPrefixesOfEveryLength) {
+  for (const Family family : {Family::kIpv4, Family::kIpv6}) {
+    const Address ones = Address::FromBits(
+        family, absl::Uint128Max() << (128 - AddressBits(family)));
+    for (int length = 0; length <= AddressBits(family); ++length) {
+      // All host bits set that the bytes have room for: to be cleared.
+      const std::string body = RibBody(
+          absl::StrCat(ones.ToString(), "/", length), {Entry(3, "abc")});
+      absl::StatusOr<RibRecord> record =
+          ParseRibRecord(body, family, /*additional_paths=*/false);
+      ASSERT_TRUE(record.ok()) << record.status();
+      EXPECT_EQ(record->prefix, Prefix::Truncate(ones, length));
+      ASSERT_EQ(record->entries.size(), 1u);
+      EXPECT_EQ(record->entries[0].peer, 3);
+      EXPECT_EQ(record->entries[0].attributes, "abc");
+    }
+  }
+}
+
+TEST(ParseRibRecord, ReadsEntriesInOrder) {
+  for (const bool additional_paths : {false, true}) {
+    const int64_t id = additional_paths ? 77 : -1;
+    const std::string body =
+        RibBody("2001:db8::/32", {Entry(65535, "first", id), Entry(0, "", id),
+                                  Entry(7, std::string(65535, 'x'), id)});
+    absl::StatusOr<RibRecord> record =
+        ParseRibRecord(body, Family::kIpv6, additional_paths);
+    ASSERT_TRUE(record.ok()) << record.status();
+    EXPECT_EQ(record->prefix.ToString(), "2001:db8::/32");
+    ASSERT_EQ(record->entries.size(), 3u);
+    EXPECT_EQ(record->entries[0].peer, 65535);
+    EXPECT_EQ(record->entries[0].attributes, "first");
+    EXPECT_EQ(record->entries[1].attributes, "");
+    EXPECT_EQ(record->entries[2].attributes.size(), 65535u);
+    // The other form does not fit by chance.
+    EXPECT_FALSE(ParseRibRecord(body, Family::kIpv6, !additional_paths).ok());
+  }
+}
+
+TEST(ParseRibRecord, CutAnywhereIsMalformed) {
+  const std::string body =
+      RibBody("2001:db8::/32", {Entry(1, "first"), Entry(2, "second")});
+  for (size_t cut = 0; cut < body.size(); ++cut) {
+    const absl::Status status =
+        ParseRibRecord(body.substr(0, cut), Family::kIpv6, false).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << cut;
+    EXPECT_THAT(status.message(), HasSubstr("ends"));
+  }
+}
+
+TEST(ParseRibRecord, SaysWhatIsWrong) {
+  const auto message = [](const std::string& body, Family family) {
+    const absl::Status status = ParseRibRecord(body, family, false).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    return std::string(status.message());
+  };
+  EXPECT_THAT(message(absl::StrCat(U32(1), U8(33), U32(0), U8(0), U16(0)),
+                      Family::kIpv4),
+              HasSubstr("IPv4 prefix of length 33"));
+  EXPECT_THAT(
+      message(absl::StrCat(U32(1), U8(129), std::string(17, 'x'), U16(0)),
+              Family::kIpv6),
+      HasSubstr("IPv6 prefix of length 129"));
+  EXPECT_THAT(message(absl::StrCat(U32(1), U8(0), U16(65535)), Family::kIpv6),
+              HasSubstr("::/0 ends inside entry 0 of 65535"));
+  EXPECT_THAT(message(RibBody("::/0", {Entry(1, "x")}) + "!", Family::kIpv6),
+              HasSubstr("::/0 goes on for 1 octets"));
+}
+
+absl::StatusOr<Bgp4mpRecord> Parse(uint16_t subtype, const std::string& body,
+                                   uint16_t type = kMrtBgp4mp) {
+  return ParseBgp4mp({.timestamp = 1785420000,
+                      .type = type,
+                      .subtype = subtype,
+                      .body = body});
+}
+
+TEST(ParseBgp4mp, ReadsEverySubtypeOfMessages) {
+  for (const uint16_t subtype :
+       std::initializer_list<uint16_t>{1, 4, 6, 7, 8, 9, 10, 11}) {
+    const bool narrow =
+        subtype == 1 || subtype == 6 || subtype == 8 || subtype == 10;
+    for (const char* peer : {"192.0.2.1", "2001:db8::1"}) {
+      const std::string body = SessionBody(peer, 64500, "message", narrow);
+      const auto record = Parse(subtype, body);
+      ASSERT_TRUE(record.ok()) << record.status();
+      EXPECT_EQ(record->kind, Bgp4mpRecord::kMessage);
+      EXPECT_EQ(record->peer, (Peer{*Address::Parse(peer), 64500}));
+      EXPECT_EQ(record->at, absl::FromUnixSeconds(1785420000));
+      EXPECT_EQ(record->local, subtype == 6 || subtype == 7 || subtype >= 10);
+      EXPECT_EQ(record->additional_paths, subtype >= 8);
+      EXPECT_EQ(record->message, "message");
+    }
+  }
+}
+
+TEST(ParseBgp4mp, ReadsMicroseconds) {
+  const std::string session = SessionBody("::1", 4200000000, "m");
+  for (const uint32_t micros : {0u, 1u, 999999u}) {
+    const std::string body = U32(micros) + session;
+    const auto record = Parse(4, body, kMrtBgp4mpEt);
+    ASSERT_TRUE(record.ok()) << record.status();
+    EXPECT_EQ(record->at, absl::FromUnixMicros(1785420000000000 + micros));
+    EXPECT_EQ(record->peer.as_number, 4200000000u);
+    EXPECT_EQ(record->message, "m");
+  }
+  const auto late = Parse(4, U32(1000000) + session, kMrtBgp4mpEt);
+  EXPECT_THAT(late.status().message(), HasSubstr("1000000 microseconds"));
+}
+
+TEST(ParseBgp4mp, ReadsStateChanges) {
+  const std::string states = U16(5) + U16(6);
+  EXPECT_EQ(Parse(0, SessionBody("::1", 1, states, true))->kind,
+            Bgp4mpRecord::kStateChange);
+  EXPECT_EQ(Parse(5, SessionBody("::1", 1, states))->kind,
+            Bgp4mpRecord::kStateChange);
+  for (const std::string& rest : {std::string(), U16(5), states + "x"}) {
+    const auto record = Parse(5, SessionBody("::1", 1, rest));
+    EXPECT_TRUE(absl::IsInvalidArgument(record.status()));
+    EXPECT_THAT(record.status().message(), HasSubstr("two states"));
+  }
+}
+
+TEST(ParseBgp4mp, LeavesOtherSubtypesAlone) {
+  for (const uint16_t subtype :
+       std::initializer_list<uint16_t>{2, 3, 12, 65535}) {
+    EXPECT_EQ(Parse(subtype, "anything")->kind, Bgp4mpRecord::kOther);
+  }
+}
+
+TEST(ParseBgp4mp, ASessionCutAnywhereIsMalformed) {
+  for (const char* peer : {"192.0.2.1", "::1"}) {
+    const std::string body = U32(0) + SessionBody(peer, 1, "");
+    for (size_t cut = 0; cut <= body.size(); ++cut) {
+      const auto record = Parse(4, body.substr(0, cut), kMrtBgp4mpEt);
+      EXPECT_EQ(record.ok(), cut == body.size()) << cut;
+    }
+  }
+}
+
+TEST(ParseBgp4mp, RefusesPeersOfOtherFamilies) {
+  for (const uint16_t family : std::initializer_list<uint16_t>{0, 3, 256}) {
+    const std::string body =
+        absl::StrCat(U32(1), U32(2), U16(0), U16(family), std::string(40, 'x'));
+    EXPECT_THAT(Parse(4, body).status().message(),
+                HasSubstr(absl::StrCat("address family ", family)));
+  }
+}
+
+TEST(GatewayIds, NumbersInOrderOfAppearance) {
+  GatewayIds ids(10);
+  const auto id_of = [&](absl::string_view gateway, bool is_new) {
+    const absl::StatusOr<GatewayIds::Id> id =
+        ids.IdOf(*Address::Parse(gateway));
+    EXPECT_TRUE(id.ok()) << id.status();
+    EXPECT_EQ(id->is_new, is_new);
+    return id->id;
+  };
+  EXPECT_EQ(id_of("192.0.2.1", true), 10u);
+  EXPECT_EQ(id_of("2001:db8::1", true), 11u);
+  EXPECT_EQ(id_of("192.0.2.1", false), 10u);
+  // The same bits, another family.
+  EXPECT_EQ(id_of("c000:201::", true), 12u);
+  EXPECT_EQ(id_of("c000:201::", false), 12u);
+}
+
+TEST(GatewayIds, RunOut) {
+  GatewayIds ids(kUndecided - 1);
+  EXPECT_EQ(ids.IdOf(Address::V4(1))->id, kUndecided - 1);
+  EXPECT_TRUE(absl::IsResourceExhausted(ids.IdOf(Address::V4(2)).status()));
+  EXPECT_EQ(ids.IdOf(Address::V4(1))->id, kUndecided - 1);
 }
 
 }  // namespace

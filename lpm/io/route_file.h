@@ -1,4 +1,4 @@
-// Reads routing tables from files, whatever their format: plain text
+// Reads routing tables from files of any format: plain text
 // ("PREFIX/LEN NEXTHOP" a line), MRT TABLE_DUMP_V2 (RFC 6396) or a table file
 // (TABLE_FILE.md), each plain, gzipped or bzip2ed, all told apart by content.
 // Streams: memory grows with the distinct next hops, not with the file.
@@ -44,16 +44,16 @@ struct RouteFileOptions {
 // old TABLE_DUMP records are ignored.
 //
 // Table file: its next hops, groups and routes, ids and all; a next hop that is
-// only named by a group or route has nothing but its id. It is a copy of one
-// table or it is nothing: with or without `strict`, damage is DATA_LOSS.
+// only named by a group or route has nothing but its id. It is read as a whole
+// or not at all: with or without `strict`, damage is DATA_LOSS.
 //
 // A route given twice reaches the sink twice: the last one counts. An empty
 // file holds no routes and is fine.
 // Errors: NOT_FOUND, PERMISSION_DENIED or UNAVAILABLE for the file itself;
 // INVALID_ARGUMENT if its format is not recognized; DATA_LOSS for a malformed
 // record or a truncated file with `strict`, and for a damaged table file;
-// UNIMPLEMENTED for a table file of a newer version; whatever the sink returns.
-// The sink keeps what it was given before the error.
+// UNIMPLEMENTED for a table file of a newer version; the errors of the sink.
+// The sink keeps the items that it was given before the error.
 absl::StatusOr<RouteFileReport> ReadRouteFile(const std::string& path,
                                               const RouteFileOptions& options,
                                               RouteSink& sink);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lpm/io/route_formats.h"
 #include "lpm/io/testing/bytes.h"
 #include "lpm/io/testing/read.h"
 
@@ -27,7 +28,11 @@ using ::planb::testing::PeerTableBody;
 using ::planb::testing::ReadAny;
 using ::planb::testing::Reading;
 using ::planb::testing::RibBody;
+using ::planb::testing::SmallTable;
+using ::planb::testing::TableContents;
 using ::planb::testing::TableDump;
+using ::planb::testing::TableFileOf;
+using ::planb::testing::WriteTable;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -47,7 +52,7 @@ std::string SmallMrt() {
 
 constexpr absl::string_view kSmallText = "2001:db8::/32 1\n2001:db8:1::/48 1\n";
 
-std::string Plain(absl::string_view octets) { return std::string(octets); }
+std::string Plain(absl::string_view bytes) { return std::string(bytes); }
 
 TEST(ReadRoutes, ReadsEitherFormatUnderEveryCompression) {
   for (const auto compress : {Plain, Gzip, Bzip2}) {
@@ -188,6 +193,79 @@ TEST(ReadRouteFile, NamesTheFileItCannotRead) {
 
 TEST(ReadRouteFileDeathTest, TheFirstIdIsNotTheReservedOne) {
   EXPECT_DEATH(ReadAny("", {.first_next_hop_id = 0}), "reserved");
+}
+
+std::string Write(const TableContents& contents) {
+  absl::Status status;
+  std::string bytes = WriteTable(contents, &status);
+  EXPECT_TRUE(status.ok()) << status;
+  return bytes;
+}
+
+TEST(ReadTableFileRoutes, HandsOnAllThereIs) {
+  const TableContents table = SmallTable();
+  for (const auto compress : {Plain, Gzip, Bzip2}) {
+    for (const size_t piece : {size_t{1}, SIZE_MAX}) {
+      const Reading reading = ReadAny(compress(Write(table)), {}, piece);
+      EXPECT_TRUE(reading.status.ok()) << reading.status;
+      EXPECT_EQ(reading.routes, table.routes);
+      EXPECT_EQ(reading.groups, table.groups);
+      // Not those two that only routes name.
+      EXPECT_TRUE(reading.next_hops == table.next_hops);
+      EXPECT_EQ(reading.report.routes, 7u);
+      EXPECT_EQ(reading.report.next_hops, 3u);
+      EXPECT_EQ(reading.report.groups, 2u);
+      EXPECT_EQ(reading.report.malformed, 0u);
+      EXPECT_FALSE(reading.report.truncated);
+    }
+  }
+}
+
+// A table may know more of them than their numbers.
+TEST(ReadTableFileRoutes, DoesNotDescribeMembersOfGroups) {
+  TableContents table;
+  table.groups = {{5, {{6, 1}, {7, 1}}, ""}};
+  const Reading reading = ReadAny(Write(table));
+  EXPECT_TRUE(reading.status.ok()) << reading.status;
+  EXPECT_TRUE(reading.next_hops.empty());
+}
+
+TEST(ReadTableFileRoutes, RefusesAnIdForTwoThings) {
+  TableContents table;
+  table.next_hops = {{.id = 5}};
+  table.groups = {{.id = 5}};
+  const Reading reading = ReadAny(Write(table));
+  EXPECT_TRUE(absl::IsDataLoss(reading.status)) << reading.status;
+  EXPECT_THAT(reading.status.message(), HasSubstr("F: damaged"));
+  EXPECT_THAT(reading.status.message(), HasSubstr("5 is the id of"));
+  table.next_hops.clear();
+  table.groups = {{5, {{6, 1}}, ""}, {.id = 6}};
+  EXPECT_TRUE(absl::IsDataLoss(ReadAny(Write(table)).status));
+  table.groups = {{5, {{5, 1}}, ""}};
+  EXPECT_EQ(ReadAny(Write(table)).next_hops.size(), 0u);
+}
+
+TEST(ReadTableFileRoutes, NeverReadsAPart) {
+  const std::string bytes = Write(SmallTable());
+  const std::string zipped = Gzip(bytes);
+  for (size_t cut = 8; cut < bytes.size(); ++cut) {
+    const Reading reading = ReadAny(bytes.substr(0, cut));
+    EXPECT_TRUE(absl::IsDataLoss(reading.status)) << reading.status;
+    EXPECT_THAT(reading.status.message(), HasSubstr("F: damaged table file"));
+  }
+  // Where enough of it is left to know it by; what is cut off may be only the
+  // compression's own checksum.
+  for (size_t cut = 40; cut < zipped.size(); ++cut) {
+    const Reading reading = ReadAny(zipped.substr(0, cut));
+    EXPECT_TRUE(absl::IsDataLoss(reading.status)) << reading.status;
+    EXPECT_THAT(reading.status.message(), HasSubstr("F: "));
+  }
+}
+
+TEST(ReadTableFileRoutes, NamesTheFileOfANewerVersion) {
+  const absl::Status status = ReadAny(TableFileOf({}, 2)).status;
+  EXPECT_TRUE(absl::IsUnimplemented(status)) << status;
+  EXPECT_THAT(status.message(), HasSubstr("F: a table file of format version"));
 }
 
 }  // namespace

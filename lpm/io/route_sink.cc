@@ -4,7 +4,42 @@
 #include <cstddef>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace planb {
+
+absl::Status ProblemOutput::OnMalformed(RecordPlace place,
+                                        absl::string_view message) {
+  ++records_.malformed;
+  return OnProblem(place, message);
+}
+
+absl::Status ProblemOutput::OnTruncated(RecordPlace place,
+                                        absl::string_view message) {
+  records_.truncated = true;
+  return OnProblem(place, message);
+}
+
+absl::Status ProblemOutput::OnEnd(RecordPlace place, const absl::Status& stream,
+                                  absl::string_view cut) {
+  if (absl::IsDataLoss(stream)) return OnTruncated(place, stream.message());
+  if (!stream.ok() || cut.empty()) return stream;
+  return OnTruncated(place, cut);
+}
+
+absl::Status ProblemOutput::OnProblem(RecordPlace place,
+                                      absl::string_view message) {
+  if (records_.problems.size() < kMaxRouteFileProblems) {
+    records_.problems.push_back(
+        {place.offset, place.line, std::string(message)});
+  }
+  if (!strict_) return absl::OkStatus();
+  return absl::DataLossError(
+      place.line > 0
+          ? absl::StrCat(name_, ":", place.line, ": ", message)
+          : absl::StrCat(name_, ": at octet ", place.offset, ": ", message));
+}
+
 namespace {
 
 // Sorts by `key`, keeping of equal keys the one given last.
@@ -52,6 +87,30 @@ std::vector<NextHop> RouteCollector::TakeNextHops() {
 std::vector<NextHopGroup> RouteCollector::TakeGroups() {
   return LastOfEach(std::exchange(groups_, {}),
                     [](const NextHopGroup& group) { return group.id; });
+}
+
+absl::Status RouteOutput::OnNextHop(const NextHop& next_hop) {
+  absl::Status status = sink_.OnNextHop(next_hop);
+  if (status.ok()) ++counts_.next_hops;
+  return status;
+}
+
+absl::Status RouteOutput::OnRoute(const Route& route) {
+  absl::Status status = sink_.OnRoute(route);
+  if (status.ok()) ++counts_.routes;
+  return status;
+}
+
+absl::Status RouteOutput::OnGroup(const NextHopGroup& group) {
+  absl::Status status = sink_.OnGroup(group);
+  if (status.ok()) ++counts_.groups;
+  return status;
+}
+
+RouteFileReport RouteOutput::report() const {
+  RouteFileReport report = counts_;
+  static_cast<RecordReport&>(report) = records();
+  return report;
 }
 
 }  // namespace planb

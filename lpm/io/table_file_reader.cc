@@ -12,15 +12,15 @@ constexpr size_t kPreambleSize = kTableFileMagic.size() + 4;
 constexpr size_t kBlockHeadSize = 8;
 constexpr size_t kChecksumSize = 8;
 
-bool StartsAlike(absl::string_view octets) {
-  const size_t size = std::min(octets.size(), kTableFileMagic.size());
-  return octets.substr(0, size) == kTableFileMagic.substr(0, size);
+bool StartsAlike(absl::string_view bytes) {
+  const size_t size = std::min(bytes.size(), kTableFileMagic.size());
+  return bytes.substr(0, size) == kTableFileMagic.substr(0, size);
 }
 
-absl::Status NoTableFile(absl::string_view octets) {
+absl::Status NoTableFile(absl::string_view bytes) {
   return absl::InvalidArgumentError(
       absl::StrCat("not a table file: it starts with \"",
-                   absl::CHexEscape(octets.substr(0, kPreambleSize)), "\""));
+                   absl::CHexEscape(bytes.substr(0, kPreambleSize)), "\""));
 }
 
 }  // namespace
@@ -28,11 +28,11 @@ absl::Status NoTableFile(absl::string_view octets) {
 TableFileReader::TableFileReader(TableFileSink& sink)
     : sink_(sink), awaited_(kPreambleSize) {}
 
-absl::Status TableFileReader::Push(absl::string_view octets) {
-  while (status_.ok() && !octets.empty()) {
-    const size_t size = std::min(awaited_ - held_.size(), octets.size());
-    held_.append(octets.data(), size);
-    octets.remove_prefix(size);
+absl::Status TableFileReader::Push(absl::string_view bytes) {
+  while (status_.ok() && !bytes.empty()) {
+    const size_t size = std::min(awaited_ - held_.size(), bytes.size());
+    held_.append(bytes.data(), size);
+    bytes.remove_prefix(size);
     if (held_.size() == awaited_) status_ = OnHeld();
   }
   return status_;
@@ -65,7 +65,7 @@ absl::Status TableFileReader::OnHeld() {
 
 absl::Status TableFileReader::OnPreamble() {
   if (!StartsAlike(held_)) return NoTableFile(held_);
-  OctetCursor cursor(absl::string_view(held_).substr(kTableFileMagic.size()));
+  ByteCursor cursor(absl::string_view(held_).substr(kTableFileMagic.size()));
   uint32_t version = 0;
   (void)cursor.ReadLittle(&version);
   if (version > kTableFileVersion) {
@@ -83,7 +83,7 @@ absl::Status TableFileReader::OnPreamble() {
 }
 
 absl::Status TableFileReader::OnBlockHead() {
-  OctetCursor cursor(held_);
+  ByteCursor cursor(held_);
   uint32_t type = 0;
   uint32_t size = 0;
   (void)(cursor.ReadLittle(&type) && cursor.ReadLittle(&size));
@@ -111,7 +111,7 @@ absl::Status TableFileReader::OnBlock() {
   const absl::string_view block(held_);
   const absl::string_view checked =
       block.substr(0, block.size() - kChecksumSize);
-  OctetCursor cursor(block.substr(checked.size()));
+  ByteCursor cursor(block.substr(checked.size()));
   uint64_t checksum = 0;
   (void)cursor.ReadLittle(&checksum);
   if (checksum != Xxh3(checked, ordinal_)) {
@@ -155,7 +155,7 @@ absl::Status TableFileReader::OnPayload(absl::string_view payload) {
 }
 
 absl::Status TableFileReader::OnHeader(absl::string_view payload) {
-  OctetCursor cursor(payload);
+  ByteCursor cursor(payload);
   TableFileHeader header;
   const absl::Status status = ReadItem(cursor, header);
   if (!status.ok()) return Damaged(status.message());
@@ -167,7 +167,7 @@ template <typename Item, typename... Family>
 absl::Status TableFileReader::OnItems(
     absl::string_view payload,
     absl::Status (TableFileSink::*deliver)(const Item&), Family... family) {
-  for (OctetCursor cursor(payload); !cursor.empty();) {
+  for (ByteCursor cursor(payload); !cursor.empty();) {
     Item item;
     absl::Status status = ReadItem(cursor, family..., item);
     if (status.ok()) status = order_.Accept(item);
@@ -179,7 +179,7 @@ absl::Status TableFileReader::OnItems(
 }
 
 absl::Status TableFileReader::OnEnd(absl::string_view payload) {
-  OctetCursor cursor(payload);
+  ByteCursor cursor(payload);
   TableFileEnd end;
   const absl::Status status = ReadItem(cursor, end);
   if (!status.ok()) return Damaged(status.message());

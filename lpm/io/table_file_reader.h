@@ -1,4 +1,4 @@
-// Takes a table file apart, whatever pieces it comes in.
+// Reads a table file in pieces of any size.
 
 #ifndef PLANB_LPM_IO_TABLE_FILE_READER_H_
 #define PLANB_LPM_IO_TABLE_FILE_READER_H_
@@ -10,20 +10,17 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "lpm/io/table_file.h"
-#include "lpm/io/table_file_items.h"
-#include "lpm/io/table_file_order.h"
-#include "lpm/io/xxh3.h"
 
 namespace planb {
 
-// Push the octets of the file, in order, in pieces of any size; then Finish.
+// Push the bytes of the file, in order, in pieces of any size; then Finish.
 // After an error every further call returns it.
 //
 // Errors of either call, besides those of the sink:
-//   INVALID_ARGUMENT  the octets are no table file: they start otherwise;
+//   INVALID_ARGUMENT  the bytes are no table file: they start otherwise;
 //   UNIMPLEMENTED     a table file of a newer version;
 //   DATA_LOSS         one that is damaged, cut short or goes on after its end,
-//                     saying at which octet and in which block.
+//                     saying at which byte and in which block.
 //
 // Memory: one block, however long the file. Thread-compatible.
 class TableFileReader {
@@ -33,16 +30,16 @@ class TableFileReader {
   TableFileReader(const TableFileReader&) = delete;
   TableFileReader& operator=(const TableFileReader&) = delete;
 
-  absl::Status Push(absl::string_view octets);
+  absl::Status Push(absl::string_view bytes);
 
-  // There are no more octets: tells the sink of the end if nothing is missing
+  // There are no more bytes: tells the sink of the end if nothing is missing
   // and nothing was left over. Call once, last.
   absl::Status Finish();
 
  private:
   enum class State { kPreamble, kBlockHead, kBlock, kDone };
 
-  // `held_` is complete: each makes of it what it can and says what comes next.
+  // `held_` is complete: each of these uses it and sets the next state.
   absl::Status OnHeld();
   absl::Status OnPreamble();
   absl::Status OnBlockHead();
@@ -61,12 +58,12 @@ class TableFileReader {
 
   TableFileSink& sink_;
   State state_ = State::kPreamble;
-  std::string held_;  // octets not used yet, the first at offset_
+  std::string held_;  // bytes not used yet, the first at offset_
   size_t awaited_;    // how many `held_` must have; more than it has
   uint64_t offset_ = 0;
   uint64_t ordinal_ = 0;                           // of the block in progress
   TableFileBlock type_ = TableFileBlock::kHeader;  // of it, or the last
-  Xxh3Stream checksum_;  // of all octets before `held_`
+  Xxh3Stream checksum_;  // of all bytes before `held_`
   TableFileOrder order_;
   absl::Status status_;
 };

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lpm/io/testing/table_bytes.h"
-#include "lpm/io/testing/table_read.h"
+#include "lpm/io/testing/bytes.h"
+#include "lpm/io/testing/read.h"
 
 namespace planb {
 namespace {
@@ -29,9 +29,9 @@ using ::testing::HasSubstr;
 
 std::string Write(const TableContents& contents) {
   absl::Status status;
-  std::string octets = WriteTable(contents, &status);
+  std::string bytes = WriteTable(contents, &status);
   EXPECT_TRUE(status.ok()) << status;
-  return octets;
+  return bytes;
 }
 
 void ExpectThereAndBack(const TableContents& contents, size_t piece) {
@@ -90,10 +90,10 @@ TEST(TableFileReader, ReadsManyBlocks) {
 }
 
 TEST(TableFileReader, NeverTakesACutFileForWhole) {
-  const std::string octets = Write(SmallTable());
-  const TableReading whole = ReadTable(octets);
-  for (size_t cut = 0; cut < octets.size(); ++cut) {
-    const TableReading reading = ReadTable(octets.substr(0, cut), 5);
+  const std::string bytes = Write(SmallTable());
+  const TableReading whole = ReadTable(bytes);
+  for (size_t cut = 0; cut < bytes.size(); ++cut) {
+    const TableReading reading = ReadTable(bytes.substr(0, cut), 5);
     EXPECT_TRUE(absl::IsDataLoss(reading.status)) << reading.status;
     EXPECT_THAT(reading.status.message(),
                 HasSubstr(absl::StrCat("ends at octet ", cut)));
@@ -103,9 +103,9 @@ TEST(TableFileReader, NeverTakesACutFileForWhole) {
 }
 
 TEST(TableFileReader, NoticesEveryFlippedBit) {
-  const std::string octets = Write(SmallTable());
-  for (size_t bit = 0; bit < 8 * octets.size(); ++bit) {
-    std::string flipped = octets;
+  const std::string bytes = Write(SmallTable());
+  for (size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
+    std::string flipped = bytes;
     flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));
     const TableReading reading = ReadTable(flipped);
     EXPECT_EQ(reading.ends, 0);
@@ -120,24 +120,24 @@ TEST(TableFileReader, NoticesEveryFlippedBit) {
   }
 }
 
-TEST(TableFileReader, NoticesOctetsAfterTheEnd) {
-  const std::string octets = Write(SmallTable());
-  for (const std::string& more : {std::string(1, '\0'), octets}) {
-    for (const size_t piece : {size_t{1}, octets.size(), SIZE_MAX}) {
-      const TableReading reading = ReadTable(octets + more, piece);
+TEST(TableFileReader, NoticesBytesAfterTheEnd) {
+  const std::string bytes = Write(SmallTable());
+  for (const std::string& more : {std::string(1, '\0'), bytes}) {
+    for (const size_t piece : {size_t{1}, bytes.size(), SIZE_MAX}) {
+      const TableReading reading = ReadTable(bytes + more, piece);
       EXPECT_TRUE(absl::IsDataLoss(reading.status)) << reading.status;
       EXPECT_THAT(reading.status.message(),
-                  HasSubstr(absl::StrCat("at octet ", octets.size())));
+                  HasSubstr(absl::StrCat("at octet ", bytes.size())));
       EXPECT_EQ(reading.ends, 0);
     }
   }
 }
 
 TEST(TableFileReader, KnowsWhatIsNoTableFile) {
-  for (const std::string& octets :
+  for (const std::string& bytes :
        {std::string("x"), std::string("\x89PLA"), std::string("::/0 1\n"),
         std::string(1000, '\0')}) {
-    const absl::Status status = ReadTable(octets).status;
+    const absl::Status status = ReadTable(bytes).status;
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
     EXPECT_THAT(status.message(), HasSubstr("not a table file"));
   }
@@ -257,12 +257,12 @@ struct FailingSink : TableReading {
 };
 
 TEST(TableFileReader, StopsWhereTheSinkDoes) {
-  const std::string octets = Write(SmallTable());
+  const std::string bytes = Write(SmallTable());
   constexpr int kCalls = 1 + 3 + 2 + 7 + 1;
   for (int good = 0; good <= kCalls; ++good) {
     FailingSink sink(good);
     TableFileReader reader(sink);
-    const absl::Status pushed = reader.Push(octets);
+    const absl::Status pushed = reader.Push(bytes);
     EXPECT_EQ(pushed.ok(), good >= kCalls - 1);
     const absl::Status finished = reader.Finish();
     EXPECT_EQ(finished.ok(), good == kCalls);

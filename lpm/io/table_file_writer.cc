@@ -91,10 +91,10 @@ absl::Status TableFileWriter::Flush() {
   return Put(frame_);
 }
 
-absl::Status TableFileWriter::Put(absl::string_view octets) {
-  checksum_.Add(octets);
-  octets_ += octets.size();
-  return output_(octets);
+absl::Status TableFileWriter::Put(absl::string_view bytes) {
+  checksum_.Add(bytes);
+  bytes_ += bytes.size();
+  return output_(bytes);
 }
 
 }  // namespace planb

@@ -10,22 +10,19 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "lpm/io/table_file.h"
-#include "lpm/io/table_file_items.h"
-#include "lpm/io/table_file_order.h"
-#include "lpm/io/xxh3.h"
 #include "lpm/prefix.h"
 
 namespace planb {
 
 // Begin; then next hops, groups and routes, each in ascending order; Finish.
-// The same contents always give the same octets. After an error every further
-// call returns it, and what was put out is no table file.
+// The same contents always give the same bytes. After an error every further
+// call returns it, and the output is not a table file.
 //
 // Memory: about two blocks. O(1) an item, and the output's time.
 // Thread-compatible.
 class TableFileWriter {
  public:
-  // Takes the next octets of the file: at most a block with its frame, valid
+  // Takes the next bytes of the file: at most a block with its frame, valid
   // during the call. An error ends the writing and is returned by it.
   using Output = std::function<absl::Status(absl::string_view)>;
 
@@ -35,7 +32,7 @@ class TableFileWriter {
 
   // Errors: those of the output; INVALID_ARGUMENT if the digest has another
   // size, or an item is out of order, has a reserved id or needs more than
-  // kMaxTableFileBlock octets.
+  // kMaxTableFileBlock bytes.
   // REQUIRES: in the order of the class comment; Finish last and once.
   absl::Status Begin(const TableFileHeader& header);
   absl::Status Add(const NextHop& next_hop);
@@ -46,7 +43,7 @@ class TableFileWriter {
   // Of what was added.
   const TableFileCounts& counts() const { return order_.counts(); }
   // Handed to the output so far.
-  uint64_t octets() const { return octets_; }
+  uint64_t bytes() const { return bytes_; }
 
  private:
   template <typename Item>
@@ -56,7 +53,7 @@ class TableFileWriter {
   absl::Status AddToBlock(TableFileBlock type, const Item& item);
   // Puts the block in progress out, if there is one.
   absl::Status Flush();
-  absl::Status Put(absl::string_view octets);
+  absl::Status Put(absl::string_view bytes);
 
   const Output output_;
   TableFileOrder order_;
@@ -66,8 +63,8 @@ class TableFileWriter {
   std::string payload_;                            // of it; may be empty
   std::string frame_;                              // kept for its memory
   uint64_t ordinal_ = 0;                           // of it
-  uint64_t octets_ = 0;
-  Xxh3Stream checksum_;  // of all octets put out
+  uint64_t bytes_ = 0;
+  Xxh3Stream checksum_;  // of all bytes put out
   absl::Status status_;
 };
 

@@ -1,17 +1,18 @@
-#include "lpm/io/text_routes.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "lpm/io/route_formats.h"
+#include "lpm/io/table_file.h"
 #include "lpm/io/testing/bytes.h"
 #include "lpm/io/testing/read.h"
 
 namespace planb {
 namespace {
 
+using ::planb::testing::Mrt;
 using ::planb::testing::Reading;
 using ::planb::testing::ReadWith;
 using ::testing::ElementsAre;
@@ -202,19 +203,19 @@ TEST(ReadTextRoutes, CutAnywhereKeepsTheLinesBefore) {
   }
 }
 
-// Breaks off after its octets, as a cut compressed file does.
+// Breaks off after its bytes, as a cut compressed file does.
 class CutSource : public ByteSource {
  public:
-  CutSource(std::string octets, absl::Status error)
-      : octets_(StringSource(std::move(octets))), error_(std::move(error)) {}
+  CutSource(std::string bytes, absl::Status error)
+      : bytes_(StringSource(std::move(bytes))), error_(std::move(error)) {}
   absl::StatusOr<size_t> Read(char* out, size_t size) override {
-    absl::StatusOr<size_t> count = octets_->Read(out, size);
+    absl::StatusOr<size_t> count = bytes_->Read(out, size);
     if (*count == 0) return error_;
     return count;
   }
 
  private:
-  std::unique_ptr<ByteSource> octets_;
+  std::unique_ptr<ByteSource> bytes_;
   absl::Status error_;
 };
 
@@ -251,6 +252,52 @@ TEST(ReadTextRoutes, EndsWhenTheSinkRefuses) {
   RouteOutput out("F", /*strict=*/false, sink);
   EXPECT_EQ(ReadTextRoutes(in, out), absl::ResourceExhaustedError("full"));
   EXPECT_EQ(sink.routes.size(), 2u);
+}
+
+TEST(DetectRouteFormat, KnowsText) {
+  for (const char* head :
+       {"", "\n", "# only a comment", "2001:db8::/32 1\n",
+        "  192.0.2.0/24\t1\r\n", "::/0 1",
+        "a heading\n\n::/0 1\n",  // will be counted as malformed
+        "# caf\xc3\xa9\n::/0 1\n",
+        // Cut in its first line.
+        "2001:d", "1", "2001:db8::/32"}) {
+    EXPECT_EQ(DetectRouteFormat(head), RouteFormat::kText) << head;
+  }
+  // A probe that ends inside a line.
+  EXPECT_EQ(DetectRouteFormat(std::string(kFormatProbe, '1')),
+            RouteFormat::kText);
+  EXPECT_EQ(DetectRouteFormat(std::string(kFormatProbe, '#')),
+            RouteFormat::kText);
+}
+
+TEST(DetectRouteFormat, KnowsMrt) {
+  EXPECT_EQ(DetectRouteFormat(Mrt(13, 1, "abc")), RouteFormat::kMrt);
+  EXPECT_EQ(DetectRouteFormat(Mrt(16, 4, "abc").substr(0, 6)),
+            RouteFormat::kMrt);
+}
+
+TEST(DetectRouteFormat, KnowsTableFiles) {
+  const std::string magic(kTableFileMagic);
+  EXPECT_EQ(DetectRouteFormat(magic), RouteFormat::kTableFile);
+  EXPECT_EQ(DetectRouteFormat(magic + "::/0 1\n"), RouteFormat::kTableFile);
+  EXPECT_EQ(DetectRouteFormat(magic.substr(0, 7)), RouteFormat::kUnknown);
+  EXPECT_EQ(DetectRouteFormat("x" + magic), RouteFormat::kUnknown);
+}
+
+TEST(DetectRouteFormat, KnowsWhatIsNeither) {
+  for (const std::string& head :
+       {std::string("{\"prefix\": \"2001:db8::/32\"}\n"),
+        std::string("<html>\n</html>\n"), std::string("prefix,nexthop\n"),
+        std::string("hello"), std::string("dead beef\n"),
+        std::string("#!/bin/sh\nexit 0\n"),
+        std::string("\x7f"
+                    "ELF"),
+        std::string("::/0 1\n\0", 8), std::string("\0\0\0", 3),
+        std::string("\xff\xfe:\0:\0", 6), Mrt(14, 1, "abc"),
+        Mrt(13, 1, "abc").substr(0, 5)}) {
+    EXPECT_EQ(DetectRouteFormat(head), RouteFormat::kUnknown) << head;
+  }
 }
 
 }  // namespace

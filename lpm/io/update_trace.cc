@@ -8,7 +8,7 @@ namespace planb {
 absl::Status UpdateTrace::OnUpdate(const UpdateEvent& event) {
   if (event.local) return absl::OkStatus();
   const uint32_t peer = IndexOf(event.peer);
-  // The prefixes of the event and what was chosen before.
+  // The prefixes of the event and their next hops before it.
   std::vector<Route> before;
   before.reserve(event.update.withdraws.size() + event.update.announces.size());
   for (const NlriPrefix& nlri : event.update.withdraws) {
@@ -21,7 +21,7 @@ absl::Status UpdateTrace::OnUpdate(const UpdateEvent& event) {
     before.push_back({nlri.prefix, Chosen(nlri.prefix)});
     Announce(nlri.prefix, {peer, nlri.path_id, *id});
   }
-  // Of a prefix named twice, what was before the first time.
+  // Of a prefix named twice, the next hop before the first time.
   std::stable_sort(
       before.begin(), before.end(),
       [](const Route& a, const Route& b) { return a.prefix < b.prefix; });

@@ -1,5 +1,5 @@
-// Makes of what many peers announced and withdrew the changes of one table, as
-// a replay wants them.
+// Turns the announced and withdrawn routes of many peers into the changes of
+// one table, for a replay.
 
 #ifndef PLANB_LPM_IO_UPDATE_TRACE_H_
 #define PLANB_LPM_IO_UPDATE_TRACE_H_
@@ -14,9 +14,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "lpm/io/gateway_ids.h"
-#include "lpm/io/peer_table.h"
-#include "lpm/io/update_event.h"
+#include "lpm/io/bgp_updates.h"
+#include "lpm/io/mrt.h"
 #include "lpm/prefix.h"
 
 namespace planb {
@@ -39,18 +38,19 @@ class TraceSink {
   virtual absl::Status OnChanges(const std::vector<TraceChange>& changes) = 0;
 };
 
-// Remembers for each prefix who announced it along which gateway, and takes of
-// these the peer that appeared first in the trace, of that peer's paths the one
-// with the lowest path identifier. That is no BGP decision; it is the same
-// every time, and changes of other peers' paths do not show, as in BGP.
+// Keeps for each prefix the peers that announced it and their gateways. Of
+// these it chooses the peer that appeared first in the trace, and of that
+// peer's paths the one with the lowest path identifier. That is not BGP's
+// decision, but it is deterministic, and changes of other peers' paths do not
+// show, as in BGP.
 //
-// It knows what the trace announced and no more: a prefix that was there before
-// is withdrawn only after it was announced here. What collectors said
-// themselves is passed over. Distinct gateways become next hops, numbered in
-// order of appearance and labelled with the peer that first showed them.
+// A prefix that existed before the trace is withdrawn only after the trace has
+// announced it. Messages that collectors sent are skipped. Distinct gateways
+// become next hops, numbered in order of appearance and labelled with the peer
+// that first showed them.
 //
-// Memory: about 100 octets a prefix with up to two paths, 12 a further path;
-// nothing for what all have withdrawn. Thread-compatible.
+// Memory: about 100 bytes a prefix with up to two paths, 12 a further path;
+// nothing for a prefix that all peers have withdrawn. Thread-compatible.
 class UpdateTrace : public UpdateSink {
  public:
   // `sink` must outlive this. REQUIRES: IsNextHop(first_next_hop_id).

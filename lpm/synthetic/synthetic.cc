@@ -1,4 +1,4 @@
-// How the table comes to look like the Internet's. Networks hold allocations
+// How the table comes to resemble the Internet's. Networks hold allocations
 // (IPv6: /20../32), placed near each other inside the blocks that registries
 // hand out. The more specifics lie in sites: some /32s (IPv4: /16s), announced
 // as a whole or not. They come in runs of consecutive prefixes of one length;
@@ -13,16 +13,113 @@
 
 #include <algorithm>
 #include <compare>
+#include <cstdint>
 #include <utility>
 
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/numeric/bits.h"
+#include "absl/types/span.h"
+#include "lpm/address.h"
 #include "lpm/synthetic/random.h"
-#include "lpm/synthetic/synthetic_world.h"
 
 namespace planb {
 namespace {
+
+// What differs between the families. The spans are of constants.
+struct SyntheticWorld {
+  struct Share {
+    int length;
+    uint64_t weight;
+  };
+  struct Block {
+    uint64_t first;  // the top 64 bits of its left-aligned first address
+    int length;
+    uint64_t weight;  // how much of the table lies here
+  };
+
+  Family family;
+  // Ascending by length, but the most popular last: it absorbs the rounding.
+  absl::Span<const Share> mix;
+  absl::Span<const Block> blocks;
+  absl::Span<const Block> reserved;  // never announced
+  // Up to this length a prefix is an allocation, beyond it a more specific,
+  // which belongs to a site: a prefix of exactly this length.
+  int site_length;
+  // A run of more specifics has at most 2^this prefixes.
+  int run_doublings;
+  // One in so many runs starts a new site.
+  uint64_t runs_per_site;
+};
+
+using Share = SyntheticWorld::Share;
+using Block = SyntheticWorld::Block;
+
+// Parts per million. The five most popular lengths have the shares of the
+// paper's Table 1 (August 2025); the others share the rest as in the table of
+// 2026-07-30.
+constexpr Share kMixV6[] = {
+    {20, 60},     {21, 12},    {22, 24},     {23, 24},    {24, 160},
+    {25, 48},     {26, 68},    {27, 72},     {28, 640},   {29, 21990},
+    {30, 2990},   {31, 1420},  {32, 110000}, {33, 22980}, {34, 21820},
+    {35, 7580},   {36, 38900}, {37, 5060},   {38, 11210}, {39, 7330},
+    {40, 101100}, {41, 7030},  {42, 12150},  {43, 5790},  {44, 96900},
+    {45, 18190},  {46, 23460}, {47, 36280},  {49, 120},   {50, 12},
+    {52, 120},    {56, 360},   {64, 810},    {80, 4},     {112, 4},
+    {118, 8},     {123, 16},   {124, 4},     {125, 8},    {128, 16},
+    {48, 445500},
+};
+
+constexpr Block kBlocksV6[] = {
+    {0x2001'0000'0000'0000, 16, 11}, {0x2400'0000'0000'0000, 12, 31},
+    {0x2600'0000'0000'0000, 12, 14}, {0x2620'0000'0000'0000, 16, 1},
+    {0x2800'0000'0000'0000, 12, 20}, {0x2a00'0000'0000'0000, 12, 18},
+    {0x2a10'0000'0000'0000, 12, 3},  {0x2c00'0000'0000'0000, 12, 2},
+};
+
+// Special purposes (RFC 2928) and documentation (RFC 3849).
+constexpr Block kReservedV6[] = {
+    {0x2001'0000'0000'0000, 23, 0},
+    {0x2001'0db8'0000'0000, 32, 0},
+};
+
+// Parts per million, as in the table of 2026-07-30.
+constexpr Share kMixV4[] = {
+    {8, 14},      {9, 13},     {10, 35},    {11, 88},    {12, 271},
+    {13, 531},    {14, 1081},  {15, 1955},  {16, 12517}, {17, 7701},
+    {18, 12268},  {19, 23537}, {20, 43161}, {21, 49674}, {22, 104802},
+    {23, 104222}, {25, 326},   {26, 492},   {27, 894},   {28, 51},
+    {29, 79},     {30, 10},    {31, 5},     {32, 137},   {24, 636136},
+};
+
+constexpr Block kBlocksV4[] = {{0, 0, 1}};
+
+// This network, private use, shared, loopback, link local, multicast and up.
+constexpr Block kReservedV4[] = {
+    {0x0000'0000'0000'0000, 8, 0},  {0x0a00'0000'0000'0000, 8, 0},
+    {0x6440'0000'0000'0000, 10, 0}, {0x7f00'0000'0000'0000, 8, 0},
+    {0xa9fe'0000'0000'0000, 16, 0}, {0xac10'0000'0000'0000, 12, 0},
+    {0xc0a8'0000'0000'0000, 16, 0}, {0xe000'0000'0000'0000, 3, 0},
+};
+
+constexpr SyntheticWorld kSyntheticIpv6 = {
+    .family = Family::kIpv6,
+    .mix = kMixV6,
+    .blocks = kBlocksV6,
+    .reserved = kReservedV6,
+    .site_length = 32,
+    .run_doublings = 12,
+    .runs_per_site = 3,
+};
+constexpr SyntheticWorld kSyntheticIpv4 = {
+    .family = Family::kIpv4,
+    .mix = kMixV4,
+    .blocks = kBlocksV4,
+    .reserved = kReservedV4,
+    .site_length = 16,
+    .run_doublings = 7,
+    .runs_per_site = 6,
+};
 
 // A candidate that collides is drawn again: this often near others, this often
 // anywhere, then with a longer length (which tables of sane size never see).
@@ -261,6 +358,31 @@ std::vector<Route> SyntheticTable(const SyntheticOptions& options) {
           .Make(options.ipv6_routes);
   routes.insert(routes.end(), ipv6.begin(), ipv6.end());
   return routes;
+}
+
+std::vector<Address> SyntheticTrace(absl::Span<const Route> routes,
+                                    Family family, size_t count,
+                                    uint64_t seed) {
+  const auto middle = std::partition_point(
+      routes.begin(), routes.end(),
+      [](const Route& r) { return r.prefix.family() == Family::kIpv4; });
+  const size_t ipv4 = static_cast<size_t>(middle - routes.begin());
+  routes = family == Family::kIpv4 ? routes.first(ipv4) : routes.subspan(ipv4);
+  const Prefix everything =
+      family == Family::kIpv4
+          ? Prefix()
+          : Prefix::Truncate(Address::V6(absl::uint128(1) << 125), 3);
+  Random random(seed);
+  std::vector<Address> trace;
+  trace.reserve(count);
+  while (trace.size() < count) {
+    const bool anywhere = routes.empty() || random.Chance(1, 16);
+    const Prefix& from =
+        anywhere ? everything : routes[random.Below(routes.size())].prefix;
+    const absl::uint128 host = random.Next128() & (from.last() - from.first());
+    trace.push_back(Address::FromBits(family, from.first() | host));
+  }
+  return trace;
 }
 
 }  // namespace planb

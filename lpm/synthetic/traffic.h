@@ -1,6 +1,6 @@
-// The addresses that traffic asks for, made up in a few characteristic ways:
-// what benchmarks and the load driver have in common, so that their figures are
-// about the same addresses.
+// The addresses of made-up traffic, of a few characteristic kinds. Benchmarks
+// and the load driver share them, so that their figures are about the same
+// addresses.
 
 #ifndef PLANB_LPM_SYNTHETIC_TRAFFIC_H_
 #define PLANB_LPM_SYNTHETIC_TRAFFIC_H_

@@ -1,4 +1,4 @@
-// Tables made to be as bad for a FIB as tables can be: one of each kind.
+// Tables made to be as bad for a FIB as tables can be, one of each kind.
 
 #ifndef PLANB_LPM_TESTING_ADVERSARIAL_TABLES_H_
 #define PLANB_LPM_TESTING_ADVERSARIAL_TABLES_H_
@@ -13,8 +13,8 @@
 
 namespace planb {
 
-// The bounds on what a FIB of any of them holds, in octets. Tables that do
-// better, or may do worse, can name their own.
+// The bounds on the memory of a FIB of any of them, in bytes. A table that
+// stays below them, or may exceed them, can name its own.
 inline constexpr size_t kMostBytesAside = 64 * 1024;
 inline constexpr size_t kMostBytesPerRoute = 200;
 

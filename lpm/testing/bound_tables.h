@@ -1,5 +1,5 @@
-// Tables of any size that try to break a bound on the memory of a FIB: a kind
-// for each way in which routes can avoid to share it.
+// Tables of any size that try to exceed the bound on the memory of a FIB: one
+// kind for each way in which routes can avoid sharing memory.
 
 #ifndef PLANB_LPM_TESTING_BOUND_TABLES_H_
 #define PLANB_LPM_TESTING_BOUND_TABLES_H_

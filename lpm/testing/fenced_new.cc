@@ -6,7 +6,7 @@ namespace planb {
 FencedNew::FencedNew() = default;
 FencedNew::~FencedNew() = default;
 bool FencedNew::Available() { return false; }
-size_t FencedNew::Octets() { return 0; }
+size_t FencedNew::Bytes() { return 0; }
 }  // namespace planb
 
 #else
@@ -52,7 +52,7 @@ class Fence {
                    "cannot open pages: too many blocks");
     char* const block = begin + pages - rounded;
     blocks_.emplace(block, Block{begin, pages, size});
-    octets_ += size;
+    bytes_ += size;
     return block;
   }
 
@@ -71,14 +71,14 @@ class Fence {
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
                         -1, 0) == freed.begin,
                    "cannot close pages");
-    octets_ -= freed.size;
+    bytes_ -= freed.size;
     blocks_.erase(it);
     return true;
   }
 
-  size_t octets() {
+  size_t bytes() {
     const std::lock_guard<std::mutex> lock(mutex_);
-    return octets_;
+    return bytes_;
   }
 
  private:
@@ -111,7 +111,7 @@ class Fence {
   std::mutex mutex_;
   char* const arena_;
   size_t used_ = 0;
-  size_t octets_ = 0;
+  size_t bytes_ = 0;
   std::map<void*, Block, std::less<>, Malloc<std::pair<void* const, Block>>>
       blocks_;
 };
@@ -134,7 +134,7 @@ void Free(void* block) {
 FencedNew::FencedNew() { fenced = true; }
 FencedNew::~FencedNew() { fenced = false; }
 bool FencedNew::Available() { return true; }
-size_t FencedNew::Octets() { return Fence::Get().octets(); }
+size_t FencedNew::Bytes() { return Fence::Get().bytes(); }
 
 }  // namespace planb
 

@@ -1,4 +1,4 @@
-// An operator new whose memory ends at a forbidden page, for what the
+// An operator new whose memory ends at a forbidden page. It catches what the
 // sanitizers do not see: gathers and other vector loads of the kernels.
 //
 // Programs that link this library have their operators new and delete replaced.
@@ -11,10 +11,10 @@
 
 namespace planb {
 
-// While one lives, what its thread allocates by `new` ends (its size rounded up
-// to its alignment) right before a forbidden page, and the memory is forbidden
-// for good once it is deleted, whenever and by whichever thread that is. Slow,
-// and good for some ten thousand blocks at a time. Do not nest.
+// While one lives, each block that its thread allocates by `new` ends right
+// before a forbidden page (its size rounded up to its alignment). Once a block
+// is deleted, at any time and by any thread, its pages are forbidden for good.
+// Slow, and limited to some ten thousand blocks at a time. Do not nest.
 class FencedNew {
  public:
   FencedNew();
@@ -24,8 +24,8 @@ class FencedNew {
 
   // False where AddressSanitizer does the work.
   static bool Available();
-  // Octets allocated so and not yet deleted. Thread-safe.
-  static size_t Octets();
+  // Bytes allocated so and not yet deleted. Thread-safe.
+  static size_t Bytes();
 };
 
 }  // namespace planb

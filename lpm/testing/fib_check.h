@@ -1,26 +1,142 @@
-// Asks a FIB through every kernel of this machine and compares answers.
+// Asks a FIB in every form of address through every kernel of this machine, and
+// compares the answers with the right ones.
 
 #ifndef PLANB_LPM_TESTING_FIB_CHECK_H_
 #define PLANB_LPM_TESTING_FIB_CHECK_H_
 
+#include <cstddef>
 #include <memory>
+#include <ostream>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/types/span.h"
 #include "lpm/address.h"
 #include "lpm/fib.h"
+#include "lpm/kernel.h"
 #include "lpm/prefix.h"
-#include "lpm/testing/forms.h"
+#include "lpm/synthetic/random.h"
+#include "lpm/testing/oracle.h"
 
 namespace planb {
 
-// What `fib` answers by `kernel`. The arrays it reads and writes are heap
-// blocks of exactly the size promised, for AddressSanitizer to watch.
+// The forms in which addresses are looked up: whole ones of both families, and
+// upper halves. For tests that hold for all of them.
+enum class Form { kIpv4, kIpv6, kIpv6Upper };
+
+// The form of whole addresses.
+constexpr Form WholeForm(Family family) {
+  return family == Family::kIpv4 ? Form::kIpv4 : Form::kIpv6;
+}
+constexpr Family FamilyOf(Form form) {
+  return form == Form::kIpv4 ? Family::kIpv4 : Family::kIpv6;
+}
+// Bytes of one address.
+constexpr size_t BytesOf(Form form) {
+  return form == Form::kIpv4 ? 4 : form == Form::kIpv6 ? 16 : 8;
+}
+
+// "IPv4", "IPv6" or "IPv6Upper".
+std::string FormName(Form form);
+void PrintTo(Form form, std::ostream* out);
+
+// In network byte order, one after the other.
+// REQUIRES: addresses of FamilyOf(form).
+std::vector<char> PackAs(Form form, absl::Span<const Address> addresses);
+
+// Fib::Lookup or Fib::LookupUpper.
+void LookupAs(Form form, const Fib& fib, const void* packed, size_t count,
+              void* next_hops, const Kernel& kernel);
+
+// RightAnswers or RightUpperAnswers.
+std::vector<NextHopId> RightAnswersAs(Form form, absl::Span<const Route> routes,
+                                      absl::Span<const Address> addresses);
+
+// Addresses packed once and looked up often, by every kernel.
+// Thread-safe: const after construction.
+class PackedProbes {
+ public:
+  // The addresses are repeated, in turn, until there are `at_least`: batches
+  // shorter than a kernel's width never see its widest part.
+  PackedProbes(Form form, std::vector<Address> addresses, size_t at_least = 0);
+  PackedProbes(Family family, std::vector<Address> addresses,
+               size_t at_least = 0)
+      : PackedProbes(WholeForm(family), std::move(addresses), at_least) {}
+
+  const std::vector<Address>& addresses() const { return addresses_; }
+
+  // Looks up `batch` at a time. "" if every kernel finds `expected` (one for
+  // each of addresses()), else a line for each of the first wrong answers.
+  std::string Differences(const Fib& fib, absl::Span<const NextHopId> expected,
+                          size_t batch = ~size_t{0}) const;
+
+ private:
+  const Form form_;
+  std::vector<Address> addresses_;
+  size_t count_;
+  // Exactly the bytes that lookups may read.
+  std::vector<char> packed_;
+};
+
+// Checks the answers of `fib`, compiled from `routes`, to the upper halves of
+// `addresses`, if it is IPv6. "" or the differences.
+std::string UpperDifferences(const Fib& fib, absl::Span<const Route> routes,
+                             absl::Span<const Address> addresses);
+
+// Checks `fib`, compiled from `routes`, against the reference: at every
+// boundary of every route, on both sides, and at the ends of the address space,
+// for whole addresses and upper halves.
+// "" or the differences. O(routes * lengths in use).
+std::string DifferencesAtBoundaries(const Fib& fib,
+                                    absl::Span<const Route> routes);
+
+// FIBs of the past, kept alive beside what each answered when it was new. Holds
+// up to `most` versions. Thread-compatible.
+class OldVersions {
+ public:
+  OldVersions(size_t most, uint64_t seed) : most_(most), random_(seed) {}
+
+  // Keeps `fib`. With more than `most` versions, checks and frees another one,
+  // drawn at random: versions die in random order. "" or the differences.
+  std::string Keep(std::shared_ptr<const Fib> fib,
+                   std::shared_ptr<const PackedProbes> probes,
+                   std::vector<NextHopId> expected) {
+    std::string differences;
+    if (kept_.size() == most_) differences = DropOne();
+    kept_.push_back({std::move(fib), std::move(probes), std::move(expected)});
+    return differences;
+  }
+
+  // Checks and frees one version drawn at random. REQUIRES: !empty().
+  std::string DropOne() {
+    std::swap(kept_[random_.Below(kept_.size())], kept_.back());
+    const Version version = std::move(kept_.back());
+    kept_.pop_back();
+    return version.probes->Differences(*version.fib, version.expected);
+  }
+
+  bool empty() const { return kept_.empty(); }
+
+ private:
+  struct Version {
+    std::shared_ptr<const Fib> fib;
+    std::shared_ptr<const PackedProbes> probes;
+    std::vector<NextHopId> expected;
+  };
+
+  const size_t most_;
+  Random random_;
+  std::vector<Version> kept_;
+};
+
+// The answers of `fib` by `kernel`. The arrays that it reads and writes are
+// heap blocks of exactly the promised size, for AddressSanitizer to watch.
 std::vector<NextHopId> LookupAll(Form form, const Fib& fib,
                                  absl::Span<const Address> addresses,
                                  const Kernel& kernel);
 
-// Expects those answers from every kernel; tells the first few that differ.
+// Expects those answers from every kernel. Reports the first few that differ.
 void ExpectAnswers(const Fib& fib, absl::Span<const Address> addresses,
                    absl::Span<const NextHopId> expected);
 

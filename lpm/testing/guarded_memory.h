@@ -12,10 +12,10 @@
 
 namespace planb {
 
-// Thread-compatible.
+// A block between two forbidden pages. Owns its pages. Thread-compatible.
 class GuardedMemory {
  public:
-  // Room for `most` octets, rounded up to pages, with a forbidden page before
+  // Room for `most` bytes, rounded up to pages, with a forbidden page before
   // and one after.
   explicit GuardedMemory(size_t most)
       : page_(static_cast<size_t>(sysconf(_SC_PAGESIZE))),
@@ -32,12 +32,12 @@ class GuardedMemory {
   GuardedMemory(const GuardedMemory&) = delete;
   GuardedMemory& operator=(const GuardedMemory&) = delete;
 
-  // Where `n` octets begin so that they start right after the forbidden page,
+  // Where `n` bytes begin so that they start right after the forbidden page,
   // or end right before the other. REQUIRES: n <= most.
   char* AtStart() const { return begin_; }
   char* AtEnd(size_t n) const { return begin_ + size_ - n; }
 
-  // From now on the octets can be read only.
+  // From now on the bytes can only be read.
   void ForbidWriting() const {
     ABSL_RAW_CHECK(mprotect(begin_, size_, PROT_READ) == 0,
                    "cannot close the pages");

@@ -1,18 +1,60 @@
-// Random histories of a routing table: batch after batch of changes as a hard
-// day brings them, the same ones for the same seed.
+// Tables that change: one as the server holds it, and random histories of
+// changes to it.
 
 #ifndef PLANB_LPM_TESTING_HISTORIES_H_
 #define PLANB_LPM_TESTING_HISTORIES_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
 #include <vector>
 
+#include "absl/types/span.h"
+#include "lpm/fib.h"
+#include "lpm/fib_compiler.h"
 #include "lpm/prefix.h"
+#include "lpm/route_set.h"
 #include "lpm/synthetic/random.h"
-#include "lpm/testing/live_table.h"
 
 namespace planb {
+
+// An announcement or, where next_hop is kNoRoute, a withdrawal. Announcing what
+// is there, and withdrawing what is not, is allowed and changes nothing.
+using Change = Route;
+
+// "2001:db8::/32 -> 7, withdraw ::/0".
+std::string ChangesText(absl::Span<const Change> changes);
+
+// The routes of a table, the compiler that follows them, and a plain copy of
+// the routes to judge both by. Thread-compatible.
+class LiveTable {
+ public:
+  explicit LiveTable(Family family, absl::Span<const Route> routes = {});
+
+  // Makes the changes, one after the other, and compiles the next version,
+  // naming to the compiler each change's prefix and those of `also_named`.
+  std::shared_ptr<const Fib> Apply(absl::Span<const Change> changes,
+                                   absl::Span<const Prefix> also_named = {});
+
+  // Compiles the routes from scratch by the same compiler.
+  std::shared_ptr<const Fib> Recompile();
+
+  // The version last compiled; never null.
+  const std::shared_ptr<const Fib>& fib() const { return fib_; }
+  const RouteSet& routes() const { return routes_; }
+
+  // The plain copy, ascending.
+  const std::map<Prefix, NextHopId>& model() const { return model_; }
+  std::vector<Route> ModelRoutes() const;
+
+ private:
+  RouteSet routes_;
+  FibCompiler compiler_;
+  std::shared_ptr<const Fib> fib_;
+  std::map<Prefix, NextHopId> model_;
+};
 
 struct HistoryOptions {
   Family family = Family::kIpv6;
@@ -28,6 +70,7 @@ struct HistoryOptions {
   uint64_t seed = 1;
 };
 
+// Batches of random changes, always the same for the same options.
 // Thread-compatible.
 class History {
  public:

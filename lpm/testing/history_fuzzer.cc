@@ -1,8 +1,8 @@
-// Any octets whatever as a history of a table: a fuzz target. libFuzzer runs it
-// (fuzz.sh); history_fuzzer_test.cc replays what that found.
+// A fuzz target: any bytes, read as a history of a table. libFuzzer runs it
+// (fuzz.sh); history_fuzzer_test.cc replays what libFuzzer found.
 //
-// The first octet chooses the family. Then come operations, each an octet with
-// its operands, until the octets end:
+// The first byte chooses the family. Then come operations, each a byte with its
+// operands, until the bytes end:
 //   0, 1  announce PREFIX NEXT_HOP
 //   2     withdraw PREFIX
 //   3     end the batch: compile it, check it
@@ -11,8 +11,8 @@
 //   6     announce a row of COUNT prefixes from PREFIX on, with NEXT_HOP and,
 //         by turns, the one after it
 //   7     announce (or, where NEXT_HOP is odd, withdraw) all that cover PREFIX
-// An ADDRESS is an earlier one, named by number, with two octets changed
-// somewhere: so histories crowd together without the fuzzer's having to guess.
+// An ADDRESS is an earlier one, named by number, with two bytes changed
+// somewhere, so that histories crowd together without guesses of the fuzzer.
 
 #include <algorithm>
 #include <cstddef>
@@ -25,12 +25,11 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "lpm/testing/fib_check.h"
 #include "lpm/testing/hard_prefixes.h"
-#include "lpm/testing/live_table.h"
-#include "lpm/testing/old_versions.h"
-#include "lpm/testing/packed_probes.h"
+#include "lpm/testing/histories.h"
+#include "lpm/testing/oracle.h"
 #include "lpm/testing/probes.h"
-#include "lpm/testing/right_answers.h"
 
 namespace planb {
 namespace {
@@ -46,25 +45,25 @@ void CheckEmpty(const std::string& differences, const char* what) {
 // Reads operands; zeros after the end.
 class Operands {
  public:
-  explicit Operands(absl::Span<const uint8_t> octets) : octets_(octets) {}
+  explicit Operands(absl::Span<const uint8_t> bytes) : bytes_(bytes) {}
 
-  bool AtEnd() const { return octets_.empty(); }
-  uint8_t Octet() {
-    if (octets_.empty()) return 0;
-    const uint8_t octet = octets_.front();
-    octets_.remove_prefix(1);
-    return octet;
+  bool AtEnd() const { return bytes_.empty(); }
+  uint8_t Byte() {
+    if (bytes_.empty()) return 0;
+    const uint8_t byte = bytes_.front();
+    bytes_.remove_prefix(1);
+    return byte;
   }
   NextHopId NextHop() {
-    const uint8_t octet = Octet();
-    if (octet < 0xf0) return octet + 1u;
+    const uint8_t byte = Byte();
+    if (byte < 0xf0) return byte + 1u;
     NextHopId next_hop = 0;
-    for (int i = 0; i < 4; ++i) next_hop = next_hop << 8 | Octet();
+    for (int i = 0; i < 4; ++i) next_hop = next_hop << 8 | Byte();
     return IsNextHop(next_hop) ? next_hop : 1;
   }
 
  private:
-  absl::Span<const uint8_t> octets_;
+  absl::Span<const uint8_t> bytes_;
 };
 
 class HistoryFuzzer {
@@ -84,7 +83,7 @@ class HistoryFuzzer {
 
  private:
   void Operation() {
-    switch (operands_.Octet() % 8) {
+    switch (operands_.Byte() % 8) {
       case 0:
       case 1: {
         const Prefix prefix = ReadPrefix();
@@ -108,7 +107,7 @@ class HistoryFuzzer {
       case 6: {
         const Prefix first = ReadPrefix();
         NextHopId next_hop = operands_.NextHop();
-        for (const Prefix& prefix : Row(first, operands_.Octet())) {
+        for (const Prefix& prefix : Row(first, operands_.Byte())) {
           Announce(prefix, next_hop);
           next_hop ^= next_hop > 1 ? 1 : 0;
         }
@@ -130,11 +129,11 @@ class HistoryFuzzer {
   }
 
   Address ReadAddress() {
-    const Address& home = addresses_[operands_.Octet() % addresses_.size()];
+    const Address& home = addresses_[operands_.Byte() % addresses_.size()];
     const int bits = AddressBits(family_);
-    const int shift = operands_.Octet() % bits;
+    const int shift = operands_.Byte() % bits;
     const absl::uint128 change =
-        absl::uint128(operands_.Octet()) << 8 | operands_.Octet();
+        absl::uint128(operands_.Byte()) << 8 | operands_.Byte();
     const absl::uint128 mask = absl::Uint128Max() << (128 - bits);
     const Address address = Address::FromBits(
         family_, home.bits() ^ ((change << 112 >> shift) & mask));
@@ -142,7 +141,7 @@ class HistoryFuzzer {
     return address;
   }
   Prefix ReadPrefix() {
-    const int length = operands_.Octet() % (AddressBits(family_) + 1);
+    const int length = operands_.Byte() % (AddressBits(family_) + 1);
     return Prefix::Truncate(ReadAddress(), length);
   }
 
@@ -192,7 +191,7 @@ class HistoryFuzzer {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   planb::Operands operands({data, size});
   const planb::Family family =
-      operands.Octet() % 4 == 3 ? planb::Family::kIpv4 : planb::Family::kIpv6;
+      operands.Byte() % 4 == 3 ? planb::Family::kIpv4 : planb::Family::kIpv6;
   planb::HistoryFuzzer(family, operands).Run();
   return 0;
 }

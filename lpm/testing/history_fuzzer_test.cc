@@ -1,6 +1,6 @@
-// The fuzz target without libFuzzer: over the corpus, over the beginnings of
-// its files, and over random histories, always the same ones. A wrong answer
-// aborts.
+// The fuzz target without libFuzzer: over the corpus, over mutated beginnings
+// of its inputs, and over random histories, always the same ones. A wrong
+// answer aborts.
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace planb {
 namespace {
 
 // Where Bazel puts it, seen from where it starts tests.
-constexpr char kCorpus[] = "lpm/testing/history_corpus";
+constexpr char kCorpus[] = "lpm/testing/history_corpus.txt";
 
 TEST(HistoryFuzzer, Corpus) {
   const std::vector<std::string> corpus = ReadCorpus(kCorpus);
@@ -36,12 +36,12 @@ TEST(HistoryFuzzer, BeginningsAndMutationsOfTheCorpus) {
   }
 }
 
-TEST(HistoryFuzzer, RandomOctets) {
+TEST(HistoryFuzzer, RandomBytes) {
   Random random(2);
   for (int i = 0; i < 800; ++i) {
-    std::string octets(random.Below(400), '\0');
-    for (char& octet : octets) octet = static_cast<char>(random.Next());
-    EXPECT_TRUE(RunFuzzTarget(octets));
+    std::string bytes(random.Below(400), '\0');
+    for (char& byte : bytes) byte = static_cast<char>(random.Next());
+    EXPECT_TRUE(RunFuzzTarget(bytes));
   }
 }
 

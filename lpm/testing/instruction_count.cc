@@ -27,8 +27,8 @@ constexpr char kWhyNot[] =
 volatile uint64_t steps = 0;
 volatile greg_t last_instruction = 0;
 
-// Octets are moved and filled by `rep` thousands at a time (the C library
-// does), with a trap for each: does all of it at once, and leaves nothing to
+// The C library moves and fills thousands of bytes by one `rep` instruction,
+// with a trap for each byte. This does all of it at once and leaves nothing to
 // repeat.
 void FinishRepeat(greg_t* registers) {
   const auto* const code = reinterpret_cast<const uint8_t*>(registers[REG_RIP]);

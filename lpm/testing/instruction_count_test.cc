@@ -55,11 +55,11 @@ TEST_F(InstructionCountTest, Loop) {
 
 TEST_F(InstructionCountTest, RepeatedInstructionIsOne) {
   std::vector<char> from(3000, 'x'), to(3000), filled(3000);
-  const auto move = [&](size_t octets) {
+  const auto move = [&](size_t bytes) {
     void* destination = to.data();
     const void* source = from.data();
     __asm__ volatile("rep movsb"
-                     : "+D"(destination), "+S"(source), "+c"(octets)
+                     : "+D"(destination), "+S"(source), "+c"(bytes)
                      :
                      : "memory");
     return static_cast<char*>(destination) == to.data() + to.size();

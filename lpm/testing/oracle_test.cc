@@ -1,5 +1,3 @@
-// The oracle against answers worked out by hand.
-
 #include "lpm/testing/oracle.h"
 
 #include <gtest/gtest.h>
@@ -7,7 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/numeric/int128.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "lpm/testing/hard_prefixes.h"
+#include "lpm/testing/probes.h"
 
 namespace planb {
 namespace {
@@ -29,7 +31,7 @@ TEST(Oracle, WithoutRoutesFindsNone) {
   EXPECT_EQ(Ask(oracle, "0.0.0.0"), "none");
 }
 
-TEST(Oracle, LongestWinsWhateverTheOrder) {
+TEST(Oracle, LongestWinsInAnyOrder) {
   const std::vector<Route> up = {R("2001:db8::/32", 1), R("2001:db8::/48", 2),
                                  R("2001:db8::1/128", 3)};
   for (const auto& routes : {up, std::vector<Route>(up.rbegin(), up.rend()),
@@ -95,6 +97,82 @@ TEST(Oracle, NextHopsAreNotInterpreted) {
   const Oracle oracle({R("10.0.0.0/8", 0xffffffff), R("11.0.0.0/8", 1U << 31)});
   EXPECT_EQ(Ask(oracle, "10.0.0.0"), "10.0.0.0/8 4294967295");
   EXPECT_EQ(Ask(oracle, "11.0.0.0"), "11.0.0.0/8 2147483648");
+}
+
+TEST(Reference, ByHand) {
+  const std::vector<Route> routes = {{*Prefix::Parse("0.0.0.0/0"), 3},
+                                     {*Prefix::Parse("10.0.0.0/8"), 1},
+                                     {*Prefix::Parse("10.1.0.0/16"), 2},
+                                     {*Prefix::Parse("a00::/8"), 4},
+                                     {*Prefix::Parse("a00::1/128"), 5}};
+  const Reference ipv4(Family::kIpv4, routes);
+  EXPECT_EQ(ipv4.Lookup(*Address::Parse("10.1.255.255")), 2U);
+  EXPECT_EQ(ipv4.Lookup(*Address::Parse("10.2.0.0")), 1U);
+  EXPECT_EQ(ipv4.Lookup(*Address::Parse("255.255.255.255")), 3U);
+  const Reference ipv6(Family::kIpv6, routes);
+  EXPECT_EQ(ipv6.Lookup(*Address::Parse("a00::1")), 5U);
+  EXPECT_EQ(ipv6.Lookup(*Address::Parse("a00::2")), 4U);
+  EXPECT_EQ(ipv6.Lookup(*Address::Parse("::")), kNoRoute);
+}
+
+TEST(Reference, AgreesWithTheOracle) {
+  for (const Family family : {Family::kIpv4, Family::kIpv6}) {
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      RandomRoutesOptions options;
+      options.family = family;
+      options.count = 150;
+      options.seed = seed;
+      const std::vector<Route> routes = RandomRoutes(options);
+      const Oracle oracle(routes);
+      const Reference reference(family, routes);
+      for (const Address& address : BoundaryProbes(routes)) {
+        const auto route = oracle.Lookup(address);
+        ASSERT_EQ(reference.Lookup(address), route ? route->next_hop : kNoRoute)
+            << address.ToString();
+      }
+    }
+  }
+}
+
+// Of 2001:db8:: and the two /64s after it, with different lower halves.
+std::vector<NextHopId> Three(const std::vector<Route>& routes) {
+  std::vector<Address> addresses;
+  for (uint64_t i = 0; i < 3; ++i) {
+    addresses.push_back(
+        Address::V6(absl::MakeUint128(0x2001'0db8'0000'0000 + i, i * 12345)));
+  }
+  return RightUpperAnswers(routes, addresses);
+}
+
+using Answers = std::vector<NextHopId>;
+
+TEST(RightUpperAnswers, RoutesUpTo64Decide) {
+  EXPECT_EQ(Three({}), (Answers{0, 0, 0}));
+  EXPECT_EQ(Three({R("::/0", 7)}), (Answers{7, 7, 7}));
+  EXPECT_EQ(Three({R("2001:db8::/63", 1), R("2001:db8:0:1::/64", 2)}),
+            (Answers{1, 2, 0}));
+}
+
+TEST(RightUpperAnswers, LongerRoutesLeaveItOpen) {
+  EXPECT_EQ(Three({R("2001:db8:0:1::/65", 1)}), (Answers{0, kUndecided, 0}));
+  EXPECT_EQ(Three({R("2001:db8:0:1:ffff:ffff:ffff:ffff/128", 1)}),
+            (Answers{0, kUndecided, 0}));
+  EXPECT_EQ(Three({R("2001:db8:0:1::/128", 1), R("2001:db8:0:2::/64", 2)}),
+            (Answers{0, kUndecided, 2}));
+  EXPECT_EQ(Three({R("2001:db8:0:1::17/128", 1)}), (Answers{0, kUndecided, 0}));
+}
+
+TEST(RightUpperAnswers, UnlessTheyMakeNoDifference) {
+  EXPECT_EQ(Three({R("2001:db8::/48", 1), R("2001:db8:0:1::17/128", 1)}),
+            (Answers{1, 1, 1}));
+  EXPECT_EQ(Three({R("2001:db8:0:1::/65", 1), R("2001:db8:0:1:8000::/65", 1)}),
+            (Answers{0, 1, 0}));
+  EXPECT_EQ(Three({R("2001:db8:0:1::/64", 5), R("2001:db8:0:1::/65", 1),
+                   R("2001:db8:0:1:8000::/65", 1)}),
+            (Answers{0, 1, 0}));
+  EXPECT_EQ(Three({R("2001:db8:0:1::/64", 1), R("2001:db8:0:1::/65", 2),
+                   R("2001:db8:0:1::/66", 1), R("2001:db8:0:1:4000::/66", 1)}),
+            (Answers{0, 1, 0}));
 }
 
 }  // namespace

@@ -9,8 +9,6 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_join.h"
-#include "proto/wire/testing/all_strings.h"
-#include "proto/wire/testing/cut_message.h"
 #include "proto/wire/testing/made_up_messages.h"
 #include "proto/wire/testing/readings.h"
 
@@ -59,14 +57,14 @@ std::vector<size_t> RandomCuts(size_t size, Random& random) {
 
 TEST_P(Agreement, AllMessagesOfUpToTwoOctets) {
   Check("", {{}, {0, 0}});
-  CheckAll(AllOctets(), 1);
-  CheckAll(AllOctets(), 2);
+  CheckAll(AllBytes(), 1);
+  CheckAll(AllBytes(), 2);
   ExpectBoth(1000, 60'000);
 }
 
 // Every tag up to field 9, all types, and lengths and values among them.
 TEST_P(Agreement, AllMessagesOfThreeOctets) {
-  std::string alphabet = AllOctets().substr(0, 0x50) + "\x7f\x80\x81\xc3\xff";
+  std::string alphabet = AllBytes().substr(0, 0x50) + "\x7f\x80\x81\xc3\xff";
   CheckAll(alphabet, 3);
   ExpectBoth(5000, 100'000);
 }

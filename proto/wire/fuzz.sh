@@ -4,15 +4,11 @@
 #
 # Usage: proto/wire/fuzz.sh [SECONDS [CORPUS_DIR]]
 #
-# third_party/libfuzzer.sh says what it does and needs. Add the input that a
-# disagreement or a crash leaves to testing/wire_corpus once it is fixed. To let
-# the corpus in the tree grow by what a long run found:
-#   proto/wire/fuzz.sh 3600 /tmp/found
-#   /tmp/found.bin -merge=1 -use_counters=0 -max_len=100 \
-#       proto/wire/testing/wire_corpus /tmp/found
+# third_party/libfuzzer.sh says what it needs and how the corpus grows.
+# Merge with -max_len=100: the test replays the corpus, so inputs stay short.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
-seeds=$root/proto/wire/testing/wire_corpus
+seeds=$root/proto/wire/testing/wire_corpus.txt
 max_len=600
 libraries='-lprotobuf -labsl_strings -labsl_strings_internal -labsl_int128
     -labsl_raw_logging_internal -labsl_throw_delegate -labsl_base'

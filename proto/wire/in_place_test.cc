@@ -105,7 +105,7 @@ TEST(InPlace, NothingIsAllocated) {
   outgoing.upper_halves_v6 = addresses;
   outgoing.flow_hashes = addresses;
   std::string message(EncodedSize(outgoing), '\0');
-  const std::string unknown = Groups(10, 50, OctetsField(2048, "unknown"));
+  const std::string unknown = Groups(10, 50, BytesField(2048, "unknown"));
   const std::vector<absl::string_view> pieces = {
       absl::string_view(message).substr(0, 100),
       absl::string_view(message).substr(100), unknown};
@@ -113,7 +113,7 @@ TEST(InPlace, NothingIsAllocated) {
   const ResponseShape shape = {1234, 99, 200, true};
   std::string reply(EncodedSize(shape), '\0');
   const std::string error =
-      OctetsField(5, VarintField(1, 5) + OctetsField(4, "text"));
+      BytesField(5, VarintField(1, 5) + BytesField(4, "text"));
   const std::vector<absl::string_view> reply_pieces = {
       absl::string_view(reply).substr(0, 50),
       absl::string_view(reply).substr(50), error, unknown};
@@ -138,7 +138,7 @@ TEST(InPlace, NothingIsAllocated) {
 TEST(InPlace, AllocationsAreCounted) {
   const int before = allocations;
   // A request without room for its table's name.
-  const std::string message = OctetsField(4, std::string(100, 't'));
+  const std::string message = BytesField(4, std::string(100, 't'));
   const absl::string_view piece = message;
   const int between = allocations;
   EXPECT_GT(between, before);

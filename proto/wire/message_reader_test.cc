@@ -13,7 +13,6 @@
 #include <string>
 
 #include "absl/strings/escaping.h"
-#include "proto/wire/testing/cut_message.h"
 #include "proto/wire/testing/made_up_messages.h"
 #include "proto/wire/testing/readings.h"
 
@@ -174,14 +173,14 @@ TEST(MessageReader, GroupsToTheLimit) {
     for (const int depth : {1, 2, 98, 99, 100, 101, 102}) {
       Check(Groups(number, depth, kSound) + kSound);
       // In `error`, where the response has one level less.
-      Check(OctetsField(5, Groups(number, depth, kSound)));
-      Check(OctetsField(9, Groups(number, depth, kSound)));
+      Check(BytesField(5, Groups(number, depth, kSound)));
+      Check(BytesField(9, Groups(number, depth, kSound)));
     }
   }
   CheckAccepted(Groups(9, 100, kSound));
   CheckRefused(Groups(9, 101, kSound));
-  EXPECT_TRUE(Check(OctetsField(5, Groups(9, 99, ""))).as_response);
-  EXPECT_FALSE(Check(OctetsField(5, Groups(9, 100, ""))).as_response);
+  EXPECT_TRUE(Check(BytesField(5, Groups(9, 99, ""))).as_response);
+  EXPECT_FALSE(Check(BytesField(5, Groups(9, 100, ""))).as_response);
 }
 
 TEST(MessageReader, GroupsThatDoNotMatch) {
@@ -194,7 +193,7 @@ TEST(MessageReader, GroupsThatDoNotMatch) {
         begin9 + Key(0, 3) + Key(0, 4) + end9, Key(0, 3) + Key(0, 4),
         begin9 + Key(7, 2) + Varint(200) + end9, begin9 + Key(1, 6) + end9,
         // Its end lies beyond the submessage that it begins in.
-        Key(5, 2) + Varint(1) + begin9 + end9, OctetsField(5, end9)}) {
+        Key(5, 2) + Varint(1) + begin9 + end9, BytesField(5, end9)}) {
     Check(message);
     Check(message + kSound);
     EXPECT_FALSE(Check(message).as_response) << absl::CHexEscape(message);
@@ -206,10 +205,10 @@ TEST(MessageReader, GroupsThatDoNotMatch) {
 
 TEST(MessageReader, TheEndAnywhere) {
   const std::string message =
-      kSound + Groups(9, 2, VarintField(3, 1) + OctetsField(4, "text")) +
+      kSound + Groups(9, 2, VarintField(3, 1) + BytesField(4, "text")) +
       Key(10, 1) + "12345678" + Key(11, 5) + "1234" +
-      OctetsField(5, VarintField(1, 500) + OctetsField(2, "REASON")) +
-      OctetsField(4, "default") + OctetsField(2048, "unknown");
+      BytesField(5, VarintField(1, 500) + BytesField(2, "REASON")) +
+      BytesField(4, "default") + BytesField(2048, "unknown");
   EXPECT_TRUE(Check(message).as_request);
   EXPECT_TRUE(Check(message).as_response);
   for (size_t size = 0; size < message.size(); ++size) {
@@ -224,7 +223,7 @@ TEST(MessageReader, ZeroTagsEndNoMessage) {
   CheckRefused(kSound + Raw({0}));
   CheckRefused(kSound + Raw({0}) + kSound);
   CheckRefused(kSound + Raw({0x80, 0}));
-  EXPECT_FALSE(Check(OctetsField(5, Raw({0}))).as_response);
+  EXPECT_FALSE(Check(BytesField(5, Raw({0}))).as_response);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/wire/testing/cut_message.h"
+#include "proto/wire/testing/made_up_messages.h"
 
 namespace planb::wire {
 namespace {

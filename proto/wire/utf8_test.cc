@@ -11,8 +11,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/string_view.h"
-#include "proto/wire/testing/all_strings.h"
-#include "proto/wire/testing/cut_message.h"
+#include "proto/wire/testing/made_up_messages.h"
 
 namespace planb::wire {
 namespace {
@@ -43,8 +42,8 @@ const std::string kBounds =
     "\xef\xf0\xf1\xf3\xf4\xf5\xff";
 
 TEST(Utf8, AllStringsOfUpToThreeOctets) {
-  EXPECT_EQ(CheckAll(AllOctets(), 1), 128);
-  EXPECT_GT(CheckAll(AllOctets(), 2), 128 * 128);
+  EXPECT_EQ(CheckAll(AllBytes(), 1), 128);
+  EXPECT_GT(CheckAll(AllBytes(), 2), 128 * 128);
   EXPECT_GT(CheckAll(kBounds, 3), 0);
   EXPECT_TRUE(IsUtf8(""));
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes the hand-made seeds of the fuzz target into the directory given.
+"""Writes the hand-made inputs of the fuzz corpus into the directory given.
 
-Each shows one thing that the readers know or refuse; the other seeds in corpus/
-were found by libFuzzer (fuzz.sh).
+Each shows one thing that the readers know or refuse. libFuzzer (fuzz.sh) found
+the other inputs of corpus.txt.
 """
 
 import bz2
@@ -45,23 +45,23 @@ def rib(subtype, length, prefix, entries):
     return mrt(13, subtype, body)
 
 
-def xxh3(octets, seed):
+def xxh3(data, seed):
     """XXH3-64, from Debian's libxxhash0."""
     function = ctypes.CDLL("libxxhash.so.0").XXH3_64bits_withSeed
     function.restype = ctypes.c_uint64
     function.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint64]
-    return struct.pack("<Q", function(octets, len(octets), seed))
+    return struct.pack("<Q", function(data, len(data), seed))
 
 
 def table_file(blocks, counts, version=1):
     """A table file, as ../TABLE_FILE.md has it."""
-    octets = b"\x89PLB\r\n\x1a\n" + struct.pack("<I", version)
+    data = b"\x89PLB\r\n\x1a\n" + struct.pack("<I", version)
     for ordinal, (kind, payload) in enumerate(blocks + [(6, None)]):
         if payload is None:
-            payload = struct.pack("<4Q", *counts) + xxh3(octets, 0)
+            payload = struct.pack("<4Q", *counts) + xxh3(data, 0)
         block = struct.pack("<II", kind, len(payload)) + payload
-        octets += block + xxh3(block, ordinal)
-    return octets
+        data += block + xxh3(block, ordinal)
+    return data
 
 
 def short(value):
@@ -162,8 +162,8 @@ def seeds():
 def main():
     directory = pathlib.Path(sys.argv[1])
     directory.mkdir(parents=True, exist_ok=True)
-    for name, octets in seeds():
-        (directory / name).write_bytes(octets)
+    for name, data in seeds():
+        (directory / name).write_bytes(data)
 
 
 main()

@@ -1,14 +1,18 @@
-// Makes the octets that the tests read: MRT records field by field, compressed
-// members. Nothing here is shared with the readers.
+// Makes the bytes that the tests read, field by field: MRT records, BGP
+// messages, table files, compressed members. Nothing here is shared with the
+// readers.
 
 #ifndef PLANB_LPM_IO_TESTING_BYTES_H_
 #define PLANB_LPM_IO_TESTING_BYTES_H_
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "lpm/io/table_file.h"
+#include "lpm/prefix.h"
 
 namespace planb::testing {
 
@@ -35,14 +39,14 @@ inline constexpr uint16_t kRibIpv6UnicastAddPath = 10;
 // A TABLE_DUMP_V2 record.
 std::string TableDump(uint16_t subtype, absl::string_view body);
 
-// A peer as PEER_INDEX_TABLE has it, its AS in four octets, or in two.
+// A peer as PEER_INDEX_TABLE has it, its AS in four bytes, or in two.
 std::string PeerEntry(absl::string_view address, uint32_t as_number,
                       bool narrow_as = false);
 
 // The body of a PEER_INDEX_TABLE.
 std::string PeerTableBody(const std::vector<std::string>& peers);
 
-// A path attribute; with a two-octet length where it needs one or is told so.
+// A path attribute; with a two-byte length where it needs one or is told so.
 std::string Attribute(uint8_t type, absl::string_view value,
                       bool extended = false);
 
@@ -63,6 +67,80 @@ std::string RibBody(absl::string_view prefix,
 // One member, as gzip and bzip2 write it.
 std::string Gzip(absl::string_view plain);
 std::string Bzip2(absl::string_view plain);
+
+// "2001:db8::/32" as BGP writes it; with a path identifier if it is not
+// negative.
+std::string Nlri(absl::string_view prefix, int64_t path_id = -1);
+
+// A message with its header.
+std::string BgpMessage(uint8_t type, absl::string_view body);
+
+// An UPDATE.
+std::string Update(absl::string_view withdrawn, absl::string_view attributes,
+                   absl::string_view nlri);
+
+// MP_REACH_NLRI in full, for the family number and subsequent family given.
+// `next_hop` is bytes.
+std::string MpReachOf(uint16_t family, uint8_t subsequent,
+                      absl::string_view next_hop, absl::string_view nlri);
+std::string MpUnreachOf(uint16_t family, uint8_t subsequent,
+                        absl::string_view nlri);
+
+// Of IPv6 unicast.
+std::string Announce6(absl::string_view next_hop, absl::string_view nlri);
+std::string Withdraw6(absl::string_view nlri);
+
+// Subtypes of BGP4MP.
+inline constexpr uint16_t kStateChange = 0;
+inline constexpr uint16_t kMessage = 1;
+inline constexpr uint16_t kMessageAs4 = 4;
+inline constexpr uint16_t kStateChangeAs4 = 5;
+inline constexpr uint16_t kMessageLocal = 6;
+inline constexpr uint16_t kMessageAs4Local = 7;
+inline constexpr uint16_t kMessageAddPath = 8;
+inline constexpr uint16_t kMessageAs4AddPath = 9;
+inline constexpr uint16_t kMessageLocalAddPath = 10;
+inline constexpr uint16_t kMessageAs4LocalAddPath = 11;
+
+// The body of a BGP4MP record: a session with a peer, then what follows.
+std::string SessionBody(absl::string_view peer, uint32_t as_number,
+                        absl::string_view rest, bool narrow_as = false);
+
+// A record of type BGP4MP, subtype kMessageAs4.
+std::string Heard(absl::string_view peer, uint32_t as_number,
+                  absl::string_view message);
+
+// The same of type BGP4MP_ET.
+std::string HeardAt(uint32_t seconds, uint32_t microseconds,
+                    absl::string_view peer, uint32_t as_number,
+                    absl::string_view message);
+
+// Numbers, least significant byte first.
+std::string Little16(uint64_t value);
+std::string Little32(uint64_t value);
+std::string Little64(uint64_t value);
+
+// A file of blocks, each a type and a payload, with the right checksums. If the
+// last is an end block of 32 bytes, the file's own checksum is added to it.
+std::string TableFileOf(
+    const std::vector<std::pair<uint32_t, std::string>>& blocks,
+    uint32_t version = 1);
+
+// `bytes` with the checksums made right wherever its lengths lead to one.
+std::string RepairTableFile(std::string bytes);
+
+// All of a table file.
+struct TableContents {
+  TableFileHeader header;
+  std::vector<NextHop> next_hops;
+  std::vector<NextHopGroup> groups;
+  std::vector<Route> routes;
+
+  friend bool operator==(const TableContents&, const TableContents&) = default;
+};
+
+// With a next hop, a group and a route of each kind there is.
+TableContents SmallTable();
 
 }  // namespace planb::testing
 

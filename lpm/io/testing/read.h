@@ -1,8 +1,10 @@
-// Reads octets as a route file and keeps everything that came of it.
+// Reads bytes as a route file, an update file or a table file, and keeps the
+// results.
 
 #ifndef PLANB_LPM_IO_TESTING_READ_H_
 #define PLANB_LPM_IO_TESTING_READ_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -13,11 +15,15 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "lpm/io/byte_reader.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
+#include "lpm/io/bgp_updates.h"
 #include "lpm/io/byte_source.h"
 #include "lpm/io/route_file.h"
-#include "lpm/io/route_output.h"
 #include "lpm/io/route_sink.h"
+#include "lpm/io/table_file_reader.h"
+#include "lpm/io/table_file_writer.h"
+#include "lpm/io/testing/bytes.h"
 
 namespace planb::testing {
 
@@ -62,22 +68,131 @@ struct Reading {
 // Reads with one format's reader.
 inline Reading ReadWith(
     const std::function<absl::Status(ByteReader&, RouteOutput&)>& reader,
-    std::string octets, bool strict = false, size_t piece = SIZE_MAX) {
+    std::string bytes, bool strict = false, size_t piece = SIZE_MAX) {
   ListSink sink;
-  ByteReader in(StringSource(std::move(octets), piece));
+  ByteReader in(StringSource(std::move(bytes), piece));
   RouteOutput out("F", strict, sink);
   absl::Status status = reader(in, out);
   return {status, out.report(), sink.next_hops, sink.routes, sink.groups};
 }
 
 // Reads as ReadRouteFile does, detection and decompression included.
-inline Reading ReadAny(std::string octets, RouteFileOptions options = {},
+inline Reading ReadAny(std::string bytes, RouteFileOptions options = {},
                        size_t piece = SIZE_MAX) {
   ListSink sink;
   absl::StatusOr<RouteFileReport> report =
-      ReadRoutes("F", StringSource(std::move(octets), piece), options, sink);
+      ReadRoutes("F", StringSource(std::move(bytes), piece), options, sink);
   return {report.status(), report.ok() ? *report : RouteFileReport{},
           sink.next_hops, sink.routes, sink.groups};
+}
+
+struct UpdateReading : UpdateSink {
+  absl::Status OnUpdate(const UpdateEvent& event) override {
+    events.push_back(event);
+    return absl::OkStatus();
+  }
+
+  // A line for each prefix, as in "1785420000.000000 AS1 192.0.2.1 A
+  // 2001:db8::/32 2001:db8::1", "... W 10.0.0.0/8"; with " #7" for a path
+  // identifier and " local" for a message that the collector sent.
+  std::vector<std::string> Lines() const {
+    std::vector<std::string> lines;
+    for (const UpdateEvent& event : events) {
+      const int64_t micros = absl::ToUnixMicros(event.at);
+      const std::string head =
+          absl::StrFormat("%d.%06d AS%d %s", micros / 1000000, micros % 1000000,
+                          event.peer.as_number, event.peer.address.ToString());
+      const auto add = [&](absl::string_view kind, const NlriPrefix& nlri,
+                           absl::string_view gateway) {
+        lines.push_back(absl::StrCat(
+            head, kind, nlri.prefix.ToString(), gateway,
+            nlri.path_id != 0 ? absl::StrCat(" #", nlri.path_id) : "",
+            event.local ? " local" : ""));
+      };
+      for (const NlriPrefix& nlri : event.update.withdraws) {
+        add(" W ", nlri, "");
+      }
+      for (const BgpAnnounce& announce : event.update.announces) {
+        add(" A ", announce.nlri,
+            absl::StrCat(" ", announce.gateway.ToString()));
+      }
+    }
+    return lines;
+  }
+
+  absl::Status status;
+  BgpUpdatesReport report;
+  std::vector<UpdateEvent> events;
+};
+
+inline UpdateReading ReadUpdates(std::string bytes, bool strict = false,
+                                 size_t piece = SIZE_MAX) {
+  UpdateReading reading;
+  absl::StatusOr<BgpUpdatesReport> report = ReadBgpUpdates(
+      "F", StringSource(std::move(bytes), piece), {.strict = strict}, reading);
+  reading.status = report.status();
+  if (report.ok()) reading.report = *report;
+  return reading;
+}
+
+struct TableReading : TableFileSink {
+  absl::Status OnHeader(const TableFileHeader& header) override {
+    contents.header = header;
+    return absl::OkStatus();
+  }
+  absl::Status OnNextHop(const NextHop& next_hop) override {
+    contents.next_hops.push_back(next_hop);
+    return absl::OkStatus();
+  }
+  absl::Status OnGroup(const NextHopGroup& group) override {
+    contents.groups.push_back(group);
+    return absl::OkStatus();
+  }
+  absl::Status OnRoute(const Route& route) override {
+    contents.routes.push_back(route);
+    return absl::OkStatus();
+  }
+  absl::Status OnEnd(const TableFileCounts& given) override {
+    counts = given;
+    ++ends;
+    return absl::OkStatus();
+  }
+
+  TableContents contents;
+  TableFileCounts counts;
+  int ends = 0;
+  absl::Status status;
+};
+
+// In pieces of `piece` bytes.
+inline TableReading ReadTable(absl::string_view bytes,
+                              size_t piece = SIZE_MAX) {
+  TableReading reading;
+  TableFileReader reader(reading);
+  while (!bytes.empty()) {
+    // An error does not stop it: it must stay.
+    const absl::string_view next = bytes.substr(0, piece);
+    (void)reader.Push(next);
+    bytes.remove_prefix(next.size());
+  }
+  reading.status = reader.Finish();
+  return reading;
+}
+
+// The bytes of the file. `*status` is the last status of the writer.
+inline std::string WriteTable(const TableContents& contents,
+                              absl::Status* status) {
+  std::string bytes;
+  TableFileWriter writer([&](absl::string_view next) {
+    bytes.append(next.data(), next.size());
+    return absl::OkStatus();
+  });
+  (void)writer.Begin(contents.header);
+  for (const NextHop& next_hop : contents.next_hops) (void)writer.Add(next_hop);
+  for (const NextHopGroup& group : contents.groups) (void)writer.Add(group);
+  for (const Route& route : contents.routes) (void)writer.Add(route);
+  *status = writer.Finish();
+  return bytes;
 }
 
 }  // namespace planb::testing

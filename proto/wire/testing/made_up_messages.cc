@@ -7,7 +7,7 @@
 namespace planb::wire {
 namespace {
 
-// Lengths of octets around which cuts and varints get interesting.
+// Lengths of bytes around which cuts and varints get interesting.
 constexpr size_t kLengths[] = {0, 1, 3, 4, 15, 16, 17, 32, 127, 128, 160};
 constexpr uint32_t kNumbers[] = {10, 15, 16, 2047, 2048, (1u << 29) - 1};
 constexpr absl::string_view kTexts[] = {
@@ -20,10 +20,10 @@ T Choose(const T (&from)[kSize], Random& random) {
   return from[Below(random, kSize)];
 }
 
-std::string RandomOctets(size_t size, Random& random) {
-  std::string octets(size, '\0');
-  for (char& octet : octets) octet = static_cast<char>(random());
-  return octets;
+std::string RandomBytes(size_t size, Random& random) {
+  std::string bytes(size, '\0');
+  for (char& byte : bytes) byte = static_cast<char>(random());
+  return bytes;
 }
 
 int RandomOverlong(Random& random) {
@@ -42,7 +42,7 @@ std::string RandomDelimited(int depth, Random& random) {
     case 1:
       return depth > 0 ? RandomFields(depth - 1, random) : "";
     case 2:
-      return RandomOctets(Choose(kLengths, random), random);
+      return RandomBytes(Choose(kLengths, random), random);
     case 3:
       return std::string(Choose(kLengths, random), 'a');
     default:
@@ -58,9 +58,9 @@ std::string RandomField(int depth, Random& random) {
   const int overlong = RandomOverlong(random);
   switch (Below(random, 8)) {
     case 0:
-      return Key(number, 1, overlong) + RandomOctets(8, random);
+      return Key(number, 1, overlong) + RandomBytes(8, random);
     case 1:
-      return Key(number, 5, overlong) + RandomOctets(4, random);
+      return Key(number, 5, overlong) + RandomBytes(4, random);
     case 2:
       if (depth == 0) return "";
       return absl::StrCat(Key(number, 3, overlong),
@@ -69,10 +69,9 @@ std::string RandomField(int depth, Random& random) {
     case 4:
       return Key(number, 0, overlong) + RandomVarint(random);
     default: {
-      const std::string octets = RandomDelimited(depth, random);
+      const std::string bytes = RandomDelimited(depth, random);
       return absl::StrCat(Key(number, 2, overlong),
-                          Varint(octets.size(), RandomOverlong(random)),
-                          octets);
+                          Varint(bytes.size(), RandomOverlong(random)), bytes);
     }
   }
 }
@@ -85,7 +84,7 @@ std::string RandomFields(int depth, Random& random) {
   return fields;
 }
 
-// Octets that mean something on the wire.
+// Bytes that mean something on the wire.
 char RandomTelling(Random& random) {
   constexpr uint8_t kTelling[] = {0x00, 0x01, 0x04, 0x0c, 0x7f,
                                   0x80, 0x81, 0xff, 0xc0, 0xed};
@@ -96,16 +95,16 @@ char RandomTelling(Random& random) {
 }  // namespace
 
 std::string Varint(uint64_t value, int overlong) {
-  std::string octets;
+  std::string bytes;
   for (; value >= 0x80; value >>= 7) {
-    octets += static_cast<char>(value | 0x80);
+    bytes += static_cast<char>(value | 0x80);
   }
-  octets += static_cast<char>(value);
+  bytes += static_cast<char>(value);
   for (; overlong > 0; --overlong) {
-    octets.back() = static_cast<char>(octets.back() | 0x80);
-    octets += '\0';
+    bytes.back() = static_cast<char>(bytes.back() | 0x80);
+    bytes += '\0';
   }
-  return octets;
+  return bytes;
 }
 
 std::string Key(uint32_t number, uint32_t wire_type, int overlong) {
@@ -116,8 +115,8 @@ std::string VarintField(uint32_t number, uint64_t value) {
   return Key(number, 0) + Varint(value);
 }
 
-std::string OctetsField(uint32_t number, absl::string_view octets) {
-  return absl::StrCat(Key(number, 2), Varint(octets.size()), octets);
+std::string BytesField(uint32_t number, absl::string_view bytes) {
+  return absl::StrCat(Key(number, 2), Varint(bytes.size()), bytes);
 }
 
 std::string Groups(uint32_t number, int depth, absl::string_view fields) {

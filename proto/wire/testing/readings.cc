@@ -18,16 +18,16 @@ using google::protobuf::io::ArrayInputStream;
 using google::protobuf::io::ConcatenatingInputStream;
 using google::protobuf::io::ZeroCopyInputStream;
 
-// A field of octets, its end unmistakable.
-std::string Field(absl::string_view octets) {
-  return absl::StrCat(octets.size(), ":", octets, " ");
+// A field of bytes, with its size, so that its end is unmistakable.
+std::string Field(absl::string_view bytes) {
+  return absl::StrCat(bytes.size(), ":", bytes, " ");
 }
-std::string Field(const std::string& octets) {
-  return Field(absl::string_view(octets));
+std::string Field(const std::string& bytes) {
+  return Field(absl::string_view(bytes));
 }
-std::string Field(const Octets& octets) {
-  std::string copy(octets.size(), '\0');
-  octets.CopyTo(copy.data());
+std::string Field(const Octets& bytes) {
+  std::string copy(bytes.size(), '\0');
+  bytes.CopyTo(copy.data());
   return Field(copy);
 }
 

@@ -1,5 +1,5 @@
-// A message as read by hand and as read by the generated parser, both in the
-// same words, so that two strings tell whether they agree.
+// A message as the parsers by hand read it and as the generated parser reads
+// it, both in the same words, so that two equal strings mean agreement.
 
 #ifndef PLANB_PROTO_WIRE_TESTING_READINGS_H_
 #define PLANB_PROTO_WIRE_TESTING_READINGS_H_
@@ -11,14 +11,15 @@
 
 namespace planb::wire {
 
-// What a parser that refuses the message makes of it.
+// The reading of a message that a parser refuses.
 inline constexpr char kRefused[] = "refused";
 
 // The values of all fields, or kRefused.
 std::string RequestByHand(Pieces message);
 std::string ResponseByHand(Pieces message);
 
-// The generated parser, given all in one and as a stream of the pieces.
+// The same by the generated parser, from one string and from a stream of
+// pieces.
 std::string RequestGenerated(absl::string_view message);
 std::string ResponseGenerated(absl::string_view message);
 std::string RequestStreamed(Pieces message);

@@ -1,9 +1,9 @@
-// Any octets whatever as a message cut anywhere: a fuzz target. libFuzzer runs
-// it (../fuzz.sh); wire_fuzzer_test.cc replays what that found.
+// A fuzz target: any bytes, read as a message cut anywhere. libFuzzer runs it
+// (../fuzz.sh); wire_fuzzer_test.cc replays what libFuzzer found.
 //
-// The first octet's last bit chooses the kind of message and its other bits,
-// modulo 8, a number of cuts, the octets after it where these are. The rest is
-// the message. A disagreement with the generated parser aborts.
+// The last bit of the first byte chooses the kind of message. Its other bits,
+// modulo 8, are the number of cuts, and the bytes after it are their places.
+// The rest is the message. A disagreement with the generated parser aborts.
 
 #include <algorithm>
 #include <cstddef>
@@ -17,24 +17,24 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "proto/wire/batch_request.h"
-#include "proto/wire/testing/cut_message.h"
+#include "proto/wire/testing/made_up_messages.h"
 #include "proto/wire/testing/readings.h"
 
 namespace planb::wire {
 namespace {
 
 void CheckSame(const std::string& read, const std::string& expected,
-               const char* who) {
+               const char* reading) {
   if (read == expected) return;
-  std::fprintf(stderr, "%s: %s\nexpected: %s\n", who,
+  std::fprintf(stderr, "%s: %s\nexpected: %s\n", reading,
                absl::CHexEscape(read).c_str(),
                absl::CHexEscape(expected).c_str());
   std::abort();
 }
 
-std::string Copy(const Octets& octets) {
-  std::string copy(octets.size(), '\0');
-  octets.CopyTo(copy.data());
+std::string Copy(const Octets& bytes) {
+  std::string copy(bytes.size(), '\0');
+  bytes.CopyTo(copy.data());
   return copy;
 }
 

@@ -14,7 +14,7 @@ namespace planb::wire {
 namespace {
 
 // Where Bazel puts it, seen from where it starts tests.
-constexpr char kCorpus[] = "proto/wire/testing/wire_corpus";
+constexpr char kCorpus[] = "proto/wire/testing/wire_corpus.txt";
 
 TEST(WireFuzzer, Corpus) {
   const std::vector<std::string> corpus = ReadCorpus(kCorpus);

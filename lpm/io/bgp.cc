@@ -1,0 +1,422 @@
+#include "lpm/io/bgp.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "lpm/io/byte_source.h"
+
+namespace planb {
+
+Prefix PrefixOfBytes(absl::string_view bytes, Family family, int length) {
+  char packed[16] = {};
+  std::copy(bytes.begin(), bytes.end(), packed);
+  return Prefix::Truncate(
+      *Address::FromPacked(
+          absl::string_view(packed, static_cast<size_t>(AddressBytes(family)))),
+      length);
+}
+
+absl::StatusOr<std::vector<NlriPrefix>> ParseNlri(absl::string_view bytes,
+                                                  Family family,
+                                                  bool additional_paths) {
+  ByteCursor cursor(bytes);
+  std::vector<NlriPrefix> prefixes;
+  while (!cursor.empty()) {
+    NlriPrefix& next = prefixes.emplace_back();
+    uint8_t length = 0;
+    absl::string_view address;
+    const bool whole = (!additional_paths || cursor.Read(&next.path_id)) &&
+                       cursor.Read(&length);
+    if (whole && length > AddressBits(family)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "an ", FamilyName(family), " prefix of length ", length));
+    }
+    if (!whole || !cursor.Read((length + size_t{7}) / 8, &address)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "a list of ", FamilyName(family),
+          " prefixes ends inside the one of ordinal ", prefixes.size() - 1));
+    }
+    next.prefix = PrefixOfBytes(address, family, length);
+  }
+  return prefixes;
+}
+
+namespace {
+
+// Types of attributes (RFC 4271, RFC 4760).
+constexpr uint8_t kBgpOrigin = 1;
+constexpr uint8_t kBgpAsPath = 2;
+constexpr uint8_t kBgpNextHop = 3;
+constexpr uint8_t kBgpMpReachNlri = 14;
+constexpr uint8_t kBgpMpUnreachNlri = 15;
+
+// Subsequent address family (RFC 4760).
+constexpr uint8_t kBgpUnicast = 1;
+
+// The address family number (RFC 4760).
+constexpr uint16_t BgpFamilyNumber(Family family) {
+  return family == Family::kIpv4 ? 1 : 2;
+}
+
+constexpr uint8_t kExtendedLength = 0x10;  // a flag of an attribute
+
+struct BgpAttribute {
+  uint8_t type = 0;
+  absl::string_view value;
+};
+
+// The path attributes of a route, one by one (RFC 4271 section 4.3).
+// Thread-compatible.
+class BgpAttributeList {
+ public:
+  explicit BgpAttributeList(absl::string_view attributes)
+      : cursor_(attributes) {}
+
+  bool empty() const { return cursor_.empty(); }
+
+  // Takes the next one off. Errors: INVALID_ARGUMENT if the list ends inside.
+  // REQUIRES: !empty().
+  absl::StatusOr<BgpAttribute> Next();
+
+ private:
+  ByteCursor cursor_;
+};
+
+absl::StatusOr<BgpAttribute> BgpAttributeList::Next() {
+  BgpAttribute next;
+  uint8_t flags = 0;
+  uint16_t length = 0;
+  uint8_t short_length = 0;
+  bool whole = cursor_.Read(&flags) && cursor_.Read(&next.type);
+  if (whole && (flags & kExtendedLength) != 0) {
+    whole = cursor_.Read(&length);
+  } else if (whole) {
+    whole = cursor_.Read(&short_length);
+    length = short_length;
+  }
+  if (!whole || !cursor_.Read(length, &next.value)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("attribute list ends inside attribute ", next.type));
+  }
+  return next;
+}
+
+// The next hop in NEXT_HOP.
+// Errors: INVALID_ARGUMENT, naming the attribute.
+absl::StatusOr<Address> ParseBgpNextHop(absl::string_view bytes) {
+  if (bytes.size() != 4) {
+    return absl::InvalidArgumentError("NEXT_HOP is not 4 octets");
+  }
+  return Address::FromPacked(bytes);
+}
+
+// The next hop in MP_REACH_NLRI: of a global and a link-local one, the global
+// one (RFC 2545 section 3). Its family may differ from that of the prefixes
+// (RFC 8950).
+// Errors: INVALID_ARGUMENT, naming the attribute.
+absl::StatusOr<Address> ParseMpNextHop(absl::string_view bytes) {
+  absl::StatusOr<Address> next_hop =
+      Address::FromPacked(bytes.size() == 32 ? bytes.substr(0, 16) : bytes);
+  if (next_hop.ok()) return next_hop;
+  return absl::InvalidArgumentError(
+      absl::StrCat("MP_REACH_NLRI has a next hop of ", bytes.size(),
+                   " octets, not 4, 16 or 32"));
+}
+
+// Segment types of AS_PATH (RFC 4271, RFC 5065).
+constexpr uint8_t kAsSet = 1;
+constexpr uint8_t kAsSequence = 2;
+constexpr uint8_t kConfedSequence = 3;
+constexpr uint8_t kConfedSet = 4;
+
+absl::Status Malformed(absl::string_view what, absl::string_view why) {
+  return absl::InvalidArgumentError(absl::StrCat(what, " ", why));
+}
+
+absl::StatusOr<BgpOrigin> ParseOrigin(absl::string_view value) {
+  if (value.size() != 1) return Malformed("ORIGIN", "is not one octet");
+  if (static_cast<unsigned char>(value[0]) > 2) {
+    return Malformed("ORIGIN", "is not 0, 1 or 2");
+  }
+  return static_cast<BgpOrigin>(value[0]);
+}
+
+absl::StatusOr<uint32_t> ParseAsPathLength(absl::string_view value) {
+  ByteCursor cursor(value);
+  uint32_t length = 0;
+  while (!cursor.empty()) {
+    uint8_t type = 0;
+    uint8_t count = 0;
+    absl::string_view numbers;
+    if (!cursor.Read(&type) || !cursor.Read(&count) ||
+        !cursor.Read(size_t{count} * 4, &numbers)) {
+      return Malformed("AS_PATH", "ends inside a segment");
+    }
+    switch (type) {
+      case kAsSequence:
+        length += count;
+        break;
+      case kAsSet:
+        length += 1;
+        break;
+      case kConfedSequence:
+      case kConfedSet:
+        break;
+      default:
+        return Malformed("AS_PATH",
+                         absl::StrCat("has a segment of unknown type ", type));
+    }
+  }
+  return length;
+}
+
+absl::StatusOr<Address> ParseMpReachNextHop(absl::string_view value,
+                                            Family family) {
+  constexpr absl::string_view kName = "MP_REACH_NLRI";
+  ByteCursor cursor(value);
+  uint8_t length = 0;
+  // In full, it starts with an address family number, below 256 and so with a
+  // 0, which no length of a next hop is.
+  const bool full = !value.empty() && value[0] == 0;
+  if (full) {
+    uint16_t family_number = 0;
+    uint8_t subsequent_family = 0;
+    if (!cursor.Read(&family_number) || !cursor.Read(&subsequent_family)) {
+      return Malformed(kName, "is too short");
+    }
+    if (family_number != BgpFamilyNumber(family) ||
+        subsequent_family != kBgpUnicast) {
+      return Malformed(
+          kName, absl::StrCat("is of address family ", family_number, "/",
+                              subsequent_family, ", not ", FamilyName(family),
+                              " unicast"));
+    }
+  }
+  absl::string_view bytes;
+  if (!cursor.Read(&length) || !cursor.Read(length, &bytes)) {
+    return Malformed(kName, "ends inside the next hop");
+  }
+  if (!full && !cursor.empty()) {
+    return Malformed(kName, "goes on after the next hop");
+  }
+  return ParseMpNextHop(bytes);
+}
+
+// Stores what `parsed` holds into `*to`.
+template <typename T, typename To>
+absl::Status Store(const absl::StatusOr<T>& parsed, To* to) {
+  if (parsed.ok()) *to = *parsed;
+  return parsed.status();
+}
+
+}  // namespace
+
+absl::StatusOr<BgpPath> ParseBgpPath(absl::string_view attributes,
+                                     Family family) {
+  BgpAttributeList list(attributes);
+  std::optional<BgpOrigin> origin;
+  std::optional<uint32_t> as_path_length;
+  std::optional<Address> next_hop;
+  std::optional<Address> mp_next_hop;
+  while (!list.empty()) {
+    const absl::StatusOr<BgpAttribute> attribute = list.Next();
+    if (!attribute.ok()) return attribute.status();
+    const auto [type, value] = *attribute;
+    absl::Status status;
+    if (type == kBgpOrigin && !origin) {
+      status = Store(ParseOrigin(value), &origin);
+    } else if (type == kBgpAsPath && !as_path_length) {
+      status = Store(ParseAsPathLength(value), &as_path_length);
+    } else if (type == kBgpNextHop && !next_hop && family == Family::kIpv4) {
+      status = Store(ParseBgpNextHop(value), &next_hop);
+    } else if (type == kBgpMpReachNlri && !mp_next_hop) {
+      status = Store(ParseMpReachNextHop(value, family), &mp_next_hop);
+    }
+    if (!status.ok()) return status;
+  }
+  if (!next_hop) next_hop = mp_next_hop;
+  if (!next_hop) return Malformed("path", "has no next hop");
+  return BgpPath{*next_hop, as_path_length.value_or(0),
+                 origin.value_or(BgpOrigin::kIncomplete)};
+}
+
+namespace {
+
+constexpr size_t kMarker = 16;  // bytes of 255
+constexpr uint8_t kUpdate = 2;
+constexpr uint8_t kLastType = 5;  // ROUTE-REFRESH (RFC 2918)
+
+absl::Status Within(absl::string_view what, const absl::Status& status) {
+  return Malformed(what, absl::StrCat("has ", status.message()));
+}
+
+// The head of MP_REACH_NLRI and MP_UNREACH_NLRI.
+struct MpFamily {
+  uint16_t number = 0;
+  uint8_t subsequent = 0;
+
+  // The family if it is unicast of IPv4 or IPv6, else nothing.
+  std::optional<Family> unicast() const {
+    if (subsequent != kBgpUnicast) return std::nullopt;
+    for (const Family family : {Family::kIpv4, Family::kIpv6}) {
+      if (number == BgpFamilyNumber(family)) return family;
+    }
+    return std::nullopt;
+  }
+};
+
+bool ReadMpFamily(ByteCursor& cursor, MpFamily* family) {
+  return cursor.Read(&family->number) && cursor.Read(&family->subsequent);
+}
+
+// Parses the body of one UPDATE. Thread-compatible.
+class UpdateParser {
+ public:
+  explicit UpdateParser(bool additional_paths)
+      : additional_paths_(additional_paths) {}
+
+  absl::StatusOr<BgpUpdate> Parse(absl::string_view body) {
+    ByteCursor cursor(body);
+    uint16_t size = 0;
+    absl::string_view withdrawn;
+    absl::string_view attributes;
+    if (!cursor.Read(&size) || !cursor.Read(size, &withdrawn)) {
+      return Malformed("UPDATE", "ends inside its withdrawn routes");
+    }
+    if (!cursor.Read(&size) || !cursor.Read(size, &attributes)) {
+      return Malformed("UPDATE", "ends inside its path attributes");
+    }
+    absl::Status status =
+        Withdraw("the list of withdrawn routes", withdrawn, Family::kIpv4);
+    if (status.ok()) status = OnAttributes(attributes);
+    if (status.ok() && !cursor.empty()) {
+      if (!next_hop_) return Malformed("UPDATE", "has routes, but no NEXT_HOP");
+      status = Announce("the list of routes", cursor.left(), Family::kIpv4,
+                        *next_hop_);
+    }
+    if (!status.ok()) return status;
+    return update_;
+  }
+
+ private:
+  absl::Status OnAttributes(absl::string_view attributes) {
+    BgpAttributeList list(attributes);
+    while (!list.empty()) {
+      const absl::StatusOr<BgpAttribute> attribute = list.Next();
+      if (!attribute.ok()) return attribute.status();
+      const auto [type, value] = *attribute;
+      absl::Status status;
+      if (type == kBgpNextHop && !next_hop_) {
+        const absl::StatusOr<Address> parsed = ParseBgpNextHop(value);
+        if (parsed.ok()) next_hop_ = *parsed;
+        status = parsed.status();
+      } else if (type == kBgpMpReachNlri) {
+        status = Once(&reached_, "MP_REACH_NLRI");
+        if (status.ok()) status = OnReach(value);
+      } else if (type == kBgpMpUnreachNlri) {
+        status = Once(&unreached_, "MP_UNREACH_NLRI");
+        if (status.ok()) status = OnUnreach(value);
+      }
+      if (!status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  // RFC 7606 section 3 (g): of other attributes the first counts.
+  static absl::Status Once(bool* seen, absl::string_view name) {
+    if (*seen) return Malformed(name, "is there twice");
+    *seen = true;
+    return absl::OkStatus();
+  }
+
+  absl::Status OnReach(absl::string_view value) {
+    constexpr absl::string_view kName = "MP_REACH_NLRI";
+    ByteCursor cursor(value);
+    MpFamily mp_family;
+    uint8_t size = 0;
+    uint8_t reserved = 0;
+    absl::string_view bytes;
+    if (!ReadMpFamily(cursor, &mp_family)) {
+      return Malformed(kName, "is too short");
+    }
+    const std::optional<Family> family = mp_family.unicast();
+    if (!family) return absl::OkStatus();
+    if (!cursor.Read(&size) || !cursor.Read(size, &bytes) ||
+        !cursor.Read(&reserved)) {
+      return Malformed(kName, "ends inside the next hop");
+    }
+    const absl::StatusOr<Address> next_hop = ParseMpNextHop(bytes);
+    if (!next_hop.ok()) return next_hop.status();
+    return Announce(kName, cursor.left(), *family, *next_hop);
+  }
+
+  absl::Status OnUnreach(absl::string_view value) {
+    constexpr absl::string_view kName = "MP_UNREACH_NLRI";
+    ByteCursor cursor(value);
+    MpFamily mp_family;
+    if (!ReadMpFamily(cursor, &mp_family)) {
+      return Malformed(kName, "is too short");
+    }
+    const std::optional<Family> family = mp_family.unicast();
+    if (!family) return absl::OkStatus();
+    return Withdraw(kName, cursor.left(), *family);
+  }
+
+  absl::Status Withdraw(absl::string_view where, absl::string_view bytes,
+                        Family family) {
+    const auto parsed = ParseNlri(bytes, family, additional_paths_);
+    if (!parsed.ok()) return Within(where, parsed.status());
+    update_.withdraws.insert(update_.withdraws.end(), parsed->begin(),
+                             parsed->end());
+    return absl::OkStatus();
+  }
+
+  absl::Status Announce(absl::string_view where, absl::string_view bytes,
+                        Family family, const Address& gateway) {
+    const auto parsed = ParseNlri(bytes, family, additional_paths_);
+    if (!parsed.ok()) return Within(where, parsed.status());
+    for (const NlriPrefix& nlri : *parsed) {
+      update_.announces.push_back({nlri, gateway});
+    }
+    return absl::OkStatus();
+  }
+
+  const bool additional_paths_;
+  BgpUpdate update_;
+  std::optional<Address> next_hop_;
+  bool reached_ = false;
+  bool unreached_ = false;
+};
+
+}  // namespace
+
+absl::StatusOr<BgpUpdate> ParseBgpMessage(absl::string_view message,
+                                          bool additional_paths) {
+  ByteCursor cursor(message);
+  absl::string_view marker;
+  uint16_t length = 0;
+  uint8_t type = 0;
+  if (!cursor.Read(kMarker, &marker) || !cursor.Read(&length) ||
+      !cursor.Read(&type)) {
+    return Malformed("the BGP message", "ends inside its header");
+  }
+  if (marker.find_first_not_of('\xff') != absl::string_view::npos) {
+    return Malformed("the BGP message", "does not start with its marker");
+  }
+  if (length != message.size()) {
+    return Malformed("the BGP message",
+                     absl::StrCat("says it has ", length, " octets, but has ",
+                                  message.size()));
+  }
+  if (type == 0 || type > kLastType) {
+    return Malformed("the BGP message",
+                     absl::StrCat("is of unknown type ", type));
+  }
+  if (type != kUpdate) return BgpUpdate{};
+  return UpdateParser(additional_paths).Parse(cursor.left());
+}
+
+}  // namespace planb

@@ -1,0 +1,87 @@
+// BGP as MRT files hold it: prefixes, path attributes and UPDATE messages
+// (RFC 4271; RFC 4760 for other families than IPv4).
+
+#ifndef PLANB_LPM_IO_BGP_H_
+#define PLANB_LPM_IO_BGP_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "lpm/address.h"
+#include "lpm/prefix.h"
+
+namespace planb {
+
+// A prefix as BGP writes it: the length in bits, then as many bytes as it takes
+// (RFC 4271 section 4.3, RFC 4760 section 5). A path identifier is before it
+// where additional paths are in use (RFC 7911 section 3).
+struct NlriPrefix {
+  Prefix prefix;
+  uint32_t path_id = 0;  // 0 without additional paths
+
+  friend bool operator==(const NlriPrefix&, const NlriPrefix&) = default;
+};
+
+// The prefix of `length` bits whose first bytes are given; bits past the
+// length have no meaning and are cleared.
+// REQUIRES: length <= AddressBits(family); bytes enough for it and no more.
+Prefix PrefixOfBytes(absl::string_view bytes, Family family, int length);
+
+// Parses a list of prefixes, to its end.
+// Errors: INVALID_ARGUMENT, with the defect of the list.
+absl::StatusOr<std::vector<NlriPrefix>> ParseNlri(absl::string_view bytes,
+                                                  Family family,
+                                                  bool additional_paths);
+
+// The origin of a path (RFC 4271 section 4.3). A lower one is preferred.
+enum class BgpOrigin : uint8_t { kIgp = 0, kEgp = 1, kIncomplete = 2 };
+
+// One way to a prefix.
+struct BgpPath {
+  // Of a global and a link-local next hop, the global one.
+  Address next_hop;
+  // As RFC 4271 section 9.1.2.2 counts: a set is one, confederations none.
+  uint32_t as_path_length = 0;
+  // kIncomplete if the attribute is absent.
+  BgpOrigin origin = BgpOrigin::kIncomplete;
+};
+
+// Parses the attributes of a path to a prefix of `family`, as a RIB entry has
+// them (RFC 6396 section 4.3.4). The next hop is that of NEXT_HOP (IPv4 only),
+// else of MP_REACH_NLRI, either abbreviated (length and address) or in full
+// (RFC 4760), which some writers emit. AS numbers have four bytes. The first
+// attribute of a type counts; other types are skipped.
+// Errors: INVALID_ARGUMENT, naming the attribute and its defect.
+absl::StatusOr<BgpPath> ParseBgpPath(absl::string_view attributes,
+                                     Family family);
+
+// A prefix that is announced, and its next hop.
+struct BgpAnnounce {
+  NlriPrefix nlri;
+  Address gateway;
+
+  friend bool operator==(const BgpAnnounce&, const BgpAnnounce&) = default;
+};
+
+// The changes of one UPDATE. A prefix that is both withdrawn and announced is
+// announced (RFC 4271).
+struct BgpUpdate {
+  std::vector<NlriPrefix> withdraws;
+  std::vector<BgpAnnounce> announces;
+
+  bool empty() const { return withdraws.empty() && announces.empty(); }
+};
+
+// Parses one whole message. Other families than unicast are skipped, and so is
+// every attribute but the next hop. The update is empty if the message changes
+// no unicast route: not an UPDATE, the end of a RIB, another address family.
+// Errors: INVALID_ARGUMENT, with the defect. The message is then dropped as a
+// whole; RFC 7606 asks for that only for some errors.
+absl::StatusOr<BgpUpdate> ParseBgpMessage(absl::string_view message,
+                                          bool additional_paths);
+
+}  // namespace planb
+
+#endif  // PLANB_LPM_IO_BGP_H_

@@ -1,0 +1,408 @@
+#include "lpm/io/bgp.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "lpm/io/testing/bytes.h"
+
+namespace planb {
+namespace {
+
+using ::planb::testing::Announce6;
+using ::planb::testing::AsPath;
+using ::planb::testing::Attribute;
+using ::planb::testing::BgpMessage;
+using ::planb::testing::MpReach;
+using ::planb::testing::MpReachOf;
+using ::planb::testing::MpUnreachOf;
+using ::planb::testing::NextHop4;
+using ::planb::testing::Nlri;
+using ::planb::testing::Origin;
+using ::planb::testing::Packed;
+using ::planb::testing::U16;
+using ::planb::testing::U32;
+using ::planb::testing::U8;
+using ::planb::testing::Update;
+using ::planb::testing::Withdraw6;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+NlriPrefix Of(absl::string_view prefix, uint32_t path_id = 0) {
+  return {*Prefix::Parse(prefix), path_id};
+}
+
+TEST(ParseNlri, ReadsEveryLength) {
+  for (const Family family : {Family::kIpv4, Family::kIpv6}) {
+    const std::string ones(static_cast<size_t>(AddressBytes(family)), '\xff');
+    for (int length = 0; length <= AddressBits(family); ++length) {
+      const std::string bytes =
+          U8(static_cast<uint64_t>(length)) +
+          ones.substr(0, (static_cast<size_t>(length) + 7) / 8);
+      const auto parsed = ParseNlri(bytes, family, false);
+      ASSERT_TRUE(parsed.ok()) << parsed.status();
+      EXPECT_THAT(*parsed, ElementsAre(NlriPrefix{Prefix::Truncate(
+                               *Address::FromPacked(ones), length)}));
+    }
+  }
+}
+
+TEST(ParseNlri, ReadsLists) {
+  EXPECT_TRUE(ParseNlri("", Family::kIpv4, false)->empty());
+  EXPECT_THAT(*ParseNlri(Nlri("::/0") + Nlri("2001:db8::/33") + Nlri("::1/128"),
+                         Family::kIpv6, false),
+              ElementsAre(Of("::/0"), Of("2001:db8::/33"), Of("::1/128")));
+  EXPECT_THAT(*ParseNlri(Nlri("10.0.0.0/8", 7) + Nlri("10.0.0.0/8", 0xffffffff),
+                         Family::kIpv4, true),
+              ElementsAre(Of("10.0.0.0/8", 7), Of("10.0.0.0/8", 0xffffffff)));
+}
+
+TEST(ParseNlri, SaysWhatIsWrong) {
+  const auto expect = [](const std::string& bytes, Family family,
+                         const std::string& message) {
+    const absl::Status status = ParseNlri(bytes, family, false).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(status.message(), HasSubstr(message));
+  };
+  expect(U8(33) + Packed("::1"), Family::kIpv4, "IPv4 prefix of length 33");
+  expect(U8(129) + Packed("::1") + "x", Family::kIpv6, "of length 129");
+  expect(U8(25) + "abc", Family::kIpv4, "ends inside the one of ordinal 0");
+  expect(Nlri("10.0.0.0/8") + U8(8), Family::kIpv4, "ordinal 1");
+}
+
+TEST(ParseNlri, CutAnywhereButBetweenTwoIsMalformed) {
+  const std::string bytes = Nlri("10.0.0.0/8", 1) + Nlri("10.1.0.0/16", 2);
+  for (size_t cut = 0; cut <= bytes.size(); ++cut) {
+    EXPECT_EQ(ParseNlri(bytes.substr(0, cut), Family::kIpv4, true).ok(),
+              cut == 0 || cut == 6 || cut == bytes.size())
+        << cut;
+  }
+}
+
+constexpr uint8_t kAsPathType = 2;
+constexpr uint8_t kNextHopType = 3;
+constexpr uint8_t kMpReachType = 14;
+
+BgpPath Parse(const std::string& attributes, Family family) {
+  absl::StatusOr<BgpPath> path = ParseBgpPath(attributes, family);
+  EXPECT_TRUE(path.ok()) << path.status();
+  return path.value_or(BgpPath{});
+}
+
+void ExpectMalformed(const std::string& attributes, Family family,
+                     const std::string& message) {
+  const absl::Status status = ParseBgpPath(attributes, family).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(status.message(), HasSubstr(message));
+}
+
+TEST(ParseBgpPath, ReadsAnIpv4Path) {
+  const BgpPath path =
+      Parse(Origin(1) + AsPath({64500, 4200000000}) + NextHop4("192.0.2.1"),
+            Family::kIpv4);
+  EXPECT_EQ(path.next_hop.ToString(), "192.0.2.1");
+  EXPECT_EQ(path.as_path_length, 2u);
+  EXPECT_EQ(path.origin, BgpOrigin::kEgp);
+}
+
+TEST(ParseBgpPath, ReadsAnIpv6Path) {
+  const BgpPath path = Parse(
+      Origin(0) + AsPath({64500}) + MpReach("2001:db8::1"), Family::kIpv6);
+  EXPECT_EQ(path.next_hop.ToString(), "2001:db8::1");
+  EXPECT_EQ(path.as_path_length, 1u);
+  EXPECT_EQ(path.origin, BgpOrigin::kIgp);
+}
+
+TEST(ParseBgpPath, NeedsNothingButANextHop) {
+  const BgpPath path = Parse(MpReach("2001:db8::1"), Family::kIpv6);
+  EXPECT_EQ(path.as_path_length, 0u);
+  EXPECT_EQ(path.origin, BgpOrigin::kIncomplete);
+  ExpectMalformed("", Family::kIpv4, "no next hop");
+  ExpectMalformed(Origin(0) + AsPath({1}), Family::kIpv6, "no next hop");
+  // NEXT_HOP says nothing about IPv6.
+  ExpectMalformed(NextHop4("192.0.2.1"), Family::kIpv6, "no next hop");
+}
+
+TEST(ParseBgpPath, PassesOverOtherAttributesAndRepetitions) {
+  const BgpPath path =
+      Parse(Attribute(8, std::string(300, 'c')) + Origin(0) + Origin(2) +
+                AsPath({1, 2, 3}) + AsPath({1}) + NextHop4("192.0.2.1") +
+                NextHop4("192.0.2.2") + Attribute(255, "") +
+                Attribute(4, U32(100), /*extended=*/true),
+            Family::kIpv4);
+  EXPECT_EQ(path.next_hop.ToString(), "192.0.2.1");
+  EXPECT_EQ(path.as_path_length, 3u);
+  EXPECT_EQ(path.origin, BgpOrigin::kIgp);
+}
+
+TEST(ParseBgpPath, TakesTheGlobalOfTwoNextHops) {
+  const std::string value =
+      absl::StrCat(U8(32), Packed("2001:db8::1"), Packed("fe80::1"));
+  EXPECT_EQ(Parse(Attribute(kMpReachType, value), Family::kIpv6).next_hop,
+            *Address::Parse("2001:db8::1"));
+}
+
+TEST(ParseBgpPath, ReadsMpReachInFull) {
+  const std::string next_hop = absl::StrCat(U8(16), Packed("2001:db8::1"));
+  const std::string two =
+      absl::StrCat(U8(32), Packed("2001:db8::1"), Packed("fe80::1"));
+  const std::string nlri = absl::StrCat(U8(0), U8(32), U32(0x20010db8));
+  for (const std::string& hops : {next_hop, two}) {
+    for (const std::string& rest : {std::string(), U8(0), nlri}) {
+      const std::string value = absl::StrCat(U16(2), U8(1), hops, rest);
+      EXPECT_EQ(Parse(Attribute(kMpReachType, value), Family::kIpv6).next_hop,
+                *Address::Parse("2001:db8::1"));
+    }
+  }
+  const std::string ipv4 =
+      absl::StrCat(U16(1), U8(1), U8(4), Packed("192.0.2.1"), U8(0));
+  EXPECT_EQ(Parse(Attribute(kMpReachType, ipv4), Family::kIpv4).next_hop,
+            *Address::Parse("192.0.2.1"));
+}
+
+TEST(ParseBgpPath, Ipv4PrefersNextHopButTakesAnIpv6One) {
+  EXPECT_EQ(Parse(MpReach("2001:db8::1"), Family::kIpv4).next_hop,
+            *Address::Parse("2001:db8::1"));
+  EXPECT_EQ(Parse(MpReach("2001:db8::1") + NextHop4("192.0.2.1"), Family::kIpv4)
+                .next_hop,
+            *Address::Parse("192.0.2.1"));
+}
+
+TEST(ParseBgpPath, CountsSegmentsAsBgpDoes) {
+  const std::string sequence =
+      absl::StrCat(U8(2), U8(3), U32(1), U32(2), U32(3));
+  const std::string set = absl::StrCat(U8(1), U8(2), U32(4), U32(5));
+  const std::string confed = absl::StrCat(U8(3), U8(1), U32(6));
+  const std::string confed_set = absl::StrCat(U8(4), U8(1), U32(7));
+  const std::string empty = absl::StrCat(U8(2), U8(0));
+  const auto length = [](absl::string_view value) {
+    return Parse(Attribute(kAsPathType, value) + NextHop4("192.0.2.1"),
+                 Family::kIpv4)
+        .as_path_length;
+  };
+  EXPECT_EQ(length(""), 0u);
+  EXPECT_EQ(length(sequence), 3u);
+  EXPECT_EQ(length(set), 1u);
+  EXPECT_EQ(length(confed), 0u);
+  EXPECT_EQ(length(confed_set), 0u);
+  EXPECT_EQ(length(empty), 0u);
+  EXPECT_EQ(length(confed + sequence + set + sequence), 7u);
+}
+
+TEST(ParseBgpPath, SaysWhatIsWrong) {
+  const std::string hop = NextHop4("192.0.2.1");
+  const auto as_path = [&](absl::string_view value) {
+    return Attribute(kAsPathType, value) + hop;
+  };
+  ExpectMalformed(Attribute(1, "") + hop, Family::kIpv4, "ORIGIN");
+  ExpectMalformed(Attribute(1, U16(0)) + hop, Family::kIpv4, "ORIGIN");
+  ExpectMalformed(Origin(3) + hop, Family::kIpv4, "ORIGIN");
+  ExpectMalformed(Origin(255) + hop, Family::kIpv4, "ORIGIN");
+  ExpectMalformed(as_path(U8(2)), Family::kIpv4, "ends inside");
+  ExpectMalformed(as_path(absl::StrCat(U8(2), U8(1), U16(1))), Family::kIpv4,
+                  "ends inside");
+  ExpectMalformed(as_path(absl::StrCat(U8(0), U8(0))), Family::kIpv4,
+                  "unknown type 0");
+  ExpectMalformed(as_path(absl::StrCat(U8(5), U8(1), U32(1))), Family::kIpv4,
+                  "unknown type 5");
+  ExpectMalformed(Attribute(kNextHopType, "abc"), Family::kIpv4, "NEXT_HOP");
+  ExpectMalformed(Attribute(kNextHopType, Packed("::1")), Family::kIpv4,
+                  "NEXT_HOP");
+}
+
+TEST(ParseBgpPath, SaysWhatIsWrongWithMpReach) {
+  const auto expect = [](absl::string_view value, const std::string& message) {
+    ExpectMalformed(Attribute(kMpReachType, value), Family::kIpv6, message);
+  };
+  const std::string address = Packed("2001:db8::1");
+  expect("", "ends inside");
+  expect(U8(16), "ends inside");
+  expect(absl::StrCat(U8(16), address.substr(1)), "ends inside");
+  expect(absl::StrCat(U8(16), address, "x"), "goes on");
+  expect(absl::StrCat(U8(24), address, "12345678"), "24 octets");
+  expect(absl::StrCat(U8(15), address.substr(1)), "15 octets");
+  expect(U8(0), "too short");
+  expect(U16(2), "too short");
+  expect(absl::StrCat(U16(2), U8(1)), "ends inside");
+  expect(absl::StrCat(U16(2), U8(1), U8(0), U8(0)), "0 octets");
+  expect(absl::StrCat(U16(1), U8(1), U8(16), address), "1/1, not IPv6");
+  expect(absl::StrCat(U16(2), U8(2), U8(16), address), "2/2, not IPv6");
+  expect(absl::StrCat(U16(2), U8(1), U8(16), address.substr(1)), "ends inside");
+}
+
+TEST(ParseBgpPath, AListCutAnywhereIsMalformed) {
+  const std::string attributes = MpReach("2001:db8::1") + Origin(0) +
+                                 AsPath({1}) +
+                                 Attribute(8, U32(1), /*extended=*/true);
+  size_t good = 0;
+  for (size_t cut = 0; cut <= attributes.size(); ++cut) {
+    if (ParseBgpPath(attributes.substr(0, cut), Family::kIpv6).ok()) ++good;
+  }
+  // Only where an attribute ends.
+  EXPECT_EQ(good, 4u);
+}
+
+BgpUpdate Parse(const std::string& message, bool additional_paths = false) {
+  absl::StatusOr<BgpUpdate> update = ParseBgpMessage(message, additional_paths);
+  EXPECT_TRUE(update.ok()) << update.status();
+  return update.ok() ? *update : BgpUpdate{};
+}
+
+void ExpectMalformed(const std::string& message, const std::string& why) {
+  const absl::Status status = ParseBgpMessage(message, false).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(status.message(), HasSubstr(why));
+}
+
+BgpAnnounce To(absl::string_view prefix, absl::string_view gateway,
+               uint32_t path_id = 0) {
+  return {Of(prefix, path_id), *Address::Parse(gateway)};
+}
+
+TEST(ParseBgpMessage, ReadsIpv4) {
+  const BgpUpdate update =
+      Parse(Update(Nlri("10.0.0.0/8") + Nlri("0.0.0.0/0"),
+                   Origin(0) + AsPath({64500}) + NextHop4("192.0.2.1"),
+                   Nlri("192.0.2.0/24") + Nlri("198.51.100.7/32")));
+  EXPECT_THAT(update.withdraws, ElementsAre(Of("10.0.0.0/8"), Of("0.0.0.0/0")));
+  EXPECT_THAT(update.announces,
+              ElementsAre(To("192.0.2.0/24", "192.0.2.1"),
+                          To("198.51.100.7/32", "192.0.2.1")));
+}
+
+TEST(ParseBgpMessage, ReadsIpv6) {
+  const BgpUpdate update = Parse(
+      Update("",
+             Withdraw6(Nlri("2001:db8:1::/48")) + Origin(0) +
+                 Announce6("2001:db8::1", Nlri("2001:db8::/32") + Nlri("::/0")),
+             ""));
+  EXPECT_THAT(update.withdraws, ElementsAre(Of("2001:db8:1::/48")));
+  EXPECT_THAT(update.announces, ElementsAre(To("2001:db8::/32", "2001:db8::1"),
+                                            To("::/0", "2001:db8::1")));
+}
+
+TEST(ParseBgpMessage, ReadsBothFamiliesAtOnce) {
+  const BgpUpdate update = Parse(Update(
+      Nlri("10.0.0.0/8"),
+      Announce6("2001:db8::1", Nlri("2001:db8::/32")) + NextHop4("192.0.2.1"),
+      Nlri("192.0.2.0/24")));
+  EXPECT_THAT(update.withdraws, ElementsAre(Of("10.0.0.0/8")));
+  EXPECT_THAT(update.announces, ElementsAre(To("2001:db8::/32", "2001:db8::1"),
+                                            To("192.0.2.0/24", "192.0.2.1")));
+}
+
+TEST(ParseBgpMessage, ReadsIpv4OfMultiprotocol) {
+  // With a next hop of either family (RFC 8950), or a pair.
+  const std::string pair = Packed("2001:db8::1") + Packed("fe80::1");
+  for (const std::string& hop : {Packed("2001:db8::1"), pair}) {
+    EXPECT_THAT(Parse(Update("", MpReachOf(1, 1, hop, Nlri("10.0.0.0/8")), ""))
+                    .announces,
+                ElementsAre(To("10.0.0.0/8", "2001:db8::1")));
+  }
+  const BgpUpdate update =
+      Parse(Update("",
+                   MpReachOf(1, 1, Packed("192.0.2.1"), Nlri("10.0.0.0/8")) +
+                       MpUnreachOf(1, 1, Nlri("10.1.0.0/16")),
+                   ""));
+  EXPECT_THAT(update.announces, ElementsAre(To("10.0.0.0/8", "192.0.2.1")));
+  EXPECT_THAT(update.withdraws, ElementsAre(Of("10.1.0.0/16")));
+}
+
+TEST(ParseBgpMessage, ReadsPathIdentifiers) {
+  const BgpUpdate update =
+      Parse(Update(Nlri("10.0.0.0/8", 1),
+                   NextHop4("192.0.2.1") +
+                       Announce6("2001:db8::1", Nlri("2001:db8::/32", 2)) +
+                       Withdraw6(Nlri("2001:db8::/32", 3)),
+                   Nlri("10.0.0.0/8", 4) + Nlri("10.0.0.0/8", 5)),
+            /*additional_paths=*/true);
+  EXPECT_THAT(update.withdraws,
+              ElementsAre(Of("10.0.0.0/8", 1), Of("2001:db8::/32", 3)));
+  EXPECT_THAT(update.announces,
+              ElementsAre(To("2001:db8::/32", "2001:db8::1", 2),
+                          To("10.0.0.0/8", "192.0.2.1", 4),
+                          To("10.0.0.0/8", "192.0.2.1", 5)));
+}
+
+TEST(ParseBgpMessage, IsEmptyWhereNoUnicastRouteChanges) {
+  for (const std::string& message :
+       {BgpMessage(1, "anything"), BgpMessage(3, "xy"), BgpMessage(4, ""),
+        BgpMessage(5, "abcd"), Update("", "", ""),  // the end of a RIB
+        Update("", Withdraw6(""), ""),              // likewise
+        Update("", MpUnreachOf(25, 70, "xyz"), ""),
+        Update("", MpReachOf(1, 128, "anything", "at all"), ""),
+        Update("", MpReachOf(2, 2, "", "") + MpUnreachOf(2, 2, "\xff"), ""),
+        Update("", MpReachOf(2, 1, Packed("::1"), ""), "")}) {
+    EXPECT_TRUE(Parse(message).empty());
+  }
+}
+
+TEST(ParseBgpMessage, SaysWhatIsWrong) {
+  const std::string good = Update("", NextHop4("192.0.2.1"), Nlri("::/0"));
+  ASSERT_FALSE(Parse(good).empty());
+  ExpectMalformed(good + "x", "says it has");
+  ExpectMalformed(good.substr(0, good.size() - 1), "says it has");
+  ExpectMalformed("\xfe" + good.substr(1), "marker");
+  ExpectMalformed("", "ends inside its header");
+  ExpectMalformed(good.substr(0, 18), "ends inside its header");
+  ExpectMalformed(BgpMessage(0, ""), "unknown type 0");
+  ExpectMalformed(BgpMessage(6, ""), "unknown type 6");
+  ExpectMalformed(BgpMessage(2, ""), "withdrawn routes");
+  ExpectMalformed(BgpMessage(2, U16(1)), "withdrawn routes");
+  ExpectMalformed(BgpMessage(2, U16(0)), "path attributes");
+  ExpectMalformed(BgpMessage(2, U16(0) + U16(9) + "short"), "path attributes");
+  ExpectMalformed(Update(U8(33), "", ""),
+                  "the list of withdrawn routes has an IPv4 prefix of length");
+  ExpectMalformed(Update("", NextHop4("192.0.2.1"), U8(33)),
+                  "the list of routes has an IPv4 prefix of length 33");
+  ExpectMalformed(Update("", Origin(0), Nlri("10.0.0.0/8")), "no NEXT_HOP");
+  ExpectMalformed(Update("", Attribute(3, "abc"), ""), "NEXT_HOP is not 4");
+  ExpectMalformed(Update("", "\x40\x03\x04ok", ""), "inside attribute 3");
+  const std::string reach = Announce6("::1", Nlri("::/0"));
+  ExpectMalformed(Update("", reach + reach, ""),
+                  "MP_REACH_NLRI is there twice");
+  const std::string unreach = Withdraw6(Nlri("::/0"));
+  ExpectMalformed(Update("", unreach + unreach, ""),
+                  "MP_UNREACH_NLRI is there");
+  ExpectMalformed(Update("", MpReachOf(2, 1, "12345", ""), ""), "5 octets");
+  ExpectMalformed(Update("", Announce6("::1", U8(129)), ""), "of length 129");
+  ExpectMalformed(Update("", Withdraw6(U8(129)), ""), "MP_UNREACH_NLRI has an");
+  for (const uint8_t type : {uint8_t{14}, uint8_t{15}}) {
+    ExpectMalformed(Update("", Attribute(type, U16(2)), ""), "is too short");
+  }
+  for (const std::string& value :
+       {U16(2) + U8(1), U16(2) + U8(1) + U8(4) + "abc",
+        U16(2) + U8(1) + U8(4) + "abcd"}) {
+    ExpectMalformed(Update("", Attribute(14, value), ""),
+                    "inside the next hop");
+  }
+}
+
+TEST(ParseBgpMessage, TheFirstNextHopCounts) {
+  EXPECT_THAT(Parse(Update("", NextHop4("192.0.2.1") + NextHop4("192.0.2.2"),
+                           Nlri("10.0.0.0/8")))
+                  .announces,
+              ElementsAre(To("10.0.0.0/8", "192.0.2.1")));
+}
+
+TEST(ParseBgpMessage, CutAnywhereIsMalformed) {
+  const std::string message =
+      Update(Nlri("10.0.0.0/8"),
+             Announce6("::1", Nlri("2001:db8::/32")) + NextHop4("192.0.2.1"),
+             Nlri("10.1.0.0/16"));
+  for (size_t cut = 0; cut < message.size(); ++cut) {
+    EXPECT_FALSE(ParseBgpMessage(message.substr(0, cut), false).ok()) << cut;
+  }
+  // Also with a length that agrees, save where one prefix is left out.
+  size_t good = 0;
+  const std::string body = message.substr(19);
+  for (size_t cut = 0; cut < body.size(); ++cut) {
+    good += ParseBgpMessage(BgpMessage(2, body.substr(0, cut)), false).ok();
+  }
+  EXPECT_EQ(good, 1u);
+}
+
+}  // namespace
+}  // namespace planb

@@ -38,13 +38,13 @@ tsan_targets=(
   //lpm:fib_threads_test //lpm:fib_test //lpm:kernel_test
   //lpm:fib_compiler_test //lpm:fib_compiler_threads_test
   //lpm:cow_map_test //lpm:cow_map_threads_test
-  //server:published_test //server:rib_test //server:snapshot_test
-  //server:table_test //server:table_store_test //server:tables_test
-  //server:sqlite_store_test //server:history_test //server:visibility_test
-  //server:waiters_test //server:metrics_test
-  //server:held_time_test //server:table_metrics_test
-  //server:table_events_test
-  //server:weight_limit_test //server:periodic_test
+  //server/table:published_test //server/table:rib_test //server/table:snapshot_test
+  //server/table:table_test //server/store:table_store_test //server/table:tables_test
+  //server/store:sqlite_store_test //server/table:history_test //server/table:visibility_test
+  //server/table:waiters_test //server:metrics_test
+  //server/table:held_time_test //server/table:table_metrics_test
+  //server/table:table_events_test
+  //server/base:weight_limit_test //server/base:periodic_test
   //client:coalescing_lookup_test
 )
 

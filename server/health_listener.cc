@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "server/grpc_time.h"
+#include "server/base/grpc_time.h"
 
 namespace planb::server {
 namespace {

@@ -12,9 +12,9 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "server/health_service.h"
-#include "server/health_state.h"
 #include "server/net/acceptor.h"
+#include "server/observe/health_service.h"
+#include "server/observe/health_state.h"
 
 namespace planb::server {
 

@@ -1,11 +1,11 @@
-#include "server/heap.h"
+#include "server/base/heap.h"
 
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <vector>
 
-#include "server/process_metrics.h"
+#include "server/observe/process_metrics.h"
 #include "server/testing/scrape_text.h"
 
 namespace planb::server {

@@ -15,7 +15,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/time/clock.h"
-#include "server/hostile_attacks.h"
+#include "server/testing/hostile_attacks.h"
 
 namespace planb::server {
 namespace {

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "server/hostile_attacks.h"
 #include "server/testing/attacked_server.h"
 #include "server/testing/attacker_process.h"
+#include "server/testing/hostile_attacks.h"
 
 namespace planb::server {
 

@@ -4,7 +4,7 @@
 
 #include "lpm/io/route_file.h"
 #include "lpm/synthetic/synthetic.h"
-#include "server/log.h"
+#include "server/base/log.h"
 
 namespace planb::server {
 namespace {

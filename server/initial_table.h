@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "server/table.h"
+#include "server/table/table.h"
 
 namespace planb::server {
 

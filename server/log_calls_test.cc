@@ -10,7 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "server/log.h"
+#include "server/base/log.h"
 #include "server/testing/http_get.h"
 #include "server/testing/running_server.h"
 

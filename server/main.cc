@@ -10,13 +10,13 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/process_setup.h"
-#include "server/heap.h"
-#include "server/log.h"
-#include "server/periodic.h"
+#include "server/base/heap.h"
+#include "server/base/log.h"
+#include "server/base/periodic.h"
 #include "server/server.h"
 #include "server/server_flags.h"
 #include "server/stop_signals.h"
-#include "server/store_choice.h"
+#include "server/store/store_choice.h"
 
 namespace {
 

@@ -13,8 +13,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "server/control_metrics.h"
-#include "server/lookup_metrics.h"
+#include "server/control/control_metrics.h"
+#include "server/lookup/lookup_metrics.h"
 #include "server/testing/scrape_text.h"
 
 namespace planb::server {

@@ -9,7 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "server/build_info.h"
+#include "server/observe/build_info.h"
 
 ABSL_FLAG(std::vector<std::string>, listen,
           std::vector<std::string>({"unix:///run/planb/planb.sock"}),

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
-#include "server/authorization_policy.h"
+#include "server/security/authorization_policy.h"
 #include "server/testing/guarded_server.h"
 #include "server/testing/running_server.h"
 

@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "server/log.h"
+#include "server/base/log.h"
 
 namespace planb::server {
 namespace {

@@ -77,7 +77,7 @@ BoundaryCheck CheckBoundaries(const Fib& fib, const RouteSet& routes,
 
 // Hands objects from one writer to one reader; neither waits: how the
 // measurement of lookups beside updates publishes a FIB. (The server's way, for
-// any number of readers, is server/published.h.)
+// any number of readers, is server/table/published.h.)
 // One thread calls Publish, one other Enter and Leave in turns. Wait-free: no
 // operation repeats.
 //

@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "lpm/address.h"
-#include "server/log.h"
+#include "server/base/log.h"
 
 namespace planb::server {
 namespace {

@@ -25,7 +25,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "base/steady_time.h"
-#include "server/log_limit.h"
+#include "server/base/log_limit.h"
 
 namespace planb::server {
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "server/error.h"
-#include "server/store.h"
+#include "server/base/error.h"
+#include "server/table/store.h"
 
 namespace planb::server {
 

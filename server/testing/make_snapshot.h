@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "lpm/prefix.h"
-#include "server/rib.h"
-#include "server/snapshot.h"
-#include "server/snapshot_builder.h"
+#include "server/table/rib.h"
+#include "server/table/snapshot.h"
+#include "server/table/snapshot_builder.h"
 
 namespace planb::server {
 

@@ -12,7 +12,7 @@
 
 #include "lpm/address.h"
 #include "lpm/prefix.h"
-#include "server/update.h"
+#include "server/table/update.h"
 
 namespace planb::server {
 

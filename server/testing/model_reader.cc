@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "server/convert.h"
+#include "server/table/convert.h"
 
 namespace planb::server {
 namespace {

@@ -1,6 +1,6 @@
 #include "server/testing/model_send.h"
 
-#include "server/convert.h"
+#include "server/table/convert.h"
 
 namespace planb::server {
 namespace {

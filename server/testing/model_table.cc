@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "server/table_digest.h"
+#include "server/table/table_digest.h"
 
 namespace planb::server {
 namespace {

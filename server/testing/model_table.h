@@ -11,7 +11,7 @@
 #include <string>
 
 #include "lpm/prefix.h"
-#include "server/update.h"
+#include "server/table/update.h"
 
 namespace planb::server {
 

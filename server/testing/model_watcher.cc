@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/convert.h"
-#include "server/table_digest.h"
+#include "server/table/convert.h"
+#include "server/table/table_digest.h"
 
 namespace planb::server {
 namespace {

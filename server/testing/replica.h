@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "server/table_digest.h"
+#include "server/table/table_digest.h"
 #include "server/testing/control_calls.h"
 
 namespace planb::server {

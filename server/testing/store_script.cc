@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "server/table_digest.h"
+#include "server/table/table_digest.h"
 
 namespace planb::server {
 namespace {

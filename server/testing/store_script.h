@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "server/store.h"
+#include "server/table/store.h"
 
 namespace planb::server {
 

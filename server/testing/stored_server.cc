@@ -13,8 +13,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "server/convert.h"
-#include "server/table_digest.h"
+#include "server/table/convert.h"
+#include "server/table/table_digest.h"
 
 namespace planb::server {
 namespace {

@@ -1,0 +1,52 @@
+// Families of metrics, as prometheus-cpp has them, from plain numbers.
+
+#ifndef PLANB_SERVER_BASE_METRIC_FAMILIES_H_
+#define PLANB_SERVER_BASE_METRIC_FAMILIES_H_
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "prometheus/client_metric.h"
+#include "prometheus/metric_family.h"
+
+namespace planb::server {
+
+using MetricLabels = std::vector<prometheus::ClientMetric::Label>;
+
+// Values in a metric are doubles.
+template <typename Number>
+double MetricValue(Number number) {
+  return static_cast<double>(number);
+}
+
+prometheus::ClientMetric CounterOf(double value, MetricLabels labels = {});
+prometheus::ClientMetric GaugeOf(double value, MetricLabels labels = {});
+// `counts` are of each bucket alone; the last is of what is above all bounds.
+// REQUIRES: counts.size() == bounds.size() + 1.
+prometheus::ClientMetric HistogramOf(absl::Span<const double> bounds,
+                                     absl::Span<const uint64_t> counts,
+                                     double sum);
+
+inline prometheus::MetricFamily CounterFamily(
+    const char* name, const char* help,
+    std::vector<prometheus::ClientMetric> metrics) {
+  return {name, help, prometheus::MetricType::Counter, std::move(metrics)};
+}
+
+inline prometheus::MetricFamily GaugeFamily(
+    const char* name, const char* help,
+    std::vector<prometheus::ClientMetric> metrics) {
+  return {name, help, prometheus::MetricType::Gauge, std::move(metrics)};
+}
+
+inline prometheus::MetricFamily HistogramFamily(
+    const char* name, const char* help, prometheus::ClientMetric histogram) {
+  return {
+      name, help, prometheus::MetricType::Histogram, {std::move(histogram)}};
+}
+
+}  // namespace planb::server
+
+#endif  // PLANB_SERVER_BASE_METRIC_FAMILIES_H_

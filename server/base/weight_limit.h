@@ -1,0 +1,56 @@
+// Bounds what is under way at once, by weight.
+
+#ifndef PLANB_SERVER_BASE_WEIGHT_LIMIT_H_
+#define PLANB_SERVER_BASE_WEIGHT_LIMIT_H_
+
+#include <atomic>
+#include <cstddef>
+#include <utility>
+
+namespace planb::server {
+
+// Thread-safe, lock-free.
+class WeightLimit {
+ public:
+  explicit WeightLimit(size_t limit) : limit_(limit) {}
+
+  // A share of the limit, given back at the end of its life.
+  class Share {
+   public:
+    Share(Share&& other) noexcept
+        : limit_(std::exchange(other.limit_, nullptr)),
+          weight_(other.weight_) {}
+    Share& operator=(Share&&) = delete;
+    ~Share() {
+      if (limit_ != nullptr) limit_->used_.fetch_sub(weight_);
+    }
+    // False if the limit was reached already.
+    bool granted() const { return limit_ != nullptr; }
+
+   private:
+    friend class WeightLimit;
+    Share(WeightLimit* limit, size_t weight) : limit_(limit), weight_(weight) {}
+    WeightLimit* limit_;
+    size_t weight_;
+  };
+
+  // Granted if the weights together stay within the limit; something of any
+  // weight is, if it is alone.
+  Share Take(size_t weight) {
+    size_t used = used_.load();
+    do {
+      if (used > 0 && (weight > limit_ || used > limit_ - weight)) {
+        return Share(nullptr, 0);
+      }
+    } while (!used_.compare_exchange_weak(used, used + weight));
+    return Share(this, weight);
+  }
+
+ private:
+  const size_t limit_;
+  std::atomic<size_t> used_{0};
+};
+
+}  // namespace planb::server
+
+#endif  // PLANB_SERVER_BASE_WEIGHT_LIMIT_H_

@@ -1,0 +1,81 @@
+#include "server/control/control_context.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/steady_time.h"
+#include "server/base/error.h"
+
+namespace planb::server {
+namespace {
+
+// How often a waiting call looks whether its client is still there.
+constexpr absl::Duration kLookAround = absl::Milliseconds(100);
+
+}  // namespace
+
+absl::Status CheckAck(v1::Ack ack, const Table& table) {
+  if (!v1::Ack_IsValid(ack)) {
+    return FieldError(absl::StatusCode::kInvalidArgument, "ACK_INVALID", "ack",
+                      "is none of the defined values");
+  }
+  if (ack == v1::ACK_PERSISTED && !table.durable()) {
+    return FieldError(absl::StatusCode::kFailedPrecondition, "STORE_VOLATILE",
+                      "ack", "this server keeps its tables in memory only");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AwaitAck(const grpc::ServerContext& call, v1::Ack ack,
+                      Table& table, uint64_t generation) {
+  // Accepted, it is in the store, if there is one.
+  if (ack == v1::ACK_ACCEPTED || ack == v1::ACK_PERSISTED) {
+    return absl::OkStatus();
+  }
+  for (;;) {
+    // gRPC cancels the call at its deadline, by a clock that never jumps, which
+    // that of call.deadline() may.
+    const absl::Status status =
+        table.AwaitVisible(generation, SteadyAfter(kLookAround));
+    if (absl::IsUnavailable(status)) {
+      // Anything but a deadline would say that it was refused.
+      return Error(absl::StatusCode::kDeadlineExceeded,
+                   "GENERATION_NOT_VISIBLE",
+                   absl::StrCat("accepted as generation ", generation,
+                                ", but the server goes down before it is "
+                                "visible"));
+    }
+    if (!absl::IsDeadlineExceeded(status)) return status;
+    if (call.IsCancelled()) {
+      return Error(absl::StatusCode::kCancelled, "CANCELLED",
+                   "the client has given up");
+    }
+  }
+}
+
+absl::Status ApplyAndAwait(ControlContext& context,
+                           const grpc::ServerContext& call, v1::Ack ack,
+                           Table& table, UpdateBatch batch,
+                           UpdateOutcome& outcome) {
+  const bool validate_only = batch.validate_only;
+  std::future<Table::Outcome> submitted = table.Submit(batch);
+  batch = UpdateBatch();  // which may be large
+  const Table::Outcome applied = submitted.get();
+  if (!applied.ok()) {
+    context.metrics.Updated("refused");
+    return applied.status();
+  }
+  outcome = *applied;
+  context.metrics.Updated(validate_only          ? "validated"
+                          : outcome.counts.Any() ? "accepted"
+                                                 : "unchanged");
+  if (validate_only) return absl::OkStatus();
+  return AwaitAck(call, ack, table, outcome.generation);
+}
+
+absl::Status TooManyStreams(absl::string_view what, size_t limit) {
+  return QuotaError("TOO_MANY_STREAMS", what,
+                    absl::StrCat("the limit is ", limit), absl::Seconds(1));
+}
+
+}  // namespace planb::server

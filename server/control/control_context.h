@@ -1,0 +1,115 @@
+// What the methods of the control path have in common: what they work on, and
+// how an update is acknowledged.
+
+#ifndef PLANB_SERVER_CONTROL_CONTROL_CONTEXT_H_
+#define PLANB_SERVER_CONTROL_CONTROL_CONTEXT_H_
+
+#include <grpcpp/server_context.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "lpm/fib.h"
+#include "planb/v1/types.pb.h"
+#include "server/base/in_flight.h"
+#include "server/base/weight_limit.h"
+#include "server/control/control_metrics.h"
+#include "server/control/log_update.h"
+#include "server/table/tables.h"
+
+namespace planb::server {
+
+struct ControlLimits {
+  // Entries in each list of one update.
+  size_t max_update_routes = 1'000'000;
+  // ListRoutes, ListNextHops and ExportSnapshot calls open at once; each pins
+  // what it shows.
+  size_t max_lists = 64;
+  size_t max_watchers = 64;
+  // StreamUpdates calls open at once, and the changes that each may have on the
+  // way.
+  size_t max_update_streams = 16;
+  size_t update_credits = 200'000;
+  // A watcher is told every so often up to where it has seen everything.
+  absl::Duration bookmark_interval = absl::Seconds(5);
+};
+
+// The parts outlive all that use them. Thread-safe.
+struct ControlContext {
+  ControlContext(Tables& t, const Kernel& k, const ControlLimits& l,
+                 ControlMetrics& m)
+      : tables(t),
+        kernel(k),
+        limits(l),
+        metrics(m),
+        update_limit(kPendingUpdates * l.max_update_routes + 1) {}
+
+  // So many of the largest updates may be held in memory at once.
+  static constexpr size_t kPendingUpdates = 4;
+
+  Tables& tables;
+  const Kernel& kernel;
+  const ControlLimits limits;
+  ControlMetrics& metrics;
+  InFlight lists;
+  InFlight watchers;
+  InFlight update_streams;
+  WeightLimit update_limit;
+  UpdateLog update_log;
+};
+
+// Errors: INVALID_ARGUMENT (ACK_INVALID), FAILED_PRECONDITION (STORE_VOLATILE).
+absl::Status CheckAck(v1::Ack ack, const Table& table);
+
+// Waits until `generation`, which is accepted, may be acknowledged; at most
+// until the call's deadline, or its end. Errors: DEADLINE_EXCEEDED, also if the
+// server goes down before; CANCELLED; NOT_FOUND (TABLE_NOT_FOUND) if the table
+// is deleted, with all that is in it.
+absl::Status AwaitAck(const grpc::ServerContext& call, v1::Ack ack,
+                      Table& table, uint64_t generation);
+
+// Submits one batch, waits for its acknowledgement, and counts it. `outcome` is
+// set as soon as the batch is accepted, and the batch is freed. Errors: also
+// those of Table::Submit.
+absl::Status ApplyAndAwait(ControlContext& context,
+                           const grpc::ServerContext& call, v1::Ack ack,
+                           Table& table, UpdateBatch batch,
+                           UpdateOutcome& outcome);
+
+// RESOURCE_EXHAUSTED (TOO_MANY_STREAMS).
+absl::Status TooManyStreams(absl::string_view what, size_t limit);
+
+// Nanoseconds since the Unix epoch; 0 for InfinitePast.
+inline uint64_t UnixNanos(absl::Time time) {
+  return time == absl::InfinitePast()
+             ? 0
+             : static_cast<uint64_t>(absl::ToUnixNanos(time));
+}
+
+// Fills what all replies to updates have in common.
+template <typename Response>
+void FillOutcome(const UpdateOutcome& outcome, const Table& table,
+                 Response& response) {
+  response.set_generation(outcome.generation);
+  response.set_visible_generation(table.visible());
+  response.set_persisted_generation(table.persisted());
+}
+
+// The same for those that count routes.
+template <typename Response>
+void FillCounts(const UpdateOutcome& outcome, Response& response) {
+  response.set_added(outcome.counts.added);
+  response.set_changed(outcome.counts.changed);
+  response.set_removed(outcome.counts.removed);
+  response.set_unchanged(outcome.counts.unchanged);
+  response.set_accepted_unix_nanos(UnixNanos(outcome.accepted));
+}
+
+}  // namespace planb::server
+
+#endif  // PLANB_SERVER_CONTROL_CONTROL_CONTEXT_H_

@@ -1,0 +1,201 @@
+// What the control path says when something is full, fails, or is going down:
+// the reason, which quota it is, whether waiting helps, and that nothing
+// changed.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "server/base/error.h"
+#include "server/testing/control_calls.h"
+#include "server/testing/fake_store.h"
+
+namespace planb::server {
+namespace {
+
+grpc::Status Update(RunningServer& running,
+                    const v1::UpdateRoutesRequest& request) {
+  return Call(running, &Stub::UpdateRoutes, request).status;
+}
+
+TEST(ControlLimits, TableFull) {
+  ServerOptions options;
+  options.tables.table.limits = {.max_routes = 2, .max_next_hops = 2};
+  RunningServer running(options);
+  running.Announce({{"::/0", 1}, {"10.0.0.0/8", 1}});
+  const auto file = Call(running, &Stub::ExportSnapshot, {});
+  ExpectQuota(Update(running, Updates({{"::/1", 1}})), "TABLE_FULL", false);
+  // What does not make it larger goes.
+  EXPECT_TRUE(Update(running, Updates({{"::/0", 0}, {"::/1", 1}})).ok());
+  v1::ReplaceRoutesRequest replace;
+  for (const char* prefix : {"::/0", "::/1", "::/2"}) {
+    replace.add_routes()->mutable_prefix()->set_text(prefix);
+    replace.mutable_routes(replace.routes_size() - 1)->set_next_hop_id(1);
+  }
+  replace.set_commit(true);
+  ExpectQuota(Call(running, &Stub::ReplaceRoutes, {replace}).status,
+              "TABLE_FULL", false);
+
+  v1::UpdateNextHopsRequest hops;
+  hops.add_upserts()->set_id(1);
+  AddGroup(9, {{1, 1}}, *hops.mutable_group_upserts());
+  EXPECT_TRUE(Call(running, &Stub::UpdateNextHops, hops).status.ok());
+  hops.add_upserts()->set_id(2);
+  ExpectQuota(Call(running, &Stub::UpdateNextHops, hops).status,
+              "NEXT_HOPS_FULL", false);
+  const v1::Table table = GetTable(running);
+  EXPECT_EQ(table.accepted_generation(), 3U);
+  EXPECT_EQ(table.routes_v6() + table.routes_v4(), 2U);
+  EXPECT_EQ(table.next_hops() + table.groups(), 2U);
+  EXPECT_EQ(table.max_routes(), 2U);
+}
+
+TEST(ControlLimits, BatchTooLarge) {
+  ServerOptions options;
+  options.control.max_update_routes = 2;
+  RunningServer running(options);
+  ExpectQuota(Update(running, Updates({{"::/0", 1}, {"::/1", 1}, {"::/2", 1}})),
+              "BATCH_TOO_LARGE", false);
+  v1::UpdateRoutesRequest beside;
+  for (uint32_t i = 1; i <= 3; ++i) beside.add_next_hops()->set_id(i);
+  ExpectQuota(Update(running, beside), "BATCH_TOO_LARGE", false);
+  v1::UpdateNextHopsRequest request;
+  for (uint32_t i = 1; i <= 3; ++i) request.add_delete_ids(i);
+  ExpectQuota(Call(running, &Stub::UpdateNextHops, request).status,
+              "BATCH_TOO_LARGE", false);
+  EXPECT_TRUE(Update(running, Updates({{"::/0", 1}, {"::/1", 1}})).ok());
+}
+
+TEST(ControlLimits, MemoryOfAllTables) {
+  ServerOptions options;
+  options.tables.memory_limit = 1 << 20;
+  RunningServer running(options);
+  const auto fill = [&](bool validate_only) {
+    v1::UpdateRoutesRequest request;
+    for (int i = 0; i < 50'000; ++i) {
+      AddUpdate(absl::StrCat("10.", i / 256, ".", i % 256, ".0/24"),
+                static_cast<uint32_t>(i + 1), request);
+    }
+    request.set_validate_only(validate_only);
+    return Update(running, request);
+  };
+  ExpectQuota(fill(false), "MEMORY_LIMIT", false);
+  ExpectQuota(fill(true), "MEMORY_LIMIT", false);
+  const v1::Table table = GetTable(running);
+  EXPECT_EQ(table.accepted_generation(), 0U);
+  EXPECT_EQ(table.memory_limit_bytes(), uint64_t{1} << 20);
+  EXPECT_LE(table.memory_bound_bytes(), table.memory_limit_bytes());
+}
+
+TEST(ControlLimits, Streams) {
+  ServerOptions options;
+  options.control.max_lists = 1;
+  options.control.max_watchers = 1;
+  options.control.max_update_streams = 1;
+  options.initial.generate_v6 = 50'000;  // more than fits between the two
+  RunningServer running(options);
+  const auto too_many = [](const auto& reply) {
+    ExpectQuota(reply.status, "TOO_MANY_STREAMS", true);
+  };
+  {
+    CallContext context;
+    const auto list = running.table().ListRoutes(&context, {});
+    v1::ListRoutesResponse chunk;
+    ASSERT_TRUE(list->Read(&chunk));
+    too_many(Call(running, &Stub::ListRoutes, {}));
+    too_many(Call(running, &Stub::ListNextHops, {}));
+    too_many(Call(running, &Stub::ExportSnapshot, {}));
+    while (list->Read(&chunk)) continue;
+    EXPECT_TRUE(list->Finish().ok());
+  }
+  EXPECT_TRUE(Call(running, &Stub::ListNextHops, {}).status.ok());
+
+  CallContext context;
+  v1::WatchRoutesRequest from;
+  from.set_start_generation(1);
+  const auto watch = running.table().WatchRoutes(&context, from);
+  v1::WatchRoutesResponse bookmark;
+  ASSERT_TRUE(watch->Read(&bookmark));
+  too_many(Call(running, &Stub::WatchRoutes, from));
+
+  CallContext first_context, second_context;
+  const auto first = running.table().StreamUpdates(&first_context);
+  v1::StreamUpdatesResponse hello;
+  first->Write({});
+  ASSERT_TRUE(first->Read(&hello));
+  const auto second = running.table().StreamUpdates(&second_context);
+  second->Write({});
+  EXPECT_FALSE(second->Read(&hello));
+  ExpectQuota(second->Finish(), "TOO_MANY_STREAMS", true);
+  first->WritesDone();
+  EXPECT_FALSE(first->Read(&hello));
+  EXPECT_TRUE(first->Finish().ok());
+  context.TryCancel();
+}
+
+TEST(ControlLimits, Store) {
+  const auto store = std::make_shared<FakeStore>();
+  ServerOptions options;
+  options.store = store;
+  RunningServer running(options);
+  running.Announce({{"::/0", 1}});
+  const auto expect = [&](const grpc::Status& status, bool full) {
+    EXPECT_EQ(status.error_code(),
+              full ? Code::RESOURCE_EXHAUSTED : Code::UNAVAILABLE);
+    EXPECT_EQ(ReasonOf(status), full ? "STORE_FULL" : "STORE_FAILED");
+    EXPECT_EQ(DetailOf<google::rpc::QuotaFailure>(status).violations_size(),
+              full ? 1 : 0);
+  };
+  v1::UpdateNextHopsRequest hops;
+  hops.add_upserts()->set_id(1);
+  v1::ReplaceRoutesRequest replace;
+  replace.set_commit(true);
+  v1::CreateTableRequest create;
+  create.set_table("red");
+  for (const bool full : {true, false}) {
+    store->Fail(full ? QuotaError("STORE_FULL", "store", "no room")
+                     : Error(absl::StatusCode::kUnavailable, "STORE_FAILED",
+                             "cannot write"));
+    expect(Update(running, Updates({{"::/0", 2}})), full);
+    expect(Call(running, &Stub::UpdateNextHops, hops).status, full);
+    expect(Call(running, &Stub::ReplaceRoutes, {replace}).status, full);
+    expect(Call(running, &Stub::CreateTable, create).status, full);
+    EXPECT_EQ(GetTable(running).accepted_generation(), 1U);
+    EXPECT_EQ(GetTable(running).persisted_generation(), 1U);
+  }
+  store->Fail(absl::OkStatus());
+  v1::UpdateRoutesRequest again = Updates({{"::/0", 2}});
+  again.set_ack(v1::ACK_PERSISTED);
+  const auto reply = Call(running, &Stub::UpdateRoutes, again);
+  EXPECT_TRUE(reply.status.ok());
+  EXPECT_EQ(reply.response.generation(), 2U);
+  EXPECT_EQ(reply.response.persisted_generation(), 2U);
+  EXPECT_EQ(GetTable(running).store(), "fake");
+  EXPECT_EQ(GetTable(running).store_path(), "nowhere");
+}
+
+TEST(ControlLimits, PendingUpdates) {
+  const auto store = std::make_shared<FakeStore>();
+  ServerOptions options;
+  options.store = store;
+  options.tables.table.max_pending_updates = 1;
+  RunningServer running(options);
+  store->Hold();
+  std::thread first([&] {
+    EXPECT_TRUE(Update(running, Updates({{"::/0", 1}})).ok());
+  });
+  store->AwaitCommits(1);
+  ExpectQuota(Update(running, Updates({{"::/0", 2}})), "TOO_MANY_PENDING",
+              true);
+  EXPECT_EQ(GetTable(running).accepted_generation(), 0U);
+  store->Release();
+  first.join();
+  EXPECT_EQ(GetTable(running).accepted_generation(), 1U);
+}
+
+}  // namespace
+}  // namespace planb::server

@@ -1,0 +1,114 @@
+#include "server/control/control_metrics.h"
+
+#include <cstddef>
+#include <cstdint>
+
+#include "server/base/duration_buckets.h"
+#include "server/base/metric_families.h"
+
+namespace planb::server {
+namespace {
+
+// As the enumerations are.
+constexpr const char* kOpNames[] = {"upsert", "insert", "replace", "delete"};
+constexpr const char* kResultNames[] = {"changed", "unchanged", "refused"};
+
+}  // namespace
+
+ControlMetrics::ControlMetrics()
+    : registry_(std::make_shared<prometheus::Registry>()) {
+  const prometheus::Histogram::BucketBoundaries bounds(
+      kDurationBoundsSeconds.begin(), kDurationBoundsSeconds.end());
+  const auto histogram =
+      [this](const char* name,
+             const char* help) -> prometheus::Family<prometheus::Histogram>& {
+    return prometheus::BuildHistogram().Name(name).Help(help).Register(
+        *registry_);
+  };
+  const auto counter =
+      [this](const char* name,
+             const char* help) -> prometheus::Family<prometheus::Counter>& {
+    return prometheus::BuildCounter().Name(name).Help(help).Register(
+        *registry_);
+  };
+  auto& rebuilds =
+      counter("planb_rebuilds_total", "Rebuilds that were published, by kind.");
+  auto& durations =
+      histogram("planb_rebuild_duration_seconds",
+                "Time to compile the RIB into a FIB, in seconds, by kind.");
+  for (const bool full : {false, true}) {
+    const char* const kind = full ? "full" : "incremental";
+    rebuilds_[full] = &rebuilds.Add({{"kind", kind}});
+    rebuild_durations_[full] = &durations.Add({{"kind", kind}}, bounds);
+  }
+  failed_rebuilds_ = &counter("planb_rebuild_failures_total",
+                              "Rebuilds that failed; each is tried again.")
+                          .Add({});
+  visibility_ =
+      &histogram(
+           "planb_visibility_seconds",
+           "Time from the acceptance of a batch to its visibility, in seconds.")
+           .Add({}, bounds);
+  store_duration_ =
+      &histogram("planb_store_commit_seconds",
+                 "Time to commit batches to the store, in seconds.")
+           .Add({}, bounds);
+  store_errors_ =
+      &counter("planb_store_errors_total", "Commits that the store refused.")
+           .Add({});
+  auto& updates =
+      counter("planb_update_batches_total", "Batches of updates, by result.");
+  accepted_ = &updates.Add({{"result", "accepted"}});
+  unchanged_ = &updates.Add({{"result", "unchanged"}});
+  validated_ = &updates.Add({{"result", "validated"}});
+  refused_ = &updates.Add({{"result", "refused"}});
+  auto& operations = counter(
+      "planb_update_operations_total",
+      "Changes of single routes that updates asked for, by kind and result; "
+      "not those that were only to be validated.");
+  for (size_t op = 0; op < OperationCounts::kOps; ++op) {
+    for (size_t result = 0; result < OperationCounts::kResults; ++result) {
+      operations_[op][result] = &operations.Add(
+          {{"op", kOpNames[op]}, {"result", kResultNames[result]}});
+    }
+  }
+}
+
+TableEvents ControlMetrics::Events() {
+  return {
+      .built =
+          [this](absl::Duration took, bool full) {
+            rebuilds_[full]->Increment();
+            rebuild_durations_[full]->Observe(absl::ToDoubleSeconds(took));
+          },
+      .build_failed = [this] { failed_rebuilds_->Increment(); },
+      .visible =
+          [this](absl::Duration since_accepted) {
+            visibility_->Observe(absl::ToDoubleSeconds(since_accepted));
+          },
+      .stored =
+          [this](absl::Duration took, bool ok) {
+            store_duration_->Observe(absl::ToDoubleSeconds(took));
+            if (!ok) store_errors_->Increment();
+          },
+      .operated = [this](const OperationCounts& counts) { Operated(counts); }};
+}
+
+void ControlMetrics::Updated(absl::string_view result) {
+  prometheus::Counter* const counter = result == "accepted"    ? accepted_
+                                       : result == "unchanged" ? unchanged_
+                                       : result == "validated" ? validated_
+                                                               : refused_;
+  counter->Increment();
+}
+
+void ControlMetrics::Operated(const OperationCounts& counts) {
+  for (size_t op = 0; op < OperationCounts::kOps; ++op) {
+    for (size_t result = 0; result < OperationCounts::kResults; ++result) {
+      const uint64_t count = counts.counts[op][result];
+      if (count > 0) operations_[op][result]->Increment(MetricValue(count));
+    }
+  }
+}
+
+}  // namespace planb::server

@@ -1,0 +1,59 @@
+// What is counted on the control path: batches of updates, rebuilds, the store.
+
+#ifndef PLANB_SERVER_CONTROL_CONTROL_METRICS_H_
+#define PLANB_SERVER_CONTROL_CONTROL_METRICS_H_
+
+#include <array>
+#include <memory>
+
+#include "absl/strings/string_view.h"
+#include "prometheus/collectable.h"
+#include "prometheus/counter.h"
+#include "prometheus/histogram.h"
+#include "prometheus/registry.h"
+#include "server/table/operation_counts.h"
+#include "server/table/table.h"
+
+namespace planb::server {
+
+// Thread-safe. All series exist from the start.
+class ControlMetrics {
+ public:
+  ControlMetrics();
+
+  // What tables are to tell, which they do for as long as this lives.
+  TableEvents Events();
+
+  // A batch of updates was answered; `result` is "accepted", "unchanged",
+  // "validated" or "refused". Others count as "refused".
+  void Updated(absl::string_view result);
+
+  // So many operations were part of a batch that was answered. Tables tell it
+  // of those that came so far.
+  void Operated(const OperationCounts& counts);
+
+  std::shared_ptr<prometheus::Collectable> collectable() const {
+    return registry_;
+  }
+
+ private:
+  std::shared_ptr<prometheus::Registry> registry_;
+  // Of what changed, and of everything.
+  std::array<prometheus::Histogram*, 2> rebuild_durations_;
+  std::array<prometheus::Counter*, 2> rebuilds_;
+  prometheus::Counter* failed_rebuilds_;
+  prometheus::Histogram* visibility_;
+  prometheus::Histogram* store_duration_;
+  prometheus::Counter* store_errors_;
+  prometheus::Counter* accepted_;
+  prometheus::Counter* unchanged_;
+  prometheus::Counter* validated_;
+  prometheus::Counter* refused_;
+  std::array<std::array<prometheus::Counter*, OperationCounts::kResults>,
+             OperationCounts::kOps>
+      operations_;
+};
+
+}  // namespace planb::server
+
+#endif  // PLANB_SERVER_CONTROL_CONTROL_METRICS_H_

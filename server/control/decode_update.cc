@@ -1,0 +1,242 @@
+#include "server/control/decode_update.h"
+
+#include <xxhash.h>
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/base/error.h"
+#include "server/table/convert.h"
+
+namespace planb::server {
+namespace {
+
+using absl::InvalidArgumentError;
+
+constexpr size_t kMaxRequestId = 128;
+
+constexpr UpdateFields kNextHopFields = {.next_hops = "upserts",
+                                         .groups = "group_upserts"};
+
+absl::StatusOr<RouteChange::Op> DecodeOp(v1::RouteUpdate::Op op) {
+  using Op = RouteChange::Op;
+  switch (op) {
+    case v1::RouteUpdate::OP_UPSERT:
+      return Op::kUpsert;
+    case v1::RouteUpdate::OP_INSERT:
+      return Op::kInsert;
+    case v1::RouteUpdate::OP_REPLACE:
+      return Op::kReplace;
+    case v1::RouteUpdate::OP_DELETE:
+      return Op::kDelete;
+    case v1::RouteUpdate::OP_DELETE_STRICT:
+      return Op::kDeleteStrict;
+    default:
+      return InvalidArgumentError(
+          absl::StrCat("must name an operation; ", op, " is none"));
+  }
+}
+
+std::string NotANextHop(NextHopId id) {
+  return absl::StrCat("must be 1..4294967294, not ", id);
+}
+
+// Decodes updates[index] into `batch` or says what is wrong with it.
+void DecodeChange(const v1::RouteUpdate& update, int index, UpdateBatch& batch,
+                  Violations& violations) {
+  const auto wrong = [&](absl::string_view field, absl::string_view why) {
+    violations.Add(absl::StatusCode::kInvalidArgument, "UPDATE_INVALID",
+                   absl::StrCat("updates[", index, "].", field), why);
+  };
+  const auto op = DecodeOp(update.op());
+  if (!op.ok()) return wrong("op", op.status().message());
+  const auto prefix = DecodePrefix(update.prefix());
+  if (!prefix.ok()) return wrong("prefix", prefix.status().message());
+  const bool is_delete =
+      *op == RouteChange::Op::kDelete || *op == RouteChange::Op::kDeleteStrict;
+  if (is_delete && update.next_hop_id() != kNoRoute) {
+    return wrong("next_hop_id", "must be 0 when deleting");
+  }
+  if (!is_delete && !IsNextHop(update.next_hop_id())) {
+    return wrong("next_hop_id", NotANextHop(update.next_hop_id()));
+  }
+  batch.changes.push_back({*op, *prefix, update.next_hop_id()});
+}
+
+// Appends the entries of a list, decoded by `decode`, to `out`.
+template <typename List, typename Decode, typename Entry>
+void DecodeList(const List& list, absl::string_view name,
+                absl::string_view reason, Decode decode,
+                std::vector<Entry>& out, Violations& violations) {
+  if (out.empty()) out.reserve(static_cast<size_t>(list.size()));
+  for (int i = 0; i < list.size(); ++i) {
+    absl::StatusOr<Entry> entry = decode(list[i]);
+    if (entry.ok()) {
+      out.push_back(*std::move(entry));
+    } else {
+      violations.Add(absl::StatusCode::kInvalidArgument, reason,
+                     absl::StrCat(name, "[", i, "]"), entry.status().message());
+    }
+  }
+}
+
+template <typename NextHops, typename Groups>
+void DecodeObjects(const NextHops& next_hops, const Groups& groups,
+                   UpdateBatch& batch, Violations& violations) {
+  DecodeList(next_hops, batch.fields->next_hops, "NEXT_HOP_INVALID",
+             DecodeNextHop, batch.next_hops, violations);
+  DecodeList(groups, batch.fields->groups, "GROUP_INVALID", DecodeGroup,
+             batch.groups, violations);
+}
+
+absl::Status CheckSize(absl::string_view field, int size, size_t limit) {
+  if (static_cast<size_t>(size) <= limit) return absl::OkStatus();
+  return QuotaError("BATCH_TOO_LARGE", field,
+                    absl::StrCat(size, " entries; the limit is ", limit));
+}
+
+// What all requests have in common.
+template <typename Request>
+void DecodeTerms(const Request& request, UpdateBatch& batch,
+                 Violations& violations) {
+  if (request.request_id().size() > kMaxRequestId) {
+    violations.Add(absl::StatusCode::kInvalidArgument, "REQUEST_ID_INVALID",
+                   "request_id",
+                   absl::StrCat("has more than ", kMaxRequestId, " octets"));
+  }
+  if (request.has_expected_generation()) {
+    batch.expected_generation = request.expected_generation();
+  }
+  batch.request_id = request.request_id();
+}
+
+// Names what a request asks for, apart from who asks and how it wants to be
+// answered: a controller that takes over may repeat what its predecessor sent.
+template <typename Request>
+uint64_t Fingerprint(Request request) {
+  request.clear_ack();
+  request.clear_writer_epoch();
+  request.clear_request_id();
+  const std::string bytes = request.SerializeAsString();
+  return XXH3_64bits(bytes.data(), bytes.size());
+}
+
+template <typename Updates>
+OperationCounts CountRefused(const Updates& updates) {
+  OperationCounts refused;
+  for (const v1::RouteUpdate& update : updates) {
+    const auto op = DecodeOp(update.op());
+    if (!op.ok()) continue;  // which is why
+    ++refused.counts[CountedOp(*op)][OperationCounts::kRefused];
+  }
+  return refused;
+}
+
+template <typename Request>
+absl::StatusOr<UpdateBatch> DecodeChanges(const Request& request,
+                                          size_t max_entries) {
+  absl::Status sizes =
+      CheckSize("updates", request.updates_size(), max_entries);
+  sizes.Update(CheckSize("next_hops", request.next_hops_size(), max_entries));
+  sizes.Update(CheckSize("groups", request.groups_size(), max_entries));
+  if (!sizes.ok()) return sizes;
+  UpdateBatch batch;
+  Violations violations;
+  DecodeTerms(request, batch, violations);
+  DecodeObjects(request.next_hops(), request.groups(), batch, violations);
+  batch.changes.reserve(static_cast<size_t>(request.updates_size()));
+  for (int i = 0; i < request.updates_size(); ++i) {
+    DecodeChange(request.updates(i), i, batch, violations);
+  }
+  if (!violations.empty()) return violations.ToStatus();
+  batch.require_next_hops = request.require_next_hops();
+  return batch;
+}
+
+}  // namespace
+
+absl::StatusOr<UpdateBatch> DecodeUpdate(const v1::UpdateRoutesRequest& request,
+                                         size_t max_entries) {
+  absl::StatusOr<UpdateBatch> batch = DecodeChanges(request, max_entries);
+  if (!batch.ok()) return batch;
+  batch->validate_only = request.validate_only();
+  batch->writer_epoch = request.writer_epoch();
+  if (!batch->request_id.empty()) batch->fingerprint = Fingerprint(request);
+  return batch;
+}
+
+absl::StatusOr<UpdateBatch> DecodeUpdate(
+    const v1::StreamUpdatesRequest& request, size_t max_entries) {
+  absl::StatusOr<UpdateBatch> batch = DecodeChanges(request, max_entries);
+  if (!batch.ok() || batch->request_id.empty()) return batch;
+  v1::StreamUpdatesRequest named = request;
+  named.clear_batch_id();  // the stream's, not the request's
+  named.clear_table();
+  batch->fingerprint = Fingerprint(std::move(named));
+  return batch;
+}
+
+absl::StatusOr<UpdateBatch> DecodeUpdate(
+    const v1::UpdateNextHopsRequest& request, size_t max_entries) {
+  absl::Status sizes =
+      CheckSize("upserts", request.upserts_size(), max_entries);
+  sizes.Update(CheckSize("delete_ids", request.delete_ids_size(), max_entries));
+  sizes.Update(
+      CheckSize("group_upserts", request.group_upserts_size(), max_entries));
+  sizes.Update(CheckSize("delete_group_ids", request.delete_group_ids_size(),
+                         max_entries));
+  if (!sizes.ok()) return sizes;
+  UpdateBatch batch;
+  batch.fields = &kNextHopFields;
+  Violations violations;
+  DecodeTerms(request, batch, violations);
+  DecodeObjects(request.upserts(), request.group_upserts(), batch, violations);
+  const auto decode_id = [](NextHopId id) -> absl::StatusOr<NextHopId> {
+    if (!IsNextHop(id)) return InvalidArgumentError(NotANextHop(id));
+    return id;
+  };
+  DecodeList(request.delete_ids(), "delete_ids", "NEXT_HOP_INVALID", decode_id,
+             batch.deleted_next_hops, violations);
+  DecodeList(request.delete_group_ids(), "delete_group_ids", "GROUP_INVALID",
+             decode_id, batch.deleted_groups, violations);
+  if (!violations.empty()) return violations.ToStatus();
+  batch.validate_only = request.validate_only();
+  batch.writer_epoch = request.writer_epoch();
+  if (!batch.request_id.empty()) batch.fingerprint = Fingerprint(request);
+  return batch;
+}
+
+OperationCounts RefusedOperations(const v1::UpdateRoutesRequest& request) {
+  return request.validate_only() ? OperationCounts()
+                                 : CountRefused(request.updates());
+}
+
+OperationCounts RefusedOperations(const v1::UpdateNextHopsRequest&) {
+  return {};  // of routes
+}
+
+OperationCounts RefusedOperations(const v1::StreamUpdatesRequest& request) {
+  return CountRefused(request.updates());
+}
+
+absl::Status AppendReplacement(const v1::ReplaceRoutesRequest& request,
+                               UpdateBatch& batch) {
+  Violations violations;
+  DecodeObjects(request.next_hops(), request.groups(), batch, violations);
+  const auto decode_route =
+      [](const v1::Route& route) -> absl::StatusOr<Route> {
+    const absl::StatusOr<Prefix> prefix = DecodePrefix(route.prefix());
+    if (!prefix.ok()) return prefix.status();
+    if (!IsNextHop(route.next_hop_id())) {
+      return InvalidArgumentError(
+          absl::StrCat("next_hop_id ", NotANextHop(route.next_hop_id())));
+    }
+    return Route{*prefix, route.next_hop_id()};
+  };
+  DecodeList(request.routes(), "routes", "ROUTE_INVALID", decode_route,
+             *batch.replacement, violations);
+  return violations.ToStatus();
+}
+
+}  // namespace planb::server

@@ -1,0 +1,52 @@
+// What became of updates, for who looks for one in the logs: refused ones as
+// warnings, so many at most; accepted ones at debug.
+
+#ifndef PLANB_SERVER_CONTROL_LOG_UPDATE_H_
+#define PLANB_SERVER_CONTROL_LOG_UPDATE_H_
+
+#include <grpcpp/server_context.h>
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "server/base/log_limit.h"
+
+namespace planb::server {
+
+// An update as its caller knows it.
+struct UpdateName {
+  absl::string_view method;
+  absl::string_view table;
+  std::string request_id = "";  // "" if it has none
+};
+
+// Thread-safe.
+class UpdateLog {
+ public:
+  // Logs, at most 5 lines a second, and counts by reason.
+  // What the caller gave up waiting for was not refused, and is left out.
+  void Refused(const UpdateName& update, const grpc::ServerContextBase& call,
+               const absl::Status& why);
+
+  void Accepted(const UpdateName& update, const grpc::ServerContextBase& call,
+                uint64_t generation) const;
+
+  // How many were refused, by reason. Reasons are the contract's: few.
+  std::vector<std::pair<std::string, uint64_t>> ByReason() const;
+
+ private:
+  LogLimit limit_{/*lines_per_second=*/5};
+  mutable std::mutex mutex_;
+  std::map<std::string, uint64_t> by_reason_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace planb::server
+
+#endif  // PLANB_SERVER_CONTROL_LOG_UPDATE_H_

@@ -1,0 +1,216 @@
+#include "server/control/route_list.h"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/cleanup/cleanup.h"
+#include "lpm/io/table_file_writer.h"
+#include "server/base/error.h"
+#include "server/table/convert.h"
+
+namespace planb::server {
+namespace {
+
+// Routes in one message: at most about 30 octets each, 64 KiB.
+constexpr int kRoutesPerChunk = 2000;
+// Next hops: at most about 350 octets each. Groups: 3.5 KiB.
+constexpr int kNextHopsPerChunk = 128;
+constexpr int kGroupsPerChunk = 16;
+
+absl::Status Gone() {
+  return Error(absl::StatusCode::kCancelled, "CANCELLED",
+               "the client has given up");
+}
+
+// What is shown, apart from the search structures.
+struct Pinned {
+  explicit Pinned(const Table& table) {
+    const auto snapshot = table.Read();
+    generation = snapshot->generation();
+    digest = snapshot->digest();
+    routes = {snapshot->routes(Family::kIpv4), snapshot->routes(Family::kIpv6)};
+    next_hops = snapshot->next_hops();
+  }
+  uint64_t generation;
+  std::string digest;
+  std::array<std::shared_ptr<const RouteSet>, 2> routes;  // v4, v6
+  NextHopSet next_hops;
+};
+
+// Writes chunks of one generation; an answer has at least one, to say which.
+template <typename Chunk>
+class ChunkWriter {
+ public:
+  ChunkWriter(uint64_t generation, grpc::ServerWriter<Chunk>& out)
+      : generation_(generation), out_(out) {}
+
+  Chunk& chunk() { return chunk_; }
+
+  // False if the client is gone.
+  bool Write() {
+    chunk_.set_generation(generation_);
+    const bool written = out_.Write(chunk_);
+    chunk_.Clear();
+    wrote_ = true;
+    return written;
+  }
+
+  absl::Status Finish(bool empty) {
+    return (empty && wrote_) || Write() ? absl::OkStatus() : Gone();
+  }
+
+ private:
+  const uint64_t generation_;
+  grpc::ServerWriter<Chunk>& out_;
+  Chunk chunk_;
+  bool wrote_ = false;
+};
+
+absl::Status CheckMatch(const v1::ListRoutesRequest& request) {
+  if (v1::ListRoutesRequest::Match_IsValid(request.match())) {
+    return absl::OkStatus();
+  }
+  return FieldError(absl::StatusCode::kInvalidArgument, "MATCH_INVALID",
+                    "match", "is none of the defined values");
+}
+
+// Hands the routes that `request` selects to `use` in order, until it returns
+// false. `prefix` is that of the request, if it matters.
+template <typename Use>
+bool ForEachSelected(const Pinned& pinned, v1::ListRoutesRequest::Match match,
+                     const Prefix& prefix, Use use) {
+  const RouteSet& family =
+      *pinned.routes[prefix.family() == Family::kIpv6 ? 1 : 0];
+  switch (match) {
+    case v1::ListRoutesRequest::MATCH_EXACT: {
+      const NextHopId next_hop = family.Find(prefix);
+      return next_hop == kNoRoute || use(Route{prefix, next_hop});
+    }
+    case v1::ListRoutesRequest::MATCH_COVERING: {
+      std::vector<Route> covering;  // longest first
+      const NextHopId next_hop = family.Find(prefix);
+      if (next_hop != kNoRoute) covering.push_back({prefix, next_hop});
+      for (std::optional<Route> route = family.Cover(prefix); route.has_value();
+           route = family.Cover(route->prefix)) {
+        covering.push_back(*route);
+      }
+      return std::all_of(covering.rbegin(), covering.rend(), use);
+    }
+    case v1::ListRoutesRequest::MATCH_SUBTREE:
+      for (auto it = family.LowerBound(prefix);
+           it != family.end() && prefix.Covers((*it).prefix); ++it) {
+        if (!use(*it)) return false;
+      }
+      return true;
+    default:
+      return std::all_of(
+          pinned.routes.begin(), pinned.routes.end(), [&](const auto& routes) {
+            return std::all_of(routes->begin(), routes->end(), use);
+          });
+  }
+}
+
+}  // namespace
+
+absl::Status SendRoutes(ControlContext& context,
+                        const v1::ListRoutesRequest& request,
+                        grpc::ServerWriter<v1::ListRoutesResponse>& out) {
+  const absl::StatusOr<TableRef> table = context.tables.Find(request.table());
+  if (!table.ok()) return table.status();
+  const absl::Status match = CheckMatch(request);
+  if (!match.ok()) return match;
+  Prefix prefix;
+  if (request.match() != v1::ListRoutesRequest::MATCH_UNSPECIFIED) {
+    const absl::StatusOr<Prefix> decoded = DecodePrefix(request.prefix());
+    if (!decoded.ok()) {
+      return FieldError(absl::StatusCode::kInvalidArgument, "PREFIX_INVALID",
+                        "prefix", decoded.status().message());
+    }
+    prefix = *decoded;
+  }
+  if (!context.lists.TryBegin(context.limits.max_lists)) {
+    return TooManyStreams("lists", context.limits.max_lists);
+  }
+  const absl::Cleanup end = [&context] { context.lists.End(); };
+  const Pinned pinned(**table);
+  ChunkWriter writer(pinned.generation, out);
+  const bool done =
+      ForEachSelected(pinned, request.match(), prefix, [&](const Route& route) {
+        if (request.next_hop_id() != kNoRoute &&
+            route.next_hop != request.next_hop_id()) {
+          return true;
+        }
+        Encode(route, *writer.chunk().add_routes());
+        return writer.chunk().routes_size() < kRoutesPerChunk || writer.Write();
+      });
+  return done ? writer.Finish(writer.chunk().routes().empty()) : Gone();
+}
+
+absl::Status SendNextHops(ControlContext& context,
+                          const v1::ListNextHopsRequest& request,
+                          grpc::ServerWriter<v1::ListNextHopsResponse>& out) {
+  const absl::StatusOr<TableRef> table = context.tables.Find(request.table());
+  if (!table.ok()) return table.status();
+  if (!context.lists.TryBegin(context.limits.max_lists)) {
+    return TooManyStreams("lists", context.limits.max_lists);
+  }
+  const absl::Cleanup end = [&context] { context.lists.End(); };
+  const Pinned pinned(**table);
+  ChunkWriter writer(pinned.generation, out);
+  for (const auto& [id, next_hop] : *pinned.next_hops.next_hops()) {
+    Encode(next_hop, *writer.chunk().add_next_hops());
+    if (writer.chunk().next_hops_size() == kNextHopsPerChunk &&
+        !writer.Write()) {
+      return Gone();
+    }
+  }
+  for (const auto& [id, group] : *pinned.next_hops.groups()) {
+    Encode(group, *writer.chunk().add_groups());
+    if (writer.chunk().groups_size() == kGroupsPerChunk && !writer.Write()) {
+      return Gone();
+    }
+  }
+  return writer.Finish(writer.chunk().next_hops().empty() &&
+                       writer.chunk().groups().empty());
+}
+
+absl::Status SendSnapshot(ControlContext& context,
+                          const v1::ExportSnapshotRequest& request,
+                          grpc::ServerWriter<v1::ExportSnapshotResponse>& out) {
+  const absl::StatusOr<TableRef> table = context.tables.Find(request.table());
+  if (!table.ok()) return table.status();
+  if (!context.lists.TryBegin(context.limits.max_lists)) {
+    return TooManyStreams("lists", context.limits.max_lists);
+  }
+  const absl::Cleanup end = [&context] { context.lists.End(); };
+  const Pinned pinned(**table);
+  v1::ExportSnapshotResponse chunk;
+  TableFileWriter writer([&](absl::string_view octets) {
+    chunk.set_data(octets.data(), octets.size());
+    return out.Write(chunk) ? absl::OkStatus() : Gone();
+  });
+  absl::Status status = writer.Begin({.table = (*table)->name(),
+                                      .generation = pinned.generation,
+                                      .digest = pinned.digest});
+  for (const auto& [id, next_hop] : *pinned.next_hops.next_hops()) {
+    if (status.ok()) status = writer.Add(next_hop);
+  }
+  for (const auto& [id, group] : *pinned.next_hops.groups()) {
+    if (status.ok()) status = writer.Add(group);
+  }
+  for (const auto& routes : pinned.routes) {
+    for (const Route& route : *routes) {
+      if (!status.ok()) return status;
+      status = writer.Add(route);
+    }
+  }
+  if (status.ok()) status = writer.Finish();
+  return status;
+}
+
+}  // namespace planb::server

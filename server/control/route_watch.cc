@@ -1,0 +1,147 @@
+#include "server/control/route_watch.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/cleanup/cleanup.h"
+#include "base/steady_time.h"
+#include "server/base/error.h"
+#include "server/table/convert.h"
+
+namespace planb::server {
+namespace {
+
+// Entries in one message, which stays below 64 KiB and 350 KiB.
+constexpr int kRoutesPerMessage = 2000;
+constexpr int kObjectsPerMessage = 1000;
+// How often an idle watch looks whether its client is still there.
+constexpr absl::Duration kLookAround = absl::Milliseconds(500);
+
+absl::Status Gone() {
+  return Error(absl::StatusCode::kCancelled, "CANCELLED",
+               "the client has given up");
+}
+
+void EncodeChange(const Route& route, v1::RouteUpdate& update) {
+  update.set_op(route.next_hop == kNoRoute ? v1::RouteUpdate::OP_DELETE
+                                           : v1::RouteUpdate::OP_UPSERT);
+  Encode(route.prefix, *update.mutable_prefix());
+  update.set_next_hop_id(route.next_hop);
+}
+
+// One generation, in as many messages as it takes.
+class DeltaSender {
+ public:
+  DeltaSender(const Delta& delta,
+              grpc::ServerWriter<v1::WatchRoutesResponse>& out)
+      : delta_(delta), out_(out) {}
+
+  // False if the client is gone.
+  bool Send() {
+    return Each(delta_.next_hops, kObjectsPerMessage,
+                [](const NextHop& next_hop, v1::WatchRoutesResponse& message) {
+                  Encode(next_hop, *message.add_next_hops());
+                }) &&
+           Each(
+               delta_.groups, kObjectsPerMessage / 10,
+               [](const NextHopGroup& group, v1::WatchRoutesResponse& message) {
+                 Encode(group, *message.add_groups());
+               }) &&
+           Each(delta_.routes, kRoutesPerMessage,
+                [](const Route& route, v1::WatchRoutesResponse& message) {
+                  EncodeChange(route, *message.add_updates());
+                }) &&
+           Each(delta_.deleted_next_hops, kRoutesPerMessage,
+                [](NextHopId id, v1::WatchRoutesResponse& message) {
+                  message.add_deleted_next_hop_ids(id);
+                }) &&
+           Each(delta_.deleted_groups, kRoutesPerMessage,
+                [](NextHopId id, v1::WatchRoutesResponse& message) {
+                  message.add_deleted_group_ids(id);
+                }) &&
+           Write(/*complete=*/true);
+  }
+
+ private:
+  template <typename Entries, typename Add>
+  bool Each(const Entries& entries, int limit, Add add) {
+    int count = 0;
+    for (const auto& entry : entries) {
+      if (count == limit) {
+        if (!Write(/*complete=*/false)) return false;
+        count = 0;
+      }
+      add(entry, message_);
+      ++count;
+    }
+    return true;
+  }
+
+  bool Write(bool complete) {
+    message_.set_generation(delta_.generation);
+    message_.set_generation_complete(complete);
+    if (complete) message_.set_digest(delta_.digest);
+    const bool written = out_.Write(message_);
+    message_.Clear();
+    return written;
+  }
+
+  const Delta& delta_;
+  grpc::ServerWriter<v1::WatchRoutesResponse>& out_;
+  v1::WatchRoutesResponse message_;
+};
+
+// A generation is visible a moment before the history has it: who saw it there
+// may go on from it.
+void AwaitHistory(const grpc::ServerContext& call, const Table& table,
+                  uint64_t generation) {
+  const History& history = table.history();
+  while (generation > history.newest() && generation <= table.visible() &&
+         !call.IsCancelled() &&
+         history.Next(generation - 1, SteadyAfter(kLookAround)).ok()) {
+    continue;
+  }
+}
+
+}  // namespace
+
+absl::Status SendChanges(ControlContext& context,
+                         const grpc::ServerContext& call,
+                         const v1::WatchRoutesRequest& request,
+                         grpc::ServerWriter<v1::WatchRoutesResponse>& out) {
+  const absl::StatusOr<TableRef> table = context.tables.Find(request.table());
+  if (!table.ok()) return table.status();
+  if (!context.watchers.TryBegin(context.limits.max_watchers)) {
+    return TooManyStreams("watchers", context.limits.max_watchers);
+  }
+  const absl::Cleanup end = [&context] { context.watchers.End(); };
+  const History& history = (*table)->history();
+  uint64_t generation = request.start_generation();
+  AwaitHistory(call, **table, generation);
+  const absl::Status start =
+      history.CheckStart(generation, request.start_digest());
+  if (!start.ok()) return start;
+
+  SteadyInstant next_bookmark = SteadyNow();
+  std::string digest = history.DigestOf(generation);
+  while (!call.IsCancelled()) {
+    if (SteadyNow() >= next_bookmark) {
+      v1::WatchRoutesResponse bookmark;
+      bookmark.set_generation(generation);
+      bookmark.set_generation_complete(true);
+      bookmark.set_digest(digest);
+      if (!out.Write(bookmark)) return Gone();
+      next_bookmark = SteadyAfter(context.limits.bookmark_interval);
+    }
+    const absl::StatusOr<History::DeltaPtr> delta = history.Next(
+        generation, std::min(next_bookmark, SteadyAfter(kLookAround)));
+    if (!delta.ok()) return delta.status();
+    if (*delta == nullptr) continue;
+    if (!DeltaSender(**delta, out).Send()) return Gone();
+    generation = (*delta)->generation;
+    digest = (*delta)->digest;
+  }
+  return Gone();
+}
+
+}  // namespace planb::server

@@ -1,0 +1,104 @@
+// planb.v1.RouteTable: the control path over gRPC. Each kind of stream has a
+// file of its own; what is answered at once is here.
+
+#ifndef PLANB_SERVER_CONTROL_TABLE_SERVICE_H_
+#define PLANB_SERVER_CONTROL_TABLE_SERVICE_H_
+
+#include "absl/time/time.h"
+#include "base/steady_time.h"
+#include "grpcpp/grpcpp.h"
+#include "planb/v1/route_table.grpc.pb.h"
+#include "server/control/control_context.h"
+
+namespace planb::server {
+
+// By gRPC's synchronous interface: each call has a thread, of which there are
+// so many as TransportOptions::max_control_calls says. Beside the lookups'
+// queues these threads poll no connections (gRPC calls that a hybrid server);
+// those of the callback interface would, and take a quarter of the lookups'
+// throughput.
+//
+// Thread-safe. What it refers to outlives it.
+class TableService final : public v1::RouteTable::Service {
+ public:
+  explicit TableService(ControlContext& context) : context_(context) {}
+
+  grpc::Status UpdateRoutes(grpc::ServerContext* call,
+                            const v1::UpdateRoutesRequest* request,
+                            v1::UpdateRoutesResponse* response) override;
+
+  grpc::Status UpdateNextHops(grpc::ServerContext* call,
+                              const v1::UpdateNextHopsRequest* request,
+                              v1::UpdateNextHopsResponse* response) override;
+
+  grpc::Status StreamUpdates(
+      grpc::ServerContext* call,
+      grpc::ServerReaderWriter<v1::StreamUpdatesResponse,
+                               v1::StreamUpdatesRequest>* stream) override;
+
+  grpc::Status ReplaceRoutes(
+      grpc::ServerContext* call,
+      grpc::ServerReader<v1::ReplaceRoutesRequest>* requests,
+      v1::ReplaceRoutesResponse* response) override;
+
+  grpc::Status ImportSnapshot(
+      grpc::ServerContext* call,
+      grpc::ServerReader<v1::ImportSnapshotRequest>* requests,
+      v1::ReplaceRoutesResponse* response) override;
+
+  grpc::Status ListRoutes(
+      grpc::ServerContext* call, const v1::ListRoutesRequest* request,
+      grpc::ServerWriter<v1::ListRoutesResponse>* out) override;
+
+  grpc::Status ListNextHops(
+      grpc::ServerContext* call, const v1::ListNextHopsRequest* request,
+      grpc::ServerWriter<v1::ListNextHopsResponse>* out) override;
+
+  grpc::Status ExportSnapshot(
+      grpc::ServerContext* call, const v1::ExportSnapshotRequest* request,
+      grpc::ServerWriter<v1::ExportSnapshotResponse>* out) override;
+
+  grpc::Status WatchRoutes(
+      grpc::ServerContext* call, const v1::WatchRoutesRequest* request,
+      grpc::ServerWriter<v1::WatchRoutesResponse>* out) override;
+
+  grpc::Status GetRoute(grpc::ServerContext* call,
+                        const v1::GetRouteRequest* request,
+                        v1::Route* response) override;
+
+  grpc::Status ExplainLookup(grpc::ServerContext* call,
+                             const v1::ExplainLookupRequest* request,
+                             v1::ExplainLookupResponse* response) override;
+
+  grpc::Status GetTable(grpc::ServerContext* call,
+                        const v1::GetTableRequest* request,
+                        v1::Table* response) override;
+
+  grpc::Status ListTables(grpc::ServerContext* call,
+                          const v1::ListTablesRequest* request,
+                          v1::ListTablesResponse* response) override;
+
+  grpc::Status CreateTable(grpc::ServerContext* call,
+                           const v1::CreateTableRequest* request,
+                           v1::Table* response) override;
+
+  grpc::Status DeleteTable(grpc::ServerContext* call,
+                           const v1::DeleteTableRequest* request,
+                           v1::DeleteTableResponse* response) override;
+
+  // Waits for the streams that are being sent.
+  void AwaitIdle(SteadyInstant deadline) {
+    context_.lists.AwaitIdle(deadline);
+    context_.watchers.AwaitIdle(deadline);
+    context_.update_streams.AwaitIdle(deadline);
+  }
+
+ private:
+  void Describe(const Table& table, v1::Table& out) const;
+
+  ControlContext& context_;
+};
+
+}  // namespace planb::server
+
+#endif  // PLANB_SERVER_CONTROL_TABLE_SERVICE_H_

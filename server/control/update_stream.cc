@@ -1,0 +1,223 @@
+#include "server/control/update_stream.h"
+
+#include <grpc/grpc.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <future>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "server/base/error.h"
+#include "server/control/decode_update.h"
+
+namespace planb::server {
+namespace {
+
+using Stream = grpc::ServerReaderWriter<v1::StreamUpdatesResponse,
+                                        v1::StreamUpdatesRequest>;
+
+// How often an idle stream looks whether its table takes updates still.
+constexpr auto kLookAround = std::chrono::milliseconds(100);
+
+// What a batch takes of the credits.
+uint64_t Cost(const v1::StreamUpdatesRequest& request) {
+  return 1 + static_cast<uint64_t>(request.updates_size()) +
+         static_cast<uint64_t>(request.next_hops_size()) +
+         static_cast<uint64_t>(request.groups_size());
+}
+
+// A batch on its way.
+struct Pending {
+  uint64_t batch_id;
+  uint64_t cost;
+  std::future<Table::Outcome> outcome;
+};
+
+std::future<Table::Outcome> Refused(absl::Status why) {
+  std::promise<Table::Outcome> promise;
+  promise.set_value(std::move(why));
+  return promise.get_future();
+}
+
+// The answering side: a queue, and the thread that empties it in order.
+// Thread-safe.
+class Answers {
+ public:
+  Answers(ControlContext& context, grpc::ServerContext& call, Stream& stream,
+          Table& table, v1::Ack ack)
+      : context_(context),
+        call_(call),
+        stream_(stream),
+        table_(table),
+        ack_(ack),
+        thread_([this] { Loop(); }) {}
+
+  ~Answers() { Finish(); }
+
+  // Takes credits for a batch that is to be pushed. False, and nothing is
+  // taken, if that is more than there are.
+  bool Take(uint64_t cost) {
+    const std::lock_guard lock(mutex_);
+    if (cost > context_.limits.update_credits - on_the_way_) return false;
+    on_the_way_ += cost;
+    return true;
+  }
+
+  void Push(Pending pending) {
+    const std::lock_guard lock(mutex_);
+    queue_.push_back(std::move(pending));
+    changed_.notify_one();
+  }
+
+  // Returns when all is answered.
+  void Finish() {
+    {
+      const std::lock_guard lock(mutex_);
+      finished_ = true;
+      changed_.notify_one();
+    }
+    if (thread_.joinable()) thread_.join();
+  }
+
+ private:
+  void Loop() {
+    v1::StreamUpdatesResponse first;
+    first.set_credits(context_.limits.update_credits);
+    first.set_visible_generation(table_.visible());
+    first.set_persisted_generation(table_.persisted());
+    stream_.Write(first);
+
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait_for(lock, kLookAround,
+                        [this] { return finished_ || !queue_.empty(); });
+      if (!queue_.empty()) {
+        Pending pending = std::move(queue_.front());
+        queue_.pop_front();
+        lock.unlock();
+        const bool written = Answer(pending);
+        lock.lock();
+        if (!written) call_.TryCancel();
+      } else if (finished_) {
+        return;
+      } else if (on_the_way_ == 0) {
+        const absl::Status refusal = table_.refusal();
+        if (!refusal.ok()) End(refusal);
+      }
+    }
+  }
+
+  // Ends the call although the other thread is reading, and hears of nothing
+  // else: the client gets the code and the message, but no details.
+  void End(const absl::Status& why) {
+    const std::string message =
+        absl::StrCat(ErrorReason(why), ": ", why.message());
+    grpc_call_cancel_with_status(call_.c_call(),
+                                 static_cast<grpc_status_code>(why.code()),
+                                 message.c_str(), nullptr);
+  }
+
+  // False if the client is gone.
+  bool Answer(Pending& pending) {
+    v1::StreamUpdatesResponse response;
+    response.set_batch_id(pending.batch_id);
+    response.set_credits(pending.cost);
+    const Table::Outcome outcome = pending.outcome.get();
+    absl::Status status = outcome.status();
+    context_.metrics.Updated(!status.ok()            ? "refused"
+                             : outcome->counts.Any() ? "accepted"
+                                                     : "unchanged");
+    const UpdateName update = {"StreamUpdates", table_.name(),
+                               absl::StrCat(pending.batch_id)};
+    if (status.ok()) {
+      context_.update_log.Accepted(update, call_, outcome->generation);
+      status = AwaitAck(call_, ack_, table_, outcome->generation);
+    } else {
+      context_.update_log.Refused(update, call_, status);
+    }
+    if (status.ok()) {
+      FillCounts(*outcome, response);
+      response.set_generation(outcome->generation);
+    } else {
+      v1::UpdateError& error = *response.mutable_error();
+      error.set_code(static_cast<int>(status.code()));
+      error.set_reason(ErrorReason(status));
+      error.set_field(ErrorField(status));
+      error.set_message(std::string(status.message()));
+    }
+    response.set_visible_generation(table_.visible());
+    response.set_persisted_generation(table_.persisted());
+    {
+      // Before the client can know, so that it never has fewer than it thinks.
+      const std::lock_guard lock(mutex_);
+      on_the_way_ -= pending.cost;
+    }
+    return stream_.Write(response);
+  }
+
+  ControlContext& context_;
+  grpc::ServerContext& call_;
+  Stream& stream_;
+  Table& table_;
+  const v1::Ack ack_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Pending> queue_ ABSL_GUARDED_BY(mutex_);
+  uint64_t on_the_way_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace
+
+absl::Status ServeUpdates(ControlContext& context, grpc::ServerContext& call,
+                          Stream& stream) {
+  v1::StreamUpdatesRequest request;
+  if (!stream.Read(&request)) return absl::OkStatus();
+  const absl::StatusOr<TableRef> table = context.tables.Find(request.table());
+  if (!table.ok()) return table.status();
+  const absl::Status ack = CheckAck(request.ack(), **table);
+  if (!ack.ok()) return ack;
+  if (!context.update_streams.TryBegin(context.limits.max_update_streams)) {
+    return TooManyStreams("update streams", context.limits.max_update_streams);
+  }
+  const absl::Cleanup end = [&context] { context.update_streams.End(); };
+  const uint64_t writer_epoch = request.writer_epoch();
+
+  Answers answers(context, call, stream, **table, request.ack());
+  const bool empty_hello = Cost(request) == 1;
+  for (bool read = !empty_hello || stream.Read(&request); read;
+       read = stream.Read(&request)) {
+    Pending pending = {request.batch_id(), Cost(request), {}};
+    if (!answers.Take(pending.cost)) {
+      answers.Finish();
+      return QuotaError(
+          "CREDIT_EXCEEDED", "credits",
+          absl::StrCat("more than ", context.limits.update_credits,
+                       " changes on the way"));
+    }
+    absl::StatusOr<UpdateBatch> batch =
+        DecodeUpdate(request, context.limits.max_update_routes);
+    if (batch.ok()) {
+      batch->writer_epoch = writer_epoch;
+      pending.outcome = (*table)->Submit(*batch);
+    } else {
+      context.metrics.Operated(RefusedOperations(request));
+      pending.outcome = Refused(batch.status());
+    }
+    answers.Push(std::move(pending));
+    // This one was told already; who sends on need not wait to be cut off.
+    if (!(*table)->refusal().ok()) break;
+  }
+  answers.Finish();
+  return (*table)->refusal();
+}
+
+}  // namespace planb::server

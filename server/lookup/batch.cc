@@ -1,0 +1,130 @@
+#include "server/lookup/batch.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "lpm/answers.h"
+#include "server/base/error.h"
+
+namespace planb::server {
+namespace {
+
+constexpr size_t kHalfBytes = 8;
+// prefix_lengths' word for "no route".
+constexpr char kNoPrefix = '\xff';
+
+absl::Status CheckLength(absl::string_view field, size_t width, size_t size) {
+  if (size % width == 0) return absl::OkStatus();
+  return FieldError(
+      absl::StatusCode::kInvalidArgument, "ADDRESSES_LENGTH", field,
+      absl::StrCat("has ", size, " octets, which is no multiple of ", width));
+}
+
+absl::Status CheckHashes(size_t octets, size_t addresses) {
+  if (octets == 0 || octets == addresses * sizeof(uint32_t)) {
+    return absl::OkStatus();
+  }
+  return FieldError(absl::StatusCode::kInvalidArgument, "FLOW_HASHES_LENGTH",
+                    "flow_hashes",
+                    absl::StrCat("has ", octets, " octets, not 4 for each of ",
+                                 addresses, " addresses"));
+}
+
+absl::Status CheckCount(size_t count, absl::string_view where, size_t limit) {
+  if (count <= limit) return absl::OkStatus();
+  return QuotaError("BATCH_TOO_LARGE", "addresses",
+                    absl::StrCat("the batch has ", count, "; ", where,
+                                 "the limit is ", limit));
+}
+
+// Looks up the addresses of one family and moves `next_hops` past the answers.
+template <Family family>
+void AnswerFamily(const Snapshot& snapshot, const Kernel& kernel,
+                  const wire::Octets& addresses, char*& next_hops) {
+  const Fib& fib = snapshot.fib(family);
+  addresses.ForEachRun<AddressBytes(family)>(
+      [&](const char* run, size_t count) {
+        fib.Lookup(run, count, next_hops, kernel);
+        next_hops += count * sizeof(NextHopId);
+      });
+}
+
+template <Family family>
+void AnswerLengths(const Snapshot& snapshot, const wire::Octets& addresses,
+                   char*& lengths) {
+  constexpr size_t kWidth = AddressBytes(family);
+  addresses.ForEachRun<kWidth>([&](const char* run, size_t count) {
+    for (size_t i = 0; i < count; ++i, ++lengths) {
+      const auto route = snapshot.Match(
+          *Address::FromPacked(absl::string_view(run + i * kWidth, kWidth)));
+      *lengths = route.has_value() ? static_cast<char>(route->prefix.length())
+                                   : kNoPrefix;
+    }
+  });
+}
+
+}  // namespace
+
+size_t BatchSize(const wire::BatchRequest& request) {
+  return request.addresses_v6.size() / AddressBytes(Family::kIpv6) +
+         request.addresses_v4.size() / AddressBytes(Family::kIpv4) +
+         request.upper_halves_v6.size() / kHalfBytes;
+}
+
+absl::Status CheckBatch(const wire::BatchRequest& request,
+                        const LookupLimits& limits) {
+  absl::Status status = CheckLength("addresses_v6", AddressBytes(Family::kIpv6),
+                                    request.addresses_v6.size());
+  status.Update(CheckLength("addresses_v4", AddressBytes(Family::kIpv4),
+                            request.addresses_v4.size()));
+  status.Update(CheckLength("upper_halves_v6", kHalfBytes,
+                            request.upper_halves_v6.size()));
+  status.Update(CheckHashes(request.flow_hashes.size(), BatchSize(request)));
+  status.Update(CheckCount(BatchSize(request), "", limits.max_batch_addresses));
+  if (!request.want_prefix_lengths) return status;
+  if (!request.upper_halves_v6.empty()) {
+    status.Update(FieldError(absl::StatusCode::kInvalidArgument,
+                             "PREFIX_LENGTHS_UNDECIDED", "want_prefix_lengths",
+                             "half an address may match several prefixes"));
+  }
+  status.Update(CheckCount(BatchSize(request), "with want_prefix_lengths ",
+                           limits.max_lookup_addresses));
+  return status;
+}
+
+size_t AnswerBatch(const Snapshot& snapshot, const Kernel& kernel,
+                   const wire::BatchRequest& request,
+                   const wire::ResponseBody& answers) {
+  char* next_hops = answers.next_hops;
+  AnswerFamily<Family::kIpv6>(snapshot, kernel, request.addresses_v6,
+                              next_hops);
+  AnswerFamily<Family::kIpv4>(snapshot, kernel, request.addresses_v4,
+                              next_hops);
+  request.upper_halves_v6.ForEachRun<kHalfBytes>(
+      [&](const char* run, size_t count) {
+        snapshot.fib(Family::kIpv6).LookupUpper(run, count, next_hops, kernel);
+        next_hops += count * sizeof(NextHopId);
+      });
+  if (request.want_prefix_lengths) {
+    char* lengths = answers.prefix_lengths;
+    AnswerLengths<Family::kIpv6>(snapshot, request.addresses_v6, lengths);
+    AnswerLengths<Family::kIpv4>(snapshot, request.addresses_v4, lengths);
+  }
+  if (!request.flow_hashes.empty()) {
+    snapshot.groups().ChooseEach(request.flow_hashes, answers.next_hops);
+  }
+  return CountNoRoute(answers.next_hops, BatchSize(request));
+}
+
+void FailBatch(const absl::Status& error, uint64_t request_id,
+               uint64_t generation, v1::BatchLookupResponse& response) {
+  response.set_request_id(request_id);
+  response.set_generation(generation);
+  v1::BatchError& in_band = *response.mutable_error();
+  in_band.set_code(static_cast<int>(error.code()));
+  in_band.set_reason(ErrorReason(error));
+  in_band.set_field(ErrorField(error));
+  in_band.set_message(std::string(error.message()));
+}
+
+}  // namespace planb::server

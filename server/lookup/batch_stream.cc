@@ -1,0 +1,201 @@
+#include "server/lookup/batch_stream.h"
+
+#include <utility>
+
+#include "server/base/error.h"
+
+namespace planb::server {
+namespace {
+
+absl::Status Malformed() {
+  return Error(absl::StatusCode::kInvalidArgument, "MESSAGE_MALFORMED",
+               "the message is no BatchLookupRequest");
+}
+
+}  // namespace
+
+void BatchStream::Accept(LookupWorker& worker) {
+  auto stream = std::make_shared<BatchStream>(worker);
+  BatchStream& s = *stream;
+  s.self_ = std::move(stream);
+  grpc::ServerCompletionQueue* const queue = worker.queue().get();
+  s.call_.AsyncNotifyWhenDone(static_cast<QueueEvent*>(&s.call_done_));
+  worker.service().RequestBatchLookup(&s.call_, &s.io_, queue, queue,
+                                      static_cast<QueueEvent*>(&s.accepted_));
+}
+
+void BatchStream::Drain() { Proceed(); }
+
+void BatchStream::OnAccepted(bool ok) {
+  if (!ok) {  // The server is shutting down; call_done_ will not come either.
+    self_.reset();
+    return;
+  }
+  if (!worker_.queue().ended()) Accept(worker_);
+  promised_ = 1;  // call_done_
+  refusal_ = worker_.Enter(this);
+  entered_ = refusal_.ok();
+  Proceed();
+}
+
+void BatchStream::OnRead(bool ok) {
+  reading_ = false;
+  no_more_requests_ |= !ok;
+  if (ok && !finishing_) {
+    Handle();  // Even while draining: it was received.
+    Proceed();
+  } else if (!ok) {
+    Proceed();
+  }
+  Settle();
+}
+
+void BatchStream::OnWritten(bool ok) {
+  writing_ = false;
+  const size_t octets = replies_.front().Length();
+  reply_octets_ -= octets;
+  if (ok) worker_.counters().Sent(octets);
+  replies_.pop_front();
+  broken_ |= !ok;
+  Proceed();
+  Settle();
+}
+
+void BatchStream::OnCallDone(bool) {
+  broken_ |= call_.IsCancelled();
+  Proceed();
+  Settle();
+}
+
+void BatchStream::OnFinished(bool) { Settle(); }
+
+void BatchStream::Settle() {
+  if (--promised_ > 0) return;
+  if (entered_) worker_.Leave(this);
+  self_.reset();
+}
+
+void BatchStream::Handle() {
+  received_ = worker_.counters().Now();
+  worker_.counters().Received(request_.Length());
+  RequestReader& reader = worker_.reader();
+  const bool parsed = reader.Read(request_);
+  const wire::BatchRequest& request = reader.request();
+  LookupContext& context = worker_.context();
+  if (!parsed) return Fail(Malformed(), 0);
+  const auto table = context.tables.Find(request.table);
+  if (!table.ok()) return Fail(table.status(), 0);
+  const absl::Status valid = CheckBatch(request, context.limits);
+  if (!valid.ok()) return Fail(valid, (*table)->Read()->generation());
+  if (IsVisible(**table, request.min_generation)) {
+    return Answer(**table, request);
+  }
+  AwaitGeneration(*table);
+}
+
+void BatchStream::AwaitGeneration(const TableRef& table) {
+  waiting_ = true;
+  const wire::BatchRequest& request = worker_.reader().request();
+  const auto resume = [this, table](const absl::Status& status) {
+    waiting_ = false;
+    if (finishing_) return;
+    // Other batches have been read since.
+    RequestReader& reader = worker_.reader();
+    reader.Read(request_);
+    if (status.ok()) {
+      Answer(*table, reader.request());
+    } else {
+      Fail(status, table->visible());
+    }
+    Proceed();
+  };
+  // Nobody keeps a stream whose client is gone.
+  WhenVisible(worker_.context(), *table, request.min_generation,
+              absl::Milliseconds(request.max_wait_ms),
+              [&worker = worker_, stream = weak_from_this(),
+               resume](const absl::Status& status) {
+                worker.queue().Post([stream, resume, status] {
+                  const auto alive = stream.lock();
+                  if (alive != nullptr) resume(status);
+                });
+              });
+}
+
+void BatchStream::Answer(Table& table, const wire::BatchRequest& request) {
+  LookupContext& context = worker_.context();
+  size_t misses = 0;
+  grpc::ByteBuffer reply;
+  {
+    const auto snapshot = table.Read();
+    reply = AnswerReply(*snapshot, context.kernel, request, misses);
+  }
+  LookupCounters& counters = worker_.counters();
+  const auto elapsed = counters.Now() - received_;
+  counters.Answered(BatchSize(request), misses, elapsed);
+  if (context.slow_batches.IsSlow(elapsed)) {
+    counters.Slow();
+    context.slow_batches.Report(request.table, BatchSize(request), elapsed,
+                                request.request_id, call_);
+  }
+  Reply(std::move(reply));
+}
+
+void BatchStream::Fail(const absl::Status& error, uint64_t generation) {
+  worker_.counters().Failed(ErrorReason(error));
+  Reply(ErrorReply(error, worker_.reader().request().request_id, generation));
+}
+
+void BatchStream::Reply(grpc::ByteBuffer reply) {
+  request_.Clear();  // its memory may be large
+  reply_octets_ += reply.Length();
+  replies_.push_back(std::move(reply));
+}
+
+void BatchStream::Proceed() {
+  // At the end of the queue nobody waits for an answer: the server, shut down
+  // before, has cancelled all calls.
+  if (finishing_ || worker_.queue().ended()) return;
+  if (broken_ && !writing_) {
+    replies_.clear();
+    reply_octets_ = 0;
+  }
+  if (!writing_ && !replies_.empty()) {
+    writing_ = true;
+    ++promised_;
+    io_.Write(replies_.front(), static_cast<QueueEvent*>(&written_));
+  }
+  const bool closing =
+      no_more_requests_ || worker_.draining() || broken_ || !entered_;
+  const bool full =
+      replies_.size() >= kMaxReplies || reply_octets_ >= kMaxReplyOctets;
+  const bool wants_more = !closing && !reading_ && !waiting_;
+  Hold(wants_more && full);
+  if (wants_more && !full) {
+    reading_ = true;
+    ++promised_;
+    io_.Read(&request_, static_cast<QueueEvent*>(&read_));
+  }
+  if (closing && !writing_ && (!waiting_ || broken_)) {
+    // A read may still be outstanding: the end of the call ends it too.
+    finishing_ = true;
+    ++promised_;
+    io_.Finish(ToGrpc(Outcome()), static_cast<QueueEvent*>(&finished_));
+  }
+}
+
+void BatchStream::Hold(bool held) {
+  if (held == held_) return;
+  held_ = held;
+  if (held) {
+    worker_.counters().HoldStream();
+  } else {
+    worker_.counters().ReleaseStream();
+  }
+}
+
+absl::Status BatchStream::Outcome() const {
+  if (!entered_) return refusal_;
+  return no_more_requests_ ? absl::OkStatus() : DrainingError();
+}
+
+}  // namespace planb::server

@@ -1,0 +1,91 @@
+// BatchLookup's streams: one reply for each request, in order, with a bounded
+// number of replies waiting for a slow client.
+
+#ifndef PLANB_SERVER_LOOKUP_BATCH_STREAM_H_
+#define PLANB_SERVER_LOOKUP_BATCH_STREAM_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <cstddef>
+#include <deque>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "base/steady_time.h"
+#include "server/lookup/lookup_worker.h"
+
+namespace planb::server {
+
+// One stream. At any time at most one read and one write are under way, and at
+// most one batch waits for its generation. Reading stops while kMaxReplies
+// replies, or kMaxReplyOctets of them, wait to be written: a client that does
+// not read is stopped by flow control. The published snapshot is held only
+// while a batch is computed, never across a read or a write.
+//
+// Lives on its worker's thread; owns itself until gRPC has no more to tell.
+class BatchStream final : public std::enable_shared_from_this<BatchStream> {
+ public:
+  static constexpr size_t kMaxReplies = 8;
+  static constexpr size_t kMaxReplyOctets = 1 << 20;
+
+  // Takes in the next stream that comes to `worker`, and when it has come, the
+  // next. Before the worker's thread runs, or on it.
+  static void Accept(LookupWorker& worker);
+
+  explicit BatchStream(LookupWorker& worker) : worker_(worker) {}
+
+  // Answers what was received, then ends with UNAVAILABLE.
+  void Drain();
+
+ private:
+  void OnAccepted(bool ok);
+  void OnRead(bool ok);
+  void OnWritten(bool ok);
+  void OnFinished(bool ok);
+  void OnCallDone(bool ok);
+
+  // Answers request_, after waiting for its generation if it names one.
+  void Handle();
+  void AwaitGeneration(const TableRef& table);
+  void Answer(Table& table, const wire::BatchRequest& request);
+  void Fail(const absl::Status& error, uint64_t generation);
+  void Reply(grpc::ByteBuffer reply);
+  // Starts what can be started now.
+  void Proceed();
+  // Counts the time for which reading is held back.
+  void Hold(bool held);
+  // How the call ends, when it can.
+  absl::Status Outcome() const;
+  // One of gRPC's promises was kept; frees the stream after the last.
+  void Settle();
+
+  LookupWorker& worker_;
+  std::shared_ptr<BatchStream> self_;
+  grpc::ServerContext call_;
+  grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer> io_{&call_};
+  EventOf<BatchStream, &BatchStream::OnAccepted> accepted_{this};
+  EventOf<BatchStream, &BatchStream::OnRead> read_{this};
+  EventOf<BatchStream, &BatchStream::OnWritten> written_{this};
+  EventOf<BatchStream, &BatchStream::OnFinished> finished_{this};
+  EventOf<BatchStream, &BatchStream::OnCallDone> call_done_{this};
+
+  grpc::ByteBuffer request_;  // the read's, or being answered
+  SteadyInstant received_;
+  std::deque<grpc::ByteBuffer> replies_;  // the first is being written
+  size_t reply_octets_ = 0;
+
+  int promised_ = 0;      // events to come
+  bool entered_ = false;  // counted by the worker
+  absl::Status refusal_;  // why it was not
+  bool reading_ = false;
+  bool writing_ = false;
+  bool waiting_ = false;  // for a generation
+  bool held_ = false;     // not reading, for too many replies wait
+  bool no_more_requests_ = false;
+  bool broken_ = false;  // the client is gone
+  bool finishing_ = false;
+};
+
+}  // namespace planb::server
+
+#endif  // PLANB_SERVER_LOOKUP_BATCH_STREAM_H_

@@ -1,0 +1,172 @@
+// Batches without the network: what flow hashes do to them.
+
+#include "server/lookup/batch.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/base/error.h"
+#include "server/testing/make_snapshot.h"
+
+namespace planb::server {
+namespace {
+
+constexpr NextHopId kGroup = 1000;
+
+std::string Packed(absl::string_view text) {
+  return Address::Parse(text)->ToPacked();
+}
+
+std::string Hashes(const std::vector<uint32_t>& hashes) {
+  std::string octets;
+  for (const uint32_t hash : hashes) {
+    for (int shift = 0; shift < 32; shift += 8) {
+      octets += static_cast<char>(hash >> shift & 0xff);
+    }
+  }
+  return octets;
+}
+
+// A request whose fields are of one piece each.
+class OwnedRequest {
+ public:
+  OwnedRequest(std::string v6, std::string v4, std::string upper,
+               std::string hashes)
+      : fields_{std::move(v6), std::move(v4), std::move(upper),
+                std::move(hashes)},
+        pieces_(fields_.begin(), fields_.end()) {
+    request.addresses_v6 = Field(0);
+    request.addresses_v4 = Field(1);
+    request.upper_halves_v6 = Field(2);
+    request.flow_hashes = Field(3);
+  }
+  OwnedRequest(const OwnedRequest&) = delete;
+  OwnedRequest& operator=(const OwnedRequest&) = delete;
+
+  wire::BatchRequest request;
+
+ private:
+  wire::Octets Field(size_t i) const {
+    return wire::Octets(wire::Pieces(pieces_).subspan(i, 1), 0,
+                        fields_[i].size());
+  }
+
+  const std::vector<std::string> fields_;
+  const std::vector<absl::string_view> pieces_;
+};
+
+std::unique_ptr<const Snapshot> TableWithGroup() {
+  return MakeSnapshot(
+      1,
+      {{*Prefix::Parse("10.0.0.0/8"), kGroup},
+       {*Prefix::Parse("11.0.0.0/8"), 5},
+       {*Prefix::Parse("2001:db8::/32"), kGroup},
+       {*Prefix::Parse("2001:db8:0:1::1/128"), 6}},
+      {}, {{.id = kGroup, .members = {{1, 1}, {2, 3}, {3, 1}}, .label = ""}});
+}
+
+struct Answers {
+  std::vector<NextHopId> next_hops;
+  std::string prefix_lengths;
+  size_t misses = 0;
+};
+
+Answers Answer(const Snapshot& snapshot, const wire::BatchRequest& request) {
+  EXPECT_TRUE(CheckBatch(request, {}).ok());
+  Answers answers;
+  answers.next_hops.resize(BatchSize(request));
+  if (request.want_prefix_lengths) {
+    answers.prefix_lengths.resize(BatchSize(request));
+  }
+  answers.misses =
+      AnswerBatch(snapshot, *AvailableKernels().front(), request,
+                  {reinterpret_cast<char*>(answers.next_hops.data()),
+                   answers.prefix_lengths.data()});
+  return answers;
+}
+
+TEST(Batch, FlowsTakeMembersInTheOrderOfAnswers) {
+  const auto snapshot = TableWithGroup();
+  const GroupTable& groups = snapshot->groups();
+  // Of every form: in the group, beside it, and without a route.
+  const std::string v6 =
+      Packed("2001:db8::1") + Packed("2001:db8:0:1::1") + Packed("2001:db9::");
+  const std::string v4 =
+      Packed("10.1.1.1") + Packed("11.0.0.0") + Packed("9.9.9.9");
+  const std::string upper = Packed("2001:db8:7::").substr(0, 8) +
+                            Packed("2001:db8:0:1::").substr(0, 8) +
+                            Packed("2001:db9::").substr(0, 8);
+  bool differed = false;
+  for (uint32_t flow = 0; flow < 100; ++flow) {
+    std::vector<uint32_t> hashes;
+    for (uint32_t i = 0; i < 9; ++i) hashes.push_back(flow * 1000 + i);
+    OwnedRequest owned(v6, v4, upper, Hashes(hashes));
+    const Answers answers = Answer(*snapshot, owned.request);
+    const auto member = [&](size_t i) {
+      return groups.Choose(kGroup, hashes[i]);
+    };
+    EXPECT_EQ(
+        answers.next_hops,
+        (std::vector<NextHopId>{member(0), 6, kNoRoute, member(3), 5, kNoRoute,
+                                member(6), kUndecided, kNoRoute}));
+    EXPECT_EQ(answers.misses, 3u);
+    differed |= member(0) != member(3) || member(3) != member(6);
+  }
+  EXPECT_TRUE(differed);
+}
+
+TEST(Batch, WithoutHashesTheGroupIsTheAnswer) {
+  const auto snapshot = TableWithGroup();
+  OwnedRequest owned(Packed("2001:db8::1"), Packed("10.0.0.0"), "", "");
+  EXPECT_EQ(Answer(*snapshot, owned.request).next_hops,
+            (std::vector<NextHopId>{kGroup, kGroup}));
+}
+
+TEST(Batch, HashesWithoutGroupsChangeNothing) {
+  const auto snapshot =
+      MakeSnapshot(1, {{*Prefix::Parse("10.0.0.0/8"), kGroup}});
+  EXPECT_TRUE(snapshot->groups().empty());
+  OwnedRequest owned("", Packed("10.0.0.0"), "", Hashes({7}));
+  EXPECT_EQ(Answer(*snapshot, owned.request).next_hops,
+            std::vector<NextHopId>{kGroup});
+}
+
+TEST(Batch, HashesAndPrefixLengths) {
+  const auto snapshot = TableWithGroup();
+  OwnedRequest owned(Packed("2001:db8::1"), Packed("10.0.0.0"), "",
+                     Hashes({7, 8}));
+  owned.request.want_prefix_lengths = true;
+  const Answers answers = Answer(*snapshot, owned.request);
+  EXPECT_EQ(answers.prefix_lengths, "\x20\x08");
+  EXPECT_EQ(answers.next_hops[0], snapshot->groups().Choose(kGroup, 7));
+}
+
+TEST(Batch, HashesThatDoNotFit) {
+  const std::string v6 = Packed("::1");
+  const std::string v4 = Packed("1.1.1.1");
+  const std::string upper(8, '\0');
+  for (size_t octets = 0; octets <= 20; ++octets) {
+    OwnedRequest owned(v6, v4, upper, std::string(octets, 'x'));
+    const absl::Status status = CheckBatch(owned.request, {});
+    if (octets == 0 || octets == 12) {
+      EXPECT_TRUE(status.ok()) << octets;
+      continue;
+    }
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << octets;
+    EXPECT_EQ(ErrorReason(status), "FLOW_HASHES_LENGTH");
+    EXPECT_EQ(ErrorField(status), "flow_hashes");
+  }
+  // What the addresses are comes first.
+  OwnedRequest odd("odd", "", "", "odd");
+  EXPECT_EQ(ErrorReason(CheckBatch(odd.request, {})), "ADDRESSES_LENGTH");
+  // Hashes of nothing.
+  OwnedRequest none("", "", "", Hashes({1}));
+  EXPECT_EQ(ErrorReason(CheckBatch(none.request, {})), "FLOW_HASHES_LENGTH");
+}
+
+}  // namespace
+}  // namespace planb::server

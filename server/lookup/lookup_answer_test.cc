@@ -1,0 +1,105 @@
+// Lookups of a few addresses without the network: next-hop groups above all.
+
+#include "server/lookup/lookup_answer.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <set>
+
+#include "server/base/error.h"
+#include "server/testing/make_snapshot.h"
+
+namespace planb::server {
+namespace {
+
+constexpr NextHopId kGroup = 1000;
+
+std::unique_ptr<const Snapshot> TableWithGroup() {
+  std::vector<NextHop> next_hops;
+  for (const NextHopId id : {1u, 2u, 5u}) {
+    next_hops.push_back({.id = id, .label = "object"});
+  }
+  return MakeSnapshot(
+      7,
+      {{*Prefix::Parse("10.0.0.0/8"), kGroup},
+       {*Prefix::Parse("2001:db8::/32"), 5}},
+      next_hops,
+      {{.id = kGroup, .members = {{1, 1}, {2, 1}, {3, 1}}, .label = ""}});
+}
+
+v1::LookupRequest ThreeAddresses() {
+  v1::LookupRequest request;
+  for (const char* text : {"10.1.1.1", "2001:db8::1", "9.9.9.9"}) {
+    request.add_addresses()->set_text(text);
+  }
+  return request;
+}
+
+v1::LookupResponse Answer(const Snapshot& snapshot,
+                          const v1::LookupRequest& request) {
+  const auto addresses = DecodeAddresses(request, 10);
+  EXPECT_TRUE(addresses.ok()) << addresses.status();
+  v1::LookupResponse response;
+  EXPECT_EQ(AnswerLookup(snapshot, *AvailableKernels().front(), *addresses,
+                         request, response),
+            1u);
+  EXPECT_EQ(response.generation(), 7u);
+  EXPECT_EQ(response.results_size(), 3);
+  return response;
+}
+
+TEST(LookupAnswer, AFlowTakesAMember) {
+  const auto snapshot = TableWithGroup();
+  v1::LookupRequest request = ThreeAddresses();
+  request.set_want_next_hop(true);
+  request.set_want_prefix(true);
+  std::set<NextHopId> taken;
+  for (uint32_t flow = 0; flow < 50; ++flow) {
+    request.clear_flow_hashes();
+    for (uint32_t i = 0; i < 3; ++i) request.add_flow_hashes(flow * 3 + i);
+    const v1::LookupResponse response = Answer(*snapshot, request);
+    const v1::LookupResult& grouped = response.results(0);
+    EXPECT_EQ(grouped.next_hop_id(), kGroup);
+    EXPECT_EQ(grouped.member_id(), snapshot->groups().Choose(kGroup, flow * 3));
+    EXPECT_EQ(grouped.prefix().length(), 8u);
+    // The member's object; next hop 3 has none.
+    EXPECT_EQ(grouped.next_hop().id(),
+              grouped.member_id() == 3 ? 0 : grouped.member_id());
+    taken.insert(grouped.member_id());
+    EXPECT_EQ(response.results(1).next_hop_id(), 5u);
+    EXPECT_EQ(response.results(1).member_id(), 0u);
+    EXPECT_EQ(response.results(1).next_hop().id(), 5u);
+    EXPECT_EQ(response.results(2).next_hop_id(), 0u);
+    EXPECT_EQ(response.results(2).member_id(), 0u);
+  }
+  EXPECT_EQ(taken, (std::set<NextHopId>{1, 2, 3}));
+}
+
+TEST(LookupAnswer, WithoutAHashNobodyChooses) {
+  const auto snapshot = TableWithGroup();
+  v1::LookupRequest request = ThreeAddresses();
+  request.set_want_next_hop(true);
+  const v1::LookupResponse response = Answer(*snapshot, request);
+  EXPECT_EQ(response.results(0).next_hop_id(), kGroup);
+  EXPECT_EQ(response.results(0).member_id(), 0u);
+  EXPECT_FALSE(response.results(0).has_next_hop());
+}
+
+TEST(LookupAnswer, HashesThatDoNotFit) {
+  for (int hashes = 0; hashes <= 4; ++hashes) {
+    v1::LookupRequest request = ThreeAddresses();
+    for (int i = 0; i < hashes; ++i) request.add_flow_hashes(1);
+    const absl::Status status = DecodeAddresses(request, 10).status();
+    if (hashes == 0 || hashes == 3) {
+      EXPECT_TRUE(status.ok()) << status;
+      continue;
+    }
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(ErrorReason(status), "FLOW_HASHES_LENGTH");
+    EXPECT_EQ(ErrorField(status), "flow_hashes");
+  }
+}
+
+}  // namespace
+}  // namespace planb::server

@@ -1,0 +1,93 @@
+#include "server/lookup/lookup_call.h"
+
+#include <memory>
+#include <utility>
+
+#include "server/base/error.h"
+#include "server/base/grpc_time.h"
+#include "server/lookup/lookup_answer.h"
+
+namespace planb::server {
+namespace {
+
+// Most callers have given up by themselves by then.
+absl::Status TooLate() {
+  return Error(absl::StatusCode::kDeadlineExceeded, "GENERATION_NOT_VISIBLE",
+               "the deadline ended before the generation was visible");
+}
+
+}  // namespace
+
+void LookupCall::Accept(LookupWorker& worker) {
+  auto* const call = new LookupCall(worker);
+  grpc::ServerCompletionQueue* const queue = worker.queue().get();
+  worker.service().RequestLookup(&call->call_, &call->request_, &call->io_,
+                                 queue, queue,
+                                 static_cast<QueueEvent*>(&call->accepted_));
+}
+
+void LookupCall::OnAccepted(bool ok) {
+  if (!ok) {
+    delete this;
+    return;
+  }
+  // The server has cancelled all calls before its queues end.
+  if (worker_.queue().ended()) return OnFinished(false);
+  Accept(worker_);
+  received_ = worker_.counters().Now();
+  worker_.counters().Received(request_.ByteSizeLong());
+  LookupContext& context = worker_.context();
+  const absl::StatusOr<TableRef> table = context.tables.Find(request_.table());
+  if (!table.ok()) return Fail(table.status());
+  auto addresses =
+      DecodeAddresses(request_, context.limits.max_lookup_addresses);
+  if (!addresses.ok()) return Fail(addresses.status());
+  addresses_ = *std::move(addresses);
+  if (IsVisible(**table, request_.min_generation())) return Answer(**table);
+  WhenVisible(context, **table, request_.min_generation(), TimeLeft(),
+              [this, table = *table](const absl::Status& status) {
+                worker_.queue().Post([this, table, status] {
+                  if (worker_.queue().ended()) {
+                    OnFinished(false);
+                  } else if (status.ok()) {
+                    Answer(*table);
+                  } else if (absl::IsFailedPrecondition(status) &&
+                             TimeLeft() <= absl::ZeroDuration()) {
+                    Fail(TooLate());
+                  } else {
+                    Fail(status);
+                  }
+                });
+              });
+}
+
+void LookupCall::OnFinished(bool) { delete this; }
+
+void LookupCall::Answer(Table& table) {
+  LookupContext& context = worker_.context();
+  v1::LookupResponse response;
+  const size_t misses = AnswerLookup(*table.Read(), context.kernel, addresses_,
+                                     request_, response);
+  LookupCounters& counters = worker_.counters();
+  const auto elapsed = counters.Now() - received_;
+  counters.Answered(addresses_.size(), misses, elapsed);
+  if (context.slow_batches.IsSlow(elapsed)) {
+    counters.Slow();
+    context.slow_batches.Report(request_.table(), addresses_.size(), elapsed,
+                                /*request_id=*/0, call_);
+  }
+  counters.Sent(response.ByteSizeLong());
+  io_.Finish(response, grpc::Status::OK, static_cast<QueueEvent*>(&finished_));
+}
+
+void LookupCall::Fail(const absl::Status& status) {
+  worker_.counters().Failed(ErrorReason(status));
+  io_.FinishWithError(ToGrpc(status), static_cast<QueueEvent*>(&finished_));
+}
+
+absl::Duration LookupCall::TimeLeft() const {
+  // Not call_.deadline(): that is by the wall clock, which may jump.
+  return TimeUntil(call_.raw_deadline());
+}
+
+}  // namespace planb::server

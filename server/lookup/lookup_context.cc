@@ -1,0 +1,33 @@
+#include "server/lookup/lookup_context.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/steady_time.h"
+#include "server/base/error.h"
+
+namespace planb::server {
+
+void WhenVisible(const LookupContext& context, Table& table,
+                 uint64_t generation, absl::Duration wait,
+                 std::function<void(absl::Status)> done) {
+  if (IsVisible(table, generation)) return done(absl::OkStatus());
+  const SteadyInstant deadline =
+      SteadyAfter(std::min(wait, context.limits.max_generation_wait));
+  // The waiters' own word for "too late" is the deadline's; a lookup that may
+  // be retried unchanged has met a precondition that does not hold yet.
+  const auto translated = [done, generation](const absl::Status& status) {
+    done(absl::IsDeadlineExceeded(status)
+             ? FieldError(absl::StatusCode::kFailedPrecondition,
+                          "GENERATION_NOT_VISIBLE", "min_generation",
+                          absl::StrCat("generation ", generation,
+                                       " did not become visible in time"))
+             : status);
+  };
+  const absl::Status waits =
+      table.WhenVisible(generation, deadline, translated);
+  if (!waits.ok()) done(waits);
+}
+
+}  // namespace planb::server

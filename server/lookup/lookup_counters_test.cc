@@ -1,0 +1,70 @@
+#include "server/lookup/lookup_counters.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "lpm/testing/instruction_count.h"
+
+namespace planb::server {
+namespace {
+
+TEST(LookupCounters, EverySizeHasTheBucketOfItsBound) {
+  EXPECT_EQ(SizeBucket(0), 0U);
+  for (size_t bucket = 0; bucket < kSizeBounds; ++bucket) {
+    EXPECT_EQ(SizeBucket(SizeBound(bucket)), bucket);
+    EXPECT_EQ(SizeBucket(SizeBound(bucket) + 1), bucket + 1);
+  }
+  EXPECT_EQ(SizeBucket(~size_t{0}), kSizeBounds);
+}
+
+TEST(LookupCounters, EveryDurationHasTheBucketOfItsBound) {
+  EXPECT_EQ(DurationBucket(0), 0U);
+  EXPECT_EQ(kDurationBounds.front(), 1'000);
+  EXPECT_EQ(kDurationBounds.back(), 10'000'000'000);
+  for (size_t bucket = 0; bucket < kDurationBounds.size(); ++bucket) {
+    EXPECT_EQ(DurationBucket(kDurationBounds[bucket]), bucket);
+    EXPECT_EQ(DurationBucket(kDurationBounds[bucket] + 1), bucket + 1);
+  }
+  EXPECT_EQ(kDurationBoundsSeconds[0], 1e-6);
+  EXPECT_EQ(kDurationBoundsSeconds[7], 2e-4);
+}
+
+TEST(LookupCounters, CountNothingIfNotTold) {
+  LookupCounters counters(/*counting=*/false);
+  EXPECT_EQ(counters.Now(), SteadyInstant());
+  counters.Answered(16, 3, std::chrono::microseconds(1));
+  counters.Failed("OTHER");
+  counters.Received(1);
+  counters.Sent(1);
+  counters.StreamOpened();
+  counters.HoldStream();
+  LookupTotals totals;
+  counters.AddTo(totals);
+  EXPECT_EQ(totals.lookups + totals.misses + totals.nanoseconds, 0U);
+  EXPECT_EQ(totals.received + totals.sent + totals.streams, 0U);
+  EXPECT_EQ(totals.held.count(), 0);
+}
+
+// What is done for each batch, in instructions, both looks at the clock
+// included: a message takes some 10,000 on its way through gRPC. Without
+// optimization it is more.
+TEST(LookupCounters, ABatchCostsFewInstructions) {
+  LookupCounters counters(/*counting=*/true);
+  for (const size_t addresses : {1, 262'144}) {
+    const auto batch = [&] {
+      const SteadyInstant received = counters.Now();
+      counters.Received(100);
+      counters.Answered(addresses, 0, counters.Now() - received);
+      counters.Sent(100);
+    };
+    batch();
+    const auto instructions = CountInstructions(batch);
+    if (!instructions.ok()) GTEST_SKIP() << instructions.status();
+    EXPECT_LE(*instructions, 500U) << addresses << " addresses";
+    RecordProperty("instructions", std::to_string(*instructions));
+  }
+}
+
+}  // namespace
+}  // namespace planb::server

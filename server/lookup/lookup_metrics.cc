@@ -1,0 +1,84 @@
+#include "server/lookup/lookup_metrics.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+#include "server/base/metric_families.h"
+
+namespace planb::server {
+namespace {
+
+using prometheus::ClientMetric;
+
+constexpr std::array<double, kSizeBounds> kSizeBoundsShown = [] {
+  std::array<double, kSizeBounds> bounds = {};
+  for (size_t i = 0; i < bounds.size(); ++i) {
+    bounds[i] = static_cast<double>(SizeBound(i));
+  }
+  return bounds;
+}();
+
+}  // namespace
+
+LookupCounters& LookupMetrics::AddThread() {
+  const std::lock_guard lock(mutex_);
+  threads_.push_back(std::make_unique<LookupCounters>(counting_));
+  return *threads_.back();
+}
+
+std::vector<prometheus::MetricFamily> LookupMetrics::Collect() const {
+  LookupTotals totals;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& thread : threads_) thread->AddTo(totals);
+    totals.held = held_ = std::max(held_, totals.held);
+  }
+  uint64_t batches = 0;
+  for (const uint64_t count : totals.by_duration) batches += count;
+  std::vector<ClientMetric> failures;
+  for (size_t i = 0; i < kLookupErrorReasons.size(); ++i) {
+    failures.push_back(
+        CounterOf(MetricValue(totals.failures[i]),
+                  {{"reason", std::string(kLookupErrorReasons[i])}}));
+  }
+  return {
+      CounterFamily("planb_lookups_total", "Addresses looked up.",
+                    {CounterOf(MetricValue(totals.lookups))}),
+      CounterFamily("planb_lookup_misses_total", "Addresses that had no route.",
+                    {CounterOf(MetricValue(totals.misses))}),
+      CounterFamily("planb_lookup_batches_total",
+                    "Batches answered, by BatchLookup and Lookup.",
+                    {CounterOf(MetricValue(batches))}),
+      CounterFamily("planb_lookup_batch_errors_total",
+                    "Batches that failed, by reason.", std::move(failures)),
+      HistogramFamily(
+          "planb_lookup_batch_duration_seconds",
+          "Time to answer one batch inside the server, network excluded, "
+          "waiting for a generation included, in seconds.",
+          HistogramOf(kDurationBoundsSeconds, totals.by_duration,
+                      MetricValue(totals.nanoseconds) * 1e-9)),
+      HistogramFamily("planb_lookup_batch_size",
+                      "Addresses in the batches that were answered.",
+                      HistogramOf(kSizeBoundsShown, totals.by_size,
+                                  MetricValue(totals.lookups))),
+      CounterFamily(
+          "planb_lookup_bytes_total",
+          "Octets of the messages of lookups, framing excluded, by direction.",
+          {CounterOf(MetricValue(totals.received), {{"direction", "received"}}),
+           CounterOf(MetricValue(totals.sent), {{"direction", "sent"}})}),
+      CounterFamily("planb_slow_batches_total",
+                    "Batches that took --slow_batch or longer.",
+                    {CounterOf(MetricValue(totals.slow))}),
+      GaugeFamily("planb_lookup_streams", "Open BatchLookup streams.",
+                  {GaugeOf(MetricValue(totals.streams))}),
+      CounterFamily(
+          "planb_lookup_backpressure_seconds_total",
+          "Seconds that BatchLookup streams were not read from because replies "
+          "waited for a slow client, summed over the streams.",
+          {CounterOf(MetricValue(totals.held.count()) * 1e-9)}),
+  };
+}
+
+}  // namespace planb::server

@@ -1,0 +1,120 @@
+#include "server/lookup/lookup_queue.h"
+
+#include <grpcpp/alarm.h>
+#include <pthread.h>
+#include <sched.h>
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+
+namespace planb::server {
+namespace {
+
+// An action on its way to a queue's thread: an alarm that is due at once.
+class Posted final : public QueueEvent {
+ public:
+  explicit Posted(std::function<void()> action) : action_(std::move(action)) {}
+
+  void Send(grpc::CompletionQueue* queue) {
+    alarm_.Set(queue, gpr_inf_past(GPR_CLOCK_REALTIME),
+               static_cast<QueueEvent*>(this));
+  }
+
+  void Happened(bool) override {
+    const std::unique_ptr<Posted> self(this);
+    action_();
+  }
+
+ private:
+  const std::function<void()> action_;
+  grpc::Alarm alarm_;
+};
+
+void Report(void* tag, bool ok) { static_cast<QueueEvent*>(tag)->Happened(ok); }
+
+}  // namespace
+
+LookupQueue::LookupQueue(std::unique_ptr<grpc::ServerCompletionQueue> queue,
+                         const QueueOptions& options)
+    : queue_(std::move(queue)), options_(options) {}
+
+LookupQueue::~LookupQueue() { Shutdown(); }
+
+absl::Status LookupQueue::Start() {
+  thread_ = std::thread([this] { Run(); });
+  if (options_.cpu < 0) return absl::OkStatus();
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  if (options_.cpu < CPU_SETSIZE) CPU_SET(options_.cpu, &cpus);
+  if (pthread_setaffinity_np(thread_.native_handle(), sizeof(cpus), &cpus) ==
+      0) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("cannot run on core ", options_.cpu));
+}
+
+bool LookupQueue::Post(std::function<void()> action) {
+  auto posted = std::make_unique<Posted>(std::move(action));
+  const std::lock_guard lock(mutex_);
+  if (shut_down_) return false;
+  posted.release()->Send(queue_.get());  // deletes itself
+  return true;
+}
+
+void LookupQueue::Shutdown() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(shut_down_, true)) return;
+    // On the queue's own thread, where operations are started: gRPC dies of one
+    // that is started on a queue that ends at the same time.
+    auto posted = std::make_unique<Posted>([this] { End(); });
+    if (thread_.joinable()) posted.release()->Send(queue_.get());
+  }
+  if (thread_.joinable()) {
+    thread_.join();
+  } else {
+    End();
+    Run();  // what was started still has to come to its end
+  }
+}
+
+void LookupQueue::End() {
+  ended_ = true;
+  queue_->Shutdown();
+}
+
+void LookupQueue::Run() {
+  void* tag;
+  bool ok;
+  while (queue_->Next(&tag, &ok)) {
+    Report(tag, ok);
+    if (options_.spin > absl::ZeroDuration() && !Spin()) return;
+  }
+}
+
+bool LookupQueue::Spin() {
+  // By the clock that never jumps.
+  const auto spin = absl::ToChronoNanoseconds(options_.spin);
+  auto end = std::chrono::steady_clock::now() + spin;
+  do {
+    void* tag;
+    bool ok;
+    switch (queue_->AsyncNext(&tag, &ok, gpr_inf_past(GPR_CLOCK_REALTIME))) {
+      case grpc::CompletionQueue::SHUTDOWN:
+        return false;
+      case grpc::CompletionQueue::GOT_EVENT:
+        Report(tag, ok);
+        end = std::chrono::steady_clock::now() + spin;
+        break;
+      case grpc::CompletionQueue::TIMEOUT:
+        break;
+    }
+  } while (std::chrono::steady_clock::now() < end);
+  return true;
+}
+
+}  // namespace planb::server

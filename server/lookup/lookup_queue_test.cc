@@ -1,0 +1,164 @@
+// A queue's thread: what runs on it, where it runs, and when it ends.
+
+#include "server/lookup/lookup_queue.h"
+
+#include <grpcpp/server_builder.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <time.h>
+
+#include <functional>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "absl/synchronization/blocking_counter.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+
+namespace planb::server {
+namespace {
+
+// Of a server that is never built, and so is shut down.
+class ServerlessQueue {
+ public:
+  explicit ServerlessQueue(const QueueOptions& options = {})
+      : queue_(builder_.AddCompletionQueue(), options) {}
+
+  LookupQueue& operator*() { return queue_; }
+  LookupQueue* operator->() { return &queue_; }
+
+  // Runs `action` on the queue's thread and waits for it.
+  void Do(const std::function<void()>& action) {
+    absl::Notification done;
+    ASSERT_TRUE(queue_.Post([&] {
+      action();
+      done.Notify();
+    }));
+    done.WaitForNotification();
+  }
+
+  // The processor time that the queue's thread has used.
+  absl::Duration CpuTime() {
+    timespec used = {};
+    Do([&] { clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used); });
+    return absl::DurationFromTimespec(used);
+  }
+
+ private:
+  grpc::ServerBuilder builder_;
+  LookupQueue queue_;
+};
+
+TEST(LookupQueue, WhatIsPostedRunsOnItsThread) {
+  ServerlessQueue queue;
+  ASSERT_TRUE(queue->Start().ok());
+  constexpr int kThreads = 4;
+  constexpr int kPosts = 500;
+  std::set<std::thread::id> ids;  // without a lock: one thread touches it
+  int ran = 0;
+  absl::BlockingCounter left(kThreads * kPosts);
+  std::vector<std::thread> posters;
+  for (int t = 0; t < kThreads; ++t) {
+    posters.emplace_back([&] {
+      for (int i = 0; i < kPosts; ++i) {
+        EXPECT_TRUE(queue->Post([&] {
+          ids.insert(std::this_thread::get_id());
+          ++ran;
+          left.DecrementCount();
+        }));
+      }
+    });
+  }
+  for (std::thread& poster : posters) poster.join();
+  left.Wait();
+  queue->Shutdown();
+  EXPECT_EQ(ran, kThreads * kPosts);
+  EXPECT_EQ(ids.size(), 1u);
+  EXPECT_EQ(ids.count(std::this_thread::get_id()), 0u);
+}
+
+TEST(LookupQueue, ActionsPostActions) {
+  ServerlessQueue queue;
+  ASSERT_TRUE(queue->Start().ok());
+  absl::Notification done;
+  int left = 100;
+  std::function<void()> action = [&] {
+    if (--left > 0) {
+      EXPECT_TRUE(queue->Post(action));
+    } else {
+      done.Notify();
+    }
+  };
+  ASSERT_TRUE(queue->Post(action));
+  done.WaitForNotification();
+  EXPECT_EQ(left, 0);
+}
+
+TEST(LookupQueue, ShutdownLetsWhatWasPostedRunAndTakesNoMore) {
+  for (const bool started : {true, false}) {
+    ServerlessQueue queue;
+    if (started) {
+      ASSERT_TRUE(queue->Start().ok());
+    }
+    int ran = 0;
+    for (int i = 0; i < 100; ++i) ASSERT_TRUE(queue->Post([&] { ++ran; }));
+    queue->Shutdown();
+    EXPECT_EQ(ran, 100);
+    EXPECT_FALSE(queue->Post([&] { ++ran; }));
+    queue->Shutdown();  // does nothing
+    EXPECT_EQ(ran, 100);
+  }
+}
+
+TEST(LookupQueue, RunsOnItsCore) {
+  cpu_set_t allowed;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &allowed)) continue;
+    ServerlessQueue queue({.cpu = cpu});
+    ASSERT_TRUE(queue->Start().ok());
+    queue.Do([&] {
+      EXPECT_EQ(sched_getcpu(), cpu);
+      cpu_set_t mine;
+      EXPECT_EQ(sched_getaffinity(0, sizeof(mine), &mine), 0);
+      EXPECT_EQ(CPU_COUNT(&mine), 1);
+    });
+  }
+}
+
+TEST(LookupQueue, ACoreThatIsNot) {
+  for (const int cpu : {CPU_SETSIZE - 1, CPU_SETSIZE, 1 << 30}) {
+    ServerlessQueue queue({.cpu = cpu});
+    EXPECT_EQ(queue->Start().code(), absl::StatusCode::kInvalidArgument) << cpu;
+  }
+}
+
+TEST(LookupQueue, SpinsOnlyWhenAskedTo) {
+  constexpr absl::Duration kPause = absl::Milliseconds(300);
+  // Of a busy machine the thread gets a part; sleeping, it takes next to none.
+  constexpr absl::Duration kLittle = absl::Milliseconds(15);
+  const auto used = [&](absl::Duration spin) {
+    ServerlessQueue queue({.spin = spin});
+    EXPECT_TRUE(queue->Start().ok());
+    const absl::Duration start = queue.CpuTime();
+    absl::SleepFor(kPause);
+    return queue.CpuTime() - start;
+  };
+  EXPECT_LT(used(absl::ZeroDuration()), kLittle);
+  EXPECT_GT(used(absl::Hours(1)), kLittle);
+  // And no longer than it was asked to.
+  EXPECT_LT(used(absl::Milliseconds(1)), kLittle);
+}
+
+TEST(LookupQueue, ShutdownEndsAThreadThatSpins) {
+  ServerlessQueue queue({.spin = absl::Hours(1)});
+  ASSERT_TRUE(queue->Start().ok());
+  queue.CpuTime();
+  const absl::Time start = absl::Now();
+  queue->Shutdown();
+  EXPECT_LT(absl::Now() - start, absl::Seconds(30));
+}
+
+}  // namespace
+}  // namespace planb::server

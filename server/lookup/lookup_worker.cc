@@ -1,0 +1,54 @@
+#include "server/lookup/lookup_worker.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "server/base/error.h"
+#include "server/lookup/batch_stream.h"
+#include "server/lookup/lookup_call.h"
+
+namespace planb::server {
+namespace {
+
+// Calls of each method that can begin before the thread comes round to accept
+// further ones; a worker that has none left passes a call to another's queue.
+constexpr int kAccepting = 16;
+
+}  // namespace
+
+absl::Status LookupWorker::Start() {
+  for (int i = 0; i < kAccepting; ++i) {
+    BatchStream::Accept(*this);
+    LookupCall::Accept(*this);
+  }
+  return queue_.Start();
+}
+
+void LookupWorker::Drain() {
+  queue_.Post([this] {
+    draining_ = true;
+    const std::vector<BatchStream*> streams(streams_.begin(), streams_.end());
+    for (BatchStream* const stream : streams) stream->Drain();
+  });
+}
+
+absl::Status LookupWorker::Enter(BatchStream* stream) {
+  if (draining_) return DrainingError();
+  if (!in_flight_.TryBegin(context_.limits.max_streams)) {
+    return QuotaError(
+        "TOO_MANY_STREAMS", "streams",
+        absl::StrCat("the limit is ", context_.limits.max_streams),
+        absl::Seconds(1));
+  }
+  streams_.insert(stream);
+  counters_.StreamOpened();
+  return absl::OkStatus();
+}
+
+void LookupWorker::Leave(BatchStream* stream) {
+  streams_.erase(stream);
+  counters_.StreamClosed();
+  in_flight_.End();
+}
+
+}  // namespace planb::server

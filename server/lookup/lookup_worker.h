@@ -1,0 +1,82 @@
+// One thread's share of the read path: its queue, the calls that live on it,
+// and what they use one after the other.
+
+#ifndef PLANB_SERVER_LOOKUP_LOOKUP_WORKER_H_
+#define PLANB_SERVER_LOOKUP_LOOKUP_WORKER_H_
+
+#include <grpcpp/completion_queue.h>
+
+#include <cstddef>
+#include <memory>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "planb/v1/route_lookup.grpc.pb.h"
+#include "server/base/in_flight.h"
+#include "server/lookup/batch_reply.h"
+#include "server/lookup/lookup_context.h"
+#include "server/lookup/lookup_counters.h"
+#include "server/lookup/lookup_queue.h"
+
+namespace planb::server {
+
+// The contract's read service with BatchLookup as octets and both methods on
+// completion queues. Clients and reflection see no difference.
+using RawRouteLookup = v1::RouteLookup::WithRawMethod_BatchLookup<
+    v1::RouteLookup::WithAsyncMethod_Lookup<v1::RouteLookup::Service>>;
+
+class BatchStream;
+
+// Whatever is not said otherwise is for the queue's thread alone.
+class LookupWorker {
+ public:
+  // `in_flight` counts the streams of all workers.
+  LookupWorker(LookupContext& context, RawRouteLookup& service,
+               InFlight& in_flight,
+               std::unique_ptr<grpc::ServerCompletionQueue> queue,
+               const QueueOptions& options)
+      : context_(context),
+        service_(service),
+        in_flight_(in_flight),
+        queue_(std::move(queue), options),
+        counters_(context.metrics.AddThread()) {}
+
+  // Starts the thread and accepts calls. Once, from any thread, when the gRPC
+  // server has started. Errors: those of LookupQueue::Start.
+  absl::Status Start();
+
+  // Lets each stream answer what it has received and then end, and refuses new
+  // ones. From any thread; returns at once.
+  void Drain();
+
+  // From any thread, when the gRPC server is shut down. Returns when the last
+  // call has gone.
+  void Shutdown() { queue_.Shutdown(); }
+
+  LookupContext& context() { return context_; }
+  RawRouteLookup& service() { return service_; }
+  LookupQueue& queue() { return queue_; }
+  LookupCounters& counters() { return counters_; }
+  // Of the batch that is being answered.
+  RequestReader& reader() { return reader_; }
+  bool draining() const { return draining_; }
+
+  // Counts a stream in. Errors: UNAVAILABLE (DRAINING), RESOURCE_EXHAUSTED
+  // (TOO_MANY_STREAMS); then it is not counted.
+  absl::Status Enter(BatchStream* stream);
+  void Leave(BatchStream* stream);
+
+ private:
+  LookupContext& context_;
+  RawRouteLookup& service_;
+  InFlight& in_flight_;
+  LookupQueue queue_;
+  LookupCounters& counters_;
+  RequestReader reader_;
+  bool draining_ = false;
+  absl::flat_hash_set<BatchStream*> streams_;
+};
+
+}  // namespace planb::server
+
+#endif  // PLANB_SERVER_LOOKUP_LOOKUP_WORKER_H_

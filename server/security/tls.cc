@@ -1,0 +1,80 @@
+#include "server/security/tls.h"
+
+#include <grpcpp/security/tls_certificate_provider.h>
+#include <grpcpp/security/tls_credentials_options.h>
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+
+namespace planb::server {
+namespace {
+
+// gRPC's shortest. Looking is cheap: the files are in memory.
+constexpr unsigned kWatchSeconds = 1;
+
+// Certificates and key travel in one file, so that they change at once; who
+// reads PEM passes over blocks of another kind.
+std::string Identity(const TlsTexts& texts) {
+  return absl::StrCat(texts.cert.text, "\n", texts.key.text);
+}
+
+std::shared_ptr<grpc::ServerCredentials> Credentials(
+    const MemoryFile& identity, const MemoryFile* client_ca) {
+  using grpc::experimental::FileWatcherCertificateProvider;
+  grpc::experimental::TlsServerCredentialsOptions options(
+      client_ca == nullptr
+          ? std::make_shared<FileWatcherCertificateProvider>(
+                identity.path(), identity.path(), kWatchSeconds)
+          : std::make_shared<FileWatcherCertificateProvider>(
+                identity.path(), identity.path(), client_ca->path(),
+                kWatchSeconds));
+  options.watch_identity_key_cert_pairs();
+  if (client_ca != nullptr) {
+    options.watch_root_certs();
+    options.set_cert_request_type(
+        GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  }
+  return grpc::experimental::TlsServerCredentials(options);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ServerTls>> ServerTls::Start(
+    const TlsOptions& options) {
+  const absl::Status valid = CheckTlsOptions(options);
+  if (!valid.ok()) return valid;
+  absl::StatusOr<TlsTexts> texts = ReadTlsFiles(options);
+  if (!texts.ok()) return texts.status();
+  std::unique_ptr<ServerTls> made(new ServerTls);
+  const absl::Status ready = made->Init(options, *std::move(texts));
+  if (!ready.ok()) return ready;
+  return made;
+}
+
+absl::Status ServerTls::Init(const TlsOptions& options, TlsTexts texts) {
+  const auto expiry = CheckTlsTexts(texts, absl::Now());
+  if (!expiry.ok()) return expiry.status();
+  auto identity = MemoryFile::Create("planb tls identity", Identity(texts));
+  if (!identity.ok()) return identity.status();
+  identity_ = *std::move(identity);
+  if (!options.client_ca.empty()) {
+    auto ca = MemoryFile::Create("planb tls client ca", texts.client_ca.text);
+    if (!ca.ok()) return ca.status();
+    client_ca_ = *std::move(ca);
+  }
+  credentials_ = Credentials(*identity_, client_ca_.get());
+  reloader_ = std::make_unique<TlsReloader>(
+      options, std::move(texts), *expiry, [this](const TlsTexts& fresh) {
+        absl::Status set = identity_->Set(Identity(fresh));
+        if (set.ok() && client_ca_ != nullptr) {
+          set = client_ca_->Set(fresh.client_ca.text);
+        }
+        return set;
+      });
+  return absl::OkStatus();
+}
+
+}  // namespace planb::server

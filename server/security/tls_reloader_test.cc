@@ -1,0 +1,203 @@
+// What is new and good is taken when it has settled; anything else leaves what
+// was there, and is refused once. Then the same as Prometheus sees it.
+
+#include "server/security/tls_reloader.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/time/clock.h"
+#include "base/testing/test_certificates.h"
+#include "server/security/tls_metrics.h"
+
+namespace planb::server {
+namespace {
+
+const absl::Time kSoon =
+    absl::FromUnixSeconds(absl::ToUnixSeconds(absl::Now())) + absl::Minutes(30);
+
+// Values by the first label's.
+std::map<std::string, double> Values(const TlsMetrics& metrics, size_t family) {
+  std::map<std::string, double> values;
+  const auto families = metrics.Collect();
+  for (const auto& metric : families[family].metric) {
+    values[metric.label.front().value] =
+        family == 0 ? metric.gauge.value : metric.counter.value;
+  }
+  return values;
+}
+
+class TlsReloaderTest : public testing::Test {
+ protected:
+  TlsReloaderTest() {
+    files_.SetIdentity(authority_.Issue());
+    files_.SetAuthority(authority_.certificate());
+    auto texts = ReadTlsFiles(options_);
+    EXPECT_TRUE(texts.ok()) << texts.status();
+    const auto expiry = CheckTlsTexts(*texts, absl::Now());
+    EXPECT_TRUE(expiry.ok()) << expiry.status();
+    reloader_ = std::make_unique<TlsReloader>(
+        options_, *std::move(texts), *expiry, [this](const TlsTexts& fresh) {
+          used_.push_back(fresh.cert.text);
+          return use_status_;
+        });
+  }
+
+  // So often that anything that can happen has.
+  void PollMuch() {
+    for (int i = 0; i < 5; ++i) reloader_->Poll();
+  }
+
+  TestAuthority authority_;
+  TestTlsFiles files_;
+  // Polls come from the test only.
+  const TlsOptions options_ = {.cert = files_.cert(),
+                               .key = files_.key(),
+                               .client_ca = files_.ca(),
+                               .reload_interval = absl::InfiniteDuration()};
+  absl::Status use_status_;
+  std::vector<std::string> used_;
+  std::unique_ptr<TlsReloader> reloader_;
+};
+
+TEST_F(TlsReloaderTest, WhatStaysIsNotReloaded) {
+  PollMuch();
+  EXPECT_TRUE(used_.empty());
+  EXPECT_EQ(reloader_->loaded(), 0u);
+  EXPECT_EQ(reloader_->refused(), 0u);
+}
+
+TEST_F(TlsReloaderTest, TakesWhatIsNewOnceItHasSettled) {
+  const TestIdentity fresh = authority_.Issue({.ends = kSoon});
+  files_.SetIdentity(fresh);
+  reloader_->Poll();
+  EXPECT_TRUE(used_.empty()) << "may be half of it";
+  reloader_->Poll();
+  EXPECT_EQ(used_, std::vector<std::string>{fresh.certificate});
+  EXPECT_EQ(reloader_->expiry().server, kSoon);
+  EXPECT_EQ(reloader_->loaded(), 1u);
+  PollMuch();
+  EXPECT_EQ(used_.size(), 1u);
+}
+
+TEST_F(TlsReloaderTest, ATransientHalfIsNeitherTakenNorRefused) {
+  const TestIdentity fresh = authority_.Issue();
+  ReplaceFile(files_.cert(), fresh.certificate);
+  reloader_->Poll();
+  ReplaceFile(files_.key(), fresh.key);
+  reloader_->Poll();
+  EXPECT_TRUE(used_.empty());
+  reloader_->Poll();
+  EXPECT_EQ(used_, std::vector<std::string>{fresh.certificate});
+  EXPECT_EQ(reloader_->refused(), 0u);
+}
+
+TEST_F(TlsReloaderTest, RefusesWhatCannotServeOnceAndGoesOn) {
+  const absl::Time before = reloader_->expiry().server;
+  const TestIdentity fresh = authority_.Issue({.ends = kSoon});
+  const TestIdentity expired =
+      authority_.Issue({.begins = absl::Now() - absl::Hours(2),
+                        .ends = absl::Now() - absl::Hours(1)});
+  uint64_t refused = 0;
+  for (const TestIdentity& bad : std::vector<TestIdentity>{
+           {fresh.certificate, authority_.Issue().key},
+           {fresh.certificate.substr(0, fresh.certificate.size() / 2),
+            fresh.key},
+           {"", fresh.key},
+           expired}) {
+    files_.SetIdentity(bad);
+    PollMuch();
+    EXPECT_EQ(reloader_->refused(), ++refused) << bad.certificate;
+  }
+  ASSERT_EQ(unlink(files_.cert().c_str()), 0);
+  PollMuch();
+  EXPECT_EQ(reloader_->refused(), ++refused);
+  files_.SetAuthority("no authority");
+  files_.SetIdentity(fresh);
+  PollMuch();
+  EXPECT_EQ(reloader_->refused(), ++refused);
+  EXPECT_TRUE(used_.empty());
+  EXPECT_EQ(reloader_->expiry().server, before);
+  files_.SetAuthority(authority_.certificate());
+  PollMuch();
+  EXPECT_EQ(used_, std::vector<std::string>{fresh.certificate});
+  EXPECT_EQ(reloader_->loaded(), 1u);
+}
+
+TEST_F(TlsReloaderTest, TakesWhatBecomesGood) {
+  const TestIdentity early =
+      authority_.Issue({.begins = absl::Now() + absl::Seconds(3)});
+  files_.SetIdentity(early);
+  reloader_->Poll();
+  reloader_->Poll();
+  // A slow machine may come too late to see it refused.
+  const absl::Time end = absl::Now() + absl::Minutes(1);
+  while (used_.empty() && absl::Now() < end) {
+    absl::SleepFor(absl::Milliseconds(50));
+    reloader_->Poll();
+  }
+  EXPECT_EQ(used_, std::vector<std::string>{early.certificate});
+}
+
+TEST_F(TlsReloaderTest, TriesAgainWhatCouldNotBeUsed) {
+  files_.SetIdentity(authority_.Issue({.ends = kSoon}));
+  use_status_ = absl::UnavailableError("no memory");
+  PollMuch();
+  EXPECT_EQ(used_.size(), 4u);
+  EXPECT_EQ(reloader_->refused(), 1u);
+  EXPECT_NE(reloader_->expiry().server, kSoon);
+  use_status_ = absl::OkStatus();
+  reloader_->Poll();
+  EXPECT_EQ(reloader_->loaded(), 1u);
+  EXPECT_EQ(reloader_->expiry().server, kSoon);
+}
+
+TEST_F(TlsReloaderTest, PrometheusSeesIt) {
+  const TlsMetrics metrics(reloader_.get());
+  TestAuthority fresh({.names = "", .ends = kSoon + absl::Minutes(5)});
+  files_.SetIdentity(fresh.Issue({.ends = kSoon}));
+  files_.SetAuthority(fresh.certificate());
+  PollMuch();
+  ReplaceFile(files_.key(), "no key");
+  PollMuch();
+  EXPECT_EQ(Values(metrics, 0),
+            (std::map<std::string, double>{
+                {"server", absl::ToUnixSeconds(kSoon)},
+                {"ca", absl::ToUnixSeconds(kSoon + absl::Minutes(5))}}));
+  EXPECT_EQ(Values(metrics, 1),
+            (std::map<std::string, double>{{"loaded", 1}, {"refused", 1}}));
+}
+
+TEST(TlsMetrics, AreThereWithoutTls) {
+  const TlsMetrics metrics(nullptr);
+  EXPECT_EQ(Values(metrics, 0),
+            (std::map<std::string, double>{{"server", 0}, {"ca", 0}}));
+  EXPECT_EQ(Values(metrics, 1),
+            (std::map<std::string, double>{{"loaded", 0}, {"refused", 0}}));
+}
+
+TEST(TlsOptions, WhatNobodyCanMean) {
+  for (const auto& [options, says] :
+       {std::pair<TlsOptions, const char*>{{.cert = "c"}, "both"},
+        {{.key = "k"}, "both"},
+        {{.client_ca = "a"}, "--tls_client_ca needs"},
+        {{.cert = "c", .key = "k", .reload_interval = absl::ZeroDuration()},
+         "--tls_reload_interval"}}) {
+    const absl::Status status = CheckTlsOptions(options);
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << says;
+    EXPECT_TRUE(absl::StrContains(status.message(), says)) << status;
+  }
+  EXPECT_TRUE(CheckTlsOptions({}).ok());
+  EXPECT_TRUE(
+      CheckTlsOptions({.cert = "c", .key = "k", .client_ca = "a"}).ok());
+}
+
+}  // namespace
+}  // namespace planb::server

@@ -1,0 +1,285 @@
+#include "server/store/sqlite_store.h"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "absl/base/internal/raw_logging.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "server/base/error.h"
+#include "server/base/log.h"
+#include "server/store/store_changes.h"
+#include "server/store/store_schema.h"
+#include "server/table/table_digest.h"
+
+namespace planb::server {
+namespace {
+
+// What a writer may say, by Store.
+absl::Status WriteError(const absl::Status& status) {
+  if (status.ok() || status.code() == absl::StatusCode::kResourceExhausted) {
+    return status;
+  }
+  return Error(absl::StatusCode::kUnavailable, "STORE_FAILED",
+               status.message());
+}
+
+uint64_t RandomId() {
+  std::random_device random;
+  return uint64_t{random()} << 32 | random();
+}
+
+absl::Duration SteadyTime() {
+  return absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(
+    SqliteStoreOptions options) {
+  const std::string path = options.path;
+  absl::StatusOr<StoreMark> mark = StoreMark::Open(StoreMarkPath(path));
+  if (!mark.ok()) return mark.status();
+  std::unique_ptr<SqliteStore> store(
+      new SqliteStore(std::move(options), *std::move(mark)));
+  absl::Status status = store->Start();
+  if (!status.ok()) return WithWayOut(status, path);
+  return store;
+}
+
+SqliteStore::SqliteStore(SqliteStoreOptions options, StoreMark mark)
+    : options_(std::move(options)),
+      mark_(std::move(mark)),
+      boot_id_(CurrentBootId()) {}
+
+SqliteStore::~SqliteStore() = default;
+
+absl::Status SqliteStore::Start() {
+  std::lock_guard lock(mutex_);
+  const auto mark = mark_.Read();
+  if (!mark.ok()) return mark.status();
+  if (absl::Status s = CheckStoreFiles(path(), *mark); !s.ok()) return s;
+
+  auto sql = OpenStoreDatabase(path(), options_.sync, options_.vfs);
+  if (!sql.ok()) return sql.status();
+  sql_ = *std::move(sql);
+  const StoreRow first = {.store_id = RandomId()};
+  const auto created = PrepareStoreSchema(
+      *sql_, absl::StrCat("INSERT INTO store VALUES (1, ",
+                          static_cast<int64_t>(first.store_id), ", 0, 0, 0, ",
+                          static_cast<int64_t>(first.Checksum()), ")"));
+  if (!created.ok()) return created.status();
+
+  auto state = ReadStoreState(*sql_);
+  if (!state.ok()) return state.status();
+  if (absl::Status s = CheckStoreMark(path(), *mark, state->store, *created);
+      !s.ok()) {
+    return s;
+  }
+  store_ = state->store;
+  for (StoredTableState& table : state->tables) {
+    tables_[table.row.name] = std::move(table);
+  }
+  auto writer = StoreWriter::Create(*sql_, options_.request_window);
+  if (!writer.ok()) return writer.status();
+  writer_ = *std::move(writer);
+
+  sqlite3_wal_hook(
+      sql_->sql(),
+      [](void* pages, sqlite3*, const char*, int count) {
+        *static_cast<int64_t*>(pages) = count;
+        return SQLITE_OK;
+      },
+      &wal_pages_);
+  auto checkpoints = OpenStoreDatabase(path(), options_.sync, options_.vfs);
+  if (!checkpoints.ok()) return checkpoints.status();
+  WriteMark();
+  checkpointer_ = std::make_unique<StoreCheckpointer>(
+      *std::move(checkpoints), mutex_, options_.checkpoint_pages);
+  KeepStoreLog(*sql_, false);
+  return absl::OkStatus();
+}
+
+void SqliteStore::WriteMark() {
+  const absl::Status status =
+      mark_.Write({.store_id = store_.store_id,
+                   .sequence = store_.sequence,
+                   .synced = options_.sync == StoreSync::kFull,
+                   .boot_id = boot_id_});
+  // The commit stands without it; only a loss of it would go unseen.
+  if (!status.ok() && !mark_failed_) {
+    Log(LogLevel::kWarning, "store mark not written",
+        {{"error", status.message()}});
+  }
+  mark_failed_ = !status.ok();
+}
+
+absl::StatusOr<std::vector<StoredTable>> SqliteStore::Load() {
+  std::lock_guard lock(mutex_);
+  // One state of the database for all that is read.
+  absl::Status status = sql_->Run("BEGIN");
+  if (!status.ok()) return WithWayOut(status, path());
+  auto tables = ReadAll();
+  status = sql_->Run("END");
+  if (tables.ok() && status.ok()) return tables;
+  KeepStoreLog(*sql_, true);
+  return WithWayOut(tables.ok() ? status : tables.status(), path());
+}
+
+absl::StatusOr<std::vector<StoredTable>> SqliteStore::ReadAll() {
+  const auto state = ReadStoreState(*sql_);
+  if (!state.ok()) return state.status();
+  if (state->store.Checksum() != store_.Checksum()) {
+    return Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT",
+                 absl::StrCat(path(), ": was changed by somebody else"));
+  }
+  return ReadStoredTables(*sql_, *state);
+}
+
+absl::Status SqliteStore::CreateTable(const std::string& name,
+                                      uint64_t generation) {
+  checkpointer_->LetPass();
+  std::lock_guard lock(mutex_);
+  ABSL_RAW_CHECK(tables_.count(name) == 0, "the table is not stored yet");
+  StoredTableState table = {.row = {.name = name, .generation = generation}};
+  for (const auto& [other, state] : tables_) {
+    table.row.id = std::max(table.row.id, state.row.id + 1);
+  }
+  table.row.digest = TableDigest().ToString();
+  table.row.objects_digest = table.objects.ToString();
+  const absl::Status status = Transact([&](StoreRow& store) {
+    store.tables_sum += table.row.Checksum();
+    return writer_->WriteTable(table.row);
+  });
+  if (status.ok()) tables_[name] = std::move(table);
+  return status;
+}
+
+absl::Status SqliteStore::DeleteTable(const std::string& name,
+                                      uint64_t generation) {
+  checkpointer_->LetPass();
+  std::lock_guard lock(mutex_);
+  const auto found = tables_.find(name);
+  ABSL_RAW_CHECK(found != tables_.end(), "the table is stored");
+  const TableRow& row = found->second.row;
+  const absl::Status status = Transact([&](StoreRow& store) {
+    store.tables_sum -= row.Checksum();
+    store.generation_floor = std::max(store.generation_floor, generation);
+    return writer_->DeleteTable(row.id);
+  });
+  if (status.ok()) tables_.erase(found);
+  return status;
+}
+
+uint64_t SqliteStore::generation_floor() const {
+  std::lock_guard lock(mutex_);
+  return store_.generation_floor;
+}
+
+absl::Status SqliteStore::Commit(const std::string& table,
+                                 absl::Span<const AcceptedBatch> batches) {
+  if (batches.empty()) return absl::OkStatus();
+  const StoreChanges changes = MergeBatches(batches);
+  checkpointer_->LetPass();
+  std::lock_guard lock(mutex_);
+  const auto found = tables_.find(table);
+  ABSL_RAW_CHECK(found != tables_.end(), "the table is stored");
+  StoredTableState next = found->second;
+  uint64_t generation = next.row.generation;
+  for (const AcceptedBatch& batch : batches) {
+    if (batch.delta == nullptr) continue;
+    ABSL_RAW_CHECK(batch.delta->generation == ++generation,
+                   "generations ascend by 1");
+    ABSL_RAW_CHECK(batch.delta->digest.size() == next.row.digest.size(),
+                   "a delta has a digest");
+  }
+  const absl::Status status = Transact([&](StoreRow& store) {
+    store.tables_sum -= next.row.Checksum();
+    absl::Status written = writer_->Write(changes, next);
+    store.tables_sum += next.row.Checksum();
+    return written;
+  });
+  if (status.ok()) found->second = std::move(next);
+  return status;
+}
+
+absl::Status SqliteStore::Transact(
+    absl::FunctionRef<absl::Status(StoreRow&)> body) {
+  const absl::Duration start = SteadyTime();
+  StoreRow next = store_;
+  ++next.sequence;
+  absl::Status status = WriteError(TryTransact(body, next));
+  const absl::Duration took = SteadyTime() - start;
+  if (status.ok()) {
+    store_ = next;
+    WriteMark();
+    commits_.fetch_add(1);
+    last_commit_nanos_.store(
+        static_cast<uint64_t>(absl::ToInt64Nanoseconds(took)));
+    checkpointer_->Notify(wal_pages_);
+  } else {
+    commit_failures_.fetch_add(1);
+  }
+  if (options_.on_commit != nullptr) options_.on_commit(took, status);
+  return status;
+}
+
+absl::Status SqliteStore::TryTransact(
+    absl::FunctionRef<absl::Status(StoreRow&)> body, StoreRow& next) {
+  if (unsettled_) {
+    const absl::StatusOr<uint64_t> reached = Settle();
+    if (!reached.ok()) return reached.status();
+    if (*reached != store_.sequence) {
+      return Error(absl::StatusCode::kUnavailable, "STORE_FAILED",
+                   absl::StrCat(path(),
+                                ": has a commit that was reported as"
+                                " failed: restart the server"));
+    }
+    unsettled_ = false;
+  }
+  absl::Status status = sql_->Run("BEGIN IMMEDIATE");
+  if (!status.ok()) return status;
+  status = body(next);
+  if (status.ok()) status = writer_->WriteStore(next);
+  if (status.ok()) status = sql_->Run("COMMIT");
+  if (status.ok()) return status;
+
+  unsettled_ = true;
+  const absl::StatusOr<uint64_t> reached = Settle();
+  if (!reached.ok()) return status;
+  unsettled_ = *reached != store_.sequence && *reached != next.sequence;
+  // It happened after all, and is durable now.
+  if (*reached == next.sequence) return absl::OkStatus();
+  return status;
+}
+
+// A failed COMMIT may have left its frames in the log, whole, only not synced.
+// This connection does not know them, and would write over them; but after a
+// crash SQLite would take them for a commit. A checkpoint that truncates the
+// log leaves no frame, and puts whatever the database does know on the disk.
+// (Opening the database anew could bring the commit back instead, from pages
+// that the kernel holds for clean since their sync failed, yet never wrote.)
+absl::StatusOr<uint64_t> SqliteStore::Settle() {
+  if (sql_->InTransaction()) {
+    if (absl::Status s = sql_->Run("ROLLBACK"); !s.ok()) return s;
+  }
+  if (absl::Status s = sql_->Checkpoint(SQLITE_CHECKPOINT_TRUNCATE); !s.ok()) {
+    return s;
+  }
+  const auto sequence = sql_->Integer("SELECT sequence FROM store");
+  if (!sequence.ok()) return sequence.status();
+  return static_cast<uint64_t>(*sequence);
+}
+
+StoreCounters SqliteStore::counters() const {
+  return {.commits = commits_.load(),
+          .commit_failures = commit_failures_.load(),
+          .last_commit_nanos = last_commit_nanos_.load(),
+          .checkpoints = checkpointer_->checkpoints(),
+          .checkpoint_failures = checkpointer_->failures(),
+          .wal_bytes = StoreFileBytes(absl::StrCat(path(), "-wal")),
+          .database_bytes = StoreFileBytes(path())};
+}
+
+}  // namespace planb::server

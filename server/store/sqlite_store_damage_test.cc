@@ -1,0 +1,303 @@
+// Whatever happens to the files of a store: it either says so, or holds exactly
+// what was committed.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "absl/strings/numbers.h"
+#include "server/base/error.h"
+#include "server/store/sqlite_store.h"
+#include "server/testing/store_place.h"
+#include "server/testing/store_script.h"
+
+namespace planb::server {
+namespace {
+
+using ::testing::HasSubstr;
+
+// How many bits of a file are flipped, each alone; PLANB_STORE_FLIPS=1000000000
+// tries them all, which takes an hour.
+size_t Flips() {
+  size_t flips = 0;
+  const char* text = std::getenv("PLANB_STORE_FLIPS");
+  return text != nullptr && absl::SimpleAtoi(text, &flips) && flips > 0 ? flips
+                                                                        : 200;
+}
+
+// A store with a history, and what it holds.
+struct Sample {
+  std::string path;
+  StoreFiles files;
+  std::vector<StoredTable> tables;
+};
+
+SqliteStoreOptions Options(const std::string& path) {
+  return {.path = path, .sync = StoreSync::kOff, .request_window = 5};
+}
+
+// The files as a crash leaves them after `in_database` steps that are in the
+// database and `in_log` that are only in the log; no log if that is 0.
+Sample MakeSample(const std::string& name, int in_database, int in_log) {
+  Sample sample = {.path = NewStorePath(name)};
+  StoreScript script({.seed = 7, .max_tables = 3});
+  for (int steps : {in_database, in_log}) {
+    auto store = SqliteStore::Open(Options(sample.path)).value();
+    for (int step = 0; step < steps; ++step) {
+      EXPECT_TRUE(script.Step(store.get()).ok());
+    }
+    if (steps == in_log && in_log > 0) {
+      sample.files = ReadStoreFiles(sample.path);
+    }
+  }
+  if (in_log == 0) sample.files = ReadStoreFiles(sample.path);
+  sample.tables = script.Tables();
+  return sample;
+}
+
+struct Outcomes {
+  int same = 0;
+  int refused = 0;
+};
+
+// Opens the store over `files`: it has to be refused, which changes nothing, or
+// to be the same.
+void Judge(const Sample& sample, const StoreFiles& files, Outcomes& outcomes) {
+  WriteStoreFiles(sample.path, files);
+  auto store = SqliteStore::Open(Options(sample.path));
+  absl::StatusOr<std::vector<StoredTable>> tables;
+  if (store.ok()) tables = (*store)->Load();
+  const absl::Status status = store.ok() ? tables.status() : store.status();
+  if (!status.ok()) {
+    ++outcomes.refused;
+    const std::string reason = ErrorReason(status);
+    // The schema's version and the right to write are in the file as well.
+    EXPECT_TRUE(reason == "STORE_CORRUPT" || reason == "STORE_TOO_NEW" ||
+                reason == "STORE_UNWRITABLE")
+        << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("planb.db"));
+    if (reason == "STORE_CORRUPT") {
+      EXPECT_THAT(std::string(status.message()),
+                  HasSubstr("to start anew, move"));
+    }
+    if (store.ok()) store->reset();
+    StoreFiles left = ReadStoreFiles(sample.path);
+    for (const char* suffix : {"", "-wal", "-mark"}) {
+      const auto file = files.find(suffix);
+      EXPECT_TRUE(left[suffix] == (file == files.end() ? "" : file->second))
+          << "'" << suffix << "' was changed; " << status;
+    }
+    return;
+  }
+  ++outcomes.same;
+  ASSERT_EQ(StoreDifference(sample.tables, *tables), "");
+}
+
+class Damage : public testing::TestWithParam<int> {
+ protected:
+  // All in the database, all in the log, or some in each.
+  Sample MakeSampleOfParam(const std::string& name) {
+    switch (GetParam()) {
+      case 0:
+        return MakeSample(name, 40, 0);
+      case 1:
+        return MakeSample(name, 0, 40);
+      default:
+        return MakeSample(name, 30, 10);
+    }
+  }
+};
+
+std::string PlaceName(const testing::TestParamInfo<int>& place) {
+  const char* names[] = {"Database", "Log", "Both"};
+  return names[place.param];
+}
+
+INSTANTIATE_TEST_SUITE_P(Places, Damage, testing::Values(0, 1, 2), PlaceName);
+
+TEST_P(Damage, NoneIsFine) {
+  const Sample sample = MakeSampleOfParam("fine");
+  EXPECT_EQ(sample.files.count("-wal"), GetParam() == 0 ? 0U : 1U);
+  Outcomes outcomes;
+  Judge(sample, sample.files, outcomes);
+  EXPECT_EQ(outcomes.same, 1);
+}
+
+TEST_P(Damage, OfOneBit) {
+  const Sample sample = MakeSampleOfParam("flip");
+  for (const char* suffix : {"", "-wal", "-mark"}) {
+    const auto file = sample.files.find(suffix);
+    if (file == sample.files.end()) continue;
+    // The mark is the same everywhere.
+    if (std::string(suffix) == "-mark" && GetParam() != 0) continue;
+    Outcomes outcomes;
+    const size_t bits = file->second.size() * 8;
+    // Headers in full; an odd stride, to come by every bit of an octet.
+    const size_t stride = bits / Flips() | 1;
+    for (size_t bit = 0; bit < bits; bit += bit < 64 * 8 ? 1 : stride) {
+      SCOPED_TRACE(testing::Message()
+                   << "bit " << bit << " of '" << suffix << "', of " << bits);
+      StoreFiles files = sample.files;
+      char& octet = files[suffix][bit / 8];
+      octet = static_cast<char>(octet ^ (1 << bit % 8));
+      Judge(sample, files, outcomes);
+      if (HasFatalFailure()) return;
+    }
+    EXPECT_GT(outcomes.refused, 0) << suffix;
+    std::cout << "'" << suffix << "': " << outcomes.refused << " refused, "
+              << outcomes.same << " harmless\n";
+  }
+}
+
+TEST_P(Damage, ByTruncation) {
+  const Sample sample = MakeSampleOfParam("truncated");
+  for (const char* suffix : {"", "-wal", "-mark"}) {
+    const auto file = sample.files.find(suffix);
+    if (file == sample.files.end()) continue;
+    Outcomes outcomes;
+    const size_t size = file->second.size();
+    for (size_t length = 0; length < size;
+         length += length < 100 ? 7 : 1 + size / 150) {
+      SCOPED_TRACE(testing::Message()
+                   << "'" << suffix << "' cut to " << length << " of " << size);
+      StoreFiles files = sample.files;
+      files[suffix].resize(length);
+      Judge(sample, files, outcomes);
+      if (HasFatalFailure()) return;
+    }
+    EXPECT_GT(outcomes.refused, 0) << suffix;
+  }
+}
+
+// Octets that another block of the disk would have.
+TEST_P(Damage, OfWholeBlocks) {
+  const Sample sample = MakeSampleOfParam("blocks");
+  for (const char* suffix : {"", "-wal"}) {
+    const auto file = sample.files.find(suffix);
+    if (file == sample.files.end()) continue;
+    Outcomes outcomes;
+    // Every block, or about a hundred, at all places within a page.
+    const size_t blocks = file->second.size() / 512;
+    const size_t stride = 512 * (blocks / 100 | 1);
+    for (size_t at = 0; at < file->second.size(); at += stride) {
+      SCOPED_TRACE(testing::Message() << "'" << suffix << "' from " << at);
+      StoreFiles files = sample.files;
+      std::string& octets = files[suffix];
+      const size_t length = std::min<size_t>(512, octets.size() - at);
+      octets.replace(at, length, length, '\0');
+      Judge(sample, files, outcomes);
+      if (HasFatalFailure()) return;
+    }
+    EXPECT_GT(outcomes.refused, 0) << suffix;
+  }
+}
+
+TEST_P(Damage, ByRemovalOfAFile) {
+  const Sample sample = MakeSampleOfParam("removed");
+  for (const auto& [suffix, octets] : sample.files) {
+    SCOPED_TRACE(suffix);
+    StoreFiles files = sample.files;
+    files.erase(suffix);
+    Outcomes outcomes;
+    Judge(sample, files, outcomes);
+    // The mark only watches, and SQLite makes a new index of the log.
+    const bool harmless = suffix == "-mark" || suffix == "-shm";
+    EXPECT_EQ(outcomes.same, harmless ? 1 : 0);
+  }
+}
+
+TEST(SqliteStoreDamage, EmptyDatabaseIsNotANewOne) {
+  Sample sample = MakeSample("emptied", 10, 0);
+  sample.files[""] = "";
+  Outcomes outcomes;
+  Judge(sample, sample.files, outcomes);
+  EXPECT_EQ(outcomes.refused, 1);
+  // Neither is a log without a database and a mark.
+  sample = MakeSample("log_alone", 0, 10);
+  sample.files.erase("");
+  sample.files.erase("-mark");
+  Judge(sample, sample.files, outcomes);
+  EXPECT_EQ(outcomes.refused, 2);
+  // Nor did that change anything.
+  EXPECT_EQ(ReadStoreFiles(sample.path)["-wal"], sample.files["-wal"]);
+}
+
+TEST(SqliteStoreDamage, OlderDatabaseIsRefused) {
+  const std::string path = NewStorePath("older");
+  StoreScript script({.seed = 3});
+  StoreFiles old;
+  std::vector<StoredTable> old_tables;
+  for (int round = 0; round < 2; ++round) {
+    auto store = SqliteStore::Open(Options(path)).value();
+    for (int step = 0; step < 10; ++step) {
+      ASSERT_TRUE(script.Step(store.get()).ok());
+    }
+    store.reset();
+    if (round > 0) continue;
+    old = ReadStoreFiles(path);
+    old_tables = script.Tables();
+  }
+  StoreFiles files = ReadStoreFiles(path);
+  files[""] = old[""];
+  WriteStoreFiles(path, files);
+  const auto store = SqliteStore::Open(Options(path));
+  EXPECT_EQ(store.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(store.status().message()),
+              HasSubstr("ends at commit 10, and commits up to 20 were"
+                        " acknowledged"));
+  // The way out that the message names for one who restored a backup.
+  files.erase("-mark");
+  WriteStoreFiles(path, files);
+  auto restored = SqliteStore::Open(Options(path));
+  ASSERT_TRUE(restored.ok()) << restored.status();
+  EXPECT_EQ(StoreDifference(old_tables, (*restored)->Load().value()), "");
+}
+
+// Commits that were never synced may go with the power, and not otherwise.
+TEST(SqliteStoreDamage, UnsyncedCommitsMayBeLostWithTheMachine) {
+  const Sample sample = MakeSample("unsynced", 10, 0);
+  const auto open = [&](bool synced, const std::string& boot_id) {
+    WriteStoreFiles(sample.path, sample.files);
+    {
+      StoreMark mark = StoreMark::Open(StoreMarkPath(sample.path)).value();
+      StoreMarkRecord record = mark.Read().value().value();
+      record.sequence += 5;
+      record.synced = synced;
+      record.boot_id = boot_id;
+      EXPECT_TRUE(mark.Write(record).ok());
+    }
+    return SqliteStore::Open(Options(sample.path)).status();
+  };
+  const std::string other(16, 'x');
+  EXPECT_EQ(ErrorReason(open(true, CurrentBootId())), "STORE_CORRUPT");
+  EXPECT_EQ(ErrorReason(open(true, other)), "STORE_CORRUPT");
+  EXPECT_EQ(ErrorReason(open(false, CurrentBootId())), "STORE_CORRUPT");
+  EXPECT_TRUE(open(false, other).ok());
+}
+
+TEST(SqliteStoreDamage, AnotherStoresDatabaseIsRefused) {
+  const Sample one = MakeSample("one", 10, 0);
+  const Sample other = MakeSample("other", 20, 0);
+  StoreFiles files = one.files;
+  files[""] = other.files.at("");
+  Outcomes outcomes;
+  Judge(one, files, outcomes);
+  EXPECT_EQ(outcomes.refused, 1);
+}
+
+TEST(SqliteStoreDamage, OtherFilesAreRefused) {
+  const Sample sample = MakeSample("strange", 1, 0);
+  for (const std::string& text :
+       {std::string("routes: 17\n"), std::string(10'000, 'x'),
+        std::string(1, '\0'), std::string(8192, '\0')}) {
+    WriteStoreFiles(sample.path, {{"", text}});
+    const auto store = SqliteStore::Open(Options(sample.path));
+    EXPECT_EQ(store.status().code(), absl::StatusCode::kDataLoss)
+        << store.status();
+    EXPECT_TRUE(ReadStoreFiles(sample.path)[""] == text);
+  }
+}
+
+}  // namespace
+}  // namespace planb::server

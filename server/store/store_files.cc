@@ -1,0 +1,192 @@
+#include "server/store/store_files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "server/base/error.h"
+#include "server/base/log.h"
+
+namespace planb::server {
+namespace {
+
+// How long a commit waits for somebody else's lock, an operator's shell say.
+constexpr int kBusyMillis = 5000;
+
+// How every database of SQLite begins, its NUL included.
+constexpr char kHeader[] = "SQLite format 3";
+
+absl::Status Lost(absl::string_view message) {
+  return Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT", message);
+}
+
+absl::string_view SyncName(StoreSync sync) {
+  switch (sync) {
+    case StoreSync::kNormal:
+      return "NORMAL";
+    case StoreSync::kOff:
+      return "OFF";
+    case StoreSync::kFull:
+      break;
+  }
+  return "FULL";
+}
+
+// A new file survives the power only once its directory was synced.
+void SyncDirectoryOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  const std::string directory = slash == std::string::npos ? "."
+                                : slash == 0               ? "/"
+                                             : path.substr(0, slash);
+  const int file = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (file < 0) return;
+  // Some file systems cannot; they have nothing better to offer either.
+  (void)fsync(file);
+  close(file);
+}
+
+}  // namespace
+
+std::string StoreMarkPath(const std::string& path) {
+  return absl::StrCat(path, "-mark");
+}
+
+uint64_t StoreFileBytes(const std::string& path) {
+  struct stat status;
+  return stat(path.c_str(), &status) == 0
+             ? static_cast<uint64_t>(status.st_size)
+             : 0;
+}
+
+absl::Status CheckStoreFiles(const std::string& path,
+                             const std::optional<StoreMarkRecord>& mark) {
+  const std::string log = absl::StrCat(path, "-wal");
+  if (StoreFileBytes(path) > 0) {
+    // SQLite takes a file of zeros for a new database, and throws the log of a
+    // database away that says to have none.
+    std::ifstream file(path, std::ios::binary);
+    std::array<char, 20> header = {};
+    file.read(header.data(), header.size());
+    if (file.bad() || std::memcmp(header.data(), kHeader, sizeof(kHeader))) {
+      return Lost(absl::StrCat(path, ": is not an SQLite database"));
+    }
+    constexpr char kWal = 2;
+    if ((header[18] != kWal || header[19] != kWal) && StoreFileBytes(log) > 0) {
+      return Lost(absl::StrCat(path,
+                               ": has a write-ahead log and says that it"
+                               " has none"));
+    }
+    return absl::OkStatus();
+  }
+  if (mark.has_value()) {
+    return Lost(absl::StrCat(path, ": is absent or empty, and by ",
+                             StoreMarkPath(path), " has ", mark->sequence,
+                             " commits"));
+  }
+  if (StoreFileBytes(log) > 0) {
+    return Lost(
+        absl::StrCat(path, ": is absent or empty, and ", log, " is there"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Sql>> OpenStoreDatabase(const std::string& path,
+                                                       StoreSync sync,
+                                                       const std::string& vfs) {
+  const bool create = StoreFileBytes(path) == 0;
+  auto opened = Sql::Open(path, create, vfs);
+  if (!opened.ok()) return opened.status();
+  Sql& sql = **opened;
+  sqlite3_busy_timeout(sql.sql(), kBusyMillis);
+  KeepStoreLog(sql, true);
+  // Nobody's triggers: a store is what its commits say.
+  sqlite3_db_config(sql.sql(), SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
+  if (sqlite3_db_readonly(sql.sql(), "main") == 1) {
+    return Error(absl::StatusCode::kFailedPrecondition, "STORE_UNWRITABLE",
+                 absl::StrCat(path, ": may be read only"));
+  }
+  // The page size has to come before anything is written. A commit of one route
+  // writes four pages, a table of a million routes some 5,000.
+  if (create) {
+    if (absl::Status s = sql.Run("PRAGMA page_size = 4096"); !s.ok()) return s;
+  }
+  const auto mode = sql.Text("PRAGMA journal_mode = WAL");
+  if (!mode.ok()) return mode.status();
+  if (*mode != "wal") {
+    return Error(absl::StatusCode::kFailedPrecondition, "STORE_UNWRITABLE",
+                 absl::StrCat(path,
+                              ": this file system has no room for a"
+                              " write-ahead log (journal mode ",
+                              *mode, ")"));
+  }
+  absl::Status status = sql.Run(absl::StrCat(
+      "PRAGMA synchronous = ", SyncName(sync),
+      // Checkpoints are the StoreCheckpointer's.
+      "; PRAGMA wal_autocheckpoint = 0",
+      // What a bulk load took of the log is given back after it; less is kept,
+      // as writing over a file is quicker to sync than growing one.
+      "; PRAGMA journal_size_limit = ", 64 << 20,
+      // KiB. A bulk load beyond it spills into the log, in order.
+      "; PRAGMA cache_size = -16384",
+      // Debian's default would write every page that a table leaves behind.
+      "; PRAGMA secure_delete = OFF",
+      // A truncated file would be a SIGBUS.
+      "; PRAGMA mmap_size = 0",
+      "; PRAGMA temp_store = MEMORY; PRAGMA cell_size_check = ON"));
+  if (!status.ok()) return status;
+  if (create) SyncDirectoryOf(path);
+  return opened;
+}
+
+void KeepStoreLog(Sql& sql, bool keep) {
+  sqlite3_db_config(sql.sql(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep ? 1 : 0,
+                    nullptr);
+}
+
+absl::Status CheckStoreMark(const std::string& path,
+                            const std::optional<StoreMarkRecord>& mark,
+                            const StoreRow& store, bool created) {
+  const std::string mark_path = StoreMarkPath(path);
+  if (!mark.has_value()) {
+    if (!created) {
+      Log(LogLevel::kWarning, "store mark absent, lost commits would go unseen",
+          {{"path", mark_path}, {"sequence", store.sequence}});
+    }
+    return absl::OkStatus();
+  }
+  if (created || mark->store_id != store.store_id) {
+    return Lost(absl::StrCat(path, ": is not the database that ", mark_path,
+                             " belongs to; to use it all the same, move ",
+                             mark_path, " away"));
+  }
+  if (mark->sequence <= store.sequence) return absl::OkStatus();
+  if (!mark->synced && mark->boot_id != CurrentBootId()) {
+    Log(LogLevel::kWarning, "store lost commits with the machine, unsynced",
+        {{"path", path},
+         {"sequence", store.sequence},
+         {"acknowledged", mark->sequence}});
+    return absl::OkStatus();
+  }
+  return Lost(absl::StrCat(
+      path, ": ends at commit ", store.sequence, ", and commits up to ",
+      mark->sequence, " were acknowledged: the database or ", path,
+      "-wal was truncated, damaged, removed or replaced by an older one; to go"
+      " on from the older state, move ",
+      mark_path, " away"));
+}
+
+absl::Status WithWayOut(const absl::Status& status, const std::string& path) {
+  if (status.code() != absl::StatusCode::kDataLoss) return status;
+  return Lost(absl::StrCat(
+      status.message(), "; to start anew, move ", path, ", ", path, "-wal, ",
+      path, "-shm and ", StoreMarkPath(path),
+      " away, start with an empty store, and import a snapshot or replace the"
+      " routes"));
+}
+
+}  // namespace planb::server

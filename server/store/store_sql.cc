@@ -1,0 +1,164 @@
+#include "server/store/store_sql.h"
+
+#include <cerrno>
+
+#include "absl/strings/str_cat.h"
+#include "server/base/error.h"
+
+namespace planb::server {
+namespace {
+
+// SQLite says FULL only for ENOSPC; a quota or a limit on files is as full. It
+// keeps the system's error for some failures, and for others, such as those of
+// COMMIT, it is only in errno still.
+bool IsFull(int code, int kept_error, int last_error) {
+  if ((code & 0xff) == SQLITE_FULL) return true;
+  if ((code & 0xff) != SQLITE_IOERR) return false;
+  for (int error : {kept_error, last_error}) {
+    if (error == EDQUOT || error == EFBIG || error == ENOSPC) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+absl::Status SqlError(sqlite3* sql) {
+  const int last_error = errno;
+  const int code = sqlite3_extended_errcode(sql);
+  const char* path = sqlite3_db_filename(sql, "main");
+  const std::string message =
+      absl::StrCat(path == nullptr ? "" : path, ": ", sqlite3_errmsg(sql),
+                   " (SQLite error ", code, ")");
+  if (IsFull(code, sqlite3_system_errno(sql), last_error)) {
+    return Error(absl::StatusCode::kResourceExhausted, "STORE_FULL", message);
+  }
+  if (code == SQLITE_IOERR_SHORT_READ || code == SQLITE_IOERR_CORRUPTFS) {
+    return Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT", message);
+  }
+  switch (code & 0xff) {
+    case SQLITE_READONLY:
+    case SQLITE_CANTOPEN:
+    case SQLITE_PERM:
+    case SQLITE_AUTH:
+      return Error(absl::StatusCode::kFailedPrecondition, "STORE_UNWRITABLE",
+                   message);
+    case SQLITE_IOERR:
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+    case SQLITE_PROTOCOL:
+    case SQLITE_NOMEM:
+    case SQLITE_INTERRUPT:
+    case SQLITE_ABORT:
+    case SQLITE_SCHEMA:
+      return Error(absl::StatusCode::kUnavailable, "STORE_FAILED", message);
+    default:
+      // Our statements are right: an unknown column, say, is a damaged schema.
+      return Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT", message);
+  }
+}
+
+// errno is cleared for SqlError: what succeeds leaves it alone.
+absl::StatusOr<bool> SqlStatement::Step() {
+  errno = 0;
+  const int code = sqlite3_step(statement_.get());
+  if (code == SQLITE_ROW) return true;
+  absl::Status status;
+  if (code != SQLITE_DONE) {
+    status = SqlError(sqlite3_db_handle(statement_.get()));
+  }
+  sqlite3_reset(statement_.get());
+  if (!status.ok()) return status;
+  return false;
+}
+
+absl::string_view SqlStatement::Octets(int column) const {
+  const void* octets = sqlite3_column_blob(statement_.get(), column);
+  const int size = sqlite3_column_bytes(statement_.get(), column);
+  return octets == nullptr ? absl::string_view()
+                           : absl::string_view(static_cast<const char*>(octets),
+                                               static_cast<size_t>(size));
+}
+
+void SqlStatement::Bind(int index, absl::string_view text) {
+  // A null pointer would bind NULL.
+  sqlite3_bind_text64(statement_.get(), index,
+                      text.data() == nullptr ? "" : text.data(), text.size(),
+                      SQLITE_STATIC, SQLITE_UTF8);
+}
+
+void SqlStatement::Bind(int index, const SqlBlob& blob) {
+  sqlite3_bind_blob64(statement_.get(), index,
+                      blob.octets.data() == nullptr ? "" : blob.octets.data(),
+                      blob.octets.size(), SQLITE_STATIC);
+}
+
+void SqlStatement::Bind(int index, const std::optional<std::string>& text) {
+  if (text.has_value()) {
+    Bind(index, absl::string_view(*text));
+  } else {
+    sqlite3_bind_null(statement_.get(), index);
+  }
+}
+
+absl::StatusOr<std::unique_ptr<Sql>> Sql::Open(const std::string& path,
+                                               bool create,
+                                               const std::string& vfs) {
+  sqlite3* raw = nullptr;
+  const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX |
+                    SQLITE_OPEN_EXRESCODE | (create ? SQLITE_OPEN_CREATE : 0);
+  const int code = sqlite3_open_v2(path.c_str(), &raw, flags,
+                                   vfs.empty() ? nullptr : vfs.c_str());
+  std::unique_ptr<Sql> sql(new Sql(raw));
+  if (raw == nullptr) {
+    return Error(absl::StatusCode::kUnavailable, "STORE_FAILED",
+                 absl::StrCat(path, ": out of memory"));
+  }
+  if (code != SQLITE_OK) return SqlError(raw);
+  return sql;
+}
+
+absl::Status Sql::Run(const std::string& text) {
+  errno = 0;
+  if (sqlite3_exec(sql(), text.c_str(), nullptr, nullptr, nullptr) !=
+      SQLITE_OK) {
+    return SqlError(sql());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<SqlStatement> Sql::Prepare(const std::string& text, bool kept) {
+  sqlite3_stmt* raw = nullptr;
+  if (sqlite3_prepare_v3(sql(), text.c_str(), -1,
+                         kept ? SQLITE_PREPARE_PERSISTENT : 0, &raw,
+                         nullptr) != SQLITE_OK) {
+    return SqlError(sql());
+  }
+  return SqlStatement(raw);
+}
+
+absl::Status Sql::Checkpoint(int mode, int* log_pages, int* done_pages) {
+  errno = 0;
+  if (sqlite3_wal_checkpoint_v2(sql(), nullptr, mode, log_pages, done_pages) !=
+      SQLITE_OK) {
+    return SqlError(sql());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int64_t> Sql::Integer(const std::string& text) {
+  absl::StatusOr<SqlStatement> statement = Prepare(text);
+  if (!statement.ok()) return statement.status();
+  const absl::StatusOr<bool> row = statement->Step();
+  if (!row.ok()) return row.status();
+  return *row ? statement->Integer(0) : 0;
+}
+
+absl::StatusOr<std::string> Sql::Text(const std::string& text) {
+  absl::StatusOr<SqlStatement> statement = Prepare(text);
+  if (!statement.ok()) return statement.status();
+  const absl::StatusOr<bool> row = statement->Step();
+  if (!row.ok()) return row.status();
+  return *row ? std::string(statement->Octets(0)) : "";
+}
+
+}  // namespace planb::server

@@ -1,0 +1,138 @@
+// SQLite's C interface with owners, statuses and typed parameters: all that the
+// store needs of it, and nothing that knows what the store stores.
+
+#ifndef PLANB_SERVER_STORE_STORE_SQL_H_
+#define PLANB_SERVER_STORE_STORE_SQL_H_
+
+#include <sqlite3.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace planb::server {
+
+// A parameter of type BLOB; a bare string_view is TEXT.
+struct SqlBlob {
+  absl::string_view octets;
+};
+
+// A prepared statement. Thread-compatible; must not outlive its Sql.
+class SqlStatement {
+ public:
+  // Binds all parameters and runs a statement that returns no rows. Strings
+  // are not copied: they need to live until it returns. Integers past 2^63
+  // are stored as negative ones.
+  template <typename... Values>
+  absl::Status Run(const Values&... values) {
+    BindAll(values...);
+    const absl::StatusOr<bool> row = Step();
+    return row.ok() ? absl::OkStatus() : row.status();
+  }
+
+  // Binds all parameters before Step(). Strings need to live until the last
+  // Step().
+  template <typename... Values>
+  void BindAll(const Values&... values) {
+    int index = 0;
+    (Bind(++index, values), ...);
+  }
+
+  // True if there is a row, whose columns can be read until the next Step().
+  // After false or an error the statement can be run again.
+  absl::StatusOr<bool> Step();
+
+  // Gives up the rows that are left.
+  void Reset() { sqlite3_reset(statement_.get()); }
+
+  int64_t Integer(int column) const {
+    return sqlite3_column_int64(statement_.get(), column);
+  }
+  uint64_t Unsigned(int column) const {
+    return static_cast<uint64_t>(Integer(column));
+  }
+  bool IsNull(int column) const {
+    return sqlite3_column_type(statement_.get(), column) == SQLITE_NULL;
+  }
+  // The octets of a TEXT or BLOB.
+  absl::string_view Octets(int column) const;
+
+ private:
+  friend class Sql;
+  struct Finalize {
+    void operator()(sqlite3_stmt* statement) const {
+      sqlite3_finalize(statement);
+    }
+  };
+
+  explicit SqlStatement(sqlite3_stmt* statement) : statement_(statement) {}
+
+  void Bind(int index, int64_t value) {
+    sqlite3_bind_int64(statement_.get(), index, value);
+  }
+  void Bind(int index, uint64_t value) {
+    Bind(index, static_cast<int64_t>(value));
+  }
+  void Bind(int index, uint32_t value) { Bind(index, int64_t{value}); }
+  void Bind(int index, int value) { Bind(index, int64_t{value}); }
+  void Bind(int index, absl::string_view text);
+  void Bind(int index, const SqlBlob& blob);
+  void Bind(int index, const std::optional<std::string>& text);
+
+  std::unique_ptr<sqlite3_stmt, Finalize> statement_;
+};
+
+// A connection to a database file. Thread-compatible.
+//
+// Errors: DATA_LOSS (STORE_CORRUPT) for what no sound database of ours would
+// say, RESOURCE_EXHAUSTED (STORE_FULL) for want of room, FAILED_PRECONDITION
+// (STORE_UNWRITABLE) for want of permission, UNAVAILABLE (STORE_FAILED) for all
+// else. Messages name the file.
+class Sql {
+ public:
+  // Opens for reading and writing. `vfs` is a registered VFS, "" the default.
+  static absl::StatusOr<std::unique_ptr<Sql>> Open(const std::string& path,
+                                                   bool create,
+                                                   const std::string& vfs = "");
+
+  // Statements without rows or parameters; rows are thrown away.
+  absl::Status Run(const std::string& text);
+
+  // The first column of the first row.
+  absl::StatusOr<int64_t> Integer(const std::string& text);
+  absl::StatusOr<std::string> Text(const std::string& text);
+
+  // `text` is one statement; `kept` if it will be used again and again.
+  absl::StatusOr<SqlStatement> Prepare(const std::string& text,
+                                       bool kept = false);
+
+  // `mode` is one of SQLITE_CHECKPOINT_*. Says how long the log is, and how
+  // much of it is in the database, if the pointers are not nullptr.
+  absl::Status Checkpoint(int mode, int* log_pages = nullptr,
+                          int* done_pages = nullptr);
+
+  bool InTransaction() const { return sqlite3_get_autocommit(sql()) == 0; }
+
+  sqlite3* sql() const { return sql_.get(); }
+
+ private:
+  struct Close {
+    void operator()(sqlite3* sql) const { sqlite3_close_v2(sql); }
+  };
+
+  explicit Sql(sqlite3* sql) : sql_(sql) {}
+
+  std::unique_ptr<sqlite3, Close> sql_;
+};
+
+// What the last call on `sql` complained of; errno has to be as it left it.
+absl::Status SqlError(sqlite3* sql);
+
+}  // namespace planb::server
+
+#endif  // PLANB_SERVER_STORE_STORE_SQL_H_

@@ -1,0 +1,205 @@
+// A table and its store: nothing is accepted, visible or answered before it is
+// stored, and what the store refuses has never been.
+
+#include <gtest/gtest.h>
+
+#include <future>
+#include <vector>
+
+#include "server/base/error.h"
+#include "server/table/table.h"
+#include "server/testing/fake_store.h"
+
+namespace planb::server {
+namespace {
+
+using Op = RouteChange::Op;
+
+Prefix P(absl::string_view text) { return *Prefix::Parse(text); }
+
+UpdateBatch Upsert(absl::string_view prefix, NextHopId next_hop) {
+  UpdateBatch batch;
+  batch.changes = {{Op::kUpsert, P(prefix), next_hop}};
+  return batch;
+}
+
+bool Ready(const std::future<Table::Outcome>& outcome) {
+  return outcome.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+}
+
+TEST(TableStore, NothingIsAcceptedBeforeItIsStored) {
+  FakeStore store;
+  Table table({.store = &store});
+  store.Hold();
+  auto outcome = table.Submit(Upsert("::/0", 1));
+  store.AwaitCommits(1);
+  EXPECT_FALSE(Ready(outcome));
+  EXPECT_EQ(table.state().accepted, 0U);
+  EXPECT_EQ(table.persisted(), 0U);
+  EXPECT_EQ(table.visible(), 0U);
+  store.Release();
+  EXPECT_EQ(outcome.get()->generation, 1U);
+  EXPECT_EQ(table.persisted(), 1U);
+  EXPECT_TRUE(table.AwaitVisible(1).ok());
+}
+
+TEST(TableStore, BatchesThatComeMeanwhileAreStoredTogether) {
+  FakeStore store;
+  Table table({.store = &store});
+  store.Hold();
+  std::vector<std::future<Table::Outcome>> outcomes;
+  outcomes.push_back(table.Submit(Upsert("::/0", 1)));
+  store.AwaitCommits(1);
+  for (NextHopId i = 2; i <= 10; ++i) {
+    outcomes.push_back(table.Submit(Upsert("::/0", i)));
+  }
+  store.Release();
+  for (size_t i = 0; i < outcomes.size(); ++i) {
+    EXPECT_EQ(outcomes[i].get()->generation, i + 1);
+  }
+  ASSERT_EQ(store.commits.size(), 2U);
+  EXPECT_EQ(store.commits[0].size(), 1U);
+  EXPECT_EQ(store.commits[1].size(), 9U);
+  EXPECT_EQ(store.commits[1][8].delta->generation, 10U);
+}
+
+TEST(TableStore, WhatTheStoreRefusesHasNeverBeen) {
+  FakeStore store;
+  Table table({.store = &store});
+  ASSERT_TRUE(table.Apply(Upsert("::/0", 1)).ok());
+  const std::string digest = table.state().digest;
+  store.Hold();
+  UpdateBatch named = Upsert("::/0", 2);
+  named.request_id = "a";
+  named.writer_epoch = 7;
+  auto first = table.Submit(named);
+  store.AwaitCommits(2);
+  // Rests on the one before, and on nothing else.
+  UpdateBatch later = Upsert("::/1", 3);
+  later.writer_epoch = 7;
+  later.expected_generation = 2;
+  auto second = table.Submit(later);
+  store.Fail(QuotaError("STORE_FULL", "store", "no room"));
+  store.Release();
+  EXPECT_EQ(ErrorReason(first.get().status()), "STORE_FULL");
+  EXPECT_EQ(ErrorReason(second.get().status()), "STORE_FULL");
+  EXPECT_EQ(table.state().accepted, 1U);
+  EXPECT_EQ(table.state().writer_epoch, 0U);
+  EXPECT_EQ(table.state().digest, digest);
+  EXPECT_EQ(table.state().routes_v6, 1U);
+
+  // Neither the request's name nor the writer's epoch was taken.
+  store.Fail(absl::OkStatus());
+  named.writer_epoch = 1;
+  named.fingerprint = 99;
+  const auto again = table.Apply(named);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->generation, 2U);
+  EXPECT_EQ(again->counts.changed, 1U);
+  ASSERT_TRUE(table.AwaitVisible(2).ok());
+  EXPECT_EQ(table.Read()->fib(Family::kIpv6).Lookup(Address::V6(1)), 2U);
+}
+
+// What it is told is only true if the batch before it is stored.
+TEST(TableStore, ABatchThatChangesNothingWaitsForThoseBeforeIt) {
+  FakeStore store;
+  Table table({.store = &store});
+  store.Hold();
+  auto first = table.Submit(Upsert("::/0", 1));
+  store.AwaitCommits(1);
+  auto same = table.Submit(Upsert("::/0", 1));
+  EXPECT_FALSE(Ready(same));
+  store.Fail(Error(absl::StatusCode::kUnavailable, "STORE_FAILED", "broken"));
+  store.Release();
+  EXPECT_FALSE(first.get().ok());
+  EXPECT_FALSE(same.get().ok());
+  store.Fail(absl::OkStatus());
+  EXPECT_EQ(table.Apply(Upsert("::/0", 1))->counts.added, 1U);
+}
+
+// So is a refusal.
+TEST(TableStore, ARefusalWaitsForThoseBeforeIt) {
+  FakeStore store;
+  Table table({.store = &store});
+  UpdateBatch insert = Upsert("::/0", 1);
+  insert.changes[0].op = Op::kInsert;
+  UpdateBatch conditional = Upsert("::/1", 1);
+  conditional.expected_generation = 0;
+  UpdateBatch takeover = insert;
+  takeover.writer_epoch = 2;
+  const auto submit_all = [&] {
+    std::vector<std::future<Table::Outcome>> outcomes;
+    for (const UpdateBatch& batch : {takeover, conditional, insert}) {
+      outcomes.push_back(table.Submit(batch));
+    }
+    insert.writer_epoch = 2;
+    outcomes.push_back(table.Submit(insert));
+    return outcomes;
+  };
+  store.Hold();
+  auto lost = submit_all();
+  store.AwaitCommits(1);
+  for (const auto& outcome : lost) EXPECT_FALSE(Ready(outcome));
+  store.Fail(Error(absl::StatusCode::kUnavailable, "STORE_FAILED", "broken"));
+  store.Release();
+  for (auto& outcome : lost) {
+    EXPECT_EQ(ErrorReason(outcome.get().status()), "STORE_FAILED");
+  }
+
+  store.Fail(absl::OkStatus());
+  insert.writer_epoch = 0;
+  conditional.writer_epoch = 2;
+  auto kept = submit_all();
+  EXPECT_TRUE(kept[0].get().ok());
+  EXPECT_EQ(ErrorReason(kept[1].get().status()), "GENERATION_MISMATCH");
+  EXPECT_EQ(ErrorReason(kept[2].get().status()), "WRITER_FENCED");
+  EXPECT_EQ(ErrorReason(kept[3].get().status()), "ROUTE_EXISTS");
+  EXPECT_EQ(table.persisted(), 1U);
+}
+
+TEST(TableStore, StartsWithWhatWasStored) {
+  FakeStore store;
+  StoredTable stored = {.name = "default",
+                        .generation = 41,
+                        .writer_epoch = 3,
+                        .routes = {{P("10.0.0.0/8"), 1}, {P("::/0"), 100}},
+                        .next_hops = {{.id = 1, .label = "one"}},
+                        .groups = {{.id = 100, .members = {{1, 1}}}},
+                        .requests = {{"a", 11, {40, {}, "", {}}}}};
+  Table table(stored, {.store = &store});
+  EXPECT_EQ(table.visible(), 41U);
+  EXPECT_EQ(table.persisted(), 41U);
+  EXPECT_EQ(table.Read()->fib(Family::kIpv6).Lookup(Address::V6(1)), 100U);
+  EXPECT_EQ(table.Read()->groups().Choose(100, 5), 1U);
+  EXPECT_EQ(table.state().writer_epoch, 3U);
+  UpdateBatch repeated;
+  repeated.request_id = "a";
+  repeated.fingerprint = 11;
+  EXPECT_EQ(table.Apply(repeated)->generation, 40U);
+  UpdateBatch next = Upsert("::/1", 9);
+  next.writer_epoch = 3;
+  EXPECT_EQ(table.Apply(next)->generation, 42U);
+  EXPECT_TRUE(table.history().CheckStart(41, "").ok());
+  EXPECT_EQ(ErrorReason(table.history().CheckStart(40, "")),
+            "HISTORY_COMPACTED");
+}
+
+TEST(TableStore, FreezingWaitsForTheStore) {
+  FakeStore store;
+  Table table({.store = &store});
+  store.Hold();
+  auto outcome = table.Submit(Upsert("::/0", 1));
+  store.AwaitCommits(1);
+  auto frozen =
+      std::async(std::launch::async, [&] { table.Freeze(DrainingError()); });
+  EXPECT_EQ(frozen.wait_for(std::chrono::milliseconds(20)),
+            std::future_status::timeout);
+  store.Release();
+  frozen.get();
+  EXPECT_TRUE(outcome.get().ok());
+  table.Thaw();
+  EXPECT_TRUE(table.Apply(Upsert("::/0", 2)).ok());
+}
+
+}  // namespace
+}  // namespace planb::server

@@ -1,0 +1,28 @@
+// Between the wire's nouns and the engine's types.
+
+#ifndef PLANB_SERVER_TABLE_CONVERT_H_
+#define PLANB_SERVER_TABLE_CONVERT_H_
+
+#include "absl/status/statusor.h"
+#include "lpm/prefix.h"
+#include "planb/v1/route_lookup.pb.h"
+#include "planb/v1/types.pb.h"
+#include "server/table/table_state.h"
+
+namespace planb::server {
+
+// Errors: INVALID_ARGUMENT, plain; the caller knows the field's path.
+absl::StatusOr<Address> DecodeAddress(const v1::Address& address);
+absl::StatusOr<Prefix> DecodePrefix(const v1::Prefix& prefix);
+absl::StatusOr<NextHop> DecodeNextHop(const v1::NextHop& next_hop);
+absl::StatusOr<NextHopGroup> DecodeGroup(const v1::NextHopGroup& group);
+
+void Encode(const Prefix& prefix, v1::Prefix& out);
+void Encode(const NextHop& next_hop, v1::NextHop& out);
+void Encode(const NextHopGroup& group, v1::NextHopGroup& out);
+void Encode(const Route& route, v1::Route& out);
+void Encode(const TableState& state, v1::Table& out);
+
+}  // namespace planb::server
+
+#endif  // PLANB_SERVER_TABLE_CONVERT_H_

@@ -1,0 +1,80 @@
+#include "server/table/history.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "absl/time/clock.h"
+#include "server/base/error.h"
+
+namespace planb::server {
+namespace {
+
+History::DeltaPtr DeltaOf(uint64_t generation, size_t routes = 1) {
+  Delta delta;
+  delta.generation = generation;
+  delta.digest = std::string(16, static_cast<char>(generation));
+  delta.routes.resize(routes);
+  return std::make_shared<const Delta>(std::move(delta));
+}
+
+TEST(History, HandsOutEveryGenerationInOrder) {
+  History history(1 << 20, 10, "ten");
+  history.Append({DeltaOf(11), DeltaOf(12)});
+  history.Append({DeltaOf(13)});
+  for (uint64_t g = 10; g < 13; ++g) {
+    EXPECT_EQ((*history.Next(g, SteadyNow()))->generation, g + 1);
+  }
+  EXPECT_EQ(*history.Next(13, SteadyNow()), nullptr);
+  EXPECT_EQ(history.oldest(), 10U);
+  EXPECT_EQ(history.newest(), 13U);
+}
+
+TEST(History, ForgetsTheOldestAndSaysSo) {
+  const size_t one = DeltaOf(1, 100)->bytes();
+  History history(3 * one, 0, "zero");
+  for (uint64_t g = 1; g <= 10; ++g) history.Append({DeltaOf(g, 100)});
+  EXPECT_EQ(history.oldest(), 7U);
+  EXPECT_LE(history.bytes(), 3 * one);
+  EXPECT_TRUE(history.CheckStart(7, "").ok());
+  const absl::Status compacted = history.CheckStart(6, "");
+  EXPECT_TRUE(absl::IsOutOfRange(compacted));
+  EXPECT_EQ(ErrorReason(compacted), "HISTORY_COMPACTED");
+  EXPECT_NE(compacted.message().find("oldest is 7"), std::string::npos);
+  EXPECT_EQ(ErrorReason(history.Next(6, SteadyNow()).status()),
+            "WATCHER_TOO_SLOW");
+  EXPECT_EQ((*history.Next(7, SteadyNow()))->generation, 8U);
+  // One alone that is larger than all that is kept.
+  history.Append({DeltaOf(11, 1000)});
+  EXPECT_EQ(history.oldest(), 11U);
+  EXPECT_EQ(history.bytes(), 0U);
+}
+
+TEST(History, KnowsWhoHasAnotherPast) {
+  History history(1 << 20, 5, std::string(16, '\5'));
+  history.Append({DeltaOf(6)});
+  EXPECT_TRUE(history.CheckStart(5, std::string(16, '\5')).ok());
+  EXPECT_TRUE(history.CheckStart(6, std::string(16, '\6')).ok());
+  EXPECT_EQ(ErrorReason(history.CheckStart(6, std::string(16, '\5'))),
+            "HISTORY_DIVERGED");
+  EXPECT_EQ(ErrorReason(history.CheckStart(7, "")), "HISTORY_COMPACTED");
+}
+
+TEST(History, WaitsForTheNextAndForTheEnd) {
+  History history(1 << 20, 0, "");
+  std::thread writer([&] {
+    absl::SleepFor(absl::Milliseconds(5));
+    history.Append({DeltaOf(1)});
+    absl::SleepFor(absl::Milliseconds(5));
+    history.Close(DrainingError());
+  });
+  const SteadyInstant late = SteadyAfter(absl::Minutes(1));
+  EXPECT_EQ((*history.Next(0, late))->generation, 1U);
+  EXPECT_EQ(ErrorReason(history.Next(1, late).status()), "DRAINING");
+  writer.join();
+  // What came before the end is still handed out.
+  EXPECT_EQ((*history.Next(0, late))->generation, 1U);
+}
+
+}  // namespace
+}  // namespace planb::server

@@ -1,0 +1,32 @@
+#include "server/table/memory_bound.h"
+
+#include "absl/strings/str_cat.h"
+#include "lpm/fib_bound.h"
+#include "server/base/error.h"
+#include "server/table/group_table.h"
+
+namespace planb::server {
+
+size_t MemoryBound(const Rib& rib) {
+  size_t octets =
+      rib.bytes() + rib.next_hops().groups()->size() * GroupTable::kGroupBytes;
+  for (Family family : {Family::kIpv4, Family::kIpv6}) {
+    // The one that serves, and the one that is made beside it.
+    octets += FibBytesBound(family, rib.lengths(family)) +
+              CompilePeakBound(family, rib.lengths(family));
+  }
+  return octets;
+}
+
+absl::Status CheckCompilable(const Rib& rib) {
+  for (Family family : {Family::kIpv4, Family::kIpv6}) {
+    const absl::Status status =
+        planb::CheckCompilable(family, rib.lengths(family));
+    if (!status.ok()) {
+      return QuotaError("TABLE_FULL", "routes", status.message());
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace planb::server

@@ -1,0 +1,312 @@
+#include "server/table/rib.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+
+#include "server/base/error.h"
+
+namespace planb::server {
+namespace {
+
+using Op = RouteChange::Op;
+
+Prefix P(absl::string_view text) { return *Prefix::Parse(text); }
+
+UpdateBatch Batch(const std::vector<RouteChange>& changes,
+                  const std::vector<NextHop>& next_hops = {}) {
+  UpdateBatch batch;
+  batch.changes = changes;
+  batch.next_hops = next_hops;
+  return batch;
+}
+
+ChangeCounts Do(Rib& rib, const UpdateBatch& batch) {
+  Rib next = rib.Share();
+  const auto change = next.Apply(batch);
+  EXPECT_TRUE(change.ok()) << change.status();
+  rib = std::move(next);
+  return change->counts;
+}
+
+ChangeCounts Do(Rib& rib, const std::vector<RouteChange>& changes,
+                const std::vector<NextHop>& next_hops = {}) {
+  return Do(rib, Batch(changes, next_hops));
+}
+
+// What would become of a batch; changes nothing.
+absl::Status Try(const Rib& rib, const UpdateBatch& batch) {
+  return rib.Share().Apply(batch).status();
+}
+
+std::vector<Route> Routes(const Rib& rib) {
+  std::vector<Route> routes;
+  for (Family family : {Family::kIpv4, Family::kIpv6}) {
+    for (const Route& route : rib.routes(family)) routes.push_back(route);
+  }
+  return routes;
+}
+
+TEST(Rib, CountsWhatChanges) {
+  Rib rib(RibLimits{});
+  const auto first = Do(rib, {{Op::kUpsert, P("10.0.0.0/8"), 1},
+                              {Op::kInsert, P("2001:db8::/32"), 2},
+                              {Op::kDelete, P("::/0"), 0}});
+  EXPECT_EQ(first.added, 2U);
+  EXPECT_EQ(first.unchanged, 1U);
+  const auto second = Do(rib, {{Op::kUpsert, P("10.0.0.0/8"), 1},
+                               {Op::kReplace, P("2001:db8::/32"), 3}});
+  EXPECT_EQ(second.unchanged, 1U);
+  EXPECT_EQ(second.changed, 1U);
+  const auto third = Do(rib, {{Op::kDeleteStrict, P("10.0.0.0/8"), 0}});
+  EXPECT_EQ(third.removed, 1U);
+  EXPECT_EQ(Routes(rib), (std::vector<Route>{{P("2001:db8::/32"), 3}}));
+  EXPECT_EQ(rib.routes(Family::kIpv4).size(), 0U);
+  EXPECT_EQ(rib.lengths(Family::kIpv6)[32], 1U);
+}
+
+TEST(Rib, StrictOperationsSayWhichUpdateIsWrong) {
+  Rib rib(RibLimits{});
+  Do(rib, {{Op::kUpsert, P("10.0.0.0/8"), 1}});
+  const auto exists = Try(rib, Batch({{Op::kUpsert, P("11.0.0.0/8"), 1},
+                                      {Op::kInsert, P("10.0.0.0/8"), 1}}));
+  EXPECT_TRUE(absl::IsAlreadyExists(exists));
+  EXPECT_EQ(ErrorReason(exists), "ROUTE_EXISTS");
+  EXPECT_EQ(ErrorField(exists), "updates[1].prefix");
+  for (Op op : {Op::kReplace, Op::kDeleteStrict}) {
+    const auto absent = Try(rib, Batch({{op, P("12.0.0.0/8"), 1}}));
+    EXPECT_TRUE(absl::IsNotFound(absent));
+    EXPECT_EQ(ErrorReason(absent), "ROUTE_NOT_FOUND");
+  }
+}
+
+TEST(Rib, RefusesAPrefixTwiceInOneBatch) {
+  Rib rib(RibLimits{});
+  const auto twice = Try(rib, Batch({{Op::kUpsert, P("10.0.0.0/8"), 1},
+                                     {Op::kUpsert, P("::/0"), 1},
+                                     {Op::kUpsert, P("9.0.0.0/8"), 1},
+                                     {Op::kDelete, P("10.0.0.0/8"), 0}}));
+  EXPECT_TRUE(absl::IsInvalidArgument(twice));
+  EXPECT_EQ(ErrorReason(twice), "PREFIX_REPEATED");
+  EXPECT_EQ(ErrorField(twice), "updates[3].prefix");
+}
+
+TEST(Rib, RefusesWhatWouldNotFit) {
+  Rib rib({.max_routes = 2, .max_next_hops = 1});
+  Do(rib, {{Op::kUpsert, P("10.0.0.0/8"), 1}, {Op::kUpsert, P("::/0"), 1}});
+  const auto full = Try(rib, Batch({{Op::kUpsert, P("11.0.0.0/8"), 1}}));
+  EXPECT_TRUE(absl::IsResourceExhausted(full));
+  EXPECT_EQ(ErrorReason(full), "TABLE_FULL");
+  // One out, one in is fine, and so is changing what is there.
+  Do(rib, {{Op::kDelete, P("::/0"), 0}, {Op::kUpsert, P("11.0.0.0/8"), 1}});
+  Do(rib, {{Op::kUpsert, P("11.0.0.0/8"), 2}});
+  const auto hops = Try(rib, Batch({}, {{.id = 1}, {.id = 2}}));
+  EXPECT_EQ(ErrorReason(hops), "NEXT_HOPS_FULL");
+}
+
+TEST(Rib, CanInsistOnNextHopObjects) {
+  Rib rib(RibLimits{});
+  UpdateBatch batch = Batch({{Op::kUpsert, P("10.0.0.0/8"), 5}});
+  batch.require_next_hops = true;
+  const auto unknown = Try(rib, batch);
+  EXPECT_TRUE(absl::IsNotFound(unknown));
+  EXPECT_EQ(ErrorField(unknown), "updates[0].next_hop_id");
+  batch.next_hops = {{.id = 5}};
+  EXPECT_TRUE(Try(rib, batch).ok());
+  batch.next_hops.clear();
+  Do(rib, {}, {{.id = 5, .label = "five"}});
+  EXPECT_TRUE(Try(rib, batch).ok());
+  EXPECT_EQ(rib.next_hops().Find(5)->label, "five");
+}
+
+TEST(Rib, DigestDependsOnTheRoutesAndOnNothingElse) {
+  std::mt19937 random(1);
+  std::vector<RouteChange> changes;
+  for (uint32_t i = 0; i < 1000; ++i) {
+    changes.push_back(
+        {Op::kUpsert, Prefix::Truncate(Address::V4(i << 12), 20), i % 7 + 1});
+  }
+  Rib straight(RibLimits{});
+  EXPECT_EQ(straight.digest(), std::string(16, '\0'));
+  Do(straight, changes);
+  // In another order, one by one, with detours.
+  Rib crooked(RibLimits{});
+  std::shuffle(changes.begin(), changes.end(), random);
+  for (const RouteChange& change : changes) {
+    Do(crooked, {{Op::kUpsert, change.prefix, 99}});
+    Do(crooked, {{Op::kUpsert, P("::/0"), 3}});
+    Do(crooked, {change, {Op::kDelete, P("::/0"), 0}});
+  }
+  EXPECT_EQ(crooked.digest(), straight.digest());
+  Do(crooked, {{Op::kUpsert, changes[0].prefix, 99}});
+  EXPECT_NE(crooked.digest(), straight.digest());
+  // The same bits as another family, length or next hop differ.
+  Rib a(RibLimits{}), b(RibLimits{});
+  Do(a, {{Op::kUpsert, P("0.0.0.0/0"), 1}});
+  Do(b, {{Op::kUpsert, P("::/0"), 1}});
+  EXPECT_NE(a.digest(), b.digest());
+}
+
+// Against the plainest model there is.
+TEST(Rib, FollowsAModelThroughRandomBatches) {
+  std::mt19937 random(2);
+  Rib rib(RibLimits{});
+  std::map<Prefix, NextHopId> model;
+  for (int round = 0; round < 2000; ++round) {
+    std::vector<RouteChange> changes;
+    std::map<Prefix, NextHopId> next = model;
+    for (uint32_t i = 0; i < random() % 8; ++i) {
+      const Prefix prefix = Prefix::Truncate(
+          Address::V4(static_cast<uint32_t>(random() % 64) << 26),
+          static_cast<int>(random() % 7));
+      if (std::any_of(changes.begin(), changes.end(),
+                      [&](const auto& c) { return c.prefix == prefix; })) {
+        continue;
+      }
+      if (random() % 2 == 0) {
+        changes.push_back({Op::kDelete, prefix, 0});
+        next.erase(prefix);
+      } else {
+        const auto next_hop = static_cast<NextHopId>(random() % 3 + 1);
+        changes.push_back({Op::kUpsert, prefix, next_hop});
+        next[prefix] = next_hop;
+      }
+    }
+    const ChangeCounts counts = Do(rib, changes);
+    EXPECT_EQ(counts.Any(), next != model);
+    EXPECT_EQ(next.size(), model.size() + counts.added - counts.removed);
+    model = next;
+    std::vector<Route> expected;
+    for (const auto& [prefix, hop] : model) expected.push_back({prefix, hop});
+    ASSERT_EQ(Routes(rib), expected);
+    ASSERT_EQ(rib.size(), model.size());
+  }
+}
+
+// The delta, applied to the version before, makes the version after.
+TEST(Rib, ADeltaSaysWhatChangedAndNothingElse) {
+  Rib rib(RibLimits{});
+  Do(rib, {{Op::kUpsert, P("10.0.0.0/8"), 1}, {Op::kUpsert, P("::/0"), 1}});
+  const auto change =
+      rib.Share().Apply(Batch({{Op::kUpsert, P("10.0.0.0/8"), 1},
+                               {Op::kUpsert, P("::/0"), 2},
+                               {Op::kDelete, P("11.0.0.0/8"), 0},
+                               {Op::kInsert, P("12.0.0.0/8"), 3}}));
+  EXPECT_EQ(change->delta.routes,
+            (std::vector<Route>{{P("::/0"), 2}, {P("12.0.0.0/8"), 3}}));
+  EXPECT_EQ(change->counts.unchanged, 2U);
+}
+
+std::vector<Route> RandomTable(std::mt19937& random) {
+  std::map<Prefix, NextHopId> table;
+  for (uint32_t i = 0; i < random() % 300; ++i) {
+    const auto bits = static_cast<uint32_t>(random());
+    const Prefix v4 =
+        Prefix::Truncate(Address::V4(bits), static_cast<int>(random() % 9));
+    const Prefix v6 = Prefix::Truncate(
+        Address::V6(absl::MakeUint128(uint64_t{bits} << 32, 0)),
+        static_cast<int>(random() % 9));
+    table[random() % 2 == 0 ? v4 : v6] =
+        static_cast<NextHopId>(random() % 3 + 1);
+  }
+  std::vector<Route> routes;
+  for (const auto& [prefix, hop] : table) routes.push_back({prefix, hop});
+  return routes;
+}
+
+TEST(Rib, AReplacementIsTheDifferenceAndAVersionStaysWhatItWas) {
+  std::mt19937 random(3);
+  Rib rib(RibLimits{});
+  for (int round = 0; round < 300; ++round) {
+    const std::vector<Route> before = Routes(rib);
+    Rib old = rib.Share();
+    UpdateBatch batch;
+    batch.replacement = RandomTable(random);
+    Rib next = rib.Share();
+    const auto change = next.Apply(batch);
+    ASSERT_TRUE(change.ok());
+    ASSERT_EQ(Routes(next), *batch.replacement);
+    ASSERT_EQ(Routes(old), before);
+    // The same by what is said to differ.
+    UpdateBatch by_delta;
+    for (const Route& route : change->delta.routes) {
+      by_delta.changes.push_back(
+          {route.next_hop == kNoRoute ? Op::kDeleteStrict : Op::kUpsert,
+           route.prefix, route.next_hop});
+    }
+    const ChangeCounts counts = Do(old, by_delta);
+    ASSERT_EQ(counts.unchanged, 0U);
+    ASSERT_EQ(counts.added, change->counts.added);
+    ASSERT_EQ(counts.changed, change->counts.changed);
+    ASSERT_EQ(counts.removed, change->counts.removed);
+    ASSERT_EQ(Routes(old), *batch.replacement);
+    ASSERT_EQ(old.digest(), next.digest());
+    ASSERT_EQ(old.lengths(Family::kIpv6), next.lengths(Family::kIpv6));
+    rib = std::move(next);
+  }
+}
+
+TEST(Rib, AReplacementWithAPrefixTwiceIsRefused) {
+  Rib rib(RibLimits{});
+  UpdateBatch batch;
+  batch.replacement = {{P("10.0.0.0/8"), 1}, {P("10.0.0.0/8"), 2}};
+  EXPECT_EQ(ErrorReason(Try(rib, batch)), "PREFIX_REPEATED");
+}
+
+UpdateBatch Groups(std::vector<NextHopGroup> groups) {
+  UpdateBatch batch;
+  batch.groups = std::move(groups);
+  return batch;
+}
+
+TEST(Rib, NextHopsInUseStay) {
+  Rib rib(RibLimits{});
+  Do(rib,
+     {{Op::kUpsert, P("10.0.0.0/8"), 5},
+      {Op::kUpsert, P("::/0"), 5},
+      {Op::kUpsert, P("11.0.0.0/8"), 100}},
+     {{.id = 5}, {.id = 6}, {.id = 7}});
+  Do(rib, Groups({{.id = 100, .members = {{6, 1}}}}));
+  UpdateBatch batch;
+  batch.deleted_next_hops = {5, 6};
+  batch.deleted_groups = {100};
+  const absl::Status used = Try(rib, batch);
+  EXPECT_EQ(ErrorReason(used), "NEXT_HOP_IN_USE");
+  EXPECT_NE(used.message().find("2 routes and 0 groups"), std::string::npos)
+      << used;
+  batch.deleted_groups.clear();
+  batch.deleted_next_hops = {6};
+  EXPECT_NE(Try(rib, batch).message().find("0 routes and 1 groups"),
+            std::string::npos);
+  batch.deleted_next_hops = {7};
+  EXPECT_EQ(Do(rib, batch).next_hops_removed, 1U);
+  EXPECT_EQ(ErrorReason(Try(rib, batch)), "NEXT_HOP_NOT_FOUND");
+  // With the last route that names it, in one step.
+  batch = Batch({{Op::kDelete, P("11.0.0.0/8"), 0}});
+  batch.deleted_groups = {100};
+  batch.deleted_next_hops = {6};
+  EXPECT_EQ(Do(rib, batch).next_hops_removed, 2U);
+}
+
+TEST(Rib, AnIdIsANextHopsOrAGroups) {
+  Rib rib(RibLimits{});
+  Do(rib, {}, {{.id = 5}});
+  EXPECT_EQ(ErrorReason(Try(rib, Groups({{.id = 5, .members = {{1, 1}}}}))),
+            "NEXT_HOP_IS_GROUP");
+  Do(rib, Groups({{.id = 100, .members = {{5, 1}, {6, 1}}}}));
+  EXPECT_EQ(ErrorReason(Try(rib, Batch({}, {{.id = 100}}))),
+            "NEXT_HOP_IS_GROUP");
+  EXPECT_EQ(ErrorReason(Try(rib, Groups({{.id = 101, .members = {{100, 1}}}}))),
+            "GROUP_NESTED");
+  EXPECT_EQ(ErrorReason(Try(rib, Groups({{.id = 6, .members = {{7, 1}}}}))),
+            "GROUP_NESTED");
+  UpdateBatch twice =
+      Groups({{.id = 9, .members = {{1, 1}}}, {.id = 9, .members = {{2, 1}}}});
+  EXPECT_EQ(ErrorReason(Try(rib, twice)), "NEXT_HOP_REPEATED");
+  EXPECT_EQ(ErrorField(Try(rib, twice)), "groups[1].id");
+}
+
+}  // namespace
+}  // namespace planb::server

@@ -1,0 +1,95 @@
+// One generation of one table, compiled: all that a lookup may want to know.
+
+#ifndef PLANB_SERVER_TABLE_SNAPSHOT_H_
+#define PLANB_SERVER_TABLE_SNAPSHOT_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "lpm/fib.h"
+#include "lpm/prefix.h"
+#include "lpm/route_set.h"
+#include "server/table/group_table.h"
+#include "server/table/next_hop_set.h"
+
+namespace planb::server {
+
+// Thread-safe: const. It shares memory with the generations before and after
+// it.
+class Snapshot {
+ public:
+  // REQUIRES: each FIB is that of its routes.
+  Snapshot(uint64_t generation, std::string digest,
+           std::shared_ptr<const RouteSet> routes_v4,
+           std::shared_ptr<const RouteSet> routes_v6, NextHopSet next_hops,
+           std::shared_ptr<const GroupTable> groups,
+           std::shared_ptr<const Fib> fib_v4, std::shared_ptr<const Fib> fib_v6)
+      : generation_(generation),
+        digest_(std::move(digest)),
+        routes_v4_(std::move(routes_v4)),
+        routes_v6_(std::move(routes_v6)),
+        next_hops_(std::move(next_hops)),
+        groups_(std::move(groups)),
+        fib_v4_(std::move(fib_v4)),
+        fib_v6_(std::move(fib_v6)) {}
+
+  uint64_t generation() const { return generation_; }
+
+  // Table.digest of the routes.
+  const std::string& digest() const { return digest_; }
+
+  const Fib& fib(Family family) const {
+    return family == Family::kIpv6 ? *fib_v6_ : *fib_v4_;
+  }
+
+  // The routes this was compiled from. May be held for as long as a list takes;
+  // that does not keep the search structures alive.
+  const std::shared_ptr<const RouteSet>& routes(Family family) const {
+    return family == Family::kIpv6 ? routes_v6_ : routes_v4_;
+  }
+
+  // The route that decides about `address`: the longest prefix that holds it.
+  // Microseconds, for diagnosis.
+  std::optional<Route> Match(const Address& address) const {
+    return routes(address.family())->Match(address);
+  }
+
+  // Cheap to copy, to be held as long as need be.
+  const NextHopSet& next_hops() const { return next_hops_; }
+
+  // The object behind `id`, or nullptr.
+  const NextHop* FindNextHop(NextHopId id) const { return next_hops_.Find(id); }
+
+  // The next-hop groups, and who takes which flow.
+  const GroupTable& groups() const { return *groups_; }
+
+  // Elementary intervals of the search structure, neighbours merged. The first
+  // call counts them, in about the time it takes to compile them.
+  size_t intervals(Family family) const;
+
+  // Octets of the search structures.
+  size_t fib_bytes() const { return fib_v4_->bytes() + fib_v6_->bytes(); }
+
+ private:
+  const uint64_t generation_;
+  const std::string digest_;
+  const std::shared_ptr<const RouteSet> routes_v4_;
+  const std::shared_ptr<const RouteSet> routes_v6_;
+  const NextHopSet next_hops_;
+  const std::shared_ptr<const GroupTable> groups_;
+  const std::shared_ptr<const Fib> fib_v4_;
+  const std::shared_ptr<const Fib> fib_v6_;
+  // Counted when asked for: a rebuild need not wait for it.
+  mutable std::once_flag counted_;
+  mutable std::array<size_t, 2> intervals_ = {};  // v4, v6
+};
+
+}  // namespace planb::server
+
+#endif  // PLANB_SERVER_TABLE_SNAPSHOT_H_

@@ -1,0 +1,69 @@
+#include "server/table/table_digest.h"
+
+#include <endian.h>
+#include <xxhash.h>
+
+#include <array>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+
+namespace planb::server {
+namespace {
+
+absl::uint128 HashOctets(const void* octets, size_t size) {
+  const XXH128_hash_t hash = XXH3_128bits(octets, size);
+  return absl::MakeUint128(hash.high64, hash.low64);
+}
+
+// With its length before it, so that no two lists of fields read alike.
+void Append(absl::string_view field, std::string& out) {
+  absl::StrAppend(&out, field.size(), ":", field);
+}
+
+}  // namespace
+
+absl::uint128 TableDigest::Hash(const Route& route) {
+  struct {
+    uint64_t high, low;
+    uint32_t next_hop;
+    uint8_t length, family;
+    uint16_t zero;
+  } key = {htole64(absl::Uint128High64(route.prefix.first())),
+           htole64(absl::Uint128Low64(route.prefix.first())),
+           htole32(route.next_hop),
+           static_cast<uint8_t>(route.prefix.length()),
+           static_cast<uint8_t>(route.prefix.family()),
+           0};
+  static_assert(sizeof(key) == 24);
+  return HashOctets(&key, sizeof(key));
+}
+
+absl::uint128 TableDigest::Hash(const NextHop& next_hop) {
+  std::string text =
+      absl::StrCat("next hop ", next_hop.id, " ", next_hop.weight, " ");
+  Append(next_hop.gateway.has_value() ? next_hop.gateway->ToPacked() : "",
+         text);
+  Append(next_hop.interface, text);
+  Append(next_hop.label, text);
+  return HashOctets(text.data(), text.size());
+}
+
+absl::uint128 TableDigest::Hash(const NextHopGroup& group) {
+  std::string text = absl::StrCat("group ", group.id, " ");
+  for (const NextHopGroup::Member& member : group.members) {
+    absl::StrAppend(&text, member.next_hop, "*", member.weight, " ");
+  }
+  Append(group.label, text);
+  return HashOctets(text.data(), text.size());
+}
+
+std::string TableDigest::ToString() const {
+  const std::array<uint64_t, 2> words = {htobe64(absl::Uint128High64(sum_)),
+                                         htobe64(absl::Uint128Low64(sum_))};
+  std::string octets(sizeof(words), '\0');
+  std::memcpy(octets.data(), words.data(), sizeof(words));
+  return octets;
+}
+
+}  // namespace planb::server

@@ -1,0 +1,42 @@
+// What a table holds, in 16 octets that do not depend on how it came to hold
+// it: two replicas, or a store and the RIB it was written from, can be compared
+// without a dump.
+
+#ifndef PLANB_SERVER_TABLE_TABLE_DIGEST_H_
+#define PLANB_SERVER_TABLE_TABLE_DIGEST_H_
+
+#include <string>
+
+#include "absl/numeric/int128.h"
+#include "lpm/prefix.h"
+
+namespace planb::server {
+
+// The sum, modulo 2^128, of the XXH3 hashes of what is held, the same on any
+// machine; zero if that is nothing. No defence against an adversary who chooses
+// routes to collide. A plain value.
+class TableDigest {
+ public:
+  void Add(const Route& route) { sum_ += Hash(route); }
+  void Remove(const Route& route) { sum_ -= Hash(route); }
+  void Add(const NextHop& next_hop) { sum_ += Hash(next_hop); }
+  void Remove(const NextHop& next_hop) { sum_ -= Hash(next_hop); }
+  void Add(const NextHopGroup& group) { sum_ += Hash(group); }
+  void Remove(const NextHopGroup& group) { sum_ -= Hash(group); }
+
+  // 16 octets, as in Table.digest.
+  std::string ToString() const;
+
+  friend bool operator==(const TableDigest&, const TableDigest&) = default;
+
+ private:
+  static absl::uint128 Hash(const Route& route);
+  static absl::uint128 Hash(const NextHop& next_hop);
+  static absl::uint128 Hash(const NextHopGroup& group);
+
+  absl::uint128 sum_ = 0;
+};
+
+}  // namespace planb::server
+
+#endif  // PLANB_SERVER_TABLE_TABLE_DIGEST_H_

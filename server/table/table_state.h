@@ -1,0 +1,57 @@
+// The state of a table at one moment, as it is shown and measured.
+
+#ifndef PLANB_SERVER_TABLE_TABLE_STATE_H_
+#define PLANB_SERVER_TABLE_TABLE_STATE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/time/time.h"
+#include "server/table/rib.h"
+
+namespace planb::server {
+
+// How the rebuilds went.
+struct BuildState {
+  uint64_t incremental = 0;
+  uint64_t full = 0;
+  uint64_t failed = 0;
+  absl::Duration last_took;
+  absl::Time last_at = absl::InfinitePast();
+  std::string last_error;  // "" if the last one succeeded
+};
+
+// A plain value.
+struct TableState {
+  std::string name;
+  uint64_t accepted = 0;
+  uint64_t visible = 0;
+  uint64_t persisted = 0;
+  uint64_t writer_epoch = 0;
+  LengthCounts lengths_v4 = {};
+  LengthCounts lengths_v6 = {};
+  uint64_t routes_v4 = 0;
+  uint64_t routes_v6 = 0;
+  uint64_t next_hops = 0;
+  uint64_t groups = 0;
+  uint64_t intervals_v4 = 0;
+  uint64_t intervals_v6 = 0;
+  std::string digest;
+  uint64_t rib_bytes = 0;
+  uint64_t fib_bytes = 0;
+  uint64_t retired_fib_bytes = 0;
+  // Since the oldest FIB that is still read was replaced; 0 if none is.
+  absl::Duration oldest_fib_age;
+  uint64_t history_bytes = 0;
+  uint64_t oldest_watch = 0;
+  uint64_t memory_bound = 0;
+  uint64_t memory_limit = 0;
+  uint64_t max_routes = 0;
+  BuildState builds;
+  std::string store = "none";
+  std::string store_path;
+};
+
+}  // namespace planb::server
+
+#endif  // PLANB_SERVER_TABLE_TABLE_STATE_H_

@@ -1,0 +1,307 @@
+#include "server/table/table.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <new>
+#include <string>
+#include <thread>
+
+#include "absl/time/clock.h"
+#include "server/base/error.h"
+
+namespace planb::server {
+namespace {
+
+using Op = RouteChange::Op;
+
+Prefix P(absl::string_view text) { return *Prefix::Parse(text); }
+
+UpdateBatch Upsert(absl::string_view prefix, NextHopId next_hop) {
+  UpdateBatch batch;
+  batch.changes = {{Op::kUpsert, P(prefix), next_hop}};
+  return batch;
+}
+
+TEST(Table, StartsEmptyAtGenerationZero) {
+  Table table({});
+  EXPECT_EQ(table.state().accepted, 0U);
+  EXPECT_EQ(table.Read()->generation(), 0U);
+  EXPECT_EQ(table.Read()->fib(Family::kIpv6).Lookup(Address::V6(1)), kNoRoute);
+}
+
+TEST(Table, AnAcceptedBatchBecomesVisible) {
+  Table table({});
+  const auto outcome = table.Apply(Upsert("2001:db8::/32", 7));
+  ASSERT_TRUE(outcome.ok());
+  EXPECT_EQ(outcome->generation, 1U);
+  EXPECT_EQ(outcome->counts.added, 1U);
+  ASSERT_TRUE(table.AwaitVisible(1).ok());
+  const auto snapshot = table.Read();
+  EXPECT_EQ(snapshot->generation(), 1U);
+  EXPECT_EQ(snapshot->fib(Family::kIpv6).Lookup(*Address::Parse("2001:db8::1")),
+            7U);
+}
+
+TEST(Table, ABatchThatChangesNothingMakesNoGeneration) {
+  Table table({});
+  ASSERT_TRUE(table.Apply(Upsert("::/0", 1)).ok());
+  const auto again = table.Apply(Upsert("::/0", 1));
+  EXPECT_EQ(again->generation, 1U);
+  EXPECT_EQ(again->counts.unchanged, 1U);
+  EXPECT_EQ(table.state().accepted, 1U);
+}
+
+TEST(Table, ARefusedBatchChangesNothing) {
+  Table table({});
+  ASSERT_TRUE(table.Apply(Upsert("::/0", 1)).ok());
+  const std::string digest = table.state().digest;
+  UpdateBatch batch = Upsert("2001:db8::/32", 7);
+  batch.changes.push_back({Op::kInsert, P("::/0"), 2});
+  EXPECT_TRUE(absl::IsAlreadyExists(table.Apply(batch).status()));
+  EXPECT_EQ(table.state().accepted, 1U);
+  EXPECT_EQ(table.state().digest, digest);
+  EXPECT_EQ(table.state().routes_v6, 1U);
+}
+
+TEST(Table, ValidateOnlyTellsAndChangesNothing) {
+  Table table({});
+  UpdateBatch batch = Upsert("::/0", 1);
+  batch.validate_only = true;
+  const auto outcome = table.Apply(batch);
+  EXPECT_EQ(outcome->counts.added, 1U);
+  EXPECT_EQ(outcome->generation, 0U);
+  EXPECT_EQ(table.state().routes_v6, 0U);
+}
+
+TEST(Table, ExpectedGenerationGuards) {
+  Table table({});
+  UpdateBatch batch = Upsert("::/0", 1);
+  batch.expected_generation = 0;
+  ASSERT_TRUE(table.Apply(batch).ok());
+  batch.changes[0].next_hop = 2;
+  const auto late = table.Apply(batch);
+  EXPECT_TRUE(absl::IsAborted(late.status()));
+  EXPECT_EQ(ErrorReason(late.status()), "GENERATION_MISMATCH");
+}
+
+TEST(Table, ARepeatedRequestIsAnsweredOnce) {
+  Table table({.request_id_window = 2});
+  UpdateBatch batch = Upsert("::/0", 1);
+  batch.request_id = "a";
+  batch.fingerprint = 11;
+  EXPECT_EQ(table.Apply(batch)->generation, 1U);
+  ASSERT_TRUE(table.Apply(Upsert("::/0", 2)).ok());
+  // Not applied again, though it would change something.
+  const auto again = table.Apply(batch);
+  EXPECT_EQ(again->generation, 1U);
+  EXPECT_EQ(again->counts.added, 1U);
+  EXPECT_EQ(table.state().accepted, 2U);
+  // Another request under that name is a mistake.
+  batch.fingerprint = 12;
+  EXPECT_EQ(ErrorReason(table.Apply(batch).status()), "REQUEST_ID_REUSED");
+  // The window is bounded: after two others "a" is forgotten.
+  for (const char* id : {"b", "c"}) {
+    batch.request_id = id;
+    ASSERT_TRUE(table.Apply(batch).ok());
+  }
+  batch.request_id = "a";
+  EXPECT_TRUE(table.Apply(batch).ok());
+}
+
+TEST(Table, PendingUpdatesAreBounded) {
+  Table table({.max_pending_updates = 0});
+  const auto refused = table.Apply(Upsert("::/0", 1));
+  EXPECT_EQ(ErrorReason(refused.status()), "TOO_MANY_PENDING");
+  EXPECT_EQ(table.state().accepted, 0U);
+}
+
+TEST(Table, ClosingFinishesWhatIsAcceptedAndTakesNoMore) {
+  Table table({});
+  absl::Status lookup = absl::UnknownError("not called");
+  ASSERT_TRUE(table.Apply(Upsert("::/0", 1)).ok());
+  ASSERT_TRUE(table
+                  .WhenVisible(2, SteadyAfter(absl::InfiniteDuration()),
+                               [&lookup](const absl::Status& status) {
+                                 lookup = status;
+                               })
+                  .ok());
+  table.Freeze(DrainingError());
+  const auto refused = table.Apply(Upsert("::/0", 2));
+  EXPECT_TRUE(absl::IsUnavailable(refused.status()));
+  table.Close(DrainingError(), SteadyAfter(absl::Minutes(1)));
+  EXPECT_TRUE(table.AwaitVisible(1).ok());
+  EXPECT_EQ(ErrorReason(table.AwaitVisible(2)), "DRAINING");
+  EXPECT_EQ(ErrorReason(lookup), "DRAINING");
+  EXPECT_EQ(table.state().accepted, 1U);
+}
+
+TEST(Table, AnOlderWriterIsFencedOff) {
+  Table table({});
+  UpdateBatch batch = Upsert("::/0", 1);
+  batch.writer_epoch = 5;
+  ASSERT_TRUE(table.Apply(batch).ok());
+  batch.writer_epoch = 4;
+  batch.changes[0].next_hop = 2;
+  EXPECT_EQ(ErrorReason(table.Apply(batch).status()), "WRITER_FENCED");
+  batch.writer_epoch = 0;
+  EXPECT_EQ(ErrorReason(table.Apply(batch).status()), "WRITER_FENCED");
+  // A successor takes over without changing anything.
+  batch.changes.clear();
+  batch.writer_epoch = 6;
+  ASSERT_TRUE(table.Apply(batch).ok());
+  batch.writer_epoch = 5;
+  EXPECT_EQ(ErrorReason(table.Apply(batch).status()), "WRITER_FENCED");
+  EXPECT_EQ(table.state().writer_epoch, 6U);
+  EXPECT_EQ(table.state().accepted, 1U);
+}
+
+TEST(Table, WhatMightNotFitInMemoryIsNotAccepted) {
+  MemoryBudget budget(2 << 20);
+  Table table({.budget = &budget});
+  UpdateBatch large;
+  large.replacement.emplace();
+  for (uint32_t i = 0; i < 100'000; ++i) {
+    large.replacement->push_back(
+        {Prefix::Truncate(Address::V4(i << 8), 24), i + 1});
+  }
+  const auto refused = table.Apply(large);
+  EXPECT_EQ(ErrorReason(refused.status()), "MEMORY_LIMIT");
+  EXPECT_EQ(table.state().accepted, 0U);
+  large.validate_only = true;
+  EXPECT_EQ(ErrorReason(table.Apply(large).status()), "MEMORY_LIMIT");
+  EXPECT_TRUE(table.Apply(Upsert("::/0", 1)).ok());
+  EXPECT_LE(budget.used(), budget.limit());
+  EXPECT_EQ(budget.used(), table.state().memory_bound);
+}
+
+TEST(Table, AFailedBuildLeavesTheOldGenerationServingAndIsTriedAgain) {
+  std::atomic<bool> broken{true};
+  std::atomic<int> failures{0};
+  std::atomic<int> built{0};
+  TableOptions options;
+  options.build_fault = [&](uint64_t generation) -> absl::Status {
+    if (generation == 0 || !broken.load()) return absl::OkStatus();
+    if (failures.load() % 2 == 0) throw std::bad_alloc();
+    return absl::InternalError("on purpose");
+  };
+  options.events.build_failed = [&] { failures.fetch_add(1); };
+  options.events.built = [&](absl::Duration, bool) { built.fetch_add(1); };
+  Table table(options);
+  ASSERT_TRUE(table.Apply(Upsert("::/0", 1)).ok());
+  while (failures.load() < 2) absl::SleepFor(absl::Milliseconds(1));
+  ASSERT_TRUE(table.Apply(Upsert("::/1", 2)).ok());
+  EXPECT_EQ(table.visible(), 0U);
+  EXPECT_NE(table.state().builds.last_error, "");
+  EXPECT_GE(table.state().builds.failed, 1U);
+  EXPECT_EQ(table.history().newest(), 0U);
+  broken = false;
+  ASSERT_TRUE(table.AwaitVisible(2).ok());
+  EXPECT_EQ(table.Read()->fib(Family::kIpv6).Lookup(Address::V6(1)), 2U);
+  EXPECT_EQ(table.history().newest(), 2U);
+  while (built.load() == 0) absl::SleepFor(absl::Milliseconds(1));
+  EXPECT_EQ(table.state().builds.last_error, "");
+}
+
+TEST(Table, ARetiredSnapshotLivesAsLongAsItsReader) {
+  Table table({});
+  {
+    const auto old = table.Read();
+    ASSERT_TRUE(table.Apply(Upsert("::/0", 1)).ok());
+    ASSERT_TRUE(table.AwaitVisible(1).ok());
+    EXPECT_EQ(old->generation(), 0U);
+    EXPECT_GT(table.state().retired_fib_bytes, 0U);
+  }
+  EXPECT_EQ(table.state().retired_fib_bytes, 0U);
+}
+
+// Every generation gives all its routes the same next hop, which is its
+// number: a reader that sees two, or a number that is not the snapshot's, has
+// seen half an update.
+TEST(Table, ReadersSeeWholeGenerationsInOrderUnderAStorm) {
+  constexpr uint32_t kRoutes = 64;
+  constexpr uint64_t kGenerations = 400;
+  std::atomic<int> builds{0};
+  TableOptions options;
+  options.events.built = [&](absl::Duration, bool) { builds.fetch_add(1); };
+  Table table(options);
+  std::atomic<bool> stop{false};
+  std::atomic<uint64_t> batches{0};
+  std::vector<std::thread> readers;
+  for (int r = 0; r < 3; ++r) {
+    readers.emplace_back([&] {
+      std::string addresses;
+      for (uint32_t i = 0; i < kRoutes; ++i) {
+        addresses += Address::V4(i << 24 | 5).ToPacked();
+      }
+      uint64_t last = 0;
+      std::vector<NextHopId> found(kRoutes);
+      while (!stop.load()) {
+        const auto snapshot = table.Read();
+        ASSERT_GE(snapshot->generation(), last);
+        last = snapshot->generation();
+        snapshot->fib(Family::kIpv4)
+            .Lookup(addresses.data(), kRoutes, found.data(),
+                    *AvailableKernels().front());
+        for (NextHopId next_hop : found) ASSERT_EQ(next_hop, last);
+        batches.fetch_add(1);
+      }
+    });
+  }
+  for (uint64_t g = 1; g <= kGenerations; ++g) {
+    UpdateBatch batch;
+    for (uint32_t i = 0; i < kRoutes; ++i) {
+      batch.changes.push_back({Op::kUpsert,
+                               Prefix::Truncate(Address::V4(i << 24), 8),
+                               static_cast<NextHopId>(g)});
+    }
+    ASSERT_EQ(table.Apply(batch)->generation, g);
+    if (g % 10 == 0) {
+      ASSERT_TRUE(table.AwaitVisible(g).ok());
+    }
+  }
+  ASSERT_TRUE(table.AwaitVisible(kGenerations).ok());
+  EXPECT_EQ(table.Read()->generation(), kGenerations);
+  stop = true;
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_GT(batches.load(), 0U);
+  // Coalesced: never more builds than batches, and the last one is visible.
+  EXPECT_LE(builds.load(), static_cast<int>(kGenerations));
+  EXPECT_EQ(table.state().visible, kGenerations);
+  EXPECT_EQ(table.state().retired_fib_bytes, 0U);
+}
+
+// Concurrent writers: every batch is either whole or refused, generations are
+// handed out once each.
+TEST(Table, ConcurrentWritersGetDistinctGenerations) {
+  Table table({});
+  constexpr int kWriters = 4;
+  constexpr uint32_t kEach = 200;
+  std::vector<std::vector<uint64_t>> generations(kWriters);
+  std::vector<std::thread> writers;
+  for (uint32_t w = 0; w < kWriters; ++w) {
+    writers.emplace_back([&, w] {
+      for (uint32_t i = 1; i <= kEach; ++i) {
+        UpdateBatch batch;
+        batch.changes = {
+            {Op::kUpsert, Prefix::Truncate(Address::V4(w << 24), 8), i}};
+        generations[w].push_back(table.Apply(batch)->generation);
+      }
+    });
+  }
+  for (std::thread& writer : writers) writer.join();
+  std::vector<uint64_t> all;
+  for (const auto& mine : generations) {
+    EXPECT_TRUE(std::is_sorted(mine.begin(), mine.end()));
+    all.insert(all.end(), mine.begin(), mine.end());
+  }
+  std::sort(all.begin(), all.end());
+  ASSERT_EQ(all.size(), size_t{kWriters} * kEach);
+  for (size_t i = 0; i < all.size(); ++i) EXPECT_EQ(all[i], i + 1);
+  ASSERT_TRUE(table.AwaitVisible(all.back()).ok());
+  EXPECT_EQ(table.Read()->fib(Family::kIpv4).Lookup(Address::V4(1)), kEach);
+}
+
+}  // namespace
+}  // namespace planb::server

@@ -1,0 +1,180 @@
+#include "server/table/tables.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "server/base/error.h"
+
+namespace planb::server {
+namespace {
+
+constexpr size_t kMaxName = 63;
+
+absl::Status NotFound(absl::string_view name) {
+  // Escaped: cut anywhere, what is left stays valid UTF-8.
+  return FieldError(
+      absl::StatusCode::kNotFound, "TABLE_NOT_FOUND", "table",
+      absl::StrCat("there is no table \"",
+                   absl::CHexEscape(name.substr(0, kMaxName)), "\""));
+}
+
+absl::Status CheckName(absl::string_view name) {
+  const bool valid =
+      !name.empty() && name.size() <= kMaxName &&
+      std::all_of(name.begin(), name.end(), [](char c) {
+        return absl::ascii_islower(static_cast<unsigned char>(c)) ||
+               absl::ascii_isdigit(static_cast<unsigned char>(c)) || c == '-';
+      });
+  if (valid) return absl::OkStatus();
+  return FieldError(absl::StatusCode::kInvalidArgument, "TABLE_NAME_INVALID",
+                    "table", "must be 1..63 characters of [a-z0-9-]");
+}
+
+}  // namespace
+
+Tables::Tables(TablesOptions options, Store* store)
+    : options_(std::move(options)),
+      store_(store),
+      budget_(options_.memory_limit),
+      map_(std::make_unique<const Map>()) {
+  options_.table.budget = &budget_;
+  options_.table.store = store;
+  if (store == nullptr) default_ = Make({.name = kDefault});
+}
+
+Tables::~Tables() = default;
+
+TableRef Tables::Make(StoredTable stored) {
+  return std::make_shared<Table>(std::move(stored), options_.table);
+}
+
+absl::Status Tables::Restore() {
+  absl::StatusOr<std::vector<StoredTable>> stored = store_->Load();
+  if (!stored.ok()) return stored.status();
+  Map map;
+  for (StoredTable& table : *stored) {
+    const std::string name = table.name;
+    TableRef made = Make(std::move(table));
+    if (name == kDefault) {
+      default_ = std::move(made);
+    } else {
+      map.emplace(name, std::move(made));
+    }
+  }
+  if (default_ == nullptr) {
+    const absl::Status created = store_->CreateTable(kDefault, 0);
+    if (!created.ok()) return created;
+    default_ = Make({.name = kDefault});
+  }
+  const std::lock_guard lock(mutex_);
+  PublishMap(std::move(map));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TableRef> Tables::Find(absl::string_view name) const {
+  // Not counted: it lives as long as this, and every batch comes by here.
+  if (name.empty() || name == kDefault) {
+    return TableRef(std::shared_ptr<void>(), default_.get());
+  }
+  const auto map = map_.Read();
+  const auto it = map->find(name);
+  if (it == map->end()) return NotFound(name);
+  return it->second;
+}
+
+absl::StatusOr<TableRef> Tables::Create(const std::string& name) {
+  const absl::Status valid = CheckName(name);
+  if (!valid.ok()) return valid;
+  const std::lock_guard lock(mutex_);
+  Bury();
+  if (draining_) return DrainingError();
+  Map map = *map_.Read();
+  if (name == kDefault || map.contains(name)) {
+    return FieldError(absl::StatusCode::kAlreadyExists, "TABLE_EXISTS", "table",
+                      absl::StrCat("there is a table \"", name, "\""));
+  }
+  if (map.size() + deleted_.size() + 1 >= options_.max_tables) {
+    return QuotaError("TOO_MANY_TABLES", "tables",
+                      absl::StrCat("the limit is ", options_.max_tables));
+  }
+  // Above all generations that a table of this name may have had: who followed
+  // that one must not take this for its continuation.
+  const uint64_t floor =
+      store_ == nullptr ? floor_ : store_->generation_floor();
+  const uint64_t first = floor == 0 ? 0 : floor + 1;
+  if (store_ != nullptr) {
+    const absl::Status created = store_->CreateTable(name, first);
+    if (!created.ok()) return created;
+  }
+  TableRef table = Make({.name = name, .generation = first});
+  map.emplace(name, table);
+  PublishMap(std::move(map));
+  return table;
+}
+
+absl::Status Tables::Delete(const std::string& name) {
+  if (name.empty() || name == kDefault) {
+    return FieldError(absl::StatusCode::kFailedPrecondition, "TABLE_PERMANENT",
+                      "table", "the default table cannot be deleted");
+  }
+  const std::lock_guard lock(mutex_);
+  Bury();
+  if (draining_) return DrainingError();
+  Map map = *map_.Read();
+  const auto it = map.find(name);
+  if (it == map.end()) return NotFound(name);
+  const TableRef table = it->second;
+  table->Freeze(NotFound(name));
+  const uint64_t last = table->state().accepted;
+  if (store_ != nullptr) {
+    const absl::Status deleted = store_->DeleteTable(name, last);
+    if (!deleted.ok()) {
+      table->Thaw();
+      return deleted;
+    }
+  }
+  floor_ = std::max(floor_, last);
+  map.erase(it);
+  PublishMap(std::move(map));
+  table->Close(NotFound(name), SteadyNow());
+  deleted_.push_back(table);
+  return absl::OkStatus();
+}
+
+std::vector<TableRef> Tables::All() const {
+  std::vector<TableRef> all = {*Find("")};
+  {
+    const auto map = map_.Read();
+    for (const auto& [name, table] : *map) all.push_back(table);
+  }
+  std::sort(all.begin(), all.end(), [](const TableRef& a, const TableRef& b) {
+    return a->name() < b->name();
+  });
+  return all;
+}
+
+void Tables::Drain(SteadyInstant deadline) {
+  {
+    const std::lock_guard lock(mutex_);
+    draining_ = true;
+  }
+  const std::vector<TableRef> all = All();
+  for (const TableRef& table : all) table->Freeze(DrainingError());
+  for (const TableRef& table : all) table->Close(DrainingError(), deadline);
+}
+
+void Tables::PublishMap(Map map) {
+  map_.Publish(std::make_unique<const Map>(std::move(map)));
+}
+
+void Tables::Bury() {
+  // Old maps refer to deleted tables until no lookup reads them.
+  map_.Reclaim([](const Map&) { return size_t{0}; });
+  std::erase_if(deleted_,
+                [](const TableRef& table) { return table.use_count() == 1; });
+}
+
+}  // namespace planb::server

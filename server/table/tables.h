@@ -1,0 +1,94 @@
+// The tables (VRFs) of one server, by name. "default" always exists.
+
+#ifndef PLANB_SERVER_TABLE_TABLES_H_
+#define PLANB_SERVER_TABLE_TABLES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/btree_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "base/steady_time.h"
+#include "server/table/memory_budget.h"
+#include "server/table/published.h"
+#include "server/table/store.h"
+#include "server/table/table.h"
+
+namespace planb::server {
+
+// Keeps a table from being freed; not from being deleted, after which it
+// answers lookups no more to those who look for it by name.
+using TableRef = std::shared_ptr<Table>;
+
+struct TablesOptions {
+  TableOptions table;  // of each
+  size_t max_tables = 256;
+  size_t memory_limit = size_t{4} << 30;  // of all together
+};
+
+// Thread-safe. Find() takes no lock.
+class Tables {
+ public:
+  static constexpr char kDefault[] = "default";
+
+  // `store` outlives this; null: volatile.
+  explicit Tables(TablesOptions options, Store* store = nullptr);
+  ~Tables();
+
+  // Takes over what the store has. Before anything else. Errors: those of
+  // Store::Load and CreateTable.
+  absl::Status Restore();
+
+  // The table of that name; "" means "default". Errors: NOT_FOUND
+  // (TABLE_NOT_FOUND).
+  absl::StatusOr<TableRef> Find(absl::string_view name) const;
+
+  // Errors: INVALID_ARGUMENT (TABLE_NAME_INVALID), ALREADY_EXISTS
+  // (TABLE_EXISTS), RESOURCE_EXHAUSTED (TOO_MANY_TABLES), UNAVAILABLE
+  // (DRAINING), and those of Store::CreateTable.
+  absl::StatusOr<TableRef> Create(const std::string& name);
+
+  // Errors: FAILED_PRECONDITION (TABLE_PERMANENT), NOT_FOUND (TABLE_NOT_FOUND),
+  // and those of Store::DeleteTable; then nothing was deleted.
+  absl::Status Delete(const std::string& name);
+
+  // All, ordered by name.
+  std::vector<TableRef> All() const;
+
+  // Blocks until then.
+  Table& default_table() const { return *Find("").value(); }
+
+  // Refuses further changes, lets what is accepted become visible until the
+  // deadline, then ends all waiting with UNAVAILABLE (DRAINING).
+  void Drain(SteadyInstant deadline);
+
+ private:
+  using Map = absl::btree_map<std::string, TableRef>;
+
+  TableRef Make(StoredTable stored);
+  void PublishMap(Map map) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Frees deleted tables that nobody uses any more.
+  void Bury() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  TablesOptions options_;
+  Store* const store_;
+  MemoryBudget budget_;
+  mutable std::mutex mutex_;
+  bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t floor_ ABSL_GUARDED_BY(mutex_) = 0;  // of a volatile server
+  std::vector<TableRef> deleted_ ABSL_GUARDED_BY(mutex_);
+  TableRef default_;
+  Published<Map> map_;
+};
+
+}  // namespace planb::server
+
+#endif  // PLANB_SERVER_TABLE_TABLES_H_

@@ -1,0 +1,159 @@
+#include "server/table/tables.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "server/base/error.h"
+#include "server/testing/fake_store.h"
+
+namespace planb::server {
+namespace {
+
+using Op = RouteChange::Op;
+
+UpdateBatch Default(NextHopId next_hop) {
+  UpdateBatch batch;
+  batch.changes = {{Op::kUpsert, *Prefix::Parse("::/0"), next_hop}};
+  return batch;
+}
+
+TEST(Tables, DefaultIsThereAndStays) {
+  Tables tables({});
+  EXPECT_EQ((*tables.Find(""))->name(), "default");
+  EXPECT_EQ(tables.Find("")->get(), tables.Find("default")->get());
+  EXPECT_EQ(ErrorReason(tables.Delete("default")), "TABLE_PERMANENT");
+  EXPECT_EQ(ErrorReason(tables.Delete("")), "TABLE_PERMANENT");
+  EXPECT_EQ(ErrorReason(tables.Find("red").status()), "TABLE_NOT_FOUND");
+}
+
+TEST(Tables, AreIndependent) {
+  Tables tables({});
+  const TableRef red = *tables.Create("red");
+  const TableRef blue = *tables.Create("blue-2");
+  ASSERT_TRUE(red->Apply(Default(1)).ok());
+  ASSERT_TRUE(red->Apply(Default(2)).ok());
+  ASSERT_TRUE(blue->Apply(Default(3)).ok());
+  ASSERT_TRUE(red->AwaitVisible(2).ok());
+  ASSERT_TRUE(blue->AwaitVisible(1).ok());
+  EXPECT_EQ(red->Read()->fib(Family::kIpv6).Lookup(Address::V6(1)), 2U);
+  EXPECT_EQ(blue->Read()->fib(Family::kIpv6).Lookup(Address::V6(1)), 3U);
+  EXPECT_EQ(tables.default_table().visible(), 0U);
+  std::vector<std::string> names;
+  for (const TableRef& table : tables.All()) names.push_back(table->name());
+  EXPECT_EQ(names, (std::vector<std::string>{"blue-2", "default", "red"}));
+}
+
+TEST(Tables, NamesAndNumberAreChecked) {
+  TablesOptions options;
+  options.max_tables = 3;
+  Tables tables(options);
+  for (const char* bad : {"", "Red", "a_b", "a.b", "\xff"}) {
+    EXPECT_EQ(ErrorReason(tables.Create(bad).status()), "TABLE_NAME_INVALID");
+  }
+  EXPECT_EQ(ErrorReason(tables.Create(std::string(64, 'a')).status()),
+            "TABLE_NAME_INVALID");
+  EXPECT_TRUE(tables.Create(std::string(63, 'a')).ok());
+  EXPECT_EQ(ErrorReason(tables.Create("default").status()), "TABLE_EXISTS");
+  EXPECT_TRUE(tables.Create("b").ok());
+  EXPECT_EQ(ErrorReason(tables.Create("b").status()), "TABLE_EXISTS");
+  EXPECT_EQ(ErrorReason(tables.Create("c").status()), "TOO_MANY_TABLES");
+  ASSERT_TRUE(tables.Delete("b").ok());
+  EXPECT_TRUE(tables.Create("c").ok());
+}
+
+TEST(Tables, ADeletedTableEndsWhoeverWaits) {
+  Tables tables({});
+  TableRef red = *tables.Create("red");
+  ASSERT_TRUE(red->Apply(Default(1)).ok());
+  ASSERT_TRUE(red->AwaitVisible(1).ok());
+  absl::Status lookup;
+  ASSERT_TRUE(red->WhenVisible(9, SteadyAfter(absl::InfiniteDuration()),
+                               [&](absl::Status status) { lookup = status; })
+                  .ok());
+  ASSERT_TRUE(tables.Delete("red").ok());
+  EXPECT_EQ(ErrorReason(lookup), "TABLE_NOT_FOUND");
+  EXPECT_EQ(ErrorReason(red->AwaitVisible(9)), "TABLE_NOT_FOUND");
+  EXPECT_EQ(ErrorReason(red->Apply(Default(2)).status()), "TABLE_NOT_FOUND");
+  EXPECT_EQ(ErrorReason(red->history().CheckStart(1, "")), "TABLE_NOT_FOUND");
+  // Whoever has it still may look up in it.
+  EXPECT_EQ(red->Read()->fib(Family::kIpv6).Lookup(Address::V6(1)), 1U);
+  EXPECT_EQ(ErrorReason(tables.Find("red").status()), "TABLE_NOT_FOUND");
+  EXPECT_EQ(ErrorReason(tables.Delete("red")), "TABLE_NOT_FOUND");
+  // A successor of that name is not taken for it.
+  const TableRef again = *tables.Create("red");
+  EXPECT_EQ(again->visible(), 2U);
+  EXPECT_EQ(ErrorReason(again->history().CheckStart(1, "")),
+            "HISTORY_COMPACTED");
+  EXPECT_EQ(again->state().routes_v6, 0U);
+}
+
+TEST(Tables, MemoryIsBoundedForAllTogether) {
+  TablesOptions options;
+  options.memory_limit = 1 << 20;
+  Tables tables(options);
+  const TableRef red = *tables.Create("red");
+  UpdateBatch large;
+  large.replacement.emplace();
+  for (uint32_t i = 0; i < 5'000; ++i) {
+    large.replacement->push_back(
+        {Prefix::Truncate(Address::V4(i << 8), 24), i + 1});
+  }
+  // One of them fits, or none; two never.
+  uint64_t fit = 0;
+  for (int i = 0; i < 20; ++i) {
+    const TableRef table = *tables.Create("t" + std::to_string(i));
+    const auto outcome = table->Apply(large);
+    if (!outcome.ok()) {
+      EXPECT_EQ(ErrorReason(outcome.status()), "MEMORY_LIMIT");
+    }
+    fit += outcome.ok() ? 1 : 0;
+  }
+  EXPECT_LT(fit, 20U);
+}
+
+TEST(Tables, WhatTheStoreRefusesDoesNotHappen) {
+  FakeStore store;
+  Tables tables({}, &store);
+  ASSERT_TRUE(tables.Restore().ok());
+  EXPECT_EQ(store.created.count("default"), 1U);
+  ASSERT_TRUE(tables.Create("red").ok());
+  store.Fail(QuotaError("STORE_FULL", "store", "no room"));
+  EXPECT_EQ(ErrorReason(tables.Create("blue").status()), "STORE_FULL");
+  EXPECT_EQ(ErrorReason(tables.Find("blue").status()), "TABLE_NOT_FOUND");
+  EXPECT_EQ(ErrorReason(tables.Delete("red")), "STORE_FULL");
+  store.Fail(absl::OkStatus());
+  // Not deleted, it goes on.
+  EXPECT_TRUE((*tables.Find("red"))->Apply(Default(1)).ok());
+  EXPECT_TRUE(tables.Delete("red").ok());
+  EXPECT_EQ(store.created.count("red"), 0U);
+}
+
+// Lookups find tables while others come and go.
+TEST(Tables, CreatingAndDeletingBesideLookups) {
+  Tables tables({});
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> readers;
+  for (int r = 0; r < 2; ++r) {
+    readers.emplace_back([&] {
+      while (!stop.load()) {
+        const auto table = tables.Find("red");
+        if (!table.ok()) continue;
+        const NextHopId found =
+            (*table)->Read()->fib(Family::kIpv6).Lookup(Address::V6(1));
+        ASSERT_LE(found, 1U);
+      }
+    });
+  }
+  for (int i = 0; i < 100; ++i) {
+    const TableRef red = *tables.Create("red");
+    ASSERT_TRUE(red->Apply(Default(1)).ok());
+    ASSERT_TRUE(tables.Delete("red").ok());
+  }
+  stop = true;
+  for (std::thread& reader : readers) reader.join();
+}
+
+}  // namespace
+}  // namespace planb::server

@@ -1,0 +1,126 @@
+// A change of one table, from the request to what became of it. Plain values,
+// which the services, the RIB, the store and watchers hand to each other.
+
+#ifndef PLANB_SERVER_TABLE_UPDATE_H_
+#define PLANB_SERVER_TABLE_UPDATE_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "lpm/prefix.h"
+
+namespace planb::server {
+
+// One change to one prefix; what each does is said in route_table.proto.
+struct RouteChange {
+  enum class Op { kUpsert, kInsert, kReplace, kDelete, kDeleteStrict };
+  Op op = Op::kUpsert;
+  Prefix prefix;
+  NextHopId next_hop = kNoRoute;  // kNoRoute for deletes
+};
+
+// How a request calls its lists, so that errors can name their entries.
+struct UpdateFields {
+  const char* changes = "updates";
+  const char* replacement = "routes";
+  const char* next_hops = "next_hops";
+  const char* groups = "groups";
+  const char* deleted_next_hops = "delete_ids";
+  const char* deleted_groups = "delete_group_ids";
+};
+inline constexpr UpdateFields kUpdateFields;
+
+// A request to change a table, decoded.
+struct UpdateBatch {
+  const UpdateFields* fields = &kUpdateFields;
+  std::vector<RouteChange> changes;
+  // If set, these are all routes from now on, ascending (a prefix may be there
+  // twice, to be refused); `changes` is empty.
+  std::optional<std::vector<Route>> replacement;
+
+  std::vector<NextHop> next_hops;
+  std::vector<NextHopGroup> groups;
+  std::vector<NextHopId> deleted_next_hops;
+  std::vector<NextHopId> deleted_groups;
+  // With a replacement: next hops and groups that are not listed go.
+  bool replace_next_hops = false;
+
+  std::optional<uint64_t> expected_generation;
+  uint64_t writer_epoch = 0;
+  bool validate_only = false;
+  bool require_next_hops = false;
+  std::string request_id;
+  uint64_t fingerprint = 0;  // of the request, to tell a retry from a misuse
+};
+
+// What a batch did, or would do.
+struct ChangeCounts {
+  uint64_t added = 0;  // routes
+  uint64_t changed = 0;
+  uint64_t removed = 0;
+  uint64_t unchanged = 0;
+  uint64_t next_hops_added = 0;  // objects and groups
+  uint64_t next_hops_changed = 0;
+  uint64_t next_hops_removed = 0;
+
+  bool Any() const {
+    return added + changed + removed + next_hops_added + next_hops_changed +
+               next_hops_removed >
+           0;
+  }
+
+  friend bool operator==(const ChangeCounts&, const ChangeCounts&) = default;
+};
+
+// What became of a batch.
+struct UpdateOutcome {
+  uint64_t generation = 0;
+  ChangeCounts counts;
+  std::string digest;  // of the routes of that generation
+  absl::Time accepted;
+
+  friend bool operator==(const UpdateOutcome&, const UpdateOutcome&) = default;
+};
+
+// What one generation changed, exactly: applied to the generation before, it
+// makes this one.
+struct Delta {
+  uint64_t generation = 0;
+  // Each prefix once; the next hop it has now, kNoRoute if it was withdrawn.
+  std::vector<Route> routes;
+  std::vector<NextHop> next_hops;
+  std::vector<NextHopGroup> groups;
+  std::vector<NextHopId> deleted_next_hops;
+  std::vector<NextHopId> deleted_groups;
+  // Table.digest of this generation.
+  std::string digest;
+
+  // Octets held, about.
+  size_t bytes() const;
+};
+
+// The first answer to a named request.
+struct AnsweredRequest {
+  std::string request_id;
+  uint64_t fingerprint = 0;
+  UpdateOutcome outcome;
+
+  friend bool operator==(const AnsweredRequest&,
+                         const AnsweredRequest&) = default;
+};
+
+// One accepted batch, as it is stored: all of it or nothing.
+struct AcceptedBatch {
+  // nullptr if the batch changed nothing but what follows.
+  std::shared_ptr<const Delta> delta;
+  uint64_t writer_epoch = 0;  // of the table from now on
+  std::optional<AnsweredRequest> request;
+};
+
+}  // namespace planb::server
+
+#endif  // PLANB_SERVER_TABLE_UPDATE_H_

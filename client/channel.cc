@@ -29,6 +29,7 @@
 #include "absl/time/clock.h"
 #include "base/monotonic_time.h"
 #include "base/pem_file.h"
+#include "client/call.h"
 #include "client/socket_options.h"
 
 namespace planb::client {

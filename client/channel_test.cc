@@ -98,8 +98,6 @@ TEST(Connect, EndsAtTheDeadline) {
 // What cannot work is told before anybody connects. What then works is in
 // planbctl_tls_test.cc.
 
-using server::TestAuthority;
-using server::TestTlsFiles;
 using ::testing::HasSubstr;
 
 std::string Why(const TlsOptions& options) {

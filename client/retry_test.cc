@@ -7,6 +7,8 @@
 #include <set>
 #include <string>
 
+#include "base/monotonic_time.h"
+#include "client/call.h"
 #include "client/status.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
@@ -209,6 +211,22 @@ TEST(IsRetryable, WhatAnotherStreamMayMend) {
   EXPECT_FALSE(IsRetryable(absl::ResourceExhaustedError("")));
   EXPECT_FALSE(IsRetryable(absl::InternalError("")));
   EXPECT_FALSE(IsRetryable(absl::UnimplementedError("")));
+}
+
+// gRPC reads the clock that MonotonicNow reads.
+TEST(ToGrpc, IsTheSameMoment) {
+  const absl::Time now = MonotonicNow();
+  const gpr_timespec grpc = gpr_now(GPR_CLOCK_MONOTONIC);
+  const gpr_timespec ago =
+      gpr_time_sub(grpc, gpr_time_from_seconds(60, GPR_TIMESPAN));
+  EXPECT_LE(gpr_time_cmp(ToGrpc(now), grpc), 0);
+  EXPECT_GT(gpr_time_cmp(ToGrpc(now), ago), 0);
+}
+
+TEST(ToGrpc, InfinitiesAreFarAway) {
+  const absl::Time now = MonotonicNow();
+  EXPECT_GT(gpr_time_cmp(ToGrpc(absl::InfiniteFuture()), ToGrpc(now)), 0);
+  EXPECT_LT(gpr_time_cmp(ToGrpc(absl::InfinitePast()), ToGrpc(now)), 0);
 }
 
 }  // namespace

@@ -18,7 +18,7 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
-#include "base/steady_time.h"
+#include "base/monotonic_time.h"
 
 namespace planb::server {
 namespace {

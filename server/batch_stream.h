@@ -11,7 +11,7 @@
 #include <memory>
 
 #include "absl/status/status.h"
-#include "base/steady_time.h"
+#include "base/monotonic_time.h"
 #include "server/lookup_worker.h"
 
 namespace planb::server {

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/steady_time.h"
+#include "base/monotonic_time.h"
 #include "server/accept_turns.h"
 #include "server/open_calls.h"
 #include "server/peer_credit.h"

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/steady_time.h"
+#include "base/monotonic_time.h"
 #include "server/error.h"
 
 namespace planb::server {

@@ -16,7 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "base/steady_time.h"
+#include "base/monotonic_time.h"
 #include "server/update.h"
 
 namespace planb::server {

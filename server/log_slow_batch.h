@@ -10,7 +10,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "base/steady_time.h"
+#include "base/monotonic_time.h"
 #include "server/log_limit.h"
 
 namespace planb::server {

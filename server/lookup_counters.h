@@ -13,7 +13,7 @@
 #include <cstdint>
 
 #include "absl/strings/string_view.h"
-#include "base/steady_time.h"
+#include "base/monotonic_time.h"
 #include "server/duration_buckets.h"
 #include "server/held_time.h"
 

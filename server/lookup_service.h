@@ -16,7 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "base/steady_time.h"
+#include "base/monotonic_time.h"
 #include "server/in_flight.h"
 #include "server/lookup_context.h"
 #include "server/lookup_worker.h"

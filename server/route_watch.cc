@@ -4,7 +4,7 @@
 #include <string>
 
 #include "absl/cleanup/cleanup.h"
-#include "base/steady_time.h"
+#include "base/monotonic_time.h"
 #include "server/convert.h"
 #include "server/error.h"
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/steady_time.h"
+#include "base/monotonic_time.h"
 #include "server/authorized_credentials.h"
 #include "server/control_metrics.h"
 #include "server/grpc_time.h"

@@ -16,7 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "base/steady_time.h"
+#include "base/monotonic_time.h"
 #include "server/memory_budget.h"
 #include "server/published.h"
 #include "server/store.h"

@@ -13,7 +13,7 @@
 #include "absl/random/random.h"
 #include "absl/strings/str_cat.h"
 
-namespace planb::server {
+namespace planb {
 namespace {
 
 using tls::BioPtr;
@@ -125,4 +125,4 @@ void TestTlsFiles::SetIdentity(const TestIdentity& identity) {
   ReplaceFile(key(), identity.key);
 }
 
-}  // namespace planb::server
+}  // namespace planb

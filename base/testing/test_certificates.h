@@ -10,7 +10,7 @@
 #include "absl/time/time.h"
 #include "base/openssl.h"
 
-namespace planb::server {
+namespace planb {
 
 // A certificate and its key, both in PEM.
 struct TestIdentity {
@@ -66,6 +66,6 @@ class TestTlsFiles {
   std::string folder_;
 };
 
-}  // namespace planb::server
+}  // namespace planb
 
 #endif  // PLANB_BASE_TESTING_TEST_CERTIFICATES_H_

@@ -10,11 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "client/batch_lookup.h"
-#include "client/batch_stream.h"
-#include "client/channel.h"
-#include "client/coalescing_lookup.h"
-#include "client/lookup_client.h"
+#include "client/planb.h"
 #include "client/testing/fake_server.h"
 #include "lpm/address.h"
 

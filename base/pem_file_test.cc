@@ -16,9 +16,6 @@
 namespace planb::tls {
 namespace {
 
-using server::TestAuthority;
-using server::TestCertificateOptions;
-using server::TestIdentity;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
@@ -156,7 +153,7 @@ TEST_F(PemFileTest, RefusesAKeyTooWeakToServe) {
 TEST(ReadPemFile, ReadsFilesOnly) {
   const std::string folder = ::testing::TempDir();
   const std::string path = folder + "/some.pem";
-  server::ReplaceFile(path, "text");
+  ReplaceFile(path, "text");
   const auto file = ReadPemFile("--cert", path);
   ASSERT_TRUE(file.ok()) << file.status();
   EXPECT_EQ(file->name, "--cert " + path);
@@ -168,9 +165,9 @@ TEST(ReadPemFile, ReadsFilesOnly) {
   };
   EXPECT_EQ(why(path + "x"), "--cert " + path + "x: No such file or directory");
   EXPECT_EQ(why(folder), "--cert " + folder + ": is no regular file");
-  server::ReplaceFile(path, "");
+  ReplaceFile(path, "");
   EXPECT_EQ(why(path), "--cert " + path + ": is empty");
-  server::ReplaceFile(path, std::string((1 << 20) + 1, 'x'));
+  ReplaceFile(path, std::string((1 << 20) + 1, 'x'));
   EXPECT_THAT(why(path), HasSubstr("is larger than 1048576 octets"));
 }
 

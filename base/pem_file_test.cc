@@ -50,7 +50,7 @@ TEST_F(PemFileTest, TellsTheFirstExpiry) {
   EXPECT_EQ(
       *CheckIdentity(Certificate(good_.certificate), Key(good_.key), kNow),
       kNow + absl::Minutes(90));
-  // Of a chain, and whatever else is in the files.
+  // Of a chain, and of all else that is in the files.
   TestAuthority sooner({.ends = kNow + absl::Minutes(7)});
   EXPECT_EQ(*CheckIdentity(Certificate("# mine\n" + good_.certificate +
                                        sooner.certificate()),
@@ -107,7 +107,7 @@ TEST_F(PemFileTest, RefusesWhatIsNotValidNow) {
       {.begins = kNow - absl::Hours(2), .ends = kNow - absl::Hours(1)});
   EXPECT_EQ(WhyIdentity(good_.certificate + gone.certificate(), good_.key),
             "--cert c.pem: certificate 2 expired at " + then);
-  // Among authorities it harms nobody, unless there is no other.
+  // Among authorities it does no harm, unless there is no other.
   EXPECT_EQ(WhyAuthorities(gone.certificate()),
             "--ca a.pem: certificate 1 expired at " + then);
   EXPECT_EQ(
@@ -168,7 +168,7 @@ TEST(ReadPemFile, ReadsFilesOnly) {
   ReplaceFile(path, "");
   EXPECT_EQ(why(path), "--cert " + path + ": is empty");
   ReplaceFile(path, std::string((1 << 20) + 1, 'x'));
-  EXPECT_THAT(why(path), HasSubstr("is larger than 1048576 octets"));
+  EXPECT_THAT(why(path), HasSubstr("is larger than 1048576 bytes"));
 }
 
 }  // namespace

@@ -99,16 +99,16 @@ TEST_F(BatchLookupTest, BigBatchesIntoTheCallersBuffers) {
   // while it writes would be stuck.
   constexpr uint64_t kAddresses = 20'000;
   constexpr size_t kDepth = 8;
-  const auto octets = std::make_shared<std::string>();
-  for (uint64_t i = 0; i < kAddresses; ++i) *octets += V6(i);
+  const auto bytes = std::make_shared<std::string>();
+  for (uint64_t i = 0; i < kAddresses; ++i) *bytes += V6(i);
   std::vector<std::vector<NextHopId>> answers(
       kDepth, std::vector<NextHopId>(kAddresses));
   BatchLookup lookup(open_, {.max_in_flight = kDepth});
   for (std::vector<NextHopId>& answer : answers) {
     ASSERT_TRUE(lookup
-                    .Send({.addresses_v6 = *octets,
+                    .Send({.addresses_v6 = *bytes,
                            .next_hops = absl::MakeSpan(answer),
-                           .keep_alive = octets})
+                           .keep_alive = bytes})
                     .ok());
   }
   for (const std::vector<NextHopId>& answer : answers) {
@@ -242,7 +242,7 @@ using testing::ManyRoutes;
 using testing::V4;
 using testing::V6;
 
-Address Read(const std::string& octets) { return *Address::FromPacked(octets); }
+Address Read(const std::string& bytes) { return *Address::FromPacked(bytes); }
 
 class CoalescingServerTest : public ::testing::Test {
  protected:

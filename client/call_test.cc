@@ -1,6 +1,6 @@
 // Waits grow, stay within their bounds, and differ.
 
-#include "client/retry.h"
+#include "client/call.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/monotonic_time.h"
-#include "client/call.h"
+#include "client/retry.h"
 #include "client/status.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
@@ -83,11 +83,11 @@ TEST(FromBatchError, SaysReasonAndField) {
   error.set_code(3);
   error.set_reason("ADDRESSES_LENGTH");
   error.set_field("addresses_v6");
-  error.set_message("17 octets are no multiple of 16");
+  error.set_message("17 bytes are no multiple of 16");
   const absl::Status status = FromBatchError(error);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(status.message(),
-            "17 octets are no multiple of 16 [ADDRESSES_LENGTH; addresses_v6]");
+            "17 bytes are no multiple of 16 [ADDRESSES_LENGTH; addresses_v6]");
   EXPECT_EQ(ErrorReason(status), "ADDRESSES_LENGTH");
 }
 

@@ -95,7 +95,7 @@ TEST(Connect, EndsAtTheDeadline) {
             absl::StatusCode::kDeadlineExceeded);
 }
 
-// What cannot work is told before anybody connects. What then works is in
+// What cannot work is told before a channel connects. What then works is in
 // planbctl_tls_test.cc.
 
 using ::testing::HasSubstr;

@@ -24,13 +24,13 @@ BatchingOptions Sane(BatchingOptions options) {
 
 // Appends the address in network byte order.
 void Pack(const Address& address, std::string& to) {
-  char octets[16];
+  char bytes[16];
   absl::uint128 bits = address.bits();
-  for (char& octet : octets) {
-    octet = static_cast<char>(absl::Uint128High64(bits) >> 56);
+  for (char& byte : bytes) {
+    byte = static_cast<char>(absl::Uint128High64(bits) >> 56);
     bits <<= 8;
   }
-  to.append(octets, AddressBytes(address.family()));
+  to.append(bytes, AddressBytes(address.family()));
 }
 
 bool IsV6(const Address& address) { return address.family() == Family::kIpv6; }

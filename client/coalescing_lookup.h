@@ -76,7 +76,7 @@ struct CoalescingOptions {
 
 // Invariant: every call is answered, once. Thread-safe; starts one thread,
 // which keeps the time. Locks are std::mutex, so that ThreadSanitizer sees them
-// whatever abseil was built with.
+// however abseil was built.
 class CoalescingLookup {
  public:
   // What carries the batches, and what decides when they leave: both below.
@@ -99,8 +99,8 @@ class CoalescingLookup {
   CoalescingLookup(const CoalescingLookup&) = delete;
   CoalescingLookup& operator=(const CoalescingLookup&) = delete;
 
-  // Looks up `address`; waits for nobody but the transport, to take a batch,
-  // and for room if block_when_full. Errors of the answer: RESOURCE_EXHAUSTED
+  // Looks up `address`; waits only for the transport, to take a batch, and
+  // for room if block_when_full. Errors of the answer: RESOURCE_EXHAUSTED
   // (too many calls), DEADLINE_EXCEEDED, CANCELLED (Cancel, Shutdown), or what
   // the server said of the whole batch.
   std::future<absl::StatusOr<CallAnswer>> Lookup(const Address& address);

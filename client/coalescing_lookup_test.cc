@@ -183,7 +183,7 @@ TEST(CoalescingSchedule, TimesWithoutEndDoNotOverflow) {
   EXPECT_FALSE(schedule.TakeDeparture(At(1'000'000'000), departure));
 }
 
-// Whatever happens in whatever order: every call ends once, none in a batch
+// Events in any order: every call ends once, none in a batch
 // that is too large or waits for more than the delay while a batch may leave.
 TEST(CoalescingSchedule, RandomHistories) {
   for (uint32_t seed = 0; seed < 200; ++seed) {
@@ -241,11 +241,11 @@ using Clock = CoalescingLookup::Clock;
 constexpr auto kNever = Clock::time_point::max();
 
 // The next hop of an IPv4 address is its value, of an IPv6 address its last 4
-// octets plus 1.
-uint32_t Last4(absl::string_view octets) {
+// bytes plus 1.
+uint32_t Last4(absl::string_view bytes) {
   uint32_t value = 0;
-  for (const char octet : octets.substr(octets.size() - 4)) {
-    value = value << 8 | static_cast<uint8_t>(octet);
+  for (const char byte : bytes.substr(bytes.size() - 4)) {
+    value = value << 8 | static_cast<uint8_t>(byte);
   }
   return value;
 }
@@ -458,7 +458,7 @@ TEST_F(CoalescingLookupTest, TheTimekeeperSendsAndEnds) {
   transport_->Hold(true);
   auto first = lookup_->Lookup(Address::V4(1), kNever);
   auto gathered = lookup_->Lookup(Address::V4(2), kNever);
-  // Nobody calls, nothing comes back: only time passes.
+  // No call is made, nothing comes back: only time passes.
   while (transport_->batches() < 2) std::this_thread::yield();
   auto late = lookup_->Lookup(Address::V4(3),
                               Clock::now() + std::chrono::milliseconds(5));

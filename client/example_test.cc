@@ -1,5 +1,5 @@
 // How to use the client library: an example for each class that looks up, to
-// copy from. README.md says which is for whom.
+// copy from. README.md says when to take which.
 
 #include <gtest/gtest.h>
 
@@ -53,7 +53,7 @@ TEST_F(Example, LookUpBatches) {
   }
 }
 
-// batch_codec.h: upper halves, half the octets, answered into memory of the
+// batch_codec.h: upper halves, half the bytes, answered into memory of the
 // caller's own; what they do not decide is asked again in full.
 TEST_F(Example, LookUpUpperHalves) {
   BatchLookup lookup(*ChannelsTo(target_), {});

@@ -61,7 +61,7 @@ void Extend(X509& certificate, X509* issuer, int extension,
   X509_EXTENSION_free(made);
 }
 
-// Signed by itself if there is no `issuer`, who is then an authority.
+// Signed by itself, and so an authority, if there is no `issuer`.
 CertificatePtr Sign(const TestCertificateOptions& options, EVP_PKEY& key,
                     X509* issuer, EVP_PKEY& issuer_key) {
   CertificatePtr made(X509_new());

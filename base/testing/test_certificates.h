@@ -26,7 +26,7 @@ struct TestCertificateOptions {
   absl::Time ends = absl::Now() + absl::Hours(1);
 };
 
-// An authority that signs whatever a test asks for. Not thread-safe.
+// An authority that signs what a test asks for. Not thread-safe.
 class TestAuthority {
  public:
   explicit TestAuthority(TestCertificateOptions options = {
@@ -46,7 +46,7 @@ class TestAuthority {
   std::string pem_;
 };
 
-// Replaces a file by a rename, as whoever rotates certificates should.
+// Replaces a file by a rename, as a rotation of certificates should.
 void ReplaceFile(const std::string& path, absl::string_view text);
 
 // A folder of this test's own below its temporary one, and files in it: what

@@ -23,7 +23,7 @@ absl::Status Refuse(const PemFile& file, absl::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat(file.name, ": ", why));
 }
 
-// Asks nobody: a server has no terminal.
+// Asks for none: a server has no terminal.
 int NoPassphrase(char*, int, int, void*) { return -1; }
 
 absl::StatusOr<std::vector<CertificatePtr>> Certificates(const PemFile& file) {

@@ -41,7 +41,7 @@ absl::StatusOr<absl::Time> CheckIdentity(const PemFile& certificate,
 // Checks the certificates of which one must have signed the other side's.
 // Returns when the first of them expires.
 // Errors: INVALID_ARGUMENT: not PEM, a block cut short, none valid at `now`
-// (some may have expired: they harm nobody).
+// (some may have expired: these do no harm).
 absl::StatusOr<absl::Time> CheckAuthorities(const PemFile& authorities,
                                             absl::Time now);
 

@@ -16,9 +16,6 @@
 namespace planb::tls {
 namespace {
 
-using server::TestAuthority;
-using server::TestCertificateOptions;
-using server::TestIdentity;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
@@ -53,7 +50,7 @@ TEST_F(PemFileTest, TellsTheFirstExpiry) {
   EXPECT_EQ(
       *CheckIdentity(Certificate(good_.certificate), Key(good_.key), kNow),
       kNow + absl::Minutes(90));
-  // Of a chain, and whatever else is in the files.
+  // Of a chain, and of all else that is in the files.
   TestAuthority sooner({.ends = kNow + absl::Minutes(7)});
   EXPECT_EQ(*CheckIdentity(Certificate("# mine\n" + good_.certificate +
                                        sooner.certificate()),
@@ -110,7 +107,7 @@ TEST_F(PemFileTest, RefusesWhatIsNotValidNow) {
       {.begins = kNow - absl::Hours(2), .ends = kNow - absl::Hours(1)});
   EXPECT_EQ(WhyIdentity(good_.certificate + gone.certificate(), good_.key),
             "--cert c.pem: certificate 2 expired at " + then);
-  // Among authorities it harms nobody, unless there is no other.
+  // Among authorities it does no harm, unless there is no other.
   EXPECT_EQ(WhyAuthorities(gone.certificate()),
             "--ca a.pem: certificate 1 expired at " + then);
   EXPECT_EQ(
@@ -156,7 +153,7 @@ TEST_F(PemFileTest, RefusesAKeyTooWeakToServe) {
 TEST(ReadPemFile, ReadsFilesOnly) {
   const std::string folder = ::testing::TempDir();
   const std::string path = folder + "/some.pem";
-  server::ReplaceFile(path, "text");
+  ReplaceFile(path, "text");
   const auto file = ReadPemFile("--cert", path);
   ASSERT_TRUE(file.ok()) << file.status();
   EXPECT_EQ(file->name, "--cert " + path);
@@ -168,10 +165,10 @@ TEST(ReadPemFile, ReadsFilesOnly) {
   };
   EXPECT_EQ(why(path + "x"), "--cert " + path + "x: No such file or directory");
   EXPECT_EQ(why(folder), "--cert " + folder + ": is no regular file");
-  server::ReplaceFile(path, "");
+  ReplaceFile(path, "");
   EXPECT_EQ(why(path), "--cert " + path + ": is empty");
-  server::ReplaceFile(path, std::string((1 << 20) + 1, 'x'));
-  EXPECT_THAT(why(path), HasSubstr("is larger than 1048576 octets"));
+  ReplaceFile(path, std::string((1 << 20) + 1, 'x'));
+  EXPECT_THAT(why(path), HasSubstr("is larger than 1048576 bytes"));
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ absl::Status LastError() {
 }  // namespace
 
 absl::StatusOr<std::string> ReadRegularFile(const std::string& path,
-                                            size_t max_octets) {
+                                            size_t max_bytes) {
   // What is opened is what is looked at: the path may get another file. Without
   // O_NONBLOCK a pipe would be waited for.
   const int file =
@@ -36,17 +36,17 @@ absl::StatusOr<std::string> ReadRegularFile(const std::string& path,
     return absl::InvalidArgumentError("is no regular file");
   }
   std::string text;
-  // One octet more than there may be: that there is more.
-  while (text.size() <= max_octets) {
+  // One byte more than there may be: that there is more.
+  while (text.size() <= max_bytes) {
     const size_t size = text.size();
-    text.resize(std::min(size + kChunk, max_octets + 1));
+    text.resize(std::min(size + kChunk, max_bytes + 1));
     const ssize_t got = read(file, &text[size], text.size() - size);
     if (got < 0 && errno != EINTR) return LastError();
     text.resize(size + static_cast<size_t>(std::max<ssize_t>(got, 0)));
     if (got == 0) return text;
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("is larger than ", max_octets, " octets"));
+      absl::StrCat("is larger than ", max_bytes, " bytes"));
 }
 
 }  // namespace planb

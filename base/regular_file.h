@@ -1,4 +1,5 @@
-// Reads files that others put there: whole, and only if they are files.
+// Reads files that another program put there: whole, and only if they are
+// regular files.
 
 #ifndef PLANB_BASE_REGULAR_FILE_H_
 #define PLANB_BASE_REGULAR_FILE_H_
@@ -10,10 +11,10 @@
 
 namespace planb {
 
-// The text of a regular file of at most `max_octets`. Never waits, as opening a
+// The text of a regular file of at most `max_bytes`. Never waits, as opening a
 // pipe would. Errors: INVALID_ARGUMENT, which says why but not which file.
 absl::StatusOr<std::string> ReadRegularFile(const std::string& path,
-                                            size_t max_octets);
+                                            size_t max_bytes);
 
 }  // namespace planb
 

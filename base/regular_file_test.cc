@@ -44,7 +44,7 @@ TEST_F(RegularFile, IsBounded) {
   Write(std::string(100, 'x'));
   EXPECT_TRUE(ReadRegularFile(path_, 100).ok());
   Write(std::string(101, 'x'));
-  EXPECT_EQ(Why(path_), "is larger than 100 octets");
+  EXPECT_EQ(Why(path_), "is larger than 100 bytes");
 }
 
 TEST_F(RegularFile, IsThereAndAFile) {

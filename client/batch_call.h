@@ -24,7 +24,7 @@ class BatchCall {
  public:
   struct Event {
     enum class Kind {
-      kNothing,  // the time is up, somebody called Wake, or nothing to tell
+      kNothing,  // the time is up, Wake was called, or nothing to tell
       kWritten,  // a write (or the start of the call) is done, if `ok`
       kReply,    // `message` came
       kEnded,    // the last event: `status` says how

@@ -1,10 +1,10 @@
 // A request is one slice, with one copy of the addresses; or two, the head and
 // the caller's own buffer. The latter needs an owner to be kept, because gRPC
-// may hold on to a slice after its octets were sent and the reply to them came.
+// may hold on to a slice after its bytes were sent and the reply to them came.
 //
 // The copy takes 1.2 us of a batch of 4,096, 0.3 ns an address of about 3.5
-// that the client spends on each: worth a field, not worth a rule for
-// everybody.
+// that the client spends on each: worth a field, not worth a rule for every
+// caller.
 
 #include "client/batch_codec.h"
 
@@ -28,7 +28,7 @@
 namespace planb::client {
 namespace {
 
-// Next hops and hashes are little-endian octets, copied as they are.
+// Next hops and hashes are little-endian bytes, copied as they are.
 static_assert(std::endian::native == std::endian::little);
 
 uint32_t ToMilliseconds(absl::Duration duration) {
@@ -47,7 +47,7 @@ absl::Status Broken(const ExpectedReply& expected, absl::string_view why) {
 absl::Status CheckBatch(const Batch& batch, size_t size) {
   if (size > kMaxMessageBytes) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a batch of ", size, " octets is longer than a message (",
+        absl::StrCat("a batch of ", size, " bytes is longer than a message (",
                      kMaxMessageBytes, ")"));
   }
   if (!batch.next_hops.empty() &&
@@ -159,7 +159,7 @@ absl::Status DecodeReply(grpc::ByteBuffer& reply, const ExpectedReply& expected,
   if (message.has_error) return absl::OkStatus();
   if (message.next_hops.size() != expected.addresses * sizeof(NextHopId)) {
     return Broken(expected, absl::StrCat("has ", message.next_hops.size(),
-                                         " octets of next hops for ",
+                                         " bytes of next hops for ",
                                          expected.addresses, " addresses"));
   }
   const size_t due = expected.prefix_lengths ? expected.addresses : 0;

@@ -1,4 +1,4 @@
-// BatchLookup messages, as octets: requests out of the caller's buffers,
+// BatchLookup messages, as bytes: requests out of the caller's buffers,
 // results out of replies.
 
 #ifndef PLANB_CLIENT_BATCH_CODEC_H_
@@ -23,10 +23,10 @@ namespace planb::client {
 // What to look up. Refers to the caller's buffers. The fields are those of
 // planb.v1.BatchLookupRequest, which says more.
 struct Batch {
-  // 16 octets an address and 4 octets an address, network byte order.
+  // 16 bytes an address and 4 bytes an address, network byte order.
   absl::string_view addresses_v6 = {};
   absl::string_view addresses_v4 = {};
-  // 8 octets an address, for routes on /64 and shorter: the upper halves of
+  // 8 bytes an address, for routes on /64 and shorter: the upper halves of
   // IPv6 addresses. Where longer prefixes decide, the answer is kUndecided: ask
   // again in addresses_v6.
   absl::string_view upper_halves_v6 = {};
@@ -36,15 +36,15 @@ struct Batch {
   absl::Span<const uint32_t> flow_hashes = {};
   // Empty means "default".
   absl::string_view table = {};
-  // Answer from this generation or a later one; 0 means whatever is visible.
+  // Answer from this generation or a later one; 0 means the visible one.
   uint64_t min_generation = 0;
   // How long the server may wait for it; rounded up to milliseconds.
   absl::Duration max_wait = absl::ZeroDuration();
   // Also return the length of each matched prefix; slow.
   bool want_prefix_lengths = false;
   // Where the next hops go when they are received. Empty:
-  // BatchResult::next_hops holds them. Else: one for each address, and left
-  // alone by everybody until the result was handed out.
+  // BatchResult::next_hops holds them. Else: one for each address, and not
+  // touched by the caller until the result was handed out.
   absl::Span<NextHopId> next_hops = {};
   // If set, addresses are sent from where they lie (all of them, if only one of
   // the three fields is set; else the last one; flow hashes are copied) and
@@ -54,7 +54,7 @@ struct Batch {
   std::shared_ptr<const void> keep_alive = nullptr;
 };
 
-// Addresses in a batch whose octets are whole addresses.
+// Addresses in a batch whose bytes are whole addresses.
 size_t AddressCount(const Batch& batch);
 
 // Stands in BatchResult::prefix_lengths for: no route.

@@ -139,9 +139,9 @@ TEST(EncodeBatch, CarriesEveryField) {
   EXPECT_EQ(request.addresses_v6(), v6);
   EXPECT_EQ(request.addresses_v4(), v4);
   EXPECT_EQ(request.upper_halves_v6(), upper);
-  std::string octets;  // little-endian, whatever the machine
-  for (int i = 0; i < 10; ++i) octets += "\x01\x02\x03\x04";
-  EXPECT_EQ(request.flow_hashes(), octets);
+  std::string bytes;  // little-endian on every machine
+  for (int i = 0; i < 10; ++i) bytes += "\x01\x02\x03\x04";
+  EXPECT_EQ(request.flow_hashes(), bytes);
   EXPECT_EQ(request.table(), "blue");
   EXPECT_EQ(request.min_generation(), 77U);
   EXPECT_EQ(request.max_wait_ms(), 1U);  // never shorter than asked for
@@ -159,9 +159,9 @@ TEST(EncodeBatch, WaitsAreBoundedToTheField) {
 
 TEST(EncodeBatch, EmptyBatchAndEverySmallSize) {
   for (size_t size = 0; size < 300; ++size) {  // across varint boundaries
-    const std::string octets(size, 'x');
-    const auto request = Read(*EncodeBatch(3, {.addresses_v4 = octets}));
-    EXPECT_EQ(request.addresses_v4(), octets);
+    const std::string bytes(size, 'x');
+    const auto request = Read(*EncodeBatch(3, {.addresses_v4 = bytes}));
+    EXPECT_EQ(request.addresses_v4(), bytes);
     EXPECT_EQ(request.request_id(), 3U);
   }
 }
@@ -175,32 +175,32 @@ TEST(EncodeBatch, TooLongForAMessage) {
 }
 
 TEST(EncodeBatch, SendsFromABufferThatIsKept) {
-  const auto octets = std::make_shared<std::string>(16 * 300, '\x20');
+  const auto bytes = std::make_shared<std::string>(16 * 300, '\x20');
   const std::string v4(4, '\x0a');
   for (const absl::string_view also : {absl::string_view(), {v4}}) {
     const std::vector<uint32_t> hashes(600 + also.size() / 4, 0x01010101);
     auto buffer = EncodeBatch(1, {.addresses_v4 = also,
-                                  .upper_halves_v6 = *octets,
+                                  .upper_halves_v6 = *bytes,
                                   .flow_hashes = hashes,
-                                  .keep_alive = octets});
+                                  .keep_alive = bytes});
     ASSERT_TRUE(buffer.ok());
-    EXPECT_EQ(octets.use_count(), 2);
-    octets->front() = '\x21';  // whoever changes it, changes what is sent
+    EXPECT_EQ(bytes.use_count(), 2);
+    bytes->front() = '\x21';  // a change of it changes what is sent
     const v1::BatchLookupRequest request = Read(*buffer);
-    EXPECT_EQ(request.upper_halves_v6(), *octets);
+    EXPECT_EQ(request.upper_halves_v6(), *bytes);
     EXPECT_EQ(request.addresses_v4(), also);
     EXPECT_EQ(request.flow_hashes(), std::string(4 * hashes.size(), '\1'));
     buffer->Clear();
-    EXPECT_EQ(octets.use_count(), 1);
+    EXPECT_EQ(bytes.use_count(), 1);
   }
 }
 
 TEST(EncodeBatch, RefusesWhatCannotBeAnswered) {
-  const std::string octets(24, 'x');
+  const std::string bytes(24, 'x');
   std::vector<NextHopId> room(1 + 6 + 3);
-  const Batch batch = {.addresses_v6 = octets,
-                       .addresses_v4 = octets,
-                       .upper_halves_v6 = octets,
+  const Batch batch = {.addresses_v6 = bytes,
+                       .addresses_v4 = bytes,
+                       .upper_halves_v6 = bytes,
                        .next_hops = absl::MakeSpan(room)};
   EXPECT_EQ(AddressCount(batch), 10U);
   EXPECT_TRUE(EncodeBatch(1, batch).ok());
@@ -218,12 +218,12 @@ TEST(EncodeBatch, RefusesWhatCannotBeAnswered) {
             absl::StatusCode::kInvalidArgument);
 }
 
-// `reply` in slices of at most `size` octets, as a transport may cut it.
+// `reply` in slices of at most `size` bytes, as a transport may cut it.
 grpc::ByteBuffer Cut(const v1::BatchLookupResponse& reply, size_t size) {
-  const std::string octets = reply.SerializeAsString();
+  const std::string bytes = reply.SerializeAsString();
   std::vector<grpc::Slice> slices;
-  for (size_t at = 0; at < octets.size(); at += size) {
-    slices.emplace_back(octets.substr(at, size));
+  for (size_t at = 0; at < bytes.size(); at += size) {
+    slices.emplace_back(bytes.substr(at, size));
   }
   return grpc::ByteBuffer(slices.data(), slices.size());
 }

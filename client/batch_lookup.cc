@@ -1,7 +1,7 @@
 // Roles instead of threads: at any time at most one thread polls the call, one
-// has a write under way, one encodes and one receives; whoever has to wait
-// polls, if nobody does, or is told. Operations are started outside of the
-// mutex, because gRPC may send and receive within them.
+// has a write under way, one encodes and one receives; a thread that has to
+// wait polls, if no other does, or is told. Operations are started outside of
+// the mutex, because gRPC may send and receive within them.
 
 #include "client/batch_lookup.h"
 

@@ -7,7 +7,7 @@
 //   lookup.Receive(result);
 //
 // Starts no threads: everything happens within the calls. Reconnecting is done
-// by Receive, so whoever sends must also receive, or somebody else must.
+// by Receive, so a program that sends must also receive.
 //
 // Generations never go back while one server lives. A server that restarted
 // may begin anew (a volatile one does): what it says is passed on as it is, and
@@ -39,12 +39,11 @@
 
 namespace planb::client {
 
-// What a BatchLookup tells whoever keeps its metrics.
-
-// Override what is of interest. The handle calls from within its own calls, on
-// any of the caller's threads, one at a time for each handle, and with its lock
-// held: be quick, and do not call the handle. An observer outlives its handles;
-// one that has several is called by them at the same time.
+// What a BatchLookup tells of itself, for metrics. Override what is of
+// interest. The handle calls from within its own calls, on any of the caller's
+// threads, one at a time for each handle, and with its lock held: be quick, and
+// do not call the handle. An observer outlives its handles; one that has
+// several is called by them at the same time.
 class LookupObserver {
  public:
   virtual ~LookupObserver() = default;
@@ -70,7 +69,6 @@ class LookupObserver {
 };
 
 // How a BatchLookup connects, and when it gives up.
-
 struct BatchLookupOptions {
   // Batches accepted and not yet handed out by Receive, at most; at least 1.
   size_t max_in_flight = 8;
@@ -97,9 +95,6 @@ using OpenChannel = std::function<std::shared_ptr<grpc::Channel>()>;
 absl::StatusOr<OpenChannel> ChannelsTo(absl::string_view target,
                                        const ChannelOptions& options = {});
 
-// The batches in flight, and what has to be done for each: to be written, to
-// be answered, to be written again on another call.
-
 struct BatchInFlight {
   ExpectedReply expected;
   // References to what gRPC sends; may be sent again.
@@ -108,9 +103,12 @@ struct BatchInFlight {
   absl::Time accepted;  // these two by MonotonicNow's clock
   absl::Time deadline;
   bool cancelled = false;
-  bool was_written = false;  // on whatever call
+  bool was_written = false;  // on this call or an earlier one
 };
 
+// The batches in flight, and what has to be done for each: to be written, to
+// be answered, to be written again on another call.
+//
 // Invariant: oldest first, there are batches with replies, then written ones
 // without, then unwritten ones: replies come in the order of writes. Ids ascend
 // one by one. Thread-compatible.
@@ -160,7 +158,7 @@ class ReplayQueue {
 };
 
 // Invariants: results come in the order of Send, exactly one for each batch,
-// until the handle ends. A batch's octets are kept, as gRPC's own slices, until
+// until the handle ends. A batch's bytes are kept, as gRPC's own slices, until
 // it is answered (at most max_in_flight of them, each up to kMaxMessageBytes).
 // Thread-safe. Meant for one thread that does everything, or for one that sends
 // and one that receives.
@@ -175,7 +173,7 @@ class BatchLookup {
   BatchLookup& operator=(const BatchLookup&) = delete;
 
   // Accepts `batch`, to be answered by `deadline` or to fail by itself with
-  // DEADLINE_EXCEEDED. Returns its id: 1, then 2, and so on. Its octets may be
+  // DEADLINE_EXCEEDED. Returns its id: 1, then 2, and so on. Its bytes may be
   // reused at once, as in BatchStream. Blocks while max_in_flight batches are
   // in flight (until another thread calls Receive) and while the connection
   // takes no more; not while there is none.
@@ -192,7 +190,7 @@ class BatchLookup {
   // True: `result` holds it (perhaps that its batch failed: see result.status).
   // False: after CloseSend, when every result was handed out.
   // Errors: what ended the handle, after the results that came before. The
-  // other batches in flight are lost. CANCELLED; UNAVAILABLE or whatever else
+  // other batches in flight are lost. CANCELLED; UNAVAILABLE or what else
   // the last attempt failed with, when it was time to give up; an error that
   // trying again does not mend, such as INTERNAL for a broken contract.
   absl::StatusOr<bool> Receive(BatchResult& result);

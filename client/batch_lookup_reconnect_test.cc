@@ -1,5 +1,5 @@
-// Whatever happens to the server, every batch is answered once, rightly and in
-// order; or the handle says why it gave up.
+// When the server breaks, every batch is answered once, rightly and in order;
+// or the handle says why it gave up.
 
 #include <gmock/gmock.h>
 #include <grpcpp/support/slice.h>
@@ -21,7 +21,7 @@
 namespace planb::client {
 namespace {
 
-// Whatever is lost is written again, and no reply goes to another's batch.
+// A batch that is lost is written again, and no reply goes to another's batch.
 
 class ReplayQueueTest : public ::testing::Test {
  protected:
@@ -280,7 +280,7 @@ TEST_F(ReconnectTest, AServerThatDiesAndComesBack) {
     EXPECT_THAT(answers, ElementsAre(HopOf(0), HopOf(1), HopOf(2), HopOf(3)));
   }
   EXPECT_EQ(lookup.reconnects(), 3U);
-  EXPECT_GT(counter_.disconnects, 3U) << "some attempts found nobody";
+  EXPECT_GT(counter_.disconnects, 3U) << "some attempts found no server";
   // It died while nothing was in flight: the next batch finds out.
   server_.Die();
   server_.Restart();

@@ -99,16 +99,16 @@ TEST_F(BatchLookupTest, BigBatchesIntoTheCallersBuffers) {
   // while it writes would be stuck.
   constexpr uint64_t kAddresses = 20'000;
   constexpr size_t kDepth = 8;
-  const auto octets = std::make_shared<std::string>();
-  for (uint64_t i = 0; i < kAddresses; ++i) *octets += V6(i);
+  const auto bytes = std::make_shared<std::string>();
+  for (uint64_t i = 0; i < kAddresses; ++i) *bytes += V6(i);
   std::vector<std::vector<NextHopId>> answers(
       kDepth, std::vector<NextHopId>(kAddresses));
   BatchLookup lookup(open_, {.max_in_flight = kDepth});
   for (std::vector<NextHopId>& answer : answers) {
     ASSERT_TRUE(lookup
-                    .Send({.addresses_v6 = *octets,
+                    .Send({.addresses_v6 = *bytes,
                            .next_hops = absl::MakeSpan(answer),
-                           .keep_alive = octets})
+                           .keep_alive = bytes})
                     .ok());
   }
   for (const std::vector<NextHopId>& answer : answers) {
@@ -242,9 +242,9 @@ using testing::ManyRoutes;
 using testing::V4;
 using testing::V6;
 
-Address Read(const std::string& octets) { return *Address::FromPacked(octets); }
+Address Read(const std::string& bytes) { return *Address::FromPacked(bytes); }
 
-class LookupTransportTest : public ::testing::Test {
+class CoalescingServerTest : public ::testing::Test {
  protected:
   // Makes `calls` lookups from each of 6 threads, one at a time each.
   void LookUp(CoalescingLookup& lookup, uint64_t calls) {
@@ -270,7 +270,7 @@ class LookupTransportTest : public ::testing::Test {
       .lookup = {.give_up_after = absl::InfiniteDuration()}};
 };
 
-TEST_F(LookupTransportTest, ManyCallersShareBatches) {
+TEST_F(CoalescingServerTest, ManyCallersShareBatches) {
   const auto lookup = MakeCoalescingLookup(open_, {});
   LookUp(*lookup, 500);
   EXPECT_EQ(server_.streams_opened(), 1U);
@@ -288,14 +288,14 @@ TEST_F(LookupTransportTest, ManyCallersShareBatches) {
   EXPECT_LT(server_.batches_read() - before, 100U);
 }
 
-TEST_F(LookupTransportTest, BrokenStreamsCostNoAnswer) {
+TEST_F(CoalescingServerTest, BrokenStreamsCostNoAnswer) {
   server_.EndStreams(20, grpc::Status(grpc::StatusCode::UNAVAILABLE, ""));
   const auto lookup = MakeCoalescingLookup(open_, patient_);
   LookUp(*lookup, 200);
   EXPECT_GT(server_.streams_opened(), 1U);
 }
 
-TEST_F(LookupTransportTest, ARestartCostsNoAnswer) {
+TEST_F(CoalescingServerTest, ARestartCostsNoAnswer) {
   const auto lookup = MakeCoalescingLookup(open_, patient_);
   std::thread operation([this] {
     for (int i = 0; i < 3; ++i) {
@@ -311,7 +311,7 @@ TEST_F(LookupTransportTest, ARestartCostsNoAnswer) {
   EXPECT_GE(server_.streams_opened(), 2U);
 }
 
-TEST_F(LookupTransportTest, ErrorsOfTheBatchAreThoseOfItsCalls) {
+TEST_F(CoalescingServerTest, ErrorsOfTheBatchAreThoseOfItsCalls) {
   CoalescingClientOptions options = patient_;
   options.table = "none";
   const auto lookup = MakeCoalescingLookup(open_, options);
@@ -319,7 +319,7 @@ TEST_F(LookupTransportTest, ErrorsOfTheBatchAreThoseOfItsCalls) {
             "TABLE_NOT_FOUND");
 }
 
-TEST_F(LookupTransportTest, DeadlinesHoldWithoutAServer) {
+TEST_F(CoalescingServerTest, DeadlinesHoldWithoutAServer) {
   server_.Die();
   CoalescingClientOptions options = patient_;
   options.coalescing.timeout = std::chrono::milliseconds(100);
@@ -331,7 +331,7 @@ TEST_F(LookupTransportTest, DeadlinesHoldWithoutAServer) {
   EXPECT_EQ(patient->Lookup(Read(V6(1))).get()->next_hop, HopOf(1));
 }
 
-TEST_F(LookupTransportTest, ShutdownEndsWhatIsUnderWay) {
+TEST_F(CoalescingServerTest, ShutdownEndsWhatIsUnderWay) {
   server_.Hold();
   const auto lookup = MakeCoalescingLookup(open_, patient_);
   auto first = lookup->Lookup(Read(V6(1)));
@@ -341,18 +341,15 @@ TEST_F(LookupTransportTest, ShutdownEndsWhatIsUnderWay) {
   EXPECT_TRUE(absl::IsCancelled(second.get().status()));
 }
 
-// Used without a CoalescingLookup: every Done is called, also after the end.
-TEST_F(LookupTransportTest, AHandleThatGaveUpFailsEveryBatch) {
+TEST_F(CoalescingServerTest, AHandleThatGaveUpFailsEveryBatch) {
   server_.Die();
-  LookupTransport transport(open_, {.give_up_after = absl::ZeroDuration()}, "");
-  for (int i = 0; i < 20; ++i) {
-    std::promise<absl::Status> end;
-    transport.Start(V6(1), "", [&end](const BatchTransport::Outcome& outcome) {
-      end.set_value(outcome.status);
-    });
-    EXPECT_TRUE(absl::IsUnavailable(end.get_future().get()));
+  CoalescingClientOptions options = patient_;
+  options.lookup.give_up_after = absl::ZeroDuration();
+  const auto lookup = MakeCoalescingLookup(open_, options);
+  for (uint64_t i = 0; i < 20; ++i) {
+    EXPECT_TRUE(
+        absl::IsUnavailable(lookup->Lookup(Read(V6(i))).get().status()));
   }
-  transport.Shutdown();
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // How threads share the completion queue: a thread that cannot go on polls it
-// if nobody does, takes in one event, and tells the others; if somebody does,
-// it waits to be told. Operations are started outside of the mutex, because
+// if no other thread does, takes in one event, and tells the others; else it
+// waits to be told. Operations are started outside of the mutex, because
 // gRPC may send and receive within them. A Read is always outstanding (started
 // by the thread that polls), so replies never pile up in the transport; at most
 // max_in_flight of them pile up here.

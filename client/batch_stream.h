@@ -66,7 +66,7 @@ class BatchStream {
   BatchStream(const BatchStream&) = delete;
   BatchStream& operator=(const BatchStream&) = delete;
 
-  // Sends `batch`, whose octets may be reused at once. Returns its id: 1 for
+  // Sends `batch`, whose bytes may be reused at once. Returns its id: 1 for
   // the first batch, then 2, and so on. Blocks while max_in_flight batches are
   // in flight: until another thread calls Receive, so a thread that does both
   // asks in_flight() first.
@@ -91,8 +91,8 @@ class BatchStream {
   // would not wait. For a thread that has other things to do meanwhile.
   bool Ready();
 
-  // CloseSend, drops the results nobody received, and returns how the stream
-  // ended: OK if every batch was answered.
+  // CloseSend, drops the results that were not received, and returns how the
+  // stream ended: OK if every batch was answered.
   absl::Status Finish();
 
   // Ends the stream, with CANCELLED, and so every call that waits.
@@ -104,8 +104,8 @@ class BatchStream {
  private:
   // Takes in one event, or waits for another thread to do so.
   void Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Polls, without `wait` only looks, and takes in what comes. REQUIRES: nobody
-  // polls.
+  // Polls, without `wait` only looks, and takes in what comes. REQUIRES: no
+  // thread polls.
   void TakeNext(bool wait) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Take(BatchCall::Event event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Ends the stream for a reason of our own.

@@ -190,11 +190,11 @@ TEST_F(BatchStreamTest, BigBatchesOneThreadDeep) {
   // reads ahead: a client that did not read while it writes would be stuck.
   constexpr uint64_t kAddresses = 20'000;
   constexpr size_t kDepth = 10;
-  std::string octets;
-  for (uint64_t i = 0; i < kAddresses; ++i) octets += V6(i);
+  std::string bytes;
+  for (uint64_t i = 0; i < kAddresses; ++i) bytes += V6(i);
   BatchStream stream(server_.Channel(), {.max_in_flight = kDepth});
   for (size_t i = 0; i < kDepth; ++i) {
-    ASSERT_TRUE(stream.Send({.addresses_v6 = octets}).ok());
+    ASSERT_TRUE(stream.Send({.addresses_v6 = bytes}).ok());
   }
   EXPECT_EQ(stream.in_flight(), kDepth);
   BatchResult result;
@@ -210,8 +210,8 @@ TEST_F(BatchStreamTest, BigBatchesOneThreadDeep) {
 
 TEST_F(BatchStreamTest, ABatchTooLongIsRefusedAndTheStreamGoesOn) {
   BatchStream stream(server_.Channel(), {.max_in_flight = 1});
-  const std::string octets(17 << 20, '\0');
-  EXPECT_EQ(stream.Send({.addresses_v6 = octets}).status().code(),
+  const std::string bytes(17 << 20, '\0');
+  EXPECT_EQ(stream.Send({.addresses_v6 = bytes}).status().code(),
             absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(stream.in_flight(), 0U);
   EXPECT_EQ(*stream.Send({.addresses_v6 = V6(0)}), 1U);
@@ -288,7 +288,7 @@ TEST_F(BatchStreamTest, NothingIsSentAfterCloseSend) {
   EXPECT_EQ(server_.batches_read(), 0U);
 }
 
-// A stream comes to the right end whatever the server does.
+// A stream comes to the right end, also when the server misbehaves.
 
 using ::testing::ElementsAre;
 using testing::FakeServer;
@@ -398,7 +398,7 @@ TEST_F(BatchStreamEndTest, CancelEndsEveryCall) {
   EXPECT_EQ(stream.Finish().code(), absl::StatusCode::kCancelled);
 }
 
-// A sender that waits for a receiver who never comes must hear of it, too.
+// A sender that waits for a receiver that never comes must hear of it, too.
 TEST_F(BatchStreamEndTest, CancelEndsASendThatWaitsForRoom) {
   BatchStream stream(server_.Channel(), {.max_in_flight = 1});
   ASSERT_TRUE(stream.Send({.addresses_v6 = V6(1)}).ok());

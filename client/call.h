@@ -4,9 +4,11 @@
 #ifndef PLANB_CLIENT_CALL_H_
 #define PLANB_CLIENT_CALL_H_
 
+#include <grpc/support/time.h>
 #include <grpcpp/client_context.h>
 #include <grpcpp/support/sync_stream.h>
 
+#include <cstdint>
 #include <memory>
 
 #include "absl/status/status.h"
@@ -16,6 +18,16 @@
 #include "client/status.h"
 
 namespace planb::client {
+
+// A moment of MonotonicNow's clock, for gRPC. Infinities are cut to what gRPC
+// can hold.
+inline gpr_timespec ToGrpc(absl::Time monotonic) {
+  const timespec time = absl::ToTimespec(
+      absl::FromChrono(ToSteady(monotonic).time_since_epoch()));
+  return {.tv_sec = time.tv_sec,
+          .tv_nsec = static_cast<int32_t>(time.tv_nsec),
+          .clock_type = GPR_CLOCK_MONOTONIC};
+}
 
 // Lets the call end with DEADLINE_EXCEEDED at `deadline`; never if that is
 // InfiniteFuture, which gRPC's clock could not hold.

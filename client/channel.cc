@@ -29,6 +29,7 @@
 #include "absl/time/clock.h"
 #include "base/monotonic_time.h"
 #include "base/pem_file.h"
+#include "client/call.h"
 #include "client/socket_options.h"
 
 namespace planb::client {
@@ -96,7 +97,7 @@ absl::Status CheckTarget(absl::string_view target) {
     if (path.size() >= sizeof(sockaddr_un::sun_path)) {
       return Refuse(target,
                     absl::StrCat("has a path longer than ",
-                                 sizeof(sockaddr_un::sun_path) - 1, " octets"));
+                                 sizeof(sockaddr_un::sun_path) - 1, " bytes"));
     }
     return absl::OkStatus();
   }

@@ -17,9 +17,8 @@
 
 namespace planb::client {
 
-// How a channel proves who is at its ends, if at all.
-
-// TLS 1.2 or 1.3, by files in PEM. All may be empty.
+// How the ends of a channel prove what they are: TLS 1.2 or 1.3, by files in
+// PEM. All may be empty.
 struct TlsOptions {
   // Authorities of which one must have signed the server's certificate; empty:
   // those that this host trusts.
@@ -38,7 +37,7 @@ struct TlsOptions {
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(
     const std::optional<TlsOptions>& options);
 
-// Largest message either side may send, in octets.
+// Largest message either side may send, in bytes.
 inline constexpr int kMaxMessageBytes = 16 << 20;
 
 struct ChannelOptions {
@@ -51,10 +50,9 @@ struct ChannelOptions {
 
 // Makes a channel to `target`: "unix:///run/planb/planb.sock", "host:port" or
 // "[::1]:50051". Does not connect yet: the first call does. Reads the files of
-// TLS once: whoever keeps a channel for longer than its certificate lives makes
-// another one.
-// Errors: INVALID_ARGUMENT if `target` cannot be one of these, or is a Unix
-// socket and TLS is asked for; those of MakeCredentials.
+// TLS once: a channel that is kept for longer than its certificate lives has to
+// be made again. Errors: INVALID_ARGUMENT if `target` cannot be one of these,
+// or is a Unix socket and TLS is asked for; those of MakeCredentials.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(
     absl::string_view target, const ChannelOptions& options = {});
 

@@ -95,11 +95,9 @@ TEST(Connect, EndsAtTheDeadline) {
             absl::StatusCode::kDeadlineExceeded);
 }
 
-// What cannot work is told before anybody connects. What then works is in
+// What cannot work is told before a channel connects. What then works is in
 // planbctl_tls_test.cc.
 
-using server::TestAuthority;
-using server::TestTlsFiles;
 using ::testing::HasSubstr;
 
 std::string Why(const TlsOptions& options) {

@@ -10,12 +10,12 @@
 
 namespace planb::client {
 
-// A reply answers the IPv6 addresses of its batch first: two counters find each
-// call's place in it.
-
 namespace {
 
-CoalescerOptions Sane(CoalescerOptions options) {
+using Done = CoalescingLookup::Done;
+using Schedule = CoalescingLookup::Schedule;
+
+BatchingOptions Sane(BatchingOptions options) {
   options.max_batch = std::max<size_t>(options.max_batch, 1);
   options.max_in_flight = std::max<size_t>(options.max_in_flight, 1);
   options.max_calls = std::max<size_t>(options.max_calls, 1);
@@ -24,24 +24,30 @@ CoalescerOptions Sane(CoalescerOptions options) {
 
 // Appends the address in network byte order.
 void Pack(const Address& address, std::string& to) {
-  char octets[16];
+  char bytes[16];
   absl::uint128 bits = address.bits();
-  for (char& octet : octets) {
-    octet = static_cast<char>(absl::Uint128High64(bits) >> 56);
+  for (char& byte : bytes) {
+    byte = static_cast<char>(absl::Uint128High64(bits) >> 56);
     bits <<= 8;
   }
-  to.append(octets, AddressBytes(address.family()));
+  to.append(bytes, AddressBytes(address.family()));
 }
 
 bool IsV6(const Address& address) { return address.family() == Family::kIpv6; }
 
+using Answer = absl::StatusOr<CallAnswer>;
+
+void Tell(const std::vector<Done>& calls, const absl::Status& status) {
+  const Answer answer(status);
+  for (const Done& done : calls) done(answer);
+}
+
 }  // namespace
 
-Coalescer::Coalescer(const CoalescerOptions& options)
-    : options_(Sane(options)) {}
+Schedule::Schedule(const BatchingOptions& options) : options_(Sane(options)) {}
 
-uint64_t Coalescer::Add(const Address& address, Time now, Time deadline,
-                        Done done) {
+uint64_t Schedule::Add(const Address& address, Time now, Time deadline,
+                       Done done) {
   const uint64_t id = ++last_call_;
   ++calls_;
   if (deadline != kNever) deadlines_.emplace(deadline, id);
@@ -50,17 +56,17 @@ uint64_t Coalescer::Add(const Address& address, Time now, Time deadline,
   return id;
 }
 
-bool Coalescer::MayDepart() const {
+bool Schedule::MayDepart() const {
   return !waiting_.empty() && under_way_.size() < options_.max_in_flight;
 }
 
-Coalescer::Time Coalescer::Due() const {
+Schedule::Time Schedule::Due() const {
   const Time first = waiting_.begin()->second.arrived;
   const bool now = under_way_.empty() || waiting_.size() >= options_.max_batch;
   return now ? first : After(first, options_.max_delay);
 }
 
-bool Coalescer::TakeDeparture(Time now, Departure& departure) {
+bool Schedule::TakeDeparture(Time now, Departure& departure) {
   if (!MayDepart() || Due() > now) return false;
   departure.id = ++last_departure_;
   departure.addresses_v6.clear();
@@ -79,7 +85,9 @@ bool Coalescer::TakeDeparture(Time now, Departure& departure) {
   return true;
 }
 
-std::vector<Coalescer::Arrival> Coalescer::Land(uint64_t departure) {
+// A reply answers the IPv6 addresses of its batch first: two counters find each
+// call's place in it.
+std::vector<Schedule::Arrival> Schedule::Land(uint64_t departure) {
   std::vector<Arrival> arrivals;
   const auto found = under_way_.find(departure);
   if (found == under_way_.end()) return arrivals;
@@ -100,7 +108,7 @@ std::vector<Coalescer::Arrival> Coalescer::Land(uint64_t departure) {
   return arrivals;
 }
 
-Coalescer::Done Coalescer::TakeCall(uint64_t id) {
+Done Schedule::TakeCall(uint64_t id) {
   if (const auto found = waiting_.find(id); found != waiting_.end()) {
     Done done = std::move(found->second.done);
     deadlines_.erase({found->second.deadline, id});
@@ -119,7 +127,7 @@ Coalescer::Done Coalescer::TakeCall(uint64_t id) {
   return nullptr;
 }
 
-std::vector<Coalescer::Done> Coalescer::TakeExpired(Time now) {
+std::vector<Done> Schedule::TakeExpired(Time now) {
   std::vector<Done> expired;
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
     expired.push_back(TakeCall(deadlines_.begin()->second));
@@ -127,7 +135,7 @@ std::vector<Coalescer::Done> Coalescer::TakeExpired(Time now) {
   return expired;
 }
 
-std::vector<Coalescer::Done> Coalescer::TakeAll() {
+std::vector<Done> Schedule::TakeAll() {
   std::vector<Done> all;
   for (auto& [departure, calls] : under_way_) {
     for (Call& call : calls) {
@@ -143,35 +151,23 @@ std::vector<Coalescer::Done> Coalescer::TakeAll() {
   return all;
 }
 
-Coalescer::Time Coalescer::NextEvent() const {
+Schedule::Time Schedule::NextEvent() const {
   Time next = deadlines_.empty() ? kNever : deadlines_.begin()->first;
   if (MayDepart()) next = std::min(next, Due());
   return next;
 }
 
-namespace {
-
-using Answer = absl::StatusOr<CallAnswer>;
-
-void Tell(const std::vector<Coalescer::Done>& calls,
-          const absl::Status& status) {
-  const Answer answer(status);
-  for (const Coalescer::Done& done : calls) done(answer);
-}
-
-}  // namespace
-
-CoalescingLookup::CoalescingLookup(std::unique_ptr<BatchTransport> transport,
+CoalescingLookup::CoalescingLookup(std::unique_ptr<Transport> transport,
                                    const CoalescingOptions& options)
     : options_(options),
       transport_(std::move(transport)),
-      coalescer_(options.batching),
+      schedule_(std::make_unique<Schedule>(options.batching)),
       timekeeper_([this] { KeepTime(); }) {}
 
 CoalescingLookup::~CoalescingLookup() { Shutdown(); }
 
 std::future<Answer> CoalescingLookup::Lookup(const Address& address) {
-  return Lookup(address, Coalescer::After(Clock::now(), options_.timeout));
+  return Lookup(address, Schedule::After(Clock::now(), options_.timeout));
 }
 
 std::future<Answer> CoalescingLookup::Lookup(const Address& address,
@@ -187,11 +183,11 @@ uint64_t CoalescingLookup::Lookup(const Address& address,
                                   Clock::time_point deadline, Done done) {
   Lock lock(mutex_);
   absl::Status refused;
-  while (refused.ok() && !shut_down_ && coalescer_.full()) {
+  while (refused.ok() && !shut_down_ && schedule_->full()) {
     if (!options_.block_when_full) {
       refused = absl::ResourceExhaustedError("too many lookups unanswered");
     } else if (room_.wait_until(lock, deadline) == std::cv_status::timeout &&
-               coalescer_.full()) {
+               schedule_->full()) {
       refused = absl::DeadlineExceededError("no room for a lookup in time");
     }
   }
@@ -202,14 +198,14 @@ uint64_t CoalescingLookup::Lookup(const Address& address,
     return 0;
   }
   const uint64_t id =
-      coalescer_.Add(address, Clock::now(), deadline, std::move(done));
+      schedule_->Add(address, Clock::now(), deadline, std::move(done));
   SendDue(lock);
   return id;
 }
 
 bool CoalescingLookup::Cancel(uint64_t call) {
   Lock lock(mutex_);
-  const Done done = coalescer_.TakeCall(call);
+  const Done done = schedule_->TakeCall(call);
   lock.unlock();
   room_.notify_one();
   if (done == nullptr) return false;
@@ -218,47 +214,45 @@ bool CoalescingLookup::Cancel(uint64_t call) {
 }
 
 void CoalescingLookup::SendDue(Lock& lock) {
-  Coalescer::Departure departure;
-  if (shut_down_ || !coalescer_.TakeDeparture(Clock::now(), departure)) {
+  Schedule::Departure departure;
+  if (shut_down_ || !schedule_->TakeDeparture(Clock::now(), departure)) {
     TellTime();
     return;
   }
   TellTime();  // the calls of the batch still have deadlines
   lock.unlock();
-  transport_->Start(
-      departure.addresses_v6, departure.addresses_v4,
-      [this, id = departure.id](const BatchTransport::Outcome& outcome) {
-        Land(id, outcome);
-      });
+  transport_->Start(departure.addresses_v6, departure.addresses_v4,
+                    [this, id = departure.id](const BatchOutcome& outcome) {
+                      Land(id, outcome);
+                    });
   lock.lock();
 }
 
-void CoalescingLookup::Land(uint64_t departure,
-                            const BatchTransport::Outcome& outcome) {
+void CoalescingLookup::Land(uint64_t departure, const BatchOutcome& outcome) {
   Lock lock(mutex_);
-  const std::vector<Coalescer::Arrival> arrivals = coalescer_.Land(departure);
+  const std::vector<Schedule::Arrival> arrivals = schedule_->Land(departure);
   SendDue(lock);  // first the calls that wait, then those that are answered
   lock.unlock();
   room_.notify_all();
   if (!outcome.status.ok()) {
     const Answer answer(outcome.status);
-    for (const Coalescer::Arrival& arrival : arrivals) arrival.done(answer);
+    for (const Schedule::Arrival& arrival : arrivals) arrival.done(answer);
     return;
   }
-  for (const Coalescer::Arrival& arrival : arrivals) {
+  for (const Schedule::Arrival& arrival : arrivals) {
     arrival.done(CallAnswer{.next_hop = outcome.next_hops[arrival.at],
                             .generation = outcome.generation});
   }
 }
 
 void CoalescingLookup::TellTime() {
-  if (coalescer_.NextEvent() < wakes_) time_.notify_one();
+  if (schedule_->NextEvent() < wakes_) time_.notify_one();
 }
 
 void CoalescingLookup::KeepTime() {
   Lock lock(mutex_);
   while (!shut_down_) {
-    wakes_ = coalescer_.NextEvent();
+    wakes_ = schedule_->NextEvent();
     if (wakes_ > Clock::now()) {
       if (wakes_ == Clock::time_point::max()) {
         time_.wait(lock);
@@ -267,7 +261,7 @@ void CoalescingLookup::KeepTime() {
       }
       continue;
     }
-    const std::vector<Done> expired = coalescer_.TakeExpired(Clock::now());
+    const std::vector<Done> expired = schedule_->TakeExpired(Clock::now());
     SendDue(lock);
     lock.unlock();
     if (!expired.empty()) room_.notify_all();
@@ -280,7 +274,7 @@ void CoalescingLookup::Shutdown() {
   std::call_once(shutdown_, [this] {
     Lock lock(mutex_);
     shut_down_ = true;
-    const std::vector<Done> all = coalescer_.TakeAll();
+    const std::vector<Done> all = schedule_->TakeAll();
     lock.unlock();
     room_.notify_all();
     time_.notify_all();
@@ -290,18 +284,51 @@ void CoalescingLookup::Shutdown() {
   });
 }
 
-// Results come in the order of Send, so a queue of callbacks is all it takes.
+namespace {
 
-LookupTransport::LookupTransport(OpenChannel open,
+// Batches over a BatchLookup. Results come in the order of Send, so a queue of
+// callbacks is all it takes. Invariant: the batches that wait are those in
+// flight on the handle, in order. Thread-safe; starts one thread, which
+// receives and calls `done`.
+class StreamTransport : public CoalescingLookup::Transport {
+ public:
+  // Looks up in `table`; empty means "default". When the handle gives up, every
+  // batch from then on fails with its reason, so let it not give up.
+  StreamTransport(OpenChannel open, const BatchLookupOptions& options,
+                  std::string table);
+  ~StreamTransport() override { Shutdown(); }
+
+  // Blocks while the connection takes no more. REQUIRES: fewer batches than the
+  // options' max_in_flight are under way.
+  void Start(absl::string_view addresses_v6, absl::string_view addresses_v4,
+             Done done) override;
+  void Shutdown() override;
+
+ private:
+  void Receive();
+
+  const std::string table_;
+  BatchLookup lookup_;
+
+  // Held while sending, so that Sends are in the order of waiting_.
+  absl::Mutex send_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
+  absl::Mutex mutex_;
+  std::deque<Done> waiting_ ABSL_GUARDED_BY(mutex_);
+  // Why nothing is received any more; OK until then.
+  absl::Status ended_ ABSL_GUARDED_BY(mutex_);
+
+  absl::Mutex join_mutex_;
+  std::thread receiver_ ABSL_GUARDED_BY(join_mutex_);
+};
+
+StreamTransport::StreamTransport(OpenChannel open,
                                  const BatchLookupOptions& options,
                                  std::string table)
     : table_(std::move(table)),
       lookup_(std::move(open), options),
       receiver_([this] { Receive(); }) {}
 
-LookupTransport::~LookupTransport() { Shutdown(); }
-
-void LookupTransport::Start(absl::string_view addresses_v6,
+void StreamTransport::Start(absl::string_view addresses_v6,
                             absl::string_view addresses_v4, Done done) {
   absl::Status refused;
   {
@@ -327,7 +354,7 @@ void LookupTransport::Start(absl::string_view addresses_v6,
   done({.status = refused});
 }
 
-void LookupTransport::Receive() {
+void StreamTransport::Receive() {
   BatchResult result;
   absl::StatusOr<bool> received = true;
   while ((received = lookup_.Receive(result)).ok()) {
@@ -350,11 +377,13 @@ void LookupTransport::Receive() {
   for (const Done& done : lost) done({.status = received.status()});
 }
 
-void LookupTransport::Shutdown() {
+void StreamTransport::Shutdown() {
   lookup_.Cancel();
   absl::MutexLock lock(&join_mutex_);
   if (receiver_.joinable()) receiver_.join();
 }
+
+}  // namespace
 
 std::unique_ptr<CoalescingLookup> MakeCoalescingLookup(
     OpenChannel open, const CoalescingClientOptions& options) {
@@ -362,7 +391,7 @@ std::unique_ptr<CoalescingLookup> MakeCoalescingLookup(
   lookup.max_in_flight =
       std::max<size_t>(options.coalescing.batching.max_in_flight, 1);
   return std::make_unique<CoalescingLookup>(
-      std::make_unique<LookupTransport>(std::move(open), lookup, options.table),
+      std::make_unique<StreamTransport>(std::move(open), lookup, options.table),
       options.coalescing);
 }
 

@@ -1,10 +1,13 @@
 // Lookups of one address at a time, from many threads, at the price of batches.
 //
-//   CoalescingLookup lookup(std::move(transport), {});
-//   NextHopId next_hop = lookup.Lookup(address).get().value().next_hop;
+//   auto open = ChannelsTo("unix:///run/planb/planb.sock");
+//   auto lookup = MakeCoalescingLookup(*open, {});
+//   NextHopId next_hop = lookup->Lookup(address).get().value().next_hop;
 //
-// The first call leaves at once, from the thread that makes it; those that come
-// while it is under way leave together (coalescer.h has the rules).
+// With nothing under way, a call leaves at once, alone, from the thread that
+// makes it: gathering would cost it time and save nothing. While batches are
+// under way, calls gather until there are max_batch of them or the first has
+// waited for max_delay. So batches grow with the load, by themselves.
 
 #ifndef PLANB_CLIENT_COALESCING_LOOKUP_H_
 #define PLANB_CLIENT_COALESCING_LOOKUP_H_
@@ -37,15 +40,7 @@
 
 namespace planb::client {
 
-// Which calls share a batch, and when it leaves: the rules of a
-// CoalescingLookup without its threads and without a clock.
-//
-// With nothing under way, a call leaves at once, alone: gathering would cost it
-// time and save nothing. While batches are under way, calls gather until there
-// are max_batch of them or the first has waited for max_delay. So batches grow
-// with the load, by themselves.
-
-struct CoalescerOptions {
+struct BatchingOptions {
   // Addresses in a batch, at most; at least 1.
   size_t max_batch = 1024;
   // How long a call waits for others, at most, if a batch may leave.
@@ -62,12 +57,101 @@ struct CallAnswer {
   uint64_t generation = 0;
 };
 
-// Invariant: the Done of a call is given out once. Calls wait in the order of
-// their ids. Thread-compatible. Operations on one call are O(log calls).
-class Coalescer {
+// What became of a batch. `next_hops` has an answer for each address if
+// `status` is OK, and is valid during the call that passes it.
+struct BatchOutcome {
+  absl::Status status;
+  uint64_t generation = 0;
+  absl::Span<const NextHopId> next_hops = {};
+};
+
+struct CoalescingOptions {
+  BatchingOptions batching = {};
+  // With batching.max_calls unanswered, a call waits for room, until its
+  // deadline, instead of failing with RESOURCE_EXHAUSTED.
+  bool block_when_full = false;
+  // How long a call may take, unless it says otherwise.
+  std::chrono::nanoseconds timeout = std::chrono::seconds(5);
+};
+
+// Invariant: every call is answered, once. Thread-safe; starts one thread,
+// which keeps the time. Locks are std::mutex, so that ThreadSanitizer sees them
+// however abseil was built.
+class CoalescingLookup {
+ public:
+  // What carries the batches, and what decides when they leave: both below.
+  class Transport;
+  class Schedule;
+
+  // Tells what became of a call. Called holding no lock, by the thread that
+  // brings the answer: the transport's, the one that keeps the time, one that
+  // cancels, or the caller itself before Lookup returns. All other answers of
+  // that thread wait until it returns, so be quick. May call Lookup, unless
+  // that could block, and Cancel; not Shutdown.
+  using Done = std::function<void(const absl::StatusOr<CallAnswer>&)>;
+  using Clock = std::chrono::steady_clock;
+
+  CoalescingLookup(std::unique_ptr<Transport> transport,
+                   const CoalescingOptions& options);
+  // Shutdown. REQUIRES: no call is running.
+  ~CoalescingLookup();
+
+  CoalescingLookup(const CoalescingLookup&) = delete;
+  CoalescingLookup& operator=(const CoalescingLookup&) = delete;
+
+  // Looks up `address`; waits only for the transport, to take a batch, and
+  // for room if block_when_full. Errors of the answer: RESOURCE_EXHAUSTED
+  // (too many calls), DEADLINE_EXCEEDED, CANCELLED (Cancel, Shutdown), or what
+  // the server said of the whole batch.
+  std::future<absl::StatusOr<CallAnswer>> Lookup(const Address& address);
+  std::future<absl::StatusOr<CallAnswer>> Lookup(const Address& address,
+                                                 Clock::time_point deadline);
+
+  // The same, with a callback. Returns an id for Cancel; 0 if the call failed
+  // at once.
+  uint64_t Lookup(const Address& address, Clock::time_point deadline,
+                  Done done);
+
+  // Ends a call with CANCELLED, from within. False if it was answered, or is
+  // being answered now.
+  bool Cancel(uint64_t call);
+
+  // Ends all calls, with CANCELLED, and all that follow. When this returns,
+  // every call was answered and none is being answered.
+  void Shutdown();
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+
+  // Sends a batch if one is due. Lets go of `lock` meanwhile.
+  void SendDue(Lock& lock);
+  void Land(uint64_t departure, const BatchOutcome& outcome);
+  // Tells the thread that keeps the time if it has to wake up earlier.
+  void TellTime() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void KeepTime();
+
+  const CoalescingOptions options_;
+  const std::unique_ptr<Transport> transport_;
+
+  std::mutex mutex_;
+  const std::unique_ptr<Schedule> schedule_ ABSL_PT_GUARDED_BY(mutex_);
+  std::condition_variable room_;
+  std::condition_variable time_;
+  // When the thread that keeps the time wakes up.
+  Clock::time_point wakes_ ABSL_GUARDED_BY(mutex_) = Clock::time_point::max();
+  bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
+
+  std::once_flag shutdown_;
+  std::thread timekeeper_;
+};
+
+// Which calls share a batch, and when it leaves: without threads and without a
+// clock. Invariant: the Done of a call is given out once. Calls wait in the
+// order of their ids. Thread-compatible. Operations on one call are O(log
+// calls).
+class CoalescingLookup::Schedule {
  public:
   using Time = std::chrono::steady_clock::time_point;
-  using Done = std::function<void(const absl::StatusOr<CallAnswer>&)>;
   static constexpr Time kNever = Time::max();
   // `time` + `delay`, or kNever if that is too late to be told.
   static constexpr Time After(Time time, std::chrono::nanoseconds delay) {
@@ -86,7 +170,7 @@ class Coalescer {
     size_t at = 0;
   };
 
-  explicit Coalescer(const CoalescerOptions& options);
+  explicit Schedule(const BatchingOptions& options);
 
   // As many calls as may be. A call that ends while its batch is under way
   // counts until the batch is back.
@@ -125,7 +209,7 @@ class Coalescer {
   // When the calls that wait are due, if a batch may leave.
   Time Due() const;
 
-  const CoalescerOptions options_;
+  const BatchingOptions options_;
   uint64_t last_call_ = 0;
   uint64_t last_departure_ = 0;
   size_t calls_ = 0;  // that wait or are under way
@@ -136,21 +220,12 @@ class Coalescer {
   std::set<std::pair<Time, uint64_t>> deadlines_;
 };
 
-// What carries batches for a CoalescingLookup: a server's stream, or a test.
-
-// Thread-safe.
-class BatchTransport {
+// What carries batches: a server's stream, or a test. Thread-safe.
+class CoalescingLookup::Transport {
  public:
-  // What became of a batch. `next_hops` has an answer for each address if
-  // `status` is OK, and is valid during the call that passes it.
-  struct Outcome {
-    absl::Status status;
-    uint64_t generation = 0;
-    absl::Span<const NextHopId> next_hops = {};
-  };
-  using Done = std::function<void(const Outcome&)>;
+  using Done = std::function<void(const BatchOutcome&)>;
 
-  virtual ~BatchTransport() = default;
+  virtual ~Transport() = default;
 
   // Looks up packed addresses, which may be reused when this returns. Calls
   // `done` once, in any thread, perhaps this one before it returns, holding no
@@ -164,121 +239,6 @@ class BatchTransport {
   virtual void Shutdown() = 0;
 };
 
-struct CoalescingOptions {
-  CoalescerOptions batching = {};
-  // With batching.max_calls unanswered, a call waits for room, until its
-  // deadline, instead of failing with RESOURCE_EXHAUSTED.
-  bool block_when_full = false;
-  // How long a call may take, unless it says otherwise.
-  std::chrono::nanoseconds timeout = std::chrono::seconds(5);
-};
-
-// Invariant: every call is answered, once. Thread-safe; starts one thread,
-// which keeps the time. Locks are std::mutex, so that ThreadSanitizer sees them
-// whatever abseil was built with.
-class CoalescingLookup {
- public:
-  // Tells what became of a call. Called holding no lock, by the thread that
-  // brings the answer: the transport's, the one that keeps the time, one that
-  // cancels, or the caller itself before Lookup returns. All other answers of
-  // that thread wait until it returns, so be quick. May call Lookup, unless
-  // that could block, and Cancel; not Shutdown.
-  using Done = Coalescer::Done;
-  using Clock = std::chrono::steady_clock;
-
-  CoalescingLookup(std::unique_ptr<BatchTransport> transport,
-                   const CoalescingOptions& options);
-  // Shutdown. REQUIRES: no call is running.
-  ~CoalescingLookup();
-
-  CoalescingLookup(const CoalescingLookup&) = delete;
-  CoalescingLookup& operator=(const CoalescingLookup&) = delete;
-
-  // Looks up `address`; waits for nobody but the transport, to take a batch,
-  // and for room if block_when_full. Errors of the answer: RESOURCE_EXHAUSTED
-  // (too many calls), DEADLINE_EXCEEDED, CANCELLED (Cancel, Shutdown), or what
-  // the server said of the whole batch.
-  std::future<absl::StatusOr<CallAnswer>> Lookup(const Address& address);
-  std::future<absl::StatusOr<CallAnswer>> Lookup(const Address& address,
-                                                 Clock::time_point deadline);
-
-  // The same, with a callback. Returns an id for Cancel; 0 if the call failed
-  // at once.
-  uint64_t Lookup(const Address& address, Clock::time_point deadline,
-                  Done done);
-
-  // Ends a call with CANCELLED, from within. False if it was answered, or is
-  // being answered now.
-  bool Cancel(uint64_t call);
-
-  // Ends all calls, with CANCELLED, and all that follow. When this returns,
-  // every call was answered and none is being answered.
-  void Shutdown();
-
- private:
-  using Lock = std::unique_lock<std::mutex>;
-
-  // Sends a batch if one is due. Lets go of `lock` meanwhile.
-  void SendDue(Lock& lock);
-  void Land(uint64_t departure, const BatchTransport::Outcome& outcome);
-  // Tells the thread that keeps the time if it has to wake up earlier.
-  void TellTime() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void KeepTime();
-
-  const CoalescingOptions options_;
-  const std::unique_ptr<BatchTransport> transport_;
-
-  std::mutex mutex_;
-  Coalescer coalescer_ ABSL_GUARDED_BY(mutex_);
-  std::condition_variable room_;
-  std::condition_variable time_;
-  // When the thread that keeps the time wakes up.
-  Clock::time_point wakes_ ABSL_GUARDED_BY(mutex_) = Clock::time_point::max();
-  bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
-
-  std::once_flag shutdown_;
-  std::thread timekeeper_;
-};
-
-// A CoalescingLookup's batches over a server's stream that reconnects.
-//
-//   auto open = ChannelsTo("unix:///run/planb/planb.sock");
-//   auto lookup = MakeCoalescingLookup(*open, {});
-//   NextHopId next_hop = lookup->Lookup(address).get().value().next_hop;
-
-// Invariant: the batches that wait are those in flight on the handle, in order.
-// Thread-safe; starts one thread, which receives and calls `done`.
-class LookupTransport : public BatchTransport {
- public:
-  // Looks up in `table`; empty means "default". When the handle gives up, every
-  // batch from then on fails with its reason, so let it not give up.
-  LookupTransport(OpenChannel open, const BatchLookupOptions& options,
-                  std::string table);
-  ~LookupTransport() override;
-
-  // Blocks while the connection takes no more. REQUIRES: fewer batches than the
-  // options' max_in_flight are under way.
-  void Start(absl::string_view addresses_v6, absl::string_view addresses_v4,
-             Done done) override;
-  void Shutdown() override;
-
- private:
-  void Receive();
-
-  const std::string table_;
-  BatchLookup lookup_;
-
-  // Held while sending, so that Sends are in the order of waiting_.
-  absl::Mutex send_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
-  absl::Mutex mutex_;
-  std::deque<Done> waiting_ ABSL_GUARDED_BY(mutex_);
-  // Why nothing is received any more; OK until then.
-  absl::Status ended_ ABSL_GUARDED_BY(mutex_);
-
-  absl::Mutex join_mutex_;
-  std::thread receiver_ ABSL_GUARDED_BY(join_mutex_);
-};
-
 // How to connect for lookups that go on for ever, each with its own deadline.
 struct CoalescingClientOptions {
   CoalescingOptions coalescing = {};
@@ -288,7 +248,8 @@ struct CoalescingClientOptions {
   std::string table = {};
 };
 
-// The whole: calls, batches, stream.
+// A CoalescingLookup whose batches go over one stream to a server, which
+// reconnects as a BatchLookup does. Starts a thread that receives.
 std::unique_ptr<CoalescingLookup> MakeCoalescingLookup(
     OpenChannel open, const CoalescingClientOptions& options);
 

@@ -1,5 +1,5 @@
 // How to use the client library: an example for each class that looks up, to
-// copy from. README.md says which is for whom.
+// copy from. README.md says when to take which.
 
 #include <gtest/gtest.h>
 
@@ -10,11 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "client/batch_lookup.h"
-#include "client/batch_stream.h"
-#include "client/channel.h"
-#include "client/coalescing_lookup.h"
-#include "client/lookup_client.h"
+#include "client/planb.h"
 #include "client/testing/fake_server.h"
 #include "lpm/address.h"
 
@@ -57,7 +53,7 @@ TEST_F(Example, LookUpBatches) {
   }
 }
 
-// batch_codec.h: upper halves, half the octets, answered into memory of the
+// batch_codec.h: upper halves, half the bytes, answered into memory of the
 // caller's own; what they do not decide is asked again in full.
 TEST_F(Example, LookUpUpperHalves) {
   BatchLookup lookup(*ChannelsTo(target_), {});

@@ -1,4 +1,4 @@
-// Looks up a few addresses, one call each time. For many, use BatchStream.
+// Looks up a few addresses, one call each time. For many, use BatchLookup.
 
 #ifndef PLANB_CLIENT_LOOKUP_CLIENT_H_
 #define PLANB_CLIENT_LOOKUP_CLIENT_H_
@@ -24,7 +24,7 @@ namespace planb::client {
 struct LookupOptions {
   // Empty means "default".
   std::string table = {};
-  // Answer from this generation or a later one; 0 means whatever is visible.
+  // Answer from this generation or a later one; 0 means the visible one.
   uint64_t min_generation = 0;
   // Also return the matched prefixes and the next-hop objects.
   bool want_prefix = false;

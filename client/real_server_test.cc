@@ -35,8 +35,6 @@ namespace {
 // The real server is killed (SIGKILL) and started again under load: no lookup
 // is lost, and every answer is right.
 
-using server::ServerProcess;
-using server::TempPath;
 using testing::HopOf;
 using testing::V4;
 using testing::V6;

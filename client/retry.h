@@ -12,7 +12,6 @@ namespace planb::client {
 // How long to wait before the next attempt: twice as long each time, up to a
 // bound, and never exactly, so that the clients of a server that restarts do
 // not all come back at the same moment.
-
 struct BackoffOptions {
   absl::Duration initial = absl::Milliseconds(10);
   absl::Duration max = absl::Seconds(2);
@@ -54,7 +53,7 @@ class RetryPolicy {
   // for. False: give up.
   bool Failed(const absl::Status& why, absl::Time now);
 
-  // All is well, or nobody needs the server for now.
+  // All is well, or the server is not needed for now.
   void Succeeded();
 
   absl::Time next_attempt() const { return next_attempt_; }

@@ -35,9 +35,6 @@
 
 namespace planb::client {
 
-// Puts the messages of a watch together to whole generations, so that nobody
-// sees a part of one.
-
 // What one generation changed.
 struct GenerationChanges {
   uint64_t generation = 0;
@@ -55,7 +52,8 @@ struct GenerationChanges {
   std::string digest;
 };
 
-// Thread-compatible.
+// Puts the messages of a watch together to whole generations, so that no caller
+// sees a part of one. Thread-compatible.
 class GenerationAssembler {
  public:
   // Generations have to be above `start`.

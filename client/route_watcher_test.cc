@@ -1,5 +1,5 @@
-// A watcher sees every generation once, whole and in order, whatever happens to
-// its streams.
+// A watcher sees every generation once, whole and in order, also when
+// its streams break.
 
 #include "client/route_watcher.h"
 

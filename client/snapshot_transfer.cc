@@ -62,14 +62,14 @@ AtomicFile::~AtomicFile() {
   if (!temporary_.empty()) unlink(temporary_.c_str());
 }
 
-absl::Status AtomicFile::Append(absl::string_view octets) {
-  while (status_.ok() && !octets.empty()) {
-    const ssize_t written = write(descriptor_, octets.data(), octets.size());
+absl::Status AtomicFile::Append(absl::string_view bytes) {
+  while (status_.ok() && !bytes.empty()) {
+    const ssize_t written = write(descriptor_, bytes.data(), bytes.size());
     if (written < 0) {
       if (errno == EINTR) continue;
       return Failed("cannot write");
     }
-    octets.remove_prefix(static_cast<size_t>(written));
+    bytes.remove_prefix(static_cast<size_t>(written));
   }
   return status_;
 }
@@ -115,16 +115,16 @@ absl::StatusOr<uint64_t> SnapshotTransfer::Export(const std::string& table,
                                                   absl::Time deadline) const {
   v1::ExportSnapshotRequest request;
   request.set_table(table);
-  uint64_t octets = 0;
+  uint64_t bytes = 0;
   absl::Status status =
       CallServerStream(*stub_, &v1::RouteTable::Stub::ExportSnapshot, request,
                        deadline, [&](const v1::ExportSnapshotResponse& chunk) {
-                         octets += chunk.data().size();
+                         bytes += chunk.data().size();
                          return file.Append(chunk.data());
                        });
   if (status.ok()) status = file.Commit();
   if (!status.ok()) return status;
-  return octets;
+  return bytes;
 }
 
 absl::StatusOr<v1::ReplaceRoutesResponse> SnapshotTransfer::Import(

@@ -21,7 +21,7 @@ namespace planb::client {
 // Writes a file so that its name leads to all of it or to what was there
 // before: under another name first, and renamed once it is on the disk. Or, for
 // a pipe to take, writes to the standard output.
-
+//
 // The file can be read by its owner only. Thread-compatible.
 class AtomicFile {
  public:
@@ -39,7 +39,7 @@ class AtomicFile {
   const absl::Status& status() const { return status_; }
 
   // Both return status().
-  absl::Status Append(absl::string_view octets);
+  absl::Status Append(absl::string_view bytes);
   // Brings everything to the disk, and the file to its name. Call once, last.
   absl::Status Commit();
 
@@ -60,14 +60,14 @@ class SnapshotTransfer {
   explicit SnapshotTransfer(const std::shared_ptr<grpc::Channel>& channel);
 
   // Writes the visible generation of `table` to `file` and commits it. Returns
-  // its number of octets. Memory: one message.
+  // its number of bytes. Memory: one message.
   // Errors: the server's, by FromGrpc; file.status() if that is not OK. Then
   // nothing is committed.
   absl::StatusOr<uint64_t> Export(
       const std::string& table, AtomicFile& file,
       absl::Time deadline = absl::InfiniteFuture()) const;
 
-  // Replaces all of a table by the octets of `file`, to its end. `first` says
+  // Replaces all of a table by the bytes of `file`, to its end. `first` says
   // what the contract's first message does: table, ack, conditions.
   // Errors: the server's, by FromGrpc, DATA_LOSS for a damaged file among them;
   // ABORTED, with nothing changed, if `file` cannot be read: file.bad().

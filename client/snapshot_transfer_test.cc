@@ -138,9 +138,9 @@ class SnapshotTransferTest : public ::testing::Test {
 };
 
 TEST_F(SnapshotTransferTest, GoesRound) {
-  const auto octets = Export();
-  ASSERT_TRUE(octets.ok()) << octets.status();
-  EXPECT_EQ(*octets, Contents().size());
+  const auto bytes = Export();
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  EXPECT_EQ(*bytes, Contents().size());
   std::ifstream file(path_, std::ios::binary);
   const auto response = SnapshotTransfer(empty_.Channel()).Import({}, file);
   ASSERT_TRUE(response.ok()) << response.status();
@@ -165,9 +165,9 @@ TEST_F(SnapshotTransferTest, ABrokenExportLeavesTheOldFile) {
 
 TEST_F(SnapshotTransferTest, AFileThatCannotBeWrittenEndsAnExport) {
   AtomicFile file("/nonexistent/file");
-  const auto octets = transfer_.Export("", file);
-  EXPECT_FALSE(octets.ok());
-  EXPECT_EQ(octets.status(), file.status());
+  const auto bytes = transfer_.Export("", file);
+  EXPECT_FALSE(bytes.ok());
+  EXPECT_EQ(bytes.status(), file.status());
 }
 
 TEST_F(SnapshotTransferTest, WhatIsNoSnapshotChangesNothing) {

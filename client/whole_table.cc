@@ -163,15 +163,15 @@ absl::StatusOr<v1::ReplaceRoutesResponse> RouteReplacer::Finish() {
   return response_;
 }
 
-absl::Status RouteReplacer::Grow(size_t octets) {
-  octets_ += octets + kFieldBytes;
-  return octets_ < kChunkBytes ? absl::OkStatus() : SendChunk();
+absl::Status RouteReplacer::Grow(size_t bytes) {
+  bytes_ += bytes + kFieldBytes;
+  return bytes_ < kChunkBytes ? absl::OkStatus() : SendChunk();
 }
 
 absl::Status RouteReplacer::SendChunk() {
   if (!ended_ && writer_->Write(chunk_)) {
     chunk_.Clear();
-    octets_ = 0;
+    bytes_ = 0;
     return absl::OkStatus();
   }
   absl::Status status = End();

@@ -23,15 +23,6 @@
 
 namespace planb::client {
 
-// Announces a whole table through UpdateRoutes, chunk by chunk, in bounded
-// memory: chunks are acknowledged when accepted, the last as asked for.
-//
-//   RouteLoader loader(table_client, {});
-//   for (const Route& route : routes) {
-//     if (absl::Status s = loader.Add(route); !s.ok()) return s;
-//   }
-//   absl::StatusOr<LoadReport> report = loader.Finish();
-
 // What was sent and acknowledged so far.
 struct LoadReport {
   uint64_t chunks = 0;
@@ -72,6 +63,15 @@ struct LoadOptions {
   std::function<void(const LoadReport&)> on_chunk = nullptr;
 };
 
+// Announces a whole table through UpdateRoutes, chunk by chunk, in bounded
+// memory: chunks are acknowledged when accepted, the last as asked for.
+//
+//   RouteLoader loader(table_client, {});
+//   for (const Route& route : routes) {
+//     if (absl::Status s = loader.Add(route); !s.ok()) return s;
+//   }
+//   absl::StatusOr<LoadReport> report = loader.Finish();
+//
 // Each chunk is atomic; the table as a whole is not, and a load that fails in
 // the middle leaves the chunks before. A prefix given twice ends with the next
 // hop given last. Thread-compatible.
@@ -118,7 +118,7 @@ class RouteLoader {
 //     if (absl::Status s = replacer.Add(route); !s.ok()) return s;
 //   }
 //   absl::StatusOr<v1::ReplaceRoutesResponse> response = replacer.Finish();
-
+//
 // One ReplaceRoutes call. Nothing changes before Finish, nor ever without it:
 // not when this is destroyed, the connection breaks, or the process dies.
 // Sends in messages of about 64 KiB and keeps no more than one of them.
@@ -146,8 +146,8 @@ class RouteReplacer {
   absl::StatusOr<v1::ReplaceRoutesResponse> Finish();
 
  private:
-  // Counts `octets` more, and sends what has gathered once that is enough.
-  absl::Status Grow(size_t octets);
+  // Counts `bytes` more, and sends what has gathered once that is enough.
+  absl::Status Grow(size_t bytes);
   absl::Status SendChunk();
   absl::Status End();
 
@@ -157,7 +157,7 @@ class RouteReplacer {
   std::unique_ptr<grpc::ClientWriter<v1::ReplaceRoutesRequest>> writer_;
   // The message being filled, and about how large it is.
   v1::ReplaceRoutesRequest chunk_;
-  size_t octets_ = 0;
+  size_t bytes_ = 0;
   bool ended_ = false;
   absl::Status end_;
 };

@@ -202,7 +202,7 @@ TEST_F(RouteReplacerTest, NothingGivenEmptiesTheTable) {
 
 TEST_F(RouteReplacerTest, SendsChunks) {
   RouteReplacer replacer(server_.Channel());
-  constexpr uint32_t kRoutes = 10'000;  // of about 16 octets
+  constexpr uint32_t kRoutes = 10'000;  // of about 16 bytes
   for (uint32_t i = 0; i < kRoutes; ++i) {
     ASSERT_TRUE(replacer.Add(MakeRoute(i, 1)).ok());
   }

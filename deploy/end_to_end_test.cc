@@ -38,7 +38,7 @@ class Listening {
       : process_(WithAddresses(std::move(flags))) {}
 
   static std::string unix_target() {
-    return absl::StrCat("unix://", server::TempPath("e2e.sock"));
+    return absl::StrCat("unix://", TempPath("e2e.sock"));
   }
   // Below the range from which the kernel picks ports for connections.
   static std::string tcp_target() {
@@ -61,7 +61,7 @@ class Listening {
     return flags;
   }
 
-  server::ServerProcess process_;
+  ServerProcess process_;
 };
 
 // Runs planbctl and gives its exit code.

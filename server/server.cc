@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/steady_time.h"
 #include "server/base/grpc_time.h"
 #include "server/base/log.h"
 #include "server/control/control_metrics.h"

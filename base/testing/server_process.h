@@ -19,7 +19,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 
-namespace planb::server {
+namespace planb {
 
 // A path of this test process alone, short enough for a socket.
 inline std::string TempPath(absl::string_view name) {
@@ -122,6 +122,6 @@ class ServerProcess {
   std::string log_;
 };
 
-}  // namespace planb::server
+}  // namespace planb
 
 #endif  // PLANB_BASE_TESTING_SERVER_PROCESS_H_

@@ -13,7 +13,7 @@
 #include "absl/random/random.h"
 #include "absl/strings/str_cat.h"
 
-namespace planb::server {
+namespace planb {
 namespace {
 
 using tls::BioPtr;
@@ -61,7 +61,7 @@ void Extend(X509& certificate, X509* issuer, int extension,
   X509_EXTENSION_free(made);
 }
 
-// Signed by itself if there is no `issuer`, who is then an authority.
+// Signed by itself, and so an authority, if there is no `issuer`.
 CertificatePtr Sign(const TestCertificateOptions& options, EVP_PKEY& key,
                     X509* issuer, EVP_PKEY& issuer_key) {
   CertificatePtr made(X509_new());
@@ -125,4 +125,4 @@ void TestTlsFiles::SetIdentity(const TestIdentity& identity) {
   ReplaceFile(key(), identity.key);
 }
 
-}  // namespace planb::server
+}  // namespace planb

@@ -10,7 +10,7 @@
 #include "absl/time/time.h"
 #include "base/openssl.h"
 
-namespace planb::server {
+namespace planb {
 
 // A certificate and its key, both in PEM.
 struct TestIdentity {
@@ -26,7 +26,7 @@ struct TestCertificateOptions {
   absl::Time ends = absl::Now() + absl::Hours(1);
 };
 
-// An authority that signs whatever a test asks for. Not thread-safe.
+// An authority that signs what a test asks for. Not thread-safe.
 class TestAuthority {
  public:
   explicit TestAuthority(TestCertificateOptions options = {
@@ -46,7 +46,7 @@ class TestAuthority {
   std::string pem_;
 };
 
-// Replaces a file by a rename, as whoever rotates certificates should.
+// Replaces a file by a rename, as a rotation of certificates should.
 void ReplaceFile(const std::string& path, absl::string_view text);
 
 // A folder of this test's own below its temporary one, and files in it: what
@@ -66,6 +66,6 @@ class TestTlsFiles {
   std::string folder_;
 };
 
-}  // namespace planb::server
+}  // namespace planb
 
 #endif  // PLANB_BASE_TESTING_TEST_CERTIFICATES_H_

@@ -20,7 +20,7 @@
 #include "absl/time/time.h"
 #include "base/testing/server_process.h"
 
-namespace planb::server {
+namespace planb {
 
 // This process's own clock is right. The test needs
 // //base/testing:libjumping_clock.so as data.
@@ -98,6 +98,6 @@ class TestClock {
   std::thread jumper_;
 };
 
-}  // namespace planb::server
+}  // namespace planb
 
 #endif  // PLANB_BASE_TESTING_TEST_CLOCK_H_

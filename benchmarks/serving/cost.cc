@@ -230,7 +230,7 @@ double CountersAlone() {
   for (int tries = 0; tries < 200; ++tries) {
     const auto start = steady_clock::now();
     for (uint64_t i = 0; i < kBatches; ++i) {
-      const server::SteadyInstant received = counters.Now();
+      const SteadyInstant received = counters.Now();
       counters.Received(100);
       counters.Answered(1 + i % 256, 0, counters.Now() - received);
       counters.Sent(100);

@@ -48,7 +48,7 @@ with grpc.insecure_channel(sys.argv[1]) as channel:
     assert (hops == expected).all()
     print(f"{len(hops)} next hops, the first {hops[:4]}")
 
-    # Half the octets, where routes on /64 and shorter decide.
+    # Half the bytes, where routes on /64 and shorter decide.
     hops = lookup(stub, "upper_halves_v6", addresses[:, :8])
     undecided = np.flatnonzero(hops == UNDECIDED)
     assert undecided.tolist() == [0, 1]

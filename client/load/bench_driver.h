@@ -3,8 +3,8 @@
 //
 // In a closed loop a batch is due when another was answered: a server that
 // stalls is not asked, and its stall shows in one latency. In an open loop
-// batches are due by a schedule, and latency counts from there, whoever made
-// the batch wait: a stall shows in every batch that was due during it. No
+// batches are due by a schedule, and latency counts from there, whatever
+// made the batch wait: a stall shows in every batch that was due during it. No
 // arrival is left out, however late.
 
 #ifndef PLANB_CLIENT_LOAD_BENCH_DRIVER_H_
@@ -35,8 +35,6 @@
 #include "lpm/prefix.h"
 
 namespace planb::client {
-
-// What is counted of a benchmark, and over which time.
 
 // The time that counts: without the warm-up before it and the draining after
 // it. Its end may still move forward, to now. Thread-safe.
@@ -101,7 +99,7 @@ struct BenchCounts {
 // What a benchmark's driver acts on: the clock and one stream. Tests put a
 // made-up server and a made-up clock in their place, and know to the nanosecond
 // what has to come out.
-
+//
 // As BatchStream, which says more.
 class BenchPort {
  public:

@@ -15,8 +15,8 @@ constexpr absl::Duration kTick = absl::Microseconds(1);
 const absl::Time kStart = absl::FromUnixSeconds(1000);
 
 // Answers one batch after the other, each in `service`, except that it starts
-// none between `stall_from` and `stall_to`. Time passes when somebody looks at
-// the clock or waits. Waiting ends at `cancel_at`.
+// none between `stall_from` and `stall_to`. Time passes when the driver looks
+// at the clock or waits. Waiting ends at `cancel_at`.
 class MadeUpPort : public BenchPort {
  public:
   absl::Duration service = absl::Microseconds(100);

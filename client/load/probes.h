@@ -24,8 +24,8 @@ absl::Status VisitBoundaries(
     absl::FunctionRef<absl::Status(const Address&)> on_address);
 
 // Hands out `count` sampled addresses: most of them within routes, the others
-// anywhere; of both families if `routes` (sorted) has both. In memory bounded
-// whatever `count` is.
+// anywhere; of both families if `routes` (sorted) has both. Memory does not
+// grow with `count`.
 // Errors: what `on_address` returns, which ends it.
 absl::Status VisitSamples(
     absl::Span<const Route> routes, size_t count, uint64_t seed,

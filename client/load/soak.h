@@ -45,7 +45,7 @@ struct SoakCounts {
   // Batches that the caller got no answer to, by the name of the status.
   std::map<std::string, uint64_t> failures;
   // What the library kept from the caller: connections lost and attempts that
-  // found nobody, and streams that followed a lost one.
+  // found no server, and streams that followed a lost one.
   uint64_t disconnects = 0;
   uint64_t reconnects = 0;
   // From sending a batch to having its answer, or its failure.

@@ -43,19 +43,19 @@ Trace::Trace(Family family, absl::Span<const Address> addresses, size_t batch,
                  : static_cast<size_t>(AddressBytes(family))),
       batch_size_(batch),
       batches_((addresses.size() + batch - 1) / batch) {
-  std::string octets;
-  octets.reserve(batches_ * batch_size_ * width_);
+  std::string bytes;
+  bytes.reserve(batches_ * batch_size_ * width_);
   for (size_t i = 0; i < batches_ * batch_size_; ++i) {
-    octets += addresses[i % addresses.size()].ToPacked().substr(0, width_);
+    bytes += addresses[i % addresses.size()].ToPacked().substr(0, width_);
   }
-  octets_ = std::make_shared<const std::string>(std::move(octets));
+  bytes_ = std::make_shared<const std::string>(std::move(bytes));
 }
 
 Batch Trace::Get(size_t index) const {
-  const size_t octets = batch_size_ * width_;
+  const size_t bytes = batch_size_ * width_;
   const absl::string_view part =
-      absl::string_view(*octets_).substr(index % batches_ * octets, octets);
-  Batch batch = {.keep_alive = octets_};
+      absl::string_view(*bytes_).substr(index % batches_ * bytes, bytes);
+  Batch batch = {.keep_alive = bytes_};
   if (form_ == AddressForm::kUpper) {
     batch.upper_halves_v6 = part;
   } else if (family_ == Family::kIpv6) {
@@ -70,8 +70,8 @@ std::vector<NextHopId> Trace::Expect(const ReferenceTable& table) const {
   std::vector<NextHopId> expected;
   expected.reserve(batches_ * batch_size_);
   const bool upper = form_ == AddressForm::kUpper;
-  for (size_t at = 0; at < octets_->size(); at += width_) {
-    std::string packed = octets_->substr(at, width_);
+  for (size_t at = 0; at < bytes_->size(); at += width_) {
+    std::string packed = bytes_->substr(at, width_);
     if (upper) packed.resize(16);
     const Address address = *Address::FromPacked(packed);
     expected.push_back(upper ? table.NextHopOfHalf(address)

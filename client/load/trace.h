@@ -23,7 +23,7 @@
 namespace planb::client {
 
 // Addresses as text, one a line, as people pipe them in.
-
+//
 // Hands every address of `lines` to `on_address` and every line that is none
 // to `on_malformed`, with its number (from 1) and what is wrong. Blanks around
 // an address, empty lines and lines that begin with '#' are skipped.
@@ -52,7 +52,7 @@ class Trace {
   size_t batches() const { return batches_; }
   size_t batch_size() const { return batch_size_; }
 
-  // Batch number `index` (modulo batches()). Refers to this trace's octets and
+  // Batch number `index` (modulo batches()). Refers to this trace's bytes and
   // keeps them alive, so that they are sent from where they lie.
   Batch Get(size_t index) const;
 
@@ -66,11 +66,11 @@ class Trace {
  private:
   Family family_;
   AddressForm form_;
-  // Octets of one address as it is sent.
+  // Bytes of one address as it is sent.
   size_t width_;
   size_t batch_size_;
   size_t batches_;
-  std::shared_ptr<const std::string> octets_;
+  std::shared_ptr<const std::string> bytes_;
 };
 
 // The addresses of `family` in a file, one a line; others are skipped.

@@ -93,7 +93,7 @@ TEST(Trace, UpperHalvesAreHalfOfThat) {
   EXPECT_THAT(trace.Expect(table), ElementsAre(kUndecided, 7));
 }
 
-// gRPC may hold on to what was sent for longer than anybody.
+// gRPC may hold on to what was sent for longer than the trace lives.
 TEST(Trace, BatchesOutliveIt) {
   Batch batch;
   {

@@ -18,7 +18,7 @@ PipelineOptions Sane(PipelineOptions options) {
   return options;
 }
 
-// The prefix of a reply's length octet; none if the octet makes no sense.
+// The prefix of a reply's length byte; none if the byte makes no sense.
 std::optional<Prefix> MatchedPrefix(const Address& address, uint8_t length) {
   if (length > AddressBits(address.family())) return std::nullopt;
   return Prefix::Truncate(address, length);
@@ -59,18 +59,18 @@ absl::Status AddressPipeline::Finish() {
 }
 
 absl::Status AddressPipeline::SendBatch() {
-  octets_v6_.clear();
-  octets_v4_.clear();
+  bytes_v6_.clear();
+  bytes_v4_.clear();
   for (const Address& address : filling_) {
-    (address.family() == Family::kIpv6 ? octets_v6_ : octets_v4_) +=
+    (address.family() == Family::kIpv6 ? bytes_v6_ : bytes_v4_) +=
         address.ToPacked();
   }
   if (options_.flow_hash.has_value()) {
     flow_hashes_.assign(filling_.size(), *options_.flow_hash);
   }
   const auto sent =
-      lookup_.Send({.addresses_v6 = octets_v6_,
-                    .addresses_v4 = octets_v4_,
+      lookup_.Send({.addresses_v6 = bytes_v6_,
+                    .addresses_v4 = bytes_v4_,
                     .flow_hashes = flow_hashes_,
                     .table = options_.table,
                     .want_prefix_lengths = options_.want_prefixes});

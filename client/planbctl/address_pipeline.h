@@ -72,8 +72,8 @@ class AddressPipeline {
   std::vector<Address> filling_;
   std::deque<std::vector<Address>> sent_;
   // Kept for their memory.
-  std::string octets_v6_;
-  std::string octets_v4_;
+  std::string bytes_v6_;
+  std::string bytes_v4_;
   std::vector<uint32_t> flow_hashes_;
   BatchResult result_;
 };

@@ -1,5 +1,5 @@
-// Answers come in the order of the addresses, whatever their families and
-// however they fall into batches.
+// Answers come in the order of the addresses, with families mixed and
+// batches of any size.
 
 #include "client/planbctl/address_pipeline.h"
 

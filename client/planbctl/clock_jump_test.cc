@@ -17,7 +17,6 @@
 namespace planb::client {
 namespace {
 
-using server::TestClock;
 using ::testing::HasSubstr;
 using testing::Scratch;
 using testing::Slurp;

@@ -1,4 +1,5 @@
-// The commands of planbctl, as a table: each command file defines its own entries.
+// The commands of planbctl, as a table: each command file defines its own
+// entries.
 
 #ifndef PLANB_CLIENT_PLANBCTL_COMMAND_H_
 #define PLANB_CLIENT_PLANBCTL_COMMAND_H_
@@ -14,7 +15,6 @@
 namespace planb::client {
 
 // How planbctl ends. Scripts rely on these numbers.
-
 enum class ExitCode : int {
   // Done as asked.
   kOk = 0,
@@ -50,7 +50,7 @@ struct Command {
   absl::string_view arguments;
   // One line without a full stop.
   absl::string_view summary;
-  // Paragraphs, apart by "\n\n"; wrapped by whoever shows them.
+  // Paragraphs, apart by "\n\n"; help wraps them.
   absl::string_view description;
   // Names of the flags it takes besides the global ones.
   std::vector<absl::string_view> flags;
@@ -105,7 +105,7 @@ std::vector<const Command*> CommandsOf(absl::string_view group);
 absl::Span<const absl::string_view> GlobalFlags();
 
 // What planbctl says about itself.
-
+//
 // The program: its commands, global flags and exit codes.
 std::string ProgramHelp();
 

@@ -20,7 +20,7 @@
 namespace planb::client {
 
 // The values of flags that choose one of a few words.
-
+//
 // --ack
 enum class AckChoice { kAccepted, kVisible, kPersisted };
 bool AbslParseFlag(absl::string_view text, AckChoice* ack, std::string* error);

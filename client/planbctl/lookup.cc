@@ -117,7 +117,7 @@ ExitCode LookUpLines() {
   Printer printer;
   ExitCode code = ExitCode::kOk;
   PipelineOptions options = OptionsFromFlags();
-  // One address at a time: whoever wrote it waits for its answer.
+  // One address at a time: a caller that pipes it in waits for its answer.
   const bool dialogue = options.batch == 1;
   if (dialogue) options.depth = 1;
   AddressPipeline pipeline(ChannelsTo(ServerTarget(), WithFlags()).value(),

@@ -110,13 +110,13 @@ void PrintText(const output::Status& status) {
              absl::StrFormat("%.0f IPv6, %.0f IPv4", status.intervals_v6(),
                              status.intervals_v4()));
   PrintField("memory",
-             absl::StrFormat("%.0f octets FIB, %.0f retired, %.0f RIB",
+             absl::StrFormat("%.0f bytes FIB, %.0f retired, %.0f RIB",
                              status.fib_bytes(), status.retired_fib_bytes(),
                              status.rib_bytes()));
-  PrintField("memory bound", absl::StrFormat("%.0f octets, at most %.0f",
+  PrintField("memory bound", absl::StrFormat("%.0f bytes, at most %.0f",
                                              status.memory_bound_bytes(),
                                              status.memory_limit_bytes()));
-  PrintField("history", absl::StrFormat("%.0f octets, from generation %.0f",
+  PrintField("history", absl::StrFormat("%.0f bytes, from generation %.0f",
                                         status.history_bytes(),
                                         status.oldest_watch_generation()));
   PrintField(

@@ -1,4 +1,5 @@
-// Machine-readable output.
+// What planbctl prints: lines of JSON for programs; fields and tables for
+// people.
 
 #ifndef PLANB_CLIENT_PLANBCTL_OUTPUT_H_
 #define PLANB_CLIENT_PLANBCTL_OUTPUT_H_
@@ -24,8 +25,6 @@ std::string JsonLine(const google::protobuf::Message& message);
 // A number of output.proto, where 64 bits are a double.
 inline double Number(uint64_t value) { return static_cast<double>(value); }
 
-// Output for people: fields under each other, and tables.
-
 // Prints one field of a thing.
 void PrintField(absl::string_view name, absl::string_view value);
 
@@ -46,16 +45,13 @@ class TextTable {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// The state of a table as planbctl shows it.
-
-// All but server and health.
+// The state of a table, all but server and health.
 output::Status Describe(const v1::Table& table);
 
 // Prints it: as JSON, or a field a line.
 void PrintTable(const output::Status& status);
 
 // Next hops and groups as planbctl shows them.
-
 output::NextHop Describe(const NextHop& next_hop);
 output::Group Describe(const NextHopGroup& group);
 

@@ -26,28 +26,28 @@ using testing::Write;
 // AS65001 at 192.0.2.1 that withdraws and announces prefixes, given as NLRI.
 std::string Update(uint8_t seconds, const std::string& withdrawn,
                    const std::string& announced) {
-  const auto octets = [](std::initializer_list<int> values) {
+  const auto bytes = [](std::initializer_list<int> values) {
     std::string text;
     for (int value : values) text.push_back(static_cast<char>(value));
     return text;
   };
   const auto size = [&](size_t n) {
-    return octets({static_cast<int>(n >> 8), static_cast<int>(n & 255)});
+    return bytes({static_cast<int>(n >> 8), static_cast<int>(n & 255)});
   };
   const std::string attributes =
-      announced.empty() ? "" : octets({0x40, 1, 1, 0,  // ORIGIN
-                                       0x40, 2, 6, 2,   1, 0, 0, 0xfd,
-                                       0xe9,                        // AS_PATH
-                                       0x40, 3, 4, 192, 0, 2, 1});  // NEXT_HOP
+      announced.empty() ? "" : bytes({0x40, 1, 1, 0,  // ORIGIN
+                                      0x40, 2, 6, 2,   1, 0, 0, 0xfd,
+                                      0xe9,                        // AS_PATH
+                                      0x40, 3, 4, 192, 0, 2, 1});  // NEXT_HOP
   const std::string body =
       absl::StrCat(size(withdrawn.size()), withdrawn, size(attributes.size()),
                    attributes, announced);
-  const std::string message = absl::StrCat(
-      octets({0, 0, 0xfd, 0xe9, 0, 0, 0xfd, 0xe8}),  // peer, local
-      octets({0, 0, 0, 1}),                          // IPv4
-      octets({192, 0, 2, 1, 192, 0, 2, 2}), std::string(16, '\xff'),
-      size(body.size() + 19), octets({2}), body);
-  return absl::StrCat(octets({0x60, 0, 0, seconds, 0, 16, 0, 4, 0, 0}),
+  const std::string message =
+      absl::StrCat(bytes({0, 0, 0xfd, 0xe9, 0, 0, 0xfd, 0xe8}),  // peer, local
+                   bytes({0, 0, 0, 1}),                          // IPv4
+                   bytes({192, 0, 2, 1, 192, 0, 2, 2}), std::string(16, '\xff'),
+                   size(body.size() + 19), bytes({2}), body);
+  return absl::StrCat(bytes({0x60, 0, 0, seconds, 0, 16, 0, 4, 0, 0}),
                       size(message.size()), message);
 }
 

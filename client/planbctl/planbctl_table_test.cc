@@ -302,7 +302,7 @@ TEST_F(PlanbctlObjectsTest, Snapshots) {
   Ended ended = Ctl("snapshot export " + file);
   EXPECT_EQ(ended.code, 0) << ended.err;
   const std::string contents = Slurp(file);
-  EXPECT_EQ(ended.out, absl::StrCat(file, ": ", contents.size(), " octets\n"));
+  EXPECT_EQ(ended.out, absl::StrCat(file, ": ", contents.size(), " bytes\n"));
   EXPECT_EQ(Ctl("snapshot export --json " + file).out,
             absl::StrCat("{\"file\":\"", file,
                          "\",\"octets\":", contents.size(), "}\n"));

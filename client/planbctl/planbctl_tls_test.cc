@@ -19,10 +19,6 @@
 namespace planb::client {
 namespace {
 
-using server::ServerProcess;
-using server::TestAuthority;
-using server::TestIdentity;
-using server::TestTlsFiles;
 using testing::Ctl;
 using testing::Ended;
 using ::testing::HasSubstr;
@@ -164,7 +160,7 @@ TEST_F(PlanbctlTls, NewChannelsOfTheLibraryHaveTheNewestGoodFiles) {
   EXPECT_FALSE(connects());
   ours_.SetIdentity(authority_.Issue());
   EXPECT_TRUE(connects());
-  server::ReplaceFile(ours_.key(), "half a k");
+  ReplaceFile(ours_.key(), "half a k");
   EXPECT_TRUE(connects());
 }
 

@@ -16,7 +16,7 @@ void ReportProblems(const std::string& path, const RecordReport& report) {
   for (const RouteFileProblem& problem : report.problems) {
     const std::string where = problem.line > 0
                                   ? absl::StrCat("line ", problem.line)
-                                  : absl::StrCat("octet ", problem.offset);
+                                  : absl::StrCat("byte ", problem.offset);
     absl::FPrintF(stderr, "planbctl: %s: %s: %s\n", path, where,
                   problem.message);
   }

@@ -23,18 +23,18 @@ ExitCode Export(const Arguments& arguments) {
   if (!channel.ok()) return Fail(channel.status());
   AtomicFile file(arguments[0]);
   if (!file.status().ok()) return FailUsage(file.status().message());
-  const auto octets = SnapshotTransfer(*channel).Export(
+  const auto bytes = SnapshotTransfer(*channel).Export(
       absl::GetFlag(FLAGS_table), file, CallDeadline());
   if (!file.status().ok()) return FailUsage(file.status().message());
-  if (!octets.ok()) return Fail(octets.status());
+  if (!bytes.ok()) return Fail(bytes.status());
   if (arguments[0] == "-") return ExitCode::kOk;
   if (absl::GetFlag(FLAGS_json)) {
     output::Snapshot line;
     line.set_file(arguments[0]);
-    line.set_octets(Number(*octets));
+    line.set_octets(Number(*bytes));
     absl::PrintF("%s", JsonLine(line));
   } else {
-    absl::PrintF("%s: %d octets\n", arguments[0], *octets);
+    absl::PrintF("%s: %d bytes\n", arguments[0], *bytes);
   }
   return ExitCode::kOk;
 }

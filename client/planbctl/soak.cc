@@ -118,7 +118,7 @@ ExitCode Run(const Arguments& arguments) {
   const Trace trace(family, addresses, absl::GetFlag(FLAGS_batch));
   SoakOptions options = OptionsFromFlags();
   options.expected = trace.Expect(ReferenceTable(*routes));
-  // Whoever is not there from the start is no server that went away. The
+  // A server that is not there from the start has not gone away. The
   // connection is not kept: a server that drains would wait for it.
   if (const absl::Status there = ConnectToServer().status(); !there.ok()) {
     return Fail(there);

@@ -117,7 +117,7 @@ const Command kVerifyCommand = {
         "of every route of FILE, over a stream, and compares each answer "
         "with FILE by a table that works unlike the server's: a hash map "
         "for each prefix length. The server must hold exactly the routes "
-        "of FILE, and nobody may change them meanwhile. Shows the first "
+        "of FILE, and they must not change meanwhile. Shows the first "
         "ten mismatches; exits with 1 if there is any.",
     .flags = {"samples", "seed", "batch", "depth"},
     .run = Run,

@@ -105,7 +105,7 @@ ExitCode Run(const Arguments& arguments) {
     if (changes->bookmark) continue;
     printer.Print(*changes);
     ++printed;
-    // Whoever reads wants it now, and a signal would end us without.
+    // A reader wants it now, and a signal would end planbctl without.
     if (std::fflush(stdout) != 0) break;  // the end of planbctl says so
   }
   return ExitCode::kOk;

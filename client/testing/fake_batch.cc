@@ -1,4 +1,4 @@
-// Addresses are read and next hops written octet by octet, so that the tests
+// Addresses are read and next hops written byte by byte, so that the tests
 // do not share the client's way of doing it.
 
 #include "client/testing/fake_batch.h"
@@ -14,11 +14,11 @@ void AppendLittleEndian(uint32_t value, std::string& to) {
   }
 }
 
-void Answer(const FakeTable& table, const std::string& octets, size_t width,
+void Answer(const FakeTable& table, const std::string& bytes, size_t width,
             v1::BatchLookupResponse& reply, bool lengths) {
-  for (size_t at = 0; at < octets.size(); at += width) {
+  for (size_t at = 0; at < bytes.size(); at += width) {
     const auto route = table.Lookup(
-        *Address::FromPacked(absl::string_view(octets).substr(at, width)));
+        *Address::FromPacked(absl::string_view(bytes).substr(at, width)));
     AppendLittleEndian(route.has_value() ? route->next_hop : kNoRoute,
                        *reply.mutable_next_hops());
     if (lengths) {
@@ -29,11 +29,11 @@ void Answer(const FakeTable& table, const std::string& octets, size_t width,
 }
 
 // The answers to upper halves: undecided where a longer route lies within.
-void AnswerHalves(const FakeTable& table, const std::string& octets,
+void AnswerHalves(const FakeTable& table, const std::string& bytes,
                   v1::BatchLookupResponse& reply) {
-  for (size_t at = 0; at < octets.size(); at += 8) {
+  for (size_t at = 0; at < bytes.size(); at += 8) {
     const Prefix half = Prefix::Truncate(
-        *Address::FromPacked(octets.substr(at, 8) + std::string(8, '\0')), 64);
+        *Address::FromPacked(bytes.substr(at, 8) + std::string(8, '\0')), 64);
     const auto route = table.Lookup(half.address());
     NextHopId answer = route.has_value() ? route->next_hop : kNoRoute;
     for (const auto& [prefix, next_hop] : table.routes()) {
@@ -43,10 +43,10 @@ void AnswerHalves(const FakeTable& table, const std::string& octets,
   }
 }
 
-uint32_t LittleEndianAt(const std::string& octets, size_t at) {
+uint32_t LittleEndianAt(const std::string& bytes, size_t at) {
   uint32_t value = 0;
   for (size_t i = 4; i-- > 0;) {
-    value = value << 8 | static_cast<uint8_t>(octets[at + i]);
+    value = value << 8 | static_cast<uint8_t>(bytes[at + i]);
   }
   return value;
 }

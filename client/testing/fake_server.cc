@@ -107,7 +107,7 @@ class FakeServer::LookupService : public v1::RouteLookup::Service {
 FakeServer::FakeServer(const FakeServerOptions& options)
     : options_(options), tables_(FirstTables()) {
   static std::atomic<int> count = 0;
-  // Not below TEST_TMPDIR: a socket's path has at most 107 octets.
+  // Not below TEST_TMPDIR: a socket's path has at most 107 bytes.
   target_ =
       absl::StrCat("unix:///tmp/planb_fake_", getpid(), "_", count++, ".sock");
   Start();

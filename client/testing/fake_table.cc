@@ -172,12 +172,12 @@ grpc::Status FakeTable::Replace(const v1::ReplaceRoutesRequest& first,
 std::string FakeTable::digest() const {
   uint64_t sum = 0;
   for (const auto& route : now_.routes) sum ^= absl::HashOf(route);
-  std::string octets(16, '\0');
-  for (char& octet : octets) {
-    octet = static_cast<char>(sum & 0xff);
+  std::string bytes(16, '\0');
+  for (char& byte : bytes) {
+    byte = static_cast<char>(sum & 0xff);
     sum >>= 8;
   }
-  return octets;
+  return bytes;
 }
 
 std::string FakeTable::DigestOf(uint64_t generation) const {

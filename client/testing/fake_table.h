@@ -74,7 +74,7 @@ class FakeTable {
   }
   uint64_t generation() const { return first_ + history_.size(); }
   uint64_t persisted() const { return durable_ ? generation() : 0; }
-  // 16 octets: the exclusive or of a hash of each route.
+  // 16 bytes: the exclusive or of a hash of each route.
   std::string digest() const;
 
   // The changes of generation oldest() + 1 and on, each whole.

@@ -148,11 +148,11 @@ grpc::Status FakeServer::TableService::ExportSnapshot(
   const std::string file =
       absl::StrCat(kFakeSnapshot, contents.SerializeAsString());
   const Fate fate = fake_.NextFate();
-  constexpr size_t kOctets = 16;
-  for (size_t at = 0; at < file.size(); at += kOctets) {
-    if (at / kOctets == fate.end_after) return fate.status;
+  constexpr size_t kBytes = 16;
+  for (size_t at = 0; at < file.size(); at += kBytes) {
+    if (at / kBytes == fate.end_after) return fate.status;
     v1::ExportSnapshotResponse chunk;
-    chunk.set_data(file.substr(at, kOctets));
+    chunk.set_data(file.substr(at, kBytes));
     writer->Write(chunk);
   }
   return grpc::Status::OK;

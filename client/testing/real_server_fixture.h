@@ -26,7 +26,7 @@ class RealServerFixture : public ::testing::Test {
 
   // `store` as planb_server's flag has it.
   void Start(const std::string& store) {
-    server_ = std::make_unique<server::ServerProcess>(std::vector<std::string>{
+    server_ = std::make_unique<ServerProcess>(std::vector<std::string>{
         absl::StrCat("--listen=", target_), absl::StrCat("--store=", store),
         "--metrics_address="});
     ASSERT_TRUE(server_->AwaitServing()) << server_->Log();
@@ -40,9 +40,8 @@ class RealServerFixture : public ::testing::Test {
     return *MakeChannel(target_, {.own_connection = true});
   }
 
-  const std::string target_ =
-      absl::StrCat("unix://", server::TempPath("real.sock"));
-  std::unique_ptr<server::ServerProcess> server_;
+  const std::string target_ = absl::StrCat("unix://", TempPath("real.sock"));
+  std::unique_ptr<ServerProcess> server_;
 };
 
 }  // namespace planb::client::testing

@@ -1,4 +1,4 @@
-// Runs the real planbctl and catches what it says.
+// Runs the real planbctl and catches what it prints.
 
 #ifndef PLANB_CLIENT_TESTING_RUN_PLANBCTL_H_
 #define PLANB_CLIENT_TESTING_RUN_PLANBCTL_H_

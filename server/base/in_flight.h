@@ -8,7 +8,7 @@
 #include <mutex>
 
 #include "absl/base/thread_annotations.h"
-#include "base/steady_time.h"
+#include "base/monotonic_time.h"
 
 namespace planb::server {
 

@@ -11,7 +11,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
-#include "base/steady_time.h"
+#include "base/monotonic_time.h"
 
 namespace planb::server {
 

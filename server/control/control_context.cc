@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/steady_time.h"
 #include "server/base/error.h"
 
 namespace planb::server {

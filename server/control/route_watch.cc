@@ -4,7 +4,6 @@
 #include <string>
 
 #include "absl/cleanup/cleanup.h"
-#include "base/steady_time.h"
 #include "server/base/error.h"
 #include "server/table/convert.h"
 

@@ -5,7 +5,7 @@
 #define PLANB_SERVER_CONTROL_TABLE_SERVICE_H_
 
 #include "absl/time/time.h"
-#include "base/steady_time.h"
+#include "base/monotonic_time.h"
 #include "grpcpp/grpcpp.h"
 #include "planb/v1/route_table.grpc.pb.h"
 #include "server/control/control_context.h"

@@ -11,7 +11,6 @@
 #include <memory>
 
 #include "absl/status/status.h"
-#include "base/steady_time.h"
 #include "server/lookup/lookup_worker.h"
 
 namespace planb::server {

@@ -10,7 +10,6 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "base/steady_time.h"
 #include "server/base/log_limit.h"
 
 namespace planb::server {

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "base/steady_time.h"
+#include "base/monotonic_time.h"
 #include "lpm/address.h"
 #include "server/lookup/lookup_worker.h"
 

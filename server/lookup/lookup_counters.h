@@ -13,7 +13,6 @@
 #include <cstdint>
 
 #include "absl/strings/string_view.h"
-#include "base/steady_time.h"
 #include "server/base/duration_buckets.h"
 #include "server/table/held_time.h"
 

@@ -24,7 +24,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
-#include "base/steady_time.h"
+#include "base/monotonic_time.h"
 #include "server/base/log_limit.h"
 
 namespace planb::server {

@@ -10,7 +10,7 @@
 #include <chrono>
 #include <cstdint>
 
-#include "base/steady_time.h"
+#include "base/monotonic_time.h"
 
 namespace planb::server {
 

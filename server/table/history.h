@@ -16,7 +16,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "base/steady_time.h"
 #include "server/table/update.h"
 
 namespace planb::server {

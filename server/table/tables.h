@@ -16,7 +16,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "base/steady_time.h"
 #include "server/table/memory_budget.h"
 #include "server/table/published.h"
 #include "server/table/store.h"

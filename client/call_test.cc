@@ -1,12 +1,14 @@
 // Waits grow, stay within their bounds, and differ.
 
-#include "client/retry.h"
+#include "client/call.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 #include <string>
 
+#include "base/monotonic_time.h"
+#include "client/retry.h"
 #include "client/status.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
@@ -81,11 +83,11 @@ TEST(FromBatchError, SaysReasonAndField) {
   error.set_code(3);
   error.set_reason("ADDRESSES_LENGTH");
   error.set_field("addresses_v6");
-  error.set_message("17 octets are no multiple of 16");
+  error.set_message("17 bytes are no multiple of 16");
   const absl::Status status = FromBatchError(error);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(status.message(),
-            "17 octets are no multiple of 16 [ADDRESSES_LENGTH; addresses_v6]");
+            "17 bytes are no multiple of 16 [ADDRESSES_LENGTH; addresses_v6]");
   EXPECT_EQ(ErrorReason(status), "ADDRESSES_LENGTH");
 }
 
@@ -209,6 +211,22 @@ TEST(IsRetryable, WhatAnotherStreamMayMend) {
   EXPECT_FALSE(IsRetryable(absl::ResourceExhaustedError("")));
   EXPECT_FALSE(IsRetryable(absl::InternalError("")));
   EXPECT_FALSE(IsRetryable(absl::UnimplementedError("")));
+}
+
+// gRPC reads the clock that MonotonicNow reads.
+TEST(ToGrpc, IsTheSameMoment) {
+  const absl::Time now = MonotonicNow();
+  const gpr_timespec grpc = gpr_now(GPR_CLOCK_MONOTONIC);
+  const gpr_timespec ago =
+      gpr_time_sub(grpc, gpr_time_from_seconds(60, GPR_TIMESPAN));
+  EXPECT_LE(gpr_time_cmp(ToGrpc(now), grpc), 0);
+  EXPECT_GT(gpr_time_cmp(ToGrpc(now), ago), 0);
+}
+
+TEST(ToGrpc, InfinitiesAreFarAway) {
+  const absl::Time now = MonotonicNow();
+  EXPECT_GT(gpr_time_cmp(ToGrpc(absl::InfiniteFuture()), ToGrpc(now)), 0);
+  EXPECT_LT(gpr_time_cmp(ToGrpc(absl::InfinitePast()), ToGrpc(now)), 0);
 }
 
 }  // namespace

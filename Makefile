@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 # The two commands: `make demo` and `make test`. Both install what is missing
 # (Debian 12, as root), build, and do everything else by themselves.
 

@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+
 # Fails, and says where, if a C++ file is not as clang-format would have it.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,4 +1,6 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+
 """Fails, and names the files, if a source does not say its licence.
 
     .ci/spdx.py          checks

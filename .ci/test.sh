@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+
 # What every change has to pass: format, licences, the tests as shipped, under
 # ASan+UBSan and under TSan, fuzzers, manifests, the edge. Ends with a count.
 #

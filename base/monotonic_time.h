@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The clock that never jumps, for everything that waits or measures. A host
 // whose time is corrected, by an hour perhaps, must make nothing late, and no
 // duration negative. The wall clock (absl::Time of absl::Now) is for moments

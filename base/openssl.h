@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Owners of OpenSSL's objects, and its errors as text.
 
 #ifndef PLANB_BASE_OPENSSL_H_

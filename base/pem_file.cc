@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "base/pem_file.h"
 
 #include <openssl/pem.h>

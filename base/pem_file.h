@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Certificates and private keys in PEM files, checked before gRPC gets them:
 // gRPC says little about what is wrong, and that only to its own log.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Each thing that can be wrong with a file is told, with the file's name.
 
 #include "base/pem_file.h"

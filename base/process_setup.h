@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What a program of ours tells the packaged libraries it is made of. Their
 // defaults cost lookups a third of their throughput, measured, or a clean end.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reads files that another program put there: whole, and only if they are
 // regular files.
 

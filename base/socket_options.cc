@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "base/socket_options.h"
 
 #include <netinet/in.h>

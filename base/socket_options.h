@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Options of connected sockets that change how fast lookups are.
 //
 // Two of a host's defaults cost lookups a third of their throughput. The send

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The generic stub sends and receives messages as they are.
 
 #include "client/batch_call.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One BatchLookup call on a completion queue, as a row of events: what gRPC
 // reports, without a word on what it means. Starts no thread.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A request is one slice, with one copy of the addresses; or two, the head and
 // the caller's own buffer. The latter needs an owner to be kept, because gRPC
 // may hold on to a slice after its bytes were sent and the reply to them came.

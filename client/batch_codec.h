@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // BatchLookup messages, as bytes: requests out of the caller's buffers,
 // results out of replies.
 

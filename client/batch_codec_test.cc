@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Requests read back by the generated code are what went in; replies that are
 // not what is due are caught.
 

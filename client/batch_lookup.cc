@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Roles instead of threads: at any time at most one thread polls the call, one
 // has a write under way, one encodes and one receives; a thread that has to
 // wait polls, if no other does, or is told. Operations are started outside of

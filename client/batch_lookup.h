@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Batches of lookups that survive the server: several in flight, and when the
 // stream breaks, another stream and all unanswered batches once more (lookups
 // change nothing, so asking twice is harmless).

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // When the server breaks, every batch is answered once, rightly and in order;
 // or the handle says why it gave up.
 

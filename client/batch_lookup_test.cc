@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A handle keeps order and bounds, and a batch can end before the server
 // answers it.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How threads share the completion queue: a thread that cannot go on polls it
 // if no other thread does, takes in one event, and tells the others; else it
 // waits to be told. Operations are started outside of the mutex, because

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A BatchLookup stream with several batches in flight: the way to look up many
 // addresses.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A stream keeps its order and its bounds, with one thread or with several.
 
 #include "client/batch_stream.h"

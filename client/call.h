@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Calls by gRPC's synchronous interface, with errors as absl::Status: one
 // answer, or a stream of them.
 

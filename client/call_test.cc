@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Waits grow, stay within their bounds, and differ.
 
 #include "client/call.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // gRPC takes nearly any text for a target and fails only at the first call,
 // with words about resolvers; what cannot work is refused here instead.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Channels to a PlanB Lookup server.
 
 #ifndef PLANB_CLIENT_CHANNEL_H_

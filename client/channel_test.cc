@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Targets that cannot work are refused with a word of why; the others connect,
 // or fail quickly.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Nothing is called while the lock is held: neither the transport nor a caller.
 
 #include "client/coalescing_lookup.h"

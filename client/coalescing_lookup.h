@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Lookups of one address at a time, from many threads, at the price of batches.
 //
 //   auto open = ChannelsTo("unix:///run/planb/planb.sock");

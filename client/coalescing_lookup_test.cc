@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The right answer to the right caller, once, with many threads at it. Also run
 // under ThreadSanitizer.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Replies always use the packed form of a prefix, so only that is read here.
 
 #include "client/convert.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Between the engine's values and the contract's messages.
 
 #ifndef PLANB_CLIENT_CONVERT_H_

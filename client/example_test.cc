@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How to use the client library: an example for each class that looks up, to
 // copy from. README.md says when to take which.
 

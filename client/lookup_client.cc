@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A thin layer: engine values in, engine values out.
 
 #include "client/lookup_client.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Looks up a few addresses, one call each time. For many, use BatchLookup.
 
 #ifndef PLANB_CLIENT_LOOKUP_CLIENT_H_

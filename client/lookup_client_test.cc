@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Unary lookups: answers in order, extras when asked for, errors with reasons.
 
 #include "client/lookup_client.h"

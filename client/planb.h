@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The client library, all of it: see client/README.md for which class does
 // what. A program that needs one part may include that part alone.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What a client sees of the real server: restarts that cost no answer, and a
 // replica that follows every change.
 

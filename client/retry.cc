@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Jitter shortens and never lengthens: the bounds hold as they are given.
 
 #include "client/retry.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // When to try again to reach a server, and when to give up.
 
 #ifndef PLANB_CLIENT_RETRY_H_

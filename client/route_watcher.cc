@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A loop of two steps: read until the stream ends, and open another one.
 
 #include "client/route_watcher.h"

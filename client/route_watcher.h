@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Follows a table: every change after a generation, whole generations at a
 // time, in order, across restarts of the connection.
 //

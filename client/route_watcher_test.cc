@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A watcher sees every generation once, whole and in order, also when
 // its streams break.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The file's own end is the commit, so a broken import needs no undoing.
 
 #include "client/snapshot_transfer.h"

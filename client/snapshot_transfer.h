@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Table files from and to a server. What is in them is the server's affair.
 
 #ifndef PLANB_CLIENT_SNAPSHOT_TRANSFER_H_

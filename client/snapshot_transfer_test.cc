@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A table goes to a file and comes back; what breaks off leaves no trace.
 
 #include "client/snapshot_transfer.h"

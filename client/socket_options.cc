@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A channel makes its sockets anew each time it reconnects, and gRPC 1.51 lets
 // nothing but a socket mutator see them. Its public ChannelArguments take one,
 // and its libraries export grpc_socket_mutator_init, but its packages leave out

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The options of base/socket_options.h for the sockets of a channel.
 
 #ifndef PLANB_CLIENT_SOCKET_OPTIONS_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The whole google.rpc.Status travels on as a payload of the absl::Status, so
 // that both kinds of error (a call's and a batch's) answer the same questions.
 

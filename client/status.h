@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Errors of the server as absl::Status.
 //
 // A gRPC error carries its reason and the fields at fault in a binary trailer

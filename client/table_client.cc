@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A thin layer over the generated stub.
 
 #include "client/table_client.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reads and changes routing tables, a call at a time. For whole tables see
 // RouteLoader and RouteReplacer, for streams of changes UpdateStream and
 // RouteWatcher.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tables read and changed through the client are the server's tables.
 
 #include "client/table_client.h"

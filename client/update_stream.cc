@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The caller's thread writes, a thread of this object reads: that is what
 // gRPC's synchronous streams allow. Credits are what passes between them.
 

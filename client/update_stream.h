@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Applies many batches of changes, several in flight at once, over one
 // StreamUpdates call.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Every batch sent gets one answer, in order, within the server's credits.
 
 #include "client/update_stream.h"

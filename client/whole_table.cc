@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Maps keep each prefix and each id once a chunk, as the contract demands.
 
 #include "client/whole_table.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Whole tables: announced chunk by chunk, or replaced at once.
 
 #ifndef PLANB_CLIENT_WHOLE_TABLE_H_

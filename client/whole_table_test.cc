@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A load arrives whole, in chunks no larger than asked for, and only its last
 // chunk waits until lookups see it.
 

@@ -1,4 +1,6 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+
 """Runs a program as a container runtime would, without a container runtime.
 
 confined.py ROOT UID GID PROGRAM [ARGUMENT...]

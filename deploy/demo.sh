@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+
 # The service at work, in half a minute: a server on a made-up table, lookups
 # over both kinds of socket, every answer checked, a route changed, metrics.
 set -euo pipefail

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The proof from outside: the real server, the real planbctl, a table of the
 // Internet's size, and every answer checked. With PLANB_DATA_DIR also the real
 // Internet's table.

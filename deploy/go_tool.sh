@@ -1,4 +1,6 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+
 # Prints the paths of pinned Go programs, installing them on first use.
 #
 #   deploy/go_tool.sh go|kustomize|kubeconform|ghz|grpcurl|MODULE@VERSION...

@@ -1,4 +1,6 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+
 # Builds the image localhost/planb-lookup:dev and saves it as a docker-archive.
 #
 #   deploy/image.sh ARCHIVE.tar [FOLDER]

@@ -1,4 +1,6 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+
 """What manifests must be besides valid: checks what schemas cannot.
 
 manifest_rules.py RENDERED.yaml...

@@ -1,4 +1,6 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+
 # Holds a real scrape to Prometheus' own rules: `promtool check metrics`, with
 # no error and no warning, before and after traffic of every kind.
 #

@@ -1,4 +1,6 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+
 """Turns the sidecar's Deployment into a pod that podman 4.3 can play.
 
 pod_of.py FOLDER < RENDERED.yaml > pod.yaml

@@ -1,4 +1,6 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+
 # Runs the sidecar example as a real pod of two containers that share a socket.
 #
 #   deploy/pod_test.sh ARCHIVE.tar [RENDERED.yaml]

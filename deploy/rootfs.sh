@@ -1,4 +1,6 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+
 # Collects the image's root file system: the programs, and every shared object
 # they load, the loader included, at the paths where they look for them.
 #

@@ -1,4 +1,6 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+
 # Runs the image's root file system without any container engine.
 #
 #   deploy/rootfs_test.sh ARCHIVE.tar|ROOT

@@ -1,4 +1,6 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+
 """Writes strict JSON schemas for kubeconform from Kubernetes' OpenAPI file.
 
 schemas.py SWAGGER.json FOLDER

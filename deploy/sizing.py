@@ -1,4 +1,6 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+
 """How much memory a server takes, by formula, and whether that is so.
 
 sizing.py --routes=N [--quota=OCTETS]                what to request

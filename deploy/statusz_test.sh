@@ -1,4 +1,6 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+
 # Looks at /statusz with a real browser.
 #
 #   deploy/statusz_test.sh FOLDER [SCREENSHOT.png]

@@ -1,4 +1,6 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+
 # Tests everything in deploy/: the manifests, the image, the pod, what watches
 # the server, and the server under load.
 #

@@ -1,4 +1,6 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+
 # Renders the kustomize overlays and validates them against the Kubernetes API's
 # own description, strictly (a field that Kubernetes does not know is an error),
 # and against manifest_rules.py.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Parsing leans on inet_pton, which is strict about both grammars; what is
 // added here is a precise word about what went wrong. Printing is RFC 5952.
 

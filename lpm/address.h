@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Addresses of both families, as values.
 //
 // An address is kept left-aligned in 128 bits, so that one search structure

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Address text and packed forms: the RFCs' own examples, glibc's printer as an
 // independent witness, every spelling of random addresses, and what to refuse.
 

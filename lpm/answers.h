@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Packed next hops, as lookups write them, looked at as a whole.
 
 #ifndef PLANB_LPM_ANSWERS_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Bits of left-aligned addresses, counted from the first.
 
 #ifndef PLANB_LPM_BITS_H_

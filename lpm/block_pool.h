@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Where the compiler gets the parts of a FIB from: blocks of consecutive lines
 // (or descriptors), handed out and taken back.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The pool of lines up to the end of what entries have names for. (Of octets
 // here, as 2 GiB of lines would show no more.)
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One edit of a persistent map: what may be changed in place, what has to be
 // copied first, and how nodes divide and join.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // An ordered map of which any number of versions can be held, sharing all that
 // they have in common: to hold one is Share(), in no time; a change copies the
 // few nodes on its way that another version may hold, and no others.

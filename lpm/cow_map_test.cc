@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The persistent map against std::map: every version against a model of its
 // own, in trees whose nodes are so small that all of them divide and join.
 

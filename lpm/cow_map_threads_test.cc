@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One writer that shares a version of its map again and again, and readers that
 // read those versions, change versions of their own, and are often the last to
 // let go. Made to run under TSan.

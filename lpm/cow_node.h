@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The nodes of a persistent map: arrays that several versions of the map may
 // hold at once, on any threads, each with the number of those who hold it.
 //

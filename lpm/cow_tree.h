@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The tree beneath a persistent map: a root of pages, pages of chunks, chunks
 // of entries that lie beside each other. How it is searched and changed.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What lies in one /48 that prefixes longer than /48 divide.
 
 #ifndef PLANB_LPM_DESCRIPTOR_COMPILER_H_

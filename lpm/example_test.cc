@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How to use the engine: an example for each public header, to copy from.
 
 #include <arpa/inet.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The FIB: an immutable search structure that answers longest-prefix-match
 // lookups, many at a time, exactly, to the last bit of an address.
 //

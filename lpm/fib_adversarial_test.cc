@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The worst tables: right answers at every boundary of every route, and memory
 // within bounds, built at once and by updates.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The memory that the generations of one table share, and which of them still
 // live.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Why the bounds hold.
 //
 // *Cuts.* The main walk tells /48s apart; a /48 that longer routes divide is

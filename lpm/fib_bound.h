@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How large the FIB of a table can become, told before it is compiled and by
 // nothing but how many routes of each length there are: for a server that must
 // know whether it can compile what it is about to accept.

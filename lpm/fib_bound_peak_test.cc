@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What compiling takes at its peak, counted where memory is asked for, stays
 // within the bounds.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Full compilations of the worst tables stay within the bounds; and of tables
 // like the Internet's, not too far below.
 

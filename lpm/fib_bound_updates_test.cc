@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // No history of changes makes a FIB exceed its bounds.
 
 #include <gtest/gtest.h>

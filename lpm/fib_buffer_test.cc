@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What Fib::Lookup and LookupUpper touch: exactly the octets it was given,
 // wherever they lie and however many, in every kernel; and the same answer in
 // every position.

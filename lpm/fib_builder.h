@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // From a TableCompiler's result to a Fib.
 
 #ifndef PLANB_LPM_FIB_BUILDER_H_

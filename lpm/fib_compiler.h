@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // From one generation of a table to the next: recompiles what changed and
 // shares the rest.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Small worlds, exhaustively, in motion: from every table to every other, by
 // one change and by one batch, and every history of a few changes. After each
 // update every kernel must answer as the oracle does, and versions of long ago

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Next hops that grow in number and size while the table changes: whatever
 // width the FIB keeps them in, it has to change on the way, and back.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Long random histories of updates against the reference and against a full
 // build of the same routes.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The real IPv6 table under twenty thousand changes.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What the compiler promises its callers: which changes it may be told of and
 // how, that it needs nothing but the routes it is given, and that its FIBs live
 // as long as anyone wants them.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A writer that updates as fast as it can, and readers beside it.
 //
 // In generation g every route of the table has next hop g, whichever routes

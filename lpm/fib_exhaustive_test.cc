@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Small worlds, exhaustively: every set of routes, every address where an
 // answer can change, every kernel, whole addresses and upper halves.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What a lookup reads of the FIB: nothing past the end of any allocation, and
 // nothing that an older version took with it. Each block that the engine
 // allocates ends at a forbidden page, so that a gather or a vector load one

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Large batches and every alignment between forbidden pages: what
 // fib_buffer_test.cc does for a page and for some shifts, for all. Input is
 // read in place, in network byte order, from read-only memory.

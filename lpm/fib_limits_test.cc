@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A table that a FIB cannot hold is refused, by a status that names the limit;
 // one that just fits is compiled. The limits are far below the format's.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Every allocation of the engine fails once: the caller gets std::bad_alloc,
 // nothing leaks, FIBs that exist stay as they are, and the compiler compiles
 // the next generation right.

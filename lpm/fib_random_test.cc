@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Large random tables whose prefixes crowd, touch and nest deeply, asked where
 // answers change and at random; the reference knows what is right.
 

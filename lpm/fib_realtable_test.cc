@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tables of the Internet's size: every boundary of every route, and a million
 // addresses drawn from the routes, in every kernel. The real tables are used
 // where PLANB_DATA_DIR has them; the made-up one is always there.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Fib::Stats: one walk over everything in the order of addresses.
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Hand-picked tables that break lookups: empty ones, both ends of the address
 // space, keys that look like padding, neighbours, every length on one path.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One FIB, many threads, all kernels: lookups only read. Mostly for TSan.
 
 #include <gtest/gtest.h>

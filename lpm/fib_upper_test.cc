@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // LookupUpper by hand: where a longer prefix leaves it open, and where it does
 // not; what that costs in descriptors; and that changes take it back. All
 // tables of small worlds, and large ones: in the tests of whole addresses.

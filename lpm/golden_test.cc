@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The performance contract that no noise can blur: how many instructions a
 // lookup takes by each kernel, and an update, on fixed tables; and how many
 // cache lines a lookup reads. They must not grow; where they shrink, that is to

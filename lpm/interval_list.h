@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Elementary intervals while they are collected: where each begins, and its
 // value.
 

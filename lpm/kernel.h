@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The search kernels: one search, written for each instruction set.
 
 #ifndef PLANB_LPM_KERNEL_H_

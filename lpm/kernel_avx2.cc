@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The search by AVX2: a node is two vectors.
 
 #include <endian.h>

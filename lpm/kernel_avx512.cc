@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The search by AVX-512: a node is one vector, a count one compare and one
 // popcount (PlanB paper, Listing 1); the root and the tables are walked for 16
 // addresses at a time.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The search in portable C++: for any 64-bit machine.
 
 #include <endian.h>

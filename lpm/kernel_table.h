@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What a kernel is, for the engine alone: a name, the CPU features it needs,
 // and the search.
 

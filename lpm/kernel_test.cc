@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Every kernel, for every width of values, every form of addresses, and every
 // count of lanes: each combination is code of its own, and a compiler may get
 // one of them wrong.

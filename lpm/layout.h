@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How a FIB lies in memory: the contract between the compiler, which writes it,
 // and the kernels, which search it.
 //

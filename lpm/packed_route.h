@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A route in 24 octets: what it is where the family is known.
 
 #ifndef PLANB_LPM_PACKED_ROUTE_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Partitions: small linearized B+-trees of two levels, a line of separators and
 // then up to 17 (wide) or 33 (narrow) leaves, shared by neighbouring slots.
 

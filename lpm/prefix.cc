@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "lpm/prefix.h"
 
 #include "absl/status/status.h"

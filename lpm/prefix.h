@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Prefixes, routes and next hops: what a routing table is made of.
 
 #ifndef PLANB_LPM_PREFIX_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Prefixes: strict parsing, and the arithmetic at both ends of everything.
 
 #include "lpm/prefix.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The routes of one family, ordered by prefix: what a FIB is compiled from, and
 // what explains its answers. A set is cheap to hold on to: Share() is another
 // set of the same routes, in no time, and the two hold in common all that

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The set of routes against the oracle, which looks at every route, and against
 // a plain map.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "lpm/slot_compiler.h"
 
 #include <algorithm>

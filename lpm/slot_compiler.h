@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // From intervals to entries: decides for each slot of the root or of a table
 // whether it is one value, a partition, or a table of smaller slots.
 

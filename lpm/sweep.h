@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // From prefixes to elementary intervals (PlanB paper, section 3.1): the address
 // space cut at every place where the answer may change. Longest-prefix match
 // becomes a search in one dimension.

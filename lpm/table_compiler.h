@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // From routes to the root, lines and descriptors of a FIB: the whole address
 // space, or one slot of it.
 

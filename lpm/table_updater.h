@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Changes a compiled table in part: writes anew what changed and the tables on
 // the way to it, and lists what that leaves unused.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Goes through the slots of a table: for who visits a whole FIB rather than
 // looks an address up.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How next-hop ids become the small values that leaves hold.
 
 #ifndef PLANB_LPM_VALUE_MAP_H_

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """C++ from .proto files, by Debian's protoc and its C++ gRPC plugin.
 
 Bazel's own cc_proto_library would build protobuf from source; this rule runs

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Real calls to a real server under the policy for clusters.
 
 #include <grpcpp/grpcpp.h>

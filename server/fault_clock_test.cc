@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A wall clock that jumps an hour forth and back, under updates and lookups
 // that wait: nothing hangs, nothing is refused early, generations only rise.
 

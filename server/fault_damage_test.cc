@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A store that was damaged while no server ran: after kill -9, with routes in
 // the database and more of them in the write-ahead log. The server either
 // refuses to start, saying why and what to do, or serves exactly what was

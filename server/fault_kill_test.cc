@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // kill -9 at random instants under an update storm, over and over on one store:
 // what was acknowledged is there, no batch is there in part, and whoever did
 // not get an answer may ask again.

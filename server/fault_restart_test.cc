@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Starting on a million routes: ready only when they can be looked up, and
 // stoppable all the while. Also: what a server without a store says of itself.
 

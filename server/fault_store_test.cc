@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What may befall the store of a real server: no room, no permission, damage,
 // loss, and company. Never a partial table, never an acknowledged batch lost
 // without a word.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A thousand clients that send and never read: each is stopped by flow control,
 // together they stay within a bound of memory, and a client that behaves is
 // served all the while.

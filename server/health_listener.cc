@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "server/health_listener.h"
 
 #include <grpcpp/grpcpp.h>

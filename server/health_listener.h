@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A port for probes: the health service in plaintext over TCP, and nothing
 // else. A gRPC server of its own, so that no lookup and no route change can be
 // reached there whatever is registered elsewhere, and so that it can answer

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The port for probes: what it says in each phase of a server's life, and that
 // nothing else is to be had there.
 

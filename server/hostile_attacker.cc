@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // hostile_attacker TARGET ATTACK SEED RATE: one attacker as a process, and as a
 // user of its own where it is started by root, since the server tells clients
 // apart by process and user. Attacks until SIGTERM, at most

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Each attack against a real server. Of those that the server stops by itself:
 // it answers an honest client rightly all the while, serves a newcomer, and
 // stays within its memory. Of all: the server lives, breaks off no honest

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The table a server starts with: from a file, made up, or empty.
 
 #ifndef PLANB_SERVER_INITIAL_TABLE_H_

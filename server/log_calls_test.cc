@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What the logs say about calls: slow batches and updates, with the caller's
 // request id and trace.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // planb_server: the longest-prefix-match service as a process.
 
 #include <signal.h>

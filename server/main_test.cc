@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The server as a process: refusals in one line, signals, what a kill leaves.
 
 #include <gtest/gtest.h>

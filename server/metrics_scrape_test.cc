@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A scrape of a real server: what METRICS.md promises, no more and no less, all
 // at 0 before anything happens, and true numbers after.
 

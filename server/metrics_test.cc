@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Both kinds of metrics, as a scrape sees them.
 
 #include <gtest/gtest.h>

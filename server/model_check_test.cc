@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The checker itself: a good history passes, and each of these bad ones, which
 // differs from it in one thing only, is found out.
 

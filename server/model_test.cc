@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Proof by model: writers, readers and watchers at a real server that is
 // killed, drained and stopped at random; then all that they were told is held
 // against a sequential model of the promises.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Writers whose batches can be told by what they leave behind. Writers own
 // disjoint prefixes, and the state that batch K of writer W makes is a function
 // of W and K alone: all its parts name K. So one number a writer says what the

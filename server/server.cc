@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "server/server.h"
 
 #include <grpcpp/ext/proto_server_reflection_plugin.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The whole service in one object: tables, both gRPC services, health,
 // reflection and metrics. main() makes one; so do tests.
 

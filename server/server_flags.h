@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The command line of planb_server: every flag it takes, and what they mean.
 
 #ifndef PLANB_SERVER_SERVER_FLAGS_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Flags arrive in the options they name, and the defaults are the options' own.
 
 #include "server/server_flags.h"

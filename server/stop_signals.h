@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // SIGTERM and SIGINT, from the first moment of the process to the last.
 
 #ifndef PLANB_SERVER_STOP_SIGNALS_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Lookups while the table is rebuilt as fast as it can be, against a real
 // server: every answer is checked against the one generation that its reply
 // names. PLANB_STORM_SECONDS says how long (5); the release was held to 600.

@@ -1,4 +1,6 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+
 """Writes compile_commands.json for editors and clang tools.
 
 Asks Bazel which compile actions it would run; runs none. Build once before,

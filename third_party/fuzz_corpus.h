@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A fuzz target without libFuzzer, for ordinary tests.
 
 #ifndef PLANB_THIRD_PARTY_FUZZ_CORPUS_H_

@@ -1,4 +1,6 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+
 # Packs and unpacks the corpus of a fuzz target: a text file with one input a
 # line, its name and its bytes in base64. fuzz_corpus.h reads it in tests.
 #

@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+
 # Installs the Debian packages that the build, the tests and the demo need;
 # does nothing where they are there already. Debian 12, as root.
 set -euo pipefail

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 # Builds and runs a fuzz target with clang's libFuzzer, ASan and UBSan. Sourced
 # by the fuzz.sh beside a target, with that script's arguments
 #   [SECONDS [CORPUS_DIR]]

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Every packaged library links, and is the version this tree was written for.
 
 #include <benchmark/benchmark.h>

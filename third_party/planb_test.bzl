@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The tests of this repository."""
 
 _EVERY_TEST = [

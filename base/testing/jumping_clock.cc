@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Preloaded into a server, a wall clock that a test can set: CLOCK_REALTIME is
 // off by as many nanoseconds as the file $PLANB_TEST_CLOCK says. Waits until a
 // moment of that clock notice when it jumps, as they would notice

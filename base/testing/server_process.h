@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The real server as a child process.
 
 #ifndef PLANB_BASE_TESTING_SERVER_PROCESS_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "base/testing/test_certificates.h"
 
 #include <gtest/gtest.h>

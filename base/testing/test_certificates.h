@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Real certificates, made in the test that needs them.
 
 #ifndef PLANB_BASE_TESTING_TEST_CERTIFICATES_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A wall clock for the processes that a test starts, which it can set.
 
 #ifndef PLANB_BASE_TESTING_TEST_CLOCK_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "benchmarks/engine/changing_table.h"
 
 #include <endian.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A table under change: timed, checked, and handed to a thread that looks up
 // beside the one that changes it.
 

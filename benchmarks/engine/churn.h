@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Made-up sequences of route changes: what a routing table goes through.
 //
 // A change is a Route: an announcement, or with next hop kNoRoute the

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Compares engines: see --help for how, and README.md for what it showed.
 //
 // For each table every engine is built; for each trace all its answers are

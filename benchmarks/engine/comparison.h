@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Engines measured against each other. All answers come first, then time,
 // engine after engine within one run, round and round, so that what
 // disturbs the machine disturbs all of them. One comparison is tables x traces

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Adds the engine "dpdk" to the binary that this file is linked into.
 
 #include <string>

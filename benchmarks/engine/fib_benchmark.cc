@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Fib::Lookup by kernel, table, trace and batch size, and Fib::Build by table.
 //
 //   bazel run --config=opt //benchmarks/engine:fib_benchmark --

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tables, traces and changes: what the measurements ask for and change.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What measuring programs ask of the machine: a clock and the core's true rate,
 // which core a thread runs on, and what a process costs.
 //

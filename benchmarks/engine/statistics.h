@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What many measured values come to.
 
 #ifndef PLANB_BENCHMARKS_ENGINE_STATISTICS_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The routing tables that measurements use, by name.
 //
 //   real          RouteViews' IPv6 table in PLANB_DATA_DIR

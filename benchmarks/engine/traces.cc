@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Packing and huge pages only: the addresses are those of MakeTraffic.
 
 #include "benchmarks/engine/traces.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The addresses that measurements ask for: packed as packets carry them, the
 // same on every machine, in huge pages, so that what is measured is not the
 // trace's own TLB misses.

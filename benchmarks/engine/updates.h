@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The measurements of changes to a table, and the report they write to.
 
 #ifndef PLANB_BENCHMARKS_ENGINE_UPDATES_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Measures FibCompiler: what a change of the table costs the thread that makes
 // it, and the thread that looks up meanwhile.
 //

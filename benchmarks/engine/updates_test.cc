@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tables under change: what is measured of them is right, and reported.
 
 #include "benchmarks/engine/updates.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "benchmarks/rivals/baseline_check.h"
 
 #include <endian.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Asks a baseline everything that is hard about a table and compares its
 // answers with the tests' reference.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include <endian.h>
 #include <rte_eal.h>
 #include <rte_errno.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Arrays that ask for huge pages (2 MB), so that measurements show caches and
 // not the TLB: for search structures and for traces alike.
 

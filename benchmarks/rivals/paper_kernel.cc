@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The search for each instruction set. The templates of paper.inc are included
 // for each of them anew, after a #pragma that lets the compiler use it.
 

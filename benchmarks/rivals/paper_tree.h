@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The linearized B+-tree (PlanB paper, section 3.2) over 64-bit keys.
 //
 // A node is one cache line: 8 keys, hence 9 children. Levels lie one after the

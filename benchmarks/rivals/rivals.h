@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Other ways to do longest-prefix match, to measure the engine against: each is
 // an exact, honest competitor, as quick as its design allows. All look alike:
 // built once from routes, then asked in batches, as Fib is.

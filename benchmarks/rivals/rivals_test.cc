@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Every rival, by every kernel, answers exactly or refuses.
 
 #include "benchmarks/rivals/rivals.h"

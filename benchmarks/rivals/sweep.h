@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // From prefixes to elementary intervals (PlanB paper, sections 3.1 and 3.6),
 // with the choice of what becomes a boundary.
 

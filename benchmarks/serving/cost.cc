@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What counting costs lookups: servers that count and that do not, asked by the
 // same client in turns, within one run.
 //

@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+
 # What an honest client keeps of its throughput under each attack.
 #
 # Usage: benchmarks/hostile/run.sh [RATE [ATTACK...]]

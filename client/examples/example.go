@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Looks up packed addresses, eight batches in flight on one stream.
 //
 // Usage: example TARGET, with the table of test.sh: 2001:db8:KK00::/40 leads to

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Looks up addresses packed by numpy, eight batches in flight on one stream.
 
 Usage: example.py TARGET, with the table of test.sh: 2001:db8:KK00::/40 leads to

@@ -1,4 +1,6 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+
 # Runs the examples against a server of their own.
 #
 #   client/examples/test.sh [PLANB_SERVER]   # builds the server if not given

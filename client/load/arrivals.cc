@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Offsets from the start are summed up or multiplied in doubles: exact to the
 // nanosecond for the first 100 days.
 

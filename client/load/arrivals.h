@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // When the batches of an open loop are due: a schedule made before anything is
 // sent, that no answer and no delay can change.
 

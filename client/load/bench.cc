@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The calling thread supervises: it takes the CPU times at both ends of the
 // window, reports progress, ends the window when told to, and cancels what is
 // not drained in time.

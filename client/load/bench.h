@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A benchmark of BatchLookup streams: a closed loop, which sends the next batch
 // as soon as one is answered, or an open one, which sends at a given rate and
 // counts latency from when each batch was due.

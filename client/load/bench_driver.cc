@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A batch is noted before it is sent: its answer may be there before Send
 // returns.
 

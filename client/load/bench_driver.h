@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Drives one stream of a benchmark, in a closed or in an open loop, and keeps
 // its accounts.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What the accounts say of a made-up server on a made-up clock, where what
 // happened is known exactly. Above all: a server that stalls must show in the
 // percentiles of an open loop ("coordinated omission" is when it does not).

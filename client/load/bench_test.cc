@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The benchmark counts what was asked and answered, and notices wrong answers.
 
 #include "client/load/bench.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Numbers below 256 have a bucket each. Above, a number's bucket is its power
 // of two and the seven bits after the leading one.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Counts durations in bounded memory, for percentiles that are right to within
 // 1%: 128 buckets for each power of two of nanoseconds.
 

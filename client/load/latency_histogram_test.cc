@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Percentiles are those of the sorted durations, to within 1%.
 
 #include "client/load/latency_histogram.h"

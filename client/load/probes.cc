@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A prefix changes answers at its first address and after its last: there a
 // mistake in intervals shows.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The addresses that tell whether a server holds exactly a table.
 
 #ifndef PLANB_CLIENT_LOAD_PROBES_H_

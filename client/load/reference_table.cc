@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The masks are made here, not taken from Prefix, so that a mistake there
 // would show as a difference.
 

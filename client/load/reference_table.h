@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A second opinion on longest-prefix match, for checking a server's answers: a
 // hash map for each prefix length, asked from the longest to the shortest.
 // Shares no code and no idea with the engine's interval tree, and is quick

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The reference agrees with the oracle, which looks at every route.
 
 #include "client/load/reference_table.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "client/load/soak.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Lookups at a steady pace for as long as it takes, through restarts and
 // upgrades of the server, as the callers of BatchLookup see them: every answer
 // is checked, every failure counted, and the longest wait is what a restart

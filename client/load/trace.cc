@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Packed once, so that the benchmark measures lookups and not itself.
 
 #include "client/load/trace.h"

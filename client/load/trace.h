@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The addresses a benchmark asks for, packed once and sent over and over.
 
 #ifndef PLANB_CLIENT_LOAD_TRACE_H_

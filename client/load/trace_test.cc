@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A trace is the addresses given, in batches of one size.
 
 #include "client/load/trace.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Before it waits for the next change it sends what it has: nothing is held
 // back while there is nothing to do.
 

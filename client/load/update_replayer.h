@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Sends a recorded trace of changes to a table, with the gaps it was recorded
 // with, shorter or longer ones, or none.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A replay makes every change of its trace, in order, and not before its time.
 
 #include "client/load/update_replayer.h"

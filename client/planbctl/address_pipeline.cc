@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A batch answers its IPv6 addresses first: two counters find each address's
 // place in the reply.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Addresses in, one by one, of either family; answers out, in the same order.
 // Packs them into batches and keeps several of these in flight, also when the
 // server restarts in between.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Answers come in the order of the addresses, with families mixed and
 // batches of any size.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // planbctl bench: how many lookups a second, and how long a batch takes.
 
 #include "client/load/bench.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One form of answer for all changes.
 
 #include "client/planbctl/change.h"

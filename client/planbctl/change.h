@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What the commands that change a table share: conditions from the flags, and
 // how the answer is shown.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // planbctl on a host whose wall clock is set an hour forth and back: it gives
 // up nothing early, and does not sleep for that hour. (The server's own clock,
 // in this process, is right.)

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The commands of planbctl, as a table: each command file defines its own
 // entries.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Values are parsed by absl through its reflection; only the words are ours.
 
 #include "client/planbctl/command_line.h"

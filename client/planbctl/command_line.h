@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reads the command line: flags by absl, in any place, then the command and
 // its arguments.
 //

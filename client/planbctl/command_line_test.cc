@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Flags are found wherever they stand, and mistakes are named.
 
 #include "client/planbctl/command_line.h"

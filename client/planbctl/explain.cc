@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // planbctl routes explain: why does an address go where it goes?
 
 #include <string>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The texts below are what "planbctl help COMMAND" prints.
 
 #include "client/planbctl/flags.h"

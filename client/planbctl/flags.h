@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Every flag of planbctl. absl's flags are one name space for the whole
 // program, so they are kept together; each command lists those it takes
 // (Command::flags), and giving it another is a usage error.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // planbctl generate: a routing table made up, as text.
 
 #include <cstdio>

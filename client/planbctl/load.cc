@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // planbctl load: a routing table from a file into the server.
 
 #include <cstdio>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // planbctl lookup: which next hop does each address take?
 
 #include <algorithm>

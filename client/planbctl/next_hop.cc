@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // planbctl nexthop and planbctl group: what the ids of routes mean.
 
 #include <functional>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // protobuf writes the JSON.
 
 #include "client/planbctl/output.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What planbctl prints: lines of JSON for programs; fields and tables for
 // people.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // planbctl: the command-line client. Finds the command and runs it.
 
 #include <unistd.h>

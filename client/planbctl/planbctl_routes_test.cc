@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The real binary against a fake server: planbctl routes.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The real planbctl and the real server: every command of the control path
 // means the same to both.
 

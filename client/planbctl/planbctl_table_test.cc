@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The real binary against a fake server: the commands that handle whole tables.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The real binary against a fake server: what scripts rely on, that is exit
 // codes and output.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // planbctl and the library against the real server, by TLS.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // planbctl routes replace and diff: a file says what the table should be.
 
 #include <string>

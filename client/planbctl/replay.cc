@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // planbctl replay: recorded BGP updates, as they happened.
 
 #include <string>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A merge of two sorted sequences.
 
 #include "client/planbctl/route_diff.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What lies between two tables: those routes that one has and the other has
 // not, or not so.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Problems of a file are shown, not hidden, but do not stop a reader.
 
 #include "client/planbctl/route_source.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Routing tables that planbctl holds itself: from a file, or made up.
 
 #ifndef PLANB_CLIENT_PLANBCTL_ROUTE_SOURCE_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // planbctl routes list and get: what is in a table.
 
 #include <optional>

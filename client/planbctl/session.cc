@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Connecting is a step of its own, so that "not reachable" is told apart from
 // "refused", and without a retry.
 

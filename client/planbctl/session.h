@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The server that the flags name, and how long to wait for it.
 
 #ifndef PLANB_CLIENT_PLANBCTL_SESSION_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // planbctl snapshot: whole tables to and from files.
 
 #include <fstream>

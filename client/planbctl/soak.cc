@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // planbctl soak: what the callers of the client library notice while a server
 // is restarted, upgraded or reconfigured.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // planbctl status: what the server and one of its tables are doing. planbctl
 // health: whether it serves, for exec probes, which want an exit code.
 

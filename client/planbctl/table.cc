@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // planbctl table: the tables of the server.
 
 #include <string>

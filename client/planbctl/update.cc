@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // planbctl announce and planbctl withdraw: change a few routes, all or none.
 
 #include <string>

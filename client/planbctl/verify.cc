@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // planbctl verify: does the server answer as a file says it should?
 
 #include <cstdio>

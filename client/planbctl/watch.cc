@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // planbctl routes watch: the changes of a table as they come.
 
 #include <cstdio>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Addresses are read and next hops written byte by byte, so that the tests
 // do not share the client's way of doing it.
 

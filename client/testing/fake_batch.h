@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How the fake server answers a batch, and how it spoils an answer.
 
 #ifndef PLANB_CLIENT_TESTING_FAKE_BATCH_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One look at a map for each change.
 
 #include "client/testing/fake_changes.h"

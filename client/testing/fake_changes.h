@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What the fake table's changes share: applying them, and telling two states
 // apart.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Synchronous services: one thread a call, which is simple and enough here.
 
 #include "client/testing/fake_server.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A PlanB Lookup server for the client's tests: small, in process, on a Unix
 // socket of its own, and able to misbehave when told to.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Every change is tried on a copy first: all of a batch or nothing.
 
 #include "client/testing/fake_table.h"

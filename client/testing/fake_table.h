@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The routing table of the fake server: ordered maps and nothing clever, so
 // that its answers are right by inspection.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The calls of the fake server's RouteTable that answer with a stream.
 
 #include "absl/strings/str_cat.h"

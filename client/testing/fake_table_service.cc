@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The calls that answer at once; fake_table_reads.cc and
 // fake_table_writes.cc have the streams.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The fake server's RouteTable: all calls of the contract, over FakeTables.
 
 #ifndef PLANB_CLIENT_TESTING_FAKE_TABLE_SERVICE_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A table of many routes whose answers can be told by arithmetic.
 
 #ifndef PLANB_CLIENT_TESTING_MANY_ROUTES_H_

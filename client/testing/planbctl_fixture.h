@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What the tests of planbctl share: a fake server with a few routes, which
 // planbctl finds through its environment.
 

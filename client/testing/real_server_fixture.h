@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The real planb_server as a child process, found by planbctl through its
 // environment. The test needs //server:planb_server among its data.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Runs the real planbctl and catches what it prints.
 
 #ifndef PLANB_CLIENT_TESTING_RUN_PLANBCTL_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // planb_own_folder FOLDER: gives a folder to the group of this process, and the
 // group the right to write.
 //

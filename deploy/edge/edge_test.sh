@@ -1,4 +1,6 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+
 # Tests the edge with real processes: planb_server on a Unix socket, HAProxy with
 # the shipped configuration before it, planbctl as honest clients, and every
 # attack of the hostile suite (server/hostile_attacker) through the edge.

@@ -1,4 +1,6 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+
 # Applies the overlays to a real API server: etcd and kube-apiserver, no nodes.
 #
 #   deploy/kubernetes/apply_test.sh FOLDER

@@ -1,4 +1,6 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+
 # Builds programs of Kubernetes from the Go module proxy, and prints the folder.
 #
 #   deploy/kubernetes/build.sh [PROGRAM...]      (default: kube-apiserver)

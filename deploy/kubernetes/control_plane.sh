@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 # shellcheck shell=bash
 # A Kubernetes API on loopback addresses, for tests. To be sourced.
 #

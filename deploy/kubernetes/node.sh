@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 # shellcheck shell=bash
 # One node for the API of control_plane.sh: containerd, kubelet, scheduler and
 # controller manager, with pods on a bridge of this machine. To be sourced, as

@@ -1,4 +1,6 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+
 # Runs the overlays on a real one-node Kubernetes, while servers are killed,
 # restarted, upgraded and fed under their callers.
 #

@@ -1,4 +1,6 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+
 # Installs Debian packages whose programs are missing.
 #
 #   deploy/kubernetes/packages.sh PROGRAM:PACKAGE...

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 # shellcheck shell=bash disable=SC2154
 # A node's server is killed and upgraded under a consumer in another pod.
 # Sourced by node_test.sh.

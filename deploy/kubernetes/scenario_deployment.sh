@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 # shellcheck shell=bash disable=SC2154
 # A service with TLS and a policy: pods are ready once they are fed, an upgrade
 # waits for that, callers are told apart, certificates are renewed. Sourced by

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 # shellcheck shell=bash disable=SC2154
 # A sidecar is killed, upgraded within its pod, and rolled out. Sourced by
 # node_test.sh.

@@ -1,4 +1,6 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+
 # Builds the image localhost/planb-ghz:v0.120.0 and saves it as a docker-archive.
 #
 #   deploy/loadtest/image.sh ARCHIVE.tar

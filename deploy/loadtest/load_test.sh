@@ -1,4 +1,6 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+
 # Tries the load tests: a few seconds by run.sh; then what job.yaml runs in a
 # cluster, from the image's root file system alone, as the job's user.
 #

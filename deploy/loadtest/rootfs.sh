@@ -1,4 +1,6 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+
 # Makes the root file system of the image of job.yaml.
 #
 #   deploy/loadtest/rootfs.sh FOLDER

@@ -1,4 +1,6 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+
 # Load by ghz over the sidecar's Unix socket, at a fixed rate.
 #
 #   deploy/loadtest/run.sh BIN OUTPUT_DIR [SECONDS]

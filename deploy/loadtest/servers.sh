@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 # shellcheck shell=bash disable=SC2154
 # Sourced by the scripts here: servers as child processes, and their ends.
 # Expects `bin`, a folder with planb_server and planbctl, and `work`, a scratch

@@ -1,4 +1,6 @@
 #!/usr/bin/python3 -B
+# SPDX-License-Identifier: Apache-2.0
+
 """A server in use for half an hour: lookups, updates, restarts, rotation.
 
     deploy/loadtest/soak.py BIN OUTPUT_DIR [--seconds=1800] [--routes=100000]

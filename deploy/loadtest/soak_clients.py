@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The clients of a soak: gRPC and nothing between it and its errors.
 
 What the project's own library bridges without a word, these see and count.

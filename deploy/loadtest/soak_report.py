@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What a soak came to: memory's slope, the verdict, words and a plot."""
 
 import statistics

@@ -1,4 +1,6 @@
 #!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: Apache-2.0
+
 """soak_report.py: what is too much, and what was announced."""
 
 import unittest

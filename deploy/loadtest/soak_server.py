@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The server of a soak: its lives, its certificates, its memory."""
 
 import os

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What a soak needs before it begins: stubs of the contract, and tables."""
 
 import os

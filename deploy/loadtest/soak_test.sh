@@ -1,4 +1,6 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+
 # A short soak: every kind of event once or more, every error and every answer
 # judged. (Memory's slope is not, in so short a time; soak.py says more.)
 #

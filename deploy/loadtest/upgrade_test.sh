@@ -1,4 +1,6 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+
 # Upgrades servers under load: no lookup may fail for callers of the client
 # library.
 #

@@ -1,4 +1,6 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+
 """Prints the Grafana dashboard of dashboard_panels.py as JSON.
 
     deploy/monitoring/dashboard.py > dashboard.json

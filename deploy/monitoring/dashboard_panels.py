@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What the dashboard shows, from the top: rows of panels, each a question to
 Prometheus. How it becomes Grafana's JSON is in dashboard.py.
 

@@ -1,4 +1,6 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+
 # Tests the dashboard without a server: what dashboard.py prints lints clean by
 # a linter that finds what it should.
 #

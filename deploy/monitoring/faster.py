@@ -1,4 +1,6 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+
 """Prints the alert and recording rules, running 60 times as fast.
 
     faster.py RULES.yaml

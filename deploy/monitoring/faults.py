@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What may go wrong with a server, done to a real one.
 
 Each fault has a server of its own, so that all can be had at once, names the

@@ -1,4 +1,6 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+
 """Prints rules, and what to scrape, as resources of the Prometheus operator.
 
     kubernetes.py > kubernetes.yaml

@@ -1,4 +1,6 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+
 """Checks a Grafana dashboard for what makes it fit any Grafana and any reader.
 
     lint_dashboard.py DASHBOARD.json

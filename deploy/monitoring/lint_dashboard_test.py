@@ -1,4 +1,6 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+
 """The linter finds what it is for: each of these spoils a good dashboard."""
 
 import copy

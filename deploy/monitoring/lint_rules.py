@@ -1,4 +1,6 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+
 """Checks what promtool does not: that rules, tests and runbook fit together.
 
     lint_rules.py RULES.yaml RULES_TEST.yaml RUNBOOK.md

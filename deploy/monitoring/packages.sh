@@ -1,4 +1,6 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+
 # Installs the Debian packages that the tests here miss, as root.
 #
 #   deploy/monitoring/packages.sh python3|yaml|grpc|openssl...

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The dashboard's queries, asked of a real Prometheus."""
 
 import math

@@ -1,4 +1,6 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+
 """Draws panels of the dashboard from a short run under load, with matplotlib:
 what Grafana would show, by the same queries.
 

@@ -1,4 +1,6 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+
 # Prints the folder of the programs prometheus and promtool: the machine's, or
 # those of Debian's package, unpacked under .cache/ of the repository. The
 # package is not installed: that would start a service.

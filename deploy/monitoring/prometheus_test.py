@@ -1,4 +1,6 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+
 """Real servers, a real Prometheus, real faults: the alerts fire and resolve.
 
     prometheus_test.py BIN PROMETHEUS_BIN

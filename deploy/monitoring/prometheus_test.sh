@@ -1,4 +1,6 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+
 # Real servers, Debian's real Prometheus, real faults: the alerts fire and
 # resolve, and each query of the dashboard has an answer. Takes about a minute.
 #

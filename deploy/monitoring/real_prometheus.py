@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A real Prometheus under test, with the rules run 60 times faster."""
 
 import json

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """A real planb_server under test: started, fed, hurt, ended."""
 
 import os

@@ -1,4 +1,6 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+
 # Tests the rules without a server: valid, each alert fires and does not, and
 # rules, tests and runbook fit together.
 #

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """As much of the protobuf encoding as the tests here need, so that they need
 no generated code: Debian's grpcio carries octets as they are."""
 

@@ -1,4 +1,6 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+
 # Tests the systemd unit without a running systemd.
 #
 #   deploy/systemd/systemd_test.sh BIN

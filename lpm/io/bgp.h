@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // BGP as MRT files hold it: prefixes, path attributes and UPDATE messages
 // (RFC 4271; RFC 4760 for other families than IPv4).
 

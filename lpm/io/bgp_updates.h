@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reads the announced and withdrawn routes of peers, with times, from MRT files
 // (RFC 6396 section 4.4), as RIPE RIS and RouteViews publish them: plain,
 // gzipped or bzip2ed, told apart by content. Streams: one record at a time.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "lpm/io/bgp_updates.h"
 
 #include <gmock/gmock.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Files are read with read(2) alone: streams are sequential and the readers
 // above have buffers of their own.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Where bytes come from: a source, a window on a source for the readers of
 // formats, and a cursor over bytes in memory.
 

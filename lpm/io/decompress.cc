@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One loop feeds either codec: a member is started, stepped until it ends, and
 // the next begins. A codec only wraps its library's three calls.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Undoes gzip (zlib) and bzip2 (libbz2) compression on the way, recognized by
 // content and never by name.
 

@@ -1,4 +1,6 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+
 # Fuzzes the readers of files with clang's libFuzzer, ASan and UBSan.
 #
 # Usage: lpm/io/fuzz.sh [SECONDS [CORPUS_DIR]]

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // MRT files (RFC 6396): the framing of their records, and the contents of the
 // types of records that hold routes.
 

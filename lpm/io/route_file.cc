@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Opens, decompresses, recognizes, and leaves the rest to the format's reader.
 
 #include "lpm/io/route_file.h"

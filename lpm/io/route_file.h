@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reads routing tables from files of any format: plain text
 // ("PREFIX/LEN NEXTHOP" a line), MRT TABLE_DUMP_V2 (RFC 6396) or a table file
 // (TABLE_FILE.md), each plain, gzipped or bzip2ed, all told apart by content.

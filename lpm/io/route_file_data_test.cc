@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Route files that other programs wrote: small fixtures (testdata/README.md) in
 // full, and real tables where PLANB_DATA_DIR has them.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The formats of route files: how they are told apart by content, and the
 // readers of text and MRT. route_file.h is the way in.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The results of reading a file: its routes go to a sink, and its problems go
 // into a report.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A table file: one routing table at one generation, as a stream of
 // checksummed blocks. TABLE_FILE.md describes it byte by byte. Its items, and
 // how they are written and ordered, are here; table_file_writer.h writes a

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reads a table file in pieces of any size.
 
 #ifndef PLANB_LPM_IO_TABLE_FILE_READER_H_

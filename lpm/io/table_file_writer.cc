@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "lpm/io/table_file_writer.h"
 
 #include <utility>

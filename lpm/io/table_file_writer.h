@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Writes a table file, a block at a time.
 
 #ifndef PLANB_LPM_IO_TABLE_FILE_WRITER_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Turns the announced and withdrawn routes of many peers into the changes of
 // one table, for a replay.
 

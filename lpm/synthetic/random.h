@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A small random number generator whose numbers are the same on every machine
 // (the distributions of <random> are not): for made-up tables and for tests.
 

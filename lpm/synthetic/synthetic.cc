@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How the table comes to resemble the Internet's. Networks hold allocations
 // (IPv6: /20../32), placed near each other inside the blocks that registries
 // hand out. The more specifics lie in sites: some /32s (IPv4: /16s), announced

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Routing tables and addresses made up, deterministically, in the likeness of
 // the Internet's: for demonstrations, tests and measurements without a dump.
 

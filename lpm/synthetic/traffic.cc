@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Zipf draws by binary search in the sums of the weights: exact, and quick
 // enough for tables of a million routes.
 

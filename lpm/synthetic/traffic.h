@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The addresses of made-up traffic, of a few characteristic kinds. Benchmarks
 // and the load driver share them, so that their figures are about the same
 // addresses.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "lpm/testing/adversarial_tables.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tables made to be as bad for a FIB as tables can be, one of each kind.
 
 #ifndef PLANB_LPM_TESTING_ADVERSARIAL_TABLES_H_

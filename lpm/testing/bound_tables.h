@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tables of any size that try to exceed the bound on the memory of a FIB: one
 // kind for each way in which routes can avoid sharing memory.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // An operator new whose memory ends at a forbidden page. It catches what the
 // sanitizers do not see: gathers and other vector loads of the kernels.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Asks a FIB in every form of address through every kernel of this machine, and
 // compares the answers with the right ones.
 

@@ -1,4 +1,6 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+
 # Fuzzes updates of the engine with clang's libFuzzer, ASan and UBSan.
 #
 # Usage: lpm/testing/fuzz.sh [SECONDS [CORPUS_DIR]]

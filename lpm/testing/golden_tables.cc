@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The tables are synthetic ones, and one with long prefixes strewn into it.
 
 #include "lpm/testing/golden_tables.h"

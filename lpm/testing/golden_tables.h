@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What a lookup costs where that does not depend on the machine: the tables
 // that the engine's costs are stated for, and the cache lines that one address
 // reads on its way through a FIB.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reports how many cache lines lookups read, and holds the structure to what it
 // promises.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Memory between pages that must not be touched.
 
 #ifndef PLANB_LPM_TESTING_GUARDED_MEMORY_H_

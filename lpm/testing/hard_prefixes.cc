@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "lpm/testing/hard_prefixes.h"
 
 #include <algorithm>

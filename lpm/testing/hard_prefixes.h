@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Random prefixes and routes that are hard: they share long beginnings, so that
 // they nest deeply, touch each other, and crowd in few places.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tables that change: one as the server holds it, and random histories of
 // changes to it.
 

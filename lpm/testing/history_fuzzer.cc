@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A fuzz target: any bytes, read as a history of a table. libFuzzer runs it
 // (fuzz.sh); history_fuzzer_test.cc replays what libFuzzer found.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The fuzz target without libFuzzer: over the corpus, over mutated beginnings
 // of its inputs, and over random histories, always the same ones. A wrong
 // answer aborts.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Steps through code by the trap flag; see instruction_count.h.
 
 #include "lpm/testing/instruction_count.h"

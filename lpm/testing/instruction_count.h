@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How many instructions a piece of code executes: the one cost that is the same
 // in every run, on a busy machine as on an idle one.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Counts what can be counted by hand.
 
 #include "lpm/testing/instruction_count.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What is right: the longest-prefix match that every answer in this project is
 // tested against.
 //

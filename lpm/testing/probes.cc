@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "lpm/testing/probes.h"
 
 #include "lpm/synthetic/random.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The addresses worth asking for: where an answer can change, and either side.
 
 #ifndef PLANB_LPM_TESTING_PROBES_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "lpm/testing/real_tables.h"
 
 #include <unistd.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The real routing tables that some tests run on, where they are at hand.
 
 #ifndef PLANB_LPM_TESTING_REAL_TABLES_H_

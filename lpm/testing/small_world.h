@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Small worlds for exhaustive tests: only a few bits of the address vary, and
 // the others are those of a fixed base.
 //

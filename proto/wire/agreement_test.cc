@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The parsers by hand agree with the generated ones about messages that no one
 // thought of, however they are cut: all short ones, and a great many made up.
 

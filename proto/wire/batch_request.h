@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // planb.v1.BatchLookupRequest on the wire, read and written by hand: what the
 // generated code would copy stays where it is.
 //

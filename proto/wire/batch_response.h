@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // planb.v1.BatchLookupResponse on the wire, by hand: the server's search writes
 // next hops straight into the message that is sent, and the client reads them
 // where they were received. batch_request.h says what is promised.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Responses, read and written by hand, against the generated code.
 
 #include "proto/wire/batch_response.h"

@@ -1,4 +1,6 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+
 # Fuzzes the parsers by hand against the generated ones with clang's libFuzzer,
 # ASan and UBSan.
 #

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What the generated code does and these do not: allocate, and touch addresses
 // and answers.
 

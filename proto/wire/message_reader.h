@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A message's fields, one after the other, from pieces and in place.
 //
 // It reads by the rules of the C++ parser that protoc 3.21 generates, lenient

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The rules of the wire, at their edges: what the generated parsers make of a
 // message is what is expected of those by hand, for every cut in two.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Fields written into a caller's buffer, as the generated code writes them:
 // varints as short as can be, and nothing for a value that is the default.
 

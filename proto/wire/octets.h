@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A bytes field where it lies: in the pieces that a message was received in.
 //
 // gRPC hands a message over as several slices, cut where HTTP/2 frames and

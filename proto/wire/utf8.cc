@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "proto/wire/utf8.h"
 
 #include <cstddef>

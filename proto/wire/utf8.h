@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Is a string field text? A proto3 parser refuses a message with a `string`
 // that is not UTF-8, even one that a later occurrence of the field replaces.
 

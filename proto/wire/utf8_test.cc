@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Against protobuf's own judge of strings, the one that the generated parser
 // asks.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The buckets of every histogram of durations: 1-2-5 from 1 us to 10 s, so that
 // any two can be laid side by side.
 

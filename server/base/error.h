@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Errors with their particulars: what google.rpc calls the rich error model,
 // carried as payloads of an absl::Status until it leaves over gRPC.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // gRPC's moments, by the clock that never jumps: what it is told as a
 // std::chrono::system_clock time, or tells, is by the other one.
 

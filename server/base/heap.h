@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What glibc's allocator is told. It keeps what it has, which lookups profit
 // from (base/process_setup.h), and so also what a large change of a
 // table, or a flood of calls, took, until it is trimmed.

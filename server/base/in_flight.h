@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Counts the streams under way, so that draining can wait for the last.
 
 #ifndef PLANB_SERVER_BASE_IN_FLIGHT_H_

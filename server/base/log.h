@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Structured, leveled logs to stderr: an event and its fields, one line each,
 //   2026-11-20T20:45:00.123Z info    table published generation=7 table=blue
 // or as JSON, a line an object:

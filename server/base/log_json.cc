@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "server/base/log_json.h"
 
 #include "absl/strings/str_cat.h"

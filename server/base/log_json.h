@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Log lines as JSON, whatever their values hold.
 
 #ifndef PLANB_SERVER_BASE_LOG_JSON_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Keeps what strangers can cause from flooding the log: so many lines a second,
 // and the next one tells how many were left out.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Families of metrics, as prometheus-cpp has them, from plain numbers.
 
 #ifndef PLANB_SERVER_BASE_METRIC_FAMILIES_H_

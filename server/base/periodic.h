@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Does something again and again, on a thread of its own.
 
 #ifndef PLANB_SERVER_BASE_PERIODIC_H_

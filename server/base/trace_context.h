@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The caller's trace, as W3C Trace Context names it in the metadata of a call:
 //   traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
 // Read so that logs can be found from a trace; nothing is exported.

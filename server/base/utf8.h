@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // UTF-8 from where anything may come.
 
 #ifndef PLANB_SERVER_BASE_UTF8_H_

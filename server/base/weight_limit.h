@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Bounds what is under way at once, by weight.
 
 #ifndef PLANB_SERVER_BASE_WEIGHT_LIMIT_H_

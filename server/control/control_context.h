@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What the methods of the control path have in common: what they work on, and
 // how an update is acknowledged.
 

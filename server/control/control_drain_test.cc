@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The control path of a server that goes down, held there by a rebuild that
 // fails as long as a test wants: what it refuses, and what it says to those
 // who wait.

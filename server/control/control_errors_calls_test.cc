@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What every other call of RouteTable refuses: those that show, watch, replace
 // and import, and those that make and delete tables.
 

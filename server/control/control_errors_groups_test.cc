@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What is refused about next-hop groups, and how many mistakes are listed.
 
 #include <gtest/gtest.h>

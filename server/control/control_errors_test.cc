@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What UpdateRoutes and UpdateNextHops refuse, and how they say so: every
 // reason that the contract names, through a real channel.
 

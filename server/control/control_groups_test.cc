@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Next hops and ECMP groups through a real channel: from UpdateNextHops to what
 // each kind of lookup says, flow by flow.
 

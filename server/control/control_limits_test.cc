@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What the control path says when something is full, fails, or is going down:
 // the reason, which quota it is, whether waiting helps, and that nothing
 // changed.

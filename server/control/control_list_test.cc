@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // ListRoutes, GetRoute and ExplainLookup against plain models of them, on
 // tables whose prefixes nest; and lists beside a storm of changes.
 

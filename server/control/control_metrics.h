@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What is counted on the control path: batches of updates, rebuilds, the store.
 
 #ifndef PLANB_SERVER_CONTROL_CONTROL_METRICS_H_

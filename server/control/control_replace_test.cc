@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // ReplaceRoutes through a real channel: the table becomes what was sent, in one
 // generation that holds the difference, or stays what it was.
 

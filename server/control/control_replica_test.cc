@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Replicas that follow a table through WatchRoutes alone, while several writers
 // change it in every way there is, end up with the same table.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // ExportSnapshot and ImportSnapshot through a real channel: what goes out comes
 // in as it was, whole or not at all.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How update streams end: by the client, by too many changes on the way, by the
 // table's end; and what several of them do to one table.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // StreamUpdates through a real channel: greeting, credits, order, errors in
 // band, and how a stream ends.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tables by name through a real channel: made, changed apart from each other,
 // looked up in, and deleted under whoever uses them.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How watches begin and end: bookmarks, resuming, generations that take several
 // messages, watchers that fall behind, and tables that go.
 

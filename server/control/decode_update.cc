@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "server/control/decode_update.h"
 
 #include <xxhash.h>

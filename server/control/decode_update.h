@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // From the messages that change a table to what the table understands. All
 // validation of what a caller sent, field by field, is here; what depends on
 // the table is the RIB's.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Why an address goes where it goes.
 
 #ifndef PLANB_SERVER_CONTROL_EXPLAIN_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "server/control/log_update.h"
 
 #include "server/base/error.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What became of updates, for who looks for one in the logs: refused ones as
 // warnings, so many at most; accepted ones at debug.
 

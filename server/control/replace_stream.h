@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Whole tables, received piece by piece and applied at once, as what differs.
 
 #ifndef PLANB_SERVER_CONTROL_REPLACE_STREAM_H_

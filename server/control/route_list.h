@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Lists: all of one generation, however long its reader takes. What is shown is
 // pinned, one chunk at a time is in memory.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // WatchRoutes: a table's changes, generation by generation, as they become
 // visible.
 

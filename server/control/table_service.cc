@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "server/control/table_service.h"
 
 #include "absl/strings/str_cat.h"

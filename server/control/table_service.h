@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // planb.v1.RouteTable: the control path over gRPC. Each kind of stream has a
 // file of its own; what is answered at once is here.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // RouteTable through a real channel: what a controller sees.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // StreamUpdates: batches of changes, several on the way at once, each answered
 // for itself, in order.
 

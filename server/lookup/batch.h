@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Answering one batch of packed addresses: the service's reason to be, without
 // the network around it.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What the server does for a batch beside the search itself, in instructions:
 // reading the request where it lies, making the reply, counting misses. It must
 // stay what it is here, within a tolerance, and must not grow with the number

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Batches as gRPC carries them: requests in the slices they were received in,
 // replies in the slice that is sent.
 

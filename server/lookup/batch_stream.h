@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // BatchLookup's streams: one reply for each request, in order, with a bounded
 // number of replies waiting for a slow client.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Batches without the network: what flow hashes do to them.
 
 #include "server/lookup/batch.h"

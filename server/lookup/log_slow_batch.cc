@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "server/lookup/log_slow_batch.h"
 
 #include "server/base/log.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Which lookup batches took long, and whose they were: --slow_batch.
 
 #ifndef PLANB_SERVER_LOOKUP_LOG_SLOW_BATCH_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Answering one Lookup: a few addresses, typed, without the network around it.
 
 #ifndef PLANB_SERVER_LOOKUP_LOOKUP_ANSWER_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Lookups of a few addresses without the network: next-hop groups above all.
 
 #include "server/lookup/lookup_answer.h"

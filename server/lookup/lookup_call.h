@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Lookup's calls: a few addresses, typed, one reply.
 
 #ifndef PLANB_SERVER_LOOKUP_LOOKUP_CALL_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What every lookup needs at hand, and waiting for a generation.
 
 #ifndef PLANB_SERVER_LOOKUP_LOOKUP_CONTEXT_H_

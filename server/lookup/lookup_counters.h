@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What one thread counts while it answers lookups. Each has its own, so that
 // counting is a load, an addition and a store in a line that no other thread
 // writes; they are summed only when somebody scrapes.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "server/lookup/lookup_counters.h"
 
 #include <gtest/gtest.h>

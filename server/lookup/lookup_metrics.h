@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What lookups did, as a scrape shows it: the sum of what each thread counted.
 
 #ifndef PLANB_SERVER_LOOKUP_LOOKUP_METRICS_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A completion queue and the one thread that serves it: what is started on a
 // queue happens on its thread, so that who lives there needs no lock.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A queue's thread: what runs on it, where it runs, and when it ends.
 
 #include "server/lookup/lookup_queue.h"

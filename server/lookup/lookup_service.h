@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The read path as a gRPC service: how many threads there are, where they run,
 // and how they wait is decided here and nowhere else.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // RouteLookup through real channels: what a client sees.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One thread's share of the read path: its queue, the calls that live on it,
 // and what they use one after the other.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "server/net/acceptor.h"
 
 #include <netinet/in.h>

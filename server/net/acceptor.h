@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Accepts the connections of a gRPC server.
 //
 // gRPC 1.51 accepts connections on the threads that serve calls, in a loop that

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The acceptor of a real server: which connections it keeps, which it closes,
 // and the options of the sockets that it hands over. Ids such as 4711 need no
 // account.

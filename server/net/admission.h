@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Which connections are admitted: by their peer, by their number, by how fast
 // they come.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Admission against a model: exact counts whatever is opened and closed, limits
 // that hold and let in again, peers that do not pay for each other.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Addresses to listen on, and the sockets bound to them.
 //
 // A Unix socket's file has its mode and owner before the socket listens: until

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Which addresses other hosts can reach, which sockets are bound, whose files
 // are removed, and how a Unix socket's file meets other users. Ids such as 4711
 // need no account.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What gRPC is told about connections: limits against clients that ask for too
 // much, and signs of life.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What this binary is: for metrics, status pages and logs.
 
 #ifndef PLANB_SERVER_OBSERVE_BUILD_INFO_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // grpc.health.v1.Health, the standard health service, by gRPC's synchronous
 // interface. gRPC's own implementation uses the callback interface, and with
 // one such method in a server, threads of gRPC's pool poll all connections and

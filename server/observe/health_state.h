@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Whether this server can be sent lookups, and why not: one truth for the
 // health service and the pages over HTTP.
 

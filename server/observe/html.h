@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Just enough HTML for a page of tables. Everything given is text, and is
 // escaped here, once.
 

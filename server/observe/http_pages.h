@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The pages over HTTP: /metrics, /healthz, /readyz, /statusz, and / with links.
 
 #ifndef PLANB_SERVER_OBSERVE_HTTP_PAGES_H_

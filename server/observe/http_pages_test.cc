@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The pages of a real server, as scrapers and probes get them.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "server/observe/http_server.h"
 
 #include <event2/buffer.h>

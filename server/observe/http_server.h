@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A small HTTP server for the pages that scrapers, probes and people read: GET
 // and HEAD, one reply a connection. libevent does the protocol.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Requests as sockets see them, the good ones and the others.
 
 #include "server/observe/http_server.h"

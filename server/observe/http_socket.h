@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The listening socket of the pages over HTTP.
 
 #ifndef PLANB_SERVER_OBSERVE_HTTP_SOCKET_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Numbers and times as people read them.
 
 #ifndef PLANB_SERVER_OBSERVE_HUMAN_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What this process is and takes: the names and meanings that Prometheus'
 // client libraries have agreed on, and planb_build_info.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "server/observe/process_metrics.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "server/observe/status_page.h"
 
 #include <grpcpp/grpcpp.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // /statusz: what somebody wants to know who was woken at night. One page, no
 // scripts, nothing to fetch.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What the page shows, and that nothing shown can be more than text.
 
 #include "server/observe/status_page.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Keeps an authorization policy in force: reads its file, watches it, judges
 // calls by it, and tells of those it refuses.
 

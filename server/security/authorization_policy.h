@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Who may call what: gRPC's authorization policies, read and applied.
 //
 // The language is gRPC's (proposal A43), so what is known about it holds. The

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Files that change, and the policy in force.
 
 #include "server/security/authorization.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "server/security/authorized_credentials.h"
 
 #include <grpc/grpc.h>

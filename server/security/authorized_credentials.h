@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Where gRPC asks whether a call may go on.
 //
 // gRPC asks an AuthMetadataProcessor about every call of a connection, of

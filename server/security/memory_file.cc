@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The path names a descriptor, and each content is a file without a name that
 // takes over the descriptor's number when it is complete.
 

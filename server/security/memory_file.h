@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A file in memory whose content changes all at once, for libraries that take
 // what they need only from files.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Content changes at once, whoever reads meanwhile.
 
 #include "server/security/memory_file.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "server/security/policy_json.h"
 
 #include <google/protobuf/struct.pb.h>

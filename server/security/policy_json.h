@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // gRPC's authorization policies (its proposal A43) as JSON, read to the letter:
 // a key that is not known, a value of another kind, a key given twice are
 // errors. What is left out matches everything, so in a policy a slip of the pen

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "server/security/tls.h"
 
 #include <grpcpp/security/tls_certificate_provider.h>

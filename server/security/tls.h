@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // TLS of the server: from options to what gRPC listens with.
 //
 // gRPC's file watcher takes whatever it finds: with a key that does not match

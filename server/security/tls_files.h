@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The files that TLS of the server needs, read together and checked together.
 
 #ifndef PLANB_SERVER_SECURITY_TLS_FILES_H_

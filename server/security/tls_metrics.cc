@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "server/security/tls_metrics.h"
 
 #include <utility>

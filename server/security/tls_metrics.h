@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What Prometheus learns about certificates.
 
 #ifndef PLANB_SERVER_SECURITY_TLS_METRICS_H_

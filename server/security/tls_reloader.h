@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Looks at the files of TLS again and again, and hands on what is new and good.
 
 #ifndef PLANB_SERVER_SECURITY_TLS_RELOADER_H_

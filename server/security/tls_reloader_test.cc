@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What is new and good is taken when it has settled; anything else leaves what
 // was there, and is refused once. Then the same as Prometheus sees it.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Certificates and authorities change under a server that serves.
 
 #include <grpcpp/generic/async_generic_service.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Who may talk to a server with TLS, in real handshakes with real certificates.
 
 #include "server/security/tls.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Nothing older than TLS 1.2 gets in, even where this host's OpenSSL would let
 // it: gRPC's own minimum is what counts.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The durable store: one SQLite database in WAL mode. STORE.md tells operators
 // what is in it and what can go wrong.
 

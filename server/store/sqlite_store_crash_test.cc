@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The store under kill -9: what was acknowledged is there, the transaction that
 // was under way is there in full or not at all.
 

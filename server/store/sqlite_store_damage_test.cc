@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Whatever happens to the files of a store: it either says so, or holds exactly
 // what was committed.
 

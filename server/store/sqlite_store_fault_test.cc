@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The store on disks that are full or broken: a failed transaction is gone, a
 // crash brings back all of it or nothing, and afterwards work goes on.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What the store opens and what it refuses: files of others, files it may not
 // write to, files that were edited; and what people see of it.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What the store keeps: random histories against a model, requests, large
 // tables, many threads.
 

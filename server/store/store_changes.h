@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What the batches of one commit come to: only the last state of each prefix,
 // next hop and group has to be written.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Moves commits from the write-ahead log into the database in the background,
 // so that no commit has to.
 

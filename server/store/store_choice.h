@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Which store the operator meant.
 
 #ifndef PLANB_SERVER_STORE_STORE_CHOICE_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "server/store/store_files.h"
 
 #include <fcntl.h>

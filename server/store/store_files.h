@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The files of a store: opening the database with the settings that the store
 // counts on, and noticing when something that was committed is gone.
 

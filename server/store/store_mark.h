@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A small file beside a store's database. It says how far the database has to
 // reach, since SQLite takes a write-ahead log that was cut or changed for one
 // that ends early, and loses what came after without a word. Holding it open

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reads everything in the store, and believes none of it: every value must be
 // possible, and all together must add up to the checksums stored beside.
 

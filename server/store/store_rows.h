@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How values are written into the columns of the store's tables and read back,
 // and the checksums over rows that nothing else vouches for. STORE.md says what
 // the columns are.

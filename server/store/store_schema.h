@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The schema of the store's database as a list of numbered steps, and how a
 // database gets from the version it has to the newest.
 

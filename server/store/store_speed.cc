@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Says how long the store takes for a table of many routes and for a small
 // change of it, on the file system of --path, which must not exist yet.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // SQLite's C interface with owners, statuses and typed parameters: all that the
 // store needs of it, and nothing that knows what the store stores.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Writes rows within a transaction that its caller began. Keeps every statement
 // that a commit needs prepared.
 

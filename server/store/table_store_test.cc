@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A table and its store: nothing is accepted, visible or answered before it is
 // stored, and what the store refuses has never been.
 

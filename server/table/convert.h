@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Between the wire's nouns and the engine's types.
 
 #ifndef PLANB_SERVER_TABLE_CONVERT_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Which member of a next-hop group a flow takes (ECMP).
 //
 // Every group has its members in kBuckets buckets, and a flow's hash names one.

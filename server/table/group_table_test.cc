@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Shares by weight, flows that stay where they are, and choices that are the
 // same for ever.
 

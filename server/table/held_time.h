@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How long something was held up, summed over all that was: also what is held
 // up just now, so that somebody stuck for an hour shows before the hour is
 // over.

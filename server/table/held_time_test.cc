@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "server/table/held_time.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The last changes of a table, for those who follow it. Bounded: who falls
 // behind what is kept has to start over from a list.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Where batches become generations: validated, applied to the head of the RIB,
 // numbered; then accepted once they are safe, or all taken back.
 

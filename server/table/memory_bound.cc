@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "server/table/memory_bound.h"
 
 #include "absl/strings/str_cat.h"

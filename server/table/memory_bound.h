@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What a table may come to, known before it is compiled: so that nothing is
 // accepted that cannot be.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How much memory all tables of a server may come to, together.
 
 #ifndef PLANB_SERVER_TABLE_MEMORY_BUDGET_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The next-hop objects and groups of one table: what the ids of its routes
 // mean.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How many changes of routes of each kind came to what, for metrics.
 
 #ifndef PLANB_SERVER_TABLE_OPERATION_COUNTS_H_

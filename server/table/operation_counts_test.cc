@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "server/table/operation_counts.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One pointer that many read and few replace: how a new FIB takes the place of
 // the old without a reader ever waiting.
 //

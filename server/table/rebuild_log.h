@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The last few rebuilds of all tables, for people to look at.
 
 #ifndef PLANB_SERVER_TABLE_REBUILD_LOG_H_

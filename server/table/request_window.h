@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Which named requests were answered, and how: a repeated one gets its first
 // answer (AIP-155).
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The RIB: every route of one table exactly as given, in the order in which
 // the interval sweep wants it, with the next hops beside. Each version can be
 // kept, for as long as a list takes or to come back to, at the price of what

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One generation of one table, compiled: all that a lookup may want to know.
 
 #ifndef PLANB_SERVER_TABLE_SNAPSHOT_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "server/table/snapshot_builder.h"
 
 #include <new>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Compiles one generation after the other, each from what changed since the
 // last or, where that is too much, from everything.
 

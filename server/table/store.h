@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Where accepted batches survive a crash: what a table needs of a store.
 
 #ifndef PLANB_SERVER_TABLE_STORE_H_

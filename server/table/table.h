@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One routing table at work: the RIB that changes, the published snapshot that
 // lookups read, and the threads that make one of the other.
 //

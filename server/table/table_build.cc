@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A table's own thread: what was accepted is built, beside the lookups, and
 // published. However many batches came meanwhile are one build.
 

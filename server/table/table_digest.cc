@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "server/table/table_digest.h"
 
 #include <endian.h>

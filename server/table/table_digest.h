@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What a table holds, in 16 octets that do not depend on how it came to hold
 // it: two replicas, or a store and the RIB it was written from, can be compared
 // without a dump.

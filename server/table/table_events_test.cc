@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What a table tells of the operations that came to it: each batch once, when
 // it is decided, whoever decided it.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The state of every table, as a scrape shows it.
 
 #ifndef PLANB_SERVER_TABLE_TABLE_METRICS_H_

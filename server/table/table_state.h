@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The state of a table at one moment, as it is shown and measured.
 
 #ifndef PLANB_SERVER_TABLE_TABLE_STATE_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The tables (VRFs) of one server, by name. "default" always exists.
 
 #ifndef PLANB_SERVER_TABLE_TABLES_H_

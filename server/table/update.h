@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A change of one table, from the request to what became of it. Plain values,
 // which the services, the RIB, the store and watchers hand to each other.
 

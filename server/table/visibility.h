@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Which generation lookups see, since when, and who waits for a later one.
 
 #ifndef PLANB_SERVER_TABLE_VISIBILITY_H_

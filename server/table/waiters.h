@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Those who wait for a generation to become visible: update acks and lookups
 // with a min_generation. Nobody blocks a thread; each leaves a callback.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A real server that is attacked, and an honest client of it.
 
 #ifndef PLANB_SERVER_TESTING_ATTACKED_SERVER_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // server/hostile_attacker.cc as a child process.
 
 #ifndef PLANB_SERVER_TESTING_ATTACKER_PROCESS_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // RouteTable's calls in a line each, and what tests ask of their errors.
 
 #ifndef PLANB_SERVER_TESTING_CONTROL_CALLS_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A scrape in Prometheus' text format, taken apart; and taking one.
 
 #ifndef PLANB_SERVER_TESTING_EXPOSITION_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A store in memory, which fails and waits when a test says so.
 
 #ifndef PLANB_SERVER_TESTING_FAKE_STORE_H_

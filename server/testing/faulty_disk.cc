@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "server/testing/faulty_disk.h"
 
 #include <sqlite3.h>

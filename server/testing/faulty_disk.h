@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A disk that fails when told to: a VFS of SQLite around the system's own.
 
 #ifndef PLANB_SERVER_TESTING_FAULTY_DISK_H_

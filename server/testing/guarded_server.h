@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A server under an authorization policy, and what calls to it come to.
 
 #ifndef PLANB_SERVER_TESTING_GUARDED_SERVER_H_

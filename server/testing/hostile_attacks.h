@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What a hostile client may try, each way a function that tries it again and
 // again: the tests see whether the server lives through it, benchmarks/serving
 // what others then still get done.

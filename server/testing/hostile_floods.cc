@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Attacks by too much of what is allowed, or too little of what is needed.
 
 #include <memory>

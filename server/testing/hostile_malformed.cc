@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Attacks by frames and messages that are wrong.
 
 #include <zlib.h>

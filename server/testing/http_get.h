@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A client of the pages over HTTP, as crude as a test needs it.
 
 #ifndef PLANB_SERVER_TESTING_HTTP_GET_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A snapshot of a table given as a list, as a test wants it.
 
 #ifndef PLANB_SERVER_TESTING_MAKE_SNAPSHOT_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Holds a recorded history against what the contract (proto/planb/v1) promises:
 // one sequence of batches, of which every answer tells the truth.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What a history says of each generation, beside who made it: when it was seen
 // first, its digests, what watchers were sent, and what lists showed.
 

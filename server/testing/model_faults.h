@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What a check finds: the first few of each kind, and how many there were.
 
 #ifndef PLANB_SERVER_TESTING_MODEL_FAULTS_H_

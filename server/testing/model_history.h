@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What clients of one table did and were told, call by call, with the times
 // between which each call was judged. All that the checker goes by.
 

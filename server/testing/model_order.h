@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The one sequence of batches that a history must come from: who made each
 // generation, what the table was then, and between which instants it was
 // accepted. Calls of unknown outcome find their place here, or have none.

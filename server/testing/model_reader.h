@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Clients that look at the table all the time, in every way there is.
 
 #ifndef PLANB_SERVER_TESTING_MODEL_READER_H_

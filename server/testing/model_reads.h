@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Whether all that was read, looked up or watched is what the table was at the
 // generation it names, and whether that was new enough.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What all clients of one run share: where the server is, what they have heard
 // of it, and the history that they write.
 

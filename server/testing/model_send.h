@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Between the writes of a history and the messages of the contract.
 
 #ifndef PLANB_SERVER_TESTING_MODEL_SEND_H_

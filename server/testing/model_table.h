@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A routing table as the contract (proto/planb/v1) promises it, with no thought
 // of speed: maps, and one batch after the other. What the real server says is
 // held against this.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Clients that follow the table.
 
 #ifndef PLANB_SERVER_TESTING_MODEL_WATCHER_H_

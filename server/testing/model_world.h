@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A world small enough that everything happens in it: a few dozen nested
 // prefixes, the addresses that tell them apart, and random batches of changes.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A client that changes the table at random in every way there is, and repeats
 // what it does not know the outcome of.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Random tables whose prefixes nest, for tests of what the control path shows.
 
 #ifndef PLANB_SERVER_TESTING_NESTED_ROUTES_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "server/testing/raw_http2.h"
 
 #include <arpa/inet.h>

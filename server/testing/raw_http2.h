@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // HTTP/2 by hand, for clients that do what no library would let them: frames as
 // octets, right or wrong, and a connection that sends whatever it is given.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A replica of a table that is fed by WatchRoutes alone, and minds every
 // promise of the contract while it is.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A server within the test's own process, and channels to it.
 
 #ifndef PLANB_SERVER_TESTING_RUNNING_SERVER_H_

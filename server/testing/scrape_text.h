@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What a scrape of one collectable gives, and looking for a line or a value in
 // it.
 

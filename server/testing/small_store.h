@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Stores and batches that tests write out in full.
 
 #ifndef PLANB_SERVER_TESTING_SMALL_STORE_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Places for the files of a store under test, and what tests do to them.
 
 #ifndef PLANB_SERVER_TESTING_STORE_PLACE_H_

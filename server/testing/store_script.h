@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // An endless random history of a store, the same for the same seed, played on a
 // plain model in memory and on the store under test.
 

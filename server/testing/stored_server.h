@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The real server as a process on a store, and a client's view of it: what
 // tests of faults ask before and after the fault.
 

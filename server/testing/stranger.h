@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Another user of this machine who connects to a server's Unix socket.
 
 #ifndef PLANB_SERVER_TESTING_STRANGER_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "server/testing/tls_probe.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A bare TLS client: does what gRPC's would never do, and sees what it hides.
 
 #ifndef PLANB_SERVER_TESTING_TLS_PROBE_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The client's end of StreamUpdates, for tests.
 
 #ifndef PLANB_SERVER_TESTING_UPDATE_STREAM_CLIENT_H_

@@ -1,4 +1,6 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+
 """Judges one ghz run: every call OK, every logged answer the announced one.
 
 check.py REPORT                        (statuses only)

@@ -1,4 +1,6 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+
 """Writes request messages for ghz --binary-file.
 
     messages.py lookup           one LookupRequest of one address

@@ -1,4 +1,6 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+
 """What is kept of ghz's runs.
 
     report.py keep REPORT CONFIG MESSAGES RSS_BEFORE RSS_AFTER STEM

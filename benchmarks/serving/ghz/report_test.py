@@ -1,4 +1,6 @@
 #!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: Apache-2.0
+
 """report.py and messages.py: what they say of runs, good and bad."""
 
 import contextlib

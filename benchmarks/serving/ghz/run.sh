@@ -1,4 +1,6 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+
 # Load tests by ghz, each against a server started for it.
 #
 #   benchmarks/serving/ghz/run.sh SERVER_BINARY OUTPUT_DIR [--short] [NAME...]

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 # Sourced by the scripts here: one server on a loopback port, and its end.
 # Expects `work`, a scratch folder; sets `server` and `port`.
 

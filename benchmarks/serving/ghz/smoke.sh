@@ -1,4 +1,6 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+
 # Smoke test of a server by ghz, an independent client that learns the contract
 # from the server's reflection alone.
 #

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Runs a bare gRPC server until SIGTERM or SIGINT.
 //
 //   bare --style=async --work=echo --listen=unix:///tmp/bare.sock

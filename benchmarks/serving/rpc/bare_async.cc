@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The asynchronous style: one completion queue, one thread, and for each call a
 // state machine that only this thread touches.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The callback style: gRPC's threads call a reactor for each call.
 
 #include <grpcpp/grpcpp.h>

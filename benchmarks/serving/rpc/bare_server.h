@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Bare gRPC servers: the contract's two lookup methods on raw bytes, in each
 // of the styles that gRPC offers a server, with nothing around them. Answering
 // with the request itself they are the floor of latency; answering lookups as

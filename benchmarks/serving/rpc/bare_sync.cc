@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The synchronous style: a thread of gRPC's pool sits in each call. The
 // generated code has no raw form of it; what it is made of takes bytes too.
 

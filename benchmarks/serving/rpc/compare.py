@@ -1,4 +1,6 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+
 """Measures lookups over gRPC beside what they are compared with, in turns.
 
     benchmarks/serving/rpc/compare.py throughput --routes=FILE --out=DIR

@@ -1,4 +1,6 @@
 #!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: Apache-2.0
+
 """compare.py with the real programs, on a small table and for moments: that
 every piece starts, answers rightly and is written down. No figure is judged.
 """

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Who is measured: the servers, and the clients that ask them.
 
 Everything here is about command lines; which repeats are taken when is

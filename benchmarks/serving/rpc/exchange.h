@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The bare exchange: what is left of a lookup service without gRPC, HTTP/2 and
 // protobuf. A request is so many addresses and nothing else, its answer so many
 // next hops; how many was said once, when the connection began.

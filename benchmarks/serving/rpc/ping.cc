@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "benchmarks/serving/rpc/ping.h"
 
 #include <grpcpp/generic/generic_stub.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One address asked for, one call in flight: the bare latency of a gRPC server,
 // by one client that treats every server alike.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One address, one call in flight, against any server of the contract.
 //
 //   ping_server --server=unix:///tmp/bare.sock --method=stream --wait=spin

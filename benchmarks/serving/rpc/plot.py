@@ -1,4 +1,6 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+
 """Draws a picture of each experiment from the raw repeats, as PNG.
 
     apt-get install --no-install-recommends python3-matplotlib

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Servers and clients as processes: each bound to its cores, and a server
 stopped in its tracks (SIGSTOP) while another is measured, so that not even one
 that polls without a pause disturbs the others.

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """Raw repeats as CSV, and what they come to: medians, spreads, and ratios taken
 within one turn, for a shared machine changes its pace between turns.
 """

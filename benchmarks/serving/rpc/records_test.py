@@ -1,4 +1,6 @@
 #!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: Apache-2.0
+
 """records.py and summaries.py: medians, and ratios within a turn."""
 
 import os

@@ -1,4 +1,6 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+
 # 24 client processes with batches of all sizes, in full and in upper halves,
 # while the table changes: every answer must be right, and memory flat.
 #

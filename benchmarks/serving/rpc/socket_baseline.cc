@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How fast a lookup service could be on this machine: a bare socket, nothing
 // on it but addresses and next hops, the same lookup behind it.
 //

@@ -1,4 +1,6 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+
 """What the repeats of one experiment come to, as Markdown and JSON.
 
     benchmarks/serving/rpc/summaries.py DIR/throughput.csv

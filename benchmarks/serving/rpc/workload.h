@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What every program of this package looks up, and in which table: the same
 // routes and the same addresses for the bare socket, for bare gRPC and for the
 // real server, or else ratios would compare tables and not transports.

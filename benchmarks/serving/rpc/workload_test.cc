@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "benchmarks/serving/rpc/workload.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,6 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+
 """Draws the pictures of a file of rows, as PNG beside it.
 
     apt-get install --no-install-recommends python3-matplotlib

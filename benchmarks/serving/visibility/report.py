@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """What a file of rows comes to: tables in Markdown, and whether targets are met.
 
 Percentiles are of all repeats together; throughputs and ratios are medians of

@@ -1,4 +1,6 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+
 """Measures how soon changes are visible, for tables of all sizes.
 
     bazel build --config=opt //server:planb_server //benchmarks/serving/visibility

@@ -1,4 +1,6 @@
 #!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: Apache-2.0
+
 """run.py with the real programs, on small tables and for moments: that every
 row is there and can be true. No figure is judged.
 """

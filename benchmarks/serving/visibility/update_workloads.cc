@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "benchmarks/serving/visibility/update_workloads.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What a controller does to a server's table while it is watched. First what it
 // sends, made before anything is timed: batches of changes, whole tables, and
 // tables that differ from them. Then the workloads: one kind of change, again

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Measures a server: how soon changes are seen, how many a second it takes,
 // what lookups lose meanwhile, and the memory it all needs. Prints a line of
 // JSON for each repeat of each workload; README.md says what they mean. run.py

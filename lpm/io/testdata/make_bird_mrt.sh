@@ -1,4 +1,6 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+
 # Makes bird.mrt: a TABLE_DUMP_V2 file written by BIRD (Debian's bird2 2.0.12).
 #
 # Three daemons on the loopback speak iBGP, so that paths keep their next hops

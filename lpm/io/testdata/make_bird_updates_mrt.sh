@@ -1,4 +1,6 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+
 # Makes bird_updates.mrt: BGP4MP records written by BIRD (Debian's bird2 2.0.12).
 #
 # Two daemons on the loopback speak iBGP over IPv6. One announces routes of both

@@ -1,4 +1,6 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+
 """Writes the hand-made inputs of the fuzz corpus into the directory given.
 
 Each shows one thing that the readers know or refuse. libFuzzer (fuzz.sh) found

@@ -1,4 +1,6 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+
 # Makes gobgp.mrt: a TABLE_DUMP_V2 file written by GoBGP (Debian's gobgpd 3.10).
 #
 # Three daemons on the loopback speak iBGP, so that paths keep their next hops

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Makes the bytes that the tests read, field by field: MRT records, BGP
 // messages, table files, compressed members. Nothing here is shared with the
 // readers.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reads bytes as a route file, an update file or a table file, and keeps the
 // results.
 

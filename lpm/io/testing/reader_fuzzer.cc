@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A fuzz target: any bytes, read as a route file of any format, as an update
 // file and as a table file. libFuzzer runs it (../fuzz.sh);
 // reader_fuzzer_test.cc replays what libFuzzer found. A check that fails

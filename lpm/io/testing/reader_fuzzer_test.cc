@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The fuzz target without libFuzzer: over the corpus and the fixtures, over
 // each of their beginnings, and over mutations of them, always the same ones.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "proto/wire/testing/made_up_messages.h"
 
 #include <cstddef>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Messages for tests: valid ones that the project's own encoders would not
 // send, invalid ones, and any of them in pieces.
 

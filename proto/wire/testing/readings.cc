@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "proto/wire/testing/readings.h"
 
 #include <google/protobuf/io/zero_copy_stream_impl.h>

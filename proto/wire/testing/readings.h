@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A message as the parsers by hand read it and as the generated parser reads
 // it, both in the same words, so that two equal strings mean agreement.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A fuzz target: any bytes, read as a message cut anywhere. libFuzzer runs it
 // (../fuzz.sh); wire_fuzzer_test.cc replays what libFuzzer found.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The fuzz target without libFuzzer: over the corpus, over mutations of its
 // files, and over random messages, always the same ones. A disagreement aborts.
 

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The C++ rules Bazel has built in, under the names rules_cc gives them."""
 
 cc_binary = native.cc_binary

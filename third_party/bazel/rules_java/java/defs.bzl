@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 """The Java rules Bazel has built in, under the names rules_java gives them."""
 
 java_binary = native.java_binary

@@ -18,8 +18,8 @@
 #include "lpm/fib_compiler.h"
 #include "lpm/layout.h"
 #include "lpm/route_set.h"
-#include "lpm/testing/histories.h"
 #include "lpm/testing/fib_check.h"
+#include "lpm/testing/histories.h"
 
 namespace planb {
 

@@ -18,8 +18,8 @@
 #include "lpm/fib.h"
 #include "lpm/fib_compiler.h"
 #include "lpm/route_set.h"
-#include "lpm/testing/hard_prefixes.h"
 #include "lpm/testing/fib_check.h"
+#include "lpm/testing/hard_prefixes.h"
 
 namespace planb {
 namespace {

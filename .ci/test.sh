@@ -110,8 +110,8 @@ deployment() {
   else
     bin=$(mktemp -d /tmp/planb_bin.XXXXXX)
     bazel build --noshow_progress //server:planb_server \
-      //server:hostile_attacker //client/planbctl &&
-      cp -L bazel-bin/server/{planb_server,hostile_attacker} \
+      //server/testing:hostile_attacker //client/planbctl &&
+      cp -L bazel-bin/server/{planb_server,testing/hostile_attacker} \
         bazel-bin/client/planbctl/planbctl "$bin" &&
       deploy/test.sh --short "$bin" >"$log" 2>&1 || status=$?
     rm -r "$bin"
@@ -148,6 +148,7 @@ tests() {
 
 step "format" .ci/format.sh
 step "licences" .ci/spdx.py
+step "arrows between rooms" .ci/arrows.py
 for config in $configs; do
   case $config in
     default) tests "tests" "${rounds[@]}" //... ;;

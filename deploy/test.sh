@@ -106,9 +106,9 @@ binaries_step() {
   mkdir "$work/bin"
   if [[ -z "$from" ]]; then
     (cd "$here/.." && bazel build --noshow_progress --config=static \
-      //server:planb_server //client:planbctl //server:hostile_attacker) ||
+      //server:planb_server //client:planbctl //server/testing:hostile_attacker) ||
       return
-    cp -L "$here"/../bazel-bin/server/{planb_server,hostile_attacker} \
+    cp -L "$here"/../bazel-bin/server/{planb_server,testing/hostile_attacker} \
       "$here"/../bazel-bin/client/planbctl/planbctl "$work/bin"
   else
     cp -L "$from"/planb_server "$from"/planbctl "$work/bin"

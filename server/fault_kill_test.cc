@@ -15,7 +15,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
-#include "server/numbered_writer.h"
+#include "server/testing/numbered_writer.h"
 #include "server/testing/store_place.h"
 #include "server/testing/stored_server.h"
 

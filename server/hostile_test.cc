@@ -74,7 +74,7 @@ TEST_P(Hostile, LeavesTheServerAsItWas) {
   std::vector<std::unique_ptr<AttackerProcess>> attackers;
   for (uint64_t seed = 1; seed <= 2; ++seed) {
     attackers.push_back(std::make_unique<AttackerProcess>(
-        "server/hostile_attacker", target_, attack.name, seed));
+        "server/testing/hostile_attacker", target_, attack.name, seed));
   }
   for (const auto& attacker : attackers) ASSERT_TRUE(attacker->AwaitBegun());
   const absl::Time enough = absl::Now() + absl::Milliseconds(500);

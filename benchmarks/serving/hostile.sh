@@ -5,7 +5,7 @@
 #
 # Usage: benchmarks/hostile/run.sh [RATE [ATTACK...]]
 #
-# One attacker (server/hostile_attacker.cc) at RATE steps a second (0, the
+# One attacker (server/testing/hostile_attacker.cc) at RATE steps a second (0, the
 # default: as many as it can), on core 0 at the lowest priority, beside the
 # honest client (planbctl bench: one stream, batches of 1,024, 2 in flight). The
 # server has core 1 for itself. Of each pair of measurements one is idle and one
@@ -48,15 +48,15 @@ finish() {
 trap finish EXIT
 if [[ -z ${PLANB_BIN:-} ]]; then
   bazel build --noshow_progress --config=opt //server:planb_server \
-    //server:hostile_attacker //client:planbctl
+    //server/testing:hostile_attacker //client:planbctl
   mkdir "$bin"
-  cp bazel-bin/server/{planb_server,hostile_attacker} bazel-bin/client/planbctl/planbctl \
-    "$bin"
+  cp bazel-bin/server/{planb_server,testing/hostile_attacker} \
+    bazel-bin/client/planbctl/planbctl "$bin"
 fi
 
 attacks=("$@")
 if ((${#attacks[@]} == 0)); then
-  mapfile -t attacks < <(grep -hoE '^ +\{"[A-Za-z]+", "' server/hostile_*.cc |
+  mapfile -t attacks < <(grep -hoE '^ +\{"[A-Za-z]+", "' server/testing/hostile_*.cc |
     grep -oE '[A-Z][A-Za-z]+')
 fi
 

@@ -3,7 +3,7 @@
 
 # Tests the edge with real processes: planb_server on a Unix socket, HAProxy with
 # the shipped configuration before it, planbctl as honest clients, and every
-# attack of the hostile suite (server/hostile_attacker) through the edge.
+# attack of the hostile suite (server/testing/hostile_attacker) through the edge.
 #
 #   deploy/edge/edge_test.sh BIN [ATTACK...]
 #
@@ -240,7 +240,7 @@ honest beside "unix://$work/planb.sock"
 beside=${children[-1]}
 if ((${#attacks[@]} == 0)); then
   mapfile -t attacks < <(
-    grep -hoE '^ +\{"[A-Za-z]+", "' "$here"/../../server/hostile_*.cc |
+    grep -hoE '^ +\{"[A-Za-z]+", "' "$here"/../../server/testing/hostile_*.cc |
       grep -oE '[A-Z][A-Za-z]+'
   )
   ((${#attacks[@]} >= 33)) || fail "only ${#attacks[@]} attacks are found"

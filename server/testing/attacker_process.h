@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// server/hostile_attacker.cc as a child process.
+// server/testing/hostile_attacker.cc as a child process.
 
 #ifndef PLANB_SERVER_TESTING_ATTACKER_PROCESS_H_
 #define PLANB_SERVER_TESTING_ATTACKER_PROCESS_H_

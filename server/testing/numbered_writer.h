@@ -6,8 +6,8 @@
 // whole table must be, and the generation, which every batch raises by one, is
 // the sum of these numbers.
 
-#ifndef PLANB_SERVER_NUMBERED_WRITER_H_
-#define PLANB_SERVER_NUMBERED_WRITER_H_
+#ifndef PLANB_SERVER_TESTING_NUMBERED_WRITER_H_
+#define PLANB_SERVER_TESTING_NUMBERED_WRITER_H_
 
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -171,4 +171,4 @@ struct Writer {
 
 }  // namespace planb::server
 
-#endif  // PLANB_SERVER_NUMBERED_WRITER_H_
+#endif  // PLANB_SERVER_TESTING_NUMBERED_WRITER_H_

@@ -149,6 +149,7 @@ tests() {
 step "format" .ci/format.sh
 step "licences" .ci/spdx.py
 step "arrows between rooms" .ci/arrows.py
+step "clang-tidy" .ci/tidy.py
 for config in $configs; do
   case $config in
     default) tests "tests" "${rounds[@]}" //... ;;

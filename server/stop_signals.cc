@@ -33,6 +33,7 @@ StopSignals::~StopSignals() {
     ending_ = true;
   }
   // If it has ended already, the signal finds nobody: it is not joined yet.
+  // NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread): it waits for signals.
   pthread_kill(thread_.native_handle(), SIGTERM);
   thread_.join();
 }

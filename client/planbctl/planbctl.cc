@@ -59,7 +59,7 @@ ExitCode HelpFor(absl::Span<const std::string> words) {
 }
 
 // Runs the command that the words begin with.
-ExitCode Run(CommandLine line) {
+ExitCode Run(const CommandLine& line) {
   if (line.version) return Show(absl::StrCat("planbctl ", kVersion, "\n"));
   const absl::Span<const std::string> words = line.words;
   if (line.help) return HelpFor(words);
@@ -89,7 +89,7 @@ ExitCode Main(int argc, char** argv) {
   auto line =
       ParseCommandLine(absl::MakeSpan(argv + 1, static_cast<size_t>(argc - 1)));
   if (!line.ok()) return FailUsage(line.status().message());
-  ExitCode code = Run(*std::move(line));
+  ExitCode code = Run(*line);
   // What was printed has to have arrived.
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
     code = Worse(code, FailUsage("cannot write to the standard output"));

@@ -52,6 +52,7 @@ class MessageReader {
 
   bool ReadTag(uint32_t& tag) {
     if (at_ < end_ && *at_ >= 0) {
+      // NOLINTNEXTLINE(bugprone-signed-char-misuse): it is not negative.
       tag = static_cast<uint32_t>(*at_++);
       return true;
     }
@@ -59,6 +60,7 @@ class MessageReader {
   }
   bool ReadVarint(uint64_t& value) {
     if (at_ < end_ && *at_ >= 0) {
+      // NOLINTNEXTLINE(bugprone-signed-char-misuse): it is not negative.
       value = static_cast<uint64_t>(*at_++);
       return true;
     }

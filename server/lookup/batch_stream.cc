@@ -139,7 +139,7 @@ void BatchStream::Answer(Table& table, const wire::BatchRequest& request) {
     context.slow_batches.Report(request.table, BatchSize(request), elapsed,
                                 request.request_id, call_);
   }
-  Reply(std::move(reply));
+  Reply(reply);  // a buffer cannot be moved
 }
 
 void BatchStream::Fail(const absl::Status& error, uint64_t generation) {

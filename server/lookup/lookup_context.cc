@@ -12,7 +12,7 @@ namespace planb::server {
 
 void WhenVisible(const LookupContext& context, Table& table,
                  uint64_t generation, absl::Duration wait,
-                 std::function<void(absl::Status)> done) {
+                 const std::function<void(absl::Status)>& done) {
   if (IsVisible(table, generation)) return done(absl::OkStatus());
   const SteadyInstant deadline =
       SteadyAfter(std::min(wait, context.limits.max_generation_wait));

@@ -37,7 +37,7 @@ inline bool IsVisible(const Table& table, uint64_t generation) {
 // RESOURCE_EXHAUSTED (TOO_MANY_WAITERS) or UNAVAILABLE (DRAINING).
 void WhenVisible(const LookupContext& context, Table& table,
                  uint64_t generation, absl::Duration wait,
-                 std::function<void(absl::Status)> done);
+                 const std::function<void(absl::Status)>& done);
 
 }  // namespace planb::server
 

@@ -19,7 +19,6 @@
 namespace planb::server {
 namespace {
 
-using google::protobuf::Struct;
 using google::protobuf::Value;
 
 // Walks the JSON, with the path to where it is. The first error stays, and

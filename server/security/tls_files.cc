@@ -26,8 +26,9 @@ absl::StatusOr<TlsTexts> ReadTlsFiles(const TlsOptions& options) {
   const auto read = [](absl::string_view flag, const std::string& path,
                        tls::PemFile& into) {
     absl::StatusOr<tls::PemFile> file = tls::ReadPemFile(flag, path);
-    if (file.ok()) into = *std::move(file);
-    return file.status();
+    if (!file.ok()) return file.status();
+    into = *std::move(file);
+    return absl::OkStatus();
   };
   absl::Status status = read("--tls_cert", options.cert, texts.cert);
   if (status.ok()) status = read("--tls_key", options.key, texts.key);

@@ -74,7 +74,8 @@ absl::Status CheckStoreFiles(const std::string& path,
     std::ifstream file(path, std::ios::binary);
     std::array<char, 20> header = {};
     file.read(header.data(), header.size());
-    if (file.bad() || std::memcmp(header.data(), kHeader, sizeof(kHeader))) {
+    if (file.bad() ||
+        std::memcmp(header.data(), kHeader, sizeof(kHeader)) != 0) {
       return Lost(absl::StrCat(path, ": is not an SQLite database"));
     }
     constexpr char kWal = 2;

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -56,7 +57,7 @@ class StoreMark {
   absl::Status Write(const StoreMarkRecord& record);
 
  private:
-  StoreMark(std::string path, int file) : path_(path), file_(file) {}
+  StoreMark(std::string path, int file) : path_(std::move(path)), file_(file) {}
 
   std::string path_;
   int file_;

@@ -30,6 +30,7 @@ class RequestWindow {
   }
 
   // REQUIRES: it is not known.
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved from.
   void Add(AnsweredRequest request) {
     if (size_ == 0) return;
     order_.push_back(request.request_id);

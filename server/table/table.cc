@@ -23,7 +23,7 @@ std::unique_ptr<const Snapshot> FirstSnapshot(SnapshotBuilder& builder,
 
 }  // namespace
 
-Table::Table(StoredTable stored, TableOptions options)
+Table::Table(const StoredTable& stored, TableOptions options)
     : name_(stored.name),
       options_(std::move(options)),
       intake_({options_.limits, options_.request_id_window, options_.budget},
@@ -243,7 +243,7 @@ absl::Status Table::refusal() const {
   return frozen_;
 }
 
-void Table::Close(absl::Status why, SteadyInstant deadline) {
+void Table::Close(const absl::Status& why, SteadyInstant deadline) {
   uint64_t last = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -253,7 +253,7 @@ void Table::Close(absl::Status why, SteadyInstant deadline) {
   AwaitVisible(last, deadline).IgnoreError();
   visibility_.Close(why);
   history_.Close(why);
-  waiters_.Close(std::move(why));
+  waiters_.Close(why);
 }
 
 }  // namespace planb::server

@@ -78,9 +78,10 @@ struct TableOptions {
 class Table {
  public:
   // A fresh table of no name, for tests.
-  explicit Table(TableOptions options) : Table(StoredTable(), options) {}
+  explicit Table(TableOptions options)
+      : Table(StoredTable(), std::move(options)) {}
   // Begins with what was stored, visible at once.
-  Table(StoredTable stored, TableOptions options);
+  Table(const StoredTable& stored, TableOptions options);
   ~Table();  // REQUIRES: no Reader is left, no caller is inside.
 
   const std::string& name() const { return name_; }
@@ -136,7 +137,7 @@ class Table {
 
   // REQUIRES: frozen. Lets what is accepted become visible until the deadline,
   // then ends all waiting with `why`.
-  void Close(absl::Status why, SteadyInstant deadline);
+  void Close(const absl::Status& why, SteadyInstant deadline);
 
  private:
   struct Submitted {

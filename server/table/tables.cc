@@ -49,21 +49,21 @@ Tables::Tables(TablesOptions options, Store* store)
 
 Tables::~Tables() = default;
 
-TableRef Tables::Make(StoredTable stored) {
-  return std::make_shared<Table>(std::move(stored), options_.table);
+TableRef Tables::Make(const StoredTable& stored) {
+  return std::make_shared<Table>(stored, options_.table);
 }
 
 absl::Status Tables::Restore() {
   absl::StatusOr<std::vector<StoredTable>> stored = store_->Load();
   if (!stored.ok()) return stored.status();
   Map map;
-  for (StoredTable& table : *stored) {
-    const std::string name = table.name;
-    TableRef made = Make(std::move(table));
-    if (name == kDefault) {
+  for (StoredTable& each : *stored) {
+    const StoredTable table = std::move(each);  // freed before the next one
+    TableRef made = Make(table);
+    if (table.name == kDefault) {
       default_ = std::move(made);
     } else {
-      map.emplace(name, std::move(made));
+      map.emplace(table.name, std::move(made));
     }
   }
   if (default_ == nullptr) {

@@ -74,7 +74,7 @@ class Tables {
  private:
   using Map = absl::btree_map<std::string, TableRef>;
 
-  TableRef Make(StoredTable stored);
+  TableRef Make(const StoredTable& stored);
   void PublishMap(Map map) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Frees deleted tables that nobody uses any more.
   void Bury() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -63,7 +63,7 @@ void Waiters::Advance(uint64_t generation) {
   if (!ready_.empty()) changed_.notify_one();
 }
 
-void Waiters::Close(absl::Status why) {
+void Waiters::Close(const absl::Status& why) {
   Queue left;
   std::deque<Callback> ready;
   {

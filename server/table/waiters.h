@@ -47,7 +47,7 @@ class Waiters {
 
   // Calls back all who wait, with `why` unless their generation came; later
   // Waits end so at once.
-  void Close(absl::Status why);
+  void Close(const absl::Status& why);
 
   size_t size() const;
 

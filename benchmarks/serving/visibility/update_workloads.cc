@@ -47,11 +47,7 @@ std::vector<Batch> Chunks(absl::Span<const Route> routes) {
   return chunks;
 }
 
-// The time in microseconds since `start`, and that between two of the server's
-// times, or the client's.
-double MicrosSince(absl::Time start) {
-  return absl::ToDoubleMicroseconds(absl::Now() - start);
-}
+// Microseconds between two of the server's times, or the client's.
 double MicrosBetween(uint64_t from_nanos, uint64_t to_nanos) {
   return (static_cast<double>(to_nanos) - static_cast<double>(from_nanos)) *
          1e-3;

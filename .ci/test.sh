@@ -165,6 +165,7 @@ done
 if [[ -n $fuzz ]]; then
   if command -v clang++-14 >/dev/null; then
     step "fuzz the updates" fuzz lpm/testing
+    step "fuzz the readers of files" fuzz lpm/io
     step "fuzz the wire format" fuzz proto/wire
   else
     echo "no clang++-14: the fuzzer is skipped"

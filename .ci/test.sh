@@ -85,6 +85,20 @@ old_processors() {
   done
 }
 
+# The server defines no name that libc defines: its libraries get libc's own.
+no_name_of_libc() {
+  bazel build --noshow_progress //server:planb_server || return 1
+  local libc names
+  libc=$(ldd bazel-bin/server/planb_server | awk '$1 == "libc.so.6" {print $3}')
+  names=$(comm -12 \
+    <(nm --defined-only bazel-bin/server/planb_server | awk '{print $3}' | sort -u) \
+    <(nm -D --defined-only "$libc" | awk '{sub(/@.*/, "", $3); print $3}' | sort -u))
+  [[ -z $names ]] || {
+    echo "planb_server defines names of libc:" $names
+    return 1
+  }
+}
+
 # fuzz FOLDER: what no one thought of, for a short while.
 fuzz() {
   local work status=0
@@ -162,6 +176,7 @@ for config in $configs; do
     tsan) tests "tests under TSan" --config=tsan "${tsan_targets[@]}" ;;
   esac
 done
+step "names of libc" no_name_of_libc
 if [[ -n $fuzz ]]; then
   if command -v clang++-14 >/dev/null; then
     step "fuzz the updates" fuzz lpm/testing

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/monotonic_time.h"
 #include "server/base/grpc_time.h"
 #include "server/base/log.h"
 #include "server/control/control_metrics.h"

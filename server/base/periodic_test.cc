@@ -8,6 +8,7 @@
 
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "base/monotonic_time.h"
 
 namespace planb::server {
 namespace {

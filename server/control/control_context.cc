@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/monotonic_time.h"
 #include "server/base/error.h"
 
 namespace planb::server {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/cleanup/cleanup.h"
+#include "base/monotonic_time.h"
 #include "server/base/error.h"
 #include "server/table/convert.h"
 

@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "absl/status/status.h"
+#include "base/monotonic_time.h"
 #include "server/lookup/lookup_worker.h"
 
 namespace planb::server {

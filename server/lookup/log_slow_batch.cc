@@ -2,6 +2,7 @@
 
 #include "server/lookup/log_slow_batch.h"
 
+#include "base/monotonic_time.h"
 #include "server/base/log.h"
 #include "server/base/trace_context.h"
 

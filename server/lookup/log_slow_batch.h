@@ -12,6 +12,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "base/monotonic_time.h"
 #include "server/base/log_limit.h"
 
 namespace planb::server {

@@ -4,6 +4,8 @@
 
 #include <chrono>
 
+#include "base/monotonic_time.h"
+
 namespace planb::server {
 namespace {
 

@@ -15,6 +15,7 @@
 #include <cstdint>
 
 #include "absl/strings/string_view.h"
+#include "base/monotonic_time.h"
 #include "server/base/duration_buckets.h"
 #include "server/table/held_time.h"
 

@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "base/monotonic_time.h"
 #include "lpm/testing/instruction_count.h"
 
 namespace planb::server {

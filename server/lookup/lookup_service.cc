@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "base/monotonic_time.h"
+
 namespace planb::server {
 namespace {
 

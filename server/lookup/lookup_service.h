@@ -18,6 +18,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "base/monotonic_time.h"
 #include "server/base/in_flight.h"
 #include "server/lookup/lookup_context.h"
 #include "server/lookup/lookup_worker.h"

@@ -19,6 +19,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/monotonic_time.h"
 
 namespace planb::server {
 namespace {

@@ -7,6 +7,8 @@
 #include <atomic>
 #include <thread>
 
+#include "base/monotonic_time.h"
+
 namespace planb::server {
 namespace {
 

@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "base/monotonic_time.h"
 #include "server/table/update.h"
 
 namespace planb::server {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "base/monotonic_time.h"
 #include "server/base/heap.h"
 #include "server/base/log.h"
 #include "server/table/table.h"

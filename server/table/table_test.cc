@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "absl/time/clock.h"
+#include "base/monotonic_time.h"
 #include "server/base/error.h"
 
 namespace planb::server {

@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "base/monotonic_time.h"
 #include "server/base/error.h"
 
 namespace planb::server {

@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/monotonic_time.h"
 #include "server/table/memory_budget.h"
 #include "server/table/published.h"
 #include "server/table/store.h"

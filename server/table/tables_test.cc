@@ -7,6 +7,7 @@
 #include <atomic>
 #include <thread>
 
+#include "base/monotonic_time.h"
 #include "server/base/error.h"
 #include "server/testing/fake_store.h"
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/synchronization/notification.h"
+#include "base/monotonic_time.h"
 #include "server/base/error.h"
 
 namespace planb::server {

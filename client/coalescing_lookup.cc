@@ -353,6 +353,7 @@ void StreamTransport::Start(absl::string_view addresses_v6,
       waiting_.pop_back();
     }
   }
+  // NOLINTNEXTLINE(bugprone-use-after-move): it was given back, or not moved.
   done({.status = refused});
 }
 

@@ -69,7 +69,7 @@ class HandOn : public TableFileSink {
   const absl::Status& status() const { return status_; }
 
  private:
-  absl::Status Keep(absl::Status status) { return status_ = status; }
+  absl::Status Keep(const absl::Status& status) { return status_ = status; }
 
   RouteOutput& out_;
   absl::flat_hash_set<NextHopId> named_;

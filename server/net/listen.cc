@@ -296,7 +296,7 @@ absl::StatusOr<Listener> Listener::Open(const std::string& address,
   return listener;
 }
 
-Listener& Listener::operator=(Listener&& other) {
+Listener& Listener::operator=(Listener&& other) noexcept {
   Close();
   sockets_ = std::exchange(other.sockets_, {});
   port_ = other.port_;

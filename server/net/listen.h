@@ -66,8 +66,8 @@ class Listener {
   static absl::StatusOr<Listener> Open(const std::string& address,
                                        const SocketFileOptions& file = {});
 
-  Listener(Listener&& other) { *this = std::move(other); }
-  Listener& operator=(Listener&& other);
+  Listener(Listener&& other) noexcept { *this = std::move(other); }
+  Listener& operator=(Listener&& other) noexcept;
   ~Listener() { Close(); }
 
   const std::vector<int>& sockets() const { return sockets_; }

@@ -79,7 +79,8 @@ struct BatchLookupOptions {
   // Give up when attempts have failed for so long, with no answer in between.
   // Zero: never try again.
   absl::Duration give_up_after = absl::Minutes(1);
-  // A stream that owes replies and is silent for so long is as good as broken.
+  // A stream that has replies outstanding and receives nothing for so long is
+  // treated as broken.
   absl::Duration stall_timeout = absl::InfiniteDuration();
   // Not owned; may be null.
   LookupObserver* observer = nullptr;

@@ -124,7 +124,7 @@ TEST_F(ReplayQueueTest, TheReplyOfABatchThatLeftIsDropped) {
   Push(5);
   queue_.PopFront();
   EXPECT_EQ(queue_.owed(), 0U);
-  // And another call owes nothing to batches of the former one.
+  // A new call has no reply outstanding for batches of the former call.
   Push(6);
   Write();
   queue_.PopFront();

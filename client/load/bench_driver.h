@@ -5,8 +5,8 @@
 //
 // In a closed loop a batch is due when another was answered: a server that
 // stalls is not asked, and its stall shows in one latency. In an open loop
-// batches are due by a schedule, and latency counts from there, whatever
-// made the batch wait: a stall shows in every batch that was due during it. No
+// batches are due by a schedule, and latency counts from the due time, not
+// from the sending: a stall shows in every batch that was due during it. No
 // arrival is left out, however late.
 
 #ifndef PLANB_CLIENT_LOAD_BENCH_DRIVER_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Admission against a model: exact counts whatever is opened and closed, limits
-// that hold and let in again, peers that do not pay for each other.
+// Admission against a model: counts stay exact while connections open and
+// close, limits hold and admit again, and peers have limits of their own.
 
 #include "server/net/admission.h"
 

@@ -99,7 +99,7 @@ def main():
             ["git", "ls-files", *ROOMS], cwd=root, text=True).split()
         if not TEST.search(path)]
     subprocess.check_call(
-        ["bazel", "build", "--noshow_progress", "//:version",
+        ["bazel", "build", "--noshow_progress", "//:version.h",
          *(f"//{folder}:all" for folder in GENERATED)],
         cwd=root)
     groups = []

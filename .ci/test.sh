@@ -43,14 +43,14 @@ passed=0 failed=0 skipped=0
 # can be compiled for TSan as a whole. (gRPC and abseil come uninstrumented from
 # packages; TSan would misread their locks. std::mutex it understands.)
 tsan_targets=(
-  //lpm:fib_threads_test //lpm:fib_test //lpm:kernel_test
-  //lpm:fib_compiler_test //lpm:fib_compiler_threads_test
-  //lpm:cow_map_test //lpm:cow_map_threads_test
+  //lpm/fib:fib_threads_test //lpm/fib:fib_test //lpm/kernels:kernel_test
+  //lpm/fib:fib_compiler_test //lpm/fib:fib_compiler_threads_test
+  //lpm/routes:persistent_map_test //lpm/routes:persistent_map_threads_test
   //server/table:published_test //server/table:rib_test //server/table:snapshot_test
   //server/table:table_test //server/store:table_store_test //server/table:tables_test
   //server/store:sqlite_store_test //server/table:history_test //server/table:visibility_test
   //server/table:waiters_test //server:metrics_test
-  //server/table:held_time_test //server/table:table_metrics_test
+  //server/table:backpressure_clock_test //server/table:table_metrics_test
   //server/table:table_events_test
   //server/base:weight_limit_test //server/base:periodic_test
   //client:coalescing_lookup_test
@@ -80,10 +80,10 @@ ghz_smoke() {
 # their instruction sets allow and no others.
 old_processors() {
   local expected cpu kernels
-  bazel build --noshow_progress //lpm:kernel_test || return 1
+  bazel build --noshow_progress //lpm/kernels:kernel_test || return 1
   for expected in Nehalem=scalar Haswell=avx2,scalar; do
     cpu=${expected%=*}
-    kernels=$(qemu-x86_64 -cpu "$cpu" bazel-bin/lpm/kernel_test \
+    kernels=$(qemu-x86_64 -cpu "$cpu" bazel-bin/lpm/kernels/kernel_test \
       --gtest_filter='*EveryCountOfLanes*' 2>/dev/null |
       sed -n 's|^\[ *OK \].*/\([a-z0-9]*\)_IPv6_2 .*|\1|p' | sort | paste -sd,)
     echo "$cpu: $kernels"

@@ -16,7 +16,8 @@ namespace planb {
 // Once, first of all.
 inline void SetUpProcess() {
   // glibc maps and unmaps every large message. Told to keep what it has, it
-  // also keeps what a large change of a table took: see server/base/heap.h.
+  // also keeps what a large change of a table took: see
+  // server/base/malloc_trim.h.
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   // Debian's abseil looks for deadlocks at every lock.

@@ -64,7 +64,7 @@ absl::Status CheckBatch(const Batch& batch, size_t size) {
         absl::StrCat(batch.flow_hashes.size(), " flow hashes, for ",
                      AddressCount(batch), " addresses"));
   }
-  if (!wire::IsUtf8(wire::Octets({&batch.table, 1}, 0, batch.table.size()))) {
+  if (!wire::IsUtf8(wire::Bytes({&batch.table, 1}, 0, batch.table.size()))) {
     return absl::InvalidArgumentError("the name of the table is not UTF-8");
   }
   return absl::OkStatus();

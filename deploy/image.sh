@@ -12,7 +12,7 @@ shopt -s inherit_errexit
 umask 022
 here=$(cd "$(dirname "$0")" && pwd)
 readonly IMAGE=localhost/planb-lookup:dev
-readonly MAX_OCTETS=60000000
+readonly MAX_BYTES=60000000
 version=$(< "$here/../VERSION")
 readonly version
 
@@ -71,6 +71,6 @@ again=$(build)
 rm -f "$archive"
 "${buildah[@]}" push --quiet "$IMAGE" "docker-archive:$archive:$IMAGE"
 size=$(stat --format=%s "$archive")
-((size < MAX_OCTETS)) || fail "$size octets, more than $MAX_OCTETS"
+((size < MAX_BYTES)) || fail "$size bytes, more than $MAX_BYTES"
 (cd "$root" && find . -type f -printf '%11s  %P\n' | sort -k 2)
-echo "PASS: $IMAGE, $size octets, id ${id:0:12}, the same twice"
+echo "PASS: $IMAGE, $size bytes, id ${id:0:12}, the same twice"

@@ -22,7 +22,7 @@ ROOT_ALLOWED = ("own-folder",)
 UNITS = {"": 1, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
 
 
-def octets(quantity):
+def to_bytes(quantity):
     number, unit = re.fullmatch(r"(\d+)(\D*)", str(quantity)).groups()
     return int(number) * UNITS[unit]
 
@@ -100,14 +100,14 @@ def server_breaches(server):
             yield f"plain text on {address}"
     # Sized by --max_routes and --memory_quota_bytes, so that they must be there.
     quota = int(flag(server, "memory_quota_bytes"))
-    wanted = sizing.request_octets(int(flag(server, "max_routes")), quota)
-    if octets(server["resources"]["requests"]["memory"]) < wanted:
-        yield f"requests less memory than {wanted} octets"
-    wanted = sizing.limit_octets(
+    wanted = sizing.request_bytes(int(flag(server, "max_routes")), quota)
+    if to_bytes(server["resources"]["requests"]["memory"]) < wanted:
+        yield f"requests less memory than {wanted} bytes"
+    wanted = sizing.limit_bytes(
         int(flag(server, "max_table_memory_bytes")), quota
     )
-    if octets(server["resources"]["limits"]["memory"]) < wanted:
-        yield f"memory limit below {wanted} octets, which it may come to"
+    if to_bytes(server["resources"]["limits"]["memory"]) < wanted:
+        yield f"memory limit below {wanted} bytes, which it may come to"
 
 
 def selector_breaches(document, pods):

@@ -19,7 +19,7 @@ if [[ "$(id -u)" != 0 ]]; then
   echo "SKIP: a chroot needs root"
   exit 77
 fi
-"$here/confined.py" / $USER_ID $USER_ID /bin/true 2> /dev/null || {
+"$here/run_in_chroot.py" / $USER_ID $USER_ID /bin/true 2> /dev/null || {
   echo "SKIP: this root may not drop privileges in a chroot"
   exit 77
 }
@@ -84,7 +84,7 @@ writable=$(setpriv --reuid=$USER_ID --regid=$USER_ID --clear-groups \
   find "$root" ! -type l -writable)
 [[ -z "$writable" ]] || fail "the server's user could write $writable"
 echo "rootfs: $(find "$root" -type f | wc -l) files, all programs or shared" \
-  "objects, $(du -sb "$root" | cut -f 1) octets"
+  "objects, $(du -sb "$root" | cut -f 1) bytes"
 
 # The pod's volume, as the kubelet makes a hostPath: root's, mode 0755.
 mkdir -p "$root/run/planb"
@@ -101,7 +101,7 @@ fi
 as() {
   local user=$1 group=$2
   shift 2
-  "$here/confined.py" "$view" "$user" "$group" "$@"
+  "$here/run_in_chroot.py" "$view" "$user" "$group" "$@"
 }
 planbctl() {
   as $USER_ID $USER_ID /usr/bin/planbctl --server=$SOCKET --timeout=30s "$@"
@@ -113,7 +113,7 @@ health() {
   echo "$code"
 }
 start() {
-  "$here/confined.py" "$view" $USER_ID $USER_ID /usr/bin/planb_server \
+  "$here/run_in_chroot.py" "$view" $USER_ID $USER_ID /usr/bin/planb_server \
     --listen=$SOCKET --metrics_address= "$@" \
     > "$work/log" 2>&1 &
   server=$!

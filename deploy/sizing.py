@@ -3,8 +3,8 @@
 
 """How much memory a server takes, by formula, and whether that is so.
 
-sizing.py --routes=N [--quota=OCTETS]                what to request
-sizing.py --routes=N [--quota=OCTETS] --check=BIN    measures it
+sizing.py --routes=N [--quota=BYTES]                what to request
+sizing.py --routes=N [--quota=BYTES] --check=BIN    measures it
 
 request = PROGRAM + ROUTE x routes + quota, where
 - PROGRAM is the code, the threads' stacks and the history of changes of one
@@ -42,11 +42,11 @@ DEFAULT_QUOTA = 256 * MIB
 MAX_EXCESS = 3
 
 
-def request_octets(routes, quota=DEFAULT_QUOTA):
+def request_bytes(routes, quota=DEFAULT_QUOTA):
     return PROGRAM + ROUTE * routes + quota
 
 
-def limit_octets(table_memory, quota=DEFAULT_QUOTA):
+def limit_bytes(table_memory, quota=DEFAULT_QUOTA):
     return PROGRAM + table_memory + quota
 
 
@@ -98,7 +98,7 @@ class Server:
             time.sleep(0.1)
 
     def peak(self):
-        """The most that was resident since it started, in octets."""
+        """The most that was resident since it started, in bytes."""
         with open(
             f"/proc/{self.process.pid}/status", encoding="utf-8"
         ) as status:
@@ -168,7 +168,7 @@ def main():
     parser.add_argument("--quota", type=int, default=DEFAULT_QUOTA)
     parser.add_argument("--check", metavar="BIN")
     flags = parser.parse_args()
-    request = request_octets(flags.routes, flags.quota)
+    request = request_bytes(flags.routes, flags.quota)
     print(f"{flags.routes} routes: request {request / MIB:.0f} MiB")
     if not flags.check:
         return

@@ -95,31 +95,30 @@ absl::StatusOr<Address> Address::Parse(absl::string_view text) {
     return Malformed(text, "has a NUL character");
   }
   const std::string terminated(text);
-  std::array<char, 16> octets;
+  std::array<char, 16> bytes;
   if (text.find(':') != absl::string_view::npos) {
-    if (inet_pton(AF_INET6, terminated.c_str(), octets.data()) != 1) {
+    if (inet_pton(AF_INET6, terminated.c_str(), bytes.data()) != 1) {
       return Malformed(text, "is not an IPv6 address (RFC 4291)");
     }
-    return FromPacked(absl::string_view(octets.data(), 16));
+    return FromPacked(absl::string_view(bytes.data(), 16));
   }
-  if (inet_pton(AF_INET, terminated.c_str(), octets.data()) != 1) {
+  if (inet_pton(AF_INET, terminated.c_str(), bytes.data()) != 1) {
     return Malformed(text, text.find('.') == absl::string_view::npos
                                ? "is neither an IPv6 nor an IPv4 address"
                                : "is not an IPv4 address (four decimal "
                                  "numbers of 0..255, no leading zeros)");
   }
-  return FromPacked(absl::string_view(octets.data(), 4));
+  return FromPacked(absl::string_view(bytes.data(), 4));
 }
 
-absl::StatusOr<Address> Address::FromPacked(absl::string_view octets) {
-  if (octets.size() == 16) {
+absl::StatusOr<Address> Address::FromPacked(absl::string_view bytes) {
+  if (bytes.size() == 16) {
     return V6(
-        absl::MakeUint128(Load64(octets.data()), Load64(octets.data() + 8)));
+        absl::MakeUint128(Load64(bytes.data()), Load64(bytes.data() + 8)));
   }
-  if (octets.size() == 4) return V4(Load32(octets.data()));
-  return absl::InvalidArgumentError(
-      absl::StrCat("a packed address has 16 octets (IPv6) or 4 (IPv4), not ",
-                   octets.size()));
+  if (bytes.size() == 4) return V4(Load32(bytes.data()));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "a packed address has 16 bytes (IPv6) or 4 (IPv4), not ", bytes.size()));
 }
 
 std::string Address::ToString() const {
@@ -129,10 +128,10 @@ std::string Address::ToString() const {
 
 std::string Address::ToPacked() const {
   const std::array<uint64_t, 2> words = {htobe64(high_), htobe64(low_)};
-  std::string octets(sizeof(words), '\0');
-  std::memcpy(octets.data(), words.data(), sizeof(words));
-  octets.resize(static_cast<size_t>(AddressBytes(family_)));
-  return octets;
+  std::string bytes(sizeof(words), '\0');
+  std::memcpy(bytes.data(), words.data(), sizeof(words));
+  bytes.resize(static_cast<size_t>(AddressBytes(family_)));
+  return bytes;
 }
 
 }  // namespace planb

@@ -26,7 +26,7 @@ constexpr int AddressBits(Family family) {
   return family == Family::kIpv4 ? 32 : 128;
 }
 
-// Number of octets of a packed address: 4 or 16.
+// Number of bytes of a packed address: 4 or 16.
 constexpr int AddressBytes(Family family) { return AddressBits(family) / 8; }
 
 // "IPv4" or "IPv6".
@@ -56,9 +56,9 @@ class Address {
   // Errors: INVALID_ARGUMENT, saying what is wrong with which text.
   static absl::StatusOr<Address> Parse(absl::string_view text);
 
-  // Reads network byte order: 16 octets are IPv6, 4 are IPv4.
+  // Reads network byte order: 16 bytes are IPv6, 4 are IPv4.
   // Errors: INVALID_ARGUMENT for any other size.
-  static absl::StatusOr<Address> FromPacked(absl::string_view octets);
+  static absl::StatusOr<Address> FromPacked(absl::string_view bytes);
 
   constexpr Family family() const { return family_; }
 
@@ -70,7 +70,7 @@ class Address {
   // Canonical text (RFC 5952; IPv4-mapped addresses in mixed notation).
   std::string ToString() const;
 
-  // AddressBytes(family()) octets in network byte order.
+  // AddressBytes(family()) bytes in network byte order.
   std::string ToPacked() const;
 
   friend constexpr auto operator<=>(const Address&, const Address&) = default;

@@ -37,9 +37,9 @@ std::string Canonical(absl::string_view text) {
 }
 
 std::string GlibcText(const Address& address) {
-  const std::string octets = address.ToPacked();
+  const std::string bytes = address.ToPacked();
   std::array<char, INET6_ADDRSTRLEN> text;
-  return inet_ntop(octets.size() == 4 ? AF_INET : AF_INET6, octets.data(),
+  return inet_ntop(bytes.size() == 4 ? AF_INET : AF_INET6, bytes.data(),
                    text.data(), text.size());
 }
 
@@ -284,9 +284,9 @@ TEST(AddressPacked, IsNetworkByteOrder) {
             std::string("\x01\x02\x03\x04\x05\x06\x07\x08"
                         "\x09\x0a\x0b\x0c\x0d\x0e\x0f\x10"));
   for (const Address& address : ManyV6()) {
-    const std::string octets = address.ToPacked();
-    ASSERT_EQ(octets.size(), 16U);
-    EXPECT_EQ(Address::FromPacked(octets).value(), address);
+    const std::string bytes = address.ToPacked();
+    ASSERT_EQ(bytes.size(), 16U);
+    EXPECT_EQ(Address::FromPacked(bytes).value(), address);
   }
   EXPECT_EQ(Address::FromPacked(std::string(4, '\xff')).value(),
             A("255.255.255.255"));

@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "lpm/address.h"
-#include "lpm/answers.h"
-#include "lpm/fib.h"
-#include "lpm/fib_compiler.h"
+#include "lpm/fib/fib.h"
+#include "lpm/fib/fib_compiler.h"
+#include "lpm/kernels/answers.h"
 #include "lpm/prefix.h"
-#include "lpm/route_set.h"
+#include "lpm/routes/route_set.h"
 
 namespace planb {
 namespace {

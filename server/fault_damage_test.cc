@@ -100,18 +100,18 @@ TEST_F(Damage, ByTruncation) {
 }
 
 StoreFiles WithFlip(StoreFiles files, const char* suffix, size_t at, int bit) {
-  char& octet = files[suffix].at(at);
-  octet = static_cast<char>(octet ^ (1 << bit));
+  char& byte = files[suffix].at(at);
+  byte = static_cast<char>(byte ^ (1 << bit));
   return files;
 }
 
-// Every octet of the log counts.
+// Every byte of the log counts.
 TEST_F(Damage, ByFlippedBitsOfTheLog) {
   std::mt19937_64 random(std::random_device{}());
   for (int i = 0; i < 20; ++i) {
     const size_t at = random() % files_["-wal"].size();
     const auto bit = static_cast<int>(random() % 8);
-    SCOPED_TRACE(testing::Message() << "bit " << bit << " of octet " << at);
+    SCOPED_TRACE(testing::Message() << "bit " << bit << " of byte " << at);
     EXPECT_TRUE(IsRefused(WithFlip(files_, "-wal", at, bit)));
   }
 }
@@ -124,7 +124,7 @@ TEST_F(Damage, ByFlippedBitsOfTheDatabase) {
   for (int i = 0; i < 20; ++i) {
     const size_t at = random() % files_[""].size();
     const auto bit = static_cast<int>(random() % 8);
-    SCOPED_TRACE(testing::Message() << "bit " << bit << " of octet " << at);
+    SCOPED_TRACE(testing::Message() << "bit " << bit << " of byte " << at);
     refused += IsRefused(WithFlip(files_, "", at, bit)) ? 1 : 0;
   }
   std::cout << refused << " of 20 refused, the others harmless\n";
@@ -135,9 +135,9 @@ TEST_F(Damage, ByFlippedBitsOfARoute) {
   static_assert(kRoutes - 1 == 0x7cf);
   const size_t at = files_[""].find("\x20\x01\x0d\xb8\x07\xcf");
   ASSERT_NE(at, std::string::npos);
-  for (size_t octet = at; octet < at + 6; ++octet) {
-    SCOPED_TRACE(octet);
-    EXPECT_TRUE(IsRefused(WithFlip(files_, "", octet, 3)));
+  for (size_t byte = at; byte < at + 6; ++byte) {
+    SCOPED_TRACE(byte);
+    EXPECT_TRUE(IsRefused(WithFlip(files_, "", byte, 3)));
   }
 }
 

@@ -6,7 +6,7 @@
 //
 // The bound: a connection may hold what HTTP/2's window let in (64 KiB to start
 // with, and what it grew to while the client was read from: some 1 MiB), the
-// message being put together, BatchStream::kMaxReplyOctets and one more reply.
+// message being put together, BatchStream::kMaxReplyBytes and one more reply.
 // All connections together: --memory_quota_bytes, as gRPC accounts it; near it,
 // windows shrink. The sockets' buffers are the kernel's.
 

@@ -12,7 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "lpm/fib.h"
+#include "lpm/fib/fib.h"
 #include "server/control/control_context.h"
 #include "server/initial_table.h"
 #include "server/lookup/batch.h"

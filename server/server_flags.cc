@@ -108,11 +108,11 @@ ABSL_FLAG(uint64_t, max_streams, 10'000, "BatchLookup streams open at once.");
 ABSL_FLAG(uint64_t, max_tables, 256,
           "Tables there may be, \"default\" included.");
 ABSL_FLAG(uint64_t, max_table_memory_bytes, uint64_t{4} << 30,
-          "Octets that the RIBs and search structures of all tables may come "
+          "Bytes that the RIBs and search structures of all tables may come "
           "to, rebuilding included; an update that might take more is "
           "refused.");
 ABSL_FLAG(uint64_t, history_bytes, 16 << 20,
-          "Octets of changes that each table keeps for WatchRoutes, besides "
+          "Bytes of changes that each table keeps for WatchRoutes, besides "
           "--max_table_memory_bytes.");
 ABSL_FLAG(uint64_t, max_lists, 64,
           "ListRoutes, ListNextHops and ExportSnapshot calls open at once; "
@@ -132,16 +132,15 @@ ABSL_FLAG(absl::Duration, lookup_spin, absl::ZeroDuration(),
           "sleeping after it had some: takes the wake-up out of the latency, "
           "and up to a core for each thread.");
 ABSL_FLAG(int32_t, max_message_bytes, 16 << 20,
-          "Octets of one gRPC message received. A longer one ends its call.");
-ABSL_FLAG(
-    int32_t, unix_send_buffer, 1 << 20,
-    "SO_SNDBUF of Unix sockets in octets, which net.core.wmem_max bounds; "
-    "0: the host's default.");
+          "Bytes of one gRPC message received. A longer one ends its call.");
+ABSL_FLAG(int32_t, unix_send_buffer, 1 << 20,
+          "SO_SNDBUF of Unix sockets in bytes, which net.core.wmem_max bounds; "
+          "0: the host's default.");
 ABSL_FLAG(std::string, loopback_congestion, "cubic",
           "TCP_CONGESTION of connections from this host; empty: the host's "
           "default.");
 ABSL_FLAG(uint64_t, memory_quota_bytes, uint64_t{256} << 20,
-          "Octets that connections may hold, all together, in messages being "
+          "Bytes that connections may hold, all together, in messages being "
           "received or sent. Above it, gRPC reads no more, then gives up "
           "calls.");
 ABSL_FLAG(int32_t, max_control_calls, 256,

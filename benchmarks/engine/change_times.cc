@@ -11,7 +11,7 @@
 #include "benchmarks/engine/churn.h"
 #include "benchmarks/engine/machine.h"
 #include "benchmarks/engine/updates.h"
-#include "lpm/fib.h"
+#include "lpm/fib/fib.h"
 
 namespace planb {
 namespace {
@@ -135,8 +135,8 @@ void Run(const Table& table, const Case& what, absl::Span<const Route> changes,
   }
   all.erase(all.begin(), all.begin() + static_cast<ptrdiff_t>(what.warm_up));
   PrintPercentiles(what, all, report);
-  report.Print("  octets before: %s", before.c_str());
-  report.Print("  octets after:  %s",
+  report.Print("  bytes before: %s", before.c_str());
+  report.Print("  bytes after:  %s",
                Memory(*fib, changing.routes().size()).c_str());
   PrintWays(all, report);
   PrintSlowest(all, options.slowest, what.batch, report);

@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "benchmarks/engine/churn.h"
 #include "benchmarks/engine/machine.h"
-#include "lpm/fib.h"
+#include "lpm/fib/fib.h"
 #include "lpm/testing/oracle.h"
 #include "lpm/testing/probes.h"
 

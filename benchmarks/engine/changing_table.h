@@ -21,10 +21,10 @@
 #include "benchmarks/engine/tables.h"
 #include "benchmarks/engine/traces.h"
 #include "benchmarks/rivals/huge_array.h"
-#include "lpm/fib.h"
-#include "lpm/fib_compiler.h"
+#include "lpm/fib/fib.h"
+#include "lpm/fib/fib_compiler.h"
 #include "lpm/prefix.h"
-#include "lpm/route_set.h"
+#include "lpm/routes/route_set.h"
 
 namespace planb {
 

@@ -12,9 +12,9 @@
 #include "benchmarks/engine/machine.h"
 #include "benchmarks/engine/statistics.h"
 #include "benchmarks/engine/updates.h"
-#include "lpm/fib.h"
-#include "lpm/fib_compiler.h"
-#include "lpm/route_set.h"
+#include "lpm/fib/fib.h"
+#include "lpm/fib/fib_compiler.h"
+#include "lpm/routes/route_set.h"
 
 namespace planb {
 namespace {

@@ -10,7 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "benchmarks/engine/comparison.h"
 #include "benchmarks/rivals/rivals.h"
-#include "lpm/fib.h"
+#include "lpm/fib/fib.h"
 
 namespace planb {
 namespace {

@@ -26,7 +26,7 @@
 #include "absl/strings/str_cat.h"
 #include "benchmarks/engine/tables.h"
 #include "benchmarks/engine/traces.h"
-#include "lpm/fib.h"
+#include "lpm/fib/fib.h"
 
 ABSL_FLAG(std::vector<std::string>, tables,
           std::vector<std::string>({"20000", "100000", "250000", "500000",

@@ -10,7 +10,7 @@
 #include "benchmarks/engine/statistics.h"
 #include "benchmarks/engine/traces.h"
 #include "benchmarks/engine/updates.h"
-#include "lpm/fib.h"
+#include "lpm/fib/fib.h"
 
 namespace planb {
 namespace {

@@ -13,7 +13,7 @@ Trace::Trace(Family family, size_t count)
     : family_(family),
       size_(count),
       width_(static_cast<size_t>(AddressBytes(family))),
-      octets_(count * width_) {}
+      bytes_(count * width_) {}
 
 Address Trace::address(size_t i) const {
   return *Address::FromPacked(absl::string_view(at(i), width_));
@@ -21,7 +21,7 @@ Address Trace::address(size_t i) const {
 
 void Trace::Set(size_t i, const Address& address) {
   const std::string packed = address.ToPacked();
-  std::memcpy(octets_.data() + i * width_, packed.data(), width_);
+  std::memcpy(bytes_.data() + i * width_, packed.data(), width_);
 }
 
 absl::StatusOr<Trace> MakeTrace(TraceKind kind, Family family,

@@ -26,11 +26,11 @@ class Trace {
 
   Family family() const { return family_; }
   size_t size() const { return size_; }
-  // Octets of one address.
+  // Bytes of one address.
   size_t width() const { return width_; }
 
   // The packed addresses from the i-th on. REQUIRES: i <= size().
-  const char* at(size_t i) const { return octets_.data() + i * width_; }
+  const char* at(size_t i) const { return bytes_.data() + i * width_; }
   Address address(size_t i) const;
   void Set(size_t i, const Address& address);
 
@@ -38,7 +38,7 @@ class Trace {
   Family family_;
   size_t size_;
   size_t width_;
-  HugeArray<char> octets_;
+  HugeArray<char> bytes_;
 };
 
 // `count` addresses. The same arguments give the same trace everywhere.

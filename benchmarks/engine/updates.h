@@ -15,9 +15,9 @@
 #include "absl/types/span.h"
 #include "benchmarks/engine/statistics.h"
 #include "benchmarks/engine/tables.h"
-#include "lpm/fib.h"
+#include "lpm/fib/fib.h"
 #include "lpm/prefix.h"
-#include "lpm/route_set.h"
+#include "lpm/routes/route_set.h"
 
 namespace planb {
 

@@ -63,7 +63,7 @@ struct Needed {
 };
 
 // Length rounded up to whole bytes, at least the three of the first table.
-int Octets(int length) { return std::max(3, (length + 7) / 8); }
+int Bytes(int length) { return std::max(3, (length + 7) / 8); }
 
 Needed Count(absl::Span<const Route> routes) {
   Needed needed;
@@ -71,21 +71,21 @@ Needed Count(absl::Span<const Route> routes) {
   const Route* previous = nullptr;
   for (const Route& route : routes) {
     while (!open.empty() && !open.back().Covers(route.prefix)) open.pop_back();
-    const int octets = Octets(route.prefix.length());
+    const int bytes = Bytes(route.prefix.length());
     const int covered = open.empty() ? 0 : open.back().length();
-    needed.reserved += static_cast<uint32_t>(octets - std::max(3, covered / 8));
+    needed.reserved += static_cast<uint32_t>(bytes - std::max(3, covered / 8));
     // A table for each byte past the third, unless the route before has it.
     int shared = 0;
     if (previous != nullptr) {
-      const int most = Octets(previous->prefix.length());
-      while (shared < most - 1 && shared < octets - 1 &&
+      const int most = Bytes(previous->prefix.length());
+      while (shared < most - 1 && shared < bytes - 1 &&
              Prefix::Truncate(previous->prefix.address(), 8 * (shared + 1)) ==
                  Prefix::Truncate(route.prefix.address(), 8 * (shared + 1))) {
         ++shared;
       }
     }
     needed.used +=
-        static_cast<uint32_t>(std::max(0, octets - 1 - std::max(2, shared)));
+        static_cast<uint32_t>(std::max(0, bytes - 1 - std::max(2, shared)));
     open.push_back(route.prefix);
     previous = &route;
   }

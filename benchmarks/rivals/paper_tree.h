@@ -27,8 +27,8 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "benchmarks/rivals/elementary_intervals.h"
 #include "benchmarks/rivals/huge_array.h"
-#include "benchmarks/rivals/sweep.h"
 #include "lpm/address.h"
 #include "lpm/prefix.h"
 
@@ -85,7 +85,7 @@ class Tree {
     return {first_, nodes_.data(), values_.data(), second_.data()};
   }
 
-  // Octets of the nodes (padding included), values and roots.
+  // Bytes of the nodes (padding included), values and roots.
   size_t bytes() const;
 
  private:

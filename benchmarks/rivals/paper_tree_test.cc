@@ -11,7 +11,7 @@
 #include <tuple>
 #include <vector>
 
-#include "benchmarks/rivals/sweep.h"
+#include "benchmarks/rivals/elementary_intervals.h"
 #include "lpm/prefix.h"
 
 namespace planb::paper {

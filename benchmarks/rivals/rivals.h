@@ -14,7 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "benchmarks/rivals/sweep.h"
+#include "benchmarks/rivals/elementary_intervals.h"
 #include "lpm/prefix.h"
 
 namespace planb {
@@ -30,7 +30,7 @@ class Baseline {
   virtual void Lookup(const void* addresses, size_t count,
                       void* next_hops) const = 0;
 
-  // Octets of the search structure that a lookup may read. Reserve that no
+  // Bytes of the search structure that a lookup may read. Reserve that no
   // lookup reads, and the rounding to whole pages, do not count.
   virtual size_t bytes() const = 0;
 };
@@ -116,10 +116,11 @@ namespace paper {
 //
 // "PlanB: Efficient Software IPv6 Lookup with Linearized B+-Tree", NSDI '26.
 // The paper's tree, its search (Listing 1), batching and unrolling (3.4, 3.5)
-// and its build (Algorithm 2); tree.h and sweep.h say where they deviate, each
-// time in order to answer exactly. The paper reads 64-bit keys that were
-// brought into registers before; here, as everywhere in these measurements,
-// packed 16-byte addresses are read in place and next hops written out.
+// and its build (Algorithm 2); tree.h and elementary_intervals.h say where they
+// deviate, each time in order to answer exactly. The paper reads 64-bit keys
+// that were brought into registers before; here, as everywhere in these
+// measurements, packed 16-byte addresses are read in place and next hops
+// written out.
 
 struct PaperOptions {
   // The paper does not merge.

@@ -58,7 +58,7 @@ namespace {
 using client::BatchStream;
 using std::chrono::steady_clock;
 
-constexpr size_t kAddressOctets = 16;
+constexpr size_t kAddressBytes = 16;
 
 double CpuNanoseconds(clockid_t clock) {
   timespec time = {};
@@ -175,7 +175,7 @@ uint64_t Contender::Exchange(BatchStream& stream, const std::string& trace,
   while (more || stream.in_flight() > 0) {
     if (more && stream.in_flight() < Depth(turn.batch)) {
       const absl::string_view addresses(trace.data() + at,
-                                        turn.batch * kAddressOctets);
+                                        turn.batch * kAddressBytes);
       at += addresses.size();
       if (at + addresses.size() > trace.size()) at = 0;
       const auto id = stream.Send({.addresses_v6 = addresses});

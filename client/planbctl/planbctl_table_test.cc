@@ -306,8 +306,8 @@ TEST_F(PlanbctlObjectsTest, Snapshots) {
   const std::string contents = Slurp(file);
   EXPECT_EQ(ended.out, absl::StrCat(file, ": ", contents.size(), " bytes\n"));
   EXPECT_EQ(Ctl("snapshot export --json " + file).out,
-            absl::StrCat("{\"file\":\"", file,
-                         "\",\"octets\":", contents.size(), "}\n"));
+            absl::StrCat("{\"file\":\"", file, "\",\"bytes\":", contents.size(),
+                         "}\n"));
   ended = Ctl("snapshot export -");
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_EQ(ended.out, contents);

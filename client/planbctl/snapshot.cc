@@ -33,7 +33,7 @@ ExitCode Export(const Arguments& arguments) {
   if (absl::GetFlag(FLAGS_json)) {
     output::Snapshot line;
     line.set_file(arguments[0]);
-    line.set_octets(Number(*bytes));
+    line.set_bytes(Number(*bytes));
     absl::PrintF("%s", JsonLine(line));
   } else {
     absl::PrintF("%s: %d bytes\n", arguments[0], *bytes);

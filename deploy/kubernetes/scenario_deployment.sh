@@ -43,7 +43,7 @@ as() {
   local caller=$1 address code=0
   address=$(kubectl -n $space get pod "$2" -o 'jsonpath={.status.podIP}')
   shift 2
-  "$here/../confined.py" "$work/client" 65532 65532 /usr/bin/planbctl \
+  "$here/../run_in_chroot.py" "$work/client" 65532 65532 /usr/bin/planbctl \
     --server="$address:50051" --tls_ca=/certificates/ca.crt \
     --tls_cert="/certificates/$caller.crt" \
     --tls_key="/certificates/$caller.key" \

@@ -75,7 +75,7 @@ class Soak:
                 )
             )
         self.begin = None
-        self.samples = []  # (seconds, life, octets)
+        self.samples = []  # (seconds, life, bytes)
         self.rates = []  # (seconds, checked lookups a second)
         self.restarts = []
         self.windows = []  # as soak_report.sort_errors wants them
@@ -91,10 +91,10 @@ class Soak:
         every = max(0.5, self.options.seconds / 2000)
         before, before_at = 0, 0.0
         while not self.stopping.wait(every):
-            octets = self.server.resident_octets()
+            resident = self.server.resident_bytes()
             at = self.now()
-            if octets is not None:
-                self.samples.append((at, self.server.life.number, octets))
+            if resident is not None:
+                self.samples.append((at, self.server.life.number, resident))
             lookups = sum(c.tally.counts["lookups"] for c in self.clients)
             self.rates.append((at, (lookups - before) / (at - before_at)))
             before, before_at = lookups, at

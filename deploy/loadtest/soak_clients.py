@@ -278,8 +278,8 @@ def der_serial(der):
         length = der[at + 1]
         if length < 0x80:
             return at + 2, length
-        octets = length & 0x7F
-        return at + 2 + octets, int.from_bytes(der[at + 2 : at + 2 + octets], "big")
+        size = length & 0x7F
+        return at + 2 + size, int.from_bytes(der[at + 2 : at + 2 + size], "big")
 
     at, _ = header(0)  # Certificate
     at, _ = header(at)  # TBSCertificate

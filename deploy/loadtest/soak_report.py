@@ -5,7 +5,7 @@
 import statistics
 
 # glibc's smallest chunk that holds more than a few words.
-SMALLEST_LOSS = 32  # octets
+SMALLEST_LOSS = 32  # bytes
 # Allocator and page cache come and go by about so much without any leak.
 NOISE = 0.02
 # A slope over less says nothing: a table, a history and an allocator's arenas
@@ -28,7 +28,7 @@ def theil_sen(points):
 
 
 def memory(samples, begin, end, updates_per_second):
-    """Judges (time, life, octets) samples within [begin, end].
+    """Judges (time, life, bytes) samples within [begin, end].
 
     The slope is too much if memory grows by more than the smallest chunk for
     every update, or by more than the noise within the window, whichever is
@@ -44,10 +44,10 @@ def memory(samples, begin, end, updates_per_second):
     judged = window >= MIN_WINDOW
     return {
         "window_seconds": window,
-        "median_octets": median,
-        "slope_octets_per_second": slope,
-        "limit_octets_per_second": limit,
-        "growth_octets": slope * window,
+        "median_bytes": median,
+        "slope_bytes_per_second": slope,
+        "limit_bytes_per_second": limit,
+        "growth_bytes": slope * window,
         "judged": judged,
         "too_much": judged and slope > limit,
     }
@@ -124,10 +124,10 @@ def show(report):
         print(f"{len(seen)} rotations, each served within {max(seen):.1f} s")
     fit = report["memory"]
     print(
-        f"memory: median {fit['median_octets'] / 1e6:.1f} MB, slope "
-        f"{fit['slope_octets_per_second']:+.0f} octets/s over "
+        f"memory: median {fit['median_bytes'] / 1e6:.1f} MB, slope "
+        f"{fit['slope_bytes_per_second']:+.0f} bytes/s over "
         f"{fit['window_seconds']:.0f} s; limit "
-        f"{fit['limit_octets_per_second']:.0f}"
+        f"{fit['limit_bytes_per_second']:.0f}"
         + ("" if fit["judged"] else ": too short a time to judge")
     )
     for reason in report["reasons"]:
@@ -158,8 +158,8 @@ def plot(report, path):
     top.set_ylim(bottom=0)
     top.set_title(
         f"slope of the last {fit['window_seconds']:.0f} s: "
-        f"{fit['slope_octets_per_second'] * 3600 / 1e6:+.2f} MB/h "
-        f"(limit {fit['limit_octets_per_second'] * 3600 / 1e6:.2f}"
+        f"{fit['slope_bytes_per_second'] * 3600 / 1e6:+.2f} MB/h "
+        f"(limit {fit['limit_bytes_per_second'] * 3600 / 1e6:.2f}"
         + (")" if fit["judged"] else ", not judged)")
     )
     rates = report["rates"]
@@ -181,6 +181,6 @@ def plot(report, path):
     figure.tight_layout()
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=100)
-    # A palette is enough for lines, and a third of the octets.
+    # A palette is enough for lines, and a third of the bytes.
     image = Image.open(buffer).convert("RGB").quantize(32)
     image.save(path, optimize=True)

@@ -42,7 +42,7 @@ class MemoryTest(unittest.TestCase):
         verdict = self.judge(samples(0, noise=100_000))
         self.assertFalse(verdict["too_much"])
         self.assertTrue(verdict["judged"])
-        self.assertLess(abs(verdict["slope_octets_per_second"]), 200)
+        self.assertLess(abs(verdict["slope_bytes_per_second"]), 200)
 
     def test_a_leak_is_found(self):
         # 3% in ten minutes.
@@ -50,19 +50,19 @@ class MemoryTest(unittest.TestCase):
 
     def test_a_small_leak_is_found_where_updates_are_many(self):
         verdict = self.judge(samples(40_000), updates=1_000)
-        self.assertEqual(verdict["limit_octets_per_second"], 32_000)
+        self.assertEqual(verdict["limit_bytes_per_second"], 32_000)
         self.assertTrue(verdict["too_much"])
 
     def test_one_step_is_no_slope(self):
         points = samples(0)
         points = points[:400] + [(a, b, c + 20 * MB) for a, b, c in points[400:]]
-        self.assertLess(self.judge(points)["slope_octets_per_second"], 2_000)
+        self.assertLess(self.judge(points)["slope_bytes_per_second"], 2_000)
 
     def test_too_short_is_not_judged(self):
         verdict = self.judge(samples(1_000_000, seconds=60))
         self.assertFalse(verdict["judged"])
         self.assertFalse(verdict["too_much"])
-        self.assertAlmostEqual(verdict["slope_octets_per_second"], 1_000_000)
+        self.assertAlmostEqual(verdict["slope_bytes_per_second"], 1_000_000)
 
     def test_nothing_sampled(self):
         self.assertFalse(self.judge([])["too_much"])
@@ -72,7 +72,7 @@ class MemoryTest(unittest.TestCase):
             (100.0 + at, 1, 100 * MB) for at in range(400)
         ]
         verdict = soak_report.memory(points, 100, 500, 10)
-        self.assertEqual(verdict["slope_octets_per_second"], 0)
+        self.assertEqual(verdict["slope_bytes_per_second"], 0)
 
 
 class ErrorsTest(unittest.TestCase):

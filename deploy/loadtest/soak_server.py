@@ -136,7 +136,7 @@ class Server:
         if self.lives and self.life.process.poll() is None:
             self.stop(signal.SIGKILL)
 
-    def resident_octets(self):
+    def resident_bytes(self):
         """VmRSS; None between two lives."""
         try:
             with open(

@@ -137,9 +137,9 @@ LOOKUPS = [
         "planb_lookup_streams{SEL}",
     ),
     _one(
-        "Octets of lookups",
+        "Bytes of lookups",
         "Bps",
-        "Octets of lookup messages a second, received and sent, framing "
+        "Bytes of lookup messages a second, received and sent, framing "
         "excluded.",
         _rate("planb_lookup_bytes_total{SEL}"),
         "{{instance}} {{direction}}",
@@ -249,14 +249,14 @@ MEMORY = [
     _one(
         "Promised of what is allowed",
         "percentunit",
-        "Octets that tables may come to, as admission counts them, of "
+        "Bytes that tables may come to, as admission counts them, of "
         "--max_table_memory_bytes.",
         "instance:planb_memory_bound:ratio{SEL}",
     ),
     Panel(
         "Tables",
         "bytes",
-        "Octets held by routes, search structures (the visible ones, and older "
+        "Bytes held by routes, search structures (the visible ones, and older "
         "ones that lookups still read) and the history for watchers.",
         tuple(
             (f"sum by (instance) ({name}{{TAB}})", "{{instance}} " + legend)

@@ -202,7 +202,7 @@ class RebuildFailing(Fault):
 
     def inject(self):
         spare = 48 << 20
-        used = self.server.status_octets("VmData")
+        used = self.server.status_bytes("VmData")
         self.server.limit(resource.RLIMIT_DATA, used + spare)
         method = "/planb.v1.RouteTable/UpdateNextHops"
         with grpc.insecure_channel(self.server.target) as channel:

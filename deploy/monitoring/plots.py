@@ -38,7 +38,7 @@ _TITLES = [
     "Time to answer a batch",
     "Batch size",
     "Misses",
-    "Octets of lookups",
+    "Bytes of lookups",
     "Open streams",
     "Routes",
     "Changes of routes",
@@ -107,7 +107,7 @@ def draw(axes, panel: dict, prometheus: Prometheus, start: float, end: float):
 def save(figure, path: pathlib.Path):
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=90)
-    # A palette is enough for lines, and a third of the octets.
+    # A palette is enough for lines, and a third of the bytes.
     image = Image.open(buffer).convert("RGB").quantize(96)
     image.save(path, optimize=True)
 

@@ -108,7 +108,7 @@ class Server:
         """How many are open."""
         return len(os.listdir(f"/proc/{self.pid}/fd"))
 
-    def status_octets(self, field: str) -> int:
+    def status_bytes(self, field: str) -> int:
         """A field of /proc/PID/status that is in kB, such as VmData."""
         for line in open(f"/proc/{self.pid}/status", encoding="ascii"):
             if line.startswith(field + ":"):

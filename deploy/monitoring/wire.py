@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """As much of the protobuf encoding as the tests here need, so that they need
-no generated code: Debian's grpcio carries octets as they are."""
+no generated code: Debian's grpcio carries bytes as they are."""
 
 
 def varint(number: int) -> bytes:
-    octets = bytearray()
+    data = bytearray()
     while number > 0x7F:
-        octets.append(number & 0x7F | 0x80)
+        data.append(number & 0x7F | 0x80)
         number >>= 7
-    octets.append(number)
-    return bytes(octets)
+    data.append(number)
+    return bytes(data)
 
 
 def uint(field: int, number: int) -> bytes:

@@ -129,8 +129,8 @@ units = {"M": 1 << 20, "G": 1 << 30}
 table = int(flags["max_table_memory_bytes"])
 quota = int(flags["memory_quota_bytes"])
 may = int(maximum[:-1]) * units[maximum[-1]]
-assert sizing.limit_octets(table, quota) <= may
-assert sizing.request_octets(int(flags["max_routes"]), quota) <= may
+assert sizing.limit_bytes(table, quota) <= may
+assert sizing.request_bytes(int(flags["max_routes"]), quota) <= may
 PYTHON
 echo "unit: MemoryMax= is more than the flags let the server take"
 

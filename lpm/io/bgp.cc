@@ -110,7 +110,7 @@ absl::StatusOr<BgpAttribute> BgpAttributeList::Next() {
 // Errors: INVALID_ARGUMENT, naming the attribute.
 absl::StatusOr<Address> ParseBgpNextHop(absl::string_view bytes) {
   if (bytes.size() != 4) {
-    return absl::InvalidArgumentError("NEXT_HOP is not 4 octets");
+    return absl::InvalidArgumentError("NEXT_HOP is not 4 bytes");
   }
   return Address::FromPacked(bytes);
 }
@@ -125,7 +125,7 @@ absl::StatusOr<Address> ParseMpNextHop(absl::string_view bytes) {
   if (next_hop.ok()) return next_hop;
   return absl::InvalidArgumentError(
       absl::StrCat("MP_REACH_NLRI has a next hop of ", bytes.size(),
-                   " octets, not 4, 16 or 32"));
+                   " bytes, not 4, 16 or 32"));
 }
 
 // Segment types of AS_PATH (RFC 4271, RFC 5065).
@@ -139,7 +139,7 @@ absl::Status Malformed(absl::string_view what, absl::string_view why) {
 }
 
 absl::StatusOr<BgpOrigin> ParseOrigin(absl::string_view value) {
-  if (value.size() != 1) return Malformed("ORIGIN", "is not one octet");
+  if (value.size() != 1) return Malformed("ORIGIN", "is not one byte");
   if (static_cast<unsigned char>(value[0]) > 2) {
     return Malformed("ORIGIN", "is not 0, 1 or 2");
   }
@@ -410,7 +410,7 @@ absl::StatusOr<BgpUpdate> ParseBgpMessage(absl::string_view message,
   }
   if (length != message.size()) {
     return Malformed("the BGP message",
-                     absl::StrCat("says it has ", length, " octets, but has ",
+                     absl::StrCat("says it has ", length, " bytes, but has ",
                                   message.size()));
   }
   if (type == 0 || type > kLastType) {

@@ -223,12 +223,12 @@ TEST(ParseBgpPath, SaysWhatIsWrongWithMpReach) {
   expect(U8(16), "ends inside");
   expect(absl::StrCat(U8(16), address.substr(1)), "ends inside");
   expect(absl::StrCat(U8(16), address, "x"), "goes on");
-  expect(absl::StrCat(U8(24), address, "12345678"), "24 octets");
-  expect(absl::StrCat(U8(15), address.substr(1)), "15 octets");
+  expect(absl::StrCat(U8(24), address, "12345678"), "24 bytes");
+  expect(absl::StrCat(U8(15), address.substr(1)), "15 bytes");
   expect(U8(0), "too short");
   expect(U16(2), "too short");
   expect(absl::StrCat(U16(2), U8(1)), "ends inside");
-  expect(absl::StrCat(U16(2), U8(1), U8(0), U8(0)), "0 octets");
+  expect(absl::StrCat(U16(2), U8(1), U8(0), U8(0)), "0 bytes");
   expect(absl::StrCat(U16(1), U8(1), U8(16), address), "1/1, not IPv6");
   expect(absl::StrCat(U16(2), U8(2), U8(16), address), "2/2, not IPv6");
   expect(absl::StrCat(U16(2), U8(1), U8(16), address.substr(1)), "ends inside");
@@ -368,7 +368,7 @@ TEST(ParseBgpMessage, SaysWhatIsWrong) {
   const std::string unreach = Withdraw6(Nlri("::/0"));
   ExpectMalformed(Update("", unreach + unreach, ""),
                   "MP_UNREACH_NLRI is there");
-  ExpectMalformed(Update("", MpReachOf(2, 1, "12345", ""), ""), "5 octets");
+  ExpectMalformed(Update("", MpReachOf(2, 1, "12345", ""), ""), "5 bytes");
   ExpectMalformed(Update("", Announce6("::1", U8(129)), ""), "of length 129");
   ExpectMalformed(Update("", Withdraw6(U8(129)), ""), "MP_UNREACH_NLRI has an");
   for (const uint8_t type : {uint8_t{14}, uint8_t{15}}) {

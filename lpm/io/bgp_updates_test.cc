@@ -148,7 +148,7 @@ TEST(ReadBgpUpdates, SkipsWhatIsMalformedAndSaysWhere) {
   const UpdateReading strict = ReadUpdates(file, /*strict=*/true);
   EXPECT_TRUE(absl::IsDataLoss(strict.status)) << strict.status;
   EXPECT_THAT(strict.status.message(),
-              HasSubstr(absl::StrCat("F: at octet ", good.size())));
+              HasSubstr(absl::StrCat("F: at byte ", good.size())));
   EXPECT_EQ(strict.events.size(), 1u);
 }
 

@@ -72,13 +72,13 @@ absl::StatusOr<bool> MrtReader::Next(MrtRecord* record) {
       skipped =
           SkipMalformed(place, header.length,
                         absl::StrCat("a record of ", header.length,
-                                     " octets; the limit is ", kMaxMrtRecord));
+                                     " bytes; the limit is ", kMaxMrtRecord));
     } else {
       const absl::string_view body = in_.Peek(header.length);
       if (body.size() < header.length) {
-        return Cut(place, absl::StrCat("the file ends after ", body.size(),
-                                       " of this record's ", header.length,
-                                       " octets"));
+        return Cut(place,
+                   absl::StrCat("the file ends after ", body.size(),
+                                " of this record's ", header.length, " bytes"));
       }
       in_.Consume(header.length);
       *record = {place, header.timestamp, header.type, header.subtype,
@@ -163,7 +163,7 @@ absl::StatusOr<std::vector<Peer>> ParsePeerTable(absl::string_view body) {
   if (!cursor.empty()) {
     return Malformed("PEER_INDEX_TABLE",
                      absl::StrCat("goes on for ", cursor.left().size(),
-                                  " octets after its peers"));
+                                  " bytes after its peers"));
   }
   return peers;
 }
@@ -212,7 +212,7 @@ absl::StatusOr<RibRecord> ParseRibRecord(absl::string_view body, Family family,
   if (!cursor.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the RIB record of ", record.prefix.ToString(), " goes on for ",
-        cursor.left().size(), " octets after its entries"));
+        cursor.left().size(), " bytes after its entries"));
   }
   return record;
 }

@@ -204,7 +204,7 @@ TEST(ReadMrtRoutes, SkipsAMalformedRecord) {
   const Reading strict = ReadMrt(Peers() + bad + good, /*strict=*/true);
   EXPECT_TRUE(absl::IsDataLoss(strict.status)) << strict.status;
   EXPECT_THAT(strict.status.message(),
-              HasSubstr(absl::StrCat("F: at octet ", Peers().size(), ": ")));
+              HasSubstr(absl::StrCat("F: at byte ", Peers().size(), ": ")));
 }
 
 TEST(ReadMrtRoutes, MissingPeersCostNoRoute) {

@@ -83,7 +83,7 @@ TEST(MrtReader, PassesOverUnknownTypes) {
 
   const Reading strict = ReadRecords(bytes, &records, /*strict=*/true);
   EXPECT_TRUE(absl::IsDataLoss(strict.status)) << strict.status;
-  EXPECT_THAT(strict.status.message(), HasSubstr("at octet 13"));
+  EXPECT_THAT(strict.status.message(), HasSubstr("at byte 13"));
   EXPECT_THAT(records, ElementsAre("0 13/1 a"));
 }
 
@@ -190,7 +190,7 @@ TEST(ParsePeerTable, CutAnywhereIsMalformed) {
 
 TEST(ParsePeerTable, SaysWhatIsWrong) {
   EXPECT_THAT(ParsePeerTable(PeerTableBody({}) + "xy").status().message(),
-              HasSubstr("goes on for 2 octets"));
+              HasSubstr("goes on for 2 bytes"));
   EXPECT_THAT(ParsePeerTable(absl::StrCat(U32(1), U16(0), U16(65535)))
                   .status()
                   .message(),
@@ -266,7 +266,7 @@ TEST(ParseRibRecord, SaysWhatIsWrong) {
   EXPECT_THAT(message(absl::StrCat(U32(1), U8(0), U16(65535)), Family::kIpv6),
               HasSubstr("::/0 ends inside entry 0 of 65535"));
   EXPECT_THAT(message(RibBody("::/0", {Entry(1, "x")}) + "!", Family::kIpv6),
-              HasSubstr("::/0 goes on for 1 octets"));
+              HasSubstr("::/0 goes on for 1 bytes"));
 }
 
 absl::StatusOr<Bgp4mpRecord> Parse(uint16_t subtype, const std::string& body,

@@ -79,7 +79,7 @@ absl::string_view TextLineContent(absl::string_view line) {
 absl::StatusOr<std::optional<Route>> ParseLine(const Line& line) {
   if (line.too_long && line.text.find('#') == absl::string_view::npos) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the line is longer than ", kMaxTextLine, " octets"));
+        absl::StrCat("the line is longer than ", kMaxTextLine, " bytes"));
   }
   const absl::string_view content = TextLineContent(line.text);
   if (content.empty()) return std::nullopt;

@@ -39,7 +39,7 @@ absl::Status ProblemOutput::OnProblem(RecordPlace place,
   return absl::DataLossError(
       place.line > 0
           ? absl::StrCat(name_, ":", place.line, ": ", message)
-          : absl::StrCat(name_, ": at octet ", place.offset, ": ", message));
+          : absl::StrCat(name_, ": at byte ", place.offset, ": ", message));
 }
 
 namespace {

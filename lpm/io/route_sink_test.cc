@@ -31,10 +31,10 @@ TEST(ProblemOutput, CountsAllAndDescribesTheFirst) {
 TEST(ProblemOutput, StrictMakesAProblemAnError) {
   ProblemOutput out("F", /*strict=*/true);
   EXPECT_EQ(out.OnMalformed({12, 0}, "bad"),
-            absl::DataLossError("F: at octet 12: bad"));
+            absl::DataLossError("F: at byte 12: bad"));
   EXPECT_EQ(out.OnMalformed({12, 3}, "bad"), absl::DataLossError("F:3: bad"));
   EXPECT_EQ(out.OnTruncated({10, 0}, "cut"),
-            absl::DataLossError("F: at octet 10: cut"));
+            absl::DataLossError("F: at byte 10: cut"));
   EXPECT_EQ(out.OnTruncated({10, 3}, "cut"), absl::DataLossError("F:3: cut"));
 }
 

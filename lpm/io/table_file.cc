@@ -136,7 +136,7 @@ absl::Status ReadItem(ByteCursor& cursor, NextHop& next_hop) {
     const absl::StatusOr<Address> address = Address::FromPacked(gateway);
     if (!address.ok()) {
       return Malformed(kName, absl::StrCat("has a gateway of ", size,
-                                           " octets, not 4, 16 "
+                                           " bytes, not 4, 16 "
                                            "or none"));
     }
     next_hop.gateway = *address;

@@ -46,7 +46,7 @@ absl::Status TableFileReader::Finish() {
   if (state_ == State::kPreamble && !StartsAlike(held_)) {
     return status_ = NoTableFile(held_);
   }
-  return status_ = Damaged(absl::StrCat("the file ends at octet ",
+  return status_ = Damaged(absl::StrCat("the file ends at byte ",
                                         offset_ + held_.size(),
                                         ", before its end block is complete"));
 }
@@ -94,7 +94,7 @@ absl::Status TableFileReader::OnBlockHead() {
     return Damaged(absl::StrCat("there is no block type ", type));
   }
   if (size == 0 || size > kMaxTableFileBlock) {
-    return Damaged(absl::StrCat("a block of ", size, " octets; it has 1 to ",
+    return Damaged(absl::StrCat("a block of ", size, " bytes; it has 1 to ",
                                 kMaxTableFileBlock));
   }
   // Checked here, not after the block, lest a damaged type read it otherwise.
@@ -161,7 +161,7 @@ absl::Status TableFileReader::OnHeader(absl::string_view payload) {
   TableFileHeader header;
   const absl::Status status = ReadItem(cursor, header);
   if (!status.ok()) return Damaged(status.message());
-  if (!cursor.empty()) return Damaged("octets after the header");
+  if (!cursor.empty()) return Damaged("bytes after the header");
   return sink_.OnHeader(header);
 }
 
@@ -185,7 +185,7 @@ absl::Status TableFileReader::OnEnd(absl::string_view payload) {
   TableFileEnd end;
   const absl::Status status = ReadItem(cursor, end);
   if (!status.ok()) return Damaged(status.message());
-  if (!cursor.empty()) return Damaged("octets after the counts");
+  if (!cursor.empty()) return Damaged("bytes after the counts");
   if (end.counts != order_.counts()) {
     return Damaged("the file does not hold as many items as it says");
   }
@@ -198,8 +198,8 @@ absl::Status TableFileReader::OnEnd(absl::string_view payload) {
 absl::Status TableFileReader::Damaged(absl::string_view why) const {
   return absl::DataLossError(
       state_ == State::kPreamble
-          ? absl::StrCat("damaged table file: at octet 0: ", why)
-          : absl::StrCat("damaged table file: at octet ", offset_, ", block ",
+          ? absl::StrCat("damaged table file: at byte 0: ", why)
+          : absl::StrCat("damaged table file: at byte ", offset_, ", block ",
                          ordinal_, ": ", why));
 }
 

@@ -98,7 +98,7 @@ TEST(TableFileReader, NeverTakesACutFileForWhole) {
     const TableReading reading = ReadTable(bytes.substr(0, cut), 5);
     EXPECT_TRUE(absl::IsDataLoss(reading.status)) << reading.status;
     EXPECT_THAT(reading.status.message(),
-                HasSubstr(absl::StrCat("ends at octet ", cut)));
+                HasSubstr(absl::StrCat("ends at byte ", cut)));
     EXPECT_EQ(reading.ends, 0);
     EXPECT_LE(reading.contents.routes.size(), whole.contents.routes.size());
   }
@@ -117,7 +117,7 @@ TEST(TableFileReader, NoticesEveryFlippedBit) {
       EXPECT_TRUE(absl::IsUnimplemented(reading.status)) << reading.status;
     } else {
       EXPECT_TRUE(absl::IsDataLoss(reading.status)) << reading.status;
-      EXPECT_THAT(reading.status.message(), HasSubstr("at octet"));
+      EXPECT_THAT(reading.status.message(), HasSubstr("at byte"));
     }
   }
 }
@@ -129,7 +129,7 @@ TEST(TableFileReader, NoticesBytesAfterTheEnd) {
       const TableReading reading = ReadTable(bytes + more, piece);
       EXPECT_TRUE(absl::IsDataLoss(reading.status)) << reading.status;
       EXPECT_THAT(reading.status.message(),
-                  HasSubstr(absl::StrCat("at octet ", bytes.size())));
+                  HasSubstr(absl::StrCat("at byte ", bytes.size())));
       EXPECT_EQ(reading.ends, 0);
     }
   }
@@ -187,9 +187,9 @@ TEST(TableFileReader, RefusesRightChecksumsOfWrongThings) {
   ExpectDamaged({header, route6, route4}, "block of type 4 out of order");
   ExpectDamaged({header, {7, "x"}}, "no block type 7");
   ExpectDamaged({header, {0, "x"}}, "no block type 0");
-  ExpectDamaged({header, {kHops, ""}}, "a block of 0 octets");
+  ExpectDamaged({header, {kHops, ""}}, "a block of 0 bytes");
   ExpectDamaged({header, {kHops, std::string(65537, 'x')}},
-                "a block of 65537 octets");
+                "a block of 65537 bytes");
   ExpectDamaged({{kHeader, HeaderPayload() + "x"}}, "after the header");
   ExpectDamaged({{kHeader, "x"}}, "past the end");
   ExpectDamaged({header, {kHops, HopPayload(3) + "x"}}, "past the end");

@@ -92,7 +92,7 @@ TEST(TableFileItems, SayWhatIsWrong) {
     return absl::StrCat(Little32(id), Little32(1), U8(gateway.size()), gateway,
                         Little16(0), Little16(0));
   };
-  ExpectMalformed<NextHop>(hop(1, "12345"), "a gateway of 5 octets");
+  ExpectMalformed<NextHop>(hop(1, "12345"), "a gateway of 5 bytes");
   ExpectMalformed<NextHop>(hop(0, ""), "reserved next hop 0");
   ExpectMalformed<NextHop>(hop(kUndecided, ""), "reserved next hop 4294967295");
 
@@ -299,7 +299,7 @@ void ExpectRefused(const TableContents& table, const std::string& message) {
 TEST(TableFileWriter, RefusesWhatNoReaderWouldTake) {
   TableContents table = SmallTable();
   table.header.digest = "short";
-  ExpectRefused(table, "a digest of 5 octets");
+  ExpectRefused(table, "a digest of 5 bytes");
   table = SmallTable();
   std::swap(table.routes[0], table.routes[1]);
   ExpectRefused(table, "the route of 0.0.0.0/0 comes after");
@@ -327,13 +327,13 @@ TEST(TableFileWriter, TakesItemsOfABlockAndNoLonger) {
     TableContents longer = table;
     longer.next_hops[1].label += std::string(more, 'c');
     ExpectRefused(longer, absl::StrCat("an item of ", kMaxTableFileBlock + more,
-                                       " octets"));
+                                       " bytes"));
   }
   table.next_hops.clear();
   table.groups = {{1, std::vector<NextHopGroup::Member>(8191, {5, 1}), ""}};
   EXPECT_TRUE(ReadTable(WriteTable(table, &status)).contents == table);
   table.groups[0].members.push_back({5, 1});
-  ExpectRefused(table, "65544 octets");
+  ExpectRefused(table, "65544 bytes");
   table.groups[0].members.resize(65536 + 1, {5, 1});
   ExpectRefused(table, "an item of");
   table.groups.clear();

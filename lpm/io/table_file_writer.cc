@@ -15,7 +15,7 @@ absl::Status TableFileWriter::Begin(const TableFileHeader& header) {
   if (header.digest.size() != kTableFileDigestSize) {
     return status_ = absl::InvalidArgumentError(
                absl::StrCat("a digest of ", header.digest.size(),
-                            " octets, not ", kTableFileDigestSize));
+                            " bytes, not ", kTableFileDigestSize));
   }
   std::string preamble(kTableFileMagic);
   AppendLittle(kTableFileVersion, preamble);
@@ -74,7 +74,7 @@ absl::Status TableFileWriter::AddToBlock(TableFileBlock type,
   status_ = Flush();
   if (status_.ok() && next.size() > kMaxTableFileBlock) {
     status_ = absl::InvalidArgumentError(
-        absl::StrCat("an item of ", next.size(), " octets; the limit is ",
+        absl::StrCat("an item of ", next.size(), " bytes; the limit is ",
                      kMaxTableFileBlock));
   }
   if (status_.ok()) payload_ = std::move(next);

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "lpm/fib_bound.h"
+#include "lpm/fib/fib_bound.h"
 #include "lpm/prefix.h"
 
 namespace planb {

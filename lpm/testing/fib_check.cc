@@ -15,7 +15,7 @@
 #include "absl/base/internal/raw_logging.h"
 #include "absl/numeric/int128.h"
 #include "absl/strings/str_cat.h"
-#include "lpm/fib.h"
+#include "lpm/fib/fib.h"
 #include "lpm/testing/oracle.h"
 #include "lpm/testing/probes.h"
 

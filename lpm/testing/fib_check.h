@@ -15,8 +15,8 @@
 
 #include "absl/types/span.h"
 #include "lpm/address.h"
-#include "lpm/fib.h"
-#include "lpm/kernel.h"
+#include "lpm/fib/fib.h"
+#include "lpm/kernels/kernel.h"
 #include "lpm/prefix.h"
 #include "lpm/synthetic/random.h"
 #include "lpm/testing/oracle.h"

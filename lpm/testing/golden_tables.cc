@@ -11,8 +11,8 @@
 
 #include "absl/base/internal/raw_logging.h"
 #include "absl/numeric/int128.h"
-#include "lpm/layout.h"
-#include "lpm/route_set.h"
+#include "lpm/kernels/layout.h"
+#include "lpm/routes/route_set.h"
 #include "lpm/synthetic/random.h"
 #include "lpm/synthetic/synthetic.h"
 

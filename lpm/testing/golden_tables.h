@@ -13,7 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "lpm/address.h"
-#include "lpm/fib.h"
+#include "lpm/fib/fib.h"
 #include "lpm/prefix.h"
 
 namespace planb {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "lpm/fib.h"
+#include "lpm/fib/fib.h"
 #include "lpm/testing/fib_check.h"
 #include "lpm/testing/probes.h"
 

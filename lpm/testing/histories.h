@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "lpm/fib.h"
-#include "lpm/fib_compiler.h"
+#include "lpm/fib/fib.h"
+#include "lpm/fib/fib_compiler.h"
 #include "lpm/prefix.h"
-#include "lpm/route_set.h"
+#include "lpm/routes/route_set.h"
 #include "lpm/synthetic/random.h"
 
 namespace planb {

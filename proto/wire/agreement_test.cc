@@ -31,7 +31,7 @@ class Agreement : public testing::TestWithParam<Kind> {
     }
   }
 
-  // All strings of `length` octets from `alphabet`, whole and cut once.
+  // All strings of `length` bytes from `alphabet`, whole and cut once.
   void CheckAll(const std::string& alphabet, size_t length) {
     size_t checked = 0;
     ForAllStrings(alphabet, length, [&](const std::string& message) {
@@ -57,7 +57,7 @@ std::vector<size_t> RandomCuts(size_t size, Random& random) {
   return cuts;
 }
 
-TEST_P(Agreement, AllMessagesOfUpToTwoOctets) {
+TEST_P(Agreement, AllMessagesOfUpToTwoBytes) {
   Check("", {{}, {0, 0}});
   CheckAll(AllBytes(), 1);
   CheckAll(AllBytes(), 2);
@@ -65,14 +65,14 @@ TEST_P(Agreement, AllMessagesOfUpToTwoOctets) {
 }
 
 // Every tag up to field 9, all types, and lengths and values among them.
-TEST_P(Agreement, AllMessagesOfThreeOctets) {
+TEST_P(Agreement, AllMessagesOfThreeBytes) {
   std::string alphabet = AllBytes().substr(0, 0x50) + "\x7f\x80\x81\xc3\xff";
   CheckAll(alphabet, 3);
   ExpectBoth(5000, 100'000);
 }
 
 // Small fields in each other and after each other.
-TEST_P(Agreement, AllMessagesOfFiveOctets) {
+TEST_P(Agreement, AllMessagesOfFiveBytes) {
   CheckAll(std::string("\0\x01\x02\x08\x0b\x0c\x12\x22\x2a\x80", 10), 5);
   ExpectBoth(1000, 10'000);
 }
@@ -98,7 +98,7 @@ TEST_P(Agreement, EveryCutInTwoAndThree) {
   ExpectBoth(8, 4);
 }
 
-TEST_P(Agreement, PiecesOfOneOctet) {
+TEST_P(Agreement, PiecesOfOneByte) {
   Random random(2);
   for (int i = 0; i < 500; ++i) {
     const std::string message = RandomMessage(random);

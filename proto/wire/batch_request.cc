@@ -23,11 +23,11 @@ constexpr uint32_t kFlowHashes = Tag(9, WireType::kLengthDelimited);
 // All that is read in place.
 struct Fields {
   uint64_t request_id = 0;
-  Octets addresses_v6;
-  Octets addresses_v4;
-  Octets upper_halves_v6;
-  Octets flow_hashes;
-  Octets table;
+  Bytes addresses_v6;
+  Bytes addresses_v4;
+  Bytes upper_halves_v6;
+  Bytes flow_hashes;
+  Bytes table;
   uint64_t min_generation = 0;
   uint64_t max_wait_ms = 0;
   uint64_t want_prefix_lengths = 0;
@@ -40,11 +40,11 @@ bool ReadField(MessageReader& reader, Fields& fields) {
     case kRequestId:
       return reader.ReadVarint(fields.request_id);
     case kAddressesV6:
-      return reader.ReadOctets(fields.addresses_v6);
+      return reader.ReadBytes(fields.addresses_v6);
     case kAddressesV4:
-      return reader.ReadOctets(fields.addresses_v4);
+      return reader.ReadBytes(fields.addresses_v4);
     case kTable:
-      return reader.ReadOctets(fields.table) && IsUtf8(fields.table);
+      return reader.ReadBytes(fields.table) && IsUtf8(fields.table);
     case kMinGeneration:
       return reader.ReadVarint(fields.min_generation);
     case kMaxWaitMs:
@@ -52,9 +52,9 @@ bool ReadField(MessageReader& reader, Fields& fields) {
     case kWantPrefixLengths:
       return reader.ReadVarint(fields.want_prefix_lengths);
     case kUpperHalvesV6:
-      return reader.ReadOctets(fields.upper_halves_v6);
+      return reader.ReadBytes(fields.upper_halves_v6);
     case kFlowHashes:
-      return reader.ReadOctets(fields.flow_hashes);
+      return reader.ReadBytes(fields.flow_hashes);
     default:
       return reader.SkipField(tag);
   }
@@ -96,10 +96,10 @@ size_t EncodedSize(const OutgoingRequest& request) {
                 VarintFieldSize(request.min_generation) +
                 VarintFieldSize(request.max_wait_ms) +
                 VarintFieldSize(request.want_prefix_lengths);
-  for (const absl::string_view octets :
+  for (const absl::string_view bytes :
        {request.table, request.flow_hashes, request.addresses_v6,
         request.addresses_v4, request.upper_halves_v6}) {
-    size += PrefixSize(octets.size()) + octets.size();
+    size += PrefixSize(bytes.size()) + bytes.size();
   }
   return size;
 }
@@ -108,22 +108,22 @@ size_t EncodedHeadSize(const OutgoingRequest& request) {
   return EncodedSize(request) - Tail(request).size();
 }
 
-// Each address field's octets are written only when another field follows.
+// Each address field's bytes are written only when another field follows.
 char* EncodeHead(const OutgoingRequest& request, char* to) {
   to = WriteVarintField(kRequestId, request.request_id, to);
   to = WriteVarintField(kMinGeneration, request.min_generation, to);
   to = WriteVarintField(kMaxWaitMs, request.max_wait_ms, to);
   to = WriteVarintField(kWantPrefixLengths, request.want_prefix_lengths, to);
   to = WritePrefix(kTable, request.table.size(), to);
-  to = WriteOctets(request.table, to);
+  to = WriteBytes(request.table, to);
   // Before the addresses, which are four times as long and worth a tail.
   to = WritePrefix(kFlowHashes, request.flow_hashes.size(), to);
-  to = WriteOctets(request.flow_hashes, to);
+  to = WriteBytes(request.flow_hashes, to);
 
   absl::string_view before;
   const auto write = [&](uint32_t tag, absl::string_view addresses) {
     if (addresses.empty()) return;
-    to = WriteOctets(before, to);
+    to = WriteBytes(before, to);
     to = WritePrefix(tag, addresses.size(), to);
     before = addresses;
   };
@@ -134,7 +134,7 @@ char* EncodeHead(const OutgoingRequest& request, char* to) {
 }
 
 char* Encode(const OutgoingRequest& request, char* to) {
-  return WriteOctets(Tail(request), EncodeHead(request, to));
+  return WriteBytes(Tail(request), EncodeHead(request, to));
 }
 
 }  // namespace planb::wire

@@ -16,7 +16,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "proto/wire/octets.h"
+#include "proto/wire/bytes.h"
 
 namespace planb::wire {
 
@@ -24,10 +24,10 @@ namespace planb::wire {
 // compatible.
 struct BatchRequest {
   uint64_t request_id = 0;
-  Octets addresses_v6;     // within the pieces that were parsed
-  Octets addresses_v4;     // likewise
-  Octets upper_halves_v6;  // likewise
-  Octets flow_hashes;      // likewise
+  Bytes addresses_v6;     // within the pieces that were parsed
+  Bytes addresses_v4;     // likewise
+  Bytes upper_halves_v6;  // likewise
+  Bytes flow_hashes;      // likewise
   // A copy, whose capacity stays from batch to batch. As long as its sender
   // liked, so up to a whole message.
   std::string table;
@@ -57,10 +57,10 @@ struct OutgoingRequest {
   absl::string_view flow_hashes = {};
 };
 
-// Octets of the message on the wire.
+// Bytes of the message on the wire.
 size_t EncodedSize(const OutgoingRequest& request);
 
-// Writes the message to `to`, which has room for EncodedSize(request) octets.
+// Writes the message to `to`, which has room for EncodedSize(request) bytes.
 // Returns the end. Addresses and hashes are copied once, with memcpy.
 char* Encode(const OutgoingRequest& request, char* to);
 
@@ -70,11 +70,11 @@ char* Encode(const OutgoingRequest& request, char* to);
 // buffer and can be sent from there as a slice of its own.
 absl::string_view Tail(const OutgoingRequest& request);
 
-// EncodedSize(request) - Tail(request).size(): at most 60 octets more than the
+// EncodedSize(request) - Tail(request).size(): at most 60 bytes more than the
 // table's name, the flow hashes, and the address fields before the tail.
 size_t EncodedHeadSize(const OutgoingRequest& request);
 
-// Writes the head to `to`, which has room for EncodedHeadSize(request) octets.
+// Writes the head to `to`, which has room for EncodedHeadSize(request) bytes.
 // Returns the end.
 char* EncodeHead(const OutgoingRequest& request, char* to);
 

@@ -54,8 +54,8 @@ std::string Encoded(const OutgoingRequest& request) {
   return message;
 }
 
-std::string String(absl::string_view octets) {
-  return std::string(octets.data(), octets.size());
+std::string String(absl::string_view bytes) {
+  return std::string(bytes.data(), bytes.size());
 }
 
 v1::BatchLookupRequest Generated(const OutgoingRequest& request) {

@@ -21,17 +21,17 @@ constexpr uint32_t kReason = Tag(2, WireType::kLengthDelimited);
 constexpr uint32_t kField = Tag(3, WireType::kLengthDelimited);
 constexpr uint32_t kMessage = Tag(4, WireType::kLengthDelimited);
 
-constexpr uint64_t kOctetsPerNextHop = 4;
+constexpr uint64_t kBytesPerNextHop = 4;
 
 // True if the generated parser takes `message` for a BatchError.
-bool IsError(const Octets& message) {
+bool IsError(const Bytes& message) {
   MessageReader reader(message, MessageReader::kDeepest - 1);
   while (!reader.AtEnd()) {
     uint32_t tag;
     if (!reader.ReadTag(tag)) return false;
     if (tag == kReason || tag == kField || tag == kMessage) {
-      Octets text;
-      if (!reader.ReadOctets(text) || !IsUtf8(text)) return false;
+      Bytes text;
+      if (!reader.ReadBytes(text) || !IsUtf8(text)) return false;
     } else if (!reader.SkipField(tag)) {
       return false;
     }
@@ -48,13 +48,13 @@ bool ReadField(MessageReader& reader, BatchResponse& response) {
     case kGeneration:
       return reader.ReadVarint(response.generation);
     case kNextHops:
-      return reader.ReadOctets(response.next_hops);
+      return reader.ReadBytes(response.next_hops);
     case kPrefixLengths:
-      return reader.ReadOctets(response.prefix_lengths);
+      return reader.ReadBytes(response.prefix_lengths);
     case kError: {
       response.has_error = true;
-      Octets error;
-      return reader.ReadOctets(error) && IsError(error);
+      Bytes error;
+      return reader.ReadBytes(error) && IsError(error);
     }
     default:
       return reader.SkipField(tag);
@@ -73,7 +73,7 @@ bool ParseBatchResponse(Pieces message, BatchResponse& response) {
 }
 
 size_t EncodedSize(const ResponseShape& shape) {
-  const size_t next_hops = shape.addresses * kOctetsPerNextHop;
+  const size_t next_hops = shape.addresses * kBytesPerNextHop;
   const size_t prefix_lengths = shape.prefix_lengths ? shape.addresses : 0;
   return VarintFieldSize(shape.request_id) + VarintFieldSize(shape.generation) +
          PrefixSize(next_hops) + next_hops + PrefixSize(prefix_lengths) +
@@ -81,7 +81,7 @@ size_t EncodedSize(const ResponseShape& shape) {
 }
 
 ResponseBody EncodeAround(const ResponseShape& shape, char* to) {
-  const size_t next_hops = shape.addresses * kOctetsPerNextHop;
+  const size_t next_hops = shape.addresses * kBytesPerNextHop;
   to = WriteVarintField(kRequestId, shape.request_id, to);
   to = WriteVarintField(kGeneration, shape.generation, to);
   ResponseBody body;

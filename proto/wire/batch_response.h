@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "proto/wire/octets.h"
+#include "proto/wire/bytes.h"
 
 namespace planb::wire {
 
@@ -18,8 +18,8 @@ namespace planb::wire {
 struct BatchResponse {
   uint64_t request_id = 0;
   uint64_t generation = 0;
-  Octets next_hops;       // within the pieces that were parsed
-  Octets prefix_lengths;  // likewise
+  Bytes next_hops;       // within the pieces that were parsed
+  Bytes prefix_lengths;  // likewise
   // There is an `error`; read the message with the generated code.
   bool has_error = false;
 };
@@ -40,15 +40,15 @@ struct ResponseShape {
 
 // Where the answers go in an encoded response.
 struct ResponseBody {
-  char* next_hops;       // 4 octets an address
-  char* prefix_lengths;  // one octet an address; null if there are none
+  char* next_hops;       // 4 bytes an address
+  char* prefix_lengths;  // one byte an address; null if there are none
 };
 
-// Octets of such a message on the wire.
+// Bytes of such a message on the wire.
 size_t EncodedSize(const ResponseShape& shape);
 
 // Writes all of the message but its answers to `to`, which has room for
-// EncodedSize(shape) octets, and says where those belong.
+// EncodedSize(shape) bytes, and says where those belong.
 ResponseBody EncodeAround(const ResponseShape& shape, char* to);
 
 }  // namespace planb::wire

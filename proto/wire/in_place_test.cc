@@ -41,7 +41,7 @@ namespace {
 
 constexpr size_t kAddresses = 1 << 20;
 
-// Octets that must not be read or written, as many as kAddresses addresses.
+// Bytes that must not be read or written, as many as kAddresses addresses.
 class Forbidden {
  public:
   static constexpr size_t kSize = 16 * kAddresses;
@@ -55,7 +55,7 @@ class Forbidden {
   Forbidden(const Forbidden&) = delete;
   Forbidden& operator=(const Forbidden&) = delete;
 
-  absl::string_view octets() const { return {begin_, kSize}; }
+  absl::string_view bytes() const { return {begin_, kSize}; }
 
  private:
   char* const begin_;
@@ -66,22 +66,22 @@ TEST(InPlace, AddressesAreNotTouched) {
   OutgoingRequest outgoing;
   outgoing.request_id = 1234;
   outgoing.table = "default";
-  outgoing.addresses_v6 = addresses.octets();
+  outgoing.addresses_v6 = addresses.bytes();
   std::string head(EncodedHeadSize(outgoing), '\0');
   EXPECT_EQ(EncodeHead(outgoing, head.data()), head.data() + head.size());
-  EXPECT_EQ(Tail(outgoing).data(), addresses.octets().data());
+  EXPECT_EQ(Tail(outgoing).data(), addresses.bytes().data());
 
   const std::string more = VarintField(8, 0);  // of another type than 8 is
   const std::string hashes = Key(9, 2) + Varint(Forbidden::kSize);
-  const std::vector<absl::string_view> pieces = {head, addresses.octets(), more,
-                                                 hashes, addresses.octets()};
+  const std::vector<absl::string_view> pieces = {head, addresses.bytes(), more,
+                                                 hashes, addresses.bytes()};
   BatchRequest request;
   ASSERT_TRUE(ParseBatchRequest(pieces, request));
   EXPECT_EQ(request.request_id, 1234u);
   EXPECT_EQ(request.addresses_v6.size(), Forbidden::kSize);
   EXPECT_EQ(request.flow_hashes.size(), Forbidden::kSize);
   request.addresses_v6.ForEachRun<16>([&](const char* at, size_t count) {
-    EXPECT_EQ(at, addresses.octets().data());
+    EXPECT_EQ(at, addresses.bytes().data());
     EXPECT_EQ(count, kAddresses);
   });
 }
@@ -89,8 +89,8 @@ TEST(InPlace, AddressesAreNotTouched) {
 TEST(InPlace, AnswersAreNotTouched) {
   const Forbidden next_hops;
   const std::string head =
-      VarintField(1, 1234) + Key(3, 2) + Varint(next_hops.octets().size());
-  const std::vector<absl::string_view> pieces = {head, next_hops.octets()};
+      VarintField(1, 1234) + Key(3, 2) + Varint(next_hops.bytes().size());
+  const std::vector<absl::string_view> pieces = {head, next_hops.bytes()};
   BatchResponse response;
   ASSERT_TRUE(ParseBatchResponse(pieces, response));
   EXPECT_EQ(response.next_hops.size(), Forbidden::kSize);

@@ -21,9 +21,9 @@ size_t TotalSize(Pieces pieces) {
 }  // namespace
 
 MessageReader::MessageReader(Pieces message)
-    : MessageReader(Octets(message, 0, TotalSize(message)), kDeepest) {}
+    : MessageReader(Bytes(message, 0, TotalSize(message)), kDeepest) {}
 
-MessageReader::MessageReader(const Octets& message, int deepest)
+MessageReader::MessageReader(const Bytes& message, int deepest)
     : pieces_(message.pieces()), deepest_(deepest) {
   if (message.empty()) return;
   const absl::string_view piece = pieces_.front();
@@ -51,9 +51,9 @@ bool MessageReader::ReadLongVarint(int longest, uint64_t& value) {
       if (beyond_ == 0) return false;
       NextPiece();
     }
-    const auto octet = static_cast<uint8_t>(*at_++);
-    value |= static_cast<uint64_t>(octet & 0x7f) << (7 * i);
-    if (octet < 0x80) return true;
+    const auto byte = static_cast<uint8_t>(*at_++);
+    value |= static_cast<uint64_t>(byte & 0x7f) << (7 * i);
+    if (byte < 0x80) return true;
   }
   return false;
 }
@@ -73,27 +73,27 @@ bool MessageReader::ReadLength(size_t& length) {
   return true;
 }
 
-bool MessageReader::Skip(size_t octets) {
-  if (octets > left()) return false;
-  while (octets > static_cast<size_t>(end_ - at_)) {
-    octets -= static_cast<size_t>(end_ - at_);
+bool MessageReader::Skip(size_t bytes) {
+  if (bytes > left()) return false;
+  while (bytes > static_cast<size_t>(end_ - at_)) {
+    bytes -= static_cast<size_t>(end_ - at_);
     at_ = end_;
     NextPiece();
   }
-  at_ += octets;
+  at_ += bytes;
   return true;
 }
 
-bool MessageReader::ReadOctets(Octets& octets) {
+bool MessageReader::ReadBytes(Bytes& bytes) {
   size_t length;
   if (!ReadLength(length)) return false;
   if (length == 0) {
-    octets = Octets();
+    bytes = Bytes();
     return true;
   }
   const char* const at = reinterpret_cast<const char*>(at_);
   const size_t offset = static_cast<size_t>(at - pieces_.front().data());
-  octets = Octets(pieces_, offset, length);
+  bytes = Bytes(pieces_, offset, length);
   return Skip(length);
 }
 

@@ -3,7 +3,7 @@
 // A message's fields, one after the other, from pieces and in place.
 //
 // It reads by the rules of the C++ parser that protoc 3.21 generates, lenient
-// and strict where that is: a tag is a varint of at most five octets, of which
+// and strict where that is: a tag is a varint of at most five bytes, of which
 // 32 bits count; a value one of at most ten, of which 64 bits count; a length
 // one of at most five, below 2^31. Overlong encodings pass. Groups nest up to
 // 100 deep. (Only its bound on a whole message, 2 GiB, is not kept here: what
@@ -16,7 +16,7 @@
 #include <cstdint>
 
 #include "absl/strings/string_view.h"
-#include "proto/wire/octets.h"
+#include "proto/wire/bytes.h"
 
 namespace planb::wire {
 
@@ -45,7 +45,7 @@ class MessageReader {
   // deep. Valid as long as the pieces.
   // REQUIRES: 0 <= deepest <= kDeepest.
   explicit MessageReader(Pieces message);
-  MessageReader(const Octets& message, int deepest);
+  MessageReader(const Bytes& message, int deepest);
 
   // True after the last field.
   bool AtEnd() const { return at_ == end_ && beyond_ == 0; }
@@ -66,8 +66,8 @@ class MessageReader {
     }
     return ReadLongVarint(/*longest=*/10, value);
   }
-  // A length and so many octets, which stay where they are. O(pieces).
-  bool ReadOctets(Octets& octets);
+  // A length and so many bytes, which stay where they are. O(pieces).
+  bool ReadBytes(Bytes& bytes);
   // What follows `tag`, whatever it is; false for the end of a group, which
   // has no beginning here. O(pieces + fields in the group).
   bool SkipField(uint32_t tag);
@@ -79,15 +79,15 @@ class MessageReader {
   bool SkipGroup(uint32_t number);
   // What follows a tag of any type but the two of groups.
   bool SkipValue(uint32_t tag);
-  bool Skip(size_t octets);
-  // To the next piece that has octets. REQUIRES: at_ == end_, beyond_ > 0.
+  bool Skip(size_t bytes);
+  // To the next piece that has bytes. REQUIRES: at_ == end_, beyond_ > 0.
   void NextPiece();
   size_t left() const { return static_cast<size_t>(end_ - at_) + beyond_; }
 
   Pieces pieces_;  // the one being read and those after it
   const signed char* at_ = nullptr;
   const signed char* end_ = nullptr;  // of this piece, or of the message in it
-  size_t beyond_ = 0;  // octets of the message in the pieces after this one
+  size_t beyond_ = 0;  // bytes of the message in the pieces after this one
   int deepest_;
 };
 

@@ -58,15 +58,15 @@ void CheckRefused(const std::string& message) {
   EXPECT_FALSE(accepted.as_response) << absl::CHexEscape(message);
 }
 
-std::string Raw(std::initializer_list<int> octets) {
+std::string Raw(std::initializer_list<int> bytes) {
   std::string message;
-  for (const int octet : octets) message += static_cast<char>(octet);
+  for (const int byte : bytes) message += static_cast<char>(byte);
   return message;
 }
 
 const std::string kSound = VarintField(1, 300);
 
-TEST(MessageReader, TagsUpToFiveOctets) {
+TEST(MessageReader, TagsUpToFiveBytes) {
   for (const uint32_t number : {1, 9, 2047}) {
     for (int overlong = 0; overlong < 8; ++overlong) {
       Check(Key(number, 0, overlong) + Varint(7));
@@ -78,14 +78,14 @@ TEST(MessageReader, TagsUpToFiveOctets) {
 
 TEST(MessageReader, TagsBeyondThirtyTwoBits) {
   for (int last = 0; last < 256; ++last) {
-    // Field 1, but for what the last octet adds.
+    // Field 1, but for what the last byte adds.
     Check(Raw({0x88, 0x80, 0x80, 0x80, last, 0x07}));
     Check(Raw({0xff, 0xff, 0xff, 0xff, last, 0x07}));
     Check(Raw({0x80, 0x80, 0x80, 0x80, last, 0x07}));
   }
 }
 
-TEST(MessageReader, EveryTagOfOneOctet) {
+TEST(MessageReader, EveryTagOfOneByte) {
   for (int tag = 0; tag < 128; ++tag) {
     for (const std::string& rest :
          {Raw({}), Raw({0}), Raw({1}), Raw({1, 1}), Raw({2, 0x08, 0x01}),
@@ -97,7 +97,7 @@ TEST(MessageReader, EveryTagOfOneOctet) {
   }
 }
 
-TEST(MessageReader, VarintsUpToTenOctets) {
+TEST(MessageReader, VarintsUpToTenBytes) {
   for (const uint32_t number : {1, 2, 5, 6, 7, 9}) {
     for (const uint64_t value :
          {uint64_t{0}, uint64_t{1}, uint64_t{1} << 31, uint64_t{1} << 32,
@@ -138,24 +138,24 @@ TEST(MessageReader, Lengths) {
   CheckRefused(Key(9, 2) + Varint(0, /*overlong=*/5));
 }
 
-// Octets that no one can have sent: it is their number that counts, and the
+// Bytes that no one can have sent: it is their number that counts, and the
 // generated parser's reader of lengths says which are too many.
 TEST(MessageReader, LengthsOfTwoGibibytes) {
   constexpr uint64_t kMost = std::numeric_limits<int32_t>::max();
-  void* const octets = mmap(nullptr, kMost + 3, PROT_NONE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  ASSERT_NE(octets, MAP_FAILED);
+  void* const bytes = mmap(nullptr, kMost + 3, PROT_NONE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  ASSERT_NE(bytes, MAP_FAILED);
   for (uint64_t length = kMost - 30; length <= kMost + 3; ++length) {
     const std::string size = Varint(length);
     const char* at = size.data();
     google::protobuf::internal::ReadSize(&at);
     const std::string key = Key(10, 2) + size;  // unknown: skipped
     const absl::string_view pieces[] = {
-        key, {static_cast<const char*>(octets), length}};
+        key, {static_cast<const char*>(bytes), length}};
     EXPECT_EQ(RequestByHand(pieces) != kRefused, at != nullptr) << length;
     EXPECT_EQ(ResponseByHand(pieces) != kRefused, at != nullptr) << length;
   }
-  munmap(octets, kMost + 3);
+  munmap(bytes, kMost + 3);
 }
 
 TEST(MessageReader, EveryTypeForEveryField) {
@@ -215,7 +215,7 @@ TEST(MessageReader, TheEndAnywhere) {
   EXPECT_TRUE(Check(message).as_response);
   for (size_t size = 0; size < message.size(); ++size) {
     Check(message.substr(0, size));
-    // Short of octets in its middle.
+    // Short of bytes in its middle.
     Check(message.substr(0, size) + message.substr(size + 1));
   }
 }

@@ -25,7 +25,7 @@ inline char* WriteVarint(uint64_t value, char* to) {
   return to;
 }
 
-// Of fields whose tag is one octet, as all of ours are.
+// Of fields whose tag is one byte, as all of ours are.
 // REQUIRES: field numbers below 16.
 
 constexpr size_t VarintFieldSize(uint64_t value) {
@@ -38,18 +38,18 @@ inline char* WriteVarintField(uint32_t tag, uint64_t value, char* to) {
   return WriteVarint(value, to);
 }
 
-// What comes before the octets of a field.
-constexpr size_t PrefixSize(size_t octets) {
-  return octets == 0 ? 0 : 1 + VarintSize(octets);
+// What comes before the bytes of a field.
+constexpr size_t PrefixSize(size_t bytes) {
+  return bytes == 0 ? 0 : 1 + VarintSize(bytes);
 }
 
-inline char* WritePrefix(uint32_t tag, size_t octets, char* to) {
-  return WriteVarintField(tag, octets, to);
+inline char* WritePrefix(uint32_t tag, size_t bytes, char* to) {
+  return WriteVarintField(tag, bytes, to);
 }
 
-inline char* WriteOctets(absl::string_view octets, char* to) {
-  if (!octets.empty()) std::memcpy(to, octets.data(), octets.size());
-  return to + octets.size();
+inline char* WriteBytes(absl::string_view bytes, char* to) {
+  if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
+  return to + bytes.size();
 }
 
 }  // namespace planb::wire

@@ -12,10 +12,10 @@ namespace {
 // its rest.
 class Utf8Reader {
  public:
-  // False if no text goes on with `octet`.
-  bool Read(uint8_t octet) {
-    if (missing_ == 0) return ReadFirst(octet);
-    if (octet < lowest_ || octet > highest_) return false;
+  // False if no text goes on with `byte`.
+  bool Read(uint8_t byte) {
+    if (missing_ == 0) return ReadFirst(byte);
+    if (byte < lowest_ || byte > highest_) return false;
     --missing_;
     lowest_ = 0x80;
     highest_ = 0xbf;
@@ -25,27 +25,27 @@ class Utf8Reader {
   bool AtEndOfCharacter() const { return missing_ == 0; }
 
  private:
-  // The bounds of the second octet are what keeps a form from being overlong,
+  // The bounds of the second byte are what keeps a form from being overlong,
   // a surrogate or too large.
-  bool ReadFirst(uint8_t octet) {
-    if (octet < 0x80) return true;
-    if (octet < 0xc2 || octet > 0xf4) return false;
-    missing_ = octet < 0xe0 ? 1 : octet < 0xf0 ? 2 : 3;
-    lowest_ = octet == 0xe0 ? 0xa0 : octet == 0xf0 ? 0x90 : 0x80;
-    highest_ = octet == 0xed ? 0x9f : octet == 0xf4 ? 0x8f : 0xbf;
+  bool ReadFirst(uint8_t byte) {
+    if (byte < 0x80) return true;
+    if (byte < 0xc2 || byte > 0xf4) return false;
+    missing_ = byte < 0xe0 ? 1 : byte < 0xf0 ? 2 : 3;
+    lowest_ = byte == 0xe0 ? 0xa0 : byte == 0xf0 ? 0x90 : 0x80;
+    highest_ = byte == 0xed ? 0x9f : byte == 0xf4 ? 0x8f : 0xbf;
     return true;
   }
 
-  int missing_ = 0;                         // octets of this character
+  int missing_ = 0;                         // bytes of this character
   uint8_t lowest_ = 0x80, highest_ = 0xbf;  // that the next of them may be
 };
 
 }  // namespace
 
-bool IsUtf8(const Octets& octets) {
+bool IsUtf8(const Bytes& bytes) {
   Utf8Reader reader;
   bool valid = true;
-  octets.ForEachRun<1>([&](const char* at, size_t count) {
+  bytes.ForEachRun<1>([&](const char* at, size_t count) {
     for (size_t i = 0; i < count && valid; ++i) {
       valid = reader.Read(static_cast<uint8_t>(at[i]));
     }

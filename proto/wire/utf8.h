@@ -6,13 +6,13 @@
 #ifndef PLANB_PROTO_WIRE_UTF8_H_
 #define PLANB_PROTO_WIRE_UTF8_H_
 
-#include "proto/wire/octets.h"
+#include "proto/wire/bytes.h"
 
 namespace planb::wire {
 
-// True if `octets` are UTF-8 as RFC 3629 has it: no overlong forms, no
-// surrogates, nothing beyond U+10FFFF. O(octets + pieces).
-bool IsUtf8(const Octets& octets);
+// True if `bytes` are UTF-8 as RFC 3629 has it: no overlong forms, no
+// surrogates, nothing beyond U+10FFFF. O(bytes + pieces).
+bool IsUtf8(const Bytes& bytes);
 
 }  // namespace planb::wire
 

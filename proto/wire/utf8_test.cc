@@ -19,7 +19,7 @@ namespace planb::wire {
 namespace {
 
 bool IsUtf8(absl::string_view text) {
-  return IsUtf8(Octets({&text, 1}, 0, text.size()));
+  return IsUtf8(Bytes({&text, 1}, 0, text.size()));
 }
 
 bool Expected(absl::string_view text) {
@@ -27,7 +27,7 @@ bool Expected(absl::string_view text) {
       text.data(), static_cast<int>(text.size()));
 }
 
-// All strings of `length` octets from `alphabet`; how many of them are text.
+// All strings of `length` bytes from `alphabet`; how many of them are text.
 int CheckAll(const std::string& alphabet, size_t length) {
   int texts = 0;
   ForAllStrings(alphabet, length, [&](const std::string& text) {
@@ -43,7 +43,7 @@ const std::string kBounds =
     "\x01\x7f\x80\x81\x8f\x90\x9f\xa0\xbf\xc0\xc1\xc2\xdf\xe0\xe1\xec\xed\xee"
     "\xef\xf0\xf1\xf3\xf4\xf5\xff";
 
-TEST(Utf8, AllStringsOfUpToThreeOctets) {
+TEST(Utf8, AllStringsOfUpToThreeBytes) {
   EXPECT_EQ(CheckAll(AllBytes(), 1), 128);
   EXPECT_GT(CheckAll(AllBytes(), 2), 128 * 128);
   EXPECT_GT(CheckAll(kBounds, 3), 0);
@@ -59,7 +59,7 @@ TEST(Utf8, CharactersCutAnywhere) {
     for (size_t first = 0; first <= text.size(); ++first) {
       for (size_t second = first; second <= text.size(); ++second) {
         const CutMessage cut(text, {first, second});
-        EXPECT_EQ(IsUtf8(Octets(cut.pieces(), 0, text.size())), Expected(text));
+        EXPECT_EQ(IsUtf8(Bytes(cut.pieces(), 0, text.size())), Expected(text));
       }
     }
   }

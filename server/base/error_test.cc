@@ -71,7 +71,7 @@ TEST(Violations, ListAtMostSixteenAndCountAll) {
   EXPECT_NE(status.error_message().find("(and 999 more)"), std::string::npos);
 }
 
-// HTTP/2 trailers hold 8 KB; base64 makes 4 octets of 3.
+// HTTP/2 trailers hold 8 KB; base64 makes 4 bytes of 3.
 TEST(Violations, FitIntoTrailers) {
   Violations violations;
   for (int i = 0; i < 1000; ++i) {

@@ -8,7 +8,7 @@
 namespace planb::server {
 namespace {
 
-// The octet `c` within a JSON string.
+// The byte `c` within a JSON string.
 void AppendAscii(char c, std::string& out) {
   switch (c) {
     case '"':
@@ -41,15 +41,15 @@ void AppendAscii(char c, std::string& out) {
 void AppendJsonString(absl::string_view text, std::string& out) {
   out += '"';
   while (!text.empty()) {
-    const size_t octets = Utf8Length(text);
-    if (octets == 1) {
+    const size_t bytes = Utf8Length(text);
+    if (bytes == 1) {
       AppendAscii(text.front(), out);
-    } else if (octets == 0) {
+    } else if (bytes == 0) {
       out.append(kReplacementCharacter.data(), kReplacementCharacter.size());
     } else {
-      out.append(text.data(), octets);
+      out.append(text.data(), bytes);
     }
-    text.remove_prefix(octets == 0 ? 1 : octets);
+    text.remove_prefix(bytes == 0 ? 1 : bytes);
   }
   out += '"';
 }

@@ -12,7 +12,7 @@
 namespace planb::server {
 
 // Appends `text` as a JSON string, quotes included (RFC 8259). What is no UTF-8
-// becomes U+FFFD, octet for octet, so the line is always valid.
+// becomes U+FFFD, byte for byte, so the line is always valid.
 void AppendJsonString(absl::string_view text, std::string& out);
 
 }  // namespace planb::server

@@ -8,12 +8,12 @@
 namespace planb::server {
 namespace {
 
-// The forms of more than one octet: how the first begins, and the first code
+// The forms of more than one byte: how the first begins, and the first code
 // point that needs so many.
 struct Form {
   uint32_t mask;
   uint32_t mark;
-  size_t octets;
+  size_t bytes;
   uint32_t first;
 };
 constexpr Form kForms[] = {
@@ -22,23 +22,23 @@ constexpr Form kForms[] = {
 }  // namespace
 
 size_t Utf8Length(absl::string_view text) {
-  const auto octet = [text](size_t i) {
+  const auto byte = [text](size_t i) {
     return static_cast<uint32_t>(static_cast<unsigned char>(text[i]));
   };
-  const uint32_t lead = octet(0);
+  const uint32_t lead = byte(0);
   if (lead < 0x80) return 1;
   const Form* const form =
       std::find_if(std::begin(kForms), std::end(kForms),
                    [lead](const Form& f) { return (lead & f.mask) == f.mark; });
-  if (form == std::end(kForms) || text.size() < form->octets) return 0;
+  if (form == std::end(kForms) || text.size() < form->bytes) return 0;
   uint32_t code = lead & ~form->mask;
-  for (size_t i = 1; i < form->octets; ++i) {
-    if ((octet(i) & 0xc0) != 0x80) return 0;
-    code = code << 6 | (octet(i) & 0x3f);
+  for (size_t i = 1; i < form->bytes; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+    code = code << 6 | (byte(i) & 0x3f);
   }
   const bool surrogate = code >= 0xd800 && code < 0xe000;
   if (code < form->first || surrogate || code > 0x10ffff) return 0;
-  return form->octets;
+  return form->bytes;
 }
 
 }  // namespace planb::server

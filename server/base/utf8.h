@@ -14,7 +14,7 @@ namespace planb::server {
 // U+FFFD, which stands for what is no character.
 inline constexpr absl::string_view kReplacementCharacter = "\xef\xbf\xbd";
 
-// The octets of the character that `text` begins with, 1 to 4; 0 if it begins
+// The bytes of the character that `text` begins with, 1 to 4; 0 if it begins
 // with none: a stray or missing continuation, an overlong form, a surrogate,
 // one beyond U+10FFFF. REQUIRES: text is not empty.
 size_t Utf8Length(absl::string_view text);

@@ -16,7 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "lpm/fib.h"
+#include "lpm/fib/fib.h"
 #include "planb/v1/types.pb.h"
 #include "server/base/in_flight.h"
 #include "server/base/weight_limit.h"

@@ -135,7 +135,7 @@ TEST(ControlSnapshot, ValidateOnlyAndConditions) {
   EXPECT_EQ(GetTable(running).groups(), 1U);
 }
 
-// Every octet of a file turned, and a file cut anywhere.
+// Every byte of a file turned, and a file cut anywhere.
 TEST(ControlSnapshot, DamageIsRefusedAndChangesNothing) {
   RunningServer running;
   Fill(running, 3);
@@ -145,7 +145,7 @@ TEST(ControlSnapshot, DamageIsRefusedAndChangesNothing) {
     const grpc::Status status = Import(running, "red", damaged).status;
     const bool corrupt = status.error_code() == Code::DATA_LOSS &&
                          ReasonOf(status) == "SNAPSHOT_CORRUPT";
-    // The first octets say what kind of file it is, and of which version.
+    // The first bytes say what kind of file it is, and of which version.
     const bool other = at < 12 &&
                        status.error_code() == Code::INVALID_ARGUMENT &&
                        ReasonOf(status) == "SNAPSHOT_INVALID";

@@ -105,7 +105,7 @@ void DecodeTerms(const Request& request, UpdateBatch& batch,
   if (request.request_id().size() > kMaxRequestId) {
     violations.Add(absl::StatusCode::kInvalidArgument, "REQUEST_ID_INVALID",
                    "request_id",
-                   absl::StrCat("has more than ", kMaxRequestId, " octets"));
+                   absl::StrCat("has more than ", kMaxRequestId, " bytes"));
   }
   if (request.has_expected_generation()) {
     batch.expected_generation = request.expected_generation();

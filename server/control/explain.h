@@ -6,7 +6,7 @@
 #define PLANB_SERVER_CONTROL_EXPLAIN_H_
 
 #include "absl/status/status.h"
-#include "lpm/fib.h"
+#include "lpm/fib/fib.h"
 #include "planb/v1/route_table.pb.h"
 #include "server/table/snapshot.h"
 

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "lpm/io/table_file_reader.h"
 #include "server/base/error.h"
-#include "server/base/heap.h"
+#include "server/base/malloc_trim.h"
 #include "server/control/decode_update.h"
 #include "server/table/convert.h"
 #include "server/table/table_digest.h"

@@ -18,9 +18,9 @@
 namespace planb::server {
 namespace {
 
-// Routes in one message: at most about 30 octets each, 64 KiB.
+// Routes in one message: at most about 30 bytes each, 64 KiB.
 constexpr int kRoutesPerChunk = 2000;
-// Next hops: at most about 350 octets each. Groups: 3.5 KiB.
+// Next hops: at most about 350 bytes each. Groups: 3.5 KiB.
 constexpr int kNextHopsPerChunk = 128;
 constexpr int kGroupsPerChunk = 16;
 
@@ -192,8 +192,8 @@ absl::Status SendSnapshot(ControlContext& context,
   const absl::Cleanup end = [&context] { context.lists.End(); };
   const Pinned pinned(**table);
   v1::ExportSnapshotResponse chunk;
-  TableFileWriter writer([&](absl::string_view octets) {
-    chunk.set_data(octets.data(), octets.size());
+  TableFileWriter writer([&](absl::string_view bytes) {
+    chunk.set_data(bytes.data(), bytes.size());
     return out.Write(chunk) ? absl::OkStatus() : Gone();
   });
   absl::Status status = writer.Begin({.table = (*table)->name(),

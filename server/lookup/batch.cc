@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "lpm/answers.h"
+#include "lpm/kernels/answers.h"
 #include "server/base/error.h"
 
 namespace planb::server {
@@ -19,16 +19,16 @@ absl::Status CheckLength(absl::string_view field, size_t width, size_t size) {
   if (size % width == 0) return absl::OkStatus();
   return FieldError(
       absl::StatusCode::kInvalidArgument, "ADDRESSES_LENGTH", field,
-      absl::StrCat("has ", size, " octets, which is no multiple of ", width));
+      absl::StrCat("has ", size, " bytes, which is no multiple of ", width));
 }
 
-absl::Status CheckHashes(size_t octets, size_t addresses) {
-  if (octets == 0 || octets == addresses * sizeof(uint32_t)) {
+absl::Status CheckHashes(size_t bytes, size_t addresses) {
+  if (bytes == 0 || bytes == addresses * sizeof(uint32_t)) {
     return absl::OkStatus();
   }
   return FieldError(absl::StatusCode::kInvalidArgument, "FLOW_HASHES_LENGTH",
                     "flow_hashes",
-                    absl::StrCat("has ", octets, " octets, not 4 for each of ",
+                    absl::StrCat("has ", bytes, " bytes, not 4 for each of ",
                                  addresses, " addresses"));
 }
 
@@ -42,7 +42,7 @@ absl::Status CheckCount(size_t count, absl::string_view where, size_t limit) {
 // Looks up the addresses of one family and moves `next_hops` past the answers.
 template <Family family>
 void AnswerFamily(const Snapshot& snapshot, const Kernel& kernel,
-                  const wire::Octets& addresses, char*& next_hops) {
+                  const wire::Bytes& addresses, char*& next_hops) {
   const Fib& fib = snapshot.fib(family);
   addresses.ForEachRun<AddressBytes(family)>(
       [&](const char* run, size_t count) {
@@ -52,7 +52,7 @@ void AnswerFamily(const Snapshot& snapshot, const Kernel& kernel,
 }
 
 template <Family family>
-void AnswerLengths(const Snapshot& snapshot, const wire::Octets& addresses,
+void AnswerLengths(const Snapshot& snapshot, const wire::Bytes& addresses,
                    char*& lengths) {
   constexpr size_t kWidth = AddressBytes(family);
   addresses.ForEachRun<kWidth>([&](const char* run, size_t count) {

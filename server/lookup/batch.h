@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "lpm/fib.h"
+#include "lpm/fib/fib.h"
 #include "planb/v1/route_lookup.pb.h"
 #include "proto/wire/batch_request.h"
 #include "proto/wire/batch_response.h"

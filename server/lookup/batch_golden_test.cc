@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lpm/fib.h"
+#include "lpm/fib/fib.h"
 #include "lpm/synthetic/random.h"
 #include "lpm/synthetic/synthetic.h"
 #include "lpm/testing/instruction_count.h"
@@ -47,9 +47,9 @@ std::unique_ptr<const Snapshot> SmallTable() {
 
 std::string RandomAddresses(size_t count) {
   Random random(1);
-  std::string octets(count * 16, '\0');
-  for (char& octet : octets) octet = static_cast<char>(random.Next());
-  return octets;
+  std::string bytes(count * 16, '\0');
+  for (char& byte : bytes) byte = static_cast<char>(random.Next());
+  return bytes;
 }
 
 grpc::ByteBuffer InPieces(const std::string& message) {

@@ -23,7 +23,7 @@ namespace planb::server {
 // for a message in more pieces, or a table name longer, than ever before.
 class RequestReader {
  public:
-  // Reads the message; false if it is no BatchLookupRequest. The octets stay
+  // Reads the message; false if it is no BatchLookupRequest. The bytes stay
   // in `message`, which must outlive the use of request().
   bool Read(grpc::ByteBuffer& message);
 

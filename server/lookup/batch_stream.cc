@@ -54,9 +54,9 @@ void BatchStream::OnRead(bool ok) {
 
 void BatchStream::OnWritten(bool ok) {
   writing_ = false;
-  const size_t octets = replies_.front().Length();
-  reply_octets_ -= octets;
-  if (ok) worker_.counters().Sent(octets);
+  const size_t bytes = replies_.front().Length();
+  reply_bytes_ -= bytes;
+  if (ok) worker_.counters().Sent(bytes);
   replies_.pop_front();
   broken_ |= !ok;
   Proceed();
@@ -149,7 +149,7 @@ void BatchStream::Fail(const absl::Status& error, uint64_t generation) {
 
 void BatchStream::Reply(grpc::ByteBuffer reply) {
   request_.Clear();  // its memory may be large
-  reply_octets_ += reply.Length();
+  reply_bytes_ += reply.Length();
   replies_.push_back(std::move(reply));
 }
 
@@ -159,7 +159,7 @@ void BatchStream::Proceed() {
   if (finishing_ || worker_.queue().ended()) return;
   if (broken_ && !writing_) {
     replies_.clear();
-    reply_octets_ = 0;
+    reply_bytes_ = 0;
   }
   if (!writing_ && !replies_.empty()) {
     writing_ = true;
@@ -169,7 +169,7 @@ void BatchStream::Proceed() {
   const bool closing =
       no_more_requests_ || worker_.draining() || broken_ || !entered_;
   const bool full =
-      replies_.size() >= kMaxReplies || reply_octets_ >= kMaxReplyOctets;
+      replies_.size() >= kMaxReplies || reply_bytes_ >= kMaxReplyBytes;
   const bool wants_more = !closing && !reading_ && !waiting_;
   Hold(wants_more && full);
   if (wants_more && !full) {

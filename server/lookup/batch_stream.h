@@ -20,7 +20,7 @@ namespace planb::server {
 
 // One stream. At any time at most one read and one write are under way, and at
 // most one batch waits for its generation. Reading stops while kMaxReplies
-// replies, or kMaxReplyOctets of them, wait to be written: a client that does
+// replies, or kMaxReplyBytes of them, wait to be written: a client that does
 // not read is stopped by flow control. The published snapshot is held only
 // while a batch is computed, never across a read or a write.
 //
@@ -28,7 +28,7 @@ namespace planb::server {
 class BatchStream final : public std::enable_shared_from_this<BatchStream> {
  public:
   static constexpr size_t kMaxReplies = 8;
-  static constexpr size_t kMaxReplyOctets = 1 << 20;
+  static constexpr size_t kMaxReplyBytes = 1 << 20;
 
   // Takes in the next stream that comes to `worker`, and when it has come, the
   // next. Before the worker's thread runs, or on it.
@@ -74,7 +74,7 @@ class BatchStream final : public std::enable_shared_from_this<BatchStream> {
   grpc::ByteBuffer request_;  // the read's, or being answered
   SteadyInstant received_;
   std::deque<grpc::ByteBuffer> replies_;  // the first is being written
-  size_t reply_octets_ = 0;
+  size_t reply_bytes_ = 0;
 
   int promised_ = 0;      // events to come
   bool entered_ = false;  // counted by the worker

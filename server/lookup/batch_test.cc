@@ -24,13 +24,13 @@ std::string Packed(absl::string_view text) {
 }
 
 std::string Hashes(const std::vector<uint32_t>& hashes) {
-  std::string octets;
+  std::string bytes;
   for (const uint32_t hash : hashes) {
     for (int shift = 0; shift < 32; shift += 8) {
-      octets += static_cast<char>(hash >> shift & 0xff);
+      bytes += static_cast<char>(hash >> shift & 0xff);
     }
   }
-  return octets;
+  return bytes;
 }
 
 // A request whose fields are of one piece each.
@@ -52,9 +52,9 @@ class OwnedRequest {
   wire::BatchRequest request;
 
  private:
-  wire::Octets Field(size_t i) const {
-    return wire::Octets(wire::Pieces(pieces_).subspan(i, 1), 0,
-                        fields_[i].size());
+  wire::Bytes Field(size_t i) const {
+    return wire::Bytes(wire::Pieces(pieces_).subspan(i, 1), 0,
+                       fields_[i].size());
   }
 
   const std::vector<std::string> fields_;
@@ -151,14 +151,14 @@ TEST(Batch, HashesThatDoNotFit) {
   const std::string v6 = Packed("::1");
   const std::string v4 = Packed("1.1.1.1");
   const std::string upper(8, '\0');
-  for (size_t octets = 0; octets <= 20; ++octets) {
-    OwnedRequest owned(v6, v4, upper, std::string(octets, 'x'));
+  for (size_t bytes = 0; bytes <= 20; ++bytes) {
+    OwnedRequest owned(v6, v4, upper, std::string(bytes, 'x'));
     const absl::Status status = CheckBatch(owned.request, {});
-    if (octets == 0 || octets == 12) {
-      EXPECT_TRUE(status.ok()) << octets;
+    if (bytes == 0 || bytes == 12) {
+      EXPECT_TRUE(status.ok()) << bytes;
       continue;
     }
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << octets;
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << bytes;
     EXPECT_EQ(ErrorReason(status), "FLOW_HASHES_LENGTH");
     EXPECT_EQ(ErrorField(status), "flow_hashes");
   }

@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "lpm/address.h"
-#include "lpm/fib.h"
+#include "lpm/fib/fib.h"
 #include "planb/v1/route_lookup.pb.h"
 #include "server/table/snapshot.h"
 

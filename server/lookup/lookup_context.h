@@ -8,7 +8,7 @@
 #include <functional>
 
 #include "absl/status/status.h"
-#include "lpm/fib.h"
+#include "lpm/fib/fib.h"
 #include "server/lookup/batch.h"
 #include "server/lookup/log_slow_batch.h"
 #include "server/lookup/lookup_metrics.h"

@@ -17,7 +17,7 @@
 #include "absl/strings/string_view.h"
 #include "base/monotonic_time.h"
 #include "server/base/duration_buckets.h"
-#include "server/table/held_time.h"
+#include "server/table/backpressure_clock.h"
 
 namespace planb::server {
 
@@ -54,11 +54,11 @@ struct LookupTotals {
   uint64_t lookups = 0;
   uint64_t misses = 0;
   uint64_t nanoseconds = 0;
-  uint64_t received = 0;  // octets
+  uint64_t received = 0;  // bytes
   uint64_t sent = 0;
   uint64_t slow = 0;
   uint64_t streams = 0;
-  HeldTime::Nanoseconds held{0};
+  BackpressureClock::Nanoseconds held{0};
   std::array<uint64_t, kDurationBuckets> by_duration = {};
   std::array<uint64_t, kSizeBounds + 1> by_size = {};
   std::array<uint64_t, kLookupErrorReasons.size()> failures = {};
@@ -87,9 +87,9 @@ class alignas(64) LookupCounters {
   // A batch was slow, by the operator's measure.
   void Slow() { Add(slow_, 1); }
 
-  // Octets of messages.
-  void Received(size_t octets) { Add(received_, octets); }
-  void Sent(size_t octets) { Add(sent_, octets); }
+  // Bytes of messages.
+  void Received(size_t bytes) { Add(received_, bytes); }
+  void Sent(size_t bytes) { Add(sent_, bytes); }
 
   void StreamOpened() { Add(streams_, 1); }
   void StreamClosed() { Add(streams_, ~uint64_t{0}); }
@@ -122,7 +122,7 @@ class alignas(64) LookupCounters {
   Counter sent_{0};
   Counter slow_{0};
   Counter streams_{0};
-  HeldTime held_;
+  BackpressureClock held_;
   std::array<Counter, kDurationBuckets> by_duration_{};
   std::array<Counter, kSizeBounds + 1> by_size_{};
   std::array<Counter, kLookupErrorReasons.size()> failures_{};

@@ -67,7 +67,7 @@ std::vector<prometheus::MetricFamily> LookupMetrics::Collect() const {
                                   MetricValue(totals.lookups))),
       CounterFamily(
           "planb_lookup_bytes_total",
-          "Octets of the messages of lookups, framing excluded, by direction.",
+          "Bytes of the messages of lookups, framing excluded, by direction.",
           {CounterOf(MetricValue(totals.received), {{"direction", "received"}}),
            CounterOf(MetricValue(totals.sent), {{"direction", "sent"}})}),
       CounterFamily("planb_slow_batches_total",

@@ -13,7 +13,7 @@
 #include "prometheus/collectable.h"
 #include "prometheus/metric_family.h"
 #include "server/lookup/lookup_counters.h"
-#include "server/table/held_time.h"
+#include "server/table/backpressure_clock.h"
 
 namespace planb::server {
 
@@ -33,7 +33,7 @@ class LookupMetrics : public prometheus::Collectable {
   const bool counting_;
   mutable std::mutex mutex_;
   // What was shown last: a counter that decreases is taken for a restart.
-  mutable HeldTime::Nanoseconds held_ ABSL_GUARDED_BY(mutex_){0};
+  mutable BackpressureClock::Nanoseconds held_ ABSL_GUARDED_BY(mutex_){0};
   std::vector<std::unique_ptr<LookupCounters>> threads_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -25,13 +25,13 @@ std::string Packed(absl::string_view text) {
 
 std::vector<uint32_t> Ids(const v1::BatchLookupResponse& response) {
   std::vector<uint32_t> ids;
-  const std::string& octets = response.next_hops();
-  for (size_t i = 0; i + 4 <= octets.size(); i += 4) {
+  const std::string& bytes = response.next_hops();
+  for (size_t i = 0; i + 4 <= bytes.size(); i += 4) {
     ids.push_back(
-        static_cast<uint8_t>(octets[i]) |
-        static_cast<uint32_t>(static_cast<uint8_t>(octets[i + 1])) << 8 |
-        static_cast<uint32_t>(static_cast<uint8_t>(octets[i + 2])) << 16 |
-        static_cast<uint32_t>(static_cast<uint8_t>(octets[i + 3])) << 24);
+        static_cast<uint8_t>(bytes[i]) |
+        static_cast<uint32_t>(static_cast<uint8_t>(bytes[i + 1])) << 8 |
+        static_cast<uint32_t>(static_cast<uint8_t>(bytes[i + 2])) << 16 |
+        static_cast<uint32_t>(static_cast<uint8_t>(bytes[i + 3])) << 24);
   }
   return ids;
 }
@@ -242,12 +242,12 @@ TEST(BatchLookup, BadUpperHalvesFailOnlyTheirBatch) {
   grpc::ClientContext context;
   const auto stream = running.lookup().BatchLookup(&context);
   v1::BatchLookupRequest request;
-  for (const size_t octets : {1, 7, 9, 12, 20}) {
-    request.set_upper_halves_v6(std::string(octets, '\1'));
+  for (const size_t bytes : {1, 7, 9, 12, 20}) {
+    request.set_upper_halves_v6(std::string(bytes, '\1'));
     const auto response = Exchange(*stream, request);
-    EXPECT_EQ(response.error().code(), 3) << octets;
-    EXPECT_EQ(response.error().reason(), "ADDRESSES_LENGTH") << octets;
-    EXPECT_EQ(response.error().field(), "upper_halves_v6") << octets;
+    EXPECT_EQ(response.error().code(), 3) << bytes;
+    EXPECT_EQ(response.error().reason(), "ADDRESSES_LENGTH") << bytes;
+    EXPECT_EQ(response.error().field(), "upper_halves_v6") << bytes;
     EXPECT_EQ(response.next_hops(), "");
   }
   request.set_upper_halves_v6(std::string(8, '\1'));
@@ -274,19 +274,19 @@ TEST(BatchLookup, AMessageThatIsNoneFailsOnlyItself) {
   const std::unique_ptr<
       grpc::ClientReaderWriter<grpc::ByteBuffer, v1::BatchLookupResponse>>
       stream(RawFactory::Create(running.tcp().get(), method, &context));
-  const auto write = [&](const std::string& octets) {
-    const grpc::Slice slice(octets);
+  const auto write = [&](const std::string& bytes) {
+    const grpc::Slice slice(bytes);
     return stream->Write(grpc::ByteBuffer(&slice, 1));
   };
   v1::BatchLookupResponse response;
   ASSERT_TRUE(write(std::string("\x08\x05", 2)));  // request_id: 5
   ASSERT_TRUE(stream->Read(&response));
   EXPECT_EQ(response.request_id(), 5U);
-  // What could be read of it is told: the request_id before the bad octets.
-  for (const auto& [octets, id] :
+  // What could be read of it is told: the request_id before the bad bytes.
+  for (const auto& [bytes, id] :
        {std::pair(std::string("\xff\xff\xff"), 0U),
         std::pair(std::string("\x08\x07\xff\xff"), 7U)}) {
-    ASSERT_TRUE(write(octets));
+    ASSERT_TRUE(write(bytes));
     ASSERT_TRUE(stream->Read(&response));
     EXPECT_EQ(response.request_id(), id);
     EXPECT_EQ(response.error().code(), grpc::StatusCode::INVALID_ARGUMENT);

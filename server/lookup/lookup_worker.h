@@ -22,7 +22,7 @@
 
 namespace planb::server {
 
-// The contract's read service with BatchLookup as octets and both methods on
+// The contract's read service with BatchLookup as bytes and both methods on
 // completion queues. Clients and reflection see no difference.
 using RawRouteLookup = v1::RouteLookup::WithRawMethod_BatchLookup<
     v1::RouteLookup::WithAsyncMethod_Lookup<v1::RouteLookup::Service>>;

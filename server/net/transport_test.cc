@@ -171,9 +171,9 @@ class ClientProcess {
   void Kill(int signal) const { kill(pid_, signal); }
   // Until its stream is open: among what gtest says is one exclamation mark.
   void AwaitStream() const {
-    char octet = 0;
-    while (octet != '!' && read(output_[0], &octet, 1) == 1) continue;
-    EXPECT_EQ(octet, '!');
+    char byte = 0;
+    while (byte != '!' && read(output_[0], &byte, 1) == 1) continue;
+    EXPECT_EQ(byte, '!');
   }
   int Wait() {
     int status = 0;

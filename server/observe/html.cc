@@ -65,11 +65,11 @@ std::string EscapeHtml(absl::string_view text) {
   std::string out;
   out.reserve(text.size());
   while (!text.empty()) {
-    const size_t octets = Utf8Length(text);
+    const size_t bytes = Utf8Length(text);
     const char c = text.front();
     const bool control =
-        octets == 1 && (static_cast<unsigned char>(c) < 0x20 || c == 0x7f);
-    if (octets == 0 || (control && c != '\n' && c != '\t')) {
+        bytes == 1 && (static_cast<unsigned char>(c) < 0x20 || c == 0x7f);
+    if (bytes == 0 || (control && c != '\n' && c != '\t')) {
       out.append(kReplacementCharacter.data(), kReplacementCharacter.size());
     } else if (c == '&') {
       out += "&amp;";
@@ -82,9 +82,9 @@ std::string EscapeHtml(absl::string_view text) {
     } else if (c == '\'') {
       out += "&#39;";
     } else {
-      out.append(text.data(), octets);
+      out.append(text.data(), bytes);
     }
-    text.remove_prefix(octets == 0 ? 1 : octets);
+    text.remove_prefix(bytes == 0 ? 1 : bytes);
   }
   return out;
 }

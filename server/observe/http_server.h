@@ -26,10 +26,10 @@ struct HttpReply {
 struct HttpLimits {
   // Open at once; who comes then waits in the kernel's queue.
   size_t max_connections = 256;
-  // Octets of a request's line and headers, and of its body.
+  // Bytes of a request's line and headers, and of its body.
   int max_header_bytes = 8 << 10;
   int max_body_bytes = 64 << 10;
-  // From the first octet of a connection to the last, however fast they come.
+  // From the first byte of a connection to the last, however fast they come.
   absl::Duration max_lifetime = absl::Seconds(15);
 };
 

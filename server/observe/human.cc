@@ -20,10 +20,10 @@ std::string HumanCount(uint64_t value) {
   return out;
 }
 
-std::string HumanBytes(uint64_t octets) {
+std::string HumanBytes(uint64_t bytes) {
   constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   size_t unit = 0;
-  double value = static_cast<double>(octets);
+  double value = static_cast<double>(bytes);
   for (; value >= 1024 && unit < 4; ++unit) value /= 1024;
   return absl::StrFormat("%.*f %s", unit == 0 || value >= 100 ? 0 : 1, value,
                          kUnits[unit]);

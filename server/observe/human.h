@@ -16,7 +16,7 @@ namespace planb::server {
 std::string HumanCount(uint64_t value);
 
 // 1.5 MiB.
-std::string HumanBytes(uint64_t octets);
+std::string HumanBytes(uint64_t bytes);
 
 // 1h12m, 2.09s, 18.5ms: nobody wants nanoseconds of hours.
 std::string HumanSpan(absl::Duration span);

@@ -92,7 +92,7 @@ std::vector<prometheus::MetricFamily> ProcessMetrics::Collect() const {
                     "User and system CPU time, in seconds.",
                     {CounterOf(Seconds(CLOCK_PROCESS_CPUTIME_ID))}),
       GaugeFamily("process_resident_memory_bytes",
-                  "Octets of memory that are resident.",
+                  "Bytes of memory that are resident.",
                   {GaugeOf(ResidentBytes())}),
       GaugeFamily("process_start_time_seconds",
                   "When the process started, in seconds since the Unix epoch.",

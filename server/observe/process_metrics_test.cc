@@ -21,13 +21,13 @@ TEST(ProcessMetrics, ResidentMemoryFollowsWhatIsTouched) {
   const ProcessMetrics metrics;
   const double before = ValueOf(metrics, "process_resident_memory_bytes");
   EXPECT_GT(before, 1e6);
-  constexpr size_t kOctets = 64 << 20;
-  void* const memory = mmap(nullptr, kOctets, PROT_READ | PROT_WRITE,
+  constexpr size_t kBytes = 64 << 20;
+  void* const memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   ASSERT_NE(memory, MAP_FAILED);
   const double after = ValueOf(metrics, "process_resident_memory_bytes");
-  EXPECT_GT(after - before, 0.9 * kOctets);
-  munmap(memory, kOctets);
+  EXPECT_GT(after - before, 0.9 * kBytes);
+  munmap(memory, kBytes);
 }
 
 TEST(ProcessMetrics, StartedNotLongAgo) {

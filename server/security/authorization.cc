@@ -15,7 +15,7 @@ namespace planb::server {
 namespace {
 
 constexpr size_t kMaxFileBytes = 1 << 20;
-constexpr size_t kMaxLogged = 200;  // octets of what a client chose
+constexpr size_t kMaxLogged = 200;  // bytes of what a client chose
 
 }  // namespace
 

@@ -56,7 +56,7 @@ class TlsVersionTest : public testing::Test {
   TestTlsFiles files_;
 };
 
-// OpenSSL with its defaults as a server: takes one connection, writes an octet.
+// OpenSSL with its defaults as a server: takes one connection, writes an byte.
 class BareServer {
  public:
   explicit BareServer(const TestIdentity& identity)

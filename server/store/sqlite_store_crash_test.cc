@@ -31,7 +31,7 @@ SqliteStoreOptions Options(const std::string& path) {
   return {.path = path, .request_window = 5, .checkpoint_pages = 30};
 }
 
-// In the child: goes on with the script for ever, with an octet into `acks` for
+// In the child: goes on with the script for ever, with an byte into `acks` for
 // each step that the store said OK to.
 [[noreturn]] void Play(const std::string& path, StoreScript& script, int acks) {
   auto store = SqliteStore::Open(Options(path));
@@ -42,8 +42,8 @@ SqliteStoreOptions Options(const std::string& path) {
   _exit(3);
 }
 
-// Octets until the other end is gone.
-uint64_t CountOctets(int file) {
+// Bytes until the other end is gone.
+uint64_t CountBytes(int file) {
   uint64_t count = 0;
   char buffer[4096];
   while (true) {
@@ -66,7 +66,7 @@ uint64_t PlayAndKill(const std::string& path, StoreScript& script,
   close(pipe_ends[1]);
   absl::SleepFor(wait);
   kill(child, SIGKILL);
-  const uint64_t acks = CountOctets(pipe_ends[0]);
+  const uint64_t acks = CountBytes(pipe_ends[0]);
   close(pipe_ends[0]);
   int status = 0;
   EXPECT_EQ(waitpid(child, &status, 0), child);

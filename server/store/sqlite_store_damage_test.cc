@@ -135,14 +135,14 @@ TEST_P(Damage, OfOneBit) {
     if (std::string(suffix) == "-mark" && GetParam() != 0) continue;
     Outcomes outcomes;
     const size_t bits = file->second.size() * 8;
-    // Headers in full; an odd stride, to come by every bit of an octet.
+    // Headers in full; an odd stride, to come by every bit of an byte.
     const size_t stride = bits / Flips() | 1;
     for (size_t bit = 0; bit < bits; bit += bit < 64 * 8 ? 1 : stride) {
       SCOPED_TRACE(testing::Message()
                    << "bit " << bit << " of '" << suffix << "', of " << bits);
       StoreFiles files = sample.files;
-      char& octet = files[suffix][bit / 8];
-      octet = static_cast<char>(octet ^ (1 << bit % 8));
+      char& byte = files[suffix][bit / 8];
+      byte = static_cast<char>(byte ^ (1 << bit % 8));
       Judge(sample, files, outcomes);
       if (HasFatalFailure()) return;
     }
@@ -172,7 +172,7 @@ TEST_P(Damage, ByTruncation) {
   }
 }
 
-// Octets that another block of the disk would have.
+// Bytes that another block of the disk would have.
 TEST_P(Damage, OfWholeBlocks) {
   const Sample sample = MakeSampleOfParam("blocks");
   for (const char* suffix : {"", "-wal"}) {
@@ -185,9 +185,9 @@ TEST_P(Damage, OfWholeBlocks) {
     for (size_t at = 0; at < file->second.size(); at += stride) {
       SCOPED_TRACE(testing::Message() << "'" << suffix << "' from " << at);
       StoreFiles files = sample.files;
-      std::string& octets = files[suffix];
-      const size_t length = std::min<size_t>(512, octets.size() - at);
-      octets.replace(at, length, length, '\0');
+      std::string& bytes = files[suffix];
+      const size_t length = std::min<size_t>(512, bytes.size() - at);
+      bytes.replace(at, length, length, '\0');
       Judge(sample, files, outcomes);
       if (HasFatalFailure()) return;
     }
@@ -197,7 +197,7 @@ TEST_P(Damage, OfWholeBlocks) {
 
 TEST_P(Damage, ByRemovalOfAFile) {
   const Sample sample = MakeSampleOfParam("removed");
-  for (const auto& [suffix, octets] : sample.files) {
+  for (const auto& [suffix, bytes] : sample.files) {
     SCOPED_TRACE(suffix);
     StoreFiles files = sample.files;
     files.erase(suffix);

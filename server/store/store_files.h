@@ -29,7 +29,7 @@ enum class StoreSync {
 // PATH-mark.
 std::string StoreMarkPath(const std::string& path);
 
-// Octets of a file; 0 if it is absent.
+// Bytes of a file; 0 if it is absent.
 uint64_t StoreFileBytes(const std::string& path);
 
 // Before the database is opened, which would create it if it were gone and

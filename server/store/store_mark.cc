@@ -95,15 +95,15 @@ StoreMark::~StoreMark() {
 }
 
 absl::StatusOr<std::optional<StoreMarkRecord>> StoreMark::Read() const {
-  // One octet more, to notice a file that is too long.
-  char octets[sizeof(Layout) + 1] = {};
-  const ssize_t size = pread(file_, octets, sizeof(octets), 0);
+  // One byte more, to notice a file that is too long.
+  char bytes[sizeof(Layout) + 1] = {};
+  const ssize_t size = pread(file_, bytes, sizeof(bytes), 0);
   if (size < 0) return SystemError(path_, "read");
-  if (std::all_of(octets, octets + size, [](char c) { return c == 0; })) {
+  if (std::all_of(bytes, bytes + size, [](char c) { return c == 0; })) {
     return std::nullopt;
   }
   Layout layout;
-  std::memcpy(&layout, octets, sizeof(layout));
+  std::memcpy(&layout, bytes, sizeof(layout));
   if (size != sizeof(Layout) ||
       std::memcmp(layout.magic, kMagic, sizeof(layout.magic)) != 0 ||
       layout.checksum != Checksum(layout)) {

@@ -18,7 +18,7 @@
 
 namespace planb::server {
 
-// What the file holds: one record of 64 octets with a checksum.
+// What the file holds: one record of 64 bytes with a checksum.
 struct StoreMarkRecord {
   uint64_t store_id = 0;  // of the database that belongs to it
   // Of the last commit that was acknowledged, or of one shortly before: the
@@ -26,13 +26,13 @@ struct StoreMarkRecord {
   uint64_t sequence = 0;
   // False if commits may be lost with the machine's power.
   bool synced = true;
-  std::string boot_id;  // 16 octets, of the machine when it was written
+  std::string boot_id;  // 16 bytes, of the machine when it was written
 
   friend bool operator==(const StoreMarkRecord&,
                          const StoreMarkRecord&) = default;
 };
 
-// The boot id of this machine, 16 octets; zeros if it has none.
+// The boot id of this machine, 16 bytes; zeros if it has none.
 std::string CurrentBootId();
 
 // Holds an exclusive lock on the file for as long as it lives.

@@ -60,8 +60,8 @@ TEST(StoreMark, NoticesEveryFlipAndEveryLength) {
   std::ifstream file(path, std::ios::binary);
   const std::string good((std::istreambuf_iterator<char>(file)),
                          std::istreambuf_iterator<char>());
-  const auto read = [&path](const std::string& octets) {
-    std::ofstream(path, std::ios::binary) << octets;
+  const auto read = [&path](const std::string& bytes) {
+    std::ofstream(path, std::ios::binary) << bytes;
     return StoreMark::Open(path).value().Read();
   };
   ASSERT_TRUE(read(good).ok());

@@ -113,7 +113,7 @@ absl::Status ReadRoutes(Sql& sql, Readings& readings) {
         const absl::StatusOr<Reading*> reading = readings.Find(row.Integer(0));
         if (!reading.ok()) return reading.status();
         const absl::StatusOr<Prefix> prefix =
-            UnpackPrefix(row.Integer(1), row.Octets(2), row.Integer(3));
+            UnpackPrefix(row.Integer(1), row.Bytes(2), row.Integer(3));
         if (!prefix.ok()) return prefix.status();
         const absl::StatusOr<NextHopId> next_hop =
             UnpackNextHopId(row.Integer(4));
@@ -140,7 +140,7 @@ absl::Status ReadRequests(Sql& sql, Readings& readings) {
         const absl::StatusOr<Reading*> reading = readings.Find(row.Integer(0));
         if (!reading.ok()) return reading.status();
         AnsweredRequest request = {
-            .request_id = std::string(row.Octets(2)),
+            .request_id = std::string(row.Bytes(2)),
             .fingerprint = row.Unsigned(3),
             .outcome = {.generation = row.Unsigned(4),
                         .counts = {.added = row.Unsigned(5),
@@ -150,7 +150,7 @@ absl::Status ReadRequests(Sql& sql, Readings& readings) {
                                    .next_hops_added = row.Unsigned(9),
                                    .next_hops_changed = row.Unsigned(10),
                                    .next_hops_removed = row.Unsigned(11)},
-                        .digest = std::string(row.Octets(12)),
+                        .digest = std::string(row.Bytes(12)),
                         .accepted = absl::FromUnixNanos(row.Integer(13))}};
         const uint64_t number = (*reading)->next_request++;
         if (row.Unsigned(1) != number ||
@@ -195,11 +195,11 @@ absl::StatusOr<NextHop> ReadNextHop(const SqlStatement& statement, int column) {
   const auto weight = UnpackWeight(statement.Integer(column + 3));
   if (!weight.ok()) return weight.status();
   NextHop next_hop = {.id = *id,
-                      .interface = std::string(statement.Octets(column + 2)),
+                      .interface = std::string(statement.Bytes(column + 2)),
                       .weight = *weight,
-                      .label = std::string(statement.Octets(column + 4))};
+                      .label = std::string(statement.Bytes(column + 4))};
   if (!statement.IsNull(column + 1)) {
-    const auto gateway = ParseGateway(statement.Octets(column + 1));
+    const auto gateway = ParseGateway(statement.Bytes(column + 1));
     if (!gateway.ok()) return gateway.status();
     next_hop.gateway = *gateway;
   }
@@ -210,11 +210,11 @@ absl::StatusOr<NextHopGroup> ReadGroup(const SqlStatement& statement,
                                        int column) {
   const auto id = UnpackNextHopId(statement.Integer(column));
   if (!id.ok()) return id.status();
-  auto members = ParseMembers(statement.Octets(column + 1));
+  auto members = ParseMembers(statement.Bytes(column + 1));
   if (!members.ok()) return members.status();
   return NextHopGroup{.id = *id,
                       .members = *std::move(members),
-                      .label = std::string(statement.Octets(column + 2))};
+                      .label = std::string(statement.Bytes(column + 2))};
 }
 
 absl::StatusOr<StoreState> ReadStoreState(Sql& sql) {
@@ -230,11 +230,11 @@ absl::StatusOr<StoreState> ReadStoreState(Sql& sql) {
       " first_request, next_request, checksum FROM tables ORDER BY id",
       [&](const SqlStatement& row) -> absl::Status {
         TableRow table = {.id = row.Integer(0),
-                          .name = std::string(row.Octets(1)),
+                          .name = std::string(row.Bytes(1)),
                           .generation = row.Unsigned(2),
                           .writer_epoch = row.Unsigned(3),
-                          .digest = std::string(row.Octets(4)),
-                          .objects_digest = std::string(row.Octets(5)),
+                          .digest = std::string(row.Bytes(4)),
+                          .objects_digest = std::string(row.Bytes(5)),
                           .first_request = row.Unsigned(6),
                           .next_request = row.Unsigned(7)};
         if (row.Unsigned(8) != table.Checksum() ||

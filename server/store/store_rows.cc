@@ -65,10 +65,10 @@ uint64_t RequestChecksum(int64_t table_id, uint64_t number,
 PackedAddress::PackedAddress(const Address& address) {
   const uint64_t words[] = {htobe64(absl::Uint128High64(address.bits())),
                             htobe64(absl::Uint128Low64(address.bits()))};
-  static_assert(sizeof(words) == sizeof(octets_));
-  std::memcpy(octets_.data(), words, sizeof(words));
+  static_assert(sizeof(words) == sizeof(bytes_));
+  std::memcpy(bytes_.data(), words, sizeof(words));
   size_ = static_cast<size_t>(AddressBytes(address.family()));
-  while (size_ > 0 && octets_[size_ - 1] == 0) --size_;
+  while (size_ > 0 && bytes_[size_ - 1] == 0) --size_;
 }
 
 absl::StatusOr<Prefix> UnpackPrefix(int64_t family, absl::string_view address,
@@ -84,7 +84,7 @@ absl::StatusOr<Prefix> UnpackPrefix(int64_t family, absl::string_view address,
                               "'"));
   }
   uint64_t words[2] = {};
-  // Not memcpy: of no octets there is no address.
+  // Not memcpy: of no bytes there is no address.
   std::copy(address.begin(), address.end(), reinterpret_cast<char*>(words));
   const absl::StatusOr<Prefix> prefix = Prefix::Create(
       Address::FromBits(

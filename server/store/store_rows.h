@@ -52,18 +52,18 @@ struct TableRow {
 uint64_t RequestChecksum(int64_t table_id, uint64_t number,
                          const AnsweredRequest& request);
 
-// The octets of an address without the zeros at its end. Ordered like the
+// The bytes of an address without the zeros at its end. Ordered like the
 // addresses of a family. A plain value.
 class PackedAddress {
  public:
   explicit PackedAddress(const Address& address);
 
-  absl::string_view octets() const {
-    return absl::string_view(octets_.data(), size_);
+  absl::string_view bytes() const {
+    return absl::string_view(bytes_.data(), size_);
   }
 
  private:
-  std::array<char, 16> octets_;
+  std::array<char, 16> bytes_;
   size_t size_;
 };
 

@@ -23,14 +23,14 @@ TEST(StoreRows, PrefixesComeBack) {
     const PackedAddress address(route.prefix.address());
     const auto prefix =
         UnpackPrefix(static_cast<int64_t>(route.prefix.family()),
-                     address.octets(), route.prefix.length());
+                     address.bytes(), route.prefix.length());
     ASSERT_TRUE(prefix.ok()) << prefix.status();
     ASSERT_EQ(*prefix, route.prefix);
   }
 }
 
-// As SQLite gives a BLOB without octets.
-TEST(StoreRows, NoOctetsAreTheZeroAddress) {
+// As SQLite gives a BLOB without bytes.
+TEST(StoreRows, NoBytesAreTheZeroAddress) {
   EXPECT_EQ(UnpackPrefix(4, absl::string_view(), 0).value(),
             Prefix::Parse("0.0.0.0/0").value());
 }
@@ -42,7 +42,7 @@ TEST(StoreRows, PackedAddressesAreOrderedLikeAddresses) {
   for (size_t i = 1; i < routes.size(); ++i) {
     const PackedAddress a(routes[i - 1].prefix.address());
     const PackedAddress b(routes[i].prefix.address());
-    ASSERT_EQ(a.octets() < b.octets(),
+    ASSERT_EQ(a.bytes() < b.bytes(),
               routes[i - 1].prefix.address() < routes[i].prefix.address());
   }
 }

@@ -83,11 +83,11 @@ CREATE TABLE requests (
 // reads a hexadecimal digit.
 std::string RouteView() {
   std::string v4;
-  for (int octet = 0; octet < 4; ++octet) {
-    absl::StrAppend(&v4, octet == 0 ? "" : " || '.' || ",
-                    "((instr('123456789ABCDEF', substr(hex, ", 2 * octet + 1,
+  for (int byte = 0; byte < 4; ++byte) {
+    absl::StrAppend(&v4, byte == 0 ? "" : " || '.' || ",
+                    "((instr('123456789ABCDEF', substr(hex, ", 2 * byte + 1,
                     ", 1)) * 16) + instr('123456789ABCDEF', substr(hex, ",
-                    2 * octet + 2, ", 1)))");
+                    2 * byte + 2, ", 1)))");
   }
   std::string v6;
   for (int group = 0; group < 8; ++group) {
@@ -130,7 +130,7 @@ absl::StatusOr<std::set<std::pair<std::string, std::string>>> Definitions(
     const absl::StatusOr<bool> row = statement->Step();
     if (!row.ok()) return row.status();
     if (!*row) return definitions;
-    definitions.emplace(statement->Octets(0), statement->Octets(1));
+    definitions.emplace(statement->Bytes(0), statement->Bytes(1));
   }
 }
 

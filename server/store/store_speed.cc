@@ -89,7 +89,7 @@ int Measure(const std::string& path) {
   }
   if (!status.ok()) return Fail(status);
   const StoreCounters counters = store->counters();
-  std::printf("database %zu octets, log %zu octets, %zu checkpoints\n",
+  std::printf("database %zu bytes, log %zu bytes, %zu checkpoints\n",
               size_t{counters.database_bytes}, size_t{counters.wal_bytes},
               size_t{counters.checkpoints});
   {

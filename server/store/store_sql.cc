@@ -73,12 +73,12 @@ absl::StatusOr<bool> SqlStatement::Step() {
   return false;
 }
 
-absl::string_view SqlStatement::Octets(int column) const {
-  const void* octets = sqlite3_column_blob(statement_.get(), column);
+absl::string_view SqlStatement::Bytes(int column) const {
+  const void* bytes = sqlite3_column_blob(statement_.get(), column);
   const int size = sqlite3_column_bytes(statement_.get(), column);
-  return octets == nullptr ? absl::string_view()
-                           : absl::string_view(static_cast<const char*>(octets),
-                                               static_cast<size_t>(size));
+  return bytes == nullptr ? absl::string_view()
+                          : absl::string_view(static_cast<const char*>(bytes),
+                                              static_cast<size_t>(size));
 }
 
 void SqlStatement::Bind(int index, absl::string_view text) {
@@ -90,8 +90,8 @@ void SqlStatement::Bind(int index, absl::string_view text) {
 
 void SqlStatement::Bind(int index, const SqlBlob& blob) {
   sqlite3_bind_blob64(statement_.get(), index,
-                      blob.octets.data() == nullptr ? "" : blob.octets.data(),
-                      blob.octets.size(), SQLITE_STATIC);
+                      blob.bytes.data() == nullptr ? "" : blob.bytes.data(),
+                      blob.bytes.size(), SQLITE_STATIC);
 }
 
 void SqlStatement::Bind(int index, const std::optional<std::string>& text) {
@@ -160,7 +160,7 @@ absl::StatusOr<std::string> Sql::Text(const std::string& text) {
   if (!statement.ok()) return statement.status();
   const absl::StatusOr<bool> row = statement->Step();
   if (!row.ok()) return row.status();
-  return *row ? std::string(statement->Octets(0)) : "";
+  return *row ? std::string(statement->Bytes(0)) : "";
 }
 
 }  // namespace planb::server

@@ -21,7 +21,7 @@ namespace planb::server {
 
 // A parameter of type BLOB; a bare string_view is TEXT.
 struct SqlBlob {
-  absl::string_view octets;
+  absl::string_view bytes;
 };
 
 // A prepared statement. Thread-compatible; must not outlive its Sql.
@@ -61,8 +61,8 @@ class SqlStatement {
   bool IsNull(int column) const {
     return sqlite3_column_type(statement_.get(), column) == SQLITE_NULL;
   }
-  // The octets of a TEXT or BLOB.
-  absl::string_view Octets(int column) const;
+  // The bytes of a TEXT or BLOB.
+  absl::string_view Bytes(int column) const;
 
  private:
   friend class Sql;

@@ -86,9 +86,9 @@ absl::Status StoreWriter::WriteRoutes(const StoreChanges& changes,
     const int length = route->prefix.length();
     absl::Status status =
         route->next_hop == kNoRoute
-            ? delete_route_->Run(table, family, SqlBlob{address.octets()},
+            ? delete_route_->Run(table, family, SqlBlob{address.bytes()},
                                  length)
-            : put_route_->Run(table, family, SqlBlob{address.octets()}, length,
+            : put_route_->Run(table, family, SqlBlob{address.bytes()}, length,
                               route->next_hop);
     if (!status.ok()) return status;
   }

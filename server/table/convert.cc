@@ -23,7 +23,7 @@ constexpr int kMaxMembers = 256;
 absl::Status CheckLabel(absl::string_view label) {
   if (label.size() <= kMaxLabel) return absl::OkStatus();
   return InvalidArgumentError(
-      absl::StrCat("label has more than ", kMaxLabel, " octets"));
+      absl::StrCat("label has more than ", kMaxLabel, " bytes"));
 }
 
 absl::Status CheckId(NextHopId id, absl::string_view name) {
@@ -79,7 +79,7 @@ absl::StatusOr<NextHop> DecodeNextHop(const v1::NextHop& next_hop) {
   }
   if (decoded.interface.size() > kMaxInterface) {
     return InvalidArgumentError(
-        absl::StrCat("interface has more than ", kMaxInterface, " octets"));
+        absl::StrCat("interface has more than ", kMaxInterface, " bytes"));
   }
   return decoded;
 }

@@ -169,7 +169,7 @@ NextHopId GroupTable::Choose(NextHopId id, uint32_t flow_hash) const {
   return group == nullptr ? id : group->Choose(flow_hash);
 }
 
-void GroupTable::ChooseEach(const wire::Octets& flow_hashes,
+void GroupTable::ChooseEach(const wire::Bytes& flow_hashes,
                             char* next_hops) const {
   if (empty()) return;
   // Neighbours in a batch often have the same answer.

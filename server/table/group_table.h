@@ -26,7 +26,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
 #include "lpm/prefix.h"
-#include "proto/wire/octets.h"
+#include "proto/wire/bytes.h"
 
 namespace planb::server {
 
@@ -58,11 +58,11 @@ class GroupTable {
   // Choose for each of a batch, in place: `next_hops` holds one id for every
   // hash, both little-endian and of any alignment.
   // REQUIRES: flow_hashes.size() is a multiple of 4.
-  void ChooseEach(const wire::Octets& flow_hashes, char* next_hops) const;
+  void ChooseEach(const wire::Bytes& flow_hashes, char* next_hops) const;
 
-  // Octets held; of the buckets only those that `beside` has not as well.
+  // Bytes held; of the buckets only those that `beside` has not as well.
   size_t bytes(const GroupTable* beside = nullptr) const;
-  // At most so many more octets are held for a group of its own.
+  // At most so many more bytes are held for a group of its own.
   static constexpr size_t kGroupBytes =
       kBuckets + kMaxMembers * sizeof(NextHopGroup::Member) + 256;
 

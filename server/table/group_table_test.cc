@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/wire/octets.h"
+#include "proto/wire/bytes.h"
 
 namespace planb::server {
 namespace {
@@ -302,7 +302,7 @@ TEST(GroupTable, ChoosesForEachOfABatch) {
                                                    all.substr(cut)};
     std::string answers(1 + ids.size() * sizeof(NextHopId), '\0');
     std::memcpy(&answers[1], ids.data(), answers.size() - 1);
-    table->ChooseEach(wire::Octets(pieces, 0, hashes.size()), &answers[1]);
+    table->ChooseEach(wire::Bytes(pieces, 0, hashes.size()), &answers[1]);
     EXPECT_EQ(std::memcmp(&answers[1], expected.data(), answers.size() - 1), 0);
   }
 }

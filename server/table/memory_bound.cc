@@ -3,21 +3,21 @@
 #include "server/table/memory_bound.h"
 
 #include "absl/strings/str_cat.h"
-#include "lpm/fib_bound.h"
+#include "lpm/fib/fib_bound.h"
 #include "server/base/error.h"
 #include "server/table/group_table.h"
 
 namespace planb::server {
 
 size_t MemoryBound(const Rib& rib) {
-  size_t octets =
+  size_t bytes =
       rib.bytes() + rib.next_hops().groups()->size() * GroupTable::kGroupBytes;
   for (Family family : {Family::kIpv4, Family::kIpv6}) {
     // The one that serves, and the one that is made beside it.
-    octets += FibBytesBound(family, rib.lengths(family)) +
-              CompilePeakBound(family, rib.lengths(family));
+    bytes += FibBytesBound(family, rib.lengths(family)) +
+             CompilePeakBound(family, rib.lengths(family));
   }
-  return octets;
+  return bytes;
 }
 
 absl::Status CheckCompilable(const Rib& rib) {

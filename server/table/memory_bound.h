@@ -13,7 +13,7 @@
 
 namespace planb::server {
 
-// An upper bound of the octets of the RIB and of two search structures for it:
+// An upper bound of the bytes of the RIB and of two search structures for it:
 // the one that serves and the one that is being compiled. O(1).
 size_t MemoryBound(const Rib& rib);
 

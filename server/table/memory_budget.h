@@ -17,7 +17,7 @@ class MemoryBudget {
   explicit MemoryBudget(size_t limit = std::numeric_limits<size_t>::max())
       : limit_(limit) {}
 
-  // Exchanges a share of `before` octets for one of `after`. False, and nothing
+  // Exchanges a share of `before` bytes for one of `after`. False, and nothing
   // is exchanged, if the limit does not allow it; a share that shrinks is
   // always allowed.
   bool Resize(size_t before, size_t after) {
@@ -32,7 +32,7 @@ class MemoryBudget {
   }
 
   // Takes a share whatever the limit is.
-  void Force(size_t octets) { used_ += octets; }
+  void Force(size_t bytes) { used_ += bytes; }
 
   // What can still be taken.
   size_t left() const {

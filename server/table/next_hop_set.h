@@ -54,7 +54,7 @@ class NextHopSet {
   // Entries of both kinds.
   size_t size() const { return next_hops_->size() + groups_->size(); }
 
-  // Octets held, about. O(1).
+  // Bytes held, about. O(1).
   size_t bytes() const;
 
  private:

@@ -17,7 +17,7 @@
 
 #include "absl/status/statusor.h"
 #include "lpm/prefix.h"
-#include "lpm/route_set.h"
+#include "lpm/routes/route_set.h"
 #include "server/base/error.h"
 #include "server/table/next_hop_set.h"
 #include "server/table/table_digest.h"
@@ -78,7 +78,7 @@ class Rib {
   // Table.digest.
   std::string digest() const { return digest_.ToString(); }
 
-  // Octets held, those included that are shared with other versions. O(1).
+  // Bytes held, those included that are shared with other versions. O(1).
   size_t bytes() const;
 
  private:

@@ -14,9 +14,9 @@
 #include <string>
 #include <utility>
 
-#include "lpm/fib.h"
+#include "lpm/fib/fib.h"
 #include "lpm/prefix.h"
-#include "lpm/route_set.h"
+#include "lpm/routes/route_set.h"
 #include "server/table/group_table.h"
 #include "server/table/next_hop_set.h"
 
@@ -75,7 +75,7 @@ class Snapshot {
   // call counts them, in about the time it takes to compile them.
   size_t intervals(Family family) const;
 
-  // Octets of the search structures.
+  // Bytes of the search structures.
   size_t fib_bytes() const { return fib_v4_->bytes() + fib_v6_->bytes(); }
 
  private:

@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "lpm/fib_compiler.h"
+#include "lpm/fib/fib_compiler.h"
 #include "server/table/rib.h"
 #include "server/table/snapshot.h"
 #include "server/table/update.h"

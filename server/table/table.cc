@@ -15,7 +15,7 @@ namespace planb::server {
 namespace {
 
 std::unique_ptr<const Snapshot> FirstSnapshot(SnapshotBuilder& builder,
-                                              Intake::Version& version) {
+                                              UpdateStaging::Version& version) {
   auto snapshot = builder.Build(version.generation, version.rib, {});
   ABSL_RAW_CHECK(snapshot.ok(), snapshot.status().ToString().c_str());
   return *std::move(snapshot);
@@ -26,12 +26,12 @@ std::unique_ptr<const Snapshot> FirstSnapshot(SnapshotBuilder& builder,
 Table::Table(const StoredTable& stored, TableOptions options)
     : name_(stored.name),
       options_(std::move(options)),
-      intake_({options_.limits, options_.request_id_window, options_.budget},
-              stored),
+      staging_({options_.limits, options_.request_id_window, options_.budget},
+               stored),
       builder_(options_.build_fault),
-      published_(FirstSnapshot(builder_, intake_.accepted())),
+      published_(FirstSnapshot(builder_, staging_.accepted())),
       history_(options_.history_bytes, stored.generation,
-               intake_.accepted().rib.digest()),
+               staging_.accepted().rib.digest()),
       visibility_(stored.generation),
       waiters_(options_.max_waiters),
       rebuilder_([this] { BuildLoop(); }) {
@@ -65,7 +65,7 @@ void Table::Operated(const OperationCounts& counts) const {
 std::future<Table::Outcome> Table::Submit(const UpdateBatch& batch) {
   const std::lock_guard lock(mutex_);
   if (!frozen_.ok()) return Refuse(batch, frozen_);
-  if (intake_.generation() - visibility_.generation() >=
+  if (staging_.generation() - visibility_.generation() >=
       options_.max_pending_updates) {
     const auto why =
         absl::StrCat(options_.max_pending_updates,
@@ -73,7 +73,7 @@ std::future<Table::Outcome> Table::Submit(const UpdateBatch& batch) {
     return Refuse(batch, QuotaError("TOO_MANY_PENDING", "pending updates", why,
                                     absl::Milliseconds(100)));
   }
-  absl::StatusOr<Intake::Staged> staged = intake_.Stage(batch);
+  absl::StatusOr<UpdateStaging::Staged> staged = staging_.Stage(batch);
   // A refusal, too, rests on those before: it may be their routes, generation
   // or epoch that it names, and they may yet be lost.
   const bool unsure = storing_ || !submitted_.empty();
@@ -91,7 +91,7 @@ std::future<Table::Outcome> Table::Submit(const UpdateBatch& batch) {
   if (durable()) {
     to_store_.notify_one();
   } else {
-    Decide(submitted_, intake_.Head(), absl::OkStatus());
+    Decide(submitted_, staging_.Head(), absl::OkStatus());
     submitted_.clear();
   }
   return outcome;
@@ -104,7 +104,7 @@ void Table::StoreLoop() {
     if (submitted_.empty()) return;
     std::vector<Submitted> batches;
     batches.swap(submitted_);
-    Intake::Version head = intake_.Head();
+    UpdateStaging::Version head = staging_.Head();
     storing_ = true;
     lock.unlock();
     const absl::Status stored = Store(batches);
@@ -133,11 +133,11 @@ absl::Status Table::Store(const std::vector<Submitted>& batches) {
   return status;
 }
 
-void Table::Decide(std::vector<Submitted>& batches, Intake::Version head,
+void Table::Decide(std::vector<Submitted>& batches, UpdateStaging::Version head,
                    const absl::Status& stored) {
   if (!stored.ok()) {
     // What was staged since rests on what is taken back.
-    intake_.Rollback();
+    staging_.Rollback();
     std::move(submitted_.begin(), submitted_.end(),
               std::back_inserter(batches));
     submitted_.clear();
@@ -149,7 +149,7 @@ void Table::Decide(std::vector<Submitted>& batches, Intake::Version head,
   }
   const absl::Time now = absl::Now();
   const SteadyInstant accepted = SteadyNow();
-  intake_.Accept(std::move(head), now);
+  staging_.Accept(std::move(head), now);
   for (Submitted& batch : batches) {
     Operated(batch.operations);
     if (batch.staged.record.delta != nullptr) {
@@ -168,7 +168,7 @@ void Table::Decide(std::vector<Submitted>& batches, Intake::Version head,
 uint64_t Table::persisted() const {
   if (!durable()) return 0;
   const std::lock_guard lock(mutex_);
-  return intake_.accepted().generation;
+  return staging_.accepted().generation;
 }
 
 size_t Table::Reclaim() const {
@@ -176,13 +176,13 @@ size_t Table::Reclaim() const {
   absl::flat_hash_set<const void*> counted = {
       visible, Read()->fib(Family::kIpv4).memory()};
   return published_.Reclaim([&counted](const Snapshot& snapshot) {
-    size_t octets = 0;
+    size_t bytes = 0;
     for (Family family : {Family::kIpv4, Family::kIpv6}) {
       const Fib& fib = snapshot.fib(family);
-      octets +=
+      bytes +=
           counted.insert(fib.memory()).second ? fib.bytes() : Fib::own_bytes();
     }
-    return octets;
+    return bytes;
   });
 }
 
@@ -207,7 +207,7 @@ TableState Table::state() const {
     state.store_path = options_.store->path();
   }
   const std::lock_guard lock(mutex_);
-  const Intake::Version& accepted = intake_.accepted();
+  const UpdateStaging::Version& accepted = staging_.accepted();
   state.accepted = accepted.generation;
   // What lookups see, which those who wait learn of a moment later.
   state.visible = Read()->generation();
@@ -248,7 +248,7 @@ void Table::Close(const absl::Status& why, SteadyInstant deadline) {
   {
     const std::lock_guard lock(mutex_);
     ABSL_RAW_CHECK(!frozen_.ok(), "Freeze comes first");
-    last = intake_.accepted().generation;
+    last = staging_.accepted().generation;
   }
   AwaitVisible(last, deadline).IgnoreError();
   visibility_.Close(why);

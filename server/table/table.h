@@ -27,9 +27,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/monotonic_time.h"
-#include "lpm/fib.h"
+#include "lpm/fib/fib.h"
 #include "server/table/history.h"
-#include "server/table/intake.h"
 #include "server/table/memory_budget.h"
 #include "server/table/operation_counts.h"
 #include "server/table/published.h"
@@ -40,6 +39,7 @@
 #include "server/table/store.h"
 #include "server/table/table_state.h"
 #include "server/table/update.h"
+#include "server/table/update_staging.h"
 #include "server/table/visibility.h"
 #include "server/table/waiters.h"
 
@@ -66,7 +66,7 @@ struct TableOptions {
   size_t max_waiters = 100'000;
   // How many request ids are remembered (AIP-155).
   size_t request_id_window = 1'000;
-  // Octets of changes kept for watchers.
+  // Bytes of changes kept for watchers.
   size_t history_bytes = 16 << 20;
   MemoryBudget* budget = nullptr;  // null: none
   Store* store = nullptr;          // null: volatile
@@ -94,7 +94,7 @@ class Table {
 
   // Stages a batch; the future has its outcome when it is accepted or refused,
   // and always will. Batches are accepted in the order of these calls.
-  // O(batch * log routes). Errors: those of Intake::Stage and of
+  // O(batch * log routes). Errors: those of UpdateStaging::Stage and of
   // Store::Commit; RESOURCE_EXHAUSTED (TOO_MANY_PENDING), UNAVAILABLE
   // (DRAINING), NOT_FOUND (TABLE_NOT_FOUND) when it is deleted.
   std::future<Outcome> Submit(const UpdateBatch& batch);
@@ -141,7 +141,7 @@ class Table {
 
  private:
   struct Submitted {
-    Intake::Staged staged;
+    UpdateStaging::Staged staged;
     absl::Status refusal;        // not OK: nothing is staged
     OperationCounts operations;  // unless the store refuses it
     std::promise<Outcome> promise;
@@ -158,7 +158,7 @@ class Table {
   void StoreLoop();
   void BuildLoop();
   // Gives `batches` their outcome; `head` is the version that has them.
-  void Decide(std::vector<Submitted>& batches, Intake::Version head,
+  void Decide(std::vector<Submitted>& batches, UpdateStaging::Version head,
               const absl::Status& stored) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Store(const std::vector<Submitted>& batches);
   // Compiles and publishes; false if that failed.
@@ -166,7 +166,7 @@ class Table {
              const std::vector<Accepted>& batches);
   void Publish(std::unique_ptr<const Snapshot> snapshot,
                const std::vector<Accepted>& batches);
-  // Frees what slow readers held at the last publication; returns the octets
+  // Frees what slow readers held at the last publication; returns the bytes
   // of what they still hold.
   size_t Reclaim() const;
   void Tidy();
@@ -178,7 +178,7 @@ class Table {
   std::condition_variable to_store_;
   std::condition_variable to_build_;
   std::condition_variable stored_;  // or refused by the store
-  Intake intake_ ABSL_GUARDED_BY(mutex_);
+  UpdateStaging staging_ ABSL_GUARDED_BY(mutex_);
   SnapshotBuilder builder_;  // the build thread's, like the next
   size_t routes_built_ = 0;  // since the heap was trimmed
   mutable Published<Snapshot> published_;

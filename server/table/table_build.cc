@@ -10,8 +10,8 @@
 
 #include "absl/time/clock.h"
 #include "base/monotonic_time.h"
-#include "server/base/heap.h"
 #include "server/base/log.h"
+#include "server/base/malloc_trim.h"
 #include "server/table/table.h"
 
 namespace planb::server {
@@ -48,8 +48,8 @@ void Table::BuildLoop() {
     }
     std::move(accepted_.begin(), accepted_.end(), std::back_inserter(batches));
     accepted_.clear();
-    const uint64_t generation = intake_.accepted().generation;
-    const Rib rib = intake_.accepted().rib.Share();
+    const uint64_t generation = staging_.accepted().generation;
+    const Rib rib = staging_.accepted().rib.Share();
     lock.unlock();
 
     const SteadyInstant start = SteadyNow();

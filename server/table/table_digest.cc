@@ -13,8 +13,8 @@
 namespace planb::server {
 namespace {
 
-absl::uint128 HashOctets(const void* octets, size_t size) {
-  const XXH128_hash_t hash = XXH3_128bits(octets, size);
+absl::uint128 HashBytes(const void* bytes, size_t size) {
+  const XXH128_hash_t hash = XXH3_128bits(bytes, size);
   return absl::MakeUint128(hash.high64, hash.low64);
 }
 
@@ -38,7 +38,7 @@ absl::uint128 TableDigest::Hash(const Route& route) {
            static_cast<uint8_t>(route.prefix.family()),
            0};
   static_assert(sizeof(key) == 24);
-  return HashOctets(&key, sizeof(key));
+  return HashBytes(&key, sizeof(key));
 }
 
 absl::uint128 TableDigest::Hash(const NextHop& next_hop) {
@@ -48,7 +48,7 @@ absl::uint128 TableDigest::Hash(const NextHop& next_hop) {
          text);
   Append(next_hop.interface, text);
   Append(next_hop.label, text);
-  return HashOctets(text.data(), text.size());
+  return HashBytes(text.data(), text.size());
 }
 
 absl::uint128 TableDigest::Hash(const NextHopGroup& group) {
@@ -57,15 +57,15 @@ absl::uint128 TableDigest::Hash(const NextHopGroup& group) {
     absl::StrAppend(&text, member.next_hop, "*", member.weight, " ");
   }
   Append(group.label, text);
-  return HashOctets(text.data(), text.size());
+  return HashBytes(text.data(), text.size());
 }
 
 std::string TableDigest::ToString() const {
   const std::array<uint64_t, 2> words = {htobe64(absl::Uint128High64(sum_)),
                                          htobe64(absl::Uint128Low64(sum_))};
-  std::string octets(sizeof(words), '\0');
-  std::memcpy(octets.data(), words.data(), sizeof(words));
-  return octets;
+  std::string bytes(sizeof(words), '\0');
+  std::memcpy(bytes.data(), words.data(), sizeof(words));
+  return bytes;
 }
 
 }  // namespace planb::server

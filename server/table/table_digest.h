@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What a table holds, in 16 octets that do not depend on how it came to hold
+// What a table holds, in 16 bytes that do not depend on how it came to hold
 // it: two replicas, or a store and the RIB it was written from, can be compared
 // without a dump.
 
@@ -26,7 +26,7 @@ class TableDigest {
   void Add(const NextHopGroup& group) { sum_ += Hash(group); }
   void Remove(const NextHopGroup& group) { sum_ -= Hash(group); }
 
-  // 16 octets, as in Table.digest.
+  // 16 bytes, as in Table.digest.
   std::string ToString() const;
 
   friend bool operator==(const TableDigest&, const TableDigest&) = default;

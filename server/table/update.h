@@ -101,7 +101,7 @@ struct Delta {
   // Table.digest of this generation.
   std::string digest;
 
-  // Octets held, about.
+  // Bytes held, about.
   size_t bytes() const;
 };
 

@@ -50,9 +50,9 @@ class AttackerProcess {
 
   // Waits for its first step. False if it never takes one.
   bool AwaitBegun() const {
-    char octet = 0;
-    while (read(output_[0], &octet, 1) == 1) {
-      if (octet == '\n') return true;
+    char byte = 0;
+    while (read(output_[0], &byte, 1) == 1) {
+      if (byte == '\n') return true;
     }
     return false;
   }

@@ -58,19 +58,19 @@ int Pass(sqlite3_file* file, Arguments... arguments) {
   return (Real(file)->pMethods->*kMethod)(Real(file), arguments...);
 }
 
-int Write(sqlite3_file* file, const void* octets, int size,
+int Write(sqlite3_file* file, const void* bytes, int size,
           sqlite3_int64 offset) {
   FaultyDisk::Fault fault;
   const auto write = Real(file)->pMethods->xWrite;
   if (!Fails(/*is_write=*/true, fault)) {
-    return write(Real(file), octets, size, offset);
+    return write(Real(file), bytes, size, offset);
   }
   switch (fault) {
     case FaultyDisk::Fault::kFull:
-      write(Real(file), octets, size / 2, offset);
+      write(Real(file), bytes, size / 2, offset);
       return SQLITE_FULL;
     case FaultyDisk::Fault::kUnconfirmed:
-      write(Real(file), octets, size, offset);
+      write(Real(file), bytes, size, offset);
       break;
     case FaultyDisk::Fault::kBroken:
       break;

@@ -22,10 +22,10 @@ bool Attacker::Go(uint64_t steps) {
   return !stopped_;
 }
 
-std::string Attacker::RandomOctets(size_t count) {
-  std::string octets(count, '\0');
-  for (char& octet : octets) octet = static_cast<char>(random_());
-  return octets;
+std::string Attacker::RandomBytes(size_t count) {
+  std::string bytes(count, '\0');
+  for (char& byte : bytes) byte = static_cast<char>(random_());
+  return bytes;
 }
 
 }  // namespace planb::server

@@ -34,7 +34,7 @@ class Attacker {
 
   // In [0, limit).
   uint64_t Random(uint64_t limit) { return random_() % limit; }
-  std::string RandomOctets(size_t count);
+  std::string RandomBytes(size_t count);
 
   void Stop() { stopped_ = true; }
   bool stopped() const { return stopped_; }

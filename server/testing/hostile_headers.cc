@@ -35,13 +35,13 @@ void LargeBlocks(Attacker& attacker) {
   connection.Send(Preface() + http2::SettingsAck());
   const std::string field = Literal("x-large", std::string(kFrame - 32, 'x'));
   for (uint32_t stream = 1; attacker.Go(); stream += 2) {
-    std::string octets =
+    std::string bytes =
         Frame(http2::kHeaders, 0, stream, http2::CallHeaders(kBatchLookup));
     for (int i = 0; i < 64; ++i) {
-      octets += Frame(http2::kContinuation, i == 63 ? http2::kEndHeaders : 0,
-                      stream, field);
+      bytes += Frame(http2::kContinuation, i == 63 ? http2::kEndHeaders : 0,
+                     stream, field);
     }
-    if (!connection.Send(octets)) return;
+    if (!connection.Send(bytes)) return;
   }
 }
 
@@ -74,7 +74,7 @@ void EndlessString(Attacker& attacker) {
           std::string(kFrame, 'x'));
 }
 
-// An integer of ever more octets that add nothing to it.
+// An integer of ever more bytes that add nothing to it.
 void EndlessInteger(Attacker& attacker) {
   Endless(attacker, std::string("\0\1x\x7f", 4), std::string(kFrame, '\x80'));
 }
@@ -93,7 +93,7 @@ void ThousandsOfFields(Attacker& attacker) {
   }
 }
 
-// One octet of HPACK for 3 KiB of field, thousands of times in each call.
+// One byte of HPACK for 3 KiB of field, thousands of times in each call.
 void TableBombs(Attacker& attacker) {
   RawConnection connection(attacker.target());
   connection.Send(Preface() + http2::SettingsAck());

@@ -34,17 +34,15 @@ std::string ACall(uint32_t stream) {
                http2::Message(OneBatch()));
 }
 
-void RandomOctets(Attacker& attacker) {
+void RandomBytes(Attacker& attacker) {
   RawConnection connection(attacker.target());
-  while (attacker.Go() && connection.Send(attacker.RandomOctets(4096)))
-    continue;
+  while (attacker.Go() && connection.Send(attacker.RandomBytes(4096))) continue;
 }
 
 void GarbageAfterPreface(Attacker& attacker) {
   RawConnection connection(attacker.target());
   connection.Send(Preface() + http2::SettingsAck());
-  while (attacker.Go() && connection.Send(attacker.RandomOctets(4096)))
-    continue;
+  while (attacker.Go() && connection.Send(attacker.RandomBytes(4096))) continue;
 }
 
 // A call, one of whose frames has a wrong type, flags, stream, length or
@@ -62,7 +60,7 @@ void WrongFrames(Attacker& attacker) {
     std::string payload =
         attacker.Random(2) == 0
             ? http2::CallHeaders(kBatchLookup)
-            : attacker.RandomOctets(lengths[attacker.Random(10)]);
+            : attacker.RandomBytes(lengths[attacker.Random(10)]);
     const size_t told =
         attacker.Random(4) == 0 ? lengths[attacker.Random(10)] : payload.size();
     const bool sent = connection.Send(
@@ -72,25 +70,25 @@ void WrongFrames(Attacker& attacker) {
   }
 }
 
-// Each octet of a sound beginning in turn, spoilt.
-void SpoiltOctets(Attacker& attacker) {
-  std::string octets = Preface() + http2::SettingsAck() + ACall(1);
-  octets[attacker.Random(octets.size())] ^=
+// Each byte of a sound beginning in turn, spoilt.
+void SpoiltBytes(Attacker& attacker) {
+  std::string bytes = Preface() + http2::SettingsAck() + ACall(1);
+  bytes[attacker.Random(bytes.size())] ^=
       static_cast<char>(1 << attacker.Random(8));
   RawConnection connection(attacker.target());
-  connection.Send(octets + ACall(3));
+  connection.Send(bytes + ACall(3));
   attacker.Go();
   connection.Drop();
 }
 
 void ClosedMidFrame(Attacker& attacker) {
-  const std::string octets = Preface() + http2::SettingsAck() + ACall(1);
+  const std::string bytes = Preface() + http2::SettingsAck() + ACall(1);
   RawConnection connection(attacker.target());
-  connection.Send(octets.substr(0, attacker.Random(octets.size())));
+  connection.Send(bytes.substr(0, attacker.Random(bytes.size())));
   attacker.Go();
 }
 
-// Says of a message that it has 4 GiB, or one octet more than is allowed, and
+// Says of a message that it has 4 GiB, or one byte more than is allowed, and
 // sends as much of it as is taken.
 void GiganticMessages(Attacker& attacker) {
   RawConnection connection(attacker.target());
@@ -169,7 +167,7 @@ void MalformedMessages(Attacker& attacker) {
   for (uint32_t stream = 1; attacker.Go(); stream += 2) {
     std::string message = OneBatch();
     if (attacker.Random(2) == 0) {
-      message = attacker.RandomOctets(attacker.Random(200));
+      message = attacker.RandomBytes(attacker.Random(200));
     } else {
       message[attacker.Random(4)] = static_cast<char>(attacker.Random(256));
     }
@@ -193,7 +191,7 @@ void WrongPaths(Attacker& attacker) {
                                  "/no.Such/Method",
                                  "/planb.v1.RouteLookup/BatchLookup/",
                                  std::string(4000, '/'),
-                                 attacker.RandomOctets(20)};
+                                 attacker.RandomBytes(20)};
     if (!connection.Send(http2::OpenCall(stream, paths[attacker.Random(9)]) +
                          Frame(http2::kData, http2::kEndStream, stream,
                                http2::Message(OneBatch())))) {
@@ -206,10 +204,10 @@ void WrongPaths(Attacker& attacker) {
 
 absl::Span<const Attack> MalformedAttacks() {
   static constexpr Attack kAttacks[] = {
-      {"RandomOctets", "4 KiB", RandomOctets},
+      {"RandomBytes", "4 KiB", RandomBytes},
       {"GarbageAfterPreface", "4 KiB", GarbageAfterPreface},
       {"WrongFrames", "frame", WrongFrames},
-      {"SpoiltOctets", "connection", SpoiltOctets},
+      {"SpoiltBytes", "connection", SpoiltBytes},
       {"ClosedMidFrame", "connection", ClosedMidFrame},
       {"GiganticMessages", "call", GiganticMessages},
       {"GiganticFrames", "64 KiB", GiganticFrames},

@@ -19,9 +19,9 @@
 
 namespace planb::server::http2 {
 
-std::string BigEndian(uint64_t value, int octets) {
+std::string BigEndian(uint64_t value, int bytes) {
   std::string out;
-  for (int i = octets - 1; i >= 0; --i) {
+  for (int i = bytes - 1; i >= 0; --i) {
     out.push_back(static_cast<char>(value >> (8 * i)));
   }
   return out;
@@ -152,24 +152,23 @@ RawConnection::~RawConnection() {
   if (fd_ >= 0) close(fd_);
 }
 
-bool RawConnection::Send(absl::string_view octets, absl::Duration patience) {
-  return SendAll(octets, patience, false);
+bool RawConnection::Send(absl::string_view bytes, absl::Duration patience) {
+  return SendAll(bytes, patience, false);
 }
 
-bool RawConnection::SendDeaf(absl::string_view octets,
-                             absl::Duration patience) {
-  return SendAll(octets, patience, true);
+bool RawConnection::SendDeaf(absl::string_view bytes, absl::Duration patience) {
+  return SendAll(bytes, patience, true);
 }
 
-bool RawConnection::SendAll(absl::string_view octets, absl::Duration patience,
+bool RawConnection::SendAll(absl::string_view bytes, absl::Duration patience,
                             bool deaf) {
   const absl::Time deadline = absl::Now() + patience;
-  while (open_ && !octets.empty()) {
+  while (open_ && !bytes.empty()) {
     if (!deaf) Drop();
     const ssize_t sent =
-        send(fd_, octets.data(), octets.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+        send(fd_, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent >= 0) {
-      octets.remove_prefix(static_cast<size_t>(sent));
+      bytes.remove_prefix(static_cast<size_t>(sent));
     } else if (errno != EAGAIN && errno != EINTR) {
       open_ = false;
     } else if (absl::Now() > deadline) {
@@ -182,12 +181,12 @@ bool RawConnection::SendAll(absl::string_view octets, absl::Duration patience,
 }
 
 uint64_t RawConnection::Drop() {
-  char octets[16 << 10];
+  char bytes[16 << 10];
   while (open_) {
-    const ssize_t got = recv(fd_, octets, sizeof(octets), MSG_DONTWAIT);
+    const ssize_t got = recv(fd_, bytes, sizeof(bytes), MSG_DONTWAIT);
     if (got > 0) {
       dropped_ += static_cast<uint64_t>(got);
-      ReadFrames(absl::string_view(octets, static_cast<size_t>(got)));
+      ReadFrames(absl::string_view(bytes, static_cast<size_t>(got)));
     } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
       open_ = false;
     } else if (errno == EAGAIN) {
@@ -202,7 +201,7 @@ int64_t& RawConnection::Window(uint32_t stream) {
   return windows_.try_emplace(stream, kAtFirst).first->second;
 }
 
-void RawConnection::ReadFrames(absl::string_view octets) {
+void RawConnection::ReadFrames(absl::string_view bytes) {
   const auto number = [](absl::string_view digits) {
     uint64_t value = 0;
     for (const char digit : digits) {
@@ -210,7 +209,7 @@ void RawConnection::ReadFrames(absl::string_view octets) {
     }
     return value;
   };
-  unread_.append(octets.data(), octets.size());
+  unread_.append(bytes.data(), bytes.size());
   absl::string_view rest = unread_;
   while (rest.size() >= 9 && rest.size() >= 9 + number(rest.substr(0, 3))) {
     const absl::string_view payload =
@@ -225,14 +224,14 @@ void RawConnection::ReadFrames(absl::string_view octets) {
   unread_ = std::string(rest);
 }
 
-bool RawConnection::SendData(uint32_t stream, absl::string_view octets,
+bool RawConnection::SendData(uint32_t stream, absl::string_view bytes,
                              absl::Duration patience) {
   constexpr int64_t kFrame = 16'384;
   const absl::Time deadline = absl::Now() + patience;
-  while (open_ && !octets.empty()) {
+  while (open_ && !bytes.empty()) {
     Drop();
     const int64_t size = std::min({Window(0), Window(stream), kFrame,
-                                   static_cast<int64_t>(octets.size())});
+                                   static_cast<int64_t>(bytes.size())});
     if (size <= 0) {
       if (absl::Now() > deadline) return false;
       Poll(POLLIN, deadline);
@@ -240,10 +239,10 @@ bool RawConnection::SendData(uint32_t stream, absl::string_view octets,
     }
     Window(0) -= size;
     Window(stream) -= size;
-    const auto now = octets.substr(0, static_cast<size_t>(size));
+    const auto now = bytes.substr(0, static_cast<size_t>(size));
     if (!Send(Frame(kData, 0, stream, now), deadline - absl::Now()))
       return false;
-    octets.remove_prefix(now.size());
+    bytes.remove_prefix(now.size());
   }
   return open_;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // HTTP/2 by hand, for clients that do what no library would let them: frames as
-// octets, right or wrong, and a connection that sends whatever it is given.
+// bytes, right or wrong, and a connection that sends whatever it is given.
 
 #ifndef PLANB_SERVER_TESTING_RAW_HTTP2_H_
 #define PLANB_SERVER_TESTING_RAW_HTTP2_H_
@@ -36,10 +36,10 @@ constexpr uint8_t kEndHeaders = 0x4;
 
 constexpr uint16_t kInitialWindowSize = 4;  // a setting
 
-// `value` as `octets` octets in network order.
-std::string BigEndian(uint64_t value, int octets);
+// `value` as `bytes` bytes in network order.
+std::string BigEndian(uint64_t value, int bytes);
 
-// The nine octets before a payload; `length` need not be the payload's.
+// The nine bytes before a payload; `length` need not be the payload's.
 std::string FrameHeader(size_t length, uint8_t type, uint8_t flags,
                         uint32_t stream);
 std::string Frame(uint8_t type, uint8_t flags, uint32_t stream,
@@ -51,7 +51,7 @@ std::string Setting(uint16_t id, uint32_t value);
 std::string SettingsAck();
 std::string RstStream(uint32_t stream);
 
-// HPACK: an integer, its first octet's upper bits given; a field that enters no
+// HPACK: an integer, its first byte's upper bits given; a field that enters no
 // table; one that does (as entry 62, the newest).
 std::string HpackInteger(uint64_t value, int prefix_bits, uint8_t upper_bits);
 std::string Literal(absl::string_view name, absl::string_view value);
@@ -63,7 +63,7 @@ std::string CallHeaders(absl::string_view path);
 // HEADERS and nothing else of such a call.
 std::string OpenCall(uint32_t stream, absl::string_view path);
 
-// gRPC's five octets before a message; `length` need not be the message's.
+// gRPC's five bytes before a message; `length` need not be the message's.
 std::string MessageHeader(bool compressed, uint32_t length);
 std::string Message(absl::string_view message);
 
@@ -81,22 +81,22 @@ class RawConnection {
   // far as is known by now.
   bool open() const { return open_; }
 
-  // Sends all of `octets`, and meanwhile throws away what comes. False if that
+  // Sends all of `bytes`, and meanwhile throws away what comes. False if that
   // was not possible within `patience`: the server reads no more, or has
   // closed.
-  bool Send(absl::string_view octets,
+  bool Send(absl::string_view bytes,
             absl::Duration patience = absl::Seconds(5));
 
   // The same, but reads nothing: so that the server's way back fills up.
-  bool SendDeaf(absl::string_view octets,
+  bool SendDeaf(absl::string_view bytes,
                 absl::Duration patience = absl::Seconds(5));
 
-  // DATA frames of `octets` on `stream`, as the server's windows allow: waits
+  // DATA frames of `bytes` on `stream`, as the server's windows allow: waits
   // for it to open them. False as Send.
-  bool SendData(uint32_t stream, absl::string_view octets,
+  bool SendData(uint32_t stream, absl::string_view bytes,
                 absl::Duration patience = absl::Seconds(5));
 
-  // Throws away what has come, but for what it says of windows. Octets thrown
+  // Throws away what has come, but for what it says of windows. Bytes thrown
   // away in the connection's life.
   uint64_t Drop();
   // The same until the server closes (true), or until `deadline`.
@@ -112,11 +112,11 @@ class RawConnection {
   // closes, or until `deadline`.
   bool Await(absl::Time deadline, absl::FunctionRef<bool()> done);
 
-  bool SendAll(absl::string_view octets, absl::Duration patience, bool deaf);
+  bool SendAll(absl::string_view bytes, absl::Duration patience, bool deaf);
   // Waits for `events`, until `deadline`.
   void Poll(short events, absl::Time deadline) const;
 
-  void ReadFrames(absl::string_view octets);
+  void ReadFrames(absl::string_view bytes);
   // What may still be sent on `stream`, or on all of them (0).
   int64_t& Window(uint32_t stream);
 

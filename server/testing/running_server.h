@@ -26,7 +26,7 @@ namespace planb::server {
 class RunningServer {
  public:
   explicit RunningServer(ServerOptions options = {}) {
-    // A socket's path has at most 107 octets: not below TEST_TMPDIR.
+    // A socket's path has at most 107 bytes: not below TEST_TMPDIR.
     static int servers = 0;
     socket_ = absl::StrCat("/tmp/planb_", getpid(), "_", servers++, ".sock");
     options.listen = {"127.0.0.1:0", absl::StrCat("unix://", socket_)};

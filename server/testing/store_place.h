@@ -45,8 +45,8 @@ inline void WriteStoreFiles(const std::string& path, const StoreFiles& files) {
   for (const char* suffix : {"", "-wal", "-shm", "-mark", "-journal"}) {
     std::filesystem::remove(absl::StrCat(path, suffix));
   }
-  for (const auto& [suffix, octets] : files) {
-    std::ofstream(absl::StrCat(path, suffix), std::ios::binary) << octets;
+  for (const auto& [suffix, bytes] : files) {
+    std::ofstream(absl::StrCat(path, suffix), std::ios::binary) << bytes;
   }
 }
 

@@ -27,7 +27,7 @@ std::string Digest(const std::map<Prefix, NextHopId>& routes) {
 
 StoreScript::StoreScript(const StoreScriptOptions& options)
     : options_(options), random_(options.seed) {
-  // The hard ones first: whole families, last addresses, zero octets inside.
+  // The hard ones first: whole families, last addresses, zero bytes inside.
   for (const char* text :
        {"0.0.0.0/0", "::/0", "::/128", "255.255.255.255/32", "0.0.0.0/32",
         "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff/128", "0.0.0.0/1", "::/1",

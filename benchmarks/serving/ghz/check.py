@@ -38,10 +38,10 @@ def host_routes(config):
 
 
 def split_packed(text, size):
-    octets = base64.b64decode(text)
+    data = base64.b64decode(text)
     return [
-        ipaddress.ip_address(octets[i : i + size])
-        for i in range(0, len(octets), size)
+        ipaddress.ip_address(data[i : i + size])
+        for i in range(0, len(data), size)
     ]
 
 
@@ -55,8 +55,8 @@ def log_lines(path, message):
 
 
 def unescape(text):
-    """The octets of a quoted string in protobuf's text form."""
-    # ghz escapes octets in octal: each becomes a character U+00..U+FF.
+    """The bytes of a quoted string in protobuf's text form."""
+    # ghz escapes bytes in octal: each becomes a character U+00..U+FF.
     return text.encode("utf-8").decode("unicode_escape").encode("latin-1")
 
 

@@ -9,7 +9,7 @@
 
 Addresses are random in 2000::/3, the same every time. By hand, because that
 takes fewer lines than generated code would to import, and shows what a client
-has to send: `addresses_v6` is the packed octets and nothing else.
+has to send: `addresses_v6` is the packed bytes and nothing else.
 """
 
 import random
@@ -19,17 +19,17 @@ MESSAGES = 64
 
 
 def varint(value):
-    octets = bytearray()
+    data = bytearray()
     while value >= 0x80:
-        octets.append(value & 0x7F | 0x80)
+        data.append(value & 0x7F | 0x80)
         value >>= 7
-    octets.append(value)
-    return bytes(octets)
+    data.append(value)
+    return bytes(data)
 
 
-def field(number, octets):
+def field(number, data):
     """A field of wire type 2."""
-    return varint(number << 3 | 2) + varint(len(octets)) + octets
+    return varint(number << 3 | 2) + varint(len(data)) + data
 
 
 def addresses(source, count):

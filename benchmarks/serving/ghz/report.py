@@ -21,23 +21,23 @@ import sys
 PERCENTAGES = (50, 90, 99)
 
 
-def read_varint(octets, at):
+def read_varint(data, at):
     value = shift = 0
     while True:
-        value |= (octets[at] & 0x7F) << shift
+        value |= (data[at] & 0x7F) << shift
         shift += 7
         at += 1
-        if octets[at - 1] < 0x80:
+        if data[at - 1] < 0x80:
             return value, at
 
 
-def addresses_of(call, octets):
+def addresses_of(call, data):
     """Addresses in one message of those that messages.py wrote."""
     if not call.endswith(".BatchLookup"):
         return 1
-    _, at = read_varint(octets, 0)  # the message's length
-    _, at = read_varint(octets, at + 1)  # its request_id
-    size, _ = read_varint(octets, at + 1)  # its addresses_v6
+    _, at = read_varint(data, 0)  # the message's length
+    _, at = read_varint(data, at + 1)  # its request_id
+    size, _ = read_varint(data, at + 1)  # its addresses_v6
     return size // 16
 
 
@@ -131,13 +131,13 @@ def load(path):
 def keep(report_path, config_path, messages_path, before, after, stem):
     report = load(report_path)
     with open(messages_path, "rb") as file:
-        octets = file.read()
+        data = file.read()
     report.pop("details", None)
     report["options"].pop("binary", None)  # the requests themselves
     report["errorDistribution"] = report.get("errorDistribution") or {}
     report["planb"] = {
         "batches": load(config_path).get("stream-call-count", 1),
-        "addresses": addresses_of(report["options"]["call"], octets),
+        "addresses": addresses_of(report["options"]["call"], data),
         "rss_kb_before": int(before),
         "rss_kb_after": int(after),
     }

@@ -92,17 +92,17 @@ class ReportTest(unittest.TestCase):
 
 class MessagesTest(unittest.TestCase):
     def test_a_stream_is_delimited(self):
-        octets = messages.main(["batch", "1"])
-        size, at = report.read_varint(octets, 0)
-        self.assertEqual(octets[at : at + 4], b"\x08\x01\x12\x10")
+        data = messages.main(["batch", "1"])
+        size, at = report.read_varint(data, 0)
+        self.assertEqual(data[at : at + 4], b"\x08\x01\x12\x10")
         self.assertEqual(size, 4 + 16)
-        self.assertEqual(octets[at + 4] >> 5, 1)  # in 2000::/3
-        self.assertEqual(len(octets), messages.MESSAGES * (1 + size))
+        self.assertEqual(data[at + 4] >> 5, 1)  # in 2000::/3
+        self.assertEqual(len(data), messages.MESSAGES * (1 + size))
 
     def test_a_lookup_holds_one_address(self):
-        octets = messages.main(["lookup"])
-        self.assertEqual(octets[:4], b"\x12\x12\x0a\x10")
-        self.assertEqual(len(octets), 4 + 16)
+        data = messages.main(["lookup"])
+        self.assertEqual(data[:4], b"\x12\x12\x0a\x10")
+        self.assertEqual(len(data), 4 + 16)
 
 
 if __name__ == "__main__":

@@ -40,8 +40,7 @@ bool Answerable(const wire::BatchRequest& request) {
 }
 
 template <AddressForm kForm>
-void AnswerAll(const Fib& fib, const wire::Octets& addresses,
-               char*& next_hops) {
+void AnswerAll(const Fib& fib, const wire::Bytes& addresses, char*& next_hops) {
   addresses.ForEachRun<Width(kForm)>([&](const char* run, size_t count) {
     Answer(fib, kForm, run, count, next_hops);
     next_hops += count * sizeof(NextHopId);
@@ -70,13 +69,13 @@ bool AnswerBatch(const Fib& fib, grpc::ByteBuffer& message,
       .addresses = request.addresses_v6.size() / Width(AddressForm::kFull) +
                    request.upper_halves_v6.size() / Width(AddressForm::kUpper)};
   // Never an inlined slice: its bytes would not be those of its copies.
-  grpc_slice octets = grpc_slice_malloc_large(wire::EncodedSize(shape));
+  grpc_slice bytes = grpc_slice_malloc_large(wire::EncodedSize(shape));
   const wire::ResponseBody body = wire::EncodeAround(
-      shape, reinterpret_cast<char*>(GRPC_SLICE_START_PTR(octets)));
+      shape, reinterpret_cast<char*>(GRPC_SLICE_START_PTR(bytes)));
   char* next_hops = body.next_hops;
   AnswerAll<AddressForm::kFull>(fib, request.addresses_v6, next_hops);
   AnswerAll<AddressForm::kUpper>(fib, request.upper_halves_v6, next_hops);
-  const grpc::Slice slice(octets, grpc::Slice::STEAL_REF);
+  const grpc::Slice slice(bytes, grpc::Slice::STEAL_REF);
   reply = grpc::ByteBuffer(&slice, 1);
   return true;
 }

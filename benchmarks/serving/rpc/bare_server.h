@@ -21,7 +21,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "lpm/fib.h"
+#include "lpm/fib/fib.h"
 
 namespace planb::rpc {
 

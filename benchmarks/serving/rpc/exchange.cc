@@ -268,7 +268,7 @@ absl::Status ServeExchange(const Socket& socket, const Answerer& answerer,
       hello.addresses > kMaxBatch) {
     return absl::InvalidArgumentError(
         absl::StrCat("a hello of ", hello.addresses, " addresses of ",
-                     hello.width, " octets"));
+                     hello.width, " bytes"));
   }
   std::vector<char> request(size_t{hello.addresses} * hello.width);
   std::vector<char> reply(size_t{hello.addresses} * sizeof(NextHopId));

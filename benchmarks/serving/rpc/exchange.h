@@ -48,7 +48,7 @@ class Socket {
 };
 
 struct SocketOptions {
-  // Octets of either buffer: beyond the host's limit for root, else up to it.
+  // Bytes of either buffer: beyond the host's limit for root, else up to it.
   int buffer_bytes = 4 << 20;
   // TCP congestion control, such as "reno"; empty: the host's.
   std::string congestion = {};
@@ -72,7 +72,7 @@ absl::StatusOr<Socket> ConnectTo(absl::string_view address,
 // The TCP port it is bound to; 0 for a Unix socket.
 int LocalPort(const Socket& socket);
 
-// Octets of the send buffer that the kernel granted.
+// Bytes of the send buffer that the kernel granted.
 int SendBuffer(const Socket& socket);
 
 // The congestion control in use; empty for a Unix socket.

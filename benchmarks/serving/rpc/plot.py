@@ -181,7 +181,7 @@ def scale(rows, path):
 def save(figure, path):
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=72)
-    # A palette is enough for lines, and a third of the octets.
+    # A palette is enough for lines, and a third of the bytes.
     image = Image.open(buffer).convert("RGB").quantize(48)
     image.save(path, optimize=True)
     plt.close(figure)

@@ -37,10 +37,10 @@ ABSL_FLAG(std::string, connect, "", "Only ask, at this address.");
 ABSL_FLAG(std::string, transport, "unix",
           "Without --listen and --connect: unix or tcp.");
 ABSL_FLAG(uint32_t, batch, 4096, "Addresses a batch.");
-ABSL_FLAG(std::string, form, "full", "full (16 octets) or upper (8 octets).");
+ABSL_FLAG(std::string, form, "full", "full (16 bytes) or upper (8 bytes).");
 ABSL_FLAG(uint32_t, depth, 1, "Batches on the way; 1 is ping-pong.");
 ABSL_FLAG(bool, spin, false,
-          "Both ends ask again and again for octets instead of sleeping.");
+          "Both ends ask again and again for bytes instead of sleeping.");
 ABSL_FLAG(double, seconds, 1, "How long to ask.");
 ABSL_FLAG(double, warm_up_seconds, 0.2, "How long to ask before, unmeasured.");
 ABSL_FLAG(int32_t, server_cpu, 0, "The server's core; -1: any.");

@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/load/reference_table.h"
 #include "lpm/io/route_file.h"
-#include "lpm/kernel.h"
+#include "lpm/kernels/kernel.h"
 #include "lpm/synthetic/synthetic.h"
 #include "lpm/synthetic/traffic.h"
 
@@ -54,9 +54,9 @@ NextHopId UpperAnswer(const ReferenceTable& table, const Changes& changes,
   return first;
 }
 
-uint64_t BigEndian(const char* octets) {
+uint64_t BigEndian(const char* bytes) {
   uint64_t value;
-  std::memcpy(&value, octets, sizeof(value));
+  std::memcpy(&value, bytes, sizeof(value));
   return __builtin_bswap64(value);
 }
 
@@ -97,15 +97,15 @@ absl::StatusOr<std::vector<Route>> LoadRoutes(const std::string& path,
 
 std::string PackedTrace(absl::Span<const Route> routes, AddressForm form,
                         size_t count) {
-  std::string octets;
-  octets.reserve(count * Width(form));
+  std::string bytes;
+  bytes.reserve(count * Width(form));
   const absl::Status made =
       MakeTraffic(TraceKind::kMatch, Family::kIpv6, routes, count, /*seed=*/1,
                   [&](const Address& address) {
-                    octets += address.ToPacked().substr(0, Width(form));
+                    bytes += address.ToPacked().substr(0, Width(form));
                   });
   ABSL_RAW_CHECK(made.ok(), "there are routes to draw from");
-  return octets;
+  return bytes;
 }
 
 std::vector<NextHopId> ExpectedAnswers(absl::Span<const Route> routes,

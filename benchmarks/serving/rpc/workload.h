@@ -15,7 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "lpm/fib.h"
+#include "lpm/fib/fib.h"
 #include "lpm/prefix.h"
 
 namespace planb::rpc {
@@ -26,7 +26,7 @@ enum class AddressForm {
   kUpper,  // its first 8
 };
 
-// Octets of one address.
+// Bytes of one address.
 constexpr size_t Width(AddressForm form) {
   return form == AddressForm::kFull ? 16 : 8;
 }

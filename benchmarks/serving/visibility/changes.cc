@@ -8,7 +8,7 @@
 #include "benchmarks/engine/churn.h"
 #include "benchmarks/serving/visibility/update_workloads.h"
 #include "lpm/io/route_file.h"
-#include "lpm/route_set.h"
+#include "lpm/routes/route_set.h"
 #include "lpm/synthetic/synthetic.h"
 
 namespace planb::visibility {

@@ -6,7 +6,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "benchmarks/serving/visibility/update_workloads.h"
-#include "lpm/route_set.h"
+#include "lpm/routes/route_set.h"
 #include "lpm/synthetic/synthetic.h"
 
 namespace planb::visibility {

@@ -33,7 +33,7 @@ COLUMNS = [
       for rank in RANKS),
     "idle_lookups_per_second",  # before the workload
     "lookups_per_second",  # beside the workload
-    "resident_before",  # octets, as all that follow
+    "resident_before",  # bytes, as all that follow
     "resident_peak",  # during the workload
     "resident_empty",  # of the server before it had a table
     "resident_allowed",  # the target: see README.md

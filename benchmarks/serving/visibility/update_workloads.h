@@ -23,7 +23,7 @@
 #include "absl/types/span.h"
 #include "client/table_client.h"
 #include "lpm/prefix.h"
-#include "lpm/route_set.h"
+#include "lpm/routes/route_set.h"
 #include "planb/v1/route_lookup.grpc.pb.h"
 #include "planb/v1/route_table.grpc.pb.h"
 #include "planb/v1/route_table.pb.h"

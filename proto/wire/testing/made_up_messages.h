@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "proto/wire/octets.h"
+#include "proto/wire/bytes.h"
 
 namespace planb::wire {
 

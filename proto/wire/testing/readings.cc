@@ -27,7 +27,7 @@ std::string Field(absl::string_view bytes) {
 std::string Field(const std::string& bytes) {
   return Field(absl::string_view(bytes));
 }
-std::string Field(const Octets& bytes) {
+std::string Field(const Bytes& bytes) {
   std::string copy(bytes.size(), '\0');
   bytes.CopyTo(copy.data());
   return Field(copy);

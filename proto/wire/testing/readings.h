@@ -9,7 +9,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "proto/wire/octets.h"
+#include "proto/wire/bytes.h"
 
 namespace planb::wire {
 

@@ -34,7 +34,7 @@ void CheckSame(const std::string& read, const std::string& expected,
   std::abort();
 }
 
-std::string Copy(const Octets& bytes) {
+std::string Copy(const Bytes& bytes) {
   std::string copy(bytes.size(), '\0');
   bytes.CopyTo(copy.data());
   return copy;

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Where the compiler gets the parts of a FIB from: blocks of consecutive lines
+// (or descriptors), handed out and taken back.
+
+#ifndef PLANB_LPM_FIB_BLOCK_POOL_H_
+#define PLANB_LPM_FIB_BLOCK_POOL_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/base/internal/raw_logging.h"
+#include "lpm/kernels/layout.h"
+
+namespace planb {
+
+// Works on memory of its own that grows, until MoveTo gives it memory to work
+// on in place, which readers may read. If that runs out, it goes on in a copy
+// of its own: at_home() then says that what was built must be moved again.
+//
+// A block also has a count of the slots that name it, kept for the caller: the
+// slots of several table entries may share a partition.
+//
+// Thread-compatible.
+template <typename T>
+class BlockPool {
+ public:
+  // Room for `size` elements before it has to grow; no block exceeds
+  // `max_block`, and all of them together do not exceed `limit`.
+  BlockPool(size_t size, uint32_t max_block, size_t limit = kMaxPayload)
+      : max_block_(max_block), limit_(limit), free_(max_block + 1) {
+    Grow(std::max<size_t>(std::min(size, limit_), max_block_));
+  }
+
+  // The first element of a block with no slots. Contents undefined. Past the
+  // limit, overflow() from then on, and the block is not the caller's alone: it
+  // may be written to, and what the pool holds is of no use any more.
+  // REQUIRES: 0 < size <= max_block.
+  uint32_t Allocate(uint32_t size) {
+    uint32_t first;
+    if (!free_[size].empty()) {
+      first = free_[size].back();
+      free_[size].pop_back();
+      free_elements_ -= size;
+    } else {
+      if (limit_ - used_ < size) return Overflow();
+      if (capacity_ - used_ < size) {
+        Grow(std::max(used_ + size, std::min(used_ + used_ / 2, limit_)));
+      }
+      first = static_cast<uint32_t>(used_);
+      used_ += size;
+    }
+    blocks_[first] = {static_cast<uint16_t>(size), 0, false};
+    return first;
+  }
+
+  // Makes the block available again. REQUIRES: nobody reads it any more.
+  void Free(uint32_t first) {
+    const uint32_t size = blocks_[first].size;
+    free_[size].push_back(first);
+    free_elements_ += size;
+  }
+
+  // Valid until the next Allocate, which may move everything.
+  T* at(uint32_t index) { return data_ + index; }
+
+  uint32_t size(uint32_t first) const { return blocks_[first].size; }
+  void AddSlot(uint32_t first) { ++blocks_[first].slots; }
+  // True if that was the last.
+  bool DropSlot(uint32_t first) { return --blocks_[first].slots == 0; }
+
+  // A mark for the caller to set; a new block has none.
+  void Mark(uint32_t first) { blocks_[first].marked = true; }
+  bool marked(uint32_t first) const { return blocks_[first].marked; }
+
+  // Copies everything to `memory`, for `capacity` elements, and works there;
+  // not on what lies beyond the limit.
+  // REQUIRES: capacity >= used(); `memory` outlives this or the next move.
+  void MoveTo(T* memory, size_t capacity) {
+    ABSL_RAW_CHECK(capacity >= used_, "too small to move to");
+    capacity = std::min(capacity, limit_);
+    blocks_.resize(capacity);
+    if (used_ > 0) std::memcpy(memory, data_, used_ * sizeof(T));
+    own_ = nullptr;
+    data_ = memory;
+    capacity_ = capacity;
+  }
+
+  // True if the elements are in memory of its own.
+  bool at_home() const { return own_ != nullptr; }
+
+  // True if there was no room left within the limit.
+  bool overflow() const { return overflow_; }
+  size_t limit() const { return limit_; }
+
+  // Elements ever handed out, those given back included.
+  size_t used() const { return used_; }
+  // Elements handed out now.
+  size_t live() const { return used_ - free_elements_; }
+
+ private:
+  struct Block {
+    uint16_t size = 0;
+    uint16_t slots = 0;
+    bool marked = false;
+  };
+
+  // The first block, in memory that is not a reader's.
+  uint32_t Overflow() {
+    overflow_ = true;
+    if (!at_home()) Grow(std::max<size_t>(capacity_, max_block_));
+    return 0;
+  }
+
+  void Grow(size_t size) {
+    auto grown = std::make_unique_for_overwrite<T[]>(size);
+    if (used_ > 0) std::memcpy(grown.get(), data_, used_ * sizeof(T));
+    own_ = std::move(grown);
+    data_ = own_.get();
+    capacity_ = size;
+    blocks_.resize(size);
+  }
+
+  const uint32_t max_block_;
+  const size_t limit_;
+  bool overflow_ = false;
+  std::unique_ptr<T[]> own_;  // or nullptr
+  T* data_ = nullptr;
+  size_t capacity_ = 0;
+  size_t used_ = 0;
+  size_t free_elements_ = 0;
+  std::vector<Block> blocks_;                // by first element
+  std::vector<std::vector<uint32_t>> free_;  // by size
+};
+
+using LinePool = BlockPool<Line>;
+using DescriptorPool = BlockPool<Descriptor>;
+
+// No block of lines is longer: a table of 2^12 entries. Larger ones make no
+// lookup quicker, and every change copies those on its way.
+inline constexpr int kMaxTableBits = 12;
+inline constexpr uint32_t kMaxBlockLines =
+    (uint32_t{1} << kMaxTableBits) / kLineWords;
+
+}  // namespace planb
+
+#endif  // PLANB_LPM_FIB_BLOCK_POOL_H_

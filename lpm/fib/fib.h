@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The FIB: an immutable search structure that answers longest-prefix-match
+// lookups, many at a time, exactly, to the last bit of an address.
+//
+// This is PlanB (NSDI '26), partitioned: prefixes become elementary intervals
+// (section 3.1 of the paper), and these the keys of many small linearized
+// B+-trees (3.3) under a direct-indexed root; layout.h has the picture.
+//
+//   std::vector<Route> routes = ...;               // sorted, one family
+//   std::unique_ptr<const Fib> fib = *Fib::Build(Family::kIpv6, routes);
+//   fib->Lookup(packet_addresses, n, next_hops, *AvailableKernels().front());
+//
+// A table that changes is compiled by FibCompiler (fib_compiler.h).
+
+#ifndef PLANB_LPM_FIB_FIB_H_
+#define PLANB_LPM_FIB_FIB_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "lpm/address.h"
+#include "lpm/kernels/kernel.h"
+#include "lpm/prefix.h"
+
+namespace planb {
+
+class FibArena;
+struct FibLimits;
+struct FibRoot;
+struct FibView;
+
+// What a FIB consists of.
+struct FibStats {
+  size_t intervals = 0;    // neighbours with one next hop merged
+  size_t root_bytes = 0;   // of each generation its own
+  size_t table_bytes = 0;  // index tables
+  size_t tables = 0;
+  size_t partition_bytes = 0;
+  size_t wide_partitions = 0, narrow_partitions = 0;
+  size_t partition_room = 0;  // intervals that would fit in their leaves
+  size_t descriptor_bytes = 0;
+  size_t descriptors = 0;
+  size_t next_hop_bytes = 0;
+  int value_bytes = 0;       // of a value in a leaf: 1, 2 or 4
+  int table_steps = 0;       // tables a lookup goes through, at most
+  int descriptor_steps = 0;  // descriptors a lookup goes through, at most
+
+  size_t bytes() const {
+    return root_bytes + table_bytes + partition_bytes + descriptor_bytes +
+           next_hop_bytes;
+  }
+};
+
+// Thread-safe: const. Shares memory with the FIBs that the same FibCompiler
+// made before and after it; nothing that this one reads is ever written.
+class Fib {
+ public:
+  // Compiles `routes`. O(routes). Errors: RESOURCE_EXHAUSTED if a FIB cannot
+  // hold them; fib_bound.h says beforehand of which it can.
+  // REQUIRES: all of `family`, strictly ascending by prefix, IsNextHop of
+  // each next hop.
+  static absl::StatusOr<std::unique_ptr<const Fib>> Build(
+      Family family, absl::Span<const Route> routes);
+  ~Fib();
+  Fib(const Fib&) = delete;
+  Fib& operator=(const Fib&) = delete;
+
+  // Looks up `count` packed addresses in network byte order (16 bytes each
+  // for IPv6, 4 for IPv4) and writes as many next-hop ids, each a little-endian
+  // uint32; 0 is no route. Neither array need be aligned; they must not
+  // overlap. No allocation, no lock, any `count`; each address takes a bounded
+  // number of steps, whatever the table.
+  void Lookup(const void* addresses, size_t count, void* next_hops,
+              const Kernel& kernel) const;
+
+  // Looks up the upper halves of `count` IPv6 addresses: 8 bytes each, in
+  // network byte order. Writes for each the next hop that all addresses take
+  // which begin with it (0: they have no route); or kUndecided if they do not
+  // all take the same, as where a prefix longer than /64 makes a difference.
+  // Never a guess, and never kUndecided where the answers are alike, whatever
+  // the routes are. In all else like Lookup. REQUIRES: family() is IPv6.
+  void LookupUpper(const void* upper_halves, size_t count, void* next_hops,
+                   const Kernel& kernel) const;
+
+  // One address; 0 is no route. REQUIRES: address.family() == family().
+  NextHopId Lookup(const Address& address, const Kernel& kernel) const;
+  // The same, by the best kernel.
+  NextHopId Lookup(const Address& address) const {
+    return Lookup(address, *AvailableKernels().front());
+  }
+
+  Family family() const { return family_; }
+
+  // Walks the whole structure: O(intervals).
+  FibStats Stats() const;
+
+  // Bytes that hold this FIB and the generations that share memory with it,
+  // room for changes included. O(1).
+  size_t bytes() const;
+
+  // Names that memory: FIBs for which it is equal share it, and hold apart only
+  // own_bytes() each.
+  const void* memory() const { return arena_.get(); }
+  static size_t own_bytes();
+
+ private:
+  friend class FibBuilder;
+  friend class FibPeer;        // of tests
+  friend class FibLimitsPeer;  // of tests
+  Fib() = default;
+
+  static absl::StatusOr<std::unique_ptr<const Fib>> Build(
+      Family family, absl::Span<const Route> routes, const FibLimits& limits);
+
+  FibView View() const;
+
+  Family family_ = Family::kIpv6;
+  int value_bytes_ = 0;
+  uint64_t generation_ = 0;
+  std::unique_ptr<const FibRoot> root_;
+  std::shared_ptr<FibArena> arena_;
+  std::shared_ptr<const NextHopId[]> next_hops_;  // or nullptr
+  size_t next_hop_count_ = 0;
+};
+
+}  // namespace planb
+
+#endif  // PLANB_LPM_FIB_FIB_H_

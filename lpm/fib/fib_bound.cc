@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Why the bounds hold.
+//
+// *Cuts.* The main walk tells /48s apart; a /48 that longer routes divide is
+// one value of it. Call the routes of 13..48 bits and these /48s cuts. Only
+// they have boundaries inside a slot of the root, two at most. The same words
+// go for what lies below a descriptor: what it tells apart are slots of 64 bits
+// or of 32 bits more than its own, its cuts the routes up to there and the
+// slots that longer ones divide.
+//
+// *Partitions.* A slot of which r > 0 cuts are a part, strictly, has 2r + 1 <=
+// 3r intervals or fewer, its first included. Partitions hold M = 17w intervals
+// in leaves of w >= 8 and are filled one after the other, so of T intervals in
+// a run without a Flush there come 2T/M + 1 or fewer, and T/w + 4T/M + 2 lines
+// (the header and the last, broken leaf: 2 each). T <= 3 * cuts: 0.47 lines a
+// cut and 2 lines a run. There is a run for each /16 that is cut, 2^16 at most.
+// Narrow ones take less: of 24 intervals or more, (2 + 25/11) / 12 a cut even
+// if each slot had its own; in tables of 16 bits or less, whose slots share
+// them and which have 363 intervals or more, 3 * (1/11 + 4/363) + 2/181.
+//
+// *Tables.* TableBits takes the number of bits that costs least, and one it
+// could have taken, b0, makes a table of max(1, count / 512) lines or fewer. By
+// the cost model a line costs 20, and an interval 12 if its slot is crowded
+// (and goes on to another table), 6 if it is in a partition, 0 if it has a slot
+// alone. More slots never make it cost more. So the table has at most 1/20 line
+// for each unit by which all intervals got cheaper than with b0; an interval
+// gets so from 12 only once, on leaving the crowd, and then is in no further
+// table: 0.6 lines altogether if it ends up alone and 0.3 if in a partition. A
+// cut has two: 1.2 lines if alone, 0.6 + 0.47 if not. Add what tables add:
+// below the first there are 7 levels (of 32 bits, 4 each, and none of 4 is
+// crowded) of tables with M >= 136 intervals or more, so 7/136 tables an
+// interval, each with one line and one more interval (0.6 lines): 7/136 * 1.6 +
+// 1/512 = 0.085 an interval. In all 1.4 lines a cut; and for each slot of the
+// root that is cut a table's first line and an interval at its begin: 1.7.
+//
+// *Long routes.* Let a /48 have r routes longer than itself. Its descriptors
+// form a tree whose leaves are the routes; below a descriptor hang its cuts.
+// One that has an interval to divide has two cuts at least, as it skips what a
+// single one has in common. So the sum of (cuts - 1) over all is r - 1 or less.
+// A descriptor of c >= 2 cuts takes a partition of 1 + (2c + 1)/8 lines, or, if
+// c is 68 or more, tables and partitions of 1.4 c + 3: either way no more than
+// 2 (c - 1). So the /48 takes 2 (r - 1) lines below descriptors and, as a cut
+// of the main walk, 1.4: 2 lines for each long route (and a run and a root
+// slot, as above).
+//
+// Those r - 1 also are the descriptors of two cuts and more at most; those of
+// one are r at most. Where a route is not longer than /64, no descriptor but
+// the /48's first has it inside. So there is one descriptor for each route up
+// to /64, and two for each that is longer.
+//
+// *Updates.* A slot that an update compiles anew shares no partition with its
+// neighbours: then r cuts take 1 + (2r + 1)/8 lines in a partition: up to 2r.
+// Each cut is in one such slot at most. Slots of the root take what they take
+// in a full compilation. Besides, an update copies tables, each in use once.
+// FibCompiler begins no update with more than 2C + 1024 lines in use, or 3C +
+// 2048 used ever, of C after the last full compilation: 5C + 3072 and what is
+// compiled anew. Descriptors and next hops likewise, with no copies; and as all
+// descriptors are of one size, what is free is used first.
+
+#include "lpm/fib/fib_bound.h"
+
+#include <algorithm>
+
+#include "absl/base/internal/raw_logging.h"
+#include "absl/strings/str_cat.h"
+#include "lpm/fib/fib.h"
+#include "lpm/fib/table_compiler.h"
+#include "lpm/kernels/layout.h"
+
+namespace planb {
+namespace {
+
+static_assert(kMaxFibLines == FibLimits().lines);
+static_assert(kMaxFibDescriptors == FibLimits().descriptors);
+static_assert(kMaxFibNextHops == FibLimits().next_hops);
+
+// In tenths of a line.
+constexpr uint64_t kPerRootSlot = 17;
+constexpr uint64_t kPerRun = 20;
+constexpr uint64_t kPerCut = 14;
+constexpr uint64_t kPerLongRoute = 20;
+constexpr uint64_t kPerCutAlone = 20;  // compiled anew by an update
+
+constexpr int kRunBits = 16;  // the main walk flushes its partitions
+constexpr uint64_t kMostRuns = uint64_t{1} << kRunBits;
+
+// What decides how much a table takes: routes by class of length.
+struct Classes {
+  Classes(Family family, const RoutesByLength& lengths) {
+    for (int length = 0; length <= 128; ++length) {
+      const uint64_t routes = lengths[static_cast<size_t>(length)];
+      ABSL_RAW_CHECK(routes == 0 || length <= AddressBits(family),
+                     "routes longer than addresses");
+      all += routes;
+      if (length > kUpperBits) {
+        below_64 += routes;
+      }
+      if (length > kMainBits) {
+        below_48 += routes;
+      } else if (length > kRootBits) {
+        main += routes;
+      }
+      if (length > kRootBits) root_slots += routes;
+      if (length > kRunBits) runs += routes;
+    }
+    root_slots = std::min<uint64_t>(root_slots, kRootEntries);
+    runs = std::min(runs, kMostRuns);
+  }
+
+  // In tenths, but for what the cuts take in partitions.
+  uint64_t Aside() const {
+    return kPerRootSlot * root_slots + kPerRun * runs +
+           kPerLongRoute * below_48;
+  }
+  uint64_t Lines() const { return (Aside() + kPerCut * main + 9) / 10; }
+  uint64_t LinesAnew() const {
+    return (Aside() + kPerCutAlone * main + 9) / 10;
+  }
+  uint64_t Descriptors() const { return below_48 + below_64; }
+
+  uint64_t all = 0;
+  uint64_t main = 0;      // 13..48
+  uint64_t below_48 = 0;  // 49..128
+  uint64_t below_64 = 0;  // 65..128
+  uint64_t root_slots = 0, runs = 0;
+};
+
+// Those of FibCompiler.
+constexpr uint64_t kLinesAside = 1024, kDescriptorsAside = 64;
+constexpr uint64_t kUpdateAside = 4 * kMaxBlockLines;
+
+uint64_t WithRoom(uint64_t used, uint64_t aside) {
+  return used + used / 2 + aside;
+}
+
+uint64_t Bytes(const FibSize& size) {
+  return sizeof(Fib) + sizeof(FibRoot) +
+         WithRoom(size.lines, kLinesAside) * sizeof(Line) +
+         WithRoom(size.descriptors, kDescriptorsAside) * sizeof(Descriptor) +
+         size.next_hops * sizeof(NextHopId);
+}
+
+// A pool of blocks while it moves to its place for good: where it grew, by half
+// each time, and where it goes to; and for both a block's 6 bytes an element,
+// in a vector that may have doubled, beside the one before.
+uint64_t PoolPeak(uint64_t used, uint64_t expected, uint64_t aside,
+                  uint64_t bytes) {
+  const uint64_t grown = std::max(expected, WithRoom(used, kMaxBlockLines));
+  const uint64_t moved = WithRoom(used, aside);
+  return (grown + moved) * bytes + 6 * (4 * grown + moved);
+}
+
+// Everything at once. Lists of intervals are vectors that double: 3 times what
+// is in them, while they do.
+uint64_t Peak(const Classes& classes, const FibSize& size) {
+  // Those of a root slot: 12 bytes, and 8 as a run.
+  constexpr uint64_t kPerMainInterval = 3 * (12 + 8);
+  // Those of a /48: 20 bytes. Then of each descriptor on the way: 8, and 8 as
+  // a run; and 20 again for what a slot of 64 bits or more cuts, twice.
+  constexpr uint64_t kPerLongInterval = 3 * (20 + 8 + 8);
+  constexpr uint64_t kPerDeepInterval = 3 * 2 * (20 + 8);
+  // The hash map is at least 7/16 full, 9 bytes a place, and beside it is the
+  // one before of half the size; the array doubles.
+  constexpr uint64_t kPerNextHop = 31 + 12;
+  constexpr uint64_t kAside = 80 * 1024;  // the two roots, free lists
+  const uint64_t cuts = classes.main + classes.below_48;
+  return kAside +
+         PoolPeak(size.lines, classes.all / 6 + 2 * kMaxBlockLines, kLinesAside,
+                  sizeof(Line)) +
+         PoolPeak(size.descriptors, 16, kDescriptorsAside, sizeof(Descriptor)) +
+         2 * (cuts * kPerMainInterval + classes.below_48 * kPerLongInterval +
+              classes.below_64 * kPerDeepInterval) +
+         size.next_hops * kPerNextHop;
+}
+
+uint64_t NextHops(const Classes& classes, uint64_t next_hops) {
+  return std::min(classes.all, next_hops) + 1;  // kNoRoute
+}
+
+FibSize Compiled(const Classes& classes, uint64_t next_hops) {
+  return {classes.Lines(), classes.Descriptors(), NextHops(classes, next_hops)};
+}
+
+FibSize Updated(const Classes& classes, uint64_t next_hops) {
+  const FibSize full = Compiled(classes, next_hops);
+  return {5 * full.lines + 3 * kUpdateAside + classes.LinesAnew(),
+          3 * full.descriptors + kUpdateAside,
+          3 * full.next_hops + kUpdateAside};
+}
+
+absl::Status TooMany(uint64_t count, const char* of, uint64_t most) {
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "the table may need ", count, " ", of, "; a FIB has ", most, " at most"));
+}
+
+}  // namespace
+
+FibSize CompiledSize(Family family, const RoutesByLength& lengths,
+                     uint64_t next_hops) {
+  return Compiled(Classes(family, lengths), next_hops);
+}
+
+FibSize UpdatedSize(Family family, const RoutesByLength& lengths,
+                    uint64_t next_hops) {
+  return Updated(Classes(family, lengths), next_hops);
+}
+
+// FibCompiler compiles everything where an update might exceed the limits.
+absl::Status CheckCompilable(Family family, const RoutesByLength& lengths,
+                             uint64_t next_hops) {
+  const FibSize size = CompiledSize(family, lengths, next_hops);
+  if (size.lines > kMaxFibLines) {
+    return TooMany(size.lines, "lines of 64 bytes", kMaxFibLines);
+  }
+  if (size.descriptors > kMaxFibDescriptors) {
+    return TooMany(size.descriptors, "descriptors of long prefixes",
+                   kMaxFibDescriptors);
+  }
+  if (size.next_hops - 1 > kMaxFibNextHops) {
+    return TooMany(size.next_hops - 1, "distinct next hops", kMaxFibNextHops);
+  }
+  return absl::OkStatus();
+}
+
+size_t FibBytesBound(Family family, const RoutesByLength& lengths,
+                     uint64_t next_hops) {
+  return Bytes(CompiledSize(family, lengths, next_hops));
+}
+
+size_t UpdateBytesBound(Family family, const RoutesByLength& lengths,
+                        uint64_t next_hops) {
+  return Bytes(UpdatedSize(family, lengths, next_hops));
+}
+
+size_t CompilePeakBound(Family family, const RoutesByLength& lengths,
+                        uint64_t next_hops) {
+  const Classes classes(family, lengths);
+  return Peak(classes, Compiled(classes, next_hops));
+}
+
+// An update may do its work, find values too narrow, and compile everything.
+// What it leaves unused it lists twice, by 4 bytes, in vectors that double.
+size_t UpdatePeakBound(Family family, const RoutesByLength& lengths,
+                       uint64_t next_hops) {
+  const Classes classes(family, lengths);
+  const FibSize size = Updated(classes, next_hops);
+  return Peak(classes, Compiled(classes, next_hops)) + Peak(classes, size) +
+         2 * 3 * sizeof(uint32_t) * (size.lines + size.descriptors);
+}
+
+}  // namespace planb

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// How large the FIB of a table can become, told before it is compiled and by
+// nothing but how many routes of each length there are: for a server that must
+// know whether it can compile what it is about to accept.
+//
+//   RoutesByLength lengths = ...;          // with the changes made
+//   RETURN_IF_ERROR(CheckCompilable(family, lengths));
+//   if (FibBytesBound(family, lengths) > limit) ...
+//
+// Bounds hold for every table that has such routes, whatever the addresses and
+// next hops; fib_bound.cc proves them. Tables like the Internet's take a
+// fifteenth to a fortieth of it, as most of their routes share lines, and
+// nothing but the addresses could tell.
+//
+// It is no use to add bounds on the added routes to what the FIB takes at
+// present. Neighbours with one next hop take one place; a single change, of
+// ::/0 say, can make all their boundaries count. Bounds on the whole table
+// alone are bounds.
+//
+// All functions: O(lengths), thread-safe. Bytes are those asked of the
+// allocator; huge pages may round what is resident up by 2 MiB for each FIB.
+
+#ifndef PLANB_LPM_FIB_FIB_BOUND_H_
+#define PLANB_LPM_FIB_FIB_BOUND_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "lpm/prefix.h"
+
+namespace planb {
+
+// How many routes there are of each prefix length. REQUIRES, everywhere: none
+// longer than AddressBits(family); fewer than 2^40 in all.
+using RoutesByLength = std::array<uint64_t, 129>;
+
+// As many distinct next hops as routes.
+inline constexpr uint64_t kDistinctNextHops = ~uint64_t{0};
+
+// What a table takes of the parts of a FIB, at most.
+struct FibSize {
+  uint64_t lines = 0;        // of 64 bytes; no more than kMaxFibLines
+  uint64_t descriptors = 0;  // of 32 bytes; no more than kMaxFibDescriptors
+  uint64_t next_hops = 0;    // of 4 bytes; no more than kMaxFibNextHops + 1
+};
+
+// What the format has names for. A FIB that exceeded the number of lines (2
+// GiB), or the others, could not be compiled.
+inline constexpr uint64_t kMaxFibLines = (uint64_t{1} << 25) - 1;
+inline constexpr uint64_t kMaxFibDescriptors = uint64_t{1} << 24;
+inline constexpr uint64_t kMaxFibNextHops = (uint64_t{1} << 24) - 1;
+
+// What Fib::Build, FibCompiler::Compile, and an Update that compiles everything
+// use at most.
+FibSize CompiledSize(Family family, const RoutesByLength& lengths,
+                     uint64_t next_hops = kDistinctNextHops);
+
+// What is in use after an Update of whatever kind, with what earlier ones left.
+// `lengths` must bound the routes of each length in every generation since the
+// last full compilation (and `next_hops` likewise): memory is not given back
+// before the next.
+FibSize UpdatedSize(Family family, const RoutesByLength& lengths,
+                    uint64_t next_hops = kDistinctNextHops);
+
+// OK if every table of such routes can be compiled, and then updated to every
+// other. About 23,000,000 routes pass, or 8,000,000 longer than /64.
+// Errors: RESOURCE_EXHAUSTED, saying what there may be too many of.
+absl::Status CheckCompilable(Family family, const RoutesByLength& lengths,
+                             uint64_t next_hops = kDistinctNextHops);
+
+// Fib::bytes() of what FibCompiler::Compile returns, at most; Fib::Build
+// returns smaller ones.
+size_t FibBytesBound(Family family, const RoutesByLength& lengths,
+                     uint64_t next_hops = kDistinctNextHops);
+
+// Fib::bytes() of what FibCompiler::Update returns, at most; `lengths` as for
+// UpdatedSize.
+size_t UpdateBytesBound(Family family, const RoutesByLength& lengths,
+                        uint64_t next_hops = kDistinctNextHops);
+
+// What FibCompiler::Compile (or Fib::Build) has allocated at any moment beyond
+// what was before it, the FIB it returns included. What it keeps beside the FIB
+// for the updates to come is part of it.
+size_t CompilePeakBound(Family family, const RoutesByLength& lengths,
+                        uint64_t next_hops = kDistinctNextHops);
+
+// The same of FibCompiler::Update, but for a copy of the list of changes;
+// `lengths` as for UpdatedSize.
+size_t UpdatePeakBound(Family family, const RoutesByLength& lengths,
+                       uint64_t next_hops = kDistinctNextHops);
+
+}  // namespace planb
+
+#endif  // PLANB_LPM_FIB_FIB_BOUND_H_

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Full compilations of the worst tables stay within the bounds; and of tables
+// like the Internet's, not too far below.
+
+#include "lpm/fib/fib_bound.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "lpm/fib/fib.h"
+#include "lpm/fib/fib_compiler.h"
+#include "lpm/synthetic/synthetic.h"
+#include "lpm/testing/bound_tables.h"
+#include "lpm/testing/real_tables.h"
+
+namespace planb {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr size_t kMostRoutes = 50'000;  // sanitizers take their time
+#else
+constexpr size_t kMostRoutes = 300'000;
+#endif
+
+// How much of the bound a table takes.
+struct Share {
+  double lines = 0, descriptors = 0, bytes = 0;
+};
+
+Share ExpectWithin(Family family, const std::vector<Route>& routes,
+                   uint64_t next_hops) {
+  const RoutesByLength lengths = CountLengths(routes);
+  EXPECT_TRUE(CheckCompilable(family, lengths, next_hops).ok());
+  const FibSize most = CompiledSize(family, lengths, next_hops);
+  const auto built = Fib::Build(family, routes).value();
+  const FibStats stats = built->Stats();
+  const size_t line_bytes = stats.table_bytes + stats.partition_bytes;
+  EXPECT_LE(line_bytes, most.lines * 64);
+  EXPECT_LE(stats.descriptors, most.descriptors);
+  EXPECT_LE(stats.next_hop_bytes, most.next_hops * sizeof(NextHopId));
+  // The first line is there even if none is needed.
+  const size_t packed =
+      sizeof(Fib) + stats.root_bytes + std::max<size_t>(most.lines, 1) * 64 +
+      most.descriptors * 32 + most.next_hops * sizeof(NextHopId);
+  EXPECT_LE(built->bytes(), packed);
+
+  const auto compiled =
+      FibCompiler(family).Compile(RouteSet(family, routes)).value();
+  const size_t bound = FibBytesBound(family, lengths, next_hops);
+  EXPECT_LE(compiled->bytes(), bound);
+  EXPECT_LE(compiled->bytes(), UpdateBytesBound(family, lengths, next_hops));
+  const auto share = [](auto part, auto whole) {
+    return whole == 0 ? 0
+                      : static_cast<double>(part) / static_cast<double>(whole);
+  };
+  return {share(line_bytes, most.lines * 64),
+          share(stats.descriptors, most.descriptors),
+          share(compiled->bytes(), bound)};
+}
+
+class FibBound : public testing::TestWithParam<BoundTable> {};
+
+INSTANTIATE_TEST_SUITE_P(Tables, FibBound, testing::ValuesIn(BoundTables()),
+                         [](const auto& param) { return param.param.name; });
+
+TEST_P(FibBound, HoldsForAFullCompilation) {
+  for (const size_t count : {size_t{0}, size_t{1}, size_t{2}, size_t{10},
+                             size_t{1000}, size_t{50'000}, kMostRoutes}) {
+    const std::vector<Prefix> prefixes = GetParam().make(count);
+    for (const size_t next_hops : {1, 2, 300, 70'000, 0}) {
+      if (count == kMostRoutes && next_hops != 2 && next_hops != 0) continue;
+      SCOPED_TRACE(testing::Message()
+                   << count << " routes, " << next_hops << " next hops");
+      const Share share =
+          ExpectWithin(GetParam().family, BoundRoutes(prefixes, next_hops),
+                       next_hops == 0 ? kDistinctNextHops : next_hops);
+      const std::string name = std::to_string(count) + "_routes_" +
+                               std::to_string(next_hops) + "_next_hops_";
+      RecordProperty(name + "lines", std::to_string(share.lines));
+      RecordProperty(name + "descriptors", std::to_string(share.descriptors));
+      RecordProperty(name + "bytes", std::to_string(share.bytes));
+    }
+  }
+}
+
+// What makes a bound useful. The numbers are about what they were when written,
+// and a little more.
+struct Likeness {
+  size_t routes;
+  double most;  // of what it takes
+};
+
+void ExpectUseful(Family family, const std::vector<Route>& routes,
+                  double most) {
+  const Share share = ExpectWithin(family, routes, kDistinctNextHops);
+  EXPECT_LE(1 / share.bytes, most) << routes.size() << " routes";
+  std::cout << routes.size() << " routes: bound / bytes = " << 1 / share.bytes
+            << ", lines alone " << 1 / share.lines << std::endl;
+}
+
+TEST(FibBoundUseful, OnTablesLikeTheInternets) {
+  for (const Likeness& like :
+       {Likeness{1000, 10}, Likeness{10'000, 40}, Likeness{100'000, 40},
+        Likeness{259'000, 40}, Likeness{1'000'000, 40}}) {
+    if (like.routes > 4 * kMostRoutes) continue;
+    ExpectUseful(Family::kIpv6, SyntheticTable({.ipv6_routes = like.routes}),
+                 like.most);
+    if (like.routes == 1'000'000) continue;
+    ExpectUseful(Family::kIpv4,
+                 SyntheticTable({.ipv6_routes = 0, .ipv4_routes = like.routes}),
+                 like.most);
+  }
+}
+
+class FibBoundRealTable : public testing::TestWithParam<Family> {};
+
+INSTANTIATE_TEST_SUITE_P(Families, FibBoundRealTable,
+                         testing::Values(Family::kIpv6, Family::kIpv4));
+
+TEST_P(FibBoundRealTable, HoldsAndIsUseful) {
+  const std::string path = RealTablePath(GetParam());
+  if (path.empty()) GTEST_SKIP() << "no table in PLANB_DATA_DIR";
+  const auto routes = ReadPlainTable(path);
+  ASSERT_TRUE(routes.ok()) << routes.status();
+  ExpectUseful(GetParam(), *routes, 40);
+}
+
+// Why it is no use to add up bounds on what is added.
+TEST(FibBound, OneChangeMayTakeAsMuchAsTheWholeTable) {
+  std::vector<Prefix> prefixes;
+  for (uint64_t i = 0; i < 20'000; ++i) {
+    prefixes.push_back(Prefix::Truncate(
+        Address::V6(absl::MakeUint128(i * 0x9e37'79b9 << 20, 0)), 48));
+  }
+  std::vector<Route> routes = BoundRoutes(prefixes, 1);
+  routes.insert(routes.begin(), {Prefix::Parse("::/0").value(), 1});
+  ASSERT_TRUE(std::is_sorted(routes.begin(), routes.end()));
+  const auto merged = Fib::Build(Family::kIpv6, routes).value();
+  routes.front().next_hop = 2;
+  const auto cut = Fib::Build(Family::kIpv6, routes).value();
+  EXPECT_GT(cut->bytes(), 2 * merged->bytes());
+  EXPECT_LE(cut->bytes(), FibBytesBound(Family::kIpv6, CountLengths(routes)));
+}
+
+TEST(CheckCompilable, NamesWhatThereMayBeTooManyOf) {
+  RoutesByLength lengths = {};
+  EXPECT_TRUE(CheckCompilable(Family::kIpv4, lengths).ok());
+  lengths[48] = 16'000'000;
+  EXPECT_TRUE(CheckCompilable(Family::kIpv6, lengths).ok());
+  lengths[48] = 23'000'000;
+  EXPECT_TRUE(CheckCompilable(Family::kIpv6, lengths, 1000).ok());
+  EXPECT_EQ(CheckCompilable(Family::kIpv6, lengths).message(),
+            "the table may need 23000000 distinct next hops; a FIB has "
+            "16777215 at most");
+  lengths[48] = 24'000'000;
+  const absl::Status lines = CheckCompilable(Family::kIpv6, lengths, 1000);
+  EXPECT_EQ(lines.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(lines.message(),
+            "the table may need 33738036 lines of 64 bytes; a FIB has "
+            "33554431 at most");
+  lengths = {};
+  lengths[128] = 8'388'608;
+  EXPECT_TRUE(CheckCompilable(Family::kIpv6, lengths).ok());
+  ++lengths[128];
+  EXPECT_EQ(CheckCompilable(Family::kIpv6, lengths).message(),
+            "the table may need 16777218 descriptors of long prefixes; a FIB "
+            "has 16777216 at most");
+}
+
+}  // namespace
+}  // namespace planb

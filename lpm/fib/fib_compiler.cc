@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "lpm/fib/fib_compiler.h"
+
+#include <algorithm>
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "absl/base/internal/raw_logging.h"
+#include "absl/status/status.h"
+#include "lpm/fib/fib_arena.h"
+#include "lpm/fib/fib_builder.h"
+#include "lpm/fib/table_compiler.h"
+#include "lpm/fib/table_updater.h"
+
+namespace planb {
+namespace {
+
+// A change costs about as much as compiling this many routes anew.
+constexpr size_t kRoutesPerChange = 48;
+
+// Memory is given half as much again as it takes at first.
+size_t WithRoom(size_t used, size_t least) { return used + used / 2 + least; }
+
+}  // namespace
+
+class FibCompiler::Impl {
+ public:
+  Impl(Family family, const FibLimits& limits)
+      : family_(family), limits_(limits) {}
+
+  absl::StatusOr<std::unique_ptr<const Fib>> Compile(const RouteSet& routes) {
+    ABSL_RAW_CHECK(routes.family() == family_, "routes of another family");
+    called_ = true;
+    published_ = false;  // unless this comes to its end
+    absl::StatusOr<std::unique_ptr<TableCompiler>> table =
+        CompileTable(family_, routes, limits_);
+    if (!table.ok()) return table.status();
+    table_ = *std::move(table);
+    updater_ = std::make_unique<TableUpdater>(*table_);
+    retired_.clear();
+    compact_lines_ = table_->lines().used();
+    compact_descriptors_ = table_->descriptors().used();
+    compact_next_hops_ = table_->values().next_hop_count();
+    return Publish(/*compiled=*/true);
+  }
+
+  absl::StatusOr<std::unique_ptr<const Fib>> Update(
+      const RouteSet& routes, absl::Span<const Prefix> changed) {
+    ABSL_RAW_CHECK(called_, "Compile comes first");
+    if (!std::exchange(published_, false)) {
+      ++counters_.full;
+      return Compile(routes);
+    }
+    if (BadlyPacked() || TooLargeToUpdate(routes.size())) {
+      ++counters_.compacted;
+      return Compile(routes);
+    }
+    changed_.assign(changed.begin(), changed.end());
+    if (changed_.size() > 1) {
+      std::sort(changed_.begin(), changed_.end());
+      changed_.erase(std::unique(changed_.begin(), changed_.end()),
+                     changed_.end());
+    }
+    const bool wide = std::any_of(
+        changed_.begin(), changed_.end(),
+        [](const Prefix& prefix) { return prefix.length() < kRootBits; });
+    if (wide || changed_.size() > 64 + routes.size() / kRoutesPerChange) {
+      ++counters_.full;
+      return Compile(routes);
+    }
+    Reclaim();
+    updater_->Update(routes, changed_);
+    if (table_->failed()) {
+      // Values must become wider, or blocks be packed.
+      ++counters_.full;
+      return Compile(routes);
+    }
+    ++counters_.incremental;
+    return Publish(/*compiled=*/false);
+  }
+
+  const Counters& counters() const { return counters_; }
+
+ private:
+  // What a generation left unused, and no younger one will read.
+  struct Retired {
+    uint64_t generation;
+    TableUpdater::Garbage garbage;
+  };
+
+  std::unique_ptr<const Fib> Publish(bool compiled) {
+    ++generation_;
+    LinePool& lines = table_->lines();
+    DescriptorPool& descriptors = table_->descriptors();
+    if (compiled || lines.at_home() || descriptors.at_home()) {
+      if (!compiled) ++counters_.moved;
+      auto arena = std::make_shared<FibArena>(WithRoom(lines.used(), 1024),
+                                              WithRoom(descriptors.used(), 64));
+      lines.MoveTo(arena->lines(), arena->line_capacity());
+      descriptors.MoveTo(arena->descriptors(), arena->descriptor_capacity());
+      // Not before both have moved: it may be the last to hold the old one.
+      arena_ = std::move(arena);
+      // In the new memory nothing is reached by older generations.
+      for (Retired& retired : retired_) Free(retired.garbage);
+      retired_.clear();
+      Free(updater_->garbage());
+    } else {
+      retired_.push_back({generation_, std::move(updater_->garbage())});
+    }
+    updater_->garbage() = {};
+    std::unique_ptr<const Fib> fib =
+        FibBuilder::Make(*table_, arena_, generation_);
+    published_ = true;
+    return fib;
+  }
+
+  // What fib_bound.h takes for granted of the memory that an Update begins
+  // with. Free lines count in the end, too: they are of use only to blocks of
+  // their size.
+  bool BadlyPacked() const {
+    constexpr size_t kAside = 4 * kMaxBlockLines;
+    const LinePool& lines = table_->lines();
+    return lines.live() > 2 * compact_lines_ + kAside ||
+           lines.used() > 3 * compact_lines_ + 2 * kAside ||
+           table_->descriptors().live() > 2 * compact_descriptors_ + kAside ||
+           table_->values().next_hop_count() > 2 * compact_next_hops_ + kAside;
+  }
+
+  // True if lines without a name might be needed: an update takes 2 lines a
+  // route and 140,000 at most, and as many for tables as there are.
+  bool TooLargeToUpdate(size_t routes) const {
+    return table_->lines().used() > kMaxPayload / 4 || routes > kMaxPayload / 5;
+  }
+
+  void Reclaim() {
+    const uint64_t oldest = arena_->Oldest(/*none=*/generation_ + 1);
+    while (!retired_.empty() && retired_.front().generation <= oldest) {
+      Free(retired_.front().garbage);
+      retired_.pop_front();
+    }
+  }
+
+  void Free(const TableUpdater::Garbage& garbage) {
+    for (uint32_t first : garbage.lines) table_->lines().Free(first);
+    for (uint32_t first : garbage.descriptors) {
+      table_->descriptors().Free(first);
+    }
+  }
+
+  const Family family_;
+  const FibLimits limits_;
+  bool called_ = false;  // Compile
+  // The table is that of the last call's routes: nothing failed since.
+  bool published_ = false;
+  std::unique_ptr<TableCompiler> table_;
+  std::unique_ptr<TableUpdater> updater_;
+  std::shared_ptr<FibArena> arena_;
+  uint64_t generation_ = 0;
+  std::deque<Retired> retired_;  // oldest first
+  // What a full compilation takes.
+  size_t compact_lines_ = 0;
+  size_t compact_descriptors_ = 0;
+  size_t compact_next_hops_ = 0;
+  std::vector<Prefix> changed_;
+  Counters counters_;
+};
+
+FibCompiler::FibCompiler(Family family) : FibCompiler(family, FibLimits()) {}
+
+FibCompiler::FibCompiler(Family family, const FibLimits& limits)
+    : impl_(std::make_unique<Impl>(family, limits)) {}
+
+FibCompiler::~FibCompiler() = default;
+
+absl::StatusOr<std::unique_ptr<const Fib>> FibCompiler::Compile(
+    const RouteSet& routes) {
+  return impl_->Compile(routes);
+}
+
+absl::StatusOr<std::unique_ptr<const Fib>> FibCompiler::Update(
+    const RouteSet& routes, absl::Span<const Prefix> changed) {
+  return impl_->Update(routes, changed);
+}
+
+const FibCompiler::Counters& FibCompiler::counters() const {
+  return impl_->counters();
+}
+
+}  // namespace planb

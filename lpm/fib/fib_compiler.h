@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// From one generation of a table to the next: recompiles what changed and
+// shares the rest.
+//
+//   FibCompiler compiler(Family::kIpv6);
+//   std::unique_ptr<const Fib> fib = *compiler.Compile(routes);
+//   routes.Announce(prefix, next_hop);
+//   fib = *compiler.Update(routes, {prefix});  // the old one stays valid
+
+#ifndef PLANB_LPM_FIB_FIB_COMPILER_H_
+#define PLANB_LPM_FIB_FIB_COMPILER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "lpm/fib/fib.h"
+#include "lpm/prefix.h"
+#include "lpm/routes/route_set.h"
+
+namespace planb {
+
+struct FibLimits;
+
+// Thread-compatible: one writer. The FIBs it returns are independent objects,
+// each immutable, each usable by any number of threads and destroyed by any, in
+// any order, also after the compiler.
+//
+// How that works. A FIB is a root of its own over lines and descriptors that it
+// shares with its neighbours in time. Update writes what it changes to places
+// that no living FIB can reach, up to copies of the tables on the way, and then
+// makes a new root; so whoever has the old root sees nothing of it. Places that
+// the new generation leaves unused are remembered under its number, and used
+// again only after every older FIB is destroyed: nobody destroys a FIB that a
+// reader may still be in, and its destructor hands over to the next Update by
+// a mutex, so a reader's last read happens before the first new write.
+class FibCompiler {
+ public:
+  explicit FibCompiler(Family family);
+  ~FibCompiler();
+  FibCompiler(const FibCompiler&) = delete;
+  FibCompiler& operator=(const FibCompiler&) = delete;
+
+  // Compiles everything. O(routes). Errors: RESOURCE_EXHAUSTED if a FIB cannot
+  // hold the routes; fib_bound.h says beforehand of which it can. FIBs that
+  // exist stay as they are. REQUIRES: routes.family() is this family.
+  absl::StatusOr<std::unique_ptr<const Fib>> Compile(const RouteSet& routes);
+
+  // The FIB of `routes`, given that they differ from those of the last call of
+  // Compile or Update at most at the prefixes `changed` (any order; repeats,
+  // and prefixes that did not change after all, are allowed). A lookup batch
+  // reads one FIB, so it sees all of the changes or none.
+  //
+  // Recompiles, for each change, the smallest slot around it (some hundred
+  // routes); for prefixes shorter than /12, or where what changed is a large
+  // part of the table, everything. Also compiles everything when the changes
+  // so far have left too much of the memory badly packed, and after a call that
+  // failed, by an error or by an allocation that threw an exception.
+  // Errors: those of Compile. REQUIRES: Compile was called.
+  absl::StatusOr<std::unique_ptr<const Fib>> Update(
+      const RouteSet& routes, absl::Span<const Prefix> changed);
+
+  // How often Update took which way.
+  struct Counters {
+    uint64_t incremental = 0;
+    uint64_t full = 0;       // as there was too much to change, or a failure
+    uint64_t compacted = 0;  // full, as memory was badly packed
+    uint64_t moved = 0;      // incremental, into larger memory
+  };
+  const Counters& counters() const;
+
+ private:
+  friend class FibLimitsPeer;  // of tests
+  FibCompiler(Family family, const FibLimits& limits);
+
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace planb
+
+#endif  // PLANB_LPM_FIB_FIB_COMPILER_H_

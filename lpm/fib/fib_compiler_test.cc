@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What the compiler promises its callers: which changes it may be told of and
+// how, that it needs nothing but the routes it is given, and that its FIBs live
+// as long as anyone wants them.
+
+#include "lpm/fib/fib_compiler.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "lpm/synthetic/random.h"
+#include "lpm/testing/fib_check.h"
+#include "lpm/testing/hard_prefixes.h"
+#include "lpm/testing/histories.h"
+
+namespace planb {
+namespace {
+
+Prefix P(absl::string_view text) { return Prefix::Parse(text).value(); }
+Address A(absl::string_view text) { return Address::Parse(text).value(); }
+
+TEST(FibCompiler, ByHand) {
+  RouteSet routes(Family::kIpv6);
+  FibCompiler compiler(Family::kIpv6);
+  const auto empty = compiler.Compile(routes).value();
+  EXPECT_EQ(empty->family(), Family::kIpv6);
+  EXPECT_EQ(empty->Lookup(A("2001:db8::1")), kNoRoute);
+
+  routes.Announce(P("2001:db8::/32"), 1);
+  routes.Announce(P("2001:db8:1::/48"), 2);
+  const auto two =
+      compiler.Update(routes, {P("2001:db8::/32"), P("2001:db8:1::/48")})
+          .value();
+  EXPECT_EQ(two->Lookup(A("2001:db8::1")), 1U);
+  EXPECT_EQ(two->Lookup(A("2001:db8:1::1")), 2U);
+  EXPECT_EQ(two->Lookup(A("2001:db9::")), kNoRoute);
+
+  routes.Withdraw(P("2001:db8:1::/48"));
+  routes.Announce(P("::/0"), 3);
+  const auto last =
+      compiler.Update(routes, {P("::/0"), P("2001:db8:1::/48")}).value();
+  EXPECT_EQ(last->Lookup(A("2001:db8:1::1")), 1U);
+  EXPECT_EQ(last->Lookup(A("2001:db9::")), 3U);
+
+  EXPECT_EQ(two->Lookup(A("2001:db8:1::1")), 2U) << "as it was";
+  EXPECT_EQ(two->Lookup(A("2001:db9::")), kNoRoute) << "as it was";
+  EXPECT_EQ(empty->Lookup(A("2001:db8::1")), kNoRoute) << "as it was";
+}
+
+// No FIB holds the memory that an update moves from: the compiler does, until
+// it has moved all of it.
+TEST(FibCompiler, MovesLinesAndKeepsDescriptorsWithNoFibAlive) {
+  RouteSet routes(Family::kIpv6);
+  routes.Announce(P("2001:db8::1/128"), 1);
+  FibCompiler compiler(Family::kIpv6);
+  auto fib = compiler.Compile(routes).value();
+  for (uint64_t batch = 0; compiler.counters().moved == 0; ++batch) {
+    ASSERT_EQ(compiler.counters().full + compiler.counters().compacted, 0U);
+    std::vector<Prefix> changed;
+    for (uint64_t i = 0; i < 64; ++i) {  // each in a root slot of its own
+      const uint64_t high = (batch * 64 + i) << 52 | 1 << 16;
+      changed.push_back(
+          Prefix::Truncate(Address::V6(absl::MakeUint128(high, 0)), 48));
+      routes.Announce(changed.back(), 2);
+    }
+    fib.reset();
+    fib = compiler.Update(routes, changed).value();
+  }
+  EXPECT_EQ(fib->Lookup(A("2001:db8::1")), 1U);
+  EXPECT_EQ(fib->Lookup(A("2001:db8::2")), kNoRoute);
+}
+
+TEST(FibCompiler, MovesDescriptorsAndKeepsLinesWithNoFibAlive) {
+  RouteSet routes(Family::kIpv6);
+  routes.Announce(P("2001:db8::1/128"), 1);
+  FibCompiler compiler(Family::kIpv6);
+  auto fib = compiler.Compile(routes).value();
+  for (uint64_t batch = 0; compiler.counters().moved == 0; ++batch) {
+    ASSERT_EQ(compiler.counters().full + compiler.counters().compacted, 0U);
+    std::vector<Prefix> changed;
+    for (uint64_t i = 0; i < 32; ++i) {  // each in a /48 of its own
+      const uint64_t high = uint64_t{0x2001'0db9} << 32 | (batch * 32 + i)
+                                                              << 16;
+      changed.push_back(
+          Prefix::Truncate(Address::V6(absl::MakeUint128(high, 1)), 128));
+      routes.Announce(changed.back(), 2);
+    }
+    fib.reset();
+    fib = compiler.Update(routes, changed).value();
+  }
+  EXPECT_EQ(fib->Lookup(A("2001:db8::1")), 1U);
+  EXPECT_EQ(fib->Lookup(A("2001:db8::2")), kNoRoute);
+}
+
+class FibCompilerContract : public testing::TestWithParam<Family> {
+ protected:
+  // Routes of the family, mixed and nested.
+  std::vector<Route> Routes(size_t count, uint64_t seed) const {
+    RandomRoutesOptions options;
+    options.family = GetParam();
+    options.count = count;
+    options.seed = seed;
+    return RandomRoutes(options);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Families, FibCompilerContract,
+                         testing::Values(Family::kIpv4, Family::kIpv6),
+                         [](const auto& param) {
+                           return std::string(FamilyName(param.param));
+                         });
+
+TEST_P(FibCompilerContract, AnyOrderRepeatsAndPrefixesThatDidNotChange) {
+  LiveTable table(GetParam(), Routes(300, 1));
+  Random random(1);
+  const std::vector<Route> other = Routes(300, 2);
+  for (size_t i = 0; i + 3 <= other.size(); i += 3) {
+    std::vector<Change> changes(&other[i], &other[i] + 3);
+    std::vector<Prefix> also;
+    for (const Change& change : changes) also.push_back(change.prefix);
+    for (int n = 0; n < 20; ++n) {  // there or not, they stay so
+      also.push_back(other[random.Below(other.size())].prefix);
+      also.push_back(
+          table.ModelRoutes()[random.Below(table.model().size())].prefix);
+    }
+    also.insert(also.end(), also.begin(), also.end());
+    for (size_t n = also.size(); n > 1; --n) {
+      std::swap(also[n - 1], also[random.Below(n)]);
+    }
+    table.Apply(changes, also);
+    ASSERT_EQ(DifferencesAtBoundaries(*table.fib(), table.ModelRoutes()), "");
+  }
+}
+
+TEST_P(FibCompilerContract, NothingChanged) {
+  const std::vector<Route> routes = Routes(200, 3);
+  LiveTable table(GetParam(), routes);
+  for (int i = 0; i < 10; ++i) {
+    const auto before = table.fib();
+    table.Apply({});
+    ASSERT_EQ(DifferencesAtBoundaries(*table.fib(), routes), "");
+    ASSERT_EQ(DifferencesAtBoundaries(*before, routes), "");
+  }
+}
+
+// Each version's routes are another object, and the last one's are gone.
+TEST_P(FibCompilerContract, RoutesNeedNotOutliveTheCall) {
+  const std::vector<Route> all = Routes(400, 4);
+  FibCompiler compiler(GetParam());
+  auto fib = compiler.Compile(RouteSet(GetParam())).value();
+  for (size_t count = 1; count <= all.size(); count += 1 + count / 8) {
+    const auto routes = std::make_unique<RouteSet>(
+        GetParam(), absl::MakeConstSpan(all).first(count));
+    std::vector<Prefix> changed;
+    for (size_t i = 0; i < count; ++i) changed.push_back(all[i].prefix);
+    fib = compiler.Update(*routes, changed).value();
+    ASSERT_EQ(
+        DifferencesAtBoundaries(*fib, absl::MakeConstSpan(all).first(count)),
+        "")
+        << count << " routes";
+  }
+}
+
+TEST_P(FibCompilerContract, CompileStartsAnew) {
+  const std::vector<Route> one = Routes(300, 5), other = Routes(300, 6);
+  FibCompiler compiler(GetParam());
+  for (int round = 0; round < 5; ++round) {
+    RouteSet routes(GetParam(), round % 2 == 0 ? one : other);
+    const auto fib = compiler.Compile(routes).value();
+    ASSERT_EQ(DifferencesAtBoundaries(*fib, round % 2 == 0 ? one : other), "");
+    const Route kept = *std::next(one.begin(), round);
+    std::vector<Prefix> gone;
+    for (const auto& [prefix, next_hop] : routes) {
+      if (prefix != kept.prefix) gone.push_back(prefix);
+    }
+    for (const Prefix& prefix : gone) routes.Withdraw(prefix);
+    routes.Announce(kept.prefix, kept.next_hop);
+    gone.push_back(kept.prefix);
+    const auto updated = compiler.Update(routes, gone).value();
+    ASSERT_EQ(DifferencesAtBoundaries(*updated, {&kept, 1}), "");
+    ASSERT_EQ(DifferencesAtBoundaries(*fib, round % 2 == 0 ? one : other), "");
+  }
+}
+
+// A history's versions, and the routes of each.
+struct Versions {
+  std::vector<std::shared_ptr<const Fib>> fibs;
+  std::vector<std::vector<Route>> routes;
+};
+
+Versions MakeVersions(LiveTable& table, Family family, int count,
+                      uint64_t seed) {
+  HistoryOptions options;
+  options.family = family;
+  options.prefixes = 120;
+  options.seed = seed;
+  History history(options);
+  Versions versions;
+  for (int i = 0; i < count; ++i) {
+    versions.fibs.push_back(table.Apply(history.NextBatch()));
+    versions.routes.push_back(table.ModelRoutes());
+  }
+  return versions;
+}
+
+TEST_P(FibCompilerContract, VersionsDieInAnyOrder) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    // Odd seeds: the compiler first.
+    std::optional<LiveTable> table(std::in_place, GetParam());
+    Versions versions = MakeVersions(*table, GetParam(), 40, seed);
+    if (seed % 2 == 1) table.reset();
+    Random random(seed);
+    while (!versions.fibs.empty()) {
+      const size_t i = random.Below(versions.fibs.size());
+      std::swap(versions.fibs[i], versions.fibs.back());
+      std::swap(versions.routes[i], versions.routes.back());
+      versions.fibs.pop_back();
+      versions.routes.pop_back();
+      if (!versions.fibs.empty()) {
+        const size_t left = random.Below(versions.fibs.size());
+        ASSERT_EQ(DifferencesAtBoundaries(*versions.fibs[left],
+                                          versions.routes[left]),
+                  "")
+            << "seed " << seed << ", " << versions.fibs.size() << " left";
+      }
+    }
+    if (table) {  // it still works
+      MakeVersions(*table, GetParam(), 1, seed + 100);
+      ASSERT_EQ(DifferencesAtBoundaries(*table->fib(), table->ModelRoutes()),
+                "");
+    }
+  }
+}
+
+// As the server's threads do: versions die on other threads while the compiler
+// makes the next ones from them.
+TEST_P(FibCompilerContract, VersionsDieOnOtherThreads) {
+  LiveTable table(GetParam());
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    Versions versions = MakeVersions(table, GetParam(), 60, seed);
+    std::thread reaper([dying = std::move(versions.fibs)]() mutable {
+      while (!dying.empty()) dying.pop_back();
+    });
+    const Versions more = MakeVersions(table, GetParam(), 30, seed + 100);
+    reaper.join();
+    for (size_t i = 0; i < more.fibs.size(); ++i) {
+      ASSERT_EQ(DifferencesAtBoundaries(*more.fibs[i], more.routes[i]), "");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace planb

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// A table that a FIB cannot hold is refused, by a status that names the limit;
+// one that just fits is compiled. The limits are far below the format's.
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "lpm/fib/fib.h"
+#include "lpm/fib/fib_compiler.h"
+#include "lpm/kernels/layout.h"
+#include "lpm/routes/route_set.h"
+#include "lpm/testing/fib_check.h"
+#include "lpm/testing/histories.h"
+
+namespace planb {
+
+class FibLimitsPeer {
+ public:
+  using Made = absl::StatusOr<std::unique_ptr<const Fib>>;
+
+  static Made Build(Family family, absl::Span<const Route> routes,
+                    const FibLimits& limits) {
+    return Fib::Build(family, routes, limits);
+  }
+  static std::unique_ptr<FibCompiler> Compiler(Family family,
+                                               const FibLimits& limits) {
+    return std::unique_ptr<FibCompiler>(new FibCompiler(family, limits));
+  }
+};
+
+namespace {
+
+using Made = FibLimitsPeer::Made;
+
+void ExpectRight(const Made& made, const std::vector<Route>& routes) {
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(DifferencesAtBoundaries(**made, routes), "");
+}
+
+void ExpectExhausted(const Made& made, const std::string& message) {
+  ASSERT_FALSE(made.ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(made.status())) << made.status();
+  EXPECT_EQ(made.status().message(),
+            absl::StrCat("the IPv6 table needs more than ", message,
+                         ", the most that a FIB can hold"));
+}
+
+// `limits` hold `routes` but for the last, and not all of them.
+void ExpectLimit(const std::vector<Route>& routes, const FibLimits& limits,
+                 const std::string& message) {
+  const std::vector<Route> fewer(routes.begin(), routes.end() - 1);
+  const RouteSet set(Family::kIpv6, routes), fewer_set(Family::kIpv6, fewer);
+  ExpectRight(FibLimitsPeer::Build(Family::kIpv6, fewer, limits), fewer);
+  ExpectExhausted(FibLimitsPeer::Build(Family::kIpv6, routes, limits), message);
+
+  const auto compiler = FibLimitsPeer::Compiler(Family::kIpv6, limits);
+  ExpectExhausted(compiler->Compile(set), message);
+  const Made before = compiler->Compile(fewer_set);
+  ExpectRight(before, fewer);
+  const std::vector<Prefix> last = {routes.back().prefix};
+  ExpectExhausted(compiler->Update(set, last), message);
+  ExpectExhausted(compiler->Update(set, {}), message);
+  ExpectRight(before, fewer);
+  ExpectRight(compiler->Update(fewer_set, last), fewer);
+}
+
+// The n-th of very many /48s, each in a /12 of its own at first.
+absl::uint128 Slash48(uint64_t n) {
+  return absl::MakeUint128((n << 52 | n >> 12 << 16), 0);
+}
+
+std::vector<Route> Hosts(size_t count) {
+  std::vector<Route> routes;
+  for (uint64_t n = 0; n < count; ++n) {
+    routes.push_back({Prefix::Truncate(Address::V6(Slash48(n) + 1), 128), 1});
+  }
+  return routes;
+}
+
+TEST(FibLimits, Lines) {
+  std::vector<Route> routes;
+  for (uint64_t n = 0; n < 300; ++n) {
+    routes.push_back({Prefix::Truncate(Address::V6(Slash48(n) + 1), 40), 1});
+  }
+  const std::vector<Route> fewer(routes.begin(), routes.end() - 1);
+  // There is nothing but lines.
+  const Made fib = Fib::Build(Family::kIpv6, fewer);
+  ASSERT_TRUE(fib.ok());
+  FibLimits limits;
+  limits.lines = ((*fib)->bytes() - Fib::own_bytes()) / sizeof(Line);
+  ExpectLimit(routes, limits, absl::StrCat(limits.lines, " lines of 64 bytes"));
+}
+
+TEST(FibLimits, NoLines) {
+  FibLimits limits;
+  limits.lines = 0;
+  ExpectLimit({{Prefix::Parse("::/0").value(), 1},
+               {Prefix::Parse("2001:db8::/32").value(), 2}},
+              limits, "0 lines of 64 bytes");
+}
+
+TEST(FibLimits, Descriptors) {
+  FibLimits limits;
+  limits.descriptors = 99;
+  ExpectLimit(Hosts(100), limits, "99 descriptors of prefixes longer than /48");
+}
+
+TEST(FibLimits, NextHopsOfSmallIds) {
+  std::vector<Route> routes = Hosts(100);
+  for (size_t i = 0; i < routes.size(); ++i) {
+    routes[i].next_hop = static_cast<NextHopId>(i + 1);
+  }
+  FibLimits limits;
+  limits.next_hops = 99;
+  ExpectLimit(routes, limits, "99 distinct next hops");
+}
+
+// As many as take values of four bytes.
+TEST(FibLimits, NextHopsOfLargeIds) {
+  std::vector<Route> routes;
+  for (uint32_t n = 0; n < 40'000; ++n) {
+    routes.push_back(
+        {Prefix::Truncate(Address::V6(absl::MakeUint128(uint64_t{n} << 20, 0)),
+                          48),
+         kUndecided - 1 - n});
+  }
+  FibLimits limits;
+  limits.next_hops = 39'999;
+  ExpectLimit(routes, limits, "39999 distinct next hops");
+}
+
+// Updates run into the limits wherever they are at the time. One fails if and
+// only if the table does not fit, and the next one is right again.
+TEST(FibLimits, AHistoryOfUpdatesFailsOnlyWhereATableDoesNotFit) {
+  size_t failed = 0, right = 0, packed = 0;
+  for (uint64_t seed = 1; seed <= 30; ++seed) {
+    const Family family = seed % 3 == 0 ? Family::kIpv4 : Family::kIpv6;
+    HistoryOptions options;
+    options.family = family;
+    options.prefixes = 100;
+    options.changes = 10;
+    options.next_hops = 20;
+    options.first_next_hop = seed % 2 == 0 ? 1 : 1u << 30;
+    options.seed = seed;
+    History history(options);
+    FibLimits limits;
+    limits.lines = 20 + 10 * seed;
+    limits.descriptors = 2 + 2 * seed;
+    limits.next_hops = 10 + static_cast<uint32_t>(seed) % 12;
+    RouteSet routes(family);
+    const auto compiler = FibLimitsPeer::Compiler(family, limits);
+    std::vector<std::unique_ptr<const Fib>> versions;
+    versions.push_back(compiler->Compile(routes).value());
+    std::vector<Route> last;  // the routes of the last version
+    for (int batch = 0; batch < 60; ++batch) {
+      std::vector<Prefix> changed;
+      for (const Change& change : history.NextBatch()) {
+        changed.push_back(change.prefix);
+        if (change.next_hop == kNoRoute) {
+          routes.Withdraw(change.prefix);
+        } else {
+          routes.Announce(change.prefix, change.next_hop);
+        }
+      }
+      const uint64_t full = compiler->counters().full;
+      Made made = compiler->Update(routes, changed);
+      if (made.ok()) {
+        last.assign(routes.begin(), routes.end());
+        versions.push_back(*std::move(made));
+        packed += compiler->counters().full - full;
+        ++right;
+      } else {
+        ASSERT_TRUE(absl::IsResourceExhausted(made.status()));
+        ASSERT_FALSE(
+            FibLimitsPeer::Compiler(family, limits)->Compile(routes).ok())
+            << made.status();
+        ++failed;
+      }
+      ASSERT_EQ(DifferencesAtBoundaries(*versions.back(), last), "")
+          << "seed " << seed << ", batch " << batch;
+      if (versions.size() > 4) versions.erase(versions.begin());
+    }
+  }
+  EXPECT_GT(failed, 100U);
+  EXPECT_GT(right, 100U);
+  EXPECT_GT(packed, 100U);
+}
+
+}  // namespace
+}  // namespace planb

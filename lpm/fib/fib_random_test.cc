@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Large random tables whose prefixes crowd, touch and nest deeply, asked where
+// answers change and at random; the reference knows what is right.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "lpm/fib/fib.h"
+#include "lpm/synthetic/random.h"
+#include "lpm/testing/fib_check.h"
+#include "lpm/testing/hard_prefixes.h"
+#include "lpm/testing/oracle.h"
+#include "lpm/testing/probes.h"
+
+namespace planb {
+namespace {
+
+// Asks at every boundary, inside every route and anywhere; in random order,
+// so that neighbours in a batch are strangers. Routes must be sorted.
+void ExpectRight(Family family, const std::vector<Route>& routes,
+                 uint64_t seed) {
+  std::vector<Address> probes = BoundaryProbes(routes);
+  for (const auto& more :
+       {InsideProbes(routes, 3, seed), UniformProbes(family, 1000, seed)}) {
+    probes.insert(probes.end(), more.begin(), more.end());
+  }
+  Random random(seed);
+  for (size_t n = probes.size(); n > 1; --n) {
+    std::swap(probes[n - 1], probes[random.Below(n)]);
+  }
+  const auto fib = Fib::Build(family, routes).value();
+  ExpectAnswers(*fib, probes, Reference(family, routes).Lookup(probes));
+  EXPECT_EQ(UpperDifferences(*fib, routes, probes), "");
+}
+
+// How many routes lie on the longest chain of nested ones.
+size_t DeepestNesting(const std::vector<Route>& routes) {
+  size_t deepest = 0;
+  std::vector<Prefix> covers;
+  for (const Route& route : routes) {
+    while (!covers.empty() && !covers.back().Covers(route.prefix)) {
+      covers.pop_back();
+    }
+    covers.push_back(route.prefix);
+    deepest = std::max(deepest, covers.size());
+  }
+  return deepest;
+}
+
+TEST(FibRandom, AllLengths) {
+  for (const Family family : {Family::kIpv4, Family::kIpv6}) {
+    for (const size_t count : {10, 30, 100, 300, 1000, 5000, 20'000}) {
+      for (uint64_t seed = 1; seed <= 100'000 / (count + 4000); ++seed) {
+        for (const uint32_t next_hops : {2U, 0xffff'fffeU}) {
+          RandomRoutesOptions options;
+          options.family = family;
+          options.count = count;
+          options.next_hops = next_hops;
+          options.seed = seed;
+          const std::vector<Route> routes = RandomRoutes(options);
+          ExpectRight(family, routes, seed);
+          if (HasFailure()) FAIL() << count << " routes, seed " << seed;
+          if (count == 20'000) {
+            EXPECT_GT(routes.size(), 19'000U);
+            EXPECT_GT(DeepestNesting(routes), 16U);
+          }
+        }
+      }
+    }
+  }
+}
+
+struct Lengths {
+  int min;
+  int max;
+};
+
+// Only the upper half of the address matters; only the lower; both, closely.
+TEST(FibRandom, Ipv6LengthsAroundSixtyFour) {
+  for (const Lengths& lengths :
+       {Lengths{0, 64}, Lengths{65, 128}, Lengths{60, 68}, Lengths{64, 64},
+        Lengths{64, 65}, Lengths{63, 66}, Lengths{48, 128}, Lengths{120, 128},
+        Lengths{128, 128}}) {
+    for (const size_t count : {100, 3000}) {
+      for (uint64_t seed = 1; seed <= 5; ++seed) {
+        RandomRoutesOptions options;
+        options.count = count;
+        options.min_length = lengths.min;
+        options.max_length = lengths.max;
+        options.seed = seed;
+        ExpectRight(Family::kIpv6, RandomRoutes(options), seed);
+        if (HasFailure()) {
+          FAIL() << lengths.min << ".." << lengths.max << ", " << count
+                 << " routes, seed " << seed;
+        }
+      }
+    }
+  }
+}
+
+Prefix V6(uint64_t high, uint64_t low, int length) {
+  return Prefix::Truncate(Address::V6(absl::MakeUint128(high, low)), length);
+}
+
+// One /64 with very many routes inside; everything else empty, or a default.
+TEST(FibRandom, OneCrowdedSlash64) {
+  Random random(1);
+  for (const uint64_t high :
+       {uint64_t{0}, uint64_t{0x2001'0db8'0000'0001}, ~uint64_t{0}}) {
+    for (const bool with_default : {false, true}) {
+      std::vector<Route> routes;
+      if (with_default) routes.push_back({V6(0, 0, 0), 99});
+      for (uint64_t i = 0; i < 20'000; ++i) {
+        // A third is empty, a third merges with a neighbour now and then.
+        const auto next_hop = static_cast<NextHopId>(random.Below(3));
+        if (next_hop != 0)
+          routes.push_back({V6(high, i << 40, 24 + 64), next_hop});
+      }
+      ExpectRight(Family::kIpv6, routes, 1);
+    }
+  }
+}
+
+// Very many /64s, each with a few routes inside, some with none.
+TEST(FibRandom, ManySlash64sWithRoutesInside) {
+  Random random(2);
+  std::vector<Route> routes;
+  for (uint64_t i = 0; i < 20'000; ++i) {
+    const uint64_t high = 0x2001'0db8'0000'0000 + i * (1 + i % 3);
+    if (random.Chance(1, 2)) {
+      routes.push_back(
+          {V6(high, 0, 64), static_cast<NextHopId>(1 + random.Below(9))});
+    }
+    for (uint64_t n = random.Below(4); n > 0; --n) {
+      const int length = 65 + static_cast<int>(random.Below(64));
+      routes.push_back({V6(high, random.Next(), length),
+                        static_cast<NextHopId>(1 + random.Below(9))});
+    }
+  }
+  std::sort(routes.begin(), routes.end());
+  routes.erase(std::unique(routes.begin(), routes.end(),
+                           [](const Route& a, const Route& b) {
+                             return a.prefix == b.prefix;
+                           }),
+               routes.end());
+  ExpectRight(Family::kIpv6, routes, 3);
+}
+
+// Every size of tree: nodes just full, just more than full, nearly empty.
+TEST(FibRandom, EverySizeFromZero) {
+  for (const Family family : {Family::kIpv4, Family::kIpv6}) {
+    const int length = family == Family::kIpv4 ? 24 : 64;
+    std::vector<Route> routes;
+    for (uint32_t i = 0; i <= 1000; ++i) {
+      ExpectRight(family, routes, i);
+      if (HasFailure()) FAIL() << i << " routes";
+      // Different next hops, so that none merge; gaps now and then.
+      const absl::uint128 address =
+          absl::MakeUint128(uint64_t{i + i / 5} << 40, 0);
+      routes.push_back(
+          {Prefix::Truncate(Address::FromBits(family, address), length),
+           i + 1});
+    }
+  }
+}
+
+TEST(FibRandom, NeighbouringHostRoutes) {
+  Random random(3);
+  for (const bool ipv4 : {true, false}) {
+    std::vector<Route> routes;
+    for (uint32_t i = 0; i < 60'000; ++i) {
+      const auto next_hop = static_cast<NextHopId>(random.Below(4));
+      if (next_hop == kNoRoute) continue;
+      const Address address =
+          ipv4 ? Address::V4(0xffff'ffff - 59'999 + i)
+               : Address::V6(absl::Uint128Max() - 59'999 + i);
+      routes.push_back({Prefix::Truncate(address, ipv4 ? 32 : 128), next_hop});
+    }
+    ExpectRight(ipv4 ? Family::kIpv4 : Family::kIpv6, routes, 1);
+  }
+}
+
+}  // namespace
+}  // namespace planb

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The performance contract that no noise can blur: how many instructions a
+// lookup takes by each kernel, and an update, on fixed tables; and how many
+// cache lines a lookup reads. They must not grow; where they shrink, that is to
+// be recorded. After a change that is meant,
+//
+//   bazel run --noshow_progress //lpm/fib:golden_test | grep '^    {"'
+//
+// prints the lines of kGolden anew.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <iostream>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "lpm/fib/fib.h"
+#include "lpm/fib/fib_compiler.h"
+#include "lpm/routes/route_set.h"
+#include "lpm/synthetic/random.h"
+#include "lpm/testing/fib_check.h"
+#include "lpm/testing/golden_tables.h"
+#include "lpm/testing/instruction_count.h"
+
+namespace planb {
+namespace {
+
+// Instructions a lookup by the kernel `what`, `batch` addresses at a time
+// ("upper": their upper halves); or
+// "lines": cache lines a lookup, the mean; or "update": instructions for one
+// changed route, the median.
+struct Golden {
+  absl::string_view table;
+  absl::string_view what;
+  size_t batch;
+  double count;
+};
+
+// As GCC 12 compiles it, which is Debian 12's.
+constexpr Golden kGolden[] = {
+    {"ipv6_20k", "avx512", 1, 212.875},
+    {"ipv6_20k", "avx512", 256, 43.5781},
+    {"ipv6_20k", "avx2", 1, 228.5},
+    {"ipv6_20k", "avx2", 256, 107.078},
+    {"ipv6_20k", "scalar", 1, 257.375},
+    {"ipv6_20k", "scalar", 256, 215.008},
+    {"ipv6_20k", "avx512 upper", 1, 204.5},
+    {"ipv6_20k", "avx512 upper", 256, 42.9883},
+    {"ipv6_20k", "avx2 upper", 1, 218.25},
+    {"ipv6_20k", "avx2 upper", 256, 105.859},
+    {"ipv6_20k", "scalar upper", 1, 252.625},
+    {"ipv6_20k", "scalar upper", 256, 214.09},
+    {"ipv6_20k", "lines", 1, 4.10535},
+    {"ipv6_100k", "avx512", 1, 206.875},
+    {"ipv6_100k", "avx512", 256, 30.4883},
+    {"ipv6_100k", "avx2", 1, 221},
+    {"ipv6_100k", "avx2", 256, 94.2148},
+    {"ipv6_100k", "scalar", 1, 250.875},
+    {"ipv6_100k", "scalar", 256, 201.852},
+    {"ipv6_100k", "avx512 upper", 1, 198.5},
+    {"ipv6_100k", "avx512 upper", 256, 30.0039},
+    {"ipv6_100k", "avx2 upper", 1, 212.25},
+    {"ipv6_100k", "avx2 upper", 256, 93.0742},
+    {"ipv6_100k", "scalar upper", 1, 246.125},
+    {"ipv6_100k", "scalar upper", 256, 202.047},
+    {"ipv6_100k", "lines", 1, 4.08315},
+    {"ipv6_long", "avx512", 1, 252.875},
+    {"ipv6_long", "avx512", 256, 94.582},
+    {"ipv6_long", "avx2", 1, 264.5},
+    {"ipv6_long", "avx2", 256, 175.727},
+    {"ipv6_long", "scalar", 1, 317.625},
+    {"ipv6_long", "scalar", 256, 299.828},
+    {"ipv6_long", "avx512 upper", 1, 230.5},
+    {"ipv6_long", "avx512 upper", 256, 78.7188},
+    {"ipv6_long", "avx2 upper", 1, 238.75},
+    {"ipv6_long", "avx2 upper", 256, 158.66},
+    {"ipv6_long", "scalar upper", 1, 286.875},
+    {"ipv6_long", "scalar upper", 256, 282.656},
+    {"ipv6_long", "lines", 1, 6.48845},
+    {"ipv4_100k", "avx512", 1, 182.75},
+    {"ipv4_100k", "avx512", 256, 24.6992},
+    {"ipv4_100k", "avx2", 1, 188.125},
+    {"ipv4_100k", "avx2", 256, 75.5898},
+    {"ipv4_100k", "scalar", 1, 237.875},
+    {"ipv4_100k", "scalar", 256, 193.879},
+    {"ipv4_100k", "lines", 1, 3.832},
+    {"ipv6_100k", "update", 1, 41211},
+};
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ == 12
+constexpr bool kSameCompiler = true;
+#else
+constexpr bool kSameCompiler = false;
+#endif
+// Kernels are compiled alike in every configuration. Not so the code of
+// updates, nor Fib::Lookup, which may save as many instructions on the way to a
+// kernel.
+#if defined(NDEBUG)
+constexpr bool kSameUpdates = false;
+constexpr double kAroundKernel = 24;
+#else
+constexpr bool kSameUpdates = true;
+constexpr double kAroundKernel = 0;
+#endif
+
+constexpr double kTolerance = 0.03;
+// The C library's part depends on the processor.
+constexpr double kUpdateTolerance = 0.10;
+
+// Few of each, as counting is slow. More would say no more: the addresses are
+// always the same, and so are the counts; and all whole blocks of a batch, of
+// 4,096 addresses or of 256, go the same way.
+constexpr size_t kFullBatch = 256;
+constexpr size_t kSingles = 8;
+constexpr size_t kUpdates = 9;
+
+std::string Row(const Golden& row) {
+  return absl::StrFormat("    {\"%s\", \"%s\", %d, %.6g},\n", row.table,
+                         row.what, row.batch, row.count);
+}
+
+// "" or what is wrong with the measured `row`.
+std::string Complaint(const Golden& row) {
+  const auto golden = std::find_if(
+      std::begin(kGolden), std::end(kGolden), [&row](const Golden& old) {
+        return old.table == row.table && old.what == row.what &&
+               old.batch == row.batch;
+      });
+  if (golden == std::end(kGolden)) return "is new:" + Row(row);
+  const double tolerance = row.what == "update" ? kUpdateTolerance : kTolerance;
+  const double change = row.count - golden->count;
+  if (std::abs(change) <= tolerance * golden->count +
+                              kAroundKernel / static_cast<double>(row.batch)) {
+    return "";
+  }
+  return absl::StrFormat("was %.6g, now %.1f%% %s:%s", golden->count,
+                         100 * std::abs(change) / golden->count,
+                         change > 0 ? "MORE" : "less", Row(row));
+}
+
+// Prints what was measured, in the form in which it is recorded, and checks it.
+void Check(const std::vector<Golden>& measured) {
+  std::string rows, complaints;
+  for (const Golden& row : measured) {
+    absl::StrAppend(&rows, Row(row));
+    absl::StrAppend(&complaints, Complaint(row));
+  }
+  std::cout << rows << std::flush;
+  if (!kSameCompiler) {
+    GTEST_SKIP() << "what is recorded holds for GCC 12\n" << complaints;
+  }
+  if (complaints.empty()) return;
+  ADD_FAILURE() << complaints << "In kGolden there should be:\n" << rows;
+}
+
+class GoldenTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto able = CountInstructions([] {});
+    if (!able.ok()) GTEST_SKIP() << able.status().message();
+  }
+};
+
+double LookupInstructions(Form form, const Fib& fib,
+                          absl::Span<const Address> addresses, size_t batch,
+                          const Kernel& kernel) {
+  const std::vector<char> packed = PackAs(form, addresses);
+  const size_t bytes = BytesOf(form);
+  std::vector<NextHopId> next_hops(batch);
+  // With nothing around the lookups: it would count.
+  const auto lookups = [&] {
+    if (form == Form::kIpv6Upper) {
+      for (size_t i = 0; i < addresses.size(); i += batch) {
+        fib.LookupUpper(packed.data() + i * bytes, batch, next_hops.data(),
+                        kernel);
+      }
+    } else {
+      for (size_t i = 0; i < addresses.size(); i += batch) {
+        fib.Lookup(packed.data() + i * bytes, batch, next_hops.data(), kernel);
+      }
+    }
+  };
+  lookups();
+  return static_cast<double>(*CountInstructions(lookups)) /
+         static_cast<double>(addresses.size());
+}
+
+// Valid as long as the program.
+absl::string_view UpperName(const Kernel& kernel) {
+  static auto* const names = new std::map<const Kernel*, std::string>;
+  std::string& name = (*names)[&kernel];
+  if (name.empty()) name = absl::StrCat(KernelName(kernel), " upper");
+  return name;
+}
+
+TEST_F(GoldenTest, Lookups) {
+  std::vector<Golden> measured;
+  const auto measure = [&](Form form, absl::string_view table, const Fib& fib,
+                           absl::Span<const Address> trace) {
+    for (const Kernel* kernel : AvailableKernels()) {
+      const absl::string_view name =
+          form == Form::kIpv6Upper ? UpperName(*kernel) : KernelName(*kernel);
+      measured.push_back(
+          {table, name, 1,
+           LookupInstructions(form, fib, trace.first(kSingles), 1, *kernel)});
+      measured.push_back({table, name, kFullBatch,
+                          LookupInstructions(form, fib, trace.first(kFullBatch),
+                                             kFullBatch, *kernel)});
+    }
+  };
+  for (const GoldenTable& table : GoldenTables()) {
+    const auto fib = Fib::Build(table.family, table.routes).value();
+    const std::vector<Address> trace = GoldenTrace(table, 20'000);
+    measure(WholeForm(table.family), table.name, *fib, trace);
+    if (table.family == Family::kIpv6) {
+      measure(Form::kIpv6Upper, table.name, *fib, trace);
+    }
+    measured.push_back({table.name, "lines", 1, CountLines(*fib, trace).mean});
+  }
+  Check(measured);
+}
+
+// One route withdrawn, or given another next hop, or a new one inside it.
+TEST_F(GoldenTest, Updates) {
+  const GoldenTable table = GoldenTables()[1];
+  RouteSet routes(table.family, table.routes);
+  FibCompiler compiler(table.family);
+  std::unique_ptr<const Fib> fib = compiler.Compile(routes).value();
+  Random random(4);
+  std::vector<uint64_t> counts;
+  constexpr size_t kWarm = 32;
+  for (size_t i = 0; i < kWarm + kUpdates; ++i) {
+    Prefix prefix = table.routes[random.Below(table.routes.size())].prefix;
+    const auto next_hop = static_cast<NextHopId>(1 + random.Below(64));
+    switch (i % 3) {
+      case 0:
+        routes.Withdraw(prefix);
+        break;
+      case 1:
+        routes.Announce(prefix, next_hop);
+        break;
+      default:
+        prefix = Prefix::Truncate(prefix.address(),
+                                  std::min(prefix.length() + 4, 48));
+        routes.Announce(prefix, next_hop);
+    }
+    std::unique_ptr<const Fib> updated;
+    const auto update = [&] {
+      updated = compiler.Update(routes, {prefix}).value();
+    };
+    if (i < kWarm) {
+      update();
+    } else {
+      counts.push_back(*CountInstructions(update));
+    }
+    fib = std::move(updated);
+  }
+  EXPECT_EQ(compiler.counters().incremental, kWarm + kUpdates);
+  const auto middle = counts.begin() + kUpdates / 2;
+  std::nth_element(counts.begin(), middle, counts.end());
+  const Golden median = {table.name, "update", 1, static_cast<double>(*middle)};
+  if (!kSameUpdates) {
+    GTEST_SKIP() << "recorded as built by default, not for " << Row(median);
+  }
+  Check({median});
+}
+
+}  // namespace
+}  // namespace planb

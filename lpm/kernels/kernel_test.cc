@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Every kernel, for every width of values, every form of addresses, and every
+// count of lanes: each combination is code of its own, and a compiler may get
+// one of them wrong.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "lpm/fib/fib.h"
+#include "lpm/synthetic/random.h"
+#include "lpm/testing/fib_check.h"
+#include "lpm/testing/hard_prefixes.h"
+#include "lpm/testing/probes.h"
+
+namespace planb {
+namespace {
+
+struct Case {
+  Form form;
+  int value_bytes;
+};
+
+// Routes that come to every kind of node: crowds of /48s and of /32s under few
+// roots, nests, and, where values have room for descriptors, long prefixes.
+std::vector<Route> CrowdedRoutes(const Case& wanted) {
+  const uint32_t next_hops = wanted.value_bytes == 1   ? 200
+                             : wanted.value_bytes == 2 ? 20'000
+                                                       : 0xfffffffe;
+  const Family family = FamilyOf(wanted.form);
+  const int bits = AddressBits(family);
+  const int longest = wanted.value_bytes == 1 ? std::min(bits, 48) : bits;
+  Random random(7);
+  std::vector<Route> routes = RandomRoutes({.family = family,
+                                            .count = 1500,
+                                            .max_length = longest,
+                                            .next_hops = next_hops,
+                                            .seed = 3});
+  const auto add = [&](absl::uint128 address, int length) {
+    routes.push_back(
+        {Prefix::Truncate(Address::FromBits(family, address), length),
+         static_cast<NextHopId>(1 + random.Below(next_hops))});
+  };
+  // All of them distinct, so that 4 bytes are needed where asked for.
+  const size_t crowd = wanted.value_bytes == 4 ? 60'000 : 6'000;
+  const absl::uint128 base = absl::uint128(0x2a01) << 112;
+  for (size_t i = 0; i < crowd; ++i) {
+    const absl::uint128 at = random.Next128();
+    if (family == Family::kIpv4) {
+      const int length = 17 + static_cast<int>(random.Below(16));
+      add((base | (at >> 10)) >> 96 << 96, length);
+    } else {
+      add(base | at >> 16, i % 2 == 0 ? 32 : 48);
+      add(base | at >> 36, 48);
+      if (longest > 48 && i % 8 == 0) {
+        add(base | at >> 40, 49 + static_cast<int>(random.Below(80)));
+      }
+    }
+  }
+  std::sort(routes.begin(), routes.end());
+  routes.erase(std::unique(routes.begin(), routes.end(),
+                           [](const Route& a, const Route& b) {
+                             return a.prefix == b.prefix;
+                           }),
+               routes.end());
+  return routes;
+}
+
+class KernelTest
+    : public testing::TestWithParam<std::tuple<const Kernel*, Case>> {};
+
+TEST_P(KernelTest, EveryCountOfLanes) {
+  const auto [kernel, wanted] = GetParam();
+  const std::vector<Route> routes = CrowdedRoutes(wanted);
+  const Family family = FamilyOf(wanted.form);
+  const auto fib = Fib::Build(family, routes).value();
+  ASSERT_EQ(fib->Stats().value_bytes, wanted.value_bytes);
+  EXPECT_GT(fib->Stats().tables, 0U);
+  EXPECT_GT(fib->Stats().wide_partitions + fib->Stats().narrow_partitions, 1U);
+
+  std::vector<Address> probes = BoundaryProbes(routes);
+  for (const Address& address : UniformProbes(family, 2000, 1)) {
+    probes.push_back(address);
+  }
+  Random random(5);
+  for (size_t n = probes.size(); n > 1; --n) {
+    std::swap(probes[n - 1], probes[random.Below(n)]);
+  }
+  const std::vector<NextHopId> expected =
+      RightAnswersAs(wanted.form, routes, probes);
+  const std::vector<char> packed = PackAs(wanted.form, probes);
+  const size_t size = BytesOf(wanted.form);
+  if (wanted.form == Form::kIpv6Upper && wanted.value_bytes > 1) {
+    EXPECT_GT(std::count(expected.begin(), expected.end(), kUndecided), 100);
+  }
+
+  std::vector<NextHopId> found(probes.size());
+  LookupAs(wanted.form, *fib, packed.data(), probes.size(), found.data(),
+           *kernel);
+  ASSERT_EQ(found, expected);
+
+  size_t at = 0;
+  for (size_t count = 0; count <= 400; ++count) {
+    if (at + count > probes.size()) at = 0;
+    found.assign(count + 1, 0xdeadbeef);
+    LookupAs(wanted.form, *fib, packed.data() + at * size, count, found.data(),
+             *kernel);
+    ASSERT_EQ(found.back(), 0xdeadbeef) << count;
+    found.pop_back();
+    ASSERT_TRUE(std::equal(found.begin(), found.end(),
+                           expected.begin() + static_cast<std::ptrdiff_t>(at)))
+        << count << " addresses from " << at;
+    at += count;
+  }
+}
+
+std::string Name(const testing::TestParamInfo<KernelTest::ParamType>& info) {
+  const auto& [kernel, wanted] = info.param;
+  return std::string(KernelName(*kernel)) + "_" + FormName(wanted.form) + "_" +
+         std::to_string(wanted.value_bytes);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, KernelTest,
+    testing::Combine(
+        testing::ValuesIn(AvailableKernels().begin(), AvailableKernels().end()),
+        testing::Values(Case{Form::kIpv4, 1}, Case{Form::kIpv4, 2},
+                        Case{Form::kIpv4, 4}, Case{Form::kIpv6, 1},
+                        Case{Form::kIpv6, 2}, Case{Form::kIpv6, 4},
+                        Case{Form::kIpv6Upper, 1}, Case{Form::kIpv6Upper, 2},
+                        Case{Form::kIpv6Upper, 4})),
+    Name);
+
+TEST(Kernels, ScalarRunsEverywhereAndComesLast) {
+  EXPECT_EQ(KernelName(*AvailableKernels().back()), "scalar");
+}
+
+TEST(Kernels, AreSelectedByName) {
+  EXPECT_EQ(*SelectKernel("auto"), AvailableKernels().front());
+  for (const Kernel* kernel : AvailableKernels()) {
+    EXPECT_EQ(*SelectKernel(KernelName(*kernel)), kernel);
+  }
+  const auto unknown = SelectKernel("sse9");
+  EXPECT_EQ(unknown.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(unknown.status().message().find("scalar"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace planb

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The routes of one family, ordered by prefix: what a FIB is compiled from, and
+// what explains its answers. A set is cheap to hold on to: Share() is another
+// set of the same routes, in no time, and the two hold in common all that
+// neither changes.
+
+#ifndef PLANB_LPM_ROUTES_ROUTE_SET_H_
+#define PLANB_LPM_ROUTES_ROUTE_SET_H_
+
+#include <cstddef>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+#include "absl/types/span.h"
+#include "lpm/address.h"
+#include "lpm/prefix.h"
+#include "lpm/routes/packed_route.h"
+#include "lpm/routes/persistent_map.h"
+
+namespace planb {
+
+// Invariants: prefixes are distinct and of family(); IsNextHop of each next
+// hop. Thread-compatible, each set by itself: while one thread changes a set,
+// others may read, share and destroy sets that were shared from it before.
+// About 25 bytes a route where routes came in order, 28 after much change.
+class RouteSet {
+  using Map = PersistentMap<PackedRouteOrder>;
+
+ public:
+  // Yields routes by value. Good until the set is changed or destroyed.
+  class const_iterator {
+   public:
+    using iterator_category = std::input_iterator_tag;
+    using iterator_concept = std::bidirectional_iterator_tag;
+    using value_type = Route;
+    using difference_type = ptrdiff_t;
+    using reference = Route;
+    // What `it->prefix` needs to live for as long as it is looked at.
+    class pointer {
+     public:
+      explicit pointer(const Route& route) : route_(route) {}
+      const Route* operator->() const { return &route_; }
+
+     private:
+      Route route_;
+    };
+
+    const_iterator() = default;
+    Route operator*() const { return it_->Unpack(family_); }
+    pointer operator->() const { return pointer(**this); }
+    const_iterator& operator++() {
+      ++it_;
+      return *this;
+    }
+    const_iterator operator++(int) { return {family_, it_++}; }
+    const_iterator& operator--() {
+      --it_;
+      return *this;
+    }
+    const_iterator operator--(int) { return {family_, it_--}; }
+    friend bool operator==(const const_iterator& a, const const_iterator& b) {
+      return a.it_ == b.it_;
+    }
+
+   private:
+    friend class RouteSet;
+    const_iterator(Family family, const Map::const_iterator& it)
+        : it_(it), family_(family) {}
+
+    Map::const_iterator it_;
+    Family family_ = Family::kIpv4;
+  };
+
+  explicit RouteSet(Family family) : family_(family) {}
+  // REQUIRES: routes of `family`, distinct. O(routes) if they ascend.
+  RouteSet(Family family, absl::Span<const Route> routes);
+  RouteSet(RouteSet&&) noexcept = default;
+  RouteSet& operator=(RouteSet&&) noexcept = default;
+
+  // Another set of the same routes. Neither sees what becomes of the other:
+  // each copies, before its next change there, what both hold (about 10 KB for
+  // the first change to a million routes). O(1).
+  RouteSet Share() const { return RouteSet(family_, routes_.Share()); }
+
+  // Announces: adds the route, or changes its next hop. False if nothing
+  // changed. O(log size).
+  // REQUIRES: a prefix of family(), IsNextHop(next_hop).
+  bool Announce(const Prefix& prefix, NextHopId next_hop);
+
+  // Withdraws. False if there is no such route. O(log size).
+  bool Withdraw(const Prefix& prefix);
+
+  // Announces; or withdraws, where `next_hop` is kNoRoute. Returns the next hop
+  // that there was before, or kNoRoute. O(log size), in one search.
+  // REQUIRES: a prefix of family(), `next_hop` not kUndecided.
+  NextHopId Exchange(const Prefix& prefix, NextHopId next_hop);
+
+  // The next hop of exactly this prefix, or kNoRoute. O(log size).
+  NextHopId Find(const Prefix& prefix) const;
+
+  // The route with the longest prefix that holds `address`: the one that
+  // decides. Takes one search for each of the few prefixes that it shares a
+  // beginning with, 128 at most, O(log size) each.
+  std::optional<Route> Match(const Address& address) const;
+
+  // The route with the longest prefix that covers `prefix` and is shorter.
+  std::optional<Route> Cover(const Prefix& prefix) const;
+
+  // Ascending by prefix.
+  const_iterator begin() const { return {family_, routes_.begin()}; }
+  const_iterator end() const { return {family_, routes_.end()}; }
+  // The first route not before `prefix`.
+  const_iterator LowerBound(const Prefix& prefix) const;
+
+  Family family() const { return family_; }
+  size_t size() const { return routes_.size(); }
+  bool empty() const { return routes_.empty(); }
+  // Bytes of memory; what other sets hold too counts in full. O(1).
+  size_t bytes() const { return routes_.bytes(); }
+
+ private:
+  RouteSet(Family family, Map routes)
+      : family_(family), routes_(std::move(routes)) {}
+
+  std::optional<Route> LongestUpTo(Prefix bound, const Prefix& inside) const;
+
+  Family family_;
+  Map routes_;
+};
+
+}  // namespace planb
+
+#endif  // PLANB_LPM_ROUTES_ROUTE_SET_H_

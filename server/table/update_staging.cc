@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "server/table/update_staging.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/base/internal/raw_logging.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "server/base/error.h"
+#include "server/table/memory_bound.h"
+
+namespace planb::server {
+namespace {
+
+// The RIB as it was stored.
+Rib Restore(const RibLimits& limits, const StoredTable& stored) {
+  UpdateBatch batch;
+  batch.replacement = stored.routes;
+  batch.next_hops = stored.next_hops;
+  batch.groups = stored.groups;
+  // What was accepted once is kept, whatever the limits are today.
+  Rib rib(RibLimits{
+      .max_routes = std::max<uint64_t>(limits.max_routes, stored.routes.size()),
+      .max_next_hops =
+          std::max<uint64_t>(limits.max_next_hops,
+                             stored.next_hops.size() + stored.groups.size())});
+  const absl::StatusOr<Rib::Change> change = rib.Apply(batch);
+  ABSL_RAW_CHECK(change.ok(), "a store has what was never accepted");
+  return rib;
+}
+
+}  // namespace
+
+UpdateStaging::UpdateStaging(const Options& options, const StoredTable& stored)
+    : options_(options),
+      window_(options.request_id_window),
+      head_(Restore(options.limits, stored)),
+      generation_(stored.generation),
+      writer_epoch_(stored.writer_epoch),
+      memory_bound_(MemoryBound(head_)),
+      accepted_{head_.Share(), generation_, writer_epoch_, memory_bound_, 0} {
+  for (const AnsweredRequest& request : stored.requests) window_.Add(request);
+  if (!Reserve(memory_bound_)) {
+    // Likewise: it was accepted under a higher limit.
+    options_.budget->Force(memory_bound_);
+    reserved_ = memory_bound_;
+  }
+}
+
+UpdateStaging::~UpdateStaging() {
+  if (options_.budget != nullptr) options_.budget->Resize(reserved_, 0);
+}
+
+bool UpdateStaging::Reserve(size_t bytes) {
+  const size_t wanted = std::max(bytes, accepted_.memory_bound);
+  if (options_.budget != nullptr &&
+      !options_.budget->Resize(reserved_, wanted)) {
+    return false;
+  }
+  reserved_ = wanted;
+  return true;
+}
+
+absl::Status UpdateStaging::CheckConditions(const UpdateBatch& batch) const {
+  if (batch.writer_epoch < writer_epoch_) {
+    return FieldError(
+        absl::StatusCode::kFailedPrecondition, "WRITER_FENCED", "writer_epoch",
+        absl::StrCat("a writer with epoch ", writer_epoch_, " has taken over"));
+  }
+  if (batch.expected_generation.has_value() &&
+      *batch.expected_generation != generation_) {
+    return FieldError(absl::StatusCode::kAborted, "GENERATION_MISMATCH",
+                      "expected_generation",
+                      absl::StrCat("the table is at generation ", generation_,
+                                   ", not ", *batch.expected_generation));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<UpdateStaging::Staged> UpdateStaging::Stage(
+    const UpdateBatch& batch) {
+  if (!batch.request_id.empty()) {
+    const AnsweredRequest* const first = window_.Find(batch.request_id);
+    if (first != nullptr && first->fingerprint == batch.fingerprint) {
+      return Staged{.outcome = first->outcome, .repeated = true};
+    }
+    if (first != nullptr) {
+      return FieldError(absl::StatusCode::kInvalidArgument, "REQUEST_ID_REUSED",
+                        "request_id",
+                        "names an earlier request with other contents");
+    }
+  }
+  const absl::Status conditions = CheckConditions(batch);
+  if (!conditions.ok()) return conditions;
+  Rib next = head_.Share();
+  absl::StatusOr<Rib::Change> change = next.Apply(batch);
+  if (!change.ok()) return change.status();
+  const size_t bound = MemoryBound(next);
+  const absl::Status compilable = CheckCompilable(next);
+  if (!compilable.ok()) return compilable;
+  const bool fits = batch.validate_only || Reserve(bound);
+  if (!fits ||
+      (batch.validate_only && options_.budget != nullptr && bound > reserved_ &&
+       bound - reserved_ > options_.budget->left())) {
+    return QuotaError(
+        "MEMORY_LIMIT", "memory",
+        absl::StrCat("the table could come to ", bound,
+                     " bytes, with all others more than the limit of ",
+                     options_.budget->limit()));
+  }
+
+  Staged staged;
+  staged.outcome = {generation_, change->counts, head_.digest(), absl::Now()};
+  if (batch.validate_only) return staged;
+  staged.record.writer_epoch = std::max(writer_epoch_, batch.writer_epoch);
+  staged.stores = staged.record.writer_epoch != writer_epoch_;
+  writer_epoch_ = staged.record.writer_epoch;
+  memory_bound_ = bound;
+  if (change->counts.Any()) {
+    staged.outcome.digest = change->delta.digest;
+    change->delta.generation = staged.outcome.generation = ++generation_;
+    head_ = std::move(next);
+    staged.record.delta =
+        std::make_shared<const Delta>(std::move(change->delta));
+    staged.stores = true;
+  }
+  if (!batch.request_id.empty()) {
+    staged.record.request = {batch.request_id, batch.fingerprint,
+                             staged.outcome};
+    window_.Add(*staged.record.request);
+    unsure_requests_.push_back(batch.request_id);
+    staged.stores = true;
+  }
+  return staged;
+}
+
+UpdateStaging::Version UpdateStaging::Head() {
+  return {head_.Share(), generation_, writer_epoch_, memory_bound_,
+          unsure_requests_.size()};
+}
+
+void UpdateStaging::Accept(Version head, absl::Time now) {
+  for (size_t i = 0; i < head.requests; ++i) {
+    window_.SetAccepted(unsure_requests_[i], now);
+  }
+  unsure_requests_.erase(
+      unsure_requests_.begin(),
+      unsure_requests_.begin() + static_cast<std::ptrdiff_t>(head.requests));
+  accepted_ = std::move(head);
+  accepted_.requests = 0;
+  Reserve(memory_bound_);  // never more than before
+}
+
+void UpdateStaging::Rollback() {
+  for (; !unsure_requests_.empty(); unsure_requests_.pop_back()) {
+    window_.Undo(unsure_requests_.back());
+  }
+  head_ = accepted_.rib.Share();
+  generation_ = accepted_.generation;
+  writer_epoch_ = accepted_.writer_epoch;
+  memory_bound_ = accepted_.memory_bound;
+  Reserve(memory_bound_);
+}
+
+}  // namespace planb::server

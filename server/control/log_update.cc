@@ -4,7 +4,6 @@
 
 #include "server/base/error.h"
 #include "server/base/log.h"
-#include "server/base/trace_context.h"
 
 namespace planb::server {
 namespace {
@@ -31,23 +30,19 @@ void UpdateLog::Refused(const UpdateName& update,
       {{"method", update.method},
        {"table", NameOf(update.table)},
        {"request_id", update.request_id},
-       {"trace_id", TraceIdOf(call)},
        {"peer", call.peer()},
        {"reason", reason},
        {"error", why.message()},
        {"not_logged", *left_out}});
 }
 
-void UpdateLog::Accepted(const UpdateName& update,
-                         const grpc::ServerContextBase& call,
-                         uint64_t generation) const {
+void UpdateLog::Accepted(const UpdateName& update, uint64_t generation) const {
   if (!IsLogged(LogLevel::kDebug)) return;
   Log(LogLevel::kDebug, "update accepted",
       {{"method", update.method},
        {"table", NameOf(update.table)},
        {"generation", generation},
-       {"request_id", update.request_id},
-       {"trace_id", TraceIdOf(call)}});
+       {"request_id", update.request_id}});
 }
 
 std::vector<std::pair<std::string, uint64_t>> UpdateLog::ByReason() const {

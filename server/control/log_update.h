@@ -37,8 +37,7 @@ class UpdateLog {
   void Refused(const UpdateName& update, const grpc::ServerContextBase& call,
                const absl::Status& why);
 
-  void Accepted(const UpdateName& update, const grpc::ServerContextBase& call,
-                uint64_t generation) const;
+  void Accepted(const UpdateName& update, uint64_t generation) const;
 
   // How many were refused, by reason. Reasons are the contract's: few.
   std::vector<std::pair<std::string, uint64_t>> ByReason() const;

@@ -54,7 +54,7 @@ absl::Status LoggedUpdate(ControlContext& context, absl::string_view method,
       Update(context, call, request, entries, table, outcome);
   const UpdateName update = {method, request.table(), request.request_id()};
   if (status.ok()) {
-    context.update_log.Accepted(update, call, outcome.generation);
+    context.update_log.Accepted(update, outcome.generation);
   } else {
     context.update_log.Refused(update, call, status);
   }

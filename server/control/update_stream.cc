@@ -139,7 +139,7 @@ class Answers {
     const UpdateName update = {"StreamUpdates", table_.name(),
                                absl::StrCat(pending.batch_id)};
     if (status.ok()) {
-      context_.update_log.Accepted(update, call_, outcome->generation);
+      context_.update_log.Accepted(update, outcome->generation);
       status = AwaitAck(call_, ack_, table_, outcome->generation);
     } else {
       context_.update_log.Refused(update, call_, status);

@@ -4,7 +4,6 @@
 
 #include "base/monotonic_time.h"
 #include "server/base/log.h"
-#include "server/base/trace_context.h"
 
 namespace planb::server {
 
@@ -18,7 +17,6 @@ void SlowBatchLog::Report(absl::string_view table, size_t addresses,
        {"addresses", addresses},
        {"microseconds", absl::ToInt64Microseconds(absl::FromChrono(elapsed))},
        {"request_id", request_id},
-       {"trace_id", TraceIdOf(call)},
        {"peer", call.peer()},
        {"not_logged", *left_out}});
 }

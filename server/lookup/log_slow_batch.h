@@ -29,7 +29,6 @@ class SlowBatchLog {
     return elapsed >= threshold_ && threshold_.count() > 0;
   }
 
-  // Logs a slow batch, with its trace if the caller has named one.
   void Report(absl::string_view table, size_t addresses,
               SteadyInstant::duration elapsed, uint64_t request_id,
               const grpc::ServerContextBase& call);

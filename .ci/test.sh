@@ -52,7 +52,7 @@ tsan_targets=(
   //server/table:waiters_test //server:metrics_test
   //server/table:backpressure_clock_test //server/table:table_metrics_test
   //server/table:table_events_test
-  //server/base:weight_limit_test //server/base:periodic_test
+  //server/base:base_test
   //client:coalescing_lookup_test
 )
 

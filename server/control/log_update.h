@@ -18,7 +18,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "server/base/log_limit.h"
+#include "server/base/log.h"
 
 namespace planb::server {
 

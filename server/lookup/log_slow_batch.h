@@ -13,7 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/monotonic_time.h"
-#include "server/base/log_limit.h"
+#include "server/base/log.h"
 
 namespace planb::server {
 

@@ -27,7 +27,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "base/monotonic_time.h"
-#include "server/base/log_limit.h"
+#include "server/base/log.h"
 
 namespace planb::server {
 

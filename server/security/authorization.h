@@ -19,7 +19,7 @@
 #include "prometheus/collectable.h"
 #include "prometheus/counter.h"
 #include "prometheus/registry.h"
-#include "server/base/log_limit.h"
+#include "server/base/log.h"
 #include "server/base/periodic.h"
 #include "server/security/authorization_policy.h"
 

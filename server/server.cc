@@ -15,7 +15,7 @@
 #include "server/control/control_metrics.h"
 #include "server/control/table_service.h"
 #include "server/health_listener.h"
-#include "server/lookup/log_slow_batch.h"
+#include "server/lookup/lookup_context.h"
 #include "server/lookup/lookup_service.h"
 #include "server/net/acceptor.h"
 #include "server/net/listen.h"

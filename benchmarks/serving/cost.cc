@@ -36,7 +36,7 @@
 #include "benchmarks/engine/machine.h"
 #include "client/batch_stream.h"
 #include "lpm/synthetic/synthetic.h"
-#include "server/lookup/lookup_counters.h"
+#include "server/lookup/lookup_metrics.h"
 #include "server/server.h"
 
 ABSL_FLAG(std::vector<std::string>, batches,

@@ -6,10 +6,14 @@
 #ifndef PLANB_SERVER_LOOKUP_BATCH_H_
 #define PLANB_SERVER_LOOKUP_BATCH_H_
 
+#include <grpcpp/support/byte_buffer.h>
+
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "lpm/fib/fib.h"
 #include "planb/v1/route_lookup.pb.h"
@@ -48,6 +52,31 @@ size_t AnswerBatch(const Snapshot& snapshot, const Kernel& kernel,
 // Writes `error` in band. `generation` is what is visible now.
 void FailBatch(const absl::Status& error, uint64_t request_id,
                uint64_t generation, v1::BatchLookupResponse& response);
+
+// Where a received message is read. Kept from batch to batch, it allocates only
+// for a message in more pieces, or a table name longer, than ever before.
+class RequestReader {
+ public:
+  // Reads the message; false if it is no BatchLookupRequest. The bytes stay
+  // in `message`, which must outlive the use of request().
+  bool Read(grpc::ByteBuffer& message);
+
+  const wire::BatchRequest& request() const { return request_; }
+
+ private:
+  std::vector<absl::string_view> pieces_;
+  wire::BatchRequest request_;
+};
+
+// The reply to `request` from `snapshot`: one slice, into which the kernel
+// writes. `misses` is set to the number of addresses without a route.
+// REQUIRES: CheckBatch(request) is OK.
+grpc::ByteBuffer AnswerReply(const Snapshot& snapshot, const Kernel& kernel,
+                             const wire::BatchRequest& request, size_t& misses);
+
+// A reply that says why the batch failed. `generation` is what is visible now.
+grpc::ByteBuffer ErrorReply(const absl::Status& error, uint64_t request_id,
+                            uint64_t generation);
 
 }  // namespace planb::server
 

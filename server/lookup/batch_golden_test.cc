@@ -19,7 +19,7 @@
 #include "lpm/synthetic/random.h"
 #include "lpm/synthetic/synthetic.h"
 #include "lpm/testing/instruction_count.h"
-#include "server/lookup/batch_reply.h"
+#include "server/lookup/batch.h"
 #include "server/testing/make_snapshot.h"
 
 namespace planb::server {

@@ -7,15 +7,34 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <cstddef>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/monotonic_time.h"
 #include "lpm/address.h"
+#include "lpm/fib/fib.h"
+#include "planb/v1/route_lookup.pb.h"
 #include "server/lookup/lookup_worker.h"
+#include "server/table/snapshot.h"
 
 namespace planb::server {
+
+// The addresses of `request`, which is otherwise sound too.
+// Errors: RESOURCE_EXHAUSTED (BATCH_TOO_LARGE) for more than `limit`;
+// INVALID_ARGUMENT (ADDRESS_INVALID, for each that is none;
+// FLOW_HASHES_LENGTH), with the field's name.
+absl::StatusOr<std::vector<Address>> DecodeAddresses(
+    const v1::LookupRequest& request, size_t limit);
+
+// Answers each of `addresses` from `snapshot`. Returns how many had no route.
+// REQUIRES: DecodeAddresses(request) gave `addresses`.
+size_t AnswerLookup(const Snapshot& snapshot, const Kernel& kernel,
+                    const std::vector<Address>& addresses,
+                    const v1::LookupRequest& request,
+                    v1::LookupResponse& response);
 
 // One call. Lives on its worker's thread and owns itself.
 class LookupCall {

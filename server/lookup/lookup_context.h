@@ -1,20 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What every lookup needs at hand, and waiting for a generation.
+// What every lookup needs at hand, the log of slow batches, and waiting for a
+// generation.
 
 #ifndef PLANB_SERVER_LOOKUP_LOOKUP_CONTEXT_H_
 #define PLANB_SERVER_LOOKUP_LOOKUP_CONTEXT_H_
 
+#include <grpcpp/server_context.h>
+
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "base/monotonic_time.h"
 #include "lpm/fib/fib.h"
+#include "server/base/log.h"
 #include "server/lookup/batch.h"
-#include "server/lookup/log_slow_batch.h"
 #include "server/lookup/lookup_metrics.h"
 #include "server/table/tables.h"
 
 namespace planb::server {
+
+// Thread-safe. Logs at most 5 lines a second.
+class SlowBatchLog {
+ public:
+  // Slow is what takes `threshold` or longer; 0: nothing is.
+  explicit SlowBatchLog(absl::Duration threshold)
+      : threshold_(absl::ToChronoNanoseconds(threshold)) {}
+
+  // Costs a comparison: for every batch.
+  bool IsSlow(SteadyInstant::duration elapsed) const {
+    return elapsed >= threshold_ && threshold_.count() > 0;
+  }
+
+  void Report(absl::string_view table, size_t addresses,
+              SteadyInstant::duration elapsed, uint64_t request_id,
+              const grpc::ServerContextBase& call);
+
+ private:
+  const SteadyInstant::duration threshold_;
+  LogLimit limit_{/*lines_per_second=*/5};
+};
 
 // The parts outlive all that use them.
 struct LookupContext {

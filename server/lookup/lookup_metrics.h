@@ -1,21 +1,138 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What lookups did, as a scrape shows it: the sum of what each thread counted.
+// What one thread counts while it answers lookups. Each has its own, so that
+// counting is a load, an addition and a store in a line that no other thread
+// writes; they are summed only when somebody scrapes.
 
 #ifndef PLANB_SERVER_LOOKUP_LOOKUP_METRICS_H_
 #define PLANB_SERVER_LOOKUP_LOOKUP_METRICS_H_
 
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/string_view.h"
+#include "base/monotonic_time.h"
 #include "prometheus/collectable.h"
 #include "prometheus/metric_family.h"
-#include "server/lookup/lookup_counters.h"
+#include "server/base/duration_buckets.h"
 #include "server/table/backpressure_clock.h"
 
 namespace planb::server {
+
+// Reasons a batch may fail for; every series exists from the start.
+inline constexpr std::array<absl::string_view, 11> kLookupErrorReasons = {
+    "MESSAGE_MALFORMED",
+    "ADDRESSES_LENGTH",
+    "ADDRESS_INVALID",
+    "FLOW_HASHES_LENGTH",
+    "TABLE_NOT_FOUND",
+    "BATCH_TOO_LARGE",
+    "PREFIX_LENGTHS_UNDECIDED",
+    "GENERATION_NOT_VISIBLE",
+    "TOO_MANY_WAITERS",
+    "DRAINING",
+    "OTHER",
+};
+
+// Sizes of batches are counted by powers of 4: up to 1, 4, 16, ... addresses.
+inline constexpr size_t kSizeBounds = 10;
+constexpr uint64_t SizeBound(size_t bucket) {
+  return uint64_t{1} << 2 * bucket;
+}
+static_assert(SizeBound(kSizeBounds - 1) == 262'144);
+// The last bucket is for larger ones.
+inline size_t SizeBucket(size_t addresses) {
+  const auto bits =
+      static_cast<size_t>(std::bit_width(addresses - (addresses > 0 ? 1 : 0)));
+  return std::min((bits + 1) / 2, kSizeBounds);
+}
+
+// The sum of what threads counted. A plain value.
+struct LookupTotals {
+  uint64_t lookups = 0;
+  uint64_t misses = 0;
+  uint64_t nanoseconds = 0;
+  uint64_t received = 0;  // bytes
+  uint64_t sent = 0;
+  uint64_t slow = 0;
+  uint64_t streams = 0;
+  BackpressureClock::Nanoseconds held{0};
+  std::array<uint64_t, kDurationBuckets> by_duration = {};
+  std::array<uint64_t, kSizeBounds + 1> by_size = {};
+  std::array<uint64_t, kLookupErrorReasons.size()> failures = {};
+};
+
+// What counts is for one thread, and wait-free; AddTo is for any.
+class alignas(64) LookupCounters {
+ public:
+  // Without `counting` nothing is counted and no clock is read: only to measure
+  // what that costs.
+  explicit LookupCounters(bool counting) : counting_(counting) {}
+  LookupCounters(const LookupCounters&) = delete;
+  LookupCounters& operator=(const LookupCounters&) = delete;
+
+  // The time for what follows.
+  SteadyInstant Now() const {
+    return counting_ ? SteadyNow() : SteadyInstant();
+  }
+
+  // A batch of `addresses` was answered in `elapsed`; `misses` had no route.
+  void Answered(size_t addresses, size_t misses,
+                SteadyInstant::duration elapsed);
+  // A batch failed; what is not in kLookupErrorReasons counts as "OTHER".
+  void Failed(absl::string_view reason);
+
+  // A batch was slow, by the operator's measure.
+  void Slow() { Add(slow_, 1); }
+
+  // Bytes of messages.
+  void Received(size_t bytes) { Add(received_, bytes); }
+  void Sent(size_t bytes) { Add(sent_, bytes); }
+
+  void StreamOpened() { Add(streams_, 1); }
+  void StreamClosed() { Add(streams_, ~uint64_t{0}); }
+  // A stream reads no more, or again, because too many replies wait.
+  void HoldStream() {
+    if (counting_) held_.Begin(Now());
+  }
+  void ReleaseStream() {
+    if (counting_) held_.End(Now());
+  }
+
+  // Adds what was counted so far.
+  void AddTo(LookupTotals& totals) const;
+
+ private:
+  using Counter = std::atomic<uint64_t>;
+
+  // No other thread adds.
+  void Add(Counter& counter, uint64_t value) {
+    if (!counting_) return;
+    counter.store(counter.load(std::memory_order_relaxed) + value,
+                  std::memory_order_relaxed);
+  }
+
+  const bool counting_;
+  Counter lookups_{0};
+  Counter misses_{0};
+  Counter nanoseconds_{0};
+  Counter received_{0};
+  Counter sent_{0};
+  Counter slow_{0};
+  Counter streams_{0};
+  BackpressureClock held_;
+  std::array<Counter, kDurationBuckets> by_duration_{};
+  std::array<Counter, kSizeBounds + 1> by_size_{};
+  std::array<Counter, kLookupErrorReasons.size()> failures_{};
+};
 
 // Thread-safe. All series exist from the start.
 class LookupMetrics : public prometheus::Collectable {

@@ -15,9 +15,9 @@
 #include "absl/status/status.h"
 #include "planb/v1/route_lookup.grpc.pb.h"
 #include "server/base/in_flight.h"
-#include "server/lookup/batch_reply.h"
+#include "server/lookup/batch.h"
 #include "server/lookup/lookup_context.h"
-#include "server/lookup/lookup_counters.h"
+#include "server/lookup/lookup_metrics.h"
 #include "server/lookup/lookup_queue.h"
 
 namespace planb::server {

@@ -2,7 +2,7 @@
 
 // Lookups of a few addresses without the network: next-hop groups above all.
 
-#include "server/lookup/lookup_answer.h"
+#include "server/lookup/lookup_call.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "server/lookup/lookup_counters.h"
+#include "server/lookup/lookup_metrics.h"
 
 #include <gtest/gtest.h>
 

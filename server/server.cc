@@ -25,7 +25,7 @@
 #include "server/observe/process_metrics.h"
 #include "server/security/authorized_credentials.h"
 #include "server/security/tls.h"
-#include "server/security/tls_metrics.h"
+#include "server/security/tls_files.h"
 #include "server/table/rebuild_log.h"
 #include "server/table/table_metrics.h"
 #include "server/table/tables.h"

@@ -2,13 +2,165 @@
 
 #include "server/security/authorization_policy.h"
 
-#include <algorithm>
+#include <google/protobuf/struct.pb.h>
+#include <google/protobuf/util/json_util.h>
 
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+#include <set>
+
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 
 namespace planb::server {
 namespace {
+
+using google::protobuf::Value;
+
+// Walks the JSON, with the path to where it is. The first error stays, and
+// what is read after it is of no account. Not thread-safe.
+class Reader {
+ public:
+  absl::Status status;
+
+  template <typename... Words>
+  void Fail(const std::string& place, const Words&... words) {
+    status.Update(absl::InvalidArgumentError(
+        absl::StrCat(place, place.empty() ? "" : ": ", words...)));
+  }
+
+  // The members of an object that has these and no others; null if left out.
+  template <size_t n>
+  std::array<const Value*, n> Members(const std::string& place,
+                                      const Value& value,
+                                      const std::array<const char*, n>& keys) {
+    std::array<const Value*, n> members = {};
+    if (!value.has_struct_value()) {
+      Fail(place, "must be an object");
+      return members;
+    }
+    for (const auto& [key, member] : value.struct_value().fields()) {
+      const auto known = std::find(keys.begin(), keys.end(), key);
+      if (known == keys.end()) {
+        Fail(place, "\"", key, "\" is not known");
+      } else {
+        members[static_cast<size_t>(known - keys.begin())] = &member;
+      }
+    }
+    return members;
+  }
+
+  // A string that is there and not empty.
+  std::string Text(const std::string& place, const Value* value) {
+    if (value == nullptr) {
+      Fail(place, "is missing");
+    } else if (!value->has_string_value()) {
+      Fail(place, "must be a string");
+    } else if (value->string_value().empty()) {
+      Fail(place, "must not be empty");
+    } else {
+      return value->string_value();
+    }
+    return "";
+  }
+
+  // What `read(place, value)` makes of each item; nothing if left out.
+  template <typename Read>
+  auto Items(const std::string& place, const Value* value, Read read) {
+    std::vector<decltype(read(place, *value))> items;
+    if (value == nullptr) return items;
+    if (!value->has_list_value()) {
+      Fail(place, "must be an array");
+      return items;
+    }
+    for (const Value& item : value->list_value().values()) {
+      items.push_back(read(absl::StrCat(place, "[", items.size(), "]"), item));
+    }
+    return items;
+  }
+
+  std::string Pattern(const std::string& place, const Value& value) {
+    std::string text = Text(place, &value);
+    // Only one end may be open: other stars would be taken to the letter.
+    const auto stars = std::count(text.begin(), text.end(), '*');
+    if (stars > 1 ||
+        (stars == 1 && text.front() != '*' && text.back() != '*')) {
+      Fail(place, "\"", text, "\": one * at most, at the beginning or the end");
+    }
+    return text;
+  }
+
+  std::vector<std::string> Patterns(const std::string& place,
+                                    const Value* value) {
+    return Items(place, value, [this](const std::string& at, const Value& v) {
+      return Pattern(at, v);
+    });
+  }
+
+  PolicyHeader Header(const std::string& place, const Value& value) {
+    const auto [key, values] = Members<2>(place, value, {"key", "values"});
+    PolicyHeader header = {
+        .key = absl::AsciiStrToLower(Text(absl::StrCat(place, ".key"), key)),
+        .values = Patterns(absl::StrCat(place, ".values"), values)};
+    // HTTP's and gRPC's own never get here, or never get further.
+    constexpr std::array kReserved = {"host",
+                                      "connection",
+                                      "keep-alive",
+                                      "proxy-authenticate",
+                                      "proxy-authorization",
+                                      "te",
+                                      "trailer",
+                                      "transfer-encoding",
+                                      "upgrade"};
+    if (absl::StartsWith(header.key, ":") ||
+        absl::StartsWith(header.key, "grpc-") ||
+        std::find(kReserved.begin(), kReserved.end(), header.key) !=
+            kReserved.end()) {
+      Fail(place, "\"", header.key, "\" cannot be used");
+    }
+    if (header.values.empty()) Fail(place, "has no values");
+    return header;
+  }
+
+  PolicyRule Rule(const std::string& place, const Value& value) {
+    const auto [name, source, request] =
+        Members<3>(place, value, {"name", "source", "request"});
+    PolicyRule rule = {.name = Text(absl::StrCat(place, ".name"), name)};
+    if (source != nullptr) {
+      const std::string at = absl::StrCat(place, ".source");
+      const auto [principals] = Members<1>(at, *source, {"principals"});
+      rule.principals = Patterns(absl::StrCat(at, ".principals"), principals);
+    }
+    if (request != nullptr) {
+      const std::string at = absl::StrCat(place, ".request");
+      const auto [paths, headers] =
+          Members<2>(at, *request, {"paths", "headers"});
+      rule.paths = Patterns(absl::StrCat(at, ".paths"), paths);
+      rule.headers = Items(absl::StrCat(at, ".headers"), headers,
+                           [this](const std::string& in, const Value& v) {
+                             return Header(in, v);
+                           });
+    }
+    return rule;
+  }
+
+  std::vector<PolicyRule> Rules(const std::string& place, const Value* value) {
+    auto rules = Items(
+        place, value,
+        [this](const std::string& at, const Value& v) { return Rule(at, v); });
+    std::set<std::string> names;
+    for (const PolicyRule& rule : rules) {
+      if (!names.insert(rule.name).second) {
+        Fail(place, "two are named \"", rule.name, "\"");
+      }
+    }
+    return rules;
+  }
+};
 
 bool Matches(absl::string_view pattern, absl::string_view text) {
   if (pattern == "*") return !text.empty();
@@ -49,6 +201,28 @@ const PolicyRule* FirstMatch(const std::vector<PolicyRule>& rules,
 }
 
 }  // namespace
+
+absl::StatusOr<PolicyRules> ReadPolicyJson(absl::string_view json) {
+  Value root;
+  const auto parsed = google::protobuf::util::JsonStringToMessage(
+      {json.data(), json.size()}, &root);
+  if (!parsed.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "no JSON: ",
+        absl::StrReplaceAll(parsed.message().ToString(), {{"\n", " "}})));
+  }
+  Reader reader;
+  const auto [name, deny, allow] =
+      reader.Members<3>("", root, {"name", "deny_rules", "allow_rules"});
+  PolicyRules rules = {.name = reader.Text("name", name),
+                       .deny = reader.Rules("deny_rules", deny),
+                       .allow = reader.Rules("allow_rules", allow)};
+  if (rules.allow.empty()) {
+    reader.Fail("allow_rules", "without any the policy would allow no call");
+  }
+  if (!reader.status.ok()) return reader.status;
+  return rules;
+}
 
 absl::StatusOr<AuthorizationPolicy> AuthorizationPolicy::Parse(
     absl::string_view json) {

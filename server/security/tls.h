@@ -21,7 +21,6 @@
 #include "absl/status/statusor.h"
 #include "server/security/memory_file.h"
 #include "server/security/tls_files.h"
-#include "server/security/tls_reloader.h"
 
 namespace planb::server {
 

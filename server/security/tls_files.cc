@@ -4,7 +4,28 @@
 
 #include <utility>
 
+#include "absl/time/clock.h"
+#include "server/base/log.h"
+
 namespace planb::server {
+namespace {
+
+bool Alike(const absl::StatusOr<TlsTexts>& a,
+           const absl::StatusOr<TlsTexts>& b) {
+  return a.ok() && b.ok() ? *a == *b : a.status() == b.status();
+}
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+
+ClientMetric Labelled(const char* name, const char* value) {
+  ClientMetric metric;
+  metric.label.push_back({name, value});
+  return metric;
+}
+
+}  // namespace
 
 absl::Status CheckTlsOptions(const TlsOptions& options) {
   if (options.cert.empty() != options.key.empty()) {
@@ -50,6 +71,90 @@ absl::StatusOr<TlsExpiry> CheckTlsTexts(const TlsTexts& texts, absl::Time now) {
     expiry.client_ca = *ca;
   }
   return expiry;
+}
+
+TlsReloader::TlsReloader(const TlsOptions& options, TlsTexts texts,
+                         TlsExpiry expiry, Use use)
+    : options_(options),
+      use_(std::move(use)),
+      served_(std::move(texts)),
+      expiry_(expiry),
+      poller_(options_.reload_interval, [this] { Poll(); }) {}
+
+TlsExpiry TlsReloader::expiry() const {
+  absl::MutexLock lock(&expiry_mutex_);
+  return expiry_;
+}
+
+void TlsReloader::Poll() {
+  absl::MutexLock lock(&poll_mutex_);
+  absl::StatusOr<TlsTexts> reading = ReadTlsFiles(options_);
+  if (reading.ok() && *reading == served_) {
+    candidate_.reset();
+    return;
+  }
+  if (!candidate_.has_value() || !Alike(*candidate_, reading)) {
+    candidate_ = std::move(reading);
+    candidate_refused_ = false;
+    return;
+  }
+  const absl::Status adopted = Adopt(reading);
+  if (adopted.ok()) {
+    loaded_.fetch_add(1);
+    candidate_.reset();
+    Log(LogLevel::kInfo, "certificates reloaded",
+        {{"expires", absl::FormatTime(expiry().server, absl::UTCTimeZone())}});
+  } else if (!candidate_refused_) {
+    refused_.fetch_add(1);
+    candidate_refused_ = true;
+    Log(LogLevel::kError, "certificates not reloaded, the old ones stay",
+        {{"error", adopted.message()}});
+  }
+}
+
+absl::Status TlsReloader::Adopt(const absl::StatusOr<TlsTexts>& reading) {
+  if (!reading.ok()) return reading.status();
+  const auto expiry = CheckTlsTexts(*reading, absl::Now());
+  if (!expiry.ok()) return expiry.status();
+  absl::Status used = use_(*reading);
+  if (!used.ok()) return used;
+  served_ = *reading;
+  absl::MutexLock lock(&expiry_mutex_);
+  expiry_ = *expiry;
+  return absl::OkStatus();
+}
+
+std::vector<MetricFamily> TlsMetrics::Collect() const {
+  const TlsExpiry expiry =
+      reloader_ == nullptr ? TlsExpiry{} : reloader_->expiry();
+  MetricFamily expiries = {
+      "planb_tls_certificate_expiry_timestamp_seconds",
+      "When the first certificate expires of those the server shows (server) "
+      "or accepts clients by (ca), seconds since the Unix epoch; 0 if there is "
+      "none.",
+      MetricType::Gauge,
+      {}};
+  for (const auto& [kind, time] :
+       {std::pair("server", expiry.server), {"ca", expiry.client_ca}}) {
+    ClientMetric metric = Labelled("kind", kind);
+    metric.gauge.value = absl::ToDoubleSeconds(time - absl::UnixEpoch());
+    expiries.metric.push_back(std::move(metric));
+  }
+  MetricFamily reloads = {
+      "planb_tls_reloads_total",
+      "Replacements of the certificate files, by what became of them: loaded, "
+      "or refused, so that the old ones stayed in use.",
+      MetricType::Counter,
+      {}};
+  for (const bool loaded : {true, false}) {
+    ClientMetric metric = Labelled("result", loaded ? "loaded" : "refused");
+    if (reloader_ != nullptr) {
+      metric.counter.value = static_cast<double>(loaded ? reloader_->loaded()
+                                                        : reloader_->refused());
+    }
+    reloads.metric.push_back(std::move(metric));
+  }
+  return {std::move(expiries), std::move(reloads)};
 }
 
 }  // namespace planb::server

@@ -3,8 +3,6 @@
 // What is new and good is taken when it has settled; anything else leaves what
 // was there, and is refused once. Then the same as Prometheus sees it.
 
-#include "server/security/tls_reloader.h"
-
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -17,7 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/time/clock.h"
 #include "base/testing/test_certificates.h"
-#include "server/security/tls_metrics.h"
+#include "server/security/tls_files.h"
 
 namespace planb::server {
 namespace {

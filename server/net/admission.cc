@@ -68,6 +68,20 @@ size_t FilesForConnections() {
   return limit.rlim_cur - std::clamp<rlim_t>(limit.rlim_cur / 16, 4, 64);
 }
 
+// Logs the process at the other end of a Unix socket.
+void LogProcess(LogLevel level, absl::string_view event, const Peer& peer,
+                LogLimit& limit) {
+  const ucred* const process = peer.process();
+  if (process == nullptr) return;
+  const std::optional<uint64_t> left_out = limit.Admit();
+  if (!left_out.has_value()) return;
+  Log(level, event,
+      {{"uid", process->uid},
+       {"gid", process->gid},
+       {"pid", process->pid},
+       {"not_logged", *left_out}});
+}
+
 prometheus::Counter& AddCounter(prometheus::Registry& registry,
                                 const char* name, const char* help) {
   return prometheus::BuildCounter()
@@ -190,11 +204,20 @@ bool Admission::Admit(int fd, const Peer& peer, SteadyInstant now) {
     OutOfFiles();
     return false;
   }
-  if (!AllowedByRules(peer)) return false;
+  if (!AllowedByRules(peer)) {
+    peers_refused_->Increment();
+    LogProcess(LogLevel::kWarning, "peer refused", peer, log_refused_);
+    return false;
+  }
   Reason reason = kTotal;
+  bool allowed;
   {
     const absl::MutexLock lock(&mutex_);
-    if (AllowedByLimits(fd, peer, now, reason)) return true;
+    allowed = AllowedByLimits(fd, peer, now, reason);
+  }
+  if (allowed) {
+    LogProcess(LogLevel::kInfo, "peer accepted", peer, log_accepted_);
+    return true;
   }
   refused_[reason]->Increment();
   const std::optional<uint64_t> left_out = log_refused_.Admit();
@@ -210,24 +233,10 @@ bool Admission::Admit(int fd, const Peer& peer, SteadyInstant now) {
   return false;
 }
 
-bool Admission::AllowedByRules(const Peer& peer) {
-  if (peer.address().ss_family != AF_UNIX) return true;
+bool Admission::AllowedByRules(const Peer& peer) const {
+  if (peer.address().ss_family != AF_UNIX || rules_.AllowAnyone()) return true;
   const ucred* const process = peer.process();
-  const bool allowed =
-      rules_.AllowAnyone() ||
-      (process != nullptr && rules_.Allow(process->uid, process->gid));
-  if (!allowed) peers_refused_->Increment();
-  const std::optional<uint64_t> left_out =
-      (allowed ? log_accepted_ : log_refused_).Admit();
-  if (left_out.has_value() && process != nullptr) {
-    Log(allowed ? LogLevel::kInfo : LogLevel::kWarning,
-        allowed ? "peer accepted" : "peer refused",
-        {{"uid", process->uid},
-         {"gid", process->gid},
-         {"pid", process->pid},
-         {"not_logged", *left_out}});
-  }
-  return allowed;
+  return process != nullptr && rules_.Allow(process->uid, process->gid);
 }
 
 bool Admission::AllowedByLimits(int fd, const Peer& peer, SteadyInstant now,

@@ -134,7 +134,7 @@ class Admission {
   };
   class Metrics;
 
-  bool AllowedByRules(const Peer& peer);
+  bool AllowedByRules(const Peer& peer) const;
   bool AllowedByLimits(int fd, const Peer& peer, SteadyInstant now,
                        Reason& reason) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes one connection off the credit. False: there is none left.

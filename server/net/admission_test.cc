@@ -251,6 +251,20 @@ TEST(Rules, CountPeersThatTheyRefuse) {
   EXPECT_EQ(own.CountOpen(), 1u);
 }
 
+TEST(Rules, PeersThatALimitRefusesAreNotLoggedAsAccepted) {
+  const Pair first, second;
+  Admission admission({.uids = {getuid()}}, {.max_connections = 1});
+  testing::internal::CaptureStderr();
+  EXPECT_TRUE(admission.Admit(first.ends[0], Peer::Of(first.ends[0])));
+  EXPECT_TRUE(absl::StrContains(testing::internal::GetCapturedStderr(),
+                                "peer accepted uid="));
+  testing::internal::CaptureStderr();
+  EXPECT_FALSE(admission.Admit(second.ends[0], Peer::Of(second.ends[0])));
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(absl::StrContains(log, "connection refused peer=")) << log;
+  EXPECT_FALSE(absl::StrContains(log, "peer accepted")) << log;
+}
+
 TEST(Rules, AreNotForTcp) {
   Admission admission({.uids = {getuid() + 1}}, {});
   EXPECT_TRUE(admission.Admit(100, TcpPeer("127.0.0.1")));

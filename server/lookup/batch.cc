@@ -75,36 +75,36 @@ static_assert(std::endian::native == std::endian::little);
 
 }  // namespace
 
-size_t BatchSize(const wire::BatchRequest& request) {
+size_t CountAddresses(const wire::BatchRequest& request) {
   return request.addresses_v6.size() / AddressBytes(Family::kIpv6) +
          request.addresses_v4.size() / AddressBytes(Family::kIpv4) +
          request.upper_halves_v6.size() / kHalfBytes;
 }
 
-absl::Status CheckBatch(const wire::BatchRequest& request,
-                        const LookupLimits& limits) {
+absl::Status CheckBatch(const Batch& batch, const LookupLimits& limits) {
+  const wire::BatchRequest& request = batch.request;
   absl::Status status = CheckLength("addresses_v6", AddressBytes(Family::kIpv6),
                                     request.addresses_v6.size());
   status.Update(CheckLength("addresses_v4", AddressBytes(Family::kIpv4),
                             request.addresses_v4.size()));
   status.Update(CheckLength("upper_halves_v6", kHalfBytes,
                             request.upper_halves_v6.size()));
-  status.Update(CheckHashes(request.flow_hashes.size(), BatchSize(request)));
-  status.Update(CheckCount(BatchSize(request), "", limits.max_batch_addresses));
+  status.Update(CheckHashes(request.flow_hashes.size(), batch.addresses));
+  status.Update(CheckCount(batch.addresses, "", limits.max_batch_addresses));
   if (!request.want_prefix_lengths) return status;
   if (!request.upper_halves_v6.empty()) {
     status.Update(FieldError(absl::StatusCode::kInvalidArgument,
                              "PREFIX_LENGTHS_UNDECIDED", "want_prefix_lengths",
                              "half an address may match several prefixes"));
   }
-  status.Update(CheckCount(BatchSize(request), "with want_prefix_lengths ",
+  status.Update(CheckCount(batch.addresses, "with want_prefix_lengths ",
                            limits.max_lookup_addresses));
   return status;
 }
 
 size_t AnswerBatch(const Snapshot& snapshot, const Kernel& kernel,
-                   const wire::BatchRequest& request,
-                   const wire::ResponseBody& answers) {
+                   const Batch& batch, const wire::ResponseBody& answers) {
+  const wire::BatchRequest& request = batch.request;
   char* next_hops = answers.next_hops;
   AnswerFamily<Family::kIpv6>(snapshot, kernel, request.addresses_v6,
                               next_hops);
@@ -123,24 +123,14 @@ size_t AnswerBatch(const Snapshot& snapshot, const Kernel& kernel,
   if (!request.flow_hashes.empty()) {
     snapshot.groups().ChooseEach(request.flow_hashes, answers.next_hops);
   }
-  return CountNoRoute(answers.next_hops, BatchSize(request));
+  return CountNoRoute(answers.next_hops, batch.addresses);
 }
 
-void FailBatch(const absl::Status& error, uint64_t request_id,
-               uint64_t generation, v1::BatchLookupResponse& response) {
-  response.set_request_id(request_id);
-  response.set_generation(generation);
-  v1::BatchError& in_band = *response.mutable_error();
-  in_band.set_code(static_cast<int>(error.code()));
-  in_band.set_reason(ErrorReason(error));
-  in_band.set_field(ErrorField(error));
-  in_band.set_message(std::string(error.message()));
-}
-
-bool RequestReader::Read(grpc::ByteBuffer& message) {
+bool BatchReader::Read(grpc::ByteBuffer& message) {
   pieces_.clear();
-  request_ = wire::BatchRequest{.table = std::move(request_.table)};
-  request_.table.clear();
+  wire::BatchRequest& request = batch_.request;
+  request = wire::BatchRequest{.table = std::move(request.table)};
+  request.table.clear();
   // The reader points into the buffer's own slices and copies nothing.
   grpc::ProtoBufferReader reader(&message);
   const void* data = nullptr;
@@ -149,23 +139,26 @@ bool RequestReader::Read(grpc::ByteBuffer& message) {
     pieces_.emplace_back(static_cast<const char*>(data),
                          static_cast<size_t>(size));
   }
-  return reader.status().ok() && wire::ParseBatchRequest(pieces_, request_);
+  if (!reader.status().ok() || !wire::ParseBatchRequest(pieces_, request)) {
+    return false;
+  }
+  batch_.addresses = CountAddresses(request);
+  return true;
 }
 
 grpc::ByteBuffer AnswerReply(const Snapshot& snapshot, const Kernel& kernel,
-                             const wire::BatchRequest& request,
-                             size_t& misses) {
+                             const Batch& batch, size_t& misses) {
   const wire::ResponseShape shape = {
-      .request_id = request.request_id,
+      .request_id = batch.request.request_id,
       .generation = snapshot.generation(),
-      .addresses = BatchSize(request),
-      .prefix_lengths = request.want_prefix_lengths};
+      .addresses = batch.addresses,
+      .prefix_lengths = batch.request.want_prefix_lengths};
   // Not grpc_slice_malloc: its small slices live inside the handle, and would
   // stay behind when that is copied.
   grpc_slice slice = grpc_slice_malloc_large(wire::EncodedSize(shape));
   const wire::ResponseBody answers = wire::EncodeAround(
       shape, reinterpret_cast<char*>(GRPC_SLICE_START_PTR(slice)));
-  misses = AnswerBatch(snapshot, kernel, request, answers);
+  misses = AnswerBatch(snapshot, kernel, batch, answers);
   const grpc::Slice owner(slice, grpc::Slice::STEAL_REF);
   return grpc::ByteBuffer(&owner, 1);
 }
@@ -173,7 +166,13 @@ grpc::ByteBuffer AnswerReply(const Snapshot& snapshot, const Kernel& kernel,
 grpc::ByteBuffer ErrorReply(const absl::Status& error, uint64_t request_id,
                             uint64_t generation) {
   v1::BatchLookupResponse response;
-  FailBatch(error, request_id, generation, response);
+  response.set_request_id(request_id);
+  response.set_generation(generation);
+  v1::BatchError& in_band = *response.mutable_error();
+  in_band.set_code(static_cast<int>(error.code()));
+  in_band.set_reason(ErrorReason(error));
+  in_band.set_field(ErrorField(error));
+  in_band.set_message(std::string(error.message()));
   const grpc::Slice owner(response.SerializeAsString());
   return grpc::ByteBuffer(&owner, 1);
 }

@@ -33,46 +33,47 @@ struct LookupLimits {
   size_t max_streams = 10'000;
 };
 
-// Number of addresses in a request.
-size_t BatchSize(const wire::BatchRequest& request);
+// A BatchLookupRequest where it was received, and how many addresses it has.
+struct Batch {
+  wire::BatchRequest request;
+  size_t addresses = 0;
+};
+
+// The addresses of `request`, in all its forms.
+size_t CountAddresses(const wire::BatchRequest& request);
 
 // Errors: INVALID_ARGUMENT (ADDRESSES_LENGTH, FLOW_HASHES_LENGTH,
 // PREFIX_LENGTHS_UNDECIDED), RESOURCE_EXHAUSTED (BATCH_TOO_LARGE), with the
 // field's name.
-absl::Status CheckBatch(const wire::BatchRequest& request,
-                        const LookupLimits& limits);
+absl::Status CheckBatch(const Batch& batch, const LookupLimits& limits);
 
-// Answers every address of `request` from `snapshot` into `answers`, which has
+// Answers every address of `batch` from `snapshot` into `answers`, which has
 // room for them. Returns how many addresses had no route.
-// REQUIRES: CheckBatch(request) is OK.
+// REQUIRES: CheckBatch(batch) is OK.
 size_t AnswerBatch(const Snapshot& snapshot, const Kernel& kernel,
-                   const wire::BatchRequest& request,
-                   const wire::ResponseBody& answers);
+                   const Batch& batch, const wire::ResponseBody& answers);
 
-// Writes `error` in band. `generation` is what is visible now.
-void FailBatch(const absl::Status& error, uint64_t request_id,
-               uint64_t generation, v1::BatchLookupResponse& response);
-
-// Where a received message is read. Kept from batch to batch, it allocates only
-// for a message in more pieces, or a table name longer, than ever before.
-class RequestReader {
+// Reads messages, one after the other. Allocates only for a message in more
+// pieces, or with a longer name of a table, than any before. A reader that is
+// moved takes its batch along. Not thread-safe.
+class BatchReader {
  public:
-  // Reads the message; false if it is no BatchLookupRequest. The bytes stay
-  // in `message`, which must outlive the use of request().
+  // Reads the message; false if it is no BatchLookupRequest. Its addresses stay
+  // in `message`, which must outlive the use of batch().
   bool Read(grpc::ByteBuffer& message);
 
-  const wire::BatchRequest& request() const { return request_; }
+  const Batch& batch() const { return batch_; }
 
  private:
   std::vector<absl::string_view> pieces_;
-  wire::BatchRequest request_;
+  Batch batch_;
 };
 
-// The reply to `request` from `snapshot`: one slice, into which the kernel
-// writes. `misses` is set to the number of addresses without a route.
-// REQUIRES: CheckBatch(request) is OK.
+// The reply to `batch` from `snapshot`: one slice, into which the kernel
+// writes. `misses` is set to the number of addresses without a route. REQUIRES:
+// CheckBatch(batch) is OK.
 grpc::ByteBuffer AnswerReply(const Snapshot& snapshot, const Kernel& kernel,
-                             const wire::BatchRequest& request, size_t& misses);
+                             const Batch& batch, size_t& misses);
 
 // A reply that says why the batch failed. `generation` is what is visible now.
 grpc::ByteBuffer ErrorReply(const absl::Status& error, uint64_t request_id,

@@ -70,16 +70,16 @@ TEST(BatchGolden, InstructionsAroundTheSearch) {
     request.set_request_id(1);
     request.set_addresses_v6(RandomAddresses(golden.addresses));
     grpc::ByteBuffer message = InPieces(request.SerializeAsString());
-    RequestReader reader;
+    BatchReader reader;
     const auto whole = [&] {
       size_t misses = 0;
       ASSERT_TRUE(reader.Read(message));
-      AnswerReply(*snapshot, kernel, reader.request(), misses);
+      AnswerReply(*snapshot, kernel, reader.batch(), misses);
     };
     std::vector<char> next_hops(golden.addresses * sizeof(NextHopId));
     const auto search = [&] {
       char* to = next_hops.data();
-      reader.request().addresses_v6.ForEachRun<16>(
+      reader.batch().request.addresses_v6.ForEachRun<16>(
           [&](const char* run, size_t count) {
             snapshot->fib(Family::kIpv6).Lookup(run, count, to, kernel);
             to += count * sizeof(NextHopId);

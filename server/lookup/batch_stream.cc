@@ -80,38 +80,41 @@ void BatchStream::Settle() {
 void BatchStream::Handle() {
   received_ = worker_.counters().Now();
   worker_.counters().Received(request_.Length());
-  RequestReader& reader = worker_.reader();
+  BatchReader& reader = worker_.reader();
   const bool parsed = reader.Read(request_);
-  const wire::BatchRequest& request = reader.request();
-  LookupContext& context = worker_.context();
-  if (!parsed) return Fail(Malformed(), 0);
-  const auto table = context.tables.Find(request.table);
-  if (!table.ok()) return Fail(table.status(), 0);
-  const absl::Status valid = CheckBatch(request, context.limits);
-  if (!valid.ok()) return Fail(valid, (*table)->Read()->generation());
-  if (IsVisible(**table, request.min_generation)) {
-    return Answer(**table, request);
+  const Batch& batch = reader.batch();
+  const uint64_t request_id = batch.request.request_id;
+  if (!parsed) return Fail(Malformed(), request_id, 0);
+  const auto table = worker_.context().tables.Find(batch.request.table);
+  if (!table.ok()) return Fail(table.status(), request_id, 0);
+  const absl::Status valid = CheckBatch(batch, worker_.context().limits);
+  if (!valid.ok()) {
+    return Fail(valid, request_id, (*table)->Read()->generation());
+  }
+  if (IsVisible(**table, batch.request.min_generation)) {
+    return Answer(**table, batch);
   }
   AwaitGeneration(*table);
 }
 
 void BatchStream::AwaitGeneration(const TableRef& table) {
+  // Other batches are read meanwhile. The bytes stay in request_.
+  waiting_batch_ = std::move(worker_.reader());
   waiting_ = true;
-  const wire::BatchRequest& request = worker_.reader().request();
   const auto resume = [this, table](const absl::Status& status) {
     waiting_ = false;
     if (finishing_) return;
-    // Other batches have been read since.
-    RequestReader& reader = worker_.reader();
-    reader.Read(request_);
+    const BatchReader reader = std::exchange(waiting_batch_, {});
+    const Batch& batch = reader.batch();
     if (status.ok()) {
-      Answer(*table, reader.request());
+      Answer(*table, batch);
     } else {
-      Fail(status, table->visible());
+      Fail(status, batch.request.request_id, table->visible());
     }
     Proceed();
   };
-  // Nobody keeps a stream whose client is gone.
+  const wire::BatchRequest& request = waiting_batch_.batch().request;
+  // A weak reference: a stream whose client is gone ends without its answer.
   WhenVisible(worker_.context(), *table, request.min_generation,
               absl::Milliseconds(request.max_wait_ms),
               [&worker = worker_, stream = weak_from_this(),
@@ -123,28 +126,19 @@ void BatchStream::AwaitGeneration(const TableRef& table) {
               });
 }
 
-void BatchStream::Answer(Table& table, const wire::BatchRequest& request) {
-  LookupContext& context = worker_.context();
+void BatchStream::Answer(Table& table, const Batch& batch) {
   size_t misses = 0;
-  grpc::ByteBuffer reply;
-  {
-    const auto snapshot = table.Read();
-    reply = AnswerReply(*snapshot, context.kernel, request, misses);
-  }
-  LookupCounters& counters = worker_.counters();
-  const auto elapsed = counters.Now() - received_;
-  counters.Answered(BatchSize(request), misses, elapsed);
-  if (context.slow_batches.IsSlow(elapsed)) {
-    counters.Slow();
-    context.slow_batches.Report(request.table, BatchSize(request), elapsed,
-                                request.request_id, call_);
-  }
+  const grpc::ByteBuffer reply =
+      AnswerReply(*table.Read(), worker_.context().kernel, batch, misses);
+  worker_.Answered(call_, batch.request.table, batch.request.request_id,
+                   received_, batch.addresses, misses);
   Reply(reply);  // a buffer cannot be moved
 }
 
-void BatchStream::Fail(const absl::Status& error, uint64_t generation) {
-  worker_.counters().Failed(ErrorReason(error));
-  Reply(ErrorReply(error, worker_.reader().request().request_id, generation));
+void BatchStream::Fail(const absl::Status& error, uint64_t request_id,
+                       uint64_t generation) {
+  worker_.Refused(error);
+  Reply(ErrorReply(error, request_id, generation));
 }
 
 void BatchStream::Reply(grpc::ByteBuffer reply) {

@@ -49,8 +49,9 @@ class BatchStream final : public std::enable_shared_from_this<BatchStream> {
   // Answers request_, after waiting for its generation if it names one.
   void Handle();
   void AwaitGeneration(const TableRef& table);
-  void Answer(Table& table, const wire::BatchRequest& request);
-  void Fail(const absl::Status& error, uint64_t generation);
+  void Answer(Table& table, const Batch& batch);
+  void Fail(const absl::Status& error, uint64_t request_id,
+            uint64_t generation);
   void Reply(grpc::ByteBuffer reply);
   // Starts what can be started now.
   void Proceed();
@@ -72,6 +73,9 @@ class BatchStream final : public std::enable_shared_from_this<BatchStream> {
   EventOf<BatchStream, &BatchStream::OnCallDone> call_done_{this};
 
   grpc::ByteBuffer request_;  // the read's, or being answered
+  // What request_ holds while it waits for its generation: the worker's reader
+  // goes on with other batches.
+  BatchReader waiting_batch_;
   SteadyInstant received_;
   std::deque<grpc::ByteBuffer> replies_;  // the first is being written
   size_t reply_bytes_ = 0;

@@ -33,23 +33,24 @@ std::string Hashes(const std::vector<uint32_t>& hashes) {
   return bytes;
 }
 
-// A request whose fields are of one piece each.
-class OwnedRequest {
+// A batch whose fields are of one piece each.
+class OwnedBatch {
  public:
-  OwnedRequest(std::string v6, std::string v4, std::string upper,
-               std::string hashes)
+  OwnedBatch(std::string v6, std::string v4, std::string upper,
+             std::string hashes)
       : fields_{std::move(v6), std::move(v4), std::move(upper),
                 std::move(hashes)},
         pieces_(fields_.begin(), fields_.end()) {
-    request.addresses_v6 = Field(0);
-    request.addresses_v4 = Field(1);
-    request.upper_halves_v6 = Field(2);
-    request.flow_hashes = Field(3);
+    batch.request.addresses_v6 = Field(0);
+    batch.request.addresses_v4 = Field(1);
+    batch.request.upper_halves_v6 = Field(2);
+    batch.request.flow_hashes = Field(3);
+    batch.addresses = CountAddresses(batch.request);
   }
-  OwnedRequest(const OwnedRequest&) = delete;
-  OwnedRequest& operator=(const OwnedRequest&) = delete;
+  OwnedBatch(const OwnedBatch&) = delete;
+  OwnedBatch& operator=(const OwnedBatch&) = delete;
 
-  wire::BatchRequest request;
+  Batch batch;
 
  private:
   wire::Bytes Field(size_t i) const {
@@ -77,15 +78,15 @@ struct Answers {
   size_t misses = 0;
 };
 
-Answers Answer(const Snapshot& snapshot, const wire::BatchRequest& request) {
-  EXPECT_TRUE(CheckBatch(request, {}).ok());
+Answers Answer(const Snapshot& snapshot, const Batch& batch) {
+  EXPECT_TRUE(CheckBatch(batch, {}).ok());
   Answers answers;
-  answers.next_hops.resize(BatchSize(request));
-  if (request.want_prefix_lengths) {
-    answers.prefix_lengths.resize(BatchSize(request));
+  answers.next_hops.resize(batch.addresses);
+  if (batch.request.want_prefix_lengths) {
+    answers.prefix_lengths.resize(batch.addresses);
   }
   answers.misses =
-      AnswerBatch(snapshot, *AvailableKernels().front(), request,
+      AnswerBatch(snapshot, *AvailableKernels().front(), batch,
                   {reinterpret_cast<char*>(answers.next_hops.data()),
                    answers.prefix_lengths.data()});
   return answers;
@@ -106,8 +107,8 @@ TEST(Batch, FlowsTakeMembersInTheOrderOfAnswers) {
   for (uint32_t flow = 0; flow < 100; ++flow) {
     std::vector<uint32_t> hashes;
     for (uint32_t i = 0; i < 9; ++i) hashes.push_back(flow * 1000 + i);
-    OwnedRequest owned(v6, v4, upper, Hashes(hashes));
-    const Answers answers = Answer(*snapshot, owned.request);
+    OwnedBatch owned(v6, v4, upper, Hashes(hashes));
+    const Answers answers = Answer(*snapshot, owned.batch);
     const auto member = [&](size_t i) {
       return groups.Choose(kGroup, hashes[i]);
     };
@@ -123,8 +124,8 @@ TEST(Batch, FlowsTakeMembersInTheOrderOfAnswers) {
 
 TEST(Batch, WithoutHashesTheGroupIsTheAnswer) {
   const auto snapshot = TableWithGroup();
-  OwnedRequest owned(Packed("2001:db8::1"), Packed("10.0.0.0"), "", "");
-  EXPECT_EQ(Answer(*snapshot, owned.request).next_hops,
+  OwnedBatch owned(Packed("2001:db8::1"), Packed("10.0.0.0"), "", "");
+  EXPECT_EQ(Answer(*snapshot, owned.batch).next_hops,
             (std::vector<NextHopId>{kGroup, kGroup}));
 }
 
@@ -132,17 +133,17 @@ TEST(Batch, HashesWithoutGroupsChangeNothing) {
   const auto snapshot =
       MakeSnapshot(1, {{*Prefix::Parse("10.0.0.0/8"), kGroup}});
   EXPECT_TRUE(snapshot->groups().empty());
-  OwnedRequest owned("", Packed("10.0.0.0"), "", Hashes({7}));
-  EXPECT_EQ(Answer(*snapshot, owned.request).next_hops,
+  OwnedBatch owned("", Packed("10.0.0.0"), "", Hashes({7}));
+  EXPECT_EQ(Answer(*snapshot, owned.batch).next_hops,
             std::vector<NextHopId>{kGroup});
 }
 
 TEST(Batch, HashesAndPrefixLengths) {
   const auto snapshot = TableWithGroup();
-  OwnedRequest owned(Packed("2001:db8::1"), Packed("10.0.0.0"), "",
-                     Hashes({7, 8}));
-  owned.request.want_prefix_lengths = true;
-  const Answers answers = Answer(*snapshot, owned.request);
+  OwnedBatch owned(Packed("2001:db8::1"), Packed("10.0.0.0"), "",
+                   Hashes({7, 8}));
+  owned.batch.request.want_prefix_lengths = true;
+  const Answers answers = Answer(*snapshot, owned.batch);
   EXPECT_EQ(answers.prefix_lengths, "\x20\x08");
   EXPECT_EQ(answers.next_hops[0], snapshot->groups().Choose(kGroup, 7));
 }
@@ -152,8 +153,8 @@ TEST(Batch, HashesThatDoNotFit) {
   const std::string v4 = Packed("1.1.1.1");
   const std::string upper(8, '\0');
   for (size_t bytes = 0; bytes <= 20; ++bytes) {
-    OwnedRequest owned(v6, v4, upper, std::string(bytes, 'x'));
-    const absl::Status status = CheckBatch(owned.request, {});
+    OwnedBatch owned(v6, v4, upper, std::string(bytes, 'x'));
+    const absl::Status status = CheckBatch(owned.batch, {});
     if (bytes == 0 || bytes == 12) {
       EXPECT_TRUE(status.ok()) << bytes;
       continue;
@@ -163,11 +164,11 @@ TEST(Batch, HashesThatDoNotFit) {
     EXPECT_EQ(ErrorField(status), "flow_hashes");
   }
   // What the addresses are comes first.
-  OwnedRequest odd("odd", "", "", "odd");
-  EXPECT_EQ(ErrorReason(CheckBatch(odd.request, {})), "ADDRESSES_LENGTH");
+  OwnedBatch odd("odd", "", "", "odd");
+  EXPECT_EQ(ErrorReason(CheckBatch(odd.batch, {})), "ADDRESSES_LENGTH");
   // Hashes of nothing.
-  OwnedRequest none("", "", "", Hashes({1}));
-  EXPECT_EQ(ErrorReason(CheckBatch(none.request, {})), "FLOW_HASHES_LENGTH");
+  OwnedBatch none("", "", "", Hashes({1}));
+  EXPECT_EQ(ErrorReason(CheckBatch(none.batch, {})), "FLOW_HASHES_LENGTH");
 }
 
 }  // namespace

@@ -129,20 +129,14 @@ void LookupCall::Answer(Table& table) {
   v1::LookupResponse response;
   const size_t misses = AnswerLookup(*table.Read(), context.kernel, addresses_,
                                      request_, response);
-  LookupCounters& counters = worker_.counters();
-  const auto elapsed = counters.Now() - received_;
-  counters.Answered(addresses_.size(), misses, elapsed);
-  if (context.slow_batches.IsSlow(elapsed)) {
-    counters.Slow();
-    context.slow_batches.Report(request_.table(), addresses_.size(), elapsed,
-                                /*request_id=*/0, call_);
-  }
-  counters.Sent(response.ByteSizeLong());
+  worker_.Answered(call_, request_.table(), /*request_id=*/0, received_,
+                   addresses_.size(), misses);
+  worker_.counters().Sent(response.ByteSizeLong());
   io_.Finish(response, grpc::Status::OK, static_cast<QueueEvent*>(&finished_));
 }
 
 void LookupCall::Fail(const absl::Status& status) {
-  worker_.counters().Failed(ErrorReason(status));
+  worker_.Refused(status);
   io_.FinishWithError(ToGrpc(status), static_cast<QueueEvent*>(&finished_));
 }
 

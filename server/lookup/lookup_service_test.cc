@@ -362,6 +362,41 @@ TEST(BatchLookup, WaitsForTheGenerationAsked) {
   announcer.join();
 }
 
+// The worker of a waiting batch reads others meanwhile, in many pieces too.
+TEST(BatchLookup, AWaitingBatchKeepsItsAddresses) {
+  constexpr size_t kAddresses = 10'000;
+  ServerOptions options;
+  options.threads.count = 1;
+  RunningServer running(options);
+  running.Announce({{"10.0.0.0/8", 1}});
+  v1::BatchLookupRequest waiting;
+  waiting.set_request_id(7);
+  waiting.set_min_generation(2);
+  waiting.set_max_wait_ms(60'000);
+  v1::BatchLookupRequest other;
+  std::vector<uint32_t> expected;
+  for (size_t i = 0; i < kAddresses; ++i) {
+    const bool first = i % 3 == 0;
+    *waiting.mutable_addresses_v4() += Packed(first ? "10.1.2.3" : "11.1.2.3");
+    expected.push_back(first ? 1 : 2);
+    *other.mutable_addresses_v6() += Packed("2001:db8::1");
+  }
+  grpc::ClientContext waiting_context, other_context;
+  const auto stream = running.lookup().BatchLookup(&waiting_context);
+  const auto others = running.lookup().BatchLookup(&other_context);
+  ASSERT_TRUE(stream->Write(waiting));
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(Ids(Exchange(*others, other)),
+              std::vector<uint32_t>(kAddresses, 0));
+  }
+  running.Announce({{"11.0.0.0/8", 2}});
+  v1::BatchLookupResponse response;
+  ASSERT_TRUE(stream->Read(&response));
+  EXPECT_EQ(response.request_id(), 7U);
+  EXPECT_EQ(response.generation(), 2U);
+  EXPECT_EQ(Ids(response), expected);
+}
+
 // A client that sends and never reads is stopped by flow control; the others
 // do not notice.
 TEST(BatchLookup, ASlowReaderHoldsUpNobodyElse) {

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "server/base/error.h"
 #include "server/lookup/batch_stream.h"
 #include "server/lookup/lookup_call.h"
 

@@ -7,13 +7,18 @@
 #define PLANB_SERVER_LOOKUP_LOOKUP_WORKER_H_
 
 #include <grpcpp/completion_queue.h>
+#include <grpcpp/server_context.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "base/monotonic_time.h"
 #include "planb/v1/route_lookup.grpc.pb.h"
+#include "server/base/error.h"
 #include "server/base/in_flight.h"
 #include "server/lookup/batch.h"
 #include "server/lookup/lookup_context.h"
@@ -59,8 +64,25 @@ class LookupWorker {
   RawRouteLookup& service() { return service_; }
   LookupQueue& queue() { return queue_; }
   LookupCounters& counters() { return counters_; }
-  // Of the batch that is being answered.
-  RequestReader& reader() { return reader_; }
+
+  // Counts a batch or Lookup of `addresses` that was answered, and logs it if
+  // it was slow. `request_id` is 0 if it has none.
+  void Answered(const grpc::ServerContextBase& call, absl::string_view table,
+                uint64_t request_id, SteadyInstant received, size_t addresses,
+                size_t misses) {
+    const auto elapsed = counters_.Now() - received;
+    counters_.Answered(addresses, misses, elapsed);
+    if (!context_.slow_batches.IsSlow(elapsed)) return;
+    counters_.Slow();
+    context_.slow_batches.Report(table, addresses, elapsed, request_id, call);
+  }
+  // Counts one that was refused, by the reason of `error`.
+  void Refused(const absl::Status& error) {
+    counters_.Failed(ErrorReason(error));
+  }
+
+  // Of the batch that is being read or answered.
+  BatchReader& reader() { return reader_; }
   bool draining() const { return draining_; }
 
   // Counts a stream in. Errors: UNAVAILABLE (DRAINING), RESOURCE_EXHAUSTED
@@ -74,7 +96,7 @@ class LookupWorker {
   InFlight& in_flight_;
   LookupQueue queue_;
   LookupCounters& counters_;
-  RequestReader reader_;
+  BatchReader reader_;
   bool draining_ = false;
   absl::flat_hash_set<BatchStream*> streams_;
 };

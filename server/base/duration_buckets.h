@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The buckets of every histogram of durations: 1-2-5 from 1 us to 10 s, so that
-// any two can be laid side by side.
+// The buckets of every histogram of durations: 1-2-5 from 1 us to 10 s. All
+// histograms have the same, so they can be compared.
 
 #ifndef PLANB_SERVER_BASE_DURATION_BUCKETS_H_
 #define PLANB_SERVER_BASE_DURATION_BUCKETS_H_
@@ -13,7 +13,7 @@
 
 namespace planb::server {
 
-// Upper bounds, which are inclusive, in nanoseconds.
+// Inclusive upper bounds in nanoseconds.
 inline constexpr std::array<int64_t, 22> kDurationBounds = [] {
   std::array<int64_t, 22> bounds = {};
   int64_t decade = 1'000;
@@ -25,7 +25,7 @@ inline constexpr std::array<int64_t, 22> kDurationBounds = [] {
   return bounds;
 }();
 
-// What is above all bounds has a bucket of its own, the last.
+// The last bucket counts durations above all bounds.
 inline constexpr size_t kDurationBuckets = kDurationBounds.size() + 1;
 
 inline size_t DurationBucket(int64_t nanoseconds) {

@@ -92,9 +92,9 @@ void Violations::Add(absl::StatusCode code, absl::string_view reason,
   BadRequest one;
   BadRequest::FieldViolation& violation = *one.add_field_violations();
   violation.set_field(std::string(field));
-  // Whatever a caller sent must not outgrow the trailers.
+  // A description may quote the request, which can exceed the trailers.
   violation.set_description(std::string(description.substr(0, 200)));
-  // Concatenated messages parse as one that has all their repeated fields.
+  // Concatenated messages parse as one message with all repeated fields.
   serialized_ += one.SerializeAsString();
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Errors with their particulars: what google.rpc calls the rich error model,
-// carried as payloads of an absl::Status until it leaves over gRPC.
+// Errors with details (google.rpc's rich error model). They are payloads of an
+// absl::Status until the status is sent over gRPC.
 
 #ifndef PLANB_SERVER_BASE_ERROR_H_
 #define PLANB_SERVER_BASE_ERROR_H_
@@ -21,27 +21,27 @@ namespace planb::server {
 absl::Status Error(absl::StatusCode code, absl::string_view reason,
                    absl::string_view message);
 
-// The same, blaming one field of the request, as google.rpc.BadRequest.
+// The same, with the field at fault as google.rpc.BadRequest.
 absl::Status FieldError(absl::StatusCode code, absl::string_view reason,
                         absl::string_view field, absl::string_view description);
 
-// RESOURCE_EXHAUSTED with google.rpc.QuotaFailure; with RetryInfo if waiting
-// `retry_after` > 0 can help.
+// RESOURCE_EXHAUSTED with google.rpc.QuotaFailure. Has RetryInfo if
+// `retry_after` is positive: a retry after that time may succeed.
 absl::Status QuotaError(absl::string_view reason, absl::string_view subject,
                         absl::string_view description,
                         absl::Duration retry_after = absl::ZeroDuration());
 
-// What everybody says while the server drains: UNAVAILABLE (DRAINING).
+// The error of calls that a draining server refuses: UNAVAILABLE (DRAINING).
 absl::Status DrainingError();
 
-// Gathers what is wrong with a list, so that a caller learns of many mistakes
-// at once: at most kMaxViolations are listed (status details travel in HTTP/2
-// trailers, 8 KB), the message counts them all. Not thread-safe.
+// Collects the errors of a list, so that one response reports many of them. At
+// most kMaxViolations are listed, because status details are sent in HTTP/2
+// trailers, which hold 8 KB. The message has their total. Not thread-safe.
 class Violations {
  public:
   static constexpr size_t kMaxViolations = 16;
 
-  // `code` and `reason` of the first violation are those of the whole.
+  // The status has `code` and `reason` of the first violation.
   void Add(absl::StatusCode code, absl::string_view reason,
            absl::string_view field, absl::string_view description);
 
@@ -59,10 +59,10 @@ class Violations {
 // The reason of Error(), or "" if `status` has none.
 std::string ErrorReason(const absl::Status& status);
 
-// The path of the first field blamed, or "".
+// The path of the first field at fault, or "".
 std::string ErrorField(const absl::Status& status);
 
-// For the wire: payloads become google.rpc.Status details.
+// Converts payloads to details of a google.rpc.Status.
 grpc::Status ToGrpc(const absl::Status& status);
 
 }  // namespace planb::server

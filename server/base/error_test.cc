@@ -39,9 +39,9 @@ TEST(Error, CarriesReasonAndDomain) {
   EXPECT_EQ(info.domain(), "planb");
 }
 
-TEST(Error, OfOkIsOk) { EXPECT_TRUE(ToGrpc(absl::OkStatus()).ok()); }
+TEST(Error, OkBecomesOk) { EXPECT_TRUE(ToGrpc(absl::OkStatus()).ok()); }
 
-TEST(QuotaError, SaysWhichLimitAndWhenToRetry) {
+TEST(QuotaError, NamesLimitAndRetryDelay) {
   const grpc::Status status = ToGrpc(
       QuotaError("FULL", "routes", "the limit is 3", absl::Milliseconds(1500)));
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
@@ -53,7 +53,7 @@ TEST(QuotaError, SaysWhichLimitAndWhenToRetry) {
   EXPECT_EQ(retry.retry_delay().nanos(), 500'000'000);
 }
 
-TEST(Violations, ListAtMostSixteenAndCountAll) {
+TEST(Violations, ListsAtMostSixteenAndCountsAll) {
   Violations violations;
   EXPECT_TRUE(violations.ToStatus().ok());
   for (int i = 0; i < 1000; ++i) {
@@ -72,7 +72,7 @@ TEST(Violations, ListAtMostSixteenAndCountAll) {
 }
 
 // HTTP/2 trailers hold 8 KB; base64 makes 4 bytes of 3.
-TEST(Violations, FitIntoTrailers) {
+TEST(Violations, FitsIntoTrailers) {
   Violations violations;
   for (int i = 0; i < 1000; ++i) {
     violations.Add(absl::StatusCode::kInvalidArgument, "BAD",

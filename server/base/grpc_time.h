@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// gRPC's moments, by the clock that never jumps: what it is told as a
-// std::chrono::system_clock time, or tells, is by the other one.
+// Deadlines for gRPC by the monotonic clock. gRPC's interfaces that take or
+// return std::chrono::system_clock use the wall clock, which may jump.
 
 #ifndef PLANB_SERVER_BASE_GRPC_TIME_H_
 #define PLANB_SERVER_BASE_GRPC_TIME_H_
@@ -12,14 +12,14 @@
 
 namespace planb::server {
 
-// The moment `wait` from now, as a deadline for gRPC.
+// A deadline for gRPC, `wait` from now.
 inline gpr_timespec GrpcAfter(absl::Duration wait) {
   return gpr_time_add(
       gpr_now(GPR_CLOCK_MONOTONIC),
       gpr_time_from_nanos(absl::ToInt64Nanoseconds(wait), GPR_TIMESPAN));
 }
 
-// How long there is to `deadline`, by its own clock; negative if it has passed.
+// The time left until `deadline`, by its own clock; negative if it has passed.
 inline absl::Duration TimeUntil(gpr_timespec deadline) {
   const gpr_timespec left =
       gpr_time_sub(deadline, gpr_now(deadline.clock_type));

@@ -7,7 +7,7 @@
 namespace planb::server {
 namespace {
 
-TEST(GrpcTime, GoesThereAndBack) {
+TEST(GrpcTime, RoundTrips) {
   for (const absl::Duration wait :
        {absl::Minutes(10), absl::ZeroDuration(), -absl::Minutes(10)}) {
     const gpr_timespec deadline = GrpcAfter(wait);
@@ -18,7 +18,7 @@ TEST(GrpcTime, GoesThereAndBack) {
   }
 }
 
-TEST(GrpcTime, KnowsNoEnd) {
+TEST(GrpcTime, InfiniteStaysFarAway) {
   EXPECT_GT(TimeUntil(gpr_inf_future(GPR_CLOCK_MONOTONIC)), absl::Hours(1'000));
   EXPECT_GT(TimeUntil(GrpcAfter(absl::InfiniteDuration())), absl::Hours(1'000));
   EXPECT_LT(TimeUntil(gpr_inf_past(GPR_CLOCK_MONOTONIC)), -absl::Hours(1'000));

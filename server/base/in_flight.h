@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Counts the streams under way, so that draining can wait for the last.
+// Counts open streams, so that draining can wait for the last.
 
 #ifndef PLANB_SERVER_BASE_IN_FLIGHT_H_
 #define PLANB_SERVER_BASE_IN_FLIGHT_H_
@@ -22,7 +22,7 @@ class InFlight {
     ++count_;
   }
 
-  // Begins unless `limit` are under way.
+  // Begins one unless `limit` are open. False: it has not begun.
   bool TryBegin(size_t limit) {
     const std::lock_guard lock(mutex_);
     if (count_ >= limit) return false;
@@ -40,7 +40,7 @@ class InFlight {
     return count_;
   }
 
-  // Returns when nothing is under way, or at the deadline.
+  // Returns when none is open, or at the deadline.
   void AwaitIdle(SteadyInstant deadline) {
     std::unique_lock lock(mutex_);
     idle_.wait_until(lock, deadline, [this] { return count_ == 0; });

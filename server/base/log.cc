@@ -19,18 +19,18 @@ namespace planb::server {
 namespace {
 
 constexpr char kText[] = "%Y-%m-%dT%H:%M:%S.%eZ %-7l %v";
-// The event and its fields close the object.
+// %v is the string of the event, then the fields.
 constexpr char kJson[] =
     R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l","event":%v})";
 
-bool json = false;  // set before there are threads
+bool json = false;  // set before other threads start
 
 std::unique_ptr<spdlog::formatter> Formatter() {
   return std::make_unique<spdlog::pattern_formatter>(
       json ? kJson : kText, spdlog::pattern_time_type::utc);
 }
 
-// Never freed: gRPC's threads may log when the process ends.
+// Never freed: gRPC's threads may log while the process exits.
 spdlog::logger& Logger() {
   static spdlog::logger& logger = []() -> spdlog::logger& {
     auto* const made = new spdlog::logger(
@@ -73,7 +73,7 @@ std::string TextLine(absl::string_view event,
   return line;
 }
 
-// The byte `c` within a JSON string.
+// Appends the byte `c` of a JSON string.
 void AppendAscii(char c, std::string& out) {
   switch (c) {
     case '"':
@@ -101,8 +101,8 @@ void AppendAscii(char c, std::string& out) {
   }
 }
 
-// Appends `text` as a JSON string, quotes included (RFC 8259). What is no UTF-8
-// becomes U+FFFD, byte for byte, so the line is always valid.
+// Appends `text` as a JSON string with quotes (RFC 8259). Each byte that is not
+// part of valid UTF-8 becomes U+FFFD, so the line is always valid.
 void AppendJsonString(absl::string_view text, std::string& out) {
   out += '"';
   while (!text.empty()) {
@@ -136,8 +136,8 @@ std::string JsonLine(absl::string_view event,
   return line;
 }
 
-// Such as of a call that is compressed, or of a failed handshake: whoever makes
-// one causes a line.
+// Clients can cause these lines: a compressed call or a failed handshake makes
+// one.
 void LogForGrpc(gpr_log_func_args* args) {
   static auto& limit = *new LogLimit(/*lines_per_second=*/10);
   const LogLevel level =
@@ -154,7 +154,7 @@ void LogForGrpc(gpr_log_func_args* args) {
        {"not_logged", *left_out}});
 }
 
-// Such as of a message that is no UTF-8: whoever sends one causes a line.
+// Clients can cause these lines: a string that is not UTF-8 makes one.
 void LogForProtobuf(google::protobuf::LogLevel severity, const char* file,
                     int number, const std::string& message) {
   static LogLimit limit(/*lines_per_second=*/5);

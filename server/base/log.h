@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Structured, leveled logs to stderr: an event and its fields, one line each,
+// Structured logs with levels, to stderr. An event and its fields are one line,
 //   2026-11-20T20:45:00.123Z info    table published generation=7 table=blue
-// or as JSON, a line an object:
-//   {"time":"2026-11-20T20:45:00.123Z","level":"info","event":"table
-//   published",
-//    "generation":7,"table":"blue"}
+// or one JSON object in a line:
+//   {"time":"2026-11-20T20:45:00.123Z","level":"info","event":"started"}
 
 #ifndef PLANB_SERVER_BASE_LOG_H_
 #define PLANB_SERVER_BASE_LOG_H_
@@ -27,27 +25,27 @@ namespace planb::server {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
 
-// Nothing below this level is written. `name`: debug, info, warning, error.
+// Lines below this level are not written. `name`: debug, info, warning, error.
 // Errors: INVALID_ARGUMENT.
 absl::Status SetLogLevel(absl::string_view name);
 
-// How lines look. `name`: text, json. From then on what gRPC and protobuf log
-// comes by here, and some of it is left out where there is much. To be called
-// before there are threads. Errors: INVALID_ARGUMENT.
+// Sets the format of lines. `name`: text, json. From then on, lines of gRPC and
+// protobuf are logged here too, a bounded number a second.
+// REQUIRES: no other thread runs. Errors: INVALID_ARGUMENT.
 absl::Status SetLogFormat(absl::string_view name);
 
 // True if lines are JSON.
 bool LogsJson();
 
-// True if lines of this level are written: to spare making their fields.
+// True if lines of this level are written. Lets callers avoid making fields.
 bool IsLogged(LogLevel level);
 
-// In text, `value` is quoted where it holds blanks, quotes or control
-// characters; in JSON, it is a number if it was an integer, else a string.
-// No key is "time", "level" or "event". Lives as long as its statement.
+// In text, `value` is quoted if it has blanks, quotes or control characters. In
+// JSON, an integer is a number and all else a string. Valid only within the
+// statement that makes it. REQUIRES: the key is none of time, level, event.
 struct LogField {
   template <typename T>
-  LogField(absl::string_view k, const T& v)  // NOLINT: so that fields read well
+  LogField(absl::string_view k, const T& v)  // NOLINT: implicit in lists
       : key(k), value(v), number(std::is_integral_v<T>) {}
 
   absl::string_view key;
@@ -55,18 +53,18 @@ struct LogField {
   bool number;
 };
 
-// Thread-safe. `event` is a constant phrase; what varies goes into fields.
+// Thread-safe. `event` is a constant phrase; fields hold what varies.
 void Log(LogLevel level, absl::string_view event,
          std::initializer_list<LogField> fields = {});
 
-// Keeps what strangers can cause from flooding the log: so many lines a second,
-// and the next one tells how many were left out. Thread-safe.
+// Bounds the lines a second of an event that clients can cause, so that they
+// cannot flood the log. Thread-safe.
 class LogLimit {
  public:
   explicit LogLimit(int lines_per_second) : lines_(lines_per_second) {}
 
-  // Whether an event that happens `now` is to be logged: then how many were
-  // left out since the last that was.
+  // Nothing if the event at `now` is not to be logged. Otherwise the number of
+  // events left out since the last one that was logged.
   std::optional<uint64_t> Admit(absl::Time now = absl::Now()) {
     const absl::MutexLock lock(&mutex_);
     if (now >= second_ + absl::Seconds(1) || now < second_) {
@@ -86,7 +84,7 @@ class LogLimit {
  private:
   const int lines_;
   absl::Mutex mutex_;
-  // When the present second began, and the lines in it.
+  // Start of the current second, and the lines logged in it.
   absl::Time second_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   int logged_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t left_out_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -29,7 +29,7 @@ TEST(Log, WritesEventAndFields) {
       << line;
 }
 
-TEST(Log, LeavesOutWhatIsBelowItsLevel) {
+TEST(Log, DropsLinesBelowItsLevel) {
   ASSERT_TRUE(SetLogLevel("warning").ok());
   CaptureStderr();
   Log(LogLevel::kInfo, "quiet");
@@ -41,7 +41,7 @@ TEST(Log, LeavesOutWhatIsBelowItsLevel) {
   EXPECT_FALSE(SetLogLevel("verbose").ok());
 }
 
-// Lines as JSON, for as long as a test runs.
+// Logs as JSON while a test runs.
 class JsonLog : public testing::Test {
  protected:
   void SetUp() override { ASSERT_TRUE(SetLogFormat("json").ok()); }
@@ -54,7 +54,7 @@ std::string EventOf(const std::string& line) {
   return at == std::string::npos ? line : line.substr(at);
 }
 
-TEST_F(JsonLog, IsAnObjectALine) {
+TEST_F(JsonLog, WritesOneObjectPerLine) {
   CaptureStderr();
   Log(LogLevel::kWarning, "table published",
       {{"generation", uint64_t{7}}, {"delta", -1}, {"table", "default"}});
@@ -67,7 +67,7 @@ TEST_F(JsonLog, IsAnObjectALine) {
                            "\n");
 }
 
-TEST_F(JsonLog, EscapesWhateverItIsGiven) {
+TEST_F(JsonLog, EscapesAnyBytes) {
   CaptureStderr();
   const std::string hostile("a\"b\\c\n\r\t\0\x1b\x7f", 11);
   Log(LogLevel::kError, "x", {{"value", hostile}});
@@ -87,7 +87,7 @@ TEST_F(JsonLog, EscapesWhateverItIsGiven) {
       << lines;
 }
 
-// What gRPC says, once as much as it says is logged again.
+// A line of gRPC, logged as soon as the limit admits one again.
 std::string NextGrpcLine() {
   std::string line;
   while (line.empty()) {
@@ -99,16 +99,16 @@ std::string NextGrpcLine() {
   return line;
 }
 
-TEST_F(JsonLog, HasWhatGrpcLogsToo) {
-  gpr_log_verbosity_init();  // which otherwise comes with the first channel
+TEST_F(JsonLog, IncludesLinesOfGrpc) {
+  gpr_log_verbosity_init();  // the first channel calls it otherwise
   const std::string line = NextGrpcLine();
   EXPECT_NE(line.find(R"("event":"grpc","message":"it said \"no\"")"),
             std::string::npos)
       << line;
 }
 
-// It is clients who make gRPC log.
-TEST(Log, HasWhatGrpcLogsButNotAllOfIt) {
+// Clients can make gRPC log.
+TEST(Log, BoundsLinesOfGrpc) {
   for (const char* format : {"text", "json"}) {
     ASSERT_TRUE(SetLogFormat(format).ok());
     CaptureStderr();
@@ -120,7 +120,7 @@ TEST(Log, HasWhatGrpcLogsButNotAllOfIt) {
   }
 }
 
-TEST(Log, HasWhatGrpcLogsInItsOwnForm) {
+TEST(Log, FormatsLinesOfGrpc) {
   ASSERT_TRUE(SetLogFormat("text").ok());
   gpr_log_verbosity_init();
   const std::string line = NextGrpcLine();
@@ -130,7 +130,7 @@ TEST(Log, HasWhatGrpcLogsInItsOwnForm) {
   EXPECT_NE(line.find(" not_logged="), std::string::npos) << line;
 }
 
-TEST_F(JsonLog, HasWhatProtobufLogsTooButNotAllOfIt) {
+TEST_F(JsonLog, BoundsLinesOfProtobuf) {
   CaptureStderr();
   for (int i = 0; i < 1000; ++i) GOOGLE_LOG(ERROR) << "bad \xff";
   const std::string lines = GetCapturedStderr();
@@ -141,7 +141,7 @@ TEST_F(JsonLog, HasWhatProtobufLogsTooButNotAllOfIt) {
   EXPECT_LT(std::count(lines.begin(), lines.end(), '\n'), 500);
 }
 
-TEST(Log, KnowsItsFormats) {
+TEST(Log, RefusesUnknownFormats) {
   EXPECT_FALSE(LogsJson());
   EXPECT_FALSE(SetLogFormat("xml").ok());
   EXPECT_FALSE(LogsJson());
@@ -149,14 +149,14 @@ TEST(Log, KnowsItsFormats) {
 
 const absl::Time kStart = absl::UnixEpoch() + absl::Hours(1);
 
-TEST(LogLimit, LetsSoManyThroughInASecond) {
+TEST(LogLimit, AdmitsItsNumberPerSecond) {
   LogLimit limit(2);
   EXPECT_EQ(limit.Admit(kStart), 0u);
   EXPECT_EQ(limit.Admit(kStart), 0u);
   EXPECT_EQ(limit.Admit(kStart + absl::Milliseconds(999)), std::nullopt);
 }
 
-TEST(LogLimit, TellsOnceHowManyWereLeftOut) {
+TEST(LogLimit, ReportsLeftOutLinesOnce) {
   LogLimit limit(1);
   EXPECT_EQ(limit.Admit(kStart), 0u);
   for (int i = 0; i < 7; ++i) EXPECT_EQ(limit.Admit(kStart), std::nullopt);
@@ -164,7 +164,7 @@ TEST(LogLimit, TellsOnceHowManyWereLeftOut) {
   EXPECT_EQ(limit.Admit(kStart + absl::Seconds(2)), 0u);
 }
 
-TEST(LogLimit, SpeaksOnWhenTheClockIsSetBack) {
+TEST(LogLimit, AdmitsAfterClockIsSetBack) {
   LogLimit limit(1);
   EXPECT_EQ(limit.Admit(kStart), 0u);
   EXPECT_EQ(limit.Admit(kStart - absl::Minutes(30)), 0u);

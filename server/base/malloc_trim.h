@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What glibc's allocator is told. It keeps what it has, which lookups profit
-// from (base/process_setup.h), and so also what a large change of a
-// table, or a flood of calls, took, until it is trimmed.
+// Returns free memory of glibc's allocator to the system. The allocator is set
+// to keep free memory, which makes lookups faster (base/process_setup.h). After
+// a large change of a table, or a flood of calls, much of it must be returned.
 
 #ifndef PLANB_SERVER_BASE_MALLOC_TRIM_H_
 #define PLANB_SERVER_BASE_MALLOC_TRIM_H_
@@ -13,15 +13,15 @@
 
 namespace planb::server {
 
-// Gives back to the system what is free. Milliseconds; not for the lookups'
+// Returns free memory to the system. Takes milliseconds: not for lookup
 // threads.
 inline void TrimHeap() { malloc_trim(0); }
 
-// Bytes that are free, and yet not the system's. Microseconds to milliseconds.
+// Bytes that are free and not returned. Takes microseconds to milliseconds.
 inline size_t FreeHeap() { return mallinfo2().fordblks; }
 
-// Gives them back if they are many. To be called every few seconds: a flood
-// leaves them scattered, and the next one takes others.
+// Returns free memory if there is much. To be called every few seconds: free
+// blocks that a flood leaves scattered are not reused by the next one.
 inline void TidyHeap() {
   constexpr size_t kMany = 64 << 20;
   if (FreeHeap() > kMany) TrimHeap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Families of metrics, as prometheus-cpp has them, from plain numbers.
+// Makes prometheus-cpp's families of metrics from plain numbers.
 
 #ifndef PLANB_SERVER_BASE_METRIC_FAMILIES_H_
 #define PLANB_SERVER_BASE_METRIC_FAMILIES_H_
@@ -25,7 +25,7 @@ double MetricValue(Number number) {
 
 prometheus::ClientMetric CounterOf(double value, MetricLabels labels = {});
 prometheus::ClientMetric GaugeOf(double value, MetricLabels labels = {});
-// `counts` are of each bucket alone; the last is of what is above all bounds.
+// `counts` are not cumulative; the last one counts values above all bounds.
 // REQUIRES: counts.size() == bounds.size() + 1.
 prometheus::ClientMetric HistogramOf(absl::Span<const double> bounds,
                                      absl::Span<const uint64_t> counts,

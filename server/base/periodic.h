@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Does something again and again, on a thread of its own.
+// Calls a function periodically on its own thread.
 
 #ifndef PLANB_SERVER_BASE_PERIODIC_H_
 #define PLANB_SERVER_BASE_PERIODIC_H_
@@ -17,19 +17,19 @@
 
 namespace planb::server {
 
-// Calls `run` an interval after it began, and then an interval after each call
-// has returned, until destroyed, which another thread than its own is to do. By
-// the clock that never jumps: absl waits by the wall clock, and would wait an
-// hour longer when that is set back by one.
+// Calls `run` one interval after its construction, and then one interval after
+// each call has returned, until it is destroyed. Waits by the monotonic clock:
+// absl waits by the wall clock, which may be set back. Another thread than its
+// own destroys it.
 class Periodic {
  public:
-  // REQUIRES: `interval` is positive; infinity is never.
+  // REQUIRES: `interval` is positive. Infinite: `run` is never called.
   Periodic(absl::Duration interval, std::function<void()> run)
       : interval_(interval),
         run_(std::move(run)),
         thread_([this] { Loop(); }) {}
 
-  // Waits for a call that has begun, but not for the next.
+  // Waits for a call that has begun; begins no other.
   ~Periodic() {
     {
       const std::lock_guard lock(mutex_);
@@ -43,7 +43,7 @@ class Periodic {
   Periodic& operator=(const Periodic&) = delete;
 
  private:
-  // True if it is to end, else false after an interval.
+  // True as soon as the thread is to end; false after an interval.
   bool AwaitStop() {
     std::unique_lock lock(mutex_);
     return stopped_.wait_until(lock, SteadyAfter(interval_),
@@ -59,7 +59,7 @@ class Periodic {
   std::mutex mutex_;
   std::condition_variable stopped_;
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;  // last: uses the rest
+  std::thread thread_;  // last: uses the other members
 };
 
 }  // namespace planb::server

@@ -13,7 +13,7 @@
 namespace planb::server {
 namespace {
 
-TEST(Periodic, GoesOnUntilItsEnd) {
+TEST(Periodic, RunsUntilDestroyed) {
   std::atomic<int> runs = 0;
   absl::Notification several;
   {
@@ -27,7 +27,7 @@ TEST(Periodic, GoesOnUntilItsEnd) {
   EXPECT_EQ(runs.load(), at_the_end);
 }
 
-TEST(Periodic, WaitsBeforeTheFirstTimeToo) {
+TEST(Periodic, WaitsBeforeFirstRun) {
   const absl::Duration interval = absl::Milliseconds(50);
   absl::Notification ran;
   const SteadyInstant start = SteadyNow();
@@ -38,8 +38,8 @@ TEST(Periodic, WaitsBeforeTheFirstTimeToo) {
   EXPECT_GE(ElapsedSince(start), interval);
 }
 
-// Else these would hang.
-TEST(Periodic, ItsEndWaitsForNoInterval) {
+// This test would hang otherwise.
+TEST(Periodic, DestructorDoesNotWaitForInterval) {
   for (const absl::Duration interval :
        {absl::Hours(1), absl::InfiniteDuration()}) {
     const Periodic periodic(interval, [] { ADD_FAILURE(); });
@@ -47,7 +47,7 @@ TEST(Periodic, ItsEndWaitsForNoInterval) {
   }
 }
 
-TEST(Periodic, ItsEndWaitsForACallThatHasBegun) {
+TEST(Periodic, DestructorWaitsForRunningCall) {
   absl::Notification began;
   std::atomic<bool> returned = false;
   {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Bounds what is under way at once, by weight.
+// Bounds the total weight of operations in progress.
 
 #ifndef PLANB_SERVER_BASE_WEIGHT_LIMIT_H_
 #define PLANB_SERVER_BASE_WEIGHT_LIMIT_H_
@@ -16,7 +16,7 @@ class WeightLimit {
  public:
   explicit WeightLimit(size_t limit) : limit_(limit) {}
 
-  // A share of the limit, given back at the end of its life.
+  // A share of the limit. Its destructor returns it.
   class Share {
    public:
     Share(Share&& other) noexcept
@@ -26,7 +26,7 @@ class WeightLimit {
     ~Share() {
       if (limit_ != nullptr) limit_->used_.fetch_sub(weight_);
     }
-    // False if the limit was reached already.
+    // False if there was no room.
     bool granted() const { return limit_ != nullptr; }
 
    private:
@@ -36,8 +36,8 @@ class WeightLimit {
     size_t weight_;
   };
 
-  // Granted if the weights together stay within the limit; something of any
-  // weight is, if it is alone.
+  // Granted if the total stays within the limit, or if no other share is out:
+  // then any weight is granted.
   Share Take(size_t weight) {
     size_t used = used_.load();
     do {

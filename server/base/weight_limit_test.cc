@@ -13,7 +13,7 @@
 namespace planb::server {
 namespace {
 
-TEST(WeightLimit, TakesWhatFitsAndGetsItBack) {
+TEST(WeightLimit, GrantsWhatFitsAndReusesReturnedShares) {
   WeightLimit limit(10);
   const auto four = limit.Take(4);
   ASSERT_TRUE(four.granted());
@@ -26,14 +26,14 @@ TEST(WeightLimit, TakesWhatFitsAndGetsItBack) {
   EXPECT_TRUE(limit.Take(6).granted());
 }
 
-TEST(WeightLimit, AnythingGoesAlone) {
+TEST(WeightLimit, GrantsAnyWeightAlone) {
   WeightLimit limit(10);
   const auto heavy = limit.Take(11);
   EXPECT_TRUE(heavy.granted());
   EXPECT_FALSE(limit.Take(1).granted());
 }
 
-TEST(WeightLimit, AMovedShareIsGivenBackOnce) {
+TEST(WeightLimit, MovedShareIsReturnedOnce) {
   WeightLimit limit(1);
   std::optional<WeightLimit::Share> second;
   {
@@ -45,7 +45,7 @@ TEST(WeightLimit, AMovedShareIsGivenBackOnce) {
   EXPECT_TRUE(limit.Take(1).granted());
 }
 
-TEST(WeightLimit, HoldsAmongThreads) {
+TEST(WeightLimit, HoldsBetweenThreads) {
   constexpr int kThreads = 4;
   constexpr size_t kLimit = 3;
   WeightLimit limit(kLimit);

@@ -17,7 +17,7 @@ namespace planb::server {
 namespace {
 
 constexpr size_t kHalfBytes = 8;
-// prefix_lengths' word for "no route".
+// In prefix_lengths: no route.
 constexpr char kNoPrefix = '\xff';
 
 absl::Status CheckLength(absl::string_view field, size_t width, size_t size) {
@@ -70,7 +70,8 @@ void AnswerLengths(const Snapshot& snapshot, const wire::Bytes& addresses,
   });
 }
 
-// Kernels write next hops in the machine's order; the wire's is little-endian.
+// Kernels write next hops in the byte order of the machine; that of the wire is
+// little-endian.
 static_assert(std::endian::native == std::endian::little);
 
 }  // namespace
@@ -131,7 +132,7 @@ bool BatchReader::Read(grpc::ByteBuffer& message) {
   wire::BatchRequest& request = batch_.request;
   request = wire::BatchRequest{.table = std::move(request.table)};
   request.table.clear();
-  // The reader points into the buffer's own slices and copies nothing.
+  // The pointers are into the buffer's own slices: nothing is copied.
   grpc::ProtoBufferReader reader(&message);
   const void* data = nullptr;
   int size = 0;
@@ -153,8 +154,8 @@ grpc::ByteBuffer AnswerReply(const Snapshot& snapshot, const Kernel& kernel,
       .generation = snapshot.generation(),
       .addresses = batch.addresses,
       .prefix_lengths = batch.request.want_prefix_lengths};
-  // Not grpc_slice_malloc: its small slices live inside the handle, and would
-  // stay behind when that is copied.
+  // Not grpc_slice_malloc: its small slices are stored inside the handle, so a
+  // copy of the handle would not share the bytes that the kernel writes.
   grpc_slice slice = grpc_slice_malloc_large(wire::EncodedSize(shape));
   const wire::ResponseBody answers = wire::EncodeAround(
       shape, reinterpret_cast<char*>(GRPC_SLICE_START_PTR(slice)));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Answering one batch of packed addresses: the service's reason to be, without
-// the network around it.
+// One batch of packed addresses: read in the slices that it was received in,
+// checked, and answered into the slice that is sent.
 
 #ifndef PLANB_SERVER_LOOKUP_BATCH_H_
 #define PLANB_SERVER_LOOKUP_BATCH_H_
@@ -25,7 +25,7 @@ namespace planb::server {
 
 struct LookupLimits {
   size_t max_batch_addresses = 1 << 18;
-  // In a unary lookup, or in a batch that wants prefix lengths: what takes
+  // In a Lookup, or in a batch that wants prefix lengths: these take
   // microseconds an address.
   size_t max_lookup_addresses = 4096;
   absl::Duration max_generation_wait = absl::Seconds(10);
@@ -42,9 +42,9 @@ struct Batch {
 // The addresses of `request`, in all its forms.
 size_t CountAddresses(const wire::BatchRequest& request);
 
-// Errors: INVALID_ARGUMENT (ADDRESSES_LENGTH, FLOW_HASHES_LENGTH,
-// PREFIX_LENGTHS_UNDECIDED), RESOURCE_EXHAUSTED (BATCH_TOO_LARGE), with the
-// field's name.
+// Errors, which name the field: INVALID_ARGUMENT (ADDRESSES_LENGTH,
+// FLOW_HASHES_LENGTH, PREFIX_LENGTHS_UNDECIDED), RESOURCE_EXHAUSTED
+// (BATCH_TOO_LARGE).
 absl::Status CheckBatch(const Batch& batch, const LookupLimits& limits);
 
 // Answers every address of `batch` from `snapshot` into `answers`, which has
@@ -75,7 +75,7 @@ class BatchReader {
 grpc::ByteBuffer AnswerReply(const Snapshot& snapshot, const Kernel& kernel,
                              const Batch& batch, size_t& misses);
 
-// A reply that says why the batch failed. `generation` is what is visible now.
+// A reply that says why the batch failed. `generation` is the visible one.
 grpc::ByteBuffer ErrorReply(const absl::Status& error, uint64_t request_id,
                             uint64_t generation);
 

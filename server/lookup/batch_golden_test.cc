@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What the server does for a batch beside the search itself, in instructions:
-// reading the request where it lies, making the reply, counting misses. It must
-// stay what it is here, within a tolerance, and must not grow with the number
-// of addresses other than by counting misses and by pieces. After a change that
-// is meant, the failure's message has the figures to record.
+// The instructions that the server needs for a batch besides the search:
+// reading the request, making the reply, counting misses. Their number must
+// stay within a tolerance of the recorded one. It grows with the number of
+// addresses only by counting misses and by pieces. After an intended change,
+// record the numbers in the failure's message.
 
 #include <gtest/gtest.h>
 
@@ -25,12 +25,12 @@
 namespace planb::server {
 namespace {
 
-// gRPC cuts messages about here: the payload of an HTTP/2 frame.
+// The payload of an HTTP/2 frame, at which gRPC cuts messages.
 constexpr size_t kPiece = 16384;
 
 struct Golden {
   size_t addresses;
-  // Instructions for the whole batch, the search itself not counted.
+  // Instructions for the whole batch without the search.
   double around;
 };
 constexpr Golden kGolden[] = {
@@ -63,7 +63,7 @@ grpc::ByteBuffer InPieces(const std::string& message) {
 
 TEST(BatchGolden, InstructionsAroundTheSearch) {
   const auto snapshot = SmallTable();
-  // Its share is subtracted, so that any kernel gives the same.
+  // The search is subtracted, so the kernel does not matter.
   const Kernel& kernel = *AvailableKernels().front();
   for (const Golden& golden : kGolden) {
     v1::BatchLookupRequest request;

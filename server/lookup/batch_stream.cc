@@ -44,7 +44,7 @@ void BatchStream::OnRead(bool ok) {
   reading_ = false;
   no_more_requests_ |= !ok;
   if (ok && !finishing_) {
-    Handle();  // Even while draining: it was received.
+    Handle();  // even while draining: it was received
     Proceed();
   } else if (!ok) {
     Proceed();
@@ -148,8 +148,8 @@ void BatchStream::Reply(grpc::ByteBuffer reply) {
 }
 
 void BatchStream::Proceed() {
-  // At the end of the queue nobody waits for an answer: the server, shut down
-  // before, has cancelled all calls.
+  // A queue ends after the server has cancelled all calls: no client waits for
+  // an answer any more.
   if (finishing_ || worker_.queue().ended()) return;
   if (broken_ && !writing_) {
     replies_.clear();
@@ -172,7 +172,7 @@ void BatchStream::Proceed() {
     io_.Read(&request_, static_cast<QueueEvent*>(&read_));
   }
   if (closing && !writing_ && (!waiting_ || broken_)) {
-    // A read may still be outstanding: the end of the call ends it too.
+    // A read may be outstanding: the end of the call ends it as well.
     finishing_ = true;
     ++promised_;
     io_.Finish(ToGrpc(Outcome()), static_cast<QueueEvent*>(&finished_));

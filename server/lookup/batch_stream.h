@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// BatchLookup's streams: one reply for each request, in order, with a bounded
-// number of replies waiting for a slow client.
+// Streams of BatchLookup: one reply for each request, in order. A bounded
+// number of replies waits for a slow client.
 
 #ifndef PLANB_SERVER_LOOKUP_BATCH_STREAM_H_
 #define PLANB_SERVER_LOOKUP_BATCH_STREAM_H_
@@ -18,25 +18,26 @@
 
 namespace planb::server {
 
-// One stream. At any time at most one read and one write are under way, and at
-// most one batch waits for its generation. Reading stops while kMaxReplies
-// replies, or kMaxReplyBytes of them, wait to be written: a client that does
-// not read is stopped by flow control. The published snapshot is held only
-// while a batch is computed, never across a read or a write.
+// One stream. At any time, at most one read and one write are in progress, and
+// at most one batch waits for its generation. Reading stops while kMaxReplies
+// replies, or kMaxReplyBytes of them, wait to be written: flow control then
+// stops the client. The snapshot is pinned only while a batch is computed,
+// never across a read or a write.
 //
-// Lives on its worker's thread; owns itself until gRPC has no more to tell.
+// Used on its worker's thread alone. Owns itself until the last event that gRPC
+// has promised.
 class BatchStream final : public std::enable_shared_from_this<BatchStream> {
  public:
   static constexpr size_t kMaxReplies = 8;
   static constexpr size_t kMaxReplyBytes = 1 << 20;
 
-  // Takes in the next stream that comes to `worker`, and when it has come, the
-  // next. Before the worker's thread runs, or on it.
+  // Accepts the next stream on `worker`, and after each stream one more.
+  // REQUIRES: called on the worker's thread, or before it runs.
   static void Accept(LookupWorker& worker);
 
   explicit BatchStream(LookupWorker& worker) : worker_(worker) {}
 
-  // Answers what was received, then ends with UNAVAILABLE.
+  // Answers the requests received so far, then ends with UNAVAILABLE.
   void Drain();
 
  private:
@@ -53,13 +54,13 @@ class BatchStream final : public std::enable_shared_from_this<BatchStream> {
   void Fail(const absl::Status& error, uint64_t request_id,
             uint64_t generation);
   void Reply(grpc::ByteBuffer reply);
-  // Starts what can be started now.
+  // Starts the next read, write or end of the call, as far as possible.
   void Proceed();
   // Counts the time for which reading is held back.
   void Hold(bool held);
-  // How the call ends, when it can.
+  // The status that the call ends with.
   absl::Status Outcome() const;
-  // One of gRPC's promises was kept; frees the stream after the last.
+  // One of the promised events has happened; frees the stream after the last.
   void Settle();
 
   LookupWorker& worker_;
@@ -72,7 +73,7 @@ class BatchStream final : public std::enable_shared_from_this<BatchStream> {
   EventOf<BatchStream, &BatchStream::OnFinished> finished_{this};
   EventOf<BatchStream, &BatchStream::OnCallDone> call_done_{this};
 
-  grpc::ByteBuffer request_;  // the read's, or being answered
+  grpc::ByteBuffer request_;  // being read, waiting or being answered
   // What request_ holds while it waits for its generation: the worker's reader
   // goes on with other batches.
   BatchReader waiting_batch_;
@@ -80,13 +81,13 @@ class BatchStream final : public std::enable_shared_from_this<BatchStream> {
   std::deque<grpc::ByteBuffer> replies_;  // the first is being written
   size_t reply_bytes_ = 0;
 
-  int promised_ = 0;      // events to come
+  int promised_ = 0;      // events that gRPC will still report
   bool entered_ = false;  // counted by the worker
-  absl::Status refusal_;  // why it was not
+  absl::Status refusal_;  // why not, if not
   bool reading_ = false;
   bool writing_ = false;
   bool waiting_ = false;  // for a generation
-  bool held_ = false;     // not reading, for too many replies wait
+  bool held_ = false;     // not reading: too many replies wait
   bool no_more_requests_ = false;
   bool broken_ = false;  // the client is gone
   bool finishing_ = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Batches without the network: what flow hashes do to them.
+// Batches without the network, with and without flow hashes.
 
 #include "server/lookup/batch.h"
 
@@ -92,10 +92,10 @@ Answers Answer(const Snapshot& snapshot, const Batch& batch) {
   return answers;
 }
 
-TEST(Batch, FlowsTakeMembersInTheOrderOfAnswers) {
+TEST(Batch, HashesSelectMembersInOrderOfAnswers) {
   const auto snapshot = TableWithGroup();
   const GroupTable& groups = snapshot->groups();
-  // Of every form: in the group, beside it, and without a route.
+  // Of each form: a group, another next hop, no route.
   const std::string v6 =
       Packed("2001:db8::1") + Packed("2001:db8:0:1::1") + Packed("2001:db9::");
   const std::string v4 =
@@ -122,14 +122,14 @@ TEST(Batch, FlowsTakeMembersInTheOrderOfAnswers) {
   EXPECT_TRUE(differed);
 }
 
-TEST(Batch, WithoutHashesTheGroupIsTheAnswer) {
+TEST(Batch, AnswersGroupWithoutHashes) {
   const auto snapshot = TableWithGroup();
   OwnedBatch owned(Packed("2001:db8::1"), Packed("10.0.0.0"), "", "");
   EXPECT_EQ(Answer(*snapshot, owned.batch).next_hops,
             (std::vector<NextHopId>{kGroup, kGroup}));
 }
 
-TEST(Batch, HashesWithoutGroupsChangeNothing) {
+TEST(Batch, IgnoresHashesWithoutGroups) {
   const auto snapshot =
       MakeSnapshot(1, {{*Prefix::Parse("10.0.0.0/8"), kGroup}});
   EXPECT_TRUE(snapshot->groups().empty());
@@ -138,7 +138,7 @@ TEST(Batch, HashesWithoutGroupsChangeNothing) {
             std::vector<NextHopId>{kGroup});
 }
 
-TEST(Batch, HashesAndPrefixLengths) {
+TEST(Batch, AnswersHashesWithPrefixLengths) {
   const auto snapshot = TableWithGroup();
   OwnedBatch owned(Packed("2001:db8::1"), Packed("10.0.0.0"), "",
                    Hashes({7, 8}));
@@ -148,7 +148,7 @@ TEST(Batch, HashesAndPrefixLengths) {
   EXPECT_EQ(answers.next_hops[0], snapshot->groups().Choose(kGroup, 7));
 }
 
-TEST(Batch, HashesThatDoNotFit) {
+TEST(Batch, RefusesHashesOfWrongLength) {
   const std::string v6 = Packed("::1");
   const std::string v4 = Packed("1.1.1.1");
   const std::string upper(8, '\0');
@@ -163,10 +163,10 @@ TEST(Batch, HashesThatDoNotFit) {
     EXPECT_EQ(ErrorReason(status), "FLOW_HASHES_LENGTH");
     EXPECT_EQ(ErrorField(status), "flow_hashes");
   }
-  // What the addresses are comes first.
+  // Errors of addresses come first.
   OwnedBatch odd("odd", "", "", "odd");
   EXPECT_EQ(ErrorReason(CheckBatch(odd.batch, {})), "ADDRESSES_LENGTH");
-  // Hashes of nothing.
+  // Hashes without addresses.
   OwnedBatch none("", "", "", Hashes({1}));
   EXPECT_EQ(ErrorReason(CheckBatch(none.batch, {})), "FLOW_HASHES_LENGTH");
 }

@@ -13,7 +13,7 @@
 namespace planb::server {
 namespace {
 
-// Most callers have given up by themselves by then.
+// Most clients have ended the call by then.
 absl::Status TooLate() {
   return Error(absl::StatusCode::kDeadlineExceeded, "GENERATION_NOT_VISIBLE",
                "the deadline ended before the generation was visible");
@@ -92,7 +92,7 @@ void LookupCall::OnAccepted(bool ok) {
     delete this;
     return;
   }
-  // The server has cancelled all calls before its queues end.
+  // A queue ends after the server has cancelled all calls.
   if (worker_.queue().ended()) return OnFinished(false);
   Accept(worker_);
   received_ = worker_.counters().Now();
@@ -141,7 +141,7 @@ void LookupCall::Fail(const absl::Status& status) {
 }
 
 absl::Duration LookupCall::TimeLeft() const {
-  // Not call_.deadline(): that is by the wall clock, which may jump.
+  // Not call_.deadline(): that is by the wall clock, which may be set back.
   return TimeUntil(call_.raw_deadline());
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Lookup's calls: a few addresses, typed, one reply.
+// Calls of Lookup: a few typed addresses, one reply.
 
 #ifndef PLANB_SERVER_LOOKUP_LOOKUP_CALL_H_
 #define PLANB_SERVER_LOOKUP_LOOKUP_CALL_H_
@@ -22,25 +22,25 @@
 
 namespace planb::server {
 
-// The addresses of `request`, which is otherwise sound too.
-// Errors: RESOURCE_EXHAUSTED (BATCH_TOO_LARGE) for more than `limit`;
-// INVALID_ARGUMENT (ADDRESS_INVALID, for each that is none;
-// FLOW_HASHES_LENGTH), with the field's name.
+// Checks `request` and returns its addresses.
+// Errors, which name the field: RESOURCE_EXHAUSTED (BATCH_TOO_LARGE) for more
+// addresses than `limit`; INVALID_ARGUMENT (ADDRESS_INVALID for each that is
+// none; FLOW_HASHES_LENGTH).
 absl::StatusOr<std::vector<Address>> DecodeAddresses(
     const v1::LookupRequest& request, size_t limit);
 
 // Answers each of `addresses` from `snapshot`. Returns how many had no route.
-// REQUIRES: DecodeAddresses(request) gave `addresses`.
+// REQUIRES: `addresses` are those of DecodeAddresses(request).
 size_t AnswerLookup(const Snapshot& snapshot, const Kernel& kernel,
                     const std::vector<Address>& addresses,
                     const v1::LookupRequest& request,
                     v1::LookupResponse& response);
 
-// One call. Lives on its worker's thread and owns itself.
+// One call. Used on its worker's thread alone. Owns itself.
 class LookupCall {
  public:
-  // Takes in the next call that comes to `worker`, and when it has come, the
-  // next. Before the worker's thread runs, or on it.
+  // Accepts the next call on `worker`, and after each call one more.
+  // REQUIRES: called on the worker's thread, or before it runs.
   static void Accept(LookupWorker& worker);
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Lookups of a few addresses without the network: next-hop groups above all.
+// Answers of Lookup without the network, mostly of next-hop groups.
 
 #include "server/lookup/lookup_call.h"
 
@@ -51,7 +51,7 @@ v1::LookupResponse Answer(const Snapshot& snapshot,
   return response;
 }
 
-TEST(LookupAnswer, AFlowTakesAMember) {
+TEST(LookupAnswer, HashSelectsMember) {
   const auto snapshot = TableWithGroup();
   v1::LookupRequest request = ThreeAddresses();
   request.set_want_next_hop(true);
@@ -65,7 +65,7 @@ TEST(LookupAnswer, AFlowTakesAMember) {
     EXPECT_EQ(grouped.next_hop_id(), kGroup);
     EXPECT_EQ(grouped.member_id(), snapshot->groups().Choose(kGroup, flow * 3));
     EXPECT_EQ(grouped.prefix().length(), 8u);
-    // The member's object; next hop 3 has none.
+    // The member's object. Next hop 3 has none.
     EXPECT_EQ(grouped.next_hop().id(),
               grouped.member_id() == 3 ? 0 : grouped.member_id());
     taken.insert(grouped.member_id());
@@ -78,7 +78,7 @@ TEST(LookupAnswer, AFlowTakesAMember) {
   EXPECT_EQ(taken, (std::set<NextHopId>{1, 2, 3}));
 }
 
-TEST(LookupAnswer, WithoutAHashNobodyChooses) {
+TEST(LookupAnswer, AnswersGroupWithoutHash) {
   const auto snapshot = TableWithGroup();
   v1::LookupRequest request = ThreeAddresses();
   request.set_want_next_hop(true);
@@ -88,7 +88,7 @@ TEST(LookupAnswer, WithoutAHashNobodyChooses) {
   EXPECT_FALSE(response.results(0).has_next_hop());
 }
 
-TEST(LookupAnswer, HashesThatDoNotFit) {
+TEST(LookupAnswer, RefusesHashesOfWrongLength) {
   for (int hashes = 0; hashes <= 4; ++hashes) {
     v1::LookupRequest request = ThreeAddresses();
     for (int i = 0; i < hashes; ++i) request.add_flow_hashes(1);

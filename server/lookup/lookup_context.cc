@@ -30,8 +30,8 @@ void WhenVisible(const LookupContext& context, Table& table,
   if (IsVisible(table, generation)) return done(absl::OkStatus());
   const SteadyInstant deadline =
       SteadyAfter(std::min(wait, context.limits.max_generation_wait));
-  // The waiters' own word for "too late" is the deadline's; a lookup that may
-  // be retried unchanged has met a precondition that does not hold yet.
+  // Waiters report DEADLINE_EXCEEDED. For the client it is a precondition that
+  // does not hold yet: the same lookup may succeed later.
   const auto translated = [done, generation](const absl::Status& status) {
     done(absl::IsDeadlineExceeded(status)
              ? FieldError(absl::StatusCode::kFailedPrecondition,

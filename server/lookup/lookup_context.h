@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What every lookup needs at hand, the log of slow batches, and waiting for a
-// generation.
+// What every lookup uses: tables, kernel, limits, counters, the log of slow
+// batches. And waiting for a generation.
 
 #ifndef PLANB_SERVER_LOOKUP_LOOKUP_CONTEXT_H_
 #define PLANB_SERVER_LOOKUP_LOOKUP_CONTEXT_H_
@@ -24,14 +24,14 @@
 
 namespace planb::server {
 
-// Thread-safe. Logs at most 5 lines a second.
+// Logs slow batches (--slow_batch), at most 5 lines a second. Thread-safe.
 class SlowBatchLog {
  public:
-  // Slow is what takes `threshold` or longer; 0: nothing is.
+  // A batch is slow if it takes `threshold` or longer. 0: no batch is.
   explicit SlowBatchLog(absl::Duration threshold)
       : threshold_(absl::ToChronoNanoseconds(threshold)) {}
 
-  // Costs a comparison: for every batch.
+  // Called for every batch: two comparisons.
   bool IsSlow(SteadyInstant::duration elapsed) const {
     return elapsed >= threshold_ && threshold_.count() > 0;
   }
@@ -45,7 +45,7 @@ class SlowBatchLog {
   LogLimit limit_{/*lines_per_second=*/5};
 };
 
-// The parts outlive all that use them.
+// References to parts that outlive the service.
 struct LookupContext {
   Tables& tables;
   const Kernel& kernel;
@@ -54,16 +54,17 @@ struct LookupContext {
   SlowBatchLog& slow_batches;
 };
 
-// True if `table` shows `generation` or later. Without a lock; nearly every
-// lookup asks for none (0) and has its answer here.
+// True if `generation` or a later one is visible in `table`. Takes no lock.
+// Nearly every lookup asks for no generation (0).
 inline bool IsVisible(const Table& table, uint64_t generation) {
   return generation == 0 || table.Read()->generation() >= generation;
 }
 
-// Calls `done` when `table` shows `generation` or later: at once if it does
-// already, else within `wait` (bounded by the limits), perhaps from another
-// thread. It gets OK, FAILED_PRECONDITION (GENERATION_NOT_VISIBLE),
-// RESOURCE_EXHAUSTED (TOO_MANY_WAITERS) or UNAVAILABLE (DRAINING).
+// Calls `done` as soon as `generation` or a later one is visible in `table`: at
+// once if it is already, else within `wait` (bounded by the limits) and perhaps
+// on another thread. The status is OK, FAILED_PRECONDITION
+// (GENERATION_NOT_VISIBLE), RESOURCE_EXHAUSTED (TOO_MANY_WAITERS) or
+// UNAVAILABLE (DRAINING).
 void WhenVisible(const LookupContext& context, Table& table,
                  uint64_t generation, absl::Duration wait,
                  const std::function<void(absl::Status)>& done);

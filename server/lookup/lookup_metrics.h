@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What one thread counts while it answers lookups. Each has its own, so that
-// counting is a load, an addition and a store in a line that no other thread
-// writes; they are summed only when somebody scrapes.
+// Counters of lookups, and the metrics made of them. Each thread has its own
+// counters, so that counting is a load, an addition and a store in a cache line
+// that no other thread writes. A scrape sums them.
 
 #ifndef PLANB_SERVER_LOOKUP_LOOKUP_METRICS_H_
 #define PLANB_SERVER_LOOKUP_LOOKUP_METRICS_H_
@@ -27,7 +27,7 @@
 
 namespace planb::server {
 
-// Reasons a batch may fail for; every series exists from the start.
+// The reasons that a batch can fail for. Every series exists from the start.
 inline constexpr std::array<absl::string_view, 11> kLookupErrorReasons = {
     "MESSAGE_MALFORMED",
     "ADDRESSES_LENGTH",
@@ -42,20 +42,20 @@ inline constexpr std::array<absl::string_view, 11> kLookupErrorReasons = {
     "OTHER",
 };
 
-// Sizes of batches are counted by powers of 4: up to 1, 4, 16, ... addresses.
+// Buckets for the sizes of batches: up to 1, 4, 16, ... addresses.
 inline constexpr size_t kSizeBounds = 10;
 constexpr uint64_t SizeBound(size_t bucket) {
   return uint64_t{1} << 2 * bucket;
 }
 static_assert(SizeBound(kSizeBounds - 1) == 262'144);
-// The last bucket is for larger ones.
+// The last bucket is for larger batches.
 inline size_t SizeBucket(size_t addresses) {
   const auto bits =
       static_cast<size_t>(std::bit_width(addresses - (addresses > 0 ? 1 : 0)));
   return std::min((bits + 1) / 2, kSizeBounds);
 }
 
-// The sum of what threads counted. A plain value.
+// The sums over all threads. A plain value.
 struct LookupTotals {
   uint64_t lookups = 0;
   uint64_t misses = 0;
@@ -70,16 +70,17 @@ struct LookupTotals {
   std::array<uint64_t, kLookupErrorReasons.size()> failures = {};
 };
 
-// What counts is for one thread, and wait-free; AddTo is for any.
+// The counters of one thread. AddTo is for any thread, all else for the one;
+// all is wait-free.
 class alignas(64) LookupCounters {
  public:
-  // Without `counting` nothing is counted and no clock is read: only to measure
-  // what that costs.
+  // Without `counting`, nothing is counted and no clock is read: to measure
+  // what counting costs.
   explicit LookupCounters(bool counting) : counting_(counting) {}
   LookupCounters(const LookupCounters&) = delete;
   LookupCounters& operator=(const LookupCounters&) = delete;
 
-  // The time for what follows.
+  // The current time, for Answered().
   SteadyInstant Now() const {
     return counting_ ? SteadyNow() : SteadyInstant();
   }
@@ -87,10 +88,11 @@ class alignas(64) LookupCounters {
   // A batch of `addresses` was answered in `elapsed`; `misses` had no route.
   void Answered(size_t addresses, size_t misses,
                 SteadyInstant::duration elapsed);
-  // A batch failed; what is not in kLookupErrorReasons counts as "OTHER".
+  // A batch failed. A reason that is not in kLookupErrorReasons counts as
+  // OTHER.
   void Failed(absl::string_view reason);
 
-  // A batch was slow, by the operator's measure.
+  // A batch took --slow_batch or longer.
   void Slow() { Add(slow_, 1); }
 
   // Bytes of messages.
@@ -99,7 +101,7 @@ class alignas(64) LookupCounters {
 
   void StreamOpened() { Add(streams_, 1); }
   void StreamClosed() { Add(streams_, ~uint64_t{0}); }
-  // A stream reads no more, or again, because too many replies wait.
+  // A stream stops reading because too many replies wait, or goes on.
   void HoldStream() {
     if (counting_) held_.Begin(Now());
   }
@@ -107,13 +109,13 @@ class alignas(64) LookupCounters {
     if (counting_) held_.End(Now());
   }
 
-  // Adds what was counted so far.
+  // Adds all counters to `totals`.
   void AddTo(LookupTotals& totals) const;
 
  private:
   using Counter = std::atomic<uint64_t>;
 
-  // No other thread adds.
+  // REQUIRES: no other thread adds.
   void Add(Counter& counter, uint64_t value) {
     if (!counting_) return;
     counter.store(counter.load(std::memory_order_relaxed) + value,
@@ -134,13 +136,14 @@ class alignas(64) LookupCounters {
   std::array<Counter, kLookupErrorReasons.size()> failures_{};
 };
 
-// Thread-safe. All series exist from the start.
+// Owns the counters of all threads. All series exist from the start.
+// Thread-safe.
 class LookupMetrics : public prometheus::Collectable {
  public:
-  // Without `counting` everything stays 0: see LookupCounters.
+  // Without `counting`, all values stay 0: see LookupCounters.
   explicit LookupMetrics(bool counting = true) : counting_(counting) {}
 
-  // Counters for one more thread, which live as long as this.
+  // Counters for one more thread. They live as long as this object.
   LookupCounters& AddThread() ABSL_LOCKS_EXCLUDED(mutex_);
 
   std::vector<prometheus::MetricFamily> Collect() const override
@@ -149,7 +152,8 @@ class LookupMetrics : public prometheus::Collectable {
  private:
   const bool counting_;
   mutable std::mutex mutex_;
-  // What was shown last: a counter that decreases is taken for a restart.
+  // The last value shown. Prometheus takes a counter that decreases for a
+  // restart.
   mutable BackpressureClock::Nanoseconds held_ ABSL_GUARDED_BY(mutex_){0};
   std::vector<std::unique_ptr<LookupCounters>> threads_ ABSL_GUARDED_BY(mutex_);
 };

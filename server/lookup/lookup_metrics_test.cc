@@ -12,7 +12,7 @@
 namespace planb::server {
 namespace {
 
-TEST(LookupCounters, EverySizeHasTheBucketOfItsBound) {
+TEST(LookupCounters, SizesCountInBucketOfTheirBound) {
   EXPECT_EQ(SizeBucket(0), 0U);
   for (size_t bucket = 0; bucket < kSizeBounds; ++bucket) {
     EXPECT_EQ(SizeBucket(SizeBound(bucket)), bucket);
@@ -21,7 +21,7 @@ TEST(LookupCounters, EverySizeHasTheBucketOfItsBound) {
   EXPECT_EQ(SizeBucket(~size_t{0}), kSizeBounds);
 }
 
-TEST(LookupCounters, EveryDurationHasTheBucketOfItsBound) {
+TEST(LookupCounters, DurationsCountInBucketOfTheirBound) {
   EXPECT_EQ(DurationBucket(0), 0U);
   EXPECT_EQ(kDurationBounds.front(), 1'000);
   EXPECT_EQ(kDurationBounds.back(), 10'000'000'000);
@@ -33,7 +33,7 @@ TEST(LookupCounters, EveryDurationHasTheBucketOfItsBound) {
   EXPECT_EQ(kDurationBoundsSeconds[7], 2e-4);
 }
 
-TEST(LookupCounters, CountNothingIfNotTold) {
+TEST(LookupCounters, CountNothingWithoutCounting) {
   LookupCounters counters(/*counting=*/false);
   EXPECT_EQ(counters.Now(), SteadyInstant());
   counters.Answered(16, 3, std::chrono::microseconds(1));
@@ -49,10 +49,9 @@ TEST(LookupCounters, CountNothingIfNotTold) {
   EXPECT_EQ(totals.held.count(), 0);
 }
 
-// What is done for each batch, in instructions, both looks at the clock
-// included: a message takes some 10,000 on its way through gRPC. Without
-// optimization it is more.
-TEST(LookupCounters, ABatchCostsFewInstructions) {
+// Instructions for each batch, with two readings of the clock. A message needs
+// some 10,000 within gRPC.
+TEST(LookupCounters, CountingCostsFewInstructions) {
   LookupCounters counters(/*counting=*/true);
   for (const size_t addresses : {1, 262'144}) {
     const auto batch = [&] {

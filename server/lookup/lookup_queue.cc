@@ -15,7 +15,8 @@
 namespace planb::server {
 namespace {
 
-// An action on its way to a queue's thread: an alarm that is due at once.
+// Carries an action to a queue's thread: an alarm that is due at once. Deletes
+// itself.
 class Posted final : public QueueEvent {
  public:
   explicit Posted(std::function<void()> action) : action_(std::move(action)) {}
@@ -71,8 +72,8 @@ void LookupQueue::Shutdown() {
   {
     const std::lock_guard lock(mutex_);
     if (std::exchange(shut_down_, true)) return;
-    // On the queue's own thread, where operations are started: gRPC dies of one
-    // that is started on a queue that ends at the same time.
+    // On the queue's own thread, which starts all operations: gRPC aborts if
+    // one is started while the queue shuts down.
     auto posted = std::make_unique<Posted>([this] { End(); });
     if (thread_.joinable()) posted.release()->Send(queue_.get());
   }
@@ -80,7 +81,7 @@ void LookupQueue::Shutdown() {
     thread_.join();
   } else {
     End();
-    Run();  // what was started still has to come to its end
+    Run();  // until all operations have ended
   }
 }
 
@@ -99,7 +100,6 @@ void LookupQueue::Run() {
 }
 
 bool LookupQueue::Spin() {
-  // By the clock that never jumps.
   const auto spin = absl::ToChronoNanoseconds(options_.spin);
   auto end = std::chrono::steady_clock::now() + spin;
   do {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A completion queue and the one thread that serves it: what is started on a
-// queue happens on its thread, so that who lives there needs no lock.
+// A completion queue and the one thread that serves it. An operation that is
+// started on a queue is reported on its thread, so calls need no lock.
 
 #ifndef PLANB_SERVER_LOOKUP_LOOKUP_QUEUE_H_
 #define PLANB_SERVER_LOOKUP_LOOKUP_QUEUE_H_
@@ -19,10 +19,10 @@
 
 namespace planb::server {
 
-// Something that a queue will report. Its address is gRPC's "tag".
+// An event that a queue will report. Its address is the "tag" in gRPC.
 class QueueEvent {
  public:
-  // `ok` is gRPC's word for: it worked.
+  // `ok`: the operation succeeded.
   virtual void Happened(bool ok) = 0;
 
  protected:
@@ -41,14 +41,15 @@ class EventOf final : public QueueEvent {
 };
 
 struct QueueOptions {
-  // The core to run on; -1 leaves that to the scheduler.
+  // The core to run on. -1: any.
   int cpu = -1;
-  // How long the thread looks for events without sleeping after it had one: a
-  // wake-up saved is 10 to 40 us of latency, and costs a core meanwhile.
+  // How long the thread polls for events after the last one before it sleeps. A
+  // wake-up that is saved is 10 to 40 us of latency; polling keeps a core busy.
   absl::Duration spin = absl::ZeroDuration();
 };
 
-// Start, Shutdown and the destructor are for one thread; Post for any.
+// Owns queue and thread. Start, Shutdown and the destructor are for one thread,
+// Post for any.
 class LookupQueue {
  public:
   LookupQueue(std::unique_ptr<grpc::ServerCompletionQueue> queue,
@@ -58,33 +59,33 @@ class LookupQueue {
   // Starts the thread. Errors: INVALID_ARGUMENT if it cannot run on its core.
   absl::Status Start();
 
-  // The queue, to start operations on, unless it has ended. Their tags are
-  // QueueEvents, which live until they happened.
+  // The queue to start operations on, unless it has ended. Their tags are
+  // QueueEvents that live until they have happened.
   grpc::ServerCompletionQueue* get() { return queue_.get(); }
 
-  // True once no operation may be started any more: what is left in the queue
-  // still happens. On the queue's thread only, or where there is none.
+  // True once no operation may be started. Events that are left in the queue
+  // still happen. REQUIRES: called on the queue's thread, or there is none.
   bool ended() const { return ended_; }
 
-  // Runs `action` on the queue's thread. False if there is none any more.
+  // Runs `action` on the queue's thread. False after Shutdown().
   bool Post(std::function<void()> action) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Lets what was started come to its end, then ends the thread.
+  // Waits until all operations have ended, then ends the thread.
   // REQUIRES: the gRPC server is shut down.
   void Shutdown() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   void Run();
   void End();
-  // Looks for events for as long as options_.spin after the last. False if
-  // the queue has ended.
+  // Polls for events until options_.spin after the last one. False if the queue
+  // has ended.
   bool Spin();
 
   const std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   const QueueOptions options_;
   std::mutex mutex_;
   bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
-  bool ended_ = false;  // the queue's thread's
+  bool ended_ = false;  // of the queue's thread
   std::thread thread_;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A queue's thread: what runs on it, where it runs, and when it ends.
+// The thread of a queue: what runs on it, on which core, and when it ends.
 
 #include "server/lookup/lookup_queue.h"
 
@@ -21,7 +21,7 @@
 namespace planb::server {
 namespace {
 
-// Of a server that is never built, and so is shut down.
+// A queue of a server that is never built, which counts as shut down.
 class ServerlessQueue {
  public:
   explicit ServerlessQueue(const QueueOptions& options = {})
@@ -52,7 +52,7 @@ class ServerlessQueue {
   LookupQueue queue_;
 };
 
-TEST(LookupQueue, WhatIsPostedRunsOnItsThread) {
+TEST(LookupQueue, RunsPostedActionsOnItsThread) {
   ServerlessQueue queue;
   ASSERT_TRUE(queue->Start().ok());
   constexpr int kThreads = 4;
@@ -97,7 +97,7 @@ TEST(LookupQueue, ActionsPostActions) {
   EXPECT_EQ(left, 0);
 }
 
-TEST(LookupQueue, ShutdownLetsWhatWasPostedRunAndTakesNoMore) {
+TEST(LookupQueue, ShutdownRunsPostedActionsAndRefusesNewOnes) {
   for (const bool started : {true, false}) {
     ServerlessQueue queue;
     if (started) {
@@ -129,16 +129,17 @@ TEST(LookupQueue, RunsOnItsCore) {
   }
 }
 
-TEST(LookupQueue, ACoreThatIsNot) {
+TEST(LookupQueue, RefusesMissingCore) {
   for (const int cpu : {CPU_SETSIZE - 1, CPU_SETSIZE, 1 << 30}) {
     ServerlessQueue queue({.cpu = cpu});
     EXPECT_EQ(queue->Start().code(), absl::StatusCode::kInvalidArgument) << cpu;
   }
 }
 
-TEST(LookupQueue, SpinsOnlyWhenAskedTo) {
+TEST(LookupQueue, SpinsOnlyIfToldTo) {
   constexpr absl::Duration kPause = absl::Milliseconds(300);
-  // Of a busy machine the thread gets a part; sleeping, it takes next to none.
+  // On a busy machine a spinning thread gets a part of a core. A sleeping one
+  // uses almost nothing.
   constexpr absl::Duration kLittle = absl::Milliseconds(15);
   const auto used = [&](absl::Duration spin) {
     ServerlessQueue queue({.spin = spin});
@@ -149,11 +150,11 @@ TEST(LookupQueue, SpinsOnlyWhenAskedTo) {
   };
   EXPECT_LT(used(absl::ZeroDuration()), kLittle);
   EXPECT_GT(used(absl::Hours(1)), kLittle);
-  // And no longer than it was asked to.
+  // It stops spinning in time.
   EXPECT_LT(used(absl::Milliseconds(1)), kLittle);
 }
 
-TEST(LookupQueue, ShutdownEndsAThreadThatSpins) {
+TEST(LookupQueue, ShutdownEndsSpinning) {
   ServerlessQueue queue({.spin = absl::Hours(1)});
   ASSERT_TRUE(queue->Start().ok());
   queue.CpuTime();

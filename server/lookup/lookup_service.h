@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The read path as a gRPC service: how many threads there are, where they run,
-// and how they wait is decided here and nowhere else.
+// The read path as a gRPC service. It decides how many threads there are, on
+// which cores they run, and how they wait.
 //
-// One completion queue and one thread a core. Measured against gRPC's callback
-// and synchronous interfaces on this very path, it wins
-// (benchmarks/serving/rpc); a second thread on a core takes from the first.
+// There is one completion queue and one thread for each core. This is faster
+// than gRPC's callback and synchronous interfaces (benchmarks/serving/rpc), and
+// faster than two threads for each core.
 
 #ifndef PLANB_SERVER_LOOKUP_LOOKUP_SERVICE_H_
 #define PLANB_SERVER_LOOKUP_LOOKUP_SERVICE_H_
@@ -26,32 +26,33 @@
 namespace planb::server {
 
 struct LookupThreads {
-  // Threads, each with a completion queue; 0: as many as this process may use
-  // cores.
+  // Threads, each with a completion queue. 0: one for each core that the
+  // process may use.
   size_t count = 0;
-  // The cores to run on, taken in turn; empty: the scheduler decides.
+  // The cores to run on, taken in turn. Empty: any.
   std::vector<int> cpus = {};
   // As in QueueOptions.
   absl::Duration spin = absl::ZeroDuration();
 };
 
-// Outlived by `context`. Outlives the gRPC server.
+// Owns the workers. Outlives the gRPC server. Thread-compatible.
 class LookupService {
  public:
+  // `context` outlives this.
   explicit LookupService(LookupContext& context) : context_(context) {}
 
-  // Adds the service and its queues to a server that is about to be built.
+  // Adds the service and its queues to `builder`.
   void Register(const LookupThreads& threads, grpc::ServerBuilder& builder);
 
-  // Begins to serve. REQUIRES: the server has started.
+  // Starts to serve. REQUIRES: the gRPC server has started.
   // Errors: INVALID_ARGUMENT if there is no such core.
   absl::Status Start();
 
   // BatchLookup streams open.
   size_t streams() { return in_flight_.count(); }
 
-  // Lets every stream answer what it has received, then ends it; waits for
-  // the last one until the deadline.
+  // Lets every stream answer the requests it has received, then ends it.
+  // Returns after the last one, or at the deadline.
   void Drain(SteadyInstant deadline);
 
   // Ends the threads. REQUIRES: the gRPC server is shut down.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// RouteLookup through real channels: what a client sees.
+// RouteLookup as a client sees it, through real channels.
 
 #include <gtest/gtest.h>
 
@@ -149,7 +149,7 @@ TEST(BatchLookup, AnswersInOrderBothFamilies) {
   EXPECT_TRUE(stream->Finish().ok());
 }
 
-TEST(BatchLookup, AnEmptyBatchIsAnswered) {
+TEST(BatchLookup, AnswersEmptyBatch) {
   RunningServer running;
   grpc::ClientContext context;
   const auto stream = running.lookup().BatchLookup(&context);
@@ -158,7 +158,7 @@ TEST(BatchLookup, AnEmptyBatchIsAnswered) {
   EXPECT_FALSE(response.has_error());
 }
 
-TEST(BatchLookup, ABadBatchFailsOnlyItself) {
+TEST(BatchLookup, BadBatchFailsAlone) {
   ServerOptions options;
   options.lookup.max_batch_addresses = 3;
   RunningServer running(options);
@@ -209,7 +209,7 @@ TEST(BatchLookup, ABadBatchFailsOnlyItself) {
   EXPECT_TRUE(stream->Finish().ok());
 }
 
-TEST(BatchLookup, UpperHalvesAreAnsweredAfterAllElse) {
+TEST(BatchLookup, AnswersUpperHalvesLast) {
   RunningServer running;
   running.Announce({{"2001:db8::/32", 1},
                     {"2001:db8:0:1::/64", 2},
@@ -226,7 +226,7 @@ TEST(BatchLookup, UpperHalvesAreAnsweredAfterAllElse) {
   }
   EXPECT_EQ(Ids(Exchange(*stream, request)),
             (std::vector<uint32_t>{1, 2, kUndecided, 4, 0}));
-  // Asked again in full, the undecided one is decided.
+  // The full address decides what its upper half leaves undecided.
   request.set_addresses_v6(Packed("2001:db8:0:2::1") +
                            Packed("2001:db8:0:2::2"));
   request.set_addresses_v4(Packed("10.0.0.1"));
@@ -236,7 +236,7 @@ TEST(BatchLookup, UpperHalvesAreAnsweredAfterAllElse) {
             (std::vector<uint32_t>{3, 1, 5, 1, 2, kUndecided, 4, 0}));
 }
 
-TEST(BatchLookup, BadUpperHalvesFailOnlyTheirBatch) {
+TEST(BatchLookup, BadUpperHalvesFailAlone) {
   RunningServer running;
   running.Announce({{"::/0", 9}});
   grpc::ClientContext context;
@@ -262,7 +262,7 @@ TEST(BatchLookup, BadUpperHalvesFailOnlyTheirBatch) {
   EXPECT_EQ(Ids(Exchange(*stream, request)), std::vector<uint32_t>{9});
 }
 
-TEST(BatchLookup, AMessageThatIsNoneFailsOnlyItself) {
+TEST(BatchLookup, MalformedMessageFailsAlone) {
   RunningServer running;
   grpc::ClientContext context;
   using RawFactory =
@@ -282,7 +282,7 @@ TEST(BatchLookup, AMessageThatIsNoneFailsOnlyItself) {
   ASSERT_TRUE(write(std::string("\x08\x05", 2)));  // request_id: 5
   ASSERT_TRUE(stream->Read(&response));
   EXPECT_EQ(response.request_id(), 5U);
-  // What could be read of it is told: the request_id before the bad bytes.
+  // The reply has the request_id if it was before the bad bytes.
   for (const auto& [bytes, id] :
        {std::pair(std::string("\xff\xff\xff"), 0U),
         std::pair(std::string("\x08\x07\xff\xff"), 7U)}) {
@@ -300,7 +300,7 @@ TEST(BatchLookup, AMessageThatIsNoneFailsOnlyItself) {
   EXPECT_TRUE(stream->Finish().ok());
 }
 
-TEST(BatchLookup, NobodyWaitsForAClientThatIsGone) {
+TEST(BatchLookup, CancelledStreamFreesItsPlace) {
   ServerOptions options;
   options.lookup.max_streams = 1;
   options.lookup.max_generation_wait = absl::Hours(1);
@@ -317,7 +317,7 @@ TEST(BatchLookup, NobodyWaitsForAClientThatIsGone) {
     context.TryCancel();
     EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
   }
-  // Its place is free again at once, not in an hour.
+  // Its place is free at once, not after an hour.
   const absl::Time deadline = absl::Now() + absl::Seconds(30);
   while (absl::Now() < deadline) {
     grpc::ClientContext context;
@@ -347,7 +347,7 @@ TEST(BatchLookup, WaitsForTheGenerationAsked) {
   ASSERT_TRUE(stream->Write(request));
   absl::Notification first_read;
   std::thread announcer([&] {
-    // Not before the read below has had time to see an early answer.
+    // Gives the read below time to see an answer that comes too early.
     EXPECT_FALSE(
         first_read.WaitForNotificationWithTimeout(absl::Milliseconds(50)));
     running.Announce({{"::/0", 4}});
@@ -362,7 +362,7 @@ TEST(BatchLookup, WaitsForTheGenerationAsked) {
   announcer.join();
 }
 
-// The worker of a waiting batch reads others meanwhile, in many pieces too.
+// While a batch waits, its worker reads other batches, also in many pieces.
 TEST(BatchLookup, AWaitingBatchKeepsItsAddresses) {
   constexpr size_t kAddresses = 10'000;
   ServerOptions options;
@@ -397,9 +397,9 @@ TEST(BatchLookup, AWaitingBatchKeepsItsAddresses) {
   EXPECT_EQ(Ids(response), expected);
 }
 
-// A client that sends and never reads is stopped by flow control; the others
-// do not notice.
-TEST(BatchLookup, ASlowReaderHoldsUpNobodyElse) {
+// Flow control stops a client that sends and never reads. Other clients are
+// served.
+TEST(BatchLookup, SlowReaderDoesNotDelayOthers) {
   RunningServer running;
   running.Announce({{"::/0", 4}});
   v1::BatchLookupRequest request;
@@ -493,7 +493,7 @@ TEST(Drain, EndsIdleStreamsAtOnce) {
   reader.join();
 }
 
-// The oracle's word on a table with both families and long prefixes.
+// Compared with the oracle on a table with both families and long prefixes.
 TEST(BatchLookup, AgreesWithTheOracle) {
   ServerOptions options;
   options.initial.generate_v6 = 2000;
@@ -521,8 +521,8 @@ TEST(BatchLookup, AgreesWithTheOracle) {
   }
 }
 
-// While the table is rebuilt as fast as it can be, every batch shows one whole
-// generation and streams never go back. Generation g routes everything to g.
+// While the table is rebuilt without pause, every batch shows one generation
+// and no stream goes back to an older one. Generation g routes everything to g.
 TEST(BatchLookup, NeverMixesGenerationsUnderAStorm) {
   RunningServer running;
   std::atomic<bool> stop{false};
@@ -573,9 +573,9 @@ TEST(BatchLookup, NeverMixesGenerationsUnderAStorm) {
   EXPECT_GT(batches.load(), 3U);
 }
 
-// Calls that end at the very moment the server does. gRPC dies of an operation
-// that is started on a queue that has ended.
-TEST(BatchLookup, StreamsAreGivenUpWhileTheServerEnds) {
+// Calls end while the server shuts down. gRPC aborts if an operation is started
+// on a queue that has ended.
+TEST(BatchLookup, StreamsMayEndWhileServerShutsDown) {
   for (int round = 0; round < 40; ++round) {
     std::vector<std::thread> clients;
     {

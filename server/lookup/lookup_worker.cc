@@ -11,8 +11,8 @@
 namespace planb::server {
 namespace {
 
-// Calls of each method that can begin before the thread comes round to accept
-// further ones; a worker that has none left passes a call to another's queue.
+// Calls of each method that can begin before the thread accepts further ones. A
+// call that finds no free place at its worker goes to another worker's queue.
 constexpr int kAccepting = 16;
 
 }  // namespace

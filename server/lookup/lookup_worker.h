@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// One thread's share of the read path: its queue, the calls that live on it,
-// and what they use one after the other.
+// One thread of the read path: its queue, its calls, and the buffers and
+// counters that the calls share.
 
 #ifndef PLANB_SERVER_LOOKUP_LOOKUP_WORKER_H_
 #define PLANB_SERVER_LOOKUP_LOOKUP_WORKER_H_
@@ -27,14 +27,15 @@
 
 namespace planb::server {
 
-// The contract's read service with BatchLookup as bytes and both methods on
+// RouteLookup with BatchLookup's messages as bytes and both methods on
 // completion queues. Clients and reflection see no difference.
 using RawRouteLookup = v1::RouteLookup::WithRawMethod_BatchLookup<
     v1::RouteLookup::WithAsyncMethod_Lookup<v1::RouteLookup::Service>>;
 
 class BatchStream;
 
-// Whatever is not said otherwise is for the queue's thread alone.
+// Owns queue and thread. Methods are for the queue's thread alone unless they
+// say otherwise.
 class LookupWorker {
  public:
   // `in_flight` counts the streams of all workers.
@@ -48,16 +49,16 @@ class LookupWorker {
         queue_(std::move(queue), options),
         counters_(context.metrics.AddThread()) {}
 
-  // Starts the thread and accepts calls. Once, from any thread, when the gRPC
-  // server has started. Errors: those of LookupQueue::Start.
+  // Starts the thread and accepts calls. From any thread, once. REQUIRES: the
+  // gRPC server has started. Errors: those of LookupQueue::Start.
   absl::Status Start();
 
-  // Lets each stream answer what it has received and then end, and refuses new
-  // ones. From any thread; returns at once.
+  // Lets each stream answer the requests it has received and then end; refuses
+  // new streams. From any thread. Returns at once.
   void Drain();
 
-  // From any thread, when the gRPC server is shut down. Returns when the last
-  // call has gone.
+  // From any thread. Returns after the last call has ended. REQUIRES: the gRPC
+  // server is shut down.
   void Shutdown() { queue_.Shutdown(); }
 
   LookupContext& context() { return context_; }
@@ -85,8 +86,8 @@ class LookupWorker {
   BatchReader& reader() { return reader_; }
   bool draining() const { return draining_; }
 
-  // Counts a stream in. Errors: UNAVAILABLE (DRAINING), RESOURCE_EXHAUSTED
-  // (TOO_MANY_STREAMS); then it is not counted.
+  // Counts an open stream. Errors, after which it is not counted: UNAVAILABLE
+  // (DRAINING), RESOURCE_EXHAUSTED (TOO_MANY_STREAMS).
   absl::Status Enter(BatchStream* stream);
   void Leave(BatchStream* stream);
 

@@ -19,12 +19,12 @@
 namespace planb::server {
 namespace {
 
-// A turn: so many connections of one listener, then the next has its turn.
+// Connections accepted from one listener before the next listener has its turn.
 constexpr int kTurn = 64;
-// After so many rejected connections, a pause of so long.
+// The thread pauses after so many rejected connections.
 constexpr int kRejections = 64;
 constexpr absl::Duration kRejectionPause = absl::Milliseconds(5);
-// While there are no descriptors, or no memory for another socket.
+// Its pause if there is no descriptor or no memory for another socket.
 constexpr absl::Duration kStarvationPause = absl::Milliseconds(100);
 
 }  // namespace
@@ -118,12 +118,12 @@ void Acceptor::AcceptFrom(int socket, Endpoint& endpoint) {
       case ENFILE:
       case ENOBUFS:
       case ENOMEM:
-        // The connection stays in the queue of the kernel.
+        // The connection stays in the kernel's queue.
         starved_ = true;
         return;
       default:
-        // An error of the connection, not of the listener: accept(2) says to
-        // go on with the next.
+        // An error of this connection, not of the listener: accept(2) says to
+        // accept the next one.
         ++rejected_;
     }
   }

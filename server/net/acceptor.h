@@ -2,11 +2,10 @@
 
 // Accepts the connections of a gRPC server.
 //
-// gRPC 1.51 accepts connections on the threads that serve calls, in a loop that
-// a flood of connections keeps busy, and closes a listener for good when the
-// process runs out of descriptors (CVE-2023-4785). So this accepts in its place
-// and hands sockets over: they have their options and their peer is known
-// before gRPC sees them.
+// gRPC 1.51 accepts connections on the threads that serve calls. A flood of
+// connections keeps its loop busy. If the process runs out of descriptors, gRPC
+// closes the listener for good (CVE-2023-4785). The acceptor accepts in its
+// place: a socket has its options, and its peer is known, before gRPC gets it.
 
 #ifndef PLANB_SERVER_NET_ACCEPTOR_H_
 #define PLANB_SERVER_NET_ACCEPTOR_H_
@@ -31,19 +30,19 @@ struct AcceptorOptions {
   PeerRules peers;
   ConnectionLimits limits;
   SocketOptions sockets;
-  // TCP connections end when data that was sent is not acknowledged for so
-  // long, as gRPC's own listeners have it with keepalive.
+  // A TCP connection ends if sent data is not acknowledged for so long. gRPC's
+  // own listeners set the same with keepalive.
   absl::Duration unacknowledged_timeout = absl::Seconds(20);
 };
 
-// Owns the listening sockets and one thread. A connection belongs to gRPC as
-// soon as it is handed over. Rejected connections are closed at once; after 64
-// of them the thread pauses, so that a flood of them takes a tenth of a core at
-// most and lookups go on.
+// Owns the listening sockets and one thread. gRPC owns a connection as soon as
+// it is handed over. Rejected connections are closed at once. After 64 of them
+// the thread pauses: a flood takes at most a tenth of a core, and lookups go
+// on.
 //
-// Use: Listen() for each address, BuildAndStart() of the server, Start(); at
-// the end Stop(), then Shutdown() of the server. Not thread-safe, but for what
-// admission() offers.
+// Use: Listen() for each address, BuildAndStart() of the server, Start(). At
+// the end Stop(), then Shutdown() of the server. Not thread-safe, except for
+// admission().
 class Acceptor {
  public:
   explicit Acceptor(AcceptorOptions options);
@@ -51,9 +50,9 @@ class Acceptor {
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
 
-  // Binds `address` and has the server that `builder` builds serve it. Clients
-  // can connect from now on and are accepted from Start() on. The TCP port
-  // bound, 0 for a Unix socket. Errors: those of Listener::Open.
+  // Binds `address` for the server that `builder` builds. Clients can connect
+  // at once; the acceptor accepts them from Start() on. Returns the TCP port, 0
+  // for a Unix socket. Errors: those of Listener::Open.
   absl::StatusOr<int> Listen(const std::string& address,
                              const SocketFileOptions& file,
                              std::shared_ptr<grpc::ServerCredentials> creds,
@@ -62,8 +61,8 @@ class Acceptor {
   // REQUIRES: the server runs. Call at most once.
   void Start();
 
-  // Closes the listening sockets. After its return no connection is handed
-  // over. Idempotent.
+  // Closes the listening sockets. Hands over no connection after it has
+  // returned. Idempotent.
   void Stop();
 
   Admission& admission() { return admission_; }
@@ -75,7 +74,7 @@ class Acceptor {
   };
 
   void Run();
-  // Accepts what waits at `socket`, within a turn of connections.
+  // Accepts connections that wait at `socket`, at most one turn of them.
   void AcceptFrom(int socket, Endpoint& endpoint);
   void SetOptions(int fd, const Peer& peer) const;
   // Sleeps, or returns false at once when Stop() is called.
@@ -84,9 +83,9 @@ class Acceptor {
   const AcceptorOptions options_;
   Admission admission_;
   std::vector<Endpoint> endpoints_;
-  const int stop_;        // an eventfd: readable when the thread is to end
-  int rejected_ = 0;      // since the last pause; the thread's alone
-  bool starved_ = false;  // accept() found no descriptor; the thread's alone
+  const int stop_;        // an eventfd, readable when the thread is to end
+  int rejected_ = 0;      // since the last pause; of the thread
+  bool starved_ = false;  // accept() found no descriptor; of the thread
   std::thread thread_;
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The acceptor of a real server: which connections it keeps, which it closes,
-// and the options of the sockets that it hands over. Ids such as 4711 need no
-// account.
+// The acceptor of a running server: which connections it keeps, which it
+// closes, and the options of the sockets that it hands over. Ids such as 4711
+// need no account.
 
 #include "server/net/acceptor.h"
 
@@ -36,7 +36,7 @@ using Connections = std::vector<std::unique_ptr<RawConnection>>;
 
 class AcceptorOfServer : public testing::Test {
  protected:
-  // A server that may have `files` open files, if not 0.
+  // Starts a server that may have `files` open files; 0: any number.
   void Start(const std::vector<std::string>& flags, rlim_t files = 0) {
     std::vector<std::string> all = {absl::StrCat("--listen=", target_),
                                     "--metrics_address=", "--store=none"};
@@ -60,8 +60,8 @@ class AcceptorOfServer : public testing::Test {
     return connections;
   }
 
-  // How many of them the server keeps: it talks to them, or is silent for a
-  // while.
+  // The number of connections that the server keeps: it answers on them, or is
+  // silent for a while.
   static int Kept(const Connections& connections) {
     int kept = 0;
     for (const auto& connection : connections) {
@@ -84,7 +84,7 @@ class AcceptorOfServer : public testing::Test {
   std::unique_ptr<ServerProcess> server_;
 };
 
-TEST_F(AcceptorOfServer, OutlivesALackOfDescriptors) {
+TEST_F(AcceptorOfServer, SurvivesLackOfDescriptors) {
   constexpr int kFiles = 200;
   Start({"--max_peer_connections=1000"}, kFiles);
   HonestClient honest(target_);
@@ -111,7 +111,7 @@ TEST_F(AcceptorOfServer, BoundsConnections) {
   ExpectService();
 }
 
-TEST_F(AcceptorOfServer, LeavesOtherPeersTheirConnections) {
+TEST_F(AcceptorOfServer, LimitsOfOnePeerDoNotAffectOthers) {
   Start({"--max_peer_connections=10",
          absl::StrCat("--listen=", target_, ",127.0.0.1:0")});
   const int port = server_->PortOf("127.0.0.1:0");
@@ -132,8 +132,8 @@ TEST_F(AcceptorOfServer, LeavesOtherPeersTheirConnections) {
   ExpectService();  // of a user, over the Unix socket
 }
 
-TEST_F(AcceptorOfServer, BoundsHowFastAPeerConnects) {
-  // Some connections of this process have come before: the route's.
+TEST_F(AcceptorOfServer, BoundsRateOfPeer) {
+  // This process has connected before, to announce the route.
   Start({"--peer_connection_rate=5"});
   const int kept = Kept(Open(200));
   EXPECT_GE(kept, 30);
@@ -142,7 +142,7 @@ TEST_F(AcceptorOfServer, BoundsHowFastAPeerConnects) {
   ExpectService();
 }
 
-TEST_F(AcceptorOfServer, HalfOpenConnectionsEnd) {
+TEST_F(AcceptorOfServer, ClosesHalfOpenConnections) {
   Start({"--handshake_timeout=200ms"});
   const size_t files = OpenFiles(server_->pid());
   const Connections silent = Open(100);
@@ -156,7 +156,7 @@ TEST_F(AcceptorOfServer, HalfOpenConnectionsEnd) {
   EXPECT_TRUE(Await([&] { return OpenFiles(server_->pid()) <= files + 8; }));
 }
 
-TEST(HealthListener, OutlivesALackOfDescriptors) {
+TEST(HealthListener, SurvivesLackOfDescriptors) {
   constexpr rlim_t kFiles = 150;
   rlimit before = {};
   getrlimit(RLIMIT_NOFILE, &before);
@@ -225,8 +225,8 @@ std::string Congestion(int fd) {
   return name;
 }
 
-// Within this process: of the two ends of a connection, one is the server's.
-TEST(Acceptor, SetsTheOptionsOfSockets) {
+// The server runs in this process: one end of each connection is its own.
+TEST(Acceptor, SetsSocketOptions) {
   ServerOptions options;
   options.transport.sockets = {.unix_send_buffer = 150'000,
                                .loopback_congestion = "reno"};
@@ -241,7 +241,7 @@ TEST(Acceptor, SetsTheOptionsOfSockets) {
   }
   int buffers = 0, tuned = 0;
   for (const int fd : Connected(AF_UNIX, before)) {
-    // Linux doubles what is asked for.
+    // Linux doubles the size that is set.
     buffers += IntOption(fd, SOL_SOCKET, SO_SNDBUF) == 2 * 150'000;
   }
   for (const int fd : Connected(AF_INET, before)) {
@@ -253,7 +253,7 @@ TEST(Acceptor, SetsTheOptionsOfSockets) {
   EXPECT_EQ(tuned, 1);
 }
 
-TEST(Acceptor, LeavesAnUnknownCongestionControl) {
+TEST(Acceptor, IgnoresUnknownCongestionControl) {
   ServerOptions options;
   options.transport.sockets.loopback_congestion = "none-such";
   RunningServer running(options);
@@ -265,7 +265,7 @@ class OpenServer : public ServerProcess {
  public:
   explicit OpenServer(std::vector<std::string> flags)
       : ServerProcess(With(std::move(flags))) {}
-  // It is killed, and leaves its socket.
+  // The server is killed and leaves its socket.
   ~OpenServer() { unlink(Socket().c_str()); }
 
   static std::string Socket() { return TempPath("peers.sock"); }
@@ -279,14 +279,14 @@ class OpenServer : public ServerProcess {
   }
 };
 
-TEST(Peers, AreKeptOutByTheirUserAndGroup) {
+TEST(Peers, AreRefusedByUserAndGroup) {
   if (getuid() != 0) GTEST_SKIP() << "needs root to become other users";
   const OpenServer server({"--peer_uids=4711", "--peer_gids=815"});
   ASSERT_TRUE(server.AwaitServing()) << server.Log();
   const std::string path = OpenServer::Socket();
   EXPECT_EQ(ConnectAs(4711, 4711, path), "served");
   EXPECT_EQ(ConnectAs(4712, 815, path), "served");
-  // It goes on refusing, and serving after it refused.
+  // The server keeps refusing, and serves other peers afterwards.
   for (int i = 0; i < 20; ++i) {
     EXPECT_EQ(ConnectAs(815, 4711, path), "closed");
   }
@@ -299,14 +299,14 @@ TEST(Peers, AreKeptOutByTheirUserAndGroup) {
       << log;
 }
 
-TEST(Peers, AreAllLetInWithoutRules) {
+TEST(Peers, AreAllAdmittedWithoutRules) {
   if (getuid() != 0) GTEST_SKIP() << "needs root to become other users";
   const OpenServer server({});
   ASSERT_TRUE(server.AwaitServing()) << server.Log();
   EXPECT_EQ(ConnectAs(4711, 815, OpenServer::Socket()), "served");
 }
 
-TEST(Peers, OverTcpAreNotJudgedByUser) {
+TEST(Peers, OverTcpAreNotCheckedByUser) {
   const ServerProcess server({"--listen=127.0.0.1:0", "--peer_uids=0",
                               "--metrics_address=", "--store=none"});
   ASSERT_TRUE(server.AwaitServing()) << server.Log();

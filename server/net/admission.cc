@@ -24,12 +24,12 @@ static_assert(sizeof(uid_t) == 4 && sizeof(gid_t) == 4);
 
 // Seconds of connections that a peer may open at once.
 constexpr double kBurstSeconds = 10;
-// How often a limit that is reached has all descriptors looked at.
+// The least time between two checks of all descriptors at a reached limit.
 constexpr absl::Duration kSweepInterval = absl::Milliseconds(20);
-// Peers beyond share one credit.
+// Further peers share one credit.
 constexpr size_t kMaxCredits = 100'000;
 constexpr std::pair<int, uint64_t> kAnyOther = {-1, 0};
-// In a key, beside the families of addresses.
+// In a key, in place of a family of addresses.
 constexpr int kProcess = -2;
 
 absl::StatusOr<std::vector<uint32_t>> ParseIds(
@@ -37,7 +37,7 @@ absl::StatusOr<std::vector<uint32_t>> ParseIds(
   std::vector<uint32_t> ids;
   for (const std::string& text : texts) {
     uint32_t id = 0;
-    // The largest stands for "none" in the kernel's interfaces.
+    // The largest number means "none" in interfaces of the kernel.
     if (!absl::SimpleAtoi(text, &id) ||
         id == std::numeric_limits<uint32_t>::max()) {
       return absl::InvalidArgumentError(
@@ -59,9 +59,9 @@ uint64_t BigEndian64(const uint8_t* bytes) {
   return value;
 }
 
-// Descriptors are given lowest first, so a high number tells that nearly all
-// are in use. The store, certificates and libraries need some as well. The
-// limit may change under a running process.
+// The kernel gives the lowest free descriptor, so a high number means that
+// nearly all are in use. The store, certificates and libraries need some as
+// well. The limit of a running process may change.
 size_t FilesForConnections() {
   rlimit limit = {};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
@@ -122,7 +122,7 @@ Peer Peer::Of(int fd) {
     peer.is_unix_ =
         getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer.process_, &length) == 0;
     peer.key_.second = peer.process_.uid;
-    // A process of another container's namespace has no number here.
+    // A process in another PID namespace may have no number here.
     if (peer.process_.pid > 0) {
       peer.rate_key_ = {kProcess, peer.process_.pid};
     }
@@ -241,7 +241,7 @@ bool Admission::AllowedByRules(const Peer& peer) const {
 
 bool Admission::AllowedByLimits(int fd, const Peer& peer, SteadyInstant now,
                                 Reason& reason) {
-  Forget(fd);  // the kernel gives a number again: its connection is closed
+  Forget(fd);  // its former connection is closed: the kernel reused the number
   size_t most = FilesForConnections();
   if (limits_.max_connections > 0) {
     most = std::min<size_t>(most, limits_.max_connections);

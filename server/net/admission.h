@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Which connections are admitted: by their peer, by their number, by how fast
-// they come.
+// Decides which connections are admitted: by their peer, their number and their
+// rate.
 
 #ifndef PLANB_SERVER_NET_ADMISSION_H_
 #define PLANB_SERVER_NET_ADMISSION_H_
@@ -31,21 +31,21 @@
 
 namespace planb::server {
 
-// Users and groups that may connect over a Unix socket, as the kernel names
-// them. The mode of the socket's file says which processes can connect at all;
-// these rules are a second lock, which also holds where the file lies open, as
-// in a volume that other containers mount. Both empty: any.
+// The users and groups that may connect over a Unix socket, as the kernel
+// reports them. The mode of the socket's file also decides which processes can
+// connect. These rules hold even if the file is open to all, as in a volume
+// that other containers mount. Both empty: any peer may connect.
 struct PeerRules {
   std::vector<uid_t> uids = {};
   std::vector<gid_t> gids = {};
 
   bool AllowAnyone() const { return uids.empty() && gids.empty(); }
-  // One of the two is enough. Only the peer's own group counts, not those that
-  // it is a member of besides.
+  // One of the two is enough. Only the process's own group counts, not its
+  // supplementary groups.
   bool Allow(uid_t uid, gid_t gid) const;
 };
 
-// Reads the values of --peer_uids and --peer_gids, numbers all.
+// Reads the values of --peer_uids and --peer_gids, which are numbers.
 // Errors: INVALID_ARGUMENT, naming the flag and the value.
 absl::StatusOr<PeerRules> ParsePeerRules(absl::Span<const std::string> uids,
                                          absl::Span<const std::string> gids);
@@ -55,23 +55,22 @@ struct ConnectionLimits {
   uint32_t max_connections = 0;
   // Of one peer. 0: half of all.
   uint32_t max_peer_connections = 0;
-  // New connections a second in the long run, of one process on a Unix socket
-  // or one peer on TCP; after a pause, as many as in ten seconds are admitted
-  // at once. 0: any number.
+  // New connections a second of one process on a Unix socket, or of one peer on
+  // TCP. A burst may have as many as ten seconds. 0: any number.
   uint32_t peer_connection_rate = 100;
 };
 
-// The other end of a connection, as far as limits go: a user on a Unix socket,
-// an IPv4 address or an IPv6 /64 on TCP. How fast connections come is counted
-// by process on a Unix socket, so that one client that connects in a loop does
-// not keep out others of its user.
+// The other end of a connection, as limits know it: a user on a Unix socket, an
+// IPv4 address or an IPv6 /64 on TCP. The rate of connections is counted by
+// process on a Unix socket: a client that connects in a loop does not keep out
+// other clients of its user.
 class Peer {
  public:
-  // Of a connected socket. Asks the kernel.
+  // The peer of a connected socket. Asks the kernel.
   static Peer Of(int fd);
 
   const std::string& name() const { return name_; }
-  // On a Unix socket; else null.
+  // The process on a Unix socket; null on TCP.
   const ucred* process() const { return is_unix_ ? &process_ : nullptr; }
   const sockaddr_storage& address() const { return address_; }
 
@@ -82,17 +81,17 @@ class Peer {
   bool is_unix_ = false;
   ucred process_ = {};
   sockaddr_storage address_ = {};
-  // Equal for connections that share a limit: of number, and of rate.
+  // Connections with equal keys share the limit of number, or of rate.
   std::pair<int, uint64_t> key_, rate_key_;
   std::string name_;  // for logs
 };
 
-// Judges, counts and logs connections.
+// Admits or refuses connections, counts and logs them.
 //
-// gRPC closes a connection without telling, so a connection counts as open for
-// as long as its descriptor refers to the socket that was admitted, which its
-// inode number shows. A limit that is reached, and each look at the metrics,
-// has all descriptors looked at anew (a microsecond for some three of them).
+// gRPC closes a connection without notice. So a connection counts as open while
+// its descriptor refers to the socket that was admitted, as its inode number
+// shows. All descriptors are checked when a limit is reached and at each scrape
+// (three take about a microsecond).
 //
 // Thread-safe.
 class Admission {
@@ -104,11 +103,11 @@ class Admission {
   Admission(PeerRules rules, ConnectionLimits limits,
             InodeOf inode_of = SocketInode);
 
-  // Whether the connection `fd`, just accepted from `peer`, may stay. Not yet
-  // counted as open if not: the caller closes it.
+  // True if the connection `fd` from `peer` is admitted; it then counts as
+  // open. Otherwise the caller closes it.
   bool Admit(int fd, const Peer& peer, SteadyInstant now = SteadyNow());
 
-  // Tells that the process has no descriptors for further connections.
+  // Counts and logs a connection dropped for want of descriptors.
   void OutOfFiles();
 
   // Connections that are open.
@@ -127,21 +126,21 @@ class Admission {
     uint64_t inode;
     Key peer;
   };
-  // How many connections may be opened at once.
+  // The connections that a peer may open now.
   struct Credit {
     double connections;
-    SteadyInstant at;  // when that was so
+    SteadyInstant at;  // the time of `connections`
   };
   class Metrics;
 
   bool AllowedByRules(const Peer& peer) const;
   bool AllowedByLimits(int fd, const Peer& peer, SteadyInstant now,
                        Reason& reason) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Takes one connection off the credit. False: there is none left.
+  // Takes one connection off the credit. False if none is left.
   bool Charge(const Peer& peer, SteadyInstant now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Forget(int fd) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Forgets connections that are closed, and credit that is full again.
+  // Forgets closed connections, and credits that are full again.
   void Sweep(SteadyInstant now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const PeerRules rules_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Admission against a model: counts stay exact while connections open and
-// close, limits hold and admit again, and peers have limits of their own.
+// close, limits hold and admit again, and each peer has its own limits.
 
 #include "server/net/admission.h"
 
@@ -60,8 +60,8 @@ struct Pair {
   int ends[2] = {-1, -1};
 };
 
-// A peer at the loopback address `ip`, as a real socket shows it. `family` is
-// that of the listening socket: AF_INET6 shows IPv4 peers as mapped.
+// A peer at the loopback address `ip`, from a real socket. `family` is that of
+// the listening socket: AF_INET6 shows IPv4 peers as mapped addresses.
 Peer TcpPeer(const std::string& ip, int family = AF_INET) {
   const int listener = socket(family, SOCK_STREAM, 0);
   sockaddr_storage address = {};
@@ -96,7 +96,7 @@ Peer TcpPeer(const std::string& ip, int family = AF_INET) {
   return peer;
 }
 
-// The sockets that Admission believes in: descriptor -> inode number.
+// The sockets that Admission sees: descriptor -> inode number.
 std::map<int, uint64_t>& Sockets() {
   static auto& sockets = *new std::map<int, uint64_t>;
   return sockets;
@@ -107,8 +107,8 @@ uint64_t InodeOf(int fd) {
 }
 uint64_t next_inode = 1;
 
-// Opens the lowest free descriptor, as the kernel does, and asks for it. Closes
-// it again if it is refused.
+// Opens the lowest free descriptor, as the kernel does. Closes it if it is
+// refused.
 bool Connect(Admission& admission, const Peer& peer, SteadyInstant now) {
   int fd = 3;
   while (Sockets().count(fd) > 0) ++fd;
@@ -136,7 +136,7 @@ TEST(Peers, AreUsersAndAddresses) {
   EXPECT_EQ(TcpPeer("127.0.0.3").process(), nullptr);
 }
 
-TEST_F(Limits, OfAPeerHoldForBothWaysToWriteItsAddress) {
+TEST_F(Limits, HoldForMappedAddressesToo) {
   const int v6 = socket(AF_INET6, SOCK_STREAM, 0);
   if (v6 < 0) GTEST_SKIP() << "no IPv6";
   close(v6);
@@ -146,7 +146,7 @@ TEST_F(Limits, OfAPeerHoldForBothWaysToWriteItsAddress) {
   EXPECT_TRUE(Connect(admission, two_, start_));
 }
 
-TEST_F(Limits, LetInAgainWhenConnectionsClose) {
+TEST_F(Limits, AdmitAgainWhenConnectionsClose) {
   Admission admission({}, {.max_connections = 5, .max_peer_connections = 3},
                       InodeOf);
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(Connect(admission, one_, start_));
@@ -171,14 +171,14 @@ TEST_F(Limits, LetInAgainWhenConnectionsClose) {
   }
 }
 
-TEST_F(Limits, LeaveHalfToOthersUnlessTold) {
+TEST_F(Limits, LeaveHalfToOthersByDefault) {
   Admission admission({}, {.max_connections = 8}, InodeOf);
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(Connect(admission, one_, start_));
   EXPECT_FALSE(Connect(admission, one_, start_));
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(Connect(admission, two_, start_));
 }
 
-TEST_F(Limits, OfRateGiveBackWithTime) {
+TEST_F(Limits, OfRateRecoverWithTime) {
   Admission admission({}, {.peer_connection_rate = 2}, InodeOf);
   const auto admitted = [&](const Peer& peer, SteadyInstant now) {
     int count = 0;
@@ -189,14 +189,13 @@ TEST_F(Limits, OfRateGiveBackWithTime) {
   EXPECT_EQ(admitted(one_, start_), 0);
   EXPECT_EQ(admitted(two_, start_), 20);
   EXPECT_EQ(admitted(one_, start_ + std::chrono::seconds(3)), 6);
-  // Never more than at the start, however long the pause; also for a peer that
-  // was forgotten meanwhile.
+  // After any pause, no more than at the start; also for a forgotten peer.
   Sockets().clear();
   EXPECT_EQ(admission.CountOpen(), 0u);
   EXPECT_EQ(admitted(one_, start_ + std::chrono::hours(1)), 20);
 }
 
-TEST_F(Limits, AgreeWithAModelWhateverIsOpenedAndClosed) {
+TEST_F(Limits, AgreeWithModelOnRandomConnections) {
   constexpr size_t kTotal = 12, kPerPeer = 5;
   const std::vector<Peer> peers = {one_, two_, TcpPeer("127.0.0.3"),
                                    TcpPeer("127.0.0.4")};
@@ -209,7 +208,7 @@ TEST_F(Limits, AgreeWithAModelWhateverIsOpenedAndClosed) {
   std::mt19937 random(1);
   SteadyInstant now = start_;
   for (int step = 0; step < 20'000; ++step) {
-    now += std::chrono::milliseconds(50);  // descriptors are looked at anew
+    now += std::chrono::milliseconds(50);  // descriptors are checked anew
     if (random() % 2 == 0 && !open.empty()) {
       const auto victim =
           std::next(open.begin(), static_cast<int>(random() % open.size()));
@@ -234,7 +233,7 @@ std::string Metrics(const Admission& admission) {
       admission.collectable()->Collect());
 }
 
-TEST(Rules, CountPeersThatTheyRefuse) {
+TEST(Rules, CountRefusedPeers) {
   const Pair self;
   const Peer peer = Peer::Of(self.ends[0]);
   Admission others({.uids = {getuid() + 1}, .gids = {getgid() + 1}}, {});
@@ -265,12 +264,12 @@ TEST(Rules, PeersThatALimitRefusesAreNotLoggedAsAccepted) {
   EXPECT_FALSE(absl::StrContains(log, "peer accepted")) << log;
 }
 
-TEST(Rules, AreNotForTcp) {
+TEST(Rules, IgnoreTcp) {
   Admission admission({.uids = {getuid() + 1}}, {});
   EXPECT_TRUE(admission.Admit(100, TcpPeer("127.0.0.1")));
 }
 
-TEST(Descriptors, ThatAreTheLastAreKeptForTheServer) {
+TEST(Descriptors, LastOnesAreKeptForTheServer) {
   Admission admission({}, {});
   EXPECT_FALSE(admission.Admit(static_cast<int>(sysconf(_SC_OPEN_MAX)) - 1,
                                TcpPeer("127.0.0.1")));

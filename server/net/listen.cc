@@ -37,7 +37,7 @@ absl::Status UnixError(absl::string_view path, absl::string_view what) {
   return absl::UnavailableError(absl::StrCat(kUnixScheme, path, ": ", what));
 }
 
-// The same, with errno's text.
+// The same with the text of errno.
 absl::Status UnixErrno(absl::string_view path, absl::string_view what) {
   return UnixError(path, absl::StrCat(what, ": ", std::strerror(errno)));
 }
@@ -55,17 +55,17 @@ absl::StatusOr<sockaddr_un> UnixAddress(absl::string_view path) {
   return address;
 }
 
-// Says why a socket cannot be made in the directory of `path`: bind() alone
-// would not name the directory.
+// An error that names the directory of `path` if no socket can be made there.
+// bind() would not name it.
 absl::Status CheckDirectory(absl::string_view path) {
   const std::string directory(path.substr(0, path.rfind('/') + 1));
   if (access(directory.c_str(), W_OK | X_OK) == 0) return absl::OkStatus();
   return UnixErrno(path, directory);
 }
 
-// Removes the socket file of a server that was killed, which would keep this
-// one from binding. Leaves a socket that a living server answers on, and any
-// file that is no socket (connect() refuses it like a dead server's socket).
+// Removes the socket file of a killed server, because bind() fails while it
+// exists. Leaves the socket of a running server and any file that is no socket
+// (connect() fails with the same error for it as for a dead server's socket).
 absl::Status RemoveDeadSocket(const sockaddr_un& address) {
   const absl::string_view path = address.sun_path;
   struct stat file;
@@ -74,7 +74,7 @@ absl::Status RemoveDeadSocket(const sockaddr_un& address) {
     return absl::InvalidArgumentError(
         absl::StrCat(kUnixScheme, path, ": exists and is no socket"));
   }
-  // Not blocking: the full queue of a stopped server would block for ever.
+  // Non-blocking: the full queue of a stopped server would block forever.
   const int probe =
       socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (probe < 0) return absl::ErrnoToStatus(errno, "socket");
@@ -93,9 +93,9 @@ absl::Status RemoveDeadSocket(const sockaddr_un& address) {
   return absl::OkStatus();
 }
 
-// Gives a bound socket's file its owner, then its mode; `found` gets what file
-// it is. A link in its place is not followed: all goes by a descriptor of the
-// file itself.
+// Sets the owner and then the mode of a bound socket's file. `found` is set to
+// its attributes. Works on a descriptor of the file, so that a link in its
+// place is not followed.
 absl::Status SetSocketFile(const std::string& path,
                            const SocketFileOptions& options,
                            struct stat& found) {
@@ -115,8 +115,7 @@ absl::Status SetSocketFile(const std::string& path,
       fchownat(file, "", uid, gid, AT_EMPTY_PATH) != 0) {
     return UnixErrno(path, "cannot change the owner");
   }
-  // fchmod() refuses an O_PATH descriptor. Without /proc there is only the
-  // path.
+  // fchmod() refuses an O_PATH descriptor. Without /proc only the path is left.
   const std::string by_descriptor = absl::StrCat("/proc/self/fd/", file);
   if (chmod(by_descriptor.c_str(), options.mode) != 0 &&
       (errno != ENOENT || chmod(path.c_str(), options.mode) != 0)) {
@@ -132,7 +131,7 @@ bool IsPort(absl::string_view text) {
          absl::SimpleAtoi(text, &port) && port <= 65535;
 }
 
-// Splits HOST:PORT, of which the host may be in brackets; false if it is none.
+// Splits HOST:PORT, in which the host may be in brackets. False if malformed.
 bool SplitTcpAddress(absl::string_view address, absl::string_view& host,
                      absl::string_view& port) {
   const size_t colon = address.rfind(':');
@@ -143,7 +142,7 @@ bool SplitTcpAddress(absl::string_view address, absl::string_view& host,
 }
 
 // True for an address in 127.0.0.0/8, ::1 and "localhost". Any other name may
-// come to mean another host.
+// resolve to another host.
 bool IsLoopbackHost(absl::string_view host) {
   if (host == "localhost") return true;
   if (absl::ConsumePrefix(&host, "[") && !absl::ConsumeSuffix(&host, "]")) {
@@ -166,7 +165,7 @@ struct FreeAddresses {
 };
 using Addresses = std::unique_ptr<addrinfo, FreeAddresses>;
 
-// Of `host`, a name or an address; empty host: the wildcard addresses.
+// The addresses of `host`, a name or an address. Empty: the wildcard addresses.
 absl::StatusOr<Addresses> Resolve(absl::string_view address,
                                   const std::string& host,
                                   const std::string& port) {
@@ -187,8 +186,8 @@ in_port_t& PortOf(sockaddr_storage& address) {
              : reinterpret_cast<sockaddr_in&>(address).sin_port;
 }
 
-// A listening socket; below 0, with errno, if there is none. IPv6 sockets take
-// IPv4 as well if `both`.
+// Returns a listening socket, or a negative number and sets errno. With `both`,
+// an IPv6 socket accepts IPv4 as well.
 int ListenTcp(const addrinfo& to, int port, bool both) {
   const int fd = socket(
       to.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP);
@@ -231,7 +230,7 @@ std::optional<mode_t> ParseMode(absl::string_view text) {
 
 std::optional<uint32_t> ParseId(absl::string_view text) {
   uint32_t id = 0;
-  // chown() takes the largest for "as it is".
+  // The largest number means "do not change" to chown().
   if (!absl::SimpleAtoi(text, &id) ||
       id == std::numeric_limits<uint32_t>::max()) {
     return std::nullopt;
@@ -316,8 +315,8 @@ absl::Status Listener::OpenUnix(absl::string_view path,
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return UnixErrno(path, "socket");
   sockets_.push_back(fd);
-  // The file has the socket's mode, less the umask: so it is the owner's alone
-  // until it has the mode that was asked for.
+  // bind() gives the file the mode of the socket, less the umask. So the file
+  // is for the owner alone until it gets its final mode.
   if (fchmod(fd, S_IRUSR | S_IWUSR) != 0 ||
       bind(fd, reinterpret_cast<const sockaddr*>(&*address),
            sizeof(*address)) != 0) {
@@ -340,7 +339,7 @@ absl::Status Listener::OpenTcp(absl::string_view address) {
   const bool tcp = SplitTcpAddress(address, host, port);
   const bool brackets =
       tcp && host.size() > 2 && host.front() == '[' && host.back() == ']';
-  // A colon outside brackets is a scheme's, such as "unix:/a:1".
+  // A colon outside brackets belongs to a scheme, such as "unix:/a:1".
   if (!tcp || (!brackets && absl::StrContains(host, ':')) ||
       absl::StrContains(host, '/')) {
     return absl::InvalidArgumentError(
@@ -358,7 +357,7 @@ absl::Status Listener::OpenTcp(absl::string_view address) {
   if (!addresses.ok()) return addresses.status();
   const bool any_port = port == "0";
   int error = EADDRNOTAVAIL;
-  // A wildcard is one socket: IPv6's, which takes both, where there is one.
+  // A wildcard address is one socket: of IPv6, for both families, if possible.
   for (const int family : {AF_INET6, AF_INET}) {
     for (const addrinfo* to = addresses->get(); to != nullptr;
          to = to->ai_next) {
@@ -366,8 +365,8 @@ absl::Status Listener::OpenTcp(absl::string_view address) {
       const int fd = ListenTcp(*to, port_, wildcard);
       if (fd < 0) {
         error = errno;
-        // An address that this host lacks does not matter if it has another of
-        // the same name; one that another server has does.
+        // A name may have addresses that this host lacks. But an address that
+        // another server has is an error.
         if (error == EADDRNOTAVAIL || error == EAFNOSUPPORT || any_port) {
           continue;
         }

@@ -2,9 +2,9 @@
 
 // Addresses to listen on, and the sockets bound to them.
 //
-// A Unix socket's file has its mode and owner before the socket listens: until
-// then the kernel refuses every connection, so no client gets in by a mode that
-// is about to change.
+// The file of a Unix socket has its mode and owner before the socket listens.
+// Until then the kernel refuses every connection, so no client connects by a
+// mode that is about to change.
 
 #ifndef PLANB_SERVER_NET_LISTEN_H_
 #define PLANB_SERVER_NET_LISTEN_H_
@@ -29,40 +29,40 @@ bool IsUnixAddress(absl::string_view address);
 // The path of such an address. REQUIRES: IsUnixAddress(address).
 absl::string_view UnixSocketPath(absl::string_view address);
 
-// Refuses to listen in plaintext where other hosts can read along: on anything
-// but Unix sockets, loopback addresses and "localhost". Malformed addresses are
-// left to Listener::Open.
+// Refuses plaintext on addresses that other hosts can reach: all but Unix
+// sockets, loopback addresses and "localhost". Ignores malformed addresses,
+// which Listener::Open refuses.
 // Errors: INVALID_ARGUMENT.
 absl::Status CheckPlaintext(absl::Span<const std::string> addresses);
 
 // The file of a Unix socket.
 struct SocketFileOptions {
   mode_t mode = 0660;
-  // Unset: as the kernel made it.
+  // Unset: not changed.
   std::optional<uid_t> uid = std::nullopt;
   std::optional<gid_t> gid = std::nullopt;
 };
 
 // Reads --unix_socket_mode, octal, and --unix_socket_owner, UID[:GID] or empty.
-// The mode must let the owner write, which is to connect: a server that cannot
-// connect would take the socket it left behind for another server's.
+// The mode must let the owner write, which means connect: a server that cannot
+// connect to a socket that it left behind takes it for another server's.
 // Errors: INVALID_ARGUMENT, naming the flag.
 absl::StatusOr<SocketFileOptions> ParseSocketFileOptions(
     absl::string_view mode, absl::string_view owner);
 
-// The listening sockets of one address. They do not block and are closed on
-// exec. Owns them, and the file of a Unix socket, which it removes at the end
-// of its life unless another socket has taken its place. Thread-compatible.
+// The listening sockets of one address, non-blocking and closed on exec. Owns
+// them and the file of a Unix socket. Its destructor removes the file unless
+// another file has taken its place. Thread-compatible.
 class Listener {
  public:
   // `address` is unix:///PATH or HOST:PORT; port 0 takes a free one. A host
-  // name gets a socket for each of its addresses, a wildcard address ([::] or
-  // 0.0.0.0) one for both families where the host has IPv6. The socket file
+  // name gets a socket for each of its addresses. A wildcard address ([::] or
+  // 0.0.0.0) gets one for both families if the host has IPv6. The socket file
   // that a killed server left behind is removed first.
-  // Errors: INVALID_ARGUMENT (malformed address, or a file in the way that is
-  // no socket), UNAVAILABLE (another server has the address, or may have it for
-  // all that this process is allowed to see; the socket cannot be bound, or its
-  // file cannot get its owner or mode).
+  // Errors: INVALID_ARGUMENT (malformed address; the file exists and is no
+  // socket), UNAVAILABLE (another server has the address, or this process may
+  // not find out; the socket cannot be bound; its file cannot get its owner or
+  // mode).
   static absl::StatusOr<Listener> Open(const std::string& address,
                                        const SocketFileOptions& file = {});
 

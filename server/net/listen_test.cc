@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Which addresses other hosts can reach, which sockets are bound, whose files
-// are removed, and how a Unix socket's file meets other users. Ids such as 4711
+// Which addresses other hosts can reach, which sockets are bound, which files
+// are removed, and which users can connect to a Unix socket. Ids such as 4711
 // need no account.
 
 #include "server/net/listen.h"
@@ -31,7 +31,7 @@
 namespace planb::server {
 namespace {
 
-TEST(CheckPlaintext, AllowsWhatStaysOnThisHost) {
+TEST(CheckPlaintext, AllowsAddressesOfThisHost) {
   const std::vector<std::string> local = {
       "unix:///run/planb/planb.sock",
       "127.0.0.1:0",
@@ -44,7 +44,7 @@ TEST(CheckPlaintext, AllowsWhatStaysOnThisHost) {
   EXPECT_TRUE(CheckPlaintext(local).ok()) << CheckPlaintext(local);
 }
 
-TEST(CheckPlaintext, RefusesWhatOtherHostsReach) {
+TEST(CheckPlaintext, RefusesAddressesOtherHostsReach) {
   for (const char* address :
        {"[::]:50051", "0.0.0.0:50051", "192.0.2.1:0", "[2001:db8::1]:50051",
         "planb.example:50051", "localhost.example:1", "127.0.0.1.example:1",
@@ -59,11 +59,11 @@ TEST(CheckPlaintext, RefusesWhatOtherHostsReach) {
   }
 }
 
-TEST(CheckPlaintext, LeavesWhatIsNoAddressToOthers) {
+TEST(CheckPlaintext, IgnoresMalformedAddresses) {
   EXPECT_TRUE(CheckPlaintext({"nonsense", "", "host:port", ":1"}).ok());
 }
 
-// A socket file of another server, which listens on it or not.
+// The socket file of another server, which may listen on it.
 class SocketFile {
  public:
   SocketFile() : fd_(socket(AF_UNIX, SOCK_STREAM, 0)) {
@@ -91,7 +91,7 @@ class SocketFile {
   const int fd_;
 };
 
-TEST(Listener, KnowsNoSchemesButItsOwn) {
+TEST(Listener, RefusesOtherSchemes) {
   for (const char* address : {"127.0.0.1:0", "localhost:0", "[::1]:0"}) {
     const auto listener = Listener::Open(address);
     EXPECT_TRUE(listener.ok()) << listener.status();
@@ -131,7 +131,7 @@ bool HasIpv6() {
   return listener.ok();
 }
 
-TEST(Listener, TakesTheAddressesThatItsNameHas) {
+TEST(Listener, BindsAllAddressesOfItsName) {
   const bool v6 = HasIpv6();
   for (const auto& [address, on_v4, on_v6] :
        std::vector<std::tuple<const char*, bool, bool>>{
@@ -153,7 +153,7 @@ TEST(Listener, TakesTheAddressesThatItsNameHas) {
               Reaches("::1", named->port()));
 }
 
-TEST(Listener, SharesNoPortWithAnotherServer) {
+TEST(Listener, RefusesPortInUse) {
   const auto first = Listener::Open("127.0.0.1:0");
   ASSERT_TRUE(first.ok()) << first.status();
   for (const char* host : {"127.0.0.1", "0.0.0.0"}) {
@@ -165,7 +165,7 @@ TEST(Listener, SharesNoPortWithAnotherServer) {
   }
 }
 
-TEST(Listener, RemovesASocketFileThatNoServerListensOn) {
+TEST(Listener, RemovesDeadSocketFile) {
   const SocketFile dead;
   EXPECT_EQ(UnixSocketPath(SocketFile::address()), SocketFile::path());
   {
@@ -177,7 +177,7 @@ TEST(Listener, RemovesASocketFileThatNoServerListensOn) {
   EXPECT_FALSE(SocketFile::Exists());
 }
 
-TEST(Listener, LeavesTheFileThatTookItsPlace) {
+TEST(Listener, LeavesFileThatReplacedIt) {
   const std::string path = TempPath("taken.sock");
   {
     const auto listener = Listener::Open(absl::StrCat("unix://", path));
@@ -191,7 +191,7 @@ TEST(Listener, LeavesTheFileThatTookItsPlace) {
   unlink(path.c_str());
 }
 
-TEST(Listener, LeavesTheSocketOfALivingServer) {
+TEST(Listener, LeavesSocketOfRunningServer) {
   SocketFile alive;
   alive.Listen();
   const absl::Status status = Listener::Open(SocketFile::address()).status();
@@ -200,7 +200,7 @@ TEST(Listener, LeavesTheSocketOfALivingServer) {
   EXPECT_TRUE(SocketFile::Exists());
 }
 
-TEST(Listener, LeavesASocketThatItMayNotLookAt) {
+TEST(Listener, LeavesSocketThatItMayNotConnectTo) {
   if (getuid() != 0) GTEST_SKIP() << "needs root to become another user";
   const SocketFile roots;
   chmod(SocketFile::path().c_str(), 0600);
@@ -234,7 +234,7 @@ TEST(SocketFileOptions, AreReadFromFlags) {
   EXPECT_EQ(ParseSocketFileOptions("0777", "0:65532")->gid, 65532u);
 }
 
-TEST(SocketFileOptions, NameTheWrongFlag) {
+TEST(SocketFileOptions, ErrorsNameTheFlag) {
   for (const char* mode :
        {"", "rw-rw----", "0888", "01777", "00660", "0x1b0", "0060", "-1"}) {
     const absl::Status status = ParseSocketFileOptions(mode, "").status();
@@ -249,7 +249,7 @@ TEST(SocketFileOptions, NameTheWrongFlag) {
   }
 }
 
-// For as long as it lives.
+// Sets the umask for its lifetime.
 class Umask {
  public:
   explicit Umask(mode_t mask) : before_(umask(mask)) {}
@@ -267,7 +267,7 @@ struct File {
     uid = found.st_uid;
     gid = found.st_gid;
   }
-  mode_t mode = 010000;  // none that a file has
+  mode_t mode = 010000;  // no file has it
   uid_t uid = 0;
   gid_t gid = 0;
 };
@@ -276,7 +276,9 @@ class SocketServer : public ServerProcess {
  public:
   explicit SocketServer(std::vector<std::string> flags)
       : ServerProcess(With(std::move(flags))) {}
-  ~SocketServer() { unlink(Socket().c_str()); }  // or it would be seen next
+  ~SocketServer() {
+    unlink(Socket().c_str());
+  }  // or the next test would see it
 
   static std::string Socket() { return TempPath("served.sock"); }
 
@@ -288,7 +290,7 @@ class SocketServer : public ServerProcess {
   }
 };
 
-TEST(UnixSocket, HasTheModeAskedForWhateverTheUmask) {
+TEST(UnixSocket, HasItsModeUnderAnyUmask) {
   for (const mode_t mask : {0000, 0022, 0777}) {
     for (const auto& [flag, mode] : std::vector<std::pair<std::string, mode_t>>{
              {"--unix_socket_mode=0660", 0660},
@@ -303,8 +305,8 @@ TEST(UnixSocket, HasTheModeAskedForWhateverTheUmask) {
 
 TEST(UnixSocket, IsForOwnerAndGroupByDefault) {
   const Umask all(0);
-  // Every mode that can be seen from the birth of the file on. The tries see
-  // different moments; the test above is the one that cannot miss any.
+  // All modes seen since the file was made. The tries see different moments;
+  // the test above does not depend on them.
   std::set<mode_t> modes;
   for (int i = 0; i < 3; ++i) {
     const SocketServer server({});
@@ -323,7 +325,7 @@ TEST(UnixSocket, IsForOwnerAndGroupByDefault) {
   }
 }
 
-TEST(UnixSocket, LetsInWhomItsFileLets) {
+TEST(UnixSocket, AdmitsUsersByModeOfFile) {
   if (getuid() != 0) GTEST_SKIP() << "needs root to become other users";
   const std::string path = SocketServer::Socket();
   const SocketServer server(
@@ -337,7 +339,7 @@ TEST(UnixSocket, LetsInWhomItsFileLets) {
   EXPECT_EQ(ConnectAs(815, 4711, path), "Permission denied");
 }
 
-TEST(UnixSocket, IsNotLeftWhereItsOwnerCannotBeSet) {
+TEST(UnixSocket, IsRemovedIfItsOwnerCannotBeSet) {
   if (getuid() != 0) GTEST_SKIP() << "needs root to become another user";
   const std::string path = TempPath("kept.sock");
   const pid_t child = fork();

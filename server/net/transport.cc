@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kReadBytes = 1 << 20;
 
-// gRPC's word for never is the largest int.
+// To gRPC, the largest int means never.
 int ToMilliseconds(absl::Duration duration) {
   return static_cast<int>(std::min<int64_t>(absl::ToInt64Milliseconds(duration),
                                             std::numeric_limits<int>::max()));
@@ -64,7 +64,7 @@ void SetTransport(const TransportOptions& options,
   set(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_connection_streams);
   set(GRPC_ARG_KEEPALIVE_TIME_MS, ToMilliseconds(options.keepalive_time));
   set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, ToMilliseconds(options.keepalive_timeout));
-  // Idle connections too, both ways.
+  // Pings are sent and accepted on idle connections too.
   set(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   set(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   set(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
@@ -77,10 +77,10 @@ void SetTransport(const TransportOptions& options,
       ToMilliseconds(options.max_connection_age_grace));
   set(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
       ToMilliseconds(options.handshake_timeout));
-  // Of a client that floods one connection, no more is read at a time than
-  // this: others have their turn.
+  // Bounds the bytes read from one connection at a time, so that a flood on it
+  // does not delay others.
   set(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kReadBytes);
-  // Inflated messages have no bound in gRPC: 16 MiB may come to 16 GiB.
+  // gRPC does not bound decompressed messages: 16 MiB may become 16 GiB.
   for (const auto algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
     builder.SetCompressionAlgorithmSupportStatus(algorithm, false);
   }

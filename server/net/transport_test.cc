@@ -23,7 +23,7 @@
 namespace planb::server {
 namespace {
 
-TEST(CheckTransport, NamesWhatIsWrong) {
+TEST(CheckTransport, NamesWrongOption) {
   EXPECT_TRUE(CheckTransport({}).ok());
   const std::vector<std::pair<TransportOptions, const char*>> wrong = {
       {{.max_message_bytes = 0}, "max_message_bytes"},
@@ -51,7 +51,7 @@ std::unique_ptr<RunningServer> Serve(const TransportOptions& transport) {
   return std::make_unique<RunningServer>(options);
 }
 
-TEST(Transport, AMessageTooLargeEndsItsCallAlone) {
+TEST(Transport, TooLargeMessageEndsItsCallAlone) {
   const auto running = Serve({.max_message_bytes = 10'000});
   grpc::ClientContext large, small;
   v1::BatchLookupRequest request;
@@ -80,12 +80,12 @@ bool IsClosed(grpc::Channel& channel) {
       std::chrono::system_clock::now() + std::chrono::seconds(10));
 }
 
-TEST(Transport, IdleConnectionsAreClosed) {
+TEST(Transport, ClosesIdleConnections) {
   const auto running = Serve({.max_connection_idle = absl::Milliseconds(200)});
   EXPECT_TRUE(IsClosed(*running->tcp()));
 }
 
-TEST(Transport, OldConnectionsAreClosedAndCallsFindAnother) {
+TEST(Transport, ClosesOldConnectionsAndCallsUseNewOnes) {
   const auto running =
       Serve({.max_connection_age = absl::Milliseconds(200),
              .max_connection_age_grace = absl::Milliseconds(200)});
@@ -93,7 +93,7 @@ TEST(Transport, OldConnectionsAreClosedAndCallsFindAnother) {
   EXPECT_EQ(running->Announce({{"::/0", 1}}), 1u);
 }
 
-TEST(Transport, CallsBeyondAConnectionsLimitWaitTheirTurn) {
+TEST(Transport, CallsBeyondLimitOfConnectionWait) {
   const auto running = Serve({.max_connection_streams = 1});
   grpc::ClientContext context;
   const auto stream = running->lookup().BatchLookup(&context);
@@ -115,7 +115,7 @@ TEST(Transport, CallsBeyondAConnectionsLimitWaitTheirTurn) {
   });
   absl::SleepFor(absl::Milliseconds(200));
   EXPECT_FALSE(answered);
-  // Nobody else is held up: the limit is a connection's.
+  // Other connections are served: the limit is for each connection.
   EXPECT_EQ(running->Announce({{"::/0", 1}}), 1u);
   EXPECT_TRUE(stream->WritesDone());
   EXPECT_TRUE(stream->Finish().ok());
@@ -123,10 +123,10 @@ TEST(Transport, CallsBeyondAConnectionsLimitWaitTheirTurn) {
   EXPECT_TRUE(answered);
 }
 
-// Where the client of the test below, another process, finds its server.
+// The server's address for the client process of the test below.
 constexpr char kServerOfClient[] = "PLANB_TEST_SERVER_OF_CLIENT";
 
-// That client: opens a stream, says so, and waits for the server to end it.
+// The client process: opens a stream, reports it, and waits for its end.
 TEST(Transport, DISABLED_BeAClient) {
   const char* const target = std::getenv(kServerOfClient);
   ASSERT_NE(target, nullptr);
@@ -141,7 +141,7 @@ TEST(Transport, DISABLED_BeAClient) {
   EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
-// Such a client in a process of its own. Not thread-safe.
+// Runs that client in its own process. Not thread-safe.
 class ClientProcess {
  public:
   explicit ClientProcess(const std::string& target) {
@@ -169,7 +169,7 @@ class ClientProcess {
   }
 
   void Kill(int signal) const { kill(pid_, signal); }
-  // Until its stream is open: among what gtest says is one exclamation mark.
+  // Waits until its stream is open: its output then has an exclamation mark.
   void AwaitStream() const {
     char byte = 0;
     while (byte != '!' && read(output_[0], &byte, 1) == 1) continue;
@@ -186,7 +186,7 @@ class ClientProcess {
   pid_t pid_;
 };
 
-// True if a stream is refused for there being one.
+// True if a stream is refused because another is open.
 bool IsTaken(RunningServer& running) {
   grpc::ClientContext context;
   const auto stream = running.lookup().BatchLookup(&context);
@@ -199,7 +199,7 @@ bool IsTaken(RunningServer& running) {
   return !open;
 }
 
-TEST(Transport, AClientWithoutASignOfLifeIsCutOff) {
+TEST(Transport, ClosesConnectionsThatDoNotAnswerPings) {
   ServerOptions options;
   options.lookup.max_streams = 1;
   options.transport.keepalive_time = absl::Milliseconds(200);
@@ -207,7 +207,7 @@ TEST(Transport, AClientWithoutASignOfLifeIsCutOff) {
   RunningServer running(options);
   ClientProcess client(absl::StrCat("127.0.0.1:", running.server().port(0)));
   client.AwaitStream();
-  // Idle, but alive: it answers the pings, ever so many.
+  // The client is idle but answers pings.
   absl::SleepFor(absl::Seconds(3));
   EXPECT_TRUE(IsTaken(running));
   client.Kill(SIGSTOP);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Keeps an authorization policy in force: reads its file, watches it, judges
-// calls by it, and tells of those it refuses.
+// Applies an authorization policy to calls: reads its file, watches it, decides
+// on calls, counts and logs those it refuses.
 
 #ifndef PLANB_SERVER_SECURITY_AUTHORIZATION_H_
 #define PLANB_SERVER_SECURITY_AUTHORIZATION_H_
@@ -26,33 +26,34 @@
 namespace planb::server {
 
 struct AuthorizationOptions {
-  // Empty: everyone may call everything.
+  // Empty: all calls are allowed.
   std::string policy_file;
   // How often to look at the file again.
   absl::Duration reload_interval = absl::Seconds(10);
 };
 
-// Thread-safe. With a policy it has a thread of its own. A call is judged by
-// the policy in force when it begins; calls that have begun go on.
+// Owns the policy, and with one a thread that watches the file. The policy in
+// force when a call begins decides on it; calls that have begun go on.
+// Thread-safe.
 class Authorizer {
  public:
   explicit Authorizer(AuthorizationOptions options);
 
-  // Reads the policy, if there is to be one, and goes on watching its file.
+  // Reads the policy, if there is one, and starts to watch its file.
   // Errors: INVALID_ARGUMENT, naming flag and file, if it cannot be used.
   absl::Status Start();
 
   bool enabled() const { return !options_.policy_file.empty(); }
 
-  // Whether this call may go on. One that may not is counted and logged.
+  // True if the call is allowed. Counts and logs it otherwise.
   // REQUIRES: enabled(), and Start() was OK.
   bool Allow(const CallFacts& call);
 
-  // Looks at the file now, as the thread does: a policy that can be used comes
-  // into force, any other is logged once and counted.
+  // Reads the file now, as the thread does. A valid policy comes into force. An
+  // invalid one is counted, and logged once.
   void Reload();
 
-  // All series exist from the start, without a policy too.
+  // All series exist from the start, also without a policy.
   std::shared_ptr<prometheus::Collectable> collectable() const {
     return registry_;
   }
@@ -71,12 +72,13 @@ class Authorizer {
   LogLimit log_denied_{5};
 
   absl::Mutex reload_mutex_;
-  std::string text_ ABSL_GUARDED_BY(reload_mutex_);   // of the policy in force
-  std::string error_ ABSL_GUARDED_BY(reload_mutex_);  // logged last, if failing
+  std::string text_ ABSL_GUARDED_BY(reload_mutex_);  // of the policy in force
+  std::string error_
+      ABSL_GUARDED_BY(reload_mutex_);  // logged last; empty after a success
   mutable absl::Mutex mutex_;
   std::shared_ptr<const AuthorizationPolicy> policy_ ABSL_GUARDED_BY(mutex_);
 
-  std::optional<Periodic> watcher_;  // last: uses the rest
+  std::optional<Periodic> watcher_;  // last: uses the other members
 };
 
 }  // namespace planb::server

@@ -21,8 +21,8 @@ namespace {
 
 using google::protobuf::Value;
 
-// Walks the JSON, with the path to where it is. The first error stays, and
-// what is read after it is of no account. Not thread-safe.
+// Converts JSON values, with the path to each for errors. Keeps the first
+// error; results after it are meaningless. Not thread-safe.
 class Reader {
  public:
   absl::Status status;
@@ -33,7 +33,7 @@ class Reader {
         absl::StrCat(place, place.empty() ? "" : ": ", words...)));
   }
 
-  // The members of an object that has these and no others; null if left out.
+  // The members of an object that may have these and no others; null if absent.
   template <size_t n>
   std::array<const Value*, n> Members(const std::string& place,
                                       const Value& value,
@@ -54,7 +54,7 @@ class Reader {
     return members;
   }
 
-  // A string that is there and not empty.
+  // A string that must be present and not empty.
   std::string Text(const std::string& place, const Value* value) {
     if (value == nullptr) {
       Fail(place, "is missing");
@@ -68,7 +68,7 @@ class Reader {
     return "";
   }
 
-  // What `read(place, value)` makes of each item; nothing if left out.
+  // The result of `read(place, value)` for each item; empty if absent.
   template <typename Read>
   auto Items(const std::string& place, const Value* value, Read read) {
     std::vector<decltype(read(place, *value))> items;
@@ -85,7 +85,7 @@ class Reader {
 
   std::string Pattern(const std::string& place, const Value& value) {
     std::string text = Text(place, &value);
-    // Only one end may be open: other stars would be taken to the letter.
+    // A star elsewhere would not be a wildcard.
     const auto stars = std::count(text.begin(), text.end(), '*');
     if (stars > 1 ||
         (stars == 1 && text.front() != '*' && text.back() != '*')) {
@@ -106,7 +106,7 @@ class Reader {
     PolicyHeader header = {
         .key = absl::AsciiStrToLower(Text(absl::StrCat(place, ".key"), key)),
         .values = Patterns(absl::StrCat(place, ".values"), values)};
-    // HTTP's and gRPC's own never get here, or never get further.
+    // Headers of HTTP and gRPC themselves do not reach the policy.
     constexpr std::array kReserved = {"host",
                                       "connection",
                                       "keep-alive",

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Who may call what: gRPC's authorization policies, read and applied.
+// Authorization policies: which clients may call which methods.
 //
-// The language is gRPC's (proposal A43), so what is known about it holds. The
-// engine is not: Debian's gRPC 1.51 has the headers of it but leaves the code
-// out, and it would not tell of the calls that it refuses, nor of files that it
-// cannot use.
+// The language is gRPC's (proposal A43), the engine is not. Debian's gRPC 1.51
+// has only the headers of gRPC's engine; and that engine reports neither the
+// calls that it refuses nor files that it cannot use.
 //
-// gRPC's authorization policies (its proposal A43) as JSON, read to the letter:
-// a key that is not known, a value of another kind, a key given twice are
-// errors. What is left out matches everything, so in a policy a slip of the pen
-// opens a door.
+// The JSON is read strictly: an unknown key, a value of another type and a
+// repeated key are errors. A condition that is left out matches every call, so
+// a misspelled key would allow too much.
 
 #ifndef PLANB_SERVER_SECURITY_AUTHORIZATION_POLICY_H_
 #define PLANB_SERVER_SECURITY_AUTHORIZATION_POLICY_H_
@@ -26,21 +24,22 @@
 
 namespace planb::server {
 
-// Of the strings below, with A any text: "A" matches itself, "A*" what begins
-// with it, "*A" what ends with it, "*" whatever is not empty.
+// Strings below are patterns. With A any text, "A" matches A itself, "A*" text
+// that begins with A, "*A" text that ends with A, "*" any text that is not
+// empty.
 
-// Matches a call that has this header with one of the values.
+// Matches a call that has this header with one of these values.
 struct PolicyHeader {
   std::string key;  // in lower case
   std::vector<std::string> values;
 };
 
-// Matches a call that fulfils all three; an empty one is fulfilled.
+// Matches a call that meets all three conditions. An empty condition is met.
 struct PolicyRule {
   std::string name;
-  // One of them matches one of the client's names.
+  // One matches a name of the client.
   std::vector<std::string> principals;
-  // One of them matches "/SERVICE/METHOD".
+  // One matches "/SERVICE/METHOD".
   std::vector<std::string> paths;
   // All of them match.
   std::vector<PolicyHeader> headers;
@@ -53,26 +52,27 @@ struct PolicyRules {
   std::vector<PolicyRule> allow;
 };
 
-// Errors: INVALID_ARGUMENT, for people, in one line, saying where.
+// Errors: INVALID_ARGUMENT, with a message of one line that has the path to the
+// fault.
 absl::StatusOr<PolicyRules> ReadPolicyJson(absl::string_view json);
 
-// What a policy can ask of a call.
+// The properties of a call that policies can use.
 struct CallFacts {
   // "/package.Service/Method".
   absl::string_view path;
-  // The names that the client's certificate proves; none without TLS.
+  // The names in the client's certificate; none without TLS.
   std::vector<absl::string_view> principals;
-  // The value of the header with this name in lower case, if it is there.
+  // The value of the header with this name in lower case, if the call has it.
   absl::FunctionRef<std::optional<std::string>(absl::string_view name)> header;
 };
 
 struct Verdict {
   bool allowed = false;
-  // The rule that decided, alive as long as the policy; empty if none matched.
+  // The rule that decided, valid as long as the policy. Empty: none matched.
   absl::string_view rule = {};
 };
 
-// Immutable, hence thread-safe.
+// An immutable value, hence thread-safe.
 class AuthorizationPolicy {
  public:
   explicit AuthorizationPolicy(PolicyRules rules) : rules_(std::move(rules)) {}

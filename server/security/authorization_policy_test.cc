@@ -29,8 +29,8 @@ struct Call {
   std::map<std::string, std::string> headers = {};
 };
 
-// The rule that allows it; "!" and the rule that denies it, "!" alone if none
-// matches.
+// The rule that allows the call, or "!" and the rule that denies it. "!" alone
+// if none matches.
 std::string Judge(const AuthorizationPolicy& policy, const Call& call) {
   const auto header =
       [&call](absl::string_view name) -> std::optional<std::string> {
@@ -45,7 +45,7 @@ std::string Judge(const AuthorizationPolicy& policy, const Call& call) {
   return absl::StrCat(verdict.allowed ? "" : "!", verdict.rule);
 }
 
-TEST(AuthorizationPolicy, DenyRulesComeFirstAndNoRuleIsADenial) {
+TEST(AuthorizationPolicy, DenyRulesComeFirstAndNoMatchIsDenied) {
   const auto policy =
       Policy(R"({"name": "d", "request": {"paths": ["/a/x"]}})",
              R"({"name": "a", "request": {"paths": ["/a/*"]}})");
@@ -55,7 +55,7 @@ TEST(AuthorizationPolicy, DenyRulesComeFirstAndNoRuleIsADenial) {
   EXPECT_EQ(Judge(policy, {.path = ""}), "!");
 }
 
-TEST(AuthorizationPolicy, ARuleWithoutConditionsMatchesEverything) {
+TEST(AuthorizationPolicy, RuleWithoutConditionsMatchesAll) {
   EXPECT_EQ(Judge(Policy("", R"({"name": "all"})"), {}), "all");
   EXPECT_EQ(Judge(Policy("", R"({"name": "all", "source": {"principals": []},
                                  "request": {"paths": []}})"),
@@ -85,7 +85,7 @@ TEST(AuthorizationPolicy, MatchesWholePrefixSuffixAndPresence) {
   }
 }
 
-TEST(AuthorizationPolicy, PrincipalsNeedAName) {
+TEST(AuthorizationPolicy, PrincipalsNeedName) {
   const auto policy = Policy("", R"({"name": "p", "source": {"principals":
       ["spiffe://x/*", "*.example", "CN=me"]}})");
   EXPECT_EQ(Judge(policy, {}), "!");
@@ -110,7 +110,7 @@ TEST(AuthorizationPolicy, AllHeadersMustMatchEachByOneValue) {
   EXPECT_EQ(Judge(policy, {.headers = {{"one", "1"}, {"two", ""}}}), "!");
 }
 
-TEST(AuthorizationPolicy, ConditionsOfARuleAddUp) {
+TEST(AuthorizationPolicy, RuleMatchesIfAllConditionsMatch) {
   const auto policy = Policy("", R"({"name": "r",
       "source": {"principals": ["me"]}, "request": {"paths": ["/x"],
       "headers": [{"key": "k", "values": ["v"]}]}})");
@@ -133,7 +133,7 @@ TEST(AuthorizationPolicy, IsReadFromJson) {
   EXPECT_EQ(Policy("", R"({"name": "all"})").name(), "test");
 }
 
-TEST(PolicyJson, IsReadAsItIsWritten) {
+TEST(PolicyJson, ReadsEveryField) {
   const auto rules = ReadPolicyJson(R"({
     "name": "all of it",
     "deny_rules": [{"name": "d", "request": {"paths": ["/a/B", "*/C"]}}],
@@ -169,7 +169,7 @@ void ExpectRefused(const std::string& json, const std::string& says) {
   EXPECT_FALSE(absl::StrContains(status.message(), '\n')) << status;
 }
 
-TEST(PolicyJson, RefusesWhatIsNoPolicy) {
+TEST(PolicyJson, RefusesInvalidPolicies) {
   const std::string rules = R"("allow_rules": [{"name": "r"}])";
   for (const auto& [json, says] :
        std::vector<std::pair<std::string, std::string>>{
@@ -200,7 +200,7 @@ TEST(PolicyJson, RefusesWhatIsNoPolicy) {
   }
 }
 
-TEST(PolicyJson, RefusesWhatIsNoRule) {
+TEST(PolicyJson, RefusesInvalidRules) {
   for (const auto& [rule, says] :
        std::vector<std::pair<std::string, std::string>>{
            {"", "allow_rules[0].name: is missing"},
@@ -244,8 +244,8 @@ TEST(PolicyJson, RefusesWhatIsNoRule) {
   }
 }
 
-// Deeper than any policy, and than the stack.
-TEST(PolicyJson, RefusesNestingWithoutEnd) {
+// Deeper than any policy, and deeper than the stack.
+TEST(PolicyJson, RefusesDeepNesting) {
   for (const char* open : {"[", "{\"name\":"}) {
     std::string json;
     for (int i = 0; i < 100'000; ++i) json += open;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Files that change, and the policy in force.
+// The policy in force while its file changes.
 
 #include "server/security/authorization.h"
 
@@ -21,7 +21,7 @@
 namespace planb::server {
 namespace {
 
-// The test says when it is read again.
+// The tests call Reload() themselves.
 constexpr absl::Duration kNever = absl::Hours(24);
 
 // A policy in a file.
@@ -38,7 +38,7 @@ class AuthorizerTest : public testing::Test {
         R"("]}}]})");
   }
 
-  // In one step, as operators should.
+  // Replaces the file atomically, as operators should.
   void Write(const std::string& text) {
     std::ofstream(path_ + ".new") << text;
     ASSERT_EQ(std::rename((path_ + ".new").c_str(), path_.c_str()), 0);
@@ -60,7 +60,7 @@ class AuthorizerTest : public testing::Test {
     return testing::AssertionFailure() << "no " << line << " in\n" << text;
   }
 
-  // Not below TEST_TMPDIR, to be as others are; of this process alone.
+  // Of this process alone.
   const std::string path_ =
       absl::StrCat("/tmp/planb_", getpid(), "_policy.json");
 };
@@ -88,14 +88,14 @@ TEST_F(AuthorizerTest, CountsDenialsByService) {
                      "planb_authorization_denied_total{service=\"other\"} 3"));
 }
 
-TEST_F(AuthorizerTest, HasItsSeriesWithoutAPolicyToo) {
+TEST_F(AuthorizerTest, HasAllSeriesWithoutPolicy) {
   Authorizer authorizer({});
   EXPECT_FALSE(authorizer.enabled());
   EXPECT_TRUE(authorizer.Start().ok());
   EXPECT_TRUE(Counts(authorizer, "planb_authorization_policy_errors_total 0"));
 }
 
-TEST_F(AuthorizerTest, TakesAPolicyThatCanBeUsedAndNoOther) {
+TEST_F(AuthorizerTest, LoadsValidPoliciesOnly) {
   Authorizer authorizer({path_, kNever});
   ASSERT_TRUE(authorizer.Start().ok());
   Write(Only("/b"));
@@ -113,7 +113,7 @@ TEST_F(AuthorizerTest, TakesAPolicyThatCanBeUsedAndNoOther) {
   unlink(path_.c_str());
   authorizer.Reload();
   EXPECT_TRUE(Allows(authorizer, "/b"));
-  // Once for each look.
+  // Counted at each reading.
   authorizer.Reload();
   EXPECT_TRUE(Counts(authorizer, "planb_authorization_policy_errors_total 5"));
   Write(Only("/c"));
@@ -123,7 +123,7 @@ TEST_F(AuthorizerTest, TakesAPolicyThatCanBeUsedAndNoOther) {
   EXPECT_TRUE(Counts(authorizer, "planb_authorization_policy_errors_total 5"));
 }
 
-TEST_F(AuthorizerTest, GoingBackToTheOldTextIsNoError) {
+TEST_F(AuthorizerTest, OldTextIsNoError) {
   Authorizer authorizer({path_, kNever});
   ASSERT_TRUE(authorizer.Start().ok());
   Write("broken");
@@ -134,7 +134,7 @@ TEST_F(AuthorizerTest, GoingBackToTheOldTextIsNoError) {
   EXPECT_TRUE(Counts(authorizer, "planb_authorization_policy_errors_total 1"));
 }
 
-TEST_F(AuthorizerTest, DoesNotWaitForAPipe) {
+TEST_F(AuthorizerTest, DoesNotBlockOnPipe) {
   Authorizer authorizer({path_, absl::Milliseconds(1)});
   ASSERT_TRUE(authorizer.Start().ok());
   ASSERT_EQ(mkfifo((path_ + ".new").c_str(), 0600), 0);
@@ -146,7 +146,7 @@ TEST_F(AuthorizerTest, DoesNotWaitForAPipe) {
   EXPECT_TRUE(Allows(authorizer, "/b"));
 }
 
-TEST_F(AuthorizerTest, WatchesTheFileByItself) {
+TEST_F(AuthorizerTest, WatchesTheFile) {
   Authorizer authorizer({path_, absl::Milliseconds(1)});
   ASSERT_TRUE(authorizer.Start().ok());
   ASSERT_FALSE(Allows(authorizer, "/b"));
@@ -158,7 +158,7 @@ TEST_F(AuthorizerTest, WatchesTheFileByItself) {
   EXPECT_TRUE(Allows(authorizer, "/b"));
 }
 
-TEST_F(AuthorizerTest, StartsWithAPolicyOrNotAtAll) {
+TEST_F(AuthorizerTest, DoesNotStartWithoutValidPolicy) {
   const auto refusal = [](const AuthorizationOptions& options) {
     const absl::Status status = Authorizer(options).Start();
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;

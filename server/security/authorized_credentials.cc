@@ -29,16 +29,16 @@ absl::string_view Text(const grpc::string_ref& text) {
   return {text.data(), text.size()};
 }
 
-// As HTTP joins the values of a header that is there several times.
+// Joins the values of a repeated header as HTTP does.
 void Join(std::optional<std::string>& joined, absl::string_view value) {
   joined = joined.has_value() ? absl::StrCat(*joined, ",", value)
                               : std::string(value);
 }
 
-// Of the header, which is sent once: gRPC refuses calls with two.
+// gRPC refuses calls with two headers of this name.
 constexpr absl::string_view kPath = ":path";
 
-// gRPC's C interface: its C++ one has no processor for plaintext.
+// By gRPC's C interface: the C++ one has no processor for plaintext.
 struct PlaintextProcessor {
   const std::shared_ptr<Authorizer> authorizer;
   const std::string address;
@@ -80,7 +80,7 @@ class PlaintextCredentials final : public grpc::ServerCredentials {
                        std::string address)
       : authorizer_(std::move(authorizer)), address_(std::move(address)) {}
 
-  // It has its own.
+  // Ignored: these credentials have their own.
   void SetAuthMetadataProcessor(
       const std::shared_ptr<grpc::AuthMetadataProcessor>&) override {}
 
@@ -107,12 +107,12 @@ class TlsProcessor final : public grpc::AuthMetadataProcessor {
   explicit TlsProcessor(std::shared_ptr<Authorizer> authorizer)
       : authorizer_(std::move(authorizer)) {}
 
-  // On the thread that serves the call; else it would go to another and back.
+  // Runs on the thread that serves the call, not on another.
   bool IsBlocking() const override { return false; }
 
   grpc::Status Process(const InputMetadata& headers, grpc::AuthContext* peer,
                        OutputMetadata*, OutputMetadata*) override {
-    // A string_ref need not end in 0, and the names live as long as `peer`.
+    // The names are valid as long as `peer`.
     std::vector<absl::string_view> principals;
     for (const char* kind :
          {GRPC_PEER_URI_PROPERTY_NAME, GRPC_PEER_DNS_PROPERTY_NAME,

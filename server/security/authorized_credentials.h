@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Where gRPC asks whether a call may go on.
+// Connects gRPC with an Authorizer.
 //
-// gRPC asks an AuthMetadataProcessor about every call of a connection, of
-// whatever service and interface, when its headers are there and before the
-// application learns of it. A refused call ends with PERMISSION_DENIED; nothing
-// of its messages is read. That is once a call: the messages of a stream cost
-// nothing.
+// gRPC asks an AuthMetadataProcessor about each call of a connection, of any
+// service, after it has received the headers and before the application sees
+// the call. A refused call ends with PERMISSION_DENIED; its messages are not
+// read. The messages of a stream cost nothing more.
 
 #ifndef PLANB_SERVER_SECURITY_AUTHORIZED_CREDENTIALS_H_
 #define PLANB_SERVER_SECURITY_AUTHORIZED_CREDENTIALS_H_
@@ -21,19 +20,20 @@
 
 namespace planb::server {
 
-// To policies, calls that come in by plaintext carry a header of this name with
-// the address listened to, such as unix:///run/planb/planb.sock. Clients cannot
-// set it: what they send under this name is never looked at. So callers who
-// reach different sockets can have different rights.
+// For policies, plaintext calls have a header of this name with the address of
+// the listening socket, such as unix:///run/planb/planb.sock. A header of this
+// name that a client sends is ignored. So clients of different sockets can have
+// different rights.
 inline constexpr char kListenerHeader[] = "planb-listener";
 
 // Plaintext, as grpc::InsecureServerCredentials(), on `address`.
-// REQUIRES: `authorizer` is enabled, and its Start() was OK when calls come.
+// REQUIRES: `authorizer` is enabled, and its Start() is OK before the first
+// call.
 std::shared_ptr<grpc::ServerCredentials> AuthorizedPlaintext(
     std::shared_ptr<Authorizer> authorizer, std::string address);
 
-// For ServerCredentials::SetAuthMetadataProcessor of TLS; the names in the
-// client's verified certificate are its principals. REQUIRES: as above.
+// For ServerCredentials::SetAuthMetadataProcessor of TLS. The principals of a
+// client are the names in its verified certificate. REQUIRES: as above.
 std::shared_ptr<grpc::AuthMetadataProcessor> TlsAuthorization(
     std::shared_ptr<Authorizer> authorizer);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The path names a descriptor, and each content is a file without a name that
-// takes over the descriptor's number when it is complete.
+// The path names a descriptor. Each content is an unnamed file, which replaces
+// the one behind the descriptor when it is complete.
 
 #include "server/security/memory_file.h"
 

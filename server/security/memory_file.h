@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A file in memory whose content changes all at once, for libraries that take
-// what they need only from files.
+// A file in memory whose content changes atomically, for libraries that read
+// their input only from files.
 
 #ifndef PLANB_SERVER_SECURITY_MEMORY_FILE_H_
 #define PLANB_SERVER_SECURITY_MEMORY_FILE_H_
@@ -16,24 +16,24 @@
 
 namespace planb::server {
 
-// Other threads of this process may read the path at any time; Set is for one
-// thread at a time. Nothing of it touches a disk.
+// Other threads of this process may read the path at any time. Set is for one
+// thread at a time. Nothing is written to a disk.
 //
-// A reader that has opened the path reads one content to its end. Contents
-// have modification times that differ by a second and more, so that a reader
-// that opens the path twice can tell whether it got the same.
+// A reader that has opened the path reads one content to its end. Modification
+// times of two contents differ by at least a second, so a reader that opens the
+// path twice can tell whether the content has changed.
 class MemoryFile {
  public:
-  // `name` is for those who list this process's open files.
-  // Errors: those of memfd_create; UNAVAILABLE if /proc is not there.
+  // `name` is shown in lists of the process's open files.
+  // Errors: those of memfd_create; UNAVAILABLE without /proc.
   static absl::StatusOr<std::unique_ptr<MemoryFile>> Create(
       absl::string_view name, absl::string_view text);
   ~MemoryFile();
 
-  // Good within this process, as long as this lives.
+  // Valid within this process, for the lifetime of this object.
   const std::string& path() const { return path_; }
 
-  // Errors: those of the system; the content is then the old one.
+  // Errors, after which the content is the old one: those of the system.
   absl::Status Set(absl::string_view text);
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Content changes at once, whoever reads meanwhile.
+// Content changes atomically, also for concurrent readers.
 
 #include "server/security/memory_file.h"
 
@@ -33,7 +33,7 @@ std::unique_ptr<MemoryFile> Make(absl::string_view text) {
   return *std::move(made);
 }
 
-TEST(MemoryFile, HoldsWhatItWasGivenLast) {
+TEST(MemoryFile, HasContentOfLastSet) {
   const auto file = Make("first");
   EXPECT_EQ(Read(*file), "first");
   const std::string path = file->path();
@@ -44,7 +44,7 @@ TEST(MemoryFile, HoldsWhatItWasGivenLast) {
   EXPECT_EQ(file->path(), path);
 }
 
-TEST(MemoryFile, WhoHasOpenedItReadsOneContentToTheEnd) {
+TEST(MemoryFile, OpenReaderReadsOneContentToItsEnd) {
   const auto file = Make("old content");
   std::ifstream in(file->path());
   char head[4] = {};
@@ -55,7 +55,7 @@ TEST(MemoryFile, WhoHasOpenedItReadsOneContentToTheEnd) {
   EXPECT_EQ(Read(*file), "new");
 }
 
-TEST(MemoryFile, ContentsDifferInTheirTimes) {
+TEST(MemoryFile, ContentsDifferInModificationTime) {
   const auto file = Make("a");
   std::set<time_t> times;
   for (int i = 0; i < 5; ++i) {
@@ -67,7 +67,7 @@ TEST(MemoryFile, ContentsDifferInTheirTimes) {
   EXPECT_EQ(times.size(), 5u);
 }
 
-TEST(MemoryFile, NobodySeesAMixture) {
+TEST(MemoryFile, ReadersNeverSeeMixture) {
   const std::string one(100'000, '1');
   const std::string two(50'000, '2');
   const auto file = Make(one);

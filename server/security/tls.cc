@@ -14,11 +14,11 @@
 namespace planb::server {
 namespace {
 
-// gRPC's shortest. Looking is cheap: the files are in memory.
+// gRPC's shortest interval. The files are in memory, so reading them is cheap.
 constexpr unsigned kWatchSeconds = 1;
 
-// Certificates and key travel in one file, so that they change at once; who
-// reads PEM passes over blocks of another kind.
+// Certificates and key are in one file, so that they change together. A reader
+// of PEM skips blocks of other types.
 std::string Identity(const TlsTexts& texts) {
   return absl::StrCat(texts.cert.text, "\n", texts.key.text);
 }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// TLS of the server: from options to what gRPC listens with.
+// TLS of the server: makes gRPC's credentials from files.
 //
-// gRPC's file watcher takes whatever it finds: with a key that does not match
-// its certificate, or half a file, it refuses every new connection until the
-// next good pair. So it does not watch the operator's files but files in
-// memory, into which only goes what was checked.
+// gRPC's file watcher accepts any content: with a key that does not match its
+// certificate, or half a file, every new connection fails until the next good
+// pair. So gRPC watches files in memory, not those of the operator. Only
+// content that was checked goes into them.
 //
-// Connections outlive the certificates they were made with: a client whose
-// authority is gone is refused when it connects again, which the server's
-// --max_connection_age brings about.
+// Connections outlive the certificates they were made with. A client whose
+// authority is removed is refused when it connects again; --max_connection_age
+// bounds the time until then.
 
 #ifndef PLANB_SERVER_SECURITY_TLS_H_
 #define PLANB_SERVER_SECURITY_TLS_H_
@@ -24,19 +24,18 @@
 
 namespace planb::server {
 
-// Thread-safe.
+// Owns the files in memory, the credentials and the reloader. Thread-safe.
 class ServerTls {
  public:
-  // Reads and checks the files, and goes on watching them.
-  // Errors: INVALID_ARGUMENT (an option, or a file: named); those of
-  // MemoryFile.
+  // Reads and checks the files, and starts to watch them.
+  // Errors: INVALID_ARGUMENT, naming the option or file; those of MemoryFile.
   // REQUIRES: options.enabled() or CheckTlsOptions(options) is an error.
   static absl::StatusOr<std::unique_ptr<ServerTls>> Start(
       const TlsOptions& options);
 
-  // TLS 1.2 and 1.3. New connections see a change of the files within two
-  // reload intervals and gRPC's own, which is a second. Good for any number of
-  // addresses. REQUIRES: servers that listen with these end before this does.
+  // TLS 1.2 and 1.3. New connections see a change of the files after at most
+  // two reload intervals and a second, gRPC's own interval. For any number of
+  // addresses. REQUIRES: servers with these credentials end before this object.
   const std::shared_ptr<grpc::ServerCredentials>& credentials() const {
     return credentials_;
   }
@@ -49,9 +48,9 @@ class ServerTls {
   absl::Status Init(const TlsOptions& options, TlsTexts texts);
 
   std::unique_ptr<MemoryFile> identity_;   // certificates, then the key
-  std::unique_ptr<MemoryFile> client_ca_;  // null if clients are not asked
+  std::unique_ptr<MemoryFile> client_ca_;  // null: clients need no certificate
   std::shared_ptr<grpc::ServerCredentials> credentials_;
-  std::unique_ptr<TlsReloader> reloader_;  // ends first: it writes the files
+  std::unique_ptr<TlsReloader> reloader_;  // destroyed first: writes the files
 };
 
 }  // namespace planb::server

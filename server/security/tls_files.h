@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The files that TLS of the server needs: read together, checked together,
-// looked at again and again, and what Prometheus learns about them.
+// The files of the server's TLS: reading, checking and reloading them, and
+// their metrics.
 
 #ifndef PLANB_SERVER_SECURITY_TLS_FILES_H_
 #define PLANB_SERVER_SECURITY_TLS_FILES_H_
@@ -28,23 +28,23 @@ namespace planb::server {
 
 // As the flags --tls_cert, --tls_key, --tls_client_ca, --tls_reload_interval.
 struct TlsOptions {
-  // Paths. The certificate, with those of its issuers after it, and its key;
-  // both or none.
+  // Paths of the certificate, followed by those of its issuers, and of its key.
+  // Both or none.
   std::string cert;
   std::string key;
-  // Authorities whose clients may connect; empty: any client may.
+  // Authorities whose clients may connect. Empty: any client may.
   std::string client_ca;
-  // How often to look at the files again.
+  // The interval at which the files are read again.
   absl::Duration reload_interval = absl::Seconds(5);
 
   bool enabled() const { return !cert.empty(); }
 };
 
-// Errors: INVALID_ARGUMENT, naming the flags: one of a pair is missing, an
-// interval that is none.
+// Errors: INVALID_ARGUMENT, naming the flags: one of a pair is missing, or the
+// interval is not positive.
 absl::Status CheckTlsOptions(const TlsOptions& options);
 
-// What the files hold. `client_ca` is empty if there is none.
+// The contents of the files. `client_ca` is empty if there is none.
 struct TlsTexts {
   tls::PemFile cert;
   tls::PemFile key;
@@ -64,38 +64,37 @@ struct TlsExpiry {
 // REQUIRES: options.enabled() and CheckTlsOptions(options) is OK.
 absl::StatusOr<TlsTexts> ReadTlsFiles(const TlsOptions& options);
 
-// Errors: INVALID_ARGUMENT, naming flag and file, if a server could not serve
-// with these at `now`.
+// Errors: INVALID_ARGUMENT, naming flag and file, if a server cannot serve with
+// these at `now`.
 absl::StatusOr<TlsExpiry> CheckTlsTexts(const TlsTexts& texts, absl::Time now);
 
-// Thread-safe. A thread of its own.
-//
-// Whoever rotates certificates may write the files one after the other, and
-// slowly. So what is new counts only once it was read twice alike, an interval
-// apart; and if it then cannot be used, what was there before stays in use,
-// which is logged and counted once.
+// Reads the files at an interval and passes on new valid contents. An operator
+// may write the files one after the other, and slowly. So new contents count
+// only after two equal readings, an interval apart. If they are invalid, the
+// old ones stay in use, which is counted and logged once. Owns a thread.
+// Thread-safe.
 class TlsReloader {
  public:
-  // Called with what to serve from now on, never twice at a time. On an error
-  // it is called again after the next interval.
+  // Called with new contents to serve, one call at a time. After an error it is
+  // called again at the next interval.
   using Use = std::function<absl::Status(const TlsTexts&)>;
 
-  // Serves `texts`, whose expiry is `expiry`, until the files have others.
+  // `texts`, which expire at `expiry`, are in use until the files have others.
   TlsReloader(const TlsOptions& options, TlsTexts texts, TlsExpiry expiry,
               Use use);
 
-  // Of what is served now.
+  // The expiry of the contents in use.
   TlsExpiry expiry() const;
 
-  // Replacements that were taken, and that were refused.
+  // Numbers of replacements that were loaded, and that were refused.
   uint64_t loaded() const { return loaded_.load(); }
   uint64_t refused() const { return refused_.load(); }
 
-  // What the thread does each interval.
+  // Called by the thread at each interval.
   void Poll();
 
  private:
-  // OK if `reading` is now served.
+  // OK if `reading` is now in use.
   absl::Status Adopt(const absl::StatusOr<TlsTexts>& reading)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(poll_mutex_);
 
@@ -106,7 +105,7 @@ class TlsReloader {
 
   absl::Mutex poll_mutex_;  // held while files are read
   TlsTexts served_ ABSL_GUARDED_BY(poll_mutex_);
-  // The last reading, if it is not what is served; and whether it was refused.
+  // The last reading if it differs from served_, and whether it was refused.
   std::optional<absl::StatusOr<TlsTexts>> candidate_
       ABSL_GUARDED_BY(poll_mutex_);
   bool candidate_refused_ ABSL_GUARDED_BY(poll_mutex_) = false;
@@ -114,13 +113,14 @@ class TlsReloader {
   mutable absl::Mutex expiry_mutex_;
   TlsExpiry expiry_ ABSL_GUARDED_BY(expiry_mutex_);
 
-  Periodic poller_;  // last: uses the rest
+  Periodic poller_;  // last: uses the other members
 };
 
-// Read when scraped. Thread-safe. All series exist, with TLS and without.
+// Metrics of certificates, read at each scrape. All series exist, also without
+// TLS. Thread-safe.
 class TlsMetrics : public prometheus::Collectable {
  public:
-  // `reloader` outlives this; null: no TLS.
+  // `reloader` outlives this object. Null: no TLS.
   explicit TlsMetrics(const TlsReloader* reloader) : reloader_(reloader) {}
 
   std::vector<prometheus::MetricFamily> Collect() const override;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What is new and good is taken when it has settled; anything else leaves what
-// was there, and is refused once. Then the same as Prometheus sees it.
+// New valid files are loaded once they no longer change. Invalid ones are
+// refused once, and the old ones stay in use. Metrics show the same.
+
+#include "server/security/tls_files.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -15,7 +17,6 @@
 #include "absl/strings/match.h"
 #include "absl/time/clock.h"
 #include "base/testing/test_certificates.h"
-#include "server/security/tls_files.h"
 
 namespace planb::server {
 namespace {
@@ -23,7 +24,7 @@ namespace {
 const absl::Time kSoon =
     absl::FromUnixSeconds(absl::ToUnixSeconds(absl::Now())) + absl::Minutes(30);
 
-// Values by the first label's.
+// Values by the value of the first label.
 std::map<std::string, double> Values(const TlsMetrics& metrics, size_t family) {
   std::map<std::string, double> values;
   const auto families = metrics.Collect();
@@ -50,14 +51,14 @@ class TlsReloaderTest : public testing::Test {
         });
   }
 
-  // So often that anything that can happen has.
+  // Enough for any change to take effect.
   void PollMuch() {
     for (int i = 0; i < 5; ++i) reloader_->Poll();
   }
 
   TestAuthority authority_;
   TestTlsFiles files_;
-  // Polls come from the test only.
+  // Only the test polls.
   const TlsOptions options_ = {.cert = files_.cert(),
                                .key = files_.key(),
                                .client_ca = files_.ca(),
@@ -67,14 +68,14 @@ class TlsReloaderTest : public testing::Test {
   std::unique_ptr<TlsReloader> reloader_;
 };
 
-TEST_F(TlsReloaderTest, WhatStaysIsNotReloaded) {
+TEST_F(TlsReloaderTest, DoesNotReloadUnchangedFiles) {
   PollMuch();
   EXPECT_TRUE(used_.empty());
   EXPECT_EQ(reloader_->loaded(), 0u);
   EXPECT_EQ(reloader_->refused(), 0u);
 }
 
-TEST_F(TlsReloaderTest, TakesWhatIsNewOnceItHasSettled) {
+TEST_F(TlsReloaderTest, LoadsNewFilesOnceTheyNoLongerChange) {
   const TestIdentity fresh = authority_.Issue({.ends = kSoon});
   files_.SetIdentity(fresh);
   reloader_->Poll();
@@ -87,7 +88,7 @@ TEST_F(TlsReloaderTest, TakesWhatIsNewOnceItHasSettled) {
   EXPECT_EQ(used_.size(), 1u);
 }
 
-TEST_F(TlsReloaderTest, ATransientHalfIsNeitherTakenNorRefused) {
+TEST_F(TlsReloaderTest, WaitsForSecondFile) {
   const TestIdentity fresh = authority_.Issue();
   ReplaceFile(files_.cert(), fresh.certificate);
   reloader_->Poll();
@@ -99,7 +100,7 @@ TEST_F(TlsReloaderTest, ATransientHalfIsNeitherTakenNorRefused) {
   EXPECT_EQ(reloader_->refused(), 0u);
 }
 
-TEST_F(TlsReloaderTest, RefusesWhatCannotServeOnceAndGoesOn) {
+TEST_F(TlsReloaderTest, RefusesInvalidFilesOnce) {
   const absl::Time before = reloader_->expiry().server;
   const TestIdentity fresh = authority_.Issue({.ends = kSoon});
   const TestIdentity expired =
@@ -131,13 +132,13 @@ TEST_F(TlsReloaderTest, RefusesWhatCannotServeOnceAndGoesOn) {
   EXPECT_EQ(reloader_->loaded(), 1u);
 }
 
-TEST_F(TlsReloaderTest, TakesWhatBecomesGood) {
+TEST_F(TlsReloaderTest, LoadsFilesThatBecomeValid) {
   const TestIdentity early =
       authority_.Issue({.begins = absl::Now() + absl::Seconds(3)});
   files_.SetIdentity(early);
   reloader_->Poll();
   reloader_->Poll();
-  // A slow machine may come too late to see it refused.
+  // A slow machine may poll too late to see it refused.
   const absl::Time end = absl::Now() + absl::Minutes(1);
   while (used_.empty() && absl::Now() < end) {
     absl::SleepFor(absl::Milliseconds(50));
@@ -146,7 +147,7 @@ TEST_F(TlsReloaderTest, TakesWhatBecomesGood) {
   EXPECT_EQ(used_, std::vector<std::string>{early.certificate});
 }
 
-TEST_F(TlsReloaderTest, TriesAgainWhatCouldNotBeUsed) {
+TEST_F(TlsReloaderTest, RetriesAfterErrorOfUse) {
   files_.SetIdentity(authority_.Issue({.ends = kSoon}));
   use_status_ = absl::UnavailableError("no memory");
   PollMuch();
@@ -159,7 +160,7 @@ TEST_F(TlsReloaderTest, TriesAgainWhatCouldNotBeUsed) {
   EXPECT_EQ(reloader_->expiry().server, kSoon);
 }
 
-TEST_F(TlsReloaderTest, PrometheusSeesIt) {
+TEST_F(TlsReloaderTest, ShowsMetrics) {
   const TlsMetrics metrics(reloader_.get());
   TestAuthority fresh({.names = "", .ends = kSoon + absl::Minutes(5)});
   files_.SetIdentity(fresh.Issue({.ends = kSoon}));
@@ -175,7 +176,7 @@ TEST_F(TlsReloaderTest, PrometheusSeesIt) {
             (std::map<std::string, double>{{"loaded", 1}, {"refused", 1}}));
 }
 
-TEST(TlsMetrics, AreThereWithoutTls) {
+TEST(TlsMetrics, ExistWithoutTls) {
   const TlsMetrics metrics(nullptr);
   EXPECT_EQ(Values(metrics, 0),
             (std::map<std::string, double>{{"server", 0}, {"ca", 0}}));
@@ -183,7 +184,7 @@ TEST(TlsMetrics, AreThereWithoutTls) {
             (std::map<std::string, double>{{"loaded", 0}, {"refused", 0}}));
 }
 
-TEST(TlsOptions, WhatNobodyCanMean) {
+TEST(TlsOptions, RefusesInvalidOnes) {
   for (const auto& [options, says] :
        {std::pair<TlsOptions, const char*>{{.cert = "c"}, "both"},
         {{.key = "k"}, "both"},

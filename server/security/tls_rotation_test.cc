@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Certificates and authorities change under a server that serves.
+// Certificates and authorities change while a server runs.
 
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/grpcpp.h>
@@ -50,7 +50,7 @@ class TlsRotationTest : public testing::Test {
   TestTlsFiles files_;
 };
 
-// A stream of lookups that stays open.
+// A BatchLookup stream that stays open.
 class OpenStream {
  public:
   OpenStream(int port, const std::string& ca, const TestIdentity& identity)
@@ -75,7 +75,7 @@ class OpenStream {
       stream_;
 };
 
-TEST_F(TlsRotationTest, ANewCertificateDropsNoConnection) {
+TEST_F(TlsRotationTest, NewCertificateDropsNoConnection) {
   RunningServer server({.tls = Options()});
   const int port = server.server().port(0);
   const TlsProbeOptions probe = {.ca = authority_.certificate(),
@@ -84,7 +84,7 @@ TEST_F(TlsRotationTest, ANewCertificateDropsNoConnection) {
   ASSERT_TRUE(stream.Answers());
   EXPECT_EQ(ProbeTls(port, probe).common_name, "first");
   files_.SetIdentity(authority_.Issue({.common_name = "second"}));
-  // Whoever connects meanwhile is served, with the one or the other.
+  // New connections are served meanwhile, with either certificate.
   EXPECT_TRUE(Await([&] {
     const TlsProbe seen = ProbeTls(port, probe);
     EXPECT_TRUE(seen.taken) << seen.error;
@@ -94,7 +94,7 @@ TEST_F(TlsRotationTest, ANewCertificateDropsNoConnection) {
   EXPECT_TRUE(stream.Answers());
 }
 
-TEST_F(TlsRotationTest, RevokesClientsWithTheirAuthority) {
+TEST_F(TlsRotationTest, RefusesClientsOfRemovedAuthority) {
   RunningServer server({.tls = Options()});
   const int port = server.server().port(0);
   TestAuthority successors;
@@ -106,22 +106,22 @@ TEST_F(TlsRotationTest, RevokesClientsWithTheirAuthority) {
   ASSERT_TRUE(stream.Answers());
   EXPECT_TRUE(taken(client_));
   EXPECT_FALSE(taken(successor));
-  // Both for a while, as whoever rotates without an outage does...
+  // First both authorities, as in a rotation without an outage...
   files_.SetAuthority(clients_.certificate() + successors.certificate());
   EXPECT_TRUE(Await([&] { return taken(successor); }));
   EXPECT_TRUE(taken(client_));
-  // ...then the new one only.
+  // ...then only the new one.
   files_.SetAuthority(successors.certificate());
   EXPECT_TRUE(Await([&] { return !taken(client_); }));
   for (int i = 0; i < 10; ++i) {
     EXPECT_FALSE(taken(client_));
     EXPECT_TRUE(taken(successor));
   }
-  // Who is connected stays: see --max_connection_age.
+  // Open connections stay: see --max_connection_age.
   EXPECT_TRUE(stream.Answers());
 }
 
-TEST_F(TlsRotationTest, TheAgeOfConnectionsBoundsHowLongTheRevokedStay) {
+TEST_F(TlsRotationTest, MaxConnectionAgeEndsRevokedConnections) {
   RunningServer server({.tls = Options(),
                         .transport = {.max_connection_age = absl::Seconds(1)}});
   const int port = server.server().port(0);
@@ -143,7 +143,7 @@ TEST_F(TlsRotationTest, TheAgeOfConnectionsBoundsHowLongTheRevokedStay) {
   for (int i = 0; i < 10; ++i) EXPECT_FALSE(served());
 }
 
-TEST_F(TlsRotationTest, NoOldSessionComesBackAfterRevocation) {
+TEST_F(TlsRotationTest, DoesNotResumeSessionsAfterRevocation) {
   RunningServer server({.tls = Options()});
   const int port = server.server().port(0);
   for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
@@ -165,7 +165,7 @@ TEST_F(TlsRotationTest, NoOldSessionComesBackAfterRevocation) {
   }
 }
 
-TEST_F(TlsRotationTest, ABadReplacementLeavesTheOldServing) {
+TEST_F(TlsRotationTest, KeepsServingAfterBadReplacement) {
   auto tls = ServerTls::Start(Options());
   ASSERT_TRUE(tls.ok()) << tls.status();
   const TlsReloader& reloader = (*tls)->reloader();
@@ -186,8 +186,8 @@ TEST_F(TlsRotationTest, ABadReplacementLeavesTheOldServing) {
     const uint64_t before = reloader.refused();
     files_.SetIdentity(bad);
     ASSERT_TRUE(Await([&] { return reloader.refused() > before; }));
-    // gRPC looks once a second: no time that could prove anything is enough,
-    // but this finds a server that lets it see what is bad.
+    // gRPC reads its files once a second, so three seconds show it if the bad
+    // files got through.
     const absl::Time end = absl::Now() + absl::Seconds(3);
     while (absl::Now() < end) {
       const TlsProbe seen = ProbeTls(port, probe);
@@ -195,7 +195,7 @@ TEST_F(TlsRotationTest, ABadReplacementLeavesTheOldServing) {
       EXPECT_EQ(seen.common_name, "first");
       absl::SleepFor(absl::Milliseconds(100));
     }
-    // Once, and once more if the two files were found half replaced.
+    // Twice if the reloader saw one file replaced without the other.
     EXPECT_LE(reloader.refused(), before + 2);
   }
   files_.SetIdentity(fresh);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Who may talk to a server with TLS, in real handshakes with real certificates.
+// Which clients can use a server with TLS, in real handshakes.
 
 #include "server/security/tls.h"
 
@@ -68,7 +68,7 @@ class TlsTest : public testing::Test {
                                .pem_private_key = identity.key,
                                .pem_cert_chain = identity.certificate}));
   }
-  // The server refuses it: whatever the client says of this, it is no answer.
+  // The server refuses the connection, so the call has no answer.
   void ExpectRefused(const TestIdentity& identity) {
     EXPECT_EQ(CallAs(identity).error_code(), grpc::StatusCode::UNAVAILABLE);
   }
@@ -89,7 +89,7 @@ TEST_F(TlsTest, EncryptsTcp) {
   Start(OneSided());
   const grpc::Status status = CallAs({});
   EXPECT_TRUE(status.ok()) << status.error_message();
-  // Nobody else gets in, in plaintext.
+  // A plaintext client gets no answer.
   EXPECT_EQ(Call(Target(), grpc::InsecureChannelCredentials()).error_code(),
             grpc::StatusCode::UNAVAILABLE);
 }
@@ -114,28 +114,28 @@ TEST_F(TlsTest, CarriesStreamsOfLookups) {
   }
 }
 
-TEST_F(TlsTest, LeavesUnixSocketsAlone) {
+TEST_F(TlsTest, UnixSocketsStayPlaintext) {
   Start(Mutual());
   const grpc::Status status = Call(absl::StrCat("unix://", server_->socket()),
                                    grpc::InsecureChannelCredentials());
   EXPECT_TRUE(status.ok()) << status.error_message();
 }
 
-TEST_F(TlsTest, ServesClientsOfTheRightAuthorityOnly) {
+TEST_F(TlsTest, ServesOnlyClientsOfItsAuthority) {
   Start(Mutual());
   const grpc::Status status = CallAs(clients_.Issue());
   EXPECT_TRUE(status.ok()) << status.error_message();
   ExpectRefused({});
   ExpectRefused(clients_.Issue(kExpired));
   ExpectRefused(authority_.Issue());
-  // Its own authority's name and all, but not its key.
+  // An authority with the same name and another key.
   TestAuthority impostor;
   ExpectRefused(impostor.Issue());
-  // It is none the worse for all that.
+  // Refusals do not affect valid clients.
   EXPECT_TRUE(CallAs(clients_.Issue()).ok());
 }
 
-TEST_F(TlsTest, ClientsRefuseAServerOfAnotherAuthority) {
+TEST_F(TlsTest, ClientsRefuseServerOfAnotherAuthority) {
   files_.SetIdentity(clients_.Issue());
   Start(OneSided());
   const grpc::Status status = CallAs({});
@@ -143,7 +143,7 @@ TEST_F(TlsTest, ClientsRefuseAServerOfAnotherAuthority) {
   EXPECT_THAT(status.error_message(), HasSubstr("certificate verify failed"));
 }
 
-TEST_F(TlsTest, ClientsRefuseAServerOfAnotherName) {
+TEST_F(TlsTest, ClientsRefuseServerOfAnotherName) {
   files_.SetIdentity(authority_.Issue({.names = "DNS:other.example"}));
   Start(OneSided());
   const grpc::Status status = CallAs({});
@@ -152,8 +152,9 @@ TEST_F(TlsTest, ClientsRefuseAServerOfAnotherName) {
               HasSubstr("127.0.0.1 is not in peer certificate"));
 }
 
-TEST_F(TlsTest, ClientsRefuseAServerThatHasExpired) {
-  // A machine may be too slow to start one that lives so short.
+TEST_F(TlsTest, ClientsRefuseExpiredServer) {
+  // A slow machine may need longer to start a server than its certificate
+  // lives.
   for (absl::Duration life = absl::Seconds(4);; life *= 2) {
     files_.SetIdentity(authority_.Issue({.ends = absl::Now() + life}));
     auto server = Server::Start({.listen = {"127.0.0.1:0"}, .tls = OneSided()});
@@ -175,7 +176,7 @@ TEST_F(TlsTest, ClientsRefuseAServerThatHasExpired) {
   }
 }
 
-TEST_F(TlsTest, DoesNotStartWithWhatCannotServe) {
+TEST_F(TlsTest, DoesNotStartWithInvalidFiles) {
   const TestIdentity expired = authority_.Issue(kExpired);
   files_.SetIdentity(expired);
   EXPECT_THAT(StartError(OneSided()),

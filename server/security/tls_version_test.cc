@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Nothing older than TLS 1.2 gets in, even where this host's OpenSSL would let
-// it: gRPC's own minimum is what counts.
+// The server refuses versions older than TLS 1.2 even if the configuration of
+// OpenSSL on the host allows them: gRPC sets its own minimum.
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -24,7 +24,7 @@
 namespace planb::server {
 namespace {
 
-// The defaults of every program that reads it: as lax as OpenSSL can be.
+// A configuration for OpenSSL with the least security.
 constexpr char kLax[] = R"(
 openssl_conf = start
 [start]
@@ -36,7 +36,7 @@ MinProtocol = TLSv1
 CipherString = ALL:@SECLEVEL=0
 )";
 
-// Set before anything in this process asks OpenSSL for something.
+// Set before this process uses OpenSSL.
 const bool kConfigured = [] {
   const std::string path = TempPath("lax.cnf");
   std::ofstream(path) << kLax;
@@ -56,7 +56,7 @@ class TlsVersionTest : public testing::Test {
   TestTlsFiles files_;
 };
 
-// OpenSSL with its defaults as a server: takes one connection, writes an byte.
+// A server with the defaults of OpenSSL. Accepts one connection, writes a byte.
 class BareServer {
  public:
   explicit BareServer(const TestIdentity& identity)
@@ -109,8 +109,8 @@ TlsProbe Probe(int port, int version) {
       port, {.min_version = version, .max_version = version, .lax = true});
 }
 
-TEST_F(TlsVersionTest, OlderThan12IsRefused) {
-  // Both this client and OpenSSL's defaults here can do it.
+TEST_F(TlsVersionTest, RefusesVersionsBefore12) {
+  // This client and the configured defaults of OpenSSL support them.
   for (const int version : {TLS1_VERSION, TLS1_1_VERSION}) {
     const BareServer bare(identity_);
     const TlsProbe seen = Probe(bare.port(), version);
@@ -128,7 +128,7 @@ TEST_F(TlsVersionTest, OlderThan12IsRefused) {
     EXPECT_FALSE(seen.taken) << seen.version;
     EXPECT_EQ(seen.version, "") << "the handshake went through";
   }
-  // For this reason, and no other: as gRPC says to its log.
+  // The log of gRPC has the reason.
   EXPECT_TRUE(absl::StrContains(server.Log(), "unsupported protocol"))
       << server.Log();
   EXPECT_EQ(Probe(port, TLS1_2_VERSION).version, "TLSv1.2");

@@ -46,12 +46,11 @@ tsan_targets=(
   //lpm/fib:fib_threads_test //lpm/fib:fib_test //lpm/kernels:kernel_test
   //lpm/fib:fib_compiler_test //lpm/fib:fib_compiler_threads_test
   //lpm/routes:persistent_map_test //lpm/routes:persistent_map_threads_test
-  //server/table:published_test //server/table:rib_test //server/table:snapshot_test
-  //server/table:table_test //server/store:table_store_test //server/table:tables_test
-  //server/store:sqlite_store_test //server/table:history_test //server/table:visibility_test
-  //server/table:waiters_test //server:metrics_test
-  //server/table:backpressure_clock_test //server/table:table_metrics_test
-  //server/table:table_events_test
+  //server/table:rib_test
+  //server/table:snapshot_test
+  //server/table:table_test
+  //server/store:sqlite_store_test
+  //server:metrics_test
   //server/base:base_test
   //client:coalescing_lookup_test
 )

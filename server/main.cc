@@ -18,7 +18,7 @@
 #include "server/server.h"
 #include "server/server_flags.h"
 #include "server/stop_signals.h"
-#include "server/store/store_choice.h"
+#include "server/store/sqlite_store.h"
 
 namespace {
 

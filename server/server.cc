@@ -26,8 +26,8 @@
 #include "server/security/authorized_credentials.h"
 #include "server/security/tls.h"
 #include "server/security/tls_files.h"
-#include "server/table/rebuild_log.h"
 #include "server/table/table_metrics.h"
+#include "server/table/table_state.h"
 #include "server/table/tables.h"
 
 namespace planb::server {

@@ -13,8 +13,8 @@
 #include "prometheus/counter.h"
 #include "prometheus/histogram.h"
 #include "prometheus/registry.h"
-#include "server/table/operation_counts.h"
 #include "server/table/table.h"
+#include "server/table/update.h"
 
 namespace planb::server {
 

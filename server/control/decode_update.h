@@ -12,7 +12,6 @@
 #include "absl/status/statusor.h"
 #include "lpm/prefix.h"
 #include "planb/v1/route_table.pb.h"
-#include "server/table/operation_counts.h"
 #include "server/table/update.h"
 
 namespace planb::server {

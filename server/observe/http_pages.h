@@ -21,7 +21,7 @@
 #include "server/observe/health_state.h"
 #include "server/observe/http_server.h"
 #include "server/observe/status_page.h"
-#include "server/table/rebuild_log.h"
+#include "server/table/table_state.h"
 #include "server/table/tables.h"
 
 namespace planb::server {

@@ -13,7 +13,6 @@
 
 #include "absl/time/time.h"
 #include "prometheus/metric_family.h"
-#include "server/table/rebuild_log.h"
 #include "server/table/table_state.h"
 
 namespace planb::server {

@@ -3,16 +3,25 @@
 #include "server/store/sqlite_store.h"
 
 #include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <mutex>
 #include <random>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 #include "absl/base/internal/raw_logging.h"
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "server/base/error.h"
 #include "server/base/log.h"
-#include "server/store/store_changes.h"
 #include "server/store/store_schema.h"
+#include "server/store/store_sql.h"
 #include "server/table/table_digest.h"
 
 namespace planb::server {
@@ -36,7 +45,151 @@ absl::Duration SteadyTime() {
   return absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
 }
 
+absl::StatusOr<StoreSync> ParseSync(const std::string& sync) {
+  if (sync == "full") return StoreSync::kFull;
+  if (sync == "normal") return StoreSync::kNormal;
+  if (sync == "off") return StoreSync::kOff;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--store_sync: \"", sync, "\" is none of full, normal and off"));
+}
+
+std::string PathOf(const std::string& choice) {
+  if (choice != "auto") return choice;
+  std::error_code error;
+  return std::filesystem::is_directory(kStateDirectory, error)
+             ? absl::StrCat(kStateDirectory, "/planb.db")
+             : "none";
+}
+
 }  // namespace
+
+// Moves commits from the write-ahead log into the database in the background,
+// so that no commit has to.
+//
+// Thread-safe. A thread and a connection of its own.
+//
+// The log can start anew only when all of it is in the database. A writer that
+// never pauses is always ahead of a checkpoint beside it, and the log would
+// grow without end. So there are two passes: the first, long one beside the
+// writers, and a second one for what came in meanwhile, under their mutex; and
+// writers let it pass, since a mutex alone favours those who come back at once.
+class StoreCheckpointer {
+ public:
+  // `writers` is held by all that write to the database, and outlives this.
+  StoreCheckpointer(std::unique_ptr<Sql> sql, std::mutex& writers,
+                    int64_t threshold_pages);
+  // Waits for the pass that runs.
+  ~StoreCheckpointer();
+
+  // Before a writer locks `writers`: waits while the second pass wants it.
+  void LetPass();
+
+  // After a commit that made the log `pages` long. Never waits long.
+  void Notify(int64_t pages);
+
+  // Passes that failed; the log keeps growing then, and the next commits try
+  // again.
+  uint64_t failures() const { return failures_.load(); }
+  uint64_t checkpoints() const { return checkpoints_.load(); }
+
+ private:
+  void Run();
+  // True if all of the log is in the database.
+  bool Pass(int64_t& log_pages);
+
+  const std::unique_ptr<Sql> sql_;
+  std::mutex& writers_;
+  const int64_t threshold_pages_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;  // anything guarded
+  bool second_pass_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  int64_t pages_ ABSL_GUARDED_BY(mutex_) = 0;
+  // At how many pages the next checkpoint is due.
+  int64_t due_ ABSL_GUARDED_BY(mutex_);
+
+  std::atomic<uint64_t> failures_ = 0;
+  std::atomic<uint64_t> checkpoints_ = 0;
+  std::thread thread_;
+};
+
+StoreCheckpointer::StoreCheckpointer(std::unique_ptr<Sql> sql,
+                                     std::mutex& writers,
+                                     int64_t threshold_pages)
+    : sql_(std::move(sql)),
+      writers_(writers),
+      threshold_pages_(threshold_pages),
+      due_(threshold_pages),
+      thread_([this] { Run(); }) {}
+
+StoreCheckpointer::~StoreCheckpointer() {
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void StoreCheckpointer::LetPass() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !second_pass_; });
+}
+
+void StoreCheckpointer::Notify(int64_t pages) {
+  std::lock_guard lock(mutex_);
+  pages_ = pages;
+  if (pages_ >= due_) changed_.notify_all();
+}
+
+bool StoreCheckpointer::Pass(int64_t& log_pages) {
+  int log = 0;
+  int done = 0;
+  const absl::Status status =
+      sql_->Checkpoint(SQLITE_CHECKPOINT_PASSIVE, &log, &done);
+  // Busy: a writer was changing the index of the log just then, or somebody
+  // else's checkpoint runs.
+  const bool busy = (sqlite3_errcode(sql_->sql()) & 0xff) == SQLITE_BUSY;
+  if (!status.ok() && !busy && failures_.fetch_add(1) == 0) {
+    Log(LogLevel::kWarning, "store checkpoint failed",
+        {{"error", status.message()}});
+  }
+  log_pages = log;
+  return status.ok() && log == done;
+}
+
+void StoreCheckpointer::Run() {
+  while (true) {
+    int64_t pages;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return stop_ || pages_ >= due_; });
+      if (stop_) return;
+      pages = pages_;
+    }
+    int64_t log_pages = 0;
+    Pass(log_pages);
+    {
+      std::lock_guard lock(mutex_);
+      second_pass_ = true;
+    }
+    bool done;
+    {
+      std::lock_guard writers(writers_);
+      done = Pass(log_pages);
+      std::lock_guard lock(mutex_);
+      second_pass_ = false;
+      pages_ = 0;
+      // A reader, such as an operator's shell, can keep the log from starting
+      // anew, and so can a full disk: then wait for as much again, not for the
+      // next commit.
+      due_ = threshold_pages_ + (done ? 0 : std::max(log_pages, pages));
+    }
+    changed_.notify_all();
+    if (done) checkpoints_.fetch_add(1);
+  }
+}
 
 absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(
     SqliteStoreOptions options) {
@@ -282,6 +435,24 @@ StoreCounters SqliteStore::counters() const {
           .checkpoint_failures = checkpointer_->failures(),
           .wal_bytes = StoreFileBytes(absl::StrCat(path(), "-wal")),
           .database_bytes = StoreFileBytes(path())};
+}
+
+absl::StatusOr<std::shared_ptr<Store>> OpenStore(const std::string& choice,
+                                                 const std::string& sync) {
+  const absl::StatusOr<StoreSync> parsed = ParseSync(sync);
+  if (!parsed.ok()) return parsed.status();
+  if (choice.empty()) {
+    return absl::InvalidArgumentError("--store must be a path, none or auto");
+  }
+  const std::string path = PathOf(choice);
+  if (path == "none") {
+    Log(LogLevel::kInfo, "tables are kept in memory only");
+    return std::shared_ptr<Store>();
+  }
+  auto store = SqliteStore::Open({.path = path, .sync = *parsed});
+  if (!store.ok()) return store.status();
+  Log(LogLevel::kInfo, "tables are stored", {{"path", path}, {"sync", sync}});
+  return std::shared_ptr<Store>(*std::move(store));
 }
 
 }  // namespace planb::server

@@ -20,15 +20,15 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "server/store/store_checkpointer.h"
 #include "server/store/store_files.h"
-#include "server/store/store_mark.h"
 #include "server/store/store_reader.h"
 #include "server/store/store_sql.h"
 #include "server/store/store_writer.h"
 #include "server/table/store.h"
 
 namespace planb::server {
+
+class StoreCheckpointer;
 
 struct SqliteStoreOptions {
   std::string path;
@@ -130,6 +130,13 @@ class SqliteStore final : public Store {
   // Last: its thread uses what is above.
   std::unique_ptr<StoreCheckpointer> checkpointer_;
 };
+
+// `choice` is a path, "none" (then null is returned), or "auto": a database in
+// kStateDirectory if that is there, else none. `sync` is "full", "normal" or
+// "off". Errors: INVALID_ARGUMENT, and those of SqliteStore::Open.
+inline constexpr char kStateDirectory[] = "/var/lib/planb";
+absl::StatusOr<std::shared_ptr<Store>> OpenStore(const std::string& choice,
+                                                 const std::string& sync);
 
 }  // namespace planb::server
 

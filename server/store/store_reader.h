@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "server/store/store_rows.h"
+#include "server/store/store_schema.h"
 #include "server/store/store_sql.h"
 #include "server/store/store_writer.h"
 #include "server/table/store.h"

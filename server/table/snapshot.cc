@@ -2,13 +2,113 @@
 
 #include "server/table/snapshot.h"
 
+#include <new>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "server/base/error.h"
+
 namespace planb::server {
+namespace {
+
+// A change costs about as much as compiling so many routes anew. With more of
+// them everything is compiled, which needs no list of what changed.
+constexpr size_t kRoutesPerChange = 120;
+
+template <typename Use>
+void ForEachChanged(Family family,
+                    absl::Span<const std::shared_ptr<const Delta>> deltas,
+                    Use use) {
+  for (const auto& delta : deltas) {
+    for (const Route& route : delta->routes) {
+      if (route.prefix.family() == family) use(route.prefix);
+    }
+  }
+}
+
+}  // namespace
 
 size_t Snapshot::intervals(Family family) const {
   std::call_once(counted_, [this] {
     intervals_ = {fib_v4_->Stats().intervals, fib_v6_->Stats().intervals};
   });
   return intervals_[family == Family::kIpv6 ? 1 : 0];
+}
+
+absl::StatusOr<bool> SnapshotBuilder::Compile(Half& half, const Rib& rib,
+                                              Deltas deltas) {
+  size_t changes = 0;
+  ForEachChanged(half.family, deltas, [&](const Prefix&) { ++changes; });
+  if (half.compiler != nullptr && changes == 0) return false;
+  auto routes = std::make_shared<const RouteSet>(rib.ShareRoutes(half.family));
+  const bool everything = half.compiler == nullptr ||
+                          changes > 64 + routes->size() / kRoutesPerChange;
+  if (everything) {
+    // Not half.compiler yet: it might not come to an end.
+    auto compiler = half.compiler == nullptr
+                        ? std::make_unique<FibCompiler>(half.family)
+                        : std::move(half.compiler);
+    auto fib = compiler->Compile(*routes);
+    if (!fib.ok()) return fib.status();
+    half.fib = *std::move(fib);
+    half.compiler = std::move(compiler);
+  } else {
+    std::vector<Prefix> changed;
+    changed.reserve(changes);
+    ForEachChanged(half.family, deltas,
+                   [&](const Prefix& prefix) { changed.push_back(prefix); });
+    auto fib = half.compiler->Update(*routes, changed);
+    if (!fib.ok()) return fib.status();
+    half.fib = *std::move(fib);
+  }
+  half.routes = std::move(routes);
+  return everything;
+}
+
+void SnapshotBuilder::MakeGroups(
+    const std::shared_ptr<const NextHopGroupMap>& map) {
+  if (map == made_of_) return;
+  std::vector<NextHopGroup> groups;
+  for (const auto& [id, group] : *map) groups.push_back(group);
+  groups_ = GroupTable::Make(groups, groups_.get());
+  made_of_ = map;
+}
+
+absl::StatusOr<std::unique_ptr<const Snapshot>> SnapshotBuilder::Build(
+    uint64_t generation, const Rib& rib,
+    absl::Span<const std::shared_ptr<const Delta>> deltas) {
+  const auto full_compilations = [this](const Half& half) {
+    return half.compiler->counters().full + half.compiler->counters().compacted;
+  };
+  bool full = false;
+  absl::Status fault;
+  try {  // the standard library's only way to say that there is no memory
+    if (fault_ != nullptr) fault = fault_(generation);
+    if (fault.ok()) MakeGroups(rib.next_hops().groups());
+    for (Half* const half : {&v4_, &v6_}) {
+      if (!fault.ok()) break;
+      const uint64_t before =
+          half->compiler == nullptr ? 0 : full_compilations(*half);
+      const absl::StatusOr<bool> everything = Compile(*half, rib, deltas);
+      fault = everything.status();
+      if (!fault.ok()) break;
+      full |= *everything;
+      full |= full_compilations(*half) != before;
+    }
+  } catch (const std::bad_alloc&) {
+    fault = QuotaError("BUILD_MEMORY", "memory",
+                       "there is no memory for the search structure");
+  }
+  if (!fault.ok()) {
+    // Whatever was half done is not gone on with.
+    v4_.compiler = nullptr;
+    v6_.compiler = nullptr;
+    return fault;
+  }
+  ++(full ? full_ : incremental_);
+  return std::make_unique<const Snapshot>(generation, rib.digest(), v4_.routes,
+                                          v6_.routes, rib.next_hops(), groups_,
+                                          v4_.fib, v6_.fib);
 }
 
 }  // namespace planb::server

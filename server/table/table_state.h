@@ -5,9 +5,15 @@
 #ifndef PLANB_SERVER_TABLE_TABLE_STATE_H_
 #define PLANB_SERVER_TABLE_TABLE_STATE_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <mutex>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
 #include "server/table/rib.h"
 
@@ -52,6 +58,37 @@ struct TableState {
   BuildState builds;
   std::string store = "none";
   std::string store_path;
+};
+
+// One rebuild. A plain value.
+struct RebuildRecord {
+  std::string table;
+  uint64_t generation = 0;
+  bool full = false;  // or of what changed; says nothing if it failed
+  absl::Duration took;
+  absl::Time at;
+  std::string error;  // "" if it was published
+};
+
+// Thread-safe. Keeps the newest kKept.
+class RebuildLog {
+ public:
+  static constexpr size_t kKept = 20;
+
+  void Add(RebuildRecord record) {
+    const std::lock_guard lock(mutex_);
+    if (newest_first_.size() == kKept) newest_first_.pop_back();
+    newest_first_.push_front(std::move(record));
+  }
+
+  std::vector<RebuildRecord> NewestFirst() const {
+    const std::lock_guard lock(mutex_);
+    return {newest_first_.begin(), newest_first_.end()};
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::deque<RebuildRecord> newest_first_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace planb::server

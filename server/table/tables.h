@@ -19,10 +19,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/monotonic_time.h"
-#include "server/table/memory_budget.h"
 #include "server/table/published.h"
 #include "server/table/store.h"
 #include "server/table/table.h"
+#include "server/table/update_staging.h"
 
 namespace planb::server {
 

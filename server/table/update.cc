@@ -21,4 +21,59 @@ size_t Delta::bytes() const {
   return bytes;
 }
 
+OperationCounts::Op CountedOp(RouteChange::Op op) {
+  switch (op) {
+    case RouteChange::Op::kUpsert:
+      return OperationCounts::kUpsert;
+    case RouteChange::Op::kInsert:
+      return OperationCounts::kInsert;
+    case RouteChange::Op::kReplace:
+      return OperationCounts::kReplace;
+    case RouteChange::Op::kDelete:
+    case RouteChange::Op::kDeleteStrict:
+      break;
+  }
+  return OperationCounts::kDelete;
+}
+
+OperationCounts AppliedOperations(const UpdateBatch& batch,
+                                  const Delta* delta) {
+  OperationCounts result;
+  if (batch.validate_only) return result;
+  auto& counts = result.counts;
+  size_t next = 0;  // in the delta, which has what changed in the batch's order
+  const size_t changed = delta == nullptr ? 0 : delta->routes.size();
+  for (const RouteChange& change : batch.changes) {
+    const bool is_next =
+        next < changed && delta->routes[next].prefix == change.prefix;
+    next += is_next ? 1 : 0;
+    ++counts[CountedOp(change.op)]
+            [is_next ? OperationCounts::kChanged : OperationCounts::kUnchanged];
+  }
+  if (!batch.replacement.has_value()) return result;
+  auto& upserts = counts[OperationCounts::kUpsert];
+  for (; next < changed; ++next) {
+    const bool goes = delta->routes[next].next_hop == kNoRoute;
+    ++counts[goes ? OperationCounts::kDelete : OperationCounts::kUpsert]
+            [OperationCounts::kChanged];
+  }
+  upserts[OperationCounts::kUnchanged] +=
+      batch.replacement->size() - upserts[OperationCounts::kChanged];
+  return result;
+}
+
+OperationCounts RefusedOperations(const UpdateBatch& batch) {
+  return AllRefused(AppliedOperations(batch, nullptr));
+}
+
+OperationCounts AllRefused(const OperationCounts& counts) {
+  OperationCounts refused;
+  for (size_t op = 0; op < OperationCounts::kOps; ++op) {
+    for (const uint64_t count : counts.counts[op]) {
+      refused.counts[op][OperationCounts::kRefused] += count;
+    }
+  }
+  return refused;
+}
+
 }  // namespace planb::server

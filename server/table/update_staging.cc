@@ -8,11 +8,37 @@
 #include "absl/base/internal/raw_logging.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "lpm/fib/fib_bound.h"
 #include "server/base/error.h"
-#include "server/table/memory_bound.h"
+#include "server/table/group_table.h"
 
 namespace planb::server {
 namespace {
+
+// An upper bound of the bytes of the RIB and of two search structures for it:
+// the one that serves and the one that is being compiled. O(1).
+size_t MemoryBound(const Rib& rib) {
+  size_t bytes =
+      rib.bytes() + rib.next_hops().groups()->size() * GroupTable::kGroupBytes;
+  for (Family family : {Family::kIpv4, Family::kIpv6}) {
+    bytes += FibBytesBound(family, rib.lengths(family)) +
+             CompilePeakBound(family, rib.lengths(family));
+  }
+  return bytes;
+}
+
+// RESOURCE_EXHAUSTED (TABLE_FULL) if the search structure's format might not
+// hold so many routes of such lengths.
+absl::Status CheckCompilable(const Rib& rib) {
+  for (Family family : {Family::kIpv4, Family::kIpv6}) {
+    const absl::Status status =
+        planb::CheckCompilable(family, rib.lengths(family));
+    if (!status.ok()) {
+      return QuotaError("TABLE_FULL", "routes", status.message());
+    }
+  }
+  return absl::OkStatus();
+}
 
 // The RIB as it was stored.
 Rib Restore(const RibLimits& limits, const StoredTable& stored) {

@@ -16,7 +16,6 @@
 #include "lpm/prefix.h"
 #include "server/table/rib.h"
 #include "server/table/snapshot.h"
-#include "server/table/snapshot_builder.h"
 
 namespace planb::server {
 

@@ -49,10 +49,8 @@ Table::Table(const StoredTable& stored, TableOptions options)
       published_(FirstSnapshot(builder_, staging_.accepted())),
       history_(options_.history_bytes, stored.generation,
                staging_.accepted().rib.digest()),
-      visibility_(stored.generation),
-      waiters_(options_.max_waiters),
+      visibility_(stored.generation, options_.max_waiters),
       rebuilder_([this] { BuildLoop(); }) {
-  waiters_.Advance(stored.generation);
   if (durable()) storer_ = std::thread([this] { StoreLoop(); });
 }
 
@@ -282,7 +280,6 @@ void Table::Publish(std::unique_ptr<const Snapshot> snapshot,
   // Before the acknowledgements: who has one may watch from there.
   history_.Append(deltas);
   visibility_.Advance(generation, moment);
-  waiters_.Advance(generation);
   for (const Accepted& batch : batches) {
     if (options_.events.visible) {
       options_.events.visible(absl::FromChrono(now - batch.at));
@@ -376,9 +373,8 @@ void Table::Close(const absl::Status& why, SteadyInstant deadline) {
     last = staging_.accepted().generation;
   }
   AwaitVisible(last, deadline).IgnoreError();
-  visibility_.Close(why);
   history_.Close(why);
-  waiters_.Close(why);
+  visibility_.Close(why);
 }
 
 }  // namespace planb::server

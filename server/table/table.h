@@ -37,7 +37,6 @@
 #include "server/table/update.h"
 #include "server/table/update_staging.h"
 #include "server/table/visibility.h"
-#include "server/table/waiters.h"
 
 namespace planb::server {
 
@@ -105,10 +104,10 @@ class Table {
     return visibility_.Await(generation, deadline);
   }
 
-  // For lookups that ask for a generation: see Waiters::Wait.
+  // For lookups that ask for a generation: see Visibility::CallWhenVisible.
   absl::Status WhenVisible(uint64_t generation, SteadyInstant deadline,
-                           Waiters::Callback done) {
-    return waiters_.Wait(generation, deadline, std::move(done));
+                           Visibility::Callback done) {
+    return visibility_.CallWhenVisible(generation, deadline, std::move(done));
   }
 
   // When `generation` was published: see Visibility::Since.
@@ -180,7 +179,6 @@ class Table {
   mutable Published<Snapshot> published_;
   History history_;
   Visibility visibility_;
-  Waiters waiters_;  // lookups
   std::vector<Submitted> submitted_ ABSL_GUARDED_BY(mutex_);
   bool storing_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<Accepted> accepted_ ABSL_GUARDED_BY(mutex_);  // not yet visible

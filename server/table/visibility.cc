@@ -3,17 +3,43 @@
 #include "server/table/visibility.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "server/base/error.h"
 
 namespace planb::server {
+namespace {
+
+absl::Status TooLate() {
+  return Error(absl::StatusCode::kDeadlineExceeded, "GENERATION_NOT_VISIBLE",
+               "the generation did not become visible in time");
+}
+
+}  // namespace
+
+Visibility::Visibility(uint64_t generation, size_t max_waiting)
+    : max_waiting_(max_waiting),
+      generation_(generation),
+      caller_([this] { CallLoop(); }) {}
+
+Visibility::~Visibility() {
+  Close(DrainingError());
+  caller_.join();
+}
 
 void Visibility::Advance(uint64_t generation, absl::Time at) {
   const std::lock_guard lock(mutex_);
+  if (generation <= generation_) return;
   generation_ = generation;
   times_.emplace_back(generation, at);
   if (times_.size() > kTimes) times_.pop_front();
-  changed_.notify_all();
+  std::erase_if(queue_, [this](auto& entry) {
+    if (entry.second.generation > generation_) return false;
+    ready_.push_back(std::move(entry.second.done));
+    return true;
+  });
+  advanced_.notify_all();
+  if (!ready_.empty()) to_call_.notify_one();
 }
 
 uint64_t Visibility::generation() const {
@@ -21,34 +47,103 @@ uint64_t Visibility::generation() const {
   return generation_;
 }
 
-absl::Status Visibility::Await(uint64_t generation,
-                               SteadyInstant deadline) const {
-  std::unique_lock lock(mutex_);
-  const auto decided = [this, generation] {
-    return generation_ >= generation || !closed_.ok();
-  };
-  changed_.wait_until(lock, deadline, decided);
-  if (generation_ >= generation) return absl::OkStatus();
-  if (!closed_.ok()) return closed_;
-  return Error(absl::StatusCode::kDeadlineExceeded, "GENERATION_NOT_VISIBLE",
-               "the generation did not become visible in time");
-}
-
 absl::Time Visibility::Since(uint64_t generation) const {
   const std::lock_guard lock(mutex_);
   const auto it = std::partition_point(
       times_.begin(), times_.end(),
       [generation](const auto& entry) { return entry.first < generation; });
-  // The first that is known may not have been the first that showed it.
+  // If times were dropped, the oldest one kept may not be the first publication
+  // that had this generation.
   const bool known =
       it != times_.end() && (it != times_.begin() || times_.size() < kTimes);
   return known ? it->second : absl::InfinitePast();
 }
 
-void Visibility::Close(absl::Status why) {
+absl::Status Visibility::Await(uint64_t generation,
+                               SteadyInstant deadline) const {
+  std::unique_lock lock(mutex_);
+  advanced_.wait_until(lock, deadline, [this, generation] {
+    return generation_ >= generation || !closed_.ok();
+  });
+  if (generation_ >= generation) return absl::OkStatus();
+  if (!closed_.ok()) return closed_;
+  return TooLate();
+}
+
+absl::Status Visibility::CallWhenVisible(uint64_t generation,
+                                         SteadyInstant deadline,
+                                         Callback done) {
+  absl::Status outcome;
+  {
+    const std::lock_guard lock(mutex_);
+    if (generation_ >= generation) {
+      outcome = absl::OkStatus();
+    } else if (!closed_.ok()) {
+      outcome = closed_;
+    } else if (deadline <= SteadyNow()) {
+      outcome = TooLate();
+    } else if (queue_.size() + ready_.size() >= max_waiting_) {
+      return QuotaError("TOO_MANY_WAITERS", "waiters",
+                        "too many requests wait for a generation",
+                        absl::Milliseconds(100));
+    } else {
+      const auto [it, fresh] =
+          queue_.emplace(std::pair(deadline, next_number_++),
+                         Waiter{generation, std::move(done)});
+      if (it == queue_.begin()) to_call_.notify_one();
+      return absl::OkStatus();
+    }
+  }
+  done(outcome);
+  return absl::OkStatus();
+}
+
+void Visibility::Close(const absl::Status& why) {
+  Queue left;
+  std::deque<Callback> ready;
+  {
+    const std::lock_guard lock(mutex_);
+    if (closed_.ok()) closed_ = why;
+    left.swap(queue_);
+    ready.swap(ready_);
+    advanced_.notify_all();
+    to_call_.notify_one();
+  }
+  for (const Callback& done : ready) done(absl::OkStatus());
+  for (const auto& [key, waiter] : left) waiter.done(why);
+}
+
+size_t Visibility::waiting() const {
   const std::lock_guard lock(mutex_);
-  closed_ = std::move(why);
-  changed_.notify_all();
+  return queue_.size() + ready_.size();
+}
+
+void Visibility::CallLoop() {
+  std::unique_lock lock(mutex_);
+  while (closed_.ok()) {
+    if (!ready_.empty()) {
+      const Callback done = std::move(ready_.front());
+      ready_.pop_front();
+      lock.unlock();
+      done(absl::OkStatus());
+      lock.lock();
+      continue;
+    }
+    if (queue_.empty()) {
+      to_call_.wait(lock);
+      continue;
+    }
+    const SteadyInstant deadline = queue_.begin()->first.first;
+    if (deadline > SteadyNow()) {
+      to_call_.wait_until(lock, deadline);
+      continue;
+    }
+    const Callback done = std::move(queue_.begin()->second.done);
+    queue_.erase(queue_.begin());
+    lock.unlock();
+    done(TooLate());
+    lock.lock();
+  }
 }
 
 }  // namespace planb::server

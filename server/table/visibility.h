@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Which generation lookups see, since when, and who waits for a later one.
+// Which generation of a table lookups see, since when, and the calls that wait
+// for a later one.
 
 #ifndef PLANB_SERVER_TABLE_VISIBILITY_H_
 #define PLANB_SERVER_TABLE_VISIBILITY_H_
@@ -9,7 +10,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
+#include <map>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -19,37 +23,84 @@
 
 namespace planb::server {
 
-// For those who have a thread to wait with; Waiters is for the others.
+// The visible generation of one table, and two ways to wait for a later one.
+// Await() blocks its thread: for updates, whose calls have threads of their
+// own. CallWhenVisible() keeps a callback: for lookups, whose threads serve
+// many streams. Callbacks run without a lock, most of them on a thread of this
+// object, so that a slow callback never delays the thread that publishes.
 // Thread-safe.
+//
+// std::mutex, here and everywhere in the server: Debian's abseil comes compiled
+// without TSan, which would not see the order that absl::Mutex makes.
 class Visibility {
  public:
-  // How many publications' times are remembered.
+  // How many publication times are kept.
   static constexpr size_t kTimes = 1024;
 
-  explicit Visibility(uint64_t generation) : generation_(generation) {}
+  // OK: the generation is visible. DEADLINE_EXCEEDED
+  // (GENERATION_NOT_VISIBLE): it was not by the deadline. Otherwise the status
+  // given to Close().
+  using Callback = std::function<void(absl::Status)>;
 
-  // `generation` was published at `at`. REQUIRES: it ascends.
+  // `generation` is visible from the start. At most `max_waiting` callbacks are
+  // kept at a time.
+  Visibility(uint64_t generation, size_t max_waiting);
+  // Closes with UNAVAILABLE (DRAINING) if Close() was not called.
+  ~Visibility();
+  Visibility(const Visibility&) = delete;
+  Visibility& operator=(const Visibility&) = delete;
+
+  // `generation` was published at `at`. Ignored if it is not newer than the
+  // visible one.
   void Advance(uint64_t generation, absl::Time at);
 
   uint64_t generation() const;
 
-  // Blocks until `generation` is visible. Errors: DEADLINE_EXCEEDED
-  // (GENERATION_NOT_VISIBLE), and that of Close.
-  absl::Status Await(uint64_t generation, SteadyInstant deadline) const;
-
-  // When `generation` became visible; InfinitePast if that is not known: not
-  // yet, or long ago.
+  // When `generation` became visible. InfinitePast if that is not known: it is
+  // not visible yet, or its time is no longer kept.
   absl::Time Since(uint64_t generation) const;
 
-  // Ends all waiting with `why`.
-  void Close(absl::Status why);
+  // Blocks until `generation` is visible. Errors: DEADLINE_EXCEEDED
+  // (GENERATION_NOT_VISIBLE), and the status given to Close().
+  absl::Status Await(uint64_t generation, SteadyInstant deadline) const;
+
+  // Calls `done` exactly once. Calls it before returning if the outcome is
+  // known: `generation` is visible, the deadline has passed, or Close() was
+  // called. Otherwise calls it later, from another thread. Errors:
+  // RESOURCE_EXHAUSTED (TOO_MANY_WAITERS); then `done` is never called.
+  absl::Status CallWhenVisible(uint64_t generation, SteadyInstant deadline,
+                               Callback done);
+
+  // Ends all waiting with `why`; generations that are visible still succeed.
+  // Runs the remaining callbacks before it returns, except one that is running
+  // already. Only the first call has an effect on later waits.
+  void Close(const absl::Status& why);
+
+  // How many callbacks are kept.
+  size_t waiting() const;
 
  private:
+  struct Waiter {
+    uint64_t generation;
+    Callback done;
+  };
+  // Ordered by deadline. A number makes equal deadlines distinct.
+  using Queue = std::map<std::pair<SteadyInstant, uint64_t>, Waiter>;
+
+  void CallLoop();
+
+  const size_t max_waiting_;
   mutable std::mutex mutex_;
-  mutable std::condition_variable changed_;
+  mutable std::condition_variable advanced_;  // or closed
+  std::condition_variable to_call_;
   uint64_t generation_ ABSL_GUARDED_BY(mutex_);
   std::deque<std::pair<uint64_t, absl::Time>> times_ ABSL_GUARDED_BY(mutex_);
+  Queue queue_ ABSL_GUARDED_BY(mutex_);
+  // Their generation is visible; they are still to be called.
+  std::deque<Callback> ready_ ABSL_GUARDED_BY(mutex_);
+  uint64_t next_number_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status closed_ ABSL_GUARDED_BY(mutex_);
+  std::thread caller_;  // last: it uses all of the above
 };
 
 }  // namespace planb::server

@@ -27,7 +27,7 @@
 namespace planb::server {
 namespace {
 
-// What a writer may say, by Store.
+// Maps errors of writing to those that Store documents.
 absl::Status WriteError(const absl::Status& status) {
   if (status.ok() || status.code() == absl::StatusCode::kResourceExhausted) {
     return status;
@@ -63,32 +63,33 @@ std::string PathOf(const std::string& choice) {
 
 }  // namespace
 
-// Moves commits from the write-ahead log into the database in the background,
-// so that no commit has to.
+// Checkpoints: moves commits from the write-ahead log into the database in the
+// background, so that no commit has to. Owns a thread and a connection.
+// Thread-safe.
 //
-// Thread-safe. A thread and a connection of its own.
-//
-// The log can start anew only when all of it is in the database. A writer that
-// never pauses is always ahead of a checkpoint beside it, and the log would
-// grow without end. So there are two passes: the first, long one beside the
-// writers, and a second one for what came in meanwhile, under their mutex; and
-// writers let it pass, since a mutex alone favours those who come back at once.
+// SQLite can reuse the log from its start only when all of it is in the
+// database. A writer that never pauses is always ahead of a concurrent
+// checkpoint, and the log would grow without limit. Therefore a checkpoint has
+// two passes. The first, long one runs concurrently with writers. The second
+// one moves the commits that arrived meanwhile, under the writers' mutex.
+// Writers wait for the second pass in AwaitTurn(), because a mutex alone
+// favours a thread that locks it again at once.
 class StoreCheckpointer {
  public:
-  // `writers` is held by all that write to the database, and outlives this.
+  // All writers to the database hold `writers`, which must outlive this.
   StoreCheckpointer(std::unique_ptr<Sql> sql, std::mutex& writers,
                     int64_t threshold_pages);
-  // Waits for the pass that runs.
+  // Waits for a pass in progress.
   ~StoreCheckpointer();
 
-  // Before a writer locks `writers`: waits while the second pass wants it.
-  void LetPass();
+  // A writer calls this before it locks `writers`. Waits while the second pass
+  // needs the mutex.
+  void AwaitTurn();
 
-  // After a commit that made the log `pages` long. Never waits long.
+  // Call after a commit, with the length of the log. Does not block for long.
   void Notify(int64_t pages);
 
-  // Passes that failed; the log keeps growing then, and the next commits try
-  // again.
+  // Passes that failed. The log then grows until a later checkpoint succeeds.
   uint64_t failures() const { return failures_.load(); }
   uint64_t checkpoints() const { return checkpoints_.load(); }
 
@@ -106,7 +107,7 @@ class StoreCheckpointer {
   bool second_pass_ ABSL_GUARDED_BY(mutex_) = false;
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   int64_t pages_ ABSL_GUARDED_BY(mutex_) = 0;
-  // At how many pages the next checkpoint is due.
+  // The length of the log that starts the next checkpoint.
   int64_t due_ ABSL_GUARDED_BY(mutex_);
 
   std::atomic<uint64_t> failures_ = 0;
@@ -132,7 +133,7 @@ StoreCheckpointer::~StoreCheckpointer() {
   thread_.join();
 }
 
-void StoreCheckpointer::LetPass() {
+void StoreCheckpointer::AwaitTurn() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return !second_pass_; });
 }
@@ -148,8 +149,8 @@ bool StoreCheckpointer::Pass(int64_t& log_pages) {
   int done = 0;
   const absl::Status status =
       sql_->Checkpoint(SQLITE_CHECKPOINT_PASSIVE, &log, &done);
-  // Busy: a writer was changing the index of the log just then, or somebody
-  // else's checkpoint runs.
+  // Busy: a writer was changing the index of the log, or another process runs a
+  // checkpoint.
   const bool busy = (sqlite3_errcode(sql_->sql()) & 0xff) == SQLITE_BUSY;
   if (!status.ok() && !busy && failures_.fetch_add(1) == 0) {
     Log(LogLevel::kWarning, "store checkpoint failed",
@@ -181,9 +182,9 @@ void StoreCheckpointer::Run() {
       std::lock_guard lock(mutex_);
       second_pass_ = false;
       pages_ = 0;
-      // A reader, such as an operator's shell, can keep the log from starting
-      // anew, and so can a full disk: then wait for as much again, not for the
-      // next commit.
+      // A reader, such as an operator's shell, or a full disk can prevent the
+      // log from being reused. Then the next checkpoint is due only after as
+      // many pages again, not at the next commit.
       due_ = threshold_pages_ + (done ? 0 : std::max(log_pages, pages));
     }
     changed_.notify_all();
@@ -199,7 +200,7 @@ absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(
   std::unique_ptr<SqliteStore> store(
       new SqliteStore(std::move(options), *std::move(mark)));
   absl::Status status = store->Start();
-  if (!status.ok()) return WithWayOut(status, path);
+  if (!status.ok()) return WithRemedy(status, path);
   return store;
 }
 
@@ -262,7 +263,7 @@ void SqliteStore::WriteMark() {
                    .sequence = store_.sequence,
                    .synced = options_.sync == StoreSync::kFull,
                    .boot_id = boot_id_});
-  // The commit stands without it; only a loss of it would go unseen.
+  // The commit is valid without the mark; only its loss would not be noticed.
   if (!status.ok() && !mark_failed_) {
     Log(LogLevel::kWarning, "store mark not written",
         {{"error", status.message()}});
@@ -272,14 +273,14 @@ void SqliteStore::WriteMark() {
 
 absl::StatusOr<std::vector<StoredTable>> SqliteStore::Load() {
   std::lock_guard lock(mutex_);
-  // One state of the database for all that is read.
+  // A transaction, so that all reads see one state of the database.
   absl::Status status = sql_->Run("BEGIN");
-  if (!status.ok()) return WithWayOut(status, path());
+  if (!status.ok()) return WithRemedy(status, path());
   auto tables = ReadAll();
   status = sql_->Run("END");
   if (tables.ok() && status.ok()) return tables;
   KeepStoreLog(*sql_, true);
-  return WithWayOut(tables.ok() ? status : tables.status(), path());
+  return WithRemedy(tables.ok() ? status : tables.status(), path());
 }
 
 absl::StatusOr<std::vector<StoredTable>> SqliteStore::ReadAll() {
@@ -287,14 +288,14 @@ absl::StatusOr<std::vector<StoredTable>> SqliteStore::ReadAll() {
   if (!state.ok()) return state.status();
   if (state->store.Checksum() != store_.Checksum()) {
     return Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT",
-                 absl::StrCat(path(), ": was changed by somebody else"));
+                 absl::StrCat(path(), ": was changed by another process"));
   }
   return ReadStoredTables(*sql_, *state);
 }
 
 absl::Status SqliteStore::CreateTable(const std::string& name,
                                       uint64_t generation) {
-  checkpointer_->LetPass();
+  checkpointer_->AwaitTurn();
   std::lock_guard lock(mutex_);
   ABSL_RAW_CHECK(tables_.count(name) == 0, "the table is not stored yet");
   StoredTableState table = {.row = {.name = name, .generation = generation}};
@@ -313,7 +314,7 @@ absl::Status SqliteStore::CreateTable(const std::string& name,
 
 absl::Status SqliteStore::DeleteTable(const std::string& name,
                                       uint64_t generation) {
-  checkpointer_->LetPass();
+  checkpointer_->AwaitTurn();
   std::lock_guard lock(mutex_);
   const auto found = tables_.find(name);
   ABSL_RAW_CHECK(found != tables_.end(), "the table is stored");
@@ -336,7 +337,7 @@ absl::Status SqliteStore::Commit(const std::string& table,
                                  absl::Span<const AcceptedBatch> batches) {
   if (batches.empty()) return absl::OkStatus();
   const StoreChanges changes = MergeBatches(batches);
-  checkpointer_->LetPass();
+  checkpointer_->AwaitTurn();
   std::lock_guard lock(mutex_);
   const auto found = tables_.find(table);
   ABSL_RAW_CHECK(found != tables_.end(), "the table is stored");
@@ -404,17 +405,18 @@ absl::Status SqliteStore::TryTransact(
   const absl::StatusOr<uint64_t> reached = Settle();
   if (!reached.ok()) return status;
   unsettled_ = *reached != store_.sequence && *reached != next.sequence;
-  // It happened after all, and is durable now.
+  // The transaction was committed despite the error, and is durable now.
   if (*reached == next.sequence) return absl::OkStatus();
   return status;
 }
 
-// A failed COMMIT may have left its frames in the log, whole, only not synced.
-// This connection does not know them, and would write over them; but after a
-// crash SQLite would take them for a commit. A checkpoint that truncates the
-// log leaves no frame, and puts whatever the database does know on the disk.
-// (Opening the database anew could bring the commit back instead, from pages
-// that the kernel holds for clean since their sync failed, yet never wrote.)
+// A failed COMMIT may have left complete frames in the log that are not synced.
+// This connection ignores them and would overwrite them, but after a crash
+// SQLite would treat them as a commit. A checkpoint that truncates the log
+// removes all frames and writes every transaction that this connection knows to
+// the database. (Opening the database again could instead bring the failed
+// commit back, from pages that the kernel considers clean after their failed
+// sync but never wrote.)
 absl::StatusOr<uint64_t> SqliteStore::Settle() {
   if (sql_->InTransaction()) {
     if (absl::Status s = sql_->Run("ROLLBACK"); !s.ok()) return s;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Whatever happens to the files of a store: it either says so, or holds exactly
-// what was committed.
+// A store whose files are damaged either reports that or holds exactly the
+// committed tables. Also the files that a store opens and refuses.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,8 +23,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// How many bits of a file are flipped, each alone; PLANB_STORE_FLIPS=1000000000
-// tries them all, which takes an hour.
+// The number of bits of a file that are flipped, one at a time. For all bits,
+// set PLANB_STORE_FLIPS=1000000000; that takes an hour.
 size_t Flips() {
   size_t flips = 0;
   const char* text = std::getenv("PLANB_STORE_FLIPS");
@@ -32,7 +32,7 @@ size_t Flips() {
                                                                         : 200;
 }
 
-// A store with a history, and what it holds.
+// The files of a store after random commits, and its tables.
 struct Sample {
   std::string path;
   StoreFiles files;
@@ -43,8 +43,8 @@ SqliteStoreOptions Options(const std::string& path) {
   return {.path = path, .sync = StoreSync::kOff, .request_window = 5};
 }
 
-// The files as a crash leaves them after `in_database` steps that are in the
-// database and `in_log` that are only in the log; no log if that is 0.
+// The files after a crash, with `in_database` steps in the database and
+// `in_log` steps in the log only; without a log if that is 0.
 Sample MakeSample(const std::string& name, int in_database, int in_log) {
   Sample sample = {.path = NewStorePath(name)};
   StoreScript script({.seed = 7, .max_tables = 3});
@@ -67,8 +67,8 @@ struct Outcomes {
   int refused = 0;
 };
 
-// Opens the store over `files`: it has to be refused, which changes nothing, or
-// to be the same.
+// Opens a store with `files`. It must either be refused, with the files
+// unchanged, or hold the tables of `sample`.
 void Judge(const Sample& sample, const StoreFiles& files, Outcomes& outcomes) {
   WriteStoreFiles(sample.path, files);
   auto store = SqliteStore::Open(Options(sample.path));
@@ -78,7 +78,7 @@ void Judge(const Sample& sample, const StoreFiles& files, Outcomes& outcomes) {
   if (!status.ok()) {
     ++outcomes.refused;
     const std::string reason = ErrorReason(status);
-    // The schema's version and the right to write are in the file as well.
+    // The file also has the version of the schema and a read-only flag.
     EXPECT_TRUE(reason == "STORE_CORRUPT" || reason == "STORE_TOO_NEW" ||
                 reason == "STORE_UNWRITABLE")
         << status;
@@ -102,7 +102,7 @@ void Judge(const Sample& sample, const StoreFiles& files, Outcomes& outcomes) {
 
 class Damage : public testing::TestWithParam<int> {
  protected:
-  // All in the database, all in the log, or some in each.
+  // All steps in the database, all in the log, or some in each.
   Sample MakeSampleOfParam(const std::string& name) {
     switch (GetParam()) {
       case 0:
@@ -122,7 +122,7 @@ std::string PlaceName(const testing::TestParamInfo<int>& place) {
 
 INSTANTIATE_TEST_SUITE_P(Places, Damage, testing::Values(0, 1, 2), PlaceName);
 
-TEST_P(Damage, NoneIsFine) {
+TEST_P(Damage, IntactFilesOpen) {
   const Sample sample = MakeSampleOfParam("fine");
   EXPECT_EQ(sample.files.count("-wal"), GetParam() == 0 ? 0U : 1U);
   Outcomes outcomes;
@@ -130,16 +130,16 @@ TEST_P(Damage, NoneIsFine) {
   EXPECT_EQ(outcomes.same, 1);
 }
 
-TEST_P(Damage, OfOneBit) {
+TEST_P(Damage, OfOneBitIsDetected) {
   const Sample sample = MakeSampleOfParam("flip");
   for (const char* suffix : {"", "-wal", "-mark"}) {
     const auto file = sample.files.find(suffix);
     if (file == sample.files.end()) continue;
-    // The mark is the same everywhere.
+    // The mark is the same in all three samples.
     if (std::string(suffix) == "-mark" && GetParam() != 0) continue;
     Outcomes outcomes;
     const size_t bits = file->second.size() * 8;
-    // Headers in full; an odd stride, to come by every bit of an byte.
+    // Headers in full. The stride is odd, to reach every bit of a byte.
     const size_t stride = bits / Flips() | 1;
     for (size_t bit = 0; bit < bits; bit += bit < 64 * 8 ? 1 : stride) {
       SCOPED_TRACE(testing::Message()
@@ -156,7 +156,7 @@ TEST_P(Damage, OfOneBit) {
   }
 }
 
-TEST_P(Damage, ByTruncation) {
+TEST_P(Damage, ByTruncationIsDetected) {
   const Sample sample = MakeSampleOfParam("truncated");
   for (const char* suffix : {"", "-wal", "-mark"}) {
     const auto file = sample.files.find(suffix);
@@ -176,14 +176,13 @@ TEST_P(Damage, ByTruncation) {
   }
 }
 
-// Bytes that another block of the disk would have.
-TEST_P(Damage, OfWholeBlocks) {
+TEST_P(Damage, OfWholeBlocksIsDetected) {
   const Sample sample = MakeSampleOfParam("blocks");
   for (const char* suffix : {"", "-wal"}) {
     const auto file = sample.files.find(suffix);
     if (file == sample.files.end()) continue;
     Outcomes outcomes;
-    // Every block, or about a hundred, at all places within a page.
+    // About a hundred blocks, at all positions within a page.
     const size_t blocks = file->second.size() / 512;
     const size_t stride = 512 * (blocks / 100 | 1);
     for (size_t at = 0; at < file->second.size(); at += stride) {
@@ -199,7 +198,7 @@ TEST_P(Damage, OfWholeBlocks) {
   }
 }
 
-TEST_P(Damage, ByRemovalOfAFile) {
+TEST_P(Damage, ByRemovalOfAFileIsDetected) {
   const Sample sample = MakeSampleOfParam("removed");
   for (const auto& [suffix, bytes] : sample.files) {
     SCOPED_TRACE(suffix);
@@ -207,25 +206,25 @@ TEST_P(Damage, ByRemovalOfAFile) {
     files.erase(suffix);
     Outcomes outcomes;
     Judge(sample, files, outcomes);
-    // The mark only watches, and SQLite makes a new index of the log.
+    // The store works without a mark, and SQLite makes a new index of the log.
     const bool harmless = suffix == "-mark" || suffix == "-shm";
     EXPECT_EQ(outcomes.same, harmless ? 1 : 0);
   }
 }
 
-TEST(SqliteStoreDamage, EmptyDatabaseIsNotANewOne) {
+TEST(SqliteStoreDamage, EmptyDatabaseWithAMarkIsRefused) {
   Sample sample = MakeSample("emptied", 10, 0);
   sample.files[""] = "";
   Outcomes outcomes;
   Judge(sample, sample.files, outcomes);
   EXPECT_EQ(outcomes.refused, 1);
-  // Neither is a log without a database and a mark.
+  // So is a log without a database and a mark.
   sample = MakeSample("log_alone", 0, 10);
   sample.files.erase("");
   sample.files.erase("-mark");
   Judge(sample, sample.files, outcomes);
   EXPECT_EQ(outcomes.refused, 2);
-  // Nor did that change anything.
+  // The log is unchanged.
   EXPECT_EQ(ReadStoreFiles(sample.path)["-wal"], sample.files["-wal"]);
 }
 
@@ -252,7 +251,7 @@ TEST(SqliteStoreDamage, OlderDatabaseIsRefused) {
   EXPECT_THAT(std::string(store.status().message()),
               HasSubstr("ends at commit 10, and commits up to 20 were"
                         " acknowledged"));
-  // The way out that the message names for one who restored a backup.
+  // The remedy that the message names, for a restored backup.
   files.erase("-mark");
   WriteStoreFiles(path, files);
   auto restored = SqliteStore::Open(Options(path));
@@ -260,7 +259,8 @@ TEST(SqliteStoreDamage, OlderDatabaseIsRefused) {
   EXPECT_EQ(StoreDifference(old_tables, (*restored)->Load().value()), "");
 }
 
-// Commits that were never synced may go with the power, and not otherwise.
+// The loss of commits is accepted only if they were not synced and the machine
+// has rebooted.
 TEST(SqliteStoreDamage, UnsyncedCommitsMayBeLostWithTheMachine) {
   const Sample sample = MakeSample("unsynced", 10, 0);
   const auto open = [&](bool synced, const std::string& boot_id) {
@@ -282,7 +282,7 @@ TEST(SqliteStoreDamage, UnsyncedCommitsMayBeLostWithTheMachine) {
   EXPECT_TRUE(open(false, other).ok());
 }
 
-TEST(SqliteStoreDamage, AnotherStoresDatabaseIsRefused) {
+TEST(SqliteStoreDamage, DatabaseOfAnotherStoreIsRefused) {
   const Sample one = MakeSample("one", 10, 0);
   const Sample other = MakeSample("other", 20, 0);
   StoreFiles files = one.files;
@@ -292,7 +292,7 @@ TEST(SqliteStoreDamage, AnotherStoresDatabaseIsRefused) {
   EXPECT_EQ(outcomes.refused, 1);
 }
 
-TEST(SqliteStoreDamage, OtherFilesAreRefused) {
+TEST(SqliteStoreDamage, FilesThatAreNotDatabasesAreRefused) {
   const Sample sample = MakeSample("strange", 1, 0);
   for (const std::string& text :
        {std::string("routes: 17\n"), std::string(10'000, 'x'),
@@ -305,33 +305,33 @@ TEST(SqliteStoreDamage, OtherFilesAreRefused) {
   }
 }
 
-// Runs SQL as somebody else.
+// Runs SQL on a connection of its own.
 void Edit(const std::string& path, const std::string& text) {
   const absl::Status status = Sql::Open(path, false).value()->Run(text);
   ASSERT_TRUE(status.ok()) << status;
 }
 
-TEST(SqliteStoreOpen, IsHeldByOne) {
+TEST(SqliteStoreOpen, IsOpenOnlyOnce) {
   const std::string path = NewStorePath("held");
   auto store = OpenStore(path);
   const auto second = SqliteStore::Open({.path = path});
   EXPECT_EQ(second.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(ErrorReason(second.status()), "STORE_IN_USE");
   EXPECT_THAT(std::string(second.status().message()), HasSubstr(path));
-  // The first one did not notice.
+  // The first one is not affected.
   EXPECT_TRUE(store->CreateTable("default", 0).ok());
   store.reset();
   EXPECT_EQ(OpenStore(path)->Load()->size(), 1U);
 }
 
-TEST(SqliteStoreOpen, NeedsADirectoryItMayWriteTo) {
+TEST(SqliteStoreOpen, NeedsAWritableDirectory) {
   const auto absent = SqliteStore::Open({.path = "/absent/planb.db"});
   EXPECT_EQ(ErrorReason(absent.status()), "STORE_UNWRITABLE");
   EXPECT_THAT(std::string(absent.status().message()), HasSubstr("/absent/"));
 }
 
-// Root may write anywhere, so these are tried as somebody else.
-TEST(SqliteStoreOpen, NeedsFilesItMayWriteTo) {
+// Runs as another user, because root may write everywhere.
+TEST(SqliteStoreOpen, NeedsWritableFiles) {
   namespace fs = std::filesystem;
   std::string directory = "/tmp/planb_store_XXXXXX";
   ASSERT_NE(mkdtemp(directory.data()), nullptr);
@@ -371,7 +371,7 @@ TEST(SqliteStoreOpen, NewerSchemaIsRefused) {
   EXPECT_EQ(ErrorReason(store.status()), "STORE_TOO_NEW");
 }
 
-TEST(SqliteStoreOpen, ShowsRoutesToPeople) {
+TEST(SqliteStoreOpen, ShowsRoutesInAView) {
   const std::string path = NewStorePath("people");
   auto store = OpenStore(path);
   ASSERT_TRUE(store->CreateTable("default", 0).ok());
@@ -390,7 +390,8 @@ TEST(SqliteStoreOpen, ShowsRoutesToPeople) {
             " default 2001:0db8:00ab:0000:0000:0000:0000:0000/48 5");
 }
 
-// What no commit can have written is told from what is only not the newest.
+// Each message distinguishes an invalid value from rows that are not the
+// newest.
 TEST(SqliteStoreOpen, EditedByHandIsRefused) {
   const std::string good = NewStorePath("edited");
   {
@@ -445,7 +446,7 @@ TEST(SqliteStoreOpen, EditedByHandIsRefused) {
     EXPECT_THAT(std::string(status.message()), HasSubstr(says));
     EXPECT_THAT(std::string(status.message()), HasSubstr(good + "-mark"));
   }
-  // Nor does it pass while the store is open.
+  // An edit while the store is open is refused, too.
   WriteStoreFiles(good, files);
   auto store = OpenStore(good);
   Edit(good, "UPDATE store SET sequence = sequence + 1");

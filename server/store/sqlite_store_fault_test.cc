@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The store on disks that are full or broken: a failed transaction is gone, a
-// crash brings back all of it or nothing, and afterwards work goes on.
+// The store on disks that are full or broken, and under kill -9. A failed
+// transaction has no effect, or after a crash its full effect; acknowledged
+// ones are kept; and the store works again after the fault.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -49,7 +50,7 @@ std::vector<StoredTable> MustLoad(Store& store) {
   return tables.ok() ? *std::move(tables) : std::vector<StoredTable>();
 }
 
-// What another process would find if this one died now.
+// The tables that another process would load if this one died now.
 std::vector<StoredTable> AfterACrash(const std::string& path) {
   const std::string copy = NewStorePath("after_a_crash");
   WriteStoreFiles(copy, ReadStoreFiles(path));
@@ -68,8 +69,8 @@ void ExpectFailure(const absl::Status& status, Fault fault) {
 
 class Faults : public testing::TestWithParam<std::tuple<Fault, int64_t>> {};
 
-// Fails the first, second, third... operation of a transaction, until one gets
-// through without.
+// Fails the first, second, third... operation of a transaction, until a
+// transaction ends before the failure.
 TEST_P(Faults, AtEveryOperation) {
   const auto [fault, bad] = GetParam();
   const std::string path = NewStorePath("faults");
@@ -97,7 +98,7 @@ TEST_P(Faults, AtEveryOperation) {
       const auto found = AfterACrash(path);
       if (StoreDifference(before, found) != "") {
         ASSERT_EQ(StoreDifference(script.Tables(), found), "");
-        // A disk that works again has no remains of what failed.
+        // If the disk works again, the failed transaction is removed.
         ASSERT_EQ(bad, kForEver);
       }
       if (bad == kForEver) {
@@ -110,7 +111,7 @@ TEST_P(Faults, AtEveryOperation) {
       ASSERT_EQ(StoreDifference(script.Tables(), MustLoad(*store)), "");
       ASSERT_EQ(StoreDifference(script.Tables(), AfterACrash(path)), "");
     }
-    // Some rounds begin with an empty log, some do not.
+    // Some rounds start with an empty log.
     if (round % 3 == 0) {
       store.reset();
       store = OpenOn(path, FaultyDisk::Vfs());
@@ -135,7 +136,7 @@ INSTANTIATE_TEST_SUITE_P(All, Faults,
                                           testing::Values(1, kForEver)),
                          FaultName);
 
-// Fills a store until it cannot go on, makes room, and goes on.
+// Commits until the disk is full, makes room, and commits more.
 void FillUp(const std::string& path, const std::function<void()>& make_room) {
   StoreScript script({.seed = 22,
                       .request_window = 5,
@@ -145,7 +146,7 @@ void FillUp(const std::string& path, const std::function<void()>& make_room) {
   auto store = OpenOn(path, "");
   std::vector<StoredTable> before;
   absl::Status status;
-  // The first failure empties the log, which makes some room by itself.
+  // The first failure empties the log, which frees some room.
   for (int step = 0; step < 3000 && status.ok(); ++step) {
     before = script.Tables();
     status = script.Step(store.get());
@@ -204,12 +205,12 @@ int Rounds() {
 }
 
 SqliteStoreOptions Options(const std::string& path) {
-  // A few pages only, to die in checkpoints as well.
+  // Few pages, so that some kills hit a checkpoint.
   return {.path = path, .request_window = 5, .checkpoint_pages = 30};
 }
 
-// In the child: goes on with the script for ever, with an byte into `acks` for
-// each step that the store said OK to.
+// In the child: runs the script without end, and writes a byte to `acks` for
+// each step that succeeded.
 [[noreturn]] void Play(const std::string& path, StoreScript& script, int acks) {
   auto store = SqliteStore::Open(Options(path));
   if (!store.ok()) _exit(1);
@@ -219,7 +220,7 @@ SqliteStoreOptions Options(const std::string& path) {
   _exit(3);
 }
 
-// Bytes until the other end is gone.
+// Counts bytes until the other end is closed.
 uint64_t CountBytes(int file) {
   uint64_t count = 0;
   char buffer[4096];
@@ -230,7 +231,7 @@ uint64_t CountBytes(int file) {
   }
 }
 
-// Kills after `wait`; how many steps were acknowledged until then.
+// Kills the child after `wait`. Returns the number of acknowledged steps.
 uint64_t PlayAndKill(const std::string& path, StoreScript& script,
                      absl::Duration wait) {
   int pipe_ends[2];
@@ -247,7 +248,8 @@ uint64_t PlayAndKill(const std::string& path, StoreScript& script,
   close(pipe_ends[0]);
   int status = 0;
   EXPECT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFSIGNALED(status)) << "it ended by itself, with " << status;
+  EXPECT_TRUE(WIFSIGNALED(status))
+      << "the child was not killed; status " << status;
   return acks;
 }
 
@@ -265,8 +267,8 @@ void CrashOften(const std::string& name, const StoreScriptOptions& options) {
     for (uint64_t i = 0; i < acks; ++i) ASSERT_TRUE(script.Step(nullptr).ok());
     acknowledged += acks;
 
-    // Every other time a copy is looked at, and the next child has to make do
-    // with what the last one left behind.
+    // Every other round opens a copy, so that the next child starts with the
+    // files as the kill left them.
     std::string looked_at = path;
     if (round % 2 == 1) {
       looked_at = NewStorePath(name + "_copy");
@@ -277,8 +279,8 @@ void CrashOften(const std::string& name, const StoreScriptOptions& options) {
     const auto tables = (*store)->Load();
     ASSERT_TRUE(tables.ok()) << tables.status();
     if (StoreDifference(script.Tables(), *tables).empty()) continue;
-    // The last one may have been committed, and the child killed before it
-    // could say so.
+    // The last step may be committed although the child was killed before the
+    // acknowledgement.
     ++more;
     ASSERT_TRUE(script.Step(nullptr).ok());
     ASSERT_EQ(StoreDifference(script.Tables(), *tables), "");
@@ -290,7 +292,7 @@ void CrashOften(const std::string& name, const StoreScriptOptions& options) {
             << " committed and not acknowledged\n";
 }
 
-TEST(SqliteStoreCrash, KeepsWhatItAcknowledged) {
+TEST(SqliteStoreCrash, KeepsAcknowledgedCommits) {
   CrashOften("crash", {.seed = 11});
 }
 

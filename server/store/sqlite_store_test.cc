@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What the store keeps: random histories against a model, requests, large
-// tables, many threads.
+// Commits and loads: random histories against a model, requests, large tables,
+// many threads.
 
 #include "server/store/sqlite_store.h"
 
@@ -92,7 +92,7 @@ TEST(SqliteStore, LargeTableComesAndGoes) {
   EXPECT_EQ(tables[0].name, "other");
   EXPECT_TRUE(tables[0].routes == routes);
   EXPECT_EQ(store->generation_floor(), 1U);
-  // The room that a table leaves is used again.
+  // The space of a deleted table is reused.
   const uint64_t bytes = store->counters().database_bytes;
   ASSERT_TRUE(store->CreateTable("default", 1).ok());
   ASSERT_TRUE(store->Commit("default", {Batch(2, routes)}).ok());
@@ -100,7 +100,7 @@ TEST(SqliteStore, LargeTableComesAndGoes) {
   EXPECT_LT(StoreFileBytes(path), bytes + bytes / 10);
 }
 
-TEST(SqliteStore, LogDoesNotGrowWithoutEnd) {
+TEST(SqliteStore, LogIsBounded) {
   const std::string path = NewStorePath("log");
   auto store =
       SqliteStore::Open(
@@ -119,7 +119,7 @@ TEST(SqliteStore, LogDoesNotGrowWithoutEnd) {
   EXPECT_LT(most, 3000 * 3 * 4096 / 4);
 }
 
-TEST(SqliteStore, CountsAndTells) {
+TEST(SqliteStore, CountsAndReportsCommits) {
   const std::string path = NewStorePath("counted");
   std::vector<absl::Status> told;
   auto store = SqliteStore::Open(
@@ -175,9 +175,7 @@ TEST(SqliteStore, TablesCommitFromManyThreads) {
   }
 }
 
-// SQLite's index of the log belongs to the process that holds the log open; an
-// operator's shell is another.
-TEST(SqliteStore, LeavesAReaderAlone) {
+TEST(SqliteStore, CommitsBesideAReader) {
   const std::string path = NewStorePath("reader");
   auto store =
       SqliteStore::Open(

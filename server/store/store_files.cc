@@ -26,10 +26,11 @@
 namespace planb::server {
 namespace {
 
-// How long a commit waits for somebody else's lock, an operator's shell say.
+// How long a commit waits for the lock of another process, such as an
+// operator's shell.
 constexpr int kBusyMillis = 5000;
 
-// How every database of SQLite begins, its NUL included.
+// The first bytes of every SQLite database, including the NUL.
 constexpr char kHeader[] = "SQLite format 3";
 
 absl::Status Lost(absl::string_view message) {
@@ -48,7 +49,7 @@ absl::string_view SyncName(StoreSync sync) {
   return "FULL";
 }
 
-// A new file survives the power only once its directory was synced.
+// A new file survives a power loss only after its directory is synced.
 void SyncDirectoryOf(const std::string& path) {
   const size_t slash = path.rfind('/');
   const std::string directory = slash == std::string::npos ? "."
@@ -56,7 +57,7 @@ void SyncDirectoryOf(const std::string& path) {
                                              : path.substr(0, slash);
   const int file = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (file < 0) return;
-  // Some file systems cannot; they have nothing better to offer either.
+  // Some file systems do not support this; there is no alternative.
   (void)fsync(file);
   close(file);
 }
@@ -133,7 +134,7 @@ StoreMark::~StoreMark() {
 }
 
 absl::StatusOr<std::optional<StoreMarkRecord>> StoreMark::Read() const {
-  // One byte more, to notice a file that is too long.
+  // One byte more, to detect a file that is too long.
   char bytes[sizeof(Layout) + 1] = {};
   const ssize_t size = pread(file_, bytes, sizeof(bytes), 0);
   if (size < 0) return SystemError(path_, "read");
@@ -184,8 +185,8 @@ absl::Status CheckStoreFiles(const std::string& path,
                              const std::optional<StoreMarkRecord>& mark) {
   const std::string log = absl::StrCat(path, "-wal");
   if (StoreFileBytes(path) > 0) {
-    // SQLite takes a file of zeros for a new database, and throws the log of a
-    // database away that says to have none.
+    // SQLite treats a file of zeros as a new database, and deletes the log of a
+    // database whose header says that it has none.
     std::ifstream file(path, std::ios::binary);
     std::array<char, 20> header = {};
     file.read(header.data(), header.size());
@@ -222,14 +223,14 @@ absl::StatusOr<std::unique_ptr<Sql>> OpenStoreDatabase(const std::string& path,
   Sql& sql = **opened;
   sqlite3_busy_timeout(sql.sql(), kBusyMillis);
   KeepStoreLog(sql, true);
-  // Nobody's triggers: a store is what its commits say.
+  // Disables triggers: only commits may change the store.
   sqlite3_db_config(sql.sql(), SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
   if (sqlite3_db_readonly(sql.sql(), "main") == 1) {
     return Error(absl::StatusCode::kFailedPrecondition, "STORE_UNWRITABLE",
-                 absl::StrCat(path, ": may be read only"));
+                 absl::StrCat(path, ": is not writable"));
   }
-  // The page size has to come before anything is written. A commit of one route
-  // writes four pages, a table of a million routes some 5,000.
+  // The page size must be set before the first write. A commit of one route
+  // writes four pages, a table of a million routes about 5,000.
   if (create) {
     if (absl::Status s = sql.Run("PRAGMA page_size = 4096"); !s.ok()) return s;
   }
@@ -238,22 +239,22 @@ absl::StatusOr<std::unique_ptr<Sql>> OpenStoreDatabase(const std::string& path,
   if (*mode != "wal") {
     return Error(absl::StatusCode::kFailedPrecondition, "STORE_UNWRITABLE",
                  absl::StrCat(path,
-                              ": this file system has no room for a"
+                              ": this file system does not support a"
                               " write-ahead log (journal mode ",
                               *mode, ")"));
   }
   absl::Status status = sql.Run(absl::StrCat(
       "PRAGMA synchronous = ", SyncName(sync),
-      // Checkpoints are the StoreCheckpointer's.
+      // The StoreCheckpointer runs checkpoints.
       "; PRAGMA wal_autocheckpoint = 0",
-      // What a bulk load took of the log is given back after it; less is kept,
-      // as writing over a file is quicker to sync than growing one.
+      // After a bulk load the log is truncated to this size. A log of this size
+      // is kept, because overwriting a file syncs faster than growing it.
       "; PRAGMA journal_size_limit = ", 64 << 20,
-      // KiB. A bulk load beyond it spills into the log, in order.
+      // In KiB. A larger bulk load spills into the log, in order.
       "; PRAGMA cache_size = -16384",
-      // Debian's default would write every page that a table leaves behind.
+      // Debian's default would overwrite every page that a deleted table frees.
       "; PRAGMA secure_delete = OFF",
-      // A truncated file would be a SIGBUS.
+      // With mmap, a truncated file would cause a SIGBUS.
       "; PRAGMA mmap_size = 0",
       "; PRAGMA temp_store = MEMORY; PRAGMA cell_size_check = ON"));
   if (!status.ok()) return status;
@@ -298,7 +299,7 @@ absl::Status CheckStoreMark(const std::string& path,
       mark_path, " away"));
 }
 
-absl::Status WithWayOut(const absl::Status& status, const std::string& path) {
+absl::Status WithRemedy(const absl::Status& status, const std::string& path) {
   if (status.code() != absl::StatusCode::kDataLoss) return status;
   return Lost(absl::StrCat(
       status.message(), "; to start anew, move ", path, ", ", path, "-wal, ",

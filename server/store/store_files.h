@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The files of a store: opening the database with the settings that the store
-// counts on, and noticing when something that was committed is gone.
+// The files of a store: opens the database with the settings that the store
+// relies on, and detects the loss of acknowledged commits by a second file, the
+// mark.
 
 #ifndef PLANB_SERVER_STORE_STORE_FILES_H_
 #define PLANB_SERVER_STORE_STORE_FILES_H_
@@ -19,39 +20,42 @@
 
 namespace planb::server {
 
-// What the file holds: one record of 64 bytes with a checksum.
+// The contents of a mark: one record of 64 bytes with a checksum.
 struct StoreMarkRecord {
-  uint64_t store_id = 0;  // of the database that belongs to it
-  // Of the last commit that was acknowledged, or of one shortly before: the
-  // record is written after each commit, and not synced.
+  uint64_t store_id = 0;  // of the database
+  // Of the last acknowledged commit, or of one shortly before: the record is
+  // written after each commit and not synced.
   uint64_t sequence = 0;
-  // False if commits may be lost with the machine's power.
+  // False if a power loss may lose commits.
   bool synced = true;
-  std::string boot_id;  // 16 bytes, of the machine when it was written
+  std::string boot_id;  // 16 bytes; the machine's at the time of writing
 
   friend bool operator==(const StoreMarkRecord&,
                          const StoreMarkRecord&) = default;
 };
 
-// The boot id of this machine, 16 bytes; zeros if it has none.
+// The boot id of this machine, 16 bytes; zeros if the system has none.
 std::string CurrentBootId();
 
-// Holds an exclusive lock on the file for as long as it lives.
-// Thread-compatible.
+// The mark: a small file beside the database, with the number of its last
+// commit. SQLite treats a write-ahead log that was cut or damaged as one that
+// ends early, and drops the later commits without an error; the mark reveals
+// that. Holds an exclusive lock on the file, which prevents a second server
+// from opening the store. Thread-compatible.
 class StoreMark {
  public:
   // Creates the file if it is absent.
-  // Errors: FAILED_PRECONDITION (STORE_IN_USE) if another object or process
-  // holds it; FAILED_PRECONDITION (STORE_UNWRITABLE) if it cannot be created or
-  // written; UNAVAILABLE (STORE_FAILED).
+  // Errors: FAILED_PRECONDITION (STORE_IN_USE) if another object or process has
+  // the lock; FAILED_PRECONDITION (STORE_UNWRITABLE) if the file cannot be
+  // created or written; UNAVAILABLE (STORE_FAILED).
   static absl::StatusOr<StoreMark> Open(const std::string& path);
 
   StoreMark(StoreMark&& other) noexcept;
   StoreMark& operator=(StoreMark&&) = delete;
   ~StoreMark();
 
-  // nullopt if the file is empty, or all zeros, as it can be after a power
-  // loss. Errors: DATA_LOSS (STORE_CORRUPT) if it holds anything else.
+  // nullopt if the file is empty or all zeros, which a power loss can cause.
+  // Errors: DATA_LOSS (STORE_CORRUPT) if it does not hold a valid record.
   absl::StatusOr<std::optional<StoreMarkRecord>> Read() const;
 
   // One system call. Errors: UNAVAILABLE (STORE_FAILED).
@@ -64,46 +68,45 @@ class StoreMark {
   int file_;
 };
 
-// When a commit is told to the disk.
+// When a commit is synced to the disk.
 enum class StoreSync {
   kFull,    // before it is acknowledged
-  kNormal,  // now and then: the last commits may be lost with the power
-  kOff,     // never: all may be lost with the power
+  kNormal,  // at checkpoints: a power loss may lose the last commits
+  kOff,     // never: a power loss may lose the whole store
 };
 
-// PATH-mark.
+// The path of the mark: PATH-mark.
 std::string StoreMarkPath(const std::string& path);
 
 // Bytes of a file; 0 if it is absent.
 uint64_t StoreFileBytes(const std::string& path);
 
-// Before the database is opened, which would create it if it were gone and
-// throw a log away that has none.
-// Errors: DATA_LOSS (STORE_CORRUPT) if there is no database and should be.
+// Checks the files before SQLite opens them, since SQLite would create a
+// missing database and delete a log without a database. Errors: DATA_LOSS
+// (STORE_CORRUPT) if the database is missing or is not one.
 absl::Status CheckStoreFiles(const std::string& path,
                              const std::optional<StoreMarkRecord>& mark);
 
-// A connection for the store's use, which keeps the log. Creates the file if it
-// is absent or empty.
-// Errors: those of Sql.
+// Opens a connection with the store's settings; closing it keeps the log.
+// Creates the file if it is absent or empty. Errors: those of Sql.
 absl::StatusOr<std::unique_ptr<Sql>> OpenStoreDatabase(const std::string& path,
                                                        StoreSync sync,
                                                        const std::string& vfs);
 
-// Whether closing the last connection leaves the write-ahead log alone. If not,
-// what can be read of it is moved into the database, and the log deleted: not
-// what one wants of a damaged one.
+// Sets whether closing the last connection keeps the write-ahead log. Otherwise
+// SQLite moves the readable part into the database and deletes the log, which
+// would destroy the evidence of damage.
 void KeepStoreLog(Sql& sql, bool keep);
 
-// Compares the database, just `created` or opened, with its mark. Logs what an
-// operator should know but needs not act on.
-// Errors: DATA_LOSS (STORE_CORRUPT) if acknowledged commits are missing.
+// Compares a database that was `created` or opened with its mark. Logs a
+// warning if the mark is missing or unsynced commits were lost. Errors:
+// DATA_LOSS (STORE_CORRUPT) if acknowledged commits are missing.
 absl::Status CheckStoreMark(const std::string& path,
                             const std::optional<StoreMarkRecord>& mark,
                             const StoreRow& store, bool created);
 
-// Says to a DATA_LOSS what an operator can do; leaves other errors alone.
-absl::Status WithWayOut(const absl::Status& status, const std::string& path);
+// Adds the remedy to a DATA_LOSS; returns other statuses unchanged.
+absl::Status WithRemedy(const absl::Status& status, const std::string& path);
 
 }  // namespace planb::server
 

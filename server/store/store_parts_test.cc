@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// The parts of the store on their own: columns, merged batches, the mark, the
+// schema.
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +21,7 @@
 namespace planb::server {
 namespace {
 
-TEST(StoreRows, PrefixesComeBack) {
+TEST(StoreRows, PrefixesRoundTrip) {
   std::vector<Route> routes =
       SyntheticTable({.ipv6_routes = 2000, .ipv4_routes = 2000});
   for (const char* text :
@@ -36,13 +39,13 @@ TEST(StoreRows, PrefixesComeBack) {
   }
 }
 
-// As SQLite gives a BLOB without bytes.
-TEST(StoreRows, NoBytesAreTheZeroAddress) {
+// SQLite returns a null pointer for an empty BLOB.
+TEST(StoreRows, AnEmptyAddressIsZero) {
   EXPECT_EQ(UnpackPrefix(4, absl::string_view(), 0).value(),
             Prefix::Parse("0.0.0.0/0").value());
 }
 
-// The primary key of routes has to be in the order of prefixes.
+// The primary key of routes must have the order of prefixes.
 TEST(StoreRows, PackedAddressesAreOrderedLikeAddresses) {
   const std::vector<Route> routes =
       SyntheticTable({.ipv6_routes = 5000, .ipv4_routes = 0});
@@ -54,7 +57,7 @@ TEST(StoreRows, PackedAddressesAreOrderedLikeAddresses) {
   }
 }
 
-TEST(StoreRows, ImpossiblePrefixesAreRefused) {
+TEST(StoreRows, InvalidPrefixesAreRefused) {
   const absl::string_view net("\x0a\x01", 2);  // 10.1.0.0
   EXPECT_TRUE(UnpackPrefix(4, net, 16).ok());
   const std::pair<absl::StatusOr<Prefix>, const char*> wrong[] = {
@@ -75,7 +78,7 @@ TEST(StoreRows, ImpossiblePrefixesAreRefused) {
   }
 }
 
-TEST(StoreRows, ImpossibleNumbersAreRefused) {
+TEST(StoreRows, InvalidNumbersAreRefused) {
   EXPECT_EQ(*UnpackNextHopId(1), 1U);
   EXPECT_EQ(*UnpackNextHopId(0xfffffffe), 0xfffffffeU);
   for (int64_t id :
@@ -88,7 +91,7 @@ TEST(StoreRows, ImpossibleNumbersAreRefused) {
   EXPECT_FALSE(UnpackWeight(int64_t{1} << 32).ok());
 }
 
-TEST(StoreRows, GatewaysAndMembersComeBack) {
+TEST(StoreRows, GatewaysAndMembersRoundTrip) {
   for (const char* text :
        {"192.0.2.1", "2001:db8::1", "::ffff:1.2.3.4", "::"}) {
     const NextHop hop = {.id = 1, .gateway = Address::Parse(text).value()};
@@ -174,7 +177,7 @@ std::vector<Route> Routes(const StoreChanges& changes) {
   return routes;
 }
 
-TEST(StoreChanges, LastStateOfEachPrefixInOrder) {
+TEST(StoreChanges, KeepTheLastStateOfEachPrefixInOrder) {
   const AcceptedBatch batches[] = {
       Batch({.generation = 1,
              .routes = {MakeRoute("10.0.0.0/8", 1), MakeRoute("::/0", 1),
@@ -195,7 +198,7 @@ TEST(StoreChanges, LastStateOfEachPrefixInOrder) {
                           MakeRoute("::/0", kNoRoute)}));
 }
 
-TEST(StoreChanges, LastStateOfObjects) {
+TEST(StoreChanges, KeepTheLastStateOfNextHopsAndGroups) {
   const AcceptedBatch batches[] = {
       Batch({.next_hops = {{.id = 1, .label = "old"}, {.id = 2}},
              .groups = {{.id = 5}},
@@ -213,7 +216,7 @@ TEST(StoreChanges, LastStateOfObjects) {
   EXPECT_EQ(changes.groups.at(5), nullptr);
 }
 
-TEST(StoreChanges, BatchesWithoutDelta) {
+TEST(StoreChanges, KeepRequestsAndEpochOfBatchesWithoutADelta) {
   const AcceptedBatch batches[] = {
       {.writer_epoch = 1, .request = AnsweredRequest{.request_id = "a"}},
       {.writer_epoch = 4},
@@ -251,7 +254,7 @@ TEST(StoreMark, KeepsOneRecord) {
   EXPECT_EQ(std::filesystem::file_size(path), 64U);
 }
 
-TEST(StoreMark, IsHeldByOne) {
+TEST(StoreMark, IsOpenOnlyOnce) {
   const std::string path = NewPath("held");
   auto mark = std::make_unique<StoreMark>(StoreMark::Open(path).value());
   const auto other = StoreMark::Open(path);
@@ -268,7 +271,7 @@ TEST(StoreMark, NeedsItsDirectory) {
   EXPECT_EQ(ErrorReason(mark.status()), "STORE_UNWRITABLE");
 }
 
-TEST(StoreMark, NoticesEveryFlipAndEveryLength) {
+TEST(StoreMark, DetectsEveryFlippedBitAndWrongLength) {
   const std::string path = NewPath("damaged");
   ASSERT_TRUE(StoreMark::Open(path).value().Write({.sequence = 5}).ok());
   std::ifstream file(path, std::ios::binary);
@@ -288,7 +291,7 @@ TEST(StoreMark, NoticesEveryFlipAndEveryLength) {
     EXPECT_FALSE(read(good.substr(0, size)).ok()) << size;
   }
   EXPECT_FALSE(read(good + "x").ok());
-  // As after a power loss: there, and never written.
+  // A power loss can leave a file that was created but not written.
   EXPECT_EQ(read("").value(), std::nullopt);
   EXPECT_EQ(read(std::string(64, '\0')).value(), std::nullopt);
 }
@@ -312,7 +315,7 @@ absl::Span<const std::string> Steps(size_t count) {
   return absl::MakeConstSpan(kSteps).first(count);
 }
 
-TEST(StoreSchema, GoesStepByStepFromAnyVersion) {
+TEST(StoreSchema, UpgradesStepByStepFromAnyVersion) {
   for (size_t from = 1; from <= 3; ++from) {
     SCOPED_TRACE(from);
     const std::string path = NewStorePath("migrated");
@@ -323,12 +326,12 @@ TEST(StoreSchema, GoesStepByStepFromAnyVersion) {
     ASSERT_TRUE(created.ok()) << created.status();
     EXPECT_FALSE(*created);
     EXPECT_EQ(*sql->Integer("PRAGMA user_version"), 3);
-    // The last step came before the row if it was created at version 3.
+    // At version 3 the last step ran before the row was inserted.
     EXPECT_EQ(*sql->Integer("SELECT weight FROM hop"), from == 3 ? 7 : 8);
   }
 }
 
-TEST(StoreSchema, StepThatFailsLeavesTheOldVersion) {
+TEST(StoreSchema, AFailedStepKeepsTheOldVersion) {
   const std::string path = NewStorePath("stuck");
   ASSERT_TRUE(PrepareStoreSchema(*OpenSql(path), "", Steps(1)).ok());
   std::vector<std::string> steps = {kSteps[0],
@@ -352,7 +355,7 @@ TEST(StoreSchema, NewerVersionIsRefused) {
   EXPECT_EQ(*sql->Integer("PRAGMA user_version"), 3);
 }
 
-TEST(StoreSchema, ForeignAndDamagedOnesAreRefused) {
+TEST(StoreSchema, ForeignAndDamagedSchemasAreRefused) {
   const std::string path = NewStorePath("foreign");
   ASSERT_TRUE(OpenSql(path)->Run("CREATE TABLE t (a)").ok());
   EXPECT_EQ(
@@ -369,7 +372,7 @@ TEST(StoreSchema, ForeignAndDamagedOnesAreRefused) {
             "STORE_CORRUPT");
 }
 
-TEST(StoreSchema, NewestIsWhatTheStepsMake) {
+TEST(StoreSchema, ANewDatabaseHasTheNewestVersion) {
   auto sql = OpenSql(":memory:");
   ASSERT_TRUE(PrepareStoreSchema(*sql, "").ok());
   EXPECT_EQ(*sql->Integer("PRAGMA user_version"),

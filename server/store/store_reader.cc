@@ -34,7 +34,7 @@ absl::Status ForEachRow(Sql& sql, const char* text, ReadRow read) {
   }
 }
 
-// A table while its rows come in.
+// A table while its rows are read.
 struct Reading {
   const StoredTableState* expected;
   StoredTable table;
@@ -42,7 +42,7 @@ struct Reading {
   uint64_t next_request;
 };
 
-// The tables by id, for rows that come in order of it.
+// Finds tables by id, quickly for rows that are ordered by it.
 class Readings {
  public:
   explicit Readings(absl::Span<const StoredTableState> tables) {
@@ -64,7 +64,7 @@ class Readings {
       if (all_[last_].expected->row.id == id) return &all_[last_];
     }
     return absl::DataLossError(
-        absl::StrCat("there are rows of table ", id, ", which is not there"));
+        absl::StrCat("there are rows of table ", id, ", which does not exist"));
   }
 
   std::vector<Reading>& all() { return all_; }
@@ -267,7 +267,7 @@ absl::StatusOr<StoreState> ReadStoreState(Sql& sql) {
 
 absl::StatusOr<std::vector<StoredTable>> ReadStoredTables(
     Sql& sql, const StoreState& state) {
-  // Finds damage to pages whose rows are all right still.
+  // Detects damaged pages even if all rows are intact.
   const auto structure = sql.Text("PRAGMA quick_check(1)");
   if (!structure.ok()) return structure.status();
   if (*structure != "ok") return Wrong(sql, *structure);

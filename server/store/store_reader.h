@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Reads everything in the store, and believes none of it: every value must be
-// possible, and all together must add up to the checksums stored beside.
+// Reads the contents of the store and verifies them: every value must be valid,
+// and all rows must match the stored checksums.
 
 #ifndef PLANB_SERVER_STORE_STORE_READER_H_
 #define PLANB_SERVER_STORE_STORE_READER_H_
@@ -17,25 +17,25 @@
 
 namespace planb::server {
 
-// What vouches for all else.
+// The rows whose checksums cover all others.
 struct StoreState {
   StoreRow store;
   std::vector<StoredTableState> tables;  // by ascending id
 };
 
-// Reads it, next hops and groups included, and checks it against itself. O(1)
-// memory and time in the number of routes.
+// Reads and verifies the state, including the digest of next hops and groups.
+// Memory and time do not depend on the number of routes.
 // Errors: DATA_LOSS (STORE_CORRUPT); those of Sql.
 absl::StatusOr<StoreState> ReadStoreState(Sql& sql);
 
-// Reads all that `state` vouches for, ordered by name, and checks it. Needs to
-// be in one transaction with what read `state`.
+// Reads all tables, ordered by name, and verifies them against `state`.
 // Errors: DATA_LOSS (STORE_CORRUPT); those of Sql.
+// REQUIRES: `state` was read in the same transaction.
 absl::StatusOr<std::vector<StoredTable>> ReadStoredTables(
     Sql& sql, const StoreState& state);
 
-// The next hop or group of the row that `statement` is at, whose columns from
-// `column` on are id, gateway, interface, weight, label or id, members, label.
+// The next hop or group of the current row of `statement`. Its columns from
+// `column` on are id, gateway, interface, weight, label, or id, members, label.
 absl::StatusOr<NextHop> ReadNextHop(const SqlStatement& statement, int column);
 absl::StatusOr<NextHopGroup> ReadGroup(const SqlStatement& statement,
                                        int column);

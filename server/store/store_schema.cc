@@ -21,9 +21,9 @@
 namespace planb::server {
 namespace {
 
-// Each row of routes, next hops, groups and requests names its table by id. No
-// foreign keys and no checks: they would cost a lookup a row, and all rows are
-// checked when they are read.
+// Each row of routes, next hops, groups and requests has the id of its table.
+// There are no foreign keys and checks, because they would cost a lookup for
+// each row, and the store verifies all rows when it reads them.
 constexpr char kVersion1[] = R"sql(
 CREATE TABLE store (
   id INTEGER PRIMARY KEY,
@@ -88,8 +88,8 @@ CREATE TABLE requests (
 ) STRICT, WITHOUT ROWID;
 )sql";
 
-// For people. SQLite has neither a function that shows an address nor one that
-// reads a hexadecimal digit.
+// A view for operators. SQLite has no function that formats an address, nor one
+// that parses a hexadecimal digit.
 std::string RouteView() {
   std::string v4;
   for (int byte = 0; byte < 4; ++byte) {
@@ -123,12 +123,12 @@ absl::Status RunInTransaction(Sql& sql, const std::string& text) {
   if (status.ok()) status = sql.Run(text);
   if (status.ok()) status = sql.Run("COMMIT");
   if (!status.ok() && sql.InTransaction()) {
-    sql.Run("ROLLBACK").IgnoreError();  // the first error tells more
+    sql.Run("ROLLBACK").IgnoreError();  // the first error is the cause
   }
   return status;
 }
 
-// What there is, as (name, definition).
+// The entries of the schema as (name, definition).
 absl::StatusOr<std::set<std::pair<std::string, std::string>>> Definitions(
     Sql& sql) {
   absl::StatusOr<SqlStatement> statement =
@@ -143,8 +143,8 @@ absl::StatusOr<std::set<std::pair<std::string, std::string>>> Definitions(
   }
 }
 
-// A changed definition would be a schema that was not written by us. There may
-// be more: an operator's own view does no harm.
+// Refuses a schema with a changed or missing definition. Accepts additional
+// ones, such as an operator's view.
 absl::Status CheckDefinitions(Sql& sql, absl::Span<const std::string> steps) {
   const absl::StatusOr<std::unique_ptr<Sql>> model =
       Sql::Open(":memory:", /*create=*/true);
@@ -169,8 +169,9 @@ absl::Status Wrong(absl::string_view message) {
   return Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT", message);
 }
 
-// Text, so that it is the same on any machine; a string has its length before
-// it, so that no two lists of fields read alike.
+// Hashes text, so that the result is the same on any machine. A string has its
+// length before it, so that two different lists of fields never give the same
+// text.
 template <typename... Fields>
 uint64_t Hash(const Fields&... fields) {
   std::string text;
@@ -277,7 +278,7 @@ absl::StatusOr<Prefix> UnpackPrefix(int64_t family, absl::string_view address,
                               "'"));
   }
   uint64_t words[2] = {};
-  // Not memcpy: of no bytes there is no address.
+  // Not memcpy, because the data pointer is null if there are no bytes.
   std::copy(address.begin(), address.end(), reinterpret_cast<char*>(words));
   const absl::StatusOr<Prefix> prefix = Prefix::Create(
       Address::FromBits(

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Says how long the store takes for a table of many routes and for a small
-// change of it, on the file system of --path, which must not exist yet.
+// Measures how long the store takes to write and load a table of many routes
+// and to commit small changes, on the file system of --path. The file must not
+// exist.
 
 #include <cstdio>
 #include <filesystem>
@@ -17,7 +18,7 @@
 #include "server/store/sqlite_store.h"
 #include "server/table/table_digest.h"
 
-ABSL_FLAG(std::string, path, "", "the database to make, and remove");
+ABSL_FLAG(std::string, path, "", "the database to create and remove");
 ABSL_FLAG(size_t, routes, 1'000'000, "routes of the table");
 ABSL_FLAG(int, changes, 1000, "commits of one route");
 
@@ -122,7 +123,7 @@ int main(int argc, char** argv) {
   absl::ParseCommandLine(argc, argv);
   const std::string path = absl::GetFlag(FLAGS_path);
   if (path.empty() || std::filesystem::exists(path)) {
-    std::fprintf(stderr, "--path has to name a file that does not exist\n");
+    std::fprintf(stderr, "--path must name a file that does not exist\n");
     return 1;
   }
   const int result = planb::server::Measure(path);

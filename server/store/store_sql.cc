@@ -10,9 +10,9 @@
 namespace planb::server {
 namespace {
 
-// SQLite says FULL only for ENOSPC; a quota or a limit on files is as full. It
-// keeps the system's error for some failures, and for others, such as those of
-// COMMIT, it is only in errno still.
+// SQLite reports FULL only for ENOSPC, but a disk quota or a limit of the file
+// size has the same effect. SQLite keeps the system's error for some failures;
+// for others, such as those of COMMIT, only errno has it.
 bool IsFull(int code, int kept_error, int last_error) {
   if ((code & 0xff) == SQLITE_FULL) return true;
   if ((code & 0xff) != SQLITE_IOERR) return false;
@@ -54,12 +54,13 @@ absl::Status SqlError(sqlite3* sql) {
     case SQLITE_SCHEMA:
       return Error(absl::StatusCode::kUnavailable, "STORE_FAILED", message);
     default:
-      // Our statements are right: an unknown column, say, is a damaged schema.
+      // The store's statements are valid, so an unknown column, for example,
+      // means a damaged schema.
       return Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT", message);
   }
 }
 
-// errno is cleared for SqlError: what succeeds leaves it alone.
+// Clears errno for SqlError, because calls that succeed do not change it.
 absl::StatusOr<bool> SqlStatement::Step() {
   errno = 0;
   const int code = sqlite3_step(statement_.get());

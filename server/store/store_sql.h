@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// SQLite's C interface with owners, statuses and typed parameters: all that the
-// store needs of it, and nothing that knows what the store stores.
+// The part of SQLite's C interface that the store needs, with ownership,
+// statuses and typed parameters. It does not depend on the store's contents.
 
 #ifndef PLANB_SERVER_STORE_STORE_SQL_H_
 #define PLANB_SERVER_STORE_STORE_SQL_H_
@@ -27,9 +27,9 @@ struct SqlBlob {
 // A prepared statement. Thread-compatible; must not outlive its Sql.
 class SqlStatement {
  public:
-  // Binds all parameters and runs a statement that returns no rows. Strings
-  // are not copied: they need to live until it returns. Integers past 2^63
-  // are stored as negative ones.
+  // Binds all parameters and runs a statement that returns no rows. Strings are
+  // not copied and must live until it returns. Integers of 2^63 and above are
+  // stored as negative ones.
   template <typename... Values>
   absl::Status Run(const Values&... values) {
     BindAll(values...);
@@ -37,7 +37,7 @@ class SqlStatement {
     return row.ok() ? absl::OkStatus() : row.status();
   }
 
-  // Binds all parameters before Step(). Strings need to live until the last
+  // Binds all parameters, before Step(). Strings must live until the last
   // Step().
   template <typename... Values>
   void BindAll(const Values&... values) {
@@ -49,7 +49,7 @@ class SqlStatement {
   // After false or an error the statement can be run again.
   absl::StatusOr<bool> Step();
 
-  // Gives up the rows that are left.
+  // Discards the remaining rows.
   void Reset() { sqlite3_reset(statement_.get()); }
 
   int64_t Integer(int column) const {
@@ -91,30 +91,31 @@ class SqlStatement {
 
 // A connection to a database file. Thread-compatible.
 //
-// Errors: DATA_LOSS (STORE_CORRUPT) for what no sound database of ours would
-// say, RESOURCE_EXHAUSTED (STORE_FULL) for want of room, FAILED_PRECONDITION
-// (STORE_UNWRITABLE) for want of permission, UNAVAILABLE (STORE_FAILED) for all
-// else. Messages name the file.
+// Errors: DATA_LOSS (STORE_CORRUPT) if only a damaged database can cause them,
+// RESOURCE_EXHAUSTED (STORE_FULL) if the disk is full, FAILED_PRECONDITION
+// (STORE_UNWRITABLE) if a permission is missing, UNAVAILABLE (STORE_FAILED)
+// otherwise. Messages name the file.
 class Sql {
  public:
-  // Opens for reading and writing. `vfs` is a registered VFS, "" the default.
+  // Opens for reading and writing. `vfs` names a registered VFS; empty for the
+  // default.
   static absl::StatusOr<std::unique_ptr<Sql>> Open(const std::string& path,
                                                    bool create,
                                                    const std::string& vfs = "");
 
-  // Statements without rows or parameters; rows are thrown away.
+  // Runs statements without parameters and ignores their rows.
   absl::Status Run(const std::string& text);
 
   // The first column of the first row.
   absl::StatusOr<int64_t> Integer(const std::string& text);
   absl::StatusOr<std::string> Text(const std::string& text);
 
-  // `text` is one statement; `kept` if it will be used again and again.
+  // `text` is one statement. Set `kept` if it will be run many times.
   absl::StatusOr<SqlStatement> Prepare(const std::string& text,
                                        bool kept = false);
 
-  // `mode` is one of SQLITE_CHECKPOINT_*. Says how long the log is, and how
-  // much of it is in the database, if the pointers are not nullptr.
+  // `mode` is one of SQLITE_CHECKPOINT_*. Stores the length of the log, and how
+  // much of it is in the database, unless the pointers are nullptr.
   absl::Status Checkpoint(int mode, int* log_pages = nullptr,
                           int* done_pages = nullptr);
 
@@ -132,7 +133,7 @@ class Sql {
   std::unique_ptr<sqlite3, Close> sql_;
 };
 
-// What the last call on `sql` complained of; errno has to be as it left it.
+// The error of the last call on `sql`. REQUIRES: errno is as that call left it.
 absl::Status SqlError(sqlite3* sql);
 
 }  // namespace planb::server

@@ -12,7 +12,7 @@
 namespace planb::server {
 namespace {
 
-// Leaves the last of those with the same prefix, in order of prefixes.
+// Sorts by prefix and keeps the last of each.
 void KeepLast(std::vector<const Route*>& routes) {
   const auto before = [](const Route* a, const Route* b) {
     return a->prefix < b->prefix;
@@ -20,7 +20,7 @@ void KeepLast(std::vector<const Route*>& routes) {
   if (!std::is_sorted(routes.begin(), routes.end(), before)) {
     std::stable_sort(routes.begin(), routes.end(), before);
   }
-  // std::unique keeps the first of each run, so walk backwards.
+  // Backwards, because std::unique keeps the first of each run.
   const auto kept = std::unique(
       routes.rbegin(), routes.rend(),
       [](const Route* a, const Route* b) { return a->prefix == b->prefix; });

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Writes rows within a transaction that its caller began. Keeps every statement
-// that a commit needs prepared.
+// Merges the batches of a commit and writes their rows.
 
 #ifndef PLANB_SERVER_STORE_STORE_WRITER_H_
 #define PLANB_SERVER_STORE_STORE_WRITER_H_
@@ -22,40 +21,43 @@
 
 namespace planb::server {
 
-// Points into the batches it was made of. A plain value.
+// The merged changes of the batches of one commit: the last state of each
+// prefix, next hop and group. Points into the batches. A plain value.
 struct StoreChanges {
-  // Ascending, each prefix once; kNoRoute: withdrawn.
+  // Ascending, each prefix once; with kNoRoute if it is withdrawn.
   std::vector<const Route*> routes;
-  // nullptr: deleted.
+  // nullptr for a deleted one.
   std::map<NextHopId, const NextHop*> next_hops;
   std::map<NextHopId, const NextHopGroup*> groups;
   // In the order of the batches.
   std::vector<const AnsweredRequest*> requests;
-  // The last one: it says where the table is afterwards. nullptr if nothing
-  // changed.
+  // The last delta, with the generation and digest of the table after the
+  // commit. nullptr if there is no delta.
   const Delta* last = nullptr;
   uint64_t writer_epoch = 0;
 };
 
-// O(n log n) for n routes, O(n) for one batch that is in order already.
-// REQUIRES: `batches` is not empty. Where a delta both deletes and has a next
-// hop, it has it.
+// If a delta both deletes and adds a next hop, the next hop is added.
+// O(n log n) for n routes, O(n) for one batch whose routes are sorted.
+// REQUIRES: `batches` is not empty.
 StoreChanges MergeBatches(absl::Span<const AcceptedBatch> batches);
 
-// A table as the store knows it between two commits.
+// The store's state of a table between two commits.
 struct StoredTableState {
   TableRow row;
-  TableDigest objects;  // of next hops and groups; row.objects_digest in full
+  TableDigest objects;  // of next hops and groups, as row.objects_digest
 };
 
-// Thread-compatible; must not outlive its Sql. Errors are those of Sql.
+// Writes rows within a transaction that its caller began. Keeps all statements
+// of a commit prepared. Must not outlive its Sql. Errors are those of Sql.
+// Thread-compatible.
 class StoreWriter {
  public:
-  // `request_window`: the number of answered requests kept of each table.
+  // `request_window` is the number of answered requests kept for each table.
   static absl::StatusOr<std::unique_ptr<StoreWriter>> Create(
       Sql& sql, uint64_t request_window);
 
-  // Writes `changes` of a table, its row too, and updates `table`.
+  // Writes `changes` and the table's row, and updates `table`.
   absl::Status Write(const StoreChanges& changes, StoredTableState& table);
 
   absl::Status WriteTable(const TableRow& row);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How long something was held up, summed over all that was: also what is held
-// up just now, so that somebody stuck for an hour shows before the hour is
-// over.
+// The total time that streams were held up. It includes streams that are held
+// up now, so that a stream that is stuck for an hour shows during that hour.
 
 #ifndef PLANB_SERVER_TABLE_BACKPRESSURE_CLOCK_H_
 #define PLANB_SERVER_TABLE_BACKPRESSURE_CLOCK_H_
@@ -16,24 +15,25 @@
 
 namespace planb::server {
 
-// Begin and End are for one thread and wait-free; Total is for any, and repeats
-// itself where a change fell in between. It counts on until it hears of an end,
-// which is a moment after the clock was looked at: a later Total may be less by
-// that moment.
+// One thread calls Begin and End, which are wait-free. Any thread may call
+// Total; it retries if a change happens meanwhile. A later Total may be
+// slightly lower, since a stream counts as held up until End is called, which
+// happens shortly after the time that End is given.
 //
-// A change is three numbers that belong together. `version_` is odd while they
-// are written; each is stored with release, after version_ became odd, so who
-// read a new one (acquire) sees that version_ is not what it was before.
+// The three numbers change together, as in a seqlock: `version_` is odd while
+// they are written. Each is stored with release after version_ became odd, so a
+// thread that reads a new number (acquire) also sees that version_ changed.
 class BackpressureClock {
  public:
   using Nanoseconds = std::chrono::nanoseconds;
 
-  // One more is held up, from `now` on. REQUIRES: `now` never decreases.
+  // One more stream is held up from `now` on. REQUIRES: `now` never decreases.
   void Begin(SteadyInstant now) { Change(now, 1); }
-  // One is no longer. REQUIRES: Begin was called for it; `now` as there.
+  // A stream is no longer held up. REQUIRES: Begin was called for it; `now`
+  // never decreases.
   void End(SteadyInstant now) { Change(now, -1); }
 
-  // The sum until `now`.
+  // The total until `now`.
   Nanoseconds Total(SteadyInstant now) const {
     for (;;) {
       const uint64_t before = version_.load(std::memory_order_acquire);
@@ -67,7 +67,7 @@ class BackpressureClock {
 
   std::atomic<uint64_t> version_{0};
   std::atomic<int64_t> total_{0};  // nanoseconds, up to `since_`
-  std::atomic<int64_t> held_{0};   // how many are, since then
+  std::atomic<int64_t> held_{0};   // streams held up since then
   std::atomic<int64_t> since_{0};  // of the steady clock
 };
 

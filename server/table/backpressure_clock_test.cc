@@ -16,7 +16,7 @@ using std::chrono::seconds;
 
 SteadyInstant At(int64_t second) { return SteadyInstant(seconds(second)); }
 
-TEST(BackpressureClock, CountsWhatIsHeldUpJustNow) {
+TEST(BackpressureClock, TotalIncludesStreamsHeldUpNow) {
   BackpressureClock held;
   EXPECT_EQ(held.Total(At(100)), seconds(0));
   held.Begin(At(100));
@@ -30,19 +30,20 @@ TEST(BackpressureClock, CountsWhatIsHeldUpJustNow) {
   EXPECT_EQ(held.Total(At(500)), seconds(16));
 }
 
-TEST(BackpressureClock, DoesNotDecreaseForWhoAsksLate) {
+TEST(BackpressureClock, TotalIgnoresATimeBeforeTheLastChange) {
   BackpressureClock held;
   held.Begin(At(1));
   held.End(At(4));
   held.Begin(At(6));
-  // Its clock was read before the last change.
+  // This caller read its clock before the last change.
   EXPECT_EQ(held.Total(At(5)), seconds(3));
 }
 
-// Totals while one thread changes them all the time are of one moment each. By
-// then, one has been held up for a million seconds; or two, one of them since a
-// moment ago. Numbers that do not belong together make another sum.
-TEST(BackpressureClock, IsOfOneMoment) {
+// While another thread changes the clock, each total is of one moment: one
+// stream held up for a million seconds, or two streams, one of them for a
+// moment. A total from numbers of different moments would be out of these
+// bounds.
+TEST(BackpressureClock, TotalIsConsistentDuringChanges) {
   BackpressureClock held;
   std::atomic<bool> stop{false};
   held.Begin(At(0));

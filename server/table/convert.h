@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Between the wire's nouns and the engine's types.
+// Conversions between messages of the contract and the server's types.
 
 #ifndef PLANB_SERVER_TABLE_CONVERT_H_
 #define PLANB_SERVER_TABLE_CONVERT_H_
@@ -13,7 +13,7 @@
 
 namespace planb::server {
 
-// Errors: INVALID_ARGUMENT, plain; the caller knows the field's path.
+// Errors: INVALID_ARGUMENT without a field path, which the caller adds.
 absl::StatusOr<Address> DecodeAddress(const v1::Address& address);
 absl::StatusOr<Prefix> DecodePrefix(const v1::Prefix& prefix);
 absl::StatusOr<NextHop> DecodeNextHop(const v1::NextHop& next_hop);

@@ -22,14 +22,14 @@ v1::Prefix Packed(std::string address, uint32_t length) {
   return prefix;
 }
 
-TEST(DecodePrefix, TakesBothForms) {
+TEST(DecodePrefix, AcceptsTextAndPackedForm) {
   EXPECT_EQ(DecodePrefix(Text("2001:db8::/32"))->ToString(), "2001:db8::/32");
   EXPECT_EQ(DecodePrefix(Packed(std::string("\x0a\0\0\0", 4), 8))->ToString(),
             "10.0.0.0/8");
   EXPECT_EQ(DecodePrefix(Packed(std::string(16, '\0'), 0))->ToString(), "::/0");
 }
 
-TEST(DecodePrefix, RefusesWhatIsNoPrefix) {
+TEST(DecodePrefix, RefusesInvalidPrefixes) {
   EXPECT_FALSE(DecodePrefix(v1::Prefix()).ok());
   EXPECT_FALSE(DecodePrefix(Text("2001:db8::1/32")).ok());
   EXPECT_FALSE(DecodePrefix(Packed(std::string(16, '\0'), 129)).ok());

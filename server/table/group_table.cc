@@ -27,14 +27,14 @@ constexpr uint64_t Mix(uint64_t x) {
   return x ^ x >> 31;
 }
 
-// Callers' hashes may be poor in some bits.
+// Mixed again, because some bits of a caller's hash may vary little.
 constexpr size_t BucketOf(uint32_t flow_hash) {
   return static_cast<size_t>(Mix(flow_hash) >> (64 - GroupTable::kBucketBits));
 }
 
-// Logarithms to base 2, in units of 2^-kLogBits. A straight line between 257
-// exact values: off by 0.1% of a draw at most, which is nothing beside the
-// chance in kBuckets draws.
+// Logarithms to base 2, in units of 2^-kLogBits, interpolated between 257 exact
+// values. The error is at most 0.1% of a draw, much less than the random
+// variation of kBuckets draws.
 constexpr int kLogBits = 26;
 constexpr int kLogSteps = 256;
 
@@ -63,9 +63,9 @@ constexpr std::array<uint32_t, kLogSteps + 1> kLogs = [] {
   return logs;
 }();
 
-// -log2 of a number between 0 and 1, evenly spread: a draw, exponentially
-// distributed. Among members that draw so, the least draw over weight belongs
-// to each in proportion to its weight.
+// A draw: -log2 of a number that is uniform between 0 and 1, so exponentially
+// distributed. Among members with such draws, each has the lowest draw over
+// weight with a probability proportional to its weight.
 // NEVER CHANGE: flows would move.
 uint32_t Draw(NextHopId member, size_t bucket) {
   const uint64_t number =
@@ -78,7 +78,8 @@ uint32_t Draw(NextHopId member, size_t bucket) {
   return (static_cast<uint32_t>(32 - whole) << kLogBits) - below - beyond;
 }
 
-// By id, and weights as they count: the same for the same choices.
+// The members sorted by id, with weights of at least 1: equal for groups that
+// choose equally.
 Members Canonical(const NextHopGroup& group) {
   Members members = group.members;
   ABSL_RAW_CHECK(!members.empty() && members.size() <= GroupTable::kMaxMembers,
@@ -102,7 +103,7 @@ struct MembersHash {
 
 }  // namespace
 
-// Who has which bucket, for one set of members.
+// The member that owns each bucket, for one set of members.
 class GroupTable::Buckets {
  public:
   // REQUIRES: `members` is canonical.
@@ -128,7 +129,7 @@ GroupTable::Buckets::Buckets(Members members) : members_(std::move(members)) {
     for (size_t i = 1; i < members_.size(); ++i) {
       const uint64_t draw = Draw(members_[i].next_hop, bucket);
       // draw / its weight < least / the owner's weight, exactly: 32 bits each.
-      // Of equals the lowest id wins.
+      // The lowest id wins a tie.
       if (draw * members_[owner].weight >= least * members_[i].weight) continue;
       owner = i;
       least = draw;
@@ -172,7 +173,7 @@ NextHopId GroupTable::Choose(NextHopId id, uint32_t flow_hash) const {
 void GroupTable::ChooseEach(const wire::Bytes& flow_hashes,
                             char* next_hops) const {
   if (empty()) return;
-  // Neighbours in a batch often have the same answer.
+  // Consecutive addresses often have the same next hop: looks it up once.
   NextHopId last = kNoRoute;
   const Buckets* group = nullptr;
   flow_hashes.ForEachRun<sizeof(uint32_t)>([&](const char* run, size_t count) {

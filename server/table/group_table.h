@@ -2,19 +2,21 @@
 
 // Which member of a next-hop group a flow takes (ECMP).
 //
-// Every group has its members in kBuckets buckets, and a flow's hash names one.
-// Who gets a bucket is settled by weighted rendezvous hashing: in each, every
-// member draws a number of its own, from nothing but its id and the bucket, and
-// the least number over weight wins. So a draw knows nothing of the others:
-// - a member that leaves loses its flows, and nobody else loses any;
-// - one that joins or grows takes flows, and nobody else gets any;
-// - a member's chance is its weight over the sum of weights;
-// - the same members choose the same on every machine, in whatever order they
-//   come and whatever their group's id. Draws are integers throughout.
+// A group divides its flows into kBuckets buckets by their hash. Weighted
+// rendezvous hashing assigns each bucket to a member: every member draws a
+// number from its id and the bucket alone, and the lowest number divided by
+// weight wins. A draw does not depend on the other members. Therefore:
+// - if a member leaves, only its own flows move;
+// - if a member joins or its weight grows, flows move only to it;
+// - a member's expected share is its weight over the sum of weights;
+// - the same members give the same choice on every machine, in any order and
+// for
+//   any id of the group. All draws are integers.
 //
-// A bucket is the smallest share there is. A member that ought to have n of
-// them has n give or take sqrt(n): of 16 equals each has 1024 +- 32, some 3%.
-// More buckets would be closer and no longer fit the first-level cache.
+// A bucket is the smallest share. A member with an expected share of n buckets
+// has about n +- sqrt(n): each of 16 equal members has 1024 +- 32, about 3%.
+// More buckets would be more exact but would not fit into the first-level
+// cache.
 
 #ifndef PLANB_SERVER_TABLE_GROUP_TABLE_H_
 #define PLANB_SERVER_TABLE_GROUP_TABLE_H_
@@ -30,8 +32,8 @@
 
 namespace planb::server {
 
-// The groups of one generation. Immutable, so thread-safe. Groups with the same
-// members share their buckets, within a table and with the table before.
+// The groups of one generation. Immutable and thus thread-safe. Groups with the
+// same members share their buckets, within a table and with the previous table.
 class GroupTable {
  public:
   static constexpr int kBucketBits = 14;
@@ -41,35 +43,36 @@ class GroupTable {
   // The empty table.
   GroupTable() = default;
 
-  // `previous`, which may be null, is where unchanged groups' buckets come
-  // from; it need not outlive the call. O(members) and, for each set of members
-  // that is new, kBuckets * members: about a millisecond for 16.
-  // REQUIRES: ids differ; each group has 1..kMaxMembers members, which differ
-  // and are no groups themselves. A weight of 0 counts as 1.
+  // Takes the buckets of unchanged groups from `previous`, which may be null
+  // and need not outlive the call. A weight of 0 counts as 1. O(members), plus
+  // O(kBuckets * members) for each new set of members: about a millisecond for
+  // 16 members.
+  // REQUIRES: the ids of groups are distinct; each group has 1..kMaxMembers
+  // members, which are distinct and not groups.
   static std::shared_ptr<const GroupTable> Make(
       absl::Span<const NextHopGroup> groups, const GroupTable* previous);
 
   bool empty() const { return groups_.empty(); }
   size_t size() const { return groups_.size(); }
 
-  // The member that a flow takes if `id` is a group, else `id`. O(1).
+  // The member that a flow takes if `id` is a group; otherwise `id`. O(1).
   NextHopId Choose(NextHopId id, uint32_t flow_hash) const;
 
-  // Choose for each of a batch, in place: `next_hops` holds one id for every
-  // hash, both little-endian and of any alignment.
+  // Applies Choose to a batch, in place: `next_hops` has one id for each hash.
+  // Both are little-endian and need no alignment.
   // REQUIRES: flow_hashes.size() is a multiple of 4.
   void ChooseEach(const wire::Bytes& flow_hashes, char* next_hops) const;
 
-  // Bytes held; of the buckets only those that `beside` has not as well.
+  // Bytes held, without buckets that are shared with `beside`.
   size_t bytes(const GroupTable* beside = nullptr) const;
-  // At most so many more bytes are held for a group of its own.
+  // An upper bound of the bytes for one more group.
   static constexpr size_t kGroupBytes =
       kBuckets + kMaxMembers * sizeof(NextHopGroup::Member) + 256;
 
  private:
   class Buckets;
 
-  // Null if `id` is no group.
+  // Null if `id` is not a group.
   const Buckets* Find(NextHopId id) const;
 
   absl::flat_hash_map<NextHopId, std::shared_ptr<const Buckets>> groups_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Shares by weight, flows that stay where they are, and choices that are the
-// same for ever.
+// Shares follow weights, a change moves only the flows that it must move, and
+// choices never change.
 
 #include "server/table/group_table.h"
 
@@ -36,8 +36,8 @@ Members Equals(uint32_t count, NextHopId first = 1) {
   return members;
 }
 
-// The members that the flows 0, `stride`, 2 * `stride`, ... take. By
-// themselves, as hashes go, poor ones.
+// The members that the flows 0, `stride`, 2 * `stride`, ... take. Such hashes
+// are poor on purpose.
 std::vector<NextHopId> Choices(const Members& members, size_t flows,
                                uint32_t stride = 1) {
   const auto table = TableOf(members);
@@ -49,8 +49,8 @@ std::vector<NextHopId> Choices(const Members& members, size_t flows,
   return choices;
 }
 
-// How far the flows' shares are from the weights', for each degree of freedom:
-// about 1 if every bucket is a draw of its own.
+// Chi-square of the flows' shares against the weights, divided by the degrees
+// of freedom: about 1 if every bucket is an independent draw.
 double ChiSquare(const Members& members, const std::vector<NextHopId>& flows) {
   std::map<NextHopId, double> counts;
   for (const NextHopId choice : flows) ++counts[choice];
@@ -66,17 +66,18 @@ double ChiSquare(const Members& members, const std::vector<NextHopId>& flows) {
     seen += got;
     sum += (got - due) * (got - due) / due;
   }
-  EXPECT_NEAR(seen, GroupTable::kBuckets, 1e-6) << "someone who is no member";
+  EXPECT_NEAR(seen, GroupTable::kBuckets, 1e-6)
+      << "a flow took a next hop that is not a member";
   return sum / static_cast<double>(members.size() - 1);
 }
 
-// For the mean of chi-square over `degrees` degrees of freedom in all, five
-// standard deviations, and the noise of flows over buckets.
+// An upper bound for the mean of chi-square over `degrees` degrees of freedom:
+// five standard deviations, plus the noise of flows over buckets.
 double Bound(double degrees) { return 1.1 + 5 * std::sqrt(2 / degrees); }
 
 constexpr size_t kFlows = size_t{1} << 19;
 
-TEST(GroupTable, LeavesAllElseAlone) {
+TEST(GroupTable, ReturnsIdsThatAreNotGroupsUnchanged) {
   const GroupTable none;
   EXPECT_TRUE(none.empty());
   EXPECT_EQ(none.Choose(7, 1), 7u);
@@ -98,8 +99,8 @@ TEST(GroupTable, SharesFollowWeights) {
   }
 }
 
-// What is wrong by a little shows only in many groups.
-TEST(GroupTable, NobodyIsFavoured) {
+// A small bias shows only over many groups.
+TEST(GroupTable, SharesHaveNoBias) {
   constexpr uint32_t kGroups = 100;
   const std::vector<uint32_t> weights = {1, 2, 5, 8};
   std::vector<double> shares(weights.size());
@@ -131,7 +132,7 @@ TEST(GroupTable, PoorHashesAreSpread) {
         Choices(members, size_t{1} << 18, stride);
     EXPECT_LT(ChiSquare(members, flows), Bound(7) + 1) << stride;
   }
-  // 4096 hashes in the upper bits alone: too few to reach every bucket.
+  // 4096 hashes that differ in the upper bits only: too few for all buckets.
   std::map<NextHopId, int> counts;
   for (const NextHopId choice : Choices(members, 4096, 1u << 20)) {
     ++counts[choice];
@@ -141,19 +142,19 @@ TEST(GroupTable, PoorHashesAreSpread) {
   }
 }
 
-TEST(GroupTable, BigWeights) {
+TEST(GroupTable, LargeWeightsAreExact) {
   const Members half = {{1, 1u << 31}, {2, (1u << 31) - 1}};
   EXPECT_LT(ChiSquare(half, Choices(half, kFlows)), Bound(1));
   const Members four = {{1, 3u << 30}, {2, 1u << 29}, {3, (1u << 29) - 1}};
   EXPECT_LT(ChiSquare(four, Choices(four, kFlows)), Bound(2));
-  // A share of a small part of a bucket.
-  const Members dwarf = {{1, 1}, {2, 0xfffffffe}};
-  const std::vector<NextHopId> flows = Choices(dwarf, kFlows);
+  // A share that is much smaller than a bucket.
+  const Members tiny = {{1, 1}, {2, 0xfffffffe}};
+  const std::vector<NextHopId> flows = Choices(tiny, kFlows);
   EXPECT_LT(std::count(flows.begin(), flows.end(), 1u), kFlows / 1000);
 }
 
-// Every group of the members 1 to 4 with weights up to 3, and from each every
-// change to one member: to leave, to join, to weigh more or less.
+// All groups of the members 1 to 4 with weights up to 3, and from each group
+// every change of one member: leave, join, gain or lose weight.
 TEST(GroupTable, AChangeMovesOnlyItsOwnFlows) {
   constexpr uint32_t kWeights = 4;  // 0: no member
   constexpr uint32_t kIds = 4;
@@ -195,7 +196,7 @@ TEST(GroupTable, AChangeMovesOnlyItsOwnFlows) {
   }
 }
 
-TEST(GroupTable, OneOf256LeavesAndReturns) {
+TEST(GroupTable, OneOf256MembersLeavesAndReturns) {
   const Members all = Equals(256);
   const std::vector<NextHopId> before = Choices(all, kFlows);
   Members rest = all;
@@ -214,7 +215,7 @@ TEST(GroupTable, OneOf256LeavesAndReturns) {
   EXPECT_EQ(Choices(all, kFlows), before);
 }
 
-TEST(GroupTable, NeitherOrderNorTheGroupsIdMatters) {
+TEST(GroupTable, ChoicesDoNotDependOnOrderOrGroupId) {
   Members members = {{31, 2}, {5, 1}, {1u << 31, 7}, {4294967294, 3}, {6, 0}};
   const std::vector<NextHopId> choices = Choices(members, 10'000);
   std::sort(members.begin(), members.end(), [](const auto& a, const auto& b) {
@@ -232,10 +233,10 @@ TEST(GroupTable, NeitherOrderNorTheGroupsIdMatters) {
   }
 }
 
-// A choice is a promise to every flow there is, on every machine and of every
-// release: no reason is good enough to record other figures here.
+// Every machine and every release must make the same choices: never record
+// other values here.
 TEST(GroupTable, ChoicesNeverChange) {
-  // These were worked out by another program, with floating-point logarithms.
+  // Computed by a separate program with floating-point logarithms.
   EXPECT_EQ(
       Choices(Equals(8), 16),
       (std::vector<NextHopId>{4, 6, 7, 7, 4, 2, 2, 6, 2, 7, 6, 6, 4, 8, 1, 2}));
@@ -259,7 +260,7 @@ TEST(GroupTable, UnchangedGroupsShareTheirBuckets) {
   EXPECT_EQ(before->size(), 2u);
   EXPECT_GE(before->bytes(), 2 * GroupTable::kBuckets);
   EXPECT_LE(before->bytes(), 2 * GroupTable::kGroupBytes);
-  // Another with the members of one that there is.
+  // A further group with the members of an existing one.
   NextHopGroup twin = {.id = 1002, .members = a.members, .label = "a twin"};
   std::reverse(twin.members.begin(), twin.members.end());
   const auto twins = GroupTable::Make({a, b, twin}, nullptr);
@@ -281,7 +282,7 @@ TEST(GroupTable, UnchangedGroupsShareTheirBuckets) {
   EXPECT_TRUE(GroupTable::Make({}, after.get())->empty());
 }
 
-TEST(GroupTable, ChoosesForEachOfABatch) {
+TEST(GroupTable, ChooseEachAgreesWithChoose) {
   const auto table = GroupTable::Make({{.id = 1000, .members = Equals(5)},
                                        {.id = 1001, .members = Equals(6, 30)}},
                                       nullptr);
@@ -295,7 +296,7 @@ TEST(GroupTable, ChoosesForEachOfABatch) {
     hashes.append(reinterpret_cast<const char*>(&hash), sizeof(hash));
     expected.push_back(table->Choose(ids.back(), hash));
   }
-  // At an odd address, and the hashes in pieces that cut some of them.
+  // At an odd address, and with hashes that are split between pieces.
   for (const size_t cut : {size_t{0}, size_t{1}, size_t{802}, hashes.size()}) {
     const absl::string_view all = hashes;
     const std::vector<absl::string_view> pieces = {all.substr(0, cut),
@@ -307,7 +308,7 @@ TEST(GroupTable, ChoosesForEachOfABatch) {
   }
 }
 
-TEST(GroupTableDeathTest, GroupsThatAreNone) {
+TEST(GroupTableDeathTest, RefusesTooFewOrTooManyMembers) {
   EXPECT_DEATH(TableOf({}), "members");
   EXPECT_DEATH(TableOf(Equals(257)), "members");
 }

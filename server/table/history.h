@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The last changes of a table, for those who follow it. Bounded: who falls
-// behind what is kept has to start over from a list.
+// The recent changes of a table, for watchers. Bounded: a watcher that falls
+// behind the oldest change kept has to start over from a list of routes.
 
 #ifndef PLANB_SERVER_TABLE_HISTORY_H_
 #define PLANB_SERVER_TABLE_HISTORY_H_
@@ -23,31 +23,32 @@
 
 namespace planb::server {
 
-// Thread-safe. Holds the deltas of the generations above oldest(), without a
-// gap, up to newest().
+// The deltas of the generations above oldest() up to newest(), without a gap.
+// Thread-safe.
 class History {
  public:
   using DeltaPtr = std::shared_ptr<const Delta>;
 
-  // Begins at `generation`, whose routes have that digest. Forgets the oldest
-  // deltas when all of them have more than `max_bytes` together.
+  // Starts at `generation`, whose digest is `digest`. Drops the oldest deltas
+  // while all together have more than `max_bytes`.
   History(size_t max_bytes, uint64_t generation, std::string digest);
 
-  // Adds what became visible, in order. REQUIRES: generations go on by 1.
+  // Adds deltas that became visible. REQUIRES: their generations ascend by 1
+  // from newest().
   void Append(absl::Span<const DeltaPtr> deltas);
 
-  // Whether one who has `generation`, with this digest ("": unknown), can go on
-  // from there. Errors: OUT_OF_RANGE (HISTORY_COMPACTED, HISTORY_DIVERGED),
-  // saying the oldest that is kept; that of Close.
+  // OK if a watcher that has `generation` can continue from it. An empty
+  // `digest` is not compared. Errors: OUT_OF_RANGE (HISTORY_COMPACTED,
+  // HISTORY_DIVERGED) with the oldest generation kept; the status given to
+  // Close().
   absl::Status CheckStart(uint64_t generation, absl::string_view digest) const;
 
-  // Table.digest of `generation`; "" if it is not kept.
+  // Table.digest of `generation`; empty if it is not kept.
   std::string DigestOf(uint64_t generation) const;
 
-  // The delta of `generation` + 1: waits for it until the deadline, and is
-  // nullptr if it did not come. Errors: RESOURCE_EXHAUSTED (WATCHER_TOO_SLOW)
-  // if it was forgotten; that of Close, but not before what came was handed
-  // out.
+  // The delta of `generation` + 1. Waits for it until the deadline; nullptr if
+  // it does not arrive. Errors: RESOURCE_EXHAUSTED (WATCHER_TOO_SLOW) if it was
+  // dropped; the status given to Close() if there is no later delta.
   absl::StatusOr<DeltaPtr> Next(uint64_t generation,
                                 SteadyInstant deadline) const;
 

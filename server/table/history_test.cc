@@ -21,7 +21,7 @@ History::DeltaPtr DeltaOf(uint64_t generation, size_t routes = 1) {
   return std::make_shared<const Delta>(std::move(delta));
 }
 
-TEST(History, HandsOutEveryGenerationInOrder) {
+TEST(History, NextReturnsEveryGenerationInOrder) {
   History history(1 << 20, 10, "ten");
   history.Append({DeltaOf(11), DeltaOf(12)});
   history.Append({DeltaOf(13)});
@@ -33,7 +33,7 @@ TEST(History, HandsOutEveryGenerationInOrder) {
   EXPECT_EQ(history.newest(), 13U);
 }
 
-TEST(History, ForgetsTheOldestAndSaysSo) {
+TEST(History, DropsTheOldestAndReportsIt) {
   const size_t one = DeltaOf(1, 100)->bytes();
   History history(3 * one, 0, "zero");
   for (uint64_t g = 1; g <= 10; ++g) history.Append({DeltaOf(g, 100)});
@@ -47,13 +47,13 @@ TEST(History, ForgetsTheOldestAndSaysSo) {
   EXPECT_EQ(ErrorReason(history.Next(6, SteadyNow()).status()),
             "WATCHER_TOO_SLOW");
   EXPECT_EQ((*history.Next(7, SteadyNow()))->generation, 8U);
-  // One alone that is larger than all that is kept.
+  // A delta that alone exceeds the limit.
   history.Append({DeltaOf(11, 1000)});
   EXPECT_EQ(history.oldest(), 11U);
   EXPECT_EQ(history.bytes(), 0U);
 }
 
-TEST(History, KnowsWhoHasAnotherPast) {
+TEST(History, DetectsADivergedDigest) {
   History history(1 << 20, 5, std::string(16, '\5'));
   history.Append({DeltaOf(6)});
   EXPECT_TRUE(history.CheckStart(5, std::string(16, '\5')).ok());
@@ -63,7 +63,7 @@ TEST(History, KnowsWhoHasAnotherPast) {
   EXPECT_EQ(ErrorReason(history.CheckStart(7, "")), "HISTORY_COMPACTED");
 }
 
-TEST(History, WaitsForTheNextAndForTheEnd) {
+TEST(History, NextWaitsForADeltaOrClose) {
   History history(1 << 20, 0, "");
   std::thread writer([&] {
     absl::SleepFor(absl::Milliseconds(5));
@@ -75,7 +75,7 @@ TEST(History, WaitsForTheNextAndForTheEnd) {
   EXPECT_EQ((*history.Next(0, late))->generation, 1U);
   EXPECT_EQ(ErrorReason(history.Next(1, late).status()), "DRAINING");
   writer.join();
-  // What came before the end is still handed out.
+  // Deltas from before Close are still returned.
   EXPECT_EQ((*history.Next(0, late))->generation, 1U);
 }
 

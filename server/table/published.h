@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// One pointer that many read and few replace: how a new FIB takes the place of
-// the old without a reader ever waiting.
+// A pointer that many threads read and few replace: a new snapshot takes the
+// place of the old one, and no reader ever waits.
 //
-// A reader announces the object it is about to use in a slot of its own (a
-// hazard pointer), checks that it is still the published one, uses it, and
-// clears the slot. A writer exchanges the pointer and frees an old object only
-// after it saw, slot by slot, that none names it.
+// A reader stores the object that it is about to use in a slot of its own (a
+// hazard pointer), checks that this object is still the published one, uses it,
+// and clears the slot. A writer exchanges the pointer. It frees an old object
+// after it has read every slot and none holds this object.
 //
-// Why that is safe. All four operations below are sequentially consistent, so
-// they have one order S:
+// Why that is safe: the four operations below are sequentially consistent, so
+// they have one order S.
 //   reader:  R1 slot := p      R2 read current, got p again
 //   writer:  W1 current := q   W2 read slot
-// If the reader goes on with p, R2 saw p, hence R2 precedes W1 in S (or p was
-// published anew later, which is a live object again). R1 precedes R2, W1
-// precedes W2; so R1 precedes W2, and W2 sees p in the slot unless the reader
-// has already cleared it. In that case the clearing store (release) is what W2
-// (acquire) or a later claim of the slot (acquire and release) read, so all the
-// reader's uses of p happen before the writer frees it.
+// If the reader uses p, then R2 saw p, so R2 precedes W1 in S (or p was
+// published again later and is live). R1 precedes R2 and W1 precedes W2, so R1
+// precedes W2, and W2 sees p in the slot unless the reader has already cleared
+// it. In that case W2 (acquire), or a later claim of the slot (acquire and
+// release), read the clearing store (release), so all uses of p happen before
+// the writer frees it.
 
 #ifndef PLANB_SERVER_TABLE_PUBLISHED_H_
 #define PLANB_SERVER_TABLE_PUBLISHED_H_
@@ -36,7 +36,8 @@
 
 namespace planb::server {
 
-// A small number that differs between threads, for as long as there are few.
+// The number of the calling thread: threads count from 0 in the order of their
+// first call.
 inline size_t ThreadNumber() {
   static std::atomic<size_t> threads{0};
   thread_local const size_t number =
@@ -44,9 +45,10 @@ inline size_t ThreadNumber() {
   return number;
 }
 
-// Thread-safe. Read() is lock-free and never waits for a writer; it repeats
-// only if a Publish() fell between two of its instructions. It allocates only
-// when more threads read at once than ever before.
+// Thread-safe. Owns the published object and the replaced ones that are still
+// read. Read() is lock-free; it retries only if a Publish() happens between two
+// of its loads. It allocates only when more readers than ever before are
+// active.
 template <typename T>
 class Published {
  private:
@@ -64,8 +66,8 @@ class Published {
   };
 
  public:
-  // Keeps one object alive. Hold it for the time of one batch, on one thread,
-  // and never across I/O.
+  // Keeps one object alive. Hold it during one batch, on one thread, and not
+  // across I/O.
   class Reader {
    public:
     Reader(Reader&& other) noexcept
@@ -92,7 +94,7 @@ class Published {
   Published(const Published&) = delete;
   Published& operator=(const Published&) = delete;
 
-  // REQUIRES: no reader is left.
+  // REQUIRES: no Reader exists.
   ~Published() {
     delete current_.load();
     for (Block* block = first_.next.load(); block != nullptr;) {
@@ -111,8 +113,8 @@ class Published {
     }
   }
 
-  // Makes `next` what Read() returns from now on and frees what no reader
-  // holds any more. REQUIRES: next != nullptr.
+  // Publishes `next`: later calls of Read() return it. Frees replaced objects
+  // that no reader holds. REQUIRES: next != nullptr.
   void Publish(std::unique_ptr<const T> next) ABSL_LOCKS_EXCLUDED(mutex_) {
     const std::lock_guard lock(mutex_);
     retired_.push_back({std::unique_ptr<const T>(current_.exchange(
@@ -121,8 +123,8 @@ class Published {
     Sweep();
   }
 
-  // Frees what no reader holds any more; returns what is left, as the sum of
-  // `measure` over it.
+  // Frees replaced objects that no reader holds. Returns the sum of `measure`
+  // over those that remain.
   template <typename Measure>
   size_t Reclaim(Measure measure) ABSL_LOCKS_EXCLUDED(mutex_) {
     const std::lock_guard lock(mutex_);
@@ -132,8 +134,8 @@ class Published {
     return sum;
   }
 
-  // For how long the oldest object that a reader still holds has been replaced;
-  // nothing if all hold what is published.
+  // The time since the oldest object that a reader still holds was replaced;
+  // nullopt if readers hold only the published object.
   std::optional<std::chrono::nanoseconds> OldestRetired()
       ABSL_LOCKS_EXCLUDED(mutex_) {
     const std::lock_guard lock(mutex_);
@@ -143,7 +145,8 @@ class Published {
   }
 
  private:
-  // Takes a free slot, first this thread's favourite, and announces `object`.
+  // Stores `object` in a free slot. Starts at a slot that depends on the
+  // thread, so that threads rarely compete.
   Slot* Claim(const T* object) const {
     for (Block* block = &first_;;) {
       const size_t start = ThreadNumber();

@@ -19,8 +19,8 @@ using Op = RouteChange::Op;
 
 bool IsDelete(Op op) { return op == Op::kDelete || op == Op::kDeleteStrict; }
 
-// The indexes of `changes` in the order of their prefixes; those of one prefix
-// as they came. Empty if that is the order they are in, with none repeated.
+// The indexes of `changes`, sorted by prefix and then by index. Empty if
+// `changes` are strictly ascending already.
 std::vector<uint32_t> OrderByPrefix(absl::Span<const RouteChange> changes) {
   const auto ascending = std::adjacent_find(
       changes.begin(), changes.end(),
@@ -54,7 +54,7 @@ void CheckRepeats(const UpdateBatch& batch, Violations& violations) {
   }
 }
 
-// What a map's node costs beside its value.
+// Bytes of a map's node besides its value.
 constexpr size_t kNodeBytes = 48;
 
 size_t TextBytes(const NextHop& next_hop) {
@@ -66,7 +66,7 @@ size_t TextBytes(const NextHopGroup& group) {
          group.members.size() * sizeof(NextHopGroup::Member);
 }
 
-// How a list of a request is called, and what is said of its entries.
+// The names of a request's lists and the words of errors about their entries.
 struct ListNames {
   absl::string_view upserts;
   absl::string_view deletes;
@@ -126,8 +126,7 @@ void ApplyKind(absl::Span<const Entry> upserts,
   map = std::make_shared<const Map>(std::move(next));
 }
 
-// An id is in one of a request's lists, also if one kind goes and the other
-// comes.
+// Refuses an id that a request deletes as one kind and adds as the other.
 void CheckOtherKind(const UpdateBatch& batch, Violations& violations) {
   const auto repeated = [&](absl::string_view field, NextHopId id) {
     violations.Add(absl::StatusCode::kInvalidArgument, "NEXT_HOP_REPEATED",
@@ -293,12 +292,12 @@ void Rib::ApplyChanges(const UpdateBatch& batch, Violations& violations,
 NextHopId Rib::Set(const Prefix& prefix, NextHopId next_hop, Change& change) {
   const NextHopId before =
       mutable_routes(prefix.family()).Exchange(prefix, next_hop);
-  Book(prefix, before, next_hop, change);
+  Record(prefix, before, next_hop, change);
   return before;
 }
 
-void Rib::Book(const Prefix& prefix, NextHopId before, NextHopId after,
-               Change& change) {
+void Rib::Record(const Prefix& prefix, NextHopId before, NextHopId after,
+                 Change& change) {
   if (before == after) {
     ++change.counts.unchanged;
     return;
@@ -352,7 +351,7 @@ void Rib::Replace(const UpdateBatch& batch, Violations& violations,
                    absl::StrCat(twice->prefix.ToString(), " appears twice"));
     return;
   }
-  // Twice: what is large is not to be copied while it grows.
+  // Counts first, so that a large delta is allocated once.
   size_t differences = 0;
   ForEachDifference(all, [&](const Prefix&, NextHopId before, NextHopId after) {
     differences += before != after ? 1 : 0;
@@ -360,7 +359,7 @@ void Rib::Replace(const UpdateBatch& batch, Violations& violations,
   change.delta.routes.reserve(differences);
   ForEachDifference(
       all, [&](const Prefix& prefix, NextHopId before, NextHopId after) {
-        Book(prefix, before, after, change);
+        Record(prefix, before, after, change);
       });
   const auto v6 = std::partition_point(
       all.begin(), all.end(),
@@ -374,7 +373,7 @@ void Rib::Replace(const UpdateBatch& batch, Violations& violations,
 void Rib::CheckUnused(const UpdateBatch& batch, const Delta& delta,
                       Violations& violations) const {
   if (delta.deleted_next_hops.empty() && delta.deleted_groups.empty()) return;
-  // Who replaces everything means it.
+  // A replacement may leave routes without their next-hop object.
   if (batch.replace_next_hops) return;
   absl::flat_hash_map<NextHopId, uint64_t> uses;
   for (NextHopId id : delta.deleted_next_hops) uses[id] = 0;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The RIB: every route of one table exactly as given, in the order in which
-// the interval sweep wants it, with the next hops beside. Each version can be
-// kept, for as long as a list takes or to come back to, at the price of what
-// changes after it.
+// The RIB of one table: every route as given, in the order of prefixes that FIB
+// compilation needs, and the next-hop objects and groups. A version of it can
+// be kept, to list it or to roll back to it; that costs only the memory of
+// later changes.
 
 #ifndef PLANB_SERVER_TABLE_RIB_H_
 #define PLANB_SERVER_TABLE_RIB_H_
@@ -30,16 +30,17 @@ namespace planb::server {
 using NextHopMap = std::map<NextHopId, NextHop>;
 using NextHopGroupMap = std::map<NextHopId, NextHopGroup>;
 
-// A value that is cheap to copy: the maps are immutable, and one that changes
-// is made anew, O(entries). Thread-compatible. Invariants: an id is a next
-// hop's or a group's, never both; members of groups are no groups.
+// The next-hop objects and groups that the ids of a table's routes refer to.
+// Cheap to copy: the maps are immutable, and a change makes a new map,
+// O(entries). Thread-compatible. Invariants: an id belongs to a next hop or to
+// a group, never to both; groups do not contain groups.
 class NextHopSet {
  public:
-  // Applies a batch's part, counts it, and writes down in `delta` what really
-  // changed. What is wrong goes into `violations`; then this is left in
-  // between, to be thrown away. Errors: INVALID_ARGUMENT (NEXT_HOP_REPEATED,
-  // GROUP_NESTED, NEXT_HOP_IS_GROUP), NOT_FOUND (NEXT_HOP_NOT_FOUND,
-  // GROUP_NOT_FOUND).
+  // Applies the next hops and groups of a batch, counts them, and adds the
+  // effective changes to `delta`. Adds errors to `violations`; then this set is
+  // partially changed and must be discarded. Errors: INVALID_ARGUMENT
+  // (NEXT_HOP_REPEATED, GROUP_NESTED, NEXT_HOP_IS_GROUP), NOT_FOUND
+  // (NEXT_HOP_NOT_FOUND, GROUP_NOT_FOUND).
   void Apply(const UpdateBatch& batch, Violations& violations,
              ChangeCounts& counts, Delta& delta);
 
@@ -50,7 +51,7 @@ class NextHopSet {
     return Find(id) != nullptr || FindGroup(id) != nullptr;
   }
 
-  // How many groups name each of the members.
+  // For each member of a group, the number of groups that contain it.
   absl::flat_hash_map<NextHopId, uint64_t> Members() const;
 
   const std::shared_ptr<const NextHopMap>& next_hops() const {
@@ -63,7 +64,7 @@ class NextHopSet {
   // Entries of both kinds.
   size_t size() const { return next_hops_->size() + groups_->size(); }
 
-  // Bytes held, about. O(1).
+  // Bytes held, approximately. O(1).
   size_t bytes() const;
 
  private:
@@ -83,26 +84,27 @@ struct RibLimits {
 
 using LengthCounts = std::array<uint64_t, 129>;
 
-// Thread-compatible; what Share() returned is independent. Invariants: no
-// prefix twice, no reserved next hop; `digest` is that of the routes held.
+// Thread-compatible. A Rib that Share() returned is independent of its source.
+// Invariants: each prefix at most once; no reserved next-hop id; digest() is
+// that of the routes.
 class Rib {
  public:
   explicit Rib(const RibLimits& limits) : limits_(limits) {}
 
-  // The same routes, from now on apart: each may be read, changed and destroyed
-  // on a thread of its own. O(1).
+  // A copy. The copy and this may be read, changed and destroyed on different
+  // threads. O(1).
   Rib Share() const;
 
-  // What a batch did.
+  // The effect of a batch.
   struct Change {
     ChangeCounts counts;
     Delta delta;  // without its generation
   };
 
-  // Applies a batch. On an error the RIB is left in between, of no more use:
-  // apply to what Share() returned, and keep that if all went well.
-  // O(batch * log routes); a replacement, and a deletion of next hops,
-  // O(routes).
+  // Applies a batch. After an error the RIB is partially changed and must be
+  // discarded: apply to a copy from Share(), and keep the copy on success.
+  // O(batch * log routes); O(routes) for a replacement or a deletion of next
+  // hops.
   //
   // Errors, with paths into the request's lists: INVALID_ARGUMENT
   // (PREFIX_REPEATED and those of NextHopSet), ALREADY_EXISTS (ROUTE_EXISTS),
@@ -114,7 +116,7 @@ class Rib {
   const RouteSet& routes(Family family) const {
     return family == Family::kIpv6 ? v6_ : v4_;
   }
-  // Of one family, to be kept. O(1).
+  // A copy of the routes of one family. O(1).
   RouteSet ShareRoutes(Family family) const { return routes(family).Share(); }
 
   const NextHopSet& next_hops() const { return next_hops_; }
@@ -129,7 +131,7 @@ class Rib {
   // Table.digest.
   std::string digest() const { return digest_.ToString(); }
 
-  // Bytes held, those included that are shared with other versions. O(1).
+  // Bytes held, including those shared with other versions. O(1).
   size_t bytes() const;
 
  private:
@@ -138,17 +140,18 @@ class Rib {
   }
   void ApplyChanges(const UpdateBatch& batch, Violations& violations,
                     Change& change);
-  // use(prefix, next hop before, next hop after) for each prefix that is held
-  // or wanted, ascending; also where nothing differs.
+  // Calls use(prefix, next hop before, next hop after) for each prefix that is
+  // held or wanted, ascending, also for those that do not differ.
   template <typename Use>
   void ForEachDifference(const std::vector<Route>& wanted, Use use) const;
   void Replace(const UpdateBatch& batch, Violations& violations,
                Change& change);
-  // Sets a route, or with kNoRoute withdraws it, and keeps the books.
+  // Sets a route, or withdraws it if `next_hop` is kNoRoute, and records that.
   // Returns the next hop before.
   NextHopId Set(const Prefix& prefix, NextHopId next_hop, Change& change);
-  void Book(const Prefix& prefix, NextHopId before, NextHopId after,
-            Change& change);
+  // Updates counts, lengths, digest and delta for a route that was set.
+  void Record(const Prefix& prefix, NextHopId before, NextHopId after,
+              Change& change);
   void CheckUnused(const UpdateBatch& batch, const Delta& delta,
                    Violations& violations) const;
   absl::Status CheckLimits(uint64_t routes_before,

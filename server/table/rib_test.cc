@@ -39,7 +39,7 @@ ChangeCounts Do(Rib& rib, const std::vector<RouteChange>& changes,
   return Do(rib, Batch(changes, next_hops));
 }
 
-// What would become of a batch; changes nothing.
+// The status of a batch that is applied to a copy.
 absl::Status Try(const Rib& rib, const UpdateBatch& batch) {
   return rib.Share().Apply(batch).status();
 }
@@ -52,7 +52,7 @@ std::vector<Route> Routes(const Rib& rib) {
   return routes;
 }
 
-TEST(Rib, CountsWhatChanges) {
+TEST(Rib, CountsChanges) {
   Rib rib(RibLimits{});
   const auto first = Do(rib, {{Op::kUpsert, P("10.0.0.0/8"), 1},
                               {Op::kInsert, P("2001:db8::/32"), 2},
@@ -70,7 +70,7 @@ TEST(Rib, CountsWhatChanges) {
   EXPECT_EQ(rib.lengths(Family::kIpv6)[32], 1U);
 }
 
-TEST(Rib, StrictOperationsSayWhichUpdateIsWrong) {
+TEST(Rib, ErrorsOfStrictOperationsNameTheUpdate) {
   Rib rib(RibLimits{});
   Do(rib, {{Op::kUpsert, P("10.0.0.0/8"), 1}});
   const auto exists = Try(rib, Batch({{Op::kUpsert, P("11.0.0.0/8"), 1},
@@ -85,7 +85,7 @@ TEST(Rib, StrictOperationsSayWhichUpdateIsWrong) {
   }
 }
 
-TEST(Rib, RefusesAPrefixTwiceInOneBatch) {
+TEST(Rib, RefusesARepeatedPrefixInABatch) {
   Rib rib(RibLimits{});
   const auto twice = Try(rib, Batch({{Op::kUpsert, P("10.0.0.0/8"), 1},
                                      {Op::kUpsert, P("::/0"), 1},
@@ -96,20 +96,20 @@ TEST(Rib, RefusesAPrefixTwiceInOneBatch) {
   EXPECT_EQ(ErrorField(twice), "updates[3].prefix");
 }
 
-TEST(Rib, RefusesWhatWouldNotFit) {
+TEST(Rib, EnforcesLimits) {
   Rib rib({.max_routes = 2, .max_next_hops = 1});
   Do(rib, {{Op::kUpsert, P("10.0.0.0/8"), 1}, {Op::kUpsert, P("::/0"), 1}});
   const auto full = Try(rib, Batch({{Op::kUpsert, P("11.0.0.0/8"), 1}}));
   EXPECT_TRUE(absl::IsResourceExhausted(full));
   EXPECT_EQ(ErrorReason(full), "TABLE_FULL");
-  // One out, one in is fine, and so is changing what is there.
+  // A full table accepts a delete with an insert, and a changed next hop.
   Do(rib, {{Op::kDelete, P("::/0"), 0}, {Op::kUpsert, P("11.0.0.0/8"), 1}});
   Do(rib, {{Op::kUpsert, P("11.0.0.0/8"), 2}});
   const auto hops = Try(rib, Batch({}, {{.id = 1}, {.id = 2}}));
   EXPECT_EQ(ErrorReason(hops), "NEXT_HOPS_FULL");
 }
 
-TEST(Rib, CanInsistOnNextHopObjects) {
+TEST(Rib, CanRequireNextHopObjects) {
   Rib rib(RibLimits{});
   UpdateBatch batch = Batch({{Op::kUpsert, P("10.0.0.0/8"), 5}});
   batch.require_next_hops = true;
@@ -124,7 +124,7 @@ TEST(Rib, CanInsistOnNextHopObjects) {
   EXPECT_EQ(rib.next_hops().Find(5)->label, "five");
 }
 
-TEST(Rib, DigestDependsOnTheRoutesAndOnNothingElse) {
+TEST(Rib, DigestDependsOnTheRoutesOnly) {
   std::mt19937 random(1);
   std::vector<RouteChange> changes;
   for (uint32_t i = 0; i < 1000; ++i) {
@@ -134,7 +134,7 @@ TEST(Rib, DigestDependsOnTheRoutesAndOnNothingElse) {
   Rib straight(RibLimits{});
   EXPECT_EQ(straight.digest(), std::string(16, '\0'));
   Do(straight, changes);
-  // In another order, one by one, with detours.
+  // The same routes in another order, one at a time, with changes undone.
   Rib crooked(RibLimits{});
   std::shuffle(changes.begin(), changes.end(), random);
   for (const RouteChange& change : changes) {
@@ -145,15 +145,14 @@ TEST(Rib, DigestDependsOnTheRoutesAndOnNothingElse) {
   EXPECT_EQ(crooked.digest(), straight.digest());
   Do(crooked, {{Op::kUpsert, changes[0].prefix, 99}});
   EXPECT_NE(crooked.digest(), straight.digest());
-  // The same bits as another family, length or next hop differ.
+  // The same bits in another family give another digest.
   Rib a(RibLimits{}), b(RibLimits{});
   Do(a, {{Op::kUpsert, P("0.0.0.0/0"), 1}});
   Do(b, {{Op::kUpsert, P("::/0"), 1}});
   EXPECT_NE(a.digest(), b.digest());
 }
 
-// Against the plainest model there is.
-TEST(Rib, FollowsAModelThroughRandomBatches) {
+TEST(Rib, AgreesWithAMapOverRandomBatches) {
   std::mt19937 random(2);
   Rib rib(RibLimits{});
   std::map<Prefix, NextHopId> model;
@@ -188,8 +187,7 @@ TEST(Rib, FollowsAModelThroughRandomBatches) {
   }
 }
 
-// The delta, applied to the version before, makes the version after.
-TEST(Rib, ADeltaSaysWhatChangedAndNothingElse) {
+TEST(Rib, ADeltaHasEffectiveChangesOnly) {
   Rib rib(RibLimits{});
   Do(rib, {{Op::kUpsert, P("10.0.0.0/8"), 1}, {Op::kUpsert, P("::/0"), 1}});
   const auto change =
@@ -219,7 +217,7 @@ std::vector<Route> RandomTable(std::mt19937& random) {
   return routes;
 }
 
-TEST(Rib, AReplacementIsTheDifferenceAndAVersionStaysWhatItWas) {
+TEST(Rib, ADeltaOfAReplacementIsTheDifferenceAndVersionsAreIndependent) {
   std::mt19937 random(3);
   Rib rib(RibLimits{});
   for (int round = 0; round < 300; ++round) {
@@ -232,7 +230,7 @@ TEST(Rib, AReplacementIsTheDifferenceAndAVersionStaysWhatItWas) {
     ASSERT_TRUE(change.ok());
     ASSERT_EQ(Routes(next), *batch.replacement);
     ASSERT_EQ(Routes(old), before);
-    // The same by what is said to differ.
+    // The delta, applied to the version before, gives the version after.
     UpdateBatch by_delta;
     for (const Route& route : change->delta.routes) {
       by_delta.changes.push_back(
@@ -251,7 +249,7 @@ TEST(Rib, AReplacementIsTheDifferenceAndAVersionStaysWhatItWas) {
   }
 }
 
-TEST(Rib, AReplacementWithAPrefixTwiceIsRefused) {
+TEST(Rib, AReplacementWithARepeatedPrefixIsRefused) {
   Rib rib(RibLimits{});
   UpdateBatch batch;
   batch.replacement = {{P("10.0.0.0/8"), 1}, {P("10.0.0.0/8"), 2}};
@@ -264,7 +262,7 @@ UpdateBatch Groups(std::vector<NextHopGroup> groups) {
   return batch;
 }
 
-TEST(Rib, NextHopsInUseStay) {
+TEST(Rib, NextHopsInUseCannotBeDeleted) {
   Rib rib(RibLimits{});
   Do(rib,
      {{Op::kUpsert, P("10.0.0.0/8"), 5},
@@ -286,14 +284,14 @@ TEST(Rib, NextHopsInUseStay) {
   batch.deleted_next_hops = {7};
   EXPECT_EQ(Do(rib, batch).next_hops_removed, 1U);
   EXPECT_EQ(ErrorReason(Try(rib, batch)), "NEXT_HOP_NOT_FOUND");
-  // With the last route that names it, in one step.
+  // Together with the last route that uses it.
   batch = Batch({{Op::kDelete, P("11.0.0.0/8"), 0}});
   batch.deleted_groups = {100};
   batch.deleted_next_hops = {6};
   EXPECT_EQ(Do(rib, batch).next_hops_removed, 2U);
 }
 
-TEST(Rib, AnIdIsANextHopsOrAGroups) {
+TEST(Rib, AnIdBelongsToANextHopOrToAGroup) {
   Rib rib(RibLimits{});
   Do(rib, {}, {{.id = 5}});
   EXPECT_EQ(ErrorReason(Try(rib, Groups({{.id = 5, .members = {{1, 1}}}}))),
@@ -321,14 +319,14 @@ RouteChange Change(Op op, int prefix, NextHopId next_hop) {
   return {op, *Prefix::Parse(kPrefixes[prefix]), next_hop};
 }
 
-// What the RIB makes of it, counted.
+// Applies a batch and returns its operations.
 Counts Applied(Rib& rib, const UpdateBatch& batch) {
   const auto change = rib.Apply(batch);
   EXPECT_TRUE(change.ok()) << change.status();
   return AppliedOperations(batch, &change->delta);
 }
 
-TEST(OperationCounts, EachKindByWhatItDid) {
+TEST(OperationCounts, CountEachKindByResult) {
   Rib rib({});
   UpdateBatch first;
   first.changes = {Change(Op::kUpsert, 3, 7), Change(Op::kInsert, 0, 1),
@@ -355,7 +353,7 @@ TEST(OperationCounts, EachKindByWhatItDid) {
   EXPECT_EQ(Applied(rib, third), expected);
 }
 
-TEST(OperationCounts, AReplacementUpsertsAndDeletes) {
+TEST(OperationCounts, CountAReplacementAsUpsertsAndDeletes) {
   Rib rib({});
   UpdateBatch batch;
   batch.changes = {Change(Op::kUpsert, 0, 1), Change(Op::kUpsert, 1, 1),
@@ -377,7 +375,7 @@ TEST(OperationCounts, AReplacementUpsertsAndDeletes) {
   EXPECT_EQ(RefusedOperations(replacement), expected);
 }
 
-TEST(OperationCounts, WhatIsOnlyValidatedHasNone) {
+TEST(OperationCounts, AreZeroForAValidatedBatch) {
   UpdateBatch batch;
   batch.changes = {Change(Op::kUpsert, 0, 1)};
   Counts expected;
@@ -388,7 +386,7 @@ TEST(OperationCounts, WhatIsOnlyValidatedHasNone) {
   EXPECT_EQ(RefusedOperations(batch), Counts());
 }
 
-TEST(OperationCounts, RefusedAsAWhole) {
+TEST(OperationCounts, CountARefusedBatchAsAWhole) {
   Counts counts;
   counts.counts[Counts::kUpsert] = {2, 1, 0};
   counts.counts[Counts::kDelete] = {0, 0, 4};

@@ -11,8 +11,8 @@
 namespace planb::server {
 namespace {
 
-// A change costs about as much as compiling so many routes anew. With more of
-// them everything is compiled, which needs no list of what changed.
+// Applying one change costs about as much as compiling this many routes. With
+// more changes, compiling all routes is cheaper.
 constexpr size_t kRoutesPerChange = 120;
 
 template <typename Use>
@@ -44,7 +44,7 @@ absl::StatusOr<bool> SnapshotBuilder::Compile(Half& half, const Rib& rib,
   const bool everything = half.compiler == nullptr ||
                           changes > 64 + routes->size() / kRoutesPerChange;
   if (everything) {
-    // Not half.compiler yet: it might not come to an end.
+    // Assigned to half.compiler only after success: Compile may fail or throw.
     auto compiler = half.compiler == nullptr
                         ? std::make_unique<FibCompiler>(half.family)
                         : std::move(half.compiler);
@@ -82,7 +82,7 @@ absl::StatusOr<std::unique_ptr<const Snapshot>> SnapshotBuilder::Build(
   };
   bool full = false;
   absl::Status fault;
-  try {  // the standard library's only way to say that there is no memory
+  try {  // the standard library reports exhausted memory by an exception only
     if (fault_ != nullptr) fault = fault_(generation);
     if (fault.ok()) MakeGroups(rib.next_hops().groups());
     for (Half* const half : {&v4_, &v6_}) {
@@ -97,10 +97,10 @@ absl::StatusOr<std::unique_ptr<const Snapshot>> SnapshotBuilder::Build(
     }
   } catch (const std::bad_alloc&) {
     fault = QuotaError("BUILD_MEMORY", "memory",
-                       "there is no memory for the search structure");
+                       "not enough memory to compile the FIB");
   }
   if (!fault.ok()) {
-    // Whatever was half done is not gone on with.
+    // Discards partially updated compilers; the next build starts from scratch.
     v4_.compiler = nullptr;
     v6_.compiler = nullptr;
     return fault;

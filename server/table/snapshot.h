@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// One generation of one table, compiled: all that a lookup may want to know.
+// One generation of one table as lookups read it, and how it is compiled from a
+// RIB.
 
 #ifndef PLANB_SERVER_TABLE_SNAPSHOT_H_
 #define PLANB_SERVER_TABLE_SNAPSHOT_H_
@@ -28,11 +29,11 @@
 
 namespace planb::server {
 
-// Thread-safe: const. It shares memory with the generations before and after
-// it.
+// The FIBs, routes, next hops and groups of one generation. Immutable and thus
+// thread-safe. Shares memory with the generations before and after it.
 class Snapshot {
  public:
-  // REQUIRES: each FIB is that of its routes.
+  // REQUIRES: each FIB was compiled from the routes of its family.
   Snapshot(uint64_t generation, std::string digest,
            std::shared_ptr<const RouteSet> routes_v4,
            std::shared_ptr<const RouteSet> routes_v6, NextHopSet next_hops,
@@ -56,32 +57,32 @@ class Snapshot {
     return family == Family::kIpv6 ? *fib_v6_ : *fib_v4_;
   }
 
-  // The routes this was compiled from. May be held for as long as a list takes;
-  // that does not keep the search structures alive.
+  // The routes this was compiled from. A caller that lists routes may keep
+  // them; they do not keep the FIBs alive.
   const std::shared_ptr<const RouteSet>& routes(Family family) const {
     return family == Family::kIpv6 ? routes_v6_ : routes_v4_;
   }
 
-  // The route that decides about `address`: the longest prefix that holds it.
-  // Microseconds, for diagnosis.
+  // The route of the longest prefix that contains `address`. Takes
+  // microseconds: for diagnosis, not for the lookup path.
   std::optional<Route> Match(const Address& address) const {
     return routes(address.family())->Match(address);
   }
 
-  // Cheap to copy, to be held as long as need be.
+  // Cheap to copy; a copy may outlive the snapshot.
   const NextHopSet& next_hops() const { return next_hops_; }
 
-  // The object behind `id`, or nullptr.
+  // The next-hop object with this id, or nullptr.
   const NextHop* FindNextHop(NextHopId id) const { return next_hops_.Find(id); }
 
-  // The next-hop groups, and who takes which flow.
+  // Chooses the member of a group for a flow.
   const GroupTable& groups() const { return *groups_; }
 
-  // Elementary intervals of the search structure, neighbours merged. The first
-  // call counts them, in about the time it takes to compile them.
+  // Elementary intervals of the FIB, with equal neighbours merged. The first
+  // call counts them; it takes about as long as compiling the FIB.
   size_t intervals(Family family) const;
 
-  // Bytes of the search structures.
+  // Bytes of the FIBs.
   size_t fib_bytes() const { return fib_v4_->bytes() + fib_v6_->bytes(); }
 
  private:
@@ -93,36 +94,37 @@ class Snapshot {
   const std::shared_ptr<const GroupTable> groups_;
   const std::shared_ptr<const Fib> fib_v4_;
   const std::shared_ptr<const Fib> fib_v6_;
-  // Counted when asked for: a rebuild need not wait for it.
+  // Counted on demand, so that a rebuild does not wait for it.
   mutable std::once_flag counted_;
   mutable std::array<size_t, 2> intervals_ = {};  // v4, v6
 };
 
-// Called before each build; an error fails it. For tests: what can go wrong in
-// earnest is that there is no memory, or that a FIB cannot hold the table.
+// Called before each build, which fails with its error. For tests: a real build
+// fails only if memory is exhausted or if a FIB cannot hold the table.
 using BuildFault = std::function<absl::Status(uint64_t generation)>;
 
-// Thread-compatible.
+// Compiles one generation after the other: from the changes since the previous
+// one, or from all routes if there are too many changes. Thread-compatible.
 class SnapshotBuilder {
  public:
   explicit SnapshotBuilder(BuildFault fault = nullptr)
       : fault_(std::move(fault)) {}
 
-  // The snapshot of `rib`, which is that of the last snapshot built with
-  // `deltas` applied. Errors: RESOURCE_EXHAUSTED if there is no memory for it,
-  // or if a FIB cannot hold it; then the same changes are to be built again,
-  // with those that came since.
+  // The snapshot of `rib`. Errors: RESOURCE_EXHAUSTED if memory is exhausted or
+  // if a FIB cannot hold the routes; then the next call must repeat these
+  // deltas. REQUIRES: `rib` is the RIB of the last snapshot that was built,
+  // with `deltas` applied.
   absl::StatusOr<std::unique_ptr<const Snapshot>> Build(
       uint64_t generation, const Rib& rib,
       absl::Span<const std::shared_ptr<const Delta>> deltas);
 
-  // Builds so far: of what changed, and of everything.
+  // Builds so far: from changes, and from all routes.
   uint64_t incremental_builds() const { return incremental_; }
   uint64_t full_builds() const { return full_; }
 
  private:
-  // One family; the last build's routes and FIB. Without a compiler, the next
-  // build is one of everything.
+  // One family: the routes and the FIB of the last build. Without a compiler,
+  // the next build starts from all routes.
   struct Half {
     explicit Half(Family f) : family(f) {}
     const Family family;
@@ -131,7 +133,7 @@ class SnapshotBuilder {
     std::shared_ptr<const Fib> fib;
   };
   using Deltas = absl::Span<const std::shared_ptr<const Delta>>;
-  // True if that took a compilation of everything.
+  // True if it compiled all routes.
   static absl::StatusOr<bool> Compile(Half& half, const Rib& rib,
                                       Deltas deltas);
 

@@ -14,7 +14,7 @@
 namespace planb::server {
 namespace {
 
-TEST(Snapshot, OfNothingKnowsNoRoute) {
+TEST(Snapshot, OfAnEmptyTableFindsNoRoute) {
   const auto snapshot = MakeSnapshot(7, {});
   EXPECT_EQ(snapshot->generation(), 7U);
   EXPECT_FALSE(snapshot->Match(Address::V6(1)).has_value());
@@ -47,18 +47,18 @@ TEST(Snapshot, FindsNextHops) {
   EXPECT_EQ(snapshot->FindNextHop(8), nullptr);
 }
 
-// Two words that must agree, and a count of the living.
+// Two words that must be equal, and a count of live objects.
 struct Pair {
-  explicit Pair(int value) : a(value), b(value) { ++living; }
+  explicit Pair(int value) : a(value), b(value) { ++live; }
   ~Pair() {
     a = -1;
-    --living;
+    --live;
   }
   int a;
   int b;
-  static std::atomic<int> living;
+  static std::atomic<int> live;
 };
-std::atomic<int> Pair::living{0};
+std::atomic<int> Pair::live{0};
 
 size_t One(const Pair&) { return 1; }
 
@@ -67,10 +67,10 @@ TEST(Published, ReadsTheLatest) {
   EXPECT_EQ(published.Read()->a, 1);
   published.Publish(std::make_unique<Pair>(2));
   EXPECT_EQ(published.Read()->a, 2);
-  EXPECT_EQ(Pair::living, 1);
+  EXPECT_EQ(Pair::live, 1);
 }
 
-TEST(Published, KeepsWhatAReaderHolds) {
+TEST(Published, KeepsAnObjectThatAReaderHolds) {
   Published<Pair> published(std::make_unique<Pair>(1));
   {
     const auto old = published.Read();
@@ -78,10 +78,10 @@ TEST(Published, KeepsWhatAReaderHolds) {
     published.Publish(std::make_unique<Pair>(3));
     EXPECT_EQ(old->a, 1);
     EXPECT_EQ(published.Reclaim(One), 1U);  // 2 had no reader
-    EXPECT_EQ(Pair::living, 2);
+    EXPECT_EQ(Pair::live, 2);
   }
   EXPECT_EQ(published.Reclaim(One), 0U);
-  EXPECT_EQ(Pair::living, 1);
+  EXPECT_EQ(Pair::live, 1);
 }
 
 TEST(Published, MovedReaderStillHolds) {
@@ -108,7 +108,7 @@ TEST(Published, HasRoomForAnyNumberOfReaders) {
   EXPECT_EQ(published.Reclaim(One), 0U);
 }
 
-// Under TSan and ASan this is the proof by experiment.
+// TSan and ASan check the argument in published.h with this test.
 TEST(Published, ReadersNeverSeeAFreedOrAnOlderObject) {
   Published<Pair> published(std::make_unique<Pair>(0));
   std::atomic<bool> stop{false};
@@ -133,7 +133,7 @@ TEST(Published, ReadersNeverSeeAFreedOrAnOlderObject) {
   stop = true;
   for (std::thread& reader : readers) reader.join();
   EXPECT_EQ(published.Reclaim(One), 0U);
-  EXPECT_EQ(Pair::living, 1);
+  EXPECT_EQ(Pair::live, 1);
 }
 
 }  // namespace

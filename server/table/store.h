@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Where accepted batches survive a crash: what a table needs of a store.
+// The interface of a durable store: it keeps accepted batches across a crash.
 
 #ifndef PLANB_SERVER_TABLE_STORE_H_
 #define PLANB_SERVER_TABLE_STORE_H_
@@ -18,7 +18,7 @@
 
 namespace planb::server {
 
-// One table as it was when its last batch was committed.
+// One table as of its last committed batch.
 struct StoredTable {
   std::string name;
   uint64_t generation = 0;
@@ -26,29 +26,30 @@ struct StoredTable {
   std::vector<Route> routes;  // strictly ascending by prefix
   std::vector<NextHop> next_hops;
   std::vector<NextHopGroup> groups;
-  std::vector<AnsweredRequest> requests;  // the newest, oldest first
+  std::vector<AnsweredRequest> requests;  // the newest ones, oldest first
 };
 
-// Thread-safe. When a call has returned OK its effect survives kill -9, and
-// power loss as far as the disk keeps what it was told to sync; a call that
-// returned an error, or none, has had all of its effect or nothing.
+// Thread-safe. The effect of a call that returned OK survives kill -9. It also
+// survives a power loss if the disk keeps the bytes that it has synced. A call
+// that returned an error, or did not return, took effect in full or not at all.
 //
-// Errors of all that write: RESOURCE_EXHAUSTED (STORE_FULL) for a full disk,
-// UNAVAILABLE (STORE_FAILED) for all else. After an error the store can be used
-// again, and works as soon as what ailed it is gone.
+// Errors of all calls that write: RESOURCE_EXHAUSTED (STORE_FULL) for a full
+// disk, UNAVAILABLE (STORE_FAILED) otherwise. The store remains usable after an
+// error: later calls succeed once the cause (for example a full disk) is
+// resolved.
 class Store {
  public:
   virtual ~Store() = default;
 
-  // "sqlite", and the file.
+  // The kind of store, such as "sqlite", and its file.
   virtual absl::string_view kind() const = 0;
   virtual const std::string& path() const = 0;
 
-  // Everything, verified, ordered by name. Errors: DATA_LOSS (STORE_CORRUPT),
-  // naming the file, what is wrong with it, and the way out.
+  // All tables, verified, ordered by name. Errors: DATA_LOSS (STORE_CORRUPT),
+  // with the file, the damage and the remedy.
   virtual absl::StatusOr<std::vector<StoredTable>> Load() = 0;
 
-  // REQUIRES: there is no table of that name.
+  // REQUIRES: no table has that name.
   virtual absl::Status CreateTable(const std::string& name,
                                    uint64_t generation) = 0;
 
@@ -56,12 +57,12 @@ class Store {
   virtual absl::Status DeleteTable(const std::string& name,
                                    uint64_t generation) = 0;
 
-  // The last generation of all tables deleted so far; 0 if there is none.
+  // The highest generation of all tables deleted so far; 0 if there is none.
   virtual uint64_t generation_floor() const = 0;
 
-  // Writes batches of one table, in this order, in one transaction. Their
-  // deltas' generations ascend by 1 from the table's. REQUIRES: the table is
-  // there.
+  // Writes batches of one table, in this order, in one transaction.
+  // REQUIRES: the table exists; the generations of the deltas ascend by 1 from
+  // the table's.
   virtual absl::Status Commit(const std::string& table,
                               absl::Span<const AcceptedBatch> batches) = 0;
 };

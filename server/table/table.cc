@@ -18,17 +18,19 @@
 namespace planb::server {
 namespace {
 
-// How often a retired snapshot is looked after when nothing is published.
+// How often retired snapshots are freed while there is nothing to build.
 constexpr auto kReclaimPeriod = std::chrono::milliseconds(100);
-// After a build that took long, half as long again, at most this, is left to
-// others: under a storm of changes lookups keep their cores.
+// After a build longer than kLongBuild, the rebuilder pauses for half its time,
+// at most kLongestPause, to leave the cores to lookups during many changes.
 constexpr absl::Duration kLongBuild = absl::Milliseconds(1);
 constexpr absl::Duration kLongestPause = absl::Milliseconds(25);
-// A build that failed is tried again after this, then after twice as long...
+// A failed build is retried after kFirstRetry. Each further pause is twice as
+// long, up to kLastRetry.
 constexpr absl::Duration kFirstRetry = absl::Milliseconds(100);
 constexpr absl::Duration kLastRetry = absl::Seconds(5);
 constexpr absl::Duration kNoPause = absl::ZeroDuration();
-// A build of so many changes leaves memory worth giving back.
+// After builds with this many changed routes, freed heap memory is returned to
+// the system.
 constexpr size_t kManyRoutes = 50'000;
 
 std::unique_ptr<const Snapshot> FirstSnapshot(SnapshotBuilder& builder,
@@ -89,10 +91,11 @@ std::future<Table::Outcome> Table::Submit(const UpdateBatch& batch) {
                                     absl::Milliseconds(100)));
   }
   absl::StatusOr<UpdateStaging::Staged> staged = staging_.Stage(batch);
-  // A refusal, too, rests on those before: it may be their routes, generation
-  // or epoch that it names, and they may yet be lost.
-  const bool unsure = storing_ || !submitted_.empty();
-  if (!staged.ok() && !unsure) return Refuse(batch, staged.status());
+  // The refusal may depend on undecided batches, on their routes, generation or
+  // writer epoch. The store may still refuse those, so the answer waits for
+  // them.
+  const bool undecided = storing_ || !submitted_.empty();
+  if (!staged.ok() && !undecided) return Refuse(batch, staged.status());
   Submitted& submitted = submitted_.emplace_back();
   submitted.refusal = staged.status();
   if (staged.ok()) {
@@ -151,7 +154,7 @@ absl::Status Table::Store(const std::vector<Submitted>& batches) {
 void Table::Decide(std::vector<Submitted>& batches, UpdateStaging::Version head,
                    const absl::Status& stored) {
   if (!stored.ok()) {
-    // What was staged since rests on what is taken back.
+    // Batches staged meanwhile depend on those rolled back: refuses them too.
     staging_.Rollback();
     std::move(submitted_.begin(), submitted_.end(),
               std::back_inserter(batches));
@@ -181,7 +184,7 @@ void Table::Decide(std::vector<Submitted>& batches, UpdateStaging::Version head,
 }
 
 void Table::BuildLoop() {
-  std::vector<Accepted> batches;  // also those whose build has failed
+  std::vector<Accepted> batches;  // includes those of failed builds
   absl::Duration retry = kFirstRetry;
   std::unique_lock lock(mutex_);
   while (!stopping_) {
@@ -236,7 +239,8 @@ bool Table::Build(uint64_t generation, const Rib& rib,
       .at = absl::Now(),
       .error = std::string(snapshot.status().message())};
   {
-    // Before it is published: who has seen it can see how it was built.
+    // Before the publication, so that state() of a visible generation includes
+    // its build.
     const std::lock_guard lock(mutex_);
     builds_.incremental = builder_.incremental_builds();
     builds_.full = builder_.full_builds();
@@ -277,7 +281,8 @@ void Table::Publish(std::unique_ptr<const Snapshot> snapshot,
   const SteadyInstant now = SteadyNow();
   std::vector<History::DeltaPtr> deltas;
   for (const Accepted& batch : batches) deltas.push_back(batch.delta);
-  // Before the acknowledgements: who has one may watch from there.
+  // Before the acknowledgements: a client may watch from an acknowledged
+  // generation.
   history_.Append(deltas);
   visibility_.Advance(generation, moment);
   for (const Accepted& batch : batches) {
@@ -331,7 +336,7 @@ TableState Table::state() const {
   const std::lock_guard lock(mutex_);
   const UpdateStaging::Version& accepted = staging_.accepted();
   state.accepted = accepted.generation;
-  // What lookups see, which those who wait learn of a moment later.
+  // Of the published snapshot. Waits end a moment after the publication.
   state.visible = Read()->generation();
   state.persisted = durable() ? accepted.generation : 0;
   state.writer_epoch = accepted.writer_epoch;
@@ -369,7 +374,7 @@ void Table::Close(const absl::Status& why, SteadyInstant deadline) {
   uint64_t last = 0;
   {
     const std::lock_guard lock(mutex_);
-    ABSL_RAW_CHECK(!frozen_.ok(), "Freeze comes first");
+    ABSL_RAW_CHECK(!frozen_.ok(), "the table must be frozen");
     last = staging_.accepted().generation;
   }
   AwaitVisible(last, deadline).IgnoreError();

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// One routing table at work: the RIB that changes, the published snapshot that
-// lookups read, and the threads that make one of the other.
+// One routing table: the RIB that updates change, the published snapshot that
+// lookups read, and the threads that compile the one into the other.
 //
-// An update's way: staged in the RIB's head (validated, applied, numbered),
-// stored, accepted, compiled, published, visible. A stage that takes time has a
-// thread: one stores, one compiles; what comes meanwhile waits and goes
-// together. So a store is synced once, and a FIB compiled once, for as many
-// batches as came while it was busy, and each is answered for itself.
+// An update is staged in the head of the RIB (validated, applied, numbered),
+// stored, accepted, compiled into a snapshot, and published; then it is
+// visible. Two stages take long and have a thread each: the storer and the
+// rebuilder. Batches that arrive while such a thread is busy form one group:
+// the store syncs once and the FIB is compiled once for the group. Each batch
+// gets its own answer.
 
 #ifndef PLANB_SERVER_TABLE_TABLE_H_
 #define PLANB_SERVER_TABLE_TABLE_H_
@@ -40,26 +41,27 @@
 
 namespace planb::server {
 
-// Told of what happens, on the table's threads.
+// Callbacks for metrics. They run on the thread that causes the event: the
+// table's threads, or the one that submits.
 struct TableEvents {
   std::function<void(absl::Duration took, bool full)> built;
   std::function<void()> build_failed;
-  // One accepted batch became visible, so long after it was accepted.
+  // One accepted batch became visible.
   std::function<void(absl::Duration since_accepted)> visible;
   std::function<void(absl::Duration took, bool ok)> stored;
-  // What the changes of one batch came to, applied or refused.
+  // One batch was accepted or refused.
   std::function<void(const OperationCounts& counts)> operated;
-  // A rebuild has ended, well or not.
+  // A rebuild ended, also if it failed.
   std::function<void(const RebuildRecord&)> rebuilt;
 };
 
 struct TableOptions {
   RibLimits limits;
-  // Batches staged and not yet visible, at most.
+  // The limit of batches that are staged and not yet visible.
   uint64_t max_pending_updates = 10'000;
-  // Lookups waiting for a generation, at most.
+  // The limit of lookups that wait for a generation.
   size_t max_waiters = 100'000;
-  // How many request ids are remembered (AIP-155).
+  // The number of request ids kept (AIP-155).
   size_t request_id_window = 1'000;
   // Bytes of changes kept for watchers.
   size_t history_bytes = 16 << 20;
@@ -69,48 +71,50 @@ struct TableOptions {
   BuildFault build_fault = nullptr;
 };
 
-// Thread-safe. Read() takes no lock.
+// Thread-safe. Read() takes no lock. Runs one thread that compiles, one that
+// runs callbacks of lookups, and one that stores if there is a store.
 class Table {
  public:
-  // A fresh table of no name, for tests.
+  // An empty table without a name, for tests.
   explicit Table(TableOptions options)
       : Table(StoredTable(), std::move(options)) {}
-  // Begins with what was stored, visible at once.
+  // Starts with a stored table, whose routes are visible at once. The first
+  // snapshot must build: the process ends if memory is exhausted.
   Table(const StoredTable& stored, TableOptions options);
-  ~Table();  // REQUIRES: no Reader is left, no caller is inside.
+  ~Table();  // REQUIRES: no Reader exists, no call is in progress.
 
   const std::string& name() const { return name_; }
   const TableOptions& options() const { return options_; }
 
-  // The visible snapshot, kept alive by the returned guard.
+  // The visible snapshot. The returned guard keeps it alive.
   Published<Snapshot>::Reader Read() const { return published_.Read(); }
 
   using Outcome = absl::StatusOr<UpdateOutcome>;
 
-  // Stages a batch; the future has its outcome when it is accepted or refused,
-  // and always will. Batches are accepted in the order of these calls.
-  // O(batch * log routes). Errors: those of UpdateStaging::Stage and of
-  // Store::Commit; RESOURCE_EXHAUSTED (TOO_MANY_PENDING), UNAVAILABLE
-  // (DRAINING), NOT_FOUND (TABLE_NOT_FOUND) when it is deleted.
+  // Stages a batch. The future gets the outcome when the batch is accepted or
+  // refused, which always happens. Batches are accepted in the order of these
+  // calls. O(batch * log routes). Errors: those of UpdateStaging::Stage and of
+  // Store::Commit; RESOURCE_EXHAUSTED (TOO_MANY_PENDING); the status given to
+  // Freeze(), such as UNAVAILABLE (DRAINING) or NOT_FOUND (TABLE_NOT_FOUND).
   std::future<Outcome> Submit(const UpdateBatch& batch);
 
-  // Submits and waits.
+  // Submits a batch and waits for its outcome.
   Outcome Apply(const UpdateBatch& batch) { return Submit(batch).get(); }
 
-  // Blocks until `generation` is visible: see Visibility::Await.
+  // Blocks until `generation` is visible. See Visibility::Await.
   absl::Status AwaitVisible(
       uint64_t generation,
       SteadyInstant deadline = SteadyAfter(absl::InfiniteDuration())) const {
     return visibility_.Await(generation, deadline);
   }
 
-  // For lookups that ask for a generation: see Visibility::CallWhenVisible.
+  // For lookups with a min_generation. See Visibility::CallWhenVisible.
   absl::Status WhenVisible(uint64_t generation, SteadyInstant deadline,
                            Visibility::Callback done) {
     return visibility_.CallWhenVisible(generation, deadline, std::move(done));
   }
 
-  // When `generation` was published: see Visibility::Since.
+  // When `generation` was published. See Visibility::Since.
   absl::Time PublishedAt(uint64_t generation) const {
     return visibility_.Since(generation);
   }
@@ -118,27 +122,27 @@ class Table {
   const History& history() const { return history_; }
   bool durable() const { return options_.store != nullptr; }
   uint64_t visible() const { return Read()->generation(); }
-  // The newest generation that survives a crash; 0 if none does.
+  // The newest generation that survives a crash; 0 without a store.
   uint64_t persisted() const;
 
   TableState state() const;
 
-  // Refuses further batches with `why`, and waits until those submitted are
-  // accepted or refused. Thaw takes that back.
+  // Refuses further batches with `why`, and waits until the submitted ones are
+  // accepted or refused. Thaw() allows batches again.
   void Freeze(absl::Status why);
   void Thaw();
-  // Why updates are refused; OK if they are not.
+  // The status that updates are refused with; OK if they are not refused.
   absl::Status refusal() const;
 
-  // REQUIRES: frozen. Lets what is accepted become visible until the deadline,
-  // then ends all waiting with `why`.
+  // Waits until all accepted batches are visible or the deadline passes, then
+  // ends all waiting with `why`. REQUIRES: the table is frozen.
   void Close(const absl::Status& why, SteadyInstant deadline);
 
  private:
   struct Submitted {
     UpdateStaging::Staged staged;
-    absl::Status refusal;        // not OK: nothing is staged
-    OperationCounts operations;  // unless the store refuses it
+    absl::Status refusal;        // if not OK, nothing is staged
+    OperationCounts operations;  // if the store accepts it
     std::promise<Outcome> promise;
   };
   struct Accepted {
@@ -146,24 +150,26 @@ class Table {
     SteadyInstant at;
   };
 
-  // Counts and answers what is refused at once.
+  // Counts a batch as refused and answers it.
   std::future<Outcome> Refuse(const UpdateBatch& batch, absl::Status why) const;
   void Operated(const OperationCounts& counts) const;
 
   void StoreLoop();
   void BuildLoop();
-  // Gives `batches` their outcome; `head` is the version that has them.
+  // Accepts `batches`, or refuses them if `stored` is an error, and answers
+  // them. `head` is the version that has them.
   void Decide(std::vector<Submitted>& batches, UpdateStaging::Version head,
               const absl::Status& stored) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Store(const std::vector<Submitted>& batches);
-  // Compiles and publishes; false if that failed.
+  // Compiles and publishes a snapshot. False if the build failed.
   bool Build(uint64_t generation, const Rib& rib,
              const std::vector<Accepted>& batches);
   void Publish(std::unique_ptr<const Snapshot> snapshot,
                const std::vector<Accepted>& batches);
-  // Frees what slow readers held at the last publication; returns the bytes
-  // of what they still hold.
+  // Frees retired snapshots that no reader holds. Returns the FIB bytes of
+  // those that remain.
   size_t Reclaim() const;
+  // Runs when there is nothing to build.
   void Tidy();
 
   const std::string name_;
@@ -174,8 +180,8 @@ class Table {
   std::condition_variable to_build_;
   std::condition_variable stored_;  // or refused by the store
   UpdateStaging staging_ ABSL_GUARDED_BY(mutex_);
-  SnapshotBuilder builder_;  // the build thread's, like the next
-  size_t routes_built_ = 0;  // since the heap was trimmed
+  SnapshotBuilder builder_;  // of the rebuilder's thread
+  size_t routes_built_ = 0;  // since the heap was trimmed; of the same thread
   mutable Published<Snapshot> published_;
   History history_;
   Visibility visibility_;
@@ -186,7 +192,7 @@ class Table {
   absl::Status frozen_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
-  std::thread storer_;  // last: they start when all else is ready
+  std::thread storer_;  // last: the threads use all of the above
   std::thread rebuilder_;
 };
 

@@ -18,7 +18,8 @@ absl::uint128 HashBytes(const void* bytes, size_t size) {
   return absl::MakeUint128(hash.high64, hash.low64);
 }
 
-// With its length before it, so that no two lists of fields read alike.
+// Writes the length first, so that two different lists of fields never give the
+// same text.
 void Append(absl::string_view field, std::string& out) {
   absl::StrAppend(&out, field.size(), ":", field);
 }

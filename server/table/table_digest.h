@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What a table holds, in 16 bytes that do not depend on how it came to hold
-// it: two replicas, or a store and the RIB it was written from, can be compared
-// without a dump.
+// A digest of a table's contents in 16 bytes. It does not depend on the order
+// of the changes that made them, so two replicas, or a store and its RIB, can
+// be compared without a dump.
 
 #ifndef PLANB_SERVER_TABLE_TABLE_DIGEST_H_
 #define PLANB_SERVER_TABLE_TABLE_DIGEST_H_
@@ -14,9 +14,9 @@
 
 namespace planb::server {
 
-// The sum, modulo 2^128, of the XXH3 hashes of what is held, the same on any
-// machine; zero if that is nothing. No defence against an adversary who chooses
-// routes to collide. A plain value.
+// The sum, modulo 2^128, of the XXH3 hashes of all entries; zero for an empty
+// table. The same on any machine. An adversary that chooses the routes can make
+// two tables collide. A plain value.
 class TableDigest {
  public:
   void Add(const Route& route) { sum_ += Hash(route); }

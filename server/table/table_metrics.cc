@@ -11,17 +11,18 @@ namespace {
 
 using prometheus::MetricFamily;
 
-// One series of each table; what has the same name is one family.
+// A series that each table has. Consecutive ones with the same name are one
+// family.
 struct Series {
   const char* name;
   const char* help;
-  // Beside the table's name; nullptr: none.
+  // A label besides the table's name; nullptr if there is none.
   const char* label;
   const char* label_value;
   double (*value)(const TableState&);
 };
 
-// A number of the state as it is.
+// The value of a member.
 template <auto member>
 double The(const TableState& state) {
   return MetricValue(state.*member);
@@ -103,7 +104,7 @@ std::vector<MetricFamily> TableMetrics::Collect() const {
   uint64_t limit = 0;
   for (const TableState& state : states) {
     waiting += state.accepted - state.visible;
-    limit = state.memory_limit;  // of all together
+    limit = state.memory_limit;  // the same for all tables
   }
   families.push_back(GaugeFamily("planb_update_queue_batches",
                                  "Batches of updates that are accepted and "

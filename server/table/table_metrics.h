@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The state of every table, as a scrape shows it.
+// Metrics of the state of every table.
 
 #ifndef PLANB_SERVER_TABLE_TABLE_METRICS_H_
 #define PLANB_SERVER_TABLE_TABLE_METRICS_H_
@@ -15,12 +15,13 @@
 
 namespace planb::server {
 
-// Thread-safe. Read when scraped; labelled with the tables' names, of which
-// there are at most TablesOptions::max_tables. The first scrape after a change
-// counts intervals: Snapshot::intervals.
+// Reads the tables during a scrape. Series have the table's name as a label,
+// with at most TablesOptions::max_tables values. The first scrape after a
+// change counts intervals, which takes time: see Snapshot::intervals.
+// Thread-safe.
 class TableMetrics : public prometheus::Collectable {
  public:
-  // `tables` outlives this. `kernel` is that of lookups.
+  // `tables` must outlive this. `kernel` is the kernel that lookups use.
   TableMetrics(Tables& tables, absl::string_view kernel)
       : tables_(tables), kernel_(kernel) {}
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The state of a table at one moment, as it is shown and measured.
+// The state of a table at one moment, and its recent rebuilds: for GetTable,
+// metrics and the status page.
 
 #ifndef PLANB_SERVER_TABLE_TABLE_STATE_H_
 #define PLANB_SERVER_TABLE_TABLE_STATE_H_
@@ -19,14 +20,14 @@
 
 namespace planb::server {
 
-// How the rebuilds went.
+// Counts of rebuilds and the result of the last one. A plain value.
 struct BuildState {
   uint64_t incremental = 0;
   uint64_t full = 0;
   uint64_t failed = 0;
   absl::Duration last_took;
   absl::Time last_at = absl::InfinitePast();
-  std::string last_error;  // "" if the last one succeeded
+  std::string last_error;  // empty if the last rebuild succeeded
 };
 
 // A plain value.
@@ -48,7 +49,8 @@ struct TableState {
   uint64_t rib_bytes = 0;
   uint64_t fib_bytes = 0;
   uint64_t retired_fib_bytes = 0;
-  // Since the oldest FIB that is still read was replaced; 0 if none is.
+  // The time since the oldest FIB that is still read was replaced; 0 if only
+  // the visible one is read.
   absl::Duration oldest_fib_age;
   uint64_t history_bytes = 0;
   uint64_t oldest_watch = 0;
@@ -64,13 +66,13 @@ struct TableState {
 struct RebuildRecord {
   std::string table;
   uint64_t generation = 0;
-  bool full = false;  // or of what changed; says nothing if it failed
+  bool full = false;  // compiled all routes; unspecified if it failed
   absl::Duration took;
   absl::Time at;
-  std::string error;  // "" if it was published
+  std::string error;  // empty if the snapshot was published
 };
 
-// Thread-safe. Keeps the newest kKept.
+// The last kKept rebuilds of all tables. Thread-safe.
 class RebuildLog {
  public:
   static constexpr size_t kKept = 20;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A table and its store: nothing is accepted, visible or answered before it is
-// stored, and what the store refuses has never been.
+// A table with a store: no batch is accepted, visible or answered before it is
+// stored, and a batch that the store refuses leaves no trace. Also the
+// operations that a table reports for metrics.
 
 #include <gtest/gtest.h>
 
@@ -46,7 +47,7 @@ TEST(TableStore, NothingIsAcceptedBeforeItIsStored) {
   EXPECT_TRUE(table.AwaitVisible(1).ok());
 }
 
-TEST(TableStore, BatchesThatComeMeanwhileAreStoredTogether) {
+TEST(TableStore, BatchesThatArriveDuringACommitAreStoredTogether) {
   FakeStore store;
   Table table({.store = &store});
   store.Hold();
@@ -66,7 +67,7 @@ TEST(TableStore, BatchesThatComeMeanwhileAreStoredTogether) {
   EXPECT_EQ(store.commits[1][8].delta->generation, 10U);
 }
 
-TEST(TableStore, WhatTheStoreRefusesHasNeverBeen) {
+TEST(TableStore, ABatchThatTheStoreRefusesLeavesNoTrace) {
   FakeStore store;
   Table table({.store = &store});
   ASSERT_TRUE(table.Apply(Upsert("::/0", 1)).ok());
@@ -77,7 +78,7 @@ TEST(TableStore, WhatTheStoreRefusesHasNeverBeen) {
   named.writer_epoch = 7;
   auto first = table.Submit(named);
   store.AwaitCommits(2);
-  // Rests on the one before, and on nothing else.
+  // Depends on the batch before.
   UpdateBatch later = Upsert("::/1", 3);
   later.writer_epoch = 7;
   later.expected_generation = 2;
@@ -91,7 +92,7 @@ TEST(TableStore, WhatTheStoreRefusesHasNeverBeen) {
   EXPECT_EQ(table.state().digest, digest);
   EXPECT_EQ(table.state().routes_v6, 1U);
 
-  // Neither the request's name nor the writer's epoch was taken.
+  // Neither the request id nor the writer epoch was kept.
   store.Fail(absl::OkStatus());
   named.writer_epoch = 1;
   named.fingerprint = 99;
@@ -103,8 +104,8 @@ TEST(TableStore, WhatTheStoreRefusesHasNeverBeen) {
   EXPECT_EQ(table.Read()->fib(Family::kIpv6).Lookup(Address::V6(1)), 2U);
 }
 
-// What it is told is only true if the batch before it is stored.
-TEST(TableStore, ABatchThatChangesNothingWaitsForThoseBeforeIt) {
+// Its answer holds only if the batch before it is stored.
+TEST(TableStore, ABatchThatChangesNothingWaitsForEarlierBatches) {
   FakeStore store;
   Table table({.store = &store});
   store.Hold();
@@ -120,8 +121,8 @@ TEST(TableStore, ABatchThatChangesNothingWaitsForThoseBeforeIt) {
   EXPECT_EQ(table.Apply(Upsert("::/0", 1))->counts.added, 1U);
 }
 
-// So is a refusal.
-TEST(TableStore, ARefusalWaitsForThoseBeforeIt) {
+// A refusal may depend on an earlier batch, too.
+TEST(TableStore, ARefusalWaitsForEarlierBatches) {
   FakeStore store;
   Table table({.store = &store});
   UpdateBatch insert = Upsert("::/0", 1);
@@ -160,7 +161,7 @@ TEST(TableStore, ARefusalWaitsForThoseBeforeIt) {
   EXPECT_EQ(table.persisted(), 1U);
 }
 
-TEST(TableStore, StartsWithWhatWasStored) {
+TEST(TableStore, StartsWithTheStoredTable) {
   FakeStore store;
   StoredTable stored = {.name = "default",
                         .generation = 41,
@@ -216,7 +217,7 @@ UpdateBatch Changes(std::initializer_list<std::pair<Op, const char*>> changes) {
   return batch;
 }
 
-// Sums up what it is told, and since when.
+// Sums the operations that a table reports.
 class Sum {
  public:
   TableEvents Events() {
@@ -229,7 +230,7 @@ class Sum {
       }
     }};
   }
-  // Since it was taken last.
+  // The sum since the last call.
   Counts Take() {
     const std::lock_guard lock(mutex_);
     return std::exchange(sum_, Counts());
@@ -246,7 +247,7 @@ Counts Only(Counts::Op op, Counts::Result result, uint64_t count) {
   return counts;
 }
 
-TEST(TableEvents, OperationsByWhatTheyDid) {
+TEST(TableEvents, ReportOperationsByResult) {
   Sum sum;
   Table table({.events = sum.Events()});
   ASSERT_TRUE(
@@ -255,7 +256,7 @@ TEST(TableEvents, OperationsByWhatTheyDid) {
   EXPECT_EQ(sum.Take(), Only(Counts::kInsert, Counts::kChanged, 2));
   ASSERT_TRUE(table.Apply(Changes({{Op::kReplace, "::/0"}})).ok());
   EXPECT_EQ(sum.Take(), Only(Counts::kReplace, Counts::kUnchanged, 1));
-  // The second cannot be, so the first is not done either.
+  // The second change is refused, and so is the whole batch.
   ASSERT_FALSE(table
                    .Apply(Changes({{Op::kDeleteStrict, "::/0"},
                                    {Op::kDeleteStrict, "::/2"}}))
@@ -267,7 +268,7 @@ TEST(TableEvents, OperationsByWhatTheyDid) {
   EXPECT_EQ(sum.Take(), Counts());
 }
 
-TEST(TableEvents, ARepeatedRequestChangesNothing) {
+TEST(TableEvents, ReportARepeatedRequestAsUnchanged) {
   Sum sum;
   Table table({.events = sum.Events()});
   UpdateBatch batch = Changes({{Op::kUpsert, "::/0"}});
@@ -278,7 +279,7 @@ TEST(TableEvents, ARepeatedRequestChangesNothing) {
   EXPECT_EQ(sum.Take(), Only(Counts::kUpsert, Counts::kUnchanged, 1));
 }
 
-TEST(TableEvents, AFrozenTableRefuses) {
+TEST(TableEvents, ReportUpdatesOfAFrozenTableAsRefused) {
   Sum sum;
   Table table({.events = sum.Events()});
   table.Freeze(absl::UnavailableError("closed"));
@@ -286,7 +287,7 @@ TEST(TableEvents, AFrozenTableRefuses) {
   EXPECT_EQ(sum.Take(), Only(Counts::kUpsert, Counts::kRefused, 1));
 }
 
-TEST(TableEvents, WhatTheStoreRefusesIsRefused) {
+TEST(TableEvents, ReportBatchesThatTheStoreRefusesAsRefused) {
   Sum sum;
   FakeStore store;
   Table table({.store = &store, .events = sum.Events()});

@@ -68,7 +68,7 @@ TEST(Table, ARefusedBatchChangesNothing) {
   EXPECT_EQ(table.state().routes_v6, 1U);
 }
 
-TEST(Table, ValidateOnlyTellsAndChangesNothing) {
+TEST(Table, ValidateOnlyReportsAndChangesNothing) {
   Table table({});
   UpdateBatch batch = Upsert("::/0", 1);
   batch.validate_only = true;
@@ -78,7 +78,7 @@ TEST(Table, ValidateOnlyTellsAndChangesNothing) {
   EXPECT_EQ(table.state().routes_v6, 0U);
 }
 
-TEST(Table, ExpectedGenerationGuards) {
+TEST(Table, RefusesAnUnexpectedGeneration) {
   Table table({});
   UpdateBatch batch = Upsert("::/0", 1);
   batch.expected_generation = 0;
@@ -89,7 +89,7 @@ TEST(Table, ExpectedGenerationGuards) {
   EXPECT_EQ(ErrorReason(late.status()), "GENERATION_MISMATCH");
 }
 
-TEST(Table, ARepeatedRequestIsAnsweredOnce) {
+TEST(Table, ARepeatedRequestGetsItsFirstAnswer) {
   Table table({.request_id_window = 2});
   UpdateBatch batch = Upsert("::/0", 1);
   batch.request_id = "a";
@@ -101,10 +101,10 @@ TEST(Table, ARepeatedRequestIsAnsweredOnce) {
   EXPECT_EQ(again->generation, 1U);
   EXPECT_EQ(again->counts.added, 1U);
   EXPECT_EQ(table.state().accepted, 2U);
-  // Another request under that name is a mistake.
+  // Refuses another request with the same id.
   batch.fingerprint = 12;
   EXPECT_EQ(ErrorReason(table.Apply(batch).status()), "REQUEST_ID_REUSED");
-  // The window is bounded: after two others "a" is forgotten.
+  // The window has two entries: after two more requests "a" is dropped.
   for (const char* id : {"b", "c"}) {
     batch.request_id = id;
     ASSERT_TRUE(table.Apply(batch).ok());
@@ -120,7 +120,7 @@ TEST(Table, PendingUpdatesAreBounded) {
   EXPECT_EQ(table.state().accepted, 0U);
 }
 
-TEST(Table, ClosingFinishesWhatIsAcceptedAndTakesNoMore) {
+TEST(Table, CloseAwaitsAcceptedBatchesAndFreezeRefusesMore) {
   Table table({});
   absl::Status lookup = absl::UnknownError("not called");
   ASSERT_TRUE(table.Apply(Upsert("::/0", 1)).ok());
@@ -140,7 +140,7 @@ TEST(Table, ClosingFinishesWhatIsAcceptedAndTakesNoMore) {
   EXPECT_EQ(table.state().accepted, 1U);
 }
 
-TEST(Table, AnOlderWriterIsFencedOff) {
+TEST(Table, AnOlderWriterIsRefused) {
   Table table({});
   UpdateBatch batch = Upsert("::/0", 1);
   batch.writer_epoch = 5;
@@ -150,7 +150,7 @@ TEST(Table, AnOlderWriterIsFencedOff) {
   EXPECT_EQ(ErrorReason(table.Apply(batch).status()), "WRITER_FENCED");
   batch.writer_epoch = 0;
   EXPECT_EQ(ErrorReason(table.Apply(batch).status()), "WRITER_FENCED");
-  // A successor takes over without changing anything.
+  // A new writer takes over with an empty batch.
   batch.changes.clear();
   batch.writer_epoch = 6;
   ASSERT_TRUE(table.Apply(batch).ok());
@@ -160,7 +160,7 @@ TEST(Table, AnOlderWriterIsFencedOff) {
   EXPECT_EQ(table.state().accepted, 1U);
 }
 
-TEST(Table, WhatMightNotFitInMemoryIsNotAccepted) {
+TEST(Table, ABatchOverTheMemoryLimitIsRefused) {
   MemoryBudget budget(2 << 20);
   Table table({.budget = &budget});
   UpdateBatch large;
@@ -179,7 +179,7 @@ TEST(Table, WhatMightNotFitInMemoryIsNotAccepted) {
   EXPECT_EQ(budget.used(), table.state().memory_bound);
 }
 
-TEST(Table, AFailedBuildLeavesTheOldGenerationServingAndIsTriedAgain) {
+TEST(Table, AFailedBuildKeepsTheOldSnapshotAndIsRetried) {
   std::atomic<bool> broken{true};
   std::atomic<int> failures{0};
   std::atomic<int> built{0};
@@ -219,10 +219,9 @@ TEST(Table, ARetiredSnapshotLivesAsLongAsItsReader) {
   EXPECT_EQ(table.state().retired_fib_bytes, 0U);
 }
 
-// Every generation gives all its routes the same next hop, which is its
-// number: a reader that sees two, or a number that is not the snapshot's, has
-// seen half an update.
-TEST(Table, ReadersSeeWholeGenerationsInOrderUnderAStorm) {
+// In each generation, every route's next hop is the generation's number. A
+// reader that finds another next hop has seen a partial update.
+TEST(Table, ReadersSeeWholeGenerationsInOrder) {
   constexpr uint32_t kRoutes = 64;
   constexpr uint64_t kGenerations = 400;
   std::atomic<int> builds{0};
@@ -269,14 +268,12 @@ TEST(Table, ReadersSeeWholeGenerationsInOrderUnderAStorm) {
   stop = true;
   for (std::thread& reader : readers) reader.join();
   EXPECT_GT(batches.load(), 0U);
-  // Coalesced: never more builds than batches, and the last one is visible.
+  // Builds coalesce: there are at most as many as batches.
   EXPECT_LE(builds.load(), static_cast<int>(kGenerations));
   EXPECT_EQ(table.state().visible, kGenerations);
   EXPECT_EQ(table.state().retired_fib_bytes, 0U);
 }
 
-// Concurrent writers: every batch is either whole or refused, generations are
-// handed out once each.
 TEST(Table, ConcurrentWritersGetDistinctGenerations) {
   Table table({});
   constexpr int kWriters = 4;

@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kMaxName = 63;
 
 absl::Status NotFound(absl::string_view name) {
-  // Escaped: cut anywhere, what is left stays valid UTF-8.
+  // Escaped, because a name that is cut might not be valid UTF-8.
   return FieldError(
       absl::StatusCode::kNotFound, "TABLE_NOT_FOUND", "table",
       absl::StrCat("there is no table \"",
@@ -59,7 +59,8 @@ absl::Status Tables::Restore() {
   if (!stored.ok()) return stored.status();
   Map map;
   for (StoredTable& each : *stored) {
-    const StoredTable table = std::move(each);  // freed before the next one
+    // Moved, so that it is freed before the next table is made.
+    const StoredTable table = std::move(each);
     TableRef made = Make(table);
     if (table.name == kDefault) {
       default_ = std::move(made);
@@ -78,7 +79,8 @@ absl::Status Tables::Restore() {
 }
 
 absl::StatusOr<TableRef> Tables::Find(absl::string_view name) const {
-  // Not counted: it lives as long as this, and every batch comes by here.
+  // Without a reference count: the default table lives as long as this, and
+  // threads of lookups would compete for the counter.
   if (name.empty() || name == kDefault) {
     return TableRef(std::shared_ptr<void>(), default_.get());
   }
@@ -92,7 +94,7 @@ absl::StatusOr<TableRef> Tables::Create(const std::string& name) {
   const absl::Status valid = CheckName(name);
   if (!valid.ok()) return valid;
   const std::lock_guard lock(mutex_);
-  Bury();
+  FreeDeleted();
   if (draining_) return DrainingError();
   Map map = *map_.Read();
   if (name == kDefault || map.contains(name)) {
@@ -103,8 +105,8 @@ absl::StatusOr<TableRef> Tables::Create(const std::string& name) {
     return QuotaError("TOO_MANY_TABLES", "tables",
                       absl::StrCat("the limit is ", options_.max_tables));
   }
-  // Above all generations that a table of this name may have had: who followed
-  // that one must not take this for its continuation.
+  // Starts above all generations that a deleted table of this name may have
+  // had, so that its watchers cannot continue from this table.
   const uint64_t floor =
       store_ == nullptr ? floor_ : store_->generation_floor();
   const uint64_t first = floor == 0 ? 0 : floor + 1;
@@ -124,7 +126,7 @@ absl::Status Tables::Delete(const std::string& name) {
                       "table", "the default table cannot be deleted");
   }
   const std::lock_guard lock(mutex_);
-  Bury();
+  FreeDeleted();
   if (draining_) return DrainingError();
   Map map = *map_.Read();
   const auto it = map.find(name);
@@ -173,8 +175,8 @@ void Tables::PublishMap(Map map) {
   map_.Publish(std::make_unique<const Map>(std::move(map)));
 }
 
-void Tables::Bury() {
-  // Old maps refer to deleted tables until no lookup reads them.
+void Tables::FreeDeleted() {
+  // Retired maps hold references to deleted tables.
   map_.Reclaim([](const Map&) { return size_t{0}; });
   std::erase_if(deleted_,
                 [](const TableRef& table) { return table.use_count() == 1; });

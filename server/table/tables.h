@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The tables (VRFs) of one server, by name. "default" always exists.
+// The tables (VRFs) of one server, by name. The table "default" always exists.
 
 #ifndef PLANB_SERVER_TABLE_TABLES_H_
 #define PLANB_SERVER_TABLE_TABLES_H_
@@ -26,8 +26,8 @@
 
 namespace planb::server {
 
-// Keeps a table from being freed; not from being deleted, after which it
-// answers lookups no more to those who look for it by name.
+// Keeps a table's memory. The table may still be deleted: then Find() no longer
+// returns it, and its updates are refused.
 using TableRef = std::shared_ptr<Table>;
 
 struct TablesOptions {
@@ -36,20 +36,21 @@ struct TablesOptions {
   size_t memory_limit = size_t{4} << 30;  // of all together
 };
 
-// Thread-safe. Find() takes no lock.
+// Owns the tables and their common memory budget. Thread-safe. Find() takes no
+// lock.
 class Tables {
  public:
   static constexpr char kDefault[] = "default";
 
-  // `store` outlives this; null: volatile.
+  // `store` must outlive this. Null: tables are kept in memory only.
   explicit Tables(TablesOptions options, Store* store = nullptr);
   ~Tables();
 
-  // Takes over what the store has. Before anything else. Errors: those of
-  // Store::Load and CreateTable.
+  // Loads all tables of the store. Errors: those of Store::Load and
+  // Store::CreateTable. REQUIRES: there is a store; no other call came before.
   absl::Status Restore();
 
-  // The table of that name; "" means "default". Errors: NOT_FOUND
+  // The table with this name; an empty name means "default". Errors: NOT_FOUND
   // (TABLE_NOT_FOUND).
   absl::StatusOr<TableRef> Find(absl::string_view name) const;
 
@@ -59,17 +60,17 @@ class Tables {
   absl::StatusOr<TableRef> Create(const std::string& name);
 
   // Errors: FAILED_PRECONDITION (TABLE_PERMANENT), NOT_FOUND (TABLE_NOT_FOUND),
-  // and those of Store::DeleteTable; then nothing was deleted.
+  // UNAVAILABLE (DRAINING), and those of Store::DeleteTable. The table remains
+  // after an error.
   absl::Status Delete(const std::string& name);
 
-  // All, ordered by name.
+  // All tables, ordered by name.
   std::vector<TableRef> All() const;
 
-  // Blocks until then.
   Table& default_table() const { return *Find("").value(); }
 
-  // Refuses further changes, lets what is accepted become visible until the
-  // deadline, then ends all waiting with UNAVAILABLE (DRAINING).
+  // Refuses further changes, waits until all accepted batches are visible or
+  // the deadline passes, then ends all waiting with UNAVAILABLE (DRAINING).
   void Drain(SteadyInstant deadline);
 
  private:
@@ -77,15 +78,16 @@ class Tables {
 
   TableRef Make(const StoredTable& stored);
   void PublishMap(Map map) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Frees deleted tables that nobody uses any more.
-  void Bury() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Frees deleted tables that have no other reference.
+  void FreeDeleted() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   TablesOptions options_;
   Store* const store_;
   MemoryBudget budget_;
   mutable std::mutex mutex_;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
-  uint64_t floor_ ABSL_GUARDED_BY(mutex_) = 0;  // of a volatile server
+  // Without a store: the highest generation of all deleted tables.
+  uint64_t floor_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<TableRef> deleted_ ABSL_GUARDED_BY(mutex_);
   TableRef default_;
   Published<Map> map_;

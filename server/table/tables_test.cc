@@ -26,7 +26,7 @@ UpdateBatch Default(NextHopId next_hop) {
   return batch;
 }
 
-TEST(Tables, DefaultIsThereAndStays) {
+TEST(Tables, DefaultExistsAndCannotBeDeleted) {
   Tables tables({});
   EXPECT_EQ((*tables.Find(""))->name(), "default");
   EXPECT_EQ(tables.Find("")->get(), tables.Find("default")->get());
@@ -70,7 +70,7 @@ TEST(Tables, NamesAndNumberAreChecked) {
   EXPECT_TRUE(tables.Create("c").ok());
 }
 
-TEST(Tables, ADeletedTableEndsWhoeverWaits) {
+TEST(Tables, DeletionEndsAllWaiting) {
   Tables tables({});
   TableRef red = *tables.Create("red");
   ASSERT_TRUE(red->Apply(Default(1)).ok());
@@ -84,11 +84,11 @@ TEST(Tables, ADeletedTableEndsWhoeverWaits) {
   EXPECT_EQ(ErrorReason(red->AwaitVisible(9)), "TABLE_NOT_FOUND");
   EXPECT_EQ(ErrorReason(red->Apply(Default(2)).status()), "TABLE_NOT_FOUND");
   EXPECT_EQ(ErrorReason(red->history().CheckStart(1, "")), "TABLE_NOT_FOUND");
-  // Whoever has it still may look up in it.
+  // A reference to a deleted table can still look up.
   EXPECT_EQ(red->Read()->fib(Family::kIpv6).Lookup(Address::V6(1)), 1U);
   EXPECT_EQ(ErrorReason(tables.Find("red").status()), "TABLE_NOT_FOUND");
   EXPECT_EQ(ErrorReason(tables.Delete("red")), "TABLE_NOT_FOUND");
-  // A successor of that name is not taken for it.
+  // A new table with the same name has later generations.
   const TableRef again = *tables.Create("red");
   EXPECT_EQ(again->visible(), 2U);
   EXPECT_EQ(ErrorReason(again->history().CheckStart(1, "")),
@@ -96,7 +96,7 @@ TEST(Tables, ADeletedTableEndsWhoeverWaits) {
   EXPECT_EQ(again->state().routes_v6, 0U);
 }
 
-TEST(Tables, MemoryIsBoundedForAllTogether) {
+TEST(Tables, AllTablesShareTheMemoryLimit) {
   TablesOptions options;
   options.memory_limit = 1 << 20;
   Tables tables(options);
@@ -107,7 +107,7 @@ TEST(Tables, MemoryIsBoundedForAllTogether) {
     large.replacement->push_back(
         {Prefix::Truncate(Address::V4(i << 8), 24), i + 1});
   }
-  // One of them fits, or none; two never.
+  // Not all of them fit.
   uint64_t fit = 0;
   for (int i = 0; i < 20; ++i) {
     const TableRef table = *tables.Create("t" + std::to_string(i));
@@ -120,7 +120,7 @@ TEST(Tables, MemoryIsBoundedForAllTogether) {
   EXPECT_LT(fit, 20U);
 }
 
-TEST(Tables, WhatTheStoreRefusesDoesNotHappen) {
+TEST(Tables, CreationAndDeletionNeedTheStore) {
   FakeStore store;
   Tables tables({}, &store);
   ASSERT_TRUE(tables.Restore().ok());
@@ -131,14 +131,13 @@ TEST(Tables, WhatTheStoreRefusesDoesNotHappen) {
   EXPECT_EQ(ErrorReason(tables.Find("blue").status()), "TABLE_NOT_FOUND");
   EXPECT_EQ(ErrorReason(tables.Delete("red")), "STORE_FULL");
   store.Fail(absl::OkStatus());
-  // Not deleted, it goes on.
+  // The table was not deleted and accepts updates.
   EXPECT_TRUE((*tables.Find("red"))->Apply(Default(1)).ok());
   EXPECT_TRUE(tables.Delete("red").ok());
   EXPECT_EQ(store.created.count("red"), 0U);
 }
 
-// Lookups find tables while others come and go.
-TEST(Tables, CreatingAndDeletingBesideLookups) {
+TEST(Tables, LookupsRunDuringCreationAndDeletion) {
   Tables tables({});
   std::atomic<bool> stop{false};
   std::vector<std::thread> readers;
@@ -201,7 +200,7 @@ TEST(TableMetrics, ShowEveryTableUntilItIsDeleted) {
   EXPECT_FALSE(HasLine(ScrapeText(metrics), line));
 }
 
-TEST(TableMetrics, AFibThatIsStillReadGetsOlder) {
+TEST(TableMetrics, ShowTheAgeOfARetiredFibThatIsRead) {
   Tables tables({});
   TableMetrics metrics(tables, "scalar");
   Table& table = tables.default_table();
@@ -221,7 +220,7 @@ TEST(TableMetrics, AFibThatIsStillReadGetsOlder) {
   EXPECT_EQ(age(), 0);
 }
 
-TEST(TableMetrics, WhatIsAcceptedAndNotBuiltIsQueued) {
+TEST(TableMetrics, CountAcceptedBatchesThatAreNotVisible) {
   TablesOptions options;
   options.table.build_fault = [](uint64_t generation) {
     return generation == 0 ? absl::OkStatus()

@@ -41,7 +41,7 @@ OperationCounts AppliedOperations(const UpdateBatch& batch,
   OperationCounts result;
   if (batch.validate_only) return result;
   auto& counts = result.counts;
-  size_t next = 0;  // in the delta, which has what changed in the batch's order
+  size_t next = 0;  // in the delta, which has the batch's order
   const size_t changed = delta == nullptr ? 0 : delta->routes.size();
   for (const RouteChange& change : batch.changes) {
     const bool is_next =

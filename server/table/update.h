@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A change of one table, from the request to what became of it. Plain values,
-// which the services, the RIB, the store and watchers hand to each other.
+// A change of one table, from the request to its outcome. Plain values that the
+// services, the RIB, the store and watchers pass to each other.
 
 #ifndef PLANB_SERVER_TABLE_UPDATE_H_
 #define PLANB_SERVER_TABLE_UPDATE_H_
@@ -19,7 +19,7 @@
 
 namespace planb::server {
 
-// One change to one prefix; what each does is said in route_table.proto.
+// One change to one prefix. route_table.proto documents each operation.
 struct RouteChange {
   enum class Op { kUpsert, kInsert, kReplace, kDelete, kDeleteStrict };
   Op op = Op::kUpsert;
@@ -27,7 +27,7 @@ struct RouteChange {
   NextHopId next_hop = kNoRoute;  // kNoRoute for deletes
 };
 
-// How a request calls its lists, so that errors can name their entries.
+// The names of a request's lists, so that errors can name their entries.
 struct UpdateFields {
   const char* changes = "updates";
   const char* replacement = "routes";
@@ -42,15 +42,15 @@ inline constexpr UpdateFields kUpdateFields;
 struct UpdateBatch {
   const UpdateFields* fields = &kUpdateFields;
   std::vector<RouteChange> changes;
-  // If set, these are all routes from now on, ascending (a prefix may be there
-  // twice, to be refused); `changes` is empty.
+  // If set, the table holds exactly these routes afterwards. Ascending; a
+  // prefix that is listed twice is refused. `changes` is then empty.
   std::optional<std::vector<Route>> replacement;
 
   std::vector<NextHop> next_hops;
   std::vector<NextHopGroup> groups;
   std::vector<NextHopId> deleted_next_hops;
   std::vector<NextHopId> deleted_groups;
-  // With a replacement: next hops and groups that are not listed go.
+  // With a replacement: next hops and groups that are not listed are deleted.
   bool replace_next_hops = false;
 
   std::optional<uint64_t> expected_generation;
@@ -58,10 +58,12 @@ struct UpdateBatch {
   bool validate_only = false;
   bool require_next_hops = false;
   std::string request_id;
-  uint64_t fingerprint = 0;  // of the request, to tell a retry from a misuse
+  // A hash of the request. Distinguishes a retry from another request that has
+  // the same request_id.
+  uint64_t fingerprint = 0;
 };
 
-// What a batch did, or would do.
+// How many entries a batch changes.
 struct ChangeCounts {
   uint64_t added = 0;  // routes
   uint64_t changed = 0;
@@ -80,7 +82,7 @@ struct ChangeCounts {
   friend bool operator==(const ChangeCounts&, const ChangeCounts&) = default;
 };
 
-// What became of a batch.
+// The answer to an accepted batch.
 struct UpdateOutcome {
   uint64_t generation = 0;
   ChangeCounts counts;
@@ -90,11 +92,11 @@ struct UpdateOutcome {
   friend bool operator==(const UpdateOutcome&, const UpdateOutcome&) = default;
 };
 
-// What one generation changed, exactly: applied to the generation before, it
-// makes this one.
+// The exact changes of one generation: the generation before with this delta
+// applied is this generation.
 struct Delta {
   uint64_t generation = 0;
-  // Each prefix once; the next hop it has now, kNoRoute if it was withdrawn.
+  // Each prefix once, with its new next hop; kNoRoute if it was withdrawn.
   std::vector<Route> routes;
   std::vector<NextHop> next_hops;
   std::vector<NextHopGroup> groups;
@@ -103,7 +105,7 @@ struct Delta {
   // Table.digest of this generation.
   std::string digest;
 
-  // Bytes held, about.
+  // Bytes held, approximately.
   size_t bytes() const;
 };
 
@@ -117,22 +119,23 @@ struct AnsweredRequest {
                          const AnsweredRequest&) = default;
 };
 
-// One accepted batch, as it is stored: all of it or nothing.
+// One accepted batch as the store keeps it, in full or not at all.
 struct AcceptedBatch {
-  // nullptr if the batch changed nothing but what follows.
+  // nullptr if the batch changed no route, next hop or group.
   std::shared_ptr<const Delta> delta;
-  uint64_t writer_epoch = 0;  // of the table from now on
+  uint64_t writer_epoch = 0;  // the table's after this batch
   std::optional<AnsweredRequest> request;
 };
 
-// A plain value.
+// The changes of routes in one batch, by operation and result, for metrics. A
+// plain value.
 struct OperationCounts {
-  // Strict deletes are deletes. A replacement of everything upserts the routes
-  // that it has and deletes the others.
+  // Strict deletes count as deletes. A replacement upserts the routes that it
+  // lists and deletes the others.
   enum Op { kUpsert, kInsert, kReplace, kDelete };
   static constexpr size_t kOps = 4;
-  // Unchanged: the route was so already, or not there to be deleted. A batch is
-  // refused as a whole.
+  // Unchanged: the route was there already, or there was none to delete. A
+  // refused batch counts all its changes as refused.
   enum Result { kChanged, kUnchanged, kRefused };
   static constexpr size_t kResults = 3;
 
@@ -144,14 +147,14 @@ struct OperationCounts {
 
 OperationCounts::Op CountedOp(RouteChange::Op op);
 
-// What `batch` did: `delta`, or nothing if that is null. One that is only
-// validated has no operations. O(batch).
+// The operations of an accepted `batch`. `delta` is its changes; null if it has
+// none. A batch that is only validated has no operations. O(batch).
 OperationCounts AppliedOperations(const UpdateBatch& batch, const Delta* delta);
 
-// The same of one that was refused.
+// The operations of a refused batch.
 OperationCounts RefusedOperations(const UpdateBatch& batch);
 
-// The same operations, refused.
+// The same operations, all counted as refused.
 OperationCounts AllRefused(const OperationCounts& counts);
 
 }  // namespace planb::server

@@ -15,8 +15,8 @@
 namespace planb::server {
 namespace {
 
-// An upper bound of the bytes of the RIB and of two search structures for it:
-// the one that serves and the one that is being compiled. O(1).
+// An upper bound of the bytes of the RIB and of two FIBs for it: the visible
+// one and the one being compiled. O(1).
 size_t MemoryBound(const Rib& rib) {
   size_t bytes =
       rib.bytes() + rib.next_hops().groups()->size() * GroupTable::kGroupBytes;
@@ -27,8 +27,8 @@ size_t MemoryBound(const Rib& rib) {
   return bytes;
 }
 
-// RESOURCE_EXHAUSTED (TABLE_FULL) if the search structure's format might not
-// hold so many routes of such lengths.
+// RESOURCE_EXHAUSTED (TABLE_FULL) if a FIB might not be able to hold this
+// number of routes of these lengths.
 absl::Status CheckCompilable(const Rib& rib) {
   for (Family family : {Family::kIpv4, Family::kIpv6}) {
     const absl::Status status =
@@ -40,20 +40,20 @@ absl::Status CheckCompilable(const Rib& rib) {
   return absl::OkStatus();
 }
 
-// The RIB as it was stored.
+// The RIB of a stored table.
 Rib Restore(const RibLimits& limits, const StoredTable& stored) {
   UpdateBatch batch;
   batch.replacement = stored.routes;
   batch.next_hops = stored.next_hops;
   batch.groups = stored.groups;
-  // What was accepted once is kept, whatever the limits are today.
+  // Keeps routes that were accepted under higher limits.
   Rib rib(RibLimits{
       .max_routes = std::max<uint64_t>(limits.max_routes, stored.routes.size()),
       .max_next_hops =
           std::max<uint64_t>(limits.max_next_hops,
                              stored.next_hops.size() + stored.groups.size())});
   const absl::StatusOr<Rib::Change> change = rib.Apply(batch);
-  ABSL_RAW_CHECK(change.ok(), "a store has what was never accepted");
+  ABSL_RAW_CHECK(change.ok(), "Store::Load returned an invalid table");
   return rib;
 }
 
@@ -69,7 +69,7 @@ UpdateStaging::UpdateStaging(const Options& options, const StoredTable& stored)
       accepted_{head_.Share(), generation_, writer_epoch_, memory_bound_, 0} {
   for (const AnsweredRequest& request : stored.requests) window_.Add(request);
   if (!Reserve(memory_bound_)) {
-    // Likewise: it was accepted under a higher limit.
+    // Keeps a table that was accepted under a higher memory limit.
     options_.budget->Force(memory_bound_);
     reserved_ = memory_bound_;
   }
@@ -156,7 +156,7 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::Stage(
     staged.record.request = {batch.request_id, batch.fingerprint,
                              staged.outcome};
     window_.Add(*staged.record.request);
-    unsure_requests_.push_back(batch.request_id);
+    staged_requests_.push_back(batch.request_id);
     staged.stores = true;
   }
   return staged;
@@ -164,24 +164,24 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::Stage(
 
 UpdateStaging::Version UpdateStaging::Head() {
   return {head_.Share(), generation_, writer_epoch_, memory_bound_,
-          unsure_requests_.size()};
+          staged_requests_.size()};
 }
 
 void UpdateStaging::Accept(Version head, absl::Time now) {
   for (size_t i = 0; i < head.requests; ++i) {
-    window_.SetAccepted(unsure_requests_[i], now);
+    window_.SetAccepted(staged_requests_[i], now);
   }
-  unsure_requests_.erase(
-      unsure_requests_.begin(),
-      unsure_requests_.begin() + static_cast<std::ptrdiff_t>(head.requests));
+  staged_requests_.erase(
+      staged_requests_.begin(),
+      staged_requests_.begin() + static_cast<std::ptrdiff_t>(head.requests));
   accepted_ = std::move(head);
   accepted_.requests = 0;
   Reserve(memory_bound_);  // never more than before
 }
 
 void UpdateStaging::Rollback() {
-  for (; !unsure_requests_.empty(); unsure_requests_.pop_back()) {
-    window_.Undo(unsure_requests_.back());
+  for (; !staged_requests_.empty(); staged_requests_.pop_back()) {
+    window_.Undo(staged_requests_.back());
   }
   head_ = accepted_.rib.Share();
   generation_ = accepted_.generation;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Where batches become generations: validated, applied to the head of the RIB,
-// numbered; then accepted once they are safe, or all taken back.
+// Turns batches into generations: validates a batch, applies it to the head of
+// the RIB and numbers it. Staged batches are accepted once they are stored, or
+// all rolled back.
 
 #ifndef PLANB_SERVER_TABLE_UPDATE_STAGING_H_
 #define PLANB_SERVER_TABLE_UPDATE_STAGING_H_
@@ -25,15 +26,15 @@
 
 namespace planb::server {
 
-// Counts what is promised, not what is used. Thread-safe, lock-free.
+// The memory limit of all tables of a server together. Counts reserved bytes
+// (upper bounds), not used ones. Thread-safe, lock-free.
 class MemoryBudget {
  public:
   explicit MemoryBudget(size_t limit = std::numeric_limits<size_t>::max())
       : limit_(limit) {}
 
-  // Exchanges a share of `before` bytes for one of `after`. False, and nothing
-  // is exchanged, if the limit does not allow it; a share that shrinks is
-  // always allowed.
+  // Changes a share of `before` bytes to `after` bytes. False, without a
+  // change, if that exceeds the limit. A share may always shrink.
   bool Resize(size_t before, size_t after) {
     size_t used = used_.load();
     do {
@@ -45,10 +46,10 @@ class MemoryBudget {
     return true;
   }
 
-  // Takes a share whatever the limit is.
+  // Adds a share even if that exceeds the limit.
   void Force(size_t bytes) { used_ += bytes; }
 
-  // What can still be taken.
+  // Bytes that can still be reserved.
   size_t left() const {
     const size_t used = used_.load();
     return used > limit_ ? 0 : limit_ - used;
@@ -62,18 +63,19 @@ class MemoryBudget {
   std::atomic<size_t> used_{0};
 };
 
-// The last `size` of them. Thread-compatible.
+// The answers to the last `size` requests that have an id. A request that
+// repeats an id gets its first answer (AIP-155). Thread-compatible.
 class RequestWindow {
  public:
   explicit RequestWindow(size_t size) : size_(size) {}
 
-  // Null if it is not known. Valid until the next change.
+  // Null if the id is not known. Valid until the next change.
   const AnsweredRequest* Find(absl::string_view request_id) const {
     const auto it = answers_.find(request_id);
     return it == answers_.end() ? nullptr : &it->second;
   }
 
-  // REQUIRES: it is not known.
+  // REQUIRES: the id is not known.
   // NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved from.
   void Add(AnsweredRequest request) {
     if (size_ == 0) return;
@@ -85,13 +87,13 @@ class RequestWindow {
     }
   }
 
-  // Corrects when the request was accepted, if it is known.
+  // Sets the time of acceptance, if the id is known.
   void SetAccepted(absl::string_view request_id, absl::Time at) {
     const auto it = answers_.find(request_id);
     if (it != answers_.end()) it->second.outcome.accepted = at;
   }
 
-  // Takes back what was added last, if it is this.
+  // Removes the request that was added last, if it has this id.
   void Undo(absl::string_view request_id) {
     if (order_.empty() || order_.back() != request_id) return;
     answers_.erase(order_.back());
@@ -104,9 +106,9 @@ class RequestWindow {
   std::deque<std::string> order_;
 };
 
-// Thread-compatible. Two versions of the RIB: the head, with every batch
-// staged, and the accepted one, which is never taken back. Invariant: the head
-// is the accepted version with the staged batches applied in order.
+// Two versions of the RIB: the head, which has every staged batch, and the
+// accepted version, which is never rolled back. Invariant: the head is the
+// accepted version with the staged batches applied in order. Thread-compatible.
 class UpdateStaging {
  public:
   struct Options {
@@ -115,27 +117,29 @@ class UpdateStaging {
     MemoryBudget* budget = nullptr;  // null: none
   };
 
-  // A batch that waits to be accepted.
+  // A staged batch.
   struct Staged {
     UpdateOutcome outcome;
-    // What must be stored for it; nothing for one that changes nothing.
+    // The record to store, if `stores`.
     AcceptedBatch record;
+    // False if the batch leaves the table, the writer epoch and the answered
+    // requests unchanged.
     bool stores = false;
-    // The first answer to an earlier request of that name.
+    // `outcome` is the first answer to an earlier request of this id.
     bool repeated = false;
   };
 
-  // Begins with what a store had. REQUIRES: `stored` is what Store::Load
-  // promises.
+  // Starts with the contents of a store. REQUIRES: `stored` came from
+  // Store::Load.
   UpdateStaging(const Options& options, const StoredTable& stored);
   ~UpdateStaging();
   UpdateStaging(const UpdateStaging&) = delete;
   UpdateStaging& operator=(const UpdateStaging&) = delete;
 
-  // Validates a batch against the head and applies it there. Refused, it
-  // changes nothing. One that changes nothing, is only validated, or repeats an
-  // earlier one is staged as well: what it is told holds only if those before
-  // it are accepted. Errors: those of Rib::Apply; ABORTED
+  // Validates a batch against the head and applies it to the head. A refused
+  // batch changes nothing. A batch that changes nothing, is only validated or
+  // repeats an earlier request is staged too, because its answer holds only if
+  // the batches before it are accepted. Errors: those of Rib::Apply; ABORTED
   // (GENERATION_MISMATCH), FAILED_PRECONDITION (WRITER_FENCED),
   // INVALID_ARGUMENT (REQUEST_ID_REUSED), RESOURCE_EXHAUSTED (MEMORY_LIMIT).
   absl::StatusOr<Staged> Stage(const UpdateBatch& batch);
@@ -146,14 +150,14 @@ class UpdateStaging {
     uint64_t generation;
     uint64_t writer_epoch;
     size_t memory_bound;
-    size_t requests;  // named ones staged since the accepted version
+    size_t requests;  // with an id, staged since the accepted version
   };
   Version Head();
 
-  // All that was staged when `head` was taken is accepted.
+  // Accepts all batches that `head` has.
   void Accept(Version head, absl::Time now);
 
-  // Takes back all that was staged since the accepted version.
+  // Undoes all batches staged since the accepted version.
   void Rollback();
 
   // Generation of the head.
@@ -164,7 +168,8 @@ class UpdateStaging {
 
  private:
   absl::Status CheckConditions(const UpdateBatch& batch) const;
-  // Has the budget hold `bytes` for the head. False if it is exhausted.
+  // Reserves `bytes` of the budget for the head. False if that exceeds the
+  // limit.
   bool Reserve(size_t bytes);
 
   const Options options_;
@@ -173,8 +178,8 @@ class UpdateStaging {
   uint64_t generation_ = 0;
   uint64_t writer_epoch_ = 0;
   size_t memory_bound_ = 0;
-  // Named requests staged since the accepted version, in order.
-  std::deque<std::string> unsure_requests_;
+  // The ids of requests staged since the accepted version, in order.
+  std::deque<std::string> staged_requests_;
   Version accepted_;
   // The share of the budget: the larger of both versions' bounds.
   size_t reserved_ = 0;

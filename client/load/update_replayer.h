@@ -23,7 +23,7 @@
 #include "absl/time/time.h"
 #include "client/load/latency_histogram.h"
 #include "client/update_stream.h"
-#include "lpm/io/update_trace.h"
+#include "lpm/io/bgp_updates.h"
 #include "lpm/prefix.h"
 
 namespace planb::client {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lpm/io/route_formats.h"
+#include "lpm/io/route_file.h"
 #include "lpm/io/testing/bytes.h"
 #include "lpm/io/testing/read.h"
 

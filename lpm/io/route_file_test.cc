@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "lpm/io/route_formats.h"
 #include "lpm/io/testing/bytes.h"
 #include "lpm/io/testing/read.h"
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A table file: one routing table at one generation, as a stream of
-// checksummed blocks. TABLE_FILE.md describes it byte by byte. Its items, and
-// how they are written and ordered, are here; table_file_writer.h writes a
-// table file, and table_file_reader.h reads one.
+// A table file: one routing table at one generation, as a stream of checksummed
+// blocks. TABLE_FILE.md describes it byte by byte. Here are a writer, a reader,
+// and what both share: the items, their encoding and their order.
 
 #ifndef PLANB_LPM_IO_TABLE_FILE_H_
 #define PLANB_LPM_IO_TABLE_FILE_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -150,6 +150,115 @@ class TableFileOrder {
   TableFileCounts counts_;
   NextHopId last_id_ = kNoRoute;  // of the kind that came last
   std::optional<Prefix> last_prefix_;
+};
+
+// Begin; then next hops, groups and routes, each in ascending order; Finish.
+// The same contents always give the same bytes. After an error every further
+// call returns it, and the output is not a table file.
+//
+// Memory: about two blocks. O(1) an item, and the output's time.
+// Thread-compatible.
+class TableFileWriter {
+ public:
+  // Takes the next bytes of the file: at most a block with its frame, valid
+  // during the call. An error ends the writing and is returned by it.
+  using Output = std::function<absl::Status(absl::string_view)>;
+
+  explicit TableFileWriter(Output output) : output_(std::move(output)) {}
+  TableFileWriter(const TableFileWriter&) = delete;
+  TableFileWriter& operator=(const TableFileWriter&) = delete;
+
+  // Errors: those of the output; INVALID_ARGUMENT if the digest has another
+  // size, or an item is out of order, has a reserved id or needs more than
+  // kMaxTableFileBlock bytes.
+  // REQUIRES: in the order of the class comment; Finish last and once.
+  absl::Status Begin(const TableFileHeader& header);
+  absl::Status Add(const NextHop& next_hop);
+  absl::Status Add(const NextHopGroup& group);
+  absl::Status Add(const Route& route);
+  absl::Status Finish();
+
+  // Of what was added.
+  const TableFileCounts& counts() const { return order_.counts(); }
+  // Handed to the output so far.
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  template <typename Item>
+  absl::Status AddOrdered(TableFileBlock type, const Item& item);
+  // Adds the item to the block in progress, or starts one of `type` with it.
+  template <typename Item>
+  absl::Status AddToBlock(TableFileBlock type, const Item& item);
+  // Puts the block in progress out, if there is one.
+  absl::Status Flush();
+  absl::Status Put(absl::string_view bytes);
+
+  const Output output_;
+  TableFileOrder order_;
+  bool begun_ = false;
+  bool finished_ = false;
+  TableFileBlock type_ = TableFileBlock::kHeader;  // of the block in progress
+  std::string payload_;                            // of it; may be empty
+  std::string frame_;                              // kept for its memory
+  uint64_t ordinal_ = 0;                           // of it
+  uint64_t bytes_ = 0;
+  Xxh3Stream checksum_;  // of all bytes put out
+  absl::Status status_;
+};
+
+// Push the bytes of the file, in order, in pieces of any size; then Finish.
+// After an error every further call returns it.
+//
+// Errors of either call, besides those of the sink:
+//   INVALID_ARGUMENT  the bytes are no table file: they start otherwise;
+//   UNIMPLEMENTED     a table file of a newer version;
+//   DATA_LOSS         one that is damaged, cut short or goes on after its end,
+//                     saying at which byte and in which block.
+//
+// Memory: one block, however long the file. Thread-compatible.
+class TableFileReader {
+ public:
+  // `sink` must outlive this.
+  explicit TableFileReader(TableFileSink& sink);
+  TableFileReader(const TableFileReader&) = delete;
+  TableFileReader& operator=(const TableFileReader&) = delete;
+
+  absl::Status Push(absl::string_view bytes);
+
+  // There are no more bytes: tells the sink of the end if nothing is missing
+  // and nothing was left over. Call once, last.
+  absl::Status Finish();
+
+ private:
+  enum class State { kPreamble, kBlockHead, kBlock, kDone };
+
+  // `held_` is complete: each of these uses it and sets the next state.
+  absl::Status OnHeld();
+  absl::Status OnPreamble();
+  absl::Status OnBlockHead();
+  absl::Status OnBlock();
+
+  absl::Status OnPayload(absl::string_view payload);
+  absl::Status OnHeader(absl::string_view payload);
+  template <typename Item, typename... Family>
+  absl::Status OnItems(absl::string_view payload,
+                       absl::Status (TableFileSink::*deliver)(const Item&),
+                       Family... family);
+  absl::Status OnEnd(absl::string_view payload);
+
+  void Await(State state, size_t size);
+  absl::Status Damaged(absl::string_view why) const;
+
+  TableFileSink& sink_;
+  State state_ = State::kPreamble;
+  std::string held_;  // bytes not used yet, the first at offset_
+  size_t awaited_;    // how many `held_` must have; more than it has
+  uint64_t offset_ = 0;
+  uint64_t ordinal_ = 0;                           // of the block in progress
+  TableFileBlock type_ = TableFileBlock::kHeader;  // of it, or the last
+  Xxh3Stream checksum_;  // of all bytes before `held_`
+  TableFileOrder order_;
+  absl::Status status_;
 };
 
 }  // namespace planb

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "lpm/io/table_file_reader.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lpm/io/table_file.h"
 #include "lpm/io/testing/bytes.h"
 #include "lpm/io/testing/read.h"
 

@@ -10,7 +10,6 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "lpm/io/table_file_writer.h"
 #include "lpm/io/testing/bytes.h"
 #include "lpm/io/testing/read.h"
 

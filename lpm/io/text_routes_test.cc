@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "lpm/io/route_formats.h"
+#include "lpm/io/route_file.h"
 #include "lpm/io/table_file.h"
 #include "lpm/io/testing/bytes.h"
 #include "lpm/io/testing/read.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lpm/io/table_file_reader.h"
+#include "lpm/io/table_file.h"
 #include "server/base/error.h"
 #include "server/base/malloc_trim.h"
 #include "server/control/decode_update.h"

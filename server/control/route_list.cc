@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
-#include "lpm/io/table_file_writer.h"
+#include "lpm/io/table_file.h"
 #include "server/base/error.h"
 #include "server/table/convert.h"
 

@@ -23,8 +23,7 @@
 #include "lpm/io/byte_source.h"
 #include "lpm/io/route_file.h"
 #include "lpm/io/route_sink.h"
-#include "lpm/io/table_file_reader.h"
-#include "lpm/io/table_file_writer.h"
+#include "lpm/io/table_file.h"
 #include "lpm/io/testing/bytes.h"
 
 namespace planb::testing {

@@ -16,12 +16,12 @@
 #include "absl/base/internal/raw_logging.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
+#include "lpm/io/bgp_updates.h"
 #include "lpm/io/byte_source.h"
-#include "lpm/io/route_formats.h"
+#include "lpm/io/route_file.h"
 #include "lpm/io/table_file.h"
 #include "lpm/io/testing/bytes.h"
 #include "lpm/io/testing/read.h"
-#include "lpm/io/update_trace.h"
 
 namespace planb {
 namespace {

@@ -3,7 +3,7 @@
 #include "server/observe/html.h"
 
 #include "absl/strings/str_cat.h"
-#include "server/base/utf8.h"
+#include "base/utf8.h"
 
 namespace planb::server {
 namespace {

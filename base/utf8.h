@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// UTF-8 as RFC 3629 defines it: no overlong forms, no surrogates, nothing above
+// U+10FFFF.
+
+#ifndef PLANB_BASE_UTF8_H_
+#define PLANB_BASE_UTF8_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+
+namespace planb {
+
+// U+FFFD, which stands for bytes that are no character.
+inline constexpr absl::string_view kReplacementCharacter = "\xef\xbf\xbd";
+
+// Checks text byte by byte, so that the text may come in pieces.
+// Thread-compatible.
+class Utf8Checker {
+ public:
+  // Takes the next byte. False if no text continues with it; the checker must
+  // not be used after that.
+  bool Take(uint8_t byte) {
+    if (missing_ == 0) return TakeFirst(byte);
+    if (byte < lowest_ || byte > highest_) return false;
+    --missing_;
+    lowest_ = 0x80;
+    highest_ = 0xbf;
+    return true;
+  }
+
+  // True if the bytes so far are whole characters.
+  bool AtEndOfCharacter() const { return missing_ == 0; }
+
+ private:
+  // The bounds of the second byte exclude overlong forms, surrogates and
+  // numbers above U+10FFFF.
+  bool TakeFirst(uint8_t byte) {
+    if (byte < 0x80) return true;
+    if (byte < 0xc2 || byte > 0xf4) return false;
+    missing_ = byte < 0xe0 ? 1 : byte < 0xf0 ? 2 : 3;
+    lowest_ = byte == 0xe0 ? 0xa0 : byte == 0xf0 ? 0x90 : 0x80;
+    highest_ = byte == 0xed ? 0x9f : byte == 0xf4 ? 0x8f : 0xbf;
+    return true;
+  }
+
+  int missing_ = 0;         // bytes of this character
+  uint8_t lowest_ = 0x80;   // bounds of the next of them
+  uint8_t highest_ = 0xbf;
+};
+
+// The size of the character at the start of `text`, 1 to 4 bytes; 0 if `text`
+// does not start with a whole character. REQUIRES: `text` is not empty.
+inline size_t Utf8Length(absl::string_view text) {
+  Utf8Checker checker;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (!checker.Take(static_cast<uint8_t>(text[i]))) return 0;
+    if (checker.AtEndOfCharacter()) return i + 1;
+  }
+  return 0;
+}
+
+inline bool IsUtf8(absl::string_view text) {
+  Utf8Checker checker;
+  for (const char c : text) {
+    if (!checker.Take(static_cast<uint8_t>(c))) return false;
+  }
+  return checker.AtEndOfCharacter();
+}
+
+}  // namespace planb
+
+#endif  // PLANB_BASE_UTF8_H_

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The reference is protobuf's own check, which parsers of messages apply.
+
+#include "base/utf8.h"
+
+#include <google/protobuf/stubs/common.h>
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <string>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/string_view.h"
+
+namespace planb {
+namespace {
+
+bool Expected(absl::string_view text) {
+  return google::protobuf::internal::IsStructurallyValidUTF8(
+      text.data(), static_cast<int>(text.size()));
+}
+
+// The size of the shortest valid text that `text` starts with: one character.
+size_t ExpectedLength(absl::string_view text) {
+  for (size_t size = 1; size <= text.size(); ++size) {
+    if (Expected(text.substr(0, size))) return size;
+  }
+  return 0;
+}
+
+// Checks all strings of `length` bytes from `alphabet`; returns how many of
+// them are valid.
+int CheckAll(const std::string& alphabet, size_t length,
+             const std::string& start = "") {
+  if (length > 0) {
+    int valid = 0;
+    for (const char c : alphabet) {
+      valid += CheckAll(alphabet, length - 1, start + c);
+    }
+    return valid;
+  }
+  const bool expected = Expected(start);
+  EXPECT_EQ(IsUtf8(start), expected) << absl::CHexEscape(start);
+  if (!start.empty()) {
+    EXPECT_EQ(Utf8Length(start), ExpectedLength(start))
+        << absl::CHexEscape(start);
+  }
+  return expected ? 1 : 0;
+}
+
+std::string AllBytes() {
+  std::string bytes;
+  for (int i = 0; i < 256; ++i) bytes += static_cast<char>(i);
+  return bytes;
+}
+
+// Both sides of every bound that the definition of UTF-8 names.
+const std::string kBounds =
+    "\x01\x7f\x80\x81\x8f\x90\x9f\xa0\xbf\xc0\xc1\xc2\xdf\xe0\xe1\xec\xed\xee"
+    "\xef\xf0\xf1\xf3\xf4\xf5\xff";
+
+TEST(Utf8, AllStringsOfUpToThreeBytes) {
+  EXPECT_EQ(CheckAll(AllBytes(), 0), 1);
+  EXPECT_EQ(CheckAll(AllBytes(), 1), 128);
+  EXPECT_GT(CheckAll(AllBytes(), 2), 128 * 128);
+  EXPECT_GT(CheckAll(kBounds, 3), 0);
+}
+
+TEST(Utf8, AllStringsOfBounds) { EXPECT_GT(CheckAll(kBounds, 4), 0); }
+
+}  // namespace
+}  // namespace planb

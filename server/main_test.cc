@@ -72,7 +72,7 @@ TEST(Main, RefusesWithOneClearLine) {
            {{socket, "--peer_uids=0,planb"}, "--peer_uids: \"planb\""},
            {{socket, "--lookup_cpus=0,x"}, "\"x\" is no number of a core"},
            {{socket, "--lookup_cpus=-1"}, "\"-1\" is no number of a core"},
-           {{socket, "--lookup_cpus=99999"}, "cannot run on core 99999"},
+           {{socket, "--lookup_cpus=1023"}, "cannot run on core 1023"},
            {{socket, "--lookup_threads=1025"}, "at most 1024"},
            {{socket, "--lookup_spin=-1us"}, "--lookup_spin must not be neg"},
            {{absl::StrCat("--listen=unix://", missing, "/s")},

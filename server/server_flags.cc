@@ -9,8 +9,8 @@
 #include "absl/flags/usage.h"
 #include "absl/flags/usage_config.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/cpu_list.h"
 #include "server/observe/build_info.h"
 
 ABSL_FLAG(std::vector<std::string>, listen,
@@ -124,9 +124,9 @@ ABSL_FLAG(uint64_t, update_credits, 200'000,
           "Changes that each StreamUpdates call may have on the way.");
 ABSL_FLAG(uint64_t, lookup_threads, 0,
           "Threads that serve lookups; 0: as many as there are cores.");
-ABSL_FLAG(std::vector<std::string>, lookup_cpus, {},
-          "Cores to bind the threads that serve lookups to, in turn, such as "
-          "1,3; empty: the scheduler decides.");
+ABSL_FLAG(std::string, lookup_cpus, "",
+          "Cores to bind the threads that serve lookups to, in turn: numbers "
+          "and ranges, such as 1 or 0,2-3; empty: the scheduler decides.");
 ABSL_FLAG(absl::Duration, lookup_spin, absl::ZeroDuration(),
           "How long a thread that serves lookups looks for work without "
           "sleeping after it had some: takes the wake-up out of the latency, "
@@ -205,16 +205,10 @@ constexpr char kUsage[] =
     "status 1.";
 
 absl::StatusOr<std::vector<int>> LookupCpus() {
-  std::vector<int> cpus;
-  for (const std::string& text : absl::GetFlag(FLAGS_lookup_cpus)) {
-    int cpu = 0;
-    if (!absl::SimpleAtoi(text, &cpu) || cpu < 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--lookup_cpus: \"", text, "\" is no number of a core"));
-    }
-    cpus.push_back(cpu);
-  }
-  return cpus;
+  auto cpus = ParseCpuList(absl::GetFlag(FLAGS_lookup_cpus));
+  if (cpus.ok()) return cpus;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--lookup_cpus: ", cpus.status().message()));
 }
 
 absl::Status ReadSocketFlags(ServerOptions& options) {

@@ -14,14 +14,11 @@
 #include <mutex>
 #include <string>
 #include <thread>
-#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "base/monotonic_time.h"
 #include "client/load/bench_driver.h"
 
@@ -35,26 +32,6 @@ absl::StatusOr<absl::Duration> CpuTimeOf(pid_t process) {
     return absl::NotFoundError(absl::StrCat("no process ", process));
   }
   return absl::DurationFromTimespec(used);
-}
-
-absl::StatusOr<std::vector<int>> ParseCpuList(absl::string_view text) {
-  std::vector<int> cpus;
-  if (text.empty()) return cpus;
-  for (absl::string_view part : absl::StrSplit(text, ',')) {
-    const std::pair<absl::string_view, absl::string_view> ends =
-        absl::StrSplit(part, absl::MaxSplits('-', 1));
-    int first = 0;
-    int last = 0;
-    if (!absl::SimpleAtoi(ends.first, &first) ||
-        !absl::SimpleAtoi(part == ends.first ? ends.first : ends.second,
-                          &last) ||
-        first < 0 || last < first || last >= CPU_SETSIZE) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("\"", part, "\" is no processor and no range of them"));
-    }
-    for (int cpu = first; cpu <= last; ++cpu) cpus.push_back(cpu);
-  }
-  return cpus;
 }
 
 absl::Status RunOn(const std::vector<int>& cpus) {

@@ -21,7 +21,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "client/load/arrivals.h"
 #include "client/load/bench_driver.h"
@@ -37,10 +36,6 @@ namespace planb::client {
 // which counts in hundredths of seconds.
 // Errors: NOT_FOUND if there is no such process.
 absl::StatusOr<absl::Duration> CpuTimeOf(pid_t process);
-
-// Parses a list of processors such as "0,2-3". Empty text is an empty list.
-// Errors: INVALID_ARGUMENT, naming the part that is wrong.
-absl::StatusOr<std::vector<int>> ParseCpuList(absl::string_view text);
 
 // Keeps the calling thread, and those it starts from now on, on `cpus`.
 // Errors: INVALID_ARGUMENT if the machine has none of them for us.

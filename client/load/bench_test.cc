@@ -4,7 +4,6 @@
 
 #include "client/load/bench.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/wait.h>
@@ -20,10 +19,6 @@ namespace planb::client {
 namespace {
 
 // Processor time is counted, and threads stay where they are put.
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 TEST(CpuTimeOf, CountsWorkAndNotSleep) {
   const absl::Duration before = *CpuTimeOf(0);
@@ -51,17 +46,6 @@ TEST(CpuTimeOf, OtherProcesses) {
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
   EXPECT_EQ(CpuTimeOf(child).status().code(), absl::StatusCode::kNotFound);
-}
-
-TEST(ParseCpuList, ListsAndRanges) {
-  EXPECT_THAT(*ParseCpuList(""), IsEmpty());
-  EXPECT_THAT(*ParseCpuList("3"), ElementsAre(3));
-  EXPECT_THAT(*ParseCpuList("0,2-4,9"), ElementsAre(0, 2, 3, 4, 9));
-  for (const char* wrong : {"x", "1,", "-1", "2-1", "1-", "1-2-3", "99999"}) {
-    EXPECT_FALSE(ParseCpuList(wrong).ok()) << wrong;
-  }
-  EXPECT_THAT(std::string(ParseCpuList("0,1-x").status().message()),
-              HasSubstr("\"1-x\""));
 }
 
 TEST(RunOn, PinsTheThreadAndItsChildren) {

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
+#include "base/cpu_list.h"
 #include "client/load/reference_table.h"
 #include "client/load/trace.h"
 #include "client/planbctl/command.h"
@@ -326,7 +327,9 @@ ExitCode Run(const Arguments& arguments) {
     return FailUsage(flags.message());
   }
   auto cpus = ParseCpuList(absl::GetFlag(FLAGS_client_cpus));
-  if (!cpus.ok()) return FailUsage(cpus.status().message());
+  if (!cpus.ok()) {
+    return FailUsage(absl::StrCat("--client_cpus: ", cpus.status().message()));
+  }
   const auto routes = RoutesFromFlags();
   if (!routes.ok()) return FailUsage(routes.status().message());
   const bool check = absl::GetFlag(FLAGS_check);

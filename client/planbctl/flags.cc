@@ -227,8 +227,8 @@ ABSL_FLAG(bool, spin, false,
           "latency, and keeps a core busy. One thread then drives a stream "
           "also in an open loop, where otherwise one sends and one receives.");
 ABSL_FLAG(std::string, client_cpus, "",
-          "Processors for planbctl, such as 1 or 0,2-3: stream i runs on the "
-          "i-th, in turn, everything else on any of them.");
+          "Cores for planbctl: numbers and ranges, such as 1 or 0,2-3. Stream "
+          "i runs on the i-th, in turn, everything else on any of them.");
 ABSL_FLAG(int32_t, server_pid, 0,
           "Also report the CPU time of this process, the server.");
 ABSL_FLAG(bool, quiet, false, "No line of progress a second on stderr.");

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef PLANB_BASE_CPU_LIST_H_
+#define PLANB_BASE_CPU_LIST_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace planb {
+
+// Parses a list of cores and ranges of cores, such as "0,2-3", and returns the
+// cores in the order of the list. Empty text is an empty list. Does not check
+// that this machine has the cores, nor that each is named once.
+// Errors: INVALID_ARGUMENT, which quotes the wrong item and says what was
+// expected.
+absl::StatusOr<std::vector<int>> ParseCpuList(absl::string_view text);
+
+}  // namespace planb
+
+#endif  // PLANB_BASE_CPU_LIST_H_

@@ -20,12 +20,11 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
+#include "base/utf8.h"
 #include "client/channel.h"
 #include "client/status.h"
 #include "planb/v1/route_lookup.pb.h"
-#include "proto/wire/batch_request.h"
-#include "proto/wire/batch_response.h"
-#include "proto/wire/utf8.h"
+#include "proto/wire/batch_messages.h"
 
 namespace planb::client {
 namespace {
@@ -64,7 +63,7 @@ absl::Status CheckBatch(const Batch& batch, size_t size) {
         absl::StrCat(batch.flow_hashes.size(), " flow hashes, for ",
                      AddressCount(batch), " addresses"));
   }
-  if (!wire::IsUtf8(wire::Bytes({&batch.table, 1}, 0, batch.table.size()))) {
+  if (!IsUtf8(batch.table)) {
     return absl::InvalidArgumentError("the name of the table is not UTF-8");
   }
   return absl::OkStatus();

@@ -14,8 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/wire/batch_request.h"
-#include "proto/wire/batch_response.h"
+#include "proto/wire/batch_messages.h"
 #include "proto/wire/testing/made_up_messages.h"
 
 namespace {

@@ -17,8 +17,7 @@
 #include "absl/time/time.h"
 #include "lpm/fib/fib.h"
 #include "planb/v1/route_lookup.pb.h"
-#include "proto/wire/batch_request.h"
-#include "proto/wire/batch_response.h"
+#include "proto/wire/batch_messages.h"
 #include "server/table/snapshot.h"
 
 namespace planb::server {

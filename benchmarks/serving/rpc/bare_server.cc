@@ -15,8 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "benchmarks/serving/rpc/workload.h"
-#include "proto/wire/batch_request.h"
-#include "proto/wire/batch_response.h"
+#include "proto/wire/batch_messages.h"
 
 namespace planb::rpc {
 namespace {

@@ -10,8 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "planb/v1/route_lookup.pb.h"
-#include "proto/wire/batch_request.h"
-#include "proto/wire/batch_response.h"
+#include "proto/wire/batch_messages.h"
 
 namespace planb::wire {
 namespace {

@@ -18,7 +18,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
-#include "proto/wire/batch_request.h"
+#include "proto/wire/batch_messages.h"
 #include "proto/wire/testing/made_up_messages.h"
 #include "proto/wire/testing/readings.h"
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "proto/wire/message_reader.h"
+#include "proto/wire/fields.h"
 
 #include <algorithm>
 #include <array>
 #include <limits>
+
+#include "base/utf8.h"
 
 namespace planb::wire {
 namespace {
@@ -143,6 +145,17 @@ bool MessageReader::SkipGroup(uint32_t number) {
     }
     if (!ReadTag(tag)) return false;
   }
+}
+
+bool IsUtf8(const Bytes& bytes) {
+  Utf8Checker checker;
+  bool valid = true;
+  bytes.ForEachRun<1>([&](const char* at, size_t count) {
+    for (size_t i = 0; i < count && valid; ++i) {
+      valid = checker.Take(static_cast<uint8_t>(at[i]));
+    }
+  });
+  return valid && checker.AtEndOfCharacter();
 }
 
 }  // namespace planb::wire

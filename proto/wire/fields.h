@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A message's fields, one after the other, from pieces and in place.
+// The fields of a message: read one after the other, from pieces and in place;
+// and written into a caller's buffer.
 //
-// It reads by the rules of the C++ parser that protoc 3.21 generates, lenient
+// MessageReader reads by the rules of the C++ parser that protoc 3.21 generates, lenient
 // and strict where that is: a tag is a varint of at most five bytes, of which
 // 32 bits count; a value one of at most ten, of which 64 bits count; a length
 // one of at most five, below 2^31. Overlong encodings pass. Groups nest up to
 // 100 deep. (Only its bound on a whole message, 2 GiB, is not kept here: what
 // receives messages has a lower one.)
 
-#ifndef PLANB_PROTO_WIRE_MESSAGE_READER_H_
-#define PLANB_PROTO_WIRE_MESSAGE_READER_H_
+#ifndef PLANB_PROTO_WIRE_FIELDS_H_
+#define PLANB_PROTO_WIRE_FIELDS_H_
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "absl/strings/string_view.h"
 #include "proto/wire/bytes.h"
@@ -91,6 +94,51 @@ class MessageReader {
   int deepest_;
 };
 
+// True if `bytes` are UTF-8. A proto3 parser refuses a message with a `string`
+// that is not, even one that a later occurrence of the field replaces.
+// O(bytes + pieces).
+bool IsUtf8(const Bytes& bytes);
+
+// Fields are written as the generated code writes them: varints as short as
+// possible, and nothing for a default value.
+
+constexpr size_t VarintSize(uint64_t value) {
+  return (static_cast<size_t>(std::bit_width(value | 1)) + 6) / 7;
+}
+
+inline char* WriteVarint(uint64_t value, char* to) {
+  for (; value >= 0x80; value >>= 7) *to++ = static_cast<char>(value | 0x80);
+  *to++ = static_cast<char>(value);
+  return to;
+}
+
+// Of fields whose tag is one byte, as all of ours are.
+// REQUIRES: field numbers below 16.
+
+constexpr size_t VarintFieldSize(uint64_t value) {
+  return value == 0 ? 0 : 1 + VarintSize(value);
+}
+
+inline char* WriteVarintField(uint32_t tag, uint64_t value, char* to) {
+  if (value == 0) return to;
+  *to++ = static_cast<char>(tag);
+  return WriteVarint(value, to);
+}
+
+// What comes before the bytes of a field.
+constexpr size_t PrefixSize(size_t bytes) {
+  return bytes == 0 ? 0 : 1 + VarintSize(bytes);
+}
+
+inline char* WritePrefix(uint32_t tag, size_t bytes, char* to) {
+  return WriteVarintField(tag, bytes, to);
+}
+
+inline char* WriteBytes(absl::string_view bytes, char* to) {
+  if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
+  return to + bytes.size();
+}
+
 }  // namespace planb::wire
 
-#endif  // PLANB_PROTO_WIRE_MESSAGE_READER_H_
+#endif  // PLANB_PROTO_WIRE_FIELDS_H_

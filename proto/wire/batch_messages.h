@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// planb.v1.BatchLookupRequest on the wire, read and written by hand: what the
-// generated code would copy stays where it is.
+// planb.v1.BatchLookupRequest and BatchLookupResponse on the wire, read and
+// written without protobuf and without copies: addresses are read where they
+// were received, the server's search writes next hops into the message that is
+// sent, and the client reads them where they were received.
 //
-// It is that message byte for byte. Whatever a standards-conforming encoder of
-// any language may send is read as the generated code reads it (fields in any
-// order and any number, the last of a field wins, unknown fields are skipped),
-// and what the generated code refuses is refused.
+// The bytes are those of the messages. Any valid encoding is read as the
+// generated code reads it: fields in any order and number, the last of a field
+// counts, unknown fields are skipped. What the generated code refuses is refused.
 
-#ifndef PLANB_PROTO_WIRE_BATCH_REQUEST_H_
-#define PLANB_PROTO_WIRE_BATCH_REQUEST_H_
+#ifndef PLANB_PROTO_WIRE_BATCH_MESSAGES_H_
+#define PLANB_PROTO_WIRE_BATCH_MESSAGES_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -78,6 +79,43 @@ size_t EncodedHeadSize(const OutgoingRequest& request);
 // Returns the end.
 char* EncodeHead(const OutgoingRequest& request, char* to);
 
+// The fields of the message; route_lookup.proto says what they mean.
+struct BatchResponse {
+  uint64_t request_id = 0;
+  uint64_t generation = 0;
+  Bytes next_hops;       // within the pieces that were parsed
+  Bytes prefix_lengths;  // likewise
+  // There is an `error`; read the message with the generated code.
+  bool has_error = false;
+};
+
+// Reads `message` into `response`, whose former contents do not matter. False,
+// with `response` unspecified, if the generated parser would refuse it.
+// O(pieces
+// + fields), no allocation.
+bool ParseBatchResponse(Pieces message, BatchResponse& response);
+
+// The shape of a successful response.
+struct ResponseShape {
+  uint64_t request_id = 0;
+  uint64_t generation = 0;
+  size_t addresses = 0;
+  bool prefix_lengths = false;
+};
+
+// Where the answers go in an encoded response.
+struct ResponseBody {
+  char* next_hops;       // 4 bytes an address
+  char* prefix_lengths;  // one byte an address; null if there are none
+};
+
+// Bytes of such a message on the wire.
+size_t EncodedSize(const ResponseShape& shape);
+
+// Writes all of the message but its answers to `to`, which has room for
+// EncodedSize(shape) bytes, and says where those belong.
+ResponseBody EncodeAround(const ResponseShape& shape, char* to);
+
 }  // namespace planb::wire
 
-#endif  // PLANB_PROTO_WIRE_BATCH_REQUEST_H_
+#endif  // PLANB_PROTO_WIRE_BATCH_MESSAGES_H_

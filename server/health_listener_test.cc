@@ -3,8 +3,6 @@
 // The port for probes: what it says in each phase of a server's life, and that
 // nothing else is to be had there.
 
-#include "server/health_listener.h"
-
 #include <fcntl.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
@@ -214,18 +212,19 @@ TEST(HealthListener, IsUpWhileRoutesAreLoaded) {
 }
 
 TEST(HealthListener, RefusesWhatIsNoAddressOfItsOwn) {
-  const HealthState state;
+  const auto start = [](const std::string& address) {
+    ServerOptions options;
+    options.listen = {"127.0.0.1:0"};
+    options.health_address = address;
+    return Server::Start(std::move(options)).status();
+  };
   for (const char* address : {"unix:///tmp/planb_health.sock", "localhost",
                               ":1", "127.0.0.1:70000"}) {
-    EXPECT_TRUE(
-        absl::IsInvalidArgument(HealthListener::Start(address, state).status()))
-        << address;
+    EXPECT_TRUE(absl::IsInvalidArgument(start(address))) << address;
   }
-  const auto first = HealthListener::Start("127.0.0.1:0", state);
-  ASSERT_TRUE(first.ok()) << first.status();
-  EXPECT_TRUE(absl::IsUnavailable(
-      HealthListener::Start(absl::StrCat("127.0.0.1:", (*first)->port()), state)
-          .status()));
+  RunningServer first(WithHealth());
+  const int port = first.server().health_port();
+  EXPECT_TRUE(absl::IsUnavailable(start(absl::StrCat("127.0.0.1:", port))));
 }
 
 }  // namespace

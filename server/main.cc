@@ -2,13 +2,19 @@
 
 // planb_server: the longest-prefix-match service as a process.
 
+#include <pthread.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <condition_variable>
 #include <cstdio>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/process_setup.h"
@@ -17,20 +23,99 @@
 #include "server/base/periodic.h"
 #include "server/server.h"
 #include "server/server_flags.h"
-#include "server/stop_signals.h"
 #include "server/store/sqlite_store.h"
 
+namespace planb::server {
 namespace {
 
-using planb::server::Log;
-using planb::server::LogLevel;
+sigset_t Signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  return signals;
+}
+
+// SIGTERM and SIGINT, from the first moment of the process to the last. As long
+// as nothing is served, a signal ends the process at once, with status
+// 0: restoring a large table must not hold a shutdown up, and a store outlives
+// worse. Later there is something to drain, and the signal is for Await().
+//
+// Make one, before all other threads: they have to inherit that these signals
+// are blocked. Not thread-safe.
+class StopSignals {
+ public:
+  StopSignals();
+  ~StopSignals();
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+  // From now on there is something to drain.
+  void Serve();
+
+  // The signal that came, once one has. REQUIRES: Serve() was called.
+  int Await();
+
+ private:
+  void Loop();
+
+  std::mutex mutex_;
+  std::condition_variable came_;
+  bool serving_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ending_ ABSL_GUARDED_BY(mutex_) = false;
+  int signal_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::thread thread_;  // last: it uses what is above
+};
+
+StopSignals::StopSignals() {
+  const sigset_t signals = Signals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  thread_ = std::thread([this] { Loop(); });
+}
+
+StopSignals::~StopSignals() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  // If it has ended already, the signal finds nobody: it is not joined yet.
+  // NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread): it waits for signals.
+  pthread_kill(thread_.native_handle(), SIGTERM);
+  thread_.join();
+}
+
+void StopSignals::Serve() {
+  const std::lock_guard lock(mutex_);
+  serving_ = true;
+}
+
+int StopSignals::Await() {
+  std::unique_lock lock(mutex_);
+  came_.wait(lock, [this] { return signal_ != 0; });
+  return signal_;
+}
+
+void StopSignals::Loop() {
+  const sigset_t signals = Signals();
+  int signal = 0;
+  sigwait(&signals, &signal);
+  const std::lock_guard lock(mutex_);
+  if (!serving_ && !ending_) {
+    Log(LogLevel::kInfo, "stopped before serving", {{"signal", signal}});
+    // Nobody tidies up: the main thread is busy, and what it builds is
+    // nobody's yet.
+    _exit(0);
+  }
+  signal_ = signal;
+  came_.notify_one();
+}
 
 // One line, whatever went wrong.
 int Refuse(const absl::Status& status) {
   std::string line(status.message());
   // Libraries' messages may have several, such as those of SQLite's checks.
   std::replace(line.begin(), line.end(), '\n', ' ');
-  if (planb::server::LogsJson()) {
+  if (LogsJson()) {
     Log(LogLevel::kError, "refused to start", {{"error", line}});
   } else {
     std::fprintf(stderr, "planb_server: %s\n", line.c_str());
@@ -42,28 +127,26 @@ int Refuse(const absl::Status& status) {
 // full disk, and no reason to die.
 void SurviveFileLimits() { signal(SIGXFSZ, SIG_IGN); }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  planb::SetUpProcess();
+int Main(int argc, char** argv) {
+  SetUpProcess();
   SurviveFileLimits();
-  const auto line = planb::server::ParseCommandLine(argc, argv);
+  const auto line = ParseCommandLine(argc, argv);
   if (!line.ok()) return Refuse(line.status());
-  const absl::Status level = planb::server::SetLogLevel(line->log_level);
+  const absl::Status level = SetLogLevel(line->log_level);
   if (!level.ok()) return Refuse(level);
-  const absl::Status format = planb::server::SetLogFormat(line->log_format);
+  const absl::Status format = SetLogFormat(line->log_format);
   if (!format.ok()) return Refuse(format);
 
-  planb::server::StopSignals stop;
-  planb::server::ServerOptions options = line->server;
-  auto store = planb::server::OpenStore(line->store, line->store_sync);
+  StopSignals stop;
+  ServerOptions options = line->server;
+  auto store = OpenStore(line->store, line->store_sync);
   if (!store.ok()) return Refuse(store.status());
   options.store = *std::move(store);
-  auto server = planb::server::Server::Start(std::move(options));
+  auto server = Server::Start(std::move(options));
   if (!server.ok()) return Refuse(server.status());
   stop.Serve();
   Log(LogLevel::kInfo, "serving");
-  const planb::server::Periodic tidy(absl::Seconds(5), planb::server::TidyHeap);
+  const Periodic tidy(absl::Seconds(5), TidyHeap);
 
   const int signal = stop.Await();
   Log(LogLevel::kInfo, "draining", {{"signal", signal}});
@@ -71,3 +154,8 @@ int main(int argc, char** argv) {
   Log(LogLevel::kInfo, "drained");
   return 0;
 }
+
+}  // namespace
+}  // namespace planb::server
+
+int main(int argc, char** argv) { return planb::server::Main(argc, argv); }

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <fstream>
 #include <map>
 #include <set>
@@ -15,16 +16,90 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
-#include "server/testing/exposition.h"
+#include "server/testing/http_get.h"
 #include "server/testing/running_server.h"
 #include "server/testing/scrape_text.h"
 
 namespace planb::server {
 namespace {
+
+// One family. Values are of samples in the order of the text; those of a
+// histogram's buckets are among them, its `le` is not among the labels.
+struct ScrapedFamily {
+  std::string help;
+  std::string type;
+  std::map<std::string, std::set<std::string>> labels;  // to their values
+  std::vector<double> values;
+};
+
+// A comment's first word and the rest.
+std::pair<std::string, std::string> NameAndRest(absl::string_view text) {
+  return absl::StrSplit(text, absl::MaxSplits(' ', 1));
+}
+
+// NAME="VALUE",... None of the values has an escape.
+void ParseLabels(absl::string_view text, ScrapedFamily& family) {
+  if (text.empty()) return;
+  for (absl::string_view label : absl::StrSplit(text, "\",")) {
+    const std::pair<std::string, std::string> pair =
+        absl::StrSplit(label, absl::MaxSplits("=\"", 1));
+    EXPECT_FALSE(absl::StrContains(pair.second, "\\")) << text;
+    if (pair.first == "le") continue;
+    family.labels[pair.first].insert(
+        std::string(absl::StripSuffix(pair.second, "\"")));
+  }
+}
+
+void ParseSample(absl::string_view line, const std::string& name,
+                 ScrapedFamily& family) {
+  EXPECT_TRUE(absl::StartsWith(line, name)) << line << " is no " << name;
+  const size_t value = line.rfind(' ');
+  const size_t open = line.find('{');
+  if (open < value) {
+    ParseLabels(line.substr(open + 1, line.rfind('}') - open - 1), family);
+  }
+  double number = 0;
+  EXPECT_TRUE(value != line.npos &&
+              absl::SimpleAtod(line.substr(value + 1), &number))
+      << line;
+  family.values.push_back(number);
+}
+
+// The families by name. What it cannot read fails the test.
+std::map<std::string, ScrapedFamily> ParseExposition(absl::string_view text) {
+  std::map<std::string, ScrapedFamily> families;
+  std::string name;
+  for (absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
+    if (absl::ConsumePrefix(&line, "# HELP ")) {
+      const auto [of, help] = NameAndRest(line);
+      EXPECT_FALSE(families.contains(of)) << of << " comes twice";
+      families[of].help = help;
+    } else if (absl::ConsumePrefix(&line, "# TYPE ")) {
+      const auto [of, type] = NameAndRest(line);
+      families[of].type = type;
+      name = of;
+    } else {
+      ParseSample(line, name, families[name]);
+    }
+  }
+  return families;
+}
+
+// The body of GET /metrics from that port of this host. "" fails the test.
+std::string ScrapePort(int port) {
+  const std::string reply = HttpGet(port, "/metrics");
+  const size_t body = reply.find("\r\n\r\n");
+  const bool good =
+      absl::StartsWith(reply, "HTTP/1.1 200 ") && body != std::string::npos;
+  EXPECT_TRUE(good) << "no /metrics: " << reply;
+  return good ? reply.substr(body + 4) : "";
+}
 
 // A row of the table. A label without values may have any.
 struct Documented {

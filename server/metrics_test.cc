@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <fstream>
+#include <memory>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -15,8 +16,10 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "server/base/malloc_trim.h"
 #include "server/control/control_metrics.h"
 #include "server/lookup/lookup_metrics.h"
+#include "server/observe/process_metrics.h"
 #include "server/testing/scrape_text.h"
 
 namespace planb::server {
@@ -188,6 +191,30 @@ TEST(LookupMetrics, EveryReasonOfTheContractIsASeries) {
   }
   EXPECT_TRUE(
       HasLine(text, "planb_lookup_batch_errors_total{reason=\"OTHER\"} 0"));
+}
+
+double Resident() {
+  return ValueOf(ProcessMetrics(), "process_resident_memory_bytes");
+}
+
+TEST(Heap, WhatAFloodLeftIsGivenBack) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers have a heap of their own";
+#endif
+  constexpr size_t kBytes = 256 << 20;
+  constexpr size_t kPiece = 16 << 10;
+  std::vector<std::unique_ptr<char[]>> pieces;
+  for (size_t i = 0; i < kBytes / kPiece; ++i) {
+    pieces.emplace_back(new char[kPiece]());
+  }
+  const double full = Resident();
+  // One in 64 stays, so that the heap cannot just be cut off at its end.
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    if (i % 64 != 0) pieces[i].reset();
+  }
+  EXPECT_GT(FreeHeap(), kBytes / 2);
+  TidyHeap();
+  EXPECT_LT(Resident(), full - kBytes / 2.0);
 }
 
 }  // namespace

@@ -3,8 +3,6 @@
 // The checker itself: a good history passes, and each of these bad ones, which
 // differs from it in one thing only, is found out.
 
-#include "server/testing/model_check.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,8 +11,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
-#include "server/testing/model_history.h"
-#include "server/testing/model_table.h"
+#include "server/testing/model.h"
 
 namespace planb::server {
 namespace {

@@ -23,12 +23,8 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/testing/server_process.h"
-#include "server/testing/model_check.h"
-#include "server/testing/model_reader.h"
-#include "server/testing/model_run.h"
-#include "server/testing/model_watcher.h"
-#include "server/testing/model_world.h"
-#include "server/testing/model_writer.h"
+#include "server/testing/model.h"
+#include "server/testing/model_clients.h"
 #include "server/testing/store_place.h"
 
 namespace planb::server {

@@ -4,17 +4,24 @@
 
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
+#include <grpcpp/impl/server_builder_option.h>
+#include <grpcpp/resource_quota.h>
 
 #include <algorithm>
+#include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/monotonic_time.h"
+#include "lpm/io/route_file.h"
+#include "lpm/synthetic/synthetic.h"
 #include "server/base/grpc_time.h"
 #include "server/base/log.h"
 #include "server/control/control_metrics.h"
 #include "server/control/table_service.h"
-#include "server/health_listener.h"
 #include "server/lookup/lookup_context.h"
 #include "server/lookup/lookup_service.h"
 #include "server/net/acceptor.h"
@@ -32,6 +39,159 @@
 
 namespace planb::server {
 namespace {
+
+absl::Status ReadRoutes(const InitialTableOptions& options,
+                        UpdateBatch& batch) {
+  RouteCollector collector;
+  const absl::StatusOr<RouteFileReport> report =
+      ReadRouteFile(options.routes_file, {.strict = options.strict}, collector);
+  if (!report.ok()) return report.status();
+  for (const RouteFileProblem& problem : report->problems) {
+    Log(LogLevel::kWarning, "skipped a malformed route record",
+        {{"file", options.routes_file},
+         {"offset", problem.offset},
+         {"line", problem.line},
+         {"problem", problem.message}});
+  }
+  Log(report->malformed > 0 || report->truncated ? LogLevel::kWarning
+                                                 : LogLevel::kInfo,
+      "read routes",
+      {{"file", options.routes_file},
+       {"routes", report->routes},
+       {"malformed", report->malformed},
+       {"ignored", report->ignored},
+       {"truncated", report->truncated ? 1 : 0}});
+  batch.replacement = collector.TakeRoutes();
+  batch.next_hops = collector.TakeNextHops();
+  batch.groups = collector.TakeGroups();
+  return absl::OkStatus();
+}
+
+// Puts the initial routes into `table` as its first generation and waits until
+// they are visible. A table that has a generation already, from a store, is
+// left as it is. Errors: those of ReadRouteFile and Table::Apply.
+absl::Status LoadInitialTable(const InitialTableOptions& options,
+                              Table& table) {
+  if (table.state().accepted > 0) {
+    Log(LogLevel::kInfo, "kept the stored table; no initial routes are read");
+    return absl::OkStatus();
+  }
+  UpdateBatch batch;
+  if (!options.routes_file.empty()) {
+    const absl::Status read = ReadRoutes(options, batch);
+    if (!read.ok()) return read;
+  } else if (options.generate_v6 + options.generate_v4 > 0) {
+    batch.replacement = SyntheticTable({.ipv6_routes = options.generate_v6,
+                                        .ipv4_routes = options.generate_v4,
+                                        .seed = options.seed});
+  }
+  if (!batch.replacement.has_value()) return absl::OkStatus();
+  std::sort(batch.replacement->begin(), batch.replacement->end());
+  const absl::StatusOr<UpdateOutcome> outcome = table.Apply(batch);
+  if (!outcome.ok()) return outcome.status();
+  return table.AwaitVisible(outcome->generation);
+}
+
+// For calls that are being answered when it ends.
+constexpr absl::Duration kLastProbes = absl::Milliseconds(500);
+// A request for health has a service's name, and no more.
+constexpr int kMaxMessageBytes = 4096;
+constexpr size_t kMemoryQuotaBytes = size_t{16} << 20;
+// Those who watch, those who ask, and those who wait for either.
+constexpr int kMaxThreads = HealthService::kMaxWatchers + 16;
+constexpr int kMaxConnectionStreams = HealthService::kMaxWatchers;
+constexpr int kMaxConnections = 256;
+constexpr int kKeepaliveMs = 60'000;
+constexpr int kKeepaliveTimeoutMs = 20'000;
+constexpr int kMaxIdleMs = 300'000;
+
+// Without the services that a gRPC library adds to every server, such as
+// reflection, which registers itself when the process starts.
+class NothingElse final : public grpc::ServerBuilderOption {
+ public:
+  void UpdateArguments(grpc::ChannelArguments*) override {}
+  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>*
+                         plugins) override {
+    plugins->clear();
+  }
+};
+
+void Bound(grpc::ServerBuilder& builder) {
+  builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  grpc::ResourceQuota quota("planb_health");
+  quota.Resize(kMemoryQuotaBytes);
+  quota.SetMaxThreads(kMaxThreads);
+  builder.SetResourceQuota(quota);
+  builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
+                             kMaxConnectionStreams);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+                             kKeepaliveTimeoutMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kMaxIdleMs);
+}
+
+// A port for probes: the health service in plaintext over TCP, and nothing
+// else. A gRPC server of its own, so that no lookup and no route change can be
+// reached there whatever is registered elsewhere, and so that it can answer
+// before the tables are loaded. Thread-safe. Serves for as long as it lives.
+class HealthListener {
+ public:
+  // `address` is HOST:PORT; port 0 picks a free one. `state` outlives this.
+  // Errors: INVALID_ARGUMENT (no such address), UNAVAILABLE (cannot be bound).
+  static absl::StatusOr<std::unique_ptr<HealthListener>> Start(
+      const std::string& address, const HealthState& state);
+
+  // Ends all calls. End the state first, and watchers hear of it.
+  ~HealthListener();
+
+  // The port bound.
+  int port() const { return port_; }
+
+ private:
+  explicit HealthListener(const HealthState& state);
+
+  HealthService service_;
+  Acceptor acceptor_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+absl::StatusOr<std::unique_ptr<HealthListener>> HealthListener::Start(
+    const std::string& address, const HealthState& state) {
+  if (IsUnixAddress(address)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"", address, "\" is no address for health; expected HOST:PORT"));
+  }
+  std::unique_ptr<HealthListener> listener(new HealthListener(state));
+  grpc::ServerBuilder builder;
+  builder.SetOption(std::make_unique<NothingElse>());
+  const absl::StatusOr<int> port = listener->acceptor_.Listen(
+      address, {}, grpc::InsecureServerCredentials(), builder);
+  if (!port.ok()) return port.status();
+  listener->port_ = *port;
+  Bound(builder);
+  builder.RegisterService(&listener->service_);
+  listener->server_ = builder.BuildAndStart();
+  if (listener->server_ == nullptr) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot serve health on ", address));
+  }
+  listener->acceptor_.Start();
+  return listener;
+}
+
+HealthListener::HealthListener(const HealthState& state)
+    : service_(state),
+      acceptor_({.limits = {.max_connections = kMaxConnections}}) {}
+
+HealthListener::~HealthListener() {
+  acceptor_.Stop();
+  if (server_ == nullptr) return;
+  server_->Shutdown(GrpcAfter(kLastProbes));
+  server_->Wait();
+}
 
 // For calls that came in while the streams were draining, and for answers that
 // are written: an update that was accepted is not to learn, for want of a

@@ -6,6 +6,7 @@
 #ifndef PLANB_SERVER_SERVER_H_
 #define PLANB_SERVER_SERVER_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,7 +15,6 @@
 #include "absl/time/time.h"
 #include "lpm/fib/fib.h"
 #include "server/control/control_context.h"
-#include "server/initial_table.h"
 #include "server/lookup/batch.h"
 #include "server/lookup/lookup_service.h"
 #include "server/net/admission.h"
@@ -26,6 +26,18 @@
 #include "server/table/tables.h"
 
 namespace planb::server {
+
+// The routes that a server starts with: from a file, made up, or none.
+struct InitialTableOptions {
+  // A file as lpm/io reads it; empty: none.
+  std::string routes_file;
+  // Refuse a file with a malformed record.
+  bool strict = false;
+  // Or a synthetic table of so many routes.
+  uint64_t generate_v6 = 0;
+  uint64_t generate_v4 = 0;
+  uint64_t seed = 1;
+};
 
 struct ServerOptions {
   // Where to listen: "unix:///path" or "host:port"; port 0 picks a free one.

@@ -14,7 +14,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/testing/control_calls.h"
-#include "server/testing/update_stream_client.h"
 
 namespace planb::server {
 namespace {

@@ -10,7 +10,6 @@
 
 #include "server/testing/control_calls.h"
 #include "server/testing/fake_store.h"
-#include "server/testing/update_stream_client.h"
 
 namespace planb::server {
 namespace {

@@ -13,7 +13,6 @@
 #include <cstdio>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/time/clock.h"
@@ -35,25 +34,22 @@ int Main(const std::string& target, const std::string& name, uint64_t seed,
   sigemptyset(&end);
   sigaddset(&end, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &end, nullptr);
-  for (const auto& some :
-       {MalformedAttacks(), HeaderAttacks(), FloodAttacks()}) {
-    for (const Attack& attack : some) {
-      if (attack.name != name) continue;
-      Attacker attacker(target, seed, rate);
-      std::thread waiting([&attacker, &end] {
-        int signal;
-        sigwait(&end, &signal);
-        std::printf("%ju\n", static_cast<uintmax_t>(attacker.steps()));
-        std::fflush(stdout);
-        _exit(0);  // at once, whatever it waits for
-      });
-      std::thread begun([&attacker] {
-        while (attacker.steps() == 0) absl::SleepFor(absl::Milliseconds(5));
-        std::printf("begun\n");
-        std::fflush(stdout);
-      });
-      while (true) attack.run(attacker);
-    }
+  for (const Attack& attack : AllAttacks()) {
+    if (attack.name != name) continue;
+    Attacker attacker(target, seed, rate);
+    std::thread waiting([&attacker, &end] {
+      int signal;
+      sigwait(&end, &signal);
+      std::printf("%ju\n", static_cast<uintmax_t>(attacker.steps()));
+      std::fflush(stdout);
+      _exit(0);  // at once: a step may wait for the server
+    });
+    std::thread begun([&attacker] {
+      while (attacker.steps() == 0) absl::SleepFor(absl::Milliseconds(5));
+      std::printf("begun\n");
+      std::fflush(stdout);
+    });
+    while (true) attack.run(attacker);
   }
   std::fprintf(stderr, "there is no attack %s\n", name.c_str());
   return 1;

@@ -61,12 +61,8 @@ struct Attack {
   enum { kServer, kEdge } stopped_at = kServer;
 };
 
-// Frames and messages that are wrong.
-absl::Span<const Attack> MalformedAttacks();
-// Headers in excess: their length, their number, HPACK.
-absl::Span<const Attack> HeaderAttacks();
-// Too much of what is allowed, or too little of what is needed.
-absl::Span<const Attack> FloodAttacks();
+// Malformed frames and messages, headers in excess, floods.
+absl::Span<const Attack> AllAttacks();
 
 }  // namespace planb::server
 

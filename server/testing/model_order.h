@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The one sequence of batches that a history must come from: who made each
-// generation, what the table was then, and between which instants it was
+// The one sequence of batches that a history must come from: which call made
+// each generation, what the table was then, and between which instants it was
 // accepted. Calls of unknown outcome find their place here, or have none.
 
 #ifndef PLANB_SERVER_TESTING_MODEL_ORDER_H_
@@ -14,11 +14,46 @@
 #include <utility>
 #include <vector>
 
-#include "server/testing/model_evidence.h"
-#include "server/testing/model_history.h"
-#include "server/testing/model_table.h"
+#include "server/testing/model.h"
 
 namespace planb::server {
+
+// Const after construction.
+class ModelEvidence {
+ public:
+  // Keeps references to `history`.
+  explicit ModelEvidence(const ModelHistory& history);
+
+  // The newest generation anybody saw.
+  uint64_t newest() const { return newest_; }
+
+  // For each generation up to the newest, when it, or a later one, was seen
+  // first: by then it was accepted.
+  std::vector<Instant> AcceptedBy() const;
+
+  // How what is known of `generation` differs from what it would be if it made
+  // `after` of `before`; "" if it does not.
+  std::string Compare(uint64_t generation, const ModelTable& before,
+                      const ModelTable& after) const;
+
+ private:
+  struct Entry {
+    std::vector<std::pair<std::string, const char*>> digests;  // who says so
+    std::vector<Delta> deltas;
+    std::vector<const ListCall*> lists;
+  };
+
+  void GatherWrites(const ModelHistory& history);
+  void GatherReads(const ModelHistory& history);
+  void GatherWatch(const WatchCall& watch);
+  void See(uint64_t generation, Instant at);
+  void AddDigest(uint64_t generation, const std::string& digest,
+                 const char* who);
+
+  std::map<uint64_t, Entry> entries_;
+  std::map<uint64_t, Instant> seen_;  // when first
+  uint64_t newest_ = 0;
+};
 
 // What can make a generation: a call, or all calls of one request id.
 struct Effect {

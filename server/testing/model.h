@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What clients of one table did and were told, call by call, with the times
-// between which each call was judged. All that the checker goes by.
+// A model of one routing table: the world that it lives in, what clients did to
+// it and were told, what it holds after each batch, and the check of a recorded
+// history against that. Knows the contract (proto/planb/v1), and neither gRPC
+// nor the server.
 
-#ifndef PLANB_SERVER_TESTING_MODEL_HISTORY_H_
-#define PLANB_SERVER_TESTING_MODEL_HISTORY_H_
+#ifndef PLANB_SERVER_TESTING_MODEL_H_
+#define PLANB_SERVER_TESTING_MODEL_H_
 
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <mutex>
+#include <random>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lpm/address.h"
@@ -160,6 +166,72 @@ class HistoryRecorder {
   ModelHistory history_;
 };
 
+// A plain value.
+struct ModelTable {
+  std::map<Prefix, NextHopId> routes;
+  std::map<NextHopId, NextHop> next_hops;
+  std::map<NextHopId, NextHopGroup> groups;
+
+  friend bool operator==(const ModelTable&, const ModelTable&) = default;
+};
+
+// What becomes of a batch.
+struct ModelResult {
+  // Every reason there is to refuse it; empty: it is accepted.
+  std::set<std::string> refusals;
+  // If accepted (whatever `validate_only` says): the table then, and what that
+  // changed.
+  ModelTable after;
+  ChangeCounts counts;
+};
+
+// Applies `batch` to `before`, which is of `generation`. Writer epochs and
+// request ids are not looked at.
+ModelResult ApplyToModel(const ModelTable& before, uint64_t generation,
+                         const UpdateBatch& batch);
+
+// What leads from one table to the other, ascending; without its generation.
+Delta Difference(const ModelTable& before, const ModelTable& after);
+
+// Puts the lists of a delta into the order of Difference.
+void SortDelta(Delta& delta);
+
+// What differs between two ascending deltas, for people; "" if nothing does.
+std::string CompareDeltas(const Delta& actual, const Delta& expected);
+
+// Table.digest.
+std::string DigestOf(const ModelTable& table);
+
+// Looks at every route.
+NextHopId LongestMatch(const ModelTable& table, const Address& address);
+
+using Random = std::mt19937_64;
+
+// Uniform in 0..n-1. REQUIRES: n > 0.
+inline uint64_t Below(Random& random, uint64_t n) { return random() % n; }
+inline bool Chance(Random& random, uint64_t percent) {
+  return Below(random, 100) < percent;
+}
+
+// Ascending, each once.
+const std::vector<Prefix>& WorldPrefixes();
+
+// For every prefix of the world an address of which it is the longest, and all
+// addresses where one begins or ends; IPv6 first.
+const std::vector<Address>& WorldProbes();
+
+// Changes of a few routes, sometimes with next hops and groups.
+UpdateBatch RandomChanges(Random& random);
+// All routes anew.
+UpdateBatch RandomReplacement(Random& random);
+// Next hops and groups, upserted and deleted.
+UpdateBatch RandomObjects(Random& random);
+
+// What is wrong with it, for people, at most a few of each kind; empty if it
+// keeps every promise. Most histories take O(calls * routes); calls of unknown
+// outcome are tried out where nothing says what became of them.
+std::vector<std::string> CheckHistory(const ModelHistory& history);
+
 }  // namespace planb::server
 
-#endif  // PLANB_SERVER_TESTING_MODEL_HISTORY_H_
+#endif  // PLANB_SERVER_TESTING_MODEL_H_

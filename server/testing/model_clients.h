@@ -1,22 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What all clients of one run share: where the server is, what they have heard
-// of it, and the history that they write.
+// The clients of the model test: they change, look up, list and watch one table
+// at random, and record all that they are told.
 
-#ifndef PLANB_SERVER_TESTING_MODEL_RUN_H_
-#define PLANB_SERVER_TESTING_MODEL_RUN_H_
+#ifndef PLANB_SERVER_TESTING_MODEL_CLIENTS_H_
+#define PLANB_SERVER_TESTING_MODEL_CLIENTS_H_
 
 #include <grpcpp/grpcpp.h>
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
-#include "server/testing/model_history.h"
+#include "planb/v1/route_lookup.grpc.pb.h"
+#include "planb/v1/route_table.grpc.pb.h"
+#include "server/testing/model.h"
 
 namespace planb::server {
 
@@ -96,6 +102,94 @@ inline std::string DescribeStatus(const char* what,
                       ModelReason(status), ": ", status.error_message());
 }
 
+// Thread-compatible: a thread has one of its own.
+class ModelReader {
+ public:
+  // REQUIRES, as below: `run` outlives it.
+  ModelReader(ModelRun& run, int number);
+
+  // Until the run stops.
+  void Run();
+
+  // ListRoutes; false if it failed.
+  bool List(ListCall& call);
+  // GetTable.
+  bool State(StateCall& call);
+
+ private:
+  void Stream();
+  void Lookup();
+  void GetRoute();
+  void Explain();
+
+  ModelRun& run_;
+  Random random_;
+  std::unique_ptr<v1::RouteLookup::Stub> lookup_;
+  std::unique_ptr<v1::RouteTable::Stub> table_;
+};
+
+// Thread-compatible: a thread has one of its own.
+class ModelWriter {
+ public:
+  // REQUIRES: `run` outlives it; no other writer of the run has this number.
+  ModelWriter(ModelRun& run, int number);
+
+  // Until the run stops.
+  void Run();
+
+ private:
+  // Makes up one call.
+  WriteCall Invent();
+  void AddTerms(WriteCall& call);
+  std::string NewRequestId();
+
+  // Whether the server surely knows a request id that was given out after the
+  // run's first `since`.
+  bool Remembered(uint64_t since) const;
+
+  // Makes a unary call, and repeats it until it has an answer, if it may.
+  void Perform(WriteCall call, uint64_t since);
+  // Once; fills in what came of it and records it.
+  void Attempt(WriteCall& call);
+
+  // Several batches on one stream, all with the epoch of the first.
+  void Stream(std::vector<WriteCall> calls, uint64_t since);
+  void ReadAnswer(const v1::StreamUpdatesResponse& response, WriteCall& call);
+
+  void Judge(const grpc::Status& status, WriteCall& call);
+  void Record(const WriteCall& call);
+
+  ModelRun& run_;
+  const int number_;
+  Random random_;
+  std::unique_ptr<v1::RouteTable::Stub> stub_;
+  uint64_t epoch_ = 0;
+  int named_ = 0;
+  // Unary, with request ids, the last few; and how many ids there were before.
+  std::deque<std::pair<uint64_t, WriteCall>> answered_;
+};
+
+// Follows the table by watching alone, and by a list only when the server has
+// forgotten where it was. Thread-compatible.
+class ModelWatcher {
+ public:
+  ModelWatcher(ModelRun& run, int number);
+
+  // Until the run stops and all its generations were seen.
+  void Run();
+
+ private:
+  void Watch();
+
+  ModelRun& run_;
+  Random random_;
+  ModelReader lists_;
+  std::unique_ptr<v1::RouteTable::Stub> stub_;
+  // The last complete generation and the digest of its routes.
+  uint64_t generation_ = 0;
+  std::string digest_;
+};
+
 }  // namespace planb::server
 
-#endif  // PLANB_SERVER_TESTING_MODEL_RUN_H_
+#endif  // PLANB_SERVER_TESTING_MODEL_CLIENTS_H_

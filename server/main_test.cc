@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
@@ -27,13 +28,31 @@ struct Refusal {
   const char* says;
 };
 
+// What a shell command writes to its stdout; expects status 0.
+std::string Output(const std::string& command) {
+  FILE* const output = popen(command.c_str(), "r");
+  EXPECT_NE(output, nullptr);
+  std::string text;
+  char part[4096];
+  while (const size_t got = fread(part, 1, sizeof(part), output)) {
+    text.append(part, got);
+  }
+  EXPECT_EQ(pclose(output), 0) << command;
+  return text;
+}
+
 TEST(Main, VersionIsOneLine) {
-  FILE* const output = popen("server/planb_server --version 2>&1", "r");
-  ASSERT_NE(output, nullptr);
-  std::string said(200, '\0');
-  said.resize(fread(said.data(), 1, said.size(), output));
-  EXPECT_EQ(pclose(output), 0);
-  EXPECT_EQ(said, absl::StrCat("planb_server ", kVersion, "\n"));
+  EXPECT_EQ(Output("server/planb_server --version 2>&1"),
+            absl::StrCat("planb_server ", kVersion, "\n"));
+}
+
+TEST(Main, HelpNamesTheFlagsOnStdout) {
+  const std::string help =
+      Output("server/planb_server --listen=unix:///nowhere --help");
+  EXPECT_TRUE(absl::StrContains(help, "longest-prefix-match")) << help;
+  EXPECT_TRUE(absl::StrContains(help, "--slow_batch ")) << help;
+  // Those of the libraries are left out.
+  EXPECT_FALSE(absl::StrContains(help, "--flagfile")) << help;
 }
 
 TEST(Main, RefusesWithOneClearLine) {

@@ -2,9 +2,13 @@
 
 #include "server/server_flags.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <cstdlib>
+#include <iostream>
 
 #include "absl/flags/flag.h"
+#include "absl/flags/internal/usage.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
 #include "absl/flags/usage_config.h"
@@ -194,6 +198,8 @@ ABSL_FLAG(absl::Duration, slow_batch, absl::ZeroDuration(),
 namespace planb::server {
 namespace {
 
+constexpr absl::string_view kHelp = "--help";
+
 constexpr char kUsage[] =
     "Answers longest-prefix-match lookups over gRPC (planb.v1.RouteLookup) "
     "and takes route changes (planb.v1.RouteTable).\n\n"
@@ -337,13 +343,27 @@ void DescribeProgram() {
     return absl::StrCat("planb_server ", GetBuildInfo().version, "\n");
   };
   absl::SetFlagsUsageConfig(config);
+  absl::SetProgramUsageMessage(kUsage);
+}
+
+// Prints what abseil prints for --help, and ends the process with status 0.
+// Abseil's own handling of the flag ends it with status 1.
+[[noreturn]] void Help() {
+  absl::flags_internal::SetFlagsHelpMode(
+      absl::flags_internal::HelpMode::kShort);
+  absl::flags_internal::HandleUsageFlags(std::cout,
+                                         absl::ProgramUsageMessage());
+  std::exit(0);
 }
 
 }  // namespace
 
 absl::StatusOr<CommandLine> ParseCommandLine(int argc, char** argv) {
   DescribeProgram();
-  absl::SetProgramUsageMessage(kUsage);
+  if (std::any_of(argv + 1, argv + argc,
+                  [](const char* word) { return word == kHelp; })) {
+    Help();
+  }
   const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
   if (rest.size() > 1) {
     return absl::InvalidArgumentError(

@@ -13,6 +13,58 @@
 #include "server/testing/model_clients.h"
 
 namespace planb::server {
+namespace {
+
+using std::chrono::milliseconds;
+
+// No table comes so far.
+constexpr uint64_t kNeverMade = uint64_t{1} << 40;
+
+uint64_t RandomMinimum(const ModelRun& run, Random& random) {
+  if (Chance(random, 2)) return kNeverMade;
+  return Chance(random, 25) ? run.accepted.load() : 0;
+}
+
+v1::BatchLookupRequest AllProbes() {
+  v1::BatchLookupRequest request;
+  for (const Address& probe : WorldProbes()) {
+    (probe.family() == Family::kIpv6 ? request.mutable_addresses_v6()
+                                     : request.mutable_addresses_v4())
+        ->append(probe.ToPacked());
+  }
+  return request;
+}
+
+Route DecodeRoute(const v1::Route& route) {
+  return {DecodePrefix(route.prefix()).value(), route.next_hop_id()};
+}
+
+WatchCall::Message Decode(const v1::WatchRoutesResponse& response) {
+  WatchCall::Message message;
+  message.at = Now();
+  message.complete = response.generation_complete();
+  Delta& delta = message.delta;
+  delta.generation = response.generation();
+  delta.digest = response.digest();
+  for (const v1::RouteUpdate& update : response.updates()) {
+    delta.routes.push_back(
+        {DecodePrefix(update.prefix()).value(), update.next_hop_id()});
+  }
+  for (const v1::NextHop& next_hop : response.next_hops()) {
+    delta.next_hops.push_back(DecodeNextHop(next_hop).value());
+  }
+  for (const v1::NextHopGroup& group : response.groups()) {
+    delta.groups.push_back(DecodeGroup(group).value());
+  }
+  delta.deleted_next_hops.assign(response.deleted_next_hop_ids().begin(),
+                                 response.deleted_next_hop_ids().end());
+  delta.deleted_groups.assign(response.deleted_group_ids().begin(),
+                              response.deleted_group_ids().end());
+  return message;
+}
+
+}  // namespace
+
 ModelReader::ModelReader(ModelRun& run, int number)
     : run_(run),
       random_(run.seed * 1000 + 500 + static_cast<uint64_t>(number)) {
@@ -211,36 +263,6 @@ bool ModelReader::State(StateCall& call) {
   run_.history.Add(&ModelHistory::states, call);
   return true;
 }
-
-namespace {
-
-using std::chrono::milliseconds;
-
-WatchCall::Message Decode(const v1::WatchRoutesResponse& response) {
-  WatchCall::Message message;
-  message.at = Now();
-  message.complete = response.generation_complete();
-  Delta& delta = message.delta;
-  delta.generation = response.generation();
-  delta.digest = response.digest();
-  for (const v1::RouteUpdate& update : response.updates()) {
-    delta.routes.push_back(
-        {DecodePrefix(update.prefix()).value(), update.next_hop_id()});
-  }
-  for (const v1::NextHop& next_hop : response.next_hops()) {
-    delta.next_hops.push_back(DecodeNextHop(next_hop).value());
-  }
-  for (const v1::NextHopGroup& group : response.groups()) {
-    delta.groups.push_back(DecodeGroup(group).value());
-  }
-  delta.deleted_next_hops.assign(response.deleted_next_hop_ids().begin(),
-                                 response.deleted_next_hop_ids().end());
-  delta.deleted_groups.assign(response.deleted_group_ids().begin(),
-                              response.deleted_group_ids().end());
-  return message;
-}
-
-}  // namespace
 
 ModelWatcher::ModelWatcher(ModelRun& run, int number)
     : run_(run),

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstddef>
 #include <fstream>
 #include <map>
@@ -294,6 +295,55 @@ TEST(MetricsScrape, RefusedUpdatesAreCounted) {
   EXPECT_TRUE(HasLine(text,
                       "planb_update_operations_total{op=\"upsert\","
                       "result=\"refused\"} 1"));
+}
+
+// A build that the engine refuses for want of room, after the update was
+// accepted: the older generation serves until a build succeeds.
+TEST(MetricsScrape, FailedRebuildsShowUntilOneSucceeds) {
+  std::atomic<bool> full{true};
+  ServerOptions options = WithMetrics();
+  options.tables.table.build_fault = [&full](uint64_t generation) {
+    return generation > 1 && full
+               ? absl::ResourceExhaustedError("more than a FIB can hold")
+               : absl::OkStatus();
+  };
+  RunningServer server(std::move(options));
+  server.Announce({{"2001:db8::/32", 7}});
+  v1::UpdateRoutesRequest request;
+  request.set_ack(v1::ACK_ACCEPTED);
+  v1::RouteUpdate& update = *request.add_updates();
+  update.set_op(v1::RouteUpdate::OP_UPSERT);
+  update.mutable_prefix()->set_text("2001:db8::/32");
+  update.set_next_hop_id(8);
+  v1::UpdateRoutesResponse response;
+  grpc::ClientContext context;
+  ASSERT_TRUE(server.table().UpdateRoutes(&context, request, &response).ok());
+  const std::string failing = "planb_rebuild_failing{table=\"default\"} ";
+  while (!HasLine(Scrape(server), failing + "1")) {
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  const auto look_up = [&server](uint64_t min_generation) {
+    v1::LookupRequest lookup;
+    lookup.add_addresses()->set_text("2001:db8::1");
+    lookup.set_min_generation(min_generation);
+    v1::LookupResponse found;
+    grpc::ClientContext call;
+    EXPECT_TRUE(server.lookup().Lookup(&call, lookup, &found).ok());
+    return found.results_size() == 1 ? found.results(0).next_hop_id() : 0;
+  };
+  EXPECT_EQ(look_up(0), 7U);
+  EXPECT_GE(ParseExposition(Scrape(server))
+                .at("planb_rebuild_failures_total")
+                .values.at(0),
+            1);
+  EXPECT_TRUE(
+      absl::StrContains(HttpGet(server.server().metrics_port(), "/statusz"),
+                        "more than a FIB can hold"));
+  full = false;
+  EXPECT_EQ(look_up(response.generation()), 8U);
+  while (!HasLine(Scrape(server), failing + "0")) {
+    absl::SleepFor(absl::Milliseconds(10));
+  }
 }
 
 double Backpressure(RunningServer& server) {

@@ -158,11 +158,18 @@ class HistoryRecorder {
     (history_.*list).push_back(std::move(call));
   }
 
-  // REQUIRES: nobody adds any more.
+  // What `look` returns of the history so far. No call is added meanwhile.
+  template <typename Look>
+  auto Inspect(Look look) const {
+    const std::lock_guard lock(mutex_);
+    return look(history_);
+  }
+
+  // REQUIRES: no client adds any more.
   ModelHistory Take() { return std::move(history_); }
 
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   ModelHistory history_;
 };
 

@@ -2,11 +2,8 @@
 
 #include "server/testing/stored_server.h"
 
-#include <arpa/inet.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 
 #include <utility>
 
@@ -17,6 +14,7 @@
 #include "absl/strings/strip.h"
 #include "server/table/convert.h"
 #include "server/table/table_digest.h"
+#include "server/testing/http_get.h"
 
 namespace planb::server {
 namespace {
@@ -39,28 +37,6 @@ std::vector<std::string> Flags(const std::string& socket,
 
 void SetDeadline(grpc::ClientContext& call) {
   call.set_deadline(absl::ToChronoTime(absl::Now() + kPatience));
-}
-
-// What a GET of /metrics on this port of this host returns; "" on any failure.
-std::string Scrape(uint16_t port) {
-  const int file = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  const std::string request = "GET /metrics HTTP/1.0\r\n\r\n";
-  std::string all;
-  if (connect(file, reinterpret_cast<const sockaddr*>(&address),
-              sizeof(address)) == 0 &&
-      write(file, request.data(), request.size()) ==
-          static_cast<ssize_t>(request.size())) {
-    char buffer[4096];
-    for (ssize_t got; (got = read(file, buffer, sizeof(buffer))) > 0;) {
-      all.append(buffer, static_cast<size_t>(got));
-    }
-  }
-  close(file);
-  return all;
 }
 
 }  // namespace
@@ -146,8 +122,7 @@ NextHopId StoredServer::Lookup(absl::string_view address,
 }
 
 double StoredServer::Metric(absl::string_view name) const {
-  const std::string page =
-      Scrape(static_cast<uint16_t>(process_.AwaitPortOf("metrics")));
+  const std::string page = HttpGet(process_.AwaitPortOf("metrics"), "/metrics");
   for (absl::string_view line : absl::StrSplit(page, '\n')) {
     double value = 0;
     if (absl::ConsumePrefix(&line, name) && absl::ConsumePrefix(&line, " ") &&

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A wall clock that jumps an hour forth and back, under updates and lookups
-// that wait: nothing hangs, nothing is refused early, generations only rise.
+// The wall clock of a server jumps an hour forward and back while updates and
+// lookups wait: no call hangs, none is refused early, generations only rise.
 
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ class FaultClock : public testing::Test {
     if (HasFailure()) std::cout << server_->process().Log();
   }
 
-  // Until the time is up, and once in any case.
+  // Repeats `body` in a thread until FinishWhen() ends it, at least once.
   void Repeat(const std::function<void()>& body) {
     threads_.emplace_back([this, body] {
       do {
@@ -62,7 +62,7 @@ class FaultClock : public testing::Test {
     });
   }
 
-  // Lets what is repeated go on until `enough` has happened, and ends it.
+  // Waits until `enough` has happened, then ends all that is repeated.
   void FinishWhen(const std::function<bool()>& enough) {
     const absl::Time deadline = absl::Now() + 2 * kPatience;
     while (!enough() && !HasFailure()) {
@@ -95,8 +95,8 @@ class FaultClock : public testing::Test {
   std::vector<std::thread> threads_;
 };
 
-// Else the other tests would try nothing.
-TEST_F(FaultClock, IsReallyOff) {
+// The other tests prove nothing if the server does not see this clock.
+TEST_F(FaultClock, ServerSeesTheOffset) {
   for (const absl::Duration offset : {kHour, -kHour, absl::ZeroDuration()}) {
     clock_.Set(offset);
     v1::UpdateRoutesResponse response;
@@ -114,7 +114,7 @@ TEST_F(FaultClock, NothingIsRefusedOrOutOfOrder) {
   clock_.StartJumping();
   std::atomic<int> large = 0, waited = 0, batches = 0, watched = 0;
   Repeat([&] {
-    // Slow to become visible: the ack waits across jumps.
+    // Takes long to become visible: the ack waits across jumps.
     ExpectUpdate(Announcement(0, 20'000, 100 + ++large % 2));
   });
   Repeat([&] {
@@ -164,7 +164,7 @@ TEST_F(FaultClock, NothingIsRefusedOrOutOfOrder) {
     call.TryCancel();
     watch->Finish();
   });
-  // For those who wait last, there is a next generation still.
+  // The last calls that wait for a next generation need one.
   std::atomic<bool> end = false;
   std::thread updates([&] {
     for (NextHopId hop = 1; !end.load() && !HasFailure(); ++hop) {
@@ -182,7 +182,7 @@ TEST_F(FaultClock, NothingIsRefusedOrOutOfOrder) {
             << " generations, " << large << " large updates, " << waited
             << " lookups and " << batches << " batches that waited, " << watched
             << " generations watched\n";
-  // Durations are not measured by that clock.
+  // Durations are measured by another clock.
   for (const char* duration :
        {"planb_visibility_seconds", "planb_store_commit_seconds",
         "planb_lookup_batch_duration_seconds",
@@ -197,7 +197,7 @@ TEST_F(FaultClock, NothingIsRefusedOrOutOfOrder) {
   }
 }
 
-// A build of so many routes takes longer than any look at the clock.
+// A build of so many routes takes longer than the time between two jumps.
 TEST_F(FaultClock, AcksWaitForSlowBuilds) {
   server_ = Start(clock_, "none", {"--generate=1000000"});
   clock_.StartJumping();
@@ -206,7 +206,7 @@ TEST_F(FaultClock, AcksWaitForSlowBuilds) {
   }
 }
 
-TEST_F(FaultClock, IdleWatchersHearOfItAfterAJumpBack) {
+TEST_F(FaultClock, IdleWatchersGetBookmarksAfterAJumpBack) {
   grpc::ClientContext call;
   SetDeadline(call);
   v1::WatchRoutesRequest from_here;
@@ -214,15 +214,17 @@ TEST_F(FaultClock, IdleWatchersHearOfItAfterAJumpBack) {
   const auto watch = server_->table().WatchRoutes(&call, from_here);
   v1::WatchRoutesResponse bookmark;
   ASSERT_TRUE(watch->Read(&bookmark));
-  absl::SleepFor(absl::Milliseconds(300));  // until it waits for the next one
+  // The server now waits for the next bookmark; a shorter wait proves less, but
+  // does not fail.
+  absl::SleepFor(absl::Milliseconds(300));
   clock_.Set(-kHour);
   EXPECT_TRUE(watch->Read(&bookmark)) << watch->Finish().error_message();
   EXPECT_EQ(bookmark.generation(), 1U);
 }
 
-// The next look at a policy, or at a certificate, is not an hour off because
-// the clock was set back while the one who looks slept.
-TEST_F(FaultClock, FilesAreLookedAtAfterAJumpBack) {
+// A policy file is read again in time although the clock was set back an hour
+// while the reloading thread slept. Certificates are reloaded in the same way.
+TEST_F(FaultClock, FilesAreReloadedAfterAJumpBack) {
   const std::string path = TempPath("policy.json");
   const auto allow = [&](const char* rpc) {
     std::ofstream(path + ".new")
@@ -241,7 +243,7 @@ TEST_F(FaultClock, FilesAreLookedAtAfterAJumpBack) {
       absl::SleepFor(absl::Milliseconds(10));
     }
   };
-  // Once it has read the file again, it sleeps until the next look.
+  // Once the file was read again, the thread sleeps.
   allow("GetTable");
   await(grpc::StatusCode::PERMISSION_DENIED);
   clock_.Set(-kHour);
@@ -250,8 +252,8 @@ TEST_F(FaultClock, FilesAreLookedAtAfterAJumpBack) {
   unlink(path.c_str());
 }
 
-// A wait that is in vain takes as long as it was to take.
-TEST_F(FaultClock, WaitsAreNeitherCutShortNorForEver) {
+// A wait for a generation that never comes takes as long as it may take.
+TEST_F(FaultClock, WaitsKeepTheirTime) {
   clock_.StartJumping();
   grpc::ClientContext call;
   SetDeadline(call);

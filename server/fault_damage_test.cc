@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A store that was damaged while no server ran: after kill -9, with routes in
-// the database and more of them in the write-ahead log. The server either
-// refuses to start, saying why and what to do, or serves exactly what was
-// acknowledged. Never less.
+// A store that was damaged while no server ran. The server before ended by
+// kill -9 and left routes in the database and in the write-ahead log. The next
+// server either refuses to start and says what to do, or serves all that was
+// acknowledged.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ using testing::HasSubstr;
 
 constexpr uint32_t kRoutes = 2000;
 
-// As SQLite will name it.
+// The path as SQLite names it.
 std::string NewStore(const std::string& name) {
   return std::filesystem::path(NewStorePath(name)).lexically_normal();
 }
@@ -37,7 +37,7 @@ class Damage : public testing::Test {
       StoredServer server(store_);
       ASSERT_TRUE(server.Begins()) << server.process().Log();
       ASSERT_TRUE(server.Update(Announcement(0, kRoutes, 1)).ok());
-      // An orderly end moves the log into the database.
+      // A regular end moves the log into the database.
       ASSERT_EQ(server.End(), 0);
     }
     StoredServer server(store_);
@@ -52,7 +52,7 @@ class Damage : public testing::Test {
     ASSERT_GT(files_["-wal"].size(), 8192U);
   }
 
-  // What starts from these files. True if it was refused.
+  // Starts a server on these files. False if it serves, with all routes.
   bool IsRefused(const StoreFiles& files) {
     WriteStoreFiles(store_, files);
     StoredServer server(store_);
@@ -66,7 +66,7 @@ class Damage : public testing::Test {
     EXPECT_THAT(line, HasSubstr(store_));
     EXPECT_THAT(line, HasSubstr("move"));
     EXPECT_THAT(line, HasSubstr("away"));
-    // The evidence is still there: an operator may know better.
+    // The files are left as they were, so that an operator can examine them.
     StoreFiles after = ReadStoreFiles(store_);
     for (const char* suffix : {"", "-wal"}) {
       const auto had = files.find(suffix);
@@ -83,9 +83,9 @@ class Damage : public testing::Test {
   std::string last_line_;
 };
 
-TEST_F(Damage, OfNothingIsNone) { EXPECT_FALSE(IsRefused(files_)); }
+TEST_F(Damage, IntactFilesAreServed) { EXPECT_FALSE(IsRefused(files_)); }
 
-TEST_F(Damage, ByTruncation) {
+TEST_F(Damage, TruncationIsRefused) {
   for (const char* suffix : {"", "-wal"}) {
     const size_t size = files_[suffix].size();
     for (const size_t length : {size_t{0}, size_t{1}, size_t{99}, size_t{4096},
@@ -105,8 +105,8 @@ StoreFiles WithFlip(StoreFiles files, const char* suffix, size_t at, int bit) {
   return files;
 }
 
-// Every byte of the log counts.
-TEST_F(Damage, ByFlippedBitsOfTheLog) {
+// Every byte of the log is checked.
+TEST_F(Damage, FlippedBitsOfTheLogAreRefused) {
   std::mt19937_64 random(std::random_device{}());
   for (int i = 0; i < 20; ++i) {
     const size_t at = random() % files_["-wal"].size();
@@ -116,9 +116,9 @@ TEST_F(Damage, ByFlippedBitsOfTheLog) {
   }
 }
 
-// Of the database not every one: there are gaps, and pages that the log has
-// anew.
-TEST_F(Damage, ByFlippedBitsOfTheDatabase) {
+// Some bytes of the database hold nothing: there are gaps, and pages that the
+// log replaces.
+TEST_F(Damage, FlippedBitsOfTheDatabaseAreRefusedOrHarmless) {
   std::mt19937_64 random(std::random_device{}());
   int refused = 0;
   for (int i = 0; i < 20; ++i) {
@@ -130,8 +130,8 @@ TEST_F(Damage, ByFlippedBitsOfTheDatabase) {
   std::cout << refused << " of 20 refused, the others harmless\n";
 }
 
-// The last route is where no batch of the log came near.
-TEST_F(Damage, ByFlippedBitsOfARoute) {
+// The page of the last route is not in the log.
+TEST_F(Damage, FlippedBitsOfARouteAreRefused) {
   static_assert(kRoutes - 1 == 0x7cf);
   const size_t at = files_[""].find("\x20\x01\x0d\xb8\x07\xcf");
   ASSERT_NE(at, std::string::npos);
@@ -141,20 +141,20 @@ TEST_F(Damage, ByFlippedBitsOfARoute) {
   }
 }
 
-TEST_F(Damage, ByLoss) {
+TEST_F(Damage, MissingFilesAreRefused) {
   for (const char* suffix : {"", "-wal"}) {
     SCOPED_TRACE(suffix);
     StoreFiles files = files_;
     files.erase(suffix);
     EXPECT_TRUE(IsRefused(files));
   }
-  // SQLite makes this one anew.
+  // SQLite rebuilds this file.
   StoreFiles files = files_;
   files.erase("-shm");
   EXPECT_FALSE(IsRefused(files));
 }
 
-TEST_F(Damage, HasTheWayOutThatTheServerNames) {
+TEST_F(Damage, RemovingTheNamedFilesHelps) {
   StoreFiles files = files_;
   files[""].resize(5000);
   ASSERT_TRUE(IsRefused(files));

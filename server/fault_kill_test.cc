@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// kill -9 at random instants under an update storm, over and over on one store:
-// what was acknowledged is there, no batch is there in part, and whoever did
-// not get an answer may ask again.
+// kill -9 at random instants under a storm of updates, many times on one store.
+// Each acknowledged batch is there after the restart, no batch is there in
+// part, and a client that got no answer may repeat its batch.
 
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -27,16 +27,14 @@
 namespace planb::server {
 namespace {
 
-// Writers whose batches can be told by what they leave behind. Writers own
-// disjoint prefixes, and the state that batch K of writer W makes is a function
-// of W and K alone: all its parts name K. So one number a writer says what the
-// whole table must be, and the generation, which every batch raises by one, is
-// the sum of these numbers.
+// The writers own disjoint prefixes. What batch K of writer W leaves in the
+// table is a function of W and K. So the number of each writer's last batch
+// defines the whole table, and the sum of these numbers is its generation.
 
-constexpr uint64_t kPrefixes = 24;     // that a batch announces or withdraws
-constexpr uint64_t kMarkers = 50;      // the last batches' own prefixes
+constexpr uint64_t kPrefixes = 24;     // announced or withdrawn by each batch
+constexpr uint64_t kMarkers = 50;      // prefixes that name the last batches
 constexpr uint32_t kObject = 1 << 30;  // ids of the next-hop objects
-constexpr uint64_t kWindow = 16;       // batches on the way in the stream
+constexpr uint64_t kWindow = 16;       // unanswered batches of a stream
 
 std::string PrefixOf(uint64_t writer, uint64_t i) {
   return i % 2 == 0 ? absl::StrFormat("2001:db8:%x%02x::/48", writer + 1, i)
@@ -74,7 +72,7 @@ Request Batch(uint64_t writer, uint64_t batch, uint64_t epoch, v1::Ack ack) {
   return request;
 }
 
-// What batch K of a writer leaves of its routes.
+// Adds the routes of a writer after its batch K.
 void AddRoutesAfter(uint64_t writer, uint64_t batch,
                     std::map<Prefix, NextHopId>& routes) {
   if (batch == 0) return;
@@ -87,7 +85,7 @@ void AddRoutesAfter(uint64_t writer, uint64_t batch,
   }
 }
 
-// What both kinds of answers say of a batch.
+// What the answers of UpdateRoutes and StreamUpdates have in common.
 struct Answer {
   uint64_t generation = 0, added = 0, changed = 0, removed = 0, unchanged = 0;
   uint64_t accepted_nanos = 0;
@@ -102,14 +100,14 @@ Answer AnswerOf(const Response& response) {
           response.unchanged(),  response.accepted_unix_nanos()};
 }
 
-// One at a time: `acked` <= what the server has <= `sent`.
+// Sends its batches in order: `acked` <= last batch of the server <= `sent`.
 struct Writer {
   uint64_t number = 0;
   v1::Ack ack = v1::ACK_PERSISTED;
   bool stream = false;
   uint64_t sent = 0, acked = 0;
   Answer last;              // of batch `acked`
-  uint64_t last_epoch = 0;  // with which it was sent
+  uint64_t last_epoch = 0;  // of batch `acked`
 
   void Acked(uint64_t batch, uint64_t epoch, const Answer& answer) {
     acked = batch;
@@ -117,8 +115,8 @@ struct Writer {
     last = answer;
   }
 
-  // Sends batches from `next` to `end` until the server breaks off; calls `on`
-  // with each answer. Returns the number of the last that was answered.
+  // Sends batches from `next` to `end` until the server is gone; calls `on`
+  // with each answer.
   template <typename OnAnswer>
   void Send(StoredServer& server, uint64_t next, uint64_t end, uint64_t epoch,
             OnAnswer on) {
@@ -127,12 +125,12 @@ struct Writer {
       sent = std::max(sent, next);
       v1::UpdateRoutesResponse response;
       const grpc::Status status = server.Update(
-          // A repeated batch is the same to the letter.
+          // A repeated batch equals the first one, its epoch included.
           Batch<v1::UpdateRoutesRequest>(
               number, next, next == acked ? last_epoch : epoch, ack),
           &response);
       if (!status.ok()) {
-        // Nobody refuses a batch here: only the connection may break.
+        // Only the end of the server may make an update fail.
         EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
         EXPECT_EQ(ReasonOf(status), "") << status.error_message();
         return;
@@ -194,7 +192,7 @@ class Kill : public testing::Test {
     }
   }
 
-  // Until the server is gone, which happens after `life`.
+  // Sends batches until the server is killed, after `life`.
   void Storm(StoredServer& server, absl::Duration life) {
     std::vector<std::thread> threads;
     for (Writer& writer : writers_) {
@@ -212,7 +210,7 @@ class Kill : public testing::Test {
     for (std::thread& thread : threads) thread.join();
   }
 
-  // Which batch each writer's objects name.
+  // The last batch of each writer, as the next-hop objects name it.
   static std::array<uint64_t, 4> Batches(StoredServer& server) {
     grpc::ClientContext call;
     const auto reader = server.table().ListNextHops(&call, {});
@@ -228,7 +226,7 @@ class Kill : public testing::Test {
     return batches;
   }
 
-  // The table is what these batches make it, all of it.
+  // Expects the table that these batches make, in every view of it.
   static void ExpectTable(StoredServer& server,
                           const std::array<uint64_t, 4>& batches) {
     std::map<Prefix, NextHopId> routes;
@@ -255,7 +253,7 @@ class Kill : public testing::Test {
         << listed.routes.size() << " routes, wanted " << routes.size();
   }
 
-  // All that a restart must have kept.
+  // Checks all that a restart must keep.
   void CheckRestarted(StoredServer& server) {
     const v1::Table state = server.State();
     EXPECT_EQ(state.writer_epoch(), epoch_);
@@ -272,8 +270,8 @@ class Kill : public testing::Test {
     if (!HasFailure()) Repeat(server, batches, state.accepted_generation());
   }
 
-  // The store has the time at which a batch came, not that at which its own
-  // commit ended, which the first answer says.
+  // The first answer has the time at which the commit ended. The store has the
+  // earlier time at which the batch came.
   static void ExpectSameAnswer(Answer answer, const Answer& first) {
     EXPECT_LE(answer.accepted_nanos, first.accepted_nanos);
     EXPECT_GT(answer.accepted_nanos, 0U);
@@ -281,7 +279,7 @@ class Kill : public testing::Test {
     EXPECT_EQ(answer, first);
   }
 
-  // Sends again, under the same ids, what was answered last and what was not.
+  // Repeats, with the same ids, the batch answered last and those not answered.
   void Repeat(StoredServer& server, const std::array<uint64_t, 4>& batches,
               uint64_t generation) {
     std::array<uint64_t, 4> all = {};
@@ -303,7 +301,7 @@ class Kill : public testing::Test {
     ExpectTable(server, all);
   }
 
-  // A new controller takes over; the old one is fenced off, now and later.
+  // Raises the writer epoch, as a new controller does.
   void NextEpoch(StoredServer& server) {
     ++epoch_;
     v1::UpdateRoutesRequest nothing = Announcement(0, 0, 1);
@@ -333,7 +331,7 @@ TEST_F(Kill, UnderAStorm) {
   for (int round = 0; round <= Rounds(); ++round) {
     SCOPED_TRACE(round);
     if (round % 4 == 3) {
-      // Killed while it starts, or just after.
+      // Killed during its start, or just after.
       StoredServer server(store);
       absl::SleepFor(within(100'000));
       server.KillNow();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Starting on a million routes: ready only when they can be looked up, and
-// stoppable all the while. Also: what a server without a store says of itself.
+// A start on a million routes: the server is ready only when the routes are
+// visible, and can be stopped before. A server without a store says so.
 
 #include <fcntl.h>
 #include <grpcpp/grpcpp.h>
@@ -44,7 +44,7 @@ void ExpectStoppedBeforeServing(StoredServer& server) {
   EXPECT_FALSE(Logs(server, " serving\n")) << server.process().Log();
 }
 
-// The health that a prober sees; nothing if it gets no answer.
+// The answer to a health check; nullopt if there is none.
 std::optional<HealthCheckResponse::ServingStatus> Health(
     grpc::health::v1::Health::Stub& health) {
   grpc::ClientContext call;
@@ -57,7 +57,7 @@ std::optional<HealthCheckResponse::ServingStatus> Health(
   return std::nullopt;
 }
 
-// A channel that tries to connect again at once.
+// A channel that reconnects at once.
 std::shared_ptr<grpc::Channel> Impatient(const StoredServer& server) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 10);
@@ -68,7 +68,7 @@ std::shared_ptr<grpc::Channel> Impatient(const StoredServer& server) {
                                    arguments);
 }
 
-// With the store of a million routes, which is made once.
+// Fixture with a store of a million routes, which is made once.
 class MillionRoutes : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -78,7 +78,7 @@ class MillionRoutes : public testing::Test {
     state_ = server.State();
     ASSERT_EQ(state_.routes_v6(), kRoutes);
     ASSERT_EQ(state_.accepted_generation(), 1U);
-    // One whose address no longer prefix can take away.
+    // A host route, so that no other route answers for its address.
     v1::UpdateRoutesRequest request;
     AddChange("2001:db8::1/128", 7, request);
     ASSERT_TRUE(server.Update(request).ok());
@@ -90,7 +90,7 @@ class MillionRoutes : public testing::Test {
   static inline v1::Table state_;
 };
 
-TEST_F(MillionRoutes, MayBeStoppedWhileTheyAreRestored) {
+TEST_F(MillionRoutes, SignalsEndTheServerDuringTheRestore) {
   for (const int signal : {SIGTERM, SIGINT}) {
     StoredServer server(store_);
     ASSERT_TRUE(AwaitLog(server, "tables are stored"));
@@ -99,8 +99,7 @@ TEST_F(MillionRoutes, MayBeStoppedWhileTheyAreRestored) {
   }
 }
 
-// After the above: what was interrupted has done no harm.
-TEST_F(MillionRoutes, AreVisibleAsSoonAsItSaysItIsReady) {
+TEST_F(MillionRoutes, AreVisibleOnceTheServerIsReady) {
   const absl::Time start = absl::Now();
   StoredServer server(store_);
   const auto health = grpc::health::v1::Health::NewStub(Impatient(server));
@@ -120,14 +119,14 @@ TEST_F(MillionRoutes, AreVisibleAsSoonAsItSaysItIsReady) {
   EXPECT_EQ(state.digest(), state_.digest());
   EXPECT_EQ(state.routes_v6(), kRoutes + 1);
   EXPECT_EQ(state.store_path(), store_);
-  EXPECT_GT(not_ready, 0) << "nobody asked while it was starting";
+  EXPECT_GT(not_ready, 0) << "no health check came during the start";
   std::cout << "ready after " << took << " with " << state.routes_v6()
             << " routes; asked " << not_ready << " times before\n";
   RecordProperty("ready_ms", static_cast<int>(absl::ToInt64Milliseconds(took)));
 }
 
-// A pipe that nobody closes stands for any source that is slow.
-TEST(FaultRestart, MayBeStoppedWhileItReadsRoutes) {
+// A pipe that stays open stands for a slow source of routes.
+TEST(FaultRestart, SignalsEndTheServerWhileItReadsRoutes) {
   const std::string store = NewStorePath("reading");
   const std::string pipe = TempPath("routes");
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
@@ -145,14 +144,14 @@ TEST(FaultRestart, MayBeStoppedWhileItReadsRoutes) {
     close(file);
   }
   unlink(pipe.c_str());
-  // Not a part of what was being read.
+  // No part of the file was stored.
   StoredServer server(store);
   ASSERT_TRUE(server.Begins()) << server.process().Log();
   EXPECT_EQ(server.State().accepted_generation(), 0U);
   EXPECT_TRUE(server.List().routes.empty());
 }
 
-TEST(FaultRestart, WithoutAStoreItSaysSo) {
+TEST(FaultRestart, ServerWithoutAStorePersistsNothing) {
   StoredServer server("none", {"--generate=100"});
   ASSERT_TRUE(server.Begins()) << server.process().Log();
   const v1::Table before = server.State();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What may befall the store of a real server: no room, no permission, damage,
-// loss, and company. Never a partial table, never an acknowledged batch lost
-// without a word.
+// A store without room, without permission, with a newer schema or in use by
+// another server. The server refuses updates or its start with a clear error;
+// it never serves a partial table and never loses an acknowledged batch.
 
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
@@ -29,7 +29,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// As SQLite will name it.
+// The path as SQLite names it.
 std::string NewStore(const std::string& name) {
   return std::filesystem::path(NewStorePath(name)).lexically_normal();
 }
@@ -38,7 +38,7 @@ std::string DirectoryOf(const std::string& path) {
   return std::filesystem::path(path).parent_path().string();
 }
 
-// Ends at once, with status 1 and one line, which is returned.
+// Expects that a server on `store` ends with status 1; returns its only line.
 std::string Refusal(const std::string& store) {
   StoredServer server(store);
   EXPECT_FALSE(server.Begins()) << server.process().Log();
@@ -46,7 +46,7 @@ std::string Refusal(const std::string& store) {
   return OneLine(server.process());
 }
 
-// Announces until the store refuses, makes room, goes on.
+// Announces routes until the store is full, makes room, and announces more.
 void FillUp(StoredServer& server, const std::string& store,
             const std::function<void()>& make_room) {
   uint32_t batch = 0;
@@ -66,7 +66,7 @@ void FillUp(StoredServer& server, const std::string& store,
   EXPECT_EQ(ReasonOf(status), "STORE_FULL") << status.error_message();
   EXPECT_THAT(status.error_message(), HasSubstr(store));
 
-  // Nothing has changed, and readers do not notice.
+  // The refused update changes nothing that readers see.
   const auto expect_as_before = [&] {
     const v1::Table state = server.State();
     EXPECT_EQ(state.accepted_generation(), before.accepted_generation());
@@ -80,7 +80,7 @@ void FillUp(StoredServer& server, const std::string& store,
   expect_as_before();
   EXPECT_GE(server.Metric("planb_store_errors_total"), 1);
 
-  // Streams are told in band, and go on.
+  // A stream gets the error as an answer and stays open.
   grpc::ClientContext call;
   const auto stream = server.table().StreamUpdates(&call);
   v1::StreamUpdatesRequest large;
@@ -102,7 +102,7 @@ void FillUp(StoredServer& server, const std::string& store,
   ASSERT_TRUE(stream->Read(&answer));
   EXPECT_FALSE(answer.has_error()) << answer.ShortDebugString();
   EXPECT_EQ(answer.generation(), before.accepted_generation() + 1);
-  // The request that was refused is no answered one.
+  // A refused request is not remembered: a repeat is applied.
   v1::UpdateRoutesRequest again = Announcement(0, 10, batch + 1);
   again.set_writer_epoch(3);
   again.set_request_id(absl::StrCat("batch ", batch));
@@ -118,7 +118,7 @@ void FillUp(StoredServer& server, const std::string& store,
   EXPECT_EQ(restarted.List(), full);
 }
 
-TEST(FaultStore, DiskIsFull) {
+TEST(FaultStore, FullDiskRefusesUpdatesUntilThereIsRoom) {
   const std::string store = NewStore("full");
   const std::string directory = DirectoryOf(store);
   if (mount("tmpfs", directory.c_str(), "tmpfs", 0, "size=1m") != 0) {
@@ -134,7 +134,7 @@ TEST(FaultStore, DiskIsFull) {
   });
 }
 
-TEST(FaultStore, FilesMayNotGrow) {
+TEST(FaultStore, FileLimitRefusesUpdatesUntilItIsRaised) {
   const std::string store = NewStore("limited");
   StoredServer server(store, {kMetrics});
   ASSERT_TRUE(server.Begins()) << server.process().Log();
@@ -148,17 +148,17 @@ TEST(FaultStore, FilesMayNotGrow) {
   });
 }
 
-TEST(FaultStore, MissingDirectory) {
+TEST(FaultStore, MissingDirectoryIsRefused) {
   const std::string store = NewStore("missing") + ".d/planb.db";
   EXPECT_THAT(Refusal(store), HasSubstr(store));
   EXPECT_FALSE(std::filesystem::exists(DirectoryOf(store)));
 }
 
-// As a process that permissions bind, which root is not. False if this one may
-// not become such a process.
+// Runs `body` without root's right to ignore permissions. False if this process
+// cannot give up that right.
 bool WithoutPrivileges(const std::function<void()>& body) {
   bool bound = true;
-  // Of this thread, and of those whom it starts, for ever.
+  // A capability dropped by a thread holds for that thread and its children.
   std::thread thread([&] {
     if (geteuid() == 0) {
       bound = prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, 0, 0, 0) == 0;
@@ -169,7 +169,7 @@ bool WithoutPrivileges(const std::function<void()>& body) {
   return bound;
 }
 
-TEST(FaultStore, DirectoryMayNotBeWritten) {
+TEST(FaultStore, ReadOnlyDirectoryIsRefused) {
   using std::filesystem::perms;
   const std::string fresh = NewStore("read_only");
   const std::string used = NewStore("read_only_used");

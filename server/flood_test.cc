@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A thousand clients that send and never read: each is stopped by flow control,
-// together they stay within a bound of memory, and a client that behaves is
-// served all the while.
+// A thousand clients send and never read. Flow control stops each of them, the
+// server's memory stays within a bound, and another client is served meanwhile.
 //
-// The bound: a connection may hold what HTTP/2's window let in (64 KiB to start
-// with, and what it grew to while the client was read from: some 1 MiB), the
-// message being put together, BatchStream::kMaxReplyBytes and one more reply.
-// All connections together: --memory_quota_bytes, as gRPC accounts it; near it,
-// windows shrink. The sockets' buffers are the kernel's.
+// A connection may hold the bytes that HTTP/2's window admits (64 KiB at first,
+// up to about 1 MiB later), one message, BatchStream::kMaxReplyBytes and one
+// more reply. All connections together may hold --memory_quota_bytes, as gRPC
+// accounts it; near that, windows shrink. The buffers of sockets belong to the
+// kernel.
 
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
@@ -33,7 +32,7 @@ namespace {
 
 constexpr int kClients = 1000;
 constexpr size_t kBatch = 4096;
-// The quota, as by default, and what gRPC does not account.
+// The default quota, and a margin for memory that gRPC does not account.
 [[maybe_unused]] constexpr int64_t kQuotaKib = 256 << 10;
 [[maybe_unused]] constexpr int64_t kMarginKib = 128 << 10;
 
@@ -54,7 +53,7 @@ std::shared_ptr<grpc::Channel> OwnConnection(const std::string& target) {
                                    arguments);
 }
 
-// Sends whenever gRPC lets it; never reads.
+// A client that sends whenever gRPC admits it and never reads.
 struct Sender {
   grpc::ClientContext context;
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream;
@@ -71,7 +70,7 @@ std::string HowItEnded(Sender& sender, grpc::CompletionQueue& queue) {
                       " batches: ", status.error_message());
 }
 
-TEST(Flood, AThousandWhoDoNotReadAreStopped) {
+TEST(Flood, ThousandClientsThatDoNotReadAreStopped) {
   rlimit files = {};
   getrlimit(RLIMIT_NOFILE, &files);
   files.rlim_cur = files.rlim_max;
@@ -100,7 +99,7 @@ TEST(Flood, AThousandWhoDoNotReadAreStopped) {
                          &queue);
     sender.stream->StartCall(&sender);
   }
-  // Until nobody could send anything for two seconds.
+  // Until no client could send for two seconds.
   void* tag = nullptr;
   bool ok = false;
   while (queue.AsyncNext(&tag, &ok,
@@ -119,11 +118,11 @@ TEST(Flood, AThousandWhoDoNotReadAreStopped) {
   const int64_t flooded = ResidentKib(server.pid());
   std::cout << sent << " batches sent; resident " << idle << " KiB idle, "
             << flooded << " KiB flooded\n";
-#ifndef __SANITIZE_ADDRESS__  // which keeps what was freed
+#ifndef __SANITIZE_ADDRESS__  // ASan keeps freed memory
   EXPECT_LT(flooded - idle, kQuotaKib + kMarginKib);
 #endif
 
-  // Somebody who behaves.
+  // A client that reads.
   const auto stub = v1::RouteLookup::NewStub(OwnConnection(target));
   grpc::ClientContext context;
   const auto stream = stub->BatchLookup(&context);

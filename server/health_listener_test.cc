@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The port for probes: what it says in each phase of a server's life, and that
-// nothing else is to be had there.
+// The port for probes: its answers in each phase of a server's life, and that
+// it serves health alone.
 
 #include <fcntl.h>
 #include <grpcpp/generic/generic_stub.h>
@@ -101,7 +101,7 @@ grpc::StatusCode Call(const std::shared_ptr<grpc::Channel>& channel,
   return status.error_code();
 }
 
-TEST(HealthListener, HasHealthAndNothingElse) {
+TEST(HealthListener, ServesHealthAlone) {
   RunningServer running(WithHealth());
   const Probe probe(running.server().health_port());
   for (const char* service :
@@ -119,7 +119,7 @@ TEST(HealthListener, HasHealthAndNothingElse) {
   }
 }
 
-TEST(HealthListener, AnEmptyTableIsReadyUnlessToldOtherwise) {
+TEST(HealthListener, EmptyTableIsReadyByDefault) {
   RunningServer lenient(WithHealth());
   EXPECT_EQ(Probe(lenient.server().health_port()).Ask(""), "SERVING");
 
@@ -156,7 +156,7 @@ TEST(HealthListener, AnEmptyTableIsReadyUnlessToldOtherwise) {
   context.TryCancel();
 }
 
-TEST(HealthListener, DrainingIsNotReadyButUp) {
+TEST(HealthListener, DrainingServerIsUpAndNotReady) {
   ServerOptions options = WithHealth();
   options.initial.generate_v6 = 200'000;
   RunningServer running(std::move(options));
@@ -170,7 +170,7 @@ TEST(HealthListener, DrainingIsNotReadyButUp) {
   ASSERT_TRUE(startup->Read(&response));
   EXPECT_EQ(response.status(), HealthCheckResponse::SERVING);
 
-  // A client that began to read a long list and stopped holds the server up.
+  // A client that began to read a long list and stopped delays the drain.
   grpc::ClientContext slow_context;
   v1::ListRoutesResponse routes;
   const auto slow = running.table().ListRoutes(&slow_context, {});
@@ -191,7 +191,7 @@ TEST(HealthListener, DrainingIsNotReadyButUp) {
 }
 
 TEST(HealthListener, IsUpWhileRoutesAreLoaded) {
-  // Who reads a pipe waits for who writes it.
+  // The server waits at a pipe until the test writes routes to it.
   const std::string pipe = TempPath("routes.fifo");
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   ServerProcess process({absl::StrCat("--listen=unix://", TempPath("h.sock")),
@@ -211,7 +211,7 @@ TEST(HealthListener, IsUpWhileRoutesAreLoaded) {
   unlink(pipe.c_str());
 }
 
-TEST(HealthListener, RefusesWhatIsNoAddressOfItsOwn) {
+TEST(HealthListener, BadAddressesAndBoundPortsAreRefused) {
   const auto start = [](const std::string& address) {
     ServerOptions options;
     options.listen = {"127.0.0.1:0"};

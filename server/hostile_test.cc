@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Each attack against a real server. Of those that the server stops by itself:
-// it answers an honest client rightly all the while, serves a newcomer, and
-// stays within its memory. Of all: the server lives, breaks off no honest
-// stream, gives no wrong answer, and afterwards is what it was before.
+// Each attack against a real server. During every attack the server stays up,
+// keeps the stream of an honest client open and answers it correctly; after the
+// attack it holds no more files than before. During the attacks that the server
+// stops by itself it also serves a new client and stays within its memory.
 //
-// How much of its throughput an honest client keeps is not for a test on a busy
-// machine to say: benchmarks/serving/hostile.sh measures it.
+// benchmarks/serving/hostile.sh measures the throughput that is left. A test on
+// a busy machine cannot.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ void PrintTo(const Attack& attack, std::ostream* out) { *out << attack.name; }
 namespace {
 
 // What an attack may add to the server's memory: --memory_quota_bytes, which
-// gRPC accounts, and what it does not. ASan keeps what was freed.
+// gRPC accounts, and a margin for the rest. ASan keeps freed memory.
 constexpr int64_t kQuotaMib = 256;
 #ifdef __SANITIZE_ADDRESS__
 constexpr int64_t kMarginMib = 2048;
@@ -42,11 +42,11 @@ constexpr int64_t kMarginMib = 2048;
 constexpr int64_t kMarginMib = 128;
 #endif
 
-// server/testing/hostile_attacker.cc as a child process. Attacks from its
-// construction until Stop, or its end. Not thread-safe.
+// server/testing/hostile_attacker.cc as a child process, which attacks from its
+// construction until Stop() or its destruction. Not thread-safe.
 class AttackerProcess {
  public:
-  // `program` is a path to the attacker.
+  // `program` is the path of the attacker.
   AttackerProcess(std::string program, std::string target, std::string attack,
                   uint64_t seed) {
     if (pipe2(output_, O_CLOEXEC) != 0) return;
@@ -71,7 +71,7 @@ class AttackerProcess {
 
   pid_t pid() const { return pid_; }
 
-  // Waits for its first step. False if it never takes one.
+  // Waits for the first step. False if the process ends before.
   bool AwaitBegun() const {
     char byte = 0;
     while (read(output_[0], &byte, 1) == 1) {
@@ -80,8 +80,8 @@ class AttackerProcess {
     return false;
   }
 
-  // Ends it. REQUIRES: AwaitBegun() was called. The steps it took; 0 if it did
-  // not run, or after the first time.
+  // Ends the attack and returns the number of its steps; 0 if it did not run or
+  // was stopped before. REQUIRES: AwaitBegun() was called.
   uint64_t Stop() {
     const pid_t pid = std::exchange(pid_, -1);
     if (pid <= 0) return 0;
@@ -108,7 +108,7 @@ class Hostile : public testing::TestWithParam<Attack> {
                  "--metrics_address=", "--store=none",
                  absl::StrCat("--memory_quota_bytes=", kQuotaMib << 20)}) {}
 
-  // In MiB, what the server's memory has come to since `idle`.
+  // The growth of the server's peak memory since it was idle, in MiB.
   int64_t Added() const {
     return (MemoryKib(server_.pid(), "VmHWM") - idle_kib_) / 1024;
   }
@@ -140,8 +140,8 @@ TEST_P(Hostile, LeavesTheServerAsItWas) {
       return (honest.answered() > before + 20 && absl::Now() > enough) ||
              honest.failed() || Added() > kQuotaMib + kMarginMib;
     })) << "the honest client is held up";
-    // A newcomer. Where the attack takes all the threads for such calls, it may
-    // have to try again.
+    // A new client. While the attack occupies all threads for control calls, it
+    // has to try again.
     grpc::Status announced;
     EXPECT_TRUE(Await([&] {
       announced = AnnounceTheRoute(target_);
@@ -167,7 +167,7 @@ TEST_P(Hostile, LeavesTheServerAsItWas) {
   HonestClient after(target_);
   EXPECT_TRUE(Await([&] { return after.answered() > 100; }));
   EXPECT_FALSE(after.failed()) << after.failure();
-  // Two honest connections, and what gRPC opens for itself as it needs it.
+  // Two honest connections, and files that gRPC opens on demand.
   EXPECT_TRUE(Await([&] { return OpenFiles(server_.pid()) <= files + 8; }))
       << OpenFiles(server_.pid()) << " files are open, " << files << " before";
   server_.Kill(SIGTERM);

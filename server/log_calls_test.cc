@@ -49,7 +49,7 @@ std::string Metrics(RunningServer& running) {
 }
 
 TEST(LogCalls, TellsOfSlowBatches) {
-  // There is nothing that is not as slow as this.
+  // Every batch takes longer.
   RunningServer running(WithSlowBatch(absl::Nanoseconds(1)));
   CaptureStderr();
   LookUp(running);
@@ -112,7 +112,7 @@ TEST(LogCalls, DoesNotFloodTheLog) {
                   absl::StrCat("\nplanb_slow_batches_total ", kBatches, "\n")));
 }
 
-// Each of them makes gRPC log that it was refused.
+// gRPC logs each refused call.
 TEST(LogCalls, CompressedCallsDoNotFloodTheLog) {
   ASSERT_TRUE(SetLogFormat("text").ok());
   RunningServer running;
@@ -171,7 +171,7 @@ TEST(LogCalls, TellsOfRefusedUpdates) {
   const std::string status =
       HttpGet(running.server().metrics_port(), "/statusz");
   EXPECT_TRUE(StrContains(status, "<td>TABLE_NOT_FOUND</td>")) << status;
-  // Accepted ones are for those who want to know everything.
+  // Accepted updates are logged at level debug only.
   EXPECT_EQ(Update(running, "", "10.0.0.0/8"), "");
   ASSERT_TRUE(SetLogLevel("debug").ok());
   const std::string accepted = Update(running, "", "11.0.0.0/8", "r-2");

@@ -36,13 +36,13 @@ sigset_t Signals() {
   return signals;
 }
 
-// SIGTERM and SIGINT, from the first moment of the process to the last. As long
-// as nothing is served, a signal ends the process at once, with status
-// 0: restoring a large table must not hold a shutdown up, and a store outlives
-// worse. Later there is something to drain, and the signal is for Await().
+// Handles SIGTERM and SIGINT. Before Serve(), a signal ends the process at once
+// with status 0: a shutdown does not wait until a large table is restored, and
+// the store survives a kill. After Serve(), the signal is for Await(), and the
+// server drains.
 //
-// Make one, before all other threads: they have to inherit that these signals
-// are blocked. Not thread-safe.
+// REQUIRES: constructed before all other threads, which inherit that these
+// signals are blocked. Not thread-safe.
 class StopSignals {
  public:
   StopSignals();
@@ -50,10 +50,10 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  // From now on there is something to drain.
+  // From now on, signals no longer end the process.
   void Serve();
 
-  // The signal that came, once one has. REQUIRES: Serve() was called.
+  // Waits for a signal and returns it. REQUIRES: Serve() was called.
   int Await();
 
  private:
@@ -64,7 +64,7 @@ class StopSignals {
   bool serving_ ABSL_GUARDED_BY(mutex_) = false;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   int signal_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::thread thread_;  // last: it uses what is above
+  std::thread thread_;  // uses the members above
 };
 
 StopSignals::StopSignals() {
@@ -78,7 +78,7 @@ StopSignals::~StopSignals() {
     const std::lock_guard lock(mutex_);
     ending_ = true;
   }
-  // If it has ended already, the signal finds nobody: it is not joined yet.
+  // A thread that has ended and is not joined ignores the signal.
   // NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread): it waits for signals.
   pthread_kill(thread_.native_handle(), SIGTERM);
   thread_.join();
@@ -102,18 +102,17 @@ void StopSignals::Loop() {
   const std::lock_guard lock(mutex_);
   if (!serving_ && !ending_) {
     Log(LogLevel::kInfo, "stopped before serving", {{"signal", signal}});
-    // Nobody tidies up: the main thread is busy, and what it builds is
-    // nobody's yet.
+    // Without cleanup: the main thread still loads tables.
     _exit(0);
   }
   signal_ = signal;
   came_.notify_one();
 }
 
-// One line, whatever went wrong.
+// Reports why the server does not start, in one line. Returns the exit status.
 int Refuse(const absl::Status& status) {
   std::string line(status.message());
-  // Libraries' messages may have several, such as those of SQLite's checks.
+  // Messages of libraries, such as SQLite's, may have several lines.
   std::replace(line.begin(), line.end(), '\n', ' ');
   if (LogsJson()) {
     Log(LogLevel::kError, "refused to start", {{"error", line}});
@@ -123,8 +122,8 @@ int Refuse(const absl::Status& status) {
   return 1;
 }
 
-// A file that may not grow (RLIMIT_FSIZE) is an error of the write, as on a
-// full disk, and no reason to die.
+// A write beyond RLIMIT_FSIZE fails like one on a full disk, and does not end
+// the process.
 void SurviveFileLimits() { signal(SIGXFSZ, SIG_IGN); }
 
 int Main(int argc, char** argv) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The server as a process: refusals in one line, signals, what a kill leaves.
+// The server as a process: its help, refusals, signals, and sockets after a
+// kill.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -51,7 +52,7 @@ TEST(Main, HelpNamesTheFlagsOnStdout) {
       Output("server/planb_server --listen=unix:///nowhere --help");
   EXPECT_TRUE(absl::StrContains(help, "longest-prefix-match")) << help;
   EXPECT_TRUE(absl::StrContains(help, "--slow_batch ")) << help;
-  // Those of the libraries are left out.
+  // Flags of the libraries are left out.
   EXPECT_FALSE(absl::StrContains(help, "--flagfile")) << help;
 }
 
@@ -78,7 +79,7 @@ TEST(Main, RefusesWithOneClearLine) {
            {{socket, absl::StrCat("--routes=", broken), "--max_routes=0"},
             "limit is 0"},
            {{socket, "--max_message_bytes=-1"}, "max_message_bytes"},
-           // An address for documentation: no machine has it.
+           // An address reserved for documentation: no machine has it.
            {{absl::StrCat(socket, ",203.0.113.1:50051"), "--insecure"},
             "cannot listen on 203.0.113.1:50051"},
            {{"--listen=[::]:0"}, "in plaintext"},
@@ -98,7 +99,7 @@ TEST(Main, RefusesWithOneClearLine) {
             "No such file or directory"},
            {{absl::StrCat("--listen=unix://", broken)}, "no socket"},
        }) {
-    // Not the port that is the default: others may test here, too.
+    // Another server on this machine may have the default port.
     std::vector<std::string> flags = {"--metrics_address="};
     flags.insert(flags.end(), refusal.flags.begin(), refusal.flags.end());
     ServerProcess process(flags);
@@ -110,7 +111,7 @@ TEST(Main, RefusesWithOneClearLine) {
     EXPECT_EQ(last.rfind("planb_server: ", 0), 0U) << process.Log();
     EXPECT_NE(last.find(refusal.says), std::string::npos) << last;
   }
-  // The file that was given for a socket is still there.
+  // The file that was named as a socket is still there.
   EXPECT_EQ(unlink(broken.c_str()), 0);
 }
 
@@ -126,7 +127,7 @@ TEST(Main, DrainsOnSigterm) {
     ServerProcess process({absl::StrCat("--listen=unix://", socket),
                            "--metrics_address=", "--generate=100"});
     ASSERT_TRUE(process.AwaitServing()) << process.Log();
-    // An open, idle stream must not hold it up.
+    // An open, idle stream does not delay the drain.
     const auto channel =
         RunningServer::Connect(absl::StrCat("unix://", socket));
     const auto stub = v1::RouteLookup::NewStub(channel);
@@ -144,7 +145,7 @@ TEST(Main, DrainsOnSigterm) {
   }
 }
 
-TEST(Main, ReplacesTheSocketOfAKilledServerButNotOfALivingOne) {
+TEST(Main, ReplacesSocketOfKilledServerAndNoOther) {
   const std::string socket = TempPath("stale.sock");
   const std::vector<std::string> flags = {
       absl::StrCat("--listen=unix://", socket), "--metrics_address="};
@@ -159,7 +160,7 @@ TEST(Main, ReplacesTheSocketOfAKilledServerButNotOfALivingOne) {
   generated.push_back("--generate=5");
   ServerProcess second(generated);
   ASSERT_TRUE(second.AwaitServing()) << second.Log();
-  // The second server is there now and stays, whatever a third tries.
+  // A third server does not replace the socket of the second, which runs.
   const auto channel = RunningServer::Connect(absl::StrCat("unix://", socket));
   const auto stub = v1::RouteTable::NewStub(channel);
   const auto routes = [&] {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A scrape of a real server: what METRICS.md promises, no more and no less, all
-// at 0 before anything happens, and true numbers after.
+// A scrape of a real server: it has exactly the metrics of METRICS.md, all
+// counters begin at 0, and events are counted.
 
 #include <gtest/gtest.h>
 
@@ -30,21 +30,21 @@
 namespace planb::server {
 namespace {
 
-// One family. Values are of samples in the order of the text; those of a
-// histogram's buckets are among them, its `le` is not among the labels.
+// One metric family of a scrape. `values` are those of its samples in the order
+// of the text, a histogram's buckets included; `labels` leaves out `le`.
 struct ScrapedFamily {
   std::string help;
   std::string type;
-  std::map<std::string, std::set<std::string>> labels;  // to their values
+  std::map<std::string, std::set<std::string>> labels;  // with their values
   std::vector<double> values;
 };
 
-// A comment's first word and the rest.
+// The first word of a comment, and the rest.
 std::pair<std::string, std::string> NameAndRest(absl::string_view text) {
   return absl::StrSplit(text, absl::MaxSplits(' ', 1));
 }
 
-// NAME="VALUE",... None of the values has an escape.
+// NAME="VALUE",... Values with escapes are not supported.
 void ParseLabels(absl::string_view text, ScrapedFamily& family) {
   if (text.empty()) return;
   for (absl::string_view label : absl::StrSplit(text, "\",")) {
@@ -72,7 +72,7 @@ void ParseSample(absl::string_view line, const std::string& name,
   family.values.push_back(number);
 }
 
-// The families by name. What it cannot read fails the test.
+// The families of a scrape by name. Text that cannot be parsed fails the test.
 std::map<std::string, ScrapedFamily> ParseExposition(absl::string_view text) {
   std::map<std::string, ScrapedFamily> families;
   std::string name;
@@ -92,7 +92,8 @@ std::map<std::string, ScrapedFamily> ParseExposition(absl::string_view text) {
   return families;
 }
 
-// The body of GET /metrics from that port of this host. "" fails the test.
+// The body of GET /metrics on a loopback port. If there is none, the test
+// fails.
 std::string ScrapePort(int port) {
   const std::string reply = HttpGet(port, "/metrics");
   const size_t body = reply.find("\r\n\r\n");
@@ -102,7 +103,7 @@ std::string ScrapePort(int port) {
   return good ? reply.substr(body + 4) : "";
 }
 
-// A row of the table. A label without values may have any.
+// A row of METRICS.md. A label without values may have any value.
 struct Documented {
   std::string type;
   std::map<std::string, std::set<std::string>> labels;
@@ -160,7 +161,7 @@ std::string Scrape(RunningServer& server) {
   return ScrapePort(server.server().metrics_port());
 }
 
-TEST(MetricsScrape, TheDocumentAndTheServerAgree) {
+TEST(MetricsScrape, DocumentAndServerAgree) {
   RunningServer server(WithMetrics());
   const auto documented = ReadDocument();
   const auto scraped = ParseExposition(Scrape(server));
@@ -183,7 +184,7 @@ TEST(MetricsScrape, TheDocumentAndTheServerAgree) {
   }
 }
 
-TEST(MetricsScrape, WhatCountsBeginsAtZero) {
+TEST(MetricsScrape, CountersBeginAtZero) {
   RunningServer server(WithMetrics());
   int counters = 0;
   for (const auto& [name, family] : ParseExposition(Scrape(server))) {
@@ -200,7 +201,7 @@ TEST(MetricsScrape, LookupsAreCounted) {
   v1::BatchLookupRequest request;
   request.set_request_id(1);
   std::string addresses(16 * 100, '\0');
-  addresses.replace(0, 4, "\x20\x01\x0d\xb8");  // all others miss
+  addresses.replace(0, 4, "\x20\x01\x0d\xb8");  // the others have no route
   request.set_addresses_v6(addresses);
   v1::BatchLookupRequest wrong;
   wrong.set_addresses_v6("17 bytes are not");
@@ -238,7 +239,7 @@ TEST(MetricsScrape, LookupsAreCounted) {
       "planb_update_operations_total{op=\"upsert\",result=\"changed\"} 2"));
 }
 
-// A change that no table could take, of a method or a stream.
+// A change that every table refuses, for a method or a stream.
 template <typename Request>
 Request Impossible() {
   Request request;
@@ -249,8 +250,7 @@ Request Impossible() {
   return request;
 }
 
-// Wherever they are refused, they are counted, and once.
-TEST(MetricsScrape, RefusedUpdatesAreCounted) {
+TEST(MetricsScrape, RefusedUpdatesAreCountedOnce) {
   RunningServer server(WithMetrics());
   const std::string batches = "planb_update_batches_total{result=\"refused\"} ";
   const std::string operations =
@@ -297,8 +297,8 @@ TEST(MetricsScrape, RefusedUpdatesAreCounted) {
                       "result=\"refused\"} 1"));
 }
 
-// A build that the engine refuses for want of room, after the update was
-// accepted: the older generation serves until a build succeeds.
+// The engine refuses a build because a FIB cannot hold the table, after the
+// update was accepted. The older generation serves until a build succeeds.
 TEST(MetricsScrape, FailedRebuildsShowUntilOneSucceeds) {
   std::atomic<bool> full{true};
   ServerOptions options = WithMetrics();
@@ -352,9 +352,9 @@ double Backpressure(RunningServer& server) {
       .values.at(0);
 }
 
-// Somebody who sends and does not read is held back, and the time shows while
-// it lasts; no more once the stream has gone.
-TEST(MetricsScrape, WhoDoesNotReadIsBackPressure) {
+// A client that sends and does not read is held back. The metric grows while
+// that lasts, and stops when the stream ends.
+TEST(MetricsScrape, ClientThatDoesNotReadIsBackpressure) {
   RunningServer server(WithMetrics());
   grpc::ClientContext context;
   const auto stream = server.lookup().BatchLookup(&context);

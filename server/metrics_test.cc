@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Both kinds of metrics, as a scrape sees them.
+// The counters of lookups and of updates as a scrape shows them, from several
+// threads; and the heap that a flood leaves.
 
 #include <gtest/gtest.h>
 
@@ -28,7 +29,7 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::seconds;
 
-TEST(LookupMetrics, SumTheThreads) {
+TEST(LookupMetrics, ThreadsAreSummed) {
   LookupMetrics metrics;
   std::vector<std::thread> threads;
   for (int t = 0; t < 100; ++t) {
@@ -86,7 +87,7 @@ double Backpressure(const LookupMetrics& metrics) {
   return ValueOf(metrics, "planb_lookup_backpressure_seconds_total");
 }
 
-TEST(LookupMetrics, HeldStreamsCountWhileTheyAreHeld) {
+TEST(LookupMetrics, StreamsCountWhileTheyAreHeld) {
   LookupMetrics metrics;
   LookupCounters& counters = metrics.AddThread();
   EXPECT_EQ(Backpressure(metrics), 0);
@@ -118,7 +119,7 @@ TEST(LookupMetrics, CountersDoNotDecreaseWhileStreamsAreHeldAndReleased) {
   holder.join();
 }
 
-TEST(ControlMetrics, CountUpdatesAndRebuilds) {
+TEST(ControlMetrics, UpdatesAndRebuildsAreCounted) {
   ControlMetrics metrics;
   const TableEvents events = metrics.Events();
   events.built(absl::Milliseconds(3), /*full=*/true);
@@ -154,7 +155,7 @@ TEST(ControlMetrics, CountUpdatesAndRebuilds) {
   EXPECT_TRUE(HasLine(text, op + "\"delete\",result=\"refused\"} 0"));
 }
 
-// The reasons that the contract names for the failure of a batch.
+// The reasons for a batch's failure that the contract names.
 std::vector<std::string> ReasonsOfTheContract() {
   std::ifstream file("proto/planb/v1/route_lookup.proto");
   std::stringstream proto;
@@ -177,7 +178,7 @@ std::vector<std::string> ReasonsOfTheContract() {
   return reasons;
 }
 
-TEST(LookupMetrics, EveryReasonOfTheContractIsASeries) {
+TEST(LookupMetrics, EachReasonOfTheContractIsASeries) {
   LookupMetrics metrics;
   const std::vector<std::string> reasons = ReasonsOfTheContract();
   EXPECT_GE(reasons.size(), 9U) << absl::StrJoin(reasons, " ");
@@ -197,7 +198,7 @@ double Resident() {
   return ValueOf(ProcessMetrics(), "process_resident_memory_bytes");
 }
 
-TEST(Heap, WhatAFloodLeftIsGivenBack) {
+TEST(Heap, FreedMemoryIsGivenBack) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers have a heap of their own";
 #endif
@@ -208,7 +209,7 @@ TEST(Heap, WhatAFloodLeftIsGivenBack) {
     pieces.emplace_back(new char[kPiece]());
   }
   const double full = Resident();
-  // One in 64 stays, so that the heap cannot just be cut off at its end.
+  // One piece in 64 stays, so that the end of the heap is in use.
   for (size_t i = 0; i < pieces.size(); ++i) {
     if (i % 64 != 0) pieces[i].reset();
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The checker itself: a good history passes, and each of these bad ones, which
-// differs from it in one thing only, is found out.
+// Tests of the checker: it accepts a good history, and finds the fault in each
+// bad one, which differs from the good one in one thing only.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -36,8 +36,9 @@ std::string Digest(const std::map<Prefix, NextHopId>& routes) {
   return DigestOf(table);
 }
 
-// Three generations: 1 adds the /8, 2 (named, repeated after a crash) the /16,
-// 3 withdraws the /8. Its outcome is unknown, and only the watch has seen it.
+// Three generations: 1 adds the /8; 2, with a request id and repeated after a
+// crash, adds the /16; 3 withdraws the /8. The outcome of 3 is unknown to its
+// writer, and only the watch shows it.
 class ModelCheck : public testing::Test {
  protected:
   enum Write { kAddWide, kAddLong, kRepeat, kNothing, kExists, kLost, kGone };
@@ -149,7 +150,7 @@ class ModelCheck : public testing::Test {
                                          : Digest({{kLong, 2}})}};
   }
 
-  // Checks that it is found out, by a fault that has these words.
+  // Expects that the checker finds a fault of that kind with these words.
   void ExpectFault(const char* kind, const char* words) {
     const std::vector<std::string> faults = CheckHistory(h_);
     bool found = false;
@@ -169,7 +170,7 @@ class ModelCheck : public testing::Test {
 
 TEST_F(ModelCheck, AGoodHistoryIsGood) {
   EXPECT_EQ(absl::StrJoin(CheckHistory(h_), "\n"), "");
-  // Nobody needs to see what became of an unknown batch.
+  // A batch of unknown outcome may leave no trace.
   h_.writes[kGone] = h_.writes[kNothing];
   h_.lookups.pop_back();
   h_.routes.clear();
@@ -186,7 +187,7 @@ TEST_F(ModelCheck, TwoBatchesOfOneGeneration) {
   ExpectFault("answer", "another batch made that generation");
 }
 
-TEST_F(ModelCheck, AGenerationThatNobodyMade) {
+TEST_F(ModelCheck, AGenerationWithoutAMaker) {
   h_.writes.erase(h_.writes.begin() + kLost);
   ExpectFault("order", "generation 3 of 3 has no maker");
 }
@@ -242,9 +243,9 @@ TEST_F(ModelCheck, AStaleWriterMadeAGeneration) {
   ExpectFault("order", "should be fenced");
 }
 
-TEST_F(ModelCheck, AWriterFencedByNobody) {
+TEST_F(ModelCheck, AWriterFencedWithoutASuccessor) {
   h_.writes[kExists].reason = "WRITER_FENCED";
-  ExpectFault("refusal", "nobody has taken over");
+  ExpectFault("refusal", "no writer has taken over");
 }
 
 TEST_F(ModelCheck, AValidationThatWasWrong) {
@@ -259,8 +260,8 @@ TEST_F(ModelCheck, DrainingWithoutADrain) {
   ExpectFault("refusal", "no server drained");
 }
 
-TEST_F(ModelCheck, ABatchOfTheFuture) {
-  // Asked for after its generation was answered.
+TEST_F(ModelCheck, ABatchSentAfterItsAnswer) {
+  // The batch was sent after its generation was seen.
   h_.writes[kLost].begin = 540;
   ExpectFault("order", "generation 3 of 3 has no maker");
 }
@@ -298,7 +299,7 @@ TEST_F(ModelCheck, AnAckBeforeVisibility) {
   ExpectFault("ack", "while 1 was visible");
 }
 
-TEST_F(ModelCheck, TwoReadersWhoDisagree) {
+TEST_F(ModelCheck, TwoReadersThatDisagree) {
   for (const Write write : {kAddLong, kRepeat, kNothing}) {
     h_.writes[write].acked_visible = false;
     h_.writes[write].visible = 1;
@@ -320,11 +321,11 @@ TEST_F(ModelCheck, AMinimumRefusedThoughVisible) {
   ExpectFault("min_generation", "2 was refused");
 }
 
-TEST_F(ModelCheck, ALookupOfTheFuture) {
+TEST_F(ModelCheck, ALookupThatSeesAnUnsentBatch) {
   h_.lookups[kOfWide].end = 165;
   h_.lookups[kOfWide].generation = 2;
   h_.lookups[kOfWide].answers = {2};
-  // Its batch was sent at 200.
+  // The batch that it saw was sent at 200.
   ExpectFault("order", "real time is violated");
 }
 
@@ -350,7 +351,8 @@ TEST_F(ModelCheck, AnAcknowledgedBatchLost) {
 }
 
 TEST_F(ModelCheck, AnOlderTableAfterTheCrash) {
-  // Accepted, never seen before the crash; then a server without it.
+  // The batch was accepted and not seen before the crash; the next server lacks
+  // it.
   for (const Write write : {kAddLong, kRepeat, kNothing}) {
     h_.writes[write].acked_visible = false;
     h_.writes[write].visible = 0;
@@ -368,7 +370,7 @@ TEST_F(ModelCheck, ABatchThatHappenedInPart) {
 }
 
 TEST_F(ModelCheck, AnUnknownBatchThatHappenedTwice) {
-  // The /8 comes back, and is withdrawn once more by nobody.
+  // The /8 is added again, and a withdrawal without a writer follows.
   UpdateBatch again = Change(Op::kUpsert, kWide, 1);
   again.writer_epoch = 5;
   Done(again, 720, 730, 4, {.added = 1});
@@ -378,8 +380,8 @@ TEST_F(ModelCheck, AnUnknownBatchThatHappenedTwice) {
 }
 
 TEST_F(ModelCheck, ABatchThatOutlivesItsServer) {
-  // The server that it was sent to was dead when the next one showed a table
-  // without it: it cannot have happened later.
+  // The server that got the batch was dead when the next one showed a table
+  // without it: the batch cannot take effect later.
   h_.writes[kLost].begin = 300;
   h_.writes[kLost].end = 340;
   ExpectFault("stale", "saw generation 2 although 3 was visible");
@@ -396,11 +398,11 @@ TEST_F(ModelCheck, ARepeatThatIsRefused) {
   ExpectFault("refusal", "a repeat; generation 2 has it");
 }
 
-// Two writes of unknown outcome, of which only the second happened, as a batch
-// tells that found nothing to do.
+// Of two writes of unknown outcome only the second happened. The answer to a
+// batch that changed nothing shows that.
 TEST_F(ModelCheck, AnAnswerTellsWhichOfTwoWasLost) {
   h_.watches[1].end = 525;
-  h_.watches[1].messages.pop_back();  // nobody watched the third generation
+  h_.watches[1].messages.pop_back();  // the watch misses generation 3
   h_.lookups.pop_back();
   h_.routes.clear();
   UpdateBatch also = Change(Op::kUpsert, kWide, 9);

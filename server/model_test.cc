@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Proof by model: writers, readers and watchers at a real server that is
-// killed, drained and stopped at random; then all that they were told is held
-// against a sequential model of the promises.
+// Proof by model: writers, readers and watchers use a real server that is
+// killed, drained and stopped at random. Then all answers are compared with a
+// sequential model of the contract.
 //
 // PLANB_MODEL_SEED plays one seed instead of the default ones,
 // PLANB_MODEL_SECONDS says how long each is played at least (10).
@@ -45,7 +45,7 @@ std::vector<uint64_t> Seeds() {
   return seed == 0 ? std::vector<uint64_t>{1, 2, 3} : std::vector{seed};
 }
 
-// The server, and what is done to it. Not thread-safe.
+// Runs the server, and kills, drains and stops it. Not thread-safe.
 class Nemesis {
  public:
   Nemesis(ModelRun& run, const std::string& socket, const std::string& store)
@@ -59,7 +59,7 @@ class Nemesis {
     if (server_ != nullptr) End(SIGTERM);
   }
 
-  // One mishap, after a while.
+  // Waits for a random time, then strikes once.
   void Strike() {
     absl::SleepFor(absl::Milliseconds(50 + Below(random_, 900)));
     const uint64_t kind = Below(random_, 100);
@@ -105,7 +105,7 @@ class Nemesis {
   int strikes_ = 0;
 };
 
-// What a run is made of.
+// What happened in a run.
 struct Events {
   uint64_t generations = 0;
   size_t writes = 0, unknown = 0, repeated = 0, lookups = 0, messages = 0;
@@ -130,8 +130,8 @@ Events Count(const ModelHistory& history) {
   return events;
 }
 
-// What has not happened yet; "" if all has. A run in which little happens
-// proves little.
+// What has not happened often enough yet; "" if nothing is missing. A run in
+// which little happens proves little.
 std::string Missing(const Events& events, int strikes) {
   if (events.generations <= 100) return "generations";
   if (events.lookups <= 100) return "lookups";
@@ -177,7 +177,7 @@ void Play(uint64_t seed, uint64_t seconds) {
     const Instant stopped = Now();
     run.stop.store(true);
     for (std::thread& client : clients) client.join();
-    // All is accepted or lost: no call is on its way any more.
+    // No call is in flight any more: each batch is accepted or lost.
     ModelReader reader(run, 99);
     ListCall list;
     while (!reader.State(last) || last.visible < last.accepted ||
@@ -187,7 +187,7 @@ void Play(uint64_t seed, uint64_t seconds) {
         break;
       }
     }
-    // 0 is "not yet known"; the watchers of an empty table have seen it all.
+    // 0 means "not yet known". Watchers of an empty table are done.
     run.last_generation.store(std::max<uint64_t>(last.accepted, 1));
     for (std::thread& watcher : watchers) watcher.join();
     strikes = nemesis.strikes();

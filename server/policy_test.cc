@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Real calls to a real server under the policies that are shipped: that of a
-// sidecar and that of a cluster.
+// Calls to a server under the two shipped policies, that of a sidecar and that
+// of a cluster.
 
 #include <google/protobuf/descriptor.h>
 #include <grpcpp/generic/generic_stub.h>
@@ -38,7 +38,7 @@ namespace {
 
 using grpc::StatusCode;
 
-// A policy of deploy/policy, which must be among the test's data.
+// The text of a policy in deploy/policy.
 std::string Shipped(const std::string& name) {
   std::ifstream in("deploy/policy/" + name);
   std::stringstream text;
@@ -47,12 +47,12 @@ std::string Shipped(const std::string& name) {
   return text.str();
 }
 
-// A path of this test process alone, short enough for a socket.
+// A path that no other process uses, short enough for a socket.
 std::string PathOf(absl::string_view name) {
   return absl::StrCat("/tmp/planb_", getpid(), "_", name);
 }
 
-// Not thread-safe.
+// A server under a policy. Not thread-safe.
 class Guarded {
  public:
   explicit Guarded(const std::string& policy, ServerOptions options = {}) {
@@ -65,7 +65,7 @@ class Guarded {
     server_ = *std::move(started);
   }
   ~Guarded() {
-    server_.reset();  // or it would miss the file
+    server_.reset();  // before its file goes
     unlink(PathOf("policy.json").c_str());
   }
 
@@ -95,13 +95,13 @@ class Guarded {
   std::unique_ptr<Server> server_;
 };
 
-// What calls over one channel come to. Not thread-safe.
+// Makes calls over one channel and returns their status. Not thread-safe.
 class Caller {
  public:
   explicit Caller(std::shared_ptr<grpc::Channel> channel)
       : channel_(std::move(channel)) {}
 
-  // Sends this header with every call.
+  // Adds this header to every later call.
   void AlwaysSend(std::string key, std::string value) {
     headers_.emplace_back(std::move(key), std::move(value));
   }
@@ -116,7 +116,7 @@ class Caller {
         .error_code();
   }
 
-  // A stream that asks once.
+  // A stream of one batch.
   StatusCode BatchLookup() {
     const auto context = Context();
     const auto stream =
@@ -174,7 +174,7 @@ class Caller {
         .error_code();
   }
 
-  // Of any method.
+  // Calls any method, without a message.
   grpc::Status Call(const std::string& path) {
     const auto context = Context();
     grpc::CompletionQueue queue;
@@ -190,7 +190,7 @@ class Caller {
     return status;
   }
 
-  // Which Read() saw last.
+  // The generation that Read() returned last.
   uint64_t generation() const { return generation_; }
 
  private:
@@ -208,7 +208,7 @@ class Caller {
   uint32_t next_hop_ = 0;
 };
 
-// The sidecar's policy, with sockets where this test may have them.
+// The sidecar's policy, with paths of sockets that this test may use.
 class Sidecar : public testing::Test {
  protected:
   static constexpr char kControlFolder[] = "unix:///run/planb-control/";
@@ -240,7 +240,7 @@ class Sidecar : public testing::Test {
   Caller control_{RunningServer::Connect(Control())};
 };
 
-TEST_F(Sidecar, EveryoneLooksUpAndReads) {
+TEST_F(Sidecar, AllCallersLookUpAndRead) {
   Caller tcp = Tcp();
   for (Caller* const caller : {&open_, &control_, &tcp}) {
     EXPECT_EQ(caller->Lookup(), StatusCode::OK);
@@ -253,7 +253,7 @@ TEST_F(Sidecar, EveryoneLooksUpAndReads) {
   }
 }
 
-TEST_F(Sidecar, ChangesCanBeMadeOverTheControlSocketAlone) {
+TEST_F(Sidecar, OnlyTheControlSocketAllowsChanges) {
   EXPECT_EQ(open_.Change(), StatusCode::PERMISSION_DENIED);
   EXPECT_EQ(open_.StreamChanges(), StatusCode::PERMISSION_DENIED);
   EXPECT_EQ(Tcp().Change(), StatusCode::PERMISSION_DENIED);
@@ -265,14 +265,14 @@ TEST_F(Sidecar, ChangesCanBeMadeOverTheControlSocketAlone) {
   EXPECT_TRUE(guarded_.Denied("control", 3));
 }
 
-TEST_F(Sidecar, NoClientCanSayThatItCameByAnotherSocket) {
+TEST_F(Sidecar, ClientCannotClaimAnotherSocket) {
   open_.AlwaysSend("planb-listener", Control());
   EXPECT_EQ(open_.Change(), StatusCode::PERMISSION_DENIED);
   control_.AlwaysSend("planb-listener", "elsewhere");
   EXPECT_EQ(control_.Change(), StatusCode::OK);
 }
 
-TEST_F(Sidecar, WhatIsNotNamedIsDenied) {
+TEST_F(Sidecar, UnnamedMethodsAreDenied) {
   for (const char* path :
        {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
         "/planb.v1.RouteTable/NoSuchMethod", "/planb.v1.RouteLookups/Lookup",
@@ -284,12 +284,12 @@ TEST_F(Sidecar, WhatIsNotNamedIsDenied) {
   }
   EXPECT_TRUE(guarded_.Denied("other", 5));
   EXPECT_TRUE(guarded_.Denied("control", 1));
-  // What does not exist is allowed to be asked for where all is allowed.
+  // A rule for all methods of a service covers methods that do not exist.
   EXPECT_EQ(open_.Call("/planb.v1.RouteLookup/NoSuchMethod").error_code(),
             StatusCode::UNIMPLEMENTED);
 }
 
-TEST_F(Sidecar, SurvivesCallsThatAreGivenUp) {
+TEST_F(Sidecar, SurvivesCancelledCalls) {
   const auto stub = v1::RouteTable::NewStub(RunningServer::Connect(Open()));
   const auto lookups = v1::RouteLookup::NewStub(RunningServer::Connect(Open()));
   for (int i = 0; i < 200; ++i) {
@@ -306,7 +306,7 @@ TEST_F(Sidecar, SurvivesCallsThatAreGivenUp) {
   EXPECT_EQ(open_.Change(), StatusCode::PERMISSION_DENIED);
 }
 
-TEST_F(Sidecar, TakesTheNextPolicyAndStreamsGoOn) {
+TEST_F(Sidecar, ReloadsThePolicyAndKeepsStreams) {
   grpc::ClientContext context;
   const auto stream = v1::RouteLookup::NewStub(RunningServer::Connect(Open()))
                           ->BatchLookup(&context);
@@ -322,7 +322,7 @@ TEST_F(Sidecar, TakesTheNextPolicyAndStreamsGoOn) {
   EXPECT_TRUE(guarded_.Denied("lookup", 1));
   EXPECT_TRUE(stream->Write({}));
   EXPECT_TRUE(stream->Read(&response));
-  // A bad one is not taken, and that can be seen.
+  // A bad policy is refused and counted.
   Guarded::Write("{");
   while (absl::StrContains(guarded_.Metrics(),
                            "planb_authorization_policy_errors_total 0\n") &&
@@ -334,7 +334,7 @@ TEST_F(Sidecar, TakesTheNextPolicyAndStreamsGoOn) {
   EXPECT_EQ(open_.BatchLookup(), StatusCode::PERMISSION_DENIED);
 }
 
-// A method that is new is in the policy or has a name of its kind.
+// Covers methods that are added later: their names say whether they read.
 TEST(SidecarPolicy, NamesEveryMethodThatReadsAndNoOther) {
   const auto policy = AuthorizationPolicy::Parse(Shipped("sidecar.json"));
   ASSERT_TRUE(policy.ok()) << policy.status();
@@ -364,7 +364,7 @@ TEST(SidecarPolicy, NamesEveryMethodThatReadsAndNoOther) {
   }
 }
 
-// The cluster's policy, by certificates of one authority.
+// The cluster's policy, for clients with certificates of one authority.
 class Cluster : public testing::Test {
  protected:
   ServerOptions Mutual() {
@@ -424,7 +424,7 @@ TEST_F(Cluster, ControllersDoBoth) {
   }
 }
 
-TEST_F(Cluster, OthersOfTheSameAuthorityGetNothing) {
+TEST_F(Cluster, OtherNamesOfTheSameAuthorityAreDenied) {
   for (const auto& [common_name, names] :
        std::vector<std::pair<std::string, std::string>>{
            {"someone", ""},
@@ -440,7 +440,8 @@ TEST_F(Cluster, OthersOfTheSameAuthorityGetNothing) {
   }
 }
 
-// Who has no certificate has no name: the Unix socket is under the policy too.
+// A caller without a certificate has no name. The policy also holds for the
+// Unix socket.
 TEST_F(Cluster, LocalCallersHaveNoName) {
   Caller local(
       RunningServer::Connect(absl::StrCat("unix://", PathOf("local.sock"))));

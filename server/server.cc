@@ -67,9 +67,9 @@ absl::Status ReadRoutes(const InitialTableOptions& options,
   return absl::OkStatus();
 }
 
-// Puts the initial routes into `table` as its first generation and waits until
-// they are visible. A table that has a generation already, from a store, is
-// left as it is. Errors: those of ReadRouteFile and Table::Apply.
+// Applies the initial routes to `table` as its first generation and waits until
+// they are visible. A table that was restored from a store keeps its routes.
+// Errors: those of ReadRouteFile and Table::Apply.
 absl::Status LoadInitialTable(const InitialTableOptions& options,
                               Table& table) {
   if (table.state().accepted > 0) {
@@ -92,12 +92,13 @@ absl::Status LoadInitialTable(const InitialTableOptions& options,
   return table.AwaitVisible(outcome->generation);
 }
 
-// For calls that are being answered when it ends.
+// Limits of the health port. The time is for calls that are being answered when
+// the port closes.
 constexpr absl::Duration kLastProbes = absl::Milliseconds(500);
-// A request for health has a service's name, and no more.
+// A request has only the name of a service.
 constexpr int kMaxMessageBytes = 4096;
 constexpr size_t kMemoryQuotaBytes = size_t{16} << 20;
-// Those who watch, those who ask, and those who wait for either.
+// A thread for each Watch call, and some for Check calls.
 constexpr int kMaxThreads = HealthService::kMaxWatchers + 16;
 constexpr int kMaxConnectionStreams = HealthService::kMaxWatchers;
 constexpr int kMaxConnections = 256;
@@ -105,8 +106,8 @@ constexpr int kKeepaliveMs = 60'000;
 constexpr int kKeepaliveTimeoutMs = 20'000;
 constexpr int kMaxIdleMs = 300'000;
 
-// Without the services that a gRPC library adds to every server, such as
-// reflection, which registers itself when the process starts.
+// Removes the services that gRPC's plugins add to every server of the process,
+// such as reflection.
 class NothingElse final : public grpc::ServerBuilderOption {
  public:
   void UpdateArguments(grpc::ChannelArguments*) override {}
@@ -132,10 +133,10 @@ void Bound(grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kMaxIdleMs);
 }
 
-// A port for probes: the health service in plaintext over TCP, and nothing
-// else. A gRPC server of its own, so that no lookup and no route change can be
-// reached there whatever is registered elsewhere, and so that it can answer
-// before the tables are loaded. Thread-safe. Serves for as long as it lives.
+// A port for probes: the health service in plaintext over TCP. It is a gRPC
+// server of its own: lookups and route changes cannot be called there, and it
+// answers before the tables are loaded. Serves until it is destroyed.
+// Thread-safe.
 class HealthListener {
  public:
   // `address` is HOST:PORT; port 0 picks a free one. `state` outlives this.
@@ -143,10 +144,9 @@ class HealthListener {
   static absl::StatusOr<std::unique_ptr<HealthListener>> Start(
       const std::string& address, const HealthState& state);
 
-  // Ends all calls. End the state first, and watchers hear of it.
+  // Ends all calls. If `state` was ended before, watchers are told so.
   ~HealthListener();
 
-  // The port bound.
   int port() const { return port_; }
 
  private:
@@ -193,9 +193,9 @@ HealthListener::~HealthListener() {
   server_->Wait();
 }
 
-// For calls that came in while the streams were draining, and for answers that
-// are written: an update that was accepted is not to learn, for want of a
-// millisecond, that its connection broke.
+// Time for calls that arrive while streams drain, and for answers that are
+// being written. Without it, a client could lose the answer to an accepted
+// update.
 constexpr absl::Duration kLastCalls = absl::Milliseconds(500);
 constexpr absl::Duration kLastAnswers = absl::Milliseconds(100);
 
@@ -230,7 +230,7 @@ class ServerImpl final : public Server {
     absl::Status status = CheckTransport(options_.transport);
     if (status.ok()) status = StartTls();
     if (status.ok()) status = authorizer_->Start();
-    // First: probes are answered while the tables are loaded.
+    // Before the tables are loaded, so that probes are answered meanwhile.
     if (status.ok()) status = ListenHealth();
     if (status.ok()) status = ListenMetrics();
     if (status.ok() && options_.store != nullptr) status = tables_.Restore();
@@ -258,8 +258,8 @@ class ServerImpl final : public Server {
     lookup_service_.Drain(deadline);
     table_service_.AwaitIdle(deadline);
     health_.End();
-    // What is left takes microseconds. Shutdown() refuses new calls and would
-    // also wait for idle connections to be closed by their clients.
+    // Shutdown() refuses new calls. It also waits for clients to close idle
+    // connections, so it has a deadline.
     acceptor_.Stop();
     const absl::Duration left = absl::FromChrono(deadline - SteadyNow());
     server_->Shutdown(GrpcAfter(std::clamp(left, kLastAnswers, kLastCalls)));
@@ -314,7 +314,7 @@ class ServerImpl final : public Server {
     return absl::OkStatus();
   }
 
-  // Why lookups are not to be sent here, though the server serves.
+  // Why the server is not ready although it serves; "" if it is ready.
   std::string WhyNotReady() const {
     if (options_.empty_table_ready) return "";
     const auto snapshot = tables_.default_table().Read();
@@ -395,11 +395,12 @@ class ServerImpl final : public Server {
     return absl::OkStatus();
   }
 
-  ControlMetrics control_metrics_;  // before the tables, which report to it
-  RebuildLog rebuilds_;             // likewise
+  // The order is that of construction: each member outlives those that use it.
+  ControlMetrics control_metrics_;  // used by tables_
+  RebuildLog rebuilds_;             // used by tables_
   const ServerOptions options_;
   std::shared_ptr<Authorizer> authorizer_;
-  std::unique_ptr<ServerTls> tls_;  // null without; outlives server_
+  std::unique_ptr<ServerTls> tls_;  // null: plaintext; used by server_
   Tables tables_;
   std::shared_ptr<LookupMetrics> lookup_metrics_;
   std::shared_ptr<TableMetrics> table_metrics_;
@@ -414,8 +415,8 @@ class ServerImpl final : public Server {
   HealthState health_;
   HealthService health_service_{health_};
   std::unique_ptr<HealthListener> health_listener_;
-  Acceptor acceptor_;  // outlives server_, and before what shows its metrics
-  std::unique_ptr<HttpPages> exposer_;  // before what it shows goes
+  Acceptor acceptor_;                   // used by exposer_ and server_
+  std::unique_ptr<HttpPages> exposer_;  // uses all of the above
   std::vector<int> ports_;
   std::unique_ptr<grpc::Server> server_;
 };

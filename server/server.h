@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The whole service in one object: tables, both gRPC services, health,
-// reflection and metrics. main() makes one; so do tests.
+// reflection and metrics. main() makes one, and so do tests.
 
 #ifndef PLANB_SERVER_SERVER_H_
 #define PLANB_SERVER_SERVER_H_
@@ -27,13 +27,13 @@
 
 namespace planb::server {
 
-// The routes that a server starts with: from a file, made up, or none.
+// The routes that a server starts with: from a file, synthetic, or none.
 struct InitialTableOptions {
-  // A file as lpm/io reads it; empty: none.
+  // A file in one of the formats of lpm/io; empty: none.
   std::string routes_file;
   // Refuse a file with a malformed record.
   bool strict = false;
-  // Or a synthetic table of so many routes.
+  // Without a file: a synthetic table of so many routes.
   uint64_t generate_v6 = 0;
   uint64_t generate_v4 = 0;
   uint64_t seed = 1;
@@ -42,30 +42,32 @@ struct InitialTableOptions {
 struct ServerOptions {
   // Where to listen: "unix:///path" or "host:port"; port 0 picks a free one.
   std::vector<std::string> listen;
-  // On TCP; Unix sockets are always plaintext.
+  // TLS on TCP. Unix sockets are always plaintext.
   TlsOptions tls;
-  // Without TLS: listen also where other hosts can read along.
+  // Allows plaintext on TCP addresses that other hosts reach.
   bool insecure = false;
-  // Where to serve health alone, HOST:PORT in plaintext; empty: nowhere.
+  // HOST:PORT where health alone is served, in plaintext; empty: nowhere.
   std::string health_address;
-  // Whether lookups can be sent here while the default table has no route.
+  // Whether the server is ready while the default table has no visible route.
   bool empty_table_ready = true;
-  // Of the Unix sockets among them: their files, and who may connect.
+  // For Unix sockets: the mode and owner of their files, and which users may
+  // connect.
   SocketFileOptions socket_file;
   PeerRules peers;
-  // Who may call what.
+  // Which callers may call which methods.
   AuthorizationOptions authorization;
-  // Where to serve /metrics over HTTP; empty: nowhere.
+  // HOST:PORT of the pages over HTTP, such as /metrics; empty: nowhere.
   std::string metrics_address;
   std::string simd = "auto";
-  // Batches that take so long are logged; 0: none.
+  // Batches that take at least this long are logged; 0: none.
   absl::Duration slow_batch = absl::ZeroDuration();
   InitialTableOptions initial;
-  // Where tables survive a crash; null: nowhere.
+  // Keeps tables across restarts; null: tables are lost.
   std::shared_ptr<Store> store = nullptr;
   TablesOptions tables;
   LookupLimits lookup;
-  // False only to measure what counting costs: LookupMetrics stay 0.
+  // If false, the metrics of lookups stay 0. Benchmarks measure what counting
+  // costs.
   bool count_lookups = true;
   ControlLimits control;
   LookupThreads threads;
@@ -75,28 +77,29 @@ struct ServerOptions {
 // Thread-safe.
 class Server {
  public:
-  // Listens for health, restores what is stored, loads the initial table, then
-  // listens for all else.
+  // Serves health and the HTTP pages, restores the stored tables, loads the
+  // initial routes, then serves gRPC.
   // Errors: INVALID_ARGUMENT (an option, a file of TLS), UNAVAILABLE (an
-  // address cannot be bound), those of Tables::Restore and LoadInitialTable. On
-  // an error nothing is left running.
+  // address cannot be bound), those of Tables::Restore, ReadRouteFile and
+  // Table::Apply. After an error nothing runs.
   static absl::StatusOr<std::unique_ptr<Server>> Start(ServerOptions options);
 
-  virtual ~Server() = default;  // Drains without patience.
+  // Drains with a patience of 0.
+  virtual ~Server() = default;
 
   // The TCP port bound for listen[i]; 0 for a Unix socket.
   virtual int port(size_t i) const = 0;
 
-  // The port of health alone, 0 if there is none.
+  // The port of `health_address`; 0 if there is none.
   virtual int health_port() const = 0;
 
-  // The port of /metrics, 0 if there is none.
+  // The port of `metrics_address`; 0 if there is none.
   virtual int metrics_port() const = 0;
 
-  // Stops accepting, says NOT_SERVING, answers what is in flight for at most
-  // `patience` (and a tenth of a second for answers on their way), then ends:
-  // what is still open is cut off with UNAVAILABLE, without ErrorInfo. Returns
-  // when all is down. Call at most once.
+  // Health becomes NOT_SERVING and new calls are refused. Calls in flight have
+  // `patience` to end, and answers that are being written a tenth of a second
+  // more. Calls that are still open then end with UNAVAILABLE, without
+  // ErrorInfo. Returns when the server is down. Call at most once.
   virtual void Drain(absl::Duration patience) = 0;
 };
 

@@ -31,49 +31,53 @@ ABSL_FLAG(std::string, tls_client_ca, "",
           "Serve on TCP only clients with a certificate by one of these "
           "authorities, in PEM; empty: any client.");
 ABSL_FLAG(absl::Duration, tls_reload_interval, absl::Seconds(5),
-          "How often to look again at the files of --tls_cert, --tls_key and "
-          "--tls_client_ca. What is new and good is taken for new connections; "
-          "what is not is logged, and the old stays.");
+          "How often to read the files of --tls_cert, --tls_key and "
+          "--tls_client_ca again. New files that pass the checks are used for "
+          "new connections; others are logged, and the old ones stay in use.");
 ABSL_FLAG(bool, insecure, false,
           "Allow plaintext on TCP addresses that other hosts reach.");
 ABSL_FLAG(std::string, health_address, "",
           "Where to serve grpc.health.v1.Health in plaintext and nothing else, "
-          "HOST:PORT, for probes; answers from the first moment of the process "
-          "to the last. Empty: nowhere.");
+          "HOST:PORT, for probes. It is served before tables are loaded and "
+          "while the server drains. Empty: nowhere.");
 ABSL_FLAG(bool, empty_table_ready, true,
           "Whether the server is ready while the default table has no visible "
-          "route. Keep it so where readiness is what lets routes come.");
-ABSL_FLAG(std::string, unix_socket_mode, "0660",
-          "Mode of the Unix sockets' files, octal. Who may write may connect.");
+          "route. Leave it true where routes are sent only to ready servers.");
+ABSL_FLAG(
+    std::string, unix_socket_mode, "0660",
+    "Mode of the Unix sockets' files, octal. Users with the right to write "
+    "may connect.");
 ABSL_FLAG(std::string, unix_socket_owner, "",
-          "Owner of the Unix sockets' files, UID[:GID] in numbers; empty: as "
-          "made.");
+          "Owner of the Unix sockets' files, UID[:GID] in numbers; empty: the "
+          "user and group of the server.");
 ABSL_FLAG(std::vector<std::string>, peer_uids, {},
           "Users that may connect over a Unix socket, numbers such as "
-          "0,65532. Together with --peer_gids: one of the two is enough. Both "
-          "empty: anyone whom the file's mode lets.");
+          "0,65532. A peer that matches --peer_gids may connect as well. Both "
+          "empty: all users that the file's mode allows.");
 ABSL_FLAG(
     std::vector<std::string>, peer_gids, {},
     "Groups that may connect over a Unix socket, numbers such as 0,65532: "
-    "the peer's own group counts, further ones do not. Together with "
-    "--peer_uids: one of the two is enough. Both empty: anyone whom the "
-    "file's mode lets.");
-ABSL_FLAG(std::string, authorization_policy, "",
-          "File that says who may call what: a gRPC authorization policy in "
-          "JSON. It is read again when it changes. Empty: everyone may call "
-          "everything.");
+    "the peer's primary group counts, further ones do not. A peer that matches "
+    "--peer_uids may connect as well. Both empty: all users that the file's "
+    "mode allows.");
+ABSL_FLAG(
+    std::string, authorization_policy, "",
+    "File with a gRPC authorization policy in JSON: which callers may call "
+    "which methods. It is read again when it changes. Empty: all callers "
+    "may call all methods.");
 ABSL_FLAG(absl::Duration, authorization_reload_interval, absl::Seconds(10),
-          "How often to look again at the file of --authorization_policy.");
+          "How often to read the file of --authorization_policy again.");
 ABSL_FLAG(std::string, metrics_address, "127.0.0.1:9464",
           "Where to serve /metrics, /healthz, /readyz and /statusz over HTTP, "
           "IPv4:PORT or [IPv6]:PORT; empty: nowhere.");
 ABSL_FLAG(std::string, store, "auto",
-          "Where tables survive a crash: an SQLite database, made if it is "
-          "not there; none: nowhere; auto: planb.db in /var/lib/planb if that "
-          "directory exists, else none.");
+          "SQLite database that keeps tables across restarts, created if it is "
+          "missing; none: tables are lost; auto: planb.db in /var/lib/planb if "
+          "that directory exists, else none.");
 ABSL_FLAG(std::string, store_sync, "full",
-          "What the store outlives: full: power loss; normal: the process, "
-          "and power loss but for the last commits; off: the process.");
+          "What the store survives. full: power loss. normal: the end of the "
+          "process; power loss takes the last commits. off: the end of the "
+          "process.");
 ABSL_FLAG(std::string, routes, "",
           "File with the initial routes: \"PREFIX/LEN NEXTHOP\" lines or MRT "
           "TABLE_DUMP_V2 or a snapshot, plain, .gz or .bz2. Empty: start "
@@ -83,11 +87,11 @@ ABSL_FLAG(bool, strict_routes, false,
           "Refuse to start on a malformed record in --routes instead of "
           "counting and skipping it.");
 ABSL_FLAG(uint64_t, generate, 0,
-          "Instead of --routes, start with a made-up, Internet-like table of "
-          "so many IPv6 routes.");
+          "Instead of --routes, start with a synthetic table of so many IPv6 "
+          "routes, distributed like those of the Internet.");
 ABSL_FLAG(uint64_t, generate_ipv4, 0,
-          "Instead of --routes, start with a made-up, Internet-like table of "
-          "so many IPv4 routes, together with those of --generate.");
+          "Instead of --routes, start with a synthetic table of so many IPv4 "
+          "routes, together with those of --generate.");
 ABSL_FLAG(uint64_t, generate_seed, 1,
           "For --generate and --generate_ipv4: the same seed makes the same "
           "table.");
@@ -112,29 +116,29 @@ ABSL_FLAG(uint64_t, max_streams, 10'000, "BatchLookup streams open at once.");
 ABSL_FLAG(uint64_t, max_tables, 256,
           "Tables there may be, \"default\" included.");
 ABSL_FLAG(uint64_t, max_table_memory_bytes, uint64_t{4} << 30,
-          "Bytes that the RIBs and search structures of all tables may come "
-          "to, rebuilding included; an update that might take more is "
-          "refused.");
+          "Bytes that the RIBs and FIBs of all tables may take, rebuilds "
+          "included. An update that might take more is refused.");
 ABSL_FLAG(uint64_t, history_bytes, 16 << 20,
           "Bytes of changes that each table keeps for WatchRoutes, besides "
           "--max_table_memory_bytes.");
 ABSL_FLAG(uint64_t, max_lists, 64,
           "ListRoutes, ListNextHops and ExportSnapshot calls open at once; "
-          "each keeps what it shows in memory.");
+          "each keeps its version of the table in memory.");
 ABSL_FLAG(uint64_t, max_watchers, 64, "WatchRoutes calls open at once.");
 ABSL_FLAG(uint64_t, max_update_streams, 16,
           "StreamUpdates calls open at once.");
 ABSL_FLAG(uint64_t, update_credits, 200'000,
-          "Changes that each StreamUpdates call may have on the way.");
+          "Unanswered changes that each StreamUpdates call may have.");
 ABSL_FLAG(uint64_t, lookup_threads, 0,
           "Threads that serve lookups; 0: as many as there are cores.");
 ABSL_FLAG(std::string, lookup_cpus, "",
-          "Cores to bind the threads that serve lookups to, in turn: numbers "
-          "and ranges, such as 1 or 0,2-3; empty: the scheduler decides.");
+          "Cores for the threads that serve lookups: numbers and ranges, such "
+          "as 1 or 0,2-3. Each thread is bound to the next core of the list. "
+          "Empty: the scheduler decides.");
 ABSL_FLAG(absl::Duration, lookup_spin, absl::ZeroDuration(),
-          "How long a thread that serves lookups looks for work without "
-          "sleeping after it had some: takes the wake-up out of the latency, "
-          "and up to a core for each thread.");
+          "How long a thread that serves lookups polls for more work before it "
+          "sleeps. Saves the time of the wake-up, and takes up to a core for "
+          "each thread.");
 ABSL_FLAG(int32_t, max_message_bytes, 16 << 20,
           "Bytes of one gRPC message received. A longer one ends its call.");
 ABSL_FLAG(int32_t, unix_send_buffer, 1 << 20,
@@ -144,33 +148,30 @@ ABSL_FLAG(std::string, loopback_congestion, "cubic",
           "TCP_CONGESTION of connections from this host; empty: the host's "
           "default.");
 ABSL_FLAG(uint64_t, memory_quota_bytes, uint64_t{256} << 20,
-          "Bytes that connections may hold, all together, in messages being "
-          "received or sent. Above it, gRPC reads no more, then gives up "
-          "calls.");
+          "Bytes of messages being received or sent that all connections "
+          "together may hold. Above it, gRPC stops reading, then ends calls.");
 ABSL_FLAG(int32_t, max_control_calls, 256,
           "Calls of RouteTable and Health open at once; each takes a thread.");
 ABSL_FLAG(int32_t, max_connection_streams, 1'000,
           "Calls open at once on one connection; further ones wait.");
-ABSL_FLAG(
-    absl::Duration, keepalive_time, absl::Minutes(1),
-    "A client silent for so long is asked for a sign of life, and cut off "
-    "if none comes within --keepalive_timeout.");
+ABSL_FLAG(absl::Duration, keepalive_time, absl::Minutes(1),
+          "A client that is silent for so long gets a ping, and is "
+          "disconnected if it "
+          "does not answer within --keepalive_timeout.");
 ABSL_FLAG(absl::Duration, keepalive_timeout, absl::Seconds(20),
-          "How long to wait for a sign of life of a client that was silent for "
-          "--keepalive_time, before it is cut off.");
+          "How long to wait for the answer to a ping of --keepalive_time.");
 ABSL_FLAG(absl::Duration, min_ping_interval, absl::Seconds(10),
-          "Clients that ask for signs of life more often are cut off.");
+          "Clients that send pings more often are disconnected.");
 ABSL_FLAG(absl::Duration, max_connection_idle, absl::InfiniteDuration(),
           "A connection without calls for so long is closed.");
 ABSL_FLAG(absl::Duration, max_connection_age, absl::InfiniteDuration(),
-          "A connection so old takes no new calls, and is closed after "
+          "A connection of this age takes no new calls, and is closed after "
           "--max_connection_age_grace.");
 ABSL_FLAG(absl::Duration, max_connection_age_grace, absl::Seconds(30),
           "How long the calls on a connection older than --max_connection_age "
           "may take to end before it is closed.");
-ABSL_FLAG(
-    absl::Duration, handshake_timeout, absl::Seconds(20),
-    "A connection that has not begun as it should within this is closed.");
+ABSL_FLAG(absl::Duration, handshake_timeout, absl::Seconds(20),
+          "A connection whose handshake takes longer is closed.");
 ABSL_FLAG(
     uint32_t, max_connections, 0,
     "Connections open at once; further ones are closed. 0: as many as the "
@@ -178,22 +179,24 @@ ABSL_FLAG(
 ABSL_FLAG(uint32_t, max_peer_connections, 0,
           "Connections open at once of one peer: a user on the Unix socket, "
           "else an IPv4 address or an IPv6 /64. 0: half of all.");
-ABSL_FLAG(uint32_t, peer_connection_rate, 100,
-          "New connections a second in the long run of one process on the Unix "
-          "socket, else of an IPv4 address or an IPv6 /64; as many as in ten "
-          "seconds may come at once. Further ones are closed. 0: any number.");
+ABSL_FLAG(
+    uint32_t, peer_connection_rate, 100,
+    "New connections a second of one process on the Unix socket, else of "
+    "an IPv4 address or an IPv6 /64. As many as in ten seconds may come at "
+    "once. Further ones are closed. 0: any number.");
 ABSL_FLAG(absl::Duration, max_generation_wait, absl::Seconds(10),
           "How long a lookup may wait for its min_generation.");
 ABSL_FLAG(absl::Duration, drain_timeout, absl::Seconds(5),
-          "On SIGTERM or SIGINT, how long to finish what is in flight.");
+          "On SIGTERM or SIGINT, how long calls in flight may take to end.");
 ABSL_FLAG(std::string, log_level, "info",
-          "The least that is logged: debug, info, warning or error.");
+          "Lowest level that is logged: debug, info, warning or error.");
 ABSL_FLAG(std::string, log_format, "text",
-          "How to log: text, or json, an object a line, with time, level, "
-          "event and what belongs to it.");
-ABSL_FLAG(absl::Duration, slow_batch, absl::ZeroDuration(),
-          "Lookup batches that take so long inside the server, waiting for a "
-          "generation included, are counted and logged. 0: none.");
+          "Format of the log: text, or json: each line is an object with time, "
+          "level, event and its fields.");
+ABSL_FLAG(
+    absl::Duration, slow_batch, absl::ZeroDuration(),
+    "Lookup batches that take at least this long inside the server, waiting "
+    "for a generation included, are counted and logged. 0: none.");
 
 namespace planb::server {
 namespace {
@@ -206,9 +209,10 @@ constexpr char kUsage[] =
     "  planb_server --generate=100000\n"
     "  planb_server --routes=table.txt "
     "--listen=unix:///run/planb/planb.sock,127.0.0.1:50051\n\n"
-    "Logs go to stderr. SIGTERM and SIGINT drain: no new calls, open ones are "
-    "finished, exit 0. A bad flag, file or address ends with one line and exit "
-    "status 1.";
+    "Logs go to stderr. On SIGTERM and SIGINT the server refuses new calls, "
+    "finishes open ones and ends with status 0. A bad flag, file or address "
+    "ends it "
+    "with one line on stderr and status 1.";
 
 absl::StatusOr<std::vector<int>> LookupCpus() {
   auto cpus = ParseCpuList(absl::GetFlag(FLAGS_lookup_cpus));
@@ -229,7 +233,7 @@ absl::Status ReadSocketFlags(ServerOptions& options) {
   return absl::OkStatus();
 }
 
-// But for the cores and the sockets.
+// All options but the cores and those of the sockets.
 ServerOptions OptionsFromFlags() {
   ServerOptions options;
   options.listen = absl::GetFlag(FLAGS_listen);
@@ -295,7 +299,8 @@ ServerOptions OptionsFromFlags() {
   return options;
 }
 
-// What no library would refuse but nobody can mean.
+// Refuses values and combinations that no other part of the server would
+// refuse.
 absl::Status CheckFlags() {
   const auto wrong = [](auto&&... words) {
     return absl::InvalidArgumentError(absl::StrCat(words...));
@@ -332,8 +337,8 @@ absl::Status CheckFlags() {
   return absl::OkStatus();
 }
 
-// --help has the flags of this file alone, and none of the libraries'.
-// --version is one line.
+// --help lists the flags of this file, without those of the libraries.
+// --version prints one line.
 void DescribeProgram() {
   absl::FlagsUsageConfig config;
   config.contains_help_flags = [](absl::string_view file) {
@@ -349,8 +354,7 @@ void DescribeProgram() {
 // Prints what abseil prints for --help, and ends the process with status 0.
 // Abseil's own handling of the flag ends it with status 1.
 [[noreturn]] void Help() {
-  absl::flags_internal::SetFlagsHelpMode(
-      absl::flags_internal::HelpMode::kShort);
+  absl::flags_internal::DeduceUsageFlags("help", "");
   absl::flags_internal::HandleUsageFlags(std::cout,
                                          absl::ProgramUsageMessage());
   std::exit(0);

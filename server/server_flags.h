@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The command line of planb_server: every flag it takes, and what they mean.
+// The command line of planb_server: its flags, and the options that they set.
 
 #ifndef PLANB_SERVER_SERVER_FLAGS_H_
 #define PLANB_SERVER_SERVER_FLAGS_H_
@@ -16,24 +16,24 @@ namespace planb::server {
 
 struct CommandLine {
   ServerOptions server;
-  // How long to finish what is in flight on SIGTERM.
+  // How long calls in flight may take to end on SIGTERM.
   absl::Duration drain_timeout;
-  // As SetLogLevel takes it, which judges it.
+  // For SetLogLevel, which validates it.
   std::string log_level;
-  // As SetLogFormat takes it, likewise.
+  // For SetLogFormat, which validates it.
   std::string log_format;
-  // As OpenStore takes them, which judges them.
+  // For OpenStore, which validates them.
   std::string store;
   std::string store_sync;
 };
 
-// Reads the command line. Unknown flags, values that are none of their flag's
-// type, --help and --version end the process. To be called once.
-// Errors: INVALID_ARGUMENT, for people: an argument that is no flag, or what
-// nobody can mean. Server::Start judges the rest.
+// Reads the command line. --help and --version end the process with status 0;
+// unknown flags and values of a wrong type end it with status 1. Call once.
+// Errors: INVALID_ARGUMENT (an argument that is no flag, or a contradiction
+// between flags). Server::Start validates the rest.
 absl::StatusOr<CommandLine> ParseCommandLine(int argc, char** argv);
 
-// What the flags say now. Errors: as above.
+// The options that the flags set now. Errors: as above.
 absl::StatusOr<CommandLine> ReadFlags();
 
 }  // namespace planb::server

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Flags arrive in the options they name, and the defaults are the options' own.
+// Each flag sets its option, and its default is that of the option.
 
 #include "server/server_flags.h"
 
@@ -15,7 +15,7 @@
 namespace planb::server {
 namespace {
 
-// Sets flags for as long as a test runs.
+// Sets flags during one test.
 class ServerFlags : public testing::Test {
  protected:
   void Set(absl::string_view name, absl::string_view value) {
@@ -28,7 +28,7 @@ class ServerFlags : public testing::Test {
   absl::FlagSaver saver_;
 };
 
-TEST_F(ServerFlags, DefaultsAreTheOptionsOwn) {
+TEST_F(ServerFlags, DefaultsEqualThoseOfTheOptions) {
   const auto line = ReadFlags();
   ASSERT_TRUE(line.ok()) << line.status();
   const ServerOptions& got = line->server;
@@ -80,7 +80,7 @@ TEST_F(ServerFlags, DefaultsAreTheOptionsOwn) {
             own.transport.sockets.loopback_congestion);
 }
 
-TEST_F(ServerFlags, ArriveInTheirOptions) {
+TEST_F(ServerFlags, ValuesReachTheOptions) {
   Set("listen", "unix:///a,[::]:1");
   Set("health_address", "[::]:2");
   Set("empty_table_ready", "false");
@@ -143,7 +143,7 @@ TEST_F(ServerFlags, ArriveInTheirOptions) {
   EXPECT_EQ(got.slow_batch, absl::Milliseconds(19));
 }
 
-TEST_F(ServerFlags, SayWhoMayConnectAndCall) {
+TEST_F(ServerFlags, PermissionsReachTheOptions) {
   Set("unix_socket_mode", "0606");
   Set("unix_socket_owner", "1:2");
   Set("peer_uids", "3,4");
@@ -162,14 +162,14 @@ TEST_F(ServerFlags, SayWhoMayConnectAndCall) {
   EXPECT_EQ(got.authorization.reload_interval, absl::Seconds(6));
 }
 
-TEST_F(ServerFlags, PlaintextIsAskedForOrTlsIs) {
+TEST_F(ServerFlags, PlaintextAndTlsExcludeEachOther) {
   Set("insecure", "true");
   EXPECT_TRUE(ReadFlags()->server.insecure);
   Set("tls_cert", "c");
   EXPECT_TRUE(absl::IsInvalidArgument(ReadFlags().status()));
 }
 
-TEST_F(ServerFlags, WhatNobodyCanMean) {
+TEST_F(ServerFlags, ContradictionsAreRefused) {
   struct Case {
     const char* flag;
     const char* value;

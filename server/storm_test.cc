@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Lookups while the table is rebuilt as fast as it can be, against a real
-// server: every answer is checked against the one generation that its reply
-// names. PLANB_STORM_SECONDS says how long (5); the release was held to 600.
+// Lookups at a real server while its table is rebuilt as fast as possible.
+// Every answer is compared with the one generation that its reply names.
+// PLANB_STORM_SECONDS says how long that goes on (5); releases run 600.
 
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -29,8 +29,8 @@
 namespace planb::server {
 namespace {
 
-// The table at each generation: 32 prefixes of /5 in each family, and one /65
-// in each of them that is withdrawn every other time.
+// The table at each generation: 32 prefixes of /5 in each family, and in each
+// of those of IPv6 a /65 that is withdrawn in every other generation.
 constexpr uint32_t kPrefixes = 32;
 constexpr uint32_t kLongHop = 1'000'000'000;
 
@@ -43,14 +43,14 @@ bool HasShort(uint64_t generation, uint32_t i) {
 uint32_t ShortHop(uint64_t generation, uint32_t i) {
   return HasShort(generation, i) ? static_cast<uint32_t>(generation) : kNoRoute;
 }
-// Of an address whose upper half is that of the /65.
+// The next hop of an address in the /65.
 uint32_t LongHop(uint64_t generation, uint32_t i) {
   return HasLong(generation, i) ? kLongHop + static_cast<uint32_t>(generation)
                                 : ShortHop(generation, i);
 }
 
 Address ShortV6(uint32_t i) { return Address::V6(absl::uint128(i) << 123); }
-// Within the /65: the second half of the prefix's first /64.
+// The /65 is the second half of the prefix's first /64.
 Address LongV6(uint32_t i) {
   return Address::V6(absl::uint128(i) << 123 | absl::uint128(1) << 63);
 }
@@ -65,7 +65,7 @@ void Add(const Address& address, int length, bool present, uint32_t next_hop,
   if (present) update.set_next_hop_id(next_hop);
 }
 
-// What turns any generation into `generation`.
+// Turns the table of any generation into that of `generation`.
 v1::UpdateRoutesRequest UpdateTo(uint64_t generation) {
   v1::UpdateRoutesRequest request;
   const auto hop = static_cast<uint32_t>(generation);
@@ -78,8 +78,8 @@ v1::UpdateRoutesRequest UpdateTo(uint64_t generation) {
   return request;
 }
 
-// `count` addresses of each form: v6 within and without the /65s, v4, and
-// upper halves of both kinds.
+// `count` addresses of each form: IPv6 inside and outside of the /65s, IPv4,
+// and upper halves of both kinds.
 v1::BatchLookupRequest Mixed(uint32_t count) {
   v1::BatchLookupRequest request;
   for (uint32_t n = 0; n < count; ++n) {
@@ -139,8 +139,9 @@ class Storm : public testing::Test {
                                      arguments);
   }
 
-  // Batches of `count` in flight by twos; each reply is checked. Every fourth
-  // asks for the generation accepted last, every sixteenth for one too far.
+  // Keeps two batches of `count` in flight and checks each reply. Every fourth
+  // batch asks for the generation accepted last, every sixteenth for one that
+  // is never reached.
   void Read(uint32_t count) {
     const auto stub = v1::RouteLookup::NewStub(Connect());
     grpc::ClientContext context;
@@ -180,8 +181,8 @@ class Storm : public testing::Test {
     EXPECT_TRUE(stream->Finish().ok());
   }
 
-  // Generations 1, 2, ... as fast as they are accepted: until `end`, and until
-  // there are enough of them and of checked batches.
+  // Writes generations 1, 2, ... as fast as they are accepted: until `end`, and
+  // until there are enough generations and checked batches.
   void Write(absl::Time end) {
     const auto stub = v1::RouteTable::NewStub(Connect());
     constexpr uint64_t kEnough = 10;

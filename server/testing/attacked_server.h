@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A real server that is attacked, and an honest client of it.
+// What tests of attacks need: the memory and files of a server's process, and
+// an honest client.
 
 #ifndef PLANB_SERVER_TESTING_ATTACKED_SERVER_H_
 #define PLANB_SERVER_TESTING_ATTACKED_SERVER_H_
@@ -28,7 +29,8 @@
 
 namespace planb::server {
 
-// In KiB; 0 if the process is gone. `what` is VmRSS or VmHWM, its peak.
+// The memory of a process in KiB; 0 if it is gone. `what` is VmRSS, its
+// resident memory, or VmHWM, the peak of that.
 inline int64_t MemoryKib(pid_t pid, absl::string_view what) {
   std::ifstream status(absl::StrCat("/proc/", pid, "/status"));
   std::string word;
@@ -47,7 +49,7 @@ inline size_t OpenFiles(pid_t pid) {
                : static_cast<size_t>(std::distance(begin(files), end(files)));
 }
 
-// To `target`, with a connection of its own, soon tried again.
+// A channel with a connection of its own, which reconnects after 100 ms.
 inline std::shared_ptr<grpc::Channel> Connect(const std::string& target) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -57,7 +59,7 @@ inline std::shared_ptr<grpc::Channel> Connect(const std::string& target) {
                                    arguments);
 }
 
-// Announces 2000::/3 -> 7 to `target`, and waits until it is seen.
+// Announces 2000::/3 -> 7 to `target`, and waits until it is visible.
 inline grpc::Status AnnounceTheRoute(const std::string& target) {
   v1::UpdateRoutesRequest request;
   request.set_ack(v1::ACK_VISIBLE);
@@ -76,9 +78,9 @@ inline grpc::Status AnnounceTheRoute(const std::string& target) {
       ->UpdateRoutes(&context, request, &response);
 }
 
-// Looks up batches, one after the other, and checks every answer against the
-// route above, in a thread and on a connection of its own. A stream that ends
-// is a failure.
+// Looks up batches one after the other and compares each answer with the route
+// above. Runs in a thread and on a connection of its own. Fails if an answer is
+// wrong or the stream ends.
 class HonestClient {
  public:
   explicit HonestClient(std::string target)
@@ -88,10 +90,10 @@ class HonestClient {
     thread_.join();
   }
 
-  // Batches answered rightly.
+  // The number of correct answers.
   uint64_t answered() const { return answered_; }
-  // What went wrong; empty while nothing did. REQUIRES: failed().
   bool failed() const { return failed_; }
+  // What went wrong. REQUIRES: failed().
   std::string failure() const { return failure_; }
 
  private:
@@ -100,7 +102,7 @@ class HonestClient {
   void Run() {
     const auto stub = v1::RouteLookup::NewStub(Connect(target_));
     grpc::ClientContext context;
-    // Nothing may hang for so long.
+    // Longer than any test: a server that hangs fails it.
     context.set_deadline(std::chrono::system_clock::now() +
                          std::chrono::minutes(5));
     context.set_wait_for_ready(true);
@@ -132,7 +134,7 @@ class HonestClient {
   std::atomic<bool> failed_{false};
   std::atomic<uint64_t> answered_{0};
   std::string failure_;
-  std::thread thread_;  // last: uses the rest
+  std::thread thread_;  // uses the members above
 };
 
 // True if `done` becomes true within `patience`.

@@ -26,7 +26,7 @@ namespace planb::server {
 using Stub = v1::RouteTable::Stub;
 using Code = grpc::StatusCode;
 
-// A test that hangs should say where.
+// With a deadline, so that a call that hangs fails where it is made.
 class CallContext : public grpc::ClientContext {
  public:
   CallContext() {
@@ -58,7 +58,7 @@ struct Replies {
   std::vector<Response> all;
 };
 
-// The same for a method that answers with a stream.
+// Calls a method that answers with a stream.
 template <typename Request, typename Response>
 Replies<Response> Call(RunningServer& running,
                        std::unique_ptr<grpc::ClientReader<Response>> (
@@ -73,7 +73,7 @@ Replies<Response> Call(RunningServer& running,
   return replies;
 }
 
-// And for one that is sent a stream.
+// Calls a method that takes a stream.
 template <typename Request, typename Response>
 Reply<Response> Call(RunningServer& running,
                      std::unique_ptr<grpc::ClientWriter<Request>> (
@@ -99,7 +99,8 @@ inline void ExpectError(const grpc::Status& status, Code code,
   EXPECT_EQ(FieldOf(status), field);
 }
 
-// RESOURCE_EXHAUSTED that says of what, and whether waiting helps.
+// Expects RESOURCE_EXHAUSTED with the name of the limit, and with a delay if
+// the call is to be repeated.
 inline void ExpectQuota(const grpc::Status& status, const std::string& reason,
                         bool retry) {
   ExpectError(status, Code::RESOURCE_EXHAUSTED, reason, "");
@@ -111,7 +112,7 @@ inline void ExpectQuota(const grpc::Status& status, const std::string& reason,
   EXPECT_EQ(delay.seconds() > 0 || delay.nanos() > 0, retry) << reason;
 }
 
-// Adds an upsert, or with a next hop of 0 a withdrawal.
+// Adds an upsert; a next hop of 0 means a withdrawal.
 template <typename Request>
 void AddUpdate(const std::string& prefix, uint32_t next_hop, Request& request) {
   v1::RouteUpdate& update = *request.add_updates();
@@ -140,7 +141,7 @@ inline Prefix ToPrefix(const v1::Prefix& prefix) {
                          static_cast<int>(prefix.length()));
 }
 
-// Adds a group of members with their weights.
+// Adds a group; `members` are pairs of next hop and weight.
 inline void AddGroup(
     uint32_t id, std::initializer_list<std::pair<uint32_t, uint32_t>> members,
     google::protobuf::RepeatedPtrField<v1::NextHopGroup>& groups) {
@@ -192,7 +193,7 @@ inline std::vector<Route> ListAll(RunningServer& running,
   return routes;
 }
 
-// A stream that was greeted. Not thread-safe.
+// An open StreamUpdates call whose hello was answered. Not thread-safe.
 class UpdateStream {
  public:
   explicit UpdateStream(RunningServer& running, v1::Ack ack = v1::ACK_VISIBLE,
@@ -216,7 +217,7 @@ class UpdateStream {
   }
   void HalfClose() { stream_->WritesDone(); }
   void Vanish() { context_.TryCancel(); }
-  // After the last reply.
+  // The final status. Expects that no reply is left.
   grpc::Status Finish() {
     v1::StreamUpdatesResponse none;
     EXPECT_FALSE(stream_->Read(&none)) << none.ShortDebugString();

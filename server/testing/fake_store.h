@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A store in memory, which fails and waits when a test says so.
+// A store in memory that fails or waits when a test tells it to.
 
 #ifndef PLANB_SERVER_TESTING_FAKE_STORE_H_
 #define PLANB_SERVER_TESTING_FAKE_STORE_H_
@@ -50,12 +50,12 @@ class FakeStore final : public Store {
     return absl::OkStatus();
   }
 
-  // Whatever is written from now on fails with `status`, or works if it is OK.
+  // Later writes fail with `status`; they succeed if it is OK.
   void Fail(absl::Status status) {
     const std::lock_guard lock(mutex_);
     failure_ = std::move(status);
   }
-  // Commits wait until they are released.
+  // Later commits wait until Release().
   void Hold() {
     const std::lock_guard lock(mutex_);
     held_ = true;
@@ -65,13 +65,13 @@ class FakeStore final : public Store {
     held_ = false;
     changed_.notify_all();
   }
-  // Returns when `count` commits have been begun.
+  // Waits until `count` commits have begun.
   void AwaitCommits(int count) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return waiting_ >= count; });
   }
 
-  // Look at these when nothing is going on.
+  // REQUIRES: read and written only while no call is in progress.
   std::vector<StoredTable> loaded;
   std::map<std::string, uint64_t> created;
   std::vector<std::vector<AcceptedBatch>> commits;

@@ -27,7 +27,7 @@ Plan& ThePlan() {
   return plan;
 }
 
-// True if this operation is to fail, with `fault`.
+// Whether this operation fails. Sets `fault`.
 bool Fails(bool is_write, FaultyDisk::Fault& fault) {
   Plan& plan = ThePlan();
   absl::MutexLock lock(&plan.mutex);
@@ -44,7 +44,7 @@ bool Fails(bool is_write, FaultyDisk::Fault& fault) {
   return true;
 }
 
-// SQLite's idea of a derived class; the system's file follows in memory.
+// SQLite's way to derive a class: the system's file follows in memory.
 struct File {
   sqlite3_file base;
 };
@@ -122,7 +122,7 @@ int OpenFile(sqlite3_vfs* vfs, const char* name, sqlite3_file* file, int flags,
   auto* system = static_cast<sqlite3_vfs*>(vfs->pAppData);
   file->pMethods = nullptr;
   const int code = system->xOpen(system, name, Real(file), flags, out_flags);
-  // SQLite closes what has methods, even after an error.
+  // SQLite closes a file with methods even after an error.
   if (Real(file)->pMethods != nullptr) file->pMethods = &kMethods;
   return code;
 }
@@ -132,7 +132,7 @@ int OpenFile(sqlite3_vfs* vfs, const char* name, sqlite3_file* file, int flags,
 const char* FaultyDisk::Vfs() {
   static const char* const name = [] {
     sqlite3_vfs* const system = sqlite3_vfs_find(nullptr);
-    // All else is the system's: its functions do not look at pAppData.
+    // The other functions are the system's, which do not use pAppData.
     sqlite3_vfs& vfs = *new sqlite3_vfs(*system);
     vfs.szOsFile += static_cast<int>(sizeof(File));
     vfs.pNext = nullptr;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A disk that fails when told to: a VFS of SQLite around the system's own.
+// A disk that fails when a test tells it to: a VFS of SQLite around the
+// system's.
 
 #ifndef PLANB_SERVER_TESTING_FAULTY_DISK_H_
 #define PLANB_SERVER_TESTING_FAULTY_DISK_H_
@@ -9,22 +10,22 @@
 
 namespace planb::server {
 
-// Of the whole process; thread-safe. Operations are what changes a file:
-// writes, truncations, syncs.
+// One disk for the whole process. Counts the operations that change a file:
+// writes, truncations, syncs. Thread-safe.
 class FaultyDisk {
  public:
   enum class Fault {
-    kFull,         // writes say that there is no room, having written a half
-    kBroken,       // all operations say that they failed, and did nothing
-    kUnconfirmed,  // they are done, and say that they failed
+    kFull,         // writes write one half, then fail for want of room
+    kBroken,       // operations fail and do nothing
+    kUnconfirmed,  // operations are done, but report a failure
   };
 
   // The name of the VFS, registered by the first call.
   static const char* Vfs();
 
-  // Lets `good` operations pass and fails the next `bad` ones.
+  // Lets `good` operations succeed and fails the next `bad` ones.
   static void Fail(Fault fault, int64_t good, int64_t bad);
-  // Ends all faults; how many operations failed since Fail().
+  // Ends all faults. Returns how many operations failed since Fail().
   static int64_t Heal();
 };
 

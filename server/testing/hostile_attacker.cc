@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// hostile_attacker TARGET ATTACK SEED RATE: one attacker as a process, and as a
-// user of its own where it is started by root, since the server tells clients
-// apart by process and user. Attacks until SIGTERM, at most
-// RATE steps a second (0: as many as it can), then prints how many it took.
+// hostile_attacker TARGET ATTACK SEED RATE: one attacker as a process. Attacks
+// until SIGTERM, with at most RATE steps a second (0: no limit), then prints
+// the number of its steps. If root starts it, it becomes another user, because
+// the server tells clients apart by process and user.
 
 #include <signal.h>
 #include <sys/prctl.h>
@@ -23,7 +23,7 @@ namespace {
 
 int Main(const std::string& target, const std::string& name, uint64_t seed,
          double rate) {
-  // An id that needs no account.
+  // This id needs no account.
   constexpr uid_t kNobody = 65534;
   if (getuid() == 0 && (setgid(kNobody) != 0 || setuid(kNobody) != 0)) {
     std::perror("setuid");

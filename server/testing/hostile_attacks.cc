@@ -19,7 +19,7 @@ bool Attacker::Go(uint64_t steps) {
   steps_ += steps;
   if (rate_ > 0) {
     const absl::Time now = absl::Now();
-    // What could not be done in time is not made up for.
+    // Steps that were late are not made up for.
     next_ = std::max(next_, now - absl::Milliseconds(100)) +
             absl::Seconds(static_cast<double>(steps) / rate_);
     while (!stopped_ && absl::Now() < next_) {
@@ -71,8 +71,7 @@ void GarbageAfterPreface(Attacker& attacker) {
   while (attacker.Go() && connection.Send(attacker.RandomBytes(4096))) continue;
 }
 
-// A call, one of whose frames has a wrong type, flags, stream, length or
-// content.
+// Calls with a frame of a wrong type, flags, stream, length or content.
 void WrongFrames(Attacker& attacker) {
   RawConnection connection(attacker.target());
   connection.Send(Preface() + http2::SettingsAck());
@@ -96,7 +95,7 @@ void WrongFrames(Attacker& attacker) {
   }
 }
 
-// Each byte of a sound beginning in turn, spoilt.
+// A valid beginning with one flipped bit.
 void SpoiltBytes(Attacker& attacker) {
   std::string bytes = Preface() + http2::SettingsAck() + ACall(1);
   bytes[attacker.Random(bytes.size())] ^=
@@ -114,8 +113,8 @@ void ClosedMidFrame(Attacker& attacker) {
   attacker.Go();
 }
 
-// Says of a message that it has 4 GiB, or one byte more than is allowed, and
-// sends as much of it as is taken.
+// Announces a message of 4 GiB, or of one byte more than is allowed, and sends
+// as much of it as the server accepts.
 void GiganticMessages(Attacker& attacker) {
   RawConnection connection(attacker.target());
   connection.Send(Preface() + http2::SettingsAck());
@@ -130,7 +129,7 @@ void GiganticMessages(Attacker& attacker) {
   }
 }
 
-// A frame of nearly 16 MiB, where 16 KiB are allowed.
+// A frame of nearly 16 MiB; 16 KiB are allowed.
 void GiganticFrames(Attacker& attacker) {
   RawConnection connection(attacker.target());
   connection.Send(Preface() + http2::SettingsAck() +
@@ -140,7 +139,7 @@ void GiganticFrames(Attacker& attacker) {
   while (attacker.Go() && connection.Send(zeros)) continue;
 }
 
-// 128 MiB of zeros in 128 KiB, where messages of 16 MiB are allowed.
+// 128 MiB of zeros, compressed to 128 KiB; messages of 16 MiB are allowed.
 std::string MakeBomb() {
   z_stream deflating = {};
   constexpr int kGzip = 16 + MAX_WBITS;
@@ -228,9 +227,10 @@ void WrongPaths(Attacker& attacker) {
 
 // 2. Headers in excess: their length, their number, HPACK.
 
-constexpr size_t kFrame = 16'000;  // below the 16,384 that a frame may have
+constexpr size_t kFrame = 16'000;  // a frame may have 16,384
 
-// Opens a call whose header block goes on, in CONTINUATION frames of `payload`.
+// Opens a call with an endless header block, in CONTINUATION frames of
+// `payload`.
 void Endless(Attacker& attacker, const std::string& first,
              const std::string& payload) {
   RawConnection connection(attacker.target());
@@ -241,7 +241,7 @@ void Endless(Attacker& attacker, const std::string& first,
   while (attacker.Go() && connection.Send(frame)) continue;
 }
 
-// Blocks of a megabyte, one after the other, each ending as it should.
+// Complete header blocks of a megabyte, one after the other.
 void LargeBlocks(Attacker& attacker) {
   RawConnection connection(attacker.target());
   connection.Send(Preface() + http2::SettingsAck());
@@ -257,14 +257,14 @@ void LargeBlocks(Attacker& attacker) {
   }
 }
 
-// Fields without end, each small.
+// Endless small fields.
 void EndlessFields(Attacker& attacker) {
   std::string fields;
   while (fields.size() < kFrame - 16) fields += Literal("a", "b");
   Endless(attacker, "", fields);
 }
 
-// Frames without end, each of one field or of nothing at all.
+// Endless frames, each of one field or empty.
 void EndlessSmallFrames(Attacker& attacker) {
   const std::string small = Literal("a", "b");
   std::string frames;
@@ -279,14 +279,14 @@ void EndlessSmallFrames(Attacker& attacker) {
   while (attacker.Go(1000) && connection.Send(frames)) continue;
 }
 
-// One field whose value, it says, has 4 GiB.
+// One field whose value claims to have 4 GiB.
 void EndlessString(Attacker& attacker) {
   Endless(attacker,
           std::string("\0\1x", 3) + http2::HpackInteger(0xfffffffe, 7, 0),
           std::string(kFrame, 'x'));
 }
 
-// An integer of ever more bytes that add nothing to it.
+// An integer with endless bytes of value 0.
 void EndlessInteger(Attacker& attacker) {
   Endless(attacker, std::string("\0\1x\x7f", 4), std::string(kFrame, '\x80'));
 }
@@ -305,7 +305,7 @@ void ThousandsOfFields(Attacker& attacker) {
   }
 }
 
-// One byte of HPACK for 3 KiB of field, thousands of times in each call.
+// Thousands of references of one byte to a field of 3 KiB, in each call.
 void TableBombs(Attacker& attacker) {
   RawConnection connection(attacker.target());
   connection.Send(Preface() + http2::SettingsAck());
@@ -321,7 +321,7 @@ void TableBombs(Attacker& attacker) {
   }
 }
 
-// HPACK's table made large and small, thousands of times in each block.
+// Resizes HPACK's table thousands of times in each block.
 void TableSizes(Attacker& attacker) {
   RawConnection connection(attacker.target());
   connection.Send(Preface() + http2::SettingsAck());
@@ -339,7 +339,7 @@ void TableSizes(Attacker& attacker) {
 
 // 3. Too much of what is allowed, or too little of what is needed.
 
-// Calls of `path` opened and reset, as fast as can be sent.
+// Opens calls of `path` and resets them at once.
 void ResetCalls(Attacker& attacker, const char* path, bool acknowledge) {
   constexpr uint32_t kAtOnce = 64;
   RawConnection connection(attacker.target());
@@ -361,8 +361,8 @@ void RapidResetOfChanges(Attacker& attacker) {
   ResetCalls(attacker, "/planb.v1.RouteTable/GetTable", false);
 }
 
-// Calls opened and left so, more than the connection may have: on a connection
-// that never acknowledges the limit, so as not to be bound by it.
+// Opens more calls than the connection may have, and leaves them open. Does not
+// acknowledge the settings, so that their limit does not bind it.
 void ManyStreams(Attacker& attacker) {
   constexpr uint32_t kAtOnce = 50;
   RawConnection connection(attacker.target());
@@ -376,7 +376,7 @@ void ManyStreams(Attacker& attacker) {
   }
 }
 
-// Sends batches and lets no reply come: its window is shut from the start.
+// Sends batches with a closed window, so that no reply can be sent.
 void ZeroWindow(Attacker& attacker) {
   v1::BatchLookupRequest request;
   request.set_addresses_v6(std::string(16 * 900, '\x20'));
@@ -394,7 +394,7 @@ void ZeroWindow(Attacker& attacker) {
   }
 }
 
-// Sends batches, and has the socket fill up with the replies.
+// Sends batches and does not read, so that replies fill the socket.
 void DeafReader(Attacker& attacker) {
   v1::BatchLookupRequest request;
   request.set_addresses_v6(std::string(16 * 10, '\x20'));
@@ -408,7 +408,7 @@ void DeafReader(Attacker& attacker) {
   }
 }
 
-// `bytes` again and again, `frames` of them, on a connection of its own.
+// Sends `frame` repeatedly on one connection; if `deaf`, without reading.
 void Repeat(Attacker& attacker, const std::string& frame, bool deaf = false) {
   constexpr int kAtOnce = 200;
   std::string frames;
@@ -428,7 +428,7 @@ void PingFlood(Attacker& attacker) {
   Repeat(attacker, Frame(http2::kPing, 0, 0, "12345678"));
 }
 
-// So that the answers pile up at the server.
+// Does not read, so that answers pile up at the server.
 void DeafPingFlood(Attacker& attacker) {
   Repeat(attacker, Frame(http2::kPing, 0, 0, "12345678"), true);
 }
@@ -454,7 +454,7 @@ void WindowUpdates(Attacker& attacker) {
   Repeat(attacker, Frame(http2::kWindowUpdate, 0, 0, http2::BigEndian(1, 4)));
 }
 
-// Fifty connections that say what a sound client would, an byte at a time.
+// Fifty connections that send a valid beginning one byte at a time.
 void Slowloris(Attacker& attacker) {
   const std::string bytes =
       Preface() + http2::SettingsAck() + http2::OpenCall(1, kBatchLookup);
@@ -476,7 +476,7 @@ void ConnectAndClose(Attacker& attacker) {
   attacker.Go();
 }
 
-// Five hundred connections that say nothing, or nothing after the preface.
+// Five hundred connections that send nothing, or only the preface.
 void HalfOpen(Attacker& attacker) {
   std::vector<std::unique_ptr<RawConnection>> connections;
   for (int i = 0; i < 500 && attacker.Go(); ++i) {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What a hostile client may try, each way a function that tries it again and
-// again: the tests see whether the server lives through it, benchmarks/serving
-// what others then still get done.
+// Attacks of a hostile client. The tests check that the server survives them,
+// and benchmarks/serving measures what other clients get done meanwhile.
 
 #ifndef PLANB_SERVER_TESTING_HOSTILE_ATTACKS_H_
 #define PLANB_SERVER_TESTING_HOSTILE_ATTACKS_H_
@@ -18,18 +17,18 @@
 
 namespace planb::server {
 
-// One attacker. Steps are what an attack is counted in: frames, calls or
-// connections, as it says. Stop() and steps() from any thread, the rest from
-// the attacker's.
+// The state of one attacker. An attack is counted in steps: frames, calls or
+// connections. Stop(), stopped() and steps() are thread-safe; all else is for
+// the attacker's thread.
 class Attacker {
  public:
-  // At most `rate` steps a second; 0: as many as it can.
+  // At most `rate` steps a second; 0: no limit.
   Attacker(std::string target, uint64_t seed, double rate = 0)
       : target_(std::move(target)), rate_(rate), random_(seed) {}
 
   const std::string& target() const { return target_; }
 
-  // Counts `steps`, and sleeps where they come too soon. False: it is over.
+  // Counts `steps`, and sleeps if they come too soon. False after Stop().
   bool Go(uint64_t steps = 1);
 
   // In [0, limit).
@@ -49,15 +48,15 @@ class Attacker {
   std::atomic<uint64_t> steps_{0};
 };
 
-// Does what it does on a connection, or some, until the server ends that or the
-// attacker is stopped; takes at least one step. To be called again and again.
 struct Attack {
   const char* name;
-  const char* step;
+  const char* step;  // what a step is
+  // Opens one or more connections and attacks until the server closes them or
+  // the attacker is stopped. Takes at least one step. Called repeatedly.
   void (*run)(Attacker&);
-  // Where the attack is stopped. kServer: other clients of the server are
-  // served meanwhile. kEdge: the server lives through it, but may have no time
-  // for others and take memory; the edge proxy (deploy/edge) keeps it away.
+  // Where the attack is stopped. kServer: the server serves other clients
+  // meanwhile. kEdge: the server survives, but other clients may have to wait
+  // and its memory may grow; the edge proxy (deploy/edge) stops the attack.
   enum { kServer, kEdge } stopped_at = kServer;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A client of the pages over HTTP, as crude as a test needs it.
+// A minimal HTTP client for loopback ports.
 
 #ifndef PLANB_SERVER_TESTING_HTTP_GET_H_
 #define PLANB_SERVER_TESTING_HTTP_GET_H_
@@ -18,7 +18,7 @@
 
 namespace planb::server {
 
-// A connection to a loopback port; -1 if there is none.
+// A connection to a loopback port; -1 on failure.
 inline int HttpConnect(int port, bool ipv6 = false) {
   const in_port_t network = htons(static_cast<in_port_t>(port));
   sockaddr_in v4 = {};
@@ -38,13 +38,13 @@ inline int HttpConnect(int port, bool ipv6 = false) {
   return -1;
 }
 
-// Sends `request`; false if the other side has gone.
+// Sends `request`; false if the connection is closed.
 inline bool HttpSend(int client, absl::string_view request) {
   return send(client, request.data(), request.size(), MSG_NOSIGNAL) ==
          static_cast<ssize_t>(request.size());
 }
 
-// All that comes until the other side closes; closes too.
+// Returns all bytes until the server closes the connection, and closes it.
 inline std::string HttpReceive(int client) {
   std::string all;
   char buffer[4096];
@@ -55,7 +55,7 @@ inline std::string HttpReceive(int client) {
   return all;
 }
 
-// The whole reply to a request; "" if nobody answers.
+// The whole reply to a request, with its header; "" on failure.
 inline std::string HttpCall(int port, absl::string_view method,
                             absl::string_view path, bool ipv6 = false) {
   const int client = HttpConnect(port, ipv6);

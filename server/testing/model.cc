@@ -100,7 +100,7 @@ void CountRoute(NextHopId before, NextHopId after, ChangeCounts& counts) {
   }
 }
 
-// Upserts, then deletes, those of one kind.
+// Applies the upserts, then the deletes, of one kind of object.
 template <typename Entry>
 void ApplyObjects(const std::vector<Entry>& upserts,
                   const std::vector<NextHopId>& deletes,
@@ -164,7 +164,7 @@ void Replace(const std::vector<Route>& routes, ModelResult& result) {
   result.after.routes = std::move(wanted);
 }
 
-// What must hold of next hops and groups in any table.
+// Checks the references between routes, groups and next hops.
 void CheckObjects(const UpdateBatch& batch, ModelResult& result) {
   const ModelTable& table = result.after;
   std::set<NextHopId> by_routes, by_groups;
@@ -189,7 +189,7 @@ void CheckObjects(const UpdateBatch& batch, ModelResult& result) {
   for (NextHopId id : batch.deleted_next_hops) {
     if (by_routes.count(id) + by_groups.count(id) > 0) in_use(id);
   }
-  // A member is a next hop's id: no group can name another.
+  // Groups have no groups as members, so only routes can use a group.
   for (NextHopId id : batch.deleted_groups) {
     if (by_routes.count(id) > 0) in_use(id);
   }
@@ -308,8 +308,8 @@ NextHopId LongestMatch(const ModelTable& table, const Address& address) {
 
 namespace {
 
-// Chains to the full length, siblings side by side, one prefix that ends where
-// another begins, and both ends of the address space.
+// Chains to the full length, siblings, prefixes that end where another begins,
+// and both ends of the address space.
 constexpr const char* kPrefixes[] = {
     "0.0.0.0/0",
     "0.0.0.0/32",
@@ -375,9 +375,9 @@ NextHopGroup RandomGroup(NextHopId id, Random& random) {
   NextHopGroup group;
   group.id = id;
   for (NextHopId member = 1; member <= kNextHops; ++member) {
-    // Now and then a group as a member, which is refused if it is one.
     if (Chance(random, 20)) group.members.push_back({member, 1});
   }
+  // A group as a member is refused.
   if (Chance(random, 5)) group.members.push_back({kFirstGroup, 2});
   if (group.members.empty()) group.members.push_back({1, 1});
   return group;
@@ -417,7 +417,7 @@ const std::vector<Address>& WorldProbes() {
       std::set<Address> some;
       for (const Prefix& prefix : WorldPrefixes()) {
         if (prefix.family() != family) continue;
-        // As unsigned numbers, those past an end are at the other.
+        // Unsigned: the neighbour of the last address is the first one.
         const absl::uint128 last =
             family == Family::kIpv6 ? prefix.last() : prefix.last() >> 96 << 96;
         for (absl::uint128 bits :
@@ -442,7 +442,7 @@ UpdateBatch RandomChanges(Random& random) {
     static constexpr Op kOps[] = {Op::kUpsert, Op::kUpsert,      Op::kUpsert,
                                   Op::kInsert, Op::kReplace,     Op::kDelete,
                                   Op::kDelete, Op::kDeleteStrict};
-    // Many strict ones together are always refused.
+    // A batch of many strict changes is always refused.
     const Op op = count > 4 ? (Chance(random, 50) ? Op::kUpsert : Op::kDelete)
                             : kOps[Below(random, std::size(kOps))];
     const bool deletes = op == Op::kDelete || op == Op::kDeleteStrict;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A model of one routing table: the world that it lives in, what clients did to
-// it and were told, what it holds after each batch, and the check of a recorded
-// history against that. Knows the contract (proto/planb/v1), and neither gRPC
-// nor the server.
+// A model of one routing table, with neither gRPC nor the server: a small world
+// of prefixes, the history of all calls to a table and their answers, the table
+// as the contract (proto/planb/v1) promises it, and the check of a history
+// against that table.
 
 #ifndef PLANB_SERVER_TESTING_MODEL_H_
 #define PLANB_SERVER_TESTING_MODEL_H_
@@ -24,16 +24,16 @@
 
 namespace planb::server {
 
-// Nanoseconds of a clock that does not jump.
+// Nanoseconds of a steady clock.
 using Instant = int64_t;
 inline constexpr Instant kNever = std::numeric_limits<Instant>::max();
 
-// One call, or one batch on a stream, that would change the table.
+// One call, or one batch on a stream, that may change the table.
 struct WriteCall {
   enum class Kind { kRoutes, kStream, kReplace, kNextHops };
   enum class Outcome { kDone, kRefused, kUnknown };
   Kind kind = Kind::kRoutes;
-  int stream = 0;  // of several batches in flight; 0: none
+  int stream = 0;  // the number of its stream; 0: none
   UpdateBatch batch;
   Instant begin = 0;
   Instant end = 0;
@@ -42,25 +42,25 @@ struct WriteCall {
   std::string reason;  // kRefused
   // kDone:
   uint64_t generation = 0;
-  // Of routes, of kNextHops those of objects; the rest is 0.
+  // Changes of routes; for kNextHops, changes of next-hop objects.
   ChangeCounts counts;
-  std::string digest;  // "" where replies have none
+  std::string digest;  // "" if the reply has none
   uint64_t visible = 0;
-  bool acked_visible = false;  // the caller awaited it
+  bool acked_visible = false;  // the call asked for ACK_VISIBLE
 };
 
-// A batch of lookups: all of ModelHistory::probes.
+// A lookup of all of ModelHistory::probes.
 struct LookupCall {
   int stream = 0;  // 0: none
   Instant begin = 0;
   Instant end = 0;
   uint64_t min_generation = 0;
-  bool not_visible = false;  // failed for `min_generation`
+  bool not_visible = false;  // failed: `min_generation` was not visible
   uint64_t generation = 0;
   std::vector<NextHopId> answers;
 };
 
-// GetRoute; kNoRoute: there was none.
+// GetRoute; kNoRoute means that there was no route.
 struct RouteCall {
   Instant begin = 0;
   Instant end = 0;
@@ -77,7 +77,7 @@ struct ExplainCall {
   NextHopId next_hop = kNoRoute;
 };
 
-// ListRoutes of all.
+// ListRoutes of the whole table.
 struct ListCall {
   Instant begin = 0;
   Instant end = 0;
@@ -101,7 +101,7 @@ struct WatchCall {
     bool complete = false;
     Delta delta;
 
-    // Says only up to where all was sent.
+    // Without changes: all generations up to this one were sent.
     bool bookmark() const {
       return complete && delta.routes.empty() && delta.next_hops.empty() &&
              delta.groups.empty() && delta.deleted_next_hops.empty() &&
@@ -115,14 +115,15 @@ struct WatchCall {
   std::vector<Message> messages;
 };
 
-// A process of the server, from before its start until it was seen dead.
+// A process of the server, from before its start until its end was seen.
 struct ServerLife {
   Instant begin = 0;
-  Instant drain = kNever;  // when it was told to
+  Instant drain = kNever;  // when SIGTERM was sent
   Instant end = kNever;
 };
 
-// Each list in the order in which calls ended; those of one stream in its own.
+// All calls to one table. Each list is in the order in which calls ended; calls
+// of one stream keep its order.
 struct ModelHistory {
   std::vector<Address> probes;
   std::vector<ServerLife> lives;
@@ -133,22 +134,22 @@ struct ModelHistory {
   std::vector<ListCall> lists;
   std::vector<StateCall> states;
   std::vector<WatchCall> watches;
-  // What should not have happened at all, such as an INTERNAL error.
+  // Unexpected events, such as an INTERNAL error.
   std::vector<std::string> surprises;
 };
 
-// When what a caller lost sight of at `end` cannot happen any more: its server
-// is dead.
+// When a call whose client gave up at `end` can no longer take effect: when its
+// server was dead.
 Instant NextDeath(const ModelHistory& history, Instant end);
 
-// A call in few words.
+// A call, for messages.
 std::string Describe(const WriteCall& call);
 
-// How what a call was told differs from what a model counted; "" if it does
-// not.
+// How the counts that a call was told differ from those of the model; "" if
+// they do not.
 std::string CompareCounts(const WriteCall& call, const ChangeCounts& model);
 
-// Thread-safe.
+// Collects the history of a run. Thread-safe.
 class HistoryRecorder {
  public:
   // Adds to one of the lists: Add(&ModelHistory::writes, call).
@@ -173,7 +174,8 @@ class HistoryRecorder {
   ModelHistory history_;
 };
 
-// A plain value.
+// A routing table as plain maps, which applies one batch after the other. A
+// value.
 struct ModelTable {
   std::map<Prefix, NextHopId> routes;
   std::map<NextHopId, NextHop> next_hops;
@@ -182,34 +184,34 @@ struct ModelTable {
   friend bool operator==(const ModelTable&, const ModelTable&) = default;
 };
 
-// What becomes of a batch.
+// The outcome of a batch.
 struct ModelResult {
-  // Every reason there is to refuse it; empty: it is accepted.
+  // All reasons to refuse it; empty: it is accepted.
   std::set<std::string> refusals;
-  // If accepted (whatever `validate_only` says): the table then, and what that
-  // changed.
+  // If accepted: the table after it, and the changes. `validate_only` is
+  // ignored.
   ModelTable after;
   ChangeCounts counts;
 };
 
-// Applies `batch` to `before`, which is of `generation`. Writer epochs and
-// request ids are not looked at.
+// Applies `batch` to `before`, which is the table at `generation`. Ignores
+// writer epochs and request ids.
 ModelResult ApplyToModel(const ModelTable& before, uint64_t generation,
                          const UpdateBatch& batch);
 
-// What leads from one table to the other, ascending; without its generation.
+// The changes that lead from one table to the other, ascending; generation 0.
 Delta Difference(const ModelTable& before, const ModelTable& after);
 
-// Puts the lists of a delta into the order of Difference.
+// Sorts the lists of a delta as Difference does.
 void SortDelta(Delta& delta);
 
-// What differs between two ascending deltas, for people; "" if nothing does.
+// What differs between two ascending deltas; "" if they are equal.
 std::string CompareDeltas(const Delta& actual, const Delta& expected);
 
-// Table.digest.
+// What Table.digest of the contract is for `table`.
 std::string DigestOf(const ModelTable& table);
 
-// Looks at every route.
+// Compares every route.
 NextHopId LongestMatch(const ModelTable& table, const Address& address);
 
 using Random = std::mt19937_64;
@@ -220,23 +222,24 @@ inline bool Chance(Random& random, uint64_t percent) {
   return Below(random, 100) < percent;
 }
 
-// Ascending, each once.
+// A few dozen nested prefixes, ascending.
 const std::vector<Prefix>& WorldPrefixes();
 
-// For every prefix of the world an address of which it is the longest, and all
-// addresses where one begins or ends; IPv6 first.
+// Addresses that tell these prefixes apart: the first and last address of each,
+// and their neighbours. IPv6 first.
 const std::vector<Address>& WorldProbes();
 
 // Changes of a few routes, sometimes with next hops and groups.
 UpdateBatch RandomChanges(Random& random);
-// All routes anew.
+// A replacement of all routes.
 UpdateBatch RandomReplacement(Random& random);
 // Next hops and groups, upserted and deleted.
 UpdateBatch RandomObjects(Random& random);
 
-// What is wrong with it, for people, at most a few of each kind; empty if it
-// keeps every promise. Most histories take O(calls * routes); calls of unknown
-// outcome are tried out where nothing says what became of them.
+// Compares a history with the contract: there must be one sequence of batches
+// with which every answer agrees. Returns a few faults of each kind; empty if
+// there is none. Takes O(calls * routes) for most histories. Where no answer
+// tells the outcome of a call, the check tries both.
 std::vector<std::string> CheckHistory(const ModelHistory& history);
 
 }  // namespace planb::server

@@ -14,7 +14,7 @@
 namespace planb::server {
 namespace {
 
-// What a check finds: the first few of each kind, and how many there were.
+// The faults that a check finds: a few of each kind, and their number.
 // Thread-compatible.
 class ModelFaults {
  public:
@@ -39,8 +39,8 @@ class ModelFaults {
   std::vector<std::string> texts_;
 };
 
-// Whether all that was read, looked up or watched is what the table was at the
-// generation it names, and whether that was new enough.
+// Checks that every read, lookup and watch shows the table at the generation
+// that it names, and that this generation was new enough.
 class ReadCheck {
  public:
   ReadCheck(const ModelHistory& history, const ModelOrder& order,
@@ -60,9 +60,9 @@ class ReadCheck {
   }
 
  private:
-  // From when on which generation was surely visible: after an ack of kind
-  // VISIBLE, once anybody has seen it, and after the restart of a server that
-  // had accepted it.
+  // Collects from when on a generation was certainly visible: after an ack of
+  // kind VISIBLE, after a client has seen it, and after the restart of a server
+  // that had accepted it.
   void GatherFloor() {
     for (const WriteCall& call : history_.writes) {
       if (call.outcome != WriteCall::Outcome::kDone) continue;
@@ -102,15 +102,14 @@ class ReadCheck {
     }
   }
 
-  // What a read that begins then must see at least.
+  // The oldest generation that a read that begins at `begin` may see.
   uint64_t Floor(Instant begin) const {
     const auto after = std::lower_bound(floor_.begin(), floor_.end(),
                                         std::pair(begin, uint64_t{0}));
     return after == floor_.begin() ? 0 : std::prev(after)->second;
   }
 
-  // That it is not too new, of a batch that nobody had asked for, was looked
-  // at when the order was searched.
+  // The search for the order has checked that `generation` is not too new.
   void CheckSeen(const char* who, Instant begin, Instant end,
                  uint64_t generation) {
     if (generation < Floor(begin)) {
@@ -219,7 +218,7 @@ class ReadCheck {
     }
   }
 
-  // What the deltas are was looked at when the order was searched.
+  // The search for the order has checked the contents of the deltas.
   void CheckWatch(const WatchCall& watch) {
     if (watch.out_of_range) return CheckOutOfRange(watch);
     uint64_t complete = watch.start_generation;
@@ -238,8 +237,8 @@ class ReadCheck {
     }
   }
 
-  // A server has the history of all it made itself. The last that can have
-  // answered is the one that must have made it.
+  // A server remembers the generations that it made itself. So the last server
+  // that can have answered must not have made those that it denied.
   void CheckOutOfRange(const WatchCall& watch) {
     Instant life_began = 0;
     for (const ServerLife& life : history_.lives) {
@@ -266,8 +265,8 @@ class ReadCheck {
 
 using Outcome = WriteCall::Outcome;
 
-// What else went on while a call did, and until a server died soon after: the
-// writes that overlap, but for some where there are many.
+// The writes that overlap a call, at most a few, and the ends of servers during
+// it or soon after.
 std::string Around(const ModelHistory& history, const WriteCall& call) {
   constexpr Instant kSoon = 100'000'000;
   constexpr int kMax = 8;
@@ -288,7 +287,7 @@ std::string Around(const ModelHistory& history, const WriteCall& call) {
   return text;
 }
 
-// The writes: those that made no generation, and what binds several of them.
+// Checks the writes that made no generation, repeats, and the order of streams.
 class WriteCheck {
  public:
   WriteCheck(const ModelHistory& history, const ModelOrder& order,
@@ -381,7 +380,7 @@ class WriteCheck {
     if (!differs.empty()) fault(differs);
   }
 
-  // Some state that it may have met must be a reason.
+  // One of the tables that it may have met must be a reason to refuse it.
   void CheckRefusal(const WriteCall& call) {
     const auto fault = [&](const auto&... why) {
       faults_.Add("refusal", Describe(call), ": ", why...);
@@ -407,7 +406,7 @@ class WriteCheck {
                    !other.batch.validate_only && other.begin <= call.end &&
                    other.batch.writer_epoch > epoch;
           });
-      if (!taken_over) fault("nobody has taken over");
+      if (!taken_over) fault("no writer has taken over");
       return;
     }
     CheckFence(call, call.begin);

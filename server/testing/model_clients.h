@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The clients of the model test: they change, look up, list and watch one table
-// at random, and record all that they are told.
+// The clients of the model test. They change, look up, list and watch one table
+// at random, and record all answers.
 
 #ifndef PLANB_SERVER_TESTING_MODEL_CLIENTS_H_
 #define PLANB_SERVER_TESTING_MODEL_CLIENTS_H_
@@ -26,20 +26,21 @@
 
 namespace planb::server {
 
-// Thread-safe.
+// What the clients of one run share. Thread-safe.
 struct ModelRun {
   std::string target;
   uint64_t seed = 1;
   HistoryRecorder history;
   std::atomic<bool> stop = false;
-  // The newest generation that a writer was told of.
+  // The newest generation in an answer to a writer.
   std::atomic<uint64_t> accepted = 0;
-  // The highest epoch any writer took.
+  // The highest epoch of any writer.
   std::atomic<uint64_t> epoch = 0;
-  // Until where watchers go on when all others have stopped; 0: not yet known.
+  // The generation at which watchers stop; 0: not yet known.
   std::atomic<uint64_t> last_generation = 0;
-  std::atomic<int> streams = 0;  // numbers them
-  // Request ids given out, of which the server remembers the last thousand.
+  // The number of streams opened.
+  std::atomic<int> streams = 0;
+  // The number of request ids used. The server remembers the last thousand.
   std::atomic<uint64_t> named = 0;
 
   void Surprise(const std::string& what) {
@@ -57,15 +58,15 @@ inline void Raise(std::atomic<uint64_t>& to, uint64_t value) {
   }
 }
 
-// A connection of its own, which looks for a server that is gone every 20 ms,
-// and gives one that does not answer some time.
+// A channel with a connection of its own. It reconnects every 20 ms, and an
+// attempt may take 300 ms.
 inline std::shared_ptr<grpc::Channel> ModelChannel(const std::string& target) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 20);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 300);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 20);
-  // Only who made a request may repeat it.
+  // Only the writers repeat requests.
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(),
                                    arguments);
@@ -77,7 +78,7 @@ inline void Limit(grpc::ClientContext& context,
   context.set_wait_for_ready(true);
 }
 
-// ErrorInfo's, or "".
+// The reason in the status's ErrorInfo; "" without one.
 inline std::string ModelReason(const grpc::Status& status) {
   google::rpc::Status rich;
   rich.ParseFromString(status.error_details());
@@ -88,7 +89,7 @@ inline std::string ModelReason(const grpc::Status& status) {
   return "";
 }
 
-// Whether a call ended as any may when its server dies or does not answer.
+// Whether the server died or did not answer.
 inline bool IsBroken(const grpc::Status& status) {
   return status.error_code() == grpc::StatusCode::UNAVAILABLE ||
          status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ||
@@ -102,10 +103,11 @@ inline std::string DescribeStatus(const char* what,
                       ModelReason(status), ": ", status.error_message());
 }
 
-// Thread-compatible: a thread has one of its own.
+// Looks at the table all the time, by every method that reads.
+// Thread-compatible: each thread has its own.
 class ModelReader {
  public:
-  // REQUIRES, as below: `run` outlives it.
+  // REQUIRES: `run` outlives it.
   ModelReader(ModelRun& run, int number);
 
   // Until the run stops.
@@ -128,7 +130,8 @@ class ModelReader {
   std::unique_ptr<v1::RouteTable::Stub> table_;
 };
 
-// Thread-compatible: a thread has one of its own.
+// Changes the table at random by every method that writes, and repeats calls of
+// unknown outcome. Thread-compatible: each thread has its own.
 class ModelWriter {
  public:
   // REQUIRES: `run` outlives it; no other writer of the run has this number.
@@ -138,21 +141,22 @@ class ModelWriter {
   void Run();
 
  private:
-  // Makes up one call.
+  // A random call.
   WriteCall Invent();
   void AddTerms(WriteCall& call);
   std::string NewRequestId();
 
-  // Whether the server surely knows a request id that was given out after the
-  // run's first `since`.
+  // Whether the server certainly remembers a request id that was used when
+  // ModelRun::named was `since`.
   bool Remembered(uint64_t since) const;
 
-  // Makes a unary call, and repeats it until it has an answer, if it may.
+  // Makes a unary call. One with a request id is repeated until it has an
+  // answer.
   void Perform(WriteCall call, uint64_t since);
-  // Once; fills in what came of it and records it.
+  // Makes a call once, fills in its outcome and records it.
   void Attempt(WriteCall& call);
 
-  // Several batches on one stream, all with the epoch of the first.
+  // Sends batches on one stream, all with the epoch of the first.
   void Stream(std::vector<WriteCall> calls, uint64_t since);
   void ReadAnswer(const v1::StreamUpdatesResponse& response, WriteCall& call);
 
@@ -165,17 +169,18 @@ class ModelWriter {
   std::unique_ptr<v1::RouteTable::Stub> stub_;
   uint64_t epoch_ = 0;
   int named_ = 0;
-  // Unary, with request ids, the last few; and how many ids there were before.
+  // The last answered unary calls with request ids, each with the
+  // ModelRun::named before it.
   std::deque<std::pair<uint64_t, WriteCall>> answered_;
 };
 
-// Follows the table by watching alone, and by a list only when the server has
-// forgotten where it was. Thread-compatible.
+// Follows the table by watches. After HISTORY_COMPACTED it continues from a
+// list. Thread-compatible.
 class ModelWatcher {
  public:
   ModelWatcher(ModelRun& run, int number);
 
-  // Until the run stops and all its generations were seen.
+  // Runs until it has seen ModelRun::last_generation.
   void Run();
 
  private:

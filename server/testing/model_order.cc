@@ -21,8 +21,9 @@ void ModelEvidence::See(uint64_t generation, Instant at) {
 }
 
 void ModelEvidence::AddDigest(uint64_t generation, const std::string& digest,
-                              const char* who) {
-  if (!digest.empty()) entries_[generation].digests.emplace_back(digest, who);
+                              const char* source) {
+  if (!digest.empty())
+    entries_[generation].digests.emplace_back(digest, source);
 }
 
 void ModelEvidence::GatherWrites(const ModelHistory& history) {
@@ -100,8 +101,9 @@ std::string ModelEvidence::Compare(uint64_t generation,
     const std::string differs = CompareDeltas(delta, expected);
     if (!differs.empty()) return absl::StrCat("watch: ", differs);
   }
-  for (const auto& [digest, who] : it->second.digests) {
-    if (digest != expected.digest) return absl::StrCat(who, ": digest differs");
+  for (const auto& [digest, source] : it->second.digests) {
+    if (digest != expected.digest)
+      return absl::StrCat(source, ": digest differs");
   }
   for (const ListCall* list : it->second.lists) {
     const bool same = std::equal(
@@ -118,15 +120,15 @@ namespace {
 
 using Outcome = WriteCall::Outcome;
 
-// Dead ends that the search may run into before it gives up.
+// The number of dead ends after which the search gives up.
 constexpr int kMaxDeadEnds = 200'000;
 
 bool ClaimsChange(const WriteCall& call) {
   return call.counts.added + call.counts.changed + call.counts.removed > 0;
 }
 
-// True if a repeat was fenced off after no attempt could take effect any more:
-// one that had would have been answered with what it did.
+// True if a repeat was fenced after the last attempt could take effect. If an
+// attempt had taken effect, the repeat would have got its answer.
 bool NeverHappened(const ModelHistory& history, const Effect& effect) {
   const std::string& name = effect.call->batch.request_id;
   return !name.empty() &&
@@ -145,9 +147,9 @@ ModelOrder::ModelOrder(const ModelHistory& history, std::string& fault)
     : evidence_(history) {
   FindEffects(history);
   latest_ = evidence_.AcceptedBy();
-  // Answers of batches that changed nothing say what a generation held, which
-  // may be all there is of two that nobody watched. If no order agrees with
-  // them, an order without shows which of them is wrong.
+  // Answers to batches that changed nothing tell what a generation held, and
+  // may be the only evidence of two generations that no watch saw. If no order
+  // agrees with them, an order without them shows which of them is wrong.
   fault = Search(/*agree_with_answers=*/true);
   if (!fault.empty()) fault = Search(/*agree_with_answers=*/false);
   if (fault.empty()) TightenLatest();
@@ -280,7 +282,8 @@ std::string ModelOrder::Search(bool agree_with_answers) {
       choices.push_back({Candidates(generation)});
     }
     Choice& choice = choices.back();
-    std::string why = choice.candidates.empty() ? " nobody can have" : "";
+    std::string why =
+        choice.candidates.empty() ? " no call can have made it" : "";
     bool fits = false;
     for (; !fits && choice.next < choice.candidates.size(); ++choice.next) {
       Effect& effect = effects_[choice.candidates[choice.next]];

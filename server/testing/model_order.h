@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The one sequence of batches that a history must come from: which call made
-// each generation, what the table was then, and between which instants it was
-// accepted. Calls of unknown outcome find their place here, or have none.
+// The one sequence of batches that explains a history: which call made each
+// generation, the table at that generation, and the instants between which it
+// was accepted. Also decides which calls of unknown outcome took effect.
 
 #ifndef PLANB_SERVER_TESTING_MODEL_ORDER_H_
 #define PLANB_SERVER_TESTING_MODEL_ORDER_H_
@@ -18,27 +18,30 @@
 
 namespace planb::server {
 
-// Const after construction.
+// What a history says of each generation, apart from the calls that may have
+// made it: when it was first seen, its digests, the deltas of watches, the
+// lists. Constant after construction.
 class ModelEvidence {
  public:
-  // Keeps references to `history`.
+  // REQUIRES: `history` outlives it.
   explicit ModelEvidence(const ModelHistory& history);
 
-  // The newest generation anybody saw.
+  // The newest generation that was seen.
   uint64_t newest() const { return newest_; }
 
-  // For each generation up to the newest, when it, or a later one, was seen
-  // first: by then it was accepted.
+  // For each generation up to the newest, when it or a later one was first
+  // seen: it was accepted by then.
   std::vector<Instant> AcceptedBy() const;
 
-  // How what is known of `generation` differs from what it would be if it made
-  // `after` of `before`; "" if it does not.
+  // How the evidence of `generation` contradicts a batch that turned `before`
+  // into `after`; "" if it does not.
   std::string Compare(uint64_t generation, const ModelTable& before,
                       const ModelTable& after) const;
 
  private:
   struct Entry {
-    std::vector<std::pair<std::string, const char*>> digests;  // who says so
+    std::vector<std::pair<std::string, const char*>>
+        digests;  // and their source
     std::vector<Delta> deltas;
     std::vector<const ListCall*> lists;
   };
@@ -48,21 +51,21 @@ class ModelEvidence {
   void GatherWatch(const WatchCall& watch);
   void See(uint64_t generation, Instant at);
   void AddDigest(uint64_t generation, const std::string& digest,
-                 const char* who);
+                 const char* source);
 
   std::map<uint64_t, Entry> entries_;
-  std::map<uint64_t, Instant> seen_;  // when first
+  std::map<uint64_t, Instant> seen_;  // first
   uint64_t newest_ = 0;
 };
 
-// What can make a generation: a call, or all calls of one request id.
+// A possible maker of a generation: a call, or all calls of one request id.
 struct Effect {
-  // One that was answered, if there is one.
+  // An answered call if there is one.
   const WriteCall* call = nullptr;
-  // It took effect, if at all, between these.
+  // The instants between which it took effect, if at all.
   Instant begin = 0;
   Instant end = kNever;
-  // The generation it made; 0: none.
+  // The generation that it made; 0: none.
   uint64_t made = 0;
 
   bool known() const { return call->outcome == WriteCall::Outcome::kDone; }
@@ -71,13 +74,13 @@ struct Effect {
 // Thread-compatible.
 class ModelOrder {
  public:
-  // Finds an order, and says in `fault` if there is none. Keeps references to
-  // `history`.
+  // Finds an order; if there is none, `fault` says why. REQUIRES: `history`
+  // outlives it.
   ModelOrder(const ModelHistory& history, std::string& fault);
 
-  // The newest generation anybody saw.
+  // The newest generation that was seen.
   uint64_t newest() const { return evidence_.newest(); }
-  // REQUIRES, as do all below: no fault; generation <= newest().
+  // All below REQUIRE: no fault; generation <= newest().
   const ModelTable& table(uint64_t generation) const {
     return tables_[generation];
   }
@@ -87,8 +90,8 @@ class ModelOrder {
   Instant latest(uint64_t generation) const { return latest_[generation]; }
   const std::vector<Effect>& effects() const { return effects_; }
 
-  // The first and the last generation at which a call that lasted from `begin`
-  // to `end` can have been judged.
+  // The first and the last generation at which the server can have judged a
+  // call that lasted from `begin` to `end`.
   std::pair<uint64_t, uint64_t> Window(Instant begin, Instant end) const;
 
  private:
@@ -96,18 +99,19 @@ class ModelOrder {
   std::string Search(bool agree_with_answers);
   // Effects that may have made `generation`, the likeliest first.
   std::vector<size_t> Candidates(uint64_t generation) const;
-  // "" and the next table if the effect can have made `generation`.
+  // Adds the next table and returns "" if the effect can have made
+  // `generation`; else why not.
   std::string Fit(const Effect& effect, uint64_t generation,
                   bool agree_with_answers);
-  // "" if `table` is what `generation` can have held when batches were answered
-  // there that changed nothing.
+  // "" if batches that changed nothing at `generation` agree with `table`; else
+  // the one that does not.
   std::string Contradiction(const Effect& maker, uint64_t generation,
                             const ModelTable& table) const;
   void TightenLatest();
 
   const ModelEvidence evidence_;
   std::vector<Effect> effects_;
-  std::multimap<uint64_t, size_t> known_;  // by the generation they were told
+  std::multimap<uint64_t, size_t> known_;  // by the generation in the answer
   std::vector<size_t> unknown_;
   std::vector<ModelTable> tables_;
   std::vector<uint64_t> epochs_;

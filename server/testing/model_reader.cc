@@ -17,7 +17,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// No table comes so far.
+// A generation that no table reaches.
 constexpr uint64_t kNeverMade = uint64_t{1} << 40;
 
 uint64_t RandomMinimum(const ModelRun& run, Random& random) {

@@ -16,9 +16,10 @@ using std::chrono::milliseconds;
 
 constexpr size_t kInFlight = 4;
 constexpr int kMaxRepeats = 40;
-// Answered calls that may be repeated.
+// The number of answered calls that may be repeated.
 constexpr size_t kAnswered = 10;
-// A request is not repeated after so many others, before the server forgets it.
+// After so many other requests a request is no longer repeated. The server
+// forgets it after 1,000.
 constexpr uint64_t kRemembered = 500;
 
 template <typename Request>
@@ -63,7 +64,7 @@ void ReadCounts(const Response& response, WriteCall& call) {
   call.counts.removed = response.removed();
 }
 
-// One batch of a stream, without its batch_id.
+// A batch of a stream, without its batch_id.
 v1::StreamUpdatesRequest EncodeStreamed(const UpdateBatch& batch) {
   v1::StreamUpdatesRequest request;
   FillChanges(batch, request);
@@ -71,14 +72,14 @@ v1::StreamUpdatesRequest EncodeStreamed(const UpdateBatch& batch) {
   return request;
 }
 
-// What an answer on a stream says that is no refusal.
+// Reads an answer of a stream that is no refusal.
 void ReadStreamed(const v1::StreamUpdatesResponse& response, WriteCall& call) {
   ReadCounts(response, call);
   call.counts.unchanged = response.unchanged();
 }
 
-// Makes the unary call (or the one replacement) that `call` describes, and
-// fills in what the reply says. REQUIRES: it is not of a stream.
+// Makes the call that `call` describes and fills in the reply. REQUIRES: its
+// kind is not kStream.
 grpc::Status SendWrite(v1::RouteTable::Stub& stub, grpc::ClientContext& context,
                        v1::Ack ack, WriteCall& call) {
   const UpdateBatch& batch = call.batch;
@@ -227,7 +228,7 @@ void ModelWriter::Perform(WriteCall call, uint64_t since) {
 
 void ModelWriter::Attempt(WriteCall& call) {
   grpc::ClientContext context;
-  // Some end while the server is at it.
+  // Some deadlines pass while the server works.
   Limit(context,
         milliseconds(Chance(random_, 3) ? 1 + Below(random_, 5) : 2000));
   call.begin = Now();

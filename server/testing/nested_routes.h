@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Random tables whose prefixes nest, for tests of what the control path shows.
+// Random tables of nested prefixes, for tests of the control path.
 
 #ifndef PLANB_SERVER_TESTING_NESTED_ROUTES_H_
 #define PLANB_SERVER_TESTING_NESTED_ROUTES_H_

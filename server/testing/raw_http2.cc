@@ -139,7 +139,7 @@ RawConnection::RawConnection(const std::string& target) {
       return;
     }
   }
-  // Blocks while the server's queue of connections is full, but not for ever.
+  // connect() blocks while the server's queue is full, for at most this time.
   const timeval patience = {5, 0};
   setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
   open_ = connect(fd_,

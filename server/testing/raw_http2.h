@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// HTTP/2 by hand, for clients that do what no library would let them: frames as
-// bytes, right or wrong, and a connection that sends whatever it is given.
+// HTTP/2 by hand, for clients that break the protocol: frames as bytes, valid
+// or not, and a connection that sends any bytes.
 
 #ifndef PLANB_SERVER_TESTING_RAW_HTTP2_H_
 #define PLANB_SERVER_TESTING_RAW_HTTP2_H_
@@ -30,8 +30,8 @@ enum FrameType : uint8_t {
   kContinuation = 9,
 };
 
-constexpr uint8_t kEndStream = 0x1;  // of DATA and HEADERS
-constexpr uint8_t kAck = 0x1;        // of SETTINGS and PING
+constexpr uint8_t kEndStream = 0x1;  // in DATA and HEADERS
+constexpr uint8_t kAck = 0x1;        // in SETTINGS and PING
 constexpr uint8_t kEndHeaders = 0x4;
 
 constexpr uint16_t kInitialWindowSize = 4;  // a setting
@@ -39,77 +39,76 @@ constexpr uint16_t kInitialWindowSize = 4;  // a setting
 // `value` as `bytes` bytes in network order.
 std::string BigEndian(uint64_t value, int bytes);
 
-// The nine bytes before a payload; `length` need not be the payload's.
+// The nine bytes before a payload. `length` may differ from the payload's.
 std::string FrameHeader(size_t length, uint8_t type, uint8_t flags,
                         uint32_t stream);
 std::string Frame(uint8_t type, uint8_t flags, uint32_t stream,
                   absl::string_view payload);
 
-// What a client begins with: the magic words and SETTINGS with `settings`.
+// The beginning of a connection: the magic words and SETTINGS with `settings`.
 std::string Preface(absl::string_view settings = "");
 std::string Setting(uint16_t id, uint32_t value);
 std::string SettingsAck();
 std::string RstStream(uint32_t stream);
 
-// HPACK: an integer, its first byte's upper bits given; a field that enters no
-// table; one that does (as entry 62, the newest).
+// HPACK: an integer with the upper bits of its first byte; a field that enters
+// no table; a field that enters the table as entry 62, the newest.
 std::string HpackInteger(uint64_t value, int prefix_bits, uint8_t upper_bits);
 std::string Literal(absl::string_view name, absl::string_view value);
 std::string Indexed(absl::string_view name, absl::string_view value);
 constexpr char kNewestEntry[] = "\xbe";
 
-// The header block that begins a gRPC call of `path`.
+// The header block of a gRPC call of `path`.
 std::string CallHeaders(absl::string_view path);
-// HEADERS and nothing else of such a call.
+// The HEADERS frame of such a call.
 std::string OpenCall(uint32_t stream, absl::string_view path);
 
-// gRPC's five bytes before a message; `length` need not be the message's.
+// gRPC's five bytes before a message. `length` may differ from the message's.
 std::string MessageHeader(bool compressed, uint32_t length);
 std::string Message(absl::string_view message);
 
 // A connection, kept open until destroyed. Not thread-safe.
 class RawConnection {
  public:
-  // To "unix:///path", to "a.b.c.d:port", or there from the address e.f.g.h:
-  // "e.f.g.h@a.b.c.d:port".
+  // `target` is "unix:///path", "a.b.c.d:port", or "e.f.g.h@a.b.c.d:port" to
+  // connect from the address e.f.g.h.
   explicit RawConnection(const std::string& target);
   ~RawConnection();
   RawConnection(const RawConnection&) = delete;
   RawConnection& operator=(const RawConnection&) = delete;
 
-  // False if the server could not be reached, or has closed the connection, as
-  // far as is known by now.
+  // False if the server was not reached, or is known to have closed the
+  // connection.
   bool open() const { return open_; }
 
-  // Sends all of `bytes`, and meanwhile throws away what comes. False if that
-  // was not possible within `patience`: the server reads no more, or has
-  // closed.
+  // Sends all of `bytes` and discards what it receives meanwhile. False if the
+  // server closed the connection or did not read all within `patience`.
   bool Send(absl::string_view bytes,
             absl::Duration patience = absl::Seconds(5));
 
-  // The same, but reads nothing: so that the server's way back fills up.
+  // The same without reading, so that the server's replies pile up.
   bool SendDeaf(absl::string_view bytes,
                 absl::Duration patience = absl::Seconds(5));
 
-  // DATA frames of `bytes` on `stream`, as the server's windows allow: waits
-  // for it to open them. False as Send.
+  // Sends `bytes` in DATA frames on `stream`, within the server's windows.
+  // False as in Send.
   bool SendData(uint32_t stream, absl::string_view bytes,
                 absl::Duration patience = absl::Seconds(5));
 
-  // Throws away what has come, but for what it says of windows. Bytes thrown
-  // away in the connection's life.
+  // Discards what was received, after taking note of WINDOW_UPDATE. Returns the
+  // number of bytes discarded since the connection was opened.
   uint64_t Drop();
-  // The same until the server closes (true), or until `deadline`.
+  // Discards until the server closes the connection (true) or until `deadline`.
   bool AwaitClosed(absl::Time deadline);
-  // Waits until anything at all has come (true), or until `deadline`.
+  // Waits until the server has sent a byte (true) or until `deadline`.
   bool AwaitAnything(absl::Time deadline);
-  // Sends a PING and waits for its answer: then the server has read all that
+  // Sends a PING and waits for its answer: the server has then read all that
   // was sent before.
   bool AwaitRead(absl::Time deadline);
 
  private:
-  // Throws away what comes until done() is true, which it returns, the server
-  // closes, or until `deadline`.
+  // Discards what it receives until done() is true, the server closes, or
+  // `deadline`. Returns done().
   bool Await(absl::Time deadline, absl::FunctionRef<bool()> done);
 
   bool SendAll(absl::string_view bytes, absl::Duration patience, bool deaf);
@@ -117,14 +116,14 @@ class RawConnection {
   void Poll(short events, absl::Time deadline) const;
 
   void ReadFrames(absl::string_view bytes);
-  // What may still be sent on `stream`, or on all of them (0).
+  // The bytes that may still be sent on `stream`, or on the connection (0).
   int64_t& Window(uint32_t stream);
 
   int fd_ = -1;
   bool open_ = false;
   uint64_t dropped_ = 0;
   uint64_t answered_pings_ = 0;
-  std::string unread_;  // of a frame whose end has not come
+  std::string unread_;  // an incomplete frame
   std::map<uint32_t, int64_t> windows_;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A replica of a table that is fed by WatchRoutes alone, and minds every
-// promise of the contract while it is.
+// A replica of a table that is fed by WatchRoutes alone and checks every
+// promise of the contract on the way.
 
 #ifndef PLANB_SERVER_TESTING_REPLICA_H_
 #define PLANB_SERVER_TESTING_REPLICA_H_
@@ -31,7 +31,7 @@ class Replica {
     complete_digest_ = digest_.ToString();
   }
 
-  // The last generation it has whole, and the digest of that.
+  // The last complete generation, and its digest.
   uint64_t generation() const { return generation_; }
   const std::string& digest() const { return complete_digest_; }
 
@@ -97,7 +97,7 @@ class Replica {
 
   int messages() const { return messages_; }
   int bookmarks() const { return bookmarks_; }
-  // Messages of which more of the same generation followed.
+  // Messages that did not complete their generation.
   int splits() const { return splits_; }
 
  private:

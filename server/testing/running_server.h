@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A server within the test's own process, and channels to it.
+// A server within the test's process, and channels to it.
 
 #ifndef PLANB_SERVER_TESTING_RUNNING_SERVER_H_
 #define PLANB_SERVER_TESTING_RUNNING_SERVER_H_
@@ -26,7 +26,7 @@ namespace planb::server {
 class RunningServer {
  public:
   explicit RunningServer(ServerOptions options = {}) {
-    // A socket's path has at most 107 bytes: not below TEST_TMPDIR.
+    // Not in TEST_TMPDIR: the path of a socket has at most 107 bytes.
     static int servers = 0;
     socket_ = absl::StrCat("/tmp/planb_", getpid(), "_", servers++, ".sock");
     options.listen = {"127.0.0.1:0", absl::StrCat("unix://", socket_)};
@@ -48,7 +48,8 @@ class RunningServer {
 
   void Stop() { server_.reset(); }
 
-  // Announces PREFIX -> NEXT HOP pairs with ACK_VISIBLE; returns generation.
+  // Announces pairs of prefix and next hop with ACK_VISIBLE; returns the
+  // generation.
   uint64_t Announce(
       std::initializer_list<std::pair<const char*, uint32_t>> routes) {
     v1::UpdateRoutesRequest request;

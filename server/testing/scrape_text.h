@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What a scrape of one collectable gives, and looking for a line or a value in
-// it.
+// The text of a scrape of one collectable, and lines and values in it.
 
 #ifndef PLANB_SERVER_TESTING_SCRAPE_TEXT_H_
 #define PLANB_SERVER_TESTING_SCRAPE_TEXT_H_
@@ -27,7 +26,7 @@ inline testing::AssertionResult HasLine(const std::string& text,
                                      << text;
 }
 
-// Of the family of that name, which has one series.
+// The value of the family `name`, which has one series.
 inline double ValueOf(const prometheus::Collectable& metrics,
                       const std::string& name) {
   for (const prometheus::MetricFamily& family : metrics.Collect()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Stores and batches that tests write out in full.
+// Short ways to open a store and to write a batch.
 
 #ifndef PLANB_SERVER_TESTING_SMALL_STORE_H_
 #define PLANB_SERVER_TESTING_SMALL_STORE_H_
@@ -18,7 +18,7 @@
 
 namespace planb::server {
 
-// Keeps 5 requests a table, and does not sync.
+// Opens a store that keeps 5 requests for each table and does not sync.
 inline std::unique_ptr<SqliteStore> OpenStore(const std::string& path) {
   auto store = SqliteStore::Open(
       {.path = path, .sync = StoreSync::kOff, .request_window = 5});
@@ -30,7 +30,7 @@ inline Route MakeRoute(absl::string_view prefix, NextHopId next_hop) {
   return {Prefix::Parse(prefix).value(), next_hop};
 }
 
-// A batch after which the table has exactly `routes`.
+// A batch that turns an empty table into `routes`.
 inline AcceptedBatch Batch(uint64_t generation, std::vector<Route> routes) {
   TableDigest digest;
   for (const Route& route : routes) digest.Add(route);

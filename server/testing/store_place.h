@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Places for the files of a store under test, and what tests do to them.
+// The files of a store under test: where they are, reading and replacing them.
 
 #ifndef PLANB_SERVER_TESTING_STORE_PLACE_H_
 #define PLANB_SERVER_TESTING_STORE_PLACE_H_
@@ -17,7 +17,7 @@
 
 namespace planb::server {
 
-// All files of a store, by what comes after PATH; absent ones are left out.
+// The contents of a store's files by their suffix. Absent files are left out.
 using StoreFiles = std::map<std::string, std::string>;
 
 // The path of a store in a directory of its own, emptied first.
@@ -40,7 +40,7 @@ inline StoreFiles ReadStoreFiles(const std::string& path) {
   return files;
 }
 
-// Leaves exactly these files.
+// Replaces the files of a store by these.
 inline void WriteStoreFiles(const std::string& path, const StoreFiles& files) {
   for (const char* suffix : {"", "-wal", "-shm", "-mark", "-journal"}) {
     std::filesystem::remove(absl::StrCat(path, suffix));

@@ -14,7 +14,7 @@
 namespace planb::server {
 namespace {
 
-// Quotes, a NUL and what is not ASCII.
+// A quote, a NUL and a letter that is not ASCII.
 constexpr absl::string_view kOddLabel("l'\"\0\xc3\xbc", 6);
 
 std::string Digest(const std::map<Prefix, NextHopId>& routes) {
@@ -27,7 +27,7 @@ std::string Digest(const std::map<Prefix, NextHopId>& routes) {
 
 StoreScript::StoreScript(const StoreScriptOptions& options)
     : options_(options), random_(options.seed) {
-  // The hard ones first: whole families, last addresses, zero bytes inside.
+  // Special cases: whole families, last addresses, zero bytes inside.
   for (const char* text :
        {"0.0.0.0/0", "::/0", "::/128", "255.255.255.255/32", "0.0.0.0/32",
         "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff/128", "0.0.0.0/1", "::/1",
@@ -124,7 +124,7 @@ Delta StoreScript::RandomDelta(Table& table) {
     const auto next_hop =
         Below(3) == 0 ? kNoRoute
                       : static_cast<NextHopId>(1 + Below(kUndecided - 1));
-    // Withdrawals of what is not there are harmless.
+    // A withdrawal may name a prefix without a route.
     delta.routes.push_back({prefix, next_hop});
     if (next_hop == kNoRoute) {
       table.routes.erase(prefix);
@@ -135,7 +135,7 @@ Delta StoreScript::RandomDelta(Table& table) {
   for (NextHopId id = 1; id <= 10; ++id) {
     const uint64_t dice = Below(12);
     if (dice == 0) {
-      // Past 2^31, too.
+      // Some ids are above 2^31.
       NextHop next_hop = {.id = id * 400'000'000U,
                           .interface = absl::StrCat("eth", Below(4)),
                           .weight = static_cast<uint32_t>(random_()),

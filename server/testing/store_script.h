@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// An endless random history of a store, the same for the same seed, played on a
-// plain model in memory and on the store under test.
+// An endless random history of a store, the same for the same seed. It is
+// applied to a plain model in memory and to the store under test.
 
 #ifndef PLANB_SERVER_TESTING_STORE_SCRIPT_H_
 #define PLANB_SERVER_TESTING_STORE_SCRIPT_H_
@@ -22,26 +22,27 @@ struct StoreScriptOptions {
   uint64_t seed = 1;
   size_t request_window = 5;
   size_t max_tables = 4;
-  // Prefixes to choose from: few, so that routes are replaced and withdrawn.
+  // The number of prefixes. Few, so that routes are replaced and withdrawn.
   size_t prefixes = 200;
   size_t max_routes_a_batch = 30;
 };
 
-// Thread-compatible. Every step is one transaction of the store.
+// Each step is one transaction of the store. Thread-compatible.
 class StoreScript {
  public:
   explicit StoreScript(const StoreScriptOptions& options);
 
-  // Plays the next step on the model, and on `store` if it is not nullptr;
-  // returns what `store` said. If it failed, the model is ahead of the store.
+  // Applies the next step to the model and, unless it is null, to `store`.
+  // Returns the status of `store`. If that is an error, the model is ahead of
+  // the store.
   absl::Status Step(Store* store);
 
-  // Plays the last step once more, on `store` only.
+  // Applies the last step once more, to `store` only.
   absl::Status Retry(Store& store) const { return last_(store); }
 
   uint64_t steps() const { return steps_; }
 
-  // What Load() and generation_floor() have to say now.
+  // What Load() and generation_floor() of the store have to return.
   std::vector<StoredTable> Tables() const;
   uint64_t generation_floor() const { return floor_; }
 
@@ -57,7 +58,7 @@ class StoreScript {
 
   using Action = std::function<absl::Status(Store&)>;
 
-  // Plays a step on the model; what remains to be done with the store.
+  // Applies a step to the model; the result applies it to a store.
   Action RandomAction();
   uint64_t Below(uint64_t end) { return random_() % end; }
   AcceptedBatch RandomBatch(Table& table);
@@ -72,7 +73,7 @@ class StoreScript {
   Action last_;
 };
 
-// "" if both are the same, else where they first differ.
+// The first difference; "" if there is none.
 std::string StoreDifference(const std::vector<StoredTable>& expected,
                             const std::vector<StoredTable>& actual);
 

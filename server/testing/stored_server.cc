@@ -30,7 +30,7 @@ std::vector<std::string> Flags(const std::string& socket,
   std::vector<std::string> flags = {
       absl::StrCat("--listen=unix://", socket),
       "--metrics_address=", absl::StrCat("--store=", store)};
-  // The last of a flag is the one that counts.
+  // A later flag overrides an earlier one.
   flags.insert(flags.end(), more.begin(), more.end());
   return flags;
 }
@@ -55,7 +55,7 @@ StoredServer::~StoredServer() { unlink(socket_.c_str()); }
 bool StoredServer::Begins() const {
   const absl::Time deadline = absl::Now() + kPatience;
   while (absl::Now() < deadline) {
-    // Looks without reaping: that is process_'s.
+    // WNOWAIT leaves the exit status to process_.
     siginfo_t ended = {};
     const int looked = waitid(P_PID, static_cast<id_t>(process_.pid()), &ended,
                               WEXITED | WNOHANG | WNOWAIT);

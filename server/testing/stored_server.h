@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The real server as a process on a store, and a client's view of it: what
-// tests of faults ask before and after the fault.
+// A server process on a store, and the calls that tests of faults make before
+// and after the fault.
 
 #ifndef PLANB_SERVER_TESTING_STORED_SERVER_H_
 #define PLANB_SERVER_TESTING_STORED_SERVER_H_
@@ -24,17 +24,17 @@ namespace planb::server {
 struct Listed {
   uint64_t generation = 0;
   std::map<Prefix, NextHopId> routes;
-  std::string digest;  // computed here, of `routes`
+  std::string digest;  // computed of `routes`
 
   friend bool operator==(const Listed&, const Listed&) = default;
 };
 
-// How long a test waits for what should take far less.
+// How long a test waits for an event that takes far less.
 inline constexpr absl::Duration kPatience = absl::Seconds(60);
 
-// Listens on a Unix socket of its own, so that no channel to an earlier server
-// is taken for one to this. Dies with kill -9 at the end of its life, unless it
-// has ended before. The stubs are thread-safe, all else is not.
+// Listens on a Unix socket of its own, so that gRPC does not reuse a channel to
+// an earlier server. The destructor kills the process with SIGKILL if it still
+// runs. The stubs are thread-safe, all else is not.
 class StoredServer {
  public:
   // `store` is the value of --store.
@@ -47,15 +47,14 @@ class StoredServer {
   v1::RouteLookup::Stub& lookup() { return *lookup_; }
   const std::string& socket() const { return socket_; }
 
-  // Waits until it serves, true, or has ended, false. Also false after
-  // kPatience.
+  // Waits until the server serves. False if it ends, or after kPatience.
   bool Begins() const;
 
   void KillNow() {
     process_.Kill(SIGKILL);
     process_.Wait();
   }
-  // SIGTERM; the exit status.
+  // Sends SIGTERM and returns the exit status.
   int End() {
     process_.Kill(SIGTERM);
     return process_.Wait();
@@ -64,14 +63,14 @@ class StoredServer {
   grpc::Status Update(const v1::UpdateRoutesRequest& request,
                       v1::UpdateRoutesResponse* response = nullptr) const;
 
-  // These expect to succeed.
+  // These fail the test if the call fails.
   v1::Table State() const;
   Listed List() const;
-  // In `generation` or a later one.
+  // The next hop of `address` in `generation` or a later one.
   NextHopId Lookup(absl::string_view address, uint64_t generation = 0) const;
 
-  // One sample of /metrics, -1 if there is none of that name. REQUIRES: began
-  // with kMetrics.
+  // The value of a sample of /metrics; -1 if there is none of that name.
+  // REQUIRES: constructed with kMetrics.
   double Metric(absl::string_view name) const;
 
  private:
@@ -82,19 +81,19 @@ class StoredServer {
   std::unique_ptr<v1::RouteLookup::Stub> lookup_;
 };
 
-// Serves metrics on a free port.
+// A flag: serve metrics on a free port.
 inline constexpr char kMetrics[] = "--metrics_address=127.0.0.1:0";
 
-// One more change of `request`; next hop 0 withdraws.
+// Adds a change to `request`; a next hop of 0 means a withdrawal.
 void AddChange(absl::string_view prefix, NextHopId next_hop,
                v1::UpdateRoutesRequest& request);
 
-// `count` prefixes of `next_hop`, from 2001:db8:FIRST::/48 on, ACK_VISIBLE.
+// Announces `count` prefixes from 2001:db8:FIRST::/48 on, with ACK_VISIBLE.
 v1::UpdateRoutesRequest Announcement(uint32_t first, uint32_t count,
                                      NextHopId next_hop);
 
-// The last line that the process has left on stderr, if it is the only one that
-// is no log.
+// The only line on stderr that is no log line. Expects that it is the last
+// line.
 std::string OneLine(const ServerProcess& process);
 
 }  // namespace planb::server

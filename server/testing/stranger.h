@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Another user of this machine who connects to a server's Unix socket.
+// A connection to a server's Unix socket by another user of the machine.
 
 #ifndef PLANB_SERVER_TESTING_STRANGER_H_
 #define PLANB_SERVER_TESTING_STRANGER_H_
@@ -19,10 +19,10 @@
 
 namespace planb::server {
 
-// As a child of this process, which must be root and have but one thread, as
-// `uid` and `gid` and a member of no further group. What became of it:
-// "served" if the server spoke, as one of HTTP/2 does first of all; "closed" if
-// it hung up without a word; else the error of connect().
+// Connects in a child process with `uid`, `gid` and no further group. Returns
+// "served" if the server sent a byte, as an HTTP/2 server does first of all;
+// "closed" if it closed the connection before; else the error of connect().
+// REQUIRES: this process is root's and has one thread.
 inline std::string ConnectAs(uid_t uid, gid_t gid, const std::string& path) {
   enum { kServed, kClosed, kSilence, kNoStranger, kErrors };
   const pid_t child = fork();

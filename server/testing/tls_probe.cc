@@ -92,7 +92,7 @@ std::string Why(int error) {
 }  // namespace
 
 TlsProbe ProbeTls(int port, const TlsProbeOptions& options) {
-  signal(SIGPIPE, SIG_IGN);  // a server may hang up at any moment
+  signal(SIGPIPE, SIG_IGN);  // the server may close at any time
   TlsProbe probe;
   const Socket socket(port);
   if (!socket.connected()) {
@@ -110,14 +110,15 @@ TlsProbe ProbeTls(int port, const TlsProbeOptions& options) {
     probe.version = SSL_get_version(ssl.get());
     probe.common_name = CommonName(*ssl);
     probe.resumed = SSL_session_reused(ssl.get()) == 1;
-    // With TLS 1.3 a server judges our certificate after we are done.
+    // With TLS 1.3 the server checks the client's certificate after
+    // SSL_connect.
     char first;
     result = SSL_read(ssl.get(), &first, 1);
   }
   probe.taken = result == 1;
   if (!probe.taken) probe.error = Why(SSL_get_error(ssl.get(), result));
   probe.session.reset(SSL_get1_session(ssl.get()));
-  // OpenSSL would not resume a session that ends without a goodbye.
+  // Else OpenSSL does not resume the session.
   SSL_set_shutdown(ssl.get(), SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
   ERR_clear_error();
   return probe;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A bare TLS client: does what gRPC's would never do, and sees what it hides.
+// A bare TLS client, for handshakes that gRPC's client does not offer and
+// details that it does not show.
 
 #ifndef PLANB_SERVER_TESTING_TLS_PROBE_H_
 #define PLANB_SERVER_TESTING_TLS_PROBE_H_
@@ -13,31 +14,30 @@
 namespace planb::server {
 
 struct TlsProbeOptions {
-  // Authorities to trust, in PEM; empty: whoever it is.
+  // Authorities to trust, in PEM; empty: any certificate is accepted.
   std::string ca;
-  // Shown to the server; empty: nothing.
+  // The client's certificate and key; empty: none.
   TestIdentity identity;
   int min_version = TLS1_2_VERSION;
   int max_version = TLS1_3_VERSION;
-  // Down to what nobody should speak any more.
+  // Allow obsolete ciphers and keys.
   bool lax = false;
-  // Of an earlier connection, to be resumed; null: none.
+  // A session of an earlier connection to resume; null: none.
   SSL_SESSION* session = nullptr;
 };
 
 struct TlsProbe {
-  // True if the server sent application data, so it took us.
+  // The server accepted the connection: it sent application data.
   bool taken = false;
-  std::string error;  // why not
-  // Of the certificate that the server showed.
-  std::string common_name;
+  std::string error;        // if not
+  std::string common_name;  // of the server's certificate
   std::string version;
   bool resumed = false;
   tls::SessionPtr session;
 };
 
-// Connects to this port of this host as an HTTP/2 client and waits for what
-// the server says first. Ends within half a minute.
+// Connects to a loopback port as an HTTP/2 client and waits for the server's
+// first byte, for at most half a minute.
 TlsProbe ProbeTls(int port, const TlsProbeOptions& options = {});
 
 }  // namespace planb::server

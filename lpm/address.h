@@ -13,6 +13,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/numeric/bits.h"
 #include "absl/numeric/int128.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -28,6 +29,14 @@ constexpr int AddressBits(Family family) {
 
 // Number of bytes of a packed address: 4 or 16.
 constexpr int AddressBytes(Family family) { return AddressBits(family) / 8; }
+
+// How many first bits two left-aligned addresses share: 0..128.
+inline int CommonBits(absl::uint128 a, absl::uint128 b) {
+  const absl::uint128 differ = a ^ b;
+  const uint64_t high = absl::Uint128High64(differ);
+  return high != 0 ? absl::countl_zero(high)
+                   : 64 + absl::countl_zero(absl::Uint128Low64(differ));
+}
 
 // "IPv4" or "IPv6".
 absl::string_view FamilyName(Family family);

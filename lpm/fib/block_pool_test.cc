@@ -3,8 +3,6 @@
 // The pool of lines up to the end of what entries have names for. (Of bytes
 // here, as 2 GiB of lines would show no more.)
 
-#include "lpm/fib/block_pool.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,6 +10,8 @@
 #include <cstdint>
 #include <memory>
 #include <vector>
+
+#include "lpm/fib/fib_memory.h"
 
 namespace planb {
 namespace {

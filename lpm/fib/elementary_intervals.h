@@ -10,6 +10,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace planb {
 
@@ -71,6 +72,37 @@ class ElementaryIntervals {
   // Open prefixes nest: one for each length at most, and the range itself.
   std::array<Open, 131> open_;
   size_t depth_ = 0;
+};
+
+// Elementary intervals as they are collected: the start of each and its value.
+// Starts ascend strictly; neighbours have different values. `Start` is the type
+// that counts addresses. Thread-compatible.
+template <typename Start>
+struct IntervalList {
+  std::vector<Start> starts;
+  std::vector<uint32_t> values;
+
+  size_t size() const { return starts.size(); }
+
+  void Clear() {
+    starts.clear();
+    values.clear();
+  }
+
+  // A later word about the same start overrides the earlier; one that changes
+  // nothing is dropped. REQUIRES: no start so far is above.
+  void Add(Start start, uint32_t value) {
+    if (size() > 0 && starts.back() == start) {
+      values.back() = value;
+      if (size() > 1 && values[size() - 2] == value) {
+        starts.pop_back();
+        values.pop_back();
+      }
+    } else if (size() == 0 || values.back() != value) {
+      starts.push_back(start);
+      values.push_back(value);
+    }
+  }
 };
 
 }  // namespace planb

@@ -5,41 +5,186 @@
 #include <algorithm>
 #include <cassert>
 #include <utility>
+#include <vector>
 
 #include "absl/base/internal/raw_logging.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "lpm/fib/elementary_intervals.h"
-#include "lpm/routes/bits.h"
 
 namespace planb {
+
+namespace {
+
+// Values must be below. One byte has no descriptors to tell from.
+constexpr uint32_t kLimit1 = 1u << 8;
+constexpr uint32_t kLimit2 = kDescriptorFlag<uint16_t>;
+constexpr uint32_t kLimit4 = kDescriptorFlag<uint32_t>;
+
+uint32_t LimitOf(int bytes, uint32_t most) {
+  const uint32_t limit = bytes == 1 ? kLimit1 : bytes == 2 ? kLimit2 : kLimit4;
+  return std::min(limit, most + 1);  // kNoRoute
+}
+
+// The narrowest width whose limit is above `largest`, or 0.
+int WidthFor(uint64_t largest, int min_bytes, uint32_t most) {
+  for (int bytes : {1, 2, 4}) {
+    if (bytes >= min_bytes && largest < LimitOf(bytes, most)) return bytes;
+  }
+  return 0;
+}
+
+}  // namespace
+
+bool ValueMap::NeedsCount(const RouteSummary& summary) {
+  return summary.largest_id >= kLimit2;
+}
+
+ValueMap::ValueMap(const RouteSummary& summary, int min_bytes, uint32_t most) {
+  if (summary.long_routes > 0) min_bytes = std::max(min_bytes, 2);
+  const int as_ids = WidthFor(summary.largest_id, min_bytes, most);
+  const int counted = WidthFor(summary.next_hops, min_bytes, most);
+  identity_ = as_ids != 0 && (!NeedsCount(summary) || as_ids <= counted);
+  value_bytes_ = identity_ ? as_ids : counted != 0 ? counted : 4;
+  limit_ = LimitOf(value_bytes_, most);
+  if (!identity_) Map(kNoRoute);
+}
+
+uint32_t ValueMap::Map(NextHopId id) {
+  const auto [it, fresh] =
+      values_.try_emplace(id, static_cast<uint32_t>(size_));
+  if (fresh) {
+    if (size_ == limit_) {
+      overflow_ = true;
+      values_.erase(it);
+      return 0;
+    }
+    if (size_ == capacity_) {
+      const size_t capacity = std::max<size_t>(64, 2 * capacity_);
+      std::shared_ptr<NextHopId[]> grown(new NextHopId[capacity]);
+      std::copy_n(next_hops_.get(), size_, grown.get());
+      next_hops_ = std::move(grown);
+      capacity_ = capacity;
+    }
+    next_hops_[static_cast<std::ptrdiff_t>(size_++)] = id;
+  }
+  last_id_ = id;
+  return last_value_ = it->second;
+}
+
+namespace {
+
+// The first `length` bits, 1..128.
+absl::uint128 Mask(int length) { return absl::Uint128Max() << (128 - length); }
+
+// The 32 bits from bit `from`; 0 past the end.
+uint32_t KeyAt(absl::uint128 address, int from) {
+  return from == 128 ? 0
+                     : static_cast<uint32_t>(
+                           absl::Uint128High64(address << from) >> 32);
+}
+
+}  // namespace
+
+uint32_t DescriptorCompiler::Compile(
+    const IntervalList<absl::uint128>& intervals, int length) {
+  const std::vector<absl::uint128>& starts = intervals.starts;
+  const std::vector<uint32_t>& values = intervals.values;
+  // One value, before or after everything else or both, is the fallback: skip
+  // the bits that all the rest shares.
+  absl::uint128 base = starts.front();
+  int skip = length;
+  uint32_t fallback = values.front();
+  const auto rest = [&](absl::uint128 first, absl::uint128 end,
+                        uint32_t other) {
+    const int common = CommonBits(first, end);
+    if (common <= skip) return;
+    skip = common;
+    base = first & Mask(skip);
+    fallback = other;
+  };
+  if (values.front() == values.back()) {
+    rest(starts[1], starts.back() - 1, values.front());
+  } else {
+    rest(starts.front(), starts.back() - 1, values.back());
+    rest(starts[1], starts.front() | ~Mask(length), values.front());
+  }
+  const absl::uint128 last = base | ~Mask(skip);
+
+  // Cut what is inside at the slots of the next 32 bits, or of those up to bit
+  // 64. A slot that is cut itself becomes a descriptor of its own.
+  const int below = SlotLengthBelow(skip);
+  const absl::uint128 slot_bits = below < 128 ? ~Mask(below) : absl::uint128{0};
+  IntervalList<uint32_t> list;
+  size_t i = 0;
+  while (i + 1 < intervals.size() && starts[i + 1] <= base) ++i;
+  uint32_t value = values[i++];
+  list.Add(KeyAt(base, skip), value);
+  IntervalList<absl::uint128> part;
+  while (i < intervals.size() && starts[i] <= last) {
+    const absl::uint128 slot = starts[i] & ~slot_bits;
+    part.Clear();
+    part.Add(slot, value);
+    for (; i < intervals.size() && starts[i] <= last &&
+           (starts[i] & ~slot_bits) == slot;
+         ++i) {
+      part.Add(starts[i], values[i]);
+    }
+    value = part.values.back();
+    if (part.size() == 1) {
+      list.Add(KeyAt(slot, skip), value);
+    } else {
+      list.Add(KeyAt(slot, skip), Compile(part, below));
+      const absl::uint128 next = slot + slot_bits + 1;
+      if (next != 0 && next <= last) list.Add(KeyAt(next, skip), value);
+    }
+  }
+
+  slots_.Compile(list, {.low = 0, .width = 32}, {.in_root = true});
+  slots_.Flush();
+  const uint32_t index = descriptors_.Allocate(1);
+  *descriptors_.at(index) = {.high = absl::Uint128High64(base),
+                             .low = absl::Uint128Low64(base),
+                             .entry = entry_,
+                             .fallback = fallback,
+                             .length = static_cast<uint32_t>(skip),
+                             .upper_entry = UpperEntry(skip, list.size())};
+  if (index >= shape_.flag || descriptors_.overflow()) {
+    overflow_ = true;
+    return 0;
+  }
+  return shape_.flag | index;
+}
+
+// Why this answers for a /64 exactly, kUndecided if and only if its addresses
+// have several values. Neighbouring intervals have different values: a /64 has
+// several if and only if an interval begins in it, past its first address.
+// Where no such interval begins in a whole /48, it has no descriptor, and the
+// walk is that of any address. In a /48 that has one, look at the first.
+//
+// - Less than 64 bits long: what it holds and what is outside are whole /64s.
+//   Outside, all take the fallback. Inside, the list changes values at the
+//   first addresses of /64s alone; so one of them takes one value of the list:
+//   a plain one if no interval begins in it past its first address, or that of
+//   a descriptor compiled for it alone, of two intervals at least. That one
+//   skips bits, if any, past 64: as below, it says undecided.
+// - 64 bits long: outside, other /64s take the fallback. Inside is a /64, with
+//   one value if the list has but one. (That is a plain one: a slot that is cut
+//   has a neighbour in the list, for it is one of 2^32.)
+// - Longer: inside is a part of one /64, where something begins or ends that
+//   does not have the fallback's value, as the rest of that /64 has.
+uint32_t DescriptorCompiler::UpperEntry(int length, size_t intervals) const {
+  const bool one_value =
+      length < kUpperBits || (length == kUpperBits && intervals == 1);
+  return one_value ? entry_ : kUndecidedEntry;
+}
+
 namespace {
 
 constexpr uint64_t kLastMain = (uint64_t{1} << kMainBits) - 1;
 constexpr int kBelowRoot = kMainBits - kRootBits;
 
-template <typename Routes>
-RouteSummary SummaryOf(const Routes& routes) {
-  RouteSummary summary;
-  for (const Route& route : routes) {
-    ++summary.routes;
-    summary.largest_id = std::max(summary.largest_id, route.next_hop);
-    summary.long_routes += route.prefix.length() > kMainBits ? 1 : 0;
-  }
-  if (ValueMap::NeedsCount(summary)) {
-    absl::flat_hash_set<NextHopId> distinct;
-    for (const Route& route : routes) distinct.insert(route.next_hop);
-    summary.next_hops = distinct.size();
-  }
-  return summary;
-}
-
 }  // namespace
-
-RouteSummary Summarize(absl::Span<const Route> routes) {
-  return SummaryOf(routes);
-}
-RouteSummary Summarize(const RouteSet& routes) { return SummaryOf(routes); }
 
 TableCompiler::TableCompiler(Family family, const ValueMap& values,
                              size_t expected_routes, const FibLimits& limits)
@@ -176,6 +321,53 @@ void TableCompiler::AddRootInterval(uint64_t start, uint32_t value) {
     intervals_.Add(uint64_t{slot} << kBelowRoot, before);
   }
   intervals_.Add(start, value);
+}
+
+namespace {
+
+// What a ValueMap must know. O(routes).
+template <typename Routes>
+RouteSummary Summarize(const Routes& routes) {
+  RouteSummary summary;
+  for (const Route& route : routes) {
+    ++summary.routes;
+    summary.largest_id = std::max(summary.largest_id, route.next_hop);
+    summary.long_routes += route.prefix.length() > kMainBits ? 1 : 0;
+  }
+  if (ValueMap::NeedsCount(summary)) {
+    absl::flat_hash_set<NextHopId> distinct;
+    for (const Route& route : routes) distinct.insert(route.next_hop);
+    summary.next_hops = distinct.size();
+  }
+  return summary;
+}
+
+template <typename Routes>
+absl::StatusOr<std::unique_ptr<TableCompiler>> CompileAny(
+    Family family, const Routes& routes, const FibLimits& limits) {
+  const RouteSummary summary = Summarize(routes);
+  for (int min_bytes = 1;;) {
+    const ValueMap values(summary, min_bytes, limits.next_hops);
+    auto table =
+        std::make_unique<TableCompiler>(family, values, summary.routes, limits);
+    table->CompileAll(routes);
+    if (!table->failed()) return table;
+    if (absl::Status status = table->CheckLimits(); !status.ok()) return status;
+    ABSL_RAW_CHECK(values.value_bytes() < 4, "within limits, values suffice");
+    min_bytes = 2 * values.value_bytes();
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TableCompiler>> CompileTable(
+    Family family, absl::Span<const Route> routes, const FibLimits& limits) {
+  return CompileAny(family, routes, limits);
+}
+
+absl::StatusOr<std::unique_ptr<TableCompiler>> CompileTable(
+    Family family, const RouteSet& routes, const FibLimits& limits) {
+  return CompileAny(family, routes, limits);
 }
 
 }  // namespace planb

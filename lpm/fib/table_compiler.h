@@ -7,25 +7,124 @@
 #define PLANB_LPM_FIB_TABLE_COMPILER_H_
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/numeric/int128.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "lpm/fib/block_pool.h"
-#include "lpm/fib/descriptor_compiler.h"
-#include "lpm/fib/interval_list.h"
-#include "lpm/fib/slot_compiler.h"
-#include "lpm/fib/value_map.h"
+#include "lpm/fib/elementary_intervals.h"
+#include "lpm/fib/fib.h"
+#include "lpm/fib/fib_memory.h"
+#include "lpm/fib/partition_compiler.h"
 #include "lpm/kernels/layout.h"
 #include "lpm/prefix.h"
 #include "lpm/routes/route_set.h"
 
 namespace planb {
 
+// What must be known of a list of routes to choose the width of its values.
+struct RouteSummary {
+  size_t routes = 0;
+  NextHopId largest_id = 0;
+  // Prefixes longer than /48.
+  size_t long_routes = 0;
+  // Distinct next hops; counted only where largest_id calls for it.
+  size_t next_hops = 0;
+};
+
+// Where all ids are small, values are ids. Otherwise values count the distinct
+// ids as they come, and next_hops() leads back. Value 0 is kNoRoute.
+// Thread-compatible.
+class ValueMap {
+ public:
+  // The narrowest map that does for such routes, of `min_bytes` at least; for
+  // no more than `most` next hops.
+  ValueMap(const RouteSummary& summary, int min_bytes, uint32_t most);
+
+  // True if the ids decide nothing, without counting the distinct ones.
+  static bool NeedsCount(const RouteSummary& summary);
+
+  // 0, and overflow() from then on, if there is no value left for `id`.
+  uint32_t ToValue(NextHopId id) {
+    if (identity_) {
+      if (id < limit_) return id;
+      overflow_ = true;
+      return 0;
+    }
+    if (id == last_id_) return last_value_;
+    return Map(id);
+  }
+
+  // Bytes of a value: 1, 2 or 4.
+  int value_bytes() const { return value_bytes_; }
+  bool overflow() const { return overflow_; }
+  // Distinct next hops that there are values for.
+  uint32_t most() const { return limit_ - 1; }
+
+  // Ids by value, or nullptr if values are ids. Entries that exist do not
+  // change; when the array is full, a larger one takes its place.
+  const std::shared_ptr<NextHopId[]>& next_hops() const { return next_hops_; }
+  size_t next_hop_count() const { return size_; }
+
+ private:
+  uint32_t Map(NextHopId id);
+
+  int value_bytes_;
+  bool identity_;
+  uint32_t limit_;  // values are below
+  bool overflow_ = false;
+  NextHopId last_id_ = kNoRoute;
+  uint32_t last_value_ = 0;
+  absl::flat_hash_map<NextHopId, uint32_t> values_;
+  std::shared_ptr<NextHopId[]> next_hops_;
+  size_t size_ = 0, capacity_ = 0;
+};
+
+// Compiles what lies in one /48 that prefixes longer than /48 divide.
+// Thread-compatible.
+class DescriptorCompiler {
+ public:
+  DescriptorCompiler(const LeafShape& shape, LinePool& lines,
+                     DescriptorPool& descriptors)
+      : shape_(shape),
+        descriptors_(descriptors),
+        slots_(shape, lines, &entry_) {}
+
+  // Compiles the slot of `length` bits at the first interval's start and
+  // returns the value that stands for it: a flagged one that no other slot has,
+  // or 0 on overflow(). O(intervals).
+  // REQUIRES: at least two intervals, all in the slot; 48 <= length < 128.
+  uint32_t Compile(const IntervalList<absl::uint128>& intervals, int length);
+
+  // True if there were more descriptors than flagged values can name, or than
+  // the pool may have; what was compiled is then of no use.
+  bool overflow() const { return overflow_; }
+
+ private:
+  // What `upper_entry` is beside `entry_`, in a descriptor of `length` bits
+  // that holds so many intervals.
+  uint32_t UpperEntry(int length, size_t intervals) const;
+
+  const LeafShape& shape_;
+  DescriptorPool& descriptors_;
+  uint32_t entry_ = 0;  // stands in for the root: one slot
+  SlotCompiler slots_;
+  bool overflow_ = false;
+};
+
 struct alignas(64) FibRoot {
   std::array<uint32_t, kRootEntries> entries;
 };
+
+// Bits 0..47 of left-aligned bits: what the main walk of a FIB decides on.
+inline uint64_t MainBits(absl::uint128 bits) {
+  return absl::Uint128High64(bits) >> (64 - kMainBits);
+}
 
 // A slot of the root or of a table below it, in the main walk: the addresses
 // whose bits 0..47 are `low` in all but the last `width` bits.
@@ -105,9 +204,22 @@ class TableCompiler {
   uint32_t root_slot_ = 0;
 };
 
-// What a ValueMap must know. O(routes).
-RouteSummary Summarize(absl::Span<const Route> routes);
-RouteSummary Summarize(const RouteSet& routes);
+// Compiles `routes` with the narrowest values that hold them. Errors:
+// RESOURCE_EXHAUSTED if the table exceeds a limit.
+absl::StatusOr<std::unique_ptr<TableCompiler>> CompileTable(
+    Family family, absl::Span<const Route> routes, const FibLimits& limits);
+absl::StatusOr<std::unique_ptr<TableCompiler>> CompileTable(
+    Family family, const RouteSet& routes, const FibLimits& limits);
+
+// Makes the Fib of what a TableCompiler compiled. A friend of Fib.
+class FibBuilder {
+ public:
+  // A FIB of what `table` says now, in `arena`, where its lines and descriptors
+  // already are.
+  static std::unique_ptr<const Fib> Make(TableCompiler& table,
+                                         std::shared_ptr<FibArena> arena,
+                                         uint64_t generation);
+};
 
 }  // namespace planb
 

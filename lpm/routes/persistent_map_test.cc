@@ -387,7 +387,7 @@ TEST(PersistentMap, FillsWhatIsAppended) {
   EXPECT_LT(static_cast<double>(map.bytes()) / 1e6, 8.5);
 }
 
-// What is said of both in persistent_tree.h.
+// What is said of both in persistent_map.h.
 TEST(PersistentMap, StaysFullThroughChurn) {
   Usual map = Ascending(100'000);
   Random random(1);

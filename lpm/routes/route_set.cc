@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "absl/base/internal/raw_logging.h"
-#include "lpm/routes/bits.h"
 
 namespace planb {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "lpm/fib/fib_arena.h"
+#include "lpm/fib/fib_memory.h"
 
 #include <sys/mman.h>
 

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// From intervals to entries: decides for each slot of the root or of a table
+// whether it is one value, a partition, or a table of smaller slots.
+//
+// A partition is a small linearized B+-tree of two levels: a line of separators
+// and then up to 17 (wide) or 33 (narrow) leaves. Neighbouring slots share it.
+
+#ifndef PLANB_LPM_FIB_PARTITION_COMPILER_H_
+#define PLANB_LPM_FIB_PARTITION_COMPILER_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "lpm/fib/elementary_intervals.h"
+#include "lpm/fib/fib_memory.h"
+#include "lpm/kernels/layout.h"
+
+namespace planb {
+
+// How many intervals fit, for one width of values (in bytes).
+struct LeafShape {
+  explicit LeafShape(int bytes_of_value);
+
+  int value_bytes;
+  // Of one leaf.
+  uint32_t wide_intervals = 0, wide_values_at = 0;
+  uint32_t narrow_intervals = 0, narrow_values_at = 0;
+  uint32_t flag = 0;  // kDescriptorFlag
+
+  // The `i`th of a leaf's values.
+  uint32_t ReadValue(const char* values, uint32_t i) const;
+
+  uint32_t max_wide() const { return (kWideSeparators + 1) * wide_intervals; }
+  uint32_t max_narrow() const {
+    return (kNarrowSeparators + 1) * narrow_intervals;
+  }
+};
+
+// Where an entry goes: in the root, or in a table among the lines.
+struct Position {
+  bool in_root = false;
+  uint32_t index = 0;
+};
+
+// Consecutive intervals of one slot: where each begins, and its value.
+struct SlotIntervals {
+  const uint32_t* keys;
+  const uint32_t* values;
+  uint32_t count;
+};
+
+// Packs the slots it is given, in ascending order of their keys, into as few
+// partitions as they fit, and writes each slot's entry as soon as its partition
+// is laid out: by Flush() at the latest. Marks the blocks of partitions in
+// which a value names a descriptor. Thread-compatible.
+class PartitionPacker {
+ public:
+  PartitionPacker(const LeafShape& shape, LinePool& lines, uint32_t* root)
+      : shape_(shape), lines_(lines), root_(root) {}
+
+  // REQUIRES: count <= max_wide(); keys above those of the slots given since
+  // the last Flush().
+  void AddWide(const SlotIntervals& slot, Position position);
+
+  // REQUIRES: count <= max_narrow(); as above; the keys have no bit set below
+  // `shift` and differ in none from bit shift + 16.
+  void AddNarrow(const SlotIntervals& slot, Position position, int shift);
+
+  // Slots given later share nothing with those given before.
+  void Flush();
+
+  void WriteEntry(Position position, uint32_t entry);
+
+ private:
+  // Slots waiting for their partition.
+  struct Open {
+    std::vector<uint32_t> keys, values;
+    std::vector<Position> positions;
+    int shift = 0;        // narrow only
+    uint32_t window = 0;  // narrow only: what is above the 16 bits
+  };
+
+  static void Append(const SlotIntervals& slot, Position position, Open& open);
+  void FlushWide();
+  void FlushNarrow();
+  void Point(Open& open, EntryType type, uint32_t first);
+  template <typename Key>
+  uint32_t Write(const Open& open, uint32_t leaf_intervals, uint32_t separators,
+                 uint32_t values_at);
+
+  const LeafShape& shape_;
+  LinePool& lines_;
+  uint32_t* const root_;
+  Open wide_, narrow_;
+};
+
+// The part of the walk's key that a slot leaves open: `width` bits below the
+// ones it shares, which are those of `low`.
+struct SlotRange {
+  uint32_t low;
+  int width;  // 0..32
+};
+
+// Thread-compatible. Entries are complete after Flush().
+class SlotCompiler {
+ public:
+  SlotCompiler(const LeafShape& shape, LinePool& lines, uint32_t* root)
+      : shape_(shape), lines_(lines), packer_(shape, lines, root) {}
+
+  // Compiles a slot below the first table, of intervals that begin with it, by
+  // the last 32 bits of their starts. Slots of one key space must come in
+  // ascending order; Flush() when another space begins.
+  template <typename Start>
+  void Compile(const IntervalList<Start>& intervals, SlotRange range,
+               Position position) {
+    CompileRun(Load(intervals), range, position, /*dense=*/false);
+  }
+
+  // Compiles slot `slot` of the root. Starts are bits 0..47.
+  void CompileRootSlot(const IntervalList<uint64_t>& intervals, uint32_t slot);
+
+  void Flush() { packer_.Flush(); }
+
+  void WriteEntry(Position position, uint32_t entry) {
+    packer_.WriteEntry(position, entry);
+  }
+
+ private:
+  // A run of what is being compiled, which overwrites it.
+  struct Run {
+    uint32_t* keys;
+    uint32_t* values;
+    uint32_t count;
+  };
+
+  template <typename Start>
+  Run Load(const IntervalList<Start>& intervals) {
+    keys_.clear();
+    for (Start start : intervals.starts) {
+      keys_.push_back(static_cast<uint32_t>(start));
+    }
+    values_ = intervals.values;
+    return {keys_.data(), values_.data(), static_cast<uint32_t>(keys_.size())};
+  }
+
+  void CompileRun(Run run, SlotRange range, Position position, bool dense);
+  bool FitsNarrow(const Run& run, int shift, bool dense) const;
+  template <typename Start>
+  int TableBits(const Start* starts, uint32_t count, int width) const;
+  template <typename Start>
+  uint64_t TableCost(const Start* starts, uint32_t count, int width,
+                     int bits) const;
+  template <typename Start, typename Child>
+  void FillTable(const Start* starts, Run run, Start low, int width, int bits,
+                 uint32_t first_line, Child child);
+
+  const LeafShape& shape_;
+  LinePool& lines_;
+  PartitionPacker packer_;
+  std::vector<uint32_t> keys_, values_;
+};
+
+}  // namespace planb
+
+#endif  // PLANB_LPM_FIB_PARTITION_COMPILER_H_

@@ -16,7 +16,6 @@
 #include "benchmarks/engine/machine.h"
 #include "lpm/fib/fib.h"
 #include "lpm/testing/oracle.h"
-#include "lpm/testing/probes.h"
 
 namespace planb {
 namespace {

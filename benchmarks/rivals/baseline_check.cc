@@ -15,7 +15,6 @@
 #include "lpm/synthetic/random.h"
 #include "lpm/synthetic/synthetic.h"
 #include "lpm/testing/oracle.h"
-#include "lpm/testing/probes.h"
 #include "lpm/testing/real_tables.h"
 
 namespace planb {

@@ -18,8 +18,7 @@
 
 #include "lpm/synthetic/random.h"
 #include "lpm/testing/fib_check.h"
-#include "lpm/testing/hard_prefixes.h"
-#include "lpm/testing/histories.h"
+#include "lpm/testing/random_tables.h"
 
 namespace planb {
 namespace {
@@ -255,6 +254,136 @@ TEST_P(FibCompilerContract, VersionsDieOnOtherThreads) {
       ASSERT_EQ(DifferencesAtBoundaries(*more.fibs[i], more.routes[i]), "");
     }
   }
+}
+
+// Next hops that grow in number and size while the table changes: whatever
+// width the FIB keeps them in, it has to change on the way, and back.
+
+Prefix V6(uint64_t high, uint64_t low, int length) {
+  return Prefix::Truncate(Address::V6(absl::MakeUint128(high, low)), length);
+}
+
+// Where the routes lie.
+struct Place {
+  std::string name;
+  Family family;
+  // The n-th of very many distinct prefixes.
+  Prefix (*prefix)(uint32_t n);
+};
+
+void PrintTo(const Place& place, std::ostream* out) { *out << place.name; }
+
+class NextHopGrowth : public testing::TestWithParam<Place> {
+ protected:
+  // Announces prefixes first..last-1, each with next hop `next_hop(n)`, in
+  // batches of `batch`, and checks after a few of them.
+  template <typename NextHopOf>
+  void Announce(uint32_t first, uint32_t last, uint32_t batch,
+                NextHopOf next_hop) {
+    std::vector<Change> changes;
+    uint32_t batches = 0;
+    for (uint32_t n = first; n < last; ++n) {
+      changes.push_back({GetParam().prefix(n), next_hop(n)});
+      if (changes.size() < batch && n + 1 < last) continue;
+      table_.Apply(changes);
+      changes.clear();
+      if (++batches % 64 == 1) Check();
+      if (HasFatalFailure()) FAIL() << "at prefix number " << n;
+    }
+    Check();
+  }
+  void Check() {
+    ASSERT_EQ(DifferencesAtBoundaries(*table_.fib(), table_.ModelRoutes()), "");
+  }
+
+  LiveTable table_{GetParam().family};
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    Places, NextHopGrowth,
+    testing::Values(Place{"Ipv4", Family::kIpv4,
+                          [](uint32_t n) {
+                            return Prefix::Truncate(Address::V4(n << 8), 24);
+                          }},
+                    Place{"Ipv6Slash48s", Family::kIpv6,
+                          [](uint32_t n) {
+                            return V6(
+                                0x2001'0000'0000'0000 + (uint64_t{n} << 16), 0,
+                                48);
+                          }},
+                    Place{"Ipv6OneRouteEachSlash16", Family::kIpv6,
+                          [](uint32_t n) {
+                            return V6((uint64_t{n & 0xffff} << 48) |
+                                          (uint64_t{n >> 16} << 20),
+                                      0, 48);
+                          }},
+                    Place{"Ipv6LongInOneSlash64", Family::kIpv6,
+                          [](uint32_t n) {
+                            return V6(0x2001'0db8'0000'0001, uint64_t{n} << 20,
+                                      128 - 20);
+                          }},
+                    Place{"Ipv6LongAndShort", Family::kIpv6,
+                          [](uint32_t n) {
+                            const uint64_t high =
+                                0x2001'0000'0000'0000 + (uint64_t{n / 2} << 16);
+                            return n % 2 == 0 ? V6(high, 0, 48)
+                                              : V6(high + 1, ~uint64_t{0}, 128);
+                          }}),
+    [](const auto& param) { return param.param.name; });
+
+// One, few, more than an byte holds, then ids of every size.
+TEST_P(NextHopGrowth, IdsGrow) {
+  uint32_t n = 0;
+  Announce(n, n + 3, 1, [](uint32_t) { return 1u; });
+  n += 3;
+  for (const NextHopId id :
+       {254u, 255u, 256u, 257u, 32766u, 32767u, 32768u, 65534u, 65535u, 65536u,
+        65537u, (1u << 24) - 1, 1u << 24, (1u << 25) - 1, 1u << 25, 0x7fffffffu,
+        0x80000000u, 0xfffffffdu, 0xfffffffeu}) {
+    Announce(n, n + 5, 2,
+             [&](uint32_t i) { return i % 2 == 0 ? id : 1 + i % 3; });
+    n += 5;
+    if (HasFatalFailure()) FAIL() << "next hop " << id;
+  }
+}
+
+// As many distinct next hops as an byte holds, and two, one by one across the
+// edges; and then all of them go, and few come back.
+TEST_P(NextHopGrowth, CountsGrowAndShrink) {
+  Announce(0, 250, 50, [](uint32_t n) { return n + 1; });
+  Announce(250, 262, 1, [](uint32_t n) { return n + 1; });
+  if (HasFatalFailure()) return;
+  Announce(262, 32'760, 4000, [](uint32_t n) { return n + 1; });
+  Announce(32'760, 32'775, 1, [](uint32_t n) { return n + 1; });
+  if (HasFatalFailure()) return;
+  Announce(32'775, 65'530, 4000, [](uint32_t n) { return n + 1; });
+  Announce(65'530, 65'545, 1, [](uint32_t n) { return n + 1; });
+  if (HasFatalFailure()) return;
+  const auto large = table_.fib();
+  const std::vector<Route> large_routes = table_.ModelRoutes();
+  Announce(0, 65'545, 10'000, [](uint32_t) { return kNoRoute; });
+  ASSERT_EQ(table_.model().size(), 0U);
+  Announce(0, 100, 1, [](uint32_t n) { return 0u - 2 - n; });
+  ASSERT_EQ(DifferencesAtBoundaries(*large, large_routes), "");
+}
+
+// Every update brings a next hop never seen before to the same few prefixes:
+// what a FIB remembers of those gone by must not grow, or overflow.
+TEST_P(NextHopGrowth, NextHopsPassBy) {
+  Announce(0, 300, 300, [](uint32_t n) { return n + 1; });
+  std::vector<size_t> bytes;
+  for (uint32_t round = 0; round < 700; ++round) {
+    std::vector<Change> changes;
+    for (uint32_t n = 0; n < 100; ++n) {
+      changes.push_back({GetParam().prefix(3 * n), 1000 + 100 * round + n});
+    }
+    table_.Apply(changes);
+    if (round % 32 == 0) Check();
+    if (HasFatalFailure()) FAIL() << "round " << round;
+    if (round == 350 || round == 699) bytes.push_back(table_.fib()->bytes());
+  }
+  Check();
+  EXPECT_LE(bytes[1], 2 * bytes[0] + 65536);
 }
 
 }  // namespace

@@ -26,8 +26,8 @@
 #include "lpm/routes/route_set.h"
 #include "lpm/synthetic/random.h"
 #include "lpm/testing/fib_check.h"
-#include "lpm/testing/hard_prefixes.h"
-#include "lpm/testing/probes.h"
+#include "lpm/testing/oracle.h"
+#include "lpm/testing/random_tables.h"
 
 namespace planb {
 namespace {

@@ -15,10 +15,9 @@
 #include <vector>
 
 #include "lpm/synthetic/random.h"
-#include "lpm/testing/hard_prefixes.h"
+#include "lpm/testing/fib_check.h"
 #include "lpm/testing/oracle.h"
-#include "lpm/testing/probes.h"
-#include "lpm/testing/small_world.h"
+#include "lpm/testing/random_tables.h"
 
 namespace planb {
 namespace {

@@ -7,19 +7,24 @@
 #define PLANB_LPM_TESTING_FIB_CHECK_H_
 
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/numeric/int128.h"
 #include "absl/types/span.h"
 #include "lpm/address.h"
 #include "lpm/fib/fib.h"
+#include "lpm/fib/fib_compiler.h"
 #include "lpm/kernels/kernel.h"
 #include "lpm/prefix.h"
+#include "lpm/routes/route_set.h"
 #include "lpm/synthetic/random.h"
 #include "lpm/testing/oracle.h"
+#include "lpm/testing/random_tables.h"
 
 namespace planb {
 
@@ -132,6 +137,35 @@ class OldVersions {
   std::vector<Version> kept_;
 };
 
+// The routes of a table, the compiler that follows them, and a plain copy of
+// the routes to judge both by. Thread-compatible.
+class LiveTable {
+ public:
+  explicit LiveTable(Family family, absl::Span<const Route> routes = {});
+
+  // Makes the changes, one after the other, and compiles the next version,
+  // naming to the compiler each change's prefix and those of `also_named`.
+  std::shared_ptr<const Fib> Apply(absl::Span<const Change> changes,
+                                   absl::Span<const Prefix> also_named = {});
+
+  // Compiles the routes from scratch by the same compiler.
+  std::shared_ptr<const Fib> Recompile();
+
+  // The version last compiled; never null.
+  const std::shared_ptr<const Fib>& fib() const { return fib_; }
+  const RouteSet& routes() const { return routes_; }
+
+  // The plain copy, ascending.
+  const std::map<Prefix, NextHopId>& model() const { return model_; }
+  std::vector<Route> ModelRoutes() const;
+
+ private:
+  RouteSet routes_;
+  FibCompiler compiler_;
+  std::shared_ptr<const Fib> fib_;
+  std::map<Prefix, NextHopId> model_;
+};
+
 // The answers of `fib` by `kernel`. The arrays that it reads and writes are
 // heap blocks of exactly the promised size, for AddressSanitizer to watch.
 std::vector<NextHopId> LookupAll(Form form, const Fib& fib,
@@ -147,6 +181,87 @@ void ExpectAnswers(const Fib& fib, absl::Span<const Address> addresses,
 // route, the ends of the address space, and `probes`. Upper halves too.
 void ExpectLikeOracle(Family family, std::vector<Route> routes,
                       absl::Span<const Address> probes = {});
+
+// A small world, for exhaustive tests: only a few bits of the address vary, and
+// the others are those of a fixed base.
+//
+// A world's prefixes are those that end before, between and after the varying
+// bits: 2^(k+1)-1 for k bits. Where the bits lie says which parts of a search
+// structure have to tell the prefixes apart.
+struct SmallWorld {
+  Family family = Family::kIpv6;
+  // Ascending, counted from the left.
+  std::vector<int> positions;
+  // The bits that do not vary, left-aligned. Those at `positions` are ignored.
+  absl::uint128 base = 0;
+};
+
+// For messages and, with letters and digits only, for names of tests.
+void PrintTo(const SmallWorld& world, std::ostream* out);
+std::string SmallWorldName(const SmallWorld& world);
+
+// Every prefix of the world: the shortest first, those of one length ascending.
+std::vector<Prefix> PrefixesOf(const SmallWorld& world);
+
+// The addresses whose answers distinguish any two tables of the world: each
+// prefix's ends and their neighbours outside, each address of the world,
+// and the ends of the address space. Ascending, distinct.
+std::vector<Address> ProbesOf(const SmallWorld& world);
+
+// Each set of positions on each base (addresses as text).
+std::vector<SmallWorld> SmallWorlds(
+    Family family, const std::vector<std::vector<int>>& positions,
+    const std::vector<std::string>& bases);
+
+// `bits` neighbouring positions, in every place where they touch one of
+// `edges` (the position before an edge and the one after it, or further in):
+// the bits where a structure may change its ways.
+std::vector<std::vector<int>> PositionsAround(Family family,
+                                              const std::vector<int>& edges,
+                                              int bits);
+
+// A small world in motion. After every change it checks the table against the
+// oracle, for whole addresses and upper halves, while old versions stay alive.
+// Failures are GoogleTest's. Thread-compatible.
+class WorldTable {
+ public:
+  // Prefix number i of the world has next hop state[i]; kNoRoute is no route.
+  using State = std::vector<NextHopId>;
+
+  // `background` routes are always there, but for prefixes of the world.
+  explicit WorldTable(const SmallWorld& world,
+                      std::vector<Route> background = {});
+  // Checks the old versions that are left.
+  ~WorldTable();
+
+  // Number of prefixes.
+  size_t size() const { return prefixes_.size(); }
+
+  // Goes on with a new compiler and none of the world's prefixes.
+  void Restart();
+
+  // Goes to `next` in one batch, which may be empty.
+  void Go(const State& next);
+
+  // Changes prefix number `i` alone.
+  void Set(size_t i, NextHopId next_hop);
+
+ private:
+  void Check(absl::Span<const Change> changes);
+
+  const Family family_;
+  const std::vector<Prefix> prefixes_;
+  std::vector<Route> background_;
+  // Of each form of the family.
+  std::vector<Form> forms_;
+  std::vector<std::shared_ptr<const PackedProbes>> probes_;
+  State state_;
+  std::unique_ptr<LiveTable> table_;
+  OldVersions old_;
+};
+
+// Counts up in base `values`; false where it comes back to zeros.
+bool NextState(WorldTable::State& state, NextHopId values);
 
 }  // namespace planb
 

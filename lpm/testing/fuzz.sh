@@ -17,8 +17,9 @@ libraries='-labsl_status -labsl_statusor -labsl_cord -labsl_strings
     -labsl_raw_logging_internal -labsl_throw_delegate -labsl_base -lgtest'
 
 sources() {
-  find "$root/lpm" -maxdepth 1 -name '*.cc' ! -name '*_test.cc'
-  for name in fib_check hard_prefixes histories history_fuzzer oracle probes; do
+  find "$root/lpm" "$root/lpm/fib" "$root/lpm/kernels" "$root/lpm/routes" \
+    -maxdepth 1 -name '*.cc' ! -name '*_test.cc'
+  for name in fib_check history_fuzzer oracle random_tables; do
     echo "$root/lpm/testing/$name.cc"
   done
 }

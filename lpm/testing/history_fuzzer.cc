@@ -28,10 +28,8 @@
 
 #include "absl/types/span.h"
 #include "lpm/testing/fib_check.h"
-#include "lpm/testing/hard_prefixes.h"
-#include "lpm/testing/histories.h"
 #include "lpm/testing/oracle.h"
-#include "lpm/testing/probes.h"
+#include "lpm/testing/random_tables.h"
 
 namespace planb {
 namespace {

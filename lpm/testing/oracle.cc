@@ -9,7 +9,7 @@
 #include "absl/base/internal/raw_logging.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/numeric/int128.h"
-#include "lpm/testing/probes.h"
+#include "lpm/synthetic/random.h"
 
 namespace planb {
 
@@ -122,6 +122,65 @@ std::vector<NextHopId> RightUpperAnswers(absl::Span<const Route> routes,
     in_order.push_back(answers[UpperHalf(address)]);
   }
   return in_order;
+}
+
+namespace {
+
+// The distance from one address to the next, left-aligned.
+absl::uint128 One(Family family) {
+  return absl::uint128(1) << (128 - AddressBits(family));
+}
+
+}  // namespace
+
+Address NextAddress(const Address& address) {
+  return Address::FromBits(address.family(),
+                           address.bits() + One(address.family()));
+}
+
+Address PreviousAddress(const Address& address) {
+  return Address::FromBits(address.family(),
+                           address.bits() - One(address.family()));
+}
+
+Address FirstAddress(const Prefix& prefix) { return prefix.address(); }
+
+Address LastAddress(const Prefix& prefix) {
+  return Address::FromBits(prefix.family(), prefix.last());
+}
+
+std::vector<Address> BoundaryProbes(absl::Span<const Route> routes) {
+  std::vector<Address> probes;
+  probes.reserve(4 * routes.size());
+  for (const Route& route : routes) {
+    const Address first = FirstAddress(route.prefix);
+    const Address last = LastAddress(route.prefix);
+    probes.insert(probes.end(),
+                  {PreviousAddress(first), first, last, NextAddress(last)});
+  }
+  return probes;
+}
+
+std::vector<Address> InsideProbes(absl::Span<const Route> routes,
+                                  size_t per_route, uint64_t seed) {
+  Random random(seed);
+  std::vector<Address> probes;
+  probes.reserve(per_route * routes.size());
+  for (const Route& route : routes) {
+    const absl::uint128 host = route.prefix.last() - route.prefix.first();
+    for (size_t i = 0; i < per_route; ++i) {
+      probes.push_back(
+          Address::FromBits(route.prefix.family(),
+                            route.prefix.first() | (random.Next128() & host)));
+    }
+  }
+  return probes;
+}
+
+std::vector<Address> UniformProbes(Family family, size_t count, uint64_t seed) {
+  const Route everything = {Prefix::Truncate(
+      family == Family::kIpv4 ? Address::V4(0) : Address::V6(0), 0)};
+  return InsideProbes(absl::MakeConstSpan(&everything, 1), count, seed);
 }
 
 }  // namespace planb

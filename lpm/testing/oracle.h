@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What is right: the longest-prefix match that every answer in this project is
-// tested against.
+// The right answers that every answer in this project is tested against, and
+// the addresses worth asking for: where an answer can change, and either side.
 //
 // The oracle looks at every route and keeps the longest that matches. The
 // reference is quick enough for millions of addresses and is tested against the
@@ -12,6 +12,8 @@
 #define PLANB_LPM_TESTING_ORACLE_H_
 
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -22,6 +24,25 @@
 #include "lpm/prefix.h"
 
 namespace planb {
+
+// The address after (before) `address`; the last one's next is the first.
+Address NextAddress(const Address& address);
+Address PreviousAddress(const Address& address);
+
+// The first and the last address of `prefix`.
+Address FirstAddress(const Prefix& prefix);
+Address LastAddress(const Prefix& prefix);
+
+// For each route its first and last address and the ones just outside, in the
+// order of the routes: four a route, so consecutive repeats are possible.
+std::vector<Address> BoundaryProbes(absl::Span<const Route> routes);
+
+// `per_route` random addresses in each route.
+std::vector<Address> InsideProbes(absl::Span<const Route> routes,
+                                  size_t per_route, uint64_t seed);
+
+// `count` addresses, each random over the whole address space.
+std::vector<Address> UniformProbes(Family family, size_t count, uint64_t seed);
 
 // The simplest correct longest-prefix match. Holds routes of both families.
 // Each prefix appears once. Thread-safe: const after construction.

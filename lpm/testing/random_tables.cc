@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "lpm/testing/hard_prefixes.h"
+#include "lpm/testing/random_tables.h"
 
 #include <algorithm>
 #include <iterator>
 #include <utility>
 
 #include "absl/container/btree_map.h"
+#include "absl/strings/str_cat.h"
 #include "lpm/synthetic/random.h"
 
 namespace planb {
+
 namespace {
 
 // Ones in the first `length` of 128 bits.
@@ -194,6 +196,133 @@ std::vector<Prefix> HardPrefixes(Family family, size_t count, uint64_t seed) {
   }
   SortOut(prefixes);
   return prefixes;
+}
+
+std::string ChangesText(absl::Span<const Change> changes) {
+  std::string text;
+  for (const Change& change : changes) {
+    absl::StrAppend(&text, text.empty() ? "" : ", ");
+    if (change.next_hop == kNoRoute) {
+      absl::StrAppend(&text, "withdraw ", change.prefix.ToString());
+    } else {
+      absl::StrAppend(&text, change.prefix.ToString(), " -> ", change.next_hop);
+    }
+  }
+  return text;
+}
+
+History::History(const HistoryOptions& options)
+    : options_(options),
+      random_(options.seed),
+      pool_(HardPrefixes(options.family, options.prefixes, random_.Next())) {}
+
+const Prefix& History::AnyPrefix() {
+  if (random_.Chance(1, 3)) {
+    last_ = (last_ + random_.Below(3) + pool_.size() - 1) % pool_.size();
+  } else {
+    last_ = random_.Below(pool_.size());
+  }
+  return pool_[last_];
+}
+
+NextHopId History::AnyNextHop() {
+  const NextHopId next_hop =
+      options_.first_next_hop +
+      static_cast<NextHopId>(random_.Below(options_.next_hops));
+  return IsNextHop(next_hop) ? next_hop : 1;
+}
+
+Change History::AnyChange() {
+  const Prefix& prefix = AnyPrefix();
+  return {prefix, random_.Chance(withdrawals_, 10) ? kNoRoute : AnyNextHop()};
+}
+
+std::vector<Change> History::Few() {
+  std::vector<Change> changes(1 + random_.Below(options_.changes));
+  for (Change& change : changes) change = AnyChange();
+  return changes;
+}
+
+// Few prefixes, each coming and going.
+std::vector<Change> History::Flaps() {
+  const std::vector<Change> once = Few();
+  std::vector<Change> changes;
+  for (uint64_t round = 1 + random_.Below(3); round > 0; --round) {
+    for (const Change& change : once) {
+      changes.push_back({change.prefix, kNoRoute});
+      changes.push_back({change.prefix, AnyNextHop()});
+    }
+  }
+  if (random_.Chance(1, 2)) {
+    changes.insert(changes.end(), once.begin(), once.end());
+  }
+  return changes;
+}
+
+std::vector<Change> History::Burst() {
+  std::vector<Change> changes(1 + random_.Below(1000));
+  for (Change& change : changes) change = AnyChange();
+  return changes;
+}
+
+// All announced, with one next hop or several, or all withdrawn.
+std::vector<Change> History::Everything() {
+  std::vector<Change> changes;
+  const NextHopId one = AnyNextHop();
+  const uint64_t how = random_.Below(3);
+  for (const Prefix& prefix : pool_) {
+    changes.push_back({prefix, how == 0   ? kNoRoute
+                               : how == 1 ? one
+                                          : AnyNextHop()});
+  }
+  return changes;
+}
+
+// All that one prefix covers.
+std::vector<Change> History::Below() {
+  const Prefix top = AnyPrefix();
+  std::vector<Change> changes;
+  const NextHopId one = random_.Chance(1, 2) ? kNoRoute : AnyNextHop();
+  for (const Prefix& prefix : pool_) {
+    if (top.Covers(prefix)) changes.push_back({prefix, one});
+  }
+  return changes;
+}
+
+// Gives up some prefixes for ones that the history has not seen.
+std::vector<Change> History::OtherPrefixes() {
+  const std::vector<Prefix> fresh = HardPrefixes(
+      options_.family, 1 + random_.Below(options_.prefixes), random_.Next());
+  std::vector<Change> changes;
+  for (const Prefix& prefix : fresh) {
+    if (random_.Chance(1, 2)) continue;
+    Prefix& place = pool_[random_.Below(pool_.size())];
+    changes.push_back({place, kNoRoute});
+    changes.push_back({prefix, AnyNextHop()});
+    place = prefix;
+  }
+  if (changes.empty()) return Few();
+  std::sort(pool_.begin(), pool_.end());
+  return changes;
+}
+
+std::vector<Change> History::NextBatch() {
+  if (random_.Chance(1, 50)) withdrawals_ = 1 + random_.Below(9);
+  const uint64_t kind = random_.Below(1000);
+  if (kind < 600) return Few();
+  if (kind < 850) return {AnyChange()};
+  if (kind < 950) return Flaps();
+  if (kind < 975) return Below();
+  if (kind < 985) return Everything();
+  if (kind < 993) return OtherPrefixes();
+  return Burst();
+}
+
+std::vector<Prefix> History::AlsoNamed() {
+  std::vector<Prefix> named;
+  if (!random_.Chance(1, 8)) return named;
+  for (uint64_t n = random_.Below(5); n > 0; --n) named.push_back(AnyPrefix());
+  return named;
 }
 
 }  // namespace planb

@@ -1,17 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "lpm/testing/oracle.h"
-
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <iostream>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/numeric/int128.h"
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
-#include "lpm/testing/hard_prefixes.h"
-#include "lpm/testing/probes.h"
+#include "lpm/fib/fib.h"
+#include "lpm/testing/fib_check.h"
+#include "lpm/testing/golden_tables.h"
+#include "lpm/testing/instruction_count.h"
+#include "lpm/testing/oracle.h"
+#include "lpm/testing/random_tables.h"
 
 namespace planb {
 namespace {
@@ -175,6 +184,154 @@ TEST(RightUpperAnswers, UnlessTheyMakeNoDifference) {
   EXPECT_EQ(Three({R("2001:db8:0:1::/64", 1), R("2001:db8:0:1::/65", 2),
                    R("2001:db8:0:1::/66", 1), R("2001:db8:0:1:4000::/66", 1)}),
             (Answers{0, 1, 0}));
+}
+
+// The cache lines that lookups read. Reported, and held to what is promised.
+
+TEST(WalkLines, FindWhatLookupsFind) {
+  for (const GoldenTable& table : GoldenTables()) {
+    const auto fib = Fib::Build(table.family, table.routes).value();
+    std::vector<Address> addresses = BoundaryProbes(table.routes);
+    addresses.resize(40'000, FirstAddress(table.routes[0].prefix));
+    std::vector<NextHopId> found;
+    for (const Address& address : addresses) {
+      found.push_back(WalkLines(*fib, address).next_hop);
+    }
+    SCOPED_TRACE(std::string(table.name));
+    ExpectAnswers(*fib, addresses, found);
+  }
+}
+
+TEST(WalkLines, NoMoreThanPromised) {
+  for (const GoldenTable& table : GoldenTables()) {
+    const auto fib = Fib::Build(table.family, table.routes).value();
+    const size_t most = MostLines(fib->Stats());
+    const LinesRead lines = CountLines(*fib, GoldenTrace(table, 20'000));
+    const std::string text =
+        absl::StrFormat("mean %.3f, p99 %d, max %d, at most %d", lines.mean,
+                        lines.p99, lines.max, most);
+    std::cout << table.name << ": cache lines a lookup: " << text << "\n";
+    RecordProperty(std::string(table.name), text);
+    EXPECT_LE(lines.max, most) << table.name;
+    EXPECT_GE(lines.max, 3U) << table.name << ": no walk got to a leaf";
+  }
+}
+
+// By hand, where the structure leaves no choice.
+TEST(WalkLines, KnownWays) {
+  const Address network = Address::V6(absl::uint128(0x2001) << 112);
+  const Address host = Address::V6(network.bits() | 0x12345678);
+
+  const auto nothing = Fib::Build(Family::kIpv6, {}).value();
+  EXPECT_EQ(WalkLines(*nothing, host).lines, 1U) << "the root";
+  EXPECT_EQ(WalkLines(*nothing, host).next_hop, kNoRoute);
+
+  // Root, first table, separators, leaf; or the root alone where it is far.
+  const auto one =
+      Fib::Build(Family::kIpv6, {{Prefix::Truncate(network, 48), 7}}).value();
+  EXPECT_EQ(WalkLines(*one, host).lines, 4U);
+  EXPECT_EQ(WalkLines(*one, host).next_hop, 7U);
+  EXPECT_EQ(WalkLines(*one, Address::V6(1)).lines, 1U);
+
+  // And a descriptor, which skips what no prefix decides on, and a next hop
+  // whose id is too large for a value.
+  const auto longest =
+      Fib::Build(Family::kIpv6, {{Prefix::Truncate(host, 128), ~1U}}).value();
+  EXPECT_EQ(WalkLines(*longest, host).lines, 6U);
+  EXPECT_EQ(WalkLines(*longest, host).next_hop, ~1U);
+  EXPECT_EQ(WalkLines(*longest, NextAddress(host)).next_hop, kNoRoute);
+}
+
+// Counts of instructions that can be counted by hand.
+
+class InstructionCountTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto nothing = CountInstructions([] {});
+    if (!nothing.ok()) GTEST_SKIP() << nothing.status().message();
+  }
+};
+
+#if defined(__x86_64__)
+
+// The same function with and without what is to be counted: the difference
+// leaves out what the compiler puts around it.
+TEST_F(InstructionCountTest, StraightCode) {
+  const uint64_t none = *CountInstructions([] { __asm__ volatile(""); });
+  EXPECT_LE(none, 8U) << "a frame at most";
+  EXPECT_EQ(*CountInstructions([] { __asm__ volatile("nop"); }), none + 1);
+  EXPECT_EQ(*CountInstructions(
+                [] { __asm__ volatile(".rept 1000\n\tnop\n\t.endr"); }),
+            none + 1000);
+}
+
+TEST_F(InstructionCountTest, Loop) {
+  for (const uint64_t turns : {1, 2, 3, 1000}) {
+    const auto region = [turns] {
+      uint64_t left = turns;
+      __asm__ volatile("1: dec %0\n\tnop\n\tjnz 1b" : "+r"(left) : : "cc");
+    };
+    const auto twice = [turns] {
+      uint64_t left = 2 * turns;
+      __asm__ volatile("1: dec %0\n\tnop\n\tjnz 1b" : "+r"(left) : : "cc");
+    };
+    // The one has an addition more than the other.
+    EXPECT_NEAR(static_cast<double>(*CountInstructions(twice)),
+                static_cast<double>(*CountInstructions(region) + 3 * turns), 1)
+        << turns;
+  }
+}
+
+TEST_F(InstructionCountTest, RepeatedInstructionIsOne) {
+  std::vector<char> from(3000, 'x'), to(3000), filled(3000);
+  const auto move = [&](size_t bytes) {
+    void* destination = to.data();
+    const void* source = from.data();
+    __asm__ volatile("rep movsb"
+                     : "+D"(destination), "+S"(source), "+c"(bytes)
+                     :
+                     : "memory");
+    return static_cast<char*>(destination) == to.data() + to.size();
+  };
+  const auto fill = [&](size_t words) {
+    void* destination = filled.data();
+    __asm__ volatile("rep stosq"
+                     : "+D"(destination), "+c"(words)
+                     : "a"(uint64_t{0x7878787878787878})
+                     : "memory");
+  };
+  bool all = false;
+  const uint64_t one = *CountInstructions([&] { all = move(1); });
+  EXPECT_FALSE(all);
+  EXPECT_EQ(*CountInstructions([&] { all = move(3000); }), one);
+  EXPECT_TRUE(all) << "registers are as if it had been done in steps";
+  EXPECT_EQ(to, from);
+  EXPECT_EQ(*CountInstructions([&] { fill(1); }),
+            *CountInstructions([&] { fill(375); }));
+  EXPECT_EQ(filled, from);
+}
+
+TEST_F(InstructionCountTest, SameEveryTime) {
+  std::string text;
+  const auto region = [&text] {
+    text.assign(100, 'a');
+    for (char& c : text) c = static_cast<char>(c + (text.size() & 7));
+  };
+  region();
+  const uint64_t first = *CountInstructions(region);
+  EXPECT_GE(first, 100U);
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(*CountInstructions(region), first);
+}
+
+#endif  // defined(__x86_64__)
+
+// Else every test above may be skipped for no reason.
+TEST(InstructionCount, CountsOrSaysWhyNot) {
+  const auto count = CountInstructions([] {});
+  if (!count.ok()) {
+    EXPECT_EQ(count.status().code(), absl::StatusCode::kUnimplemented);
+    EXPECT_NE(count.status().message(), "");
+  }
 }
 
 }  // namespace

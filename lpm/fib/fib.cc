@@ -5,7 +5,6 @@
 #include <endian.h>
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 #include <utility>
 
@@ -13,11 +12,11 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/numeric/int128.h"
 #include "lpm/fib/fib_memory.h"
+#include "lpm/fib/fib_walk.h"
 #include "lpm/fib/partition_compiler.h"
 #include "lpm/fib/table_compiler.h"
 #include "lpm/kernels/kernel_table.h"
 #include "lpm/kernels/layout.h"
-#include "lpm/kernels/table_walk.h"
 
 namespace planb {
 
@@ -100,17 +99,64 @@ size_t Fib::bytes() const {
 
 namespace {
 
-class StatsWalk {
+// Counts what a FIB consists of. A visitor of fib_walk.h.
+class StatsVisitor {
  public:
-  explicit StatsWalk(const FibView& fib) : fib_(fib), shape_(fib.value_bytes) {}
+  explicit StatsVisitor(const FibView& fib)
+      : fib_(fib), shape_(fib.value_bytes) {}
 
-  FibStats Walk() {
+  FibStats Count() {
     for (uint32_t slot = 0; slot < kRootEntries; ++slot) {
-      WalkRootEntry(fib_.root[slot], slot);
+      WalkRootEntry(fib_.lines, fib_.root[slot], slot, *this);
     }
     stats_.value_bytes = fib_.value_bytes;
     stats_.root_bytes = sizeof(FibRoot);
     return stats_;
+  }
+
+  void EnterTable(uint32_t entries) {
+    ++stats_.tables;
+    stats_.table_bytes += entries * sizeof(uint32_t);
+    stats_.table_steps = std::max(stats_.table_steps, ++depth_.tables);
+  }
+  void LeaveTable(uint32_t) { --depth_.tables; }
+
+  // Visits the part of the partition that belongs to the slot.
+  void Partition(uint32_t entry, uint32_t key, int width) {
+    const bool wide = TypeOf(entry) == kWideEntry;
+    // First and last key of the slot, in the partition's terms.
+    const uint32_t mask = wide ? ~uint32_t{0} : 0xffff;
+    const uint32_t low = (key >> ShiftOf(entry)) & mask;
+    const uint32_t last =
+        static_cast<uint32_t>((key + ((uint64_t{1} << width) - 1)) >>
+                              ShiftOf(entry)) &
+        mask;
+    bool begun = false;
+    uint32_t before = 0;  // the value in force where the slot begins
+    const uint32_t leaves = ForEachInterval(
+        fib_.lines, entry, shape_, [&](uint32_t start, uint32_t value) {
+          if (start <= low) before = value;
+          if (start <= low || start > last) return;
+          if (!begun) Value(before);
+          begun = true;
+          Value(value);
+        });
+    if (!begun) Value(before);
+    if (seen_.insert(PayloadOf(entry)).second) {
+      stats_.partition_bytes += (1 + leaves) * sizeof(Line);
+      stats_.partition_room +=
+          leaves * (wide ? shape_.wide_intervals : shape_.narrow_intervals);
+      ++(wide ? stats_.wide_partitions : stats_.narrow_partitions);
+    }
+  }
+
+  // An interval, in the order of addresses, goes on or begins.
+  void Value(uint32_t value) {
+    if ((value & shape_.flag) != 0) {
+      return Visit(fib_.descriptors[value & (shape_.flag - 1)]);
+    }
+    if (stats_.intervals == 0 || value != last_value_) ++stats_.intervals;
+    last_value_ = value;
   }
 
  private:
@@ -122,132 +168,31 @@ class StatsWalk {
     uint32_t slot_length = kMainBits;
   };
 
-  void WalkRootEntry(uint32_t entry, uint32_t slot) {
-    if (TypeOf(entry) != kTableEntry) return WalkValue(PayloadOf(entry), {});
-    const Depth below = EnterTable(1u << (32 - kRootBits - ShiftOf(entry)), {});
-    ForEachSlotBelowRoot(fib_.lines, entry, slot,
-                         [&](uint32_t child, uint32_t key, int width) {
-                           WalkEntry(child, key, width, below);
-                         });
-  }
-
-  // `key` is the first of the entry's slot, `width` the bits it leaves open.
-  void WalkEntry(uint32_t entry, uint32_t key, int width, Depth at) {
-    switch (TypeOf(entry)) {
-      case kValueEntry:
-        WalkValue(PayloadOf(entry), at);
-        break;
-      case kTableEntry: {
-        const Depth below = EnterTable(1u << (width - ShiftOf(entry)), at);
-        ForEachSlot(fib_.lines, entry, key, width,
-                    [&](uint32_t child, uint32_t child_key, int child_width) {
-                      WalkEntry(child, child_key, child_width, below);
-                    });
-        break;
-      }
-      case kWideEntry:
-        WalkPartition<uint32_t>(entry, key, width, at);
-        break;
-      case kNarrowEntry:
-        WalkPartition<uint16_t>(entry, key, width, at);
-        break;
-    }
-  }
-
-  Depth EnterTable(uint32_t size, Depth at) {
-    ++stats_.tables;
-    stats_.table_bytes += size * sizeof(uint32_t);
-    ++at.tables;
-    stats_.table_steps = std::max(stats_.table_steps, at.tables);
-    return at;
-  }
-
-  // The part of the partition that belongs to the slot.
-  template <typename Key>
-  void WalkPartition(uint32_t entry, uint32_t key, int width, Depth at) {
-    constexpr bool kWide = sizeof(Key) == 4;
-    const char* const node =
-        reinterpret_cast<const char*>(fib_.lines + PayloadOf(entry));
-    const uint32_t separators = kWide ? kWideSeparators : kNarrowSeparators;
-    const uint32_t in_leaf =
-        kWide ? shape_.wide_intervals : shape_.narrow_intervals;
-    const uint32_t values_at =
-        kWide ? shape_.wide_values_at : shape_.narrow_values_at;
-    const auto key_at = [](const char* from, uint32_t i) {
-      Key value;
-      std::memcpy(&value, from + i * sizeof(Key), sizeof(Key));
-      return value;
-    };
-    constexpr Key kPadding = static_cast<Key>(~Key{0});
-    uint32_t leaves = 1;
-    while (leaves <= separators && key_at(node, leaves - 1) != kPadding) {
-      ++leaves;
-    }
-    if (seen_.insert(PayloadOf(entry)).second) {
-      stats_.partition_bytes += (1 + leaves) * sizeof(Line);
-      stats_.partition_room += leaves * in_leaf;
-      ++(kWide ? stats_.wide_partitions : stats_.narrow_partitions);
-    }
-    // Keys of this slot, in the partition's terms.
-    const auto low = static_cast<Key>(key >> ShiftOf(entry));
-    const auto last = static_cast<Key>((key + ((uint64_t{1} << width) - 1)) >>
-                                       ShiftOf(entry));
-    bool begun = false;
-    uint32_t before = 0;  // the value in force where the slot begins
-    for (uint32_t leaf = 0; leaf < leaves; ++leaf) {
-      const char* const from = node + (1 + leaf) * sizeof(Line);
-      for (uint32_t i = 0; i < in_leaf; ++i) {
-        const uint32_t value = shape_.ReadValue(from + values_at, i);
-        const Key less_one = i > 0      ? key_at(from, i - 1)
-                             : leaf > 0 ? key_at(node, leaf - 1)
-                                        : Key{0};
-        if (i + leaf > 0 && less_one == kPadding) break;
-        const bool first = i + leaf == 0;
-        const auto start = static_cast<Key>(first ? 0 : less_one + 1);
-        if (first || start <= low) {
-          before = value;
-          continue;
-        }
-        if (start > last) break;
-        if (!begun) WalkValue(before, at);
-        begun = true;
-        WalkValue(value, at);
-      }
-    }
-    if (!begun) WalkValue(before, at);
-  }
-
-  // An interval, in the order of addresses, goes on or begins.
-  void WalkValue(uint32_t value, Depth at) {
-    if ((value & shape_.flag) != 0) {
-      const Descriptor& descriptor =
-          fib_.descriptors[value & (shape_.flag - 1)];
-      ++stats_.descriptors;
-      stats_.descriptor_bytes += sizeof(Descriptor);
-      ++at.descriptors;
-      stats_.descriptor_steps =
-          std::max(stats_.descriptor_steps, at.descriptors);
-      // What is skipped: bits of the base between the slot's and its own.
-      const absl::uint128 skipped =
-          (absl::MakeUint128(descriptor.high, descriptor.low) &
-           ~(absl::Uint128Max() << (128 - at.slot_length))) >>
-          (128 - descriptor.length);
-      const absl::uint128 ones =
-          (absl::uint128(1) << (descriptor.length - at.slot_length)) - 1;
-      at.slot_length = static_cast<uint32_t>(
-          SlotLengthBelow(static_cast<int>(descriptor.length)));
-      if (skipped != 0) WalkValue(descriptor.fallback, at);
-      WalkEntry(descriptor.entry, 0, 32, at);
-      if (skipped != ones) WalkValue(descriptor.fallback, at);
-      return;
-    }
-    if (stats_.intervals == 0 || value != last_value_) ++stats_.intervals;
-    last_value_ = value;
+  void Visit(const Descriptor& descriptor) {
+    const Depth above = depth_;
+    ++stats_.descriptors;
+    stats_.descriptor_bytes += sizeof(Descriptor);
+    stats_.descriptor_steps =
+        std::max(stats_.descriptor_steps, ++depth_.descriptors);
+    // What is skipped: bits of the base between the slot's and its own.
+    const absl::uint128 skipped =
+        (absl::MakeUint128(descriptor.high, descriptor.low) &
+         ~(absl::Uint128Max() << (128 - depth_.slot_length))) >>
+        (128 - descriptor.length);
+    const absl::uint128 ones =
+        (absl::uint128(1) << (descriptor.length - depth_.slot_length)) - 1;
+    depth_.slot_length = static_cast<uint32_t>(
+        SlotLengthBelow(static_cast<int>(descriptor.length)));
+    if (skipped != 0) Value(descriptor.fallback);
+    WalkEntry(fib_.lines, descriptor.entry, 0, 32, *this);
+    if (skipped != ones) Value(descriptor.fallback);
+    depth_ = above;
   }
 
   const FibView& fib_;
   const LeafShape shape_;
   FibStats stats_;
+  Depth depth_;
   uint32_t last_value_ = 0;
   absl::flat_hash_set<uint32_t> seen_;  // partitions
 };
@@ -255,7 +200,8 @@ class StatsWalk {
 }  // namespace
 
 FibStats Fib::Stats() const {
-  FibStats stats = StatsWalk(View()).Walk();
+  const FibView view = View();
+  FibStats stats = StatsVisitor(view).Count();
   stats.next_hop_bytes = next_hop_count_ * sizeof(NextHopId);
   return stats;
 }

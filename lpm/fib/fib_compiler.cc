@@ -13,25 +13,61 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "lpm/fib/fib_memory.h"
+#include "lpm/fib/fib_walk.h"
 #include "lpm/fib/table_compiler.h"
 #include "lpm/kernels/layout.h"
-#include "lpm/kernels/table_walk.h"
 #include "lpm/prefix.h"
 #include "lpm/routes/route_set.h"
 
 namespace planb {
 namespace {
 
+// Blocks that an update leaves unused, by their first element.
+struct Garbage {
+  std::vector<uint32_t> lines;
+  std::vector<uint32_t> descriptors;
+};
+
+// Lists all that hangs on an entry as garbage. A visitor of fib_walk.h.
+class GarbageVisitor {
+ public:
+  GarbageVisitor(TableCompiler& table, Garbage& garbage)
+      : table_(table), lines_(table.lines()), garbage_(garbage) {}
+
+  void EnterTable(uint32_t) {}
+  void LeaveTable(uint32_t first_line) { garbage_.lines.push_back(first_line); }
+
+  // One slot less names the partition. With the last of them the partition
+  // becomes garbage, and so do the descriptors that its values name: those of
+  // slots that went before stay until then.
+  void Partition(uint32_t entry, uint32_t /*key*/, int /*width*/) {
+    const uint32_t first = PayloadOf(entry);
+    if (!lines_.DropSlot(first)) return;
+    garbage_.lines.push_back(first);
+    if (!lines_.marked(first)) return;
+    ForEachInterval(lines_.at(0), entry, table_.shape(),
+                    [this](uint32_t, uint32_t value) { Value(value); });
+  }
+
+  void Value(uint32_t value) {
+    const uint32_t flag = table_.shape().flag;
+    if ((value & flag) == 0) return;
+    const uint32_t index = value & (flag - 1);
+    WalkEntry(lines_.at(0), table_.descriptors().at(index)->entry, 0, 32,
+              *this);
+    garbage_.descriptors.push_back(index);
+  }
+
+ private:
+  TableCompiler& table_;
+  LinePool& lines_;
+  Garbage& garbage_;
+};
+
 // Changes a compiled table in part: writes anew what changed and the tables on
 // the way to it, and lists what that leaves unused. Thread-compatible.
 class TableUpdater {
  public:
-  // Blocks, by their first element.
-  struct Garbage {
-    std::vector<uint32_t> lines;
-    std::vector<uint32_t> descriptors;
-  };
-
   explicit TableUpdater(TableCompiler& table) : table_(table) {}
 
   // Makes the table that of `routes`, which differ from what it was compiled
@@ -52,13 +88,6 @@ class TableUpdater {
   uint32_t CopyTable(uint32_t entry, uint32_t first_key, int bits,
                      Position position);
 
-  // All that hangs on an entry goes. `key` is the first of its slot, and
-  // `width` the number of bits it leaves open.
-  void RetireRootEntry(uint32_t entry, uint32_t slot);
-  void RetireEntry(uint32_t entry, uint32_t key, int width);
-  void RetirePartition(uint32_t first, bool narrow);
-  void RetireValue(uint32_t value);
-
   TableCompiler& table_;
   Garbage garbage_;
 };
@@ -73,11 +102,6 @@ size_t CountIn(absl::Span<const Prefix> changed, const MainSlot& slot) {
     ++count;
   }
   return count;
-}
-
-// The first line of the table that `entry` sends `first_key` to.
-uint32_t TableLine(uint32_t entry, uint32_t first_key) {
-  return TableIndex(entry, first_key) / kLineWords;
 }
 
 // What a slot of the main walk is called in its table's key: bits 0..31 in the
@@ -123,10 +147,12 @@ void TableUpdater::UpdateSlot(const RouteSet& routes, Changes changed,
       SlotsTouched(changed, length) > (1u << (slot.width - below)) / 4) {
     table_.CompileSlot(routes, slot, position);
     if (table_.failed()) return;  // nothing to walk is left
+    GarbageVisitor visitor(table_, garbage_);
+    const Line* const lines = table_.lines().at(0);
     if (first_table) {
-      RetireRootEntry(entry, position.index);
+      WalkRootEntry(lines, entry, position.index, visitor);
     } else {
-      RetireEntry(entry, KeyOf(slot), slot.width);
+      WalkEntry(lines, entry, KeyOf(slot), slot.width, visitor);
     }
     return;
   }
@@ -168,67 +194,6 @@ uint32_t TableUpdater::CopyTable(uint32_t entry, uint32_t first_key, int bits,
       MakeEntry(kTableEntry, PayloadOf(entry) + to - from, ShiftOf(entry)));
   garbage_.lines.push_back(from);
   return to * kLineWords;
-}
-
-void TableUpdater::RetireRootEntry(uint32_t entry, uint32_t slot) {
-  if (TypeOf(entry) != kTableEntry) return RetireValue(PayloadOf(entry));
-  ForEachSlotBelowRoot(table_.lines().at(0), entry, slot,
-                       [this](uint32_t child, uint32_t key, int width) {
-                         RetireEntry(child, key, width);
-                       });
-  garbage_.lines.push_back(TableLine(entry, slot << (32 - kRootBits)));
-}
-
-void TableUpdater::RetireEntry(uint32_t entry, uint32_t key, int width) {
-  switch (TypeOf(entry)) {
-    case kValueEntry:
-      RetireValue(PayloadOf(entry));
-      break;
-    case kWideEntry:
-      RetirePartition(PayloadOf(entry), /*narrow=*/false);
-      break;
-    case kNarrowEntry:
-      RetirePartition(PayloadOf(entry), /*narrow=*/true);
-      break;
-    case kTableEntry:
-      ForEachSlot(table_.lines().at(0), entry, key, width,
-                  [this](uint32_t child, uint32_t child_key, int child_width) {
-                    RetireEntry(child, child_key, child_width);
-                  });
-      garbage_.lines.push_back(TableLine(entry, key));
-      break;
-  }
-}
-
-// One slot less names the partition; the last one's going is its end, and that
-// of the descriptors its values name. (Those of slots that went before linger
-// until then.)
-void TableUpdater::RetirePartition(uint32_t first, bool narrow) {
-  LinePool& lines = table_.lines();
-  if (!lines.DropSlot(first)) return;
-  garbage_.lines.push_back(first);
-  if (!lines.marked(first)) return;
-  const LeafShape& shape = table_.shape();
-  const uint32_t count = narrow ? shape.narrow_intervals : shape.wide_intervals;
-  const uint32_t values_at =
-      narrow ? shape.narrow_values_at : shape.wide_values_at;
-  uint32_t previous = 0;
-  for (uint32_t line = first + 1; line < first + lines.size(first); ++line) {
-    const char* const leaf = reinterpret_cast<const char*>(lines.at(line));
-    for (uint32_t i = 0; i < count; ++i) {
-      const uint32_t value = shape.ReadValue(leaf + values_at, i);
-      // The last interval's value is repeated to the end of the leaf.
-      if (value != previous) RetireValue(value);
-      previous = value;
-    }
-  }
-}
-
-void TableUpdater::RetireValue(uint32_t value) {
-  if ((value & table_.shape().flag) == 0) return;
-  const uint32_t index = value & (table_.shape().flag - 1);
-  RetireEntry(table_.descriptors().at(index)->entry, 0, 32);
-  garbage_.descriptors.push_back(index);
 }
 
 // A change costs about as much as compiling this many routes anew.
@@ -301,7 +266,7 @@ class FibCompiler::Impl {
   // What a generation left unused, and no younger one will read.
   struct Retired {
     uint64_t generation;
-    TableUpdater::Garbage garbage;
+    Garbage garbage;
   };
 
   std::unique_ptr<const Fib> Publish(bool compiled) {
@@ -356,7 +321,7 @@ class FibCompiler::Impl {
     }
   }
 
-  void Free(const TableUpdater::Garbage& garbage) {
+  void Free(const Garbage& garbage) {
     for (uint32_t first : garbage.lines) table_->lines().Free(first);
     for (uint32_t first : garbage.descriptors) {
       table_->descriptors().Free(first);

@@ -231,9 +231,10 @@ uint64_t CountBytes(int file) {
   }
 }
 
-// Kills the child after `wait`. Returns the number of acknowledged steps.
+// Kills the child after `wait`, counted from its start or from its first
+// acknowledgement. Returns the number of acknowledged steps.
 uint64_t PlayAndKill(const std::string& path, StoreScript& script,
-                     absl::Duration wait) {
+                     absl::Duration wait, bool from_first) {
   int pipe_ends[2];
   EXPECT_EQ(pipe(pipe_ends), 0);
   const pid_t child = fork();
@@ -242,9 +243,11 @@ uint64_t PlayAndKill(const std::string& path, StoreScript& script,
     Play(path, script, pipe_ends[1]);
   }
   close(pipe_ends[1]);
+  char first;
+  const ssize_t got = from_first ? read(pipe_ends[0], &first, 1) : 0;
   absl::SleepFor(wait);
   kill(child, SIGKILL);
-  const uint64_t acks = CountBytes(pipe_ends[0]);
+  const uint64_t acks = CountBytes(pipe_ends[0]) + (got == 1 ? 1 : 0);
   close(pipe_ends[0]);
   int status = 0;
   EXPECT_EQ(waitpid(child, &status, 0), child);
@@ -261,9 +264,12 @@ void CrashOften(const std::string& name, const StoreScriptOptions& options) {
   uint64_t more = 0;
   for (int round = 0; round < Rounds(); ++round) {
     SCOPED_TRACE(round);
+    // Half of the rounds have an acknowledgement, however slow the machine is.
+    // The others may die while the store opens.
     const uint64_t acks = PlayAndKill(
         path, script,
-        absl::Microseconds(static_cast<int64_t>(random() % 150'000)));
+        absl::Microseconds(static_cast<int64_t>(random() % 150'000)),
+        round % 4 < 2);
     for (uint64_t i = 0; i < acks; ++i) ASSERT_TRUE(script.Step(nullptr).ok());
     acknowledged += acks;
 
@@ -286,7 +292,7 @@ void CrashOften(const std::string& name, const StoreScriptOptions& options) {
     ASSERT_EQ(StoreDifference(script.Tables(), *tables), "");
     ASSERT_EQ((*store)->generation_floor(), script.generation_floor());
   }
-  EXPECT_GT(acknowledged, static_cast<uint64_t>(Rounds() / 4));
+  EXPECT_GE(acknowledged, static_cast<uint64_t>(Rounds() / 2));
   std::cout << Rounds() << " crashes, " << acknowledged
             << " transactions acknowledged, " << more
             << " committed and not acknowledged\n";

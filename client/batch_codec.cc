@@ -21,8 +21,8 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "base/utf8.h"
+#include "client/call.h"
 #include "client/channel.h"
-#include "client/status.h"
 #include "planb/v1/route_lookup.pb.h"
 #include "proto/wire/batch_messages.h"
 

@@ -14,9 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "client/call.h"
 #include "client/channel.h"
-#include "client/convert.h"
-#include "client/status.h"
 #include "planb/v1/route_lookup.pb.h"
 
 namespace planb::client {
@@ -326,5 +325,4 @@ TEST(DecodeReply, RepliesThatAreNotDueAreCaught) {
 }
 
 }  // namespace
-
 }  // namespace planb::client

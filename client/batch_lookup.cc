@@ -17,7 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "base/monotonic_time.h"
-#include "client/status.h"
+#include "client/call.h"
 
 namespace planb::client {
 

@@ -36,8 +36,8 @@
 #include "absl/time/time.h"
 #include "client/batch_call.h"
 #include "client/batch_codec.h"
+#include "client/call.h"
 #include "client/channel.h"
-#include "client/retry.h"
 
 namespace planb::client {
 

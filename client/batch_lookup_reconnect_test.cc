@@ -16,9 +16,8 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "client/batch_lookup.h"
-#include "client/status.h"
+#include "client/call.h"
 #include "client/testing/fake_server.h"
-#include "client/testing/many_routes.h"
 
 namespace planb::client {
 namespace {
@@ -394,5 +393,4 @@ TEST_F(ReconnectTest, ASilentServerIsLeft) {
 }
 
 }  // namespace
-
 }  // namespace planb::client

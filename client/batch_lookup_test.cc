@@ -14,10 +14,9 @@
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "client/call.h"
 #include "client/coalescing_lookup.h"
-#include "client/status.h"
 #include "client/testing/fake_server.h"
-#include "client/testing/many_routes.h"
 
 namespace planb::client {
 namespace {
@@ -238,12 +237,6 @@ TEST_F(BatchLookupTest, DestructionCancels) {
 
 // Single lookups over a real stream, which breaks now and then.
 
-using testing::FakeServer;
-using testing::HopOf;
-using testing::ManyRoutes;
-using testing::V4;
-using testing::V6;
-
 Address Read(const std::string& bytes) { return *Address::FromPacked(bytes); }
 
 class CoalescingServerTest : public ::testing::Test {
@@ -355,5 +348,4 @@ TEST_F(CoalescingServerTest, AHandleThatGaveUpFailsEveryBatch) {
 }
 
 }  // namespace
-
 }  // namespace planb::client

@@ -13,7 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/monotonic_time.h"
-#include "client/status.h"
+#include "client/call.h"
 
 namespace planb::client {
 namespace {

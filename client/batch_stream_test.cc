@@ -14,10 +14,9 @@
 
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "client/call.h"
 #include "client/channel.h"
-#include "client/status.h"
 #include "client/testing/fake_server.h"
-#include "client/testing/many_routes.h"
 
 namespace planb::client {
 namespace {
@@ -292,13 +291,8 @@ TEST_F(BatchStreamTest, NothingIsSentAfterCloseSend) {
 
 // A stream comes to the right end, also when the server misbehaves.
 
-using ::testing::ElementsAre;
-using testing::FakeServer;
 using ::testing::HasSubstr;
-using testing::HopOf;
-using testing::ManyRoutes;
 using testing::Spoil;
-using testing::V6;
 
 class BatchStreamEndTest : public ::testing::Test {
  protected:
@@ -463,5 +457,4 @@ TEST(BatchStreamWithoutServer, FailsQuickly) {
 }
 
 }  // namespace
-
 }  // namespace planb::client

@@ -7,6 +7,7 @@
 
 #include <grpcpp/channel.h>
 #include <grpcpp/security/credentials.h>
+#include <grpcpp/support/channel_arguments.h>
 
 #include <memory>
 #include <optional>
@@ -16,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "base/socket_options.h"
 
 namespace planb::client {
 
@@ -68,6 +70,16 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(
 // such as what is wrong with the server's certificate; DEADLINE_EXCEEDED
 // if `deadline` passes first.
 absl::Status Connect(grpc::Channel& channel, absl::Time deadline);
+
+// The options of base/socket_options.h for the sockets of a channel.
+
+// Sets `options` on each socket that a channel made with `arguments` connects,
+// also when it reconnects. TCP sockets are taken for loopback: a socket gets
+// its options before it is connected, so only the caller knows where the server
+// is. An empty loopback_congestion leaves the sockets of a channel to another
+// host as they are.
+void SetSocketOptions(const SocketOptions& options,
+                      grpc::ChannelArguments& arguments);
 
 }  // namespace planb::client
 

@@ -512,5 +512,4 @@ TEST_F(CoalescingLookupTest, AFailedBatchFailsItsCalls) {
 }
 
 }  // namespace
-
 }  // namespace planb::client

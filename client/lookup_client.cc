@@ -9,8 +9,6 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "client/call.h"
-#include "client/convert.h"
-#include "client/status.h"
 
 namespace planb::client {
 namespace {

@@ -6,14 +6,6 @@
 #ifndef PLANB_CLIENT_PLANB_H_
 #define PLANB_CLIENT_PLANB_H_
 
-// Channels, their credentials, errors, and when to try again.
-#include "client/channel.h"
-#include "client/retry.h"
-#include "client/status.h"
-
-// Between the values of lpm/ and the contract's messages.
-#include "client/convert.h"
-
 // Lookups.
 #include "client/batch_lookup.h"
 #include "client/batch_stream.h"
@@ -22,9 +14,12 @@
 
 // Tables: changed, replaced, followed, and in files.
 #include "client/route_watcher.h"
-#include "client/snapshot_transfer.h"
 #include "client/table_client.h"
 #include "client/update_stream.h"
 #include "client/whole_table.h"
+
+// Channels and their credentials; errors, retries and conversions.
+#include "client/call.h"
+#include "client/channel.h"
 
 #endif  // PLANB_CLIENT_PLANB_H_

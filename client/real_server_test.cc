@@ -21,13 +21,12 @@
 #include "absl/time/clock.h"
 #include "base/testing/server_process.h"
 #include "client/batch_lookup.h"
+#include "client/call.h"
 #include "client/channel.h"
 #include "client/coalescing_lookup.h"
-#include "client/convert.h"
 #include "client/route_watcher.h"
-#include "client/status.h"
 #include "client/table_client.h"
-#include "client/testing/many_routes.h"
+#include "client/testing/fake_server.h"
 #include "client/testing/real_server_fixture.h"
 #include "client/update_stream.h"
 
@@ -325,5 +324,4 @@ TEST_F(ReplicaTest, AServerThatForgotIsNoticed) {
 }
 
 }  // namespace
-
 }  // namespace planb::client

@@ -8,8 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/monotonic_time.h"
-#include "client/convert.h"
-#include "client/status.h"
+#include "client/call.h"
 
 namespace planb::client {
 

@@ -30,7 +30,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "client/retry.h"
+#include "client/call.h"
 #include "lpm/prefix.h"
 #include "planb/v1/route_table.grpc.pb.h"
 #include "planb/v1/route_table.pb.h"

@@ -13,8 +13,7 @@
 #include <vector>
 
 #include "absl/time/clock.h"
-#include "client/convert.h"
-#include "client/status.h"
+#include "client/call.h"
 #include "client/table_client.h"
 #include "client/testing/fake_server.h"
 
@@ -329,5 +328,4 @@ TEST_F(RouteWatcherTest, CancelEndsAWait) {
 }
 
 }  // namespace
-
 }  // namespace planb::client

@@ -8,8 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/call.h"
-#include "client/convert.h"
-#include "client/status.h"
 
 namespace planb::client {
 namespace {

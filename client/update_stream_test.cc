@@ -11,8 +11,7 @@
 #include <vector>
 
 #include "absl/time/clock.h"
-#include "client/convert.h"
-#include "client/status.h"
+#include "client/call.h"
 #include "client/testing/fake_server.h"
 
 namespace planb::client {

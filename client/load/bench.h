@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A benchmark of BatchLookup streams: a closed loop, which sends the next batch
-// as soon as one is answered, or an open one, which sends at a given rate and
-// counts latency from when each batch was due.
+// Drives one stream of a benchmark, in a closed or in an open loop, and keeps
+// its accounts.
+//
+// In a closed loop a batch is due when another was answered: a server that
+// stalls is not asked, and its stall shows in one latency. In an open loop
+// batches are due by a schedule, and latency counts from the due time, not
+// from the sending: a stall shows in every batch that was due during it. No
+// arrival is left out, however late.
 
 #ifndef PLANB_CLIENT_LOAD_BENCH_H_
 #define PLANB_CLIENT_LOAD_BENCH_H_
@@ -10,24 +15,210 @@
 #include <grpcpp/channel.h>
 #include <sys/types.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "client/load/arrivals.h"
-#include "client/load/bench_driver.h"
+#include "base/monotonic_time.h"
+#include "client/batch_codec.h"
+#include "client/batch_stream.h"
+#include "client/load/latency_histogram.h"
 #include "client/load/trace.h"
 #include "lpm/prefix.h"
 
 namespace planb::client {
+
+// The time that counts: without the warm-up before it and the draining after
+// it. Its end may still move forward, to now. Thread-safe.
+class BenchWindow {
+ public:
+  BenchWindow(absl::Time begin, absl::Time end)
+      : begin_(begin), end_ns_(absl::ToUnixNanos(end)) {}
+
+  absl::Time end() const { return absl::FromUnixNanos(end_ns_); }
+  // The same as end() if that came first.
+  absl::Time begin() const { return std::min(begin_, end()); }
+  bool Holds(absl::Time time) const { return begin_ <= time && time < end(); }
+
+  // Nothing is due from `now` on.
+  void EndAt(absl::Time now) {
+    if (now < end()) end_ns_ = absl::ToUnixNanos(now);
+  }
+
+  // Draining took too long: that streams end now is no failure.
+  void Abandon() { abandoned_ = true; }
+  bool abandoned() const { return abandoned_; }
+
+ private:
+  const absl::Time begin_;
+  std::atomic<int64_t> end_ns_;
+  std::atomic<bool> abandoned_ = false;
+};
+
+// What one stream, or all of them, did.
+struct BenchCounts {
+  // Batches due within the window. In a closed loop: those sent in it.
+  uint64_t offered = 0;
+  // Of these, not answered when draining was given up.
+  uint64_t unanswered = 0;
+  // Answered within the window, whenever they were due.
+  uint64_t batches = 0;
+  uint64_t lookups = 0;
+  uint64_t misses = 0;     // answered with "no route"
+  uint64_t undecided = 0;  // answered with "undecided"
+  // Of all answers there ever were, those other than expected.
+  uint64_t mismatches = 0;
+  // One value for each batch offered: from when it was due until its answer
+  // was there; until draining was given up, for those unanswered.
+  LatencyHistogram latency;
+  // Open loop: from when it was due until it had been sent, of each batch sent.
+  // Waiting because too many are in flight counts.
+  LatencyHistogram send_delay;
+
+  void Merge(const BenchCounts& other) {
+    offered += other.offered;
+    unanswered += other.unanswered;
+    batches += other.batches;
+    lookups += other.lookups;
+    misses += other.misses;
+    undecided += other.undecided;
+    mismatches += other.mismatches;
+    latency.Merge(other.latency);
+    send_delay.Merge(other.send_delay);
+  }
+};
+
+// What a benchmark's driver acts on: the clock and one stream. Tests put a
+// made-up server and a made-up clock in their place, and know to the nanosecond
+// what has to come out.
+//
+// As BatchStream, which says more.
+class BenchPort {
+ public:
+  virtual ~BenchPort() = default;
+
+  virtual absl::Time Now() = 0;
+  virtual void SleepUntil(absl::Time time) = 0;
+
+  virtual absl::Status Send(const Batch& batch) = 0;
+  virtual absl::Status CloseSend() = 0;
+  virtual bool Ready() = 0;
+  virtual absl::StatusOr<bool> Receive(BatchResult& result) = 0;
+  virtual absl::Status Finish() = 0;
+  virtual void Cancel() = 0;
+};
+
+// The monotonic clock and a real stream. As thread-safe as BatchStream.
+class StreamPort : public BenchPort {
+ public:
+  StreamPort(const std::shared_ptr<grpc::Channel>& channel,
+             const BatchStreamOptions& options)
+      : stream_(channel, options) {}
+
+  absl::Time Now() override { return MonotonicNow(); }
+  // Precise to microseconds, where the kernel can.
+  void SleepUntil(absl::Time time) override;
+
+  absl::Status Send(const Batch& batch) override {
+    return stream_.Send(batch).status();
+  }
+  absl::Status CloseSend() override { return stream_.CloseSend(); }
+  bool Ready() override { return stream_.Ready(); }
+  absl::StatusOr<bool> Receive(BatchResult& result) override {
+    return stream_.Receive(result);
+  }
+  absl::Status Finish() override { return stream_.Finish(); }
+  void Cancel() override { stream_.Cancel(); }
+
+ private:
+  BatchStream stream_;
+};
+
+struct DriverOptions {
+  // Empty means "default".
+  std::string table = {};
+  // Batches in flight, at most; at least 1.
+  size_t depth = 1;
+  // The first batch of the trace to send.
+  size_t first = 0;
+  // Open loop only: the schedule, and where it starts.
+  ArrivalOptions arrivals = {};
+  absl::Time start = absl::UnixEpoch();
+  // If not null: what Trace::Expect says every answer has to be.
+  const std::vector<NextHopId>* expected = nullptr;
+};
+
+// Runs once, by one of the ways below. The first error ends the window, and so
+// the other streams. Everything passed by reference outlives the driver.
+class BenchDriver {
+ public:
+  BenchDriver(BenchPort& port, const Trace& trace, BenchWindow& window,
+              const DriverOptions& options);
+
+  // Closed loop, one thread.
+  void RunClosed();
+  // Open loop, one thread, which polls without a pause until the next arrival
+  // or answer.
+  void RunOpen();
+  // Open loop, two threads: the one that sends sleeps between arrivals, the one
+  // that receives between answers, so both sleep precisely. (A completion queue
+  // wakes up for a deadline only to the millisecond.)
+  void SendOnSchedule();
+  void ReceiveAll();
+
+  // After the run: takes `now` for the time until which everything due but
+  // unanswered has waited.
+  void CountUnanswered(absl::Time now);
+
+  // How it went until now. Thread-safe.
+  BenchCounts counts() const;
+  absl::Status status() const;
+
+ private:
+  void SendOne(absl::Time due);
+  // False if none follows.
+  bool ReceiveOne();
+  // Answers of `answer_`, to batch number `index`, other than expected.
+  uint64_t Mismatches(size_t index) const;
+  void Fail(const absl::Status& status);
+
+  BenchPort& port_;
+  const Trace& trace_;
+  BenchWindow& window_;
+  const DriverOptions options_;
+  // An error ended the run.
+  std::atomic<bool> failed_ = false;
+
+  // The sending thread's.
+  bool open_ = false;
+  Arrivals arrivals_;
+  size_t sent_ = 0;
+  // The receiving thread's.
+  BatchResult answer_;
+  size_t received_ = 0;
+
+  mutable absl::Mutex mutex_;
+  // When the batches under way were due, oldest first.
+  std::deque<absl::Time> in_flight_ ABSL_GUARDED_BY(mutex_);
+  BenchCounts counts_ ABSL_GUARDED_BY(mutex_);
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+};
+
+// A benchmark of BatchLookup streams: a closed loop, which sends the next batch
+// as soon as one is answered, or an open one, which sends at a given rate and
+// counts latency from when each batch was due.
 
 // The processor's part in a measurement: time used, and where threads run.
 

@@ -10,7 +10,7 @@
 
 #include "absl/time/clock.h"
 #include "base/monotonic_time.h"
-#include "client/convert.h"
+#include "client/call.h"
 
 namespace planb::client {
 namespace {

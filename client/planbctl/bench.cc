@@ -4,8 +4,6 @@
 
 #include "client/load/bench.h"
 
-#include <atomic>
-#include <csignal>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -210,16 +208,6 @@ constexpr size_t kTraceAddresses = 1 << 20;
 // What no stream comes near; each batch offered is accounted for by itself.
 constexpr double kMaxBatchRate = 2e6;
 
-// Set by SIGTERM and SIGINT: what was measured until then is still reported.
-std::atomic<bool> stop_requested{false};
-static_assert(std::atomic<bool>::is_always_lock_free);
-
-void StopOnSignals() {
-  for (int number : {SIGTERM, SIGINT}) {
-    std::signal(number, [](int) { stop_requested = true; });
-  }
-}
-
 // The table of --routes or --synthetic; empty if neither is given.
 absl::StatusOr<std::vector<Route>> RoutesFromFlags() {
   const std::string path = absl::GetFlag(FLAGS_routes);
@@ -306,7 +294,7 @@ BenchOptions OptionsFromFlags() {
       .arrivals = absl::GetFlag(FLAGS_arrivals).kind,
       .seed = absl::GetFlag(FLAGS_seed),
       .spin = absl::GetFlag(FLAGS_spin),
-      .stop = &stop_requested,
+      .stop = &StopRequested(),
       .stall_timeout = absl::GetFlag(FLAGS_timeout)};
   if (absl::GetFlag(FLAGS_server_pid) != 0) {
     options.server = absl::GetFlag(FLAGS_server_pid);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
@@ -116,6 +117,31 @@ std::string GroupHelp(absl::string_view group);
 
 // One command: its arguments, what it does, its flags with their defaults.
 std::string CommandHelp(const Command& command);
+
+// Reads the command line: flags by absl, in any place, then the command and
+// its arguments.
+//
+// absl's own ParseCommandLine ends the program with status 1 on a mistake,
+// which here means "answered, but negative", and knows nothing of commands. So
+// the words are taken apart here, and absl parses the values.
+
+struct CommandLine {
+  // The words that are no flags.
+  std::vector<std::string> words;
+  // Names of the flags given.
+  std::vector<std::string> flags;
+  // --help or -h was among them.
+  bool help = false;
+  // --version was among them.
+  bool version = false;
+};
+
+// Reads `arguments` (without the program's name) and sets the flags. Flags are
+// --name=value, --name value, and for bool flags --name and --noname; "--"
+// ends them, and "-" is a word.
+// Errors: INVALID_ARGUMENT, naming an unknown flag or the value it refuses.
+absl::StatusOr<CommandLine> ParseCommandLine(
+    absl::Span<const char* const> arguments);
 
 }  // namespace planb::client
 

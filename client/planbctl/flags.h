@@ -14,7 +14,7 @@
 #include "absl/flags/declare.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "client/load/arrivals.h"
+#include "client/load/trace.h"
 #include "lpm/address.h"
 #include "lpm/synthetic/traffic.h"
 #include "planb/v1/route_table.pb.h"

@@ -15,7 +15,6 @@
 #include "absl/strings/str_join.h"
 #include "base/process_setup.h"
 #include "client/planbctl/command.h"
-#include "client/planbctl/command_line.h"
 #include "client/planbctl/session.h"
 #include "version.h"
 

@@ -198,17 +198,7 @@ TEST_F(PlanbctlTableTest, BenchShowsSaturationAndEnds) {
 
 // The real binary against a fake server: next hops, groups, tables, snapshots.
 
-using ::testing::AllOf;
-using testing::Ctl;
-using testing::Ended;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using testing::MakeError;
-using ::testing::Not;
-using testing::Scratch;
-using testing::Slurp;
-using ::testing::StartsWith;
-using testing::Write;
 
 class PlanbctlObjectsTest : public testing::PlanbctlFixture {};
 
@@ -332,5 +322,4 @@ TEST_F(PlanbctlObjectsTest, Snapshots) {
 }
 
 }  // namespace
-
 }  // namespace planb::client

@@ -7,11 +7,10 @@
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_format.h"
-#include "client/planbctl/change.h"
 #include "client/planbctl/command.h"
 #include "client/planbctl/flags.h"
 #include "client/planbctl/output.h"
-#include "client/planbctl/route_diff.h"
+#include "client/planbctl/route_source.h"
 #include "client/planbctl/session.h"
 #include "client/table_client.h"
 #include "client/whole_table.h"

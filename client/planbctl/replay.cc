@@ -7,7 +7,6 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/str_format.h"
 #include "client/load/update_replayer.h"
-#include "client/planbctl/change.h"
 #include "client/planbctl/command.h"
 #include "client/planbctl/flags.h"
 #include "client/planbctl/output.h"

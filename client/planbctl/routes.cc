@@ -8,16 +8,16 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "client/convert.h"
+#include "client/call.h"
 #include "client/planbctl/command.h"
 #include "client/planbctl/flags.h"
 #include "client/planbctl/output.h"
 #include "client/planbctl/session.h"
-#include "client/status.h"
 #include "client/table_client.h"
 #include "planb/client/output_routes.pb.h"
 
 namespace planb::client {
+
 namespace {
 
 // One route a line, which "load" would read.
@@ -107,6 +107,124 @@ const Command kRoutesGetCommand = {
         "\"routes list\" does. Exits with 1 if there is none.",
     .flags = {},
     .run = Get,
+};
+
+// planbctl routes explain: why does an address go where it goes?
+
+namespace {
+
+// Errors: INVALID_ARGUMENT for what a server must not send.
+absl::StatusOr<output::Explanation> Explain(
+    const Address& address, const v1::ExplainLookupResponse& response) {
+  output::Explanation explanation;
+  explanation.set_address(address.ToString());
+  explanation.set_generation(Number(response.generation()));
+  explanation.set_next_hop(response.next_hop_id());
+  for (const v1::Route& match : response.matches()) {
+    const auto route = FromProto(match);
+    if (!route.ok()) return route.status();
+    output::Route* line = explanation.add_matches();
+    line->set_prefix(route->prefix.ToString());
+    line->set_next_hop(route->next_hop);
+  }
+  if (response.has_next_hop()) {
+    const auto object = FromProto(response.next_hop());
+    if (!object.ok()) return object.status();
+    *explanation.mutable_object() = Describe(*object);
+  }
+  if (response.has_group()) {
+    *explanation.mutable_group() = Describe(FromProto(response.group()));
+  }
+  if (response.member_id() != kNoRoute) {
+    explanation.set_member(response.member_id());
+  }
+  if (response.has_member()) {
+    const auto object = FromProto(response.member());
+    if (!object.ok()) return object.status();
+    *explanation.mutable_member_object() = Describe(*object);
+  }
+  return explanation;
+}
+
+void PrintText(const output::Explanation& explanation,
+               const v1::ExplainLookupResponse& response) {
+  PrintField("address", explanation.address());
+  PrintField("generation", absl::StrFormat("%.0f", explanation.generation()));
+  PrintField("next hop", explanation.next_hop() == kNoRoute
+                             ? "no route"
+                             : absl::StrCat(explanation.next_hop()));
+  if (response.has_next_hop()) {
+    PrintField("object", TextOf(*FromProto(response.next_hop())));
+  }
+  if (response.has_group()) {
+    PrintField("group", TextOf(FromProto(response.group())));
+  }
+  if (explanation.has_member()) {
+    PrintField("member", absl::StrCat(explanation.member()));
+  }
+  if (response.has_member()) {
+    PrintField("member object", TextOf(*FromProto(response.member())));
+  }
+  bool wins = true;
+  for (const output::Route& match : explanation.matches()) {
+    absl::PrintF("%c %-22s %d\n", wins ? '*' : ' ', match.prefix(),
+                 match.next_hop());
+    wins = false;
+  }
+}
+
+ExitCode Run(const Arguments& arguments) {
+  if (arguments.size() != 1) {
+    return FailUsage("routes explain takes one address");
+  }
+  const auto address = Address::Parse(arguments[0]);
+  if (!address.ok()) return FailUsage(address.status().message());
+  v1::ExplainLookupRequest request;
+  request.set_table(absl::GetFlag(FLAGS_table));
+  request.set_address(address->ToPacked());
+  if (const auto flow = absl::GetFlag(FLAGS_flow_hash)) {
+    request.set_flow_hash(*flow);
+  }
+  const auto channel = ConnectToServer();
+  if (!channel.ok()) return Fail(channel.status());
+  const auto response =
+      TableClient(*channel).ExplainLookup(request, CallDeadline());
+  if (!response.ok()) return Fail(response.status());
+  const auto explanation = Explain(*address, *response);
+  if (!explanation.ok()) {
+    return Fail(BrokenContract(explanation.status().message()));
+  }
+  if (absl::GetFlag(FLAGS_json)) {
+    absl::PrintF("%s", JsonLine(*explanation));
+  } else {
+    PrintText(*explanation, *response);
+  }
+  const uint32_t best = explanation->matches().empty()
+                            ? kNoRoute
+                            : explanation->matches(0).next_hop();
+  if (best != explanation->next_hop()) {
+    return Fail(absl::InternalError(
+        absl::StrCat("lookups answer ", explanation->next_hop(),
+                     ", but the longest route leads to ", best)));
+  }
+  return best == kNoRoute ? ExitCode::kNegative : ExitCode::kOk;
+}
+
+}  // namespace
+
+const Command kRoutesExplainCommand = {
+    .name = "routes explain",
+    .arguments = "ADDRESS",
+    .summary = "show why an address goes where it goes",
+    .description =
+        "Shows the next hop that lookups of ADDRESS answer, what the table "
+        "says about it, and every route whose prefix holds ADDRESS, the "
+        "longest first: that one decides, and is marked with \"*\". If the "
+        "next hop is a group, shows its members (ID*WEIGHT) and, with "
+        "--flow_hash, the one that the flow takes. Exits with 1 if ADDRESS has "
+        "no route, and with 3 if the answer is not the longest route's.",
+    .flags = {"flow_hash"},
+    .run = Run,
 };
 
 }  // namespace planb::client

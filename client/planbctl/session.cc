@@ -5,16 +5,19 @@
 
 #include "client/planbctl/session.h"
 
+#include <atomic>
+#include <csignal>
 #include <cstdlib>
 #include <utility>
 
 #include "absl/flags/flag.h"
 #include "absl/status/status.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "client/call.h"
 #include "client/planbctl/flags.h"
-#include "client/status.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 
 namespace planb::client {
@@ -75,6 +78,73 @@ CheckHealth(const std::shared_ptr<grpc::Channel>& channel,
           &context, request, &response));
   if (!status.ok()) return status;
   return response.status();
+}
+
+// One form of answer for all changes.
+
+namespace {
+
+std::atomic<bool> stop_requested{false};
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+}  // namespace
+
+void StopOnSignals() {
+  for (int number : {SIGTERM, SIGINT}) {
+    std::signal(number, [](int) { stop_requested = true; });
+  }
+}
+
+const std::atomic<bool>& StopRequested() { return stop_requested; }
+
+v1::Ack AckFromFlag() {
+  switch (absl::GetFlag(FLAGS_ack)) {
+    case AckChoice::kAccepted:
+      return v1::ACK_ACCEPTED;
+    case AckChoice::kVisible:
+      return v1::ACK_VISIBLE;
+    case AckChoice::kPersisted:
+      return v1::ACK_PERSISTED;
+  }
+  return v1::ACK_UNSPECIFIED;
+}
+
+std::vector<absl::string_view> ChangeFlags(
+    std::vector<absl::string_view> more) {
+  std::vector<absl::string_view> flags = {"ack", "expected_generation",
+                                          "dry_run", "writer_epoch"};
+  flags.insert(flags.end(), more.begin(), more.end());
+  return flags;
+}
+
+void PrintChange(const output::Update& update) {
+  if (absl::GetFlag(FLAGS_json)) {
+    absl::PrintF("%s", JsonLine(update));
+    return;
+  }
+  const std::string unchanged =
+      update.has_unchanged()
+          ? absl::StrFormat(", %.0f unchanged", update.unchanged())
+          : "";
+  const std::string persisted =
+      update.persisted_generation() > 0
+          ? absl::StrFormat(", persisted: %.0f", update.persisted_generation())
+          : "";
+  absl::PrintF(
+      "generation %.0f (visible: %.0f%s): %.0f added, %.0f changed, %.0f "
+      "removed%s%s\n",
+      update.generation(), update.visible_generation(), persisted,
+      update.added(), update.changed(), update.removed(), unchanged,
+      update.dry_run() ? " (dry run: nothing was changed)" : "");
+}
+
+absl::StatusOr<NextHopId> ParseNextHopId(absl::string_view text) {
+  NextHopId id = kNoRoute;
+  if (!absl::SimpleAtoi(text, &id) || !IsNextHop(id)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "next hop \"", text, "\" is not a number of 1..4294967294"));
+  }
+  return id;
 }
 
 }  // namespace planb::client

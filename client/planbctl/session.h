@@ -7,14 +7,23 @@
 
 #include <grpcpp/channel.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "absl/flags/flag.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "client/channel.h"
+#include "client/planbctl/flags.h"
+#include "client/planbctl/output.h"
 #include "grpc/health/v1/health.pb.h"
+#include "lpm/prefix.h"
+#include "planb/client/output.pb.h"
+#include "planb/v1/types.pb.h"
 
 namespace planb::client {
 
@@ -44,6 +53,61 @@ absl::Time CallDeadline();
 absl::StatusOr<grpc::health::v1::HealthCheckResponse::ServingStatus>
 CheckHealth(const std::shared_ptr<grpc::Channel>& channel,
             const std::string& service, absl::Time deadline);
+
+// What the commands that change a table share: conditions from the flags, and
+// how the answer is shown.
+
+// Makes SIGTERM and SIGINT set StopRequested instead of ending the process, so
+// that a command can report what it has measured.
+void StopOnSignals();
+const std::atomic<bool>& StopRequested();
+
+// --ack
+v1::Ack AckFromFlag();
+
+// Names of the flags that SetConditions reads, and `more`.
+std::vector<absl::string_view> ChangeFlags(
+    std::vector<absl::string_view> more = {});
+
+// Sets what all changes have: table, ack, conditions.
+template <typename Request>
+void SetConditions(Request& request) {
+  request.set_table(absl::GetFlag(FLAGS_table));
+  request.set_ack(AckFromFlag());
+  if (const auto expected = absl::GetFlag(FLAGS_expected_generation)) {
+    request.set_expected_generation(*expected);
+  }
+  request.set_validate_only(absl::GetFlag(FLAGS_dry_run));
+  request.set_writer_epoch(absl::GetFlag(FLAGS_writer_epoch));
+}
+
+// What all answers to changes have.
+template <typename Response>
+output::Update DescribeChange(const Response& response) {
+  output::Update update;
+  update.set_generation(Number(response.generation()));
+  update.set_visible_generation(Number(response.visible_generation()));
+  update.set_persisted_generation(Number(response.persisted_generation()));
+  update.set_added(Number(response.added()));
+  update.set_changed(Number(response.changed()));
+  update.set_removed(Number(response.removed()));
+  update.set_dry_run(absl::GetFlag(FLAGS_dry_run));
+  return update;
+}
+
+// The same for changes of routes.
+template <typename Response>
+output::Update DescribeRouteChange(const Response& response) {
+  output::Update update = DescribeChange(response);
+  update.set_unchanged(Number(response.unchanged()));
+  return update;
+}
+
+void PrintChange(const output::Update& update);
+
+// The id of a next hop or group.
+// Errors: INVALID_ARGUMENT, saying what is wrong with which text.
+absl::StatusOr<NextHopId> ParseNextHopId(absl::string_view text);
 
 }  // namespace planb::client
 

@@ -2,6 +2,7 @@
 
 // planbctl table: the tables of the server.
 
+#include <fstream>
 #include <string>
 
 #include "absl/flags/flag.h"
@@ -12,8 +13,12 @@
 #include "client/planbctl/output.h"
 #include "client/planbctl/session.h"
 #include "client/table_client.h"
+#include "client/whole_table.h"
+#include "planb/client/output.pb.h"
+#include "planb/client/output_routes.pb.h"
 
 namespace planb::client {
+
 namespace {
 
 ExitCode List(const Arguments& arguments) {
@@ -123,6 +128,158 @@ const Command kTableDeleteCommand = {
         "deleted.",
     .flags = {},
     .run = Delete,
+};
+
+// planbctl snapshot: whole tables to and from files.
+
+namespace {
+
+ExitCode Export(const Arguments& arguments) {
+  if (arguments.size() != 1) return FailUsage("snapshot export takes one file");
+  const auto channel = ConnectToServer();
+  if (!channel.ok()) return Fail(channel.status());
+  AtomicFile file(arguments[0]);
+  if (!file.status().ok()) return FailUsage(file.status().message());
+  const auto bytes = SnapshotTransfer(*channel).Export(
+      absl::GetFlag(FLAGS_table), file, CallDeadline());
+  if (!file.status().ok()) return FailUsage(file.status().message());
+  if (!bytes.ok()) return Fail(bytes.status());
+  if (arguments[0] == "-") return ExitCode::kOk;
+  if (absl::GetFlag(FLAGS_json)) {
+    output::Snapshot line;
+    line.set_file(arguments[0]);
+    line.set_bytes(Number(*bytes));
+    absl::PrintF("%s", JsonLine(line));
+  } else {
+    absl::PrintF("%s: %d bytes\n", arguments[0], *bytes);
+  }
+  return ExitCode::kOk;
+}
+
+ExitCode Import(const Arguments& arguments) {
+  if (arguments.size() != 1) return FailUsage("snapshot import takes one file");
+  const std::string path = arguments[0] == "-" ? "/dev/stdin" : arguments[0];
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return FailUsage(absl::StrCat("cannot read ", arguments[0]));
+  const auto channel = ConnectToServer();
+  if (!channel.ok()) return Fail(channel.status());
+  v1::ImportSnapshotRequest first;
+  SetConditions(first);
+  const auto response =
+      SnapshotTransfer(*channel).Import(first, file, CallDeadline());
+  if (file.bad()) return FailUsage(absl::StrCat("cannot read ", arguments[0]));
+  if (!response.ok()) return Fail(response.status());
+  PrintChange(DescribeRouteChange(*response));
+  return ExitCode::kOk;
+}
+
+}  // namespace
+
+const Command kSnapshotExportCommand = {
+    .name = "snapshot export",
+    .arguments = "FILE",
+    .summary = "write a table to a file",
+    .description =
+        "Writes all of the table, as lookups see it, to FILE: routes, next "
+        "hops and groups, with a checksum. FILE gets its name when it is "
+        "complete and on the disk; if anything fails before, what was there "
+        "stays. Only its owner may read it. \"-\" writes to the standard "
+        "output, and nothing else there; the checksum tells an import of what "
+        "broke off.",
+    .flags = {},
+    .run = Export,
+};
+
+const Command kSnapshotImportCommand = {
+    .name = "snapshot import",
+    .arguments = "FILE",
+    .summary = "make a table what a snapshot says",
+    .description =
+        "Replaces all of the table, next hops and groups included, by what "
+        "\"snapshot export\" wrote to FILE (\"-\": the standard input), in "
+        "one step. A damaged file changes nothing.",
+    .flags = ChangeFlags(),
+    .run = Import,
+};
+
+// planbctl status: what the server and one of its tables are doing. planbctl
+// health: whether it serves, for exec probes, which want an exit code.
+
+namespace {
+
+using grpc::health::v1::HealthCheckResponse;
+
+ExitCode RunStatus(const Arguments& arguments) {
+  if (!arguments.empty()) return FailUsage("status takes no arguments");
+  const auto channel = ConnectToServer();
+  if (!channel.ok()) return Fail(channel.status());
+  const auto table = TableClient(*channel).GetTable(absl::GetFlag(FLAGS_table),
+                                                    CallDeadline());
+  if (!table.ok()) return Fail(table.status());
+  const auto health = CheckHealth(*channel, "", CallDeadline());
+  if (!health.ok() && !absl::IsUnimplemented(health.status())) {
+    return Fail(health.status());
+  }
+  output::Status status = Describe(*table);
+  status.set_server(ServerTarget());
+  status.set_health(health.ok()
+                        ? HealthCheckResponse::ServingStatus_Name(*health)
+                        : "UNIMPLEMENTED");
+  if (!absl::GetFlag(FLAGS_json)) {
+    PrintField("server",
+               absl::StrCat(status.server(), " (", status.health(), ")"));
+  }
+  PrintTable(status);
+  const bool serves = !health.ok() || *health == HealthCheckResponse::SERVING;
+  return serves ? ExitCode::kOk : ExitCode::kNegative;
+}
+
+ExitCode RunHealth(const Arguments& arguments) {
+  if (!arguments.empty()) return FailUsage("health takes no arguments");
+  const auto channel = ConnectToServer();
+  if (!channel.ok()) return Fail(channel.status());
+  const std::string service = absl::GetFlag(FLAGS_service);
+  const auto health = CheckHealth(*channel, service, CallDeadline());
+  if (!health.ok()) return Fail(health.status());
+  const std::string& name = HealthCheckResponse::ServingStatus_Name(*health);
+  if (absl::GetFlag(FLAGS_json)) {
+    output::Health line;
+    line.set_service(service);
+    line.set_status(name);
+    absl::PrintF("%s", JsonLine(line));
+  } else {
+    absl::PrintF("%s\n", name);
+  }
+  return *health == HealthCheckResponse::SERVING ? ExitCode::kOk
+                                                 : ExitCode::kNegative;
+}
+
+}  // namespace
+
+const Command kStatusCommand = {
+    .name = "status",
+    .arguments = "",
+    .summary = "show the state of the server and of a table",
+    .description =
+        "Shows a table's generations, sizes, kernel, digest and prefix "
+        "lengths, and the server's health. Exits with 1 if the server "
+        "answers but does not serve.",
+    .flags = {},
+    .run = RunStatus,
+};
+
+const Command kHealthCommand = {
+    .name = "health",
+    .arguments = "",
+    .summary = "ask whether the server serves",
+    .description =
+        "Asks the standard gRPC health service (grpc.health.v1) and "
+        "prints SERVING or NOT_SERVING. Made for exec probes: exits with "
+        "0 only if the server serves, with 1 if it says that it does not, "
+        "with 3 if it does not know the service, and with 4 if it cannot "
+        "be reached. Give it a --timeout below that of the probe.",
+    .flags = {"service"},
+    .run = RunHealth,
 };
 
 }  // namespace planb::client

@@ -4,23 +4,27 @@
 
 #include <cstdio>
 #include <string>
+#include <vector>
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/monotonic_time.h"
 #include "client/batch_lookup.h"
-#include "client/load/probes.h"
 #include "client/load/reference_table.h"
+#include "client/load/soak.h"
+#include "client/load/trace.h"
 #include "client/planbctl/address_pipeline.h"
 #include "client/planbctl/command.h"
 #include "client/planbctl/flags.h"
 #include "client/planbctl/output.h"
 #include "client/planbctl/route_source.h"
 #include "client/planbctl/session.h"
+#include "lpm/synthetic/traffic.h"
 #include "planb/client/output.pb.h"
 
 namespace planb::client {
+
 namespace {
 
 // Mismatches shown one by one; the rest is counted.
@@ -70,7 +74,7 @@ void Print(const output::Verify& report) {
       report.mismatches());
 }
 
-ExitCode Run(const Arguments& arguments) {
+ExitCode RunVerify(const Arguments& arguments) {
   if (arguments.size() != 1) return FailUsage("verify takes one file");
   const auto routes = ReadRoutes(arguments[0]);
   if (!routes.ok()) return FailUsage(routes.status().message());
@@ -122,7 +126,128 @@ const Command kVerifyCommand = {
         "of FILE, and they must not change meanwhile. Shows the first "
         "ten mismatches; exits with 1 if there is any.",
     .flags = {"samples", "seed", "batch", "depth"},
-    .run = Run,
+    .run = RunVerify,
+};
+
+// planbctl soak: what the callers of the client library notice while a server
+// is restarted, upgraded or reconfigured.
+
+namespace {
+
+constexpr size_t kTraceAddresses = 1 << 16;
+
+absl::Status CheckFlags() {
+  if (absl::GetFlag(FLAGS_batch) == 0 || absl::GetFlag(FLAGS_streams) == 0) {
+    return absl::InvalidArgumentError(
+        "--batch and --streams must be at least 1");
+  }
+  const double rate = absl::GetFlag(FLAGS_rate);
+  const double seconds = absl::GetFlag(FLAGS_seconds);
+  if (!(rate >= 0 && rate <= 1e12) || !(seconds >= 0 && seconds <= 1e9)) {
+    return absl::InvalidArgumentError(
+        "--rate and --seconds must be sensible numbers of 0 or more");
+  }
+  return absl::OkStatus();
+}
+
+SoakOptions OptionsFromFlags() {
+  SoakOptions options = {
+      .streams = absl::GetFlag(FLAGS_streams),
+      .duration = absl::Seconds(absl::GetFlag(FLAGS_seconds)),
+      .timeout = absl::GetFlag(FLAGS_timeout),
+      .stop = &StopRequested()};
+  const double rate = absl::GetFlag(FLAGS_rate);
+  if (rate > 0) {
+    options.period = absl::Seconds(absl::GetFlag(FLAGS_batch) *
+                                   static_cast<double>(options.streams) / rate);
+  }
+  return options;
+}
+
+output::Soak Report(const SoakCounts& counts) {
+  output::Soak report;
+  report.set_seconds(absl::ToDoubleSeconds(counts.elapsed));
+  report.set_batches(Number(counts.batches));
+  report.set_lookups(Number(counts.lookups));
+  report.set_mismatches(Number(counts.mismatches));
+  for (const auto& [code, count] : counts.failures) {
+    (*report.mutable_failures())[code] = Number(count);
+  }
+  report.set_disconnects(Number(counts.disconnects));
+  report.set_reconnects(Number(counts.reconnects));
+  report.set_latency_us_p50(
+      absl::ToDoubleMicroseconds(counts.latency.Quantile(0.5)));
+  report.set_latency_us_p99(
+      absl::ToDoubleMicroseconds(counts.latency.Quantile(0.99)));
+  report.set_latency_us_max(absl::ToDoubleMicroseconds(counts.latency.Max()));
+  return report;
+}
+
+void Print(const output::Soak& report) {
+  if (absl::GetFlag(FLAGS_json)) {
+    absl::PrintF("%s", JsonLine(report));
+    return;
+  }
+  std::string failures;
+  for (const auto& [code, count] : report.failures()) {
+    absl::StrAppendFormat(&failures, " %s %.0f", code, count);
+  }
+  absl::PrintF(
+      "%.0f batches, %.0f lookups in %.1f s: %.0f wrong answers; batches "
+      "failed:%s; %.0f disconnects, %.0f reconnects; longest wait %.1f ms\n",
+      report.batches(), report.lookups(), report.seconds(), report.mismatches(),
+      failures.empty() ? " none" : failures, report.disconnects(),
+      report.reconnects(), report.latency_us_max() / 1e3);
+}
+
+ExitCode RunSoakCommand(const Arguments& arguments) {
+  if (arguments.size() != 1) return FailUsage("soak takes one file");
+  if (const absl::Status flags = CheckFlags(); !flags.ok()) {
+    return FailUsage(flags.message());
+  }
+  const auto routes = ReadRoutes(arguments[0]);
+  if (!routes.ok()) return FailUsage(routes.status().message());
+  const Family family = absl::GetFlag(FLAGS_family).family;
+  std::vector<Address> addresses;
+  const absl::Status made = MakeTraffic(
+      TraceKind::kMatch, family, *routes, kTraceAddresses,
+      absl::GetFlag(FLAGS_seed),
+      [&](const Address& address) { addresses.push_back(address); });
+  if (!made.ok()) return FailUsage(made.message());
+  const Trace trace(family, addresses, absl::GetFlag(FLAGS_batch));
+  SoakOptions options = OptionsFromFlags();
+  options.expected = trace.Expect(ReferenceTable(*routes));
+  // A server that is not there from the start has not gone away. The
+  // connection is not kept: a server that drains would wait for it.
+  if (const absl::Status there = ConnectToServer().status(); !there.ok()) {
+    return Fail(there);
+  }
+  StopOnSignals();
+  const SoakCounts counts =
+      RunSoak(ChannelsTo(ServerTarget(), WithFlags()).value(), trace, options);
+  Print(Report(counts));
+  return counts.sound() ? ExitCode::kOk : ExitCode::kNegative;
+}
+
+}  // namespace
+
+const Command kSoakCommand = {
+    .name = "soak",
+    .arguments = "FILE",
+    .summary = "look up steadily, through restarts, and check every answer",
+    .description =
+        "Looks up random addresses of the routes of FILE for --seconds (until "
+        "SIGTERM or SIGINT at the latest), one batch in flight on each of "
+        "--streams, as a caller of the client library: when a server goes "
+        "away it reconnects, and asks what is unanswered once more. The server "
+        "may hold more than the routes of FILE and change it, as long as no "
+        "prefix within those of FILE comes or goes.\n\n"
+        "Prints how many batches failed and why (a batch fails that has no "
+        "answer within --timeout), how many answers differed from FILE, and "
+        "the longest wait for an answer: what an upgrade costs. Exits with 1 "
+        "if a batch failed or an answer differed.",
+    .flags = {"batch", "streams", "rate", "seconds", "family", "seed"},
+    .run = RunSoakCommand,
 };
 
 }  // namespace planb::client

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A PlanB Lookup server for the client's tests: small, in process, on a Unix
-// socket of its own, and able to misbehave when told to.
+// How the fake server answers a batch, and how it spoils an answer.
 
 #ifndef PLANB_CLIENT_TESTING_FAKE_SERVER_H_
 #define PLANB_CLIENT_TESTING_FAKE_SERVER_H_
@@ -20,12 +19,38 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
-#include "client/testing/fake_batch.h"
 #include "client/testing/fake_table.h"
+#include "lpm/address.h"
 #include "planb/v1/route_lookup.grpc.pb.h"
+#include "planb/v1/route_lookup.pb.h"
 #include "planb/v1/route_table.grpc.pb.h"
 
 namespace planb::client::testing {
+
+// How the replies of BatchLookup are spoiled.
+enum class Spoil {
+  kNothing,
+  kWrongId,       // another request's id
+  kShort,         // one next hop too few
+  kTwice,         // every reply comes twice (that is the server's part)
+  kWrongNextHop,  // the first answer of a batch is off by one
+};
+
+// Empty, or "default": the one table there is.
+bool IsDefaultTable(const std::string& table);
+
+// The reply of a well-behaved server, errors in band included.
+v1::BatchLookupResponse AnswerBatch(const FakeTable& table,
+                                    const v1::BatchLookupRequest& request);
+
+// The reply of a server that is about to stop.
+v1::BatchLookupResponse RefuseToDrain(const FakeTable& table,
+                                      const v1::BatchLookupRequest& request);
+
+void SpoilReply(Spoil how, v1::BatchLookupResponse& reply);
+
+// A PlanB Lookup server for the client's tests: small, in process, on a Unix
+// socket of its own, and able to misbehave when told to.
 
 struct FakeServerOptions {
   std::vector<Route> routes = {};
@@ -116,6 +141,37 @@ class FakeServer {
   std::atomic<uint64_t> streams_opened_ = 0;
   std::atomic<uint64_t> lookups_called_ = 0;
 };
+
+// A table of many routes whose answers can be told by arithmetic.
+
+inline constexpr size_t kRoutes = 200;
+
+// 2001:db8:I::/48 -> I + 1, and 10.0.I.0/24 -> I + 1, for I < kRoutes.
+inline FakeServerOptions ManyRoutes() {
+  FakeServerOptions options;
+  for (uint32_t i = 0; i < kRoutes; ++i) {
+    const absl::uint128 v6 =
+        absl::MakeUint128(0x20010db8'0000'0000ULL | uint64_t{i} << 16, 0);
+    options.routes.push_back({*Prefix::Create(Address::V6(v6), 48), i + 1});
+    options.routes.push_back(
+        {*Prefix::Create(Address::V4(0x0a000000U | i << 8), 24), i + 1});
+  }
+  return options;
+}
+
+// An address of route number i.
+inline std::string V6(uint64_t i) {
+  return Address::V6(absl::MakeUint128(
+                         0x20010db8'0000'0000ULL | (i % kRoutes) << 16, i))
+      .ToPacked();
+}
+inline std::string V4(uint64_t i) {
+  return Address::V4(0x0a000001U | static_cast<uint32_t>(i % kRoutes) << 8)
+      .ToPacked();
+}
+inline uint32_t HopOf(uint64_t i) {
+  return static_cast<uint32_t>(i % kRoutes) + 1;
+}
 
 }  // namespace planb::client::testing
 

@@ -1,18 +1,67 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What the tests of planbctl share: a fake server with a few routes, which
-// planbctl finds through its environment.
+// Runs the real planbctl and catches what it prints.
 
 #ifndef PLANB_CLIENT_TESTING_PLANBCTL_FIXTURE_H_
 #define PLANB_CLIENT_TESTING_PLANBCTL_FIXTURE_H_
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
 #include "client/testing/fake_server.h"
-#include "client/testing/run_planbctl.h"
 
 namespace planb::client::testing {
+
+// How a run ended: its exit code (-1 if killed) and what it printed.
+struct Ended {
+  int code = -1;
+  std::string out;
+  std::string err;
+};
+
+// The text of a file.
+inline std::string Slurp(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// Path of a scratch file of this test.
+inline std::string Scratch(const std::string& name) {
+  return absl::StrCat(::testing::TempDir(), "/", name);
+}
+
+// Writes a scratch file; returns its path.
+inline std::string Write(const std::string& name, const std::string& text) {
+  const std::string path = Scratch(name);
+  std::ofstream(path) << text;
+  return path;
+}
+
+// Runs //client/planbctl in a shell, to its end; `arguments` are shell words
+// and may redirect.
+inline Ended Ctl(const std::string& arguments, const std::string& input = "") {
+  const std::string in = Write("stdin", input);
+  const std::string out = Scratch("stdout");
+  const std::string err = Scratch("stderr");
+  const int status =
+      system(absl::StrCat("<", in, " >", out, " 2>", err,
+                          " client/planbctl/planbctl ", arguments)
+                 .c_str());
+  return {.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1,
+          .out = Slurp(out),
+          .err = Slurp(err)};
+}
+
+// What the tests of planbctl share: a fake server with a few routes, which
+// planbctl finds through its environment.
 
 class PlanbctlFixture : public ::testing::Test {
  protected:

@@ -19,7 +19,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "client/status.h"
+#include "client/call.h"
 
 namespace planb::visibility {
 namespace {

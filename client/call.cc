@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The whole google.rpc.Status travels on as a payload of the absl::Status, so
+// that both kinds of error (a call's and a batch's) answer the same questions.
+
+#include "client/call.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
+
+namespace planb::client {
+
+namespace {
+
+constexpr absl::string_view kPayloadUrl =
+    "type.googleapis.com/google.rpc.Status";
+
+// The first detail of type `Detail`, if there is one.
+template <typename Detail>
+std::optional<Detail> FindDetail(const google::rpc::Status& rich) {
+  for (const auto& any : rich.details()) {
+    Detail detail;
+    if (any.Is<Detail>() && any.UnpackTo(&detail)) return detail;
+  }
+  return std::nullopt;
+}
+
+std::optional<google::rpc::Status> Payload(const absl::Status& status) {
+  const absl::optional<absl::Cord> cord = status.GetPayload(kPayloadUrl);
+  google::rpc::Status rich;
+  if (!cord.has_value() || !rich.ParseFromString(std::string(*cord))) {
+    return std::nullopt;
+  }
+  return rich;
+}
+
+// The message, and in brackets what `rich` adds to it.
+absl::Status Describe(absl::StatusCode code, absl::string_view message,
+                      const google::rpc::Status& rich) {
+  std::vector<std::string> extras;
+  if (const auto info = FindDetail<google::rpc::ErrorInfo>(rich)) {
+    extras.push_back(info->reason());
+  }
+  if (const auto bad = FindDetail<google::rpc::BadRequest>(rich)) {
+    for (const auto& violation : bad->field_violations()) {
+      extras.push_back(
+          violation.description().empty()
+              ? violation.field()
+              : absl::StrCat(violation.field(), ": ", violation.description()));
+    }
+  }
+  if (const auto quota = FindDetail<google::rpc::QuotaFailure>(rich)) {
+    for (const auto& violation : quota->violations()) {
+      extras.push_back(
+          absl::StrCat(violation.subject(), ": ", violation.description()));
+    }
+  }
+  absl::Status status(
+      code, extras.empty() ? std::string(message)
+                           : absl::StrCat(message, " [",
+                                          absl::StrJoin(extras, "; "), "]"));
+  if (rich.details_size() > 0) {
+    status.SetPayload(kPayloadUrl, absl::Cord(rich.SerializeAsString()));
+  }
+  return status;
+}
+
+// Both sides number their codes alike, up to UNAUTHENTICATED (16).
+absl::StatusCode ToCode(int code) {
+  return code >= 1 && code <= 16 ? static_cast<absl::StatusCode>(code)
+                                 : absl::StatusCode::kUnknown;
+}
+
+// An error in band; both streams have the same fields.
+template <typename Error>
+absl::Status FromInBand(const Error& error) {
+  google::rpc::Status rich;
+  if (!error.reason().empty()) {
+    google::rpc::ErrorInfo info;
+    info.set_reason(error.reason());
+    info.set_domain("planb");
+    rich.add_details()->PackFrom(info);
+  }
+  if (!error.field().empty()) {
+    google::rpc::BadRequest bad;
+    bad.add_field_violations()->set_field(error.field());
+    rich.add_details()->PackFrom(bad);
+  }
+  const absl::StatusCode code = ToCode(error.code());
+  return Describe(
+      code == absl::StatusCode::kUnknown ? absl::StatusCode::kInternal : code,
+      error.message(), rich);
+}
+
+}  // namespace
+
+absl::Status FromGrpc(const grpc::Status& status) {
+  if (status.ok()) return absl::OkStatus();
+  google::rpc::Status rich;
+  if (!rich.ParseFromString(status.error_details())) rich.Clear();
+  return Describe(ToCode(status.error_code()), status.error_message(), rich);
+}
+
+absl::Status FromBatchError(const v1::BatchError& error) {
+  return FromInBand(error);
+}
+
+absl::Status FromUpdateError(const v1::UpdateError& error) {
+  return FromInBand(error);
+}
+
+absl::Status BrokenContract(absl::string_view how) {
+  return absl::InternalError(
+      absl::StrCat("the server broke its contract: ", how));
+}
+
+std::string ErrorReason(const absl::Status& status) {
+  const auto rich = Payload(status);
+  if (!rich.has_value()) return "";
+  const auto info = FindDetail<google::rpc::ErrorInfo>(*rich);
+  return info.has_value() ? info->reason() : "";
+}
+
+std::optional<absl::Duration> RetryDelay(const absl::Status& status) {
+  const auto rich = Payload(status);
+  if (!rich.has_value()) return std::nullopt;
+  const auto retry = FindDetail<google::rpc::RetryInfo>(*rich);
+  if (!retry.has_value()) return std::nullopt;
+  return absl::Seconds(retry->retry_delay().seconds()) +
+         absl::Nanoseconds(retry->retry_delay().nanos());
+}
+
+// Replies always use the packed form of a prefix, so only that is read here.
+
+v1::Prefix ToProto(const Prefix& prefix) {
+  v1::Prefix message;
+  message.set_address(prefix.address().ToPacked());
+  message.set_length(static_cast<uint32_t>(prefix.length()));
+  return message;
+}
+
+v1::NextHop ToProto(const NextHop& next_hop) {
+  v1::NextHop message;
+  message.set_id(next_hop.id);
+  if (next_hop.gateway.has_value()) {
+    message.set_gateway(next_hop.gateway->ToPacked());
+  }
+  message.set_interface(next_hop.interface);
+  message.set_weight(next_hop.weight);
+  message.set_label(next_hop.label);
+  return message;
+}
+
+v1::NextHopGroup ToProto(const NextHopGroup& group) {
+  v1::NextHopGroup message;
+  message.set_id(group.id);
+  for (const NextHopGroup::Member& member : group.members) {
+    v1::NextHopGroup::Member* to = message.add_members();
+    to->set_next_hop_id(member.next_hop);
+    to->set_weight(member.weight);
+  }
+  message.set_label(group.label);
+  return message;
+}
+
+v1::Route ToProto(const Route& route) {
+  v1::Route message;
+  *message.mutable_prefix() = ToProto(route.prefix);
+  message.set_next_hop_id(route.next_hop);
+  return message;
+}
+
+absl::StatusOr<Prefix> FromProto(const v1::Prefix& prefix) {
+  if (!prefix.text().empty()) {
+    return absl::InvalidArgumentError("a prefix in text where packed is due");
+  }
+  const absl::StatusOr<Address> address = Address::FromPacked(prefix.address());
+  if (!address.ok()) return address.status();
+  if (prefix.length() > 128) {  // larger ones might not fit an int
+    return absl::InvalidArgumentError("a prefix longer than 128 bits");
+  }
+  return Prefix::Create(*address, static_cast<int>(prefix.length()));
+}
+
+absl::StatusOr<NextHop> FromProto(const v1::NextHop& next_hop) {
+  NextHop value;
+  value.id = next_hop.id();
+  if (!next_hop.gateway().empty()) {
+    const auto gateway = Address::FromPacked(next_hop.gateway());
+    if (!gateway.ok()) return gateway.status();
+    value.gateway = *gateway;
+  }
+  value.interface = next_hop.interface();
+  value.weight = next_hop.weight() == 0 ? 1 : next_hop.weight();
+  value.label = next_hop.label();
+  return value;
+}
+
+NextHopGroup FromProto(const v1::NextHopGroup& group) {
+  NextHopGroup value;
+  value.id = group.id();
+  for (const v1::NextHopGroup::Member& member : group.members()) {
+    value.members.push_back(
+        {.next_hop = member.next_hop_id(),
+         .weight = member.weight() == 0 ? 1 : member.weight()});
+  }
+  value.label = group.label();
+  return value;
+}
+
+absl::StatusOr<Route> FromProto(const v1::Route& route) {
+  const absl::StatusOr<Prefix> prefix = FromProto(route.prefix());
+  if (!prefix.ok()) return prefix.status();
+  if (!IsNextHop(route.next_hop_id())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("next hop ", route.next_hop_id()));
+  }
+  return Route{.prefix = *prefix, .next_hop = route.next_hop_id()};
+}
+
+// Jitter shortens and never lengthens: the bounds hold as they are given.
+
+namespace {
+
+BackoffOptions Sane(BackoffOptions options) {
+  // Twice nothing is nothing: an attempt after the other, without a pause.
+  options.initial = std::max(options.initial, absl::Microseconds(100));
+  options.max = std::max(options.max, options.initial);
+  options.jitter = std::clamp(options.jitter, 0.0, 1.0);
+  return options;
+}
+
+}  // namespace
+
+Backoff::Backoff(const BackoffOptions& options)
+    : options_(Sane(options)), due_(options_.initial) {}
+
+absl::Duration Backoff::Next() {
+  const absl::Duration due =
+      std::exchange(due_, std::min(due_ * 2, options_.max));
+  return due * (1 - options_.jitter * absl::Uniform(random_, 0.0, 1.0));
+}
+
+// The last attempt comes when it is time to give up, not before.
+
+bool IsRetryable(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsCancelled(status) ||
+         RetryDelay(status).has_value();
+}
+
+RetryPolicy::RetryPolicy(const BackoffOptions& backoff,
+                         absl::Duration give_up_after)
+    : give_up_after_(give_up_after), backoff_(backoff) {}
+
+bool RetryPolicy::Failed(const absl::Status& why, absl::Time now) {
+  failing_since_ = std::min(failing_since_, now);
+  const absl::Time give_up = failing_since_ + give_up_after_;
+  if (now >= give_up) return false;
+  const absl::Duration wait =
+      std::max(backoff_.Next(), RetryDelay(why).value_or(absl::ZeroDuration()));
+  next_attempt_ = std::min(now + wait, give_up);
+  return true;
+}
+
+void RetryPolicy::Succeeded() {
+  backoff_.Reset();
+  failing_since_ = absl::InfiniteFuture();
+}
+
+}  // namespace planb::client

@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Percentiles are those of the sorted durations, to within 1%.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <random>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "client/load/latency_histogram.h"
+#include "client/load/reference_table.h"
+#include "client/load/trace.h"
+#include "lpm/synthetic/synthetic.h"
+#include "lpm/testing/oracle.h"
+
+namespace planb::client {
+
+namespace {
+
+TEST(LatencyHistogram, SmallNumbersAreExact) {
+  LatencyHistogram histogram;
+  for (int i = 1; i <= 100; ++i) histogram.Add(absl::Nanoseconds(i));
+  EXPECT_EQ(histogram.count(), 100U);
+  EXPECT_EQ(histogram.Quantile(0), absl::Nanoseconds(1));
+  EXPECT_EQ(histogram.Quantile(0.5), absl::Nanoseconds(50));
+  EXPECT_EQ(histogram.Quantile(0.99), absl::Nanoseconds(99));
+  EXPECT_EQ(histogram.Quantile(1), absl::Nanoseconds(100));
+}
+
+TEST(LatencyHistogram, WithinOnePercentOverTenPowers) {
+  std::mt19937_64 random(5);
+  std::uniform_real_distribution<double> exponent(0, 10);
+  LatencyHistogram halves[2];
+  std::vector<int64_t> sorted;
+  for (int i = 0; i < 20'000; ++i) {
+    const auto nanoseconds =
+        static_cast<int64_t>(std::pow(10.0, exponent(random)));
+    sorted.push_back(nanoseconds);
+    halves[i % 2].Add(absl::Nanoseconds(nanoseconds));
+  }
+  halves[0].Merge(halves[1]);
+  std::sort(sorted.begin(), sorted.end());
+  EXPECT_EQ(halves[0].count(), sorted.size());
+  EXPECT_EQ(halves[0].Max(), absl::Nanoseconds(sorted.back()));
+  for (const double quantile :
+       {0.001, 0.1, 0.5, 0.9, 0.99, 0.999, 0.9999, 1.0}) {
+    const auto rank = static_cast<size_t>(
+        std::ceil(quantile * static_cast<double>(sorted.size())));
+    const auto exact = static_cast<double>(sorted[rank - 1]);
+    const double got = absl::ToDoubleNanoseconds(halves[0].Quantile(quantile));
+    EXPECT_GE(got, exact);
+    EXPECT_LE(got, exact * 1.01);
+  }
+}
+
+// One in ten thousand is there from ten thousand on.
+TEST(LatencyHistogram, TheTailIsNotLost) {
+  LatencyHistogram histogram;
+  for (int i = 0; i < 99'980; ++i) histogram.Add(absl::Microseconds(10));
+  LatencyHistogram slow;
+  for (int i = 0; i < 20; ++i) slow.Add(absl::Milliseconds(10));
+  histogram.Merge(slow);
+  const auto near = [&](double quantile) {
+    return absl::ToDoubleMicroseconds(histogram.Quantile(quantile));
+  };
+  EXPECT_NEAR(near(0.999), 10, 0.1);
+  EXPECT_NEAR(near(0.9998), 10, 0.1);
+  EXPECT_NEAR(near(0.9999), 10'000, 100);
+  EXPECT_NEAR(near(1), 10'000, 100);
+}
+
+TEST(LatencyHistogram, ExtremesAndNothing) {
+  LatencyHistogram histogram;
+  EXPECT_EQ(histogram.Quantile(0.5), absl::ZeroDuration());
+  EXPECT_EQ(histogram.Max(), absl::ZeroDuration());
+  histogram.Add(-absl::Seconds(1));
+  EXPECT_EQ(histogram.Quantile(1), absl::ZeroDuration());
+  histogram.Add(absl::InfiniteDuration());
+  EXPECT_EQ(histogram.Quantile(1), histogram.Max());
+  EXPECT_GT(histogram.Max(), absl::Hours(24 * 365 * 200));
+}
+
+// Arrivals come at their rate, in order, and the same each time.
+
+const absl::Time kStart = absl::FromUnixSeconds(1'800'000'000);
+
+std::vector<double> Offsets(const ArrivalOptions& options, size_t count) {
+  Arrivals arrivals(options, kStart);
+  std::vector<double> seconds;
+  for (size_t i = 0; i < count; ++i) {
+    seconds.push_back(absl::ToDoubleSeconds(arrivals.next() - kStart));
+    arrivals.Pop();
+  }
+  return seconds;
+}
+
+TEST(Arrivals, EvenOnesDoNotDrift) {
+  // A third of a second is no whole number of nanoseconds.
+  Arrivals arrivals({.batches_per_second = 3}, kStart);
+  for (int64_t i = 0; i < 300'000; ++i) {
+    if (i % 3 == 0) {
+      ASSERT_EQ(arrivals.next(), kStart + absl::Seconds(i / 3));
+    }
+    arrivals.Pop();
+  }
+}
+
+TEST(Arrivals, StreamsTakeTurns) {
+  std::vector<double> all;
+  for (size_t stream = 0; stream < 4; ++stream) {
+    const auto own = Offsets(
+        {.batches_per_second = 250, .stream = stream, .streams = 4}, 100);
+    all.insert(all.end(), own.begin(), own.end());
+  }
+  std::sort(all.begin(), all.end());
+  for (size_t i = 0; i < all.size(); ++i) {
+    ASSERT_NEAR(all[i], static_cast<double>(i) * 1e-3, 1e-9);
+  }
+}
+
+TEST(Arrivals, PoissonOnesHaveExponentialGaps) {
+  constexpr size_t kCount = 100'000;
+  const auto offsets = Offsets(
+      {.kind = ArrivalKind::kPoisson, .batches_per_second = 1000}, kCount);
+  EXPECT_TRUE(std::is_sorted(offsets.begin(), offsets.end()));
+  EXPECT_NEAR(offsets.back(), kCount / 1000.0, kCount / 1000.0 * 0.02);
+  // A share 1/e of the gaps exceeds the mean, 1/e^3 three times the mean.
+  size_t above = 0;
+  size_t far_above = 0;
+  for (size_t i = 1; i < offsets.size(); ++i) {
+    if (offsets[i] - offsets[i - 1] > 1e-3) ++above;
+    if (offsets[i] - offsets[i - 1] > 3e-3) ++far_above;
+  }
+  EXPECT_NEAR(static_cast<double>(above) / kCount, std::exp(-1), 0.01);
+  EXPECT_NEAR(static_cast<double>(far_above) / kCount, std::exp(-3), 0.005);
+}
+
+TEST(Arrivals, SeedsAndStreamsDiffer) {
+  const ArrivalOptions options = {.kind = ArrivalKind::kPoisson};
+  EXPECT_EQ(Offsets(options, 10), Offsets(options, 10));
+  ArrivalOptions other = options;
+  other.seed = 2;
+  EXPECT_NE(Offsets(options, 10), Offsets(other, 10));
+  other = options;
+  other.stream = 1;
+  EXPECT_NE(Offsets(options, 10), Offsets(other, 10));
+}
+
+// The reference agrees with the oracle, which looks at every route.
+
+// Routes of few distinct bits, so that they nest deeply and every length
+// occurs; both families.
+std::vector<Route> NestedRoutes(std::mt19937_64& random, size_t count) {
+  std::vector<Route> routes;
+  for (size_t i = 0; i < count; ++i) {
+    const bool v6 = random() % 2 == 0;
+    const absl::uint128 bits = absl::MakeUint128(
+        random() & random() & random(), random() & random() & random());
+    const Family family = v6 ? Family::kIpv6 : Family::kIpv4;
+    const Address address =
+        v6 ? Address::V6(bits)
+           : Address::V4(static_cast<uint32_t>(absl::Uint128High64(bits)));
+    const auto length = static_cast<int>(
+        random() % static_cast<uint64_t>(AddressBits(family) + 1));
+    const Prefix prefix = Prefix::Truncate(address, length);
+    const bool known =
+        std::any_of(routes.begin(), routes.end(),
+                    [&](const Route& route) { return route.prefix == prefix; });
+    if (!known) {
+      routes.push_back({prefix, static_cast<NextHopId>(1 + random() % 9)});
+    }
+  }
+  return routes;
+}
+
+// The neighbours of both ends of a prefix, and the ends.
+std::vector<Address> Edges(const Prefix& prefix) {
+  const Family family = prefix.family();
+  const absl::uint128 step = absl::uint128(1) << (128 - AddressBits(family));
+  std::vector<Address> edges;
+  for (const absl::uint128 bits : {prefix.first() - step, prefix.first(),
+                                   prefix.last(), prefix.last() + step}) {
+    edges.push_back(Address::FromBits(family, bits));  // may wrap: still valid
+  }
+  return edges;
+}
+
+TEST(ReferenceTable, AgreesWithTheOracle) {
+  std::mt19937_64 random(20260730);
+  int misses = 0;
+  for (const size_t count : {1, 5, 40, 400}) {
+    const std::vector<Route> routes = NestedRoutes(random, count);
+    const ReferenceTable table(routes);
+    const Oracle oracle(routes);
+    for (const Route& route : routes) {
+      for (const Address& address : Edges(route.prefix)) {
+        const auto expected = oracle.Lookup(address);
+        ASSERT_EQ(table.Lookup(address), expected) << address.ToString();
+        ASSERT_EQ(table.NextHop(address),
+                  expected.has_value() ? expected->next_hop : kNoRoute);
+        if (!expected.has_value()) ++misses;
+      }
+    }
+  }
+  EXPECT_GT(misses, 0);  // or the test has not seen one
+}
+
+TEST(ReferenceTable, DefaultRoutesAndEmptiness) {
+  const ReferenceTable empty({});
+  EXPECT_EQ(empty.Lookup(*Address::Parse("::1")), std::nullopt);
+  const ReferenceTable table({{*Prefix::Parse("::/0"), 3}});
+  EXPECT_EQ(table.NextHop(*Address::Parse("::")), 3U);
+  EXPECT_EQ(table.NextHop(Address::V6(absl::Uint128Max())), 3U);
+  EXPECT_EQ(table.NextHop(*Address::Parse("1.2.3.4")), kNoRoute);
+}
+
+TEST(ReferenceTable, OfRepeatedPrefixesTheLastCounts) {
+  const Prefix prefix = *Prefix::Parse("10.0.0.0/8");
+  const ReferenceTable table({{prefix, 1}, {prefix, 2}});
+  EXPECT_EQ(table.NextHop(*Address::Parse("10.0.0.1")), 2U);
+}
+
+TEST(ReferenceTable, HalvesAreDecidedWhereAllAddressesAgree) {
+  const ReferenceTable table({{*Prefix::Parse("2001:db8::/32"), 1},
+                              // Divides its half.
+                              {*Prefix::Parse("2001:db8:0:1:8000::/65"), 2},
+                              // Say what the /32 says.
+                              {*Prefix::Parse("2001:db8:0:2::/127"), 1},
+                              {*Prefix::Parse("2001:db8:0:2:8000::/65"), 1},
+                              // Cover their half together.
+                              {*Prefix::Parse("2001:db8:0:3::/65"), 3},
+                              {*Prefix::Parse("2001:db8:0:3:8000::/65"), 3},
+                              // The last address of a half differs.
+                              {*Prefix::Parse("2001:db8:0:4:ffff:ffff:ffff:"
+                                              "ffff/128"),
+                               4},
+                              {*Prefix::Parse("2001:db8:0:5::/64"), 5},
+                              {*Prefix::Parse("ffff:ffff:ffff:ffff:ffff:ffff:"
+                                              "ffff:ffff/128"),
+                               6},
+                              {*Prefix::Parse("0.0.0.0/0"), 7}});
+  const auto half = [&](const char* text) {
+    return table.NextHopOfHalf(*Address::Parse(text));
+  };
+  EXPECT_EQ(half("2001:db8::"), 1U);
+  EXPECT_EQ(half("2001:db8:0:1::"), kUndecided);
+  EXPECT_EQ(half("2001:db8:0:1:8000::"), kUndecided);
+  EXPECT_EQ(half("2001:db8:0:2::"), 1U);
+  EXPECT_EQ(half("2001:db8:0:3::1"), 3U);
+  EXPECT_EQ(half("2001:db8:0:4::"), kUndecided);
+  EXPECT_EQ(half("2001:db8:0:5::"), 5U);
+  EXPECT_EQ(half("2001:db9::"), kNoRoute);
+  EXPECT_EQ(half("ffff:ffff:ffff:ffff::"), kUndecided);
+}
+
+// Boundaries are probed on both sides, and nothing beyond a family's ends.
+
+using ::testing::UnorderedElementsAre;
+
+std::set<std::string> Boundaries(const char* prefix) {
+  std::set<std::string> addresses;
+  EXPECT_TRUE(VisitBoundaries({{*Prefix::Parse(prefix), 1}},
+                              [&](const Address& address) {
+                                addresses.insert(address.ToString());
+                                return absl::OkStatus();
+                              })
+                  .ok());
+  return addresses;
+}
+
+TEST(VisitBoundaries, BothSidesOfBothEnds) {
+  EXPECT_THAT(Boundaries("192.0.2.0/24"),
+              UnorderedElementsAre("192.0.1.255", "192.0.2.0", "192.0.2.1",
+                                   "192.0.2.255", "192.0.3.0", "192.0.3.1"));
+  EXPECT_THAT(Boundaries("2001:db8::1/128"),
+              UnorderedElementsAre("2001:db8::", "2001:db8::1", "2001:db8::2",
+                                   "2001:db8::3"));
+}
+
+TEST(VisitBoundaries, StaysWithinTheFamily) {
+  EXPECT_THAT(Boundaries("0.0.0.0/0"),
+              UnorderedElementsAre("0.0.0.0", "0.0.0.1", "255.255.255.255"));
+  EXPECT_THAT(Boundaries("255.255.255.255/32"),
+              UnorderedElementsAre("255.255.255.254", "255.255.255.255"));
+  EXPECT_THAT(Boundaries("255.255.255.254/32"),
+              UnorderedElementsAre("255.255.255.253", "255.255.255.254",
+                                   "255.255.255.255"));
+  EXPECT_THAT(Boundaries("::/128"), UnorderedElementsAre("::", "::1", "::2"));
+  EXPECT_THAT(Boundaries("8000::/1"),
+              UnorderedElementsAre("7fff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+                                   "8000::", "8000::1",
+                                   "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"));
+}
+
+TEST(VisitSamples, CountAndFamiliesAndSeed) {
+  const auto routes = SyntheticTable({.ipv6_routes = 100, .ipv4_routes = 100});
+  const auto sample = [&](size_t count, uint64_t seed) {
+    std::vector<Address> addresses;
+    EXPECT_TRUE(VisitSamples(routes, count, seed, [&](const Address& address) {
+                  addresses.push_back(address);
+                  return absl::OkStatus();
+                }).ok());
+    return addresses;
+  };
+  const std::vector<Address> some = sample(200'000, 3);
+  EXPECT_EQ(some.size(), 200'000U);
+  size_t v4 = 0;
+  for (const Address& address : some) {
+    if (address.family() == Family::kIpv4) ++v4;
+  }
+  EXPECT_GT(v4, some.size() / 4);
+  EXPECT_LT(v4, some.size() * 3 / 4);
+  EXPECT_EQ(sample(1000, 3), sample(1000, 3));
+  EXPECT_NE(sample(1000, 3), sample(1000, 4));
+}
+
+TEST(VisitSamples, TheReceiverMayEndIt) {
+  EXPECT_TRUE(absl::IsAborted(VisitSamples(
+      {}, 10, 1, [](const Address&) { return absl::AbortedError("no"); })));
+}
+
+// A trace is the addresses given, in batches of one size.
+
+// Lines are numbered as an editor numbers them, and one bad line does not
+// spoil the others.
+
+using ::testing::ElementsAre;
+
+TEST(ReadAddressLines, ReadsAddressesAndReportsTheRest) {
+  std::istringstream lines(
+      "2001:db8::1\n\n  192.0.2.1\t\r\n# a comment\nnonsense\n::1%eth0\n10.0.0"
+      ".1");
+  std::vector<std::string> addresses;
+  std::vector<uint64_t> malformed;
+  EXPECT_TRUE(ReadAddressLines(
+                  lines,
+                  [&](const Address& address) {
+                    addresses.push_back(address.ToString());
+                    return absl::OkStatus();
+                  },
+                  [&](uint64_t line, const absl::Status& why) {
+                    malformed.push_back(line);
+                    EXPECT_TRUE(absl::IsInvalidArgument(why)) << why;
+                  })
+                  .ok());
+  EXPECT_THAT(addresses, ElementsAre("2001:db8::1", "192.0.2.1", "10.0.0.1"));
+  EXPECT_THAT(malformed, ElementsAre(5, 6));
+}
+
+TEST(ReadAddressLines, TheReceiverMayEndIt) {
+  std::istringstream lines("::1\n::2\n::3\n");
+  int seen = 0;
+  const absl::Status status = ReadAddressLines(
+      lines,
+      [&](const Address&) {
+        return ++seen == 2 ? absl::AbortedError("enough") : absl::OkStatus();
+      },
+      [](uint64_t, const absl::Status&) { FAIL(); });
+  EXPECT_TRUE(absl::IsAborted(status));
+  EXPECT_EQ(seen, 2);
+}
+
+using ::testing::HasSubstr;
+
+const Address kOne = *Address::Parse("10.0.0.1");
+const Address kTwo = *Address::Parse("11.0.0.1");
+const Address kThree = *Address::Parse("10.0.0.3");
+
+TEST(Trace, RepeatsAddressesToFillTheLastBatch) {
+  const Trace trace(Family::kIpv4, {kOne, kTwo, kThree}, 2);
+  EXPECT_EQ(trace.batches(), 2U);
+  EXPECT_EQ(trace.Get(0).addresses_v4, kOne.ToPacked() + kTwo.ToPacked());
+  EXPECT_EQ(trace.Get(1).addresses_v4, kThree.ToPacked() + kOne.ToPacked());
+  EXPECT_EQ(trace.Get(2).addresses_v4, trace.Get(0).addresses_v4);
+  EXPECT_TRUE(trace.Get(0).addresses_v6.empty());
+
+  const ReferenceTable table({{*Prefix::Parse("10.0.0.0/8"), 7}});
+  const std::vector<NextHopId> expected = trace.Expect(table);
+  EXPECT_THAT(trace.Slice(expected, 0), ElementsAre(7, kNoRoute));
+  EXPECT_THAT(trace.Slice(expected, 3), ElementsAre(7, 7));
+}
+
+TEST(Trace, FewAddressesFillABatch) {
+  const Address address = *Address::Parse("2001:db8::1");
+  const Trace trace(Family::kIpv6, {address}, 3);
+  EXPECT_EQ(trace.batches(), 1U);
+  EXPECT_EQ(trace.Get(5).addresses_v6.size(), 48U);
+  EXPECT_TRUE(trace.Get(5).addresses_v4.empty());
+}
+
+TEST(Trace, UpperHalvesAreHalfOfThat) {
+  const Address divided = *Address::Parse("2001:db8:0:1::1");
+  const Address decided = *Address::Parse("2001:db8:0:2::1");
+  const Trace trace(Family::kIpv6, {divided, decided}, 2, AddressForm::kUpper);
+  EXPECT_EQ(trace.Get(0).upper_halves_v6,
+            divided.ToPacked().substr(0, 8) + decided.ToPacked().substr(0, 8));
+  EXPECT_TRUE(trace.Get(0).addresses_v6.empty());
+  const ReferenceTable table({{*Prefix::Parse("2001:db8::/32"), 7},
+                              {*Prefix::Parse("2001:db8:0:1::/65"), 8}});
+  EXPECT_THAT(trace.Expect(table), ElementsAre(kUndecided, 7));
+}
+
+// gRPC may hold on to what was sent for longer than the trace lives.
+TEST(Trace, BatchesOutliveIt) {
+  Batch batch;
+  {
+    const Trace trace(Family::kIpv4, {kOne}, 1);
+    batch = trace.Get(0);
+  }
+  EXPECT_EQ(batch.addresses_v4, kOne.ToPacked());
+}
+
+TEST(ReadAddressFile, OneFamilyAndErrors) {
+  const std::string path = ::testing::TempDir() + "/addresses.txt";
+  std::ofstream(path) << "10.0.0.1\n2001:db8::1\n10.0.0.3\n";
+  EXPECT_THAT(*ReadAddressFile(path, Family::kIpv4), ElementsAre(kOne, kThree));
+  EXPECT_EQ(ReadAddressFile(path, Family::kIpv6)->size(), 1U);
+  EXPECT_EQ(ReadAddressFile("/nonexistent", Family::kIpv6).status().code(),
+            absl::StatusCode::kNotFound);
+  std::ofstream(path) << "10.0.0.1\nx\n";
+  const absl::Status bad = ReadAddressFile(path, Family::kIpv4).status();
+  EXPECT_THAT(std::string(bad.message()), HasSubstr("line 2"));
+  std::ofstream(path) << "10.0.0.1\n";
+  EXPECT_FALSE(ReadAddressFile(path, Family::kIpv6).ok());
+}
+
+}  // namespace
+}  // namespace planb::client

@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Roles instead of threads: at any time at most one thread polls the call, one
-// has a write under way, one encodes and one receives; a thread that has to
-// wait polls, if no other does, or is told. Operations are started outside of
-// the mutex, because gRPC may send and receive within them.
+// The caller's threads share one completion queue by roles: at any time at most
+// one thread polls the call, one has a write in progress, one encodes and one
+// receives. A thread that has to wait polls, if no other thread does; else it
+// waits for a signal. gRPC operations are started without the mutex, because
+// gRPC may send and receive within them.
 
 #include "client/batch_lookup.h"
 
+#include <grpcpp/alarm.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/completion_queue.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/security/credentials.h>
 
 #include <algorithm>
+#include <atomic>
 #include <string>
 #include <utility>
 
@@ -18,16 +24,14 @@
 #include "absl/synchronization/mutex.h"
 #include "base/monotonic_time.h"
 #include "client/call.h"
+#include "planb/v1/route_lookup.grpc.pb.h"
 
 namespace planb::client {
-
-// A target is checked once, so that making a channel to it cannot fail later.
-
 namespace {
 
 using Credentials = std::shared_ptr<grpc::ChannelCredentials>;
 
-// The newest credentials that could be used. Thread-safe.
+// Keeps the last usable credentials. Thread-safe.
 class LastGood {
  public:
   explicit LastGood(Credentials first) : last_(std::move(first)) {}
@@ -52,6 +56,7 @@ absl::StatusOr<OpenChannel> ChannelsTo(absl::string_view target,
   own.own_connection = true;
   auto first = MakeCredentials(own.tls);
   if (!first.ok()) return first.status();
+  // Checks the target once, so that later channels to it cannot fail.
   if (auto channel = MakeChannel(target, own, *first); !channel.ok()) {
     return channel.status();
   }
@@ -61,32 +66,151 @@ absl::StatusOr<OpenChannel> ChannelsTo(absl::string_view target,
   };
 }
 
-// Order makes it simple: two counters divide the queue in its three parts.
+// The result of one Poll.
+struct BatchLookup::Event {
+  enum class Kind {
+    kNothing,  // the time is up, or Wake was called, or nothing to report
+    kWritten,  // a write, or the start of the call, is done; `ok`: successfully
+    kReply,    // `message` arrived
+    kEnded,    // the last event: `status` is the status of the call
+  };
+  Kind kind = Kind::kNothing;
+  bool ok = false;
+  grpc::ByteBuffer message;
+  grpc::Status status;
+};
 
-void ReplayQueue::Push(std::shared_ptr<BatchInFlight> batch) {
+// The transport: one BatchLookup call of gRPC on a completion queue, as a
+// sequence of events. The generic stub sends and receives messages as bytes.
+// Starts no thread.
+//
+// Invariant: a read is outstanding until the call ends, so replies do not pile
+// up in gRPC. Safe for one thread that polls, one that writes and any number
+// that cancel or wake, all at the same time.
+class BatchLookup::Call {
+ public:
+  // Starts the call. kWritten reports that it started; until then there is no
+  // connection.
+  explicit Call(const std::shared_ptr<grpc::Channel>& channel);
+  // Cancels the call and waits for its end.
+  ~Call();
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  // REQUIRES: kWritten has come for the start and for the write before. Keeps
+  // references to the bytes of `message`.
+  void Write(const grpc::ByteBuffer& message) {
+    stream_->Write(message, kWriteTag);
+  }
+
+  // Waits for the next event until `until`, which is of MonotonicNow's clock.
+  // Does not wait at all if that has passed.
+  Event Poll(absl::Time until);
+
+  // Ends the call soon.
+  void Cancel() { context_.TryCancel(); }
+
+  // Makes a Poll, this one or the next, return at once.
+  void Wake();
+
+ private:
+  // The start of the call and each Write are one operation at a time.
+  static inline void* const kWriteTag = reinterpret_cast<void*>(1);
+  static inline void* const kReadTag = reinterpret_cast<void*>(2);
+  static inline void* const kFinishTag = reinterpret_cast<void*>(3);
+  static inline void* const kWakeTag = reinterpret_cast<void*>(4);
+
+  grpc::ClientContext context_;
+  grpc::CompletionQueue queue_;
+  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_;
+  // Used only by the thread that polls.
+  grpc::ByteBuffer incoming_;
+  grpc::Status status_;
+  bool ended_ = false;
+  // True while the alarm is on its way to the queue; it can be set only once.
+  std::atomic<bool> alarm_set_ = false;
+  grpc::Alarm alarm_;
+};
+
+BatchLookup::Call::Call(const std::shared_ptr<grpc::Channel>& channel) {
+  const std::string method =
+      absl::StrCat("/", v1::RouteLookup::service_full_name(), "/BatchLookup");
+  stream_ = grpc::GenericStub(channel).PrepareCall(&context_, method, &queue_);
+  stream_->StartCall(kWriteTag);
+  stream_->Read(&incoming_, kReadTag);
+}
+
+BatchLookup::Call::~Call() {
+  if (!ended_) Cancel();
+  while (!ended_) Poll(absl::InfiniteFuture());
+  queue_.Shutdown();
+  void* tag;
+  bool ok;
+  while (queue_.Next(&tag, &ok)) continue;
+}
+
+BatchLookup::Event BatchLookup::Call::Poll(absl::Time until) {
+  void* tag = nullptr;
+  bool ok = false;
+  if (until == absl::InfiniteFuture()) {
+    queue_.Next(&tag, &ok);
+  } else if (queue_.AsyncNext(&tag, &ok, ToGrpc(until)) !=
+             grpc::CompletionQueue::GOT_EVENT) {
+    return {};
+  }
+  Event event;
+  if (tag == kWriteTag) {
+    event.kind = Event::Kind::kWritten;
+    event.ok = ok;
+  } else if (tag == kReadTag && ok) {
+    event.kind = Event::Kind::kReply;
+    event.message.Swap(&incoming_);
+    stream_->Read(&incoming_, kReadTag);
+  } else if (tag == kReadTag) {
+    stream_->Finish(&status_, kFinishTag);
+  } else if (tag == kFinishTag) {
+    ended_ = true;
+    event.kind = Event::Kind::kEnded;
+    event.status = status_;
+  } else if (tag == kWakeTag) {
+    alarm_set_ = false;
+  }
+  return event;
+}
+
+void BatchLookup::Call::Wake() {
+  if (alarm_set_.exchange(true)) return;
+  alarm_.Set(&queue_, ToGrpc(MonotonicNow()), kWakeTag);
+}
+
+// Two counters divide the queue into its three parts.
+
+void BatchLookup::ReplayQueue::Push(std::shared_ptr<InFlight> batch) {
   batches_.push_back(std::move(batch));
 }
 
-BatchInFlight* ReplayQueue::Find(uint64_t id) const {
+BatchLookup::ReplayQueue::InFlight* BatchLookup::ReplayQueue::Find(
+    uint64_t id) const {
   if (batches_.empty()) return nullptr;
   const uint64_t first = batches_.front()->expected.request_id;
   if (id < first || id - first >= batches_.size()) return nullptr;
   return batches_[id - first].get();
 }
 
-std::shared_ptr<BatchInFlight> ReplayQueue::TakeUnwritten() {
+std::shared_ptr<BatchLookup::ReplayQueue::InFlight>
+BatchLookup::ReplayQueue::TakeUnwritten() {
   if (written_ == batches_.size()) return nullptr;
-  const std::shared_ptr<BatchInFlight>& batch = batches_[written_++];
+  const std::shared_ptr<InFlight>& batch = batches_[written_++];
   batch->was_written = true;
   return batch;
 }
 
-bool ReplayQueue::IsUnwritten(uint64_t id) const {
+bool BatchLookup::ReplayQueue::IsUnwritten(uint64_t id) const {
   return Find(id) != nullptr &&
          id - batches_.front()->expected.request_id >= written_;
 }
 
-bool ReplayQueue::AddReply(grpc::ByteBuffer& reply) {
+bool BatchLookup::ReplayQueue::AddReply(grpc::ByteBuffer& reply) {
   if (owed_ > 0) {
     --owed_;
     return true;
@@ -96,7 +220,7 @@ bool ReplayQueue::AddReply(grpc::ByteBuffer& reply) {
   return true;
 }
 
-void ReplayQueue::PopFront() {
+void BatchLookup::ReplayQueue::PopFront() {
   if (answered_ > 0) {
     --answered_;
     --written_;
@@ -107,7 +231,7 @@ void ReplayQueue::PopFront() {
   batches_.pop_front();
 }
 
-size_t ReplayQueue::Rewind() {
+size_t BatchLookup::ReplayQueue::Rewind() {
   owed_ = 0;
   written_ = answered_;
   size_t again = 0;
@@ -124,9 +248,14 @@ BatchLookupOptions Sane(BatchLookupOptions options) {
   return options;
 }
 
+BatchLookupOptions WithoutRetry(BatchLookupOptions options) {
+  options.give_up_after = absl::ZeroDuration();
+  return options;
+}
+
 LookupObserver& ObserverOf(const BatchLookupOptions& options) {
-  static LookupObserver* const kNobody = new LookupObserver;
-  return options.observer == nullptr ? *kNobody : *options.observer;
+  static LookupObserver* const kIgnoring = new LookupObserver;
+  return options.observer == nullptr ? *kIgnoring : *options.observer;
 }
 
 }  // namespace
@@ -135,17 +264,24 @@ BatchLookup::BatchLookup(OpenChannel open, const BatchLookupOptions& options)
     : open_(std::move(open)),
       options_(Sane(options)),
       observer_(ObserverOf(options)),
-      retry_(options.backoff, options.give_up_after) {}
+      retry_(options.backoff, options.give_up_after),
+      queue_(std::make_unique<ReplayQueue>()) {}
+
+BatchLookup::BatchLookup(std::shared_ptr<grpc::Channel> channel,
+                         const BatchLookupOptions& options)
+    : BatchLookup(
+          OpenChannel([channel = std::move(channel)] { return channel; }),
+          WithoutRetry(options)) {}
 
 BatchLookup::~BatchLookup() = default;
 
 absl::StatusOr<uint64_t> BatchLookup::Send(const Batch& batch,
                                            absl::Time wall_deadline) {
   const absl::Time deadline = ToMonotonic(wall_deadline);
-  const auto sent = std::make_shared<BatchInFlight>();
+  const auto sent = std::make_shared<ReplayQueue::InFlight>();
   const std::lock_guard lock(mutex_);
   while (!ended_ && !send_closed_ &&
-         (encoding_ || queue_.size() >= options_.max_in_flight)) {
+         (encoding_ || queue_->size() >= options_.max_in_flight)) {
     changed_.wait(mutex_);
   }
   if (ended_) return status_;
@@ -165,11 +301,11 @@ absl::StatusOr<uint64_t> BatchLookup::Send(const Batch& batch,
   if (ended_) return status_;
   sent->message.Swap(&*message);
   last_id_ = id;
-  queue_.Push(sent);
+  queue_->Push(sent);
   observer_.OnSent(sent->expected.addresses);
   if (call_ == nullptr && MonotonicNow() >= retry_.next_attempt()) Open();
   while (call_ != nullptr && !starting_ && !write_broken_ &&
-         queue_.IsUnwritten(id) && MonotonicNow() < deadline) {
+         queue_->IsUnwritten(id) && MonotonicNow() < deadline) {
     if (!Write()) Advance(deadline);
   }
   return id;
@@ -193,19 +329,19 @@ absl::StatusOr<bool> BatchLookup::Receive(BatchResult& result) {
 
 absl::StatusOr<bool> BatchLookup::ReceiveAlone(BatchResult& result) {
   while (true) {
-    if (queue_.front_answered()) {
+    if (queue_->front_answered()) {
       if (HandOut(result)) return true;
       continue;
     }
     if (ended_) return status_;
-    if (queue_.empty()) {
+    if (queue_->empty()) {
       if (send_closed_) return false;
       changed_.wait(mutex_);
       continue;
     }
     const absl::Time now = MonotonicNow();
-    const absl::Time deadline = queue_.front()->deadline;
-    if (queue_.front()->cancelled || now >= deadline) {
+    const absl::Time deadline = queue_->front()->deadline;
+    if (queue_->front()->cancelled || now >= deadline) {
       HandOut(now >= deadline ? absl::DeadlineExceededError("no answer in time")
                               : absl::CancelledError("the batch was cancelled"),
               result);
@@ -221,31 +357,37 @@ absl::StatusOr<bool> BatchLookup::ReceiveAlone(BatchResult& result) {
       continue;
     }
     if (Write()) continue;
-    const absl::Time stall = writing_ || queue_.outstanding() > 0
+    const absl::Time stall = writing_ || queue_->outstanding() > 0
                                  ? last_event_ + options_.stall_timeout
                                  : absl::InfiniteFuture();
-    if (now >= stall) {
+    if (now < stall) {
+      Advance(std::min(deadline, stall));
+      continue;
+    }
+    // A reply may have come while no thread polled: that is no stall.
+    const std::shared_ptr<Call> call = call_;
+    const absl::Time last_event = last_event_;
+    Advance(absl::InfinitePast());
+    if (call == call_ && last_event == last_event_) {
       Break(absl::DeadlineExceededError(
           absl::StrCat("no sign of the server for ",
                        absl::FormatDuration(options_.stall_timeout))));
-    } else {
-      Advance(std::min(deadline, stall));
     }
   }
 }
 
 bool BatchLookup::HandOut(BatchResult& result) {
-  const std::shared_ptr<BatchInFlight> batch = queue_.front();
+  const std::shared_ptr<ReplayQueue::InFlight> batch = queue_->front();
   mutex_.unlock();
   absl::Status decoded = DecodeReply(batch->reply, batch->expected, result);
   mutex_.lock();
   if (!decoded.ok()) {
-    queue_ = ReplayQueue();  // nothing after this can be trusted
+    *queue_ = ReplayQueue();  // nothing after this can be trusted
     End(std::move(decoded));
     return false;
   }
   if (absl::IsUnavailable(result.status)) {
-    queue_.ForgetReplies();  // those behind it are no better
+    queue_->ForgetReplies();  // the replies behind it say the same
     Break(result.status);
     return false;
   }
@@ -255,7 +397,7 @@ bool BatchLookup::HandOut(BatchResult& result) {
 }
 
 void BatchLookup::HandOut(absl::Status status, BatchResult& result) {
-  result.request_id = queue_.front()->expected.request_id;
+  result.request_id = queue_->front()->expected.request_id;
   result.generation = 0;
   result.next_hops.clear();
   result.prefix_lengths.clear();
@@ -264,18 +406,29 @@ void BatchLookup::HandOut(absl::Status status, BatchResult& result) {
 }
 
 void BatchLookup::Pop(const absl::Status& status) {
-  const BatchInFlight& batch = *queue_.front();
+  const ReplayQueue::InFlight& batch = *queue_->front();
   observer_.OnAnswered(batch.expected.addresses,
                        MonotonicNow() - batch.accepted, status);
-  queue_.PopFront();
-  // Idleness is no failure.
-  if (queue_.empty()) retry_.Succeeded();
+  queue_->PopFront();
+  // An idle handle does not fail.
+  if (queue_->empty()) retry_.Succeeded();
   changed_.notify_all();
+}
+
+bool BatchLookup::Ready() {
+  const std::lock_guard lock(mutex_);
+  if (!queue_->front_answered() && !ended_ && !queue_->empty()) {
+    if (call_ == nullptr && MonotonicNow() >= retry_.next_attempt()) Open();
+    if (!Write() && call_ != nullptr && !polling_) {
+      Advance(absl::InfinitePast());
+    }
+  }
+  return queue_->front_answered() || ended_;
 }
 
 bool BatchLookup::CancelBatch(uint64_t id) {
   const std::lock_guard lock(mutex_);
-  BatchInFlight* const batch = queue_.Find(id);
+  ReplayQueue::InFlight* const batch = queue_->Find(id);
   if (batch == nullptr) return false;
   batch->cancelled = true;
   if (call_ != nullptr && polling_) call_->Wake();
@@ -290,7 +443,7 @@ void BatchLookup::Cancel() {
 
 size_t BatchLookup::in_flight() const {
   const std::lock_guard lock(mutex_);
-  return queue_.size();
+  return queue_->size();
 }
 
 uint64_t BatchLookup::reconnects() const {
@@ -300,7 +453,7 @@ uint64_t BatchLookup::reconnects() const {
 
 void BatchLookup::Open() {
   if (channel_ == nullptr) channel_ = open_();
-  call_ = std::make_shared<BatchCall>(channel_, absl::InfiniteFuture());
+  call_ = std::make_shared<Call>(channel_);
   starting_ = true;
   writing_ = true;
   write_broken_ = false;
@@ -310,16 +463,16 @@ void BatchLookup::Open() {
 
 bool BatchLookup::Write() {
   if (call_ == nullptr || writing_ || write_broken_) return false;
-  if (queue_.owed() >= options_.max_in_flight) {
+  if (queue_->owed() >= options_.max_in_flight) {
     Break(absl::DeadlineExceededError(absl::StrCat(
-        "the server owes replies to ", queue_.owed(), " batches given up")));
+        "the server owes replies to ", queue_->owed(), " batches given up")));
     return true;
   }
-  const std::shared_ptr<BatchInFlight> batch = queue_.TakeUnwritten();
+  const std::shared_ptr<ReplayQueue::InFlight> batch = queue_->TakeUnwritten();
   if (batch == nullptr) return false;
-  if (queue_.outstanding() == 1) last_event_ = MonotonicNow();
+  if (queue_->outstanding() == 1) last_event_ = MonotonicNow();
   writing_ = true;
-  const std::shared_ptr<BatchCall> call = call_;
+  const std::shared_ptr<Call> call = call_;
   mutex_.unlock();
   call->Write(batch->message);
   mutex_.lock();
@@ -332,17 +485,17 @@ void BatchLookup::Advance(absl::Time until) {
     return;
   }
   polling_ = true;
-  const std::shared_ptr<BatchCall> call = call_;
+  const std::shared_ptr<Call> call = call_;
   mutex_.unlock();
-  BatchCall::Event event = call->Poll(until);
+  Event event = call->Poll(options_.spin ? absl::InfinitePast() : until);
   mutex_.lock();
   polling_ = false;
-  if (call == call_) Take(std::move(event));  // else it is of a former call
+  if (call == call_) Take(std::move(event));  // else of an earlier call
   changed_.notify_all();
 }
 
-void BatchLookup::Take(BatchCall::Event event) {
-  using Kind = BatchCall::Event::Kind;
+void BatchLookup::Take(Event event) {
+  using Kind = Event::Kind;
   if (event.kind == Kind::kNothing) return;
   last_event_ = MonotonicNow();
   if (event.kind == Kind::kWritten) {
@@ -351,9 +504,9 @@ void BatchLookup::Take(BatchCall::Event event) {
     if (!std::exchange(starting_, false) || !event.ok) return;
     if (!std::exchange(connected_once_, true)) return;
     ++reconnects_;
-    observer_.OnReconnect(queue_.Rewind());
+    observer_.OnReconnect(queue_->Rewind());
   } else if (event.kind == Kind::kReply) {
-    if (queue_.AddReply(event.message)) return;
+    if (queue_->AddReply(event.message)) return;
     End(absl::InternalError(
         "the server broke its contract: a reply to no batch"));
   } else if (event.status.ok()) {
@@ -369,11 +522,11 @@ void BatchLookup::Take(BatchCall::Event event) {
 
 void BatchLookup::Break(const absl::Status& why) {
   if (ended_) return;
-  queue_.Rewind();
+  queue_->Rewind();
   if (call_ != nullptr) std::exchange(call_, nullptr)->Cancel();
-  // A server that answers, if only that it drains, has a working connection;
-  // the channel's next call goes to the next server, if there are several. A
-  // new channel would begin with the same one again.
+  // A server that answers, even with "draining", has a working connection: the
+  // next call on this channel goes to the next of several servers. A new
+  // channel would begin with the same server again.
   if (ErrorReason(why).empty()) channel_ = nullptr;
   writing_ = false;
   const absl::Time now = MonotonicNow();

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Batches of lookups that survive the server: several in flight, and when the
-// stream breaks, another stream and all unanswered batches once more (lookups
-// change nothing, so asking twice is harmless).
+// Looks up many addresses in batches, with several batches in flight on one
+// stream. When the stream breaks, opens another one and sends all unanswered
+// batches again. Lookups change nothing, so sending twice is harmless.
 //
 //   BatchLookup lookup(*ChannelsTo("unix:///run/planb/planb.sock"), {});
 //   lookup.Send({.addresses_v6 = packed_addresses});
 //   lookup.Receive(result);
 //
-// Starts no threads: everything happens within the calls. Reconnecting is done
-// by Receive, so a program that sends must also receive.
+// Starts no threads: all work is done within the calls. Receive does the
+// reconnecting, so a program that sends must also receive.
 //
-// Generations never go back while one server lives. A server that restarted
-// may begin anew (a volatile one does): what it says is passed on as it is, and
-// reconnects() tells that this may have happened.
+// Generations never go back while one server process lives. A restarted server
+// without a store begins again with a low generation. The handle passes on the
+// server's generation unchanged, and reconnects() shows that the server may
+// have restarted.
 
 #ifndef PLANB_CLIENT_BATCH_LOOKUP_H_
 #define PLANB_CLIENT_BATCH_LOOKUP_H_
@@ -34,18 +35,17 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "client/batch_call.h"
 #include "client/batch_codec.h"
 #include "client/call.h"
 #include "client/channel.h"
 
 namespace planb::client {
 
-// What a BatchLookup tells of itself, for metrics. Override what is of
-// interest. The handle calls from within its own calls, on any of the caller's
-// threads, one at a time for each handle, and with its lock held: be quick, and
-// do not call the handle. An observer outlives its handles; one that has
-// several is called by them at the same time.
+// Receives the events of a BatchLookup, for metrics. Override the functions
+// that are of interest. The handle calls them within its own calls, on any of
+// the caller's threads, with its lock held: one at a time for each handle. They
+// must return quickly and must not call the handle. An observer outlives its
+// handles. Several handles call a shared observer at the same time.
 class LookupObserver {
  public:
   virtual ~LookupObserver() = default;
@@ -53,182 +53,139 @@ class LookupObserver {
   // A batch was accepted.
   virtual void OnSent(size_t /*addresses*/) {}
 
-  // Its result was handed out, `latency` after it was accepted. `status` is OK,
-  // the batch's own error, CANCELLED or DEADLINE_EXCEEDED.
+  // The result of a batch was handed out, `latency` after it was accepted.
+  // `status` is OK, the batch's own error, CANCELLED or DEADLINE_EXCEEDED.
   virtual void OnAnswered(size_t /*addresses*/, absl::Duration /*latency*/,
                           const absl::Status& /*status*/) {}
 
-  // The connection was lost, or an attempt to get one failed, or the server
+  // The connection was lost, or an attempt to connect failed, or the server
   // said that it is draining. The next attempt comes after `wait`.
   virtual void OnDisconnect(const absl::Status& /*why*/,
                             absl::Duration /*wait*/) {}
 
-  // A new stream follows the lost one, and `batches` go out a second time.
+  // A new stream follows the lost one. `batches` are sent a second time.
   virtual void OnReconnect(size_t /*batches*/) {}
 
-  // The handle has come to its end, for this reason.
+  // The handle has ended, for this reason.
   virtual void OnEnd(const absl::Status& /*why*/) {}
 };
 
 // How a BatchLookup connects, and when it gives up.
 struct BatchLookupOptions {
-  // Batches accepted and not yet handed out by Receive, at most; at least 1.
+  // Maximum of batches accepted and not yet handed out by Receive; at least 1.
+  // With 16,384 addresses in a batch, 2 or 3 batches fill a connection; with
+  // 1,024 addresses, 8 to 64 do.
   size_t max_in_flight = 8;
   // Between attempts to connect.
   BackoffOptions backoff = {};
-  // Give up when attempts have failed for so long, with no answer in between.
-  // Zero: never try again.
+  // The handle ends after attempts have failed for this long without an answer
+  // in between. Zero: never try again.
   absl::Duration give_up_after = absl::Minutes(1);
-  // A stream that has replies outstanding and receives nothing for so long is
-  // treated as broken.
+  // A stream that has replies outstanding and receives nothing for this long
+  // counts as broken.
   absl::Duration stall_timeout = absl::InfiniteDuration();
+  // Waiting calls poll without a pause instead of sleeping: a faster answer,
+  // at the price of a whole core.
+  bool spin = false;
   // Not owned; may be null.
   LookupObserver* observer = nullptr;
 };
 
-// Makes a channel for each attempt, but those that follow a refusal by a server
-// itself. gRPC keeps a backoff of its own for each channel; with a new one the
-// options above are what counts.
+// Makes the channel for an attempt to connect. After the server itself refused
+// a stream, the next attempt uses the same channel. gRPC has a backoff for each
+// channel; with a new channel, the options above decide alone.
 using OpenChannel = std::function<std::shared_ptr<grpc::Channel>()>;
 
 // Channels to `target`, each with its own connection, as by MakeChannel. Each
-// reads the files of TLS anew; those that cannot be used then are passed over
-// for what was there before. Thread-safe.
-// Errors: as there.
+// reads the TLS files again. If the files are unusable at that moment, the
+// channel uses the last usable ones. Thread-safe.
+// Errors: those of MakeChannel.
 absl::StatusOr<OpenChannel> ChannelsTo(absl::string_view target,
                                        const ChannelOptions& options = {});
 
-struct BatchInFlight {
-  ExpectedReply expected;
-  // References to what gRPC sends; may be sent again.
-  grpc::ByteBuffer message;
-  grpc::ByteBuffer reply;
-  absl::Time accepted;  // these two by MonotonicNow's clock
-  absl::Time deadline;
-  bool cancelled = false;
-  bool was_written = false;  // on this call or an earlier one
-};
-
-// The batches in flight, and what has to be done for each: to be written, to
-// be answered, to be written again on another call.
-//
-// Invariant: oldest first, there are batches with replies, then written ones
-// without, then unwritten ones: replies come in the order of writes. Ids ascend
-// one by one. Thread-compatible.
-class ReplayQueue {
- public:
-  bool empty() const { return batches_.empty(); }
-  size_t size() const { return batches_.size(); }
-
-  void Push(std::shared_ptr<BatchInFlight> batch);
-
-  // The oldest batch. REQUIRES: !empty().
-  const std::shared_ptr<BatchInFlight>& front() const {
-    return batches_.front();
-  }
-  bool front_answered() const { return answered_ > 0; }
-  // The batch of that id; null if it is not (or no longer) here.
-  BatchInFlight* Find(uint64_t id) const;
-
-  // The next batch to write, which counts as written from here on; null if
-  // there is none.
-  std::shared_ptr<BatchInFlight> TakeUnwritten();
-  bool IsUnwritten(uint64_t id) const;
-
-  // Takes the next reply of the call. False if no batch is due for one.
-  bool AddReply(grpc::ByteBuffer& reply);
-
-  // Removes the oldest batch. If it was written and not answered, its reply is
-  // still owed, and dropped when it comes.
-  void PopFront();
-
-  // The call is gone: what was not answered on it has to be written on the
-  // next. Returns how many of these had ever been written. O(size).
-  size_t Rewind();
-  // As if no batch here had been answered. (To be followed by Rewind.)
-  void ForgetReplies() { answered_ = 0; }
-
-  // Replies that will come to batches no longer here, and all that will come.
-  size_t owed() const { return owed_; }
-  size_t outstanding() const { return owed_ + written_ - answered_; }
-
- private:
-  std::deque<std::shared_ptr<BatchInFlight>> batches_;
-  // Invariant: answered_ <= written_ <= batches_.size().
-  size_t answered_ = 0;
-  size_t written_ = 0;
-  size_t owed_ = 0;
-};
-
 // Invariants: results come in the order of Send, exactly one for each batch,
-// until the handle ends. A batch's bytes are kept, as gRPC's own slices, until
-// it is answered (at most max_in_flight of them, each up to kMaxMessageBytes).
-// Thread-safe. Meant for one thread that does everything, or for one that sends
-// and one that receives.
+// until the handle ends. The bytes of a batch are kept, as gRPC's slices, until
+// it is answered (at most max_in_flight batches, each up to kMaxMessageBytes).
+// Thread-safe. Meant for one thread that sends and receives, or for one thread
+// for each.
 class BatchLookup {
  public:
+  class ReplayQueue;
+
   // Does not connect yet: the first Send does.
   BatchLookup(OpenChannel open, const BatchLookupOptions& options);
-  // Cancels what is still in flight. REQUIRES: no call is running.
+  // One stream on `channel`, without a retry: the handle ends when the stream
+  // ends. options.give_up_after is ignored.
+  BatchLookup(std::shared_ptr<grpc::Channel> channel,
+              const BatchLookupOptions& options);
+  // Cancels all batches in flight. REQUIRES: no call is running.
   ~BatchLookup();
 
   BatchLookup(const BatchLookup&) = delete;
   BatchLookup& operator=(const BatchLookup&) = delete;
 
-  // Accepts `batch`, to be answered by `deadline` or to fail by itself with
-  // DEADLINE_EXCEEDED. Returns its id: 1, then 2, and so on. Its bytes may be
-  // reused at once, as in BatchStream. Blocks while max_in_flight batches are
-  // in flight (until another thread calls Receive) and while the connection
-  // takes no more; not while there is none.
-  // Errors: INVALID_ARGUMENT (nothing sent, the handle goes on) if the batch
-  // cannot be a message; FAILED_PRECONDITION after CloseSend; else what ended
-  // the handle.
+  // Accepts `batch`. It is answered by `deadline`, or fails by itself with
+  // DEADLINE_EXCEEDED. Returns its id: 1, then 2, and so on. The bytes of
+  // `batch` may be reused when Send returns. Blocks while max_in_flight batches
+  // are in flight (until another thread calls Receive) and while the connection
+  // takes no more bytes. Does not block while there is no connection.
+  // Errors: INVALID_ARGUMENT (nothing is sent, the handle remains usable) if
+  // the batch cannot be a message; FAILED_PRECONDITION after CloseSend; else
+  // the error that ended the handle.
   absl::StatusOr<uint64_t> Send(const Batch& batch,
                                 absl::Time deadline = absl::InfiniteFuture());
 
-  // Says that no batch follows.
+  // Announces that no batch follows.
   void CloseSend();
 
   // Waits for the next result, in the order of Send, and reconnects as needed.
-  // True: `result` holds it (perhaps that its batch failed: see result.status).
-  // False: after CloseSend, when every result was handed out.
-  // Errors: what ended the handle, after the results that came before. The
-  // other batches in flight are lost. CANCELLED; UNAVAILABLE or what else
-  // the last attempt failed with, when it was time to give up; an error that
-  // trying again does not mend, such as INTERNAL for a broken contract.
+  // True: `result` holds it. The batch itself may have failed: see
+  // result.status. False: CloseSend was called and every result was handed out.
+  // Errors: the error that ended the handle, after the results that came before
+  // it; all other batches in flight are lost. CANCELLED after Cancel; the error
+  // of the last attempt (usually UNAVAILABLE) after give_up_after; an error
+  // that a retry does not repair, such as INTERNAL for a broken contract.
   absl::StatusOr<bool> Receive(BatchResult& result);
 
-  // Lets the batch `id` fail with CANCELLED, in its turn, unless its result is
-  // there already. False if it was handed out.
+  // Takes in at most one event, without waiting. True: a result has arrived or
+  // the handle has ended. For a thread that has other work to do.
+  bool Ready();
+
+  // Makes the batch `id` fail with CANCELLED, in its turn, unless its result
+  // has arrived. False if its result was handed out.
   bool CancelBatch(uint64_t id);
 
-  // Ends the handle, with CANCELLED, and so every call that waits.
+  // Ends the handle with CANCELLED, and so every call that waits.
   void Cancel();
 
-  // Batches accepted and not yet handed out.
+  // Number of batches accepted and not yet handed out by Receive.
   size_t in_flight() const;
-  // Streams that followed a lost one. While Receive is not running: those up to
-  // the last result handed out.
+
+  // Number of streams that followed a lost one. While Receive is not running:
+  // those up to the last result handed out.
   uint64_t reconnects() const;
 
  private:
+  class Call;
+  struct Event;
+
   absl::StatusOr<bool> ReceiveAlone(BatchResult& result)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Hands out the oldest batch, which was answered; false if that was no
+  // Hands out the oldest batch, which was answered. False if the reply is no
   // answer.
   bool HandOut(BatchResult& result) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Hands it out unanswered, for the reason `status`.
+  // Hands out the oldest batch unanswered, with the error `status`.
   void HandOut(absl::Status status, BatchResult& result)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Pop(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Open() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Starts to write the next batch, if one waits and the call can. True if it
-  // let go of the lock.
+  // released the lock for a while.
   bool Write() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes in one event, or waits for another thread to do so.
   void Advance(absl::Time until) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Take(BatchCall::Event event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Gives up the call: the unanswered batches go out on the next one.
+  void Take(Event event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Ends the call. The unanswered batches are sent again on the next one.
   void Break(const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void End(absl::Status why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -236,10 +193,10 @@ class BatchLookup {
   const BatchLookupOptions options_;
   LookupObserver& observer_;
 
-  // std::mutex: absl's waits go by the wall clock, which may jump.
+  // std::mutex, because absl's waits use the wall clock, which may jump.
   mutable std::mutex mutex_;
-  // Told when anything below changes. Waits with the mutex itself, which
-  // functions here let go of for a while.
+  // Signalled when a field below changes. Waits with the mutex itself, because
+  // functions here release it for a while.
   std::condition_variable_any changed_;
   RetryPolicy retry_ ABSL_GUARDED_BY(mutex_);
   bool send_closed_ ABSL_GUARDED_BY(mutex_) = false;
@@ -249,20 +206,81 @@ class BatchLookup {
   bool encoding_ ABSL_GUARDED_BY(mutex_) = false;   // a thread is in Send
   bool receiving_ ABSL_GUARDED_BY(mutex_) = false;  // a thread is in Receive
 
-  ReplayQueue queue_ ABSL_GUARDED_BY(mutex_);
+  const std::unique_ptr<ReplayQueue> queue_ ABSL_PT_GUARDED_BY(mutex_);
 
-  // What the next call is made on; null: a new channel.
+  // The channel of the next call. Null: a new channel.
   std::shared_ptr<grpc::Channel> channel_ ABSL_GUARDED_BY(mutex_);
-  // The call, if there is one, and what holds for it alone.
-  std::shared_ptr<BatchCall> call_ ABSL_GUARDED_BY(mutex_);
-  bool polling_ ABSL_GUARDED_BY(mutex_) = false;   // a thread polls a call
-  bool starting_ ABSL_GUARDED_BY(mutex_) = false;  // it is not yet connected
-  bool writing_ ABSL_GUARDED_BY(mutex_) = false;   // a write is under way
+  // The current call, or null, and the state of that call.
+  std::shared_ptr<Call> call_ ABSL_GUARDED_BY(mutex_);
+  bool polling_ ABSL_GUARDED_BY(mutex_) = false;       // a thread polls a call
+  bool starting_ ABSL_GUARDED_BY(mutex_) = false;      // not connected yet
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;       // a write is in progress
   bool write_broken_ ABSL_GUARDED_BY(mutex_) = false;  // its end will follow
   absl::Time last_event_ ABSL_GUARDED_BY(mutex_);      // MonotonicNow
 
   bool connected_once_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t reconnects_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+// Internal; public for its test. The batches in flight, and the next step of
+// each: to be written, to be answered, to be written again on another call.
+//
+// Invariant: oldest first, there are batches with replies, then written ones
+// without a reply, then unwritten ones: replies come in the order of writes.
+// Ids ascend one by one. Thread-compatible.
+class BatchLookup::ReplayQueue {
+ public:
+  struct InFlight {
+    ExpectedReply expected;
+    // References to the bytes that gRPC sends; may be sent again.
+    grpc::ByteBuffer message;
+    grpc::ByteBuffer reply;
+    absl::Time accepted;  // these two by MonotonicNow's clock
+    absl::Time deadline;
+    bool cancelled = false;
+    bool was_written = false;  // on this call or an earlier one
+  };
+
+  bool empty() const { return batches_.empty(); }
+  size_t size() const { return batches_.size(); }
+
+  void Push(std::shared_ptr<InFlight> batch);
+
+  // The oldest batch. REQUIRES: !empty().
+  const std::shared_ptr<InFlight>& front() const { return batches_.front(); }
+  bool front_answered() const { return answered_ > 0; }
+  // The batch with this id; null if it is not (or no longer) in the queue.
+  InFlight* Find(uint64_t id) const;
+
+  // The next batch to write, which counts as written from now on; null if
+  // there is none.
+  std::shared_ptr<InFlight> TakeUnwritten();
+  bool IsUnwritten(uint64_t id) const;
+
+  // Takes the next reply of the call. False if no batch is due for a reply.
+  bool AddReply(grpc::ByteBuffer& reply);
+
+  // Removes the oldest batch. If it was written and not answered, its reply is
+  // still owed, and is dropped when it comes.
+  void PopFront();
+
+  // The call is gone: the unanswered batches have to be written on the next
+  // one. Returns how many of them were written before. O(size).
+  size_t Rewind();
+  // Drops all replies in the queue. REQUIRES: Rewind follows.
+  void ForgetReplies() { answered_ = 0; }
+
+  // Number of replies to come for batches that left the queue, and of all
+  // replies to come.
+  size_t owed() const { return owed_; }
+  size_t outstanding() const { return owed_ + written_ - answered_; }
+
+ private:
+  std::deque<std::shared_ptr<InFlight>> batches_;
+  // Invariant: answered_ <= written_ <= batches_.size().
+  size_t answered_ = 0;
+  size_t written_ = 0;
+  size_t owed_ = 0;
 };
 
 }  // namespace planb::client

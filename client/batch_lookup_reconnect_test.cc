@@ -27,7 +27,7 @@ namespace {
 class ReplayQueueTest : public ::testing::Test {
  protected:
   void Push(uint64_t id) {
-    auto batch = std::make_shared<BatchInFlight>();
+    auto batch = std::make_shared<BatchLookup::ReplayQueue::InFlight>();
     batch->expected.request_id = id;
     queue_.Push(batch);
   }
@@ -51,7 +51,7 @@ class ReplayQueueTest : public ::testing::Test {
                        slice.size());
   }
 
-  ReplayQueue queue_;
+  BatchLookup::ReplayQueue queue_;
 };
 
 TEST_F(ReplayQueueTest, InOrderAndOnce) {

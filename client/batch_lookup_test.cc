@@ -11,8 +11,10 @@
 #include <atomic>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "client/call.h"
 #include "client/coalescing_lookup.h"
@@ -24,6 +26,7 @@ namespace {
 using ::testing::Each;
 using ::testing::ElementsAre;
 using testing::FakeServer;
+using ::testing::HasSubstr;
 using testing::HopOf;
 using ::testing::IsEmpty;
 using testing::ManyRoutes;
@@ -42,29 +45,115 @@ TEST(ChannelsTo, RefusesWhatIsNoTarget) {
             absl::StatusCode::kInvalidArgument);
 }
 
+TEST_F(BatchLookupTest, AnswersBothFamiliesWithPrefixLengths) {
+  BatchLookup lookup(open_, {});
+  const std::string v6 = V6(3) + std::string(16, '\0') + V6(7);
+  const std::string v4 = V4(9) + std::string(4, '\xff');
+  ASSERT_EQ(*lookup.Send({.addresses_v6 = v6,
+                          .addresses_v4 = v4,
+                          .want_prefix_lengths = true}),
+            1U);
+  ASSERT_TRUE(*lookup.Receive(result_));
+  EXPECT_TRUE(result_.status.ok());
+  EXPECT_EQ(result_.request_id, 1U);
+  EXPECT_EQ(result_.generation, 1U);
+  EXPECT_THAT(result_.next_hops, ElementsAre(4, kNoRoute, 8, 10, kNoRoute));
+  EXPECT_THAT(result_.prefix_lengths,
+              ElementsAre(48, kNoPrefixLength, 48, 24, kNoPrefixLength));
+}
+
+TEST(BatchLookupGroups, FlowsTakeMembers) {
+  FakeServer server{{.routes = {{*Prefix::Parse("::/0"), testing::kFirstGroup},
+                                {*Prefix::Parse("0.0.0.0/0"), 5}}}};
+  BatchLookup lookup(server.Channel(), {});
+  const std::string v6 = V6(3) + V6(4);
+  const std::string v4 = V4(9);
+  std::vector<uint32_t> hashes = {7, 0x01020304, 9, 11};
+  const auto send = [&] {
+    return lookup.Send({.addresses_v6 = v6,
+                        .addresses_v4 = v4,
+                        .upper_halves_v6 = absl::string_view(v6).substr(0, 8),
+                        .flow_hashes = hashes});
+  };
+  ASSERT_TRUE(send().ok());
+  hashes.assign(4, 0);  // the buffers of a batch may be reused after Send
+  ASSERT_TRUE(send().ok());
+  BatchResult result;
+  ASSERT_TRUE(*lookup.Receive(result));
+  EXPECT_THAT(result.next_hops, ElementsAre(8, 0x01020304 % 100 + 1, 5, 12));
+  ASSERT_TRUE(*lookup.Receive(result));
+  EXPECT_THAT(result.next_hops, ElementsAre(1, 1, 5, 1));
+  hashes.pop_back();
+  EXPECT_EQ(send().status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+// One thread that sleeps while it waits, then one that spins.
 TEST_F(BatchLookupTest, OneThreadManyInFlight) {
   constexpr uint64_t kBatches = 2000;
   constexpr size_t kDepth = 16;
-  BatchLookup lookup(open_, {.max_in_flight = kDepth});
-  uint64_t sent = 0;
-  for (uint64_t received = 0; received < kBatches;) {
-    if (sent < kBatches && lookup.in_flight() < kDepth) {
-      ASSERT_EQ(*lookup.Send({.addresses_v6 = V6(sent)}), sent + 1);
-      ++sent;
-      continue;
+  for (const bool spin : {false, true}) {
+    const uint64_t streams = server_.streams_opened();
+    BatchLookup lookup(open_, {.max_in_flight = kDepth, .spin = spin});
+    uint64_t sent = 0;
+    for (uint64_t received = 0; received < kBatches;) {
+      if (sent < kBatches && lookup.in_flight() < kDepth) {
+        ASSERT_EQ(*lookup.Send({.addresses_v6 = V6(sent)}), sent + 1);
+        ++sent;
+        continue;
+      }
+      ASSERT_TRUE(*lookup.Receive(result_));
+      ++received;
+      ASSERT_EQ(result_.request_id, received);
+      ASSERT_EQ(result_.generation, 1U);
+      ASSERT_THAT(result_.next_hops, ElementsAre(HopOf(received - 1)));
     }
-    ASSERT_TRUE(*lookup.Receive(result_));
-    ++received;
-    ASSERT_EQ(result_.request_id, received);
-    ASSERT_EQ(result_.generation, 1U);
-    ASSERT_THAT(result_.next_hops, ElementsAre(HopOf(received - 1)));
+    lookup.CloseSend();
+    EXPECT_FALSE(*lookup.Receive(result_));
+    EXPECT_FALSE(*lookup.Receive(result_));  // also the second time
+    EXPECT_EQ(lookup.Send({}).status().code(),
+              absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(lookup.reconnects(), 0U);
+    EXPECT_EQ(server_.streams_opened(), streams + 1);
   }
-  lookup.CloseSend();
-  EXPECT_FALSE(*lookup.Receive(result_));
-  EXPECT_EQ(lookup.Send({}).status().code(),
-            absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(lookup.reconnects(), 0U);
-  EXPECT_EQ(server_.streams_opened(), 1U);
+}
+
+TEST_F(BatchLookupTest, ReadyDoesNotWait) {
+  for (const bool spin : {false, true}) {
+    server_.Hold();
+    BatchLookup lookup(open_, {.spin = spin});
+    ASSERT_TRUE(lookup.Send({.addresses_v6 = V6(3)}).ok());
+    for (int i = 0; i < 1000; ++i) ASSERT_FALSE(lookup.Ready());
+    server_.Release();
+    while (!lookup.Ready()) continue;
+    EXPECT_TRUE(lookup.Ready());  // until the result is received
+    ASSERT_TRUE(*lookup.Receive(result_));
+    EXPECT_THAT(result_.next_hops, ElementsAre(4));
+    EXPECT_FALSE(lookup.Ready());
+    lookup.Cancel();
+    EXPECT_TRUE(lookup.Ready());  // Receive reports the end
+  }
+}
+
+TEST_F(BatchLookupTest, SendBlocksWhileFull) {
+  server_.Hold();
+  BatchLookup lookup(open_, {.max_in_flight = 3});
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(lookup.Send({.addresses_v6 = V6(1)}).ok());
+  }
+  absl::Notification sent;
+  std::thread sender([&] {
+    EXPECT_TRUE(lookup.Send({.addresses_v6 = V6(2)}).ok());
+    sent.Notify();
+  });
+  EXPECT_FALSE(sent.WaitForNotificationWithTimeout(absl::Milliseconds(100)));
+  server_.Release();
+  // Only Receive makes room.
+  while (!lookup.Ready()) continue;
+  EXPECT_FALSE(sent.WaitForNotificationWithTimeout(absl::Milliseconds(100)));
+  EXPECT_EQ(lookup.in_flight(), 3U);
+  ASSERT_TRUE(*lookup.Receive(result_));
+  EXPECT_TRUE(sent.WaitForNotificationWithTimeout(absl::Seconds(60)));
+  sender.join();
 }
 
 TEST_F(BatchLookupTest, SendersAndReceiversMayBeMany) {
@@ -136,15 +225,27 @@ TEST_F(BatchLookupTest, UpperHalvesThatDoNotDecide) {
 TEST_F(BatchLookupTest, ErrorsOfOneBatchConcernItAlone) {
   BatchLookup lookup(open_, {.max_in_flight = 1});
   const std::string too_long(17 << 20, '\0');
+  const std::string good = V6(1);
+  const std::string odd = good + "x";
   EXPECT_EQ(lookup.Send({.addresses_v6 = too_long}).status().code(),
             absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(lookup.in_flight(), 0U);
-  EXPECT_EQ(*lookup.Send({.addresses_v6 = V6(1), .table = "none"}), 1U);
-  ASSERT_TRUE(*lookup.Receive(result_));
-  EXPECT_EQ(ErrorReason(result_.status), "TABLE_NOT_FOUND");
-  EXPECT_EQ(*lookup.Send({.addresses_v6 = V6(1)}), 2U);
-  ASSERT_TRUE(*lookup.Receive(result_));
-  EXPECT_THAT(result_.next_hops, ElementsAre(2));
+  uint64_t id = 0;
+  for (const auto& [batch, reason] : std::vector<std::pair<Batch, std::string>>{
+           {{.addresses_v6 = odd}, "ADDRESSES_LENGTH"},
+           {{.addresses_v6 = good, .table = "none"}, "TABLE_NOT_FOUND"},
+           {{.addresses_v6 = good, .min_generation = 2},
+            "GENERATION_NOT_VISIBLE"}}) {
+    EXPECT_EQ(*lookup.Send(batch), ++id);
+    ASSERT_TRUE(*lookup.Receive(result_));
+    EXPECT_EQ(ErrorReason(result_.status), reason);
+    EXPECT_EQ(result_.generation, 1U);
+    EXPECT_THAT(result_.next_hops, IsEmpty());
+    EXPECT_EQ(*lookup.Send({.addresses_v6 = good}), ++id);
+    ASSERT_TRUE(*lookup.Receive(result_));
+    EXPECT_TRUE(result_.status.ok());
+    EXPECT_THAT(result_.next_hops, ElementsAre(2));
+  }
 }
 
 TEST_F(BatchLookupTest, ABatchEndsAtItsDeadlineAndTheOthersGoOn) {
@@ -233,6 +334,84 @@ TEST_F(BatchLookupTest, DestructionCancels) {
     ASSERT_TRUE(waiting.Send({.addresses_v6 = V6(1)}).ok());
   }
   server_.Die();  // returns only when the server's side has ended as well
+}
+
+TEST_F(BatchLookupTest, CancelEndsASendThatWaitsForRoom) {
+  for (int round = 0; round < 20; ++round) {
+    BatchLookup lookup(open_, {.max_in_flight = 1});
+    ASSERT_TRUE(lookup.Send({.addresses_v6 = V6(1)}).ok());
+    // No thread receives.
+    std::thread sender([&lookup] {
+      EXPECT_TRUE(
+          absl::IsCancelled(lookup.Send({.addresses_v6 = V6(1)}).status()));
+    });
+    std::this_thread::yield();
+    lookup.Cancel();
+    sender.join();
+  }
+}
+
+// A handle on one channel ends when its stream ends.
+class OneStreamTest : public BatchLookupTest {};
+
+TEST_F(OneStreamTest, ADrainingServerEndsItAfterItsResults) {
+  server_.EndStreams(2, testing::MakeError(grpc::StatusCode::UNAVAILABLE,
+                                           "DRAINING", "going down"));
+  BatchLookup lookup(server_.Channel(), {});
+  for (uint64_t i = 0; i < 4; ++i) {
+    ASSERT_TRUE(lookup.Send({.addresses_v6 = V6(i)}).ok());
+  }
+  for (uint64_t i = 0; i < 2; ++i) {
+    ASSERT_TRUE(*lookup.Receive(result_));
+    EXPECT_THAT(result_.next_hops, ElementsAre(HopOf(i)));
+  }
+  const absl::Status third = lookup.Receive(result_).status();
+  EXPECT_TRUE(absl::IsUnavailable(third)) << third;
+  EXPECT_EQ(ErrorReason(third), "DRAINING");
+  EXPECT_TRUE(
+      absl::IsUnavailable(lookup.Send({.addresses_v6 = V6(1)}).status()));
+  EXPECT_TRUE(absl::IsUnavailable(lookup.Receive(result_).status()));
+  EXPECT_EQ(server_.streams_opened(), 1U);
+}
+
+TEST_F(OneStreamTest, AServerThatDiesEndsEveryCall) {
+  server_.Hold();
+  BatchLookup lookup(server_.Channel(), {.max_in_flight = 2});
+  ASSERT_TRUE(lookup.Send({.addresses_v6 = V6(1)}).ok());
+  ASSERT_TRUE(lookup.Send({.addresses_v6 = V6(1)}).ok());
+  std::thread sender(
+      [&lookup] { EXPECT_FALSE(lookup.Send({.addresses_v6 = V6(1)}).ok()); });
+  std::thread killer([this] {
+    while (server_.batches_read() == 0) std::this_thread::yield();
+    server_.Die();
+  });
+  EXPECT_FALSE(lookup.Receive(result_).ok());
+  sender.join();
+  killer.join();
+  EXPECT_FALSE(lookup.Receive(result_).ok());
+}
+
+TEST_F(OneStreamTest, OnlyASilentServerIsStalled) {
+  constexpr absl::Duration kStall = absl::Seconds(1);
+  BatchLookup lookup(server_.Channel(), {.stall_timeout = kStall});
+  ASSERT_TRUE(lookup.Send({.addresses_v6 = V6(1)}).ok());
+  ASSERT_TRUE(*lookup.Receive(result_));
+  // A caller that receives late, after the reply came, is no stall.
+  ASSERT_TRUE(lookup.Send({.addresses_v6 = V6(1)}).ok());
+  absl::SleepFor(kStall + absl::Milliseconds(200));
+  const absl::StatusOr<bool> late = lookup.Receive(result_);
+  ASSERT_TRUE(late.ok()) << late.status();
+  server_.Hold();
+  ASSERT_TRUE(lookup.Send({.addresses_v6 = V6(1)}).ok());
+  const absl::Status status = lookup.Receive(result_).status();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("no sign"));
+}
+
+TEST_F(OneStreamTest, FailsQuicklyWithoutAServer) {
+  BatchLookup lookup(*MakeChannel("unix:///nonexistent/planb.sock"), {});
+  ASSERT_TRUE(lookup.Send({.addresses_v6 = V6(1)}).ok());
+  EXPECT_TRUE(absl::IsUnavailable(lookup.Receive(result_).status()));
 }
 
 // Single lookups over a real stream, which breaks now and then.

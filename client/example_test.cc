@@ -122,16 +122,17 @@ TEST_F(Example, Observe) {
   EXPECT_EQ(printer.answered, 1U);
 }
 
-// batch_stream.h: one stream that ends when the server does.
+// batch_lookup.h: one stream, which ends when the server does.
 TEST_F(Example, OneStream) {
   const auto channel = MakeChannel(target_);
   ASSERT_TRUE(channel.ok()) << channel.status();
-  BatchStream stream(*channel, {.max_in_flight = 4});
+  BatchLookup stream(*channel, {.max_in_flight = 4});
   ASSERT_TRUE(stream.Send({.addresses_v4 = {"\x0a\0\0\1", 4}}).ok());
   BatchResult result;
   ASSERT_TRUE(stream.Receive(result).value());
   EXPECT_EQ(result.next_hops, std::vector<NextHopId>{kNoRoute});
-  EXPECT_TRUE(stream.Finish().ok());
+  stream.CloseSend();
+  EXPECT_FALSE(stream.Receive(result).value());  // all were answered
 }
 
 // lookup_client.h: a few addresses with everything there is to say of them.

@@ -8,7 +8,6 @@
 
 // Lookups.
 #include "client/batch_lookup.h"
-#include "client/batch_stream.h"
 #include "client/coalescing_lookup.h"
 #include "client/lookup_client.h"
 

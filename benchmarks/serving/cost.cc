@@ -34,7 +34,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/process_setup.h"
 #include "benchmarks/engine/machine.h"
-#include "client/batch_stream.h"
+#include "client/batch_lookup.h"
 #include "lpm/synthetic/synthetic.h"
 #include "server/lookup/lookup_metrics.h"
 #include "server/server.h"
@@ -55,7 +55,7 @@ ABSL_FLAG(std::string, csv, "", "Where every turn is written to; or nowhere.");
 namespace planb {
 namespace {
 
-using client::BatchStream;
+using client::BatchLookup;
 using std::chrono::steady_clock;
 
 constexpr size_t kAddressBytes = 16;
@@ -112,8 +112,8 @@ class Contender {
 
  private:
   // Returns how many batches were answered; none is left in flight.
-  static uint64_t Exchange(client::BatchStream& stream,
-                           const std::string& trace, const Turn& turn);
+  static uint64_t Exchange(BatchLookup& stream, const std::string& trace,
+                           const Turn& turn);
 
   const char* const name_;
   std::string path_;
@@ -149,7 +149,7 @@ Contender::~Contender() {
 }
 
 Contender::Times Contender::Ask(const std::string& trace, const Turn& turn) {
-  BatchStream stream(channel_, {.max_in_flight = Depth(turn.batch)});
+  BatchLookup stream(channel_, {.max_in_flight = Depth(turn.batch)});
   if (turn.count == 0) {  // to warm up
     Exchange(stream, trace,
              {.batch = turn.batch, .duration = turn.duration / 8});
@@ -159,12 +159,10 @@ Contender::Times Contender::Ask(const std::string& trace, const Turn& turn) {
   const auto batches = static_cast<double>(Exchange(stream, trace, turn));
   const double cpu_used = OthersCpu() - cpu;
   const std::chrono::nanoseconds took = steady_clock::now() - start;
-  const absl::Status ended = stream.Finish();
-  if (!ended.ok()) Die(ended);
   return {static_cast<double>(took.count()) / batches, cpu_used / batches};
 }
 
-uint64_t Contender::Exchange(BatchStream& stream, const std::string& trace,
+uint64_t Contender::Exchange(BatchLookup& stream, const std::string& trace,
                              const Turn& turn) {
   const auto end = steady_clock::now() + turn.duration;
   client::BatchResult result;
@@ -223,8 +221,8 @@ std::string Show(const Spread& percent) {
   return text;
 }
 
-// What BatchStream calls for each batch, and nothing else: nanoseconds. The
-// least of many short tries, which nothing disturbed.
+// What the server's counters cost for each batch: nanoseconds. The least of
+// many short tries, which nothing disturbed.
 double CountersAlone() {
   server::LookupCounters counters(/*counting=*/true);
   constexpr uint64_t kBatches = 10'000;

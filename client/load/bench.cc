@@ -38,6 +38,14 @@ void StreamPort::SleepUntil(absl::Time time) {
   }
 }
 
+absl::Status StreamPort::Finish() {
+  stream_.CloseSend();
+  BatchResult dropped;
+  absl::StatusOr<bool> more = true;
+  while (more.ok() && *more) more = stream_.Receive(dropped);
+  return more.status();
+}
+
 namespace {
 
 // So often a thread that sleeps looks whether the window was ended.
@@ -271,7 +279,7 @@ class Bench {
     const size_t depth = std::max<size_t>(options_.depth, 1);
     const size_t i = ports_.size();
     ports_.push_back(std::make_unique<StreamPort>(
-        channel, BatchStreamOptions{.max_in_flight = depth,
+        channel, BatchLookupOptions{.max_in_flight = depth,
                                     .stall_timeout = options_.stall_timeout,
                                     .spin = options_.spin}));
     // Of a closed loop, the schedule is not used.

@@ -33,7 +33,7 @@
 #include "absl/time/time.h"
 #include "base/monotonic_time.h"
 #include "client/batch_codec.h"
-#include "client/batch_stream.h"
+#include "client/batch_lookup.h"
 #include "client/load/latency_histogram.h"
 #include "client/load/trace.h"
 #include "lpm/prefix.h"
@@ -104,7 +104,7 @@ struct BenchCounts {
 // made-up server and a made-up clock in their place, and know to the nanosecond
 // what has to come out.
 //
-// As BatchStream, which says more.
+// The functions are those of BatchLookup, which documents them.
 class BenchPort {
  public:
   virtual ~BenchPort() = default;
@@ -120,11 +120,11 @@ class BenchPort {
   virtual void Cancel() = 0;
 };
 
-// The monotonic clock and a real stream. As thread-safe as BatchStream.
+// The monotonic clock and a real stream. As thread-safe as BatchLookup.
 class StreamPort : public BenchPort {
  public:
   StreamPort(const std::shared_ptr<grpc::Channel>& channel,
-             const BatchStreamOptions& options)
+             const BatchLookupOptions& options)
       : stream_(channel, options) {}
 
   absl::Time Now() override { return MonotonicNow(); }
@@ -134,16 +134,20 @@ class StreamPort : public BenchPort {
   absl::Status Send(const Batch& batch) override {
     return stream_.Send(batch).status();
   }
-  absl::Status CloseSend() override { return stream_.CloseSend(); }
+  absl::Status CloseSend() override {
+    stream_.CloseSend();
+    return absl::OkStatus();
+  }
   bool Ready() override { return stream_.Ready(); }
   absl::StatusOr<bool> Receive(BatchResult& result) override {
     return stream_.Receive(result);
   }
-  absl::Status Finish() override { return stream_.Finish(); }
+  // Drops the results that were not received.
+  absl::Status Finish() override;
   void Cancel() override { stream_.Cancel(); }
 
  private:
-  BatchStream stream_;
+  BatchLookup stream_;
 };
 
 struct DriverOptions {
@@ -256,7 +260,7 @@ struct BenchOptions {
   std::optional<pid_t> server = std::nullopt;
   // If not null: true ends the sending before its time. Outlives the run.
   const std::atomic<bool>* stop = nullptr;
-  // As in BatchStreamOptions.
+  // As in BatchLookupOptions.
   absl::Duration stall_timeout = absl::InfiniteDuration();
   // If not empty: what Trace::Expect says every answer has to be.
   std::vector<NextHopId> expected = {};

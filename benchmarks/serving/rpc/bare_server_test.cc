@@ -12,14 +12,14 @@
 #include "absl/strings/str_cat.h"
 #include "benchmarks/serving/rpc/ping.h"
 #include "benchmarks/serving/rpc/workload.h"
-#include "client/batch_stream.h"
+#include "client/batch_lookup.h"
 #include "client/channel.h"
 
 namespace planb::rpc {
 namespace {
 
+using client::BatchLookup;
 using client::BatchResult;
-using client::BatchStream;
 
 class BareServerTest : public ::testing::TestWithParam<const char*> {
  protected:
@@ -45,7 +45,7 @@ TEST_P(BareServerTest, AnswersBatchesAsTheReferenceDoes) {
   const std::string trace = PackedTrace(routes, AddressForm::kFull, 20 * batch);
   const std::vector<NextHopId> expected =
       ExpectedAnswers(routes, AddressForm::kFull, trace);
-  BatchStream stream(channel_, {.max_in_flight = 10});
+  BatchLookup stream(channel_, {.max_in_flight = 10});
   size_t sent = 0, received = 0;
   while (received < 20) {
     if (sent < 20 && stream.in_flight() < 10) {
@@ -64,7 +64,7 @@ TEST_P(BareServerTest, AnswersBatchesAsTheReferenceDoes) {
         expected.begin() + static_cast<ptrdiff_t>(batch * received)));
     ++received;
   }
-  EXPECT_EQ(stream.Finish(), absl::OkStatus());
+  EXPECT_EQ(stream.in_flight(), 0u);
 }
 
 TEST_P(BareServerTest, AClientThatReadsLateGetsEverything) {
@@ -72,7 +72,7 @@ TEST_P(BareServerTest, AClientThatReadsLateGetsEverything) {
   const auto fib = Fib::Build(Family::kIpv6, routes).value();
   Start(LookupHandler(*fib));
   const std::string addresses = PackedTrace(routes, AddressForm::kFull, 1000);
-  BatchStream stream(channel_, {.max_in_flight = 500});
+  BatchLookup stream(channel_, {.max_in_flight = 500});
   for (int i = 0; i < 500; ++i) {
     ASSERT_TRUE(stream.Send({.addresses_v6 = addresses}).ok());
   }
@@ -81,15 +81,17 @@ TEST_P(BareServerTest, AClientThatReadsLateGetsEverything) {
     ASSERT_TRUE(stream.Receive(result).ok());
     ASSERT_EQ(result.next_hops.size(), 1000u);
   }
-  EXPECT_EQ(stream.Finish(), absl::OkStatus());
+  EXPECT_EQ(stream.in_flight(), 0u);
 }
 
 TEST_P(BareServerTest, RefusesWhatItCannotAnswer) {
   const auto fib = Fib::Build(Family::kIpv6, *LoadRoutes("", 100)).value();
   Start(LookupHandler(*fib));
-  BatchStream stream(channel_, {});
+  BatchLookup stream(channel_, {});
   ASSERT_TRUE(stream.Send({.addresses_v4 = "1234"}).ok());
-  EXPECT_EQ(stream.Finish().code(), absl::StatusCode::kInvalidArgument);
+  BatchResult result;
+  EXPECT_EQ(stream.Receive(result).status().code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 TEST_P(BareServerTest, Echoes) {

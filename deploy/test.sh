@@ -85,7 +85,7 @@ pod_step() {
     echo "SKIP: there is no image"
     return 77
   fi
-  "$here/pod_test.sh" "$work/planb.tar" "$work/rendered/sidecar.yaml"
+  "$here/image/pod_test.sh" "$work/planb.tar" "$work/rendered/sidecar.yaml"
 }
 
 # The very files of the image, where there is one.
@@ -94,9 +94,9 @@ rootfs_step() {
   local from=$work/planb.tar
   if [[ ! -s "$from" ]]; then
     from=$work/rootfs
-    "$here/rootfs.sh" "$from" "$@" || return
+    "$here/image/rootfs.sh" "$from" "$@" || return
   fi
-  "$here/rootfs_test.sh" "$from"
+  "$here/image/rootfs_test.sh" "$from"
 }
 
 # The programs of the image, in $work/bin, and what attacks them.
@@ -119,26 +119,26 @@ binaries_step() {
 }
 
 step packages install_packages
-step manifests "$here/validate.sh" "$work/rendered"
+step manifests "$here/kubernetes/validate.sh" "$work/rendered"
 step rules "$here/monitoring/rules_test.sh"
 step binaries binaries_step "$@"
-step metrics "$here/metrics_test.sh" "$work/bin"
-step pages "$here/statusz_test.sh" "$work/bin"
+step metrics "$here/monitoring/metrics_test.sh" "$work/bin"
+step pages "$here/monitoring/statusz_test.sh" "$work/bin"
 step edge "$here/edge/edge_test.sh" "$work/bin"
 if [[ -z $short ]]; then
   step api "$here/kubernetes/apply_test.sh" "$work/rendered"
-  step image "$here/image.sh" "$work/planb.tar" "$@"
+  step image "$here/image/image.sh" "$work/planb.tar" "$@"
   step rootfs rootfs_step "$@"
   step pod pod_step
   # The formula for memory, on a small table here.
-  step sizing "$here/sizing.py" --routes=100000 --quota=67108864 \
+  step sizing "$here/kubernetes/sizing.py" --routes=100000 --quota=67108864 \
     --check="$work/bin"
   step dashboard "$here/monitoring/dashboard_test.sh"
   step prometheus "$here/monitoring/prometheus_test.sh" "$work/bin"
   step systemd "$here/systemd/systemd_test.sh" "$work/bin"
-  step load "$here/loadtest/load_test.sh" "$work/bin"
-  step upgrade "$here/loadtest/upgrade_test.sh" "$work/bin"
-  step soak "$here/loadtest/soak_test.sh" "$work/bin"
+  step load "$here/load/load_test.sh" "$work/bin"
+  step upgrade "$here/load/upgrade_test.sh" "$work/bin"
+  step soak "$here/load/soak_test.sh" "$work/bin"
 fi
 
 echo "== deploy/test.sh"

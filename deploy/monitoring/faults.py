@@ -17,7 +17,8 @@ import grpc
 import wire
 from real_server import Server, free_port
 
-_POLICY = pathlib.Path(__file__).parents[1] / "policy" / "sidecar.json"
+_DEPLOY = pathlib.Path(__file__).parents[1]
+_POLICY = _DEPLOY / "kubernetes" / "policy" / "sidecar.json"
 
 
 class Fault:

@@ -7,7 +7,7 @@
     kubernetes.py --check kubernetes.yaml    # exit status 1 if out of date
 
 A PrometheusRule with the groups of rules.yaml and a PodMonitor for the
-containers that deploy/base adds to a pod, in whatever namespace.
+containers that deploy/kubernetes/base adds to a pod, in whatever namespace.
 """
 
 import pathlib

@@ -119,7 +119,7 @@ setting() {
 }
 # shellcheck disable=SC2046 # words are what is wanted
 # The server has to refuse what the unit would kill it for.
-PYTHONPATH=$here/.. python3 -B - "$(setting MemoryMax)" $(setting ExecStart) \
+PYTHONPATH=$here/../kubernetes python3 -B - "$(setting MemoryMax)" $(setting ExecStart) \
   << 'PYTHON' || fail "MemoryMax= is below what the flags allow"
 import sys
 import sizing

@@ -1,0 +1,76 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+
+# Builds the image localhost/planb-lookup:dev and saves it as a docker-archive.
+#
+#   deploy/image/image.sh ARCHIVE.tar [FOLDER]
+#
+# FOLDER is rootfs.sh's. Needs root and buildah, no registry and no network.
+# Builds twice: the same files must give the same image.
+set -euo pipefail
+shopt -s inherit_errexit
+umask 022
+here=$(cd "$(dirname "$0")" && pwd)
+readonly IMAGE=localhost/planb-lookup:dev
+readonly MAX_BYTES=60000000
+version=$(< "$here/../../VERSION")
+readonly version
+
+(($# == 1 || $# == 2)) || {
+  sed -n '2,${/^[^#]/q;/SPDX/d;s/^# \{0,1\}//p}' "$0" >&2
+  exit 2
+}
+archive=$(realpath "$1")
+
+work=$(mktemp -d)
+# The image store is private and thrown away: only the archive stays.
+buildah=(buildah --root "$work/store" --runroot "$work/run"
+  --storage-driver vfs)
+trap 'rm -rf "$work"' EXIT
+
+fail() {
+  echo "FAIL: $*" >&2
+  exit 1
+}
+
+if [[ "$(id -u)" != 0 ]] || ! command -v buildah >/dev/null; then
+  echo "SKIP: building the image needs root and buildah"
+  exit 77
+fi
+# Whether this machine builds images at all must not depend on our files.
+mkdir "$work/empty"
+if ! "${buildah[@]}" bud --isolation=chroot --file - "$work/empty" \
+  > "$work/probe" 2>&1 <<< $'FROM scratch\nCOPY . /\n'; then
+  echo "SKIP: buildah cannot build here: $(tail -n 1 "$work/probe")"
+  exit 77
+fi
+
+root=$work/context/rootfs
+"$here/rootfs.sh" "$root" "${@:2}"
+for binary in "$root"/usr/bin/planb_server "$root"/usr/bin/planbctl; do
+  chroot "$root" /lib64/ld-linux-x86-64.so.2 --list \
+    "/usr/bin/$(basename "$binary")" > /dev/null ||
+    fail "$binary does not load from the image's files alone"
+  [[ "$(chroot "$root" "/usr/bin/$(basename "$binary")" --version)" == \
+    "$(basename "$binary") $version" ]] ||
+    fail "$binary is not of version $version"
+done
+
+build() {
+  "${buildah[@]}" bud --isolation=chroot --no-cache --timestamp 0 --quiet \
+    --label "org.opencontainers.image.version=$version" \
+    --file "$here/Containerfile" --tag "$IMAGE" "$work/context"
+}
+id=$(build)
+again=$(build)
+[[ "$id" == "$again" ]] || fail "two builds differ: $id and $again"
+"${buildah[@]}" inspect --type image "$IMAGE" |
+  grep "\"org.opencontainers.image.version\": \"$version\"" > /dev/null ||
+  fail "no label says version $version"
+
+rm -f "$archive"
+"${buildah[@]}" push --quiet "$IMAGE" "docker-archive:$archive:$IMAGE"
+size=$(stat --format=%s "$archive")
+((size < MAX_BYTES)) || fail "$size bytes, more than $MAX_BYTES"
+(cd "$root" && find . -type f -printf '%11s  %P\n' | sort -k 2)
+echo "PASS: $IMAGE, $size bytes, id ${id:0:12}, the same twice"

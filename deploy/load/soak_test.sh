@@ -1,0 +1,70 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+
+# A short soak: every kind of event once or more, every error and every answer
+# judged. (Memory's slope is not, in so short a time; soak.py says more.)
+#
+#   deploy/load/soak_test.sh BIN [SECONDS]
+#
+# BIN holds planb_server and planbctl. As root on Debian it installs the
+# packages it misses; exit code 77 (skipped) where they cannot be had.
+set -euo pipefail
+shopt -s inherit_errexit
+here=$(cd "$(dirname "$0")" && pwd)
+(($# == 1 || $# == 2)) || {
+  sed -n '2,${/^[^#]/q;/SPDX/d;s/^# \{0,1\}//p}' "$0" >&2
+  exit 2
+}
+
+missing() {
+  command -v protoc > /dev/null || echo protobuf-compiler
+  command -v grpc_python_plugin > /dev/null || echo protobuf-compiler-grpc
+  command -v openssl > /dev/null || echo openssl
+  /usr/bin/python3 -c 'import grpc' 2> /dev/null || echo python3-grpcio
+  /usr/bin/python3 -c 'import google.protobuf' 2> /dev/null ||
+    echo python3-protobuf
+}
+mapfile -t packages < <(missing)
+if ((${#packages[@]})) && [[ "$(id -u)" == 0 ]] &&
+  command -v apt-get > /dev/null; then
+  echo "installing ${packages[*]}"
+  apt-get update -qq > /dev/null || true
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
+    --no-install-recommends "${packages[@]}" > /dev/null || true
+  mapfile -t packages < <(missing)
+fi
+if ((${#packages[@]})); then
+  echo "SKIP: not installed: ${packages[*]}"
+  exit 77
+fi
+
+out=$(mktemp -d /tmp/planb_soak_test.XXXXXX)
+trap 'rm -rf "$out"' EXIT
+"$here/soak_report_test.py" 2> "$out/log" || {
+  cat "$out/log"
+  exit 1
+}
+code=0
+"$here/soak.py" "$1" "$out" --seconds="${2:-20}" --routes=20000 || code=$?
+if ((code != 0)); then
+  echo "--- end of the server's log"
+  tail -n 40 "$out/server.log" || true
+  exit 1
+fi
+# It tried all that it is for.
+/usr/bin/python3 -B - "$out/report.json" << 'PYTHON'
+import json
+import sys
+
+with open(sys.argv[1], encoding="utf-8") as file:
+    report = json.load(file)
+assert [r["signal"] for r in report["restarts"][:2]] == ["SIGTERM", "SIGKILL"]
+assert report["tls"] and len(report["rotations"]) >= 2, report["rotations"]
+updates = report["clients"]["updates"]["counts"]
+for kind in ("announced", "replaced", "withdrawn", "full_checks"):
+    assert updates.get(kind, 0) > 0, updates
+assert {life for _, life, _ in report["samples"]} >= {0, 1, 2}
+assert len(report["library"]) == 2
+for library in report["library"].values():
+    assert library["reconnects"] >= 2, library
+PYTHON

@@ -1,0 +1,132 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+
+# Holds a real scrape to Prometheus' own rules: `promtool check metrics`, with
+# no error and no warning, before and after traffic of every kind.
+#
+#   deploy/monitoring/metrics_test.sh BIN
+#
+# BIN is a folder with planb_server and planbctl. As root on Debian it installs
+# promtool (package prometheus) if it is missing; else 77 (skipped) without.
+set -euo pipefail
+shopt -s inherit_errexit
+
+(($# == 1)) || {
+  sed -n '2,${/^[^#]/q;/SPDX/d;s/^# \{0,1\}//p}' "$0" >&2
+  exit 2
+}
+bin=$(realpath "$1")
+work=$(mktemp -d /tmp/planb_metrics.XXXXXX)
+server=0
+
+fail() {
+  echo "FAIL: $*" >&2
+  exit 1
+}
+
+finish() {
+  local status=$?
+  if ((server)); then
+    kill -KILL "$server" 2> /dev/null || true
+    wait "$server" 2> /dev/null || true
+  fi
+  if ((status != 0 && status != 77)) && [[ -s "$work/log" ]]; then
+    echo "the server said:" >&2
+    tail -n 20 "$work/log" >&2
+  fi
+  rm -rf "$work"
+}
+trap finish EXIT
+
+# Only what is asked for, and no service started: the package is unpacked where
+# it does no harm.
+install_promtool() {
+  local architecture
+  if [[ "$(id -u)" != 0 ]] || ! command -v apt-get > /dev/null; then
+    echo "SKIP: no promtool, and no root or apt to install it"
+    exit 77
+  fi
+  architecture=$(dpkg --print-architecture)
+  apt-get update -qq
+  (cd "$work" && apt-get download -qq "prometheus:$architecture")
+  dpkg-deb --fsys-tarfile "$work"/prometheus_*.deb |
+    tar -x -C "$work" ./usr/bin/promtool
+  promtool=$work/usr/bin/promtool
+}
+
+promtool=$(command -v promtool || true)
+[[ -n "$promtool" ]] || install_promtool
+
+# scrape FILE: the body of /metrics.
+scrape() {
+  local line
+  exec 3<> "/dev/tcp/127.0.0.1/$port"
+  printf 'GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n' >&3
+  IFS= read -r line <&3
+  [[ "$line" == *" 200 "* ]] || fail "/metrics answers $line"
+  while IFS= read -r line <&3 && [[ "$line" != $'\r' ]]; do :; done
+  cat <&3 > "$1"
+  exec 3>&-
+}
+
+# check FILE: promtool has nothing to say about it.
+check() {
+  local said status=0
+  said=$("$promtool" check metrics < "$1" 2>&1) || status=$?
+  if ((status != 0)) || [[ -n "$said" ]]; then
+    fail "promtool (exit code $status) about $(basename "$1"): $said"
+  fi
+  echo "$(basename "$1"): $(grep -c '^# TYPE ' "$1") metrics," \
+    "$(grep -cv '^#' "$1") samples, clean"
+}
+
+# value FILE SERIES: its value as it is written.
+value() {
+  awk -v series="$2" '$1 == series { print $2 }' "$1"
+}
+
+"$bin/planb_server" --listen="unix://$work/planb.sock" --generate=1000 \
+  --metrics_address=127.0.0.1:0 --store="$work/planb.db" 2> "$work/log" &
+server=$!
+for _ in $(seq 600); do
+  grep -q ' serving$' "$work/log" && break
+  kill -0 "$server" || fail "the server did not start"
+  sleep 0.1
+done
+port=$(sed -n 's/.*serving metrics .*port=\([0-9]*\).*/\1/p' "$work/log")
+[[ -n "$port" ]] || fail "no port of /metrics in the server's log"
+
+scrape "$work/idle"
+check "$work/idle"
+
+export PLANB_SERVER=unix://$work/planb.sock
+ctl() { "$bin/planbctl" --timeout=60s "$@" > "$work/out" 2>&1; }
+ctl announce 2001:db8::/32 7 || fail "announce: $(cat "$work/out")"
+ctl withdraw 2001:db8::/32 || fail "withdraw: $(cat "$work/out")"
+! ctl announce 2001:db8::/32 4294967295 || fail "a reserved next hop was taken"
+ctl table create blue || fail "table create: $(cat "$work/out")"
+ctl lookup ::1 2001:db8::1 || true # no route: its exit code says so
+ctl bench --seconds=1 --batch=256 || fail "bench: $(cat "$work/out")"
+
+scrape "$work/busy"
+check "$work/busy"
+for series in planb_lookups_total planb_lookup_batch_size_count \
+  'planb_lookup_bytes_total{direction="received"}' \
+  'planb_update_operations_total{op="upsert",result="changed"}' \
+  'planb_update_operations_total{op="delete",result="changed"}' \
+  planb_store_commit_seconds_count planb_visibility_seconds_count; do
+  before=$(value "$work/idle" "$series")
+  after=$(value "$work/busy" "$series")
+  [[ -n "$before" && -n "$after" && "$before" != "$after" ]] ||
+    fail "$series went from '$before' to '$after'"
+done
+[[ "$(value "$work/busy" planb_tables)" == 2 ]] || fail "not two tables"
+# What is there from the start stays; tables come and go.
+names() { grep -v '^#' "$1" | grep -v 'table="blue"' | sed 's/ [^ ]*$//' | sort; }
+diff <(names "$work/idle") <(names "$work/busy") ||
+  fail "series came or went with traffic"
+
+kill -TERM "$server"
+wait "$server" || fail "the server's exit code is $?"
+server=0
+echo PASS

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "benchmarks/engine/changing_table.h"
-#include "benchmarks/engine/churn.h"
+#include "benchmarks/engine/inputs.h"
 #include "benchmarks/engine/machine.h"
 #include "benchmarks/engine/updates.h"
 #include "lpm/fib/fib.h"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "benchmarks/engine/churn.h"
+#include "benchmarks/engine/inputs.h"
 #include "benchmarks/engine/machine.h"
 #include "lpm/fib/fib.h"
 #include "lpm/testing/oracle.h"

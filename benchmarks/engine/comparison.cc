@@ -10,9 +10,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "benchmarks/engine/inputs.h"
 #include "benchmarks/engine/machine.h"
-#include "benchmarks/engine/statistics.h"
-#include "benchmarks/engine/tables.h"
 #include "benchmarks/rivals/huge_array.h"
 #include "lpm/testing/oracle.h"
 

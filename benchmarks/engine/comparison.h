@@ -28,7 +28,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "benchmarks/engine/traces.h"
+#include "benchmarks/engine/inputs.h"
 #include "benchmarks/rivals/rivals.h"
 #include "lpm/prefix.h"
 

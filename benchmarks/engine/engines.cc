@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "benchmarks/engine/comparison.h"
@@ -59,7 +58,7 @@ absl::StatusOr<Engine> MakePaper(const Options& options) {
       chosen.boundaries = paper::Boundaries::kMerged;
     } else if (option == "distinct") {
       chosen.boundaries = paper::Boundaries::kDistinct;
-    } else if (!absl::SimpleAtoi(option, &chosen.lanes)) {
+    } else {
       chosen.kernel = option;
     }
   }

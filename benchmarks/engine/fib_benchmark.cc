@@ -24,14 +24,13 @@
 #include "absl/flags/parse.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "benchmarks/engine/tables.h"
-#include "benchmarks/engine/traces.h"
+#include "benchmarks/engine/inputs.h"
 #include "lpm/fib/fib.h"
 
 ABSL_FLAG(std::vector<std::string>, tables,
           std::vector<std::string>({"20000", "100000", "250000", "500000",
                                     "1000000", "real", "ipv4:1000000"}),
-          "names as in benchmarks/engine/tables.h; 4000000 takes its time");
+          "names as in benchmarks/engine/inputs.h; 4000000 takes its time");
 
 namespace planb {
 namespace {

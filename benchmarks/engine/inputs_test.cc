@@ -2,6 +2,8 @@
 
 // Tables, traces and changes: what the measurements ask for and change.
 
+#include "benchmarks/engine/inputs.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,9 +13,6 @@
 #include <string>
 #include <vector>
 
-#include "benchmarks/engine/churn.h"
-#include "benchmarks/engine/tables.h"
-#include "benchmarks/engine/traces.h"
 #include "lpm/synthetic/synthetic.h"
 #include "lpm/testing/real_tables.h"
 

@@ -5,10 +5,8 @@
 #include <utility>
 
 #include "benchmarks/engine/changing_table.h"
-#include "benchmarks/engine/churn.h"
+#include "benchmarks/engine/inputs.h"
 #include "benchmarks/engine/machine.h"
-#include "benchmarks/engine/statistics.h"
-#include "benchmarks/engine/traces.h"
 #include "benchmarks/engine/updates.h"
 #include "lpm/fib/fib.h"
 

@@ -8,10 +8,12 @@
 #include <time.h>
 #include <x86intrin.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -157,6 +159,29 @@ absl::Status ResetPeak(pid_t process) {
   if (out) return absl::OkStatus();
   return absl::PermissionDeniedError(
       absl::StrCat("cannot reset the peak of process ", process));
+}
+
+Percentiles PercentilesOf(std::vector<double> values) {
+  if (values.empty()) return {};
+  std::sort(values.begin(), values.end());
+  // Integers: 0.9 * 10 need not be 9.
+  const auto rank = [&](size_t thousandths) {
+    const size_t at = (values.size() * thousandths + 999) / 1000;
+    return values[at - 1];
+  };
+  return {.count = values.size(),
+          .median = rank(500),
+          .p90 = rank(900),
+          .p99 = rank(990),
+          .p999 = rank(999),
+          .max = values.back()};
+}
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle]
+                                : (values[middle - 1] + values[middle]) / 2;
 }
 
 }  // namespace planb

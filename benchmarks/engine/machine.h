@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What measuring programs ask of the machine: a clock and the core's true rate,
-// which core a thread runs on, and what a process costs.
+// What measuring programs share: a clock and the core's true rate, which core a
+// thread runs on, what a process costs, and what many measured values come to.
 //
 // Processor cycles, where no performance counter can be had: a clock that runs
 // at a fixed rate, and now and then a measurement of how many cycles its tick
@@ -13,8 +13,10 @@
 #include <pthread.h>
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -62,6 +64,19 @@ absl::StatusOr<ProcessMemory> MemoryOf(pid_t process);
 
 // Peaks count anew. Errors: as above; PERMISSION_DENIED if it is another's.
 absl::Status ResetPeak(pid_t process);
+
+struct Percentiles {
+  size_t count = 0;
+  double median = 0, p90 = 0, p99 = 0, p999 = 0, max = 0;
+};
+
+// By nearest rank: each is one of `values`, the least that so many of them do
+// not exceed. With fewer than 1,000 values p999 is therefore the most, with
+// fewer than 100 p99 is. All 0 for no values. O(n log n).
+Percentiles PercentilesOf(std::vector<double> values);
+
+// The middle one (of two, their mean). REQUIRES: not empty.
+double Median(std::vector<double> values);
 
 }  // namespace planb
 

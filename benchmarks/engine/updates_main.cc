@@ -26,13 +26,13 @@
 #include "absl/flags/usage.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "benchmarks/engine/inputs.h"
 #include "benchmarks/engine/machine.h"
-#include "benchmarks/engine/tables.h"
 #include "benchmarks/engine/updates.h"
 
 ABSL_FLAG(
     std::string, table, "real",
-    "name of a table as in benchmarks/engine/tables.h: real, ipv4, a number of "
+    "name of a table as in benchmarks/engine/inputs.h: real, ipv4, a number of "
     "made-up routes, ...");
 ABSL_FLAG(std::vector<std::string>, compile_tables,
           std::vector<std::string>({"20000", "100000", "real", "500000",

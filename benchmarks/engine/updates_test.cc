@@ -15,7 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "benchmarks/engine/changing_table.h"
-#include "benchmarks/engine/churn.h"
+#include "benchmarks/engine/inputs.h"
 #include "benchmarks/engine/machine.h"
 #include "lpm/synthetic/synthetic.h"
 

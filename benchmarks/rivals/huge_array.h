@@ -6,9 +6,14 @@
 #ifndef PLANB_BENCHMARKS_RIVALS_HUGE_ARRAY_H_
 #define PLANB_BENCHMARKS_RIVALS_HUGE_ARRAY_H_
 
+#include <sys/mman.h>
+
 #include <cstddef>
+#include <cstdint>
 #include <type_traits>
 #include <utility>
+
+#include "absl/base/internal/raw_logging.h"
 
 namespace planb {
 
@@ -18,8 +23,21 @@ class HugeBuffer {
  public:
   HugeBuffer() = default;
   // Crashes if there is no memory.
-  explicit HugeBuffer(size_t bytes);
-  ~HugeBuffer();
+  explicit HugeBuffer(size_t bytes) {
+    if (bytes == 0) return;
+    // One page more than needed, so that an aligned stretch is inside.
+    mapped_ = RoundUp(bytes) + kHugePage;
+    mapping_ = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    ABSL_RAW_CHECK(mapping_ != MAP_FAILED, "no memory for a huge array");
+    data_ =
+        reinterpret_cast<void*>(RoundUp(reinterpret_cast<uintptr_t>(mapping_)));
+    // A kernel without huge pages refuses; small ones do as well.
+    madvise(data_, RoundUp(bytes), MADV_HUGEPAGE);
+  }
+  ~HugeBuffer() {
+    if (mapping_ != nullptr) munmap(mapping_, mapped_);
+  }
   HugeBuffer(HugeBuffer&& other) noexcept { *this = std::move(other); }
   HugeBuffer& operator=(HugeBuffer&& other) noexcept {
     std::swap(mapping_, other.mapping_);
@@ -32,6 +50,11 @@ class HugeBuffer {
   void* data() const { return data_; }
 
  private:
+  static constexpr size_t kHugePage = size_t{2} << 20;
+  static constexpr uintptr_t RoundUp(uintptr_t value) {
+    return (value + kHugePage - 1) / kHugePage * kHugePage;
+  }
+
   void* mapping_ = nullptr;
   size_t mapped_ = 0;
   void* data_ = nullptr;

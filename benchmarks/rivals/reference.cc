@@ -12,8 +12,8 @@
 #include "absl/base/internal/raw_logging.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "benchmarks/rivals/elementary_intervals.h"
 #include "benchmarks/rivals/huge_array.h"
+#include "benchmarks/rivals/paper.h"
 #include "benchmarks/rivals/rivals.h"
 
 namespace planb::reference {

@@ -14,7 +14,6 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "benchmarks/rivals/elementary_intervals.h"
 #include "lpm/prefix.h"
 
 namespace planb {
@@ -116,19 +115,27 @@ namespace paper {
 //
 // "PlanB: Efficient Software IPv6 Lookup with Linearized B+-Tree", NSDI '26.
 // The paper's tree, its search (Listing 1), batching and unrolling (3.4, 3.5)
-// and its build (Algorithm 2); tree.h and elementary_intervals.h say where they
-// deviate, each time in order to answer exactly. The paper reads 64-bit keys
-// that were brought into registers before; here, as everywhere in these
-// measurements, packed 16-byte addresses are read in place and next hops
+// and its build (Algorithm 2); paper.h says where they deviate, each time in
+// order to answer exactly. 32 addresses are searched together. The paper reads
+// 64-bit keys that were brought into registers before; here, as everywhere in
+// these measurements, packed 16-byte addresses are read in place and next hops
 // written out.
+
+enum class Boundaries {
+  // Each route's start and the address after its end are an entry each, as in
+  // Algorithm 2: 2 * routes, whether or not others lie at the same address.
+  kAll,
+  // One entry an address: the disjoint intervals of section 3.1.
+  kDistinct,
+  // And none where the next hop stays the same.
+  kMerged,
+};
 
 struct PaperOptions {
   // The paper does not merge.
   Boundaries boundaries = Boundaries::kAll;
   // "auto", "avx512", "avx2" or "scalar".
   std::string kernel = "auto";
-  // Addresses searched together: 8, 16 or 32.
-  int lanes = 32;
 };
 
 // O(routes).

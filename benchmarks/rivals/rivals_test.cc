@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -63,13 +62,6 @@ TEST(Dir24, RefusesIpv6) {
             absl::StatusCode::kUnimplemented);
 }
 
-}  // namespace
-
-}  // namespace planb
-
-namespace planb {
-namespace {
-
 class ReferenceTest : public testing::TestWithParam<ReferenceKernel> {
  protected:
   BaselineBuilder Builder() const {
@@ -114,13 +106,6 @@ TEST(Reference, RefusesWhatItCannotAnswer) {
   EXPECT_NE(refused.message().find("2001:db8::1/128"), absl::string_view::npos);
 }
 
-}  // namespace
-
-}  // namespace planb
-
-namespace planb {
-namespace {
-
 TEST(HugeArray, IsZeroedAndAligned) {
   for (size_t size : {size_t{1}, size_t{1000}, size_t{3} << 20}) {
     HugeArray<uint64_t> array(size);
@@ -160,12 +145,9 @@ BaselineBuilder Builder(const PaperOptions& options) {
   };
 }
 
-class PaperTest : public testing::TestWithParam<std::tuple<Boundaries, int>> {
+class PaperTest : public testing::TestWithParam<Boundaries> {
  protected:
-  PaperOptions Options() const {
-    return {.boundaries = std::get<0>(GetParam()),
-            .lanes = std::get<1>(GetParam())};
-  }
+  PaperOptions Options() const { return {.boundaries = GetParam()}; }
 };
 
 TEST_P(PaperTest, Ipv6) {
@@ -181,10 +163,9 @@ TEST_P(PaperTest, RealTables) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PaperTest,
-                         testing::Combine(testing::Values(Boundaries::kAll,
-                                                          Boundaries::kDistinct,
-                                                          Boundaries::kMerged),
-                                          testing::Values(8, 32)));
+                         testing::Values(Boundaries::kAll,
+                                         Boundaries::kDistinct,
+                                         Boundaries::kMerged));
 
 // The published layout: complete inner levels, leaves as needed, values apart.
 TEST(Paper, IsAsLargeAsPublished) {
@@ -206,11 +187,8 @@ TEST(Paper, RefusesWhatItCannotAnswer) {
   const Route route = {Prefix(), 0x80000000};
   EXPECT_EQ(BuildPaper(Family::kIpv4, {route}).status().code(),
             absl::StatusCode::kUnimplemented);
-  for (const PaperOptions& options :
-       {PaperOptions{.kernel = "sse9"}, PaperOptions{.lanes = 5}}) {
-    EXPECT_EQ(BuildPaper(Family::kIpv4, {}, options).status().code(),
-              absl::StatusCode::kInvalidArgument);
-  }
+  EXPECT_EQ(BuildPaper(Family::kIpv4, {}, {.kernel = "sse9"}).status().code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "benchmarks/engine/churn.h"
+#include "benchmarks/engine/inputs.h"
 #include "benchmarks/serving/visibility/update_workloads.h"
 #include "lpm/io/route_file.h"
 #include "lpm/routes/route_set.h"

@@ -33,7 +33,6 @@
 #include "absl/types/span.h"
 #include "base/process_setup.h"
 #include "benchmarks/engine/machine.h"
-#include "benchmarks/engine/statistics.h"
 #include "benchmarks/serving/visibility/update_workloads.h"
 #include "client/channel.h"
 #include "client/load/bench.h"

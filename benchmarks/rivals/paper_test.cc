@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "benchmarks/rivals/paper_tree.h"
+#include "benchmarks/rivals/paper.h"
 
 #include <gtest/gtest.h>
 
@@ -8,10 +8,8 @@
 #include <numeric>
 #include <random>
 #include <string>
-#include <tuple>
 #include <vector>
 
-#include "benchmarks/rivals/elementary_intervals.h"
 #include "lpm/prefix.h"
 
 namespace planb::paper {
@@ -133,16 +131,13 @@ std::vector<Address> Probes(Family family, const Intervals& intervals,
   return probes;
 }
 
-class KernelTest
-    : public testing::TestWithParam<std::tuple<const Kernel*, int>> {
+class KernelTest : public testing::TestWithParam<const Kernel*> {
  protected:
   // Looks all probes up, in batches of each size, and compares.
   void Check(Family family, const Intervals& intervals, int min_levels,
              absl::Span<const Address> probes,
              absl::Span<const size_t> batches) {
     const Tree tree = Tree::Build(intervals, min_levels);
-    const LookupFunction lookup =
-        LookupOf(*std::get<0>(GetParam()), std::get<1>(GetParam()));
     std::string packed;
     std::vector<NextHopId> expected;
     for (const Address& probe : probes) {
@@ -153,8 +148,8 @@ class KernelTest
     for (const size_t batch : batches) {
       std::vector<NextHopId> found(probes.size(), 0xdeadbeef);
       for (size_t i = 0; i < probes.size(); i += batch) {
-        lookup(tree.view(), family, packed.data() + i * width,
-               std::min(batch, probes.size() - i), &found[i]);
+        GetParam()->lookup(tree.view(), family, packed.data() + i * width,
+                           std::min(batch, probes.size() - i), &found[i]);
       }
       ASSERT_EQ(found, expected)
           << intervals.size() << " intervals, at least " << min_levels
@@ -176,7 +171,7 @@ TEST_P(KernelTest, EveryHeightAnswersExactly) {
   }
 }
 
-TEST_P(KernelTest, EveryCountOfLanesAnswersExactly) {
+TEST_P(KernelTest, EveryBatchSizeAnswersExactly) {
   std::mt19937_64 random(2);
   std::vector<size_t> batches(65);
   std::iota(batches.begin(), batches.end(), 1);
@@ -226,21 +221,17 @@ TEST_P(KernelTest, SecondStagesSideBySide) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, KernelTest,
-    testing::Combine(testing::ValuesIn(AvailableKernels().begin(),
-                                       AvailableKernels().end()),
-                     testing::Values(8, 16, 32)),
-    [](const auto& kernel) {
-      return absl::StrCat(std::get<0>(kernel.param)->name, "x",
-                          std::get<1>(kernel.param));
-    });
+INSTANTIATE_TEST_SUITE_P(All, KernelTest,
+                         testing::ValuesIn(AvailableKernels().begin(),
+                                           AvailableKernels().end()),
+                         [](const auto& kernel) {
+                           return std::string(kernel.param->name);
+                         });
 
 TEST(FindKernel, ByName) {
   EXPECT_EQ(FindKernel("auto"), AvailableKernels().front());
   EXPECT_EQ(FindKernel("scalar"), AvailableKernels().back());
   EXPECT_EQ(FindKernel("sse9"), nullptr);
-  EXPECT_EQ(LookupOf(*FindKernel("scalar"), 9), nullptr);
 }
 
 }  // namespace

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// The parts of the PlanB paper's engine, for its tests and for reference.cc:
+// from prefixes to elementary intervals (sections 3.1 and 3.6), the tree, and
+// the search. BuildPaper in rivals.h puts them together.
+//
 // The linearized B+-tree (PlanB paper, section 3.2) over 64-bit keys.
 //
 // A node is one cache line: 8 keys, hence 9 children. Levels lie one after the
@@ -18,21 +22,41 @@
 // - The paper's answers end at /64. Here, where a prefix longer than /64
 //   decides, the value names a tree of a second stage over the lower 64 bits.
 
-#ifndef PLANB_BENCHMARKS_RIVALS_PAPER_TREE_H_
-#define PLANB_BENCHMARKS_RIVALS_PAPER_TREE_H_
+#ifndef PLANB_BENCHMARKS_RIVALS_PAPER_H_
+#define PLANB_BENCHMARKS_RIVALS_PAPER_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "absl/numeric/int128.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "benchmarks/rivals/elementary_intervals.h"
 #include "benchmarks/rivals/huge_array.h"
+#include "benchmarks/rivals/rivals.h"
 #include "lpm/address.h"
 #include "lpm/prefix.h"
 
 namespace planb::paper {
+
+// The addresses from `start`, left-aligned in 128 bits, up to the next start
+// all take `next_hop`. An interval may be empty: of several with one start the
+// last counts.
+struct Interval {
+  absl::uint128 start;
+  NextHopId next_hop;
+
+  friend bool operator==(const Interval&, const Interval&) = default;
+};
+
+// Cuts the whole space along `routes`; starts ascend, and the first, alone in
+// that, is 0. At most 2 * routes + 1 intervals, O(routes).
+// Deviates from Algorithm 2 as printed, which sorts the starts at an address
+// before the ends there: such an end then closes what has just begun, and the
+// answer is wrong. Here ends come first.
+// REQUIRES: one family, strictly ascending by prefix.
+std::vector<Interval> Sweep(absl::Span<const Route> routes,
+                            Boundaries boundaries);
 
 inline constexpr int kNodeKeys = 8;
 inline constexpr int kNodeChildren = kNodeKeys + 1;
@@ -97,7 +121,7 @@ class Tree {
   std::vector<TreeRoot> second_;
 };
 
-// The search, written for each instruction set and for each batch size.
+// The search, written for each instruction set.
 
 // See Baseline::Lookup.
 using LookupFunction = void (*)(const TreeView& tree, Family family,
@@ -108,10 +132,7 @@ struct Kernel {
   const char* name;
   // True if this CPU, and the operating system, allow every instruction used.
   bool (*runs_here)();
-  // By how many addresses are searched together.
-  LookupFunction lookup8;
-  LookupFunction lookup16;
-  LookupFunction lookup32;
+  LookupFunction lookup;
 };
 
 // The kernels this machine can run, best first; "scalar" is the last.
@@ -120,9 +141,6 @@ absl::Span<const Kernel* const> AvailableKernels();
 // The one of this name ("auto" is the best), or nullptr.
 const Kernel* FindKernel(absl::string_view name);
 
-// For 8, 16 or 32 addresses together, or nullptr.
-LookupFunction LookupOf(const Kernel& kernel, int lanes);
-
 }  // namespace planb::paper
 
-#endif  // PLANB_BENCHMARKS_RIVALS_PAPER_TREE_H_
+#endif  // PLANB_BENCHMARKS_RIVALS_PAPER_H_

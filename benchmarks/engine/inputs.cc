@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "benchmarks/engine/inputs.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/container/btree_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "lpm/io/route_file.h"
+#include "lpm/synthetic/random.h"
+#include "lpm/synthetic/synthetic.h"
+
+namespace planb {
+namespace {
+
+constexpr size_t kHosts = 100'000;
+constexpr uint32_t kHostNextHops = 64;
+
+// Routes under construction: sorted and distinct all the while.
+using RouteMap = absl::btree_map<Prefix, NextHopId>;
+
+std::string DataFile(absl::string_view name) {
+  const char* const directory = std::getenv("PLANB_DATA_DIR");
+  return absl::StrCat(directory == nullptr ? "../shared/data" : directory, "/",
+                      name);
+}
+
+absl::StatusOr<Table> ReadTable(const std::string& path) {
+  RouteCollector collector;
+  const auto report = ReadRouteFile(path, {}, collector);
+  if (!report.ok()) return report.status();
+  Table table;
+  for (const Route& route : collector.TakeRoutes()) {
+    if (table.routes.empty() || route.prefix.family() == table.family) {
+      table.family = route.prefix.family();
+    } else if (table.family == Family::kIpv4) {  // IPv6 comes after IPv4
+      table.family = Family::kIpv6;
+      table.routes.clear();
+    }
+    table.routes.push_back(route);
+  }
+  return table;
+}
+
+// The prefix that the hosts of that name share, or an error.
+absl::StatusOr<Prefix> HostsPrefix(absl::string_view name) {
+  if (name == "hosts64") return Prefix::Parse("2001:db8:0:1::/64");
+  if (name == "hosts48") return Prefix::Parse("2001:db8:1::/48");
+  if (name == "hosts-spread") return Prefix::Parse("2000::/3");
+  return absl::InvalidArgumentError(absl::StrCat("no table \"", name, "\""));
+}
+
+Prefix RandomPrefix(const Prefix& in, int length, Random& random) {
+  const absl::uint128 host = in.last() - in.first();
+  return Prefix::Truncate(
+      Address::FromBits(in.family(), in.first() | (random.Next128() & host)),
+      length);
+}
+
+void AddHosts(const Prefix& in, RouteMap& routes) {
+  Random random(1);
+  const size_t goal = routes.size() + kHosts;
+  while (routes.size() < goal) {
+    const Prefix host = RandomPrefix(in, 128, random);
+    routes.emplace(host,
+                   static_cast<NextHopId>(1 + random.Below(kHostNextHops)));
+  }
+}
+
+// Each route has `percent` chances of a hundred to be replaced. The new one is
+// in a route that stays and takes the next hop of the one that goes.
+absl::Status ReplaceByLong(uint64_t percent, RouteMap& routes) {
+  Random random(1);
+  std::vector<Prefix> stay;
+  std::vector<NextHopId> gone;
+  for (auto it = routes.begin(); it != routes.end();) {
+    if (random.Chance(percent, 100)) {
+      gone.push_back(it->second);
+      it = routes.erase(it);
+    } else {
+      if (it->first.length() <= 64) stay.push_back(it->first);
+      ++it;
+    }
+  }
+  if (stay.empty()) {
+    return absl::InvalidArgumentError("no routes to put longer ones in");
+  }
+  while (!gone.empty()) {
+    const Prefix& in = stay[random.Below(stay.size())];
+    const int length = static_cast<int>(65 + random.Below(64));
+    if (routes.emplace(RandomPrefix(in, length, random), gone.back()).second) {
+      gone.pop_back();
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Modify(absl::string_view how, Table& table) {
+  if (table.family != Family::kIpv6) {
+    return absl::InvalidArgumentError(absl::StrCat("+", how, " is for IPv6"));
+  }
+  RouteMap routes;
+  for (const Route& r : table.routes) routes.emplace(r.prefix, r.next_hop);
+  if (how == "max64") {
+    absl::erase_if(routes,
+                   [](const auto& route) { return route.first.length() > 64; });
+  } else if (how == "long5" || how == "long50") {
+    absl::Status status = ReplaceByLong(how == "long5" ? 5 : 50, routes);
+    if (!status.ok()) return status;
+  } else {
+    const auto hosts = HostsPrefix(how);
+    if (!hosts.ok()) return hosts.status();
+    AddHosts(*hosts, routes);
+  }
+  table.routes.clear();
+  for (const auto& [prefix, hop] : routes)
+    table.routes.push_back({prefix, hop});
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Table> MakeBase(absl::string_view name) {
+  if (name == "real") return ReadTable(DataFile("rv6_20260730.txt"));
+  if (name == "ipv4") return ReadTable(DataFile("rv4_20260730.txt.gz"));
+  Table table;
+  const absl::string_view number = absl::StripPrefix(name, "ipv4:");
+  const bool ipv4 = number.size() < name.size();
+  size_t count;
+  if (absl::SimpleAtoi(number, &count)) {
+    table.family = ipv4 ? Family::kIpv4 : Family::kIpv6;
+    table.routes = SyntheticTable(
+        {.ipv6_routes = ipv4 ? 0 : count, .ipv4_routes = ipv4 ? count : 0});
+    return table;
+  }
+  if (absl::StrContains(name, '/') || absl::StrContains(name, '.')) {
+    return ReadTable(std::string(name));
+  }
+  const absl::Status status = Modify(name, table);
+  if (!status.ok()) return status;
+  return table;
+}
+
+}  // namespace
+
+absl::StatusOr<Table> MakeTable(absl::string_view name) {
+  const std::vector<absl::string_view> parts = absl::StrSplit(name, '+');
+  auto table = MakeBase(parts.front());
+  if (!table.ok()) return table.status();
+  for (size_t i = 1; i < parts.size(); ++i) {
+    const absl::Status status = Modify(parts[i], *table);
+    if (!status.ok()) return status;
+  }
+  table->name = std::string(name);
+  return table;
+}
+
+absl::Status AssignNextHops(absl::string_view how, std::vector<Route>& routes) {
+  if (how == "as-given") return absl::OkStatus();
+  uint32_t count;
+  if (!absl::ConsumePrefix(&how, "random:") || !absl::SimpleAtoi(how, &count) ||
+      count == 0) {
+    return absl::InvalidArgumentError(
+        "next hops are \"as-given\" or \"random:N\" with N of 1 or more");
+  }
+  Random random(1);
+  for (Route& route : routes) {
+    route.next_hop = static_cast<NextHopId>(1 + random.Below(count));
+  }
+  return absl::OkStatus();
+}
+
+Trace::Trace(Family family, size_t count)
+    : family_(family),
+      size_(count),
+      width_(static_cast<size_t>(AddressBytes(family))),
+      bytes_(count * width_) {}
+
+Address Trace::address(size_t i) const {
+  return *Address::FromPacked(absl::string_view(at(i), width_));
+}
+
+void Trace::Set(size_t i, const Address& address) {
+  const std::string packed = address.ToPacked();
+  std::memcpy(bytes_.data() + i * width_, packed.data(), width_);
+}
+
+absl::StatusOr<Trace> MakeTrace(TraceKind kind, Family family,
+                                absl::Span<const Route> routes, size_t count,
+                                uint64_t seed) {
+  Trace trace(family, count);
+  size_t i = 0;
+  const absl::Status status =
+      MakeTraffic(kind, family, routes, count, seed,
+                  [&](const Address& address) { trace.Set(i++, address); });
+  if (!status.ok()) return status;
+  return trace;
+}
+
+namespace {
+
+// How often a prefix is drawn that must not be there yet.
+constexpr int kTries = 16;
+
+bool IsOfKind(ChurnKind kind, const Prefix& prefix, bool covers) {
+  const bool v4 = prefix.family() == Family::kIpv4;
+  switch (kind) {
+    case ChurnKind::kMixed:
+      return true;
+    case ChurnKind::kCovering:
+      return covers && prefix.length() >= (v4 ? 12 : 20) &&
+             prefix.length() <= (v4 ? 20 : 32);
+    case ChurnKind::kLong:
+      return prefix.length() > (v4 ? 24 : 48);
+  }
+  return false;
+}
+
+// Whether new prefixes are made inside this one.
+bool IsParent(ChurnKind kind, const Prefix& prefix) {
+  const int usual = prefix.family() == Family::kIpv4 ? 24 : 48;
+  return kind == ChurnKind::kMixed  ? prefix.length() < usual
+         : kind == ChurnKind::kLong ? prefix.length() <= usual
+                                    : false;
+}
+
+// Invariants: a prefix of known_ is in the table or in withdrawn_; present_
+// has those of the kind that are in the table, with their next hops; hops_ are
+// at least two, ascending.
+class Churn {
+ public:
+  Churn(ChurnKind kind, absl::Span<const Route> routes, uint64_t seed)
+      : kind_(kind), random_(seed) {
+    for (size_t i = 0; i < routes.size(); ++i) {
+      const Prefix& prefix = routes[i].prefix;
+      const bool covers =
+          i + 1 < routes.size() && prefix.Covers(routes[i + 1].prefix);
+      if (IsOfKind(kind, prefix, covers)) present_.push_back(routes[i]);
+      if (IsParent(kind, prefix)) parents_.push_back(prefix);
+      known_.insert(prefix);
+      hops_.push_back(routes[i].next_hop);
+    }
+    std::sort(hops_.begin(), hops_.end());
+    hops_.erase(std::unique(hops_.begin(), hops_.end()), hops_.end());
+    for (NextHopId hop = 1; hops_.size() < 2; ++hop) {
+      if (hops_.empty() || hops_[0] != hop) hops_.push_back(hop);
+    }
+    std::sort(hops_.begin(), hops_.end());
+  }
+
+  // Nothing if no change is possible.
+  std::optional<Route> Next() {
+    const uint64_t draw = random_.Below(4);
+    std::optional<Route> change;
+    if (draw == 0) change = Announce();
+    if (draw == 1) change = Withdraw();
+    if (!change) change = ChangeNextHop();
+    return change ? change : Announce();
+  }
+
+ private:
+  std::optional<Route> ChangeNextHop() {
+    if (present_.empty()) return std::nullopt;
+    Route& route = present_[random_.Below(present_.size())];
+    // Any but the one it has.
+    size_t k = random_.Below(hops_.size() - 1);
+    if (hops_[k] >= route.next_hop) ++k;
+    route.next_hop = hops_[k];
+    return route;
+  }
+
+  std::optional<Route> Withdraw() {
+    if (present_.empty()) return std::nullopt;
+    std::swap(present_[random_.Below(present_.size())], present_.back());
+    withdrawn_.push_back(present_.back().prefix);
+    present_.pop_back();
+    return Route{withdrawn_.back(), kNoRoute};
+  }
+
+  std::optional<Route> Announce() {
+    std::optional<Prefix> prefix;
+    if (withdrawn_.empty() || random_.Chance(1, 2)) prefix = NewPrefix();
+    if (!prefix && withdrawn_.empty()) return std::nullopt;
+    if (!prefix) {
+      std::swap(withdrawn_[random_.Below(withdrawn_.size())],
+                withdrawn_.back());
+      prefix = withdrawn_.back();
+      withdrawn_.pop_back();
+    }
+    present_.push_back({*prefix, hops_[random_.Below(hops_.size())]});
+    return present_.back();
+  }
+
+  // Not known so far, now it is.
+  std::optional<Prefix> NewPrefix() {
+    for (int i = 0; i < kTries && !parents_.empty(); ++i) {
+      const Prefix& in = parents_[random_.Below(parents_.size())];
+      const absl::uint128 host = in.last() - in.first();
+      const Prefix prefix = Prefix::Truncate(
+          Address::FromBits(in.family(),
+                            in.first() | (random_.Next128() & host)),
+          NewLength(in.family()));
+      if (known_.insert(prefix).second) return prefix;
+    }
+    return std::nullopt;
+  }
+
+  int NewLength(Family family) {
+    if (kind_ == ChurnKind::kMixed) return family == Family::kIpv4 ? 24 : 48;
+    if (family == Family::kIpv4) return static_cast<int>(25 + random_.Below(8));
+    return static_cast<int>(random_.Chance(1, 2) ? 49 + random_.Below(16)
+                                                 : 65 + random_.Below(64));
+  }
+
+  const ChurnKind kind_;
+  Random random_;
+  std::vector<Route> present_;
+  std::vector<Prefix> withdrawn_;
+  std::vector<Prefix> parents_;  // of the table as it was at first
+  absl::flat_hash_set<Prefix> known_;
+  std::vector<NextHopId> hops_;
+};
+
+}  // namespace
+
+absl::string_view ChurnKindName(ChurnKind kind) {
+  switch (kind) {
+    case ChurnKind::kMixed:
+      return "mixed";
+    case ChurnKind::kCovering:
+      return "covering";
+    case ChurnKind::kLong:
+      return "long";
+  }
+  return "?";
+}
+
+absl::StatusOr<std::vector<Route>> MakeChurn(ChurnKind kind,
+                                             absl::Span<const Route> routes,
+                                             size_t count, uint64_t seed) {
+  Churn churn(kind, routes, seed);
+  std::vector<Route> changes;
+  changes.reserve(count);
+  while (changes.size() < count) {
+    const std::optional<Route> change = churn.Next();
+    if (!change) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("no routes for changes of kind \"", ChurnKindName(kind),
+                       "\" in this table"));
+    }
+    changes.push_back(*change);
+  }
+  return changes;
+}
+
+std::vector<Route> ThereAndBack(RouteSet routes,
+                                absl::Span<const Route> changes) {
+  std::vector<Route> all(changes.begin(), changes.end());
+  std::vector<Route> undo;
+  for (const Route& change : changes) {
+    undo.push_back({change.prefix, routes.Find(change.prefix)});
+    ApplyChange(change, routes);
+  }
+  all.insert(all.end(), undo.rbegin(), undo.rend());
+  return all;
+}
+
+bool ApplyChange(const Route& change, RouteSet& routes) {
+  return change.next_hop == kNoRoute
+             ? routes.Withdraw(change.prefix)
+             : routes.Announce(change.prefix, change.next_hop);
+}
+
+}  // namespace planb

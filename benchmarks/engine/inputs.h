@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What the measurements look up, in which tables, and how those change.
+
+#ifndef PLANB_BENCHMARKS_ENGINE_INPUTS_H_
+#define PLANB_BENCHMARKS_ENGINE_INPUTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "benchmarks/rivals/huge_array.h"
+#include "lpm/address.h"
+#include "lpm/prefix.h"
+#include "lpm/routes/route_set.h"
+#include "lpm/synthetic/traffic.h"
+
+namespace planb {
+
+// The routing tables that measurements use, by name.
+//
+//   real          RouteViews' IPv6 table in PLANB_DATA_DIR
+//   ipv4          RouteViews' IPv4 table there
+//   250000        so many made-up IPv6 routes (lpm/synthetic.h, seed 1)
+//   ipv4:1000000  so many made-up IPv4 routes
+//   hosts64       100,000 /128s in one /64
+//   hosts48       100,000 /128s in one /48
+//   hosts-spread  100,000 /128s all over 2000::/3
+//   a/path        a route file (its IPv6 routes, or IPv4 if it has no others)
+//
+// and what is done to it, after a plus sign, in order: "real+long5".
+//
+//   +long5, +long50  5% or 50% of the routes are replaced by longer ones: of
+//                    65..128 bits, each in a route that stays
+//   +max64           routes longer than /64 are left out
+//   +hosts64, +hosts48, +hosts-spread  those hosts in addition
+
+struct Table {
+  std::string name;
+  Family family = Family::kIpv6;
+  std::vector<Route> routes;  // sorted, distinct
+};
+
+// Makes or reads the table named `name`; the same on every machine.
+// Errors: INVALID_ARGUMENT for a name that means nothing; what reading a file
+// may give.
+absl::StatusOr<Table> MakeTable(absl::string_view name);
+
+// Gives the routes other next hops: none for "as-given", for "random:N" each
+// one of 1..N, uniformly, from a fixed seed.
+// Errors: INVALID_ARGUMENT.
+absl::Status AssignNextHops(absl::string_view how, std::vector<Route>& routes);
+
+// The addresses that measurements ask for: packed as packets carry them, the
+// same on every machine, in huge pages, so that what is measured is not the
+// trace's own TLB misses.
+
+// A sequence of addresses of one family. Thread-safe: const after MakeTrace.
+class Trace {
+ public:
+  Trace(Family family, size_t count);
+
+  Family family() const { return family_; }
+  size_t size() const { return size_; }
+  // Bytes of one address.
+  size_t width() const { return width_; }
+
+  // The packed addresses from the i-th on. REQUIRES: i <= size().
+  const char* at(size_t i) const { return bytes_.data() + i * width_; }
+  Address address(size_t i) const;
+  void Set(size_t i, const Address& address);
+
+ private:
+  Family family_;
+  size_t size_;
+  size_t width_;
+  HugeArray<char> bytes_;
+};
+
+// `count` addresses. The same arguments give the same trace everywhere.
+// O(count log routes).
+// Errors: FAILED_PRECONDITION if there is no route to draw from.
+absl::StatusOr<Trace> MakeTrace(TraceKind kind, Family family,
+                                absl::Span<const Route> routes, size_t count,
+                                uint64_t seed = 1);
+
+// Made-up sequences of route changes: what a routing table goes through.
+//
+// A change is a Route: an announcement, or with next hop kNoRoute the
+// withdrawal of its prefix. Sequences are made before anything is timed, so
+// that making them costs the timed code neither time nor cache.
+
+enum class ChurnKind {
+  // Of all routes. New ones are /48s (IPv4: /24s) inside shorter routes.
+  kMixed,
+  // Of routes of /20../32 (IPv4: /12../20) that have more specific ones inside.
+  // None are new.
+  kCovering,
+  // Of routes longer than /48 (IPv4: /24). New ones lie inside any that are
+  // not, half of them of up to /64, half longer.
+  kLong,
+};
+absl::string_view ChurnKindName(ChurnKind kind);
+
+// `count` changes of a table that holds `routes` at first, each different from
+// what the table says by then: half give a route another of the table's next
+// hops, a quarter withdraw a route, a quarter announce one, either withdrawn
+// before or new (by a coin). Where one of these cannot be, another is taken.
+// The table's size stays about the same. The same arguments give the same
+// changes on every machine. O(routes + count).
+// Errors: FAILED_PRECONDITION if `routes` has none of the kind, nor a place for
+// one. REQUIRES: routes of one family, sorted.
+absl::StatusOr<std::vector<Route>> MakeChurn(ChurnKind kind,
+                                             absl::Span<const Route> routes,
+                                             size_t count, uint64_t seed = 1);
+
+// `changes` and then what undoes them, last one first: can be repeated for
+// ever. `routes` is the table before. O((routes + changes) log routes).
+std::vector<Route> ThereAndBack(RouteSet routes,
+                                absl::Span<const Route> changes);
+
+// Announces or withdraws. False if that changed nothing.
+bool ApplyChange(const Route& change, RouteSet& routes);
+
+}  // namespace planb
+
+#endif  // PLANB_BENCHMARKS_ENGINE_INPUTS_H_

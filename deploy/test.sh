@@ -25,40 +25,6 @@ here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# For all that is installed below: another apt may be at work.
-export APT_CONFIG=$work/apt.conf
-echo 'DPkg::Lock::Timeout "600";' > "$APT_CONFIG"
-
-# One program of each package tells whether it is there.
-# shellcheck disable=SC2317 # `step` calls it.
-install_packages() {
-  local missing=() pair
-  local pairs=(haproxy:haproxy curl:curl)
-  if [[ -z $short ]]; then
-    pairs+=(buildah:buildah podman:podman runc:runc catatonit:catatonit)
-  fi
-  for pair in "${pairs[@]}"; do
-    command -v "${pair%:*}" > /dev/null || missing+=("${pair#*:}")
-  done
-  /usr/bin/python3 -c 'import yaml' 2> /dev/null ||
-    missing+=(python3 python3-yaml)
-  if ((${#missing[@]} == 0)); then
-    return
-  fi
-  if [[ "$(id -u)" != 0 ]] || ! command -v apt-get > /dev/null; then
-    echo "not installed, for want of root or apt: ${missing[*]}"
-    return
-  fi
-  echo "installing ${missing[*]}"
-  apt-get update -qq
-  # RUNLEVEL=1: a package that has a service does not start it.
-  RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
-    --no-install-recommends "${missing[@]}" > "$work/apt" 2>&1 || {
-    cat "$work/apt"
-    return 1
-  }
-}
-
 declare -a summary
 failed=0
 # step NAME COMMAND...
@@ -88,17 +54,6 @@ pod_step() {
   "$here/image/pod_test.sh" "$work/planb.tar" "$work/rendered/sidecar.yaml"
 }
 
-# The very files of the image, where there is one.
-# shellcheck disable=SC2317 # `step` calls it.
-rootfs_step() {
-  local from=$work/planb.tar
-  if [[ ! -s "$from" ]]; then
-    from=$work/rootfs
-    "$here/image/rootfs.sh" "$from" "$@" || return
-  fi
-  "$here/image/rootfs_test.sh" "$from"
-}
-
 # The programs of the image, in $work/bin, and what attacks them.
 # shellcheck disable=SC2317 # `step` calls it.
 binaries_step() {
@@ -118,7 +73,6 @@ binaries_step() {
   fi
 }
 
-step packages install_packages
 step manifests "$here/kubernetes/validate.sh" "$work/rendered"
 step rules "$here/monitoring/rules_test.sh"
 step binaries binaries_step "$@"
@@ -128,12 +82,11 @@ step edge "$here/edge/edge_test.sh" "$work/bin"
 if [[ -z $short ]]; then
   step api "$here/kubernetes/apply_test.sh" "$work/rendered"
   step image "$here/image/image.sh" "$work/planb.tar" "$@"
-  step rootfs rootfs_step "$@"
   step pod pod_step
   # The formula for memory, on a small table here.
   step sizing "$here/kubernetes/sizing.py" --routes=100000 --quota=67108864 \
     --check="$work/bin"
-  step dashboard "$here/monitoring/dashboard_test.sh"
+  step dashboard "$here/monitoring/dashboard_test.py"
   step prometheus "$here/monitoring/prometheus_test.sh" "$work/bin"
   step systemd "$here/systemd/systemd_test.sh" "$work/bin"
   step load "$here/load/load_test.sh" "$work/bin"

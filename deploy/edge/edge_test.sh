@@ -26,19 +26,7 @@ seconds=${PLANB_EDGE_SECONDS:-0.3}
 readonly SERVER_MARGIN=128 EDGE_MARGIN=64
 
 PATH=$PATH:/usr/sbin
-for program in haproxy curl; do
-  if ! command -v "$program" > /dev/null && [[ "$(id -u)" == 0 ]] &&
-    command -v apt-get > /dev/null; then
-    apt-get update -qq > /dev/null || true
-    # RUNLEVEL=1: the package starts no service.
-    DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -qq \
-      --no-install-recommends "$program" > /dev/null || true
-  fi
-  command -v "$program" > /dev/null || {
-    echo "SKIP: $program is not installed"
-    exit 77
-  }
-done
+"$(dirname "$0")/../packages.sh" haproxy curl
 for program in planb_server planbctl hostile_attacker; do
   [[ -x "$bin/$program" ]] || {
     echo "SKIP: no $program in $bin"

@@ -2,7 +2,9 @@
 
 """What a soak came to: memory's slope, the verdict, words and a plot."""
 
+import os
 import statistics
+import sys
 
 # glibc's smallest chunk that holds more than a few words.
 SMALLEST_LOSS = 32  # bytes
@@ -137,14 +139,11 @@ def show(report):
 
 def plot(report, path):
     """Draws memory and lookups over time. Needs matplotlib."""
-    import io
+    here = os.path.dirname(os.path.abspath(__file__))
+    sys.path.append(os.path.join(here, "../../benchmarks/serving"))
+    import plot as picture
 
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-    from PIL import Image
-
+    pyplot = picture.plt
     figure, (top, below) = pyplot.subplots(2, 1, sharex=True, figsize=(10, 6))
     samples = report["samples"]
     for life in sorted({life for _, life, _ in samples}):
@@ -179,8 +178,4 @@ def plot(report, path):
     top.plot([], [], color="tab:green", ls=":", label="new certificate")
     top.legend(loc="lower right")
     figure.tight_layout()
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=100)
-    # A palette is enough for lines, and a third of the bytes.
-    image = Image.open(buffer).convert("RGB").quantize(32)
-    image.save(path, optimize=True)
+    picture.save(figure, path, dpi=100, colours=32)

@@ -16,27 +16,9 @@ here=$(cd "$(dirname "$0")" && pwd)
   exit 2
 }
 
-missing() {
-  command -v protoc > /dev/null || echo protobuf-compiler
-  command -v grpc_python_plugin > /dev/null || echo protobuf-compiler-grpc
-  command -v openssl > /dev/null || echo openssl
-  /usr/bin/python3 -c 'import grpc' 2> /dev/null || echo python3-grpcio
-  /usr/bin/python3 -c 'import google.protobuf' 2> /dev/null ||
-    echo python3-protobuf
-}
-mapfile -t packages < <(missing)
-if ((${#packages[@]})) && [[ "$(id -u)" == 0 ]] &&
-  command -v apt-get > /dev/null; then
-  echo "installing ${packages[*]}"
-  apt-get update -qq > /dev/null || true
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
-    --no-install-recommends "${packages[@]}" > /dev/null || true
-  mapfile -t packages < <(missing)
-fi
-if ((${#packages[@]})); then
-  echo "SKIP: not installed: ${packages[*]}"
-  exit 77
-fi
+"$here/../packages.sh" protoc:protobuf-compiler \
+  grpc_python_plugin:protobuf-compiler-grpc openssl \
+  import.grpc:python3-grpcio import.google.protobuf:python3-protobuf
 
 out=$(mktemp -d /tmp/planb_soak_test.XXXXXX)
 trap 'rm -rf "$out"' EXIT

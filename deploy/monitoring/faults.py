@@ -14,11 +14,57 @@ import time
 import urllib.request
 
 import grpc
-import wire
-from real_server import Server, free_port
+from processes import Server, free_port
 
 _DEPLOY = pathlib.Path(__file__).parents[1]
 _POLICY = _DEPLOY / "kubernetes" / "policy" / "sidecar.json"
+
+
+# As much of the protobuf encoding as the faults need, so that they need no
+# generated code: Debian's grpcio carries bytes as they are.
+
+
+def varint(number: int) -> bytes:
+    data = bytearray()
+    while number > 0x7F:
+        data.append(number & 0x7F | 0x80)
+        number >>= 7
+    data.append(number)
+    return bytes(data)
+
+
+def uint(field: int, number: int) -> bytes:
+    return varint(field << 3) + varint(number)
+
+
+def message(field: int, payload: bytes) -> bytes:
+    return varint(field << 3 | 2) + varint(len(payload)) + payload
+
+
+def groups_request(first_id: int, count: int) -> bytes:
+    """An UpdateNextHopsRequest: `count` groups, no two with the same members,
+    which wants to know no more than that it is accepted."""
+    ack_accepted = 1
+    return (
+        b"".join(
+            message(
+                4,
+                uint(1, first_id + i)
+                + message(2, uint(1, 1 + 2 * i))
+                + message(2, uint(1, 2 + 2 * i)),
+            )
+            for i in range(count)
+        )
+        + uint(6, ack_accepted)
+    )
+
+
+def slow_batch(count: int) -> bytes:
+    """A BatchLookupRequest that wants the prefix lengths of so many addresses
+    in 2001:db8::/32."""
+    prefix = bytes.fromhex("20010db8") + bytes(8)
+    addresses = b"".join(prefix + i.to_bytes(4, "big") for i in range(count))
+    return message(2, addresses) + uint(7, 1)
 
 
 class Fault:
@@ -208,7 +254,7 @@ class RebuildFailing(Fault):
         method = "/planb.v1.RouteTable/UpdateNextHops"
         with grpc.insecure_channel(self.server.target) as channel:
             channel.unary_unary(method)(
-                wire.groups_request(10_000_000, 6_000), timeout=60
+                groups_request(10_000_000, 6_000), timeout=60
             )
 
     def undo(self):
@@ -284,7 +330,7 @@ class Slow(Fault):
             "--max_batch_addresses=1000000",
             "--max_lookup_addresses=1000000",
         )
-        self.batch = wire.slow_batch(500_000)
+        self.batch = slow_batch(500_000)
 
     def tick(self):
         method = "/planb.v1.RouteLookup/BatchLookup"

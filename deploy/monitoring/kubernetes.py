@@ -3,8 +3,7 @@
 
 """Prints rules, and what to scrape, as resources of the Prometheus operator.
 
-    kubernetes.py > kubernetes.yaml
-    kubernetes.py --check kubernetes.yaml    # exit status 1 if out of date
+    deploy/monitoring/kubernetes.py | kubectl apply -f -
 
 A PrometheusRule with the groups of rules.yaml and a PodMonitor for the
 containers that deploy/kubernetes/base adds to a pod, in whatever namespace.
@@ -16,7 +15,7 @@ import sys
 import yaml
 
 _HERE = pathlib.Path(__file__).parent
-_HEADER = "# Made by kubernetes.py of rules.yaml; do not edit.\n"
+_HEADER = "# Made by kubernetes.py of rules.yaml.\n"
 
 
 def rule_resource() -> dict:
@@ -65,16 +64,5 @@ def text() -> str:
     )
 
 
-def main() -> int:
-    if sys.argv[1:2] != ["--check"]:
-        sys.stdout.write(text())
-        return 0
-    with open(sys.argv[2], encoding="utf-8") as file:
-        if file.read() == text():
-            return 0
-    print(f"{sys.argv[2]} is out of date: kubernetes.py > kubernetes.yaml")
-    return 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.stdout.write(text())

@@ -6,8 +6,8 @@
 #
 #   deploy/monitoring/metrics_test.sh BIN
 #
-# BIN is a folder with planb_server and planbctl. As root on Debian it installs
-# promtool (package prometheus) if it is missing; else 77 (skipped) without.
+# BIN is a folder with planb_server and planbctl. Exit code 77 (skipped) where
+# prometheus.sh has no promtool.
 set -euo pipefail
 shopt -s inherit_errexit
 
@@ -38,24 +38,11 @@ finish() {
 }
 trap finish EXIT
 
-# Only what is asked for, and no service started: the package is unpacked where
-# it does no harm.
-install_promtool() {
-  local architecture
-  if [[ "$(id -u)" != 0 ]] || ! command -v apt-get > /dev/null; then
-    echo "SKIP: no promtool, and no root or apt to install it"
-    exit 77
-  fi
-  architecture=$(dpkg --print-architecture)
-  apt-get update -qq
-  (cd "$work" && apt-get download -qq "prometheus:$architecture")
-  dpkg-deb --fsys-tarfile "$work"/prometheus_*.deb |
-    tar -x -C "$work" ./usr/bin/promtool
-  promtool=$work/usr/bin/promtool
+promtool=$("$(dirname "$0")/prometheus.sh")/promtool || {
+  code=$?
+  echo "${promtool%/promtool}"
+  exit "$code"
 }
-
-promtool=$(command -v promtool || true)
-[[ -n "$promtool" ]] || install_promtool
 
 # scrape FILE: the body of /metrics.
 scrape() {

@@ -10,7 +10,6 @@ Two servers, one of them with a store, are looked up in and changed for a
 quarter of a minute. It is a picture of the dashboard, not a measurement.
 """
 
-import io
 import math
 import pathlib
 import subprocess
@@ -24,12 +23,14 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.ticker import EngFormatter, PercentFormatter
-from PIL import Image
 
+sys.path.append(
+    str(pathlib.Path(__file__).parents[2] / "benchmarks" / "serving")
+)
+import dashboard
 import faults
-import panels
-from real_prometheus import Prometheus
-from real_server import Server
+from plot import save
+from processes import Prometheus, Server
 
 _SECONDS = 15
 _COLUMNS = 3
@@ -81,7 +82,7 @@ def legend_of(template: str, labels: dict) -> str:
 
 def draw(axes, panel: dict, prometheus: Prometheus, start: float, end: float):
     for target in panel["targets"]:
-        expression = panels.expand(target["expr"])
+        expression = dashboard.expand(target["expr"])
         for labels, points in prometheus.query_range(
             expression, start, end, step=0.5
         ):
@@ -104,16 +105,8 @@ def draw(axes, panel: dict, prometheus: Prometheus, start: float, end: float):
         axes.legend(fontsize=6, loc="best", framealpha=0.6)
 
 
-def save(figure, path: pathlib.Path):
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=90)
-    # A palette is enough for lines, and a third of the bytes.
-    image = Image.open(buffer).convert("RGB").quantize(96)
-    image.save(path, optimize=True)
-
-
 def plot(prometheus: Prometheus, start: float, end: float, path: pathlib.Path):
-    by_title = {panel["title"]: panel for panel in panels.load()}
+    by_title = {panel["title"]: panel for panel in dashboard.panels_shown()}
     rows = -(-len(_TITLES) // _COLUMNS)
     figure, grid = plt.subplots(
         rows, _COLUMNS, figsize=(15, 2.6 * rows), layout="constrained"
@@ -126,7 +119,7 @@ def plot(prometheus: Prometheus, start: float, end: float, path: pathlib.Path):
         "PlanB Lookup: two servers for a quarter of a minute, by the "
         "dashboard's queries"
     )
-    save(figure, path)
+    save(figure, path, dpi=90, colours=96)
 
 
 def main():

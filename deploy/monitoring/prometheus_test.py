@@ -6,22 +6,22 @@
     prometheus_test.py BIN PROMETHEUS_BIN
 
 BIN holds planb_server and planbctl, PROMETHEUS_BIN prometheus. The rules run 60
-times faster (faster.py). All faults are injected at once, each into a server of
+times faster (processes.py). All faults are injected at once, each into a server of
 its own; beside them is one that is well, with lookups and updates. Then each
 query of the dashboard is asked, the faults are undone, and every alert has to
 resolve.
 """
 
+import math
 import pathlib
 import signal
 import sys
 import tempfile
 import time
 
+import dashboard
 import faults
-import panels
-from real_prometheus import Prometheus
-from real_server import Server, wait_until
+from processes import Prometheus, Server, wait_until
 
 # An overloaded machine lets a server that is well be slow, and a second of it
 # counts as a minute here.
@@ -52,6 +52,25 @@ def await_alerts(prometheus, trouble, expected: set, seen: set, fire: bool):
     except TimeoutError as error:
         verb = "fire" if fire else "resolve"
         raise TimeoutError(f"do not {verb}: {sorted(left)}") from error
+
+
+def check_dashboard(prometheus) -> int:
+    """Asks each query until it has an answer, a number at least; returns how
+    many there are. Throws TimeoutError with the panel's title."""
+    count = 0
+    for panel in dashboard.panels_shown():
+        for target in panel["targets"]:
+            expression = dashboard.expand(target["expr"])
+            wait_until(
+                lambda: any(
+                    math.isfinite(value)
+                    for _, value in prometheus.query(expression)
+                ),
+                f"an answer for panel '{panel['title']}': {expression}",
+                seconds=20,
+            )
+            count += 1
+    return count
 
 
 def run(programs, prometheus_programs, work, trouble):
@@ -89,7 +108,7 @@ def play(prometheus, trouble):
     expected = {(a, each.name) for each in trouble for a in each.alerts}
     await_alerts(prometheus, trouble, expected, seen, fire=True)
 
-    say(f"{panels.check(prometheus)} queries of the dashboard have answers")
+    say(f"{check_dashboard(prometheus)} queries of the dashboard have answers")
 
     for each in trouble:
         each.stop_ticks()

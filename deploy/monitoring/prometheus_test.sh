@@ -18,7 +18,8 @@ here=$(cd "$(dirname "$0")" && pwd)
   exit 2
 }
 
-"$here/packages.sh" yaml grpc openssl
+"$here/../packages.sh" import.yaml:python3-yaml import.grpc:python3-grpcio \
+  openssl
 programs=$("$here/prometheus.sh") || {
   code=$?
   echo "$programs"

@@ -13,7 +13,7 @@ shopt -s inherit_errexit
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$here"
 
-./packages.sh yaml
+../packages.sh import.yaml:python3-yaml
 programs=$(./prometheus.sh) || {
   code=$?
   echo "$programs"
@@ -24,7 +24,8 @@ trap 'rm -rf "$work"' EXIT
 
 "$programs/promtool" check config prometheus.yaml
 "$programs/promtool" test rules rules_test.yaml
-./faster.py rules.yaml > "$work/faster.yaml"
+./processes.py rules.yaml > "$work/faster.yaml"
 "$programs/promtool" check rules "$work/faster.yaml"
-./kubernetes.py --check kubernetes.yaml
+./kubernetes.py > "$work/kubernetes.yaml"
+grep -q '^kind: PodMonitor' "$work/kubernetes.yaml"
 ./lint_rules.py rules.yaml rules_test.yaml ../RUNBOOK.md

@@ -40,17 +40,7 @@ skip() {
   exit 77
 }
 
-if ! command -v chromium > /dev/null; then
-  if [[ "$(id -u)" != 0 ]] || ! command -v apt-get > /dev/null; then
-    skip "no Chromium, and no root or no apt to install it"
-  fi
-  echo "installing chromium"
-  { apt-get update -qq &&
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
-      --no-install-recommends chromium fonts-dejavu-core; } > "$work/apt" 2>&1 ||
-    skip "Chromium cannot be installed: $(tail -n 1 "$work/apt")"
-fi
-command -v python3 > /dev/null || skip "no python3"
+"$(dirname "$0")/../packages.sh" chromium:chromium+fonts-dejavu-core python3
 
 # browse ARGUMENTS...: its stdout, its log in $work/browser. A profile of its
 # own each time; no sandbox, which root has not.

@@ -26,18 +26,7 @@ if [[ "$(id -u)" != 0 ]]; then
   echo "SKIP: becoming an unprivileged user needs root"
   exit 77
 fi
-for program in systemd-analyze:systemd setpriv:util-linux; do
-  if ! command -v "${program%:*}" > /dev/null &&
-    command -v apt-get > /dev/null; then
-    apt-get update -qq > /dev/null || true
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
-      --no-install-recommends "${program#*:}" > /dev/null || true
-  fi
-  command -v "${program%:*}" > /dev/null || {
-    echo "SKIP: ${program%:*} is not installed"
-    exit 77
-  }
-done
+"$here/../packages.sh" systemd-analyze:systemd setpriv:util-linux
 
 # Short, for a socket lies in it; open to the user, whatever umask we have.
 work=$(mktemp -d /tmp/planb_unit.XXXXXX)

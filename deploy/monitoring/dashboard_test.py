@@ -1,20 +1,20 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 
-"""Checks a Grafana dashboard for what makes it fit any Grafana and any reader.
-
-    lint_dashboard.py DASHBOARD.json
+"""Checks the Grafana dashboard for what makes it fit any Grafana and any reader.
 
 Every panel says what it shows, in which unit, for the servers chosen, from the
 data source chosen; rates fit any zoom; counters are shown as rates; panels do
-not overlap. Whether queries have answers is for prometheus_test.py. Prints what
-is wrong; exit status 1 if anything.
+not overlap. Whether queries have answers is for prometheus_test.py. That the
+checks find what they are for is tested by spoiling the dashboard.
 """
 
 import collections
-import json
+import copy
 import re
-import sys
+import unittest
+
+import dashboard
 
 _DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 _WIDTH = 24
@@ -74,12 +74,12 @@ def check_layout(panels: list):
                 yield f"{count} panels have the {key} {value}"
 
 
-def check(dashboard: dict) -> list:
-    wrong = list(check_layout(dashboard["panels"]))
-    for panel in dashboard["panels"]:
+def check(board: dict) -> list:
+    wrong = list(check_layout(board["panels"]))
+    for panel in board["panels"]:
         if panel["type"] != "row":
             wrong += check_panel(panel)
-    variables = {v["name"]: v for v in dashboard["templating"]["list"]}
+    variables = {v["name"]: v for v in board["templating"]["list"]}
     if variables.get("datasource", {}).get("type") != "datasource":
         wrong.append("there is no variable for the data source")
     for name, variable in variables.items():
@@ -88,20 +88,63 @@ def check(dashboard: dict) -> list:
         if name != "datasource" and variable["datasource"] != _DATASOURCE:
             wrong.append(f"variable {name}: another data source")
     for key in ("uid", "title", "description"):
-        if not dashboard.get(key):
+        if not board.get(key):
             wrong.append(f"the dashboard has no {key}")
     return wrong
 
 
-def main() -> int:
-    with open(sys.argv[1], encoding="utf-8") as file:
-        dashboard = json.load(file)
-    wrong = check(dashboard)
-    print(*wrong, sep="\n", end="\n" if wrong else "")
-    shown = sum(panel["type"] != "row" for panel in dashboard["panels"])
-    print(f"{shown} panels, {len(wrong)} complaints")
-    return 1 if wrong else 0
+class DashboardTest(unittest.TestCase):
+    def setUp(self):
+        self.dashboard = copy.deepcopy(dashboard.dashboard())
+        self.panel = next(
+            p for p in self.dashboard["panels"] if p["type"] == "timeseries"
+        )
+        self.target = self.panel["targets"][0]
+
+    def expect(self, complaint: str):
+        found = check(self.dashboard)
+        self.assertTrue(any(complaint in each for each in found), found)
+
+    def test_finds_nothing_in_ours(self):
+        self.assertEqual(check(self.dashboard), [])
+
+    def test_finds_what_is_missing(self):
+        del self.panel["description"]
+        self.panel["fieldConfig"]["defaults"]["unit"] = ""
+        self.target["legendFormat"] = ""
+        self.expect("no description")
+        self.expect("no unit")
+        self.expect("no legend")
+        self.panel["targets"] = []
+        self.expect("asks nothing")
+
+    def test_finds_another_data_source(self):
+        self.target["datasource"] = {"type": "prometheus", "uid": "P1234"}
+        self.expect("data source")
+
+    def test_finds_queries_that_fit_no_choice_and_no_zoom(self):
+        self.target["expr"] = 'rate(planb_lookups_total{job="planb"}[5m])'
+        self.expect("does not choose by job")
+        self.expect("does not choose by instance")
+        self.expect("[5m]")
+        self.target["expr"] = "planb_routes"
+        self.expect("planb_routes has no selector")
+
+    def test_finds_bare_counters(self):
+        self.target["expr"] = self.target["expr"].replace("rate(", "sum(")
+        self.expect("is a counter")
+
+    def test_finds_overlaps_and_repetitions(self):
+        self.dashboard["panels"].append(copy.deepcopy(self.panel))
+        self.expect("overlap")
+        self.expect("have the id")
+        self.expect("have the title")
+
+    def test_finds_fixed_data_source(self):
+        variables = self.dashboard["templating"]["list"]
+        variables[:] = [v for v in variables if v["name"] != "datasource"]
+        self.expect("no variable for the data source")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    unittest.main()

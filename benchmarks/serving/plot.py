@@ -1,0 +1,318 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+
+"""Draws pictures of raw repeats, as PNG.
+
+    apt-get install --no-install-recommends python3-matplotlib
+    benchmarks/serving/plot.py DIR/throughput.csv DIR/load.csv DIR/scale.csv
+    benchmarks/serving/plot.py DIR/visibility_NAME.csv
+
+Points are medians, bars reach from the least to the most.
+
+Of rpc/compare.py's files, several of one experiment make one picture, beside the
+first file: throughput.png shows lookups a second against batch size, with the
+bare sockets; load.png latency against offered load; scale.png lookups a second
+against streams.
+
+Of visibility/run.py's, NAME.latency.png shows the time from accepted to visible
+against the size of the table, by kind of change; NAME.lookups.png what lookups
+keep of their pace beside each kind of change.
+"""
+
+import csv
+import io
+import os
+import sys
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt  # pylint: disable=wrong-import-position
+from PIL import Image  # pylint: disable=wrong-import-position
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[1:1] = [os.path.join(HERE, "rpc"), os.path.join(HERE, "visibility")]
+
+import records  # pylint: disable=wrong-import-position
+import report  # pylint: disable=wrong-import-position
+
+def save(figure, path, dpi=72, colours=48):
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=dpi)
+    # A palette is enough for lines, and a third of the bytes.
+    image = Image.open(buffer).convert("RGB").quantize(colours)
+    image.save(path, optimize=True)
+    plt.close(figure)
+    print(path)
+
+
+# The same colours in every picture: the server's own, then greys for sockets.
+LOOKS = {
+    "server": {"color": "#c0392b", "marker": "o", "linewidth": 2},
+    "async": {"color": "#2980b9", "marker": "s"},
+    "callback": {"color": "#27ae60", "marker": "^"},
+    "sync": {"color": "#8e44ad", "marker": "v"},
+    "async_spin": {"color": "#16a085", "marker": "d"},
+    "socket": {"color": "#555555", "marker": ".", "linestyle": ":"},
+    "socket_spin": {"color": "#888888", "marker": ".", "linestyle": "--"},
+    "socket_deep": {"color": "#000000", "marker": ".", "linestyle": "-."},
+}
+KINDS = {
+    "socket": "bare socket, ping-pong",
+    "socket_spin": "bare socket, ping-pong, both ends polling",
+    "socket_deep": "bare socket, as many in flight as gRPC",
+}
+
+
+def panels(columns, rows, width=5.2, height=3.6):
+    figure, axes = plt.subplots(
+        rows,
+        columns,
+        figsize=(width * columns, height * rows),
+        squeeze=False,
+        layout="constrained",
+    )
+    return figure, axes
+
+
+def values_of(rows, key):
+    return list(dict.fromkeys(row[key] for row in rows))
+
+
+def points(rows, x, y, scale=1.0):
+    """(xs, medians, [below, above]) of `y` by `x`, ascending."""
+    groups = {}
+    for row in rows:
+        if row[y] != "":
+            groups.setdefault(float(row[x]), []).append(float(row[y]) * scale)
+    xs = sorted(groups)
+    mids = [records.statistics.median(groups[at]) for at in xs]
+    below = [mid - min(groups[at]) for at, mid in zip(xs, mids)]
+    above = [max(groups[at]) - mid for at, mid in zip(xs, mids)]
+    return xs, mids, [below, above]
+
+
+def draw_throughput(rows, path):
+    forms, transports = values_of(rows, "form"), values_of(rows, "transport")
+    figure, axes = panels(len(transports), len(forms))
+    for i, form in enumerate(forms):
+        for j, transport in enumerate(transports):
+            ax = axes[i][j]
+            for kind in values_of(rows, "kind"):
+                xs, mids, bars = points(
+                    [
+                        row
+                        for row in rows
+                        if (row["kind"], row["form"], row["transport"])
+                        == (kind, form, transport)
+                    ],
+                    "batch",
+                    "lookups_per_second",
+                    1e-6,
+                )
+                ax.errorbar(
+                    xs,
+                    mids,
+                    yerr=bars,
+                    label=KINDS.get(kind, kind),
+                    capsize=2,
+                    markersize=4,
+                    **LOOKS.get(kind, {}),
+                )
+            ax.set_xscale("log", base=2)
+            ax.set_yscale("log")
+            ax.set_title(f"{transport}, {form} addresses")
+            ax.set_xlabel("addresses a batch")
+            ax.set_ylabel("million lookups a second")
+            ax.grid(alpha=0.3)
+    axes[0][0].legend(fontsize="x-small")
+    save(figure, path)
+
+
+def draw_load(rows, path):
+    cases = [
+        (transport, batch)
+        for transport in values_of(rows, "transport")
+        for batch in values_of(rows, "batch")
+    ]
+    figure, axes = panels(len(cases), 1)
+    for ax, (transport, batch) in zip(axes[0], cases):
+        own = [
+            row
+            for row in rows
+            if (row["transport"], row["batch"]) == (transport, batch)
+        ]
+        for name, label in (
+            ("p50", "p50"),
+            ("p90", "p90"),
+            ("p99", "p99"),
+            ("p999", "p99.9"),
+        ):
+            xs, mids, bars = points(own, "offered", f"latency_us_{name}")
+            ax.errorbar(
+                [x * 1e-6 for x in xs],
+                mids,
+                yerr=bars,
+                label=label,
+                capsize=2,
+                marker=".",
+            )
+        ax.set_yscale("log")
+        ax.set_title(f"{transport}, batches of {batch:.0f}")
+        ax.set_xlabel("offered, million lookups a second")
+        ax.set_ylabel("us from when a batch was due")
+        ax.grid(alpha=0.3)
+    axes[0][0].legend(fontsize="x-small")
+    save(figure, path)
+
+
+def draw_scale(rows, path):
+    transports = values_of(rows, "transport")
+    figure, axes = panels(len(transports), 1)
+    for ax, transport in zip(axes[0], transports):
+        for connections in values_of(rows, "connections"):
+            xs, mids, bars = points(
+                [
+                    row
+                    for row in rows
+                    if (row["transport"], row["connections"])
+                    == (transport, connections)
+                ],
+                "streams",
+                "lookups_per_second",
+                1e-6,
+            )
+            ax.errorbar(
+                xs,
+                mids,
+                yerr=bars,
+                label=f"{connections:.0f} connections",
+                capsize=2,
+                marker=".",
+            )
+        ax.set_title(f"{transport}, batches of {rows[0]['batch']:.0f}")
+        ax.set_xlabel("streams")
+        ax.set_ylabel("million lookups a second")
+        ax.set_ylim(bottom=0)
+        ax.grid(alpha=0.3)
+    axes[0][0].legend(fontsize="x-small")
+    save(figure, path)
+
+
+WORKLOADS = {
+    "one": "one route, 200 a second",
+    "one_full": "one route, one after the other",
+    "batch_10000": "batch of 10,000",
+    "replace_near": "replaced, 1% differs",
+    "replace_other": "replaced, all differs",
+}
+RANKS = {"p50": "#2980b9", "p90": "#27ae60", "p99": "#e67e22",
+         "p999": "#c0392b", "max": "#888888"}
+
+
+def size(table, repeats):
+    """Of the table as it was loaded, which changes may leave a little behind."""
+    return float(table) if table.isdigit() else repeats[0]["routes"]
+
+
+def parts_of(found, part):
+    return list(dict.fromkeys(key[part] for key in found))
+
+
+def draw_visibility(found, path):
+    workloads = [workload for workload in parts_of(found, 2)
+             if not workload.startswith(("stream_", "load_", "restart_"))]
+    stores = parts_of(found, 1)
+    figure, axes = plt.subplots(
+        len(stores), len(workloads), squeeze=False, sharey=True,
+        figsize=(3.4 * len(workloads), 3.2 * len(stores)), layout="constrained",
+    )
+    for i, store in enumerate(stores):
+        for j, workload in enumerate(workloads):
+            ax = axes[i][j]
+            own = sorted(
+                (size(table, repeats), everything)
+                for (table, at, what), (repeats, everything) in found.items()
+                if (at, what) == (store, workload) and everything
+            )
+            for rank, colour in RANKS.items():
+                ax.plot([routes for routes, _ in own],
+                        [row[f"visible_us_{rank}"] / 1e3 for _, row in own],
+                        label="p99.9" if rank == "p999" else rank,
+                        color=colour, marker=".")
+            ax.set_xscale("log")
+            ax.set_yscale("log")
+            kept = "in memory" if store == "none" else store
+            ax.set_title(f"{WORKLOADS.get(workload, workload)}\n{kept}", fontsize="medium")
+            ax.set_xlabel("routes")
+            ax.grid(alpha=0.3)
+        axes[i][0].set_ylabel("ms from accepted to visible")
+    axes[0][0].legend(fontsize="x-small")
+    save(figure, path)
+
+
+def draw_lookups_kept(found, path):
+    workloads = [workload for workload in parts_of(found, 2)
+             if any(report.shares(repeats)
+                    for key, (repeats, _) in found.items() if key[2] == workload)]
+    stores = parts_of(found, 1)
+    figure, axes = plt.subplots(
+        1, len(stores), squeeze=False, sharey=True,
+        figsize=(6 * len(stores), 4), layout="constrained",
+    )
+    for ax, store in zip(axes[0], stores):
+        for workload in workloads:
+            own = sorted(
+                (size(table, repeats), report.shares(repeats))
+                for (table, at, what), (repeats, _) in found.items()
+                if (at, what) == (store, workload) and report.shares(repeats)
+            )
+            mids = [report.median(kept) for _, kept in own]
+            ax.errorbar(
+                [routes for routes, _ in own], mids,
+                yerr=[[mid - min(kept) for mid, (_, kept) in zip(mids, own)],
+                      [max(kept) - mid for mid, (_, kept) in zip(mids, own)]],
+                label=WORKLOADS.get(workload, workload), capsize=2, marker=".",
+            )
+        ax.axhline(0.9, color="#888888", linestyle=":")
+        ax.set_xscale("log")
+        ax.set_ylim(bottom=0)
+        ax.set_title("in memory" if store == "none" else store)
+        ax.set_xlabel("routes")
+        ax.grid(alpha=0.3)
+    axes[0][0].set_ylabel("lookups a second, of those without changes")
+    axes[0][0].legend(fontsize="x-small")
+    save(figure, path)
+
+
+PICTURES = {
+    "throughput": draw_throughput,
+    "load": draw_load,
+    "scale": draw_scale,
+}
+
+
+def main(paths):
+    experiments = {}
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            columns = next(csv.reader(file), [])
+        if "workload" in columns:
+            found = report.series(report.read(path))
+            stem = path.removesuffix(".csv")
+            draw_visibility(found, stem + ".latency.png")
+            draw_lookups_kept(found, stem + ".lookups.png")
+            continue
+        rows = records.read(path)
+        if not rows or rows[0]["experiment"] not in PICTURES:
+            raise SystemExit(f"{path}: nothing to draw")
+        experiments.setdefault(rows[0]["experiment"], []).extend(rows)
+    for experiment, rows in experiments.items():
+        folder = os.path.dirname(paths[0])
+        PICTURES[experiment](rows, os.path.join(folder, experiment + ".png"))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        raise SystemExit(__doc__)
+    main(sys.argv[1:])

@@ -1,0 +1,304 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+
+"""Real programs under test: planb_server, and Prometheus with rules that run 60
+times as fast.
+
+    processes.py RULES.yaml      prints the faster rules
+
+Minutes become seconds and hours become minutes, in ranges, offsets and `for`;
+nothing else changes, so that a test waits seconds for what takes minutes in
+operation. Refuses durations that would not be whole seconds then.
+"""
+
+import json
+import os
+import pathlib
+import re
+import resource
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+
+import yaml
+
+HERE = pathlib.Path(__file__).parent
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_until(condition, what: str, seconds: float = 60):
+    """Polls until `condition()` is true, and returns what it then was."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"after {seconds} s still not: {what}")
+        time.sleep(0.1)
+
+
+class Server:
+    """One server with a Unix socket and a metrics port of its own.
+
+    Not thread-safe. Ends its process when it is closed.
+    """
+
+    def __init__(self, programs: pathlib.Path, work: pathlib.Path, name: str):
+        self.name = name
+        self.programs = programs
+        self.work = work
+        self.target = f"unix://{work}/{name}.sock"
+        self.metrics = f"127.0.0.1:{free_port()}"
+        self.log = work / f"{name}.log"
+        self._process = None
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def start(self, *flags: str, store: str = "none"):
+        """Starts it, perhaps again, and waits until it serves."""
+        with open(self.log, "ab") as log:
+            begin = log.tell()
+            self._process = subprocess.Popen(
+                [
+                    self.programs / "planb_server",
+                    f"--listen={self.target}",
+                    f"--metrics_address={self.metrics}",
+                    f"--store={store}",
+                    *flags,
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                # Small stacks: what a limit of memory is spent on, is data.
+                preexec_fn=lambda: resource.setrlimit(
+                    resource.RLIMIT_STACK, (1 << 20, resource.RLIM_INFINITY)
+                ),
+            )
+
+        def serves() -> bool:
+            if self._process.poll() is not None:
+                raise RuntimeError(f"{self.name} ended: {self.tail()}")
+            # An event and no fields; in JSON it is quoted.
+            return b" serving\n" in self.log.read_bytes()[begin:]
+
+        wait_until(serves, f"{self.name} serves")
+        return self
+
+    def ctl(self, *arguments, check=True, stdin=subprocess.DEVNULL) -> str:
+        """What planbctl prints."""
+        done = subprocess.run(
+            [
+                self.programs / "planbctl",
+                f"--server={self.target}",
+                *map(str, arguments),
+            ],
+            stdin=stdin,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        if check and done.returncode != 0:
+            raise RuntimeError(f"planbctl {arguments}: {done.stderr}")
+        return done.stdout
+
+    def limit(self, what: int, soft: int):
+        """Sets the soft limit of the running process."""
+        hard = resource.prlimit(self.pid, what)[1]
+        if hard != resource.RLIM_INFINITY and (
+            soft == resource.RLIM_INFINITY or soft > hard
+        ):
+            soft = hard
+        resource.prlimit(self.pid, what, (soft, hard))
+
+    def descriptors(self) -> int:
+        """How many are open."""
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def status_bytes(self, field: str) -> int:
+        """A field of /proc/PID/status that is in kB, such as VmData."""
+        for line in open(f"/proc/{self.pid}/status", encoding="ascii"):
+            if line.startswith(field + ":"):
+                return int(line.split()[1]) * 1024
+        raise KeyError(field)
+
+    def kill(self):
+        """As the kernel does that has no memory left."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+    def tail(self) -> str:
+        return self.log.read_text(errors="replace")[-2000:]
+
+
+# Not within a word: the name `rate5m` stays.
+_DURATION = re.compile(r"(?<![\w.])(\d+)(ms|s|m|h|d|w|y)(?!\w)")
+_FASTER = {"m": "s", "h": "m"}
+
+
+def faster(text: str) -> str:
+    """`text`, an expression or a duration, with its durations shortened."""
+
+    def shorten(match: re.Match) -> str:
+        number, unit = match.groups()
+        if unit not in _FASTER:
+            raise ValueError(f"{match.group()} is not in minutes or hours")
+        return number + _FASTER[unit]
+
+    return _DURATION.sub(shorten, text)
+
+
+def faster_rules(rules: dict) -> dict:
+    for group in rules["groups"]:
+        for rule in group["rules"]:
+            for key in ("expr", "for"):
+                if key in rule:
+                    rule[key] = faster(rule[key])
+    return rules
+
+
+class Prometheus:
+    """Scrapes what `set_targets` names, twice a second: 30 s in earnest.
+
+    Not thread-safe. Ends its process when it is closed.
+    """
+
+    def __init__(self, programs: pathlib.Path, work: pathlib.Path):
+        self._work = work
+        self._log = work / "prometheus.log"
+        self.address = f"127.0.0.1:{free_port()}"
+        with open(HERE / "rules.yaml", encoding="utf-8") as file:
+            rules = faster_rules(yaml.safe_load(file))
+        (work / "rules.yaml").write_text(yaml.safe_dump(rules))
+        self._targets = work / "targets.json"
+        self.set_targets({})
+        config = {
+            "global": {
+                "scrape_interval": "500ms",
+                "scrape_timeout": "500ms",
+                "evaluation_interval": "500ms",
+            },
+            "rule_files": [str(work / "rules.yaml")],
+            "scrape_configs": [
+                {
+                    "job_name": "planb",
+                    "file_sd_configs": [
+                        {
+                            "files": [str(self._targets)],
+                            "refresh_interval": "1s",
+                        }
+                    ],
+                }
+            ],
+        }
+        (work / "prometheus.yaml").write_text(yaml.safe_dump(config))
+        with open(self._log, "wb") as log:
+            self._process = subprocess.Popen(
+                [
+                    programs / "prometheus",
+                    f"--config.file={work}/prometheus.yaml",
+                    f"--storage.tsdb.path={work}/tsdb",
+                    f"--web.listen-address={self.address}",
+                    "--query.lookback-delta=10s",
+                    "--log.level=warn",
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=work,
+            )
+        wait_until(self._ready, "Prometheus is ready")
+
+    def _ready(self) -> bool:
+        if self._process.poll() is not None:
+            raise RuntimeError(f"Prometheus ended: {self.tail()}")
+        try:
+            with urllib.request.urlopen(f"http://{self.address}/-/ready"):
+                return True
+        except OSError:
+            return False
+
+    def set_targets(self, targets: dict):
+        """`targets`: HOST:PORT by name, which becomes the label `instance`."""
+        entries = [
+            {"targets": [address], "labels": {"instance": name}}
+            for name, address in targets.items()
+        ]
+        # Renamed, so that it is never read half written.
+        draft = self._targets.with_suffix(".draft")
+        draft.write_text(json.dumps(entries))
+        draft.rename(self._targets)
+
+    def _get(self, path: str, **parameters):
+        asked = urllib.parse.urlencode(parameters)
+        url = f"http://{self.address}{path}?{asked}"
+        try:
+            with urllib.request.urlopen(url, timeout=30) as answer:
+                return json.load(answer)["data"]
+        except urllib.error.HTTPError as error:
+            said = error.read().decode()
+            raise RuntimeError(f"{parameters}: {said}") from error
+
+    def query(self, expression: str) -> list:
+        """The samples of an instant query, as (labels, value)."""
+        data = self._get("/api/v1/query", query=expression)
+        return [
+            (each["metric"], float(each["value"][1])) for each in data["result"]
+        ]
+
+    def query_range(self, expression: str, start, end, step) -> list:
+        """The series of a range query, as (labels, [(time, value), ...])."""
+        data = self._get(
+            "/api/v1/query_range",
+            query=expression,
+            start=start,
+            end=end,
+            step=step,
+        )
+        return [
+            (each["metric"], [(t, float(v)) for t, v in each["values"]])
+            for each in data["result"]
+        ]
+
+    def firing(self) -> set:
+        """(alert, instance) of what fires now."""
+        return {
+            (each["labels"]["alertname"], each["labels"].get("instance", ""))
+            for each in self._get("/api/v1/alerts")["alerts"]
+            if each["state"] == "firing"
+        }
+
+    def tail(self) -> str:
+        return self._log.read_text(errors="replace")[-2000:]
+
+    def close(self):
+        if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(30)
+            except subprocess.TimeoutExpired:
+                print("Prometheus had to be killed", file=sys.stderr)
+                self._process.kill()
+                self._process.wait()
+
+
+def main() -> None:
+    """Prints the rules of a file, running 60 times as fast."""
+    with open(sys.argv[1], encoding="utf-8") as file:
+        yaml.safe_dump(faster_rules(yaml.safe_load(file)), sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

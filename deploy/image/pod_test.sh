@@ -1,7 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 
-# Runs the sidecar example as a real pod of two containers that share a socket.
+# Runs the image as the manifests say: the sidecar example as a real pod of two
+# containers that share a socket, and what the DaemonSet and the Deployment have
+# besides.
 #
 #   deploy/image/pod_test.sh ARCHIVE.tar [RENDERED.yaml]
 #
@@ -29,9 +31,7 @@ skip() {
 if [[ "$(id -u)" != 0 ]]; then
   skip "running the pod needs root"
 fi
-for program in podman conmon catatonit nsenter; do
-  command -v "$program" > /dev/null || skip "$program is not installed"
-done
+"$here/../packages.sh" podman conmon runc catatonit nsenter:util-linux
 
 work=$(mktemp -d)
 podman=(podman --root "$work/store" --runroot "$work/run" --tmpdir "$work/tmp"
@@ -90,6 +90,49 @@ fail() {
   done
   exit 1
 }
+
+# as UID ARGUMENT...: a container with the manifests' security settings.
+as() {
+  "${podman[@]}" run --network none --read-only --cap-drop all \
+    --security-opt no-new-privileges --user "$1:65532" \
+    --volume "$work/node:/run/planb" "${@:2}"
+}
+# The node's folder, as the kubelet makes a hostPath: root's, mode 0755.
+mkdir -m 755 "$work/node"
+code=0
+as 65532 --rm "$IMAGE" --listen=$SOCKET --metrics_address= > "$work/out" 2>&1 ||
+  code=$?
+((code == 1)) || fail "a server without a place for its socket ended with $code"
+for _ in 1 2; do
+  as 0 --rm --entrypoint /usr/bin/planb_own_folder "$IMAGE" /run/planb ||
+    fail "planb_own_folder"
+done
+seen=$(stat --format='%u:%g %a' "$work/node")
+[[ "$seen" == "0:65532 775" ]] || fail "the node's folder is $seen"
+echo "pod: the node's folder was handed over without any capability"
+
+# With the flag of the Deployment, a server is ready once it has routes.
+as 65532 --detach --name pod-planb-server "$IMAGE" --listen=$SOCKET \
+  --metrics_address= --empty_table_ready=false > /dev/null || fail "no server"
+await_code() { # WANTED ARGUMENT...: until planbctl ends with that code
+  local code deadline=$((SECONDS + 60))
+  while true; do
+    code=0
+    "${podman[@]}" exec pod-planb-server /usr/bin/planbctl \
+      --server=$SOCKET "${@:2}" > "$work/health" 2>&1 || code=$?
+    ((code != $1)) || return 0
+    ((code != 126 && code != 127)) ||
+      skip "podman cannot exec here: $(tail -n 1 "$work/health")"
+    ((SECONDS < deadline)) || fail "${*:2}: $code: $(cat "$work/health")"
+    sleep 0.2
+  done
+}
+await_code 1 health
+await_code 0 announce 2001:db8::/32 7
+await_code 0 health
+"${podman[@]}" stop --time 20 pod-planb-server > /dev/null
+"${podman[@]}" rm pod-planb-server > /dev/null
+echo "pod: the probe says no while the table is empty, where that counts"
 
 rendered=${2:-}
 if [[ -z "$rendered" ]]; then
@@ -196,7 +239,11 @@ for user in planb-server=65532 function=65533; do
   [[ "$(field "$container" HostConfig.ReadonlyRootfs)" == true ]] ||
     fail "$container can write its root file system"
 done
-echo "pod: both run unprivileged, read-only, under seccomp"
+for limit in planb-server=1216 function=256; do
+  bytes=$(field "${limit%=*}" HostConfig.Memory)
+  ((bytes == ${limit#*=} << 20)) || fail "memory of ${limit%=*}: $bytes bytes"
+done
+echo "pod: both run unprivileged, read-only, limited, under seccomp"
 
 # The sidecar dies without a word. Its socket file stays, its table is gone; the
 # function is to notice nothing but a wait.

@@ -1,26 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 
-"""Writes strict JSON schemas for kubeconform from Kubernetes' OpenAPI file.
+"""Makes strict JSON schemas of Kubernetes' own description of its API.
 
 schemas.py SWAGGER.json FOLDER
 
-One file for each kind, named as kubeconform's {{.ResourceKind}}{{.KindSuffix}}
-asks. "Strict" means that a field the API does not know is an error, which is
-what the API server's own server-side validation says too. References are
-written out; a type that contains itself (only in CustomResourceDefinition)
-is left open at the second visit.
+Writes FOLDER/KIND-GROUP-VERSION.json for each kind, as kubeconform wants it.
+References are replaced by what they refer to. Fields that are not described are
+errors. A type that contains itself (as in CustomResourceDefinition) is left open
+at the second visit.
 """
 
 import json
-import os
+import pathlib
 import sys
 
 # Types that the OpenAPI file describes by less than the API server accepts.
-SCALARS = {
-    "io.k8s.apimachinery.pkg.util.intstr.IntOrString": ["string", "integer"],
-    "io.k8s.apimachinery.pkg.api.resource.Quantity": ["string", "number"],
-}
+SCALARS = {"IntOrString": ["string", "integer"], "Quantity": ["string", "number"]}
 
 
 def expand(node, definitions, above):
@@ -32,8 +28,8 @@ def expand(node, definitions, above):
     reference = node.get("$ref")
     if isinstance(reference, str):
         name = reference.rpartition("/")[2]
-        if name in SCALARS:
-            return {"type": SCALARS[name]}
+        if (scalar := name.rpartition(".")[2]) in SCALARS:
+            return {"type": SCALARS[scalar]}
         if name in above:
             return {}
         return expand(definitions[name], definitions, above | {name})
@@ -53,39 +49,28 @@ def expand(node, definitions, above):
     return copy
 
 
-def require_identity(schema, kind):
-    """The API server refuses an object without these."""
-    group = f"{kind['group']}/" if kind["group"] else ""
-    properties = schema["properties"]
-    properties["apiVersion"] = {"const": group + kind["version"]}
-    properties["kind"] = {"const": kind["kind"]}
-    schema["required"] = sorted(
-        {*schema.get("required", []), "apiVersion", "kind"}
-    )
-
-
 def main(swagger, folder):
-    with open(swagger, encoding="utf-8") as file:
-        definitions = json.load(file)["definitions"]
-    os.makedirs(folder, exist_ok=True)
-    written = 0
+    definitions = json.loads(pathlib.Path(swagger).read_text())["definitions"]
+    out = pathlib.Path(folder)
+    out.mkdir(parents=True, exist_ok=True)
     for name, definition in definitions.items():
         kinds = definition.get("x-kubernetes-group-version-kind", [])
         # Shared types such as DeleteOptions belong to many kinds.
         if len(kinds) != 1 or "metadata" not in definition["properties"]:
             continue
+        group, version, kind = (kinds[0][k] for k in ("group", "version", "kind"))
         schema = expand(definition, definitions, {name})
-        require_identity(schema, kinds[0])
-        group = kinds[0]["group"].partition(".")[0]
-        parts = [kinds[0]["kind"], group, kinds[0]["version"]]
-        file_name = "-".join(filter(None, parts)).lower() + ".json"
-        path = os.path.join(folder, file_name)
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(schema, file)
-        written += 1
-    if not written:
-        raise SystemExit(f"{swagger}: no kind found")
-    print(f"{written} kinds")
+        # The API server refuses an object without these.
+        schema["required"] = sorted(
+            {*schema.get("required", []), "apiVersion", "kind"}
+        )
+        schema["properties"] |= {
+            "apiVersion": {"const": f"{group}/{version}".lstrip("/")},
+            "kind": {"const": kind},
+        }
+        parts = filter(None, [kind, group.partition(".")[0], version])
+        (out / ("-".join(parts).lower() + ".json")).write_text(json.dumps(schema))
+    print(f"{len(list(out.iterdir()))} kinds")
 
 
 if __name__ == "__main__":

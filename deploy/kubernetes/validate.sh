@@ -15,6 +15,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 readonly KUBERNETES=1.33.13
 readonly OVERLAYS=(sidecar daemonset deployment loadtest)
 
+"$here/../packages.sh" import.yaml:python3-yaml
+
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 rendered=${1:-$work/rendered}

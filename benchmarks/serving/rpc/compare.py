@@ -24,7 +24,6 @@ import tempfile
 
 import contenders
 import records
-import summaries
 
 BATCHES = (1, 32, 256, 1024, 4096, 16384, 65536)
 
@@ -282,7 +281,7 @@ def main(argv=None):
     with open(stem + ".machine.json", "w", encoding="utf-8") as file:
         json.dump(about, file, indent=1)
         file.write("\n")
-    summaries.write(args.experiment, writer.rows, stem)
+    records.write_summary(args.experiment, writer.rows, stem)
     return 0
 
 

@@ -28,7 +28,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "rpc"))
 
 import compare  # pylint: disable=wrong-import-position
-import processes  # pylint: disable=wrong-import-position
+import contenders  # pylint: disable=wrong-import-position
 import records  # pylint: disable=wrong-import-position
 
 sys.path.insert(0, HERE)
@@ -94,7 +94,7 @@ class Server:
         with open(self._log, "ab") as log:
             self.process = subprocess.Popen(
                 argv, stdout=log, stderr=log,
-                preexec_fn=processes.bound_to(args.server_cpus),
+                preexec_fn=contenders.bound_to(args.server_cpus),
             )
 
     def last_words(self):

@@ -98,7 +98,7 @@ std::vector<Interval> Sweep(absl::Span<const Route> routes,
 
 namespace {
 
-// Starts and values of one tree. Entry 0 starts at 0, whatever it says.
+// Starts and values of one tree. Entry 0 starts at 0: its `start` is not read.
 struct Entry {
   uint64_t start;
   uint32_t value;

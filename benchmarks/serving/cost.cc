@@ -287,14 +287,15 @@ void Run() {
     for (int turn = 0; turn < absl::GetFlag(FLAGS_repeats); ++turn) {
       // Each server is first as often as last.
       for (size_t i = 0; i < contenders.size(); ++i) {
-        const size_t who = (i + static_cast<size_t>(turn)) % contenders.size();
-        const auto took = contenders[who].Ask(
+        const size_t which =
+            (i + static_cast<size_t>(turn)) % contenders.size();
+        const auto took = contenders[which].Ask(
             trace, {.batch = batch, .duration = duration, .count = count});
-        times[who].push_back(took.nanoseconds);
-        cpus[who].push_back(took.server_cpu);
+        times[which].push_back(took.nanoseconds);
+        cpus[which].push_back(took.server_cpu);
         if (csv != nullptr) {
           std::fprintf(csv, "%zu,%d,%s,%.1f,%.1f\n", batch, turn,
-                       contenders[who].name(), took.nanoseconds,
+                       contenders[which].name(), took.nanoseconds,
                        took.server_cpu);
         }
       }

@@ -15,8 +15,8 @@
 # haproxy): it shares core 1 with the server, and the attacker has an address of
 # its own.
 #
-# Attacker and client share a core: what the attacker burns, the client lacks,
-# in part, whatever the server does.
+# Attacker and client share a core: part of what the client loses is the
+# processor time of the attacker, not a fault of the server.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

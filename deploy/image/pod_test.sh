@@ -178,7 +178,7 @@ await_ready() {
 }
 await_ready
 [[ "$(probe startup)" == 0 ]] || fail "startup: $(cat "$work/health")"
-[[ "$(probe nobody.knows.it)" == 3 ]] || fail "an unknown service is known"
+[[ "$(probe no.such.service)" == 3 ]] || fail "an unknown service is known"
 echo "pod: healthy over TCP"
 
 # Nothing but health is reachable by TCP.
@@ -198,7 +198,7 @@ in_function verify --server=$SOCKET --samples=100000 /srv/planb/routes.txt \
   > "$work/verify" || fail "verify: $(cat "$work/verify")"
 echo "pod: $(tail -n 1 "$work/verify")"
 
-# Host routes win whatever the table holds besides.
+# Host routes are longer than any other route of the table.
 in_function announce --server=$SOCKET \
   2001:db8::1/128 4242 192.0.2.1/32 70000 > /dev/null || fail "announce"
 in_function lookup --server=$SOCKET 2001:db8::1 192.0.2.1 > "$work/answers" ||
@@ -222,7 +222,7 @@ await_lookups() {
   local before after deadline=$((SECONDS + 60))
   before=$(metric planb_lookups_total)
   until after=$(metric planb_lookups_total) && ((after > before)); do
-    ((SECONDS < deadline)) || fail "nobody looks anything up: $before, $after"
+    ((SECONDS < deadline)) || fail "no lookups: $before, $after"
     sleep 0.2
   done
   echo "pod: the function has made $before, then $after lookups"

@@ -37,8 +37,8 @@ MIB = 1 << 20
 PROGRAM = 48 * MIB
 ROUTE = 256
 DEFAULT_QUOTA = 256 * MIB
-# A request may be so many times what a busy server was seen to take, where
-# nobody exhausts the quota.
+# A request may be so many times what a busy server takes that does not exhaust
+# its quota.
 MAX_EXCESS = 3
 
 
@@ -94,7 +94,7 @@ class Server:
         deadline = time.monotonic() + 60
         while self.metric("planb_lookups_total") == 0:
             if time.monotonic() > deadline:
-                raise SystemExit("FAIL: nobody looks anything up")
+                raise SystemExit("FAIL: no lookups")
             time.sleep(0.1)
 
     def peak(self):

@@ -75,9 +75,9 @@ for name in unary soak; do
 done
 echo "load: the job's two containers, all calls OK"
 stop_server server
-# The judge must be able to say no: nobody is there any more.
+# The judge must be able to say no: the server has ended.
 if run_job unary --connect-timeout=1s; then
-  fail "calls to nobody passed for answered ones"
+  fail "calls without a server passed for answered ones"
 fi
 echo "right control: without a server, the judge says no"
 echo "PASS: load tests"

@@ -187,7 +187,7 @@ class Soak:
                 time.sleep(max(0.0, when - self.now()))
                 what()
                 # Where all is slow, events come late, but not at once: each
-                # life is long enough for everybody to come back.
+                # life is long enough for all clients to reconnect.
                 if self.windows:
                     since = time.monotonic() - self.windows[-1][1]
                     time.sleep(max(0.0, MIN_LIFE - since))

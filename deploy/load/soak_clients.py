@@ -66,7 +66,7 @@ class Tally:
 
 
 class Client(threading.Thread):
-    """Works in rounds until told to stop; a round that fails is counted."""
+    """Runs rounds until told to stop; counts the rounds that fail."""
 
     def __init__(self, name, target, certificates, pause):
         super().__init__(name=name, daemon=True)

@@ -81,12 +81,12 @@ class ErrorsTest(unittest.TestCase):
         errors = [
             (9.0, 10.5, "UNAVAILABLE", ""),  # under way at the signal
             (11.0, 11.1, "UNAVAILABLE", ""),
-            (20.5, 30.0, "UNAVAILABLE", ""),  # begun when nobody was there
+            (20.5, 30.0, "UNAVAILABLE", ""),  # begun when no server was there
             (13.0, 13.1, "UNAVAILABLE", ""),
             (11.0, 11.1, "INTERNAL", ""),
             (11.0, 11.1, "CANCELLED", ""),
             (13.0, 13.1, "CANCELLED", ""),
-            (20.5, 20.6, "CANCELLED", ""),  # nobody drained
+            (20.5, 20.6, "CANCELLED", ""),  # no server drained
         ]
         self.assertEqual(
             soak_report.sort_errors(errors, windows),

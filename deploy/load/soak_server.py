@@ -67,7 +67,7 @@ class Certificates:
 
 
 def free_port():
-    """A port that nobody listens on, and that no connection gets by chance
+    """A port without a listener, and that no connection gets by chance
     while the server is down: below those that the kernel hands out."""
     while True:
         port = random.randrange(20000, 32000)
@@ -132,7 +132,7 @@ class Server:
         return code
 
     def kill(self):
-        """To be called whatever happened before."""
+        """May be called in any state."""
         if self.lives and self.life.process.poll() is None:
             self.stop(signal.SIGKILL)
 

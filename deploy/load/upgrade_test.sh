@@ -107,7 +107,7 @@ side_by_side() {
   stop_server "$from"
 }
 
-# A port that nobody listens on, and that no connection gets by chance while its
+# A port without a listener, and that no connection gets by chance while its
 # server is away: below those that the kernel hands out.
 free_port() {
   local port
@@ -145,7 +145,7 @@ rolling() {
   stop_server two
 }
 
-# The judge must be able to say no: here nobody comes back.
+# The judge must be able to say no: here no server comes back.
 no_successor() {
   local code=0
   start_server server "$work/new/planb_server" --store=none \

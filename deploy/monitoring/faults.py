@@ -69,7 +69,7 @@ def slow_batch(count: int) -> bytes:
 
 class Fault:
     """`prepare` comes first; then `inject`, and `tick` again and again in a
-    thread of its own until `undo`; `close` last, whatever happened."""
+    thread of its own until `undo`; `close` last, in any case."""
 
     name = ""
     alerts = set()
@@ -354,7 +354,7 @@ class LookupErrors(Fault):
 
 
 class CallersRefused(Fault):
-    """A socket for a user that nobody is."""
+    """A socket for a user that no process has."""
 
     name = "refused"
     alerts = {"PlanBCallersRefused"}

@@ -6,7 +6,7 @@
     deploy/monitoring/kubernetes.py | kubectl apply -f -
 
 A PrometheusRule with the groups of rules.yaml and a PodMonitor for the
-containers that deploy/kubernetes/base adds to a pod, in whatever namespace.
+containers that deploy/kubernetes/base adds to a pod, in any namespace.
 """
 
 import pathlib

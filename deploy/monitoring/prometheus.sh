@@ -17,7 +17,7 @@ skip() {
   exit 77
 }
 
-# Not as apt's own user, who may have no way into .cache/.
+# Not as apt's own user, which may not enter .cache/.
 fetch() {
   apt-get download -qq -o APT::Sandbox::User=root prometheus
 }

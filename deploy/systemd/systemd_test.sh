@@ -28,7 +28,7 @@ if [[ "$(id -u)" != 0 ]]; then
 fi
 "$here/../packages.sh" systemd-analyze:systemd setpriv:util-linux
 
-# Short, for a socket lies in it; open to the user, whatever umask we have.
+# Short, for a socket lies in it; open to the user, with any umask.
 work=$(mktemp -d /tmp/planb_unit.XXXXXX)
 server=
 cleanup() {

@@ -10,8 +10,8 @@ REPORT is ghz's JSON report, CONFIG the configuration that ran, ROUTES the
 UpdateRoutes configuration that ran before it, LOG ghz's debug log. ghz logs no
 more than the first 100 replies of a second: a run whose answers are to be
 judged must be slower, for a missing reply is an error here. Every address that
-CONFIG looks up must have a host route in ROUTES: such a route wins whatever
-else the table holds. Exit code 0 if all is right, 1 with the reasons if not.
+CONFIG looks up must have a host route in ROUTES: such a route is longer
+than any other. Exit code 0 if all is right, 1 with the reasons if not.
 """
 
 import base64

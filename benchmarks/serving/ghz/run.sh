@@ -7,8 +7,8 @@
 #
 # Runs the configurations NAME.json (unary, stream_1, stream_256, stream_4096,
 # ramp and soak unless named) and leaves OUTPUT_DIR/NAME.json and NAME.html of
-# each, and summary.md. --short: two seconds each, for trying that all of it
-# works. Exit code 1 unless every call of every run ended with OK.
+# each, and summary.md. --short: two seconds each, to try that all of it
+# runs. Exit code 1 unless every call of every run ended with OK.
 #
 # PLANB_GHZ_SERVER holds more flags of the server, --generate=100000 if unset;
 # PLANB_GHZ a ghz of one's own instead of the pinned one.

@@ -2,8 +2,8 @@
 
 // Bare gRPC servers: the contract's two lookup methods on raw bytes, in each
 // of the styles that gRPC offers a server, with nothing around them. Answering
-// with the request itself they are the floor of latency; answering lookups as
-// the server does, they show which style carries them best.
+// with the request itself they show the least latency that gRPC allows;
+// answering lookups as the server does, they show which style is fastest.
 
 #ifndef PLANB_BENCHMARKS_SERVING_RPC_BARE_SERVER_H_
 #define PLANB_BENCHMARKS_SERVING_RPC_BARE_SERVER_H_

@@ -7,7 +7,7 @@
 #   benchmarks/serving/rpc/soak.sh SERVER_BINARY PLANBCTL [SECONDS]
 #
 # Both may be built with --config=asan: what the sanitizer finds ends the server
-# and so the soak. The changes are to prefixes that nobody asks for; each is a
+# and so the soak. The changes are to prefixes that no client looks up; each is a
 # rebuild and a new generation all the same. Flat: the server's resident memory
 # at the end is at most 10% above that after a third of the time.
 set -euo pipefail

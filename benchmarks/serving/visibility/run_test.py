@@ -56,7 +56,7 @@ class RunTest(unittest.TestCase):
                 self.assertEqual(ranks, sorted(ranks))
             self.assertGreater(row["commit_us_p50"], 0)
             self.assertGreater(row["visible_us_p50"], 0)
-            # Whoever is told that a change is visible knew it no sooner.
+            # A reply says "visible" after the change became visible.
             self.assertLess(row["visible_us_max"], row["call_us_max"])
             self.assertLessEqual(row["call_us_max"], 1e6 * row["seconds"] + 1e3)
 

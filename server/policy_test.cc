@@ -38,9 +38,9 @@ namespace {
 
 using grpc::StatusCode;
 
-// The text of a policy in deploy/policy.
+// The text of a policy in deploy/kubernetes/policy.
 std::string Shipped(const std::string& name) {
-  std::ifstream in("deploy/policy/" + name);
+  std::ifstream in("deploy/kubernetes/policy/" + name);
   std::stringstream text;
   text << in.rdbuf();
   EXPECT_FALSE(text.str().empty()) << name;

@@ -36,7 +36,7 @@ trap cleanup EXIT
 echo "load: run.sh, $(grep -c ': done$' "$work/run.log") runs"
 
 root=$work/root
-"$here/rootfs.sh" "$root"
+"$here/image.sh" --files "$root"
 mkdir -p "$root/run/planb"
 chmod 755 "$work"
 chown 65532:65532 "$root/run/planb"

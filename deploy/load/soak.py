@@ -31,11 +31,58 @@ import tempfile
 import threading
 import time
 
-import soak_setup
-
 TURBULENT = 0.4  # of the time
 WARM_UP = 0.25  # of the rest
 MIN_LIFE = 4  # seconds: clients try again every two at the latest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PROTO = os.path.join(HERE, "..", "..", "proto")
+
+
+def import_stubs(folder):
+    """Generates the stubs of the contract and makes them importable."""
+    subprocess.run(
+        [
+            "protoc",
+            f"-I{PROTO}",
+            f"--python_out={folder}",
+            f"--grpc_out={folder}",
+            f"--plugin=protoc-gen-grpc={shutil.which('grpc_python_plugin')}",
+            *(
+                f"planb/v1/{name}.proto"
+                for name in ("types", "route_lookup", "route_table")
+            ),
+        ],
+        check=True,
+    )
+    sys.path.insert(0, folder)
+
+
+def write_tables(planbctl, routes, folder):
+    """The table to begin with, and of it what never changes."""
+    import soak_clients
+
+    fixed = os.path.join(folder, "fixed")
+    with open(fixed, "w", encoding="ascii") as file:
+        for prefix, hop in soak_clients.fixed_routes():
+            file.write(f"{prefix} {hop}\n")
+    made_up = subprocess.run(
+        [planbctl, "generate", f"--routes={routes}"],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    ).stdout
+    everything = os.path.join(folder, "everything")
+    with open(everything, "w", encoding="ascii") as file:
+        # What the clients know all about is theirs alone.
+        file.writelines(
+            line
+            for line in made_up.splitlines(keepends=True)
+            if not line.startswith("2001:db8:") and not line.startswith("::/")
+        )
+        with open(fixed, encoding="ascii") as more:
+            file.write(more.read())
+    return fixed, everything
 
 
 class Soak:
@@ -55,7 +102,7 @@ class Soak:
             os.path.join(options.bin, "planb_server"), folder, self.certificates
         )
         self.served_serial = soak_clients.served_serial
-        self.fixed, everything = soak_setup.write_tables(
+        self.fixed, everything = write_tables(
             self.planbctl, options.routes, folder
         )
         self.server.start()
@@ -262,7 +309,7 @@ def main():
     options = parser.parse_args()
     os.makedirs(options.out, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="planb_soak.", dir="/tmp") as folder:
-        soak_setup.import_stubs(folder)
+        import_stubs(folder)
         import soak_report
 
         soak = None

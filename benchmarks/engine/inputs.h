@@ -25,7 +25,7 @@ namespace planb {
 //
 //   real          RouteViews' IPv6 table in PLANB_DATA_DIR
 //   ipv4          RouteViews' IPv4 table there
-//   250000        so many made-up IPv6 routes (lpm/synthetic.h, seed 1)
+//   250000        so many made-up IPv6 routes (lpm/synthetic/synthetic.h, seed 1)
 //   ipv4:1000000  so many made-up IPv4 routes
 //   hosts64       100,000 /128s in one /64
 //   hosts48       100,000 /128s in one /48

@@ -3,7 +3,7 @@
 
 # What an honest client keeps of its throughput under each attack.
 #
-# Usage: benchmarks/hostile/run.sh [RATE [ATTACK...]]
+# Usage: benchmarks/serving/hostile.sh [RATE [ATTACK...]]
 #
 # One attacker (server/testing/hostile_attacker.cc) at RATE steps a second (0, the
 # default: as many as it can), on core 0 at the lowest priority, beside the

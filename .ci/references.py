@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+
+"""Checks that documents and comments name files and targets that exist.
+
+    .ci/references.py    prints FILE:LINE: REFERENCE for each that does not
+
+Three kinds of reference are checked: a path from the root with a known suffix in
+any text, a Bazel label in documents and scripts, a link in documents.
+"""
+
+import os
+import re
+import subprocess
+import sys
+
+ROOMS = r"(?:base|benchmarks|client|deploy|docs|lpm|proto|server|third_party)"
+PATH = re.compile(
+    rf"(?<![\w/.-])({ROOMS}/[\w./-]*\.(?:bzl|cc|h|html|inc|json|md|proto|py|sh|yaml))\b")
+LABEL = re.compile(rf"(?<![\w:])//({ROOMS}[\w/]*)(?::([\w.]+))?(?![\w/.])")
+LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
+TEXTS = (".bzl", ".cc", ".cfg", ".h", ".inc", ".md", ".proto", ".py", ".sh", ".yaml")
+# Made by the build, or a name that stands for many.
+MADE = re.compile(r"\.pb\.|version\.h$|/NAME\.")
+
+
+def target_exists(folder, name):
+    try:
+        with open(os.path.join(folder, "BUILD"), encoding="utf-8") as file:
+            return name == "all" or f'"{name}"' in file.read()
+    except FileNotFoundError:
+        return False
+
+
+def missing(path, line):
+    """The references of a line that lead nowhere."""
+    for match in PATH.finditer(line):
+        if not MADE.search(match[1]) and not os.path.exists(match[1]):
+            yield match[1]
+    if path.endswith((".md", ".sh")):
+        for match in LABEL.finditer(line):
+            folder = match[1].rstrip("/")
+            if not target_exists(folder, match[2] or os.path.basename(folder)):
+                yield match[0]
+    if path.endswith(".md"):
+        for match in LINK.finditer(line):
+            if not os.path.exists(os.path.join(os.path.dirname(path), match[1])):
+                yield match[1]
+
+
+def main():
+    found = 0
+    for path in subprocess.check_output(["git", "ls-files"], text=True).split("\n"):
+        if not path.endswith(TEXTS) or os.path.islink(path):
+            continue
+        with open(path, encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                if line.startswith("#include"):
+                    continue
+                for reference in missing(path, line):
+                    print(f"{path}:{number}: {reference}")
+                    found += 1
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

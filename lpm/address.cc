@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Parsing leans on inet_pton, which is strict about both grammars; what is
-// added here is a precise word about what went wrong. Printing is RFC 5952.
+// Parsing uses inet_pton, which is strict about both grammars, and adds
+// messages that say what is wrong. Printing follows RFC 5952.
 
 #include "lpm/address.h"
 

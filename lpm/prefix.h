@@ -21,7 +21,7 @@ namespace planb {
 
 // A set of addresses that share their first length() bits. Host bits are zero:
 // there is no other way to make one. A plain value, ordered by family (IPv4
-// first), address, length: the order in which the interval sweep wants it.
+// first), address, length: the order in which a FIB is compiled.
 class Prefix {
  public:
   // 0.0.0.0/0.

@@ -14,24 +14,24 @@
 
 namespace planb {
 
-// One pass over prefixes in ascending order with a stack of those it is inside
-// of; O(prefixes). Calls `add(start, value)` in ascending order of `start`; a
-// later call for the same start overrides the earlier. `Key` is what addresses
-// are counted in. Thread-compatible.
+// One pass over prefixes in ascending order, with a stack of the prefixes that
+// hold the present address; O(prefixes). Calls `add(start, value)` in ascending
+// order of `start`; a later call for the same start overrides the earlier.
+// `Key` is the type that counts addresses. Thread-compatible.
 //
 // Ends come before starts at the same address, unlike in the paper's Algorithm
 // 2: a prefix that ends where the next begins must not close it.
 template <typename Key, typename Add>
 class ElementaryIntervals {
  public:
-  // Sweeps [first, last], all of which has the value `cover` at first.
+  // Cuts [first, last], all of which has the value `cover` at first.
   ElementaryIntervals(Key first, Key last, uint32_t cover, Add add)
       : add_(add), last_(last) {
     open_[depth_++] = {last, cover};
     add_(first, cover);
   }
 
-  // REQUIRES: within the swept range, first <= last; prefixes nest, come
+  // REQUIRES: within the range, first <= last; prefixes nest, come
   // ascending by first address and then from the widest to the narrowest.
   void Enter(Key first, Key last, uint32_t value) {
     CloseBefore(first);
@@ -89,8 +89,8 @@ struct IntervalList {
     values.clear();
   }
 
-  // A later word about the same start overrides the earlier; one that changes
-  // nothing is dropped. REQUIRES: no start so far is above.
+  // A later value of the same start replaces the earlier one. Drops an interval
+  // that has the value of the one before. REQUIRES: no start so far is above.
   void Add(Start start, uint32_t value) {
     if (size() > 0 && starts.back() == start) {
       values.back() = value;

@@ -60,7 +60,7 @@ struct FibStats {
 class Fib {
  public:
   // Compiles `routes`. O(routes). Errors: RESOURCE_EXHAUSTED if a FIB cannot
-  // hold them; fib_bound.h says beforehand of which it can.
+  // hold them; fib_bound.h tells that in advance.
   // REQUIRES: all of `family`, strictly ascending by prefix, IsNextHop of
   // each next hop.
   static absl::StatusOr<std::unique_ptr<const Fib>> Build(
@@ -72,17 +72,16 @@ class Fib {
   // Looks up `count` packed addresses in network byte order (16 bytes each
   // for IPv6, 4 for IPv4) and writes as many next-hop ids, each a little-endian
   // uint32; 0 is no route. Neither array need be aligned; they must not
-  // overlap. No allocation, no lock, any `count`; each address takes a bounded
-  // number of steps, whatever the table.
+  // overlap. No allocation, no lock, any `count`. Each address takes a number
+  // of steps that is bounded for all tables.
   void Lookup(const void* addresses, size_t count, void* next_hops,
               const Kernel& kernel) const;
 
   // Looks up the upper halves of `count` IPv6 addresses: 8 bytes each, in
-  // network byte order. Writes for each the next hop that all addresses take
-  // which begin with it (0: they have no route); or kUndecided if they do not
-  // all take the same, as where a prefix longer than /64 makes a difference.
-  // Never a guess, and never kUndecided where the answers are alike, whatever
-  // the routes are. In all else like Lookup. REQUIRES: family() is IPv6.
+  // network byte order. For each one, writes the next hop of all addresses that
+  // begin with it (0: they have no route). Writes kUndecided if and only if
+  // they do not all have the same next hop, as where a prefix longer than /64
+  // makes a difference. In all else like Lookup. REQUIRES: family() is IPv6.
   void LookupUpper(const void* upper_halves, size_t count, void* next_hops,
                    const Kernel& kernel) const;
 
@@ -102,8 +101,8 @@ class Fib {
   // room for changes included. O(1).
   size_t bytes() const;
 
-  // Names that memory: FIBs for which it is equal share it, and hold apart only
-  // own_bytes() each.
+  // Names that memory: FIBs with equal memory() share it. Each has own_bytes()
+  // of its own beside it.
   const void* memory() const { return arena_.get(); }
   static size_t own_bytes();
 

@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How large the FIB of a table can become, told before it is compiled and by
-// nothing but how many routes of each length there are: for a server that must
-// know whether it can compile what it is about to accept.
+// How large the FIB of a table can become, computed before it is compiled from
+// the number of routes of each length alone. A server needs this to decide
+// whether it can compile what it is about to accept.
 //
 //   RoutesByLength lengths = ...;          // with the changes made
 //   RETURN_IF_ERROR(CheckCompilable(family, lengths));
 //   if (FibBytesBound(family, lengths) > limit) ...
 //
-// Bounds hold for every table that has such routes, whatever the addresses and
-// next hops; fib_bound.cc proves them. Tables like the Internet's take a
-// fifteenth to a fortieth of it, as most of their routes share lines, and
-// nothing but the addresses could tell.
+// The bounds hold for every table with so many routes of each length, with any
+// addresses and next hops; fib_bound.cc proves them. Tables like the Internet's
+// take a fifteenth to a fortieth of it: most of their routes share lines, which
+// only the addresses could tell.
 //
-// It is no use to add bounds on the added routes to what the FIB takes at
-// present. Neighbours with one next hop take one place; a single change, of
-// ::/0 say, can make all their boundaries count. Bounds on the whole table
-// alone are bounds.
+// Use these for the whole table. The size of the present FIB plus a bound for
+// the added routes is not a bound: neighbours with one next hop take one place,
+// and a single change, of ::/0 say, can make all their boundaries count.
 //
 // All functions: O(lengths), thread-safe. Bytes are those asked of the
 // allocator; huge pages may round what is resident up by 2 MiB for each FIB.
@@ -47,8 +46,8 @@ struct FibSize {
   uint64_t next_hops = 0;    // of 4 bytes; no more than kMaxFibNextHops + 1
 };
 
-// What the format has names for. A FIB that exceeded the number of lines (2
-// GiB), or the others, could not be compiled.
+// What the format can name: lines of 2 GiB in all, descriptors, next hops. A
+// table that needs more is not compiled.
 inline constexpr uint64_t kMaxFibLines = (uint64_t{1} << 25) - 1;
 inline constexpr uint64_t kMaxFibDescriptors = uint64_t{1} << 24;
 inline constexpr uint64_t kMaxFibNextHops = (uint64_t{1} << 24) - 1;
@@ -58,7 +57,7 @@ inline constexpr uint64_t kMaxFibNextHops = (uint64_t{1} << 24) - 1;
 FibSize CompiledSize(Family family, const RoutesByLength& lengths,
                      uint64_t next_hops = kDistinctNextHops);
 
-// What is in use after an Update of whatever kind, with what earlier ones left.
+// What is in use after an Update of any kind, with what earlier ones left.
 // `lengths` must bound the routes of each length in every generation since the
 // last full compilation (and `next_hops` likewise): memory is not given back
 // before the next.

@@ -29,14 +29,15 @@ struct FibLimits;
 // each immutable, each usable by any number of threads and destroyed by any, in
 // any order, also after the compiler.
 //
-// How that works. A FIB is a root of its own over lines and descriptors that it
-// shares with its neighbours in time. Update writes what it changes to places
-// that no living FIB can reach, up to copies of the tables on the way, and then
-// makes a new root; so whoever has the old root sees nothing of it. Places that
-// the new generation leaves unused are remembered under its number, and used
-// again only after every older FIB is destroyed: nobody destroys a FIB that a
-// reader may still be in, and its destructor hands over to the next Update by
-// a mutex, so a reader's last read happens before the first new write.
+// How that works. Each FIB has a root of its own, and shares lines and
+// descriptors with the generations before and after it. Update writes only to
+// places that no living FIB can reach: what changed, and copies of the tables
+// above it. Then it makes a new root, so readers of the old root see no change.
+// The compiler lists the places that the new generation leaves unused under its
+// number, and uses them again only after every older FIB is destroyed. A FIB
+// must not be destroyed while a thread reads it; its destructor takes a mutex
+// that the next Update takes, too. So a reader's last read happens before the
+// first new write.
 class FibCompiler {
  public:
   explicit FibCompiler(Family family);
@@ -45,8 +46,8 @@ class FibCompiler {
   FibCompiler& operator=(const FibCompiler&) = delete;
 
   // Compiles everything. O(routes). Errors: RESOURCE_EXHAUSTED if a FIB cannot
-  // hold the routes; fib_bound.h says beforehand of which it can. FIBs that
-  // exist stay as they are. REQUIRES: routes.family() is this family.
+  // hold the routes; fib_bound.h tells that in advance. Existing FIBs stay as
+  // they are. REQUIRES: routes.family() is this family.
   absl::StatusOr<std::unique_ptr<const Fib>> Compile(const RouteSet& routes);
 
   // The FIB of `routes`, given that they differ from those of the last call of

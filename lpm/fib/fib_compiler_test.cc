@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What the compiler promises its callers: which changes it may be told of and
-// how, that it needs nothing but the routes it is given, and that its FIBs live
-// as long as anyone wants them.
+// how, that it needs nothing but the routes it is given, and that its FIBs may
+// outlive it.
 
 #include "lpm/fib/fib_compiler.h"
 
@@ -256,8 +256,8 @@ TEST_P(FibCompilerContract, VersionsDieOnOtherThreads) {
   }
 }
 
-// Next hops that grow in number and size while the table changes: whatever
-// width the FIB keeps them in, it has to change on the way, and back.
+// Next hops that grow in number and size while the table changes. The FIB has
+// to change the width of its values on the way, and back.
 
 Prefix V6(uint64_t high, uint64_t low, int length) {
   return Prefix::Truncate(Address::V6(absl::MakeUint128(high, low)), length);

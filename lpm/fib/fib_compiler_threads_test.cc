@@ -100,7 +100,7 @@ class SharedPublication {
   std::shared_ptr<const Fib> current_;  // guarded by mutex_
 };
 
-// The writer goes on until each reader has seen so many generations.
+// The writer continues until each reader has seen so many generations.
 constexpr uint64_t kSeen = 200;
 constexpr NextHopId kAtLeast = 1500;
 

@@ -187,7 +187,7 @@ TEST_P(FibGuard, NothingIsWrittenAround) {
   }
 }
 
-// The input may be somebody else's: a page that cannot be written.
+// The input may lie on a page that cannot be written.
 TEST_P(FibGuard, ReadOnlyInput) {
   const size_t bytes = 4096 * AddressSize();
   const GuardedMemory in(bytes);

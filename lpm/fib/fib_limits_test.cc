@@ -198,8 +198,8 @@ TEST(FibLimits, AHistoryOfUpdatesFailsOnlyWhereATableDoesNotFit) {
   EXPECT_GT(packed, 100U);
 }
 
-// The pool of lines up to the end of what entries have names for. (Of bytes
-// here, as 2 GiB of lines would show no more.)
+// The pool of lines up to the last line that an entry can name. (Elements are
+// bytes here: 2 GiB of lines would show no more.)
 
 constexpr uint32_t kBlock = 256;
 constexpr size_t kBlocks = kMaxPayload / kBlock;

@@ -24,9 +24,10 @@ namespace planb {
 
 // Hands out blocks of consecutive lines (or descriptors), and takes them back.
 //
-// Works on memory of its own that grows, until MoveTo gives it memory to work
-// on in place, which readers may read. If that runs out, it goes on in a copy
-// of its own: at_home() then says that what was built must be moved again.
+// Works on memory of its own that grows, until MoveTo gives it memory that
+// readers may read, to work on in place. If that is full, the pool copies
+// everything to memory of its own again: at_home() then says that the elements
+// must be moved once more.
 //
 // A block also has a count of the slots that name it, kept for the caller: the
 // slots of several table entries may share a partition.
@@ -42,9 +43,9 @@ class BlockPool {
     Grow(std::max<size_t>(std::min(size, limit_), max_block_));
   }
 
-  // The first element of a block with no slots. Contents undefined. Past the
-  // limit, overflow() from then on, and the block is not the caller's alone: it
-  // may be written to, and what the pool holds is of no use any more.
+  // The first element of a block with no slots. Contents undefined. If the
+  // limit leaves no room, overflow() is true from then on; the caller may write
+  // to the block, but the contents of the pool are then of no use.
   // REQUIRES: 0 < size <= max_block.
   uint32_t Allocate(uint32_t size) {
     uint32_t first;
@@ -64,7 +65,7 @@ class BlockPool {
     return first;
   }
 
-  // Makes the block available again. REQUIRES: nobody reads it any more.
+  // Makes the block available again. REQUIRES: no reader is left.
   void Free(uint32_t first) {
     const uint32_t size = blocks_[first].size;
     free_[size].push_back(first);
@@ -83,9 +84,9 @@ class BlockPool {
   void Mark(uint32_t first) { blocks_[first].marked = true; }
   bool marked(uint32_t first) const { return blocks_[first].marked; }
 
-  // Copies everything to `memory`, for `capacity` elements, and works there;
-  // not on what lies beyond the limit.
-  // REQUIRES: capacity >= used(); `memory` outlives this or the next move.
+  // Copies everything to `memory`, of `capacity` elements, and works there.
+  // Does not use what lies beyond the limit. REQUIRES: capacity >= used();
+  // `memory` outlives this or the next move.
   void MoveTo(T* memory, size_t capacity) {
     ABSL_RAW_CHECK(capacity >= used_, "too small to move to");
     capacity = std::min(capacity, limit_);
@@ -103,7 +104,7 @@ class BlockPool {
   bool overflow() const { return overflow_; }
   size_t limit() const { return limit_; }
 
-  // Elements ever handed out, those given back included.
+  // Elements handed out so far, those given back included.
   size_t used() const { return used_; }
   // Elements handed out now.
   size_t live() const { return used_ - free_elements_; }

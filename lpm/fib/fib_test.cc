@@ -262,9 +262,9 @@ TEST(Fib, BytesGrowWithTheTable) {
   EXPECT_LT(small->bytes(), big->bytes());
 }
 
-// LookupUpper by hand: where a longer prefix leaves it open, and where it does
-// not; what that costs in descriptors; and that changes take it back. All
-// tables of small worlds, and large ones: in the tests of whole addresses.
+// LookupUpper on hand-picked tables: where a longer prefix makes it undecided and
+// where it does not, how many descriptors that takes, and after changes. The
+// exhaustive and random tests ask for upper halves, too.
 
 // Expects this answer to the first 64 bits from every kernel, alone and in
 // company.

@@ -39,7 +39,7 @@ LeafShape::LeafShape(int bytes_of_value) : value_bytes(bytes_of_value) {
 }
 
 uint32_t LeafShape::ReadValue(const char* values, uint32_t i) const {
-  uint32_t value = 0;  // little-endian, as all who write it are
+  uint32_t value = 0;  // little-endian, as WriteValues stores it
   std::memcpy(&value, values + i * static_cast<uint32_t>(value_bytes),
               static_cast<size_t>(value_bytes));
   return value;

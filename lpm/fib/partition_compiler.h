@@ -20,7 +20,7 @@
 
 namespace planb {
 
-// How many intervals fit, for one width of values (in bytes).
+// How many intervals fit into leaves, for one width of values (in bytes).
 struct LeafShape {
   explicit LeafShape(int bytes_of_value);
 

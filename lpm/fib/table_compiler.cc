@@ -226,11 +226,11 @@ template <typename It>
 void TableCompiler::CompileRange(It begin, It end) {
   root_slot_ = 0;
   intervals_.Clear();
-  ElementaryIntervals sweep(uint64_t{0}, kLastMain, kNoRoute,
-                            [this](uint64_t start, uint32_t value) {
-                              AddRootInterval(start, value);
-                            });
-  SweepMain(begin, end, kLastMain, sweep);
+  ElementaryIntervals elementary(uint64_t{0}, kLastMain, kNoRoute,
+                                 [this](uint64_t start, uint32_t value) {
+                                   AddRootInterval(start, value);
+                                 });
+  EnterRoutes(begin, end, kLastMain, elementary);
   slots_.CompileRootSlot(intervals_, root_slot_);
   const uint32_t value = intervals_.values.back();
   assert(root_slot_ + 1 == kRootEntries || (value & shape_.flag) == 0);
@@ -248,10 +248,10 @@ void TableCompiler::CompileSlot(const RouteSet& routes, const MainSlot& slot,
   const uint32_t value =
       cover.has_value() ? values_.ToValue(cover->next_hop) : 0;
   intervals_.Clear();
-  ElementaryIntervals sweep(
+  ElementaryIntervals elementary(
       slot.low, slot.last(), value,
       [this](uint64_t start, uint32_t v) { intervals_.Add(start, v); });
-  SweepMain(routes.LowerBound(prefix), routes.end(), slot.last(), sweep);
+  EnterRoutes(routes.LowerBound(prefix), routes.end(), slot.last(), elementary);
   if (position.in_root) {
     slots_.CompileRootSlot(intervals_, position.index);
   } else {
@@ -261,26 +261,26 @@ void TableCompiler::CompileSlot(const RouteSet& routes, const MainSlot& slot,
   }
 }
 
-// Sweeps routes up to `last` at the grain of a /48; what divides one becomes a
-// descriptor.
-template <typename It, typename MainSweep>
-void TableCompiler::SweepMain(It it, It end, uint64_t last_main,
-                              MainSweep& sweep) {
+// Enters routes up to `last_main` at the grain of a /48. Routes that divide a
+// /48 become a descriptor.
+template <typename It, typename Intervals>
+void TableCompiler::EnterRoutes(It it, It end, uint64_t last_main,
+                                Intervals& intervals) {
   while (it != end) {
     const Route& route = *it;  // a value, where the routes are packed
     const Prefix& prefix = route.prefix;
     const uint64_t first = MainBits(prefix.first());
     if (first > last_main) break;
     if (prefix.length() > kMainBits) {
-      const uint32_t cover = sweep.ValueAt(first);
-      sweep.Enter(first, first, LongRoutes(it, end, first, cover));
+      const uint32_t cover = intervals.ValueAt(first);
+      intervals.Enter(first, first, LongRoutes(it, end, first, cover));
       continue;
     }
     const uint64_t last = first | (kLastMain >> prefix.length());
-    sweep.Enter(first, last, values_.ToValue(route.next_hop));
+    intervals.Enter(first, last, values_.ToValue(route.next_hop));
     ++it;
   }
-  sweep.Finish();
+  intervals.Finish();
 }
 
 // The value of a /48 that the routes from `it` on divide; moves past them.
@@ -290,17 +290,17 @@ uint32_t TableCompiler::LongRoutes(It& it, It end, uint64_t slot,
   const absl::uint128 first = absl::MakeUint128(slot << 16, 0);
   const absl::uint128 rest = absl::Uint128Max() >> kMainBits;
   long_intervals_.Clear();
-  ElementaryIntervals sweep(first, first | rest, cover,
-                            [this](absl::uint128 start, uint32_t value) {
-                              long_intervals_.Add(start, value);
-                            });
+  ElementaryIntervals elementary(first, first | rest, cover,
+                                 [this](absl::uint128 start, uint32_t value) {
+                                   long_intervals_.Add(start, value);
+                                 });
   for (; it != end; ++it) {
     const Route& route = *it;
     if (MainBits(route.prefix.first()) != slot) break;
-    sweep.Enter(route.prefix.first(), route.prefix.last(),
-                values_.ToValue(route.next_hop));
+    elementary.Enter(route.prefix.first(), route.prefix.last(),
+                     values_.ToValue(route.next_hop));
   }
-  sweep.Finish();
+  elementary.Finish();
   if (long_intervals_.size() == 1) return long_intervals_.values[0];
   return descriptor_compiler_.Compile(long_intervals_, kMainBits);
 }

@@ -46,7 +46,7 @@ class ValueMap {
   // no more than `most` next hops.
   ValueMap(const RouteSummary& summary, int min_bytes, uint32_t most);
 
-  // True if the ids decide nothing, without counting the distinct ones.
+  // True if the width depends on how many distinct ids there are.
   static bool NeedsCount(const RouteSummary& summary);
 
   // 0, and overflow() from then on, if there is no value left for `id`.
@@ -102,7 +102,7 @@ class DescriptorCompiler {
   uint32_t Compile(const IntervalList<absl::uint128>& intervals, int length);
 
   // True if there were more descriptors than flagged values can name, or than
-  // the pool may have; what was compiled is then of no use.
+  // the pool may have; the result is then of no use.
   bool overflow() const { return overflow_; }
 
  private:
@@ -136,8 +136,10 @@ struct MainSlot {
   int length() const { return kMainBits - width; }
 };
 
-// Thread-compatible. Once failed(), what was compiled is of no use: start again
-// with a wider ValueMap, unless CheckLimits() says that none will do.
+// Compiles routes to the root, lines and descriptors of a FIB. Owns the pools
+// that it writes to. Thread-compatible. Once failed(), the result is of no use:
+// start again with a wider ValueMap, unless CheckLimits() says that none is
+// wide enough.
 class TableCompiler {
  public:
   TableCompiler(Family family, const ValueMap& values, size_t expected_routes,
@@ -181,8 +183,8 @@ class TableCompiler {
  private:
   template <typename It>
   void CompileRange(It begin, It end);
-  template <typename It, typename MainSweep>
-  void SweepMain(It it, It end, uint64_t last_main, MainSweep& sweep);
+  template <typename It, typename Intervals>
+  void EnterRoutes(It it, It end, uint64_t last_main, Intervals& intervals);
   template <typename It>
   uint32_t LongRoutes(It& it, It end, uint64_t slot, uint32_t cover);
 
@@ -198,7 +200,7 @@ class TableCompiler {
   SlotCompiler slots_;
   DescriptorCompiler descriptor_compiler_;
 
-  // Of the slot being swept, and of the /48 in it.
+  // Of the slot being compiled, and of the /48 in it.
   IntervalList<uint64_t> intervals_;
   IntervalList<absl::uint128> long_intervals_;
   uint32_t root_slot_ = 0;

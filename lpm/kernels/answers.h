@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Packed next hops, as lookups write them, looked at as a whole.
+// Counts in packed next hops, as lookups write them.
 
 #ifndef PLANB_LPM_KERNELS_ANSWERS_H_
 #define PLANB_LPM_KERNELS_ANSWERS_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What a kernel is, for the engine alone: a name, the CPU features it needs,
-// and the search.
+// The definition of a kernel: a name, the CPU features it needs, and the
+// search. Used by the engine alone.
 
 #ifndef PLANB_LPM_KERNELS_KERNEL_TABLE_H_
 #define PLANB_LPM_KERNELS_KERNEL_TABLE_H_

@@ -11,9 +11,9 @@
 // walk whose length does not grow with the table.
 //
 //   root, 4096 entries      bits 0..11 of the address
-//   index tables            the next few bits, as crowded as they are
-//   partition               one line of separators, then leaves: keys and
-//   values descriptor              bits 48..127, where a prefix longer than /48
+//   index tables            the next few bits, more of them in crowded places
+//   partition               one line of separators, then leaves of keys, values
+//   descriptor              bits 48..127, where a prefix longer than /48
 //   decides
 //
 // Everything is named by index, nothing by address: a FIB can be moved, copied
@@ -149,8 +149,7 @@ constexpr int SlotLengthBelow(int length) {
   return length < kUpperBits ? kUpperBits : length + 32;
 }
 
-// What a FIB may hold: what the format has names for. Tests set less, to reach
-// it.
+// What a FIB may hold: what the format can name. Tests set lower limits.
 struct FibLimits {
   size_t lines = kMaxPayload;
   size_t descriptors = kDescriptorFlag<uint32_t>;

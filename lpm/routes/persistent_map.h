@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// An ordered map of which any number of versions can be held, sharing all that
-// they have in common: to hold one is Share(), in no time; a change copies the
-// few nodes on its way that another version may hold, and no others.
+// An ordered map with any number of versions, which share what they have in
+// common. Share() makes a version in constant time. A change copies the few
+// nodes on its way that another version may hold, and no others.
 
 #ifndef PLANB_LPM_ROUTES_PERSISTENT_MAP_H_
 #define PLANB_LPM_ROUTES_PERSISTENT_MAP_H_
@@ -68,7 +68,7 @@ class PersistentTree {
     return *this;
   }
 
-  // The same entries. Neither tree sees what becomes of the other. O(1).
+  // The same entries. Later changes of one tree do not show in the other. O(1).
   PersistentTree Share() const {
     edit_.Close();
     PersistentTree other;
@@ -79,7 +79,7 @@ class PersistentTree {
   }
 
   size_t size() const { return size_; }
-  // Of all nodes, whoever else holds them.
+  // Of all nodes, those that other versions hold included.
   size_t bytes() const { return edit_.bytes(); }
   // Null if there are no entries.
   const Root* root() const { return root_.get(); }
@@ -317,8 +317,8 @@ class PersistentMap {
   PersistentMap(PersistentMap&&) noexcept = default;
   PersistentMap& operator=(PersistentMap&&) noexcept = default;
 
-  // Another map of the same entries. Neither sees what becomes of the other.
-  // O(1). May be called on several threads at once, as what is const may.
+  // Another map of the same entries. Later changes of one do not show in the
+  // other. O(1). Several threads may call it at once, like all that is const.
   PersistentMap Share() const { return PersistentMap(tree_.Share()); }
 
   // Null if there is none. O(log size).

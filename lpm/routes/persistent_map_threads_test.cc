@@ -86,7 +86,7 @@ Version Share(const Version& version) {
   return {version.map.Share(), version.size, version.sum};
 }
 
-// The version last published, to be shared by whoever wants one.
+// The version last published, for readers to share.
 class Shelf {
  public:
   void Publish(Version version) {

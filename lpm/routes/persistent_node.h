@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The nodes of a persistent map: arrays that several versions of the map may
-// hold at once, on any threads, each with the number of those who hold it.
+// The nodes of a persistent map, and how an edit changes them. A node is an
+// array that several versions of the map may hold at once, on any threads, with
+// a count of the references to it.
 //
-// A node says which edit made it: its token. The edit that goes by the same
-// token holds the node alone and may change it in place; everyone else reads.
-// The count decides when a node is freed and nothing else, so that whether a
-// node may be written never depends on what other threads do.
+// The token of a node names the edit that made it. The edit with the same token
+// holds the node alone and may change it in place; all others only read it. The
+// count decides when a node is freed and nothing else: whether a node may be
+// written never depends on other threads.
 
 #ifndef PLANB_LPM_ROUTES_PERSISTENT_NODE_H_
 #define PLANB_LPM_ROUTES_PERSISTENT_NODE_H_
@@ -98,9 +99,9 @@ class PersistentNode {
   const uint64_t token_;
 };
 
-// Holds a node, or none. The last to let go frees it. A plain value, like
-// std::shared_ptr: different references to one node may live on different
-// threads.
+// A counted reference to a node, or to none. The last reference frees the node.
+// A plain value, like std::shared_ptr: references to one node may be used and
+// destroyed on different threads.
 template <typename Node>
 class NodeRef {
  public:
@@ -163,8 +164,10 @@ inline uint64_t NewEditToken() {
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
-// Makes nodes and knows them again by their token; counts the bytes of the
-// tree that it edits. Thread-compatible.
+// One edit of a persistent map: what may be changed in place, what has to be
+// copied first, and how nodes divide and join. Makes nodes and recognizes them
+// by their token; counts the bytes of the tree that it edits.
+// Thread-compatible.
 template <typename Traits>
 class PersistentEdit {
  public:
@@ -238,9 +241,9 @@ class PersistentEdit {
     Drop(*old);
   }
 
-  // What a child has to be after it lost an item: gone, as it is, of less
-  // memory, or one with its neighbour; or the two are made even, if one node of
-  // both would soon have to be divided.
+  // Restores the invariants of a child that lost an item. Removes it if it is
+  // empty, gives memory back if much is unused, or joins it with its neighbour.
+  // Makes the two even if one node of both would soon have to be divided.
   template <typename Parent>
   void Mend(Parent& parent, size_t child, bool last, size_t least) {
     constexpr size_t kMost = std::decay_t<decltype(*parent[0].node)>::kMost;

@@ -77,8 +77,8 @@ std::optional<Route> RouteSet::Cover(const Prefix& prefix) const {
 // The longest route that covers `bound`, which covers `inside`.
 //
 // The last route not after `bound` either covers it, and then nothing longer
-// does; or it lies before, and whatever covers both is no longer than the bits
-// they share: the search goes on from there.
+// does; or it lies before, and a route that covers both is no longer than the
+// bits they share: the search goes on from there.
 std::optional<Route> RouteSet::LongestUpTo(Prefix bound,
                                            const Prefix& inside) const {
   for (;;) {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The routes of one family, ordered by prefix: what a FIB is compiled from, and
-// what explains its answers. A set is cheap to hold on to: Share() is another
-// set of the same routes, in no time, and the two hold in common all that
-// neither changes.
+// The routes of one family, ordered by prefix. A FIB is compiled from them, and
+// they explain its answers. Share() makes another set of the same routes in
+// constant time; the two share all memory that neither changes.
 
 #ifndef PLANB_LPM_ROUTES_ROUTE_SET_H_
 #define PLANB_LPM_ROUTES_ROUTE_SET_H_
@@ -87,7 +86,7 @@ class RouteSet {
     using value_type = Route;
     using difference_type = ptrdiff_t;
     using reference = Route;
-    // What `it->prefix` needs to live for as long as it is looked at.
+    // Holds the route for as long as `it->prefix` is evaluated.
     class pointer {
      public:
       explicit pointer(const Route& route) : route_(route) {}
@@ -129,9 +128,9 @@ class RouteSet {
   RouteSet(RouteSet&&) noexcept = default;
   RouteSet& operator=(RouteSet&&) noexcept = default;
 
-  // Another set of the same routes. Neither sees what becomes of the other:
-  // each copies, before its next change there, what both hold (about 10 KB for
-  // the first change to a million routes). O(1).
+  // Another set of the same routes. Later changes of one do not show in the
+  // other: each copies, before it changes it, memory that both hold (about 10
+  // KB for the first change to a million routes). O(1).
   RouteSet Share() const { return RouteSet(family_, routes_.Share()); }
 
   // Announces: adds the route, or changes its next hop. False if nothing

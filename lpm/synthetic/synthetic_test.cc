@@ -91,7 +91,7 @@ TEST(SyntheticTable, MakesAMillion) {
 }
 
 TEST(SyntheticTable, IsTheSameEverywhere) {
-  // Recorded once. A change of these numbers changes everybody's tables.
+  // Recorded once. Other numbers mean that all made-up tables change.
   EXPECT_EQ(DigestOf(Table(20'000, 20'000)), 14759275564023876493U);
   EXPECT_EQ(DigestOf(Table(20'000, 20'000, 2)), 7004798749185190016U);
 }

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// What the engine's tests stand on: the oracle, the lines that a lookup reads,
+// and the count of instructions.
+
 #include <gtest/gtest.h>
 
 #include <cstddef>

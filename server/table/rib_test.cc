@@ -70,30 +70,63 @@ TEST(Rib, CountsChanges) {
   EXPECT_EQ(rib.lengths(Family::kIpv6)[32], 1U);
 }
 
-TEST(Rib, ErrorsOfStrictOperationsNameTheUpdate) {
-  Rib rib(RibLimits{});
-  Do(rib, {{Op::kUpsert, P("10.0.0.0/8"), 1}});
-  const auto exists = Try(rib, Batch({{Op::kUpsert, P("11.0.0.0/8"), 1},
-                                      {Op::kInsert, P("10.0.0.0/8"), 1}}));
-  EXPECT_TRUE(absl::IsAlreadyExists(exists));
-  EXPECT_EQ(ErrorReason(exists), "ROUTE_EXISTS");
-  EXPECT_EQ(ErrorField(exists), "updates[1].prefix");
-  for (Op op : {Op::kReplace, Op::kDeleteStrict}) {
-    const auto absent = Try(rib, Batch({{op, P("12.0.0.0/8"), 1}}));
-    EXPECT_TRUE(absl::IsNotFound(absent));
-    EXPECT_EQ(ErrorReason(absent), "ROUTE_NOT_FOUND");
-  }
+UpdateBatch Groups(std::vector<NextHopGroup> groups) {
+  UpdateBatch batch;
+  batch.groups = std::move(groups);
+  return batch;
 }
 
-TEST(Rib, RefusesARepeatedPrefixInABatch) {
+// An id belongs to a next hop or to a group, and groups do not nest.
+TEST(Rib, RefusalsHaveCodeReasonAndField) {
   Rib rib(RibLimits{});
-  const auto twice = Try(rib, Batch({{Op::kUpsert, P("10.0.0.0/8"), 1},
-                                     {Op::kUpsert, P("::/0"), 1},
-                                     {Op::kUpsert, P("9.0.0.0/8"), 1},
-                                     {Op::kDelete, P("10.0.0.0/8"), 0}}));
-  EXPECT_TRUE(absl::IsInvalidArgument(twice));
-  EXPECT_EQ(ErrorReason(twice), "PREFIX_REPEATED");
-  EXPECT_EQ(ErrorField(twice), "updates[3].prefix");
+  Do(rib, {{Op::kUpsert, P("10.0.0.0/8"), 1}}, {{.id = 5}, {.id = 7}});
+  Do(rib, Groups({{.id = 100, .members = {{5, 1}, {6, 1}}}}));
+  UpdateBatch unknown = Batch({{Op::kUpsert, P("11.0.0.0/8"), 9}});
+  unknown.require_next_hops = true;
+  UpdateBatch replacement;
+  replacement.replacement = {{P("10.0.0.0/8"), 1}, {P("10.0.0.0/8"), 2}};
+  UpdateBatch absent;
+  absent.deleted_next_hops = {9};
+  using Code = absl::StatusCode;
+  const struct {
+    UpdateBatch batch;
+    Code code;
+    const char* reason;
+    const char* field;
+  } refusals[] = {
+      {Batch({{Op::kUpsert, P("11.0.0.0/8"), 1},
+              {Op::kInsert, P("10.0.0.0/8"), 1}}),
+       Code::kAlreadyExists, "ROUTE_EXISTS", "updates[1].prefix"},
+      {Batch({{Op::kReplace, P("12.0.0.0/8"), 1}}), Code::kNotFound,
+       "ROUTE_NOT_FOUND", "updates[0].prefix"},
+      {Batch({{Op::kDeleteStrict, P("12.0.0.0/8"), 1}}), Code::kNotFound,
+       "ROUTE_NOT_FOUND", "updates[0].prefix"},
+      {Batch({{Op::kUpsert, P("10.0.0.0/8"), 1},
+              {Op::kUpsert, P("::/0"), 1},
+              {Op::kUpsert, P("9.0.0.0/8"), 1},
+              {Op::kDelete, P("10.0.0.0/8"), 0}}),
+       Code::kInvalidArgument, "PREFIX_REPEATED", "updates[3].prefix"},
+      {replacement, Code::kInvalidArgument, "PREFIX_REPEATED", "routes"},
+      {unknown, Code::kNotFound, "NEXT_HOP_NOT_FOUND",
+       "updates[0].next_hop_id"},
+      {absent, Code::kNotFound, "NEXT_HOP_NOT_FOUND", "delete_ids[0]"},
+      {Groups({{.id = 7, .members = {{1, 1}}}}), Code::kInvalidArgument,
+       "NEXT_HOP_IS_GROUP", "groups[0].id"},
+      {Batch({}, {{.id = 100}}), Code::kInvalidArgument, "NEXT_HOP_IS_GROUP",
+       "next_hops[0].id"},
+      {Groups({{.id = 101, .members = {{100, 1}}}}), Code::kInvalidArgument,
+       "GROUP_NESTED", "groups[0].members[0].next_hop_id"},
+      {Groups({{.id = 6, .members = {{7, 1}}}}), Code::kInvalidArgument,
+       "GROUP_NESTED", "groups[0].id"},
+      {Groups({{.id = 9, .members = {{1, 1}}}, {.id = 9, .members = {{2, 1}}}}),
+       Code::kInvalidArgument, "NEXT_HOP_REPEATED", "groups[1].id"},
+  };
+  for (const auto& refusal : refusals) {
+    const absl::Status status = Try(rib, refusal.batch);
+    EXPECT_EQ(status.code(), refusal.code) << status;
+    EXPECT_EQ(ErrorReason(status), refusal.reason) << status;
+    EXPECT_EQ(ErrorField(status), refusal.field) << status;
+  }
 }
 
 TEST(Rib, EnforcesLimits) {
@@ -113,9 +146,7 @@ TEST(Rib, CanRequireNextHopObjects) {
   Rib rib(RibLimits{});
   UpdateBatch batch = Batch({{Op::kUpsert, P("10.0.0.0/8"), 5}});
   batch.require_next_hops = true;
-  const auto unknown = Try(rib, batch);
-  EXPECT_TRUE(absl::IsNotFound(unknown));
-  EXPECT_EQ(ErrorField(unknown), "updates[0].next_hop_id");
+  EXPECT_TRUE(absl::IsNotFound(Try(rib, batch)));
   batch.next_hops = {{.id = 5}};
   EXPECT_TRUE(Try(rib, batch).ok());
   batch.next_hops.clear();
@@ -249,19 +280,6 @@ TEST(Rib, ADeltaOfAReplacementIsTheDifferenceAndVersionsAreIndependent) {
   }
 }
 
-TEST(Rib, AReplacementWithARepeatedPrefixIsRefused) {
-  Rib rib(RibLimits{});
-  UpdateBatch batch;
-  batch.replacement = {{P("10.0.0.0/8"), 1}, {P("10.0.0.0/8"), 2}};
-  EXPECT_EQ(ErrorReason(Try(rib, batch)), "PREFIX_REPEATED");
-}
-
-UpdateBatch Groups(std::vector<NextHopGroup> groups) {
-  UpdateBatch batch;
-  batch.groups = std::move(groups);
-  return batch;
-}
-
 TEST(Rib, NextHopsInUseCannotBeDeleted) {
   Rib rib(RibLimits{});
   Do(rib,
@@ -289,24 +307,6 @@ TEST(Rib, NextHopsInUseCannotBeDeleted) {
   batch.deleted_groups = {100};
   batch.deleted_next_hops = {6};
   EXPECT_EQ(Do(rib, batch).next_hops_removed, 2U);
-}
-
-TEST(Rib, AnIdBelongsToANextHopOrToAGroup) {
-  Rib rib(RibLimits{});
-  Do(rib, {}, {{.id = 5}});
-  EXPECT_EQ(ErrorReason(Try(rib, Groups({{.id = 5, .members = {{1, 1}}}}))),
-            "NEXT_HOP_IS_GROUP");
-  Do(rib, Groups({{.id = 100, .members = {{5, 1}, {6, 1}}}}));
-  EXPECT_EQ(ErrorReason(Try(rib, Batch({}, {{.id = 100}}))),
-            "NEXT_HOP_IS_GROUP");
-  EXPECT_EQ(ErrorReason(Try(rib, Groups({{.id = 101, .members = {{100, 1}}}}))),
-            "GROUP_NESTED");
-  EXPECT_EQ(ErrorReason(Try(rib, Groups({{.id = 6, .members = {{7, 1}}}}))),
-            "GROUP_NESTED");
-  UpdateBatch twice =
-      Groups({{.id = 9, .members = {{1, 1}}}, {.id = 9, .members = {{2, 1}}}});
-  EXPECT_EQ(ErrorReason(Try(rib, twice)), "NEXT_HOP_REPEATED");
-  EXPECT_EQ(ErrorField(Try(rib, twice)), "groups[1].id");
 }
 
 using Counts = OperationCounts;

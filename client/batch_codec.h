@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// BatchLookup messages, as bytes: requests out of the caller's buffers,
-// results out of replies.
+// Encodes BatchLookup requests from the caller's buffers and decodes results
+// from the bytes of replies, without protobuf.
 
 #ifndef PLANB_CLIENT_BATCH_CODEC_H_
 #define PLANB_CLIENT_BATCH_CODEC_H_
@@ -22,19 +22,19 @@
 
 namespace planb::client {
 
-// What to look up. Refers to the caller's buffers. The fields are those of
-// planb.v1.BatchLookupRequest, which says more.
+// A batch to look up. Refers to the caller's buffers. The fields are those of
+// planb.v1.BatchLookupRequest, which documents them.
 struct Batch {
   // 16 bytes an address and 4 bytes an address, network byte order.
   absl::string_view addresses_v6 = {};
   absl::string_view addresses_v4 = {};
   // 8 bytes an address, for routes on /64 and shorter: the upper halves of
-  // IPv6 addresses. Where longer prefixes decide, the answer is kUndecided: ask
-  // again in addresses_v6.
+  // IPv6 addresses. The answer is kUndecided where longer prefixes divide the
+  // /64: look up the whole address in addresses_v6.
   absl::string_view upper_halves_v6 = {};
-  // One hash of the flow for each address, in the order of the results: where
-  // the answer is a next-hop group, the member that this flow takes comes in
-  // its place. Empty: groups are answers like any other.
+  // One hash of the flow for each address, in the order of the results. If the
+  // answer is a next-hop group, the member that this flow takes replaces it.
+  // Empty: the answer is the id of the group.
   absl::Span<const uint32_t> flow_hashes = {};
   // Empty means "default".
   absl::string_view table = {};
@@ -44,41 +44,42 @@ struct Batch {
   absl::Duration max_wait = absl::ZeroDuration();
   // Also return the length of each matched prefix; slow.
   bool want_prefix_lengths = false;
-  // Where the next hops go when they are received. Empty:
-  // BatchResult::next_hops holds them. Else: one for each address, and not
-  // touched by the caller until the result was handed out.
+  // Memory for the received next hops. Empty: BatchResult::next_hops holds
+  // them. Else it has one element for each address, and the caller must not use
+  // it until the result was handed out.
   absl::Span<NextHopId> next_hops = {};
-  // If set, addresses are sent from where they lie (all of them, if only one of
-  // the three fields is set; else the last one; flow hashes are copied) and
-  // must not change while gRPC holds on to them: it lets go of its copy of this
-  // pointer when it is done, after the reply or before, from any thread. Saves
-  // a copy, some 0.3 ns an address. The deleter must not call gRPC.
+  // If set, the addresses are sent without a copy, which saves about 0.3 ns an
+  // address. If several of the three fields are set, only the last one is sent
+  // so; flow hashes are always copied. The bytes must not change while gRPC
+  // holds its copy of this pointer. gRPC releases it before or after the reply,
+  // on any thread. The deleter must not call gRPC.
   std::shared_ptr<const void> keep_alive = nullptr;
 };
 
-// Addresses in a batch whose bytes are whole addresses.
+// Number of addresses in `batch`. REQUIRES: each field holds whole addresses.
 size_t AddressCount(const Batch& batch);
 
-// Stands in BatchResult::prefix_lengths for: no route.
+// The value of BatchResult::prefix_lengths for an address without a route.
 inline constexpr uint8_t kNoPrefixLength = 255;
 
 // The answer to one batch.
 struct BatchResult {
   // As returned by Send.
   uint64_t request_id = 0;
-  // Not OK if this batch failed; then the vectors are empty.
+  // Not OK if this batch failed. Then the vectors are empty.
   absl::Status status;
   // The generation that answered every address of the batch.
   uint64_t generation = 0;
-  // One for each address: those of addresses_v6, of addresses_v4 and of
-  // upper_halves_v6. kNoRoute is no route, kUndecided see Batch. Empty if the
-  // batch brought its own place for them.
+  // One for each address: first those of addresses_v6, then addresses_v4, then
+  // upper_halves_v6. kNoRoute: no route; kUndecided: see Batch. Empty if
+  // Batch::next_hops was set.
   std::vector<NextHopId> next_hops;
-  // In the same order, if they were asked for; kNoPrefixLength is no route.
+  // In the same order, if Batch::want_prefix_lengths; kNoPrefixLength: no
+  // route.
   std::vector<uint8_t> prefix_lengths;
 };
 
-// What a reply has to look like, and where its next hops go.
+// What a reply must look like, and the memory for its next hops.
 struct ExpectedReply {
   uint64_t request_id = 0;
   size_t addresses = 0;
@@ -87,18 +88,17 @@ struct ExpectedReply {
 };
 ExpectedReply Expect(uint64_t request_id, const Batch& batch);
 
-// The request, with one copy of the addresses, or none: see `keep_alive`.
+// The request, with one copy of the addresses, or none with `keep_alive`.
 // Errors: INVALID_ARGUMENT if it would be longer than kMaxMessageBytes, if
-// `next_hops` or `flow_hashes` is not empty and not as long as there are
-// addresses, or if `table` is not UTF-8. The length of the addresses is the
-// server's to judge.
+// `next_hops` or `flow_hashes` is neither empty nor has one element for each
+// address, or if `table` is not UTF-8. The server checks the addresses' length.
 absl::StatusOr<grpc::ByteBuffer> EncodeBatch(uint64_t request_id,
                                              const Batch& batch);
 
-// Reads `reply`, where it lies, into `result`, whose vectors keep their
-// capacity: next hops are copied once. Allocates only for errors.
-// Errors: INTERNAL if the reply is not one to `expected`. (A batch that the
-// server failed is no such error: it is in result.status.)
+// Decodes `reply` in place into `result`. The vectors of `result` keep their
+// capacity, and next hops are copied once. Allocates only for errors.
+// Errors: INTERNAL if the reply does not match `expected`. The error of a batch
+// that the server refused is in result.status.
 absl::Status DecodeReply(grpc::ByteBuffer& reply, const ExpectedReply& expected,
                          BatchResult& result);
 

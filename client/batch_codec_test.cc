@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Requests read back by the generated code are what went in; replies that are
-// not what is due are caught.
+// The generated code reads back encoded requests, and malformed replies are
+// detected.
 
 #include "client/batch_codec.h"
 
@@ -20,8 +20,6 @@
 
 namespace planb::client {
 namespace {
-
-// What goes out comes back, and what is malformed is refused.
 
 TEST(Convert, PrefixesGoRound) {
   for (const char* text : {"0.0.0.0/0", "192.0.2.0/24", "::/0", "2001:db8::/32",

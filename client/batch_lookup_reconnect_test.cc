@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// When the server breaks, every batch is answered once, rightly and in order;
-// or the handle says why it gave up.
+// When the server breaks, every batch is answered once, correctly and in order,
+// or the handle ends with the reason.
 
 #include <gmock/gmock.h>
 #include <grpcpp/support/slice.h>
@@ -22,7 +22,7 @@
 namespace planb::client {
 namespace {
 
-// A batch that is lost is written again, and no reply goes to another's batch.
+// A lost batch is written again, and no reply goes to another batch.
 
 class ReplayQueueTest : public ::testing::Test {
  protected:
@@ -31,7 +31,7 @@ class ReplayQueueTest : public ::testing::Test {
     batch->expected.request_id = id;
     queue_.Push(batch);
   }
-  // The id of the batch that is to be written; 0 if none is.
+  // The id of the next batch to write; 0 if there is none.
   uint64_t Write() {
     const auto batch = queue_.TakeUnwritten();
     return batch == nullptr ? 0 : batch->expected.request_id;
@@ -92,7 +92,7 @@ TEST_F(ReplayQueueTest, RewindKeepsWhatWasAnswered) {
   EXPECT_EQ(Pop(), "b");
 }
 
-TEST_F(ReplayQueueTest, RepliesThatWereNoneAreAskedForAgain) {
+TEST_F(ReplayQueueTest, DrainingRepliesAreForgotten) {
   for (uint64_t id = 1; id <= 2; ++id) Push(id);
   Write();
   Write();
@@ -107,7 +107,7 @@ TEST_F(ReplayQueueTest, RepliesThatWereNoneAreAskedForAgain) {
   EXPECT_EQ(Pop(), "a");
 }
 
-TEST_F(ReplayQueueTest, TheReplyOfABatchThatLeftIsDropped) {
+TEST_F(ReplayQueueTest, TheReplyOfARemovedBatchIsDropped) {
   for (uint64_t id = 1; id <= 4; ++id) Push(id);
   for (int i = 0; i < 3; ++i) Write();
   queue_.PopFront();
@@ -119,11 +119,11 @@ TEST_F(ReplayQueueTest, TheReplyOfABatchThatLeftIsDropped) {
   EXPECT_EQ(queue_.owed(), 0U);
   EXPECT_EQ(Pop(), "c");
   EXPECT_EQ(Pop(), "d");
-  // A batch that left before it was written is owed nothing.
+  // No reply is owed for a batch that was removed before it was written.
   Push(5);
   queue_.PopFront();
   EXPECT_EQ(queue_.owed(), 0U);
-  // A new call has no reply outstanding for batches of the former call.
+  // A new call has no replies outstanding for batches of an earlier call.
   Push(6);
   Write();
   queue_.PopFront();
@@ -149,7 +149,7 @@ using testing::ManyRoutes;
 using testing::Spoil;
 using testing::V6;
 
-// Counts what it is told.
+// Counts events.
 class Counter : public LookupObserver {
  public:
   void OnSent(size_t addresses) override { sent += addresses; }
@@ -183,7 +183,7 @@ class ReconnectTest : public ::testing::Test {
     options_.observer = &counter_;
   }
 
-  // Looks up `batches` addresses, four in flight, and expects right answers.
+  // Looks up `batches` addresses, four in flight, and checks the answers.
   void LookUp(BatchLookup& lookup, uint64_t batches) {
     uint64_t sent = 0;
     for (uint64_t received = 0; received < batches;) {
@@ -238,8 +238,7 @@ TEST_F(ReconnectTest, DrainingInBandIsNoAnswer) {
   EXPECT_EQ(counter_.failed, 0U);
 }
 
-// A server that drains for long still accepts connections, and its address
-// still comes first.
+// A draining server still accepts connections, and its address comes first.
 TEST_F(ReconnectTest, ADrainingServerIsLeftForAnother) {
   FakeServer another(ManyRoutes());
   const OpenChannel both = *ChannelsTo(absl::StrCat(
@@ -282,7 +281,7 @@ TEST_F(ReconnectTest, AServerThatDiesAndComesBack) {
   }
   EXPECT_EQ(lookup.reconnects(), 3U);
   EXPECT_GT(counter_.disconnects, 3U) << "some attempts found no server";
-  // It died while nothing was in flight: the next batch finds out.
+  // It died while no batch was in flight: the next batch reconnects.
   server_.Die();
   server_.Restart();
   LookUp(lookup, 10);
@@ -372,7 +371,7 @@ TEST_F(ReconnectTest, ABrokenContractEndsIt) {
             absl::StatusCode::kInternal);
 }
 
-TEST_F(ReconnectTest, ASilentServerIsLeft) {
+TEST_F(ReconnectTest, ReconnectsAfterStallTimeout) {
   options_.stall_timeout = absl::Seconds(1);
   server_.Hold();
   BatchLookup lookup(open_, options_);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A handle keeps order and bounds, and a batch can end before the server
-// answers it.
+// A handle keeps the order and the bounds of batches, and a batch can end
+// before the server answers it.
 
 #include "client/batch_lookup.h"
 
@@ -40,7 +40,7 @@ class BatchLookupTest : public ::testing::Test {
   BatchResult result_;
 };
 
-TEST(ChannelsTo, RefusesWhatIsNoTarget) {
+TEST(ChannelsTo, RefusesMalformedTargets) {
   EXPECT_EQ(ChannelsTo("nonsense").status().code(),
             absl::StatusCode::kInvalidArgument);
 }
@@ -185,8 +185,8 @@ TEST_F(BatchLookupTest, SendersAndReceiversMayBeMany) {
 }
 
 TEST_F(BatchLookupTest, BigBatchesIntoTheCallersBuffers) {
-  // More than any flow-control window, both ways: a thread that did not read
-  // while it writes would be stuck.
+  // More than any flow-control window, in both directions: a thread that did
+  // not read while it writes would block for ever.
   constexpr uint64_t kAddresses = 20'000;
   constexpr size_t kDepth = 8;
   const auto bytes = std::make_shared<std::string>();
@@ -265,12 +265,12 @@ TEST_F(BatchLookupTest, ABatchEndsAtItsDeadlineAndTheOthersGoOn) {
   ASSERT_TRUE(*lookup.Receive(result_));
   EXPECT_EQ(result_.request_id, 2U);
   EXPECT_THAT(result_.next_hops, ElementsAre(HopOf(2)));
-  // The first answer came, and went nowhere.
+  // The late answer was dropped.
   EXPECT_THAT(late, Each(99));
   EXPECT_EQ(server_.streams_opened(), 1U);
 }
 
-TEST_F(BatchLookupTest, AServerThatOwesTooMuchIsLeft) {
+TEST_F(BatchLookupTest, ReconnectsWhenTooManyRepliesAreOwed) {
   server_.Hold();
   BatchLookup lookup(open_, {.max_in_flight = 2});
   for (uint64_t i = 1; i <= 3; ++i) {
@@ -333,7 +333,7 @@ TEST_F(BatchLookupTest, DestructionCancels) {
     BatchLookup waiting(open_, {});
     ASSERT_TRUE(waiting.Send({.addresses_v6 = V6(1)}).ok());
   }
-  server_.Die();  // returns only when the server's side has ended as well
+  server_.Die();  // returns only after the server's calls have ended
 }
 
 TEST_F(BatchLookupTest, CancelEndsASendThatWaitsForRoom) {
@@ -448,7 +448,7 @@ TEST_F(CoalescingServerTest, ManyCallersShareBatches) {
   const auto lookup = MakeCoalescingLookup(open_, {});
   LookUp(*lookup, 500);
   EXPECT_EQ(server_.streams_opened(), 1U);
-  // What comes while four batches are held leaves in one.
+  // Calls that come while four batches are held share one batch.
   server_.Hold();
   const uint64_t before = server_.batches_read();
   std::vector<std::future<absl::StatusOr<CallAnswer>>> futures;
@@ -505,7 +505,7 @@ TEST_F(CoalescingServerTest, DeadlinesHoldWithoutAServer) {
   EXPECT_EQ(patient->Lookup(Read(V6(1))).get()->next_hop, HopOf(1));
 }
 
-TEST_F(CoalescingServerTest, ShutdownEndsWhatIsUnderWay) {
+TEST_F(CoalescingServerTest, ShutdownEndsCallsInFlight) {
   server_.Hold();
   const auto lookup = MakeCoalescingLookup(open_, patient_);
   auto first = lookup->Lookup(Read(V6(1)));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The whole google.rpc.Status travels on as a payload of the absl::Status, so
-// that both kinds of error (a call's and a batch's) answer the same questions.
+// The google.rpc.Status is kept as a payload of the absl::Status, so that
+// ErrorReason and RetryDelay work for errors of calls and of batches.
 
 #include "client/call.h"
 
@@ -42,7 +42,7 @@ std::optional<google::rpc::Status> Payload(const absl::Status& status) {
   return rich;
 }
 
-// The message, and in brackets what `rich` adds to it.
+// The message, with the details of `rich` in brackets.
 absl::Status Describe(absl::StatusCode code, absl::string_view message,
                       const google::rpc::Status& rich) {
   std::vector<std::string> extras;
@@ -73,7 +73,7 @@ absl::Status Describe(absl::StatusCode code, absl::string_view message,
   return status;
 }
 
-// Both sides number their codes alike, up to UNAUTHENTICATED (16).
+// gRPC and absl use the same numbers, up to UNAUTHENTICATED (16).
 absl::StatusCode ToCode(int code) {
   return code >= 1 && code <= 16 ? static_cast<absl::StatusCode>(code)
                                  : absl::StatusCode::kUnknown;
@@ -137,8 +137,6 @@ std::optional<absl::Duration> RetryDelay(const absl::Status& status) {
   return absl::Seconds(retry->retry_delay().seconds()) +
          absl::Nanoseconds(retry->retry_delay().nanos());
 }
-
-// Replies always use the packed form of a prefix, so only that is read here.
 
 v1::Prefix ToProto(const Prefix& prefix) {
   v1::Prefix message;
@@ -226,12 +224,10 @@ absl::StatusOr<Route> FromProto(const v1::Route& route) {
   return Route{.prefix = *prefix, .next_hop = route.next_hop_id()};
 }
 
-// Jitter shortens and never lengthens: the bounds hold as they are given.
-
 namespace {
 
 BackoffOptions Sane(BackoffOptions options) {
-  // Twice nothing is nothing: an attempt after the other, without a pause.
+  // Zero never grows by doubling: attempts would follow without a pause.
   options.initial = std::max(options.initial, absl::Microseconds(100));
   options.max = std::max(options.max, options.initial);
   options.jitter = std::clamp(options.jitter, 0.0, 1.0);
@@ -249,8 +245,6 @@ absl::Duration Backoff::Next() {
   return due * (1 - options_.jitter * absl::Uniform(random_, 0.0, 1.0));
 }
 
-// The last attempt comes when it is time to give up, not before.
-
 bool IsRetryable(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsCancelled(status) ||
          RetryDelay(status).has_value();
@@ -266,6 +260,7 @@ bool RetryPolicy::Failed(const absl::Status& why, absl::Time now) {
   if (now >= give_up) return false;
   const absl::Duration wait =
       std::max(backoff_.Next(), RetryDelay(why).value_or(absl::ZeroDuration()));
+  // The last attempt is made at the time to give up.
   next_attempt_ = std::min(now + wait, give_up);
   return true;
 }

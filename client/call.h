@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Errors of the server as absl::Status.
+// What every call needs: errors as absl::Status, conversions between the values
+// of lpm/ and protobuf messages, retries, and calls with a deadline.
 //
-// A gRPC error carries its reason and the fields at fault in a binary trailer
-// that people never see. Here they become part of the message,
+// A gRPC error carries its reason and the wrong fields in a binary trailer. The
+// status message contains them as text,
 //
 //   2 fields are malformed [BAD_ROUTES; updates[17].prefix: host bits are set]
 //
-// and stay readable for programs through ErrorReason and RetryDelay.
+// and ErrorReason and RetryDelay return them to programs.
 
 #ifndef PLANB_CLIENT_CALL_H_
 #define PLANB_CLIENT_CALL_H_
@@ -35,58 +36,55 @@
 
 namespace planb::client {
 
-// The same code; the message with reason and field violations appended as
-// above. Details that do not parse are left out. OK becomes OK. A code that
-// gRPC does not define becomes UNKNOWN.
+// The same code, and the message with reason and field violations appended as
+// above. Omits details that do not parse. A code that gRPC does not define
+// becomes UNKNOWN.
 absl::Status FromGrpc(const grpc::Status& status);
 
-// The error of one batch of a stream, in the same form. A code that is no error
-// (the server broke its contract) becomes INTERNAL.
+// The error of one batch of a stream, in the same form. A code that is not an
+// error breaks the contract and becomes INTERNAL.
 absl::Status FromBatchError(const v1::BatchError& error);
 absl::Status FromUpdateError(const v1::UpdateError& error);
 
-// INTERNAL: the server did what the contract rules out; `how` says what.
+// INTERNAL: the server broke the contract as `how` describes.
 absl::Status BrokenContract(absl::string_view how);
 
 // google.rpc.ErrorInfo's reason, such as "TABLE_NOT_FOUND", of a status made
-// by the functions above; empty if it has none: then no PlanB server spoke,
-// but gRPC itself.
+// by the functions above. Empty if it has none: then the error comes from gRPC
+// itself, not from a PlanB server.
 std::string ErrorReason(const absl::Status& status);
 
 // How long the server asks to wait before trying again (google.rpc.RetryInfo);
 // none if waiting does not help.
 std::optional<absl::Duration> RetryDelay(const absl::Status& status);
 
-// Between the engine's values and the contract's messages.
-
-// In the packed form.
+// Conversions between the values of lpm/ and protobuf messages. Prefixes are in
+// the packed form.
 v1::Prefix ToProto(const Prefix& prefix);
 v1::NextHop ToProto(const NextHop& next_hop);
 v1::NextHopGroup ToProto(const NextHopGroup& group);
 v1::Route ToProto(const Route& route);
 
-// Errors: INVALID_ARGUMENT, saying what is wrong, for anything but the packed
+// Errors: INVALID_ARGUMENT, naming the defect, unless `prefix` is the packed
 // form of a well-formed prefix.
 absl::StatusOr<Prefix> FromProto(const v1::Prefix& prefix);
 
 // Errors: INVALID_ARGUMENT for a gateway of a wrong size.
 absl::StatusOr<NextHop> FromProto(const v1::NextHop& next_hop);
 
-// Any message is a group; weights of 0 become 1.
+// Every message is a valid group. Weights of 0 become 1.
 NextHopGroup FromProto(const v1::NextHopGroup& group);
 
-// Errors: INVALID_ARGUMENT, as of its prefix, or for a next hop that is none.
+// Errors: INVALID_ARGUMENT for a malformed prefix or an invalid next hop.
 absl::StatusOr<Route> FromProto(const v1::Route& route);
 
-// When to try again to reach a server, and when to give up.
-
-// How long to wait before the next attempt: twice as long each time, up to a
-// bound, and never exactly, so that the clients of a server that restarts do
-// not all come back at the same moment.
+// The wait before the next attempt doubles each time, up to a bound. Jitter
+// keeps the clients of a restarted server from returning all at once.
 struct BackoffOptions {
   absl::Duration initial = absl::Milliseconds(10);
   absl::Duration max = absl::Seconds(2);
-  // Each wait is drawn uniformly from [1 - jitter, 1] of what is due; 0 to 1.
+  // Each wait is drawn uniformly from [1 - jitter, 1] of its full length; 0
+  // to 1.
   double jitter = 0.5;
 };
 
@@ -99,7 +97,7 @@ class Backoff {
   // options.max.
   absl::Duration Next();
 
-  // After a success: starts anew.
+  // Starts again with the initial wait, after a success.
   void Reset() { due_ = options_.initial; }
 
  private:
@@ -108,8 +106,8 @@ class Backoff {
   absl::BitGen random_;
 };
 
-// Whether another stream may do better than one that ended with `status`:
-// UNAVAILABLE, CANCELLED (by the server), or the server asks to come again.
+// True if another stream may succeed after one that ended with `status`:
+// UNAVAILABLE, CANCELLED (by the server), or an error with RetryInfo.
 bool IsRetryable(const absl::Status& status);
 
 // Thread-compatible.
@@ -119,12 +117,12 @@ class RetryPolicy {
   // between.
   RetryPolicy(const BackoffOptions& backoff, absl::Duration give_up_after);
 
-  // An attempt failed with `why` at `now`, by a clock that never jumps. True:
-  // the next one is due at next_attempt(), no earlier than the server asked
-  // for. False: give up.
+  // An attempt failed with `why` at `now`, by MonotonicNow's clock. True: the
+  // next one is due at next_attempt(), not before the delay that the server
+  // asked for. False: give up.
   bool Failed(const absl::Status& why, absl::Time now);
 
-  // All is well, or the server is not needed for now.
+  // An attempt succeeded, or the server is not needed for now.
   void Succeeded();
 
   absl::Time next_attempt() const { return next_attempt_; }
@@ -136,11 +134,10 @@ class RetryPolicy {
   absl::Time next_attempt_ = absl::InfinitePast();
 };
 
-// Calls by gRPC's synchronous interface, with errors as absl::Status: one
-// answer, or a stream of them.
+// Calls by gRPC's synchronous interface.
 
-// A moment of MonotonicNow's clock, for gRPC. Infinities are cut to what gRPC
-// can hold.
+// Converts a time of MonotonicNow's clock for gRPC. Clamps infinities to the
+// range of gpr_timespec.
 inline gpr_timespec ToGrpc(absl::Time monotonic) {
   const timespec time = absl::ToTimespec(
       absl::FromChrono(ToSteady(monotonic).time_since_epoch()));
@@ -149,8 +146,8 @@ inline gpr_timespec ToGrpc(absl::Time monotonic) {
           .clock_type = GPR_CLOCK_MONOTONIC};
 }
 
-// Lets the call end with DEADLINE_EXCEEDED at `deadline`; never if that is
-// InfiniteFuture, which gRPC's clock could not hold.
+// The call ends with DEADLINE_EXCEEDED at `deadline`. InfiniteFuture sets no
+// deadline.
 inline void SetDeadline(grpc::ClientContext& context, absl::Time deadline) {
   if (deadline != absl::InfiniteFuture()) {
     context.set_deadline(ToGrpc(ToMonotonic(deadline)));
@@ -173,9 +170,9 @@ absl::StatusOr<Response> CallUnary(
   return response;
 }
 
-// Hands every message of a server's stream to `on_message`, which returns an
-// absl::Status.
-// Errors: as CallUnary, and what `on_message` returns, which ends the call.
+// Passes every message of a server's stream to `on_message`, which returns an
+// absl::Status. An error of `on_message` ends the call.
+// Errors: as CallUnary, and those of `on_message`.
 template <typename Stub, typename Request, typename Response, typename Handler>
 absl::Status CallServerStream(Stub& stub,
                               std::unique_ptr<grpc::ClientReader<Response>> (

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Waits grow, stay within their bounds, and differ.
+// Errors, retries, deadlines, channels, credentials and socket options.
 
 #include "client/call.h"
 
@@ -35,7 +35,7 @@ namespace planb::client {
 
 namespace {
 
-// Errors keep their code, their words, and what the details say.
+// Errors keep their code, message and details.
 
 TEST(FromGrpc, OkIsOk) { EXPECT_TRUE(FromGrpc(grpc::Status::OK).ok()); }
 
@@ -122,7 +122,7 @@ TEST(FromUpdateError, SaysReasonAndField) {
   EXPECT_EQ(ErrorReason(status), "ROUTE_NOT_FOUND");
 }
 
-TEST(FromBatchError, WithoutACodeIsTheServersFault) {
+TEST(FromBatchError, WithoutACodeIsInternal) {
   v1::BatchError error;
   error.set_message("oops");
   EXPECT_EQ(FromBatchError(error).code(), absl::StatusCode::kInternal);
@@ -147,13 +147,13 @@ TEST(Backoff, JitterShortensByAtMostItsShare) {
   for (int i = 0; i < 1000; ++i) waits.insert(backoff.Next());
   EXPECT_GE(*waits.begin(), absl::Milliseconds(750));
   EXPECT_LE(*waits.rbegin(), absl::Seconds(1));
-  // Both ends are reached nearly, and hardly any wait comes twice.
+  // The waits cover the range, and hardly any wait repeats.
   EXPECT_LT(*waits.begin(), absl::Milliseconds(780));
   EXPECT_GT(*waits.rbegin(), absl::Milliseconds(970));
   EXPECT_GT(waits.size(), 900U);
 }
 
-TEST(Backoff, NonsenseIsMadeSense) {
+TEST(Backoff, ClampsInvalidOptions) {
   Backoff backoff(
       {.initial = -absl::Seconds(1), .max = absl::ZeroDuration(), .jitter = 7});
   for (int i = 0; i < 100; ++i) {
@@ -169,7 +169,7 @@ TEST(Backoff, NeverOverflows) {
   EXPECT_GE(backoff.Next(), absl::Hours(24));
 }
 
-// Attempts go on until the time is up, and the clock starts at a failure.
+// Attempts continue until the time is up, which starts at the first failure.
 
 constexpr BackoffOptions kExact = {
     .initial = absl::Seconds(1), .max = absl::Seconds(4), .jitter = 0};
@@ -224,7 +224,7 @@ TEST(RetryPolicy, TheServerMayAskForMoreTime) {
   EXPECT_EQ(retry.next_attempt(), At(30));
 }
 
-TEST(IsRetryable, WhatAnotherStreamMayMend) {
+TEST(IsRetryable, UnavailableCancelledOrRetryInfo) {
   EXPECT_TRUE(IsRetryable(kGone));
   EXPECT_TRUE(IsRetryable(absl::CancelledError("")));
   EXPECT_FALSE(IsRetryable(absl::ResourceExhaustedError("")));
@@ -232,7 +232,7 @@ TEST(IsRetryable, WhatAnotherStreamMayMend) {
   EXPECT_FALSE(IsRetryable(absl::UnimplementedError("")));
 }
 
-// gRPC reads the clock that MonotonicNow reads.
+// gRPC and MonotonicNow use the same clock.
 TEST(ToGrpc, IsTheSameMoment) {
   const absl::Time now = MonotonicNow();
   const gpr_timespec grpc = gpr_now(GPR_CLOCK_MONOTONIC);
@@ -248,8 +248,7 @@ TEST(ToGrpc, InfinitiesAreFarAway) {
   EXPECT_LT(gpr_time_cmp(ToGrpc(absl::InfinitePast()), ToGrpc(now)), 0);
 }
 
-// Targets that cannot work are refused with a word of why; the others connect,
-// or fail quickly.
+// Malformed targets are refused with a reason; others connect or fail quickly.
 
 using ::testing::HasSubstr;
 
@@ -299,7 +298,7 @@ TEST(Connect, ToAServer) {
   EXPECT_TRUE(Connect(*channel, absl::Now() + absl::Seconds(10)).ok());
 }
 
-TEST(Connect, FailsAtOnceWhereNobodyListens) {
+TEST(Connect, FailsAtOnceWithoutAServer) {
   const auto channel = *MakeChannel("unix:///nonexistent/planb.sock");
   const absl::Time start = absl::Now();
   const absl::Status status = Connect(*channel, start + absl::Seconds(60));
@@ -316,8 +315,8 @@ TEST(Connect, EndsAtTheDeadline) {
             absl::StatusCode::kDeadlineExceeded);
 }
 
-// What cannot work is told before a channel connects. What then works is in
-// planbctl_server_test.cc.
+// Unusable files are refused before a channel connects. planbctl_server_test.cc
+// tests connections.
 
 std::string Why(const TlsOptions& options) {
   const absl::Status status = MakeCredentials(options).status();
@@ -325,7 +324,7 @@ std::string Why(const TlsOptions& options) {
   return std::string(status.message());
 }
 
-TEST(MakeCredentials, TakesWhatIsGood) {
+TEST(MakeCredentials, TakesGoodFiles) {
   TestAuthority authority;
   TestTlsFiles files;
   files.SetAuthority(authority.certificate());
@@ -340,7 +339,7 @@ TEST(MakeCredentials, TakesWhatIsGood) {
                   .ok());
 }
 
-TEST(MakeCredentials, RefusesWhatIsNot) {
+TEST(MakeCredentials, RefusesBadFiles) {
   TestAuthority authority;
   TestTlsFiles files;
   files.SetAuthority("no certificate");
@@ -362,8 +361,8 @@ TEST(MakeCredentials, RefusesWhatIsNot) {
               HasSubstr("certificate 1 expired at"));
 }
 
-// Looks at the sockets that this process has after a channel of it has
-// connected to a server in it.
+// Checks the sockets of this process after its channel has connected to its
+// server.
 
 std::set<int> OpenFiles() {
   std::set<int> files;
@@ -466,7 +465,7 @@ TEST(SocketOptions, SetTheCongestionControlOfTcp) {
                           [](int fd) { return Congestion(fd) == "reno"; }));
 }
 
-TEST(SocketOptions, SurviveWhatTheKernelRefuses) {
+TEST(SocketOptions, ARefusedOptionKeepsTheConnection) {
   const Connected connected("127.0.0.1:0", {.loopback_congestion = "none"});
   EXPECT_EQ(connected.Ends(false).size(), 2u);
 }

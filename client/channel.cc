@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// gRPC takes nearly any text for a target and fails only at the first call,
-// with words about resolvers; what cannot work is refused here instead.
+// gRPC accepts nearly any text as a target and fails only at the first call,
+// with a message about resolvers. CheckTarget refuses unusable targets early.
 //
-// The defaults of the transport are left alone: frame sizes, buffers and
-// lookahead were tried and bring nothing, and turning bandwidth probing off
-// costs a fifth or more. Only the message size has to change, and HTTP proxies
-// are not asked: a proxy found in the environment is for the web, not for
-// lookups within a host or a rack.
+// The channels use the defaults of gRPC's transport: other frame sizes, buffers
+// and lookahead gained nothing in measurements, and disabling bandwidth probing
+// costs a fifth or more. Only the message size changes, and HTTP proxies are
+// disabled: a proxy in the environment is for the web, not for lookups within a
+// host or a rack.
 
 #include "client/channel.h"
 
@@ -123,7 +123,7 @@ absl::Status CheckTarget(absl::string_view target) {
     }
     return absl::OkStatus();
   }
-  // Other forms of gRPC's own naming are for gRPC to judge.
+  // gRPC itself checks its other naming schemes.
   for (absl::string_view scheme :
        {"dns:", "ipv4:", "ipv6:", "unix-abstract:"}) {
     if (absl::StartsWith(target, scheme)) return absl::OkStatus();
@@ -148,7 +148,7 @@ bool IsUnix(absl::string_view target) {
          absl::StartsWith(target, "unix-abstract:");
 }
 
-// True if `target` surely is this host, by TCP.
+// True if `target` is certainly this host, by TCP.
 bool IsLoopback(absl::string_view target) {
   for (absl::string_view scheme : {"dns:", "ipv4:", "ipv6:", "///"}) {
     absl::ConsumePrefix(&target, scheme);
@@ -158,7 +158,7 @@ bool IsLoopback(absl::string_view target) {
          absl::StartsWith(target, "[::1]:");
 }
 
-// True if `target` may stand for several servers: a list, or a name.
+// True if `target` may name several servers: a list, or a host name.
 bool MayBeSeveral(absl::string_view target) {
   if (absl::StrContains(target, ',')) return true;
   if (IsUnix(target) || IsLoopback(target)) return false;
@@ -170,7 +170,7 @@ bool MayBeSeveral(absl::string_view target) {
          host.find_first_not_of("0123456789.") != absl::string_view::npos;
 }
 
-// Why the last attempt failed, which gRPC tells only to calls.
+// The reason why the last attempt failed. gRPC reports it only to calls.
 std::string LastError(grpc::Channel& channel, absl::Time deadline) {
   grpc::GenericStub stub(channel.shared_from_this());
   grpc::CompletionQueue queue;
@@ -209,10 +209,10 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   arguments.SetMaxSendMessageSize(kMaxMessageBytes);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  // Of several addresses, such as a headless service's, gRPC would otherwise
-  // take the first that accepts a connection, always, even one that drains. For
-  // one address its own way is better: it connects when a call wants it to, and
-  // does not wait out a failure that no call saw, as after a restart.
+  // With several addresses, such as a headless service's, gRPC's default policy
+  // always uses the first that accepts a connection, even a draining server.
+  // With one address the default is better: it connects when a call needs it,
+  // and has no backoff from failures that no call saw, as after a restart.
   if (MayBeSeveral(target)) {
     arguments.SetLoadBalancingPolicyName("round_robin");
   }
@@ -244,19 +244,18 @@ absl::Status Connect(grpc::Channel& channel, absl::Time wall_deadline) {
   }
 }
 
-// A channel makes its sockets anew each time it reconnects, and gRPC 1.51 lets
-// nothing but a socket mutator see them. Its public ChannelArguments take one,
-// and its libraries export grpc_socket_mutator_init, but its packages leave out
-// the header that defines the type. So the definitions stand here, as that
-// version has them; call_test.cc looks at real sockets and fails if
-// they no longer match.
+// A channel makes new sockets each time it reconnects, and in gRPC 1.51 only a
+// socket mutator sees them. ChannelArguments accept a mutator and the libraries
+// export grpc_socket_mutator_init, but the packages omit the header that
+// defines the type. These definitions are those of gRPC 1.51. call_test.cc
+// checks real sockets and fails if the definitions no longer match.
 
 namespace {
 
 struct Mutator {
   explicit Mutator(SocketOptions o) : options(std::move(o)) {}
 
-  grpc_socket_mutator base;  // first: gRPC knows no other part
+  grpc_socket_mutator base;  // first: gRPC knows only this part
   const SocketOptions options;
 };
 

@@ -21,23 +21,23 @@
 
 namespace planb::client {
 
-// How the ends of a channel prove what they are: TLS 1.2 or 1.3, by files in
-// PEM. All may be empty.
+// TLS 1.2 or 1.3, with files in PEM. All fields may be empty.
 struct TlsOptions {
-  // Authorities of which one must have signed the server's certificate; empty:
-  // those that this host trusts.
+  // File with the certificate authorities for the server's certificate. Empty:
+  // the authorities that this host trusts.
   std::string ca;
-  // Our certificate, with those of its issuers, and its key, for a server that
-  // asks; both or none.
+  // Files with the client's certificate chain and its key, for a server that
+  // asks for them. Set both or none.
   std::string cert;
   std::string key;
-  // The name that the server's certificate must have; empty: the target's host.
+  // The name required in the server's certificate. Empty: the target's host.
   std::string server_name;
 };
 
 // Reads and checks the files. Without options: plaintext.
-// Errors: INVALID_ARGUMENT, naming option and file: unreadable, not PEM, a key
-// of another certificate, a certificate that is not valid now.
+// Errors: INVALID_ARGUMENT, naming option and file, for a file that is
+// unreadable or not PEM, a key that does not match its certificate, or a
+// certificate that is not valid now.
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(
     const std::optional<TlsOptions>& options);
 
@@ -45,39 +45,35 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(
 inline constexpr int kMaxMessageBytes = 16 << 20;
 
 struct ChannelOptions {
-  // Open a connection that no other channel of this process shares. gRPC
-  // otherwise carries all channels to one target over one connection.
+  // Open a connection of its own. By default gRPC uses one connection for all
+  // channels of this process to the same target.
   bool own_connection = false;
-  // Without: plaintext, as on Unix sockets always.
+  // Without: plaintext. Unix sockets are always plaintext.
   std::optional<TlsOptions> tls = std::nullopt;
 };
 
 // Makes a channel to `target`: "unix:///run/planb/planb.sock", "host:port" or
-// "[::1]:50051". Does not connect yet: the first call does. Reads the files of
-// TLS once: a channel that is kept for longer than its certificate lives has to
-// be made again. Errors: INVALID_ARGUMENT if `target` cannot be one of these,
-// or is a Unix socket and TLS is asked for; those of MakeCredentials.
+// "[::1]:50051". Does not connect yet: the first call does. Reads the TLS
+// files once: make a new channel before the certificate expires.
+// Errors: INVALID_ARGUMENT for another form of `target`, or for a Unix socket
+// with TLS; those of MakeCredentials.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(
     absl::string_view target, const ChannelOptions& options = {});
 
-// The same with `credentials` that MakeCredentials(options.tls) has made.
+// The same with the `credentials` of MakeCredentials(options.tls).
 absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(
     absl::string_view target, const ChannelOptions& options,
     const std::shared_ptr<grpc::ChannelCredentials>& credentials);
 
-// Connects now. Returns at the first success; UNAVAILABLE as soon as one
-// attempt to reach every address of the target has failed, with gRPC's reason,
-// such as what is wrong with the server's certificate; DEADLINE_EXCEEDED
-// if `deadline` passes first.
+// Connects now. Returns OK at the first success.
+// Errors: UNAVAILABLE, with gRPC's reason, when an attempt has failed for every
+// address of the target; DEADLINE_EXCEEDED if `deadline` passes first.
 absl::Status Connect(grpc::Channel& channel, absl::Time deadline);
 
-// The options of base/socket_options.h for the sockets of a channel.
-
-// Sets `options` on each socket that a channel made with `arguments` connects,
-// also when it reconnects. TCP sockets are taken for loopback: a socket gets
-// its options before it is connected, so only the caller knows where the server
-// is. An empty loopback_congestion leaves the sockets of a channel to another
-// host as they are.
+// Internal. Sets `options` on each socket that a channel made with `arguments`
+// connects, also when it reconnects. A socket gets its options before it is
+// connected, so this function takes every TCP socket for loopback. Clear
+// loopback_congestion for a channel to another host.
 void SetSocketOptions(const SocketOptions& options,
                       grpc::ChannelArguments& arguments);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Nothing is called while the lock is held: neither the transport nor a caller.
+// The lock is never held during a call of the transport or of a callback.
 
 #include "client/coalescing_lookup.h"
 
@@ -87,8 +87,8 @@ bool Schedule::TakeDeparture(Time now, Departure& departure) {
   return true;
 }
 
-// A reply answers the IPv6 addresses of its batch first: two counters find each
-// call's place in it.
+// A reply has the answers to the IPv6 addresses of its batch first, so two
+// counters find the index of each call.
 std::vector<Schedule::Arrival> Schedule::Land(uint64_t departure) {
   std::vector<Arrival> arrivals;
   const auto found = under_way_.find(departure);
@@ -233,7 +233,7 @@ void CoalescingLookup::SendDue(Lock& lock) {
 void CoalescingLookup::Land(uint64_t departure, const BatchOutcome& outcome) {
   Lock lock(mutex_);
   const std::vector<Schedule::Arrival> arrivals = schedule_->Land(departure);
-  SendDue(lock);  // first the calls that wait, then those that are answered
+  SendDue(lock);  // the server gets work before the callbacks run
   lock.unlock();
   room_.notify_all();
   if (!outcome.status.ok()) {
@@ -288,20 +288,21 @@ void CoalescingLookup::Shutdown() {
 
 namespace {
 
-// Batches over a BatchLookup. Results come in the order of Send, so a queue of
-// callbacks is all it takes. Invariant: the batches that wait are those in
-// flight on the handle, in order. Thread-safe; starts one thread, which
-// receives and calls `done`.
+// Sends batches over a BatchLookup. Results come in the order of Send, so the
+// callbacks wait in a queue. Invariant: the queue has the batches in flight on
+// the handle, in order. Thread-safe. Starts one thread, which receives and
+// calls `done`.
 class StreamTransport : public CoalescingLookup::Transport {
  public:
-  // Looks up in `table`; empty means "default". When the handle gives up, every
-  // batch from then on fails with its reason, so let it not give up.
+  // Looks up in `table`; empty means "default". After the handle gives up,
+  // every batch fails with its reason, so options.give_up_after should be
+  // infinite.
   StreamTransport(OpenChannel open, const BatchLookupOptions& options,
                   std::string table);
   ~StreamTransport() override { Shutdown(); }
 
-  // Blocks while the connection takes no more. REQUIRES: fewer batches than the
-  // options' max_in_flight are under way.
+  // Blocks while the connection takes no more bytes. REQUIRES: fewer batches
+  // than options.max_in_flight are in flight.
   void Start(absl::string_view addresses_v6, absl::string_view addresses_v4,
              Done done) override;
   void Shutdown() override;
@@ -316,7 +317,7 @@ class StreamTransport : public CoalescingLookup::Transport {
   absl::Mutex send_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
   absl::Mutex mutex_;
   std::deque<Done> waiting_ ABSL_GUARDED_BY(mutex_);
-  // Why nothing is received any more; OK until then.
+  // The end of the handle; OK until then.
   absl::Status ended_ ABSL_GUARDED_BY(mutex_);
 
   absl::Mutex join_mutex_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The right answer to the right caller, once, with many threads at it. Also run
-// under ThreadSanitizer.
+// Each call gets its own answer, once, with many threads. Also runs under
+// ThreadSanitizer, so it makes no gRPC call.
 
 #include "client/coalescing_lookup.h"
 
@@ -19,7 +19,7 @@
 namespace planb::client {
 namespace {
 
-// Calls leave when they should by the rules, at times that the test makes up.
+// The schedule sends calls at the right times of a simulated clock.
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
@@ -36,7 +36,7 @@ constexpr BatchingOptions kSmall = {.max_batch = 3,
 
 class CoalescingScheduleTest : public ::testing::Test {
  protected:
-  // A call for 10.0.0.`name`, whose end adds its name to ended_.
+  // Adds a call for 10.0.0.`name`. Its end adds its name to ended_.
   uint64_t Add(uint32_t name, Time now,
                Time deadline = CoalescingLookup::Schedule::kNever) {
     return schedule_.Add(Address::V4(0x0a000000U + name), now, deadline,
@@ -60,7 +60,7 @@ class CoalescingScheduleTest : public ::testing::Test {
   std::vector<uint32_t> ended_;
 };
 
-TEST_F(CoalescingScheduleTest, TheFirstLeavesAtOnce) {
+TEST_F(CoalescingScheduleTest, TheFirstCallIsSentAtOnce) {
   EXPECT_EQ(schedule_.NextEvent(), CoalescingLookup::Schedule::kNever);
   Add(1, At(100));
   EXPECT_LE(schedule_.NextEvent(), At(100));
@@ -84,7 +84,7 @@ TEST_F(CoalescingScheduleTest, AFullBatchLeavesAtOnce) {
   for (uint32_t name : {2, 3, 4, 5}) Add(name, At(1));
   EXPECT_LE(schedule_.NextEvent(), At(1));
   EXPECT_THAT(Leave(At(1)), ElementsAre(2, 3, 4));
-  // Two are under way: the fifth waits for one of them, however long.
+  // Two batches are in flight: the fifth call waits for one of them.
   EXPECT_EQ(schedule_.NextEvent(), CoalescingLookup::Schedule::kNever);
   EXPECT_THAT(Leave(At(1'000'000)), IsEmpty());
   schedule_.Land(departure_.id);
@@ -92,7 +92,7 @@ TEST_F(CoalescingScheduleTest, AFullBatchLeavesAtOnce) {
   EXPECT_THAT(Leave(At(51)), ElementsAre(5));
 }
 
-TEST_F(CoalescingScheduleTest, WhatGatheredLeavesWhenNothingIsUnderWay) {
+TEST_F(CoalescingScheduleTest, GatheredCallsLeaveWhenNoBatchIsInFlight) {
   Add(1, At(0));
   Leave(At(0));
   Add(2, At(1));
@@ -118,7 +118,7 @@ TEST_F(CoalescingScheduleTest, AnswersAreFoundByFamily) {
   EXPECT_THAT(places, ElementsAre(1, 0, 2));
 }
 
-TEST_F(CoalescingScheduleTest, DeadlinesEndCallsWhereverTheyAre) {
+TEST_F(CoalescingScheduleTest, DeadlinesEndWaitingCallsAndThoseInFlight) {
   Add(1, At(0), At(20));
   Leave(At(0));
   Add(2, At(1), At(10));
@@ -136,7 +136,7 @@ TEST_F(CoalescingScheduleTest, DeadlinesEndCallsWhereverTheyAre) {
   EXPECT_THAT(schedule_.TakeExpired(At(1000)), IsEmpty());
 }
 
-TEST_F(CoalescingScheduleTest, CallsCanBeTakenBack) {
+TEST_F(CoalescingScheduleTest, CallsCanBeCancelled) {
   const uint64_t first = Add(1, At(0));
   Leave(At(0));
   const uint64_t second = Add(2, At(0));
@@ -159,7 +159,7 @@ TEST_F(CoalescingScheduleTest, ItsCallsAreBounded) {
   EXPECT_TRUE(schedule_.full());
   Leave(At(0));
   EXPECT_TRUE(schedule_.full());
-  // Taken back, but still under way, and its memory with it.
+  // Cancelled, but its batch is still in flight and keeps its memory.
   schedule_.TakeCall(1);
   EXPECT_TRUE(schedule_.full());
   schedule_.TakeCall(8);
@@ -252,7 +252,7 @@ uint32_t Last4(absl::string_view bytes) {
   return value;
 }
 
-// Answers from threads of its own, in any order; may be held.
+// A transport that answers on its own threads, in any order, and can be held.
 class FakeTransport : public CoalescingLookup::Transport {
  public:
   explicit FakeTransport(int threads) {
@@ -382,9 +382,9 @@ TEST_F(CoalescingLookupTest, TheRightAnswerToTheRightCaller) {
   EXPECT_GE(transport_->batches(), static_cast<int>(kThreads * kCalls / 16));
 }
 
-// What each call comes to when calls, cancellations, deadlines, failures and
-// the end of it all happen at the same time: something, once.
-TEST_F(CoalescingLookupTest, EveryCallIsAnsweredOnceWhateverHappens) {
+// Every call is answered once while calls, cancellations, deadlines, failures
+// and Shutdown happen at the same time.
+TEST_F(CoalescingLookupTest, EveryCallIsAnsweredOnce) {
   constexpr uint32_t kThreads = 6;
   constexpr uint32_t kCalls = 1500;
   for (const bool block : {false, true}) {
@@ -414,7 +414,7 @@ TEST_F(CoalescingLookupTest, EveryCallIsAnsweredOnceWhateverHappens) {
         --running;
       });
     }
-    // In the midst of it, if it can be had.
+    // Shutdown in the middle of the calls, if the timing allows.
     while (running == kThreads) std::this_thread::yield();
     lookup_->Shutdown();
     for (std::thread& caller : callers) caller.join();
@@ -434,7 +434,7 @@ TEST_F(CoalescingLookupTest, FullMeansRefused) {
   transport_->Hold(false);
   EXPECT_EQ(first.get()->next_hop, 1U);
   EXPECT_EQ(second.get()->next_hop, 2U);
-  // The room comes back before the answers are out.
+  // There is room again before the answers are handed out.
   EXPECT_EQ(lookup_->Lookup(Address::V4(3)).get()->next_hop, 3U);
 }
 
@@ -460,7 +460,7 @@ TEST_F(CoalescingLookupTest, TheTimekeeperSendsAndEnds) {
   transport_->Hold(true);
   auto first = lookup_->Lookup(Address::V4(1), kNever);
   auto gathered = lookup_->Lookup(Address::V4(2), kNever);
-  // No call is made, nothing comes back: only time passes.
+  // No call and no answer: only time passes.
   while (transport_->batches() < 2) std::this_thread::yield();
   auto late = lookup_->Lookup(Address::V4(3),
                               Clock::now() + std::chrono::milliseconds(5));

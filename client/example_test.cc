@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How to use the client library: an example for each class that looks up, to
-// copy from. README.md says when to take which.
+// Examples of the client library: one for each class that looks up. README.md
+// says when to use which class.
 
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ class Example : public ::testing::Test {
       {.routes = {{Prefix::Parse("2001:db8::/32").value(), 1},
                   {Prefix::Parse("2001:db8:1::/48").value(), 2},
                   {Prefix::Parse("2001:db8:2:3:4::/80").value(), 3}}}};
-  // "unix:///run/planb/planb.sock" in real life.
+  // For example "unix:///run/planb/planb.sock".
   const std::string target_ = server_.target();
 };
 
@@ -55,8 +55,8 @@ TEST_F(Example, LookUpBatches) {
   }
 }
 
-// batch_codec.h: upper halves, half the bytes, answered into memory of the
-// caller's own; what they do not decide is asked again in full.
+// batch_codec.h: upper halves need half the bytes. The answers go to the
+// caller's memory; undecided addresses are looked up again in full.
 TEST_F(Example, LookUpUpperHalves) {
   BatchLookup lookup(*ChannelsTo(target_), {});
   const std::vector<Address> addresses = {
@@ -102,7 +102,7 @@ TEST_F(Example, LookUpOneByOne) {
   EXPECT_EQ(told.get_future().get(), 2U);
 }
 
-// batch_lookup.h: metrics of a BatchLookup, or of what is built on it.
+// batch_lookup.h: metrics of a BatchLookup.
 TEST_F(Example, Observe) {
   struct Printer : LookupObserver {
     void OnAnswered(size_t addresses, absl::Duration latency,
@@ -135,7 +135,7 @@ TEST_F(Example, OneStream) {
   EXPECT_FALSE(stream.Receive(result).value());  // all were answered
 }
 
-// lookup_client.h: a few addresses with everything there is to say of them.
+// lookup_client.h: a few addresses with prefixes and next-hop objects.
 TEST_F(Example, Ask) {
   const LookupClient client(*MakeChannel(target_));
   const auto answers = client.Lookup({Address::Parse("2001:db8:1::5").value()},

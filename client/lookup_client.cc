@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A thin layer: engine values in, engine values out.
+// Converts between values of lpm/ and messages.
 
 #include "client/lookup_client.h"
 

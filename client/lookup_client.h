@@ -22,7 +22,7 @@
 
 namespace planb::client {
 
-// The fields are those of planb.v1.LookupRequest, which says more.
+// The fields are those of planb.v1.LookupRequest, which documents them.
 struct LookupOptions {
   // Empty means "default".
   std::string table = {};
@@ -36,21 +36,22 @@ struct LookupOptions {
   absl::Time deadline = absl::InfiniteFuture();
 };
 
-// What became of one address.
+// The answer to one address.
 struct LookupAnswer {
   // kNoRoute if there is no route.
   NextHopId next_hop = kNoRoute;
   // The member of the group that the flow takes, if `next_hop` is a group and
   // a flow hash was given; else kNoRoute.
   NextHopId member = kNoRoute;
-  // If asked for and there is a route.
+  // Set if want_prefix and there is a route.
   std::optional<Prefix> prefix;
-  // If asked for and the table describes the next hop (or the member).
+  // Set if want_next_hop and the table has an object for the next hop (or the
+  // member).
   std::optional<NextHop> next_hop_object;
 };
 
 struct LookupAnswers {
-  // The generation all answers come from.
+  // The generation of all answers.
   uint64_t generation = 0;
   // In the order of the addresses, one each.
   std::vector<LookupAnswer> answers;
@@ -61,7 +62,8 @@ class LookupClient {
  public:
   explicit LookupClient(const std::shared_ptr<grpc::Channel>& channel);
 
-  // Errors: the server's, by FromGrpc; INTERNAL if its reply makes no sense.
+  // Errors: the server's, by FromGrpc; INTERNAL if its reply breaks the
+  // contract.
   absl::StatusOr<LookupAnswers> Lookup(absl::Span<const Address> addresses,
                                        const LookupOptions& options = {}) const;
 

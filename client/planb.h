@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The client library, all of it: see client/README.md for which class does
-// what. A program that needs one part may include that part alone.
+// The whole client library. client/README.md says when to use which class. A
+// program may include a single header instead.
 
 #ifndef PLANB_CLIENT_PLANB_H_
 #define PLANB_CLIENT_PLANB_H_

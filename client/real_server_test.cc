@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What a client sees of the real server: restarts that cost no answer, and a
-// replica that follows every change.
+// The client with the real server: restarts lose no answer, and a replica
+// follows every change.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -33,8 +33,8 @@
 namespace planb::client {
 namespace {
 
-// The real server is killed (SIGKILL) and started again under load: no lookup
-// is lost, and every answer is right.
+// The server is killed (SIGKILL) and started again under load: no lookup is
+// lost, and every answer is correct.
 
 using testing::HopOf;
 using testing::V4;
@@ -49,7 +49,7 @@ class ServerRestartTest : public ::testing::Test {
     for (const Route& route : testing::ManyRoutes().routes) {
       file << route.prefix.ToString() << ' ' << route.next_hop << '\n';
     }
-    // The upper half of V6(0) alone does not decide.
+    // The answer to the upper half of V6(0) is undecided.
     file << "2001:db8::ffff:0:0/96 4000\n";
     file.close();
     Start();
@@ -63,9 +63,9 @@ class ServerRestartTest : public ::testing::Test {
     ASSERT_TRUE(server_->AwaitServing()) << server_->Log();
   }
 
-  // Takes the server through `kKills` lives. In each it announces a route, so
-  // that its generation is higher than the first of the next life, and sees
-  // `answered` grow.
+  // Kills the server `kKills` times. Before each it announces a route, so that
+  // the generation is higher than the first of the next process, and waits
+  // until `answered` grows.
   void KillAndRestart(const std::atomic<uint64_t>& answered) {
     for (int i = 0; i < kKills; ++i) {
       Announce();
@@ -157,7 +157,7 @@ class BatchLoad {
                 due == HopOf(0) ? kUndecided : due);
     }
     ASSERT_EQ(result_.request_id, ++received_);
-    // Generations go back only when the server was another.
+    // Generations go back only with another server process.
     if (result_.generation < generation_) {
       ASSERT_GT(lookup_.reconnects(), reconnects_);
       ++went_back_;
@@ -209,8 +209,8 @@ TEST_F(ServerRestartTest, SingleLookupsSurvive) {
   for (std::thread& caller : callers) caller.join();
 }
 
-// A replica that knows only what a watch of the real server says, under a storm
-// of batches on several streams, ends as the server's own list says.
+// A replica that follows a watch ends with the routes of the server's list,
+// while several streams send batches.
 
 constexpr int kStreams = 2;
 constexpr int kBatches = 300;
@@ -237,7 +237,7 @@ v1::StreamUpdatesRequest RandomBatch(absl::BitGen& random) {
 
 class ReplicaTest : public testing::RealServerFixture {
  protected:
-  // Sends batches at random; none may be refused.
+  // Sends random batches; none may be refused.
   void Storm() const {
     absl::BitGen random;
     UpdateStream stream(Channel(), {.ack = v1::ACK_ACCEPTED},
@@ -298,7 +298,7 @@ TEST_F(ReplicaTest, EndsAsTheServer) {
   EXPECT_EQ(watcher.reconnects(), 0U);
 }
 
-TEST_F(ReplicaTest, AServerThatForgotIsNoticed) {
+TEST_F(ReplicaTest, DetectsALostHistory) {
   const auto announce = [this](uint32_t count) {
     v1::UpdateRoutesRequest request;
     for (uint32_t i = 0; i < count; ++i) {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A loop of two steps: read until the stream ends, and open another one.
-
 #include "client/route_watcher.h"
 
 #include <utility>
@@ -12,9 +10,8 @@
 
 namespace planb::client {
 
-// A generation is handed on with its last message; anything out of turn ends
-// the watch, since a gap could not be seen later.
-
+// A message out of order ends the watch, because a gap could not be detected
+// later.
 namespace {
 
 absl::Status Refuse(absl::string_view how, uint64_t generation) {
@@ -40,7 +37,7 @@ absl::StatusOr<Route> ReadUpdate(const v1::RouteUpdate& update) {
   return Route{.prefix = *prefix, .next_hop = update.next_hop_id()};
 }
 
-// Appends what `message` says to `to`.
+// Appends the changes of `message` to `to`.
 absl::Status Append(const v1::WatchRoutesResponse& message,
                     GenerationChanges& to) {
   for (const v1::RouteUpdate& update : message.updates()) {
@@ -133,7 +130,7 @@ absl::StatusOr<GenerationChanges> RouteWatcher::Next() {
         end_ = changes.status();
       } else if (changes->has_value()) {
         GenerationChanges whole = *std::move(*changes);
-        // A bookmark without a digest leaves what is known.
+        // A bookmark of the same generation may have no digest.
         if (whole.generation != before || !whole.digest.empty()) {
           digest_ = whole.digest;
         }
@@ -177,7 +174,7 @@ void RouteWatcher::Open() {
     context_ = std::make_unique<grpc::ClientContext>();
     context = context_.get();
   }
-  // Not under the lock: may wait for a connection, which Cancel can end.
+  // Without the lock: may wait for a connection, and Cancel must end that.
   reader_ = stub_->WatchRoutes(context, request);
   ++streams_;
 }

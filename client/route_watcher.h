@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Follows a table: every change after a generation, whole generations at a
-// time, in order, across restarts of the connection.
+// Follows a table: returns every change after a generation, in order, a whole
+// generation at a time. Reconnects when the stream breaks.
 //
 //   RouteWatcher watcher(channel, {.start_generation = listed});
 //   while (true) {
@@ -37,40 +37,39 @@
 
 namespace planb::client {
 
-// What one generation changed.
+// The changes of one generation.
 struct GenerationChanges {
   uint64_t generation = 0;
-  // Nothing changed: all up to `generation` has been handed out.
+  // True: no change; everything up to `generation` was handed out.
   bool bookmark = false;
-  // Each prefix once; a route that was withdrawn has the next hop kNoRoute.
+  // Each prefix once. A withdrawn route has the next hop kNoRoute.
   std::vector<Route> routes;
   // Objects added or changed, and ids deleted.
   std::vector<NextHop> next_hops;
   std::vector<NextHopGroup> groups;
   std::vector<NextHopId> deleted_next_hops;
   std::vector<NextHopId> deleted_groups;
-  // The digest of the table's routes at `generation`: Table.digest. A bookmark
-  // may have none.
+  // Table.digest at `generation`. Empty in some bookmarks.
   std::string digest;
 };
 
-// Puts the messages of a watch together to whole generations, so that no caller
-// sees a part of one. Thread-compatible.
+// Joins the messages of a watch to whole generations. Thread-compatible.
 class GenerationAssembler {
  public:
   // Generations have to be above `start`.
   explicit GenerationAssembler(uint64_t start) : last_(start) {}
 
-  // Takes the next message of the stream. Returns a generation if it is
-  // complete with it, or a bookmark.
-  // Errors: INTERNAL if the message breaks the contract; then stop.
+  // Adds the next message of the stream. Returns a generation that this message
+  // completes, or a bookmark.
+  // Errors: INTERNAL if the message breaks the contract. Then do not call
+  // again.
   absl::StatusOr<std::optional<GenerationChanges>> Add(
       const v1::WatchRoutesResponse& message);
 
-  // Forgets the generation that is incomplete: it will be sent again.
+  // Drops an incomplete generation: the server will send it again.
   void DropPartial() { partial_.reset(); }
 
-  // The last one complete, or the start.
+  // The last complete generation, or the start.
   uint64_t last_generation() const { return last_; }
 
  private:
@@ -84,21 +83,21 @@ class GenerationAssembler {
 struct WatchOptions {
   // Empty means "default".
   std::string table = {};
-  // Changes of later generations are wanted: that of a list, or the last one
-  // an earlier watcher handed out.
+  // Watch the changes after this generation: that of a list, or the last one of
+  // an earlier watcher.
   uint64_t start_generation = 0;
-  // Table.digest at that generation; empty: unknown. With it the server can
-  // tell that it never had what the caller holds.
+  // Table.digest at that generation; empty: unknown. It lets the server detect
+  // that its history differs from the caller's.
   std::string start_digest = {};
-  // After the stream breaks (IsRetryable): pauses between attempts, and when to
-  // give up if none succeeds.
+  // After the stream breaks (IsRetryable): the pauses between attempts, and the
+  // time after which failing attempts end the watch.
   BackoffOptions backoff = {};
   absl::Duration give_up_after = absl::InfiniteDuration();
 };
 
-// Next is for one thread at a time, Cancel for any. Starts no thread. A watch
-// that breaks goes on after the last whole generation, whose digest makes sure
-// that the server is still at the same history.
+// Next is for one thread at a time, Cancel for any thread. Starts no thread. A
+// new stream continues after the last whole generation and sends its digest, so
+// that the server can detect another history.
 class RouteWatcher {
  public:
   RouteWatcher(std::shared_ptr<grpc::Channel> channel, WatchOptions options);
@@ -107,19 +106,19 @@ class RouteWatcher {
   RouteWatcher(const RouteWatcher&) = delete;
   RouteWatcher& operator=(const RouteWatcher&) = delete;
 
-  // Waits for the next whole generation, or bookmark, and returns it. Holds
-  // that one generation in memory.
-  // Errors, which also all later calls return:
-  //   OUT_OF_RANGE: the server no longer has, or never had, what comes next:
-  //     list the table again, and start another watcher from there.
+  // Waits for the next whole generation or bookmark. Memory: one generation.
+  // Errors, which all later calls return too:
+  //   OUT_OF_RANGE: the server does not have the next generation: list the
+  //     table again, and start another watcher from there.
   //   CANCELLED: by Cancel.
   //   INTERNAL: the server broke its contract.
-  //   The stream's own, if it is not one to try again after (RESOURCE_EXHAUSTED
-  //   for a watcher that was too slow, NOT_FOUND for a table that is gone), or
-  //   if attempts failed for give_up_after.
+  //   The stream's error, if !IsRetryable (RESOURCE_EXHAUSTED for a watcher
+  //   that
+  //     was too slow, NOT_FOUND for a deleted table), or if attempts failed for
+  //     give_up_after.
   absl::StatusOr<GenerationChanges> Next();
 
-  // Ends Next, also one that waits.
+  // Ends Next, also while it waits.
   void Cancel();
 
   // The last whole generation handed out, or the start.
@@ -130,7 +129,7 @@ class RouteWatcher {
  private:
   // Opens a stream unless one is open or Cancel was called.
   void Open();
-  // What the stream ended with. REQUIRES: it has ended, or is cancelled.
+  // The status of the stream. REQUIRES: it has ended, or is cancelled.
   absl::Status Close();
   // False if Cancel was called before `time`, which is MonotonicNow's.
   bool SleepUntil(absl::Time time);
@@ -139,14 +138,14 @@ class RouteWatcher {
   const std::unique_ptr<v1::RouteTable::Stub> stub_;
   const WatchOptions options_;
   GenerationAssembler assembler_;
-  // That of assembler_.last_generation(); empty if unknown.
+  // The digest of assembler_.last_generation(); empty if unknown.
   std::string digest_;
   RetryPolicy retry_;
   uint64_t streams_ = 0;
-  // What all further calls return, once it is an error.
+  // All later calls return this error.
   absl::Status end_;
 
-  // std::mutex: absl's waits go by the wall clock, which may jump.
+  // std::mutex, because absl's waits use the wall clock, which may jump.
   mutable std::mutex mutex_;
   std::condition_variable cancelling_;
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;

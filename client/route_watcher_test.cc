@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A watcher sees every generation once, whole and in order, also when
-// its streams break.
+// A watcher returns every generation once, whole and in order, also when its
+// streams break.
 
 #include "client/route_watcher.h"
 
@@ -20,7 +20,7 @@
 namespace planb::client {
 namespace {
 
-// Generations come out whole and in order; anything else is an error.
+// The assembler returns whole generations in order; all else is an error.
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
@@ -117,7 +117,7 @@ TEST(GenerationAssembler, APartCanBeDropped) {
   EXPECT_EQ((*whole)->routes.size(), 1U);
 }
 
-TEST(GenerationAssembler, WhatIsOutOfTurnIsRefused) {
+TEST(GenerationAssembler, RefusesMessagesOutOfOrder) {
   EXPECT_FALSE(IsRefused(Announce(6, true)));
   EXPECT_TRUE(IsRefused(Announce(5, true)));
   GenerationAssembler assembler(5);
@@ -149,7 +149,7 @@ Prefix MakePrefix(uint32_t i) {
   return *Prefix::Create(Address::V4(i << 8), 24);
 }
 
-// A table that knows only what the watcher says.
+// A table built from a watcher's changes.
 struct Replica {
   std::map<Prefix, NextHopId> routes;
   uint64_t generation = 0;
@@ -220,9 +220,9 @@ TEST_F(RouteWatcherTest, FollowsATable) {
   EXPECT_EQ(watcher.reconnects(), 0U);
 }
 
-TEST_F(RouteWatcherTest, NoPartIsEverSeen) {
+TEST_F(RouteWatcherTest, ReturnsWholeGenerationsOnly) {
   for (uint32_t i = 0; i < 10; ++i) Change(i);
-  // Each stream brings seven parts: of two generations at most.
+  // Each stream delivers seven parts, of at most two generations.
   server_.EndStreams(7, grpc::Status(grpc::StatusCode::UNAVAILABLE, "away"));
   RouteWatcher watcher(server_.Channel(), {.backoff = kQuick});
   Replica replica;
@@ -231,7 +231,7 @@ TEST_F(RouteWatcherTest, NoPartIsEverSeen) {
   EXPECT_GE(watcher.reconnects(), 5U);
 }
 
-TEST_F(RouteWatcherTest, OutlivesTheServer) {
+TEST_F(RouteWatcherTest, SurvivesRestartsOfTheServer) {
   testing::FakeServer server({.routes = {{MakePrefix(0), 1}}});
   RouteWatcher watcher(server.Channel(),
                        {.start_generation = 1,

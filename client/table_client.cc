@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A thin layer over the generated stub.
-
 #include "client/table_client.h"
 
 #include <optional>
@@ -21,7 +19,8 @@ absl::StatusOr<Route> ReadRoute(const v1::Route& message) {
       absl::StrCat("a malformed route: ", route.status().message()));
 }
 
-// That all chunks of a list show one generation, which is noted in `list`.
+// Checks that all chunks of a list have one generation, and stores it in
+// `list`.
 absl::Status CheckGeneration(uint64_t chunk, std::optional<uint64_t>& list) {
   if (list.value_or(chunk) != chunk) {
     return BrokenContract("the generation changed in a list");

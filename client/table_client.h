@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Reads and changes routing tables, a call at a time. For whole tables see
-// RouteLoader and RouteReplacer, for streams of changes UpdateStream and
-// RouteWatcher.
+// Reads and changes routing tables, one call at a time. RouteLoader and
+// RouteReplacer handle whole tables, UpdateStream and RouteWatcher streams of
+// changes.
 
 #ifndef PLANB_CLIENT_TABLE_CLIENT_H_
 #define PLANB_CLIENT_TABLE_CLIENT_H_
@@ -25,15 +25,14 @@ namespace planb::client {
 
 // The next-hop objects and groups of a table, by ascending id.
 struct NextHopList {
-  // The one they show.
+  // The generation of the list.
   uint64_t generation = 0;
   std::vector<NextHop> next_hops;
   std::vector<NextHopGroup> groups;
 };
 
-// Requests and replies are the contract's own messages: route_table.proto
-// documents them. Thread-safe.
-// Errors of all calls: the server's, by FromGrpc.
+// Requests and replies are protobuf messages, which route_table.proto
+// documents. Thread-safe. Errors of all calls: the server's, by FromGrpc.
 class TableClient {
  public:
   explicit TableClient(const std::shared_ptr<grpc::Channel>& channel);
@@ -47,17 +46,17 @@ class TableClient {
       const std::string& table,
       absl::Time deadline = absl::InfiniteFuture()) const;
 
-  // Hands every route that `request` selects to `on_route`, in the order of
-  // the server: (family, address, length), IPv4 first. Returns the generation
-  // they show.
-  // Errors: also what `on_route` returns, which ends the call; INTERNAL if the
-  // server sends a malformed route or changes the generation.
+  // Passes every route that `request` selects to `on_route`, in the server's
+  // order: (family, address, length), IPv4 first. Returns the generation of the
+  // list. An error of `on_route` ends the call and is returned.
+  // Errors: also INTERNAL if the server sends a malformed route or changes the
+  // generation.
   absl::StatusOr<uint64_t> ListRoutes(
       const v1::ListRoutesRequest& request,
       absl::FunctionRef<absl::Status(const Route&)> on_route,
       absl::Time deadline = absl::InfiniteFuture()) const;
 
-  // Errors: also INTERNAL, as of ListRoutes.
+  // Errors: also INTERNAL, as ListRoutes.
   absl::StatusOr<NextHopList> ListNextHops(
       const std::string& table,
       absl::Time deadline = absl::InfiniteFuture()) const;
@@ -66,7 +65,7 @@ class TableClient {
       const v1::UpdateNextHopsRequest& request,
       absl::Time deadline = absl::InfiniteFuture()) const;
 
-  // The route of the very prefix.
+  // The route of exactly this prefix.
   // Errors: also INTERNAL if the server's route is malformed.
   absl::StatusOr<Route> GetRoute(
       const std::string& table, const Prefix& prefix,

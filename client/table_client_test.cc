@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Tables read and changed through the client are the server's tables.
+// Unary calls: tables and lookups, with errors and reasons.
 
 #include "client/table_client.h"
 
@@ -89,7 +89,7 @@ TEST_F(TableClientTest, ErrorsComeWithReasons) {
       absl::StatusCode::kDeadlineExceeded);
 }
 
-TEST_F(TableClientTest, GetsTheVeryPrefix) {
+TEST_F(TableClientTest, GetsExactlyThePrefix) {
   const auto route = client_.GetRoute("", *Prefix::Parse("3.0.0.0/8"));
   ASSERT_TRUE(route.ok()) << route.status();
   EXPECT_EQ(*route, EightRoutes()[2]);
@@ -135,7 +135,7 @@ TEST_F(TableClientTest, ExplainsALookup) {
   EXPECT_EQ(explained->next_hop_id(), 3U);
 }
 
-TEST_F(TableClientTest, TablesComeAndGo) {
+TEST_F(TableClientTest, CreatesAndDeletesTables) {
   const auto created = client_.CreateTable("blue");
   ASSERT_TRUE(created.ok()) << created.status();
   EXPECT_EQ(created->name(), "blue");
@@ -148,8 +148,6 @@ TEST_F(TableClientTest, TablesComeAndGo) {
   EXPECT_TRUE(client_.DeleteTable("blue").ok());
   EXPECT_EQ(ErrorReason(client_.DeleteTable("blue")), "TABLE_NOT_FOUND");
 }
-
-// Unary lookups: answers in order, extras when asked for, errors with reasons.
 
 class LookupClientTest : public ::testing::Test {
  protected:

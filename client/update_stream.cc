@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The caller's thread writes, a thread of this object reads: that is what
-// gRPC's synchronous streams allow. Credits are what passes between them.
+// The caller's thread writes and a thread of this object reads, as gRPC's
+// synchronous streams allow. The reader passes credits to the writer.
 
 #include "client/update_stream.h"
 
@@ -14,7 +14,7 @@
 namespace planb::client {
 namespace {
 
-// What the contract counts against the credits.
+// The number of credits that a batch costs, by the contract.
 uint64_t CostOf(const v1::StreamUpdatesRequest& batch) {
   return static_cast<uint64_t>(batch.updates_size()) +
          static_cast<uint64_t>(batch.next_hops_size()) +
@@ -51,7 +51,7 @@ absl::StatusOr<uint64_t> UpdateStream::Send(v1::StreamUpdatesRequest batch,
     const std::lock_guard write_lock(write_mutex_);
     {
       std::unique_lock lock(mutex_);
-      // With nothing in flight, no more credits will come.
+      // While no batch is in flight, no further credits come.
       if (!changed_.wait_until(lock, ToSteady(ToMonotonic(deadline)), [&] {
             return over_ || credits_ >= cost ||
                    (greeted_ && in_flight_.empty());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Applies many batches of changes, several in flight at once, over one
-// StreamUpdates call.
+// Applies many batches of changes over one StreamUpdates call, with several
+// batches in flight.
 //
 //   UpdateStream stream(channel, options, [](const UpdateReply& reply) {
 //     if (!reply.status.ok()) ...  // this batch changed nothing
@@ -39,50 +39,48 @@ namespace planb::client {
 struct UpdateStreamOptions {
   // Empty means "default".
   std::string table = {};
-  // What each batch waits for before it is answered.
+  // The state that each batch waits for before it is answered.
   v1::Ack ack = v1::ACK_VISIBLE;
   uint64_t writer_epoch = 0;
 };
 
-// What became of one batch.
+// The answer to one batch.
 struct UpdateReply {
   uint64_t batch_id = 0;
-  // Why the server refused the batch, which then changed nothing; or, if the
-  // stream ended before the answer, what it ended with: then the batch may have
-  // been accepted all the same. Repeat it with its `request_id`.
+  // The server's refusal: the batch changed nothing. Or the status of a stream
+  // that ended before the answer: the batch may have been accepted; repeat it
+  // with its `request_id`.
   absl::Status status;
   // The server's answer, if there was one.
   v1::StreamUpdatesResponse response;
 };
 
-// One stream, to its end; opening another one is the caller's to decide.
-// Starts one thread, which receives. Send and Finish are for one thread at a
-// time.
+// One stream, to its end. Does not reconnect. Starts one thread, which
+// receives. Send and Finish are for one thread at a time.
 class UpdateStream {
  public:
   using OnReply = std::function<void(const UpdateReply&)>;
 
-  // `on_reply` is called for every batch that Send took, exactly once, in their
-  // order, in the receiving thread: it has to be quick, and must not call this.
+  // The receiving thread calls `on_reply` exactly once for every batch that
+  // Send took, in order. It must return quickly and must not call this object.
   UpdateStream(const std::shared_ptr<grpc::Channel>& channel,
                const UpdateStreamOptions& options, OnReply on_reply);
-  // Without Finish: cancels. What is unanswered then is answered so.
+  // Without Finish: cancels; unanswered batches are answered with CANCELLED.
   ~UpdateStream();
   UpdateStream(const UpdateStream&) = delete;
   UpdateStream& operator=(const UpdateStream&) = delete;
 
-  // Sends `batch` as soon as the server's credits allow, which is waited for,
-  // and returns its id: 1, 2, 3, ... Fields that belong to the first message,
-  // and the id, are set here.
-  // Errors: what the stream ended with; DEADLINE_EXCEEDED if there is no credit
-  // by `deadline`: the batch was not sent, and another try is allowed;
-  // INVALID_ARGUMENT if it needs more credits than the server gives.
+  // Waits for the server's credits, sends `batch` and returns its id: 1, 2, 3,
+  // ... Sets the id, and clears the fields of the first message.
+  // Errors: the status of an ended stream; DEADLINE_EXCEEDED if there is no
+  // credit by `deadline` (the batch was not sent, Send may be called again);
+  // INVALID_ARGUMENT if it needs more credits than the server grants.
   absl::StatusOr<uint64_t> Send(v1::StreamUpdatesRequest batch,
                                 absl::Time deadline = absl::InfiniteFuture());
 
-  // Half-closes and waits until everything is answered. Cancels the stream if
-  // that has not happened by `deadline`. Call once, last.
-  // Errors: what the stream ended with. Refused batches are none.
+  // Half-closes and waits until every batch is answered. Cancels the stream at
+  // `deadline`. Call once, last.
+  // Errors: the status of the stream. A refused batch is no error here.
   absl::Status Finish(absl::Time deadline = absl::InfiniteFuture());
 
   // Batches sent and not yet answered.
@@ -91,10 +89,10 @@ class UpdateStream {
  private:
   // The receiving thread.
   void Receive(const v1::StreamUpdatesRequest& hello);
-  // Books a reply. Errors: INTERNAL if it is not the one that is due.
+  // Handles a reply. Errors: INTERNAL if it is out of order.
   absl::Status Accept(v1::StreamUpdatesResponse response);
-  // True once the receiving thread, which writes the hello, writes no more.
-  // This and AwaitEnd: until `deadline`, which is of MonotonicNow's clock.
+  // Waits until the receiving thread, which writes the hello, writes no more.
+  // False at `deadline`, which is of MonotonicNow's clock, as in AwaitEnd.
   bool AwaitGreeting(absl::Time deadline);
   absl::Status AwaitEnd(absl::Time deadline);
   void CancelAndJoin();
@@ -106,23 +104,23 @@ class UpdateStream {
                                                  v1::StreamUpdatesResponse>>
       stream_;
 
-  // Held while writing, and for the end of the stream, which gRPC wants to see
-  // after the last write. Before mutex_.
+  // Held while writing, and during the stream's Finish, which gRPC requires to
+  // come after the last write. Locked before mutex_.
   //
-  // std::mutex: absl's waits go by the wall clock, which may jump.
+  // std::mutex, because absl's waits use the wall clock, which may jump.
   std::mutex write_mutex_;
 
   mutable std::mutex mutex_;
-  // Told when anything below changes.
+  // Signalled when a field below changes.
   std::condition_variable changed_;
   uint64_t credits_ ABSL_GUARDED_BY(mutex_) = 0;
-  // The server has answered the hello: its credits have come.
+  // The server has answered the hello and granted credits.
   bool greeted_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t last_id_ ABSL_GUARDED_BY(mutex_) = 0;
   std::deque<uint64_t> in_flight_ ABSL_GUARDED_BY(mutex_);
-  // No reply will come any more.
+  // No further reply will come.
   bool over_ ABSL_GUARDED_BY(mutex_) = false;
-  // What the stream ended with, once everything was told to on_reply_.
+  // The status of the stream, set after the last call of on_reply_.
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
 
   std::thread receiver_;

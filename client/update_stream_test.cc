@@ -130,7 +130,7 @@ TEST_F(UpdateStreamTest, OptionsGoWithTheFirstMessage) {
   EXPECT_EQ(replies_.size(), 1U);
 }
 
-TEST_F(UpdateStreamTest, AtTheEndTheUnansweredAreTold) {
+TEST_F(UpdateStreamTest, UnansweredBatchesGetTheEndOfTheStream) {
   server_.EndStreams(1, grpc::Status(grpc::StatusCode::UNAVAILABLE, "away"));
   UpdateStream stream(server_.Channel(), {}, Note());
   ASSERT_TRUE(stream.Send(Announce(0, 1)).ok());
@@ -144,7 +144,7 @@ TEST_F(UpdateStreamTest, AtTheEndTheUnansweredAreTold) {
   EXPECT_TRUE(absl::IsUnavailable(replies_[1].status)) << replies_[1].status;
 }
 
-TEST_F(UpdateStreamTest, ReplyingOutOfTurnEndsIt) {
+TEST_F(UpdateStreamTest, AReplyOutOfOrderEndsIt) {
   server_.SpoilReplies(testing::Spoil::kWrongId);
   UpdateStream stream(server_.Channel(), {}, Note());
   ASSERT_TRUE(stream.Send(Announce(0, 1)).ok());
@@ -153,7 +153,7 @@ TEST_F(UpdateStreamTest, ReplyingOutOfTurnEndsIt) {
   EXPECT_EQ(replies_[0].status.code(), absl::StatusCode::kInternal);
 }
 
-TEST_F(UpdateStreamTest, AnEmptyStreamStillAsksTheServer) {
+TEST_F(UpdateStreamTest, AnEmptyStreamStillReachesTheServer) {
   EXPECT_TRUE(UpdateStream(server_.Channel(), {}, Note()).Finish().ok());
   EXPECT_EQ(
       ErrorReason(

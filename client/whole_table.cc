@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Maps keep each prefix and each id once a chunk, as the contract demands.
+// Maps keep each prefix and each id once in a chunk, as the contract requires.
 
 #include "client/whole_table.h"
 
@@ -122,8 +122,6 @@ absl::StatusOr<v1::UpdateRoutesResponse> RouteLoader::SendPatiently(
   }
 }
 
-// A chunk is sent when it is full, the last one with the commit.
-
 namespace {
 
 // About as much as a server's own chunks.
@@ -194,10 +192,8 @@ absl::Status RouteReplacer::End() {
   return end_;
 }
 
-// The file's own end is the commit, so a broken import needs no undoing.
-
-// rename(2) is atomic; fsync before it, so that a crash cannot leave the new
-// name with half of the contents, and one of the directory after it.
+// rename(2) is atomic. The file is synced before it, so that a crash cannot
+// leave the new name with partial content, and the directory after it.
 
 namespace {
 
@@ -221,7 +217,7 @@ AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
   if (!error) {
     path_ = target;
     if (!std::filesystem::is_regular_file(target, error)) {
-      // Renamed over, a device would be gone.
+      // A rename would replace a device.
       status_ = absl::InvalidArgumentError(
           absl::StrCat(path_, " is no regular file"));
       return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Whole tables: announced chunk by chunk, or replaced at once.
+// Whole tables: announced in chunks, replaced at once, or as snapshot files.
 
 #ifndef PLANB_CLIENT_WHOLE_TABLE_H_
 #define PLANB_CLIENT_WHOLE_TABLE_H_
@@ -27,15 +27,15 @@
 
 namespace planb::client {
 
-// What was sent and acknowledged so far.
+// The progress of a load.
 struct LoadReport {
   uint64_t chunks = 0;
-  // Routes, next-hop objects and groups sent; of one repeated within a chunk,
-  // the last.
+  // Routes, next-hop objects and groups sent. Of repetitions within a chunk
+  // only the last is sent.
   uint64_t routes = 0;
   uint64_t next_hops = 0;
   uint64_t groups = 0;
-  // What the server made of the routes.
+  // The server's counts of the routes.
   uint64_t added = 0;
   uint64_t changed = 0;
   uint64_t unchanged = 0;
@@ -47,28 +47,27 @@ struct LoadReport {
 struct LoadOptions {
   // Empty means "default".
   std::string table = {};
-  // Routes a call, next-hop objects a call, and groups a call, at most; at
-  // least 1.
+  // Maximum of routes, of next-hop objects and of groups in a call; at least 1.
   size_t chunk = 10'000;
-  // What the last chunk waits for. With ACK_PERSISTED every chunk does, so that
-  // a server without a store refuses the first.
+  // The state that the last chunk waits for. With ACK_PERSISTED every chunk
+  // waits for it, so that a server without a store refuses the first chunk.
   v1::Ack ack = v1::ACK_VISIBLE;
   // See UpdateRoutesRequest.
   uint64_t writer_epoch = 0;
   // If not empty: chunk number N (from 1) has the request id "ID/N", so that a
-  // load which is repeated changes nothing that it has changed before.
+  // repeated load does not apply a chunk twice.
   std::string request_id = {};
-  // How long one call may take.
+  // Timeout of one call.
   absl::Duration timeout = absl::InfiniteDuration();
-  // How long to go on trying a chunk that the server refuses for now
-  // (RESOURCE_EXHAUSTED with RetryInfo).
+  // The load fails after a chunk was refused for this long with
+  // RESOURCE_EXHAUSTED and RetryInfo.
   absl::Duration patience = absl::Seconds(60);
   // Called after each chunk.
   std::function<void(const LoadReport&)> on_chunk = nullptr;
 };
 
-// Announces a whole table through UpdateRoutes, chunk by chunk, in bounded
-// memory: chunks are acknowledged when accepted, the last as asked for.
+// Announces a whole table through UpdateRoutes, in chunks and bounded memory.
+// Each chunk is acknowledged when accepted; the last one as options.ack says.
 //
 //   RouteLoader loader(table_client, {});
 //   for (const Route& route : routes) {
@@ -76,26 +75,26 @@ struct LoadOptions {
 //   }
 //   absl::StatusOr<LoadReport> report = loader.Finish();
 //
-// Each chunk is atomic; the table as a whole is not, and a load that fails in
-// the middle leaves the chunks before. A prefix given twice ends with the next
-// hop given last. Thread-compatible.
+// Each chunk is atomic, the whole load is not: a load that fails in the middle
+// leaves the earlier chunks applied. Of a prefix added twice, the last next hop
+// counts. Thread-compatible.
 class RouteLoader {
  public:
   // `client` must outlive this.
   RouteLoader(const TableClient& client, LoadOptions options);
 
-  // Errors: those of UpdateRoutes, for the chunk before. Then stop.
+  // Errors: those of UpdateRoutes, for the chunk before. Then do not go on.
   absl::Status Add(const Route& route);
   absl::Status Add(const NextHop& next_hop);
   absl::Status Add(const NextHopGroup& group);
 
-  // Sends the last chunk and waits for its ack. Sends an empty one if nothing
-  // was added, which still finds the server and the table.
+  // Sends the last chunk and waits for its ack. If no route was added, sends an
+  // empty chunk, which still checks the server and the table.
   absl::StatusOr<LoadReport> Finish();
 
  private:
-  // Puts `value` into the part of the chunk that is `map`; sends the chunk
-  // before, if it does not fit.
+  // Adds `value` to `map`, a part of the chunk. Sends the chunk first if it is
+  // full.
   template <typename Map, typename Value>
   absl::Status Put(Map& map, const typename Map::key_type& key,
                    const Value& value);
@@ -105,16 +104,16 @@ class RouteLoader {
 
   const TableClient& client_;
   const LoadOptions options_;
-  // The chunk being filled. It is sent when another route comes that does not
-  // fit, so that Finish knows the last one.
+  // The chunk being filled. It is sent when another route does not fit, so that
+  // Finish has the last chunk.
   std::map<Prefix, NextHopId> routes_;
   std::map<NextHopId, NextHop> next_hops_;
   std::map<NextHopId, NextHopGroup> groups_;
   LoadReport report_;
 };
 
-// Makes a table consist of exactly the routes that are given: what differs is
-// changed, in one generation, and what is not given is withdrawn.
+// Replaces a table by exactly the given routes, in one generation. Withdraws
+// all other routes.
 //
 //   v1::ReplaceRoutesRequest conditions;  // table, ack, ...
 //   RouteReplacer replacer(channel, conditions);
@@ -123,14 +122,13 @@ class RouteLoader {
 //   }
 //   absl::StatusOr<v1::ReplaceRoutesResponse> response = replacer.Finish();
 //
-// One ReplaceRoutes call. Nothing changes before Finish, nor ever without it:
-// not when this is destroyed, the connection breaks, or the process dies.
-// Sends in messages of about 64 KiB and keeps no more than one of them.
-// Thread-compatible.
+// One ReplaceRoutes call. The table changes only by Finish: not if this object
+// is destroyed, the connection breaks, or the process dies. Memory: one message
+// of about 64 KiB. Thread-compatible.
 class RouteReplacer {
  public:
-  // `first` says what the contract's first message does: table, ack,
-  // conditions. The whole call has to end by `deadline`.
+  // `first` has the fields of the first message: table, ack, conditions. The
+  // whole call must end by `deadline`.
   explicit RouteReplacer(const std::shared_ptr<grpc::Channel>& channel,
                          v1::ReplaceRoutesRequest first = {},
                          absl::Time deadline = absl::InfiniteFuture());
@@ -138,19 +136,19 @@ class RouteReplacer {
   RouteReplacer(const RouteReplacer&) = delete;
   RouteReplacer& operator=(const RouteReplacer&) = delete;
 
-  // In any order. The server refuses a prefix or an id that comes twice.
-  // Errors: what the server ended the call with, then and from then on.
+  // In any order. The server refuses a repeated prefix or id.
+  // Errors: the status of the call if the server has ended it, now and later.
   absl::Status Add(const Route& route);
   absl::Status Add(const NextHop& next_hop);
   absl::Status Add(const NextHopGroup& group);
 
   // Commits, and waits for the answer. Call once, last.
   // Errors: the server's, by FromGrpc. After DEADLINE_EXCEEDED or UNAVAILABLE
-  // the table may have been replaced all the same.
+  // the table may have been replaced.
   absl::StatusOr<v1::ReplaceRoutesResponse> Finish();
 
  private:
-  // Counts `bytes` more, and sends what has gathered once that is enough.
+  // Adds `bytes` to the message's size, and sends the message when it is full.
   absl::Status Grow(size_t bytes);
   absl::Status SendChunk();
   absl::Status End();
@@ -166,35 +164,33 @@ class RouteReplacer {
   absl::Status end_;
 };
 
-// Table files from and to a server. What is in them is the server's affair.
-
-// Writes a file so that its name leads to all of it or to what was there
-// before: under another name first, and renamed once it is on the disk. Or, for
-// a pipe to take, writes to the standard output.
+// Writes a file atomically: its name refers to the previous content until the
+// new content is complete and on the disk. Writes under another name first, and
+// renames. Can also write to the standard output.
 //
-// The file can be read by its owner only. Thread-compatible.
+// Only the owner can read the file. Thread-compatible.
 class AtomicFile {
  public:
-  // Opens a new file beside `path`, or beside what that links to. What is there
-  // must be a regular file, if anything. "-" is the standard output, of which
-  // nothing can be taken back.
+  // Opens a new file in the directory of `path`, or of the file that the link
+  // `path` refers to. An existing file must be a regular file. "-" is the
+  // standard output, which is not atomic.
   explicit AtomicFile(std::string path);
-  // Without Commit: leaves nothing behind.
+  // Without Commit: removes the new file.
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
-  // The first thing that went wrong, with the path and the system's words;
-  // nothing more is written then.
+  // The first error, with the path and the system's message. Nothing is written
+  // after an error.
   const absl::Status& status() const { return status_; }
 
   // Both return status().
   absl::Status Append(absl::string_view bytes);
-  // Brings everything to the disk, and the file to its name. Call once, last.
+  // Syncs the file and renames it. Call once, last.
   absl::Status Commit();
 
  private:
-  // Notes that `what` failed, as errno says.
+  // Sets status_: `what` failed with errno.
   absl::Status Failed(absl::string_view what);
 
   std::string path_;
@@ -211,16 +207,16 @@ class SnapshotTransfer {
 
   // Writes the visible generation of `table` to `file` and commits it. Returns
   // its number of bytes. Memory: one message.
-  // Errors: the server's, by FromGrpc; file.status() if that is not OK. Then
-  // nothing is committed.
+  // Errors: the server's, by FromGrpc; file.status(). Then the file is not
+  // committed.
   absl::StatusOr<uint64_t> Export(
       const std::string& table, AtomicFile& file,
       absl::Time deadline = absl::InfiniteFuture()) const;
 
-  // Replaces all of a table by the bytes of `file`, to its end. `first` says
-  // what the contract's first message does: table, ack, conditions.
-  // Errors: the server's, by FromGrpc, DATA_LOSS for a damaged file among them;
-  // ABORTED, with nothing changed, if `file` cannot be read: file.bad().
+  // Replaces a table by the snapshot in `file`, read to its end. `first` has
+  // the fields of the first message: table, ack, conditions. Errors: the
+  // server's, by FromGrpc, such as DATA_LOSS for a damaged file; ABORTED, with
+  // the table unchanged, if reading `file` fails: file.bad().
   absl::StatusOr<v1::ReplaceRoutesResponse> Import(
       v1::ImportSnapshotRequest first, std::istream& file,
       absl::Time deadline = absl::InfiniteFuture()) const;

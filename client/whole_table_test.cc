@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A load arrives whole, in chunks no larger than asked for, and only its last
-// chunk waits until lookups see it.
+// A load arrives complete, in chunks of bounded size, and only its last chunk
+// waits until lookups see it.
 
 #include "client/whole_table.h"
 
@@ -117,7 +117,7 @@ TEST_F(RouteLoaderTest, ManyNextHopsAreChunkedToo) {
   EXPECT_EQ(server_.table().next_hops().size(), 10U);
 }
 
-TEST_F(RouteLoaderTest, AnEmptyLoadStillAsksTheServer) {
+TEST_F(RouteLoaderTest, AnEmptyLoadStillReachesTheServer) {
   RouteLoader loader(client_, {});
   const auto report = loader.Finish();
   ASSERT_TRUE(report.ok());
@@ -126,7 +126,7 @@ TEST_F(RouteLoaderTest, AnEmptyLoadStillAsksTheServer) {
   EXPECT_EQ(ErrorReason(lost.Finish().status()), "TABLE_NOT_FOUND");
 }
 
-TEST_F(RouteLoaderTest, TriesAgainWhenAskedTo) {
+TEST_F(RouteLoaderTest, RetriesAfterRetryInfo) {
   server_.FailUpdates(3, RetryLater(absl::Milliseconds(20)));
   RouteLoader loader(client_, {});
   ASSERT_TRUE(loader.Add(MakeRoute(1, 1)).ok());
@@ -160,7 +160,7 @@ TEST_F(RouteLoaderTest, EveryChunkCarriesTheConditions) {
   EXPECT_EQ(ErrorReason(refused.Add(MakeRoute(2, 1))), "STORE_VOLATILE");
 }
 
-TEST_F(RouteLoaderTest, PatienceEnds) {
+TEST_F(RouteLoaderTest, GivesUpAfterItsPatience) {
   server_.FailUpdates(1'000'000, RetryLater(absl::Milliseconds(20)));
   RouteLoader loader(client_, {.patience = absl::Milliseconds(100)});
   EXPECT_EQ(loader.Finish().status().code(),
@@ -175,7 +175,7 @@ TEST_F(RouteLoaderTest, ARefusedChunkEndsTheLoad) {
   EXPECT_TRUE(server_.table().routes().empty());
 }
 
-// A replacement takes effect as a whole, or not at all.
+// A replacement is atomic.
 
 class RouteReplacerTest : public ::testing::Test {
  protected:
@@ -207,7 +207,7 @@ TEST_F(RouteReplacerTest, ChangesWhatDiffers) {
   EXPECT_TRUE(table.groups().contains(9));
 }
 
-TEST_F(RouteReplacerTest, NothingGivenEmptiesTheTable) {
+TEST_F(RouteReplacerTest, NoRoutesEmptyTheTable) {
   ASSERT_TRUE(RouteReplacer(server_.Channel()).Finish().ok());
   EXPECT_TRUE(server_.table().routes().empty());
 }
@@ -268,9 +268,9 @@ TEST_F(RouteReplacerTest, EndsByItsDeadline) {
   EXPECT_EQ(server_.table().generation(), 1U);
 }
 
-// A table goes to a file and comes back; what breaks off leaves no trace.
+// Exported tables can be imported, and a broken transfer changes nothing.
 
-// The name leads to the whole new file, or to the old one.
+// The name refers to the complete new file, or to the old one.
 
 class AtomicFileTest : public ::testing::Test {
  protected:
@@ -334,8 +334,8 @@ TEST_F(AtomicFileTest, ErrorsStayAndNameThePath) {
   EXPECT_FALSE(onto_directory.Commit().ok());
 }
 
-// Renamed over, they would be gone.
-TEST_F(AtomicFileTest, WhatIsNoFileStays) {
+// A rename would replace them.
+TEST_F(AtomicFileTest, ExistingNonFilesStay) {
   const std::string pipe = absl::StrCat(directory_, "/pipe");
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   std::filesystem::create_symlink(pipe, path_);
@@ -420,7 +420,7 @@ TEST_F(SnapshotTransferTest, AFileThatCannotBeWrittenEndsAnExport) {
   EXPECT_EQ(bytes.status(), file.status());
 }
 
-TEST_F(SnapshotTransferTest, WhatIsNoSnapshotChangesNothing) {
+TEST_F(SnapshotTransferTest, ACorruptSnapshotChangesNothing) {
   ASSERT_TRUE(Export().ok());
   truncate(path_.c_str(), 10);
   EXPECT_TRUE(absl::IsDataLoss(Import().status()));

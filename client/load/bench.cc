@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A batch is noted before it is sent: its answer may be there before Send
-// returns.
+// A batch is recorded before it is sent, because its answer may arrive before
+// Send returns.
 
 #include "client/load/bench.h"
 
@@ -25,8 +25,7 @@
 
 namespace planb::client {
 
-// Threads that sleep here have the kernel's timer slack, which is 50 us unless
-// asked otherwise, set to the least.
+// Sets the timer slack of threads that sleep, by default 50 us, to the minimum.
 
 void StreamPort::SleepUntil(absl::Time time) {
   thread_local const int slack = prctl(PR_SET_TIMERSLACK, 1UL, 0, 0, 0);
@@ -48,7 +47,7 @@ absl::Status StreamPort::Finish() {
 
 namespace {
 
-// So often a thread that sleeps looks whether the window was ended.
+// Maximum time until a sleeping sender notices the end of the window.
 constexpr absl::Duration kSenderNap = absl::Milliseconds(50);
 
 }  // namespace
@@ -212,9 +211,9 @@ absl::Status BenchDriver::status() const {
   return status_;
 }
 
-// The calling thread supervises: it takes the CPU times at both ends of the
-// window, reports progress, ends the window when told to, and cancels what is
-// not drained in time.
+// The calling thread supervises: it reads the CPU times at both ends of the
+// window, reports progress, ends the window on BenchOptions::stop, and cancels
+// streams that do not drain in time.
 
 absl::StatusOr<absl::Duration> CpuTimeOf(pid_t process) {
   clockid_t clock = 0;
@@ -239,7 +238,7 @@ absl::Status RunOn(const std::vector<int>& cpus) {
 
 namespace {
 
-// How long it may take to notice BenchOptions::stop and the end of the streams.
+// Maximum time until BenchOptions::stop is noticed.
 constexpr absl::Duration kNap = absl::Milliseconds(20);
 
 class Bench {
@@ -282,7 +281,7 @@ class Bench {
         channel, BatchLookupOptions{.max_in_flight = depth,
                                     .stall_timeout = options_.stall_timeout,
                                     .spin = options_.spin}));
-    // Of a closed loop, the schedule is not used.
+    // A closed loop does not use the schedule.
     const double rate = options_.rate > 0 ? options_.rate : 1;
     drivers_.push_back(std::make_unique<BenchDriver>(
         *ports_.back(), trace_, window_,
@@ -331,7 +330,7 @@ class Bench {
     });
   }
 
-  // Returns when every stream ended or was told to.
+  // Returns when every stream has ended or was cancelled.
   absl::StatusOr<BenchResult> Supervise() {
     BenchResult result;
     AwaitEnd([this] { return window_.begin(); });
@@ -360,8 +359,8 @@ class Bench {
     return result;
   }
 
-  // Waits until `time`, which may change meanwhile. True if all streams ended
-  // before.
+  // Waits until `time`, which may change while this waits. True if all streams
+  // ended before.
   bool AwaitEnd(absl::FunctionRef<absl::Time()> time) {
     while (true) {
       if (options_.stop != nullptr && options_.stop->load()) {
@@ -396,7 +395,7 @@ class Bench {
   std::vector<std::thread> threads_;
 
   std::mutex mutex_;
-  std::condition_variable ended_;  // told when running_ falls
+  std::condition_variable ended_;  // signalled when running_ falls
   size_t running_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status pinned_ ABSL_GUARDED_BY(mutex_);
 };

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Drives one stream of a benchmark, in a closed or in an open loop, and keeps
-// its accounts.
+// A benchmark of streams of batches, in a closed or an open loop.
 //
-// In a closed loop a batch is due when another was answered: a server that
-// stalls is not asked, and its stall shows in one latency. In an open loop
-// batches are due by a schedule, and latency counts from the due time, not
-// from the sending: a stall shows in every batch that was due during it. No
-// arrival is left out, however late.
+// In a closed loop a batch is due when another one was answered: a stalled
+// server gets no batches, and the stall shows in one latency. In an open loop
+// batches are due by a schedule, and latency counts from the due time, not from
+// the sending: a stall shows in every batch that was due during it. Every
+// arrival counts, however late.
 
 #ifndef PLANB_CLIENT_LOAD_BENCH_H_
 #define PLANB_CLIENT_LOAD_BENCH_H_
@@ -40,24 +39,24 @@
 
 namespace planb::client {
 
-// The time that counts: without the warm-up before it and the draining after
-// it. Its end may still move forward, to now. Thread-safe.
+// The measured time, between warm-up and draining. Its end may move to an
+// earlier time. Thread-safe.
 class BenchWindow {
  public:
   BenchWindow(absl::Time begin, absl::Time end)
       : begin_(begin), end_ns_(absl::ToUnixNanos(end)) {}
 
   absl::Time end() const { return absl::FromUnixNanos(end_ns_); }
-  // The same as end() if that came first.
+  // end() if that came before.
   absl::Time begin() const { return std::min(begin_, end()); }
   bool Holds(absl::Time time) const { return begin_ <= time && time < end(); }
 
-  // Nothing is due from `now` on.
+  // No batch is due from `now` on.
   void EndAt(absl::Time now) {
     if (now < end()) end_ns_ = absl::ToUnixNanos(now);
   }
 
-  // Draining took too long: that streams end now is no failure.
+  // Draining took too long: the end of a stream is no failure any more.
   void Abandon() { abandoned_ = true; }
   bool abandoned() const { return abandoned_; }
 
@@ -67,24 +66,25 @@ class BenchWindow {
   std::atomic<bool> abandoned_ = false;
 };
 
-// What one stream, or all of them, did.
+// The counts of one stream, or of all.
 struct BenchCounts {
   // Batches due within the window. In a closed loop: those sent in it.
   uint64_t offered = 0;
-  // Of these, not answered when draining was given up.
+  // Of these, not answered when draining ended.
   uint64_t unanswered = 0;
-  // Answered within the window, whenever they were due.
+  // Answered within the window, independent of the due time.
   uint64_t batches = 0;
   uint64_t lookups = 0;
   uint64_t misses = 0;     // answered with "no route"
   uint64_t undecided = 0;  // answered with "undecided"
-  // Of all answers there ever were, those other than expected.
+  // Of all answers, also outside the window: those that differ from the
+  // expected.
   uint64_t mismatches = 0;
-  // One value for each batch offered: from when it was due until its answer
-  // was there; until draining was given up, for those unanswered.
+  // For each batch offered, the time from when it was due to its answer, or to
+  // the end of draining if it was not answered.
   LatencyHistogram latency;
-  // Open loop: from when it was due until it had been sent, of each batch sent.
-  // Waiting because too many are in flight counts.
+  // Open loop: for each batch sent, the time from when it was due until it was
+  // sent. Includes the wait while too many batches are in flight.
   LatencyHistogram send_delay;
 
   void Merge(const BenchCounts& other) {
@@ -100,11 +100,8 @@ struct BenchCounts {
   }
 };
 
-// What a benchmark's driver acts on: the clock and one stream. Tests put a
-// made-up server and a made-up clock in their place, and know to the nanosecond
-// what has to come out.
-//
-// The functions are those of BatchLookup, which documents them.
+// The clock and the stream of a driver. Tests replace both, so that results are
+// known to the nanosecond. BatchLookup documents the functions.
 class BenchPort {
  public:
   virtual ~BenchPort() = default;
@@ -128,7 +125,7 @@ class StreamPort : public BenchPort {
       : stream_(channel, options) {}
 
   absl::Time Now() override { return MonotonicNow(); }
-  // Precise to microseconds, where the kernel can.
+  // Precise to microseconds if the kernel is.
   void SleepUntil(absl::Time time) override;
 
   absl::Status Send(const Batch& batch) override {
@@ -153,19 +150,20 @@ class StreamPort : public BenchPort {
 struct DriverOptions {
   // Empty means "default".
   std::string table = {};
-  // Batches in flight, at most; at least 1.
+  // Maximum of batches in flight; at least 1.
   size_t depth = 1;
   // The first batch of the trace to send.
   size_t first = 0;
-  // Open loop only: the schedule, and where it starts.
+  // Open loop only: the schedule and its start.
   ArrivalOptions arrivals = {};
   absl::Time start = absl::UnixEpoch();
-  // If not null: what Trace::Expect says every answer has to be.
+  // If not null: the expected answers, as by Trace::Expect.
   const std::vector<NextHopId>* expected = nullptr;
 };
 
-// Runs once, by one of the ways below. The first error ends the window, and so
-// the other streams. Everything passed by reference outlives the driver.
+// Drives one stream and counts. Runs once, in one of the ways below. The first
+// error ends the window, and so the other streams. Everything passed by
+// reference outlives the driver.
 class BenchDriver {
  public:
   BenchDriver(BenchPort& port, const Trace& trace, BenchWindow& window,
@@ -173,28 +171,28 @@ class BenchDriver {
 
   // Closed loop, one thread.
   void RunClosed();
-  // Open loop, one thread, which polls without a pause until the next arrival
-  // or answer.
+  // Open loop, with one thread that polls without a pause.
   void RunOpen();
-  // Open loop, two threads: the one that sends sleeps between arrivals, the one
-  // that receives between answers, so both sleep precisely. (A completion queue
-  // wakes up for a deadline only to the millisecond.)
+  // Open loop with two threads: the sender sleeps between arrivals, the
+  // receiver between answers, so both wake up precisely. (A completion queue is
+  // precise to the millisecond only.)
   void SendOnSchedule();
   void ReceiveAll();
 
-  // After the run: takes `now` for the time until which everything due but
-  // unanswered has waited.
+  // After the run: counts the unanswered batches, which have waited until
+  // `now`.
   void CountUnanswered(absl::Time now);
 
-  // How it went until now. Thread-safe.
+  // The results so far. Thread-safe.
   BenchCounts counts() const;
   absl::Status status() const;
 
  private:
   void SendOne(absl::Time due);
-  // False if none follows.
+  // False if no result follows.
   bool ReceiveOne();
-  // Answers of `answer_`, to batch number `index`, other than expected.
+  // Number of answers in `answer_`, to batch number `index`, that differ from
+  // the expected ones.
   uint64_t Mismatches(size_t index) const;
   void Fail(const absl::Status& status);
 
@@ -214,38 +212,31 @@ class BenchDriver {
   size_t received_ = 0;
 
   mutable absl::Mutex mutex_;
-  // When the batches under way were due, oldest first.
+  // Due times of the batches in flight, oldest first.
   std::deque<absl::Time> in_flight_ ABSL_GUARDED_BY(mutex_);
   BenchCounts counts_ ABSL_GUARDED_BY(mutex_);
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
 };
 
-// A benchmark of BatchLookup streams: a closed loop, which sends the next batch
-// as soon as one is answered, or an open one, which sends at a given rate and
-// counts latency from when each batch was due.
-
-// The processor's part in a measurement: time used, and where threads run.
-
-// User and system time that all threads of a process, the ended ones too, have
-// used so far; 0 is this process. To the nanosecond, unlike /proc/PID/stat,
-// which counts in hundredths of seconds.
-// Errors: NOT_FOUND if there is no such process.
+// User and system time used by all threads of a process, also by ended ones. 0
+// is this process. Precise to the nanosecond, unlike /proc/PID/stat. Errors:
+// NOT_FOUND if there is no such process.
 absl::StatusOr<absl::Duration> CpuTimeOf(pid_t process);
 
-// Keeps the calling thread, and those it starts from now on, on `cpus`.
-// Errors: INVALID_ARGUMENT if the machine has none of them for us.
+// Restricts the calling thread, and threads it starts later, to `cpus`.
+// Errors: INVALID_ARGUMENT if this process may use none of them.
 absl::Status RunOn(const std::vector<int>& cpus);
 
 struct BenchOptions {
   // Empty means "default".
   std::string table = {};
-  // Batches in flight on each stream; at least 1. In an open loop, what is due
-  // beyond that waits, and its waiting counts.
+  // Maximum of batches in flight on each stream; at least 1. In an open loop,
+  // further batches that are due wait, and the wait counts as latency.
   size_t depth = 4;
-  // How long to send before anything counts, and how long to measure then.
+  // Time of sending without counting, and then of measuring.
   absl::Duration warmup = absl::ZeroDuration();
   absl::Duration duration = absl::Seconds(10);
-  // After that: how long to wait for what is due and unanswered.
+  // Maximum wait after that for batches that are due and unanswered.
   absl::Duration drain = absl::Seconds(1);
   // Lookups a second of all streams together, as an open loop; 0: closed loop.
   double rate = 0;
@@ -256,35 +247,35 @@ struct BenchOptions {
   bool spin = false;
   // The threads of stream i stay on cpus[i % cpus.size()]. Empty: anywhere.
   std::vector<int> cpus = {};
-  // The process whose CPU time is reported as the server's.
+  // The server's process, to report its CPU time.
   std::optional<pid_t> server = std::nullopt;
-  // If not null: true ends the sending before its time. Outlives the run.
+  // If not null: true ends the sending early. Outlives the run.
   const std::atomic<bool>* stop = nullptr;
   // As in BatchLookupOptions.
   absl::Duration stall_timeout = absl::InfiniteDuration();
-  // If not empty: what Trace::Expect says every answer has to be.
+  // If not empty: the expected answers, as by Trace::Expect.
   std::vector<NextHopId> expected = {};
-  // If set: called every second of the measurement with the time measured and
-  // what was counted so far.
+  // If set: called every second of the measurement with the time and the counts
+  // so far.
   std::function<void(absl::Duration, const BenchCounts&)> progress = nullptr;
 };
 
-// What all streams did together.
+// The results of all streams.
 struct BenchResult {
-  // What was measured over: without warm-up and draining.
+  // The measured time, without warm-up and draining.
   absl::Duration elapsed;
   BenchCounts counts;
-  // CPU time used in that time: by this process, and by BenchOptions::server.
+  // CPU time used in that time by this process, and by BenchOptions::server.
   absl::Duration client_cpu;
   std::optional<absl::Duration> server_cpu;
 };
 
 // Runs one stream on each of `channels`, which may repeat. Streams begin at
-// different places of the trace. Takes warmup + duration + drain, at most, and
-// what cancelling the streams takes.
-// Errors: the first of any stream or batch, which ends the run;
-// DEADLINE_EXCEEDED if no batch at all was answered; NOT_FOUND if there is no
-// process `server`; INVALID_ARGUMENT if there is no processor of `cpus`.
+// different places of the trace. Takes at most warmup + duration + drain, and
+// the time to cancel the streams.
+// Errors: the first error of a stream or batch, which ends the run;
+// DEADLINE_EXCEEDED if no batch was answered; NOT_FOUND if there is no process
+// `server`; INVALID_ARGUMENT as RunOn.
 // REQUIRES: there are channels.
 absl::StatusOr<BenchResult> RunBench(
     const std::vector<std::shared_ptr<grpc::Channel>>& channels,

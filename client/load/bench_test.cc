@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The benchmark counts what was asked and answered, and notices wrong answers.
+// The benchmark counts batches and answers, and detects wrong answers.
 
 #include "client/load/bench.h"
 
@@ -20,7 +20,7 @@ namespace planb::client {
 
 namespace {
 
-// Processor time is counted, and threads stay where they are put.
+// CPU time and pinned threads.
 
 TEST(CpuTimeOf, CountsWorkAndNotSleep) {
   const absl::Duration before = *CpuTimeOf(0);
@@ -30,7 +30,7 @@ TEST(CpuTimeOf, CountsWorkAndNotSleep) {
   std::thread([&] {
     while (*CpuTimeOf(0) < before + slept + absl::Milliseconds(50)) continue;
   }).join();
-  // The thread has ended; what it used stays.
+  // The time of an ended thread still counts.
   EXPECT_GE(*CpuTimeOf(0) - before, absl::Milliseconds(50));
 }
 
@@ -85,7 +85,7 @@ TEST_F(BenchTest, CountsWhatHappened) {
   EXPECT_EQ(counts.offered, server_.batches_read());
   EXPECT_EQ(counts.latency.count(), counts.offered);
   EXPECT_EQ(counts.unanswered, 0U);
-  // The last of each stream may come after the window.
+  // The last answers of each stream may come after the window.
   EXPECT_LE(counts.batches, counts.offered);
   EXPECT_GE(counts.batches, counts.offered - 2 * options_.depth);
   EXPECT_EQ(counts.lookups, counts.batches * 3);
@@ -110,7 +110,7 @@ TEST_F(BenchTest, WarmUpDoesNotCount) {
   EXPECT_GE(*result->server_cpu, result->client_cpu * 0.5);
 }
 
-// By one thread a stream and by two, on one connection.
+// With one thread for a stream and with two, on one connection.
 TEST_F(BenchTest, OpenLoopOffersItsRate) {
   options_.rate = 600;  // 200 batches a second, 100 in half a second
   for (bool spin : {false, true}) {
@@ -136,8 +136,8 @@ TEST_F(BenchTest, OpenLoopOffersItsRate) {
   }
 }
 
-// Coordinated omission, with a real stream: the server answers nothing for
-// 300 of 500 ms, and the median must say so.
+// Coordinated omission, with a real stream: the server does not answer for 300
+// of 500 ms, and the median must show it.
 TEST_F(BenchTest, StallsShow) {
   options_.rate = 600;
   options_.drain = absl::Minutes(1);
@@ -256,9 +256,9 @@ TEST_F(BenchTest, FailuresEndIt) {
   EXPECT_FALSE(RunBench({server_.Channel()}, trace_, options_).ok());
 }
 
-// What the accounts say of a made-up server on a made-up clock, where what
-// happened is known exactly. Above all: a server that stalls must show in the
-// percentiles of an open loop ("coordinated omission" is when it does not).
+// The counts for a simulated server and clock, where the results are known
+// exactly. A stall of the server must show in the percentiles of an open loop;
+// if it does not, that is called coordinated omission.
 
 constexpr absl::Duration kTick = absl::Microseconds(1);
 const absl::Time kStart = absl::FromUnixSeconds(1000);
@@ -305,7 +305,7 @@ class MadeUpPort : public BenchPort {
   void Cancel() override {}
 
  private:
-  // As the supervisor of RunBench cancels.
+  // Cancels as the supervisor of RunBench does.
   bool Cancelled() {
     if (now_ < cancel_at) return false;
     window->Abandon();
@@ -367,8 +367,8 @@ TEST_F(BenchDriverTest, OpenLoopCountsWhatIsDue) {
   EXPECT_LE(counts.send_delay.Max(), 5 * kTick);
 }
 
-// Over a second, a thousand batches come due. Each waits to its end and for
-// those before it: from 1 s down to 0.1 s.
+// A thousand batches are due during a stall of a second. Each waits for its end
+// and for the batches before it: from 1 s down to 0.1 s.
 TEST_F(BenchDriverTest, StallsShowInEveryBatchDueMeanwhile) {
   port_.stall_from = kStart + absl::Seconds(4);
   port_.stall_to = kStart + absl::Seconds(5);
@@ -379,7 +379,7 @@ TEST_F(BenchDriverTest, StallsShowInEveryBatchDueMeanwhile) {
   EXPECT_NEAR(Seconds(counts.latency, 0.95), 0.55, 0.01);
   EXPECT_NEAR(Seconds(counts.latency, 0.99), 0.91, 0.01);
   EXPECT_NEAR(Seconds(counts.latency, 0.9999), 1.0, 0.01);
-  // The client was not what they waited for.
+  // The client did not delay them.
   EXPECT_LE(counts.send_delay.Max(), 5 * kTick);
 }
 
@@ -393,7 +393,7 @@ TEST_F(BenchDriverTest, WaitingForRoomCounts) {
   EXPECT_NEAR(Seconds(counts.send_delay, 0.99), 0.91, 0.01);
 }
 
-// What the open loop is for: here the same stall is one in many.
+// The purpose of the open loop: here the same stall is one latency of many.
 TEST_F(BenchDriverTest, ClosedLoopOmitsTheStall) {
   port_.stall_from = kStart + absl::Seconds(4);
   port_.stall_to = kStart + absl::Seconds(5);
@@ -406,13 +406,13 @@ TEST_F(BenchDriverTest, ClosedLoopOmitsTheStall) {
 
 TEST_F(BenchDriverTest, ClosedLoopKeepsItsDepth) {
   const BenchCounts counts = RunClosed(8);
-  // Each waits for the seven before it.
+  // Each batch waits for the seven before it.
   EXPECT_NEAR(Seconds(counts.latency, 0.5), 8e-4, 1e-5);
   EXPECT_NEAR(static_cast<double>(counts.batches), 100'000, 1000);
 }
 
-// Twice of what the server can: of the 10 s offered it answers 5.5 s worth in
-// 11 s, and then the run ends.
+// Twice the server's capacity: it answers 5.5 s of the offered 10 s in 11 s,
+// and then the run ends.
 TEST_F(BenchDriverTest, SaturationShowsAndEnds) {
   port_.service = absl::Milliseconds(1);
   port_.cancel_at = kStart + absl::Seconds(11);
@@ -422,7 +422,7 @@ TEST_F(BenchDriverTest, SaturationShowsAndEnds) {
   EXPECT_NEAR(static_cast<double>(counts.unanswered), 9000, 10);
   EXPECT_EQ(counts.latency.count(), 20'000U);
   EXPECT_NEAR(absl::ToDoubleSeconds(counts.latency.Max()), 5.5, 0.01);
-  // Those due last waited for a second at least, though never answered.
+  // The batches due last were never answered, and waited for at least a second.
   EXPECT_NEAR(Seconds(counts.latency, 0.5), 2.75, 0.3);
   EXPECT_GE(window_.end() - window_.begin(), absl::Seconds(10));
 }

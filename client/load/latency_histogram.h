@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Counts durations in bounded memory, for percentiles that are right to within
-// 1%: 128 buckets for each power of two of nanoseconds.
+// Counts durations in bounded memory. Percentiles are exact to within 1%: there
+// are 128 buckets for each power of two of nanoseconds.
 
 #ifndef PLANB_CLIENT_LOAD_LATENCY_HISTOGRAM_H_
 #define PLANB_CLIENT_LOAD_LATENCY_HISTOGRAM_H_
@@ -22,17 +22,17 @@ class LatencyHistogram {
   // Negative durations count as zero. O(1).
   void Add(absl::Duration latency);
 
-  // Takes in what `other` counted.
+  // Adds the counts of `other`.
   void Merge(const LatencyHistogram& other);
 
   uint64_t count() const { return count_; }
 
-  // The smallest duration, rounded up by less than 1%, that a share of at
-  // least `quantile` (0..1) did not exceed; zero if nothing was counted. Never
-  // above Max().
+  // The smallest duration that a share of at least `quantile` (0..1) did not
+  // exceed, rounded up by less than 1% and at most Max(). Zero if there are no
+  // counts.
   absl::Duration Quantile(double quantile) const;
 
-  // Exactly the longest.
+  // The longest duration, exactly.
   absl::Duration Max() const { return absl::Nanoseconds(max_); }
 
  private:

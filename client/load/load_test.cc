@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Percentiles are those of the sorted durations, to within 1%.
+// Histograms, arrivals, the reference table, probes and traces.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -60,7 +60,7 @@ TEST(LatencyHistogram, WithinOnePercentOverTenPowers) {
   }
 }
 
-// One in ten thousand is there from ten thousand on.
+// The 0.9999 quantile shows an outlier of one in ten thousand.
 TEST(LatencyHistogram, TheTailIsNotLost) {
   LatencyHistogram histogram;
   for (int i = 0; i < 99'980; ++i) histogram.Add(absl::Microseconds(10));
@@ -87,7 +87,7 @@ TEST(LatencyHistogram, ExtremesAndNothing) {
   EXPECT_GT(histogram.Max(), absl::Hours(24 * 365 * 200));
 }
 
-// Arrivals come at their rate, in order, and the same each time.
+// Arrivals have their rate, are in order and are reproducible.
 
 const absl::Time kStart = absl::FromUnixSeconds(1'800'000'000);
 
@@ -102,7 +102,7 @@ std::vector<double> Offsets(const ArrivalOptions& options, size_t count) {
 }
 
 TEST(Arrivals, EvenOnesDoNotDrift) {
-  // A third of a second is no whole number of nanoseconds.
+  // A third of a second is not a whole number of nanoseconds.
   Arrivals arrivals({.batches_per_second = 3}, kStart);
   for (int64_t i = 0; i < 300'000; ++i) {
     if (i % 3 == 0) {
@@ -153,7 +153,7 @@ TEST(Arrivals, SeedsAndStreamsDiffer) {
   EXPECT_NE(Offsets(options, 10), Offsets(other, 10));
 }
 
-// The reference agrees with the oracle, which looks at every route.
+// The reference agrees with the oracle, which scans every route.
 
 // Routes of few distinct bits, so that they nest deeply and every length
 // occurs; both families.
@@ -209,7 +209,7 @@ TEST(ReferenceTable, AgreesWithTheOracle) {
       }
     }
   }
-  EXPECT_GT(misses, 0);  // or the test has not seen one
+  EXPECT_GT(misses, 0);  // the test must have seen one
 }
 
 TEST(ReferenceTable, DefaultRoutesAndEmptiness) {
@@ -259,8 +259,6 @@ TEST(ReferenceTable, HalvesAreDecidedWhereAllAddressesAgree) {
   EXPECT_EQ(half("2001:db9::"), kNoRoute);
   EXPECT_EQ(half("ffff:ffff:ffff:ffff::"), kUndecided);
 }
-
-// Boundaries are probed on both sides, and nothing beyond a family's ends.
 
 using ::testing::UnorderedElementsAre;
 
@@ -326,10 +324,7 @@ TEST(VisitSamples, TheReceiverMayEndIt) {
       {}, 10, 1, [](const Address&) { return absl::AbortedError("no"); })));
 }
 
-// A trace is the addresses given, in batches of one size.
-
-// Lines are numbered as an editor numbers them, and one bad line does not
-// spoil the others.
+// Lines count from 1, and a malformed line does not affect the others.
 
 using ::testing::ElementsAre;
 
@@ -407,7 +402,7 @@ TEST(Trace, UpperHalvesAreHalfOfThat) {
   EXPECT_THAT(trace.Expect(table), ElementsAre(kUndecided, 7));
 }
 
-// gRPC may hold on to what was sent for longer than the trace lives.
+// gRPC may hold the bytes of a batch longer than the trace exists.
 TEST(Trace, BatchesOutliveIt) {
   Batch batch;
   {

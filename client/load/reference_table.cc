@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The masks are made here, not taken from Prefix, so that a mistake there
-// would show as a difference.
+// Makes its own masks, so that a mistake in Prefix shows as a difference.
 
 #include "client/load/reference_table.h"
 
@@ -71,7 +70,7 @@ NextHopId ReferenceTable::NextHopOfHalf(const Address& address) const {
   const auto changes = changes_.find(half);
   if (changes == changes_.end()) return first;
   for (const absl::uint128 bits : changes->second) {
-    // What follows the last address of the half is of no concern.
+    // The address after the half's last one is not in the half.
     if (absl::Uint128High64(bits) == half &&
         NextHop(Address::V6(bits)) != first) {
       return kUndecided;
@@ -80,12 +79,9 @@ NextHopId ReferenceTable::NextHopOfHalf(const Address& address) const {
   return first;
 }
 
-// A prefix changes answers at its first address and after its last: there a
-// mistake in intervals shows.
-
 namespace {
 
-// Samples made at a time.
+// Number of samples generated at once.
 constexpr size_t kPortion = 1 << 16;
 
 }  // namespace

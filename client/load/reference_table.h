@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A second opinion on longest-prefix match, for checking a server's answers: a
-// hash map for each prefix length, asked from the longest to the shortest.
-// Shares no code and no idea with the engine's interval tree, and is quick
-// enough for millions of questions, which the engine's oracle is not.
+// A second implementation of longest-prefix match, to check a server's answers,
+// and the addresses to check it with. It is a hash map for each prefix length,
+// searched from the longest to the shortest. Shares no code and no algorithm
+// with the engine, and is fast enough for millions of lookups, unlike the
+// engine's oracle.
 
 #ifndef PLANB_CLIENT_LOAD_REFERENCE_TABLE_H_
 #define PLANB_CLIENT_LOAD_REFERENCE_TABLE_H_
@@ -23,21 +24,21 @@
 
 namespace planb::client {
 
-// Holds routes of both families. Thread-safe: const after construction.
+// Routes of both families. Thread-safe, because const after construction.
 class ReferenceTable {
  public:
-  // Of a prefix given twice, the last route counts. O(routes).
+  // Of a repeated prefix, the last route counts. O(routes).
   explicit ReferenceTable(absl::Span<const Route> routes);
 
-  // The route with the longest prefix that contains `address`, or none. One
-  // hash look-up for each prefix length that occurs in the address's family.
+  // The route with the longest prefix that contains `address`, or none.
+  // Searches one hash map for each prefix length of the address's family.
   std::optional<Route> Lookup(const Address& address) const;
 
-  // Its next hop, or kNoRoute.
+  // The next hop of that route, or kNoRoute.
   NextHopId NextHop(const Address& address) const;
 
-  // That of every IPv6 address with the upper half of `address`; kUndecided if
-  // they do not agree.
+  // The next hop of all IPv6 addresses with the upper half of `address`;
+  // kUndecided if they have different next hops.
   NextHopId NextHopOfHalf(const Address& address) const;
 
  private:
@@ -54,26 +55,23 @@ class ReferenceTable {
 
   Half ipv4_;
   Half ipv6_;
-  // By upper half: where routes longer than /64 begin, and what follows their
-  // last address.
+  // By upper half: the first addresses of routes longer than /64, and the
+  // addresses after their last ones.
   absl::flat_hash_map<uint64_t, std::vector<absl::uint128>> changes_;
 };
 
-// The addresses that tell whether a server holds exactly a table.
-
-// Hands out, for every route, the addresses around the two boundaries at which
-// the answer may change: its first address and the one after its last, each
-// with both neighbours, as far as the family has them. At most six a route,
-// repeats included. O(routes).
-// Errors: what `on_address` returns, which ends it.
+// Passes to `on_address`, for every route, the addresses around the two
+// boundaries at which the answer may change: its first address and the one
+// after its last, each with both neighbours that exist. At most six for a
+// route, with repetitions. O(routes). An error of `on_address` ends it and is
+// returned.
 absl::Status VisitBoundaries(
     absl::Span<const Route> routes,
     absl::FunctionRef<absl::Status(const Address&)> on_address);
 
-// Hands out `count` sampled addresses: most of them within routes, the others
-// anywhere; of both families if `routes` (sorted) has both. Memory does not
-// grow with `count`.
-// Errors: what `on_address` returns, which ends it.
+// Passes `count` random addresses to `on_address`: most within routes, the
+// others anywhere, and of both families if `routes` (sorted) has both. Memory
+// is independent of `count`. An error of `on_address` ends it and is returned.
 absl::Status VisitSamples(
     absl::Span<const Route> routes, size_t count, uint64_t seed,
     absl::FunctionRef<absl::Status(const Address&)> on_address);

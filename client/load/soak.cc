@@ -14,9 +14,9 @@
 namespace planb::client {
 namespace {
 
-// How soon a waiting stream notices that it is to stop.
+// Maximum time until a waiting stream notices SoakOptions::stop.
 constexpr absl::Duration kNap = absl::Milliseconds(50);
-// After an error that no retry mends: not as fast as possible.
+// Pause after an error that a retry does not repair.
 constexpr absl::Duration kPause = absl::Milliseconds(100);
 
 class DisconnectCounter : public LookupObserver {
@@ -64,7 +64,7 @@ class Soaker {
 
   void Ask() {
     if (lookup_ == nullptr) {
-      // Whether it is too late, each batch decides for itself.
+      // Each batch has its own deadline.
       lookup_ = std::make_unique<BatchLookup>(
           open_, BatchLookupOptions{.max_in_flight = 1,
                                     .give_up_after = absl::InfiniteDuration(),
@@ -139,7 +139,7 @@ SoakCounts RunSoak(const OpenChannel& open, const Trace& trace,
   std::vector<std::thread> threads;
   for (size_t i = 0; i < each.size(); ++i) {
     threads.emplace_back([&, i] {
-      // Not all with the same addresses at the same time.
+      // Streams start at different addresses.
       const size_t first = i * trace.batches() / each.size();
       each[i] = Soaker(open, trace, options, first).Run();
     });

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Lookups at a steady pace for as long as it takes, through restarts and
-// upgrades of the server, as the callers of BatchLookup see them: every answer
-// is checked, every failure counted, and the longest wait is what a restart
-// cost.
+// Looks up at a steady rate, through restarts and upgrades of the server, as a
+// caller of BatchLookup. Checks every answer and counts every failure. The
+// longest wait is the cost of a restart.
 
 #ifndef PLANB_CLIENT_LOAD_SOAK_H_
 #define PLANB_CLIENT_LOAD_SOAK_H_
@@ -24,33 +23,33 @@
 namespace planb::client {
 
 struct SoakOptions {
-  // Each with a thread, a BatchLookup and so a connection of its own; at least
-  // 1. Each has one batch in flight, so a slow server is asked less.
+  // Each has its own thread, BatchLookup and connection, and one batch in
+  // flight, so a slow server gets fewer batches. At least 1.
   size_t streams = 1;
-  // From one batch of a stream to its next. Zero: none waits but for its
-  // answer. What a stall kept from being sent is not made up for.
+  // Time from one batch of a stream to the next. Zero: sends after each answer.
+  // Batches that a stall delayed are not made up for.
   absl::Duration period = absl::ZeroDuration();
   absl::Duration duration = absl::Seconds(10);
-  // A batch unanswered for so long has failed, with DEADLINE_EXCEEDED.
+  // A batch without an answer in this time fails with DEADLINE_EXCEEDED.
   absl::Duration timeout = absl::Seconds(10);
-  // What the trace's addresses have to lead to, as Trace::Expect says it.
+  // The expected answers, as by Trace::Expect.
   std::vector<NextHopId> expected;
-  // Null, or ends the run once true.
+  // Not owned; may be null. True ends the run.
   const std::atomic<bool>* stop = nullptr;
 };
 
 struct SoakCounts {
   uint64_t batches = 0;  // answered
   uint64_t lookups = 0;  // in these
-  // Of these, the answers other than expected.
+  // Answers that differ from the expected ones.
   uint64_t mismatches = 0;
-  // Batches that the caller got no answer to, by the name of the status.
+  // Failed batches, by the name of the status code.
   std::map<std::string, uint64_t> failures;
-  // What the library kept from the caller: connections lost and attempts that
-  // found no server, and streams that followed a lost one.
+  // Lost connections and failed attempts to connect, and streams that followed
+  // a lost one. The library hides these from its callers.
   uint64_t disconnects = 0;
   uint64_t reconnects = 0;
-  // From sending a batch to having its answer, or its failure.
+  // Time from sending a batch to its answer or failure.
   LatencyHistogram latency;
   absl::Duration elapsed = absl::ZeroDuration();
 
@@ -58,8 +57,8 @@ struct SoakCounts {
   void Merge(const SoakCounts& other);
 };
 
-// Sends the batches of `trace` over and over. REQUIRES: `expected` is of it.
-// Returns after the duration, or at most options.timeout later.
+// Sends the batches of `trace` repeatedly. Returns after the duration, or at
+// most options.timeout later. REQUIRES: options.expected is of `trace`.
 SoakCounts RunSoak(const OpenChannel& open, const Trace& trace,
                    const SoakOptions& options);
 

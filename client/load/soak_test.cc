@@ -81,7 +81,7 @@ TEST_F(SoakTest, AllIsWell) {
   EXPECT_EQ(server_.streams_opened(), 3U);
 }
 
-TEST_F(SoakTest, ARestartIsAWaitAndNoFailure) {
+TEST_F(SoakTest, ARestartFailsNoBatch) {
   constexpr absl::Duration kDown = absl::Milliseconds(300);
   const SoakCounts counts = SoakDuring([&] {
     AwaitBatches(5);
@@ -116,7 +116,7 @@ TEST_F(SoakTest, NoAnswerInTimeIsAFailure) {
               ElementsAre(Pair("DEADLINE_EXCEEDED", ::testing::Ge(1U))));
 }
 
-TEST_F(SoakTest, ErrorsThatNoRetryMendsAreFailures) {
+TEST_F(SoakTest, PermanentErrorsAreFailures) {
   server_.EndStreams(
       2, MakeError(grpc::StatusCode::INVALID_ARGUMENT, "MESSAGE_MALFORMED", ""),
       3);
@@ -137,7 +137,7 @@ TEST_F(SoakTest, KeepsItsPaceAndItsTime) {
   EXPECT_GE(counts.elapsed, options_.duration);
 }
 
-// A replay makes every change of its trace, in order, and not before its time.
+// A replay applies every change of its trace, in order, not before its time.
 
 TraceChange Change(absl::Duration at, uint32_t i, NextHopId next_hop) {
   return {.at = absl::UnixEpoch() + absl::Hours(500'000) + at,
@@ -191,7 +191,7 @@ TEST_F(UpdateReplayerTest, KeepsTheGapsInProportion) {
   EXPECT_GT(report->answer_lag.Max(), absl::ZeroDuration());
 }
 
-TEST_F(UpdateReplayerTest, EveryChangeOfAPrefixIsMade) {
+TEST_F(UpdateReplayerTest, AppliesEveryChangeOfAPrefix) {
   UpdateReplayer replayer(server_.Channel(), {.speed = 0});
   for (NextHopId next_hop : {1U, 2U, kNoRoute, 3U}) {
     ASSERT_TRUE(
@@ -217,14 +217,14 @@ TEST_F(UpdateReplayerTest, RefusalsAreCounted) {
   EXPECT_EQ(report->generation, 0U);
 }
 
-TEST_F(UpdateReplayerTest, TheStreamsEndEndsIt) {
+TEST_F(UpdateReplayerTest, EndsWithTheStream) {
   server_.EndStreams(0, grpc::Status(grpc::StatusCode::UNAVAILABLE, "away"));
   UpdateReplayer replayer(server_.Channel(), {.speed = 0});
   ASSERT_TRUE(replayer.OnChanges({Change(absl::ZeroDuration(), 1, 9)}).ok());
   EXPECT_TRUE(absl::IsUnavailable(replayer.Finish().status()));
 }
 
-TEST_F(UpdateReplayerTest, AnEmptyTraceStillAsksTheServer) {
+TEST_F(UpdateReplayerTest, AnEmptyTraceStillReachesTheServer) {
   const auto report = UpdateReplayer(server_.Channel(), {}).Finish();
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_EQ(report->batches, 0U);

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Packed once, so that the benchmark measures lookups and not itself.
-
 #include "client/load/trace.h"
 
 #include <cmath>
@@ -14,8 +12,6 @@
 #include "absl/strings/str_cat.h"
 
 namespace planb::client {
-
-// As forgiving as a shell pipeline wants, and as strict as Address::Parse.
 
 absl::Status ReadAddressLines(
     std::istream& lines,
@@ -114,8 +110,7 @@ absl::StatusOr<std::vector<Address>> ReadAddressFile(const std::string& path,
   return addresses;
 }
 
-// Offsets from the start are summed up or multiplied in doubles: exact to the
-// nanosecond for the first 100 days.
+// Offsets from the start are doubles: exact to the nanosecond for 100 days.
 
 Arrivals::Arrivals(const ArrivalOptions& options, absl::Time start)
     : options_(options),

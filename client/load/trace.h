@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The addresses a benchmark asks for, packed once and sent over and over.
+// The addresses of a benchmark, packed once and sent repeatedly, and the times
+// at which their batches are due.
 
 #ifndef PLANB_CLIENT_LOAD_TRACE_H_
 #define PLANB_CLIENT_LOAD_TRACE_H_
@@ -26,30 +27,29 @@
 
 namespace planb::client {
 
-// Addresses as text, one a line, as people pipe them in.
-//
-// Hands every address of `lines` to `on_address` and every line that is none
-// to `on_malformed`, with its number (from 1) and what is wrong. Blanks around
-// an address, empty lines and lines that begin with '#' are skipped.
-// Errors: what `on_address` returns, which ends the reading; DATA_LOSS if the
-// stream breaks.
+// Reads addresses as text, one a line. Passes every address to `on_address`,
+// and every malformed line to `on_malformed`, with its number (from 1) and the
+// error. Skips blanks around an address, empty lines and lines that begin with
+// '#'. An error of `on_address` ends the reading and is returned.
+// Errors: also DATA_LOSS if the stream breaks.
 absl::Status ReadAddressLines(
     std::istream& lines,
     absl::FunctionRef<absl::Status(const Address&)> on_address,
     absl::FunctionRef<void(uint64_t line, const absl::Status&)> on_malformed);
 
-// How addresses are asked for.
+// The form in which addresses are sent.
 enum class AddressForm {
   kFull,
   kUpper,  // the upper half alone, of IPv6 only
 };
 
-// A ring of batches of one family. Thread-safe: const after construction.
+// A ring of batches of one family. Thread-safe, because const after
+// construction.
 class Trace {
  public:
-  // The addresses, all of `family`, in their order, begun again until the last
-  // batch is full. REQUIRES: there are addresses, batch > 0, and `form` is one
-  // of the family's.
+  // The addresses, all of `family`, in order, repeated from the first until the
+  // last batch is full. REQUIRES: there are addresses, batch > 0, and `family`
+  // has `form`.
   Trace(Family family, absl::Span<const Address> addresses, size_t batch,
         AddressForm form = AddressForm::kFull);
 
@@ -57,34 +57,31 @@ class Trace {
   size_t batch_size() const { return batch_size_; }
 
   // Batch number `index` (modulo batches()). Refers to this trace's bytes and
-  // keeps them alive, so that they are sent from where they lie.
+  // keeps them alive, so that they are sent without a copy.
   Batch Get(size_t index) const;
 
-  // What `table` says to each address, or upper half.
+  // The answer of `table` to each address, or upper half.
   std::vector<NextHopId> Expect(const ReferenceTable& table) const;
 
-  // The part of such a vector that belongs to batch number `index`.
+  // The part of such a vector for batch number `index`.
   absl::Span<const NextHopId> Slice(const std::vector<NextHopId>& expected,
                                     size_t index) const;
 
  private:
   Family family_;
   AddressForm form_;
-  // Bytes of one address as it is sent.
+  // Bytes of one address in its form.
   size_t width_;
   size_t batch_size_;
   size_t batches_;
   std::shared_ptr<const std::string> bytes_;
 };
 
-// The addresses of `family` in a file, one a line; others are skipped.
+// The addresses of `family` in a file, one a line. Skips the other family.
 // Errors: NOT_FOUND if the file cannot be opened or holds none;
 // INVALID_ARGUMENT for a malformed line.
 absl::StatusOr<std::vector<Address>> ReadAddressFile(const std::string& path,
                                                      Family family);
-
-// When the batches of an open loop are due: a schedule made before anything is
-// sent, that no answer and no delay can change.
 
 enum class ArrivalKind {
   kEven,     // one every 1/rate
@@ -93,27 +90,28 @@ enum class ArrivalKind {
 
 struct ArrivalOptions {
   ArrivalKind kind = ArrivalKind::kEven;
-  // Of one stream; more than 0.
+  // Rate of one stream; more than 0.
   double batches_per_second = 1;
-  // Even arrivals of several streams take turns: this is stream `stream` of
+  // Even arrivals of several streams alternate: this is stream `stream` of
   // `streams`.
   size_t stream = 0;
   size_t streams = 1;
-  // Poisson arrivals: each seed and stream has gaps of its own.
+  // Poisson arrivals: each seed and stream has its own gaps.
   uint64_t seed = 1;
 };
 
-// Thread-compatible.
+// The times at which the batches of an open loop are due. No answer and no
+// delay changes this schedule. Thread-compatible.
 class Arrivals {
  public:
-  // The first even arrival is within 1/rate of `start`, at `start` for stream
-  // 0; the first Poisson one a gap after.
+  // The first even arrival is within 1/rate after `start`, at `start` for
+  // stream 0. The first Poisson arrival is one gap after `start`.
   Arrivals(const ArrivalOptions& options, absl::Time start);
 
-  // When the next batch is due. Never before the one before it.
+  // The time at which the next batch is due. Never decreases.
   absl::Time next() const { return next_; }
-  // Goes on to the one after. Even arrivals do not drift: the k-th is at k/rate
-  // to the nanosecond, however many there were.
+  // Advances to the next batch. Even arrivals do not drift: the k-th is at
+  // k/rate to the nanosecond.
   void Pop();
 
  private:
@@ -123,7 +121,7 @@ class Arrivals {
   const absl::Time start_;
   const double gap_ns_;
   Random random_;
-  // Even: number of arrivals taken. Poisson: not used.
+  // Even: number of arrivals popped. Poisson: not used.
   uint64_t count_ = 0;
   // Poisson: from start_ to next_.
   double offset_ns_ = 0;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Before it waits for the next change it sends what it has: nothing is held
-// back while there is nothing to do.
+// Sends the current batch before it waits for the next change.
 
 #include "client/load/update_replayer.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A batch answers its IPv6 addresses first: two counters find each address's
-// place in the reply.
+// A reply has the answers to the IPv6 addresses of its batch first, so two
+// counters find the index of each address.
 
 #include "client/planbctl/address_pipeline.h"
 
@@ -20,7 +20,7 @@ PipelineOptions Sane(PipelineOptions options) {
   return options;
 }
 
-// The prefix of a reply's length byte; none if the byte makes no sense.
+// The prefix for a reply's length byte; none if the length is impossible.
 std::optional<Prefix> MatchedPrefix(const Address& address, uint8_t length) {
   if (length > AddressBits(address.family())) return std::nullopt;
   return Prefix::Truncate(address, length);
@@ -41,7 +41,7 @@ absl::Status AddressPipeline::Add(const Address& address) {
   filling_.push_back(address);
   if (filling_.size() < options_.batch) return absl::OkStatus();
   absl::Status status = SendBatch();
-  // Leaves room for the next batch, and with a depth of 1 waits for this one.
+  // Makes room for the next batch. With a depth of 1, waits for this one.
   while (status.ok() && sent_.size() >= options_.depth) {
     status = ReceiveBatch();
   }
@@ -77,7 +77,7 @@ absl::Status AddressPipeline::SendBatch() {
                     .table = options_.table,
                     .want_prefix_lengths = options_.want_prefixes});
   if (!sent.ok()) {
-    // Answers that came before the end of the handle are answers all the same.
+    // Answers that came before the end of the handle are valid.
     while (!sent_.empty()) {
       absl::Status status = ReceiveBatch();
       if (!status.ok()) return status;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Addresses in, one by one, of either family; answers out, in the same order.
-// Packs them into batches and keeps several of these in flight, also when the
-// server restarts in between.
+// Looks up single addresses of both families and returns the answers in the
+// same order. Packs the addresses into batches and keeps several in flight,
+// also across restarts of the server.
 
 #ifndef PLANB_CLIENT_PLANBCTL_ADDRESS_PIPELINE_H_
 #define PLANB_CLIENT_PLANBCTL_ADDRESS_PIPELINE_H_
@@ -23,13 +23,13 @@
 
 namespace planb::client {
 
-// What became of one address.
+// The answer to one address.
 struct AddressAnswer {
   Address address;
-  // kNoRoute if there is no route. With a flow hash, not a group but its
-  // member that the flow takes.
+  // kNoRoute if there is no route. With a flow hash, the member of a group that
+  // the flow takes instead of the group.
   NextHopId next_hop = kNoRoute;
-  // If asked for and there is a route.
+  // Set if want_prefixes and there is a route.
   std::optional<Prefix> prefix;
   uint64_t generation = 0;
 };
@@ -48,16 +48,15 @@ struct PipelineOptions {
   absl::Duration give_up_after = absl::Minutes(1);
 };
 
-// Thread-compatible. After an error, stop.
+// Thread-compatible. Must not be used after an error.
 class AddressPipeline {
  public:
   // Calls `on_answer`, from within Add and Finish, for each address in order.
   AddressPipeline(OpenChannel open, const PipelineOptions& options,
                   std::function<void(const AddressAnswer&)> on_answer);
 
-  // With a batch size of 1 and a depth of 1, the answer comes before this
-  // returns.
-  // Errors: of the handle, or of a batch.
+  // With a batch size of 1 and a depth of 1, waits for the answer.
+  // Errors: those of the handle, or of a batch.
   absl::Status Add(const Address& address);
 
   // Waits for all answers.
@@ -73,7 +72,7 @@ class AddressPipeline {
   // The batch being filled, and the ones in flight, oldest first.
   std::vector<Address> filling_;
   std::deque<std::vector<Address>> sent_;
-  // Kept for their memory.
+  // Members so that their memory is reused.
   std::string bytes_v6_;
   std::string bytes_v4_;
   std::vector<uint32_t> flow_hashes_;

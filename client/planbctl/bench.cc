@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// planbctl bench: how many lookups a second, and how long a batch takes.
+// planbctl bench: measures lookups a second and the latency of batches.
 
 #include "client/load/bench.h"
 
@@ -26,8 +26,7 @@
 namespace planb::client {
 namespace {
 
-// One line about the last second, given what was counted until then.
-// Thread-compatible.
+// Makes the line of progress for the last second. Thread-compatible.
 class BenchProgress {
  public:
   std::string Line(absl::Duration elapsed, const BenchCounts& so_far);
@@ -37,12 +36,12 @@ class BenchProgress {
   uint64_t lookups_ = 0;
 };
 
-// Where a plot of the distribution wants its points.
+// The points of a plot of the distribution.
 constexpr double kQuantiles[] = {0,      0.1,    0.25,    0.5,   0.75,
                                  0.9,    0.95,   0.99,    0.995, 0.999,
                                  0.9995, 0.9999, 0.99999, 1};
 
-// Below this share of what was offered, the offer was too much.
+// Below this share of the offered lookups, the server is overloaded.
 constexpr double kCarried = 0.98;
 
 double Microseconds(const LatencyHistogram& histogram, double quantile) {
@@ -109,7 +108,7 @@ void SetCpu(const BenchResult& result, output::Bench& report) {
   }
 }
 
-// The parameters, out of the flags, and the results.
+// The parameters from the flags, and the results.
 output::Bench BenchReport(const BenchResult& result) {
   output::Bench report;
   SetParameters(report);
@@ -135,7 +134,7 @@ output::Bench BenchReport(const BenchResult& result) {
   return report;
 }
 
-// The same for people: a few lines.
+// The same as a few lines of text.
 std::string BenchText(const output::Bench& report) {
   std::string text = absl::StrFormat(
       "%.0f lookups in %.2f s: %.4g M lookups/s (%s %s, %s; %d stream(s) over "
@@ -195,17 +194,17 @@ std::string BenchProgress::Line(absl::Duration elapsed,
   const std::string done =
       absl::StrFormat("%.0f s: %.4g M lookups/s; latency so far in us: ",
                       absl::ToDoubleSeconds(elapsed), rate * 1e-6);
-  // All that was answered may have been due in the warm-up.
+  // All answered batches may have been due in the warm-up.
   if (so_far.latency.count() == 0) return absl::StrCat(done, "none\n");
   return absl::StrFormat("%sp50 %.0f, p99 %.0f\n", done,
                          Microseconds(so_far.latency, 0.5),
                          Microseconds(so_far.latency, 0.99));
 }
 
-// Addresses made up: enough that the server's caches do not learn them.
+// Number of random addresses: too many for the server's caches.
 constexpr size_t kTraceAddresses = 1 << 20;
 
-// What no stream comes near; each batch offered is accounted for by itself.
+// More than any stream can carry. Each offered batch is counted by itself.
 constexpr double kMaxBatchRate = 2e6;
 
 // The table of --routes or --synthetic; empty if neither is given.
@@ -233,7 +232,7 @@ absl::StatusOr<std::vector<Address>> AddressesFromFlags(
   return addresses;
 }
 
-// Why the flags make no sense together; OK if they do.
+// Errors: INVALID_ARGUMENT for flags that contradict each other.
 absl::Status CheckFlags() {
   if (absl::GetFlag(FLAGS_batch) == 0 || absl::GetFlag(FLAGS_depth) == 0 ||
       absl::GetFlag(FLAGS_streams) == 0) {
@@ -265,7 +264,7 @@ absl::Status CheckFlags() {
   return absl::OkStatus();
 }
 
-// As many channels as streams, over as many connections as asked for.
+// A channel for each of --streams, over --connections connections.
 absl::StatusOr<std::vector<std::shared_ptr<grpc::Channel>>> Connect() {
   const uint32_t streams = absl::GetFlag(FLAGS_streams);
   uint32_t connections = absl::GetFlag(FLAGS_connections);
@@ -335,7 +334,7 @@ ExitCode Run(const Arguments& arguments) {
   BenchOptions options = OptionsFromFlags();
   if (check) options.expected = trace.Expect(ReferenceTable(*routes));
   if (!cpus->empty()) {
-    // Before gRPC starts its threads, which are to stay there too.
+    // Before gRPC starts its threads, which inherit the setting.
     if (const absl::Status pinned = RunOn(*cpus); !pinned.ok()) {
       return FailUsage(pinned.message());
     }
@@ -360,23 +359,22 @@ const Command kBenchCommand = {
     .arguments = "",
     .summary = "measure lookups a second and the latency of batches",
     .description =
-        "Sends batches over one or more streams for --seconds, after a warm-up "
-        "that does not count. The addresses are those of a file, or a million "
-        "made up by --trace.\n\n"
-        "Without --rate a closed loop: each stream has --depth batches in "
-        "flight, so a slow server is asked less. With --rate an open loop: "
-        "batches are due by a schedule that no answer changes, and latency "
-        "counts from when a batch was due, whether the server, the connection, "
-        "--depth or planbctl itself made it wait. Where more is offered than "
-        "is carried, both figures are reported, and the run still ends after "
-        "--drain; what is unanswered then counts with the time it waited."
-        "\n\n"
-        "Prints lookups a second, the percentiles of the latency of batches, "
-        "and CPU seconds per million lookups; SIGTERM and SIGINT end it early "
-        "with its report. With --check, every answer is compared with a "
-        "table; exits with 1 if one differs.\n\n"
-        "How next hops are assigned and which addresses are asked for moves "
-        "results by factors: say both when quoting one.",
+        "Sends batches over one or more streams for --seconds, after a "
+        "warm-up that does not count. The addresses come from a file, or "
+        "are a million random ones of the kind --trace.\n\nWithout --rate "
+        "the loop is closed: each stream keeps --depth batches in flight, "
+        "so a slow server gets fewer batches. With --rate the loop is "
+        "open: batches are due on a fixed schedule. Latency counts from "
+        "the time a batch was due, even if the server, the connection, "
+        "--depth or planbctl itself delays it. If more is offered than is "
+        "carried, the report has both figures, and the run still ends "
+        "after --drain. An unanswered batch counts with the time it "
+        "waited.\n\nPrints lookups a second, the percentiles of the latency "
+        "of batches, and CPU seconds per million lookups. SIGTERM and "
+        "SIGINT end the run early with its report. With --check, compares "
+        "every answer with a table and exits with 1 if one differs.\n\nThe "
+        "assignment of next hops and the choice of addresses change "
+        "results by factors: quote both with a result.",
     .flags = {"batch",       "depth",      "streams", "connections", "rate",
               "arrivals",    "seconds",    "warmup",  "drain",       "spin",
               "client_cpus", "server_pid", "quiet",   "addresses",   "trace",

@@ -21,8 +21,7 @@
 
 namespace planb::client {
 
-// The numbers rise with what they say about the trouble, so the worse of two
-// is the larger.
+// A larger exit code is a worse problem.
 
 ExitCode Fail(const absl::Status& error) {
   absl::FPrintF(stderr, "planbctl: %s: %s\n",
@@ -86,15 +85,14 @@ absl::Span<const absl::string_view> GlobalFlags() {
   return kFlags;
 }
 
-// Assembled from the table of commands and the texts of the flags, so that help
-// cannot fall behind.
+// Help is made from the table of commands and the help of the flags.
 
 namespace {
 
 constexpr size_t kWidth = 78;
 
-// `text` in lines of at most kWidth, each after `indent`. Paragraphs are apart
-// by an empty line.
+// `text` in lines of at most kWidth, each after `indent`, with an empty line
+// between paragraphs.
 std::string Wrap(absl::string_view text, absl::string_view indent) {
   std::string wrapped;
   for (absl::string_view paragraph : absl::StrSplit(text, "\n\n")) {
@@ -151,16 +149,15 @@ std::string ProgramHelp() {
       FlagsHelp(GlobalFlags()),
       "\nExit codes:\n"
       "  0  done as asked\n"
-      "  1  the server answered, and the answer is no: an address or a prefix\n"
-      "     without a route, a server that does not serve, an answer or a "
-      "table\n"
-      "     that differs from the file, a file of which a part could not be "
-      "used\n"
+      "  1  the answer is negative: an address or a prefix without a route, a\n"
+      "     server that is not serving, an answer or a table that differs "
+      "from\n"
+      "     the file, a file with unusable parts\n"
       "  2  the command line is wrong, or a local file or line cannot be used\n"
       "  3  the server refused or failed, or did not answer in time\n"
       "  4  the server cannot be reached, is draining, or went away\n"
-      "Where several apply, the largest. What went wrong is said on the "
-      "standard\nerror; the standard output holds answers only.\n\n"
+      "If several apply, the largest. Errors go to the standard error; the "
+      "standard\noutput has answers only.\n\n"
       "Examples:\n"
       "  planbctl generate --routes 100000 --output table.txt\n"
       "  planbctl load table.txt\n"
@@ -193,7 +190,7 @@ std::string CommandHelp(const Command& command) {
   return text;
 }
 
-// Values are parsed by absl through its reflection; only the words are ours.
+// absl's reflection parses the values of flags.
 
 absl::StatusOr<CommandLine> ParseCommandLine(
     absl::Span<const char* const> arguments) {

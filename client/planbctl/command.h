@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The commands of planbctl, as a table: each command file defines its own
-// entries.
+// The table of planbctl's commands, the command line, exit codes and help. Each
+// command is defined in a file of its group.
 
 #ifndef PLANB_CLIENT_PLANBCTL_COMMAND_H_
 #define PLANB_CLIENT_PLANBCTL_COMMAND_H_
@@ -17,13 +17,14 @@
 
 namespace planb::client {
 
-// How planbctl ends. Scripts rely on these numbers.
+// planbctl's exit codes. Scripts rely on these numbers.
 enum class ExitCode : int {
   // Done as asked.
   kOk = 0,
-  // The server answered, and the answer is no: an address or a prefix without a
-  // route, a server that does not serve, an answer or a table that differs from
-  // the file, a file of which a part could not be used.
+  // The answer is negative: an address or a prefix without a route, a server
+  // that is not serving, an answer or a table that differs from the file, a
+  // file
+  // with unusable parts.
   kNegative = 1,
   // The command line is wrong, or a local file or line cannot be used.
   kUsage = 2,
@@ -33,15 +34,15 @@ enum class ExitCode : int {
   kUnreachable = 4,
 };
 
-// Says on stderr what went wrong between us and the server. Returns
-// kUnreachable for UNAVAILABLE, kFailed for every other error.
+// Prints the error of a call to stderr. Returns kUnreachable for UNAVAILABLE,
+// kFailed for every other error.
 ExitCode Fail(const absl::Status& error);
 
-// Says on stderr what is wrong with the command line or a file; kUsage.
+// Prints an error of the command line or a file to stderr. Returns kUsage.
 ExitCode FailUsage(absl::string_view message);
 
-// The larger problem of two: a failure counts more than bad input, and that
-// more than a negative answer.
+// The worse of two: a failure is worse than bad input, and that is worse than a
+// negative answer.
 ExitCode Worse(ExitCode a, ExitCode b);
 
 using Arguments = std::vector<std::string>;
@@ -49,16 +50,16 @@ using Arguments = std::vector<std::string>;
 struct Command {
   // One word, or two: "routes list" belongs to the group "routes".
   absl::string_view name;
-  // What follows the name, such as "ADDR...".
+  // The arguments after the name, such as "ADDR...".
   absl::string_view arguments;
   // One line without a full stop.
   absl::string_view summary;
-  // Paragraphs, apart by "\n\n"; help wraps them.
+  // Paragraphs, separated by "\n\n". Help wraps them.
   absl::string_view description;
-  // Names of the flags it takes besides the global ones.
+  // Names of its flags besides the global ones.
   std::vector<absl::string_view> flags;
   ExitCode (*run)(const Arguments& arguments);
-  // False if it does its work without one.
+  // False for a command that works without a server.
   bool needs_server = true;
 };
 
@@ -92,54 +93,49 @@ extern const Command kGenerateCommand;
 extern const Command kVerifyCommand;
 extern const Command kSoakCommand;
 
-// All of them, in the order in which help shows them.
+// All commands, in the order of help.
 absl::Span<const Command* const> AllCommands();
 
-// The command whose name `words` begin with, or null.
+// The command with a name at the beginning of `words`, or null.
 const Command* FindCommand(absl::Span<const std::string> words);
 
-// Words of its name.
+// Number of words in its name.
 size_t WordsIn(const Command& command);
 
-// Those of a group, as above; none if there is no such group.
+// The commands of a group; none if there is no such group.
 std::vector<const Command*> CommandsOf(absl::string_view group);
 
 // Flags that every command takes.
 absl::Span<const absl::string_view> GlobalFlags();
 
-// What planbctl says about itself.
-//
-// The program: its commands, global flags and exit codes.
+// Help about the program: its commands, global flags and exit codes.
 std::string ProgramHelp();
 
-// One group of commands, such as "routes"; empty if there is none.
+// Help about a group of commands, such as "routes"; empty if there is none.
 std::string GroupHelp(absl::string_view group);
 
-// One command: its arguments, what it does, its flags with their defaults.
+// Help about a command: its arguments, description, and flags with defaults.
 std::string CommandHelp(const Command& command);
 
-// Reads the command line: flags by absl, in any place, then the command and
-// its arguments.
-//
-// absl's own ParseCommandLine ends the program with status 1 on a mistake,
-// which here means "answered, but negative", and knows nothing of commands. So
-// the words are taken apart here, and absl parses the values.
+// absl's own ParseCommandLine ends the program with status 1 on an error, which
+// for planbctl means a negative answer, and has no commands. So planbctl splits
+// the words itself, and absl parses the values of flags.
 
 struct CommandLine {
-  // The words that are no flags.
+  // The words that are not flags.
   std::vector<std::string> words;
   // Names of the flags given.
   std::vector<std::string> flags;
-  // --help or -h was among them.
+  // True if --help or -h was given.
   bool help = false;
-  // --version was among them.
+  // True if --version was given.
   bool version = false;
 };
 
 // Reads `arguments` (without the program's name) and sets the flags. Flags are
 // --name=value, --name value, and for bool flags --name and --noname; "--"
-// ends them, and "-" is a word.
-// Errors: INVALID_ARGUMENT, naming an unknown flag or the value it refuses.
+// ends them, and "-" is a word. Flags may come before and after words.
+// Errors: INVALID_ARGUMENT, naming an unknown flag or a malformed value.
 absl::StatusOr<CommandLine> ParseCommandLine(
     absl::Span<const char* const> arguments);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Flags are found wherever they stand, and mistakes are named.
+// The command line, output, differences, the pipeline of addresses, and health.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -76,7 +76,7 @@ TEST_F(CommandLineTest, Help) {
   EXPECT_THAT(ParseCommandLine({})->words, IsEmpty());
 }
 
-TEST_F(CommandLineTest, MistakesAreNamed) {
+TEST_F(CommandLineTest, ErrorsNameTheFlag) {
   for (const auto& [word, why] :
        {std::pair("--unknown=1", "unknown flag --unknown"),
         std::pair("--unknown", "unknown flag --unknown"),
@@ -91,7 +91,7 @@ TEST_F(CommandLineTest, MistakesAreNamed) {
   }
 }
 
-// Columns line up, and nothing trails.
+// Columns are aligned, without trailing blanks.
 
 TEST(TextTable, Aligns) {
   TextTable table({"id", "name"});
@@ -170,8 +170,8 @@ TEST(RouteDiff, MakesOneTableOfTheOther) {
   }
 }
 
-// Answers come in the order of the addresses, with families mixed and
-// batches of any size.
+// Answers come in the order of the addresses, with mixed families and batches
+// of any size.
 
 testing::FakeServerOptions TwoRoutes() {
   return {.routes = {{*Prefix::Parse("2001:db8::/32"), 5},
@@ -255,7 +255,7 @@ TEST(AddressPipeline, AFlowTakesMembersOfGroups) {
   }
 }
 
-TEST(AddressPipeline, NothingAskedIsNoError) {
+TEST(AddressPipeline, NoAddressesIsNoError) {
   testing::FakeServer server(TwoRoutes());
   AddressPipeline pipeline(*ChannelsTo(server.target()), {},
                            [](const AddressAnswer&) {});
@@ -305,7 +305,7 @@ TEST(AddressPipeline, ADyingServerIsAnError) {
   EXPECT_EQ(answered, 30U);
 }
 
-// The server's own words on its health, and errors where it has none.
+// The status of the server's health service, and errors without one.
 
 using grpc::health::v1::HealthCheckResponse;
 

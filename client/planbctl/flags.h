@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Every flag of planbctl. absl's flags are one name space for the whole
-// program, so they are kept together; each command lists those it takes
-// (Command::flags), and giving it another is a usage error.
+// All flags of planbctl. absl's flags share one name space. Each command lists
+// its flags (Command::flags); another flag is a usage error.
 
 #ifndef PLANB_CLIENT_PLANBCTL_FLAGS_H_
 #define PLANB_CLIENT_PLANBCTL_FLAGS_H_

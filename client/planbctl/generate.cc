@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// planbctl generate: a routing table made up, as text.
+// planbctl generate: writes a synthetic routing table as text.
 
 #include <cstdio>
 #include <string>
@@ -56,10 +56,11 @@ const Command kGenerateCommand = {
     .arguments = "",
     .summary = "make up a routing table like the Internet's",
     .description =
-        "Writes routes, \"PREFIX/LEN NEXTHOP\" a line, sorted: --routes "
-        "of IPv6 with the Internet's mix of prefix lengths, clustered "
-        "under allocations as there, and --ipv4 of IPv4. The same numbers "
-        "and --seed make the same table on every machine. Asks no server.",
+        "Writes a synthetic routing table as text, \"PREFIX/LEN NEXTHOP\" a "
+        "line, sorted: --routes IPv6 routes with the Internet's mix of "
+        "prefix lengths, clustered in allocations, and --ipv4 IPv4 "
+        "routes. The same numbers and --seed make the same table on every "
+        "machine. Needs no server.",
     .flags = {"routes", "ipv4", "seed", "next_hops", "output"},
     .run = Run,
     .needs_server = false,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// planbctl lookup: which next hop does each address take?
+// planbctl lookup: prints the next hop of each address.
 
 #include <algorithm>
 #include <cstdint>
@@ -25,10 +25,10 @@
 namespace planb::client {
 namespace {
 
-// Up to this many addresses go in one unary call.
+// Maximum of addresses in a unary call.
 constexpr size_t kFew = 64;
 
-// Prints answers; remembers whether one was "no route".
+// Prints answers, and remembers if one was "no route".
 class Printer {
  public:
   void Print(const AddressAnswer& answer) {
@@ -119,7 +119,8 @@ ExitCode LookUpLines() {
   Printer printer;
   ExitCode code = ExitCode::kOk;
   PipelineOptions options = OptionsFromFlags();
-  // One address at a time: a caller that pipes it in waits for its answer.
+  // With a batch of one address, a program that writes to the pipe waits for
+  // each answer.
   const bool dialogue = options.batch == 1;
   if (dialogue) options.depth = 1;
   AddressPipeline pipeline(ChannelsTo(ServerTarget(), WithFlags()).value(),
@@ -166,16 +167,16 @@ const Command kLookupCommand = {
     .summary = "show which next hop each address takes",
     .description =
         "Looks up IPv6 and IPv4 addresses and prints a line for each, in "
-        "their order: the address, its next hop or \"no route\", the "
-        "prefix that matched, and the generation of the table that "
-        "answered, separated by tabs. Without addresses, or with \"-\", "
-        "reads them from the standard input, one a line; lines that are "
-        "no address are reported with their number, and the others are "
-        "answered all the same.\n\nA few addresses go in one call; many, "
-        "and the standard input, over a stream in batches. With --batch=1 "
-        "each line is answered before the next is read. A server that "
-        "restarts meanwhile is waited for, up to --timeout.\n\nExits with 1 "
-        "if an address has no route, with 2 if one is malformed.",
+        "order: the address, its next hop or \"no route\", the matched "
+        "prefix, and the generation of the table, separated by tabs. "
+        "Without addresses, or with \"-\", reads addresses from the "
+        "standard input, one a line. Reports malformed lines with their "
+        "number and answers the others.\n\nA few addresses use one call; "
+        "many addresses, and the standard input, use a stream of batches. "
+        "With --batch=1 each line is answered before the next one is "
+        "read. If the server restarts, planbctl waits for it up to "
+        "--timeout.\n\nExits with 1 if an address has no route, with 2 if "
+        "one is malformed.",
     .flags = {"prefixes", "flow_hash", "batch", "depth"},
     .run = Run,
 };

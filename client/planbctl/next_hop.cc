@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// planbctl nexthop and planbctl group: what the ids of routes mean.
+// planbctl nexthop and planbctl group: the objects behind the ids of routes.
 
 #include <functional>
 #include <string>
@@ -22,7 +22,7 @@
 namespace planb::client {
 namespace {
 
-// Reads the table's objects and shows those in `select`, by `row` in text.
+// Lists the table's objects and prints those of `select`, by `row` in text.
 template <typename Object>
 ExitCode ListObjects(const Arguments& arguments,
                      std::vector<Object> NextHopList::*select, TextTable text,
@@ -127,7 +127,7 @@ ExitCode SetGroup(const Arguments& arguments) {
   return Send(std::move(request));
 }
 
-// Deletes by ids, which `add` puts into the request.
+// Deletes the given ids. `add` puts an id into the request.
 ExitCode Delete(const Arguments& arguments,
                 void (v1::UpdateNextHopsRequest::*add)(uint32_t)) {
   if (arguments.empty()) return FailUsage("delete takes ids");
@@ -155,8 +155,8 @@ const Command kNextHopListCommand = {
     .arguments = "",
     .summary = "show the next-hop objects of a table",
     .description =
-        "Shows what the table says about next hops: gateway, interface, weight "
-        "and label, a line for each id.",
+        "Shows the next-hop objects of the table, one a line: id, "
+        "gateway, interface, weight and label.",
     .flags = {},
     .run = ListNextHops,
 };
@@ -166,9 +166,9 @@ const Command kNextHopSetCommand = {
     .arguments = "ID",
     .summary = "say what a next hop is",
     .description =
-        "Adds the object of the next hop ID, or puts another in its place: "
-        "what is not given is empty then, not as before. Routes may name a "
-        "next hop with or without an object.",
+        "Adds or replaces the object of the next hop ID. Fields that are "
+        "not given become empty. Routes may use a next hop with or "
+        "without an object.",
     .flags =
         ChangeFlags({"gateway", "interface", "weight", "label", "request_id"}),
     .run = SetNextHop,
@@ -179,8 +179,8 @@ const Command kNextHopDeleteCommand = {
     .arguments = "ID...",
     .summary = "delete next-hop objects",
     .description =
-        "Deletes the objects of next hops, all of them or none. One that a "
-        "route or a group names cannot be deleted.",
+        "Deletes the objects of next hops, all or none. An object that a "
+        "route or a group uses cannot be deleted.",
     .flags = ChangeFlags({"request_id"}),
     .run = DeleteNextHops,
 };
@@ -191,7 +191,7 @@ const Command kGroupListCommand = {
     .summary = "show the next-hop groups of a table",
     .description =
         "Shows the groups of next hops that share traffic: id, label, and "
-        "members as \"group set\" takes them.",
+        "members in the form of \"group set\".",
     .flags = {},
     .run = ListGroups,
 };
@@ -201,10 +201,10 @@ const Command kGroupSetCommand = {
     .arguments = "ID MEMBER...",
     .summary = "say which next hops share traffic",
     .description =
-        "Adds a group, or puts another in its place. ID is one that routes "
-        "name like a next hop's, and no next hop's. MEMBER is the id of a next "
-        "hop, or ID*WEIGHT; it gets a share of the flows by its weight, which "
-        "is 1 if not given.",
+        "Adds or replaces a group. Routes use ID like the id of a next "
+        "hop, and no next hop may have the same ID. MEMBER is the id of a "
+        "next hop, or ID*WEIGHT. Each member gets a share of the flows by "
+        "its weight; the default weight is 1.",
     .flags = ChangeFlags({"label", "request_id"}),
     .run = SetGroup,
 };
@@ -214,7 +214,7 @@ const Command kGroupDeleteCommand = {
     .arguments = "ID...",
     .summary = "delete next-hop groups",
     .description =
-        "Deletes groups, all of them or none. One that a route names cannot be "
+        "Deletes groups, all or none. A group that a route uses cannot be "
         "deleted.",
     .flags = ChangeFlags({"request_id"}),
     .run = DeleteGroups,

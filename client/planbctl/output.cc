@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// protobuf writes the JSON.
-
 #include "client/planbctl/output.h"
 
 #include <google/protobuf/util/json_util.h>
@@ -27,15 +25,13 @@ std::string JsonLine(const google::protobuf::Message& message) {
   options.always_print_primitive_fields = true;
   options.preserve_proto_field_names = true;
   std::string json;
-  // Our own messages always convert.
+  // Messages of output.proto always convert.
   ABSL_RAW_CHECK(
       google::protobuf::util::MessageToJsonString(message, &json, options).ok(),
       "a message of output.proto has no JSON form");
   json += '\n';
   return json;
 }
-
-// A table is printed at once, when all widths are known.
 
 void PrintField(absl::string_view name, absl::string_view value) {
   absl::PrintF("%-14s %s\n", name, value);
@@ -69,7 +65,7 @@ std::string TextTable::ToString() const {
   return text;
 }
 
-// JSON and text show the same message, so that neither can say less.
+// JSON and text show the same message, so that they have the same content.
 
 namespace {
 
@@ -193,7 +189,7 @@ void PrintTable(const output::Status& status) {
   }
 }
 
-// Only what an object has is shown.
+// Omits the fields that an object does not have.
 
 output::NextHop Describe(const NextHop& next_hop) {
   output::NextHop described;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What planbctl prints: lines of JSON for programs; fields and tables for
-// people.
+// planbctl's output: lines of JSON, or text in fields and tables.
 
 #ifndef PLANB_CLIENT_PLANBCTL_OUTPUT_H_
 #define PLANB_CLIENT_PLANBCTL_OUTPUT_H_
@@ -27,10 +26,10 @@ std::string JsonLine(const google::protobuf::Message& message);
 // A number of output.proto, where 64 bits are a double.
 inline double Number(uint64_t value) { return static_cast<double>(value); }
 
-// Prints one field of a thing.
+// Prints a line with a name and its value.
 void PrintField(absl::string_view name, absl::string_view value);
 
-// Rows whose columns are as wide as their widest cell. Thread-compatible.
+// Text in aligned columns. Thread-compatible.
 class TextTable {
  public:
   // `header` is printed first, unless there are no rows.
@@ -47,21 +46,21 @@ class TextTable {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// The state of a table, all but server and health.
+// The state of a table, without the fields `server` and `health`.
 output::Status Describe(const v1::Table& table);
 
-// Prints it: as JSON, or a field a line.
+// Prints a status as JSON, or one field a line.
 void PrintTable(const output::Status& status);
 
-// Next hops and groups as planbctl shows them.
+// Next hops and groups as messages of output.proto.
 output::NextHop Describe(const NextHop& next_hop);
 output::Group Describe(const NextHopGroup& group);
 
-// Members and their weights as `group set` takes them: "7*3 8".
+// Members and weights in the form of `group set`: "7*3 8".
 std::string MembersText(const NextHopGroup& group);
 
-// What there is to say besides the id, such as "via fe80::1 dev eth0 weight 3
-// label transit" or "7*3 8 label both".
+// The fields besides the id, such as "via fe80::1 dev eth0 weight 3 label
+// transit" or "7*3 8 label both".
 std::string TextOf(const NextHop& next_hop);
 std::string TextOf(const NextHopGroup& group);
 

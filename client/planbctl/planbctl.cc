@@ -21,8 +21,7 @@
 namespace planb::client {
 namespace {
 
-// As the first process of a container, a program that does not handle SIGTERM
-// never gets it.
+// The first process of a container receives SIGTERM only if it handles it.
 void EndOnSignals() {
   for (int number : {SIGTERM, SIGINT}) {
     std::signal(number, [](int caught) { _exit(128 + caught); });
@@ -57,7 +56,7 @@ ExitCode HelpFor(absl::Span<const std::string> words) {
   return group.empty() ? UnknownCommand(words) : Show(group);
 }
 
-// Runs the command that the words begin with.
+// Runs the command at the beginning of the words.
 ExitCode Run(const CommandLine& line) {
   if (line.version) return Show(absl::StrCat("planbctl ", kVersion, "\n"));
   const absl::Span<const std::string> words = line.words;
@@ -89,7 +88,7 @@ ExitCode Main(int argc, char** argv) {
       ParseCommandLine(absl::MakeSpan(argv + 1, static_cast<size_t>(argc - 1)));
   if (!line.ok()) return FailUsage(line.status().message());
   ExitCode code = Run(*line);
-  // What was printed has to have arrived.
+  // A full disk or a closed pipe is an error.
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
     code = Worse(code, FailUsage("cannot write to the standard output"));
   }

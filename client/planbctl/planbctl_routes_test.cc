@@ -155,14 +155,14 @@ TEST_F(PlanbctlRoutesTest, WatchPrintsEveryChange) {
 
 TEST_F(PlanbctlRoutesTest, WatchBeginsNow) {
   ASSERT_EQ(Ctl("announce 192.0.2.0/24 9").code, 0);
-  // Waits until the watch is there.
+  // Waits until the watch is open.
   std::thread writer([this] {
     const uint64_t streams = server_.streams_opened();
     const absl::Time give_up = absl::Now() + absl::Seconds(20);
     while (server_.streams_opened() == streams && absl::Now() < give_up) {
       absl::SleepFor(absl::Milliseconds(5));
     }
-    // Not by Ctl, whose scratch files the watch uses.
+    // Does not use Ctl, because the watch uses its scratch files.
     v1::UpdateRoutesRequest request;
     v1::RouteUpdate* update = request.add_updates();
     update->set_op(v1::RouteUpdate::OP_DELETE);
@@ -179,7 +179,7 @@ TEST_F(PlanbctlRoutesTest, WatchBeginsNow) {
   EXPECT_THAT(ended.out, StartsWith("3 withdraw 10.0.0.0/8\n3 complete "));
 }
 
-TEST_F(PlanbctlRoutesTest, WatchSaysWhatWasMissed) {
+TEST_F(PlanbctlRoutesTest, WatchReportsCompactedHistory) {
   ASSERT_EQ(Ctl("announce 192.0.2.0/24 9").code, 0);
   server_.ForgetHistory();
   const Ended ended = Ctl("routes watch --start=1");
@@ -226,7 +226,7 @@ TEST_F(PlanbctlRoutesTest, DiffShowsWhatReplaceWouldDo) {
   EXPECT_THAT(ended.out, IsEmpty());
 }
 
-TEST_F(PlanbctlRoutesTest, APartOfAFileReplacesNothing) {
+TEST_F(PlanbctlRoutesTest, ATruncatedFileReplacesNothing) {
   for (const char* text : {"10.0.0.0/8 6\nnonsense\n", "10.0.0.0/8 6\n::/0"}) {
     const std::string file = Write("routes", text);
     EXPECT_EQ(Ctl("routes replace " + file).code, 2) << text;
@@ -235,7 +235,7 @@ TEST_F(PlanbctlRoutesTest, APartOfAFileReplacesNothing) {
   EXPECT_EQ(server_.table().generation(), 1U);
 }
 
-TEST_F(PlanbctlRoutesTest, ReplayMakesWhatWasRecorded) {
+TEST_F(PlanbctlRoutesTest, ReplayAppliesRecordedUpdates) {
   const std::string a("\x18\xc0\x00\x02", 4);  // 192.0.2.0/24
   const std::string b("\x18\xc6\x33\x64", 4);  // 198.51.100.0/24
   const std::string first = Write("first", Update(1, "", a + b));

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The real planbctl and the real server: every command of the control path
-// means the same to both.
+// The real planbctl with the real server: each command of the control path.
 
 #include <gmock/gmock.h>
 #include <grpcpp/generic/async_generic_service.h>
@@ -41,13 +40,13 @@ constexpr const char* kTable =
 
 class PlanbctlServerTest : public testing::RealServerFixture {
  protected:
-  // Runs planbctl, which must succeed; returns what it printed.
+  // Runs planbctl, which must succeed, and returns its output.
   static std::string Do(const std::string& words) {
     const Ended ended = Ctl(words);
     EXPECT_EQ(ended.code, 0) << words << "\n" << ended.err;
     return ended.out;
   }
-  // Runs planbctl, which the server must refuse for that reason.
+  // Runs planbctl, which the server must refuse with that reason.
   static void ExpectRefusal(const std::string& words, const char* reason) {
     const Ended ended = Ctl(words);
     EXPECT_EQ(ended.code, 3) << words;
@@ -123,7 +122,7 @@ TEST_F(PlanbctlServerTest, ChangesAreConditional) {
               HasSubstr("3 added"));
 }
 
-TEST_F(PlanbctlServerTest, WhatIsPersistedSurvives) {
+TEST_F(PlanbctlServerTest, PersistedChangesSurvive) {
   const std::string store = Scratch("store.db");
   for (const char* end : {"", "-wal", "-shm"}) {
     unlink(absl::StrCat(store, end).c_str());
@@ -181,7 +180,7 @@ TEST_F(PlanbctlServerTest, Tables) {
   ExpectRefusal("table delete default", "TABLE_PERMANENT");
 }
 
-TEST_F(PlanbctlServerTest, WatchesShowWhatWasDone) {
+TEST_F(PlanbctlServerTest, WatchesShowEveryChange) {
   Do("nexthop set 5 --interface=eth0");
   Do("announce ::/0 5");
   Do("withdraw ::/0");
@@ -225,8 +224,8 @@ class PlanbctlTls : public ::testing::Test {
     theirs_.SetIdentity(authority_.Issue());
   }
 
-  // Starts a server that shows `theirs_`, and asks for a certificate if
-  // `mutual`.
+  // Starts a server with the certificate `theirs_`, which asks for the client's
+  // certificate if `mutual`.
   void Start(bool mutual) {
     server_ = std::make_unique<ServerProcess>(std::vector<std::string>{
         "--listen=127.0.0.1:0", "--metrics_address=", "--store=none",
@@ -258,17 +257,17 @@ class PlanbctlTls : public ::testing::Test {
   std::string target_;
 };
 
-TEST_F(PlanbctlTls, TalksToAServerItTrusts) {
+TEST_F(PlanbctlTls, ConnectsToATrustedServer) {
   Start(/*mutual=*/false);
   const Ended status = With(Ca());
   EXPECT_EQ(status.code, 0) << status.err;
-  // The commands that open channels of their own, too.
+  // Also the commands that open their own channels.
   const Ended announced = With(Ca(), "announce 2001:db8::/32 7");
   EXPECT_EQ(announced.code, 0) << announced.err;
   const Ended lookup = With(Ca(), "lookup 2001:db8::1");
   EXPECT_EQ(lookup.code, 0) << lookup.err;
   EXPECT_THAT(lookup.out, HasSubstr("7"));
-  // Nor does it talk to this one in plaintext.
+  // Plaintext does not work with this server.
   EXPECT_EQ(With("").code, 4);
 }
 
@@ -276,7 +275,7 @@ TEST_F(PlanbctlTls, RefusesAServerOfAnotherAuthority) {
   Start(/*mutual=*/false);
   ours_.SetAuthority(TestAuthority().certificate());
   ExpectUnreachable(With(Ca()), "certificate verify failed");
-  // Nor is this one among those that the host trusts.
+  // The host does not trust this authority.
   ExpectUnreachable(With("--tls_server_name=localhost"),
                     "certificate verify failed");
 }
@@ -291,8 +290,8 @@ TEST_F(PlanbctlTls, RefusesAServerOfAnotherName) {
                     "other.example is not in peer certificate");
 }
 
-TEST_F(PlanbctlTls, RefusesAServerThatHasExpired) {
-  // planb_server would not start with this.
+TEST_F(PlanbctlTls, RefusesAnExpiredCertificate) {
+  // planb_server would refuse to start with these files.
   const TestIdentity expired =
       authority_.Issue({.begins = absl::Now() - absl::Hours(2),
                         .ends = absl::Now() - absl::Hours(1)});
@@ -321,7 +320,7 @@ TEST_F(PlanbctlTls, ShowsItsCertificateToAServerThatAsks) {
   ExpectUnreachable(With(Ca() + Identity()), "cannot connect to 127.0.0.1");
 }
 
-TEST_F(PlanbctlTls, WhatCannotWorkIsAnErrorOfTheCommandLine) {
+TEST_F(PlanbctlTls, BadFilesAreUsageErrors) {
   target_ = "127.0.0.1:1";
   for (const auto& [flags, why] :
        {std::pair<std::string, std::string>(
@@ -338,7 +337,7 @@ TEST_F(PlanbctlTls, WhatCannotWorkIsAnErrorOfTheCommandLine) {
   EXPECT_THAT(Ctl("help status").out, HasSubstr("--tls_server_name"));
 }
 
-TEST_F(PlanbctlTls, NewChannelsOfTheLibraryHaveTheNewestGoodFiles) {
+TEST_F(PlanbctlTls, NewChannelsUseTheNewestGoodFiles) {
   Start(/*mutual=*/true);
   const auto open = ChannelsTo(
       target_,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The real binary against a fake server: the commands that handle whole tables.
+// The real binary with a fake server: whole tables, next hops and snapshots.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ TEST_F(PlanbctlTableTest, LoadSendsChunks) {
                  R"("visible_generation":4,"malformed":0,)"));
   EXPECT_EQ(server_.table().routes().size(), 253U);
   EXPECT_EQ(server_.updates().back().ack(), v1::ACK_VISIBLE);
-  // The file only names them: what the table knows of them stays.
+  // The file has only their ids, so the objects of the table stay.
   for (const v1::UpdateRoutesRequest& update : server_.updates()) {
     EXPECT_TRUE(update.next_hops().empty());
   }
@@ -169,7 +169,7 @@ TEST_F(PlanbctlTableTest, BenchOffersARate) {
   EXPECT_THAT(unknown.err, HasSubstr("no process 999999999"));
 }
 
-TEST_F(PlanbctlTableTest, BenchAsksForUpperHalves) {
+TEST_F(PlanbctlTableTest, BenchLooksUpUpperHalves) {
   const std::string routes =
       Write("routes", "2001:db8::/32 5\n2001:db8:1:0:8000::/65 7\n");
   ASSERT_EQ(Ctl("announce 2001:db8:1:0:8000::/65 7").code, 0);
@@ -186,7 +186,7 @@ TEST_F(PlanbctlTableTest, BenchAsksForUpperHalves) {
                                Not(HasSubstr(R"("undecided":0,)"))));
 }
 
-// This server does not answer a billion a second.
+// The fake server does not answer a billion lookups a second.
 TEST_F(PlanbctlTableTest, BenchShowsSaturationAndEnds) {
   const Ended ended = Ctl(
       "bench --rate=1e9 --batch=1000 --seconds=0.5 --warmup=0s --drain=100ms");
@@ -195,8 +195,6 @@ TEST_F(PlanbctlTableTest, BenchShowsSaturationAndEnds) {
                                HasSubstr("offered 1000 M"),
                                Not(HasSubstr(" 0 unanswered"))));
 }
-
-// The real binary against a fake server: next hops, groups, tables, snapshots.
 
 using testing::MakeError;
 

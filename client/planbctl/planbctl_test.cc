@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The real binary against a fake server: what scripts rely on, that is exit
-// codes and output.
+// The real binary with a fake server: exit codes and output, which scripts use.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -238,7 +237,7 @@ TEST_F(PlanbctlTest, DrainingServersEndWith4) {
   EXPECT_THAT(ended.err, HasSubstr("DRAINING"));
 }
 
-TEST_F(PlanbctlTest, LookupOutlivesItsStreams) {
+TEST_F(PlanbctlTest, LookupSurvivesBrokenStreams) {
   server_.EndStreams(
       1, MakeError(grpc::StatusCode::UNAVAILABLE, "DRAINING", "going down"));
   const Ended ended =
@@ -390,26 +389,26 @@ TEST_F(PlanbctlTest, StatusAndHealth) {
   EXPECT_EQ(Ctl("status").code, 1);
 }
 
-// planbctl on a host whose wall clock is set an hour forth and back: it gives
-// up nothing early, and does not sleep for that hour. (The server's own clock,
-// in this process, is right.)
+// planbctl while its wall clock is set an hour forward and back: no call gives
+// up early or sleeps for that hour. The server, in this process, has the right
+// clock.
 
 using testing::Scratch;
 using testing::Slurp;
 
 class ClockJump : public testing::PlanbctlFixture {
  protected:
-  // Runs planbctl in its own time; `name` tells its files from others'. Only
-  // one can begin at a time.
+  // Runs planbctl with its own clock. `name` is part of its files' names. Only
+  // one run can begin at a time.
   std::thread Start(const std::string& name, const std::string& arguments) {
     const TestClock::Affecting affecting(clock_);
-    // A wait of an hour ends as a failure, by a clock that is right.
+    // A wait of an hour ends as a failure, by the right clock.
     const std::string command = absl::StrCat(
         "timeout -s KILL 120 client/planbctl/planbctl ", arguments, " >",
         Scratch(name + ".out"), " 2>", Scratch(name + ".err"),
         " </dev/null & echo $! >", Scratch(name + ".pid"),
         "; wait $!; echo $? >", Scratch(name + ".code"));
-    // Until it has this environment.
+    // Waits until it has this environment.
     unlink(Scratch(name + ".pid").c_str());
     std::thread run([command] { EXPECT_EQ(system(command.c_str()), 0); });
     while (Slurp(Scratch(name + ".pid")).empty()) {
@@ -429,9 +428,9 @@ class ClockJump : public testing::PlanbctlFixture {
   TestClock clock_;
 };
 
-// It is set back while a client waits to try again. (BatchLookup, which opens
-// channels of its own. A RouteWatcher has one, and waits as gRPC's timers do,
-// which in 1.51 go by the wall clock.)
+// The clock is set back while a client waits to retry. (This is BatchLookup
+// with its own channels. A RouteWatcher waits by gRPC's timers, which in 1.51
+// use the wall clock.)
 TEST_F(ClockJump, RetriesAreNotAnHourLate) {
   std::thread soak =
       Start("soak", absl::StrCat("soak --seconds=4 --timeout=100s ", routes_));
@@ -447,10 +446,10 @@ TEST_F(ClockJump, RetriesAreNotAnHourLate) {
   EXPECT_GT(server_.batches_read(), before + 10);
 }
 
-// Under way, all the time.
+// The clock is set repeatedly while commands run.
 TEST_F(ClockJump, NothingFails) {
-  // Not as often as can be: deadlines are the wall clock's until they are given
-  // to the library.
+  // Not as often as possible: deadlines use the wall clock until the library
+  // gets them.
   clock_.StartJumping(absl::Milliseconds(10));
   std::vector<std::string> names;
   std::vector<std::thread> runs;

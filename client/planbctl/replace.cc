@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// planbctl routes replace and diff: a file says what the table should be.
+// planbctl routes replace and diff: make a table equal to a file, or compare.
 
 #include <string>
 #include <vector>
@@ -20,15 +20,15 @@
 namespace planb::client {
 namespace {
 
-// All that a file holds; routes sorted.
+// The content of a file, with sorted routes.
 struct Contents {
   std::vector<NextHop> next_hops;
   std::vector<NextHopGroup> groups;
   std::vector<Route> routes;
 };
 
-// Reads the file at `path`. One that cannot be read to its end is of no use
-// here: what is missing would be withdrawn.
+// Reads the file at `path` to its end. A part is not enough: the missing routes
+// would be withdrawn.
 // Errors: those of a strict ReadRouteFile.
 absl::StatusOr<Contents> ReadWhole(const std::string& path) {
   RouteCollector collector;
@@ -122,13 +122,12 @@ const Command kRoutesReplaceCommand = {
     .arguments = "FILE",
     .summary = "make a table what a file says",
     .description =
-        "Makes the routes of the table exactly those of FILE (which is as for "
-        "load), in one step: what differs is changed, and what is not in FILE "
-        "is withdrawn. Next hops and groups that FILE describes are set, too; "
-        "others stay. A file that is malformed anywhere, or breaks off, "
-        "changes "
-        "nothing. \"routes diff\" shows what would be done, --dry_run counts "
-        "it.",
+        "Makes the routes of the table exactly those of FILE, in one "
+        "step: changes the routes that differ and withdraws those that "
+        "are not in FILE. FILE has a format of \"load\". Also sets the next "
+        "hops and groups that FILE describes; others stay. If FILE is "
+        "malformed anywhere or truncated, nothing changes. \"routes diff\" "
+        "shows the changes in advance, --dry_run counts them.",
     .flags = ChangeFlags(),
     .run = RunReplace,
 };
@@ -138,13 +137,12 @@ const Command kRoutesDiffCommand = {
     .arguments = "FILE",
     .summary = "show what \"routes replace\" would do",
     .description =
-        "Compares the routes of the table, as lookups see it, with those of "
-        "FILE, and prints a line for each prefix that differs: \"+ PREFIX "
-        "NEXTHOP\" is in FILE only, \"- PREFIX NEXTHOP\" in the table only, "
-        "and "
-        "\"~ PREFIX OLD -> NEW\" leads elsewhere by FILE. Exits with 1 if "
-        "there "
-        "is any, with 2 if FILE is malformed anywhere.",
+        "Compares the routes of the table, as lookups see it, with those "
+        "of FILE and prints a line for each prefix that differs: \"+ "
+        "PREFIX NEXTHOP\" is in FILE only, \"- PREFIX NEXTHOP\" is in the "
+        "table only, \"~ PREFIX OLD -> NEW\" has another next hop in FILE. "
+        "Exits with 1 if there is a difference, with 2 if FILE is "
+        "malformed anywhere.",
     .flags = {},
     .run = RunDiff,
 };

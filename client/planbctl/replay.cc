@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// planbctl replay: recorded BGP updates, as they happened.
+// planbctl replay: applies recorded BGP updates at their recorded times.
 
 #include <string>
 
@@ -18,8 +18,8 @@
 namespace planb::client {
 namespace {
 
-// Passes on what a file says, and remembers whether it was the server that
-// stopped the reading.
+// Passes records to the replayer, and keeps an error of the server apart from
+// one of the file.
 class ReplaySink : public UpdateSink {
  public:
   explicit ReplaySink(UpdateReplayer& replayer) : trace_(1, replayer) {}
@@ -34,7 +34,7 @@ class ReplaySink : public UpdateSink {
   absl::Status server_error_;
 };
 
-// What all files together held.
+// The sums over all files.
 struct Files {
   uint64_t updates = 0;
   uint64_t malformed = 0;
@@ -124,14 +124,16 @@ const Command kReplayCommand = {
     .summary = "replay recorded BGP updates",
     .description =
         "Reads MRT update files (BGP4MP of RFC 6396; plain, gzipped or "
-        "bzip2ed) in the order given and makes the changes that they record, "
-        "with the gaps between them divided by --speed. Changes that are due "
-        "go together, in batches of at most --chunk; where a prefix changes "
-        "again, a batch ends. Of several peers that announce a prefix, the one "
-        "that came first in the files counts.\n\nReports the rate, how late "
-        "batches were sent, and how long after they were due they were "
-        "answered (--speed=0: after they were sent). Exits with 3 if a batch "
-        "was refused, with 1 if records were malformed and skipped.",
+        "bzip2ed) in the given order and applies the recorded changes, "
+        "with the recorded gaps divided by --speed. Sends changes that "
+        "are due together in batches of at most --chunk. A second change "
+        "of a prefix begins another batch. If several peers announce a "
+        "prefix, the peer that appears first in the files "
+        "counts.\n\nReports the rate, the delay until batches were sent, "
+        "and the delay until they were answered, both from the time they "
+        "were due (--speed=0: from the time they were sent). Exits with 3 "
+        "if a batch was refused, with 1 if malformed records were "
+        "skipped.",
     .flags = {"speed", "chunk", "ack", "writer_epoch", "strict"},
     .run = Run,
 };

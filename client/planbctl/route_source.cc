@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Problems of a file are shown, not hidden, but do not stop a reader.
-
 #include "client/planbctl/route_source.h"
 
 #include <cstdio>
@@ -45,8 +43,6 @@ std::vector<Route> MadeUpRoutes(uint64_t ipv6_routes) {
                          .seed = absl::GetFlag(FLAGS_seed),
                          .next_hops = absl::GetFlag(FLAGS_next_hops)});
 }
-
-// A merge of two sorted sequences.
 
 void RouteDiff::Add(const Route& route) {
   while (next_ < wanted_.size() && wanted_[next_].prefix < route.prefix) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Routing tables that planbctl holds itself: from a file, or made up.
+// Routing tables within planbctl: read from a file, synthetic, or compared.
 
 #ifndef PLANB_CLIENT_PLANBCTL_ROUTE_SOURCE_H_
 #define PLANB_CLIENT_PLANBCTL_ROUTE_SOURCE_H_
@@ -18,20 +18,17 @@
 
 namespace planb::client {
 
-// Says on stderr what a reader of files could not read of `path`.
+// Prints the problems of reading `path` to stderr.
 void ReportProblems(const std::string& path, const RecordReport& report);
 
-// The routes of a file, sorted, each prefix once; problems go to stderr.
+// The routes of a file, sorted, each prefix once. Prints problems to stderr.
 // Errors: those of ReadRouteFile.
 absl::StatusOr<std::vector<Route>> ReadRoutes(const std::string& path);
 
-// The table of --ipv4, --seed and --next_hops with so many IPv6 routes.
+// The synthetic table of --ipv4, --seed and --next_hops with `ipv6_routes`.
 std::vector<Route> MadeUpRoutes(uint64_t ipv6_routes);
 
-// What lies between two tables: those routes that one has and the other has
-// not, or not so.
-
-// A prefix whose route differs. kNoRoute: it has none there.
+// A prefix with different routes in two tables. kNoRoute: no route.
 struct RouteDifference {
   Prefix prefix;
   NextHopId old_next_hop = kNoRoute;
@@ -41,8 +38,8 @@ struct RouteDifference {
                          const RouteDifference&) = default;
 };
 
-// Compares a table that comes route by route with one at hand: one pass over
-// both, no memory. Thread-compatible.
+// Compares a table that arrives route by route with one in memory, in one pass.
+// Thread-compatible.
 class RouteDiff {
  public:
   using OnDifference = std::function<void(const RouteDifference&)>;
@@ -60,7 +57,7 @@ class RouteDiff {
  private:
   const absl::Span<const Route> wanted_;
   const OnDifference on_difference_;
-  // Of wanted_, the first one not compared yet.
+  // Index of the first route of wanted_ not compared yet.
   size_t next_ = 0;
 };
 

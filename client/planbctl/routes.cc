@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// planbctl routes list and get: what is in a table.
+// planbctl routes list, get and explain: read the routes of a table.
 
 #include <optional>
 #include <string>
@@ -20,7 +20,7 @@ namespace planb::client {
 
 namespace {
 
-// One route a line, which "load" would read.
+// One route a line, a format that "load" reads.
 void Print(const Route& route, bool json) {
   if (json) {
     output::Route line;
@@ -90,10 +90,11 @@ const Command kRoutesListCommand = {
     .arguments = "[PREFIX]",
     .summary = "print routes of a table",
     .description =
-        "Prints the routes of one generation, the one that lookups see: a line "
-        "\"PREFIX NEXTHOP\" for each, as load reads them; IPv4 first, sorted. "
-        "With PREFIX, only those that --match says. All has to have arrived "
-        "within --timeout.",
+        "Prints the routes of the generation that lookups see, one a "
+        "line: \"PREFIX NEXTHOP\", a format that \"load\" reads. IPv4 comes "
+        "first, and the lines are sorted. With PREFIX, prints only the "
+        "routes that --match selects. The whole list must arrive within "
+        "--timeout.",
     .flags = {"match", "next_hop"},
     .run = List,
 };
@@ -103,17 +104,15 @@ const Command kRoutesGetCommand = {
     .arguments = "PREFIX",
     .summary = "print the route of exactly this prefix",
     .description =
-        "Prints the route of PREFIX itself, not of prefixes that hold it, as "
-        "\"routes list\" does. Exits with 1 if there is none.",
+        "Prints the route of exactly PREFIX, in the format of \"routes "
+        "list\". Exits with 1 if there is none.",
     .flags = {},
     .run = Get,
 };
 
-// planbctl routes explain: why does an address go where it goes?
-
 namespace {
 
-// Errors: INVALID_ARGUMENT for what a server must not send.
+// Errors: INVALID_ARGUMENT for an explanation that breaks the contract.
 absl::StatusOr<output::Explanation> Explain(
     const Address& address, const v1::ExplainLookupResponse& response) {
   output::Explanation explanation;
@@ -217,12 +216,13 @@ const Command kRoutesExplainCommand = {
     .arguments = "ADDRESS",
     .summary = "show why an address goes where it goes",
     .description =
-        "Shows the next hop that lookups of ADDRESS answer, what the table "
-        "says about it, and every route whose prefix holds ADDRESS, the "
-        "longest first: that one decides, and is marked with \"*\". If the "
-        "next hop is a group, shows its members (ID*WEIGHT) and, with "
-        "--flow_hash, the one that the flow takes. Exits with 1 if ADDRESS has "
-        "no route, and with 3 if the answer is not the longest route's.",
+        "Shows the next hop of ADDRESS, the object of the next hop, and "
+        "every route whose prefix contains ADDRESS, the longest first. "
+        "The longest decides and is marked with \"*\". If the next hop is a "
+        "group, shows its members (ID*WEIGHT) and, with --flow_hash, the "
+        "member that the flow takes. Exits with 1 if ADDRESS has no "
+        "route, and with 3 if the answer is not the next hop of the "
+        "longest route.",
     .flags = {"flow_hash"},
     .run = Run,
 };

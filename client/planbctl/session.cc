@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Connecting is a step of its own, so that "not reachable" is told apart from
-// "refused", and without a retry.
+// Connecting is a separate step, without a retry, so that an unreachable server
+// differs from one that refuses a call.
 
 #include "client/planbctl/session.h"
 
@@ -63,8 +63,6 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToServer(
 
 absl::Time CallDeadline() { return absl::Now() + absl::GetFlag(FLAGS_timeout); }
 
-// One unary call.
-
 absl::StatusOr<grpc::health::v1::HealthCheckResponse::ServingStatus>
 CheckHealth(const std::shared_ptr<grpc::Channel>& channel,
             const std::string& service, absl::Time deadline) {
@@ -79,8 +77,6 @@ CheckHealth(const std::shared_ptr<grpc::Channel>& channel,
   if (!status.ok()) return status;
   return response.status();
 }
-
-// One form of answer for all changes.
 
 namespace {
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The server that the flags name, and how long to wait for it.
+// The parts that commands share: the server and its timeout, signals, and the
+// conditions and answers of changes.
 
 #ifndef PLANB_CLIENT_PLANBCTL_SESSION_H_
 #define PLANB_CLIENT_PLANBCTL_SESSION_H_
@@ -30,20 +31,20 @@ namespace planb::client {
 // --server, else PLANB_SERVER, else the default socket.
 std::string ServerTarget();
 
-// `options` with TLS, if any flag of it is given.
+// `options` with TLS, if a TLS flag is given.
 ChannelOptions WithFlags(ChannelOptions options = {});
 
 // OK if a channel to the server can be made.
-// Errors: INVALID_ARGUMENT: the target is malformed, a file of TLS is no good.
+// Errors: INVALID_ARGUMENT for a malformed target or an unusable TLS file.
 absl::Status CheckServerFlags();
 
-// A channel to it, connected within --timeout.
-// Errors: UNAVAILABLE if it cannot be reached; those of CheckServerFlags (main
-// has refused these before any command runs).
+// A channel to the server, connected within --timeout.
+// Errors: UNAVAILABLE if it cannot be reached; those of CheckServerFlags, which
+// main() has excluded before a command runs.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToServer(
     const ChannelOptions& options = {});
 
-// When a call made now has to end, by --timeout.
+// The deadline of a call made now: --timeout from now.
 absl::Time CallDeadline();
 
 // The status of `service`, or with "" of the whole server, by the standard gRPC
@@ -53,9 +54,6 @@ absl::Time CallDeadline();
 absl::StatusOr<grpc::health::v1::HealthCheckResponse::ServingStatus>
 CheckHealth(const std::shared_ptr<grpc::Channel>& channel,
             const std::string& service, absl::Time deadline);
-
-// What the commands that change a table share: conditions from the flags, and
-// how the answer is shown.
 
 // Makes SIGTERM and SIGINT set StopRequested instead of ending the process, so
 // that a command can report what it has measured.
@@ -69,7 +67,7 @@ v1::Ack AckFromFlag();
 std::vector<absl::string_view> ChangeFlags(
     std::vector<absl::string_view> more = {});
 
-// Sets what all changes have: table, ack, conditions.
+// Sets the fields of all changes: table, ack, conditions.
 template <typename Request>
 void SetConditions(Request& request) {
   request.set_table(absl::GetFlag(FLAGS_table));
@@ -81,7 +79,7 @@ void SetConditions(Request& request) {
   request.set_writer_epoch(absl::GetFlag(FLAGS_writer_epoch));
 }
 
-// What all answers to changes have.
+// The fields of all answers to changes.
 template <typename Response>
 output::Update DescribeChange(const Response& response) {
   output::Update update;
@@ -95,7 +93,7 @@ output::Update DescribeChange(const Response& response) {
   return update;
 }
 
-// The same for changes of routes.
+// The same, and the field of changes of routes.
 template <typename Response>
 output::Update DescribeRouteChange(const Response& response) {
   output::Update update = DescribeChange(response);
@@ -106,7 +104,7 @@ output::Update DescribeRouteChange(const Response& response) {
 void PrintChange(const output::Update& update);
 
 // The id of a next hop or group.
-// Errors: INVALID_ARGUMENT, saying what is wrong with which text.
+// Errors: INVALID_ARGUMENT, with the text.
 absl::StatusOr<NextHopId> ParseNextHopId(absl::string_view text);
 
 }  // namespace planb::client

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// planbctl table: the tables of the server.
+// planbctl table, snapshot, status and health: whole tables, and the server.
 
 #include <fstream>
 #include <string>
@@ -90,8 +90,9 @@ const Command kTableListCommand = {
     .summary = "show all tables",
     .description =
         "Shows a line for each table: its name, its accepted, visible and "
-        "persisted generations, and how many IPv6 and IPv4 routes, next-hop "
-        "objects and groups it has. With --json, all that \"table show\" says.",
+        "persisted generations, and its numbers of IPv6 and IPv4 routes, "
+        "next-hop objects and groups. With --json, prints all fields of "
+        "\"table show\".",
     .flags = {},
     .run = List,
 };
@@ -101,8 +102,8 @@ const Command kTableShowCommand = {
     .arguments = "[NAME]",
     .summary = "show the state of a table",
     .description =
-        "Shows the state of the table NAME, or of --table: what \"status\" "
-        "shows, without asking for the server's health.",
+        "Shows the state of the table NAME, or of --table: the output of "
+        "\"status\" without the server's health.",
     .flags = {},
     .run = Show,
 };
@@ -112,8 +113,8 @@ const Command kTableCreateCommand = {
     .arguments = "NAME",
     .summary = "create an empty table",
     .description =
-        "Creates an empty table. NAME is 1 to 63 of the characters a-z, 0-9 "
-        "and \"-\". A table that exists already is an error.",
+        "Creates an empty table. NAME has 1 to 63 of the characters a-z, "
+        "0-9 and \"-\". An existing table is an error.",
     .flags = {},
     .run = Create,
 };
@@ -123,14 +124,12 @@ const Command kTableDeleteCommand = {
     .arguments = "NAME",
     .summary = "delete a table with all its routes",
     .description =
-        "Deletes a table with its routes, next hops and groups. Lookups in it "
-        "fail from then on. Prints nothing. The table \"default\" cannot be "
-        "deleted.",
+        "Deletes a table with its routes, next hops and groups. Later "
+        "lookups in it fail. Prints nothing. The table \"default\" cannot "
+        "be deleted.",
     .flags = {},
     .run = Delete,
 };
-
-// planbctl snapshot: whole tables to and from files.
 
 namespace {
 
@@ -180,12 +179,11 @@ const Command kSnapshotExportCommand = {
     .arguments = "FILE",
     .summary = "write a table to a file",
     .description =
-        "Writes all of the table, as lookups see it, to FILE: routes, next "
-        "hops and groups, with a checksum. FILE gets its name when it is "
-        "complete and on the disk; if anything fails before, what was there "
-        "stays. Only its owner may read it. \"-\" writes to the standard "
-        "output, and nothing else there; the checksum tells an import of what "
-        "broke off.",
+        "Writes the whole table, as lookups see it, to FILE: routes, next "
+        "hops and groups, with a checksum. FILE is replaced only when the "
+        "new file is complete and on the disk. Only its owner may read "
+        "it. \"-\" writes to the standard output and prints nothing else "
+        "there; the checksum lets an import detect a truncated file.",
     .flags = {},
     .run = Export,
 };
@@ -195,15 +193,12 @@ const Command kSnapshotImportCommand = {
     .arguments = "FILE",
     .summary = "make a table what a snapshot says",
     .description =
-        "Replaces all of the table, next hops and groups included, by what "
-        "\"snapshot export\" wrote to FILE (\"-\": the standard input), in "
-        "one step. A damaged file changes nothing.",
+        "Replaces the whole table, next hops and groups included, by a "
+        "FILE of \"snapshot export\" (\"-\": the standard input), in one "
+        "step. A damaged file changes nothing.",
     .flags = ChangeFlags(),
     .run = Import,
 };
-
-// planbctl status: what the server and one of its tables are doing. planbctl
-// health: whether it serves, for exec probes, which want an exit code.
 
 namespace {
 
@@ -263,7 +258,7 @@ const Command kStatusCommand = {
     .description =
         "Shows a table's generations, sizes, kernel, digest and prefix "
         "lengths, and the server's health. Exits with 1 if the server "
-        "answers but does not serve.",
+        "answers but is not serving.",
     .flags = {},
     .run = RunStatus,
 };
@@ -273,11 +268,11 @@ const Command kHealthCommand = {
     .arguments = "",
     .summary = "ask whether the server serves",
     .description =
-        "Asks the standard gRPC health service (grpc.health.v1) and "
+        "Calls the standard gRPC health service (grpc.health.v1) and "
         "prints SERVING or NOT_SERVING. Made for exec probes: exits with "
-        "0 only if the server serves, with 1 if it says that it does not, "
-        "with 3 if it does not know the service, and with 4 if it cannot "
-        "be reached. Give it a --timeout below that of the probe.",
+        "0 if the server is serving, with 1 if it is not, with 3 if it "
+        "does not know the service, and with 4 if it cannot be reached. "
+        "Use a --timeout below that of the probe.",
     .flags = {"service"},
     .run = RunHealth,
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// planbctl announce and planbctl withdraw: change a few routes, all or none.
+// planbctl announce, withdraw and load: change a few routes, or load a file.
 
 #include <cstdio>
 #include <string>
@@ -26,7 +26,7 @@ namespace {
 
 using v1::RouteUpdate;
 
-// Appends one change. False, with a word on stderr, if `prefix` is malformed.
+// Appends one change. If `prefix` is malformed, prints an error, returns false.
 bool AddUpdate(RouteUpdate::Op op, const std::string& prefix, uint32_t next_hop,
                v1::UpdateRoutesRequest& request) {
   const auto parsed = Prefix::Parse(prefix);
@@ -90,10 +90,9 @@ const Command kAnnounceCommand = {
     .arguments = "PREFIX NEXTHOP [PREFIX NEXTHOP]...",
     .summary = "add routes, or change their next hops",
     .description =
-        "Announces routes in one step: all of them or none. NEXTHOP is "
-        "the id of a next hop, 1 to 4294967294. Prints the generation "
-        "that holds the change, and how many routes were added, changed "
-        "or left as they were.",
+        "Announces routes in one step, all or none. NEXTHOP is the id of "
+        "a next hop, 1 to 4294967294. Prints the generation of the "
+        "change, and the numbers of routes added, changed and unchanged.",
     .flags = ChangeFlags({"strict", "request_id"}),
     .run = Announce,
 };
@@ -103,20 +102,17 @@ const Command kWithdrawCommand = {
     .arguments = "PREFIX...",
     .summary = "remove routes",
     .description =
-        "Withdraws routes in one step: all of them or none. A prefix "
-        "without a route is no error, unless --strict. Prints the "
-        "generation that holds the change, and how many routes were "
-        "removed.",
+        "Withdraws routes in one step, all or none. A prefix without a "
+        "route is an error only with --strict. Prints the generation of "
+        "the change, and the number of routes removed.",
     .flags = ChangeFlags({"strict", "request_id"}),
     .run = Withdraw,
 };
 
-// planbctl load: a routing table from a file into the server.
-
 namespace {
 
-// Hands what the file holds to the loader, and remembers whether it was the
-// server that stopped the reading.
+// Passes records to the loader, and keeps an error of the server apart from one
+// of the file.
 class LoaderSink : public RouteSink {
  public:
   explicit LoaderSink(RouteLoader& loader) : loader_(loader) {}
@@ -137,7 +133,7 @@ class LoaderSink : public RouteSink {
   absl::Status server_error_;
 };
 
-// A word on stderr, at most twice a second.
+// Prints progress to stderr, at most twice a second.
 class Progress {
  public:
   void Show(const LoadReport& report) {
@@ -218,19 +214,18 @@ const Command kLoadCommand = {
     .summary = "announce all routes of a file",
     .description =
         "Reads routes from FILE and announces them in chunks, in the "
-        "file's order: of a prefix given twice, the last counts. Routes "
-        "of the table that are not in the file stay. Each chunk is all or "
-        "nothing; --ack is what the last one waits for. With --request_id, "
-        "chunks are named ID/1, ID/2, ..., and a load that is repeated with "
-        "the same --chunk skips what it has done. "
-        "FILE is text (\"PREFIX/LEN NEXTHOP\" a line) or MRT "
+        "order of the file: of a repeated prefix, the last route counts. "
+        "Routes of the table that are not in FILE stay. Each chunk is "
+        "applied as a whole or not at all. The last chunk waits for "
+        "--ack. With --request_id, chunks are named ID/1, ID/2, ..., and "
+        "a repeated load with the same --chunk does not apply a chunk "
+        "twice. FILE is text (\"PREFIX/LEN NEXTHOP\" a line) or MRT "
         "TABLE_DUMP_V2 (RFC 6396), plain, gzipped or bzip2ed, or a "
-        "snapshot. Next hops and groups that the file describes become objects "
-        "of the table.\n\nMalformed "
-        "records are reported and skipped. Exits with 1 if there were "
-        "any, or if the file breaks off; what was read is loaded all the "
-        "same. With --strict the first one ends the load with 2; chunks "
-        "sent before it stay.",
+        "snapshot. Next hops and groups in FILE become objects of the "
+        "table.\n\nMalformed records are reported and skipped. Exits with 1 "
+        "if there were malformed records or FILE is truncated; all other "
+        "routes are loaded. With --strict the first malformed record ends "
+        "the load with 2; earlier chunks stay applied.",
     .flags = {"ack", "writer_epoch", "request_id", "chunk", "strict"},
     .run = Run,
 };

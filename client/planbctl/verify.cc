@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// planbctl verify: does the server answer as a file says it should?
+// planbctl verify and soak: compare a server's answers with a file; soak does
+// so while the server is restarted, upgraded or reconfigured.
 
 #include <cstdio>
 #include <string>
@@ -27,10 +28,10 @@ namespace planb::client {
 
 namespace {
 
-// Mismatches shown one by one; the rest is counted.
+// Maximum of mismatches shown. Further ones are only counted.
 constexpr double kShown = 10;
 
-// Compares answers with a table and keeps count.
+// Compares answers with a table, and counts.
 class Comparison {
  public:
   explicit Comparison(const ReferenceTable& table) : table_(table) {}
@@ -91,7 +92,7 @@ ExitCode RunVerify(const Arguments& arguments) {
        .batch = absl::GetFlag(FLAGS_batch),
        .depth = absl::GetFlag(FLAGS_depth),
        .stall_timeout = absl::GetFlag(FLAGS_timeout),
-       // Another server would be another table.
+       // Another server may have another table.
        .give_up_after = absl::ZeroDuration()},
       [&](const AddressAnswer& answer) { comparison.Compare(answer); });
   const auto ask = [&](const Address& address) {
@@ -120,17 +121,14 @@ const Command kVerifyCommand = {
     .summary = "compare the server's answers with a file of routes",
     .description =
         "Looks up --samples addresses, and the addresses around both ends "
-        "of every route of FILE, over a stream, and compares each answer "
-        "with FILE by a table that works unlike the server's: a hash map "
-        "for each prefix length. The server must hold exactly the routes "
-        "of FILE, and they must not change meanwhile. Shows the first "
-        "ten mismatches; exits with 1 if there is any.",
+        "of every route of FILE, over a stream. Compares each answer with "
+        "FILE by an independent table: a hash map for each prefix length. "
+        "The server must hold exactly the routes of FILE, and they must "
+        "not change meanwhile. Shows the first ten mismatches. Exits with "
+        "1 if there is a mismatch.",
     .flags = {"samples", "seed", "batch", "depth"},
     .run = RunVerify,
 };
-
-// planbctl soak: what the callers of the client library notice while a server
-// is restarted, upgraded or reconfigured.
 
 namespace {
 
@@ -217,8 +215,8 @@ ExitCode RunSoakCommand(const Arguments& arguments) {
   const Trace trace(family, addresses, absl::GetFlag(FLAGS_batch));
   SoakOptions options = OptionsFromFlags();
   options.expected = trace.Expect(ReferenceTable(*routes));
-  // A server that is not there from the start has not gone away. The
-  // connection is not kept: a server that drains would wait for it.
+  // Soak counts losses of a server that was there at the start. Closes this
+  // connection: a draining server would wait for it.
   if (const absl::Status there = ConnectToServer().status(); !there.ok()) {
     return Fail(there);
   }
@@ -236,16 +234,16 @@ const Command kSoakCommand = {
     .arguments = "FILE",
     .summary = "look up steadily, through restarts, and check every answer",
     .description =
-        "Looks up random addresses of the routes of FILE for --seconds (until "
-        "SIGTERM or SIGINT at the latest), one batch in flight on each of "
-        "--streams, as a caller of the client library: when a server goes "
-        "away it reconnects, and asks what is unanswered once more. The server "
-        "may hold more than the routes of FILE and change it, as long as no "
-        "prefix within those of FILE comes or goes.\n\n"
-        "Prints how many batches failed and why (a batch fails that has no "
-        "answer within --timeout), how many answers differed from FILE, and "
-        "the longest wait for an answer: what an upgrade costs. Exits with 1 "
-        "if a batch failed or an answer differed.",
+        "Looks up random addresses of the routes of FILE for --seconds, "
+        "or until SIGTERM or SIGINT, with one batch in flight on each of "
+        "--streams. Uses the client library: when a server goes away, "
+        "reconnects and sends unanswered batches again. The server may "
+        "hold more routes than FILE and change them, but no prefix within "
+        "those of FILE may be added or removed.\n\nPrints how many batches "
+        "failed and why (a batch fails that has no answer within "
+        "--timeout), how many answers differed from FILE, and the longest "
+        "wait for an answer: the cost of an upgrade. Exits with 1 if a "
+        "batch failed or an answer differed.",
     .flags = {"batch", "streams", "rate", "seconds", "family", "seed"},
     .run = RunSoakCommand,
 };

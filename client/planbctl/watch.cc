@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// planbctl routes watch: the changes of a table as they come.
+// planbctl routes watch: prints the changes of a table as they come.
 
 #include <cstdio>
 #include <string>
@@ -20,13 +20,13 @@
 namespace planb::client {
 namespace {
 
-// Prints the changes of generations, a line each.
+// Prints the changes of a generation, one a line.
 class Printer {
  public:
   void Print(const GenerationChanges& changes) {
     generation_ = changes.generation;
-    // In the order in which a replica would apply them: what routes name comes
-    // before them, and goes after.
+    // In the order in which a replica applies them: next hops are added before
+    // the routes that use them, and deleted after.
     for (const NextHop& next_hop : changes.next_hops) {
       output::Change line = Line("set_nexthop");
       *line.mutable_object() = Describe(next_hop);
@@ -107,7 +107,7 @@ ExitCode Run(const Arguments& arguments) {
     if (changes->bookmark) continue;
     printer.Print(*changes);
     ++printed;
-    // A reader wants it now, and a signal would end planbctl without.
+    // A reader needs each generation at once, and a signal would lose it.
     if (std::fflush(stdout) != 0) break;  // the end of planbctl says so
   }
   return ExitCode::kOk;
@@ -120,17 +120,15 @@ const Command kRoutesWatchCommand = {
     .arguments = "",
     .summary = "print the changes of a table as they come",
     .description =
-        "Prints every change of the table's routes, next hops and groups, a "
-        "line each: the generation that made it, what was done (announce, "
-        "withdraw, set_nexthop, delete_nexthop, set_group, delete_group), and "
-        "to what. Generations come whole and in order, each ended by a line "
-        "\"complete\" with the digest of its routes.\n\nRuns until "
-        "interrupted, "
-        "or for --count generations. After a broken connection it goes on "
-        "where "
-        "it was, unless the server stays away for --timeout. Exits with 3 if "
-        "the server no longer has the changes after --start: then list the "
-        "routes and watch from there.",
+        "Prints every change of the table's routes, next hops and groups, "
+        "one a line: the generation, the kind of change (announce, "
+        "withdraw, set_nexthop, delete_nexthop, set_group, delete_group), "
+        "and its object. Generations are whole and in order; a line "
+        "\"complete\" with the digest of the routes ends each.\n\nRuns until "
+        "interrupted, or for --count generations. Continues after a "
+        "broken connection, unless the server stays away for --timeout. "
+        "Exits with 3 if the server no longer has the changes after "
+        "--start: then list the routes and watch from there.",
     .flags = {"start", "count"},
     .run = Run,
 };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Addresses are read and next hops written byte by byte, so that the tests
-// do not share the client's way of doing it.
+// Reads addresses and writes next hops byte by byte, unlike the client, so that
+// both do not share a mistake. The services are synchronous: one thread for
+// each call.
 
 #include "client/testing/fake_server.h"
 
@@ -46,7 +47,7 @@ void Answer(const FakeTable& table, const std::string& bytes, size_t width,
   }
 }
 
-// The answers to upper halves: undecided where a longer route lies within.
+// The answers to upper halves: undecided if the /64 contains a longer route.
 void AnswerHalves(const FakeTable& table, const std::string& bytes,
                   v1::BatchLookupResponse& reply) {
   for (size_t at = 0; at < bytes.size(); at += 8) {
@@ -69,7 +70,7 @@ uint32_t LittleEndianAt(const std::string& bytes, size_t at) {
   return value;
 }
 
-// Members in the place of groups.
+// Replaces groups by members.
 void ChooseMembers(const std::string& flow_hashes, std::string& next_hops) {
   std::string chosen;
   for (size_t at = 0; at < flow_hashes.size(); at += 4) {
@@ -88,8 +89,7 @@ void SetError(int code, const char* reason, const char* field,
   reply.mutable_error()->set_message("the batch is wrong");
 }
 
-}  // namespace
-
+// The fake server looks up in the table "default" only.
 bool IsDefaultTable(const std::string& table) {
   return table.empty() || table == "default";
 }
@@ -144,7 +144,7 @@ void SpoilReply(Spoil how, v1::BatchLookupResponse& reply) {
   if (how == Spoil::kWrongNextHop && !next_hops.empty()) ++next_hops[0];
 }
 
-// Synchronous services: one thread a call, which is simple and enough here.
+}  // namespace
 
 grpc::Status FakeServer::NoTable(const std::string& table) {
   return MakeError(grpc::StatusCode::NOT_FOUND, "TABLE_NOT_FOUND",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How the fake server answers a batch, and how it spoils an answer.
+// A PlanB Lookup server for the client's tests, in the test's process, on its
+// own Unix socket. It misbehaves on demand.
 
 #ifndef PLANB_CLIENT_TESTING_FAKE_SERVER_H_
 #define PLANB_CLIENT_TESTING_FAKE_SERVER_H_
@@ -27,7 +28,7 @@
 
 namespace planb::client::testing {
 
-// How the replies of BatchLookup are spoiled.
+// The defect of BatchLookup's replies.
 enum class Spoil {
   kNothing,
   kWrongId,       // another request's id
@@ -36,33 +37,17 @@ enum class Spoil {
   kWrongNextHop,  // the first answer of a batch is off by one
 };
 
-// Empty, or "default": the one table there is.
-bool IsDefaultTable(const std::string& table);
-
-// The reply of a well-behaved server, errors in band included.
-v1::BatchLookupResponse AnswerBatch(const FakeTable& table,
-                                    const v1::BatchLookupRequest& request);
-
-// The reply of a server that is about to stop.
-v1::BatchLookupResponse RefuseToDrain(const FakeTable& table,
-                                      const v1::BatchLookupRequest& request);
-
-void SpoilReply(Spoil how, v1::BatchLookupResponse& reply);
-
-// A PlanB Lookup server for the client's tests: small, in process, on a Unix
-// socket of its own, and able to misbehave when told to.
-
 struct FakeServerOptions {
   std::vector<Route> routes = {};
   size_t max_lookup_addresses = 1000;
   size_t max_update_routes = 10'000;
-  // First credits of a stream of updates.
+  // Initial credits of a stream of updates.
   uint64_t update_credits = 1000;
-  // Says that what it acknowledged is persisted.
+  // Reports every accepted generation as persisted.
   bool durable = false;
 };
 
-// Thread-safe. Serves from construction to destruction; looks up in the table
+// Thread-safe. Serves from construction to destruction. Looks up in the table
 // "default" only.
 class FakeServer {
  public:
@@ -76,26 +61,26 @@ class FakeServer {
   // Replies to batches wait from Hold until Release.
   void Hold();
   void Release();
-  // Each stream (of the next `streams` ones) ends with `status` instead of
-  // answering its batch number `batches` (counted from 0). So do streams of
-  // updates, and watches and exports, whose messages are counted.
+  // Each of the next `streams` streams ends with `status` instead of answering
+  // its batch number `batches` (counted from 0). Also applies to streams of
+  // updates, and to watches and exports, where messages are counted.
   void EndStreams(uint64_t batches, const grpc::Status& status,
                   uint64_t streams = UINT64_MAX);
-  // The next `streams` streams answer `batches` batches each, and to all others
-  // say in band that the server is draining.
+  // Each of the next `streams` streams answers `batches` batches, and answers
+  // later ones with DRAINING in band.
   void DrainStreams(uint64_t batches, uint64_t streams);
   void SpoilReplies(Spoil how) { spoil_ = how; }
   // The next `calls` calls of UpdateRoutes fail with `status`.
   void FailUpdates(int calls, const grpc::Status& status);
-  // Watches of "default" can start from the present generation only.
+  // Watches of "default" can only start from the current generation.
   void ForgetHistory();
   void SetServing(bool serving);
-  // Breaks every connection and stops. Not to be called by two at a time.
+  // Breaks every connection and stops. REQUIRES: no other call is running.
   void Die();
-  // After Die: serves again at the same place, with the first table.
+  // After Die: serves again at the same target, with the initial table.
   void Restart();
 
-  // What came in so far.
+  // Counts and copies of the requests so far.
   uint64_t batches_read() const { return batches_read_; }
   uint64_t streams_opened() const { return streams_opened_; }
   uint64_t lookups_called() const { return lookups_called_; }
@@ -107,7 +92,7 @@ class FakeServer {
   class LookupService;
   class TableService;
 
-  // How long a stream behaves.
+  // When and how a stream misbehaves.
   struct Fate {
     uint64_t end_after = UINT64_MAX;
     uint64_t drain_after = UINT64_MAX;
@@ -142,8 +127,7 @@ class FakeServer {
   std::atomic<uint64_t> lookups_called_ = 0;
 };
 
-// A table of many routes whose answers can be told by arithmetic.
-
+// A table of many routes with answers by arithmetic.
 inline constexpr size_t kRoutes = 200;
 
 // 2001:db8:I::/48 -> I + 1, and 10.0.I.0/24 -> I + 1, for I < kRoutes.

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// One look at a map for each change.
-
 #include "client/testing/fake_table.h"
 
 #include <set>
@@ -120,7 +118,7 @@ bool HasChanges(const v1::WatchRoutesResponse& changes) {
          0;
 }
 
-// Every change is tried on a copy first: all of a batch or nothing.
+// Applies every batch to a copy first, so that a batch is atomic.
 
 grpc::Status MakeError(grpc::StatusCode code, const std::string& reason,
                        const std::string& message, const std::string& field) {
@@ -250,7 +248,7 @@ grpc::Status FakeTable::Replace(const v1::ReplaceRoutesRequest& first,
                                 v1::ReplaceRoutesResponse& response) {
   grpc::Status status = Check(first);
   if (!status.ok()) return status;
-  // The same by updates: withdraw what was not sent, announce what was.
+  // A replacement as updates: withdraws routes not sent, announces the others.
   v1::UpdateRoutesRequest updates;
   std::set<Prefix> sent;
   for (const v1::Route& route : all.routes()) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The routing table of the fake server: ordered maps and nothing clever, so
-// that its answers are right by inspection.
+// The routing table of the fake server: ordered maps, so that its answers are
+// correct by inspection.
 
 #ifndef PLANB_CLIENT_TESTING_FAKE_TABLE_H_
 #define PLANB_CLIENT_TESTING_FAKE_TABLE_H_
@@ -29,21 +29,20 @@ grpc::Status MakeError(grpc::StatusCode code, const std::string& reason,
                        const std::string& message,
                        const std::string& field = "");
 
-// In every fake table the ids from here to twice this are next-hop groups.
+// In every fake table, ids from kFirstGroup to 2 * kFirstGroup are groups.
 inline constexpr NextHopId kFirstGroup = 1'000'000;
 
-// The member of the group `id` that the flow takes, which the hash shows; `id`
-// if it is no group.
+// The member of the group `id` that the flow takes; `id` if it is no group.
 inline NextHopId MemberOf(NextHopId id, uint32_t flow_hash) {
   const bool group = id >= kFirstGroup && id < 2 * kFirstGroup;
   return group ? id - kFirstGroup + flow_hash % 100 + 1 : id;
 }
 
-// Thread-compatible. Every change is visible at once, and lost with the
-// process even if called `durable`.
+// Thread-compatible. Every change is visible at once. Nothing survives the
+// process, even if `durable`.
 class FakeTable {
  public:
-  // What a generation consists of.
+  // The content of a generation.
   struct State {
     std::map<Prefix, NextHopId> routes;
     std::map<uint32_t, v1::NextHop> next_hops;
@@ -56,13 +55,13 @@ class FakeTable {
 
   std::optional<Route> Lookup(const Address& address) const;
 
-  // As the contract says, but for times and `request_id`.
+  // By the contract, except for times and `request_id`.
   grpc::Status Update(const v1::UpdateRoutesRequest& request,
                       size_t max_updates, v1::UpdateRoutesResponse& response);
   grpc::Status UpdateNextHops(const v1::UpdateNextHopsRequest& request,
                               v1::UpdateNextHopsResponse& response);
 
-  // `first` has the conditions, `all` everything that was sent.
+  // `first` has the conditions, `all` the routes and objects.
   grpc::Status Replace(const v1::ReplaceRoutesRequest& first,
                        const v1::ReplaceRoutesRequest& all,
                        v1::ReplaceRoutesResponse& response);
@@ -107,10 +106,7 @@ class FakeTable {
   History history_;
 };
 
-// What the fake table's changes share: applying them, and telling two states
-// apart.
-
-// Replies of the three kinds of change count alike.
+// The counts in the replies to all kinds of change.
 struct RouteCounts {
   uint64_t added = 0;
   uint64_t changed = 0;
@@ -141,7 +137,7 @@ inline bool SameMessage(const google::protobuf::Message& a,
   return google::protobuf::util::MessageDifferencer::Equals(a, b);
 }
 
-// Puts next hops or groups into a map of them.
+// Adds next hops or groups to a map.
 template <typename Objects, typename Map>
 grpc::Status SetObjects(const Objects& objects, const std::string& field,
                         Map& map) {
@@ -156,7 +152,7 @@ grpc::Status SetObjects(const Objects& objects, const std::string& field,
   return grpc::Status::OK;
 }
 
-// Adds what is between two maps of objects to the counts of `response`.
+// Adds the differences of two maps of objects to the counts of `response`.
 template <typename Map, typename Response>
 void CountObjects(const Map& before, const Map& after, Response& response) {
   for (const auto& [id, object] : after) {
@@ -172,7 +168,7 @@ void CountObjects(const Map& before, const Map& after, Response& response) {
   }
 }
 
-// What makes `after` of `before`; without generation and digest.
+// The changes from `before` to `after`, without generation and digest.
 v1::WatchRoutesResponse ChangesBetween(const FakeTable::State& before,
                                        const FakeTable::State& after);
 

@@ -170,8 +170,6 @@ grpc::Status FakeServer::TableService::UpdateNextHops(
   });
 }
 
-// The calls of the fake server's RouteTable that answer with a stream.
-
 namespace {
 
 constexpr int kChunk = 3;
@@ -263,7 +261,7 @@ grpc::Status FakeServer::TableService::WatchRoutes(
       absl::SleepFor(absl::Milliseconds(1));
       continue;
     }
-    // Each update in a message of its own, then all else.
+    // Each update in its own message, then all other changes.
     v1::WatchRoutesResponse part;
     part.set_generation(next->generation());
     for (const v1::RouteUpdate& update : next->updates()) {
@@ -323,8 +321,6 @@ grpc::Status FakeServer::TableService::ExportSnapshot(
   }
   return grpc::Status::OK;
 }
-
-// The calls of the fake server's RouteTable that change tables by a stream.
 
 namespace {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The fake server's RouteTable: all calls of the contract, over FakeTables.
+// The fake server's RouteTable: all calls of the contract on FakeTables.
 
 #ifndef PLANB_CLIENT_TESTING_FAKE_TABLE_SERVICE_H_
 #define PLANB_CLIENT_TESTING_FAKE_TABLE_SERVICE_H_
@@ -13,10 +13,10 @@
 
 namespace planb::client::testing {
 
-// What the fake calls a snapshot: this, then a ReplaceRoutesRequest.
+// A snapshot of the fake server is this text and a ReplaceRoutesRequest.
 inline constexpr absl::string_view kFakeSnapshot = "FAKE SNAPSHOT\n";
 
-// Thread-safe. Every list comes in chunks of three, so that there are many.
+// Thread-safe. Lists come in chunks of three, so that tests see many chunks.
 class FakeServer::TableService : public v1::RouteTable::Service {
  public:
   explicit TableService(FakeServer& fake) : fake_(fake) {}
@@ -71,8 +71,8 @@ class FakeServer::TableService : public v1::RouteTable::Service {
       v1::ReplaceRoutesResponse* response) override;
 
  private:
-  // Calls `use` with the table, under the lock. Errors: TABLE_NOT_FOUND, or
-  // what `use` returns.
+  // Calls `use` with the table, under the lock. Errors: TABLE_NOT_FOUND; those
+  // of `use`.
   grpc::Status WithTable(const std::string& name,
                          absl::FunctionRef<grpc::Status(FakeTable&)> use);
 

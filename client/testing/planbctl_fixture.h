@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Runs the real planbctl and catches what it prints.
+// For tests of planbctl: runs it as a child process and captures its output,
+// and a fake server with a few routes, which planbctl finds through its
+// environment.
 
 #ifndef PLANB_CLIENT_TESTING_PLANBCTL_FIXTURE_H_
 #define PLANB_CLIENT_TESTING_PLANBCTL_FIXTURE_H_
@@ -18,7 +20,7 @@
 
 namespace planb::client::testing {
 
-// How a run ended: its exit code (-1 if killed) and what it printed.
+// The exit code (-1 if killed) and output of a run.
 struct Ended {
   int code = -1;
   std::string out;
@@ -59,9 +61,6 @@ inline Ended Ctl(const std::string& arguments, const std::string& input = "") {
           .out = Slurp(out),
           .err = Slurp(err)};
 }
-
-// What the tests of planbctl share: a fake server with a few routes, which
-// planbctl finds through its environment.
 
 class PlanbctlFixture : public ::testing::Test {
  protected:

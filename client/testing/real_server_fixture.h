@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The real planb_server as a child process, found by planbctl through its
-// environment. The test needs //server:planb_server among its data.
+// planb_server as a child process, which planbctl finds through its
+// environment. The test needs //server:planb_server in its data.
 
 #ifndef PLANB_CLIENT_TESTING_REAL_SERVER_FIXTURE_H_
 #define PLANB_CLIENT_TESTING_REAL_SERVER_FIXTURE_H_
@@ -26,7 +26,7 @@ class RealServerFixture : public ::testing::Test {
 
   void SetUp() override { Start("none"); }
 
-  // `store` as planb_server's flag has it.
+  // `store` is the value of planb_server's flag.
   void Start(const std::string& store) {
     server_ = std::make_unique<ServerProcess>(std::vector<std::string>{
         absl::StrCat("--listen=", target_), absl::StrCat("--store=", store),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A table under change: timed, checked, and handed to a thread that looks up
-// beside the one that changes it.
+// A table whose changes are timed and checked, and which another thread looks
+// up at the same time.
 
 #ifndef PLANB_BENCHMARKS_ENGINE_CHANGING_TABLE_H_
 #define PLANB_BENCHMARKS_ENGINE_CHANGING_TABLE_H_
@@ -48,7 +48,7 @@ class ChangingTable {
   // Everything anew.
   std::unique_ptr<const Fib> Compile();
 
-  // Applies `changes` (see churn.h) one after the other and compiles once.
+  // Applies `changes` (see inputs.h) one after the other and compiles once.
   // REQUIRES: Compile was called.
   std::unique_ptr<const Fib> Change(absl::Span<const Route> changes,
                                     ChangeTimes& times);

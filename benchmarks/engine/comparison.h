@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Engines measured against each other. All answers come first, then time,
-// engine after engine within one run, round and round, so that what
-// disturbs the machine disturbs all of them. One comparison is tables x traces
-// x batch sizes x engines, as a report.
+// Compares engines. All answers are checked first. Then the engines are timed
+// in turns within one run, so that a disturbance of the machine affects all of
+// them. One comparison is tables x traces x batch sizes x engines, as a report.
 //
 // The engines that can be compared, by name:
 //
 //   planb[:KERNEL]      the engine under lpm/ (avx512, avx2, scalar; the best)
-//   paper[:OPTION...]   the PlanB paper's: avx512, avx2, scalar; 8, 16 or 32
-//                       (addresses searched together, 32 if not said);
-//                       distinct (one entry an address), merged
+//   paper[:OPTION...]   the PlanB paper's: avx512, avx2, scalar; distinct (one
+//                       entry an address), merged
 //   reference[:scalar]  planb-lpm's algorithm; it refuses routes longer than
 //   reference:drop      /64, or leaves them out and is checked without them
 //   dir24[:scalar]      DIR-24-8, IPv4 only
@@ -84,7 +82,7 @@ std::vector<std::vector<Sample>> Measure(
     const MeasureOptions& options);
 
 struct ComparisonOptions {
-  std::vector<std::string> tables;  // see tables.h
+  std::vector<std::string> tables;  // see inputs.h
   std::vector<Engine> engines;      // ratios are to the first
   std::vector<TraceKind> traces;
   std::vector<size_t> batches;

@@ -5,7 +5,7 @@
 //   bazel run --config=opt //benchmarks/engine:fib_benchmark --
 //     --tables=real,1000000 --benchmark_filter='Lookup/avx512/real/match'
 //
-// Tables and traces by the names of tables.h and traces.h; a name is
+// Tables and traces have the names of inputs.h; a name of a benchmark is
 // Lookup/KERNEL/TABLE/TRACE/BATCH, with /threads:2 where two threads look up in
 // one FIB, each in its half of the trace. Next hops are written out.
 
@@ -129,7 +129,7 @@ void RegisterLookups(const Kernel& kernel, const std::string& table) {
                        "/", std::string(TraceKindName(kind)), "/", batch)
               .c_str(),
           BM_Lookup, &kernel, table, kind, batch);
-      // The rate of both together, by the clock on the wall.
+      // The rate of both together, in elapsed time.
       lookup->UseRealTime()->Threads(1);
       if (batch == 4096) lookup->Threads(2);
     }

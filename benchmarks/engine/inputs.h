@@ -88,7 +88,7 @@ absl::StatusOr<Trace> MakeTrace(TraceKind kind, Family family,
                                 absl::Span<const Route> routes, size_t count,
                                 uint64_t seed = 1);
 
-// Made-up sequences of route changes: what a routing table goes through.
+// Synthetic sequences of route changes.
 //
 // A change is a Route: an announcement, or with next hop kNoRoute the
 // withdrawal of its prefix. Sequences are made before anything is timed, so

@@ -31,7 +31,7 @@ double TicksPerNanosecond();
 
 // How many cycles the core runs through in a tick, right now: times a chain of
 // additions, each of which must wait a cycle for the one before. Some 0.1 ms.
-// Less than it was a moment ago means that the core was shared or slowed down.
+// A falling figure means that the core was shared or slowed down.
 double CyclesPerTick();
 
 // Binds `thread` to core `cpu`; -1 leaves it where it is.
@@ -43,15 +43,15 @@ absl::Status PinThread(pthread_t thread, int cpu);
 double CpuSeconds(pthread_t thread);
 
 // One line on core `cpu` as Linux tells it: its package and core numbers, and
-// with which cores it shares a core (hyperthreads) and each cache. A virtual
-// machine may be told a fairy tale: compare with a measurement.
+// with which cores it shares a core (hyperthreads) and each cache. In a
+// virtual machine this may be wrong: compare with a measurement.
 std::string DescribeCore(int cpu);
 
 // Seconds of processor time that all threads of a process have used, to the
 // nanosecond; 0 for a process that is not there.
 double CpuSecondsOf(pid_t process);
 
-// Lets this process be killed when its parent ends, however that happens.
+// Has the kernel kill this process when its parent ends, for any reason.
 void DieWithParent();
 
 struct ProcessMemory {
@@ -62,7 +62,8 @@ struct ProcessMemory {
 // Errors: NOT_FOUND if there is no such process.
 absl::StatusOr<ProcessMemory> MemoryOf(pid_t process);
 
-// Peaks count anew. Errors: as above; PERMISSION_DENIED if it is another's.
+// Starts a new measurement of the peak. Errors: as above; PERMISSION_DENIED for
+// a process of another user.
 absl::Status ResetPeak(pid_t process);
 
 struct Percentiles {

@@ -88,7 +88,7 @@ struct ChangeOptions {
   size_t slowest = 3;    // changes listed
 };
 
-// One route at a time, for each kind of churn.h.
+// One route at a time, for each ChurnKind.
 void MeasureOneRouteChanges(const Table& table, const ChangeOptions& options,
                             UpdateReport& report);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Tables under change: what is measured of them is right, and reported.
+// What is measured of changing tables is right, and reported.
 
 #include "benchmarks/engine/updates.h"
 
@@ -139,7 +139,7 @@ TEST(EpochSlot, KeepsWhatIsRead) {
   EXPECT_EQ(alive, 0);
 }
 
-// Meant for the sanitizers; without them a reader would see dead or old ones.
+// Meant for the sanitizers; without them a reader would see freed or old ones.
 TEST(EpochSlot, HandsOverBetweenThreads) {
   constexpr uint64_t kLast = 20'000;
   int alive = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Asks a baseline everything that is hard about a table and compares its
-// answers with the tests' reference.
+// Compares a baseline's answers with the tests' reference, on tables and
+// addresses that are hard to get right.
 
 #ifndef PLANB_BENCHMARKS_RIVALS_BASELINE_CHECK_H_
 #define PLANB_BENCHMARKS_RIVALS_BASELINE_CHECK_H_

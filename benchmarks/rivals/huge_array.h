@@ -17,8 +17,8 @@
 
 namespace planb {
 
-// Zeroed memory, a multiple of huge pages, advised MADV_HUGEPAGE. Whether the
-// kernel follows is its own affair. Thread-compatible.
+// Zeroed memory, a multiple of huge pages, advised MADV_HUGEPAGE. The
+// kernel may not follow. Thread-compatible.
 class HugeBuffer {
  public:
   HugeBuffer() = default;

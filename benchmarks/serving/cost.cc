@@ -4,8 +4,8 @@
 // same client in turns, within one run.
 //
 // Three servers in this process, alike but for one option: one counts, two do
-// not. What the two that do not count differ by is what this machine cannot
-// tell apart. The servers' threads share a core, this thread has another; a
+// not. The difference between the two that do not count is the resolution of
+// this machine. The servers' threads share a core, this thread has another; a
 // server that is not asked sleeps.
 
 #include <grpcpp/channel.h>
@@ -74,7 +74,7 @@ double OthersCpu() {
 
 size_t Depth(size_t batch) { return std::clamp<size_t>(32'768 / batch, 3, 64); }
 
-// Ends the program with the reason: a measurement that failed is none.
+// Ends the program with the reason.
 [[noreturn]] void Die(const absl::Status& status);
 
 // What all contenders have in common.

@@ -21,7 +21,7 @@ namespace {
 
 using grpc::ByteBuffer;
 
-// The synchronous style: a thread of gRPC's pool sits in each call. The
+// The synchronous style: a thread of gRPC's pool serves each call. The
 // generated code has no raw form of it; what it is made of takes bytes too.
 namespace sync {
 
@@ -117,7 +117,7 @@ class Stream final : public grpc::ServerBidiReactor<ByteBuffer, ByteBuffer> {
       End();
       return;
     }
-    // Only grows at its end meanwhile.
+    // Meanwhile it grows only at its end.
     if (write) StartWrite(&replies_.front());
     if (read) StartRead(&request_);
   }

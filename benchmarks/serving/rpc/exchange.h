@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The bare exchange: what is left of a lookup service without gRPC, HTTP/2 and
-// protobuf. A request is so many addresses and nothing else, its answer so many
-// next hops; how many was said once, when the connection began.
+// The socket baseline: a lookup service without gRPC, HTTP/2 and protobuf. A
+// request is a batch of addresses and nothing else, its answer as many next
+// hops. The size of a batch is sent once, when the connection begins. The bytes
+// are those of gRPC (less some twenty of framing), the lookup is the same, and
+// no fewer system calls could move them.
 //
-// This is the baseline: the same bytes (less some twenty of framing), the same
-// lookup, the fewest system calls that move them.
-//
-// Stream sockets for the bare exchange, set up as well as one can: what gRPC is
-// held against must not lose to a default.
+// The sockets are tuned, because a comparison with defaults would favour gRPC.
 
 #ifndef PLANB_BENCHMARKS_SERVING_RPC_EXCHANGE_H_
 #define PLANB_BENCHMARKS_SERVING_RPC_EXCHANGE_H_
@@ -57,7 +55,7 @@ struct SocketOptions {
 // Listens on "unix:///path" (an old socket there is replaced) or on
 // "a.b.c.d:port", where port 0 picks a free one.
 // Errors: INVALID_ARGUMENT for another address; UNAVAILABLE with the system's
-// word.
+// message.
 absl::StatusOr<Socket> ListenOn(absl::string_view address,
                                 const SocketOptions& options);
 
@@ -104,7 +102,7 @@ struct ExchangeResult {
 // The client's end. Thread-compatible.
 class ExchangeClient {
  public:
-  // Says hello: every batch will have so many addresses of `form`.
+  // Announces the size of all batches: so many addresses of `form`.
   // REQUIRES: 1 <= batch <= 1 << 20.
   static absl::StatusOr<ExchangeClient> Start(Socket socket, AddressForm form,
                                               size_t batch, Waiting waiting);

@@ -28,7 +28,7 @@ struct PingOptions {
   bool spin = false;
   // The bytes of the request message, sent over and over.
   std::string request;
-  // Looks at the first reply. Not at others: that would be measured.
+  // Checks the first reply only: checking others would be measured.
   std::function<absl::Status(absl::string_view reply)> check;
   absl::Duration warm_up = absl::Milliseconds(200);
   absl::Duration duration = absl::Seconds(1);
@@ -41,8 +41,8 @@ struct PingResult {
   double server_cpu_seconds = 0;
 };
 
-// Errors: how the call ended; that of `check`. `server` is the process whose
-// time is told, 0 for none.
+// Errors: how the call ended; that of `check`. `server` is the process to
+// report processor time of, 0 for none.
 absl::StatusOr<PingResult> Ping(const std::shared_ptr<grpc::Channel>& channel,
                                 const PingOptions& options, int server = 0);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How fast a lookup service could be on this machine: a bare socket, nothing
-// on it but addresses and next hops, the same lookup behind it.
+// The speed of a lookup service without gRPC on this machine: a bare socket
+// that carries addresses and next hops, with the same lookup behind it.
 //
 //   socket_baseline --routes=FILE --transport=unix --batch=4096
 //

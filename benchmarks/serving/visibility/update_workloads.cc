@@ -25,7 +25,8 @@ namespace planb::visibility {
 namespace {
 
 constexpr size_t kLoadChunk = 10'000;
-// Changes made for a stream: enough that the table's memory is not a cache's.
+// Changes made for a stream: enough that they touch more memory than caches
+// hold.
 constexpr size_t kStreamChanges = 200'000;
 
 void Append(const std::vector<double>& from, std::vector<double>& to) {
@@ -67,7 +68,7 @@ void ApplyTo(const Batch& batch, RouteSet& routes) {
 struct UpdateOptions {
   double rate = 0;
   bool once = false;
-  // A lookup follows every so manieth change.
+  // One change in so many is followed by a lookup.
   uint64_t check_every = 1;
 };
 
@@ -434,7 +435,7 @@ absl::StatusOr<std::unique_ptr<UpdateWorkload>> MakeUpdateWorkload(
   if (stream) {
     return std::make_unique<Streams>(*std::move(batches), false, target);
   }
-  // At full speed, looking after every change would be a storm of its own.
+  // At full speed a lookup after every change would be a load of its own.
   return std::make_unique<Updates>(
       *std::move(batches),
       UpdateOptions{.rate = name == "one" ? options.rate : 0,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What a controller does to a server's table while it is watched. First what it
-// sends, made before anything is timed: batches of changes, whole tables, and
-// tables that differ from them. Then the workloads: one kind of change, again
-// and again, each timed and checked.
+// The changes that a controller makes to a server's table. First the messages,
+// made before anything is timed: batches of changes, whole tables, and tables
+// that differ from them. Then the workloads: one kind of change, repeated, each
+// timed and checked.
 
 #ifndef PLANB_BENCHMARKS_SERVING_VISIBILITY_WORKS_H_
 #define PLANB_BENCHMARKS_SERVING_VISIBILITY_WORKS_H_

@@ -72,9 +72,9 @@ struct LookupOptions {
 };
 
 // One BatchLookup stream in a closed loop, with addresses random in routes. It
-// is another process's: within one, gRPC has all connections watched by
-// whichever thread happens to wait, so that lookups and changes would be in
-// each other's way at the client already. Thread-compatible.
+// runs in another process. Within one process gRPC watches all connections in
+// any thread that waits, so lookups and changes would slow each other down in
+// the client. Thread-compatible.
 class LookupsBeside {
  public:
   // Forks. REQUIRES: this process has one thread and has not used gRPC; sorted
@@ -100,7 +100,7 @@ class LookupsBeside {
 constexpr size_t kAddresses = 1 << 20;
 constexpr absl::Duration kWarmUp = absl::Milliseconds(100);
 
-// What goes to the child and back: an byte each, and then the outcome.
+// Sent to the child and back: one byte each, and then the outcome.
 constexpr char kBegin = 'b';
 constexpr char kWarm = 'w';
 constexpr char kEnd = 'e';
@@ -148,7 +148,7 @@ absl::Status Serve(int in, int out, const std::string& server,
     absl::StatusOr<client::BenchResult> result;
     std::thread lookups(
         [&] { result = client::RunBench({*channel}, trace, options); });
-    // A little longer: their clock starts when they are set up.
+    // A little longer: the clock of the lookups starts when they are set up.
     absl::SleepFor(kWarmUp + absl::Milliseconds(20));
     const bool parent = Send(out, kWarm) && Take(in, command);
     stop = true;
@@ -378,7 +378,7 @@ absl::StatusOr<v1::Table> AwaitServing(const std::string& server,
                                        uint64_t generation) {
   const absl::Time deadline = absl::Now() + absl::Minutes(1);
   while (absl::Now() < deadline) {
-    // Each with a connection of its own: no one's backoff is in the way.
+    // Each with a connection of its own, so that no backoff delays it.
     const auto channel = client::MakeChannel(server, {.own_connection = true});
     if (!channel.ok()) return channel.status();
     if (client::Connect(**channel, deadline).ok()) {

@@ -22,8 +22,6 @@ readonly GHZ_FILES=$here/../../benchmarks/serving/ghz
   sed -n '2,${/^[^#]/q;/SPDX/d;s/^# \{0,1\}//p}' "$0" >&2
   exit 2
 }
-# Used by servers.sh.
-# shellcheck disable=SC2034
 bin=$1
 out=$2
 seconds=${3:-60}

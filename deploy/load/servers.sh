@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # shellcheck shell=bash disable=SC2154
-# Sourced by the scripts here: servers as child processes, and their ends.
-# Expects `bin`, a folder with planb_server and planbctl, and `work`, a scratch
-# folder; keeps the servers' logs and process ids there, by name.
+# Sourced by the scripts here and in benchmarks/serving/ghz: servers as child
+# processes, and their ends. Expects `work`, a scratch folder; keeps the servers'
+# logs there, and their process ids, by name.
 
 declare -A server_pid=()
 
@@ -85,6 +85,17 @@ await_streams() {
     ((i < 600)) || fail "$open streams on ${*:2} after 60 s, not $1"
     sleep 0.1
   done
+}
+
+# A port without a listener, and that no connection gets by chance while its
+# server is away: below those that the kernel hands out.
+free_port() {
+  local port
+  while true; do
+    port=$((20000 + RANDOM % 12000))
+    (exec 3<> "/dev/tcp/127.0.0.1/$port") 2> /dev/null || break
+  done
+  echo "$port"
 }
 
 # field NAME: a number of a JSON line on the standard input.

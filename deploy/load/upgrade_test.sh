@@ -107,17 +107,6 @@ side_by_side() {
   stop_server "$from"
 }
 
-# A port without a listener, and that no connection gets by chance while its
-# server is away: below those that the kernel hands out.
-free_port() {
-  local port
-  while true; do
-    port=$((20000 + RANDOM % 12000))
-    (exec 3<> "/dev/tcp/127.0.0.1/$port") 2> /dev/null || break
-  done
-  echo "$port"
-}
-
 rolling() {
   local name version ports=()
   local flags=(--store=none --routes="$work/table"

@@ -33,8 +33,8 @@ ghz=${PLANB_GHZ:-$("$here/../../../deploy/go_tool.sh" ghz)}
 
 work=$(mktemp -d)
 trap cleanup EXIT
-# shellcheck source=benchmarks/serving/ghz/server.sh
-. "$here/server.sh"
+# shellcheck source=deploy/load/servers.sh
+. "$here/../../../deploy/load/servers.sh"
 mkdir -p "$out"
 
 # The requests of configuration $1.
@@ -51,7 +51,7 @@ messages() {
 }
 
 resident_kb() {
-  awk '/^VmRSS/ { print $2 }' "/proc/$server/status"
+  awk '/^VmRSS/ { print $2 }' "/proc/${server_pid[server]}/status"
 }
 
 for name in "${names[@]}"; do
@@ -62,14 +62,16 @@ for name in "${names[@]}"; do
     # The whole ramp, in fewer and longer steps.
     [[ "$name" != ramp ]] || options+=(--load-step=1000 --load-end=1500)
   fi
-  start_server "$server_binary" "${server_flags[@]}"
+  port=$(free_port)
+  start_server server "$server_binary" --listen="127.0.0.1:$port" \
+    --metrics_address= "${server_flags[@]}"
   before=$(resident_kb)
   "$ghz" --config="$here/$name.json" --binary-file="$work/messages" \
     --format=json --output="$work/report" "${options[@]}" \
     "127.0.0.1:$port" > "$work/out" 2>&1 ||
     fail "ghz with $name.json: $(tail -n 3 "$work/out")"
   after=$(resident_kb)
-  stop_server
+  stop_server server
   python3 "$here/report.py" keep "$work/report" "$here/$name.json" \
     "$work/messages" "$before" "$after" "$out/$name"
   echo "$name: done"

@@ -22,9 +22,11 @@ ghz=${2:-$("$here/../../../deploy/go_tool.sh" ghz)}
 
 work=$(mktemp -d)
 trap cleanup EXIT
-# shellcheck source=benchmarks/serving/ghz/server.sh
-. "$here/server.sh"
-start_server "$server_binary" --generate=100000
+# shellcheck source=deploy/load/servers.sh
+. "$here/../../../deploy/load/servers.sh"
+port=$(free_port)
+start_server server "$server_binary" --listen="127.0.0.1:$port" \
+  --metrics_address= --generate=100000
 
 # Runs the configuration $1.json, with further options of ghz. Its exit code
 # only speaks of its own work; check.py judges.
@@ -66,5 +68,5 @@ grep -q "statuses {'InvalidArgument': 20}" "$work/out" ||
   fail "malformed addresses: $(cat "$work/out")"
 echo "right control: 20 malformed calls, 20 times InvalidArgument"
 
-stop_server
+stop_server server
 echo "PASS: ghz smoke test"

@@ -25,13 +25,10 @@ several times too large is a wrong one too.
 """
 
 import argparse
-import os
-import re
+import pathlib
 import subprocess
 import sys
 import tempfile
-import time
-import urllib.request
 
 MIB = 1 << 20
 PROGRAM = 48 * MIB
@@ -50,116 +47,38 @@ def limit_bytes(table_memory, quota=DEFAULT_QUOTA):
     return PROGRAM + table_memory + quota
 
 
-class Server:
-    """A planb_server of our own, ended with the block."""
-
-    def __init__(self, binaries, folder, arguments):
-        self.log = os.path.join(folder, "log")
-        self.socket = f"unix://{folder}/planb.sock"
-        with open(self.log, "wb") as log:
-            self.process = subprocess.Popen(
-                [
-                    os.path.join(binaries, "planb_server"),
-                    f"--listen={self.socket}",
-                    "--metrics_address=127.0.0.1:0",
-                    "--store=none",
-                    *arguments,
-                ],
-                stderr=log,
-            )
-
-    def __enter__(self):
-        self.metrics_port = int(self.await_log(r"metrics .*port=(\d+)"))
-        self.await_log(r"( serving)$")
-        return self
-
-    def __exit__(self, *_):
-        self.process.kill()
-        self.process.wait()
-
-    def await_log(self, pattern):
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline:
-            with open(self.log, encoding="utf-8") as log:
-                text = log.read()
-            found = re.search(pattern, text, re.MULTILINE)
-            if found:
-                return found.group(1)
-            if self.process.poll() is not None:
-                break
-            time.sleep(0.1)
-        raise SystemExit(f"FAIL: the server did not start: {text}")
-
-    def await_lookups(self):
-        deadline = time.monotonic() + 60
-        while self.metric("planb_lookups_total") == 0:
-            if time.monotonic() > deadline:
-                raise SystemExit("FAIL: no lookups")
-            time.sleep(0.1)
-
-    def peak(self):
-        """The most that was resident since it started, in bytes."""
-        with open(
-            f"/proc/{self.process.pid}/status", encoding="utf-8"
-        ) as status:
-            return 1024 * int(re.search(r"VmHWM:\s+(\d+)", status.read())[1])
-
-    def metric(self, name):
-        """The sum of all series of this name."""
-        url = f"http://127.0.0.1:{self.metrics_port}/metrics"
-        with urllib.request.urlopen(url, timeout=60) as answer:
-            text = answer.read().decode()
-        values = re.findall(rf"^{name}(?:{{.*}})? (\S+)$", text, re.MULTILINE)
-        if not values:
-            raise SystemExit(f"FAIL: no metric {name}")
-        return sum(float(value) for value in values)
-
-
-def run(*command):
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"FAIL: {command[1:]}: {done.stdout}{done.stderr}")
-    return done.stdout
-
-
 def check(binaries, routes, quota, folder):
-    planbctl = os.path.join(binaries, "planbctl")
+    """What FIB and RIB took in the end, and the peak of the process: bytes."""
+    sys.path.append(str(pathlib.Path(__file__).parents[1] / "monitoring"))
+    from processes import Server, wait_until
+
     ipv4 = routes // 2
-    tables = []
-    for seed in (7, 8):
-        tables.append(os.path.join(folder, f"table{seed}.txt"))
-        run(
-            planbctl,
-            "generate",
-            f"--routes={routes - ipv4}",
-            f"--ipv4={ipv4}",
-            f"--seed={seed}",
-            f"--output={tables[-1]}",
-        )
-    arguments = [
-        f"--generate={routes - ipv4}",
-        f"--generate_ipv4={ipv4}",
-        f"--max_routes={routes}",
-        f"--memory_quota_bytes={quota}",
-    ]
-    with Server(binaries, folder, arguments) as server:
-        common = [f"--server={server.socket}", "--timeout=120s"]
-        bench = ["--quiet", "--streams=8", "--batch=16384", "--depth=8"]
-        with subprocess.Popen(
-            [planbctl, *common, "bench", "--seconds=3600", *bench],
-            stdout=subprocess.DEVNULL,
-        ) as clients:
+    server = Server(binaries, folder, "server")
+    try:
+        tables = [folder / f"table{seed}.txt" for seed in (7, 8)]
+        for seed, table in zip((7, 8), tables):
+            server.ctl("generate", f"--routes={routes - ipv4}",
+                       f"--ipv4={ipv4}", f"--seed={seed}", f"--output={table}")
+        server.start(f"--generate={routes - ipv4}", f"--generate_ipv4={ipv4}",
+                     f"--max_routes={routes}", f"--memory_quota_bytes={quota}")
+        bench = [binaries / "planbctl", f"--server={server.target}",
+                 "--timeout=120s", "bench", "--seconds=3600", "--quiet",
+                 "--streams=8", "--batch=16384", "--depth=8"]
+        with subprocess.Popen(bench, stdout=subprocess.DEVNULL) as clients:
             try:
-                server.await_lookups()
+                wait_until(lambda: server.metric("planb_lookups_total") > 0,
+                           "lookups")
                 for table in tables:
-                    run(planbctl, *common, "routes", "replace", table)
+                    server.ctl("--timeout=120s", "routes", "replace", table,
+                               timeout=150)
                 if clients.poll() is not None:
                     raise SystemExit("FAIL: the clients ended")
             finally:
                 clients.terminate()
-        fib = server.metric("planb_fib_bytes")
-        rib = server.metric("planb_rib_bytes")
-        return fib, rib, server.peak()
+        return (server.metric("planb_fib_bytes"),
+                server.metric("planb_rib_bytes"), server.status_bytes("VmHWM"))
+    finally:
+        server.kill()
 
 
 def main():
@@ -173,7 +92,8 @@ def main():
     if not flags.check:
         return
     with tempfile.TemporaryDirectory() as folder:
-        fib, rib, peak = check(flags.check, flags.routes, flags.quota, folder)
+        fib, rib, peak = check(pathlib.Path(flags.check), flags.routes,
+                               flags.quota, pathlib.Path(folder))
     print(
         f"measured: peak {peak / MIB:.0f} MiB resident;"
         f" FIB {fib / MIB:.2f} MiB, RIB {rib / MIB:.2f} MiB"

@@ -53,7 +53,8 @@ start_server server "$bin/planb_server" --store=none --generate=100000 \
 arguments() {
   /usr/bin/python3 -c '
 import sys, yaml
-(job,) = [d for d in yaml.safe_load_all(open(sys.argv[1])) if d["kind"] == "Job"]
+documents = yaml.safe_load_all(open(sys.argv[1]))
+(job,) = [d for d in documents if d["kind"] == "Job"]
 for container in job["spec"]["template"]["spec"]["containers"]:
     if container["name"] == sys.argv[2]:
         print("\n".join(container["args"]))

@@ -95,7 +95,7 @@ class Server:
         wait_until(serves, f"{self.name} serves")
         return self
 
-    def ctl(self, *arguments, check=True, stdin=subprocess.DEVNULL) -> str:
+    def ctl(self, *arguments, check=True, timeout=60) -> str:
         """What planbctl prints."""
         done = subprocess.run(
             [
@@ -103,10 +103,10 @@ class Server:
                 f"--server={self.target}",
                 *map(str, arguments),
             ],
-            stdin=stdin,
+            stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=timeout,
             check=False,
         )
         if check and done.returncode != 0:
@@ -132,6 +132,16 @@ class Server:
             if line.startswith(field + ":"):
                 return int(line.split()[1]) * 1024
         raise KeyError(field)
+
+    def metric(self, name: str) -> float:
+        """The sum of all series of this name."""
+        url = f"http://{self.metrics}/metrics"
+        with urllib.request.urlopen(url, timeout=60) as answer:
+            text = answer.read().decode()
+        values = re.findall(rf"^{name}(?:{{.*}})? (\S+)$", text, re.MULTILINE)
+        if not values:
+            raise KeyError(name)
+        return sum(map(float, values))
 
     def kill(self):
         """As the kernel does that has no memory left."""

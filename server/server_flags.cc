@@ -15,7 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/cpu_list.h"
-#include "server/observe/build_info.h"
+#include "server/observe/process_metrics.h"
 
 ABSL_FLAG(std::vector<std::string>, listen,
           std::vector<std::string>({"unix:///run/planb/planb.sock"}),

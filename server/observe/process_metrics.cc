@@ -18,10 +18,16 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "server/base/metric_families.h"
-#include "server/observe/build_info.h"
+#include "version.h"
 
 namespace planb::server {
 namespace {
+
+#ifdef __clang__
+constexpr absl::string_view kCompiler = "clang " __clang_version__;
+#else
+constexpr absl::string_view kCompiler = "gcc " __VERSION__;
+#endif
 
 double Seconds(clockid_t clock) {
   timespec time = {};
@@ -82,6 +88,8 @@ double MaxFiles() {
 }
 
 }  // namespace
+
+BuildInfo GetBuildInfo() { return {kVersion, kCompiler}; }
 
 ProcessMetrics::ProcessMetrics() : start_time_(StartTime()) {}
 

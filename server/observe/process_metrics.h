@@ -8,10 +8,20 @@
 
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "prometheus/collectable.h"
 #include "prometheus/metric_family.h"
 
 namespace planb::server {
+
+struct BuildInfo {
+  absl::string_view version;   // "1.2.3"
+  absl::string_view compiler;  // "gcc 12.2.0"
+};
+
+// The same for every build of the same sources by the same compiler: builds are
+// reproducible.
+BuildInfo GetBuildInfo();
 
 // Thread-safe. Reads /proc when scraped: microseconds, and some for each open
 // file. What cannot be read there is 0.

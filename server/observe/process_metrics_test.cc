@@ -11,7 +11,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "server/observe/build_info.h"
 #include "server/testing/scrape_text.h"
 
 namespace planb::server {

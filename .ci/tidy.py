@@ -33,7 +33,8 @@ GENERATED = ("client/planbctl/proto", "proto", "third_party/googleapis",
              "third_party/grpc_health")
 OPTIONS = ["-std=c++20", "-DFMT_HEADER_ONLY", "-DSPDLOG_FMT_EXTERNAL",
            "-DSPDLOG_HEADER_ONLY", "-iquote", ".", "-iquote", "bazel-bin"]
-OPTIONS += [f"-isystembazel-bin/{folder}" for folder in GENERATED]
+OPTIONS += [f"-isystembazel-bin/{folder}"
+            for folder in (*GENERATED, "server/observe")]
 
 # At the beginning of a line, what gives a name to something of the file alone.
 NAMES = re.compile(
@@ -100,6 +101,7 @@ def main():
         if not TEST.search(path)]
     subprocess.check_call(
         ["bazel", "build", "--noshow_progress", "//:version.h",
+         "//server/observe:statusz_html", "//server/observe:statusz_proto",
          *(f"//{folder}:all" for folder in GENERATED)],
         cwd=root)
     groups = []

@@ -9,7 +9,7 @@ the packaged compilers and wraps what they write in a cc_library.
 def _stem(src):
     return src[:-len(".proto")]
 
-def cc_proto(name, srcs, root, deps = [], proto_deps = [], grpc = False, visibility = None):
+def cc_proto(name, srcs, root, deps = [], proto_deps = [], imports = [], grpc = False, visibility = None):
     """Generates a cc_library from .proto files.
 
     Args:
@@ -18,6 +18,7 @@ def cc_proto(name, srcs, root, deps = [], proto_deps = [], grpc = False, visibil
       root: import root of the files, relative to the workspace.
       deps: cc_proto libraries that the files import.
       proto_deps: the "_srcs" filegroups of those libraries.
+      imports: the import roots of those libraries.
       grpc: also generate service stubs.
       visibility: as usual.
     """
@@ -35,6 +36,7 @@ def cc_proto(name, srcs, root, deps = [], proto_deps = [], grpc = False, visibil
         srcs = srcs + proto_deps,
         outs = headers + sources,
         cmd = ("/usr/bin/protoc -I%s -Ithird_party/googleapis -I/usr/include " % root +
+               "".join(["-I%s " % i for i in imports]) +
                "--cpp_out=$(GENDIR)/%s " % root + plugin +
                " ".join(["$(location %s)" % s for s in srcs])),
         visibility = ["//visibility:private"],

@@ -169,8 +169,8 @@ TEST(LogCalls, TellsOfRefusedUpdates) {
   EXPECT_TRUE(StrContains(invalid, "table=default")) << invalid;
   EXPECT_TRUE(StrContains(invalid, "host bits")) << invalid;
   const std::string status =
-      HttpGet(running.server().metrics_port(), "/statusz");
-  EXPECT_TRUE(StrContains(status, "<td>TABLE_NOT_FOUND</td>")) << status;
+      HttpGet(running.server().metrics_port(), "/statusz.json");
+  EXPECT_TRUE(StrContains(status, "\"reason\":\"TABLE_NOT_FOUND\"")) << status;
   // Accepted updates are logged at level debug only.
   EXPECT_EQ(Update(running, "", "10.0.0.0/8"), "");
   ASSERT_TRUE(SetLogLevel("debug").ok());

@@ -327,7 +327,8 @@ class ServerImpl final : public Server {
     if (options_.metrics_address.empty()) return absl::OkStatus();
     auto pages = HttpPages::Start(
         options_.metrics_address,
-        {health_, tables_, rebuilds_, [this] { return Streams(); },
+        {health_, rebuilds_, [this] { return table_service_.Tables(); },
+         [this] { return Streams(); },
          [this] { return control_context_.update_log.ByReason(); }});
     if (!pages.ok()) return pages.status();
     exposer_ = *std::move(pages);

@@ -6,10 +6,11 @@
 #   deploy/monitoring/statusz_test.sh FOLDER [SCREENSHOT.png]
 #
 # FOLDER holds planb_server and planbctl. Headless Chromium loads the page of a
-# real server: what it shows must be what the server says, a hostile value must
-# stay text, nothing else may be fetched, and the console must stay empty. As
-# root on Debian it installs Chromium where that is missing. Exit code 77, with
-# the reason, where no browser runs.
+# real server: it must show what the server answers, a hostile value must stay
+# text, the charts must draw the lookups of a client, only the page and
+# /statusz.json may be fetched, and the console must stay empty. As root on Debian
+# it installs Chromium where that is missing. Exit code 77, with the reason, where
+# no browser runs.
 set -euo pipefail
 shopt -s inherit_errexit
 
@@ -21,11 +22,13 @@ bin=$(realpath "$1")
 screenshot=${2:-}
 work=$(mktemp -d)
 server=
+bench=
 finish() {
-  if [[ -n $server ]]; then
-    kill -KILL "$server" 2> /dev/null || true
-    wait "$server" 2> /dev/null || true
-  fi
+  local process
+  for process in $bench $server; do
+    kill -KILL "$process" 2> /dev/null || true
+    wait "$process" 2> /dev/null || true
+  done
   rm -rf "$work"
 }
 trap finish EXIT
@@ -55,7 +58,7 @@ browse --dump-dom 'data:text/html,<p>it runs' > "$work/probe" || true
 grep -q 'it runs' "$work/probe" ||
   skip "Chromium does not run here: $(tail -n 1 "$work/browser")"
 
-# Shown among the flags. Table names cannot be hostile: the server takes none.
+# The page shows it among the flags. The server refuses hostile table names.
 hostile='<img src=x onerror=document.body.remove()>&"'
 mkdir "$work/$hostile"
 socket=unix://$work/$hostile/s
@@ -85,12 +88,24 @@ code=0
 planbctl lookup --table=nowhere 192.0.2.1 > "$work/out" 2>&1 || code=$?
 ((code != 0)) || fail "a table that is not there answers"
 
-browse --log-net-log="$work/net.json" --dump-dom "$url/statusz" \
+# The page asks each second. Chromium's clock skips the waiting, so that the page
+# asks some ten times while lookups come.
+page=(--virtual-time-budget=10000)
+"$bin/planbctl" --server="$socket" bench --seconds=300 > "$work/bench" 2>&1 &
+bench=$!
+until grep -qs ' M lookups/s' "$work/bench"; do
+  kill -0 "$bench" || fail "no lookups: $(tail -n 1 "$work/bench")"
+  sleep 0.1
+done
+browse "${page[@]}" --log-net-log="$work/net.json" --dump-dom "$url/statusz" \
   > "$work/dom.html" || fail "no page: $(tail -n 3 "$work/browser")"
+kill -TERM "$bench"
+wait "$bench" || fail "no lookups: $(tail -n 1 "$work/bench")"
+bench=
 ! grep CONSOLE "$work/browser" || fail "the console has something to say"
 
-# Table and generations as the server's own client says them; the hostile value
-# as text, and no element of its making.
+# Tables and generations as planbctl shows them. The hostile value is text, and
+# makes no element.
 planbctl table list --json > "$work/tables.json"
 HOSTILE=$hostile python3 - "$work/dom.html" "$work/tables.json" << 'END'
 import html.parser, json, os, sys
@@ -99,23 +114,32 @@ class Page(html.parser.HTMLParser):
     def __init__(self):
         super().__init__()
         self.elements, self.text, self.rows = set(), [], []
+        self.ids, self.path = {}, {}
+        self.id = self.tag = None
     def handle_starttag(self, tag, attributes):
         self.elements.add(tag)
         for name, _ in attributes:
             assert not name.startswith('on'), f'a handler: {name}'
+        self.id, self.tag = dict(attributes).get('id'), tag
+        if tag == 'path':
+            self.path[self.id] = dict(attributes).get('d', '')
         if tag == 'tr':
             self.rows.append([])
         if tag in ('td', 'th'):
             self.rows[-1].append('')
     def handle_data(self, data):
+        if self.tag in ('script', 'style'):
+            return
         self.text.append(data)
+        if self.id:
+            self.ids.setdefault(self.id, data)
         if self.rows and self.rows[-1]:
             self.rows[-1][-1] += data
 
 page = Page()
 page.feed(open(sys.argv[1], encoding='utf-8').read())
 text = ' '.join(page.text)
-assert not page.elements & {'script', 'img', 'b', 'iframe'}, page.elements
+assert not page.elements & {'img', 'i', 'iframe'}, page.elements
 assert os.environ['HOSTILE'] in text, 'the hostile flag is not shown'
 for heading in ('Tables', 'Recent rebuilds', 'Top error reasons', 'Streams',
                 'Store', 'Process', 'Flags', 'TABLE_NOT_FOUND', 'Ready.'):
@@ -125,6 +149,11 @@ header = next(r for r in page.rows if r[:1] == ['table'])
 shown = {r[0].strip(): dict(zip(header, r)) for r in page.rows
          if len(r) == len(header) and r != header}
 number = lambda cell: int(cell.strip().replace(',', ''))
+# Charts: a line of at least two points, and a rate that is not 0.
+assert page.path['rate-line'].count('L') >= 1, page.path
+assert page.path['p99-line'].startswith('M'), page.path
+assert page.ids['rate'].endswith('/s'), page.ids
+assert page.ids['rate-top'] != '0/s', page.ids
 tables = [json.loads(line) for line in open(sys.argv[2])]
 assert len(tables) == 2 and set(shown) == {'blue', 'default'}, (shown, tables)
 for table in tables:
@@ -139,7 +168,7 @@ assert number(shown['blue']['visible']) == 3, shown['blue']
 print('page:', {name: row['visible'] for name, row in shown.items()})
 END
 
-# Nothing was asked for but the page itself.
+# Nothing was asked for but the page and its numbers.
 asked=$(python3 - "$work/net.json" "$url" << 'END'
 import json, sys
 
@@ -150,15 +179,15 @@ urls = {event['params']['url'] for event in log['events']
 print(*sorted(url for url in urls if url.startswith(sys.argv[2])))
 END
 )
-[[ $asked == "$url/statusz" ]] || fail "it asked for $asked"
-# That console does speak where a page has something wrong.
+[[ $asked == "$url/statusz $url/statusz.json" ]] || fail "it asked for $asked"
+# The console is not empty for a page with a mistake.
 for wrong in '<script>console.error(1)</script>' "<img src=$url/nothing>"; do
   browse --dump-dom "data:text/html,$wrong" > /dev/null || true
   grep -q CONSOLE "$work/browser" || fail "the console says nothing of $wrong"
 done
 
 for width in 1280 400; do
-  browse --window-size="$width,1400" --screenshot="$work/$width.png" \
+  browse "${page[@]}" --window-size="$width,1400" --screenshot="$work/$width.png" \
     "$url/statusz" > /dev/null || fail "no picture"
   (($(stat --format=%s "$work/$width.png") > 10000)) ||
     fail "the picture of $width pixels is empty"

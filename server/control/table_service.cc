@@ -207,10 +207,16 @@ grpc::Status TableService::GetTable(grpc::ServerContext*,
 grpc::Status TableService::ListTables(grpc::ServerContext*,
                                       const v1::ListTablesRequest*,
                                       v1::ListTablesResponse* response) {
-  for (const TableRef& table : context_.tables.All()) {
-    Describe(*table, *response->add_tables());
-  }
+  *response = Tables();
   return grpc::Status::OK;
+}
+
+v1::ListTablesResponse TableService::Tables() const {
+  v1::ListTablesResponse tables;
+  for (const TableRef& table : context_.tables.All()) {
+    Describe(*table, *tables.add_tables());
+  }
+  return tables;
 }
 
 grpc::Status TableService::CreateTable(grpc::ServerContext*,

@@ -88,6 +88,9 @@ class TableService final : public v1::RouteTable::Service {
                            const v1::DeleteTableRequest* request,
                            v1::DeleteTableResponse* response) override;
 
+  // What ListTables answers.
+  v1::ListTablesResponse Tables() const;
+
   // Waits for the streams that are being sent.
   void AwaitIdle(SteadyInstant deadline) {
     context_.lists.AwaitIdle(deadline);

@@ -2,26 +2,46 @@
 
 #include "server/observe/http_pages.h"
 
+#include <grpcpp/grpcpp.h>
 #include <prometheus/text_serializer.h>
+#include <unistd.h>
 
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "server/observe/html.h"
+#include "base/monotonic_time.h"
+#include "server/observe/statusz.h"
 
 namespace planb::server {
 namespace {
 
 constexpr char kHtml[] = "text/html; charset=utf-8";
 
-HttpReply Home() {
-  HtmlPage page("PlanB Lookup");
-  page.Link("/statusz", "what this server is doing, for people");
-  page.Link("/metrics", "the same for Prometheus");
-  page.Link("/readyz", "whether lookups can be sent here, and why not");
-  page.Link("/healthz", "whether the process lives");
-  return {.content_type = kHtml, .body = page.Finish()};
+constexpr char kHome[] = R"html(<!DOCTYPE html>
+<html lang="en">
+<head><meta charset="utf-8"><link rel="icon" href="data:,">
+<title>PlanB Lookup</title></head>
+<body>
+<h1>PlanB Lookup</h1>
+<p><a href="/statusz">/statusz</a> what this server is doing, for people</p>
+<p><a href="/statusz.json">/statusz.json</a> the numbers of that page</p>
+<p><a href="/metrics">/metrics</a> the same for Prometheus</p>
+<p><a href="/readyz">/readyz</a> whether lookups can be sent here, and why not</p>
+<p><a href="/healthz">/healthz</a> whether the process lives</p>
+</body>
+</html>
+)html";
+
+void AddFact(const char* name, const std::string& value,
+             statusz::ServerState& state) {
+  statusz::Fact& fact = *state.add_process();
+  fact.set_name(name);
+  fact.set_value(value);
+}
+
+double UnixSeconds(absl::Time time) {
+  return absl::ToDoubleSeconds(time - absl::UnixEpoch());
 }
 
 }  // namespace
@@ -31,11 +51,13 @@ absl::StatusOr<std::unique_ptr<HttpPages>> HttpPages::Start(
   std::unique_ptr<HttpPages> pages(new HttpPages(std::move(sources)));
   HttpPages* const p = pages.get();
   auto server = HttpServer::Start(
-      address, {{"/", Home},
-                {"/healthz", [] { return HttpReply{.body = "ok\n"}; }},
-                {"/metrics", [p] { return p->Metrics(); }},
-                {"/readyz", [p] { return p->Readiness(); }},
-                {"/statusz", [p] { return p->Status(); }}});
+      address,
+      {{"/", [] { return HttpReply{.content_type = kHtml, .body = kHome}; }},
+       {"/healthz", [] { return HttpReply{.body = "ok\n"}; }},
+       {"/metrics", [p] { return p->Metrics(); }},
+       {"/readyz", [p] { return p->Readiness(); }},
+       {"/statusz", [p] { return p->Statusz(); }},
+       {"/statusz.json", [p] { return p->StatuszJson(); }}});
   if (!server.ok()) return server.status();
   pages->server_ = *std::move(server);
   return pages;
@@ -74,20 +96,44 @@ HttpReply HttpPages::Readiness() const {
   return {.status = 503, .body = absl::StrCat(why_not, "\n")};
 }
 
-HttpReply HttpPages::Status() const {
+HttpReply HttpPages::Statusz() const {
   if (!sources_.health.loaded()) return Readiness();
-  StatusReport report = {.now = absl::Now(),
-                         .started = started_,
-                         .not_ready = sources_.health.WhyNotReady(),
-                         .metrics = Collect(),
-                         .rebuilds = sources_.rebuilds.NewestFirst(),
-                         .refusals = sources_.refusals(),
-                         .streams = sources_.streams(),
-                         .flags = FlagsInForce()};
-  for (const TableRef& table : sources_.tables.All()) {
-    report.tables.push_back(table->state());
+  return {.content_type = kHtml,
+          .sources = StatuszSources(),
+          .body = std::string(StatuszHtml())};
+}
+
+HttpReply HttpPages::StatuszJson() const {
+  if (!sources_.health.loaded()) return Readiness();
+  statusz::ServerState state;
+  state.set_unix_seconds(UnixSeconds(absl::Now()));
+  state.set_started_unix_seconds(UnixSeconds(started_));
+  state.set_not_ready(sources_.health.WhyNotReady());
+  AddMetrics(Collect(), state);
+  // After the counters, which change all the time, with nothing slow between.
+  state.set_monotonic_seconds(
+      std::chrono::duration<double>(SteadyNow().time_since_epoch()).count());
+  AddFact("gRPC", grpc::Version(), state);
+  AddFact("process id", absl::StrCat(getpid()), state);
+  *state.mutable_tables() = std::move(*sources_.tables().mutable_tables());
+  for (const RebuildRecord& rebuild : sources_.rebuilds.NewestFirst()) {
+    AddRebuild(rebuild, state);
   }
-  return {.content_type = kHtml, .body = RenderStatus(report)};
+  for (const auto& [reason, count] : sources_.refusals()) {
+    statusz::ErrorCount& error = *state.add_errors();
+    error.set_reason(reason);
+    error.set_count(static_cast<double>(count));
+    error.set_of("updates refused");
+  }
+  for (const StreamCount& stream : sources_.streams()) {
+    statusz::StreamCount& out = *state.add_streams();
+    out.set_kind(stream.kind);
+    out.set_open(static_cast<double>(stream.open));
+    out.set_limit(static_cast<double>(stream.limit));
+  }
+  AddFlags(state);
+  return {.content_type = "application/json; charset=utf-8",
+          .body = ToJson(std::move(state))};
 }
 
 }  // namespace planb::server

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The pages over HTTP: /metrics, /healthz, /readyz, /statusz, and / with links.
+// The pages over HTTP: /metrics, /healthz, /readyz, /statusz, /statusz.json,
+// and / with links.
 
 #ifndef PLANB_SERVER_OBSERVE_HTTP_PAGES_H_
 #define PLANB_SERVER_OBSERVE_HTTP_PAGES_H_
@@ -16,35 +17,43 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "planb/v1/route_table.pb.h"
 #include "prometheus/collectable.h"
 #include "prometheus/metric_family.h"
 #include "server/observe/health_state.h"
 #include "server/observe/http_server.h"
-#include "server/observe/status_page.h"
 #include "server/table/table_state.h"
-#include "server/table/tables.h"
 
 namespace planb::server {
 
-// Where the pages get what they show. All outlive them.
+// Streams of one kind that are open, and how many may be.
+struct StreamCount {
+  std::string kind;
+  uint64_t open = 0;
+  uint64_t limit = 0;
+};
+
+// Where the pages get what they show. All outlive them. The functions are
+// called once `health` says that the tables are loaded.
 struct PageSources {
   const HealthState& health;
-  // Not asked before `health` says that they are loaded.
-  const Tables& tables;
   const RebuildLog& rebuilds;
+  // As ListTables answers.
+  std::function<v1::ListTablesResponse()> tables;
   std::function<std::vector<StreamCount>()> streams;
+  // Updates refused, by reason.
   std::function<std::vector<std::pair<std::string, uint64_t>>()> refusals;
 };
 
 // Thread-safe. Serves for as long as it lives. Until the tables are loaded,
-// /metrics and /statusz are answered by 503.
+// /metrics, /statusz and /statusz.json are answered by 503.
 class HttpPages {
  public:
   // Errors: those of HttpServer::Start.
   static absl::StatusOr<std::unique_ptr<HttpPages>> Start(
       const std::string& address, PageSources sources);
 
-  // What it collects is exported from now on.
+  // Exports what `more` collects, from now on.
   void RegisterCollectable(std::shared_ptr<prometheus::Collectable> more);
 
   int port() const { return server_->port(); }
@@ -55,7 +64,8 @@ class HttpPages {
   std::vector<prometheus::MetricFamily> Collect() const;
   HttpReply Metrics() const;
   HttpReply Readiness() const;
-  HttpReply Status() const;
+  HttpReply Statusz() const;
+  HttpReply StatuszJson() const;
 
   const PageSources sources_;
   const absl::Time started_ = absl::Now();

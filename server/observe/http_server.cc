@@ -46,8 +46,9 @@ void Send(evhttp_request* request, const HttpReply& reply) {
   // What a page holds is data, whatever a browser may think.
   set("X-Content-Type-Options", "nosniff");
   set("Content-Security-Policy",
-      "default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
-      "base-uri 'none'; form-action 'none'; frame-ancestors 'none'");
+      absl::StrCat("default-src 'none'; img-src data:; ", reply.sources,
+                   "base-uri 'none'; form-action 'none'; "
+                   "frame-ancestors 'none'"));
   if (reply.status == 405) set("Allow", "GET, HEAD");
   if (evhttp_request_get_command(request) != EVHTTP_REQ_HEAD) {
     evbuffer_add(evhttp_request_get_output_buffer(request), reply.body.data(),

@@ -20,6 +20,9 @@ namespace planb::server {
 struct HttpReply {
   int status = 200;
   std::string content_type = "text/plain; charset=utf-8";
+  // Directives of the Content-Security-Policy, each with "; " behind it. Without
+  // them a browser runs no script, applies no style and makes no request.
+  std::string sources = "";
   std::string body;
 };
 

@@ -48,10 +48,7 @@ absl::Status AwaitAck(const grpc::ServerContext& call, v1::Ack ack,
                                 "visible"));
     }
     if (!absl::IsDeadlineExceeded(status)) return status;
-    if (call.IsCancelled()) {
-      return Error(absl::StatusCode::kCancelled, "CANCELLED",
-                   "the client has given up");
-    }
+    if (call.IsCancelled()) return ClientGone();
   }
 }
 
@@ -61,7 +58,7 @@ absl::Status ApplyAndAwait(ControlContext& context,
                            UpdateOutcome& outcome) {
   const bool validate_only = batch.validate_only;
   std::future<Table::Outcome> submitted = table.Submit(batch);
-  batch = UpdateBatch();  // which may be large
+  batch = UpdateBatch();  // free it: it may be large
   const Table::Outcome applied = submitted.get();
   if (!applied.ok()) {
     context.metrics.Updated("refused");
@@ -78,6 +75,11 @@ absl::Status ApplyAndAwait(ControlContext& context,
 absl::Status TooManyStreams(absl::string_view what, size_t limit) {
   return QuotaError("TOO_MANY_STREAMS", what,
                     absl::StrCat("the limit is ", limit), absl::Seconds(1));
+}
+
+absl::Status ClientGone() {
+  return Error(absl::StatusCode::kCancelled, "CANCELLED",
+               "the client has given up");
 }
 
 }  // namespace planb::server

@@ -86,6 +86,9 @@ absl::Status ApplyAndAwait(ControlContext& context,
 // RESOURCE_EXHAUSTED (TOO_MANY_STREAMS).
 absl::Status TooManyStreams(absl::string_view what, size_t limit);
 
+// CANCELLED, for a call whose client is gone. Only logs see it.
+absl::Status ClientGone();
+
 // Nanoseconds since the Unix epoch; 0 for InfinitePast.
 inline uint64_t UnixNanos(absl::Time time) {
   return time == absl::InfinitePast()

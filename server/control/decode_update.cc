@@ -129,7 +129,7 @@ OperationCounts CountRefused(const Updates& updates) {
   OperationCounts refused;
   for (const v1::RouteUpdate& update : updates) {
     const auto op = DecodeOp(update.op());
-    if (!op.ok()) continue;  // which is why
+    if (!op.ok()) continue;  // no operation: nothing to count
     ++refused.counts[CountedOp(*op)][OperationCounts::kRefused];
   }
   return refused;
@@ -173,7 +173,8 @@ absl::StatusOr<UpdateBatch> DecodeUpdate(
   absl::StatusOr<UpdateBatch> batch = DecodeChanges(request, max_entries);
   if (!batch.ok() || batch->request_id.empty()) return batch;
   v1::StreamUpdatesRequest named = request;
-  named.clear_batch_id();  // the stream's, not the request's
+  // These belong to the stream, not to the request.
+  named.clear_batch_id();
   named.clear_table();
   batch->fingerprint = Fingerprint(std::move(named));
   return batch;
@@ -215,7 +216,7 @@ OperationCounts RefusedOperations(const v1::UpdateRoutesRequest& request) {
 }
 
 OperationCounts RefusedOperations(const v1::UpdateNextHopsRequest&) {
-  return {};  // of routes
+  return {};  // it has no operations on routes
 }
 
 OperationCounts RefusedOperations(const v1::StreamUpdatesRequest& request) {

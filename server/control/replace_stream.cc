@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "server/control/replace_stream.h"
+// ReplaceRoutes and ImportSnapshot: a whole table is received message by
+// message and applied at once, as the difference to the table that is there.
+// Until everything is received and checked, nothing of it has an effect.
 
 #include <algorithm>
 #include <optional>
@@ -12,6 +14,7 @@
 #include "server/base/error.h"
 #include "server/base/malloc_trim.h"
 #include "server/control/decode_update.h"
+#include "server/control/table_service.h"
 #include "server/table/convert.h"
 #include "server/table/table_digest.h"
 
@@ -164,8 +167,8 @@ absl::Status SnapshotError(const absl::Status& status) {
                     "data", status.message());
 }
 
-}  // namespace
-
+// Errors: those of an update; INVALID_ARGUMENT (COMMIT_MISSING, ROUTE_INVALID
+// ...), RESOURCE_EXHAUSTED (TABLE_FULL, TOO_MANY_PENDING).
 absl::Status ReceiveReplacement(
     ControlContext& context, const grpc::ServerContext& call,
     grpc::ServerReader<v1::ReplaceRoutesRequest>& requests,
@@ -192,6 +195,8 @@ absl::Status ReceiveReplacement(
   return replacement.Commit(call, response);
 }
 
+// Errors: also DATA_LOSS (SNAPSHOT_CORRUPT), INVALID_ARGUMENT
+// (SNAPSHOT_INVALID).
 absl::Status ReceiveSnapshot(
     ControlContext& context, const grpc::ServerContext& call,
     grpc::ServerReader<v1::ImportSnapshotRequest>& requests,
@@ -219,6 +224,32 @@ absl::Status ReceiveSnapshot(
   }
   if (!whole.ok()) return Refuse(context, replacement, whole);
   return replacement.Commit(call, response);
+}
+
+}  // namespace
+
+grpc::Status TableService::ReplaceRoutes(
+    grpc::ServerContext* call,
+    grpc::ServerReader<v1::ReplaceRoutesRequest>* requests,
+    v1::ReplaceRoutesResponse* response) {
+  const absl::Status status =
+      ReceiveReplacement(context_, *call, *requests, *response);
+  if (!status.ok()) {
+    context_.update_log.Refused({"ReplaceRoutes", "?"}, *call, status);
+  }
+  return ToGrpc(status);
+}
+
+grpc::Status TableService::ImportSnapshot(
+    grpc::ServerContext* call,
+    grpc::ServerReader<v1::ImportSnapshotRequest>* requests,
+    v1::ReplaceRoutesResponse* response) {
+  const absl::Status status =
+      ReceiveSnapshot(context_, *call, *requests, *response);
+  if (!status.ok()) {
+    context_.update_log.Refused({"ImportSnapshot", "?"}, *call, status);
+  }
+  return ToGrpc(status);
 }
 
 }  // namespace planb::server

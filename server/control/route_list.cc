@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "server/control/route_list.h"
+// ListRoutes, ListNextHops and ExportSnapshot. Each answer is of one
+// generation, however slowly its reader takes it: the generation is pinned, and
+// one chunk at a time is in memory.
 
 #include <algorithm>
 #include <array>
@@ -13,6 +15,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "lpm/io/table_file.h"
 #include "server/base/error.h"
+#include "server/control/table_service.h"
 #include "server/table/convert.h"
 
 namespace planb::server {
@@ -23,11 +26,6 @@ constexpr int kRoutesPerChunk = 2000;
 // Next hops: at most about 350 bytes each. Groups: 3.5 KiB.
 constexpr int kNextHopsPerChunk = 128;
 constexpr int kGroupsPerChunk = 16;
-
-absl::Status Gone() {
-  return Error(absl::StatusCode::kCancelled, "CANCELLED",
-               "the client has given up");
-}
 
 // What is shown, apart from the search structures.
 struct Pinned {
@@ -63,7 +61,7 @@ class ChunkWriter {
   }
 
   absl::Status Finish(bool empty) {
-    return (empty && wrote_) || Write() ? absl::OkStatus() : Gone();
+    return (empty && wrote_) || Write() ? absl::OkStatus() : ClientGone();
   }
 
  private:
@@ -72,6 +70,18 @@ class ChunkWriter {
   Chunk chunk_;
   bool wrote_ = false;
 };
+
+// Begins a list of `table`, or ends it with an error.
+absl::Status BeginList(ControlContext& context, const std::string& name,
+                       TableRef& table) {
+  absl::StatusOr<TableRef> found = context.tables.Find(name);
+  if (!found.ok()) return found.status();
+  if (!context.lists.TryBegin(context.limits.max_lists)) {
+    return TooManyStreams("lists", context.limits.max_lists);
+  }
+  table = *std::move(found);
+  return absl::OkStatus();
+}
 
 absl::Status CheckMatch(const v1::ListRoutesRequest& request) {
   if (v1::ListRoutesRequest::Match_IsValid(request.match())) {
@@ -117,8 +127,9 @@ bool ForEachSelected(const Pinned& pinned, v1::ListRoutesRequest::Match match,
   }
 }
 
-}  // namespace
-
+// The three answer one call each. Errors: NOT_FOUND (TABLE_NOT_FOUND),
+// RESOURCE_EXHAUSTED (TOO_MANY_STREAMS), CANCELLED; of SendRoutes also
+// INVALID_ARGUMENT (MATCH_INVALID, PREFIX_INVALID).
 absl::Status SendRoutes(ControlContext& context,
                         const v1::ListRoutesRequest& request,
                         grpc::ServerWriter<v1::ListRoutesResponse>& out) {
@@ -150,31 +161,29 @@ absl::Status SendRoutes(ControlContext& context,
         Encode(route, *writer.chunk().add_routes());
         return writer.chunk().routes_size() < kRoutesPerChunk || writer.Write();
       });
-  return done ? writer.Finish(writer.chunk().routes().empty()) : Gone();
+  return done ? writer.Finish(writer.chunk().routes().empty()) : ClientGone();
 }
 
 absl::Status SendNextHops(ControlContext& context,
                           const v1::ListNextHopsRequest& request,
                           grpc::ServerWriter<v1::ListNextHopsResponse>& out) {
-  const absl::StatusOr<TableRef> table = context.tables.Find(request.table());
-  if (!table.ok()) return table.status();
-  if (!context.lists.TryBegin(context.limits.max_lists)) {
-    return TooManyStreams("lists", context.limits.max_lists);
-  }
+  TableRef table;
+  const absl::Status begun = BeginList(context, request.table(), table);
+  if (!begun.ok()) return begun;
   const absl::Cleanup end = [&context] { context.lists.End(); };
-  const Pinned pinned(**table);
+  const Pinned pinned(*table);
   ChunkWriter writer(pinned.generation, out);
   for (const auto& [id, next_hop] : *pinned.next_hops.next_hops()) {
     Encode(next_hop, *writer.chunk().add_next_hops());
     if (writer.chunk().next_hops_size() == kNextHopsPerChunk &&
         !writer.Write()) {
-      return Gone();
+      return ClientGone();
     }
   }
   for (const auto& [id, group] : *pinned.next_hops.groups()) {
     Encode(group, *writer.chunk().add_groups());
     if (writer.chunk().groups_size() == kGroupsPerChunk && !writer.Write()) {
-      return Gone();
+      return ClientGone();
     }
   }
   return writer.Finish(writer.chunk().next_hops().empty() &&
@@ -184,19 +193,17 @@ absl::Status SendNextHops(ControlContext& context,
 absl::Status SendSnapshot(ControlContext& context,
                           const v1::ExportSnapshotRequest& request,
                           grpc::ServerWriter<v1::ExportSnapshotResponse>& out) {
-  const absl::StatusOr<TableRef> table = context.tables.Find(request.table());
-  if (!table.ok()) return table.status();
-  if (!context.lists.TryBegin(context.limits.max_lists)) {
-    return TooManyStreams("lists", context.limits.max_lists);
-  }
+  TableRef table;
+  const absl::Status begun = BeginList(context, request.table(), table);
+  if (!begun.ok()) return begun;
   const absl::Cleanup end = [&context] { context.lists.End(); };
-  const Pinned pinned(**table);
+  const Pinned pinned(*table);
   v1::ExportSnapshotResponse chunk;
   TableFileWriter writer([&](absl::string_view bytes) {
     chunk.set_data(bytes.data(), bytes.size());
-    return out.Write(chunk) ? absl::OkStatus() : Gone();
+    return out.Write(chunk) ? absl::OkStatus() : ClientGone();
   });
-  absl::Status status = writer.Begin({.table = (*table)->name(),
+  absl::Status status = writer.Begin({.table = table->name(),
                                       .generation = pinned.generation,
                                       .digest = pinned.digest});
   for (const auto& [id, next_hop] : *pinned.next_hops.next_hops()) {
@@ -213,6 +220,26 @@ absl::Status SendSnapshot(ControlContext& context,
   }
   if (status.ok()) status = writer.Finish();
   return status;
+}
+
+}  // namespace
+
+grpc::Status TableService::ListRoutes(
+    grpc::ServerContext*, const v1::ListRoutesRequest* request,
+    grpc::ServerWriter<v1::ListRoutesResponse>* out) {
+  return ToGrpc(SendRoutes(context_, *request, *out));
+}
+
+grpc::Status TableService::ListNextHops(
+    grpc::ServerContext*, const v1::ListNextHopsRequest* request,
+    grpc::ServerWriter<v1::ListNextHopsResponse>* out) {
+  return ToGrpc(SendNextHops(context_, *request, *out));
+}
+
+grpc::Status TableService::ExportSnapshot(
+    grpc::ServerContext*, const v1::ExportSnapshotRequest* request,
+    grpc::ServerWriter<v1::ExportSnapshotResponse>* out) {
+  return ToGrpc(SendSnapshot(context_, *request, *out));
 }
 
 }  // namespace planb::server

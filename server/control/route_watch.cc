@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "server/control/route_watch.h"
+// WatchRoutes: a table's changes, generation by generation, as they become
+// visible.
 
 #include <algorithm>
 #include <string>
@@ -8,6 +9,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "base/monotonic_time.h"
 #include "server/base/error.h"
+#include "server/control/table_service.h"
 #include "server/table/convert.h"
 
 namespace planb::server {
@@ -18,11 +20,6 @@ constexpr int kRoutesPerMessage = 2000;
 constexpr int kObjectsPerMessage = 1000;
 // How often an idle watch looks whether its client is still there.
 constexpr absl::Duration kLookAround = absl::Milliseconds(500);
-
-absl::Status Gone() {
-  return Error(absl::StatusCode::kCancelled, "CANCELLED",
-               "the client has given up");
-}
 
 void EncodeChange(const Route& route, v1::RouteUpdate& update) {
   update.set_op(route.next_hop == kNoRoute ? v1::RouteUpdate::OP_DELETE
@@ -105,8 +102,12 @@ void AwaitHistory(const grpc::ServerContext& call, const Table& table,
   }
 }
 
-}  // namespace
-
+// Serves one watch to its end. With a client that does not read, this blocks in
+// the write of one message. The table's history keeps what the client misses
+// meanwhile. Beyond the bound of the history the watch ends.
+// Errors: NOT_FOUND (TABLE_NOT_FOUND), RESOURCE_EXHAUSTED (TOO_MANY_STREAMS,
+// WATCHER_TOO_SLOW), OUT_OF_RANGE (HISTORY_COMPACTED, HISTORY_DIVERGED),
+// UNAVAILABLE (DRAINING), CANCELLED.
 absl::Status SendChanges(ControlContext& context,
                          const grpc::ServerContext& call,
                          const v1::WatchRoutesRequest& request,
@@ -132,18 +133,26 @@ absl::Status SendChanges(ControlContext& context,
       bookmark.set_generation(generation);
       bookmark.set_generation_complete(true);
       bookmark.set_digest(digest);
-      if (!out.Write(bookmark)) return Gone();
+      if (!out.Write(bookmark)) return ClientGone();
       next_bookmark = SteadyAfter(context.limits.bookmark_interval);
     }
     const absl::StatusOr<History::DeltaPtr> delta = history.Next(
         generation, std::min(next_bookmark, SteadyAfter(kLookAround)));
     if (!delta.ok()) return delta.status();
     if (*delta == nullptr) continue;
-    if (!DeltaSender(**delta, out).Send()) return Gone();
+    if (!DeltaSender(**delta, out).Send()) return ClientGone();
     generation = (*delta)->generation;
     digest = (*delta)->digest;
   }
-  return Gone();
+  return ClientGone();
+}
+
+}  // namespace
+
+grpc::Status TableService::WatchRoutes(
+    grpc::ServerContext* call, const v1::WatchRoutesRequest* request,
+    grpc::ServerWriter<v1::WatchRoutesResponse>* out) {
+  return ToGrpc(SendChanges(context_, *call, *request, *out));
 }
 
 }  // namespace planb::server

@@ -2,14 +2,11 @@
 
 #include "server/control/table_service.h"
 
+#include <optional>
+
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
 #include "server/control/decode_update.h"
-#include "server/control/explain.h"
-#include "server/control/replace_stream.h"
-#include "server/control/route_list.h"
-#include "server/control/route_watch.h"
-#include "server/control/update_stream.h"
 #include "server/table/convert.h"
 
 namespace planb::server {
@@ -61,6 +58,48 @@ absl::Status LoggedUpdate(ControlContext& context, absl::string_view method,
   return status;
 }
 
+absl::StatusOr<Address> DecodeAddress(const v1::ExplainLookupRequest& request) {
+  if (request.text().empty()) return Address::FromPacked(request.address());
+  if (request.address().empty()) return Address::Parse(request.text());
+  return absl::InvalidArgumentError("give `address` or `text`, not both");
+}
+
+// Answers ExplainLookup from one snapshot. Errors: INVALID_ARGUMENT
+// (ADDRESS_INVALID).
+absl::Status Explain(const Snapshot& snapshot, const Kernel& kernel,
+                     const v1::ExplainLookupRequest& request,
+                     v1::ExplainLookupResponse& response) {
+  const absl::StatusOr<Address> address = DecodeAddress(request);
+  if (!address.ok()) {
+    return FieldError(absl::StatusCode::kInvalidArgument, "ADDRESS_INVALID",
+                      request.text().empty() ? "address" : "text",
+                      address.status().message());
+  }
+  response.set_generation(snapshot.generation());
+  const RouteSet& routes = *snapshot.routes(address->family());
+  for (std::optional<Route> match = routes.Match(*address); match.has_value();
+       match = routes.Cover(match->prefix)) {
+    Encode(*match, *response.add_matches());
+  }
+  // Not read off the list: if they ever differed, here it would show.
+  const NextHopId id = snapshot.fib(address->family()).Lookup(*address, kernel);
+  response.set_next_hop_id(id);
+  const NextHopSet& next_hops = snapshot.next_hops();
+  if (const NextHop* const next_hop = next_hops.Find(id)) {
+    Encode(*next_hop, *response.mutable_next_hop());
+  }
+  const NextHopGroup* const group = next_hops.FindGroup(id);
+  if (group == nullptr) return absl::OkStatus();
+  Encode(*group, *response.mutable_group());
+  if (!request.has_flow_hash()) return absl::OkStatus();
+  const NextHopId member = snapshot.groups().Choose(id, request.flow_hash());
+  response.set_member_id(member);
+  if (const NextHop* const next_hop = next_hops.Find(member)) {
+    Encode(*next_hop, *response.mutable_member());
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 grpc::Status TableService::UpdateRoutes(grpc::ServerContext* call,
@@ -97,61 +136,6 @@ grpc::Status TableService::UpdateNextHops(
   response->set_changed(outcome.counts.next_hops_changed);
   response->set_removed(outcome.counts.next_hops_removed);
   return grpc::Status::OK;
-}
-
-grpc::Status TableService::StreamUpdates(
-    grpc::ServerContext* call,
-    grpc::ServerReaderWriter<v1::StreamUpdatesResponse,
-                             v1::StreamUpdatesRequest>* stream) {
-  return ToGrpc(ServeUpdates(context_, *call, *stream));
-}
-
-grpc::Status TableService::ReplaceRoutes(
-    grpc::ServerContext* call,
-    grpc::ServerReader<v1::ReplaceRoutesRequest>* requests,
-    v1::ReplaceRoutesResponse* response) {
-  const absl::Status status =
-      ReceiveReplacement(context_, *call, *requests, *response);
-  if (!status.ok()) {
-    context_.update_log.Refused({"ReplaceRoutes", "?"}, *call, status);
-  }
-  return ToGrpc(status);
-}
-
-grpc::Status TableService::ImportSnapshot(
-    grpc::ServerContext* call,
-    grpc::ServerReader<v1::ImportSnapshotRequest>* requests,
-    v1::ReplaceRoutesResponse* response) {
-  const absl::Status status =
-      ReceiveSnapshot(context_, *call, *requests, *response);
-  if (!status.ok()) {
-    context_.update_log.Refused({"ImportSnapshot", "?"}, *call, status);
-  }
-  return ToGrpc(status);
-}
-
-grpc::Status TableService::ListRoutes(
-    grpc::ServerContext*, const v1::ListRoutesRequest* request,
-    grpc::ServerWriter<v1::ListRoutesResponse>* out) {
-  return ToGrpc(SendRoutes(context_, *request, *out));
-}
-
-grpc::Status TableService::ListNextHops(
-    grpc::ServerContext*, const v1::ListNextHopsRequest* request,
-    grpc::ServerWriter<v1::ListNextHopsResponse>* out) {
-  return ToGrpc(SendNextHops(context_, *request, *out));
-}
-
-grpc::Status TableService::ExportSnapshot(
-    grpc::ServerContext*, const v1::ExportSnapshotRequest* request,
-    grpc::ServerWriter<v1::ExportSnapshotResponse>* out) {
-  return ToGrpc(SendSnapshot(context_, *request, *out));
-}
-
-grpc::Status TableService::WatchRoutes(
-    grpc::ServerContext* call, const v1::WatchRoutesRequest* request,
-    grpc::ServerWriter<v1::WatchRoutesResponse>* out) {
-  return ToGrpc(SendChanges(context_, *call, *request, *out));
 }
 
 grpc::Status TableService::GetRoute(grpc::ServerContext*,

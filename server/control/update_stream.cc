@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "server/control/update_stream.h"
+// StreamUpdates: batches of changes, several on the way at once, each answered
+// for itself, in order.
 
 #include <grpc/grpc.h>
 
@@ -18,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
 #include "server/control/decode_update.h"
+#include "server/control/table_service.h"
 
 namespace planb::server {
 namespace {
@@ -177,8 +179,10 @@ class Answers {
   std::thread thread_;
 };
 
-}  // namespace
-
+// Serves one call to its end, with a second thread that answers while this one
+// reads. The credits that it grants bound what is on the way.
+// Errors: NOT_FOUND (TABLE_NOT_FOUND), those of CheckAck, RESOURCE_EXHAUSTED
+// (TOO_MANY_STREAMS, CREDIT_EXCEEDED).
 absl::Status ServeUpdates(ControlContext& context, grpc::ServerContext& call,
                           Stream& stream) {
   v1::StreamUpdatesRequest request;
@@ -220,6 +224,15 @@ absl::Status ServeUpdates(ControlContext& context, grpc::ServerContext& call,
   }
   answers.Finish();
   return (*table)->refusal();
+}
+
+}  // namespace
+
+grpc::Status TableService::StreamUpdates(
+    grpc::ServerContext* call,
+    grpc::ServerReaderWriter<v1::StreamUpdatesResponse,
+                             v1::StreamUpdatesRequest>* stream) {
+  return ToGrpc(ServeUpdates(context_, *call, *stream));
 }
 
 }  // namespace planb::server

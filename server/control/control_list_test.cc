@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// ListRoutes, GetRoute and ExplainLookup against plain models of them, on
-// tables whose prefixes nest; and lists beside a storm of changes.
+// ListRoutes, ListNextHops, GetRoute and ExplainLookup against plain models of
+// them, on tables whose prefixes nest; and lists during a storm of changes.
 
 #include <gtest/gtest.h>
 
@@ -15,6 +15,7 @@
 
 #include "absl/numeric/int128.h"
 #include "absl/strings/str_cat.h"
+#include "lpm/synthetic/synthetic.h"
 #include "lpm/testing/oracle.h"
 #include "server/testing/control_calls.h"
 #include "server/testing/nested_routes.h"
@@ -234,6 +235,45 @@ TEST(ControlList, StaysOnOneGenerationInAStorm) {
   stop = true;
   storm.join();
   EXPECT_GE(seen.size(), 3U);
+}
+
+TEST(ControlList, ShowsOneGenerationInChunksInOrder) {
+  ServerOptions options;
+  options.initial.generate_v6 = 9000;
+  options.initial.generate_v4 = 1000;
+  RunningServer running(options);
+  const auto expected =
+      SyntheticTable({.ipv6_routes = 9000, .ipv4_routes = 1000, .seed = 1});
+  CallContext context;
+  const auto reader = running.table().ListRoutes(&context, {});
+  v1::ListRoutesResponse chunk;
+  std::vector<Route> routes;
+  int chunks = 0;
+  while (reader->Read(&chunk)) {
+    ++chunks;
+    EXPECT_EQ(chunk.generation(), 1U);
+    EXPECT_LT(chunk.ByteSizeLong(), 80U << 10);
+    for (const v1::Route& route : chunk.routes()) {
+      routes.push_back({ToPrefix(route.prefix()), route.next_hop_id()});
+    }
+    // A change during the list does not show.
+    if (chunks == 1) running.Announce({{"2001:db8::/48", 1}});
+  }
+  EXPECT_TRUE(reader->Finish().ok());
+  EXPECT_EQ(routes, expected);
+  EXPECT_GT(chunks, 1);
+}
+
+// Each kind of list takes one place of `max_lists` and gives it back.
+TEST(ControlList, ListsLeaveRoomForOtherLists) {
+  ServerOptions options;
+  options.control.max_lists = 1;
+  RunningServer running(options);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(Call(running, &Stub::ListNextHops, {}).status.ok());
+    EXPECT_TRUE(Call(running, &Stub::ListRoutes, {}).status.ok());
+    EXPECT_TRUE(Call(running, &Stub::ExportSnapshot, {}).status.ok());
+  }
 }
 
 }  // namespace

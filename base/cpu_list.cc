@@ -35,10 +35,10 @@ absl::StatusOr<std::vector<int>> ParseCpuList(absl::string_view text) {
     int first = 0;
     int last = 0;
     if (!ParseCpu(ends.front(), first) || !ParseCpu(ends.back(), last)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "list of cores \"", text, "\": item \"", item,
-          "\" is no number of a core (0 to ", kLastCpu,
-          ") and no range of them such as 2-3"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("list of cores \"", text, "\": item \"", item,
+                       "\" is no number of a core (0 to ", kLastCpu,
+                       ") and no range of them such as 2-3"));
     }
     if (last < first) {
       return absl::InvalidArgumentError(

@@ -46,8 +46,8 @@ class Utf8Checker {
     return true;
   }
 
-  int missing_ = 0;         // bytes of this character
-  uint8_t lowest_ = 0x80;   // bounds of the next of them
+  int missing_ = 0;        // bytes of this character
+  uint8_t lowest_ = 0x80;  // bounds of the next of them
   uint8_t highest_ = 0xbf;
 };
 

@@ -25,12 +25,11 @@ namespace planb {
 //
 //   real          RouteViews' IPv6 table in PLANB_DATA_DIR
 //   ipv4          RouteViews' IPv4 table there
-//   250000        so many made-up IPv6 routes (lpm/synthetic/synthetic.h, seed 1)
-//   ipv4:1000000  so many made-up IPv4 routes
-//   hosts64       100,000 /128s in one /64
-//   hosts48       100,000 /128s in one /48
-//   hosts-spread  100,000 /128s all over 2000::/3
-//   a/path        a route file (its IPv6 routes, or IPv4 if it has no others)
+//   250000        so many made-up IPv6 routes (lpm/synthetic/synthetic.h, seed
+//   1) ipv4:1000000  so many made-up IPv4 routes hosts64       100,000 /128s in
+//   one /64 hosts48       100,000 /128s in one /48 hosts-spread  100,000 /128s
+//   all over 2000::/3 a/path        a route file (its IPv6 routes, or IPv4 if
+//   it has no others)
 //
 // and what is done to it, after a plus sign, in order: "real+long5".
 //

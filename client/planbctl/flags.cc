@@ -231,9 +231,10 @@ ABSL_FLAG(bool, spin, false,
           "Wait by polling without a pause. This removes wake-ups from the "
           "latency and keeps a core busy. An open loop then has one thread for "
           "a stream instead of one that sends and one that receives.");
-ABSL_FLAG(std::string, client_cpus, "",
-          "Cores for planbctl: numbers and ranges, such as 1 or 0,2-3. Stream i "
-          "runs on the i-th, in turn; other threads run on any of them.");
+ABSL_FLAG(
+    std::string, client_cpus, "",
+    "Cores for planbctl: numbers and ranges, such as 1 or 0,2-3. Stream i "
+    "runs on the i-th, in turn; other threads run on any of them.");
 ABSL_FLAG(int32_t, server_pid, 0,
           "Also report the CPU time of this process, the server.");
 ABSL_FLAG(bool, quiet, false,

@@ -262,9 +262,9 @@ TEST(Fib, BytesGrowWithTheTable) {
   EXPECT_LT(small->bytes(), big->bytes());
 }
 
-// LookupUpper on hand-picked tables: where a longer prefix makes it undecided and
-// where it does not, how many descriptors that takes, and after changes. The
-// exhaustive and random tests ask for upper halves, too.
+// LookupUpper on hand-picked tables: where a longer prefix makes it undecided
+// and where it does not, how many descriptors that takes, and after changes.
+// The exhaustive and random tests ask for upper halves, too.
 
 // Expects this answer to the first 64 bits from every kernel, alone and in
 // company.

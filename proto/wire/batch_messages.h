@@ -7,7 +7,8 @@
 //
 // The bytes are those of the messages. Any valid encoding is read as the
 // generated code reads it: fields in any order and number, the last of a field
-// counts, unknown fields are skipped. What the generated code refuses is refused.
+// counts, unknown fields are skipped. What the generated code refuses is
+// refused.
 
 #ifndef PLANB_PROTO_WIRE_BATCH_MESSAGES_H_
 #define PLANB_PROTO_WIRE_BATCH_MESSAGES_H_

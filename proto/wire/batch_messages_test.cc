@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Requests and responses, read and written in place, against the generated code.
+// Requests and responses, read and written in place, against the generated
+// code.
 
 #include "proto/wire/batch_messages.h"
 
@@ -125,7 +126,6 @@ TEST(BatchRequest, ForgetsTheFormer) {
   EXPECT_EQ(request.table, "");
   EXPECT_EQ(request.request_id, 0u);
 }
-
 
 std::vector<ResponseShape> Shapes() {
   std::vector<ResponseShape> shapes;

@@ -232,7 +232,6 @@ TEST(MessageReader, ZeroTagsEndNoMessage) {
   EXPECT_FALSE(Check(BytesField(5, Raw({0}))).as_response);
 }
 
-
 constexpr absl::string_view kMessage =
     "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ+-";
 

@@ -11,7 +11,9 @@
 namespace planb::server {
 namespace {
 
-// How often a waiting call looks whether its client is still there.
+// How often a waiting call checks whether its client is still there. Visibility
+// itself is notified. gRPC's synchronous interface has no notification of a
+// cancelled call, and its callback interface costs lookups (TableService).
 constexpr absl::Duration kLookAround = absl::Milliseconds(100);
 
 }  // namespace
@@ -30,17 +32,17 @@ absl::Status CheckAck(v1::Ack ack, const Table& table) {
 
 absl::Status AwaitAck(const grpc::ServerContext& call, v1::Ack ack,
                       Table& table, uint64_t generation) {
-  // Accepted, it is in the store, if there is one.
+  // An accepted batch is in the store, if there is one.
   if (ack == v1::ACK_ACCEPTED || ack == v1::ACK_PERSISTED) {
     return absl::OkStatus();
   }
   for (;;) {
-    // gRPC cancels the call at its deadline, by a clock that never jumps, which
-    // that of call.deadline() may.
+    // gRPC cancels the call at its deadline, by a clock that never jumps. The
+    // clock of call.deadline() may jump.
     const absl::Status status =
         table.AwaitVisible(generation, SteadyAfter(kLookAround));
     if (absl::IsUnavailable(status)) {
-      // Anything but a deadline would say that it was refused.
+      // Any other code would mean that the batch was refused.
       return Error(absl::StatusCode::kDeadlineExceeded,
                    "GENERATION_NOT_VISIBLE",
                    absl::StrCat("accepted as generation ", generation,

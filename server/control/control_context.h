@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What the methods of the control path have in common: what they work on, and
-// how an update is acknowledged.
+// What the methods of the control path share: the tables, limits and counters
+// that they work on, and how an update is acknowledged.
 
 #ifndef PLANB_SERVER_CONTROL_CONTROL_CONTEXT_H_
 #define PLANB_SERVER_CONTROL_CONTROL_CONTEXT_H_
@@ -29,19 +29,20 @@ namespace planb::server {
 struct ControlLimits {
   // Entries in each list of one update.
   size_t max_update_routes = 1'000'000;
-  // ListRoutes, ListNextHops and ExportSnapshot calls open at once; each pins
-  // what it shows.
+  // ListRoutes, ListNextHops and ExportSnapshot calls open at once. Each pins a
+  // generation.
   size_t max_lists = 64;
   size_t max_watchers = 64;
-  // StreamUpdates calls open at once, and the changes that each may have on the
-  // way.
+  // StreamUpdates calls open at once, and the unanswered changes that each may
+  // have.
   size_t max_update_streams = 16;
   size_t update_credits = 200'000;
-  // A watcher is told every so often up to where it has seen everything.
+  // A watcher is told this often up to which generation it has seen everything.
   absl::Duration bookmark_interval = absl::Seconds(5);
 };
 
-// The parts outlive all that use them. Thread-safe.
+// Thread-safe. One for a server. Refers to the tables and the metrics, which
+// outlive it.
 struct ControlContext {
   ControlContext(Tables& t, const Kernel& k, const ControlLimits& l,
                  ControlMetrics& m)
@@ -51,7 +52,7 @@ struct ControlContext {
         metrics(m),
         update_limit(kPendingUpdates * l.max_update_routes + 1) {}
 
-  // So many of the largest updates may be held in memory at once.
+  // How many of the largest updates may be in memory at once.
   static constexpr size_t kPendingUpdates = 4;
 
   Tables& tables;
@@ -68,16 +69,15 @@ struct ControlContext {
 // Errors: INVALID_ARGUMENT (ACK_INVALID), FAILED_PRECONDITION (STORE_VOLATILE).
 absl::Status CheckAck(v1::Ack ack, const Table& table);
 
-// Waits until `generation`, which is accepted, may be acknowledged; at most
-// until the call's deadline, or its end. Errors: DEADLINE_EXCEEDED, also if the
-// server goes down before; CANCELLED; NOT_FOUND (TABLE_NOT_FOUND) if the table
-// is deleted, with all that is in it.
+// Blocks until the accepted `generation` may be acknowledged, or the call ends.
+// Errors: DEADLINE_EXCEEDED if the server goes down before; CANCELLED, also at
+// the call's deadline; NOT_FOUND (TABLE_NOT_FOUND) if the table is deleted.
 absl::Status AwaitAck(const grpc::ServerContext& call, v1::Ack ack,
                       Table& table, uint64_t generation);
 
 // Submits one batch, waits for its acknowledgement, and counts it. `outcome` is
-// set as soon as the batch is accepted, and the batch is freed. Errors: also
-// those of Table::Submit.
+// set once the batch is accepted, even if the wait then fails. Errors: those of
+// Table::Submit and AwaitAck.
 absl::Status ApplyAndAwait(ControlContext& context,
                            const grpc::ServerContext& call, v1::Ack ack,
                            Table& table, UpdateBatch batch,
@@ -96,7 +96,7 @@ inline uint64_t UnixNanos(absl::Time time) {
              : static_cast<uint64_t>(absl::ToUnixNanos(time));
 }
 
-// Fills what all replies to updates have in common.
+// Fills the fields that all replies to updates have.
 template <typename Response>
 void FillOutcome(const UpdateOutcome& outcome, const Table& table,
                  Response& response) {
@@ -105,7 +105,7 @@ void FillOutcome(const UpdateOutcome& outcome, const Table& table,
   response.set_persisted_generation(table.persisted());
 }
 
-// The same for those that count routes.
+// Fills the fields of replies that count routes.
 template <typename Response>
 void FillCounts(const UpdateOutcome& outcome, Response& response) {
   response.set_added(outcome.counts.added);

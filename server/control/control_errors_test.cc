@@ -25,7 +25,7 @@ v1::UpdateRoutesRequest One(Op::Op op, const char* prefix, uint32_t next_hop) {
   return request;
 }
 
-// Refused requests, none of which may change the table.
+// Refused requests. None of them changes the table.
 class ControlErrors : public testing::Test {
  protected:
   ControlErrors() {
@@ -103,7 +103,7 @@ TEST_F(ControlErrors, PrefixesAndNextHopsOfUpdates) {
   }
 }
 
-TEST_F(ControlErrors, TheFieldNamesTheEntry) {
+TEST_F(ControlErrors, FieldNamesTheEntry) {
   v1::UpdateRoutesRequest request;
   for (uint32_t i = 0; i < 20; ++i) {
     AddUpdate(absl::StrCat("10.", i, ".0.0/16"), 1, request);
@@ -123,7 +123,7 @@ TEST_F(ControlErrors, StrictOperations) {
          "ROUTE_NOT_FOUND", "updates[0].prefix");
   Expect(One(Op::OP_DELETE_STRICT, "10.0.0.0/9", 0), Code::NOT_FOUND,
          "ROUTE_NOT_FOUND", "updates[0].prefix");
-  // Good ones beside it do not happen either.
+  // Valid changes of the same batch are not applied.
   v1::UpdateRoutesRequest request = Updates({{"::/0", 1}, {"10.0.0.0/9", 1}});
   request.mutable_updates(1)->set_op(Op::OP_REPLACE);
   Expect(request, Code::NOT_FOUND, "ROUTE_NOT_FOUND", "updates[1].prefix");
@@ -159,7 +159,7 @@ TEST_F(ControlErrors, Terms) {
   Expect(request, Code::INVALID_ARGUMENT, "REQUEST_ID_REUSED", "request_id");
 
   named.clear_request_id();
-  named.set_writer_epoch(7);  // takes effect though it changes nothing
+  named.set_writer_epoch(7);  // takes effect without any change
   EXPECT_TRUE(Call(running_, &Stub::UpdateRoutes, named).status.ok());
   EXPECT_EQ(GetTable(running_).writer_epoch(), 7U);
   request.clear_request_id();
@@ -206,7 +206,7 @@ TEST_F(ControlErrors, NextHopObjects) {
   Expect(request, Code::NOT_FOUND, "TABLE_NOT_FOUND", "table");
 }
 
-TEST_F(ControlErrors, AnIdIsInOneListOnce) {
+TEST_F(ControlErrors, RefusesAnIdInTwoLists) {
   constexpr Code kBad = Code::INVALID_ARGUMENT;
   v1::UpdateNextHopsRequest request;
   request.add_upserts()->set_id(5);
@@ -236,7 +236,7 @@ TEST_F(ControlErrors, AnIdIsInOneListOnce) {
   Expect(beside, kBad, "NEXT_HOP_REPEATED", "next_hops[1].id");
 }
 
-TEST_F(ControlErrors, WhatIsInUseStays) {
+TEST_F(ControlErrors, RefusesToDeleteWhatIsInUse) {
   v1::UpdateNextHopsRequest request;
   request.add_delete_ids(1);
   Expect(request, Code::FAILED_PRECONDITION, "NEXT_HOP_IN_USE", "delete_ids");
@@ -266,7 +266,7 @@ class GroupErrors : public testing::Test {
     EXPECT_EQ(GetTable(running_).accepted_generation(), 1U);
   }
 
-  // By both calls that take groups, behind one that is good.
+  // Sends the group by both calls that take groups, after a valid group.
   void Expect(const v1::NextHopGroup& group, const char* reason,
               const std::string& field) {
     SCOPED_TRACE(absl::StrCat(reason, " ", field));
@@ -311,14 +311,14 @@ TEST_F(GroupErrors, Malformed) {
   Expect(group, kReason, "");
 }
 
-TEST_F(GroupErrors, DoNotNestAndShareNoIds) {
+TEST_F(GroupErrors, RefusesNestingAndSharedIds) {
   Expect(Group(5, {{3, 1}, {4, 1}, {9, 1}}), "GROUP_NESTED",
          ".members[2].next_hop_id");
   Expect(Group(5, {{5, 1}}), "GROUP_NESTED", ".id");
   Expect(Group(2, {{3, 1}}), "GROUP_NESTED", ".id");  // a member of 9
   Expect(Group(1, {{3, 1}}), "NEXT_HOP_IS_GROUP", ".id");
   Expect(Group(100, {{3, 1}}), "NEXT_HOP_REPEATED", ".id");
-  // Nor within one request: both ends are at fault.
+  // Within one request both are wrong; the first is reported first.
   v1::UpdateNextHopsRequest request;
   AddGroup(5, {{6, 1}}, *request.mutable_group_upserts());
   AddGroup(6, {{7, 1}}, *request.mutable_group_upserts());
@@ -344,8 +344,8 @@ int More(const std::string& message) {
   return more;
 }
 
-// Sixteen are listed, all are counted, and all of it fits into the trailers,
-// whatever the mistakes look like: a status too large would not arrive.
+// Sixteen mistakes are listed and all are counted. With any text in them the
+// status fits into the trailers: a larger status would not arrive.
 TEST_F(GroupErrors, AThousandMistakesFitInTheTrailers) {
   const std::string texts[] = {"", "no prefix", std::string(3000, 'x'),
                                std::string(3000, '\x01'), [] {
@@ -393,7 +393,7 @@ TEST_F(GroupErrors, MistakesOfOtherListsAreCountedTheSame) {
   EXPECT_EQ(More(status.error_message()), 29);
 }
 
-// Exactly as many as are listed, and one.
+// One mistake, and exactly as many as are listed.
 TEST_F(GroupErrors, AFewMistakesAreAllListed) {
   for (const int count : {1, 16}) {
     v1::UpdateRoutesRequest request = Updates({{"::/0", 1}});
@@ -411,7 +411,7 @@ TEST_F(GroupErrors, AFewMistakesAreAllListed) {
 
 // Calls that show, watch, replace and import, and calls for tables.
 
-TEST(CallErrors, NoSuchTable) {
+TEST(CallErrors, EveryCallNeedsATableThatExists) {
   RunningServer running;
   const auto expect = [](const char* what, const auto& reply) {
     SCOPED_TRACE(what);
@@ -451,7 +451,7 @@ TEST(CallErrors, NoSuchTable) {
   ExpectError(stream->Finish(), Code::NOT_FOUND, "TABLE_NOT_FOUND", "table");
 }
 
-TEST(CallErrors, TablesNames) {
+TEST(CallErrors, TableNames) {
   ServerOptions options;
   options.tables.max_tables = 3;
   RunningServer running(options);
@@ -607,7 +607,7 @@ TEST(CallErrors, Importing) {
               Code::DATA_LOSS, "SNAPSHOT_CORRUPT", "");
   ExpectError(import([](Request& r) { r.set_data("10.0.0.0/8 1\n"); }),
               Code::INVALID_ARGUMENT, "SNAPSHOT_INVALID", "data");
-  // A version that is yet to come.
+  // A version of the format that does not exist yet.
   ExpectError(import([](Request& r) { (*r.mutable_data())[8] = 2; }),
               Code::INVALID_ARGUMENT, "SNAPSHOT_INVALID", "data");
   ExpectError(import([](Request& r) { r.set_expected_generation(9); }),

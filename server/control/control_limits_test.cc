@@ -32,7 +32,7 @@ TEST(ControlLimits, TableFull) {
   running.Announce({{"::/0", 1}, {"10.0.0.0/8", 1}});
   const auto file = Call(running, &Stub::ExportSnapshot, {});
   ExpectQuota(Update(running, Updates({{"::/1", 1}})), "TABLE_FULL", false);
-  // What does not make it larger goes.
+  // Changes that do not make the table larger are accepted.
   EXPECT_TRUE(Update(running, Updates({{"::/0", 0}, {"::/1", 1}})).ok());
   v1::ReplaceRoutesRequest replace;
   for (const char* prefix : {"::/0", "::/1", "::/2"}) {
@@ -99,7 +99,8 @@ TEST(ControlLimits, Streams) {
   options.control.max_lists = 1;
   options.control.max_watchers = 1;
   options.control.max_update_streams = 1;
-  options.initial.generate_v6 = 50'000;  // more than fits between the two
+  // More than fits into the buffers between client and server.
+  options.initial.generate_v6 = 50'000;
   RunningServer running(options);
   const auto too_many = [](const auto& reply) {
     ExpectQuota(reply.status, "TOO_MANY_STREAMS", true);
@@ -217,7 +218,7 @@ class ControlDrain : public testing::Test {
   ServerOptions Options() {
     ServerOptions options;
     options.tables.table.build_fault = [this](uint64_t) {
-      return fails_.load() ? absl::ResourceExhaustedError("as the test says")
+      return fails_.load() ? absl::ResourceExhaustedError("injected")
                            : absl::OkStatus();
     };
     return options;
@@ -229,7 +230,7 @@ class ControlDrain : public testing::Test {
     return request;
   }
 
-  // Begins to drain, which will not end before the rebuild works again.
+  // Begins a drain, which ends when the rebuild works again.
   std::thread BeginDrain() {
     fails_ = true;
     EXPECT_TRUE(Call(running_, &Stub::UpdateRoutes, Accepted(2)).status.ok());
@@ -246,7 +247,7 @@ class ControlDrain : public testing::Test {
   RunningServer running_;
 };
 
-TEST_F(ControlDrain, RefusesChangesAndShowsOn) {
+TEST_F(ControlDrain, RefusesChangesAndAnswersReads) {
   std::thread drain = BeginDrain();
   const auto expect = [](const grpc::Status& status) {
     ExpectError(status, Code::UNAVAILABLE, "DRAINING", "");
@@ -275,8 +276,8 @@ TEST_F(ControlDrain, RefusesChangesAndShowsOn) {
   drain.join();
 }
 
-// What was accepted becomes visible, and is shown to watchers before they are
-// sent away.
+// What was accepted becomes visible, and watchers see it before their calls
+// end.
 TEST_F(ControlDrain, WatchersSeeWhatWasAccepted) {
   CallContext context;
   v1::WatchRoutesRequest from;
@@ -296,8 +297,8 @@ TEST_F(ControlDrain, WatchersSeeWhatWasAccepted) {
   drain.join();
 }
 
-// A refusal with a reason would say that it was not accepted. Who is so slow to
-// be answered that the server is gone sees a broken connection.
+// A refusal with a reason would mean that the update was not accepted. If the
+// server ends before it answers, the client sees a broken connection.
 TEST_F(ControlDrain, AcceptedIsNotRefused) {
   fails_ = true;
   grpc::Status status;
@@ -353,7 +354,7 @@ TEST_F(ControlDrain, IdleUpdateStreamsEnd) {
   EXPECT_EQ(status.error_code(), Code::UNAVAILABLE) << status.error_message();
 }
 
-// One that sends on learns of it in band, and then it ends.
+// A stream that goes on sending gets an error in band, and then ends.
 TEST_F(ControlDrain, BusyUpdateStreamsEnd) {
   CallContext context;
   const auto stream = running_.table().StreamUpdates(&context);
@@ -375,7 +376,7 @@ TEST_F(ControlDrain, BusyUpdateStreamsEnd) {
   drain.join();
 }
 
-// A replacement that is under way neither holds the drain up nor happens.
+// An unfinished replacement does not delay the drain and changes nothing.
 TEST_F(ControlDrain, OpenReplacementsChangeNothing) {
   CallContext context;
   v1::ReplaceRoutesResponse response;

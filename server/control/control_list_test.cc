@@ -47,7 +47,7 @@ void Announce(RunningServer& running, const std::vector<Route>& routes) {
 std::vector<Route> Listed(RunningServer& running, const List& request) {
   const auto list = Call(running, &Stub::ListRoutes, request);
   EXPECT_TRUE(list.status.ok()) << list.status.error_message();
-  EXPECT_FALSE(list.all.empty());  // even nothing has a generation
+  EXPECT_FALSE(list.all.empty());  // an empty list has a generation too
   std::vector<Route> routes;
   for (const v1::ListRoutesResponse& chunk : list.all) {
     EXPECT_EQ(chunk.generation(), 1U);
@@ -59,7 +59,7 @@ std::vector<Route> Listed(RunningServer& running, const List& request) {
   return routes;
 }
 
-// What the contract says a list holds.
+// The routes that a list holds by the contract.
 std::vector<Route> Selected(const std::vector<Route>& routes, List::Match match,
                             const Prefix& prefix, uint32_t next_hop) {
   std::vector<Route> selected;
@@ -76,7 +76,7 @@ std::vector<Route> Selected(const std::vector<Route>& routes, List::Match match,
   return selected;
 }
 
-// Prefixes worth asking for: of routes, around them, and others.
+// Prefixes of routes, around them, and the default routes.
 std::vector<Prefix> Probes(const std::vector<Route>& routes, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<Prefix> probes;
@@ -140,8 +140,8 @@ TEST(ControlList, GetRouteIsExact) {
   }
 }
 
-// Every prefix that holds the address, the longest first; and Lookup says what
-// the first one says.
+// ExplainLookup lists every prefix that contains the address, the longest
+// first. Lookup answers with the first.
 TEST(ControlList, ExplainAgreesWithLookup) {
   const std::vector<Route> routes = RandomTable(5);
   const Oracle oracle(routes);
@@ -149,7 +149,7 @@ TEST(ControlList, ExplainAgreesWithLookup) {
   Announce(running, routes);
   std::mt19937_64 random(5);
   for (int i = 0; i < 300; ++i) {
-    // Near a route: its prefix, and whatever behind.
+    // Near a route: its prefix, then random bits.
     const Prefix& near = routes[random() % routes.size()].prefix;
     absl::uint128 host = absl::MakeUint128(random(), random());
     for (int bit = 0; bit < near.length(); ++bit) host >>= 1;

@@ -11,7 +11,7 @@
 namespace planb::server {
 namespace {
 
-// As the enumerations are.
+// In the order of the enumerations.
 constexpr const char* kOpNames[] = {"upsert", "insert", "replace", "delete"};
 constexpr const char* kResultNames[] = {"changed", "unchanged", "refused"};
 

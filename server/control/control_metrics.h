@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What is counted on the control path: batches of updates, rebuilds, the store.
+// The metrics of the control path: batches of updates, rebuilds, the store.
 
 #ifndef PLANB_SERVER_CONTROL_CONTROL_METRICS_H_
 #define PLANB_SERVER_CONTROL_CONTROL_METRICS_H_
@@ -23,15 +23,15 @@ class ControlMetrics {
  public:
   ControlMetrics();
 
-  // What tables are to tell, which they do for as long as this lives.
+  // The callbacks by which tables report. Valid for as long as this lives.
   TableEvents Events();
 
-  // A batch of updates was answered; `result` is "accepted", "unchanged",
-  // "validated" or "refused". Others count as "refused".
+  // Counts a batch of updates that was answered. `result` is "accepted",
+  // "unchanged", "validated" or "refused". Others count as "refused".
   void Updated(absl::string_view result);
 
-  // So many operations were part of a batch that was answered. Tables tell it
-  // of those that came so far.
+  // Counts the operations of a batch that was answered. Tables report those of
+  // the batches that reached them.
   void Operated(const OperationCounts& counts);
 
   std::shared_ptr<prometheus::Collectable> collectable() const {
@@ -40,7 +40,7 @@ class ControlMetrics {
 
  private:
   std::shared_ptr<prometheus::Registry> registry_;
-  // Of what changed, and of everything.
+  // Incremental and full.
   std::array<prometheus::Histogram*, 2> rebuild_durations_;
   std::array<prometheus::Counter*, 2> rebuilds_;
   prometheus::Counter* failed_rebuilds_;

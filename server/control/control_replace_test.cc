@@ -90,7 +90,7 @@ TEST_F(ControlReplace, AppliesTheDifferenceInOneGeneration) {
                                 {*Prefix::Parse("::/0"), 4},
                                 {*Prefix::Parse("2001:db8::/32"), 9}}));
 
-  // A watcher is told the difference and nothing else.
+  // A watcher gets the difference and nothing else.
   v1::WatchRoutesResponse message;
   do {
     ASSERT_TRUE(watch->Read(&message));
@@ -109,7 +109,7 @@ TEST_F(ControlReplace, AppliesTheDifferenceInOneGeneration) {
   context.TryCancel();
 }
 
-TEST_F(ControlReplace, ByNothingEmptiesTheTable) {
+TEST_F(ControlReplace, NoRoutesEmptyTheTable) {
   const auto reply = Replace(running_, {Last({})});
   ASSERT_TRUE(reply.status.ok());
   EXPECT_EQ(reply.response.removed(), 4U);
@@ -117,7 +117,7 @@ TEST_F(ControlReplace, ByNothingEmptiesTheTable) {
   EXPECT_TRUE(ListAll(running_).empty());
 }
 
-TEST_F(ControlReplace, BySameChangesNothing) {
+TEST_F(ControlReplace, TheSameRoutesChangeNothing) {
   const auto reply =
       Replace(running_, {Last(Message({{"10.0.0.0/8", 1},
                                        {"10.1.0.0/16", 2},
@@ -160,7 +160,8 @@ TEST_F(ControlReplace, OnlyACommittedStreamChangesAnything) {
   ExpectUnchanged();
 }
 
-// Broken off anywhere, also after the commit and before the half-close.
+// The client breaks off before the commit, or after it and before the
+// half-close.
 TEST_F(ControlReplace, ABrokenStreamChangesNothing) {
   for (int round = 0; round < 100; ++round) {
     CallContext context;
@@ -204,7 +205,7 @@ TEST_F(ControlReplace, Conditions) {
   EXPECT_EQ(GetTable(running_).accepted_generation(), 2U);
 }
 
-// What bounds one batch does not bound a table that comes in many messages.
+// The limit of a batch does not hold for a table that comes in many messages.
 TEST(ControlReplaceLimits, ATableMayBeLargerThanABatch) {
   ServerOptions options;
   options.control.max_update_routes = 2;
@@ -218,7 +219,7 @@ TEST(ControlReplaceLimits, ATableMayBeLargerThanABatch) {
   const auto reply = Replace(running, sent);
   ASSERT_TRUE(reply.status.ok()) << reply.status.error_message();
   EXPECT_EQ(reply.response.added(), 50U);
-  // The table's own limits hold while it comes in: these never commit.
+  // The limits of the table hold while messages arrive: these never commit.
   sent.resize(49);
   sent.push_back(Message({{"::/0", 1}, {"::/1", 1}}));
   ExpectQuota(Replace(running, sent).status, "TABLE_FULL", false);
@@ -232,7 +233,7 @@ TEST_F(ControlReplace, AHundredThousandRoutes) {
   const std::vector<Route> routes =
       SyntheticTable({.ipv6_routes = 80'000, .ipv4_routes = 20'000, .seed = 7});
   std::vector<Request> sent(1);
-  // Backwards: the order is the server's affair.
+  // In reverse order: the server sorts.
   for (auto route = routes.rbegin(); route != routes.rend(); ++route) {
     if (sent.back().routes_size() == 3000) sent.emplace_back();
     v1::Route& out = *sent.back().add_routes();
@@ -247,7 +248,7 @@ TEST_F(ControlReplace, AHundredThousandRoutes) {
                 reply.response.unchanged(),
             routes.size());
   EXPECT_EQ(ListAll(running_), routes);
-  // One that differs, one that is missing.
+  // One route differs, one is missing.
   sent[10].mutable_routes(5)->set_next_hop_id(123'456);
   sent[20].mutable_routes()->DeleteSubrange(7, 1);
   reply = Replace(running_, sent);
@@ -321,11 +322,11 @@ void Fill(RunningServer& running, int routes) {
   EXPECT_TRUE(reply.status.ok()) << reply.status.error_message();
 }
 
-TEST(ControlSnapshot, GoesIntoAnotherTableAsItWas) {
+TEST(ControlSnapshot, ImportRestoresTheExportedTable) {
   RunningServer running;
   Fill(running, 3000);
   CreateTable(running, "red");
-  // Whatever is there goes, next hops and groups included.
+  // The import removes what is there, next hops and groups included.
   v1::UpdateRoutesRequest other = Updates({{"::/0", 5}, {"::/9", 5}}, "red");
   other.add_next_hops()->set_id(5);
   AddGroup(3, {{5, 1}}, *other.mutable_groups());  // there it is a next hop
@@ -344,7 +345,7 @@ TEST(ControlSnapshot, GoesIntoAnotherTableAsItWas) {
   EXPECT_EQ(Objects(running, "red"), Objects(running, ""));
   EXPECT_EQ(GetTable(running, "red").groups(), 1U);
 
-  // Once more it changes nothing, however it is cut.
+  // A second import changes nothing, with any size of chunks.
   const auto again = Import(running, "red", file, 997);
   EXPECT_EQ(again.response.generation(), 2U);
   EXPECT_EQ(again.response.unchanged(), 6003U);
@@ -376,7 +377,7 @@ TEST(ControlSnapshot, ValidateOnlyAndConditions) {
   EXPECT_EQ(GetTable(running).groups(), 1U);
 }
 
-// Every byte of a file turned, and a file cut anywhere.
+// One bit of each byte is flipped, and the file is cut at each byte.
 TEST(ControlSnapshot, DamageIsRefusedAndChangesNothing) {
   RunningServer running;
   Fill(running, 3);
@@ -386,7 +387,7 @@ TEST(ControlSnapshot, DamageIsRefusedAndChangesNothing) {
     const grpc::Status status = Import(running, "red", damaged).status;
     const bool corrupt = status.error_code() == Code::DATA_LOSS &&
                          ReasonOf(status) == "SNAPSHOT_CORRUPT";
-    // The first bytes say what kind of file it is, and of which version.
+    // The first bytes are the format and its version.
     const bool other = at < 12 &&
                        status.error_code() == Code::INVALID_ARGUMENT &&
                        ReasonOf(status) == "SNAPSHOT_INVALID";
@@ -405,7 +406,7 @@ TEST(ControlSnapshot, DamageIsRefusedAndChangesNothing) {
   EXPECT_TRUE(Import(running, "red", file).status.ok());
 }
 
-// A client that breaks off after the whole file has not half-closed.
+// The client breaks off after the whole file, before it half-closes.
 TEST(ControlSnapshot, ABrokenStreamChangesNothing) {
   RunningServer running;
   const std::string empty = Export(running);
@@ -423,8 +424,8 @@ TEST(ControlSnapshot, ABrokenStreamChangesNothing) {
   EXPECT_EQ(GetTable(running).accepted_generation(), 1U);
 }
 
-// One generation goes out however the table changes, and comes in at once:
-// a batch of lookups never sees two files.
+// An export is of one generation while the table changes. An import is applied
+// at once: a batch of lookups never sees two files.
 TEST(ControlSnapshot, BesideUpdatesAndLookups) {
   RunningServer running;
   std::vector<std::string> files;

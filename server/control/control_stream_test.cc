@@ -69,7 +69,7 @@ TEST(ControlStream, GreetingMayBeABatch) {
   EXPECT_TRUE(stream->Finish().ok());
 }
 
-// With every credit in use all the time, one reply for each in order.
+// With all credits in use all the time, each batch is answered in order.
 TEST(ControlStream, ManyBatchesInFlightAreAnsweredInOrder) {
   ServerOptions options;
   options.control.update_credits = 40;
@@ -98,7 +98,7 @@ TEST(ControlStream, ManyBatchesInFlightAreAnsweredInOrder) {
   EXPECT_EQ(GetTable(running).accepted_generation(), 2000U);
 }
 
-TEST(ControlStream, ErrorsAreInBandAndTheStreamGoesOn) {
+TEST(ControlStream, ErrorsInBandDoNotEndTheStream) {
   ServerOptions options;
   options.control.max_update_routes = 3;
   options.tables.table.limits.max_routes = 2;
@@ -134,7 +134,7 @@ TEST(ControlStream, ErrorsAreInBandAndTheStreamGoesOn) {
          "updates[0].next_hop_id");
   EXPECT_EQ(GetTable(running).accepted_generation(), 0U);
 
-  // Each expects what the one before made, all of them in flight.
+  // Each expects the generation of the batch before; all are in flight.
   for (uint64_t i = 0; i < 10; ++i) {
     batch = Batch(i, {{"::/0", static_cast<uint32_t>(i + 1)}});
     batch.set_expected_generation(i == 5 ? 99 : i < 5 ? i : i - 1);
@@ -157,7 +157,7 @@ TEST(ControlStream, NamedBatchesAreAppliedOnce) {
   for (uint64_t i = 0; i < 3; ++i) {
     v1::StreamUpdatesRequest batch = Batch(i, {{"::/0", i == 2 ? 8U : 7U}});
     batch.set_request_id("once");
-    batch.set_expected_generation(0);  // which the repetition is not held to
+    batch.set_expected_generation(0);  // not checked for a repetition
     ASSERT_TRUE(stream.Write(batch));
     const v1::StreamUpdatesResponse reply = stream.Read();
     EXPECT_EQ(reply.batch_id(), i);
@@ -181,7 +181,7 @@ TEST(ControlStream, AWriterIsFencedOffWhenItsSuccessorCame) {
   EXPECT_EQ(reply.error().code(), Code::FAILED_PRECONDITION);
 }
 
-TEST(ControlStream, AcksSayHowFarABatchHasCome) {
+TEST(ControlStream, AcksWaitForTheirStage) {
   const auto store = std::make_shared<FakeStore>();
   ServerOptions options;
   options.store = store;
@@ -213,7 +213,7 @@ TEST(ControlStream, AcksSayHowFarABatchHasCome) {
 // How streams end: by the client, by too many changes on the way, with the
 // table. Several streams of one table.
 
-// What is refused for want of credits does not happen.
+// A batch that is refused for lack of credits is not applied.
 TEST(ControlStreamEnd, MoreThanAllCreditsAtOnce) {
   ServerOptions options;
   options.control.update_credits = 4;
@@ -222,7 +222,7 @@ TEST(ControlStreamEnd, MoreThanAllCreditsAtOnce) {
   ASSERT_TRUE(stream.Write(Batch(1, {{"::/0", 1}})));
   ASSERT_TRUE(stream.Write(
       Batch(2, {{"::/1", 1}, {"::/2", 1}, {"::/3", 1}, {"::/4", 1}})));
-  EXPECT_EQ(stream.Read().generation(), 1U);  // what came before is answered
+  EXPECT_EQ(stream.Read().generation(), 1U);  // the batch before is answered
   ExpectQuota(stream.Finish(), "CREDIT_EXCEEDED", false);
   EXPECT_EQ(GetTable(running).accepted_generation(), 1U);
 }
@@ -254,7 +254,7 @@ TEST(ControlStreamEnd, HalfCloseWithoutABatchAndWithoutAGreeting) {
   EXPECT_TRUE(silent->Finish().ok());
 }
 
-// Whole batches or nothing: each sets all ten prefixes to one next hop.
+// Each batch sets all ten prefixes to one next hop. All are applied, or none.
 TEST(ControlStreamEnd, AClientThatVanishesLeavesWholeBatches) {
   RunningServer running;
   uint64_t before = 0;
@@ -269,7 +269,7 @@ TEST(ControlStreamEnd, AClientThatVanishesLeavesWholeBatches) {
       if (static_cast<int>(i) == 5 * round) break;
     }
     stream.Vanish();
-    // The next stream's batch is behind all that came of this one.
+    // The batches that arrived are applied while the next stream begins.
     uint64_t seen = 0;
     {
       const auto routes = ListAll(running);
@@ -285,7 +285,7 @@ TEST(ControlStreamEnd, AClientThatVanishesLeavesWholeBatches) {
   EXPECT_TRUE(Call(running, &Stub::UpdateRoutes, {}).status.ok());
 }
 
-// Interleaved, each in its own order, no generation lost.
+// Two streams interleave. Each keeps its order, and no generation is lost.
 TEST(ControlStreamEnd, TwoStreamsAtOnce) {
   RunningServer running;
   std::vector<uint64_t> generations[2];

@@ -73,7 +73,7 @@ class ControlGroups : public testing::Test {
   RunningServer running_;
 };
 
-TEST_F(ControlGroups, WithoutAHashTheGroupWithOneTheMember) {
+TEST_F(ControlGroups, HashesSelectMembersOfTheGroup) {
   EXPECT_EQ(LookUpFlows(running_, false), std::vector<uint32_t>{kGroup});
   std::map<uint32_t, int> flows;
   for (const uint32_t member : LookUpFlows(running_, true)) ++flows[member];
@@ -86,7 +86,7 @@ TEST_F(ControlGroups, WithoutAHashTheGroupWithOneTheMember) {
   }
 }
 
-// Lookup and ExplainLookup take the same members, and show their objects.
+// Lookup and ExplainLookup choose the same members, and show their objects.
 TEST_F(ControlGroups, AllCallsChooseAlike) {
   const std::vector<uint32_t> members = LookUpFlows(running_, true);
   for (uint32_t flow = 0; flow < 50; ++flow) {
@@ -132,10 +132,10 @@ TEST_F(ControlGroups, AMemberThatLeavesMovesOnlyItsFlows) {
       ASSERT_EQ(without[flow], before[flow]);
     }
   }
-  // Back again, in another order, everything is as it was.
+  // The member comes back, in another order: all flows are as before.
   ASSERT_TRUE(SetGroup(running_, {{3, 1}, {4, 1}, {1, 1}, {2, 1}}).ok());
   EXPECT_EQ(LookUpFlows(running_, true), before);
-  // A heavier one takes from others and gives nothing.
+  // A heavier member takes flows from others and gives none.
   ASSERT_TRUE(SetGroup(running_, {{1, 1}, {2, 5}, {3, 1}, {4, 1}}).ok());
   const std::vector<uint32_t> heavier = LookUpFlows(running_, true);
   int taken = 0;
@@ -147,7 +147,7 @@ TEST_F(ControlGroups, AMemberThatLeavesMovesOnlyItsFlows) {
   EXPECT_GT(taken, 1000);
 }
 
-// An object or a group that changes is a generation; one that does not is none.
+// A changed object or group makes a generation. An unchanged one does not.
 TEST_F(ControlGroups, UpdatesAreCountedAndListed) {
   const uint64_t before = GetTable(running_).accepted_generation();
   v1::UpdateNextHopsRequest request;
@@ -191,7 +191,7 @@ TEST_F(ControlGroups, UpdatesAreCountedAndListed) {
   EXPECT_EQ(list.all[0].groups(0).id(), kGroup);
 }
 
-// A group's id may become a next hop's once nothing needs the group.
+// The id of a deleted group may become a next hop.
 TEST_F(ControlGroups, AGroupInUseStaysUntilItsRoutesAreGone) {
   v1::UpdateNextHopsRequest removal;
   removal.add_delete_group_ids(kGroup);
@@ -278,7 +278,7 @@ class Lookups {
       stream_;
 };
 
-TEST(ControlTables, AreMadeListedAndDeleted) {
+TEST(ControlTables, AreCreatedListedAndDeleted) {
   RunningServer running;
   v1::CreateTableRequest create;
   create.set_table("red");
@@ -329,7 +329,7 @@ TEST(ControlTables, HaveGenerationsOfTheirOwn) {
   stream.Finish();
 }
 
-TEST(ControlTables, DeletedUnderItsLookups) {
+TEST(ControlTables, DeletionEndsItsLookups) {
   RunningServer running;
   CreateTable(running, "red");
   CreateTable(running, "blue");
@@ -340,7 +340,7 @@ TEST(ControlTables, DeletedUnderItsLookups) {
   EXPECT_EQ(waiting.Ask("red"), 1U);
   waiting.Write("red", 99);
   waiting.Write("blue");   // behind it
-  std::thread unary([&] {  // whether it comes before or after
+  std::thread unary([&] {  // before the deletion or after it
     v1::LookupRequest request;
     request.set_table("red");
     request.set_min_generation(99);
@@ -360,7 +360,7 @@ TEST(ControlTables, DeletedUnderItsLookups) {
   EXPECT_EQ(waiting.Ask("blue"), 2U);
   EXPECT_EQ(LookUp(running, "red"), kUndecided);
 
-  // One of the same name is another table, above all its generations.
+  // A new table of this name begins above all generations of the old one.
   CreateTable(running, "red");
   EXPECT_GT(GetTable(running, "red").accepted_generation(), 1U);
   EXPECT_EQ(stream.Ask("red"), kNoRoute);
@@ -371,7 +371,7 @@ TEST(ControlTables, DeletedUnderItsLookups) {
   waiting.Finish();
 }
 
-TEST(ControlTables, StateTellsWhatIsThere) {
+TEST(ControlTables, StateDescribesTheTable) {
   ServerOptions options;
   options.simd = "scalar";
   RunningServer running(options);

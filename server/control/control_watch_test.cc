@@ -57,7 +57,7 @@ class Watch {
   std::unique_ptr<grpc::ClientReader<v1::WatchRoutesResponse>> reader_;
 };
 
-TEST(ControlWatch, BeginsWithABookmarkAndHasThemNowAndThen) {
+TEST(ControlWatch, SendsBookmarksFirstAndPeriodically) {
   ServerOptions options;
   options.control.bookmark_interval = absl::Milliseconds(10);
   RunningServer running(options);
@@ -80,8 +80,8 @@ TEST(ControlWatch, BeginsWithABookmarkAndHasThemNowAndThen) {
   }
 }
 
-// What has no route in it is a generation all the same.
-TEST(ControlWatch, TellsOfNextHopsAndGroups) {
+// A generation without routes is sent too.
+TEST(ControlWatch, SendsNextHopsAndGroups) {
   RunningServer running;
   Watch watch(running.table(), 0);
   EXPECT_EQ(watch.Read().generation(), 0U);
@@ -108,8 +108,8 @@ TEST(ControlWatch, TellsOfNextHopsAndGroups) {
   EXPECT_EQ(message.deleted_group_ids(0), 9U);
 }
 
-// Nothing of the next generation before the last message of this one.
-TEST(ControlWatch, ALargeGenerationIsSplitForAllToSee) {
+// Nothing of the next generation is sent before this one is complete.
+TEST(ControlWatch, LargeGenerationsAreSplit) {
   RunningServer running;
   Watch watch(running.table(), 0);
   EXPECT_EQ(watch.Read().generation(), 0U);
@@ -133,9 +133,9 @@ TEST(ControlWatch, ALargeGenerationIsSplitForAllToSee) {
   EXPECT_EQ(watch.Read().generation(), 2U);
 }
 
-// The server's memory for those who do not read is what it keeps of history;
-// those who do are not disturbed.
-TEST(ControlWatch, ASlowWatcherIsCutOffAndOthersGoOn) {
+// A watcher that does not read costs the server no memory beyond its history,
+// and does not disturb other watchers.
+TEST(ControlWatch, SlowWatchersAreCutOffAndOthersGoOn) {
   ServerOptions options;
   options.tables.table.history_bytes = 4 << 20;
   RunningServer running(options);
@@ -169,7 +169,7 @@ TEST(ControlWatch, ASlowWatcherIsCutOffAndOthersGoOn) {
       update.set_next_hop_id(generation);
     }
     ASSERT_TRUE(Call(running, &Stub::UpdateRoutes, request).status.ok());
-    // The fast one is given the time it needs, however busy the machine is.
+    // Wait for the fast watcher: the machine may be busy.
     for (uint64_t at = seen; at + 5 < generation; at = seen) seen.wait(at);
     if (generation % 50 == 0) {
       most = std::max(most, GetTable(running).history_bytes());
@@ -204,7 +204,7 @@ TEST(ControlWatch, EndsWithItsTable) {
   EXPECT_EQ(blue.Read().generation(), 0U);
   ASSERT_TRUE(DeleteTable(running, "red").ok());
   ExpectError(red.Finish(), Code::NOT_FOUND, "TABLE_NOT_FOUND", "table");
-  // Who held the old one's last generation is not taken for its successor's.
+  // A new table of this name does not disturb the other watch.
   CreateTable(running, "red");
   ASSERT_TRUE(Call(running, &Stub::UpdateRoutes, Updates({{"::/0", 1}}, "blue"))
                   .status.ok());
@@ -213,7 +213,7 @@ TEST(ControlWatch, EndsWithItsTable) {
   ExpectError(blue.Finish(), Code::UNAVAILABLE, "DRAINING", "");
 }
 
-// Whoever has seen a generation may go on from it, at once.
+// A client that saw a generation can start a watch there at once.
 TEST(ControlWatch, BeginsWhereALookupOrAnAckLeftOff) {
   RunningServer running;
   v1::UpdateRoutesRequest request;
@@ -264,7 +264,7 @@ constexpr uint32_t kFirstGroup = 100;
 
 class ControlReplica : public testing::Test {
  protected:
-  // Changes at random; what is refused (a next hop in use) is part of it.
+  // Changes at random. Some are refused, such as deleting a next hop in use.
   void Write(uint64_t seed, int changes) {
     std::mt19937_64 random(seed);
     const auto below = [&](uint64_t n) {
@@ -331,7 +331,7 @@ class ControlReplica : public testing::Test {
     }
   }
 
-  // Several at once, and one generation that takes several messages.
+  // Several writers, and one generation that needs several messages.
   void Storm() {
     std::vector<std::thread> writers;
     for (uint64_t seed = 1; seed <= 3; ++seed) {
@@ -348,8 +348,8 @@ class ControlReplica : public testing::Test {
     last_ = GetTable(running_).accepted_generation();
   }
 
-  // Until it has the last generation, reconnecting after `messages` each time
-  // (0: never).
+  // Reads until the replica has the last generation. Reconnects after
+  // `messages` each time (0: never).
   void Follow(Replica& replica, int messages) {
     while (last_ == 0 || replica.generation() < last_) {
       CallContext context;
@@ -370,7 +370,7 @@ class ControlReplica : public testing::Test {
 
   static ServerOptions Options() {
     ServerOptions options;
-    options.tables.table.history_bytes = 256 << 20;  // nobody is too slow
+    options.tables.table.history_bytes = 256 << 20;  // no watcher is too slow
     options.control.bookmark_interval = absl::Milliseconds(20);
     return options;
   }
@@ -417,7 +417,7 @@ TEST_F(ControlReplica, FromNothing) {
   EXPECT_FALSE(groups.empty());
 }
 
-TEST_F(ControlReplica, FromNothingReconnectingAllTheTime) {
+TEST_F(ControlReplica, FromNothingWithManyReconnects) {
   Replica replica;
   std::thread storm([this] { Storm(); });
   Follow(replica, 7);
@@ -429,7 +429,7 @@ TEST_F(ControlReplica, FromNothingReconnectingAllTheTime) {
 TEST_F(ControlReplica, FromAListInTheMiddle) {
   std::thread storm([this] { Storm(); });
   for (int i = 0; i < 3; ++i) {
-    // Started while the table changes, each from another generation.
+    // Each starts from another generation, while the table changes.
     std::vector<Route> routes;
     const auto list = Call(running_, &Stub::ListRoutes, {});
     for (const v1::ListRoutesResponse& chunk : list.all) {

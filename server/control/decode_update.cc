@@ -44,7 +44,7 @@ std::string NotANextHop(NextHopId id) {
   return absl::StrCat("must be 1..4294967294, not ", id);
 }
 
-// Decodes updates[index] into `batch` or says what is wrong with it.
+// Decodes updates[index] into `batch`, or adds a violation.
 void DecodeChange(const v1::RouteUpdate& update, int index, UpdateBatch& batch,
                   Violations& violations) {
   const auto wrong = [&](absl::string_view field, absl::string_view why) {
@@ -98,7 +98,7 @@ absl::Status CheckSize(absl::string_view field, int size, size_t limit) {
                     absl::StrCat(size, " entries; the limit is ", limit));
 }
 
-// What all requests have in common.
+// Decodes the fields that all requests have.
 template <typename Request>
 void DecodeTerms(const Request& request, UpdateBatch& batch,
                  Violations& violations) {
@@ -113,8 +113,9 @@ void DecodeTerms(const Request& request, UpdateBatch& batch,
   batch.request_id = request.request_id();
 }
 
-// Names what a request asks for, apart from who asks and how it wants to be
-// answered: a controller that takes over may repeat what its predecessor sent.
+// A hash of the changes that a request asks for. It leaves out the writer epoch
+// and the ack: a controller that takes over may repeat a request of its
+// predecessor.
 template <typename Request>
 uint64_t Fingerprint(Request request) {
   request.clear_ack();

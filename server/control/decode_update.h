@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// From the messages that change a table to what the table understands. All
-// validation of what a caller sent, field by field, is here; what depends on
-// the table is the RIB's.
+// Converts the messages that change a table into batches of updates. All checks
+// of a message alone are here. The RIB makes the checks that depend on the
+// table.
 
 #ifndef PLANB_SERVER_CONTROL_DECODE_UPDATE_H_
 #define PLANB_SERVER_CONTROL_DECODE_UPDATE_H_
@@ -16,23 +16,24 @@
 
 namespace planb::server {
 
-// Each decodes a whole request, at most `max_entries` in each of its lists.
-// Errors: INVALID_ARGUMENT with the paths of the fields at fault,
+// Each decodes a whole request, with at most `max_entries` in each of its
+// lists. Errors: INVALID_ARGUMENT with the paths of the fields at fault,
 // RESOURCE_EXHAUSTED (BATCH_TOO_LARGE).
 absl::StatusOr<UpdateBatch> DecodeUpdate(const v1::UpdateRoutesRequest& request,
                                          size_t max_entries);
 absl::StatusOr<UpdateBatch> DecodeUpdate(
     const v1::UpdateNextHopsRequest& request, size_t max_entries);
-// Without the writer epoch, which is the stream's.
+// Does not set the writer epoch: the first message of the stream has it.
 absl::StatusOr<UpdateBatch> DecodeUpdate(
     const v1::StreamUpdatesRequest& request, size_t max_entries);
 
-// What each asks for, refused; whether or not it can be decoded.
+// Counts the operations that a request asks for as refused. The request need
+// not be valid.
 OperationCounts RefusedOperations(const v1::UpdateRoutesRequest& request);
 OperationCounts RefusedOperations(const v1::UpdateNextHopsRequest& request);
 OperationCounts RefusedOperations(const v1::StreamUpdatesRequest& request);
 
-// Appends what one message of a replacement brings to `batch`. Errors:
+// Appends the content of one message of a replacement to `batch`. Errors:
 // INVALID_ARGUMENT with paths into this message.
 absl::Status AppendReplacement(const v1::ReplaceRoutesRequest& request,
                                UpdateBatch& batch);

@@ -20,7 +20,7 @@ v1::RouteUpdate Update(v1::RouteUpdate::Op op, const char* prefix,
   return update;
 }
 
-TEST(DecodeUpdate, BlamesTheVeryField) {
+TEST(DecodeUpdate, ErrorNamesTheField) {
   const struct {
     v1::RouteUpdate update;
     const char* field;
@@ -54,7 +54,7 @@ TEST(DecodeUpdate, BoundsTheBatch) {
   EXPECT_EQ(ErrorField(DecodeUpdate(request, 2).status()), "request_id");
 }
 
-TEST(DecodeUpdate, FingerprintIgnoresHowToAnswer) {
+TEST(DecodeUpdate, FingerprintLeavesOutAckAndEpoch) {
   v1::UpdateRoutesRequest request;
   request.set_request_id("x");
   *request.add_updates() = Update(v1::RouteUpdate::OP_DELETE, "10.0.0.0/8", 0);
@@ -66,7 +66,7 @@ TEST(DecodeUpdate, FingerprintIgnoresHowToAnswer) {
   EXPECT_NE(DecodeUpdate(request, 9)->fingerprint, first);
 }
 
-TEST(DecodeUpdate, BlamesObjectsInTheRequestsOwnWords) {
+TEST(DecodeUpdate, ErrorNamesTheFieldOfTheRequest) {
   v1::UpdateNextHopsRequest request;
   request.add_upserts()->set_id(1);
   request.add_upserts()->set_id(0);
@@ -108,7 +108,7 @@ TEST(DecodeUpdate, GroupsAreChecked) {
             std::string::npos);
 }
 
-TEST(DecodeUpdate, ReplacementsAreGatheredMessageByMessage) {
+TEST(DecodeUpdate, ReplacementsCollectMessages) {
   UpdateBatch batch;
   batch.replacement.emplace();
   v1::ReplaceRoutesRequest request;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What became of updates, for who looks for one in the logs: refused ones as
-// warnings, so many at most; accepted ones at debug.
+// Logs the results of updates: refused ones as warnings, with a bounded rate,
+// and accepted ones at level debug.
 
 #ifndef PLANB_SERVER_CONTROL_LOG_UPDATE_H_
 #define PLANB_SERVER_CONTROL_LOG_UPDATE_H_
@@ -22,7 +22,7 @@
 
 namespace planb::server {
 
-// An update as its caller knows it.
+// Names an update by what its caller sent.
 struct UpdateName {
   absl::string_view method;
   absl::string_view table;
@@ -32,14 +32,15 @@ struct UpdateName {
 // Thread-safe.
 class UpdateLog {
  public:
-  // Logs, at most 5 lines a second, and counts by reason.
-  // What the caller gave up waiting for was not refused, and is left out.
+  // Logs, at most 5 lines a second, and counts by reason. Leaves out CANCELLED
+  // and DEADLINE_EXCEEDED: the caller stopped waiting, and the update was not
+  // refused.
   void Refused(const UpdateName& update, const grpc::ServerContextBase& call,
                const absl::Status& why);
 
   void Accepted(const UpdateName& update, uint64_t generation) const;
 
-  // How many were refused, by reason. Reasons are the contract's: few.
+  // How many were refused, by reason. The contract has few reasons.
   std::vector<std::pair<std::string, uint64_t>> ByReason() const;
 
  private:

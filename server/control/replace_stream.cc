@@ -21,7 +21,7 @@
 namespace planb::server {
 namespace {
 
-// So many leave memory worth giving back.
+// From this size on, freed memory is returned to the kernel.
 constexpr size_t kManyRoutes = 50'000;
 
 // Collects one replacement. The first message says for which table and how.
@@ -47,7 +47,7 @@ class Replacement {
     return CheckAck(ack_, *table_);
   }
 
-  // Holds what was collected so far against the limits.
+  // Checks what was collected so far against the limits.
   absl::Status Account() {
     const RibLimits& limits = table_->options().limits;
     const size_t routes = batch_.replacement->size();
@@ -63,7 +63,7 @@ class Replacement {
                                      limits.max_next_hops));
     }
     // One share that grows: a replacement that is alone may be as large as a
-    // table, whatever the limit of a batch is.
+    // table, beyond the limit of a batch.
     share_.reset();
     share_.emplace(context_.update_limit.Take(routes + objects));
     if (share_->granted()) return absl::OkStatus();
@@ -82,7 +82,7 @@ class Replacement {
     UpdateOutcome outcome;
     const absl::Status status = ApplyAndAwait(context_, call, ack_, *table_,
                                               std::move(batch_), outcome);
-    // What was gathered is freed by now.
+    // The batch is freed by now.
     if (large) TrimHeap();
     if (!status.ok()) return status;
     FillOutcome(outcome, *table_, response);
@@ -111,7 +111,8 @@ absl::Status Refuse(ControlContext& context, Replacement& replacement,
 
 absl::Status CommitMissing() {
   return FieldError(absl::StatusCode::kInvalidArgument, "COMMIT_MISSING",
-                    "commit", "the stream ended without; nothing was changed");
+                    "commit",
+                    "the stream ended without a commit; nothing was changed");
 }
 
 // Turns a table file into a replacement.
@@ -124,7 +125,7 @@ class SnapshotSink final : public TableFileSink {
     return absl::OkStatus();
   }
   absl::Status OnNextHop(const NextHop& next_hop) override {
-    // Held to the same rules as one that came in a message.
+    // The same rules hold as for a next hop in a message.
     v1::NextHop message;
     Encode(next_hop, message);
     const absl::StatusOr<NextHop> valid = DecodeNextHop(message);
@@ -146,7 +147,8 @@ class SnapshotSink final : public TableFileSink {
   absl::Status OnEnd(const TableFileCounts&) override {
     ended_ = true;
     if (actual_.ToString() == digest_) return absl::OkStatus();
-    return absl::DataLossError("the routes have another digest than it says");
+    return absl::DataLossError(
+        "the routes do not have the digest of the header");
   }
   bool ended() const { return ended_; }
 
@@ -157,7 +159,7 @@ class SnapshotSink final : public TableFileSink {
   bool ended_ = false;
 };
 
-// The file format's plain errors, as the contract has them.
+// The errors of the file format, with the reasons of the contract.
 absl::Status SnapshotError(const absl::Status& status) {
   if (absl::IsDataLoss(status)) {
     return Error(absl::StatusCode::kDataLoss, "SNAPSHOT_CORRUPT",
@@ -188,7 +190,8 @@ absl::Status ReceiveReplacement(
     if (!status.ok()) return Refuse(context, replacement, status);
     committed = request.commit();
   }
-  // A client that broke off has not half-closed; Read tells no difference.
+  // Read ends in the same way for a client that broke off and for one that
+  // half-closed.
   if (!committed || call.IsCancelled()) {
     return Refuse(context, replacement, CommitMissing());
   }

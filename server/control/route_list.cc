@@ -27,7 +27,7 @@ constexpr int kRoutesPerChunk = 2000;
 constexpr int kNextHopsPerChunk = 128;
 constexpr int kGroupsPerChunk = 16;
 
-// What is shown, apart from the search structures.
+// A generation without its search structures.
 struct Pinned {
   explicit Pinned(const Table& table) {
     const auto snapshot = table.Read();
@@ -42,7 +42,8 @@ struct Pinned {
   NextHopSet next_hops;
 };
 
-// Writes chunks of one generation; an answer has at least one, to say which.
+// Writes chunks of one generation. An answer has at least one chunk, which says
+// the generation.
 template <typename Chunk>
 class ChunkWriter {
  public:
@@ -91,8 +92,8 @@ absl::Status CheckMatch(const v1::ListRoutesRequest& request) {
                     "match", "is none of the defined values");
 }
 
-// Hands the routes that `request` selects to `use` in order, until it returns
-// false. `prefix` is that of the request, if it matters.
+// Hands the routes that `match` and `prefix` select to `use` in order, until it
+// returns false. Returns false if `use` did.
 template <typename Use>
 bool ForEachSelected(const Pinned& pinned, v1::ListRoutesRequest::Match match,
                      const Prefix& prefix, Use use) {

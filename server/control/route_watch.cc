@@ -15,10 +15,11 @@
 namespace planb::server {
 namespace {
 
-// Entries in one message, which stays below 64 KiB and 350 KiB.
+// Entries in one message. Messages of routes stay below 64 KiB, those of next
+// hops and groups below 350 KiB.
 constexpr int kRoutesPerMessage = 2000;
 constexpr int kObjectsPerMessage = 1000;
-// How often an idle watch looks whether its client is still there.
+// How often an idle watch checks whether its client is still there.
 constexpr absl::Duration kLookAround = absl::Milliseconds(500);
 
 void EncodeChange(const Route& route, v1::RouteUpdate& update) {
@@ -28,7 +29,7 @@ void EncodeChange(const Route& route, v1::RouteUpdate& update) {
   update.set_next_hop_id(route.next_hop);
 }
 
-// One generation, in as many messages as it takes.
+// Sends one generation in as many messages as needed.
 class DeltaSender {
  public:
   DeltaSender(const Delta& delta,
@@ -90,8 +91,8 @@ class DeltaSender {
   v1::WatchRoutesResponse message_;
 };
 
-// A generation is visible a moment before the history has it: who saw it there
-// may go on from it.
+// A generation is visible a moment before the history has it. A client that saw
+// it in a lookup may start its watch there, so wait for the history.
 void AwaitHistory(const grpc::ServerContext& call, const Table& table,
                   uint64_t generation) {
   const History& history = table.history();

@@ -12,8 +12,8 @@
 namespace planb::server {
 namespace {
 
-// Decodes and applies one unary update, whose `outcome` is good as soon as it
-// is accepted, whatever then becomes of the wait.
+// Decodes and applies one unary update. `outcome` is valid once the update is
+// accepted, even if the wait for visibility then fails.
 template <typename Request>
 absl::Status Update(ControlContext& context, const grpc::ServerContext& call,
                     const Request& request, size_t entries, TableRef& table,
@@ -41,7 +41,7 @@ absl::Status Update(ControlContext& context, const grpc::ServerContext& call,
                        outcome);
 }
 
-// Update, and what came of it into the logs.
+// Calls Update and logs the result.
 template <typename Request>
 absl::Status LoggedUpdate(ControlContext& context, absl::string_view method,
                           const grpc::ServerContext& call,
@@ -81,7 +81,7 @@ absl::Status Explain(const Snapshot& snapshot, const Kernel& kernel,
        match = routes.Cover(match->prefix)) {
     Encode(*match, *response.add_matches());
   }
-  // Not read off the list: if they ever differed, here it would show.
+  // From the FIB, not from the list: a difference between them would show here.
   const NextHopId id = snapshot.fib(address->family()).Lookup(*address, kernel);
   response.set_next_hop_id(id);
   const NextHopSet& next_hops = snapshot.next_hops();

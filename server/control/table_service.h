@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// planb.v1.RouteTable: the control path over gRPC. Each kind of stream has a
-// file of its own; what is answered at once is here.
+// planb.v1.RouteTable: the control path over gRPC. The methods that stream are
+// in update_stream.cc, replace_stream.cc, route_list.cc and route_watch.cc, all
+// others in table_service.cc.
 
 #ifndef PLANB_SERVER_CONTROL_TABLE_SERVICE_H_
 #define PLANB_SERVER_CONTROL_TABLE_SERVICE_H_
@@ -14,13 +15,13 @@
 
 namespace planb::server {
 
-// By gRPC's synchronous interface: each call has a thread, of which there are
-// so many as TransportOptions::max_control_calls says. Beside the lookups'
-// queues these threads poll no connections (gRPC calls that a hybrid server);
-// those of the callback interface would, and take a quarter of the lookups'
-// throughput.
+// Uses gRPC's synchronous interface. Each call has a thread, and
+// TransportOptions::max_control_calls bounds their number. Beside the
+// completion queues of lookups these threads poll no connections (gRPC calls
+// that a hybrid server). Threads of the callback interface would poll, and
+// would take a quarter of the lookups' throughput.
 //
-// Thread-safe. What it refers to outlives it.
+// Thread-safe. The context outlives it.
 class TableService final : public v1::RouteTable::Service {
  public:
   explicit TableService(ControlContext& context) : context_(context) {}

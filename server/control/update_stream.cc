@@ -27,17 +27,17 @@ namespace {
 using Stream = grpc::ServerReaderWriter<v1::StreamUpdatesResponse,
                                         v1::StreamUpdatesRequest>;
 
-// How often an idle stream looks whether its table takes updates still.
+// How often an idle stream checks whether its table still takes updates.
 constexpr auto kLookAround = std::chrono::milliseconds(100);
 
-// What a batch takes of the credits.
+// The credits that a batch costs.
 uint64_t Cost(const v1::StreamUpdatesRequest& request) {
   return 1 + static_cast<uint64_t>(request.updates_size()) +
          static_cast<uint64_t>(request.next_hops_size()) +
          static_cast<uint64_t>(request.groups_size());
 }
 
-// A batch on its way.
+// A batch that is submitted and not yet answered.
 struct Pending {
   uint64_t batch_id;
   uint64_t cost;
@@ -50,8 +50,8 @@ std::future<Table::Outcome> Refused(absl::Status why) {
   return promise.get_future();
 }
 
-// The answering side: a queue, and the thread that empties it in order.
-// Thread-safe.
+// The answering side: a queue of submitted batches, and the thread that waits
+// for each in order and answers it. Thread-safe.
 class Answers {
  public:
   Answers(ControlContext& context, grpc::ServerContext& call, Stream& stream,
@@ -65,8 +65,8 @@ class Answers {
 
   ~Answers() { Finish(); }
 
-  // Takes credits for a batch that is to be pushed. False, and nothing is
-  // taken, if that is more than there are.
+  // Takes the credits of a batch before it is submitted. False, and takes
+  // nothing, if there are fewer.
   bool Take(uint64_t cost) {
     const std::lock_guard lock(mutex_);
     if (cost > context_.limits.update_credits - on_the_way_) return false;
@@ -118,8 +118,8 @@ class Answers {
     }
   }
 
-  // Ends the call although the other thread is reading, and hears of nothing
-  // else: the client gets the code and the message, but no details.
+  // Ends the call while the other thread blocks in a read, which nothing else
+  // interrupts. The client gets the code and the message, but no details.
   void End(const absl::Status& why) {
     const std::string message =
         absl::StrCat(ErrorReason(why), ": ", why.message());
@@ -159,7 +159,8 @@ class Answers {
     response.set_visible_generation(table_.visible());
     response.set_persisted_generation(table_.persisted());
     {
-      // Before the client can know, so that it never has fewer than it thinks.
+      // Before the client learns of them, so that it never sends more than this
+      // side allows.
       const std::lock_guard lock(mutex_);
       on_the_way_ -= pending.cost;
     }
@@ -219,7 +220,8 @@ absl::Status ServeUpdates(ControlContext& context, grpc::ServerContext& call,
       pending.outcome = Refused(batch.status());
     }
     answers.Push(std::move(pending));
-    // This one was told already; who sends on need not wait to be cut off.
+    // The client was told by the answer to this batch. The call ends now, also
+    // for a client that goes on sending.
     if (!(*table)->refusal().ok()) break;
   }
   answers.Finish();

@@ -14,8 +14,8 @@ namespace {
 using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
 
-// How often a watch looks whether its client is still there, and whether what
-// changes without a word has changed.
+// How often a watch checks whether its client is still there, and whether the
+// readiness condition has changed, which notifies nothing.
 constexpr absl::Duration kLook = absl::Milliseconds(500);
 
 }  // namespace
@@ -51,13 +51,13 @@ grpc::Status HealthService::Watch(
   const absl::Cleanup leave = [this] { --watchers_; };
   if (++watchers_ > kMaxWatchers) {
     return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED,
-                        "too many watch the health already");
+                        "too many Watch calls are open");
   }
   std::optional<ServingStatus> told;
   bool here = true;
   while (here) {
-    // In this order: what changes while we look is seen the next time, and the
-    // end is told before it ends the watch.
+    // In this order: a change during these lines is seen in the next round, and
+    // the last status is sent before the watch ends.
     const uint64_t version = state_.version();
     const bool last = state_.ended();
     const ServingStatus status = StatusOf(request->service());

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // grpc.health.v1.Health, the standard health service, by gRPC's synchronous
-// interface. gRPC's own implementation uses the callback interface, and with
-// one such method in a server, threads of gRPC's pool poll all connections and
-// take them from the lookup threads: a quarter of the throughput was lost so.
+// interface. gRPC's own implementation uses the callback interface. With one
+// such method in a server, threads of gRPC's pool poll all connections and take
+// them from the lookup threads, which costs a quarter of the throughput.
 
 #ifndef PLANB_SERVER_OBSERVE_HEALTH_SERVICE_H_
 #define PLANB_SERVER_OBSERVE_HEALTH_SERVICE_H_
@@ -18,16 +18,16 @@
 namespace planb::server {
 
 // Thread-safe. Knows these names:
-//   "", planb.v1.RouteLookup, planb.v1.RouteTable   ready: can be sent lookups
-//   startup    the process is up, be it that tables are being loaded still or
-//              that it drains: for probes that must not wait for routes
+//   "", planb.v1.RouteLookup, planb.v1.RouteTable   SERVING if ready
+//   startup    SERVING while the process is up, also while it loads tables or
+//              drains: for probes that must not wait for routes
 class HealthService final : public grpc::health::v1::Health::Service {
  public:
-  // Watch takes a thread for each that watches; so many may.
+  // The Watch calls open at once. Each takes a thread.
   static constexpr int kMaxWatchers = 32;
   static constexpr char kStartup[] = "startup";
 
-  // `state` outlives this.
+  // `state` outlives the service.
   explicit HealthService(const HealthState& state) : state_(state) {}
 
   // Errors: NOT_FOUND if there is no such service.
@@ -35,8 +35,8 @@ class HealthService final : public grpc::health::v1::Health::Service {
                      const grpc::health::v1::HealthCheckRequest* request,
                      grpc::health::v1::HealthCheckResponse* response) override;
 
-  // Tells of a change of phase at once, of others within half a second.
-  // Errors: RESOURCE_EXHAUSTED if too many watch; UNAVAILABLE at the end.
+  // Sends a change of phase at once, other changes within half a second.
+  // Errors: RESOURCE_EXHAUSTED (too many Watch calls); UNAVAILABLE at the end.
   grpc::Status Watch(
       grpc::ServerContext* call,
       const grpc::health::v1::HealthCheckRequest* request,

@@ -25,7 +25,7 @@ HealthCheckRequest For(const std::string& service) {
   return request;
 }
 
-TEST(Health, ChecksWhatItKnows) {
+TEST(Health, CheckKnowsTheServices) {
   RunningServer running;
   const auto stub = Health::NewStub(running.unix_socket());
   for (const char* service :
@@ -41,7 +41,7 @@ TEST(Health, ChecksWhatItKnows) {
             grpc::StatusCode::NOT_FOUND);
 }
 
-TEST(Health, WatchersHearOfTheEnd) {
+TEST(Health, WatchersGetTheEnd) {
   RunningServer running;
   const auto stub = Health::NewStub(running.unix_socket());
   grpc::ClientContext known_context, unknown_context;
@@ -62,7 +62,7 @@ TEST(Health, WatchersHearOfTheEnd) {
   drain.join();
 }
 
-TEST(Health, WatchersAreBoundedAndMakeRoomWhenTheyGo) {
+TEST(Health, WatchersAreBounded) {
   RunningServer running;
   const auto stub = Health::NewStub(running.unix_socket());
   struct Watcher {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Whether this server can be sent lookups, and why not: one truth for the
-// health service and the pages over HTTP.
+// Whether this server is ready for lookups, and if not, why. The health service
+// and the pages over HTTP share this state.
 
 #ifndef PLANB_SERVER_OBSERVE_HEALTH_STATE_H_
 #define PLANB_SERVER_OBSERVE_HEALTH_STATE_H_
@@ -18,28 +18,27 @@
 
 namespace planb::server {
 
-// Thread-safe. Starts, serves, drains, ends, in this order and never back;
-// phases may be left out. Ready is who serves and meets the condition, which is
-// asked anew each time: there is no copy of it to be out of date.
+// Thread-safe. The phases are: starting, serving, draining, ended. They never
+// go back, and may be skipped. The server is ready if it is serving and the
+// readiness condition holds. The condition is evaluated at each query.
 class HealthState {
  public:
-  // Why lookups are not to be sent here although they would be answered, in
-  // one line; "" if they are. Quick, and never blocks.
+  // "" if it holds, else the reason in one line. Quick, and never blocks.
   using Condition = std::function<std::string()>;
 
-  // The tables are loaded, lookups are answered. `condition` may be called
-  // until Drain() returns.
+  // The tables are loaded and lookups are answered. `condition` may be called
+  // until Drain() or End() returns.
   void Serve(Condition condition = nullptr);
 
-  // From now on not ready, whatever the condition.
+  // From now on the server is not ready.
   void Drain();
 
-  // The process is about to end: who watches is to go.
+  // The process is about to end: watches end.
   void End();
 
   bool ended() const;
 
-  // True if the tables are loaded: from Serve() on.
+  // True from Serve() on: the tables are loaded.
   bool loaded() const;
 
   // "" if ready, else the reason in one line.
@@ -48,7 +47,7 @@ class HealthState {
   // Changes with the phase.
   uint64_t version() const;
 
-  // Returns when version() is not `seen` any more, or after `at_most`.
+  // Blocks until version() differs from `seen`, at most `at_most`.
   void AwaitChange(uint64_t seen, absl::Duration at_most) const;
 
  private:

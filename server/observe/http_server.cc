@@ -25,8 +25,8 @@
 namespace planb::server {
 namespace {
 
-// How soon we see what we are not told of: connections that have ended without
-// a request, and that there are files to open again.
+// How often the server checks for what causes no event: connections that ended
+// without a request, and file descriptors that are free again.
 constexpr absl::Duration kLook = absl::Milliseconds(200);
 
 constexpr int kEveryMethod =
@@ -43,7 +43,7 @@ void Send(evhttp_request* request, const HttpReply& reply) {
   set("Content-Length", absl::StrCat(reply.body.size()));
   set("Cache-Control", "no-store");
   set("Connection", "close");
-  // What a page holds is data, whatever a browser may think.
+  // Browsers must not guess another type from the content.
   set("X-Content-Type-Options", "nosniff");
   set("Content-Security-Policy",
       absl::StrCat("default-src 'none'; img-src data:; ", reply.sources,
@@ -57,8 +57,9 @@ void Send(evhttp_request* request, const HttpReply& reply) {
   evhttp_send_reply(request, reply.status, nullptr, nullptr);
 }
 
-// Everything of libevent belongs to the thread that runs the loop, but for the
-// constructor, before that thread is, and for the destructor's word to it.
+// Only the thread of the loop uses libevent's objects, except in the
+// constructor, before the thread starts. The destructor stops the loop through
+// an eventfd.
 class Impl final : public HttpServer {
  public:
   Impl(int socket, Pages pages, HttpLimits limits)
@@ -98,10 +99,10 @@ class Impl final : public HttpServer {
   int port() const override { return port_; }
 
  private:
-  // One connection, counted until evhttp says that it has ended; which it does
-  // only of one that has made a request, so else until we see that it has, or
-  // its time is over. Both evhttp and we refer to the socket, and the last
-  // closes it.
+  // One connection. It counts until evhttp reports its end. evhttp reports only
+  // connections that made a request. Others count until Look() finds them
+  // ended, or until their deadline. evhttp and this object both hold a
+  // reference to the socket; the last one closes it.
   struct Connection {
     Impl* server;
     bufferevent* socket;
@@ -111,7 +112,7 @@ class Impl final : public HttpServer {
   static Impl* Self(void* self) { return static_cast<Impl*>(self); }
 
   void Loop() {
-    // Who breaks off while we write is no reason to die.
+    // A client that closes during a write must not end the process.
     sigset_t pipe;
     sigemptyset(&pipe);
     sigaddset(&pipe, SIGPIPE);
@@ -149,7 +150,7 @@ class Impl final : public HttpServer {
 
   static void Expire(evutil_socket_t, short, void* context) {
     auto* const connection = static_cast<Connection*>(context);
-    // If it is there still, evhttp takes it for the client's doing.
+    // To evhttp this looks as if the client had closed.
     shutdown(bufferevent_getfd(connection->socket), SHUT_RDWR);
     connection->server->Release(connection);
   }
@@ -166,23 +167,24 @@ class Impl final : public HttpServer {
     event_free(connection->deadline);
     bufferevent_decref(connection->socket);
     delete connection;
-    LetIn();
+    Resume();
   }
 
-  // Or memory: what would let nobody in would also spin. Look comes by.
+  // accept() failed, for lack of file descriptors or memory. Retrying at once
+  // would spin. Look() enables the listener again.
   static void NoFiles(evconnlistener* listener, void*) {
     evconnlistener_disable(listener);
   }
 
-  void LetIn() {
+  void Resume() {
     if (stopping_) return;
     if (open_.size() < limits_.max_connections) {
       evconnlistener_enable(listener_);
     }
   }
 
-  // Of a connection that it has freed, evhttp has left us no callbacks; it has
-  // its own from when it got the socket until then.
+  // evhttp sets its callbacks when it gets the socket and clears them when it
+  // frees the connection.
   static bool HasEnded(bufferevent* socket) {
     bufferevent_event_cb event = nullptr;
     bufferevent_getcb(socket, nullptr, nullptr, &event, nullptr);
@@ -195,7 +197,7 @@ class Impl final : public HttpServer {
       const auto [socket, connection] = *it++;
       if (HasEnded(socket)) server->Release(connection);
     }
-    server->LetIn();
+    server->Resume();
   }
 
   static void Answer(evhttp_request* request, void* self) {
@@ -221,7 +223,7 @@ class Impl final : public HttpServer {
   const HttpLimits limits_;
   const int port_;
   event_base* base_;
-  const int stop_;  // an eventfd: written when all is to end
+  const int stop_;  // an eventfd, written by the destructor
   evhttp* http_;
   evconnlistener* listener_;
   event* look_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A small HTTP server for the pages that scrapers, probes and people read: GET
-// and HEAD, one reply a connection. libevent does the protocol.
+// A small HTTP server for scrapers, probes and browsers: GET and HEAD, one
+// reply for each connection. libevent implements the protocol.
 
 #ifndef PLANB_SERVER_OBSERVE_HTTP_SERVER_H_
 #define PLANB_SERVER_OBSERVE_HTTP_SERVER_H_
@@ -20,30 +20,31 @@ namespace planb::server {
 struct HttpReply {
   int status = 200;
   std::string content_type = "text/plain; charset=utf-8";
-  // Directives of the Content-Security-Policy, each with "; " behind it. Without
-  // them a browser runs no script, applies no style and makes no request.
+  // Directives of the Content-Security-Policy, each with "; " behind it.
+  // Without them a browser runs no script, applies no style and makes no
+  // request.
   std::string sources = "";
   std::string body;
 };
 
 struct HttpLimits {
-  // Open at once; who comes then waits in the kernel's queue.
+  // Open at once. Further connections wait in the kernel's queue.
   size_t max_connections = 256;
-  // Bytes of a request's line and headers, and of its body.
+  // Bytes of the request line with the headers, and of the body.
   int max_header_bytes = 8 << 10;
   int max_body_bytes = 64 << 10;
-  // From the first byte of a connection to the last, however fast they come.
+  // From the start of a connection to its end, at any rate of bytes.
   absl::Duration max_lifetime = absl::Seconds(15);
 };
 
-// Thread-safe. One thread answers all, one request at a time. Serves for as
-// long as it lives.
+// Thread-safe. One thread answers all requests, one at a time. Serves until its
+// destructor.
 class HttpServer {
  public:
-  // A page: called for each request, on the server's thread.
+  // Makes the reply to a request, on the server's thread.
   using Page = std::function<HttpReply()>;
-  // By path. Another path is answered by 404, a method that no page has by 405
-  // (501 if HTTP does not have it either).
+  // By path. Other paths are answered by 404, other methods than GET and HEAD
+  // by 405, or by 501 if libevent does not know them.
   using Pages = std::map<std::string, Page>;
 
   // `address` is IPv4:PORT or [IPv6]:PORT; port 0 picks a free one, and [::]

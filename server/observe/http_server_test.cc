@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Requests as sockets see them, the good ones and the others.
+// Valid and malformed requests, through sockets.
 
 #include "server/observe/http_server.h"
 
@@ -18,7 +18,7 @@
 namespace planb::server {
 namespace {
 
-// Long after the test was given up.
+// Longer than any test.
 constexpr absl::Duration kNever = absl::Hours(1);
 
 std::unique_ptr<HttpServer> Serve(const std::string& address = "127.0.0.1:0",
@@ -64,7 +64,7 @@ TEST(HttpServer, AnswersGetAndHead) {
   EXPECT_EQ(BodyOf(HttpGet(server->port(), "/large")).size(), size_t{8} << 20);
 }
 
-TEST(HttpServer, RefusesWhatItDoesNotHave) {
+TEST(HttpServer, RefusesUnknownPathsAndMethods) {
   const auto server = Serve();
   const auto starts = [&](const char* method, const char* path,
                           const char* with) {
@@ -86,7 +86,7 @@ TEST(HttpServer, RefusesWhatItDoesNotHave) {
   EXPECT_TRUE(absl::StartsWith(HttpReceive(posts), "HTTP/1.1 405 "));
 }
 
-TEST(HttpServer, SurvivesWhatIsNoRequest) {
+TEST(HttpServer, SurvivesMalformedRequests) {
   const auto server = Serve();
   for (const std::string& nonsense :
        {std::string("\0\x01\xff\r\n\r\n", 7), std::string("GET\r\n\r\n"),
@@ -105,7 +105,7 @@ TEST(HttpServer, SurvivesWhatIsNoRequest) {
   EXPECT_EQ(BodyOf(HttpGet(server->port(), "/")), "home\n");
 }
 
-TEST(HttpServer, EndsWhoTakesTooLong) {
+TEST(HttpServer, EndsConnectionsAtTheirDeadline) {
   const auto server =
       Serve("127.0.0.1:0", {.max_lifetime = absl::Milliseconds(300)});
   const int silent = HttpConnect(server->port());
@@ -113,19 +113,19 @@ TEST(HttpServer, EndsWhoTakesTooLong) {
   ASSERT_TRUE(HttpSend(slow, "GET / HTTP/1.1\r\nHost: "));
   const int unread = HttpConnect(server->port());
   ASSERT_TRUE(HttpSend(unread, "GET /large HTTP/1.1\r\nHost: x\r\n\r\n"));
-  EXPECT_EQ(HttpReceive(silent), "");  // returns, that is
+  EXPECT_EQ(HttpReceive(silent), "");  // returns: the server closed
   EXPECT_EQ(HttpReceive(slow), "");
   close(unread);
 }
 
-TEST(HttpServer, TakesNoMoreThanItsLimitAndThenTheNext) {
+TEST(HttpServer, ConnectionsBeyondTheLimitWait) {
   const auto server = Serve(
       "127.0.0.1:0", {.max_connections = 2, .max_lifetime = absl::Seconds(1)});
   std::vector<int> silent;
   for (int i = 0; i < 4; ++i) silent.push_back(HttpConnect(server->port()));
-  // Waits until those before it have had their time.
+  // Waits until the connections before it reach their deadline.
   EXPECT_EQ(BodyOf(HttpGet(server->port(), "/")), "home\n");
-  // The first two are gone by then, told by the end of the stream.
+  // The first two were closed.
   EXPECT_EQ(HttpReceive(silent[0]), "");
   EXPECT_EQ(HttpReceive(silent[1]), "");
   close(silent[2]);
@@ -135,7 +135,7 @@ TEST(HttpServer, TakesNoMoreThanItsLimitAndThenTheNext) {
   }
 }
 
-// Of these, evhttp tells us nothing.
+// evhttp does not report the end of these.
 TEST(HttpServer, ConnectionsThatCloseAtOnceLeaveRoom) {
   const auto server =
       Serve("127.0.0.1:0", {.max_connections = 64, .max_lifetime = kNever});
@@ -148,7 +148,7 @@ TEST(HttpServer, ConnectionsThatCloseAtOnceLeaveRoom) {
   EXPECT_EQ(BodyOf(HttpGet(server->port(), "/")), "home\n");
 }
 
-TEST(HttpServer, EndsWithConnectionsOpen) {
+TEST(HttpServer, DestructorEndsOpenConnections) {
   auto server = Serve();
   const int silent = HttpConnect(server->port());
   const int unread = HttpConnect(server->port());
@@ -173,7 +173,7 @@ TEST(HttpServer, ListensOnBothFamilies) {
   EXPECT_EQ(HttpCall(v6->port(), "GET", "/"), "");
 }
 
-TEST(HttpServer, RefusesAddresses) {
+TEST(HttpServer, RefusesMalformedAndUsedAddresses) {
   for (const char* address :
        {"", "9464", "localhost:1", "1.2.3.4", "1.2.3.4:", "1.2.3.4:70000",
         "999.0.0.1:1", "::1:80", "[::1]", "[::g]:1", "[1.2.3.4]:1", "[]:1",

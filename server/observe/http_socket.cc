@@ -29,7 +29,7 @@ absl::Status NoAddress(absl::string_view address) {
                    "[IPv6]:PORT, such as 0.0.0.0:9464 or [::]:9464"));
 }
 
-// The two are one memory to the kernel.
+// An IPv4 or IPv6 address, in memory that is large enough for both.
 struct SocketAddress {
   sockaddr_storage storage = {};
   socklen_t size = 0;
@@ -79,7 +79,7 @@ int Listen(SocketAddress& where) {
   const int listener = socket(where.storage.ss_family,
                               SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (listener < 0) return -1;
-  // A port whose last connections are still fading is free again.
+  // Binds also while connections of an earlier server are in TIME_WAIT.
   Set(listener, SOL_SOCKET, SO_REUSEADDR, 1);
   if (v6) Set(listener, IPPROTO_IPV6, IPV6_V6ONLY, 0);
   if (bind(listener, where.raw(), where.size) == 0 &&
@@ -99,7 +99,7 @@ absl::StatusOr<int> ListenHttp(const std::string& address) {
   if (!where.ok()) return where.status();
   int listener = Listen(*where);
   if (listener < 0 && absl::StartsWith(address, kAnyV6)) {
-    // All addresses of a host without IPv6 are IPv4.
+    // The host has no IPv6.
     where = Parse(absl::StrCat("0.0.0.0", address.substr(kAnyV6.size())));
     listener = Listen(*where);
   }
@@ -112,7 +112,7 @@ int PortOf(int socket) {
   SocketAddress address;
   address.size = sizeof(address.storage);
   if (getsockname(socket, address.raw(), &address.size) != 0) return 0;
-  // At the same place in both families.
+  // The port has the same offset in both families.
   static_assert(offsetof(sockaddr_in, sin_port) ==
                 offsetof(sockaddr_in6, sin6_port));
   return ntohs(reinterpret_cast<sockaddr_in*>(&address.storage)->sin_port);

@@ -35,7 +35,7 @@ double Seconds(clockid_t clock) {
   return MetricValue(time.tv_sec) + MetricValue(time.tv_nsec) * 1e-9;
 }
 
-// The number in the field of that index; 0 if there is none.
+// The number in the field at `index`; 0 if there is none.
 double Field(absl::string_view text, size_t index) {
   const std::vector<absl::string_view> fields =
       absl::StrSplit(text, ' ', absl::SkipEmpty());
@@ -54,8 +54,8 @@ std::string ReadFile(const char* path) {
 // When the process started, seconds since the Unix epoch.
 double StartTime() {
   const std::string stat = ReadFile("/proc/self/stat");
-  // The second field, a name in parentheses, may have spaces and more
-  // parentheses; 22nd is the start, in ticks since the machine was booted.
+  // The second field is a name in parentheses, which may have spaces and more
+  // parentheses. The 22nd is the start, in ticks since the machine was booted.
   const size_t name_end = stat.rfind(')');
   if (name_end == std::string::npos) return 0;
   const double ticks =

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What this process is and takes: the names and meanings that Prometheus'
-// client libraries have agreed on, and planb_build_info.
+// Metrics of the process, by the names that Prometheus' client libraries have
+// agreed on, and which build this binary is.
 
 #ifndef PLANB_SERVER_OBSERVE_PROCESS_METRICS_H_
 #define PLANB_SERVER_OBSERVE_PROCESS_METRICS_H_
@@ -23,8 +23,9 @@ struct BuildInfo {
 // reproducible.
 BuildInfo GetBuildInfo();
 
-// Thread-safe. Reads /proc when scraped: microseconds, and some for each open
-// file. What cannot be read there is 0.
+// Thread-safe. Reads /proc at each scrape, which takes microseconds, and more
+// with many open files. A value that cannot be read is 0. Exports
+// planb_build_info as well.
 class ProcessMetrics : public prometheus::Collectable {
  public:
   ProcessMetrics();
@@ -32,8 +33,8 @@ class ProcessMetrics : public prometheus::Collectable {
   std::vector<prometheus::MetricFamily> Collect() const override;
 
  private:
-  // Seconds since the Unix epoch; asked for once, so that it does not follow
-  // the wall clock about.
+  // Seconds since the Unix epoch. Computed once: a change of the wall clock
+  // does not change it.
   const double start_time_;
 };
 

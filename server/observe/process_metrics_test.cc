@@ -16,7 +16,7 @@
 namespace planb::server {
 namespace {
 
-TEST(ProcessMetrics, ResidentMemoryFollowsWhatIsTouched) {
+TEST(ProcessMetrics, ResidentMemoryGrowsWithTouchedPages) {
   const ProcessMetrics metrics;
   const double before = ValueOf(metrics, "process_resident_memory_bytes");
   EXPECT_GT(before, 1e6);
@@ -29,7 +29,7 @@ TEST(ProcessMetrics, ResidentMemoryFollowsWhatIsTouched) {
   munmap(memory, kBytes);
 }
 
-TEST(ProcessMetrics, StartedNotLongAgo) {
+TEST(ProcessMetrics, StartTimeIsRecentAndConstant) {
   const double before = absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch());
   const ProcessMetrics metrics;
   const double start = ValueOf(metrics, "process_start_time_seconds");
@@ -38,7 +38,7 @@ TEST(ProcessMetrics, StartedNotLongAgo) {
   EXPECT_EQ(ValueOf(metrics, "process_start_time_seconds"), start);
 }
 
-TEST(ProcessMetrics, OpenFilesAreCounted) {
+TEST(ProcessMetrics, CountsOpenFiles) {
   const ProcessMetrics metrics;
   const double before = ValueOf(metrics, "process_open_fds");
   const int one = dup(0);
@@ -55,7 +55,7 @@ TEST(ProcessMetrics, OpenFilesAreCounted) {
             static_cast<double>(limit.rlim_cur));
 }
 
-TEST(ProcessMetrics, CpuTimeIsOfTheProcess) {
+TEST(ProcessMetrics, CountsCpuTimeOfTheProcess) {
   const ProcessMetrics metrics;
   const double before = ValueOf(metrics, "process_cpu_seconds_total");
   const auto used = [] {
@@ -71,7 +71,7 @@ TEST(ProcessMetrics, CpuTimeIsOfTheProcess) {
   EXPECT_GT(ValueOf(metrics, "process_cpu_seconds_total"), before + 0.05);
 }
 
-TEST(ProcessMetrics, SayWhichBuildThisIs) {
+TEST(ProcessMetrics, ExportsTheBuild) {
   const BuildInfo build = GetBuildInfo();
   EXPECT_FALSE(build.version.empty());
   EXPECT_FALSE(build.compiler.empty());

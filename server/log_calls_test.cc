@@ -180,7 +180,7 @@ TEST(LogCalls, TellsOfRefusedUpdates) {
                           "update accepted method=UpdateRoutes "
                           "table=default generation="))
       << accepted;
-  EXPECT_TRUE(StrContains(accepted, " request_id=r-2 ")) << accepted;
+  EXPECT_TRUE(StrContains(accepted, " request_id=r-2\n")) << accepted;
 }
 
 }  // namespace

@@ -34,10 +34,10 @@ struct Golden {
   double around;
 };
 constexpr Golden kGolden[] = {
-    {1, 1682},
-    {256, 2432},
-    {4096, 8601},
-    {16384, 27950},
+    {1, 1664},
+    {256, 2409},
+    {4096, 8553},
+    {16384, 27932},
 };
 constexpr double kTolerance = 0.05;
 

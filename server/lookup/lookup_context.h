@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What every lookup uses: tables, kernel, limits, counters, the log of slow
-// batches. And waiting for a generation.
+// batches, and a way to wait for a generation.
 
 #ifndef PLANB_SERVER_LOOKUP_LOOKUP_CONTEXT_H_
 #define PLANB_SERVER_LOOKUP_LOOKUP_CONTEXT_H_

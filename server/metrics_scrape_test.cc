@@ -204,7 +204,7 @@ TEST(MetricsScrape, LookupsAreCounted) {
   addresses.replace(0, 4, "\x20\x01\x0d\xb8");  // the others have no route
   request.set_addresses_v6(addresses);
   v1::BatchLookupRequest wrong;
-  wrong.set_addresses_v6("17 bytes are not");
+  wrong.set_addresses_v6(std::string(17, 'x'));
   size_t sent = 0;
   grpc::ClientContext context;
   const auto stream = server.lookup().BatchLookup(&context);

@@ -22,7 +22,7 @@ absl::Time ToMonotonic(absl::Time wall) {
 }
 
 SteadyInstant ToSteady(absl::Time monotonic) {
-  // Far from where nanoseconds overflow.
+  // Well below the overflow of 64-bit nanoseconds.
   constexpr absl::Duration kLong = absl::Hours(24 * 365 * 100);
   return SteadyInstant(absl::ToChronoNanoseconds(
       std::clamp(monotonic - absl::UnixEpoch(), absl::ZeroDuration(), kLong)));

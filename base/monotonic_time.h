@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The clock that never jumps, for everything that waits or measures. A host
-// whose time is corrected, by an hour perhaps, must make nothing late, and no
-// duration negative. The wall clock (absl::Time of absl::Now) is for moments
-// that are told to others, and for deadlines that callers name: these are
-// converted once, when they come in.
+// The monotonic clock, for all waits and durations. The wall clock may be set,
+// for example by an hour; no wait may get longer and no duration negative then.
+// The wall clock (absl::Now) is for times that are reported and for deadlines
+// that callers give. Such a deadline is converted once, when it arrives.
 
 #ifndef PLANB_BASE_MONOTONIC_TIME_H_
 #define PLANB_BASE_MONOTONIC_TIME_H_
@@ -16,13 +15,13 @@
 
 namespace planb {
 
-// Moments of the clock as std::chrono has them, for durations.
+// A time of this clock for std::chrono and std::condition_variable.
 using SteadyInstant = std::chrono::steady_clock::time_point;
 
 inline SteadyInstant SteadyNow() { return std::chrono::steady_clock::now(); }
 
-// The moment `wait` from now, which is in the past if that is negative. A wait
-// is cut to ten years, so that sums do not overflow: infinity becomes that.
+// Now plus `wait`, which may be negative. Waits are cut to ten years, infinite
+// ones too, so that sums do not overflow.
 inline SteadyInstant SteadyAfter(absl::Duration wait) {
   constexpr absl::Duration kForever = absl::Hours(24 * 365 * 10);
   return SteadyNow() +
@@ -34,16 +33,16 @@ inline absl::Duration ElapsedSince(SteadyInstant start) {
   return absl::FromChrono(SteadyNow() - start);
 }
 
-// Moments of the clock as absl::Time, which has infinities: times since an
-// arbitrary point, not to be compared with absl::Now().
+// Now, as absl::Time, which has infinities. The epoch is arbitrary: do not
+// compare it with absl::Now().
 absl::Time MonotonicNow();
 
-// What the clock will show when the wall clock shows `wall`, if that is not set
-// until then. The infinite future stays what it is.
+// The time of this clock at which the wall clock shows `wall`, if it is not set
+// before. The infinite future stays infinite.
 absl::Time ToMonotonic(absl::Time wall);
 
-// The same moment, for std::condition_variable. An infinite future is cut to a
-// hundred years, an infinite past to the clock's beginning.
+// The same time, for std::condition_variable. The infinite future is cut to a
+// hundred years after the clock's epoch, the infinite past to the epoch.
 SteadyInstant ToSteady(absl::Time monotonic);
 
 }  // namespace planb

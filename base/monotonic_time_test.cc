@@ -11,7 +11,7 @@
 namespace planb {
 namespace {
 
-TEST(MonotonicTime, TheWallClocksMomentsAreAsFarAway) {
+TEST(MonotonicTime, ConvertsTimesOfTheWallClock) {
   const absl::Time hour = ToMonotonic(absl::Now() + absl::Hours(1));
   const absl::Duration left = hour - MonotonicNow();
   EXPECT_LE(left, absl::Hours(1));
@@ -20,14 +20,14 @@ TEST(MonotonicTime, TheWallClocksMomentsAreAsFarAway) {
   EXPECT_EQ(ToMonotonic(absl::InfiniteFuture()), absl::InfiniteFuture());
 }
 
-TEST(MonotonicTime, TheStandardLibraryReadsTheSameClock) {
+TEST(MonotonicTime, IsTheSteadyClock) {
   const absl::Time now = MonotonicNow();
   const SteadyInstant steady = SteadyNow();
   EXPECT_LE(ToSteady(now), steady);
   EXPECT_GT(ToSteady(now), steady - std::chrono::minutes(1));
 }
 
-TEST(MonotonicTime, InfinitiesAreFarAway) {
+TEST(MonotonicTime, CutsInfinities) {
   const absl::Time now = MonotonicNow();
   EXPECT_GT(ToSteady(absl::InfiniteFuture()),
             ToSteady(now) + std::chrono::hours(24 * 365));

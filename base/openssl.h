@@ -30,13 +30,13 @@ using SessionPtr = std::unique_ptr<SSL_SESSION, Frees<SSL_SESSION_free>>;
 using SslContextPtr = std::unique_ptr<SSL_CTX, Frees<SSL_CTX_free>>;
 using SslPtr = std::unique_ptr<SSL, Frees<SSL_free>>;
 
-// Reads from `text`, which outlives it.
+// A source of the bytes of `text`, which must outlive it.
 inline BioPtr BioOf(absl::string_view text) {
   return BioPtr(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
 }
 
-// Takes away this thread's errors, which gRPC also looks at; returns what the
-// last of them says.
+// Clears OpenSSL's queue of this thread's errors, since gRPC reads it too.
+// Returns the text of the last error.
 inline std::string TakeError() {
   const char* const reason = ERR_reason_error_string(ERR_peek_last_error());
   ERR_clear_error();

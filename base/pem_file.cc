@@ -18,14 +18,14 @@
 namespace planb::tls {
 namespace {
 
-// A bundle of every authority in the world has a fifth of this.
+// Debian's bundle of all public authorities has a fifth of this.
 constexpr size_t kMaxFileBytes = 1 << 20;
 
 absl::Status Refuse(const PemFile& file, absl::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat(file.name, ": ", why));
 }
 
-// Asks for none: a server has no terminal.
+// Refuses, since a server has no terminal to ask on.
 int NoPassphrase(char*, int, int, void*) { return -1; }
 
 absl::StatusOr<std::vector<CertificatePtr>> Certificates(const PemFile& file) {
@@ -52,7 +52,8 @@ absl::Time TimeOf(const ASN1_TIME* time) {
   return absl::FromTM(parts, absl::UTCTimeZone());
 }
 
-// OK if it is valid at `now`, else says which it is and why not.
+// Errors: INVALID_ARGUMENT, with the certificate's index and what is wrong, if
+// it is not valid at `now`.
 absl::Status CheckValidity(const PemFile& file, size_t index,
                            const X509& certificate, absl::Time now) {
   const absl::Time begins = TimeOf(X509_get0_notBefore(&certificate));
@@ -73,7 +74,7 @@ absl::Time FirstExpiry(const std::vector<CertificatePtr>& certificates) {
   return first;
 }
 
-// Does with both what a server or client will do with them.
+// Loads both into a TLS context, as a server or client will.
 absl::Status Match(const PemFile& certificate_file, X509& certificate,
                    const PemFile& key_file) {
   const SslContextPtr context(SSL_CTX_new(TLS_method()));

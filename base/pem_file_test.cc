@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Each thing that can be wrong with a file is told, with the file's name.
+// Each defect of a file is reported with the file's name.
 
 #include "base/pem_file.h"
 
@@ -29,7 +29,7 @@ PemFile Authorities(std::string text) { return {"--ca a.pem", text}; }
 
 std::string Why(const absl::StatusOr<absl::Time>& checked) {
   EXPECT_TRUE(absl::IsInvalidArgument(checked.status())) << checked.status();
-  EXPECT_EQ(ERR_peek_error(), 0u) << "left for gRPC to stumble over";
+  EXPECT_EQ(ERR_peek_error(), 0u) << "an error is left in OpenSSL's queue";
   return std::string(checked.status().message());
 }
 
@@ -48,11 +48,11 @@ class PemFileTest : public ::testing::Test {
       authority_.Issue({.ends = kNow + absl::Minutes(90)});
 };
 
-TEST_F(PemFileTest, TellsTheFirstExpiry) {
+TEST_F(PemFileTest, ReturnsTheEarliestExpiry) {
   EXPECT_EQ(
       *CheckIdentity(Certificate(good_.certificate), Key(good_.key), kNow),
       kNow + absl::Minutes(90));
-  // Of a chain, and of all else that is in the files.
+  // Of all certificates in the file.
   TestAuthority sooner({.ends = kNow + absl::Minutes(7)});
   EXPECT_EQ(*CheckIdentity(Certificate("# mine\n" + good_.certificate +
                                        sooner.certificate()),
@@ -76,7 +76,7 @@ TEST_F(PemFileTest, RefusesAnIdentityThatCannotServe) {
             "--key k.pem: is not the key of the certificate in --cert c.pem");
 }
 
-TEST_F(PemFileTest, RefusesWhatWasCutShortAnywhere) {
+TEST_F(PemFileTest, RefusesFilesCutAnywhere) {
   const std::string chain = good_.certificate + authority_.certificate();
   const size_t step = 1 + good_.certificate.size() / 40;
   for (size_t size = good_.certificate.size() + 40; size + 2 < chain.size();
@@ -93,7 +93,7 @@ TEST_F(PemFileTest, RefusesWhatWasCutShortAnywhere) {
   }
 }
 
-TEST_F(PemFileTest, RefusesWhatIsNotValidNow) {
+TEST_F(PemFileTest, RefusesCertificatesNotValidNow) {
   const TestIdentity old = authority_.Issue(
       {.begins = kNow - absl::Hours(2), .ends = kNow - absl::Hours(1)});
   const std::string then =
@@ -109,7 +109,7 @@ TEST_F(PemFileTest, RefusesWhatIsNotValidNow) {
       {.begins = kNow - absl::Hours(2), .ends = kNow - absl::Hours(1)});
   EXPECT_EQ(WhyIdentity(good_.certificate + gone.certificate(), good_.key),
             "--cert c.pem: certificate 2 expired at " + then);
-  // Among authorities it does no harm, unless there is no other.
+  // One expired authority among valid ones is accepted.
   EXPECT_EQ(WhyAuthorities(gone.certificate()),
             "--ca a.pem: certificate 1 expired at " + then);
   EXPECT_EQ(
@@ -152,7 +152,7 @@ TEST_F(PemFileTest, RefusesAKeyTooWeakToServe) {
                 "small)"));
 }
 
-TEST(ReadPemFile, ReadsFilesOnly) {
+TEST(ReadPemFile, ReadsRegularFilesOnly) {
   const std::string folder = ::testing::TempDir();
   const std::string path = folder + "/some.pem";
   ReplaceFile(path, "text");

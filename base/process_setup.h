@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What a program of ours tells the packaged libraries it is made of. Their
-// defaults cost lookups a third of their throughput, measured, or a clean end.
+// Process-wide settings of the libraries. Their defaults cost lookups a third
+// of their throughput (measured), or crash the process while it exits.
 
 #ifndef PLANB_BASE_PROCESS_SETUP_H_
 #define PLANB_BASE_PROCESS_SETUP_H_
@@ -13,17 +13,17 @@
 
 namespace planb {
 
-// Once, first of all.
+// Call once, first in main().
 inline void SetUpProcess() {
-  // glibc maps and unmaps every large message. Told to keep what it has, it
-  // also keeps what a large change of a table took: see
+  // By default glibc maps and unmaps every large message. With these limits it
+  // keeps freed memory, also that of a large table change: see
   // server/base/malloc_trim.h.
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
-  // Debian's abseil looks for deadlocks at every lock.
+  // Debian's abseil checks for deadlocks at every lock.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-  // gRPC's threads close connections behind our back, also when the process
-  // ends; OpenSSL would by then have given up what they use.
+  // gRPC's threads close connections even while the process exits. OpenSSL's
+  // exit handler would free what they still use.
   OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
 }
 

@@ -26,8 +26,8 @@ absl::Status LastError() {
 
 absl::StatusOr<std::string> ReadRegularFile(const std::string& path,
                                             size_t max_bytes) {
-  // What is opened is what is looked at: the path may get another file. Without
-  // O_NONBLOCK a pipe would be waited for.
+  // The open file is checked, not the path, which may get another file between
+  // both. Without O_NONBLOCK, open() would block on a pipe.
   const int file =
       open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (file < 0) return LastError();
@@ -38,7 +38,7 @@ absl::StatusOr<std::string> ReadRegularFile(const std::string& path,
     return absl::InvalidArgumentError("is no regular file");
   }
   std::string text;
-  // One byte more than there may be: that there is more.
+  // Reads up to one byte too many, to notice a larger file.
   while (text.size() <= max_bytes) {
     const size_t size = text.size();
     text.resize(std::min(size + kChunk, max_bytes + 1));

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Reads files that another program put there: whole, and only if they are
-// regular files.
-
 #ifndef PLANB_BASE_REGULAR_FILE_H_
 #define PLANB_BASE_REGULAR_FILE_H_
 
@@ -13,8 +10,8 @@
 
 namespace planb {
 
-// The text of a regular file of at most `max_bytes`. Never waits, as opening a
-// pipe would. Errors: INVALID_ARGUMENT, which says why but not which file.
+// Reads a whole regular file of at most `max_bytes`. Never blocks, as opening a
+// pipe would. Errors: INVALID_ARGUMENT, without the name of the file.
 absl::StatusOr<std::string> ReadRegularFile(const std::string& path,
                                             size_t max_bytes);
 

@@ -49,13 +49,13 @@ TEST_F(RegularFile, IsBounded) {
   EXPECT_EQ(Why(path_), "is larger than 100 bytes");
 }
 
-TEST_F(RegularFile, IsThereAndAFile) {
+TEST_F(RegularFile, MustExistAndBeRegular) {
   EXPECT_EQ(Why(path_), "No such file or directory");
   EXPECT_EQ(Why(testing::TempDir()), "is no regular file");
   EXPECT_EQ(Why("/dev/zero"), "is no regular file");
 }
 
-TEST_F(RegularFile, NobodyWaitsForAPipe) {
+TEST_F(RegularFile, DoesNotBlockOnAPipe) {
   ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
   EXPECT_EQ(Why(path_), "is no regular file");
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Options of connected sockets that change how fast lookups are.
+// Options of connected sockets for fast lookups.
 //
-// Two of a host's defaults cost lookups a third of their throughput. The send
-// buffer of a Unix socket is 208 KiB, so a batch of 16,384 addresses does not
-// fit and each message takes several wake-ups. And a host may have a congestion
-// control, such as BBR, that paces even loopback.
+// Two defaults of Linux cost lookups a third of their throughput. The send
+// buffer of a Unix socket is 208 KiB: a batch of 16,384 addresses does not fit,
+// and each message takes several wake-ups. And a congestion control such as BBR
+// paces even loopback.
 
 #ifndef PLANB_BASE_SOCKET_OPTIONS_H_
 #define PLANB_BASE_SOCKET_OPTIONS_H_
@@ -25,11 +25,11 @@ struct SocketOptions {
   std::string loopback_congestion = "cubic";
 };
 
-// True for addresses in 127.0.0.0/8, ::1, and the former mapped into IPv6.
+// True for 127.0.0.0/8, for these addresses mapped into IPv6, and for ::1.
 bool IsLoopback(const sockaddr_storage& address);
 
-// Sets SO_SNDBUF of a Unix socket, connected or not. Other sockets, and what
-// the kernel refuses, stay as they are.
+// Sets SO_SNDBUF of a Unix socket, connected or not. Does nothing for other
+// sockets or if the kernel refuses.
 void SetUnixSendBuffer(int fd, const SocketOptions& options);
 
 // Sets TCP_CONGESTION of a TCP socket. REQUIRES: its peer is on this host.

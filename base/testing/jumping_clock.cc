@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Preloaded into a server, a wall clock that a test can set: CLOCK_REALTIME is
-// off by as many nanoseconds as the file $PLANB_TEST_CLOCK says. Waits until a
-// moment of that clock notice when it jumps, as they would notice
-// clock_settime: they look again every few milliseconds. CLOCK_MONOTONIC, which
-// never jumps, is left alone.
+// Preloaded into a program, it shifts the wall clock: CLOCK_REALTIME is off by
+// the nanoseconds in the file $PLANB_TEST_CLOCK. Waits for a time of that clock
+// poll it every few milliseconds, so that they notice a jump as they would
+// notice clock_settime. CLOCK_MONOTONIC is not changed.
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -108,7 +107,7 @@ int pthread_cond_timedwait(pthread_cond_t* condition, pthread_mutex_t* mutex,
   const int status =
       pthread_cond_clockwait(condition, mutex, CLOCK_MONOTONIC, &look);
   if (status != ETIMEDOUT) return status;
-  // Else a wake-up without a cause, as any condition may have.
+  // Otherwise a spurious wake-up, which any condition variable may have.
   return deadline <= Now(CLOCK_REALTIME) ? ETIMEDOUT : 0;
 }
 

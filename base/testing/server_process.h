@@ -23,13 +23,13 @@
 
 namespace planb {
 
-// A path of this test process alone, short enough for a socket.
+// A path that no other process uses, short enough for a Unix socket.
 inline std::string TempPath(absl::string_view name) {
   return absl::StrCat("/tmp/planb_", getpid(), "_", name);
 }
 
-// Runs //server:planb_server, which must be among the test's data, with its
-// stderr in a file; kills it at the end of its own life. Not thread-safe.
+// Runs //server:planb_server, which must be in the test's data, with its stderr
+// in a file. The destructor kills it. Not thread-safe.
 class ServerProcess {
  public:
   explicit ServerProcess(std::vector<std::string> arguments)
@@ -62,7 +62,8 @@ class ServerProcess {
 
   void Kill(int signal) const { kill(pid_, signal); }
 
-  // The exit status, or -signal; -1000 if it does not end within a minute.
+  // Waits for the end of the process. Returns the exit status, or -signal;
+  // -1000 after a minute.
   int Wait() {
     int status = 0;
     const absl::Time deadline = absl::Now() + absl::Minutes(1);
@@ -90,13 +91,13 @@ class ServerProcess {
     return false;
   }
 
-  // The port bound for `address` of --listen, once it serves; 0 if none was.
+  // The port bound for `address` of --listen; 0 if none. Call once it serves.
   int PortOf(absl::string_view address) const {
     return LoggedPort("listening", address);
   }
 
-  // The port bound for 127.0.0.1:0 of what serves `pages` ("metrics", "health")
-  // of this process; 0 if none is within a minute.
+  // The port bound for 127.0.0.1:0 that serves `pages` ("metrics" or "health").
+  // Waits for it; 0 after a minute.
   int AwaitPortOf(absl::string_view pages) const {
     const std::string what = absl::StrCat("serving ", pages);
     const absl::Time deadline = absl::Now() + absl::Minutes(1);
@@ -109,7 +110,7 @@ class ServerProcess {
   }
 
  private:
-  // 0 as long as that line is not complete.
+  // 0 until the log has that line.
   int LoggedPort(absl::string_view what, absl::string_view address) const {
     const std::string mark = absl::StrCat(what, " address=", address, " port=");
     const std::string log = Log();

@@ -22,7 +22,7 @@ using tls::BioPtr;
 using tls::CertificatePtr;
 using tls::KeyPtr;
 
-// What a test cannot go on without.
+// Aborts unless `done`: the test cannot continue.
 void Require(bool done) {
   if (done) return;
   ADD_FAILURE() << tls::TakeError();
@@ -63,12 +63,12 @@ void Extend(X509& certificate, X509* issuer, int extension,
   X509_EXTENSION_free(made);
 }
 
-// Signed by itself, and so an authority, if there is no `issuer`.
+// Without an `issuer`, signs itself and is an authority.
 CertificatePtr Sign(const TestCertificateOptions& options, EVP_PKEY& key,
                     X509* issuer, EVP_PKEY& issuer_key) {
   CertificatePtr made(X509_new());
   X509_set_version(made.get(), X509_VERSION_3);
-  // Two certificates of one issuer must not share a number.
+  // Certificates of one issuer need different numbers.
   absl::BitGen random;
   ASN1_INTEGER_set_uint64(X509_get_serialNumber(made.get()),
                           absl::Uniform<uint64_t>(random) >> 1);

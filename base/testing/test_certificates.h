@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Real certificates, made in the test that needs them.
+// Real certificates, made by the tests that need them.
 
 #ifndef PLANB_BASE_TESTING_TEST_CERTIFICATES_H_
 #define PLANB_BASE_TESTING_TEST_CERTIFICATES_H_
@@ -28,7 +28,7 @@ struct TestCertificateOptions {
   absl::Time ends = absl::Now() + absl::Hours(1);
 };
 
-// An authority that signs what a test asks for. Not thread-safe.
+// A certificate authority. Not thread-safe.
 class TestAuthority {
  public:
   explicit TestAuthority(TestCertificateOptions options = {
@@ -38,8 +38,7 @@ class TestAuthority {
   // Its own certificate, signed by itself, in PEM.
   const std::string& certificate() const { return pem_; }
 
-  // A new key (ECDSA on P-256) and a certificate of it, good for servers and
-  // for clients.
+  // A new key (ECDSA on P-256) and its certificate, for servers and clients.
   TestIdentity Issue(const TestCertificateOptions& options = {});
 
  private:
@@ -48,11 +47,10 @@ class TestAuthority {
   std::string pem_;
 };
 
-// Replaces a file by a rename, as a rotation of certificates should.
+// Replaces a file by a rename, so that readers see the old or the new one.
 void ReplaceFile(const std::string& path, absl::string_view text);
 
-// A folder of this test's own below its temporary one, and files in it: what
-// TLS flags name. Not thread-safe.
+// The files that the TLS flags name, in a temporary folder. Not thread-safe.
 class TestTlsFiles {
  public:
   TestTlsFiles();

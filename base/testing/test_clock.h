@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A wall clock for the processes that a test starts, which it can set.
+// A wall clock that a test sets for the processes that it starts.
 
 #ifndef PLANB_BASE_TESTING_TEST_CLOCK_H_
 #define PLANB_BASE_TESTING_TEST_CLOCK_H_
@@ -24,8 +24,8 @@
 
 namespace planb {
 
-// This process's own clock is right. The test needs
-// //base/testing:libjumping_clock.so as data.
+// Does not change the clock of the test itself. The test needs
+// //base/testing:libjumping_clock.so in its data. Not thread-safe.
 class TestClock {
  public:
   static constexpr absl::Duration kHour = absl::Hours(1);
@@ -44,7 +44,7 @@ class TestClock {
     unlink(path_.c_str());
   }
 
-  // The processes started during its life have this clock.
+  // Processes started during the life of this object have the clock.
   class Affecting {
    public:
     explicit Affecting(const TestClock& clock) {
@@ -55,7 +55,7 @@ class TestClock {
       EXPECT_TRUE(std::filesystem::exists(library));
       setenv("PLANB_TEST_CLOCK", clock.path_.c_str(), 1);
       setenv("LD_PRELOAD", library.c_str(), 1);
-      // ASan wants to be the first library; this one does not allocate.
+      // ASan demands to be the first library. This one does not allocate.
       setenv("ASAN_OPTIONS",
              absl::StrCat(asan_, ":verify_asan_link_order=0").c_str(), 1);
     }
@@ -75,8 +75,8 @@ class TestClock {
     offset_->store(absl::ToInt64Nanoseconds(offset));
   }
 
-  // An hour forth, and as much back, all the time: mostly after `pause`, which
-  // by default comes between any two looks at the clock.
+  // Jumps an hour ahead and back until StopJumping, mostly after each `pause`.
+  // The default pause is shorter than the time between two readings.
   void StartJumping(absl::Duration pause = absl::Microseconds(50)) {
     jumper_ = std::thread([this, pause] {
       for (int i = 0; !stop_.load(); ++i) {

@@ -70,8 +70,7 @@ struct BgpAttribute {
   absl::string_view value;
 };
 
-// The path attributes of a route, one by one (RFC 4271 section 4.3).
-// Thread-compatible.
+// Iterates over path attributes (RFC 4271 section 4.3). Thread-compatible.
 class BgpAttributeList {
  public:
   explicit BgpAttributeList(absl::string_view attributes)
@@ -79,7 +78,7 @@ class BgpAttributeList {
 
   bool empty() const { return cursor_.empty(); }
 
-  // Takes the next one off. Errors: INVALID_ARGUMENT if the list ends inside.
+  // Returns the next one. Errors: INVALID_ARGUMENT if the list ends inside it.
   // REQUIRES: !empty().
   absl::StatusOr<BgpAttribute> Next();
 
@@ -106,7 +105,7 @@ absl::StatusOr<BgpAttribute> BgpAttributeList::Next() {
   return next;
 }
 
-// The next hop in NEXT_HOP.
+// Parses NEXT_HOP.
 // Errors: INVALID_ARGUMENT, naming the attribute.
 absl::StatusOr<Address> ParseBgpNextHop(absl::string_view bytes) {
   if (bytes.size() != 4) {
@@ -115,9 +114,9 @@ absl::StatusOr<Address> ParseBgpNextHop(absl::string_view bytes) {
   return Address::FromPacked(bytes);
 }
 
-// The next hop in MP_REACH_NLRI: of a global and a link-local one, the global
-// one (RFC 2545 section 3). Its family may differ from that of the prefixes
-// (RFC 8950).
+// Parses the next hop of MP_REACH_NLRI. Returns the global one of a global and
+// a link-local one (RFC 2545 section 3). Its family may differ from that of the
+// prefixes (RFC 8950).
 // Errors: INVALID_ARGUMENT, naming the attribute.
 absl::StatusOr<Address> ParseMpNextHop(absl::string_view bytes) {
   absl::StatusOr<Address> next_hop =
@@ -180,8 +179,9 @@ absl::StatusOr<Address> ParseMpReachNextHop(absl::string_view value,
   constexpr absl::string_view kName = "MP_REACH_NLRI";
   ByteCursor cursor(value);
   uint8_t length = 0;
-  // In full, it starts with an address family number, below 256 and so with a
-  // 0, which no length of a next hop is.
+  // The full form starts with an address family number below 256, so its first
+  // byte is 0. The abbreviated form starts with the length of a next hop, never
+  // 0.
   const bool full = !value.empty() && value[0] == 0;
   if (full) {
     uint16_t family_number = 0;
@@ -207,7 +207,7 @@ absl::StatusOr<Address> ParseMpReachNextHop(absl::string_view value,
   return ParseMpNextHop(bytes);
 }
 
-// Stores what `parsed` holds into `*to`.
+// Stores the value of `parsed`, if any, in `*to`.
 template <typename T, typename To>
 absl::Status Store(const absl::StatusOr<T>& parsed, To* to) {
   if (parsed.ok()) *to = *parsed;
@@ -327,7 +327,7 @@ class UpdateParser {
     return absl::OkStatus();
   }
 
-  // RFC 7606 section 3 (g): of other attributes the first counts.
+  // RFC 7606 section 3 (g): only these two must not be repeated.
   static absl::Status Once(bool* seen, absl::string_view name) {
     if (*seen) return Malformed(name, "is there twice");
     *seen = true;

@@ -16,9 +16,9 @@
 
 namespace planb {
 
-// A prefix as BGP writes it: the length in bits, then as many bytes as it takes
-// (RFC 4271 section 4.3, RFC 4760 section 5). A path identifier is before it
-// where additional paths are in use (RFC 7911 section 3).
+// A prefix as BGP encodes it: the length in bits, then the bytes that have
+// these bits (RFC 4271 section 4.3, RFC 4760 section 5). With additional paths,
+// a path identifier comes first (RFC 7911 section 3).
 struct NlriPrefix {
   Prefix prefix;
   uint32_t path_id = 0;  // 0 without additional paths
@@ -26,13 +26,13 @@ struct NlriPrefix {
   friend bool operator==(const NlriPrefix&, const NlriPrefix&) = default;
 };
 
-// The prefix of `length` bits whose first bytes are given; bits past the
-// length have no meaning and are cleared.
-// REQUIRES: length <= AddressBits(family); bytes enough for it and no more.
+// The prefix of `length` bits with these first bytes. Clears the bits past the
+// length, which have no meaning.
+// REQUIRES: length <= AddressBits(family); bytes.size() is (length + 7) / 8.
 Prefix PrefixOfBytes(absl::string_view bytes, Family family, int length);
 
-// Parses a list of prefixes, to its end.
-// Errors: INVALID_ARGUMENT, with the defect of the list.
+// Parses a list of prefixes.
+// Errors: INVALID_ARGUMENT, naming the defect.
 absl::StatusOr<std::vector<NlriPrefix>> ParseNlri(absl::string_view bytes,
                                                   Family family,
                                                   bool additional_paths);
@@ -40,26 +40,26 @@ absl::StatusOr<std::vector<NlriPrefix>> ParseNlri(absl::string_view bytes,
 // The origin of a path (RFC 4271 section 4.3). A lower one is preferred.
 enum class BgpOrigin : uint8_t { kIgp = 0, kEgp = 1, kIncomplete = 2 };
 
-// One way to a prefix.
+// A path to a prefix.
 struct BgpPath {
-  // Of a global and a link-local next hop, the global one.
+  // If there are a global and a link-local next hop, the global one.
   Address next_hop;
-  // As RFC 4271 section 9.1.2.2 counts: a set is one, confederations none.
+  // As RFC 4271 section 9.1.2.2 counts: a set is 1, a confederation 0.
   uint32_t as_path_length = 0;
   // kIncomplete if the attribute is absent.
   BgpOrigin origin = BgpOrigin::kIncomplete;
 };
 
-// Parses the attributes of a path to a prefix of `family`, as a RIB entry has
-// them (RFC 6396 section 4.3.4). The next hop is that of NEXT_HOP (IPv4 only),
+// Parses the attributes of a path to a prefix of `family`, as in a RIB entry
+// (RFC 6396 section 4.3.4). The next hop is that of NEXT_HOP (IPv4 only) or
 // else of MP_REACH_NLRI, either abbreviated (length and address) or in full
-// (RFC 4760), which some writers emit. AS numbers have four bytes. The first
-// attribute of a type counts; other types are skipped.
-// Errors: INVALID_ARGUMENT, naming the attribute and its defect.
+// (RFC 4760), as some writers have it. AS numbers have four bytes. The first
+// attribute of a type counts; other types are skipped. Errors:
+// INVALID_ARGUMENT, naming the attribute and its defect.
 absl::StatusOr<BgpPath> ParseBgpPath(absl::string_view attributes,
                                      Family family);
 
-// A prefix that is announced, and its next hop.
+// An announced prefix and its next hop.
 struct BgpAnnounce {
   NlriPrefix nlri;
   Address gateway;
@@ -67,8 +67,7 @@ struct BgpAnnounce {
   friend bool operator==(const BgpAnnounce&, const BgpAnnounce&) = default;
 };
 
-// The changes of one UPDATE. A prefix that is both withdrawn and announced is
-// announced (RFC 4271).
+// The changes of one UPDATE. A prefix in both lists is announced (RFC 4271).
 struct BgpUpdate {
   std::vector<NlriPrefix> withdraws;
   std::vector<BgpAnnounce> announces;
@@ -76,11 +75,12 @@ struct BgpUpdate {
   bool empty() const { return withdraws.empty() && announces.empty(); }
 };
 
-// Parses one whole message. Other families than unicast are skipped, and so is
-// every attribute but the next hop. The update is empty if the message changes
-// no unicast route: not an UPDATE, the end of a RIB, another address family.
-// Errors: INVALID_ARGUMENT, with the defect. The message is then dropped as a
-// whole; RFC 7606 asks for that only for some errors.
+// Parses one whole message. Skips address families other than unicast, and all
+// attributes but the next hop. The update is empty if the message changes no
+// unicast route: it is not an UPDATE, marks the end of a RIB, or is of another
+// address family.
+// Errors: INVALID_ARGUMENT, naming the defect. Unlike RFC 7606, any error
+// invalidates the whole message.
 absl::StatusOr<BgpUpdate> ParseBgpMessage(absl::string_view message,
                                           bool additional_paths);
 

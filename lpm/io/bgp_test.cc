@@ -61,7 +61,7 @@ TEST(ParseNlri, ReadsLists) {
               ElementsAre(Of("10.0.0.0/8", 7), Of("10.0.0.0/8", 0xffffffff)));
 }
 
-TEST(ParseNlri, SaysWhatIsWrong) {
+TEST(ParseNlri, NamesTheDefect) {
   const auto expect = [](const std::string& bytes, Family family,
                          const std::string& message) {
     const absl::Status status = ParseNlri(bytes, family, false).status();
@@ -74,7 +74,7 @@ TEST(ParseNlri, SaysWhatIsWrong) {
   expect(Nlri("10.0.0.0/8") + U8(8), Family::kIpv4, "ordinal 1");
 }
 
-TEST(ParseNlri, CutAnywhereButBetweenTwoIsMalformed) {
+TEST(ParseNlri, AListCutInsideAPrefixIsMalformed) {
   const std::string bytes = Nlri("10.0.0.0/8", 1) + Nlri("10.1.0.0/16", 2);
   for (size_t cut = 0; cut <= bytes.size(); ++cut) {
     EXPECT_EQ(ParseNlri(bytes.substr(0, cut), Family::kIpv4, true).ok(),
@@ -117,17 +117,17 @@ TEST(ParseBgpPath, ReadsAnIpv6Path) {
   EXPECT_EQ(path.origin, BgpOrigin::kIgp);
 }
 
-TEST(ParseBgpPath, NeedsNothingButANextHop) {
+TEST(ParseBgpPath, OnlyTheNextHopIsRequired) {
   const BgpPath path = Parse(MpReach("2001:db8::1"), Family::kIpv6);
   EXPECT_EQ(path.as_path_length, 0u);
   EXPECT_EQ(path.origin, BgpOrigin::kIncomplete);
   ExpectMalformed("", Family::kIpv4, "no next hop");
   ExpectMalformed(Origin(0) + AsPath({1}), Family::kIpv6, "no next hop");
-  // NEXT_HOP says nothing about IPv6.
+  // NEXT_HOP does not count for IPv6.
   ExpectMalformed(NextHop4("192.0.2.1"), Family::kIpv6, "no next hop");
 }
 
-TEST(ParseBgpPath, PassesOverOtherAttributesAndRepetitions) {
+TEST(ParseBgpPath, SkipsOtherAttributesAndRepetitions) {
   const BgpPath path =
       Parse(Attribute(8, std::string(300, 'c')) + Origin(0) + Origin(2) +
                 AsPath({1, 2, 3}) + AsPath({1}) + NextHop4("192.0.2.1") +
@@ -164,7 +164,7 @@ TEST(ParseBgpPath, ReadsMpReachInFull) {
             *Address::Parse("192.0.2.1"));
 }
 
-TEST(ParseBgpPath, Ipv4PrefersNextHopButTakesAnIpv6One) {
+TEST(ParseBgpPath, Ipv4PrefersNextHopToMpReach) {
   EXPECT_EQ(Parse(MpReach("2001:db8::1"), Family::kIpv4).next_hop,
             *Address::Parse("2001:db8::1"));
   EXPECT_EQ(Parse(MpReach("2001:db8::1") + NextHop4("192.0.2.1"), Family::kIpv4)
@@ -172,7 +172,7 @@ TEST(ParseBgpPath, Ipv4PrefersNextHopButTakesAnIpv6One) {
             *Address::Parse("192.0.2.1"));
 }
 
-TEST(ParseBgpPath, CountsSegmentsAsBgpDoes) {
+TEST(ParseBgpPath, CountsSegmentsLikeBgp) {
   const std::string sequence =
       absl::StrCat(U8(2), U8(3), U32(1), U32(2), U32(3));
   const std::string set = absl::StrCat(U8(1), U8(2), U32(4), U32(5));
@@ -193,7 +193,7 @@ TEST(ParseBgpPath, CountsSegmentsAsBgpDoes) {
   EXPECT_EQ(length(confed + sequence + set + sequence), 7u);
 }
 
-TEST(ParseBgpPath, SaysWhatIsWrong) {
+TEST(ParseBgpPath, NamesTheDefect) {
   const std::string hop = NextHop4("192.0.2.1");
   const auto as_path = [&](absl::string_view value) {
     return Attribute(kAsPathType, value) + hop;
@@ -214,7 +214,7 @@ TEST(ParseBgpPath, SaysWhatIsWrong) {
                   "NEXT_HOP");
 }
 
-TEST(ParseBgpPath, SaysWhatIsWrongWithMpReach) {
+TEST(ParseBgpPath, NamesTheDefectOfMpReach) {
   const auto expect = [](absl::string_view value, const std::string& message) {
     ExpectMalformed(Attribute(kMpReachType, value), Family::kIpv6, message);
   };
@@ -242,7 +242,7 @@ TEST(ParseBgpPath, AListCutAnywhereIsMalformed) {
   for (size_t cut = 0; cut <= attributes.size(); ++cut) {
     if (ParseBgpPath(attributes.substr(0, cut), Family::kIpv6).ok()) ++good;
   }
-  // Only where an attribute ends.
+  // A list may only end where an attribute ends.
   EXPECT_EQ(good, 4u);
 }
 
@@ -295,8 +295,8 @@ TEST(ParseBgpMessage, ReadsBothFamiliesAtOnce) {
                                             To("192.0.2.0/24", "192.0.2.1")));
 }
 
-TEST(ParseBgpMessage, ReadsIpv4OfMultiprotocol) {
-  // With a next hop of either family (RFC 8950), or a pair.
+TEST(ParseBgpMessage, ReadsIpv4FromMpReach) {
+  // The next hop may be of either family (RFC 8950) or a pair.
   const std::string pair = Packed("2001:db8::1") + Packed("fe80::1");
   for (const std::string& hop : {Packed("2001:db8::1"), pair}) {
     EXPECT_THAT(Parse(Update("", MpReachOf(1, 1, hop, Nlri("10.0.0.0/8")), ""))
@@ -328,7 +328,7 @@ TEST(ParseBgpMessage, ReadsPathIdentifiers) {
                           To("10.0.0.0/8", "192.0.2.1", 5)));
 }
 
-TEST(ParseBgpMessage, IsEmptyWhereNoUnicastRouteChanges) {
+TEST(ParseBgpMessage, IsEmptyIfNoUnicastRouteChanges) {
   for (const std::string& message :
        {BgpMessage(1, "anything"), BgpMessage(3, "xy"), BgpMessage(4, ""),
         BgpMessage(5, "abcd"), Update("", "", ""),  // the end of a RIB
@@ -341,7 +341,7 @@ TEST(ParseBgpMessage, IsEmptyWhereNoUnicastRouteChanges) {
   }
 }
 
-TEST(ParseBgpMessage, SaysWhatIsWrong) {
+TEST(ParseBgpMessage, NamesTheDefect) {
   const std::string good = Update("", NextHop4("192.0.2.1"), Nlri("::/0"));
   ASSERT_FALSE(Parse(good).empty());
   ExpectMalformed(good + "x", "says it has");
@@ -397,7 +397,7 @@ TEST(ParseBgpMessage, CutAnywhereIsMalformed) {
   for (size_t cut = 0; cut < message.size(); ++cut) {
     EXPECT_FALSE(ParseBgpMessage(message.substr(0, cut), false).ok()) << cut;
   }
-  // Also with a length that agrees, save where one prefix is left out.
+  // Also with a matching length, unless exactly one prefix is cut off.
   size_t good = 0;
   const std::string body = message.substr(19);
   for (size_t cut = 0; cut < body.size(); ++cut) {

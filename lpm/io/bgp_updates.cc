@@ -15,7 +15,7 @@
 namespace planb {
 namespace {
 
-// Settles what each record comes to. Thread-compatible.
+// Delivers or counts each record. Thread-compatible.
 class Updates {
  public:
   Updates(ProblemOutput& problems, UpdateSink& sink)
@@ -86,8 +86,8 @@ absl::Status Unrecognized(absl::string_view name, absl::string_view head) {
 
 absl::Status ReadRecords(ByteReader& in, ProblemOutput& problems,
                          Updates& updates) {
-  // An empty stream, and one that breaks off at once, is for the reader to
-  // judge; so is a record that is cut.
+  // MrtReader handles an empty stream, one that fails at once, and a cut
+  // record.
   const absl::string_view head = in.Peek(kMrtHeaderSize);
   const bool cut = head.size() < kMrtHeaderSize && !in.status().ok();
   if (!head.empty() && !cut && !StartsLikeMrt(head)) {
@@ -143,7 +143,8 @@ absl::Status UpdateTrace::OnUpdate(const UpdateEvent& event) {
     before.push_back({nlri.prefix, Chosen(nlri.prefix)});
     Announce(nlri.prefix, {peer, nlri.path_id, *id});
   }
-  // Of a prefix named twice, the next hop before the first time.
+  // For a prefix that is there twice, keeps its next hop before the first
+  // change.
   std::stable_sort(
       before.begin(), before.end(),
       [](const Route& a, const Route& b) { return a.prefix < b.prefix; });

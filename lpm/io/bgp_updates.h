@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Reads the announced and withdrawn routes of peers, with times, from MRT files
-// (RFC 6396 section 4.4), as RIPE RIS and RouteViews publish them: plain,
-// gzipped or bzip2ed, told apart by content. Streams: one record at a time.
-// UpdateTrace turns them into the changes of one table, for a replay.
+// (RFC 6396 section 4.4) such as those of RIPE RIS and RouteViews. Files may be
+// plain, gzipped or bzip2ed; the content decides. Memory: one record.
+// UpdateTrace turns the updates into changes of one table, for a replay.
 
 #ifndef PLANB_LPM_IO_BGP_UPDATES_H_
 #define PLANB_LPM_IO_BGP_UPDATES_H_
@@ -33,13 +33,13 @@ namespace planb {
 struct UpdateEvent {
   absl::Time at;
   Peer peer;
-  // Sent by the collector to the peer, not heard from it.
+  // True if the collector sent it to the peer, false if it received it.
   bool local = false;
   BgpUpdate update;  // never empty
 };
 
-// Takes events in the order of the file, which need not be that of time. An
-// error ends the reading and is returned by it.
+// Receives events in the order of the file, which need not be that of time. An
+// error of the sink ends the reading, which returns it.
 class UpdateSink {
  public:
   virtual ~UpdateSink() = default;
@@ -47,29 +47,29 @@ class UpdateSink {
 };
 
 struct BgpUpdatesOptions {
-  // Treat the first malformed record, or a truncated file, as an error instead
-  // of counting it.
+  // The first malformed record, or a truncated file, is an error instead of
+  // being counted.
   bool strict = false;
 };
 
 // `ignored` counts records of other types, messages that are no UPDATE, and
 // UPDATEs that change no unicast route.
 struct BgpUpdatesReport : RecordReport {
-  uint64_t updates = 0;        // handed to the sink
+  uint64_t updates = 0;        // delivered to the sink
   uint64_t announced = 0;      // prefixes in them
   uint64_t withdrawn = 0;      // prefixes in them
-  uint64_t state_changes = 0;  // of sessions; passed over
+  uint64_t state_changes = 0;  // of sessions; skipped
 };
 
-// Reads the file at `path` (which may be a pipe): messages of types BGP4MP and
-// BGP4MP_ET, with AS numbers of two or four bytes, heard or said, with or
+// Reads the file at `path`, which may be a pipe: messages of types BGP4MP and
+// BGP4MP_ET, received or sent, with AS numbers of two or four bytes, with or
 // without additional paths; unicast of both families. A malformed record is
-// skipped as a whole and counted. A session that goes down withdraws nothing
-// here: most collectors record it as a state change only.
+// skipped as a whole and counted. The end of a session withdraws nothing: most
+// collectors record it as a state change only.
 // Errors: NOT_FOUND, PERMISSION_DENIED or UNAVAILABLE for the file itself;
 // INVALID_ARGUMENT if it is no MRT file; DATA_LOSS for a malformed record or a
-// truncated file with `strict`; the errors of the sink. The sink keeps the
-// events that it was given before the error.
+// truncated file with `strict`; the errors of the sink. Before an error the
+// sink may have received events.
 absl::StatusOr<BgpUpdatesReport> ReadBgpUpdates(
     const std::string& path, const BgpUpdatesOptions& options,
     UpdateSink& sink);
@@ -79,7 +79,7 @@ absl::StatusOr<BgpUpdatesReport> ReadBgpUpdates(
     absl::string_view name, std::unique_ptr<ByteSource> source,
     const BgpUpdatesOptions& options, UpdateSink& sink);
 
-// The table's next hop for a prefix becomes another.
+// A prefix gets another next hop, or none.
 struct TraceChange {
   absl::Time at;
   Route route;  // kNoRoute: withdrawn
@@ -87,26 +87,26 @@ struct TraceChange {
   friend bool operator==(const TraceChange&, const TraceChange&) = default;
 };
 
-// Takes a trace in its order. A next hop comes before the first change that
-// names it, once. Errors are returned by UpdateTrace::OnUpdate.
+// Receives a trace. Each next hop comes once, before the first change that
+// names it. UpdateTrace::OnUpdate returns the sink's errors.
 class TraceSink {
  public:
   virtual ~TraceSink() = default;
   virtual absl::Status OnNextHop(const NextHop& next_hop) = 0;
-  // What one event changed, by prefix, each prefix once; never empty.
+  // The changes of one event, ordered by prefix, each prefix once; never empty.
   virtual absl::Status OnChanges(const std::vector<TraceChange>& changes) = 0;
 };
 
-// Keeps for each prefix the peers that announced it and their gateways. Of
-// these it chooses the peer that appeared first in the trace, and of that
-// peer's paths the one with the lowest path identifier. That is not BGP's
-// decision, but it is deterministic, and changes of other peers' paths do not
-// show, as in BGP.
+// Turns the updates of many peers into changes of one table. Keeps for each
+// prefix the peers that announced it, with their gateways. Chooses the peer
+// that appeared first in the trace, and of its paths the one with the lowest
+// path identifier. That is not BGP's decision process, but it is deterministic,
+// and as in BGP, changes of paths that are not chosen do not show.
 //
-// A prefix that existed before the trace is withdrawn only after the trace has
-// announced it. Messages that collectors sent are skipped. Distinct gateways
-// become next hops, numbered in order of appearance and labelled with the peer
-// that first showed them.
+// A prefix that was announced before the trace began is withdrawn only if the
+// trace has announced it again. Messages that collectors sent are skipped.
+// Distinct gateways become next hops, numbered in order of appearance and
+// labelled with the peer of their first announcement.
 //
 // Memory: about 100 bytes a prefix with up to two paths, 12 a further path;
 // nothing for a prefix that all peers have withdrawn. Thread-compatible.
@@ -120,7 +120,7 @@ class UpdateTrace : public UpdateSink {
   // Errors: the sink's; RESOURCE_EXHAUSTED when the ids run out.
   absl::Status OnUpdate(const UpdateEvent& event) override;
 
-  // Prefixes that have a route now.
+  // The number of prefixes that have a route.
   size_t prefixes() const { return paths_.size(); }
   size_t peers() const { return peers_.size(); }
 
@@ -134,7 +134,7 @@ class UpdateTrace : public UpdateSink {
       return peer != other.peer ? peer < other.peer : path_id < other.path_id;
     }
   };
-  // In the order of Before, so the first is chosen. Never empty in the map.
+  // Ordered by Before; the first is chosen. Never empty in the map.
   using Paths = absl::InlinedVector<Path, 2>;
 
   NextHopId Chosen(const Prefix& prefix) const;

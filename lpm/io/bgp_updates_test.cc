@@ -116,7 +116,7 @@ TEST(ReadBgpUpdates, ReadsUnderEveryCompression) {
   }
 }
 
-TEST(ReadBgpUpdates, CountsWhatItPassesOver) {
+TEST(ReadBgpUpdates, CountsSkippedRecords) {
   const UpdateReading reading = ReadUpdates(
       absl::StrCat(
           Heard("::1", 1, BgpMessage(4, "")),        // KEEPALIVE
@@ -131,7 +131,7 @@ TEST(ReadBgpUpdates, CountsWhatItPassesOver) {
   EXPECT_EQ(reading.report.updates, 1u);
 }
 
-TEST(ReadBgpUpdates, SkipsWhatIsMalformedAndSaysWhere) {
+TEST(ReadBgpUpdates, SkipsMalformedRecordsAndReportsTheirPlace) {
   const std::string good = Heard("::1", 1, Announce4(Nlri("10.0.0.0/8")));
   const std::string bad = Heard("::1", 1, Announce4("\x21"));
   const std::string file =
@@ -152,7 +152,7 @@ TEST(ReadBgpUpdates, SkipsWhatIsMalformedAndSaysWhere) {
   EXPECT_EQ(strict.events.size(), 1u);
 }
 
-TEST(ReadBgpUpdates, CutAnywhereKeepsWhatCameBefore) {
+TEST(ReadBgpUpdates, CutAnywhereKeepsAllBeforeTheCut) {
   const std::string file = GoodFile();
   const std::vector<std::string> whole = ReadUpdates(file).Lines();
   size_t clean = 0;
@@ -178,7 +178,7 @@ TEST(ReadBgpUpdates, CutAnywhereKeepsWhatCameBefore) {
   }
 }
 
-TEST(ReadBgpUpdates, RefusesWhatIsNotMrt) {
+TEST(ReadBgpUpdates, RefusesOtherFormats) {
   for (const std::string& file :
        {std::string("::/0 1\n"), std::string(100, '\0'), Gzip("<html>")}) {
     const UpdateReading reading = ReadUpdates(file);
@@ -199,7 +199,7 @@ TEST(ReadBgpUpdates, OpensFiles) {
       absl::IsNotFound(ReadBgpUpdates(path + ".none", {}, reading).status()));
 }
 
-TEST(ReadBgpUpdates, ReadsWhatBirdWrote) {
+TEST(ReadBgpUpdates, ReadsAFileOfBird) {
   UpdateReading reading;
   const auto report = ReadBgpUpdates("lpm/io/testdata/bird_updates.mrt",
                                      {.strict = true}, reading);
@@ -237,7 +237,7 @@ struct Refusing : UpdateSink {
   int calls = 0;
 };
 
-TEST(ReadBgpUpdates, StopsWhereTheSinkDoes) {
+TEST(ReadBgpUpdates, StopsAtAnErrorOfTheSink) {
   Refusing sink;
   const auto report = ReadBgpUpdates("F", StringSource(GoodFile()), {}, sink);
   EXPECT_TRUE(absl::IsAborted(report.status()));
@@ -274,13 +274,14 @@ std::vector<std::string> Bgpdump(const std::string& path) {
   return lines;
 }
 
-// An update says nothing of the order of its prefixes, and bgpdump has another.
+// bgpdump orders the prefixes of an update differently; their order has no
+// meaning.
 std::vector<std::string> Sorted(std::vector<std::string> lines) {
   std::sort(lines.begin(), lines.end());
   return lines;
 }
 
-// Messages of both families and types, always the same ones.
+// Messages of both families and types, the same ones in every run.
 class Messages {
  public:
   std::string Next() {
@@ -344,7 +345,7 @@ class Messages {
   std::mt19937_64 random_{4};
 };
 
-TEST(Bgpdump, SaysTheSameOfRandomUpdates) {
+TEST(Bgpdump, AgreesOnRandomUpdates) {
   if (!HasBgpdump()) GTEST_SKIP() << "bgpdump is not installed";
   Messages messages;
   std::string file;
@@ -358,7 +359,7 @@ TEST(Bgpdump, SaysTheSameOfRandomUpdates) {
   EXPECT_EQ(Sorted(Bgpdump(path)), Sorted(reading.Lines()));
 }
 
-TEST(Bgpdump, SaysTheSameOfWhatBirdWrote) {
+TEST(Bgpdump, AgreesOnAFileOfBird) {
   if (!HasBgpdump()) GTEST_SKIP() << "bgpdump is not installed";
   const std::string path = "lpm/io/testdata/bird_updates.mrt";
   UpdateReading reading;
@@ -366,8 +367,8 @@ TEST(Bgpdump, SaysTheSameOfWhatBirdWrote) {
   EXPECT_EQ(Sorted(Bgpdump(path)), Sorted(reading.Lines()));
 }
 
-// Files of recorded updates, should there be any beside the real tables.
-TEST(Bgpdump, SaysTheSameOfRecordedUpdates) {
+// Needs files of recorded updates beside the real tables.
+TEST(Bgpdump, AgreesOnRecordedUpdates) {
   if (!HasBgpdump()) GTEST_SKIP() << "bgpdump is not installed";
   const char* const folder = getenv("PLANB_DATA_DIR");
   int files = 0;

@@ -135,7 +135,8 @@ bool ByteReader::Fill() {
   if (ended_) return false;
   if (begin_ == end_) begin_ = end_ = 0;
   if (end_ == buffer_.size()) {
-    // Full: slide the rest to the front, or double if it fills most.
+    // The buffer is full: move the rest to the front, and double the buffer if
+    // the rest fills more than half of it.
     const size_t left = end_ - begin_;
     if (left > buffer_.size() / 2) buffer_.resize(2 * buffer_.size());
     std::memmove(buffer_.data(), buffer_.data() + begin_, left);
@@ -162,10 +163,10 @@ unsigned int ClampSize(size_t size) {
   return static_cast<unsigned int>(std::min<size_t>(size, UINT_MAX));
 }
 
-// What a step of a codec came to.
+// The result of a step of a codec.
 enum class Step { kMore, kMemberEnd, kCorrupt, kNoMemory };
 
-// Decodes one member at a time. Start, then Decode until it says something
+// Decodes one member at a time: Start, then Decode until it returns something
 // other than kMore, then Finish.
 class Gzip {
  public:
@@ -192,7 +193,7 @@ class Gzip {
     *produced = room - stream_.avail_out;
     switch (code) {
       case Z_OK:
-      case Z_BUF_ERROR:  // wants more of either side
+      case Z_BUF_ERROR:  // needs more input or more room
         return Step::kMore;
       case Z_STREAM_END:
         return Step::kMemberEnd;
@@ -295,8 +296,8 @@ class DecompressingSource : public ByteSource {
     return absl::OkStatus();
   }
 
-  // Draws the consequences of a step; an error waits in `status_` until what
-  // came before it has been returned.
+  // Handles the result of a step. An error stays in `status_` until the bytes
+  // before it have been returned.
   void Settle(Step step, bool progress) {
     if (step == Step::kMore && !progress && end_of_source_) {
       status_ = absl::DataLossError(

@@ -25,11 +25,9 @@ class ByteSource {
 
   // Writes at most `size` bytes to `out` and returns how many; 0 only at the
   // end. After the end or an error, every further call returns the same.
-  // Errors: DATA_LOSS where the stream breaks off (a compressed stream that is
-  // cut or corrupt; all bytes before that place have been returned first);
-  // UNAVAILABLE if the file cannot be read; RESOURCE_EXHAUSTED if a
-  // decompressor gets no memory.
-  // REQUIRES: size > 0.
+  // Errors: DATA_LOSS if a compressed stream is cut or corrupt, after all bytes
+  // before that place; UNAVAILABLE if the file cannot be read;
+  // RESOURCE_EXHAUSTED if a decompressor gets no memory. REQUIRES: size > 0.
   virtual absl::StatusOr<size_t> Read(char* out, size_t size) = 0;
 };
 
@@ -37,9 +35,8 @@ class ByteSource {
 // Errors: NOT_FOUND, PERMISSION_DENIED or UNAVAILABLE, naming the file.
 absl::StatusOr<std::unique_ptr<ByteSource>> OpenFile(const std::string& path);
 
-// The bytes of `contents`, returned in pieces of at most `piece` bytes, as a
-// slow pipe would return them.
-// REQUIRES: piece > 0.
+// The bytes of `contents`, in pieces of at most `piece` bytes, as from a slow
+// pipe. REQUIRES: piece > 0.
 std::unique_ptr<ByteSource> StringSource(std::string contents,
                                          size_t piece = SIZE_MAX);
 
@@ -50,35 +47,35 @@ std::unique_ptr<ByteSource> ConcatenatedSource(
 // A window on a source, which it owns: peek at the next bytes, then consume
 // them.
 //
-// Memory: the largest Peek so far plus a fixed chunk, and at most twice the
-// bytes that the source gave, so a wild length in a short file costs nothing.
-// Thread-compatible.
+// Memory: the largest Peek so far plus a fixed chunk, but at most twice the
+// bytes that the source returned, so a huge length in a short file costs
+// nothing. Thread-compatible.
 class ByteReader {
  public:
   explicit ByteReader(std::unique_ptr<ByteSource> source);
 
-  // The next bytes: at least `count`, or all that are left if there are fewer,
-  // and then status() has the reason. May be longer than `count`. Valid until
-  // the next call of Peek or Skip.
+  // The next bytes: at least `count`, or all the rest, and then status() has
+  // the reason. May return more than `count`. Valid until the next Peek or
+  // Skip.
   absl::string_view Peek(size_t count);
 
   // Consumes `count` bytes.
-  // REQUIRES: the last Peek returned as many, not consumed since.
+  // REQUIRES: the last Peek returned as many, and they are not consumed yet.
   void Consume(size_t count);
 
-  // Consumes `count` bytes, peeked at or not; returns false if fewer were
-  // left. Constant memory.
+  // Consumes `count` bytes, peeked at or not; returns false if there are fewer.
+  // Constant memory.
   bool Skip(uint64_t count);
 
-  // OK until the source fails, and at a clean end; then its error: DATA_LOSS
-  // if it breaks off, others as in ByteSource::Read.
+  // OK, also at the end, until the source fails; then the error of
+  // ByteSource::Read.
   const absl::Status& status() const { return status_; }
 
   // Bytes consumed so far: the uncompressed offset of what comes next.
   uint64_t offset() const { return offset_; }
 
  private:
-  // Reads one chunk more; returns false at the end.
+  // Reads another chunk; returns false at the end.
   bool Fill();
 
   const std::unique_ptr<ByteSource> source_;
@@ -90,14 +87,13 @@ class ByteReader {
   uint64_t offset_ = 0;
 };
 
-// Takes numbers and runs of bytes off the front of a view. A read that fails
-// takes nothing. Thread-compatible.
+// Reads numbers and bytes from the front of a view. A failed read consumes
+// nothing. Thread-compatible.
 class ByteCursor {
  public:
   explicit ByteCursor(absl::string_view bytes) : left_(bytes) {}
 
-  // Reads one number in network order; returns false if too few bytes are
-  // left.
+  // Reads a number in network order; returns false if too few bytes are left.
   template <std::unsigned_integral T>
   [[nodiscard]] bool Read(T* value) {
     absl::string_view bytes;
@@ -112,7 +108,7 @@ class ByteCursor {
     return true;
   }
 
-  // Likewise, the least significant byte first.
+  // Reads a number, least significant byte first; returns as above.
   template <std::unsigned_integral T>
   [[nodiscard]] bool ReadLittle(T* value) {
     absl::string_view bytes;
@@ -125,7 +121,7 @@ class ByteCursor {
     return true;
   }
 
-  // Reads `count` bytes, likewise.
+  // Reads `count` bytes; returns as above.
   [[nodiscard]] bool Read(size_t count, absl::string_view* bytes) {
     if (count > left_.size()) return false;
     *bytes = left_.substr(0, count);
@@ -140,10 +136,10 @@ class ByteCursor {
   absl::string_view left_;
 };
 
-// Returns the uncompressed bytes of `source`: it starts with a gzip or a
-// bzip2 header, or is handed through as it is. Members that follow each other,
-// as from `cat a.gz b.gz`, are read as one stream. Bytes after the last member
-// that start no other make the stream break off there (DATA_LOSS).
+// Returns the uncompressed bytes of `source`. If it does not start with a gzip
+// or bzip2 header, these are its own bytes. Concatenated members, as from `cat
+// a.gz b.gz`, are read as one stream. Other bytes after the last member are
+// DATA_LOSS.
 // Memory: fixed, about 100 KiB for gzip and 4 MiB for bzip2.
 // Errors: those of source->Read for its first bytes.
 absl::StatusOr<std::unique_ptr<ByteSource>> Decompress(

@@ -31,7 +31,7 @@ using ::testing::HasSubstr;
 using ::testing::HasSubstr;
 using ::testing::TempDir;
 
-// Everything `source` gives, and the sizes of its pieces.
+// All bytes of `source`, and the sizes of its pieces.
 std::string ReadAll(ByteSource& source, size_t size = 4096) {
   std::string all;
   std::string buffer(size, '\0');
@@ -56,7 +56,7 @@ TEST(OpenFile, ReadsAll) {
       OpenFile(WriteFile("all", contents));
   ASSERT_TRUE(source.ok()) << source.status();
   EXPECT_EQ(ReadAll(**source), contents);
-  // The end stays the end.
+  // Every further read returns the end too.
   char byte;
   EXPECT_EQ(*(*source)->Read(&byte, 1), 0u);
 }
@@ -72,7 +72,7 @@ TEST(OpenFile, ReadsAPipe) {
   unlink(path.c_str());
 }
 
-TEST(OpenFile, SaysWhichFileIsMissing) {
+TEST(OpenFile, NamesAMissingFile) {
   for (const char* path : {"/nonexistent/file", "/etc/passwd/file"}) {
     const absl::Status status = OpenFile(path).status();
     EXPECT_TRUE(absl::IsNotFound(status)) << status;
@@ -80,7 +80,7 @@ TEST(OpenFile, SaysWhichFileIsMissing) {
   }
 }
 
-TEST(OpenFile, SaysWhichFileIsForbidden) {
+TEST(OpenFile, NamesAForbiddenFile) {
   if (geteuid() == 0) GTEST_SKIP() << "root may read everything";
   const std::string path = WriteFile("forbidden", "x");
   ASSERT_EQ(chmod(path.c_str(), 0), 0);
@@ -100,7 +100,7 @@ TEST(OpenFile, ADirectoryCannotBeRead) {
   }
 }
 
-TEST(StringSource, GivesPieces) {
+TEST(StringSource, ReturnsPieces) {
   std::unique_ptr<ByteSource> source = StringSource("abcde", 2);
   char out[4];
   EXPECT_EQ(*source->Read(out, 4), 2u);
@@ -110,7 +110,7 @@ TEST(StringSource, GivesPieces) {
   EXPECT_EQ(*source->Read(out, 4), 0u);
 }
 
-TEST(ConcatenatedSource, GivesHeadThenTail) {
+TEST(ConcatenatedSource, ReturnsHeadThenTail) {
   for (const std::string head : {"", "a", "abc"}) {
     for (const std::string tail : {"", "x", "xyz"}) {
       std::unique_ptr<ByteSource> source =
@@ -163,7 +163,7 @@ TEST(ByteReader, PeekIsShortAtTheEnd) {
   EXPECT_EQ(in.offset(), 3u);
 }
 
-TEST(ByteReader, KeepsTheBytesInOrderThroughEveryWindow) {
+TEST(ByteReader, KeepsTheOrderOfBytesForEveryWindow) {
   const std::string bytes = Counting(2'000'000);
   for (const size_t piece : {size_t{1000}, size_t{65'537}, SIZE_MAX}) {
     for (const size_t window : {size_t{1}, size_t{4097}, size_t{300'001}}) {
@@ -175,7 +175,7 @@ TEST(ByteReader, KeepsTheBytesInOrderThroughEveryWindow) {
           read.append(ahead.data(), ahead.size());
           break;
         }
-        // Consumes less than it saw, so that windows overlap.
+        // Consumes less than it peeked at, so that windows overlap.
         const size_t step = window / 2 + 1;
         read.append(ahead.data(), step);
         in.Consume(step);
@@ -186,7 +186,7 @@ TEST(ByteReader, KeepsTheBytesInOrderThroughEveryWindow) {
   }
 }
 
-TEST(ByteReader, SkipsPastWhatIsBuffered) {
+TEST(ByteReader, SkipsBeyondTheBuffer) {
   ByteReader in(StringSource(Counting(1'000'000)));
   EXPECT_TRUE(in.Skip(0));
   EXPECT_EQ(in.Peek(1)[0], 0);
@@ -197,7 +197,7 @@ TEST(ByteReader, SkipsPastWhatIsBuffered) {
   EXPECT_EQ(in.offset(), 1'000'000u);
 }
 
-TEST(ByteReader, GivesTheErrorAfterTheBytesBeforeIt) {
+TEST(ByteReader, ReportsAnErrorAfterTheBytesBeforeIt) {
   ByteReader in(std::make_unique<FailingSource>(std::string(300'000, '\0'),
                                                 absl::DataLossError("cut")));
   EXPECT_TRUE(in.Skip(200'000));
@@ -205,12 +205,12 @@ TEST(ByteReader, GivesTheErrorAfterTheBytesBeforeIt) {
   EXPECT_EQ(in.status(), absl::DataLossError("cut"));
 }
 
-TEST(ByteReader, AWildLengthInAShortFileCostsNothing) {
+TEST(ByteReader, AHugeLengthInAShortFileCostsNothing) {
   ByteReader in(StringSource("abc"));
   EXPECT_EQ(in.Peek(size_t{1} << 60), "abc");
 }
 
-TEST(ByteReaderDeathTest, ConsumesNoMoreThanWasSeen) {
+TEST(ByteReaderDeathTest, RefusesToConsumeMoreThanPeeked) {
   ByteReader in(StringSource("abc"));
   in.Peek(3);
   EXPECT_DEATH(in.Consume(4), "consumed more");
@@ -264,7 +264,7 @@ TEST(ByteCursor, ReadsTheLeastSignificantByteFirst) {
   EXPECT_EQ(cursor.left(), "res");
 }
 
-TEST(ByteCursor, AReadThatFailsTakesNothing) {
+TEST(ByteCursor, AFailedReadTakesNothing) {
   ByteCursor cursor("abc");
   uint32_t u32 = 7;
   absl::string_view bytes = "old";
@@ -301,7 +301,7 @@ Result ReadAll(std::unique_ptr<ByteSource> compressed, size_t size = 1000) {
   }
 }
 
-// Text with some entropy: `size` bytes, always the same.
+// `size` bytes of text with some entropy, the same in every run.
 std::string SomeText(size_t size) {
   std::mt19937_64 random(size);
   std::string text;
@@ -310,7 +310,7 @@ std::string SomeText(size_t size) {
   return text;
 }
 
-TEST(Decompress, HandsThroughWhatIsNotCompressed) {
+TEST(Decompress, PassesPlainBytesThrough) {
   for (const std::string& plain :
        {std::string(), std::string("B"), std::string("BZ"), std::string("BZh"),
         std::string("BZh0 text"), std::string("BZhx"), std::string("\x1f"),
@@ -322,7 +322,7 @@ TEST(Decompress, HandsThroughWhatIsNotCompressed) {
   }
 }
 
-TEST(Decompress, PassesTheErrorOfItsSourceOn) {
+TEST(Decompress, ReturnsTheErrorOfItsSource) {
   for (const std::string& bytes :
        {std::string(), std::string("BZ"), std::string("some plain text"),
         Gzip("text").substr(0, 8), Bzip2("text").substr(0, 8), Gzip("text"),
@@ -375,7 +375,7 @@ TEST_P(Codec, ReadsMembersAsOneStream) {
   }
 }
 
-TEST_P(Codec, GivesAllBeforeACutAndSaysSo) {
+TEST_P(Codec, ReturnsAllBeforeACutThenDataLoss) {
   const std::string plain = SomeText(2'000);
   const std::string first = Compress(plain);
   const std::string both = first + Compress("second");
@@ -395,31 +395,31 @@ TEST_P(Codec, GivesAllBeforeACutAndSaysSo) {
       EXPECT_GE(result.bytes.size(), plain.size()) << cut;
     }
   }
-  // Only its checksum is missing at the last cut of the first member.
+  // The last cuts of the first member only affect its checksum.
   EXPECT_EQ(longest_of_first, plain.size());
 }
 
-TEST_P(Codec, GivesMostBeforeACutInTheMiddle) {
+TEST_P(Codec, ReturnsMostBeforeACutInTheMiddle) {
   const std::string plain = SomeText(1'000'000);
   const std::string compressed = Compress(plain);
   const Result result =
       ReadAll(StringSource(compressed.substr(0, compressed.size() / 2)));
   EXPECT_TRUE(absl::IsDataLoss(result.status)) << result.status;
   EXPECT_TRUE(absl::StartsWith(plain, result.bytes));
-  // bzip2 was told to make blocks of 100 kB, of which only the last is lost.
+  // bzip2's blocks are 100 kB here, and only the last one is lost.
   EXPECT_GT(result.bytes.size(), plain.size() / 2 - 110'000);
 }
 
-TEST_P(Codec, NoticesEveryFlippedBitOfTheContents) {
+TEST_P(Codec, DetectsEveryFlippedBit) {
   const std::string plain = SomeText(300);
   const std::string compressed = Compress(plain);
-  // Past the headers, of whose fields gzip ignores some.
+  // After the headers: gzip ignores some of their fields.
   for (size_t i = 10; i < compressed.size(); ++i) {
     for (int bit = 0; bit < 8; ++bit) {
       std::string flipped = compressed;
       flipped[i] = static_cast<char>(flipped[i] ^ (1 << bit));
       const Result result = ReadAll(StringSource(flipped));
-      // Some bits are padding: the contents are unharmed then.
+      // Some bits are padding, which changes nothing.
       if (result.status.ok()) {
         EXPECT_EQ(result.bytes, plain) << i << "." << bit;
       } else {
@@ -429,7 +429,7 @@ TEST_P(Codec, NoticesEveryFlippedBitOfTheContents) {
   }
 }
 
-TEST_P(Codec, NoticesAWrongChecksum) {
+TEST_P(Codec, DetectsAWrongChecksum) {
   std::string compressed = Compress("some text");
   // gzip: the checksum is the first four of the last eight bytes; bzip2: the
   // last four bytes, and up to seven bits of padding.
@@ -440,7 +440,7 @@ TEST_P(Codec, NoticesAWrongChecksum) {
   EXPECT_THAT(result.status.message(), HasSubstr("corrupt"));
 }
 
-TEST_P(Codec, BreaksOffWhereSomethingElseFollows) {
+TEST_P(Codec, EndsWithDataLossAtTrailingBytes) {
   const Result result = ReadAll(StringSource(Compress("text") + "and more"));
   EXPECT_EQ(result.bytes, "text");
   EXPECT_TRUE(absl::IsDataLoss(result.status)) << result.status;

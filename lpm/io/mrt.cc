@@ -49,7 +49,8 @@ bool IsMrtType(uint16_t type) {
 }
 
 bool StartsLikeMrt(absl::string_view head) {
-  // A record whose type is cut off is not recognized: 0 is not a known type.
+  // A record that is cut before its type is not recognized: its type reads as
+  // 0.
   const Header header = ParseHeader(head);
   return IsMrtType(header.type) && header.length <= kMaxMrtRecord;
 }
@@ -127,7 +128,7 @@ bool ReadPeer(ByteCursor& cursor, Peer* peer) {
       !ReadAsNumber(cursor, (type & kFourByteAs) != 0, &peer->as_number)) {
     return false;
   }
-  // Of one of the two sizes there are.
+  // Cannot fail: the size is 4 or 16.
   peer->address = *Address::FromPacked(address);
   return true;
 }
@@ -154,7 +155,7 @@ absl::StatusOr<std::vector<Peer>> ParsePeerTable(absl::string_view body) {
   }
   std::vector<Peer> peers;
   for (size_t i = 0; i < count; ++i) {
-    // Not resized by `count` at once: that is only a claim.
+    // Grows as it reads: `count` may be more than the file has.
     if (!ReadPeer(cursor, &peers.emplace_back())) {
       return Malformed("PEER_INDEX_TABLE",
                        absl::StrCat("ends inside peer ", i, " of ", count));
@@ -202,7 +203,7 @@ absl::StatusOr<RibRecord> ParseRibRecord(absl::string_view body, Family family,
   RibRecord record;
   record.prefix = PrefixOfBytes(bytes, family, length);
   for (size_t i = 0; i < count; ++i) {
-    // Not resized by `count` at once: that is only a claim.
+    // Grows as it reads: `count` may be more than the file has.
     if (!ReadEntry(cursor, additional_paths, &record.entries.emplace_back())) {
       return absl::InvalidArgumentError(
           absl::StrCat("the RIB record of ", record.prefix.ToString(),
@@ -219,7 +220,7 @@ absl::StatusOr<RibRecord> ParseRibRecord(absl::string_view body, Family family,
 
 namespace {
 
-// What a subtype holds.
+// The contents of a subtype.
 struct Subtype {
   Bgp4mpRecord::Kind kind = Bgp4mpRecord::kOther;
   bool four_byte_as = false;
@@ -254,7 +255,7 @@ Subtype SubtypeOf(uint16_t number) {
   }
 }
 
-// Both ends of the session; the local one is not kept.
+// Reads both ends of the session; only returns the peer.
 absl::Status ReadSession(ByteCursor& cursor, bool four_byte_as, Peer* peer) {
   uint32_t local_as = 0;
   uint16_t interface = 0;

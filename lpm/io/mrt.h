@@ -25,9 +25,8 @@ namespace planb {
 // Bytes of timestamp, type, subtype and length.
 inline constexpr size_t kMrtHeaderSize = 12;
 
-// A longer record is malformed. RIB records of today's Internet have about
-// 10 KiB; with every path attribute and peer at its limit they could be larger
-// than any reader should hold.
+// A longer record is malformed. RIB records of the Internet have about 10 KiB;
+// the format would allow records larger than any reader should hold.
 inline constexpr uint32_t kMaxMrtRecord = 16 << 20;
 
 inline constexpr uint16_t kMrtTableDumpV2 = 13;
@@ -45,25 +44,25 @@ struct MrtRecord {
 // True for the types that IANA has assigned and RFC 6396 describes.
 bool IsMrtType(uint16_t type);
 
-// True if `head`, the start of a file, starts as an MRT record does. Six bytes
-// are enough to tell.
+// True if `head`, the start of a file, is the start of an MRT record. Needs six
+// bytes.
 bool StartsLikeMrt(absl::string_view head);
 
-// Takes the records off a stream, one after the other. Thread-compatible.
+// Reads the records of a stream. Thread-compatible.
 class MrtReader {
  public:
   // Both must outlive this.
   MrtReader(ByteReader& in, ProblemOutput& out) : in_(in), out_(out) {}
 
   // Reads the next record of a known type; returns false at the end. Records of
-  // unknown types and over-long ones are passed over and reported as malformed;
-  // a record cut by the end of the file as truncation. `record->body` is valid
-  // until the next call.
-  // Errors: those of the stream save DATA_LOSS, and those of the output.
+  // unknown types and too long ones are skipped and reported as malformed; a
+  // record cut by the end of the file is reported as truncation. `record->body`
+  // is valid until the next call. Errors: those of the stream save DATA_LOSS,
+  // and those of the output.
   absl::StatusOr<bool> Next(MrtRecord* record);
 
  private:
-  // Passes over a record of `length` bytes after its header; returns as Next.
+  // Skips a record of `length` bytes after its header; returns as Next.
   absl::StatusOr<bool> SkipMalformed(RecordPlace place, uint32_t length,
                                      absl::string_view why);
   absl::StatusOr<bool> Cut(RecordPlace place, absl::string_view what);
@@ -88,14 +87,14 @@ struct Peer {
 // Errors: INVALID_ARGUMENT, with the place where it ends early or goes on.
 absl::StatusOr<std::vector<Peer>> ParsePeerTable(absl::string_view body);
 
-// A path to the prefix, as one peer announced it.
+// A path to the prefix, as announced by one peer.
 struct RibEntry {
   uint16_t peer = 0;             // index into the peer table
   absl::string_view attributes;  // not parsed yet
 };
 
-// A prefix and the paths to it (RFC 6396 section 4.3.2; with path identifiers
-// RFC 8050 section 4). Views into the body that it was parsed from.
+// A prefix and the paths to it (RFC 6396 section 4.3.2; with path identifiers,
+// RFC 8050 section 4). Refers to the parsed body.
 struct RibRecord {
   Prefix prefix;
   std::vector<RibEntry> entries;
@@ -108,9 +107,9 @@ struct RibRecord {
 absl::StatusOr<RibRecord> ParseRibRecord(absl::string_view body, Family family,
                                          bool additional_paths);
 
-// A message that a collector heard or sent, and when: BGP4MP and BGP4MP_ET (RFC
-// 6396 sections 3 and 4.4; with additional paths RFC 8050 section 3). A view
-// into the record that it was parsed from.
+// A message that a collector received or sent, and when: BGP4MP and BGP4MP_ET
+// (RFC 6396 sections 3 and 4.4; with additional paths, RFC 8050 section 3).
+// Refers to the parsed record.
 struct Bgp4mpRecord {
   enum Kind {
     kMessage,
@@ -119,12 +118,12 @@ struct Bgp4mpRecord {
   };
   Kind kind = kOther;
 
-  // All below: unless kOther.
-  absl::Time at;  // in seconds; of BGP4MP_ET in microseconds
+  // Not set for kOther. The time is in seconds, of BGP4MP_ET in microseconds.
+  absl::Time at;
   Peer peer;
 
-  // All below: of a message.
-  bool local = false;             // sent by the collector, not heard
+  // Only set for kMessage.
+  bool local = false;             // sent by the collector, not received
   bool additional_paths = false;  // prefixes have path identifiers
   absl::string_view message;      // not parsed yet
 };
@@ -133,9 +132,9 @@ struct Bgp4mpRecord {
 // defect. REQUIRES: its type is kMrtBgp4mp or kMrtBgp4mpEt.
 absl::StatusOr<Bgp4mpRecord> ParseBgp4mp(const MrtRecord& record);
 
-// Numbers gateways, which MRT files name by address alone, as next hops.
-// Invariant: the gateways seen have ids from the first on, without gaps, in
-// order of appearance. Thread-compatible.
+// Assigns next-hop ids to gateways, for which MRT files have only addresses.
+// Invariant: gateways have consecutive ids from the first one on, in order of
+// appearance. Thread-compatible.
 class GatewayIds {
  public:
   struct Id {

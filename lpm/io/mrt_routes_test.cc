@@ -80,7 +80,7 @@ TEST(ReadMrtRoutes, ReadsBothFamiliesAndNumbersNextHops) {
           Rib6("2001:db8::/32", {Entry(2, Path6("2001:db8::9", {1}))}) +
           Rib6("2001:db8:1::/48", {Entry(1, Path6("2001:db8::1", {1}))}) +
           Rib4("198.51.100.0/24", {Entry(0, Path4("192.0.2.1", {1, 2}))}) +
-          // The same next hop from another peer is the same object.
+          // The same gateway from another peer is the same next hop.
           Rib6("2001:db8:2::/48", {Entry(1, Path6("2001:db8::9", {1}))}),
       /*strict=*/true);
   EXPECT_TRUE(reading.status.ok()) << reading.status;
@@ -102,7 +102,7 @@ TEST(ReadMrtRoutes, ReadsBothFamiliesAndNumbersNextHops) {
   EXPECT_FALSE(reading.report.truncated);
 }
 
-// The label's end of the path chosen among `entries`.
+// The end of the label of the chosen path.
 std::string Chosen(const std::vector<std::string>& entries) {
   const Reading reading = ReadMrt(Peers() + Rib6("::/0", entries), true);
   EXPECT_TRUE(reading.status.ok()) << reading.status;
@@ -110,21 +110,21 @@ std::string Chosen(const std::vector<std::string>& entries) {
   return reading.next_hops.at(0).gateway->ToString();
 }
 
-TEST(ReadMrtRoutes, TakesTheShortestAsPathFirst) {
+TEST(ReadMrtRoutes, PrefersTheShortestAsPath) {
   EXPECT_EQ(
       Chosen({Entry(0, Path6("::1", {1, 2}, 0)), Entry(1, Path6("::2", {1}, 2)),
               Entry(2, Path6("::3", {1, 2, 3}, 0))}),
       "::2");
 }
 
-TEST(ReadMrtRoutes, TakesTheLowerOriginThen) {
+TEST(ReadMrtRoutes, ThenPrefersTheLowestOrigin) {
   EXPECT_EQ(
       Chosen({Entry(0, Path6("::1", {1}, 2)), Entry(1, Path6("::2", {2}, 1)),
               Entry(2, Path6("::3", {3}, 1))}),
       "::2");
 }
 
-TEST(ReadMrtRoutes, TakesTheLowerPeerThenWhateverTheOrder) {
+TEST(ReadMrtRoutes, ThenPrefersTheLowestPeerInAnyOrder) {
   EXPECT_EQ(Chosen({Entry(2, Path6("::1", {1})), Entry(1, Path6("::2", {1})),
                     Entry(1, Path6("::3", {1}))}),
             "::2");
@@ -182,7 +182,7 @@ TEST(ReadMrtRoutes, SkipsAMalformedPathButNotItsRecord) {
   EXPECT_THAT(strict.routes, IsEmpty());
 }
 
-TEST(ReadMrtRoutes, ARecordWithoutAGoodPathHoldsNoRoute) {
+TEST(ReadMrtRoutes, ARecordWithoutAValidPathGivesNoRoute) {
   const Reading reading =
       ReadMrt(Peers() + Rib6("::/0", {Entry(0, Origin(0))}));
   EXPECT_THAT(reading.routes, IsEmpty());
@@ -207,7 +207,7 @@ TEST(ReadMrtRoutes, SkipsAMalformedRecord) {
               HasSubstr(absl::StrCat("F: at byte ", Peers().size(), ": ")));
 }
 
-TEST(ReadMrtRoutes, MissingPeersCostNoRoute) {
+TEST(ReadMrtRoutes, ReadsRoutesOfMissingPeers) {
   const std::string route = Rib6("::/0", {Entry(7, Path6("::1", {1}))});
   for (const std::string& peers : {std::string(), Peers()}) {
     const Reading reading = ReadMrt(peers + route, /*strict=*/true);
@@ -242,7 +242,7 @@ TEST(ReadMrtRoutes, NumbersFromTheFirstIdAndStopsAtTheLast) {
   EXPECT_TRUE(absl::IsResourceExhausted(reading.status)) << reading.status;
 }
 
-TEST(ReadMrtRoutes, EndsWhenTheSinkRefuses) {
+TEST(ReadMrtRoutes, StopsAtAnErrorOfTheSink) {
   struct Refusing : ListSink {
     absl::Status OnNextHop(const NextHop& next_hop) override {
       if (next_hops.size() == 1) return absl::ResourceExhaustedError("full");

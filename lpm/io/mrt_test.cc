@@ -67,7 +67,7 @@ TEST(MrtReader, ReadsRecordsOfEveryKnownType) {
   }
 }
 
-TEST(MrtReader, PassesOverUnknownTypes) {
+TEST(MrtReader, SkipsUnknownTypes) {
   const std::string bytes =
       Mrt(13, 1, "a") + Mrt(14, 1, "b") + Mrt(0x4141, 1, "") + Mrt(13, 2, "c");
   std::vector<std::string> records;
@@ -104,7 +104,7 @@ TEST(MrtReader, BoundsARecord) {
   EXPECT_THAT(reading.report.problems[0].message, HasSubstr("16777217"));
 }
 
-TEST(MrtReader, AWildLengthSwallowsTheRest) {
+TEST(MrtReader, AHugeLengthSkipsTheRest) {
   const std::string wild =
       absl::StrCat(U32(0), U16(13), U16(2), U32(0xffffffff));
   std::vector<std::string> records;
@@ -142,7 +142,7 @@ TEST(MrtReader, CutAnywhereKeepsTheRecordsBefore) {
   }
 }
 
-TEST(StartsLikeMrt, TellsFromSixBytes) {
+TEST(StartsLikeMrt, NeedsSixBytes) {
   const std::string record = Mrt(13, 1, "abc");
   for (size_t size = 0; size <= record.size(); ++size) {
     EXPECT_EQ(StartsLikeMrt(record.substr(0, size)), size >= 6) << size;
@@ -188,7 +188,7 @@ TEST(ParsePeerTable, CutAnywhereIsMalformed) {
   }
 }
 
-TEST(ParsePeerTable, SaysWhatIsWrong) {
+TEST(ParsePeerTable, NamesTheDefect) {
   EXPECT_THAT(ParsePeerTable(PeerTableBody({}) + "xy").status().message(),
               HasSubstr("goes on for 2 bytes"));
   EXPECT_THAT(ParsePeerTable(absl::StrCat(U32(1), U16(0), U16(65535)))
@@ -205,7 +205,7 @@ TEST(ParseRibRecord, ReadsPrefixesOfEveryLength) {
     const Address ones = Address::FromBits(
         family, absl::Uint128Max() << (128 - AddressBits(family)));
     for (int length = 0; length <= AddressBits(family); ++length) {
-      // All host bits set that the bytes have room for: to be cleared.
+      // All host bits in these bytes are set; the reader clears them.
       const std::string body = RibBody(
           absl::StrCat(ones.ToString(), "/", length), {Entry(3, "abc")});
       absl::StatusOr<RibRecord> record =
@@ -234,7 +234,7 @@ TEST(ParseRibRecord, ReadsEntriesInOrder) {
     EXPECT_EQ(record->entries[0].attributes, "first");
     EXPECT_EQ(record->entries[1].attributes, "");
     EXPECT_EQ(record->entries[2].attributes.size(), 65535u);
-    // The other form does not fit by chance.
+    // The other form does not parse by chance.
     EXPECT_FALSE(ParseRibRecord(body, Family::kIpv6, !additional_paths).ok());
   }
 }
@@ -250,7 +250,7 @@ TEST(ParseRibRecord, CutAnywhereIsMalformed) {
   }
 }
 
-TEST(ParseRibRecord, SaysWhatIsWrong) {
+TEST(ParseRibRecord, NamesTheDefect) {
   const auto message = [](const std::string& body, Family family) {
     const absl::Status status = ParseRibRecord(body, family, false).status();
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
@@ -323,7 +323,7 @@ TEST(ParseBgp4mp, ReadsStateChanges) {
   }
 }
 
-TEST(ParseBgp4mp, LeavesOtherSubtypesAlone) {
+TEST(ParseBgp4mp, DoesNotParseOtherSubtypes) {
   for (const uint16_t subtype :
        std::initializer_list<uint16_t>{2, 3, 12, 65535}) {
     EXPECT_EQ(Parse(subtype, "anything")->kind, Bgp4mpRecord::kOther);
@@ -361,12 +361,12 @@ TEST(GatewayIds, NumbersInOrderOfAppearance) {
   EXPECT_EQ(id_of("192.0.2.1", true), 10u);
   EXPECT_EQ(id_of("2001:db8::1", true), 11u);
   EXPECT_EQ(id_of("192.0.2.1", false), 10u);
-  // The same bits, another family.
+  // The same bits in another family are another gateway.
   EXPECT_EQ(id_of("c000:201::", true), 12u);
   EXPECT_EQ(id_of("c000:201::", false), 12u);
 }
 
-TEST(GatewayIds, RunOut) {
+TEST(GatewayIds, FailWhenIdsRunOut) {
   GatewayIds ids(kUndecided - 1);
   EXPECT_EQ(ids.IdOf(Address::V4(1))->id, kUndecided - 1);
   EXPECT_TRUE(absl::IsResourceExhausted(ids.IdOf(Address::V4(2)).status()));

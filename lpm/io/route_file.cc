@@ -93,7 +93,7 @@ absl::StatusOr<std::optional<Route>> ParseLine(const Line& line) {
   return *route;
 }
 
-// Settles what each line comes to. Thread-compatible.
+// Delivers or reports each line. Thread-compatible.
 class TextRoutes {
  public:
   explicit TextRoutes(RouteOutput& out) : out_(out) {}
@@ -104,7 +104,7 @@ class TextRoutes {
     return line->has_value() ? out_.OnRoute(**line) : absl::OkStatus();
   }
 
-  // What follows the last newline, often nothing.
+  // The text after the last newline, often empty.
   absl::Status OnLastLine(RecordPlace place,
                           const absl::StatusOr<std::optional<Route>>& line,
                           const absl::Status& stream) {
@@ -152,7 +152,7 @@ absl::Status ReadTextRoutes(ByteReader& in, RouteOutput& out) {
   for (;;) {
     place = {in.offset(), place.line + 1};
     const Line line = NextLine(in);
-    // Parsed before SkipLine, with which the text's view dies.
+    // Parsed before SkipLine, which invalidates the view of the text.
     const absl::StatusOr<std::optional<Route>> parsed = ParseLine(line);
     const bool terminated = line.terminated || (line.too_long && SkipLine(in));
     if (!terminated) return routes.OnLastLine(place, parsed, in.status());
@@ -170,7 +170,7 @@ bool IsText(absl::string_view bytes) {
   });
 }
 
-// True for "ADDRESS/", and for less if the line is cut.
+// True if it starts with "ADDRESS/"; "ADDRESS" is enough if the line is cut.
 bool StartsLikeRoute(absl::string_view content, bool cut) {
   const absl::string_view word =
       content.substr(0, content.find_first_of(" \t"));
@@ -201,7 +201,7 @@ RouteFormat DetectRouteFormat(absl::string_view head) {
 
 namespace {
 
-// What a subtype of TABLE_DUMP_V2 holds.
+// The contents of a subtype of TABLE_DUMP_V2.
 struct Subtype {
   enum Kind { kPeers, kRib, kOther } kind = kOther;
   Family family = Family::kIpv6;  // for kRib
@@ -220,7 +220,7 @@ Subtype SubtypeOf(uint16_t number) {
       return {Subtype::kRib, Family::kIpv4, true};
     case 10:  // RIB_IPV6_UNICAST_ADDPATH
       return {Subtype::kRib, Family::kIpv6, true};
-    default:  // multicast, generic, geographic, what may come
+    default:  // multicast, generic, geographic, future ones
       return {Subtype::kOther};
   }
 }
@@ -265,7 +265,7 @@ class MrtRoutes {
   absl::Status OnPeerTable(const MrtRecord& record) {
     absl::StatusOr<std::vector<Peer>> peers = ParsePeerTable(record.body);
     if (!peers.ok()) {
-      // The old peers are not those that the paths to come refer to.
+      // Later paths do not refer to the old peers.
       peers_.clear();
       return out_.OnMalformed(record.place, peers.status().message());
     }
@@ -321,8 +321,8 @@ class MrtRoutes {
     return next_hop.id;
   }
 
-  // Peers only name next hops and break ties, so one that is not in the table
-  // costs no route: GoBGP gives its own routes the index of no peer.
+  // A peer may be missing from the table: GoBGP's own routes have the index of
+  // no peer.
   std::string PeerLabel(uint16_t index) const {
     return index < peers_.size() ? peers_[index].Label()
                                  : absl::StrCat("unknown peer ", index);
@@ -356,9 +356,9 @@ absl::Status Named(absl::string_view name, const absl::Status& status) {
                       absl::StrCat(name, ": ", status.message()));
 }
 
-// Hands the contents of a table file to a route output. Invariant: `named_` has
-// the ids of all next hops and groups handed on, and of the groups' members.
-// Thread-compatible.
+// Delivers the contents of a table file to a route output. Invariant: `named_`
+// has the ids of all delivered next hops and groups, and of the groups'
+// members. Thread-compatible.
 class HandOn : public TableFileSink {
  public:
   explicit HandOn(RouteOutput& out) : out_(out) {}
@@ -373,8 +373,7 @@ class HandOn : public TableFileSink {
   }
 
   absl::Status OnGroup(const NextHopGroup& group) override {
-    // A member that an earlier group named may turn out to be this group: it
-    // would be a group of groups, which there is not.
+    // Also refuses a group that is a member of an earlier group.
     if (!named_.insert(group.id).second) {
       return Keep(absl::DataLossError(
           absl::StrCat(out_.name(), ": damaged table file: ", group.id,
@@ -394,7 +393,7 @@ class HandOn : public TableFileSink {
     return absl::OkStatus();
   }
 
-  // The last error that is not the reader's.
+  // The last error of the output.
   const absl::Status& status() const { return status_; }
 
  private:
@@ -405,12 +404,10 @@ class HandOn : public TableFileSink {
   absl::Status status_;
 };
 
-// Reads `in` to its end and hands on all of it: the next hops and groups that
-// the file describes, and its routes.
+// Reads a table file to its end and delivers its next hops, groups and routes.
 // Memory: one block and the ids of next hops and groups.
-// Errors: those of TableFileReader, with the name of `out` before them,
-// DATA_LOSS also for an id that is both a next hop's and a group's; those of
-// `in` and of `out`.
+// Errors: those of TableFileReader, after the name of `out`; DATA_LOSS also if
+// an id is both a next hop's and a group's; those of `in` and of `out`.
 absl::Status ReadTableFileRoutes(ByteReader& in, RouteOutput& out) {
   HandOn hand_on(out);
   TableFileReader reader(hand_on);
@@ -421,7 +418,7 @@ absl::Status ReadTableFileRoutes(ByteReader& in, RouteOutput& out) {
     status = reader.Push(ahead);
     in.Consume(ahead.size());
   }
-  // The error of a stream says more than the place where it ended.
+  // The stream's own error says more than where it ended.
   if (status.ok() && !in.status().ok()) {
     return absl::IsDataLoss(in.status()) ? Named(out.name(), in.status())
                                          : in.status();
@@ -453,7 +450,7 @@ absl::Status ReadDetected(absl::string_view name, ByteReader& in,
     case RouteFormat::kUnknown:
       break;
   }
-  // A stream that breaks off before its format shows, or could not be read.
+  // The stream failed before its format was known.
   if (head.size() < kMrtHeaderSize && !in.status().ok()) {
     return out.OnEnd({}, in.status(), "");
   }

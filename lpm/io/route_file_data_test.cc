@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Route files that other programs wrote: small fixtures (testdata/README.md) in
-// full, and real tables where PLANB_DATA_DIR has them.
+// Route files of other programs: small fixtures (testdata/README.md), and real
+// tables if PLANB_DATA_DIR has them.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -57,7 +57,7 @@ Fixture ReadFixture(const std::string& name) {
   return fixture;
 }
 
-// What both scripts announce, and the paths that win.
+// The routes that both scripts announce, with the chosen paths.
 const char* const kRoutes[] = {
     "0.0.0.0/0 via 198.51.100.1",
     "192.0.2.0/24 via 198.51.100.2",
@@ -92,7 +92,7 @@ TEST(RouteFileFixture, Bird) {
 TEST(RouteFileFixture, Gobgp) {
   const Fixture fixture = ReadFixture("gobgp.mrt");
   std::vector<std::string> routes(std::begin(kRoutes), std::end(kRoutes));
-  // Its own, of a peer that its table does not have.
+  // GoBGP's own route, of a peer that is not in the peer table.
   routes.push_back("2001:db8:2::/48 via 2001:db8:ffff::4");
   EXPECT_THAT(fixture.routes, UnorderedElementsAreArray(routes));
   EXPECT_THAT(fixture.next_hops, UnorderedElementsAreArray({
@@ -113,7 +113,7 @@ TEST(RouteFileFixture, Gobgp) {
 constexpr absl::string_view kMrt4 = "mrt_rib4_20260730_first_2_megabytes.bz2";
 constexpr absl::string_view kMrt6 = "mrt_rib6_20260730_first_megabyte.bz2";
 
-// The path of a real table; "" where there is none.
+// The path of a real table; "" if it is missing.
 std::string DataFile(absl::string_view name) {
   const char* dir = std::getenv("PLANB_DATA_DIR");
   if (dir == nullptr) return "";
@@ -206,8 +206,7 @@ TEST(RouteFileData, Ipv4MrtIsCut) {
   ExpectCutMrt(path, Family::kIpv4);
 }
 
-// What bgpdump says about a prefix: by (AS path length, origin), the next hops
-// of such paths.
+// What bgpdump prints for a prefix: next hops by (AS path length, origin).
 using Paths = std::map<std::pair<size_t, int>, std::set<Address>>;
 
 size_t AsPathLength(absl::string_view text) {
@@ -256,8 +255,8 @@ void ExpectAsBgpdump(const std::string& path) {
   auto it = expected.begin();
   for (const Route& route : table.routes) {
     ASSERT_EQ(route.prefix, it->first);
-    // Best first; among its equals the peer decides, which bgpdump does not
-    // number.
+    // The best come first. Among equals the peer's index decides, which bgpdump
+    // does not print.
     const std::set<Address>& best = it->second.begin()->second;
     EXPECT_TRUE(best.contains(*table.next_hops.at(route.next_hop).gateway))
         << route.prefix.ToString();
@@ -269,19 +268,19 @@ bool HaveBgpdump() {
   return std::system("command -v bgpdump >/dev/null 2>&1") == 0;
 }
 
-TEST(RouteFileData, Ipv6MrtIsAsBgpdumpReadsIt) {
+TEST(RouteFileData, Ipv6MrtAgreesWithBgpdump) {
   ASSIGN_DATA_FILE_OR_SKIP(path, kMrt6);
   if (!HaveBgpdump()) GTEST_SKIP() << "bgpdump is not installed; not tested";
   ExpectAsBgpdump(path);
 }
 
-TEST(RouteFileData, Ipv4MrtIsAsBgpdumpReadsIt) {
+TEST(RouteFileData, Ipv4MrtAgreesWithBgpdump) {
   ASSIGN_DATA_FILE_OR_SKIP(path, kMrt4);
   if (!HaveBgpdump()) GTEST_SKIP() << "bgpdump is not installed; not tested";
   ExpectAsBgpdump(path);
 }
 
-TEST(RouteFileData, BirdFixtureIsAsBgpdumpReadsIt) {
+TEST(RouteFileData, BirdFixtureAgreesWithBgpdump) {
   if (!HaveBgpdump()) GTEST_SKIP() << "bgpdump is not installed; not tested";
   ExpectAsBgpdump("lpm/io/testdata/bird.mrt");
 }

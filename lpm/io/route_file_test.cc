@@ -71,7 +71,7 @@ TEST(ReadRoutes, ReadsEitherFormatUnderEveryCompression) {
   }
 }
 
-TEST(ReadRoutes, AnEmptyFileHoldsNoRoutes) {
+TEST(ReadRoutes, AnEmptyFileHasNoRoutes) {
   for (const std::string& file : {std::string(), Gzip(""), Bzip2("")}) {
     const Reading reading = ReadAny(file, kStrict);
     EXPECT_TRUE(reading.status.ok()) << reading.status;
@@ -82,7 +82,7 @@ TEST(ReadRoutes, AnEmptyFileHoldsNoRoutes) {
 TEST(ReadRoutes, ReadsMembersAsOneFile) {
   for (const auto compress : {Gzip, Bzip2}) {
     std::string members;
-    // Cut anywhere, even inside a line.
+    // Members may be cut anywhere, even inside a line.
     members += compress(kSmallText.substr(0, 20));
     members += compress(kSmallText.substr(20));
     EXPECT_THAT(ReadAny(members, kStrict).Lines(),
@@ -90,7 +90,7 @@ TEST(ReadRoutes, ReadsMembersAsOneFile) {
   }
 }
 
-TEST(ReadRoutes, RefusesWhatItDoesNotKnow) {
+TEST(ReadRoutes, RefusesUnknownFormats) {
   for (const std::string& file :
        {std::string("{\"routes\": []}\n"), Gzip("<html></html>"),
         std::string("\x7f"
@@ -110,14 +110,13 @@ TEST(ReadRoutes, NumbersMrtNextHopsFromTheFirstId) {
               ElementsAre("2001:db8::/32 100", "2001:db8:1::/48 100"));
 }
 
-// What any cut of a file must come to: a prefix of its routes, and the truth
-// about what is missing.
+// Checks the reading of a cut file: its first routes, and a report of the cut.
 void ExpectCut(const std::string& file, size_t cut, bool may_be_whole) {
   SCOPED_TRACE(cut);
   const Reading whole = ReadAny(file);
   const Reading reading = ReadAny(file.substr(0, cut));
   if (absl::IsInvalidArgument(reading.status)) {
-    // Too little to recognize.
+    // Too short to recognize the format.
     EXPECT_LT(cut, 6u);
     EXPECT_THAT(reading.routes, IsEmpty());
     return;
@@ -136,10 +135,11 @@ void ExpectCut(const std::string& file, size_t cut, bool may_be_whole) {
   EXPECT_EQ(reading.report.malformed, 0u);
 }
 
-TEST(ReadRoutes, CutAnywhereKeepsWhatCameBefore) {
+TEST(ReadRoutes, CutAnywhereKeepsAllBeforeTheCut) {
   for (const std::string& plain : {std::string(kSmallText), SmallMrt()}) {
     for (size_t cut = 1; cut < plain.size(); ++cut) {
-      // Between two records a plain file may end; tested with each format.
+      // A plain file may end between two records; the tests of each format
+      // cover that.
       ExpectCut(plain, cut, /*may_be_whole=*/true);
     }
     for (const auto compress : {Gzip, Bzip2}) {
@@ -192,7 +192,7 @@ TEST(ReadRouteFile, NamesTheFileItCannotRead) {
   EXPECT_THAT(status.message(), HasSubstr(TempDir().substr(0, 4)));
 }
 
-TEST(ReadRouteFileDeathTest, TheFirstIdIsNotTheReservedOne) {
+TEST(ReadRouteFileDeathTest, RefusesAReservedFirstId) {
   EXPECT_DEATH(ReadAny("", {.first_next_hop_id = 0}), "reserved");
 }
 
@@ -203,7 +203,7 @@ std::string Write(const TableContents& contents) {
   return bytes;
 }
 
-TEST(ReadTableFileRoutes, HandsOnAllThereIs) {
+TEST(ReadTableFileRoutes, DeliversEverything) {
   const TableContents table = SmallTable();
   for (const auto compress : {Plain, Gzip, Bzip2}) {
     for (const size_t piece : {size_t{1}, SIZE_MAX}) {
@@ -211,7 +211,7 @@ TEST(ReadTableFileRoutes, HandsOnAllThereIs) {
       EXPECT_TRUE(reading.status.ok()) << reading.status;
       EXPECT_EQ(reading.routes, table.routes);
       EXPECT_EQ(reading.groups, table.groups);
-      // Not those two that only routes name.
+      // Without the two next hops that only routes name.
       EXPECT_TRUE(reading.next_hops == table.next_hops);
       EXPECT_EQ(reading.report.routes, 7u);
       EXPECT_EQ(reading.report.next_hops, 3u);
@@ -222,7 +222,7 @@ TEST(ReadTableFileRoutes, HandsOnAllThereIs) {
   }
 }
 
-// A table may know more of them than their numbers.
+// The table may already have descriptions of them.
 TEST(ReadTableFileRoutes, DoesNotDescribeMembersOfGroups) {
   TableContents table;
   table.groups = {{5, {{6, 1}, {7, 1}}, ""}};
@@ -231,7 +231,7 @@ TEST(ReadTableFileRoutes, DoesNotDescribeMembersOfGroups) {
   EXPECT_TRUE(reading.next_hops.empty());
 }
 
-TEST(ReadTableFileRoutes, RefusesAnIdForTwoThings) {
+TEST(ReadTableFileRoutes, RefusesAnIdOfBothANextHopAndAGroup) {
   TableContents table;
   table.next_hops = {{.id = 5}};
   table.groups = {{.id = 5}};
@@ -246,7 +246,7 @@ TEST(ReadTableFileRoutes, RefusesAnIdForTwoThings) {
   EXPECT_EQ(ReadAny(Write(table)).next_hops.size(), 0u);
 }
 
-TEST(ReadTableFileRoutes, NeverReadsAPart) {
+TEST(ReadTableFileRoutes, NeverAcceptsACutFile) {
   const std::string bytes = Write(SmallTable());
   const std::string zipped = Gzip(bytes);
   for (size_t cut = 8; cut < bytes.size(); ++cut) {
@@ -254,8 +254,8 @@ TEST(ReadTableFileRoutes, NeverReadsAPart) {
     EXPECT_TRUE(absl::IsDataLoss(reading.status)) << reading.status;
     EXPECT_THAT(reading.status.message(), HasSubstr("F: damaged table file"));
   }
-  // Where enough of it is left to know it by; what is cut off may be only the
-  // compression's own checksum.
+  // From the first size at which the format is recognized. A cut may remove
+  // only the checksum of the compression.
   for (size_t cut = 40; cut < zipped.size(); ++cut) {
     const Reading reading = ReadAny(zipped.substr(0, cut));
     EXPECT_TRUE(absl::IsDataLoss(reading.status)) << reading.status;

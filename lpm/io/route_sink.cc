@@ -44,7 +44,7 @@ absl::Status ProblemOutput::OnProblem(RecordPlace place,
 
 namespace {
 
-// Sorts by `key`, keeping of equal keys the one given last.
+// Sorts by `key` and keeps the last of equal keys.
 template <typename T, typename Key>
 std::vector<T> LastOfEach(std::vector<T> given, Key key) {
   std::stable_sort(given.begin(), given.end(),

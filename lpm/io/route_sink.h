@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The results of reading a file: its routes go to a sink, and its problems go
-// into a report.
+// The results of reading a file: a sink receives its routes, and a report
+// counts and describes its problems.
 
 #ifndef PLANB_LPM_IO_ROUTE_SINK_H_
 #define PLANB_LPM_IO_ROUTE_SINK_H_
@@ -19,59 +19,57 @@ namespace planb {
 
 // A record that could not be read.
 struct RouteFileProblem {
-  uint64_t offset = 0;  // of the record: bytes into the uncompressed file
+  uint64_t offset = 0;  // of the record in the uncompressed file
   uint64_t line = 0;    // for text, counted from 1; else 0
   std::string message;
 };
 
-// How many problems a report describes; the rest is only counted.
+// A report describes the first problems and counts all.
 inline constexpr size_t kMaxRouteFileProblems = 16;
 
-// About the reading of any file of records.
+// A report on the reading of any file of records.
 struct RecordReport {
-  uint64_t malformed = 0;  // records, or single paths of a record, skipped
-  uint64_t ignored = 0;    // well-formed records that hold nothing of use
-  // The first few problems.
+  uint64_t malformed = 0;  // skipped records, or skipped paths of a record
+  uint64_t ignored = 0;    // well-formed records without routes
+  // The first kMaxRouteFileProblems.
   std::vector<RouteFileProblem> problems;
-  // The file ended in the middle of a record or of its compression, or its
-  // compression is corrupt. The sink has all records before that place.
+  // The file ends inside a record or inside a compressed stream, or the
+  // compressed stream is corrupt. The sink has all records before that place.
   bool truncated = false;
 };
 
 // Where a record starts.
 struct RecordPlace {
-  uint64_t offset = 0;  // bytes into the uncompressed file
+  uint64_t offset = 0;  // in the uncompressed file
   uint64_t line = 0;    // for text, counted from 1; else 0
 };
 
-// Counts the records that a reader could not read, keeps the first few, and
-// makes them errors if `strict`. Every call that returns a status ends the
-// reading unless it is OK. Thread-compatible.
+// Counts problems, describes the first ones, and turns them into errors if
+// `strict`. A status other than OK ends the reading. Thread-compatible.
 class ProblemOutput {
  public:
-  // `name` stands for the file in error messages.
+  // `name` is the file's name in error messages.
   ProblemOutput(absl::string_view name, bool strict)
       : name_(name), strict_(strict) {}
   ProblemOutput(const ProblemOutput&) = delete;
   ProblemOutput& operator=(const ProblemOutput&) = delete;
 
-  // A record that holds nothing of use, and should not.
+  // A well-formed record without routes.
   void OnIgnored() { ++records_.ignored; }
 
-  // A record, or a part of one, that is skipped.
+  // A record, or a part of one, is malformed and skipped.
   // Errors: DATA_LOSS with `strict`.
   absl::Status OnMalformed(RecordPlace place, absl::string_view message);
 
   // The file ends before it should. Errors: DATA_LOSS with `strict`.
   absl::Status OnTruncated(RecordPlace place, absl::string_view message);
 
-  // The stream gave no more bytes at `place`, and `stream` is its status. `cut`
-  // names the incomplete part; empty at a good place to end.
+  // The stream ends at `place` with the status `stream`. `cut` names the
+  // incomplete part; it is empty if the file may end there.
   // Errors: `stream` itself unless OK or DATA_LOSS; DATA_LOSS with `strict`.
   absl::Status OnEnd(RecordPlace place, const absl::Status& stream,
                      absl::string_view cut);
 
-  // The name of the file in error messages.
   const std::string& name() const { return name_; }
 
   const RecordReport& records() const { return records_; }
@@ -85,26 +83,27 @@ class ProblemOutput {
 };
 
 // Receives the contents of a file. A next hop or group that the file describes
-// comes before the first route that names it, once a file. One that the file
-// only names does not come, since the table may know more of it. An error ends
-// the reading and is returned by it.
+// comes once, before the first route that names it. One that the file only
+// names does not come, since the table may have a description of it. An error
+// of the sink ends the reading, which returns it.
 class RouteSink {
  public:
   virtual ~RouteSink() = default;
   virtual absl::Status OnNextHop(const NextHop& next_hop) = 0;
   virtual absl::Status OnRoute(const Route& route) = 0;
-  // Only table files have groups. Ignored by default: lookups answer with the
-  // group's id all the same. RouteFileReport::groups counts them.
+  // Only table files have groups. Ignored by default, since lookups return the
+  // group's id even without the group. RouteFileReport::groups counts them.
   virtual absl::Status OnGroup(const NextHopGroup& /*group*/) {
     return absl::OkStatus();
   }
 };
 
-// About the reading of a route file.
+// A report on the reading of a route file: the numbers of items delivered to
+// the sink. The sink may have ignored the groups.
 struct RouteFileReport : RecordReport {
-  uint64_t routes = 0;     // handed to the sink
-  uint64_t next_hops = 0;  // handed to the sink
-  uint64_t groups = 0;     // handed to the sink, which may have ignored them
+  uint64_t routes = 0;
+  uint64_t next_hops = 0;
+  uint64_t groups = 0;
 };
 
 // A sink that collects. A later item replaces an earlier one of the same prefix
@@ -127,15 +126,15 @@ class RouteCollector : public RouteSink {
   std::vector<NextHopGroup> groups_;
 };
 
-// Hands the routes that a reader read to a sink, and counts them. Every call
-// that returns a status ends the reading unless it is OK. Thread-compatible.
+// Delivers items from a reader to a sink, and counts them. A status other than
+// OK ends the reading. Thread-compatible.
 class RouteOutput : public ProblemOutput {
  public:
   // `sink` must outlive this.
   RouteOutput(absl::string_view name, bool strict, RouteSink& sink)
       : ProblemOutput(name, strict), sink_(sink) {}
 
-  // Hand on to the sink. Errors: the sink's.
+  // Errors: the sink's.
   absl::Status OnNextHop(const NextHop& next_hop);
   absl::Status OnRoute(const Route& route);
   absl::Status OnGroup(const NextHopGroup& group);
@@ -144,7 +143,7 @@ class RouteOutput : public ProblemOutput {
 
  private:
   RouteSink& sink_;
-  RouteFileReport counts_;  // of items handed on; problems are the base's
+  RouteFileReport counts_;  // of items; the base class has the problems
 };
 
 }  // namespace planb

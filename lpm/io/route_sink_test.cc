@@ -11,7 +11,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-TEST(ProblemOutput, CountsAllAndDescribesTheFirst) {
+TEST(ProblemOutput, CountsAllAndDescribesTheFirstOnes) {
   ProblemOutput out("F", /*strict=*/false);
   for (uint64_t i = 0; i < 100; ++i) {
     EXPECT_TRUE(out.OnMalformed({i, i + 1}, "bad").ok());
@@ -28,7 +28,7 @@ TEST(ProblemOutput, CountsAllAndDescribesTheFirst) {
   EXPECT_EQ(out.records().problems.back().message, "bad");
 }
 
-TEST(ProblemOutput, StrictMakesAProblemAnError) {
+TEST(ProblemOutput, StrictTurnsAProblemIntoAnError) {
   ProblemOutput out("F", /*strict=*/true);
   EXPECT_EQ(out.OnMalformed({12, 0}, "bad"),
             absl::DataLossError("F: at byte 12: bad"));
@@ -38,7 +38,7 @@ TEST(ProblemOutput, StrictMakesAProblemAnError) {
   EXPECT_EQ(out.OnTruncated({10, 3}, "cut"), absl::DataLossError("F:3: cut"));
 }
 
-TEST(ProblemOutput, TellsAnEndFromACut) {
+TEST(ProblemOutput, DistinguishesAnEndFromACut) {
   ProblemOutput out("F", /*strict=*/false);
   EXPECT_TRUE(out.OnEnd({5, 0}, absl::OkStatus(), "").ok());
   EXPECT_FALSE(out.records().truncated);
@@ -120,7 +120,7 @@ class RefusingSink : public RouteSink {
   }
 };
 
-TEST(RouteOutput, ReportsWhatTheSinkTookAndTheProblems) {
+TEST(RouteOutput, ReportsDeliveredItemsAndProblems) {
   RouteCollector sink;
   RouteOutput out("F", /*strict=*/false, sink);
   EXPECT_TRUE(out.OnNextHop(NextHop{}).ok());
@@ -137,7 +137,7 @@ TEST(RouteOutput, ReportsWhatTheSinkTookAndTheProblems) {
   EXPECT_EQ(out.report().problems.size(), 2u);
 }
 
-TEST(RouteOutput, GivesTheErrorsOfTheSinkUnchanged) {
+TEST(RouteOutput, ReturnsTheErrorsOfTheSinkUnchanged) {
   RefusingSink sink;
   RouteOutput out("F", /*strict=*/false, sink);
   EXPECT_EQ(out.OnNextHop(NextHop{}),

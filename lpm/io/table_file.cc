@@ -36,7 +36,7 @@ void Xxh3Stream::Free::operator()(XXH3_state_s* state) const {
 
 namespace {
 
-// Bytes that hold the bits of a prefix.
+// The bytes of a prefix of `length` bits.
 constexpr size_t PrefixBytes(int length) {
   return (static_cast<size_t>(length) + 7) / 8;
 }
@@ -214,7 +214,7 @@ absl::Status TableFileOrder::Accept(const NextHop& next_hop) {
 }
 
 absl::Status TableFileOrder::Accept(const NextHopGroup& group) {
-  // The ids of groups start anew.
+  // Ids of groups are ordered among themselves.
   if (counts_.groups == 0) last_id_ = kNoRoute;
   absl::Status status = AcceptId(group.id, "group");
   if (status.ok()) ++counts_.groups;
@@ -434,7 +434,8 @@ absl::Status TableFileReader::OnBlockHead() {
     return Damaged(absl::StrCat("a block of ", size, " bytes; it has 1 to ",
                                 kMaxTableFileBlock));
   }
-  // Checked here, not after the block, lest a damaged type read it otherwise.
+  // Checked before the block is read, since a damaged type must not choose how
+  // its payload is read.
   const bool first = ordinal_ == 0;
   const auto next = static_cast<TableFileBlock>(type);
   if (first != (next == TableFileBlock::kHeader) || next < type_) {

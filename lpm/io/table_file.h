@@ -24,13 +24,13 @@ struct XXH3_state_s;
 
 namespace planb {
 
-// How every table file starts. As in PNG: a byte that is no ASCII, then line
-// ends that a transfer as text would change.
+// The first bytes of every table file. As in PNG, a byte that is not ASCII, and
+// line ends that a transfer as text would change.
 inline constexpr absl::string_view kTableFileMagic("\x89PLB\r\n\x1a\n", 8);
 
 inline constexpr uint32_t kTableFileVersion = 1;
 
-// No block has a longer payload, so no item is longer.
+// The limit on the payload of a block, and so on an item.
 inline constexpr size_t kMaxTableFileBlock = 64 << 10;
 
 inline constexpr size_t kTableFileDigestSize = 16;
@@ -38,8 +38,8 @@ inline constexpr size_t kTableFileDigestSize = 16;
 struct TableFileHeader {
   std::string table;
   uint64_t generation = 0;
-  // Of the table's contents, as the table computes it: kTableFileDigestSize
-  // bytes that mean nothing to the file.
+  // The digest of the table's contents, of kTableFileDigestSize bytes. The file
+  // does not interpret it.
   std::string digest = std::string(kTableFileDigestSize, '\0');
 
   friend bool operator==(const TableFileHeader&,
@@ -56,14 +56,14 @@ struct TableFileCounts {
                          const TableFileCounts&) = default;
 };
 
-// Receives the contents of a table file, in their order: the header; next hops,
-// ascending by id; groups, ascending by id; routes, ascending by prefix (so
-// IPv4 first); the end. No id is reserved; whether an id stands for both a next
-// hop and a group, and whether those that groups and routes name are there, is
-// for the sink to judge. An error ends the reading and is returned by it.
+// Receives the contents of a table file in this order: the header; next hops,
+// by ascending id; groups, by ascending id; routes, by ascending prefix (IPv4
+// first); the end. No id is a reserved one. The sink must check that no id is
+// both a next hop's and a group's, and that named ids exist. An error of the
+// sink ends the reading, which returns it.
 //
-// Each block is checked before its items are delivered, but only OnEnd says
-// that nothing is missing. Items before it must not take effect on their own.
+// Each block is checked before its items are delivered, but only OnEnd tells
+// that the file is whole. Items must not take effect before OnEnd.
 class TableFileSink {
  public:
   virtual ~TableFileSink() = default;
@@ -71,13 +71,13 @@ class TableFileSink {
   virtual absl::Status OnNextHop(const NextHop& next_hop) = 0;
   virtual absl::Status OnGroup(const NextHopGroup& group) = 0;
   virtual absl::Status OnRoute(const Route& route) = 0;
-  // The file is whole, and held as many.
+  // The file is whole and has this many items.
   virtual absl::Status OnEnd(const TableFileCounts& counts) = 0;
 };
 
 uint64_t Xxh3(absl::string_view bytes, uint64_t seed);
 
-// Of all bytes added so far, with seed 0. Thread-compatible.
+// XXH3-64 of all bytes added so far, with seed 0. Thread-compatible.
 class Xxh3Stream {
  public:
   Xxh3Stream();
@@ -92,7 +92,7 @@ class Xxh3Stream {
   const std::unique_ptr<XXH3_state_s, Free> state_;
 };
 
-// What a block holds; the order of the values is that of the blocks.
+// Types of blocks, in the order in which a file has them.
 enum class TableFileBlock : uint32_t {
   kHeader = 1,
   kNextHops = 2,
@@ -108,16 +108,16 @@ struct TableFileEnd {
   uint64_t checksum = 0;  // XXH3-64 of all bytes of the file before the block
 };
 
-// Adds the bytes of one item to `out`. They are a faithful copy only if they
-// are no more than kMaxTableFileBlock: the lengths in them have 16 bits.
+// Appends the encoding of one item to `out`. It is valid only if it has at most
+// kMaxTableFileBlock bytes: the lengths in it have 16 bits.
 void AppendItem(const TableFileHeader& header, std::string& out);
 void AppendItem(const NextHop& next_hop, std::string& out);
 void AppendItem(const NextHopGroup& group, std::string& out);
 void AppendItem(const Route& route, std::string& out);
 void AppendItem(const TableFileEnd& end, std::string& out);
 
-// Takes one item off `cursor`; a route of `family`.
-// Errors: INVALID_ARGUMENT, with the defect of the item.
+// Reads one item from `cursor`; a route is of `family`.
+// Errors: INVALID_ARGUMENT, naming the defect.
 absl::Status ReadItem(ByteCursor& cursor, TableFileHeader& header);
 absl::Status ReadItem(ByteCursor& cursor, NextHop& next_hop);
 absl::Status ReadItem(ByteCursor& cursor, NextHopGroup& group);
@@ -132,12 +132,12 @@ void AppendLittle(T value, std::string& out) {
   }
 }
 
-// Counts items as they pass. Invariant: those accepted so far are in order.
-// Thread-compatible.
+// Checks the order of items and counts them. Invariant: the accepted items are
+// in order. Thread-compatible.
 class TableFileOrder {
  public:
-  // Errors: INVALID_ARGUMENT if the item may not come here, saying after what;
-  // it is not counted.
+  // Errors: INVALID_ARGUMENT, naming the item before, if the item may not come
+  // here. It is not counted then.
   absl::Status Accept(const NextHop& next_hop);
   absl::Status Accept(const NextHopGroup& group);
   absl::Status Accept(const Route& route);
@@ -152,16 +152,17 @@ class TableFileOrder {
   std::optional<Prefix> last_prefix_;
 };
 
-// Begin; then next hops, groups and routes, each in ascending order; Finish.
-// The same contents always give the same bytes. After an error every further
-// call returns it, and the output is not a table file.
+// Writes a table file: call Begin, then Add for next hops, groups and routes,
+// each in ascending order, then Finish. The same contents always give the same
+// bytes. After an error every further call returns it, and the output is not a
+// table file.
 //
-// Memory: about two blocks. O(1) an item, and the output's time.
+// Memory: about two blocks. An item takes O(1) and the time of the output.
 // Thread-compatible.
 class TableFileWriter {
  public:
-  // Takes the next bytes of the file: at most a block with its frame, valid
-  // during the call. An error ends the writing and is returned by it.
+  // Receives the next bytes of the file: at most a block with its frame, valid
+  // during the call. The writer returns its error.
   using Output = std::function<absl::Status(absl::string_view)>;
 
   explicit TableFileWriter(Output output) : output_(std::move(output)) {}
@@ -171,16 +172,16 @@ class TableFileWriter {
   // Errors: those of the output; INVALID_ARGUMENT if the digest has another
   // size, or an item is out of order, has a reserved id or needs more than
   // kMaxTableFileBlock bytes.
-  // REQUIRES: in the order of the class comment; Finish last and once.
+  // REQUIRES: the order of the class comment; Begin and Finish are called once.
   absl::Status Begin(const TableFileHeader& header);
   absl::Status Add(const NextHop& next_hop);
   absl::Status Add(const NextHopGroup& group);
   absl::Status Add(const Route& route);
   absl::Status Finish();
 
-  // Of what was added.
+  // The items added so far.
   const TableFileCounts& counts() const { return order_.counts(); }
-  // Handed to the output so far.
+  // Bytes delivered to the output so far.
   uint64_t bytes() const { return bytes_; }
 
  private:
@@ -189,7 +190,7 @@ class TableFileWriter {
   // Adds the item to the block in progress, or starts one of `type` with it.
   template <typename Item>
   absl::Status AddToBlock(TableFileBlock type, const Item& item);
-  // Puts the block in progress out, if there is one.
+  // Writes the block in progress, if there is one, to the output.
   absl::Status Flush();
   absl::Status Put(absl::string_view bytes);
 
@@ -206,14 +207,14 @@ class TableFileWriter {
   absl::Status status_;
 };
 
-// Push the bytes of the file, in order, in pieces of any size; then Finish.
-// After an error every further call returns it.
+// Reads a table file: call Push with its bytes, in order, in pieces of any
+// size, then Finish. After an error every further call returns it.
 //
 // Errors of either call, besides those of the sink:
-//   INVALID_ARGUMENT  the bytes are no table file: they start otherwise;
+//   INVALID_ARGUMENT  not a table file: the magic number is another;
 //   UNIMPLEMENTED     a table file of a newer version;
-//   DATA_LOSS         one that is damaged, cut short or goes on after its end,
-//                     saying at which byte and in which block.
+//   DATA_LOSS         a damaged file, also one that is cut or continues after
+//                     its end; names the byte and the block.
 //
 // Memory: one block, however long the file. Thread-compatible.
 class TableFileReader {
@@ -225,14 +226,14 @@ class TableFileReader {
 
   absl::Status Push(absl::string_view bytes);
 
-  // There are no more bytes: tells the sink of the end if nothing is missing
-  // and nothing was left over. Call once, last.
+  // Ends the file. Calls OnEnd of the sink if the file is whole. Call once,
+  // last.
   absl::Status Finish();
 
  private:
   enum class State { kPreamble, kBlockHead, kBlock, kDone };
 
-  // `held_` is complete: each of these uses it and sets the next state.
+  // Called when `held_` is complete. Each uses it and sets the next state.
   absl::Status OnHeld();
   absl::Status OnPreamble();
   absl::Status OnBlockHead();

@@ -74,7 +74,7 @@ TableContents LargeTable(size_t count) {
   return table;
 }
 
-TEST(TableFileReader, ReadsWhatWasWritten) {
+TEST(TableFileReader, ReadsTheWritersFiles) {
   for (const size_t piece : {size_t{1}, size_t{7}, SIZE_MAX}) {
     ExpectThereAndBack({}, piece);
     ExpectThereAndBack({.routes = {{*Prefix::Parse("::/0"), 1}}}, piece);
@@ -90,7 +90,7 @@ TEST(TableFileReader, ReadsManyBlocks) {
   }
 }
 
-TEST(TableFileReader, NeverTakesACutFileForWhole) {
+TEST(TableFileReader, NeverAcceptsACutFile) {
   const std::string bytes = Write(SmallTable());
   const TableReading whole = ReadTable(bytes);
   for (size_t cut = 0; cut < bytes.size(); ++cut) {
@@ -103,7 +103,7 @@ TEST(TableFileReader, NeverTakesACutFileForWhole) {
   }
 }
 
-TEST(TableFileReader, NoticesEveryFlippedBit) {
+TEST(TableFileReader, DetectsEveryFlippedBit) {
   const std::string bytes = Write(SmallTable());
   for (size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
     std::string flipped = bytes;
@@ -121,7 +121,7 @@ TEST(TableFileReader, NoticesEveryFlippedBit) {
   }
 }
 
-TEST(TableFileReader, NoticesBytesAfterTheEnd) {
+TEST(TableFileReader, DetectsBytesAfterTheEnd) {
   const std::string bytes = Write(SmallTable());
   for (const std::string& more : {std::string(1, '\0'), bytes}) {
     for (const size_t piece : {size_t{1}, bytes.size(), SIZE_MAX}) {
@@ -134,7 +134,7 @@ TEST(TableFileReader, NoticesBytesAfterTheEnd) {
   }
 }
 
-TEST(TableFileReader, KnowsWhatIsNoTableFile) {
+TEST(TableFileReader, RefusesOtherFiles) {
   for (const std::string& bytes :
        {std::string("x"), std::string("\x89PLA"), std::string("::/0 1\n"),
         std::string(1000, '\0')}) {
@@ -169,12 +169,12 @@ void ExpectDamaged(const std::vector<std::pair<uint32_t, std::string>>& blocks,
   EXPECT_EQ(reading.ends, 0);
 }
 
-TEST(TableFileReader, RefusesRightChecksumsOfWrongThings) {
+TEST(TableFileReader, RefusesInvalidContentsWithValidChecksums) {
   const std::pair header{kHeader, HeaderPayload()};
   const std::pair hop{kHops, HopPayload(3)};
   const std::pair route4{kRoutes4, DefaultPayload()};
   const std::pair route6{kRoutes6, DefaultPayload()};
-  // The control: these parts make a good file.
+  // The control: these parts make a valid file.
   const TableReading good = ReadTable(TableFileOf(
       {header, hop, route4, route6, {kEnd, EndPayload(1, 0, 1, 1)}}));
   ASSERT_TRUE(good.status.ok()) << good.status;
@@ -205,8 +205,8 @@ TEST(TableFileReader, RefusesRightChecksumsOfWrongThings) {
   }
 }
 
-TEST(TableFileReader, NoticesABlockOfAnotherFile) {
-  // Of the same ordinal and size: each block's own checksum is right.
+TEST(TableFileReader, DetectsABlockOfAnotherFile) {
+  // The block has the same ordinal and size, and its own checksum is valid.
   TableContents table = SmallTable();
   const std::string one = Write(table);
   table.header.generation += 1;
@@ -219,7 +219,7 @@ TEST(TableFileReader, NoticesABlockOfAnotherFile) {
   EXPECT_THAT(status.message(), HasSubstr("the file's checksum is wrong"));
 }
 
-TEST(TableFileReader, ReadsNoOtherVersion) {
+TEST(TableFileReader, RefusesOtherVersions) {
   const std::pair header{kHeader, HeaderPayload()};
   const std::pair end{kEnd, EndPayload(0, 0, 0, 0)};
   EXPECT_TRUE(ReadTable(TableFileOf({header, end})).status.ok());
@@ -257,7 +257,7 @@ struct FailingSink : TableReading {
   int left;
 };
 
-TEST(TableFileReader, StopsWhereTheSinkDoes) {
+TEST(TableFileReader, StopsAtAnErrorOfTheSink) {
   const std::string bytes = Write(SmallTable());
   constexpr int kCalls = 1 + 3 + 2 + 7 + 1;
   for (int good = 0; good <= kCalls; ++good) {

@@ -26,14 +26,14 @@ using ::planb::testing::U8;
 using ::planb::testing::WriteTable;
 using ::testing::HasSubstr;
 
-// As published with the algorithm: what a file holds must not change with a
-// version of the library.
-TEST(Xxh3, IsTheOneOfTheSpecification) {
+// Values published with the algorithm: a new version of the library must not
+// change the format.
+TEST(Xxh3, MatchesTheSpecification) {
   EXPECT_EQ(Xxh3("", 0), 0x2d06800538d394c2u);
   EXPECT_NE(Xxh3("", 1), Xxh3("", 0));
 }
 
-TEST(Xxh3, OfAStreamIsThatOfTheWhole) {
+TEST(Xxh3, OfAStreamEqualsThatOfTheWhole) {
   std::string bytes;
   for (int i = 0; i < 3000; ++i) bytes += static_cast<char>(i * i);
   for (const size_t piece : {size_t{1}, size_t{7}, size_t{1000}}) {
@@ -46,7 +46,7 @@ TEST(Xxh3, OfAStreamIsThatOfTheWhole) {
   }
 }
 
-// `item` comes back, and no beginning of its bytes is one.
+// `item` survives a round trip, and no proper prefix of its bytes is an item.
 template <typename Item, typename... Family>
 void ExpectThereAndBack(const Item& item, Family... family) {
   std::string bytes;
@@ -66,7 +66,7 @@ void ExpectThereAndBack(const Item& item, Family... family) {
   EXPECT_EQ(cursor.left(), "next");
 }
 
-TEST(TableFileItems, ComeBackAndAreNeverCut) {
+TEST(TableFileItems, RoundTripAndAreRefusedIfCut) {
   const TableContents table = SmallTable();
   ExpectThereAndBack(table.header);
   for (const NextHop& next_hop : table.next_hops) ExpectThereAndBack(next_hop);
@@ -86,7 +86,7 @@ void ExpectMalformed(const std::string& bytes, const std::string& message,
   EXPECT_THAT(status.message(), HasSubstr(message));
 }
 
-TEST(TableFileItems, SayWhatIsWrong) {
+TEST(TableFileItems, NameTheDefect) {
   const auto hop = [](NextHopId id, const std::string& gateway) {
     return absl::StrCat(Little32(id), Little32(1), U8(gateway.size()), gateway,
                         Little16(0), Little16(0));
@@ -120,7 +120,7 @@ Route To(const std::string& prefix, NextHopId id = 1) {
   return {*Prefix::Parse(prefix), id};
 }
 
-TEST(TableFileOrder, CountsWhatComesInOrder) {
+TEST(TableFileOrder, CountsItemsInOrder) {
   TableFileOrder order;
   EXPECT_TRUE(order.Accept(Hop(1)).ok());
   EXPECT_TRUE(order.Accept(Hop(4294967294)).ok());
@@ -132,7 +132,7 @@ TEST(TableFileOrder, CountsWhatComesInOrder) {
   EXPECT_EQ(order.counts(), (TableFileCounts{2, 1, 3, 1}));
 }
 
-// `item` must not come after what `order` has, and changes nothing.
+// `order` refuses `item` and does not change.
 template <typename Item>
 void ExpectRefused(TableFileOrder order, const Item& item,
                    const std::string& message) {
@@ -143,7 +143,7 @@ void ExpectRefused(TableFileOrder order, const Item& item,
   EXPECT_EQ(order.counts(), before);
 }
 
-TEST(TableFileOrder, RefusesWhatIsOutOfOrder) {
+TEST(TableFileOrder, RefusesItemsOutOfOrder) {
   TableFileOrder order;
   ASSERT_TRUE(order.Accept(Hop(5)).ok());
   ExpectRefused(order, Hop(5), "next hop 5 comes after next hop 5");
@@ -161,7 +161,7 @@ TEST(TableFileOrder, RefusesWhatIsOutOfOrder) {
   ExpectRefused(order, To("255.0.0.0/8"), "255.0.0.0/8 comes after");
 }
 
-TEST(TableFileOrder, NoHopsThenAGroupThenNoHop) {
+TEST(TableFileOrder, RefusesANextHopAfterAGroup) {
   TableFileOrder order;
   ASSERT_TRUE(order.Accept(To("::/0")).ok());
   ExpectRefused(order, Hop(6), "next hop 6 comes after a route");
@@ -175,8 +175,8 @@ TEST(TableFileOrder, RefusesReservedIds) {
   }
 }
 
-// Made by testdata/make_corpus.py, which knows TABLE_FILE.md and not this code.
-// A change to these bytes is a change of the format and needs another version.
+// Made by testdata/make_corpus.py, from TABLE_FILE.md and without this code. A
+// change of these bytes changes the format and needs another version.
 constexpr absl::string_view kReference =
     // Magic number, version.
     "89504c420d0a1a0a"
@@ -244,7 +244,7 @@ TableContents Reference() {
   return table;
 }
 
-TEST(TableFileWriter, WritesTheFormatOfTheReference) {
+TEST(TableFileWriter, WritesTheReferenceFile) {
   absl::Status status;
   EXPECT_EQ(absl::BytesToHexString(WriteTable(Reference(), &status)),
             kReference);
@@ -253,7 +253,7 @@ TEST(TableFileWriter, WritesTheFormatOfTheReference) {
               Reference());
 }
 
-TEST(TableFileWriter, CountsWhatItTookAndGave) {
+TEST(TableFileWriter, CountsItemsAndBytes) {
   const TableContents table = SmallTable();
   uint64_t bytes = 0;
   TableFileWriter writer([&](absl::string_view next) {
@@ -268,7 +268,7 @@ TEST(TableFileWriter, CountsWhatItTookAndGave) {
   EXPECT_EQ(writer.bytes(), bytes);
 }
 
-TEST(TableFileWriter, FillsBlocksAndNeverMore) {
+TEST(TableFileWriter, FillsBlocksToTheLimit) {
   TableContents table;
   for (uint32_t i = 0; i < 20000; ++i) {
     table.routes.push_back({Prefix::Truncate(Address::V4(i << 8), 24), 1 + i});
@@ -295,7 +295,7 @@ void ExpectRefused(const TableContents& table, const std::string& message) {
   EXPECT_FALSE(ReadTable(bytes).status.ok());
 }
 
-TEST(TableFileWriter, RefusesWhatNoReaderWouldTake) {
+TEST(TableFileWriter, RefusesItemsThatReadersRefuse) {
   TableContents table = SmallTable();
   table.header.digest = "short";
   ExpectRefused(table, "a digest of 5 bytes");
@@ -310,7 +310,7 @@ TEST(TableFileWriter, RefusesWhatNoReaderWouldTake) {
   ExpectRefused(table, "reserved");
 }
 
-TEST(TableFileWriter, TakesItemsOfABlockAndNoLonger) {
+TEST(TableFileWriter, TakesItemsUpToTheSizeOfABlock) {
   // The bytes around a label: id, weight, no gateway, two lengths.
   constexpr size_t kAround = 4 + 4 + 1 + 2 + 2;
   TableContents table;
@@ -340,7 +340,7 @@ TEST(TableFileWriter, TakesItemsOfABlockAndNoLonger) {
   ExpectRefused(table, "an item of");
 }
 
-TEST(TableFileWriter, StopsWhereTheOutputDoes) {
+TEST(TableFileWriter, StopsAtAnErrorOfTheOutput) {
   const TableContents table = SmallTable();
   for (int good = 0; good < 7; ++good) {
     int calls = 0;

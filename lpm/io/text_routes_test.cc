@@ -33,7 +33,7 @@ TEST(ParseTextRoute, ReadsBothFamilies) {
             (Route{*Prefix::Parse("192.0.2.0/24"), 4294967294}));
 }
 
-TEST(ParseTextRoute, SaysWhatIsWrong) {
+TEST(ParseTextRoute, NamesTheDefect) {
   const struct {
     absl::string_view content;
     absl::string_view message;
@@ -80,7 +80,7 @@ TEST(ReadTextRoutes, ReadsLinesOfEveryForm) {
     EXPECT_THAT(reading.Lines(),
                 ElementsAre("2001:db8::/32 7", "192.0.2.0/24 9", "::/0 7",
                             "2001:db8::/32 8"));
-    // A number says nothing of the next hop, of which a table may know more.
+    // Text does not describe next hops; the table may have descriptions.
     EXPECT_THAT(reading.next_hops, IsEmpty());
     EXPECT_EQ(reading.report.routes, 4u);
     EXPECT_EQ(reading.report.next_hops, 0u);
@@ -91,7 +91,7 @@ TEST(ReadTextRoutes, ReadsLinesOfEveryForm) {
   }
 }
 
-TEST(ReadTextRoutes, NothingIsFine) {
+TEST(ReadTextRoutes, AcceptsEmptyFiles) {
   for (const std::string text : {"", "\n", "# nothing\n"}) {
     const Reading reading = ReadText(text, /*strict=*/true);
     EXPECT_TRUE(reading.status.ok()) << reading.status;
@@ -99,7 +99,7 @@ TEST(ReadTextRoutes, NothingIsFine) {
   }
 }
 
-TEST(ReadTextRoutes, SkipsMalformedLinesAndSaysWhere) {
+TEST(ReadTextRoutes, SkipsMalformedLinesAndReportsTheirPlace) {
   const std::string text =
       "::/0 1\n"
       "oops\n"
@@ -127,7 +127,7 @@ TEST(ReadTextRoutes, StopsAtTheFirstMalformedLineWhenStrict) {
   EXPECT_THAT(reading.Lines(), ElementsAre("::/0 1"));
 }
 
-TEST(ReadTextRoutes, BoundsTheLineButNotTheComment) {
+TEST(ReadTextRoutes, LimitsTheLineButNotItsComment) {
   const std::string route = "2001:db8::/32 1";
   const std::string blanks(kMaxTextLine - route.size(), ' ');
   const std::string longest = absl::StrCat(route, blanks);
@@ -157,7 +157,7 @@ TEST(ReadTextRoutes, BoundsTheLineButNotTheComment) {
   }
 }
 
-TEST(ReadTextRoutes, ReadsALastLineWithoutNewlineButWarns) {
+TEST(ReadTextRoutes, ReadsAndReportsALastLineWithoutNewline) {
   const Reading reading = ReadText("::/0 1\n2001:db8::/32 17");
   EXPECT_TRUE(reading.status.ok()) << reading.status;
   EXPECT_THAT(reading.Lines(), ElementsAre("::/0 1", "2001:db8::/32 17"));
@@ -187,7 +187,7 @@ TEST(ReadTextRoutes, CutAnywhereKeepsTheLinesBefore) {
     const Reading reading = ReadText(text.substr(0, cut));
     EXPECT_TRUE(reading.status.ok()) << reading.status;
     EXPECT_EQ(reading.report.malformed, 0u) << cut;
-    // Whole lines are all there.
+    // All whole lines are read.
     const std::vector<std::string> lines = reading.Lines();
     const size_t whole = (cut >= 8) + (cut >= 25) + (cut >= text.size());
     ASSERT_GE(lines.size(), whole) << cut;
@@ -197,7 +197,7 @@ TEST(ReadTextRoutes, CutAnywhereKeepsTheLinesBefore) {
     if (whole > 1) {
       EXPECT_EQ(lines[1], "2001:db8::/32 23");
     }
-    // A route's line that is cut is reported; a comment's or an empty one not.
+    // A cut line is reported if it has a route.
     const bool in_route = (cut > 0 && cut < 8) || (cut > 8 && cut < 25) ||
                           (cut > 33 && cut < text.size());
     EXPECT_EQ(reading.report.truncated, in_route) << cut;
@@ -205,7 +205,7 @@ TEST(ReadTextRoutes, CutAnywhereKeepsTheLinesBefore) {
   }
 }
 
-// Breaks off after its bytes, as a cut compressed file does.
+// Fails after its bytes, like a cut compressed file.
 class CutSource : public ByteSource {
  public:
   CutSource(std::string bytes, absl::Status error)
@@ -221,7 +221,7 @@ class CutSource : public ByteSource {
   absl::Status error_;
 };
 
-TEST(ReadTextRoutes, DropsTheLineInWhichTheStreamBreaksOff) {
+TEST(ReadTextRoutes, DropsALineInWhichTheStreamIsCut) {
   testing::ListSink sink;
   ByteReader in(std::make_unique<CutSource>("::/0 1\n2001:db8::/32 17",
                                             absl::DataLossError("gzip cut")));
@@ -243,7 +243,7 @@ TEST(ReadTextRoutes, ReturnsTheErrorOfTheFile) {
   EXPECT_EQ(sink.routes.size(), 1u);
 }
 
-TEST(ReadTextRoutes, EndsWhenTheSinkRefuses) {
+TEST(ReadTextRoutes, StopsAtAnErrorOfTheSink) {
   struct Refusing : testing::ListSink {
     absl::Status OnRoute(const Route& route) override {
       if (routes.size() == 2) return absl::ResourceExhaustedError("full");
@@ -262,7 +262,7 @@ TEST(DetectRouteFormat, KnowsText) {
         "  192.0.2.0/24\t1\r\n", "::/0 1",
         "a heading\n\n::/0 1\n",  // will be counted as malformed
         "# caf\xc3\xa9\n::/0 1\n",
-        // Cut in its first line.
+        // The file is cut in its first line.
         "2001:d", "1", "2001:db8::/32"}) {
     EXPECT_EQ(DetectRouteFormat(head), RouteFormat::kText) << head;
   }
@@ -287,7 +287,7 @@ TEST(DetectRouteFormat, KnowsTableFiles) {
   EXPECT_EQ(DetectRouteFormat("x" + magic), RouteFormat::kUnknown);
 }
 
-TEST(DetectRouteFormat, KnowsWhatIsNeither) {
+TEST(DetectRouteFormat, RefusesOtherFormats) {
   for (const std::string& head :
        {std::string("{\"prefix\": \"2001:db8::/32\"}\n"),
         std::string("<html>\n</html>\n"), std::string("prefix,nexthop\n"),

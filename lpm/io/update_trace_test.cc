@@ -50,17 +50,17 @@ UpdateEvent Event(int64_t at, uint32_t as_number, BgpUpdate update) {
           false, std::move(update)};
 }
 
-TEST(UpdateTrace, TakesThePeerThatCameFirst) {
+TEST(UpdateTrace, ChoosesThePeerThatAppearedFirst) {
   Lines sink;
   UpdateTrace trace(1, sink);
   const NlriPrefix p = Of("10.0.0.0/8");
   EXPECT_TRUE(trace.OnUpdate(Event(1, 7, {{}, {To(p, "192.0.2.1")}})).ok());
   EXPECT_THAT(sink.Take(),
               ElementsAre("hop 1 192.0.2.1 AS7 peer ::1", "1 10.0.0.0/8 1"));
-  // Another peer's path does not show, but for its gateway.
+  // Of another peer's path, only the gateway shows.
   EXPECT_TRUE(trace.OnUpdate(Event(2, 5, {{}, {To(p, "192.0.2.2")}})).ok());
   EXPECT_THAT(sink.Take(), ElementsAre("hop 2 192.0.2.2 AS5 peer ::1"));
-  // The same again changes nothing.
+  // Repeating the announcement changes nothing.
   EXPECT_TRUE(trace.OnUpdate(Event(3, 7, {{}, {To(p, "192.0.2.1")}})).ok());
   EXPECT_THAT(sink.Take(), IsEmpty());
   EXPECT_TRUE(trace.OnUpdate(Event(4, 7, {{p}, {}})).ok());
@@ -78,11 +78,12 @@ TEST(UpdateTrace, TakesThePeerThatCameFirst) {
   EXPECT_EQ(trace.peers(), 2u);
 }
 
-TEST(UpdateTrace, GivesWhatAnEventComesTo) {
+TEST(UpdateTrace, ReportsTheNetChangesOfAnEvent) {
   Lines sink;
   UpdateTrace trace(100, sink);
   const NlriPrefix a = Of("10.0.0.0/8"), b = Of("::/0"), c = Of("9.0.0.0/8");
-  // In the order of prefixes, each once; withdrawn and announced is announced.
+  // Changes are ordered by prefix, each prefix once. A prefix that is withdrawn
+  // and announced is announced.
   EXPECT_TRUE(
       trace
           .OnUpdate(
@@ -95,7 +96,7 @@ TEST(UpdateTrace, GivesWhatAnEventComesTo) {
   EXPECT_THAT(sink.Take(), IsEmpty());
 }
 
-TEST(UpdateTrace, KeepsAPeersPathsApart) {
+TEST(UpdateTrace, DistinguishesPathsOfAPeer) {
   Lines sink;
   UpdateTrace trace(1, sink);
   const NlriPrefix low = Of("::/0", 3), high = Of("::/0", 9);
@@ -109,7 +110,7 @@ TEST(UpdateTrace, KeepsAPeersPathsApart) {
                                        "3 ::/0 1", "5 ::/0 0"));
 }
 
-TEST(UpdateTrace, PassesOverWhatTheCollectorSaid) {
+TEST(UpdateTrace, SkipsMessagesOfTheCollector) {
   Lines sink;
   UpdateTrace trace(1, sink);
   UpdateEvent event = Event(1, 1, {{}, {To(Of("::/0"), "::1")}});
@@ -119,7 +120,7 @@ TEST(UpdateTrace, PassesOverWhatTheCollectorSaid) {
   EXPECT_EQ(trace.peers(), 0u);
 }
 
-TEST(UpdateTrace, ReturnsTheSinksErrorAndItsOwn) {
+TEST(UpdateTrace, ReturnsErrorsOfTheSinkAndOfIds) {
   Lines sink;
   sink.status = absl::AbortedError("enough");
   UpdateTrace trace(kUndecided - 1, sink);
@@ -130,7 +131,7 @@ TEST(UpdateTrace, ReturnsTheSinksErrorAndItsOwn) {
       trace.OnUpdate(Event(2, 1, {{}, {To(Of("::/0"), "::2")}}))));
 }
 
-// The table as the changes make it, against one that knows every path.
+// Compares the table that the changes make with a model that keeps every path.
 struct Replica : TraceSink {
   absl::Status OnNextHop(const NextHop& hop) override {
     EXPECT_TRUE(gateways.try_emplace(hop.id, *hop.gateway).second);
@@ -155,7 +156,7 @@ struct Replica : TraceSink {
   std::map<Prefix, Address> table;
 };
 
-TEST(UpdateTrace, FollowsAModelThroughRandomEvents) {
+TEST(UpdateTrace, AgreesWithAModelOnRandomEvents) {
   std::mt19937 random(11);
   const auto below = [&](uint32_t bound) {
     return static_cast<uint32_t>(random() % bound);

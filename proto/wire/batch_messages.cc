@@ -22,7 +22,7 @@ constexpr uint32_t kWantPrefixLengths = Tag(7, WireType::kVarint);
 constexpr uint32_t kUpperHalvesV6 = Tag(8, WireType::kLengthDelimited);
 constexpr uint32_t kFlowHashes = Tag(9, WireType::kLengthDelimited);
 
-// All that is read in place.
+// The fields as read, before the request gets them.
 struct RequestFields {
   uint64_t request_id = 0;
   Bytes addresses_v6;
@@ -81,7 +81,7 @@ bool ParseBatchRequest(Pieces message, BatchRequest& request) {
   request.table.resize(fields.table.size());
   fields.table.CopyTo(request.table.data());
   request.min_generation = fields.min_generation;
-  // A varint too large is cut to 32 bits, not refused.
+  // A larger varint is cut to 32 bits, as the generated parser does.
   request.max_wait_ms = static_cast<uint32_t>(fields.max_wait_ms);
   request.want_prefix_lengths = fields.want_prefix_lengths != 0;
   return true;
@@ -110,7 +110,7 @@ size_t EncodedHeadSize(const OutgoingRequest& request) {
   return EncodedSize(request) - Tail(request).size();
 }
 
-// Each address field's bytes are written only when another field follows.
+// The bytes of an address field are written only if another one follows.
 char* EncodeHead(const OutgoingRequest& request, char* to) {
   to = WriteVarintField(kRequestId, request.request_id, to);
   to = WriteVarintField(kMinGeneration, request.min_generation, to);
@@ -118,7 +118,7 @@ char* EncodeHead(const OutgoingRequest& request, char* to) {
   to = WriteVarintField(kWantPrefixLengths, request.want_prefix_lengths, to);
   to = WritePrefix(kTable, request.table.size(), to);
   to = WriteBytes(request.table, to);
-  // Before the addresses, which are four times as long and worth a tail.
+  // Before the addresses, which are four times as long: these are the tail.
   to = WritePrefix(kFlowHashes, request.flow_hashes.size(), to);
   to = WriteBytes(request.flow_hashes, to);
 
@@ -147,14 +147,14 @@ constexpr uint32_t kNextHops = Tag(3, WireType::kLengthDelimited);
 constexpr uint32_t kPrefixLengths = Tag(4, WireType::kLengthDelimited);
 constexpr uint32_t kError = Tag(5, WireType::kLengthDelimited);
 
-// Of BatchError; its `code` is read as an unknown varint would be.
+// Of BatchError. Its `code` is skipped, like an unknown varint.
 constexpr uint32_t kReason = Tag(2, WireType::kLengthDelimited);
 constexpr uint32_t kField = Tag(3, WireType::kLengthDelimited);
 constexpr uint32_t kMessage = Tag(4, WireType::kLengthDelimited);
 
 constexpr uint64_t kBytesPerNextHop = 4;
 
-// True if the generated parser takes `message` for a BatchError.
+// True if the generated parser accepts `message` as a BatchError.
 bool IsError(const Bytes& message) {
   MessageReader reader(message, MessageReader::kDeepest - 1);
   while (!reader.AtEnd()) {

@@ -30,23 +30,23 @@ struct BatchRequest {
   Bytes addresses_v4;     // likewise
   Bytes upper_halves_v6;  // likewise
   Bytes flow_hashes;      // likewise
-  // A copy, whose capacity stays from batch to batch. As long as its sender
-  // liked, so up to a whole message.
+  // A copy. Its capacity is kept from batch to batch. The length is not bounded
+  // here: it may be that of a whole message.
   std::string table;
   uint64_t min_generation = 0;
   uint32_t max_wait_ms = 0;
   bool want_prefix_lengths = false;
 };
 
-// Reads `message` into `request`, whose former contents do not matter. False
-// if the generated parser would refuse it; then `request` is as it was but for
-// `request_id`: what was read of it before the fault (or 0), so that a refusal
-// can name it. The fields that refer to the pieces are valid as
-// long as these (and the span) are. Allocates only for a table name longer than
-// any before. O(pieces + fields).
+// Reads `message` into `request` and replaces all its fields. The fields within
+// the pieces are valid as long as the pieces and their span are. Returns false
+// if the generated parser would refuse the message. `request` is then unchanged
+// but for `request_id`, which is the one read before the defect, or 0, for the
+// error. Allocates only for a table name longer than any before. O(pieces +
+// fields).
 bool ParseBatchRequest(Pieces message, BatchRequest& request);
 
-// A request to be written; refers to the caller's buffers.
+// A request to write. Refers to the caller's buffers.
 struct OutgoingRequest {
   uint64_t request_id = 0;
   absl::string_view addresses_v6 = {};
@@ -59,25 +59,25 @@ struct OutgoingRequest {
   absl::string_view flow_hashes = {};
 };
 
-// Bytes of the message on the wire.
+// The size of the message in bytes.
 size_t EncodedSize(const OutgoingRequest& request);
 
-// Writes the message to `to`, which has room for EncodedSize(request) bytes.
-// Returns the end. Addresses and hashes are copied once, with memcpy.
+// Writes the message to `to` and returns its end. Copies addresses and hashes
+// once. REQUIRES: `to` has room for EncodedSize(request) bytes.
 char* Encode(const OutgoingRequest& request, char* to);
 
-// Without the copy: a message is its head and then its tail. The tail is the
-// last address field that is set, in the order of the struct, and so all the
-// addresses of a request that has one form of them. It lies in the caller's
-// buffer and can be sent from there as a slice of its own.
+// A message is also its head followed by its tail. The tail is the last address
+// field that is set, in the order of the struct: all addresses, if the request
+// has one form of them. It is in the caller's buffer and can be sent from
+// there, without a copy, as a slice of its own.
 absl::string_view Tail(const OutgoingRequest& request);
 
 // EncodedSize(request) - Tail(request).size(): at most 60 bytes more than the
 // table's name, the flow hashes, and the address fields before the tail.
 size_t EncodedHeadSize(const OutgoingRequest& request);
 
-// Writes the head to `to`, which has room for EncodedHeadSize(request) bytes.
-// Returns the end.
+// Writes the head to `to` and returns its end.
+// REQUIRES: `to` has room for EncodedHeadSize(request) bytes.
 char* EncodeHead(const OutgoingRequest& request, char* to);
 
 // The fields of the message; route_lookup.proto says what they mean.
@@ -86,14 +86,13 @@ struct BatchResponse {
   uint64_t generation = 0;
   Bytes next_hops;       // within the pieces that were parsed
   Bytes prefix_lengths;  // likewise
-  // There is an `error`; read the message with the generated code.
+  // The message has an `error`. Use the generated code to read it.
   bool has_error = false;
 };
 
-// Reads `message` into `response`, whose former contents do not matter. False,
-// with `response` unspecified, if the generated parser would refuse it.
-// O(pieces
-// + fields), no allocation.
+// Reads `message` into `response` and replaces all its fields. Returns false if
+// the generated parser would refuse the message; `response` is then
+// unspecified. Does not allocate. O(pieces + fields).
 bool ParseBatchResponse(Pieces message, BatchResponse& response);
 
 // The shape of a successful response.
@@ -104,17 +103,17 @@ struct ResponseShape {
   bool prefix_lengths = false;
 };
 
-// Where the answers go in an encoded response.
+// The places of the answers in an encoded response.
 struct ResponseBody {
-  char* next_hops;       // 4 bytes an address
-  char* prefix_lengths;  // one byte an address; null if there are none
+  char* next_hops;       // 4 bytes for each address
+  char* prefix_lengths;  // 1 byte for each address; null without lengths
 };
 
-// Bytes of such a message on the wire.
+// The size of the message in bytes.
 size_t EncodedSize(const ResponseShape& shape);
 
-// Writes all of the message but its answers to `to`, which has room for
-// EncodedSize(shape) bytes, and says where those belong.
+// Writes everything but the answers to `to` and returns the places of the
+// answers. REQUIRES: `to` has room for EncodedSize(shape) bytes.
 ResponseBody EncodeAround(const ResponseShape& shape, char* to);
 
 }  // namespace planb::wire

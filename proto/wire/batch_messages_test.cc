@@ -73,13 +73,13 @@ v1::BatchLookupRequest Generated(const OutgoingRequest& request) {
   return message;
 }
 
-TEST(BatchRequest, EncodesWhatTheGeneratedCodeWould) {
+TEST(BatchRequest, EncodesLikeTheGeneratedCode) {
   for (const OutgoingRequest& request : Requests()) {
     const std::string encoded = Encoded(request);
     const v1::BatchLookupRequest expected = Generated(request);
     v1::BatchLookupRequest decoded;
     ASSERT_TRUE(decoded.ParseFromString(encoded));
-    // The fields are the same, but stand in another order.
+    // The fields are the same, in another order.
     EXPECT_EQ(decoded.SerializeAsString(), expected.SerializeAsString());
     EXPECT_EQ(encoded.size(), expected.ByteSizeLong());
   }
@@ -98,7 +98,7 @@ TEST(BatchRequest, IsItsHeadAndItsTail) {
   }
 }
 
-TEST(BatchRequest, ReadsWhatTheGeneratedCodeReads) {
+TEST(BatchRequest, ReadsLikeTheGeneratedCode) {
   for (const OutgoingRequest& request : Requests()) {
     for (const std::string& message :
          {Encoded(request), Generated(request).SerializeAsString()}) {
@@ -108,7 +108,7 @@ TEST(BatchRequest, ReadsWhatTheGeneratedCodeReads) {
   }
 }
 
-TEST(BatchRequest, TellsTheIdOfWhatItRefuses) {
+TEST(BatchRequest, ReportsTheIdOfARefusedMessage) {
   BatchRequest request;
   request.table = "former";
   request.request_id = 7;
@@ -118,7 +118,7 @@ TEST(BatchRequest, TellsTheIdOfWhatItRefuses) {
   EXPECT_EQ(request.request_id, 5u);  // read before the fault
 }
 
-TEST(BatchRequest, ForgetsTheFormer) {
+TEST(BatchRequest, ReplacesAllFields) {
   BatchRequest request;
   request.table = "former";
   request.request_id = 7;
@@ -155,7 +155,7 @@ std::string Encoded(const ResponseShape& shape) {
   return message;
 }
 
-TEST(BatchResponse, EncodesWhatTheGeneratedCodeWould) {
+TEST(BatchResponse, EncodesLikeTheGeneratedCode) {
   for (const ResponseShape& shape : Shapes()) {
     v1::BatchLookupResponse expected;
     expected.set_request_id(shape.request_id);
@@ -168,7 +168,7 @@ TEST(BatchResponse, EncodesWhatTheGeneratedCodeWould) {
   }
 }
 
-TEST(BatchResponse, ReadsWhatTheGeneratedCodeReads) {
+TEST(BatchResponse, ReadsLikeTheGeneratedCode) {
   for (const ResponseShape& shape : Shapes()) {
     const std::string message = Encoded(shape);
     const absl::string_view piece = message;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A bytes field where it lies: in the pieces that a message was received in.
+// A bytes field in the pieces in which its message was received.
 //
-// gRPC hands a message over as several slices, cut where HTTP/2 frames and
-// reads of the socket ended. Putting them together would copy every address;
-// this names a field by the pieces it spans, and an element that straddles two
-// is the only thing that gets copied.
+// gRPC delivers a message as several slices, cut where HTTP/2 frames and reads
+// of the socket ended. Joining them would copy every address. This class refers
+// to the pieces instead; only an element that straddles pieces is copied.
 
 #ifndef PLANB_PROTO_WIRE_BYTES_H_
 #define PLANB_PROTO_WIRE_BYTES_H_
@@ -19,33 +18,32 @@
 
 namespace planb::wire {
 
-// A message: its bytes are those of all pieces, one after the other. Pieces
-// may be empty.
+// A message: the concatenation of its pieces, which may be empty.
 using Pieces = absl::Span<const absl::string_view>;
 
-// `size` bytes of a message. A plain value; valid as long as the pieces.
+// A range of bytes of a message. A value; valid as long as the pieces are.
 class Bytes {
  public:
   Bytes() = default;
-  // The bytes from `offset` of pieces.front() on.
-  // REQUIRES: there are that many.
+  // `size` bytes from `offset` of pieces.front() on.
+  // REQUIRES: the pieces have as many.
   Bytes(Pieces pieces, size_t offset, size_t size)
       : pieces_(pieces), offset_(offset), size_(size) {}
 
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  // As constructed.
+  // The constructor's arguments.
   Pieces pieces() const { return pieces_; }
   size_t offset() const { return offset_; }
 
-  // Calls `run(const char* elements, size_t count)` for the elements of kWidth
-  // bytes each, in order: for as many as lie next to each other, and for each
-  // that straddles pieces by itself, from a copy. O(pieces).
+  // Calls `run(const char* elements, size_t count)` for all elements, of kWidth
+  // bytes each, in order: once for each run of elements within a piece, and
+  // once for each element that straddles pieces, from a copy. O(pieces).
   // REQUIRES: size() is a multiple of kWidth.
   template <size_t kWidth, typename Run>
   void ForEachRun(Run run) const;
 
-  // Copies all of it to `to`, which has room for size() bytes.
+  // Copies all bytes to `to`. REQUIRES: `to` has room for size() bytes.
   void CopyTo(char* to) const {
     ForEachRun<1>([&to](const char* bytes, size_t count) {
       std::memcpy(to, bytes, count);

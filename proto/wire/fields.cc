@@ -75,14 +75,14 @@ bool MessageReader::ReadLength(size_t& length) {
   return true;
 }
 
-bool MessageReader::Skip(size_t bytes) {
-  if (bytes > left()) return false;
-  while (bytes > static_cast<size_t>(end_ - at_)) {
-    bytes -= static_cast<size_t>(end_ - at_);
+bool MessageReader::Skip(size_t count) {
+  if (count > left()) return false;
+  while (count > static_cast<size_t>(end_ - at_)) {
+    count -= static_cast<size_t>(end_ - at_);
     at_ = end_;
     NextPiece();
   }
-  at_ += bytes;
+  at_ += count;
   return true;
 }
 
@@ -124,8 +124,7 @@ bool MessageReader::SkipValue(uint32_t tag) {
   }
 }
 
-// Without recursion: the numbers of the groups that are open are all there is
-// to remember.
+// Not recursive: the only state is the numbers of the open groups.
 bool MessageReader::SkipGroup(uint32_t number) {
   std::array<uint32_t, kDeepest> open;
   int depth = 0;
@@ -147,10 +146,10 @@ bool MessageReader::SkipGroup(uint32_t number) {
   }
 }
 
-bool IsUtf8(const Bytes& bytes) {
+bool IsUtf8(const Bytes& text) {
   Utf8Checker checker;
   bool valid = true;
-  bytes.ForEachRun<1>([&](const char* at, size_t count) {
+  text.ForEachRun<1>([&](const char* at, size_t count) {
     for (size_t i = 0; i < count && valid; ++i) {
       valid = checker.Take(static_cast<uint8_t>(at[i]));
     }

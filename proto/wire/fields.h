@@ -1,14 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The fields of a message: read one after the other, from pieces and in place;
-// and written into a caller's buffer.
+// The fields of a message, read from pieces in place and written into a
+// caller's buffer.
 //
+<<<<<<< ours
 // MessageReader reads by the rules of the C++ parser that protoc 3.21
 // generates, lenient and strict where that is: a tag is a varint of at most
 // five bytes, of which 32 bits count; a value one of at most ten, of which 64
 // bits count; a length one of at most five, below 2^31. Overlong encodings
 // pass. Groups nest up to 100 deep. (Only its bound on a whole message, 2 GiB,
 // is not kept here: what receives messages has a lower one.)
+||||||| base
+// MessageReader reads by the rules of the C++ parser that protoc 3.21 generates, lenient
+// and strict where that is: a tag is a varint of at most five bytes, of which
+// 32 bits count; a value one of at most ten, of which 64 bits count; a length
+// one of at most five, below 2^31. Overlong encodings pass. Groups nest up to
+// 100 deep. (Only its bound on a whole message, 2 GiB, is not kept here: what
+// receives messages has a lower one.)
+=======
+// MessageReader accepts and refuses what the C++ parser does that protoc 3.21
+// generates. A tag is a varint of at most 5 bytes, of which 32 bits count. A
+// value has at most 10 bytes, of which 64 bits count. A length has at most 5
+// bytes and is below 2^31. Overlong encodings are accepted. Groups nest up to
+// 100 deep. The parser's limit on a whole message, 2 GiB, is not checked here:
+// the transport has a lower one.
+>>>>>>> theirs
 
 #ifndef PLANB_PROTO_WIRE_FIELDS_H_
 #define PLANB_PROTO_WIRE_FIELDS_H_
@@ -37,15 +53,16 @@ constexpr uint32_t Tag(uint32_t number, WireType type) {
   return number << 3 | static_cast<uint32_t>(type);
 }
 
-// A cursor. Once a method has returned false the message is none, and nothing
-// more may be read. Never allocates. Thread-compatible.
+// Reads the fields of a message in order. A method that returns false has found
+// the message malformed; no other method may be called after that. Never
+// allocates. Thread-compatible.
 class MessageReader {
  public:
-  // The depth to which the generated parser follows groups and submessages.
+  // The generated parser's limit on nested groups and submessages.
   static constexpr int kDeepest = 100;
 
-  // Of a whole message, and of a submessage in which groups may nest `deepest`
-  // deep. Valid as long as the pieces.
+  // Reads a whole message, or a submessage in which groups may nest `deepest`
+  // deep. Valid as long as the pieces are.
   // REQUIRES: 0 <= deepest <= kDeepest.
   explicit MessageReader(Pieces message);
   MessageReader(const Bytes& message, int deepest);
@@ -69,10 +86,10 @@ class MessageReader {
     }
     return ReadLongVarint(/*longest=*/10, value);
   }
-  // A length and so many bytes, which stay where they are. O(pieces).
+  // Reads a length and refers to that many bytes. O(pieces).
   bool ReadBytes(Bytes& bytes);
-  // What follows `tag`, whatever it is; false for the end of a group, which
-  // has no beginning here. O(pieces + fields in the group).
+  // Skips the value that follows `tag`, of any type. False for the end of a
+  // group, since its start was not read. O(pieces + fields in the group).
   bool SkipField(uint32_t tag);
 
  private:
@@ -80,27 +97,26 @@ class MessageReader {
   bool ReadLongVarint(int longest, uint64_t& value);
   bool ReadLength(size_t& length);
   bool SkipGroup(uint32_t number);
-  // What follows a tag of any type but the two of groups.
+  // Skips the value of a field that is not a group.
   bool SkipValue(uint32_t tag);
-  bool Skip(size_t bytes);
-  // To the next piece that has bytes. REQUIRES: at_ == end_, beyond_ > 0.
+  bool Skip(size_t count);
+  // Moves to the next piece that has bytes. REQUIRES: at_ == end_, beyond_ > 0.
   void NextPiece();
   size_t left() const { return static_cast<size_t>(end_ - at_) + beyond_; }
 
-  Pieces pieces_;  // the one being read and those after it
+  Pieces pieces_;  // the current one and those after it
   const signed char* at_ = nullptr;
-  const signed char* end_ = nullptr;  // of this piece, or of the message in it
-  size_t beyond_ = 0;  // bytes of the message in the pieces after this one
-  int deepest_;
+  const signed char* end_ = nullptr;  // of the piece, or of the message in it
+  size_t beyond_ = 0;                 // bytes of the message in later pieces
+  const int deepest_;
 };
 
-// True if `bytes` are UTF-8. A proto3 parser refuses a message with a `string`
-// that is not, even one that a later occurrence of the field replaces.
-// O(bytes + pieces).
-bool IsUtf8(const Bytes& bytes);
+// True if `text` is UTF-8. A proto3 parser refuses a message with a `string`
+// that is not, even if the field occurs again. O(bytes + pieces).
+bool IsUtf8(const Bytes& text);
 
-// Fields are written as the generated code writes them: varints as short as
-// possible, and nothing for a default value.
+// Writes fields as the generated code does: varints are as short as possible,
+// and a default value takes no bytes.
 
 constexpr size_t VarintSize(uint64_t value) {
   return (static_cast<size_t>(std::bit_width(value | 1)) + 6) / 7;
@@ -112,8 +128,7 @@ inline char* WriteVarint(uint64_t value, char* to) {
   return to;
 }
 
-// Of fields whose tag is one byte, as all of ours are.
-// REQUIRES: field numbers below 16.
+// REQUIRES of all below: the field number is below 16, so the tag is one byte.
 
 constexpr size_t VarintFieldSize(uint64_t value) {
   return value == 0 ? 0 : 1 + VarintSize(value);
@@ -125,13 +140,11 @@ inline char* WriteVarintField(uint32_t tag, uint64_t value, char* to) {
   return WriteVarint(value, to);
 }
 
-// What comes before the bytes of a field.
-constexpr size_t PrefixSize(size_t bytes) {
-  return bytes == 0 ? 0 : 1 + VarintSize(bytes);
-}
+// The prefix of a bytes field is its tag and its size.
+constexpr size_t PrefixSize(size_t size) { return VarintFieldSize(size); }
 
-inline char* WritePrefix(uint32_t tag, size_t bytes, char* to) {
-  return WriteVarintField(tag, bytes, to);
+inline char* WritePrefix(uint32_t tag, size_t size, char* to) {
+  return WriteVarintField(tag, size, to);
 }
 
 inline char* WriteBytes(absl::string_view bytes, char* to) {

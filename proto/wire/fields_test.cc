@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The rules of the wire, at their edges: what the generated parsers make of a
-// message is what is expected of those by hand, for every cut in two.
+// The limits of the wire format. Each message is read like the generated
+// parsers read it, for every cut into two pieces.
 
 #include "proto/wire/fields.h"
 
@@ -30,7 +30,7 @@ struct Accepted {
   bool as_response;
 };
 
-// Checks one message; says what it is.
+// Checks one message. Returns whether it is valid as either kind.
 Accepted Check(const std::string& message) {
   bool accepted[2] = {};
   for (int i = 0; i < 2; ++i) {
@@ -43,14 +43,14 @@ Accepted Check(const std::string& message) {
           << kind.name << " cut at " << cut << ": "
           << absl::CHexEscape(message);
     }
-    // The expectation does not depend on how the message comes.
+    // The generated parser gives the same result from pieces.
     const CutMessage halves(message, {message.size() / 2});
     EXPECT_EQ(kind.streamed(halves.pieces()), expected);
   }
   return {accepted[0], accepted[1]};
 }
 
-// What both kinds of message accept, or neither.
+// Expect that a message is valid as both kinds, or as neither.
 void CheckAccepted(const std::string& message) {
   const Accepted accepted = Check(message);
   EXPECT_TRUE(accepted.as_request) << absl::CHexEscape(message);
@@ -127,7 +127,7 @@ TEST(MessageReader, Lengths) {
       Check(key + Varint(0, overlong));
       Check(key + Varint(4, overlong) + "\x08\x01\x08\x01");
     }
-    // More than there is, up to beyond 64 bits.
+    // Lengths beyond the end of the message, up to more than 64 bits.
     for (int bits = 0; bits < 64; ++bits) {
       Check(key + Varint(uint64_t{1} << bits) + "\x08");
       Check(key + Varint((uint64_t{1} << bits) - 1) + "\x08");
@@ -142,8 +142,8 @@ TEST(MessageReader, Lengths) {
   CheckRefused(Key(9, 2) + Varint(0, /*overlong=*/5));
 }
 
-// Bytes that no one can have sent: it is their number that counts, and the
-// generated parser's reader of lengths says which are too many.
+// The bytes themselves cannot be read; only their number matters. The generated
+// parser's reader of lengths is the reference.
 TEST(MessageReader, LengthsOfTwoGibibytes) {
   constexpr uint64_t kMost = std::numeric_limits<int32_t>::max();
   void* const bytes = mmap(nullptr, kMost + 3, PROT_NONE,
@@ -178,7 +178,7 @@ TEST(MessageReader, GroupsToTheLimit) {
   for (const uint32_t number : {1, 5, 9, 2048}) {
     for (const int depth : {1, 2, 98, 99, 100, 101, 102}) {
       Check(Groups(number, depth, kSound) + kSound);
-      // In `error`, where the response has one level less.
+      // In `error`, groups of a response may nest one level less.
       Check(BytesField(5, Groups(number, depth, kSound)));
       Check(BytesField(9, Groups(number, depth, kSound)));
     }
@@ -198,7 +198,7 @@ TEST(MessageReader, GroupsThatDoNotMatch) {
         kSound + end9, begin9 + Raw({0}) + end9, begin9 + Key(0, 0) + end9,
         begin9 + Key(0, 3) + Key(0, 4) + end9, Key(0, 3) + Key(0, 4),
         begin9 + Key(7, 2) + Varint(200) + end9, begin9 + Key(1, 6) + end9,
-        // Its end lies beyond the submessage that it begins in.
+        // The group ends outside the submessage in which it starts.
         Key(5, 2) + Varint(1) + begin9 + end9, BytesField(5, end9)}) {
     Check(message);
     Check(message + kSound);
@@ -209,7 +209,7 @@ TEST(MessageReader, GroupsThatDoNotMatch) {
   CheckAccepted(begin9 + Key(9, 4, /*overlong=*/2));
 }
 
-TEST(MessageReader, TheEndAnywhere) {
+TEST(MessageReader, MessagesCutAnywhere) {
   const std::string message =
       kSound + Groups(9, 2, VarintField(3, 1) + BytesField(4, "text")) +
       Key(10, 1) + "12345678" + Key(11, 5) + "1234" +
@@ -219,12 +219,12 @@ TEST(MessageReader, TheEndAnywhere) {
   EXPECT_TRUE(Check(message).as_response);
   for (size_t size = 0; size < message.size(); ++size) {
     Check(message.substr(0, size));
-    // Short of bytes in its middle.
+    // One byte is missing in the middle.
     Check(message.substr(0, size) + message.substr(size + 1));
   }
 }
 
-TEST(MessageReader, ZeroTagsEndNoMessage) {
+TEST(MessageReader, RefusesZeroTags) {
   CheckRefused(Raw({0}));
   CheckRefused(kSound + Raw({0}));
   CheckRefused(kSound + Raw({0}) + kSound);
@@ -245,8 +245,8 @@ bool Within(const char* at, size_t size, Pieces pieces) {
   return false;
 }
 
-// ForEachRun gives out all bytes, in order; and in place, but for elements
-// that straddle pieces: at most one for each piece.
+// ForEachRun delivers all bytes in order. It copies only elements that straddle
+// pieces, at most one for each piece.
 template <size_t kWidth>
 void CheckRuns(const Bytes& bytes, absl::string_view expected, Pieces pieces) {
   std::string all;
@@ -263,7 +263,7 @@ void CheckRuns(const Bytes& bytes, absl::string_view expected, Pieces pieces) {
   EXPECT_LT(copied, pieces.size());
 }
 
-// All that lie within `message` as cut.
+// Checks all ranges of the cut message.
 void CheckAll(absl::string_view message, const std::vector<size_t>& cuts) {
   const CutMessage cut(message, cuts);
   Pieces pieces = cut.pieces();
@@ -302,7 +302,7 @@ TEST(Bytes, AnywhereInThreePieces) {
   }
 }
 
-// So that one element straddles up to sixteen.
+// One element straddles up to sixteen pieces.
 TEST(Bytes, AnywhereInPiecesOfOneByte) {
   std::vector<size_t> cuts;
   for (size_t i = 0; i <= kMessage.size(); ++i) {
@@ -323,7 +323,7 @@ TEST(Bytes, OneRunWithinOnePiece) {
   EXPECT_EQ(runs, 1);
 }
 
-TEST(Bytes, NoneAtAll) {
+TEST(Bytes, Empty) {
   const Bytes none;
   EXPECT_TRUE(none.empty());
   none.ForEachRun<16>([](const char*, size_t) { FAIL(); });

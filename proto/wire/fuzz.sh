@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 
-# Fuzzes the parsers by hand against the generated ones with clang's libFuzzer,
-# ASan and UBSan.
+# Fuzzes the parsers of proto/wire against the generated ones, with clang's
+# libFuzzer, ASan and UBSan.
 #
 # Usage: proto/wire/fuzz.sh [SECONDS [CORPUS_DIR]]
 #
 # third_party/libfuzzer.sh says what it needs and how the corpus grows.
-# Merge with -max_len=100: the test replays the corpus, so inputs stay short.
+# Merge with -max_len=100: tests replay the corpus, so its inputs are short.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 seeds=$root/proto/wire/testing/wire_corpus.txt

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What the generated code does and these do not: allocate, and touch addresses
-// and answers.
+// Unlike the generated code, these functions neither allocate nor touch
+// addresses and answers.
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -40,7 +40,7 @@ namespace {
 
 constexpr size_t kAddresses = 1 << 20;
 
-// Bytes that must not be read or written, as many as kAddresses addresses.
+// Memory for kAddresses addresses that can be neither read nor written.
 class Forbidden {
  public:
   static constexpr size_t kSize = 16 * kAddresses;
@@ -70,7 +70,7 @@ TEST(InPlace, AddressesAreNotTouched) {
   EXPECT_EQ(EncodeHead(outgoing, head.data()), head.data() + head.size());
   EXPECT_EQ(Tail(outgoing).data(), addresses.bytes().data());
 
-  const std::string more = VarintField(8, 0);  // of another type than 8 is
+  const std::string more = VarintField(8, 0);  // field 8 is not a varint
   const std::string hashes = Key(9, 2) + Varint(Forbidden::kSize);
   const std::vector<absl::string_view> pieces = {head, addresses.bytes(), more,
                                                  hashes, addresses.bytes()};
@@ -95,7 +95,7 @@ TEST(InPlace, AnswersAreNotTouched) {
   EXPECT_EQ(response.next_hops.size(), Forbidden::kSize);
 }
 
-// Everything that can be in them.
+// The messages have every field.
 TEST(InPlace, NothingIsAllocated) {
   const std::string addresses(16 * 200, 'a');
   OutgoingRequest outgoing;
@@ -120,7 +120,7 @@ TEST(InPlace, NothingIsAllocated) {
       absl::string_view(reply).substr(50), error, unknown};
 
   BatchRequest request;
-  request.table.reserve(outgoing.table.size());  // as a batch before did
+  request.table.reserve(outgoing.table.size());  // as after an earlier batch
   BatchResponse response;
   const int before = allocations;
   for (int i = 0; i < 3; ++i) {

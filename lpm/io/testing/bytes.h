@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Makes the bytes that the tests read, field by field: MRT records, BGP
-// messages, table files, compressed members. Nothing here is shared with the
-// readers.
+// messages, table files, compressed members. Shares no code with the readers.
 
 #ifndef PLANB_LPM_IO_TESTING_BYTES_H_
 #define PLANB_LPM_IO_TESTING_BYTES_H_
@@ -41,14 +40,14 @@ inline constexpr uint16_t kRibIpv6UnicastAddPath = 10;
 // A TABLE_DUMP_V2 record.
 std::string TableDump(uint16_t subtype, absl::string_view body);
 
-// A peer as PEER_INDEX_TABLE has it, its AS in four bytes, or in two.
+// A peer of a PEER_INDEX_TABLE, with a four-byte or a two-byte AS number.
 std::string PeerEntry(absl::string_view address, uint32_t as_number,
                       bool narrow_as = false);
 
 // The body of a PEER_INDEX_TABLE.
 std::string PeerTableBody(const std::vector<std::string>& peers);
 
-// A path attribute; with a two-byte length where it needs one or is told so.
+// A path attribute, with a two-byte length if it needs one or if `extended`.
 std::string Attribute(uint8_t type, absl::string_view value,
                       bool extended = false);
 
@@ -66,7 +65,7 @@ std::string Entry(uint16_t peer, absl::string_view attributes,
 std::string RibBody(absl::string_view prefix,
                     const std::vector<std::string>& entries);
 
-// One member, as gzip and bzip2 write it.
+// One compressed member.
 std::string Gzip(absl::string_view plain);
 std::string Bzip2(absl::string_view plain);
 
@@ -88,7 +87,7 @@ std::string MpReachOf(uint16_t family, uint8_t subsequent,
 std::string MpUnreachOf(uint16_t family, uint8_t subsequent,
                         absl::string_view nlri);
 
-// Of IPv6 unicast.
+// The same for IPv6 unicast.
 std::string Announce6(absl::string_view next_hop, absl::string_view nlri);
 std::string Withdraw6(absl::string_view nlri);
 
@@ -104,7 +103,7 @@ inline constexpr uint16_t kMessageAs4AddPath = 9;
 inline constexpr uint16_t kMessageLocalAddPath = 10;
 inline constexpr uint16_t kMessageAs4LocalAddPath = 11;
 
-// The body of a BGP4MP record: a session with a peer, then what follows.
+// The body of a BGP4MP record: a session with a peer, then `rest`.
 std::string SessionBody(absl::string_view peer, uint32_t as_number,
                         absl::string_view rest, bool narrow_as = false);
 
@@ -122,16 +121,16 @@ std::string Little16(uint64_t value);
 std::string Little32(uint64_t value);
 std::string Little64(uint64_t value);
 
-// A file of blocks, each a type and a payload, with the right checksums. If the
-// last is an end block of 32 bytes, the file's own checksum is added to it.
+// A file of blocks, each a type and a payload, with valid checksums. If the
+// last is an end block of 32 bytes, the checksum of the file is appended to it.
 std::string TableFileOf(
     const std::vector<std::pair<uint32_t, std::string>>& blocks,
     uint32_t version = 1);
 
-// `bytes` with the checksums made right wherever its lengths lead to one.
+// `bytes` with every checksum corrected that its lengths lead to.
 std::string RepairTableFile(std::string bytes);
 
-// All of a table file.
+// The contents of a table file.
 struct TableContents {
   TableFileHeader header;
   std::vector<NextHop> next_hops;
@@ -141,7 +140,7 @@ struct TableContents {
   friend bool operator==(const TableContents&, const TableContents&) = default;
 };
 
-// With a next hop, a group and a route of each kind there is.
+// Has a next hop, a group and a route of each kind.
 TableContents SmallTable();
 
 }  // namespace planb::testing

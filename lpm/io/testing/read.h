@@ -28,7 +28,7 @@
 
 namespace planb::testing {
 
-// Keeps what it is given, in order.
+// Keeps all items in order.
 struct ListSink : RouteSink {
   absl::Status OnNextHop(const NextHop& next_hop) override {
     next_hops.push_back(next_hop);
@@ -171,7 +171,7 @@ inline TableReading ReadTable(absl::string_view bytes,
   TableReading reading;
   TableFileReader reader(reading);
   while (!bytes.empty()) {
-    // An error does not stop it: it must stay.
+    // Continues after an error, which every further call must return.
     const absl::string_view next = bytes.substr(0, piece);
     (void)reader.Push(next);
     bytes.remove_prefix(next.size());
@@ -180,7 +180,7 @@ inline TableReading ReadTable(absl::string_view bytes,
   return reading;
 }
 
-// The bytes of the file. `*status` is the last status of the writer.
+// Writes the file and returns its bytes. `*status` is the writer's last status.
 inline std::string WriteTable(const TableContents& contents,
                               absl::Status* status) {
   std::string bytes;

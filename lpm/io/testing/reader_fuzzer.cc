@@ -2,8 +2,7 @@
 
 // A fuzz target: any bytes, read as a route file of any format, as an update
 // file and as a table file. libFuzzer runs it (../fuzz.sh);
-// reader_fuzzer_test.cc replays what libFuzzer found. A check that fails
-// aborts.
+// reader_fuzzer_test.cc replays the corpus. A failed check aborts.
 
 #include <algorithm>
 #include <cstddef>
@@ -38,7 +37,7 @@ using testing::WriteTable;
 
 // Route files.
 
-// True of every reading, finished or not.
+// Holds for every reading, finished or not.
 void CheckReading(const Reading& reading) {
   absl::flat_hash_set<NextHopId> announced;
   for (const NextHop& next_hop : reading.next_hops) {
@@ -57,7 +56,7 @@ void CheckReading(const Reading& reading) {
   }
 }
 
-// True of formats that describe next hops and have no ids of their own.
+// Holds for formats that describe next hops and have no ids.
 void CheckDescribed(const Reading& reading) {
   absl::flat_hash_set<NextHopId> described;
   for (const NextHop& next_hop : reading.next_hops) {
@@ -79,7 +78,7 @@ void CheckSame(const Reading& a, const Reading& b) {
   ABSL_RAW_CHECK(a.report.truncated == b.report.truncated, "other end");
 }
 
-// A lenient reading that came to its end accounts for all it did.
+// The report of a finished lenient reading counts everything.
 void CheckReport(const Reading& lenient) {
   const RouteFileReport& report = lenient.report;
   ABSL_RAW_CHECK(report.routes == lenient.routes.size(), "routes miscounted");
@@ -96,7 +95,7 @@ void CheckReport(const Reading& lenient) {
   }
 }
 
-// Strict is lenient up to the first problem.
+// A strict reading equals the lenient one up to the first problem.
 void CheckStrict(const Reading& strict, const Reading& lenient) {
   CheckReading(strict);
   if (!lenient.status.ok() || lenient.report.problems.empty()) {
@@ -109,7 +108,7 @@ void CheckStrict(const Reading& strict, const Reading& lenient) {
                  "strict read other routes");
 }
 
-// With one format's reader, for bytes of any format.
+// Reads bytes of any format with the reader of one format.
 template <typename Reader>
 void CheckReader(const Reader& reader, const std::string& bytes) {
   const Reading lenient = ReadWith(reader, bytes);
@@ -123,7 +122,7 @@ void CheckReader(const Reader& reader, const std::string& bytes) {
   CheckStrict(ReadWith(reader, bytes, /*strict=*/true), lenient);
 }
 
-// As a file: decompression and detection first.
+// Reads a file, with decompression and detection.
 void CheckFile(const std::string& bytes) {
   const Reading lenient = ReadAny(bytes);
   CheckReading(lenient);
@@ -151,7 +150,7 @@ void CheckRouteFile(const std::string& bytes) {
   CheckDescribed(ReadWith(read_mrt, bytes));
 }
 
-// Update files, and the traces made of them.
+// Update files and their traces.
 
 void CheckSame(const UpdateReading& a, const UpdateReading& b) {
   ABSL_RAW_CHECK(a.status == b.status, "another status");
@@ -179,7 +178,7 @@ void CheckReport(const UpdateReading& lenient) {
                  "problems not described");
 }
 
-// Strict is lenient up to the first problem.
+// A strict reading equals the lenient one up to the first problem.
 void CheckStrict(const UpdateReading& strict, const UpdateReading& lenient) {
   if (lenient.report.problems.empty()) return CheckSame(strict, lenient);
   ABSL_RAW_CHECK(absl::IsDataLoss(strict.status), "strict was lenient");
@@ -190,7 +189,7 @@ void CheckStrict(const UpdateReading& strict, const UpdateReading& lenient) {
                  "strict read other events");
 }
 
-// Every change is one, of a next hop that is known.
+// Checks that every change changes something and names a known next hop.
 struct CheckedTable : TraceSink {
   absl::Status OnNextHop(const NextHop& next_hop) override {
     ABSL_RAW_CHECK(next_hop.id == ++next_hops, "next hops out of order");
@@ -262,15 +261,15 @@ void CheckTableFile(const std::string& bytes) {
                    "another error");
     return;
   }
-  // Written again it says the same, in as many bytes or fewer: the writer
-  // fills its blocks.
+  // Written again, the file has the same contents, in as many bytes or fewer,
+  // since the writer fills its blocks.
   absl::Status status;
   const std::string written = WriteTable(reading.contents, &status);
   ABSL_RAW_CHECK(status.ok(), "read but not to be written");
   ABSL_RAW_CHECK(written.size() <= bytes.size(), "written wastefully");
   ABSL_RAW_CHECK(ReadTable(written).contents == reading.contents,
                  "written otherwise");
-  // And no part of it is enough.
+  // A file without its last byte is refused.
   ABSL_RAW_CHECK(!ReadTable(bytes.substr(0, bytes.size() - 1)).status.ok(),
                  "a cut file taken for whole");
 }
@@ -283,7 +282,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   planb::CheckRouteFile(bytes);
   planb::CheckUpdateFile(bytes);
   planb::CheckTableFile(bytes);
-  // With the checksums made right, so that the reader looks behind them.
+  // With correct checksums, so that the reader checks the contents.
   planb::CheckTableFile(planb::testing::RepairTableFile(bytes));
   return 0;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The fuzz target without libFuzzer: over the corpus and the fixtures, over
-// each of their beginnings, and over mutations of them, always the same ones.
+// Runs the fuzz target without libFuzzer: on the corpus and the fixtures, on
+// each of their prefixes, and on mutations of them, the same ones in every run.
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@
 namespace planb {
 namespace {
 
-// Where Bazel puts them, seen from where it starts tests.
+// Relative to the directory in which Bazel starts tests.
 constexpr char kCorpus[] = "lpm/io/testdata/corpus.txt";
 constexpr const char* kFixtures[] = {
     "lpm/io/testdata/bird.mrt",
@@ -56,7 +56,7 @@ class Mutator {
   size_t Below(size_t bound) { return bound == 0 ? 0 : random_() % bound; }
 
   char Byte() {
-    // The edges of lengths and counts more often than others.
+    // Limits of lengths and counts are more frequent than other bytes.
     constexpr uint8_t kEdges[] = {0, 1, 4, 16, 32, 127, 128, 129, 255, '\n'};
     return static_cast<char>(Below(2) == 0 ? kEdges[Below(std::size(kEdges))]
                                            : Below(256));
@@ -95,7 +95,7 @@ class Mutator {
   std::mt19937_64 random_{20260730};
 };
 
-TEST(ReaderFuzzer, SeedsAndTheirBeginnings) {
+TEST(ReaderFuzzer, SeedsAndTheirPrefixes) {
   for (const std::string& seed : Seeds()) {
     for (size_t size = 0; size <= seed.size(); ++size) {
       EXPECT_TRUE(RunFuzzTarget(seed.substr(0, size)));

@@ -9,7 +9,7 @@
 namespace planb::wire {
 namespace {
 
-// Lengths of bytes around which cuts and varints get interesting.
+// Lengths near the widths of elements and near limits of varints.
 constexpr size_t kLengths[] = {0, 1, 3, 4, 15, 16, 17, 32, 127, 128, 160};
 constexpr uint32_t kNumbers[] = {10, 15, 16, 2047, 2048, (1u << 29) - 1};
 constexpr absl::string_view kTexts[] = {
@@ -53,7 +53,7 @@ std::string RandomDelimited(int depth, Random& random) {
 }
 
 std::string RandomField(int depth, Random& random) {
-  // Field 5 is a varint of the one message and a submessage of the other.
+  // Field 5 is a varint in a request and a submessage in a response.
   const uint32_t number = OneIn(random, 8)
                               ? Choose(kNumbers, random)
                               : static_cast<uint32_t>(Below(random, 9) + 1);
@@ -86,7 +86,7 @@ std::string RandomFields(int depth, Random& random) {
   return fields;
 }
 
-// Bytes that mean something on the wire.
+// A byte with a meaning on the wire.
 char RandomTelling(Random& random) {
   constexpr uint8_t kTelling[] = {0x00, 0x01, 0x04, 0x0c, 0x7f,
                                   0x80, 0x81, 0xff, 0xc0, 0xed};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Messages for tests: valid ones that the project's own encoders would not
-// send, invalid ones, and any of them in pieces.
+// Messages for tests: valid ones that our encoders do not produce, invalid
+// ones, and messages cut into pieces.
 
 #ifndef PLANB_PROTO_WIRE_TESTING_MADE_UP_MESSAGES_H_
 #define PLANB_PROTO_WIRE_TESTING_MADE_UP_MESSAGES_H_
@@ -44,39 +44,39 @@ void ForAllStrings(const std::string& alphabet, size_t length, Visit visit) {
   }
 }
 
-// Its numbers are the same on every machine.
+// Gives the same numbers on every machine.
 using Random = std::mt19937_64;
 
-// 0..n-1, near enough uniform. REQUIRES: n > 0.
+// 0..n-1, almost uniform. REQUIRES: n > 0.
 inline uint64_t Below(Random& random, uint64_t n) { return random() % n; }
-// True once in `n` times.
+// True with probability 1/n.
 inline bool OneIn(Random& random, uint64_t n) { return Below(random, n) == 0; }
 
-// Fields, to be put together to messages by `+`. A varint gets `overlong`
-// bytes more than it needs.
+// Parts of messages, to concatenate. A varint has `overlong` bytes more than it
+// needs.
 std::string Varint(uint64_t value, int overlong = 0);
 // The key of a field.
 std::string Key(uint32_t number, uint32_t wire_type, int overlong = 0);
 std::string VarintField(uint32_t number, uint64_t value);
 std::string BytesField(uint32_t number, absl::string_view bytes);
-// Groups of that number in each other, the innermost around `fields`.
+// `depth` nested groups of that number; the innermost contains `fields`.
 std::string Groups(uint32_t number, int depth, absl::string_view fields);
 
-// Fields known and unknown, of right and wrong types, in any order and number,
-// with groups and submessages to a depth of four. More often than not a request
-// and a response.
+// Known and unknown fields, of right and wrong types, in any order and number,
+// with groups and submessages up to four deep. Mostly a valid request and a
+// valid response.
 std::string RandomMessage(Random& random);
 
 // `message` with a few bytes changed, moved, added or removed.
 std::string Mutation(std::string message, Random& random);
 
-// A message in pieces, as it might be received. Owns the pieces: each is a
-// block of its own, so that AddressSanitizer sees a reader that goes beyond
-// one. An empty piece has no address. Thread-compatible.
+// A message in pieces, as if received. Owns the pieces: each is allocated by
+// itself, so that AddressSanitizer detects a read beyond one. An empty piece
+// has a null address. Thread-compatible.
 class CutMessage {
  public:
-  // Cut at these places; two at the same make an empty piece.
-  // REQUIRES: none is beyond the end.
+  // Cuts at these offsets; two equal ones make an empty piece.
+  // REQUIRES: no offset is beyond the end.
   CutMessage(absl::string_view message, std::vector<size_t> cuts) {
     std::sort(cuts.begin(), cuts.end());
     cuts.push_back(message.size());

@@ -19,7 +19,7 @@ using google::protobuf::io::ArrayInputStream;
 using google::protobuf::io::ConcatenatingInputStream;
 using google::protobuf::io::ZeroCopyInputStream;
 
-// A field of bytes, with its size, so that its end is unmistakable.
+// A bytes field with its size, so that its end is unambiguous.
 std::string Field(absl::string_view bytes) {
   return absl::StrCat(bytes.size(), ":", bytes, " ");
 }
@@ -32,7 +32,7 @@ std::string Field(const Bytes& bytes) {
   return Field(copy);
 }
 
-// The generated parser logs each string that is no UTF-8.
+// The generated parser logs each string that is not UTF-8.
 void Silence() {
   static google::protobuf::LogHandler* const former =
       google::protobuf::SetLogHandler(nullptr);

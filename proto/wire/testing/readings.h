@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A message as the parsers by hand read it and as the generated parser reads
-// it, both in the same words, so that two equal strings mean agreement.
+// What the parsers of proto/wire ("by hand") and the generated parsers read
+// from a message, as text. Two readings agree if the texts are equal.
 
 #ifndef PLANB_PROTO_WIRE_TESTING_READINGS_H_
 #define PLANB_PROTO_WIRE_TESTING_READINGS_H_
@@ -13,21 +13,21 @@
 
 namespace planb::wire {
 
-// The reading of a message that a parser refuses.
+// The reading of a refused message.
 inline constexpr char kRefused[] = "refused";
 
 // The values of all fields, or kRefused.
 std::string RequestByHand(Pieces message);
 std::string ResponseByHand(Pieces message);
 
-// The same by the generated parser, from one string and from a stream of
+// The readings of the generated parser, from one string and from a stream of
 // pieces.
 std::string RequestGenerated(absl::string_view message);
 std::string ResponseGenerated(absl::string_view message);
 std::string RequestStreamed(Pieces message);
 std::string ResponseStreamed(Pieces message);
 
-// A message of either kind and its readers.
+// A kind of message and its readers.
 struct Kind {
   const char* name;
   std::string (*by_hand)(Pieces message);

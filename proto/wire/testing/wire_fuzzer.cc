@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A fuzz target: any bytes, read as a message cut anywhere. libFuzzer runs it
-// (../fuzz.sh); wire_fuzzer_test.cc replays what libFuzzer found.
+// A fuzz target: any bytes, read as a message in pieces. libFuzzer runs it
+// (../fuzz.sh); wire_fuzzer_test.cc replays the corpus.
 //
 // The last bit of the first byte chooses the kind of message. Its other bits,
-// modulo 8, are the number of cuts, and the bytes after it are their places.
-// The rest is the message. A disagreement with the generated parser aborts.
+// modulo 8, are the number of cuts. The bytes after it are the places of the
+// cuts. The rest is the message. A disagreement with the generated parser
+// aborts.
 
 #include <algorithm>
 #include <cstddef>
@@ -40,7 +41,7 @@ std::string Copy(const Bytes& bytes) {
   return copy;
 }
 
-// What was read of a request is what is read of it when it is written anew.
+// A request that is read and written again reads the same.
 void CheckWritten(Pieces message, const std::string& expected) {
   BatchRequest read;
   if (!ParseBatchRequest(message, read)) return;
@@ -61,7 +62,7 @@ void CheckWritten(Pieces message, const std::string& expected) {
   char* const end = Encode(request, written.data());
   if (end != written.data() + written.size()) std::abort();
   CheckSame(RequestGenerated({written.data(), written.size()}), expected,
-            "written anew");
+            "written again");
 }
 
 void Check(absl::string_view input) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The fuzz target without libFuzzer: over the corpus, over mutations of its
-// files, and over random messages, always the same ones. A disagreement aborts.
+// Runs the fuzz target without libFuzzer: on the corpus, on mutations of it and
+// on random messages, the same ones in every run. A disagreement aborts.
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@
 namespace planb::wire {
 namespace {
 
-// Where Bazel puts it, seen from where it starts tests.
+// Relative to the directory in which Bazel starts tests.
 constexpr char kCorpus[] = "proto/wire/testing/wire_corpus.txt";
 
 TEST(WireFuzzer, Corpus) {

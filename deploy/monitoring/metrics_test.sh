@@ -17,26 +17,9 @@ shopt -s inherit_errexit
 }
 bin=$(realpath "$1")
 work=$(mktemp -d /tmp/planb_metrics.XXXXXX)
-server=0
-
-fail() {
-  echo "FAIL: $*" >&2
-  exit 1
-}
-
-finish() {
-  local status=$?
-  if ((server)); then
-    kill -KILL "$server" 2> /dev/null || true
-    wait "$server" 2> /dev/null || true
-  fi
-  if ((status != 0 && status != 77)) && [[ -s "$work/log" ]]; then
-    echo "the server said:" >&2
-    tail -n 20 "$work/log" >&2
-  fi
-  rm -rf "$work"
-}
-trap finish EXIT
+trap cleanup EXIT
+# shellcheck source=deploy/load/servers.sh
+. "$(dirname "$0")/../load/servers.sh"
 
 promtool=$("$(dirname "$0")/prometheus.sh")/promtool || {
   code=$?
@@ -72,15 +55,9 @@ value() {
   awk -v series="$2" '$1 == series { print $2 }' "$1"
 }
 
-"$bin/planb_server" --listen="unix://$work/planb.sock" --generate=1000 \
-  --metrics_address=127.0.0.1:0 --store="$work/planb.db" 2> "$work/log" &
-server=$!
-for _ in $(seq 600); do
-  grep -q ' serving$' "$work/log" && break
-  kill -0 "$server" || fail "the server did not start"
-  sleep 0.1
-done
-port=$(sed -n 's/.*serving metrics .*port=\([0-9]*\).*/\1/p' "$work/log")
+start_server server "$bin/planb_server" --listen="unix://$work/planb.sock" \
+  --generate=1000 --metrics_address=127.0.0.1:0 --store="$work/planb.db"
+port=$(metrics_port server)
 [[ -n "$port" ]] || fail "no port of /metrics in the server's log"
 
 scrape "$work/idle"
@@ -113,7 +90,5 @@ names() { grep -v '^#' "$1" | grep -v 'table="blue"' | sed 's/ [^ ]*$//' | sort;
 diff <(names "$work/idle") <(names "$work/busy") ||
   fail "series came or went with traffic"
 
-kill -TERM "$server"
-wait "$server" || fail "the server's exit code is $?"
-server=0
+stop_server server
 echo PASS

@@ -21,6 +21,7 @@ shopt -s inherit_errexit
 bin=$(realpath "$1")
 screenshot=${2:-}
 work=$(mktemp -d)
+<<<<<<< HEAD
 server=
 bench=
 finish() {
@@ -38,6 +39,27 @@ fail() {
   [[ ! -s $work/log ]] || sed 's/^/server: /' "$work/log" >&2
   exit 1
 }
+||||||| parent of 65ea427 (deploy/monitoring: metrics and page tests start servers as load tests do)
+server=
+finish() {
+  if [[ -n $server ]]; then
+    kill -KILL "$server" 2> /dev/null || true
+    wait "$server" 2> /dev/null || true
+  fi
+  rm -rf "$work"
+}
+trap finish EXIT
+
+fail() {
+  echo "FAIL: $*" >&2
+  [[ ! -s $work/log ]] || sed 's/^/server: /' "$work/log" >&2
+  exit 1
+}
+=======
+trap cleanup EXIT
+# shellcheck source=deploy/load/servers.sh
+. "$(dirname "$0")/../load/servers.sh"
+>>>>>>> 65ea427 (deploy/monitoring: metrics and page tests start servers as load tests do)
 skip() {
   echo "SKIP: $*"
   exit 77
@@ -62,17 +84,10 @@ grep -q 'it runs' "$work/probe" ||
 hostile='<img src=x onerror=document.body.remove()>&"'
 mkdir "$work/$hostile"
 socket=unix://$work/$hostile/s
-"$bin/planb_server" --listen="$socket" --metrics_address='127.0.0.1:0' \
-  --store="$work/planb.db" --generate=20000 --generate_ipv4=5000 \
-  2> "$work/log" &
-server=$!
-deadline=$((SECONDS + 120))
-until grep -qs ' serving$' "$work/log"; do
-  kill -0 "$server" 2> /dev/null || fail "the server has ended"
-  ((SECONDS < deadline)) || fail "the server does not serve"
-  sleep 0.1
-done
-port=$(sed -n 's/.* serving metrics .*port=//p' "$work/log")
+start_server server "$bin/planb_server" --listen="$socket" \
+  --metrics_address='127.0.0.1:0' --store="$work/planb.db" --generate=20000 \
+  --generate_ipv4=5000
+port=$(metrics_port server)
 url=http://127.0.0.1:$port
 
 planbctl() { "$bin/planbctl" --server="$socket" "$@"; }
@@ -194,9 +209,5 @@ for width in 1280 400; do
 done
 [[ -z $screenshot ]] || cp "$work/1280.png" "$screenshot"
 
-kill -TERM "$server"
-code=0
-wait "$server" || code=$?
-server=
-((code == 0)) || fail "the server ended with $code"
+stop_server server
 echo "PASS: /statusz in $(chromium --version 2> /dev/null | head -n 1)"

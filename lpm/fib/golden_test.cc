@@ -97,7 +97,7 @@ constexpr Golden kGolden[] = {
     {"ipv4_100k", "scalar", 1, 237.875},
     {"ipv4_100k", "scalar", 256, 193.879},
     {"ipv4_100k", "lines", 1, 3.832},
-    {"ipv6_100k", "update", 1, 41211},
+    {"ipv6_100k", "update", 1, 39000},
 };
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ == 12
 constexpr bool kSameCompiler = true;
@@ -116,7 +116,8 @@ constexpr double kAroundKernel = 0;
 #endif
 
 constexpr double kTolerance = 0.03;
-// The C library's part depends on the processor.
+// The C library's part depends on the processor: updates take 37,100 on one and
+// 41,200 on another. What is recorded lies between.
 constexpr double kUpdateTolerance = 0.10;
 
 // Few of each, as counting is slow. More would say no more: the addresses are

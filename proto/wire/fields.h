@@ -11,7 +11,8 @@
 // pass. Groups nest up to 100 deep. (Only its bound on a whole message, 2 GiB,
 // is not kept here: what receives messages has a lower one.)
 ||||||| base
-// MessageReader reads by the rules of the C++ parser that protoc 3.21 generates, lenient
+// MessageReader reads by the rules of the C++ parser that protoc 3.21
+// generates, lenient
 // and strict where that is: a tag is a varint of at most five bytes, of which
 // 32 bits count; a value one of at most ten, of which 64 bits count; a length
 // one of at most five, below 2^31. Overlong encodings pass. Groups nest up to

@@ -21,45 +21,9 @@ shopt -s inherit_errexit
 bin=$(realpath "$1")
 screenshot=${2:-}
 work=$(mktemp -d)
-<<<<<<< HEAD
-server=
-bench=
-finish() {
-  local process
-  for process in $bench $server; do
-    kill -KILL "$process" 2> /dev/null || true
-    wait "$process" 2> /dev/null || true
-  done
-  rm -rf "$work"
-}
-trap finish EXIT
-
-fail() {
-  echo "FAIL: $*" >&2
-  [[ ! -s $work/log ]] || sed 's/^/server: /' "$work/log" >&2
-  exit 1
-}
-||||||| parent of 65ea427 (deploy/monitoring: metrics and page tests start servers as load tests do)
-server=
-finish() {
-  if [[ -n $server ]]; then
-    kill -KILL "$server" 2> /dev/null || true
-    wait "$server" 2> /dev/null || true
-  fi
-  rm -rf "$work"
-}
-trap finish EXIT
-
-fail() {
-  echo "FAIL: $*" >&2
-  [[ ! -s $work/log ]] || sed 's/^/server: /' "$work/log" >&2
-  exit 1
-}
-=======
 trap cleanup EXIT
 # shellcheck source=deploy/load/servers.sh
 . "$(dirname "$0")/../load/servers.sh"
->>>>>>> 65ea427 (deploy/monitoring: metrics and page tests start servers as load tests do)
 skip() {
   echo "SKIP: $*"
   exit 77
@@ -107,16 +71,14 @@ planbctl lookup --table=nowhere 192.0.2.1 > "$work/out" 2>&1 || code=$?
 # asks some ten times while lookups come.
 page=(--virtual-time-budget=10000)
 "$bin/planbctl" --server="$socket" bench --seconds=300 > "$work/bench" 2>&1 &
-bench=$!
+server_pid[bench]=$!
 until grep -qs ' M lookups/s' "$work/bench"; do
-  kill -0 "$bench" || fail "no lookups: $(tail -n 1 "$work/bench")"
+  kill -0 "${server_pid[bench]}" || fail "no lookups: $(tail -n 1 "$work/bench")"
   sleep 0.1
 done
 browse "${page[@]}" --log-net-log="$work/net.json" --dump-dom "$url/statusz" \
   > "$work/dom.html" || fail "no page: $(tail -n 3 "$work/browser")"
-kill -TERM "$bench"
-wait "$bench" || fail "no lookups: $(tail -n 1 "$work/bench")"
-bench=
+stop_server bench
 ! grep CONSOLE "$work/browser" || fail "the console has something to say"
 
 # Tables and generations as planbctl shows them. The hostile value is text, and

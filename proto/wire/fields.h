@@ -3,29 +3,12 @@
 // The fields of a message, read from pieces in place and written into a
 // caller's buffer.
 //
-<<<<<<< ours
-// MessageReader reads by the rules of the C++ parser that protoc 3.21
-// generates, lenient and strict where that is: a tag is a varint of at most
-// five bytes, of which 32 bits count; a value one of at most ten, of which 64
-// bits count; a length one of at most five, below 2^31. Overlong encodings
-// pass. Groups nest up to 100 deep. (Only its bound on a whole message, 2 GiB,
-// is not kept here: what receives messages has a lower one.)
-||||||| base
-// MessageReader reads by the rules of the C++ parser that protoc 3.21
-// generates, lenient
-// and strict where that is: a tag is a varint of at most five bytes, of which
-// 32 bits count; a value one of at most ten, of which 64 bits count; a length
-// one of at most five, below 2^31. Overlong encodings pass. Groups nest up to
-// 100 deep. (Only its bound on a whole message, 2 GiB, is not kept here: what
-// receives messages has a lower one.)
-=======
 // MessageReader accepts and refuses what the C++ parser does that protoc 3.21
 // generates. A tag is a varint of at most 5 bytes, of which 32 bits count. A
 // value has at most 10 bytes, of which 64 bits count. A length has at most 5
 // bytes and is below 2^31. Overlong encodings are accepted. Groups nest up to
 // 100 deep. The parser's limit on a whole message, 2 GiB, is not checked here:
 // the transport has a lower one.
->>>>>>> theirs
 
 #ifndef PLANB_PROTO_WIRE_FIELDS_H_
 #define PLANB_PROTO_WIRE_FIELDS_H_

@@ -13,7 +13,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "server/base/utf8.h"
+#include "base/utf8.h"
 
 namespace planb::server {
 namespace {

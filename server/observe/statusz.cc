@@ -17,7 +17,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "server/base/utf8.h"
+#include "base/utf8.h"
 
 namespace planb::server {
 namespace {

@@ -34,7 +34,7 @@ TEST(ControlStream, GreetsWithCreditsAndGivesThemBack) {
   EXPECT_EQ(stream.hello().persisted_generation(), 0U);
 
   v1::StreamUpdatesRequest batch =
-      Batch(9, {{"::/0", 2}, {"::/1", 1}, {"::/2", 0}});
+      StreamBatch(9, {{"::/0", 2}, {"::/1", 1}, {"::/2", 0}});
   batch.add_next_hops()->set_id(1);
   AddGroup(5, {{1, 1}}, *batch.mutable_groups());
   ASSERT_TRUE(stream.Write(batch));
@@ -58,7 +58,7 @@ TEST(ControlStream, GreetingMayBeABatch) {
   RunningServer running;
   CallContext context;
   const auto stream = running.table().StreamUpdates(&context);
-  ASSERT_TRUE(stream->Write(Batch(3, {{"::/0", 1}})));
+  ASSERT_TRUE(stream->Write(StreamBatch(3, {{"::/0", 1}})));
   v1::StreamUpdatesResponse reply;
   ASSERT_TRUE(stream->Read(&reply));
   EXPECT_EQ(reply.batch_id(), 0U);
@@ -80,7 +80,7 @@ TEST(ControlStream, ManyBatchesInFlightAreAnsweredInOrder) {
   for (uint64_t received = 0; received < 2000;) {
     if (sent < 2000 && credits >= 2) {
       ASSERT_TRUE(stream.Write(
-          Batch(sent * 7, {{"::/0", static_cast<uint32_t>(sent + 1)}})));
+          StreamBatch(sent * 7, {{"::/0", static_cast<uint32_t>(sent + 1)}})));
       ++sent;
       credits -= 2;
       continue;
@@ -117,18 +117,18 @@ TEST(ControlStream, ErrorsInBandDoNotEndTheStream) {
     EXPECT_EQ(reply.error().field(), field);
     EXPECT_FALSE(reply.error().message().empty());
   };
-  expect(Batch(0, {{"::/0", 1}, {"::1/64", 1}}), Code::INVALID_ARGUMENT,
+  expect(StreamBatch(0, {{"::/0", 1}, {"::1/64", 1}}), Code::INVALID_ARGUMENT,
          "UPDATE_INVALID", "updates[1].prefix");
-  expect(Batch(0, {{"::/0", 1}, {"::/0", 2}}), Code::INVALID_ARGUMENT,
+  expect(StreamBatch(0, {{"::/0", 1}, {"::/0", 2}}), Code::INVALID_ARGUMENT,
          "PREFIX_REPEATED", "updates[1].prefix");
-  expect(Batch(0, {{"::/0", 1}, {"::/1", 1}, {"::/2", 1}, {"::/3", 1}}),
+  expect(StreamBatch(0, {{"::/0", 1}, {"::/1", 1}, {"::/2", 1}, {"::/3", 1}}),
          Code::RESOURCE_EXHAUSTED, "BATCH_TOO_LARGE", "");
-  expect(Batch(0, {{"::/0", 1}, {"::/1", 1}, {"::/2", 1}}),
+  expect(StreamBatch(0, {{"::/0", 1}, {"::/1", 1}, {"::/2", 1}}),
          Code::RESOURCE_EXHAUSTED, "TABLE_FULL", "");
-  v1::StreamUpdatesRequest batch = Batch(0, {{"::/0", 1}});
+  v1::StreamUpdatesRequest batch = StreamBatch(0, {{"::/0", 1}});
   batch.mutable_updates(0)->set_op(v1::RouteUpdate::OP_REPLACE);
   expect(batch, Code::NOT_FOUND, "ROUTE_NOT_FOUND", "updates[0].prefix");
-  batch = Batch(0, {{"::/0", 1}});
+  batch = StreamBatch(0, {{"::/0", 1}});
   batch.set_require_next_hops(true);
   expect(batch, Code::NOT_FOUND, "NEXT_HOP_NOT_FOUND",
          "updates[0].next_hop_id");
@@ -136,7 +136,7 @@ TEST(ControlStream, ErrorsInBandDoNotEndTheStream) {
 
   // Each expects the generation of the batch before; all are in flight.
   for (uint64_t i = 0; i < 10; ++i) {
-    batch = Batch(i, {{"::/0", static_cast<uint32_t>(i + 1)}});
+    batch = StreamBatch(i, {{"::/0", static_cast<uint32_t>(i + 1)}});
     batch.set_expected_generation(i == 5 ? 99 : i < 5 ? i : i - 1);
     ASSERT_TRUE(stream.Write(batch));
   }
@@ -155,7 +155,8 @@ TEST(ControlStream, NamedBatchesAreAppliedOnce) {
   RunningServer running;
   UpdateStream stream(running);
   for (uint64_t i = 0; i < 3; ++i) {
-    v1::StreamUpdatesRequest batch = Batch(i, {{"::/0", i == 2 ? 8U : 7U}});
+    v1::StreamUpdatesRequest batch =
+        StreamBatch(i, {{"::/0", i == 2 ? 8U : 7U}});
     batch.set_request_id("once");
     batch.set_expected_generation(0);  // not checked for a repetition
     ASSERT_TRUE(stream.Write(batch));
@@ -170,12 +171,12 @@ TEST(ControlStream, NamedBatchesAreAppliedOnce) {
 TEST(ControlStream, AWriterIsFencedOffWhenItsSuccessorCame) {
   RunningServer running;
   UpdateStream old(running, v1::ACK_VISIBLE, "", 1);
-  ASSERT_TRUE(old.Write(Batch(1, {{"::/0", 1}})));
+  ASSERT_TRUE(old.Write(StreamBatch(1, {{"::/0", 1}})));
   EXPECT_FALSE(old.Read().has_error());
   UpdateStream successor(running, v1::ACK_VISIBLE, "", 2);
-  ASSERT_TRUE(successor.Write(Batch(1, {})));
+  ASSERT_TRUE(successor.Write(StreamBatch(1, {})));
   EXPECT_EQ(successor.Read().generation(), 1U);
-  ASSERT_TRUE(old.Write(Batch(2, {{"::/0", 2}})));
+  ASSERT_TRUE(old.Write(StreamBatch(2, {{"::/0", 2}})));
   const v1::StreamUpdatesResponse reply = old.Read();
   EXPECT_EQ(reply.error().reason(), "WRITER_FENCED");
   EXPECT_EQ(reply.error().code(), Code::FAILED_PRECONDITION);
@@ -194,16 +195,16 @@ TEST(ControlStream, AcksWaitForTheirStage) {
   UpdateStream persisted(running, v1::ACK_PERSISTED);
   UpdateStream visible(running, v1::ACK_VISIBLE);
   fails = true;  // nothing becomes visible
-  ASSERT_TRUE(accepted.Write(Batch(1, {{"::/0", 1}})));
+  ASSERT_TRUE(accepted.Write(StreamBatch(1, {{"::/0", 1}})));
   v1::StreamUpdatesResponse reply = accepted.Read();
   EXPECT_EQ(reply.generation(), 1U);
   EXPECT_EQ(reply.visible_generation(), 0U);
-  ASSERT_TRUE(persisted.Write(Batch(1, {{"::/0", 2}})));
+  ASSERT_TRUE(persisted.Write(StreamBatch(1, {{"::/0", 2}})));
   reply = persisted.Read();
   EXPECT_EQ(reply.generation(), 2U);
   EXPECT_EQ(reply.persisted_generation(), 2U);
   EXPECT_EQ(reply.visible_generation(), 0U);
-  ASSERT_TRUE(visible.Write(Batch(1, {{"::/0", 3}})));
+  ASSERT_TRUE(visible.Write(StreamBatch(1, {{"::/0", 3}})));
   fails = false;
   reply = visible.Read();
   EXPECT_EQ(reply.generation(), 3U);
@@ -219,9 +220,9 @@ TEST(ControlStreamEnd, MoreThanAllCreditsAtOnce) {
   options.control.update_credits = 4;
   RunningServer running(options);
   UpdateStream stream(running);
-  ASSERT_TRUE(stream.Write(Batch(1, {{"::/0", 1}})));
+  ASSERT_TRUE(stream.Write(StreamBatch(1, {{"::/0", 1}})));
   ASSERT_TRUE(stream.Write(
-      Batch(2, {{"::/1", 1}, {"::/2", 1}, {"::/3", 1}, {"::/4", 1}})));
+      StreamBatch(2, {{"::/1", 1}, {"::/2", 1}, {"::/3", 1}, {"::/4", 1}})));
   EXPECT_EQ(stream.Read().generation(), 1U);  // the batch before is answered
   ExpectQuota(stream.Finish(), "CREDIT_EXCEEDED", false);
   EXPECT_EQ(GetTable(running).accepted_generation(), 1U);
@@ -231,7 +232,7 @@ TEST(ControlStreamEnd, HalfCloseAnswersEverything) {
   RunningServer running;
   UpdateStream stream(running);
   for (uint32_t i = 1; i <= 300; ++i) {
-    ASSERT_TRUE(stream.Write(Batch(i, {{"::/0", i}})));
+    ASSERT_TRUE(stream.Write(StreamBatch(i, {{"::/0", i}})));
   }
   stream.HalfClose();
   for (uint64_t i = 1; i <= 300; ++i) {
@@ -295,7 +296,7 @@ TEST(ControlStreamEnd, TwoStreamsAtOnce) {
       UpdateStream stream(running, v1::ACK_ACCEPTED);
       const char* const prefix = w == 0 ? "::/1" : "8000::/1";
       for (uint32_t i = 1; i <= 500; ++i) {
-        ASSERT_TRUE(stream.Write(Batch(i, {{prefix, i}})));
+        ASSERT_TRUE(stream.Write(StreamBatch(i, {{prefix, i}})));
       }
       stream.HalfClose();
       for (uint64_t i = 1; i <= 500; ++i) {
@@ -324,12 +325,12 @@ TEST(ControlStreamEnd, DeletingTheTableEndsItsStreamsOnly) {
   CreateTable(running, "blue");
   UpdateStream red(running, v1::ACK_VISIBLE, "red");
   UpdateStream blue(running, v1::ACK_VISIBLE, "blue");
-  ASSERT_TRUE(red.Write(Batch(1, {{"::/0", 1}})));
+  ASSERT_TRUE(red.Write(StreamBatch(1, {{"::/0", 1}})));
   EXPECT_EQ(red.Read().generation(), 1U);
   EXPECT_TRUE(DeleteTable(running, "red").ok());
   const grpc::Status ended = red.Finish();  // idle
   EXPECT_EQ(ended.error_code(), Code::NOT_FOUND) << ended.error_message();
-  ASSERT_TRUE(blue.Write(Batch(1, {{"::/0", 2}})));
+  ASSERT_TRUE(blue.Write(StreamBatch(1, {{"::/0", 2}})));
   EXPECT_EQ(blue.Read().generation(), 1U);
   blue.HalfClose();
   EXPECT_TRUE(blue.Finish().ok());

@@ -232,7 +232,7 @@ class UpdateStream {
   v1::StreamUpdatesResponse hello_;
 };
 
-inline v1::StreamUpdatesRequest Batch(
+inline v1::StreamUpdatesRequest StreamBatch(
     uint64_t id,
     std::initializer_list<std::pair<const char*, uint32_t>> routes) {
   v1::StreamUpdatesRequest batch;

@@ -224,6 +224,8 @@ struct Shared {
   Service service;
   Handler handler;
   grpc::ServerCompletionQueue* queue = nullptr;
+  // Streams that have started and not ended.
+  std::atomic<int> streams = 0;
 };
 
 // One BatchLookup call. Reading and writing overlap. Deletes itself: when it
@@ -241,6 +243,7 @@ class StreamCall {
       delete this;
       return;
     }
+    ++shared_.streams;
     new StreamCall(shared_);
     stream_.Read(&request_, &read_);
   }
@@ -275,7 +278,10 @@ class StreamCall {
     if (std::exchange(paused_, false)) stream_.Read(&request_, &read_);
   }
 
-  void OnFinished(bool) { delete this; }
+  void OnFinished(bool) {
+    --shared_.streams;
+    delete this;
+  }
 
   void Write() {
     writing_ = true;
@@ -342,6 +348,9 @@ class AsyncStyle final : public Style {
   }
 
   void Stop() override {
+    // The server has cancelled all streams. Each of them still has to finish,
+    // which a queue that is shut down does not allow.
+    while (shared_.streams > 0) std::this_thread::yield();
     queue_->Shutdown();
     if (!thread_.joinable()) {
       Loop();  // never started: only empty it

@@ -336,9 +336,9 @@ TEST(MetricsScrape, FailedRebuildsShowUntilOneSucceeds) {
                 .at("planb_rebuild_failures_total")
                 .values.at(0),
             1);
-  EXPECT_TRUE(
-      absl::StrContains(HttpGet(server.server().metrics_port(), "/statusz"),
-                        "more than a FIB can hold"));
+  EXPECT_TRUE(absl::StrContains(
+      HttpGet(server.server().metrics_port(), "/statusz.json"),
+      "more than a FIB can hold"));
   full = false;
   EXPECT_EQ(look_up(response.generation()), 8U);
   while (!HasLine(Scrape(server), failing + "0")) {

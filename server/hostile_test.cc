@@ -163,6 +163,7 @@ TEST_P(Hostile, LeavesTheServerAsItWas) {
     return honest.answered() > attacked + 20 || honest.failed();
   })) << "the honest client's stream does not go on";
   EXPECT_FALSE(honest.failed()) << honest.failure();
+  EXPECT_TRUE(attack.stopped_at == Attack::kEdge || honest.resets() == 0);
 
   HonestClient after(target_);
   EXPECT_TRUE(Await([&] { return after.answered() > 100; }));

@@ -93,6 +93,9 @@ class HonestClient {
   // The number of correct answers.
   uint64_t answered() const { return answered_; }
   bool failed() const { return failed_; }
+  // How often the server reset the stream to free memory. Each time the client
+  // opens a new one.
+  int resets() const { return resets_; }
   // What went wrong. REQUIRES: failed().
   std::string failure() const { return failure_; }
 
@@ -101,12 +104,17 @@ class HonestClient {
 
   void Run() {
     const auto stub = v1::RouteLookup::NewStub(Connect(target_));
+    while (!stop_ && !failed_) RunStream(*stub);
+  }
+
+  void RunStream(v1::RouteLookup::Stub& stub) {
     grpc::ClientContext context;
     // Longer than any test: a server that hangs fails it.
     context.set_deadline(std::chrono::system_clock::now() +
                          std::chrono::minutes(5));
-    context.set_wait_for_ready(true);
-    const auto stream = stub->BatchLookup(&context);
+    // Later streams do not wait for a server that has ended.
+    context.set_wait_for_ready(resets_ == 0);
+    const auto stream = stub.BatchLookup(&context);
     v1::BatchLookupRequest request;
     request.set_addresses_v6(std::string(16 * kBatch, '\x20'));
     std::string expected;
@@ -120,8 +128,17 @@ class HonestClient {
     }
     stream->WritesDone();
     const grpc::Status ended = stream->Finish();
-    if (!stop_ || !ended.ok())
+    if (stop_ && ended.ok()) return;
+    // All connections together have reached the memory quota: gRPC resets
+    // streams of any connection (ENHANCE_YOUR_CALM), and closes one without
+    // streams.
+    if (ended.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED ||
+        ended.error_code() == grpc::StatusCode::UNAVAILABLE) {
+      ++resets_;
+      absl::SleepFor(absl::Milliseconds(10));
+    } else {
       Fail("the stream ended: " + ended.error_message());
+    }
   }
 
   void Fail(std::string why) {
@@ -132,6 +149,7 @@ class HonestClient {
   const std::string target_;
   std::atomic<bool> stop_{false};
   std::atomic<bool> failed_{false};
+  std::atomic<int> resets_{0};
   std::atomic<uint64_t> answered_{0};
   std::string failure_;
   std::thread thread_;  // uses the members above

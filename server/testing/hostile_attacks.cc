@@ -495,7 +495,7 @@ absl::Span<const Attack> AllAttacks() {
       {"WrongFrames", "frame", WrongFrames},
       {"SpoiltBytes", "connection", SpoiltBytes},
       {"ClosedMidFrame", "connection", ClosedMidFrame},
-      {"GiganticMessages", "call", GiganticMessages},
+      {"GiganticMessages", "call", GiganticMessages, Attack::kEdge},
       {"GiganticFrames", "64 KiB", GiganticFrames},
       {"CompressedBombs", "call", CompressedBombs},
       {"MalformedMessages", "call", MalformedMessages, Attack::kEdge},

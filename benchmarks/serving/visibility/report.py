@@ -81,7 +81,7 @@ def rate(row):
 
 def share(row):
     """Of the lookups before the workload, those beside it; None without."""
-    if "lookups_per_second" not in row or "idle_lookups_per_second" not in row:
+    if "lookups_per_second" not in row or not row.get("idle_lookups_per_second"):
         return None
     return row["lookups_per_second"] / row["idle_lookups_per_second"]
 

@@ -156,8 +156,11 @@ absl::Status Serve(int in, int out, const std::string& server,
     if (!parent) break;
     Outcome outcome;
     if (result.ok()) {
-      outcome.lookups_per_second = static_cast<double>(result->counts.lookups) /
-                                   absl::ToDoubleSeconds(result->elapsed);
+      // No time has passed if the lookups were not set up before the end.
+      const double seconds = absl::ToDoubleSeconds(result->elapsed);
+      outcome.lookups_per_second =
+          seconds > 0 ? static_cast<double>(result->counts.lookups) / seconds
+                      : 0;
     } else {
       std::snprintf(outcome.error, sizeof(outcome.error), "%s",
                     result.status().ToString().c_str());

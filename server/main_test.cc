@@ -50,6 +50,7 @@ TEST(Main, VersionIsOneLine) {
 TEST(Main, HelpNamesTheFlagsOnStdout) {
   const std::string help =
       Output("server/planb_server --listen=unix:///nowhere --help");
+  EXPECT_TRUE(absl::StartsWith(help, "planb_server: ")) << help;
   EXPECT_TRUE(absl::StrContains(help, "longest-prefix-match")) << help;
   EXPECT_TRUE(absl::StrContains(help, "--slow_batch ")) << help;
   // Flags of the libraries are left out.

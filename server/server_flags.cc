@@ -8,6 +8,7 @@
 #include <iostream>
 
 #include "absl/flags/flag.h"
+#include "absl/flags/internal/program_name.h"
 #include "absl/flags/internal/usage.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
@@ -353,7 +354,8 @@ void DescribeProgram() {
 
 // Prints what abseil prints for --help, and ends the process with status 0.
 // Abseil's own handling of the flag ends it with status 1.
-[[noreturn]] void Help() {
+[[noreturn]] void Help(absl::string_view program) {
+  absl::flags_internal::SetProgramInvocationName(program);
   absl::flags_internal::DeduceUsageFlags("help", "");
   absl::flags_internal::HandleUsageFlags(std::cout,
                                          absl::ProgramUsageMessage());
@@ -366,7 +368,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc, char** argv) {
   DescribeProgram();
   if (std::any_of(argv + 1, argv + argc,
                   [](const char* word) { return word == kHelp; })) {
-    Help();
+    Help(argv[0]);
   }
   const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
   if (rest.size() > 1) {

@@ -3,6 +3,8 @@
 #ifndef PLANB_BASE_CPU_LIST_H_
 #define PLANB_BASE_CPU_LIST_H_
 
+#include <cstddef>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -16,6 +18,12 @@ namespace planb {
 // Errors: INVALID_ARGUMENT, which quotes the wrong item and says what was
 // expected.
 absl::StatusOr<std::vector<int>> ParseCpuList(absl::string_view text);
+
+// How many cores this process can keep busy; at least 1. The scheduler's
+// affinity mask limits them, and so does the CPU quota of its cgroup or of one
+// above it (cpu.max of version 2, cpu.cfs_quota_us of version 1), rounded up.
+// `root` is the directory of proc/ and sys/; tests give another one.
+size_t UsableCpus(const std::string& root = "/");
 
 }  // namespace planb
 

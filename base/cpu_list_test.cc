@@ -5,7 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace planb {
@@ -72,6 +76,62 @@ TEST(ParseCpuList, NamesTheWrongItem) {
     EXPECT_THAT(message, HasSubstr(test.item));
     EXPECT_THAT(message, HasSubstr(test.expected)) << test.text;
   }
+}
+
+// A tree of files below a temporary directory.
+std::string Tree(
+    const std::string& name,
+    const std::vector<std::pair<std::string, std::string>>& files) {
+  const std::string root = testing::TempDir() + "/" + name;
+  for (const auto& [path, text] : files) {
+    const std::filesystem::path file = root + "/" + path;
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file) << text;
+  }
+  return root;
+}
+
+TEST(UsableCpus, ObeysTheTightestQuotaRoundedUp) {
+  const size_t all = UsableCpus("/nowhere");
+  EXPECT_GE(all, 1U);
+  const auto expect =
+      [&](const std::string& name, size_t cpus,
+          const std::vector<std::pair<std::string, std::string>>& files) {
+        EXPECT_EQ(UsableCpus(Tree(name, files)), std::min(cpus, all)) << name;
+      };
+  const std::string v2 = "0::/kubepods/pod1/c\n";
+  const std::string mount = "sys/fs/cgroup";
+  expect("none", all, {{"proc/self/cgroup", v2}});
+  expect("no_limit", all,
+         {{"proc/self/cgroup", v2},
+          {mount + "/kubepods/pod1/c/cpu.max", "max 100000\n"}});
+  expect("half", 1,
+         {{"proc/self/cgroup", v2},
+          {mount + "/kubepods/pod1/c/cpu.max", "50000 100000\n"}});
+  expect("one_and_a_half", 2,
+         {{"proc/self/cgroup", v2},
+          {mount + "/kubepods/pod1/c/cpu.max", "150000 100000\n"}});
+  expect("above", 1,
+         {{"proc/self/cgroup", v2},
+          {mount + "/kubepods/pod1/c/cpu.max", "max 100000\n"},
+          {mount + "/kubepods/cpu.max", "100000 100000\n"}});
+  expect("container", 1,
+         {{"proc/self/cgroup", "0::/\n"},
+          {mount + "/cpu.max", "100000 100000\n"}});
+  expect("host_path", 1,
+         {{"proc/self/cgroup", v2}, {mount + "/cpu.max", "100000 100000\n"}});
+  expect("version_1", 1,
+         {{"proc/self/cgroup", "3:memory:/p\n4:cpu,cpuacct:/p\n"},
+          {mount + "/cpu,cpuacct/p/cpu.cfs_quota_us", "80000\n"},
+          {mount + "/cpu,cpuacct/p/cpu.cfs_period_us", "100000\n"}});
+  expect("version_1_no_limit", all,
+         {{"proc/self/cgroup", "4:cpu,cpuacct:/p\n"},
+          {mount + "/cpu,cpuacct/p/cpu.cfs_quota_us", "-1\n"},
+          {mount + "/cpu,cpuacct/p/cpu.cfs_period_us", "100000\n"}});
+  expect("malformed", all,
+         {{"proc/self/cgroup", "x\n0::\n" + v2},
+          {mount + "/kubepods/pod1/c/cpu.max", "0 0\n"},
+          {mount + "/cpu.max", "-5 x\n"}});
 }
 
 }  // namespace

@@ -131,7 +131,8 @@ ABSL_FLAG(uint64_t, max_update_streams, 16,
 ABSL_FLAG(uint64_t, update_credits, 200'000,
           "Unanswered changes that each StreamUpdates call may have.");
 ABSL_FLAG(uint64_t, lookup_threads, 0,
-          "Threads that serve lookups; 0: as many as there are cores.");
+          "Threads that serve lookups; 0: one for each core that the process "
+          "may use, which its affinity and its cgroup's CPU quota limit.");
 ABSL_FLAG(std::string, lookup_cpus, "",
           "Cores for the threads that serve lookups: numbers and ranges, such "
           "as 1 or 0,2-3. Each thread is bound to the next core of the list. "

@@ -2,27 +2,14 @@
 
 #include "server/lookup/lookup_service.h"
 
-#include <sched.h>
-
-#include <algorithm>
-
+#include "base/cpu_list.h"
 #include "base/monotonic_time.h"
 
 namespace planb::server {
-namespace {
-
-size_t CoresAllowed() {
-  cpu_set_t cpus;
-  if (sched_getaffinity(0, sizeof(cpus), &cpus) != 0) return 1;
-  return std::max<size_t>(static_cast<size_t>(CPU_COUNT(&cpus)), 1);
-}
-
-}  // namespace
-
 void LookupService::Register(const LookupThreads& threads,
                              grpc::ServerBuilder& builder) {
   builder.RegisterService(&service_);
-  const size_t count = threads.count == 0 ? CoresAllowed() : threads.count;
+  const size_t count = threads.count == 0 ? UsableCpus() : threads.count;
   for (size_t i = 0; i < count; ++i) {
     QueueOptions options = {.spin = threads.spin};
     if (!threads.cpus.empty()) {

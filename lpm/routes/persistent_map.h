@@ -321,6 +321,11 @@ class PersistentMap {
   // other. O(1). Several threads may call it at once, like all that is const.
   PersistentMap Share() const { return PersistentMap(tree_.Share()); }
 
+  // True if neither has changed since one was shared from the other. O(1).
+  bool SharesAllWith(const PersistentMap& other) const {
+    return tree_.root() == other.tree_.root();
+  }
+
   // Null if there is none. O(log size).
   const Entry* Find(const Key& key) const {
     const Position at = Locate(key);

@@ -8,8 +8,11 @@
 
 #include <grpcpp/server_context.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -88,6 +91,21 @@ absl::Status TooManyStreams(absl::string_view what, size_t limit);
 
 // CANCELLED, for a call whose client is gone. Only logs see it.
 absl::Status ClientGone();
+
+// What a call reads of a visible generation. Keeps its routes, not its FIBs.
+struct Pinned {
+  explicit Pinned(const Table& table) {
+    const auto snapshot = table.Read();
+    generation = snapshot->generation();
+    digest = snapshot->digest();
+    routes = {snapshot->routes(Family::kIpv4), snapshot->routes(Family::kIpv6)};
+    next_hops = snapshot->next_hops();
+  }
+  uint64_t generation;
+  std::string digest;
+  std::array<std::shared_ptr<const RouteSet>, 2> routes;  // v4, v6
+  NextHopSet next_hops;
+};
 
 // Nanoseconds since the Unix epoch; 0 for InfinitePast.
 inline uint64_t UnixNanos(absl::Time time) {

@@ -27,21 +27,6 @@ constexpr int kRoutesPerChunk = 2000;
 constexpr int kNextHopsPerChunk = 128;
 constexpr int kGroupsPerChunk = 16;
 
-// A generation without its search structures.
-struct Pinned {
-  explicit Pinned(const Table& table) {
-    const auto snapshot = table.Read();
-    generation = snapshot->generation();
-    digest = snapshot->digest();
-    routes = {snapshot->routes(Family::kIpv4), snapshot->routes(Family::kIpv6)};
-    next_hops = snapshot->next_hops();
-  }
-  uint64_t generation;
-  std::string digest;
-  std::array<std::shared_ptr<const RouteSet>, 2> routes;  // v4, v6
-  NextHopSet next_hops;
-};
-
 // Writes chunks of one generation. An answer has at least one chunk, which says
 // the generation.
 template <typename Chunk>
@@ -174,14 +159,14 @@ absl::Status SendNextHops(ControlContext& context,
   const absl::Cleanup end = [&context] { context.lists.End(); };
   const Pinned pinned(*table);
   ChunkWriter writer(pinned.generation, out);
-  for (const auto& [id, next_hop] : *pinned.next_hops.next_hops()) {
+  for (const NextHop& next_hop : pinned.next_hops.next_hops()) {
     Encode(next_hop, *writer.chunk().add_next_hops());
     if (writer.chunk().next_hops_size() == kNextHopsPerChunk &&
         !writer.Write()) {
       return ClientGone();
     }
   }
-  for (const auto& [id, group] : *pinned.next_hops.groups()) {
+  for (const NextHopGroup& group : pinned.next_hops.groups()) {
     Encode(group, *writer.chunk().add_groups());
     if (writer.chunk().groups_size() == kGroupsPerChunk && !writer.Write()) {
       return ClientGone();
@@ -207,10 +192,10 @@ absl::Status SendSnapshot(ControlContext& context,
   absl::Status status = writer.Begin({.table = table->name(),
                                       .generation = pinned.generation,
                                       .digest = pinned.digest});
-  for (const auto& [id, next_hop] : *pinned.next_hops.next_hops()) {
+  for (const NextHop& next_hop : pinned.next_hops.next_hops()) {
     if (status.ok()) status = writer.Add(next_hop);
   }
-  for (const auto& [id, group] : *pinned.next_hops.groups()) {
+  for (const NextHopGroup& group : pinned.next_hops.groups()) {
     if (status.ok()) status = writer.Add(group);
   }
   for (const auto& routes : pinned.routes) {

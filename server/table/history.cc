@@ -24,7 +24,7 @@ void History::Append(absl::Span<const DeltaPtr> deltas) {
     entries_.push_back({delta, delta->bytes()});
     bytes_ += entries_.back().bytes;
   }
-  while (bytes_ > max_bytes_) {
+  while (bytes_ > max_bytes_ && entries_.size() > 1) {
     bytes_ -= entries_.front().bytes;
     oldest_digest_ = entries_.front().delta->digest;
     entries_.pop_front();

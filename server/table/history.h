@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The recent changes of a table, for watchers. Bounded: a watcher that falls
-// behind the oldest change kept has to start over from a list of routes.
+// behind the oldest change kept has to start over from the whole table.
 
 #ifndef PLANB_SERVER_TABLE_HISTORY_H_
 #define PLANB_SERVER_TABLE_HISTORY_H_
@@ -30,7 +30,8 @@ class History {
   using DeltaPtr = std::shared_ptr<const Delta>;
 
   // Starts at `generation`, whose digest is `digest`. Drops the oldest deltas
-  // while all together have more than `max_bytes`.
+  // while all together have more than `max_bytes`. The newest is kept, however
+  // large: watchers of the generation before it can continue.
   History(size_t max_bytes, uint64_t generation, std::string digest);
 
   // Adds deltas that became visible. REQUIRES: their generations ascend by 1

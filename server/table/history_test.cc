@@ -47,10 +47,17 @@ TEST(History, DropsTheOldestAndReportsIt) {
   EXPECT_EQ(ErrorReason(history.Next(6, SteadyNow()).status()),
             "WATCHER_TOO_SLOW");
   EXPECT_EQ((*history.Next(7, SteadyNow()))->generation, 8U);
-  // A delta that alone exceeds the limit.
-  history.Append({DeltaOf(11, 1000)});
-  EXPECT_EQ(history.oldest(), 11U);
-  EXPECT_EQ(history.bytes(), 0U);
+}
+
+TEST(History, KeepsTheNewestDeltaHoweverLarge) {
+  const size_t one = DeltaOf(1, 100)->bytes();
+  History history(3 * one, 0, "zero");
+  history.Append({DeltaOf(1, 100), DeltaOf(2, 10'000)});
+  EXPECT_EQ(history.oldest(), 1U);
+  EXPECT_EQ((*history.Next(1, SteadyNow()))->generation, 2U);
+  history.Append({DeltaOf(3, 100)});
+  EXPECT_EQ(history.oldest(), 2U);
+  EXPECT_LE(history.bytes(), 3 * one);
 }
 
 TEST(History, DetectsADivergedDigest) {

@@ -4,11 +4,10 @@
 
 #include <algorithm>
 #include <numeric>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 
@@ -54,9 +53,6 @@ void CheckRepeats(const UpdateBatch& batch, Violations& violations) {
   }
 }
 
-// Bytes of a map's node besides its value.
-constexpr size_t kNodeBytes = 48;
-
 size_t TextBytes(const NextHop& next_hop) {
   return next_hop.interface.size() + next_hop.label.size();
 }
@@ -74,17 +70,16 @@ struct ListNames {
   absl::string_view noun;
 };
 
-// Applies upserts and deletes of one kind to a copy of `map`.
+// Applies upserts and deletes of one kind to `map`. Adds the entries that were
+// replaced or deleted to `before`.
 template <typename Map, typename Entry>
 void ApplyKind(absl::Span<const Entry> upserts,
                absl::Span<const NextHopId> deletes, bool replace,
                const ListNames& names, Violations& violations,
-               ChangeCounts& counts, size_t& text_bytes,
+               ChangeCounts& counts, std::vector<Entry>& before,
                std::vector<Entry>& changed, std::vector<NextHopId>& deleted,
-               std::shared_ptr<const Map>& map) {
-  if (upserts.empty() && deletes.empty() && !(replace && !map->empty())) return;
-  Map next = *map;
-  absl::flat_hash_set<NextHopId> seen;
+               Map& map) {
+  std::unordered_set<NextHopId> seen;
   const auto once = [&](NextHopId id, absl::string_view field) {
     if (seen.insert(id).second) return true;
     violations.Add(absl::StatusCode::kInvalidArgument, "NEXT_HOP_REPEATED",
@@ -94,36 +89,43 @@ void ApplyKind(absl::Span<const Entry> upserts,
   for (size_t i = 0; i < upserts.size(); ++i) {
     const Entry& entry = upserts[i];
     if (!once(entry.id, absl::StrCat(names.upserts, "[", i, "].id"))) continue;
-    const auto [it, fresh] = next.try_emplace(entry.id, entry);
-    if (!fresh && it->second == entry) continue;
-    if (!fresh) text_bytes -= TextBytes(it->second);
-    it->second = entry;
-    text_bytes += TextBytes(entry);
-    ++(fresh ? counts.next_hops_added : counts.next_hops_changed);
+    const auto at = map.Locate(entry.id);
+    if (at.found) {
+      if (map.At(at) == entry) continue;
+      before.push_back(map.At(at));
+    }
+    map.Put(at, entry);
+    ++(at.found ? counts.next_hops_changed : counts.next_hops_added);
     changed.push_back(entry);
   }
-  const auto erase = [&](typename Map::iterator it) {
-    text_bytes -= TextBytes(it->second);
+  const auto erase = [&](NextHopId id) {
+    const auto at = map.Locate(id);
+    if (!at.found) return false;
+    before.push_back(map.At(at));
+    map.Remove(at);
     ++counts.next_hops_removed;
-    deleted.push_back(it->first);
-    return next.erase(it);
+    deleted.push_back(id);
+    return true;
   };
   for (size_t i = 0; i < deletes.size(); ++i) {
     const std::string field = absl::StrCat(names.deletes, "[", i, "]");
-    if (!once(deletes[i], field)) continue;
-    const auto it = next.find(deletes[i]);
-    if (it != next.end()) {
-      erase(it);
-      continue;
-    }
+    if (!once(deletes[i], field) || erase(deletes[i])) continue;
     violations.Add(absl::StatusCode::kNotFound, names.absent_reason, field,
                    absl::StrCat("no ", names.noun, " has the id ", deletes[i]));
   }
-  for (auto it = next.begin(); replace && it != next.end();) {
-    it = seen.contains(it->first) ? std::next(it) : erase(it);
+  if (!replace) return;
+  std::vector<NextHopId> unlisted;
+  for (const Entry& entry : map) {
+    if (!seen.contains(entry.id)) unlisted.push_back(entry.id);
   }
-  if (changed.empty() && deleted.empty()) return;
-  map = std::make_shared<const Map>(std::move(next));
+  for (NextHopId id : unlisted) erase(id);
+}
+
+template <typename Entry>
+size_t TextBytes(const std::vector<Entry>& entries) {
+  size_t bytes = 0;
+  for (const Entry& entry : entries) bytes += TextBytes(entry);
+  return bytes;
 }
 
 // Refuses an id that a request deletes as one kind and adds as the other.
@@ -132,15 +134,15 @@ void CheckOtherKind(const UpdateBatch& batch, Violations& violations) {
     violations.Add(absl::StatusCode::kInvalidArgument, "NEXT_HOP_REPEATED",
                    field, absl::StrCat("id ", id, " appears twice"));
   };
-  const absl::flat_hash_set<NextHopId> deleted(batch.deleted_next_hops.begin(),
-                                               batch.deleted_next_hops.end());
+  const std::unordered_set<NextHopId> deleted(batch.deleted_next_hops.begin(),
+                                              batch.deleted_next_hops.end());
   for (size_t i = 0; i < batch.groups.size() && !deleted.empty(); ++i) {
     if (!deleted.contains(batch.groups[i].id)) continue;
     repeated(absl::StrCat(batch.fields->groups, "[", i, "].id"),
              batch.groups[i].id);
   }
   if (batch.deleted_groups.empty()) return;
-  absl::flat_hash_set<NextHopId> upserted;
+  std::unordered_set<NextHopId> upserted;
   for (const NextHop& next_hop : batch.next_hops) upserted.insert(next_hop.id);
   for (size_t i = 0; i < batch.deleted_groups.size(); ++i) {
     if (!upserted.contains(batch.deleted_groups[i])) continue;
@@ -153,28 +155,59 @@ void CheckOtherKind(const UpdateBatch& batch, Violations& violations) {
 
 void NextHopSet::Apply(const UpdateBatch& batch, Violations& violations,
                        ChangeCounts& counts, Delta& delta) {
+  std::vector<NextHop> hops_before;
   ApplyKind<NextHopMap, NextHop>(
       batch.next_hops, batch.deleted_next_hops, batch.replace_next_hops,
       {batch.fields->next_hops, batch.fields->deleted_next_hops,
        "NEXT_HOP_NOT_FOUND", "next hop"},
-      violations, counts, text_bytes_, delta.next_hops, delta.deleted_next_hops,
+      violations, counts, hops_before, delta.next_hops, delta.deleted_next_hops,
       next_hops_);
+  std::vector<NextHopGroup> groups_before;
   ApplyKind<NextHopGroupMap, NextHopGroup>(
       batch.groups, batch.deleted_groups, batch.replace_next_hops,
       {batch.fields->groups, batch.fields->deleted_groups, "GROUP_NOT_FOUND",
        "group"},
-      violations, counts, text_bytes_, delta.groups, delta.deleted_groups,
+      violations, counts, groups_before, delta.groups, delta.deleted_groups,
       groups_);
+  text_bytes_ += TextBytes(delta.next_hops) + TextBytes(delta.groups);
+  text_bytes_ -= TextBytes(hops_before) + TextBytes(groups_before);
+  CountMembers(delta.groups, 1);
+  CountMembers(groups_before, -1);
   CheckOtherKind(batch, violations);
   if (!delta.next_hops.empty() || !delta.groups.empty()) {
     CheckKinds(batch, violations);
   }
 }
 
+NextHopUses NextHopSet::Uses(NextHopId id) const {
+  const NextHopUses* const uses = uses_.Find(id);
+  return uses == nullptr ? NextHopUses{.id = id} : *uses;
+}
+
+void NextHopSet::Count(NextHopId id, int64_t routes, int64_t groups) {
+  const NextHopUsesMap::Position at = uses_.Locate(id);
+  NextHopUses uses = at.found ? uses_.At(at) : NextHopUses{.id = id};
+  uses.routes += static_cast<uint64_t>(routes);
+  uses.groups += static_cast<uint64_t>(groups);
+  if (uses.routes != 0 || uses.groups != 0) {
+    uses_.Put(at, uses);
+  } else if (at.found) {
+    uses_.Remove(at);
+  }
+}
+
+void NextHopSet::CountMembers(absl::Span<const NextHopGroup> groups,
+                              int64_t change) {
+  for (const NextHopGroup& group : groups) {
+    for (const NextHopGroup::Member& member : group.members) {
+      Count(member.next_hop, 0, change);
+    }
+  }
+}
+
 void NextHopSet::CheckKinds(const UpdateBatch& batch,
                             Violations& violations) const {
-  if (groups_->empty()) return;
-  const absl::flat_hash_map<NextHopId, uint64_t> members = Members();
+  if (groups_.empty()) return;
   for (size_t i = 0; i < batch.next_hops.size(); ++i) {
     if (FindGroup(batch.next_hops[i].id) == nullptr) continue;
     violations.Add(absl::StatusCode::kInvalidArgument, "NEXT_HOP_IS_GROUP",
@@ -189,7 +222,7 @@ void NextHopSet::CheckKinds(const UpdateBatch& batch,
                      absl::StrCat(field, ".id"),
                      absl::StrCat("id ", group.id, " is a next hop's"));
     }
-    if (members.contains(group.id)) {
+    if (Uses(group.id).groups > 0) {
       violations.Add(absl::StatusCode::kInvalidArgument, "GROUP_NESTED",
                      absl::StrCat(field, ".id"),
                      absl::StrCat("id ", group.id, " is a member of a group"));
@@ -205,29 +238,8 @@ void NextHopSet::CheckKinds(const UpdateBatch& batch,
   }
 }
 
-const NextHop* NextHopSet::Find(NextHopId id) const {
-  const auto it = next_hops_->find(id);
-  return it == next_hops_->end() ? nullptr : &it->second;
-}
-
-const NextHopGroup* NextHopSet::FindGroup(NextHopId id) const {
-  const auto it = groups_->find(id);
-  return it == groups_->end() ? nullptr : &it->second;
-}
-
-absl::flat_hash_map<NextHopId, uint64_t> NextHopSet::Members() const {
-  absl::flat_hash_map<NextHopId, uint64_t> members;
-  for (const auto& [id, group] : *groups_) {
-    for (const NextHopGroup::Member& member : group.members) {
-      ++members[member.next_hop];
-    }
-  }
-  return members;
-}
-
 size_t NextHopSet::bytes() const {
-  return next_hops_->size() * (sizeof(NextHop) + kNodeBytes) +
-         groups_->size() * (sizeof(NextHopGroup) + kNodeBytes) + text_bytes_;
+  return next_hops_.bytes() + groups_.bytes() + uses_.bytes() + text_bytes_;
 }
 
 Rib Rib::Share() const {
@@ -252,11 +264,17 @@ absl::StatusOr<Rib::Change> Rib::Apply(const UpdateBatch& batch) {
     CheckRepeats(batch, violations);
     if (violations.empty()) ApplyChanges(batch, violations, change);
   }
+  for (const auto& [id, routes] : change.uses) {
+    next_hops_.CountRoutes(id, routes);
+  }
   if (violations.empty()) CheckUnused(batch, change.delta, violations);
   if (!violations.empty()) return violations.ToStatus();
   const absl::Status fits = CheckLimits(routes_before, next_hops_before);
   if (!fits.ok()) return fits;
   change.delta.digest = digest();
+  // Most changes may have had no effect, and watchers keep the delta.
+  std::vector<Route>& routes = change.delta.routes;
+  if (routes.capacity() > 2 * routes.size()) routes.shrink_to_fit();
   return change;
 }
 
@@ -304,8 +322,14 @@ void Rib::Record(const Prefix& prefix, NextHopId before, NextHopId after,
   }
   uint64_t& length = lengths_[prefix.family() == Family::kIpv6 ? 1 : 0]
                              [static_cast<size_t>(prefix.length())];
-  if (before != kNoRoute) digest_.Remove(Route{prefix, before});
-  if (after != kNoRoute) digest_.Add(Route{prefix, after});
+  if (before != kNoRoute) {
+    digest_.Remove(Route{prefix, before});
+    --change.uses[before];
+  }
+  if (after != kNoRoute) {
+    digest_.Add(Route{prefix, after});
+    ++change.uses[after];
+  }
   if (before == kNoRoute) {
     ++length;
     ++change.counts.added;
@@ -375,31 +399,19 @@ void Rib::CheckUnused(const UpdateBatch& batch, const Delta& delta,
   if (delta.deleted_next_hops.empty() && delta.deleted_groups.empty()) return;
   // A replacement may leave routes without their next-hop object.
   if (batch.replace_next_hops) return;
-  absl::flat_hash_map<NextHopId, uint64_t> uses;
-  for (NextHopId id : delta.deleted_next_hops) uses[id] = 0;
-  for (NextHopId id : delta.deleted_groups) uses[id] = 0;
-  for (Family family : {Family::kIpv4, Family::kIpv6}) {
-    for (const Route& route : routes(family)) {
-      const auto it = uses.find(route.next_hop);
-      if (it != uses.end()) ++it->second;
-    }
-  }
-  const auto members = next_hops_.Members();
   const auto check = [&](absl::Span<const NextHopId> ids,
-                         absl::string_view list, bool members_count) {
+                         absl::string_view list) {
     for (NextHopId id : ids) {
-      const auto member = members.find(id);
-      const uint64_t groups =
-          members_count && member != members.end() ? member->second : 0;
-      if (next_hops_.Has(id) || uses[id] + groups == 0) continue;
+      const NextHopUses uses = next_hops_.Uses(id);
+      if (next_hops_.Has(id) || uses.routes + uses.groups == 0) continue;
       violations.Add(absl::StatusCode::kFailedPrecondition, "NEXT_HOP_IN_USE",
                      list,
-                     absl::StrCat("id ", id, " is named by ", uses[id],
-                                  " routes and ", groups, " groups"));
+                     absl::StrCat("id ", id, " is named by ", uses.routes,
+                                  " routes and ", uses.groups, " groups"));
     }
   };
-  check(delta.deleted_next_hops, batch.fields->deleted_next_hops, true);
-  check(delta.deleted_groups, batch.fields->deleted_groups, false);
+  check(delta.deleted_next_hops, batch.fields->deleted_next_hops);
+  check(delta.deleted_groups, batch.fields->deleted_groups);
 }
 
 absl::Status Rib::CheckLimits(uint64_t routes_before,

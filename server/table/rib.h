@@ -11,15 +11,15 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <map>
-#include <memory>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "lpm/prefix.h"
+#include "lpm/routes/persistent_map.h"
 #include "lpm/routes/route_set.h"
 #include "server/base/error.h"
 #include "server/table/table_digest.h"
@@ -27,53 +27,83 @@
 
 namespace planb::server {
 
-using NextHopMap = std::map<NextHopId, NextHop>;
-using NextHopGroupMap = std::map<NextHopId, NextHopGroup>;
+// The order of next hops, and of groups, in a map.
+template <typename Object>
+struct ById {
+  using Entry = Object;
+  using Key = NextHopId;
+  static Key KeyOf(const Object& object) { return object.id; }
+  static bool Less(Key a, Key b) { return a < b; }
+};
+
+// How often an id is named.
+struct NextHopUses {
+  NextHopId id = kNoRoute;
+  uint64_t routes = 0;
+  uint64_t groups = 0;
+};
+
+// Small chunks, because a change copies one, and the entries have strings.
+using NextHopMap = PersistentMap<ById<NextHop>, 16, 64>;
+using NextHopGroupMap = PersistentMap<ById<NextHopGroup>, 16, 64>;
+using NextHopUsesMap = PersistentMap<ById<NextHopUses>, 64, 64>;
 
 // The next-hop objects and groups that the ids of a table's routes refer to.
-// Cheap to copy: the maps are immutable, and a change makes a new map,
-// O(entries). Thread-compatible. Invariants: an id belongs to a next hop or to
-// a group, never to both; groups do not contain groups.
+// A copy takes O(1) and shares what neither changes. Thread-compatible.
+// Invariants: an id belongs to a next hop or to a group, never to both; groups
+// do not contain groups.
 class NextHopSet {
  public:
+  NextHopSet() = default;
+  NextHopSet(const NextHopSet& other)
+      : next_hops_(other.next_hops_.Share()),
+        groups_(other.groups_.Share()),
+        uses_(other.uses_.Share()),
+        text_bytes_(other.text_bytes_) {}
+  NextHopSet(NextHopSet&&) noexcept = default;
+  NextHopSet& operator=(const NextHopSet& other) {
+    return *this = NextHopSet(other);
+  }
+  NextHopSet& operator=(NextHopSet&&) noexcept = default;
+
   // Applies the next hops and groups of a batch, counts them, and adds the
   // effective changes to `delta`. Adds errors to `violations`; then this set is
-  // partially changed and must be discarded. Errors: INVALID_ARGUMENT
-  // (NEXT_HOP_REPEATED, GROUP_NESTED, NEXT_HOP_IS_GROUP), NOT_FOUND
-  // (NEXT_HOP_NOT_FOUND, GROUP_NOT_FOUND).
+  // partially changed and must be discarded. O(batch * log entries). Errors:
+  // INVALID_ARGUMENT (NEXT_HOP_REPEATED, GROUP_NESTED, NEXT_HOP_IS_GROUP),
+  // NOT_FOUND (NEXT_HOP_NOT_FOUND, GROUP_NOT_FOUND).
   void Apply(const UpdateBatch& batch, Violations& violations,
              ChangeCounts& counts, Delta& delta);
 
+  // `change` more routes name the id; fewer, if it is negative.
+  void CountRoutes(NextHopId id, int64_t change) { Count(id, change, 0); }
+
   // Null if there is none.
-  const NextHop* Find(NextHopId id) const;
-  const NextHopGroup* FindGroup(NextHopId id) const;
+  const NextHop* Find(NextHopId id) const { return next_hops_.Find(id); }
+  const NextHopGroup* FindGroup(NextHopId id) const { return groups_.Find(id); }
   bool Has(NextHopId id) const {
     return Find(id) != nullptr || FindGroup(id) != nullptr;
   }
 
-  // For each member of a group, the number of groups that contain it.
-  absl::flat_hash_map<NextHopId, uint64_t> Members() const;
+  // How many routes and groups name the id.
+  NextHopUses Uses(NextHopId id) const;
 
-  const std::shared_ptr<const NextHopMap>& next_hops() const {
-    return next_hops_;
-  }
-  const std::shared_ptr<const NextHopGroupMap>& groups() const {
-    return groups_;
-  }
+  const NextHopMap& next_hops() const { return next_hops_; }
+  const NextHopGroupMap& groups() const { return groups_; }
 
   // Entries of both kinds.
-  size_t size() const { return next_hops_->size() + groups_->size(); }
+  size_t size() const { return next_hops_.size() + groups_.size(); }
 
   // Bytes held, approximately. O(1).
   size_t bytes() const;
 
  private:
+  void Count(NextHopId id, int64_t routes, int64_t groups);
+  void CountMembers(absl::Span<const NextHopGroup> groups, int64_t change);
   void CheckKinds(const UpdateBatch& batch, Violations& violations) const;
 
-  std::shared_ptr<const NextHopMap> next_hops_ =
-      std::make_shared<const NextHopMap>();
-  std::shared_ptr<const NextHopGroupMap> groups_ =
-      std::make_shared<const NextHopGroupMap>();
+  NextHopMap next_hops_;
+  NextHopGroupMap groups_;
+  NextHopUsesMap uses_;    // of ids that are named
   size_t text_bytes_ = 0;  // of names, labels and members
 };
 
@@ -99,12 +129,14 @@ class Rib {
   struct Change {
     ChangeCounts counts;
     Delta delta;  // without its generation
+    // For each next hop, how many more routes name it. (Not one of abseil's
+    // tables: they free what they do not have if an allocation fails.)
+    std::unordered_map<NextHopId, int64_t> uses;
   };
 
   // Applies a batch. After an error the RIB is partially changed and must be
   // discarded: apply to a copy from Share(), and keep the copy on success.
-  // O(batch * log routes); O(routes) for a replacement or a deletion of next
-  // hops.
+  // O(batch * log routes); O(routes) for a replacement.
   //
   // Errors, with paths into the request's lists: INVALID_ARGUMENT
   // (PREFIX_REPEATED and those of NextHopSet), ALREADY_EXISTS (ROUTE_EXISTS),

@@ -309,6 +309,73 @@ TEST(Rib, NextHopsInUseCannotBeDeleted) {
   EXPECT_EQ(Do(rib, batch).next_hops_removed, 2U);
 }
 
+TEST(Rib, UsesAgreeWithAScanOverRandomBatches) {
+  Rib rib({});
+  std::mt19937 random(7);
+  const auto below = [&](uint32_t n) {
+    return std::uniform_int_distribution<uint32_t>(0, n - 1)(random);
+  };
+  constexpr NextHopId kHops = 6;
+  constexpr NextHopId kFirstGroup = 100;
+  for (int round = 0; round < 3000; ++round) {
+    UpdateBatch batch;
+    if (below(20) == 0) {
+      batch.replacement.emplace();
+      for (uint32_t i = 0; i < 30; ++i) {
+        if (below(2) == 0) continue;
+        batch.replacement->push_back(
+            {Prefix::Truncate(Address::V4(i << 24), 8), 1 + below(kHops)});
+      }
+    } else {
+      const uint32_t first = below(20);
+      const uint32_t end = first + below(10);
+      for (uint32_t i = first; i < end; ++i) {
+        const bool withdraw = below(3) == 0;
+        batch.changes.push_back({withdraw ? Op::kDelete : Op::kUpsert,
+                                 Prefix::Truncate(Address::V4(i << 24), 8),
+                                 withdraw ? kNoRoute : 1 + below(kHops)});
+      }
+    }
+    if (below(3) == 0) {
+      batch.groups = {{.id = kFirstGroup + below(4),
+                       .members = {{1 + below(3), 1}, {4 + below(3), 2}}}};
+    } else if (below(3) == 0) {
+      batch.deleted_groups = {kFirstGroup + below(4)};
+    }
+    Rib next = rib.Share();
+    if (next.Apply(batch).ok()) rib = std::move(next);
+    for (NextHopId id = 1; id <= kHops; ++id) {
+      NextHopUses expected = {.id = id};
+      for (const Route& route : rib.routes(Family::kIpv4)) {
+        expected.routes += route.next_hop == id ? 1 : 0;
+      }
+      for (const NextHopGroup& group : rib.next_hops().groups()) {
+        for (const auto& member : group.members) {
+          expected.groups += member.next_hop == id ? 1 : 0;
+        }
+      }
+      const NextHopUses uses = rib.next_hops().Uses(id);
+      ASSERT_EQ(uses.routes, expected.routes) << "round " << round;
+      ASSERT_EQ(uses.groups, expected.groups) << "round " << round;
+    }
+  }
+}
+
+TEST(Rib, ADeltaTakesMemoryForWhatItChangesOnly) {
+  Rib rib({});
+  UpdateBatch batch;
+  for (uint32_t i = 0; i < 100'000; ++i) {
+    batch.changes.push_back(
+        {Op::kUpsert, Prefix::Truncate(Address::V4(i << 8), 24), 1});
+  }
+  Do(rib, batch);
+  batch.changes[7].next_hop = 2;
+  const auto change = rib.Apply(batch);
+  ASSERT_TRUE(change.ok());
+  ASSERT_EQ(change->delta.routes.size(), 1U);
+  EXPECT_LT(change->delta.bytes(), 1000U);
+}
+
 using Counts = OperationCounts;
 
 constexpr const char* kPrefixes[] = {"10.0.0.0/8", "10.1.0.0/16",

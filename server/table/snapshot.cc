@@ -65,13 +65,11 @@ absl::StatusOr<bool> SnapshotBuilder::Compile(Half& half, const Rib& rib,
   return everything;
 }
 
-void SnapshotBuilder::MakeGroups(
-    const std::shared_ptr<const NextHopGroupMap>& map) {
-  if (map == made_of_) return;
-  std::vector<NextHopGroup> groups;
-  for (const auto& [id, group] : *map) groups.push_back(group);
-  groups_ = GroupTable::Make(groups, groups_.get());
-  made_of_ = map;
+void SnapshotBuilder::MakeGroups(const NextHopGroupMap& map) {
+  if (map.SharesAllWith(made_of_)) return;
+  groups_ = GroupTable::Make(std::vector<NextHopGroup>(map.begin(), map.end()),
+                             groups_.get());
+  made_of_ = map.Share();
 }
 
 absl::StatusOr<std::unique_ptr<const Snapshot>> SnapshotBuilder::Build(

@@ -137,12 +137,12 @@ class SnapshotBuilder {
   static absl::StatusOr<bool> Compile(Half& half, const Rib& rib,
                                       Deltas deltas);
 
-  void MakeGroups(const std::shared_ptr<const NextHopGroupMap>& map);
+  void MakeGroups(const NextHopGroupMap& map);
 
   const BuildFault fault_;
   Half v4_{Family::kIpv4};
   Half v6_{Family::kIpv6};
-  std::shared_ptr<const NextHopGroupMap> made_of_;
+  NextHopGroupMap made_of_;
   std::shared_ptr<const GroupTable> groups_ =
       std::make_shared<const GroupTable>();
   uint64_t incremental_ = 0;

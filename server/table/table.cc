@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/base/internal/raw_logging.h"
+#include "absl/cleanup/cleanup.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/time/clock.h"
 #include "base/monotonic_time.h"
@@ -18,17 +19,20 @@
 namespace planb::server {
 namespace {
 
-// How often retired snapshots are freed while there is nothing to build.
-constexpr auto kReclaimPeriod = std::chrono::milliseconds(100);
-// After a build longer than kLongBuild, the rebuilder pauses for half its time,
-// at most kLongestPause, to leave the cores to lookups during many changes.
+// How long after the last build retired snapshots are freed, and how often that
+// is repeated while readers hold some.
+constexpr absl::Duration kReclaimPeriod = absl::Milliseconds(100);
+// After a build longer than kLongBuild, the rebuild job pauses for half its
+// time, at most kLongestPause, to leave the cores to lookups during many
+// changes.
 constexpr absl::Duration kLongBuild = absl::Milliseconds(1);
 constexpr absl::Duration kLongestPause = absl::Milliseconds(25);
 // A failed build is retried after kFirstRetry. Each further pause is twice as
 // long, up to kLastRetry.
 constexpr absl::Duration kFirstRetry = absl::Milliseconds(100);
 constexpr absl::Duration kLastRetry = absl::Seconds(5);
-constexpr absl::Duration kNoPause = absl::ZeroDuration();
+// Threads of a table's own executor.
+constexpr size_t kOwnThreads = 2;
 // After builds with this many changed routes, freed heap memory is returned to
 // the system.
 constexpr size_t kManyRoutes = 50'000;
@@ -45,14 +49,19 @@ std::unique_ptr<const Snapshot> FirstSnapshot(SnapshotBuilder& builder,
 Table::Table(const StoredTable& stored, TableOptions options)
     : name_(stored.name),
       options_(std::move(options)),
+      own_executor_(options_.executor == nullptr
+                        ? std::make_unique<Executor>(kOwnThreads)
+                        : nullptr),
+      executor_(own_executor_ == nullptr ? *options_.executor : *own_executor_),
       staging_({options_.limits, options_.request_id_window, options_.budget},
                stored),
       builder_(options_.build_fault),
+      retry_(kFirstRetry),
       published_(FirstSnapshot(builder_, staging_.accepted())),
       history_(options_.history_bytes, stored.generation,
                staging_.accepted().rib.digest()),
-      visibility_(stored.generation, options_.max_waiters),
-      rebuilder_([this] { BuildLoop(); }) {
+      visibility_(executor_, stored.generation, options_.max_waiters),
+      build_job_(executor_, [this] { RunBuild(); }) {
   if (durable()) storer_ = std::thread([this] { StoreLoop(); });
 }
 
@@ -62,9 +71,7 @@ Table::~Table() {
     stopping_ = true;
   }
   to_store_.notify_one();
-  to_build_.notify_one();
   if (storer_.joinable()) storer_.join();
-  rebuilder_.join();
 }
 
 std::future<Table::Outcome> Table::Refuse(const UpdateBatch& batch,
@@ -90,13 +97,21 @@ std::future<Table::Outcome> Table::Submit(const UpdateBatch& batch) {
     return Refuse(batch, QuotaError("TOO_MANY_PENDING", "pending updates", why,
                                     absl::Milliseconds(100)));
   }
+  // Allocated before the batch is staged: an exception after that would leave a
+  // generation that is never decided.
+  Submitted& submitted = submitted_.emplace_back();
+  absl::Cleanup withdraw = [this] { submitted_.pop_back(); };
+  if (accepted_.size() == accepted_.capacity()) {
+    accepted_.reserve(2 * accepted_.size() + 1);
+  }
+  auto outcome = submitted.promise.get_future();
   absl::StatusOr<UpdateStaging::Staged> staged = staging_.Stage(batch);
   // The refusal may depend on undecided batches, on their routes, generation or
   // writer epoch. The store may still refuse those, so the answer waits for
   // them.
-  const bool undecided = storing_ || !submitted_.empty();
+  const bool undecided = storing_ || submitted_.size() > 1;
   if (!staged.ok() && !undecided) return Refuse(batch, staged.status());
-  Submitted& submitted = submitted_.emplace_back();
+  std::move(withdraw).Cancel();
   submitted.refusal = staged.status();
   if (staged.ok()) {
     submitted.staged = *std::move(staged);
@@ -105,7 +120,6 @@ std::future<Table::Outcome> Table::Submit(const UpdateBatch& batch) {
   } else {
     submitted.operations = RefusedOperations(batch);
   }
-  auto outcome = submitted.promise.get_future();
   if (durable()) {
     to_store_.notify_one();
   } else {
@@ -165,13 +179,13 @@ void Table::Decide(std::vector<Submitted>& batches, UpdateStaging::Version head,
     }
     return;
   }
-  const absl::Time now = absl::Now();
+  const absl::Time now = options_.wall_clock();
   const SteadyInstant accepted = SteadyNow();
   staging_.Accept(std::move(head), now);
   for (Submitted& batch : batches) {
     Operated(batch.operations);
     if (batch.staged.record.delta != nullptr) {
-      accepted_.push_back({batch.staged.record.delta, accepted});
+      accepted_.push_back({batch.staged.record.delta, accepted, now});
     }
     if (!batch.staged.repeated) batch.staged.outcome.accepted = now;
     if (batch.refusal.ok()) {
@@ -180,45 +194,39 @@ void Table::Decide(std::vector<Submitted>& batches, UpdateStaging::Version head,
       batch.promise.set_value(std::move(batch.refusal));
     }
   }
-  to_build_.notify_one();
+  if (!accepted_.empty()) build_job_.Schedule(std::max(accepted, next_build_));
 }
 
-void Table::BuildLoop() {
-  std::vector<Accepted> batches;  // includes those of failed builds
-  absl::Duration retry = kFirstRetry;
+void Table::RunBuild() {
   std::unique_lock lock(mutex_);
-  while (!stopping_) {
-    if (accepted_.empty() && batches.empty()) {
-      const bool idle = !to_build_.wait_for(lock, kReclaimPeriod, [this] {
-        return stopping_ || !accepted_.empty();
-      });
-      lock.unlock();
-      if (idle) Tidy();
-      lock.lock();
-      continue;
-    }
-    std::move(accepted_.begin(), accepted_.end(), std::back_inserter(batches));
-    accepted_.clear();
-    const uint64_t generation = staging_.accepted().generation;
-    const Rib rib = staging_.accepted().rib.Share();
+  if (stopping_) return;
+  std::move(accepted_.begin(), accepted_.end(), std::back_inserter(building_));
+  accepted_.clear();
+  if (building_.empty()) {
     lock.unlock();
-
-    const SteadyInstant start = SteadyNow();
-    const bool built = Build(generation, rib, batches);
-    const absl::Duration took = ElapsedSince(start);
-    absl::Duration pause;
-    if (built) {
-      batches.clear();
-      retry = kFirstRetry;
-      if (took > kLongBuild) pause = std::min(took / 2, kLongestPause);
-    } else {
-      pause = retry;
-      retry = std::min(2 * retry, kLastRetry);
-    }
-    lock.lock();
-    to_build_.wait_for(lock, absl::ToChronoNanoseconds(pause),
-                       [&] { return stopping_ || pause == kNoPause; });
+    Tidy();
+    return;
   }
+  const uint64_t generation = staging_.accepted().generation;
+  const Rib rib = staging_.accepted().rib.Share();
+  lock.unlock();
+
+  const SteadyInstant start = SteadyNow();
+  const bool built = Build(generation, rib, building_);
+  const absl::Duration took = ElapsedSince(start);
+  absl::Duration pause;
+  if (built) {
+    building_.clear();
+    retry_ = kFirstRetry;
+    if (took > kLongBuild) pause = std::min(took / 2, kLongestPause);
+  } else {
+    pause = retry_;
+    retry_ = std::min(2 * retry_, kLastRetry);
+  }
+  lock.lock();
+  next_build_ = SteadyAfter(pause);
+  const bool idle = accepted_.empty() && building_.empty();
+  build_job_.Schedule(idle ? SteadyAfter(kReclaimPeriod) : next_build_);
 }
 
 bool Table::Build(uint64_t generation, const Rib& rib,
@@ -269,7 +277,7 @@ bool Table::Build(uint64_t generation, const Rib& rib,
 }
 
 void Table::Tidy() {
-  Reclaim();
+  if (Reclaim() > 0) build_job_.Schedule(SteadyAfter(kReclaimPeriod));
   if (std::exchange(routes_built_, 0) >= kManyRoutes) TrimHeap();
 }
 
@@ -277,10 +285,15 @@ void Table::Publish(std::unique_ptr<const Snapshot> snapshot,
                     const std::vector<Accepted>& batches) {
   const uint64_t generation = snapshot->generation();
   published_.Publish(std::move(snapshot));
-  const absl::Time moment = absl::Now();
   const SteadyInstant now = SteadyNow();
+  // Derived from the acceptances, because the wall clock may have jumped back
+  // since: no batch is visible before it is accepted.
+  absl::Time moment = absl::InfinitePast();
   std::vector<History::DeltaPtr> deltas;
-  for (const Accepted& batch : batches) deltas.push_back(batch.delta);
+  for (const Accepted& batch : batches) {
+    moment = std::max(moment, batch.wall + absl::FromChrono(now - batch.at));
+    deltas.push_back(batch.delta);
+  }
   // Before the acknowledgements: a client may watch from an acknowledged
   // generation.
   history_.Append(deltas);
@@ -346,8 +359,8 @@ TableState Table::state() const {
   state.lengths_v6 = rib.lengths(Family::kIpv6);
   state.routes_v4 = rib.routes(Family::kIpv4).size();
   state.routes_v6 = rib.routes(Family::kIpv6).size();
-  state.next_hops = rib.next_hops().next_hops()->size();
-  state.groups = rib.next_hops().groups()->size();
+  state.next_hops = rib.next_hops().next_hops().size();
+  state.groups = rib.next_hops().groups().size();
   state.digest = rib.digest();
   state.rib_bytes = rib.bytes();
   state.builds = builds_;

@@ -5,10 +5,10 @@
 //
 // An update is staged in the head of the RIB (validated, applied, numbered),
 // stored, accepted, compiled into a snapshot, and published; then it is
-// visible. Two stages take long and have a thread each: the storer and the
-// rebuilder. Batches that arrive while such a thread is busy form one group:
-// the store syncs once and the FIB is compiled once for the group. Each batch
-// gets its own answer.
+// visible. Two stages take long: the store has a thread, and rebuilds run on
+// the server's executor. Batches that arrive during such a stage form one
+// group: the store syncs once and the FIB is compiled once for the group. Each
+// batch gets its own answer.
 
 #ifndef PLANB_SERVER_TABLE_TABLE_H_
 #define PLANB_SERVER_TABLE_TABLE_H_
@@ -26,9 +26,11 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/monotonic_time.h"
 #include "lpm/fib/fib.h"
+#include "server/base/executor.h"
 #include "server/table/history.h"
 #include "server/table/published.h"
 #include "server/table/rib.h"
@@ -42,7 +44,7 @@
 namespace planb::server {
 
 // Callbacks for metrics. They run on the thread that causes the event: the
-// table's threads, or the one that submits.
+// storer, one of the executor, or the one that submits.
 struct TableEvents {
   std::function<void(absl::Duration took, bool full)> built;
   std::function<void()> build_failed;
@@ -66,13 +68,16 @@ struct TableOptions {
   // Bytes of changes kept for watchers.
   size_t history_bytes = 16 << 20;
   MemoryBudget* budget = nullptr;  // null: none
+  Executor* executor = nullptr;    // null: an own one
   Store* store = nullptr;          // null: volatile
   TableEvents events = {};
   BuildFault build_fault = nullptr;
+  // The wall clock, which may jump. Tests set another one.
+  absl::Time (*wall_clock)() = absl::Now;
 };
 
-// Thread-safe. Read() takes no lock. Runs one thread that compiles, one that
-// runs callbacks of lookups, and one that stores if there is a store.
+// Thread-safe. Read() takes no lock. Runs jobs on the executor, and has a
+// thread if there is a store.
 class Table {
  public:
   // An empty table without a name, for tests.
@@ -148,6 +153,7 @@ class Table {
   struct Accepted {
     std::shared_ptr<const Delta> delta;
     SteadyInstant at;
+    absl::Time wall;  // the same moment
   };
 
   // Counts a batch as refused and answers it.
@@ -155,7 +161,9 @@ class Table {
   void Operated(const OperationCounts& counts) const;
 
   void StoreLoop();
-  void BuildLoop();
+  // The rebuild job: compiles and publishes what is accepted. If there is
+  // nothing to compile, tidies.
+  void RunBuild();
   // Accepts `batches`, or refuses them if `stored` is an error, and answers
   // them. `head` is the version that has them.
   void Decide(std::vector<Submitted>& batches, UpdateStaging::Version head,
@@ -169,31 +177,39 @@ class Table {
   // Frees retired snapshots that no reader holds. Returns the FIB bytes of
   // those that remain.
   size_t Reclaim() const;
-  // Runs when there is nothing to build.
+  // Frees what the last builds left. Repeated while a reader holds a retired
+  // snapshot.
   void Tidy();
 
   const std::string name_;
   const TableOptions options_;
+  const std::unique_ptr<Executor> own_executor_;
+  Executor& executor_;
 
   mutable std::mutex mutex_;
   std::condition_variable to_store_;
-  std::condition_variable to_build_;
   std::condition_variable stored_;  // or refused by the store
   UpdateStaging staging_ ABSL_GUARDED_BY(mutex_);
-  SnapshotBuilder builder_;  // of the rebuilder's thread
-  size_t routes_built_ = 0;  // since the heap was trimmed; of the same thread
+  // These four belong to the rebuild job.
+  SnapshotBuilder builder_;
+  std::vector<Accepted> building_;  // includes those of failed builds
+  absl::Duration retry_;            // after the next failure
+  size_t routes_built_ = 0;         // since the heap was trimmed
   mutable Published<Snapshot> published_;
   History history_;
   Visibility visibility_;
   std::vector<Submitted> submitted_ ABSL_GUARDED_BY(mutex_);
   bool storing_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<Accepted> accepted_ ABSL_GUARDED_BY(mutex_);  // not yet visible
+  // The rebuild job pauses until then.
+  SteadyInstant next_build_ ABSL_GUARDED_BY(mutex_);
   BuildState builds_ ABSL_GUARDED_BY(mutex_);
   absl::Status frozen_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
-  std::thread storer_;  // last: the threads use all of the above
-  std::thread rebuilder_;
+  // Last: they use all of the above.
+  Executor::Job build_job_;
+  std::thread storer_;
 };
 
 }  // namespace planb::server

@@ -104,6 +104,26 @@ TEST(TableStore, ABatchThatTheStoreRefusesLeavesNoTrace) {
   EXPECT_EQ(table.Read()->fib(Family::kIpv6).Lookup(Address::V6(1)), 2U);
 }
 
+TEST(TableStore, ARefusedBatchPushesNoAnswerOutOfTheWindow) {
+  FakeStore store;
+  Table table({.request_id_window = 2, .store = &store});
+  const auto apply = [&](const char* id, NextHopId next_hop) {
+    UpdateBatch batch = Upsert("::/0", next_hop);
+    batch.request_id = id;
+    return table.Apply(batch);
+  };
+  ASSERT_TRUE(apply("a", 1).ok());
+  ASSERT_TRUE(apply("b", 2).ok());
+  store.Fail(QuotaError("STORE_FULL", "store", "no room"));
+  for (const char* id : {"c", "d", "e"}) EXPECT_FALSE(apply(id, 3).ok());
+  store.Fail(absl::OkStatus());
+  // A repeated "a" is recognized and not applied a second time.
+  EXPECT_EQ(apply("a", 1)->generation, 1U);
+  EXPECT_EQ(apply("b", 2)->generation, 2U);
+  EXPECT_EQ(table.state().accepted, 2U);
+  EXPECT_EQ(apply("c", 3)->generation, 3U);
+}
+
 // Its answer holds only if the batch before it is stored.
 TEST(TableStore, ABatchThatChangesNothingWaitsForEarlierBatches) {
   FakeStore store;

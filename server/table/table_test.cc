@@ -207,6 +207,22 @@ TEST(Table, AFailedBuildKeepsTheOldSnapshotAndIsRetried) {
   EXPECT_EQ(table.state().builds.last_error, "");
 }
 
+// A wall clock that goes back a second each time it is read.
+absl::Time ClockThatGoesBack() {
+  static std::atomic<int64_t> reads{0};
+  return absl::FromUnixSeconds(2'000'000'000 - ++reads);
+}
+
+TEST(Table, NoBatchIsVisibleBeforeItIsAcceptedByTheWallClock) {
+  Table table({.wall_clock = ClockThatGoesBack});
+  for (NextHopId i = 1; i <= 100; ++i) {
+    const auto outcome = table.Apply(Upsert("::/0", i));
+    ASSERT_TRUE(outcome.ok());
+    ASSERT_TRUE(table.AwaitVisible(outcome->generation).ok());
+    EXPECT_GE(table.PublishedAt(outcome->generation), outcome->accepted);
+  }
+}
+
 TEST(Table, ARetiredSnapshotLivesAsLongAsItsReader) {
   Table table({});
   {

@@ -10,11 +10,16 @@
 #include "absl/strings/str_cat.h"
 #include "base/monotonic_time.h"
 #include "server/base/error.h"
+#include "server/base/malloc_trim.h"
 
 namespace planb::server {
 namespace {
 
 constexpr size_t kMaxName = 63;
+// Enough that a table that takes long to compile does not hold up the others.
+constexpr size_t kExecutorThreads = 4;
+// How often a deleted table is looked at while a call still uses it.
+constexpr absl::Duration kFreePeriod = absl::Milliseconds(20);
 
 absl::Status NotFound(absl::string_view name) {
   // Escaped, because a name that is cut might not be valid UTF-8.
@@ -39,11 +44,14 @@ absl::Status CheckName(absl::string_view name) {
 }  // namespace
 
 Tables::Tables(TablesOptions options, Store* store)
-    : options_(std::move(options)),
+    : executor_(kExecutorThreads),
+      options_(std::move(options)),
       store_(store),
       budget_(options_.memory_limit),
-      map_(std::make_unique<const Map>()) {
+      map_(std::make_unique<const Map>()),
+      free_job_(executor_, [this] { FreeDeleted(); }) {
   options_.table.budget = &budget_;
+  options_.table.executor = &executor_;
   options_.table.store = store;
   if (store == nullptr) default_ = Make({.name = kDefault});
 }
@@ -94,7 +102,6 @@ absl::StatusOr<TableRef> Tables::Create(const std::string& name) {
   const absl::Status valid = CheckName(name);
   if (!valid.ok()) return valid;
   const std::lock_guard lock(mutex_);
-  FreeDeleted();
   if (draining_) return DrainingError();
   Map map = *map_.Read();
   if (name == kDefault || map.contains(name)) {
@@ -126,7 +133,6 @@ absl::Status Tables::Delete(const std::string& name) {
                       "table", "the default table cannot be deleted");
   }
   const std::lock_guard lock(mutex_);
-  FreeDeleted();
   if (draining_) return DrainingError();
   Map map = *map_.Read();
   const auto it = map.find(name);
@@ -146,6 +152,7 @@ absl::Status Tables::Delete(const std::string& name) {
   PublishMap(std::move(map));
   table->Close(NotFound(name), SteadyNow());
   deleted_.push_back(table);
+  free_job_.ScheduleNow();
   return absl::OkStatus();
 }
 
@@ -178,8 +185,19 @@ void Tables::PublishMap(Map map) {
 void Tables::FreeDeleted() {
   // Retired maps hold references to deleted tables.
   map_.Reclaim([](const Map&) { return size_t{0}; });
-  std::erase_if(deleted_,
-                [](const TableRef& table) { return table.use_count() == 1; });
+  std::vector<TableRef> unused;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto begin = std::partition(
+        deleted_.begin(), deleted_.end(),
+        [](const TableRef& table) { return table.use_count() > 1; });
+    unused.assign(begin, deleted_.end());
+    deleted_.erase(begin, deleted_.end());
+    if (!deleted_.empty()) free_job_.Schedule(SteadyAfter(kFreePeriod));
+  }
+  if (unused.empty()) return;
+  unused.clear();
+  TrimHeap();
 }
 
 }  // namespace planb::server

@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/monotonic_time.h"
+#include "server/base/executor.h"
 #include "server/table/published.h"
 #include "server/table/store.h"
 #include "server/table/table.h"
@@ -78,9 +79,10 @@ class Tables {
 
   TableRef Make(const StoredTable& stored);
   void PublishMap(Map map) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Frees deleted tables that have no other reference.
-  void FreeDeleted() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The job that frees deleted tables, as soon as they have no other reference.
+  void FreeDeleted();
 
+  Executor executor_;
   TablesOptions options_;
   Store* const store_;
   MemoryBudget budget_;
@@ -91,6 +93,7 @@ class Tables {
   std::vector<TableRef> deleted_ ABSL_GUARDED_BY(mutex_);
   TableRef default_;
   Published<Map> map_;
+  Executor::Job free_job_;  // last: it uses all of the above
 };
 
 }  // namespace planb::server

@@ -161,6 +161,21 @@ TEST(Tables, LookupsRunDuringCreationAndDeletion) {
   for (std::thread& reader : readers) reader.join();
 }
 
+TEST(Tables, ADeletedTableIsFreedOnceNoCallUsesIt) {
+  Tables tables({});
+  const MemoryBudget& budget = *tables.default_table().options().budget;
+  const size_t before = budget.used();
+  TableRef red = *tables.Create("red");
+  ASSERT_TRUE(red->Apply(Default(1)).ok());
+  const std::weak_ptr<Table> watch = red;
+  ASSERT_TRUE(tables.Delete("red").ok());
+  EXPECT_GT(budget.used(), before);
+  red.reset();
+  // No further call is needed.
+  while (!watch.expired()) std::this_thread::yield();
+  while (budget.used() > before) std::this_thread::yield();
+}
+
 UpdateBatch Announce(const char* prefix, NextHopId next_hop) {
   UpdateBatch batch;
   batch.changes = {

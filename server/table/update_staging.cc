@@ -19,7 +19,7 @@ namespace {
 // one and the one being compiled. O(1).
 size_t MemoryBound(const Rib& rib) {
   size_t bytes =
-      rib.bytes() + rib.next_hops().groups()->size() * GroupTable::kGroupBytes;
+      rib.bytes() + rib.next_hops().groups().size() * GroupTable::kGroupBytes;
   for (Family family : {Family::kIpv4, Family::kIpv6}) {
     bytes += FibBytesBound(family, rib.lengths(family)) +
              CompilePeakBound(family, rib.lengths(family));
@@ -61,13 +61,12 @@ Rib Restore(const RibLimits& limits, const StoredTable& stored) {
 
 UpdateStaging::UpdateStaging(const Options& options, const StoredTable& stored)
     : options_(options),
-      window_(options.request_id_window),
+      window_(options.request_id_window, stored.requests),
       head_(Restore(options.limits, stored)),
       generation_(stored.generation),
       writer_epoch_(stored.writer_epoch),
       memory_bound_(MemoryBound(head_)),
       accepted_{head_.Share(), generation_, writer_epoch_, memory_bound_, 0} {
-  for (const AnsweredRequest& request : stored.requests) window_.Add(request);
   if (!Reserve(memory_bound_)) {
     // Keeps a table that was accepted under a higher memory limit.
     options_.budget->Force(memory_bound_);
@@ -140,49 +139,44 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::Stage(
   Staged staged;
   staged.outcome = {generation_, change->counts, head_.digest(), absl::Now()};
   if (batch.validate_only) return staged;
+  // First all that may throw. What is reserved too much is returned by the next
+  // batch.
+  const bool changes = change->counts.Any();
   staged.record.writer_epoch = std::max(writer_epoch_, batch.writer_epoch);
-  staged.stores = staged.record.writer_epoch != writer_epoch_;
-  writer_epoch_ = staged.record.writer_epoch;
-  memory_bound_ = bound;
-  if (change->counts.Any()) {
+  staged.stores = changes || !batch.request_id.empty() ||
+                  staged.record.writer_epoch != writer_epoch_;
+  if (changes) {
     staged.outcome.digest = change->delta.digest;
-    change->delta.generation = staged.outcome.generation = ++generation_;
-    head_ = std::move(next);
+    change->delta.generation = staged.outcome.generation = generation_ + 1;
     staged.record.delta =
         std::make_shared<const Delta>(std::move(change->delta));
-    staged.stores = true;
   }
   if (!batch.request_id.empty()) {
     staged.record.request = {batch.request_id, batch.fingerprint,
                              staged.outcome};
     window_.Add(*staged.record.request);
-    staged_requests_.push_back(batch.request_id);
-    staged.stores = true;
   }
+  generation_ = staged.outcome.generation;
+  writer_epoch_ = staged.record.writer_epoch;
+  memory_bound_ = bound;
+  if (changes) head_ = std::move(next);
   return staged;
 }
 
 UpdateStaging::Version UpdateStaging::Head() {
   return {head_.Share(), generation_, writer_epoch_, memory_bound_,
-          staged_requests_.size()};
+          window_.staged()};
 }
 
 void UpdateStaging::Accept(Version head, absl::Time now) {
-  for (size_t i = 0; i < head.requests; ++i) {
-    window_.SetAccepted(staged_requests_[i], now);
-  }
-  staged_requests_.erase(
-      staged_requests_.begin(),
-      staged_requests_.begin() + static_cast<std::ptrdiff_t>(head.requests));
+  window_.Accept(head.requests, now);
   accepted_ = std::move(head);
   accepted_.requests = 0;
   Reserve(memory_bound_);  // never more than before
 }
 
 void UpdateStaging::Rollback() {
-  for (; !staged_requests_.empty(); staged_requests_.pop_back()) {
-    window_.Undo(staged_requests_.back());
-  }
+  window_.Rollback();
   head_ = accepted_.rib.Share();
   generation_ = accepted_.generation;
   writer_epoch_ = accepted_.writer_epoch;

@@ -13,13 +13,16 @@
 #include <deque>
 #include <limits>
 #include <memory>
-#include <string>
+#include <optional>
+#include <unordered_map>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/cleanup/cleanup.h"
+#include "absl/hash/hash.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "server/table/rib.h"
 #include "server/table/store.h"
 #include "server/table/update.h"
@@ -63,47 +66,66 @@ class MemoryBudget {
   std::atomic<size_t> used_{0};
 };
 
-// The answers to the last `size` requests that have an id. A request that
-// repeats an id gets its first answer (AIP-155). Thread-compatible.
+// The answers to requests that have an id: the last `size` accepted ones, and
+// all that are staged and not yet decided. A request that repeats an id gets
+// its first answer (AIP-155). Thread-compatible.
 class RequestWindow {
  public:
-  explicit RequestWindow(size_t size) : size_(size) {}
-
-  // Null if the id is not known. Valid until the next change.
-  const AnsweredRequest* Find(absl::string_view request_id) const {
-    const auto it = answers_.find(request_id);
-    return it == answers_.end() ? nullptr : &it->second;
+  // Starts with accepted requests, oldest first.
+  RequestWindow(size_t size, absl::Span<const AnsweredRequest> accepted)
+      : size_(size) {
+    for (const AnsweredRequest& request : accepted) Add(request);
+    Accept(requests_.size(), std::nullopt);
   }
 
+  // Null if the id is not known. Valid until the request is removed.
+  const AnsweredRequest* Find(absl::string_view request_id) const {
+    const auto it = by_id_.find(request_id);
+    return it == by_id_.end() ? nullptr : it->second;
+  }
+
+  // Adds a staged request. Without effect if it throws.
   // REQUIRES: the id is not known.
-  // NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved from.
   void Add(AnsweredRequest request) {
-    if (size_ == 0) return;
-    order_.push_back(request.request_id);
-    answers_.emplace(order_.back(), std::move(request));
-    if (order_.size() > size_) {
-      answers_.erase(order_.front());
-      order_.pop_front();
+    requests_.push_back(std::move(request));
+    absl::Cleanup undo = [this] { requests_.pop_back(); };
+    by_id_.emplace(requests_.back().request_id, &requests_.back());
+    std::move(undo).Cancel();
+    ++staged_;
+  }
+
+  // How many are staged.
+  size_t staged() const { return staged_; }
+
+  // Accepts the first `count` staged requests, at the time `at` if it is set.
+  // Drops the oldest accepted ones above `size`. Does not allocate.
+  void Accept(size_t count, std::optional<absl::Time> at) {
+    for (; count > 0; --count, --staged_) {
+      if (!at.has_value()) continue;
+      requests_[requests_.size() - staged_].outcome.accepted = *at;
+    }
+    while (requests_.size() - staged_ > size_) {
+      by_id_.erase(requests_.front().request_id);
+      requests_.pop_front();
     }
   }
 
-  // Sets the time of acceptance, if the id is known.
-  void SetAccepted(absl::string_view request_id, absl::Time at) {
-    const auto it = answers_.find(request_id);
-    if (it != answers_.end()) it->second.outcome.accepted = at;
-  }
-
-  // Removes the request that was added last, if it has this id.
-  void Undo(absl::string_view request_id) {
-    if (order_.empty() || order_.back() != request_id) return;
-    answers_.erase(order_.back());
-    order_.pop_back();
+  // Removes all staged requests.
+  void Rollback() {
+    for (; staged_ > 0; --staged_) {
+      by_id_.erase(requests_.back().request_id);
+      requests_.pop_back();
+    }
   }
 
  private:
   const size_t size_;
-  absl::flat_hash_map<std::string, AnsweredRequest> answers_;
-  std::deque<std::string> order_;
+  std::deque<AnsweredRequest> requests_;  // oldest first, the staged ones last
+  size_t staged_ = 0;
+  // Keys and values point into `requests_`.
+  std::unordered_map<absl::string_view, AnsweredRequest*,
+                     absl::Hash<absl::string_view>>
+      by_id_;
 };
 
 // Two versions of the RIB: the head, which has every staged batch, and the
@@ -142,6 +164,8 @@ class UpdateStaging {
   // the batches before it are accepted. Errors: those of Rib::Apply; ABORTED
   // (GENERATION_MISMATCH), FAILED_PRECONDITION (WRITER_FENCED),
   // INVALID_ARGUMENT (REQUEST_ID_REUSED), RESOURCE_EXHAUSTED (MEMORY_LIMIT).
+  //
+  // If it throws, nothing is staged.
   absl::StatusOr<Staged> Stage(const UpdateBatch& batch);
 
   // A version of the head, for Accept.
@@ -154,7 +178,7 @@ class UpdateStaging {
   };
   Version Head();
 
-  // Accepts all batches that `head` has.
+  // Accepts all batches that `head` has. Does not allocate.
   void Accept(Version head, absl::Time now);
 
   // Undoes all batches staged since the accepted version.
@@ -178,8 +202,6 @@ class UpdateStaging {
   uint64_t generation_ = 0;
   uint64_t writer_epoch_ = 0;
   size_t memory_bound_ = 0;
-  // The ids of requests staged since the accepted version, in order.
-  std::deque<std::string> staged_requests_;
   Version accepted_;
   // The share of the budget: the larger of both versions' bounds.
   size_t reserved_ = 0;

@@ -17,15 +17,14 @@ absl::Status TooLate() {
 
 }  // namespace
 
-Visibility::Visibility(uint64_t generation, size_t max_waiting)
+Visibility::Visibility(Executor& executor, uint64_t generation,
+                       size_t max_waiting)
     : max_waiting_(max_waiting),
+      first_(generation),
       generation_(generation),
-      caller_([this] { CallLoop(); }) {}
+      caller_(executor, [this] { CallDue(); }) {}
 
-Visibility::~Visibility() {
-  Close(DrainingError());
-  caller_.join();
-}
+Visibility::~Visibility() { Close(DrainingError()); }
 
 void Visibility::Advance(uint64_t generation, absl::Time at) {
   const std::lock_guard lock(mutex_);
@@ -39,7 +38,7 @@ void Visibility::Advance(uint64_t generation, absl::Time at) {
     return true;
   });
   advanced_.notify_all();
-  if (!ready_.empty()) to_call_.notify_one();
+  if (!ready_.empty()) caller_.ScheduleNow();
 }
 
 uint64_t Visibility::generation() const {
@@ -48,6 +47,7 @@ uint64_t Visibility::generation() const {
 }
 
 absl::Time Visibility::Since(uint64_t generation) const {
+  if (generation <= first_) return absl::InfinitePast();
   const std::lock_guard lock(mutex_);
   const auto it = std::partition_point(
       times_.begin(), times_.end(),
@@ -90,7 +90,7 @@ absl::Status Visibility::CallWhenVisible(uint64_t generation,
       const auto [it, fresh] =
           queue_.emplace(std::pair(deadline, next_number_++),
                          Waiter{generation, std::move(done)});
-      if (it == queue_.begin()) to_call_.notify_one();
+      if (it == queue_.begin()) caller_.Schedule(deadline);
       return absl::OkStatus();
     }
   }
@@ -107,7 +107,6 @@ void Visibility::Close(const absl::Status& why) {
     left.swap(queue_);
     ready.swap(ready_);
     advanced_.notify_all();
-    to_call_.notify_one();
   }
   for (const Callback& done : ready) done(absl::OkStatus());
   for (const auto& [key, waiter] : left) waiter.done(why);
@@ -118,30 +117,26 @@ size_t Visibility::waiting() const {
   return queue_.size() + ready_.size();
 }
 
-void Visibility::CallLoop() {
+void Visibility::CallDue() {
   std::unique_lock lock(mutex_);
-  while (closed_.ok()) {
+  while (!ready_.empty() || !queue_.empty()) {
+    Callback done;
+    absl::Status outcome;
     if (!ready_.empty()) {
-      const Callback done = std::move(ready_.front());
+      done = std::move(ready_.front());
       ready_.pop_front();
-      lock.unlock();
-      done(absl::OkStatus());
-      lock.lock();
-      continue;
+    } else {
+      const SteadyInstant deadline = queue_.begin()->first.first;
+      if (deadline > SteadyNow()) {
+        caller_.Schedule(deadline);
+        return;
+      }
+      done = std::move(queue_.begin()->second.done);
+      queue_.erase(queue_.begin());
+      outcome = TooLate();
     }
-    if (queue_.empty()) {
-      to_call_.wait(lock);
-      continue;
-    }
-    const SteadyInstant deadline = queue_.begin()->first.first;
-    if (deadline > SteadyNow()) {
-      to_call_.wait_until(lock, deadline);
-      continue;
-    }
-    const Callback done = std::move(queue_.begin()->second.done);
-    queue_.erase(queue_.begin());
     lock.unlock();
-    done(TooLate());
+    done(outcome);
     lock.lock();
   }
 }

@@ -13,21 +13,21 @@
 #include <functional>
 #include <map>
 #include <mutex>
-#include <thread>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/monotonic_time.h"
+#include "server/base/executor.h"
 
 namespace planb::server {
 
 // The visible generation of one table, and two ways to wait for a later one.
 // Await() blocks its thread: for updates, whose calls have threads of their
 // own. CallWhenVisible() keeps a callback: for lookups, whose threads serve
-// many streams. Callbacks run without a lock, most of them on a thread of this
-// object, so that a slow callback never delays the thread that publishes.
+// many streams. Callbacks run without a lock, most of them on a thread of the
+// executor, so that a slow callback never delays the thread that publishes.
 // Thread-safe.
 //
 // std::mutex, here and everywhere in the server: Debian's abseil comes compiled
@@ -42,9 +42,9 @@ class Visibility {
   // given to Close().
   using Callback = std::function<void(absl::Status)>;
 
-  // `generation` is visible from the start. At most `max_waiting` callbacks are
-  // kept at a time.
-  Visibility(uint64_t generation, size_t max_waiting);
+  // `executor` must outlive this. `generation` is visible from the start. At
+  // most `max_waiting` callbacks are kept at a time.
+  Visibility(Executor& executor, uint64_t generation, size_t max_waiting);
   // Closes with UNAVAILABLE (DRAINING) if Close() was not called.
   ~Visibility();
   Visibility(const Visibility&) = delete;
@@ -87,12 +87,13 @@ class Visibility {
   // Ordered by deadline. A number makes equal deadlines distinct.
   using Queue = std::map<std::pair<SteadyInstant, uint64_t>, Waiter>;
 
-  void CallLoop();
+  // Calls all callbacks that are due.
+  void CallDue();
 
   const size_t max_waiting_;
+  const uint64_t first_;  // visible from the start
   mutable std::mutex mutex_;
   mutable std::condition_variable advanced_;  // or closed
-  std::condition_variable to_call_;
   uint64_t generation_ ABSL_GUARDED_BY(mutex_);
   std::deque<std::pair<uint64_t, absl::Time>> times_ ABSL_GUARDED_BY(mutex_);
   Queue queue_ ABSL_GUARDED_BY(mutex_);
@@ -100,7 +101,7 @@ class Visibility {
   std::deque<Callback> ready_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_number_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status closed_ ABSL_GUARDED_BY(mutex_);
-  std::thread caller_;  // last: it uses all of the above
+  Executor::Job caller_;  // last: it uses all of the above
 };
 
 }  // namespace planb::server

@@ -22,7 +22,8 @@ absl::Time At(int64_t seconds) { return absl::FromUnixSeconds(seconds); }
 SteadyInstant Never() { return SteadyAfter(absl::InfiniteDuration()); }
 
 TEST(Visibility, AwaitBlocksUntilVisibleOrClosed) {
-  Visibility visibility(7, 10);
+  Executor executor(2);
+  Visibility visibility(executor, 7, 10);
   EXPECT_TRUE(visibility.Await(7, Never()).ok());
   EXPECT_TRUE(visibility.Await(7, SteadyNow()).ok());
   EXPECT_EQ(ErrorReason(visibility.Await(8, SteadyNow())),
@@ -40,10 +41,12 @@ TEST(Visibility, AwaitBlocksUntilVisibleOrClosed) {
 }
 
 TEST(Visibility, SinceIsTheTimeOfTheFirstPublicationWithAGeneration) {
-  Visibility visibility(0, 10);
+  Executor executor(2);
+  Visibility visibility(executor, 0, 10);
   visibility.Advance(2, At(10));
   visibility.Advance(5, At(20));
   visibility.Advance(4, At(30));  // not newer: ignored
+  EXPECT_EQ(visibility.Since(0), absl::InfinitePast());
   EXPECT_EQ(visibility.Since(1), At(10));
   EXPECT_EQ(visibility.Since(2), At(10));
   EXPECT_EQ(visibility.Since(3), At(20));
@@ -58,7 +61,8 @@ TEST(Visibility, SinceIsTheTimeOfTheFirstPublicationWithAGeneration) {
 }
 
 TEST(Visibility, CallsAtOnceForAVisibleGeneration) {
-  Visibility visibility(0, 10);
+  Executor executor(2);
+  Visibility visibility(executor, 0, 10);
   visibility.Advance(5, At(1));
   bool called = false;
   EXPECT_TRUE(visibility
@@ -75,7 +79,8 @@ TEST(Visibility, CallsBackWhenTheGenerationIsVisible) {
   std::vector<int> called;
   std::latch two(1);  // TSan sees it, unlike the packaged abseil's
   std::latch three(1);
-  Visibility visibility(0, 10);
+  Executor executor(2);
+  Visibility visibility(executor, 0, 10);
   for (int generation : {3, 1, 2}) {
     EXPECT_TRUE(visibility
                     .CallWhenVisible(static_cast<uint64_t>(generation), Never(),
@@ -99,7 +104,8 @@ TEST(Visibility, CallsBackWhenTheGenerationIsVisible) {
 }
 
 TEST(Visibility, CallsBackAtTheDeadline) {
-  Visibility visibility(0, 10);
+  Executor executor(2);
+  Visibility visibility(executor, 0, 10);
   absl::Notification late;
   // The second one has a later deadline and must not delay the first.
   EXPECT_TRUE(visibility
@@ -116,7 +122,8 @@ TEST(Visibility, CallsBackAtTheDeadline) {
 }
 
 TEST(Visibility, KeepsABoundedNumberOfCallbacks) {
-  Visibility visibility(0, 2);
+  Executor executor(2);
+  Visibility visibility(executor, 0, 2);
   for (int i = 0; i < 2; ++i) {
     EXPECT_TRUE(
         visibility.CallWhenVisible(1, Never(), [](const auto&) {}).ok());
@@ -129,7 +136,8 @@ TEST(Visibility, KeepsABoundedNumberOfCallbacks) {
 TEST(Visibility, CloseEndsAllWaiting) {
   int called = 0;
   {
-    Visibility visibility(0, 10);
+    Executor executor(2);
+    Visibility visibility(executor, 0, 10);
     const auto count = [&](const absl::Status& status) {
       EXPECT_TRUE(absl::IsUnavailable(status));
       ++called;
@@ -145,7 +153,8 @@ TEST(Visibility, CloseEndsAllWaiting) {
 TEST(Visibility, ASlowCallbackDoesNotDelayPublication) {
   absl::Notification go;
   absl::Notification called;
-  Visibility visibility(0, 10);
+  Executor executor(2);
+  Visibility visibility(executor, 0, 10);
   EXPECT_TRUE(visibility
                   .CallWhenVisible(1, Never(),
                                    [&](const absl::Status&) {
@@ -165,7 +174,8 @@ TEST(Visibility, EachCallbackRunsExactlyOnceUnderStress) {
   constexpr int kThreads = 4;
   constexpr int kEach = 2000;
   {
-    Visibility visibility(0, kThreads * kEach);
+    Executor executor(2);
+    Visibility visibility(executor, 0, kThreads * kEach);
     std::vector<std::thread> threads;
     for (int t = 0; t < kThreads; ++t) {
       threads.emplace_back([&, t] {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <memory>
 #include <random>
 #include <set>
@@ -25,10 +26,12 @@ namespace {
 // The client's end. Not thread-safe.
 class Watch {
  public:
-  Watch(Stub& stub, uint64_t start, const std::string& table = "") {
+  Watch(Stub& stub, uint64_t start, const std::string& table = "",
+        bool resync = false) {
     v1::WatchRoutesRequest request;
     request.set_start_generation(start);
     request.set_table(table);
+    request.set_resync(resync);
     reader_ = stub.WatchRoutes(&context_, request);
   }
   ~Watch() {
@@ -193,6 +196,101 @@ TEST(ControlWatch, SlowWatchersAreCutOffAndOthersGoOn) {
   EXPECT_NE(status.error_message().find(absl::StrCat(last + 1)),
             std::string::npos)
       << status.error_message();
+}
+
+// What a watcher has after it applied every message.
+std::map<std::string, uint32_t> Apply(const v1::WatchRoutesResponse& message,
+                                      bool first,
+                                      std::map<std::string, uint32_t> routes) {
+  if (message.reset() && first) routes.clear();
+  for (const v1::RouteUpdate& update : message.updates()) {
+    const std::string key = update.prefix().SerializeAsString();
+    if (update.op() == v1::RouteUpdate::OP_DELETE) {
+      routes.erase(key);
+    } else {
+      routes[key] = update.next_hop_id();
+    }
+  }
+  return routes;
+}
+
+TEST(ControlWatch, ResyncSendsTheWholeTableInsteadOfAnError) {
+  ServerOptions options;
+  options.tables.table.history_bytes = 1;  // the newest generation only
+  RunningServer running(options);
+  for (uint32_t i = 1; i <= 5; ++i) running.Announce({{"::/0", i}});
+  running.Announce({{"10.0.0.0/8", 9}});
+  // Without: the error that names the oldest generation.
+  Watch strict(running.table(), 1);
+  ExpectError(strict.Finish(), Code::OUT_OF_RANGE, "HISTORY_COMPACTED",
+              "start_generation");
+
+  Watch watch(running.table(), 1, "", /*resync=*/true);
+  const v1::WatchRoutesResponse whole = watch.Read();
+  EXPECT_EQ(whole.generation(), 6U);
+  EXPECT_TRUE(whole.reset());
+  EXPECT_TRUE(whole.generation_complete());
+  ASSERT_EQ(whole.updates_size(), 2);
+  EXPECT_EQ(whole.updates(0).next_hop_id(), 9U);
+  EXPECT_EQ(whole.updates(1).next_hop_id(), 5U);
+  EXPECT_EQ(whole.digest(), GetTable(running).digest());
+  // And goes on with changes.
+  running.Announce({{"::/0", 7}});
+  v1::WatchRoutesResponse next = watch.Read();
+  while (next.updates().empty()) next = watch.Read();
+  EXPECT_EQ(next.generation(), 7U);
+  EXPECT_FALSE(next.reset());
+
+  // A digest that differs, and a generation that the server never had.
+  for (const uint64_t start : {uint64_t{7}, uint64_t{1000}}) {
+    v1::WatchRoutesRequest request;
+    request.set_start_generation(start);
+    request.set_start_digest(std::string(16, 'x'));
+    request.set_resync(true);
+    CallContext context;
+    const auto reader = running.table().WatchRoutes(&context, request);
+    v1::WatchRoutesResponse message;
+    ASSERT_TRUE(reader->Read(&message));
+    EXPECT_TRUE(message.reset());
+    EXPECT_EQ(message.generation(), 7U);
+    context.TryCancel();
+    while (reader->Read(&message)) continue;
+  }
+}
+
+TEST(ControlWatch, ASlowWatcherWithResyncEndsWithTheSameTable) {
+  ServerOptions options;
+  options.tables.table.history_bytes = 1 << 16;
+  RunningServer running(options);
+  Watch slow(running.table(), 0, "", /*resync=*/true);
+  EXPECT_EQ(slow.Read().generation(), 0U);
+  v1::UpdateRoutesRequest request;
+  for (int i = 0; i < 2000; ++i) {
+    AddUpdate(absl::StrCat("2001:db8:", i, "::/48"), 1, request);
+  }
+  constexpr uint32_t kGenerations = 300;  // 20 MB on the wire
+  for (uint32_t generation = 1; generation <= kGenerations; ++generation) {
+    for (v1::RouteUpdate& update : *request.mutable_updates()) {
+      update.set_next_hop_id(generation);
+    }
+    ASSERT_TRUE(Call(running, &Stub::UpdateRoutes, request).status.ok());
+  }
+  std::map<std::string, uint32_t> routes;
+  uint64_t at = 0;
+  bool complete = true;
+  int resets = 0;
+  while (at < kGenerations) {
+    const v1::WatchRoutesResponse message = slow.Read();
+    resets += message.reset() && complete ? 1 : 0;
+    routes = Apply(message, complete, std::move(routes));
+    complete = message.generation_complete();
+    if (complete) at = message.generation();
+  }
+  EXPECT_GT(resets, 0);
+  EXPECT_EQ(routes.size(), 2000U);
+  for (const auto& [prefix, next_hop] : routes) {
+    ASSERT_EQ(next_hop, kGenerations);
+  }
 }
 
 TEST(ControlWatch, EndsWithItsTable) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "base/monotonic_time.h"
@@ -30,36 +31,52 @@ void EncodeChange(const Route& route, v1::RouteUpdate& update) {
 }
 
 // Sends one generation in as many messages as needed.
-class DeltaSender {
+class GenerationSender {
  public:
-  DeltaSender(const Delta& delta,
-              grpc::ServerWriter<v1::WatchRoutesResponse>& out)
-      : delta_(delta), out_(out) {}
+  // `reset` says that the generation is sent whole.
+  GenerationSender(uint64_t generation, bool reset,
+                   grpc::ServerWriter<v1::WatchRoutesResponse>& out)
+      : generation_(generation), reset_(reset), out_(out) {}
 
-  // False if the client is gone.
-  bool Send() {
-    return Each(delta_.next_hops, kObjectsPerMessage,
+  // These append entries, and return false if the client is gone.
+  template <typename NextHops>
+  bool AddNextHops(const NextHops& next_hops) {
+    return Each(next_hops, kObjectsPerMessage,
                 [](const NextHop& next_hop, v1::WatchRoutesResponse& message) {
                   Encode(next_hop, *message.add_next_hops());
-                }) &&
-           Each(
-               delta_.groups, kObjectsPerMessage / 10,
-               [](const NextHopGroup& group, v1::WatchRoutesResponse& message) {
-                 Encode(group, *message.add_groups());
-               }) &&
-           Each(delta_.routes, kRoutesPerMessage,
+                });
+  }
+  template <typename Groups>
+  bool AddGroups(const Groups& groups) {
+    return Each(
+        groups, kObjectsPerMessage / 10,
+        [](const NextHopGroup& group, v1::WatchRoutesResponse& message) {
+          Encode(group, *message.add_groups());
+        });
+  }
+  template <typename Routes>
+  bool AddRoutes(const Routes& routes) {
+    return Each(routes, kRoutesPerMessage,
                 [](const Route& route, v1::WatchRoutesResponse& message) {
                   EncodeChange(route, *message.add_updates());
-                }) &&
-           Each(delta_.deleted_next_hops, kRoutesPerMessage,
+                });
+  }
+  bool AddDeleted(const Delta& delta) {
+    return Each(delta.deleted_next_hops, kRoutesPerMessage,
                 [](NextHopId id, v1::WatchRoutesResponse& message) {
                   message.add_deleted_next_hop_ids(id);
                 }) &&
-           Each(delta_.deleted_groups, kRoutesPerMessage,
+           Each(delta.deleted_groups, kRoutesPerMessage,
                 [](NextHopId id, v1::WatchRoutesResponse& message) {
                   message.add_deleted_group_ids(id);
-                }) &&
-           Write(/*complete=*/true);
+                });
+  }
+
+  // Completes the generation.
+  bool Finish(const std::string& digest) {
+    message_.set_generation_complete(true);
+    message_.set_digest(digest);
+    return Write();
   }
 
  private:
@@ -68,7 +85,7 @@ class DeltaSender {
     int count = 0;
     for (const auto& entry : entries) {
       if (count == limit) {
-        if (!Write(/*complete=*/false)) return false;
+        if (!Write()) return false;
         count = 0;
       }
       add(entry, message_);
@@ -77,19 +94,37 @@ class DeltaSender {
     return true;
   }
 
-  bool Write(bool complete) {
-    message_.set_generation(delta_.generation);
-    message_.set_generation_complete(complete);
-    if (complete) message_.set_digest(delta_.digest);
+  bool Write() {
+    message_.set_generation(generation_);
+    message_.set_reset(reset_);
     const bool written = out_.Write(message_);
     message_.Clear();
     return written;
   }
 
-  const Delta& delta_;
+  const uint64_t generation_;
+  const bool reset_;
   grpc::ServerWriter<v1::WatchRoutesResponse>& out_;
   v1::WatchRoutesResponse message_;
 };
+
+// These send one generation. False if the client is gone.
+bool SendDelta(const Delta& delta,
+               grpc::ServerWriter<v1::WatchRoutesResponse>& out) {
+  GenerationSender sender(delta.generation, /*reset=*/false, out);
+  return sender.AddNextHops(delta.next_hops) &&
+         sender.AddGroups(delta.groups) && sender.AddRoutes(delta.routes) &&
+         sender.AddDeleted(delta) && sender.Finish(delta.digest);
+}
+
+bool SendWhole(const Pinned& pinned,
+               grpc::ServerWriter<v1::WatchRoutesResponse>& out) {
+  GenerationSender sender(pinned.generation, /*reset=*/true, out);
+  return sender.AddNextHops(pinned.next_hops.next_hops()) &&
+         sender.AddGroups(pinned.next_hops.groups()) &&
+         sender.AddRoutes(*pinned.routes[0]) &&
+         sender.AddRoutes(*pinned.routes[1]) && sender.Finish(pinned.digest);
+}
 
 // A generation is visible a moment before the history has it. A client that saw
 // it in a lookup may start its watch there, so wait for the history.
@@ -103,9 +138,15 @@ void AwaitHistory(const grpc::ServerContext& call, const Table& table,
   }
 }
 
+// True for the errors that a resync answers.
+bool NeedsWholeTable(const absl::Status& status) {
+  return absl::IsOutOfRange(status) || absl::IsResourceExhausted(status);
+}
+
 // Serves one watch to its end. With a client that does not read, this blocks in
 // the write of one message. The table's history keeps what the client misses
-// meanwhile. Beyond the bound of the history the watch ends.
+// meanwhile. Beyond the bound of the history the watch ends, or sends the whole
+// table.
 // Errors: NOT_FOUND (TABLE_NOT_FOUND), RESOURCE_EXHAUSTED (TOO_MANY_STREAMS,
 // WATCHER_TOO_SLOW), OUT_OF_RANGE (HISTORY_COMPACTED, HISTORY_DIVERGED),
 // UNAVAILABLE (DRAINING), CANCELLED.
@@ -122,12 +163,22 @@ absl::Status SendChanges(ControlContext& context,
   const History& history = (*table)->history();
   uint64_t generation = request.start_generation();
   AwaitHistory(call, **table, generation);
-  const absl::Status start =
-      history.CheckStart(generation, request.start_digest());
-  if (!start.ok()) return start;
+  std::string digest;
+  // Sends the whole table if the client wants that instead of `why`.
+  const auto resync = [&](absl::Status why) -> absl::Status {
+    if (!request.resync() || !NeedsWholeTable(why)) return why;
+    const Pinned pinned(**table);
+    if (!SendWhole(pinned, out)) return ClientGone();
+    generation = pinned.generation;
+    digest = pinned.digest;
+    return absl::OkStatus();
+  };
+  absl::Status status = history.CheckStart(generation, request.start_digest());
+  if (!status.ok()) status = resync(std::move(status));
+  if (!status.ok()) return status;
 
   SteadyInstant next_bookmark = SteadyNow();
-  std::string digest = history.DigestOf(generation);
+  if (digest.empty()) digest = history.DigestOf(generation);
   while (!call.IsCancelled()) {
     if (SteadyNow() >= next_bookmark) {
       v1::WatchRoutesResponse bookmark;
@@ -139,9 +190,13 @@ absl::Status SendChanges(ControlContext& context,
     }
     const absl::StatusOr<History::DeltaPtr> delta = history.Next(
         generation, std::min(next_bookmark, SteadyAfter(kLookAround)));
-    if (!delta.ok()) return delta.status();
+    if (!delta.ok()) {
+      status = resync(delta.status());
+      if (!status.ok()) return status;
+      continue;
+    }
     if (*delta == nullptr) continue;
-    if (!DeltaSender(**delta, out).Send()) return ClientGone();
+    if (!SendDelta(**delta, out)) return ClientGone();
     generation = (*delta)->generation;
     digest = (*delta)->digest;
   }

@@ -176,6 +176,15 @@ v1::Route ToProto(const Route& route) {
   return message;
 }
 
+v1::RouteUpdate ToUpdate(const Route& route) {
+  v1::RouteUpdate update;
+  update.set_op(route.next_hop == kNoRoute ? v1::RouteUpdate::OP_DELETE
+                                           : v1::RouteUpdate::OP_UPSERT);
+  *update.mutable_prefix() = ToProto(route.prefix);
+  update.set_next_hop_id(route.next_hop);
+  return update;
+}
+
 absl::StatusOr<Prefix> FromProto(const v1::Prefix& prefix) {
   if (!prefix.text().empty()) {
     return absl::InvalidArgumentError("a prefix in text where packed is due");

@@ -65,6 +65,10 @@ v1::NextHop ToProto(const NextHop& next_hop);
 v1::NextHopGroup ToProto(const NextHopGroup& group);
 v1::Route ToProto(const Route& route);
 
+// The change that makes this the route of its prefix; with kNoRoute, the change
+// that withdraws the prefix.
+v1::RouteUpdate ToUpdate(const Route& route);
+
 // Errors: INVALID_ARGUMENT, naming the defect, unless `prefix` is the packed
 // form of a well-formed prefix.
 absl::StatusOr<Prefix> FromProto(const v1::Prefix& prefix);

@@ -47,22 +47,18 @@ absl::StatusOr<LookupAnswers> LookupClient::Lookup(
   for (const Address& address : addresses) {
     request.add_addresses()->set_packed(address.ToPacked());
   }
-  grpc::ClientContext context;
-  SetDeadline(context, options.deadline);
-  v1::LookupResponse response;
-  if (absl::Status status =
-          FromGrpc(stub_->Lookup(&context, request, &response));
-      !status.ok()) {
-    return status;
-  }
-  if (static_cast<size_t>(response.results_size()) != addresses.size()) {
-    return BrokenContract(absl::StrCat(response.results_size(), " results for ",
-                                       addresses.size(), " addresses"));
+  const auto response = CallUnary(*stub_, &v1::RouteLookup::Stub::Lookup,
+                                  request, options.deadline);
+  if (!response.ok()) return response.status();
+  if (static_cast<size_t>(response->results_size()) != addresses.size()) {
+    return BrokenContract(absl::StrCat(response->results_size(),
+                                       " results for ", addresses.size(),
+                                       " addresses"));
   }
   LookupAnswers answers;
-  answers.generation = response.generation();
+  answers.generation = response->generation();
   answers.answers.reserve(addresses.size());
-  for (const v1::LookupResult& result : response.results()) {
+  for (const v1::LookupResult& result : response->results()) {
     auto answer = ReadResult(result);
     if (!answer.ok()) return answer.status();
     answers.answers.push_back(*std::move(answer));

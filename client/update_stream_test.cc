@@ -19,15 +19,11 @@ namespace {
 
 using ::testing::ElementsAre;
 
-v1::StreamUpdatesRequest Announce(uint32_t first, uint32_t count,
-                                  NextHopId next_hop = 7) {
+v1::StreamUpdatesRequest Announce(uint32_t first, uint32_t count) {
   v1::StreamUpdatesRequest batch;
   for (uint32_t i = first; i < first + count; ++i) {
-    v1::RouteUpdate* update = batch.add_updates();
-    update->set_op(v1::RouteUpdate::OP_UPSERT);
-    *update->mutable_prefix() =
-        ToProto(*Prefix::Create(Address::V4(i << 8), 24));
-    update->set_next_hop_id(next_hop);
+    *batch.add_updates() =
+        ToUpdate({*Prefix::Create(Address::V4(i << 8), 24), 7});
   }
   return batch;
 }

@@ -82,11 +82,7 @@ absl::Status UpdateReplayer::SendBatch() {
   if (routes_.empty() && next_hops_.empty()) return absl::OkStatus();
   v1::StreamUpdatesRequest batch;
   for (const auto& [prefix, next_hop] : routes_) {
-    v1::RouteUpdate* update = batch.add_updates();
-    update->set_op(next_hop == kNoRoute ? v1::RouteUpdate::OP_DELETE
-                                        : v1::RouteUpdate::OP_UPSERT);
-    *update->mutable_prefix() = ToProto(prefix);
-    update->set_next_hop_id(next_hop);
+    *batch.add_updates() = ToUpdate({prefix, next_hop});
   }
   for (const auto& [id, next_hop] : next_hops_) {
     *batch.add_next_hops() = ToProto(next_hop);

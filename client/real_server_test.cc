@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The client with the real server: restarts lose no answer, and a replica
-// follows every change.
+// The client with the real server: tables, restarts that lose no answer, and a
+// replica that follows every change.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -29,22 +29,157 @@
 #include "client/testing/fake_server.h"
 #include "client/testing/real_server_fixture.h"
 #include "client/update_stream.h"
+#include "client/whole_table.h"
 
 namespace planb::client {
 namespace {
 
-// The server is killed (SIGKILL) and started again under load: no lookup is
-// lost, and every answer is correct.
-
+using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using testing::HopOf;
 using testing::V4;
 using testing::V6;
 
+constexpr NextHopId kMany = 20'000;  // several chunks of a list
+
+// kMany routes, sorted.
+std::vector<Route> ManyRoutes() {
+  std::vector<Route> routes;
+  for (uint32_t i = 1; i <= kMany; ++i) {
+    routes.push_back({*Prefix::Create(Address::V4(i << 8), 24), i});
+  }
+  return routes;
+}
+
+class TableClientTest : public testing::RealServerFixture {
+ protected:
+  void SetUp() override {
+    RealServerFixture::SetUp();
+    client_ = std::make_unique<TableClient>(Channel());
+    RouteLoader loader(*client_, {});
+    for (const Route& route : ManyRoutes()) {
+      ASSERT_TRUE(loader.Add(route).ok());
+    }
+    const auto report = loader.Finish();
+    ASSERT_TRUE(report.ok()) << report.status();
+    generation_ = report->generation;
+  }
+
+  std::unique_ptr<TableClient> client_;
+  uint64_t generation_ = 0;
+};
+
+TEST_F(TableClientTest, UpdatesDescribesGetsAndExplains) {
+  v1::UpdateRoutesRequest request;
+  const Route route = {*Prefix::Parse("2001:db8::/32"), 9};
+  *request.add_updates() = ToUpdate(route);
+  const auto response = client_->UpdateRoutes(request);
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_EQ(response->generation(), generation_ + 1);
+  EXPECT_EQ(response->added(), 1U);
+  const auto table = client_->GetTable("");
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_EQ(table->routes_v4(), kMany);
+  EXPECT_EQ(table->routes_v6(), 1U);
+  EXPECT_EQ(*client_->GetRoute("", route.prefix), route);
+  v1::ExplainLookupRequest explain;
+  explain.set_address(Address::Parse("2001:db8::1")->ToPacked());
+  const auto explained = client_->ExplainLookup(explain);
+  ASSERT_TRUE(explained.ok()) << explained.status();
+  ASSERT_EQ(explained->matches_size(), 1);
+  EXPECT_EQ(*FromProto(explained->matches(0)), route);
+  EXPECT_EQ(explained->next_hop_id(), 9U);
+}
+
+TEST_F(TableClientTest, ListsEveryRouteInOrderUntilTheCallerEndsIt) {
+  std::vector<Route> routes;
+  size_t most = kMany;
+  const auto add = [&](const Route& route) {
+    routes.push_back(route);
+    return routes.size() <= most ? absl::OkStatus()
+                                 : absl::AbortedError("enough");
+  };
+  const auto generation = client_->ListRoutes({}, add);
+  ASSERT_TRUE(generation.ok()) << generation.status();
+  EXPECT_EQ(*generation, generation_);
+  EXPECT_THAT(routes, ElementsAreArray(ManyRoutes()));
+  routes.clear();
+  most = 4;
+  EXPECT_EQ(client_->ListRoutes({}, add).status(),
+            absl::AbortedError("enough"));
+  EXPECT_EQ(routes.size(), 5U);
+}
+
+TEST_F(TableClientTest, NextHopsAndGroupsGoRound) {
+  v1::UpdateNextHopsRequest request;
+  std::vector<NextHop> next_hops;
+  for (NextHopId id = 1; id <= 3000; ++id) {  // several chunks
+    next_hops.push_back({.id = id,
+                         .gateway = *Address::Parse("192.0.2.1"),
+                         .interface = "eth0",
+                         .weight = id,
+                         .label = "transit"});
+    *request.add_upserts() = ToProto(next_hops.back());
+  }
+  const NextHopGroup group = {
+      .id = 1'000'000, .members = {{1, 3}, {7, 1}}, .label = "both"};
+  *request.add_group_upserts() = ToProto(group);
+  const auto updated = client_->UpdateNextHops(request);
+  ASSERT_TRUE(updated.ok()) << updated.status();
+  EXPECT_EQ(updated->added(), 3001U);
+  const auto list = client_->ListNextHops("");
+  ASSERT_TRUE(list.ok()) << list.status();
+  EXPECT_EQ(list->generation, updated->generation());
+  EXPECT_THAT(list->next_hops, ElementsAreArray(next_hops));
+  EXPECT_THAT(list->groups, ElementsAre(group));
+}
+
+TEST_F(TableClientTest, CreatesListsAndDeletesTables) {
+  const auto created = client_->CreateTable("blue");
+  ASSERT_TRUE(created.ok()) << created.status();
+  EXPECT_EQ(created->name(), "blue");
+  const auto tables = client_->ListTables();
+  ASSERT_TRUE(tables.ok()) << tables.status();
+  ASSERT_EQ(tables->size(), 2U);
+  EXPECT_EQ((*tables)[0].name(), "blue");
+  EXPECT_EQ((*tables)[1].routes_v4(), kMany);
+  EXPECT_TRUE(client_->DeleteTable("blue").ok());
+}
+
+TEST_F(TableClientTest, ErrorsComeWithReasons) {
+  v1::UpdateRoutesRequest update;
+  update.set_expected_generation(7);
+  v1::ListRoutesRequest list;
+  list.set_table("none");
+  const auto ignore = [](const Route&) { return absl::OkStatus(); };
+  const Prefix prefix = *Prefix::Parse("3.0.0.0/9");
+  for (const auto& [status, reason] :
+       {std::pair(client_->UpdateRoutes(update).status(),
+                  "GENERATION_MISMATCH"),
+        std::pair(client_->GetTable("none").status(), "TABLE_NOT_FOUND"),
+        std::pair(client_->ListRoutes(list, ignore).status(),
+                  "TABLE_NOT_FOUND"),
+        std::pair(client_->ListNextHops("none").status(), "TABLE_NOT_FOUND"),
+        std::pair(client_->GetRoute("", prefix).status(), "ROUTE_NOT_FOUND"),
+        std::pair(client_->CreateTable("default").status(), "TABLE_EXISTS"),
+        std::pair(client_->DeleteTable("none"), "TABLE_NOT_FOUND")}) {
+    EXPECT_EQ(ErrorReason(status), reason) << status;
+  }
+  EXPECT_EQ(
+      client_->GetTable("", absl::Now() - absl::Seconds(1)).status().code(),
+      absl::StatusCode::kDeadlineExceeded);
+}
+
+// The server is killed (SIGKILL) and started again under load: no lookup is
+// lost, and every answer is correct.
+
 constexpr int kKills = 4;
 
-class ServerRestartTest : public ::testing::Test {
+class ServerRestartTest : public testing::RealServerFixture {
  protected:
-  ServerRestartTest() {
+  ~ServerRestartTest() override { unlink(routes_.c_str()); }
+
+  void SetUp() override {
     std::ofstream file(routes_);
     for (const Route& route : testing::ManyRoutes().routes) {
       file << route.prefix.ToString() << ' ' << route.next_hop << '\n';
@@ -52,15 +187,7 @@ class ServerRestartTest : public ::testing::Test {
     // The answer to the upper half of V6(0) is undecided.
     file << "2001:db8::ffff:0:0/96 4000\n";
     file.close();
-    Start();
-  }
-  ~ServerRestartTest() override { unlink(routes_.c_str()); }
-
-  void Start() {
-    server_ = std::make_unique<ServerProcess>(std::vector<std::string>{
-        absl::StrCat("--listen=", target_), absl::StrCat("--routes=", routes_),
-        "--metrics_address=", "--store=none"});
-    ASSERT_TRUE(server_->AwaitServing()) << server_->Log();
+    Start("none", routes_);
   }
 
   // Kills the server `kKills` times. Before each it announces a route, so that
@@ -71,21 +198,16 @@ class ServerRestartTest : public ::testing::Test {
       Announce();
       AwaitGrowth(answered);
       if (HasFatalFailure()) return;
-      server_->Kill(SIGKILL);
-      ASSERT_EQ(server_->Wait(), -SIGKILL);
-      Start();
+      ASSERT_NO_FATAL_FAILURE(Kill());
+      ASSERT_NO_FATAL_FAILURE(Start("none", routes_));
     }
     AwaitGrowth(answered);
   }
 
   void Announce() {
     v1::UpdateRoutesRequest request;
-    v1::RouteUpdate* update = request.add_updates();
-    update->set_op(v1::RouteUpdate::OP_UPSERT);
-    *update->mutable_prefix() = ToProto(*Prefix::Parse("2001:db9::/32"));
-    update->set_next_hop_id(1);
-    const auto channel = *MakeChannel(target_, {.own_connection = true});
-    const auto updated = TableClient(channel).UpdateRoutes(request);
+    *request.add_updates() = ToUpdate({*Prefix::Parse("2001:db9::/32"), 1});
+    const auto updated = TableClient(Channel()).UpdateRoutes(request);
     ASSERT_TRUE(updated.ok()) << updated.status();
   }
 
@@ -100,8 +222,6 @@ class ServerRestartTest : public ::testing::Test {
   }
 
   const std::string routes_ = TempPath("restart.txt");
-  const std::string target_ = absl::StrCat("unix://", TempPath("restart.sock"));
-  std::unique_ptr<ServerProcess> server_;
 };
 
 // Batches of all forms, four in flight, checked one by one in their order.
@@ -225,12 +345,8 @@ v1::StreamUpdatesRequest RandomBatch(absl::BitGen& random) {
   }
   v1::StreamUpdatesRequest batch;
   for (const auto& [prefix, next_hop] : changes) {
-    v1::RouteUpdate* update = batch.add_updates();
-    update->set_op(next_hop == kNoRoute ? v1::RouteUpdate::OP_DELETE
-                                        : v1::RouteUpdate::OP_UPSERT);
-    *update->mutable_prefix() =
-        ToProto(*Prefix::Create(Address::V4(prefix << 8), 24));
-    update->set_next_hop_id(next_hop);
+    *batch.add_updates() =
+        ToUpdate({*Prefix::Create(Address::V4(prefix << 8), 24), next_hop});
   }
   return batch;
 }
@@ -302,11 +418,8 @@ TEST_F(ReplicaTest, DetectsALostHistory) {
   const auto announce = [this](uint32_t count) {
     v1::UpdateRoutesRequest request;
     for (uint32_t i = 0; i < count; ++i) {
-      v1::RouteUpdate* update = request.add_updates();
-      update->set_op(v1::RouteUpdate::OP_UPSERT);
-      *update->mutable_prefix() =
-          ToProto(*Prefix::Create(Address::V4(i << 8), 24));
-      update->set_next_hop_id(1);
+      *request.add_updates() =
+          ToUpdate({*Prefix::Create(Address::V4(i << 8), 24), 1});
     }
     const auto updated = TableClient(Channel()).UpdateRoutes(request);
     ASSERT_TRUE(updated.ok()) << updated.status();
@@ -321,6 +434,7 @@ TEST_F(ReplicaTest, DetectsALostHistory) {
   while (next.ok() && next->bookmark) next = watcher.Next();
   EXPECT_TRUE(absl::IsOutOfRange(next.status())) << next.status();
   EXPECT_EQ(ErrorReason(next.status()), "HISTORY_DIVERGED");
+  EXPECT_EQ(watcher.Next().status(), next.status());
 }
 
 }  // namespace

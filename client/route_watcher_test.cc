@@ -35,17 +35,9 @@ v1::WatchRoutesResponse Message(uint64_t generation, bool complete) {
   return message;
 }
 
-void AddUpdate(v1::RouteUpdate::Op op, const Prefix& prefix, uint32_t next_hop,
-               v1::WatchRoutesResponse& message) {
-  v1::RouteUpdate* update = message.add_updates();
-  update->set_op(op);
-  *update->mutable_prefix() = ToProto(prefix);
-  update->set_next_hop_id(next_hop);
-}
-
 v1::WatchRoutesResponse Announce(uint64_t generation, bool complete) {
   v1::WatchRoutesResponse message = Message(generation, complete);
-  AddUpdate(v1::RouteUpdate::OP_UPSERT, kPrefix, 7, message);
+  *message.add_updates() = ToUpdate({kPrefix, 7});
   return message;
 }
 
@@ -59,7 +51,7 @@ TEST(GenerationAssembler, WaitsForTheLastPart) {
   GenerationAssembler assembler(5);
   EXPECT_FALSE(assembler.Add(Announce(6, false))->has_value());
   v1::WatchRoutesResponse second = Message(6, false);
-  AddUpdate(v1::RouteUpdate::OP_DELETE, kOther, 0, second);
+  *second.add_updates() = ToUpdate({kOther, kNoRoute});
   second.add_deleted_next_hop_ids(3);
   second.add_deleted_group_ids(4);
   EXPECT_FALSE(assembler.Add(second)->has_value());
@@ -174,15 +166,10 @@ class RouteWatcherTest : public ::testing::Test {
   void Change(uint32_t i) {
     v1::UpdateRoutesRequest request;
     for (uint32_t j = 0; j < 3; ++j) {
-      v1::RouteUpdate* update = request.add_updates();
-      update->set_op(v1::RouteUpdate::OP_UPSERT);
-      *update->mutable_prefix() = ToProto(MakePrefix(3 * i + j));
-      update->set_next_hop_id(i + 1);
+      *request.add_updates() = ToUpdate({MakePrefix(3 * i + j), i + 1});
     }
     if (i > 0) {
-      v1::RouteUpdate* update = request.add_updates();
-      update->set_op(v1::RouteUpdate::OP_DELETE);
-      *update->mutable_prefix() = ToProto(MakePrefix(3 * i - 1));
+      *request.add_updates() = ToUpdate({MakePrefix(3 * i - 1), kNoRoute});
     }
     const auto response = client_.UpdateRoutes(request);
     ASSERT_TRUE(response.ok()) << response.status();
@@ -204,21 +191,6 @@ class RouteWatcherTest : public ::testing::Test {
   testing::FakeServer server_{};
   TableClient client_{server_.Channel()};
 };
-
-TEST_F(RouteWatcherTest, FollowsATable) {
-  RouteWatcher watcher(server_.Channel(), {});
-  const auto bookmark = watcher.Next();
-  ASSERT_TRUE(bookmark.ok()) << bookmark.status();
-  EXPECT_TRUE(bookmark->bookmark);
-  Replica replica;
-  for (uint32_t i = 0; i < 5; ++i) {
-    Change(i);
-    Follow(watcher, i + 1, replica);
-    EXPECT_EQ(replica.routes, server_.table().routes());
-  }
-  EXPECT_EQ(watcher.last_generation(), 5U);
-  EXPECT_EQ(watcher.reconnects(), 0U);
-}
 
 TEST_F(RouteWatcherTest, ReturnsWholeGenerationsOnly) {
   for (uint32_t i = 0; i < 10; ++i) Change(i);
@@ -248,9 +220,7 @@ TEST_F(RouteWatcherTest, SurvivesRestartsOfTheServer) {
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_TRUE(again->bookmark);
   v1::UpdateRoutesRequest request;
-  v1::RouteUpdate* update = request.add_updates();
-  update->set_op(v1::RouteUpdate::OP_DELETE);
-  *update->mutable_prefix() = ToProto(MakePrefix(0));
+  *request.add_updates() = ToUpdate({MakePrefix(0), kNoRoute});
   ASSERT_TRUE(TableClient(server.Channel()).UpdateRoutes(request).ok());
   const auto changes = watcher.Next();
   ASSERT_TRUE(changes.ok()) << changes.status();
@@ -258,20 +228,6 @@ TEST_F(RouteWatcherTest, SurvivesRestartsOfTheServer) {
   EXPECT_EQ(changes->routes, std::vector<Route>({{MakePrefix(0), kNoRoute}}));
   EXPECT_EQ(watcher.last_generation(), 2U);
   EXPECT_GE(watcher.reconnects(), 1U);
-}
-
-TEST_F(RouteWatcherTest, AnotherHistoryIsOutOfRange) {
-  Change(0);
-  RouteWatcher watcher(server_.Channel(), {.backoff = kQuick});
-  Replica replica;
-  Follow(watcher, 1, replica);
-  server_.Die();
-  server_.Restart();
-  Change(5);  // generation 1 again, of other routes
-  const auto changes = watcher.Next();
-  EXPECT_EQ(changes.status().code(), absl::StatusCode::kOutOfRange);
-  EXPECT_EQ(ErrorReason(changes.status()), "HISTORY_DIVERGED");
-  EXPECT_EQ(watcher.Next().status(), changes.status());
 }
 
 TEST_F(RouteWatcherTest, ALostHistoryIsOutOfRange) {

@@ -14,7 +14,6 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -22,8 +21,7 @@
 #include "absl/time/clock.h"
 #include "client/call.h"
 #include "client/testing/fake_server.h"
-#include "google/rpc/error_details.pb.h"
-#include "google/rpc/status.pb.h"
+#include "client/testing/planbctl_fixture.h"
 
 namespace planb::client {
 
@@ -37,17 +35,6 @@ NextHop MakeNextHop(NextHopId id) {
   NextHop next_hop;
   next_hop.id = id;
   return next_hop;
-}
-
-grpc::Status RetryLater(absl::Duration delay) {
-  google::rpc::Status rich;
-  google::rpc::RetryInfo retry;
-  retry.mutable_retry_delay()->set_seconds(absl::ToInt64Seconds(delay));
-  retry.mutable_retry_delay()->set_nanos(
-      static_cast<int32_t>(absl::ToInt64Nanoseconds(delay % absl::Seconds(1))));
-  rich.add_details()->PackFrom(retry);
-  return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "busy",
-                      rich.SerializeAsString());
 }
 
 class RouteLoaderTest : public ::testing::Test {
@@ -127,7 +114,7 @@ TEST_F(RouteLoaderTest, AnEmptyLoadStillReachesTheServer) {
 }
 
 TEST_F(RouteLoaderTest, RetriesAfterRetryInfo) {
-  server_.FailUpdates(3, RetryLater(absl::Milliseconds(20)));
+  server_.FailUpdates(3, testing::RetryLater(absl::Milliseconds(20)));
   RouteLoader loader(client_, {});
   ASSERT_TRUE(loader.Add(MakeRoute(1, 1)).ok());
   const absl::Time start = absl::Now();
@@ -161,7 +148,7 @@ TEST_F(RouteLoaderTest, EveryChunkCarriesTheConditions) {
 }
 
 TEST_F(RouteLoaderTest, GivesUpAfterItsPatience) {
-  server_.FailUpdates(1'000'000, RetryLater(absl::Milliseconds(20)));
+  server_.FailUpdates(1'000'000, testing::RetryLater(absl::Milliseconds(20)));
   RouteLoader loader(client_, {.patience = absl::Milliseconds(100)});
   EXPECT_EQ(loader.Finish().status().code(),
             absl::StatusCode::kResourceExhausted);
@@ -268,8 +255,6 @@ TEST_F(RouteReplacerTest, EndsByItsDeadline) {
   EXPECT_EQ(server_.table().generation(), 1U);
 }
 
-// Exported tables can be imported, and a broken transfer changes nothing.
-
 // The name refers to the complete new file, or to the old one.
 
 class AtomicFileTest : public ::testing::Test {
@@ -281,11 +266,7 @@ class AtomicFileTest : public ::testing::Test {
   }
   ~AtomicFileTest() override { std::filesystem::remove_all(directory_); }
 
-  std::string Contents() const {
-    std::ostringstream text;
-    text << std::ifstream(path_).rdbuf();
-    return text.str();
-  }
+  std::string Contents() const { return testing::Slurp(path_); }
   size_t FilesInDirectory() const {
     return static_cast<size_t>(
         std::distance(std::filesystem::directory_iterator(directory_), {}));
@@ -361,6 +342,8 @@ TEST_F(AtomicFileTest, LinksAreFollowed) {
   EXPECT_TRUE(std::filesystem::is_symlink(path_));
 }
 
+// Exported tables can be imported, and a broken transfer changes nothing.
+
 class SnapshotTransferTest : public ::testing::Test {
  protected:
   ~SnapshotTransferTest() override { unlink(path_.c_str()); }
@@ -374,29 +357,13 @@ class SnapshotTransferTest : public ::testing::Test {
     std::ifstream file(path_, std::ios::binary);
     return transfer_.Import(first, file);
   }
-  std::string Contents() const {
-    std::ostringstream text;
-    text << std::ifstream(path_).rdbuf();
-    return text.str();
-  }
+  std::string Contents() const { return testing::Slurp(path_); }
 
   const std::string path_ = absl::StrCat(::testing::TempDir(), "/snapshot");
   testing::FakeServer server_{{.routes = {{*Prefix::Parse("::/0"), 5},
                                           {*Prefix::Parse("10.0.0.0/8"), 6}}}};
-  testing::FakeServer empty_;
   SnapshotTransfer transfer_{server_.Channel()};
 };
-
-TEST_F(SnapshotTransferTest, GoesRound) {
-  const auto bytes = Export();
-  ASSERT_TRUE(bytes.ok()) << bytes.status();
-  EXPECT_EQ(*bytes, Contents().size());
-  std::ifstream file(path_, std::ios::binary);
-  const auto response = SnapshotTransfer(empty_.Channel()).Import({}, file);
-  ASSERT_TRUE(response.ok()) << response.status();
-  EXPECT_EQ(response->added(), 2U);
-  EXPECT_EQ(empty_.table().routes(), server_.table().routes());
-}
 
 TEST_F(SnapshotTransferTest, LargeFilesGoInChunks) {
   std::ofstream(path_) << std::string(200'000, 'x');

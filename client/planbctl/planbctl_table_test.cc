@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The real binary with a fake server: whole tables, next hops and snapshots.
+// The real binary with a fake server: files, benchmarks, watches and replays.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "client/call.h"
+#include "client/table_client.h"
 #include "client/testing/planbctl_fixture.h"
 
 namespace planb::client {
@@ -18,15 +22,47 @@ namespace {
 
 using ::testing::AllOf;
 using testing::Ctl;
+using testing::Do;
 using testing::Ended;
+using testing::Fails;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing::MakeError;
 using ::testing::Not;
 using testing::Scratch;
 using testing::Slurp;
 using testing::Spoil;
 using ::testing::StartsWith;
 using testing::Write;
+
+// An MRT record BGP4MP_MESSAGE_AS4 (RFC 6396) of `seconds`: an UPDATE from
+// AS65001 at 192.0.2.1 that withdraws and announces prefixes, given as NLRI.
+std::string Update(uint8_t seconds, const std::string& withdrawn,
+                   const std::string& announced) {
+  const auto bytes = [](std::initializer_list<int> values) {
+    std::string text;
+    for (int value : values) text.push_back(static_cast<char>(value));
+    return text;
+  };
+  const auto size = [&](size_t n) {
+    return bytes({static_cast<int>(n >> 8), static_cast<int>(n & 255)});
+  };
+  const std::string attributes =
+      announced.empty() ? "" : bytes({0x40, 1, 1, 0,  // ORIGIN
+                                      0x40, 2, 6, 2,   1, 0, 0, 0xfd,
+                                      0xe9,                        // AS_PATH
+                                      0x40, 3, 4, 192, 0, 2, 1});  // NEXT_HOP
+  const std::string body =
+      absl::StrCat(size(withdrawn.size()), withdrawn, size(attributes.size()),
+                   attributes, announced);
+  const std::string message =
+      absl::StrCat(bytes({0, 0, 0xfd, 0xe9, 0, 0, 0xfd, 0xe8}),  // peer, local
+                   bytes({0, 0, 0, 1}),                          // IPv4
+                   bytes({192, 0, 2, 1, 192, 0, 2, 2}), std::string(16, '\xff'),
+                   size(body.size() + 19), bytes({2}), body);
+  return absl::StrCat(bytes({0x60, 0, 0, seconds, 0, 16, 0, 4, 0, 0}),
+                      size(message.size()), message);
+}
 
 class PlanbctlTableTest : public testing::PlanbctlFixture {};
 
@@ -35,10 +71,8 @@ TEST_F(PlanbctlTableTest, LoadSendsChunks) {
   for (int i = 0; i < 250; ++i)
     absl::StrAppend(&text, "192.0.", i, ".0/24 4\n");
   const std::string file = Write("routes", text);
-  const Ended ended = Ctl("load --json --chunk=100 " + file);
-  EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_THAT(
-      ended.out,
+      Do("load --json --chunk=100 " + file),
       StartsWith(R"({"routes":250,"next_hops":0,"chunks":3,"added":250,)"
                  R"("changed":0,"unchanged":0,"generation":4,)"
                  R"("visible_generation":4,"malformed":0,)"));
@@ -48,10 +82,9 @@ TEST_F(PlanbctlTableTest, LoadSendsChunks) {
   for (const v1::UpdateRoutesRequest& update : server_.updates()) {
     EXPECT_TRUE(update.next_hops().empty());
   }
-  const Ended again = Ctl("load " + file);
-  EXPECT_EQ(again.code, 0);
-  EXPECT_THAT(again.out, AllOf(StartsWith("250 routes"),
-                               HasSubstr("250 unchanged; generation 4")));
+  EXPECT_THAT(Do("load " + file),
+              AllOf(StartsWith("250 routes"),
+                    HasSubstr("250 unchanged; generation 4")));
 }
 
 TEST_F(PlanbctlTableTest, ErrorsNameTheFileOnce) {
@@ -69,74 +102,62 @@ TEST_F(PlanbctlTableTest, ErrorsNameTheFileOnce) {
 TEST_F(PlanbctlTableTest, LoadReportsMalformedLines) {
   const std::string file =
       Write("routes", "192.0.2.0/24 4\nnonsense\n198.51.100.0/24 4\n");
-  Ended ended = Ctl("load " + file);
-  EXPECT_EQ(ended.code, 1);
-  EXPECT_THAT(ended.out, HasSubstr("1 records malformed"));
-  EXPECT_THAT(ended.err, HasSubstr("line 2"));
+  EXPECT_THAT(Fails(1, "load " + file, "line 2"),
+              HasSubstr("1 records malformed"));
   EXPECT_EQ(server_.table().routes().size(), 5U);
-  ended = Ctl("load --strict " + file);
-  EXPECT_EQ(ended.code, 2);
-  EXPECT_THAT(ended.err, HasSubstr("nonsense"));
+  Fails(2, "load --strict " + file, "nonsense");
 }
 
 TEST_F(PlanbctlTableTest, GenerateWritesWhatLoadReads) {
   const std::string file = Scratch("made_up");
   const std::string words = "generate --routes=300 --ipv4=50 --seed=4";
-  EXPECT_EQ(Ctl(absl::StrCat(words, " --output=", file)).code, 0);
+  Do(absl::StrCat(words, " --output=", file));
   const std::string text = Slurp(file);
-  EXPECT_EQ(Ctl("--server=nonsense " + words).out, text);  // asks no server
+  EXPECT_EQ(Do("--server=nonsense " + words), text);  // asks no server
   EXPECT_EQ(std::vector<std::string>(absl::StrSplit(text, '\n')).size(), 351U);
-  EXPECT_NE(Ctl(words + "2").out, text);
-  EXPECT_EQ(Ctl("load " + file).code, 0);
+  EXPECT_NE(Do(words + "2"), text);
+  Do("load " + file);
   EXPECT_EQ(server_.table().routes().size(), 353U);
-  EXPECT_EQ(Ctl(words + " >/dev/full").code, 2);
+  Fails(2, words + " >/dev/full");
 }
 
 TEST_F(PlanbctlTableTest, VerifyFindsEveryDifference) {
   const std::string same =
       Write("same", "2001:db8::/32 5\n2001:db8:1::/48 7\n10.0.0.0/8 6\n");
-  Ended ended = Ctl("verify --json --samples=2000 --batch=100 " + same);
-  EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_THAT(ended.out,
+  EXPECT_THAT(Do("verify --json --samples=2000 --batch=100 " + same),
               StartsWith(R"({"routes":3,"addresses":2018,"samples":2000,)"
                          R"("mismatches":0,)"));
   const std::string other =
       Write("other", "2001:db8::/32 5\n2001:db8:1::/48 7\n10.0.0.0/9 6\n");
-  ended = Ctl("verify --samples=0 " + other);
-  EXPECT_EQ(ended.code, 1);
-  EXPECT_THAT(ended.out, HasSubstr("18 addresses"));
-  EXPECT_THAT(ended.out, HasSubstr("2 mismatches"));
-  EXPECT_THAT(ended.err, HasSubstr("10.128.0.0: the server says 6 in "
-                                   "generation 1, the file says 0"));
+  EXPECT_THAT(Fails(1, "verify --samples=0 " + other,
+                    "10.128.0.0: the server says 6 in generation 1, the file "
+                    "says 0"),
+              AllOf(HasSubstr("18 addresses"), HasSubstr("2 mismatches")));
   server_.SpoilReplies(Spoil::kWrongNextHop);
-  EXPECT_EQ(Ctl("verify --samples=0 " + same).code, 1);
+  Fails(1, "verify --samples=0 " + same);
 }
 
 TEST_F(PlanbctlTableTest, BenchMeasuresAndChecks) {
   const std::string routes =
       Write("routes", "2001:db8::/32 5\n2001:db8:1::/48 7\n10.0.0.0/8 6\n");
-  Ended ended = Ctl(absl::StrCat(
-      "bench --seconds=0.5 --warmup=0s --batch=100 --streams=2 --check ",
-      "--trace=match --routes=", routes));
-  EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_THAT(ended.out, AllOf(HasSubstr("M lookups/s"), HasSubstr("p99.9"),
-                               HasSubstr("\n0 answers differ")));
-  const std::string addresses = Write("addresses", "10.0.0.1\n11.0.0.1\n");
-  ended = Ctl(absl::StrCat(
-      "bench --json --seconds=0.5 --warmup=0s --batch=10 --family=ipv4 ",
-      "--addresses=", addresses));
-  EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_THAT(
-      ended.out,
+      Do(absl::StrCat("bench --seconds=0.5 --warmup=0s --batch=100 ",
+                      "--streams=2 --check --trace=match --routes=", routes)),
+      AllOf(HasSubstr("M lookups/s"), HasSubstr("p99.9"),
+            HasSubstr("\n0 answers differ")));
+  const std::string addresses = Write("addresses", "10.0.0.1\n11.0.0.1\n");
+  EXPECT_THAT(
+      Do(absl::StrCat(
+          "bench --json --seconds=0.5 --warmup=0s --batch=10 --family=ipv4 ",
+          "--addresses=", addresses)),
       AllOf(HasSubstr(R"("batch":10,"depth":4)"),
             HasSubstr(R"("loop":"closed")"), HasSubstr("lookups_per_second"),
             Not(HasSubstr("mismatches")), Not(HasSubstr("send_delay")),
             Not(HasSubstr("server_cpu"))));
   server_.SpoilReplies(Spoil::kWrongNextHop);
-  ended = Ctl(absl::StrCat("bench --json --seconds=0.5 --warmup=0s ",
-                           "--batch=100 --check --routes=", routes));
-  EXPECT_EQ(ended.code, 1);
-  EXPECT_THAT(ended.out, HasSubstr("mismatches"));
+  EXPECT_THAT(Fails(1, absl::StrCat("bench --json --seconds=0.5 --warmup=0s ",
+                                    "--batch=100 --check --routes=", routes)),
+              HasSubstr("mismatches"));
 }
 
 TEST_F(PlanbctlTableTest, BenchOffersARate) {
@@ -163,159 +184,107 @@ TEST_F(PlanbctlTableTest, BenchOffersARate) {
             HasSubstr("server_cpu_seconds_per_million")));
   }
   EXPECT_THAT(Ctl(bench + " --quiet").err, IsEmpty());
-  const Ended unknown =
-      Ctl("bench --batch=10 --seconds=0.1 --warmup=0s --server_pid=999999999");
-  EXPECT_EQ(unknown.code, 3);
-  EXPECT_THAT(unknown.err, HasSubstr("no process 999999999"));
+  Fails(3, "bench --batch=10 --seconds=0.1 --warmup=0s --server_pid=999999999",
+        "no process 999999999");
 }
 
 TEST_F(PlanbctlTableTest, BenchLooksUpUpperHalves) {
   const std::string routes =
       Write("routes", "2001:db8::/32 5\n2001:db8:1:0:8000::/65 7\n");
-  ASSERT_EQ(Ctl("announce 2001:db8:1:0:8000::/65 7").code, 0);
-  ASSERT_EQ(Ctl("withdraw 2001:db8:1::/48").code, 0);
+  Do("announce 2001:db8:1:0:8000::/65 7");
+  Do("withdraw 2001:db8:1::/48");
   const std::string addresses =
       Write("addresses", "2001:db8::1\n2001:db8:1::1\n2001:db9::1\n");
-  const Ended ended = Ctl(absl::StrCat(
-      "bench --json --form=upper --seconds=0.3 --warmup=0s --batch=3 ",
-      "--depth=1 --check --routes=", routes, " --addresses=", addresses));
-  EXPECT_EQ(ended.code, 0) << ended.err << ended.out;
-  EXPECT_THAT(ended.out, AllOf(HasSubstr(R"("form":"upper")"),
-                               HasSubstr(R"("mismatches":0)"),
-                               Not(HasSubstr(R"("misses":0,)")),
-                               Not(HasSubstr(R"("undecided":0,)"))));
+  EXPECT_THAT(
+      Do(absl::StrCat(
+          "bench --json --form=upper --seconds=0.3 --warmup=0s --batch=3 ",
+          "--depth=1 --check --routes=", routes, " --addresses=", addresses)),
+      AllOf(HasSubstr(R"("form":"upper")"), HasSubstr(R"("mismatches":0)"),
+            Not(HasSubstr(R"("misses":0,)")),
+            Not(HasSubstr(R"("undecided":0,)"))));
 }
 
 // The fake server does not answer a billion lookups a second.
 TEST_F(PlanbctlTableTest, BenchShowsSaturationAndEnds) {
-  const Ended ended = Ctl(
-      "bench --rate=1e9 --batch=1000 --seconds=0.5 --warmup=0s --drain=100ms");
-  EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_THAT(ended.out, AllOf(HasSubstr("MORE THAN WAS CARRIED"),
-                               HasSubstr("offered 1000 M"),
-                               Not(HasSubstr(" 0 unanswered"))));
+  EXPECT_THAT(
+      Do("bench --rate=1e9 --batch=1000 --seconds=0.5 --warmup=0s "
+         "--drain=100ms"),
+      AllOf(HasSubstr("MORE THAN WAS CARRIED"), HasSubstr("offered 1000 M"),
+            Not(HasSubstr(" 0 unanswered"))));
 }
 
-using testing::MakeError;
-
-class PlanbctlObjectsTest : public testing::PlanbctlFixture {};
-
-TEST_F(PlanbctlObjectsTest, NextHops) {
-  EXPECT_THAT(Ctl("nexthop list").out, IsEmpty());
-  Ended ended =
-      Ctl("nexthop set 7 --gateway=192.0.2.1 --interface=eth0 --weight=3 "
-          "--label='the transit'");
-  EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_EQ(ended.out,
-            "generation 2 (visible: 2): 1 added, 0 changed, 0 removed\n");
-  EXPECT_EQ(Ctl("nexthop set 8").code, 0);
-  EXPECT_EQ(Ctl("nexthop list").out,
-            "nexthop  gateway    interface  weight  label\n"
-            "7        192.0.2.1  eth0       3       the transit\n"
-            "8        -          -          1       -\n");
-  EXPECT_EQ(Ctl("nexthop list --json").out,
-            R"({"id":7,"interface":"eth0","weight":3,"label":"the transit",)"
-            R"("gateway":"192.0.2.1"})"
-            "\n"
-            R"({"id":8,"interface":"","weight":1,"label":""})"
-            "\n");
-  ended = Ctl("nexthop delete 7");  // a route names it
-  EXPECT_EQ(ended.code, 3);
-  EXPECT_THAT(ended.err, HasSubstr("NEXT_HOP_IN_USE"));
-  ended = Ctl("nexthop delete --json --dry_run 8");
-  EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_EQ(ended.out,
-            R"({"generation":3,"visible_generation":3,"added":0,"changed":0,)"
-            R"("removed":1,"dry_run":true,"persisted_generation":0})"
-            "\n");
-  EXPECT_EQ(Ctl("nexthop delete 8").code, 0);
-  EXPECT_EQ(Ctl("nexthop delete 8").code, 3);
-  EXPECT_EQ(server_.table().next_hops().size(), 1U);
+TEST_F(PlanbctlTableTest, WatchBeginsNow) {
+  Do("announce 192.0.2.0/24 9");
+  // Waits until the watch is open.
+  std::thread writer([this] {
+    const uint64_t streams = server_.streams_opened();
+    const absl::Time give_up = absl::Now() + absl::Seconds(20);
+    while (server_.streams_opened() == streams && absl::Now() < give_up) {
+      absl::SleepFor(absl::Milliseconds(5));
+    }
+    // Does not use Ctl, because the watch uses its scratch files.
+    v1::UpdateRoutesRequest request;
+    *request.add_updates() = ToUpdate({*Prefix::Parse("10.0.0.0/8"), kNoRoute});
+    EXPECT_TRUE(TableClient(server_.Channel()).UpdateRoutes(request).ok());
+  });
+  const std::string out = Do("routes watch --count=1");
+  writer.join();
+  EXPECT_THAT(out, StartsWith("3 withdraw 10.0.0.0/8\n3 complete "));
 }
 
-TEST_F(PlanbctlObjectsTest, Groups) {
-  EXPECT_EQ(Ctl("group set 9 7\\*3 8 --label=both").code, 0);
-  EXPECT_EQ(Ctl("group set 10 7 --writer_epoch=5").code, 0);
-  EXPECT_EQ(Ctl("group set 10 8 --writer_epoch=4").code, 3);
-  EXPECT_EQ(Ctl("group list").out,
-            "group  label  members\n"
-            "9      both   7*3 8\n"
-            "10     -      7\n");
-  EXPECT_EQ(Ctl("group list --json").out,
-            R"({"id":9,"members":[{"next_hop":7,"weight":3},)"
-            R"({"next_hop":8,"weight":1}],"label":"both"})"
-            "\n"
-            R"({"id":10,"members":[{"next_hop":7,"weight":1}],"label":""})"
-            "\n");
-  const Ended ended = Ctl("group delete 9 10 --writer_epoch=5");
-  EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_THAT(ended.out, HasSubstr("2 removed"));
-  EXPECT_TRUE(server_.table().groups().empty());
+TEST_F(PlanbctlTableTest, WatchReportsCompactedHistory) {
+  Do("announce 192.0.2.0/24 9");
+  server_.ForgetHistory();
+  Fails(3, "routes watch --start=1", "HISTORY_COMPACTED");
 }
 
-TEST_F(PlanbctlObjectsTest, Tables) {
-  Ended ended = Ctl("table create blue");
-  EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_EQ(ended.out, "blue created, generation 0\n");
-  EXPECT_EQ(Ctl("table create blue").code, 3);
-  EXPECT_EQ(Ctl("--table=blue announce ::/0 1").code, 0);
-  EXPECT_EQ(
-      Ctl("table list").out,
-      "table    accepted  visible  persisted  IPv6  IPv4  next hops  groups\n"
-      "blue     1         1        0          1     0     0          0\n"
-      "default  1         1        0          2     1     0          0\n");
-  EXPECT_THAT(Ctl("table list --json").out,
-              AllOf(StartsWith(R"({"table":"blue","accepted_generation":1,)"),
-                    HasSubstr("\n{\"table\":\"default\",")));
-  ended = Ctl("table show blue");
-  EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_EQ(ended.out, Ctl("--table=blue table show").out);
-  EXPECT_THAT(ended.out, AllOf(StartsWith("table          blue\n"),
-                               HasSubstr("\nroutes         1 IPv6, 0 IPv4"),
-                               HasSubstr("\nIPv6 lengths   /0: 1\n"),
-                               Not(HasSubstr("server "))));
-  EXPECT_THAT(Ctl("table show --json").out,
-              AllOf(StartsWith(R"({"table":"default",)"),
-                    HasSubstr(R"("writer_epoch":0,"store_path":"",)"),
-                    Not(HasSubstr("health"))));
-  ended = Ctl("table delete blue");
-  EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_THAT(ended.out, IsEmpty());
-  EXPECT_EQ(Ctl("table show blue").code, 3);
-  ended = Ctl("table delete default");
-  EXPECT_EQ(ended.code, 3);
-  EXPECT_THAT(ended.err, HasSubstr("TABLE_PERMANENT"));
+TEST_F(PlanbctlTableTest, WatchEndsBySignal) {
+  Fails(143, "routes watch --start=1 & sleep 0.5; kill -TERM $!; wait $!");
 }
 
-TEST_F(PlanbctlObjectsTest, Snapshots) {
+TEST_F(PlanbctlTableTest, ReplayAppliesRecordedUpdates) {
+  const std::string a("\x18\xc0\x00\x02", 4);  // 192.0.2.0/24
+  const std::string b("\x18\xc6\x33\x64", 4);  // 198.51.100.0/24
+  const std::string first = Write("first", Update(1, "", a + b));
+  const std::string second = Write("second", Update(11, a, ""));
+  EXPECT_THAT(Do(absl::StrCat("replay --json --speed=50 ", first, " ", second)),
+              AllOf(StartsWith(R"({"updates":2,"malformed":0,)"
+                               R"("truncated":false,"changes":3,)"
+                               R"("next_hops":1,"batches":2,"refused":0,)"),
+                    HasSubstr(R"("recorded_seconds":10,"seconds":0.2)")));
+  EXPECT_EQ(server_.table().generation(), 3U);
+  const auto routes = server_.table().routes();
+  EXPECT_EQ(routes.at(*Prefix::Parse("198.51.100.0/24")), 1U);
+  EXPECT_FALSE(routes.contains(*Prefix::Parse("192.0.2.0/24")));
+  EXPECT_THAT(Fails(3, "replay --speed=0 --ack=persisted " + first,
+                    "FAILED_PRECONDITION"),
+              HasSubstr("1 batches, 1 refused"));
+  const std::string broken =
+      Write("broken", Update(1, "", a) + Update(2, a, "").substr(0, 20));
+  Fails(1, "replay --speed=0 " + broken, "breaks off");
+  Fails(2, "replay --strict --speed=0 " + broken);
+  Fails(3, "--table=none replay " + first);
+}
+
+TEST_F(PlanbctlTableTest, SnapshotsGoToFilesAndPipes) {
   const std::string file = Scratch("snapshot");
-  Ended ended = Ctl("snapshot export " + file);
-  EXPECT_EQ(ended.code, 0) << ended.err;
+  const std::string out = Do("snapshot export " + file);
   const std::string contents = Slurp(file);
-  EXPECT_EQ(ended.out, absl::StrCat(file, ": ", contents.size(), " bytes\n"));
-  EXPECT_EQ(Ctl("snapshot export --json " + file).out,
+  EXPECT_EQ(out, absl::StrCat(file, ": ", contents.size(), " bytes\n"));
+  EXPECT_EQ(Do("snapshot export --json " + file),
             absl::StrCat("{\"file\":\"", file, "\",\"bytes\":", contents.size(),
                          "}\n"));
-  ended = Ctl("snapshot export -");
-  EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_EQ(ended.out, contents);
-  EXPECT_THAT(Ctl("snapshot import -", contents).out, HasSubstr(" 0 changed"));
-  EXPECT_EQ(Ctl("snapshot export /dev/null").code, 2);
-  ASSERT_EQ(Ctl("announce 10.0.0.0/8 1 ::/0 2").code, 0);
-  ended = Ctl("snapshot import --dry_run " + file);
-  EXPECT_THAT(ended.out, HasSubstr("dry run"));
-  ended = Ctl("snapshot import " + file);
-  EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_EQ(ended.out,
+  EXPECT_EQ(Do("snapshot export -"), contents);
+  EXPECT_THAT(Do("snapshot import -", contents), HasSubstr(" 0 changed"));
+  Fails(2, "snapshot export /dev/null");
+  Do("announce 10.0.0.0/8 1 ::/0 2");
+  EXPECT_THAT(Do("snapshot import --dry_run " + file), HasSubstr("dry run"));
+  EXPECT_EQ(Do("snapshot import " + file),
             "generation 3 (visible: 3): 0 added, 1 changed, 1 removed, 2 "
             "unchanged\n");
-  ended = Ctl("snapshot import " + Write("broken", contents.substr(0, 9)));
-  EXPECT_EQ(ended.code, 3);
-  EXPECT_THAT(ended.err, HasSubstr("SNAPSHOT_CORRUPT"));
-
   server_.EndStreams(1,
                      MakeError(grpc::StatusCode::UNAVAILABLE, "DRAINING", "x"));
-  EXPECT_EQ(Ctl("snapshot export " + file).code, 4);
+  Fails(4, "snapshot export " + file);
   EXPECT_EQ(Slurp(file), contents);
 }
 

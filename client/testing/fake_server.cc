@@ -21,7 +21,6 @@
 #include "absl/strings/str_cat.h"
 #include "client/call.h"
 #include "client/channel.h"
-#include "client/testing/fake_table_service.h"
 
 namespace planb::client::testing {
 
@@ -89,17 +88,12 @@ void SetError(int code, const char* reason, const char* field,
   reply.mutable_error()->set_message("the batch is wrong");
 }
 
-// The fake server looks up in the table "default" only.
-bool IsDefaultTable(const std::string& table) {
-  return table.empty() || table == "default";
-}
-
-v1::BatchLookupResponse AnswerBatch(const FakeTable& table,
+v1::BatchLookupResponse AnswerBatch(const FakeTable& table, bool table_exists,
                                     const v1::BatchLookupRequest& request) {
   v1::BatchLookupResponse reply;
   reply.set_request_id(request.request_id());
   reply.set_generation(table.generation());
-  if (!IsDefaultTable(request.table())) {
+  if (!table_exists) {
     SetError(5, "TABLE_NOT_FOUND", "table", reply);
   } else if (request.addresses_v6().size() % 16 != 0) {
     SetError(3, "ADDRESSES_LENGTH", "addresses_v6", reply);
@@ -216,8 +210,10 @@ class FakeServer::LookupService : public v1::RouteLookup::Service {
       if (!fake_.AwaitRelease(*context)) return grpc::Status::CANCELLED;
       if (batch == fate.end_after) return fate.status;
       v1::BatchLookupResponse reply =
-          batch < fate.drain_after ? AnswerBatch(fake_.table(), request)
-                                   : RefuseToDrain(fake_.table(), request);
+          batch < fate.drain_after
+              ? AnswerBatch(fake_.table(), IsDefaultTable(request.table()),
+                            request)
+              : RefuseToDrain(fake_.table(), request);
       const Spoil spoil = fake_.spoil_;
       SpoilReply(spoil, reply);
       stream->Write(reply);
@@ -231,7 +227,7 @@ class FakeServer::LookupService : public v1::RouteLookup::Service {
 };
 
 FakeServer::FakeServer(const FakeServerOptions& options)
-    : options_(options), tables_(FirstTables()) {
+    : options_(options), table_(FirstTable()) {
   static std::atomic<int> count = 0;
   // Not below TEST_TMPDIR: a socket's path has at most 107 bytes.
   target_ =
@@ -239,13 +235,13 @@ FakeServer::FakeServer(const FakeServerOptions& options)
   Start();
 }
 
-std::map<std::string, FakeTable> FakeServer::FirstTables() const {
-  return {{"default", FakeTable(options_.routes, options_.durable)}};
+FakeTable FakeServer::FirstTable() const {
+  return FakeTable(options_.routes, options_.durable);
 }
 
 void FakeServer::Start() {
   lookup_service_ = std::make_unique<LookupService>(*this);
-  table_service_ = std::make_unique<TableService>(*this);
+  table_service_ = MakeTableService();
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
   builder.AddListeningPort(target_, grpc::InsecureServerCredentials());
@@ -318,7 +314,7 @@ void FakeServer::FailUpdates(int calls, const grpc::Status& status) {
 
 void FakeServer::ForgetHistory() {
   absl::MutexLock lock(&mutex_);
-  tables_.at("default").ForgetHistory();
+  table_.ForgetHistory();
 }
 
 void FakeServer::SetServing(bool serving) {
@@ -334,7 +330,7 @@ void FakeServer::Restart() {
   server_.reset();
   {
     absl::MutexLock lock(&mutex_);
-    tables_ = FirstTables();
+    table_ = FirstTable();
   }
   Start();
 }
@@ -346,7 +342,7 @@ std::vector<v1::UpdateRoutesRequest> FakeServer::updates() const {
 
 FakeTable FakeServer::table() const {
   absl::MutexLock lock(&mutex_);
-  return tables_.at("default");
+  return table_;
 }
 
 }  // namespace planb::client::testing

@@ -12,7 +12,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -40,15 +39,14 @@ enum class Spoil {
 struct FakeServerOptions {
   std::vector<Route> routes = {};
   size_t max_lookup_addresses = 1000;
-  size_t max_update_routes = 10'000;
   // Initial credits of a stream of updates.
   uint64_t update_credits = 1000;
   // Reports every accepted generation as persisted.
   bool durable = false;
 };
 
-// Thread-safe. Serves from construction to destruction. Looks up in the table
-// "default" only.
+// Thread-safe. Serves from construction to destruction. Has only the table
+// "default".
 class FakeServer {
  public:
   explicit FakeServer(const FakeServerOptions& options = {});
@@ -99,9 +97,13 @@ class FakeServer {
     grpc::Status status = {};
   };
 
+  static bool IsDefaultTable(const std::string& table) {
+    return table.empty() || table == "default";
+  }
   static grpc::Status NoTable(const std::string& table);
 
-  std::map<std::string, FakeTable> FirstTables() const;
+  FakeTable FirstTable() const;
+  std::unique_ptr<grpc::Service> MakeTableService();
   void Start();
   Fate NextFate();
   // Returns false if the call was cancelled before the release.
@@ -110,11 +112,11 @@ class FakeServer {
   const FakeServerOptions options_;
   std::string target_;
   std::unique_ptr<LookupService> lookup_service_;
-  std::unique_ptr<TableService> table_service_;
+  std::unique_ptr<grpc::Service> table_service_;
   std::unique_ptr<grpc::Server> server_;
 
   mutable absl::Mutex mutex_;
-  std::map<std::string, FakeTable> tables_ ABSL_GUARDED_BY(mutex_);
+  FakeTable table_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::UpdateRoutesRequest> updates_ ABSL_GUARDED_BY(mutex_);
   bool held_ ABSL_GUARDED_BY(mutex_) = false;
   int failing_updates_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -8,117 +8,11 @@
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "client/call.h"
+#include "google/protobuf/util/message_differencer.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 
 namespace planb::client::testing {
-
-namespace {
-
-using v1::RouteUpdate;
-
-absl::StatusOr<Prefix> ReadPrefix(const v1::Prefix& prefix) {
-  if (!prefix.text().empty()) return Prefix::Parse(prefix.text());
-  return FromProto(prefix);
-}
-
-}  // namespace
-
-grpc::Status ApplyUpdates(const v1::UpdateRoutesRequest& request,
-                          std::map<Prefix, NextHopId>& routes,
-                          RouteCounts& counts) {
-  std::set<Prefix> seen;
-  for (int i = 0; i < request.updates_size(); ++i) {
-    const RouteUpdate& update = request.updates(i);
-    const std::string field = absl::StrCat("updates[", i, "].prefix");
-    const auto prefix = ReadPrefix(update.prefix());
-    if (!prefix.ok()) {
-      return MakeError(grpc::StatusCode::INVALID_ARGUMENT, "BAD_PREFIX",
-                       std::string(prefix.status().message()), field);
-    }
-    if (!seen.insert(*prefix).second) {
-      return MakeError(grpc::StatusCode::INVALID_ARGUMENT, "DUPLICATE_PREFIX",
-                       "the prefix comes twice", field);
-    }
-    const bool withdraws = update.op() == RouteUpdate::OP_DELETE ||
-                           update.op() == RouteUpdate::OP_DELETE_STRICT;
-    if (withdraws != (update.next_hop_id() == 0) ||
-        update.op() == RouteUpdate::OP_UNSPECIFIED) {
-      return MakeError(grpc::StatusCode::INVALID_ARGUMENT, "BAD_UPDATE",
-                       "op and next hop do not agree", field);
-    }
-    const auto found = routes.find(*prefix);
-    const bool exists = found != routes.end();
-    if (exists && update.op() == RouteUpdate::OP_INSERT) {
-      return MakeError(grpc::StatusCode::ALREADY_EXISTS, "ROUTE_EXISTS",
-                       absl::StrCat(prefix->ToString(), " exists"), field);
-    }
-    if (!exists && (update.op() == RouteUpdate::OP_REPLACE ||
-                    update.op() == RouteUpdate::OP_DELETE_STRICT)) {
-      return MakeError(grpc::StatusCode::NOT_FOUND, "ROUTE_NOT_FOUND",
-                       absl::StrCat(prefix->ToString(), " has no route"),
-                       field);
-    }
-    if (withdraws) {
-      ++(exists ? counts.removed : counts.unchanged);
-      routes.erase(*prefix);
-      continue;
-    }
-    if (!exists) {
-      ++counts.added;
-    } else {
-      ++(found->second == update.next_hop_id() ? counts.unchanged
-                                               : counts.changed);
-    }
-    routes[*prefix] = update.next_hop_id();
-  }
-  return grpc::Status::OK;
-}
-
-v1::WatchRoutesResponse ChangesBetween(const FakeTable::State& before,
-                                       const FakeTable::State& after) {
-  v1::WatchRoutesResponse changes;
-  for (const auto& [prefix, next_hop] : after.routes) {
-    const auto old = before.routes.find(prefix);
-    if (old != before.routes.end() && old->second == next_hop) continue;
-    RouteUpdate* update = changes.add_updates();
-    update->set_op(RouteUpdate::OP_UPSERT);
-    *update->mutable_prefix() = ToProto(prefix);
-    update->set_next_hop_id(next_hop);
-  }
-  for (const auto& [prefix, next_hop] : before.routes) {
-    if (after.routes.contains(prefix)) continue;
-    RouteUpdate* update = changes.add_updates();
-    update->set_op(RouteUpdate::OP_DELETE);
-    *update->mutable_prefix() = ToProto(prefix);
-  }
-  const auto compare = [](const auto& from, const auto& to, auto* changed,
-                          auto* deleted) {
-    for (const auto& [id, object] : to) {
-      const auto old = from.find(id);
-      if (old == from.end() || !SameMessage(old->second, object)) {
-        *changed->Add() = object;
-      }
-    }
-    for (const auto& [id, object] : from) {
-      if (!to.contains(id)) deleted->Add(id);
-    }
-  };
-  compare(before.next_hops, after.next_hops, changes.mutable_next_hops(),
-          changes.mutable_deleted_next_hop_ids());
-  compare(before.groups, after.groups, changes.mutable_groups(),
-          changes.mutable_deleted_group_ids());
-  return changes;
-}
-
-bool HasChanges(const v1::WatchRoutesResponse& changes) {
-  return changes.updates_size() + changes.next_hops_size() +
-             changes.groups_size() + changes.deleted_next_hop_ids_size() +
-             changes.deleted_group_ids_size() >
-         0;
-}
-
-// Applies every batch to a copy first, so that a batch is atomic.
 
 grpc::Status MakeError(grpc::StatusCode code, const std::string& reason,
                        const std::string& message, const std::string& field) {
@@ -139,6 +33,114 @@ grpc::Status MakeError(grpc::StatusCode code, const std::string& reason,
   return grpc::Status(code, message, rich.SerializeAsString());
 }
 
+grpc::Status RetryLater(absl::Duration delay) {
+  google::rpc::RetryInfo retry;
+  retry.mutable_retry_delay()->set_seconds(absl::ToInt64Seconds(delay));
+  retry.mutable_retry_delay()->set_nanos(
+      static_cast<int32_t>(absl::ToInt64Nanoseconds(delay % absl::Seconds(1))));
+  google::rpc::Status rich;
+  rich.add_details()->PackFrom(retry);
+  return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "busy",
+                      rich.SerializeAsString());
+}
+
+namespace {
+
+using v1::RouteUpdate;
+
+grpc::Status Refuse(const std::string& reason, const std::string& message,
+                    const std::string& field) {
+  return MakeError(grpc::StatusCode::INVALID_ARGUMENT, reason, message, field);
+}
+
+// Applies the updates of `request` and counts in `response`.
+template <typename Response>
+grpc::Status ApplyUpdates(const v1::UpdateRoutesRequest& request,
+                          std::map<Prefix, NextHopId>& routes,
+                          Response& response) {
+  uint64_t added = 0, changed = 0, removed = 0, unchanged = 0;
+  std::set<Prefix> seen;
+  for (int i = 0; i < request.updates_size(); ++i) {
+    const RouteUpdate& update = request.updates(i);
+    const std::string field = absl::StrCat("updates[", i, "].prefix");
+    const auto prefix = FromProto(update.prefix());
+    if (!prefix.ok()) {
+      return Refuse("BAD_PREFIX", std::string(prefix.status().message()),
+                    field);
+    }
+    if (!seen.insert(*prefix).second) {
+      return Refuse("DUPLICATE_PREFIX", "the prefix comes twice", field);
+    }
+    const NextHopId next_hop = update.next_hop_id();
+    const bool withdraws = update.op() == RouteUpdate::OP_DELETE;
+    if (withdraws != (next_hop == kNoRoute) ||
+        (!withdraws && update.op() != RouteUpdate::OP_UPSERT)) {
+      return Refuse("BAD_UPDATE", "op and next hop do not agree", field);
+    }
+    const auto found = routes.find(*prefix);
+    const bool exists = found != routes.end();
+    if (withdraws) {
+      ++(exists ? removed : unchanged);
+      routes.erase(*prefix);
+    } else {
+      ++(!exists ? added : found->second == next_hop ? unchanged : changed);
+      routes[*prefix] = next_hop;
+    }
+  }
+  response.set_added(added);
+  response.set_changed(changed);
+  response.set_removed(removed);
+  response.set_unchanged(unchanged);
+  return grpc::Status::OK;
+}
+
+// Adds next hops or groups to a map.
+template <typename Objects, typename Map>
+grpc::Status SetObjects(const Objects& objects, const std::string& field,
+                        Map& map) {
+  std::set<uint32_t> ids;
+  for (const auto& object : objects) {
+    if (object.id() == 0 || !ids.insert(object.id()).second) {
+      return Refuse("BAD_NEXT_HOP", "an id twice, or 0", field);
+    }
+    map[object.id()] = object;
+  }
+  return grpc::Status::OK;
+}
+
+// Appends the objects of `after` that are not in `before`.
+template <typename Map, typename Objects>
+void AddChanged(const Map& before, const Map& after, Objects* objects) {
+  for (const auto& [id, object] : after) {
+    const auto old = before.find(id);
+    if (old == before.end() ||
+        !google::protobuf::util::MessageDifferencer::Equals(old->second,
+                                                            object)) {
+      *objects->Add() = object;
+    }
+  }
+}
+
+// The changes from `before` to `after`, without generation and digest.
+v1::WatchRoutesResponse ChangesBetween(const FakeTable::State& before,
+                                       const FakeTable::State& after) {
+  v1::WatchRoutesResponse changes;
+  for (const auto& [prefix, next_hop] : after.routes) {
+    const auto old = before.routes.find(prefix);
+    if (old != before.routes.end() && old->second == next_hop) continue;
+    *changes.add_updates() = ToUpdate({prefix, next_hop});
+  }
+  for (const auto& [prefix, next_hop] : before.routes) {
+    if (after.routes.contains(prefix)) continue;
+    *changes.add_updates() = ToUpdate({prefix, kNoRoute});
+  }
+  AddChanged(before.next_hops, after.next_hops, changes.mutable_next_hops());
+  AddChanged(before.groups, after.groups, changes.mutable_groups());
+  return changes;
+}
+
+}  // namespace
+
 FakeTable::FakeTable(const std::vector<Route>& routes, bool durable)
     : durable_(durable) {
   for (const Route& route : routes) now_.routes[route.prefix] = route.next_hop;
@@ -154,8 +156,11 @@ std::optional<Route> FakeTable::Lookup(const Address& address) const {
   return std::nullopt;
 }
 
-template <typename Request>
-grpc::Status FakeTable::Check(const Request& request) {
+// Applies every batch to a copy first, so that a batch is atomic.
+template <typename Request, typename Response>
+grpc::Status FakeTable::Apply(const Request& request,
+                              const v1::UpdateRoutesRequest& updates,
+                              Response& response) {
   if (request.has_expected_generation() &&
       request.expected_generation() != generation()) {
     return MakeError(grpc::StatusCode::ABORTED, "GENERATION_MISMATCH",
@@ -170,13 +175,14 @@ grpc::Status FakeTable::Check(const Request& request) {
                      absl::StrCat("the writer epoch is ", writer_epoch_));
   }
   writer_epoch_ = request.writer_epoch();
-  return grpc::Status::OK;
-}
-
-template <typename Request, typename Response>
-void FakeTable::Commit(const Request& request, State next, Response& response) {
+  State next = now_;
+  grpc::Status status =
+      SetObjects(updates.next_hops(), "next_hops", next.next_hops);
+  if (status.ok()) status = SetObjects(updates.groups(), "groups", next.groups);
+  if (status.ok()) status = ApplyUpdates(updates, next.routes, response);
+  if (!status.ok()) return status;
   v1::WatchRoutesResponse changes = ChangesBetween(now_, next);
-  if (!request.validate_only() && HasChanges(changes)) {
+  if (!request.validate_only() && changes.ByteSizeLong() > 0) {
     now_ = std::move(next);
     changes.set_generation(generation() + 1);
     changes.set_generation_complete(true);
@@ -187,73 +193,26 @@ void FakeTable::Commit(const Request& request, State next, Response& response) {
   response.set_generation(generation());
   response.set_visible_generation(generation());
   response.set_persisted_generation(persisted());
-}
-
-grpc::Status FakeTable::Update(const v1::UpdateRoutesRequest& request,
-                               size_t max_updates,
-                               v1::UpdateRoutesResponse& response) {
-  const auto count = static_cast<size_t>(request.updates_size());
-  if (count > max_updates) {
-    return MakeError(grpc::StatusCode::RESOURCE_EXHAUSTED, "BATCH_TOO_LARGE",
-                     absl::StrCat(count, " updates, at most ", max_updates));
-  }
-  grpc::Status status = Check(request);
-  if (!status.ok()) return status;
-  State next = now_;
-  status = SetObjects(request.next_hops(), "next_hops", next.next_hops);
-  if (status.ok()) status = SetObjects(request.groups(), "groups", next.groups);
-  if (status.ok()) status = ApplyUpdates(request, next.routes, response);
-  if (!status.ok()) return status;
-  Commit(request, std::move(next), response);
   response.set_digest(digest());
   return grpc::Status::OK;
 }
 
-grpc::Status FakeTable::UpdateNextHops(const v1::UpdateNextHopsRequest& request,
-                                       v1::UpdateNextHopsResponse& response) {
-  grpc::Status status = Check(request);
-  if (!status.ok()) return status;
-  State next = now_;
-  for (uint32_t id : request.delete_ids()) {
-    for (const auto& [prefix, next_hop] : next.routes) {
-      if (next_hop == id) {
-        return MakeError(grpc::StatusCode::FAILED_PRECONDITION,
-                         "NEXT_HOP_IN_USE", "a route names it", "delete_ids");
-      }
-    }
-    if (next.next_hops.erase(id) == 0) {
-      return MakeError(grpc::StatusCode::NOT_FOUND, "NEXT_HOP_NOT_FOUND",
-                       absl::StrCat("no next hop ", id), "delete_ids");
-    }
-  }
-  for (uint32_t id : request.delete_group_ids()) {
-    if (next.groups.erase(id) == 0) {
-      return MakeError(grpc::StatusCode::NOT_FOUND, "GROUP_NOT_FOUND",
-                       absl::StrCat("no group ", id), "delete_group_ids");
-    }
-  }
-  status = SetObjects(request.upserts(), "upserts", next.next_hops);
-  if (status.ok()) {
-    status = SetObjects(request.group_upserts(), "group_upserts", next.groups);
-  }
-  if (!status.ok()) return status;
-  CountObjects(now_.next_hops, next.next_hops, response);
-  CountObjects(now_.groups, next.groups, response);
-  Commit(request, std::move(next), response);
-  return grpc::Status::OK;
+grpc::Status FakeTable::Update(const v1::UpdateRoutesRequest& request,
+                               v1::UpdateRoutesResponse& response) {
+  return Apply(request, request, response);
 }
 
 grpc::Status FakeTable::Replace(const v1::ReplaceRoutesRequest& first,
                                 const v1::ReplaceRoutesRequest& all,
                                 v1::ReplaceRoutesResponse& response) {
-  grpc::Status status = Check(first);
-  if (!status.ok()) return status;
   // A replacement as updates: withdraws routes not sent, announces the others.
   v1::UpdateRoutesRequest updates;
+  *updates.mutable_next_hops() = all.next_hops();
+  *updates.mutable_groups() = all.groups();
   std::set<Prefix> sent;
   for (const v1::Route& route : all.routes()) {
-    v1::RouteUpdate* update = updates.add_updates();
-    update->set_op(v1::RouteUpdate::OP_UPSERT);
+    RouteUpdate* update = updates.add_updates();
+    update->set_op(RouteUpdate::OP_UPSERT);
     *update->mutable_prefix() = route.prefix();
     update->set_next_hop_id(route.next_hop_id());
     const auto prefix = FromProto(route.prefix());
@@ -261,18 +220,9 @@ grpc::Status FakeTable::Replace(const v1::ReplaceRoutesRequest& first,
   }
   for (const auto& [prefix, next_hop] : now_.routes) {
     if (sent.contains(prefix)) continue;
-    v1::RouteUpdate* update = updates.add_updates();
-    update->set_op(v1::RouteUpdate::OP_DELETE);
-    *update->mutable_prefix() = ToProto(prefix);
+    *updates.add_updates() = ToUpdate({prefix, kNoRoute});
   }
-  State next = now_;
-  status = SetObjects(all.next_hops(), "next_hops", next.next_hops);
-  if (status.ok()) status = SetObjects(all.groups(), "groups", next.groups);
-  if (status.ok()) status = ApplyUpdates(updates, next.routes, response);
-  if (!status.ok()) return status;
-  Commit(first, std::move(next), response);
-  response.set_digest(digest());
-  return grpc::Status::OK;
+  return Apply(first, updates, response);
 }
 
 std::string FakeTable::digest() const {
@@ -303,7 +253,6 @@ v1::Table FakeTable::Describe() const {
   table.set_accepted_generation(generation());
   table.set_visible_generation(generation());
   table.set_persisted_generation(persisted());
-  table.set_oldest_watch_generation(oldest());
   std::map<std::pair<bool, uint32_t>, uint64_t> counts;
   for (const auto& [prefix, next_hop] : now_.routes) {
     const bool v6 = prefix.family() == Family::kIpv6;
@@ -320,15 +269,8 @@ v1::Table FakeTable::Describe() const {
     count->set_length(key.second);
     count->set_routes(routes);
   }
-  table.set_next_hops(now_.next_hops.size());
-  table.set_groups(now_.groups.size());
-  table.set_writer_epoch(writer_epoch_);
   table.set_digest(digest());
-  table.set_fib_bytes(4096);
-  table.set_kernel("scalar");
-  table.add_available_kernels("scalar");
   table.set_store(durable_ ? "sqlite" : "none");
-  table.set_max_routes(1'000'000);
   return table;
 }
 

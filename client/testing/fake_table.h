@@ -8,16 +8,14 @@
 
 #include <grpcpp/support/status.h>
 
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
-#include "google/protobuf/util/message_differencer.h"
+#include "absl/time/time.h"
 #include "lpm/prefix.h"
 #include "planb/v1/route_table.pb.h"
 
@@ -28,6 +26,9 @@ namespace planb::client::testing {
 grpc::Status MakeError(grpc::StatusCode code, const std::string& reason,
                        const std::string& message,
                        const std::string& field = "");
+
+// RESOURCE_EXHAUSTED with RetryInfo.
+grpc::Status RetryLater(absl::Duration delay);
 
 // In every fake table, ids from kFirstGroup to 2 * kFirstGroup are groups.
 inline constexpr NextHopId kFirstGroup = 1'000'000;
@@ -55,11 +56,9 @@ class FakeTable {
 
   std::optional<Route> Lookup(const Address& address) const;
 
-  // By the contract, except for times and `request_id`.
+  // By the contract, except for times, `request_id` and strict ops.
   grpc::Status Update(const v1::UpdateRoutesRequest& request,
-                      size_t max_updates, v1::UpdateRoutesResponse& response);
-  grpc::Status UpdateNextHops(const v1::UpdateNextHopsRequest& request,
-                              v1::UpdateNextHopsResponse& response);
+                      v1::UpdateRoutesResponse& response);
 
   // `first` has the conditions, `all` the routes and objects.
   grpc::Status Replace(const v1::ReplaceRoutesRequest& first,
@@ -76,7 +75,6 @@ class FakeTable {
     return now_.groups;
   }
   uint64_t generation() const { return first_ + history_.size(); }
-  uint64_t persisted() const { return durable_ ? generation() : 0; }
   // 16 bytes: the exclusive or of a hash of each route.
   std::string digest() const;
 
@@ -90,13 +88,14 @@ class FakeTable {
   void ForgetHistory();
 
  private:
-  // The conditions that all changes share.
-  template <typename Request>
-  grpc::Status Check(const Request& request);
+  uint64_t persisted() const { return durable_ ? generation() : 0; }
 
-  // Makes `next` the table's state, unless `request` only validates.
+  // Checks the conditions of `request` and applies `updates`, unless `request`
+  // only validates.
   template <typename Request, typename Response>
-  void Commit(const Request& request, State next, Response& response);
+  grpc::Status Apply(const Request& request,
+                     const v1::UpdateRoutesRequest& updates,
+                     Response& response);
 
   State now_;
   bool durable_ = false;
@@ -105,74 +104,6 @@ class FakeTable {
   std::string first_digest_;
   History history_;
 };
-
-// The counts in the replies to all kinds of change.
-struct RouteCounts {
-  uint64_t added = 0;
-  uint64_t changed = 0;
-  uint64_t removed = 0;
-  uint64_t unchanged = 0;
-};
-
-// Applies the updates of `request` and counts.
-grpc::Status ApplyUpdates(const v1::UpdateRoutesRequest& request,
-                          std::map<Prefix, NextHopId>& routes,
-                          RouteCounts& counts);
-
-template <typename Response>
-grpc::Status ApplyUpdates(const v1::UpdateRoutesRequest& request,
-                          std::map<Prefix, NextHopId>& routes,
-                          Response& response) {
-  RouteCounts counts;
-  grpc::Status status = ApplyUpdates(request, routes, counts);
-  response.set_added(counts.added);
-  response.set_changed(counts.changed);
-  response.set_removed(counts.removed);
-  response.set_unchanged(counts.unchanged);
-  return status;
-}
-
-inline bool SameMessage(const google::protobuf::Message& a,
-                        const google::protobuf::Message& b) {
-  return google::protobuf::util::MessageDifferencer::Equals(a, b);
-}
-
-// Adds next hops or groups to a map.
-template <typename Objects, typename Map>
-grpc::Status SetObjects(const Objects& objects, const std::string& field,
-                        Map& map) {
-  std::set<uint32_t> ids;
-  for (const auto& object : objects) {
-    if (object.id() == 0 || !ids.insert(object.id()).second) {
-      return MakeError(grpc::StatusCode::INVALID_ARGUMENT, "BAD_NEXT_HOP",
-                       "an id twice, or 0", field);
-    }
-    map[object.id()] = object;
-  }
-  return grpc::Status::OK;
-}
-
-// Adds the differences of two maps of objects to the counts of `response`.
-template <typename Map, typename Response>
-void CountObjects(const Map& before, const Map& after, Response& response) {
-  for (const auto& [id, object] : after) {
-    const auto old = before.find(id);
-    if (old == before.end()) {
-      response.set_added(response.added() + 1);
-    } else if (!SameMessage(old->second, object)) {
-      response.set_changed(response.changed() + 1);
-    }
-  }
-  for (const auto& [id, object] : before) {
-    if (!after.contains(id)) response.set_removed(response.removed() + 1);
-  }
-}
-
-// The changes from `before` to `after`, without generation and digest.
-v1::WatchRoutesResponse ChangesBetween(const FakeTable::State& before,
-                                       const FakeTable::State& after);
-
-bool HasChanges(const v1::WatchRoutesResponse& changes);
 
 }  // namespace planb::client::testing
 

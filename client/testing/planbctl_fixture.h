@@ -7,6 +7,7 @@
 #ifndef PLANB_CLIENT_TESTING_PLANBCTL_FIXTURE_H_
 #define PLANB_CLIENT_TESTING_PLANBCTL_FIXTURE_H_
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -60,6 +61,24 @@ inline Ended Ctl(const std::string& arguments, const std::string& input = "") {
   return {.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1,
           .out = Slurp(out),
           .err = Slurp(err)};
+}
+
+// Runs planbctl, which must succeed, and returns its output.
+inline std::string Do(const std::string& words, const std::string& input = "") {
+  const Ended ended = Ctl(words, input);
+  EXPECT_EQ(ended.code, 0) << words << "\n" << ended.err;
+  return ended.out;
+}
+
+// Runs planbctl, which must end with `code` and say `why` on the standard
+// error. Returns its output.
+inline std::string Fails(int code, const std::string& words,
+                         const std::string& why = "",
+                         const std::string& input = "") {
+  const Ended ended = Ctl(words, input);
+  EXPECT_EQ(ended.code, code) << words << "\n" << ended.err;
+  EXPECT_THAT(ended.err, ::testing::HasSubstr(why)) << words;
+  return ended.out;
 }
 
 class PlanbctlFixture : public ::testing::Test {

@@ -26,11 +26,11 @@ class RealServerFixture : public ::testing::Test {
 
   void SetUp() override { Start("none"); }
 
-  // `store` is the value of planb_server's flag.
-  void Start(const std::string& store) {
+  // `store` and `routes` are the values of planb_server's flags.
+  void Start(const std::string& store, const std::string& routes = "") {
     server_ = std::make_unique<ServerProcess>(std::vector<std::string>{
         absl::StrCat("--listen=", target_), absl::StrCat("--store=", store),
-        "--metrics_address="});
+        absl::StrCat("--routes=", routes), "--metrics_address="});
     ASSERT_TRUE(server_->AwaitServing()) << server_->Log();
   }
   void Kill() {

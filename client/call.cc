@@ -245,15 +245,6 @@ BackoffOptions Sane(BackoffOptions options) {
 
 }  // namespace
 
-Backoff::Backoff(const BackoffOptions& options)
-    : options_(Sane(options)), due_(options_.initial) {}
-
-absl::Duration Backoff::Next() {
-  const absl::Duration due =
-      std::exchange(due_, std::min(due_ * 2, options_.max));
-  return due * (1 - options_.jitter * absl::Uniform(random_, 0.0, 1.0));
-}
-
 bool IsRetryable(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsCancelled(status) ||
          RetryDelay(status).has_value();
@@ -261,21 +252,26 @@ bool IsRetryable(const absl::Status& status) {
 
 RetryPolicy::RetryPolicy(const BackoffOptions& backoff,
                          absl::Duration give_up_after)
-    : give_up_after_(give_up_after), backoff_(backoff) {}
+    : backoff_(Sane(backoff)),
+      give_up_after_(give_up_after),
+      wait_(backoff_.initial) {}
 
 bool RetryPolicy::Failed(const absl::Status& why, absl::Time now) {
   failing_since_ = std::min(failing_since_, now);
   const absl::Time give_up = failing_since_ + give_up_after_;
   if (now >= give_up) return false;
+  const absl::Duration full =
+      std::exchange(wait_, std::min(wait_ * 2, backoff_.max));
   const absl::Duration wait =
-      std::max(backoff_.Next(), RetryDelay(why).value_or(absl::ZeroDuration()));
+      full * (1 - backoff_.jitter * absl::Uniform(random_, 0.0, 1.0));
+  const absl::Duration asked = RetryDelay(why).value_or(absl::ZeroDuration());
   // The last attempt is made at the time to give up.
-  next_attempt_ = std::min(now + wait, give_up);
+  next_attempt_ = std::min(now + std::max(wait, asked), give_up);
   return true;
 }
 
 void RetryPolicy::Succeeded() {
-  backoff_.Reset();
+  wait_ = backoff_.initial;
   failing_since_ = absl::InfiniteFuture();
 }
 

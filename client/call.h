@@ -50,8 +50,7 @@ absl::Status FromUpdateError(const v1::UpdateError& error);
 absl::Status BrokenContract(absl::string_view how);
 
 // google.rpc.ErrorInfo's reason, such as "TABLE_NOT_FOUND", of a status made
-// by the functions above. Empty if it has none: then the error comes from gRPC
-// itself, not from a PlanB server.
+// by the functions above. Empty: the error comes from gRPC, not the server.
 std::string ErrorReason(const absl::Status& status);
 
 // How long the server asks to wait before trying again (google.rpc.RetryInfo);
@@ -92,26 +91,8 @@ struct BackoffOptions {
   double jitter = 0.5;
 };
 
-// Thread-compatible.
-class Backoff {
- public:
-  explicit Backoff(const BackoffOptions& options);
-
-  // The wait before the next attempt, after one that failed. At most
-  // options.max.
-  absl::Duration Next();
-
-  // Starts again with the initial wait, after a success.
-  void Reset() { due_ = options_.initial; }
-
- private:
-  const BackoffOptions options_;
-  absl::Duration due_;
-  absl::BitGen random_;
-};
-
-// True if another stream may succeed after one that ended with `status`:
-// UNAVAILABLE, CANCELLED (by the server), or an error with RetryInfo.
+// True if another stream may succeed after this error: UNAVAILABLE, CANCELLED
+// (by the server), or one with RetryInfo.
 bool IsRetryable(const absl::Status& status);
 
 // Thread-compatible.
@@ -132,8 +113,11 @@ class RetryPolicy {
   absl::Time next_attempt() const { return next_attempt_; }
 
  private:
+  const BackoffOptions backoff_;
   const absl::Duration give_up_after_;
-  Backoff backoff_;
+  absl::BitGen random_;
+  // The next wait, without jitter.
+  absl::Duration wait_;
   absl::Time failing_since_ = absl::InfiniteFuture();
   absl::Time next_attempt_ = absl::InfinitePast();
 };

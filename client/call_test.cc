@@ -4,7 +4,6 @@
 
 #include "client/call.h"
 
-#include <dirent.h>
 #include <gmock/gmock.h>
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/grpcpp.h>
@@ -16,7 +15,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <memory>
 #include <set>
 #include <string>
@@ -37,21 +35,15 @@ namespace {
 
 // Errors keep their code, message and details.
 
-TEST(FromGrpc, OkIsOk) { EXPECT_TRUE(FromGrpc(grpc::Status::OK).ok()); }
-
-TEST(FromGrpc, PlainErrorKeepsCodeAndMessage) {
-  const absl::Status status =
-      FromGrpc(grpc::Status(grpc::StatusCode::UNAVAILABLE, "no route to host"));
-  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(status.message(), "no route to host");
-  EXPECT_EQ(ErrorReason(status), "");
-  EXPECT_FALSE(RetryDelay(status).has_value());
-}
-
-TEST(FromGrpc, EveryCodeKeepsItsNumber) {
+TEST(FromGrpc, EveryCodeKeepsItsNumberAndMessage) {
+  EXPECT_TRUE(FromGrpc(grpc::Status::OK).ok());
   for (int code = 1; code <= 16; ++code) {
-    const grpc::Status status(static_cast<grpc::StatusCode>(code), "x");
-    EXPECT_EQ(static_cast<int>(FromGrpc(status).code()), code);
+    const absl::Status status =
+        FromGrpc(grpc::Status(static_cast<grpc::StatusCode>(code), "x"));
+    EXPECT_EQ(static_cast<int>(status.code()), code);
+    EXPECT_EQ(status.message(), "x");
+    EXPECT_EQ(ErrorReason(status), "");
+    EXPECT_FALSE(RetryDelay(status).has_value());
   }
   const grpc::Status odd(static_cast<grpc::StatusCode>(17), "x");
   EXPECT_EQ(FromGrpc(odd).code(), absl::StatusCode::kUnknown);
@@ -97,76 +89,28 @@ TEST(FromGrpc, GarbageDetailsAreLeftOut) {
   EXPECT_EQ(ErrorReason(status), "");
 }
 
-TEST(FromBatchError, SaysReasonAndField) {
-  v1::BatchError error;
-  error.set_code(3);
-  error.set_reason("ADDRESSES_LENGTH");
-  error.set_field("addresses_v6");
-  error.set_message("17 bytes are no multiple of 16");
-  const absl::Status status = FromBatchError(error);
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(status.message(),
-            "17 bytes are no multiple of 16 [ADDRESSES_LENGTH; addresses_v6]");
-  EXPECT_EQ(ErrorReason(status), "ADDRESSES_LENGTH");
-}
-
-TEST(FromUpdateError, SaysReasonAndField) {
-  v1::UpdateError error;
-  error.set_code(5);
-  error.set_reason("ROUTE_NOT_FOUND");
-  error.set_field("updates[2].prefix");
-  error.set_message("no route");
-  const absl::Status status = FromUpdateError(error);
-  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(status.message(), "no route [ROUTE_NOT_FOUND; updates[2].prefix]");
-  EXPECT_EQ(ErrorReason(status), "ROUTE_NOT_FOUND");
-}
-
-TEST(FromBatchError, WithoutACodeIsInternal) {
-  v1::BatchError error;
+// An error in band.
+template <typename Error>
+Error InBand(int code, const char* reason, const char* field) {
+  Error error;
+  error.set_code(code);
+  error.set_reason(reason);
+  error.set_field(field);
   error.set_message("oops");
-  EXPECT_EQ(FromBatchError(error).code(), absl::StatusCode::kInternal);
+  return error;
 }
 
-TEST(Backoff, DoublesUpToItsBoundAndStartsAnew) {
-  Backoff backoff({.initial = absl::Milliseconds(10),
-                   .max = absl::Milliseconds(70),
-                   .jitter = 0});
-  for (int round = 0; round < 2; ++round) {
-    for (const int due : {10, 20, 40, 70, 70, 70}) {
-      EXPECT_EQ(backoff.Next(), absl::Milliseconds(due));
-    }
-    backoff.Reset();
+TEST(FromInBandErrors, SayReasonAndField) {
+  for (const absl::Status& status :
+       {FromBatchError(InBand<v1::BatchError>(3, "SOME_REASON", "some_field")),
+        FromUpdateError(
+            InBand<v1::UpdateError>(3, "SOME_REASON", "some_field"))}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(status.message(), "oops [SOME_REASON; some_field]");
+    EXPECT_EQ(ErrorReason(status), "SOME_REASON");
   }
-}
-
-TEST(Backoff, JitterShortensByAtMostItsShare) {
-  std::set<absl::Duration> waits;
-  Backoff backoff(
-      {.initial = absl::Seconds(1), .max = absl::Seconds(1), .jitter = 0.25});
-  for (int i = 0; i < 1000; ++i) waits.insert(backoff.Next());
-  EXPECT_GE(*waits.begin(), absl::Milliseconds(750));
-  EXPECT_LE(*waits.rbegin(), absl::Seconds(1));
-  // The waits cover the range, and hardly any wait repeats.
-  EXPECT_LT(*waits.begin(), absl::Milliseconds(780));
-  EXPECT_GT(*waits.rbegin(), absl::Milliseconds(970));
-  EXPECT_GT(waits.size(), 900U);
-}
-
-TEST(Backoff, ClampsInvalidOptions) {
-  Backoff backoff(
-      {.initial = -absl::Seconds(1), .max = absl::ZeroDuration(), .jitter = 7});
-  for (int i = 0; i < 100; ++i) {
-    const absl::Duration wait = backoff.Next();
-    EXPECT_GE(wait, absl::ZeroDuration());
-    EXPECT_LE(wait, absl::Microseconds(100));
-  }
-}
-
-TEST(Backoff, NeverOverflows) {
-  Backoff backoff({.max = absl::InfiniteDuration(), .jitter = 0});
-  for (int i = 0; i < 200; ++i) backoff.Next();
-  EXPECT_GE(backoff.Next(), absl::Hours(24));
+  EXPECT_EQ(FromBatchError(InBand<v1::BatchError>(0, "", "")).code(),
+            absl::StatusCode::kInternal);
 }
 
 // Attempts continue until the time is up, which starts at the first failure.
@@ -176,6 +120,50 @@ constexpr BackoffOptions kExact = {
 const absl::Status kGone = absl::UnavailableError("gone");
 
 absl::Time At(int64_t seconds) { return absl::FromUnixSeconds(seconds); }
+
+// The pauses after `count` failures in a row.
+std::vector<absl::Duration> Pauses(const BackoffOptions& options, int count) {
+  RetryPolicy retry(options, absl::InfiniteDuration());
+  std::vector<absl::Duration> pauses;
+  for (int i = 0; i < count; ++i) {
+    EXPECT_TRUE(retry.Failed(kGone, At(0)));
+    pauses.push_back(retry.next_attempt() - At(0));
+  }
+  return pauses;
+}
+
+TEST(RetryPolicy, PausesDoubleUpToTheirBound) {
+  EXPECT_THAT(Pauses(kExact, 5),
+              ::testing::ElementsAre(absl::Seconds(1), absl::Seconds(2),
+                                     absl::Seconds(4), absl::Seconds(4),
+                                     absl::Seconds(4)));
+  // Without a bound they do not overflow.
+  EXPECT_GE(Pauses({.max = absl::InfiniteDuration(), .jitter = 0}, 200).back(),
+            absl::Hours(24));
+}
+
+TEST(RetryPolicy, JitterShortensByAtMostItsShare) {
+  const std::vector<absl::Duration> pauses = Pauses(
+      {.initial = absl::Seconds(1), .max = absl::Seconds(1), .jitter = 0.25},
+      1000);
+  const std::set<absl::Duration> waits(pauses.begin(), pauses.end());
+  EXPECT_GE(*waits.begin(), absl::Milliseconds(750));
+  EXPECT_LE(*waits.rbegin(), absl::Seconds(1));
+  // The waits cover the range, and hardly any wait repeats.
+  EXPECT_LT(*waits.begin(), absl::Milliseconds(780));
+  EXPECT_GT(*waits.rbegin(), absl::Milliseconds(970));
+  EXPECT_GT(waits.size(), 900U);
+}
+
+TEST(RetryPolicy, ClampsInvalidOptions) {
+  for (const absl::Duration wait : Pauses({.initial = -absl::Seconds(1),
+                                   .max = absl::ZeroDuration(),
+                                   .jitter = 7},
+                                          100)) {
+    EXPECT_GE(wait, absl::ZeroDuration());
+    EXPECT_LE(wait, absl::Microseconds(100));
+  }
+}
 
 TEST(RetryPolicy, WaitsLongerAndGivesUpInTime) {
   RetryPolicy retry(kExact, absl::Seconds(10));
@@ -207,18 +195,9 @@ TEST(RetryPolicy, OnceOrForEver) {
   }
 }
 
-grpc::Status ComeAgain(int seconds) {
-  google::rpc::RetryInfo info;
-  info.mutable_retry_delay()->set_seconds(seconds);
-  google::rpc::Status rich;
-  rich.add_details()->PackFrom(info);
-  return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "full",
-                      rich.SerializeAsString());
-}
-
 TEST(RetryPolicy, TheServerMayAskForMoreTime) {
   RetryPolicy retry(kExact, absl::Minutes(1));
-  const absl::Status busy = FromGrpc(ComeAgain(30));
+  const absl::Status busy = FromGrpc(testing::RetryLater(absl::Seconds(30)));
   EXPECT_TRUE(IsRetryable(busy));
   EXPECT_TRUE(retry.Failed(busy, At(0)));
   EXPECT_EQ(retry.next_attempt(), At(30));
@@ -364,26 +343,14 @@ TEST(MakeCredentials, RefusesBadFiles) {
 // Checks the sockets of this process after its channel has connected to its
 // server.
 
-std::set<int> OpenFiles() {
-  std::set<int> files;
-  DIR* const directory = opendir("/proc/self/fd");
-  while (const dirent* entry = readdir(directory)) {
-    files.insert(std::atoi(entry->d_name));
-  }
-  closedir(directory);
-  return files;
-}
-
-// The connected Unix (or else the TCP) sockets that are open now and were not
-// `before`.
-std::vector<int> Connections(bool of_unix, const std::set<int>& before) {
+// The connected sockets that were not open `before`.
+std::vector<int> Connections(const std::set<int>& before) {
   std::vector<int> found;
-  for (const int fd : OpenFiles()) {
+  for (int fd = 0; fd < 1024; ++fd) {
     sockaddr_storage peer = {};
     socklen_t size = sizeof(peer);
-    if (before.count(fd) == 0 &&
-        getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) == 0 &&
-        (peer.ss_family == AF_UNIX) == of_unix) {
+    if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) == 0 &&
+        before.count(fd) == 0) {
       found.push_back(fd);
     }
   }
@@ -407,8 +374,8 @@ std::string Congestion(int fd) {
 // A server, and a channel with these options that has connected to it.
 class Connected {
  public:
-  Connected(const std::string& address, const SocketOptions& options)
-      : before_(OpenFiles()) {
+  Connected(const std::string& address, const SocketOptions& options) {
+    const std::vector<int> earlier = Connections({});
     int port = 0;
     grpc::ServerBuilder builder;
     builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
@@ -422,6 +389,7 @@ class Connected {
         grpc::InsecureChannelCredentials(), arguments);
     EXPECT_TRUE(channel_->WaitForConnected(std::chrono::system_clock::now() +
                                            std::chrono::seconds(10)));
+    ends_ = Connections({earlier.begin(), earlier.end()});
   }
   ~Connected() {
     server_->Shutdown();
@@ -432,12 +400,10 @@ class Connected {
   }
 
   // Both ends of the connection.
-  std::vector<int> Ends(bool of_unix) const {
-    return Connections(of_unix, before_);
-  }
+  const std::vector<int>& ends() const { return ends_; }
 
  private:
-  const std::set<int> before_;
+  std::vector<int> ends_;
   grpc::AsyncGenericService service_;
   std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   std::unique_ptr<grpc::Server> server_;
@@ -449,7 +415,7 @@ TEST(SocketOptions, SetTheSendBufferOfUnixSockets) {
   for (const int size : {100'000, 150'000}) {
     const Connected connected(absl::StrCat("unix:///tmp/planb_", getpid()),
                               {.unix_send_buffer = size});
-    const std::vector<int> ends = connected.Ends(true);
+    const std::vector<int>& ends = connected.ends();
     ASSERT_EQ(ends.size(), 2u);
     EXPECT_EQ(std::count_if(ends.begin(), ends.end(),
                             [size](int fd) { return SendBuffer(fd) == size; }),
@@ -459,7 +425,7 @@ TEST(SocketOptions, SetTheSendBufferOfUnixSockets) {
 
 TEST(SocketOptions, SetTheCongestionControlOfTcp) {
   const Connected connected("127.0.0.1:0", {.loopback_congestion = "reno"});
-  const std::vector<int> ends = connected.Ends(false);
+  const std::vector<int>& ends = connected.ends();
   ASSERT_EQ(ends.size(), 2u);
   EXPECT_TRUE(std::any_of(ends.begin(), ends.end(),
                           [](int fd) { return Congestion(fd) == "reno"; }));
@@ -467,7 +433,7 @@ TEST(SocketOptions, SetTheCongestionControlOfTcp) {
 
 TEST(SocketOptions, ARefusedOptionKeepsTheConnection) {
   const Connected connected("127.0.0.1:0", {.loopback_congestion = "none"});
-  EXPECT_EQ(connected.Ends(false).size(), 2u);
+  EXPECT_EQ(connected.ends().size(), 2u);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/flags/flag.h"
@@ -23,18 +24,51 @@
 #include "lpm/synthetic/traffic.h"
 #include "planb/client/output.pb.h"
 
+ABSL_FLAG(uint32_t, connections, 0,
+          "Number of connections, which the streams share in turn; 0: one for "
+          "each stream.");
+ABSL_FLAG(planb::client::Choice<planb::client::ArrivalKind>, arrivals,
+          {planb::client::ArrivalKind::kEven},
+          "Open loop: even (equal gaps) or poisson (exponential gaps, as of "
+          "many independent callers).");
+ABSL_FLAG(absl::Duration, warmup, absl::Seconds(1),
+          "Time to run before --seconds, without counting.");
+ABSL_FLAG(absl::Duration, drain, absl::Seconds(1),
+          "Time to wait, after --seconds, for batches that are due and not "
+          "answered.");
+ABSL_FLAG(bool, spin, false,
+          "Wait by polling without a pause. This removes wake-ups from the "
+          "latency and keeps a core busy. An open loop then has one thread for "
+          "a stream instead of one that sends and one that receives.");
+ABSL_FLAG(
+    std::string, client_cpus, "",
+    "Cores for planbctl: numbers and ranges, such as 1 or 0,2-3. Stream i "
+    "runs on the i-th, in turn; other threads run on any of them.");
+ABSL_FLAG(int32_t, server_pid, 0,
+          "Also report the CPU time of this process, the server.");
+ABSL_FLAG(bool, quiet, false,
+          "Do not print a line of progress each second to stderr.");
+ABSL_FLAG(std::string, addresses, "",
+          "Look up the addresses of this file, one a line, over and over.");
+ABSL_FLAG(planb::client::Choice<planb::TraceKind>, trace,
+          {planb::TraceKind::kUniform},
+          "Without --addresses: uniform (random in 2000::/3, or in all of "
+          "IPv4), or random in routes of --routes or --synthetic: match (each "
+          "as likely), zipf (the k-th most popular with weight 1/k), long (of "
+          "those beyond /64), repeat (sixteen addresses over and over).");
+ABSL_FLAG(planb::client::Choice<planb::client::AddressForm>, form,
+          {planb::client::AddressForm::kFull},
+          "full (whole addresses) or upper (the upper halves of IPv6 "
+          "addresses, for routes on /64 and shorter).");
+ABSL_FLAG(bool, check, false,
+          "Compare every answer with the table of --routes or --synthetic. The "
+          "server must have the same table, and it must not change.");
+ABSL_FLAG(uint64_t, synthetic, 0,
+          "Instead of a file: the table that \"generate\" makes with this many "
+          "IPv6 routes and the same --ipv4, --seed and --next_hops.");
+
 namespace planb::client {
 namespace {
-
-// Makes the line of progress for the last second. Thread-compatible.
-class BenchProgress {
- public:
-  std::string Line(absl::Duration elapsed, const BenchCounts& so_far);
-
- private:
-  absl::Duration last_;
-  uint64_t lookups_ = 0;
-};
 
 // The points of a plot of the distribution.
 constexpr double kQuantiles[] = {0,      0.1,    0.25,    0.5,   0.75,
@@ -70,7 +104,7 @@ void SetParameters(output::Bench& report) {
   report.set_drain_seconds(absl::ToDoubleSeconds(absl::GetFlag(FLAGS_drain)));
   report.set_spin(absl::GetFlag(FLAGS_spin));
   report.set_client_cpus(absl::GetFlag(FLAGS_client_cpus));
-  report.set_seed(static_cast<double>(absl::GetFlag(FLAGS_seed)));
+  report.set_seed(Number(absl::GetFlag(FLAGS_seed)));
 }
 
 void SetLatencies(const BenchCounts& counts, output::Bench& report) {
@@ -115,12 +149,12 @@ output::Bench BenchReport(const BenchResult& result) {
   const BenchCounts& counts = result.counts;
   const double seconds = absl::ToDoubleSeconds(result.elapsed);
   report.set_seconds(seconds);
-  report.set_batches(static_cast<double>(counts.batches));
-  report.set_lookups(static_cast<double>(counts.lookups));
-  report.set_misses(static_cast<double>(counts.misses));
-  report.set_undecided(static_cast<double>(counts.undecided));
-  report.set_offered_batches(static_cast<double>(counts.offered));
-  report.set_unanswered_batches(static_cast<double>(counts.unanswered));
+  report.set_batches(Number(counts.batches));
+  report.set_lookups(Number(counts.lookups));
+  report.set_misses(Number(counts.misses));
+  report.set_undecided(Number(counts.undecided));
+  report.set_offered_batches(Number(counts.offered));
+  report.set_unanswered_batches(Number(counts.unanswered));
   if (seconds > 0) {  // else stopped before the warm-up's end
     report.set_lookups_per_second(report.lookups() / seconds);
     report.set_offered_lookups_per_second(report.offered_batches() *
@@ -129,7 +163,7 @@ output::Bench BenchReport(const BenchResult& result) {
   SetLatencies(counts, report);
   SetCpu(result, report);
   if (absl::GetFlag(FLAGS_check)) {
-    report.set_mismatches(static_cast<double>(counts.mismatches));
+    report.set_mismatches(Number(counts.mismatches));
   }
   return report;
 }
@@ -185,20 +219,17 @@ std::string BenchText(const output::Bench& report) {
   return text;
 }
 
-std::string BenchProgress::Line(absl::Duration elapsed,
-                                const BenchCounts& so_far) {
-  const double seconds = absl::ToDoubleSeconds(elapsed - last_);
-  const double rate = static_cast<double>(so_far.lookups - lookups_) / seconds;
-  last_ = elapsed;
-  lookups_ = so_far.lookups;
+// The line of progress for a second with so many lookups.
+std::string ProgressLine(absl::Duration elapsed, uint64_t lookups,
+                         const LatencyHistogram& latency) {
   const std::string done =
       absl::StrFormat("%.0f s: %.4g M lookups/s; latency so far in us: ",
-                      absl::ToDoubleSeconds(elapsed), rate * 1e-6);
+                      absl::ToDoubleSeconds(elapsed), Number(lookups) * 1e-6);
   // All answered batches may have been due in the warm-up.
-  if (so_far.latency.count() == 0) return absl::StrCat(done, "none\n");
+  if (latency.count() == 0) return absl::StrCat(done, "none\n");
   return absl::StrFormat("%sp50 %.0f, p99 %.0f\n", done,
-                         Microseconds(so_far.latency, 0.5),
-                         Microseconds(so_far.latency, 0.99));
+                         Microseconds(latency, 0.5),
+                         Microseconds(latency, 0.99));
 }
 
 // Number of random addresses: too many for the server's caches.
@@ -219,13 +250,13 @@ absl::StatusOr<std::vector<Route>> RoutesFromFlags() {
 
 absl::StatusOr<std::vector<Address>> AddressesFromFlags(
     const std::vector<Route>& routes) {
-  const Family family = absl::GetFlag(FLAGS_family).family;
+  const Family family = absl::GetFlag(FLAGS_family).value;
   const std::string path = absl::GetFlag(FLAGS_addresses);
   if (!path.empty()) return ReadAddressFile(path, family);
   std::vector<Address> addresses;
   addresses.reserve(kTraceAddresses);
   const absl::Status status = MakeTraffic(
-      absl::GetFlag(FLAGS_trace).kind, family, routes, kTraceAddresses,
+      absl::GetFlag(FLAGS_trace).value, family, routes, kTraceAddresses,
       absl::GetFlag(FLAGS_seed),
       [&](const Address& address) { addresses.push_back(address); });
   if (!status.ok()) return status;
@@ -243,8 +274,8 @@ absl::Status CheckFlags() {
     return absl::InvalidArgumentError(
         "--connections cannot be more than --streams");
   }
-  if (absl::GetFlag(FLAGS_form).upper &&
-      absl::GetFlag(FLAGS_family).family != Family::kIpv6) {
+  if (absl::GetFlag(FLAGS_form).value == AddressForm::kUpper &&
+      absl::GetFlag(FLAGS_family).value != Family::kIpv6) {
     return absl::InvalidArgumentError("--form=upper is of --family=ipv6 only");
   }
   const double rate = absl::GetFlag(FLAGS_rate);
@@ -290,7 +321,7 @@ BenchOptions OptionsFromFlags() {
       .duration = absl::Seconds(absl::GetFlag(FLAGS_seconds)),
       .drain = absl::GetFlag(FLAGS_drain),
       .rate = absl::GetFlag(FLAGS_rate),
-      .arrivals = absl::GetFlag(FLAGS_arrivals).kind,
+      .arrivals = absl::GetFlag(FLAGS_arrivals).value,
       .seed = absl::GetFlag(FLAGS_seed),
       .spin = absl::GetFlag(FLAGS_spin),
       .stop = &StopRequested(),
@@ -299,17 +330,19 @@ BenchOptions OptionsFromFlags() {
     options.server = absl::GetFlag(FLAGS_server_pid);
   }
   if (!absl::GetFlag(FLAGS_quiet)) {
-    options.progress = [progress = BenchProgress()](
+    options.progress = [before = uint64_t{0}](
                            absl::Duration elapsed,
                            const BenchCounts& so_far) mutable {
-      std::fputs(progress.Line(elapsed, so_far).c_str(), stderr);
+      const uint64_t lookups =
+          so_far.lookups - std::exchange(before, so_far.lookups);
+      std::fputs(ProgressLine(elapsed, lookups, so_far.latency).c_str(),
+                 stderr);
     };
   }
   return options;
 }
 
-ExitCode Run(const Arguments& arguments) {
-  if (!arguments.empty()) return FailUsage("bench takes no arguments");
+ExitCode Run(const Arguments&) {
   if (const absl::Status flags = CheckFlags(); !flags.ok()) {
     return FailUsage(flags.message());
   }
@@ -321,16 +354,15 @@ ExitCode Run(const Arguments& arguments) {
   if (!routes.ok()) return FailUsage(routes.status().message());
   const bool check = absl::GetFlag(FLAGS_check);
   if (routes->empty() &&
-      (check || absl::GetFlag(FLAGS_trace).kind != TraceKind::kUniform)) {
+      (check || absl::GetFlag(FLAGS_trace).value != TraceKind::kUniform)) {
     return FailUsage(
         "--check and every --trace but uniform need --routes or --synthetic");
   }
   const auto addresses = AddressesFromFlags(*routes);
   if (!addresses.ok()) return FailUsage(addresses.status().message());
-  const Trace trace(absl::GetFlag(FLAGS_family).family, *addresses,
+  const Trace trace(absl::GetFlag(FLAGS_family).value, *addresses,
                     absl::GetFlag(FLAGS_batch),
-                    absl::GetFlag(FLAGS_form).upper ? AddressForm::kUpper
-                                                    : AddressForm::kFull);
+                    absl::GetFlag(FLAGS_form).value);
   BenchOptions options = OptionsFromFlags();
   if (check) options.expected = trace.Expect(ReferenceTable(*routes));
   if (!cpus->empty()) {
@@ -346,9 +378,7 @@ ExitCode Run(const Arguments& arguments) {
   const auto result = RunBench(*channels, trace, options);
   if (!result.ok()) return Fail(result.status());
   const output::Bench report = BenchReport(*result);
-  std::fputs(absl::GetFlag(FLAGS_json) ? JsonLine(report).c_str()
-                                       : BenchText(report).c_str(),
-             stdout);
+  Print(report, BenchText(report));
   return result->counts.mismatches == 0 ? ExitCode::kOk : ExitCode::kNegative;
 }
 
@@ -356,7 +386,6 @@ ExitCode Run(const Arguments& arguments) {
 
 const Command kBenchCommand = {
     .name = "bench",
-    .arguments = "",
     .summary = "measure lookups a second and the latency of batches",
     .description =
         "Sends batches over one or more streams for --seconds, after a "

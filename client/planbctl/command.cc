@@ -68,6 +68,20 @@ size_t WordsIn(const Command& command) {
   return absl::StrContains(command.name, ' ') ? 2 : 1;
 }
 
+bool Takes(const Command& command, size_t count) {
+  size_t least = 0;
+  size_t most = 0;
+  bool optional = false;
+  for (absl::string_view word :
+       absl::StrSplit(command.arguments, ' ', absl::SkipEmpty())) {
+    optional = optional || absl::StartsWith(word, "[");
+    if (!optional) ++least;
+    ++most;
+  }
+  return count >= least &&
+         (count <= most || absl::StrContains(command.arguments, "..."));
+}
+
 std::vector<const Command*> CommandsOf(absl::string_view group) {
   std::vector<const Command*> commands;
   for (const Command* command : AllCommands()) {

@@ -23,8 +23,7 @@ enum class ExitCode : int {
   kOk = 0,
   // The answer is negative: an address or a prefix without a route, a server
   // that is not serving, an answer or a table that differs from the file, a
-  // file
-  // with unusable parts.
+  // file with unusable parts.
   kNegative = 1,
   // The command line is wrong, or a local file or line cannot be used.
   kUsage = 2,
@@ -50,14 +49,15 @@ using Arguments = std::vector<std::string>;
 struct Command {
   // One word, or two: "routes list" belongs to the group "routes".
   absl::string_view name;
-  // The arguments after the name, such as "ADDR...".
-  absl::string_view arguments;
+  // The arguments after the name, such as "ID MEMBER..." or "[PREFIX]". Words
+  // in brackets are optional. "..." allows more.
+  absl::string_view arguments = "";
   // One line without a full stop.
   absl::string_view summary;
   // Paragraphs, separated by "\n\n". Help wraps them.
   absl::string_view description;
   // Names of its flags besides the global ones.
-  std::vector<absl::string_view> flags;
+  std::vector<absl::string_view> flags = {};
   ExitCode (*run)(const Arguments& arguments);
   // False for a command that works without a server.
   bool needs_server = true;
@@ -101,6 +101,9 @@ const Command* FindCommand(absl::Span<const std::string> words);
 
 // Number of words in its name.
 size_t WordsIn(const Command& command);
+
+// True if the command takes so many arguments.
+bool Takes(const Command& command, size_t count);
 
 // The commands of a group; none if there is no such group.
 std::vector<const Command*> CommandsOf(absl::string_view group);

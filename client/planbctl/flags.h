@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// All flags of planbctl. absl's flags share one name space. Each command lists
-// its flags (Command::flags); another flag is a usage error.
+// The flags that several commands share; a flag of one command is in the file
+// of the command. absl's flags share one name space. Each command lists its
+// flags (Command::flags); another flag is a usage error.
 
 #ifndef PLANB_CLIENT_PLANBCTL_FLAGS_H_
 #define PLANB_CLIENT_PLANBCTL_FLAGS_H_
@@ -11,8 +12,11 @@
 #include <string>
 
 #include "absl/flags/declare.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "client/load/trace.h"
 #include "lpm/address.h"
 #include "lpm/synthetic/traffic.h"
@@ -20,119 +24,79 @@
 
 namespace planb::client {
 
-// The values of flags that choose one of a few words.
-//
-// --ack
-enum class AckChoice { kAccepted, kVisible, kPersisted };
-bool AbslParseFlag(absl::string_view text, AckChoice* ack, std::string* error);
-std::string AbslUnparseFlag(AckChoice ack);
-
-// --match
-struct MatchChoice {
-  v1::ListRoutesRequest::Match match = v1::ListRoutesRequest::MATCH_SUBTREE;
+// The value of a flag that is one of a few words.
+template <typename Value>
+struct Choice {
+  Value value = Value();
 };
-bool AbslParseFlag(absl::string_view text, MatchChoice* choice,
-                   std::string* error);
-std::string AbslUnparseFlag(MatchChoice choice);
 
-// --trace
-struct TraceChoice {
-  TraceKind kind = TraceKind::kUniform;
+template <typename Value>
+struct Word {
+  absl::string_view text;
+  Value value;
 };
-bool AbslParseFlag(absl::string_view text, TraceChoice* trace,
-                   std::string* error);
-std::string AbslUnparseFlag(TraceChoice trace);
 
-// --form
-struct FormChoice {
-  bool upper = false;
-};
-bool AbslParseFlag(absl::string_view text, FormChoice* choice,
-                   std::string* error);
-std::string AbslUnparseFlag(FormChoice choice);
+// All words for a type of values. The argument only selects the type.
+absl::Span<const Word<v1::Ack>> WordsFor(v1::Ack);
+absl::Span<const Word<v1::ListRoutesRequest::Match>> WordsFor(
+    v1::ListRoutesRequest::Match);
+absl::Span<const Word<TraceKind>> WordsFor(TraceKind);
+absl::Span<const Word<AddressForm>> WordsFor(AddressForm);
+absl::Span<const Word<ArrivalKind>> WordsFor(ArrivalKind);
+absl::Span<const Word<Family>> WordsFor(Family);
 
-// --arrivals
-struct ArrivalChoice {
-  ArrivalKind kind = ArrivalKind::kEven;
-};
-bool AbslParseFlag(absl::string_view text, ArrivalChoice* choice,
-                   std::string* error);
-std::string AbslUnparseFlag(ArrivalChoice choice);
+template <typename Value>
+std::string AbslUnparseFlag(Choice<Value> choice) {
+  for (const Word<Value>& word : WordsFor(choice.value)) {
+    if (word.value == choice.value) return std::string(word.text);
+  }
+  return "";
+}
 
-// --family
-struct FamilyChoice {
-  Family family = Family::kIpv6;
-};
-bool AbslParseFlag(absl::string_view text, FamilyChoice* choice,
-                   std::string* error);
-std::string AbslUnparseFlag(FamilyChoice choice);
+template <typename Value>
+bool AbslParseFlag(absl::string_view text, Choice<Value>* choice,
+                   std::string* error) {
+  const auto words = WordsFor(Value());
+  for (const Word<Value>& word : words) {
+    choice->value = word.value;
+    if (word.text == text) return true;
+  }
+  *error = absl::StrCat(
+      "must be one of: ",
+      absl::StrJoin(words, ", ", [](std::string* to, const Word<Value>& word) {
+        absl::StrAppend(to, word.text);
+      }));
+  return false;
+}
 
 }  // namespace planb::client
 
-// Of every command.
-ABSL_DECLARE_FLAG(std::string, server);
-ABSL_DECLARE_FLAG(std::string, tls_ca);
-ABSL_DECLARE_FLAG(std::string, tls_cert);
-ABSL_DECLARE_FLAG(std::string, tls_key);
-ABSL_DECLARE_FLAG(std::string, tls_server_name);
+// Of every command. session.cc has the others.
 ABSL_DECLARE_FLAG(std::string, table);
 ABSL_DECLARE_FLAG(bool, json);
 ABSL_DECLARE_FLAG(absl::Duration, timeout);
 
 // Of changes.
-ABSL_DECLARE_FLAG(planb::client::AckChoice, ack);
+ABSL_DECLARE_FLAG(planb::client::Choice<planb::v1::Ack>, ack);
 ABSL_DECLARE_FLAG(bool, strict);
 ABSL_DECLARE_FLAG(std::optional<uint64_t>, expected_generation);
 ABSL_DECLARE_FLAG(bool, dry_run);
 ABSL_DECLARE_FLAG(uint32_t, chunk);
-ABSL_DECLARE_FLAG(double, speed);
 ABSL_DECLARE_FLAG(uint64_t, writer_epoch);
 ABSL_DECLARE_FLAG(std::string, request_id);
 
-// Of next hops and groups.
-ABSL_DECLARE_FLAG(std::string, gateway);
-ABSL_DECLARE_FLAG(std::string, interface);
-ABSL_DECLARE_FLAG(uint32_t, weight);
-ABSL_DECLARE_FLAG(std::string, label);
-
-// Of lists and watches.
-ABSL_DECLARE_FLAG(std::optional<planb::client::MatchChoice>, match);
-ABSL_DECLARE_FLAG(uint32_t, next_hop);
-ABSL_DECLARE_FLAG(std::optional<uint64_t>, start);
-ABSL_DECLARE_FLAG(uint64_t, count);
-
 // Of lookups.
-ABSL_DECLARE_FLAG(bool, prefixes);
 ABSL_DECLARE_FLAG(std::optional<uint32_t>, flow_hash);
 ABSL_DECLARE_FLAG(uint32_t, batch);
 ABSL_DECLARE_FLAG(uint32_t, depth);
 ABSL_DECLARE_FLAG(uint32_t, streams);
-ABSL_DECLARE_FLAG(uint32_t, connections);
 ABSL_DECLARE_FLAG(double, rate);
-ABSL_DECLARE_FLAG(planb::client::ArrivalChoice, arrivals);
-ABSL_DECLARE_FLAG(absl::Duration, warmup);
-ABSL_DECLARE_FLAG(absl::Duration, drain);
-ABSL_DECLARE_FLAG(bool, spin);
-ABSL_DECLARE_FLAG(std::string, client_cpus);
-ABSL_DECLARE_FLAG(int32_t, server_pid);
-ABSL_DECLARE_FLAG(bool, quiet);
 ABSL_DECLARE_FLAG(double, seconds);
-ABSL_DECLARE_FLAG(std::string, addresses);
-ABSL_DECLARE_FLAG(planb::client::TraceChoice, trace);
-ABSL_DECLARE_FLAG(planb::client::FamilyChoice, family);
-ABSL_DECLARE_FLAG(planb::client::FormChoice, form);
-ABSL_DECLARE_FLAG(bool, check);
-ABSL_DECLARE_FLAG(uint64_t, samples);
+ABSL_DECLARE_FLAG(planb::client::Choice<planb::Family>, family);
 
 // Of tables made up or read.
 ABSL_DECLARE_FLAG(std::string, routes);
-ABSL_DECLARE_FLAG(uint64_t, synthetic);
 ABSL_DECLARE_FLAG(uint64_t, ipv4);
 ABSL_DECLARE_FLAG(uint64_t, seed);
-ABSL_DECLARE_FLAG(uint32_t, next_hops);
-ABSL_DECLARE_FLAG(std::string, output);
-
-// Of health.
-ABSL_DECLARE_FLAG(std::string, service);
 
 #endif  // PLANB_CLIENT_PLANBCTL_FLAGS_H_

@@ -12,6 +12,9 @@
 #include "client/planbctl/flags.h"
 #include "client/planbctl/route_source.h"
 
+ABSL_FLAG(std::string, output, "",
+          "Write to this file instead of the standard output.");
+
 namespace planb::client {
 namespace {
 
@@ -28,8 +31,7 @@ bool WriteRoutes(const std::vector<Route>& routes, std::FILE* file) {
   return std::fflush(file) == 0;
 }
 
-ExitCode Run(const Arguments& arguments) {
-  if (!arguments.empty()) return FailUsage("generate takes no arguments");
+ExitCode Run(const Arguments&) {
   const std::string count = absl::GetFlag(FLAGS_routes);
   uint64_t ipv6_routes = kDefaultRoutes;
   if (!count.empty() && !absl::SimpleAtoi(count, &ipv6_routes)) {
@@ -53,7 +55,6 @@ ExitCode Run(const Arguments& arguments) {
 
 const Command kGenerateCommand = {
     .name = "generate",
-    .arguments = "",
     .summary = "make up a routing table like the Internet's",
     .description =
         "Writes a synthetic routing table as text, \"PREFIX/LEN NEXTHOP\" a "

@@ -22,6 +22,10 @@
 #include "client/planbctl/session.h"
 #include "planb/client/output.pb.h"
 
+ABSL_FLAG(bool, prefixes, true,
+          "Also return the matched prefix, in batches of at most 4096. Long "
+          "lists of addresses are faster without.");
+
 namespace planb::client {
 namespace {
 
@@ -46,7 +50,7 @@ class Printer {
     line.set_address(answer.address.ToString());
     line.set_next_hop(answer.next_hop);
     if (answer.prefix.has_value()) line.set_prefix(answer.prefix->ToString());
-    line.set_generation(static_cast<double>(answer.generation));
+    line.set_generation(Number(answer.generation));
     return JsonLine(line);
   }
 
@@ -101,38 +105,33 @@ PipelineOptions OptionsFromFlags() {
           .give_up_after = absl::GetFlag(FLAGS_timeout)};
 }
 
-ExitCode LookUpMany(const std::vector<Address>& addresses) {
-  Printer printer;
-  AddressPipeline pipeline(
-      ChannelsTo(ServerTarget(), WithFlags()).value(), OptionsFromFlags(),
-      [&printer](const AddressAnswer& answer) { printer.Print(answer); });
-  absl::Status status;
-  for (const Address& address : addresses) {
-    status = pipeline.Add(address);
-    if (!status.ok()) return Fail(status);
-  }
-  status = pipeline.Finish();
-  return status.ok() ? printer.exit_code() : Fail(status);
-}
-
-ExitCode LookUpLines() {
+// Looks up `addresses`, or the lines of the standard input, over a stream.
+ExitCode LookUpMany(const std::vector<Address>& addresses, bool lines) {
   Printer printer;
   ExitCode code = ExitCode::kOk;
   PipelineOptions options = OptionsFromFlags();
   // With a batch of one address, a program that writes to the pipe waits for
   // each answer.
-  const bool dialogue = options.batch == 1;
+  const bool dialogue = lines && options.batch == 1;
   if (dialogue) options.depth = 1;
   AddressPipeline pipeline(ChannelsTo(ServerTarget(), WithFlags()).value(),
                            options, [&](const AddressAnswer& answer) {
                              printer.Print(answer);
                              if (dialogue) std::fflush(stdout);
                            });
-  absl::Status status = ReadAddressLines(
-      std::cin, [&](const Address& address) { return pipeline.Add(address); },
-      [&](uint64_t line, const absl::Status& why) {
-        code = FailUsage(absl::StrCat("line ", line, ": ", why.message()));
-      });
+  const auto add = [&](const Address& address) {
+    return pipeline.Add(address);
+  };
+  absl::Status status;
+  if (lines) {
+    status = ReadAddressLines(
+        std::cin, add, [&](uint64_t line, const absl::Status& why) {
+          code = FailUsage(absl::StrCat("line ", line, ": ", why.message()));
+        });
+  }
+  for (const Address& address : addresses) {
+    if (status.ok()) status = add(address);
+  }
   if (status.ok()) status = pipeline.Finish();
   if (!status.ok()) code = Worse(code, Fail(status));
   return Worse(code, printer.exit_code());
@@ -154,9 +153,8 @@ ExitCode Run(const Arguments& arguments) {
   if (malformed.has_value()) return *malformed;
   const auto channel = ConnectToServer();
   if (!channel.ok()) return Fail(channel.status());
-  if (lines) return LookUpLines();
-  return addresses.size() <= kFew ? LookUpFew(*channel, addresses)
-                                  : LookUpMany(addresses);
+  return lines || addresses.size() > kFew ? LookUpMany(addresses, lines)
+                                          : LookUpFew(*channel, addresses);
 }
 
 }  // namespace

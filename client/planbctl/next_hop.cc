@@ -19,34 +19,39 @@
 #include "client/planbctl/session.h"
 #include "client/table_client.h"
 
+ABSL_FLAG(std::string, gateway, "", "Address of the gateway; empty: none.");
+ABSL_FLAG(std::string, interface, "", "Outgoing interface; empty: none.");
+ABSL_FLAG(uint32_t, weight, 1, "Weight relative to other next hops.");
+ABSL_FLAG(std::string, label, "", "Free text.");
+
 namespace planb::client {
 namespace {
 
 // Lists the table's objects and prints those of `select`, by `row` in text.
 template <typename Object>
-ExitCode ListObjects(const Arguments& arguments,
-                     std::vector<Object> NextHopList::*select, TextTable text,
+ExitCode ListObjects(std::vector<Object> NextHopList::*select, TextTable text,
                      std::vector<std::string> (*row)(const Object&)) {
-  if (!arguments.empty()) return FailUsage("list takes no arguments");
-  const auto channel = ConnectToServer();
-  if (!channel.ok()) return Fail(channel.status());
-  const auto list = TableClient(*channel).ListNextHops(
-      absl::GetFlag(FLAGS_table), CallDeadline());
-  if (!list.ok()) return Fail(list.status());
-  for (const Object& object : *list.*select) {
-    if (absl::GetFlag(FLAGS_json)) {
-      absl::PrintF("%s", JsonLine(Describe(object)));
-    } else {
-      text.AddRow(row(object));
-    }
-  }
-  absl::PrintF("%s", text.ToString());
-  return ExitCode::kOk;
+  return CallServer(
+      [](const auto& channel) {
+        return TableClient(channel).ListNextHops(absl::GetFlag(FLAGS_table),
+                                                 CallDeadline());
+      },
+      [&](const NextHopList& list) {
+        for (const Object& object : list.*select) {
+          if (absl::GetFlag(FLAGS_json)) {
+            absl::PrintF("%s", JsonLine(Describe(object)));
+          } else {
+            text.AddRow(row(object));
+          }
+        }
+        absl::PrintF("%s", text.ToString());
+        return ExitCode::kOk;
+      });
 }
 
-ExitCode ListNextHops(const Arguments& arguments) {
+ExitCode ListNextHops(const Arguments&) {
   return ListObjects<NextHop>(
-      arguments, &NextHopList::next_hops,
+      &NextHopList::next_hops,
       TextTable({"nexthop", "gateway", "interface", "weight", "label"}),
       [](const NextHop& hop) -> std::vector<std::string> {
         return {absl::StrCat(hop.id),
@@ -55,9 +60,9 @@ ExitCode ListNextHops(const Arguments& arguments) {
       });
 }
 
-ExitCode ListGroups(const Arguments& arguments) {
+ExitCode ListGroups(const Arguments&) {
   return ListObjects<NextHopGroup>(
-      arguments, &NextHopList::groups, TextTable({"group", "label", "members"}),
+      &NextHopList::groups, TextTable({"group", "label", "members"}),
       [](const NextHopGroup& group) -> std::vector<std::string> {
         return {absl::StrCat(group.id), group.label, MembersText(group)};
       });
@@ -66,17 +71,14 @@ ExitCode ListGroups(const Arguments& arguments) {
 ExitCode Send(v1::UpdateNextHopsRequest request) {
   SetConditions(request);
   request.set_request_id(absl::GetFlag(FLAGS_request_id));
-  const auto channel = ConnectToServer();
-  if (!channel.ok()) return Fail(channel.status());
-  const auto response =
-      TableClient(*channel).UpdateNextHops(request, CallDeadline());
-  if (!response.ok()) return Fail(response.status());
-  PrintChange(DescribeChange(*response));
-  return ExitCode::kOk;
+  return CallServer(
+      [&](const auto& channel) {
+        return TableClient(channel).UpdateNextHops(request, CallDeadline());
+      },
+      PrintChange);
 }
 
 ExitCode SetNextHop(const Arguments& arguments) {
-  if (arguments.size() != 1) return FailUsage("nexthop set takes one id");
   const auto id = ParseNextHopId(arguments[0]);
   if (!id.ok()) return FailUsage(id.status().message());
   NextHop next_hop = {.id = *id,
@@ -110,9 +112,6 @@ absl::StatusOr<NextHopGroup::Member> ParseMember(absl::string_view text) {
 }
 
 ExitCode SetGroup(const Arguments& arguments) {
-  if (arguments.size() < 2) {
-    return FailUsage("group set takes an id and members");
-  }
   const auto id = ParseNextHopId(arguments[0]);
   if (!id.ok()) return FailUsage(id.status().message());
   NextHopGroup group = {
@@ -130,7 +129,6 @@ ExitCode SetGroup(const Arguments& arguments) {
 // Deletes the given ids. `add` puts an id into the request.
 ExitCode Delete(const Arguments& arguments,
                 void (v1::UpdateNextHopsRequest::*add)(uint32_t)) {
-  if (arguments.empty()) return FailUsage("delete takes ids");
   v1::UpdateNextHopsRequest request;
   for (const std::string& argument : arguments) {
     const auto id = ParseNextHopId(argument);
@@ -152,12 +150,10 @@ ExitCode DeleteGroups(const Arguments& arguments) {
 
 const Command kNextHopListCommand = {
     .name = "nexthop list",
-    .arguments = "",
     .summary = "show the next-hop objects of a table",
     .description =
         "Shows the next-hop objects of the table, one a line: id, "
         "gateway, interface, weight and label.",
-    .flags = {},
     .run = ListNextHops,
 };
 
@@ -187,12 +183,10 @@ const Command kNextHopDeleteCommand = {
 
 const Command kGroupListCommand = {
     .name = "group list",
-    .arguments = "",
     .summary = "show the next-hop groups of a table",
     .description =
         "Shows the groups of next hops that share traffic: id, label, and "
         "members in the form of \"group set\".",
-    .flags = {},
     .run = ListGroups,
 };
 

@@ -33,8 +33,12 @@ std::string JsonLine(const google::protobuf::Message& message) {
   return json;
 }
 
-void PrintField(absl::string_view name, absl::string_view value) {
-  absl::PrintF("%-14s %s\n", name, value);
+void Print(const google::protobuf::Message& message, absl::string_view text) {
+  absl::PrintF("%s", absl::GetFlag(FLAGS_json) ? JsonLine(message) : text);
+}
+
+std::string Field(absl::string_view name, absl::string_view value) {
+  return absl::StrFormat("%-14s %s\n", name, value);
 }
 
 void TextTable::AddRow(std::vector<std::string> cells) {
@@ -87,74 +91,76 @@ std::string LastBuild(const output::Status& status) {
       status.last_build_time());
 }
 
-void PrintText(const output::Status& status) {
-  PrintField("table", status.table());
-  PrintField(
-      "generation",
-      absl::StrFormat("%.0f accepted, %.0f visible, %.0f persisted",
-                      status.accepted_generation(), status.visible_generation(),
-                      status.persisted_generation()));
-  PrintField("store",
-             status.store_path().empty()
-                 ? status.store()
-                 : absl::StrCat(status.store(), ", ", status.store_path()));
-  PrintField("routes", absl::StrFormat("%.0f IPv6, %.0f IPv4, at most %.0f",
-                                       status.routes_v6(), status.routes_v4(),
-                                       status.max_routes()));
-  PrintField("next hops", absl::StrFormat("%.0f described, %.0f groups",
-                                          status.next_hops(), status.groups()));
-  PrintField("writer epoch", absl::StrFormat("%.0f", status.writer_epoch()));
-  PrintField("intervals",
-             absl::StrFormat("%.0f IPv6, %.0f IPv4", status.intervals_v6(),
-                             status.intervals_v4()));
-  PrintField("memory",
-             absl::StrFormat("%.0f bytes FIB, %.0f retired, %.0f RIB",
-                             status.fib_bytes(), status.retired_fib_bytes(),
-                             status.rib_bytes()));
-  PrintField("memory bound", absl::StrFormat("%.0f bytes, at most %.0f",
-                                             status.memory_bound_bytes(),
-                                             status.memory_limit_bytes()));
-  PrintField("history", absl::StrFormat("%.0f bytes, from generation %.0f",
-                                        status.history_bytes(),
-                                        status.oldest_watch_generation()));
-  PrintField(
-      "kernel",
-      absl::StrCat(status.kernel(), " (of ",
-                   absl::StrJoin(status.available_kernels(), ", "), ")"));
-  PrintField("last build", LastBuild(status));
-  PrintField("builds",
-             absl::StrFormat("%.0f incremental, %.0f full, %.0f failed",
-                             status.incremental_builds(), status.full_builds(),
-                             status.failed_builds()));
-  if (!status.last_build_error().empty()) {
-    PrintField("BUILD FAILED", status.last_build_error());
-  }
-  PrintField("digest", status.digest());
-  PrintField("IPv6 lengths", Lengths(status.lengths_v6()));
-  PrintField("IPv4 lengths", Lengths(status.lengths_v4()));
+}  // namespace
+
+std::string TextOf(const output::Status& s) {
+  return absl::StrCat(
+      Field("table", s.table()),
+      Field("generation",
+            absl::StrFormat("%.0f accepted, %.0f visible, %.0f persisted",
+                            s.accepted_generation(), s.visible_generation(),
+                            s.persisted_generation())),
+      Field("store", s.store_path().empty()
+                         ? s.store()
+                         : absl::StrCat(s.store(), ", ", s.store_path())),
+      Field("routes",
+            absl::StrFormat("%.0f IPv6, %.0f IPv4, at most %.0f", s.routes_v6(),
+                            s.routes_v4(), s.max_routes())),
+      Field("next hops", absl::StrFormat("%.0f described, %.0f groups",
+                                         s.next_hops(), s.groups())),
+      Field("writer epoch", absl::StrFormat("%.0f", s.writer_epoch())),
+      Field("intervals", absl::StrFormat("%.0f IPv6, %.0f IPv4",
+                                         s.intervals_v6(), s.intervals_v4())),
+      Field("memory", absl::StrFormat("%.0f bytes FIB, %.0f retired, %.0f RIB",
+                                      s.fib_bytes(), s.retired_fib_bytes(),
+                                      s.rib_bytes())),
+      Field("memory bound",
+            absl::StrFormat("%.0f bytes, at most %.0f", s.memory_bound_bytes(),
+                            s.memory_limit_bytes())),
+      Field("history",
+            absl::StrFormat("%.0f bytes, from generation %.0f",
+                            s.history_bytes(), s.oldest_watch_generation())),
+      Field("kernel",
+            absl::StrCat(s.kernel(), " (of ",
+                         absl::StrJoin(s.available_kernels(), ", "), ")")),
+      Field("last build", LastBuild(s)),
+      Field("builds",
+            absl::StrFormat("%.0f incremental, %.0f full, %.0f failed",
+                            s.incremental_builds(), s.full_builds(),
+                            s.failed_builds())),
+      s.last_build_error().empty()
+          ? ""
+          : Field("BUILD FAILED", s.last_build_error()),
+      Field("digest", s.digest()),
+      Field("IPv6 lengths", Lengths(s.lengths_v6())),
+      Field("IPv4 lengths", Lengths(s.lengths_v4())));
 }
 
-}  // namespace
+void CopyFields(const google::protobuf::Message& from,
+                google::protobuf::Message& to) {
+  using google::protobuf::FieldDescriptor;
+  for (int i = 0; i < to.GetDescriptor()->field_count(); ++i) {
+    const FieldDescriptor* const field = to.GetDescriptor()->field(i);
+    const FieldDescriptor* const source =
+        from.GetDescriptor()->FindFieldByName(field->name());
+    if (source == nullptr) continue;
+    if (source->type() == FieldDescriptor::TYPE_UINT64) {
+      to.GetReflection()->SetDouble(
+          &to, field, Number(from.GetReflection()->GetUInt64(from, source)));
+    } else if (source->type() == FieldDescriptor::TYPE_STRING &&
+               !source->is_repeated()) {
+      to.GetReflection()->SetString(
+          &to, field, from.GetReflection()->GetString(from, source));
+    }
+  }
+}
 
 output::Status Describe(const v1::Table& table) {
   output::Status status;
+  CopyFields(table, status);
   status.set_table(table.name());
-  status.set_accepted_generation(Number(table.accepted_generation()));
-  status.set_visible_generation(Number(table.visible_generation()));
-  status.set_persisted_generation(Number(table.persisted_generation()));
-  status.set_routes_v6(Number(table.routes_v6()));
-  status.set_routes_v4(Number(table.routes_v4()));
-  status.set_max_routes(Number(table.max_routes()));
-  status.set_next_hops(Number(table.next_hops()));
-  status.set_intervals_v6(Number(table.intervals_v6()));
-  status.set_intervals_v4(Number(table.intervals_v4()));
-  status.set_fib_bytes(Number(table.fib_bytes()));
-  status.set_retired_fib_bytes(Number(table.retired_fib_bytes()));
-  status.set_rib_bytes(Number(table.rib_bytes()));
-  status.set_kernel(table.kernel());
   *status.mutable_available_kernels() = table.available_kernels();
   status.set_digest(absl::BytesToHexString(table.digest()));
-  status.set_store(table.store());
   status.set_last_build_seconds(Number(table.last_build_nanos()) * 1e-9);
   if (table.last_build_unix_nanos() != 0) {
     status.set_last_build_time(absl::FormatTime(
@@ -162,31 +168,12 @@ output::Status Describe(const v1::Table& table) {
             static_cast<int64_t>(table.last_build_unix_nanos())),
         absl::UTCTimeZone()));
   }
-  status.set_last_build_error(table.last_build_error());
   for (const v1::LengthCount& count : table.length_counts()) {
     auto& lengths = count.v6() ? *status.mutable_lengths_v6()
                                : *status.mutable_lengths_v4();
     lengths[count.length()] = Number(count.routes());
   }
-  status.set_groups(Number(table.groups()));
-  status.set_writer_epoch(Number(table.writer_epoch()));
-  status.set_store_path(table.store_path());
-  status.set_oldest_watch_generation(Number(table.oldest_watch_generation()));
-  status.set_history_bytes(Number(table.history_bytes()));
-  status.set_incremental_builds(Number(table.incremental_builds()));
-  status.set_full_builds(Number(table.full_builds()));
-  status.set_failed_builds(Number(table.failed_builds()));
-  status.set_memory_bound_bytes(Number(table.memory_bound_bytes()));
-  status.set_memory_limit_bytes(Number(table.memory_limit_bytes()));
   return status;
-}
-
-void PrintTable(const output::Status& status) {
-  if (absl::GetFlag(FLAGS_json)) {
-    absl::PrintF("%s", JsonLine(status));
-  } else {
-    PrintText(status);
-  }
 }
 
 // Omits the fields that an object does not have.

@@ -14,7 +14,6 @@
 #include "absl/strings/string_view.h"
 #include "lpm/prefix.h"
 #include "planb/client/output.pb.h"
-#include "planb/client/output_routes.pb.h"
 #include "planb/v1/types.pb.h"
 
 namespace planb::client {
@@ -23,11 +22,19 @@ namespace planb::client {
 // names as declared, ended by a newline.
 std::string JsonLine(const google::protobuf::Message& message);
 
+// Prints `message` with --json, else `text`.
+void Print(const google::protobuf::Message& message, absl::string_view text);
+
 // A number of output.proto, where 64 bits are a double.
 inline double Number(uint64_t value) { return static_cast<double>(value); }
 
-// Prints a line with a name and its value.
-void PrintField(absl::string_view name, absl::string_view value);
+// A line with a name and its value.
+std::string Field(absl::string_view name, absl::string_view value);
+
+// Copies the text and the 64-bit numbers that both messages have by the same
+// names.
+void CopyFields(const google::protobuf::Message& from,
+                google::protobuf::Message& to);
 
 // Text in aligned columns. Thread-compatible.
 class TextTable {
@@ -49,8 +56,8 @@ class TextTable {
 // The state of a table, without the fields `server` and `health`.
 output::Status Describe(const v1::Table& table);
 
-// Prints a status as JSON, or one field a line.
-void PrintTable(const output::Status& status);
+// A status as text, one field a line.
+std::string TextOf(const output::Status& status);
 
 // Next hops and groups as messages of output.proto.
 output::NextHop Describe(const NextHop& next_hop);

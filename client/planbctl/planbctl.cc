@@ -73,12 +73,17 @@ ExitCode Run(const CommandLine& line) {
                                     command->name));
     }
   }
+  const Arguments arguments(words.begin() + WordsIn(*command), words.end());
+  if (!Takes(*command, arguments.size())) {
+    return FailUsage(absl::StrCat(
+        command->name, " takes ",
+        command->arguments.empty() ? "no arguments" : command->arguments));
+  }
   if (command->needs_server) {
     const absl::Status usable = CheckServerFlags();
     if (!usable.ok()) return FailUsage(usable.message());
   }
-  return command->run(
-      Arguments(words.begin() + WordsIn(*command), words.end()));
+  return command->run(arguments);
 }
 
 ExitCode Main(int argc, char** argv) {

@@ -13,7 +13,10 @@
 #include "client/planbctl/route_source.h"
 #include "client/planbctl/session.h"
 #include "lpm/io/bgp_updates.h"
-#include "planb/client/output_routes.pb.h"
+#include "planb/client/output.pb.h"
+
+ABSL_FLAG(double, speed, 1,
+          "Speed relative to the recording; 0: as fast as possible.");
 
 namespace planb::client {
 namespace {
@@ -66,12 +69,8 @@ output::Replay Describe(const ReplayReport& report, const Files& files) {
   return line;
 }
 
-void Print(const output::Replay& replay) {
-  if (absl::GetFlag(FLAGS_json)) {
-    absl::PrintF("%s", JsonLine(replay));
-    return;
-  }
-  absl::PrintF(
+std::string TextOf(const output::Replay& replay) {
+  return absl::StrFormat(
       "%.0f changes of %.0f updates (%.1f s) in %.2f s: %.0f a second, %.0f "
       "batches, %.0f refused; generation %.0f\n"
       "lag: sent at most %.2f ms late; answered after %.2f ms (p50), %.2f ms "
@@ -84,14 +83,13 @@ void Print(const output::Replay& replay) {
 }
 
 ExitCode Run(const Arguments& arguments) {
-  if (arguments.empty()) return FailUsage("replay takes files");
   const double speed = absl::GetFlag(FLAGS_speed);
   if (!(speed >= 0)) return FailUsage("--speed must not be negative");
   const auto channel = ConnectToServer();
   if (!channel.ok()) return Fail(channel.status());
   UpdateReplayer replayer(
       *channel, {.stream = {.table = absl::GetFlag(FLAGS_table),
-                            .ack = AckFromFlag(),
+                            .ack = absl::GetFlag(FLAGS_ack).value,
                             .writer_epoch = absl::GetFlag(FLAGS_writer_epoch)},
                  .speed = speed,
                  .batch = absl::GetFlag(FLAGS_chunk),
@@ -110,7 +108,8 @@ ExitCode Run(const Arguments& arguments) {
   }
   const auto report = replayer.Finish();
   if (!report.ok()) return Fail(report.status());
-  Print(Describe(*report, files));
+  const output::Replay line = Describe(*report, files);
+  Print(line, TextOf(line));
   if (report->refused > 0) return Fail(report->first_refusal);
   return files.malformed > 0 || files.truncated ? ExitCode::kNegative
                                                 : ExitCode::kOk;

@@ -10,6 +10,9 @@
 #include "client/planbctl/flags.h"
 #include "lpm/synthetic/synthetic.h"
 
+ABSL_FLAG(uint32_t, next_hops, 64,
+          "Synthetic routes use the next hops 1 to this.");
+
 namespace planb::client {
 
 void ReportProblems(const std::string& path, const RecordReport& report) {

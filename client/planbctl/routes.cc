@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// planbctl routes list, get and explain: read the routes of a table.
+// planbctl routes list, get, explain, replace and diff.
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
@@ -12,29 +13,39 @@
 #include "client/planbctl/command.h"
 #include "client/planbctl/flags.h"
 #include "client/planbctl/output.h"
+#include "client/planbctl/route_source.h"
 #include "client/planbctl/session.h"
 #include "client/table_client.h"
-#include "planb/client/output_routes.pb.h"
+#include "client/whole_table.h"
+#include "lpm/io/route_file.h"
+#include "planb/client/output.pb.h"
+
+ABSL_FLAG(
+    std::optional<planb::client::Choice<planb::v1::ListRoutesRequest::Match>>,
+    match, std::nullopt,
+    "With PREFIX: exact (its own route), covering (also routes of prefixes "
+    "that contain it) or subtree (also routes of prefixes within it; the "
+    "default).");
+ABSL_FLAG(uint32_t, next_hop, 0, "Only routes to this next hop; 0: all.");
 
 namespace planb::client {
 
 namespace {
 
 // One route a line, a format that "load" reads.
-void Print(const Route& route, bool json) {
-  if (json) {
-    output::Route line;
-    line.set_prefix(route.prefix.ToString());
-    line.set_next_hop(route.next_hop);
-    absl::PrintF("%s", JsonLine(line));
-  } else {
-    absl::PrintF("%-24s %d\n", route.prefix.ToString(), route.next_hop);
-  }
+ExitCode PrintRoute(const Route& route, absl::string_view next_hop) {
+  output::Route line;
+  line.set_prefix(route.prefix.ToString());
+  line.set_next_hop(route.next_hop);
+  Print(line, absl::StrFormat("%-24s %s\n", line.prefix(), next_hop));
+  return ExitCode::kOk;
+}
+ExitCode PrintRoute(const Route& route) {
+  return PrintRoute(route, absl::StrCat(route.next_hop));
 }
 
 ExitCode List(const Arguments& arguments) {
-  if (arguments.size() > 1) return FailUsage("routes list takes one prefix");
-  const std::optional<MatchChoice> match = absl::GetFlag(FLAGS_match);
+  const auto match = absl::GetFlag(FLAGS_match);
   v1::ListRoutesRequest request;
   request.set_table(absl::GetFlag(FLAGS_table));
   request.set_next_hop_id(absl::GetFlag(FLAGS_next_hop));
@@ -44,42 +55,32 @@ ExitCode List(const Arguments& arguments) {
     const auto prefix = Prefix::Parse(arguments[0]);
     if (!prefix.ok()) return FailUsage(prefix.status().message());
     *request.mutable_prefix() = ToProto(*prefix);
-    request.set_match(match.value_or(MatchChoice()).match);
+    request.set_match(match.has_value() ? match->value
+                                        : v1::ListRoutesRequest::MATCH_SUBTREE);
   }
-  const auto channel = ConnectToServer();
-  if (!channel.ok()) return Fail(channel.status());
-  const bool json = absl::GetFlag(FLAGS_json);
-  const auto generation = TableClient(*channel).ListRoutes(
-      request,
-      [json](const Route& route) {
-        Print(route, json);
-        return absl::OkStatus();
+  const auto print = [](const Route& route) {
+    PrintRoute(route);
+    return absl::OkStatus();
+  };
+  return CallServer(
+      [&](const auto& channel) {
+        return TableClient(channel).ListRoutes(request, print, CallDeadline());
       },
-      CallDeadline());
-  return generation.ok() ? ExitCode::kOk : Fail(generation.status());
+      [](uint64_t) { return ExitCode::kOk; });
 }
 
 ExitCode Get(const Arguments& arguments) {
-  if (arguments.size() != 1) return FailUsage("routes get takes one prefix");
   const auto prefix = Prefix::Parse(arguments[0]);
   if (!prefix.ok()) return FailUsage(prefix.status().message());
   const auto channel = ConnectToServer();
   if (!channel.ok()) return Fail(channel.status());
   const auto route = TableClient(*channel).GetRoute(absl::GetFlag(FLAGS_table),
                                                     *prefix, CallDeadline());
-  const bool json = absl::GetFlag(FLAGS_json);
-  if (route.ok()) {
-    Print(*route, json);
-    return ExitCode::kOk;
-  }
+  if (route.ok()) return PrintRoute(*route);
   if (ErrorReason(route.status()) != "ROUTE_NOT_FOUND") {
     return Fail(route.status());
   }
-  if (json) {
-    Print({*prefix, kNoRoute}, json);
-  } else {
-    absl::PrintF("%-24s no route\n", prefix->ToString());
-  }
+  PrintRoute({*prefix, kNoRoute}, "no route");
   return ExitCode::kNegative;
 }
 
@@ -106,14 +107,13 @@ const Command kRoutesGetCommand = {
     .description =
         "Prints the route of exactly PREFIX, in the format of \"routes "
         "list\". Exits with 1 if there is none.",
-    .flags = {},
     .run = Get,
 };
 
 namespace {
 
 // Errors: INVALID_ARGUMENT for an explanation that breaks the contract.
-absl::StatusOr<output::Explanation> Explain(
+absl::StatusOr<output::Explanation> Describe(
     const Address& address, const v1::ExplainLookupResponse& response) {
   output::Explanation explanation;
   explanation.set_address(address.ToString());
@@ -129,10 +129,11 @@ absl::StatusOr<output::Explanation> Explain(
   if (response.has_next_hop()) {
     const auto object = FromProto(response.next_hop());
     if (!object.ok()) return object.status();
-    *explanation.mutable_object() = Describe(*object);
+    *explanation.mutable_object() = client::Describe(*object);
   }
   if (response.has_group()) {
-    *explanation.mutable_group() = Describe(FromProto(response.group()));
+    *explanation.mutable_group() =
+        client::Describe(FromProto(response.group()));
   }
   if (response.member_id() != kNoRoute) {
     explanation.set_member(response.member_id());
@@ -140,64 +141,50 @@ absl::StatusOr<output::Explanation> Explain(
   if (response.has_member()) {
     const auto object = FromProto(response.member());
     if (!object.ok()) return object.status();
-    *explanation.mutable_member_object() = Describe(*object);
+    *explanation.mutable_member_object() = client::Describe(*object);
   }
   return explanation;
 }
 
-void PrintText(const output::Explanation& explanation,
-               const v1::ExplainLookupResponse& response) {
-  PrintField("address", explanation.address());
-  PrintField("generation", absl::StrFormat("%.0f", explanation.generation()));
-  PrintField("next hop", explanation.next_hop() == kNoRoute
-                             ? "no route"
-                             : absl::StrCat(explanation.next_hop()));
+std::string TextOf(const output::Explanation& explanation,
+                   const v1::ExplainLookupResponse& response) {
+  std::string text = absl::StrCat(
+      Field("address", explanation.address()),
+      Field("generation", absl::StrCat(response.generation())),
+      Field("next hop", explanation.next_hop() == kNoRoute
+                            ? "no route"
+                            : absl::StrCat(explanation.next_hop())));
+  const auto add = [&](absl::string_view name, const std::string& value) {
+    absl::StrAppend(&text, Field(name, value));
+  };
   if (response.has_next_hop()) {
-    PrintField("object", TextOf(*FromProto(response.next_hop())));
+    add("object", client::TextOf(*FromProto(response.next_hop())));
   }
   if (response.has_group()) {
-    PrintField("group", TextOf(FromProto(response.group())));
+    add("group", client::TextOf(FromProto(response.group())));
   }
   if (explanation.has_member()) {
-    PrintField("member", absl::StrCat(explanation.member()));
+    add("member", absl::StrCat(explanation.member()));
   }
   if (response.has_member()) {
-    PrintField("member object", TextOf(*FromProto(response.member())));
+    add("member object", client::TextOf(*FromProto(response.member())));
   }
-  bool wins = true;
+  char mark = '*';
   for (const output::Route& match : explanation.matches()) {
-    absl::PrintF("%c %-22s %d\n", wins ? '*' : ' ', match.prefix(),
-                 match.next_hop());
-    wins = false;
+    absl::StrAppendFormat(&text, "%c %-22s %d\n", mark, match.prefix(),
+                          match.next_hop());
+    mark = ' ';
   }
+  return text;
 }
 
-ExitCode Run(const Arguments& arguments) {
-  if (arguments.size() != 1) {
-    return FailUsage("routes explain takes one address");
-  }
-  const auto address = Address::Parse(arguments[0]);
-  if (!address.ok()) return FailUsage(address.status().message());
-  v1::ExplainLookupRequest request;
-  request.set_table(absl::GetFlag(FLAGS_table));
-  request.set_address(address->ToPacked());
-  if (const auto flow = absl::GetFlag(FLAGS_flow_hash)) {
-    request.set_flow_hash(*flow);
-  }
-  const auto channel = ConnectToServer();
-  if (!channel.ok()) return Fail(channel.status());
-  const auto response =
-      TableClient(*channel).ExplainLookup(request, CallDeadline());
-  if (!response.ok()) return Fail(response.status());
-  const auto explanation = Explain(*address, *response);
+ExitCode ShowExplanation(const Address& address,
+                         const v1::ExplainLookupResponse& response) {
+  const auto explanation = Describe(address, response);
   if (!explanation.ok()) {
     return Fail(BrokenContract(explanation.status().message()));
   }
-  if (absl::GetFlag(FLAGS_json)) {
-    absl::PrintF("%s", JsonLine(*explanation));
-  } else {
-    PrintText(*explanation, *response);
-  }
+  Print(*explanation, TextOf(*explanation, response));
   const uint32_t best = explanation->matches().empty()
                             ? kNoRoute
                             : explanation->matches(0).next_hop();
@@ -207,6 +194,24 @@ ExitCode Run(const Arguments& arguments) {
                      ", but the longest route leads to ", best)));
   }
   return best == kNoRoute ? ExitCode::kNegative : ExitCode::kOk;
+}
+
+ExitCode Explain(const Arguments& arguments) {
+  const auto address = Address::Parse(arguments[0]);
+  if (!address.ok()) return FailUsage(address.status().message());
+  v1::ExplainLookupRequest request;
+  request.set_table(absl::GetFlag(FLAGS_table));
+  request.set_address(address->ToPacked());
+  if (const auto flow = absl::GetFlag(FLAGS_flow_hash)) {
+    request.set_flow_hash(*flow);
+  }
+  return CallServer(
+      [&](const auto& channel) {
+        return TableClient(channel).ExplainLookup(request, CallDeadline());
+      },
+      [&](const v1::ExplainLookupResponse& response) {
+        return ShowExplanation(*address, response);
+      });
 }
 
 }  // namespace
@@ -224,7 +229,123 @@ const Command kRoutesExplainCommand = {
         "route, and with 3 if the answer is not the next hop of the "
         "longest route.",
     .flags = {"flow_hash"},
-    .run = Run,
+    .run = Explain,
+};
+
+namespace {
+
+// The content of a file, with sorted routes.
+struct Contents {
+  std::vector<NextHop> next_hops;
+  std::vector<NextHopGroup> groups;
+  std::vector<Route> routes;
+};
+
+// Reads the file at `path` to its end. A part is not enough: the missing routes
+// would be withdrawn.
+// Errors: those of a strict ReadRouteFile.
+absl::StatusOr<Contents> ReadWhole(const std::string& path) {
+  RouteCollector collector;
+  const auto report = ReadRouteFile(path, {.strict = true}, collector);
+  if (!report.ok()) return report.status();
+  return Contents{.next_hops = collector.TakeNextHops(),
+                  .groups = collector.TakeGroups(),
+                  .routes = collector.TakeRoutes()};
+}
+
+absl::StatusOr<v1::ReplaceRoutesResponse> Replace(
+    const std::shared_ptr<grpc::Channel>& channel, const Contents& contents) {
+  v1::ReplaceRoutesRequest first;
+  SetConditions(first);
+  RouteReplacer replacer(channel, first, CallDeadline());
+  absl::Status status;
+  const auto add = [&](const auto& items) {
+    for (const auto& item : items) {
+      if (status.ok()) status = replacer.Add(item);
+    }
+  };
+  add(contents.next_hops);
+  add(contents.groups);
+  add(contents.routes);
+  if (!status.ok()) return status;
+  return replacer.Finish();
+}
+
+ExitCode RunReplace(const Arguments& arguments) {
+  const auto file = ReadWhole(arguments[0]);
+  if (!file.ok()) return FailUsage(file.status().message());
+  return CallServer(
+      [&](const auto& channel) { return Replace(channel, *file); },
+      PrintChange);
+}
+
+void PrintDifference(const RouteDifference& difference) {
+  const std::string prefix = difference.prefix.ToString();
+  const NextHopId from = difference.old_next_hop;
+  const NextHopId to = difference.next_hop;
+  output::Difference line;
+  line.set_prefix(prefix);
+  if (from != kNoRoute) line.set_old_next_hop(from);
+  if (to != kNoRoute) line.set_next_hop(to);
+  Print(line, from == kNoRoute ? absl::StrFormat("+ %s %d\n", prefix, to)
+              : to == kNoRoute
+                  ? absl::StrFormat("- %s %d\n", prefix, from)
+                  : absl::StrFormat("~ %s %d -> %d\n", prefix, from, to));
+}
+
+ExitCode RunDiff(const Arguments& arguments) {
+  const auto file = ReadWhole(arguments[0]);
+  if (!file.ok()) return FailUsage(file.status().message());
+  bool differs = false;
+  RouteDiff diff(file->routes, [&](const RouteDifference& difference) {
+    differs = true;
+    PrintDifference(difference);
+  });
+  const auto add = [&](const Route& route) {
+    diff.Add(route);
+    return absl::OkStatus();
+  };
+  v1::ListRoutesRequest request;
+  request.set_table(absl::GetFlag(FLAGS_table));
+  return CallServer(
+      [&](const auto& channel) {
+        return TableClient(channel).ListRoutes(request, add, CallDeadline());
+      },
+      [&](uint64_t) {
+        diff.Finish();
+        return differs ? ExitCode::kNegative : ExitCode::kOk;
+      });
+}
+
+}  // namespace
+
+const Command kRoutesReplaceCommand = {
+    .name = "routes replace",
+    .arguments = "FILE",
+    .summary = "make a table what a file says",
+    .description =
+        "Makes the routes of the table exactly those of FILE, in one "
+        "step: changes the routes that differ and withdraws those that "
+        "are not in FILE. FILE has a format of \"load\". Also sets the next "
+        "hops and groups that FILE describes; others stay. If FILE is "
+        "malformed anywhere or truncated, nothing changes. \"routes diff\" "
+        "shows the changes in advance, --dry_run counts them.",
+    .flags = ChangeFlags(),
+    .run = RunReplace,
+};
+
+const Command kRoutesDiffCommand = {
+    .name = "routes diff",
+    .arguments = "FILE",
+    .summary = "show what \"routes replace\" would do",
+    .description =
+        "Compares the routes of the table, as lookups see it, with those "
+        "of FILE and prints a line for each prefix that differs: \"+ "
+        "PREFIX NEXTHOP\" is in FILE only, \"- PREFIX NEXTHOP\" is in the "
+        "table only, \"~ PREFIX OLD -> NEW\" has another next hop in FILE. "
+        "Exits with 1 if there is a difference, with 2 if FILE is "
+        "malformed anywhere.",
+    .run = RunDiff,
 };
 
 }  // namespace planb::client

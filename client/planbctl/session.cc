@@ -16,9 +16,27 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
-#include "client/call.h"
 #include "client/planbctl/flags.h"
-#include "grpc/health/v1/health.grpc.pb.h"
+#include "client/planbctl/output.h"
+#include "planb/client/output.pb.h"
+
+ABSL_FLAG(std::string, server, "",
+          "The server: unix:///path, host:port or [address]:port. If empty, "
+          "the environment variable PLANB_SERVER; if that is unset, "
+          "unix:///run/planb/planb.sock.");
+ABSL_FLAG(
+    std::string, tls_ca, "",
+    "Use TLS, with these certificate authorities for the server: a file in "
+    "PEM. If empty: the authorities that this host trusts if another TLS "
+    "flag is given, otherwise plaintext.");
+ABSL_FLAG(
+    std::string, tls_cert, "",
+    "The client's certificate, for a server that asks for one: a file in PEM.");
+ABSL_FLAG(std::string, tls_key, "",
+          "Private key of --tls_cert: a file in PEM.");
+ABSL_FLAG(std::string, tls_server_name, "",
+          "The name required in the server's certificate; empty: the host of "
+          "--server.");
 
 namespace planb::client {
 
@@ -63,21 +81,6 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToServer(
 
 absl::Time CallDeadline() { return absl::Now() + absl::GetFlag(FLAGS_timeout); }
 
-absl::StatusOr<grpc::health::v1::HealthCheckResponse::ServingStatus>
-CheckHealth(const std::shared_ptr<grpc::Channel>& channel,
-            const std::string& service, absl::Time deadline) {
-  grpc::health::v1::HealthCheckRequest request;
-  request.set_service(service);
-  grpc::ClientContext context;
-  SetDeadline(context, deadline);
-  grpc::health::v1::HealthCheckResponse response;
-  absl::Status status =
-      FromGrpc(grpc::health::v1::Health::NewStub(channel)->Check(
-          &context, request, &response));
-  if (!status.ok()) return status;
-  return response.status();
-}
-
 namespace {
 
 std::atomic<bool> stop_requested{false};
@@ -93,18 +96,6 @@ void StopOnSignals() {
 
 const std::atomic<bool>& StopRequested() { return stop_requested; }
 
-v1::Ack AckFromFlag() {
-  switch (absl::GetFlag(FLAGS_ack)) {
-    case AckChoice::kAccepted:
-      return v1::ACK_ACCEPTED;
-    case AckChoice::kVisible:
-      return v1::ACK_VISIBLE;
-    case AckChoice::kPersisted:
-      return v1::ACK_PERSISTED;
-  }
-  return v1::ACK_UNSPECIFIED;
-}
-
 std::vector<absl::string_view> ChangeFlags(
     std::vector<absl::string_view> more) {
   std::vector<absl::string_view> flags = {"ack", "expected_generation",
@@ -113,11 +104,10 @@ std::vector<absl::string_view> ChangeFlags(
   return flags;
 }
 
-void PrintChange(const output::Update& update) {
-  if (absl::GetFlag(FLAGS_json)) {
-    absl::PrintF("%s", JsonLine(update));
-    return;
-  }
+ExitCode PrintChange(const google::protobuf::Message& response) {
+  output::Update update;
+  CopyFields(response, update);
+  update.set_dry_run(absl::GetFlag(FLAGS_dry_run));
   const std::string unchanged =
       update.has_unchanged()
           ? absl::StrFormat(", %.0f unchanged", update.unchanged())
@@ -126,12 +116,14 @@ void PrintChange(const output::Update& update) {
       update.persisted_generation() > 0
           ? absl::StrFormat(", persisted: %.0f", update.persisted_generation())
           : "";
-  absl::PrintF(
-      "generation %.0f (visible: %.0f%s): %.0f added, %.0f changed, %.0f "
-      "removed%s%s\n",
-      update.generation(), update.visible_generation(), persisted,
-      update.added(), update.changed(), update.removed(), unchanged,
-      update.dry_run() ? " (dry run: nothing was changed)" : "");
+  Print(update,
+        absl::StrFormat(
+            "generation %.0f (visible: %.0f%s): %.0f added, %.0f changed, %.0f "
+            "removed%s%s\n",
+            update.generation(), update.visible_generation(), persisted,
+            update.added(), update.changed(), update.removed(), unchanged,
+            update.dry_run() ? " (dry run: nothing was changed)" : ""));
+  return ExitCode::kOk;
 }
 
 absl::StatusOr<NextHopId> ParseNextHopId(absl::string_view text) {

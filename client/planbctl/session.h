@@ -6,6 +6,7 @@
 #ifndef PLANB_CLIENT_PLANBCTL_SESSION_H_
 #define PLANB_CLIENT_PLANBCTL_SESSION_H_
 
+#include <google/protobuf/message.h>
 #include <grpcpp/channel.h>
 
 #include <atomic>
@@ -19,11 +20,9 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "client/channel.h"
+#include "client/planbctl/command.h"
 #include "client/planbctl/flags.h"
-#include "client/planbctl/output.h"
-#include "grpc/health/v1/health.pb.h"
 #include "lpm/prefix.h"
-#include "planb/client/output.pb.h"
 #include "planb/v1/types.pb.h"
 
 namespace planb::client {
@@ -47,21 +46,10 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToServer(
 // The deadline of a call made now: --timeout from now.
 absl::Time CallDeadline();
 
-// The status of `service`, or with "" of the whole server, by the standard gRPC
-// health service.
-// Errors: NOT_FOUND if the server does not know the service; UNIMPLEMENTED if
-// it has no health service; those of any call.
-absl::StatusOr<grpc::health::v1::HealthCheckResponse::ServingStatus>
-CheckHealth(const std::shared_ptr<grpc::Channel>& channel,
-            const std::string& service, absl::Time deadline);
-
 // Makes SIGTERM and SIGINT set StopRequested instead of ending the process, so
 // that a command can report what it has measured.
 void StopOnSignals();
 const std::atomic<bool>& StopRequested();
-
-// --ack
-v1::Ack AckFromFlag();
 
 // Names of the flags that SetConditions reads, and `more`.
 std::vector<absl::string_view> ChangeFlags(
@@ -71,7 +59,7 @@ std::vector<absl::string_view> ChangeFlags(
 template <typename Request>
 void SetConditions(Request& request) {
   request.set_table(absl::GetFlag(FLAGS_table));
-  request.set_ack(AckFromFlag());
+  request.set_ack(absl::GetFlag(FLAGS_ack).value);
   if (const auto expected = absl::GetFlag(FLAGS_expected_generation)) {
     request.set_expected_generation(*expected);
   }
@@ -79,29 +67,19 @@ void SetConditions(Request& request) {
   request.set_writer_epoch(absl::GetFlag(FLAGS_writer_epoch));
 }
 
-// The fields of all answers to changes.
-template <typename Response>
-output::Update DescribeChange(const Response& response) {
-  output::Update update;
-  update.set_generation(Number(response.generation()));
-  update.set_visible_generation(Number(response.visible_generation()));
-  update.set_persisted_generation(Number(response.persisted_generation()));
-  update.set_added(Number(response.added()));
-  update.set_changed(Number(response.changed()));
-  update.set_removed(Number(response.removed()));
-  update.set_dry_run(absl::GetFlag(FLAGS_dry_run));
-  return update;
-}
+// Prints the generations and counts of any answer to a change. Returns kOk.
+ExitCode PrintChange(const google::protobuf::Message& response);
 
-// The same, and the field of changes of routes.
-template <typename Response>
-output::Update DescribeRouteChange(const Response& response) {
-  output::Update update = DescribeChange(response);
-  update.set_unchanged(Number(response.unchanged()));
-  return update;
+// Connects, calls `call(channel)`, which returns an absl::StatusOr, and passes
+// its value to `show`.
+template <typename Call, typename Show>
+ExitCode CallServer(Call call, Show show) {
+  const auto channel = ConnectToServer();
+  if (!channel.ok()) return Fail(channel.status());
+  const auto answer = call(*channel);
+  if (!answer.ok()) return Fail(answer.status());
+  return show(*answer);
 }
-
-void PrintChange(const output::Update& update);
 
 // The id of a next hop or group.
 // Errors: INVALID_ARGUMENT, with the text.

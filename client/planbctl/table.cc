@@ -4,34 +4,41 @@
 
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/call.h"
 #include "client/planbctl/command.h"
 #include "client/planbctl/flags.h"
 #include "client/planbctl/output.h"
 #include "client/planbctl/session.h"
 #include "client/table_client.h"
 #include "client/whole_table.h"
+#include "grpc/health/v1/health.grpc.pb.h"
 #include "planb/client/output.pb.h"
-#include "planb/client/output_routes.pb.h"
+
+ABSL_FLAG(std::string, service, "",
+          "Full name of a gRPC service; empty means the server as a whole.");
 
 namespace planb::client {
 
 namespace {
 
-ExitCode List(const Arguments& arguments) {
-  if (!arguments.empty()) return FailUsage("table list takes no arguments");
-  const auto channel = ConnectToServer();
-  if (!channel.ok()) return Fail(channel.status());
-  const auto tables = TableClient(*channel).ListTables(CallDeadline());
-  if (!tables.ok()) return Fail(tables.status());
+// Prints the state of a table.
+ExitCode PrintState(const v1::Table& table) {
+  const output::Status status = Describe(table);
+  Print(status, TextOf(status));
+  return ExitCode::kOk;
+}
+
+ExitCode PrintStates(const std::vector<v1::Table>& tables) {
   TextTable text({"table", "accepted", "visible", "persisted", "IPv6", "IPv4",
                   "next hops", "groups"});
-  for (const v1::Table& table : *tables) {
+  for (const v1::Table& table : tables) {
     if (absl::GetFlag(FLAGS_json)) {
-      PrintTable(Describe(table));
+      PrintState(table);
       continue;
     }
     text.AddRow(
@@ -45,36 +52,38 @@ ExitCode List(const Arguments& arguments) {
   return ExitCode::kOk;
 }
 
+ExitCode List(const Arguments&) {
+  return CallServer(
+      [](const auto& channel) {
+        return TableClient(channel).ListTables(CallDeadline());
+      },
+      PrintStates);
+}
+
 ExitCode Show(const Arguments& arguments) {
-  if (arguments.size() > 1) return FailUsage("table show takes one name");
-  const auto channel = ConnectToServer();
-  if (!channel.ok()) return Fail(channel.status());
-  const auto table = TableClient(*channel).GetTable(
-      arguments.empty() ? absl::GetFlag(FLAGS_table) : arguments[0],
-      CallDeadline());
-  if (!table.ok()) return Fail(table.status());
-  PrintTable(Describe(*table));
-  return ExitCode::kOk;
+  return CallServer(
+      [&](const auto& channel) {
+        return TableClient(channel).GetTable(
+            arguments.empty() ? absl::GetFlag(FLAGS_table) : arguments[0],
+            CallDeadline());
+      },
+      PrintState);
 }
 
 ExitCode Create(const Arguments& arguments) {
-  if (arguments.size() != 1) return FailUsage("table create takes one name");
-  const auto channel = ConnectToServer();
-  if (!channel.ok()) return Fail(channel.status());
-  const auto table =
-      TableClient(*channel).CreateTable(arguments[0], CallDeadline());
-  if (!table.ok()) return Fail(table.status());
-  if (absl::GetFlag(FLAGS_json)) {
-    PrintTable(Describe(*table));
-  } else {
-    absl::PrintF("%s created, generation %d\n", table->name(),
-                 table->accepted_generation());
-  }
-  return ExitCode::kOk;
+  return CallServer(
+      [&](const auto& channel) {
+        return TableClient(channel).CreateTable(arguments[0], CallDeadline());
+      },
+      [](const v1::Table& table) {
+        Print(Describe(table),
+              absl::StrFormat("%s created, generation %d\n", table.name(),
+                              table.accepted_generation()));
+        return ExitCode::kOk;
+      });
 }
 
 ExitCode Delete(const Arguments& arguments) {
-  if (arguments.size() != 1) return FailUsage("table delete takes one name");
   const auto channel = ConnectToServer();
   if (!channel.ok()) return Fail(channel.status());
   const absl::Status status =
@@ -86,14 +95,12 @@ ExitCode Delete(const Arguments& arguments) {
 
 const Command kTableListCommand = {
     .name = "table list",
-    .arguments = "",
     .summary = "show all tables",
     .description =
         "Shows a line for each table: its name, its accepted, visible and "
         "persisted generations, and its numbers of IPv6 and IPv4 routes, "
         "next-hop objects and groups. With --json, prints all fields of "
         "\"table show\".",
-    .flags = {},
     .run = List,
 };
 
@@ -104,7 +111,6 @@ const Command kTableShowCommand = {
     .description =
         "Shows the state of the table NAME, or of --table: the output of "
         "\"status\" without the server's health.",
-    .flags = {},
     .run = Show,
 };
 
@@ -115,7 +121,6 @@ const Command kTableCreateCommand = {
     .description =
         "Creates an empty table. NAME has 1 to 63 of the characters a-z, "
         "0-9 and \"-\". An existing table is an error.",
-    .flags = {},
     .run = Create,
 };
 
@@ -127,14 +132,12 @@ const Command kTableDeleteCommand = {
         "Deletes a table with its routes, next hops and groups. Later "
         "lookups in it fail. Prints nothing. The table \"default\" cannot "
         "be deleted.",
-    .flags = {},
     .run = Delete,
 };
 
 namespace {
 
 ExitCode Export(const Arguments& arguments) {
-  if (arguments.size() != 1) return FailUsage("snapshot export takes one file");
   const auto channel = ConnectToServer();
   if (!channel.ok()) return Fail(channel.status());
   AtomicFile file(arguments[0]);
@@ -144,19 +147,14 @@ ExitCode Export(const Arguments& arguments) {
   if (!file.status().ok()) return FailUsage(file.status().message());
   if (!bytes.ok()) return Fail(bytes.status());
   if (arguments[0] == "-") return ExitCode::kOk;
-  if (absl::GetFlag(FLAGS_json)) {
-    output::Snapshot line;
-    line.set_file(arguments[0]);
-    line.set_bytes(Number(*bytes));
-    absl::PrintF("%s", JsonLine(line));
-  } else {
-    absl::PrintF("%s: %d bytes\n", arguments[0], *bytes);
-  }
+  output::Snapshot line;
+  line.set_file(arguments[0]);
+  line.set_bytes(Number(*bytes));
+  Print(line, absl::StrFormat("%s: %d bytes\n", arguments[0], *bytes));
   return ExitCode::kOk;
 }
 
 ExitCode Import(const Arguments& arguments) {
-  if (arguments.size() != 1) return FailUsage("snapshot import takes one file");
   const std::string path = arguments[0] == "-" ? "/dev/stdin" : arguments[0];
   std::ifstream file(path, std::ios::binary);
   if (!file) return FailUsage(absl::StrCat("cannot read ", arguments[0]));
@@ -168,8 +166,7 @@ ExitCode Import(const Arguments& arguments) {
       SnapshotTransfer(*channel).Import(first, file, CallDeadline());
   if (file.bad()) return FailUsage(absl::StrCat("cannot read ", arguments[0]));
   if (!response.ok()) return Fail(response.status());
-  PrintChange(DescribeRouteChange(*response));
-  return ExitCode::kOk;
+  return PrintChange(*response);
 }
 
 }  // namespace
@@ -184,7 +181,6 @@ const Command kSnapshotExportCommand = {
         "new file is complete and on the disk. Only its owner may read "
         "it. \"-\" writes to the standard output and prints nothing else "
         "there; the checksum lets an import detect a truncated file.",
-    .flags = {},
     .run = Export,
 };
 
@@ -204,68 +200,71 @@ namespace {
 
 using grpc::health::v1::HealthCheckResponse;
 
-ExitCode RunStatus(const Arguments& arguments) {
-  if (!arguments.empty()) return FailUsage("status takes no arguments");
+// The status of `service`, or with "" of the whole server.
+absl::StatusOr<HealthCheckResponse> CheckHealth(
+    const std::shared_ptr<grpc::Channel>& channel, const std::string& service) {
+  grpc::health::v1::HealthCheckRequest request;
+  request.set_service(service);
+  return CallUnary(*grpc::health::v1::Health::NewStub(channel),
+                   &grpc::health::v1::Health::Stub::Check, request,
+                   CallDeadline());
+}
+
+std::string NameOf(const HealthCheckResponse& health) {
+  return HealthCheckResponse::ServingStatus_Name(health.status());
+}
+
+ExitCode CodeOf(const HealthCheckResponse& health) {
+  return health.status() == HealthCheckResponse::SERVING ? ExitCode::kOk
+                                                         : ExitCode::kNegative;
+}
+
+ExitCode RunStatus(const Arguments&) {
   const auto channel = ConnectToServer();
   if (!channel.ok()) return Fail(channel.status());
   const auto table = TableClient(*channel).GetTable(absl::GetFlag(FLAGS_table),
                                                     CallDeadline());
   if (!table.ok()) return Fail(table.status());
-  const auto health = CheckHealth(*channel, "", CallDeadline());
+  const auto health = CheckHealth(*channel, "");
   if (!health.ok() && !absl::IsUnimplemented(health.status())) {
     return Fail(health.status());
   }
   output::Status status = Describe(*table);
   status.set_server(ServerTarget());
-  status.set_health(health.ok()
-                        ? HealthCheckResponse::ServingStatus_Name(*health)
-                        : "UNIMPLEMENTED");
-  if (!absl::GetFlag(FLAGS_json)) {
-    PrintField("server",
-               absl::StrCat(status.server(), " (", status.health(), ")"));
-  }
-  PrintTable(status);
-  const bool serves = !health.ok() || *health == HealthCheckResponse::SERVING;
-  return serves ? ExitCode::kOk : ExitCode::kNegative;
+  status.set_health(health.ok() ? NameOf(*health) : "UNIMPLEMENTED");
+  const std::string server =
+      absl::StrCat(status.server(), " (", status.health(), ")");
+  Print(status, absl::StrCat(Field("server", server), TextOf(status)));
+  return health.ok() ? CodeOf(*health) : ExitCode::kOk;
 }
 
-ExitCode RunHealth(const Arguments& arguments) {
-  if (!arguments.empty()) return FailUsage("health takes no arguments");
-  const auto channel = ConnectToServer();
-  if (!channel.ok()) return Fail(channel.status());
+ExitCode RunHealth(const Arguments&) {
   const std::string service = absl::GetFlag(FLAGS_service);
-  const auto health = CheckHealth(*channel, service, CallDeadline());
-  if (!health.ok()) return Fail(health.status());
-  const std::string& name = HealthCheckResponse::ServingStatus_Name(*health);
-  if (absl::GetFlag(FLAGS_json)) {
-    output::Health line;
-    line.set_service(service);
-    line.set_status(name);
-    absl::PrintF("%s", JsonLine(line));
-  } else {
-    absl::PrintF("%s\n", name);
-  }
-  return *health == HealthCheckResponse::SERVING ? ExitCode::kOk
-                                                 : ExitCode::kNegative;
+  return CallServer(
+      [&](const auto& channel) { return CheckHealth(channel, service); },
+      [&](const HealthCheckResponse& health) {
+        output::Health line;
+        line.set_service(service);
+        line.set_status(NameOf(health));
+        Print(line, absl::StrCat(line.status(), "\n"));
+        return CodeOf(health);
+      });
 }
 
 }  // namespace
 
 const Command kStatusCommand = {
     .name = "status",
-    .arguments = "",
     .summary = "show the state of the server and of a table",
     .description =
         "Shows a table's generations, sizes, kernel, digest and prefix "
         "lengths, and the server's health. Exits with 1 if the server "
         "answers but is not serving.",
-    .flags = {},
     .run = RunStatus,
 };
 
 const Command kHealthCommand = {
     .name = "health",
-    .arguments = "",
     .summary = "ask whether the server serves",
     .description =
         "Calls the standard gRPC health service (grpc.health.v1) and "

@@ -26,45 +26,40 @@ namespace {
 
 using v1::RouteUpdate;
 
-// Appends one change. If `prefix` is malformed, prints an error, returns false.
-bool AddUpdate(RouteUpdate::Op op, const std::string& prefix, uint32_t next_hop,
-               v1::UpdateRoutesRequest& request) {
+// Appends a change; with --strict, `strict` is its op. If `prefix` is
+// malformed, prints an error and returns false.
+bool AddUpdate(const std::string& prefix, NextHopId next_hop,
+               RouteUpdate::Op strict, v1::UpdateRoutesRequest& request) {
   const auto parsed = Prefix::Parse(prefix);
   if (!parsed.ok()) {
     FailUsage(parsed.status().message());
     return false;
   }
-  RouteUpdate* update = request.add_updates();
-  update->set_op(op);
-  *update->mutable_prefix() = ToProto(*parsed);
-  update->set_next_hop_id(next_hop);
+  RouteUpdate* const update = request.add_updates();
+  *update = ToUpdate({*parsed, next_hop});
+  if (absl::GetFlag(FLAGS_strict)) update->set_op(strict);
   return true;
 }
 
 ExitCode Send(v1::UpdateRoutesRequest request) {
   SetConditions(request);
   request.set_request_id(absl::GetFlag(FLAGS_request_id));
-  const auto channel = ConnectToServer();
-  if (!channel.ok()) return Fail(channel.status());
-  const auto response =
-      TableClient(*channel).UpdateRoutes(request, CallDeadline());
-  if (!response.ok()) return Fail(response.status());
-  PrintChange(DescribeRouteChange(*response));
-  return ExitCode::kOk;
+  return CallServer(
+      [&](const auto& channel) {
+        return TableClient(channel).UpdateRoutes(request, CallDeadline());
+      },
+      PrintChange);
 }
 
 ExitCode Announce(const Arguments& arguments) {
-  if (arguments.empty() || arguments.size() % 2 != 0) {
+  if (arguments.size() % 2 != 0) {
     return FailUsage("announce takes pairs of PREFIX and NEXTHOP");
   }
-  const RouteUpdate::Op op = absl::GetFlag(FLAGS_strict)
-                                 ? RouteUpdate::OP_INSERT
-                                 : RouteUpdate::OP_UPSERT;
   v1::UpdateRoutesRequest request;
   for (size_t i = 0; i < arguments.size(); i += 2) {
     const auto next_hop = ParseNextHopId(arguments[i + 1]);
     if (!next_hop.ok()) return FailUsage(next_hop.status().message());
-    if (!AddUpdate(op, arguments[i], *next_hop, request)) {
+    if (!AddUpdate(arguments[i], *next_hop, RouteUpdate::OP_INSERT, request)) {
       return ExitCode::kUsage;
     }
   }
@@ -72,13 +67,12 @@ ExitCode Announce(const Arguments& arguments) {
 }
 
 ExitCode Withdraw(const Arguments& arguments) {
-  if (arguments.empty()) return FailUsage("withdraw takes prefixes");
-  const RouteUpdate::Op op = absl::GetFlag(FLAGS_strict)
-                                 ? RouteUpdate::OP_DELETE_STRICT
-                                 : RouteUpdate::OP_DELETE;
   v1::UpdateRoutesRequest request;
   for (const std::string& argument : arguments) {
-    if (!AddUpdate(op, argument, 0, request)) return ExitCode::kUsage;
+    if (!AddUpdate(argument, kNoRoute, RouteUpdate::OP_DELETE_STRICT,
+                   request)) {
+      return ExitCode::kUsage;
+    }
   }
   return Send(std::move(request));
 }
@@ -147,36 +141,33 @@ class Progress {
   absl::Time shown_ = MonotonicNow();
 };
 
-void Print(const LoadReport& load, const RouteFileReport& file,
-           absl::Duration took) {
-  if (absl::GetFlag(FLAGS_json)) {
-    output::Load line;
-    line.set_routes(Number(load.routes));
-    line.set_next_hops(Number(load.next_hops));
-    line.set_groups(Number(load.groups));
-    line.set_chunks(Number(load.chunks));
-    line.set_added(Number(load.added));
-    line.set_changed(Number(load.changed));
-    line.set_unchanged(Number(load.unchanged));
-    line.set_generation(Number(load.generation));
-    line.set_visible_generation(Number(load.visible_generation));
-    line.set_malformed(Number(file.malformed));
-    line.set_ignored(Number(file.ignored));
-    line.set_truncated(file.truncated);
-    line.set_seconds(absl::ToDoubleSeconds(took));
-    absl::PrintF("%s", JsonLine(line));
-    return;
-  }
-  absl::PrintF(
-      "%d routes and %d next hops in %.2f s: %d added, %d changed, %d "
-      "unchanged; generation %d; %d records malformed%s\n",
-      load.routes, load.next_hops, absl::ToDoubleSeconds(took), load.added,
-      load.changed, load.unchanged, load.generation, file.malformed,
-      file.truncated ? "; the file is truncated" : "");
+ExitCode Show(const LoadReport& load, const RouteFileReport& file,
+              absl::Duration took) {
+  output::Load line;
+  line.set_routes(Number(load.routes));
+  line.set_next_hops(Number(load.next_hops));
+  line.set_groups(Number(load.groups));
+  line.set_chunks(Number(load.chunks));
+  line.set_added(Number(load.added));
+  line.set_changed(Number(load.changed));
+  line.set_unchanged(Number(load.unchanged));
+  line.set_generation(Number(load.generation));
+  line.set_visible_generation(Number(load.visible_generation));
+  line.set_malformed(Number(file.malformed));
+  line.set_ignored(Number(file.ignored));
+  line.set_truncated(file.truncated);
+  line.set_seconds(absl::ToDoubleSeconds(took));
+  Print(line, absl::StrFormat(
+                  "%d routes and %d next hops in %.2f s: %d added, %d changed, "
+                  "%d unchanged; generation %d; %d records malformed%s\n",
+                  load.routes, load.next_hops, line.seconds(), load.added,
+                  load.changed, load.unchanged, load.generation, file.malformed,
+                  file.truncated ? "; the file is truncated" : ""));
+  return file.malformed > 0 || file.truncated ? ExitCode::kNegative
+                                              : ExitCode::kOk;
 }
 
 ExitCode Run(const Arguments& arguments) {
-  if (arguments.size() != 1) return FailUsage("load takes one file");
   const std::string& path = arguments[0];
   const auto channel = ConnectToServer();
   if (!channel.ok()) return Fail(channel.status());
@@ -186,7 +177,7 @@ ExitCode Run(const Arguments& arguments) {
   RouteLoader loader(client,
                      {.table = absl::GetFlag(FLAGS_table),
                       .chunk = absl::GetFlag(FLAGS_chunk),
-                      .ack = AckFromFlag(),
+                      .ack = absl::GetFlag(FLAGS_ack).value,
                       .writer_epoch = absl::GetFlag(FLAGS_writer_epoch),
                       .request_id = absl::GetFlag(FLAGS_request_id),
                       .timeout = absl::GetFlag(FLAGS_timeout),
@@ -201,9 +192,7 @@ ExitCode Run(const Arguments& arguments) {
   ReportProblems(path, *file);
   const auto load = loader.Finish();
   if (!load.ok()) return Fail(load.status());
-  Print(*load, *file, MonotonicNow() - start);
-  return file->malformed > 0 || file->truncated ? ExitCode::kNegative
-                                                : ExitCode::kOk;
+  return Show(*load, *file, MonotonicNow() - start);
 }
 
 }  // namespace

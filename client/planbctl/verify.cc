@@ -24,6 +24,10 @@
 #include "lpm/synthetic/traffic.h"
 #include "planb/client/output.pb.h"
 
+ABSL_FLAG(uint64_t, samples, 1'000'000,
+          "Number of sampled addresses, in addition to those at the boundaries "
+          "of the routes.");
+
 namespace planb::client {
 
 namespace {
@@ -38,9 +42,9 @@ class Comparison {
 
   void Compare(const AddressAnswer& answer) {
     if (report_.addresses() == 0) {
-      report_.set_first_generation(static_cast<double>(answer.generation));
+      report_.set_first_generation(Number(answer.generation));
     }
-    report_.set_last_generation(static_cast<double>(answer.generation));
+    report_.set_last_generation(Number(answer.generation));
     report_.set_addresses(report_.addresses() + 1);
     const NextHopId expected = table_.NextHop(answer.address);
     if (expected == kNoRoute) report_.set_misses(report_.misses() + 1);
@@ -61,12 +65,8 @@ class Comparison {
   output::Verify report_;
 };
 
-void Print(const output::Verify& report) {
-  if (absl::GetFlag(FLAGS_json)) {
-    absl::PrintF("%s", JsonLine(report));
-    return;
-  }
-  absl::PrintF(
+std::string TextOf(const output::Verify& report) {
+  return absl::StrFormat(
       "%.0f addresses (%.0f sampled, the others at the boundaries of %.0f "
       "routes) in %.2f s, generation %.0f to %.0f: %.0f without a route, %.0f "
       "mismatches\n",
@@ -76,7 +76,6 @@ void Print(const output::Verify& report) {
 }
 
 ExitCode RunVerify(const Arguments& arguments) {
-  if (arguments.size() != 1) return FailUsage("verify takes one file");
   const auto routes = ReadRoutes(arguments[0]);
   if (!routes.ok()) return FailUsage(routes.status().message());
   const ReferenceTable table(*routes);
@@ -106,10 +105,10 @@ ExitCode RunVerify(const Arguments& arguments) {
   if (!status.ok()) return Fail(status);
 
   output::Verify& report = comparison.report();
-  report.set_routes(static_cast<double>(routes->size()));
-  report.set_samples(static_cast<double>(samples));
+  report.set_routes(Number(routes->size()));
+  report.set_samples(Number(samples));
   report.set_seconds(absl::ToDoubleSeconds(MonotonicNow() - start));
-  Print(report);
+  Print(report, TextOf(report));
   return report.mismatches() == 0 ? ExitCode::kOk : ExitCode::kNegative;
 }
 
@@ -181,16 +180,12 @@ output::Soak Report(const SoakCounts& counts) {
   return report;
 }
 
-void Print(const output::Soak& report) {
-  if (absl::GetFlag(FLAGS_json)) {
-    absl::PrintF("%s", JsonLine(report));
-    return;
-  }
+std::string TextOf(const output::Soak& report) {
   std::string failures;
   for (const auto& [code, count] : report.failures()) {
     absl::StrAppendFormat(&failures, " %s %.0f", code, count);
   }
-  absl::PrintF(
+  return absl::StrFormat(
       "%.0f batches, %.0f lookups in %.1f s: %.0f wrong answers; batches "
       "failed:%s; %.0f disconnects, %.0f reconnects; longest wait %.1f ms\n",
       report.batches(), report.lookups(), report.seconds(), report.mismatches(),
@@ -199,13 +194,12 @@ void Print(const output::Soak& report) {
 }
 
 ExitCode RunSoakCommand(const Arguments& arguments) {
-  if (arguments.size() != 1) return FailUsage("soak takes one file");
   if (const absl::Status flags = CheckFlags(); !flags.ok()) {
     return FailUsage(flags.message());
   }
   const auto routes = ReadRoutes(arguments[0]);
   if (!routes.ok()) return FailUsage(routes.status().message());
-  const Family family = absl::GetFlag(FLAGS_family).family;
+  const Family family = absl::GetFlag(FLAGS_family).value;
   std::vector<Address> addresses;
   const absl::Status made = MakeTraffic(
       TraceKind::kMatch, family, *routes, kTraceAddresses,
@@ -223,7 +217,8 @@ ExitCode RunSoakCommand(const Arguments& arguments) {
   StopOnSignals();
   const SoakCounts counts =
       RunSoak(ChannelsTo(ServerTarget(), WithFlags()).value(), trace, options);
-  Print(Report(counts));
+  const output::Soak report = Report(counts);
+  Print(report, TextOf(report));
   return counts.sound() ? ExitCode::kOk : ExitCode::kNegative;
 }
 

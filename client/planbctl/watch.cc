@@ -15,7 +15,13 @@
 #include "client/planbctl/session.h"
 #include "client/route_watcher.h"
 #include "client/table_client.h"
-#include "planb/client/output_routes.pb.h"
+#include "planb/client/output.pb.h"
+
+ABSL_FLAG(std::optional<uint64_t>, start, std::nullopt,
+          "Show changes of generations above this one. Without: above the "
+          "generation that lookups see now.");
+ABSL_FLAG(uint64_t, count, 0,
+          "End after this many generations; 0: when interrupted.");
 
 namespace planb::client {
 namespace {
@@ -23,7 +29,7 @@ namespace {
 // Prints the changes of a generation, one a line.
 class Printer {
  public:
-  void Print(const GenerationChanges& changes) {
+  void PrintAll(const GenerationChanges& changes) {
     generation_ = changes.generation;
     // In the order in which a replica applies them: next hops are added before
     // the routes that use them, and deleted after.
@@ -72,19 +78,14 @@ class Printer {
   }
 
   void Show(const output::Change& line, absl::string_view what) const {
-    if (json_) {
-      absl::PrintF("%s", JsonLine(line));
-    } else {
-      absl::PrintF("%d %s %s\n", generation_, line.change(), what);
-    }
+    Print(line,
+          absl::StrFormat("%d %s %s\n", generation_, line.change(), what));
   }
 
-  const bool json_ = absl::GetFlag(FLAGS_json);
   uint64_t generation_ = 0;
 };
 
-ExitCode Run(const Arguments& arguments) {
-  if (!arguments.empty()) return FailUsage("routes watch takes no arguments");
+ExitCode Run(const Arguments&) {
   const auto channel = ConnectToServer();
   if (!channel.ok()) return Fail(channel.status());
   const std::string table = absl::GetFlag(FLAGS_table);
@@ -105,7 +106,7 @@ ExitCode Run(const Arguments& arguments) {
     const auto changes = watcher.Next();
     if (!changes.ok()) return Fail(changes.status());
     if (changes->bookmark) continue;
-    printer.Print(*changes);
+    printer.PrintAll(*changes);
     ++printed;
     // A reader needs each generation at once, and a signal would lose it.
     if (std::fflush(stdout) != 0) break;  // the end of planbctl says so
@@ -117,7 +118,6 @@ ExitCode Run(const Arguments& arguments) {
 
 const Command kRoutesWatchCommand = {
     .name = "routes watch",
-    .arguments = "",
     .summary = "print the changes of a table as they come",
     .description =
         "Prints every change of the table's routes, next hops and groups, "

@@ -12,7 +12,6 @@
 #include <grpcpp/client_context.h>
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/generic/generic_stub.h>
-#include <grpcpp/security/credentials.h>
 
 #include <algorithm>
 #include <atomic>
@@ -21,50 +20,11 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "base/monotonic_time.h"
 #include "client/call.h"
 #include "planb/v1/route_lookup.grpc.pb.h"
 
 namespace planb::client {
-namespace {
-
-using Credentials = std::shared_ptr<grpc::ChannelCredentials>;
-
-// Keeps the last usable credentials. Thread-safe.
-class LastGood {
- public:
-  explicit LastGood(Credentials first) : last_(std::move(first)) {}
-
-  Credentials Renew(const std::optional<TlsOptions>& options) {
-    absl::StatusOr<Credentials> fresh = MakeCredentials(options);
-    absl::MutexLock lock(&mutex_);
-    if (fresh.ok()) last_ = *std::move(fresh);
-    return last_;
-  }
-
- private:
-  absl::Mutex mutex_;
-  Credentials last_ ABSL_GUARDED_BY(mutex_);
-};
-
-}  // namespace
-
-absl::StatusOr<OpenChannel> ChannelsTo(absl::string_view target,
-                                       const ChannelOptions& options) {
-  ChannelOptions own = options;
-  own.own_connection = true;
-  auto first = MakeCredentials(own.tls);
-  if (!first.ok()) return first.status();
-  // Checks the target once, so that later channels to it cannot fail.
-  if (auto channel = MakeChannel(target, own, *first); !channel.ok()) {
-    return channel.status();
-  }
-  return [target = std::string(target), own,
-          credentials = std::make_shared<LastGood>(*std::move(first))] {
-    return MakeChannel(target, own, credentials->Renew(own.tls)).value();
-  };
-}
 
 // The result of one Poll.
 struct BatchLookup::Event {

@@ -10,11 +10,6 @@
 //
 // Starts no threads: all work is done within the calls. Receive does the
 // reconnecting, so a program that sends must also receive.
-//
-// Generations never go back while one server process lives. A restarted server
-// without a store begins again with a low generation. The handle passes on the
-// server's generation unchanged, and reconnects() shows that the server may
-// have restarted.
 
 #ifndef PLANB_CLIENT_BATCH_LOOKUP_H_
 #define PLANB_CLIENT_BATCH_LOOKUP_H_
@@ -26,7 +21,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <mutex>
 
@@ -41,11 +35,10 @@
 
 namespace planb::client {
 
-// Receives the events of a BatchLookup, for metrics. Override the functions
-// that are of interest. The handle calls them within its own calls, on any of
-// the caller's threads, with its lock held: one at a time for each handle. They
-// must return quickly and must not call the handle. An observer outlives its
-// handles. Several handles call a shared observer at the same time.
+// Receives the events of a BatchLookup, for metrics. Outlives its handles. The
+// handle calls within its own calls, with its lock held: the functions must
+// return quickly and must not call the handle. Handles that share an observer
+// call it at the same time.
 class LookupObserver {
  public:
   virtual ~LookupObserver() = default;
@@ -58,8 +51,8 @@ class LookupObserver {
   virtual void OnAnswered(size_t /*addresses*/, absl::Duration /*latency*/,
                           const absl::Status& /*status*/) {}
 
-  // The connection was lost, or an attempt to connect failed, or the server
-  // said that it is draining. The next attempt comes after `wait`.
+  // The connection was lost, an attempt to connect failed, or the server is
+  // draining. The next attempt comes after `wait`.
   virtual void OnDisconnect(const absl::Status& /*why*/,
                             absl::Duration /*wait*/) {}
 
@@ -70,7 +63,6 @@ class LookupObserver {
   virtual void OnEnd(const absl::Status& /*why*/) {}
 };
 
-// How a BatchLookup connects, and when it gives up.
 struct BatchLookupOptions {
   // Maximum of batches accepted and not yet handed out by Receive; at least 1.
   // With 16,384 addresses in a batch, 2 or 3 batches fill a connection; with
@@ -81,33 +73,18 @@ struct BatchLookupOptions {
   // The handle ends after attempts have failed for this long without an answer
   // in between. Zero: never try again.
   absl::Duration give_up_after = absl::Minutes(1);
-  // A stream that has replies outstanding and receives nothing for this long
-  // counts as broken.
+  // A stream with replies outstanding that receives nothing for this long is
+  // broken.
   absl::Duration stall_timeout = absl::InfiniteDuration();
-  // Waiting calls poll without a pause instead of sleeping: a faster answer,
-  // at the price of a whole core.
+  // Waiting calls poll without a pause: faster, at the price of a core.
   bool spin = false;
   // Not owned; may be null.
   LookupObserver* observer = nullptr;
 };
 
-// Makes the channel for an attempt to connect. After the server itself refused
-// a stream, the next attempt uses the same channel. gRPC has a backoff for each
-// channel; with a new channel, the options above decide alone.
-using OpenChannel = std::function<std::shared_ptr<grpc::Channel>()>;
-
-// Channels to `target`, each with its own connection, as by MakeChannel. Each
-// reads the TLS files again. If the files are unusable at that moment, the
-// channel uses the last usable ones. Thread-safe.
-// Errors: those of MakeChannel.
-absl::StatusOr<OpenChannel> ChannelsTo(absl::string_view target,
-                                       const ChannelOptions& options = {});
-
 // Invariants: results come in the order of Send, exactly one for each batch,
-// until the handle ends. The bytes of a batch are kept, as gRPC's slices, until
-// it is answered (at most max_in_flight batches, each up to kMaxMessageBytes).
-// Thread-safe. Meant for one thread that sends and receives, or for one thread
-// for each.
+// until the handle ends. The bytes of a batch are kept until it is answered.
+// Thread-safe. Meant for one thread that sends and receives, or one for each.
 class BatchLookup {
  public:
   class ReplayQueue;
@@ -124,31 +101,29 @@ class BatchLookup {
   BatchLookup(const BatchLookup&) = delete;
   BatchLookup& operator=(const BatchLookup&) = delete;
 
-  // Accepts `batch`. It is answered by `deadline`, or fails by itself with
-  // DEADLINE_EXCEEDED. Returns its id: 1, then 2, and so on. The bytes of
-  // `batch` may be reused when Send returns. Blocks while max_in_flight batches
-  // are in flight (until another thread calls Receive) and while the connection
-  // takes no more bytes. Does not block while there is no connection.
-  // Errors: INVALID_ARGUMENT (nothing is sent, the handle remains usable) if
-  // the batch cannot be a message; FAILED_PRECONDITION after CloseSend; else
-  // the error that ended the handle.
+  // Accepts `batch` and returns its id: 1, 2, ... It is answered by `deadline`,
+  // or fails by itself with DEADLINE_EXCEEDED. Its bytes may be reused when
+  // Send returns. Blocks while max_in_flight batches are in flight, and while
+  // the connection takes no more bytes, but not without a connection.
+  // Errors: INVALID_ARGUMENT if the batch cannot be a message (the handle
+  // remains usable); FAILED_PRECONDITION after CloseSend; else the error that
+  // ended the handle.
   absl::StatusOr<uint64_t> Send(const Batch& batch,
                                 absl::Time deadline = absl::InfiniteFuture());
 
   // Announces that no batch follows.
   void CloseSend();
 
-  // Waits for the next result, in the order of Send, and reconnects as needed.
-  // True: `result` holds it. The batch itself may have failed: see
-  // result.status. False: CloseSend was called and every result was handed out.
-  // Errors: the error that ended the handle, after the results that came before
-  // it; all other batches in flight are lost. CANCELLED after Cancel; the error
-  // of the last attempt (usually UNAVAILABLE) after give_up_after; an error
-  // that a retry does not repair, such as INTERNAL for a broken contract.
+  // Waits for the next result, and reconnects as needed. True: `result` holds
+  // it; result.status says if the batch failed. False: after CloseSend, every
+  // result was handed out.
+  // Errors, after the results that came before: CANCELLED after Cancel; the
+  // error of the last attempt after give_up_after; an error that a retry does
+  // not repair, such as INTERNAL for a broken contract.
   absl::StatusOr<bool> Receive(BatchResult& result);
 
   // Takes in at most one event, without waiting. True: a result has arrived or
-  // the handle has ended. For a thread that has other work to do.
+  // the handle has ended.
   bool Ready();
 
   // Makes the batch `id` fail with CANCELLED, in its turn, unless its result
@@ -161,8 +136,8 @@ class BatchLookup {
   // Number of batches accepted and not yet handed out by Receive.
   size_t in_flight() const;
 
-  // Number of streams that followed a lost one. While Receive is not running:
-  // those up to the last result handed out.
+  // Number of streams that followed a lost one. Generations never go back while
+  // this is the same: a restarted server without a store begins again.
   uint64_t reconnects() const;
 
  private:
@@ -195,8 +170,8 @@ class BatchLookup {
 
   // std::mutex, because absl's waits use the wall clock, which may jump.
   mutable std::mutex mutex_;
-  // Signalled when a field below changes. Waits with the mutex itself, because
-  // functions here release it for a while.
+  // Signalled when a field below changes. `any`: functions here wait with the
+  // mutex itself, and release it for a while.
   std::condition_variable_any changed_;
   RetryPolicy retry_ ABSL_GUARDED_BY(mutex_);
   bool send_closed_ ABSL_GUARDED_BY(mutex_) = false;
@@ -222,12 +197,11 @@ class BatchLookup {
   uint64_t reconnects_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// Internal; public for its test. The batches in flight, and the next step of
-// each: to be written, to be answered, to be written again on another call.
+// The batches in flight. Public for its test. Thread-compatible.
 //
 // Invariant: oldest first, there are batches with replies, then written ones
 // without a reply, then unwritten ones: replies come in the order of writes.
-// Ids ascend one by one. Thread-compatible.
+// Ids ascend one by one.
 class BatchLookup::ReplayQueue {
  public:
   struct InFlight {
@@ -260,18 +234,16 @@ class BatchLookup::ReplayQueue {
   // Takes the next reply of the call. False if no batch is due for a reply.
   bool AddReply(grpc::ByteBuffer& reply);
 
-  // Removes the oldest batch. If it was written and not answered, its reply is
-  // still owed, and is dropped when it comes.
+  // Removes the oldest batch. If its reply is still owed, drops that later.
   void PopFront();
 
   // The call is gone: the unanswered batches have to be written on the next
-  // one. Returns how many of them were written before. O(size).
+  // one. Returns how many were written before.
   size_t Rewind();
   // Drops all replies in the queue. REQUIRES: Rewind follows.
   void ForgetReplies() { answered_ = 0; }
 
-  // Number of replies to come for batches that left the queue, and of all
-  // replies to come.
+  // Replies to come for batches that left the queue, and for all batches.
   size_t owed() const { return owed_; }
   size_t outstanding() const { return owed_ + written_ - answered_; }
 

@@ -26,10 +26,12 @@
 #include <string>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "base/monotonic_time.h"
 #include "base/pem_file.h"
@@ -189,18 +191,11 @@ std::string LastError(grpc::Channel& channel, absl::Time deadline) {
   return status.error_message();
 }
 
-}  // namespace
+using Credentials = std::shared_ptr<grpc::ChannelCredentials>;
 
-absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(
-    absl::string_view target, const ChannelOptions& options) {
-  const auto credentials = MakeCredentials(options.tls);
-  if (!credentials.ok()) return credentials.status();
-  return MakeChannel(target, options, *credentials);
-}
-
-absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(
-    absl::string_view target, const ChannelOptions& options,
-    const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
+absl::StatusOr<std::shared_ptr<grpc::Channel>> ChannelWith(
+    const Credentials& credentials, absl::string_view target,
+    const ChannelOptions& options) {
   if (absl::Status status = CheckTarget(target); !status.ok()) return status;
   if (options.tls.has_value() && IsUnix(target)) {
     return Refuse(target, "is a Unix socket, where no TLS is spoken");
@@ -226,6 +221,48 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(
     arguments.SetSslTargetNameOverride(options.tls->server_name);
   }
   return grpc::CreateCustomChannel(std::string(target), credentials, arguments);
+}
+
+// Keeps the last usable credentials. Thread-safe.
+class LastGood {
+ public:
+  explicit LastGood(Credentials first) : last_(std::move(first)) {}
+
+  Credentials Renew(const std::optional<TlsOptions>& options) {
+    absl::StatusOr<Credentials> fresh = MakeCredentials(options);
+    absl::MutexLock lock(&mutex_);
+    if (fresh.ok()) last_ = *std::move(fresh);
+    return last_;
+  }
+
+ private:
+  absl::Mutex mutex_;
+  Credentials last_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(
+    absl::string_view target, const ChannelOptions& options) {
+  const auto credentials = MakeCredentials(options.tls);
+  if (!credentials.ok()) return credentials.status();
+  return ChannelWith(*credentials, target, options);
+}
+
+absl::StatusOr<OpenChannel> ChannelsTo(absl::string_view target,
+                                       const ChannelOptions& options) {
+  ChannelOptions own = options;
+  own.own_connection = true;
+  auto first = MakeCredentials(own.tls);
+  if (!first.ok()) return first.status();
+  // Checks the target once, so that later channels to it cannot fail.
+  if (auto channel = ChannelWith(*first, target, own); !channel.ok()) {
+    return channel.status();
+  }
+  return [target = std::string(target), own,
+          credentials = std::make_shared<LastGood>(*std::move(first))] {
+    return ChannelWith(credentials->Renew(own.tls), target, own).value();
+  };
 }
 
 absl::Status Connect(grpc::Channel& channel, absl::Time wall_deadline) {

@@ -9,6 +9,7 @@
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -60,10 +61,15 @@ struct ChannelOptions {
 absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(
     absl::string_view target, const ChannelOptions& options = {});
 
-// The same with the `credentials` of MakeCredentials(options.tls).
-absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(
-    absl::string_view target, const ChannelOptions& options,
-    const std::shared_ptr<grpc::ChannelCredentials>& credentials);
+// Makes the channel for an attempt to connect. With a new channel, gRPC's
+// backoff of a channel does not delay the attempt.
+using OpenChannel = std::function<std::shared_ptr<grpc::Channel>()>;
+
+// Channels to `target` as by MakeChannel, each with its own connection. Each
+// reads the TLS files again, and uses the last usable ones. Thread-safe.
+// Errors: those of MakeChannel.
+absl::StatusOr<OpenChannel> ChannelsTo(absl::string_view target,
+                                       const ChannelOptions& options = {});
 
 // Connects now. Returns OK at the first success.
 // Errors: UNAVAILABLE, with gRPC's reason, when an attempt has failed for every

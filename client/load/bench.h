@@ -2,11 +2,10 @@
 
 // A benchmark of streams of batches, in a closed or an open loop.
 //
-// In a closed loop a batch is due when another one was answered: a stalled
-// server gets no batches, and the stall shows in one latency. In an open loop
-// batches are due by a schedule, and latency counts from the due time, not from
-// the sending: a stall shows in every batch that was due during it. Every
-// arrival counts, however late.
+// In a closed loop a batch is due when another one was answered: a stall of the
+// server shows in one latency. In an open loop batches are due by a schedule,
+// and latency counts from the due time: a stall shows in every batch that was
+// due during it.
 
 #ifndef PLANB_CLIENT_LOAD_BENCH_H_
 #define PLANB_CLIENT_LOAD_BENCH_H_
@@ -110,10 +109,9 @@ class BenchPort {
   virtual void SleepUntil(absl::Time time) = 0;
 
   virtual absl::Status Send(const Batch& batch) = 0;
-  virtual absl::Status CloseSend() = 0;
+  virtual void CloseSend() = 0;
   virtual bool Ready() = 0;
   virtual absl::StatusOr<bool> Receive(BatchResult& result) = 0;
-  virtual absl::Status Finish() = 0;
   virtual void Cancel() = 0;
 };
 
@@ -131,16 +129,11 @@ class StreamPort : public BenchPort {
   absl::Status Send(const Batch& batch) override {
     return stream_.Send(batch).status();
   }
-  absl::Status CloseSend() override {
-    stream_.CloseSend();
-    return absl::OkStatus();
-  }
+  void CloseSend() override { stream_.CloseSend(); }
   bool Ready() override { return stream_.Ready(); }
   absl::StatusOr<bool> Receive(BatchResult& result) override {
     return stream_.Receive(result);
   }
-  // Drops the results that were not received.
-  absl::Status Finish() override;
   void Cancel() override { stream_.Cancel(); }
 
  private:
@@ -162,8 +155,7 @@ struct DriverOptions {
 };
 
 // Drives one stream and counts. Runs once, in one of the ways below. The first
-// error ends the window, and so the other streams. Everything passed by
-// reference outlives the driver.
+// error ends the window, and so the other streams.
 class BenchDriver {
  public:
   BenchDriver(BenchPort& port, const Trace& trace, BenchWindow& window,
@@ -173,9 +165,8 @@ class BenchDriver {
   void RunClosed();
   // Open loop, with one thread that polls without a pause.
   void RunOpen();
-  // Open loop with two threads: the sender sleeps between arrivals, the
-  // receiver between answers, so both wake up precisely. (A completion queue is
-  // precise to the millisecond only.)
+  // Open loop with two threads, which sleep until an arrival or an answer. (A
+  // completion queue alone is precise to the millisecond only.)
   void SendOnSchedule();
   void ReceiveAll();
 
@@ -271,8 +262,7 @@ struct BenchResult {
 };
 
 // Runs one stream on each of `channels`, which may repeat. Streams begin at
-// different places of the trace. Takes at most warmup + duration + drain, and
-// the time to cancel the streams.
+// different places of the trace. Takes at most warmup + duration + drain.
 // Errors: the first error of a stream or batch, which ends the run;
 // DEADLINE_EXCEEDED if no batch was answered; NOT_FOUND if there is no process
 // `server`; INVALID_ARGUMENT as RunOn.

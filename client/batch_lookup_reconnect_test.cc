@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -337,19 +338,30 @@ TEST_F(ReconnectTest, GivesUpInTheEnd) {
   EXPECT_GE(counter_.disconnects, 2U);
 }
 
+// Of a handle on one channel, also an error that could be retried.
 TEST_F(ReconnectTest, OtherErrorsEndItAfterTheResultsBefore) {
-  server_.EndStreams(2, MakeError(grpc::StatusCode::INVALID_ARGUMENT,
-                                  "MESSAGE_MALFORMED", "no message"));
-  BatchLookup lookup(open_, options_);
-  for (uint64_t i = 0; i < 4; ++i) {
-    ASSERT_TRUE(lookup.Send({.addresses_v6 = V6(i)}).ok());
+  for (const bool one_stream : {false, true}) {
+    const uint64_t streams = server_.streams_opened();
+    server_.EndStreams(
+        2, MakeError(one_stream ? grpc::StatusCode::UNAVAILABLE
+                                : grpc::StatusCode::INVALID_ARGUMENT,
+                     "SOME_REASON", "an error"));
+    const auto lookup =
+        one_stream ? std::make_unique<BatchLookup>(server_.Channel(), options_)
+                   : std::make_unique<BatchLookup>(open_, options_);
+    for (uint64_t i = 0; i < 4; ++i) {
+      ASSERT_TRUE(lookup->Send({.addresses_v6 = V6(i)}).ok());
+    }
+    for (uint64_t i = 0; i < 2; ++i) {
+      ASSERT_TRUE(*lookup->Receive(result_));
+      EXPECT_THAT(result_.next_hops, ElementsAre(HopOf(i)));
+    }
+    const absl::Status end = lookup->Receive(result_).status();
+    EXPECT_EQ(ErrorReason(end), "SOME_REASON");
+    EXPECT_EQ(lookup->Send({.addresses_v6 = V6(1)}).status(), end);
+    EXPECT_EQ(lookup->Receive(result_).status(), end);
+    EXPECT_EQ(server_.streams_opened(), streams + 1);
   }
-  for (uint64_t i = 0; i < 2; ++i) {
-    ASSERT_TRUE(*lookup.Receive(result_));
-    EXPECT_THAT(result_.next_hops, ElementsAre(HopOf(i)));
-  }
-  EXPECT_EQ(ErrorReason(lookup.Receive(result_).status()), "MESSAGE_MALFORMED");
-  EXPECT_EQ(server_.streams_opened(), 1U);
 }
 
 TEST_F(ReconnectTest, ABrokenContractEndsIt) {

@@ -354,26 +354,6 @@ TEST_F(BatchLookupTest, CancelEndsASendThatWaitsForRoom) {
 // A handle on one channel ends when its stream ends.
 class OneStreamTest : public BatchLookupTest {};
 
-TEST_F(OneStreamTest, ADrainingServerEndsItAfterItsResults) {
-  server_.EndStreams(2, testing::MakeError(grpc::StatusCode::UNAVAILABLE,
-                                           "DRAINING", "going down"));
-  BatchLookup lookup(server_.Channel(), {});
-  for (uint64_t i = 0; i < 4; ++i) {
-    ASSERT_TRUE(lookup.Send({.addresses_v6 = V6(i)}).ok());
-  }
-  for (uint64_t i = 0; i < 2; ++i) {
-    ASSERT_TRUE(*lookup.Receive(result_));
-    EXPECT_THAT(result_.next_hops, ElementsAre(HopOf(i)));
-  }
-  const absl::Status third = lookup.Receive(result_).status();
-  EXPECT_TRUE(absl::IsUnavailable(third)) << third;
-  EXPECT_EQ(ErrorReason(third), "DRAINING");
-  EXPECT_TRUE(
-      absl::IsUnavailable(lookup.Send({.addresses_v6 = V6(1)}).status()));
-  EXPECT_TRUE(absl::IsUnavailable(lookup.Receive(result_).status()));
-  EXPECT_EQ(server_.streams_opened(), 1U);
-}
-
 TEST_F(OneStreamTest, AServerThatDiesEndsEveryCall) {
   server_.Hold();
   BatchLookup lookup(server_.Channel(), {.max_in_flight = 2});
@@ -460,29 +440,6 @@ TEST_F(CoalescingServerTest, ManyCallersShareBatches) {
     EXPECT_EQ(futures[i].get()->next_hop, HopOf(i));
   }
   EXPECT_LT(server_.batches_read() - before, 100U);
-}
-
-TEST_F(CoalescingServerTest, BrokenStreamsCostNoAnswer) {
-  server_.EndStreams(20, grpc::Status(grpc::StatusCode::UNAVAILABLE, ""));
-  const auto lookup = MakeCoalescingLookup(open_, patient_);
-  LookUp(*lookup, 200);
-  EXPECT_GT(server_.streams_opened(), 1U);
-}
-
-TEST_F(CoalescingServerTest, ARestartCostsNoAnswer) {
-  const auto lookup = MakeCoalescingLookup(open_, patient_);
-  std::thread operation([this] {
-    for (int i = 0; i < 3; ++i) {
-      while (server_.batches_read() < 100U * static_cast<uint64_t>(i + 1)) {
-        std::this_thread::yield();
-      }
-      server_.Die();
-      server_.Restart();
-    }
-  });
-  LookUp(*lookup, 1000);
-  operation.join();
-  EXPECT_GE(server_.streams_opened(), 2U);
 }
 
 TEST_F(CoalescingServerTest, ErrorsOfTheBatchAreThoseOfItsCalls) {

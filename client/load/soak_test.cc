@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "absl/time/clock.h"
-#include "client/call.h"
 #include "client/load/reference_table.h"
 #include "client/load/update_replayer.h"
 #include "client/testing/fake_server.h"
@@ -205,31 +204,11 @@ TEST_F(UpdateReplayerTest, AppliesEveryChangeOfAPrefix) {
   EXPECT_EQ(server_.table().routes().size(), 2U);
 }
 
-TEST_F(UpdateReplayerTest, RefusalsAreCounted) {
-  UpdateReplayer replayer(server_.Channel(),
-                          {.stream = {.ack = v1::ACK_PERSISTED}, .speed = 0});
-  ASSERT_TRUE(replayer.OnChanges({Change(absl::ZeroDuration(), 1, 9)}).ok());
-  const auto report = replayer.Finish();
-  ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_EQ(report->refused, 1U);
-  EXPECT_EQ(report->first_refusal.code(),
-            absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(report->generation, 0U);
-}
-
 TEST_F(UpdateReplayerTest, EndsWithTheStream) {
   server_.EndStreams(0, grpc::Status(grpc::StatusCode::UNAVAILABLE, "away"));
   UpdateReplayer replayer(server_.Channel(), {.speed = 0});
   ASSERT_TRUE(replayer.OnChanges({Change(absl::ZeroDuration(), 1, 9)}).ok());
   EXPECT_TRUE(absl::IsUnavailable(replayer.Finish().status()));
-}
-
-TEST_F(UpdateReplayerTest, AnEmptyTraceStillReachesTheServer) {
-  const auto report = UpdateReplayer(server_.Channel(), {}).Finish();
-  ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_EQ(report->batches, 0U);
-  UpdateReplayer lost(server_.Channel(), {.stream = {.table = "none"}});
-  EXPECT_EQ(ErrorReason(lost.Finish().status()), "TABLE_NOT_FOUND");
 }
 
 }  // namespace

@@ -59,8 +59,8 @@ struct CallAnswer {
   uint64_t generation = 0;
 };
 
-// The result of a batch. If `status` is OK, `next_hops` has an answer for each
-// address. It is valid during the call that passes it.
+// The result of a batch, valid during the call that passes it. If `status` is
+// OK, `next_hops` has an answer for each address.
 struct BatchOutcome {
   absl::Status status;
   uint64_t generation = 0;
@@ -85,11 +85,9 @@ class CoalescingLookup {
   class Transport;
   class Schedule;
 
-  // Receives the answer to a call. Called without a lock, by the thread that
-  // has the answer: the transport's, the one for deadlines, one that cancels,
-  // or the caller's own before Lookup returns. It must return quickly, because
-  // all other answers of that thread wait. It may call Cancel, and Lookup
-  // unless that could block, but not Shutdown.
+  // Receives the answer to a call, on any thread, also the caller's own before
+  // Lookup returns. It must return quickly, because other answers wait. It may
+  // call Cancel, and Lookup unless that could block, but not Shutdown.
   using Done = std::function<void(const absl::StatusOr<CallAnswer>&)>;
   using Clock = std::chrono::steady_clock;
 
@@ -147,10 +145,9 @@ class CoalescingLookup {
   std::thread timekeeper_;
 };
 
-// Decides which calls share a batch, and when it is sent. Has no thread and no
-// clock. Public for its test. Invariant: the Done of a call is handed out once.
-// Calls wait in the order of their ids. Thread-compatible. Operations on one
-// call are O(log calls).
+// Decides which calls share a batch, and when it is sent. Has no clock. Public
+// for its test. Invariant: the Done of a call is handed out once. Calls wait in
+// the order of their ids. Thread-compatible.
 class CoalescingLookup::Schedule {
  public:
   using Time = std::chrono::steady_clock::time_point;

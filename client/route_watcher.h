@@ -96,8 +96,7 @@ struct WatchOptions {
 };
 
 // Next is for one thread at a time, Cancel for any thread. Starts no thread. A
-// new stream continues after the last whole generation and sends its digest, so
-// that the server can detect another history.
+// new stream continues after the last whole generation and sends its digest.
 class RouteWatcher {
  public:
   RouteWatcher(std::shared_ptr<grpc::Channel> channel, WatchOptions options);
@@ -112,10 +111,8 @@ class RouteWatcher {
   //     table again, and start another watcher from there.
   //   CANCELLED: by Cancel.
   //   INTERNAL: the server broke its contract.
-  //   The stream's error, if !IsRetryable (RESOURCE_EXHAUSTED for a watcher
-  //   that
-  //     was too slow, NOT_FOUND for a deleted table), or if attempts failed for
-  //     give_up_after.
+  //   The stream's error, if !IsRetryable (RESOURCE_EXHAUSTED: the watcher was
+  //     too slow; NOT_FOUND: the table was deleted) or after give_up_after.
   absl::StatusOr<GenerationChanges> Next();
 
   // Ends Next, also while it waits.

@@ -49,13 +49,13 @@ struct LoadOptions {
   std::string table = {};
   // Maximum of routes, of next-hop objects and of groups in a call; at least 1.
   size_t chunk = 10'000;
-  // The state that the last chunk waits for. With ACK_PERSISTED every chunk
-  // waits for it, so that a server without a store refuses the first chunk.
+  // The state that the last chunk waits for; the others wait for ACK_ACCEPTED.
+  // With ACK_PERSISTED every chunk waits for it, so that a server without a
+  // store refuses the first one.
   v1::Ack ack = v1::ACK_VISIBLE;
   // See UpdateRoutesRequest.
   uint64_t writer_epoch = 0;
-  // If not empty: chunk number N (from 1) has the request id "ID/N", so that a
-  // repeated load does not apply a chunk twice.
+  // If not empty: chunk number N (from 1) has the request id "ID/N".
   std::string request_id = {};
   // Timeout of one call.
   absl::Duration timeout = absl::InfiniteDuration();
@@ -66,8 +66,7 @@ struct LoadOptions {
   std::function<void(const LoadReport&)> on_chunk = nullptr;
 };
 
-// Announces a whole table through UpdateRoutes, in chunks and bounded memory.
-// Each chunk is acknowledged when accepted; the last one as options.ack says.
+// Announces a whole table through UpdateRoutes, in chunks.
 //
 //   RouteLoader loader(table_client, {});
 //   for (const Route& route : routes) {
@@ -75,9 +74,8 @@ struct LoadOptions {
 //   }
 //   absl::StatusOr<LoadReport> report = loader.Finish();
 //
-// Each chunk is atomic, the whole load is not: a load that fails in the middle
-// leaves the earlier chunks applied. Of a prefix added twice, the last next hop
-// counts. Thread-compatible.
+// Each chunk is atomic, the whole load is not. Of a prefix added twice, the
+// last next hop counts. Thread-compatible.
 class RouteLoader {
  public:
   // `client` must outlive this.
@@ -112,8 +110,7 @@ class RouteLoader {
   LoadReport report_;
 };
 
-// Replaces a table by exactly the given routes, in one generation. Withdraws
-// all other routes.
+// Replaces a table by exactly the given routes, in one generation.
 //
 //   v1::ReplaceRoutesRequest conditions;  // table, ack, ...
 //   RouteReplacer replacer(channel, conditions);
@@ -122,8 +119,7 @@ class RouteLoader {
 //   }
 //   absl::StatusOr<v1::ReplaceRoutesResponse> response = replacer.Finish();
 //
-// One ReplaceRoutes call. The table changes only by Finish: not if this object
-// is destroyed, the connection breaks, or the process dies. Memory: one message
+// One ReplaceRoutes call. The table changes only by Finish. Memory: one message
 // of about 64 KiB. Thread-compatible.
 class RouteReplacer {
  public:
@@ -165,10 +161,8 @@ class RouteReplacer {
 };
 
 // Writes a file atomically: its name refers to the previous content until the
-// new content is complete and on the disk. Writes under another name first, and
-// renames. Can also write to the standard output.
-//
-// Only the owner can read the file. Thread-compatible.
+// new content is complete and on the disk. Only the owner can read the file.
+// Thread-compatible.
 class AtomicFile {
  public:
   // Opens a new file in the directory of `path`, or of the file that the link

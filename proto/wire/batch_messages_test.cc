@@ -103,7 +103,7 @@ TEST(BatchRequest, ReadsLikeTheGeneratedCode) {
     for (const std::string& message :
          {Encoded(request), Generated(request).SerializeAsString()}) {
       const absl::string_view piece = message;
-      EXPECT_EQ(RequestByHand({&piece, 1}), RequestGenerated(message));
+      EXPECT_EQ(kRequest.by_hand({&piece, 1}), kRequest.generated(message));
     }
   }
 }
@@ -172,7 +172,7 @@ TEST(BatchResponse, ReadsLikeTheGeneratedCode) {
   for (const ResponseShape& shape : Shapes()) {
     const std::string message = Encoded(shape);
     const absl::string_view piece = message;
-    EXPECT_EQ(ResponseByHand({&piece, 1}), ResponseGenerated(message));
+    EXPECT_EQ(kResponse.by_hand({&piece, 1}), kResponse.generated(message));
   }
 }
 

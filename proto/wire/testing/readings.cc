@@ -82,8 +82,6 @@ std::string Response(Source message) {
       Field(response.prefix_lengths()), "error ", response.has_error());
 }
 
-}  // namespace
-
 std::string RequestByHand(Pieces message) {
   BatchRequest request;
   if (!ParseBatchRequest(message, request)) return kRefused;
@@ -104,13 +102,11 @@ std::string ResponseByHand(Pieces message) {
       Field(response.prefix_lengths), "error ", response.has_error);
 }
 
-std::string RequestGenerated(absl::string_view message) {
-  return Request(message);
-}
-std::string ResponseGenerated(absl::string_view message) {
-  return Response(message);
-}
-std::string RequestStreamed(Pieces message) { return Request(message); }
-std::string ResponseStreamed(Pieces message) { return Response(message); }
+}  // namespace
+
+const Kind kKinds[2] = {
+    {"request", RequestByHand, Request<absl::string_view>, Request<Pieces>},
+    {"response", ResponseByHand, Response<absl::string_view>,
+     Response<Pieces>}};
 
 }  // namespace planb::wire

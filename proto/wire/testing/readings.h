@@ -16,27 +16,18 @@ namespace planb::wire {
 // The reading of a refused message.
 inline constexpr char kRefused[] = "refused";
 
-// The values of all fields, or kRefused.
-std::string RequestByHand(Pieces message);
-std::string ResponseByHand(Pieces message);
-
-// The readings of the generated parser, from one string and from a stream of
-// pieces.
-std::string RequestGenerated(absl::string_view message);
-std::string ResponseGenerated(absl::string_view message);
-std::string RequestStreamed(Pieces message);
-std::string ResponseStreamed(Pieces message);
-
-// A kind of message and its readers.
+// A kind of message and its readers, which return the values of all fields, or
+// kRefused.
 struct Kind {
   const char* name;
   std::string (*by_hand)(Pieces message);
+  // The generated parser, from one string and from a stream of pieces.
   std::string (*generated)(absl::string_view message);
   std::string (*streamed)(Pieces message);
 };
-inline constexpr Kind kKinds[] = {
-    {"request", RequestByHand, RequestGenerated, RequestStreamed},
-    {"response", ResponseByHand, ResponseGenerated, ResponseStreamed}};
+extern const Kind kKinds[2];
+inline const Kind& kRequest = kKinds[0];
+inline const Kind& kResponse = kKinds[1];
 
 }  // namespace planb::wire
 

@@ -12,9 +12,11 @@
 #include <grpcpp/client_context.h>
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/support/byte_buffer.h>
 
 #include <algorithm>
 #include <atomic>
+#include <deque>
 #include <string>
 #include <utility>
 
@@ -143,63 +145,105 @@ void BatchLookup::Call::Wake() {
   alarm_.Set(&queue_, ToGrpc(MonotonicNow()), kWakeTag);
 }
 
-// Two counters divide the queue into its three parts.
+// The batches in flight. Thread-compatible.
+//
+// Invariant: oldest first, there are batches with replies, then written ones
+// without a reply, then unwritten ones: replies come in the order of writes.
+// Two counters divide these parts. Ids ascend one by one.
+class BatchLookup::ReplayQueue {
+ public:
+  struct InFlight {
+    ExpectedReply expected;
+    // References to the bytes that gRPC sends; may be sent again.
+    grpc::ByteBuffer message;
+    grpc::ByteBuffer reply;
+    absl::Time accepted;  // these two by MonotonicNow's clock
+    absl::Time deadline;
+    bool cancelled = false;
+    bool was_written = false;  // on this call or an earlier one
+  };
 
-void BatchLookup::ReplayQueue::Push(std::shared_ptr<InFlight> batch) {
-  batches_.push_back(std::move(batch));
-}
+  bool empty() const { return batches_.empty(); }
+  size_t size() const { return batches_.size(); }
 
-BatchLookup::ReplayQueue::InFlight* BatchLookup::ReplayQueue::Find(
-    uint64_t id) const {
-  if (batches_.empty()) return nullptr;
-  const uint64_t first = batches_.front()->expected.request_id;
-  if (id < first || id - first >= batches_.size()) return nullptr;
-  return batches_[id - first].get();
-}
+  void Push(std::shared_ptr<InFlight> batch) {
+    batches_.push_back(std::move(batch));
+  }
 
-std::shared_ptr<BatchLookup::ReplayQueue::InFlight>
-BatchLookup::ReplayQueue::TakeUnwritten() {
-  if (written_ == batches_.size()) return nullptr;
-  const std::shared_ptr<InFlight>& batch = batches_[written_++];
-  batch->was_written = true;
-  return batch;
-}
+  // The oldest batch. REQUIRES: !empty().
+  const std::shared_ptr<InFlight>& front() const { return batches_.front(); }
+  bool front_answered() const { return answered_ > 0; }
 
-bool BatchLookup::ReplayQueue::IsUnwritten(uint64_t id) const {
-  return Find(id) != nullptr &&
-         id - batches_.front()->expected.request_id >= written_;
-}
+  // The batch with this id; null if it is not (or no longer) in the queue.
+  InFlight* Find(uint64_t id) const {
+    if (batches_.empty()) return nullptr;
+    const uint64_t first = batches_.front()->expected.request_id;
+    if (id < first || id - first >= batches_.size()) return nullptr;
+    return batches_[id - first].get();
+  }
 
-bool BatchLookup::ReplayQueue::AddReply(grpc::ByteBuffer& reply) {
-  if (owed_ > 0) {
-    --owed_;
+  // The next batch to write, which counts as written from now on; null if
+  // there is none.
+  std::shared_ptr<InFlight> TakeUnwritten() {
+    if (written_ == batches_.size()) return nullptr;
+    const std::shared_ptr<InFlight>& batch = batches_[written_++];
+    batch->was_written = true;
+    return batch;
+  }
+
+  bool IsUnwritten(uint64_t id) const {
+    return Find(id) != nullptr &&
+           id - batches_.front()->expected.request_id >= written_;
+  }
+
+  // Takes the next reply of the call. False if no batch is due for a reply.
+  bool AddReply(grpc::ByteBuffer& reply) {
+    if (owed_ > 0) {
+      --owed_;
+      return true;
+    }
+    if (answered_ == written_) return false;
+    batches_[answered_++]->reply.Swap(&reply);
     return true;
   }
-  if (answered_ == written_) return false;
-  batches_[answered_++]->reply.Swap(&reply);
-  return true;
-}
 
-void BatchLookup::ReplayQueue::PopFront() {
-  if (answered_ > 0) {
-    --answered_;
-    --written_;
-  } else if (written_ > 0) {
-    --written_;
-    ++owed_;
+  // Removes the oldest batch. If its reply is still owed, drops that later.
+  void PopFront() {
+    if (answered_ > 0) {
+      --answered_;
+      --written_;
+    } else if (written_ > 0) {
+      --written_;
+      ++owed_;
+    }
+    batches_.pop_front();
   }
-  batches_.pop_front();
-}
 
-size_t BatchLookup::ReplayQueue::Rewind() {
-  owed_ = 0;
-  written_ = answered_;
-  size_t again = 0;
-  for (size_t i = answered_; i < batches_.size(); ++i) {
-    if (batches_[i]->was_written) ++again;
+  // The call is gone: the unanswered batches have to be written on the next
+  // one. Returns how many were written before.
+  size_t Rewind() {
+    owed_ = 0;
+    written_ = answered_;
+    size_t again = 0;
+    for (size_t i = answered_; i < batches_.size(); ++i) {
+      if (batches_[i]->was_written) ++again;
+    }
+    return again;
   }
-  return again;
-}
+  // Drops all replies in the queue. REQUIRES: Rewind follows.
+  void ForgetReplies() { answered_ = 0; }
+
+  // Replies to come for batches that left the queue, and for all batches.
+  size_t owed() const { return owed_; }
+  size_t outstanding() const { return owed_ + written_ - answered_; }
+
+ private:
+  std::deque<std::shared_ptr<InFlight>> batches_;
+  // Invariant: answered_ <= written_ <= batches_.size().
+  size_t answered_ = 0;
+  size_t written_ = 0;
+  size_t owed_ = 0;
+};
 
 namespace {
 

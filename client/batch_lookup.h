@@ -15,12 +15,10 @@
 #define PLANB_CLIENT_BATCH_LOOKUP_H_
 
 #include <grpcpp/channel.h>
-#include <grpcpp/support/byte_buffer.h>
 
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <mutex>
 
@@ -87,8 +85,6 @@ struct BatchLookupOptions {
 // Thread-safe. Meant for one thread that sends and receives, or one for each.
 class BatchLookup {
  public:
-  class ReplayQueue;
-
   // Does not connect yet: the first Send does.
   BatchLookup(OpenChannel open, const BatchLookupOptions& options);
   // One stream on `channel`, without a retry: the handle ends when the stream
@@ -142,6 +138,7 @@ class BatchLookup {
 
  private:
   class Call;
+  class ReplayQueue;
   struct Event;
 
   absl::StatusOr<bool> ReceiveAlone(BatchResult& result)
@@ -195,64 +192,6 @@ class BatchLookup {
 
   bool connected_once_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t reconnects_ ABSL_GUARDED_BY(mutex_) = 0;
-};
-
-// The batches in flight. Public for its test. Thread-compatible.
-//
-// Invariant: oldest first, there are batches with replies, then written ones
-// without a reply, then unwritten ones: replies come in the order of writes.
-// Ids ascend one by one.
-class BatchLookup::ReplayQueue {
- public:
-  struct InFlight {
-    ExpectedReply expected;
-    // References to the bytes that gRPC sends; may be sent again.
-    grpc::ByteBuffer message;
-    grpc::ByteBuffer reply;
-    absl::Time accepted;  // these two by MonotonicNow's clock
-    absl::Time deadline;
-    bool cancelled = false;
-    bool was_written = false;  // on this call or an earlier one
-  };
-
-  bool empty() const { return batches_.empty(); }
-  size_t size() const { return batches_.size(); }
-
-  void Push(std::shared_ptr<InFlight> batch);
-
-  // The oldest batch. REQUIRES: !empty().
-  const std::shared_ptr<InFlight>& front() const { return batches_.front(); }
-  bool front_answered() const { return answered_ > 0; }
-  // The batch with this id; null if it is not (or no longer) in the queue.
-  InFlight* Find(uint64_t id) const;
-
-  // The next batch to write, which counts as written from now on; null if
-  // there is none.
-  std::shared_ptr<InFlight> TakeUnwritten();
-  bool IsUnwritten(uint64_t id) const;
-
-  // Takes the next reply of the call. False if no batch is due for a reply.
-  bool AddReply(grpc::ByteBuffer& reply);
-
-  // Removes the oldest batch. If its reply is still owed, drops that later.
-  void PopFront();
-
-  // The call is gone: the unanswered batches have to be written on the next
-  // one. Returns how many were written before.
-  size_t Rewind();
-  // Drops all replies in the queue. REQUIRES: Rewind follows.
-  void ForgetReplies() { answered_ = 0; }
-
-  // Replies to come for batches that left the queue, and for all batches.
-  size_t owed() const { return owed_; }
-  size_t outstanding() const { return owed_ + written_ - answered_; }
-
- private:
-  std::deque<std::shared_ptr<InFlight>> batches_;
-  // Invariant: answered_ <= written_ <= batches_.size().
-  size_t answered_ = 0;
-  size_t written_ = 0;
-  size_t owed_ = 0;
 };
 
 }  // namespace planb::client

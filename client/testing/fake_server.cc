@@ -88,12 +88,12 @@ void SetError(int code, const char* reason, const char* field,
   reply.mutable_error()->set_message("the batch is wrong");
 }
 
-v1::BatchLookupResponse AnswerBatch(const FakeTable& table, bool table_exists,
+v1::BatchLookupResponse AnswerBatch(const FakeTable& table,
                                     const v1::BatchLookupRequest& request) {
   v1::BatchLookupResponse reply;
   reply.set_request_id(request.request_id());
   reply.set_generation(table.generation());
-  if (!table_exists) {
+  if (!IsDefaultTable(request.table())) {
     SetError(5, "TABLE_NOT_FOUND", "table", reply);
   } else if (request.addresses_v6().size() % 16 != 0) {
     SetError(3, "ADDRESSES_LENGTH", "addresses_v6", reply);
@@ -210,10 +210,8 @@ class FakeServer::LookupService : public v1::RouteLookup::Service {
       if (!fake_.AwaitRelease(*context)) return grpc::Status::CANCELLED;
       if (batch == fate.end_after) return fate.status;
       v1::BatchLookupResponse reply =
-          batch < fate.drain_after
-              ? AnswerBatch(fake_.table(), IsDefaultTable(request.table()),
-                            request)
-              : RefuseToDrain(fake_.table(), request);
+          batch < fate.drain_after ? AnswerBatch(fake_.table(), request)
+                                   : RefuseToDrain(fake_.table(), request);
       const Spoil spoil = fake_.spoil_;
       SpoilReply(spoil, reply);
       stream->Write(reply);

@@ -97,9 +97,6 @@ class FakeServer {
     grpc::Status status = {};
   };
 
-  static bool IsDefaultTable(const std::string& table) {
-    return table.empty() || table == "default";
-  }
   static grpc::Status NoTable(const std::string& table);
 
   FakeTable FirstTable() const;

@@ -30,6 +30,11 @@ grpc::Status MakeError(grpc::StatusCode code, const std::string& reason,
 // RESOURCE_EXHAUSTED with RetryInfo.
 grpc::Status RetryLater(absl::Duration delay);
 
+// The fake server has this table only.
+inline bool IsDefaultTable(const std::string& name) {
+  return name.empty() || name == "default";
+}
+
 // In every fake table, ids from kFirstGroup to 2 * kFirstGroup are groups.
 inline constexpr NextHopId kFirstGroup = 1'000'000;
 

@@ -73,20 +73,20 @@ class RecordsTest(unittest.TestCase):
         self.assertEqual(entry["ratios"], {"socket": None})
 
     def test_what_is_written_is_read(self):
+        rows = [row("server", 0, 1.5e8), row("socket", 0, 2e8, unanswered=3.0),
+                row("socket", 1, 2e8), row("server", 1, 1.25e8)]
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "throughput.csv")
             writer = records.Writer(path)
-            writer.add(
-                {"experiment": "throughput", "kind": "server", "batch": 256,
-                 "repeat": 0, "lookups_per_second": 1.5e8}
-            )
+            for each in rows:
+                writer.add(each)
             with self.assertRaises(ValueError):
                 writer.add({"speed": 1})
-            rows = records.read(path)
-        self.assertEqual(len(rows), 1)
-        self.assertEqual(rows[0]["lookups_per_second"], 1.5e8)
-        self.assertEqual(rows[0]["kind"], "server")
-        self.assertEqual(rows[0]["offered"], "")
+            with open(path, encoding="utf-8") as file:
+                self.assertEqual(len(file.readlines()), 3)  # a line a case
+            # Cases in the order of their first rows.
+            self.assertEqual(records.read(path),
+                             [rows[0], rows[3], rows[1], rows[2]])
 
     def test_the_fastest_echo_is_the_measure_of_latency(self):
         def ping(kind, p50):

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 
-"""Raw repeats as CSV, and what they come to: medians, spreads, and ratios taken
-within one turn, for a shared machine changes its pace between turns.
+"""Repeats as CSV, and what they come to: medians, spreads, and ratios within one
+turn. A shared machine changes its pace between turns.
 
     benchmarks/serving/rpc/records.py DIR/throughput.csv
 
 writes the summary DIR/throughput.md and .json anew, as compare.py did.
+
+A line of CSV is a case. A cell has one value where all repeats agree, else a value
+for each, separated by spaces, "-" for none.
 """
 
 import csv
@@ -16,7 +19,7 @@ import sys
 
 from contenders import ECHOES, SOCKETS, SLEEPING_ECHOES
 
-# The columns of every file of raw repeats, in this order.
+# The columns of every file of repeats, in this order.
 COLUMNS = [
     "experiment",  # throughput, latency, scale or load
     "kind",  # what was measured: server, async, socket, ...
@@ -36,7 +39,6 @@ COLUMNS = [
     "latency_us_p90",
     "latency_us_p99",
     "latency_us_p999",
-    "latency_us_p9999",
     "client_cpu_us_per_lookup",  # the same as seconds a million lookups
     "server_cpu_us_per_lookup",
     "unanswered",  # load: batches due and not answered in time
@@ -57,58 +59,59 @@ CASE = [
     "offered",
 ]
 
-NUMBERS = set(COLUMNS) - {
-    "experiment",
-    "kind",
-    "transport",
-    "form",
-    "variant",
-}
+TEXTS = ("experiment", "kind", "transport", "form", "variant")
 
 
 class Writer:
-    """Appends rows to a CSV file, each on the disk at once."""
+    """Keeps rows in a CSV file. Each row is on the disk at once."""
 
-    def __init__(self, path):
-        self._file = open(path, "w", newline="", encoding="utf-8")
-        self._csv = csv.DictWriter(self._file, COLUMNS, lineterminator="\n")
-        self._csv.writeheader()
+    def __init__(self, path, columns=COLUMNS, case=CASE):
+        self._path, self._columns, self._case = path, columns, case
         self.rows = []
 
     def add(self, row):
-        unknown = set(row) - set(COLUMNS)
+        unknown = set(row) - set(self._columns)
         if unknown:
             raise ValueError(f"no such columns: {unknown}")
-        self._csv.writerow({key: shorten(value) for key, value in row.items()})
-        self._file.flush()
-        self.rows.append({key: row.get(key, "") for key in COLUMNS})
+        self.rows.append({key: row.get(key, "") for key in self._columns})
+        with open(self._path, "w", newline="", encoding="utf-8") as file:
+            lines = csv.writer(file, lineterminator="\n")
+            lines.writerow(self._columns)
+            for rows in by_case(self.rows, self._case).values():
+                lines.writerow(
+                    packed(row[key] for row in rows) for key in self._columns
+                )
 
 
-def shorten(value):
-    return f"{value:.6g}" if isinstance(value, float) else value
+def packed(values):
+    """The cell of one column of a case."""
+    texts = [f"{value:.6g}" if isinstance(value, float) else str(value)
+             for value in values]
+    return (texts[0] if len(set(texts)) == 1
+            else " ".join(text or "-" for text in texts))
 
 
-def read(path):
+def read(path, texts=TEXTS):
     """The rows of such a file, numbers as numbers ("" where there is none)."""
+
+    def value(key, cells, i):
+        text = cells[key][i if len(cells[key]) > 1 else 0]
+        if text in ("", "-"):
+            return ""
+        return text if key in texts else float(text)
+
     with open(path, newline="", encoding="utf-8") as file:
-        return [
-            {
-                key: float(value) if key in NUMBERS and value != "" else value
-                for key, value in row.items()
-            }
-            for row in csv.DictReader(file)
-        ]
+        lines = [{key: cell.split(" ") for key, cell in line.items()}
+                 for line in csv.DictReader(file)]
+    return [{key: value(key, cells, i) for key in cells}
+            for cells in lines for i in range(len(cells["repeat"]))]
 
 
-def case_of(row):
-    return tuple(row[key] for key in CASE)
-
-
-def by_case(rows):
+def by_case(rows, case=CASE):
     """{case: its rows}, in the order of their first rows."""
     cases = {}
     for row in rows:
-        cases.setdefault(case_of(row), []).append(row)
+        cases.setdefault(tuple(row[key] for key in case), []).append(row)
     return cases
 
 

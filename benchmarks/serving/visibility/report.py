@@ -6,7 +6,6 @@ Percentiles are of all repeats together; throughputs and ratios are medians of
 the repeats.
 """
 
-import csv
 import os
 import statistics
 import sys
@@ -15,6 +14,7 @@ sys.path.insert(
     0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "rpc")
 )
 
+import records  # pylint: disable=wrong-import-position
 from records import cell, markdown  # pylint: disable=wrong-import-position
 
 RANKS = ("p50", "p90", "p99", "p999", "max")
@@ -44,24 +44,21 @@ COLUMNS = [
     "incremental_builds",
     "full_builds",
 ]
-TEXTS = ("table", "store", "workload", "repeat")
+CASE = ("table", "store", "workload")
+TEXTS = (*CASE, "repeat")
 
 
 def read(path):
     """The rows of a file, numbers as numbers, without columns that are empty."""
-    with open(path, newline="", encoding="utf-8") as file:
-        return [
-            {key: value if key in TEXTS else float(value)
-             for key, value in row.items() if value != ""}
-            for row in csv.DictReader(file)
-        ]
+    return [{key: value for key, value in row.items() if value != ""}
+            for row in records.read(path, TEXTS)]
 
 
 def series(rows):
     """{(table, store, workload): (its repeats, its row "all" or None)}, in order."""
     found = {}
     for row in rows:
-        key = (row["table"], row["store"], row["workload"])
+        key = tuple(row[column] for column in CASE)
         repeats, _ = found.setdefault(key, ([], None))
         if row["repeat"] == "all":
             found[key] = (repeats, row)

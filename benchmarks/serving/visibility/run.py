@@ -14,7 +14,6 @@ broken promise, or a server that fails, ends it with exit code 1.
 """
 
 import argparse
-import csv
 import json
 import os
 import re
@@ -46,23 +45,11 @@ RESERVE = 64 << 20  # of the memory target
 PATIENCE = 3600  # seconds that one run of `visibility` may take
 
 
-class Writer:
-    """Appends rows to a CSV file, each on the disk at once."""
-
-    def __init__(self, path):
-        self._file = open(path, "w", newline="", encoding="utf-8")
-        self._csv = csv.DictWriter(self._file, report.COLUMNS,
-                                   lineterminator="\n")
-        self._csv.writeheader()
+class Writer(records.Writer):
+    """Says, besides, what a workload came to."""
 
     def add(self, row):
-        unknown = set(row) - set(report.COLUMNS)
-        if unknown:
-            raise RuntimeError(f"no such columns: {unknown}")
-        self._csv.writerow(
-            {key: records.shorten(value) for key, value in row.items()}
-        )
-        self._file.flush()
+        super().add(row)
         if row["repeat"] == "all" or "lookups_per_second" not in row:
             visible = row.get("visible_us_p50", "")
             if visible != "":
@@ -268,7 +255,7 @@ def main(argv=None):
         return 0
     os.makedirs(os.path.dirname(os.path.abspath(args.out)), exist_ok=True)
     about = compare.machine(args)
-    writer = Writer(args.out)
+    writer = Writer(args.out, report.COLUMNS, report.CASE)
     try:
         for table in args.tables:
             for store in args.stores:

@@ -26,7 +26,6 @@ struct Timed {
 
 // What a case is called, and how its changes are grouped.
 struct Case {
-  std::string part;
   std::string name;
   size_t batch = 1;
   size_t warm_up = 0;  // batches
@@ -106,19 +105,6 @@ std::string Memory(const Fib& fib, size_t routes) {
   return text;
 }
 
-void WriteRaw(const Table& table, const Case& what,
-              const std::vector<Timed>& all, UpdateReport& report) {
-  for (size_t i = 0; i < all.size(); ++i) {
-    const Timed& timed = all[i];
-    report.Raw(what.part, table.name, what.name, i, "routes_ns",
-               timed.times.routes);
-    report.Raw(what.part, table.name, what.name, i,
-               absl::StrCat("update_", UpdateWayName(timed.times.way), "_ns"),
-               timed.times.update);
-    report.Raw(what.part, table.name, what.name, i, "retire_ns", timed.retire);
-  }
-}
-
 void Run(const Table& table, const Case& what, absl::Span<const Route> changes,
          const ChangeOptions& options, UpdateReport& report) {
   ChangingTable changing(table);
@@ -140,7 +126,6 @@ void Run(const Table& table, const Case& what, absl::Span<const Route> changes,
                Memory(*fib, changing.routes().size()).c_str());
   PrintWays(all, report);
   PrintSlowest(all, options.slowest, what.batch, report);
-  WriteRaw(table, what, all, report);
   report.Check(*fib, changing.routes(), changes);
 }
 
@@ -173,9 +158,7 @@ void MeasureOneRouteChanges(const Table& table, const ChangeOptions& options,
       continue;
     }
     Run(table,
-        {.part = "changes",
-         .name = std::string(ChurnKindName(kind)),
-         .warm_up = options.warm_up},
+        {.name = std::string(ChurnKindName(kind)), .warm_up = options.warm_up},
         *changes, options, report);
   }
 }
@@ -194,8 +177,7 @@ void MeasureBatches(const Table& table, const ChangeOptions& options,
       return;
     }
     Run(table,
-        {.part = "batches",
-         .name = absl::StrCat("batch of ", size),
+        {.name = absl::StrCat("batch of ", size),
          .batch = size,
          .warm_up = warm_up},
         *changes, options, report);
@@ -222,8 +204,8 @@ void MeasureShortPrefixes(const Table& table, const ChangeOptions& options,
       changes.push_back({prefix, least});
       changes.push_back({prefix, routes.Find(prefix)});
     }
-    Run(table, {.part = "short", .name = prefix.ToString(), .warm_up = 3},
-        changes, options, report);
+    Run(table, {.name = prefix.ToString(), .warm_up = 3}, changes, options,
+        report);
   }
 }
 

@@ -9,8 +9,6 @@
 #include <pthread.h>
 
 #include <cstdio>
-#include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -43,7 +41,6 @@ ABSL_FLAG(double, segment_ms, 10, "least length of a segment");
 ABSL_FLAG(uint32_t, addresses, 1 << 20, "addresses in a trace");
 ABSL_FLAG(std::string, next_hops, "as-given",
           "as-given, or random:N for one of N drawn for each route");
-ABSL_FLAG(std::string, csv, "", "file for every single repeat");
 ABSL_FLAG(int, cpu, -1, "core to stay on; -1 does not care");
 
 namespace planb {
@@ -93,15 +90,7 @@ int Main() {
     std::fprintf(stderr, "--cpu: %s\n", pinned.ToString().c_str());
     return 2;
   }
-  std::unique_ptr<FILE, int (*)(FILE*)> csv(nullptr, std::fclose);
-  if (const std::string path = absl::GetFlag(FLAGS_csv); !path.empty()) {
-    csv.reset(std::fopen(path.c_str(), "w"));
-    if (csv == nullptr) {
-      std::perror(path.c_str());
-      return 2;
-    }
-  }
-  const absl::Status status = Compare(*options, stdout, csv.get());
+  const absl::Status status = Compare(*options, stdout);
   if (!status.ok()) std::fprintf(stderr, "%s\n", status.ToString().c_str());
   return status.ok() ? 0 : 1;
 }

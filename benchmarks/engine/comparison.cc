@@ -170,98 +170,69 @@ class Answers {
   std::map<int, std::vector<NextHopId>> answers_;
 };
 
-class Report {
- public:
-  Report(const ComparisonOptions& options, FILE* out, FILE* csv)
-      : options_(options), out_(out), csv_(csv) {
-    if (csv_ != nullptr) {
-      std::fprintf(csv_,
-                   "table,routes,next_hops,trace,batch,engine,repeat,"
-                   "ns_per_lookup,cycles_per_lookup,ghz,bytes,build_ms\n");
-    }
+void PrintHead(const Table& table, TraceKind trace, size_t batch,
+               const std::string& next_hops, FILE* out) {
+  std::fprintf(out,
+               "\n%s: %zu routes, next hops %s; trace %s, batches of %zu\n"
+               "%-22s %9s %19s %7s %8s %9s %9s\n",
+               table.name.c_str(), table.routes.size(), next_hops.c_str(),
+               std::string(TraceKindName(trace)).c_str(), batch, "engine",
+               "M/s", "least .. most", "first/", "cycles", "B/route",
+               "build ms");
+}
+
+void PrintUnmeasured(const Subject& subject, const std::string& why,
+                     FILE* out) {
+  std::fprintf(out, "%-22s %9s %s\n", subject.engine->name.c_str(), "-",
+               why.c_str());
+}
+
+void PrintRow(const Table& table, const Subject& subject,
+              const std::vector<Sample>& samples,
+              const std::vector<Sample>& first, FILE* out) {
+  std::vector<double> rates, ratios, cycles;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    rates.push_back(1e3 / samples[i].nanoseconds);
+    ratios.push_back(samples[i].nanoseconds / first[i].nanoseconds);
+    cycles.push_back(samples[i].cycles);
   }
-
-  void Head(const Table& table, TraceKind trace, size_t batch) {
-    std::fprintf(
-        out_,
-        "\n%s: %zu routes, next hops %s; trace %s, batches of %zu\n"
-        "%-22s %9s %19s %7s %8s %9s %9s  %s\n",
-        table.name.c_str(), table.routes.size(), options_.next_hops.c_str(),
-        std::string(TraceKindName(trace)).c_str(), batch, "engine", "M/s",
-        "least .. most", "first/", "cycles", "B/route", "build ms", "");
-  }
-
-  void Unmeasured(const Subject& subject, const std::string& why) {
-    std::fprintf(out_, "%-22s %9s %s\n", subject.engine->name.c_str(), "-",
-                 why.c_str());
-  }
-
-  void Row(const Table& table, TraceKind trace, size_t batch,
-           const Subject& subject, const std::vector<Sample>& samples,
-           const std::vector<Sample>& first) {
-    std::vector<double> rates, ratios, cycles;
-    for (size_t i = 0; i < samples.size(); ++i) {
-      rates.push_back(1e3 / samples[i].nanoseconds);
-      ratios.push_back(samples[i].nanoseconds / first[i].nanoseconds);
-      cycles.push_back(samples[i].cycles);
-    }
-    const auto [least, most] = std::minmax_element(rates.begin(), rates.end());
-    const double bytes = static_cast<double>(subject.baseline->bytes());
-    std::fprintf(
-        out_, "%-22s %9.1f %8.1f ..%8.1f  %6.2fx %8.1f %9.1f %9.2f  %s\n",
-        subject.engine->name.c_str(), Median(rates), *least, *most,
-        Median(ratios), Median(cycles),
-        bytes / static_cast<double>(std::max<size_t>(1, table.routes.size())),
-        subject.build_milliseconds, subject.remark.c_str());
-    std::fflush(out_);
-    if (csv_ == nullptr) return;
-    for (size_t i = 0; i < samples.size(); ++i) {
-      std::fprintf(csv_, "%s,%zu,%s,%s,%zu,%s,%zu,%.4f,%.3f,%.3f,%.0f,%.3f\n",
-                   table.name.c_str(), table.routes.size(),
-                   options_.next_hops.c_str(),
-                   std::string(TraceKindName(trace)).c_str(), batch,
-                   subject.engine->name.c_str(), i, samples[i].nanoseconds,
-                   samples[i].cycles, samples[i].gigahertz, bytes,
-                   subject.build_milliseconds);
-    }
-    std::fflush(csv_);
-  }
-
-  FILE* out() const { return out_; }
-
- private:
-  const ComparisonOptions& options_;
-  FILE* const out_;
-  FILE* const csv_;
-};
+  const auto [least, most] = std::minmax_element(rates.begin(), rates.end());
+  std::fprintf(
+      out, "%-22s %9.1f %8.1f ..%8.1f  %6.2fx %8.1f %9.1f %9.2f  %s\n",
+      subject.engine->name.c_str(), Median(rates), *least, *most,
+      Median(ratios), Median(cycles),
+      static_cast<double>(subject.baseline->bytes()) /
+          static_cast<double>(std::max<size_t>(1, table.routes.size())),
+      subject.build_milliseconds, subject.remark.c_str());
+  std::fflush(out);
+}
 
 // Returns the number of engines that answered wrongly.
 int CompareOn(const Table& table, const std::vector<Subject>& subjects,
-              TraceKind kind, const ComparisonOptions& options,
-              Report& report) {
+              TraceKind kind, const ComparisonOptions& options, FILE* out) {
   const auto trace =
       MakeTrace(kind, table.family, table.routes, options.addresses);
   if (!trace.ok()) {
-    std::fprintf(report.out(), "\n%s: %s\n", table.name.c_str(),
+    std::fprintf(out, "\n%s: %s\n", table.name.c_str(),
                  std::string(trace.status().message()).c_str());
     return 0;
   }
   Answers answers(table, *trace);
   int wrong = 0;
   for (const size_t batch : options.batches) {
-    report.Head(table, kind, batch);
+    PrintHead(table, kind, batch, options.next_hops, out);
     std::vector<const Subject*> right;
     std::vector<const Baseline*> baselines;
     for (const Subject& subject : subjects) {
       if (subject.baseline == nullptr) {
-        report.Unmeasured(subject, subject.remark);
+        PrintUnmeasured(subject, subject.remark, out);
         continue;
       }
       const std::string why =
           FirstWrong(*subject.baseline, *trace,
                      answers.UpTo(subject.engine->max_length), batch);
       if (!why.empty()) {
-        report.Unmeasured(subject, "WRONG: " + why);
+        PrintUnmeasured(subject, "WRONG: " + why, out);
         ++wrong;
         continue;
       }
@@ -274,7 +245,7 @@ int CompareOn(const Table& table, const std::vector<Subject>& subjects,
                  .repeats = options.repeats,
                  .segment_milliseconds = options.segment_milliseconds});
     for (size_t i = 0; i < right.size(); ++i) {
-      report.Row(table, kind, batch, *right[i], samples[i], samples[0]);
+      PrintRow(table, *right[i], samples[i], samples[0], out);
     }
   }
   return wrong;
@@ -282,8 +253,7 @@ int CompareOn(const Table& table, const std::vector<Subject>& subjects,
 
 }  // namespace
 
-absl::Status Compare(const ComparisonOptions& options, FILE* out, FILE* csv) {
-  Report report(options, out, csv);
+absl::Status Compare(const ComparisonOptions& options, FILE* out) {
   int wrong = 0;
   for (const std::string& name : options.tables) {
     auto table = MakeTable(name);
@@ -296,7 +266,7 @@ absl::Status Compare(const ComparisonOptions& options, FILE* out, FILE* csv) {
       subjects.push_back(Build(engine, *table));
     }
     for (const TraceKind kind : options.traces) {
-      wrong += CompareOn(*table, subjects, kind, options, report);
+      wrong += CompareOn(*table, subjects, kind, options, out);
     }
   }
   return wrong == 0 ? absl::OkStatus()

@@ -92,18 +92,17 @@ struct ComparisonOptions {
   std::string next_hops = "as-given";
 };
 
-// Runs it. Writes an aligned table to `out`; to `csv`, if not nullptr, a line
-// for every timed segment. A row of `out` has the median rate in million
-// lookups a second, the least and most of the repeats, how many times the rate
-// of this engine the first one measured has (median of the ratios within one
-// repeat), cycles a lookup, bytes a route, and the median time of a warm
-// build. An engine that cannot hold the table, or only without more than a
-// thousandth of its routes, "refuses", with the reason; a trace that cannot be
-// made of a table is left out, with the reason. Errors: DATA_LOSS, after
-// everything else was measured, if an engine answered wrongly (its rows say
-// WRONG and how); INVALID_ARGUMENT and the like for tables, before anything of
-// them is measured.
-absl::Status Compare(const ComparisonOptions& options, FILE* out, FILE* csv);
+// Runs it. Writes an aligned table to `out`. A row has the median rate in
+// million lookups a second, the least and most of the repeats, how many times
+// the rate of this engine the first one measured has (median of the ratios
+// within one repeat), cycles a lookup, bytes a route, and the median time of a
+// warm build. An engine that cannot hold the table, or only without more than a
+// thousandth of its routes, "refuses", with the reason. A trace that cannot be
+// made of a table is left out, with the reason.
+// Errors: DATA_LOSS, after everything else was measured, if an engine answered
+// wrongly (its rows say WRONG and how); INVALID_ARGUMENT and the like for
+// tables, before anything of them is measured.
+absl::Status Compare(const ComparisonOptions& options, FILE* out);
 
 }  // namespace planb
 

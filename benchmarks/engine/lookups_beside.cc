@@ -76,8 +76,7 @@ Rates MeasureUndisturbed(const Load& load, const BesideOptions& options,
   return best;
 }
 
-void Print(const Table& table, const std::vector<std::vector<Rates>>& rates,
-           UpdateReport& report) {
+void Print(const std::vector<std::vector<Rates>>& rates, UpdateReport& report) {
   report.Print("%-14s %12s %8s %8s %8s %10s %10s %10s %6s", "load", "changes/s",
                "M/s", "least", "most", "/idle", "/spinning", "update us",
                "ran");
@@ -90,15 +89,7 @@ void Print(const Table& table, const std::vector<std::vector<Rates>>& rates,
       to_idle.push_back(rates[i][j].lookups / rates[kIdle][j].lookups);
       to_spinning.push_back(rates[i][j].lookups / rates[kSpinning][j].lookups);
       updates.push_back(rates[i][j].update);
-      report.Raw("beside", table.name, kLoads[i].name, j, "update_ns",
-                 rates[i][j].update);
       share = std::min(share, rates[i][j].share);
-      report.Raw("beside", table.name, kLoads[i].name, j, "share_ran",
-                 rates[i][j].share);
-      report.Raw("beside", table.name, kLoads[i].name, j, "lookups_per_s",
-                 rates[i][j].lookups);
-      report.Raw("beside", table.name, kLoads[i].name, j, "changes_per_s",
-                 rates[i][j].changes);
     }
     const auto [least, most] =
         std::minmax_element(lookups.begin(), lookups.end());
@@ -147,9 +138,7 @@ absl::Status MeasureLookupsBeside(const Table& table,
       "trace match",
       table.name.c_str(), table.routes.size(), options.batch,
       std::string(KernelName(*options.kernel)).c_str());
-  report.Print("  reader: %s", DescribeCore(options.reader_cpu).c_str());
-  report.Print("  writer: %s", DescribeCore(options.writer_cpu).c_str());
-  Print(table, rates, report);
+  Print(rates, report);
   report.Check(slot.current(), changing.routes(), *changes);
   return absl::OkStatus();
 }

@@ -45,6 +45,13 @@ void RunChain() {
   }
 }
 
+double Seconds(clockid_t clock) {
+  timespec time = {};
+  if (clock_gettime(clock, &time) != 0) return 0;
+  return static_cast<double>(time.tv_sec) +
+         static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
 }  // namespace
 
 uint64_t Ticks() {
@@ -75,17 +82,6 @@ double CyclesPerTick() {
   return static_cast<double>(kChain) / static_cast<double>(Ticks() - begin);
 }
 
-namespace {
-
-// The first word of a file below the core's folder, or "?".
-std::string Word(int cpu, const std::string& file) {
-  std::ifstream in(absl::StrCat("/sys/devices/system/cpu/cpu", cpu, "/", file));
-  std::string word;
-  return in >> word ? word : "?";
-}
-
-}  // namespace
-
 absl::Status PinThread(pthread_t thread, int cpu) {
   if (cpu < 0) return absl::OkStatus();
   cpu_set_t set;
@@ -99,39 +95,12 @@ absl::Status PinThread(pthread_t thread, int cpu) {
 
 double CpuSeconds(pthread_t thread) {
   clockid_t clock;
-  timespec time = {};
-  if (pthread_getcpuclockid(thread, &clock) != 0) return 0;
-  if (clock_gettime(clock, &time) != 0) return 0;
-  return static_cast<double>(time.tv_sec) +
-         static_cast<double>(time.tv_nsec) * 1e-9;
-}
-
-std::string DescribeCore(int cpu) {
-  if (cpu < 0) return "any core";
-  std::string text = absl::StrCat(
-      "cpu ", cpu, ": package ", Word(cpu, "topology/physical_package_id"),
-      ", core ", Word(cpu, "topology/core_id"), "; cpus of this core ",
-      Word(cpu, "topology/thread_siblings_list"));
-  for (int i = 0; i < 8; ++i) {
-    const std::string cache = absl::StrCat("cache/index", i, "/");
-    const std::string level = Word(cpu, cache + "level");
-    if (level == "?") break;
-    if (Word(cpu, cache + "type") == "Instruction") continue;
-    absl::StrAppend(&text, ", of its L", level, " (", Word(cpu, cache + "size"),
-                    ") ", Word(cpu, cache + "shared_cpu_list"));
-  }
-  return text;
+  return pthread_getcpuclockid(thread, &clock) == 0 ? Seconds(clock) : 0;
 }
 
 double CpuSecondsOf(pid_t process) {
   clockid_t clock;
-  timespec time = {};
-  if (clock_getcpuclockid(process, &clock) != 0 ||
-      clock_gettime(clock, &time) != 0) {
-    return 0;
-  }
-  return static_cast<double>(time.tv_sec) +
-         static_cast<double>(time.tv_nsec) * 1e-9;
+  return clock_getcpuclockid(process, &clock) == 0 ? Seconds(clock) : 0;
 }
 
 void DieWithParent() { prctl(PR_SET_PDEATHSIG, SIGKILL); }

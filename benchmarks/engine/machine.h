@@ -15,7 +15,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -41,11 +40,6 @@ absl::Status PinThread(pthread_t thread, int cpu);
 // Seconds that `thread` has run so far. Less than the time that went by: it
 // slept, or something else ran on its core.
 double CpuSeconds(pthread_t thread);
-
-// One line on core `cpu` as Linux tells it: its package and core numbers, and
-// with which cores it shares a core (hyperthreads) and each cache. In a
-// virtual machine this may be wrong: compare with a measurement.
-std::string DescribeCore(int cpu);
 
 // Seconds of processor time that all threads of a process have used, to the
 // nanosecond; 0 for a process that is not there.

@@ -59,11 +59,6 @@ TEST(CpuSeconds, GrowWithWorkAndNotWithSleep) {
   EXPECT_LT(CpuSeconds(pthread_self()), worked + 0.04);
 }
 
-TEST(DescribeCore, NamesIt) {
-  EXPECT_EQ(DescribeCore(0).find("cpu 0: "), 0U);
-  EXPECT_NE(DescribeCore(99'999).find("core ?"), std::string::npos);
-}
-
 constexpr size_t kBlock = 64 << 20;
 constexpr size_t kSlack = 8 << 20;
 

@@ -19,11 +19,6 @@
 #include "lpm/routes/route_set.h"
 
 namespace planb {
-UpdateReport::UpdateReport(FILE* out, FILE* csv) : out_(out), csv_(csv) {
-  if (csv_ != nullptr) {
-    std::fprintf(csv_, "part,table,case,number,quantity,value\n");
-  }
-}
 
 void UpdateReport::Print(const char* format, ...) {
   va_list arguments;
@@ -32,18 +27,6 @@ void UpdateReport::Print(const char* format, ...) {
   va_end(arguments);
   std::fputc('\n', out_);
   std::fflush(out_);
-}
-
-void UpdateReport::Raw(absl::string_view part, absl::string_view table,
-                       absl::string_view what, size_t number,
-                       absl::string_view quantity, double value) {
-  if (csv_ == nullptr) return;
-  const auto size = [](absl::string_view s) {
-    return static_cast<int>(s.size());
-  };
-  std::fprintf(csv_, "%.*s,%.*s,%.*s,%zu,%.*s,%.10g\n", size(part), part.data(),
-               size(table), table.data(), size(what), what.data(), number,
-               size(quantity), quantity.data(), value);
 }
 
 void UpdateReport::PercentilesHead() {
@@ -89,19 +72,16 @@ void MakeCold() {
 }
 
 void Measure(const Table& table, const std::string& how, const Compile& compile,
-             const RouteSet& routes, const CompileOptions& options,
-             UpdateReport& report) {
+             const RouteSet& routes, int repeats, UpdateReport& report) {
   std::unique_ptr<const Fib> fib;
   std::vector<double> milliseconds;
   MakeCold();
-  for (int i = 0; i <= options.repeats; ++i) {
+  for (int i = 0; i <= repeats; ++i) {
     fib = nullptr;
     const uint64_t begin = Ticks();
     fib = compile();
     const auto ticks = static_cast<double>(Ticks() - begin);
     milliseconds.push_back(ticks / TicksPerNanosecond() / 1e6);
-    report.Raw("compile", table.name, how, static_cast<size_t>(i),
-               i == 0 ? "cold_ms" : "warm_ms", milliseconds.back());
   }
   const double cold = milliseconds.front();
   milliseconds.erase(milliseconds.begin());
@@ -129,19 +109,18 @@ void CompileTimesHead(UpdateReport& report) {
       "B/route", "+room");
 }
 
-void MeasureCompile(const Table& table, const CompileOptions& options,
-                    UpdateReport& report) {
+void MeasureCompile(const Table& table, int repeats, UpdateReport& report) {
   const RouteSet routes(table.family, table.routes);
   {
     FibCompiler compiler(table.family);
     Measure(
         table, "Compile", [&] { return compiler.Compile(routes).value(); },
-        routes, options, report);
+        routes, repeats, report);
   }
   Measure(
       table, "Build",
       [&] { return Fib::Build(table.family, table.routes).value(); }, routes,
-      options, report);
+      repeats, report);
 }
 
 }  // namespace planb

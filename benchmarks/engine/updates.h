@@ -21,44 +21,31 @@
 
 namespace planb {
 
-// Where the measurements of updates write to: text for people, every single
-// value for programs, and whether all answers were right.
-
-// Thread-compatible.
+// What the measurements of updates write to. Remembers whether all answers were
+// right. Thread-compatible.
 class UpdateReport {
  public:
-  // Writes the head of the raw values, if `csv` is not nullptr.
-  UpdateReport(FILE* out, FILE* csv);
+  explicit UpdateReport(FILE* out) : out_(out) {}
 
   // A line of text, as printf's; what is written is flushed.
   void Print(const char* format, ...) __attribute__((format(printf, 2, 3)));
-
-  // A line of raw values. `what` is the case and `number` counts in it.
-  void Raw(absl::string_view part, absl::string_view table,
-           absl::string_view what, size_t number, absl::string_view quantity,
-           double value);
 
   // A row of times given in nanoseconds, printed in microseconds, and its head.
   void PercentilesHead();
   void PercentilesRow(absl::string_view what, absl::string_view step,
                       const Percentiles& nanoseconds);
 
-  // Checks `fib` (see boundary_check.h), prints the result and remembers it.
+  // Checks `fib` (CheckBoundaries), prints the result and remembers it.
   void Check(const Fib& fib, const RouteSet& routes,
              absl::Span<const Route> changes = {});
   bool all_right() const { return wrong_ == 0; }
 
  private:
   FILE* const out_;
-  FILE* const csv_;
   size_t wrong_ = 0;
 };
 
 // How long it takes to compile a whole table.
-
-struct CompileOptions {
-  int repeats = 9;  // warm ones
-};
 
 // Times FibCompiler::Compile from a RouteSet and Fib::Build from a sorted list.
 // Each once cold: with the heap given back to the system, so that memory must
@@ -66,8 +53,7 @@ struct CompileOptions {
 // after the FIB before was destroyed. Prints both, the rate and the size; then
 // checks the last FIB of each.
 void CompileTimesHead(UpdateReport& report);
-void MeasureCompile(const Table& table, const CompileOptions& options,
-                    UpdateReport& report);
+void MeasureCompile(const Table& table, int repeats, UpdateReport& report);
 
 // How long changes take, one route or many at a time, and what they do to
 // memory.
@@ -105,7 +91,7 @@ void MeasureShortPrefixes(const Table& table, const ChangeOptions& options,
 // What updates cost the lookups beside them.
 //
 // A reader, bound to one core, looks a matching trace up in batches, each in
-// the FIB that is current then, and never waits (epoch_slot.h). A writer, bound
+// the FIB that is current then, and never waits (EpochSlot). A writer, bound
 // to another core, does one of the loads below. Updates cost lookups in three
 // ways: the reader finds new FIBs cold in its cache, memory is shared, and the
 // cores may be hyperthreads of one. The spinning load shows the last alone, and
@@ -131,10 +117,11 @@ struct BesideOptions {
 // by hundreds; as fast as possible; compiling everything back to back. Each
 // starts from a freshly compiled table. Prints medians and, as medians of
 // ratios within one repeat, how they compare to idle and to spinning; the
-// median time of an update beside lookups; what part of the time both threads
-// ran at least (less than 0.97: something else was on their cores); and what
-// the cores share. At the end checks the FIB. Errors: INVALID_ARGUMENT for
-// cores there are not, FAILED_PRECONDITION for a table without routes.
+// median time of an update beside lookups; and what part of the time both
+// threads ran at least (less than 0.97: something else was on their cores). At
+// the end checks the FIB.
+// Errors: INVALID_ARGUMENT for cores there are not, FAILED_PRECONDITION for a
+// table without routes.
 absl::Status MeasureLookupsBeside(const Table& table,
                                   const BesideOptions& options,
                                   UpdateReport& report);

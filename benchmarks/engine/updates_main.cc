@@ -16,7 +16,6 @@
 // code 1.
 
 #include <cstdio>
-#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -59,7 +58,6 @@ ABSL_FLAG(int, reader_cpu, 1, "core of the lookups; -1 does not care");
 ABSL_FLAG(int, writer_cpu, 0, "core of everything else; -1 does not care");
 ABSL_FLAG(int, repeats, 7, "segments of each load beside lookups");
 ABSL_FLAG(double, segment_ms, 200, "length of such a segment");
-ABSL_FLAG(std::string, csv, "", "file for every single value");
 
 namespace planb {
 namespace {
@@ -83,8 +81,7 @@ absl::Status CompileTables(UpdateReport& report) {
       continue;
     }
     if (!table.ok()) return table.status();
-    MeasureCompile(*table, {.repeats = absl::GetFlag(FLAGS_compile_repeats)},
-                   report);
+    MeasureCompile(*table, absl::GetFlag(FLAGS_compile_repeats), report);
   }
   return absl::OkStatus();
 }
@@ -160,15 +157,7 @@ absl::Status Measure(UpdateReport& report) {
 }
 
 int Main() {
-  std::unique_ptr<FILE, int (*)(FILE*)> csv(nullptr, std::fclose);
-  if (const std::string path = absl::GetFlag(FLAGS_csv); !path.empty()) {
-    csv.reset(std::fopen(path.c_str(), "w"));
-    if (csv == nullptr) {
-      std::perror(path.c_str());
-      return 2;
-    }
-  }
-  UpdateReport report(stdout, csv.get());
+  UpdateReport report(stdout);
   const absl::Status status = Measure(report);
   if (!status.ok()) {
     std::fprintf(stderr, "%s\n", status.ToString().c_str());

@@ -17,37 +17,50 @@
 
 namespace planb {
 
-// Zeroed memory, a multiple of huge pages, advised MADV_HUGEPAGE. The
-// kernel may not follow. Thread-compatible.
-class HugeBuffer {
+// A fixed number of T, all bytes zero at first, aligned to a huge page and
+// advised MADV_HUGEPAGE. The kernel may not follow. Thread-compatible.
+template <typename T>
+class HugeArray {
+  static_assert(std::is_trivially_copyable_v<T>);
+
  public:
-  HugeBuffer() = default;
+  HugeArray() = default;
   // Crashes if there is no memory.
-  explicit HugeBuffer(size_t bytes) {
-    if (bytes == 0) return;
+  explicit HugeArray(size_t size) : size_(size) {
+    if (size == 0) return;
     // One page more than needed, so that an aligned stretch is inside.
-    mapped_ = RoundUp(bytes) + kHugePage;
+    mapped_ = RoundUp(bytes()) + kHugePage;
     mapping_ = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     ABSL_RAW_CHECK(mapping_ != MAP_FAILED, "no memory for a huge array");
     data_ =
-        reinterpret_cast<void*>(RoundUp(reinterpret_cast<uintptr_t>(mapping_)));
+        reinterpret_cast<T*>(RoundUp(reinterpret_cast<uintptr_t>(mapping_)));
     // A kernel without huge pages refuses; small ones do as well.
-    madvise(data_, RoundUp(bytes), MADV_HUGEPAGE);
+    madvise(data_, RoundUp(bytes()), MADV_HUGEPAGE);
   }
-  ~HugeBuffer() {
+  ~HugeArray() {
     if (mapping_ != nullptr) munmap(mapping_, mapped_);
   }
-  HugeBuffer(HugeBuffer&& other) noexcept { *this = std::move(other); }
-  HugeBuffer& operator=(HugeBuffer&& other) noexcept {
+  HugeArray(HugeArray&& other) noexcept { *this = std::move(other); }
+  HugeArray& operator=(HugeArray&& other) noexcept {
     std::swap(mapping_, other.mapping_);
     std::swap(mapped_, other.mapped_);
     std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
     return *this;
   }
 
-  // Aligned to a huge page; nullptr if made of 0 bytes.
-  void* data() const { return data_; }
+  // nullptr for a size of 0.
+  T* data() { return data_; }
+  const T* data() const { return data_; }
+  size_t size() const { return size_; }
+  size_t bytes() const { return size_ * sizeof(T); }
+  T& operator[](size_t i) { return data_[i]; }
+  const T& operator[](size_t i) const { return data_[i]; }
+  T* begin() { return data_; }
+  T* end() { return data_ + size_; }
+  const T* begin() const { return data_; }
+  const T* end() const { return data_ + size_; }
 
  private:
   static constexpr size_t kHugePage = size_t{2} << 20;
@@ -57,37 +70,7 @@ class HugeBuffer {
 
   void* mapping_ = nullptr;
   size_t mapped_ = 0;
-  void* data_ = nullptr;
-};
-
-// A fixed number of T, all bytes zero at first. Thread-compatible.
-template <typename T>
-class HugeArray {
-  static_assert(std::is_trivially_copyable_v<T>);
-
- public:
-  HugeArray() = default;
-  explicit HugeArray(size_t size) : buffer_(size * sizeof(T)), size_(size) {}
-  HugeArray(HugeArray&& other) noexcept { *this = std::move(other); }
-  HugeArray& operator=(HugeArray&& other) noexcept {
-    std::swap(buffer_, other.buffer_);
-    std::swap(size_, other.size_);
-    return *this;
-  }
-
-  T* data() { return static_cast<T*>(buffer_.data()); }
-  const T* data() const { return static_cast<const T*>(buffer_.data()); }
-  size_t size() const { return size_; }
-  size_t bytes() const { return size_ * sizeof(T); }
-  T& operator[](size_t i) { return data()[i]; }
-  const T& operator[](size_t i) const { return data()[i]; }
-  T* begin() { return data(); }
-  T* end() { return data() + size_; }
-  const T* begin() const { return data(); }
-  const T* end() const { return data() + size_; }
-
- private:
-  HugeBuffer buffer_;
+  T* data_ = nullptr;
   size_t size_ = 0;
 };
 

@@ -250,9 +250,6 @@ size_t Tree::bytes() const {
          second_.size() * sizeof(TreeRoot);
 }
 
-}  // namespace planb::paper
-
-namespace planb::paper {
 namespace {
 
 // In portable C++, for any 64-bit machine.
@@ -270,12 +267,10 @@ struct Scalar {
   }
 };
 
-bool RunsHere() { return true; }
-
 }  // namespace scalar
 
 // Sixteen together: more does not help without vectors.
-const Kernel kScalarKernel = {"scalar", scalar::RunsHere,
+const Kernel kScalarKernel = {"scalar", [] { return true; },
                               scalar::Search<scalar::Scalar, 16>::Lookup};
 
 }  // namespace
@@ -345,29 +340,27 @@ namespace planb::paper {
 namespace {
 
 #if defined(__x86_64__)
-namespace avx2 {
 // __builtin_cpu_supports also asks whether the operating system saves the
 // wider registers.
-bool RunsHere() {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("popcnt");
-}
-}  // namespace avx2
-
-namespace avx512 {
-bool RunsHere() {
-  return __builtin_cpu_supports("avx512f") &&
-         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("popcnt");
-}
-}  // namespace avx512
-
-const Kernel kAvx2Kernel = {"avx2", avx2::RunsHere,
+const Kernel kAvx2Kernel = {"avx2",
+                            [] {
+                              return __builtin_cpu_supports("avx2") &&
+                                     __builtin_cpu_supports("popcnt");
+                            },
                             avx2::Search<avx2::Avx2, 32>::Lookup};
 
-const Kernel kAvx512Kernel = {"avx512", avx512::RunsHere,
+const Kernel kAvx512Kernel = {"avx512",
+                              [] {
+                                return __builtin_cpu_supports("avx512f") &&
+                                       __builtin_cpu_supports("avx512dq") &&
+                                       __builtin_cpu_supports("popcnt");
+                              },
                               avx512::Search<avx512::Avx512, 32>::Lookup};
 #endif
 
-const std::vector<const Kernel*>& RunnableKernels() {
+}  // namespace
+
+absl::Span<const Kernel* const> AvailableKernels() {
   static const auto* const kernels = [] {
     auto* found = new std::vector<const Kernel*>;
     for (const Kernel* kernel : {
@@ -383,12 +376,8 @@ const std::vector<const Kernel*>& RunnableKernels() {
   return *kernels;
 }
 
-}  // namespace
-
-absl::Span<const Kernel* const> AvailableKernels() { return RunnableKernels(); }
-
 const Kernel* FindKernel(absl::string_view name) {
-  for (const Kernel* kernel : RunnableKernels()) {
+  for (const Kernel* kernel : AvailableKernels()) {
     if (name == "auto" || name == kernel->name) return kernel;
   }
   return nullptr;

@@ -67,15 +67,6 @@ TEST(Sweep, WhatReachesTheEndHasNoEnd) {
   }
 }
 
-}  // namespace
-
-}  // namespace planb::paper
-
-namespace planb::paper {
-namespace {
-
-using Intervals = std::vector<Interval>;
-
 // The definition of the search: the last interval that does not start later.
 NextHopId Expected(const Intervals& intervals, absl::uint128 bits) {
   const auto after = std::upper_bound(
@@ -235,5 +226,4 @@ TEST(FindKernel, ByName) {
 }
 
 }  // namespace
-
 }  // namespace planb::paper

@@ -56,12 +56,6 @@ struct Scalar {
 };
 
 }  // namespace scalar
-
-void LookupScalar(const View& tree, const void* addresses, size_t count,
-                  void* next_hops) {
-  scalar::Search<scalar::Scalar>::Lookup(tree, addresses, count, next_hops);
-}
-
 }  // namespace
 }  // namespace planb::reference
 
@@ -83,28 +77,10 @@ struct Avx512 {
 };
 
 }  // namespace avx512
-
-void LookupAvx512(const View& tree, const void* addresses, size_t count,
-                  void* next_hops) {
-  avx512::Search<avx512::Avx512>::Lookup(tree, addresses, count, next_hops);
-}
-
 }  // namespace
 }  // namespace planb::reference
 
 #pragma GCC pop_options
-
-namespace planb::reference {
-namespace {
-
-// True if this CPU, and the operating system, allow LookupAvx512.
-bool HasAvx512() {
-  return __builtin_cpu_supports("avx512f") &&
-         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("popcnt");
-}
-
-}  // namespace
-}  // namespace planb::reference
 
 namespace planb {
 namespace {
@@ -189,11 +165,13 @@ absl::StatusOr<std::unique_ptr<const Baseline>> BuildReference(
           absl::StrCat("up to /64 only, not ", route.prefix.ToString()));
     }
   }
-  const bool scalar =
-      kernel == ReferenceKernel::kScalar || !reference::HasAvx512();
+  // The paper's kernel needs the same instructions.
+  const bool scalar = kernel == ReferenceKernel::kScalar ||
+                      paper::FindKernel("avx512") == nullptr;
   return std::make_unique<ReferenceTree>(
       paper::Sweep(routes, Boundaries::kAll),
-      scalar ? reference::LookupScalar : reference::LookupAvx512);
+      scalar ? reference::scalar::Search<reference::scalar::Scalar>::Lookup
+             : reference::avx512::Search<reference::avx512::Avx512>::Lookup);
 }
 
 }  // namespace planb

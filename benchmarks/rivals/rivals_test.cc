@@ -133,7 +133,6 @@ TEST(HugeArray, MovesAndEmpties) {
 }
 
 }  // namespace
-
 }  // namespace planb
 
 namespace planb::paper {
@@ -192,5 +191,4 @@ TEST(Paper, RefusesWhatItCannotAnswer) {
 }
 
 }  // namespace
-
 }  // namespace planb::paper

@@ -56,6 +56,7 @@ TEST(Workload, OneTableIsToBeNamed) {
   EXPECT_FALSE(LoadRoutes("", 0).ok());
   EXPECT_FALSE(LoadRoutes("/dev/null", 5).ok());
   EXPECT_FALSE(LoadRoutes("/dev/null", 0).ok());
+  EXPECT_FALSE(LoadRoutes("/nowhere/file", 0).ok());
   EXPECT_FALSE(ParseAddressForm("lower").ok());
 }
 

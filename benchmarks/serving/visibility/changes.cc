@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "benchmarks/engine/inputs.h"
 #include "benchmarks/serving/visibility/update_workloads.h"
-#include "lpm/io/route_file.h"
 #include "lpm/routes/route_set.h"
 #include "lpm/synthetic/synthetic.h"
 
@@ -41,25 +40,6 @@ std::vector<Batch> Cut(absl::Span<const Route> changes, size_t size,
 }
 
 }  // namespace
-
-absl::StatusOr<std::vector<Route>> LoadRoutes(const std::string& path,
-                                              uint64_t generate) {
-  if (path.empty() == (generate == 0)) {
-    return absl::InvalidArgumentError("give either --routes or --generate");
-  }
-  if (path.empty()) return SyntheticTable({.ipv6_routes = generate});
-  RouteCollector collector;
-  const auto report = ReadRouteFile(path, {}, collector);
-  if (!report.ok()) return report.status();
-  std::vector<Route> routes;
-  for (const Route& route : collector.TakeRoutes()) {
-    if (route.prefix.family() == Family::kIpv6) routes.push_back(route);
-  }
-  if (routes.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": no IPv6 route"));
-  }
-  return routes;
-}
 
 absl::StatusOr<std::vector<Batch>> MakeBatches(absl::Span<const Route> routes,
                                                size_t size, size_t count,

@@ -111,12 +111,5 @@ TEST(EncodeTest, OnlyTheLastMessageOfATableCommits) {
   EXPECT_TRUE(EncodeTable({}).back().commit());
 }
 
-TEST(LoadRoutesTest, WantsOneSource) {
-  EXPECT_EQ(LoadRoutes("", 50)->size(), 50U);
-  EXPECT_FALSE(LoadRoutes("", 0).ok());
-  EXPECT_FALSE(LoadRoutes("file", 50).ok());
-  EXPECT_FALSE(LoadRoutes("/nowhere/file", 0).ok());
-}
-
 }  // namespace
 }  // namespace planb::visibility

@@ -169,7 +169,7 @@ def restarted(args, server, source):
     table, every route, is checked after that.
     """
     (line,) = ask(args, server, "--await")
-    ask(args, server, source, "--lookups=false")
+    ask(args, server, source)
     return {
         "repeat": "0",
         "routes": line["routes"],

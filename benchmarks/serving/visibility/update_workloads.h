@@ -5,8 +5,8 @@
 // that differ from them. Then the workloads: one kind of change, repeated, each
 // timed and checked.
 
-#ifndef PLANB_BENCHMARKS_SERVING_VISIBILITY_WORKS_H_
-#define PLANB_BENCHMARKS_SERVING_VISIBILITY_WORKS_H_
+#ifndef PLANB_BENCHMARKS_SERVING_VISIBILITY_UPDATE_WORKLOADS_H_
+#define PLANB_BENCHMARKS_SERVING_VISIBILITY_UPDATE_WORKLOADS_H_
 
 #include <grpcpp/channel.h>
 
@@ -33,12 +33,6 @@ namespace planb::visibility {
 // A change is a route: an announcement, or the withdrawal of its prefix where
 // the next hop is kNoRoute.
 using Batch = std::vector<Route>;
-
-// The IPv6 routes of the file `path`, or `generate` made-up ones, sorted.
-// Errors: those of reading; INVALID_ARGUMENT unless exactly one is given, or if
-// there is no route.
-absl::StatusOr<std::vector<Route>> LoadRoutes(const std::string& path,
-                                              uint64_t generate);
 
 // `count` batches of `size` changes to the table `routes`, of kind
 // ChurnKind::kMixed, and then what undoes them, last one first: 2 * `count`
@@ -132,4 +126,4 @@ absl::StatusOr<std::unique_ptr<UpdateWorkload>> MakeUpdateWorkload(
 
 }  // namespace planb::visibility
 
-#endif  // PLANB_BENCHMARKS_SERVING_VISIBILITY_WORKS_H_
+#endif  // PLANB_BENCHMARKS_SERVING_VISIBILITY_UPDATE_WORKLOADS_H_

@@ -33,6 +33,7 @@
 #include "absl/types/span.h"
 #include "base/process_setup.h"
 #include "benchmarks/engine/machine.h"
+#include "benchmarks/serving/rpc/workload.h"
 #include "benchmarks/serving/visibility/update_workloads.h"
 #include "client/channel.h"
 #include "client/load/bench.h"
@@ -52,10 +53,6 @@ ABSL_FLAG(std::vector<std::string>, workloads, {},
 ABSL_FLAG(int32_t, repeats, 7, "Repeats of each workload.");
 ABSL_FLAG(double, seconds, 1, "How long each repeat takes, at least.");
 ABSL_FLAG(double, rate, 200, "Changes a second of the workload \"one\".");
-ABSL_FLAG(bool, lookups, true,
-          "Lookups at full rate beside each workload, and before it, alone.");
-ABSL_FLAG(int32_t, lookup_batch, 4096, "Addresses in one of their batches.");
-ABSL_FLAG(int32_t, lookup_depth, 8, "Batches they have in flight.");
 ABSL_FLAG(int32_t, cpu, -1, "The core for changes; -1: any.");
 ABSL_FLAG(int32_t, lookup_cpu, -1, "The core for lookups; -1: any.");
 ABSL_FLAG(bool, await, false,
@@ -65,39 +62,10 @@ ABSL_FLAG(bool, await, false,
 namespace planb::visibility {
 namespace {
 
-struct LookupOptions {
-  size_t batch = 4096;  // addresses
-  size_t depth = 8;     // batches in flight
-  int cpu = -1;         // -1: anywhere
-};
-
-// One BatchLookup stream in a closed loop, with addresses random in routes. It
-// runs in another process. Within one process gRPC watches all connections in
-// any thread that waits, so lookups and changes would slow each other down in
-// the client. Thread-compatible.
-class LookupsBeside {
- public:
-  // Forks. REQUIRES: this process has one thread and has not used gRPC; sorted
-  // IPv6 routes, at least one.
-  LookupsBeside(const std::string& server, absl::Span<const Route> routes,
-                const LookupOptions& options);
-  LookupsBeside(const LookupsBeside&) = delete;
-  LookupsBeside& operator=(const LookupsBeside&) = delete;
-  ~LookupsBeside();
-
-  // Runs `workload` while lookups go on, which have begun before. Returns
-  // lookups a second during that time. Errors: that of `workload`, else that of
-  // the lookups.
-  absl::StatusOr<double> During(absl::FunctionRef<absl::Status()> workload);
-
- private:
-  pid_t child_ = -1;
-  int to_child_ = -1;
-  int from_child_ = -1;
-};
-
 // Enough that the caches do not learn them.
 constexpr size_t kAddresses = 1 << 20;
+constexpr size_t kBatch = 4096;  // addresses
+constexpr size_t kDepth = 8;     // batches in flight
 constexpr absl::Duration kWarmUp = absl::Milliseconds(100);
 
 // Sent to the child and back: one byte each, and then the outcome.
@@ -120,7 +88,7 @@ bool Take(int pipe, T& value) {
          static_cast<ssize_t>(sizeof(value));
 }
 
-client::Trace MakeTrace(absl::Span<const Route> routes, size_t batch) {
+client::Trace MakeTrace(absl::Span<const Route> routes) {
   std::vector<Address> addresses;
   addresses.reserve(kAddresses);
   const absl::Status made = MakeTraffic(
@@ -128,23 +96,24 @@ client::Trace MakeTrace(absl::Span<const Route> routes, size_t batch) {
       /*seed=*/1,
       [&addresses](const Address& address) { addresses.push_back(address); });
   ABSL_RAW_CHECK(made.ok(), "there are routes to draw from");
-  return client::Trace(Family::kIpv6, addresses, batch);
+  return client::Trace(Family::kIpv6, addresses, kBatch);
 }
 
 // Looks up from kBegin until kEnd, again and again, until there is no parent.
 absl::Status Serve(int in, int out, const std::string& server,
-                   absl::Span<const Route> routes, const LookupOptions& own) {
-  const client::Trace trace = MakeTrace(routes, own.batch);
+                   absl::Span<const Route> routes) {
+  const client::Trace trace = MakeTrace(routes);
   const auto channel = client::MakeChannel(server, {.own_connection = true});
   if (!channel.ok()) return channel.status();
   for (char command; Take(in, command);) {
     std::atomic<bool> stop = false;
-    client::BenchOptions options = {.depth = own.depth,
+    client::BenchOptions options = {.depth = kDepth,
                                     .warmup = kWarmUp,
                                     .duration = absl::Hours(1),
                                     .stop = &stop,
                                     .stall_timeout = absl::Minutes(1)};
-    if (own.cpu >= 0) options.cpus = {own.cpu};
+    const int cpu = absl::GetFlag(FLAGS_lookup_cpu);
+    if (cpu >= 0) options.cpus = {cpu};
     absl::StatusOr<client::BenchResult> result;
     std::thread lookups(
         [&] { result = client::RunBench({*channel}, trace, options); });
@@ -170,48 +139,62 @@ absl::Status Serve(int in, int out, const std::string& server,
   return absl::OkStatus();
 }
 
-LookupsBeside::LookupsBeside(const std::string& server,
-                             absl::Span<const Route> routes,
-                             const LookupOptions& options) {
-  int down[2], up[2];
-  ABSL_RAW_CHECK(pipe(down) == 0 && pipe(up) == 0, "no pipes left");
-  child_ = fork();
-  ABSL_RAW_CHECK(child_ >= 0, "no processes left");
-  to_child_ = down[1];
-  from_child_ = up[0];
-  if (child_ > 0) {
-    close(down[0]);
-    close(up[1]);
-    return;
+// One BatchLookup stream in a closed loop, with addresses random in routes. It
+// runs in another process. Within one process gRPC watches all connections in
+// any thread that waits, so lookups and changes would slow each other down in
+// the client. Thread-compatible.
+class LookupsBeside {
+ public:
+  // Forks. REQUIRES: this process has one thread and has not used gRPC; sorted
+  // IPv6 routes, at least one.
+  LookupsBeside(const std::string& server, absl::Span<const Route> routes) {
+    int down[2], up[2];
+    ABSL_RAW_CHECK(pipe(down) == 0 && pipe(up) == 0, "no pipes left");
+    child_ = fork();
+    ABSL_RAW_CHECK(child_ >= 0, "no processes left");
+    to_child_ = down[1];
+    from_child_ = up[0];
+    if (child_ > 0) {
+      close(down[0]);
+      close(up[1]);
+      return;
+    }
+    close(down[1]);
+    close(up[0]);
+    DieWithParent();
+    _exit(Serve(down[0], up[1], server, routes).ok() ? 0 : 1);
   }
-  close(down[1]);
-  close(up[0]);
-  DieWithParent();
-  const absl::Status status = Serve(down[0], up[1], server, routes, options);
-  _exit(status.ok() ? 0 : 1);
-}
+  LookupsBeside(const LookupsBeside&) = delete;
+  LookupsBeside& operator=(const LookupsBeside&) = delete;
+  ~LookupsBeside() {
+    close(to_child_);
+    close(from_child_);
+    waitpid(child_, nullptr, 0);
+  }
 
-LookupsBeside::~LookupsBeside() {
-  close(to_child_);
-  close(from_child_);
-  waitpid(child_, nullptr, 0);
-}
+  // Runs `workload` while lookups go on, which have begun before. Returns
+  // lookups a second during that time. Errors: that of `workload`, else that of
+  // the lookups.
+  absl::StatusOr<double> During(absl::FunctionRef<absl::Status()> workload) {
+    char warm;
+    Outcome outcome;
+    if (!Send(to_child_, kBegin) || !Take(from_child_, warm)) {
+      return absl::AbortedError("the process for lookups ended");
+    }
+    const absl::Status done = workload();
+    if (!Send(to_child_, kEnd) || !Take(from_child_, outcome)) {
+      return absl::AbortedError("the process for lookups ended");
+    }
+    if (!done.ok()) return done;
+    if (outcome.error[0] == '\0') return outcome.lookups_per_second;
+    return absl::AbortedError(absl::StrCat("lookups: ", outcome.error));
+  }
 
-absl::StatusOr<double> LookupsBeside::During(
-    absl::FunctionRef<absl::Status()> workload) {
-  char warm;
-  Outcome outcome;
-  if (!Send(to_child_, kBegin) || !Take(from_child_, warm)) {
-    return absl::AbortedError("the process for lookups ended");
-  }
-  const absl::Status done = workload();
-  if (!Send(to_child_, kEnd) || !Take(from_child_, outcome)) {
-    return absl::AbortedError("the process for lookups ended");
-  }
-  if (!done.ok()) return done;
-  if (outcome.error[0] == '\0') return outcome.lookups_per_second;
-  return absl::AbortedError(absl::StrCat("lookups: ", outcome.error));
-}
+ private:
+  pid_t child_ = -1;
+  int to_child_ = -1;
+  int from_child_ = -1;
+};
 
 // Prints one line, {"workload": ..., ...}. Numbers keep six digits or are
 // whole.
@@ -413,18 +396,11 @@ absl::Status Await(const std::string& server) {
 absl::Status Main() {
   const std::string server = absl::GetFlag(FLAGS_server);
   if (absl::GetFlag(FLAGS_await)) return Await(server);
-  auto routes =
-      LoadRoutes(absl::GetFlag(FLAGS_routes), absl::GetFlag(FLAGS_generate));
+  auto routes = rpc::LoadRoutes(absl::GetFlag(FLAGS_routes),
+                                absl::GetFlag(FLAGS_generate));
   if (!routes.ok()) return routes.status();
   std::optional<LookupsBeside> lookups;
-  if (absl::GetFlag(FLAGS_lookups) && !absl::GetFlag(FLAGS_workloads).empty()) {
-    lookups.emplace(
-        server, *routes,
-        LookupOptions{
-            .batch = static_cast<size_t>(absl::GetFlag(FLAGS_lookup_batch)),
-            .depth = static_cast<size_t>(absl::GetFlag(FLAGS_lookup_depth)),
-            .cpu = absl::GetFlag(FLAGS_lookup_cpu)});
-  }
+  if (!absl::GetFlag(FLAGS_workloads).empty()) lookups.emplace(server, *routes);
   // Before gRPC starts its threads, which are to stay there too.
   const absl::Status pinned =
       PinThread(pthread_self(), absl::GetFlag(FLAGS_cpu));

@@ -75,122 +75,105 @@ double OthersCpu() {
 size_t Depth(size_t batch) { return std::clamp<size_t>(32'768 / batch, 3, 64); }
 
 // Ends the program with the reason.
-[[noreturn]] void Die(const absl::Status& status);
+[[noreturn]] void Die(const absl::Status& status) {
+  std::fprintf(stderr, "cost: %s\n", std::string(status.message()).c_str());
+  std::exit(1);
+}
 
-// What all contenders have in common.
-struct ServerChoice {
-  uint64_t routes = 100'000;  // made up
-  int cpu = -1;               // of the server's thread; -1: any
+// How one server is asked.
+struct Turn {
+  size_t batch = 1;  // addresses
+  std::chrono::nanoseconds duration{0};
+  // If not 0, so many batches instead of a time, and nothing to warm up.
+  uint64_t count = 0;
+};
+// Of one batch.
+struct Times {
+  double nanoseconds = 0;
+  double server_cpu = 0;  // nanoseconds, of all threads but the caller's
 };
 
-// Not thread-safe.
+// A server on a Unix socket and its client. Not thread-safe.
 class Contender {
  public:
-  Contender(const char* name, const ServerChoice& choice, bool counting);
-  ~Contender();
+  Contender(const char* name, bool counting)
+      : name_(name),
+        path_(absl::StrCat("/tmp/planb_cost_", getpid(), "_", name, ".sock")) {
+    server::ServerOptions options;
+    options.listen = {absl::StrCat("unix://", path_)};
+    options.initial.generate_v6 = absl::GetFlag(FLAGS_routes);
+    options.threads.count = 1;
+    const int cpu = absl::GetFlag(FLAGS_server_cpu);
+    if (cpu >= 0) options.threads.cpus = {cpu};
+    options.count_lookups = counting;
+    auto started = server::Server::Start(std::move(options));
+    if (!started.ok()) Die(started.status());
+    server_ = *std::move(started);
+    channel_ = grpc::CreateChannel(absl::StrCat("unix://", path_),
+                                   grpc::InsecureChannelCredentials());
+  }
+  ~Contender() {
+    server_.reset();
+    unlink(path_.c_str());
+  }
   Contender(const Contender&) = delete;
   Contender& operator=(const Contender&) = delete;
 
   const char* name() const { return name_; }
 
-  // How one server is asked.
-  struct Turn {
-    size_t batch = 1;  // addresses
-    std::chrono::nanoseconds duration{0};
-    // If not 0, so many batches instead of a time, and nothing to warm up.
-    uint64_t count = 0;
-  };
-  // Of one batch.
-  struct Times {
-    double nanoseconds = 0;
-    double server_cpu = 0;  // nanoseconds, of all threads but the caller's
-  };
-
   // Asks for the addresses of `trace`, 16 bytes each, over and over, with as
   // many batches in flight as keep the server busy.
-  Times Ask(const std::string& trace, const Turn& turn);
+  Times Ask(const std::string& trace, const Turn& turn) {
+    BatchLookup stream(channel_, {.max_in_flight = Depth(turn.batch)});
+    if (turn.count == 0) {  // to warm up
+      Exchange(stream, trace,
+               {.batch = turn.batch, .duration = turn.duration / 8});
+    }
+    const auto start = steady_clock::now();
+    const double cpu = OthersCpu();
+    const auto batches = static_cast<double>(Exchange(stream, trace, turn));
+    const double cpu_used = OthersCpu() - cpu;
+    const std::chrono::nanoseconds took = steady_clock::now() - start;
+    return {static_cast<double>(took.count()) / batches, cpu_used / batches};
+  }
 
  private:
   // Returns how many batches were answered; none is left in flight.
   static uint64_t Exchange(BatchLookup& stream, const std::string& trace,
-                           const Turn& turn);
+                           const Turn& turn) {
+    const auto end = steady_clock::now() + turn.duration;
+    client::BatchResult result;
+    uint64_t sent = 0;
+    uint64_t answered = 0;
+    size_t at = 0;
+    bool more = true;
+    while (more || stream.in_flight() > 0) {
+      if (more && stream.in_flight() < Depth(turn.batch)) {
+        const absl::string_view addresses(trace.data() + at,
+                                          turn.batch * kAddressBytes);
+        at += addresses.size();
+        if (at + addresses.size() > trace.size()) at = 0;
+        const auto id = stream.Send({.addresses_v6 = addresses});
+        if (!id.ok()) Die(id.status());
+        ++sent;
+      } else {
+        const auto received = stream.Receive(result);
+        if (!received.ok()) Die(received.status());
+        if (!result.status.ok()) Die(result.status);
+        ++answered;
+      }
+      more = turn.count > 0
+                 ? sent < turn.count
+                 : more && (answered == 0 || steady_clock::now() < end);
+    }
+    return answered;
+  }
 
   const char* const name_;
-  std::string path_;
+  const std::string path_;
   std::unique_ptr<server::Server> server_;
   std::shared_ptr<grpc::Channel> channel_;
 };
-
-void Die(const absl::Status& status) {
-  std::fprintf(stderr, "cost: %s\n", std::string(status.message()).c_str());
-  std::exit(1);
-}
-
-Contender::Contender(const char* name, const ServerChoice& choice,
-                     bool counting)
-    : name_(name),
-      path_(absl::StrCat("/tmp/planb_cost_", getpid(), "_", name, ".sock")) {
-  server::ServerOptions options;
-  options.listen = {absl::StrCat("unix://", path_)};
-  options.initial.generate_v6 = choice.routes;
-  options.threads.count = 1;
-  if (choice.cpu >= 0) options.threads.cpus = {choice.cpu};
-  options.count_lookups = counting;
-  auto started = server::Server::Start(std::move(options));
-  if (!started.ok()) Die(started.status());
-  server_ = *std::move(started);
-  channel_ = grpc::CreateChannel(absl::StrCat("unix://", path_),
-                                 grpc::InsecureChannelCredentials());
-}
-
-Contender::~Contender() {
-  server_.reset();
-  unlink(path_.c_str());
-}
-
-Contender::Times Contender::Ask(const std::string& trace, const Turn& turn) {
-  BatchLookup stream(channel_, {.max_in_flight = Depth(turn.batch)});
-  if (turn.count == 0) {  // to warm up
-    Exchange(stream, trace,
-             {.batch = turn.batch, .duration = turn.duration / 8});
-  }
-  const auto start = steady_clock::now();
-  const double cpu = OthersCpu();
-  const auto batches = static_cast<double>(Exchange(stream, trace, turn));
-  const double cpu_used = OthersCpu() - cpu;
-  const std::chrono::nanoseconds took = steady_clock::now() - start;
-  return {static_cast<double>(took.count()) / batches, cpu_used / batches};
-}
-
-uint64_t Contender::Exchange(BatchLookup& stream, const std::string& trace,
-                             const Turn& turn) {
-  const auto end = steady_clock::now() + turn.duration;
-  client::BatchResult result;
-  uint64_t sent = 0;
-  uint64_t answered = 0;
-  size_t at = 0;
-  bool more = true;
-  while (more || stream.in_flight() > 0) {
-    if (more && stream.in_flight() < Depth(turn.batch)) {
-      const absl::string_view addresses(trace.data() + at,
-                                        turn.batch * kAddressBytes);
-      at += addresses.size();
-      if (at + addresses.size() > trace.size()) at = 0;
-      const auto id = stream.Send({.addresses_v6 = addresses});
-      if (!id.ok()) Die(id.status());
-      ++sent;
-    } else {
-      const auto received = stream.Receive(result);
-      if (!received.ok()) Die(received.status());
-      if (!result.status.ok()) Die(result.status);
-      ++answered;
-    }
-    more = turn.count > 0
-               ? sent < turn.count
-               : more && (answered == 0 || steady_clock::now() < end);
-  }
-  return answered;
-}
 
 constexpr size_t kTrace = 1 << 18;
 
@@ -263,12 +246,10 @@ void Run() {
     std::fprintf(csv, "addresses,turn,server,ns_per_batch,server_cpu_ns\n");
   }
   const std::string trace = Trace();
-  const ServerChoice choice = {.routes = absl::GetFlag(FLAGS_routes),
-                               .cpu = absl::GetFlag(FLAGS_server_cpu)};
   std::array<Contender, 3> contenders = {
-      Contender("counting", choice, /*counting=*/true),
-      Contender("plain", choice, /*counting=*/false),
-      Contender("plain2", choice, /*counting=*/false)};
+      Contender("counting", /*counting=*/true),
+      Contender("plain", /*counting=*/false),
+      Contender("plain2", /*counting=*/false)};
   if (absl::GetFlag(FLAGS_count) == 0) {
     std::printf("counting by itself: %.1f ns a batch\n\n", CountersAlone());
   }

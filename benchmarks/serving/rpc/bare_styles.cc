@@ -21,6 +21,17 @@ namespace {
 
 using grpc::ByteBuffer;
 
+// A style without threads of its own.
+template <typename Service>
+class StyleOf final : public Style {
+ public:
+  explicit StyleOf(Handler handler) : service_(std::move(handler)) {}
+  grpc::Service& service() override { return service_; }
+
+ private:
+  Service service_;
+};
+
 // The synchronous style: a thread of gRPC's pool serves each call. The
 // generated code has no raw form of it; what it is made of takes bytes too.
 namespace sync {
@@ -66,15 +77,6 @@ class Service final : public grpc::Service {
   }
 
   const Handler handler_;
-};
-
-class SyncStyle final : public Style {
- public:
-  explicit SyncStyle(Handler handler) : service_(std::move(handler)) {}
-  grpc::Service& service() override { return service_; }
-
- private:
-  Service service_;
 };
 
 }  // namespace sync
@@ -182,15 +184,6 @@ class Service final : public Base {
 
  private:
   const Handler handler_;
-};
-
-class CallbackStyle final : public Style {
- public:
-  explicit CallbackStyle(Handler handler) : service_(std::move(handler)) {}
-  grpc::Service& service() override { return service_; }
-
- private:
-  Service service_;
 };
 
 }  // namespace callback
@@ -387,11 +380,11 @@ class AsyncStyle final : public Style {
 }  // namespace
 
 std::unique_ptr<Style> MakeSyncStyle(Handler handler) {
-  return std::make_unique<sync::SyncStyle>(std::move(handler));
+  return std::make_unique<StyleOf<sync::Service>>(std::move(handler));
 }
 
 std::unique_ptr<Style> MakeCallbackStyle(Handler handler) {
-  return std::make_unique<callback::CallbackStyle>(std::move(handler));
+  return std::make_unique<StyleOf<callback::Service>>(std::move(handler));
 }
 
 std::unique_ptr<Style> MakeAsyncStyle(Handler handler, bool spin) {

@@ -76,16 +76,17 @@ absl::StatusOr<Name> Parse(absl::string_view address) {
   return name;
 }
 
-void SetBuffer(int fd, int forced, int option, int bytes) {
+void SetBuffer(int fd, int forced, int option) {
+  constexpr int kBytes = 4 << 20;
   // Only root may go beyond net.core.{w,r}mem_max.
-  if (setsockopt(fd, SOL_SOCKET, forced, &bytes, sizeof(bytes)) == 0) return;
-  setsockopt(fd, SOL_SOCKET, option, &bytes, sizeof(bytes));
+  if (setsockopt(fd, SOL_SOCKET, forced, &kBytes, sizeof(kBytes)) == 0) return;
+  setsockopt(fd, SOL_SOCKET, option, &kBytes, sizeof(kBytes));
 }
 
-absl::Status Tune(const Socket& socket, const SocketOptions& options) {
+absl::Status Tune(const Socket& socket, const std::string& congestion) {
   const int fd = socket.fd();
-  SetBuffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, options.buffer_bytes);
-  SetBuffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, options.buffer_bytes);
+  SetBuffer(fd, SO_SNDBUFFORCE, SO_SNDBUF);
+  SetBuffer(fd, SO_RCVBUFFORCE, SO_RCVBUF);
   int domain = 0;
   socklen_t size = sizeof(domain);
   getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size);
@@ -94,18 +95,18 @@ absl::Status Tune(const Socket& socket, const SocketOptions& options) {
   if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes)) != 0) {
     return Failed("TCP_NODELAY");
   }
-  if (!options.congestion.empty() &&
-      setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, options.congestion.data(),
-                 static_cast<socklen_t>(options.congestion.size())) != 0) {
-    return Failed(absl::StrCat("congestion control ", options.congestion));
+  if (!congestion.empty() &&
+      setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, congestion.data(),
+                 static_cast<socklen_t>(congestion.size())) != 0) {
+    return Failed(absl::StrCat("congestion control ", congestion));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<Socket> Open(const Name& name, const SocketOptions& options) {
+absl::StatusOr<Socket> Open(const Name& name, const std::string& congestion) {
   Socket socket(::socket(name.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (socket.fd() < 0) return Failed("socket");
-  const absl::Status tuned = Tune(socket, options);
+  const absl::Status tuned = Tune(socket, congestion);
   if (!tuned.ok()) return tuned;
   return socket;
 }
@@ -117,10 +118,10 @@ Socket::~Socket() {
 }
 
 absl::StatusOr<Socket> ListenOn(absl::string_view address,
-                                const SocketOptions& options) {
+                                const std::string& congestion) {
   const auto name = Parse(address);
   if (!name.ok()) return name.status();
-  auto socket = Open(*name, options);
+  auto socket = Open(*name, congestion);
   if (!socket.ok()) return socket;
   if (name->path.empty()) {
     const int yes = 1;
@@ -136,19 +137,19 @@ absl::StatusOr<Socket> ListenOn(absl::string_view address,
 }
 
 absl::StatusOr<Socket> Accept(const Socket& listener,
-                              const SocketOptions& options) {
+                              const std::string& congestion) {
   Socket socket(accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC));
   if (socket.fd() < 0) return Failed("accept");
-  const absl::Status tuned = Tune(socket, options);
+  const absl::Status tuned = Tune(socket, congestion);
   if (!tuned.ok()) return tuned;
   return socket;
 }
 
 absl::StatusOr<Socket> ConnectTo(absl::string_view address,
-                                 const SocketOptions& options) {
+                                 const std::string& congestion) {
   const auto name = Parse(address);
   if (!name.ok()) return name.status();
-  auto socket = Open(*name, options);
+  auto socket = Open(*name, congestion);
   if (!socket.ok()) return socket;
   if (connect(socket->fd(), name->get(), name->size) != 0) {
     return Failed(absl::StrCat("cannot connect to ", address));
@@ -164,22 +165,6 @@ int LocalPort(const Socket& socket) {
     return 0;
   }
   return ntohs(in.sin_port);
-}
-
-int SendBuffer(const Socket& socket) {
-  int bytes = 0;
-  socklen_t size = sizeof(bytes);
-  getsockopt(socket.fd(), SOL_SOCKET, SO_SNDBUF, &bytes, &size);
-  return bytes;
-}
-
-std::string Congestion(const Socket& socket) {
-  char name[16] = {};
-  socklen_t size = sizeof(name);
-  if (getsockopt(socket.fd(), IPPROTO_TCP, TCP_CONGESTION, name, &size) != 0) {
-    return "";
-  }
-  return std::string(name, strnlen(name, size));
 }
 
 namespace {

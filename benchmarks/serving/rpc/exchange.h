@@ -45,36 +45,24 @@ class Socket {
   int fd_ = -1;
 };
 
-struct SocketOptions {
-  // Bytes of either buffer: beyond the host's limit for root, else up to it.
-  int buffer_bytes = 4 << 20;
-  // TCP congestion control, such as "reno"; empty: the host's.
-  std::string congestion = {};
-};
-
 // Listens on "unix:///path" (an old socket there is replaced) or on
-// "a.b.c.d:port", where port 0 picks a free one.
+// "a.b.c.d:port", where port 0 picks a free one. `congestion` is the control of
+// TCP, such as "reno"; empty: the host's.
 // Errors: INVALID_ARGUMENT for another address; UNAVAILABLE with the system's
 // message.
 absl::StatusOr<Socket> ListenOn(absl::string_view address,
-                                const SocketOptions& options);
+                                const std::string& congestion);
 
 // Waits for a connection. Errors: UNAVAILABLE.
 absl::StatusOr<Socket> Accept(const Socket& listener,
-                              const SocketOptions& options);
+                              const std::string& congestion);
 
 // Connects to such an address. Errors: likewise.
 absl::StatusOr<Socket> ConnectTo(absl::string_view address,
-                                 const SocketOptions& options);
+                                 const std::string& congestion);
 
 // The TCP port it is bound to; 0 for a Unix socket.
 int LocalPort(const Socket& socket);
-
-// Bytes of the send buffer that the kernel granted.
-int SendBuffer(const Socket& socket);
-
-// The congestion control in use; empty for a Unix socket.
-std::string Congestion(const Socket& socket);
 
 // What an end does while nothing is there to read.
 enum class Waiting {

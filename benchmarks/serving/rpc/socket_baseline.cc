@@ -47,7 +47,6 @@ ABSL_FLAG(int32_t, server_cpu, 0, "The server's core; -1: any.");
 ABSL_FLAG(int32_t, client_cpu, 1, "The client's core; -1: any.");
 ABSL_FLAG(int32_t, server_pid, 0,
           "With --connect: the server's process, to tell its CPU time.");
-ABSL_FLAG(int32_t, buffer_bytes, 4 << 20, "Of each socket buffer.");
 ABSL_FLAG(std::string, congestion, "",
           "TCP congestion control; empty: the host's.");
 
@@ -73,11 +72,6 @@ T OrDie(absl::StatusOr<T> value) {
   return *std::move(value);
 }
 
-SocketOptions SocketOptionsFromFlags() {
-  return {.buffer_bytes = absl::GetFlag(FLAGS_buffer_bytes),
-          .congestion = absl::GetFlag(FLAGS_congestion)};
-}
-
 Waiting WaitingFromFlags() {
   return absl::GetFlag(FLAGS_spin) ? Waiting::kSpin : Waiting::kBlock;
 }
@@ -100,7 +94,7 @@ Waiting WaitingFromFlags() {
     poll(polled.data(), polled.size(), -1);
     for (size_t i = 0; i < polled.size(); ++i) {
       if ((polled[i].revents & POLLIN) == 0) continue;
-      const auto socket = Accept(listeners[i], SocketOptionsFromFlags());
+      const auto socket = Accept(listeners[i], absl::GetFlag(FLAGS_congestion));
       if (!socket.ok()) continue;  // gone again
       const absl::Status served =
           ServeExchange(*socket, answerer, WaitingFromFlags());
@@ -112,8 +106,7 @@ Waiting WaitingFromFlags() {
   }
 }
 
-void Report(const ExchangeResult& result, const std::string& address,
-            const std::string& congestion, int send_buffer, double client_cpu,
+void Report(const ExchangeResult& result, double client_cpu,
             double server_cpu) {
   const auto us = [&](double quantile) {
     return absl::ToDoubleMicroseconds(result.latency.Quantile(quantile));
@@ -122,15 +115,13 @@ void Report(const ExchangeResult& result, const std::string& address,
   const double lookups =
       static_cast<double>(result.batches) * absl::GetFlag(FLAGS_batch);
   absl::PrintF(
-      "{\"address\":\"%s\",\"form\":\"%s\",\"batch\":%d,\"depth\":%d,"
-      "\"spin\":%s,\"congestion\":\"%s\",\"send_buffer\":%d,"
-      "\"seconds\":%.6f,\"batches\":%d,\"lookups\":%.0f,"
+      "{\"form\":\"%s\",\"batch\":%d,\"depth\":%d,\"seconds\":%.6f,\"batches\":"
+      "%d,\"lookups\":%.0f,"
       "\"lookups_per_second\":%.0f,\"latency_us_p50\":%.2f,"
       "\"latency_us_p99\":%.2f,\"latency_us_p999\":%.2f,"
       "\"client_cpu_seconds\":%.6f,\"server_cpu_seconds\":%.6f}\n",
-      address, absl::GetFlag(FLAGS_form), absl::GetFlag(FLAGS_batch),
-      absl::GetFlag(FLAGS_depth), absl::GetFlag(FLAGS_spin) ? "true" : "false",
-      congestion, send_buffer, seconds, result.batches, lookups,
+      absl::GetFlag(FLAGS_form), absl::GetFlag(FLAGS_batch),
+      absl::GetFlag(FLAGS_depth), seconds, result.batches, lookups,
       lookups / seconds, us(0.5), us(0.99), us(0.999), client_cpu, server_cpu);
 }
 
@@ -140,9 +131,7 @@ void Ask(const std::string& address, const std::vector<Route>& routes,
   const AddressForm form = OrDie(ParseAddressForm(absl::GetFlag(FLAGS_form)));
   const size_t batch = absl::GetFlag(FLAGS_batch);
   const std::string trace = PackedTrace(routes, form, kTraceAddresses);
-  Socket socket = OrDie(ConnectTo(address, SocketOptionsFromFlags()));
-  const std::string congestion = Congestion(socket);
-  const int send_buffer = SendBuffer(socket);
+  Socket socket = OrDie(ConnectTo(address, absl::GetFlag(FLAGS_congestion)));
   ExchangeClient client = OrDie(ExchangeClient::Start(
       std::move(socket), form, batch, WaitingFromFlags()));
   const absl::string_view checked =
@@ -155,8 +144,7 @@ void Ask(const std::string& address, const std::vector<Route>& routes,
   const double server_before = CpuSecondsOf(server);
   const ExchangeResult result = OrDie(
       client.Run(trace, depth, absl::Seconds(absl::GetFlag(FLAGS_seconds))));
-  Report(result, address, congestion, send_buffer,
-         CpuSecondsOf(getpid()) - client_before,
+  Report(result, CpuSecondsOf(getpid()) - client_before,
          CpuSecondsOf(server) - server_before);
 }
 
@@ -168,7 +156,8 @@ int Both(const std::vector<Route>& routes) {
   std::string address =
       tcp ? "127.0.0.1:0" : absl::StrCat("unix:///tmp/planb_socket.", getpid());
   std::vector<Socket> listeners;
-  listeners.push_back(OrDie(ListenOn(address, SocketOptionsFromFlags())));
+  listeners.push_back(
+      OrDie(ListenOn(address, absl::GetFlag(FLAGS_congestion))));
   if (tcp) address = absl::StrCat("127.0.0.1:", LocalPort(listeners.front()));
   const pid_t server = fork();
   if (server == 0) {
@@ -197,7 +186,8 @@ int Main() {
   }
   std::vector<Socket> listeners;
   for (const std::string& address : addresses) {
-    listeners.push_back(OrDie(ListenOn(address, SocketOptionsFromFlags())));
+    listeners.push_back(
+        OrDie(ListenOn(address, absl::GetFlag(FLAGS_congestion))));
   }
   Serve(listeners, routes);
 }

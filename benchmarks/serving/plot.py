@@ -36,6 +36,7 @@ sys.path[1:1] = [os.path.join(HERE, "rpc"), os.path.join(HERE, "visibility")]
 import records  # pylint: disable=wrong-import-position
 import report  # pylint: disable=wrong-import-position
 
+
 def save(figure, path, dpi=72, colours=48):
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=dpi)
@@ -64,32 +65,44 @@ KINDS = {
 }
 
 
-def panels(columns, rows, width=5.2, height=3.6):
-    figure, axes = plt.subplots(
-        rows,
-        columns,
-        figsize=(width * columns, height * rows),
-        squeeze=False,
-        layout="constrained",
-    )
-    return figure, axes
+def panels(columns, rows, width=5.2, height=3.6, **more):
+    return plt.subplots(rows, columns, figsize=(width * columns, height * rows),
+                        squeeze=False, layout="constrained", **more)
 
 
 def values_of(rows, key):
     return list(dict.fromkeys(row[key] for row in rows))
 
 
-def points(rows, x, y, scale=1.0):
-    """(xs, medians, [below, above]) of `y` by `x`, ascending."""
+def where(rows, **wanted):
+    return [row for row in rows
+            if all(row[key] == value for key, value in wanted.items())]
+
+
+def draw(ax, groups, scale=1.0, **looks):
+    """Medians of {x: values}, and bars from the least to the most."""
+    xs = sorted(groups)
+    mids = [records.statistics.median(groups[x]) for x in xs]
+    ax.errorbar([x * scale for x in xs], mids,
+                yerr=[[mid - min(groups[x]) for x, mid in zip(xs, mids)],
+                      [max(groups[x]) - mid for x, mid in zip(xs, mids)]],
+                capsize=2, **looks)
+
+
+def by(rows, x, y, scale=1.0):
+    """{x: the values of y}."""
     groups = {}
     for row in rows:
         if row[y] != "":
             groups.setdefault(float(row[x]), []).append(float(row[y]) * scale)
-    xs = sorted(groups)
-    mids = [records.statistics.median(groups[at]) for at in xs]
-    below = [mid - min(groups[at]) for at, mid in zip(xs, mids)]
-    above = [max(groups[at]) - mid for at, mid in zip(xs, mids)]
-    return xs, mids, [below, above]
+    return groups
+
+
+def finish(figure, axes, path):
+    for ax in axes.flat:
+        ax.grid(alpha=0.3)
+    axes[0][0].legend(fontsize="x-small")
+    save(figure, path)
 
 
 def draw_throughput(rows, path):
@@ -99,71 +112,33 @@ def draw_throughput(rows, path):
         for j, transport in enumerate(transports):
             ax = axes[i][j]
             for kind in values_of(rows, "kind"):
-                xs, mids, bars = points(
-                    [
-                        row
-                        for row in rows
-                        if (row["kind"], row["form"], row["transport"])
-                        == (kind, form, transport)
-                    ],
-                    "batch",
-                    "lookups_per_second",
-                    1e-6,
-                )
-                ax.errorbar(
-                    xs,
-                    mids,
-                    yerr=bars,
-                    label=KINDS.get(kind, kind),
-                    capsize=2,
-                    markersize=4,
-                    **LOOKS.get(kind, {}),
-                )
+                own = where(rows, kind=kind, form=form, transport=transport)
+                draw(ax, by(own, "batch", "lookups_per_second", 1e-6),
+                     label=KINDS.get(kind, kind), markersize=4,
+                     **LOOKS.get(kind, {}))
             ax.set_xscale("log", base=2)
             ax.set_yscale("log")
             ax.set_title(f"{transport}, {form} addresses")
             ax.set_xlabel("addresses a batch")
             ax.set_ylabel("million lookups a second")
-            ax.grid(alpha=0.3)
-    axes[0][0].legend(fontsize="x-small")
-    save(figure, path)
+    finish(figure, axes, path)
 
 
 def draw_load(rows, path):
-    cases = [
-        (transport, batch)
-        for transport in values_of(rows, "transport")
-        for batch in values_of(rows, "batch")
-    ]
+    cases = [(transport, batch) for transport in values_of(rows, "transport")
+             for batch in values_of(rows, "batch")]
     figure, axes = panels(len(cases), 1)
     for ax, (transport, batch) in zip(axes[0], cases):
-        own = [
-            row
-            for row in rows
-            if (row["transport"], row["batch"]) == (transport, batch)
-        ]
-        for name, label in (
-            ("p50", "p50"),
-            ("p90", "p90"),
-            ("p99", "p99"),
-            ("p999", "p99.9"),
-        ):
-            xs, mids, bars = points(own, "offered", f"latency_us_{name}")
-            ax.errorbar(
-                [x * 1e-6 for x in xs],
-                mids,
-                yerr=bars,
-                label=label,
-                capsize=2,
-                marker=".",
-            )
+        own = where(rows, transport=transport, batch=batch)
+        for name, label in (("p50", "p50"), ("p90", "p90"), ("p99", "p99"),
+                            ("p999", "p99.9")):
+            draw(ax, by(own, "offered", f"latency_us_{name}"), 1e-6,
+                 label=label, marker=".")
         ax.set_yscale("log")
         ax.set_title(f"{transport}, batches of {batch:.0f}")
         ax.set_xlabel("offered, million lookups a second")
         ax.set_ylabel("us from when a batch was due")
-        ax.grid(alpha=0.3)
-    axes[0][0].legend(fontsize="x-small")
-    save(figure, path)
+    finish(figure, axes, path)
 
 
 def draw_scale(rows, path):
@@ -171,32 +146,14 @@ def draw_scale(rows, path):
     figure, axes = panels(len(transports), 1)
     for ax, transport in zip(axes[0], transports):
         for connections in values_of(rows, "connections"):
-            xs, mids, bars = points(
-                [
-                    row
-                    for row in rows
-                    if (row["transport"], row["connections"])
-                    == (transport, connections)
-                ],
-                "streams",
-                "lookups_per_second",
-                1e-6,
-            )
-            ax.errorbar(
-                xs,
-                mids,
-                yerr=bars,
-                label=f"{connections:.0f} connections",
-                capsize=2,
-                marker=".",
-            )
+            own = where(rows, transport=transport, connections=connections)
+            draw(ax, by(own, "streams", "lookups_per_second", 1e-6),
+                 label=f"{connections:.0f} connections", marker=".")
         ax.set_title(f"{transport}, batches of {rows[0]['batch']:.0f}")
         ax.set_xlabel("streams")
         ax.set_ylabel("million lookups a second")
         ax.set_ylim(bottom=0)
-        ax.grid(alpha=0.3)
-    axes[0][0].legend(fontsize="x-small")
-    save(figure, path)
+    finish(figure, axes, path)
 
 
 WORKLOADS = {
@@ -223,10 +180,7 @@ def draw_visibility(found, path):
     workloads = [workload for workload in parts_of(found, 2)
              if not workload.startswith(("stream_", "load_", "restart_"))]
     stores = parts_of(found, 1)
-    figure, axes = plt.subplots(
-        len(stores), len(workloads), squeeze=False, sharey=True,
-        figsize=(3.4 * len(workloads), 3.2 * len(stores)), layout="constrained",
-    )
+    figure, axes = panels(len(workloads), len(stores), 3.4, 3.2, sharey=True)
     for i, store in enumerate(stores):
         for j, workload in enumerate(workloads):
             ax = axes[i][j]
@@ -245,10 +199,8 @@ def draw_visibility(found, path):
             kept = "in memory" if store == "none" else store
             ax.set_title(f"{WORKLOADS.get(workload, workload)}\n{kept}", fontsize="medium")
             ax.set_xlabel("routes")
-            ax.grid(alpha=0.3)
         axes[i][0].set_ylabel("ms from accepted to visible")
-    axes[0][0].legend(fontsize="x-small")
-    save(figure, path)
+    finish(figure, axes, path)
 
 
 def draw_lookups_kept(found, path):
@@ -256,33 +208,22 @@ def draw_lookups_kept(found, path):
              if any(report.shares(repeats)
                     for key, (repeats, _) in found.items() if key[2] == workload)]
     stores = parts_of(found, 1)
-    figure, axes = plt.subplots(
-        1, len(stores), squeeze=False, sharey=True,
-        figsize=(6 * len(stores), 4), layout="constrained",
-    )
+    figure, axes = panels(len(stores), 1, 6, 4, sharey=True)
     for ax, store in zip(axes[0], stores):
         for workload in workloads:
-            own = sorted(
-                (size(table, repeats), report.shares(repeats))
+            groups = {
+                size(table, repeats): report.shares(repeats)
                 for (table, at, what), (repeats, _) in found.items()
                 if (at, what) == (store, workload) and report.shares(repeats)
-            )
-            mids = [report.median(kept) for _, kept in own]
-            ax.errorbar(
-                [routes for routes, _ in own], mids,
-                yerr=[[mid - min(kept) for mid, (_, kept) in zip(mids, own)],
-                      [max(kept) - mid for mid, (_, kept) in zip(mids, own)]],
-                label=WORKLOADS.get(workload, workload), capsize=2, marker=".",
-            )
+            }
+            draw(ax, groups, label=WORKLOADS.get(workload, workload), marker=".")
         ax.axhline(0.9, color="#888888", linestyle=":")
         ax.set_xscale("log")
         ax.set_ylim(bottom=0)
         ax.set_title("in memory" if store == "none" else store)
         ax.set_xlabel("routes")
-        ax.grid(alpha=0.3)
     axes[0][0].set_ylabel("lookups a second, of those without changes")
-    axes[0][0].legend(fontsize="x-small")
-    save(figure, path)
+    finish(figure, axes, path)
 
 
 PICTURES = {

@@ -28,9 +28,9 @@ import records
 BATCHES = (1, 32, 256, 1024, 4096, 16384, 65536)
 
 
-def row_of(said, lookups=None):
+def row_of(said):
     """The columns that a client's JSON fills."""
-    lookups = float(said.get("lookups", lookups or said.get("calls", 0)))
+    lookups = float(said.get("lookups", said.get("calls", 0)))
     seconds = float(said["seconds"])
     row = {
         "seconds": seconds,
@@ -64,7 +64,9 @@ def say(row):
     )
 
 
-def take(writer, row):
+def take(writer, said, **case):
+    row = {"transport": "unix", "form": "full", "streams": 1, "connections": 1,
+           **case, **row_of(said)}
     writer.add(row)
     say(row)
 
@@ -95,12 +97,9 @@ def throughput(args, all_of, writer):
                         if deep:
                             depth = args.depth or contenders.depth_for(batch)
                         said = all_of.ask(kind, transport, form, batch, depth)
-                        take(writer, {
-                            "experiment": "throughput", "kind": kind,
-                            "transport": transport, "form": form,
-                            "batch": batch, "depth": depth, "streams": 1,
-                            "connections": 1, "repeat": repeat, **row_of(said),
-                        })
+                        take(writer, said, experiment="throughput", kind=kind,
+                             transport=transport, form=form, batch=batch,
+                             depth=depth, repeat=repeat)
 
 
 def latency(args, all_of, writer):
@@ -115,13 +114,9 @@ def latency(args, all_of, writer):
                         if same_core and spins:
                             continue  # one would keep the other from running
                         said = all_of.ping(name, method, wait, same_core)
-                        take(writer, {
-                            "experiment": "latency", "kind": name,
-                            "transport": "unix", "form": "full", "batch": 1,
-                            "depth": 1, "streams": 1, "connections": 1,
-                            "variant": f"{method}/{wait}/{placement}",
-                            "repeat": repeat, **row_of(said),
-                        })
+                        take(writer, said, experiment="latency", kind=name,
+                             batch=1, depth=1, repeat=repeat,
+                             variant=f"{method}/{wait}/{placement}")
 
 
 def scale(args, all_of, writer):
@@ -139,13 +134,10 @@ def scale(args, all_of, writer):
                         streams=streams, connections=connections,
                         server_cpus=everywhere, client_cpus=everywhere,
                     )
-                    take(writer, {
-                        "experiment": "scale", "kind": "server",
-                        "transport": transport, "form": "full",
-                        "batch": batch, "depth": depth, "streams": streams,
-                        "connections": connections, "repeat": repeat,
-                        **row_of(said),
-                    })
+                    take(writer, said, experiment="scale", kind="server",
+                         transport=transport, batch=batch, depth=depth,
+                         streams=streams, connections=connections,
+                         repeat=repeat)
 
 
 def load(args, all_of, writer):
@@ -164,12 +156,9 @@ def load(args, all_of, writer):
                 said = all_of.ask(
                     "server", transport, "full", batch, depth, rate=rate
                 )
-                take(writer, {
-                    "experiment": "load", "kind": "server",
-                    "transport": transport, "form": "full", "batch": batch,
-                    "depth": depth, "streams": 1, "connections": 1,
-                    "offered": rate, "repeat": repeat, **row_of(said),
-                })
+                take(writer, said, experiment="load", kind="server",
+                     transport=transport, batch=batch, depth=depth,
+                     offered=rate, repeat=repeat)
 
 
 EXPERIMENTS = {

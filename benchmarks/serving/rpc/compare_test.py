@@ -93,15 +93,11 @@ class RecordsTest(unittest.TestCase):
             return row(kind, 0, 1.0, experiment="latency", batch=1, depth=1,
                        variant="unary/block/split", latency_us_p50=p50)
 
-        _, entries = records.latency(
-            [
-                ping("echo_callback", 60.0),
-                ping("echo_async", 50.0),
-                ping("echo_async_spin", 20.0),
-                ping("echo_sync", 70.0),
-                ping("server", 55.0),
-            ]
-        )
+        _, entries = records.summary("latency", [
+            ping("echo_callback", 60.0), ping("echo_async", 50.0),
+            ping("echo_async_spin", 20.0), ping("echo_sync", 70.0),
+            ping("server", 55.0),
+        ])
         server = next(e for e in entries if e["kind"] == "server")
         self.assertAlmostEqual(server["of_fastest_echo"], 55 / 20)
         self.assertAlmostEqual(server["of_fastest_sleeping_echo"], 55 / 50)

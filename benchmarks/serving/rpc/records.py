@@ -158,13 +158,7 @@ def summarize(rows, column, against=()):
             least=min(values),
             most=max(values),
         )
-        for name in (
-            "latency_us_p50",
-            "latency_us_p99",
-            "client_cpu_us_per_lookup",
-            "server_cpu_us_per_lookup",
-            "other_cpu_seconds",
-        ):
+        for name in COLUMNS[COLUMNS.index("latency_us_p50") :]:
             entry[name] = median(own, name)
         entry["ratios"] = {
             dict(zip(CASE, other))["kind"]: ratio(own, theirs, column)
@@ -179,11 +173,8 @@ def summarize(rows, column, against=()):
 
 def markdown(header, lines):
     """A table; cells are texts."""
-    text = "| " + " | ".join(header) + " |\n"
-    text += "|" + " --- |" * len(header) + "\n"
-    for line in lines:
-        text += "| " + " | ".join(line) + " |\n"
-    return text
+    rows = [header, ["---"] * len(header), *lines]
+    return "".join("| " + " | ".join(row) + " |\n" for row in rows)
 
 
 def cell(value, scale=1.0, digits=3):
@@ -196,7 +187,7 @@ def cell(value, scale=1.0, digits=3):
 
 
 def write_summary(experiment, rows, stem):
-    table, entries = SUMMARIES[experiment](rows)
+    table, entries = summary(experiment, rows)
     with open(stem + ".json", "w", encoding="utf-8") as file:
         json.dump(entries, file, indent=1)
         file.write("\n")
@@ -204,160 +195,92 @@ def write_summary(experiment, rows, stem):
         file.write(table)
 
 
-def throughput(rows):
-    """By batch, transport and form: every kind, and its share of each bare socket."""
-    entries = summarize(rows, "lookups_per_second", SOCKETS)
-    lines = [
-        [
-            entry["transport"],
-            entry["form"],
-            f"{entry['batch']:.0f}",
-            entry["kind"],
-            cell(entry["median"], 1e-6),
-            f"{cell(entry['least'], 1e-6)}..{cell(entry['most'], 1e-6)}",
-            *(cell(entry["ratios"].get(socket)) for socket in SOCKETS),
-            cell(entry["client_cpu_us_per_lookup"], 1e3),
-            cell(entry["server_cpu_us_per_lookup"], 1e3),
-            cell(entry["latency_us_p50"]),
-            cell(entry["latency_us_p99"]),
-        ]
-        for entry in sorted(
-            entries,
-            key=lambda e: (e["transport"], e["form"], float(e["batch"])),
-        )
-    ]
-    header = [
-        "transport",
-        "form",
-        "batch",
-        "kind",
-        "M lookups/s",
-        "least..most",
-        *(f"of {socket}" for socket in SOCKETS),
-        "client ns/lookup",
-        "server ns/lookup",
-        "batch p50 us",
-        "p99 us",
-    ]
-    return markdown(header, lines), entries
+def summary(experiment, rows):
+    """A table in Markdown, and its entries."""
+    column, against, order, columns = SUMMARIES[experiment]
+    entries = summarize(rows, column, against)
+    if experiment == "latency":
+        compare_with_echoes(entries)
+    lines = [[cell_of(entry) for _, cell_of in columns]
+             for entry in sorted(entries, key=order)]
+    return markdown([header for header, _ in columns], lines), entries
 
 
-def latency(rows):
-    """By variant: every server, and how much slower than the fastest echo."""
-    entries = summarize(rows, "latency_us_p50", ECHOES)
-
-    def fastest(variant, kinds):
-        return min(
-            (e for e in entries
-             if e["variant"] == variant and e["kind"] in kinds),
-            key=lambda e: e["median"],
-        )
-
-    lines = []
-    for entry in sorted(entries, key=lambda e: e["variant"]):
-        shares = []
-        for name, kinds in (
-            ("of_fastest_echo", ECHOES),
-            ("of_fastest_sleeping_echo", SLEEPING_ECHOES),
-        ):
-            echo = fastest(entry["variant"], kinds)
-            entry[name] = (
-                1.0 if entry is echo else entry["ratios"][echo["kind"]]
-            )
-            shares.append(cell(entry[name]))
-        lines.append(
-            [
-                entry["variant"],
-                entry["kind"],
-                cell(entry["median"]),
-                f"{cell(entry['least'])}..{cell(entry['most'])}",
-                cell(entry["latency_us_p99"]),
-                *shares,
-                cell(entry["client_cpu_us_per_lookup"]),
-                cell(entry["server_cpu_us_per_lookup"]),
-            ]
-        )
-    header = [
-        "method/client/cores",
-        "server",
-        "p50 us",
-        "least..most",
-        "p99 us",
-        "p50 of the fastest echo's",
-        "of the fastest that sleeps",
-        "client CPU us/call",
-        "server CPU us/call",
-    ]
-    return markdown(header, lines), entries
+def compare_with_echoes(entries):
+    """How much slower each server is than the fastest echo of its variant."""
+    for name, kinds in (("of_fastest_echo", ECHOES),
+                        ("of_fastest_sleeping_echo", SLEEPING_ECHOES)):
+        for entry in entries:
+            echo = min((e for e in entries if e["kind"] in kinds
+                        and e["variant"] == entry["variant"]),
+                       key=lambda e: e["median"])
+            entry[name] = (1.0 if entry is echo
+                           else entry["ratios"][echo["kind"]])
 
 
-def scale(rows):
-    entries = summarize(rows, "lookups_per_second")
-    lines = [
-        [
-            entry["transport"],
-            f"{entry['batch']:.0f}",
-            f"{entry['streams']:.0f}",
-            f"{entry['connections']:.0f}",
-            cell(entry["median"], 1e-6),
-            f"{cell(entry['least'], 1e-6)}..{cell(entry['most'], 1e-6)}",
-            cell(entry["client_cpu_us_per_lookup"], 1e3),
-            cell(entry["server_cpu_us_per_lookup"], 1e3),
-        ]
-        for entry in entries
-    ]
-    header = [
-        "transport",
-        "batch",
-        "streams",
-        "connections",
-        "M lookups/s",
-        "least..most",
-        "client ns/lookup",
-        "server ns/lookup",
-    ]
-    return markdown(header, lines), entries
+# Columns of a table: a header, and what makes the cell of an entry.
 
 
-def load(rows):
-    entries = summarize(rows, "lookups_per_second")
-    cases = by_case(rows)
-    lines = []
-    for entry in entries:
-        own = cases[tuple(entry[key] for key in CASE)]
-        tail = [
-            median(own, f"latency_us_{name}")
-            for name in ("p50", "p90", "p99", "p999")
-        ]
-        lines.append(
-            [
-                entry["transport"],
-                f"{entry['batch']:.0f}",
-                cell(entry["offered"], 1e-6),
-                cell(entry["median"], 1e-6),
-                *(cell(value) for value in tail),
-                cell(median(own, "unanswered")),
-            ]
-        )
-    header = [
-        "transport",
-        "batch",
-        "offered M/s",
-        "answered M/s",
-        "p50 us",
-        "p90 us",
-        "p99 us",
-        "p99.9 us",
-        "batches unanswered",
-    ]
-    return markdown(header, lines), entries
+def text(key, header=None):
+    return header or key, lambda entry: entry[key]
 
 
+def whole(key):
+    return key, lambda entry: f"{entry[key]:.0f}"
+
+
+def number(header, key, scale=1.0):
+    return header, lambda entry: cell(entry[key], scale)
+
+
+def spread(scale=1.0):
+    return "least..most", lambda entry: (
+        f"{cell(entry['least'], scale)}..{cell(entry['most'], scale)}")
+
+
+def share(socket):
+    return f"of {socket}", lambda entry: cell(entry["ratios"].get(socket))
+
+
+RATE = "lookups_per_second"
+CPU = (number("client ns/lookup", "client_cpu_us_per_lookup", 1e3),
+       number("server ns/lookup", "server_cpu_us_per_lookup", 1e3))
+
+# By experiment: the column of interest, the kinds it is compared with, the order
+# of the lines, and the columns of the table.
 SUMMARIES = {
-    "throughput": throughput,
-    "latency": latency,
-    "scale": scale,
-    "load": load,
+    "throughput": (
+        RATE, SOCKETS,
+        lambda e: (e["transport"], e["form"], float(e["batch"])),
+        (text("transport"), text("form"), whole("batch"), text("kind"),
+         number("M lookups/s", "median", 1e-6), spread(1e-6),
+         *map(share, SOCKETS), *CPU,
+         number("batch p50 us", "latency_us_p50"),
+         number("p99 us", "latency_us_p99"))),
+    "latency": (
+        "latency_us_p50", ECHOES, lambda e: e["variant"],
+        (text("variant", "method/client/cores"), text("kind", "server"),
+         number("p50 us", "median"), spread(),
+         number("p99 us", "latency_us_p99"),
+         number("p50 of the fastest echo's", "of_fastest_echo"),
+         number("of the fastest that sleeps", "of_fastest_sleeping_echo"),
+         number("client CPU us/call", "client_cpu_us_per_lookup"),
+         number("server CPU us/call", "server_cpu_us_per_lookup"))),
+    "scale": (
+        RATE, (), lambda e: 0,
+        (text("transport"), whole("batch"), whole("streams"),
+         whole("connections"), number("M lookups/s", "median", 1e-6),
+         spread(1e-6), *CPU)),
+    "load": (
+        RATE, (), lambda e: 0,
+        (text("transport"), whole("batch"),
+         number("offered M/s", "offered", 1e-6),
+         number("answered M/s", "median", 1e-6),
+         number("p50 us", "latency_us_p50"),
+         number("p90 us", "latency_us_p90"),
+         number("p99 us", "latency_us_p99"),
+         number("p99.9 us", "latency_us_p999"),
+         number("batches unanswered", "unanswered"))),
 }
 
 

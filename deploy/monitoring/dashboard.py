@@ -201,8 +201,8 @@ _VARIABLES = {
 }
 
 
-def expand(expression: str, **instead) -> str:
-    for name, value in {**_VARIABLES, **instead}.items():
+def expand(expression: str) -> str:
+    for name, value in _VARIABLES.items():
         expression = expression.replace(name, value)
     return expression
 

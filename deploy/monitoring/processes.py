@@ -268,20 +268,6 @@ class Prometheus:
             (each["metric"], float(each["value"][1])) for each in data["result"]
         ]
 
-    def query_range(self, expression: str, start, end, step) -> list:
-        """The series of a range query, as (labels, [(time, value), ...])."""
-        data = self._get(
-            "/api/v1/query_range",
-            query=expression,
-            start=start,
-            end=end,
-            step=step,
-        )
-        return [
-            (each["metric"], [(t, float(v)) for t, v in each["values"]])
-            for each in data["result"]
-        ]
-
     def firing(self) -> set:
         """(alert, instance) of what fires now."""
         return {

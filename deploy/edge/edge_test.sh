@@ -12,13 +12,10 @@
 # PLANB_EDGE_SECONDS is how long each lasts at least. PLANB_SERVER_FLAGS go to the
 # server. As root on Debian it installs HAProxy and curl if they are missing;
 # exit code 77 (skipped) without them.
-set -euo pipefail
-shopt -s inherit_errexit
 here=$(cd "$(dirname "$0")" && pwd)
-(($# >= 1)) || {
-  sed -n '2,13s/^# \{0,1\}//p' "$0" >&2
-  exit 2
-}
+# shellcheck source=deploy/lib.sh
+. "$here/../lib.sh"
+arguments $# 1 99
 bin=$(realpath "$1")
 attacks=("${@:2}")
 seconds=${PLANB_EDGE_SECONDS:-0.3}
@@ -26,12 +23,9 @@ seconds=${PLANB_EDGE_SECONDS:-0.3}
 readonly SERVER_MARGIN=128 EDGE_MARGIN=64
 
 PATH=$PATH:/usr/sbin
-"$(dirname "$0")/../packages.sh" haproxy curl
+"$here/../packages.sh" haproxy curl
 for program in planb_server planbctl hostile_attacker; do
-  [[ -x "$bin/$program" ]] || {
-    echo "SKIP: no $program in $bin"
-    exit 77
-  }
+  [[ -x "$bin/$program" ]] || skip "no $program in $bin"
 done
 
 work=$(mktemp -d /tmp/planb_edge.XXXXXX)
@@ -46,11 +40,6 @@ finish() {
   return "$code"
 }
 trap finish EXIT
-fail() {
-  echo "FAIL: $*" >&2
-  tail -n 5 "$work"/*.log >&2 2> /dev/null || true
-  exit 1
-}
 
 # await WHAT COMMAND...: until the command succeeds.
 await() {

@@ -7,19 +7,16 @@
 #
 # FOLDER is rootfs.sh's. Needs root and buildah, no registry and no network.
 # Builds twice: the same files must give the same image.
-set -euo pipefail
-shopt -s inherit_errexit
-umask 022
 here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=deploy/lib.sh
+. "$here/../lib.sh"
+umask 022
 readonly IMAGE=localhost/planb-lookup:dev
 readonly MAX_BYTES=60000000
 version=$(< "$here/../../VERSION")
 readonly version
 
-(($# == 1 || $# == 2)) || {
-  sed -n '2,${/^[^#]/q;/SPDX/d;s/^# \{0,1\}//p}' "$0" >&2
-  exit 2
-}
+arguments $# 1 2
 archive=$(realpath "$1")
 
 work=$(mktemp -d)
@@ -28,15 +25,7 @@ buildah=(buildah --root "$work/store" --runroot "$work/run"
   --storage-driver vfs)
 trap 'rm -rf "$work"' EXIT
 
-fail() {
-  echo "FAIL: $*" >&2
-  exit 1
-}
-
-if [[ "$(id -u)" != 0 ]]; then
-  echo "SKIP: building the image needs root"
-  exit 77
-fi
+need_root "building the image"
 "$here/../packages.sh" buildah
 # Whether this machine builds images at all must not depend on our files.
 mkdir "$work/empty"

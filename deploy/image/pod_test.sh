@@ -11,26 +11,16 @@
 # without it). pod_of.py says what podman needs changed in the manifest. The
 # pod has no network but its own loopback. Everything podman keeps is in a
 # temporary folder. Exit code 77 (skipped) where podman cannot run containers.
-set -euo pipefail
-shopt -s inherit_errexit
 here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=deploy/lib.sh
+. "$here/../lib.sh"
 readonly IMAGE=localhost/planb-lookup:dev
 readonly SOCKET=unix:///run/planb/planb.sock
 
-(($# == 1 || $# == 2)) || {
-  sed -n '2,${/^[^#]/q;/SPDX/d;s/^# \{0,1\}//p}' "$0" >&2
-  exit 2
-}
+arguments $# 1 2
 archive=$1
 
-skip() {
-  echo "SKIP: $*"
-  exit 77
-}
-
-if [[ "$(id -u)" != 0 ]]; then
-  skip "running the pod needs root"
-fi
+need_root "running the pod"
 "$here/../packages.sh" podman conmon runc catatonit nsenter:util-linux
 
 work=$(mktemp -d)

@@ -8,15 +8,12 @@
 #
 # FOLDER holds planb_server and planbctl; without it Bazel builds them, linked
 # as statically as Debian's packages allow. ROOT is made. Needs no root.
-set -euo pipefail
-shopt -s inherit_errexit
-umask 022
 here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=deploy/lib.sh
+. "$here/../lib.sh"
+umask 022
 
-(($# == 1 || $# == 2)) || {
-  sed -n '2,${/^[^#]/q;/SPDX/d;s/^# \{0,1\}//p}' "$0" >&2
-  exit 2
-}
+arguments $# 1 2
 mkdir -p "$1"
 root=$(realpath "$1")
 if (($# == 2)); then

@@ -10,19 +10,16 @@
 # kube-apiserver from the Go module proxy, once, in 400 CPU seconds and 4 GB of
 # room; it is kept under .cache. Exit code 77 (skipped) where it is not built. As
 # root it installs etcd and kubectl where they are missing.
-set -euo pipefail
-shopt -s inherit_errexit
 here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=deploy/lib.sh
+. "$here/../lib.sh"
 readonly RESTRICTED=(sidecar deployment loadtest)
 readonly VERSION=1.33.13
 # Of the one module. Its own go.sum holds all others to theirs, but for the
 # parts of Kubernetes itself, which Go's checksum database vouches for.
 readonly SUM='h1:bmH31xUdSzeA5vk0wZAK9MZp11mdLuzUSeKk0qN3hPQ='
 
-(($# == 1)) || {
-  sed -n '2,${/^[^#]/q;/SPDX/d;s/^# \{0,1\}//p}' "$0" >&2
-  exit 2
-}
+arguments $# 1
 rendered=$1
 work=$(mktemp -d)
 declare -a started=()
@@ -38,10 +35,6 @@ cleanup() {
   rm -rf "$work"
 }
 trap cleanup EXIT
-fail() {
-  echo "FAIL: $*" >&2
-  exit 1
-}
 
 # build FOLDER: leaves kube-apiserver there.
 build() (

@@ -9,9 +9,9 @@
 #
 # Tools and schemas are pinned and kept under .cache. The last step spoils the
 # manifests and expects to be told so.
-set -euo pipefail
-shopt -s inherit_errexit
 here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=deploy/lib.sh
+. "$here/../lib.sh"
 readonly KUBERNETES=1.33.13
 readonly OVERLAYS=(sidecar daemonset deployment loadtest)
 
@@ -21,11 +21,6 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 rendered=${1:-$work/rendered}
 mkdir -p "$rendered"
-
-fail() {
-  echo "FAIL: $*" >&2
-  exit 1
-}
 
 tools=$("$here/../go_tool.sh" kustomize kubeconform)
 { read -r kustomize && read -r kubeconform; } <<< "$tools"

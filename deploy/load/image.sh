@@ -9,9 +9,9 @@
 # In it: ghz as go_tool.sh pins and builds it (static, from the Go module proxy),
 # or the one of PLANB_GHZ; configurations of benchmarks/serving/ghz, and their
 # requests. The image needs root and buildah, no registry.
-set -euo pipefail
-shopt -s inherit_errexit
 here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=deploy/lib.sh
+. "$here/../lib.sh"
 readonly IMAGE=localhost/planb-ghz:v0.120.0
 readonly GHZ_FILES=$here/../../benchmarks/serving/ghz
 [[ $# == 1 || ($# == 2 && $1 == --files) ]] || {
@@ -35,10 +35,7 @@ if [[ $1 == --files ]]; then
   exit
 fi
 
-if [[ "$(id -u)" != 0 ]]; then
-  echo "SKIP: building the image needs root"
-  exit 77
-fi
+need_root "building the image"
 "$here/../packages.sh" buildah
 archive=$(realpath "$1")
 work=$(mktemp -d)

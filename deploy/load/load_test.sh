@@ -8,28 +8,18 @@
 #
 # BIN holds planb_server and planbctl. PLANB_GHZ as for run.sh. No rates are
 # judged, only that every call ended with OK. Exit code 77 (skipped) without root.
-set -euo pipefail
-shopt -s inherit_errexit
 here=$(cd "$(dirname "$0")" && pwd)
-(($# == 1)) || {
-  sed -n '2,${/^[^#]/q;/SPDX/d;s/^# \{0,1\}//p}' "$0" >&2
-  exit 2
-}
+# shellcheck source=deploy/lib.sh
+. "$here/../lib.sh"
+arguments $# 1
 bin=$(realpath "$1")
-if [[ "$(id -u)" != 0 ]]; then
-  echo "SKIP: the image's user and root directory need root"
-  exit 77
-fi
-/usr/bin/python3 -c 'import yaml' 2> /dev/null || {
-  echo "SKIP: python3-yaml is not installed"
-  exit 77
-}
+need_root "the image's user"
+/usr/bin/python3 -c 'import yaml' 2> /dev/null ||
+  skip "python3-yaml is not installed"
 PLANB_GHZ=${PLANB_GHZ:-$("$here/../go_tool.sh" ghz)}
 export PLANB_GHZ
 work=$(mktemp -d /tmp/planb_load_test.XXXXXX)
 trap cleanup EXIT
-# shellcheck source=deploy/load/servers.sh
-. "$here/servers.sh"
 
 "$here/run.sh" "$bin" "$work/reports" 3 > "$work/run.log" 2>&1 ||
   fail "run.sh"
@@ -41,16 +31,13 @@ mkdir -p "$root/run/planb"
 chmod 755 "$work"
 chown 65532:65532 "$root/run/planb"
 chroot --userspec=65533:65532 "$root" /usr/bin/ghz --version > "$work/ghz.log" \
-  2>&1 || {
-  echo "SKIP: no chroot here: $(tail -n 1 "$work/ghz.log")"
-  exit 77
-}
+  2>&1 || skip "no chroot here: $(tail -n 1 "$work/ghz.log")"
 start_server server "$bin/planb_server" --store=none --generate=100000 \
   --listen="unix://$root/run/planb/planb.sock" --metrics_address= \
   --unix_socket_owner=65532:65532
 
 # The arguments of the job's container $1, one a line.
-arguments() {
+job_arguments() {
   /usr/bin/python3 -c '
 import sys, yaml
 documents = yaml.safe_load_all(open(sys.argv[1]))
@@ -63,7 +50,7 @@ for container in job["spec"]["template"]["spec"]["containers"]:
 # run_job NAME [OPTION...]: that container, as its user, with nothing around it.
 run_job() {
   local name=$1 words
-  mapfile -t words < <(arguments "$name")
+  mapfile -t words < <(job_arguments "$name")
   env -i /usr/sbin/chroot --userspec=65533:65532 "$root" /usr/bin/ghz "${@:2}" \
     "${words[@]}" > "$work/$name.out" 2> "$work/ghz.log" || return
   python3 -B "$here/../../benchmarks/serving/ghz/report.py" keep "$work/$name.out" \

@@ -14,22 +14,17 @@
 # NAME.html of each, and summary.md. Exit code 1 unless every call ended with
 # OK. PLANB_GHZ: a ghz of one's own instead of the pinned one; job.yaml runs the
 # same in Kubernetes.
-set -euo pipefail
-shopt -s inherit_errexit
 here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=deploy/lib.sh
+. "$here/../lib.sh"
 readonly GHZ_FILES=$here/../../benchmarks/serving/ghz
-(($# == 2 || $# == 3)) || {
-  sed -n '2,${/^[^#]/q;/SPDX/d;s/^# \{0,1\}//p}' "$0" >&2
-  exit 2
-}
+arguments $# 2 3
 bin=$1
 out=$2
 seconds=${3:-60}
 ghz=${PLANB_GHZ:-$("$here/../go_tool.sh" ghz)}
 work=$(mktemp -d /tmp/planb_load.XXXXXX)
 trap cleanup EXIT
-# shellcheck source=deploy/load/servers.sh
-. "$here/servers.sh"
 mkdir -p "$out"
 
 target=${PLANB_SERVER:-}

@@ -8,13 +8,10 @@
 #
 # BIN holds planb_server and planbctl. As root on Debian it installs the
 # packages it misses; exit code 77 (skipped) where they cannot be had.
-set -euo pipefail
-shopt -s inherit_errexit
 here=$(cd "$(dirname "$0")" && pwd)
-(($# == 1 || $# == 2)) || {
-  sed -n '2,${/^[^#]/q;/SPDX/d;s/^# \{0,1\}//p}' "$0" >&2
-  exit 2
-}
+# shellcheck source=deploy/lib.sh
+. "$here/../lib.sh"
+arguments $# 1 2
 
 "$here/../packages.sh" protoc:protobuf-compiler \
   grpc_python_plugin:protobuf-compiler-grpc openssl \

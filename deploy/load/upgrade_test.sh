@@ -17,18 +17,13 @@
 #
 # `planbctl soak` looks up all the while, checks every answer, and says the
 # longest wait; a wait is no failure, for the library bridges it.
-set -euo pipefail
-shopt -s inherit_errexit
 here=$(cd "$(dirname "$0")" && pwd)
-(($# == 1 || $# == 2)) || {
-  sed -n '2,${/^[^#]/q;/SPDX/d;s/^# \{0,1\}//p}' "$0" >&2
-  exit 2
-}
+# shellcheck source=deploy/lib.sh
+. "$here/../lib.sh"
+arguments $# 1 2
 bin=$(realpath "$1")
 work=$(mktemp -d /tmp/planb_upgrade.XXXXXX)
 trap cleanup EXIT
-# shellcheck source=deploy/load/servers.sh
-. "$here/servers.sh"
 
 mkdir "$work/old" "$work/new"
 cp "$(realpath "${2:-$bin}")/planb_server" "$work/old/"

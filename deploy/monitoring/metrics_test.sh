@@ -8,24 +8,17 @@
 #
 # BIN is a folder with planb_server and planbctl. Exit code 77 (skipped) where
 # prometheus.sh has no promtool.
-set -euo pipefail
-shopt -s inherit_errexit
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=deploy/lib.sh
+. "$here/../lib.sh"
 
-(($# == 1)) || {
-  sed -n '2,${/^[^#]/q;/SPDX/d;s/^# \{0,1\}//p}' "$0" >&2
-  exit 2
-}
+arguments $# 1
 bin=$(realpath "$1")
 work=$(mktemp -d /tmp/planb_metrics.XXXXXX)
 trap cleanup EXIT
-# shellcheck source=deploy/load/servers.sh
-. "$(dirname "$0")/../load/servers.sh"
 
-promtool=$("$(dirname "$0")/prometheus.sh")/promtool || {
-  code=$?
-  echo "${promtool%/promtool}"
-  exit "$code"
-}
+find_prometheus
+promtool=$programs/promtool
 
 # scrape FILE: the body of /metrics.
 scrape() {

@@ -9,20 +9,13 @@
 # BIN is a folder with planb_server and planbctl. Needs Python with yaml and
 # grpc, and openssl, and as root on Debian installs what is missing. Exit code
 # 77 (skipped) where it cannot.
-set -euo pipefail
-shopt -s inherit_errexit
 here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=deploy/lib.sh
+. "$here/../lib.sh"
 
-(($# == 1)) || {
-  sed -n '2,${/^[^#]/q;/SPDX/d;s/^# \{0,1\}//p}' "$0" >&2
-  exit 2
-}
+arguments $# 1
 
 "$here/../packages.sh" import.yaml:python3-yaml import.grpc:python3-grpcio \
   openssl
-programs=$("$here/prometheus.sh") || {
-  code=$?
-  echo "$programs"
-  exit "$code"
-}
+find_prometheus
 exec /usr/bin/python3 "$here/prometheus_test.py" "$(cd "$1" && pwd)" "$programs"

@@ -8,17 +8,13 @@
 #
 # Needs Debian's Prometheus and python3-yaml, which root gets. Exit code 77
 # (skipped) where it cannot.
-set -euo pipefail
-shopt -s inherit_errexit
 here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=deploy/lib.sh
+. "$here/../lib.sh"
 cd "$here"
 
 ../packages.sh import.yaml:python3-yaml
-programs=$(./prometheus.sh) || {
-  code=$?
-  echo "$programs"
-  exit "$code"
-}
+find_prometheus
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

@@ -11,25 +11,16 @@
 # /statusz.json may be fetched, and the console must stay empty. As root on Debian
 # it installs Chromium where that is missing. Exit code 77, with the reason, where
 # no browser runs.
-set -euo pipefail
-shopt -s inherit_errexit
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=deploy/lib.sh
+. "$here/../lib.sh"
 
-(($# == 1 || $# == 2)) || {
-  sed -n '2,${/^[^#]/q;/SPDX/d;s/^# \{0,1\}//p}' "$0" >&2
-  exit 2
-}
+arguments $# 1 2
 bin=$(realpath "$1")
 screenshot=${2:-}
 work=$(mktemp -d)
 trap cleanup EXIT
-# shellcheck source=deploy/load/servers.sh
-. "$(dirname "$0")/../load/servers.sh"
-skip() {
-  echo "SKIP: $*"
-  exit 77
-}
-
-"$(dirname "$0")/../packages.sh" chromium:chromium+fonts-dejavu-core python3
+"$here/../packages.sh" chromium:chromium+fonts-dejavu-core python3
 
 # browse ARGUMENTS...: its stdout, its log in $work/browser. A profile of its
 # own each time; no sandbox, which root has not.

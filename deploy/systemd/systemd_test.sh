@@ -10,22 +10,16 @@
 # unprivileged user without capabilities, with the unit's limits, and have to
 # serve, drain, and find the table again. As root on Debian it installs systemd's
 # tools if they are missing; exit code 77 (skipped) without them or without root.
-set -euo pipefail
-shopt -s inherit_errexit
 here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=deploy/lib.sh
+. "$here/../lib.sh"
 readonly UNIT=planb-lookup.service
 readonly USER_ID=61532 STRANGER=61533
 # What systemd calls the unit's exposure, of 10.0; in tenths. 1.5 when written.
 readonly MAX_EXPOSURE=20
-(($# == 1)) || {
-  sed -n '2,${/^[^#]/q;/SPDX/d;s/^# \{0,1\}//p}' "$0" >&2
-  exit 2
-}
+arguments $# 1
 
-if [[ "$(id -u)" != 0 ]]; then
-  echo "SKIP: becoming an unprivileged user needs root"
-  exit 77
-fi
+need_root "becoming an unprivileged user"
 "$here/../packages.sh" systemd-analyze:systemd setpriv:util-linux
 
 # Short, for a socket lies in it; open to the user, with any umask.
@@ -141,10 +135,8 @@ become() {
   exec env -i PATH=/usr/bin:/bin setpriv --reuid="$1" --regid="$1" "$2" \
     --no-new-privs --inh-caps=-all --bounding-set=-all "${@:3}"
 }
-(become $USER_ID --clear-groups true) 2> "$work/log" || {
-  echo "SKIP: cannot drop privileges here: $(tail -n 1 "$work/log")"
-  exit 77
-}
+(become $USER_ID --clear-groups true) 2> "$work/log" ||
+  skip "cannot drop privileges here: $(tail -n 1 "$work/log")"
 
 start() {
   local command=() post=()

@@ -12,13 +12,10 @@
 #
 # PLANB_GHZ_SERVER holds more flags of the server, --generate=100000 if unset;
 # PLANB_GHZ a ghz of one's own instead of the pinned one.
-set -euo pipefail
-shopt -s inherit_errexit
 here=$(cd "$(dirname "$0")" && pwd)
-(($# >= 2)) || {
-  sed -n '2,${/^[^#]/q;/SPDX/d;s/^# \{0,1\}//p}' "$0" >&2
-  exit 2
-}
+# shellcheck source=deploy/lib.sh
+. "$here/../../../deploy/lib.sh"
+arguments $# 2 99
 server_binary=$1
 out=$2
 shift 2
@@ -33,8 +30,6 @@ ghz=${PLANB_GHZ:-$("$here/../../../deploy/go_tool.sh" ghz)}
 
 work=$(mktemp -d)
 trap cleanup EXIT
-# shellcheck source=deploy/load/servers.sh
-. "$here/../../../deploy/load/servers.sh"
 mkdir -p "$out"
 
 # The requests of configuration $1.

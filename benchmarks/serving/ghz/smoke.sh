@@ -10,20 +10,15 @@
 # host routes, and runs unary Lookup and BatchLookup at a low fixed rate. Fails
 # unless every call is OK and every answer is the announced next hop. Without
 # GHZ, the pinned one is installed under .cache.
-set -euo pipefail
-shopt -s inherit_errexit
 here=$(cd "$(dirname "$0")" && pwd)
-(($# == 1 || $# == 2)) || {
-  sed -n '2,${/^[^#]/q;/SPDX/d;s/^# \{0,1\}//p}' "$0" >&2
-  exit 2
-}
+# shellcheck source=deploy/lib.sh
+. "$here/../../../deploy/lib.sh"
+arguments $# 1 2
 server_binary=$1
 ghz=${2:-$("$here/../../../deploy/go_tool.sh" ghz)}
 
 work=$(mktemp -d)
 trap cleanup EXIT
-# shellcheck source=deploy/load/servers.sh
-. "$here/../../../deploy/load/servers.sh"
 port=$(free_port)
 start_server server "$server_binary" --listen="127.0.0.1:$port" \
   --metrics_address= --generate=100000

@@ -1,9 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # shellcheck shell=bash disable=SC2154
-# Sourced by the scripts here and in benchmarks/serving/ghz: servers as child
-# processes, and their ends. Expects `work`, a scratch folder; keeps the servers'
-# logs there, and their process ids, by name.
+# Sourced first by the scripts here and in benchmarks/serving/ghz: strict mode,
+# how a script ends, and servers as child processes. What starts servers expects
+# `work`, a scratch folder; the servers' logs are there.
+set -euo pipefail
+shopt -s inherit_errexit
+
+# arguments COUNT LEAST [MOST]: else prints the script's first comment and ends.
+arguments() {
+  (($1 < $2 || $1 > ${3:-$2})) || return 0
+  sed -n '2,${/^[^#]/q;/SPDX/d;s/^# \{0,1\}//p}' "$0" >&2
+  exit 2
+}
+
+skip() {
+  echo "SKIP: $*"
+  exit 77
+}
+
+need_root() {
+  [[ "$(id -u)" == 0 ]] || skip "$* needs root"
+}
+
+# Sets `programs`, the folder of prometheus and promtool; skips without them.
+find_prometheus() {
+  local code=0
+  programs=$("${BASH_SOURCE[0]%/*}/monitoring/prometheus.sh") || code=$?
+  ((code == 0)) || {
+    echo "$programs"
+    exit "$code"
+  }
+}
+
+fail() {
+  echo "FAIL: $*" >&2
+  local log
+  for log in "${work:-/nonexistent}"/*.log; do
+    [[ -s "$log" ]] || continue
+    echo "--- end of $(basename "$log")" >&2
+    tail -n 20 "$log" >&2
+  done
+  exit 1
+}
 
 declare -A server_pid=()
 
@@ -17,17 +56,6 @@ cleanup() {
   fi
   wait 2> /dev/null || true
   rm -rf "$work"
-}
-
-fail() {
-  echo "FAIL: $*" >&2
-  local log
-  for log in "$work"/*.log; do
-    [[ -s "$log" ]] || continue
-    echo "--- end of $(basename "$log")" >&2
-    tail -n 20 "$log" >&2
-  done
-  exit 1
 }
 
 # start_server NAME BINARY FLAG...: returns once it serves.

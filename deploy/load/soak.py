@@ -15,9 +15,9 @@ socket and compare every answer. In the remaining 60% memory is watched.
 Leaves OUTPUT_DIR/report.json, server.log, and soak.png where there is
 matplotlib. Exit code 0 if no error came but the announced ones (UNAVAILABLE
 between the end of a server and its return, and CANCELLED from one that drains;
-callers of the client library see not even these), no answer was wrong, no acknowledged change lost, every new
-certificate served, and memory did not grow; soak_report.py says what that
-means. Under about fifteen minutes, the slope of memory is only reported.
+callers of the client library see not even these), no answer was wrong, no
+acknowledged change lost, every new certificate served, and memory did not grow;
+soak_report.py says what that means. Under about fifteen minutes, the slope of memory is only reported.
 """
 
 import argparse
@@ -41,20 +41,16 @@ PROTO = os.path.join(HERE, "..", "..", "proto")
 
 def import_stubs(folder):
     """Generates the stubs of the contract and makes them importable."""
-    subprocess.run(
-        [
-            "protoc",
-            f"-I{PROTO}",
-            f"--python_out={folder}",
-            f"--grpc_out={folder}",
-            f"--plugin=protoc-gen-grpc={shutil.which('grpc_python_plugin')}",
-            *(
-                f"planb/v1/{name}.proto"
-                for name in ("types", "route_lookup", "route_table")
-            ),
-        ],
-        check=True,
-    )
+    plugin = shutil.which("grpc_python_plugin")
+    protoc = [
+        "protoc", f"-I{PROTO}", f"--python_out={folder}",
+        f"--grpc_out={folder}", f"--plugin=protoc-gen-grpc={plugin}"
+    ]
+    protos = [
+        f"planb/v1/{name}.proto" for name in ("types", "route_lookup",
+                                              "route_table")
+    ]
+    subprocess.run(protoc + protos, check=True)
     sys.path.insert(0, folder)
 
 
@@ -66,26 +62,23 @@ def write_tables(planbctl, routes, folder):
     with open(fixed, "w", encoding="ascii") as file:
         for prefix, hop in soak_clients.fixed_routes():
             file.write(f"{prefix} {hop}\n")
-    made_up = subprocess.run(
-        [planbctl, "generate", f"--routes={routes}"],
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
-    ).stdout
+    made_up = subprocess.run([planbctl, "generate", f"--routes={routes}"],
+                             check=True,
+                             stdout=subprocess.PIPE,
+                             text=True).stdout
     everything = os.path.join(folder, "everything")
     with open(everything, "w", encoding="ascii") as file:
         # What the clients know all about is theirs alone.
         file.writelines(
-            line
-            for line in made_up.splitlines(keepends=True)
-            if not line.startswith("2001:db8:") and not line.startswith("::/")
-        )
+            line for line in made_up.splitlines(keepends=True)
+            if not line.startswith("2001:db8:") and not line.startswith("::/"))
         with open(fixed, encoding="ascii") as more:
             file.write(more.read())
     return fixed, everything
 
 
 class Soak:
+
     def __init__(self, options, folder):
         import soak_clients
         import soak_server
@@ -96,31 +89,26 @@ class Soak:
         if shutil.which("openssl"):
             os.mkdir(os.path.join(folder, "tls"))
             self.certificates = soak_server.Certificates(
-                os.path.join(folder, "tls")
-            )
+                os.path.join(folder, "tls"))
         self.server = soak_server.Server(
-            os.path.join(options.bin, "planb_server"), folder, self.certificates
-        )
+            os.path.join(options.bin, "planb_server"), folder,
+            self.certificates)
         self.served_serial = soak_clients.served_serial
-        self.fixed, everything = write_tables(
-            self.planbctl, options.routes, folder
-        )
+        self.fixed, everything = write_tables(self.planbctl, options.routes,
+                                              folder)
         self.server.start()
         subprocess.run(
             [self.planbctl, f"--server={self.server.unix}", "load", everything],
             check=True,
-            stdout=subprocess.DEVNULL,
-        )
+            stdout=subprocess.DEVNULL)
         self.clients = [
             soak_clients.UpdateClient(self.server.unix),
-            soak_clients.LookupClient("unix", self.server.unix),
+            soak_clients.LookupClient("unix", self.server.unix)
         ]
         if self.certificates is not None:
             self.clients.append(
-                soak_clients.LookupClient(
-                    "tls", self.server.tcp, self.certificates
-                )
-            )
+                soak_clients.LookupClient("tls", self.server.tcp,
+                                          self.certificates))
         self.begin = None
         self.samples = []  # (seconds, life, bytes)
         self.rates = []  # (seconds, checked lookups a second)
@@ -153,18 +141,15 @@ class Soak:
         ended = time.monotonic()
         self.server.start()
         self.windows.append(
-            (down, self.server.life.serving, how == signal.SIGTERM)
-        )
-        self.restarts.append(
-            {
-                "at": at,
-                "signal": how.name,
-                "exit_code": code,
-                "due_code": 0 if how == signal.SIGTERM else -how,
-                "seconds_to_end": ended - down,
-                "seconds_to_serve": self.server.life.serving - ended,
-            }
-        )
+            (down, self.server.life.serving, how == signal.SIGTERM))
+        self.restarts.append({
+            "at": at,
+            "signal": how.name,
+            "exit_code": code,
+            "due_code": 0 if how == signal.SIGTERM else -how,
+            "seconds_to_end": ended - down,
+            "seconds_to_serve": self.server.life.serving - ended
+        })
 
     def rotate(self):
         at = self.now()
@@ -181,50 +166,34 @@ class Soak:
         """(when, what) in order."""
         seconds = self.options.seconds
         restarts = max(2, round(TURBULENT * seconds / 60))
-        events = [
-            (
-                TURBULENT * seconds * (i + 1) / (restarts + 1),
-                lambda how=(signal.SIGTERM, signal.SIGKILL)[i % 2]: self.restart(
-                    how
-                ),
-            )
-            for i in range(restarts)
-        ]
+        events = []
+        for i in range(restarts):
+            how = (signal.SIGTERM, signal.SIGKILL)[i % 2]
+            events.append((TURBULENT * seconds * (i + 1) / (restarts + 1),
+                           lambda how=how: self.restart(how)))
         if self.certificates is not None:
             every = max(5.0, seconds / 20)
-            events += [
-                (every * (i + 0.5), self.rotate)
-                for i in range(int(seconds / every))
-            ]
+            events += [(every * (i + 0.5), self.rotate)
+                       for i in range(int(seconds / every))]
         return sorted(events, key=lambda event: event[0])
 
     def start_caller(self, *flags):
         """A caller of the client library, until it gets SIGTERM."""
-        return subprocess.Popen(
-            [
-                self.planbctl,
-                "soak",
-                "--json",
-                *flags,
-                f"--seconds={self.options.seconds + 3600}",
-                "--timeout=60s",
-                "--batch=64",
-                "--rate=12800",
-                self.fixed,
-            ],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        command = [
+            self.planbctl, "soak", "--json", *flags,
+            f"--seconds={self.options.seconds + 3600}", "--timeout=60s",
+            "--batch=64", "--rate=12800", self.fixed
+        ]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
     def run(self):
         self.begin = time.monotonic()
         self.callers["library"] = self.start_caller(
-            f"--server={self.server.unix}"
-        )
+            f"--server={self.server.unix}")
         if self.certificates is not None:
             self.callers["library over TLS"] = self.start_caller(
-                f"--server={self.server.tcp}", f"--tls_ca={self.certificates.ca}"
-            )
+                f"--server={self.server.tcp}",
+                f"--tls_ca={self.certificates.ca}")
         sampler = threading.Thread(target=self.sample)
         sampler.start()
         for client in self.clients:
@@ -265,33 +234,28 @@ class Soak:
             "clients": {
                 client.name: {
                     "counts": dict(client.tally.counts),
-                    "errors": soak_report.sort_errors(
-                        client.tally.errors, self.windows
-                    ),
+                    "errors": soak_report.sort_errors(client.tally.errors,
+                                                      self.windows),
                     "details": sorted({e[3] for e in client.tally.errors})[:20],
                     "wrong": client.tally.wrong,
-                    "failure": client.failure
-                    or ("does not end" if client.is_alive() else None),
-                }
-                for client in self.clients
+                    "failure": client.failure or
+                    ("does not end" if client.is_alive() else None)
+                } for client in self.clients
             },
             "library": {
                 name: {
                     "exit_code": caller.returncode,
-                    **json.loads(said[name] or "{}"),
-                }
-                for name, caller in self.callers.items()
+                    **json.loads(said[name] or "{}")
+                } for name, caller in self.callers.items()
             },
             "restarts": self.restarts,
             "rotations": self.rotations,
             "memory": soak_report.memory(
                 self.samples,
                 steady + WARM_UP * (self.options.seconds - steady),
-                self.options.seconds,
-                updates / self.options.seconds,
-            ),
+                self.options.seconds, updates / self.options.seconds),
             "samples": self.samples,
-            "rates": self.rates,
+            "rates": self.rates
         }
         report["reasons"] = soak_report.reasons_against(report)
         report["verdict"] = "FAIL" if report["reasons"] else "PASS"
@@ -300,15 +264,15 @@ class Soak:
 
 def main():
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("bin")
     parser.add_argument("out")
     parser.add_argument("--seconds", type=float, default=1800)
     parser.add_argument("--routes", type=int, default=100_000)
     options = parser.parse_args()
     os.makedirs(options.out, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="planb_soak.", dir="/tmp") as folder:
+    with tempfile.TemporaryDirectory(prefix="planb_soak.",
+                                     dir="/tmp") as folder:
         import_stubs(folder)
         import soak_report
 

@@ -28,10 +28,8 @@ CHURNED = 512
 def fixed_routes():
     """(prefix, next hop) pairs that hold all the time."""
     base = int(ipaddress.ip_address("2001:db8::"))
-    return [
-        (ipaddress.ip_network((base + (i << 80), 48)), 1000 + i)
-        for i in range(FIXED)
-    ]
+    return [(ipaddress.ip_network((base + (i << 80), 48)), 1000 + i)
+            for i in range(FIXED)]
 
 
 def churned_prefix(i):
@@ -96,9 +94,9 @@ class Client(threading.Thread):
                     with self.open_channel() as channel:
                         self.round(channel)
                 except grpc.RpcError as error:
-                    self.tally.error(
-                        begun, error.code().name, error.details() or ""
-                    )
+                    self.tally.error(begun,
+                                     error.code().name,
+                                     error.details() or "")
                     self.stopping.wait(0.05)
         except Exception as error:  # our own bug, and no clean bill of health
             self.failure = repr(error)
@@ -139,8 +137,7 @@ class LookupClient(Client):
                 if done.is_set() or self.stopping.wait(self.pause):
                     return
                 yield route_lookup_pb2.BatchLookupRequest(
-                    request_id=i, addresses_v6=self.batches[i % 16][0]
-                )
+                    request_id=i, addresses_v6=self.batches[i % 16][0])
 
         try:
             i = 0
@@ -151,10 +148,8 @@ class LookupClient(Client):
                     self.tally.error(begun, code, reply.error.reason)
                     return
                 self.tally.add(batches=1, lookups=64)
-                if (reply.request_id, reply.next_hops) != (
-                    i,
-                    self.batches[i % 16][1],
-                ):
+                if (reply.request_id,
+                        reply.next_hops) != (i, self.batches[i % 16][1]):
                     self.tally.wrong_answer(f"batch {i}: {reply}"[:200])
                 i += 1
                 answered.release()
@@ -198,8 +193,7 @@ class UpdateClient(Client):
     def make_update(self):
         OP = route_table_pb2.RouteUpdate
         request = route_table_pb2.UpdateRoutesRequest(
-            ack=types_pb2.ACK_VISIBLE, request_id=f"soak-{self.next_request}"
-        )
+            ack=types_pb2.ACK_VISIBLE, request_id=f"soak-{self.next_request}")
         self.next_request += 1
         after = {}
         for i in self.source.sample(range(CHURNED), self.CHANGES):
@@ -207,14 +201,11 @@ class UpdateClient(Client):
             op = OP.OP_DELETE if delete else OP.OP_UPSERT
             after[i] = 0 if delete else self.source.randrange(1, 1 << 20)
             prefix = churned_prefix(i)
-            request.updates.add(
-                op=op,
-                prefix=types_pb2.Prefix(
-                    address=prefix.network_address.packed,
-                    length=prefix.prefixlen,
-                ),
-                next_hop_id=after[i],
-            )
+            request.updates.add(op=op,
+                                prefix=types_pb2.Prefix(
+                                    address=prefix.network_address.packed,
+                                    length=prefix.prefixlen),
+                                next_hop_id=after[i])
         return request, after
 
     def send(self, request, after):
@@ -223,16 +214,14 @@ class UpdateClient(Client):
         self.pending = None
         for i, hop in after.items():
             known = self.model.pop(i, 0)
-            kind = (
-                "announced" if known == 0 else "replaced" if hop else "withdrawn"
-            )
+            kind = ("announced"
+                    if known == 0 else "replaced" if hop else "withdrawn")
             self.tally.add(**{kind: 1})
             if hop:
                 self.model[i] = hop
         if answer.generation < self.generation:
             self.tally.wrong_answer(
-                f"generation {answer.generation} after {self.generation}"
-            )
+                f"generation {answer.generation} after {self.generation}")
         self.generation = answer.generation
         self.tally.add(updates=1)
         self.check(after)
@@ -250,8 +239,7 @@ class UpdateClient(Client):
             if result.next_hop_id != self.model.get(i, 0):
                 self.tally.wrong_answer(
                     f"{churned_prefix(i)}: {result.next_hop_id} in generation "
-                    f"{reply.generation}, not {self.model.get(i, 0)}"
-                )
+                    f"{reply.generation}, not {self.model.get(i, 0)}")
 
 
 def grpc_code(number):
@@ -279,7 +267,7 @@ def der_serial(der):
         if length < 0x80:
             return at + 2, length
         size = length & 0x7F
-        return at + 2 + size, int.from_bytes(der[at + 2 : at + 2 + size], "big")
+        return at + 2 + size, int.from_bytes(der[at + 2:at + 2 + size], "big")
 
     at, _ = header(0)  # Certificate
     at, _ = header(at)  # TBSCertificate
@@ -287,4 +275,4 @@ def der_serial(der):
         contents, length = header(at)
         at = contents + length
     contents, length = header(at)
-    return int.from_bytes(der[contents : contents + length], "big")
+    return int.from_bytes(der[contents:contents + length], "big")

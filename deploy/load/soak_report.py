@@ -19,13 +19,11 @@ def theil_sen(points):
     """The median of the slopes between all pairs: steps and spikes, which a
     least-squares fit follows, do not move it. 0 for fewer than two points."""
     if len(points) > 300:
-        points = points[:: len(points) // 300 + 1]
-    slopes = [
-        (y2 - y1) / (x2 - x1)
-        for i, (x1, y1) in enumerate(points)
-        for x2, y2 in points[i + 1 :]
-        if x2 > x1
-    ]
+        points = points[::len(points) // 300 + 1]
+    slopes = [(y2 - y1) / (x2 - x1)
+              for i, (x1, y1) in enumerate(points)
+              for x2, y2 in points[i + 1:]
+              if x2 > x1]
     return statistics.median(slopes) if slopes else 0.0
 
 
@@ -40,9 +38,8 @@ def memory(samples, begin, end, updates_per_second):
     window = points[-1][0] - points[0][0] if points else 0.0
     median = statistics.median([rss for _, rss in points]) if points else 0
     slope = theil_sen(points)
-    limit = max(
-        SMALLEST_LOSS * updates_per_second, NOISE * median / max(window, 1.0)
-    )
+    limit = max(SMALLEST_LOSS * updates_per_second,
+                NOISE * median / max(window, 1.0))
     judged = window >= MIN_WINDOW
     return {
         "window_seconds": window,
@@ -51,7 +48,7 @@ def memory(samples, begin, end, updates_per_second):
         "limit_bytes_per_second": limit,
         "growth_bytes": slope * window,
         "judged": judged,
-        "too_much": judged and slope > limit,
+        "too_much": judged and slope > limit
     }
 
 
@@ -66,12 +63,9 @@ def sort_errors(errors, windows):
     """
 
     def announced(begun, ended, code):
-        return any(
-            begun <= up
-            and ended >= down
-            and (code == "UNAVAILABLE" or (code == "CANCELLED" and drained))
-            for down, up, drained in windows
-        )
+        return any(begun <= up and ended >= down and
+                   (code == "UNAVAILABLE" or (code == "CANCELLED" and drained))
+                   for down, up, drained in windows)
 
     sorted_errors = {}
     for begun, ended, code, _ in errors:
@@ -90,8 +84,7 @@ def reasons_against(report):
         if client["counts"].get("wrong"):
             reasons.append(
                 f"{name}: {client['counts']['wrong']} wrong answers, such as "
-                f"{client['wrong']}"
-            )
+                f"{client['wrong']}")
         if client["failure"]:
             reasons.append(f"{name}: {client['failure']}")
         if not client["counts"].get("lookups"):
@@ -112,26 +105,23 @@ def reasons_against(report):
 
 def show(report):
     for name, client in report["clients"].items():
-        print(f"{name}: {client['counts']}, errors {client['errors'] or 'none'}")
+        print(
+            f"{name}: {client['counts']}, errors {client['errors'] or 'none'}")
     for name, library in report["library"].items():
         print(f"{name}: {library}")
     for restart in report["restarts"]:
-        print(
-            f"{restart['signal']} at {restart['at']:.0f} s: ended after "
-            f"{restart['seconds_to_end']:.2f} s, served again "
-            f"{restart['seconds_to_serve']:.2f} s later"
-        )
+        print(f"{restart['signal']} at {restart['at']:.0f} s: ended after "
+              f"{restart['seconds_to_end']:.2f} s, served again "
+              f"{restart['seconds_to_serve']:.2f} s later")
     seen = [r["seen_after"] for r in report["rotations"]]
     if seen and None not in seen:
         print(f"{len(seen)} rotations, each served within {max(seen):.1f} s")
     fit = report["memory"]
-    print(
-        f"memory: median {fit['median_bytes'] / 1e6:.1f} MB, slope "
-        f"{fit['slope_bytes_per_second']:+.0f} bytes/s over "
-        f"{fit['window_seconds']:.0f} s; limit "
-        f"{fit['limit_bytes_per_second']:.0f}"
-        + ("" if fit["judged"] else ": too short a time to judge")
-    )
+    print(f"memory: median {fit['median_bytes'] / 1e6:.1f} MB, slope "
+          f"{fit['slope_bytes_per_second']:+.0f} bytes/s over "
+          f"{fit['window_seconds']:.0f} s; limit "
+          f"{fit['limit_bytes_per_second']:.0f}" +
+          ("" if fit["judged"] else ": too short a time to judge"))
     for reason in report["reasons"]:
         print(f"WRONG: {reason}")
     print(f"{report['verdict']}: {report['seconds']:.0f} s of soaking")
@@ -147,20 +137,16 @@ def plot(report, path):
     figure, (top, below) = pyplot.subplots(2, 1, sharex=True, figsize=(10, 6))
     samples = report["samples"]
     for life in sorted({life for _, life, _ in samples}):
-        top.plot(
-            [at for at, number, _ in samples if number == life],
-            [rss / 1e6 for _, number, rss in samples if number == life],
-            color="tab:blue",
-        )
+        top.plot([at for at, number, _ in samples if number == life],
+                 [rss / 1e6 for _, number, rss in samples if number == life],
+                 color="tab:blue")
     fit = report["memory"]
     top.set_ylabel("server VmRSS, MB")
     top.set_ylim(bottom=0)
-    top.set_title(
-        f"slope of the last {fit['window_seconds']:.0f} s: "
-        f"{fit['slope_bytes_per_second'] * 3600 / 1e6:+.2f} MB/h "
-        f"(limit {fit['limit_bytes_per_second'] * 3600 / 1e6:.2f}"
-        + (")" if fit["judged"] else ", not judged)")
-    )
+    top.set_title(f"slope of the last {fit['window_seconds']:.0f} s: "
+                  f"{fit['slope_bytes_per_second'] * 3600 / 1e6:+.2f} MB/h "
+                  f"(limit {fit['limit_bytes_per_second'] * 3600 / 1e6:.2f}" +
+                  (")" if fit["judged"] else ", not judged)"))
     rates = report["rates"]
     below.plot([at for at, _ in rates], [rate for _, rate in rates])
     below.set_ylabel("checked lookups/s")

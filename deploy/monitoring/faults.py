@@ -19,7 +19,6 @@ from processes import Server, free_port
 _DEPLOY = pathlib.Path(__file__).parents[1]
 _POLICY = _DEPLOY / "kubernetes" / "policy" / "sidecar.json"
 
-
 # As much of the protobuf encoding as the faults need, so that they need no
 # generated code: Debian's grpcio carries bytes as they are.
 
@@ -45,18 +44,12 @@ def groups_request(first_id: int, count: int) -> bytes:
     """An UpdateNextHopsRequest: `count` groups, no two with the same members,
     which wants to know no more than that it is accepted."""
     ack_accepted = 1
-    return (
-        b"".join(
-            message(
-                4,
-                uint(1, first_id + i)
-                + message(2, uint(1, 1 + 2 * i))
-                + message(2, uint(1, 2 + 2 * i)),
-            )
-            for i in range(count)
-        )
-        + uint(6, ack_accepted)
-    )
+    return (b"".join(
+        message(
+            4,
+            uint(1, first_id + i) + message(2, uint(1, 1 + 2 * i)) +
+            message(2, uint(1, 2 + 2 * i)))
+        for i in range(count)) + uint(6, ack_accepted))
 
 
 def slow_batch(count: int) -> bytes:
@@ -73,6 +66,7 @@ class Fault:
 
     name = ""
     alerts = set()
+    load = None  # a Load that ends with the fault
 
     def __init__(self, server: Server):
         self.server = server
@@ -121,6 +115,8 @@ class Fault:
         self.stop_ticks()
         if self._thread is not None:
             self._thread.join()
+        if self.load is not None:
+            self.load.close()
         self.server.kill()
 
     def metrics(self) -> str:
@@ -133,19 +129,14 @@ class Load:
     """planbctl bench in the background."""
 
     def __init__(self, server: Server, *flags: str):
-        self._process = subprocess.Popen(
-            [
-                server.programs / "planbctl",
-                f"--server={server.target}",
-                "bench",
-                "--seconds=600",
-                "--quiet",
-                *flags,
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        command = [
+            server.programs / "planbctl", f"--server={server.target}", "bench",
+            "--seconds=600", "--quiet", *flags
+        ]
+        self._process = subprocess.Popen(command,
+                                         stdin=subprocess.DEVNULL,
+                                         stdout=subprocess.DEVNULL,
+                                         stderr=subprocess.DEVNULL)
 
     def close(self):
         self._process.kill()
@@ -156,24 +147,17 @@ class Well(Fault):
     """None: lookups and updates, no alert."""
 
     name = "well"
-    load = None
 
     def prepare(self):
         self.server.start("--generate=1000")
         # Something of everything that panels show.
-        self.load = Load(
-            self.server, "--rate=200000", "--batch=256", "--trace=uniform"
-        )
+        self.load = Load(self.server, "--rate=200000", "--batch=256",
+                         "--trace=uniform")
         self.next_hop = 0
 
     def tick(self):
         self.next_hop += 1
         self.server.ctl("announce", "2001:db8::/32", self.next_hop)
-
-    def close(self):
-        if self.load is not None:
-            self.load.close()
-        super().close()
 
 
 class Down(Fault):
@@ -200,12 +184,10 @@ class Restarting(Fault):
 class NoDescriptors(Fault):
     name = "descriptors"
     alerts = {"PlanBFileDescriptorsNearLimit"}
-    load = None
 
     def inject(self):
-        self.load = Load(
-            self.server, "--streams=40", "--rate=40000", "--batch=100"
-        )
+        self.load = Load(self.server, "--streams=40", "--rate=40000",
+                         "--batch=100")
         time.sleep(2)  # until most are connected
 
     def tick(self):
@@ -215,11 +197,6 @@ class NoDescriptors(Fault):
 
     def undo(self):
         self.server.limit(resource.RLIMIT_NOFILE, resource.RLIM_INFINITY)
-
-    def close(self):
-        if self.load is not None:
-            self.load.close()
-        super().close()
 
 
 class NoRoutes(Fault):
@@ -232,7 +209,7 @@ class NoRoutes(Fault):
         listed = self.server.ctl("routes", "list").splitlines()
         prefixes = [line.split()[0] for line in listed]
         for i in range(0, len(prefixes), 500):
-            self.server.ctl("withdraw", *prefixes[i : i + 500])
+            self.server.ctl("withdraw", *prefixes[i:i + 500])
 
     def undo(self):
         table = self.server.work / "table.txt"
@@ -253,9 +230,8 @@ class RebuildFailing(Fault):
         self.server.limit(resource.RLIMIT_DATA, used + spare)
         method = "/planb.v1.RouteTable/UpdateNextHops"
         with grpc.insecure_channel(self.server.target) as channel:
-            channel.unary_unary(method)(
-                groups_request(10_000_000, 6_000), timeout=60
-            )
+            channel.unary_unary(method)(groups_request(10_000_000, 6_000),
+                                        timeout=60)
 
     def undo(self):
         # The old generation has answered all the while. Not asked by a call: a
@@ -284,9 +260,10 @@ class StoreFailing(Fault):
 
     def tick(self):
         self.batch += 1
-        self.server.ctl(
-            "announce", "2001:db8::/32", 1 + self.batch, check=False
-        )
+        self.server.ctl("announce",
+                        "2001:db8::/32",
+                        1 + self.batch,
+                        check=False)
 
     def undo(self):
         self.server.limit(resource.RLIMIT_FSIZE, resource.RLIM_INFINITY)
@@ -307,9 +284,8 @@ class MemoryNearLimit(Fault):
                 bound = int(float(line.split()[1]))
         self.server.kill()
         limit = bound * 10 // 9
-        self.server.start(
-            "--generate=20000", f"--max_table_memory_bytes={limit}"
-        )
+        self.server.start("--generate=20000",
+                          f"--max_table_memory_bytes={limit}")
 
     def undo(self):
         table = self.server.work / "few.txt"
@@ -325,20 +301,16 @@ class Slow(Fault):
     alerts = {"PlanBLookupP99High"}
 
     def prepare(self):
-        self.server.start(
-            "--generate=1000",
-            "--max_batch_addresses=1000000",
-            "--max_lookup_addresses=1000000",
-        )
+        self.server.start("--generate=1000", "--max_batch_addresses=1000000",
+                          "--max_lookup_addresses=1000000")
         self.batch = slow_batch(500_000)
 
     def tick(self):
         method = "/planb.v1.RouteLookup/BatchLookup"
         batches = [self.batch] * 2
-        with grpc.insecure_channel(
-            self.server.target,
-            options=[("grpc.max_receive_message_length", -1)],
-        ) as channel:
+        with grpc.insecure_channel(self.server.target,
+                                   options=[("grpc.max_receive_message_length",
+                                             -1)]) as channel:
             call = channel.stream_stream(method)(iter(batches), timeout=60)
             assert len(list(call)) == len(batches)
 
@@ -348,9 +320,7 @@ class LookupErrors(Fault):
     alerts = {"PlanBLookupErrors"}
 
     def tick(self):
-        self.server.ctl(
-            "lookup", "--table=nowhere", "2001:db8::1", check=False
-        )
+        self.server.ctl("lookup", "--table=nowhere", "2001:db8::1", check=False)
 
 
 class CallersRefused(Fault):
@@ -376,11 +346,9 @@ class PolicyDenies(Fault):
     def prepare(self):
         self.policy = self.server.work / "policy.json"
         self.policy.write_bytes(_POLICY.read_bytes())
-        self.server.start(
-            f"--authorization_policy={self.policy}",
-            "--authorization_reload_interval=1s",
-            "--generate=1000",
-        )
+        self.server.start(f"--authorization_policy={self.policy}",
+                          "--authorization_reload_interval=1s",
+                          "--generate=1000")
 
     def inject(self):
         draft = self.policy.with_suffix(".new")
@@ -401,9 +369,8 @@ class CertificateExpiring(Fault):
 
     name = "tls"
     alerts = {
-        "PlanBCertificateExpiresSoon",
-        "PlanBCertificateExpiring",
-        "PlanBCertificateReloadRefused",
+        "PlanBCertificateExpiresSoon", "PlanBCertificateExpiring",
+        "PlanBCertificateReloadRefused"
     }
 
     def prepare(self):
@@ -412,22 +379,17 @@ class CertificateExpiring(Fault):
         self.issue(days=1)
         self.server.start(
             f"--listen={self.server.target},127.0.0.1:{free_port()}",
-            f"--tls_cert={self.certificate}",
-            f"--tls_key={self.key}",
-            "--tls_reload_interval=1s",
-            "--generate=1000",
-        )
+            f"--tls_cert={self.certificate}", f"--tls_key={self.key}",
+            "--tls_reload_interval=1s", "--generate=1000")
 
     def issue(self, days: int):
         drafts = [f.with_suffix(".new") for f in (self.certificate, self.key)]
-        subprocess.run(
-            ["openssl", "req", "-x509", "-newkey", "ec", "-nodes"]
-            + ["-pkeyopt", "ec_paramgen_curve:prime256v1"]
-            + ["-subj", "/CN=localhost", "-days", str(days)]
-            + ["-out", drafts[0], "-keyout", drafts[1]],
-            check=True,
-            capture_output=True,
-        )
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-nodes"] +
+                       ["-pkeyopt", "ec_paramgen_curve:prime256v1"] +
+                       ["-subj", "/CN=localhost", "-days",
+                        str(days)] + ["-out", drafts[0], "-keyout", drafts[1]],
+                       check=True,
+                       capture_output=True)
         drafts[1].rename(self.key)
         drafts[0].rename(self.certificate)
 
@@ -440,17 +402,7 @@ class CertificateExpiring(Fault):
 
 
 ALL = [
-    Well,
-    Down,
-    Restarting,
-    NoDescriptors,
-    NoRoutes,
-    RebuildFailing,
-    StoreFailing,
-    MemoryNearLimit,
-    Slow,
-    LookupErrors,
-    CallersRefused,
-    PolicyDenies,
-    CertificateExpiring,
+    Well, Down, Restarting, NoDescriptors, NoRoutes, RebuildFailing,
+    StoreFailing, MemoryNearLimit, Slow, LookupErrors, CallersRefused,
+    PolicyDenies, CertificateExpiring
 ]

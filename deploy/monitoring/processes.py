@@ -28,6 +28,7 @@ import yaml
 
 HERE = pathlib.Path(__file__).parent
 
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -69,22 +70,18 @@ class Server:
         """Starts it, perhaps again, and waits until it serves."""
         with open(self.log, "ab") as log:
             begin = log.tell()
+            command = [
+                self.programs / "planb_server", f"--listen={self.target}",
+                f"--metrics_address={self.metrics}", f"--store={store}", *flags
+            ]
             self._process = subprocess.Popen(
-                [
-                    self.programs / "planb_server",
-                    f"--listen={self.target}",
-                    f"--metrics_address={self.metrics}",
-                    f"--store={store}",
-                    *flags,
-                ],
+                command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 # Small stacks: what a limit of memory is spent on, is data.
-                preexec_fn=lambda: resource.setrlimit(
-                    resource.RLIMIT_STACK, (1 << 20, resource.RLIM_INFINITY)
-                ),
-            )
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_STACK, (
+                    1 << 20, resource.RLIM_INFINITY)))
 
         def serves() -> bool:
             if self._process.poll() is not None:
@@ -97,18 +94,16 @@ class Server:
 
     def ctl(self, *arguments, check=True, timeout=60) -> str:
         """What planbctl prints."""
-        done = subprocess.run(
-            [
-                self.programs / "planbctl",
-                f"--server={self.target}",
-                *map(str, arguments),
-            ],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
+        command = [
+            self.programs / "planbctl", f"--server={self.target}",
+            *map(str, arguments)
+        ]
+        done = subprocess.run(command,
+                              stdin=subprocess.DEVNULL,
+                              text=True,
+                              capture_output=True,
+                              timeout=timeout,
+                              check=False)
         if check and done.returncode != 0:
             raise RuntimeError(f"planbctl {arguments}: {done.stderr}")
         return done.stdout
@@ -116,9 +111,8 @@ class Server:
     def limit(self, what: int, soft: int):
         """Sets the soft limit of the running process."""
         hard = resource.prlimit(self.pid, what)[1]
-        if hard != resource.RLIM_INFINITY and (
-            soft == resource.RLIM_INFINITY or soft > hard
-        ):
+        if hard != resource.RLIM_INFINITY and (soft == resource.RLIM_INFINITY or
+                                               soft > hard):
             soft = hard
         resource.prlimit(self.pid, what, (soft, hard))
 
@@ -198,37 +192,31 @@ class Prometheus:
             "global": {
                 "scrape_interval": "500ms",
                 "scrape_timeout": "500ms",
-                "evaluation_interval": "500ms",
+                "evaluation_interval": "500ms"
             },
             "rule_files": [str(work / "rules.yaml")],
-            "scrape_configs": [
-                {
-                    "job_name": "planb",
-                    "file_sd_configs": [
-                        {
-                            "files": [str(self._targets)],
-                            "refresh_interval": "1s",
-                        }
-                    ],
-                }
-            ],
+            "scrape_configs": [{
+                "job_name": "planb",
+                "file_sd_configs": [{
+                    "files": [str(self._targets)],
+                    "refresh_interval": "1s"
+                }]
+            }]
         }
         (work / "prometheus.yaml").write_text(yaml.safe_dump(config))
         with open(self._log, "wb") as log:
-            self._process = subprocess.Popen(
-                [
-                    programs / "prometheus",
-                    f"--config.file={work}/prometheus.yaml",
-                    f"--storage.tsdb.path={work}/tsdb",
-                    f"--web.listen-address={self.address}",
-                    "--query.lookback-delta=10s",
-                    "--log.level=warn",
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd=work,
-            )
+            command = [
+                programs / "prometheus",
+                f"--config.file={work}/prometheus.yaml",
+                f"--storage.tsdb.path={work}/tsdb",
+                f"--web.listen-address={self.address}",
+                "--query.lookback-delta=10s", "--log.level=warn"
+            ]
+            self._process = subprocess.Popen(command,
+                                             stdin=subprocess.DEVNULL,
+                                             stdout=log,
+                                             stderr=log,
+                                             cwd=work)
         wait_until(self._ready, "Prometheus is ready")
 
     def _ready(self) -> bool:
@@ -242,10 +230,12 @@ class Prometheus:
 
     def set_targets(self, targets: dict):
         """`targets`: HOST:PORT by name, which becomes the label `instance`."""
-        entries = [
-            {"targets": [address], "labels": {"instance": name}}
-            for name, address in targets.items()
-        ]
+        entries = [{
+            "targets": [address],
+            "labels": {
+                "instance": name
+            }
+        } for name, address in targets.items()]
         # Renamed, so that it is never read half written.
         draft = self._targets.with_suffix(".draft")
         draft.write_text(json.dumps(entries))
@@ -270,11 +260,10 @@ class Prometheus:
 
     def firing(self) -> set:
         """(alert, instance) of what fires now."""
-        return {
-            (each["labels"]["alertname"], each["labels"].get("instance", ""))
-            for each in self._get("/api/v1/alerts")["alerts"]
-            if each["state"] == "firing"
-        }
+        return {(each["labels"]["alertname"],
+                 each["labels"].get("instance", ""))
+                for each in self._get("/api/v1/alerts")["alerts"]
+                if each["state"] == "firing"}
 
     def tail(self) -> str:
         return self._log.read_text(errors="replace")[-2000:]

@@ -106,7 +106,7 @@ BoundaryCheck CheckBoundaries(const Fib& fib, const RouteSet& routes,
   return check;
 }
 
-Reader::Reader(EpochSlot<Fib>& slot, const Trace& trace, size_t batch,
+Reader::Reader(server::Published<Fib>& slot, const Trace& trace, size_t batch,
                const Kernel& kernel)
     : slot_(slot),
       trace_(trace),
@@ -131,8 +131,7 @@ void Reader::Run() {
   uint64_t done = 0;
   while (!stop_.load(std::memory_order_relaxed)) {
     if (at + batch_ > trace_.size()) at = 0;
-    slot_.Enter().Lookup(trace_.at(at), batch_, next_hops_.data(), kernel_);
-    slot_.Leave();
+    slot_.Read()->Lookup(trace_.at(at), batch_, next_hops_.data(), kernel_);
     at += batch_;
     done += batch_;
     done_.store(done, std::memory_order_relaxed);

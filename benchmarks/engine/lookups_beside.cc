@@ -114,7 +114,7 @@ absl::Status MeasureLookupsBeside(const Table& table,
   if (!changes.ok()) return changes.status();
   const std::vector<Route> cycle =
       ThereAndBack(changing.routes().Share(), *changes);
-  EpochSlot<Fib> slot(changing.Compile());
+  server::Published<Fib> slot(changing.Compile());
   Writer writer(changing, slot, cycle);
   absl::Status pinned = PinThread(pthread_self(), options.writer_cpu);
   if (!pinned.ok()) return pinned;
@@ -139,7 +139,7 @@ absl::Status MeasureLookupsBeside(const Table& table,
       table.name.c_str(), table.routes.size(), options.batch,
       std::string(KernelName(*options.kernel)).c_str());
   Print(rates, report);
-  report.Check(slot.current(), changing.routes(), *changes);
+  report.Check(*slot.Read(), changing.routes(), *changes);
   return absl::OkStatus();
 }
 

@@ -91,11 +91,11 @@ void MeasureShortPrefixes(const Table& table, const ChangeOptions& options,
 // What updates cost the lookups beside them.
 //
 // A reader, bound to one core, looks a matching trace up in batches, each in
-// the FIB that is current then, and never waits (EpochSlot). A writer, bound
-// to another core, does one of the loads below. Updates cost lookups in three
-// ways: the reader finds new FIBs cold in its cache, memory is shared, and the
-// cores may be hyperthreads of one. The spinning load shows the last alone, and
-// "idle (worn)" the looser packing of a table after changes.
+// the FIB that is current then, and never waits (server/table/published.h). A
+// writer, bound to another core, does one of the loads below. Updates cost
+// lookups in three ways: the reader finds new FIBs cold in its cache, memory is
+// shared, and the cores may be hyperthreads of one. The spinning load shows the
+// last alone, and "idle (worn)" the looser packing of a table after changes.
 
 struct BesideOptions {
   const Kernel* kernel = AvailableKernels().front();

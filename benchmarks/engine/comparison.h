@@ -19,6 +19,7 @@
 
 #include <cstddef>
 #include <cstdio>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,12 @@ using EngineFactory =
 
 // Errors: INVALID_ARGUMENT for a name that means nothing here.
 absl::StatusOr<Engine> MakeEngine(absl::string_view name);
+
+// Makes an engine that has no option but "scalar".
+using RivalBuilder = absl::StatusOr<std::unique_ptr<const Baseline>> (*)(
+    Family family, absl::Span<const Route> routes, RivalKernel kernel);
+absl::StatusOr<Engine> MakeRival(RivalBuilder build,
+                                 const std::vector<std::string>& options);
 
 // Adds a kind of engine, before main() and so before any other call. Returns
 // true, to have something to assign.

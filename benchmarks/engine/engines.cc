@@ -22,6 +22,9 @@ absl::Status NoOption(absl::string_view option) {
       absl::StrCat("no option \"", option, "\" of this engine here"));
 }
 
+absl::StatusOr<Engine> MakeDir24(const Options& options) {
+  return MakeRival(BuildDir24, options);
+}
 // The engine under lpm/ behind the common interface.
 class PlanB : public Baseline {
  public:
@@ -74,33 +77,14 @@ absl::StatusOr<Engine> MakePaper(const Options& options) {
 }
 
 absl::StatusOr<Engine> MakeReference(const Options& options) {
-  Engine engine;
-  ReferenceKernel kernel = ReferenceKernel::kBest;
+  Options others;
+  bool drop = false;
   for (const std::string& option : options) {
-    if (option == "scalar") {
-      kernel = ReferenceKernel::kScalar;
-    } else if (option == "drop") {
-      engine.max_length = 64;
-    } else {
-      return NoOption(option);
-    }
+    drop = drop || option == "drop";
+    if (option != "drop") others.push_back(option);
   }
-  engine.build = [kernel](Family family, absl::Span<const Route> routes) {
-    return BuildReference(family, routes, kernel);
-  };
-  return engine;
-}
-
-absl::StatusOr<Engine> MakeDir24(const Options& options) {
-  Dir24Kernel kernel = Dir24Kernel::kBest;
-  for (const std::string& option : options) {
-    if (option != "scalar") return NoOption(option);
-    kernel = Dir24Kernel::kScalar;
-  }
-  Engine engine;
-  engine.build = [kernel](Family family, absl::Span<const Route> routes) {
-    return BuildDir24(family, routes, kernel);
-  };
+  auto engine = MakeRival(BuildReference, others);
+  if (engine.ok() && drop) engine->max_length = 64;
   return engine;
 }
 
@@ -114,6 +98,20 @@ std::map<std::string, EngineFactory>& Factories() {
 }
 
 }  // namespace
+
+absl::StatusOr<Engine> MakeRival(RivalBuilder build, const Options& options) {
+  RivalKernel kernel = RivalKernel::kBest;
+  for (const std::string& option : options) {
+    if (option != "scalar") return NoOption(option);
+    kernel = RivalKernel::kScalar;
+  }
+  Engine engine;
+  engine.build = [build, kernel](Family family,
+                                 absl::Span<const Route> routes) {
+    return build(family, routes, kernel);
+  };
+  return engine;
+}
 
 absl::StatusOr<Engine> MakeEngine(absl::string_view name) {
   Options parts = absl::StrSplit(name, ':');

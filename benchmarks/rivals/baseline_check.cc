@@ -9,6 +9,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/container/btree_map.h"
 #include "absl/strings/str_cat.h"
@@ -44,6 +45,50 @@ std::vector<NextHopId> LookupAll(const Baseline& baseline,
     probes.remove_prefix(size);
   }
   return found;
+}
+
+// A crowd of at most `count` routes that nest deeply and touch each other:
+// sorted, distinct.
+std::vector<Route> CrowdedRoutes(const BaselineLimits& limits, size_t count,
+                                 uint64_t seed) {
+  Random random(seed);
+  const int most = std::min(limits.max_length, AddressBits(limits.family));
+  const absl::uint128 one = absl::uint128(1)
+                            << (128 - AddressBits(limits.family));
+  const absl::uint128 real_bits = ~(one - 1);
+  absl::btree_map<Prefix, NextHopId> routes;
+  std::vector<Prefix> made;
+  for (size_t i = 0; i < count; ++i) {
+    const int length =
+        static_cast<int>(random.Below(static_cast<uint64_t>(most) + 1));
+    absl::uint128 bits = random.Next128() & real_bits;
+    if (!made.empty() && !random.Chance(1, 40)) {
+      const Prefix& other = made[random.Below(made.size())];
+      switch (random.Below(4)) {
+        case 0:  // right behind it
+          bits = other.last() + one;
+          break;
+        case 1:  // at its end
+          bits = other.last();
+          break;
+        case 2:  // at its start
+          bits = other.first();
+          break;
+        default:  // somewhere inside
+          bits = other.first() | (bits & (other.last() - other.first()));
+      }
+    }
+    const Prefix prefix =
+        Prefix::Truncate(Address::FromBits(limits.family, bits), length);
+    const auto next_hop =
+        static_cast<NextHopId>(1 + random.Below(limits.next_hops));
+    if (routes.emplace(prefix, next_hop).second) made.push_back(prefix);
+  }
+  std::vector<Route> sorted;
+  for (const auto& [prefix, next_hop] : routes) {
+    sorted.push_back({prefix, next_hop});
+  }
+  return sorted;
 }
 
 }  // namespace
@@ -127,48 +172,6 @@ void ExpectExactOnRealTable(const BaselineBuilder& build,
     return r.prefix.length() > limits.max_length;
   });
   ExpectLikeReference(build, limits.family, *routes);
-}
-
-std::vector<Route> CrowdedRoutes(const BaselineLimits& limits, size_t count,
-                                 uint64_t seed) {
-  Random random(seed);
-  const int most = std::min(limits.max_length, AddressBits(limits.family));
-  const absl::uint128 one = absl::uint128(1)
-                            << (128 - AddressBits(limits.family));
-  const absl::uint128 real_bits = ~(one - 1);
-  absl::btree_map<Prefix, NextHopId> routes;
-  std::vector<Prefix> made;
-  for (size_t i = 0; i < count; ++i) {
-    const int length =
-        static_cast<int>(random.Below(static_cast<uint64_t>(most) + 1));
-    absl::uint128 bits = random.Next128() & real_bits;
-    if (!made.empty() && !random.Chance(1, 40)) {
-      const Prefix& other = made[random.Below(made.size())];
-      switch (random.Below(4)) {
-        case 0:  // right behind it
-          bits = other.last() + one;
-          break;
-        case 1:  // at its end
-          bits = other.last();
-          break;
-        case 2:  // at its start
-          bits = other.first();
-          break;
-        default:  // somewhere inside
-          bits = other.first() | (bits & (other.last() - other.first()));
-      }
-    }
-    const Prefix prefix =
-        Prefix::Truncate(Address::FromBits(limits.family, bits), length);
-    const auto next_hop =
-        static_cast<NextHopId>(1 + random.Below(limits.next_hops));
-    if (routes.emplace(prefix, next_hop).second) made.push_back(prefix);
-  }
-  std::vector<Route> sorted;
-  for (const auto& [prefix, next_hop] : routes) {
-    sorted.push_back({prefix, next_hop});
-  }
-  return sorted;
 }
 
 }  // namespace planb

@@ -6,9 +6,7 @@
 #ifndef PLANB_BENCHMARKS_RIVALS_BASELINE_CHECK_H_
 #define PLANB_BENCHMARKS_RIVALS_BASELINE_CHECK_H_
 
-#include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "absl/types/span.h"
 #include "benchmarks/rivals/rivals.h"
@@ -38,11 +36,6 @@ void ExpectExact(const BaselineBuilder& build, const BaselineLimits& limits);
 // Skips the test where there is none.
 void ExpectExactOnRealTable(const BaselineBuilder& build,
                             const BaselineLimits& limits);
-
-// A crowd of at most `count` routes that nest deeply and touch each other:
-// sorted, distinct.
-std::vector<Route> CrowdedRoutes(const BaselineLimits& limits, size_t count,
-                                 uint64_t seed);
 
 }  // namespace planb
 

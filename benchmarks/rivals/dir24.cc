@@ -167,11 +167,11 @@ uint32_t First(const Prefix& prefix) {
 template <typename Entry>
 class Dir24 : public Baseline {
  public:
-  Dir24(absl::Span<const Route> routes, size_t blocks, Dir24Kernel kernel)
+  Dir24(absl::Span<const Route> routes, size_t blocks, RivalKernel kernel)
       : table_(kTableSize + dir24::kSlack / sizeof(Entry)),
         blocks_(blocks * kBlock + dir24::kSlack / sizeof(Entry)),
         next_hops_{kNoRoute},
-        lookup_(kernel == Dir24Kernel::kScalar || !dir24::HasAvx512()
+        lookup_(kernel == RivalKernel::kScalar || !dir24::HasAvx512()
                     ? dir24::LookupScalar<Entry>
                     : dir24::LookupAvx512<Entry>) {
     absl::flat_hash_map<NextHopId, Entry> indexes;
@@ -226,7 +226,7 @@ class Dir24 : public Baseline {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<const Baseline>> BuildDir24(
-    Family family, absl::Span<const Route> routes, Dir24Kernel kernel) {
+    Family family, absl::Span<const Route> routes, RivalKernel kernel) {
   if (family != Family::kIpv4) return absl::UnimplementedError("IPv4 only");
   size_t blocks = 0;  // distinct /24s with something longer in them
   uint32_t last = 0;

@@ -152,7 +152,7 @@ absl::Status AddAll(absl::Span<const Route> routes, rte_fib6* fib) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<const Baseline>> BuildDpdkFib6(
-    Family family, absl::Span<const Route> routes, DpdkKernel kernel) {
+    Family family, absl::Span<const Route> routes, RivalKernel kernel) {
   if (family != Family::kIpv6) return absl::UnimplementedError("IPv6 only");
   for (const Route& route : routes) {
     if (route.next_hop > kMaxNextHop) {
@@ -180,7 +180,7 @@ absl::StatusOr<std::unique_ptr<const Baseline>> BuildDpdkFib6(
   auto baseline = std::make_unique<DpdkFib6>(fib, needed.used);
   if (absl::Status status = AddAll(routes, fib); !status.ok()) return status;
   const bool vectors =
-      kernel == DpdkKernel::kBest &&
+      kernel == RivalKernel::kBest &&
       rte_fib6_select_lookup(fib, RTE_FIB6_LOOKUP_TRIE_VECTOR_AVX512) == 0;
   ABSL_RAW_CHECK(
       vectors || rte_fib6_select_lookup(fib, RTE_FIB6_LOOKUP_TRIE_SCALAR) == 0,

@@ -8,7 +8,7 @@
 namespace planb {
 namespace {
 
-class DpdkFib6Test : public testing::TestWithParam<DpdkKernel> {
+class DpdkFib6Test : public testing::TestWithParam<RivalKernel> {
  protected:
   BaselineBuilder Builder() const {
     return
@@ -25,8 +25,8 @@ TEST_P(DpdkFib6Test, Exact) {
 TEST_P(DpdkFib6Test, RealTable) { ExpectExactOnRealTable(Builder(), {}); }
 
 INSTANTIATE_TEST_SUITE_P(All, DpdkFib6Test,
-                         testing::Values(DpdkKernel::kBest,
-                                         DpdkKernel::kScalar));
+                         testing::Values(RivalKernel::kBest,
+                                         RivalKernel::kScalar));
 
 TEST(DpdkFib6, RefusesWhatItCannotAnswer) {
   EXPECT_EQ(BuildDpdkFib6(Family::kIpv4, {}).status().code(),

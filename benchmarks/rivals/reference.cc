@@ -157,7 +157,7 @@ class ReferenceTree : public Baseline {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<const Baseline>> BuildReference(
-    Family family, absl::Span<const Route> routes, ReferenceKernel kernel) {
+    Family family, absl::Span<const Route> routes, RivalKernel kernel) {
   if (family != Family::kIpv6) return absl::UnimplementedError("IPv6 only");
   for (const Route& route : routes) {
     if (route.prefix.length() > 64) {
@@ -166,8 +166,8 @@ absl::StatusOr<std::unique_ptr<const Baseline>> BuildReference(
     }
   }
   // The paper's kernel needs the same instructions.
-  const bool scalar = kernel == ReferenceKernel::kScalar ||
-                      paper::FindKernel("avx512") == nullptr;
+  const bool scalar =
+      kernel == RivalKernel::kScalar || paper::FindKernel("avx512") == nullptr;
   return std::make_unique<ReferenceTree>(
       paper::Sweep(routes, Boundaries::kAll),
       scalar ? reference::scalar::Search<reference::scalar::Scalar>::Lookup

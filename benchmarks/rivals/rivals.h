@@ -42,23 +42,23 @@ using BaselineBuilder =
     std::function<absl::StatusOr<std::unique_ptr<const Baseline>>(
         Family family, absl::Span<const Route> routes)>;
 
+// How a baseline searches, where it has a choice.
+enum class RivalKernel {
+  kBest,    // AVX-512 if this machine has it
+  kScalar,  // anywhere
+};
+
 // DIR-24-8 (Gupta, Lin, McKeown, INFOCOM '98) for IPv4: one entry for each /24,
 // which is the answer or names a block of 256 more for the last byte. One
 // memory access for nearly every address, in 32 MB or more.
 //
 // Entries are indexes into the distinct next hops, of 16 bits where that is
 // enough (2^15 next hops and 2^15 blocks), else of 32.
-
-enum class Dir24Kernel {
-  kBest,    // AVX-512 gathers if this machine has them
-  kScalar,  // anywhere
-};
-
 // O(2^24 times the depth of nests), for a route is written over what covers it.
 // Errors: UNIMPLEMENTED for IPv6; RESOURCE_EXHAUSTED for 2^23 blocks.
 absl::StatusOr<std::unique_ptr<const Baseline>> BuildDir24(
     Family family, absl::Span<const Route> routes,
-    Dir24Kernel kernel = Dir24Kernel::kBest);
+    RivalKernel kernel = RivalKernel::kBest);
 
 // The public re-implementation of the PlanB paper, planb-lpm, as a baseline:
 // its algorithm, written anew, with right answers.
@@ -73,18 +73,12 @@ absl::StatusOr<std::unique_ptr<const Baseline>> BuildDir24(
 // from the last /64, and a miss (0) from every next hop.
 //
 // As there, IPv6 and prefixes up to /64 only.
-
-enum class ReferenceKernel {
-  kBest,    // AVX-512 if this machine has it
-  kScalar,  // anywhere
-};
-
 // O(routes).
 // Errors: UNIMPLEMENTED for IPv4 and for prefixes longer than /64 (which
 // planb-lpm drops silently).
 absl::StatusOr<std::unique_ptr<const Baseline>> BuildReference(
     Family family, absl::Span<const Route> routes,
-    ReferenceKernel kernel = ReferenceKernel::kBest);
+    RivalKernel kernel = RivalKernel::kBest);
 
 // DPDK's rte_fib6 as a baseline: a trie of one 24-bit table and 8-bit ones
 // below it, with 4-byte next hops, looked up by AVX-512 gathers.
@@ -93,12 +87,7 @@ absl::StatusOr<std::unique_ptr<const Baseline>> BuildReference(
 // DPDK is set up once in a process, with no huge pages and no devices
 // (--no-huge --no-shconf --no-pci); its memory is a file in memory, which huge
 // pages reach only where the administrator says so (shmem_enabled).
-
-enum class DpdkKernel {
-  kBest,    // AVX-512 if this machine has it
-  kScalar,  // anywhere
-};
-
+//
 // Adds the routes one by one. Its bulk lookup fills an array of 64-bit next
 // hops, which are then narrowed to 32, 256 at a time.
 // bytes() counts the tables that routes need by DPDK's layout, not the reserve
@@ -107,7 +96,7 @@ enum class DpdkKernel {
 // RESOURCE_EXHAUSTED if it does not fit DPDK's memory (6 GB, touched as used).
 absl::StatusOr<std::unique_ptr<const Baseline>> BuildDpdkFib6(
     Family family, absl::Span<const Route> routes,
-    DpdkKernel kernel = DpdkKernel::kBest);
+    RivalKernel kernel = RivalKernel::kBest);
 
 namespace paper {
 

@@ -20,69 +20,58 @@ namespace {
 constexpr BaselineLimits kFewNextHops = {.family = Family::kIpv4,
                                          .max_length = 32};
 
-class Dir24Test : public testing::TestWithParam<Dir24Kernel> {
+class RivalTest : public testing::TestWithParam<RivalKernel> {
  protected:
-  BaselineBuilder Builder() const {
-    return
-        [kernel = GetParam()](Family family, absl::Span<const Route> routes) {
-          return BuildDir24(family, routes, kernel);
-        };
+  static BaselineBuilder Dir24() {
+    return [](Family family, absl::Span<const Route> routes) {
+      return BuildDir24(family, routes, GetParam());
+    };
+  }
+  static BaselineBuilder Reference() {
+    return [](Family family, absl::Span<const Route> routes) {
+      return BuildReference(family, routes, GetParam());
+    };
   }
 };
+INSTANTIATE_TEST_SUITE_P(All, RivalTest,
+                         testing::Values(RivalKernel::kBest,
+                                         RivalKernel::kScalar));
 
-TEST_P(Dir24Test, Exact) { ExpectExact(Builder(), kFewNextHops); }
+TEST_P(RivalTest, Dir24IsExact) { ExpectExact(Dir24(), kFewNextHops); }
 
-TEST_P(Dir24Test, RealTable) {
-  ExpectExactOnRealTable(Builder(), kFewNextHops);
+TEST_P(RivalTest, Dir24OnTheRealTable) {
+  ExpectExactOnRealTable(Dir24(), kFewNextHops);
 }
 
 // 32,767 next hops fit entries of 16 bits, one more does not.
-TEST_P(Dir24Test, ManyNextHops) {
+TEST_P(RivalTest, Dir24WithManyNextHops) {
   std::vector<Route> routes;
   for (uint32_t i = 0; i < 32'768; ++i) {
     routes.push_back(
         {Prefix::Truncate(Address::V4(i << 12), 20 + static_cast<int>(i) % 13),
          UINT32_MAX - i});
   }
-  ExpectLikeReference(Builder(), Family::kIpv4, routes);
-  const auto many = Builder()(Family::kIpv4, routes);
+  ExpectLikeReference(Dir24(), Family::kIpv4, routes);
+  const auto many = Dir24()(Family::kIpv4, routes);
   EXPECT_GT((*many)->bytes(), size_t{64} << 20);
   routes.pop_back();
-  ExpectLikeReference(Builder(), Family::kIpv4, routes);
-  const auto fewer = Builder()(Family::kIpv4, routes);
+  ExpectLikeReference(Dir24(), Family::kIpv4, routes);
+  const auto fewer = Dir24()(Family::kIpv4, routes);
   EXPECT_LT((*fewer)->bytes(), size_t{49} << 20);
 }
-
-INSTANTIATE_TEST_SUITE_P(All, Dir24Test,
-                         testing::Values(Dir24Kernel::kBest,
-                                         Dir24Kernel::kScalar));
 
 TEST(Dir24, RefusesIpv6) {
   EXPECT_EQ(BuildDir24(Family::kIpv6, {}).status().code(),
             absl::StatusCode::kUnimplemented);
 }
 
-class ReferenceTest : public testing::TestWithParam<ReferenceKernel> {
- protected:
-  BaselineBuilder Builder() const {
-    return
-        [kernel = GetParam()](Family family, absl::Span<const Route> routes) {
-          return BuildReference(family, routes, kernel);
-        };
-  }
-};
-
-TEST_P(ReferenceTest, Exact) {
-  ExpectExact(Builder(), {.max_length = 64, .next_hops = UINT32_MAX});
+TEST_P(RivalTest, ReferenceIsExact) {
+  ExpectExact(Reference(), {.max_length = 64, .next_hops = UINT32_MAX});
 }
 
-TEST_P(ReferenceTest, RealTable) {
-  ExpectExactOnRealTable(Builder(), {.max_length = 64});
+TEST_P(RivalTest, ReferenceOnTheRealTable) {
+  ExpectExactOnRealTable(Reference(), {.max_length = 64});
 }
-
-INSTANTIATE_TEST_SUITE_P(All, ReferenceTest,
-                         testing::Values(ReferenceKernel::kBest,
-                                         ReferenceKernel::kScalar));
 
 TEST(Reference, AllocatesEveryLevelInFull) {
   // Eleven boundaries: two levels, one node and nine.

@@ -2,12 +2,9 @@
 
 #include "benchmarks/serving/rpc/workload.h"
 
-#include <cstring>
-#include <utility>
+#include <string>
 
 #include "absl/base/internal/raw_logging.h"
-#include "absl/container/flat_hash_map.h"
-#include "absl/numeric/int128.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "client/load/reference_table.h"
@@ -17,51 +14,6 @@
 #include "lpm/synthetic/traffic.h"
 
 namespace planb::rpc {
-namespace {
-
-using client::ReferenceTable;
-
-// The addresses below one upper half at which the answer may change.
-using Changes = absl::flat_hash_map<uint64_t, std::vector<absl::uint128>>;
-
-Changes ChangesWithinHalves(absl::Span<const Route> routes) {
-  Changes changes;
-  for (const Route& route : routes) {
-    if (route.prefix.length() <= 64) continue;
-    const absl::uint128 first = route.prefix.first();
-    const absl::uint128 next = route.prefix.last() + 1;
-    std::vector<absl::uint128>& here = changes[absl::Uint128High64(first)];
-    here.push_back(first);
-    if (absl::Uint128High64(next) == absl::Uint128High64(first)) {
-      here.push_back(next);
-    }
-  }
-  return changes;
-}
-
-NextHopId NextHopAt(const ReferenceTable& table, absl::uint128 bits) {
-  return table.NextHop(Address::FromBits(Family::kIpv6, bits));
-}
-
-NextHopId UpperAnswer(const ReferenceTable& table, const Changes& changes,
-                      uint64_t half) {
-  const NextHopId first = NextHopAt(table, absl::MakeUint128(half, 0));
-  const auto at = changes.find(half);
-  if (at == changes.end()) return first;
-  for (const absl::uint128 bits : at->second) {
-    if (NextHopAt(table, bits) != first) return kUndecided;
-  }
-  return first;
-}
-
-uint64_t BigEndian(const char* bytes) {
-  uint64_t value;
-  std::memcpy(&value, bytes, sizeof(value));
-  return __builtin_bswap64(value);
-}
-
-}  // namespace
-
 absl::StatusOr<AddressForm> ParseAddressForm(absl::string_view name) {
   if (name == "full") return AddressForm::kFull;
   if (name == "upper") return AddressForm::kUpper;
@@ -111,18 +63,15 @@ std::string PackedTrace(absl::Span<const Route> routes, AddressForm form,
 std::vector<NextHopId> ExpectedAnswers(absl::Span<const Route> routes,
                                        AddressForm form,
                                        absl::string_view addresses) {
-  const ReferenceTable table(routes);
-  const Changes changes =
-      form == AddressForm::kUpper ? ChangesWithinHalves(routes) : Changes();
+  const client::ReferenceTable table(routes);
   std::vector<NextHopId> answers;
   answers.reserve(addresses.size() / Width(form));
   for (size_t i = 0; i < addresses.size(); i += Width(form)) {
-    const uint64_t half = BigEndian(addresses.data() + i);
-    answers.push_back(
-        form == AddressForm::kUpper
-            ? UpperAnswer(table, changes, half)
-            : NextHopAt(table, absl::MakeUint128(
-                                   half, BigEndian(addresses.data() + i + 8))));
+    std::string packed(addresses.substr(i, Width(form)));
+    packed.resize(Width(AddressForm::kFull));
+    const Address address = *Address::FromPacked(packed);
+    answers.push_back(form == AddressForm::kUpper ? table.NextHopOfHalf(address)
+                                                  : table.NextHop(address));
   }
   return answers;
 }

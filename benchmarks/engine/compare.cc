@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Compares engines: see --help for how, and README.md for what it showed.
-//
-// For each table every engine is built; for each trace all its answers are
-// compared with those of the tests' reference; then all that answer right are
-// timed in turns. The rate is of packed addresses in, next hops written out.
+// Compares engines: comparison.h says how, ../README.md what it showed.
 
 #include <pthread.h>
 

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Compares engines. All answers are checked first. Then the engines are timed
-// in turns within one run, so that a disturbance of the machine affects all of
-// them. One comparison is tables x traces x batch sizes x engines, as a report.
-//
-// The engines that can be compared, by name:
+// Compares engines on tables, traces and batch sizes. All answers are checked
+// first. Then the engines are timed in turns, so that a disturbance of the
+// machine affects all of them. The engines by name:
 //
 //   planb[:KERNEL]      the engine under lpm/ (avx512, avx2, scalar; the best)
 //   paper[:OPTION...]   the PlanB paper's: avx512, avx2, scalar; distinct (one

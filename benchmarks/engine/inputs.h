@@ -25,15 +25,17 @@ namespace planb {
 //
 //   real          RouteViews' IPv6 table in PLANB_DATA_DIR
 //   ipv4          RouteViews' IPv4 table there
-//   250000        so many made-up IPv6 routes (lpm/synthetic/synthetic.h, seed
-//   1) ipv4:1000000  so many made-up IPv4 routes hosts64       100,000 /128s in
-//   one /64 hosts48       100,000 /128s in one /48 hosts-spread  100,000 /128s
-//   all over 2000::/3 a/path        a route file (its IPv6 routes, or IPv4 if
-//   it has no others)
+//   250000        so many made-up IPv6 routes (lpm/synthetic/synthetic.h)
+//   ipv4:1000000  so many made-up IPv4 routes
+//   hosts64       100,000 /128s in one /64
+//   hosts48       100,000 /128s in one /48
+//   hosts-spread  100,000 /128s all over 2000::/3
+//   a/path        the IPv6 routes of a file, or its IPv4 routes if it has no
+//                 others
 //
 // and what is done to it, after a plus sign, in order: "real+long5".
 //
-//   +long5, +long50  5% or 50% of the routes are replaced by longer ones: of
+//   +long5, +long50  5% or 50% of the routes are replaced by longer ones of
 //                    65..128 bits, each in a route that stays
 //   +max64           routes longer than /64 are left out
 //   +hosts64, +hosts48, +hosts-spread  those hosts in addition
@@ -54,11 +56,9 @@ absl::StatusOr<Table> MakeTable(absl::string_view name);
 // Errors: INVALID_ARGUMENT.
 absl::Status AssignNextHops(absl::string_view how, std::vector<Route>& routes);
 
-// The addresses that measurements ask for: packed as packets carry them, the
-// same on every machine, in huge pages, so that what is measured is not the
-// trace's own TLB misses.
-
-// A sequence of addresses of one family. Thread-safe: const after MakeTrace.
+// A sequence of addresses of one family, packed as packets carry them, the same
+// on every machine. In huge pages, so that the trace's own TLB misses are not
+// measured. Thread-safe: const after MakeTrace.
 class Trace {
  public:
   Trace(Family family, size_t count);
@@ -87,12 +87,8 @@ absl::StatusOr<Trace> MakeTrace(TraceKind kind, Family family,
                                 absl::Span<const Route> routes, size_t count,
                                 uint64_t seed = 1);
 
-// Synthetic sequences of route changes.
-//
 // A change is a Route: an announcement, or with next hop kNoRoute the
-// withdrawal of its prefix. Sequences are made before anything is timed, so
-// that making them costs the timed code neither time nor cache.
-
+// withdrawal of its prefix. Changes are made before anything is timed.
 enum class ChurnKind {
   // Of all routes. New ones are /48s (IPv4: /24s) inside shorter routes.
   kMixed,

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What measuring programs share: a clock and the core's true rate, which core a
-// thread runs on, what a process costs, and what many measured values come to.
-//
-// Processor cycles, where no performance counter can be had: a clock that runs
-// at a fixed rate, and now and then a measurement of how many cycles its tick
-// lasts.
+// What measuring programs share: a clock and the core's true rate, the core of
+// a thread, the cost of a process, and percentiles. Cycles come without a
+// performance counter: from a clock of a fixed rate and a measurement, now and
+// then, of how many cycles its tick lasts.
 
 #ifndef PLANB_BENCHMARKS_ENGINE_MACHINE_H_
 #define PLANB_BENCHMARKS_ENGINE_MACHINE_H_

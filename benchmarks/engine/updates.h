@@ -45,26 +45,19 @@ class UpdateReport {
   size_t wrong_ = 0;
 };
 
-// How long it takes to compile a whole table.
-
 // Times FibCompiler::Compile from a RouteSet and Fib::Build from a sorted list.
-// Each once cold: with the heap given back to the system, so that memory must
-// be faulted in, and other data in the caches. Then `repeats` times warm, each
-// after the FIB before was destroyed. Prints both, the rate and the size; then
-// checks the last FIB of each.
+// Each once cold (memory has to be faulted in, and the caches hold other data),
+// then `repeats` times warm, after the FIB before was destroyed. Prints times
+// and sizes, and checks the last FIB of each.
 void CompileTimesHead(UpdateReport& report);
 void MeasureCompile(const Table& table, int repeats, UpdateReport& report);
 
-// How long changes take, one route or many at a time, and what they do to
-// memory.
-//
-// Each case starts from a freshly compiled table. Each change is timed in three
-// steps: "routes" is the change of the RouteSet, "update" FibCompiler::Update,
-// "retire" the destruction of the FIB before; "together" is their sum. No
-// thread looks up meanwhile. Printed are percentiles, the memory before and
-// after, how often Update went which way and how long that took at most, and
-// the slowest changes with their ways; then the FIB is checked.
-
+// How long changes take, and what they do to memory. Each case starts from a
+// freshly compiled table. Each change is timed in steps: "routes" is the change
+// of the RouteSet, "update" FibCompiler::Update, "retire" the destruction of
+// the FIB before, "together" their sum. No thread looks up meanwhile. Prints
+// percentiles, the memory before and after, how often Update took which way,
+// and the slowest changes; then checks the FIB.
 struct ChangeOptions {
   size_t warm_up = 1000;     // changes, not counted
   size_t changes = 100'000;  // counted, of one route each
@@ -88,15 +81,13 @@ void MeasureBatches(const Table& table, const ChangeOptions& options,
 void MeasureShortPrefixes(const Table& table, const ChangeOptions& options,
                           UpdateReport& report);
 
-// What updates cost the lookups beside them.
-//
-// A reader, bound to one core, looks a matching trace up in batches, each in
-// the FIB that is current then, and never waits (server/table/published.h). A
-// writer, bound to another core, does one of the loads below. Updates cost
-// lookups in three ways: the reader finds new FIBs cold in its cache, memory is
-// shared, and the cores may be hyperthreads of one. The spinning load shows the
-// last alone, and "idle (worn)" the looser packing of a table after changes.
-
+// What updates cost the lookups beside them. A reader, bound to one core, looks
+// a matching trace up in batches, each in the FIB that is current then, and
+// never waits (server/table/published.h). A writer, bound to another core, does
+// one of the loads below. Updates cost lookups in three ways: new FIBs are cold
+// in the reader's cache, memory is shared, and the cores may be hyperthreads of
+// one. The spinning load shows the last alone, and "idle (worn)" the looser
+// packing of a table after changes.
 struct BesideOptions {
   const Kernel* kernel = AvailableKernels().front();
   int reader_cpu = 1;  // -1: any

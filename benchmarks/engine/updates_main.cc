@@ -5,15 +5,9 @@
 //
 //   bazel run --config=opt //benchmarks/engine:updates -- --table=real
 //
-// In parts (--parts):
-//   compile  everything anew, cold and warm, for --compile_tables
-//   changes  one route at a time: mixed, covering others, longer than /48
-//   batches  10 to 10,000 routes at a time
-//   short    ::/0 and other short prefixes over the whole table
-//   beside   the rate of lookups on another core while the table changes
-// updates.h says what exactly is timed. After each, the FIB's answers at every
-// boundary are compared with the tests' reference; a wrong one makes the exit
-// code 1.
+// ../README.md has the parts (--parts), updates.h what exactly is timed. After
+// each, the FIB's answers at every boundary are compared with the tests'
+// reference; a wrong one makes the exit code 1.
 
 #include <cstdio>
 #include <set>

@@ -67,7 +67,7 @@ void LookupScalar(const View<Entry>& view, const void* addresses, size_t count,
 // By AVX-512, sixteen addresses a step: a gather from the table, one from the
 // blocks where an address needs it, and one from the next hops.
 //
-// GCC 12 takes the undefined value inside its own intrinsics for ours.
+// GCC 12 takes the undefined value inside its intrinsics for one of this file.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw")

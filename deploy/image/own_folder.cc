@@ -6,7 +6,7 @@
 // A hostPath volume of type DirectoryOrCreate comes up owned by root, mode
 // 0755: a server that is not root cannot put its socket there. This runs before
 // it, as root with the server's group and without any capability, for the owner
-// of a folder needs none to hand it to a group that he is in. The image has no
+// of a folder needs none to hand it to one of its own groups. The image has no
 // shell and no chgrp, hence a program.
 
 #include <fcntl.h>

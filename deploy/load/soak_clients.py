@@ -98,7 +98,7 @@ class Client(threading.Thread):
                                      error.code().name,
                                      error.details() or "")
                     self.stopping.wait(0.05)
-        except Exception as error:  # our own bug, and no clean bill of health
+        except Exception as error:  # a bug here: the soak fails
             self.failure = repr(error)
             raise
 

@@ -59,7 +59,7 @@ def sort_errors(errors, windows):
     when its successor serves, whether it was SIGTERM. Announced is, to a call
     under way or begun in between, UNAVAILABLE; and, if the server drained,
     CANCELLED: so ends a call that reaches gRPC in the moment when it shuts
-    down, before any of our code sees it.
+    down, before the server sees it.
     """
 
     def announced(begun, ended, code):

@@ -93,7 +93,7 @@ echo "unit: its user is what systemd-sysusers makes"
 
 # setting NAME: its value, the lines that continue it joined. What $PLANB_FLAGS
 # adds is nothing here.
-# shellcheck disable=SC2016 # the unit's variable, not ours
+# shellcheck disable=SC2016 # the unit's variable, not the shell's
 setting() {
   sed -e ':a' -e '/\\$/{N;s/\\\n//;ba' -e '}' "$work/$UNIT" |
     sed -n "s/^$1=//p" | sed -e 's/\$PLANB_FLAGS//' \

@@ -244,7 +244,7 @@ absl::Status ServeExchange(const Socket& socket, const Answerer& answerer,
   Hello hello;
   if (!ReadAll(socket.fd(), reinterpret_cast<char*>(&hello), sizeof(hello),
                waiting)) {
-    return absl::OkStatus();  // someone looked whether we listen
+    return absl::OkStatus();  // a client tried the port and left
   }
   const AddressForm form = hello.width == Width(AddressForm::kUpper)
                                ? AddressForm::kUpper  //
@@ -340,7 +340,7 @@ absl::StatusOr<ExchangeResult> ExchangeClient::PingPong(
   return result;
 }
 
-// Never waits in a write alone: the server may be waiting for us to read.
+// Never waits in a write alone: the server may wait for this end to read.
 absl::StatusOr<ExchangeResult> ExchangeClient::Pipelined(
     absl::string_view trace, size_t depth, absl::Duration duration) {
   ExchangeResult result;

@@ -14,6 +14,7 @@
 #include "lpm/synthetic/traffic.h"
 
 namespace planb::rpc {
+
 absl::StatusOr<AddressForm> ParseAddressForm(absl::string_view name) {
   if (name == "full") return AddressForm::kFull;
   if (name == "upper") return AddressForm::kUpper;

@@ -33,8 +33,6 @@ ABSL_FLAG(std::vector<std::string>, traces,
 ABSL_FLAG(std::vector<std::string>, batches, std::vector<std::string>({"4096"}),
           "addresses a call");
 ABSL_FLAG(int, repeats, 9, "timed segments of each engine");
-ABSL_FLAG(double, segment_ms, 10, "least length of a segment");
-ABSL_FLAG(uint32_t, addresses, 1 << 20, "addresses in a trace");
 ABSL_FLAG(std::string, next_hops, "as-given",
           "as-given, or random:N for one of N drawn for each route");
 ABSL_FLAG(int, cpu, -1, "core to stay on; -1 does not care");
@@ -64,11 +62,8 @@ absl::StatusOr<ComparisonOptions> OptionsFromFlags() {
     options.batches.push_back(batch);
   }
   options.repeats = absl::GetFlag(FLAGS_repeats);
-  options.segment_milliseconds = absl::GetFlag(FLAGS_segment_ms);
-  options.addresses = absl::GetFlag(FLAGS_addresses);
   options.next_hops = absl::GetFlag(FLAGS_next_hops);
-  if (options.engines.empty() || options.repeats < 1 ||
-      options.addresses == 0) {
+  if (options.engines.empty() || options.repeats < 1) {
     return absl::InvalidArgumentError("nothing to measure");
   }
   return options;

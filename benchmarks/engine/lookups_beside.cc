@@ -118,11 +118,12 @@ absl::Status MeasureLookupsBeside(const Table& table,
   Writer writer(changing, slot, cycle);
   absl::Status pinned = PinThread(pthread_self(), options.writer_cpu);
   if (!pinned.ok()) return pinned;
+  const Kernel& kernel = *AvailableKernels().front();
   std::vector<std::vector<Rates>> rates(
       std::size(kLoads),
       std::vector<Rates>(static_cast<size_t>(options.repeats)));
   {
-    Reader reader(slot, *trace, options.batch, *options.kernel);
+    Reader reader(slot, *trace, options.batch, kernel);
     pinned = reader.Pin(options.reader_cpu);
     if (!pinned.ok()) return pinned;
     for (size_t repeat = 0; repeat < rates[0].size(); ++repeat) {
@@ -137,7 +138,7 @@ absl::Status MeasureLookupsBeside(const Table& table,
       "\n%s: %zu routes; lookups beside changes, batches of %zu, kernel %s, "
       "trace match",
       table.name.c_str(), table.routes.size(), options.batch,
-      std::string(KernelName(*options.kernel)).c_str());
+      std::string(KernelName(kernel)).c_str());
   Print(rates, report);
   report.Check(*slot.Read(), changing.routes(), *changes);
   return absl::OkStatus();

@@ -89,7 +89,6 @@ void MeasureShortPrefixes(const Table& table, const ChangeOptions& options,
 // one. The spinning load shows the last alone, and "idle (worn)" the looser
 // packing of a table after changes.
 struct BesideOptions {
-  const Kernel* kernel = AvailableKernels().front();
   int reader_cpu = 1;  // -1: any
   int writer_cpu = 0;
   size_t batch = 256;                 // addresses

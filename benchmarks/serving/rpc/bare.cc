@@ -18,7 +18,6 @@
 #include "absl/flags/usage.h"
 #include "absl/strings/str_format.h"
 #include "base/process_setup.h"
-#include "benchmarks/engine/machine.h"
 #include "benchmarks/serving/rpc/bare_server.h"
 #include "benchmarks/serving/rpc/workload.h"
 
@@ -29,7 +28,6 @@ ABSL_FLAG(std::vector<std::string>, listen, {"unix:///tmp/planb_bare.sock"},
           "Where: unix:///path or host:port.");
 ABSL_FLAG(std::string, routes, "", "The table: a file of any format known.");
 ABSL_FLAG(uint64_t, generate, 0, "Or so many IPv6 routes made up.");
-ABSL_FLAG(int32_t, server_cpu, -1, "The core of all threads; -1: any.");
 
 namespace planb::rpc {
 namespace {
@@ -41,9 +39,6 @@ int Refuse(const absl::Status& status) {
 
 int Main() {
   SetUpProcess();
-  const absl::Status pinned =
-      PinThread(pthread_self(), absl::GetFlag(FLAGS_server_cpu));
-  if (!pinned.ok()) return Refuse(pinned);
   // Blocked before the first thread starts, so that only sigwait sees them.
   sigset_t signals;
   sigemptyset(&signals);

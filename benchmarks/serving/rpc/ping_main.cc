@@ -6,8 +6,6 @@
 //
 // Prints one line of JSON.
 
-#include <pthread.h>
-
 #include <cstdio>
 #include <string>
 
@@ -17,7 +15,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/process_setup.h"
-#include "benchmarks/engine/machine.h"
 #include "benchmarks/serving/rpc/ping.h"
 #include "client/channel.h"
 #include "lpm/address.h"
@@ -29,10 +26,8 @@ ABSL_FLAG(std::string, method, "unary",
           "unary (Lookup) or stream (BatchLookup).");
 ABSL_FLAG(std::string, wait, "block", "block or spin: what the client does.");
 ABSL_FLAG(bool, echo, false, "The reply has to be the request.");
-ABSL_FLAG(std::string, address, "2001:db8::1", "The address asked for.");
 ABSL_FLAG(double, seconds, 1, "How long to ask.");
 ABSL_FLAG(double, warm_up_seconds, 0.2, "How long to ask before, unmeasured.");
-ABSL_FLAG(int32_t, client_cpu, -1, "The core of all threads; -1: any.");
 ABSL_FLAG(int32_t, server_pid, 0,
           "The server's process, to tell its CPU time.");
 
@@ -59,11 +54,7 @@ absl::Status CheckReply(absl::string_view reply, bool stream) {
 
 int Main() {
   SetUpProcess();
-  const absl::Status pinned =
-      PinThread(pthread_self(), absl::GetFlag(FLAGS_client_cpu));
-  if (!pinned.ok()) return Refuse(pinned);
-  const auto address = Address::Parse(absl::GetFlag(FLAGS_address));
-  if (!address.ok()) return Refuse(address.status());
+  const std::string address = Address::Parse("2001:db8::1")->ToPacked();
   const std::string method = absl::GetFlag(FLAGS_method);
   const std::string wait = absl::GetFlag(FLAGS_wait);
   if ((method != "unary" && method != "stream") ||
@@ -79,11 +70,11 @@ int Main() {
   if (options.stream) {
     v1::BatchLookupRequest request;
     request.set_request_id(1);
-    request.set_addresses_v6(address->ToPacked());
+    request.set_addresses_v6(address);
     options.request = request.SerializeAsString();
   } else {
     v1::LookupRequest request;
-    request.add_addresses()->set_packed(address->ToPacked());
+    request.add_addresses()->set_packed(address);
     options.request = request.SerializeAsString();
   }
   options.check = [&options](absl::string_view reply) {

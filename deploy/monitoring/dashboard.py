@@ -36,8 +36,7 @@ def _target(panel: Panel, index: int) -> dict:
         "editorMode": "code",
         "expr": expression_of(expression),
         "format": "table" if panel.kind == "table" else "time_series",
-        "instant": momentary,
-        "range": not momentary,
+        "instant": momentary, "range": not momentary,
         "legendFormat": legend or "__auto",
         "refId": chr(ord("A") + index),
     }
@@ -45,16 +44,11 @@ def _target(panel: Panel, index: int) -> dict:
 
 def _options(kind: str) -> dict:
     if kind == "timeseries":
-        return {
-            "legend": {"displayMode": "list", "placement": "bottom"},
-            "tooltip": {"mode": "multi", "sort": "desc"},
-        }
+        return {"legend": {"displayMode": "list", "placement": "bottom"},
+                "tooltip": {"mode": "multi", "sort": "desc"}}
     if kind == "stat":
-        return {
-            "colorMode": "none",
-            "graphMode": "none",
-            "reduceOptions": {"calcs": ["lastNotNull"]},
-        }
+        return {"colorMode": "none", "graphMode": "none",
+                "reduceOptions": {"calcs": ["lastNotNull"]}}
     return {"showHeader": True}
 
 
@@ -74,49 +68,34 @@ def _panel(panel: Panel, number: int, x: int, y: int) -> dict:
         "title": panel.title,
         "description": panel.description,
         "datasource": _DATASOURCE,
-        "gridPos": {
-            "x": x,
-            "y": y,
-            "w": panel.width,
-            "h": _HEIGHTS[panel.kind],
-        },
+        "gridPos": {"x": x, "y": y, "w": panel.width,
+                    "h": _HEIGHTS[panel.kind]},
         "fieldConfig": {"defaults": _defaults(panel), "overrides": []},
         "options": _options(panel.kind),
         "targets": [_target(panel, i) for i in range(len(panel.queries))],
     }
     if panel.kind == "table":
         shown = ["instance", "version", "compiler", "kernel"]
-        result["transformations"] = [
-            {
-                "id": "filterFieldsByName",
-                "options": {"include": {"names": shown}},
-            }
-        ]
+        result["transformations"] = [{
+            "id": "filterFieldsByName",
+            "options": {"include": {"names": shown}},
+        }]
     return result
 
 
 def _panels() -> list:
     panels, y = [], 0
-
-    def number() -> int:
-        return len(panels) + 1
-
     for title, row in ROWS:
-        panels.append(
-            {
-                "id": number(),
-                "type": "row",
-                "title": title,
-                "collapsed": False,
-                "gridPos": {"x": 0, "y": y, "w": _WIDTH, "h": 1},
-                "panels": [],
-            }
-        )
+        panels.append({
+            "id": len(panels) + 1, "type": "row", "title": title,
+            "collapsed": False,
+            "gridPos": {"x": 0, "y": y, "w": _WIDTH, "h": 1}, "panels": [],
+        })
         x, y, height = 0, y + 1, 0
         for panel in row:
             if x + panel.width > _WIDTH:
                 x, y, height = 0, y + height, 0
-            panels.append(_panel(panel, number(), x, y))
+            panels.append(_panel(panel, len(panels) + 1, x, y))
             x += panel.width
             height = max(height, _HEIGHTS[panel.kind])
         y += height
@@ -153,52 +132,32 @@ def dashboard() -> dict:
         "refresh": "30s",
         "time": {"from": "now-1h", "to": "now"},
         "timezone": "utc",
-        "templating": {
-            "list": [
-                {
-                    "type": "datasource",
-                    "name": "datasource",
-                    "label": "Data source",
-                    "query": "prometheus",
-                },
-                _choice("job", "Job", "label_values(planb_lookups_total, job)"),
-                _choice(
-                    "instance",
-                    "Server",
-                    'label_values(planb_lookups_total{job=~"$job"}, instance)',
-                ),
-                _choice(
-                    "table",
-                    "Table",
+        "templating": {"list": [
+            {"type": "datasource", "name": "datasource",
+             "label": "Data source", "query": "prometheus"},
+            _choice("job", "Job", "label_values(planb_lookups_total, job)"),
+            _choice("instance", "Server",
+                    'label_values(planb_lookups_total{job=~"$job"}, instance)'),
+            _choice("table", "Table",
                     'label_values(planb_routes{job=~"$job", '
-                    'instance=~"$instance"}, table)',
-                ),
-            ]
-        },
-        "annotations": {
-            "list": [
-                {
-                    "name": "Alerts",
-                    "datasource": _DATASOURCE,
-                    "enable": True,
-                    "iconColor": "red",
-                    "expr": 'ALERTS{alertname=~"PlanB.*", alertstate="firing"}',
-                    "titleFormat": "{{alertname}} {{instance}}",
-                }
-            ]
-        },
+                    'instance=~"$instance"}, table)'),
+        ]},
+        "annotations": {"list": [{
+            "name": "Alerts",
+            "datasource": _DATASOURCE,
+            "enable": True,
+            "iconColor": "red",
+            "expr": 'ALERTS{alertname=~"PlanB.*", alertstate="firing"}',
+            "titleFormat": "{{alertname}} {{instance}}",
+        }]},
         "panels": _panels(),
     }
 
 
 # What Grafana would put there: everything, and a range for rules run 60 times
 # faster.
-_VARIABLES = {
-    "$job": "planb",
-    "$instance": ".+",
-    "$table": ".+",
-    "$__rate_interval": "5s",
-}
+_VARIABLES = {"$job": "planb", "$instance": ".+", "$table": ".+",
+              "$__rate_interval": "5s"}
 
 
 def expand(expression: str) -> str:

@@ -30,9 +30,6 @@ def rule_resource() -> dict:
 
 
 def monitor_resource() -> dict:
-    def keep(label: str, value: str) -> dict:
-        return {"action": "keep", "sourceLabels": [label], "regex": value}
-
     return {
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "PodMonitor",
@@ -41,19 +38,15 @@ def monitor_resource() -> dict:
             "namespaceSelector": {"any": True},
             # As a sidecar it is in pods of any name: the container tells.
             "selector": {},
-            "podMetricsEndpoints": [
-                {
-                    "port": "metrics",
-                    "relabelings": [
-                        keep(
-                            "__meta_kubernetes_pod_container_name",
-                            "planb-server",
-                        ),
-                        # What the rules and the dashboard ask for.
-                        {"targetLabel": "job", "replacement": "planb"},
-                    ],
-                }
-            ],
+            "podMetricsEndpoints": [{
+                "port": "metrics",
+                "relabelings": [
+                    {"action": "keep", "regex": "planb-server",
+                     "sourceLabels": ["__meta_kubernetes_pod_container_name"]},
+                    # What the rules and the dashboard ask for.
+                    {"targetLabel": "job", "replacement": "planb"},
+                ],
+            }],
         },
     }
 

@@ -14,15 +14,12 @@
 # NAME.html of each, and summary.md. Exit code 1 unless every call ended with
 # OK. PLANB_GHZ: a ghz of one's own instead of the pinned one; job.yaml runs the
 # same in Kubernetes.
-here=$(cd "$(dirname "$0")" && pwd)
-# shellcheck source=deploy/lib.sh
-. "$here/../lib.sh"
-readonly GHZ_FILES=$here/../../benchmarks/serving/ghz
+here=$(dirname "$0")
+# shellcheck source=benchmarks/serving/ghz/runs.sh
+. "$here/../../benchmarks/serving/ghz/runs.sh"
 arguments $# 2 3
-bin=$1
 out=$2
 seconds=${3:-60}
-ghz=${PLANB_GHZ:-$("$here/../go_tool.sh" ghz)}
 work=$(mktemp -d /tmp/planb_load.XXXXXX)
 trap cleanup EXIT
 mkdir -p "$out"
@@ -30,37 +27,12 @@ mkdir -p "$out"
 target=${PLANB_SERVER:-}
 if [[ -z "$target" ]]; then
   target=unix://$work/planb.sock
-  start_server server "$bin/planb_server" --listen="$target" --store=none \
+  start_server server "$1/planb_server" --listen="$target" --store=none \
     --metrics_address=127.0.0.1:0 --generate=100000
 fi
-
-resident_kb() {
-  if [[ -n "${server_pid[server]:-}" ]]; then
-    awk '/^VmRSS/ { print $2 }' "/proc/${server_pid[server]}/status"
-  else
-    echo 0 # another machine's, perhaps
-  fi
-}
-
-# load NAME RATE MESSAGES...: a configuration of benchmarks/serving/ghz at that rate.
-load() {
-  local name=$1 before
-  python3 -B "$GHZ_FILES/messages.py" "${@:3}" > "$work/$name.bin"
-  before=$(resident_kb)
-  # Its exit code only speaks of its own work; report.py judges.
-  "$ghz" --config="$GHZ_FILES/$name.json" --rps="$2" --duration="${seconds}s" \
-    --binary-file="$work/$name.bin" --format=json --output="$work/report" \
-    "$target" > "$work/ghz.log" 2>&1 ||
-    fail "ghz with $name.json: $(tail -n 3 "$work/ghz.log")"
-  python3 -B "$GHZ_FILES/report.py" keep "$work/report" \
-    "$GHZ_FILES/$name.json" "$work/$name.bin" "$before" "$(resident_kb)" \
-    "$out/$name"
-  echo "$name: done"
-}
-
-load unary 500 lookup
-load soak 20 batch 256
+run_ghz unary "$target" --rps=500 --duration="${seconds}s"
+run_ghz soak "$target" --rps=20 --duration="${seconds}s"
 if [[ -n "${server_pid[server]:-}" ]]; then
   stop_server server
 fi
-python3 -B "$GHZ_FILES/report.py" summary "$out" unary soak
+summary unary soak

@@ -12,9 +12,9 @@
 #
 # PLANB_GHZ_SERVER holds more flags of the server, --generate=100000 if unset;
 # PLANB_GHZ a ghz of one's own instead of the pinned one.
-here=$(cd "$(dirname "$0")" && pwd)
-# shellcheck source=deploy/lib.sh
-. "$here/../../../deploy/lib.sh"
+here=$(dirname "$0")
+# shellcheck source=benchmarks/serving/ghz/runs.sh
+. "$here/runs.sh"
 arguments $# 2 99
 server_binary=$1
 out=$2
@@ -26,31 +26,12 @@ for word in "$@"; do
 done
 ((${#names[@]})) || names=(unary stream_1 stream_256 stream_4096 ramp soak)
 read -ra server_flags <<< "${PLANB_GHZ_SERVER---generate=100000}"
-ghz=${PLANB_GHZ:-$("$here/../../../deploy/go_tool.sh" ghz)}
 
 work=$(mktemp -d)
 trap cleanup EXIT
 mkdir -p "$out"
 
-# The requests of configuration $1.
-messages() {
-  case $1 in
-    unary | ramp) python3 "$here/messages.py" lookup ;;
-    soak) python3 "$here/messages.py" batch 256 ;;
-    stream_*) python3 "$here/messages.py" batch "${1#stream_}" ;;
-    *)
-      echo "run.sh: no configuration $1" >&2
-      exit 2
-      ;;
-  esac
-}
-
-resident_kb() {
-  awk '/^VmRSS/ { print $2 }' "/proc/${server_pid[server]}/status"
-}
-
 for name in "${names[@]}"; do
-  messages "$name" > "$work/messages"
   options=()
   if [[ -n "$short" ]]; then
     options+=(--duration=2s)
@@ -60,15 +41,7 @@ for name in "${names[@]}"; do
   port=$(free_port)
   start_server server "$server_binary" --listen="127.0.0.1:$port" \
     --metrics_address= "${server_flags[@]}"
-  before=$(resident_kb)
-  "$ghz" --config="$here/$name.json" --binary-file="$work/messages" \
-    --format=json --output="$work/report" "${options[@]}" \
-    "127.0.0.1:$port" > "$work/out" 2>&1 ||
-    fail "ghz with $name.json: $(tail -n 3 "$work/out")"
-  after=$(resident_kb)
+  run_ghz "$name" "127.0.0.1:$port" "${options[@]}"
   stop_server server
-  python3 "$here/report.py" keep "$work/report" "$here/$name.json" \
-    "$work/messages" "$before" "$after" "$out/$name"
-  echo "$name: done"
 done
-python3 "$here/report.py" summary "$out" "${names[@]}"
+summary "${names[@]}"

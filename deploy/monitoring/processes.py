@@ -180,7 +180,6 @@ class Prometheus:
     """
 
     def __init__(self, programs: pathlib.Path, work: pathlib.Path):
-        self._work = work
         self._log = work / "prometheus.log"
         self.address = f"127.0.0.1:{free_port()}"
         with open(HERE / "rules.yaml", encoding="utf-8") as file:

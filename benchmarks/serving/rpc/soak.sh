@@ -10,7 +10,10 @@
 # and so the soak. The changes are to prefixes that no client looks up; each is a
 # rebuild and a new generation all the same. Flat: the server's resident memory
 # at the end is at most 10% above that after a third of the time.
-set -euo pipefail
+here=$(dirname "$0")
+# shellcheck source=deploy/lib.sh
+. "$here/../../../deploy/lib.sh"
+arguments $# 2 3
 server_binary=$1 planbctl=$2 seconds=${3:-600}
 routes=100000
 work=$(mktemp -d /tmp/planb_soak.XXXXXX)
@@ -18,14 +21,9 @@ export ASAN_OPTIONS=${ASAN_OPTIONS:-quarantine_size_mb=16}
 trap 'kill $(jobs -p) 2>/dev/null || true; wait 2>/dev/null; rm -rf "$work"' EXIT
 
 socket=unix://$work/s
-"$server_binary" "--listen=$socket" --metrics_address= "--generate=$routes" \
-  2>"$work/server.log" &
-server=$!
-for ((i = 0; i < 600; i++)); do
-  grep -q ' serving$' "$work/server.log" && break
-  kill -0 "$server"
-  sleep 0.1
-done
+start_server server "$server_binary" "--listen=$socket" --metrics_address= \
+  "--generate=$routes"
+server=${server_pid[server]}
 
 resident() { awk '/^VmRSS/{print $2}' "/proc/$server/status"; }
 

@@ -22,10 +22,6 @@ absl::StatusOr<AddressForm> ParseAddressForm(absl::string_view name) {
       absl::StrCat("\"", name, "\" is neither \"full\" nor \"upper\""));
 }
 
-absl::string_view AddressFormName(AddressForm form) {
-  return form == AddressForm::kFull ? "full" : "upper";
-}
-
 absl::StatusOr<std::vector<Route>> LoadRoutes(const std::string& path,
                                               uint64_t generate) {
   if (path.empty() == (generate == 0)) {

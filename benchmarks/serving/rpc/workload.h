@@ -33,7 +33,6 @@ constexpr size_t Width(AddressForm form) {
 
 // "full" or "upper". Errors: INVALID_ARGUMENT naming those.
 absl::StatusOr<AddressForm> ParseAddressForm(absl::string_view name);
-absl::string_view AddressFormName(AddressForm form);
 
 // The IPv6 routes of a file (any format of lpm/io), or so many made up as
 // `planb_server --generate` makes them: sorted, each prefix once.

@@ -20,8 +20,7 @@ TEST(Workload, TheEngineAgrees) {
     std::vector<NextHopId> got(20000);
     Answer(*fib, form, trace.data(), got.size(),
            reinterpret_cast<char*>(got.data()));
-    EXPECT_EQ(got, ExpectedAnswers(routes, form, trace))
-        << AddressFormName(form);
+    EXPECT_EQ(got, ExpectedAnswers(routes, form, trace)) << Width(form);
   }
 }
 

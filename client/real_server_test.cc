@@ -414,6 +414,8 @@ TEST_F(ReplicaTest, EndsAsTheServer) {
   EXPECT_EQ(watcher.reconnects(), 0U);
 }
 
+// After the server lost its table, a watch continues from the whole new one;
+// without `resync` it ends.
 TEST_F(ReplicaTest, DetectsALostHistory) {
   const auto announce = [this](uint32_t count) {
     v1::UpdateRoutesRequest request;
@@ -426,15 +428,25 @@ TEST_F(ReplicaTest, DetectsALostHistory) {
   };
   announce(2);
   RouteWatcher watcher(Channel(), {});
-  while (watcher.last_generation() < 1) ASSERT_TRUE(watcher.Next().ok());
+  RouteWatcher strict(Channel(), {.resync = false});
+  for (RouteWatcher* each : {&watcher, &strict}) {
+    while (each->last_generation() < 1) ASSERT_TRUE(each->Next().ok());
+  }
   ASSERT_NO_FATAL_FAILURE(Kill());
   ASSERT_NO_FATAL_FAILURE(Start("none"));
   announce(3);  // generation 1 again, of other routes
   absl::StatusOr<GenerationChanges> next = watcher.Next();
   while (next.ok() && next->bookmark) next = watcher.Next();
+  ASSERT_TRUE(next.ok()) << next.status();
+  EXPECT_TRUE(next->reset);
+  EXPECT_EQ(next->generation, 1U);
+  EXPECT_EQ(next->routes.size(), 3U);
+
+  next = strict.Next();
+  while (next.ok() && next->bookmark) next = strict.Next();
   EXPECT_TRUE(absl::IsOutOfRange(next.status())) << next.status();
   EXPECT_EQ(ErrorReason(next.status()), "HISTORY_DIVERGED");
-  EXPECT_EQ(watcher.Next().status(), next.status());
+  EXPECT_EQ(strict.Next().status(), next.status());
 }
 
 }  // namespace

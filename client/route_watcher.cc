@@ -72,17 +72,22 @@ absl::Status Append(const v1::WatchRoutesResponse& message,
 
 absl::StatusOr<std::optional<GenerationChanges>> GenerationAssembler::Add(
     const v1::WatchRoutesResponse& message) {
-  if (!partial_.has_value() && !HasChanges(message)) return Bookmark(message);
+  const bool reset = message.reset();
+  if (!partial_.has_value() && !reset && !HasChanges(message)) {
+    return Bookmark(message);
+  }
   if (partial_.has_value()) {
-    if (message.generation() != partial_->generation) {
+    if (message.generation() != partial_->generation ||
+        reset != partial_->reset) {
       return Refuse("another generation begins before the end",
                     partial_->generation);
     }
-  } else if (message.generation() <= last_) {
+  } else if (message.generation() <= last_ && !reset) {
     return Refuse("a generation comes twice", message.generation());
   } else {
     partial_.emplace();
     partial_->generation = message.generation();
+    partial_->reset = reset;
   }
   absl::Status status = Append(message, *partial_);
   if (!status.ok()) return status;
@@ -167,6 +172,7 @@ void RouteWatcher::Open() {
   request.set_table(options_.table);
   request.set_start_generation(assembler_.last_generation());
   request.set_start_digest(digest_);
+  request.set_resync(options_.resync);
   grpc::ClientContext* context = nullptr;
   {
     const std::lock_guard lock(mutex_);

@@ -6,8 +6,8 @@
 //   RouteWatcher watcher(channel, {.start_generation = listed});
 //   while (true) {
 //     absl::StatusOr<GenerationChanges> changes = watcher.Next();
-//     if (absl::IsOutOfRange(changes.status())) ...  // list again, start anew
 //     if (!changes.ok()) return changes.status();
+//     if (changes->reset) Clear();  // the whole table follows
 //     Apply(*changes);
 //   }
 
@@ -42,6 +42,9 @@ struct GenerationChanges {
   uint64_t generation = 0;
   // True: no change; everything up to `generation` was handed out.
   bool bookmark = false;
+  // True: these are all routes, next hops and groups of the table, and replace
+  // those that the caller has. The server no longer had the changes in between.
+  bool reset = false;
   // Each prefix once. A withdrawn route has the next hop kNoRoute.
   std::vector<Route> routes;
   // Objects added or changed, and ids deleted.
@@ -56,7 +59,7 @@ struct GenerationChanges {
 // Joins the messages of a watch to whole generations. Thread-compatible.
 class GenerationAssembler {
  public:
-  // Generations have to be above `start`.
+  // Generations have to be above `start`, unless they are sent whole.
   explicit GenerationAssembler(uint64_t start) : last_(start) {}
 
   // Adds the next message of the stream. Returns a generation that this message
@@ -89,6 +92,10 @@ struct WatchOptions {
   // Table.digest at that generation; empty: unknown. It lets the server detect
   // that its history differs from the caller's.
   std::string start_digest = {};
+  // Where the server no longer has the next generation, it sends the whole
+  // table and the watch continues (GenerationChanges::reset). If false, the
+  // watch ends with an error.
+  bool resync = true;
   // After the stream breaks (IsRetryable): the pauses between attempts, and the
   // time after which failing attempts end the watch.
   BackoffOptions backoff = {};
@@ -107,8 +114,9 @@ class RouteWatcher {
 
   // Waits for the next whole generation or bookmark. Memory: one generation.
   // Errors, which all later calls return too:
-  //   OUT_OF_RANGE: the server does not have the next generation: list the
-  //     table again, and start another watcher from there.
+  //   OUT_OF_RANGE: the server does not have the next generation, and `resync`
+  //     is false or the server is older than that option: list the table again,
+  //     and start another watcher from there.
   //   CANCELLED: by Cancel.
   //   INTERNAL: the server broke its contract.
   //   The stream's error, if !IsRetryable (RESOURCE_EXHAUSTED: the watcher was

@@ -87,6 +87,30 @@ TEST(GenerationAssembler, TheEndMayBeEmpty) {
   EXPECT_EQ((*whole)->routes.size(), 1U);
 }
 
+TEST(GenerationAssembler, AWholeTableMayBeOlderOrEmpty) {
+  GenerationAssembler assembler(5);
+  v1::WatchRoutesResponse first = Announce(3, false);
+  first.set_reset(true);
+  EXPECT_FALSE(assembler.Add(first)->has_value());
+  v1::WatchRoutesResponse last = Message(3, true);
+  last.set_reset(true);
+  const auto whole = assembler.Add(last);
+  ASSERT_TRUE(whole.ok() && whole->has_value());
+  EXPECT_TRUE((*whole)->reset);
+  EXPECT_FALSE((*whole)->bookmark);
+  EXPECT_THAT((*whole)->routes, ElementsAre(Route{kPrefix, 7}));
+  EXPECT_EQ(assembler.last_generation(), 3U);
+  // An empty table is no bookmark.
+  last.set_generation(2);
+  const auto empty = assembler.Add(last);
+  ASSERT_TRUE(empty.ok() && empty->has_value());
+  EXPECT_TRUE((*empty)->reset);
+  EXPECT_THAT((*empty)->routes, IsEmpty());
+  // All messages of a generation say the same.
+  ASSERT_TRUE(assembler.Add(first).ok());
+  EXPECT_TRUE(absl::IsInternal(assembler.Add(Message(3, true)).status()));
+}
+
 TEST(GenerationAssembler, BookmarksGoForwardOnly) {
   GenerationAssembler assembler(5);
   for (uint64_t generation : {5, 5, 8}) {

@@ -31,6 +31,7 @@ class Printer {
  public:
   void PrintAll(const GenerationChanges& changes) {
     generation_ = changes.generation;
+    if (changes.reset) Show(Line("reset"), "the whole table follows");
     // In the order in which a replica applies them: next hops are added before
     // the routes that use them, and deleted after.
     for (const NextHop& next_hop : changes.next_hops) {
@@ -98,6 +99,7 @@ ExitCode Run(const Arguments&) {
   RouteWatcher watcher(*channel,
                        {.table = table,
                         .start_generation = *start,
+                        .resync = !absl::GetFlag(FLAGS_start).has_value(),
                         .give_up_after = absl::GetFlag(FLAGS_timeout)});
   Printer printer;
   const uint64_t count = absl::GetFlag(FLAGS_count);
@@ -127,8 +129,8 @@ const Command kRoutesWatchCommand = {
         "\"complete\" with the digest of the routes ends each.\n\nRuns until "
         "interrupted, or for --count generations. Continues after a "
         "broken connection, unless the server stays away for --timeout. "
-        "Exits with 3 if the server no longer has the changes after "
-        "--start: then list the routes and watch from there.",
+        "If the server no longer has the next changes, a line \"reset\" and "
+        "the whole table follow; with --start it exits with 3 instead.",
     .flags = {"start", "count"},
     .run = Run,
 };

@@ -13,22 +13,6 @@
 namespace planb {
 namespace {
 
-using ::planb::testing::Announce6;
-using ::planb::testing::AsPath;
-using ::planb::testing::Attribute;
-using ::planb::testing::BgpMessage;
-using ::planb::testing::MpReach;
-using ::planb::testing::MpReachOf;
-using ::planb::testing::MpUnreachOf;
-using ::planb::testing::NextHop4;
-using ::planb::testing::Nlri;
-using ::planb::testing::Origin;
-using ::planb::testing::Packed;
-using ::planb::testing::U16;
-using ::planb::testing::U32;
-using ::planb::testing::U8;
-using ::planb::testing::Update;
-using ::planb::testing::Withdraw6;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -87,10 +71,12 @@ constexpr uint8_t kAsPathType = 2;
 constexpr uint8_t kNextHopType = 3;
 constexpr uint8_t kMpReachType = 14;
 
-BgpPath Parse(const std::string& attributes, Family family) {
-  absl::StatusOr<BgpPath> path = ParseBgpPath(attributes, family);
-  EXPECT_TRUE(path.ok()) << path.status();
-  return path.value_or(BgpPath{});
+// The next hop, the length of the AS path and the origin, as "::1 2 0".
+std::string Parse(const std::string& attributes, Family family) {
+  const absl::StatusOr<BgpPath> path = ParseBgpPath(attributes, family);
+  if (!path.ok()) return path.status().ToString();
+  return absl::StrCat(path->next_hop.ToString(), " ", path->as_path_length, " ",
+                      static_cast<int>(path->origin));
 }
 
 void ExpectMalformed(const std::string& attributes, Family family,
@@ -100,27 +86,18 @@ void ExpectMalformed(const std::string& attributes, Family family,
   EXPECT_THAT(status.message(), HasSubstr(message));
 }
 
-TEST(ParseBgpPath, ReadsAnIpv4Path) {
-  const BgpPath path =
+TEST(ParseBgpPath, ReadsEitherFamily) {
+  EXPECT_EQ(
       Parse(Origin(1) + AsPath({64500, 4200000000}) + NextHop4("192.0.2.1"),
-            Family::kIpv4);
-  EXPECT_EQ(path.next_hop.ToString(), "192.0.2.1");
-  EXPECT_EQ(path.as_path_length, 2u);
-  EXPECT_EQ(path.origin, BgpOrigin::kEgp);
-}
-
-TEST(ParseBgpPath, ReadsAnIpv6Path) {
-  const BgpPath path = Parse(
-      Origin(0) + AsPath({64500}) + MpReach("2001:db8::1"), Family::kIpv6);
-  EXPECT_EQ(path.next_hop.ToString(), "2001:db8::1");
-  EXPECT_EQ(path.as_path_length, 1u);
-  EXPECT_EQ(path.origin, BgpOrigin::kIgp);
+            Family::kIpv4),
+      "192.0.2.1 2 1");
+  EXPECT_EQ(Parse(Origin(0) + AsPath({64500}) + MpReach("2001:db8::1"),
+                  Family::kIpv6),
+            "2001:db8::1 1 0");
 }
 
 TEST(ParseBgpPath, OnlyTheNextHopIsRequired) {
-  const BgpPath path = Parse(MpReach("2001:db8::1"), Family::kIpv6);
-  EXPECT_EQ(path.as_path_length, 0u);
-  EXPECT_EQ(path.origin, BgpOrigin::kIncomplete);
+  EXPECT_EQ(Parse(MpReach("2001:db8::1"), Family::kIpv6), "2001:db8::1 0 2");
   ExpectMalformed("", Family::kIpv4, "no next hop");
   ExpectMalformed(Origin(0) + AsPath({1}), Family::kIpv6, "no next hop");
   // NEXT_HOP does not count for IPv6.
@@ -128,69 +105,55 @@ TEST(ParseBgpPath, OnlyTheNextHopIsRequired) {
 }
 
 TEST(ParseBgpPath, SkipsOtherAttributesAndRepetitions) {
-  const BgpPath path =
-      Parse(Attribute(8, std::string(300, 'c')) + Origin(0) + Origin(2) +
-                AsPath({1, 2, 3}) + AsPath({1}) + NextHop4("192.0.2.1") +
-                NextHop4("192.0.2.2") + Attribute(255, "") +
-                Attribute(4, U32(100), /*extended=*/true),
-            Family::kIpv4);
-  EXPECT_EQ(path.next_hop.ToString(), "192.0.2.1");
-  EXPECT_EQ(path.as_path_length, 3u);
-  EXPECT_EQ(path.origin, BgpOrigin::kIgp);
+  EXPECT_EQ(Parse(Attribute(8, std::string(300, 'c')) + Origin(0) + Origin(2) +
+                      AsPath({1, 2, 3}) + AsPath({1}) + NextHop4("192.0.2.1") +
+                      NextHop4("192.0.2.2") + Attribute(255, "") +
+                      Attribute(4, U32(100), /*extended=*/true),
+                  Family::kIpv4),
+            "192.0.2.1 3 0");
 }
 
-TEST(ParseBgpPath, TakesTheGlobalOfTwoNextHops) {
-  const std::string value =
-      absl::StrCat(U8(32), Packed("2001:db8::1"), Packed("fe80::1"));
-  EXPECT_EQ(Parse(Attribute(kMpReachType, value), Family::kIpv6).next_hop,
-            *Address::Parse("2001:db8::1"));
-}
-
-TEST(ParseBgpPath, ReadsMpReachInFull) {
-  const std::string next_hop = absl::StrCat(U8(16), Packed("2001:db8::1"));
-  const std::string two =
-      absl::StrCat(U8(32), Packed("2001:db8::1"), Packed("fe80::1"));
-  const std::string nlri = absl::StrCat(U8(0), U8(32), U32(0x20010db8));
-  for (const std::string& hops : {next_hop, two}) {
-    for (const std::string& rest : {std::string(), U8(0), nlri}) {
-      const std::string value = absl::StrCat(U16(2), U8(1), hops, rest);
-      EXPECT_EQ(Parse(Attribute(kMpReachType, value), Family::kIpv6).next_hop,
-                *Address::Parse("2001:db8::1"));
+TEST(ParseBgpPath, ReadsMpReachAbbreviatedAndInFull) {
+  const std::string one = U8(16) + Packed("2001:db8::1");
+  // Of a global and a link-local next hop, the global one counts.
+  const std::string two = U8(32) + Packed("2001:db8::1") + Packed("fe80::1");
+  for (const std::string& hops : {one, two}) {
+    const std::string full = U16(2) + U8(1) + hops;
+    for (const std::string& value :
+         {hops, full, full + U8(0), full + U8(0) + U8(32) + U32(0x20010db8)}) {
+      EXPECT_EQ(Parse(Attribute(kMpReachType, value), Family::kIpv6),
+                "2001:db8::1 0 2");
     }
   }
-  const std::string ipv4 =
-      absl::StrCat(U16(1), U8(1), U8(4), Packed("192.0.2.1"), U8(0));
-  EXPECT_EQ(Parse(Attribute(kMpReachType, ipv4), Family::kIpv4).next_hop,
-            *Address::Parse("192.0.2.1"));
+  const std::string ipv4 = U16(1) + U8(1) + U8(4) + Packed("192.0.2.1") + U8(0);
+  EXPECT_EQ(Parse(Attribute(kMpReachType, ipv4), Family::kIpv4),
+            "192.0.2.1 0 2");
 }
 
 TEST(ParseBgpPath, Ipv4PrefersNextHopToMpReach) {
-  EXPECT_EQ(Parse(MpReach("2001:db8::1"), Family::kIpv4).next_hop,
-            *Address::Parse("2001:db8::1"));
-  EXPECT_EQ(Parse(MpReach("2001:db8::1") + NextHop4("192.0.2.1"), Family::kIpv4)
-                .next_hop,
-            *Address::Parse("192.0.2.1"));
+  const std::string reach = MpReach("2001:db8::1");
+  EXPECT_EQ(Parse(reach, Family::kIpv4), "2001:db8::1 0 2");
+  EXPECT_EQ(Parse(reach + NextHop4("192.0.2.1"), Family::kIpv4),
+            "192.0.2.1 0 2");
 }
 
 TEST(ParseBgpPath, CountsSegmentsLikeBgp) {
-  const std::string sequence =
-      absl::StrCat(U8(2), U8(3), U32(1), U32(2), U32(3));
-  const std::string set = absl::StrCat(U8(1), U8(2), U32(4), U32(5));
-  const std::string confed = absl::StrCat(U8(3), U8(1), U32(6));
-  const std::string confed_set = absl::StrCat(U8(4), U8(1), U32(7));
-  const std::string empty = absl::StrCat(U8(2), U8(0));
-  const auto length = [](absl::string_view value) {
-    return Parse(Attribute(kAsPathType, value) + NextHop4("192.0.2.1"),
-                 Family::kIpv4)
-        .as_path_length;
+  const std::string sequence = U8(2) + U8(3) + U32(1) + U32(2) + U32(3);
+  const std::string set = U8(1) + U8(2) + U32(4) + U32(5);
+  const std::string confed = U8(3) + U8(1) + U32(6);
+  const std::string confed_set = U8(4) + U8(1) + U32(7);
+  const auto expect = [](absl::string_view value, int length) {
+    EXPECT_EQ(Parse(Attribute(kAsPathType, value) + NextHop4("192.0.2.1"),
+                    Family::kIpv4),
+              absl::StrCat("192.0.2.1 ", length, " 2"));
   };
-  EXPECT_EQ(length(""), 0u);
-  EXPECT_EQ(length(sequence), 3u);
-  EXPECT_EQ(length(set), 1u);
-  EXPECT_EQ(length(confed), 0u);
-  EXPECT_EQ(length(confed_set), 0u);
-  EXPECT_EQ(length(empty), 0u);
-  EXPECT_EQ(length(confed + sequence + set + sequence), 7u);
+  expect("", 0);
+  expect(sequence, 3);
+  expect(set, 1);
+  expect(confed, 0);
+  expect(confed_set, 0);
+  expect(U8(2) + U8(0), 0);
+  expect(confed + sequence + set + sequence, 7);
 }
 
 TEST(ParseBgpPath, NamesTheDefect) {

@@ -67,6 +67,7 @@ class FileSource : public ByteSource {
   absl::Status status_;
 };
 
+// The bytes of `head`, in pieces of at most `piece`, then those of `tail`.
 class Concatenated : public ByteSource {
  public:
   Concatenated(std::string head, size_t piece, std::unique_ptr<ByteSource> tail)
@@ -97,12 +98,6 @@ absl::StatusOr<std::unique_ptr<ByteSource>> OpenFile(const std::string& path) {
 
 std::unique_ptr<ByteSource> StringSource(std::string contents, size_t piece) {
   return std::make_unique<Concatenated>(std::move(contents), piece, nullptr);
-}
-
-std::unique_ptr<ByteSource> ConcatenatedSource(
-    std::string head, std::unique_ptr<ByteSource> tail) {
-  return std::make_unique<Concatenated>(std::move(head), SIZE_MAX,
-                                        std::move(tail));
 }
 
 ByteReader::ByteReader(std::unique_ptr<ByteSource> source)
@@ -166,32 +161,18 @@ unsigned int ClampSize(size_t size) {
 // The result of a step of a codec.
 enum class Step { kMore, kMemberEnd, kCorrupt, kNoMemory };
 
-// Decodes one member at a time: Start, then Decode until it returns something
-// other than kMore, then Finish.
-class Gzip {
- public:
+// How a library decodes one member: Start, then Decode from the stream's input
+// to its output until it returns something other than kMore, then Finish.
+struct Gzip {
+  using Stream = z_stream;
   static constexpr absl::string_view kName = "gzip";
 
-  Step Start() {
+  static bool Start(Stream* stream) {
     constexpr int kGzipOnly = 16 + MAX_WBITS;
-    stream_ = {};
-    return inflateInit2(&stream_, kGzipOnly) == Z_OK ? Step::kMore
-                                                     : Step::kNoMemory;
+    return inflateInit2(stream, kGzipOnly) == Z_OK;
   }
-
-  // Takes bytes from the front of `*in`, writes at most `size` to `out`, sets
-  // `*produced`.
-  Step Decode(absl::string_view* in, char* out, size_t size, size_t* produced) {
-    const unsigned int available = ClampSize(in->size());
-    const unsigned int room = ClampSize(size);
-    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(in->data()));
-    stream_.avail_in = available;
-    stream_.next_out = reinterpret_cast<Bytef*>(out);
-    stream_.avail_out = room;
-    const int code = inflate(&stream_, Z_SYNC_FLUSH);
-    in->remove_prefix(available - stream_.avail_in);
-    *produced = room - stream_.avail_out;
-    switch (code) {
+  static Step Decode(Stream* stream) {
+    switch (inflate(stream, Z_SYNC_FLUSH)) {
       case Z_OK:
       case Z_BUF_ERROR:  // needs more input or more room
         return Step::kMore;
@@ -203,35 +184,18 @@ class Gzip {
         return Step::kCorrupt;
     }
   }
-
-  void Finish() { inflateEnd(&stream_); }
-
- private:
-  z_stream stream_;
+  static void Finish(Stream* stream) { inflateEnd(stream); }
 };
 
-class Bzip2 {
- public:
+struct Bzip2 {
+  using Stream = bz_stream;
   static constexpr absl::string_view kName = "bzip2";
 
-  Step Start() {
-    stream_ = {};
-    return BZ2_bzDecompressInit(&stream_, /*verbosity=*/0, /*small=*/0) == BZ_OK
-               ? Step::kMore
-               : Step::kNoMemory;
+  static bool Start(Stream* stream) {
+    return BZ2_bzDecompressInit(stream, /*verbosity=*/0, /*small=*/0) == BZ_OK;
   }
-
-  Step Decode(absl::string_view* in, char* out, size_t size, size_t* produced) {
-    const unsigned int available = ClampSize(in->size());
-    const unsigned int room = ClampSize(size);
-    stream_.next_in = const_cast<char*>(in->data());
-    stream_.avail_in = available;
-    stream_.next_out = out;
-    stream_.avail_out = room;
-    const int code = BZ2_bzDecompress(&stream_);
-    in->remove_prefix(available - stream_.avail_in);
-    *produced = room - stream_.avail_out;
-    switch (code) {
+  static Step Decode(Stream* stream) {
+    switch (BZ2_bzDecompress(stream)) {
       case BZ_OK:
         return Step::kMore;
       case BZ_STREAM_END:
@@ -242,15 +206,11 @@ class Bzip2 {
         return Step::kCorrupt;
     }
   }
-
-  void Finish() { BZ2_bzDecompressEnd(&stream_); }
-
- private:
-  bz_stream stream_;
+  static void Finish(Stream* stream) { BZ2_bzDecompressEnd(stream); }
 };
 
 // Feeds either codec: starts a member, decodes until it ends, starts the next.
-// Invariants: `pending_` is the part of `buffer_` not yet decoded; the codec is
+// Invariants: `pending_` is the part of `buffer_` not yet decoded; `stream_` is
 // started if and only if `in_member_`.
 template <typename Codec>
 class DecompressingSource : public ByteSource {
@@ -258,7 +218,7 @@ class DecompressingSource : public ByteSource {
   explicit DecompressingSource(std::unique_ptr<ByteSource> source)
       : source_(std::move(source)) {}
   ~DecompressingSource() override {
-    if (in_member_) codec_.Finish();
+    if (in_member_) Codec::Finish(&stream_);
   }
   DecompressingSource(const DecompressingSource&) = delete;
   DecompressingSource& operator=(const DecompressingSource&) = delete;
@@ -271,17 +231,15 @@ class DecompressingSource : public ByteSource {
       }
       if (!in_member_) {
         if (pending_.empty()) return 0;
-        if (codec_.Start() != Step::kMore) {
+        stream_ = {};
+        if (!Codec::Start(&stream_)) {
           status_ = NoMemory();
           break;
         }
         in_member_ = true;
         ++members_;
       }
-      size_t produced = 0;
-      const size_t before = pending_.size();
-      Settle(codec_.Decode(&pending_, out, size, &produced),
-             /*progress=*/produced > 0 || pending_.size() < before);
+      const size_t produced = Decode(out, size);
       if (produced > 0) return produced;
     }
     return status_;
@@ -296,10 +254,23 @@ class DecompressingSource : public ByteSource {
     return absl::OkStatus();
   }
 
-  // Handles the result of a step. An error stays in `status_` until the bytes
-  // before it have been returned.
-  void Settle(Step step, bool progress) {
-    if (step == Step::kMore && !progress && end_of_source_) {
+  // Takes bytes from the front of `pending_` and writes at most `size` to
+  // `out`. Returns how many. An error stays in `status_` until the bytes before
+  // it have been returned.
+  size_t Decode(char* out, size_t size) {
+    const unsigned int available = ClampSize(pending_.size());
+    const unsigned int room = ClampSize(size);
+    using Bytes = decltype(stream_.next_out);
+    stream_.next_in =
+        reinterpret_cast<Bytes>(const_cast<char*>(pending_.data()));
+    stream_.avail_in = available;
+    stream_.next_out = reinterpret_cast<Bytes>(out);
+    stream_.avail_out = room;
+    const Step step = Codec::Decode(&stream_);
+    const size_t consumed = available - stream_.avail_in;
+    const size_t produced = room - stream_.avail_out;
+    pending_.remove_prefix(consumed);
+    if (step == Step::kMore && consumed + produced == 0 && end_of_source_) {
       status_ = absl::DataLossError(
           absl::StrCat("the ", Codec::kName, " data end in the middle"));
     } else if (step == Step::kCorrupt) {
@@ -310,9 +281,10 @@ class DecompressingSource : public ByteSource {
       status_ = NoMemory();
     }
     if (step != Step::kMore) {
-      codec_.Finish();
+      Codec::Finish(&stream_);
       in_member_ = false;
     }
+    return produced;
   }
 
   static absl::Status NoMemory() {
@@ -324,7 +296,7 @@ class DecompressingSource : public ByteSource {
   std::array<char, kInputBuffer> buffer_;
   absl::string_view pending_;
   bool end_of_source_ = false;
-  Codec codec_;
+  typename Codec::Stream stream_;
   bool in_member_ = false;
   uint64_t members_ = 0;
   absl::Status status_;
@@ -348,7 +320,8 @@ absl::StatusOr<std::unique_ptr<ByteSource>> Decompress(
   const bool gzip = absl::StartsWith(head, kGzipMagic);
   const bool bzip2 = absl::StartsWith(head, kBzip2Magic) && size == 4 &&
                      head[3] >= '1' && head[3] <= '9';
-  source = ConcatenatedSource(std::move(head), std::move(source));
+  source = std::make_unique<Concatenated>(std::move(head), SIZE_MAX,
+                                          std::move(source));
   if (gzip) {
     return std::make_unique<DecompressingSource<Gzip>>(std::move(source));
   }

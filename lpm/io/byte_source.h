@@ -40,10 +40,6 @@ absl::StatusOr<std::unique_ptr<ByteSource>> OpenFile(const std::string& path);
 std::unique_ptr<ByteSource> StringSource(std::string contents,
                                          size_t piece = SIZE_MAX);
 
-// The bytes of `head`, then those of `tail`.
-std::unique_ptr<ByteSource> ConcatenatedSource(
-    std::string head, std::unique_ptr<ByteSource> tail);
-
 // A window on a source, which it owns: peek at the next bytes, then consume
 // them.
 //

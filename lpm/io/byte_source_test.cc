@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <fstream>
-#include <functional>
 #include <numeric>
 #include <random>
 #include <string>
@@ -20,13 +19,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "lpm/io/testing/bytes.h"
+#include "lpm/io/testing/read.h"
 
 namespace planb {
 namespace {
-
-using ::planb::testing::Bzip2;
-using ::planb::testing::Gzip;
-using ::testing::HasSubstr;
 
 using ::testing::HasSubstr;
 using ::testing::TempDir;
@@ -100,47 +96,11 @@ TEST(OpenFile, ADirectoryCannotBeRead) {
   }
 }
 
-TEST(StringSource, ReturnsPieces) {
-  std::unique_ptr<ByteSource> source = StringSource("abcde", 2);
-  char out[4];
-  EXPECT_EQ(*source->Read(out, 4), 2u);
-  EXPECT_EQ(*source->Read(out, 1), 1u);
-  EXPECT_EQ(*source->Read(out, 4), 2u);
-  EXPECT_EQ(*source->Read(out, 4), 0u);
-  EXPECT_EQ(*source->Read(out, 4), 0u);
-}
-
-TEST(ConcatenatedSource, ReturnsHeadThenTail) {
-  for (const std::string head : {"", "a", "abc"}) {
-    for (const std::string tail : {"", "x", "xyz"}) {
-      std::unique_ptr<ByteSource> source =
-          ConcatenatedSource(head, StringSource(tail));
-      EXPECT_EQ(ReadAll(*source, 2), head + tail);
-    }
-  }
-}
-
 std::string Counting(size_t size) {
   std::string bytes(size, '\0');
   std::iota(bytes.begin(), bytes.end(), '\0');
   return bytes;
 }
-
-// Returns its bytes, then an error.
-class FailingSource : public ByteSource {
- public:
-  FailingSource(std::string bytes, absl::Status error)
-      : bytes_(StringSource(std::move(bytes))), error_(std::move(error)) {}
-  absl::StatusOr<size_t> Read(char* out, size_t size) override {
-    absl::StatusOr<size_t> count = bytes_->Read(out, size);
-    if (count.ok() && *count == 0) return error_;
-    return count;
-  }
-
- private:
-  std::unique_ptr<ByteSource> bytes_;
-  const absl::Status error_;
-};
 
 TEST(ByteReader, PeekDoesNotConsume) {
   ByteReader in(StringSource("abcdef", 1));
@@ -216,52 +176,37 @@ TEST(ByteReaderDeathTest, RefusesToConsumeMoreThanPeeked) {
   EXPECT_DEATH(in.Consume(4), "consumed more");
 }
 
-TEST(ByteCursor, ReadsNetworkOrder) {
+TEST(ByteCursor, ReadsNumbersInEitherOrder) {
   const std::string bytes(
       "\x80\x01\x02\xff\xfe\xfd\xfc\xfb\xfa\xf9\xf8\xf7"
       "\xf6\xf5\xf4rest");
-  ByteCursor cursor(bytes);
-  uint8_t u8 = 0;
-  uint16_t u16 = 0;
-  uint32_t u32 = 0;
-  uint64_t u64 = 0;
-  absl::string_view rest;
-  EXPECT_TRUE(cursor.Read(&u8));
-  EXPECT_TRUE(cursor.Read(&u16));
-  EXPECT_TRUE(cursor.Read(&u32));
-  EXPECT_TRUE(cursor.Read(&u64));
-  EXPECT_EQ(u8, 0x80);
-  EXPECT_EQ(u16, 0x0102);
-  EXPECT_EQ(u32, 0xfffefdfcu);
-  EXPECT_EQ(u64, 0xfbfaf9f8f7f6f5f4u);
-  EXPECT_EQ(cursor.left(), "rest");
-  EXPECT_TRUE(cursor.Read(size_t{3}, &rest));
-  EXPECT_EQ(rest, "res");
-  EXPECT_FALSE(cursor.empty());
-  EXPECT_TRUE(cursor.Read(size_t{0}, &rest));
-  EXPECT_EQ(rest, "");
+  for (const bool little : {false, true}) {
+    ByteCursor cursor(bytes);
+    const auto read = [&](auto* value) {
+      return little ? cursor.ReadLittle(value) : cursor.Read(value);
+    };
+    uint8_t u8 = 0;
+    uint16_t u16 = 0;
+    uint32_t u32 = 0;
+    uint64_t u64 = 0;
+    EXPECT_TRUE(read(&u8) && read(&u16) && read(&u32) && read(&u64));
+    EXPECT_EQ(u8, 0x80);
+    EXPECT_EQ(u16, little ? 0x0201 : 0x0102);
+    EXPECT_EQ(u32, little ? 0xfcfdfeffu : 0xfffefdfcu);
+    EXPECT_EQ(u64, little ? 0xf4f5f6f7f8f9fafbu : 0xfbfaf9f8f7f6f5f4u);
+    EXPECT_FALSE(read(&u64));
+    EXPECT_EQ(cursor.left(), "rest");
+  }
 }
 
-TEST(ByteCursor, ReadsTheLeastSignificantByteFirst) {
-  const std::string bytes(
-      "\x80\x01\x02\xff\xfe\xfd\xfc\xfb\xfa\xf9\xf8\xf7"
-      "\xf6\xf5\xf4res");
-  ByteCursor cursor(bytes);
-  uint8_t u8 = 0;
-  uint16_t u16 = 0;
-  uint32_t u32 = 0;
-  uint64_t u64 = 0;
-  EXPECT_TRUE(cursor.ReadLittle(&u8));
-  EXPECT_TRUE(cursor.ReadLittle(&u16));
-  EXPECT_TRUE(cursor.ReadLittle(&u32));
-  EXPECT_TRUE(cursor.ReadLittle(&u64));
-  EXPECT_EQ(u8, 0x80);
-  EXPECT_EQ(u16, 0x0201);
-  EXPECT_EQ(u32, 0xfcfdfeffu);
-  EXPECT_EQ(u64, 0xf4f5f6f7f8f9fafbu);
-  EXPECT_FALSE(cursor.ReadLittle(&u32));
-  EXPECT_EQ(u32, 0xfcfdfeffu);
-  EXPECT_EQ(cursor.left(), "res");
+TEST(ByteCursor, ReadsBytes) {
+  ByteCursor cursor("rest");
+  absl::string_view bytes;
+  EXPECT_TRUE(cursor.Read(size_t{3}, &bytes));
+  EXPECT_EQ(bytes, "res");
+  EXPECT_FALSE(cursor.empty());
+  EXPECT_TRUE(cursor.Read(size_t{0}, &bytes));
+  EXPECT_EQ(bytes, "");
 }
 
 TEST(ByteCursor, AFailedReadTakesNothing) {

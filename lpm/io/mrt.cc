@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -29,8 +30,7 @@ Header ParseHeader(absl::string_view bytes) {
   return header;
 }
 
-}  // namespace
-
+// True for the types that IANA has assigned and RFC 6396 describes.
 bool IsMrtType(uint16_t type) {
   switch (type) {
     case 11:  // OSPFv2
@@ -47,6 +47,8 @@ bool IsMrtType(uint16_t type) {
       return false;
   }
 }
+
+}  // namespace
 
 bool StartsLikeMrt(absl::string_view head) {
   // A record that is cut before its type is not recognized: its type reads as
@@ -220,7 +222,7 @@ absl::StatusOr<RibRecord> ParseRibRecord(absl::string_view body, Family family,
 
 namespace {
 
-// The contents of a subtype.
+// The contents of a subtype of BGP4MP, by its number.
 struct Subtype {
   Bgp4mpRecord::Kind kind = Bgp4mpRecord::kOther;
   bool four_byte_as = false;
@@ -228,32 +230,20 @@ struct Subtype {
   bool additional_paths = false;
 };
 
-Subtype SubtypeOf(uint16_t number) {
-  switch (number) {
-    case 0:  // BGP4MP_STATE_CHANGE
-      return {Bgp4mpRecord::kStateChange, false};
-    case 5:  // BGP4MP_STATE_CHANGE_AS4
-      return {Bgp4mpRecord::kStateChange, true};
-    case 1:  // BGP4MP_MESSAGE
-      return {Bgp4mpRecord::kMessage, false, false, false};
-    case 4:  // BGP4MP_MESSAGE_AS4
-      return {Bgp4mpRecord::kMessage, true, false, false};
-    case 6:  // BGP4MP_MESSAGE_LOCAL
-      return {Bgp4mpRecord::kMessage, false, true, false};
-    case 7:  // BGP4MP_MESSAGE_AS4_LOCAL
-      return {Bgp4mpRecord::kMessage, true, true, false};
-    case 8:  // BGP4MP_MESSAGE_ADDPATH
-      return {Bgp4mpRecord::kMessage, false, false, true};
-    case 9:  // BGP4MP_MESSAGE_AS4_ADDPATH
-      return {Bgp4mpRecord::kMessage, true, false, true};
-    case 10:  // BGP4MP_MESSAGE_LOCAL_ADDPATH
-      return {Bgp4mpRecord::kMessage, false, true, true};
-    case 11:  // BGP4MP_MESSAGE_AS4_LOCAL_ADDPATH
-      return {Bgp4mpRecord::kMessage, true, true, true};
-    default:
-      return {};
-  }
-}
+constexpr Subtype kSubtypes[] = {
+    {Bgp4mpRecord::kStateChange},                  // STATE_CHANGE
+    {Bgp4mpRecord::kMessage},                      // MESSAGE
+    {},                                            // deprecated
+    {},                                            // deprecated
+    {Bgp4mpRecord::kMessage, true},                // MESSAGE_AS4
+    {Bgp4mpRecord::kStateChange, true},            // STATE_CHANGE_AS4
+    {Bgp4mpRecord::kMessage, false, true},         // MESSAGE_LOCAL
+    {Bgp4mpRecord::kMessage, true, true},          // MESSAGE_AS4_LOCAL
+    {Bgp4mpRecord::kMessage, false, false, true},  // MESSAGE_ADDPATH
+    {Bgp4mpRecord::kMessage, true, false, true},   // ..._AS4_ADDPATH
+    {Bgp4mpRecord::kMessage, false, true, true},   // ..._LOCAL_ADDPATH
+    {Bgp4mpRecord::kMessage, true, true, true},    // ..._AS4_LOCAL_ADDPATH
+};
 
 // Reads both ends of the session; only returns the peer.
 absl::Status ReadSession(ByteCursor& cursor, bool four_byte_as, Peer* peer) {
@@ -283,7 +273,9 @@ absl::Status ReadSession(ByteCursor& cursor, bool four_byte_as, Peer* peer) {
 }  // namespace
 
 absl::StatusOr<Bgp4mpRecord> ParseBgp4mp(const MrtRecord& record) {
-  const Subtype subtype = SubtypeOf(record.subtype);
+  const Subtype subtype = record.subtype < std::size(kSubtypes)
+                              ? kSubtypes[record.subtype]
+                              : Subtype{};
   Bgp4mpRecord parsed;
   if (subtype.kind == Bgp4mpRecord::kOther) return parsed;
   parsed.kind = subtype.kind;

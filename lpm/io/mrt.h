@@ -41,9 +41,6 @@ struct MrtRecord {
   absl::string_view body;
 };
 
-// True for the types that IANA has assigned and RFC 6396 describes.
-bool IsMrtType(uint16_t type);
-
 // True if `head`, the start of a file, is the start of an MRT record. Needs six
 // bytes.
 bool StartsLikeMrt(absl::string_view head);

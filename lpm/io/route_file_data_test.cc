@@ -6,21 +6,21 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <map>
 #include <set>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "lpm/io/route_file.h"
+#include "lpm/io/testing/read.h"
 
 namespace planb {
 namespace {
@@ -110,23 +110,6 @@ TEST(RouteFileFixture, Gobgp) {
   EXPECT_FALSE(fixture.report.truncated);
 }
 
-constexpr absl::string_view kMrt4 = "mrt_rib4_20260730_first_2_megabytes.bz2";
-constexpr absl::string_view kMrt6 = "mrt_rib6_20260730_first_megabyte.bz2";
-
-// The path of a real table; "" if it is missing.
-std::string DataFile(absl::string_view name) {
-  const char* dir = std::getenv("PLANB_DATA_DIR");
-  if (dir == nullptr) return "";
-  std::string path = absl::StrCat(dir, "/", name);
-  return std::ifstream(path).good() ? path : "";
-}
-
-#define ASSIGN_DATA_FILE_OR_SKIP(path, name)                         \
-  const std::string path = DataFile(name);                           \
-  if (path.empty()) {                                                \
-    GTEST_SKIP() << name << " is not in PLANB_DATA_DIR; not tested"; \
-  }
-
 struct Table {
   RouteFileReport report;
   std::vector<Route> routes;
@@ -148,8 +131,37 @@ Table Read(const std::string& path, bool strict) {
   return table;
 }
 
-void ExpectWholeText(const std::string& path, uint64_t routes, Family family) {
-  const Table table = Read(path, /*strict=*/true);
+// Real tables, where they are at hand.
+class RouteFileData : public ::testing::TestWithParam<Family> {
+ protected:
+  bool ipv4() const { return GetParam() == Family::kIpv4; }
+  std::string text() const {
+    return DataFile(ipv4() ? "rv4_20260730.txt.gz" : "rv6_20260730.txt");
+  }
+  std::string mrt() const {
+    return DataFile(ipv4() ? "mrt_rib4_20260730_first_2_megabytes.bz2"
+                           : "mrt_rib6_20260730_first_megabyte.bz2");
+  }
+
+ private:
+  // The path of the file; "" if it is missing.
+  static std::string DataFile(absl::string_view name) {
+    const char* const folder = std::getenv("PLANB_DATA_DIR");
+    if (folder == nullptr) return "";
+    const std::string path = absl::StrCat(folder, "/", name);
+    return std::ifstream(path).good() ? path : "";
+  }
+};
+
+constexpr char kMissing[] = "the table is not in PLANB_DATA_DIR; not tested";
+
+INSTANTIATE_TEST_SUITE_P(Families, RouteFileData,
+                         ::testing::Values(Family::kIpv4, Family::kIpv6));
+
+TEST_P(RouteFileData, TextIsWhole) {
+  if (text().empty()) GTEST_SKIP() << kMissing;
+  const Table table = Read(text(), /*strict=*/true);
+  const uint64_t routes = ipv4() ? 1'107'938 : 258'956;
   EXPECT_EQ(table.report.routes, routes);
   EXPECT_EQ(table.routes.size(), routes);  // each prefix once
   EXPECT_EQ(table.report.next_hops, 0u);   // named, not described
@@ -158,7 +170,7 @@ void ExpectWholeText(const std::string& path, uint64_t routes, Family family) {
   EXPECT_FALSE(table.report.truncated);
   std::set<NextHopId> next_hops;
   for (const Route& route : table.routes) {
-    ASSERT_EQ(route.prefix.family(), family);
+    ASSERT_EQ(route.prefix.family(), GetParam());
     next_hops.insert(route.next_hop);
   }
   EXPECT_EQ(next_hops.size(), 64u);
@@ -166,18 +178,9 @@ void ExpectWholeText(const std::string& path, uint64_t routes, Family family) {
   EXPECT_EQ(*next_hops.rbegin(), 64u);
 }
 
-TEST(RouteFileData, Ipv6Text) {
-  ASSIGN_DATA_FILE_OR_SKIP(path, "rv6_20260730.txt");
-  ExpectWholeText(path, 258'956, Family::kIpv6);
-}
-
-TEST(RouteFileData, Ipv4TextGzipped) {
-  ASSIGN_DATA_FILE_OR_SKIP(path, "rv4_20260730.txt.gz");
-  ExpectWholeText(path, 1'107'938, Family::kIpv4);
-}
-
-void ExpectCutMrt(const std::string& path, Family family) {
-  const Table table = Read(path, /*strict=*/false);
+TEST_P(RouteFileData, MrtIsCut) {
+  if (mrt().empty()) GTEST_SKIP() << kMissing;
+  const Table table = Read(mrt(), /*strict=*/false);
   EXPECT_TRUE(table.report.truncated);
   EXPECT_EQ(table.report.malformed, 0u);
   ASSERT_EQ(table.report.problems.size(), 1u);
@@ -186,24 +189,13 @@ void ExpectCutMrt(const std::string& path, Family family) {
   EXPECT_EQ(table.routes.size(), table.report.routes);
   EXPECT_EQ(table.next_hops.size(), table.report.next_hops);
   for (const Route& route : table.routes) {
-    ASSERT_EQ(route.prefix.family(), family);
+    ASSERT_EQ(route.prefix.family(), GetParam());
     ASSERT_TRUE(table.next_hops.contains(route.next_hop));
   }
-
   RouteCollector sink;
   const absl::Status strict =
-      ReadRouteFile(path, {.strict = true}, sink).status();
+      ReadRouteFile(mrt(), {.strict = true}, sink).status();
   EXPECT_TRUE(absl::IsDataLoss(strict)) << strict;
-}
-
-TEST(RouteFileData, Ipv6MrtIsCut) {
-  ASSIGN_DATA_FILE_OR_SKIP(path, kMrt6);
-  ExpectCutMrt(path, Family::kIpv6);
-}
-
-TEST(RouteFileData, Ipv4MrtIsCut) {
-  ASSIGN_DATA_FILE_OR_SKIP(path, kMrt4);
-  ExpectCutMrt(path, Family::kIpv4);
 }
 
 // What bgpdump prints for a prefix: next hops by (AS path length, origin).
@@ -222,35 +214,26 @@ int OriginRank(absl::string_view text) {
   return text == "IGP" ? 0 : text == "EGP" ? 1 : 2;
 }
 
-std::map<Prefix, Paths> RunBgpdump(const std::string& path) {
+std::map<Prefix, Paths> PathsOf(
+    const std::vector<std::vector<std::string>>& dump) {
   std::map<Prefix, Paths> prefixes;
-  const std::string command =
-      absl::StrCat("bgpdump -m '", path, "' 2>/dev/null");
-  FILE* pipe = popen(command.c_str(), "r");
-  char* line = nullptr;
-  size_t capacity = 0;
-  while (getline(&line, &capacity, pipe) > 0) {
+  for (const std::vector<std::string>& fields : dump) {
     // TABLE_DUMP2|time|B|peer|AS|prefix|path|origin|next hop|...
-    const std::vector<absl::string_view> fields = absl::StrSplit(line, '|');
-    if (fields.size() < 9) {
-      ADD_FAILURE() << "bgpdump said: " << line;
-      continue;
-    }
-    absl::StatusOr<Prefix> prefix = Prefix::Parse(fields[5]);
-    absl::StatusOr<Address> next_hop = Address::Parse(fields[8]);
-    EXPECT_TRUE(prefix.ok() && next_hop.ok()) << line;
-    if (!prefix.ok() || !next_hop.ok()) continue;
-    prefixes[*prefix][{AsPathLength(fields[6]), OriginRank(fields[7])}].insert(
-        *next_hop);
+    const bool whole = fields.size() >= 9;
+    EXPECT_TRUE(whole) << absl::StrJoin(fields, "|");
+    if (!whole) continue;
+    prefixes[Prefix::Parse(fields[5]).value()]
+            [{AsPathLength(fields[6]), OriginRank(fields[7])}]
+                .insert(Address::Parse(fields[8]).value());
   }
-  std::free(line);
-  pclose(pipe);
   return prefixes;
 }
 
 void ExpectAsBgpdump(const std::string& path) {
+  const auto dump = Bgpdump(path);
+  if (!dump) GTEST_SKIP() << "bgpdump is not installed; not tested";
   const Table table = Read(path, /*strict=*/false);
-  const std::map<Prefix, Paths> expected = RunBgpdump(path);
+  const std::map<Prefix, Paths> expected = PathsOf(*dump);
   ASSERT_EQ(table.routes.size(), expected.size());
   auto it = expected.begin();
   for (const Route& route : table.routes) {
@@ -264,24 +247,12 @@ void ExpectAsBgpdump(const std::string& path) {
   }
 }
 
-bool HaveBgpdump() {
-  return std::system("command -v bgpdump >/dev/null 2>&1") == 0;
+TEST_P(RouteFileData, MrtAgreesWithBgpdump) {
+  if (mrt().empty()) GTEST_SKIP() << kMissing;
+  ExpectAsBgpdump(mrt());
 }
 
-TEST(RouteFileData, Ipv6MrtAgreesWithBgpdump) {
-  ASSIGN_DATA_FILE_OR_SKIP(path, kMrt6);
-  if (!HaveBgpdump()) GTEST_SKIP() << "bgpdump is not installed; not tested";
-  ExpectAsBgpdump(path);
-}
-
-TEST(RouteFileData, Ipv4MrtAgreesWithBgpdump) {
-  ASSIGN_DATA_FILE_OR_SKIP(path, kMrt4);
-  if (!HaveBgpdump()) GTEST_SKIP() << "bgpdump is not installed; not tested";
-  ExpectAsBgpdump(path);
-}
-
-TEST(RouteFileData, BirdFixtureAgreesWithBgpdump) {
-  if (!HaveBgpdump()) GTEST_SKIP() << "bgpdump is not installed; not tested";
+TEST(RouteFileFixture, BirdAgreesWithBgpdump) {
   ExpectAsBgpdump("lpm/io/testdata/bird.mrt");
 }
 

@@ -16,24 +16,6 @@
 namespace planb {
 namespace {
 
-using ::planb::testing::AsPath;
-using ::planb::testing::Bzip2;
-using ::planb::testing::Entry;
-using ::planb::testing::Gzip;
-using ::planb::testing::kPeerIndexTable;
-using ::planb::testing::kRibIpv6Unicast;
-using ::planb::testing::MpReach;
-using ::planb::testing::Origin;
-using ::planb::testing::PeerEntry;
-using ::planb::testing::PeerTableBody;
-using ::planb::testing::ReadAny;
-using ::planb::testing::Reading;
-using ::planb::testing::RibBody;
-using ::planb::testing::SmallTable;
-using ::planb::testing::TableContents;
-using ::planb::testing::TableDump;
-using ::planb::testing::TableFileOf;
-using ::planb::testing::WriteTable;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -53,19 +35,15 @@ std::string SmallMrt() {
 
 constexpr absl::string_view kSmallText = "2001:db8::/32 1\n2001:db8:1::/48 1\n";
 
-std::string Plain(absl::string_view bytes) { return std::string(bytes); }
-
 TEST(ReadRoutes, ReadsEitherFormatUnderEveryCompression) {
   for (const auto compress : {Plain, Gzip, Bzip2}) {
     for (const std::string& file : {std::string(kSmallText), SmallMrt()}) {
       for (const size_t piece : {size_t{1}, SIZE_MAX}) {
         const Reading reading = ReadAny(compress(file), kStrict, piece);
-        EXPECT_TRUE(reading.status.ok()) << reading.status;
         EXPECT_THAT(reading.Lines(),
                     ElementsAre("2001:db8::/32 1", "2001:db8:1::/48 1"));
-        EXPECT_EQ(reading.report.routes, 2u);
-        EXPECT_EQ(reading.report.next_hops, file == kSmallText ? 0u : 1u);
-        EXPECT_FALSE(reading.report.truncated);
+        EXPECT_EQ(reading.Summary(),
+                  file == kSmallText ? "2 routes, 0 hops" : "2 routes, 1 hops");
       }
     }
   }
@@ -73,20 +51,7 @@ TEST(ReadRoutes, ReadsEitherFormatUnderEveryCompression) {
 
 TEST(ReadRoutes, AnEmptyFileHasNoRoutes) {
   for (const std::string& file : {std::string(), Gzip(""), Bzip2("")}) {
-    const Reading reading = ReadAny(file, kStrict);
-    EXPECT_TRUE(reading.status.ok()) << reading.status;
-    EXPECT_EQ(reading.report.routes, 0u);
-  }
-}
-
-TEST(ReadRoutes, ReadsMembersAsOneFile) {
-  for (const auto compress : {Gzip, Bzip2}) {
-    std::string members;
-    // Members may be cut anywhere, even inside a line.
-    members += compress(kSmallText.substr(0, 20));
-    members += compress(kSmallText.substr(20));
-    EXPECT_THAT(ReadAny(members, kStrict).Lines(),
-                ElementsAre("2001:db8::/32 1", "2001:db8:1::/48 1"));
+    EXPECT_EQ(ReadAny(file, kStrict).Summary(), "0 routes, 0 hops");
   }
 }
 
@@ -160,9 +125,7 @@ TEST(ReadRoutes, CorruptCompressionIsReported) {
   std::string file = Gzip(std::string(kSmallText));
   file[file.size() - 6] ^= 1;  // in its checksum
   const Reading reading = ReadAny(file);
-  EXPECT_TRUE(reading.status.ok()) << reading.status;
-  EXPECT_EQ(reading.report.routes, 2u);
-  EXPECT_TRUE(reading.report.truncated);
+  EXPECT_EQ(reading.Summary(), "2 routes, 0 hops, truncated");
   EXPECT_THAT(reading.report.problems.at(0).message, HasSubstr("corrupt"));
   EXPECT_EQ(reading.report.problems.at(0).offset, kSmallText.size());
 }
@@ -196,28 +159,16 @@ TEST(ReadRouteFileDeathTest, RefusesAReservedFirstId) {
   EXPECT_DEATH(ReadAny("", {.first_next_hop_id = 0}), "reserved");
 }
 
-std::string Write(const TableContents& contents) {
-  absl::Status status;
-  std::string bytes = WriteTable(contents, &status);
-  EXPECT_TRUE(status.ok()) << status;
-  return bytes;
-}
-
 TEST(ReadTableFileRoutes, DeliversEverything) {
   const TableContents table = SmallTable();
   for (const auto compress : {Plain, Gzip, Bzip2}) {
     for (const size_t piece : {size_t{1}, SIZE_MAX}) {
-      const Reading reading = ReadAny(compress(Write(table)), {}, piece);
-      EXPECT_TRUE(reading.status.ok()) << reading.status;
+      const Reading reading = ReadAny(compress(WriteTable(table)), {}, piece);
+      EXPECT_EQ(reading.Summary(), "7 routes, 3 hops, 2 groups");
       EXPECT_EQ(reading.routes, table.routes);
       EXPECT_EQ(reading.groups, table.groups);
       // Without the two next hops that only routes name.
       EXPECT_TRUE(reading.next_hops == table.next_hops);
-      EXPECT_EQ(reading.report.routes, 7u);
-      EXPECT_EQ(reading.report.next_hops, 3u);
-      EXPECT_EQ(reading.report.groups, 2u);
-      EXPECT_EQ(reading.report.malformed, 0u);
-      EXPECT_FALSE(reading.report.truncated);
     }
   }
 }
@@ -226,7 +177,7 @@ TEST(ReadTableFileRoutes, DeliversEverything) {
 TEST(ReadTableFileRoutes, DoesNotDescribeMembersOfGroups) {
   TableContents table;
   table.groups = {{5, {{6, 1}, {7, 1}}, ""}};
-  const Reading reading = ReadAny(Write(table));
+  const Reading reading = ReadAny(WriteTable(table));
   EXPECT_TRUE(reading.status.ok()) << reading.status;
   EXPECT_TRUE(reading.next_hops.empty());
 }
@@ -235,19 +186,19 @@ TEST(ReadTableFileRoutes, RefusesAnIdOfBothANextHopAndAGroup) {
   TableContents table;
   table.next_hops = {{.id = 5}};
   table.groups = {{.id = 5}};
-  const Reading reading = ReadAny(Write(table));
+  const Reading reading = ReadAny(WriteTable(table));
   EXPECT_TRUE(absl::IsDataLoss(reading.status)) << reading.status;
   EXPECT_THAT(reading.status.message(), HasSubstr("F: damaged"));
   EXPECT_THAT(reading.status.message(), HasSubstr("5 is the id of"));
   table.next_hops.clear();
   table.groups = {{5, {{6, 1}}, ""}, {.id = 6}};
-  EXPECT_TRUE(absl::IsDataLoss(ReadAny(Write(table)).status));
+  EXPECT_TRUE(absl::IsDataLoss(ReadAny(WriteTable(table)).status));
   table.groups = {{5, {{5, 1}}, ""}};
-  EXPECT_EQ(ReadAny(Write(table)).next_hops.size(), 0u);
+  EXPECT_EQ(ReadAny(WriteTable(table)).next_hops.size(), 0u);
 }
 
 TEST(ReadTableFileRoutes, NeverAcceptsACutFile) {
-  const std::string bytes = Write(SmallTable());
+  const std::string bytes = WriteTable(SmallTable());
   const std::string zipped = Gzip(bytes);
   for (size_t cut = 8; cut < bytes.size(); ++cut) {
     const Reading reading = ReadAny(bytes.substr(0, cut));

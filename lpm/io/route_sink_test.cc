@@ -55,97 +55,37 @@ TEST(ProblemOutput, DistinguishesAnEndFromACut) {
   EXPECT_EQ(out.records().malformed, 0u);
 }
 
-Route MakeRoute(absl::string_view prefix, NextHopId next_hop) {
-  return {*Prefix::Parse(prefix), next_hop};
-}
-
-NextHop MakeNextHop(NextHopId id, std::string label) {
-  NextHop next_hop;
-  next_hop.id = id;
-  next_hop.label = std::move(label);
-  return next_hop;
-}
-
-TEST(RouteCollector, SortsAndKeepsTheLastOfEachPrefix) {
-  RouteCollector collector;
-  for (const Route& route :
-       {MakeRoute("2001:db8::/32", 1), MakeRoute("::/0", 2),
-        MakeRoute("192.0.2.0/24", 3), MakeRoute("2001:db8::/32", 4),
-        MakeRoute("2001:db8::/33", 5), MakeRoute("::/0", 6),
-        MakeRoute("2001:db8::/32", 1)}) {
-    EXPECT_TRUE(collector.OnRoute(route).ok());
-  }
-  EXPECT_THAT(collector.TakeRoutes(),
-              ElementsAre(MakeRoute("192.0.2.0/24", 3), MakeRoute("::/0", 6),
-                          MakeRoute("2001:db8::/32", 1),
-                          MakeRoute("2001:db8::/33", 5)));
-}
-
-TEST(RouteCollector, SortsNextHopsAndKeepsTheLastOfEachId) {
-  RouteCollector collector;
-  for (const NextHop& next_hop : {MakeNextHop(7, "old"), MakeNextHop(3, "b"),
-                                  MakeNextHop(7, "new"), MakeNextHop(1, "a")}) {
-    EXPECT_TRUE(collector.OnNextHop(next_hop).ok());
-  }
-  EXPECT_THAT(collector.TakeNextHops(),
-              ElementsAre(MakeNextHop(1, "a"), MakeNextHop(3, "b"),
-                          MakeNextHop(7, "new")));
-}
-
-TEST(RouteCollector, SortsGroupsAndKeepsTheLastOfEachId) {
-  RouteCollector collector;
-  for (const NextHopGroup& group :
-       {NextHopGroup{7, {}, "old"}, NextHopGroup{3, {{1, 2}}, "b"},
-        NextHopGroup{7, {}, "new"}}) {
-    EXPECT_TRUE(collector.OnGroup(group).ok());
-  }
-  EXPECT_THAT(
-      collector.TakeGroups(),
-      ElementsAre(NextHopGroup{3, {{1, 2}}, "b"}, NextHopGroup{7, {}, "new"}));
-}
-
-TEST(RouteCollector, MayBeEmpty) {
+TEST(RouteCollector, SortsAndKeepsTheLastOfEachPrefixOrId) {
+  const auto route = [](absl::string_view prefix, NextHopId next_hop) {
+    return Route{*Prefix::Parse(prefix), next_hop};
+  };
+  const auto hop = [](NextHopId id, std::string label) {
+    return NextHop{.id = id, .label = std::move(label)};
+  };
   RouteCollector collector;
   EXPECT_THAT(collector.TakeRoutes(), IsEmpty());
   EXPECT_THAT(collector.TakeNextHops(), IsEmpty());
-}
-
-class RefusingSink : public RouteSink {
- public:
-  absl::Status OnNextHop(const NextHop&) override {
-    return absl::ResourceExhaustedError("no more next hops");
+  for (const Route& each :
+       {route("2001:db8::/32", 1), route("::/0", 2), route("192.0.2.0/24", 3),
+        route("2001:db8::/32", 4), route("2001:db8::/33", 5), route("::/0", 6),
+        route("2001:db8::/32", 1)}) {
+    EXPECT_TRUE(collector.OnRoute(each).ok());
   }
-  absl::Status OnRoute(const Route&) override {
-    return absl::ResourceExhaustedError("no more routes");
+  EXPECT_THAT(
+      collector.TakeRoutes(),
+      ElementsAre(route("192.0.2.0/24", 3), route("::/0", 6),
+                  route("2001:db8::/32", 1), route("2001:db8::/33", 5)));
+  for (const NextHop& each :
+       {hop(7, "old"), hop(3, "b"), hop(7, "new"), hop(1, "a")}) {
+    EXPECT_TRUE(collector.OnNextHop(each).ok());
   }
-};
-
-TEST(RouteOutput, ReportsDeliveredItemsAndProblems) {
-  RouteCollector sink;
-  RouteOutput out("F", /*strict=*/false, sink);
-  EXPECT_TRUE(out.OnNextHop(NextHop{}).ok());
-  EXPECT_TRUE(out.OnRoute(Route{}).ok());
-  EXPECT_TRUE(out.OnRoute(Route{}).ok());
-  out.OnIgnored();
-  EXPECT_TRUE(out.OnMalformed({}, "bad").ok());
-  EXPECT_TRUE(out.OnTruncated({}, "cut").ok());
-  EXPECT_EQ(out.report().next_hops, 1u);
-  EXPECT_EQ(out.report().routes, 2u);
-  EXPECT_EQ(out.report().ignored, 1u);
-  EXPECT_EQ(out.report().malformed, 1u);
-  EXPECT_TRUE(out.report().truncated);
-  EXPECT_EQ(out.report().problems.size(), 2u);
-}
-
-TEST(RouteOutput, ReturnsTheErrorsOfTheSinkUnchanged) {
-  RefusingSink sink;
-  RouteOutput out("F", /*strict=*/false, sink);
-  EXPECT_EQ(out.OnNextHop(NextHop{}),
-            absl::ResourceExhaustedError("no more next hops"));
-  EXPECT_EQ(out.OnRoute(Route{}),
-            absl::ResourceExhaustedError("no more routes"));
-  EXPECT_EQ(out.report().next_hops, 0u);
-  EXPECT_EQ(out.report().routes, 0u);
+  EXPECT_THAT(collector.TakeNextHops(),
+              ElementsAre(hop(1, "a"), hop(3, "b"), hop(7, "new")));
+  const NextHopGroup first = {3, {{1, 2}}, "b"}, last = {7, {}, "new"};
+  for (const NextHopGroup& each : {NextHopGroup{7, {}, "old"}, first, last}) {
+    EXPECT_TRUE(collector.OnGroup(each).ok());
+  }
+  EXPECT_THAT(collector.TakeGroups(), ElementsAre(first, last));
 }
 
 }  // namespace

@@ -16,27 +16,10 @@
 namespace planb {
 namespace {
 
-using ::planb::testing::Little16;
-using ::planb::testing::Little32;
-using ::planb::testing::Little64;
-using ::planb::testing::ReadTable;
-using ::planb::testing::RepairTableFile;
-using ::planb::testing::SmallTable;
-using ::planb::testing::TableContents;
-using ::planb::testing::TableFileOf;
-using ::planb::testing::TableReading;
-using ::planb::testing::WriteTable;
 using ::testing::HasSubstr;
 
-std::string Write(const TableContents& contents) {
-  absl::Status status;
-  std::string bytes = WriteTable(contents, &status);
-  EXPECT_TRUE(status.ok()) << status;
-  return bytes;
-}
-
 void ExpectThereAndBack(const TableContents& contents, size_t piece) {
-  const TableReading reading = ReadTable(Write(contents), piece);
+  const TableReading reading = ReadTable(WriteTable(contents), piece);
   EXPECT_TRUE(reading.status.ok()) << reading.status;
   EXPECT_TRUE(reading.contents == contents);
   EXPECT_EQ(reading.ends, 1);
@@ -91,7 +74,7 @@ TEST(TableFileReader, ReadsManyBlocks) {
 }
 
 TEST(TableFileReader, NeverAcceptsACutFile) {
-  const std::string bytes = Write(SmallTable());
+  const std::string bytes = WriteTable(SmallTable());
   const TableReading whole = ReadTable(bytes);
   for (size_t cut = 0; cut < bytes.size(); ++cut) {
     const TableReading reading = ReadTable(bytes.substr(0, cut), 5);
@@ -104,7 +87,7 @@ TEST(TableFileReader, NeverAcceptsACutFile) {
 }
 
 TEST(TableFileReader, DetectsEveryFlippedBit) {
-  const std::string bytes = Write(SmallTable());
+  const std::string bytes = WriteTable(SmallTable());
   for (size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
     std::string flipped = bytes;
     flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));
@@ -122,7 +105,7 @@ TEST(TableFileReader, DetectsEveryFlippedBit) {
 }
 
 TEST(TableFileReader, DetectsBytesAfterTheEnd) {
-  const std::string bytes = Write(SmallTable());
+  const std::string bytes = WriteTable(SmallTable());
   for (const std::string& more : {std::string(1, '\0'), bytes}) {
     for (const size_t piece : {size_t{1}, bytes.size(), SIZE_MAX}) {
       const TableReading reading = ReadTable(bytes + more, piece);
@@ -208,9 +191,9 @@ TEST(TableFileReader, RefusesInvalidContentsWithValidChecksums) {
 TEST(TableFileReader, DetectsABlockOfAnotherFile) {
   // The block has the same ordinal and size, and its own checksum is valid.
   TableContents table = SmallTable();
-  const std::string one = Write(table);
+  const std::string one = WriteTable(table);
   table.header.generation += 1;
-  const std::string other = Write(table);
+  const std::string other = WriteTable(table);
   ASSERT_EQ(one.size(), other.size());
   constexpr size_t kFirst = 12 + 16 + 8 + 16 + 2 + 7;
   const absl::Status status =
@@ -258,7 +241,7 @@ struct FailingSink : TableReading {
 };
 
 TEST(TableFileReader, StopsAtAnErrorOfTheSink) {
-  const std::string bytes = Write(SmallTable());
+  const std::string bytes = WriteTable(SmallTable());
   constexpr int kCalls = 1 + 3 + 2 + 7 + 1;
   for (int good = 0; good <= kCalls; ++good) {
     FailingSink sink(good);

@@ -16,35 +16,7 @@
 namespace planb {
 namespace {
 
-using ::planb::testing::Little16;
-using ::planb::testing::Little32;
-using ::planb::testing::Packed;
-using ::planb::testing::ReadTable;
-using ::planb::testing::SmallTable;
-using ::planb::testing::TableContents;
-using ::planb::testing::U8;
-using ::planb::testing::WriteTable;
 using ::testing::HasSubstr;
-
-// Values published with the algorithm: a new version of the library must not
-// change the format.
-TEST(Xxh3, MatchesTheSpecification) {
-  EXPECT_EQ(Xxh3("", 0), 0x2d06800538d394c2u);
-  EXPECT_NE(Xxh3("", 1), Xxh3("", 0));
-}
-
-TEST(Xxh3, OfAStreamEqualsThatOfTheWhole) {
-  std::string bytes;
-  for (int i = 0; i < 3000; ++i) bytes += static_cast<char>(i * i);
-  for (const size_t piece : {size_t{1}, size_t{7}, size_t{1000}}) {
-    Xxh3Stream stream;
-    EXPECT_EQ(stream.Value(), Xxh3("", 0));
-    for (size_t at = 0; at < bytes.size(); at += piece) {
-      stream.Add(absl::string_view(bytes).substr(at, piece));
-    }
-    EXPECT_EQ(stream.Value(), Xxh3(bytes, 0)) << piece;
-  }
-}
 
 // `item` survives a round trip, and no proper prefix of its bytes is an item.
 template <typename Item, typename... Family>

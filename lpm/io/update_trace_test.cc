@@ -96,20 +96,6 @@ TEST(UpdateTrace, ReportsTheNetChangesOfAnEvent) {
   EXPECT_THAT(sink.Take(), IsEmpty());
 }
 
-TEST(UpdateTrace, DistinguishesPathsOfAPeer) {
-  Lines sink;
-  UpdateTrace trace(1, sink);
-  const NlriPrefix low = Of("::/0", 3), high = Of("::/0", 9);
-  EXPECT_TRUE(trace.OnUpdate(Event(1, 1, {{}, {To(high, "::9")}})).ok());
-  EXPECT_TRUE(trace.OnUpdate(Event(2, 1, {{}, {To(low, "::3")}})).ok());
-  EXPECT_TRUE(trace.OnUpdate(Event(3, 1, {{low}, {}})).ok());
-  EXPECT_TRUE(trace.OnUpdate(Event(4, 1, {{low}, {}})).ok());
-  EXPECT_TRUE(trace.OnUpdate(Event(5, 1, {{high}, {}})).ok());
-  EXPECT_THAT(sink.Take(), ElementsAre("hop 1 ::9 AS1 peer ::1", "1 ::/0 1",
-                                       "hop 2 ::3 AS1 peer ::1", "2 ::/0 2",
-                                       "3 ::/0 1", "5 ::/0 0"));
-}
-
 TEST(UpdateTrace, SkipsMessagesOfTheCollector) {
   Lines sink;
   UpdateTrace trace(1, sink);

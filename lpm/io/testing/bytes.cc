@@ -17,7 +17,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 
-namespace planb::testing {
+namespace planb {
 
 namespace {
 
@@ -101,13 +101,8 @@ std::string Entry(uint16_t peer, absl::string_view attributes,
 
 std::string RibBody(absl::string_view prefix,
                     const std::vector<std::string>& entries) {
-  const std::vector<std::string> parts = absl::StrSplit(prefix, '/');
-  size_t length = 0;
-  ABSL_RAW_CHECK(parts.size() == 2 && absl::SimpleAtoi(parts[1], &length),
-                 "not a prefix");
-  return absl::StrCat(U32(7), U8(length),
-                      Packed(parts[0]).substr(0, (length + 7) / 8),
-                      U16(entries.size()), absl::StrJoin(entries, ""));
+  return absl::StrCat(U32(7), Nlri(prefix), U16(entries.size()),
+                      absl::StrJoin(entries, ""));
 }
 
 std::string Gzip(absl::string_view plain) {
@@ -287,4 +282,4 @@ TableContents SmallTable() {
   return table;
 }
 
-}  // namespace planb::testing
+}  // namespace planb

@@ -15,7 +15,7 @@
 #include "lpm/io/table_file.h"
 #include "lpm/prefix.h"
 
-namespace planb::testing {
+namespace planb {
 
 // Numbers in network byte order.
 std::string U8(uint64_t value);
@@ -65,7 +65,8 @@ std::string Entry(uint16_t peer, absl::string_view attributes,
 std::string RibBody(absl::string_view prefix,
                     const std::vector<std::string>& entries);
 
-// One compressed member.
+// One compressed member, and what is not compressed.
+inline std::string Plain(absl::string_view plain) { return std::string(plain); }
 std::string Gzip(absl::string_view plain);
 std::string Bzip2(absl::string_view plain);
 
@@ -92,16 +93,12 @@ std::string Announce6(absl::string_view next_hop, absl::string_view nlri);
 std::string Withdraw6(absl::string_view nlri);
 
 // Subtypes of BGP4MP.
-inline constexpr uint16_t kStateChange = 0;
 inline constexpr uint16_t kMessage = 1;
 inline constexpr uint16_t kMessageAs4 = 4;
 inline constexpr uint16_t kStateChangeAs4 = 5;
-inline constexpr uint16_t kMessageLocal = 6;
 inline constexpr uint16_t kMessageAs4Local = 7;
-inline constexpr uint16_t kMessageAddPath = 8;
 inline constexpr uint16_t kMessageAs4AddPath = 9;
 inline constexpr uint16_t kMessageLocalAddPath = 10;
-inline constexpr uint16_t kMessageAs4LocalAddPath = 11;
 
 // The body of a BGP4MP record: a session with a peer, then `rest`.
 std::string SessionBody(absl::string_view peer, uint32_t as_number,
@@ -143,6 +140,6 @@ struct TableContents {
 // Has a next hop, a group and a route of each kind.
 TableContents SmallTable();
 
-}  // namespace planb::testing
+}  // namespace planb
 
 #endif  // PLANB_LPM_IO_TESTING_BYTES_H_

@@ -9,15 +9,21 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/base/internal/raw_logging.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "lpm/io/bgp_updates.h"
 #include "lpm/io/byte_source.h"
@@ -26,7 +32,44 @@
 #include "lpm/io/table_file.h"
 #include "lpm/io/testing/bytes.h"
 
-namespace planb::testing {
+namespace planb {
+
+// Returns its bytes, then an error.
+class FailingSource : public ByteSource {
+ public:
+  FailingSource(std::string bytes, absl::Status error)
+      : bytes_(StringSource(std::move(bytes))), error_(std::move(error)) {}
+  absl::StatusOr<size_t> Read(char* out, size_t size) override {
+    absl::StatusOr<size_t> count = bytes_->Read(out, size);
+    if (count.ok() && *count == 0) return error_;
+    return count;
+  }
+
+ private:
+  const std::unique_ptr<ByteSource> bytes_;
+  const absl::Status error_;
+};
+
+// The fields of each line that bgpdump prints for the file; none if it is not
+// installed. The witness of other readers of MRT.
+inline std::optional<std::vector<std::vector<std::string>>> Bgpdump(
+    const std::string& path) {
+  if (system("command -v bgpdump > /dev/null 2>&1") != 0) return std::nullopt;
+  FILE* const pipe =
+      popen(absl::StrCat("bgpdump -m '", path, "' 2> /dev/null").c_str(), "r");
+  std::string output;
+  char buffer[4096];
+  while (const size_t size = fread(buffer, 1, sizeof(buffer), pipe)) {
+    output.append(buffer, size);
+  }
+  pclose(pipe);
+  std::vector<std::vector<std::string>> lines;
+  for (const absl::string_view line :
+       absl::StrSplit(output, '\n', absl::SkipEmpty())) {
+    lines.push_back(absl::StrSplit(line, '|'));
+  }
+  return lines;
+}
 
 // Keeps all items in order.
 struct ListSink : RouteSink {
@@ -63,6 +106,22 @@ struct Reading {
           absl::StrCat(route.prefix.ToString(), " ", route.next_hop));
     }
     return lines;
+  }
+
+  // "2 routes, 1 hops" and, unless 0: "3 groups", "4 malformed", "5 ignored";
+  // "truncated"; the error.
+  std::string Summary() const {
+    std::string text =
+        absl::StrCat(report.routes, " routes, ", report.next_hops, " hops");
+    const auto add = [&](uint64_t count, absl::string_view what) {
+      if (count > 0) absl::StrAppend(&text, ", ", count, " ", what);
+    };
+    add(report.groups, "groups");
+    add(report.malformed, "malformed");
+    add(report.ignored, "ignored");
+    if (report.truncated) text += ", truncated";
+    if (!status.ok()) absl::StrAppend(&text, ", ", status.ToString());
+    return text;
   }
 };
 
@@ -180,9 +239,10 @@ inline TableReading ReadTable(absl::string_view bytes,
   return reading;
 }
 
-// Writes the file and returns its bytes. `*status` is the writer's last status.
+// Writes the file and returns its bytes. `*last` is the writer's last status;
+// without it, writing must succeed.
 inline std::string WriteTable(const TableContents& contents,
-                              absl::Status* status) {
+                              absl::Status* last = nullptr) {
   std::string bytes;
   TableFileWriter writer([&](absl::string_view next) {
     bytes.append(next.data(), next.size());
@@ -192,10 +252,12 @@ inline std::string WriteTable(const TableContents& contents,
   for (const NextHop& next_hop : contents.next_hops) (void)writer.Add(next_hop);
   for (const NextHopGroup& group : contents.groups) (void)writer.Add(group);
   for (const Route& route : contents.routes) (void)writer.Add(route);
-  *status = writer.Finish();
+  const absl::Status status = writer.Finish();
+  ABSL_RAW_CHECK(last != nullptr || status.ok(), "cannot write the table");
+  if (last != nullptr) *last = status;
   return bytes;
 }
 
-}  // namespace planb::testing
+}  // namespace planb
 
 #endif  // PLANB_LPM_IO_TESTING_READ_H_

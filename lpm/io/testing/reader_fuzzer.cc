@@ -25,16 +25,6 @@
 namespace planb {
 namespace {
 
-using testing::ReadAny;
-using testing::Reading;
-using testing::ReadTable;
-using testing::ReadUpdates;
-using testing::ReadWith;
-using testing::RepairTableFile;
-using testing::TableReading;
-using testing::UpdateReading;
-using testing::WriteTable;
-
 // Route files.
 
 // Holds for every reading, finished or not.
@@ -283,6 +273,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   planb::CheckUpdateFile(bytes);
   planb::CheckTableFile(bytes);
   // With correct checksums, so that the reader checks the contents.
-  planb::CheckTableFile(planb::testing::RepairTableFile(bytes));
+  planb::CheckTableFile(planb::RepairTableFile(bytes));
   return 0;
 }

@@ -65,10 +65,7 @@ TEST(PrefixParse, ReadsAndPrintsEveryLength) {
 
 TEST(PrefixParse, PrintsCanonically) {
   EXPECT_EQ(P("2001:0DB8:0:0:0:0:0:0/32").ToString(), "2001:db8::/32");
-  EXPECT_EQ(P("::/0").ToString(), "::/0");
-  EXPECT_EQ(P("0.0.0.0/0").ToString(), "0.0.0.0/0");
   EXPECT_EQ(P("::ffff:0:0/96").ToString(), "::ffff:0.0.0.0/96");
-  EXPECT_EQ(P("255.255.255.255/32").ToString(), "255.255.255.255/32");
   EXPECT_EQ(Prefix().ToString(), "0.0.0.0/0");
 }
 
@@ -93,39 +90,16 @@ TEST(PrefixParse, RefusesLengthsOutOfRange) {
 }
 
 TEST(PrefixParse, RefusesOtherText) {
-  for (const char* text : {"",
-                           "/",
-                           "/0",
-                           "::",
-                           "10.0.0.0",
-                           "::/",
-                           "::/ 0",
-                           "::/0 ",
-                           " ::/0",
-                           ":: /0",
-                           "::/+0",
-                           "::/-0",
-                           "::/-1",
-                           "::/00",
-                           "::/032",
-                           "::/32x",
-                           "::/0x20",
-                           "::/32/",
-                           "::/32/32",
-                           "//",
-                           "::/1e1",
-                           "::/32.0",
-                           "x/32",
-                           "10.0.0.0/255.0.0.0",
-                           "10/8",
-                           "10.0.0/8",
-                           "fe80::%eth0/64",
-                           "fe80::/64%eth0",
-                           "[::]/0",
-                           "::/0\n",
-                           "::\\0"}) {
-    Refusal(text);
-  }
+  const std::vector<std::string> texts = {
+      // No length, or no address.
+      "", "/", "/0", "::", "10.0.0.0", "::/", "//", "x/32", "10/8", "10.0.0/8",
+      // Lengths that are no plain numbers.
+      "::/+0", "::/-0", "::/-1", "::/00", "::/032", "::/32x", "::/0x20",
+      "::/32/", "::/32/32", "::/1e1", "::/32.0", "10.0.0.0/255.0.0.0",
+      // Blanks and decorations.
+      "::/ 0", "::/0 ", " ::/0", ":: /0", "::/0\n", "::\\0", "[::]/0",
+      "fe80::%eth0/64", "fe80::/64%eth0"};
+  for (const std::string& text : texts) Refusal(text);
   EXPECT_THAT(Refusal("10.0.0.0"), HasSubstr("has no \"/LENGTH\""));
   EXPECT_THAT(Refusal("fe80::%eth0/64"), HasSubstr("zone id"));
   EXPECT_THAT(Refusal("::/032"), HasSubstr("plain number"));
@@ -167,43 +141,23 @@ TEST(PrefixTruncate, ClearsHostBitsOnly) {
   }
 }
 
-TEST(Prefix, FirstAndLastAtTheEdges) {
+TEST(Prefix, LastAtTheEdges) {
   const std::string ones = "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff";
   EXPECT_EQ(P("::/0").first(), 0);
   EXPECT_EQ(Last(P("::/0")), A(ones));
-  EXPECT_EQ(Last(P("8000::/1")), A(ones));
-  EXPECT_EQ(Last(P("::/1")), A("7fff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"));
-  EXPECT_EQ(Last(P("2001:db8::/32")),
-            A("2001:db8:ffff:ffff:ffff:ffff:ffff:ffff"));
-  EXPECT_EQ(Last(P("2001:db8::/63")), A("2001:db8:0:1:ffff:ffff:ffff:ffff"));
-  EXPECT_EQ(Last(P("2001:db8::/64")), A("2001:db8::ffff:ffff:ffff:ffff"));
-  EXPECT_EQ(Last(P("2001:db8::/65")), A("2001:db8::7fff:ffff:ffff:ffff"));
-  EXPECT_EQ(Last(P("2001:db8::/127")), A("2001:db8::1"));
-  EXPECT_EQ(Last(P("2001:db8::/128")), A("2001:db8::"));
   EXPECT_EQ(Last(P(ones + "/128")), A(ones));
+  EXPECT_EQ(Last(P("2001:db8::/65")), A("2001:db8::7fff:ffff:ffff:ffff"));
   EXPECT_EQ(Last(P("0.0.0.0/0")), A("255.255.255.255"));
-  EXPECT_EQ(Last(P("10.0.0.0/8")), A("10.255.255.255"));
   EXPECT_EQ(Last(P("10.0.0.0/31")), A("10.0.0.1"));
-  EXPECT_EQ(Last(P("10.0.0.0/32")), A("10.0.0.0"));
-  EXPECT_EQ(Last(P("255.255.255.255/32")), A("255.255.255.255"));
 }
 
-TEST(PrefixContains, Edges) {
-  const std::string ones = "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff";
-  EXPECT_TRUE(P("::/0").Contains(A("::")));
-  EXPECT_TRUE(P("::/0").Contains(A(ones)));
-  EXPECT_TRUE(P("0.0.0.0/0").Contains(A("255.255.255.255")));
-  EXPECT_TRUE(P(ones + "/128").Contains(A(ones)));
-  EXPECT_FALSE(
-      P(ones + "/128").Contains(A("ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffe")));
-  EXPECT_TRUE(P("10.0.0.0/8").Contains(A("10.0.0.0")));
-  EXPECT_TRUE(P("10.0.0.0/8").Contains(A("10.255.255.255")));
-  EXPECT_FALSE(P("10.0.0.0/8").Contains(A("9.255.255.255")));
-  EXPECT_FALSE(P("10.0.0.0/8").Contains(A("11.0.0.0")));
-  // Families never contain each other, though the bits may agree.
+// Families never contain each other, though the bits may agree.
+TEST(PrefixContains, IsOfOneFamily) {
   EXPECT_FALSE(P("::/0").Contains(A("1.2.3.4")));
   EXPECT_FALSE(P("0.0.0.0/0").Contains(A("::")));
   EXPECT_FALSE(P("10.0.0.0/8").Contains(A("a00::")));
+  EXPECT_FALSE(P("0.0.0.0/0").Covers(P("::/0")));
+  EXPECT_FALSE(P("::/0").Covers(P("0.0.0.0/0")));
 }
 
 // Contains and Covers against their definition, bit by bit.
@@ -231,28 +185,15 @@ TEST(PrefixContains, IsSharingTheFirstBits) {
   }
 }
 
-TEST(PrefixCovers, Edges) {
-  EXPECT_TRUE(P("::/0").Covers(P("::/0")));
-  EXPECT_TRUE(P("::/0").Covers(P("::/128")));
-  EXPECT_FALSE(P("::/128").Covers(P("::/0")));
-  EXPECT_TRUE(P("10.0.0.0/8").Covers(P("10.0.0.0/8")));
-  EXPECT_TRUE(P("10.0.0.0/8").Covers(P("10.255.255.255/32")));
-  EXPECT_FALSE(P("10.0.0.0/8").Covers(P("10.0.0.0/7")));
-  EXPECT_FALSE(P("10.0.0.0/8").Covers(P("11.0.0.0/8")));
-  EXPECT_FALSE(P("0.0.0.0/0").Covers(P("::/0")));
-  EXPECT_FALSE(P("::/0").Covers(P("0.0.0.0/0")));
-}
-
 TEST(Prefix, OrdersByFamilyAddressLength) {
-  const std::vector<Prefix> ascending = {
-      P("0.0.0.0/0"),     P("0.0.0.0/1"),
-      P("0.0.0.0/32"),    P("0.0.0.1/32"),
-      P("10.0.0.0/8"),    P("10.0.0.0/9"),
-      P("10.128.0.0/9"),  P("255.255.255.255/32"),
-      P("::/0"),          P("::/1"),
-      P("::/128"),        P("::1/128"),
-      P("0:0:0:1::/64"),  P("2001:db8::/32"),
-      P("2001:db8::/48"), P("8000::/1")};
+  std::vector<Prefix> ascending;
+  for (const char* const text :
+       {"0.0.0.0/0", "0.0.0.0/1", "0.0.0.0/32", "0.0.0.1/32", "10.0.0.0/8",
+        "10.0.0.0/9", "10.128.0.0/9", "255.255.255.255/32", "::/0", "::/1",
+        "::/128", "::1/128", "0:0:0:1::/64", "2001:db8::/32", "2001:db8::/48",
+        "8000::/1"}) {
+    ascending.push_back(P(text));
+  }
   for (size_t i = 0; i < ascending.size(); ++i) {
     for (size_t j = 0; j < ascending.size(); ++j) {
       EXPECT_EQ(ascending[i] < ascending[j], i < j);

@@ -6,7 +6,10 @@
 #ifndef PLANB_LPM_SYNTHETIC_RANDOM_H_
 #define PLANB_LPM_SYNTHETIC_RANDOM_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "absl/numeric/int128.h"
 
@@ -38,6 +41,13 @@ class Random {
 
   // True `times` times out of `of`. REQUIRES: of > 0.
   bool Chance(uint64_t times, uint64_t of) { return Below(of) < times; }
+
+  template <typename T>
+  void Shuffle(std::vector<T>& items) {
+    for (size_t n = items.size(); n > 1; --n) {
+      std::swap(items[n - 1], items[Below(n)]);
+    }
+  }
 
  private:
   uint64_t state_;

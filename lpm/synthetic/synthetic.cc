@@ -164,7 +164,7 @@ class Generator {
       }
     }
     allocations_ = routes_.size();
-    Shuffle(runs);
+    random_.Shuffle(runs);
     for (auto begin = runs.begin(); begin != runs.end();) {
       auto end = begin + 1;
       while (end != runs.end() && !random_.Chance(1, world_.runs_per_site)) {
@@ -195,12 +195,6 @@ class Generator {
         std::min({absl::countl_zero(random_.Next()), world_.run_doublings,
                   std::max(0, length - world_.site_length - 1)});
     return std::min(at_most, size_t{1} << doublings);
-  }
-
-  void Shuffle(std::vector<Run>& runs) {
-    for (size_t n = runs.size(); n > 1; --n) {
-      std::swap(runs[n - 1], runs[random_.Below(n)]);
-    }
   }
 
   NextHopId AnyNextHop() {

@@ -18,11 +18,8 @@ namespace planb {
 namespace {
 
 std::vector<Route> Table(size_t ipv6, size_t ipv4, uint64_t seed = 1) {
-  SyntheticOptions options;
-  options.ipv6_routes = ipv6;
-  options.ipv4_routes = ipv4;
-  options.seed = seed;
-  return SyntheticTable(options);
+  return SyntheticTable(
+      {.ipv6_routes = ipv6, .ipv4_routes = ipv4, .seed = seed});
 }
 
 // FNV-1a over the bytes of addresses and numbers.
@@ -168,18 +165,16 @@ TEST(SyntheticTable, AnnouncesNothingReserved) {
 
 TEST(SyntheticTable, NextHopsAreInRange) {
   for (const uint32_t n : {1U, 2U, 1000U, 0xffffffffU}) {
-    SyntheticOptions options;
-    options.ipv6_routes = options.ipv4_routes = 2000;
-    options.next_hops = n;
-    for (const Route& route : SyntheticTable(options)) {
+    for (const Route& route : SyntheticTable(
+             {.ipv6_routes = 2000, .ipv4_routes = 2000, .next_hops = n})) {
       ASSERT_GE(route.next_hop, 1U);
       ASSERT_LE(route.next_hop, n);
     }
   }
-  SyntheticOptions none;
-  none.ipv6_routes = 10;
-  none.next_hops = 0;
-  for (const Route& route : SyntheticTable(none)) EXPECT_EQ(route.next_hop, 1U);
+  for (const Route& route :
+       SyntheticTable({.ipv6_routes = 10, .next_hops = 0})) {
+    EXPECT_EQ(route.next_hop, 1U);
+  }
 }
 
 bool Matches(const std::vector<Route>& routes, const Address& address) {

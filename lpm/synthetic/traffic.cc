@@ -6,7 +6,6 @@
 #include "lpm/synthetic/traffic.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "lpm/synthetic/random.h"
@@ -37,13 +36,6 @@ Address RandomIn(const Prefix& prefix, Random& random) {
   const absl::uint128 host = prefix.last() - prefix.first();
   return Address::FromBits(prefix.family(),
                            prefix.first() | (random.Next128() & host));
-}
-
-std::vector<Prefix> Shuffled(std::vector<Prefix> prefixes, Random& random) {
-  for (size_t i = prefixes.size(); i > 1; --i) {
-    std::swap(prefixes[i - 1], prefixes[random.Below(i)]);
-  }
-  return prefixes;
 }
 
 // Draws k = 0, 1, 2, ... with weights 1, 1/2, 1/3, ...
@@ -110,7 +102,7 @@ absl::Status MakeTraffic(TraceKind kind, Family family,
         "no route to make a trace of kind \"", TraceKindName(kind), "\" of"));
   }
   if (kind == TraceKind::kZipf) {
-    from = Shuffled(std::move(from), random);
+    random.Shuffle(from);
     const Zipf zipf(from.size());
     for (size_t i = 0; i < count; ++i) {
       take(RandomIn(from[zipf.Draw(random)], random));

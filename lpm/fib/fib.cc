@@ -144,8 +144,6 @@ class StatsVisitor {
     if (!begun) Value(before);
     if (seen_.insert(PayloadOf(entry)).second) {
       stats_.partition_bytes += (1 + leaves) * sizeof(Line);
-      stats_.partition_room +=
-          leaves * (wide ? shape_.wide_intervals : shape_.narrow_intervals);
       ++(wide ? stats_.wide_partitions : stats_.narrow_partitions);
     }
   }

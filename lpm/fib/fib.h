@@ -41,7 +41,6 @@ struct FibStats {
   size_t tables = 0;
   size_t partition_bytes = 0;
   size_t wide_partitions = 0, narrow_partitions = 0;
-  size_t partition_room = 0;  // intervals that would fit in their leaves
   size_t descriptor_bytes = 0;
   size_t descriptors = 0;
   size_t next_hop_bytes = 0;

@@ -43,16 +43,14 @@ passed=0 failed=0 skipped=0
 # can be compiled for TSan as a whole. (gRPC and abseil come uninstrumented from
 # packages; TSan would misread their locks. std::mutex it understands.)
 tsan_targets=(
-  //lpm/fib:fib_test
-  //lpm/kernels:kernel_test
-  //lpm/fib:fib_compiler_test
+  //lpm/fib:fib_threads_test
   //server/table:rib_test
   //server/table:snapshot_test
   //server/table:table_test
   //server/store:sqlite_store_test
   //server:metrics_test
   //server/base:base_test
-  //lpm/routes:routes_test
+  //lpm/routes:routes_threads_test
   //client:coalescing_lookup_test
 )
 

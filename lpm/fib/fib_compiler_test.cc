@@ -10,9 +10,7 @@
 
 #include <algorithm>
 #include <memory>
-#include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -23,99 +21,51 @@
 namespace planb {
 namespace {
 
-Prefix P(absl::string_view text) { return Prefix::Parse(text).value(); }
-Address A(absl::string_view text) { return Address::Parse(text).value(); }
-
-TEST(FibCompiler, ByHand) {
-  RouteSet routes(Family::kIpv6);
-  FibCompiler compiler(Family::kIpv6);
-  const auto empty = compiler.Compile(routes).value();
-  EXPECT_EQ(empty->family(), Family::kIpv6);
-  EXPECT_EQ(empty->Lookup(A("2001:db8::1")), kNoRoute);
-
-  routes.Announce(P("2001:db8::/32"), 1);
-  routes.Announce(P("2001:db8:1::/48"), 2);
-  const auto two =
-      compiler.Update(routes, {P("2001:db8::/32"), P("2001:db8:1::/48")})
-          .value();
-  EXPECT_EQ(two->Lookup(A("2001:db8::1")), 1U);
-  EXPECT_EQ(two->Lookup(A("2001:db8:1::1")), 2U);
-  EXPECT_EQ(two->Lookup(A("2001:db9::")), kNoRoute);
-
-  routes.Withdraw(P("2001:db8:1::/48"));
-  routes.Announce(P("::/0"), 3);
-  const auto last =
-      compiler.Update(routes, {P("::/0"), P("2001:db8:1::/48")}).value();
-  EXPECT_EQ(last->Lookup(A("2001:db8:1::1")), 1U);
-  EXPECT_EQ(last->Lookup(A("2001:db9::")), 3U);
-
-  EXPECT_EQ(two->Lookup(A("2001:db8:1::1")), 2U) << "as it was";
-  EXPECT_EQ(two->Lookup(A("2001:db9::")), kNoRoute) << "as it was";
-  EXPECT_EQ(empty->Lookup(A("2001:db8::1")), kNoRoute) << "as it was";
-}
-
 // No FIB holds the memory that an update moves from: the compiler does, until
-// it has moved all of it.
-TEST(FibCompiler, MovesLinesAndKeepsDescriptorsWithNoFibAlive) {
-  RouteSet routes(Family::kIpv6);
-  routes.Announce(P("2001:db8::1/128"), 1);
-  FibCompiler compiler(Family::kIpv6);
-  auto fib = compiler.Compile(routes).value();
-  for (uint64_t batch = 0; compiler.counters().moved == 0; ++batch) {
-    ASSERT_EQ(compiler.counters().full + compiler.counters().compacted, 0U);
-    std::vector<Prefix> changed;
-    for (uint64_t i = 0; i < 64; ++i) {  // each in a root slot of its own
-      const uint64_t high = (batch * 64 + i) << 52 | 1 << 16;
-      changed.push_back(
-          Prefix::Truncate(Address::V6(absl::MakeUint128(high, 0)), 48));
-      routes.Announce(changed.back(), 2);
+// it has moved all of it. Lines move while descriptors stay, or the reverse.
+TEST(FibCompiler, MovesMemoryThatNoFibHolds) {
+  struct Growth {
+    uint64_t base, low, batch;
+    int shift, length;
+  };
+  for (const Growth& grow : {
+           // In each root slot a /48.
+           Growth{1 << 16, 0, 64, 52, 48},
+           // In each /48 a host.
+           Growth{uint64_t{0x2001'0db9} << 32, 1, 32, 16, 128},
+       }) {
+    RouteSet routes(Family::kIpv6);
+    routes.Announce(P("2001:db8::1/128"), 1);
+    FibCompiler compiler(Family::kIpv6);
+    auto fib = compiler.Compile(routes).value();
+    for (uint64_t done = 0; compiler.counters().moved == 0;
+         done += grow.batch) {
+      ASSERT_EQ(compiler.counters().full + compiler.counters().compacted, 0U);
+      std::vector<Prefix> changed;
+      for (uint64_t i = done; i < done + grow.batch; ++i) {
+        changed.push_back(
+            V6(grow.base | i << grow.shift, grow.low, grow.length));
+        routes.Announce(changed.back(), 2);
+      }
+      fib.reset();
+      fib = compiler.Update(routes, changed).value();
     }
-    fib.reset();
-    fib = compiler.Update(routes, changed).value();
+    EXPECT_EQ(fib->Lookup(A("2001:db8::1")), 1U);
+    EXPECT_EQ(fib->Lookup(A("2001:db8::2")), kNoRoute);
   }
-  EXPECT_EQ(fib->Lookup(A("2001:db8::1")), 1U);
-  EXPECT_EQ(fib->Lookup(A("2001:db8::2")), kNoRoute);
-}
-
-TEST(FibCompiler, MovesDescriptorsAndKeepsLinesWithNoFibAlive) {
-  RouteSet routes(Family::kIpv6);
-  routes.Announce(P("2001:db8::1/128"), 1);
-  FibCompiler compiler(Family::kIpv6);
-  auto fib = compiler.Compile(routes).value();
-  for (uint64_t batch = 0; compiler.counters().moved == 0; ++batch) {
-    ASSERT_EQ(compiler.counters().full + compiler.counters().compacted, 0U);
-    std::vector<Prefix> changed;
-    for (uint64_t i = 0; i < 32; ++i) {  // each in a /48 of its own
-      const uint64_t high = uint64_t{0x2001'0db9} << 32 | (batch * 32 + i)
-                                                              << 16;
-      changed.push_back(
-          Prefix::Truncate(Address::V6(absl::MakeUint128(high, 1)), 128));
-      routes.Announce(changed.back(), 2);
-    }
-    fib.reset();
-    fib = compiler.Update(routes, changed).value();
-  }
-  EXPECT_EQ(fib->Lookup(A("2001:db8::1")), 1U);
-  EXPECT_EQ(fib->Lookup(A("2001:db8::2")), kNoRoute);
 }
 
 class FibCompilerContract : public testing::TestWithParam<Family> {
  protected:
   // Routes of the family, mixed and nested.
   std::vector<Route> Routes(size_t count, uint64_t seed) const {
-    RandomRoutesOptions options;
-    options.family = GetParam();
-    options.count = count;
-    options.seed = seed;
-    return RandomRoutes(options);
+    return RandomRoutes({.family = GetParam(), .count = count, .seed = seed});
   }
 };
 
 INSTANTIATE_TEST_SUITE_P(Families, FibCompilerContract,
                          testing::Values(Family::kIpv4, Family::kIpv6),
-                         [](const auto& param) {
-                           return std::string(FamilyName(param.param));
-                         });
+                         testing::PrintToStringParamName());
 
 TEST_P(FibCompilerContract, AnyOrderRepeatsAndPrefixesThatDidNotChange) {
   LiveTable table(GetParam(), Routes(300, 1));
@@ -131,9 +81,7 @@ TEST_P(FibCompilerContract, AnyOrderRepeatsAndPrefixesThatDidNotChange) {
           table.ModelRoutes()[random.Below(table.model().size())].prefix);
     }
     also.insert(also.end(), also.begin(), also.end());
-    for (size_t n = also.size(); n > 1; --n) {
-      std::swap(also[n - 1], also[random.Below(n)]);
-    }
+    random.Shuffle(also);
     table.Apply(changes, also);
     ASSERT_EQ(DifferencesAtBoundaries(*table.fib(), table.ModelRoutes()), "");
   }
@@ -189,79 +137,8 @@ TEST_P(FibCompilerContract, CompileStartsAnew) {
   }
 }
 
-// A history's versions, and the routes of each.
-struct Versions {
-  std::vector<std::shared_ptr<const Fib>> fibs;
-  std::vector<std::vector<Route>> routes;
-};
-
-Versions MakeVersions(LiveTable& table, Family family, int count,
-                      uint64_t seed) {
-  HistoryOptions options;
-  options.family = family;
-  options.prefixes = 120;
-  options.seed = seed;
-  History history(options);
-  Versions versions;
-  for (int i = 0; i < count; ++i) {
-    versions.fibs.push_back(table.Apply(history.NextBatch()));
-    versions.routes.push_back(table.ModelRoutes());
-  }
-  return versions;
-}
-
-TEST_P(FibCompilerContract, VersionsDieInAnyOrder) {
-  for (uint64_t seed = 1; seed <= 20; ++seed) {
-    // Odd seeds: the compiler first.
-    std::optional<LiveTable> table(std::in_place, GetParam());
-    Versions versions = MakeVersions(*table, GetParam(), 40, seed);
-    if (seed % 2 == 1) table.reset();
-    Random random(seed);
-    while (!versions.fibs.empty()) {
-      const size_t i = random.Below(versions.fibs.size());
-      std::swap(versions.fibs[i], versions.fibs.back());
-      std::swap(versions.routes[i], versions.routes.back());
-      versions.fibs.pop_back();
-      versions.routes.pop_back();
-      if (!versions.fibs.empty()) {
-        const size_t left = random.Below(versions.fibs.size());
-        ASSERT_EQ(DifferencesAtBoundaries(*versions.fibs[left],
-                                          versions.routes[left]),
-                  "")
-            << "seed " << seed << ", " << versions.fibs.size() << " left";
-      }
-    }
-    if (table) {  // it still works
-      MakeVersions(*table, GetParam(), 1, seed + 100);
-      ASSERT_EQ(DifferencesAtBoundaries(*table->fib(), table->ModelRoutes()),
-                "");
-    }
-  }
-}
-
-// As the server's threads do: versions die on other threads while the compiler
-// makes the next ones from them.
-TEST_P(FibCompilerContract, VersionsDieOnOtherThreads) {
-  LiveTable table(GetParam());
-  for (uint64_t seed = 1; seed <= 5; ++seed) {
-    Versions versions = MakeVersions(table, GetParam(), 60, seed);
-    std::thread reaper([dying = std::move(versions.fibs)]() mutable {
-      while (!dying.empty()) dying.pop_back();
-    });
-    const Versions more = MakeVersions(table, GetParam(), 30, seed + 100);
-    reaper.join();
-    for (size_t i = 0; i < more.fibs.size(); ++i) {
-      ASSERT_EQ(DifferencesAtBoundaries(*more.fibs[i], more.routes[i]), "");
-    }
-  }
-}
-
 // Next hops that grow in number and size while the table changes. The FIB has
 // to change the width of its values on the way, and back.
-
-Prefix V6(uint64_t high, uint64_t low, int length) {
-  return Prefix::Truncate(Address::V6(absl::MakeUint128(high, low)), length);
-}
 
 // Where the routes lie.
 struct Place {
@@ -331,7 +208,7 @@ INSTANTIATE_TEST_SUITE_P(
                           }}),
     [](const auto& param) { return param.param.name; });
 
-// One, few, more than an byte holds, then ids of every size.
+// One, few, more than a byte holds, then ids of every size.
 TEST_P(NextHopGrowth, IdsGrow) {
   uint32_t n = 0;
   Announce(n, n + 3, 1, [](uint32_t) { return 1u; });
@@ -347,7 +224,7 @@ TEST_P(NextHopGrowth, IdsGrow) {
   }
 }
 
-// As many distinct next hops as an byte holds, and two, one by one across the
+// As many distinct next hops as a byte holds, and two, one by one across the
 // edges; and then all of them go, and few come back.
 TEST_P(NextHopGrowth, CountsGrowAndShrink) {
   Announce(0, 250, 50, [](uint32_t n) { return n + 1; });

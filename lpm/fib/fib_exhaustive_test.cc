@@ -10,7 +10,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_join.h"
@@ -23,18 +25,35 @@
 namespace planb {
 namespace {
 
-// Tries tables of one world against the oracle.
-class WorldChecker {
- public:
-  explicit WorldChecker(const SmallWorld& world)
-      : family_(world.family),
-        prefixes_(PrefixesOf(world)),
-        probes_(ProbesOf(world)) {}
+// The next hops of a world's prefixes, in order.
+using State = std::vector<NextHopId>;
 
-  const std::vector<Prefix>& prefixes() const { return prefixes_; }
+// Counts up in base `values`; false where it comes back to zeros.
+bool NextState(State& state, NextHopId values) {
+  for (NextHopId& digit : state) {
+    if (++digit < values) return true;
+    digit = 0;
+  }
+  return false;
+}
 
-  // The table has prefixes()[i] -> next_hops[i], except where that is 0.
-  void Check(absl::Span<const NextHopId> next_hops) {
+// The first `count` of them.
+std::vector<std::string> V6Bases(size_t count = 4) {
+  std::vector<std::string> bases = {
+      "::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+      "2001:db8:5555:aaaa:8000:0:7fff:ffff",
+      "3fff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"};
+  bases.resize(count);
+  return bases;
+}
+std::vector<std::string> V4Bases() {
+  return {"0.0.0.0", "255.255.255.255", "192.0.127.128"};
+}
+
+class FibSmallWorld : public testing::TestWithParam<SmallWorld> {
+ protected:
+  // The table has prefixes_[i] -> next_hops[i], except where that is 0.
+  void Check(const State& next_hops) {
     std::vector<Route> routes;
     for (size_t i = 0; i < prefixes_.size(); ++i) {
       if (next_hops[i] != kNoRoute) {
@@ -42,143 +61,65 @@ class WorldChecker {
       }
     }
     std::sort(routes.begin(), routes.end());
-    const auto fib = Fib::Build(family_, routes).value();
-    const Oracle oracle(routes);
-    expected_.clear();
-    for (const Address& probe : probes_) {
-      const auto route = oracle.Lookup(probe);
-      expected_.push_back(route ? route->next_hop : kNoRoute);
-    }
-    ExpectAnswers(*fib, probes_, expected_);
+    const auto fib = Fib::Build(GetParam().family, routes).value();
+    ExpectAnswers(*fib, probes_, AnswersByOracle(routes, probes_));
     EXPECT_EQ(UpperDifferences(*fib, routes, probes_), "");
-    if (testing::Test::HasFailure()) {
+    if (HasFailure()) {
       FAIL() << "with next hops " << absl::StrJoin(next_hops, ",");
     }
   }
 
- private:
-  const Family family_;
-  const std::vector<Prefix> prefixes_;
-  const std::vector<Address> probes_;
-  std::vector<NextHopId> expected_;
+  const std::vector<Prefix> prefixes_ = PrefixesOf(GetParam());
+  const std::vector<Address> probes_ = ProbesOf(GetParam());
 };
 
-class FibSmallWorld : public testing::TestWithParam<SmallWorld> {};
-
-// Every prefix is absent or has one of as many next hops as fit: with two
-// varying bits 4^7 tables, so every way for neighbours to merge or not.
+// With two varying bits, each of the seven prefixes is absent or has one of
+// three next hops: every way for neighbours to merge or not. With three bits,
+// every set of the fifteen prefixes, with next hops of their own, and with next
+// hops drawn from two.
 TEST_P(FibSmallWorld, EveryTable) {
-  WorldChecker checker(GetParam());
-  const size_t prefixes = checker.prefixes().size();
-  const size_t choices = prefixes <= 7 ? 4 : 2;
-  std::vector<NextHopId> next_hops(prefixes, kNoRoute);
-  size_t tables = 0;
-  size_t digit = 0;
-  while (digit < prefixes) {
-    checker.Check(next_hops);
-    if (HasFatalFailure()) return;
-    ++tables;
-    // Count up. A lone choice is a next hop of the prefix's own.
-    for (digit = 0; digit < prefixes; ++digit) {
-      NextHopId& next_hop = next_hops[digit];
-      const auto last =
-          static_cast<NextHopId>(choices == 2 ? digit + 1 : choices - 1);
-      if (next_hop != last) {
-        next_hop = choices == 2 ? last : next_hop + 1;
-        break;
-      }
-      next_hop = kNoRoute;
-    }
-  }
-  size_t expected_tables = 1;
-  for (size_t i = 0; i < prefixes; ++i) expected_tables *= choices;
-  EXPECT_EQ(tables, expected_tables);
-}
-
-// Again every set of prefixes, with next hops drawn from two: most neighbours
-// merge.
-TEST_P(FibSmallWorld, EverySetWithTwoNextHops) {
-  WorldChecker checker(GetParam());
-  const size_t prefixes = checker.prefixes().size();
+  const bool two_bits = GetParam().positions.size() == 2;
   Random random(1);
-  std::vector<NextHopId> next_hops(prefixes);
-  for (size_t set = 0; set < size_t{1} << prefixes; ++set) {
-    for (size_t i = 0; i < prefixes; ++i) {
-      const auto next_hop = static_cast<NextHopId>(1 + random.Below(2));
-      next_hops[i] = (set >> i) & 1 ? next_hop : kNoRoute;
+  State digits(prefixes_.size());
+  do {
+    if (two_bits) {
+      Check(digits);
+    } else {
+      State own = digits, drawn = digits;
+      for (size_t i = 0; i < digits.size(); ++i) {
+        own[i] *= static_cast<NextHopId>(i + 1);
+        drawn[i] *= static_cast<NextHopId>(1 + random.Below(2));
+      }
+      Check(own);
+      Check(drawn);
     }
-    checker.Check(next_hops);
     if (HasFatalFailure()) return;
-  }
-}
-
-const std::vector<std::string>& V6Bases() {
-  static const auto* const bases = new std::vector<std::string>{
-      "::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
-      "2001:db8:5555:aaaa:8000:0:7fff:ffff"};
-  return *bases;
-}
-
-const std::vector<std::string>& V4Bases() {
-  static const auto* const bases = new std::vector<std::string>{
-      "0.0.0.0", "255.255.255.255", "192.0.127.128"};
-  return *bases;
+  } while (NextState(digits, two_bits ? 4 : 2));
 }
 
 // At the top, across the edges of the structure, at the bottom, scattered.
-INSTANTIATE_TEST_SUITE_P(Ipv6TwoBits, FibSmallWorld,
-                         testing::ValuesIn(SmallWorlds(Family::kIpv6,
-                                                       {{0, 1},
-                                                        {11, 12},
-                                                        {47, 48},
-                                                        {48, 49},
-                                                        {62, 63},
-                                                        {63, 64},
-                                                        {64, 65},
-                                                        {79, 80},
-                                                        {111, 112},
-                                                        {126, 127},
-                                                        {47, 63},
-                                                        {47, 64},
-                                                        {63, 127},
-                                                        {64, 127},
-                                                        {47, 90},
-                                                        {0, 127}},
-                                                       V6Bases())));
-
-INSTANTIATE_TEST_SUITE_P(Ipv6ThreeBits, FibSmallWorld,
-                         testing::ValuesIn(SmallWorlds(Family::kIpv6,
-                                                       {{0, 1, 2},
-                                                        {61, 62, 63},
-                                                        {62, 63, 64},
-                                                        {63, 64, 65},
-                                                        {64, 65, 66},
-                                                        {47, 48, 64},
-                                                        {47, 63, 127},
-                                                        {48, 63, 64},
-                                                        {50, 64, 100},
-                                                        {62, 64, 66},
-                                                        {125, 126, 127},
-                                                        {0, 63, 127}},
-                                                       V6Bases())));
+INSTANTIATE_TEST_SUITE_P(
+    Ipv6, FibSmallWorld,
+    testing::ValuesIn(SmallWorlds(
+        Family::kIpv6,
+        Positions("0,1 11,12 47,48 48,49 62,63 63,64 64,65 79,80 111,112 "
+                  "126,127 47,63 47,64 63,127 64,127 47,90 0,127 "
+                  "0,1,2 61,62,63 62,63,64 63,64,65 64,65,66 47,48,64 "
+                  "47,63,127 48,63,64 50,64,100 62,64,66 125,126,127 "
+                  "0,63,127"),
+        V6Bases(3))));
 
 INSTANTIATE_TEST_SUITE_P(
-    Ipv4TwoBits, FibSmallWorld,
-    testing::ValuesIn(SmallWorlds(Family::kIpv4,
-                                  {{0, 1}, {15, 16}, {30, 31}, {0, 31}},
-                                  V4Bases())));
-
-INSTANTIATE_TEST_SUITE_P(
-    Ipv4ThreeBits, FibSmallWorld,
-    testing::ValuesIn(SmallWorlds(Family::kIpv4,
-                                  {{0, 1, 2}, {23, 24, 25}, {29, 30, 31}},
-                                  V4Bases())));
+    Ipv4, FibSmallWorld,
+    testing::ValuesIn(SmallWorlds(
+        Family::kIpv4,
+        Positions("0,1 15,16 30,31 0,31 0,1,2 23,24,25 29,30,31"), V4Bases())));
 
 // The worlds are what they claim to be.
 TEST(World, HasAllItsPrefixesAndNoOther) {
   std::vector<std::string> texts;
-  for (const Prefix& prefix :
-       PrefixesOf(SmallWorlds(Family::kIpv6, {{63, 64}}, {"2001:db8::1"})[0])) {
+  for (const Prefix& prefix : PrefixesOf(SmallWorlds(
+           Family::kIpv6, Positions("63,64"), {"2001:db8::1"})[0])) {
     texts.push_back(prefix.ToString());
   }
   EXPECT_THAT(texts, testing::UnorderedElementsAre(
@@ -192,7 +133,94 @@ TEST(World, HasAllItsPrefixesAndNoOther) {
 // update every kernel must answer as the oracle does, and versions of long ago
 // must answer as they did.
 
-using State = WorldTable::State;
+// A small world in motion. After every change it checks the table against the
+// oracle, for whole addresses and upper halves, while old versions stay alive.
+// Prefix number i of the world has next hop state[i]; kNoRoute is no route.
+class WorldTable {
+ public:
+  // `background` routes are always there, but for prefixes of the world.
+  explicit WorldTable(const SmallWorld& world,
+                      std::vector<Route> background = {})
+      : family_(world.family),
+        prefixes_(PrefixesOf(world)),
+        background_(std::move(background)),
+        state_(prefixes_.size(), kNoRoute),
+        old_(/*most=*/80, /*seed=*/1) {
+    std::erase_if(background_, [this](const Route& route) {
+      return std::count(prefixes_.begin(), prefixes_.end(), route.prefix) > 0;
+    });
+    forms_ = {WholeForm(family_)};
+    if (family_ == Family::kIpv6) forms_.push_back(Form::kIpv6Upper);
+    for (const Form form : forms_) {
+      // Wide enough for any kernel's widest part and for some of its rest.
+      probes_.push_back(
+          std::make_shared<PackedProbes>(form, ProbesOf(world), 150));
+    }
+    Restart();
+  }
+  // Checks the old versions that are left.
+  ~WorldTable() {
+    while (!old_.empty()) EXPECT_EQ(old_.DropOne(), "") << "of an old version";
+  }
+
+  // Number of prefixes.
+  size_t size() const { return prefixes_.size(); }
+
+  // Goes on with a new compiler and none of the world's prefixes.
+  void Restart() {
+    std::fill(state_.begin(), state_.end(), kNoRoute);
+    table_ = std::make_unique<LiveTable>(family_, background_);
+    Check({});
+  }
+
+  // Goes to `next` in one batch, which may be empty.
+  void Go(const State& next) {
+    std::vector<Change> changes;
+    for (size_t i = 0; i < prefixes_.size(); ++i) {
+      if (next[i] != state_[i]) changes.push_back({prefixes_[i], next[i]});
+    }
+    state_ = next;
+    Apply(changes);
+  }
+
+  // Changes prefix number `i` alone, maybe to what it is.
+  void Set(size_t i, NextHopId next_hop) {
+    state_[i] = next_hop;
+    Apply({{prefixes_[i], next_hop}});
+  }
+
+ private:
+  void Apply(const std::vector<Change>& changes) {
+    table_->Apply(changes);
+    Check(changes);
+  }
+
+  void Check(const std::vector<Change>& changes) {
+    std::vector<Route> routes = background_;
+    for (size_t i = 0; i < prefixes_.size(); ++i) {
+      if (state_[i] != kNoRoute) routes.push_back({prefixes_[i], state_[i]});
+    }
+    for (size_t i = 0; i < forms_.size(); ++i) {
+      std::vector<NextHopId> expected =
+          RightAnswersAs(forms_[i], routes, probes_[i]->addresses());
+      ASSERT_EQ(probes_[i]->Differences(*table_->fib(), expected), "")
+          << "after " << ChangesText(changes) << "; the routes are "
+          << ChangesText(routes);
+      ASSERT_EQ(old_.Keep(table_->fib(), probes_[i], std::move(expected)), "")
+          << "of an old version";
+    }
+  }
+
+  const Family family_;
+  const std::vector<Prefix> prefixes_;
+  std::vector<Route> background_;
+  // Of each form of the family.
+  std::vector<Form> forms_;
+  std::vector<std::shared_ptr<const PackedProbes>> probes_;
+  State state_;
+  std::unique_ptr<LiveTable> table_;
+  OldVersions old_;
+};
 
 // The digits as next hops: as they are, or as wide as next hops get.
 NextHopId NextHop(NextHopId digit, bool wide) {
@@ -318,16 +346,22 @@ TEST_P(ThreeBits, AWalkOverTheTables) {
   }
 }
 
-// The bits at which a search structure may go from one part to the next.
-const std::vector<int>& V6Edges() {
-  static const auto* const edges = new std::vector<int>{
-      0, 3, 12, 16, 24, 25, 32, 40, 48, 49, 64, 80, 112, 128};
-  return *edges;
-}
-const std::vector<int>& V4Edges() {
-  static const auto* const edges =
-      new std::vector<int>{0, 8, 12, 16, 20, 24, 25, 32};
-  return *edges;
+// `bits` neighbouring positions, in every place where they touch one of `edges`
+// (the position before an edge and the one after it, or further in).
+std::vector<std::vector<int>> PositionsAround(Family family,
+                                              const std::vector<int>& edges,
+                                              int bits) {
+  std::vector<std::vector<int>> all;
+  for (const int edge : edges) {
+    for (int first = edge - bits; first <= edge; ++first) {
+      if (first < 0 || first + bits > AddressBits(family)) continue;
+      std::vector<int>& positions = all.emplace_back();
+      for (int i = 0; i < bits; ++i) positions.push_back(first + i);
+    }
+  }
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  return all;
 }
 
 std::vector<std::vector<int>> EveryPosition(Family family) {
@@ -336,80 +370,57 @@ std::vector<std::vector<int>> EveryPosition(Family family) {
   return positions;
 }
 
-const std::vector<std::string>& ChangingV6Bases() {
-  static const auto* const bases = new std::vector<std::string>{
-      "::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
-      "2001:db8:5555:aaaa:8000:0:7fff:ffff",
-      "3fff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"};
-  return *bases;
-}
-
 std::vector<SmallWorld> Both(std::vector<SmallWorld> v6,
                              const std::vector<SmallWorld>& v4) {
   v6.insert(v6.end(), v4.begin(), v4.end());
   return v6;
 }
 
-std::string Name(const testing::TestParamInfo<SmallWorld>& info) {
-  return SmallWorldName(info.param);
-}
-
 INSTANTIATE_TEST_SUITE_P(
     EveryBit, OneBit,
     testing::ValuesIn(Both(
         SmallWorlds(Family::kIpv6, EveryPosition(Family::kIpv6),
-                    {ChangingV6Bases()[1], ChangingV6Bases()[2]}),
+                    {V6Bases()[1], V6Bases()[2]}),
         SmallWorlds(Family::kIpv4, EveryPosition(Family::kIpv4), V4Bases()))),
-    Name);
+    testing::PrintToStringParamName());
 
+// Two bits at each edge where a search may go from one part to the next.
 INSTANTIATE_TEST_SUITE_P(
     EveryEdge, TwoBits,
-    testing::ValuesIn(Both(
-        SmallWorlds(Family::kIpv6, PositionsAround(Family::kIpv6, V6Edges(), 2),
-                    ChangingV6Bases()),
-        SmallWorlds(Family::kIpv4, PositionsAround(Family::kIpv4, V4Edges(), 2),
-                    V4Bases()))),
-    Name);
+    testing::ValuesIn(
+        Both(SmallWorlds(Family::kIpv6,
+                         PositionsAround(Family::kIpv6,
+                                         {0, 3, 12, 16, 24, 25, 32, 40, 48, 49,
+                                          64, 80, 112, 128},
+                                         2),
+                         V6Bases()),
+             SmallWorlds(Family::kIpv4,
+                         PositionsAround(Family::kIpv4,
+                                         {0, 8, 12, 16, 20, 24, 25, 32}, 2),
+                         V4Bases()))),
+    testing::PrintToStringParamName());
 
 INSTANTIATE_TEST_SUITE_P(
     SomeEdges, TwoBitsDeeply,
-    testing::ValuesIn(Both(SmallWorlds(Family::kIpv6,
-                                       {{15, 16},
-                                        {23, 24},
-                                        {31, 48},
-                                        {47, 48},
-                                        {48, 49},
-                                        {47, 64},
-                                        {62, 63},
-                                        {63, 64},
-                                        {64, 65},
-                                        {63, 127},
-                                        {79, 80},
-                                        {126, 127}},
-                                       {ChangingV6Bases()[2]}),
-                           SmallWorlds(Family::kIpv4,
-                                       {{15, 16}, {23, 24}, {30, 31}},
-                                       {V4Bases()[2]}))),
-    Name);
+    testing::ValuesIn(
+        Both(SmallWorlds(Family::kIpv6,
+                         Positions("15,16 23,24 31,48 47,48 48,49 47,64 62,63 "
+                                   "63,64 64,65 63,127 79,80 126,127"),
+                         {V6Bases()[2]}),
+             SmallWorlds(Family::kIpv4, Positions("15,16 23,24 30,31"),
+                         {V4Bases()[2]}))),
+    testing::PrintToStringParamName());
 
 INSTANTIATE_TEST_SUITE_P(
     FarApart, ThreeBits,
-    testing::ValuesIn(Both(SmallWorlds(Family::kIpv6,
-                                       {{0, 63, 127},
-                                        {47, 63, 64},
-                                        {48, 63, 127},
-                                        {62, 64, 66},
-                                        {63, 64, 65},
-                                        {15, 31, 47},
-                                        {20, 50, 90},
-                                        {47, 80, 112},
-                                        {2, 3, 60},
-                                        {24, 47, 48},
-                                        {64, 96, 127}},
-                                       ChangingV6Bases()),
-                           SmallWorlds(Family::kIpv4,
-                                       {{0, 15, 31}, {7, 19, 24}}, V4Bases()))),
-    Name);
+    testing::ValuesIn(Both(
+        SmallWorlds(Family::kIpv6,
+                    Positions("0,63,127 47,63,64 48,63,127 62,64,66 "
+                              "63,64,65 15,31,47 20,50,90 47,80,112 "
+                              "2,3,60 24,47,48 64,96,127"),
+                    V6Bases()),
+        SmallWorlds(Family::kIpv4, Positions("0,15,31 7,19,24"), V4Bases()))),
+    testing::PrintToStringParamName());
 
 }  // namespace
 }  // namespace planb

@@ -9,15 +9,14 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <map>
+#include <cstring>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/base/internal/raw_logging.h"
@@ -28,207 +27,111 @@
 #include "lpm/testing/oracle.h"
 #include "lpm/testing/random_tables.h"
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define PLANB_FENCES 0  // operator new is the sanitizer's
+#else
+#define PLANB_FENCES 1
+#include "lpm/testing/operator_new.h"
+#endif
+
 namespace planb {
 namespace {
 
-// An operator new whose memory ends at a forbidden page. It catches what the
-// sanitizers do not see: gathers and other vector loads of the kernels. This
-// program's operators new and delete are replaced by it, but for a sanitizer's.
-//
+thread_local bool fenced = false;
+// Bytes in fenced blocks that are not deleted yet.
+std::atomic<size_t> fenced_bytes = 0;
+
 // While one lives, each block that its thread allocates by `new` ends right
 // before a forbidden page (its size rounded up to its alignment). Once a block
 // is deleted, at any time and by any thread, its pages are forbidden for good.
 // Slow, and limited to some ten thousand blocks at a time. Do not nest.
 class FencedNew {
  public:
-  FencedNew();
-  ~FencedNew();
+  FencedNew() { fenced = true; }
+  ~FencedNew() { fenced = false; }
   FencedNew(const FencedNew&) = delete;
   FencedNew& operator=(const FencedNew&) = delete;
-
-  // False where AddressSanitizer does the work.
-  static bool Available();
-  // Bytes allocated so and not yet deleted. Thread-safe.
-  static size_t Bytes();
 };
 
 }  // namespace
-}  // namespace planb
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if PLANB_FENCES
 
-namespace planb {
-namespace {
-FencedNew::FencedNew() = default;
-FencedNew::~FencedNew() = default;
-bool FencedNew::Available() { return false; }
-size_t FencedNew::Bytes() { return 0; }
-}  // namespace
-}  // namespace planb
-
-#else
-
-namespace planb {
 namespace {
 
 constexpr size_t kPage = 4096;
 // Addresses, not memory. None is given out twice.
 constexpr size_t kArena = size_t{1} << 40;
 
-thread_local bool fenced = false;
+constexpr size_t RoundUp(size_t size, size_t unit) {
+  return (size + unit - 1) / unit * unit;
+}
 
-class Fence {
- public:
-  // Never destroyed: blocks may outlive everything.
-  static Fence& Get() {
-    static Fence* const fence = new (std::malloc(sizeof(Fence))) Fence;
-    return *fence;
-  }
+char* Arena() {
+  static char* const arena = static_cast<char*>(
+      mmap(nullptr, kArena, PROT_NONE,
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  ABSL_RAW_CHECK(arena != MAP_FAILED, "no room for the arena");
+  return arena;
+}
 
-  // Right before a page that stays forbidden.
-  void* Allocate(size_t size, size_t alignment) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    const size_t rounded =
-        (std::max<size_t>(size, 1) + alignment - 1) / alignment * alignment;
-    const size_t pages = (rounded + kPage - 1) / kPage * kPage;
-    ABSL_RAW_CHECK(used_ + pages + kPage <= kArena, "the arena is used up");
-    char* const begin = arena_ + used_;
-    used_ += pages + kPage;
-    ABSL_RAW_CHECK(mprotect(begin, pages, PROT_READ | PROT_WRITE) == 0,
-                   "cannot open pages: too many blocks");
-    char* const block = begin + pages - rounded;
-    blocks_.emplace(block, Block{begin, pages, size});
-    bytes_ += size;
-    return block;
-  }
-
-  // False if `block` is not of the arena.
-  bool Free(void* block) {
-    if (reinterpret_cast<uintptr_t>(block) -
-            reinterpret_cast<uintptr_t>(arena_) >=
-        kArena) {
-      return false;
-    }
-    const std::lock_guard<std::mutex> lock(mutex_);
-    const auto it = blocks_.find(block);
-    ABSL_RAW_CHECK(it != blocks_.end(), "deleted twice, or never allocated");
-    const Block& freed = it->second;
-    ABSL_RAW_CHECK(mmap(freed.begin, freed.pages, PROT_NONE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
-                        -1, 0) == freed.begin,
-                   "cannot close pages");
-    bytes_ -= freed.size;
-    blocks_.erase(it);
-    return true;
-  }
-
-  size_t bytes() {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return bytes_;
-  }
-
- private:
-  struct Block {
-    char* begin;
-    size_t pages;
-    size_t size;
-  };
-  // From malloc, since new leads back here.
-  template <typename T>
-  struct Malloc {
-    using value_type = T;
-    Malloc() = default;
-    template <typename U>
-    explicit Malloc(const Malloc<U>&) {}
-    T* allocate(size_t n) {
-      return static_cast<T*>(std::malloc(n * sizeof(T)));
-    }
-    void deallocate(T* memory, size_t) { std::free(memory); }
-    bool operator==(const Malloc&) const { return true; }
-  };
-
-  Fence()
-      : arena_(static_cast<char*>(
-            mmap(nullptr, kArena, PROT_NONE,
-                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0))) {
-    ABSL_RAW_CHECK(arena_ != MAP_FAILED, "no room for the arena");
-  }
-
-  std::mutex mutex_;
-  char* const arena_;
-  size_t used_ = 0;
-  size_t bytes_ = 0;
-  std::map<void*, Block, std::less<>, Malloc<std::pair<void* const, Block>>>
-      blocks_;
+// Right before each block of the arena.
+struct Header {
+  char* pages;
+  size_t page_bytes;
+  size_t size;
 };
 
+}  // namespace
+
 void* Allocate(size_t size, size_t alignment) {
-  if (fenced) return Fence::Get().Allocate(size, alignment);
-  const size_t rounded =
-      (std::max<size_t>(size, 1) + alignment - 1) / alignment * alignment;
-  void* const block = std::aligned_alloc(alignment, rounded);
-  ABSL_RAW_CHECK(block != nullptr, "no memory");
+  const size_t rounded = RoundUp(std::max<size_t>(size, 1), alignment);
+  if (!fenced) {
+    void* const block = std::aligned_alloc(alignment, rounded);
+    ABSL_RAW_CHECK(block != nullptr, "no memory");
+    return block;
+  }
+  static std::atomic<size_t> used = 0;
+  const size_t page_bytes = RoundUp(rounded + sizeof(Header), kPage);
+  const size_t at = used.fetch_add(page_bytes + kPage);
+  ABSL_RAW_CHECK(at + page_bytes + kPage <= kArena, "the arena is used up");
+  char* const pages = Arena() + at;
+  ABSL_RAW_CHECK(mprotect(pages, page_bytes, PROT_READ | PROT_WRITE) == 0,
+                 "cannot open pages: too many blocks");
+  char* const block = pages + page_bytes - rounded;
+  const Header header = {pages, page_bytes, size};
+  std::memcpy(block - sizeof(Header), &header, sizeof(Header));
+  fenced_bytes += size;
   return block;
 }
 
 void Free(void* block) {
-  if (block != nullptr && !Fence::Get().Free(block)) std::free(block);
+  if (reinterpret_cast<uintptr_t>(block) -
+          reinterpret_cast<uintptr_t>(Arena()) >=
+      kArena) {
+    std::free(block);
+    return;
+  }
+  // A second deletion finds the pages forbidden.
+  Header header;
+  std::memcpy(&header, static_cast<char*>(block) - sizeof(Header),
+              sizeof(Header));
+  fenced_bytes -= header.size;
+  ABSL_RAW_CHECK(mmap(header.pages, header.page_bytes, PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
+                      -1, 0) == header.pages,
+                 "cannot close pages");
 }
 
-FencedNew::FencedNew() { fenced = true; }
-FencedNew::~FencedNew() { fenced = false; }
-bool FencedNew::Available() { return true; }
-size_t FencedNew::Bytes() { return Fence::Get().bytes(); }
+#endif  // PLANB_FENCES
 
-}  // namespace
-}  // namespace planb
-
-// The other forms (arrays, nothrow, sized) call these.
-void* operator new(size_t size) {
-  return planb::Allocate(size, alignof(std::max_align_t));
-}
-void* operator new(size_t size, std::align_val_t alignment) {
-  return planb::Allocate(size, static_cast<size_t>(alignment));
-}
-void operator delete(void* block) noexcept { planb::Free(block); }
-void operator delete(void* block, size_t) noexcept { planb::Free(block); }
-void operator delete(void* block, std::align_val_t) noexcept {
-  planb::Free(block);
-}
-void operator delete(void* block, size_t, std::align_val_t) noexcept {
-  planb::Free(block);
-}
-
-#endif
-
-namespace planb {
 namespace {
 
 class FibFence : public testing::TestWithParam<Family> {};
 
 INSTANTIATE_TEST_SUITE_P(Families, FibFence,
                          testing::Values(Family::kIpv4, Family::kIpv6),
-                         [](const auto& param) {
-                           return std::string(FamilyName(param.param));
-                         });
-
-std::vector<Route> HardRoutes(Family family, size_t count, uint64_t seed) {
-  std::vector<Route> routes;
-  const auto next_hops = static_cast<NextHopId>(1 + seed * 37 % 400);
-  for (const Prefix& prefix : HardPrefixes(family, count, seed)) {
-    routes.push_back(
-        {prefix, 1 + static_cast<NextHopId>(routes.size()) % next_hops});
-  }
-  return routes;
-}
-
-std::vector<Route> RoutesOf(const RouteSet& set) {
-  std::vector<Route> routes;
-  for (const auto& [prefix, next_hop] : set) {
-    routes.push_back({prefix, next_hop});
-  }
-  return routes;
-}
+                         testing::PrintToStringParamName());
 
 // Where tables end: at the last address, at the first, and in between.
 std::string Differences(const Fib& fib, const std::vector<Route>& routes) {
@@ -243,31 +146,30 @@ TEST_P(FibFence, BuiltAtOnce) {
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     const std::vector<Route> routes =
         seed == 1 ? std::vector<Route>()
-                  : HardRoutes(GetParam(), 1 + seed * seed, seed);
-    const size_t before = FencedNew::Bytes();
+                  : HardRoutes(GetParam(), 1 + seed * seed, seed,
+                               static_cast<uint32_t>(1 + seed * 37 % 400));
+    const size_t before = fenced_bytes;
     std::unique_ptr<const Fib> fib;
     {
       const FencedNew fence;
       fib = Fib::Build(GetParam(), routes).value();
     }
-    if (FencedNew::Available()) {
+    if (PLANB_FENCES) {
       // Or else this test sees little of the FIB.
-      EXPECT_GE(FencedNew::Bytes() - before + 1024, fib->bytes() / 10 * 9);
+      EXPECT_GE(fenced_bytes - before + 1024, fib->bytes() / 10 * 9);
     }
     ASSERT_EQ(Differences(*fib, routes), "") << "seed " << seed;
     fib.reset();
-    EXPECT_EQ(FencedNew::Bytes(), before) << "a leak";
+    EXPECT_EQ(fenced_bytes.load(), before) << "a leak";
   }
 }
 
 TEST_P(FibFence, Updated) {
   for (uint64_t seed = 1; seed <= 12; ++seed) {
-    HistoryOptions options;
-    options.family = GetParam();
-    options.prefixes = 20 * seed;
-    options.changes = 10;
-    options.seed = seed;
-    History history(options);
+    History history({.family = GetParam(),
+                     .prefixes = 20 * seed,
+                     .changes = 10,
+                     .seed = seed});
     RouteSet routes(GetParam());
     std::vector<std::unique_ptr<const Fib>> versions;
     std::unique_ptr<FibCompiler> compiler;
@@ -279,15 +181,8 @@ TEST_P(FibFence, Updated) {
     }
     versions.push_back(std::move(first));
     for (int batch = 0; batch < 60; ++batch) {
-      std::vector<Prefix> changed;
-      for (const Change& change : history.NextBatch()) {
-        changed.push_back(change.prefix);
-        if (change.next_hop == kNoRoute) {
-          routes.Withdraw(change.prefix);
-        } else {
-          routes.Announce(change.prefix, change.next_hop);
-        }
-      }
+      const std::vector<Prefix> changed =
+          MakeChanges(history.NextBatch(), routes);
       std::unique_ptr<const Fib> fib;
       {
         const FencedNew fence;
@@ -296,14 +191,16 @@ TEST_P(FibFence, Updated) {
       versions.push_back(std::move(fib));
       // The oldest goes, and what it alone held.
       if (versions.size() > 4) versions.erase(versions.begin());
-      ASSERT_EQ(Differences(*versions.back(), RoutesOf(routes)), "")
+      ASSERT_EQ(Differences(*versions.back(), {routes.begin(), routes.end()}),
+                "")
           << "seed " << seed << ", batch " << batch;
     }
     compiler.reset();
     versions.erase(versions.begin(), versions.end() - 1);
-    ASSERT_EQ(Differences(*versions[0], RoutesOf(routes)), "") << "alone";
+    ASSERT_EQ(Differences(*versions[0], {routes.begin(), routes.end()}), "")
+        << "alone";
     versions.clear();
-    EXPECT_EQ(FencedNew::Bytes(), 0U) << "a leak";
+    EXPECT_EQ(fenced_bytes.load(), 0U) << "a leak";
   }
 }
 

@@ -76,15 +76,15 @@ void ExpectLimit(const std::vector<Route>& routes, const FibLimits& limits,
   ExpectRight(compiler->Update(fewer_set, last), fewer);
 }
 
-// The n-th of very many /48s, each in a /12 of its own at first.
-absl::uint128 Slash48(uint64_t n) {
-  return absl::MakeUint128((n << 52 | n >> 12 << 16), 0);
+// A prefix in the n-th of very many /48s, each in a /12 of its own at first.
+Prefix InSlash48(uint64_t n, int length) {
+  return V6(n << 52 | n >> 12 << 16, 1, length);
 }
 
 std::vector<Route> Hosts(size_t count) {
   std::vector<Route> routes;
   for (uint64_t n = 0; n < count; ++n) {
-    routes.push_back({Prefix::Truncate(Address::V6(Slash48(n) + 1), 128), 1});
+    routes.push_back({InSlash48(n, 128), 1});
   }
   return routes;
 }
@@ -92,7 +92,7 @@ std::vector<Route> Hosts(size_t count) {
 TEST(FibLimits, Lines) {
   std::vector<Route> routes;
   for (uint64_t n = 0; n < 300; ++n) {
-    routes.push_back({Prefix::Truncate(Address::V6(Slash48(n) + 1), 40), 1});
+    routes.push_back({InSlash48(n, 40), 1});
   }
   const std::vector<Route> fewer(routes.begin(), routes.end() - 1);
   // There is nothing but lines.
@@ -106,9 +106,8 @@ TEST(FibLimits, Lines) {
 TEST(FibLimits, NoLines) {
   FibLimits limits;
   limits.lines = 0;
-  ExpectLimit({{Prefix::Parse("::/0").value(), 1},
-               {Prefix::Parse("2001:db8::/32").value(), 2}},
-              limits, "0 lines of 64 bytes");
+  ExpectLimit({R("::/0", 1), R("2001:db8::/32", 2)}, limits,
+              "0 lines of 64 bytes");
 }
 
 TEST(FibLimits, Descriptors) {
@@ -131,10 +130,7 @@ TEST(FibLimits, NextHopsOfSmallIds) {
 TEST(FibLimits, NextHopsOfLargeIds) {
   std::vector<Route> routes;
   for (uint32_t n = 0; n < 40'000; ++n) {
-    routes.push_back(
-        {Prefix::Truncate(Address::V6(absl::MakeUint128(uint64_t{n} << 20, 0)),
-                          48),
-         kUndecided - 1 - n});
+    routes.push_back({V6(uint64_t{n} << 20, 0, 48), kUndecided - 1 - n});
   }
   FibLimits limits;
   limits.next_hops = 39'999;
@@ -147,14 +143,12 @@ TEST(FibLimits, AHistoryOfUpdatesFailsOnlyWhereATableDoesNotFit) {
   size_t failed = 0, right = 0, packed = 0;
   for (uint64_t seed = 1; seed <= 30; ++seed) {
     const Family family = seed % 3 == 0 ? Family::kIpv4 : Family::kIpv6;
-    HistoryOptions options;
-    options.family = family;
-    options.prefixes = 100;
-    options.changes = 10;
-    options.next_hops = 20;
-    options.first_next_hop = seed % 2 == 0 ? 1 : 1u << 30;
-    options.seed = seed;
-    History history(options);
+    History history({.family = family,
+                     .prefixes = 100,
+                     .changes = 10,
+                     .next_hops = 20,
+                     .first_next_hop = seed % 2 == 0 ? 1 : 1u << 30,
+                     .seed = seed});
     FibLimits limits;
     limits.lines = 20 + 10 * seed;
     limits.descriptors = 2 + 2 * seed;
@@ -165,15 +159,8 @@ TEST(FibLimits, AHistoryOfUpdatesFailsOnlyWhereATableDoesNotFit) {
     versions.push_back(compiler->Compile(routes).value());
     std::vector<Route> last;  // the routes of the last version
     for (int batch = 0; batch < 60; ++batch) {
-      std::vector<Prefix> changed;
-      for (const Change& change : history.NextBatch()) {
-        changed.push_back(change.prefix);
-        if (change.next_hop == kNoRoute) {
-          routes.Withdraw(change.prefix);
-        } else {
-          routes.Announce(change.prefix, change.next_hop);
-        }
-      }
+      const std::vector<Prefix> changed =
+          MakeChanges(history.NextBatch(), routes);
       const uint64_t full = compiler->counters().full;
       Made made = compiler->Update(routes, changed);
       if (made.ok()) {

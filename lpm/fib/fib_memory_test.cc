@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Replaces operator new to hold the engine to two promises. What compiling
-// takes at its peak stays within the bounds. And every allocation fails once:
-// the caller gets std::bad_alloc, nothing leaks, FIBs that exist stay as they
-// are, and the compiler compiles the next generation right.
+// Replaces operator new, for two tests. The memory that compiling takes at its
+// peak stays within the bounds. And every allocation fails once: the caller
+// gets std::bad_alloc, nothing leaks, existing FIBs stay as they are, and the
+// compiler compiles the next generation right.
 
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -26,6 +26,7 @@
 #include "lpm/synthetic/synthetic.h"
 #include "lpm/testing/bound_tables.h"
 #include "lpm/testing/fib_check.h"
+#include "lpm/testing/operator_new.h"
 #include "lpm/testing/random_tables.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -45,6 +46,8 @@ std::atomic<size_t> allocated = 0, peak = 0;
 // blocks there are.
 thread_local size_t granted = kAll;
 thread_local std::ptrdiff_t blocks = 0;
+
+}  // namespace
 
 void* Allocate(size_t size, size_t alignment) {
   if (granted == 0) throw std::bad_alloc();
@@ -66,33 +69,13 @@ void Free(void* block) {
   std::free(block);
 }
 
-}  // namespace
-}  // namespace planb
-
-// The other forms call these.
-void* operator new(size_t size) {
-  return planb::Allocate(size, alignof(std::max_align_t));
-}
-void* operator new(size_t size, std::align_val_t alignment) {
-  return planb::Allocate(size, static_cast<size_t>(alignment));
-}
-void operator delete(void* block) noexcept { planb::Free(block); }
-void operator delete(void* block, size_t) noexcept { planb::Free(block); }
-void operator delete(void* block, std::align_val_t) noexcept {
-  planb::Free(block);
-}
-void operator delete(void* block, size_t, std::align_val_t) noexcept {
-  planb::Free(block);
-}
-
-namespace planb {
 namespace {
 
 // The operators count what malloc rounds up to, pages at most for each of the
 // few large blocks; and one block is aligned to a huge page.
 constexpr size_t kRoundedUp = (size_t{2} << 20) + 40 * 4096;
 
-// Bytes beyond what there was before that `what` had allocated at its peak.
+// The most bytes that `what` has allocated at once, beyond those before it.
 template <typename F>
 size_t PeakOf(F what) {
   const size_t before = allocated;
@@ -109,7 +92,7 @@ class FibBoundPeak : public testing::TestWithParam<BoundTable> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Tables, FibBoundPeak, testing::ValuesIn(BoundTables()),
-                         [](const auto& param) { return param.param.name; });
+                         testing::PrintToStringParamName());
 
 TEST_P(FibBoundPeak, OfCompiling) {
   const Family family = GetParam().family;
@@ -126,14 +109,10 @@ TEST_P(FibBoundPeak, OfCompiling) {
       FibCompiler compiler(family);
       size_t compile = PeakOf([&] { fib = compiler.Compile(set).value(); });
       EXPECT_LE(compile, bound + kRoundedUp) << count << " routes";
-      // Beside the compiler's own of before.
+      // Again, while the compiler keeps the memory of the first time.
       std::unique_ptr<const Fib> second;
       compile = PeakOf([&] { second = compiler.Compile(set).value(); });
       EXPECT_LE(compile, bound + kRoundedUp) << count << " routes, again";
-      RecordProperty("share_" + std::to_string(count) + "_routes_" +
-                         std::to_string(next_hops) + "_next_hops",
-                     std::to_string(static_cast<double>(compile) /
-                                    static_cast<double>(bound)));
     }
   }
 }
@@ -195,26 +174,19 @@ std::unique_ptr<const Fib> MakeWith(size_t allocations, Make make) {
   return fib;
 }
 
-std::vector<Route> HardRoutes(Family family, size_t count) {
-  std::vector<Route> routes;
-  for (const Prefix& prefix : HardPrefixes(family, count, /*seed=*/1)) {
-    // Small ids: they take no hash map, and Abseil's do not bear exceptions.
-    const auto number = static_cast<NextHopId>(routes.size());
-    routes.push_back({prefix, number % 5 + 1});
-  }
-  return routes;
+// Small ids take no hash map: Abseil's do not bear exceptions.
+std::vector<Route> SmallIdRoutes(Family family) {
+  return HardRoutes(family, 200, /*seed=*/1, /*next_hops=*/5);
 }
 
 class FibNoMemory : public testing::TestWithParam<Family> {};
 
 INSTANTIATE_TEST_SUITE_P(Families, FibNoMemory,
                          testing::Values(Family::kIpv4, Family::kIpv6),
-                         [](const auto& param) {
-                           return std::string(FamilyName(param.param));
-                         });
+                         testing::PrintToStringParamName());
 
 TEST_P(FibNoMemory, ABuildThatFailsLeavesNothing) {
-  const std::vector<Route> routes = HardRoutes(GetParam(), 200);
+  const std::vector<Route> routes = SmallIdRoutes(GetParam());
   std::unique_ptr<const Fib> fib;
   size_t allocations = 0;
   for (; fib == nullptr; ++allocations) {
@@ -230,7 +202,7 @@ TEST_P(FibNoMemory, ABuildThatFailsLeavesNothing) {
 }
 
 TEST_P(FibNoMemory, AfterACompilationThatFailsTheNextOneIsRight) {
-  const std::vector<Route> routes = HardRoutes(GetParam(), 200);
+  const std::vector<Route> routes = SmallIdRoutes(GetParam());
   const RouteSet set(GetParam(), routes);
   FibCompiler compiler(GetParam());
   std::unique_ptr<const Fib> fib;
@@ -244,7 +216,7 @@ TEST_P(FibNoMemory, AfterACompilationThatFailsTheNextOneIsRight) {
 
 // Each allocation of an update fails in turn, and is then tried again.
 TEST_P(FibNoMemory, AfterAnUpdateThatFailsTheNextOneIsRight) {
-  const std::vector<Route> all = HardRoutes(GetParam(), 200);
+  const std::vector<Route> all = SmallIdRoutes(GetParam());
   const std::vector<Route> old(all.begin(), all.end() - 20);
   std::vector<Prefix> changed;
   for (size_t i = old.size(); i < all.size(); ++i) {

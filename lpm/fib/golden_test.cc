@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The performance contract that no noise can blur: how many instructions a
-// lookup takes by each kernel, and an update, on fixed tables; and how many
-// cache lines a lookup reads. They must not grow; where they shrink, that is to
-// be recorded. After a change that is meant,
+// Costs that are the same in every run: the instructions of a lookup by each
+// kernel and of an update, on fixed tables, and the cache lines that a lookup
+// reads. A cost that changes fails the test. After an intended change,
 //
 //   bazel run --noshow_progress //lpm/fib:golden_test | grep '^    {"'
 //
-// prints the lines of kGolden anew.
+// prints the new lines of kGolden.
 
 #include <gtest/gtest.h>
 
@@ -38,10 +37,9 @@
 namespace planb {
 namespace {
 
-// Instructions a lookup by the kernel `what`, `batch` addresses at a time
-// ("upper": their upper halves); or
-// "lines": cache lines a lookup, the mean; or "update": instructions for one
-// changed route, the median.
+// `what` is a kernel, perhaps with " upper" for upper halves: instructions a
+// lookup, `batch` addresses at a time. Or "lines": the mean of cache lines a
+// lookup. Or "update": the median of instructions for one changed route.
 struct Golden {
   absl::string_view table;
   absl::string_view what;
@@ -104,9 +102,9 @@ constexpr bool kSameCompiler = true;
 #else
 constexpr bool kSameCompiler = false;
 #endif
-// Kernels are compiled alike in every configuration. Not so the code of
-// updates, nor Fib::Lookup, which may save as many instructions on the way to a
-// kernel.
+// Kernels are compiled alike in every configuration, other code is not. So
+// updates are counted in one configuration only, and Fib::Lookup may save a few
+// instructions on the way to a kernel.
 #if defined(NDEBUG)
 constexpr bool kSameUpdates = false;
 constexpr double kAroundKernel = 24;
@@ -120,9 +118,8 @@ constexpr double kTolerance = 0.03;
 // 41,200 on another. What is recorded lies between.
 constexpr double kUpdateTolerance = 0.10;
 
-// Few of each, as counting is slow. More would say no more: the addresses are
-// always the same, and so are the counts; and all whole blocks of a batch, of
-// 4,096 addresses or of 256, go the same way.
+// Few of each, since counting is slow. The addresses are always the same, so
+// more would not be more precise.
 constexpr size_t kFullBatch = 256;
 constexpr size_t kSingles = 8;
 constexpr size_t kUpdates = 9;

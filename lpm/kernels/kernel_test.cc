@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Every kernel, for every width of values, every form of addresses, and every
-// count of lanes: each combination is code of its own, and a compiler may get
-// one of them wrong.
+// count of lanes. Each combination is code of its own.
 
 #include <gtest/gtest.h>
 
@@ -30,8 +29,8 @@ struct Case {
   int value_bytes;
 };
 
-// Routes that come to every kind of node: crowds of /48s and of /32s under few
-// roots, nests, and, where values have room for descriptors, long prefixes.
+// Routes that make every kind of node: crowds of /48s and of /32s under few
+// roots, nested ones, and, unless values have one byte, long prefixes.
 std::vector<Route> CrowdedRoutes(const Case& wanted) {
   const uint32_t next_hops = wanted.value_bytes == 1   ? 200
                              : wanted.value_bytes == 2 ? 20'000
@@ -91,10 +90,7 @@ TEST_P(KernelTest, EveryCountOfLanes) {
   for (const Address& address : UniformProbes(family, 2000, 1)) {
     probes.push_back(address);
   }
-  Random random(5);
-  for (size_t n = probes.size(); n > 1; --n) {
-    std::swap(probes[n - 1], probes[random.Below(n)]);
-  }
+  Random(5).Shuffle(probes);
   const std::vector<NextHopId> expected =
       RightAnswersAs(wanted.form, routes, probes);
   const std::vector<char> packed = PackAs(wanted.form, probes);

@@ -20,14 +20,14 @@
 namespace planb {
 namespace {
 
-// A small entry, without anything to copy but its bytes.
+// A small entry that is copied as bytes.
 struct Plain {
   using Value = uint32_t;
   uint32_t key;
   Value value;
 };
 
-// One that owns memory, and is counted.
+// An entry that owns memory and is counted.
 struct Owning {
   using Value = std::string;
   Owning(uint32_t k, Value v) : key(k), value(std::move(v)) { ++alive; }
@@ -64,7 +64,7 @@ std::string ValueOf(uint64_t number) {
   return "a value too long for a small string: " + std::to_string(number);
 }
 
-// What is promised of the shape.
+// Expects the promised shape.
 template <typename Tree>
 void ExpectSound(const Tree& tree) {
   using Root = typename Tree::Root;
@@ -103,7 +103,7 @@ void ExpectSound(const Tree& tree) {
 template <typename Map>
 using ModelOf = std::map<uint32_t, typename Map::Entry::Value>;
 
-// Everything that can be asked, of keys below `limit`.
+// Compares every query, for keys below `limit`.
 template <typename Map>
 void ExpectSame(const Map& map, const ModelOf<Map>& model, uint32_t limit) {
   ExpectSound(map.tree());
@@ -257,7 +257,7 @@ TYPED_TEST(PersistentMapOf, RandomVersions) {
           }
           break;
         case 2: {
-          // To look, and then to change.
+          // First looks, then changes.
           const auto at = map.Locate(key);
           ASSERT_EQ(at.found, model.contains(key));
           if (at.found && !grow) {
@@ -290,7 +290,7 @@ TYPED_TEST(PersistentMapOf, RandomVersions) {
         if (this->HasFatalFailure()) FAIL() << "seed " << seed;
       }
     }
-    // To nothing, one after the other.
+    // Erases all, one after the other.
     for (auto& [map, model] : versions) {
       while (!model.empty()) {
         const auto at = std::next(
@@ -387,7 +387,7 @@ TEST(PersistentMap, FillsWhatIsAppended) {
   EXPECT_LT(static_cast<double>(map.bytes()) / 1e6, 8.5);
 }
 
-// What is said of both in persistent_map.h.
+// As persistent_map.h states.
 TEST(PersistentMap, StaysFullThroughChurn) {
   Usual map = Ascending(100'000);
   Random random(1);

@@ -5,15 +5,12 @@
 #include <algorithm>
 
 #include "lpm/synthetic/random.h"
+#include "lpm/testing/random_tables.h"
 
 namespace planb {
 namespace {
 
-Prefix V6(uint64_t high, uint64_t low, int length) {
-  return Prefix::Truncate(Address::V6(absl::MakeUint128(high, low)), length);
-}
-
-// What `prefix` makes of a number and of random numbers, `count` times.
+// prefix(i, random) for each i below `count`.
 template <typename F>
 std::vector<Prefix> Times(size_t count, F prefix) {
   Random random(count);
@@ -23,11 +20,11 @@ std::vector<Prefix> Times(size_t count, F prefix) {
   return prefixes;
 }
 
-// A different slot of 16 bits each, as long as there are any.
+// Spreads numbers over all values of the first 16 bits before any repeats.
 uint64_t Scattered(uint64_t i) { return i * 0x9e37 << 48; }
 
-// Crowds, by chance of a size at which tables, partitions and their order
-// change: routes of one length, or a few, in a prefix not much shorter.
+// Crowds: routes of one length, or a few, in a prefix that is not much shorter.
+// Their sizes are around those at which a table becomes worth its lines.
 std::vector<Prefix> Crowds(Family family, size_t count) {
   Random random(count);
   const int bits = AddressBits(family);
@@ -54,9 +51,8 @@ std::vector<Prefix> Crowds(Family family, size_t count) {
   return prefixes;
 }
 
-// In each slot of the root, just enough to be a crowd, around a place at which
-// none but a table of 2^9 slots would part it: one that just is worth its
-// lines.
+// In each slot of the root as many routes as just make a table worth its lines,
+// around a place where only a table of 2^9 slots divides them.
 std::vector<Prefix> DearTables(size_t count) {
   constexpr size_t kCrowd = 69;
   return Times(count, [](size_t i, Random&) {
@@ -204,7 +200,7 @@ std::vector<Route> BoundRoutes(std::vector<Prefix> prefixes, size_t next_hops) {
   routes.reserve(prefixes.size());
   for (const Prefix& prefix : prefixes) {
     const size_t i = routes.size();
-    // Large ids, as far as there are many: small ones need no map.
+    // Many next hops have large ids, since small ones need no map.
     const auto id = static_cast<NextHopId>(next_hops == 0 ? kUndecided - 1 - i
                                            : next_hops < 256
                                                ? 1 + i % next_hops

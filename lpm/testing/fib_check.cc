@@ -14,13 +14,17 @@
 
 #include "absl/base/internal/raw_logging.h"
 #include "absl/numeric/int128.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "lpm/fib/fib.h"
 #include "lpm/testing/oracle.h"
 
 namespace planb {
+
+void PrintTo(Family family, std::ostream* out) { *out << FamilyName(family); }
 
 std::string FormName(Form form) {
   return std::string(FamilyName(FamilyOf(form))) +
@@ -60,7 +64,8 @@ std::vector<NextHopId> RightAnswersAs(Form form, absl::Span<const Route> routes,
 
 namespace {
 
-// So few halves are also looked up one by one, and several times over.
+// Up to this many halves are also looked up one by one, and in a batch that
+// repeats them.
 constexpr size_t kFew = 100;
 
 }  // namespace
@@ -85,7 +90,7 @@ std::string PackedProbes::Differences(const Fib& fib,
   std::string differences;
   std::vector<uint32_t> found(count_);
   for (const Kernel* kernel : AvailableKernels()) {
-    // Where a lookup writes nothing, what stays is a wrong answer.
+    // Wrong answers, which show where a lookup writes nothing.
     for (size_t i = 0, n = 0; i < count_; ++i, ++n) {
       if (n == expected.size()) n = 0;
       found[i] = htole32(~expected[n]);
@@ -112,7 +117,7 @@ std::string PackedProbes::Differences(const Fib& fib,
 std::string UpperDifferences(const Fib& fib, absl::Span<const Route> routes,
                              absl::Span<const Address> addresses) {
   if (fib.family() != Family::kIpv6) return "";
-  // Once each half, where neighbours have the same.
+  // Neighbours that share a half count once.
   std::vector<Address> halves;
   for (const Address& address : addresses) {
     if (halves.empty() || absl::Uint128High64(halves.back().bits()) !=
@@ -143,34 +148,10 @@ std::string DifferencesAtBoundaries(const Fib& fib,
                            .Differences(fib, expected);
 }
 
-std::vector<NextHopId> LookupAll(Form form, const Fib& fib,
-                                 absl::Span<const Address> addresses,
-                                 const Kernel& kernel) {
-  const std::vector<char> packed = PackAs(form, addresses);
-  // Filled with what no lookup may leave behind: tests use smaller next hops,
-  // or check these values themselves.
-  std::vector<uint32_t> answers(addresses.size(), htole32(0xdeadbeef));
-  LookupAs(form, fib, packed.data(), addresses.size(), answers.data(), kernel);
-  for (uint32_t& answer : answers) answer = le32toh(answer);
-  return answers;
-}
-
 void ExpectAnswers(const Fib& fib, absl::Span<const Address> addresses,
                    absl::Span<const NextHopId> expected) {
-  ASSERT_EQ(addresses.size(), expected.size());
-  for (const Kernel* kernel : AvailableKernels()) {
-    const std::vector<NextHopId> answers =
-        LookupAll(WholeForm(fib.family()), fib, addresses, *kernel);
-    if (std::equal(answers.begin(), answers.end(), expected.begin())) continue;
-    size_t wrong = 0;
-    for (size_t i = 0; i < answers.size(); ++i) {
-      if (answers[i] == expected[i] || ++wrong > 5) continue;
-      ADD_FAILURE() << KernelName(*kernel) << ": " << addresses[i].ToString()
-                    << " (number " << i << " of " << answers.size() << ") -> "
-                    << answers[i] << ", not " << expected[i];
-    }
-    ADD_FAILURE() << KernelName(*kernel) << ": " << wrong << " wrong answers";
-  }
+  const PackedProbes probes(fib.family(), {addresses.begin(), addresses.end()});
+  EXPECT_EQ(probes.Differences(fib, expected), "");
 }
 
 void ExpectLikeOracle(Family family, std::vector<Route> routes,
@@ -185,12 +166,10 @@ void ExpectLikeOracle(Family family, std::vector<Route> routes,
                    {zero, NextAddress(zero), PreviousAddress(zero),
                     PreviousAddress(PreviousAddress(zero))});
   EXPECT_EQ(UpperDifferences(*fib, routes, addresses), "");
-  const Oracle oracle(std::move(routes));
-  std::vector<NextHopId> expected;
-  for (const Address& address : addresses) {
-    const auto route = oracle.Lookup(address);
-    expected.push_back(route ? route->next_hop : kNoRoute);
-    EXPECT_EQ(fib->Lookup(address), expected.back()) << address.ToString();
+  const std::vector<NextHopId> expected = AnswersByOracle(routes, addresses);
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    EXPECT_EQ(fib->Lookup(addresses[i]), expected[i])
+        << addresses[i].ToString();
   }
   ExpectAnswers(*fib, addresses, expected);
 }
@@ -201,17 +180,28 @@ LiveTable::LiveTable(Family family, absl::Span<const Route> routes)
   fib_ = compiler_.Compile(routes_).value();
 }
 
+std::vector<Prefix> MakeChanges(absl::Span<const Change> changes,
+                                RouteSet& routes) {
+  std::vector<Prefix> changed;
+  changed.reserve(changes.size());
+  for (const Change& change : changes) {
+    changed.push_back(change.prefix);
+    if (change.next_hop == kNoRoute) {
+      routes.Withdraw(change.prefix);
+    } else {
+      routes.Announce(change.prefix, change.next_hop);
+    }
+  }
+  return changed;
+}
+
 std::shared_ptr<const Fib> LiveTable::Apply(
     absl::Span<const Change> changes, absl::Span<const Prefix> also_named) {
-  std::vector<Prefix> named;
-  named.reserve(changes.size() + also_named.size());
+  std::vector<Prefix> named = MakeChanges(changes, routes_);
   for (const Change& change : changes) {
-    named.push_back(change.prefix);
     if (change.next_hop == kNoRoute) {
-      routes_.Withdraw(change.prefix);
       model_.erase(change.prefix);
     } else {
-      routes_.Announce(change.prefix, change.next_hop);
       model_[change.prefix] = change.next_hop;
     }
   }
@@ -223,6 +213,33 @@ std::shared_ptr<const Fib> LiveTable::Apply(
 std::shared_ptr<const Fib> LiveTable::Recompile() {
   fib_ = compiler_.Compile(routes_).value();
   return fib_;
+}
+
+std::string LiveTable::DifferencesAround(
+    absl::Span<const Change> changes) const {
+  const PackedProbes probes(fib_->family(), BoundaryProbes(changes));
+  std::vector<NextHopId> expected;
+  for (const Address& probe : probes.addresses()) {
+    const auto match = routes_.Match(probe);
+    expected.push_back(match ? match->next_hop : kNoRoute);
+  }
+  return probes.Differences(*fib_, expected);
+}
+
+std::string LiveTable::Check(std::vector<Address> addresses,
+                             OldVersions& old) const {
+  const Family family = fib_->family();
+  const std::vector<Route> routes = ModelRoutes();
+  const auto probes =
+      std::make_shared<const PackedProbes>(family, std::move(addresses));
+  std::vector<NextHopId> expected =
+      RightAnswers(family, routes, probes->addresses());
+  std::string differences =
+      probes->Differences(*fib_, expected) +
+      UpperDifferences(*fib_, routes, probes->addresses());
+  const std::string of_old = old.Keep(fib_, probes, std::move(expected));
+  if (!of_old.empty()) absl::StrAppend(&differences, "an old FIB:\n", of_old);
+  return differences;
 }
 
 std::vector<Route> LiveTable::ModelRoutes() const {
@@ -251,21 +268,14 @@ Address AddressOf(const SmallWorld& world, size_t taken, size_t value) {
   return Address::FromBits(world.family, bits);
 }
 
-std::string BaseText(const SmallWorld& world) {
-  return Address::FromBits(world.family, world.base).ToString();
-}
-
 }  // namespace
 
 void PrintTo(const SmallWorld& world, std::ostream* out) {
-  *out << FamilyName(world.family) << " bits "
-       << absl::StrJoin(world.positions, ",") << " on " << BaseText(world);
-}
-
-std::string SmallWorldName(const SmallWorld& world) {
-  return absl::StrCat(
-      "Bits", absl::StrJoin(world.positions, "_"), "On",
-      absl::StrReplaceAll(BaseText(world), {{":", "_"}, {".", "_"}}));
+  *out << FamilyName(world.family) << "Bits"
+       << absl::StrJoin(world.positions, "_") << "On"
+       << absl::StrReplaceAll(
+              Address::FromBits(world.family, world.base).ToString(),
+              {{":", "_"}, {".", "_"}});
 }
 
 std::vector<Prefix> PrefixesOf(const SmallWorld& world) {
@@ -296,6 +306,18 @@ std::vector<Address> ProbesOf(const SmallWorld& world) {
   return probes;
 }
 
+std::vector<std::vector<int>> Positions(absl::string_view text) {
+  std::vector<std::vector<int>> all;
+  for (const absl::string_view set : absl::StrSplit(text, ' ')) {
+    std::vector<int>& positions = all.emplace_back();
+    for (const absl::string_view number : absl::StrSplit(set, ',')) {
+      ABSL_RAW_CHECK(absl::SimpleAtoi(number, &positions.emplace_back()),
+                     "no position");
+    }
+  }
+  return all;
+}
+
 std::vector<SmallWorld> SmallWorlds(
     Family family, const std::vector<std::vector<int>>& positions,
     const std::vector<std::string>& bases) {
@@ -306,99 +328,6 @@ std::vector<SmallWorld> SmallWorlds(
     }
   }
   return worlds;
-}
-
-std::vector<std::vector<int>> PositionsAround(Family family,
-                                              const std::vector<int>& edges,
-                                              int bits) {
-  std::vector<std::vector<int>> all;
-  for (const int edge : edges) {
-    for (int first = edge - bits; first <= edge; ++first) {
-      if (first < 0 || first + bits > AddressBits(family)) continue;
-      std::vector<int> positions;
-      for (int i = 0; i < bits; ++i) positions.push_back(first + i);
-      all.push_back(positions);
-    }
-  }
-  std::sort(all.begin(), all.end());
-  all.erase(std::unique(all.begin(), all.end()), all.end());
-  return all;
-}
-
-namespace {
-
-// Wide enough for any kernel's widest part and for some of its rest.
-constexpr size_t kBatch = 150;
-
-}  // namespace
-
-WorldTable::WorldTable(const SmallWorld& world, std::vector<Route> background)
-    : family_(world.family),
-      prefixes_(PrefixesOf(world)),
-      background_(std::move(background)),
-      state_(prefixes_.size(), kNoRoute),
-      old_(/*most=*/80, /*seed=*/1) {
-  std::erase_if(background_, [this](const Route& route) {
-    return std::count(prefixes_.begin(), prefixes_.end(), route.prefix) > 0;
-  });
-  forms_ = {WholeForm(family_)};
-  if (family_ == Family::kIpv6) forms_.push_back(Form::kIpv6Upper);
-  for (const Form form : forms_) {
-    probes_.push_back(
-        std::make_shared<PackedProbes>(form, ProbesOf(world), kBatch));
-  }
-  Restart();
-}
-
-WorldTable::~WorldTable() {
-  while (!old_.empty()) EXPECT_EQ(old_.DropOne(), "") << "of an old version";
-}
-
-void WorldTable::Restart() {
-  std::fill(state_.begin(), state_.end(), kNoRoute);
-  table_ = std::make_unique<LiveTable>(family_, background_);
-  Check({});
-}
-
-void WorldTable::Go(const State& next) {
-  std::vector<Change> changes;
-  for (size_t i = 0; i < prefixes_.size(); ++i) {
-    if (next[i] != state_[i]) changes.push_back({prefixes_[i], next[i]});
-  }
-  state_ = next;
-  table_->Apply(changes);
-  Check(changes);
-}
-
-void WorldTable::Set(size_t i, NextHopId next_hop) {
-  const Change change = {prefixes_[i], next_hop};
-  state_[i] = next_hop;
-  table_->Apply({&change, 1});
-  Check({&change, 1});
-}
-
-void WorldTable::Check(absl::Span<const Change> changes) {
-  std::vector<Route> routes = background_;
-  for (size_t i = 0; i < prefixes_.size(); ++i) {
-    if (state_[i] != kNoRoute) routes.push_back({prefixes_[i], state_[i]});
-  }
-  for (size_t i = 0; i < forms_.size(); ++i) {
-    std::vector<NextHopId> expected =
-        RightAnswersAs(forms_[i], routes, probes_[i]->addresses());
-    ASSERT_EQ(probes_[i]->Differences(*table_->fib(), expected), "")
-        << "after " << ChangesText(changes) << "; the routes are "
-        << ChangesText(routes);
-    ASSERT_EQ(old_.Keep(table_->fib(), probes_[i], std::move(expected)), "")
-        << "of an old version";
-  }
-}
-
-bool NextState(WorldTable::State& state, NextHopId values) {
-  for (NextHopId& digit : state) {
-    if (++digit < values) return true;
-    digit = 0;
-  }
-  return false;
 }
 
 }  // namespace planb

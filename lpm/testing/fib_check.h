@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/numeric/int128.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "lpm/address.h"
 #include "lpm/fib/fib.h"
@@ -27,6 +28,15 @@
 #include "lpm/testing/random_tables.h"
 
 namespace planb {
+
+// True in builds with a sanitizer, which take ten times as long.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
+void PrintTo(Family family, std::ostream* out);
 
 // The forms in which addresses are looked up: whole ones of both families, and
 // upper halves. For tests that hold for all of them.
@@ -137,6 +147,10 @@ class OldVersions {
   std::vector<Version> kept_;
 };
 
+// Makes the changes, one after the other, and returns their prefixes.
+std::vector<Prefix> MakeChanges(absl::Span<const Change> changes,
+                                RouteSet& routes);
+
 // The routes of a table, the compiler that follows them, and a plain copy of
 // the routes to judge both by. Thread-compatible.
 class LiveTable {
@@ -155,6 +169,14 @@ class LiveTable {
   const std::shared_ptr<const Fib>& fib() const { return fib_; }
   const RouteSet& routes() const { return routes_; }
 
+  // Checks the last version at the boundaries of `changes`, against Match of
+  // the routes. "" or the differences.
+  std::string DifferencesAround(absl::Span<const Change> changes) const;
+
+  // Checks the last version at `addresses` and at their upper halves, against
+  // the model, and keeps it in `old`. "" or the differences.
+  std::string Check(std::vector<Address> addresses, OldVersions& old) const;
+
   // The plain copy, ascending.
   const std::map<Prefix, NextHopId>& model() const { return model_; }
   std::vector<Route> ModelRoutes() const;
@@ -165,12 +187,6 @@ class LiveTable {
   std::shared_ptr<const Fib> fib_;
   std::map<Prefix, NextHopId> model_;
 };
-
-// The answers of `fib` by `kernel`. The arrays that it reads and writes are
-// heap blocks of exactly the promised size, for AddressSanitizer to watch.
-std::vector<NextHopId> LookupAll(Form form, const Fib& fib,
-                                 absl::Span<const Address> addresses,
-                                 const Kernel& kernel);
 
 // Expects those answers from every kernel. Reports the first few that differ.
 void ExpectAnswers(const Fib& fib, absl::Span<const Address> addresses,
@@ -196,9 +212,8 @@ struct SmallWorld {
   absl::uint128 base = 0;
 };
 
-// For messages and, with letters and digits only, for names of tests.
+// As a name of a test: letters, digits and underscores.
 void PrintTo(const SmallWorld& world, std::ostream* out);
-std::string SmallWorldName(const SmallWorld& world);
 
 // Every prefix of the world: the shortest first, those of one length ascending.
 std::vector<Prefix> PrefixesOf(const SmallWorld& world);
@@ -208,60 +223,13 @@ std::vector<Prefix> PrefixesOf(const SmallWorld& world);
 // and the ends of the address space. Ascending, distinct.
 std::vector<Address> ProbesOf(const SmallWorld& world);
 
+// "0,1 63,64,65" as {{0, 1}, {63, 64, 65}}.
+std::vector<std::vector<int>> Positions(absl::string_view text);
+
 // Each set of positions on each base (addresses as text).
 std::vector<SmallWorld> SmallWorlds(
     Family family, const std::vector<std::vector<int>>& positions,
     const std::vector<std::string>& bases);
-
-// `bits` neighbouring positions, in every place where they touch one of
-// `edges` (the position before an edge and the one after it, or further in):
-// the bits where a structure may change its ways.
-std::vector<std::vector<int>> PositionsAround(Family family,
-                                              const std::vector<int>& edges,
-                                              int bits);
-
-// A small world in motion. After every change it checks the table against the
-// oracle, for whole addresses and upper halves, while old versions stay alive.
-// Failures are GoogleTest's. Thread-compatible.
-class WorldTable {
- public:
-  // Prefix number i of the world has next hop state[i]; kNoRoute is no route.
-  using State = std::vector<NextHopId>;
-
-  // `background` routes are always there, but for prefixes of the world.
-  explicit WorldTable(const SmallWorld& world,
-                      std::vector<Route> background = {});
-  // Checks the old versions that are left.
-  ~WorldTable();
-
-  // Number of prefixes.
-  size_t size() const { return prefixes_.size(); }
-
-  // Goes on with a new compiler and none of the world's prefixes.
-  void Restart();
-
-  // Goes to `next` in one batch, which may be empty.
-  void Go(const State& next);
-
-  // Changes prefix number `i` alone.
-  void Set(size_t i, NextHopId next_hop);
-
- private:
-  void Check(absl::Span<const Change> changes);
-
-  const Family family_;
-  const std::vector<Prefix> prefixes_;
-  std::vector<Route> background_;
-  // Of each form of the family.
-  std::vector<Form> forms_;
-  std::vector<std::shared_ptr<const PackedProbes>> probes_;
-  State state_;
-  std::unique_ptr<LiveTable> table_;
-  OldVersions old_;
-};
-
-// Counts up in base `values`; false where it comes back to zeros.
-bool NextState(WorldTable::State& state, NextHopId values);
 
 }  // namespace planb
 

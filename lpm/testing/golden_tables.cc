@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The tables are synthetic ones, and one with long prefixes strewn into it.
+// The tables are synthetic. One has long prefixes added at random.
 
 #include "lpm/testing/golden_tables.h"
 
@@ -21,12 +21,10 @@ namespace {
 
 GoldenTable Synthetic(absl::string_view name, Family family, size_t routes,
                       uint32_t next_hops) {
-  SyntheticOptions options;
-  options.ipv4_routes = family == Family::kIpv4 ? routes : 0;
-  options.ipv6_routes = family == Family::kIpv6 ? routes : 0;
-  options.seed = 1;
-  options.next_hops = next_hops;
-  return {name, family, SyntheticTable(options)};
+  return {name, family,
+          SyntheticTable({.ipv6_routes = family == Family::kIpv6 ? routes : 0,
+                          .ipv4_routes = family == Family::kIpv4 ? routes : 0,
+                          .next_hops = next_hops})};
 }
 
 GoldenTable LongPrefixes() {
@@ -85,7 +83,7 @@ class Walk {
     const uint32_t first = First32(bits);
     const uint32_t key = First32(bits << 16);
     uint32_t entry = Read(fib_.root + (first >> (32 - kRootBits)));
-    // The first table alone goes by the first bits.
+    // Only the first table uses the first bits.
     if (TypeOf(entry) == kTableEntry) entry = InTable(entry, first);
     uint32_t value = Resolve(entry, key);
     while ((value & kFlag) != 0) {

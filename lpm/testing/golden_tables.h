@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What a lookup costs where that does not depend on the machine: the tables
-// that the engine's costs are stated for, and the cache lines that one address
-// reads on its way through a FIB.
+// The tables that the engine's costs are stated for, and the cache lines that
+// one address reads on its way through a FIB. Neither depends on the machine.
 
 #ifndef PLANB_LPM_TESTING_GOLDEN_TABLES_H_
 #define PLANB_LPM_TESTING_GOLDEN_TABLES_H_

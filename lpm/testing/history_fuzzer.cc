@@ -13,15 +13,14 @@
 //   6     announce a row of COUNT prefixes from PREFIX on, with NEXT_HOP and,
 //         by turns, the one after it
 //   7     announce (or, where NEXT_HOP is odd, withdraw) all that cover PREFIX
-// An ADDRESS is an earlier one, named by number, with two bytes changed
-// somewhere, so that histories crowd together without guesses of the fuzzer.
+// An ADDRESS is an earlier one, named by its number, with two bytes changed, so
+// that the addresses of a history lie close to each other.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -164,23 +163,14 @@ class HistoryFuzzer {
   }
 
   void Check(std::vector<Address> addresses) {
-    const auto probes =
-        std::make_shared<const PackedProbes>(family_, std::move(addresses));
-    std::vector<NextHopId> expected =
-        RightAnswers(family_, table_.ModelRoutes(), probes->addresses());
-    CheckEmpty(probes->Differences(*table_.fib(), expected), "the table");
-    CheckEmpty(UpperDifferences(*table_.fib(), table_.ModelRoutes(),
-                                probes->addresses()),
-               "the table");
-    CheckEmpty(old_.Keep(table_.fib(), probes, std::move(expected)),
-               "an old version");
+    CheckEmpty(table_.Check(std::move(addresses), old_), "the table");
   }
 
   const Family family_;
   Operands operands_;
   LiveTable table_;
   OldVersions old_;
-  // What ReadAddress gave out.
+  // Those that ReadAddress returned.
   std::vector<Address> addresses_;
   std::vector<Change> batch_;
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The fuzz target without libFuzzer: over the corpus, over mutated beginnings
-// of its inputs, and over random histories, always the same ones. A wrong
-// answer aborts.
+// Runs the fuzz target without libFuzzer: on the corpus, on mutated beginnings
+// of its inputs and on random bytes, the same ones in every run. A wrong answer
+// aborts.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@
 namespace planb {
 namespace {
 
-// Where Bazel puts it, seen from where it starts tests.
+// Relative to the directory in which Bazel starts tests.
 constexpr char kCorpus[] = "lpm/testing/history_corpus.txt";
 
 TEST(HistoryFuzzer, Corpus) {

@@ -101,14 +101,12 @@ int RandomEdge(Family family, Random& random) {
 
 std::vector<Prefix> PrefixesBelow(const Prefix& top, size_t count,
                                   uint64_t seed) {
-  RandomRoutesOptions options;
-  options.family = top.family();
-  options.count = count;
-  options.min_length = top.length();
-  options.seed = seed;
   const absl::uint128 host = top.last() - top.first();
   std::vector<Prefix> prefixes;
-  for (const Route& route : RandomRoutes(options)) {
+  for (const Route& route : RandomRoutes({.family = top.family(),
+                            .count = count,
+                            .min_length = top.length(),
+                            .seed = seed})) {
     prefixes.push_back(Prefix::Truncate(
         Address::FromBits(top.family(),
                           top.first() | (route.prefix.first() & host)),
@@ -196,6 +194,16 @@ std::vector<Prefix> HardPrefixes(Family family, size_t count, uint64_t seed) {
   }
   SortOut(prefixes);
   return prefixes;
+}
+
+std::vector<Route> HardRoutes(Family family, size_t count, uint64_t seed,
+                              uint32_t next_hops) {
+  std::vector<Route> routes;
+  for (const Prefix& prefix : HardPrefixes(family, count, seed)) {
+    const auto i = static_cast<uint32_t>(routes.size());
+    routes.push_back({prefix, 1 + i % next_hops});
+  }
+  return routes;
 }
 
 std::string ChangesText(absl::Span<const Change> changes) {

@@ -12,12 +12,26 @@
 #include <string>
 #include <vector>
 
+#include "absl/numeric/int128.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "lpm/address.h"
 #include "lpm/prefix.h"
 #include "lpm/synthetic/random.h"
 
 namespace planb {
+
+// From text, and from the first and the last 64 bits of an address.
+inline Address A(absl::string_view text) {
+  return Address::Parse(text).value();
+}
+inline Prefix P(absl::string_view text) { return Prefix::Parse(text).value(); }
+inline Route R(absl::string_view prefix, NextHopId next_hop) {
+  return {P(prefix), next_hop};
+}
+inline Prefix V6(uint64_t high, uint64_t low, int length) {
+  return Prefix::Truncate(Address::V6(absl::MakeUint128(high, low)), length);
+}
 
 // How RandomRoutes draws.
 struct RandomRoutesOptions {
@@ -56,6 +70,10 @@ std::vector<Prefix> Row(const Prefix& first, size_t count);
 // the address space, and of /0, /3 and /8 above all of them. Ascending,
 // distinct.
 std::vector<Prefix> HardPrefixes(Family family, size_t count, uint64_t seed);
+
+// The same with next hops 1..next_hops in turn.
+std::vector<Route> HardRoutes(Family family, size_t count, uint64_t seed,
+                              uint32_t next_hops);
 
 // An announcement or, where next_hop is kNoRoute, a withdrawal. Announcing what
 // is there, and withdrawing what is not, is allowed and changes nothing.

@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A writer that updates as fast as it can, and readers beside it.
+// What threads share: readers beside a writer that updates as fast as it can,
+// versions that die on other threads, one FIB that many threads read. Made to
+// run under TSan.
 //
 // In generation g every route of the table has next hop g, whichever routes
 // there are, so what is right can be told from the answers alone: a batch must
 // see one generation, no older than was published before the batch began, and
-// what one reader sees must never go back. Made to run under TSan.
+// what one reader sees must never go back.
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -25,6 +27,7 @@
 #include "lpm/fib/fib_compiler.h"
 #include "lpm/routes/route_set.h"
 #include "lpm/synthetic/random.h"
+#include "lpm/synthetic/synthetic.h"
 #include "lpm/testing/fib_check.h"
 #include "lpm/testing/oracle.h"
 #include "lpm/testing/random_tables.h"
@@ -32,52 +35,9 @@
 namespace planb {
 namespace {
 
-// Two simple ways to hand FIBs from a writer to readers. (The server's own way
-// is tested there.)
-
-// Readers are numbered 0..kReaders-1, one thread each.
-constexpr size_t kReaders = 3;
-
-// Readers announce what they read; the writer destroys what none does.
-class HazardPublication {
- public:
-  ~HazardPublication() {
-    for (const Fib* fib : retired_) delete fib;
-    delete current_.load();
-  }
-
-  void Publish(std::unique_ptr<const Fib> fib) {
-    retired_.push_back(current_.exchange(fib.release()));
-    std::erase_if(retired_, [this](const Fib* old) {
-      for (const std::atomic<const Fib*>& hazard : hazards_) {
-        if (hazard.load() == old) return false;
-      }
-      delete old;
-      return true;
-    });
-  }
-
-  template <typename Read>
-  void WithFib(size_t reader, Read read) {
-    // All orders are sequential: if this sees `fib` still current after its
-    // hazard is stored, the writer retires it later, and then sees the hazard.
-    const Fib* fib;
-    do {
-      fib = current_.load();
-      hazards_[reader].store(fib);
-    } while (current_.load() != fib);
-    read(*fib);
-    hazards_[reader].store(nullptr);
-  }
-
- private:
-  std::atomic<const Fib*> current_{nullptr};
-  std::array<std::atomic<const Fib*>, kReaders> hazards_{};
-  std::vector<const Fib*> retired_;
-};
-
-// The last to let go of a FIB destroys it: often a reader.
-class SharedPublication {
+// Hands FIBs from a writer to readers. The last to let go of a FIB destroys it:
+// the writer, or often a reader. (The server's own way is tested there.)
+class Publication {
  public:
   void Publish(std::unique_ptr<const Fib> fib) {
     std::shared_ptr<const Fib> next = std::move(fib);
@@ -85,14 +45,9 @@ class SharedPublication {
     current_.swap(next);
   }
 
-  template <typename Read>
-  void WithFib(size_t /*reader*/, Read read) {
-    std::shared_ptr<const Fib> fib;
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      fib = current_;
-    }
-    read(*fib);
+  std::shared_ptr<const Fib> Get() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return current_;
   }
 
  private:
@@ -100,6 +55,7 @@ class SharedPublication {
   std::shared_ptr<const Fib> current_;  // guarded by mutex_
 };
 
+constexpr size_t kReaders = 3;
 // The writer continues until each reader has seen so many generations.
 constexpr uint64_t kSeen = 200;
 constexpr NextHopId kAtLeast = 1500;
@@ -158,7 +114,6 @@ class Writer {
 };
 
 // Checks until told to stop; says what was wrong, or "".
-template <typename Publication>
 class Reader {
  public:
   Reader(size_t number, Publication& publication,
@@ -185,9 +140,8 @@ class Reader {
  private:
   void ReadBatch(const Kernel& kernel) {
     const NextHopId at_least = published_.load();
-    publication_.WithFib(number_, [&](const Fib& fib) {
-      fib.Lookup(packed_.data(), answers_.size(), answers_.data(), kernel);
-    });
+    publication_.Get()->Lookup(packed_.data(), answers_.size(), answers_.data(),
+                               kernel);
     const NextHopId generation = answers_[0];
     for (size_t i = 0; i < answers_.size(); ++i) {
       if (answers_[i] == generation) continue;
@@ -213,7 +167,6 @@ class Reader {
   std::atomic<uint64_t> seen_{0};
 };
 
-template <typename Publication>
 void Torture(Family family) {
   Writer writer(family);
   const std::vector<Address> probes = writer.Probes();
@@ -224,11 +177,11 @@ void Torture(Family family) {
   publication.Publish(writer.Next(generation));
   published.store(generation);
 
-  std::vector<std::unique_ptr<Reader<Publication>>> readers;
+  std::vector<std::unique_ptr<Reader>> readers;
   std::vector<std::thread> threads;
   for (size_t i = 0; i < kReaders; ++i) {
-    readers.push_back(std::make_unique<Reader<Publication>>(i, publication,
-                                                            published, probes));
+    readers.push_back(
+        std::make_unique<Reader>(i, publication, published, probes));
     threads.emplace_back([&stop, &reader = *readers[i]] { reader.Run(stop); });
   }
   const auto waiting = [&] {
@@ -252,14 +205,97 @@ void Torture(Family family) {
   }
 }
 
-TEST(FibCompilerThreads, TheWriterDestroysOldVersions) {
-  Torture<HazardPublication>(Family::kIpv6);
-  Torture<HazardPublication>(Family::kIpv4);
+TEST(FibCompilerThreads, EachBatchSeesOneGeneration) {
+  Torture(Family::kIpv6);
+  Torture(Family::kIpv4);
 }
 
-TEST(FibCompilerThreads, ReadersDestroyOldVersions) {
-  Torture<SharedPublication>(Family::kIpv6);
-  Torture<SharedPublication>(Family::kIpv4);
+// A history's versions, and the routes of each.
+struct Versions {
+  std::vector<std::shared_ptr<const Fib>> fibs;
+  std::vector<std::vector<Route>> routes;
+};
+
+Versions MakeVersions(LiveTable& table, Family family, int count,
+                      uint64_t seed) {
+  History history({.family = family, .prefixes = 120, .seed = seed});
+  Versions versions;
+  for (int i = 0; i < count; ++i) {
+    versions.fibs.push_back(table.Apply(history.NextBatch()));
+    versions.routes.push_back(table.ModelRoutes());
+  }
+  return versions;
+}
+
+class FibVersions : public testing::TestWithParam<Family> {};
+
+INSTANTIATE_TEST_SUITE_P(Families, FibVersions,
+                         testing::Values(Family::kIpv4, Family::kIpv6),
+                         testing::PrintToStringParamName());
+
+TEST_P(FibVersions, DieInAnyOrder) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    // Odd seeds: the compiler first.
+    std::optional<LiveTable> table(std::in_place, GetParam());
+    Versions versions = MakeVersions(*table, GetParam(), 40, seed);
+    if (seed % 2 == 1) table.reset();
+    Random random(seed);
+    while (!versions.fibs.empty()) {
+      const size_t i = random.Below(versions.fibs.size());
+      std::swap(versions.fibs[i], versions.fibs.back());
+      std::swap(versions.routes[i], versions.routes.back());
+      versions.fibs.pop_back();
+      versions.routes.pop_back();
+      if (!versions.fibs.empty()) {
+        const size_t left = random.Below(versions.fibs.size());
+        ASSERT_EQ(DifferencesAtBoundaries(*versions.fibs[left],
+                                          versions.routes[left]),
+                  "")
+            << "seed " << seed << ", " << versions.fibs.size() << " left";
+      }
+    }
+    if (table) {  // it still works
+      MakeVersions(*table, GetParam(), 1, seed + 100);
+      ASSERT_EQ(DifferencesAtBoundaries(*table->fib(), table->ModelRoutes()),
+                "");
+    }
+  }
+}
+
+// Versions die on other threads while the compiler makes the next ones from
+// them.
+TEST_P(FibVersions, DieOnOtherThreads) {
+  LiveTable table(GetParam());
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    Versions versions = MakeVersions(table, GetParam(), 60, seed);
+    std::thread reaper([dying = std::move(versions.fibs)]() mutable {
+      while (!dying.empty()) dying.pop_back();
+    });
+    const Versions more = MakeVersions(table, GetParam(), 30, seed + 100);
+    reaper.join();
+    for (size_t i = 0; i < more.fibs.size(); ++i) {
+      ASSERT_EQ(DifferencesAtBoundaries(*more.fibs[i], more.routes[i]), "");
+    }
+  }
+}
+
+// Lookups only read: many threads may read one FIB.
+TEST(FibThreads, AllReadTheSameAnswers) {
+  const std::vector<Route> routes = SyntheticTable({.ipv6_routes = 2000});
+  const auto fib = Fib::Build(Family::kIpv6, routes).value();
+  const PackedProbes probes(Family::kIpv6,
+                            SyntheticTrace(routes, Family::kIpv6, 1000, 1));
+  const std::vector<NextHopId> expected =
+      RightAnswers(Family::kIpv6, routes, probes.addresses());
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 6; ++t) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < 20; ++round) {
+        ASSERT_EQ(probes.Differences(*fib, expected), "");
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 }  // namespace

@@ -94,7 +94,9 @@ TEST_F(Damage, TruncationIsRefused) {
                    << "'" << suffix << "' cut to " << length << " of " << size);
       StoreFiles files = files_;
       files[suffix].resize(length);
-      EXPECT_TRUE(IsRefused(files));
+      const bool refused = IsRefused(files);
+      // The last byte of the database may hold nothing.
+      EXPECT_TRUE(refused || (*suffix == '\0' && length == size - 1));
     }
   }
 }

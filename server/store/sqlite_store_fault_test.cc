@@ -16,15 +16,18 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <future>
 #include <limits>
 #include <random>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/numbers.h"
 #include "absl/time/clock.h"
+#include "lpm/synthetic/synthetic.h"
 #include "server/base/error.h"
 #include "server/store/sqlite_store.h"
 #include "server/testing/faulty_disk.h"
+#include "server/testing/small_store.h"
 #include "server/testing/store_place.h"
 #include "server/testing/store_script.h"
 
@@ -51,7 +54,10 @@ std::vector<StoredTable> MustLoad(Store& store) {
 }
 
 // The tables that another process would load if this one died now.
-std::vector<StoredTable> AfterACrash(const std::string& path) {
+std::vector<StoredTable> AfterACrash(const std::string& path,
+                                     SqliteStore& store) {
+  // Nothing may change the files while they are copied.
+  store.AwaitBackground();
   const std::string copy = NewStorePath("after_a_crash");
   WriteStoreFiles(copy, ReadStoreFiles(path));
   return MustLoad(*OpenOn(copy, "", StoreSync::kOff));
@@ -82,12 +88,15 @@ TEST_P(Faults, AtEveryOperation) {
       SCOPED_TRACE(testing::Message()
                    << "round " << round << ", " << good << " good operations");
       const std::vector<StoredTable> before = script.Tables();
+      store->AwaitBackground();
       FaultyDisk::Fail(fault, good, bad);
       const absl::Status status = script.Step(store.get());
       if (status.ok()) {
+        store->AwaitBackground();
         const bool through = FaultyDisk::Heal() == 0;
         ASSERT_EQ(StoreDifference(script.Tables(), MustLoad(*store)), "");
-        ASSERT_EQ(StoreDifference(script.Tables(), AfterACrash(path)), "");
+        ASSERT_EQ(StoreDifference(script.Tables(), AfterACrash(path, *store)),
+                  "");
         if (through) break;
         continue;
       }
@@ -95,7 +104,7 @@ TEST_P(Faults, AtEveryOperation) {
       EXPECT_GE(store->counters().commit_failures, 1U);
       ExpectFailure(status, fault);
       ASSERT_EQ(StoreDifference(before, MustLoad(*store)), "");
-      const auto found = AfterACrash(path);
+      const auto found = AfterACrash(path, *store);
       if (StoreDifference(before, found) != "") {
         ASSERT_EQ(StoreDifference(script.Tables(), found), "");
         // If the disk works again, the failed transaction is removed.
@@ -109,7 +118,8 @@ TEST_P(Faults, AtEveryOperation) {
       const absl::Status again = script.Retry(*store);
       ASSERT_TRUE(again.ok()) << again;
       ASSERT_EQ(StoreDifference(script.Tables(), MustLoad(*store)), "");
-      ASSERT_EQ(StoreDifference(script.Tables(), AfterACrash(path)), "");
+      ASSERT_EQ(StoreDifference(script.Tables(), AfterACrash(path, *store)),
+                "");
     }
     // Some rounds start with an empty log.
     if (round % 3 == 0) {
@@ -135,6 +145,47 @@ INSTANTIATE_TEST_SUITE_P(All, Faults,
                                                           Fault::kUnconfirmed),
                                           testing::Values(1, kForEver)),
                          FaultName);
+
+// Fails operations while snapshots are written and logs are deleted.
+TEST_P(Faults, OfSnapshotsLoseNothing) {
+  const auto [fault, bad] = GetParam();
+  const std::string path = NewStorePath("snapshot_faults");
+  StoreScript script({.seed = 23, .max_tables = 2});
+  const auto open = [&path] {
+    return SqliteStore::Open({.path = path,
+                              .request_window = 5,
+                              .checkpoint_pages = 10,
+                              .log_bytes = 2000,
+                              .vfs = FaultyDisk::Vfs()})
+        .value();
+  };
+  auto store = open();
+  uint64_t failures = 0;
+  uint64_t snapshots = 0;
+  for (int64_t round = 0; round < 150; ++round) {
+    SCOPED_TRACE(round);
+    FaultyDisk::Fail(fault, round % 40, bad);
+    const std::vector<StoredTable> before = script.Tables();
+    const absl::Status status = script.Step(store.get());
+    store->AwaitBackground();
+    FaultyDisk::Heal();
+    if (!status.ok()) {
+      ExpectFailure(status, fault);
+      ASSERT_EQ(StoreDifference(before, MustLoad(*store)), "");
+      ASSERT_TRUE(script.Retry(*store).ok());
+    }
+    ASSERT_EQ(StoreDifference(script.Tables(), MustLoad(*store)), "");
+    ASSERT_EQ(StoreDifference(script.Tables(), AfterACrash(path, *store)), "");
+    failures += store->counters().snapshot_failures;
+    snapshots += store->counters().snapshots;
+    if (round % 10 == 0) {
+      store.reset();
+      store = open();
+    }
+  }
+  EXPECT_GT(failures, 0U);
+  EXPECT_GT(snapshots, 0U);
+}
 
 // Commits until the disk is full, makes room, and commits more.
 void FillUp(const std::string& path, const std::function<void()>& make_room) {
@@ -182,6 +233,129 @@ TEST(SqliteStoreFault, FilesMayNotGrow) {
   FillUp(path, [&] { setrlimit(RLIMIT_FSIZE, &old); });
 }
 
+// Appends that wait for the disk together become one commit.
+TEST(SqliteStoreFault, TablesCommitTogether) {
+  const std::string path = NewStorePath("together");
+  auto store = OpenOn(path, FaultyDisk::Vfs());
+  for (int t = 0; t < 8; ++t) {
+    ASSERT_TRUE(store->CreateTable(absl::StrCat("table-", t), 0).ok());
+  }
+  const uint64_t before = store->counters().commits;
+  FaultyDisk::Hang();
+  std::vector<std::future<absl::Status>> appends;
+  const auto append = [&](int table) {
+    appends.push_back(std::async(std::launch::async, [&store, table] {
+      return store->Append(absl::StrCat("table-", table),
+                           {Batch(1, {MakeRoute("::/0", 7)})});
+    }));
+  };
+  append(0);
+  FaultyDisk::AwaitHang();
+  for (int t = 1; t < 8; ++t) append(t);
+  // Some of them may not wait yet; then there is one commit more.
+  absl::SleepFor(absl::Milliseconds(200));
+  FaultyDisk::Answer();
+  for (auto& each : appends) EXPECT_TRUE(each.get().ok());
+  EXPECT_LE(store->counters().commits - before, 3U);
+  for (const StoredTable& table : AfterACrash(path, *store)) {
+    EXPECT_EQ(table.generation, 1U);
+  }
+}
+
+// A batch that finds no room fails alone.
+TEST(SqliteStoreFault, ALargeBatchTakesNoOtherDown) {
+  const std::string path = NewStorePath("crowd");
+  auto store = OpenOn(path, FaultyDisk::Vfs());
+  for (const char* name : {"first", "large", "small"}) {
+    ASSERT_TRUE(store->CreateTable(name, 0).ok());
+  }
+  struct rlimit old;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &old), 0);
+  const auto old_handler = signal(SIGXFSZ, SIG_IGN);
+  const auto restore = absl::MakeCleanup([&] {
+    setrlimit(RLIMIT_FSIZE, &old);
+    signal(SIGXFSZ, old_handler);
+  });
+  struct rlimit limit = old;
+  limit.rlim_cur = 300'000;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+  FaultyDisk::Hang();
+  const auto append = [&](const char* name, size_t routes) {
+    return std::async(std::launch::async, [&store, name, routes] {
+      return store->Append(name,
+                           {Batch(1, SyntheticTable({.ipv6_routes = routes}))});
+    });
+  };
+  auto first = append("first", 1);
+  FaultyDisk::AwaitHang();
+  auto large = append("large", 100'000);
+  auto small = append("small", 1);
+  absl::SleepFor(absl::Milliseconds(200));
+  FaultyDisk::Answer();
+  EXPECT_TRUE(first.get().ok());
+  ExpectFailure(large.get(), Fault::kFull);
+  const absl::Status status = small.get();
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+// A disk that does not answer holds up no thread but the store's own.
+TEST(SqliteStoreFault, CloseEndsCallsThatWaitForTheDisk) {
+  const std::string path = NewStorePath("hung");
+  auto store = OpenOn(path, FaultyDisk::Vfs());
+  ASSERT_TRUE(store->CreateTable("default", 0).ok());
+  ASSERT_TRUE(store->CreateTable("other", 0).ok());
+  FaultyDisk::Hang();
+  const absl::Cleanup answer = [] { FaultyDisk::Answer(); };
+  const auto append = [&](const char* name) {
+    return std::async(std::launch::async, [&store, name] {
+      return store->Append(name, {Batch(1, {MakeRoute("::/0", 7)})});
+    });
+  };
+  auto writing = append("default");
+  FaultyDisk::AwaitHang();
+  auto waiting = append("other");
+  auto creating = std::async(std::launch::async,
+                             [&] { return store->CreateTable("new", 0); });
+  EXPECT_EQ(store->generation_floor(), 0U);
+  EXPECT_EQ(store->counters().commits, 2U);
+  store->Close(absl::UnavailableError("down"),
+               SteadyAfter(absl::Milliseconds(100)));
+  for (auto* call : {&writing, &waiting, &creating}) {
+    EXPECT_EQ(call->get().code(), absl::StatusCode::kUnavailable);
+  }
+  EXPECT_EQ(store->CreateTable("late", 0), absl::UnavailableError("down"));
+  const absl::Time start = absl::Now();
+  store.reset();
+  EXPECT_LT(absl::Now() - start, absl::Seconds(30));
+  // What waited behind the commit was not written; the commit may have been.
+  const std::string copy = NewStorePath("hung_copy");
+  WriteStoreFiles(copy, ReadStoreFiles(path));
+  const auto tables = MustLoad(*OpenOn(copy, ""));
+  ASSERT_EQ(tables.size(), 2U);
+  EXPECT_EQ(tables[1].generation, 0U);
+}
+
+TEST(SqliteStoreFault, CloseWaitsForADiskThatAnswers) {
+  const std::string path = NewStorePath("slow");
+  auto store = OpenOn(path, FaultyDisk::Vfs());
+  ASSERT_TRUE(store->CreateTable("default", 0).ok());
+  FaultyDisk::Hang();
+  auto writing = std::async(std::launch::async, [&] {
+    return store->Append("default", {Batch(1, {MakeRoute("::/0", 7)})});
+  });
+  FaultyDisk::AwaitHang();
+  auto closing = std::async(std::launch::async, [&] {
+    store->Close(absl::UnavailableError("down"), SteadyAfter(absl::Hours(1)));
+  });
+  EXPECT_EQ(closing.wait_for(std::chrono::milliseconds(20)),
+            std::future_status::timeout);
+  FaultyDisk::Answer();
+  closing.get();
+  EXPECT_TRUE(writing.get().ok());
+  store.reset();
+  EXPECT_EQ(MustLoad(*OpenOn(path, ""))[0].generation, 1U);
+}
+
 TEST(SqliteStoreFault, DiskIsFull) {
   const std::string path = NewStorePath("small");
   const std::string directory =
@@ -205,8 +379,11 @@ int Rounds() {
 }
 
 SqliteStoreOptions Options(const std::string& path) {
-  // Few pages, so that some kills hit a checkpoint.
-  return {.path = path, .request_window = 5, .checkpoint_pages = 30};
+  // Few pages and bytes, so that some kills hit a checkpoint or a snapshot.
+  return {.path = path,
+          .request_window = 5,
+          .checkpoint_pages = 30,
+          .log_bytes = 10'000};
 }
 
 // In the child: runs the script without end, and writes a byte to `acks` for

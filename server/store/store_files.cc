@@ -37,18 +37,6 @@ absl::Status Lost(absl::string_view message) {
   return Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT", message);
 }
 
-absl::string_view SyncName(StoreSync sync) {
-  switch (sync) {
-    case StoreSync::kNormal:
-      return "NORMAL";
-    case StoreSync::kOff:
-      return "OFF";
-    case StoreSync::kFull:
-      break;
-  }
-  return "FULL";
-}
-
 // A new file survives a power loss only after its directory is synced.
 void SyncDirectoryOf(const std::string& path) {
   const size_t slash = path.rfind('/');
@@ -230,7 +218,7 @@ absl::StatusOr<std::unique_ptr<Sql>> OpenStoreDatabase(const std::string& path,
                  absl::StrCat(path, ": is not writable"));
   }
   // The page size must be set before the first write. A commit of one route
-  // writes four pages, a table of a million routes about 5,000.
+  // writes two pages, one of a million routes about 3,000.
   if (create) {
     if (absl::Status s = sql.Run("PRAGMA page_size = 4096"); !s.ok()) return s;
   }
@@ -244,8 +232,8 @@ absl::StatusOr<std::unique_ptr<Sql>> OpenStoreDatabase(const std::string& path,
                               *mode, ")"));
   }
   absl::Status status = sql.Run(absl::StrCat(
-      "PRAGMA synchronous = ", SyncName(sync),
-      // The StoreCheckpointer runs checkpoints.
+      "PRAGMA synchronous = ", StoreSyncName(sync),
+      // The StoreBackground runs checkpoints.
       "; PRAGMA wal_autocheckpoint = 0",
       // After a bulk load the log is truncated to this size. A log of this size
       // is kept, because overwriting a file syncs faster than growing it.

@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "server/store/store_schema.h"
 #include "server/store/store_sql.h"
+#include "server/table/store.h"
 
 namespace planb::server {
 
@@ -66,13 +67,6 @@ class StoreMark {
 
   std::string path_;
   int file_;
-};
-
-// When a commit is synced to the disk.
-enum class StoreSync {
-  kFull,    // before it is acknowledged
-  kNormal,  // at checkpoints: a power loss may lose the last commits
-  kOff,     // never: a power loss may lose the whole store
 };
 
 // The path of the mark: PATH-mark.

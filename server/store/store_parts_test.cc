@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The parts of the store on their own: columns, merged batches, the mark, the
-// schema.
+// The parts of the store on their own: entries, snapshots, checksums, the mark,
+// the schema and its conversion.
 
 #include <gtest/gtest.h>
 
@@ -9,225 +9,203 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "lpm/synthetic/synthetic.h"
 #include "server/base/error.h"
+#include "server/store/store_entry.h"
 #include "server/store/store_files.h"
 #include "server/store/store_schema.h"
-#include "server/store/store_writer.h"
+#include "server/store/store_snapshot.h"
+#include "server/testing/small_store.h"
 #include "server/testing/store_place.h"
+#include "server/testing/store_script.h"
 
 namespace planb::server {
 namespace {
 
-TEST(StoreRows, PrefixesRoundTrip) {
+std::string Bytes(const AcceptedBatch& batch) {
+  std::string bytes;
+  AppendBatch(batch, bytes);
+  return bytes;
+}
+
+ReadBatchResult Read(absl::string_view bytes) {
+  ByteCursor cursor(bytes);
+  ReadBatchResult batch;
+  const absl::Status status = ReadBatch(cursor, batch);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_TRUE(cursor.empty());
+  return batch;
+}
+
+// A batch with something of each kind.
+AcceptedBatch FullBatch() {
+  Delta delta = {
+      .generation = 1ULL << 63,
+      .previous = 17,
+      .routes = {MakeRoute("10.20.0.0/16", 7), MakeRoute("::/0", kNoRoute)},
+      .next_hops = {{.id = 7,
+                     .gateway = Address::V4(1),
+                     .interface = "eth0",
+                     .weight = 9,
+                     .label = std::string("a\0b", 3)},
+                    {.id = 8, .gateway = Address::V6(1)},
+                    {.id = 0xfffffffe}},
+      .groups = {{.id = 9, .members = {{7, 1}, {8, 0}}},
+                 {.id = 10, .label = "empty"}},
+      .deleted_next_hops = {1, 0xfffffffe},
+      .deleted_groups = {5},
+      .digest = std::string(16, 'd')};
+  return {.delta = std::make_shared<const Delta>(std::move(delta)),
+          .writer_epoch = ~0ULL,
+          .request = AnsweredRequest{
+              .request_id = std::string("r\0", 2),
+              .fingerprint = 1,
+              .outcome = {.generation = 2,
+                          .counts = {3, 4, 5, 6, 7, 8, ~0ULL},
+                          .digest = std::string(16, 'e'),
+                          .accepted = absl::FromUnixNanos(-1)}}};
+}
+
+TEST(StoreEntry, BatchesRoundTrip) {
+  const AcceptedBatch batch = FullBatch();
+  const ReadBatchResult read = Read(Bytes(batch));
+  EXPECT_EQ(read.delta->generation, batch.delta->generation);
+  EXPECT_EQ(read.delta->previous, batch.delta->previous);
+  EXPECT_EQ(read.delta->routes, batch.delta->routes);
+  EXPECT_EQ(read.delta->next_hops, batch.delta->next_hops);
+  EXPECT_EQ(read.delta->groups, batch.delta->groups);
+  EXPECT_EQ(read.delta->deleted_next_hops, batch.delta->deleted_next_hops);
+  EXPECT_EQ(read.delta->deleted_groups, batch.delta->deleted_groups);
+  EXPECT_EQ(read.delta->digest, batch.delta->digest);
+  EXPECT_EQ(read.writer_epoch, batch.writer_epoch);
+  EXPECT_EQ(read.request, batch.request);
+
+  const ReadBatchResult empty = Read(Bytes({.writer_epoch = 3}));
+  EXPECT_FALSE(empty.delta.has_value());
+  EXPECT_FALSE(empty.request.has_value());
+  EXPECT_EQ(empty.writer_epoch, 3U);
+}
+
+TEST(StoreEntry, RoutesRoundTrip) {
   std::vector<Route> routes =
       SyntheticTable({.ipv6_routes = 2000, .ipv4_routes = 2000});
   for (const char* text :
        {"0.0.0.0/0", "::/0", "::/128", "255.255.255.255/32", "0.0.0.1/32",
-        "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff/128", "::1/128"}) {
-    routes.push_back({Prefix::Parse(text).value(), 1});
+        "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff/128", "::1/128", "8000::/1"}) {
+    routes.push_back(MakeRoute(text, 0xfffffffe));
   }
-  for (const Route& route : routes) {
-    const PackedAddress address(route.prefix.address());
-    const auto prefix =
-        UnpackPrefix(static_cast<int64_t>(route.prefix.family()),
-                     address.bytes(), route.prefix.length());
-    ASSERT_TRUE(prefix.ok()) << prefix.status();
-    ASSERT_EQ(*prefix, route.prefix);
-  }
+  const std::string bytes = Bytes(Batch(1, routes));
+  EXPECT_EQ(Read(bytes).delta->routes, routes);
+  EXPECT_LT(bytes.size(), routes.size() * 13);
 }
 
-// SQLite returns a null pointer for an empty BLOB.
-TEST(StoreRows, AnEmptyAddressIsZero) {
-  EXPECT_EQ(UnpackPrefix(4, absl::string_view(), 0).value(),
-            Prefix::Parse("0.0.0.0/0").value());
-}
-
-// The primary key of routes must have the order of prefixes.
-TEST(StoreRows, PackedAddressesAreOrderedLikeAddresses) {
-  const std::vector<Route> routes =
-      SyntheticTable({.ipv6_routes = 5000, .ipv4_routes = 0});
-  for (size_t i = 1; i < routes.size(); ++i) {
-    const PackedAddress a(routes[i - 1].prefix.address());
-    const PackedAddress b(routes[i].prefix.address());
-    ASSERT_EQ(a.bytes() < b.bytes(),
-              routes[i - 1].prefix.address() < routes[i].prefix.address());
+TEST(StoreEntry, EveryCutIsDetected) {
+  const std::string bytes = Bytes(FullBatch());
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    ByteCursor cursor(absl::string_view(bytes).substr(0, size));
+    ReadBatchResult batch;
+    EXPECT_EQ(ReadBatch(cursor, batch).code(),
+              absl::StatusCode::kInvalidArgument)
+        << size;
   }
 }
 
-TEST(StoreRows, InvalidPrefixesAreRefused) {
-  const absl::string_view net("\x0a\x01", 2);  // 10.1.0.0
-  EXPECT_TRUE(UnpackPrefix(4, net, 16).ok());
-  const std::pair<absl::StatusOr<Prefix>, const char*> wrong[] = {
-      {UnpackPrefix(5, net, 16), "family 5"},
-      {UnpackPrefix(4, net, 15), "10.1.0.0/15"},  // a host bit
-      {UnpackPrefix(4, net, 33), "length"},
-      {UnpackPrefix(6, net, 129), "length"},
-      {UnpackPrefix(6, net, -1), "length"},
-      {UnpackPrefix(6, net, 1LL << 32 | 16), "length"},
-      {UnpackPrefix(4, absl::string_view("\x0a\0", 2), 16), "0a00"},
-      {UnpackPrefix(4, "12345", 32), "3132333435"},
-      {UnpackPrefix(6, "12345678901234567", 128), "IPv6 address"},
+TEST(StoreEntry, InvalidRoutesAreRefused) {
+  const std::string good = Bytes(Batch(1, {MakeRoute("10.0.0.0/8", 7)}));
+  const size_t route = good.find(std::string("\x07\0\0\0\x08\x0a", 6));
+  ASSERT_NE(route, std::string::npos);
+  const auto read = [](const std::string& bytes) {
+    ByteCursor cursor(bytes);
+    ReadBatchResult batch;
+    return ReadBatch(cursor, batch);
   };
-  for (const auto& [prefix, part] : wrong) {
-    EXPECT_EQ(prefix.status().code(), absl::StatusCode::kDataLoss) << part;
-    EXPECT_NE(prefix.status().message().find(part), absl::string_view::npos)
-        << prefix.status();
+  EXPECT_TRUE(read(good).ok());
+  for (const auto& [at, byte] :
+       {std::pair<size_t, int>{4, 4},  // 10.0.0.0/4: a host bit
+        {4, 162},                      // longer than 128
+        {4, 16},                       // the address is cut
+        {0, 0xff}}) {
+    std::string bad = good;
+    bad[route + at] = static_cast<char>(byte);
+    if (at == 0) bad.replace(route, 4, "\xff\xff\xff\xff");
+    EXPECT_FALSE(read(bad).ok()) << byte;
+  }
+  std::string bad = good;
+  bad[0] = 4;
+  EXPECT_FALSE(read(bad).ok());
+}
+
+TEST(StoreSnapshot, RoundTripsInParts) {
+  StoredTable table = {
+      .name = "blue",
+      .generation = 41,
+      .writer_epoch = 5,
+      .routes = SyntheticTable({.ipv6_routes = 90'000, .ipv4_routes = 60'000}),
+      .next_hops = {{.id = 1, .label = "one"}, {.id = 2}},
+      .groups = {{.id = 3, .members = {{1, 1}, {2, 7}}}},
+      .requests = {*FullBatch().request, *FullBatch().request}};
+  SnapshotSource source("blue", MakeVersion(table));
+  StoredTable read = {.name = "blue", .generation = 41};
+  SnapshotReader reader(read);
+  int parts = 0;
+  for (;; ++parts) {
+    const std::string part = source.Next().value();
+    if (part.empty()) break;
+    EXPECT_LT(part.size(), 700'000U);
+    ASSERT_TRUE(reader.Push(part).ok());
+  }
+  EXPECT_GT(parts, 2);
+  ASSERT_TRUE(reader.Finish().ok());
+  EXPECT_EQ(StoreDifference({table}, {read}), "");
+  EXPECT_EQ(source.Next().value(), "");
+
+  // It names its table and generation.
+  for (const StoredTable& other : {StoredTable{.name = "red", .generation = 41},
+                                   {.name = "blue", .generation = 40}}) {
+    StoredTable filled = other;
+    SnapshotReader wrong(filled);
+    SnapshotSource again("blue", MakeVersion(table));
+    EXPECT_FALSE(wrong.Push(again.Next().value()).ok());
   }
 }
 
-TEST(StoreRows, InvalidNumbersAreRefused) {
-  EXPECT_EQ(*UnpackNextHopId(1), 1U);
-  EXPECT_EQ(*UnpackNextHopId(0xfffffffe), 0xfffffffeU);
-  for (int64_t id :
-       {int64_t{0}, int64_t{-1}, int64_t{0xffffffff}, int64_t{1} << 32}) {
-    EXPECT_FALSE(UnpackNextHopId(id).ok()) << id;
-  }
-  EXPECT_EQ(*UnpackWeight(0), 0U);
-  EXPECT_EQ(*UnpackWeight(0xffffffff), 0xffffffffU);
-  EXPECT_FALSE(UnpackWeight(-1).ok());
-  EXPECT_FALSE(UnpackWeight(int64_t{1} << 32).ok());
-}
-
-TEST(StoreRows, GatewaysAndMembersRoundTrip) {
-  for (const char* text :
-       {"192.0.2.1", "2001:db8::1", "::ffff:1.2.3.4", "::"}) {
-    const NextHop hop = {.id = 1, .gateway = Address::Parse(text).value()};
-    EXPECT_EQ(ParseGateway(*FormatGateway(hop)).value(), *hop.gateway) << text;
-  }
-  EXPECT_EQ(FormatGateway({.id = 1}), std::nullopt);
-  EXPECT_FALSE(ParseGateway("192.0.2").ok());
-
-  NextHopGroup group;
-  EXPECT_EQ(ParseMembers(FormatMembers(group)).value(), group.members);
-  group.members = {{7, 1}, {8, 0xffffffff}, {7, 0}};
-  EXPECT_EQ(FormatMembers(group), "7*1 8*4294967295 7*0");
-  EXPECT_EQ(ParseMembers(FormatMembers(group)).value(), group.members);
-  for (const char* text : {"7", "7*", "*1", "7*1 ", "7*1*1", "7*4294967296"}) {
-    EXPECT_FALSE(ParseMembers(text).ok()) << text;
-  }
-}
-
-TEST(StoreRows, ChecksumsCoverEveryField) {
+TEST(StoreSchema, ChecksumsCoverEveryField) {
   const StoreRow store = {1, 2, 3, 4};
   for (uint64_t StoreRow::*field :
        {&StoreRow::store_id, &StoreRow::sequence, &StoreRow::generation_floor,
-        &StoreRow::tables_sum}) {
+        &StoreRow::heads_sum}) {
     StoreRow other = store;
     ++(other.*field);
     EXPECT_NE(other.Checksum(), store.Checksum());
   }
-  const TableRow table = {.id = 1,
-                          .name = "a",
-                          .generation = 2,
-                          .writer_epoch = 3,
-                          .digest = "b",
-                          .objects_digest = "c",
-                          .first_request = 4,
-                          .next_request = 5};
-  std::vector<TableRow> others(8, table);
-  others[0].id++;
-  others[1].name = "ab";
-  others[2].generation++;
-  others[3].writer_epoch++;
-  others[4].digest = "";
-  others[5].objects_digest = "bc";
-  others[6].first_request++;
-  others[7].next_request++;
-  for (const TableRow& other : others) {
-    EXPECT_NE(other.Checksum(), table.Checksum());
+  const TableHead head = {.row = {.id = 1, .name = "a"}};
+  std::vector<TableHead> others(10, head);
+  others[0].row.id++;
+  others[1].row.name = "ab";
+  others[2].row.generation++;
+  others[3].row.snapshot++;
+  others[4].row.parts++;
+  others[5].row.snapshot_checksum++;
+  others[6].row.first++;
+  others[7].row.base++;
+  others[8].next++;
+  others[9].chain++;
+  for (const TableHead& other : others) {
+    EXPECT_NE(other.Checksum(), head.Checksum());
   }
-  const AnsweredRequest request = {.request_id = "r"};
-  std::vector<AnsweredRequest> changed(12, request);
-  changed[0].request_id = "s";
-  changed[1].fingerprint = 1;
-  changed[2].outcome.generation = 1;
-  changed[3].outcome.digest = "d";
-  changed[4].outcome.accepted += absl::Nanoseconds(1);
-  uint64_t ChangeCounts::*counts[] = {&ChangeCounts::added,
-                                      &ChangeCounts::changed,
-                                      &ChangeCounts::removed,
-                                      &ChangeCounts::unchanged,
-                                      &ChangeCounts::next_hops_added,
-                                      &ChangeCounts::next_hops_changed,
-                                      &ChangeCounts::next_hops_removed};
-  for (size_t i = 0; i < std::size(counts); ++i) {
-    changed[5 + i].outcome.counts.*counts[i] = 1;
-  }
-  for (const AnsweredRequest& other : changed) {
-    EXPECT_NE(RequestChecksum(1, 2, other), RequestChecksum(1, 2, request));
-  }
-  EXPECT_NE(RequestChecksum(2, 2, request), RequestChecksum(1, 2, request));
-  EXPECT_NE(RequestChecksum(1, 3, request), RequestChecksum(1, 2, request));
 }
 
-Route MakeRoute(const char* prefix, NextHopId next_hop) {
-  return {Prefix::Parse(prefix).value(), next_hop};
-}
-
-AcceptedBatch Batch(Delta delta) {
-  return {.delta = std::make_shared<const Delta>(std::move(delta))};
-}
-
-std::vector<Route> Routes(const StoreChanges& changes) {
-  std::vector<Route> routes;
-  for (const Route* route : changes.routes) routes.push_back(*route);
-  return routes;
-}
-
-TEST(StoreChanges, KeepTheLastStateOfEachPrefixInOrder) {
-  const AcceptedBatch batches[] = {
-      Batch({.generation = 1,
-             .routes = {MakeRoute("10.0.0.0/8", 1), MakeRoute("::/0", 1),
-                        MakeRoute("0.0.0.0/0", 1)}}),
-      Batch({.generation = 2,
-             .routes = {MakeRoute("::/0", kNoRoute),
-                        MakeRoute("10.0.0.0/8", 2)}}),
-      Batch({.generation = 3, .routes = {MakeRoute("::/0", 3)}}),
-  };
-  const StoreChanges changes = MergeBatches(batches);
-  EXPECT_EQ(Routes(changes), (std::vector<Route>{MakeRoute("0.0.0.0/0", 1),
-                                                 MakeRoute("10.0.0.0/8", 2),
-                                                 MakeRoute("::/0", 3)}));
-  EXPECT_EQ(changes.last->generation, 3U);
-  EXPECT_EQ(
-      Routes(MergeBatches(absl::MakeConstSpan(batches).first(2))),
-      (std::vector<Route>{MakeRoute("0.0.0.0/0", 1), MakeRoute("10.0.0.0/8", 2),
-                          MakeRoute("::/0", kNoRoute)}));
-}
-
-TEST(StoreChanges, KeepTheLastStateOfNextHopsAndGroups) {
-  const AcceptedBatch batches[] = {
-      Batch({.next_hops = {{.id = 1, .label = "old"}, {.id = 2}},
-             .groups = {{.id = 5}},
-             .deleted_next_hops = {3}}),
-      Batch({.next_hops = {{.id = 1, .label = "new"}, {.id = 3}},
-             .deleted_next_hops = {2},
-             .deleted_groups = {5}}),
-  };
-  const StoreChanges changes = MergeBatches(batches);
-  ASSERT_EQ(changes.next_hops.size(), 3U);
-  EXPECT_EQ(changes.next_hops.at(1)->label, "new");
-  EXPECT_EQ(changes.next_hops.at(2), nullptr);
-  EXPECT_NE(changes.next_hops.at(3), nullptr);
-  ASSERT_EQ(changes.groups.size(), 1U);
-  EXPECT_EQ(changes.groups.at(5), nullptr);
-}
-
-TEST(StoreChanges, KeepRequestsAndEpochOfBatchesWithoutADelta) {
-  const AcceptedBatch batches[] = {
-      {.writer_epoch = 1, .request = AnsweredRequest{.request_id = "a"}},
-      {.writer_epoch = 4},
-      {.writer_epoch = 4, .request = AnsweredRequest{.request_id = "b"}},
-  };
-  const StoreChanges changes = MergeBatches(batches);
-  EXPECT_EQ(changes.last, nullptr);
-  EXPECT_EQ(changes.writer_epoch, 4U);
-  ASSERT_EQ(changes.requests.size(), 2U);
-  EXPECT_EQ(changes.requests[0]->request_id, "a");
-  EXPECT_EQ(changes.requests[1]->request_id, "b");
+TEST(StoreSchema, KeysAreOrderedByTableAndNumber) {
+  EXPECT_LT(EntryKey(1, 0), EntryKey(1, 1));
+  EXPECT_LT(LastEntryKey(1), EntryKey(2, 0));
+  const auto last = static_cast<int64_t>(kMaxTableId);
+  EXPECT_EQ(LastEntryKey(last), std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(EntryKey(last, 5) >> kEntryBits, last);
+  EXPECT_LT(PartKey(1, 7), PartKey(2, 0));
 }
 
 std::string NewPath(const std::string& name) {
@@ -305,49 +283,17 @@ std::unique_ptr<Sql> OpenSql(const std::string& path) {
   return Sql::Open(path, /*create=*/true).value();
 }
 
-const std::vector<std::string> kSteps = {
-    "CREATE TABLE hop (id INTEGER)",
-    "ALTER TABLE hop ADD COLUMN weight INTEGER DEFAULT 7",
-    "UPDATE hop SET weight = weight + id",
-};
-
-absl::Span<const std::string> Steps(size_t count) {
-  return absl::MakeConstSpan(kSteps).first(count);
-}
-
-TEST(StoreSchema, UpgradesStepByStepFromAnyVersion) {
-  for (size_t from = 1; from <= 3; ++from) {
-    SCOPED_TRACE(from);
-    const std::string path = NewStorePath("migrated");
-    EXPECT_TRUE(*PrepareStoreSchema(
-        *OpenSql(path), "INSERT INTO hop (id) VALUES (1)", Steps(from)));
-    auto sql = OpenSql(path);
-    const auto created = PrepareStoreSchema(*sql, "no SQL", Steps(3));
-    ASSERT_TRUE(created.ok()) << created.status();
-    EXPECT_FALSE(*created);
-    EXPECT_EQ(*sql->Integer("PRAGMA user_version"), 3);
-    // At version 3 the last step ran before the row was inserted.
-    EXPECT_EQ(*sql->Integer("SELECT weight FROM hop"), from == 3 ? 7 : 8);
-  }
-}
-
-TEST(StoreSchema, AFailedStepKeepsTheOldVersion) {
-  const std::string path = NewStorePath("stuck");
-  ASSERT_TRUE(PrepareStoreSchema(*OpenSql(path), "", Steps(1)).ok());
-  std::vector<std::string> steps = {kSteps[0],
-                                    "CREATE TABLE half (id INTEGER); nonsense"};
-  auto sql = OpenSql(path);
-  EXPECT_FALSE(PrepareStoreSchema(*sql, "", steps).ok());
-  EXPECT_EQ(*sql->Integer("PRAGMA user_version"), 1);
-  EXPECT_EQ(*sql->Integer("SELECT count(*) FROM sqlite_schema"), 1);
-  EXPECT_TRUE(PrepareStoreSchema(*sql, "", Steps(3)).ok());
+absl::StatusOr<bool> Prepare(Sql& sql) {
+  return PrepareStoreSchema(sql, {.store_id = 1, .sequence = 5},
+                            [](const StoreRow&) { return absl::OkStatus(); });
 }
 
 TEST(StoreSchema, NewerVersionIsRefused) {
   const std::string path = NewStorePath("newer");
-  ASSERT_TRUE(PrepareStoreSchema(*OpenSql(path), "", Steps(3)).ok());
+  EXPECT_TRUE(*Prepare(*OpenSql(path)));
+  ASSERT_TRUE(OpenSql(path)->Run("PRAGMA user_version = 3").ok());
   auto sql = OpenSql(path);
-  const auto created = PrepareStoreSchema(*sql, "", Steps(2));
+  const auto created = Prepare(*sql);
   EXPECT_EQ(created.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(ErrorReason(created.status()), "STORE_TOO_NEW");
   EXPECT_NE(created.status().message().find("schema version 3"),
@@ -358,26 +304,141 @@ TEST(StoreSchema, NewerVersionIsRefused) {
 TEST(StoreSchema, ForeignAndDamagedSchemasAreRefused) {
   const std::string path = NewStorePath("foreign");
   ASSERT_TRUE(OpenSql(path)->Run("CREATE TABLE t (a)").ok());
-  EXPECT_EQ(
-      ErrorReason(PrepareStoreSchema(*OpenSql(path), "", Steps(1)).status()),
-      "STORE_CORRUPT");
+  EXPECT_EQ(ErrorReason(Prepare(*OpenSql(path)).status()), "STORE_CORRUPT");
 
-  const std::string ours = NewStorePath("damaged");
-  auto sql = OpenSql(ours);
-  ASSERT_TRUE(PrepareStoreSchema(*sql, "", Steps(2)).ok());
-  ASSERT_TRUE(sql->Run("CREATE VIEW my_own AS SELECT * FROM hop").ok());
-  EXPECT_TRUE(PrepareStoreSchema(*sql, "", Steps(2)).ok());
-  ASSERT_TRUE(sql->Run("ALTER TABLE hop RENAME COLUMN weight TO height").ok());
-  EXPECT_EQ(ErrorReason(PrepareStoreSchema(*sql, "", Steps(2)).status()),
-            "STORE_CORRUPT");
+  auto sql = OpenSql(NewStorePath("damaged"));
+  ASSERT_TRUE(Prepare(*sql).ok());
+  ASSERT_TRUE(sql->Run("CREATE VIEW my_own AS SELECT * FROM log").ok());
+  EXPECT_FALSE(*Prepare(*sql));
+  ASSERT_TRUE(sql->Run("ALTER TABLE store RENAME COLUMN store_id TO x").ok());
+  EXPECT_EQ(ErrorReason(Prepare(*sql).status()), "STORE_CORRUPT");
 }
 
 TEST(StoreSchema, ANewDatabaseHasTheNewestVersion) {
   auto sql = OpenSql(":memory:");
-  ASSERT_TRUE(PrepareStoreSchema(*sql, "").ok());
-  EXPECT_EQ(*sql->Integer("PRAGMA user_version"),
-            static_cast<int64_t>(StoreSchemaSteps().size()));
+  EXPECT_TRUE(*Prepare(*sql));
+  EXPECT_EQ(*sql->Integer("PRAGMA user_version"), kStoreVersion);
   EXPECT_EQ(*sql->Integer("PRAGMA application_id"), kStoreApplicationId);
+  EXPECT_EQ(*sql->Integer("SELECT sequence FROM store"), 5);
+}
+
+// A database as a server with schema version 1 left it.
+class Version1 : public testing::Test {
+ protected:
+  void SetUp() override {
+    path_ = NewStorePath(
+        testing::UnitTest::GetInstance()->current_test_info()->name());
+    std::ifstream file("server/store/testdata/version1.sql");
+    const std::string text((std::istreambuf_iterator<char>(file)),
+                           std::istreambuf_iterator<char>());
+    ASSERT_NE(text, "");
+    auto sql = OpenSql(path_);
+    ASSERT_TRUE(sql->Run("PRAGMA journal_mode = WAL").ok());
+    ASSERT_TRUE(sql->Run(text).ok());
+  }
+
+  void Mark(uint64_t sequence) const {
+    const StoreMarkRecord record = {.store_id = 4580511735132654793,
+                                    .sequence = sequence,
+                                    .boot_id = CurrentBootId()};
+    ASSERT_TRUE(
+        StoreMark::Open(StoreMarkPath(path_)).value().Write(record).ok());
+  }
+
+  std::string path_;
+};
+
+TEST_F(Version1, IsConverted) {
+  Mark(16);
+  const auto request = [](const char* id, uint64_t fingerprint,
+                          uint64_t generation, ChangeCounts counts,
+                          absl::string_view digest, int64_t nanos) {
+    return AnsweredRequest{.request_id = id,
+                           .fingerprint = fingerprint,
+                           .outcome = {.generation = generation,
+                                       .counts = counts,
+                                       .digest = absl::HexStringToBytes(digest),
+                                       .accepted = absl::FromUnixNanos(nanos)}};
+  };
+  const ChangeCounts added = {.added = 1};
+  const ChangeCounts removed = {.removed = 1};
+  const std::vector<StoredTable> tables = {
+      {.name = "blue",
+       .generation = 1,
+       .routes = {MakeRoute("::1/128", 9)},
+       .requests = {request("z", 14711846555000676254ULL, 1, added,
+                            "1c217eaa57d68dd452c1b03349d7f6ab",
+                            1795359533586833022)}},
+      {.name = "default",
+       .generation = 9,
+       .writer_epoch = 5,
+       .routes = {MakeRoute("10.20.0.0/16", 7),
+                  MakeRoute("255.255.255.255/32", 4294967294),
+                  MakeRoute("::/0", 8), MakeRoute("2001:db8:ab::/48", 100)},
+       .next_hops = {{.id = 7,
+                      .gateway = Address::V4(0xc0000201),
+                      .interface = "eth0",
+                      .label = "l'x"},
+                     {.id = 8,
+                      .gateway = Address::Parse("2001:db8::8").value(),
+                      .weight = 3}},
+       .groups = {{.id = 100, .members = {{7, 1}, {8, 3}}}},
+       .requests =
+           {request("a", 10298396703930507603ULL, 4, added,
+                    "469776c552c6ead96054c156ad39c5ba", 1795359533416687595),
+            request("b", 3734368671849940318ULL, 5, added,
+                    "28ae5a9e724ed40c551fc1251e335cec", 1795359533425380531),
+            request("c", 1026997572477893146ULL, 8, removed,
+                    "e863e971b55db109d6f90b61dfe4679b", 1795359533468187083)}},
+      {.name = "later", .generation = 2}};
+  for (int round = 0; round < 2; ++round) {
+    auto store = OpenStore(path_);
+    ASSERT_NE(store, nullptr);
+    EXPECT_EQ(StoreDifference(tables, store->Load().value()), "");
+    EXPECT_EQ(store->generation_floor(), 1U);
+  }
+  EXPECT_EQ(*OpenSql(path_)->Integer("PRAGMA user_version"), kStoreVersion);
+  // It goes on from there.
+  auto store = OpenStore(path_);
+  ASSERT_TRUE(store->Append("later", {Batch(3, {MakeRoute("::/0", 1)})}).ok());
+  ASSERT_TRUE(store->CreateTable("new", 2).ok());
+  store.reset();
+  const auto loaded = OpenStore(path_)->Load().value();
+  ASSERT_EQ(loaded.size(), 4U);
+  EXPECT_EQ(loaded[2].generation, 3U);
+}
+
+TEST_F(Version1, IsLeftAsItIsIfItIsDamaged) {
+  const StoreFiles files = ReadStoreFiles(path_);
+  for (const char* edit :
+       {"UPDATE routes SET next_hop = 8 WHERE next_hop = 7",
+        "UPDATE routes SET length = 8 WHERE length = 16",
+        "UPDATE routes SET table_id = 9", "DELETE FROM routes",
+        "UPDATE next_hops SET gateway = 'x'",
+        "UPDATE next_hops SET label = 'x'", "DELETE FROM next_hops",
+        "UPDATE next_hop_groups SET members = '7'",
+        "UPDATE next_hop_groups SET id = 9",
+        "UPDATE requests SET request_id = 's'", "DELETE FROM requests",
+        "UPDATE tables SET generation = 9", "DELETE FROM tables",
+        "UPDATE store SET generation_floor = 9", "DELETE FROM store",
+        "DROP TABLE requests"}) {
+    SCOPED_TRACE(edit);
+    WriteStoreFiles(path_, files);
+    ASSERT_TRUE(OpenSql(path_)->Run(edit).ok());
+    const auto store = SqliteStore::Open({.path = path_});
+    EXPECT_EQ(ErrorReason(store.status()), "STORE_CORRUPT") << store.status();
+    EXPECT_EQ(*OpenSql(path_)->Integer("PRAGMA user_version"), 1);
+  }
+}
+
+TEST_F(Version1, IsRefusedIfItLacksAcknowledgedCommits) {
+  Mark(17);
+  const auto store = SqliteStore::Open({.path = path_});
+  EXPECT_EQ(ErrorReason(store.status()), "STORE_CORRUPT");
+  EXPECT_NE(store.status().message().find("ends at commit 16"),
+            absl::string_view::npos)
+      << store.status();
+  EXPECT_EQ(*OpenSql(path_)->Integer("PRAGMA user_version"), 1);
 }
 
 }  // namespace

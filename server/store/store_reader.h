@@ -1,44 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Reads the contents of the store and verifies them: every value must be valid,
-// and all rows must match the stored checksums.
+// Reads the contents of the store and verifies them: every entry and snapshot
+// must match the checksums that lead to it.
 
 #ifndef PLANB_SERVER_STORE_STORE_READER_H_
 #define PLANB_SERVER_STORE_STORE_READER_H_
 
+#include <cstdint>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "server/store/store_schema.h"
 #include "server/store/store_sql.h"
-#include "server/store/store_writer.h"
 #include "server/table/store.h"
 
 namespace planb::server {
 
-// The rows whose checksums cover all others.
-struct StoreState {
-  StoreRow store;
-  std::vector<StoredTableState> tables;  // by ascending id
-};
-
-// Reads and verifies the state, including the digest of next hops and groups.
-// Memory and time do not depend on the number of routes.
-// Errors: DATA_LOSS (STORE_CORRUPT); those of Sql.
+// Reads the state and verifies its checksums. Reads of each log only the last
+// entry. Errors: DATA_LOSS (STORE_CORRUPT); those of Sql.
 absl::StatusOr<StoreState> ReadStoreState(Sql& sql);
 
-// Reads all tables, ordered by name, and verifies them against `state`.
+// Reads all tables, ordered by name, and verifies them against `state`. Keeps
+// the last `request_window` requests of each.
 // Errors: DATA_LOSS (STORE_CORRUPT); those of Sql.
 // REQUIRES: `state` was read in the same transaction.
 absl::StatusOr<std::vector<StoredTable>> ReadStoredTables(
-    Sql& sql, const StoreState& state);
+    Sql& sql, const StoreState& state, uint64_t request_window);
 
-// The next hop or group of the current row of `statement`. Its columns from
-// `column` on are id, gateway, interface, weight, label, or id, members, label.
-absl::StatusOr<NextHop> ReadNextHop(const SqlStatement& statement, int column);
-absl::StatusOr<NextHopGroup> ReadGroup(const SqlStatement& statement,
-                                       int column);
+// DATA_LOSS (STORE_CORRUPT) with the file.
+absl::Status DamagedStore(const Sql& sql, absl::string_view what);
+
+// Calls `read` with each row. Its errors become those of DamagedStore().
+absl::Status ForEachRow(
+    Sql& sql, SqlStatement& statement,
+    absl::FunctionRef<absl::Status(const SqlStatement&)> read);
 
 }  // namespace planb::server
 

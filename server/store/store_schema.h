@@ -1,106 +1,124 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The schema of the store's database and its upgrade, the format of values in
-// columns, and the checksums of rows. STORE.md documents the columns.
+// The schema of the store's database, the rows of which it consists, and their
+// checksums. STORE.md documents the columns.
 
 #ifndef PLANB_SERVER_STORE_STORE_SCHEMA_H_
 #define PLANB_SERVER_STORE_STORE_SCHEMA_H_
 
-#include <array>
 #include <cstdint>
-#include <optional>
+#include <map>
 #include <string>
-#include <vector>
+#include <type_traits>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "absl/types/span.h"
-#include "lpm/prefix.h"
 #include "server/store/store_sql.h"
-#include "server/table/update.h"
 
 namespace planb::server {
+
+struct StoreRow;
 
 // PRAGMA application_id of our databases: "PlnB".
 inline constexpr int kStoreApplicationId = 0x506c6e42;
 
-// Step i is SQL that upgrades a database from version i to i + 1. PRAGMA
-// user_version has the version. A released step is never edited: a change of
-// the schema is a new step at the end.
-absl::Span<const std::string> StoreSchemaSteps();
+// PRAGMA user_version of the newest schema.
+inline constexpr int64_t kStoreVersion = 2;
 
-// Upgrades the database of `sql` to the newest version, each step in its own
-// transaction. Creates the schema of an empty database and runs `first_rows`,
-// also SQL, in one transaction. True if it was empty. Errors:
-// FAILED_PRECONDITION (STORE_TOO_NEW) if a newer server wrote it; DATA_LOSS
-// (STORE_CORRUPT) if it is not a store or its schema differs from that of the
-// steps; those of Sql.
+// Brings the database of `sql` to the newest schema in one transaction: makes
+// the schema in an empty database and writes the row `first`, or converts an
+// older database if `accept` returns OK for its row. True if it was empty.
+// Errors: FAILED_PRECONDITION (STORE_TOO_NEW) if a newer server wrote it;
+// DATA_LOSS (STORE_CORRUPT) if it is not a store or is damaged; those of Sql
+// and of `accept`.
 absl::StatusOr<bool> PrepareStoreSchema(
-    Sql& sql, const std::string& first_rows,
-    absl::Span<const std::string> steps = StoreSchemaSteps());
+    Sql& sql, const StoreRow& first,
+    absl::FunctionRef<absl::Status(const StoreRow&)> accept);
 
-// The only row of `store`. Covers the rows of `tables` by a sum of checksums.
+// A hash of fields, the same on any machine. A string has its length before it,
+// so that two different lists of fields never give the same text.
+uint64_t HashText(absl::string_view text);
+template <typename... Fields>
+uint64_t HashFields(const Fields&... fields) {
+  std::string text;
+  const auto append = [&text](const auto& field) {
+    if constexpr (std::is_convertible_v<decltype(field), absl::string_view>) {
+      absl::StrAppend(&text, absl::string_view(field).size(), ":",
+                      absl::string_view(field));
+    } else {
+      absl::StrAppend(&text, field, " ");
+    }
+  };
+  (append(fields), ...);
+  return HashText(text);
+}
+
+// The only row of `store`. Covers all tables by a sum of checksums.
 struct StoreRow {
   uint64_t store_id = 0;  // random, the same for the life of the store
   uint64_t sequence = 0;  // number of the last transaction
   uint64_t generation_floor = 0;
-  // The sum, modulo 2^64, of TableRow::Checksum() of all tables.
-  uint64_t tables_sum = 0;
+  // The sum, modulo 2^64, of TableHead::Checksum() of all tables.
+  uint64_t heads_sum = 0;
 
   uint64_t Checksum() const;
 };
 
-// A row of `tables`. Covers all rows with its id: routes and next hops by
-// digests, requests by their numbers and checksums.
+// A row of `tables`: where the log of the table begins.
 struct TableRow {
   int64_t id = 0;
   std::string name;
+  // Before the first entry of the log: the contents of a snapshot, or an empty
+  // table if `snapshot` is 0.
   uint64_t generation = 0;
-  uint64_t writer_epoch = 0;
-  std::string digest;          // TableDigest of the routes
-  std::string objects_digest;  // TableDigest of next hops and groups
-  // The numbers of the requests kept are [first_request, next_request).
-  uint64_t first_request = 0;
-  uint64_t next_request = 0;
+  uint64_t snapshot = 0;
+  uint64_t parts = 0;              // rows of the snapshot
+  uint64_t snapshot_checksum = 0;  // of the last one, which covers all
+  uint64_t first = 1;              // number of the first entry
+  uint64_t base = 0;               // the checksum before it
+};
 
+// A table as of the end of its log. A plain value.
+struct TableHead {
+  TableRow row;
+  uint64_t next = 1;        // number of the next entry
+  uint64_t chain = 0;       // checksum of the last entry; the base if none
+  uint64_t generation = 0;  // of the table after the last entry
+  uint64_t log_bytes = 0;   // of all entries
+  uint64_t snapshot_bytes = 0;
+
+  // Covers the row and, by the chain, all entries.
   uint64_t Checksum() const;
 };
 
-// The checksum of a row of `requests`.
-uint64_t RequestChecksum(int64_t table_id, uint64_t number,
-                         const AnsweredRequest& request);
+// The checksum of an entry whose predecessor has the checksum `chain`, or of a
+// part of a snapshot.
+uint64_t ChainChecksum(absl::string_view bytes, uint64_t chain);
 
-// The bytes of an address without trailing zeros. Packed addresses of one
-// family are ordered like the addresses. A plain value.
-class PackedAddress {
- public:
-  explicit PackedAddress(const Address& address);
-
-  absl::string_view bytes() const {
-    return absl::string_view(bytes_.data(), size_);
-  }
-
- private:
-  std::array<char, 16> bytes_;
-  size_t size_;
+// The contents of the database except for entries and snapshots.
+struct StoreState {
+  StoreRow row;
+  std::map<std::string, TableHead> tables;  // by name
 };
 
-// Errors: DATA_LOSS with the invalid value, if the store cannot have written
-// it.
-absl::StatusOr<Prefix> UnpackPrefix(int64_t family, absl::string_view address,
-                                    int64_t length);
-absl::StatusOr<NextHopId> UnpackNextHopId(int64_t id);
-absl::StatusOr<uint32_t> UnpackWeight(int64_t weight);
-
-// Such as "192.0.2.1"; nullopt, for NULL, if there is no gateway.
-std::optional<std::string> FormatGateway(const NextHop& next_hop);
-absl::StatusOr<Address> ParseGateway(absl::string_view text);
-
-// Such as "7*1 8*3": next hop 7 with weight 1, next hop 8 with weight 3.
-std::string FormatMembers(const NextHopGroup& group);
-absl::StatusOr<std::vector<NextHopGroup::Member>> ParseMembers(
-    absl::string_view text);
+// The keys of `log` and `snapshots`, which order their rows by table and number
+// and by snapshot and part.
+inline constexpr int kEntryBits = 43;
+inline constexpr int kPartBits = 24;
+inline constexpr uint64_t kMaxTableId = (1 << 20) - 1;
+constexpr int64_t EntryKey(int64_t table, uint64_t number) {
+  return static_cast<int64_t>(static_cast<uint64_t>(table) << kEntryBits |
+                              number);
+}
+constexpr int64_t LastEntryKey(int64_t table) {
+  return EntryKey(table, (uint64_t{1} << kEntryBits) - 1);
+}
+constexpr int64_t PartKey(uint64_t snapshot, uint64_t part) {
+  return static_cast<int64_t>(snapshot << kPartBits | part);
+}
 
 }  // namespace planb::server
 

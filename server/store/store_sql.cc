@@ -95,14 +95,6 @@ void SqlStatement::Bind(int index, const SqlBlob& blob) {
                       blob.bytes.size(), SQLITE_STATIC);
 }
 
-void SqlStatement::Bind(int index, const std::optional<std::string>& text) {
-  if (text.has_value()) {
-    Bind(index, absl::string_view(*text));
-  } else {
-    sqlite3_bind_null(statement_.get(), index);
-  }
-}
-
 absl::StatusOr<std::unique_ptr<Sql>> Sql::Open(const std::string& path,
                                                bool create,
                                                const std::string& vfs) {

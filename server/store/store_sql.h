@@ -10,7 +10,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -84,7 +83,6 @@ class SqlStatement {
   void Bind(int index, int value) { Bind(index, int64_t{value}); }
   void Bind(int index, absl::string_view text);
   void Bind(int index, const SqlBlob& blob);
-  void Bind(int index, const std::optional<std::string>& text);
 
   std::unique_ptr<sqlite3_stmt, Finalize> statement_;
 };

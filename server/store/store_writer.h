@@ -1,86 +1,75 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Merges the batches of a commit and writes their rows.
+// Writes and deletes rows of the store's database.
 
 #ifndef PLANB_SERVER_STORE_STORE_WRITER_H_
 #define PLANB_SERVER_STORE_STORE_WRITER_H_
 
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <vector>
+#include <optional>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
-#include "lpm/prefix.h"
+#include "absl/strings/string_view.h"
 #include "server/store/store_schema.h"
 #include "server/store/store_sql.h"
-#include "server/table/table_digest.h"
-#include "server/table/update.h"
 
 namespace planb::server {
 
-// The merged changes of the batches of one commit: the last state of each
-// prefix, next hop and group. Points into the batches. A plain value.
-struct StoreChanges {
-  // Ascending, each prefix once; with kNoRoute if it is withdrawn.
-  std::vector<const Route*> routes;
-  // nullptr for a deleted one.
-  std::map<NextHopId, const NextHop*> next_hops;
-  std::map<NextHopId, const NextHopGroup*> groups;
-  // In the order of the batches.
-  std::vector<const AnsweredRequest*> requests;
-  // The last delta, with the generation and digest of the table after the
-  // commit. nullptr if there is no delta.
-  const Delta* last = nullptr;
-  uint64_t writer_epoch = 0;
+// Rows that no table refers to: what is left of a deleted table, of a log that
+// a snapshot has replaced, or of a snapshot that was not finished.
+struct Leftovers {
+  bool log = false;             // or snapshots
+  int64_t first = 0, last = 0;  // keys
 };
 
-// If a delta both deletes and adds a next hop, the next hop is added.
-// O(n log n) for n routes, O(n) for one batch whose routes are sorted.
-// REQUIRES: `batches` is not empty.
-StoreChanges MergeBatches(absl::Span<const AcceptedBatch> batches);
-
-// The store's state of a table between two commits.
-struct StoredTableState {
-  TableRow row;
-  TableDigest objects;  // of next hops and groups, as row.objects_digest
-};
-
-// Writes rows within a transaction that its caller began. Keeps all statements
-// of a commit prepared. Must not outlive its Sql. Errors are those of Sql.
+// Writes rows within a transaction that its caller began. Keeps its statements
+// prepared. Must not outlive its Sql. Errors are those of Sql.
 // Thread-compatible.
 class StoreWriter {
  public:
-  // `request_window` is the number of answered requests kept for each table.
-  static absl::StatusOr<std::unique_ptr<StoreWriter>> Create(
-      Sql& sql, uint64_t request_window);
+  static absl::StatusOr<std::unique_ptr<StoreWriter>> Create(Sql& sql);
 
-  // Writes `changes` and the table's row, and updates `table`.
-  absl::Status Write(const StoreChanges& changes, StoredTableState& table);
-
+  absl::Status WriteStore(const StoreRow& row);
   absl::Status WriteTable(const TableRow& row);
   absl::Status DeleteTable(int64_t id);
-  absl::Status WriteStore(const StoreRow& row);
+
+  // Appends an entry to the log of a table and advances `head`.
+  absl::Status Append(absl::string_view entry, TableHead& head);
+
+  absl::Status WritePart(uint64_t snapshot, uint64_t part,
+                         absl::string_view bytes);
+
+  // The lowest id that no table in `state` and no row of the log has.
+  absl::StatusOr<int64_t> FreeTableId(const StoreState& state);
+
+  // Some leftovers, few enough to be deleted in some milliseconds; nullopt if
+  // there are none.
+  absl::StatusOr<std::optional<Leftovers>> FindLeftovers(
+      const StoreState& state);
+  absl::Status Delete(const Leftovers& leftovers);
 
  private:
+  // The statements that sweep one table of the database.
+  struct Sweep {
+    std::optional<SqlStatement> next, sizes, remove;
+  };
+
   StoreWriter() = default;
 
-  absl::Status WriteRoutes(const StoreChanges& changes, int64_t table);
-  absl::Status WriteNextHops(const StoreChanges& changes,
-                             StoredTableState& table);
-  absl::Status WriteGroups(const StoreChanges& changes,
-                           StoredTableState& table);
-  absl::Status WriteRequests(const StoreChanges& changes, TableRow& row);
+  // The first key from `from` on; nullopt if there is none.
+  static absl::StatusOr<std::optional<int64_t>> NextKey(Sweep& sweep,
+                                                        int64_t from);
+  // Leftovers from `first` on, at most up to `last`.
+  static absl::StatusOr<std::optional<Leftovers>> SomeOf(Sweep& sweep,
+                                                         int64_t first,
+                                                         int64_t last);
 
-  uint64_t request_window_ = 0;
-  std::optional<SqlStatement> put_route_, delete_route_;
-  std::optional<SqlStatement> get_next_hop_, put_next_hop_, delete_next_hop_;
-  std::optional<SqlStatement> get_group_, put_group_, delete_group_;
-  std::optional<SqlStatement> put_request_, prune_requests_;
-  std::optional<SqlStatement> put_table_, put_store_;
-  std::vector<SqlStatement> delete_table_;
+  std::optional<SqlStatement> put_store_, put_table_, delete_table_;
+  std::optional<SqlStatement> put_entry_, put_part_;
+  Sweep log_, snapshots_;
 };
 
 }  // namespace planb::server

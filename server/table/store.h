@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The interface of a durable store: it keeps accepted batches across a crash.
+// The interface of a durable store: an ordered log of accepted batches for each
+// table. A snapshot replaces the part of a log before it.
 
 #ifndef PLANB_SERVER_TABLE_STORE_H_
 #define PLANB_SERVER_TABLE_STORE_H_
@@ -9,16 +10,39 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "base/monotonic_time.h"
 #include "lpm/prefix.h"
+#include "server/table/rib.h"
 #include "server/table/update.h"
 
 namespace planb::server {
 
-// One table as of its last committed batch.
+// When an appended batch is synced to the disk.
+enum class StoreSync {
+  kFull,    // before it is acknowledged
+  kNormal,  // at checkpoints: a power loss may lose the last batches
+  kOff,     // never: a power loss may lose the whole store
+};
+
+// "full", "normal" or "off".
+constexpr absl::string_view StoreSyncName(StoreSync sync) {
+  switch (sync) {
+    case StoreSync::kNormal:
+      return "normal";
+    case StoreSync::kOff:
+      return "off";
+    case StoreSync::kFull:
+      break;
+  }
+  return "full";
+}
+
+// One table as of its last appended batch.
 struct StoredTable {
   std::string name;
   uint64_t generation = 0;
@@ -29,21 +53,34 @@ struct StoredTable {
   std::vector<AnsweredRequest> requests;  // the newest ones, oldest first
 };
 
-// Thread-safe. The effect of a call that returned OK survives kill -9. It also
-// survives a power loss if the disk keeps the bytes that it has synced. A call
-// that returned an error, or did not return, took effect in full or not at all.
+// A version of a table that a snapshot is written from. Cheap to move.
+struct TableVersion {
+  uint64_t generation = 0;
+  uint64_t writer_epoch = 0;
+  Rib rib;
+  std::vector<AnsweredRequest> requests;  // the newest ones, oldest first
+};
+
+// Thread-safe. The effect of a call that returned OK survives kill -9. With
+// StoreSync::kFull it also survives a power loss if the disk keeps the bytes
+// that it has synced. A call that returned an error, or did not return, took
+// effect in full or not at all.
 //
 // Errors of all calls that write: RESOURCE_EXHAUSTED (STORE_FULL) for a full
-// disk, UNAVAILABLE (STORE_FAILED) otherwise. The store remains usable after an
-// error: later calls succeed once the cause (for example a full disk) is
-// resolved.
+// disk, UNAVAILABLE (STORE_FAILED) otherwise, or the status given to Close().
+// The store remains usable after an error: later calls succeed once the cause
+// (for example a full disk) is resolved.
 class Store {
  public:
+  // The limit of Delta::bytes() of a batch.
+  static constexpr size_t kMaxBatchBytes = 900'000'000;
+
   virtual ~Store() = default;
 
   // The kind of store, such as "sqlite", and its file.
   virtual absl::string_view kind() const = 0;
   virtual const std::string& path() const = 0;
+  virtual StoreSync sync() const = 0;
 
   // All tables, verified, ordered by name. Errors: DATA_LOSS (STORE_CORRUPT),
   // with the file, the damage and the remedy.
@@ -60,11 +97,24 @@ class Store {
   // The highest generation of all tables deleted so far; 0 if there is none.
   virtual uint64_t generation_floor() const = 0;
 
-  // Writes batches of one table, in this order, in one transaction.
-  // REQUIRES: the table exists; the generations of the deltas ascend by 1 from
-  // the table's.
-  virtual absl::Status Commit(const std::string& table,
+  // Appends batches to the log of one table, all or none. Calls of several
+  // threads become one transaction. REQUIRES: the table exists; each delta
+  // names the generation before it.
+  virtual absl::Status Append(const std::string& table,
                               absl::Span<const AcceptedBatch> batches) = 0;
+
+  // Calls `version` if the table's log is long enough that a snapshot should
+  // replace it, and writes the snapshot in the background. `version` returns
+  // the table as of its last append. REQUIRES: no append to this table is in
+  // progress.
+  virtual void OfferSnapshot(const std::string& table,
+                             absl::FunctionRef<TableVersion()> version) = 0;
+
+  // Refuses later calls that write with `why`. Waits for those in progress,
+  // which end with `why` too if the disk does not answer by `deadline`; they
+  // may still take effect. After Close() the destructor does not wait for the
+  // disk for long.
+  virtual void Close(const absl::Status& why, SteadyInstant deadline) = 0;
 };
 
 }  // namespace planb::server

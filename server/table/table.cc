@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
+#include <limits>
 #include <utility>
 
 #include "absl/base/internal/raw_logging.h"
@@ -53,7 +54,12 @@ Table::Table(const StoredTable& stored, TableOptions options)
                         ? std::make_unique<Executor>(kOwnThreads)
                         : nullptr),
       executor_(own_executor_ == nullptr ? *options_.executor : *own_executor_),
-      staging_({options_.limits, options_.request_id_window, options_.budget},
+      staging_({.limits = options_.limits,
+                .request_id_window = options_.request_id_window,
+                .budget = options_.budget,
+                .max_delta_bytes = options_.store == nullptr
+                                       ? std::numeric_limits<size_t>::max()
+                                       : Store::kMaxBatchBytes},
                stored),
       builder_(options_.build_fault),
       retry_(kFirstRetry),
@@ -62,7 +68,7 @@ Table::Table(const StoredTable& stored, TableOptions options)
                staging_.accepted().rib.digest()),
       visibility_(executor_, stored.generation, options_.max_waiters),
       build_job_(executor_, [this] { RunBuild(); }) {
-  if (durable()) storer_ = std::thread([this] { StoreLoop(); });
+  if (has_store()) storer_ = std::thread([this] { StoreLoop(); });
 }
 
 Table::~Table() {
@@ -120,7 +126,7 @@ std::future<Table::Outcome> Table::Submit(const UpdateBatch& batch) {
   } else {
     submitted.operations = RefusedOperations(batch);
   }
-  if (durable()) {
+  if (has_store()) {
     to_store_.notify_one();
   } else {
     Decide(submitted_, staging_.Head(), absl::OkStatus());
@@ -144,6 +150,14 @@ void Table::StoreLoop() {
     storing_ = false;
     Decide(batches, std::move(head), stored);
     stored_.notify_all();
+    lock.unlock();
+    batches.clear();
+    // No other thread appends: the accepted version is that of the last append.
+    options_.store->OfferSnapshot(name_, [this] {
+      const std::lock_guard shared(mutex_);
+      return staging_.ToStore();
+    });
+    lock.lock();
   }
 }
 
@@ -154,7 +168,7 @@ absl::Status Table::Store(const std::vector<Submitted>& batches) {
   }
   if (records.empty()) return absl::OkStatus();
   const SteadyInstant start = SteadyNow();
-  absl::Status status = options_.store->Commit(name_, records);
+  absl::Status status = options_.store->Append(name_, records);
   if (options_.events.stored) {
     options_.events.stored(ElapsedSince(start), status.ok());
   }
@@ -342,9 +356,10 @@ TableState Table::state() const {
   state.oldest_watch = history_.oldest();
   state.max_routes = options_.limits.max_routes;
   if (options_.budget != nullptr) state.memory_limit = options_.budget->limit();
-  if (durable()) {
+  if (has_store()) {
     state.store = std::string(options_.store->kind());
     state.store_path = options_.store->path();
+    state.store_sync = std::string(StoreSyncName(options_.store->sync()));
   }
   const std::lock_guard lock(mutex_);
   const UpdateStaging::Version& accepted = staging_.accepted();
@@ -367,10 +382,11 @@ TableState Table::state() const {
   return state;
 }
 
-void Table::Freeze(absl::Status why) {
+void Table::Freeze(absl::Status why, SteadyInstant deadline) {
   std::unique_lock lock(mutex_);
   frozen_ = std::move(why);
-  stored_.wait(lock, [this] { return submitted_.empty() && !storing_; });
+  stored_.wait_until(lock, deadline,
+                     [this] { return submitted_.empty() && !storing_; });
 }
 
 void Table::Thaw() {

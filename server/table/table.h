@@ -99,7 +99,7 @@ class Table {
   // Stages a batch. The future gets the outcome when the batch is accepted or
   // refused, which always happens. Batches are accepted in the order of these
   // calls. O(batch * log routes). Errors: those of UpdateStaging::Stage and of
-  // Store::Commit; RESOURCE_EXHAUSTED (TOO_MANY_PENDING); the status given to
+  // Store::Append; RESOURCE_EXHAUSTED (TOO_MANY_PENDING); the status given to
   // Freeze(), such as UNAVAILABLE (DRAINING) or NOT_FOUND (TABLE_NOT_FOUND).
   std::future<Outcome> Submit(const UpdateBatch& batch);
 
@@ -125,16 +125,21 @@ class Table {
   }
 
   const History& history() const { return history_; }
-  bool durable() const { return options_.store != nullptr; }
+  bool has_store() const { return options_.store != nullptr; }
+  // True if an accepted batch survives a power loss.
+  bool durable() const {
+    return has_store() && options_.store->sync() == StoreSync::kFull;
+  }
   uint64_t visible() const { return Read()->generation(); }
-  // The newest generation that survives a crash; 0 without a store.
+  // The newest generation that is synced to the disk; 0 unless durable().
   uint64_t persisted() const;
 
   TableState state() const;
 
   // Refuses further batches with `why`, and waits until the submitted ones are
-  // accepted or refused. Thaw() allows batches again.
-  void Freeze(absl::Status why);
+  // accepted or refused, or the deadline passes. Thaw() allows batches again.
+  void Freeze(absl::Status why,
+              SteadyInstant deadline = SteadyAfter(absl::InfiniteDuration()));
   void Thaw();
   // The status that updates are refused with; OK if they are not refused.
   absl::Status refusal() const;

@@ -60,6 +60,7 @@ struct TableState {
   BuildState builds;
   std::string store = "none";
   std::string store_path;
+  std::string store_sync;  // "full", "normal" or "off"; empty without a store
 };
 
 // One rebuild. A plain value.

@@ -96,6 +96,7 @@ struct UpdateOutcome {
 // applied is this generation.
 struct Delta {
   uint64_t generation = 0;
+  uint64_t previous = 0;  // the generation before
   // Each prefix once, with its new next hop; kNoRoute if it was withdrawn.
   std::vector<Route> routes;
   std::vector<NextHop> next_hops;

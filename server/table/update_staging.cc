@@ -122,6 +122,12 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::Stage(
   Rib next = head_.Share();
   absl::StatusOr<Rib::Change> change = next.Apply(batch);
   if (!change.ok()) return change.status();
+  if (change->delta.bytes() > options_.max_delta_bytes) {
+    return QuotaError(
+        "BATCH_TOO_LARGE", "batch",
+        absl::StrCat("the changes have ", change->delta.bytes(),
+                     " bytes; the limit is ", options_.max_delta_bytes));
+  }
   const size_t bound = MemoryBound(next);
   const absl::Status compilable = CheckCompilable(next);
   if (!compilable.ok()) return compilable;
@@ -147,6 +153,7 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::Stage(
                   staged.record.writer_epoch != writer_epoch_;
   if (changes) {
     staged.outcome.digest = change->delta.digest;
+    change->delta.previous = generation_;
     change->delta.generation = staged.outcome.generation = generation_ + 1;
     staged.record.delta =
         std::make_shared<const Delta>(std::move(change->delta));
@@ -166,6 +173,13 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::Stage(
 UpdateStaging::Version UpdateStaging::Head() {
   return {head_.Share(), generation_, writer_epoch_, memory_bound_,
           window_.staged()};
+}
+
+TableVersion UpdateStaging::ToStore() const {
+  return {.generation = accepted_.generation,
+          .writer_epoch = accepted_.writer_epoch,
+          .rib = accepted_.rib.Share(),
+          .requests = window_.Accepted()};
 }
 
 void UpdateStaging::Accept(Version head, absl::Time now) {

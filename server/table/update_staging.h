@@ -16,6 +16,7 @@
 #include <optional>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/hash/hash.h"
@@ -110,6 +111,12 @@ class RequestWindow {
     }
   }
 
+  // The accepted requests, oldest first.
+  std::vector<AnsweredRequest> Accepted() const {
+    return {requests_.begin(),
+            requests_.end() - static_cast<std::ptrdiff_t>(staged_)};
+  }
+
   // Removes all staged requests.
   void Rollback() {
     for (; staged_ > 0; --staged_) {
@@ -137,6 +144,8 @@ class UpdateStaging {
     RibLimits limits;
     size_t request_id_window = 1'000;
     MemoryBudget* budget = nullptr;  // null: none
+    // The limit of Delta::bytes() of a batch.
+    size_t max_delta_bytes = std::numeric_limits<size_t>::max();
   };
 
   // A staged batch.
@@ -163,7 +172,8 @@ class UpdateStaging {
   // repeats an earlier request is staged too, because its answer holds only if
   // the batches before it are accepted. Errors: those of Rib::Apply; ABORTED
   // (GENERATION_MISMATCH), FAILED_PRECONDITION (WRITER_FENCED),
-  // INVALID_ARGUMENT (REQUEST_ID_REUSED), RESOURCE_EXHAUSTED (MEMORY_LIMIT).
+  // INVALID_ARGUMENT (REQUEST_ID_REUSED), RESOURCE_EXHAUSTED (MEMORY_LIMIT,
+  // BATCH_TOO_LARGE).
   //
   // If it throws, nothing is staged.
   absl::StatusOr<Staged> Stage(const UpdateBatch& batch);
@@ -177,6 +187,9 @@ class UpdateStaging {
     size_t requests;  // with an id, staged since the accepted version
   };
   Version Head();
+
+  // The accepted version, for a snapshot of the store. O(requests).
+  TableVersion ToStore() const;
 
   // Accepts all batches that `head` has. Does not allocate.
   void Accept(Version head, absl::Time now);

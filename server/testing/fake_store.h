@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "server/base/error.h"
@@ -22,6 +23,7 @@ class FakeStore final : public Store {
  public:
   absl::string_view kind() const override { return "fake"; }
   const std::string& path() const override { return path_; }
+  StoreSync sync() const override { return synced; }
   absl::StatusOr<std::vector<StoredTable>> Load() override { return loaded; }
   absl::Status CreateTable(const std::string& name,
                            uint64_t generation) override {
@@ -39,15 +41,29 @@ class FakeStore final : public Store {
     return absl::OkStatus();
   }
   uint64_t generation_floor() const override { return floor_; }
-  absl::Status Commit(const std::string&,
+  absl::Status Append(const std::string&,
                       absl::Span<const AcceptedBatch> batches) override {
     std::unique_lock lock(mutex_);
     ++waiting_;
     changed_.notify_all();
-    changed_.wait(lock, [this] { return !held_; });
+    changed_.wait(lock, [this] { return !held_ || !closed_.ok(); });
+    if (held_) return closed_;
     if (!failure_.ok()) return failure_;
     commits.emplace_back(batches.begin(), batches.end());
     return absl::OkStatus();
+  }
+  void OfferSnapshot(const std::string&,
+                     absl::FunctionRef<TableVersion()> version) override {
+    if (!wants_snapshots) return;
+    TableVersion taken = version();
+    const std::lock_guard lock(mutex_);
+    snapshots.push_back(std::move(taken));
+  }
+  void Close(const absl::Status& why, SteadyInstant deadline) override {
+    std::unique_lock lock(mutex_);
+    changed_.wait_until(lock, deadline, [this] { return !held_; });
+    closed_ = why;
+    changed_.notify_all();
   }
 
   // Later writes fail with `status`; they succeed if it is OK.
@@ -65,7 +81,7 @@ class FakeStore final : public Store {
     held_ = false;
     changed_.notify_all();
   }
-  // Waits until `count` commits have begun.
+  // Waits until `count` calls of Append have begun.
   void AwaitCommits(int count) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return waiting_ >= count; });
@@ -75,12 +91,15 @@ class FakeStore final : public Store {
   std::vector<StoredTable> loaded;
   std::map<std::string, uint64_t> created;
   std::vector<std::vector<AcceptedBatch>> commits;
+  StoreSync synced = StoreSync::kFull;
+  bool wants_snapshots = false;
+  std::vector<TableVersion> snapshots;
 
  private:
   const std::string path_ = "nowhere";
   std::mutex mutex_;
   std::condition_variable changed_;
-  absl::Status failure_;
+  absl::Status failure_, closed_;
   bool held_ = false;
   int waiting_ = 0;
   uint64_t floor_ = 0;

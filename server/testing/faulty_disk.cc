@@ -20,6 +20,8 @@ struct Plan {
   int64_t good ABSL_GUARDED_BY(mutex) = kNever;
   int64_t bad ABSL_GUARDED_BY(mutex) = 0;
   int64_t failed ABSL_GUARDED_BY(mutex) = 0;
+  bool hangs ABSL_GUARDED_BY(mutex) = false;
+  int hanging ABSL_GUARDED_BY(mutex) = 0;
 };
 
 Plan& ThePlan() {
@@ -87,6 +89,14 @@ int Truncate(sqlite3_file* file, sqlite3_int64 size) {
 }
 
 int Sync(sqlite3_file* file, int flags) {
+  {
+    Plan& plan = ThePlan();
+    absl::MutexLock lock(&plan.mutex);
+    ++plan.hanging;
+    plan.mutex.Await(absl::Condition(
+        +[](bool* hangs) { return !*hangs; }, &plan.hangs));
+    --plan.hanging;
+  }
   FaultyDisk::Fault fault;
   if (Fails(/*is_write=*/false, fault)) return SQLITE_IOERR_FSYNC;
   return Real(file)->pMethods->xSync(Real(file), flags);
@@ -160,6 +170,25 @@ int64_t FaultyDisk::Heal() {
   plan.good = kNever;
   plan.bad = 0;
   return plan.failed;
+}
+
+void FaultyDisk::Hang() {
+  Plan& plan = ThePlan();
+  absl::MutexLock lock(&plan.mutex);
+  plan.hangs = true;
+}
+
+void FaultyDisk::Answer() {
+  Plan& plan = ThePlan();
+  absl::MutexLock lock(&plan.mutex);
+  plan.hangs = false;
+}
+
+void FaultyDisk::AwaitHang() {
+  Plan& plan = ThePlan();
+  absl::MutexLock lock(&plan.mutex);
+  plan.mutex.Await(absl::Condition(
+      +[](int* hanging) { return *hanging > 0; }, &plan.hanging));
 }
 
 }  // namespace planb::server

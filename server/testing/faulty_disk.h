@@ -27,6 +27,12 @@ class FaultyDisk {
   static void Fail(Fault fault, int64_t good, int64_t bad);
   // Ends all faults. Returns how many operations failed since Fail().
   static int64_t Heal();
+
+  // Later syncs do not return before Answer().
+  static void Hang();
+  static void Answer();
+  // Waits until a sync hangs.
+  static void AwaitHang();
 };
 
 }  // namespace planb::server

@@ -30,12 +30,13 @@ inline Route MakeRoute(absl::string_view prefix, NextHopId next_hop) {
   return {Prefix::Parse(prefix).value(), next_hop};
 }
 
-// A batch that turns an empty table into `routes`.
+// A batch that turns an empty table of the generation before into `routes`.
 inline AcceptedBatch Batch(uint64_t generation, std::vector<Route> routes) {
   TableDigest digest;
   for (const Route& route : routes) digest.Add(route);
   return {.delta = std::make_shared<const Delta>(
               Delta{.generation = generation,
+                    .previous = generation - 1,
                     .routes = std::move(routes),
                     .digest = digest.ToString()})};
 }

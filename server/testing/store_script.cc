@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/base/internal/raw_logging.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "server/table/table_digest.h"
@@ -77,8 +78,14 @@ StoreScript::Action StoreScript::RandomAction() {
   for (uint64_t i = 0; i < count; ++i) {
     batches.push_back(RandomBatch(found->second));
   }
-  return [name, batches = std::move(batches)](Store& store) {
-    return store.Commit(name, batches);
+  const auto after =
+      std::make_shared<const StoredTable>(ToStored(name, found->second));
+  return [name, batches = std::move(batches), after](Store& store) {
+    absl::Status status = store.Append(name, batches);
+    if (status.ok()) {
+      store.OfferSnapshot(name, [&] { return MakeVersion(*after); });
+    }
+    return status;
   };
 }
 
@@ -115,7 +122,9 @@ AcceptedBatch StoreScript::RandomBatch(Table& table) {
 
 Delta StoreScript::RandomDelta(Table& table) {
   Delta delta;
-  delta.generation = ++table.generation;
+  delta.previous = table.generation;
+  // Generations need not be consecutive.
+  delta.generation = table.generation += 1 + Below(3) / 2;
   std::set<Prefix> prefixes;
   const uint64_t routes = Below(options_.max_routes_a_batch + 1);
   for (uint64_t i = 0; i < routes; ++i) {
@@ -171,22 +180,39 @@ Delta StoreScript::RandomDelta(Table& table) {
 std::vector<StoredTable> StoreScript::Tables() const {
   std::vector<StoredTable> tables;
   for (const auto& [name, table] : tables_) {
-    StoredTable stored = {.name = name,
-                          .generation = table.generation,
-                          .writer_epoch = table.writer_epoch,
-                          .requests = table.requests};
-    for (const auto& [prefix, next_hop] : table.routes) {
-      stored.routes.push_back({prefix, next_hop});
-    }
-    for (const auto& [id, hop] : table.next_hops) {
-      stored.next_hops.push_back(hop);
-    }
-    for (const auto& [id, group] : table.groups) {
-      stored.groups.push_back(group);
-    }
-    tables.push_back(std::move(stored));
+    tables.push_back(ToStored(name, table));
   }
   return tables;
+}
+
+StoredTable StoreScript::ToStored(const std::string& name, const Table& table) {
+  StoredTable stored = {.name = name,
+                        .generation = table.generation,
+                        .writer_epoch = table.writer_epoch,
+                        .requests = table.requests};
+  for (const auto& [prefix, next_hop] : table.routes) {
+    stored.routes.push_back({prefix, next_hop});
+  }
+  for (const auto& [id, hop] : table.next_hops) {
+    stored.next_hops.push_back(hop);
+  }
+  for (const auto& [id, group] : table.groups) {
+    stored.groups.push_back(group);
+  }
+  return stored;
+}
+
+TableVersion MakeVersion(const StoredTable& table) {
+  TableVersion version = {.generation = table.generation,
+                          .writer_epoch = table.writer_epoch,
+                          .rib = Rib(RibLimits()),
+                          .requests = table.requests};
+  UpdateBatch batch;
+  batch.replacement = table.routes;
+  batch.next_hops = table.next_hops;
+  batch.groups = table.groups;
+  ABSL_RAW_CHECK(version.rib.Apply(batch).ok(), "the table is valid");
+  return version;
 }
 
 std::string StoreDifference(const std::vector<StoredTable>& expected,

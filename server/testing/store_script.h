@@ -58,6 +58,8 @@ class StoreScript {
 
   using Action = std::function<absl::Status(Store&)>;
 
+  static StoredTable ToStored(const std::string& name, const Table& table);
+
   // Applies a step to the model; the result applies it to a store.
   Action RandomAction();
   uint64_t Below(uint64_t end) { return random_() % end; }
@@ -72,6 +74,9 @@ class StoreScript {
   uint64_t steps_ = 0;
   Action last_;
 };
+
+// The version that a snapshot of the table is written from.
+TableVersion MakeVersion(const StoredTable& table);
 
 // The first difference; "" if there is none.
 std::string StoreDifference(const std::vector<StoredTable>& expected,

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "server/store/store_snapshot.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/store/store_entry.h"
+
+namespace planb::server {
+namespace {
+
+// A part takes about a millisecond to write.
+constexpr size_t kPartBytes = 512 << 10;
+
+}  // namespace
+
+SnapshotSource::SnapshotSource(const std::string& table, TableVersion version)
+    : table_(table),
+      version_(std::move(version)),
+      writer_([this](absl::string_view bytes) {
+        part_.append(bytes.data(), bytes.size());
+        return absl::OkStatus();
+      }),
+      next_hop_(version_.rib.next_hops().next_hops().begin()),
+      group_(version_.rib.next_hops().groups().begin()),
+      v4_(version_.rib.routes(Family::kIpv4).begin()),
+      v6_(version_.rib.routes(Family::kIpv6).begin()) {}
+
+absl::Status SnapshotSource::Begin() {
+  AppendLittle(version_.writer_epoch, part_);
+  AppendLittle(static_cast<uint32_t>(version_.requests.size()), part_);
+  for (const AnsweredRequest& request : version_.requests) {
+    AppendRequest(request, part_);
+  }
+  begun_ = true;
+  return writer_.Begin({.table = table_,
+                        .generation = version_.generation,
+                        .digest = version_.rib.digest()});
+}
+
+template <typename Items, typename Iterator>
+absl::StatusOr<bool> SnapshotSource::Add(const Items& items, Iterator& next) {
+  for (; next != items.end() && part_.size() < kPartBytes; ++next) {
+    absl::Status status = writer_.Add(*next);
+    if (!status.ok()) return status;
+  }
+  return next == items.end();
+}
+
+absl::StatusOr<std::string> SnapshotSource::Next() {
+  part_.clear();
+  if (ended_) return std::string();
+  if (!begun_) {
+    if (absl::Status status = Begin(); !status.ok()) return status;
+  }
+  const Rib& rib = version_.rib;
+  absl::StatusOr<bool> end = Add(rib.next_hops().next_hops(), next_hop_);
+  if (end.ok() && *end) end = Add(rib.next_hops().groups(), group_);
+  if (end.ok() && *end) end = Add(rib.routes(Family::kIpv4), v4_);
+  if (end.ok() && *end) end = Add(rib.routes(Family::kIpv6), v6_);
+  if (!end.ok()) return end.status();
+  if (*end) {
+    absl::Status status = writer_.Finish();
+    if (!status.ok()) return status;
+    ended_ = true;
+  }
+  return std::move(part_);
+}
+
+absl::Status SnapshotReader::Push(absl::string_view part) {
+  if (!first_) return reader_.Push(part);
+  first_ = false;
+  ByteCursor cursor(part);
+  uint32_t requests = 0;
+  if (!cursor.ReadLittle(&table_.writer_epoch) ||
+      !cursor.ReadLittle(&requests)) {
+    return absl::DataLossError("ends too early");
+  }
+  for (uint32_t i = 0; i < requests; ++i) {
+    absl::Status status = ReadRequest(cursor, table_.requests.emplace_back());
+    if (!status.ok()) return status;
+  }
+  return reader_.Push(cursor.left());
+}
+
+absl::Status SnapshotReader::Finish() { return reader_.Finish(); }
+
+absl::Status SnapshotReader::OnHeader(const TableFileHeader& header) {
+  digest_ = header.digest;
+  if (header.table != table_.name || header.generation != table_.generation) {
+    return absl::DataLossError(absl::StrCat(
+        "is of generation ", header.generation, " of table ", header.table));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SnapshotReader::OnNextHop(const NextHop& next_hop) {
+  table_.next_hops.push_back(next_hop);
+  return absl::OkStatus();
+}
+
+absl::Status SnapshotReader::OnGroup(const NextHopGroup& group) {
+  table_.groups.push_back(group);
+  return absl::OkStatus();
+}
+
+absl::Status SnapshotReader::OnRoute(const Route& route) {
+  table_.routes.push_back(route);
+  return absl::OkStatus();
+}
+
+absl::Status SnapshotReader::OnEnd(const TableFileCounts&) {
+  return absl::OkStatus();
+}
+
+}  // namespace planb::server

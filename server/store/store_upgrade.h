@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Converts databases of older schemas.
+
+#ifndef PLANB_SERVER_STORE_STORE_UPGRADE_H_
+#define PLANB_SERVER_STORE_STORE_UPGRADE_H_
+
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "server/store/store_schema.h"
+#include "server/store/store_sql.h"
+
+namespace planb::server {
+
+// Converts a database of schema version 1, in which each route was a row: reads
+// and verifies all tables, calls `accept` with the row of the store, replaces
+// the schema by running `newest`, and writes a snapshot of each table.
+// Errors: DATA_LOSS (STORE_CORRUPT) if the database is damaged; those of Sql
+// and of `accept`. REQUIRES: a transaction is open.
+absl::Status ConvertVersion1(
+    Sql& sql, const std::string& newest,
+    absl::FunctionRef<absl::Status(const StoreRow&)> accept);
+
+}  // namespace planb::server
+
+#endif  // PLANB_SERVER_STORE_STORE_UPGRADE_H_

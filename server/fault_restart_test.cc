@@ -157,6 +157,7 @@ TEST(FaultRestart, ServerWithoutAStorePersistsNothing) {
   const v1::Table before = server.State();
   EXPECT_EQ(before.store(), "none");
   EXPECT_EQ(before.store_path(), "");
+  EXPECT_EQ(before.store_sync(), "");
   EXPECT_EQ(before.persisted_generation(), 0U);
   EXPECT_EQ(before.accepted_generation(), 1U);
 
@@ -182,6 +183,38 @@ TEST(FaultRestart, ServerWithoutAStorePersistsNothing) {
   EXPECT_TRUE(server.Update(request, &response).ok());
   EXPECT_EQ(response.generation(), 2U);
   EXPECT_EQ(response.persisted_generation(), 0U);
+}
+
+// The batch survives the end of the process, but nothing is called persisted.
+TEST(FaultRestart, UnsyncedStorePersistsNothing) {
+  for (const char* sync : {"normal", "off"}) {
+    const std::string store = NewStorePath(sync);
+    const std::string flag = absl::StrCat("--store_sync=", sync);
+    {
+      StoredServer server(store, {flag});
+      ASSERT_TRUE(server.Begins()) << server.process().Log();
+      v1::UpdateRoutesRequest request = Announcement(0, 1, 1);
+      request.set_ack(v1::ACK_PERSISTED);
+      const grpc::Status status = server.Update(request);
+      EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+      EXPECT_EQ(ReasonOf(status), "STORE_NOT_SYNCED");
+      request.set_ack(v1::ACK_ACCEPTED);
+      v1::UpdateRoutesResponse response;
+      EXPECT_TRUE(server.Update(request, &response).ok());
+      EXPECT_EQ(response.generation(), 1U);
+      EXPECT_EQ(response.persisted_generation(), 0U);
+      EXPECT_EQ(server.State().store_sync(), sync);
+      EXPECT_EQ(server.State().persisted_generation(), 0U);
+      server.KillNow();
+    }
+    StoredServer server(store);
+    ASSERT_TRUE(server.Begins()) << server.process().Log();
+    const v1::Table state = server.State();
+    EXPECT_EQ(state.store_sync(), "full");
+    EXPECT_EQ(state.accepted_generation(), 1U);
+    EXPECT_EQ(state.persisted_generation(), 1U);
+    EXPECT_EQ(server.Lookup("2001:db8::1"), 1U);
+  }
 }
 
 }  // namespace

@@ -78,7 +78,7 @@ ABSL_FLAG(std::string, store, "auto",
 ABSL_FLAG(std::string, store_sync, "full",
           "What the store survives. full: power loss. normal: the end of the "
           "process; power loss takes the last commits. off: the end of the "
-          "process.");
+          "process. With normal and off no update counts as persisted.");
 ABSL_FLAG(std::string, routes, "",
           "File with the initial routes: \"PREFIX/LEN NEXTHOP\" lines or MRT "
           "TABLE_DUMP_V2 or a snapshot, plain, .gz or .bz2. Empty: start "

@@ -23,16 +23,23 @@ absl::Status CheckAck(v1::Ack ack, const Table& table) {
     return FieldError(absl::StatusCode::kInvalidArgument, "ACK_INVALID", "ack",
                       "is none of the defined values");
   }
-  if (ack == v1::ACK_PERSISTED && !table.durable()) {
+  if (ack == v1::ACK_PERSISTED && !table.has_store()) {
     return FieldError(absl::StatusCode::kFailedPrecondition, "STORE_VOLATILE",
                       "ack", "this server keeps its tables in memory only");
+  }
+  if (ack == v1::ACK_PERSISTED && !table.durable()) {
+    return FieldError(absl::StatusCode::kFailedPrecondition, "STORE_NOT_SYNCED",
+                      "ack",
+                      "this server does not sync its store with each update"
+                      " (--store_sync)");
   }
   return absl::OkStatus();
 }
 
 absl::Status AwaitAck(const grpc::ServerContext& call, v1::Ack ack,
                       Table& table, uint64_t generation) {
-  // An accepted batch is in the store, if there is one.
+  // An accepted batch is in the store, if there is one; CheckAck has refused
+  // ACK_PERSISTED if it is not synced.
   if (ack == v1::ACK_ACCEPTED || ack == v1::ACK_PERSISTED) {
     return absl::OkStatus();
   }

@@ -69,7 +69,8 @@ struct ControlContext {
   UpdateLog update_log;
 };
 
-// Errors: INVALID_ARGUMENT (ACK_INVALID), FAILED_PRECONDITION (STORE_VOLATILE).
+// Errors: INVALID_ARGUMENT (ACK_INVALID), FAILED_PRECONDITION (STORE_VOLATILE,
+// STORE_NOT_SYNCED).
 absl::Status CheckAck(v1::Ack ack, const Table& table);
 
 // Blocks until the accepted `generation` may be acknowledged, or the call ends.

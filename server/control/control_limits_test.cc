@@ -184,6 +184,34 @@ TEST(ControlLimits, Store) {
   EXPECT_EQ(reply.response.persisted_generation(), 2U);
   EXPECT_EQ(GetTable(running).store(), "fake");
   EXPECT_EQ(GetTable(running).store_path(), "nowhere");
+  EXPECT_EQ(GetTable(running).store_sync(), "full");
+}
+
+// What is not synced is never called persisted.
+TEST(ControlLimits, StoreThatIsNotSynced) {
+  for (const StoreSync sync : {StoreSync::kNormal, StoreSync::kOff}) {
+    const auto store = std::make_shared<FakeStore>();
+    store->synced = sync;
+    ServerOptions options;
+    options.store = store;
+    RunningServer running(options);
+    v1::UpdateRoutesRequest request = Updates({{"::/0", 1}});
+    request.set_ack(v1::ACK_PERSISTED);
+    const grpc::Status status = Update(running, request);
+    EXPECT_EQ(status.error_code(), Code::FAILED_PRECONDITION);
+    EXPECT_EQ(ReasonOf(status), "STORE_NOT_SYNCED");
+    EXPECT_EQ(GetTable(running).accepted_generation(), 0U);
+    request.set_ack(v1::ACK_VISIBLE);
+    const auto reply = Call(running, &Stub::UpdateRoutes, request);
+    EXPECT_TRUE(reply.status.ok());
+    EXPECT_EQ(reply.response.generation(), 1U);
+    EXPECT_EQ(reply.response.persisted_generation(), 0U);
+    const v1::Table table = GetTable(running);
+    EXPECT_EQ(table.persisted_generation(), 0U);
+    EXPECT_EQ(table.store(), "fake");
+    EXPECT_EQ(table.store_sync(), StoreSyncName(sync));
+    EXPECT_EQ(store->commits.size(), 1U);
+  }
 }
 
 TEST(ControlLimits, PendingUpdates) {

@@ -166,6 +166,7 @@ void Encode(const TableState& state, v1::Table& out) {
   out.set_memory_limit_bytes(state.memory_limit);
   out.set_store(state.store);
   out.set_store_path(state.store_path);
+  out.set_store_sync(state.store_sync);
   out.set_intervals_v6(state.intervals_v6);
   out.set_intervals_v4(state.intervals_v4);
   out.set_max_routes(state.max_routes);

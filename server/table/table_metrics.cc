@@ -37,8 +37,8 @@ double LastRebuild(const TableState& state) {
 constexpr char kRoutes[] = "Routes in the RIB.";
 constexpr char kIntervals[] = "Elementary intervals of the visible FIB.";
 constexpr char kGeneration[] =
-    "Generation of the table: accepted, visible to lookups, and safe from a "
-    "crash (0 without a store).";
+    "Generation of the table: accepted, visible to lookups, and synced to the "
+    "disk (0 without a store that syncs each update).";
 
 using S = TableState;
 

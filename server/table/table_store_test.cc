@@ -225,6 +225,81 @@ TEST(TableStore, FreezingWaitsForTheStore) {
   EXPECT_TRUE(table.Apply(Upsert("::/0", 2)).ok());
 }
 
+TEST(TableStore, FreezingHasADeadline) {
+  FakeStore store;
+  Table table({.store = &store});
+  store.Hold();
+  auto outcome = table.Submit(Upsert("::/0", 1));
+  store.AwaitCommits(1);
+  table.Freeze(DrainingError(), SteadyAfter(absl::Milliseconds(20)));
+  EXPECT_EQ(ErrorReason(table.Apply(Upsert("::/0", 2)).status()), "DRAINING");
+  EXPECT_FALSE(Ready(outcome));
+  store.Close(absl::UnavailableError("down"), SteadyNow());
+  EXPECT_EQ(outcome.get().status(), absl::UnavailableError("down"));
+}
+
+TEST(TableStore, OnlyASyncedStorePersists) {
+  for (const StoreSync sync : {StoreSync::kNormal, StoreSync::kOff}) {
+    FakeStore store;
+    store.synced = sync;
+    Table table({.store = &store});
+    EXPECT_EQ(table.Apply(Upsert("::/0", 1))->generation, 1U);
+    EXPECT_EQ(store.commits.size(), 1U);
+    EXPECT_FALSE(table.durable());
+    EXPECT_EQ(table.persisted(), 0U);
+    EXPECT_EQ(table.state().persisted, 0U);
+    EXPECT_EQ(table.state().store_sync, StoreSyncName(sync));
+  }
+}
+
+TEST(TableStore, ABatchNamesTheGenerationBefore) {
+  FakeStore store;
+  Table table({.store = &store});
+  for (NextHopId i = 1; i <= 3; ++i) {
+    ASSERT_TRUE(table.Apply(Upsert("::/0", i)).ok());
+  }
+  for (uint64_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(store.commits[i][0].delta->previous, i);
+    EXPECT_EQ(store.commits[i][0].delta->generation, i + 1);
+  }
+}
+
+// Batches that are staged and not stored yet are no part of a snapshot.
+TEST(TableStore, SnapshotsAreOfTheLastAppend) {
+  FakeStore store;
+  store.wants_snapshots = true;
+  {
+    Table table({.store = &store});
+    UpdateBatch first = Upsert("::/0", 1);
+    first.request_id = "a";
+    first.writer_epoch = 4;
+    ASSERT_TRUE(table.Apply(first).ok());
+    store.Hold();
+    UpdateBatch second = Upsert("::/1", 2);
+    second.request_id = "b";
+    second.writer_epoch = 5;
+    auto outcome = table.Submit(second);
+    store.AwaitCommits(2);
+    UpdateBatch third = Upsert("::/2", 3);
+    third.request_id = "c";
+    third.writer_epoch = 6;
+    auto later = table.Submit(third);
+    store.Release();
+    EXPECT_TRUE(outcome.get().ok());
+    EXPECT_TRUE(later.get().ok());
+  }
+  ASSERT_EQ(store.snapshots.size(), 3U);
+  for (uint64_t i = 0; i < 3; ++i) {
+    const TableVersion& version = store.snapshots[i];
+    EXPECT_EQ(version.generation, i + 1);
+    EXPECT_EQ(version.writer_epoch, i + 4);
+    EXPECT_EQ(version.rib.size(), i + 1);
+    EXPECT_EQ(version.requests.size(), i + 1);
+    EXPECT_EQ(version.requests.back().outcome.generation, i + 1);
+    EXPECT_EQ(version.rib.digest(), store.commits[i].back().delta->digest);
+  }
+}
+
 using Counts = OperationCounts;
 
 UpdateBatch Changes(std::initializer_list<std::pair<Op, const char*>> changes) {

@@ -17,9 +17,14 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <future>
+#include <memory>
 #include <thread>
+#include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "server/store/sqlite_store.h"
+#include "server/testing/faulty_disk.h"
 #include "server/testing/running_server.h"
 #include "server/testing/store_place.h"
 #include "server/testing/stored_server.h"
@@ -146,6 +151,56 @@ TEST(FaultStore, FileLimitRefusesUpdatesUntilItIsRaised) {
   FillUp(server, store, [&] {
     ASSERT_EQ(prlimit(server.process().pid(), RLIMIT_FSIZE, &old, nullptr), 0);
   });
+}
+
+// The disk of the store hangs in fsync. Lookups go on, and the server goes down
+// in time.
+TEST(FaultStore, HungDiskDoesNotHoldUpTheEnd) {
+  auto opened = SqliteStore::Open(
+      {.path = NewStorePath("hung"), .vfs = FaultyDisk::Vfs()});
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  const absl::Cleanup answer = [] { FaultyDisk::Answer(); };
+  auto running = [&] {
+    ServerOptions options;
+    options.store = *std::move(opened);
+    return std::make_unique<RunningServer>(std::move(options));
+  }();
+  running->Announce({{"2001:db8::/32", 7}});
+  FaultyDisk::Hang();
+  const auto in_thread = [](auto call) {
+    return std::async(std::launch::async, call);
+  };
+  auto update = in_thread([&] {
+    v1::UpdateRoutesRequest request = Announcement(0, 1, 8);
+    v1::UpdateRoutesResponse response;
+    grpc::ClientContext call;
+    return running->table().UpdateRoutes(&call, request, &response);
+  });
+  FaultyDisk::AwaitHang();
+  auto creation = in_thread([&] {
+    v1::CreateTableRequest request;
+    request.set_table("red");
+    v1::Table response;
+    grpc::ClientContext call;
+    return running->table().CreateTable(&call, request, &response);
+  });
+  v1::LookupRequest lookup;
+  lookup.add_addresses()->set_text("2001:db8::1");
+  v1::LookupResponse found;
+  grpc::ClientContext call;
+  ASSERT_TRUE(running->lookup().Lookup(&call, lookup, &found).ok());
+  EXPECT_EQ(found.results(0).next_hop_id(), 7U);
+
+  const absl::Time start = absl::Now();
+  running->server().Drain(absl::Seconds(1));
+  EXPECT_LT(absl::Now() - start, absl::Seconds(10));
+  const grpc::Status updated = update.get();
+  EXPECT_EQ(updated.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(ReasonOf(updated), "STORE_FAILED") << updated.error_message();
+  EXPECT_EQ(creation.get().error_code(), grpc::StatusCode::UNAVAILABLE);
+  // Also the destructors, which main() runs.
+  running.reset();
+  EXPECT_LT(absl::Now() - start, absl::Seconds(20));
 }
 
 TEST(FaultStore, MissingDirectoryIsRefused) {

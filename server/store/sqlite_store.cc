@@ -29,7 +29,7 @@ namespace planb::server {
 namespace {
 
 // How long the destructor waits for the disk after Close().
-constexpr absl::Duration kLastSync = absl::Seconds(2);
+constexpr absl::Duration kLastSync = absl::Seconds(5);
 
 // Batches of one call are one entry, up to this size.
 constexpr size_t kEntryBytes = 16 << 20;
@@ -337,6 +337,7 @@ void SqliteStore::Close(const absl::Status& why, SteadyInstant deadline) {
     const std::lock_guard lock(core_->mutex);
     core_->closed_by = deadline;
   }
+  core_->background->Rest();
   core_->engine->Close(why, deadline);
 }
 

@@ -50,13 +50,18 @@ StoreBackground::StoreBackground(StoreEngine& engine,
 
 void StoreBackground::End() {
   const std::lock_guard lock(mutex_);
-  ending_ = true;
+  ending_ = resting_ = true;
   changed_.notify_all();
 }
 
-bool StoreBackground::ending() const {
+void StoreBackground::Rest() {
   const std::lock_guard lock(mutex_);
-  return ending_;
+  resting_ = true;
+}
+
+bool StoreBackground::resting() const {
+  const std::lock_guard lock(mutex_);
+  return resting_;
 }
 
 void StoreBackground::Logged(int64_t pages) {
@@ -124,7 +129,7 @@ void StoreBackground::Loop() {
     const absl::Status status = offer.has_value()
                                     ? WriteSnapshot(*std::move(offer))
                                     : DeleteLeftovers();
-    if (!status.ok() && !ending()) {
+    if (!status.ok() && !resting()) {
       Log(LogLevel::kWarning, "the store could not be compacted",
           {{"error", status.message()}});
     }
@@ -136,7 +141,7 @@ void StoreBackground::CheckpointIfDue() {
   int64_t pages;
   {
     const std::lock_guard lock(mutex_);
-    if (ending_ || pages_ < due_) return;
+    if (resting_ || pages_ < due_) return;
     pages = pages_;
   }
   Pass(*sql_);
@@ -150,7 +155,8 @@ void StoreBackground::CheckpointIfDue() {
   const bool done = run.ok() && second->done;
   if (done) {
     checkpoints_.fetch_add(1);
-  } else if (!run.ok() && !ending() && checkpoint_failures_.fetch_add(1) == 0) {
+  } else if (!run.ok() && !resting() &&
+             checkpoint_failures_.fetch_add(1) == 0) {
     Log(LogLevel::kWarning, "store checkpoint failed",
         {{"error", run.message()}});
   }
@@ -212,7 +218,7 @@ absl::Status StoreBackground::WriteParts(Offer offer, TableRow& row,
     absl::StatusOr<std::string> part = source.Next();
     if (!part.ok()) return part.status();
     if (part->empty()) return absl::OkStatus();
-    if (ending()) return absl::CancelledError("the store is closed");
+    if (resting()) return absl::CancelledError("the store is closed");
     row.snapshot_checksum = ChainChecksum(*part, row.snapshot_checksum);
     bytes += part->size();
     absl::Status status = engine_.Run(
@@ -226,7 +232,7 @@ absl::Status StoreBackground::WriteParts(Offer offer, TableRow& row,
 }
 
 absl::Status StoreBackground::DeleteLeftovers() {
-  while (!ending()) {
+  while (!resting()) {
     auto found = std::make_shared<std::optional<Leftovers>>();
     // A transaction only if there is something to delete.
     absl::Status status = engine_.RunAlone(

@@ -54,6 +54,9 @@ class StoreBackground {
   void Loop();
   void End();
 
+  // Ends the work in hand, and begins no other.
+  void Rest();
+
   // The write-ahead log has this length. Does not block.
   void Logged(int64_t pages);
 
@@ -78,14 +81,14 @@ class StoreBackground {
   };
 
   bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return pages_ >= due_ || !offers_.empty() || sweep_;
+    return !resting_ && (pages_ >= due_ || !offers_.empty() || sweep_);
   }
   void CheckpointIfDue();
   absl::Status WriteSnapshot(Offer offer);
   // Writes the parts of a snapshot and counts them in `row` and their bytes.
   absl::Status WriteParts(Offer offer, TableRow& row, uint64_t& bytes);
   absl::Status DeleteLeftovers();
-  bool ending() const;
+  bool resting() const;
 
   StoreEngine& engine_;
   std::unique_ptr<Sql> sql_;  // of Loop()
@@ -95,6 +98,7 @@ class StoreBackground {
   mutable std::mutex mutex_;
   std::condition_variable changed_;  // anything guarded
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
+  bool resting_ ABSL_GUARDED_BY(mutex_) = false;  // also when ending
   bool idle_ ABSL_GUARDED_BY(mutex_) = false;
   int64_t pages_ ABSL_GUARDED_BY(mutex_) = 0;
   // The length of the write-ahead log that starts the next checkpoint.

@@ -20,6 +20,8 @@ constexpr size_t kMaxName = 63;
 constexpr size_t kExecutorThreads = 4;
 // How often a deleted table is looked at while a call still uses it.
 constexpr absl::Duration kFreePeriod = absl::Milliseconds(20);
+// How long draining waits for commits, even without patience.
+constexpr absl::Duration kLastCommits = absl::Milliseconds(500);
 
 absl::Status NotFound(absl::string_view name) {
   // Escaped, because a name that is cut might not be valid UTF-8.
@@ -169,10 +171,13 @@ std::vector<TableRef> Tables::All() const {
 }
 
 void Tables::Drain(SteadyInstant deadline) {
-  {
-    const std::lock_guard lock(mutex_);
-    draining_ = true;
-  }
+  draining_ = true;
+  const SteadyInstant answer = std::max(deadline, SteadyAfter(kLastCommits));
+  for (const TableRef& table : All()) table->Freeze(DrainingError(), answer);
+  if (store_ != nullptr) store_->Close(DrainingError(), answer);
+  // Now nothing waits for the store, also no call that holds the mutex. Such a
+  // call may have created a table or let one thaw.
+  { const std::lock_guard lock(mutex_); }
   const std::vector<TableRef> all = All();
   for (const TableRef& table : all) table->Freeze(DrainingError());
   for (const TableRef& table : all) table->Close(DrainingError(), deadline);

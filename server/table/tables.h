@@ -5,6 +5,7 @@
 #ifndef PLANB_SERVER_TABLE_TABLES_H_
 #define PLANB_SERVER_TABLE_TABLES_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -71,7 +72,9 @@ class Tables {
   Table& default_table() const { return *Find("").value(); }
 
   // Refuses further changes, waits until all accepted batches are visible or
-  // the deadline passes, then ends all waiting with UNAVAILABLE (DRAINING).
+  // the deadline passes, then ends all waiting with UNAVAILABLE (DRAINING). The
+  // store has at least half a second. If it does not answer, batches that wait
+  // for it end with UNAVAILABLE (STORE_FAILED). Closes the store.
   void Drain(SteadyInstant deadline);
 
  private:
@@ -87,7 +90,7 @@ class Tables {
   Store* const store_;
   MemoryBudget budget_;
   mutable std::mutex mutex_;
-  bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  std::atomic<bool> draining_ = false;
   // Without a store: the highest generation of all deleted tables.
   uint64_t floor_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<TableRef> deleted_ ABSL_GUARDED_BY(mutex_);

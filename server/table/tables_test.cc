@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <future>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -135,6 +137,46 @@ TEST(Tables, CreationAndDeletionNeedTheStore) {
   EXPECT_TRUE((*tables.Find("red"))->Apply(Default(1)).ok());
   EXPECT_TRUE(tables.Delete("red").ok());
   EXPECT_EQ(store.created.count("red"), 0U);
+}
+
+// A store that does not answer holds up a call that creates a table, too.
+TEST(Tables, DrainingDoesNotWaitForAStoreThatHangs) {
+  FakeStore store;
+  Tables tables({}, &store);
+  ASSERT_TRUE(tables.Restore().ok());
+  ASSERT_TRUE(tables.Create("red").ok());
+  store.Hold();
+  auto update = tables.default_table().Submit(Default(1));
+  store.AwaitCommits(1);
+  // Holds the mutex of the tables while it waits for the update.
+  auto other = (*tables.Find("red"))->Submit(Default(1));
+  store.AwaitCommits(2);
+  auto deletion =
+      std::async(std::launch::async, [&] { return tables.Delete("red"); });
+  const SteadyInstant start = SteadyNow();
+  tables.Drain(start);
+  EXPECT_LT(ElapsedSince(start), absl::Seconds(10));
+  EXPECT_TRUE(absl::IsUnavailable(update.get().status()));
+  EXPECT_TRUE(absl::IsUnavailable(other.get().status()));
+  deletion.get().IgnoreError();  // the deletion itself is refused or done
+  EXPECT_TRUE(absl::IsUnavailable(tables.Create("blue").status()));
+}
+
+TEST(Tables, DrainingWaitsForAStoreThatIsSlow) {
+  FakeStore store;
+  Tables tables({}, &store);
+  ASSERT_TRUE(tables.Restore().ok());
+  store.Hold();
+  auto update = tables.default_table().Submit(Default(1));
+  store.AwaitCommits(1);
+  auto drained = std::async(std::launch::async, [&] {
+    tables.Drain(SteadyAfter(absl::Seconds(60)));
+  });
+  EXPECT_EQ(drained.wait_for(std::chrono::milliseconds(20)),
+            std::future_status::timeout);
+  store.Release();
+  drained.get();
+  EXPECT_TRUE(update.get().ok());
 }
 
 TEST(Tables, LookupsRunDuringCreationAndDeletion) {

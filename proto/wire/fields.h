@@ -53,6 +53,8 @@ class MessageReader {
 
   // True after the last field.
   bool AtEnd() const { return at_ == end_ && beyond_ == 0; }
+  // The bytes after the last one that was read.
+  size_t left() const { return static_cast<size_t>(end_ - at_) + beyond_; }
 
   bool ReadTag(uint32_t& tag) {
     if (at_ < end_ && *at_ >= 0) {
@@ -86,7 +88,6 @@ class MessageReader {
   bool Skip(size_t count);
   // Moves to the next piece that has bytes. REQUIRES: at_ == end_, beyond_ > 0.
   void NextPiece();
-  size_t left() const { return static_cast<size_t>(end_ - at_) + beyond_; }
 
   Pieces pieces_;  // the current one and those after it
   const signed char* at_ = nullptr;

@@ -28,6 +28,11 @@ class WeightLimit {
     }
     // False if there was no room.
     bool granted() const { return limit_ != nullptr; }
+    // Returns all but `weight`, if it is larger. REQUIRES: granted().
+    void Shrink(size_t weight) {
+      if (weight >= weight_) return;
+      limit_->used_.fetch_sub(std::exchange(weight_, weight) - weight);
+    }
 
    private:
     friend class WeightLimit;

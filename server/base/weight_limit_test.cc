@@ -33,6 +33,21 @@ TEST(WeightLimit, GrantsAnyWeightAlone) {
   EXPECT_FALSE(limit.Take(1).granted());
 }
 
+TEST(WeightLimit, SharesShrink) {
+  WeightLimit limit(10);
+  std::optional<WeightLimit::Share> share(limit.Take(10));
+  share->Shrink(4);
+  share->Shrink(7);  // no less than it has
+  {
+    const auto six = limit.Take(6);
+    EXPECT_TRUE(six.granted());
+    EXPECT_FALSE(limit.Take(1).granted());
+  }
+  share.reset();
+  const auto all = limit.Take(10);
+  EXPECT_TRUE(all.granted());
+}
+
 TEST(WeightLimit, MovedShareIsReturnedOnce) {
   WeightLimit limit(1);
   std::optional<WeightLimit::Share> second;

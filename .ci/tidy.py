@@ -30,7 +30,7 @@ ALONE = re.compile(r"lpm/kernels/kernel_\w+\.cc$|server/store/store_speed\.cc$")
 # With more files a text takes gigabytes; with fewer, headers are read again.
 MAX_FILES = 28
 GENERATED = ("client/planbctl/proto", "proto", "third_party/googleapis",
-             "third_party/grpc_health")
+             "third_party/grpc_health", "third_party/grpc_reflection")
 OPTIONS = ["-std=c++20", "-DFMT_HEADER_ONLY", "-DSPDLOG_FMT_EXTERNAL",
            "-DSPDLOG_HEADER_ONLY", "-iquote", ".", "-iquote", "bazel-bin"]
 OPTIONS += [f"-isystembazel-bin/{folder}"

@@ -2,9 +2,7 @@
 
 #include "server/server.h"
 
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
-#include <grpcpp/impl/server_builder_option.h>
 #include <grpcpp/resource_quota.h>
 
 #include <algorithm>
@@ -30,6 +28,7 @@
 #include "server/observe/health_state.h"
 #include "server/observe/http_pages.h"
 #include "server/observe/process_metrics.h"
+#include "server/observe/reflection_service.h"
 #include "server/security/authorized_credentials.h"
 #include "server/security/tls.h"
 #include "server/security/tls_files.h"
@@ -106,17 +105,6 @@ constexpr int kKeepaliveMs = 60'000;
 constexpr int kKeepaliveTimeoutMs = 20'000;
 constexpr int kMaxIdleMs = 300'000;
 
-// Removes the services that gRPC's plugins add to every server of the process,
-// such as reflection.
-class NothingElse final : public grpc::ServerBuilderOption {
- public:
-  void UpdateArguments(grpc::ChannelArguments*) override {}
-  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>*
-                         plugins) override {
-    plugins->clear();
-  }
-};
-
 void Bound(grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   grpc::ResourceQuota quota("planb_health");
@@ -166,7 +154,6 @@ absl::StatusOr<std::unique_ptr<HealthListener>> HealthListener::Start(
   }
   std::unique_ptr<HealthListener> listener(new HealthListener(state));
   grpc::ServerBuilder builder;
-  builder.SetOption(std::make_unique<NothingElse>());
   const absl::StatusOr<int> port = listener->acceptor_.Listen(
       address, {}, grpc::InsecureServerCredentials(), builder);
   if (!port.ok()) return port.status();
@@ -358,11 +345,6 @@ class ServerImpl final : public Server {
   }
 
   absl::Status ListenGrpc() {
-    static const bool once = [] {
-      grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-      return true;
-    }();
-    static_cast<void>(once);
     if (options_.listen.empty()) {
       return absl::InvalidArgumentError("needs an address to listen on");
     }
@@ -381,6 +363,7 @@ class ServerImpl final : public Server {
     lookup_service_.Register(options_.threads, builder);
     builder.RegisterService(&table_service_);
     builder.RegisterService(&health_service_);
+    builder.RegisterService(&reflection_service_);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr) {
       return absl::InternalError("gRPC could not start the server");
@@ -415,6 +398,7 @@ class ServerImpl final : public Server {
   TableService table_service_;
   HealthState health_;
   HealthService health_service_{health_};
+  ReflectionService reflection_service_;
   std::unique_ptr<HealthListener> health_listener_;
   Acceptor acceptor_;                   // used by exposer_ and server_
   std::unique_ptr<HttpPages> exposer_;  // uses all of the above

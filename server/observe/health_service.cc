@@ -2,11 +2,17 @@
 
 #include "server/observe/health_service.h"
 
+#include <grpcpp/impl/rpc_service_method.h>
+#include <grpcpp/support/method_handler.h>
+
+#include <functional>
 #include <optional>
 
 #include "absl/cleanup/cleanup.h"
 #include "planb/v1/route_lookup.grpc.pb.h"
 #include "planb/v1/route_table.grpc.pb.h"
+#include "server/base/decoded_size.h"
+#include "server/base/error.h"
 
 namespace planb::server {
 namespace {
@@ -17,8 +23,31 @@ using grpc::health::v1::HealthCheckResponse;
 // How often a watch checks whether its client is still there, and whether the
 // readiness condition has changed, which notifies nothing.
 constexpr absl::Duration kLook = absl::Milliseconds(500);
+// A request is the name of a service.
+constexpr DecodedLimits kLimits = {.bytes = size_t{64} << 10};
+
+// Parses `bytes`.
+absl::Status Parse(const grpc::ByteBuffer& bytes, HealthCheckRequest& request) {
+  grpc::ByteBuffer own = bytes;  // shares the slices
+  const auto size = DecodedSize<HealthCheckRequest>(own, kLimits);
+  return size.ok() ? ParseAndFree(own, request) : size.status();
+}
 
 }  // namespace
+
+HealthService::HealthService(const HealthState& state) : state_(state) {
+  using grpc::internal::RpcMethod;
+  AddMethod(new grpc::internal::RpcServiceMethod(
+      "/grpc.health.v1.Health/Check", RpcMethod::NORMAL_RPC,
+      new grpc::internal::RpcMethodHandler<HealthService, grpc::ByteBuffer,
+                                           HealthCheckResponse>(
+          std::mem_fn(&HealthService::Check), this)));
+  AddMethod(new grpc::internal::RpcServiceMethod(
+      "/grpc.health.v1.Health/Watch", RpcMethod::SERVER_STREAMING,
+      new grpc::internal::ServerStreamingHandler<
+          HealthService, grpc::ByteBuffer, HealthCheckResponse>(
+          std::mem_fn(&HealthService::Watch), this)));
+}
 
 HealthService::ServingStatus HealthService::StatusOf(
     const std::string& service) const {
@@ -35,9 +64,12 @@ HealthService::ServingStatus HealthService::StatusOf(
 }
 
 grpc::Status HealthService::Check(grpc::ServerContext*,
-                                  const HealthCheckRequest* request,
+                                  const grpc::ByteBuffer* bytes,
                                   HealthCheckResponse* response) {
-  const ServingStatus status = StatusOf(request->service());
+  HealthCheckRequest request;
+  const absl::Status parsed = Parse(*bytes, request);
+  if (!parsed.ok()) return ToGrpc(parsed);
+  const ServingStatus status = StatusOf(request.service());
   if (status == HealthCheckResponse::SERVICE_UNKNOWN) {
     return grpc::Status(grpc::StatusCode::NOT_FOUND, "no such service");
   }
@@ -46,8 +78,11 @@ grpc::Status HealthService::Check(grpc::ServerContext*,
 }
 
 grpc::Status HealthService::Watch(
-    grpc::ServerContext* call, const HealthCheckRequest* request,
+    grpc::ServerContext* call, const grpc::ByteBuffer* bytes,
     grpc::ServerWriter<HealthCheckResponse>* out) {
+  HealthCheckRequest request;
+  const absl::Status parsed = Parse(*bytes, request);
+  if (!parsed.ok()) return ToGrpc(parsed);
   const absl::Cleanup leave = [this] { --watchers_; };
   if (++watchers_ > kMaxWatchers) {
     return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED,
@@ -60,7 +95,7 @@ grpc::Status HealthService::Watch(
     // the last status is sent before the watch ends.
     const uint64_t version = state_.version();
     const bool last = state_.ended();
-    const ServingStatus status = StatusOf(request->service());
+    const ServingStatus status = StatusOf(request.service());
     if (status != told) {
       HealthCheckResponse response;
       response.set_status(status);

@@ -8,11 +8,17 @@
 #ifndef PLANB_SERVER_OBSERVE_HEALTH_SERVICE_H_
 #define PLANB_SERVER_OBSERVE_HEALTH_SERVICE_H_
 
+#include <grpcpp/impl/codegen/proto_utils.h>
+#include <grpcpp/impl/service_type.h>
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/sync_stream.h>
+
 #include <atomic>
 #include <cstddef>
 #include <string>
 
-#include "grpc/health/v1/health.grpc.pb.h"
+#include "grpc/health/v1/health.pb.h"
 #include "server/observe/health_state.h"
 
 namespace planb::server {
@@ -21,28 +27,30 @@ namespace planb::server {
 //   "", planb.v1.RouteLookup, planb.v1.RouteTable   SERVING if ready
 //   startup    SERVING while the process is up, also while it loads tables or
 //              drains: for probes that must not wait for routes
-class HealthService final : public grpc::health::v1::Health::Service {
+//
+// Requests are bytes, so that a long one is refused before it is parsed.
+class HealthService final : public grpc::Service {
  public:
   // The Watch calls open at once. Each takes a thread.
   static constexpr int kMaxWatchers = 32;
   static constexpr char kStartup[] = "startup";
 
   // `state` outlives the service.
-  explicit HealthService(const HealthState& state) : state_(state) {}
+  explicit HealthService(const HealthState& state);
 
+ private:
+  // Both: INVALID_ARGUMENT, RESOURCE_EXHAUSTED (the request is malformed or too
+  // long).
+  //
   // Errors: NOT_FOUND if there is no such service.
-  grpc::Status Check(grpc::ServerContext* call,
-                     const grpc::health::v1::HealthCheckRequest* request,
-                     grpc::health::v1::HealthCheckResponse* response) override;
-
+  grpc::Status Check(grpc::ServerContext* call, const grpc::ByteBuffer* request,
+                     grpc::health::v1::HealthCheckResponse* response);
   // Sends a change of phase at once, other changes within half a second.
   // Errors: RESOURCE_EXHAUSTED (too many Watch calls); UNAVAILABLE at the end.
   grpc::Status Watch(
-      grpc::ServerContext* call,
-      const grpc::health::v1::HealthCheckRequest* request,
-      grpc::ServerWriter<grpc::health::v1::HealthCheckResponse>* out) override;
+      grpc::ServerContext* call, const grpc::ByteBuffer* request,
+      grpc::ServerWriter<grpc::health::v1::HealthCheckResponse>* out);
 
- private:
   using ServingStatus = grpc::health::v1::HealthCheckResponse::ServingStatus;
 
   ServingStatus StatusOf(const std::string& service) const;

@@ -6,12 +6,23 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/base/decoded_size.h"
 #include "server/base/error.h"
 #include "server/base/grpc_time.h"
 #include "server/table/convert.h"
 
 namespace planb::server {
 namespace {
+
+// What a request may take when it is parsed: for each address, and besides. An
+// address takes about 200 bytes.
+constexpr size_t kAddressBytes = 512;
+constexpr size_t kRequestBytes = size_t{64} << 10;
+
+grpc::ByteBuffer ToBytes(const v1::LookupResponse& response) {
+  const grpc::Slice slice(response.SerializeAsString());
+  return grpc::ByteBuffer(&slice, 1);
+}
 
 // Most clients have ended the call by then.
 absl::Status TooLate() {
@@ -21,17 +32,24 @@ absl::Status TooLate() {
 
 }  // namespace
 
-absl::StatusOr<std::vector<Address>> DecodeAddresses(
-    const v1::LookupRequest& request, size_t limit) {
-  if (static_cast<size_t>(request.addresses_size()) > limit) {
-    return QuotaError("BATCH_TOO_LARGE", "addresses",
-                      absl::StrCat(request.addresses_size(),
-                                   " entries; the limit is ", limit));
-  }
+absl::Status ParseLookup(grpc::ByteBuffer& bytes, size_t limit,
+                         v1::LookupRequest& request) {
+  const auto size = DecodedSize<v1::LookupRequest>(
+      bytes,
+      {.entries = limit, .bytes = kRequestBytes + kAddressBytes * limit});
+  if (!size.ok()) return size.status();
+  const absl::Status parsed = ParseAndFree(bytes, request);
+  request.DiscardUnknownFields();  // the call may wait long
+  return parsed;
+}
+
+absl::StatusOr<std::vector<Address>> TakeAddresses(v1::LookupRequest& request) {
+  google::protobuf::RepeatedPtrField<v1::Address> from;
+  from.Swap(request.mutable_addresses());
   std::vector<Address> addresses;
   Violations violations;
-  for (int i = 0; i < request.addresses_size(); ++i) {
-    const absl::StatusOr<Address> address = DecodeAddress(request.addresses(i));
+  for (int i = 0; i < from.size(); ++i) {
+    const absl::StatusOr<Address> address = DecodeAddress(from[i]);
     if (address.ok()) {
       addresses.push_back(*address);
     } else {
@@ -42,11 +60,11 @@ absl::StatusOr<std::vector<Address>> DecodeAddresses(
   }
   if (!violations.empty()) return violations.ToStatus();
   if (request.flow_hashes_size() != 0 &&
-      request.flow_hashes_size() != request.addresses_size()) {
+      request.flow_hashes_size() != from.size()) {
     return FieldError(
         absl::StatusCode::kInvalidArgument, "FLOW_HASHES_LENGTH", "flow_hashes",
         absl::StrCat(request.flow_hashes_size(), " entries, not one for each ",
-                     "of ", request.addresses_size(), " addresses"));
+                     "of ", from.size(), " addresses"));
   }
   return addresses;
 }
@@ -82,8 +100,8 @@ size_t AnswerLookup(const Snapshot& snapshot, const Kernel& kernel,
 void LookupCall::Accept(LookupWorker& worker) {
   auto* const call = new LookupCall(worker);
   grpc::ServerCompletionQueue* const queue = worker.queue().get();
-  worker.service().RequestLookup(&call->call_, &call->request_, &call->io_,
-                                 queue, queue,
+  worker.service().RequestLookup(&call->call_, &call->bytes_, &call->io_, queue,
+                                 queue,
                                  static_cast<QueueEvent*>(&call->accepted_));
 }
 
@@ -96,12 +114,14 @@ void LookupCall::OnAccepted(bool ok) {
   if (worker_.queue().ended()) return OnFinished(false);
   Accept(worker_);
   received_ = worker_.counters().Now();
-  worker_.counters().Received(request_.ByteSizeLong());
+  worker_.counters().Received(bytes_.Length());
   LookupContext& context = worker_.context();
+  const absl::Status parsed =
+      ParseLookup(bytes_, context.limits.max_lookup_addresses, request_);
+  if (!parsed.ok()) return Fail(parsed);
   const absl::StatusOr<TableRef> table = context.tables.Find(request_.table());
   if (!table.ok()) return Fail(table.status());
-  auto addresses =
-      DecodeAddresses(request_, context.limits.max_lookup_addresses);
+  auto addresses = TakeAddresses(request_);
   if (!addresses.ok()) return Fail(addresses.status());
   addresses_ = *std::move(addresses);
   if (IsVisible(**table, request_.min_generation())) return Answer(**table);
@@ -131,8 +151,9 @@ void LookupCall::Answer(Table& table) {
                                      request_, response);
   worker_.Answered(call_, request_.table(), /*request_id=*/0, received_,
                    addresses_.size(), misses);
-  worker_.counters().Sent(response.ByteSizeLong());
-  io_.Finish(response, grpc::Status::OK, static_cast<QueueEvent*>(&finished_));
+  const grpc::ByteBuffer reply = ToBytes(response);
+  worker_.counters().Sent(reply.Length());
+  io_.Finish(reply, grpc::Status::OK, static_cast<QueueEvent*>(&finished_));
 }
 
 void LookupCall::Fail(const absl::Status& status) {

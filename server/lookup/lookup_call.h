@@ -22,15 +22,19 @@
 
 namespace planb::server {
 
-// Checks `request` and returns its addresses.
-// Errors, which name the field: RESOURCE_EXHAUSTED (BATCH_TOO_LARGE) for more
-// addresses than `limit`; INVALID_ARGUMENT (ADDRESS_INVALID for each that is
-// none; FLOW_HASHES_LENGTH).
-absl::StatusOr<std::vector<Address>> DecodeAddresses(
-    const v1::LookupRequest& request, size_t limit);
+// Parses `bytes` and frees them. Errors: RESOURCE_EXHAUSTED (BATCH_TOO_LARGE)
+// for more addresses than `limit`, or REQUEST_TOO_LARGE; INVALID_ARGUMENT
+// (MESSAGE_MALFORMED).
+absl::Status ParseLookup(grpc::ByteBuffer& bytes, size_t limit,
+                         v1::LookupRequest& request);
+
+// Checks `request` and takes its addresses out of it. Errors, which name the
+// field: INVALID_ARGUMENT (ADDRESS_INVALID for each that is none;
+// FLOW_HASHES_LENGTH).
+absl::StatusOr<std::vector<Address>> TakeAddresses(v1::LookupRequest& request);
 
 // Answers each of `addresses` from `snapshot`. Returns how many had no route.
-// REQUIRES: `addresses` are those of DecodeAddresses(request).
+// REQUIRES: `addresses` are those of TakeAddresses(request).
 size_t AnswerLookup(const Snapshot& snapshot, const Kernel& kernel,
                     const std::vector<Address>& addresses,
                     const v1::LookupRequest& request,
@@ -55,10 +59,11 @@ class LookupCall {
 
   LookupWorker& worker_;
   grpc::ServerContext call_;
-  grpc::ServerAsyncResponseWriter<v1::LookupResponse> io_{&call_};
+  grpc::ServerAsyncResponseWriter<grpc::ByteBuffer> io_{&call_};
   EventOf<LookupCall, &LookupCall::OnAccepted> accepted_{this};
   EventOf<LookupCall, &LookupCall::OnFinished> finished_{this};
-  v1::LookupRequest request_;
+  grpc::ByteBuffer bytes_;
+  v1::LookupRequest request_;  // without its addresses
   SteadyInstant received_;
   std::vector<Address> addresses_;
 };

@@ -38,9 +38,8 @@ v1::LookupRequest ThreeAddresses() {
   return request;
 }
 
-v1::LookupResponse Answer(const Snapshot& snapshot,
-                          const v1::LookupRequest& request) {
-  const auto addresses = DecodeAddresses(request, 10);
+v1::LookupResponse Answer(const Snapshot& snapshot, v1::LookupRequest request) {
+  const auto addresses = TakeAddresses(request);
   EXPECT_TRUE(addresses.ok()) << addresses.status();
   v1::LookupResponse response;
   EXPECT_EQ(AnswerLookup(snapshot, *AvailableKernels().front(), *addresses,
@@ -92,7 +91,7 @@ TEST(LookupAnswer, RefusesHashesOfWrongLength) {
   for (int hashes = 0; hashes <= 4; ++hashes) {
     v1::LookupRequest request = ThreeAddresses();
     for (int i = 0; i < hashes; ++i) request.add_flow_hashes(1);
-    const absl::Status status = DecodeAddresses(request, 10).status();
+    const absl::Status status = TakeAddresses(request).status();
     if (hashes == 0 || hashes == 3) {
       EXPECT_TRUE(status.ok()) << status;
       continue;

@@ -28,13 +28,14 @@
 namespace planb::server {
 
 // The reasons that a batch can fail for. Every series exists from the start.
-inline constexpr std::array<absl::string_view, 11> kLookupErrorReasons = {
+inline constexpr std::array<absl::string_view, 12> kLookupErrorReasons = {
     "MESSAGE_MALFORMED",
     "ADDRESSES_LENGTH",
     "ADDRESS_INVALID",
     "FLOW_HASHES_LENGTH",
     "TABLE_NOT_FOUND",
     "BATCH_TOO_LARGE",
+    "REQUEST_TOO_LARGE",
     "PREFIX_LENGTHS_UNDECIDED",
     "GENERATION_NOT_VISIBLE",
     "TOO_MANY_WAITERS",

@@ -27,10 +27,10 @@
 
 namespace planb::server {
 
-// RouteLookup with BatchLookup's messages as bytes and both methods on
-// completion queues. Clients and reflection see no difference.
+// RouteLookup with messages as bytes and both methods on completion queues.
+// Clients and reflection see no difference.
 using RawRouteLookup = v1::RouteLookup::WithRawMethod_BatchLookup<
-    v1::RouteLookup::WithAsyncMethod_Lookup<v1::RouteLookup::Service>>;
+    v1::RouteLookup::WithRawMethod_Lookup<v1::RouteLookup::Service>>;
 
 class BatchStream;
 

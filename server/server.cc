@@ -18,7 +18,9 @@
 #include "lpm/synthetic/synthetic.h"
 #include "server/base/grpc_time.h"
 #include "server/base/log.h"
+#include "server/control/call_guard.h"
 #include "server/control/control_metrics.h"
+#include "server/control/stream_slots.h"
 #include "server/control/table_service.h"
 #include "server/lookup/lookup_context.h"
 #include "server/lookup/lookup_service.h"
@@ -105,6 +107,15 @@ constexpr int kKeepaliveMs = 60'000;
 constexpr int kKeepaliveTimeoutMs = 20'000;
 constexpr int kMaxIdleMs = 300'000;
 
+// Ends late calls of the server that `builder` makes.
+void Guard(CallGuard& guard, grpc::ServerBuilder& builder) {
+  std::vector<
+      std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>
+      interceptors;
+  interceptors.push_back(guard.Watch());
+  builder.experimental().SetInterceptorCreators(std::move(interceptors));
+}
+
 void Bound(grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   grpc::ResourceQuota quota("planb_health");
@@ -127,10 +138,11 @@ void Bound(grpc::ServerBuilder& builder) {
 // Thread-safe.
 class HealthListener {
  public:
-  // `address` is HOST:PORT; port 0 picks a free one. `state` outlives this.
+  // `address` is HOST:PORT; port 0 picks a free one. `state` and `guard`
+  // outlive this.
   // Errors: INVALID_ARGUMENT (no such address), UNAVAILABLE (cannot be bound).
   static absl::StatusOr<std::unique_ptr<HealthListener>> Start(
-      const std::string& address, const HealthState& state);
+      const std::string& address, const HealthState& state, CallGuard& guard);
 
   // Ends all calls. If `state` was ended before, watchers are told so.
   ~HealthListener();
@@ -147,7 +159,7 @@ class HealthListener {
 };
 
 absl::StatusOr<std::unique_ptr<HealthListener>> HealthListener::Start(
-    const std::string& address, const HealthState& state) {
+    const std::string& address, const HealthState& state, CallGuard& guard) {
   if (IsUnixAddress(address)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "\"", address, "\" is no address for health; expected HOST:PORT"));
@@ -159,6 +171,7 @@ absl::StatusOr<std::unique_ptr<HealthListener>> HealthListener::Start(
   if (!port.ok()) return port.status();
   listener->port_ = *port;
   Bound(builder);
+  Guard(guard, builder);
   builder.RegisterService(&listener->service_);
   listener->server_ = builder.BuildAndStart();
   if (listener->server_ == nullptr) {
@@ -178,6 +191,28 @@ HealthListener::~HealthListener() {
   if (server_ == nullptr) return;
   server_->Shutdown(GrpcAfter(kLastProbes));
   server_->Wait();
+}
+
+// Each call has a thread. Some are left for calls that are no streams, however
+// many streams there are. Errors: INVALID_ARGUMENT.
+absl::Status CheckThreads(const ServerOptions& options) {
+  constexpr uint64_t kOthers = 64;  // Watch of Health and reflection included
+  static_assert(HealthService::kMaxWatchers + ReflectionService::kMaxCalls <
+                kOthers);
+  const ControlLimits& control = options.control;
+  const auto calls = static_cast<uint64_t>(options.transport.max_control_calls);
+  uint64_t needed = kOthers;
+  for (const uint64_t limit :
+       {control.max_lists, control.max_watchers, control.max_replacements,
+        control.max_update_streams}) {
+    needed += std::min(limit, calls);
+  }
+  if (needed <= calls) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--max_control_calls must be the sum of --max_lists, "
+                   "--max_watchers, --max_replacements, --max_update_streams "
+                   "and ",
+                   kOthers, ", or more"));
 }
 
 // Time for calls that arrive while streams drain, and for answers that are
@@ -201,6 +236,7 @@ class ServerImpl final : public Server {
                  slow_batches_},
         lookup_service_(context_),
         control_context_(tables_, kernel, options_.control, control_metrics_),
+        call_guard_(options_.control.timeouts, control_metrics_),
         table_service_(control_context_),
         acceptor_(
             {.peers = options_.peers,
@@ -215,6 +251,7 @@ class ServerImpl final : public Server {
 
   absl::Status Listen() {
     absl::Status status = CheckTransport(options_.transport);
+    if (status.ok()) status = CheckThreads(options_);
     if (status.ok()) status = StartTls();
     if (status.ok()) status = authorizer_->Start();
     // Before the tables are loaded, so that probes are answered meanwhile.
@@ -293,7 +330,8 @@ class ServerImpl final : public Server {
 
   absl::Status ListenHealth() {
     if (options_.health_address.empty()) return absl::OkStatus();
-    auto listener = HealthListener::Start(options_.health_address, health_);
+    auto listener =
+        HealthListener::Start(options_.health_address, health_, call_guard_);
     if (!listener.ok()) return listener.status();
     health_listener_ = *std::move(listener);
     Log(LogLevel::kInfo, "serving health",
@@ -334,14 +372,16 @@ class ServerImpl final : public Server {
   }
 
   std::vector<StreamCount> Streams() {
-    const ControlLimits& limits = options_.control;
+    const auto count = [](const char* name, StreamSlots& slots) {
+      return StreamCount{name, slots.count(), slots.limit()};
+    };
+    ControlContext& control = control_context_;
     return {
         {"BatchLookup", lookup_service_.streams(), options_.lookup.max_streams},
-        {"StreamUpdates", control_context_.update_streams.count(),
-         limits.max_update_streams},
-        {"WatchRoutes", control_context_.watchers.count(), limits.max_watchers},
-        {"lists and exports", control_context_.lists.count(),
-         limits.max_lists}};
+        count("StreamUpdates", control.update_streams),
+        count("replacements and imports", control.replacements),
+        count("WatchRoutes", control.watchers),
+        count("lists and exports", control.lists)};
   }
 
   absl::Status ListenGrpc() {
@@ -364,6 +404,7 @@ class ServerImpl final : public Server {
     builder.RegisterService(&table_service_);
     builder.RegisterService(&health_service_);
     builder.RegisterService(&reflection_service_);
+    Guard(call_guard_, builder);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr) {
       return absl::InternalError("gRPC could not start the server");
@@ -395,6 +436,7 @@ class ServerImpl final : public Server {
   LookupContext context_;
   LookupService lookup_service_;
   ControlContext control_context_;
+  CallGuard call_guard_;  // used by server_ and health_listener_
   TableService table_service_;
   HealthState health_;
   HealthService health_service_{health_};

@@ -122,12 +122,26 @@ ABSL_FLAG(uint64_t, max_table_memory_bytes, uint64_t{4} << 30,
 ABSL_FLAG(uint64_t, history_bytes, 16 << 20,
           "Bytes of changes that each table keeps for WatchRoutes, besides "
           "--max_table_memory_bytes.");
+ABSL_FLAG(uint64_t, update_memory_bytes, uint64_t{256} << 20,
+          "Bytes that updates may take, all together, while they are parsed "
+          "and applied. One that takes more alone is refused.");
 ABSL_FLAG(uint64_t, max_lists, 64,
           "ListRoutes, ListNextHops and ExportSnapshot calls open at once; "
-          "each keeps its version of the table in memory.");
+          "each keeps its version of the table in memory. Of this limit and "
+          "the next three one client gets three quarters. A client is an IPv4 "
+          "address or an IPv6 /64; all on Unix sockets are one.");
 ABSL_FLAG(uint64_t, max_watchers, 64, "WatchRoutes calls open at once.");
+ABSL_FLAG(uint64_t, max_replacements, 16,
+          "ReplaceRoutes and ImportSnapshot calls open at once.");
 ABSL_FLAG(uint64_t, max_update_streams, 16,
           "StreamUpdates calls open at once.");
+ABSL_FLAG(absl::Duration, first_message_timeout, absl::Seconds(10),
+          "How long a call that sends a stream of messages, such as "
+          "StreamUpdates, may take to send the first.");
+ABSL_FLAG(absl::Duration, progress_timeout, absl::Minutes(1),
+          "How long a client of RouteTable or Health may take to receive a "
+          "message, or to send the next one of a replacement. A call that "
+          "takes longer is ended.");
 ABSL_FLAG(uint64_t, update_credits, 200'000,
           "Unanswered changes that each StreamUpdates call may have.");
 ABSL_FLAG(uint64_t, lookup_threads, 0,
@@ -153,7 +167,8 @@ ABSL_FLAG(uint64_t, memory_quota_bytes, uint64_t{256} << 20,
           "Bytes of messages being received or sent that all connections "
           "together may hold. Above it, gRPC stops reading, then ends calls.");
 ABSL_FLAG(int32_t, max_control_calls, 256,
-          "Calls of RouteTable and Health open at once; each takes a thread.");
+          "Calls of RouteTable and Health open at once; each takes a thread. "
+          "Must exceed the limits of their streams by 64.");
 ABSL_FLAG(int32_t, max_connection_streams, 1'000,
           "Calls open at once on one connection; further ones wait.");
 ABSL_FLAG(absl::Duration, keepalive_time, absl::Minutes(1),
@@ -272,10 +287,14 @@ ServerOptions OptionsFromFlags() {
       .max_streams = absl::GetFlag(FLAGS_max_streams)};
   options.control = {
       .max_update_routes = absl::GetFlag(FLAGS_max_update_routes),
+      .update_memory_bytes = absl::GetFlag(FLAGS_update_memory_bytes),
       .max_lists = absl::GetFlag(FLAGS_max_lists),
       .max_watchers = absl::GetFlag(FLAGS_max_watchers),
+      .max_replacements = absl::GetFlag(FLAGS_max_replacements),
       .max_update_streams = absl::GetFlag(FLAGS_max_update_streams),
-      .update_credits = absl::GetFlag(FLAGS_update_credits)};
+      .update_credits = absl::GetFlag(FLAGS_update_credits),
+      .timeouts = {.first_message = absl::GetFlag(FLAGS_first_message_timeout),
+                   .progress = absl::GetFlag(FLAGS_progress_timeout)}};
   options.threads.count = absl::GetFlag(FLAGS_lookup_threads);
   options.threads.spin = absl::GetFlag(FLAGS_lookup_spin);
   options.transport = {

@@ -57,7 +57,12 @@ TEST_F(ServerFlags, DefaultsEqualThoseOfTheOptions) {
   EXPECT_EQ(got.lookup.max_generation_wait, own.lookup.max_generation_wait);
   EXPECT_EQ(got.lookup.max_streams, own.lookup.max_streams);
   EXPECT_EQ(got.control.max_update_routes, own.control.max_update_routes);
+  EXPECT_EQ(got.control.update_memory_bytes, own.control.update_memory_bytes);
   EXPECT_EQ(got.control.max_lists, own.control.max_lists);
+  EXPECT_EQ(got.control.max_replacements, own.control.max_replacements);
+  EXPECT_EQ(got.control.timeouts.first_message,
+            own.control.timeouts.first_message);
+  EXPECT_EQ(got.control.timeouts.progress, own.control.timeouts.progress);
   EXPECT_EQ(got.threads.count, own.threads.count);
   EXPECT_EQ(got.threads.cpus, own.threads.cpus);
   EXPECT_EQ(got.threads.spin, own.threads.spin);
@@ -99,6 +104,10 @@ TEST_F(ServerFlags, ValuesReachTheOptions) {
   Set("max_streams", "12");
   Set("max_lists", "13");
   Set("max_update_routes", "14");
+  Set("update_memory_bytes", "20");
+  Set("max_replacements", "21");
+  Set("first_message_timeout", "22s");
+  Set("progress_timeout", "23s");
   Set("lookup_threads", "2");
   Set("lookup_cpus", "1,3,0");
   Set("lookup_spin", "50us");
@@ -131,6 +140,10 @@ TEST_F(ServerFlags, ValuesReachTheOptions) {
   EXPECT_EQ(got.lookup.max_streams, 12u);
   EXPECT_EQ(got.control.max_lists, 13u);
   EXPECT_EQ(got.control.max_update_routes, 14u);
+  EXPECT_EQ(got.control.update_memory_bytes, 20u);
+  EXPECT_EQ(got.control.max_replacements, 21u);
+  EXPECT_EQ(got.control.timeouts.first_message, absl::Seconds(22));
+  EXPECT_EQ(got.control.timeouts.progress, absl::Seconds(23));
   EXPECT_EQ(got.threads.count, 2u);
   EXPECT_EQ(got.threads.cpus, (std::vector<int>{1, 3, 0}));
   EXPECT_EQ(got.threads.spin, absl::Microseconds(50));

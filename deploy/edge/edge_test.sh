@@ -220,7 +220,7 @@ if ((${#attacks[@]} == 0)); then
     grep -hoE '^ +\{"[A-Za-z]+", "' "$here"/../../server/testing/hostile_*.cc |
       grep -oE '[A-Z][A-Za-z]+'
   )
-  ((${#attacks[@]} >= 33)) || fail "only ${#attacks[@]} attacks are found"
+  ((${#attacks[@]} >= 36)) || fail "only ${#attacks[@]} attacks are found"
 fi
 # Prometheus' counter that has to grow under some of them.
 declare -A stopped_by=(

@@ -18,6 +18,18 @@ constexpr absl::Duration kLookAround = absl::Milliseconds(100);
 
 }  // namespace
 
+absl::Status TakeMemory(ControlContext& context, size_t bytes,
+                        MemoryShare& share) {
+  share.reset();
+  if (bytes <= kSmallRequestBytes) return absl::OkStatus();
+  share.emplace(context.update_memory.Take(bytes));
+  if (share->granted()) return absl::OkStatus();
+  share.reset();
+  return QuotaError("TOO_MANY_PENDING", "pending requests",
+                    "too many changes wait for their turn",
+                    absl::Milliseconds(100));
+}
+
 absl::Status CheckAck(v1::Ack ack, const Table& table) {
   if (!v1::Ack_IsValid(ack)) {
     return FieldError(absl::StatusCode::kInvalidArgument, "ACK_INVALID", "ack",
@@ -63,11 +75,12 @@ absl::Status AwaitAck(const grpc::ServerContext& call, v1::Ack ack,
 
 absl::Status ApplyAndAwait(ControlContext& context,
                            const grpc::ServerContext& call, v1::Ack ack,
-                           Table& table, UpdateBatch batch,
+                           Table& table, UpdateBatch batch, MemoryShare& share,
                            UpdateOutcome& outcome) {
   const bool validate_only = batch.validate_only;
   std::future<Table::Outcome> submitted = table.Submit(batch);
   batch = UpdateBatch();  // free it: it may be large
+  share.reset();
   const Table::Outcome applied = submitted.get();
   if (!applied.ok()) {
     context.metrics.Updated("refused");
@@ -79,11 +92,6 @@ absl::Status ApplyAndAwait(ControlContext& context,
                                                  : "unchanged");
   if (validate_only) return absl::OkStatus();
   return AwaitAck(call, ack, table, outcome.generation);
-}
-
-absl::Status TooManyStreams(absl::string_view what, size_t limit) {
-  return QuotaError("TOO_MANY_STREAMS", what,
-                    absl::StrCat("the limit is ", limit), absl::Seconds(1));
 }
 
 absl::Status ClientGone() {

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -21,10 +22,11 @@
 #include "absl/time/time.h"
 #include "lpm/fib/fib.h"
 #include "planb/v1/types.pb.h"
-#include "server/base/in_flight.h"
 #include "server/base/weight_limit.h"
+#include "server/control/call_guard.h"
 #include "server/control/control_metrics.h"
 #include "server/control/log_update.h"
+#include "server/control/stream_slots.h"
 #include "server/table/tables.h"
 
 namespace planb::server {
@@ -32,14 +34,20 @@ namespace planb::server {
 struct ControlLimits {
   // Entries in each list of one update.
   size_t max_update_routes = 1'000'000;
+  // Bytes of all updates that are being parsed and applied, of which one may
+  // take all.
+  size_t update_memory_bytes = size_t{256} << 20;
   // ListRoutes, ListNextHops and ExportSnapshot calls open at once. Each pins a
   // generation.
   size_t max_lists = 64;
   size_t max_watchers = 64;
+  // ReplaceRoutes and ImportSnapshot calls open at once.
+  size_t max_replacements = 16;
   // StreamUpdates calls open at once, and the unanswered changes that each may
   // have.
   size_t max_update_streams = 16;
   size_t update_credits = 200'000;
+  CallTimeouts timeouts;
   // A watcher is told this often up to which generation it has seen everything.
   absl::Duration bookmark_interval = absl::Seconds(5);
 };
@@ -53,21 +61,36 @@ struct ControlContext {
         kernel(k),
         limits(l),
         metrics(m),
-        update_limit(kPendingUpdates * l.max_update_routes + 1) {}
-
-  // How many of the largest updates may be in memory at once.
-  static constexpr size_t kPendingUpdates = 4;
+        lists("lists", l.max_lists, m.streams(StreamKind::kList)),
+        watchers("watchers", l.max_watchers, m.streams(StreamKind::kWatch)),
+        replacements("replacements", l.max_replacements,
+                     m.streams(StreamKind::kReplacement)),
+        update_streams("update streams", l.max_update_streams,
+                       m.streams(StreamKind::kUpdate)),
+        update_memory(l.update_memory_bytes) {}
 
   Tables& tables;
   const Kernel& kernel;
   const ControlLimits limits;
   ControlMetrics& metrics;
-  InFlight lists;
-  InFlight watchers;
-  InFlight update_streams;
-  WeightLimit update_limit;
+  StreamSlots lists;
+  StreamSlots watchers;
+  StreamSlots replacements;
+  StreamSlots update_streams;
+  WeightLimit update_memory;
   UpdateLog update_log;
 };
+
+using MemoryShare = std::optional<WeightLimit::Share>;
+
+// A request of up to so many bytes, parsed, takes no share of the memory for
+// updates: small changes are accepted while large ones wait. The calls are few.
+inline constexpr size_t kSmallRequestBytes = size_t{64} << 10;
+
+// Exchanges `share` for one of `bytes`, or for none if these are few. Errors:
+// RESOURCE_EXHAUSTED (TOO_MANY_PENDING); `share` is then empty.
+absl::Status TakeMemory(ControlContext& context, size_t bytes,
+                        MemoryShare& share);
 
 // Errors: INVALID_ARGUMENT (ACK_INVALID), FAILED_PRECONDITION (STORE_VOLATILE,
 // STORE_NOT_SYNCED).
@@ -79,16 +102,13 @@ absl::Status CheckAck(v1::Ack ack, const Table& table);
 absl::Status AwaitAck(const grpc::ServerContext& call, v1::Ack ack,
                       Table& table, uint64_t generation);
 
-// Submits one batch, waits for its acknowledgement, and counts it. `outcome` is
-// set once the batch is accepted, even if the wait then fails. Errors: those of
-// Table::Submit and AwaitAck.
+// Submits one batch, gives up its share of memory, waits for its
+// acknowledgement, and counts it. `outcome` is set once the batch is accepted,
+// even if the wait then fails. Errors: those of Table::Submit and AwaitAck.
 absl::Status ApplyAndAwait(ControlContext& context,
                            const grpc::ServerContext& call, v1::Ack ack,
-                           Table& table, UpdateBatch batch,
+                           Table& table, UpdateBatch batch, MemoryShare& share,
                            UpdateOutcome& outcome);
-
-// RESOURCE_EXHAUSTED (TOO_MANY_STREAMS).
-absl::Status TooManyStreams(absl::string_view what, size_t limit);
 
 // CANCELLED, for a call whose client is gone. Only logs see it.
 absl::Status ClientGone();

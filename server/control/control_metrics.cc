@@ -14,6 +14,9 @@ namespace {
 // In the order of the enumerations.
 constexpr const char* kOpNames[] = {"upsert", "insert", "replace", "delete"};
 constexpr const char* kResultNames[] = {"changed", "unchanged", "refused"};
+constexpr const char* kStreamNames[] = {"update", "replacement", "list",
+                                        "watch"};
+constexpr const char* kEndNames[] = {"STREAM_IDLE", "READER_STALLED"};
 
 }  // namespace
 
@@ -73,6 +76,19 @@ ControlMetrics::ControlMetrics()
       operations_[op][result] = &operations.Add(
           {{"op", kOpNames[op]}, {"result", kResultNames[result]}});
     }
+  }
+  auto& streams = prometheus::BuildGauge()
+                      .Name("planb_control_streams")
+                      .Help("Open streams of RouteTable, by kind.")
+                      .Register(*registry_);
+  for (size_t kind = 0; kind < streams_.size(); ++kind) {
+    streams_[kind] = &streams.Add({{"kind", kStreamNames[kind]}});
+  }
+  auto& ended = counter("planb_control_calls_ended_total",
+                        "Calls that the server ended because their client did "
+                        "nothing, by reason.");
+  for (size_t why = 0; why < ended_.size(); ++why) {
+    ended_[why] = &ended.Add({{"reason", kEndNames[why]}});
   }
 }
 

@@ -1,22 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The metrics of the control path: batches of updates, rebuilds, the store.
+// The metrics of the control path: batches of updates, streams, rebuilds, the
+// store.
 
 #ifndef PLANB_SERVER_CONTROL_CONTROL_METRICS_H_
 #define PLANB_SERVER_CONTROL_CONTROL_METRICS_H_
 
 #include <array>
+#include <cstddef>
 #include <memory>
 
 #include "absl/strings/string_view.h"
 #include "prometheus/collectable.h"
 #include "prometheus/counter.h"
+#include "prometheus/gauge.h"
 #include "prometheus/histogram.h"
 #include "prometheus/registry.h"
 #include "server/table/table.h"
 #include "server/table/update.h"
 
 namespace planb::server {
+
+// The kinds of streams, and why the server ends a call by itself.
+enum class StreamKind { kUpdate, kReplacement, kList, kWatch };
+enum class CallEnd { kIdle, kStalled };
 
 // Thread-safe. All series exist from the start.
 class ControlMetrics {
@@ -33,6 +40,14 @@ class ControlMetrics {
   // Counts the operations of a batch that was answered. Tables report those of
   // the batches that reached them.
   void Operated(const OperationCounts& counts);
+
+  // The open streams of a kind.
+  prometheus::Gauge& streams(StreamKind kind) {
+    return *streams_[static_cast<size_t>(kind)];
+  }
+
+  // Counts a call that was ended.
+  void Ended(CallEnd why) { ended_[static_cast<size_t>(why)]->Increment(); }
 
   std::shared_ptr<prometheus::Collectable> collectable() const {
     return registry_;
@@ -54,6 +69,8 @@ class ControlMetrics {
   std::array<std::array<prometheus::Counter*, OperationCounts::kResults>,
              OperationCounts::kOps>
       operations_;
+  std::array<prometheus::Gauge*, 4> streams_;
+  std::array<prometheus::Counter*, 2> ended_;
 };
 
 }  // namespace planb::server

@@ -4,10 +4,12 @@
 
 #include <xxhash.h>
 
+#include <set>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proto/wire/fields.h"
 #include "server/base/error.h"
 #include "server/table/convert.h"
 
@@ -115,14 +117,26 @@ void DecodeTerms(const Request& request, UpdateBatch& batch,
 
 // A hash of the changes that a request asks for. It leaves out the writer epoch
 // and the ack: a controller that takes over may repeat a request of its
-// predecessor.
+// predecessor. `others` are left out as well. Copies only encoded bytes: a copy
+// of the request may be many times larger.
 template <typename Request>
-uint64_t Fingerprint(Request request) {
-  request.clear_ack();
-  request.clear_writer_epoch();
-  request.clear_request_id();
+uint64_t Fingerprint(const Request& request,
+                     const std::set<uint32_t>& others = {}) {
+  std::set<uint32_t> left_out = others;
+  left_out.insert({Request::kAckFieldNumber, Request::kWriterEpochFieldNumber,
+                   Request::kRequestIdFieldNumber});
   const std::string bytes = request.SerializeAsString();
-  return XXH3_64bits(bytes.data(), bytes.size());
+  const absl::string_view piece = bytes;
+  wire::MessageReader reader(wire::Pieces(&piece, 1));
+  std::string kept;
+  kept.reserve(bytes.size());
+  uint32_t tag = 0;
+  for (size_t at = 0; reader.ReadTag(tag) && reader.SkipField(tag);) {
+    const size_t next = bytes.size() - reader.left();
+    if (!left_out.contains(tag >> 3)) kept.append(bytes, at, next - at);
+    at = next;
+  }
+  return XXH3_64bits(kept.data(), kept.size());
 }
 
 template <typename Updates>
@@ -173,11 +187,10 @@ absl::StatusOr<UpdateBatch> DecodeUpdate(
     const v1::StreamUpdatesRequest& request, size_t max_entries) {
   absl::StatusOr<UpdateBatch> batch = DecodeChanges(request, max_entries);
   if (!batch.ok() || batch->request_id.empty()) return batch;
-  v1::StreamUpdatesRequest named = request;
   // These belong to the stream, not to the request.
-  named.clear_batch_id();
-  named.clear_table();
-  batch->fingerprint = Fingerprint(std::move(named));
+  batch->fingerprint =
+      Fingerprint(request, {v1::StreamUpdatesRequest::kBatchIdFieldNumber,
+                            v1::StreamUpdatesRequest::kTableFieldNumber});
   return batch;
 }
 

@@ -3,6 +3,7 @@
 #include "server/control/decode_update.h"
 
 #include <gtest/gtest.h>
+#include <xxhash.h>
 
 #include <string>
 
@@ -64,6 +65,31 @@ TEST(DecodeUpdate, FingerprintLeavesOutAckAndEpoch) {
   EXPECT_EQ(DecodeUpdate(request, 9)->fingerprint, first);
   request.mutable_updates(0)->mutable_prefix()->set_text("11.0.0.0/8");
   EXPECT_NE(DecodeUpdate(request, 9)->fingerprint, first);
+}
+
+// Stores keep fingerprints across versions.
+TEST(DecodeUpdate, FingerprintIsAHashOfWhatIsLeft) {
+  v1::StreamUpdatesRequest request;
+  request.set_table("red");
+  request.set_ack(v1::ACK_ACCEPTED);
+  request.set_writer_epoch(7);
+  request.set_batch_id(9);
+  request.set_request_id("x");
+  request.set_expected_generation(0);
+  for (int i = 0; i < 3; ++i) {
+    *request.add_updates() =
+        Update(v1::RouteUpdate::OP_DELETE, "10.0.0.0/8", 0);
+    request.add_next_hops()->set_id(5);
+  }
+  v1::StreamUpdatesRequest left = request;
+  left.clear_table();
+  left.clear_ack();
+  left.clear_writer_epoch();
+  left.clear_batch_id();
+  left.clear_request_id();
+  const std::string bytes = left.SerializeAsString();
+  EXPECT_EQ(DecodeUpdate(request, 9)->fingerprint,
+            XXH3_64bits(bytes.data(), bytes.size()));
 }
 
 TEST(DecodeUpdate, ErrorNamesTheFieldOfTheRequest) {

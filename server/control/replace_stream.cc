@@ -4,13 +4,15 @@
 // message and applied at once, as the difference to the table that is there.
 // Until everything is received and checked, nothing of it has an effect.
 
+#include <google/protobuf/arena.h>
+
 #include <algorithm>
-#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "lpm/io/table_file.h"
+#include "server/base/decoded_size.h"
 #include "server/base/error.h"
 #include "server/base/malloc_trim.h"
 #include "server/control/decode_update.h"
@@ -47,8 +49,8 @@ class Replacement {
     return CheckAck(ack_, *table_);
   }
 
-  // Checks what was collected so far against the limits.
-  absl::Status Account() {
+  // Checks what was collected so far against the table's limits.
+  absl::Status Check() const {
     const RibLimits& limits = table_->options().limits;
     const size_t routes = batch_.replacement->size();
     if (routes > limits.max_routes) {
@@ -62,14 +64,18 @@ class Replacement {
                         absl::StrCat("more than the table's limit of ",
                                      limits.max_next_hops));
     }
-    // One share that grows: a replacement that is alone may be as large as a
-    // table, beyond the limit of a batch.
-    share_.reset();
-    share_.emplace(context_.update_limit.Take(routes + objects));
-    if (share_->granted()) return absl::OkStatus();
-    return QuotaError("TOO_MANY_PENDING", "pending requests",
-                      "too many changes wait for their turn",
-                      absl::Milliseconds(100));
+    return absl::OkStatus();
+  }
+
+  // Takes memory for what was collected and for one more message of `bytes`.
+  // One share that grows: a replacement that is alone may be as large as a
+  // table, beyond the limit of a batch.
+  absl::Status Reserve(size_t bytes) {
+    return TakeMemory(context_, CollectedBytes() + bytes, share_);
+  }
+  // Returns the memory of the message.
+  void Shrink() {
+    if (share_.has_value()) share_->Shrink(CollectedBytes());
   }
 
   absl::Status Commit(const grpc::ServerContext& call,
@@ -80,8 +86,8 @@ class Replacement {
     }
     const bool large = routes.size() >= kManyRoutes;
     UpdateOutcome outcome;
-    const absl::Status status = ApplyAndAwait(context_, call, ack_, *table_,
-                                              std::move(batch_), outcome);
+    const absl::Status status = ApplyAndAwait(
+        context_, call, ack_, *table_, std::move(batch_), share_, outcome);
     // The batch is freed by now.
     if (large) TrimHeap();
     if (!status.ok()) return status;
@@ -94,11 +100,64 @@ class Replacement {
   }
 
  private:
+  size_t CollectedBytes() {
+    for (; counted_next_hops_ < batch_.next_hops.size(); ++counted_next_hops_) {
+      const NextHop& next_hop = batch_.next_hops[counted_next_hops_];
+      object_bytes_ += 2 * sizeof(next_hop) + next_hop.interface.capacity() +
+                       next_hop.label.capacity();
+    }
+    for (; counted_groups_ < batch_.groups.size(); ++counted_groups_) {
+      const NextHopGroup& group = batch_.groups[counted_groups_];
+      object_bytes_ += 2 * sizeof(group) + group.label.capacity() +
+                       group.members.capacity() * sizeof(group.members[0]);
+    }
+    return batch_.replacement->capacity() * sizeof(Route) + object_bytes_;
+  }
+
   ControlContext& context_;
   TableRef table_;
   v1::Ack ack_ = v1::ACK_UNSPECIFIED;
   UpdateBatch batch_;
-  std::optional<WeightLimit::Share> share_;
+  // The objects that object_bytes_ counts.
+  size_t counted_next_hops_ = 0, counted_groups_ = 0;
+  size_t object_bytes_ = 0;
+  MemoryShare share_;
+};
+
+// Parses the messages of one replacement, one at a time.
+template <typename Request>
+class Requests {
+ public:
+  Requests(ControlContext& context, grpc::ServerReader<grpc::ByteBuffer>& from)
+      : context_(context), from_(from) {}
+
+  // Reads the next message, for which `to` takes memory. False after the last,
+  // and after an error, which is status().
+  bool Read(Replacement& to) {
+    arena_.Reset();
+    to.Shrink();
+    grpc::ByteBuffer bytes;
+    if (!from_.Read(&bytes)) return false;
+    const auto size = DecodedSize<Request>(
+        bytes, {.bytes = context_.limits.update_memory_bytes});
+    status_ = size.status();
+    if (status_.ok()) status_ = to.Reserve(*size);
+    if (!status_.ok()) return false;
+    message_ = google::protobuf::Arena::CreateMessage<Request>(&arena_);
+    status_ = ParseAndFree(bytes, *message_);
+    return status_.ok();
+  }
+
+  // Valid until the next Read().
+  const Request& message() const { return *message_; }
+  const absl::Status& status() const { return status_; }
+
+ private:
+  ControlContext& context_;
+  grpc::ServerReader<grpc::ByteBuffer>& from_;
+  google::protobuf::Arena arena_;
+  Request* message_ = nullptr;
+  absl::Status status_;
 };
 
 // Counts what was collected as refused.
@@ -169,59 +228,70 @@ absl::Status SnapshotError(const absl::Status& status) {
                     "data", status.message());
 }
 
-// Errors: those of an update; INVALID_ARGUMENT (COMMIT_MISSING, ROUTE_INVALID
-// ...), RESOURCE_EXHAUSTED (TABLE_FULL, TOO_MANY_PENDING).
-absl::Status ReceiveReplacement(
-    ControlContext& context, const grpc::ServerContext& call,
-    grpc::ServerReader<v1::ReplaceRoutesRequest>& requests,
-    v1::ReplaceRoutesResponse& response) {
+// Errors: those of an update; INVALID_ARGUMENT (MESSAGE_MALFORMED,
+// COMMIT_MISSING, ROUTE_INVALID ...), RESOURCE_EXHAUSTED (TOO_MANY_STREAMS,
+// REQUEST_TOO_LARGE, TABLE_FULL, TOO_MANY_PENDING).
+absl::Status ReceiveReplacement(ControlContext& context,
+                                const grpc::ServerContext& call,
+                                grpc::ServerReader<grpc::ByteBuffer>& from,
+                                v1::ReplaceRoutesResponse& response) {
+  const auto slot = context.replacements.Enter(call);
+  if (!slot.ok()) return slot.status();
   Replacement replacement(context);
-  v1::ReplaceRoutesRequest request;
+  Requests<v1::ReplaceRoutesRequest> requests(context, from);
   bool committed = false;
-  for (bool first = true; requests.Read(&request); first = false) {
-    absl::Status status;
+  absl::Status status;
+  for (bool first = true; requests.Read(replacement); first = false) {
+    const v1::ReplaceRoutesRequest& request = requests.message();
     if (first) status = replacement.Begin(request);
     if (status.ok() && committed) {
       status = FieldError(absl::StatusCode::kInvalidArgument, "COMMIT_NOT_LAST",
                           "commit", "a message follows the one that commits");
     }
     if (status.ok()) status = AppendReplacement(request, replacement.batch());
-    if (status.ok()) status = replacement.Account();
+    if (status.ok()) status = replacement.Check();
     if (!status.ok()) return Refuse(context, replacement, status);
     committed = request.commit();
   }
+  status = requests.status();
   // Read ends in the same way for a client that broke off and for one that
   // half-closed.
-  if (!committed || call.IsCancelled()) {
-    return Refuse(context, replacement, CommitMissing());
+  if (status.ok() && (!committed || call.IsCancelled())) {
+    status = CommitMissing();
   }
+  if (!status.ok()) return Refuse(context, replacement, status);
   return replacement.Commit(call, response);
 }
 
 // Errors: also DATA_LOSS (SNAPSHOT_CORRUPT), INVALID_ARGUMENT
 // (SNAPSHOT_INVALID).
-absl::Status ReceiveSnapshot(
-    ControlContext& context, const grpc::ServerContext& call,
-    grpc::ServerReader<v1::ImportSnapshotRequest>& requests,
-    v1::ReplaceRoutesResponse& response) {
+absl::Status ReceiveSnapshot(ControlContext& context,
+                             const grpc::ServerContext& call,
+                             grpc::ServerReader<grpc::ByteBuffer>& from,
+                             v1::ReplaceRoutesResponse& response) {
+  const auto slot = context.replacements.Enter(call);
+  if (!slot.ok()) return slot.status();
   Replacement replacement(context);
   replacement.batch().replace_next_hops = true;
   SnapshotSink sink(replacement);
   TableFileReader reader(sink);
-  v1::ImportSnapshotRequest request;
+  Requests<v1::ImportSnapshotRequest> requests(context, from);
   bool first = true;
-  for (; requests.Read(&request); first = false) {
+  for (; requests.Read(replacement); first = false) {
     absl::Status status;
-    if (first) status = replacement.Begin(request);
+    if (first) status = replacement.Begin(requests.message());
     if (status.ok()) {
-      status = reader.Push(request.data());
+      status = reader.Push(requests.message().data());
       if (!status.ok()) status = SnapshotError(status);
     }
-    if (status.ok()) status = replacement.Account();
+    if (status.ok()) status = replacement.Check();
     if (!status.ok()) return Refuse(context, replacement, status);
   }
-  absl::Status whole = reader.Finish();
-  if (!whole.ok()) whole = SnapshotError(whole);
+  absl::Status whole = requests.status();
+  if (whole.ok()) {
+    whole = reader.Finish();
+    if (!whole.ok()) whole = SnapshotError(whole);
+  }
   if (whole.ok() && (first || !sink.ended() || call.IsCancelled())) {
     whole = CommitMissing();
   }
@@ -231,10 +301,9 @@ absl::Status ReceiveSnapshot(
 
 }  // namespace
 
-grpc::Status TableService::ReplaceRoutes(
-    grpc::ServerContext* call,
-    grpc::ServerReader<v1::ReplaceRoutesRequest>* requests,
-    v1::ReplaceRoutesResponse* response) {
+grpc::Status TableService::ReplaceRoutes(grpc::ServerContext* call,
+                                         grpc::ServerReader<Bytes>* requests,
+                                         v1::ReplaceRoutesResponse* response) {
   const absl::Status status =
       ReceiveReplacement(context_, *call, *requests, *response);
   if (!status.ok()) {
@@ -243,10 +312,9 @@ grpc::Status TableService::ReplaceRoutes(
   return ToGrpc(status);
 }
 
-grpc::Status TableService::ImportSnapshot(
-    grpc::ServerContext* call,
-    grpc::ServerReader<v1::ImportSnapshotRequest>* requests,
-    v1::ReplaceRoutesResponse* response) {
+grpc::Status TableService::ImportSnapshot(grpc::ServerContext* call,
+                                          grpc::ServerReader<Bytes>* requests,
+                                          v1::ReplaceRoutesResponse* response) {
   const absl::Status status =
       ReceiveSnapshot(context_, *call, *requests, *response);
   if (!status.ok()) {

@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/cleanup/cleanup.h"
 #include "lpm/io/table_file.h"
 #include "server/base/error.h"
 #include "server/control/table_service.h"
@@ -56,18 +55,6 @@ class ChunkWriter {
   Chunk chunk_;
   bool wrote_ = false;
 };
-
-// Begins a list of `table`, or ends it with an error.
-absl::Status BeginList(ControlContext& context, const std::string& name,
-                       TableRef& table) {
-  absl::StatusOr<TableRef> found = context.tables.Find(name);
-  if (!found.ok()) return found.status();
-  if (!context.lists.TryBegin(context.limits.max_lists)) {
-    return TooManyStreams("lists", context.limits.max_lists);
-  }
-  table = *std::move(found);
-  return absl::OkStatus();
-}
 
 absl::Status CheckMatch(const v1::ListRoutesRequest& request) {
   if (v1::ListRoutesRequest::Match_IsValid(request.match())) {
@@ -117,8 +104,11 @@ bool ForEachSelected(const Pinned& pinned, v1::ListRoutesRequest::Match match,
 // RESOURCE_EXHAUSTED (TOO_MANY_STREAMS), CANCELLED; of SendRoutes also
 // INVALID_ARGUMENT (MATCH_INVALID, PREFIX_INVALID).
 absl::Status SendRoutes(ControlContext& context,
+                        const grpc::ServerContext& call,
                         const v1::ListRoutesRequest& request,
                         grpc::ServerWriter<v1::ListRoutesResponse>& out) {
+  const auto slot = context.lists.Enter(call);
+  if (!slot.ok()) return slot.status();
   const absl::StatusOr<TableRef> table = context.tables.Find(request.table());
   if (!table.ok()) return table.status();
   const absl::Status match = CheckMatch(request);
@@ -132,10 +122,6 @@ absl::Status SendRoutes(ControlContext& context,
     }
     prefix = *decoded;
   }
-  if (!context.lists.TryBegin(context.limits.max_lists)) {
-    return TooManyStreams("lists", context.limits.max_lists);
-  }
-  const absl::Cleanup end = [&context] { context.lists.End(); };
   const Pinned pinned(**table);
   ChunkWriter writer(pinned.generation, out);
   const bool done =
@@ -151,13 +137,14 @@ absl::Status SendRoutes(ControlContext& context,
 }
 
 absl::Status SendNextHops(ControlContext& context,
+                          const grpc::ServerContext& call,
                           const v1::ListNextHopsRequest& request,
                           grpc::ServerWriter<v1::ListNextHopsResponse>& out) {
-  TableRef table;
-  const absl::Status begun = BeginList(context, request.table(), table);
-  if (!begun.ok()) return begun;
-  const absl::Cleanup end = [&context] { context.lists.End(); };
-  const Pinned pinned(*table);
+  const auto slot = context.lists.Enter(call);
+  if (!slot.ok()) return slot.status();
+  const absl::StatusOr<TableRef> table = context.tables.Find(request.table());
+  if (!table.ok()) return table.status();
+  const Pinned pinned(**table);
   ChunkWriter writer(pinned.generation, out);
   for (const NextHop& next_hop : pinned.next_hops.next_hops()) {
     Encode(next_hop, *writer.chunk().add_next_hops());
@@ -177,19 +164,20 @@ absl::Status SendNextHops(ControlContext& context,
 }
 
 absl::Status SendSnapshot(ControlContext& context,
+                          const grpc::ServerContext& call,
                           const v1::ExportSnapshotRequest& request,
                           grpc::ServerWriter<v1::ExportSnapshotResponse>& out) {
-  TableRef table;
-  const absl::Status begun = BeginList(context, request.table(), table);
-  if (!begun.ok()) return begun;
-  const absl::Cleanup end = [&context] { context.lists.End(); };
-  const Pinned pinned(*table);
+  const auto slot = context.lists.Enter(call);
+  if (!slot.ok()) return slot.status();
+  const absl::StatusOr<TableRef> table = context.tables.Find(request.table());
+  if (!table.ok()) return table.status();
+  const Pinned pinned(**table);
   v1::ExportSnapshotResponse chunk;
   TableFileWriter writer([&](absl::string_view bytes) {
     chunk.set_data(bytes.data(), bytes.size());
     return out.Write(chunk) ? absl::OkStatus() : ClientGone();
   });
-  absl::Status status = writer.Begin({.table = table->name(),
+  absl::Status status = writer.Begin({.table = (*table)->name(),
                                       .generation = pinned.generation,
                                       .digest = pinned.digest});
   for (const NextHop& next_hop : pinned.next_hops.next_hops()) {
@@ -210,22 +198,22 @@ absl::Status SendSnapshot(ControlContext& context,
 
 }  // namespace
 
-grpc::Status TableService::ListRoutes(
-    grpc::ServerContext*, const v1::ListRoutesRequest* request,
-    grpc::ServerWriter<v1::ListRoutesResponse>* out) {
-  return ToGrpc(SendRoutes(context_, *request, *out));
+grpc::Status TableService::ListRoutes(grpc::ServerContext& call,
+                                      const v1::ListRoutesRequest& request,
+                                      Writer<v1::ListRoutesResponse>& out) {
+  return ToGrpc(SendRoutes(context_, call, request, out));
 }
 
-grpc::Status TableService::ListNextHops(
-    grpc::ServerContext*, const v1::ListNextHopsRequest* request,
-    grpc::ServerWriter<v1::ListNextHopsResponse>* out) {
-  return ToGrpc(SendNextHops(context_, *request, *out));
+grpc::Status TableService::ListNextHops(grpc::ServerContext& call,
+                                        const v1::ListNextHopsRequest& request,
+                                        Writer<v1::ListNextHopsResponse>& out) {
+  return ToGrpc(SendNextHops(context_, call, request, out));
 }
 
 grpc::Status TableService::ExportSnapshot(
-    grpc::ServerContext*, const v1::ExportSnapshotRequest* request,
-    grpc::ServerWriter<v1::ExportSnapshotResponse>* out) {
-  return ToGrpc(SendSnapshot(context_, *request, *out));
+    grpc::ServerContext& call, const v1::ExportSnapshotRequest& request,
+    Writer<v1::ExportSnapshotResponse>& out) {
+  return ToGrpc(SendSnapshot(context_, call, request, out));
 }
 
 }  // namespace planb::server

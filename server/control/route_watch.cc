@@ -7,7 +7,6 @@
 #include <string>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "base/monotonic_time.h"
 #include "server/base/error.h"
 #include "server/control/table_service.h"
@@ -144,9 +143,9 @@ bool NeedsWholeTable(const absl::Status& status) {
 }
 
 // Serves one watch to its end. With a client that does not read, this blocks in
-// the write of one message. The table's history keeps what the client misses
-// meanwhile. Beyond the bound of the history the watch ends, or sends the whole
-// table.
+// the write of one message until CallGuard ends the call. The table's history
+// keeps what the client misses meanwhile. Beyond the bound of the history the
+// watch ends, or sends the whole table.
 // Errors: NOT_FOUND (TABLE_NOT_FOUND), RESOURCE_EXHAUSTED (TOO_MANY_STREAMS,
 // WATCHER_TOO_SLOW), OUT_OF_RANGE (HISTORY_COMPACTED, HISTORY_DIVERGED),
 // UNAVAILABLE (DRAINING), CANCELLED.
@@ -154,12 +153,10 @@ absl::Status SendChanges(ControlContext& context,
                          const grpc::ServerContext& call,
                          const v1::WatchRoutesRequest& request,
                          grpc::ServerWriter<v1::WatchRoutesResponse>& out) {
+  const auto slot = context.watchers.Enter(call);
+  if (!slot.ok()) return slot.status();
   const absl::StatusOr<TableRef> table = context.tables.Find(request.table());
   if (!table.ok()) return table.status();
-  if (!context.watchers.TryBegin(context.limits.max_watchers)) {
-    return TooManyStreams("watchers", context.limits.max_watchers);
-  }
-  const absl::Cleanup end = [&context] { context.watchers.End(); };
   const History& history = (*table)->history();
   uint64_t generation = request.start_generation();
   AwaitHistory(call, **table, generation);
@@ -205,10 +202,10 @@ absl::Status SendChanges(ControlContext& context,
 
 }  // namespace
 
-grpc::Status TableService::WatchRoutes(
-    grpc::ServerContext* call, const v1::WatchRoutesRequest* request,
-    grpc::ServerWriter<v1::WatchRoutesResponse>* out) {
-  return ToGrpc(SendChanges(context_, *call, *request, *out));
+grpc::Status TableService::WatchRoutes(grpc::ServerContext& call,
+                                       const v1::WatchRoutesRequest& request,
+                                       Writer<v1::WatchRoutesResponse>& out) {
+  return ToGrpc(SendChanges(context_, call, request, out));
 }
 
 }  // namespace planb::server

@@ -2,22 +2,62 @@
 
 #include "server/control/table_service.h"
 
+#include <google/protobuf/arena.h>
+#include <grpcpp/impl/rpc_service_method.h>
+#include <grpcpp/support/method_handler.h>
+
+#include <functional>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/base/decoded_size.h"
 #include "server/base/error.h"
 #include "server/control/decode_update.h"
 #include "server/table/convert.h"
 
 namespace planb::server {
+using google::protobuf::Arena;
+using grpc::internal::RpcMethod;
+using grpc::internal::RpcServiceMethod;
+
+template <typename Request>
+struct TableService::Received {
+  // Parses `bytes`, which are freed. gRPC hands them over as constant, but does
+  // not use them again. Errors: those of DecodedSize, TakeMemory and
+  // ParseAndFree.
+  absl::Status Parse(ControlContext& context, const Bytes* bytes,
+                     const DecodedLimits& limits) {
+    auto& mutable_bytes = const_cast<Bytes&>(*bytes);
+    const auto size = DecodedSize<Request>(mutable_bytes, limits);
+    if (!size.ok()) return size.status();
+    const absl::Status taken = TakeMemory(context, *size, share);
+    if (!taken.ok()) return taken;
+    message = Arena::CreateMessage<Request>(&arena);
+    return ParseAndFree(mutable_bytes, *message);
+  }
+  void FreeMessage() {
+    arena.Reset();
+    message = nullptr;
+  }
+
+  MemoryShare share;
+  Arena arena;
+  Request* message = nullptr;
+};
+
 namespace {
+
+constexpr DecodedLimits kSmallRequest = {.bytes = kSmallRequestBytes};
 
 // Decodes and applies one unary update. `outcome` is valid once the update is
 // accepted, even if the wait for visibility then fails.
-template <typename Request>
+template <typename Received>
 absl::Status Update(ControlContext& context, const grpc::ServerContext& call,
-                    const Request& request, size_t entries, TableRef& table,
+                    Received& received, TableRef& table,
                     UpdateOutcome& outcome) {
+  const auto& request = *received.message;
   const auto refuse = [&](absl::Status why) {
     context.metrics.Updated("refused");
     context.metrics.Operated(RefusedOperations(request));
@@ -26,30 +66,26 @@ absl::Status Update(ControlContext& context, const grpc::ServerContext& call,
   const absl::StatusOr<TableRef> found = context.tables.Find(request.table());
   if (!found.ok()) return refuse(found.status());
   table = *found;
-  const absl::Status ack = CheckAck(request.ack(), *table);
-  if (!ack.ok()) return refuse(ack);
-  const auto share = context.update_limit.Take(entries + 1);
-  if (!share.granted()) {
-    return refuse(QuotaError("TOO_MANY_PENDING", "pending requests",
-                             "too many changes wait for their turn",
-                             absl::Milliseconds(100)));
-  }
+  const v1::Ack ack = request.ack();
+  const absl::Status valid = CheckAck(ack, *table);
+  if (!valid.ok()) return refuse(valid);
   absl::StatusOr<UpdateBatch> batch =
       DecodeUpdate(request, context.limits.max_update_routes);
   if (!batch.ok()) return refuse(batch.status());
-  return ApplyAndAwait(context, call, request.ack(), *table, *std::move(batch),
-                       outcome);
+  received.FreeMessage();
+  return ApplyAndAwait(context, call, ack, *table, *std::move(batch),
+                       received.share, outcome);
 }
 
 // Calls Update and logs the result.
-template <typename Request>
+template <typename Received>
 absl::Status LoggedUpdate(ControlContext& context, absl::string_view method,
-                          const grpc::ServerContext& call,
-                          const Request& request, size_t entries,
+                          const grpc::ServerContext& call, Received& received,
                           TableRef& table, UpdateOutcome& outcome) {
-  const absl::Status status =
-      Update(context, call, request, entries, table, outcome);
-  const UpdateName update = {method, request.table(), request.request_id()};
+  const std::string table_name = received.message->table();
+  const UpdateName update = {method, table_name,
+                             received.message->request_id()};
+  const absl::Status status = Update(context, call, received, table, outcome);
   if (status.ok()) {
     context.update_log.Accepted(update, outcome.generation);
   } else {
@@ -102,48 +138,136 @@ absl::Status Explain(const Snapshot& snapshot, const Kernel& kernel,
 
 }  // namespace
 
-grpc::Status TableService::UpdateRoutes(grpc::ServerContext* call,
-                                        const v1::UpdateRoutesRequest* request,
-                                        v1::UpdateRoutesResponse* response) {
+template <typename Request, typename Response>
+void TableService::AddUpdate(
+    const char* path,
+    grpc::Status (TableService::*method)(grpc::ServerContext&,
+                                         Received<Request>&, Response&)) {
+  const auto handle = [path, method](TableService* self,
+                                     grpc::ServerContext* call,
+                                     const Bytes* bytes, Response* response) {
+    const ControlLimits& limits = self->context_.limits;
+    Received<Request> request;
+    const absl::Status parsed =
+        request.Parse(self->context_, bytes,
+                      {.entries = limits.max_update_routes,
+                       .bytes = limits.update_memory_bytes});
+    if (parsed.ok()) return (self->*method)(*call, request, *response);
+    self->context_.metrics.Updated("refused");
+    const absl::string_view name(path);
+    self->context_.update_log.Refused({name.substr(name.rfind('/') + 1), "?"},
+                                      *call, parsed);
+    return ToGrpc(parsed);
+  };
+  AddMethod(new RpcServiceMethod(
+      path, RpcMethod::NORMAL_RPC,
+      new grpc::internal::RpcMethodHandler<TableService, Bytes, Response>(
+          handle, this)));
+}
+
+template <typename Request, typename Response>
+void TableService::AddUnary(const char* path,
+                            grpc::Status (TableService::*method)(const Request&,
+                                                                 Response&)) {
+  const auto handle = [method](TableService* self, grpc::ServerContext*,
+                               const Bytes* bytes, Response* response) {
+    Received<Request> request;
+    const absl::Status parsed =
+        request.Parse(self->context_, bytes, kSmallRequest);
+    return parsed.ok() ? (self->*method)(*request.message, *response)
+                       : ToGrpc(parsed);
+  };
+  AddMethod(new RpcServiceMethod(
+      path, RpcMethod::NORMAL_RPC,
+      new grpc::internal::RpcMethodHandler<TableService, Bytes, Response>(
+          handle, this)));
+}
+
+template <typename Request, typename Response>
+void TableService::AddList(
+    const char* path,
+    grpc::Status (TableService::*method)(grpc::ServerContext&, const Request&,
+                                         Writer<Response>&)) {
+  const auto handle = [method](TableService* self, grpc::ServerContext* call,
+                               const Bytes* bytes, Writer<Response>* out) {
+    Received<Request> request;
+    const absl::Status parsed =
+        request.Parse(self->context_, bytes, kSmallRequest);
+    return parsed.ok() ? (self->*method)(*call, *request.message, *out)
+                       : ToGrpc(parsed);
+  };
+  AddMethod(new RpcServiceMethod(
+      path, RpcMethod::SERVER_STREAMING,
+      new grpc::internal::ServerStreamingHandler<TableService, Bytes, Response>(
+          handle, this)));
+}
+
+TableService::TableService(ControlContext& context) : context_(context) {
+  using Self = TableService;
+  AddUpdate("/planb.v1.RouteTable/UpdateRoutes", &Self::UpdateRoutes);
+  AddUpdate("/planb.v1.RouteTable/UpdateNextHops", &Self::UpdateNextHops);
+  AddUnary("/planb.v1.RouteTable/GetRoute", &Self::GetRoute);
+  AddUnary("/planb.v1.RouteTable/ExplainLookup", &Self::ExplainLookup);
+  AddUnary("/planb.v1.RouteTable/GetTable", &Self::GetTable);
+  AddUnary("/planb.v1.RouteTable/ListTables", &Self::ListTables);
+  AddUnary("/planb.v1.RouteTable/CreateTable", &Self::CreateTable);
+  AddUnary("/planb.v1.RouteTable/DeleteTable", &Self::DeleteTable);
+  AddList("/planb.v1.RouteTable/ListRoutes", &Self::ListRoutes);
+  AddList("/planb.v1.RouteTable/ListNextHops", &Self::ListNextHops);
+  AddList("/planb.v1.RouteTable/ExportSnapshot", &Self::ExportSnapshot);
+  AddList("/planb.v1.RouteTable/WatchRoutes", &Self::WatchRoutes);
+  using grpc::internal::ClientStreamingHandler;
+  AddMethod(new RpcServiceMethod(
+      "/planb.v1.RouteTable/ReplaceRoutes", RpcMethod::CLIENT_STREAMING,
+      new ClientStreamingHandler<Self, Bytes, v1::ReplaceRoutesResponse>(
+          std::mem_fn(&Self::ReplaceRoutes), this)));
+  AddMethod(new RpcServiceMethod(
+      "/planb.v1.RouteTable/ImportSnapshot", RpcMethod::CLIENT_STREAMING,
+      new ClientStreamingHandler<Self, Bytes, v1::ReplaceRoutesResponse>(
+          std::mem_fn(&Self::ImportSnapshot), this)));
+  AddMethod(new RpcServiceMethod(
+      "/planb.v1.RouteTable/StreamUpdates", RpcMethod::BIDI_STREAMING,
+      new grpc::internal::BidiStreamingHandler<Self, Bytes,
+                                               v1::StreamUpdatesResponse>(
+          std::mem_fn(&Self::StreamUpdates), this)));
+}
+
+grpc::Status TableService::UpdateRoutes(
+    grpc::ServerContext& call, Received<v1::UpdateRoutesRequest>& request,
+    v1::UpdateRoutesResponse& response) {
   TableRef table;
   UpdateOutcome outcome;
-  const size_t entries = static_cast<size_t>(request->updates_size()) +
-                         static_cast<size_t>(request->next_hops_size()) +
-                         static_cast<size_t>(request->groups_size());
-  const absl::Status status = LoggedUpdate(context_, "UpdateRoutes", *call,
-                                           *request, entries, table, outcome);
+  const absl::Status status =
+      LoggedUpdate(context_, "UpdateRoutes", call, request, table, outcome);
   if (!status.ok()) return ToGrpc(status);
-  FillOutcome(outcome, *table, *response);
-  FillCounts(outcome, *response);
-  response->set_digest(outcome.digest);
-  response->set_visible_unix_nanos(
+  FillOutcome(outcome, *table, response);
+  FillCounts(outcome, response);
+  response.set_digest(outcome.digest);
+  response.set_visible_unix_nanos(
       UnixNanos(table->PublishedAt(outcome.generation)));
   return grpc::Status::OK;
 }
 
 grpc::Status TableService::UpdateNextHops(
-    grpc::ServerContext* call, const v1::UpdateNextHopsRequest* request,
-    v1::UpdateNextHopsResponse* response) {
+    grpc::ServerContext& call, Received<v1::UpdateNextHopsRequest>& request,
+    v1::UpdateNextHopsResponse& response) {
   TableRef table;
   UpdateOutcome outcome;
-  const size_t entries = static_cast<size_t>(request->upserts_size()) +
-                         static_cast<size_t>(request->group_upserts_size());
-  const absl::Status status = LoggedUpdate(context_, "UpdateNextHops", *call,
-                                           *request, entries, table, outcome);
+  const absl::Status status =
+      LoggedUpdate(context_, "UpdateNextHops", call, request, table, outcome);
   if (!status.ok()) return ToGrpc(status);
-  FillOutcome(outcome, *table, *response);
-  response->set_added(outcome.counts.next_hops_added);
-  response->set_changed(outcome.counts.next_hops_changed);
-  response->set_removed(outcome.counts.next_hops_removed);
+  FillOutcome(outcome, *table, response);
+  response.set_added(outcome.counts.next_hops_added);
+  response.set_changed(outcome.counts.next_hops_changed);
+  response.set_removed(outcome.counts.next_hops_removed);
   return grpc::Status::OK;
 }
 
-grpc::Status TableService::GetRoute(grpc::ServerContext*,
-                                    const v1::GetRouteRequest* request,
-                                    v1::Route* response) {
-  const absl::StatusOr<TableRef> table = context_.tables.Find(request->table());
+grpc::Status TableService::GetRoute(const v1::GetRouteRequest& request,
+                                    v1::Route& response) {
+  const absl::StatusOr<TableRef> table = context_.tables.Find(request.table());
   if (!table.ok()) return ToGrpc(table.status());
-  const absl::StatusOr<Prefix> prefix = DecodePrefix(request->prefix());
+  const absl::StatusOr<Prefix> prefix = DecodePrefix(request.prefix());
   if (!prefix.ok()) {
     return ToGrpc(FieldError(absl::StatusCode::kInvalidArgument,
                              "PREFIX_INVALID", "prefix",
@@ -156,17 +280,16 @@ grpc::Status TableService::GetRoute(grpc::ServerContext*,
         FieldError(absl::StatusCode::kNotFound, "ROUTE_NOT_FOUND", "prefix",
                    absl::StrCat(prefix->ToString(), " has no route")));
   }
-  Encode(Route{*prefix, next_hop}, *response);
+  Encode(Route{*prefix, next_hop}, response);
   return grpc::Status::OK;
 }
 
 grpc::Status TableService::ExplainLookup(
-    grpc::ServerContext*, const v1::ExplainLookupRequest* request,
-    v1::ExplainLookupResponse* response) {
-  const absl::StatusOr<TableRef> table = context_.tables.Find(request->table());
+    const v1::ExplainLookupRequest& request,
+    v1::ExplainLookupResponse& response) {
+  const absl::StatusOr<TableRef> table = context_.tables.Find(request.table());
   if (!table.ok()) return ToGrpc(table.status());
-  return ToGrpc(
-      Explain(*(*table)->Read(), context_.kernel, *request, *response));
+  return ToGrpc(Explain(*(*table)->Read(), context_.kernel, request, response));
 }
 
 void TableService::Describe(const Table& table, v1::Table& out) const {
@@ -179,19 +302,17 @@ void TableService::Describe(const Table& table, v1::Table& out) const {
   }
 }
 
-grpc::Status TableService::GetTable(grpc::ServerContext*,
-                                    const v1::GetTableRequest* request,
-                                    v1::Table* response) {
-  const absl::StatusOr<TableRef> table = context_.tables.Find(request->table());
+grpc::Status TableService::GetTable(const v1::GetTableRequest& request,
+                                    v1::Table& response) {
+  const absl::StatusOr<TableRef> table = context_.tables.Find(request.table());
   if (!table.ok()) return ToGrpc(table.status());
-  Describe(**table, *response);
+  Describe(**table, response);
   return grpc::Status::OK;
 }
 
-grpc::Status TableService::ListTables(grpc::ServerContext*,
-                                      const v1::ListTablesRequest*,
-                                      v1::ListTablesResponse* response) {
-  *response = Tables();
+grpc::Status TableService::ListTables(const v1::ListTablesRequest&,
+                                      v1::ListTablesResponse& response) {
+  response = Tables();
   return grpc::Status::OK;
 }
 
@@ -203,20 +324,18 @@ v1::ListTablesResponse TableService::Tables() const {
   return tables;
 }
 
-grpc::Status TableService::CreateTable(grpc::ServerContext*,
-                                       const v1::CreateTableRequest* request,
-                                       v1::Table* response) {
+grpc::Status TableService::CreateTable(const v1::CreateTableRequest& request,
+                                       v1::Table& response) {
   const absl::StatusOr<TableRef> table =
-      context_.tables.Create(request->table());
+      context_.tables.Create(request.table());
   if (!table.ok()) return ToGrpc(table.status());
-  Describe(**table, *response);
+  Describe(**table, response);
   return grpc::Status::OK;
 }
 
-grpc::Status TableService::DeleteTable(grpc::ServerContext*,
-                                       const v1::DeleteTableRequest* request,
-                                       v1::DeleteTableResponse*) {
-  return ToGrpc(context_.tables.Delete(request->table()));
+grpc::Status TableService::DeleteTable(const v1::DeleteTableRequest& request,
+                                       v1::DeleteTableResponse&) {
+  return ToGrpc(context_.tables.Delete(request.table()));
 }
 
 }  // namespace planb::server

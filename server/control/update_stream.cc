@@ -3,7 +3,7 @@
 // StreamUpdates: batches of changes, several on the way at once, each answered
 // for itself, in order.
 
-#include <grpc/grpc.h>
+#include <google/protobuf/arena.h>
 
 #include <chrono>
 #include <condition_variable>
@@ -15,8 +15,8 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "server/base/decoded_size.h"
 #include "server/base/error.h"
 #include "server/control/decode_update.h"
 #include "server/control/table_service.h"
@@ -24,11 +24,13 @@
 namespace planb::server {
 namespace {
 
-using Stream = grpc::ServerReaderWriter<v1::StreamUpdatesResponse,
-                                        v1::StreamUpdatesRequest>;
+using Stream =
+    grpc::ServerReaderWriter<v1::StreamUpdatesResponse, grpc::ByteBuffer>;
 
 // How often an idle stream checks whether its table still takes updates.
 constexpr auto kLookAround = std::chrono::milliseconds(100);
+// How often one that waits for memory asks for it.
+constexpr absl::Duration kMemoryLook = absl::Milliseconds(5);
 
 // The credits that a batch costs.
 uint64_t Cost(const v1::StreamUpdatesRequest& request) {
@@ -113,19 +115,9 @@ class Answers {
         return;
       } else if (on_the_way_ == 0) {
         const absl::Status refusal = table_.refusal();
-        if (!refusal.ok()) End(refusal);
+        if (!refusal.ok()) EndCall(call_, refusal);
       }
     }
-  }
-
-  // Ends the call while the other thread blocks in a read, which nothing else
-  // interrupts. The client gets the code and the message, but no details.
-  void End(const absl::Status& why) {
-    const std::string message =
-        absl::StrCat(ErrorReason(why), ": ", why.message());
-    grpc_call_cancel_with_status(call_.c_call(),
-                                 static_cast<grpc_status_code>(why.code()),
-                                 message.c_str(), nullptr);
   }
 
   // False if the client is gone.
@@ -180,35 +172,90 @@ class Answers {
   std::thread thread_;
 };
 
+absl::Status CreditExceeded(uint64_t credits) {
+  return QuotaError("CREDIT_EXCEEDED", "credits",
+                    absl::StrCat("more than ", credits, " changes on the way"));
+}
+
+// The messages of one call, read and parsed one at a time.
+class Requests {
+ public:
+  Requests(ControlContext& context, const grpc::ServerContext& call,
+           Stream& stream)
+      : context_(context), call_(call), stream_(stream) {}
+
+  // Frees the last message and reads the next. False after the last one, and
+  // after an error, which is status().
+  bool Read() {
+    arena_.Reset();
+    share_.reset();
+    grpc::ByteBuffer bytes;
+    if (!stream_.Read(&bytes)) return false;
+    status_ = Parse(bytes);
+    return status_.ok();
+  }
+
+  // Valid until the next Read().
+  const v1::StreamUpdatesRequest& message() const { return *message_; }
+  const absl::Status& status() const { return status_; }
+
+ private:
+  // Waits while other updates have the memory: the client has the credit.
+  absl::Status Parse(grpc::ByteBuffer& bytes) {
+    const ControlLimits& limits = context_.limits;
+    const absl::StatusOr<size_t> size = DecodedSize<v1::StreamUpdatesRequest>(
+        bytes, {.entries = limits.update_credits,
+                .bytes = limits.update_memory_bytes});
+    if (!size.ok()) {
+      return ErrorReason(size.status()) == "BATCH_TOO_LARGE"
+                 ? CreditExceeded(limits.update_credits)
+                 : size.status();
+    }
+    while (!TakeMemory(context_, *size, share_).ok()) {
+      if (call_.IsCancelled()) return ClientGone();
+      absl::SleepFor(kMemoryLook);
+    }
+    message_ = google::protobuf::Arena::CreateMessage<v1::StreamUpdatesRequest>(
+        &arena_);
+    return ParseAndFree(bytes, *message_);
+  }
+
+  ControlContext& context_;
+  const grpc::ServerContext& call_;
+  Stream& stream_;
+  MemoryShare share_;
+  google::protobuf::Arena arena_;
+  v1::StreamUpdatesRequest* message_ = nullptr;
+  absl::Status status_;
+};
+
 // Serves one call to its end, with a second thread that answers while this one
 // reads. The credits that it grants bound what is on the way.
-// Errors: NOT_FOUND (TABLE_NOT_FOUND), those of CheckAck, RESOURCE_EXHAUSTED
-// (TOO_MANY_STREAMS, CREDIT_EXCEEDED).
+// Errors: NOT_FOUND (TABLE_NOT_FOUND), those of CheckAck, INVALID_ARGUMENT
+// (MESSAGE_MALFORMED), RESOURCE_EXHAUSTED (TOO_MANY_STREAMS, CREDIT_EXCEEDED,
+// REQUEST_TOO_LARGE).
 absl::Status ServeUpdates(ControlContext& context, grpc::ServerContext& call,
                           Stream& stream) {
-  v1::StreamUpdatesRequest request;
-  if (!stream.Read(&request)) return absl::OkStatus();
-  const absl::StatusOr<TableRef> table = context.tables.Find(request.table());
+  const auto slot = context.update_streams.Enter(call);
+  if (!slot.ok()) return slot.status();
+  Requests requests(context, call, stream);
+  if (!requests.Read()) return requests.status();
+  const v1::StreamUpdatesRequest& hello = requests.message();
+  const absl::StatusOr<TableRef> table = context.tables.Find(hello.table());
   if (!table.ok()) return table.status();
-  const absl::Status ack = CheckAck(request.ack(), **table);
+  const absl::Status ack = CheckAck(hello.ack(), **table);
   if (!ack.ok()) return ack;
-  if (!context.update_streams.TryBegin(context.limits.max_update_streams)) {
-    return TooManyStreams("update streams", context.limits.max_update_streams);
-  }
-  const absl::Cleanup end = [&context] { context.update_streams.End(); };
-  const uint64_t writer_epoch = request.writer_epoch();
+  const uint64_t writer_epoch = hello.writer_epoch();
 
-  Answers answers(context, call, stream, **table, request.ack());
-  const bool empty_hello = Cost(request) == 1;
-  for (bool read = !empty_hello || stream.Read(&request); read;
-       read = stream.Read(&request)) {
+  Answers answers(context, call, stream, **table, hello.ack());
+  const bool empty_hello = Cost(hello) == 1;
+  for (bool read = !empty_hello || requests.Read(); read;
+       read = requests.Read()) {
+    const v1::StreamUpdatesRequest& request = requests.message();
     Pending pending = {request.batch_id(), Cost(request), {}};
     if (!answers.Take(pending.cost)) {
       answers.Finish();
-      return QuotaError(
-          "CREDIT_EXCEEDED", "credits",
-          absl::StrCat("more than ", context.limits.update_credits,
-                       " changes on the way"));
+      return CreditExceeded(context.limits.update_credits);
     }
     absl::StatusOr<UpdateBatch> batch =
         DecodeUpdate(request, context.limits.max_update_routes);
@@ -225,15 +272,14 @@ absl::Status ServeUpdates(ControlContext& context, grpc::ServerContext& call,
     if (!(*table)->refusal().ok()) break;
   }
   answers.Finish();
-  return (*table)->refusal();
+  return requests.status().ok() ? (*table)->refusal() : requests.status();
 }
 
 }  // namespace
 
 grpc::Status TableService::StreamUpdates(
     grpc::ServerContext* call,
-    grpc::ServerReaderWriter<v1::StreamUpdatesResponse,
-                             v1::StreamUpdatesRequest>* stream) {
+    grpc::ServerReaderWriter<v1::StreamUpdatesResponse, Bytes>* stream) {
   return ToGrpc(ServeUpdates(context_, *call, *stream));
 }
 

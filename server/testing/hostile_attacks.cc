@@ -225,6 +225,38 @@ void WrongPaths(Attacker& attacker) {
   }
 }
 
+// Messages of 16 MiB that would take thirty times that when they are parsed:
+// millions of empty entries, or of fields that the type does not have.
+void AmplifiedMessages(Attacker& attacker) {
+  static const auto* const messages = [] {
+    auto* const made = new std::vector<std::string>;
+    for (const char* field : {"\x12", "\x52", "\x78", "\x7a"}) {
+      std::string message(size_t{16} << 20, '\0');
+      for (size_t i = 0; i < message.size(); i += 2) message[i] = *field;
+      made->push_back(http2::Message(message));
+    }
+    return made;
+  }();
+  const char* const paths[] = {kUpdate,
+                               kLookup,
+                               "/planb.v1.RouteTable/StreamUpdates",
+                               "/planb.v1.RouteTable/ReplaceRoutes",
+                               "/planb.v1.RouteTable/GetTable",
+                               "/grpc.health.v1.Health/Check"};
+  RawConnection connection(attacker.target());
+  connection.Send(Preface() + http2::SettingsAck());
+  for (uint32_t stream = 1; attacker.Go(); stream += 2) {
+    if (!connection.Send(http2::OpenCall(stream, paths[attacker.Random(6)]))) {
+      return;
+    }
+    // A call that is refused before leaves the rest of its message unsent.
+    connection.SendData(stream, (*messages)[attacker.Random(4)]);
+    if (!connection.Send(Frame(http2::kData, http2::kEndStream, stream, ""))) {
+      return;
+    }
+  }
+}
+
 // 2. Headers in excess: their length, their number, HPACK.
 
 constexpr size_t kFrame = 16'000;  // a frame may have 16,384
@@ -408,6 +440,45 @@ void DeafReader(Attacker& attacker) {
   }
 }
 
+// Opens streams without a message, and keeps them open.
+void IdleStreams(Attacker& attacker) {
+  constexpr uint32_t kCalls = 600;
+  const char* const paths[] = {
+      "/planb.v1.RouteTable/ReplaceRoutes",
+      "/planb.v1.RouteTable/ImportSnapshot",
+      "/planb.v1.RouteTable/StreamUpdates",
+      "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"};
+  RawConnection connection(attacker.target());
+  connection.Send(Preface() + http2::SettingsAck());
+  for (uint32_t i = 0; i < kCalls && attacker.Go(); ++i) {
+    if (!connection.Send(http2::OpenCall(2 * i + 1, paths[i % 4]))) return;
+  }
+  while (!attacker.stopped() && connection.Send("")) {
+    absl::SleepFor(absl::Milliseconds(50));
+  }
+}
+
+// Makes calls with a closed window, so that no reply can be sent.
+void UntakenReplies(Attacker& attacker) {
+  constexpr uint32_t kCalls = 600;
+  const char* const paths[] = {
+      "/planb.v1.RouteTable/GetTable", "/planb.v1.RouteTable/ListRoutes",
+      "/planb.v1.RouteTable/WatchRoutes", "/grpc.health.v1.Health/Check"};
+  RawConnection connection(attacker.target());
+  connection.Send(Preface(http2::Setting(http2::kInitialWindowSize, 0)) +
+                  http2::SettingsAck());
+  for (uint32_t i = 0; i < kCalls && attacker.Go(); ++i) {
+    if (!connection.Send(http2::OpenCall(2 * i + 1, paths[i % 4]) +
+                         Frame(http2::kData, http2::kEndStream, 2 * i + 1,
+                               http2::Message("")))) {
+      return;
+    }
+  }
+  while (!attacker.stopped() && connection.Send("")) {
+    absl::SleepFor(absl::Milliseconds(50));
+  }
+}
+
 // Sends `frame` repeatedly on one connection; if `deaf`, without reading.
 void Repeat(Attacker& attacker, const std::string& frame, bool deaf = false) {
   constexpr int kAtOnce = 200;
@@ -498,6 +569,7 @@ absl::Span<const Attack> AllAttacks() {
       {"GiganticMessages", "call", GiganticMessages, Attack::kEdge},
       {"GiganticFrames", "64 KiB", GiganticFrames},
       {"CompressedBombs", "call", CompressedBombs},
+      {"AmplifiedMessages", "call", AmplifiedMessages},
       {"MalformedMessages", "call", MalformedMessages, Attack::kEdge},
       {"WrongPaths", "call", WrongPaths, Attack::kEdge},
       {"LargeBlocks", "call", LargeBlocks, Attack::kEdge},
@@ -513,6 +585,8 @@ absl::Span<const Attack> AllAttacks() {
       {"ManyStreams", "call", ManyStreams, Attack::kEdge},
       {"ZeroWindow", "call", ZeroWindow},
       {"DeafReader", "batch", DeafReader},
+      {"IdleStreams", "call", IdleStreams},
+      {"UntakenReplies", "call", UntakenReplies},
       {"PingFlood", "frame", PingFlood, Attack::kEdge},
       {"DeafPingFlood", "frame", DeafPingFlood, Attack::kEdge},
       {"SettingsFlood", "frame", SettingsFlood, Attack::kEdge},

@@ -400,9 +400,10 @@ void Rib::CheckUnused(const UpdateBatch& batch, const Delta& delta,
   // A replacement may leave routes without their next-hop object.
   if (batch.replace_next_hops) return;
   const auto check = [&](absl::Span<const NextHopId> ids,
-                         absl::string_view list) {
+                         absl::string_view list, bool members_count) {
     for (NextHopId id : ids) {
-      const NextHopUses uses = next_hops_.Uses(id);
+      NextHopUses uses = next_hops_.Uses(id);
+      if (!members_count) uses.groups = 0;
       if (next_hops_.Has(id) || uses.routes + uses.groups == 0) continue;
       violations.Add(absl::StatusCode::kFailedPrecondition, "NEXT_HOP_IN_USE",
                      list,
@@ -410,8 +411,10 @@ void Rib::CheckUnused(const UpdateBatch& batch, const Delta& delta,
                                   " routes and ", uses.groups, " groups"));
     }
   };
-  check(delta.deleted_next_hops, batch.fields->deleted_next_hops);
-  check(delta.deleted_groups, batch.fields->deleted_groups);
+  check(delta.deleted_next_hops, batch.fields->deleted_next_hops, true);
+  // A batch may delete a group and name its id as a member: the id then has
+  // neither object, which is allowed.
+  check(delta.deleted_groups, batch.fields->deleted_groups, false);
 }
 
 absl::Status Rib::CheckLimits(uint64_t routes_before,

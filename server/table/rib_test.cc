@@ -309,6 +309,24 @@ TEST(Rib, NextHopsInUseCannotBeDeleted) {
   EXPECT_EQ(Do(rib, batch).next_hops_removed, 2U);
 }
 
+TEST(Rib, ADeletedGroupMayBecomeAMember) {
+  Rib rib({});
+  UpdateBatch batch;
+  batch.groups = {{.id = 100, .members = {{1, 1}}}};
+  Do(rib, batch);
+  batch.groups = {{.id = 101, .members = {{100, 1}}}};
+  batch.deleted_groups = {100};
+  EXPECT_EQ(Do(rib, batch).next_hops_removed, 1U);
+  // Not so a next hop: a group would then name one that was taken away.
+  batch = {};
+  batch.next_hops = {{.id = 7}};
+  Do(rib, batch);
+  batch = {};
+  batch.deleted_next_hops = {7};
+  batch.groups = {{.id = 102, .members = {{7, 1}}}};
+  EXPECT_EQ(ErrorReason(Try(rib, batch)), "NEXT_HOP_IN_USE");
+}
+
 TEST(Rib, UsesAgreeWithAScanOverRandomBatches) {
   Rib rib({});
   std::mt19937 random(7);

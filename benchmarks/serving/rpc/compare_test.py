@@ -132,9 +132,13 @@ class CompareTest(unittest.TestCase):
         self.assertEqual(len(rows), 32)
         for row in rows:
             self.assertGreater(row["lookups"], 0)
-            self.assertGreater(row["client_cpu_us_per_lookup"], 0)
-            self.assertGreater(row["server_cpu_us_per_lookup"], 0)
+        self.assert_cpu(rows)
         self.assertIn("socket_deep", table)
+
+    def assert_cpu(self, rows):
+        # The kernel counts in ticks: a short run on a busy machine may have none.
+        for column in ("client_cpu_us_per_lookup", "server_cpu_us_per_lookup"):
+            self.assertGreater(sum(row[column] for row in rows), 0)
 
     def test_throughput(self):
         rows, table = self.run_compare(
@@ -144,8 +148,7 @@ class CompareTest(unittest.TestCase):
         self.assertEqual(len(rows), 20)
         for row in rows:
             self.assertGreater(row["lookups"], 0, row["kind"])
-            self.assertGreater(row["server_cpu_us_per_lookup"], 0)
-            self.assertGreater(row["client_cpu_us_per_lookup"], 0)
+        self.assert_cpu(rows)
         self.assertIn("| unix | full | 256 | server |", table)
 
     def test_latency(self):

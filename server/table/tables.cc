@@ -110,7 +110,8 @@ absl::StatusOr<TableRef> Tables::Create(const std::string& name) {
     return FieldError(absl::StatusCode::kAlreadyExists, "TABLE_EXISTS", "table",
                       absl::StrCat("there is a table \"", name, "\""));
   }
-  if (map.size() + deleted_.size() + 1 >= options_.max_tables) {
+  // Deleted tables that calls still use do not count: the calls are limited.
+  if (map.size() + 1 >= options_.max_tables) {
     return QuotaError("TOO_MANY_TABLES", "tables",
                       absl::StrCat("the limit is ", options_.max_tables));
   }

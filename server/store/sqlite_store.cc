@@ -252,8 +252,9 @@ absl::StatusOr<std::vector<StoredTable>> SqliteStore::Load() {
       return DamagedStore(sql, "was changed by another process");
     }
     auto read = ReadStoredTables(sql, *state, core_->options.request_window);
-    if (read.ok()) tables = *std::move(read);
-    return read.status();
+    if (!read.ok()) return read.status();
+    tables = *std::move(read);
+    return absl::OkStatus();
   };
   const absl::Status status =
       core_->engine->Read([&](Sql& sql, const StoreState& known) {

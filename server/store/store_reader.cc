@@ -101,6 +101,10 @@ absl::Status ReadEnd(Sql& sql, TableHead& head) {
       });
 }
 
+// Batches with so many routes are merged into the table one by one, and smaller
+// ones together.
+constexpr size_t kLargeBatch = 20'000;
+
 // Reads one table: its snapshot, and the log after that.
 class TableReader {
  public:
@@ -127,6 +131,7 @@ class TableReader {
   absl::Status ReadLog();
   absl::Status ReadEntry(absl::string_view entry);
   absl::Status Apply(ReadBatchResult& batch);
+  void MergeChanges();
   absl::Status Merge();
 
   Sql& sql_;
@@ -241,8 +246,11 @@ absl::Status TableReader::Apply(ReadBatchResult& batch) {
   }
   table_.generation = delta.generation;
   digest_ = delta.digest;
-  if (changes_.empty()) {
+  if (delta.routes.size() >= kLargeBatch) {
+    // Most large batches are sorted, and need not be sorted with others.
+    MergeChanges();
     changes_ = std::move(delta.routes);
+    MergeChanges();
   } else {
     changes_.insert(changes_.end(), delta.routes.begin(), delta.routes.end());
   }
@@ -310,11 +318,15 @@ void MergeItems(std::map<NextHopId, std::optional<Item>> changes,
   }
 }
 
+void TableReader::MergeChanges() {
+  if (changes_.empty()) return;
+  KeepLast(changes_);
+  MergeRoutes(std::move(changes_), table_.routes);
+  changes_.clear();
+}
+
 absl::Status TableReader::Merge() {
-  if (!changes_.empty()) {
-    KeepLast(changes_);
-    MergeRoutes(std::move(changes_), table_.routes);
-  }
+  MergeChanges();
   MergeItems(std::move(next_hops_), table_.next_hops);
   MergeItems(std::move(groups_), table_.groups);
   std::vector<AnsweredRequest>& requests = table_.requests;

@@ -264,6 +264,19 @@ TEST(TableStore, ABatchNamesTheGenerationBefore) {
   }
 }
 
+// It is refused before other batches are staged behind it.
+TEST(TableStore, ABatchTooLargeForTheStoreIsNotStaged) {
+  UpdateStaging staging({.max_delta_bytes = 1000}, StoredTable());
+  EXPECT_EQ(staging.Stage(Upsert("::/0", 1))->outcome.generation, 1U);
+  UpdateBatch large;
+  for (uint32_t i = 0; i < 100; ++i) {
+    large.changes.push_back(
+        {Op::kUpsert, Prefix::Truncate(Address::V4(i << 16), 16), 7});
+  }
+  EXPECT_EQ(ErrorReason(staging.Stage(large).status()), "BATCH_TOO_LARGE");
+  EXPECT_EQ(staging.Stage(Upsert("::/0", 2))->outcome.generation, 2U);
+}
+
 // Batches that are staged and not stored yet are no part of a snapshot.
 TEST(TableStore, SnapshotsAreOfTheLastAppend) {
   FakeStore store;

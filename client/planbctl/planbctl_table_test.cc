@@ -21,6 +21,7 @@ namespace planb::client {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using testing::Ctl;
 using testing::Do;
 using testing::Ended;
@@ -168,9 +169,12 @@ TEST_F(PlanbctlTableTest, BenchOffersARate) {
   for (const char* spin : {" --nospin", " --spin"}) {
     const Ended ended = Ctl(bench + spin);
     EXPECT_EQ(ended.code, 0) << ended.err;
-    // One line of progress, for the first second.
-    EXPECT_THAT(ended.err, AllOf(StartsWith("1 s: "), HasSubstr("p99"),
-                                 Not(HasSubstr("2 s: "))));
+    // One line of progress, for the first second. On a busy machine no batch
+    // may be answered by then.
+    EXPECT_THAT(ended.err,
+                AllOf(StartsWith("1 s: "),
+                      AnyOf(HasSubstr("p99"), HasSubstr("so far in us: none")),
+                      Not(HasSubstr("2 s: "))));
     EXPECT_THAT(
         ended.out,
         AllOf(

@@ -105,7 +105,7 @@ breaks sidecar 'plain TCP' 's/--listen=.*/&,[::]:50051/' 'plain text on'
 breaks sidecar 'latest' 's/lookup:dev/lookup:latest/' 'without a fixed tag'
 breaks daemonset 'too little memory' 's/memory: 384Mi/memory: 300Mi/' \
   'requests less memory'
-breaks daemonset 'limit too low' 's/memory: 1216Mi/memory: 1Gi/' \
+breaks daemonset 'limit too low' 's/memory: 1472Mi/memory: 1Gi/' \
   'memory limit below'
 breaks deployment 'no TLS' '/--tls_cert/d' 'plain text on'
 breaks deployment 'selects nothing' \

@@ -68,8 +68,8 @@ ABSL_FLAG(
 ABSL_FLAG(
     planb::client::Choice<planb::v1::Ack>, ack, {planb::v1::ACK_VISIBLE},
     "The state to wait for: accepted (the table holds the change), visible "
-    "(every later lookup sees it) or persisted (it survives a crash; a "
-    "server without a store refuses this).");
+    "(every later lookup sees it) or persisted (it survives a power loss; a "
+    "server refuses this without a store that syncs each update).");
 ABSL_FLAG(bool, strict, false,
           "announce: refuse prefixes that have a route; withdraw: refuse "
           "prefixes without a route; load, replay: stop at the first malformed "

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "absl/base/internal/raw_logging.h"
-#include "absl/cleanup/cleanup.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/time/clock.h"
 #include "base/monotonic_time.h"
@@ -37,6 +36,12 @@ constexpr size_t kOwnThreads = 2;
 // After builds with this many changed routes, freed heap memory is returned to
 // the system.
 constexpr size_t kManyRoutes = 50'000;
+
+// Afterwards one element can be added without an allocation.
+template <typename Element>
+void MakeRoom(std::vector<Element>& vector) {
+  if (vector.size() == vector.capacity()) vector.reserve(2 * vector.size() + 1);
+}
 
 std::unique_ptr<const Snapshot> FirstSnapshot(SnapshotBuilder& builder,
                                               UpdateStaging::Version& version) {
@@ -105,19 +110,16 @@ std::future<Table::Outcome> Table::Submit(const UpdateBatch& batch) {
   }
   // Allocated before the batch is staged: an exception after that would leave a
   // generation that is never decided.
-  Submitted& submitted = submitted_.emplace_back();
-  absl::Cleanup withdraw = [this] { submitted_.pop_back(); };
-  if (accepted_.size() == accepted_.capacity()) {
-    accepted_.reserve(2 * accepted_.size() + 1);
-  }
+  MakeRoom(submitted_);
+  MakeRoom(accepted_);
+  Submitted submitted;
   auto outcome = submitted.promise.get_future();
   absl::StatusOr<UpdateStaging::Staged> staged = staging_.Stage(batch);
   // The refusal may depend on undecided batches, on their routes, generation or
   // writer epoch. The store may still refuse those, so the answer waits for
   // them.
-  const bool undecided = storing_ || submitted_.size() > 1;
+  const bool undecided = storing_ || !submitted_.empty();
   if (!staged.ok() && !undecided) return Refuse(batch, staged.status());
-  std::move(withdraw).Cancel();
   submitted.refusal = staged.status();
   if (staged.ok()) {
     submitted.staged = *std::move(staged);
@@ -126,6 +128,7 @@ std::future<Table::Outcome> Table::Submit(const UpdateBatch& batch) {
   } else {
     submitted.operations = RefusedOperations(batch);
   }
+  submitted_.push_back(std::move(submitted));
   if (has_store()) {
     to_store_.notify_one();
   } else {

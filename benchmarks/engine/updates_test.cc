@@ -164,7 +164,7 @@ class UpdatesTest : public testing::Test {
     return text;
   }
 
-  // Whether some line begins with `words`, whatever the space between them.
+  // True if a line begins with `words`; the spaces between them do not count.
   bool HasRow(std::vector<std::string> words) const {
     for (const absl::string_view line : absl::StrSplit(out(), '\n')) {
       std::vector<std::string> row =

@@ -218,19 +218,34 @@ void FillUp(const std::string& path, const std::function<void()>& make_room) {
   ASSERT_EQ(StoreDifference(script.Tables(), MustLoad(*store)), "");
 }
 
+// No file of this process grows above `bytes` while this exists, or until
+// Lift(). Writes fail, as on a full disk.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) : handler_(signal(SIGXFSZ, SIG_IGN)) {
+    EXPECT_EQ(getrlimit(RLIMIT_FSIZE, &old_), 0);
+    struct rlimit limit = old_;
+    limit.rlim_cur = bytes;
+    EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+  }
+  ~FileSizeLimit() {
+    Lift();
+    signal(SIGXFSZ, handler_);
+  }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+
+  void Lift() { setrlimit(RLIMIT_FSIZE, &old_); }
+
+ private:
+  const sighandler_t handler_;
+  struct rlimit old_;
+};
+
 TEST(SqliteStoreFault, FilesMayNotGrow) {
   const std::string path = NewStorePath("limited");
-  struct rlimit old;
-  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &old), 0);
-  const auto old_handler = signal(SIGXFSZ, SIG_IGN);
-  const auto restore = absl::MakeCleanup([&] {
-    setrlimit(RLIMIT_FSIZE, &old);
-    signal(SIGXFSZ, old_handler);
-  });
-  struct rlimit small = old;
-  small.rlim_cur = 600'000;
-  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
-  FillUp(path, [&] { setrlimit(RLIMIT_FSIZE, &old); });
+  FileSizeLimit limit(600'000);
+  FillUp(path, [&] { limit.Lift(); });
 }
 
 // Appends that wait for the disk together become one commit.
@@ -269,16 +284,7 @@ TEST(SqliteStoreFault, ALargeBatchTakesNoOtherDown) {
   for (const char* name : {"first", "large", "small"}) {
     ASSERT_TRUE(store->CreateTable(name, 0).ok());
   }
-  struct rlimit old;
-  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &old), 0);
-  const auto old_handler = signal(SIGXFSZ, SIG_IGN);
-  const auto restore = absl::MakeCleanup([&] {
-    setrlimit(RLIMIT_FSIZE, &old);
-    signal(SIGXFSZ, old_handler);
-  });
-  struct rlimit limit = old;
-  limit.rlim_cur = 300'000;
-  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+  const FileSizeLimit limit(300'000);
   FaultyDisk::Hang();
   const auto append = [&](const char* name, size_t routes) {
     return std::async(std::launch::async, [&store, name, routes] {

@@ -22,7 +22,11 @@ class WeightLimit {
     Share(Share&& other) noexcept
         : limit_(std::exchange(other.limit_, nullptr)),
           weight_(other.weight_) {}
-    Share& operator=(Share&&) = delete;
+    Share& operator=(Share&& other) noexcept {
+      std::swap(limit_, other.limit_);
+      std::swap(weight_, other.weight_);
+      return *this;
+    }
     ~Share() {
       if (limit_ != nullptr) limit_->used_.fetch_sub(weight_);
     }

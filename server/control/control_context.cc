@@ -78,10 +78,9 @@ absl::Status ApplyAndAwait(ControlContext& context,
                            Table& table, UpdateBatch batch, MemoryShare& share,
                            UpdateOutcome& outcome) {
   const bool validate_only = batch.validate_only;
-  std::future<Table::Outcome> submitted = table.Submit(batch);
-  batch = UpdateBatch();  // free it: it may be large
+  // The table may hold the batch until it is stored.
+  const Table::Outcome applied = table.Apply(std::move(batch));
   share.reset();
-  const Table::Outcome applied = submitted.get();
   if (!applied.ok()) {
     context.metrics.Updated("refused");
     return applied.status();

@@ -102,7 +102,7 @@ absl::Status CheckAck(v1::Ack ack, const Table& table);
 absl::Status AwaitAck(const grpc::ServerContext& call, v1::Ack ack,
                       Table& table, uint64_t generation);
 
-// Submits one batch, gives up its share of memory, waits for its
+// Applies one batch, gives up its share of memory, waits for its
 // acknowledgement, and counts it. `outcome` is set once the batch is accepted,
 // even if the wait then fails. Errors: those of Table::Submit and AwaitAck.
 absl::Status ApplyAndAwait(ControlContext& context,

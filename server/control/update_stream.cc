@@ -44,6 +44,8 @@ struct Pending {
   uint64_t batch_id;
   uint64_t cost;
   std::future<Table::Outcome> outcome;
+  // The table may hold the batch until it is stored.
+  MemoryShare share;
 };
 
 std::future<Table::Outcome> Refused(absl::Status why) {
@@ -195,7 +197,13 @@ class Requests {
     return status_.ok();
   }
 
-  // Valid until the next Read().
+  // Frees the message. The share of memory is the caller's from now on.
+  MemoryShare TakeShare() {
+    arena_.Reset();
+    return std::exchange(share_, std::nullopt);
+  }
+
+  // Valid until the next Read() or TakeShare().
   const v1::StreamUpdatesRequest& message() const { return *message_; }
   const absl::Status& status() const { return status_; }
 
@@ -252,7 +260,7 @@ absl::Status ServeUpdates(ControlContext& context, grpc::ServerContext& call,
   for (bool read = !empty_hello || requests.Read(); read;
        read = requests.Read()) {
     const v1::StreamUpdatesRequest& request = requests.message();
-    Pending pending = {request.batch_id(), Cost(request), {}};
+    Pending pending = {request.batch_id(), Cost(request), {}, {}};
     if (!answers.Take(pending.cost)) {
       answers.Finish();
       return CreditExceeded(context.limits.update_credits);
@@ -261,11 +269,12 @@ absl::Status ServeUpdates(ControlContext& context, grpc::ServerContext& call,
         DecodeUpdate(request, context.limits.max_update_routes);
     if (batch.ok()) {
       batch->writer_epoch = writer_epoch;
-      pending.outcome = (*table)->Submit(*batch);
+      pending.outcome = (*table)->Submit(*std::move(batch));
     } else {
       context.metrics.Operated(RefusedOperations(request));
       pending.outcome = Refused(batch.status());
     }
+    pending.share = requests.TakeShare();
     answers.Push(std::move(pending));
     // The client was told by the answer to this batch. The call ends now, also
     // for a client that goes on sending.

@@ -310,10 +310,11 @@ uint64_t SqliteStore::generation_floor() const {
   return core_->engine->generation_floor();
 }
 
-absl::Status SqliteStore::Append(const std::string& table,
-                                 absl::Span<const AcceptedBatch> batches) {
-  if (batches.empty()) return absl::OkStatus();
-  return core_->engine->Run(
+void SqliteStore::StartAppend(const std::string& table,
+                              absl::Span<const AcceptedBatch> batches,
+                              Done done) {
+  if (batches.empty()) return done(absl::OkStatus());
+  core_->engine->Start(
       [table, entries = MakeEntries(batches)](
           StoreTransaction& transaction) mutable -> absl::Status {
         const TableHead* const head = transaction.Find(table);
@@ -325,7 +326,8 @@ absl::Status SqliteStore::Append(const std::string& table,
         }
         transaction.Put(std::move(next));
         return absl::OkStatus();
-      });
+      },
+      std::move(done));
 }
 
 void SqliteStore::OfferSnapshot(const std::string& table,

@@ -60,8 +60,8 @@ class SqliteStore final : public Store {
   absl::Status DeleteTable(const std::string& name,
                            uint64_t generation) override;
   uint64_t generation_floor() const override;
-  absl::Status Append(const std::string& table,
-                      absl::Span<const AcceptedBatch> batches) override;
+  void StartAppend(const std::string& table,
+                   absl::Span<const AcceptedBatch> batches, Done done) override;
   void OfferSnapshot(const std::string& table,
                      absl::FunctionRef<TableVersion()> version) override;
   void Close(const absl::Status& why, SteadyInstant deadline) override;

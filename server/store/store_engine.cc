@@ -3,6 +3,7 @@
 #include "server/store/store_engine.h"
 
 #include <algorithm>
+#include <future>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -95,17 +96,23 @@ void StoreEngine::Loop() {
   for (;;) {
     to_run_.wait(lock, [this] { return ending_ || !queue_.empty(); });
     if (queue_.empty()) break;
-    const Jobs jobs = std::exchange(queue_, {});
-    running_ = true;
+    const Jobs jobs = running_ = std::exchange(queue_, {});
     lock.unlock();
     {
       const std::lock_guard state_lock(mutex_);
       RunAll(jobs);
     }
     lock.lock();
-    running_ = false;
-    for (const auto& job : jobs) job->done = true;
-    changed_.notify_all();
+    // Close() may have called some.
+    for (const auto& job : jobs) {
+      const Done done = std::exchange(job->done, nullptr);
+      if (done == nullptr) continue;
+      lock.unlock();
+      done(job->status);
+      lock.lock();
+    }
+    running_.clear();
+    idle_.notify_all();
   }
   lock.unlock();
   const std::lock_guard state_lock(mutex_);
@@ -117,6 +124,13 @@ void StoreEngine::End() {
   const std::lock_guard lock(queue_mutex_);
   ending_ = true;
   to_run_.notify_one();
+}
+
+void StoreEngine::Start(Job job, Done done) {
+  auto waiting = std::make_shared<Waiting>();
+  waiting->job = std::move(job);
+  waiting->done = std::move(done);
+  Enqueue(std::move(waiting));
 }
 
 absl::Status StoreEngine::Run(Job job) {
@@ -131,18 +145,23 @@ absl::Status StoreEngine::RunAlone(LoneJob job) {
   return Await(std::move(waiting));
 }
 
-// NOLINTNEXTLINE(performance-unnecessary-value-param): it is shared.
 absl::Status StoreEngine::Await(std::shared_ptr<Waiting> waiting) {
-  std::unique_lock lock(queue_mutex_);
-  if (!closed_.ok()) return closed_;
-  queue_.push_back(waiting);
-  to_run_.notify_one();
-  changed_.wait(lock, [&] { return waiting->done || abandoned_; });
-  if (waiting->done) return waiting->status;
-  return Error(absl::StatusCode::kUnavailable, "STORE_FAILED",
-               absl::StrCat(path_,
-                            ": the disk did not answer before the server went"
-                            " down; the change may have taken effect"));
+  // Shared, because set_value() may still run when get() has returned.
+  const auto result = std::make_shared<std::promise<absl::Status>>();
+  waiting->done = [result](const absl::Status& s) { result->set_value(s); };
+  Enqueue(std::move(waiting));
+  return result->get_future().get();
+}
+
+void StoreEngine::Enqueue(std::shared_ptr<Waiting> waiting) {
+  absl::Status closed;
+  {
+    const std::lock_guard lock(queue_mutex_);
+    closed = closed_;
+    if (closed.ok()) queue_.push_back(waiting);
+    to_run_.notify_one();
+  }
+  if (!closed.ok()) waiting->done(closed);
 }
 
 absl::Status StoreEngine::Read(
@@ -154,14 +173,26 @@ absl::Status StoreEngine::Read(
 void StoreEngine::Close(const absl::Status& why, SteadyInstant deadline) {
   std::unique_lock lock(queue_mutex_);
   if (closed_.ok()) closed_ = why;
-  const bool idle = changed_.wait_until(
-      lock, deadline, [this] { return queue_.empty() && !running_; });
+  const bool idle = idle_.wait_until(
+      lock, deadline, [this] { return queue_.empty() && running_.empty(); });
   if (idle) return;
   Log(LogLevel::kError, "the store does not answer; its calls are ended",
-      {{"path", path_}, {"calls", queue_.size() + 1}});
-  abandoned_ = true;
+      {{"path", path_}, {"calls", queue_.size() + running_.size()}});
+  std::vector<Done> abandoned;
+  for (Jobs* jobs : {&running_, &queue_}) {
+    for (const auto& job : *jobs) {
+      Done done = std::exchange(job->done, nullptr);
+      if (done != nullptr) abandoned.push_back(std::move(done));
+    }
+  }
   queue_.clear();
-  changed_.notify_all();
+  lock.unlock();
+  const absl::Status status =
+      Error(absl::StatusCode::kUnavailable, "STORE_FAILED",
+            absl::StrCat(path_,
+                         ": the disk did not answer before the server went"
+                         " down; the change may have taken effect"));
+  for (const Done& done : abandoned) done(status);
 }
 
 std::optional<TableHead> StoreEngine::EndOf(const std::string& table) const {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Group commit: what many threads want to write becomes one transaction of one
-// thread. The other threads only wait, so a disk that does not answer holds up
-// that thread alone.
+// thread. The other threads at most wait, so a disk that does not answer holds
+// up that thread alone.
 
 #ifndef PLANB_SERVER_STORE_STORE_ENGINE_H_
 #define PLANB_SERVER_STORE_STORE_ENGINE_H_
@@ -109,8 +109,13 @@ class StoreEngine {
   // returned. It may run again after an error. Its own errors are for it alone.
   using Job = std::function<absl::Status(StoreTransaction&)>;
 
+  // Receives the result of a job, once, on the thread of Loop() or of Close();
+  // or within the call that hands over the job, if the engine is closed.
+  using Done = std::function<void(const absl::Status&)>;
+
   // Runs a job in a transaction, together with those of other threads. Errors:
   // those of Store.
+  void Start(Job job, Done done);
   absl::Status Run(Job job);
 
   // Runs a job between two transactions. It may not write rows. Errors: those
@@ -141,14 +146,15 @@ class StoreEngine {
   struct Waiting {
     Job job;
     LoneJob alone;
+    Done done;  // null once it is called
     absl::Status status;
-    bool done = false;
   };
   using Jobs = std::vector<std::shared_ptr<Waiting>>;
 
   StoreEngine(std::string path, std::unique_ptr<Sql> sql,
               std::unique_ptr<StoreWriter> writer, StoreState state);
 
+  void Enqueue(std::shared_ptr<Waiting> waiting);
   absl::Status Await(std::shared_ptr<Waiting> waiting);
   void RunAll(const Jobs& jobs) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Transact(absl::Span<const std::shared_ptr<Waiting>> jobs)
@@ -175,11 +181,10 @@ class StoreEngine {
 
   mutable std::mutex queue_mutex_;
   std::condition_variable to_run_;
-  std::condition_variable changed_;  // jobs are done, or abandoned
+  std::condition_variable idle_;  // no jobs are left
   Jobs queue_ ABSL_GUARDED_BY(queue_mutex_);
-  bool running_ ABSL_GUARDED_BY(queue_mutex_) = false;
+  Jobs running_ ABSL_GUARDED_BY(queue_mutex_);
   bool ending_ ABSL_GUARDED_BY(queue_mutex_) = false;
-  bool abandoned_ ABSL_GUARDED_BY(queue_mutex_) = false;
   absl::Status closed_ ABSL_GUARDED_BY(queue_mutex_);
   std::map<std::string, TableHead> ends_ ABSL_GUARDED_BY(queue_mutex_);
 

@@ -16,6 +16,10 @@ namespace {
 
 using Op = RouteChange::Op;
 
+// A replacement with fewer differences than this part of the routes is applied
+// as changes: the versions before and after then share most of their memory.
+constexpr size_t kFewDifferences = 8;
+
 bool IsDelete(Op op) { return op == Op::kDelete || op == Op::kDeleteStrict; }
 
 // The indexes of `changes`, sorted by prefix and then by index. Empty if
@@ -380,6 +384,10 @@ void Rib::Replace(const UpdateBatch& batch, Violations& violations,
   ForEachDifference(all, [&](const Prefix&, NextHopId before, NextHopId after) {
     differences += before != after ? 1 : 0;
   });
+  if (differences < size() / kFewDifferences) {
+    ApplyDifferences(all, differences, change);
+    return;
+  }
   change.delta.routes.reserve(differences);
   ForEachDifference(
       all, [&](const Prefix& prefix, NextHopId before, NextHopId after) {
@@ -392,6 +400,24 @@ void Rib::Replace(const UpdateBatch& batch, Violations& violations,
   const absl::Span<const Route> span = all;
   v4_ = RouteSet(Family::kIpv4, span.first(v4_size));
   v6_ = RouteSet(Family::kIpv6, span.subspan(v4_size));
+}
+
+void Rib::ApplyDifferences(const std::vector<Route>& wanted, size_t count,
+                           Change& change) {
+  std::vector<Route> differences;
+  differences.reserve(count);
+  ForEachDifference(
+      wanted, [&](const Prefix& prefix, NextHopId before, NextHopId after) {
+        if (before != after) {
+          differences.push_back({prefix, after});
+        } else {
+          ++change.counts.unchanged;
+        }
+      });
+  change.delta.routes.reserve(count);
+  for (const Route& route : differences) {
+    Set(route.prefix, route.next_hop, change);
+  }
 }
 
 void Rib::CheckUnused(const UpdateBatch& batch, const Delta& delta,

@@ -178,6 +178,9 @@ class Rib {
   void ForEachDifference(const std::vector<Route>& wanted, Use use) const;
   void Replace(const UpdateBatch& batch, Violations& violations,
                Change& change);
+  // Sets the `count` routes that differ from `wanted`.
+  void ApplyDifferences(const std::vector<Route>& wanted, size_t count,
+                        Change& change);
   // Sets a route, or withdraws it if `next_hop` is kNoRoute, and records that.
   // Returns the next hop before.
   NextHopId Set(const Prefix& prefix, NextHopId next_hop, Change& change);

@@ -256,6 +256,23 @@ TEST(Rib, ADeltaOfAReplacementIsTheDifferenceAndVersionsAreIndependent) {
     Rib old = rib.Share();
     UpdateBatch batch;
     batch.replacement = RandomTable(random);
+    if (round % 2 == 1) {
+      // A few differences only.
+      std::map<Prefix, NextHopId> few;
+      for (const Route& route : before) {
+        if (random() % 40 != 0) few[route.prefix] = route.next_hop;
+      }
+      for (uint32_t i = 0; i < random() % 3 && !batch.replacement->empty();
+           ++i) {
+        const Route& route =
+            (*batch.replacement)[random() % batch.replacement->size()];
+        few[route.prefix] = route.next_hop;
+      }
+      batch.replacement->clear();
+      for (const auto& [prefix, hop] : few) {
+        batch.replacement->push_back({prefix, hop});
+      }
+    }
     Rib next = rib.Share();
     const auto change = next.Apply(batch);
     ASSERT_TRUE(change.ok());
@@ -270,6 +287,8 @@ TEST(Rib, ADeltaOfAReplacementIsTheDifferenceAndVersionsAreIndependent) {
     }
     const ChangeCounts counts = Do(old, by_delta);
     ASSERT_EQ(counts.unchanged, 0U);
+    ASSERT_EQ(change->counts.unchanged + counts.added + counts.changed,
+              batch.replacement->size());
     ASSERT_EQ(counts.added, change->counts.added);
     ASSERT_EQ(counts.changed, change->counts.changed);
     ASSERT_EQ(counts.removed, change->counts.removed);

@@ -7,6 +7,9 @@
 #define PLANB_SERVER_TABLE_STORE_H_
 
 #include <cstdint>
+#include <functional>
+#include <future>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -97,11 +100,26 @@ class Store {
   // The highest generation of all tables deleted so far; 0 if there is none.
   virtual uint64_t generation_floor() const = 0;
 
-  // Appends batches to the log of one table, all or none. Calls of several
-  // threads become one transaction. REQUIRES: the table exists; each delta
-  // names the generation before it.
-  virtual absl::Status Append(const std::string& table,
-                              absl::Span<const AcceptedBatch> batches) = 0;
+  // Appends batches to the log of one table, all or none, and then calls
+  // `done`, once: on a thread of the store, which it must not hold up, or on
+  // one that is in a call of this class. Appends of many tables become one
+  // transaction. Encodes the batches before it returns; if it throws,
+  // nothing is appended. REQUIRES: the table exists; each delta names the
+  // generation before it; no other append to this table is in progress.
+  using Done = std::function<void(const absl::Status&)>;
+  virtual void StartAppend(const std::string& table,
+                           absl::Span<const AcceptedBatch> batches,
+                           Done done) = 0;
+
+  // The same, and waits for the result.
+  absl::Status Append(const std::string& table,
+                      absl::Span<const AcceptedBatch> batches) {
+    // Shared, because set_value() may still run when get() has returned.
+    const auto result = std::make_shared<std::promise<absl::Status>>();
+    StartAppend(table, batches,
+                [result](const absl::Status& s) { result->set_value(s); });
+    return result->get_future().get();
+  }
 
   // Calls `version` if the table's log is long enough that a snapshot should
   // replace it, and writes the snapshot in the background. `version` returns

@@ -6,9 +6,11 @@
 #include <chrono>
 #include <iterator>
 #include <limits>
+#include <new>
 #include <utility>
 
 #include "absl/base/internal/raw_logging.h"
+#include "absl/cleanup/cleanup.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/time/clock.h"
 #include "base/monotonic_time.h"
@@ -36,15 +38,26 @@ constexpr size_t kOwnThreads = 2;
 // After builds with this many changed routes, freed heap memory is returned to
 // the system.
 constexpr size_t kManyRoutes = 50'000;
+// How many appends may fail before the rest of a group that found no room is
+// refused.
+constexpr int kStoreAttempts = 16;
 
-// Afterwards one element can be added without an allocation.
+// Afterwards so many elements can be added without an allocation.
 template <typename Element>
-void MakeRoom(std::vector<Element>& vector) {
-  if (vector.size() == vector.capacity()) vector.reserve(2 * vector.size() + 1);
+void MakeRoom(std::vector<Element>& vector, size_t more) {
+  const size_t needed = vector.size() + more;
+  if (needed > vector.capacity()) vector.reserve(2 * needed);
 }
 
-std::unique_ptr<const Snapshot> FirstSnapshot(SnapshotBuilder& builder,
-                                              UpdateStaging::Version& version) {
+// Does not allocate after the first call.
+const absl::Status& NoMemory() {
+  static const absl::Status& status = *new absl::Status(QuotaError(
+      "MEMORY_LIMIT", "memory", "no memory is left", absl::Seconds(1)));
+  return status;
+}
+
+std::unique_ptr<const Snapshot> FirstSnapshot(
+    SnapshotBuilder& builder, const UpdateStaging::Version& version) {
   auto snapshot = builder.Build(version.generation, version.rib, {});
   ABSL_RAW_CHECK(snapshot.ok(), snapshot.status().ToString().c_str());
   return *std::move(snapshot);
@@ -68,21 +81,19 @@ Table::Table(const StoredTable& stored, TableOptions options)
                stored),
       builder_(options_.build_fault),
       retry_(kFirstRetry),
-      published_(FirstSnapshot(builder_, staging_.accepted())),
+      published_(FirstSnapshot(builder_, staging_.Accepted())),
       history_(options_.history_bytes, stored.generation,
-               staging_.accepted().rib.digest()),
+               staging_.Accepted().rib.digest()),
       visibility_(executor_, stored.generation, options_.max_waiters),
-      build_job_(executor_, [this] { RunBuild(); }) {
-  if (has_store()) storer_ = std::thread([this] { StoreLoop(); });
+      build_job_(executor_, [this] { RunBuild(); }),
+      store_job_(executor_, [this] { RunStore(); }) {
+  NoMemory();
 }
 
 Table::~Table() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  to_store_.notify_one();
-  if (storer_.joinable()) storer_.join();
+  std::unique_lock lock(mutex_);
+  stored_.wait(lock, [this] { return submitted_.empty() && !storing_; });
+  stopping_ = true;
 }
 
 std::future<Table::Outcome> Table::Refuse(const UpdateBatch& batch,
@@ -93,113 +104,92 @@ std::future<Table::Outcome> Table::Refuse(const UpdateBatch& batch,
   return promise.get_future();
 }
 
+void Table::Refuse(absl::Span<Submitted> group, const absl::Status& why) const {
+  for (Submitted& submitted : group) {
+    Operated(AllRefused(submitted.operations));
+    submitted.promise.set_value(why);
+  }
+}
+
 void Table::Operated(const OperationCounts& counts) const {
   if (options_.events.operated) options_.events.operated(counts);
 }
 
-std::future<Table::Outcome> Table::Submit(const UpdateBatch& batch) {
-  const std::lock_guard lock(mutex_);
-  if (!frozen_.ok()) return Refuse(batch, frozen_);
-  if (staging_.generation() - visibility_.generation() >=
-      options_.max_pending_updates) {
-    const auto why =
-        absl::StrCat(options_.max_pending_updates,
-                     " batches wait for the store or for their rebuild");
-    return Refuse(batch, QuotaError("TOO_MANY_PENDING", "pending updates", why,
-                                    absl::Milliseconds(100)));
-  }
-  // Allocated before the batch is staged: an exception after that would leave a
-  // generation that is never decided.
-  MakeRoom(submitted_);
-  MakeRoom(accepted_);
-  Submitted submitted;
-  auto outcome = submitted.promise.get_future();
+void Table::Stage(const UpdateBatch& batch, Submitted& submitted) {
   absl::StatusOr<UpdateStaging::Staged> staged = staging_.Stage(batch);
-  // The refusal may depend on undecided batches, on their routes, generation or
-  // writer epoch. The store may still refuse those, so the answer waits for
-  // them.
-  const bool undecided = storing_ || !submitted_.empty();
-  if (!staged.ok() && !undecided) return Refuse(batch, staged.status());
   submitted.refusal = staged.status();
   if (staged.ok()) {
     submitted.staged = *std::move(staged);
     submitted.operations =
         AppliedOperations(batch, submitted.staged.record.delta.get());
   } else {
+    submitted.staged = {};
     submitted.operations = RefusedOperations(batch);
   }
-  submitted_.push_back(std::move(submitted));
-  if (has_store()) {
-    to_store_.notify_one();
-  } else {
-    Decide(submitted_, staging_.Head(), absl::OkStatus());
-    submitted_.clear();
+}
+
+std::future<Table::Outcome> Table::Submit(UpdateBatch batch) {
+  std::unique_lock sequence(sequence_);
+  Submitted submitted;
+  auto outcome = submitted.promise.get_future();
+  {
+    const std::lock_guard lock(mutex_);
+    if (!frozen_.ok()) return Refuse(batch, frozen_);
+    if (pending_ >= options_.max_pending_updates) {
+      const auto why =
+          absl::StrCat(options_.max_pending_updates,
+                       " batches wait for the store or for their rebuild");
+      return Refuse(batch, QuotaError("TOO_MANY_PENDING", "pending updates",
+                                      why, absl::Milliseconds(100)));
+    }
+    // Allocated before the batch is staged: an exception after that would leave
+    // a generation that is never decided.
+    MakeRoom(submitted_, 1);
+    MakeRoom(accepted_, pending_ + 1);
+    staging_now_ = true;
   }
+  absl::Cleanup undo = [this] {
+    const std::lock_guard lock(mutex_);
+    staging_now_ = false;
+    stored_.notify_all();
+  };
+  Stage(batch, submitted);
+  UpdateStaging::Version head = staging_.Head();
+  if (has_store()) submitted.batch = std::move(batch);
+  bool begins = false;
+  {
+    std::move(undo).Cancel();
+    const std::lock_guard lock(mutex_);
+    staging_now_ = false;
+    if (!frozen_.ok()) stored_.notify_all();
+    // A refusal may depend on undecided batches, on their routes, generation or
+    // writer epoch. The store may still refuse those, so the answer waits for
+    // them.
+    const bool undecided = storing_ || !submitted_.empty();
+    if (!submitted.refusal.ok() && !undecided) {
+      Refuse({&submitted, 1}, submitted.refusal);
+      return outcome;
+    }
+    if (submitted.staged.record.delta != nullptr) ++pending_;
+    submitted_.push_back(std::move(submitted));
+    if (has_store()) {
+      submitted_head_ = std::move(head);
+      begins = !storing_ && BeginGroup();
+    } else {
+      Accept(absl::MakeSpan(submitted_), head);
+      submitted_.clear();
+    }
+  }
+  sequence.unlock();
+  if (begins) StoreGroup();
   return outcome;
 }
 
-void Table::StoreLoop() {
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    to_store_.wait(lock, [this] { return stopping_ || !submitted_.empty(); });
-    if (submitted_.empty()) return;
-    std::vector<Submitted> batches;
-    batches.swap(submitted_);
-    UpdateStaging::Version head = staging_.Head();
-    storing_ = true;
-    lock.unlock();
-    const absl::Status stored = Store(batches);
-    lock.lock();
-    storing_ = false;
-    Decide(batches, std::move(head), stored);
-    stored_.notify_all();
-    lock.unlock();
-    batches.clear();
-    // No other thread appends: the accepted version is that of the last append.
-    options_.store->OfferSnapshot(name_, [this] {
-      const std::lock_guard shared(mutex_);
-      return staging_.ToStore();
-    });
-    lock.lock();
-  }
-}
-
-absl::Status Table::Store(const std::vector<Submitted>& batches) {
-  std::vector<AcceptedBatch> records;
-  for (const Submitted& batch : batches) {
-    if (batch.staged.stores) records.push_back(batch.staged.record);
-  }
-  if (records.empty()) return absl::OkStatus();
-  const SteadyInstant start = SteadyNow();
-  absl::Status status = options_.store->Append(name_, records);
-  if (options_.events.stored) {
-    options_.events.stored(ElapsedSince(start), status.ok());
-  }
-  if (!status.ok()) {
-    Log(LogLevel::kError, "the store refused an update",
-        {{"table", name_}, {"error", status.message()}});
-  }
-  return status;
-}
-
-void Table::Decide(std::vector<Submitted>& batches, UpdateStaging::Version head,
-                   const absl::Status& stored) {
-  if (!stored.ok()) {
-    // Batches staged meanwhile depend on those rolled back: refuses them too.
-    staging_.Rollback();
-    std::move(submitted_.begin(), submitted_.end(),
-              std::back_inserter(batches));
-    submitted_.clear();
-    for (Submitted& batch : batches) {
-      Operated(AllRefused(batch.operations));
-      batch.promise.set_value(stored);
-    }
-    return;
-  }
+void Table::Accept(absl::Span<Submitted> group, UpdateStaging::Version& head) {
   const absl::Time now = options_.wall_clock();
   const SteadyInstant accepted = SteadyNow();
-  staging_.Accept(std::move(head), now);
-  for (Submitted& batch : batches) {
+  staging_.Accept(head, now);
+  for (Submitted& batch : group) {
     Operated(batch.operations);
     if (batch.staged.record.delta != nullptr) {
       accepted_.push_back({batch.staged.record.delta, accepted, now});
@@ -214,6 +204,139 @@ void Table::Decide(std::vector<Submitted>& batches, UpdateStaging::Version head,
   if (!accepted_.empty()) build_job_.Schedule(std::max(accepted, next_build_));
 }
 
+std::vector<AcceptedBatch> Table::Records(absl::Span<const Submitted> group) {
+  std::vector<AcceptedBatch> records;
+  for (const Submitted& batch : group) {
+    if (batch.staged.stores) records.push_back(batch.staged.record);
+  }
+  return records;
+}
+
+size_t Table::CountChanges(absl::Span<const Submitted> group) {
+  return static_cast<size_t>(
+      std::count_if(group.begin(), group.end(), [](const Submitted& batch) {
+        return batch.staged.record.delta != nullptr;
+      }));
+}
+
+bool Table::BeginGroup() {
+  storing_ = !submitted_.empty();
+  if (!storing_) return false;
+  group_.swap(submitted_);
+  group_head_.swap(submitted_head_);
+  return true;
+}
+
+void Table::StoreGroup() {
+  store_began_ = SteadyNow();
+  try {
+    const std::vector<AcceptedBatch> records = Records(group_);
+    if (records.empty()) return Stored(absl::OkStatus());
+    options_.store->StartAppend(name_, records, [this](const absl::Status& s) {
+      StoreEnded(store_began_, s);
+      Stored(s);
+    });
+  } catch (const std::bad_alloc&) {
+    Stored(NoMemory());
+  }
+}
+
+void Table::StoreEnded(SteadyInstant began, const absl::Status& status) const {
+  if (options_.events.stored) {
+    options_.events.stored(ElapsedSince(began), status.ok());
+  }
+  if (status.ok()) return;
+  Log(LogLevel::kError, "the store refused an update",
+      {{"table", name_}, {"error", status.message()}});
+}
+
+void Table::Stored(const absl::Status& status) {
+  const std::lock_guard lock(mutex_);
+  store_error_ = status;
+  if (status.ok()) Accept(absl::MakeSpan(group_), *group_head_);
+  // All that takes long is not for this thread.
+  store_job_.ScheduleNow();
+}
+
+void Table::RunStore() {
+  if (!store_error_.ok()) Recover();
+  Group().swap(group_);
+  group_head_.reset();
+  options_.store->OfferSnapshot(name_, [this] { return staging_.ToStore(); });
+  bool begins = false;
+  {
+    const std::lock_guard lock(mutex_);
+    begins = BeginGroup();
+    stored_.notify_all();
+  }
+  if (begins) StoreGroup();
+}
+
+void Table::Recover() {
+  const std::lock_guard sequence(sequence_);
+  staging_.Rollback();
+  Group later;
+  {
+    const std::lock_guard lock(mutex_);
+    later.swap(submitted_);
+    submitted_head_.reset();
+    pending_ -= CountChanges(group_) + CountChanges(later);
+  }
+  if (absl::IsResourceExhausted(store_error_) && group_.size() > 1) {
+    const auto half = group_.size() / 2;
+    int attempts = kStoreAttempts;
+    StoreParts(absl::MakeSpan(group_).first(half), attempts);
+    StoreParts(absl::MakeSpan(group_).subspan(half), attempts);
+  } else {
+    Refuse(absl::MakeSpan(group_), store_error_);
+  }
+  for (Submitted& submitted : later) StageAgain(submitted);
+  const std::lock_guard lock(mutex_);
+  submitted_ = std::move(later);
+  submitted_head_ = staging_.Head();
+  pending_ += CountChanges(submitted_);
+}
+
+void Table::StageAgain(Submitted& submitted) {
+  try {
+    Stage(submitted.batch, submitted);
+  } catch (const std::bad_alloc&) {
+    submitted.staged = {};
+    submitted.refusal = NoMemory();
+    submitted.operations = RefusedOperations(submitted.batch);
+  }
+}
+
+void Table::StoreParts(absl::Span<Submitted> part, int& attempts) {
+  for (Submitted& submitted : part) StageAgain(submitted);
+  UpdateStaging::Version head = staging_.Head();
+  absl::Status status;
+  try {
+    const std::vector<AcceptedBatch> records = Records(part);
+    if (attempts <= 0) status = store_error_;
+    if (status.ok() && !records.empty()) {
+      const SteadyInstant began = SteadyNow();
+      status = options_.store->Append(name_, records);
+      StoreEnded(began, status);
+    }
+  } catch (const std::bad_alloc&) {
+    status = NoMemory();
+  }
+  if (status.ok()) {
+    const std::lock_guard lock(mutex_);
+    pending_ += CountChanges(part);
+    return Accept(part, head);
+  }
+  staging_.Rollback();
+  --attempts;
+  store_error_ = status;
+  if (part.size() == 1 || attempts <= 0 || !absl::IsResourceExhausted(status)) {
+    return Refuse(part, status);
+  }
+  StoreParts(part.first(part.size() / 2), attempts);
+  StoreParts(part.subspan(part.size() / 2), attempts);
+}
+
 void Table::RunBuild() {
   std::unique_lock lock(mutex_);
   if (stopping_) return;
@@ -224,12 +347,11 @@ void Table::RunBuild() {
     Tidy();
     return;
   }
-  const uint64_t generation = staging_.accepted().generation;
-  const Rib rib = staging_.accepted().rib.Share();
+  const UpdateStaging::Version version = staging_.Accepted();
   lock.unlock();
 
   const SteadyInstant start = SteadyNow();
-  const bool built = Build(generation, rib, building_);
+  const bool built = Build(version.generation, version.rib, building_);
   const absl::Duration took = ElapsedSince(start);
   absl::Duration pause;
   if (built) {
@@ -314,6 +436,10 @@ void Table::Publish(std::unique_ptr<const Snapshot> snapshot,
   // Before the acknowledgements: a client may watch from an acknowledged
   // generation.
   history_.Append(deltas);
+  {
+    const std::lock_guard lock(mutex_);
+    pending_ -= batches.size();
+  }
   visibility_.Advance(generation, moment);
   for (const Accepted& batch : batches) {
     if (options_.events.visible) {
@@ -323,9 +449,7 @@ void Table::Publish(std::unique_ptr<const Snapshot> snapshot,
 }
 
 uint64_t Table::persisted() const {
-  if (!durable()) return 0;
-  const std::lock_guard lock(mutex_);
-  return staging_.accepted().generation;
+  return durable() ? staging_.accepted_generation() : 0;
 }
 
 size_t Table::Reclaim() const {
@@ -364,11 +488,14 @@ TableState Table::state() const {
     state.store_path = options_.store->path();
     state.store_sync = std::string(StoreSyncName(options_.store->sync()));
   }
-  const std::lock_guard lock(mutex_);
-  const UpdateStaging::Version& accepted = staging_.accepted();
-  state.accepted = accepted.generation;
+  std::unique_lock lock(mutex_);
+  // No batch is accepted in between: what is visible is accepted.
+  const UpdateStaging::Version accepted = staging_.Accepted();
   // Of the published snapshot. Waits end a moment after the publication.
   state.visible = Read()->generation();
+  state.builds = builds_;
+  lock.unlock();
+  state.accepted = accepted.generation;
   state.persisted = durable() ? accepted.generation : 0;
   state.writer_epoch = accepted.writer_epoch;
   state.memory_bound = accepted.memory_bound;
@@ -381,15 +508,15 @@ TableState Table::state() const {
   state.groups = rib.next_hops().groups().size();
   state.digest = rib.digest();
   state.rib_bytes = rib.bytes();
-  state.builds = builds_;
   return state;
 }
 
 void Table::Freeze(absl::Status why, SteadyInstant deadline) {
   std::unique_lock lock(mutex_);
   frozen_ = std::move(why);
-  stored_.wait_until(lock, deadline,
-                     [this] { return submitted_.empty() && !storing_; });
+  stored_.wait_until(lock, deadline, [this] {
+    return !staging_now_ && submitted_.empty() && !storing_;
+  });
 }
 
 void Table::Thaw() {
@@ -407,7 +534,7 @@ void Table::Close(const absl::Status& why, SteadyInstant deadline) {
   {
     const std::lock_guard lock(mutex_);
     ABSL_RAW_CHECK(!frozen_.ok(), "the table must be frozen");
-    last = staging_.accepted().generation;
+    last = staging_.accepted_generation();
   }
   AwaitVisible(last, deadline).IgnoreError();
   history_.Close(why);

@@ -5,10 +5,11 @@
 //
 // An update is staged in the head of the RIB (validated, applied, numbered),
 // stored, accepted, compiled into a snapshot, and published; then it is
-// visible. Two stages take long: the store has a thread, and rebuilds run on
-// the server's executor. Batches that arrive during such a stage form one
-// group: the store syncs once and the FIB is compiled once for the group. Each
-// batch gets its own answer.
+// visible. The caller's thread stages, while it holds the sequence of the
+// table; a thread of the store stores; a job of the server's executor compiles.
+// Batches that are staged while the store is busy form one group, which is
+// stored together; batches that are accepted during a rebuild are compiled
+// together. Each batch gets its own answer.
 
 #ifndef PLANB_SERVER_TABLE_TABLE_H_
 #define PLANB_SERVER_TABLE_TABLE_H_
@@ -19,8 +20,8 @@
 #include <future>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "base/monotonic_time.h"
 #include "lpm/fib/fib.h"
 #include "server/base/executor.h"
@@ -43,13 +45,14 @@
 
 namespace planb::server {
 
-// Callbacks for metrics. They run on the thread that causes the event: the
-// storer, one of the executor, or the one that submits.
+// Callbacks for metrics. They run on the thread that causes the event: one of
+// the store, one of the executor, or the one that submits.
 struct TableEvents {
   std::function<void(absl::Duration took, bool full)> built;
   std::function<void()> build_failed;
   // One accepted batch became visible.
   std::function<void(absl::Duration since_accepted)> visible;
+  // One append to the store ended.
   std::function<void(absl::Duration took, bool ok)> stored;
   // One batch was accepted or refused.
   std::function<void(const OperationCounts& counts)> operated;
@@ -76,8 +79,8 @@ struct TableOptions {
   absl::Time (*wall_clock)() = absl::Now;
 };
 
-// Thread-safe. Read() takes no lock. Runs jobs on the executor, and has a
-// thread if there is a store.
+// Thread-safe. Read() takes no lock. Only Submit() and Freeze() wait for a
+// batch that is being staged. Has no thread of its own.
 class Table {
  public:
   // An empty table without a name, for tests.
@@ -86,7 +89,8 @@ class Table {
   // Starts with a stored table, whose routes are visible at once. The first
   // snapshot must build: the process ends if memory is exhausted.
   Table(const StoredTable& stored, TableOptions options);
-  ~Table();  // REQUIRES: no Reader exists, no call is in progress.
+  // Waits for the store. REQUIRES: no Reader exists, no call is in progress.
+  ~Table();
 
   const std::string& name() const { return name_; }
   const TableOptions& options() const { return options_; }
@@ -97,14 +101,18 @@ class Table {
   using Outcome = absl::StatusOr<UpdateOutcome>;
 
   // Stages a batch. The future gets the outcome when the batch is accepted or
-  // refused, which always happens. Batches are accepted in the order of these
-  // calls. O(batch * log routes). Errors: those of UpdateStaging::Stage and of
-  // Store::Append; RESOURCE_EXHAUSTED (TOO_MANY_PENDING); the status given to
-  // Freeze(), such as UNAVAILABLE (DRAINING) or NOT_FOUND (TABLE_NOT_FOUND).
-  std::future<Outcome> Submit(const UpdateBatch& batch);
+  // refused, which always happens. Batches are accepted in the order in which
+  // these calls get their turn. A batch that the store refuses takes no other
+  // down: the ones behind it are staged again without it.
+  // O(batch * log routes). Errors: those of UpdateStaging::Stage and of
+  // Store::StartAppend; RESOURCE_EXHAUSTED (TOO_MANY_PENDING); the status given
+  // to Freeze(), such as UNAVAILABLE (DRAINING) or NOT_FOUND (TABLE_NOT_FOUND).
+  //
+  // If it throws, it has done nothing.
+  std::future<Outcome> Submit(UpdateBatch batch);
 
   // Submits a batch and waits for its outcome.
-  Outcome Apply(const UpdateBatch& batch) { return Submit(batch).get(); }
+  Outcome Apply(UpdateBatch batch) { return Submit(std::move(batch)).get(); }
 
   // Blocks until `generation` is visible. See Visibility::Await.
   absl::Status AwaitVisible(
@@ -150,11 +158,13 @@ class Table {
 
  private:
   struct Submitted {
+    UpdateBatch batch;  // with a store: to stage it again
     UpdateStaging::Staged staged;
     absl::Status refusal;        // if not OK, nothing is staged
     OperationCounts operations;  // if the store accepts it
     std::promise<Outcome> promise;
   };
+  using Group = std::vector<Submitted>;
   struct Accepted {
     std::shared_ptr<const Delta> delta;
     SteadyInstant at;
@@ -163,17 +173,43 @@ class Table {
 
   // Counts a batch as refused and answers it.
   std::future<Outcome> Refuse(const UpdateBatch& batch, absl::Status why) const;
+  void Refuse(absl::Span<Submitted> group, const absl::Status& why) const;
   void Operated(const OperationCounts& counts) const;
 
-  void StoreLoop();
+  // Stages a batch and sets the results in `submitted`.
+  void Stage(const UpdateBatch& batch, Submitted& submitted)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(sequence_);
+  // Accepts `group`, which leads to `head`, and answers it. Afterwards `head`
+  // is the version before.
+  void Accept(absl::Span<Submitted> group, UpdateStaging::Version& head)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // One group at a time is being stored, while `storing_`. BeginGroup() makes
+  // the submitted batches the group, StoreGroup() hands it to the store,
+  // Stored() gets the result, and RunStore(), a job, ends it and begins the
+  // next. False if there is no next group.
+  bool BeginGroup() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void StoreGroup();
+  void Stored(const absl::Status& status);
+  void RunStore();
+  // Rolls back all that is staged. Stores the group in parts if the store had
+  // no room for the whole, or refuses it. Stages again what was submitted
+  // meanwhile.
+  void Recover();
+  void StageAgain(Submitted& submitted)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(sequence_);
+  void StoreParts(absl::Span<Submitted> part, int& attempts)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(sequence_);
+  // What the store keeps of a group.
+  static std::vector<AcceptedBatch> Records(absl::Span<const Submitted> group);
+  // How many batches of a group have changes.
+  static size_t CountChanges(absl::Span<const Submitted> group);
+  // Counts and logs the result of an append.
+  void StoreEnded(SteadyInstant began, const absl::Status& status) const;
+
   // The rebuild job: compiles and publishes what is accepted. If there is
   // nothing to compile, tidies.
   void RunBuild();
-  // Accepts `batches`, or refuses them if `stored` is an error, and answers
-  // them. `head` is the version that has them.
-  void Decide(std::vector<Submitted>& batches, UpdateStaging::Version head,
-              const absl::Status& stored) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status Store(const std::vector<Submitted>& batches);
   // Compiles and publishes a snapshot. False if the build failed.
   bool Build(uint64_t generation, const Rib& rib,
              const std::vector<Accepted>& batches);
@@ -191,10 +227,9 @@ class Table {
   const std::unique_ptr<Executor> own_executor_;
   Executor& executor_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable to_store_;
-  std::condition_variable stored_;  // or refused by the store
-  UpdateStaging staging_ ABSL_GUARDED_BY(mutex_);
+  // Held while a batch is staged. Before `mutex_`.
+  std::mutex sequence_;
+  UpdateStaging staging_;  // the head belongs to the holder of `sequence_`
   // These four belong to the rebuild job.
   SnapshotBuilder builder_;
   std::vector<Accepted> building_;  // includes those of failed builds
@@ -203,8 +238,22 @@ class Table {
   mutable Published<Snapshot> published_;
   History history_;
   Visibility visibility_;
-  std::vector<Submitted> submitted_ ABSL_GUARDED_BY(mutex_);
+
+  // Held for moments.
+  mutable std::mutex mutex_;
+  std::condition_variable stored_;  // or refused; also: staged while frozen
+  bool staging_now_ ABSL_GUARDED_BY(mutex_) = false;
+  Group submitted_ ABSL_GUARDED_BY(mutex_);
+  // The version that they lead to.
+  std::optional<UpdateStaging::Version> submitted_head_ ABSL_GUARDED_BY(mutex_);
+  // Staged batches with changes that are not yet visible.
+  size_t pending_ ABSL_GUARDED_BY(mutex_) = 0;
   bool storing_ ABSL_GUARDED_BY(mutex_) = false;
+  // These four belong to the side that stores, while `storing_`.
+  Group group_;
+  std::optional<UpdateStaging::Version> group_head_;
+  SteadyInstant store_began_;
+  absl::Status store_error_;
   std::vector<Accepted> accepted_ ABSL_GUARDED_BY(mutex_);  // not yet visible
   // The rebuild job pauses until then.
   SteadyInstant next_build_ ABSL_GUARDED_BY(mutex_);
@@ -214,7 +263,7 @@ class Table {
 
   // Last: they use all of the above.
   Executor::Job build_job_;
-  std::thread storer_;
+  Executor::Job store_job_;
 };
 
 }  // namespace planb::server

@@ -86,7 +86,8 @@ TEST(TableStore, ABatchThatTheStoreRefusesLeavesNoTrace) {
   store.Fail(QuotaError("STORE_FULL", "store", "no room"));
   store.Release();
   EXPECT_EQ(ErrorReason(first.get().status()), "STORE_FULL");
-  EXPECT_EQ(ErrorReason(second.get().status()), "STORE_FULL");
+  // Staged again without it.
+  EXPECT_EQ(ErrorReason(second.get().status()), "GENERATION_MISMATCH");
   EXPECT_EQ(table.state().accepted, 1U);
   EXPECT_EQ(table.state().writer_epoch, 0U);
   EXPECT_EQ(table.state().digest, digest);
@@ -102,6 +103,74 @@ TEST(TableStore, ABatchThatTheStoreRefusesLeavesNoTrace) {
   EXPECT_EQ(again->counts.changed, 1U);
   ASSERT_TRUE(table.AwaitVisible(2).ok());
   EXPECT_EQ(table.Read()->fib(Family::kIpv6).Lookup(Address::V6(1)), 2U);
+}
+
+// Six batches of six writers become one group, of which one has no room.
+TEST(TableStore, ABatchWithoutRoomTakesNoOtherDown) {
+  for (int large = 0; large < 6; ++large) {
+    FakeStore store;
+    Table table({.store = &store});
+    store.Hold();
+    std::vector<std::future<Table::Outcome>> outcomes;
+    outcomes.push_back(table.Submit(Upsert("::/0", 1)));
+    store.AwaitCommits(1);
+    for (int i = 0; i < 6; ++i) {
+      UpdateBatch batch = Upsert(absl::StrCat(i + 1, "000::/16"), 1);
+      if (i == large) batch.changes.push_back(Upsert("::/0", 2).changes[0]);
+      batch.request_id = absl::StrCat("request ", i);
+      outcomes.push_back(table.Submit(std::move(batch)));
+    }
+    // Needs the route of the large batch: it falls with it.
+    UpdateBatch needs = Upsert(absl::StrCat(large + 1, "000::/16"), 3);
+    needs.changes[0].op = Op::kReplace;
+    outcomes.push_back(table.Submit(std::move(needs)));
+    store.FailAbove(1, QuotaError("STORE_FULL", "store", "no room"));
+    store.Release();
+    EXPECT_EQ(outcomes[0].get()->generation, 1U);
+    uint64_t generation = 1;
+    for (int i = 0; i < 6; ++i) {
+      const Table::Outcome outcome = outcomes[static_cast<size_t>(i) + 1].get();
+      if (i == large) {
+        EXPECT_EQ(ErrorReason(outcome.status()), "STORE_FULL");
+      } else {
+        ASSERT_TRUE(outcome.ok()) << outcome.status();
+        EXPECT_EQ(outcome->generation, ++generation);
+      }
+    }
+    EXPECT_EQ(ErrorReason(outcomes[7].get().status()), "ROUTE_NOT_FOUND");
+    ASSERT_TRUE(table.AwaitVisible(generation).ok());
+    EXPECT_EQ(table.state().accepted, 6U);
+    EXPECT_EQ(table.state().routes_v6, 6U);
+    // The log has each batch once, each after its predecessor.
+    generation = 0;
+    for (const auto& commit : store.commits) {
+      for (const AcceptedBatch& batch : commit) {
+        ASSERT_NE(batch.delta, nullptr);
+        EXPECT_EQ(batch.delta->previous, generation);
+        EXPECT_EQ(batch.delta->generation, ++generation);
+      }
+    }
+    EXPECT_EQ(generation, 6U);
+  }
+}
+
+// A disk that has no room at all is asked a bounded number of times.
+TEST(TableStore, AFullDiskIsNotAskedForEachBatchOfAGroup) {
+  FakeStore store;
+  Table table({.store = &store});
+  store.Hold();
+  std::vector<std::future<Table::Outcome>> outcomes;
+  for (int i = 0; i < 500; ++i) {
+    outcomes.push_back(table.Submit(Upsert(absl::StrCat(i, "::/16"), 1)));
+  }
+  store.Fail(QuotaError("STORE_FULL", "store", "no room"));
+  store.Release();
+  for (auto& outcome : outcomes) {
+    EXPECT_EQ(ErrorReason(outcome.get().status()), "STORE_FULL");
+  }
+  EXPECT_LT(store.begun(), 30);
+  store.Fail(absl::OkStatus());
+  EXPECT_EQ(table.Apply(Upsert("::/0", 1))->generation, 1U);
 }
 
 TEST(TableStore, ARefusedBatchPushesNoAnswerOutOfTheWindow) {

@@ -290,6 +290,33 @@ TEST(Table, ReadersSeeWholeGenerationsInOrder) {
   EXPECT_EQ(table.state().retired_fib_bytes, 0U);
 }
 
+// While a large batch is staged, the table's state is read many times.
+TEST(Table, ReadingTheStateDoesNotWaitForABatchThatIsBeingStaged) {
+  Table table({});
+  UpdateBatch large;
+  for (uint64_t i = 0; i < 200'000; ++i) {
+    const Address address = Address::V6(absl::MakeUint128(i << 32, 0));
+    large.changes.push_back({Op::kUpsert, Prefix::Truncate(address, 64), 1});
+  }
+  std::atomic<bool> done = false;
+  std::atomic<int> reads = 0;
+  std::thread reader([&] {
+    while (!done) {
+      EXPECT_LE(table.state().accepted, 1U);
+      EXPECT_EQ(table.persisted(), 0U);
+      ++reads;
+    }
+  });
+  while (reads == 0) std::this_thread::yield();
+  const int before = reads;
+  EXPECT_TRUE(table.Apply(std::move(large)).ok());
+  const int during = reads - before;
+  done = true;
+  reader.join();
+  // One may have waited for the batch, one may have begun before it.
+  EXPECT_GT(during, 2);
+}
+
 TEST(Table, ConcurrentWritersGetDistinctGenerations) {
   Table table({});
   constexpr int kWriters = 4;

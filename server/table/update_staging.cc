@@ -61,16 +61,18 @@ Rib Restore(const RibLimits& limits, const StoredTable& stored) {
 
 UpdateStaging::UpdateStaging(const Options& options, const StoredTable& stored)
     : options_(options),
+      head_{.rib = Restore(options.limits, stored),
+            .generation = stored.generation,
+            .writer_epoch = stored.writer_epoch},
       window_(options.request_id_window, stored.requests),
-      head_(Restore(options.limits, stored)),
-      generation_(stored.generation),
-      writer_epoch_(stored.writer_epoch),
-      memory_bound_(MemoryBound(head_)),
-      accepted_{head_.Share(), generation_, writer_epoch_, memory_bound_, 0} {
-  if (!Reserve(memory_bound_)) {
+      accepted_{head_.Share()} {
+  head_bound_ = accepted_.memory_bound = head_.memory_bound =
+      MemoryBound(head_.rib);
+  const std::lock_guard lock(mutex_);
+  if (!Reserve(head_bound_)) {
     // Keeps a table that was accepted under a higher memory limit.
-    options_.budget->Force(memory_bound_);
-    reserved_ = memory_bound_;
+    options_.budget->Force(head_bound_);
+    reserved_ = head_bound_;
   }
 }
 
@@ -89,17 +91,19 @@ bool UpdateStaging::Reserve(size_t bytes) {
 }
 
 absl::Status UpdateStaging::CheckConditions(const UpdateBatch& batch) const {
-  if (batch.writer_epoch < writer_epoch_) {
-    return FieldError(
-        absl::StatusCode::kFailedPrecondition, "WRITER_FENCED", "writer_epoch",
-        absl::StrCat("a writer with epoch ", writer_epoch_, " has taken over"));
+  if (batch.writer_epoch < head_.writer_epoch) {
+    return FieldError(absl::StatusCode::kFailedPrecondition, "WRITER_FENCED",
+                      "writer_epoch",
+                      absl::StrCat("a writer with epoch ", head_.writer_epoch,
+                                   " has taken over"));
   }
   if (batch.expected_generation.has_value() &&
-      *batch.expected_generation != generation_) {
-    return FieldError(absl::StatusCode::kAborted, "GENERATION_MISMATCH",
-                      "expected_generation",
-                      absl::StrCat("the table is at generation ", generation_,
-                                   ", not ", *batch.expected_generation));
+      *batch.expected_generation != head_.generation) {
+    return FieldError(
+        absl::StatusCode::kAborted, "GENERATION_MISMATCH",
+        "expected_generation",
+        absl::StrCat("the table is at generation ", head_.generation, ", not ",
+                     *batch.expected_generation));
   }
   return absl::OkStatus();
 }
@@ -107,6 +111,7 @@ absl::Status UpdateStaging::CheckConditions(const UpdateBatch& batch) const {
 absl::StatusOr<UpdateStaging::Staged> UpdateStaging::Stage(
     const UpdateBatch& batch) {
   if (!batch.request_id.empty()) {
+    const std::lock_guard lock(mutex_);
     const AnsweredRequest* const first = window_.Find(batch.request_id);
     if (first != nullptr && first->fingerprint == batch.fingerprint) {
       return Staged{.outcome = first->outcome, .repeated = true};
@@ -119,8 +124,8 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::Stage(
   }
   const absl::Status conditions = CheckConditions(batch);
   if (!conditions.ok()) return conditions;
-  Rib next = head_.Share();
-  absl::StatusOr<Rib::Change> change = next.Apply(batch);
+  Version next = head_.Share();
+  absl::StatusOr<Rib::Change> change = next.rib.Apply(batch);
   if (!change.ok()) return change.status();
   if (change->delta.bytes() > options_.max_delta_bytes) {
     return QuotaError(
@@ -128,9 +133,10 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::Stage(
         absl::StrCat("the changes have ", change->delta.bytes(),
                      " bytes; the limit is ", options_.max_delta_bytes));
   }
-  const size_t bound = MemoryBound(next);
-  const absl::Status compilable = CheckCompilable(next);
+  const size_t bound = next.memory_bound = MemoryBound(next.rib);
+  const absl::Status compilable = CheckCompilable(next.rib);
   if (!compilable.ok()) return compilable;
+  const std::lock_guard lock(mutex_);
   const bool fits = batch.validate_only || Reserve(bound);
   if (!fits ||
       (batch.validate_only && options_.budget != nullptr && bound > reserved_ &&
@@ -143,18 +149,21 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::Stage(
   }
 
   Staged staged;
-  staged.outcome = {generation_, change->counts, head_.digest(), absl::Now()};
+  staged.outcome = {head_.generation, change->counts, head_.rib.digest(),
+                    absl::Now()};
   if (batch.validate_only) return staged;
   // First all that may throw. What is reserved too much is returned by the next
   // batch.
   const bool changes = change->counts.Any();
-  staged.record.writer_epoch = std::max(writer_epoch_, batch.writer_epoch);
+  next.writer_epoch = std::max(head_.writer_epoch, batch.writer_epoch);
+  staged.record.writer_epoch = next.writer_epoch;
   staged.stores = changes || !batch.request_id.empty() ||
-                  staged.record.writer_epoch != writer_epoch_;
+                  next.writer_epoch != head_.writer_epoch;
   if (changes) {
     staged.outcome.digest = change->delta.digest;
-    change->delta.previous = generation_;
-    change->delta.generation = staged.outcome.generation = generation_ + 1;
+    change->delta.previous = head_.generation;
+    change->delta.generation = ++next.generation;
+    staged.outcome.generation = next.generation;
     staged.record.delta =
         std::make_shared<const Delta>(std::move(change->delta));
   }
@@ -162,40 +171,50 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::Stage(
     staged.record.request = {batch.request_id, batch.fingerprint,
                              staged.outcome};
     window_.Add(*staged.record.request);
+    ++next.requests;
   }
-  generation_ = staged.outcome.generation;
-  writer_epoch_ = staged.record.writer_epoch;
-  memory_bound_ = bound;
-  if (changes) head_ = std::move(next);
+  head_bound_ = bound;
+  if (changes) std::swap(head_.rib, next.rib);
+  head_.generation = next.generation;
+  head_.writer_epoch = next.writer_epoch;
+  head_.memory_bound = bound;
+  head_.requests = next.requests;
   return staged;
 }
 
-UpdateStaging::Version UpdateStaging::Head() {
-  return {head_.Share(), generation_, writer_epoch_, memory_bound_,
-          window_.staged()};
+UpdateStaging::Version UpdateStaging::Head() const { return head_.Share(); }
+
+UpdateStaging::Version UpdateStaging::Accepted() const {
+  const std::lock_guard lock(mutex_);
+  return accepted_.Share();
+}
+
+uint64_t UpdateStaging::accepted_generation() const {
+  const std::lock_guard lock(mutex_);
+  return accepted_.generation;
 }
 
 TableVersion UpdateStaging::ToStore() const {
+  const std::lock_guard lock(mutex_);
   return {.generation = accepted_.generation,
           .writer_epoch = accepted_.writer_epoch,
           .rib = accepted_.rib.Share(),
           .requests = window_.Accepted()};
 }
 
-void UpdateStaging::Accept(Version head, absl::Time now) {
-  window_.Accept(head.requests, now);
-  accepted_ = std::move(head);
-  accepted_.requests = 0;
-  Reserve(memory_bound_);  // never more than before
+void UpdateStaging::Accept(Version& head, absl::Time now) {
+  const std::lock_guard lock(mutex_);
+  window_.Accept(head.requests - accepted_.requests, now);
+  std::swap(accepted_, head);
+  Reserve(head_bound_);  // never more than before
 }
 
 void UpdateStaging::Rollback() {
+  const std::lock_guard lock(mutex_);
   window_.Rollback();
-  head_ = accepted_.rib.Share();
-  generation_ = accepted_.generation;
-  writer_epoch_ = accepted_.writer_epoch;
-  memory_bound_ = accepted_.memory_bound;
-  Reserve(memory_bound_);
+  head_ = accepted_.Share();
+  head_bound_ = accepted_.memory_bound;
+  Reserve(head_bound_);
 }
 
 }  // namespace planb::server

@@ -13,11 +13,13 @@
 #include <deque>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/cleanup/cleanup.h"
 #include "absl/hash/hash.h"
 #include "absl/status/statusor.h"
@@ -137,7 +139,11 @@ class RequestWindow {
 
 // Two versions of the RIB: the head, which has every staged batch, and the
 // accepted version, which is never rolled back. Invariant: the head is the
-// accepted version with the staged batches applied in order. Thread-compatible.
+// accepted version with the staged batches applied in order.
+//
+// Stage, Head and Rollback are for one thread at a time. Other threads may call
+// all other functions meanwhile; these do not wait for a batch that is being
+// staged.
 class UpdateStaging {
  public:
   struct Options {
@@ -178,46 +184,51 @@ class UpdateStaging {
   // If it throws, nothing is staged.
   absl::StatusOr<Staged> Stage(const UpdateBatch& batch);
 
-  // A version of the head, for Accept.
+  // A version of the table.
   struct Version {
     Rib rib;
-    uint64_t generation;
-    uint64_t writer_epoch;
-    size_t memory_bound;
-    size_t requests;  // with an id, staged since the accepted version
+    uint64_t generation = 0;
+    uint64_t writer_epoch = 0;
+    size_t memory_bound = 0;  // bytes
+    uint64_t requests = 0;    // with an id, staged since the table was opened
+
+    Version Share() const {
+      return {rib.Share(), generation, writer_epoch, memory_bound, requests};
+    }
   };
-  Version Head();
+  // The version that the last staged batch led to. O(1).
+  Version Head() const;
+
+  // The accepted version. O(1).
+  Version Accepted() const;
+  uint64_t accepted_generation() const;
 
   // The accepted version, for a snapshot of the store. O(requests).
   TableVersion ToStore() const;
 
-  // Accepts all batches that `head` has. Does not allocate.
-  void Accept(Version head, absl::Time now);
+  // Accepts all batches that `head` has, and exchanges it for the version
+  // accepted before, which may take long to destroy. Does not allocate.
+  void Accept(Version& head, absl::Time now);
 
   // Undoes all batches staged since the accepted version.
   void Rollback();
-
-  // Generation of the head.
-  uint64_t generation() const { return generation_; }
-  // The accepted version.
-  Version& accepted() { return accepted_; }
-  const Version& accepted() const { return accepted_; }
 
  private:
   absl::Status CheckConditions(const UpdateBatch& batch) const;
   // Reserves `bytes` of the budget for the head. False if that exceeds the
   // limit.
-  bool Reserve(size_t bytes);
+  bool Reserve(size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;
-  RequestWindow window_;
-  Rib head_;
-  uint64_t generation_ = 0;
-  uint64_t writer_epoch_ = 0;
-  size_t memory_bound_ = 0;
-  Version accepted_;
+  // Of the thread that stages.
+  Version head_;
+
+  mutable std::mutex mutex_;
+  RequestWindow window_ ABSL_GUARDED_BY(mutex_);
+  Version accepted_ ABSL_GUARDED_BY(mutex_);
+  size_t head_bound_ ABSL_GUARDED_BY(mutex_);
   // The share of the budget: the larger of both versions' bounds.
-  size_t reserved_ = 0;
+  size_t reserved_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace planb::server

@@ -7,6 +7,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <string>
@@ -41,16 +42,16 @@ class FakeStore final : public Store {
     return absl::OkStatus();
   }
   uint64_t generation_floor() const override { return floor_; }
-  absl::Status Append(const std::string&,
-                      absl::Span<const AcceptedBatch> batches) override {
-    std::unique_lock lock(mutex_);
-    ++waiting_;
-    changed_.notify_all();
-    changed_.wait(lock, [this] { return !held_ || !closed_.ok(); });
-    if (held_) return closed_;
-    if (!failure_.ok()) return failure_;
-    commits.emplace_back(batches.begin(), batches.end());
-    return absl::OkStatus();
+  void StartAppend(const std::string&, absl::Span<const AcceptedBatch> batches,
+                   Done done) override {
+    {
+      const std::lock_guard lock(mutex_);
+      ++begun_;
+      changed_.notify_all();
+      waiting_.push_back({{batches.begin(), batches.end()}, std::move(done)});
+      if (held_ && closed_.ok()) return;
+    }
+    Answer();
   }
   void OfferSnapshot(const std::string&,
                      absl::FunctionRef<TableVersion()> version) override {
@@ -60,10 +61,12 @@ class FakeStore final : public Store {
     snapshots.push_back(std::move(taken));
   }
   void Close(const absl::Status& why, SteadyInstant deadline) override {
-    std::unique_lock lock(mutex_);
-    changed_.wait_until(lock, deadline, [this] { return !held_; });
-    closed_ = why;
-    changed_.notify_all();
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait_until(lock, deadline, [this] { return !held_; });
+      closed_ = why;
+    }
+    Answer();
   }
 
   // Later writes fail with `status`; they succeed if it is OK.
@@ -71,20 +74,35 @@ class FakeStore final : public Store {
     const std::lock_guard lock(mutex_);
     failure_ = std::move(status);
   }
+  // Later appends with a batch of more than `routes` routes fail with `status`.
+  void FailAbove(size_t routes, absl::Status status) {
+    const std::lock_guard lock(mutex_);
+    most_routes_ = routes;
+    too_large_ = std::move(status);
+  }
   // Later commits wait until Release().
   void Hold() {
     const std::lock_guard lock(mutex_);
     held_ = true;
   }
   void Release() {
-    const std::lock_guard lock(mutex_);
-    held_ = false;
-    changed_.notify_all();
+    {
+      const std::lock_guard lock(mutex_);
+      held_ = false;
+      changed_.notify_all();
+    }
+    Answer();
   }
-  // Waits until `count` calls of Append have begun.
+  // Waits until `count` appends have begun.
   void AwaitCommits(int count) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return waiting_ >= count; });
+    changed_.wait(lock, [&] { return begun_ >= count; });
+  }
+
+  // How many appends have begun.
+  int begun() {
+    const std::lock_guard lock(mutex_);
+    return begun_;
   }
 
   // REQUIRES: read and written only while no call is in progress.
@@ -96,12 +114,35 @@ class FakeStore final : public Store {
   std::vector<TableVersion> snapshots;
 
  private:
+  struct Waiting {
+    std::vector<AcceptedBatch> batches;
+    Done done;
+  };
+
+  // Ends the appends that wait.
+  void Answer() {
+    std::unique_lock lock(mutex_);
+    for (Waiting& append : std::exchange(waiting_, {})) {
+      absl::Status status = held_ ? closed_ : failure_;
+      for (const AcceptedBatch& batch : append.batches) {
+        if (batch.delta == nullptr || !status.ok()) continue;
+        if (batch.delta->routes.size() > most_routes_) status = too_large_;
+      }
+      if (status.ok()) commits.push_back(std::move(append.batches));
+      lock.unlock();
+      append.done(status);
+      lock.lock();
+    }
+  }
+
   const std::string path_ = "nowhere";
   std::mutex mutex_;
   std::condition_variable changed_;
-  absl::Status failure_, closed_;
+  absl::Status failure_, closed_, too_large_;
+  size_t most_routes_ = std::numeric_limits<size_t>::max();
   bool held_ = false;
-  int waiting_ = 0;
+  int begun_ = 0;
+  std::vector<Waiting> waiting_;
   uint64_t floor_ = 0;
 };
 

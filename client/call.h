@@ -68,6 +68,20 @@ v1::Route ToProto(const Route& route);
 // that withdraws the prefix.
 v1::RouteUpdate ToUpdate(const Route& route);
 
+// Appends the same change in packed form, which the server reads faster, to
+// `batch`, an UpdateRoutesRequest or StreamUpdatesRequest. A server of version
+// 0.8 or older ignores packed changes.
+void AppendPacked(const Route& route, std::string& packed);
+template <typename Batch>
+void AddPacked(const Route& route, Batch& batch) {
+  AppendPacked(route, route.prefix.family() == Family::kIpv6
+                          ? *batch.mutable_changes_v6()
+                          : *batch.mutable_changes_v4());
+}
+
+// The entries of all lists of a batch. A batch costs one credit more.
+size_t CountEntries(const v1::StreamUpdatesRequest& batch);
+
 // Errors: INVALID_ARGUMENT, naming the defect, unless `prefix` is the packed
 // form of a well-formed prefix.
 absl::StatusOr<Prefix> FromProto(const v1::Prefix& prefix);

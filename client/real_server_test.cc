@@ -345,8 +345,17 @@ v1::StreamUpdatesRequest RandomBatch(absl::BitGen& random) {
   }
   v1::StreamUpdatesRequest batch;
   for (const auto& [prefix, next_hop] : changes) {
-    *batch.add_updates() =
-        ToUpdate({*Prefix::Create(Address::V4(prefix << 8), 24), next_hop});
+    const uint64_t high = uint64_t{prefix} << 32;
+    const Route route = {
+        prefix % 2 == 0
+            ? *Prefix::Create(Address::V4(prefix << 8), 24)
+            : *Prefix::Create(Address::V6(absl::MakeUint128(high, 0)), 32),
+        next_hop};
+    if (absl::Bernoulli(random, 0.5)) {
+      *batch.add_updates() = ToUpdate(route);
+    } else {
+      AddPacked(route, batch);
+    }
   }
   return batch;
 }

@@ -16,9 +16,7 @@ namespace {
 
 // The number of credits that a batch costs, by the contract.
 uint64_t CostOf(const v1::StreamUpdatesRequest& batch) {
-  return static_cast<uint64_t>(batch.updates_size()) +
-         static_cast<uint64_t>(batch.next_hops_size()) +
-         static_cast<uint64_t>(batch.groups_size()) + 1;
+  return CountEntries(batch) + 1;
 }
 
 v1::StreamUpdatesRequest Hello(const UpdateStreamOptions& options) {

@@ -182,7 +182,12 @@ class DecodedSizer::Walk {
       wire::Bytes bytes;
       if (!reader.ReadBytes(bytes)) return false;
       if (packed) count = CountPacked(bytes, field.wire);
-      if (field.kind == Field::kString) total_ += StringBytes(bytes.size());
+      if (field.kind == Field::kString || field.kind == Field::kBytes) {
+        total_ += StringBytes(bytes.size());
+      }
+      if (field.kind == Field::kBytes) {
+        total_ += limits_.unpacked * bytes.size();
+      }
       if (field.kind == Field::kMessage &&
           !ReadMessage(types_[field.type], bytes, deepest - 1)) {
         return false;
@@ -226,7 +231,9 @@ size_t DecodedSizer::Add(const Descriptor& type) {
       field.kind = Field::kMessage;
       field.type = Add(*descriptor.message_type());
     } else if (field.wire == WireType::kLengthDelimited) {
-      field.kind = Field::kString;
+      field.kind = descriptor.type() == FieldDescriptor::TYPE_BYTES
+                       ? Field::kBytes
+                       : Field::kString;
     }
     if (field.repeated) bytes += kListBytes;
     const auto number = static_cast<size_t>(descriptor.number());

@@ -29,6 +29,9 @@ struct DecodedLimits {
   size_t entries = std::numeric_limits<size_t>::max();
   // Bytes of memory of the whole message.
   size_t bytes = 0;
+  // Bytes of memory that each byte of a `bytes` field will take elsewhere, for
+  // a caller that unpacks them.
+  size_t unpacked = 0;
 };
 
 // Measures messages of one type. Thread-safe.
@@ -47,7 +50,7 @@ class DecodedSizer {
 
  private:
   struct Field {
-    enum Kind : uint8_t { kUnknown, kNumber, kString, kMessage };
+    enum Kind : uint8_t { kUnknown, kNumber, kString, kBytes, kMessage };
     Kind kind = kUnknown;
     bool repeated = false;
     wire::WireType wire = wire::WireType::kVarint;  // of one entry

@@ -2,8 +2,11 @@
 
 #include "server/control/decode_update.h"
 
+#include <endian.h>
 #include <xxhash.h>
 
+#include <array>
+#include <cstring>
 #include <set>
 #include <string>
 #include <utility>
@@ -46,26 +49,77 @@ std::string NotANextHop(NextHopId id) {
   return absl::StrCat("must be 1..4294967294, not ", id);
 }
 
-// Decodes updates[index] into `batch`, or adds a violation.
-void DecodeChange(const v1::RouteUpdate& update, int index, UpdateBatch& batch,
-                  Violations& violations) {
+// Appends a change to `batch`, or adds a violation of `entry`, such as
+// "updates[17]".
+template <typename EntryName>
+void AddChange(v1::RouteUpdate::Op code, const absl::StatusOr<Prefix>& prefix,
+               NextHopId next_hop, EntryName entry, UpdateBatch& batch,
+               Violations& violations) {
   const auto wrong = [&](absl::string_view field, absl::string_view why) {
     violations.Add(absl::StatusCode::kInvalidArgument, "UPDATE_INVALID",
-                   absl::StrCat("updates[", index, "].", field), why);
+                   absl::StrCat(entry(), ".", field), why);
   };
-  const auto op = DecodeOp(update.op());
+  const auto op = DecodeOp(code);
   if (!op.ok()) return wrong("op", op.status().message());
-  const auto prefix = DecodePrefix(update.prefix());
   if (!prefix.ok()) return wrong("prefix", prefix.status().message());
   const bool is_delete =
       *op == RouteChange::Op::kDelete || *op == RouteChange::Op::kDeleteStrict;
-  if (is_delete && update.next_hop_id() != kNoRoute) {
+  if (is_delete && next_hop != kNoRoute) {
     return wrong("next_hop_id", "must be 0 when deleting");
   }
-  if (!is_delete && !IsNextHop(update.next_hop_id())) {
-    return wrong("next_hop_id", NotANextHop(update.next_hop_id()));
+  if (!is_delete && !IsNextHop(next_hop)) {
+    return wrong("next_hop_id", NotANextHop(next_hop));
   }
-  batch.changes.push_back({*op, *prefix, update.next_hop_id()});
+  batch.changes.push_back({*op, *prefix, next_hop});
+}
+
+// The packed changes of one family.
+struct PackedChanges {
+  Family family;
+  const char* field;
+  absl::string_view bytes;
+
+  size_t address_bytes() const {
+    return static_cast<size_t>(AddressBits(family)) / 8;
+  }
+  size_t entry_bytes() const { return address_bytes() + 6; }
+  size_t size() const { return bytes.size() / entry_bytes(); }
+  v1::RouteUpdate::Op op(size_t i) const {
+    return static_cast<v1::RouteUpdate::Op>(
+        bytes[i * entry_bytes() + address_bytes() + 1]);
+  }
+};
+
+template <typename Request>
+std::array<PackedChanges, 2> Packed(const Request& request) {
+  return {{{Family::kIpv6, "changes_v6", request.changes_v6()},
+           {Family::kIpv4, "changes_v4", request.changes_v4()}}};
+}
+
+void AddPacked(const PackedChanges& packed, UpdateBatch& batch,
+               Violations& violations) {
+  const size_t address_bytes = packed.address_bytes();
+  if (packed.bytes.size() % packed.entry_bytes() != 0) {
+    violations.Add(
+        absl::StatusCode::kInvalidArgument, "UPDATE_INVALID", packed.field,
+        absl::StrCat("has ", packed.bytes.size(), " bytes, not a multiple of ",
+                     packed.entry_bytes()));
+    return;
+  }
+  for (size_t i = 0; i < packed.size(); ++i) {
+    const absl::string_view entry =
+        packed.bytes.substr(i * packed.entry_bytes(), packed.entry_bytes());
+    const auto length = static_cast<uint8_t>(entry[address_bytes]);
+    uint32_t next_hop = 0;
+    std::memcpy(&next_hop, entry.data() + address_bytes + 2, sizeof(next_hop));
+    AddChange(
+        packed.op(i),
+        Prefix::Create(*Address::FromPacked(entry.substr(0, address_bytes)),
+                       length),
+        le32toh(next_hop),
+        [&] { return absl::StrCat(packed.field, "[", i, "]"); }, batch,
+        violations);
+  }
 }
 
 // Appends the entries of a list, decoded by `decode`, to `out`.
@@ -94,10 +148,16 @@ void DecodeObjects(const NextHops& next_hops, const Groups& groups,
              batch.groups, violations);
 }
 
-absl::Status CheckSize(absl::string_view field, int size, size_t limit) {
-  if (static_cast<size_t>(size) <= limit) return absl::OkStatus();
+absl::Status CheckSize(absl::string_view field, size_t size, size_t limit) {
+  if (size <= limit) return absl::OkStatus();
   return QuotaError("BATCH_TOO_LARGE", field,
                     absl::StrCat(size, " entries; the limit is ", limit));
+}
+
+template <typename List>
+absl::Status CheckList(absl::string_view field, const List& list,
+                       size_t limit) {
+  return CheckSize(field, static_cast<size_t>(list.size()), limit);
 }
 
 // Decodes the fields that all requests have.
@@ -139,13 +199,17 @@ uint64_t Fingerprint(const Request& request,
   return XXH3_64bits(kept.data(), kept.size());
 }
 
-template <typename Updates>
-OperationCounts CountRefused(const Updates& updates) {
+template <typename Request>
+OperationCounts CountRefused(const Request& request) {
   OperationCounts refused;
-  for (const v1::RouteUpdate& update : updates) {
-    const auto op = DecodeOp(update.op());
-    if (!op.ok()) continue;  // no operation: nothing to count
+  const auto count = [&refused](v1::RouteUpdate::Op code) {
+    const auto op = DecodeOp(code);
+    if (!op.ok()) return;  // no operation: nothing to count
     ++refused.counts[CountedOp(*op)][OperationCounts::kRefused];
+  };
+  for (const v1::RouteUpdate& update : request.updates()) count(update.op());
+  for (const PackedChanges& packed : Packed(request)) {
+    for (size_t i = 0; i < packed.size(); ++i) count(packed.op(i));
   }
   return refused;
 }
@@ -153,25 +217,44 @@ OperationCounts CountRefused(const Updates& updates) {
 template <typename Request>
 absl::StatusOr<UpdateBatch> DecodeChanges(const Request& request,
                                           size_t max_entries) {
-  absl::Status sizes =
-      CheckSize("updates", request.updates_size(), max_entries);
-  sizes.Update(CheckSize("next_hops", request.next_hops_size(), max_entries));
-  sizes.Update(CheckSize("groups", request.groups_size(), max_entries));
+  absl::Status sizes = CheckList("updates", request.updates(), max_entries);
+  sizes.Update(CheckList("next_hops", request.next_hops(), max_entries));
+  sizes.Update(CheckList("groups", request.groups(), max_entries));
+  for (const PackedChanges& packed : Packed(request)) {
+    sizes.Update(CheckSize(packed.field, packed.size(), max_entries));
+  }
   if (!sizes.ok()) return sizes;
   UpdateBatch batch;
   Violations violations;
   DecodeTerms(request, batch, violations);
   DecodeObjects(request.next_hops(), request.groups(), batch, violations);
-  batch.changes.reserve(static_cast<size_t>(request.updates_size()));
+  const auto [v6, v4] = Packed(request);
+  batch.packed_v6 = v6.size();
+  batch.packed_v4 = v4.size();
+  batch.changes.reserve(static_cast<size_t>(request.updates_size()) +
+                        v6.size() + v4.size());
   for (int i = 0; i < request.updates_size(); ++i) {
-    DecodeChange(request.updates(i), i, batch, violations);
+    const v1::RouteUpdate& update = request.updates(i);
+    AddChange(
+        update.op(), DecodePrefix(update.prefix()), update.next_hop_id(),
+        [i] { return absl::StrCat("updates[", i, "]"); }, batch, violations);
   }
+  AddPacked(v6, batch, violations);
+  AddPacked(v4, batch, violations);
   if (!violations.empty()) return violations.ToStatus();
   batch.require_next_hops = request.require_next_hops();
   return batch;
 }
 
 }  // namespace
+
+size_t CountEntries(const v1::StreamUpdatesRequest& request) {
+  size_t count = static_cast<size_t>(request.updates_size()) +
+                 static_cast<size_t>(request.next_hops_size()) +
+                 static_cast<size_t>(request.groups_size());
+  for (const PackedChanges& packed : Packed(request)) count += packed.size();
+  return count;
+}
 
 absl::StatusOr<UpdateBatch> DecodeUpdate(const v1::UpdateRoutesRequest& request,
                                          size_t max_entries) {
@@ -196,11 +279,10 @@ absl::StatusOr<UpdateBatch> DecodeUpdate(
 
 absl::StatusOr<UpdateBatch> DecodeUpdate(
     const v1::UpdateNextHopsRequest& request, size_t max_entries) {
-  absl::Status sizes =
-      CheckSize("upserts", request.upserts_size(), max_entries);
-  sizes.Update(CheckSize("delete_ids", request.delete_ids_size(), max_entries));
+  absl::Status sizes = CheckList("upserts", request.upserts(), max_entries);
+  sizes.Update(CheckList("delete_ids", request.delete_ids(), max_entries));
   sizes.Update(
-      CheckSize("group_upserts", request.group_upserts_size(), max_entries));
+      CheckList("group_upserts", request.group_upserts(), max_entries));
   sizes.Update(CheckSize("delete_group_ids", request.delete_group_ids_size(),
                          max_entries));
   if (!sizes.ok()) return sizes;
@@ -225,8 +307,7 @@ absl::StatusOr<UpdateBatch> DecodeUpdate(
 }
 
 OperationCounts RefusedOperations(const v1::UpdateRoutesRequest& request) {
-  return request.validate_only() ? OperationCounts()
-                                 : CountRefused(request.updates());
+  return request.validate_only() ? OperationCounts() : CountRefused(request);
 }
 
 OperationCounts RefusedOperations(const v1::UpdateNextHopsRequest&) {
@@ -234,7 +315,7 @@ OperationCounts RefusedOperations(const v1::UpdateNextHopsRequest&) {
 }
 
 OperationCounts RefusedOperations(const v1::StreamUpdatesRequest& request) {
-  return CountRefused(request.updates());
+  return CountRefused(request);
 }
 
 absl::Status AppendReplacement(const v1::ReplaceRoutesRequest& request,

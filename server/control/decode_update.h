@@ -27,6 +27,12 @@ absl::StatusOr<UpdateBatch> DecodeUpdate(
 absl::StatusOr<UpdateBatch> DecodeUpdate(
     const v1::StreamUpdatesRequest& request, size_t max_entries);
 
+// The entries of all lists of a batch.
+size_t CountEntries(const v1::StreamUpdatesRequest& request);
+
+// Bytes that a byte of packed changes takes in the decoded batch, at most.
+inline constexpr size_t kUnpackedBytes = (sizeof(RouteChange) + 9) / 10;
+
 // Counts the operations that a request asks for as refused. The request need
 // not be valid.
 OperationCounts RefusedOperations(const v1::UpdateRoutesRequest& request);

@@ -45,6 +45,99 @@ TEST(DecodeUpdate, ErrorNamesTheField) {
   }
 }
 
+// An entry of `changes_v6` or `changes_v4`.
+std::string Pack(const Address& address, int length, int op,
+                 const std::string& next_hop) {
+  return address.ToPacked() + static_cast<char>(length) +
+         static_cast<char>(op) + next_hop;
+}
+
+const std::string kSeven("\x07\0\0\0", 4);
+const std::string kZero(4, '\0');
+
+// Each operation and length in each form gives the same change.
+TEST(DecodeUpdate, PackedChangesAreThoseOfMessages) {
+  v1::StreamUpdatesRequest messages, packed;
+  for (Family family : {Family::kIpv6, Family::kIpv4}) {
+    for (int length = 0; length <= AddressBits(family); ++length) {
+      const auto op = static_cast<v1::RouteUpdate::Op>(
+          v1::RouteUpdate::OP_UPSERT + length % 5);
+      const bool is_delete = op == v1::RouteUpdate::OP_DELETE ||
+                             op == v1::RouteUpdate::OP_DELETE_STRICT;
+      const Prefix prefix = Prefix::Truncate(
+          Address::FromBits(family, absl::MakeUint128(0xdeadbeefcafe0123,
+                                                      0x456789abcdef9999)),
+          length);
+      *messages.add_updates() =
+          Update(op, prefix.ToString().c_str(), is_delete ? 0 : 0xfedc0007);
+      (family == Family::kIpv6 ? packed.mutable_changes_v6()
+                               : packed.mutable_changes_v4())
+          ->append(Pack(prefix.address(), length, op,
+                        is_delete ? kZero : std::string("\x07\0\xdc\xfe", 4)));
+    }
+  }
+  const auto listed = DecodeUpdate(messages, 200);
+  const auto unpacked = DecodeUpdate(packed, 200);
+  ASSERT_TRUE(listed.ok()) << listed.status();
+  ASSERT_TRUE(unpacked.ok()) << unpacked.status();
+  ASSERT_EQ(listed->changes.size(), 129U + 33U);
+  ASSERT_EQ(unpacked->changes.size(), 129U + 33U);
+  for (size_t i = 0; i < listed->changes.size(); ++i) {
+    EXPECT_EQ(unpacked->changes[i].op, listed->changes[i].op);
+    EXPECT_EQ(unpacked->changes[i].prefix, listed->changes[i].prefix);
+    EXPECT_EQ(unpacked->changes[i].next_hop, listed->changes[i].next_hop);
+  }
+  EXPECT_EQ(RefusedOperations(packed), RefusedOperations(messages));
+  EXPECT_EQ(CountEntries(packed), CountEntries(messages));
+  EXPECT_EQ(listed->ChangeField(3), "updates[3]");
+  EXPECT_EQ(unpacked->ChangeField(128), "changes_v6[128]");
+  EXPECT_EQ(unpacked->ChangeField(129), "changes_v4[0]");
+}
+
+TEST(DecodeUpdate, AnErrorNamesThePackedField) {
+  const Address v6 = *Address::Parse("2001:db8::1");
+  const Address v4 = *Address::Parse("10.0.0.1");
+  const struct {
+    std::string v6, v4;
+    const char* field;
+  } kCases[] = {
+      {std::string(21, 'x'), "", "changes_v6"},
+      {Pack(v6, 128, 1, kSeven) + "x", "", "changes_v6"},
+      {"", std::string(11, 'x'), "changes_v4"},
+      {Pack(v6, 129, 1, kSeven), "", "changes_v6[0].prefix"},
+      {Pack(v6, 255, 1, kSeven), "", "changes_v6[0].prefix"},
+      {Pack(v6, 128, 1, kSeven) + Pack(v6, 64, 1, kSeven), "",
+       "changes_v6[1].prefix"},
+      {Pack(v6, 128, 0, kSeven), "", "changes_v6[0].op"},
+      {Pack(v6, 128, 6, kSeven), "", "changes_v6[0].op"},
+      {Pack(v6, 128, 255, kSeven), "", "changes_v6[0].op"},
+      {Pack(v6, 128, 1, kZero), "", "changes_v6[0].next_hop_id"},
+      {Pack(v6, 128, 4, kSeven), "", "changes_v6[0].next_hop_id"},
+      {Pack(v6, 128, 1, "\xff\xff\xff\xff"), "", "changes_v6[0].next_hop_id"},
+      {Pack(v6, 128, 1, kSeven), Pack(v4, 33, 1, kSeven),
+       "changes_v4[0].prefix"},
+      {"", Pack(v4, 32, 1, kSeven) + Pack(v4, 31, 1, kSeven),
+       "changes_v4[1].prefix"},
+  };
+  for (const auto& bad : kCases) {
+    v1::UpdateRoutesRequest request;
+    request.set_changes_v6(bad.v6);
+    request.set_changes_v4(bad.v4);
+    const absl::Status status = DecodeUpdate(request, 10).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << bad.field;
+    EXPECT_EQ(ErrorField(status), bad.field) << status;
+  }
+}
+
+TEST(DecodeUpdate, BoundsPackedChanges) {
+  v1::UpdateRoutesRequest request;
+  const Address v4 = *Address::Parse("10.0.0.1");
+  request.set_changes_v4(Pack(v4, 32, 1, kSeven) + Pack(v4, 32, 1, kSeven));
+  EXPECT_TRUE(DecodeUpdate(request, 2).ok());
+  const absl::Status status = DecodeUpdate(request, 1).status();
+  EXPECT_EQ(ErrorReason(status), "BATCH_TOO_LARGE");
+}
+
 TEST(DecodeUpdate, BoundsTheBatch) {
   v1::UpdateRoutesRequest request;
   *request.add_updates() = Update(v1::RouteUpdate::OP_DELETE, "10.0.0.0/8", 0);

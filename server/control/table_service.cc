@@ -151,7 +151,8 @@ void TableService::AddUpdate(
     const absl::Status parsed =
         request.Parse(self->context_, bytes,
                       {.entries = limits.max_update_routes,
-                       .bytes = limits.update_memory_bytes});
+                       .bytes = limits.update_memory_bytes,
+                       .unpacked = kUnpackedBytes});
     if (parsed.ok()) return (self->*method)(*call, request, *response);
     self->context_.metrics.Updated("refused");
     const absl::string_view name(path);

@@ -34,9 +34,7 @@ constexpr absl::Duration kMemoryLook = absl::Milliseconds(5);
 
 // The credits that a batch costs.
 uint64_t Cost(const v1::StreamUpdatesRequest& request) {
-  return 1 + static_cast<uint64_t>(request.updates_size()) +
-         static_cast<uint64_t>(request.next_hops_size()) +
-         static_cast<uint64_t>(request.groups_size());
+  return 1 + CountEntries(request);
 }
 
 // A batch that is submitted and not yet answered.
@@ -213,7 +211,8 @@ class Requests {
     const ControlLimits& limits = context_.limits;
     const absl::StatusOr<size_t> size = DecodedSize<v1::StreamUpdatesRequest>(
         bytes, {.entries = limits.update_credits,
-                .bytes = limits.update_memory_bytes});
+                .bytes = limits.update_memory_bytes,
+                .unpacked = kUnpackedBytes});
     if (!size.ok()) {
       return ErrorReason(size.status()) == "BATCH_TOO_LARGE"
                  ? CreditExceeded(limits.update_credits)

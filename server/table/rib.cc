@@ -49,11 +49,10 @@ void CheckRepeats(const UpdateBatch& batch, Violations& violations) {
   }
   std::sort(repeats.begin(), repeats.end());
   for (const auto& [later, first] : repeats) {
-    violations.Add(
-        absl::StatusCode::kInvalidArgument, "PREFIX_REPEATED",
-        absl::StrCat(batch.fields->changes, "[", later, "].prefix"),
-        absl::StrCat(batch.changes[later].prefix.ToString(), " is already in ",
-                     batch.fields->changes, "[", first, "]"));
+    violations.Add(absl::StatusCode::kInvalidArgument, "PREFIX_REPEATED",
+                   absl::StrCat(batch.ChangeField(later), ".prefix"),
+                   absl::StrCat(batch.changes[later].prefix.ToString(),
+                                " is already in ", batch.ChangeField(first)));
   }
 }
 
@@ -291,8 +290,7 @@ void Rib::ApplyChanges(const UpdateBatch& batch, Violations& violations,
                            absl::StatusCode code, absl::string_view reason,
                            absl::string_view field, absl::string_view why) {
       violations.Add(code, reason,
-                     absl::StrCat(batch.fields->changes, "[", i, "].", field),
-                     why);
+                     absl::StrCat(batch.ChangeField(i), ".", field), why);
     };
     const NextHopId before =
         Set(prefix, IsDelete(op) ? kNoRoute : next_hop, change);

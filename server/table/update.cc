@@ -2,7 +2,19 @@
 
 #include "server/table/update.h"
 
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
 namespace planb::server {
+
+std::string UpdateBatch::ChangeField(size_t index) const {
+  const size_t v6 = changes.size() - packed_v4 - packed_v6;
+  const size_t v4 = changes.size() - packed_v4;
+  return index < v6   ? absl::StrCat(fields->changes, "[", index, "]")
+         : index < v4 ? absl::StrCat("changes_v6[", index - v6, "]")
+                      : absl::StrCat("changes_v4[", index - v4, "]");
+}
 
 size_t Delta::bytes() const {
   size_t bytes = sizeof(Delta) + digest.size() +

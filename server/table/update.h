@@ -41,7 +41,10 @@ inline constexpr UpdateFields kUpdateFields;
 // A request to change a table, decoded.
 struct UpdateBatch {
   const UpdateFields* fields = &kUpdateFields;
+  // First those of the list fields->changes, then those of `changes_v6`, then
+  // those of `changes_v4`.
   std::vector<RouteChange> changes;
+  size_t packed_v6 = 0, packed_v4 = 0;
   // If set, the table holds exactly these routes afterwards. Ascending; a
   // prefix that is listed twice is refused. `changes` is then empty.
   std::optional<std::vector<Route>> replacement;
@@ -61,6 +64,9 @@ struct UpdateBatch {
   // A hash of the request. Distinguishes a retry from another request that has
   // the same request_id.
   uint64_t fingerprint = 0;
+
+  // The field of the request that has changes[index], such as "updates[17]".
+  std::string ChangeField(size_t index) const;
 };
 
 // How many entries a batch changes.

@@ -35,11 +35,11 @@ import report  # pylint: disable=wrong-import-position
 
 # Replacements come last: they leave the table as it was loaded.
 WORKLOADS = ("one", "one_full", "batch_10000", "stream_100", "stream_1000",
-         "stream_10000", "replace_near", "replace_other")
+         "stream_10000", "packed_1000", "packed_10000", "replace_near", "replace_other")
 SHORT_WORKLOADS = ("one", "batch_1000", "stream_100", "replace_near",
                "replace_other")
 # The last of them is the load that all else goes on from.
-LOADS = ("load_update", "load_stream", "load_replace")
+LOADS = ("load_update", "load_stream", "load_packed", "load_replace")
 
 RESERVE = 64 << 20  # of the memory target
 PATIENCE = 3600  # seconds that one run of `visibility` may take

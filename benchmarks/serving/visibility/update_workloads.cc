@@ -244,10 +244,14 @@ class Replies {
 // Changes by StreamUpdates: as many on the way as the server gives credit for.
 class Streams final : public UpdateWorkload {
  public:
-  Streams(std::vector<Batch> batches, bool once, Target& target)
+  Streams(std::vector<Batch> batches, bool once, bool packed, Target& target)
       : batches_(std::move(batches)), once_(once), target_(target) {
     for (const Batch& batch : batches_) {
-      Encode(batch, *requests_.emplace_back().mutable_updates());
+      v1::StreamUpdatesRequest& request = requests_.emplace_back();
+      if (!packed) Encode(batch, *request.mutable_updates());
+      for (const Route& change : batch) {
+        if (packed) client::AddPacked(change, request);
+      }
     }
   }
 
@@ -405,8 +409,9 @@ absl::StatusOr<std::unique_ptr<UpdateWorkload>> MakeUpdateWorkload(
     return std::make_unique<Updates>(Chunks(routes),
                                      UpdateOptions{.once = true}, target);
   }
-  if (name == "load_stream") {
-    return std::make_unique<Streams>(Chunks(routes), true, target);
+  if (name == "load_stream" || name == "load_packed") {
+    return std::make_unique<Streams>(Chunks(routes), true,
+                                     name == "load_packed", target);
   }
   std::vector<Route> own(routes.begin(), routes.end());
   if (name == "load_replace") {
@@ -422,7 +427,8 @@ absl::StatusOr<std::unique_ptr<UpdateWorkload>> MakeUpdateWorkload(
   }
   size_t size = 1;
   size_t count = options.batches;
-  const bool stream = Sized(name, "stream_", size);
+  const bool packed = Sized(name, "packed_", size);
+  const bool stream = packed || Sized(name, "stream_", size);
   const bool one = name == "one" || name == "one_full";
   if (!stream && !one && !Sized(name, "batch_", size)) {
     return absl::InvalidArgumentError(
@@ -433,7 +439,8 @@ absl::StatusOr<std::unique_ptr<UpdateWorkload>> MakeUpdateWorkload(
   auto batches = MakeBatches(routes, size, count, /*seed=*/size);
   if (!batches.ok()) return batches.status();
   if (stream) {
-    return std::make_unique<Streams>(*std::move(batches), false, target);
+    return std::make_unique<Streams>(*std::move(batches), false, packed,
+                                     target);
   }
   // At full speed a lookup after every change would be a load of its own.
   return std::make_unique<Updates>(

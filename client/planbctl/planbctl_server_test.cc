@@ -287,15 +287,15 @@ TEST_F(PlanbctlServerTest, WatchesShowEveryChange) {
   Do("nexthop delete 5");
   EXPECT_THAT(Do("routes watch --start=0 --count=6"),
               MatchesRegex("1 set_nexthop 5 dev eth0\n"
-                           "1 complete 0+\n"
+                           "1 complete [0-9a-f]+\n"
                            "2 set_group 9 5 6\n"
-                           "2 complete 0+\n"
+                           "2 complete [0-9a-f]+\n"
                            "3 announce ::/0 9\n"
                            "3 complete [0-9a-f]+\n"
                            "4 withdraw ::/0\n"
-                           "4 complete 0+\n"
+                           "4 complete [0-9a-f]+\n"
                            "5 delete_group 9\n"
-                           "5 complete 0+\n"
+                           "5 complete [0-9a-f]+\n"
                            "6 delete_nexthop 5\n"
                            "6 complete 0+\n"));
   EXPECT_THAT(Do("routes watch --json --start=2 --count=1"),

@@ -126,7 +126,7 @@ const Command kRoutesWatchCommand = {
         "one a line: the generation, the kind of change (announce, "
         "withdraw, set_nexthop, delete_nexthop, set_group, delete_group), "
         "and its object. Generations are whole and in order; a line "
-        "\"complete\" with the digest of the routes ends each.\n\nRuns until "
+        "\"complete\" with the table's digest ends each.\n\nRuns until "
         "interrupted, or for --count generations. Continues after a "
         "broken connection, unless the server stays away for --timeout. "
         "If the server no longer has the next changes, a line \"reset\" and "

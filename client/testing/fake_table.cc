@@ -228,6 +228,12 @@ grpc::Status FakeTable::Replace(const v1::ReplaceRoutesRequest& first,
 std::string FakeTable::digest() const {
   uint64_t sum = 0;
   for (const auto& route : now_.routes) sum ^= absl::HashOf(route);
+  for (const auto& [id, next_hop] : now_.next_hops) {
+    sum ^= absl::HashOf(1, next_hop.SerializeAsString());
+  }
+  for (const auto& [id, group] : now_.groups) {
+    sum ^= absl::HashOf(2, group.SerializeAsString());
+  }
   std::string bytes(16, '\0');
   for (char& byte : bytes) {
     byte = static_cast<char>(sum & 0xff);

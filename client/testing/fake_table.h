@@ -80,14 +80,14 @@ class FakeTable {
     return now_.groups;
   }
   uint64_t generation() const { return first_ + history_.size(); }
-  // 16 bytes: the exclusive or of a hash of each route.
+  // 16 bytes: the exclusive or of a hash of each route, next hop and group.
   std::string digest() const;
 
   // The changes of generation oldest() + 1 and on, each whole.
   using History = std::vector<std::shared_ptr<const v1::WatchRoutesResponse>>;
   const History& history() const { return history_; }
   uint64_t oldest() const { return first_; }
-  // The digest of the routes of `generation`.
+  // The digest of `generation`.
   // REQUIRES: oldest() <= generation <= generation().
   std::string DigestOf(uint64_t generation) const;
   void ForgetHistory();

@@ -17,7 +17,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "lpm/io/table_file.h"
 #include "lpm/synthetic/synthetic.h"
+#include "server/table/table_digest.h"
 #include "server/testing/control_calls.h"
 
 namespace planb::server {
@@ -375,6 +377,42 @@ TEST(ControlSnapshot, ValidateOnlyAndConditions) {
   EXPECT_EQ(reply.response.generation(), 1U);
   EXPECT_EQ(GetTable(running).accepted_generation(), 1U);
   EXPECT_EQ(GetTable(running).groups(), 1U);
+}
+
+// The header of a file has the digest of its contents, or, if an older server
+// wrote it, of its routes alone.
+TEST(ControlSnapshot, TheDigestOfTheHeaderIsChecked) {
+  const NextHop next_hop = {.id = 7, .label = "seven"};
+  const NextHopGroup group = {.id = 8, .members = {{7, 1}}};
+  const Route route = {*Prefix::Parse("::/0"), 8};
+  TableDigest routes, all, others;
+  routes.Add(route);
+  all.Add(route);
+  all.Add(next_hop);
+  all.Add(group);
+  others.Add(route);
+  others.Add(next_hop);
+  RunningServer running;
+  for (const TableDigest& digest : {routes, all, others}) {
+    std::string file;
+    TableFileWriter writer([&](absl::string_view bytes) {
+      file.append(bytes.data(), bytes.size());
+      return absl::OkStatus();
+    });
+    ASSERT_TRUE(writer.Begin({.digest = digest.ToString()}).ok());
+    ASSERT_TRUE(writer.Add(next_hop).ok());
+    ASSERT_TRUE(writer.Add(group).ok());
+    ASSERT_TRUE(writer.Add(route).ok());
+    ASSERT_TRUE(writer.Finish().ok());
+    const auto reply = Import(running, "", file);
+    if (digest == others) {
+      ExpectError(reply.status, Code::DATA_LOSS, "SNAPSHOT_CORRUPT", "");
+      continue;
+    }
+    ASSERT_TRUE(reply.status.ok()) << reply.status.error_message();
+    EXPECT_EQ(reply.response.digest(), all.ToString());
+    EXPECT_EQ(GetTable(running).digest(), all.ToString());
+  }
 }
 
 // One bit of each byte is flipped, and the file is cut at each byte.

@@ -98,7 +98,8 @@ TEST(ControlWatch, SendsNextHopsAndGroups) {
   EXPECT_EQ(message.next_hops(0).id(), 1U);
   ASSERT_EQ(message.groups_size(), 1);
   EXPECT_EQ(message.groups(0).members(0).weight(), 7U);
-  EXPECT_EQ(message.digest(), std::string(16, '\0'));
+  EXPECT_NE(message.digest(), std::string(16, '\0'));
+  EXPECT_EQ(message.digest(), GetTable(running).digest());
   request.Clear();
   request.add_delete_ids(1);
   request.add_delete_group_ids(9);
@@ -109,6 +110,7 @@ TEST(ControlWatch, SendsNextHopsAndGroups) {
   EXPECT_EQ(message.deleted_next_hop_ids(0), 1U);
   ASSERT_EQ(message.deleted_group_ids_size(), 1);
   EXPECT_EQ(message.deleted_group_ids(0), 9U);
+  EXPECT_EQ(message.digest(), std::string(16, '\0'));
 }
 
 // Nothing of the next generation is sent before this one is complete.
@@ -492,6 +494,17 @@ class ControlReplica : public testing::Test {
   std::atomic<uint64_t> last_{0};  // generation, when the storm is over
 };
 
+// By id, serialized.
+template <typename Object>
+std::map<uint32_t, std::string> ToText(
+    const std::map<uint32_t, Object>& objects) {
+  std::map<uint32_t, std::string> text;
+  for (const auto& [id, object] : objects) {
+    text[id] = object.SerializeAsString();
+  }
+  return text;
+}
+
 TEST_F(ControlReplica, FromNothing) {
   Replica replica;
   std::thread storm([this] { Storm(); });
@@ -500,19 +513,14 @@ TEST_F(ControlReplica, FromNothing) {
   ExpectSameRoutes(replica);
   EXPECT_GT(replica.splits(), 2);
   EXPECT_GE(replica.bookmarks(), 1);
-  Replica::Objects next_hops, groups;
-  for (const auto& chunk : Call(running_, &Stub::ListNextHops, {}).all) {
-    for (const v1::NextHop& hop : chunk.next_hops()) {
-      next_hops[hop.id()] = hop.SerializeAsString();
-    }
-    for (const v1::NextHopGroup& group : chunk.groups()) {
-      groups[group.id()] = group.SerializeAsString();
-    }
-  }
-  EXPECT_EQ(replica.next_hops(), next_hops);
-  EXPECT_EQ(replica.groups(), groups);
-  EXPECT_FALSE(next_hops.empty());
-  EXPECT_FALSE(groups.empty());
+  // Another one, from lists of the end.
+  const Replica last(Call(running_, &Stub::ListRoutes, {}).all,
+                     Call(running_, &Stub::ListNextHops, {}).all);
+  ExpectSameRoutes(last);
+  EXPECT_EQ(ToText(replica.next_hops()), ToText(last.next_hops()));
+  EXPECT_EQ(ToText(replica.groups()), ToText(last.groups()));
+  EXPECT_FALSE(last.next_hops().empty());
+  EXPECT_FALSE(last.groups().empty());
 }
 
 TEST_F(ControlReplica, FromNothingWithManyReconnects) {
@@ -528,15 +536,14 @@ TEST_F(ControlReplica, FromAListInTheMiddle) {
   std::thread storm([this] { Storm(); });
   for (int i = 0; i < 3; ++i) {
     // Each starts from another generation, while the table changes.
-    std::vector<Route> routes;
-    const auto list = Call(running_, &Stub::ListRoutes, {});
-    for (const v1::ListRoutesResponse& chunk : list.all) {
-      for (const v1::Route& route : chunk.routes()) {
-        routes.push_back({ToPrefix(route.prefix()), route.next_hop_id()});
-      }
-    }
-    ASSERT_FALSE(list.all.empty());
-    Replica replica(list.all[0].generation(), routes);
+    Replies<v1::ListRoutesResponse> routes;
+    Replies<v1::ListNextHopsResponse> objects;
+    do {
+      objects = Call(running_, &Stub::ListNextHops, {});
+      routes = Call(running_, &Stub::ListRoutes, {});
+      ASSERT_FALSE(routes.all.empty() || objects.all.empty());
+    } while (routes.all[0].generation() != objects.all[0].generation());
+    Replica replica(routes.all, objects.all);
     if (i == 2) {
       Follow(replica, 0);
       storm.join();

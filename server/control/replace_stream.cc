@@ -184,6 +184,7 @@ class SnapshotSink final : public TableFileSink {
     return absl::OkStatus();
   }
   absl::Status OnNextHop(const NextHop& next_hop) override {
+    objects_.Add(next_hop);
     // The same rules hold as for a next hop in a message.
     v1::NextHop message;
     Encode(next_hop, message);
@@ -192,6 +193,7 @@ class SnapshotSink final : public TableFileSink {
     return valid.status();
   }
   absl::Status OnGroup(const NextHopGroup& group) override {
+    objects_.Add(group);
     v1::NextHopGroup message;
     Encode(group, message);
     const absl::StatusOr<NextHopGroup> valid = DecodeGroup(message);
@@ -199,22 +201,22 @@ class SnapshotSink final : public TableFileSink {
     return valid.status();
   }
   absl::Status OnRoute(const Route& route) override {
-    actual_.Add(route);
+    routes_.Add(route);
     to_.batch().replacement->push_back(route);
     return absl::OkStatus();
   }
   absl::Status OnEnd(const TableFileCounts&) override {
     ended_ = true;
-    if (actual_.ToString() == digest_) return absl::OkStatus();
+    if (IsStoredDigest(digest_, routes_, objects_)) return absl::OkStatus();
     return absl::DataLossError(
-        "the routes do not have the digest of the header");
+        "the contents do not have the digest of the header");
   }
   bool ended() const { return ended_; }
 
  private:
   Replacement& to_;
   std::string digest_;
-  TableDigest actual_;
+  TableDigest routes_, objects_;
   bool ended_ = false;
 };
 

@@ -420,7 +420,8 @@ TEST(SqliteStoreOpen, EditedByHandIsRefused) {
     for (NextHopId i = 2; i <= 4; ++i) {
       const auto delta = std::make_shared<Delta>(*Batch(i, {}).delta);
       delta->next_hops = {{.id = i}};
-      delta->digest = Batch(i, table.routes).delta->digest;
+      table.next_hops.push_back({.id = i});
+      delta->digest = MakeVersion(table).rib.digest();
       ASSERT_TRUE(store->Append("default", {{.delta = delta}}).ok());
     }
     ASSERT_TRUE(store->Append("other", {Batch(1, {})}).ok());

@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lpm/synthetic/synthetic.h"
+#include "server/base/error.h"
 #include "server/store/store_files.h"
 #include "server/testing/small_store.h"
 #include "server/testing/store_place.h"
@@ -274,6 +275,61 @@ TEST(SqliteStore, ABatchNamesTheGenerationBefore) {
   EXPECT_EQ(append(7, 9).code(), absl::StatusCode::kUnavailable);
   EXPECT_TRUE(append(8, 100).ok());
   EXPECT_EQ(store->Load().value()[0].generation, 100U);
+}
+
+// A batch that adds a next hop and a route to an empty table.
+AcceptedBatch BatchWithANextHop(TableDigest digest) {
+  Delta delta = *Batch(1, {MakeRoute("::/0", 7)}).delta;
+  delta.next_hops = {{.id = 7, .label = "seven"}};
+  delta.digest = digest.ToString();
+  return {.delta = std::make_shared<const Delta>(std::move(delta))};
+}
+
+TEST(SqliteStore, ADigestCoversNextHops) {
+  for (const char* label : {"seven", "eight"}) {
+    auto store = OpenStore(NewStorePath("digest"));
+    ASSERT_TRUE(store->CreateTable("default", 0).ok());
+    TableDigest digest;
+    digest.Add(MakeRoute("::/0", 7));
+    digest.Add(NextHop{.id = 7, .label = label});
+    ASSERT_TRUE(store->Append("default", {BatchWithANextHop(digest)}).ok());
+    const auto loaded = store->Load();
+    if (label == std::string("seven")) {
+      EXPECT_TRUE(loaded.ok()) << loaded.status();
+      continue;
+    }
+    EXPECT_EQ(ErrorReason(loaded.status()), "STORE_CORRUPT");
+    EXPECT_THAT(std::string(loaded.status().message()),
+                HasSubstr("the contents of table default are not those"));
+  }
+}
+
+// As in a database that an older server wrote.
+TEST(SqliteStore, ADigestMayCoverTheRoutesAlone) {
+  const std::string path = NewStorePath("older");
+  TableDigest digest;
+  digest.Add(MakeRoute("::/0", 7));
+  {
+    auto store = OpenStore(path);
+    ASSERT_TRUE(store->CreateTable("default", 0).ok());
+    ASSERT_TRUE(store->Append("default", {BatchWithANextHop(digest)}).ok());
+  }
+  auto store = OpenStore(path);
+  const auto loaded = store->Load();
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  ASSERT_EQ(loaded->size(), 1U);
+  EXPECT_EQ((*loaded)[0].next_hops,
+            (std::vector<NextHop>{{.id = 7, .label = "seven"}}));
+  // The table goes on with digests of everything.
+  const TableVersion now = MakeVersion((*loaded)[0]);
+  EXPECT_NE(now.rib.digest(), digest.ToString());
+  Delta next = *Batch(2, {}).delta;
+  next.deleted_next_hops = {7};
+  next.digest = digest.ToString();  // of all, now that the next hop is gone
+  ASSERT_TRUE(
+      store->Append("default", {{.delta = std::make_shared<const Delta>(next)}})
+          .ok());
+  EXPECT_TRUE(store->Load().ok());
 }
 
 TEST(SqliteStore, LogIsBounded) {

@@ -142,6 +142,7 @@ class TableReader {
   std::vector<Route> changes_;
   std::map<NextHopId, std::optional<NextHop>> next_hops_;
   std::map<NextHopId, std::optional<NextHopGroup>> groups_;
+  // The table's own digest, of when it was stored.
   std::string digest_ = TableDigest().ToString();
 };
 
@@ -334,13 +335,15 @@ absl::Status TableReader::Merge() {
     requests.erase(requests.begin(),
                    requests.end() - static_cast<ptrdiff_t>(request_window_));
   }
-  // The table's own digest, of when it was stored.
-  TableDigest digest;
+  TableDigest digest, objects;
   for (const Route& route : table_.routes) digest.Add(route);
-  if (digest.ToString() != digest_) {
-    return DamagedStore(sql_, absl::StrCat("the routes of table ", table_.name,
-                                           " are not those that were"
-                                           " committed"));
+  for (const NextHop& next_hop : table_.next_hops) objects.Add(next_hop);
+  for (const NextHopGroup& group : table_.groups) objects.Add(group);
+  if (!IsStoredDigest(digest_, digest, objects)) {
+    return DamagedStore(sql_,
+                        absl::StrCat("the contents of table ", table_.name,
+                                     " are not those that were"
+                                     " committed"));
   }
   return absl::OkStatus();
 }

@@ -131,6 +131,14 @@ size_t TextBytes(const std::vector<Entry>& entries) {
   return bytes;
 }
 
+// Replaces `before` by `after` in a digest.
+template <typename Entry>
+void Update(const std::vector<Entry>& before, const std::vector<Entry>& after,
+            TableDigest& digest) {
+  for (const Entry& entry : before) digest.Remove(entry);
+  for (const Entry& entry : after) digest.Add(entry);
+}
+
 // Refuses an id that a request deletes as one kind and adds as the other.
 void CheckOtherKind(const UpdateBatch& batch, Violations& violations) {
   const auto repeated = [&](absl::string_view field, NextHopId id) {
@@ -174,6 +182,8 @@ void NextHopSet::Apply(const UpdateBatch& batch, Violations& violations,
       groups_);
   text_bytes_ += TextBytes(delta.next_hops) + TextBytes(delta.groups);
   text_bytes_ -= TextBytes(hops_before) + TextBytes(groups_before);
+  Update(hops_before, delta.next_hops, digest_);
+  Update(groups_before, delta.groups, digest_);
   CountMembers(delta.groups, 1);
   CountMembers(groups_before, -1);
   CheckOtherKind(batch, violations);

@@ -59,6 +59,7 @@ class NextHopSet {
       : next_hops_(other.next_hops_.Share()),
         groups_(other.groups_.Share()),
         uses_(other.uses_.Share()),
+        digest_(other.digest_),
         text_bytes_(other.text_bytes_) {}
   NextHopSet(NextHopSet&&) noexcept = default;
   NextHopSet& operator=(const NextHopSet& other) {
@@ -93,6 +94,9 @@ class NextHopSet {
   // Entries of both kinds.
   size_t size() const { return next_hops_.size() + groups_.size(); }
 
+  // Of the entries of both kinds.
+  const TableDigest& digest() const { return digest_; }
+
   // Bytes held, approximately. O(1).
   size_t bytes() const;
 
@@ -103,7 +107,8 @@ class NextHopSet {
 
   NextHopMap next_hops_;
   NextHopGroupMap groups_;
-  NextHopUsesMap uses_;    // of ids that are named
+  NextHopUsesMap uses_;  // of ids that are named
+  TableDigest digest_;
   size_t text_bytes_ = 0;  // of names, labels and members
 };
 
@@ -116,7 +121,7 @@ using LengthCounts = std::array<uint64_t, 129>;
 
 // Thread-compatible. A Rib that Share() returned is independent of its source.
 // Invariants: each prefix at most once; no reserved next-hop id; digest() is
-// that of the routes.
+// that of the routes, next hops and groups.
 class Rib {
  public:
   explicit Rib(const RibLimits& limits) : limits_(limits) {}
@@ -160,8 +165,12 @@ class Rib {
     return lengths_[family == Family::kIpv6 ? 1 : 0];
   }
 
-  // Table.digest.
-  std::string digest() const { return digest_.ToString(); }
+  // Table.digest. O(1).
+  std::string digest() const {
+    TableDigest all = digest_;
+    all.Add(next_hops_.digest());
+    return all.ToString();
+  }
 
   // Bytes held, including those shared with other versions. O(1).
   size_t bytes() const;
@@ -196,7 +205,7 @@ class Rib {
   RouteSet v4_{Family::kIpv4};
   RouteSet v6_{Family::kIpv6};
   NextHopSet next_hops_;
-  TableDigest digest_;
+  TableDigest digest_;  // of the routes
   std::array<LengthCounts, 2> lengths_ = {};
 };
 

@@ -155,7 +155,7 @@ TEST(Rib, CanRequireNextHopObjects) {
   EXPECT_EQ(rib.next_hops().Find(5)->label, "five");
 }
 
-TEST(Rib, DigestDependsOnTheRoutesOnly) {
+TEST(Rib, DigestDependsOnTheContentsOnly) {
   std::mt19937 random(1);
   std::vector<RouteChange> changes;
   for (uint32_t i = 0; i < 1000; ++i) {
@@ -181,6 +181,47 @@ TEST(Rib, DigestDependsOnTheRoutesOnly) {
   Do(a, {{Op::kUpsert, P("0.0.0.0/0"), 1}});
   Do(b, {{Op::kUpsert, P("::/0"), 1}});
   EXPECT_NE(a.digest(), b.digest());
+}
+
+TEST(Rib, DigestCoversEachFieldOfNextHopsAndGroups) {
+  const NextHop next_hop = {.id = 1, .interface = "eth0", .label = "l"};
+  const NextHopGroup group = {.id = 2, .members = {{1, 1}, {3, 1}}};
+  std::vector<UpdateBatch> batches(9);
+  for (UpdateBatch& batch : batches) {
+    batch.replacement.emplace();
+    batch.replace_next_hops = true;
+    batch.next_hops = {next_hop};
+    batch.groups = {group};
+  }
+  batches[1].next_hops.clear();
+  batches[2].next_hops[0].gateway = Address::V4(1);
+  batches[3].next_hops[0].interface = "eth1";
+  batches[4].next_hops[0].label = "m";
+  batches[5].next_hops[0].weight = 9;
+  batches[6].groups.clear();
+  batches[7].groups[0].members[1].weight = 2;
+  batches[8].groups[0].label = "g";
+  Rib rib(RibLimits{});
+  std::vector<std::string> digests;
+  std::mt19937 random(4);
+  for (int round = 0; round < 100; ++round) {
+    const size_t i = random() % batches.size();
+    digests.resize(batches.size());
+    const auto change = rib.Apply(batches[i]);
+    ASSERT_TRUE(change.ok()) << change.status();
+    if (digests[i].empty()) digests[i] = rib.digest();
+    // The same contents have the same digest, whatever was there before.
+    ASSERT_EQ(rib.digest(), digests[i]) << i;
+    ASSERT_EQ(change->delta.digest, digests[i]);
+  }
+  std::sort(digests.begin(), digests.end());
+  EXPECT_FALSE(digests[0].empty());
+  EXPECT_EQ(std::unique(digests.begin(), digests.end()), digests.end());
+  UpdateBatch nothing;
+  nothing.replacement.emplace();
+  nothing.replace_next_hops = true;
+  ASSERT_TRUE(rib.Apply(nothing).ok());
+  EXPECT_EQ(rib.digest(), std::string(16, '\0'));
 }
 
 TEST(Rib, AgreesWithAMapOverRandomBatches) {

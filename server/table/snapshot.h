@@ -50,7 +50,7 @@ class Snapshot {
 
   uint64_t generation() const { return generation_; }
 
-  // Table.digest of the routes.
+  // Table.digest.
   const std::string& digest() const { return digest_; }
 
   const Fib& fib(Family family) const {

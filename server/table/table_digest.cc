@@ -69,4 +69,11 @@ std::string TableDigest::ToString() const {
   return bytes;
 }
 
+bool IsStoredDigest(absl::string_view stored, const TableDigest& routes,
+                    const TableDigest& objects) {
+  TableDigest all = routes;
+  all.Add(objects);
+  return stored == all.ToString() || stored == routes.ToString();
+}
+
 }  // namespace planb::server

@@ -92,7 +92,7 @@ struct ChangeCounts {
 struct UpdateOutcome {
   uint64_t generation = 0;
   ChangeCounts counts;
-  std::string digest;  // of the routes of that generation
+  std::string digest;  // Table.digest of that generation
   absl::Time accepted;
 
   friend bool operator==(const UpdateOutcome&, const UpdateOutcome&) = default;

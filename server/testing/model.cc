@@ -291,6 +291,8 @@ std::string DigestOf(const ModelTable& table) {
   for (const auto& [prefix, next_hop] : table.routes) {
     digest.Add(Route{prefix, next_hop});
   }
+  for (const auto& [id, next_hop] : table.next_hops) digest.Add(next_hop);
+  for (const auto& [id, group] : table.groups) digest.Add(group);
   return digest.ToString();
 }
 

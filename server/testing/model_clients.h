@@ -190,7 +190,7 @@ class ModelWatcher {
   Random random_;
   ModelReader lists_;
   std::unique_ptr<v1::RouteTable::Stub> stub_;
-  // The last complete generation and the digest of its routes.
+  // The last complete generation and its digest; empty after a list.
   uint64_t generation_ = 0;
   std::string digest_;
 };

@@ -314,9 +314,7 @@ void ModelWatcher::Watch() {
     ListCall list;
     if (lists_.List(list)) {
       generation_ = list.generation;
-      TableDigest digest;
-      for (const Route& route : list.routes) digest.Add(route);
-      digest_ = digest.ToString();
+      digest_.clear();
     }
   } else if (!IsBroken(status)) {
     run_.Surprise(DescribeStatus("WatchRoutes", status));

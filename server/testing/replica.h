@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "server/table/convert.h"
 #include "server/table/table_digest.h"
 #include "server/testing/control_calls.h"
 
@@ -24,10 +25,19 @@ class Replica {
  public:
   // Empty at generation 0.
   Replica() = default;
-  // From a list.
-  Replica(uint64_t generation, const std::vector<Route>& routes)
-      : generation_(generation) {
-    for (const Route& route : routes) Set(route.prefix, route.next_hop);
+  // From lists of one generation.
+  Replica(const std::vector<v1::ListRoutesResponse>& routes,
+          const std::vector<v1::ListNextHopsResponse>& objects) {
+    for (const v1::ListRoutesResponse& chunk : routes) {
+      generation_ = chunk.generation();
+      for (const v1::Route& route : chunk.routes()) {
+        Set(ToPrefix(route.prefix()), route.next_hop_id());
+      }
+    }
+    for (const v1::ListNextHopsResponse& chunk : objects) {
+      EXPECT_EQ(chunk.generation(), generation_);
+      SetObjects(chunk);
+    }
     complete_digest_ = digest_.ToString();
   }
 
@@ -57,12 +67,7 @@ class Replica {
     }
     EXPECT_EQ(message.generation(), generation_ + 1);
     within_ = true;
-    for (const v1::NextHop& hop : message.next_hops()) {
-      next_hops_[hop.id()] = hop.SerializeAsString();
-    }
-    for (const v1::NextHopGroup& group : message.groups()) {
-      groups_[group.id()] = group.SerializeAsString();
-    }
+    SetObjects(message);
     for (const v1::RouteUpdate& update : message.updates()) {
       const bool withdrawn = update.op() == v1::RouteUpdate::OP_DELETE;
       EXPECT_TRUE(withdrawn || update.op() == v1::RouteUpdate::OP_UPSERT);
@@ -71,8 +76,12 @@ class Replica {
       EXPECT_TRUE(seen_.insert(prefix).second) << prefix.ToString();
       Set(prefix, update.next_hop_id());
     }
-    for (uint32_t id : message.deleted_next_hop_ids()) next_hops_.erase(id);
-    for (uint32_t id : message.deleted_group_ids()) groups_.erase(id);
+    for (uint32_t id : message.deleted_next_hop_ids()) {
+      Erase(id, DecodeNextHop, next_hops_);
+    }
+    for (uint32_t id : message.deleted_group_ids()) {
+      Erase(id, DecodeGroup, groups_);
+    }
     if (!message.generation_complete()) {
       ++splits_;
       return;
@@ -90,10 +99,11 @@ class Replica {
     for (const auto& [prefix, hop] : routes_) routes.push_back({prefix, hop});
     return routes;
   }
-  // By id, serialized.
-  using Objects = std::map<uint32_t, std::string>;
-  const Objects& next_hops() const { return next_hops_; }
-  const Objects& groups() const { return groups_; }
+  // By id.
+  const std::map<uint32_t, v1::NextHop>& next_hops() const {
+    return next_hops_;
+  }
+  const std::map<uint32_t, v1::NextHopGroup>& groups() const { return groups_; }
 
   int messages() const { return messages_; }
   int bookmarks() const { return bookmarks_; }
@@ -118,9 +128,33 @@ class Replica {
     digest_.Add(Route{prefix, next_hop});
   }
 
+  // Sets the next hops and groups of a message.
+  template <typename Message>
+  void SetObjects(const Message& message) {
+    for (const v1::NextHop& hop : message.next_hops()) {
+      Erase(hop.id(), DecodeNextHop, next_hops_);
+      digest_.Add(DecodeNextHop(hop).value());
+      next_hops_[hop.id()] = hop;
+    }
+    for (const v1::NextHopGroup& group : message.groups()) {
+      Erase(group.id(), DecodeGroup, groups_);
+      digest_.Add(DecodeGroup(group).value());
+      groups_[group.id()] = group;
+    }
+  }
+
+  // Erases the object of `id`, if there is one.
+  template <typename Decode, typename Object>
+  void Erase(uint32_t id, Decode decode, std::map<uint32_t, Object>& objects) {
+    const auto it = objects.find(id);
+    if (it == objects.end()) return;
+    digest_.Remove(decode(it->second).value());
+    objects.erase(it);
+  }
+
   std::map<Prefix, NextHopId> routes_;
-  Objects next_hops_;
-  Objects groups_;
+  std::map<uint32_t, v1::NextHop> next_hops_;
+  std::map<uint32_t, v1::NextHopGroup> groups_;
   TableDigest digest_;
   uint64_t generation_ = 0;
   std::string complete_digest_ = std::string(16, '\0');

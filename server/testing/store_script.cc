@@ -18,12 +18,6 @@ namespace {
 // A quote, a NUL and a letter that is not ASCII.
 constexpr absl::string_view kOddLabel("l'\"\0\xc3\xbc", 6);
 
-std::string Digest(const std::map<Prefix, NextHopId>& routes) {
-  TableDigest digest;
-  for (const auto& [prefix, next_hop] : routes) digest.Add({prefix, next_hop});
-  return digest.ToString();
-}
-
 }  // namespace
 
 StoreScript::StoreScript(const StoreScriptOptions& options)
@@ -108,7 +102,7 @@ AcceptedBatch StoreScript::RandomBatch(Table& table) {
                               .next_hops_added = Below(9),
                               .next_hops_changed = Below(9),
                               .next_hops_removed = random_()};
-    request.outcome.digest = Digest(table.routes);
+    request.outcome.digest = Digest(table);
     request.outcome.accepted =
         absl::FromUnixNanos(static_cast<int64_t>(random_() >> 2));
     table.requests.push_back(request);
@@ -173,8 +167,16 @@ Delta StoreScript::RandomDelta(Table& table) {
       delta.deleted_groups.push_back(id);
     }
   }
-  delta.digest = Digest(table.routes);
+  delta.digest = Digest(table);
   return delta;
+}
+
+std::string StoreScript::Digest(const Table& table) {
+  TableDigest digest;
+  for (const auto& [prefix, hop] : table.routes) digest.Add({prefix, hop});
+  for (const auto& [id, next_hop] : table.next_hops) digest.Add(next_hop);
+  for (const auto& [id, group] : table.groups) digest.Add(group);
+  return digest.ToString();
 }
 
 std::vector<StoredTable> StoreScript::Tables() const {

@@ -59,6 +59,7 @@ class StoreScript {
   using Action = std::function<absl::Status(Store&)>;
 
   static StoredTable ToStored(const std::string& name, const Table& table);
+  static std::string Digest(const Table& table);
 
   // Applies a step to the model; the result applies it to a store.
   Action RandomAction();

@@ -102,7 +102,22 @@ Listed StoredServer::List() const {
           << prefix->ToString() << " twice";
     }
   }
-  const grpc::Status status = reader->Finish();
+  grpc::Status status = reader->Finish();
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  grpc::ClientContext second;
+  SetDeadline(second);
+  const auto objects = table_->ListNextHops(&second, {});
+  v1::ListNextHopsResponse some;
+  while (objects->Read(&some)) {
+    EXPECT_EQ(some.generation(), listed.generation);
+    for (const v1::NextHop& next_hop : some.next_hops()) {
+      digest.Add(DecodeNextHop(next_hop).value());
+    }
+    for (const v1::NextHopGroup& group : some.groups()) {
+      digest.Add(DecodeGroup(group).value());
+    }
+  }
+  status = objects->Finish();
   EXPECT_TRUE(status.ok()) << status.error_message();
   listed.digest = digest.ToString();
   return listed;

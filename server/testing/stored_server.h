@@ -20,11 +20,12 @@
 
 namespace planb::server {
 
-// One generation as ListRoutes streams it.
+// One generation as it is listed.
 struct Listed {
   uint64_t generation = 0;
   std::map<Prefix, NextHopId> routes;
-  std::string digest;  // computed of `routes`
+  // Computed of `routes` and of what ListNextHops streams.
+  std::string digest;
 
   friend bool operator==(const Listed&, const Listed&) = default;
 };

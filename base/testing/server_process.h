@@ -32,19 +32,25 @@ inline std::string TempPath(absl::string_view name) {
 // in a file. The destructor kills it. Not thread-safe.
 class ServerProcess {
  public:
-  explicit ServerProcess(std::vector<std::string> arguments)
+  // `environment` has NAME=VALUE, beside the variables of the test.
+  explicit ServerProcess(std::vector<std::string> arguments,
+                         std::vector<std::string> environment = {})
       : log_(TempPath(absl::StrCat("stderr", ++count_))) {
     arguments.insert(arguments.begin(), "server/planb_server");
+    // The first value of a variable counts.
+    for (char** v = environ; *v != nullptr; ++v) environment.emplace_back(*v);
+    std::vector<char*> argv, envp;
+    for (std::string& a : arguments) argv.push_back(a.data());
+    for (std::string& e : environment) envp.push_back(e.data());
+    argv.push_back(nullptr);
+    envp.push_back(nullptr);
     pid_ = fork();
     if (pid_ == 0) {
       if (freopen(log_.c_str(), "w", stderr) == nullptr ||
           freopen("/dev/null", "w", stdout) == nullptr) {
         _exit(126);
       }
-      std::vector<char*> argv;
-      for (std::string& a : arguments) argv.push_back(a.data());
-      argv.push_back(nullptr);
-      execv(argv[0], argv.data());
+      execve(argv[0], argv.data(), envp.data());
       _exit(127);
     }
   }

@@ -42,9 +42,10 @@ void SetDeadline(grpc::ClientContext& call) {
 }  // namespace
 
 StoredServer::StoredServer(const std::string& store,
-                           std::vector<std::string> more)
+                           std::vector<std::string> more,
+                           std::vector<std::string> environment)
     : socket_(NextSocket()),
-      process_(Flags(socket_, store, std::move(more))),
+      process_(Flags(socket_, store, std::move(more)), std::move(environment)),
       channel_(grpc::CreateChannel(absl::StrCat("unix://", socket_),
                                    grpc::InsecureChannelCredentials())),
       table_(v1::RouteTable::NewStub(channel_)),

@@ -38,9 +38,10 @@ inline constexpr absl::Duration kPatience = absl::Seconds(60);
 // runs. The stubs are thread-safe, all else is not.
 class StoredServer {
  public:
-  // `store` is the value of --store.
+  // `store` is the value of --store. For `environment` see ServerProcess.
   explicit StoredServer(const std::string& store,
-                        std::vector<std::string> more = {});
+                        std::vector<std::string> more = {},
+                        std::vector<std::string> environment = {});
   ~StoredServer();
 
   ServerProcess& process() { return process_; }

@@ -190,6 +190,12 @@ absl::Status SqliteStore::Core::Start() {
   if (!last_snapshot.ok()) return last_snapshot.status();
   auto beside = OpenStoreDatabase(path, options.sync, options.vfs);
   if (!beside.ok()) return beside.status();
+  // The process before may have died between a write and its sync. What is
+  // served is durable, and the mark names no commit that a power loss takes. A
+  // new store that syncs at checkpoints only keeps at least its id.
+  if (options.sync != StoreSync::kOff) {
+    if (absl::Status s = (*sql)->Sync(); !s.ok()) return s;
+  }
   mark.Write(store);
   KeepStoreLog(**sql, false);
   auto made = StoreEngine::Create(path, *std::move(sql), *std::move(state));

@@ -140,6 +140,21 @@ absl::Status Sql::Checkpoint(int mode, int* log_pages, int* done_pages) {
   return absl::OkStatus();
 }
 
+absl::Status Sql::Sync() {
+  for (int which : {SQLITE_FCNTL_FILE_POINTER, SQLITE_FCNTL_JOURNAL_POINTER}) {
+    sqlite3_file* file = nullptr;
+    sqlite3_file_control(sql(), "main", which, &file);
+    if (file == nullptr || file->pMethods == nullptr) continue;
+    const int code = file->pMethods->xSync(file, SQLITE_SYNC_NORMAL);
+    if (code != SQLITE_OK) {
+      return Error(absl::StatusCode::kUnavailable, "STORE_FAILED",
+                   absl::StrCat(sqlite3_db_filename(sql(), "main"),
+                                ": cannot sync (SQLite error ", code, ")"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<int64_t> Sql::Integer(const std::string& text) {
   absl::StatusOr<SqlStatement> statement = Prepare(text);
   if (!statement.ok()) return statement.status();

@@ -117,6 +117,10 @@ class Sql {
   absl::Status Checkpoint(int mode, int* log_pages = nullptr,
                           int* done_pages = nullptr);
 
+  // Syncs the database and its write-ahead log, with what a process wrote that
+  // died before it synced. REQUIRES: the database was read.
+  absl::Status Sync();
+
   bool InTransaction() const { return sqlite3_get_autocommit(sql()) == 0; }
 
   sqlite3* sql() const { return sql_.get(); }

@@ -140,7 +140,8 @@ class RouteReplacer {
 
   // Commits, and waits for the answer. Call once, last.
   // Errors: the server's, by FromGrpc. After DEADLINE_EXCEEDED or UNAVAILABLE
-  // the table may have been replaced.
+  // the table may have been replaced: repeat the call with the same
+  // `request_id`, which the caller chooses in the first message.
   absl::StatusOr<v1::ReplaceRoutesResponse> Finish();
 
  private:
@@ -210,7 +211,8 @@ class SnapshotTransfer {
   // Replaces a table by the snapshot in `file`, read to its end. `first` has
   // the fields of the first message: table, ack, conditions. Errors: the
   // server's, by FromGrpc, such as DATA_LOSS for a damaged file; ABORTED, with
-  // the table unchanged, if reading `file` fails: file.bad().
+  // the table unchanged, if reading `file` fails: file.bad(). A call whose
+  // answer is lost may be repeated as for RouteReplacer.
   absl::StatusOr<v1::ReplaceRoutesResponse> Import(
       v1::ImportSnapshotRequest first, std::istream& file,
       absl::Time deadline = absl::InfiniteFuture()) const;

@@ -185,6 +185,51 @@ TEST(FaultRestart, ServerWithoutAStorePersistsNothing) {
   EXPECT_EQ(response.persisted_generation(), 0U);
 }
 
+// A client that lost the answer to a crash gets it from the next process.
+TEST(FaultRestart, AReplacementIsRepeatedAfterACrash) {
+  const std::string store = NewStorePath("repeat");
+  v1::ReplaceRoutesRequest request;
+  request.set_request_id("once");
+  request.set_ack(v1::ACK_PERSISTED);
+  request.set_commit(true);
+  v1::Route& route = *request.add_routes();
+  route.mutable_prefix()->set_text("2001:db8::/32");
+  route.set_next_hop_id(1);
+  const auto replace = [&](StoredServer& server,
+                           v1::ReplaceRoutesResponse& response) {
+    grpc::ClientContext call;
+    const auto stream = server.table().ReplaceRoutes(&call, &response);
+    stream->Write(request);
+    stream->WritesDone();
+    return stream->Finish();
+  };
+  v1::ReplaceRoutesResponse first;
+  {
+    StoredServer server(store);
+    ASSERT_TRUE(server.Begins()) << server.process().Log();
+    ASSERT_TRUE(server.Update(Announcement(0, 3, 2)).ok());
+    const grpc::Status status = replace(server, first);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    EXPECT_EQ(first.generation(), 2U);
+    EXPECT_EQ(first.removed(), 3U);
+    ASSERT_TRUE(server.Update(Announcement(0, 1, 3)).ok());
+    server.KillNow();
+  }
+  StoredServer server(store);
+  ASSERT_TRUE(server.Begins()) << server.process().Log();
+  v1::ReplaceRoutesResponse again;
+  const grpc::Status status = replace(server, again);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(again.generation(), 2U);
+  EXPECT_EQ(again.added(), 1U);
+  EXPECT_EQ(again.removed(), 3U);
+  EXPECT_EQ(again.digest(), first.digest());
+  EXPECT_EQ(server.State().accepted_generation(), 3U);
+  EXPECT_EQ(server.Lookup("2001:db8::1"), 3U);
+  request.mutable_routes(0)->set_next_hop_id(2);
+  EXPECT_EQ(ReasonOf(replace(server, again)), "REQUEST_ID_REUSED");
+}
+
 // The batch survives the end of the process, but nothing is called persisted.
 TEST(FaultRestart, UnsyncedStorePersistsNothing) {
   for (const char* sync : {"normal", "off"}) {

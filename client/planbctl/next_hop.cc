@@ -70,7 +70,6 @@ ExitCode ListGroups(const Arguments&) {
 
 ExitCode Send(v1::UpdateNextHopsRequest request) {
   SetConditions(request);
-  request.set_request_id(absl::GetFlag(FLAGS_request_id));
   return CallServer(
       [&](const auto& channel) {
         return TableClient(channel).UpdateNextHops(request, CallDeadline());
@@ -165,8 +164,7 @@ const Command kNextHopSetCommand = {
         "Adds or replaces the object of the next hop ID. Fields that are "
         "not given become empty. Routes may use a next hop with or "
         "without an object.",
-    .flags =
-        ChangeFlags({"gateway", "interface", "weight", "label", "request_id"}),
+    .flags = ChangeFlags({"gateway", "interface", "weight", "label"}),
     .run = SetNextHop,
 };
 
@@ -177,7 +175,7 @@ const Command kNextHopDeleteCommand = {
     .description =
         "Deletes the objects of next hops, all or none. An object that a "
         "route or a group uses cannot be deleted.",
-    .flags = ChangeFlags({"request_id"}),
+    .flags = ChangeFlags(),
     .run = DeleteNextHops,
 };
 
@@ -199,7 +197,7 @@ const Command kGroupSetCommand = {
         "hop, and no next hop may have the same ID. MEMBER is the id of a "
         "next hop, or ID*WEIGHT. Each member gets a share of the flows by "
         "its weight; the default weight is 1.",
-    .flags = ChangeFlags({"label", "request_id"}),
+    .flags = ChangeFlags({"label"}),
     .run = SetGroup,
 };
 
@@ -210,7 +208,7 @@ const Command kGroupDeleteCommand = {
     .description =
         "Deletes groups, all or none. A group that a route uses cannot be "
         "deleted.",
-    .flags = ChangeFlags({"request_id"}),
+    .flags = ChangeFlags(),
     .run = DeleteGroups,
 };
 

@@ -188,6 +188,22 @@ TEST_F(PlanbctlServerTest, ChangesAreConditional) {
               HasSubstr("generation 5 "));
 }
 
+TEST_F(PlanbctlServerTest, ARepeatedReplacementChangesNothing) {
+  const std::string replace = "routes replace --request_id=a ";
+  const std::string file = Write("table", kTable);
+  EXPECT_THAT(Do(replace + file), HasSubstr("generation 1 (visible: 1): 3"));
+  Do("withdraw 10.0.0.0/8");
+  EXPECT_THAT(Do(replace + file), HasSubstr("generation 1 (visible: 2): 3"));
+  Fails(3, replace + Write("other", "::/0 1\n"), "REQUEST_ID_REUSED");
+  const std::string snapshot = Scratch("snapshot");
+  Do("snapshot export " + snapshot);
+  const std::string import = "snapshot import --request_id=b " + snapshot;
+  Do("announce ::/0 1");
+  EXPECT_THAT(Do(import), HasSubstr("generation 4 (visible: 4): 0 added"));
+  Do("announce ::/0 1");
+  EXPECT_THAT(Do(import), HasSubstr("generation 4 (visible: 5): 0 added"));
+}
+
 TEST_F(PlanbctlServerTest, PersistedChangesSurvive) {
   const std::string store = Scratch("store.db");
   for (const char* end : {"", "-wal", "-shm"}) {

@@ -55,7 +55,7 @@ const std::atomic<bool>& StopRequested();
 std::vector<absl::string_view> ChangeFlags(
     std::vector<absl::string_view> more = {});
 
-// Sets the fields of all changes: table, ack, conditions.
+// Sets the fields of all changes: table, ack, conditions, request id.
 template <typename Request>
 void SetConditions(Request& request) {
   request.set_table(absl::GetFlag(FLAGS_table));
@@ -65,6 +65,7 @@ void SetConditions(Request& request) {
   }
   request.set_validate_only(absl::GetFlag(FLAGS_dry_run));
   request.set_writer_epoch(absl::GetFlag(FLAGS_writer_epoch));
+  request.set_request_id(absl::GetFlag(FLAGS_request_id));
 }
 
 // Prints the generations and counts of any answer to a change. Returns kOk.

@@ -43,7 +43,6 @@ bool AddUpdate(const std::string& prefix, NextHopId next_hop,
 
 ExitCode Send(v1::UpdateRoutesRequest request) {
   SetConditions(request);
-  request.set_request_id(absl::GetFlag(FLAGS_request_id));
   return CallServer(
       [&](const auto& channel) {
         return TableClient(channel).UpdateRoutes(request, CallDeadline());
@@ -87,7 +86,7 @@ const Command kAnnounceCommand = {
         "Announces routes in one step, all or none. NEXTHOP is the id of "
         "a next hop, 1 to 4294967294. Prints the generation of the "
         "change, and the numbers of routes added, changed and unchanged.",
-    .flags = ChangeFlags({"strict", "request_id"}),
+    .flags = ChangeFlags({"strict"}),
     .run = Announce,
 };
 
@@ -99,7 +98,7 @@ const Command kWithdrawCommand = {
         "Withdraws routes in one step, all or none. A prefix without a "
         "route is an error only with --strict. Prints the generation of "
         "the change, and the number of routes removed.",
-    .flags = ChangeFlags({"strict", "request_id"}),
+    .flags = ChangeFlags({"strict"}),
     .run = Withdraw,
 };
 

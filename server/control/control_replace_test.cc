@@ -207,6 +207,91 @@ TEST_F(ControlReplace, Conditions) {
   EXPECT_EQ(GetTable(running_).accepted_generation(), 2U);
 }
 
+TEST_F(ControlReplace, ARepeatedRequestIdIsAppliedOnce) {
+  Request first = Message({{"::/0", 4}});
+  first.set_request_id("once");
+  first.add_next_hops()->set_id(4);
+  const auto once = Replace(
+      running_, {first, Last(Message({{"10.0.0.0/8", 5}, {"::/1", 6}}))});
+  ASSERT_TRUE(once.status.ok()) << once.status.error_message();
+  EXPECT_EQ(once.response.generation(), 2U);
+  running_.Announce({{"::/0", 9}});
+  const std::vector<Route> after = ListAll(running_);
+
+  // The repeat comes in other messages and in another order, from another
+  // writer.
+  Request other = Message({{"::/1", 6}});
+  other.set_request_id("once");
+  other.set_writer_epoch(7);
+  other.set_ack(v1::ACK_ACCEPTED);
+  Request rest = Message({{"10.0.0.0/8", 5}});
+  rest.add_next_hops()->set_id(4);
+  const auto again =
+      Replace(running_, {other, rest, Last(Message({{"::/0", 4}}))});
+  ASSERT_TRUE(again.status.ok()) << again.status.error_message();
+  EXPECT_EQ(again.response.generation(), 2U);
+  EXPECT_EQ(again.response.added(), once.response.added());
+  EXPECT_EQ(again.response.changed(), once.response.changed());
+  EXPECT_EQ(again.response.removed(), once.response.removed());
+  EXPECT_EQ(again.response.unchanged(), once.response.unchanged());
+  EXPECT_EQ(again.response.digest(), once.response.digest());
+  EXPECT_EQ(again.response.accepted_unix_nanos(),
+            once.response.accepted_unix_nanos());
+  EXPECT_EQ(GetTable(running_).accepted_generation(), 3U);
+  EXPECT_EQ(GetTable(running_).writer_epoch(), 0U);
+  EXPECT_EQ(ListAll(running_), after);
+}
+
+TEST_F(ControlReplace, ARequestIdWithOtherContentsIsRefused) {
+  Request request = Last(Message({{"::/0", 4}}));
+  request.set_request_id("once");
+  ASSERT_TRUE(Replace(running_, {request}).status.ok());
+  const auto refused = [&](const grpc::Status& status) {
+    ExpectError(status, Code::INVALID_ARGUMENT, "REQUEST_ID_REUSED",
+                "request_id");
+  };
+  for (int i = 0; i < 4; ++i) {
+    Request other = request;
+    if (i == 0) other.mutable_routes(0)->set_next_hop_id(5);
+    if (i == 1) other.add_next_hops()->set_id(4);
+    if (i == 2) other.set_expected_generation(2);
+    if (i == 3) other.set_validate_only(true);
+    refused(Replace(running_, {other}).status);
+  }
+  v1::UpdateRoutesRequest update = Updates({{"::/0", 4}});
+  update.set_request_id("once");
+  refused(Call(running_, &Stub::UpdateRoutes, update).status);
+  EXPECT_EQ(GetTable(running_).accepted_generation(), 2U);
+
+  request.set_request_id(std::string(129, 'x'));
+  ExpectError(Replace(running_, {request}).status, Code::INVALID_ARGUMENT,
+              "REQUEST_ID_INVALID", "request_id");
+}
+
+// A client that goes away before the answer may repeat the call: the table is
+// replaced once, whether or not the first attempt came so far.
+TEST_F(ControlReplace, ALostAnswerMayBeAskedForAgain) {
+  for (uint64_t round = 0; round < 100; ++round) {
+    Request request = Last(Message({{"::/0", 4}}));
+    request.mutable_routes(0)->set_next_hop_id(
+        static_cast<uint32_t>(100 + round));
+    request.set_request_id(absl::StrCat("round ", round));
+    {
+      CallContext context;
+      v1::ReplaceRoutesResponse lost;
+      const auto writer = running_.table().ReplaceRoutes(&context, &lost);
+      writer->Write(request);
+      writer->WritesDone();
+      context.TryCancel();
+      writer->Finish().IgnoreError();
+    }
+    const auto again = Replace(running_, {request});
+    ASSERT_TRUE(again.status.ok()) << again.status.error_message();
+    ASSERT_EQ(again.response.generation(), round + 2);
+    ASSERT_EQ(GetTable(running_).accepted_generation(), round + 2);
+  }
+}
+
 // The limit of a batch does not hold for a table that comes in many messages.
 TEST(ControlReplaceLimits, ATableMayBeLargerThanABatch) {
   ServerOptions options;
@@ -351,6 +436,33 @@ TEST(ControlSnapshot, ImportRestoresTheExportedTable) {
   const auto again = Import(running, "red", file, 997);
   EXPECT_EQ(again.response.generation(), 2U);
   EXPECT_EQ(again.response.unchanged(), 6003U);
+}
+
+TEST(ControlSnapshot, ARepeatedRequestIdIsAppliedOnce) {
+  RunningServer running;
+  Fill(running, 100);
+  const std::string file = Export(running);
+  const auto import = [&](size_t chunk, const std::string& contents) {
+    std::vector<v1::ImportSnapshotRequest> sent(1);
+    sent[0].set_request_id("once");
+    for (size_t at = 0; at < contents.size(); at += chunk) {
+      sent.emplace_back().set_data(contents.substr(at, chunk));
+    }
+    return Call(running, &Stub::ImportSnapshot, sent);
+  };
+  running.Announce({{"2001::/16", 5}});
+  const auto once = import(60'000, file);
+  ASSERT_TRUE(once.status.ok()) << once.status.error_message();
+  EXPECT_EQ(once.response.generation(), 3U);
+  EXPECT_EQ(once.response.removed(), 1U);
+  running.Announce({{"2001::/16", 6}});
+  const auto again = import(777, file);
+  ASSERT_TRUE(again.status.ok()) << again.status.error_message();
+  EXPECT_EQ(again.response.generation(), 3U);
+  EXPECT_EQ(again.response.removed(), 1U);
+  EXPECT_EQ(GetTable(running).accepted_generation(), 4U);
+  ExpectError(import(60'000, Export(running)).status, Code::INVALID_ARGUMENT,
+              "REQUEST_ID_REUSED", "request_id");
 }
 
 TEST(ControlSnapshot, OfAnEmptyTable) {

@@ -15,6 +15,7 @@
 #include "proto/wire/fields.h"
 #include "server/base/error.h"
 #include "server/table/convert.h"
+#include "server/table/table_digest.h"
 
 namespace planb::server {
 namespace {
@@ -200,6 +201,15 @@ uint64_t Fingerprint(const Request& request,
 }
 
 template <typename Request>
+absl::Status DecodeFirst(const Request& first, UpdateBatch& batch) {
+  Violations violations;
+  DecodeTerms(first, batch, violations);
+  batch.validate_only = first.validate_only();
+  batch.writer_epoch = first.writer_epoch();
+  return violations.ToStatus();
+}
+
+template <typename Request>
 OperationCounts CountRefused(const Request& request) {
   OperationCounts refused;
   const auto count = [&refused](v1::RouteUpdate::Op code) {
@@ -316,6 +326,32 @@ OperationCounts RefusedOperations(const v1::UpdateNextHopsRequest&) {
 
 OperationCounts RefusedOperations(const v1::StreamUpdatesRequest& request) {
   return CountRefused(request);
+}
+
+absl::Status DecodeConditions(const v1::ReplaceRoutesRequest& first,
+                              UpdateBatch& batch) {
+  return DecodeFirst(first, batch);
+}
+
+absl::Status DecodeConditions(const v1::ImportSnapshotRequest& first,
+                              UpdateBatch& batch) {
+  return DecodeFirst(first, batch);
+}
+
+// Never change it: a store has fingerprints, and a request may be repeated to a
+// newer server.
+uint64_t ReplacementFingerprint(const UpdateBatch& batch) {
+  TableDigest contents;
+  for (const Route& route : *batch.replacement) contents.Add(route);
+  for (const NextHop& next_hop : batch.next_hops) contents.Add(next_hop);
+  for (const NextHopGroup& group : batch.groups) contents.Add(group);
+  const std::string text = absl::StrCat(
+      contents.ToString(), batch.replace_next_hops ? "all" : "routes",
+      batch.validate_only ? " validate " : " apply ",
+      batch.expected_generation.has_value()
+          ? absl::StrCat(*batch.expected_generation)
+          : "");
+  return XXH3_64bits(text.data(), text.size());
 }
 
 absl::Status AppendReplacement(const v1::ReplaceRoutesRequest& request,

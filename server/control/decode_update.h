@@ -8,7 +8,9 @@
 #define PLANB_SERVER_CONTROL_DECODE_UPDATE_H_
 
 #include <cstddef>
+#include <cstdint>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lpm/prefix.h"
 #include "planb/v1/route_table.pb.h"
@@ -38,6 +40,17 @@ inline constexpr size_t kUnpackedBytes = (sizeof(RouteChange) + 9) / 10;
 OperationCounts RefusedOperations(const v1::UpdateRoutesRequest& request);
 OperationCounts RefusedOperations(const v1::UpdateNextHopsRequest& request);
 OperationCounts RefusedOperations(const v1::StreamUpdatesRequest& request);
+
+// Decodes what the first message of a replacement alone has: the conditions and
+// the request id. Errors: INVALID_ARGUMENT (REQUEST_ID_INVALID).
+absl::Status DecodeConditions(const v1::ReplaceRoutesRequest& first,
+                              UpdateBatch& batch);
+absl::Status DecodeConditions(const v1::ImportSnapshotRequest& first,
+                              UpdateBatch& batch);
+
+// UpdateBatch::fingerprint of a replacement. It depends neither on the order of
+// its entries nor on the messages that they came in. O(entries).
+uint64_t ReplacementFingerprint(const UpdateBatch& batch);
 
 // Appends the content of one message of a replacement to `batch`. Errors:
 // INVALID_ARGUMENT with paths into this message.

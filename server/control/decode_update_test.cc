@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 #include <xxhash.h>
 
+#include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "server/base/error.h"
 
@@ -225,6 +228,34 @@ TEST(DecodeUpdate, GroupsAreChecked) {
   twice.mutable_groups(0)->mutable_members(1)->set_next_hop_id(1);
   EXPECT_NE(DecodeUpdate(twice, 9).status().message().find("members[1]"),
             std::string::npos);
+}
+
+TEST(DecodeUpdate, ReplacementFingerprintsDependOnTheContents) {
+  UpdateBatch batch;
+  batch.replacement = {
+      {{*Prefix::Parse("10.0.0.0/8"), 1}, {*Prefix::Parse("::/0"), 2}}};
+  batch.next_hops = {{.id = 1}, {.id = 2}};
+  batch.groups = {{.id = 3, .members = {{1, 1}}}};
+  const uint64_t fingerprint = ReplacementFingerprint(batch);
+  UpdateBatch same = batch;
+  std::swap((*same.replacement)[0], (*same.replacement)[1]);
+  std::swap(same.next_hops[0], same.next_hops[1]);
+  same.writer_epoch = 9;
+  same.request_id = "r";
+  EXPECT_EQ(ReplacementFingerprint(same), fingerprint);
+  std::vector<UpdateBatch> others(7, batch);
+  (*others[0].replacement)[0].next_hop = 2;
+  others[1].replacement->pop_back();
+  others[2].next_hops[0].weight = 3;
+  others[3].groups.clear();
+  others[4].replace_next_hops = true;
+  others[5].validate_only = true;
+  others[6].expected_generation = 0;
+  std::set<uint64_t> fingerprints = {fingerprint};
+  for (const UpdateBatch& other : others) {
+    fingerprints.insert(ReplacementFingerprint(other));
+  }
+  EXPECT_EQ(fingerprints.size(), 8U);
 }
 
 TEST(DecodeUpdate, ReplacementsCollectMessages) {

@@ -41,12 +41,8 @@ class Replacement {
     if (!table.ok()) return table.status();
     table_ = *std::move(table);
     ack_ = first.ack();
-    batch_.validate_only = first.validate_only();
-    batch_.writer_epoch = first.writer_epoch();
-    if (first.has_expected_generation()) {
-      batch_.expected_generation = first.expected_generation();
-    }
-    return CheckAck(ack_, *table_);
+    const absl::Status valid = DecodeConditions(first, batch_);
+    return valid.ok() ? CheckAck(ack_, *table_) : valid;
   }
 
   // Checks what was collected so far against the table's limits.
@@ -83,6 +79,9 @@ class Replacement {
     std::vector<Route>& routes = *batch_.replacement;
     if (!std::is_sorted(routes.begin(), routes.end())) {
       std::sort(routes.begin(), routes.end());
+    }
+    if (!batch_.request_id.empty()) {
+      batch_.fingerprint = ReplacementFingerprint(batch_);
     }
     const bool large = routes.size() >= kManyRoutes;
     UpdateOutcome outcome;

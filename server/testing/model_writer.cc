@@ -114,12 +114,14 @@ grpc::Status SendWrite(v1::RouteTable::Stub& stub, grpc::ClientContext& context,
   v1::ReplaceRoutesResponse response;
   const auto stream = stub.ReplaceRoutes(&context, &response);
   v1::ReplaceRoutesRequest request;
+  request.set_request_id(batch.request_id);
   FillUnaryTerms(call, ack, request);
+  // In several messages, others for each repeat.
+  const auto size = static_cast<size_t>(4 + call.begin % 4);
   size_t left = batch.replacement->size();
   for (const Route& route : *batch.replacement) {
     Encode(route, *request.add_routes());
-    // In several messages.
-    if (--left % 7 != 0 || left == 0) continue;
+    if (--left % size != 0 || left == 0) continue;
     if (!stream->Write(request)) break;
     request.Clear();
   }
@@ -195,8 +197,7 @@ void ModelWriter::AddTerms(WriteCall& call) {
     batch.expected_generation = run_.accepted.load() + Below(random_, 2);
   }
   if (call.kind != Kind::kStream) batch.validate_only = Chance(random_, 6);
-  if (call.kind != Kind::kReplace && !batch.validate_only &&
-      Chance(random_, 50)) {
+  if (!batch.validate_only && Chance(random_, 50)) {
     batch.request_id = NewRequestId();
   }
 }

@@ -37,8 +37,9 @@ std::vector<uint32_t> OrderByPrefix(absl::Span<const RouteChange> changes) {
   return order;
 }
 
-void CheckRepeats(const UpdateBatch& batch, Violations& violations) {
-  const std::vector<uint32_t> order = OrderByPrefix(batch.changes);
+// `order` is that of OrderByPrefix.
+void CheckRepeats(const UpdateBatch& batch, absl::Span<const uint32_t> order,
+                  Violations& violations) {
   std::vector<std::pair<uint32_t, uint32_t>> repeats;  // later, first
   for (size_t i = 1, first = 0; i < order.size(); ++i) {
     if (batch.changes[order[i]].prefix != batch.changes[order[first]].prefix) {
@@ -274,8 +275,9 @@ absl::StatusOr<Rib::Change> Rib::Apply(const UpdateBatch& batch) {
   if (batch.replacement.has_value()) {
     Replace(batch, violations, change);
   } else {
-    CheckRepeats(batch, violations);
-    if (violations.empty()) ApplyChanges(batch, violations, change);
+    const std::vector<uint32_t> order = OrderByPrefix(batch.changes);
+    CheckRepeats(batch, order, violations);
+    if (violations.empty()) ApplyChanges(batch, order, violations, change);
   }
   for (const auto& [id, routes] : change.uses) {
     next_hops_.CountRoutes(id, routes);
@@ -284,6 +286,13 @@ absl::StatusOr<Rib::Change> Rib::Apply(const UpdateBatch& batch) {
   if (!violations.empty()) return violations.ToStatus();
   const absl::Status fits = CheckLimits(routes_before, next_hops_before);
   if (!fits.ok()) return fits;
+  if (batch.replacement.has_value()) {
+    using Operations = OperationCounts;
+    auto& counts = change.operations.counts;
+    counts[Operations::kUpsert] = {change.counts.added + change.counts.changed,
+                                   change.counts.unchanged, 0};
+    counts[Operations::kDelete] = {change.counts.removed, 0, 0};
+  }
   change.delta.digest = digest();
   // Most changes may have had no effect, and watchers keep the delta.
   std::vector<Route>& routes = change.delta.routes;
@@ -291,30 +300,51 @@ absl::StatusOr<Rib::Change> Rib::Apply(const UpdateBatch& batch) {
   return change;
 }
 
-void Rib::ApplyChanges(const UpdateBatch& batch, Violations& violations,
+void Rib::ApplyChanges(const UpdateBatch& batch,
+                       absl::Span<const uint32_t> order, Violations& violations,
                        Change& change) {
   change.delta.routes.reserve(batch.changes.size());
-  for (size_t i = 0; i < batch.changes.size(); ++i) {
+  // Changes that may be wrong: their index, and the next hop before.
+  std::vector<std::pair<uint32_t, NextHopId>> suspects;
+  // Neighbours in the order of prefixes share memory of the route set.
+  for (size_t n = 0; n < batch.changes.size(); ++n) {
+    const auto i = order.empty() ? static_cast<uint32_t>(n) : order[n];
     const auto& [op, prefix, next_hop] = batch.changes[i];
-    const auto wrong = [&, &prefix = prefix](
+    const NextHopId after = IsDelete(op) ? kNoRoute : next_hop;
+    const NextHopId before = Set(prefix, after, change);
+    ++change.operations
+          .counts[CountedOp(op)][before == after ? OperationCounts::kUnchanged
+                                                 : OperationCounts::kChanged];
+    if ((op == Op::kInsert && before != kNoRoute) ||
+        ((op == Op::kReplace || op == Op::kDeleteStrict) &&
+         before == kNoRoute) ||
+        (batch.require_next_hops && !IsDelete(op) &&
+         !next_hops_.Has(next_hop))) {
+      suspects.emplace_back(i, before);
+    }
+  }
+  std::sort(suspects.begin(), suspects.end());
+  for (const auto& [i, before] : suspects) {
+    const RouteChange& refused = batch.changes[i];
+    const auto wrong = [&, index = i](
                            absl::StatusCode code, absl::string_view reason,
                            absl::string_view field, absl::string_view why) {
       violations.Add(code, reason,
-                     absl::StrCat(batch.ChangeField(i), ".", field), why);
+                     absl::StrCat(batch.ChangeField(index), ".", field), why);
     };
-    const NextHopId before =
-        Set(prefix, IsDelete(op) ? kNoRoute : next_hop, change);
-    if (op == Op::kInsert && before != kNoRoute) {
+    if (refused.op == Op::kInsert && before != kNoRoute) {
       wrong(absl::StatusCode::kAlreadyExists, "ROUTE_EXISTS", "prefix",
-            absl::StrCat(prefix.ToString(), " has a route"));
+            absl::StrCat(refused.prefix.ToString(), " has a route"));
     }
-    if ((op == Op::kReplace || op == Op::kDeleteStrict) && before == kNoRoute) {
+    if ((refused.op == Op::kReplace || refused.op == Op::kDeleteStrict) &&
+        before == kNoRoute) {
       wrong(absl::StatusCode::kNotFound, "ROUTE_NOT_FOUND", "prefix",
-            absl::StrCat(prefix.ToString(), " has no route"));
+            absl::StrCat(refused.prefix.ToString(), " has no route"));
     }
-    if (batch.require_next_hops && !IsDelete(op) && !next_hops_.Has(next_hop)) {
+    if (batch.require_next_hops && !IsDelete(refused.op) &&
+        !next_hops_.Has(refused.next_hop)) {
       wrong(absl::StatusCode::kNotFound, "NEXT_HOP_NOT_FOUND", "next_hop_id",
-            absl::StrCat("no next hop or group has the id ", next_hop));
+            absl::StrCat("no next hop or group has the id ", refused.next_hop));
     }
   }
 }

@@ -133,7 +133,9 @@ class Rib {
   // The effect of a batch.
   struct Change {
     ChangeCounts counts;
-    Delta delta;  // without its generation
+    OperationCounts operations;
+    // Without its generation. Routes ascend by prefix.
+    Delta delta;
     // For each next hop, how many more routes name it. (Not one of abseil's
     // tables: they free what they do not have if an allocation fails.)
     std::unordered_map<NextHopId, int64_t> uses;
@@ -179,8 +181,9 @@ class Rib {
   RouteSet& mutable_routes(Family family) {
     return family == Family::kIpv6 ? v6_ : v4_;
   }
-  void ApplyChanges(const UpdateBatch& batch, Violations& violations,
-                    Change& change);
+  // `order` is the ascending order of the changes, unless they ascend.
+  void ApplyChanges(const UpdateBatch& batch, absl::Span<const uint32_t> order,
+                    Violations& violations, Change& change);
   // Calls use(prefix, next hop before, next hop after) for each prefix that is
   // held or wanted, ascending, also for those that do not differ.
   template <typename Use>

@@ -120,8 +120,7 @@ void Table::Stage(const UpdateBatch& batch, Submitted& submitted) {
   submitted.refusal = staged.status();
   if (staged.ok()) {
     submitted.staged = *std::move(staged);
-    submitted.operations =
-        AppliedOperations(batch, submitted.staged.record.delta.get());
+    submitted.operations = submitted.staged.operations;
   } else {
     submitted.staged = {};
     submitted.operations = RefusedOperations(batch);

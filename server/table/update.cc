@@ -48,34 +48,21 @@ OperationCounts::Op CountedOp(RouteChange::Op op) {
   return OperationCounts::kDelete;
 }
 
-OperationCounts AppliedOperations(const UpdateBatch& batch,
-                                  const Delta* delta) {
+OperationCounts UnchangedOperations(const UpdateBatch& batch) {
   OperationCounts result;
   if (batch.validate_only) return result;
-  auto& counts = result.counts;
-  size_t next = 0;  // in the delta, which has the batch's order
-  const size_t changed = delta == nullptr ? 0 : delta->routes.size();
   for (const RouteChange& change : batch.changes) {
-    const bool is_next =
-        next < changed && delta->routes[next].prefix == change.prefix;
-    next += is_next ? 1 : 0;
-    ++counts[CountedOp(change.op)]
-            [is_next ? OperationCounts::kChanged : OperationCounts::kUnchanged];
+    ++result.counts[CountedOp(change.op)][OperationCounts::kUnchanged];
   }
-  if (!batch.replacement.has_value()) return result;
-  auto& upserts = counts[OperationCounts::kUpsert];
-  for (; next < changed; ++next) {
-    const bool goes = delta->routes[next].next_hop == kNoRoute;
-    ++counts[goes ? OperationCounts::kDelete : OperationCounts::kUpsert]
-            [OperationCounts::kChanged];
+  if (batch.replacement.has_value()) {
+    result.counts[OperationCounts::kUpsert][OperationCounts::kUnchanged] =
+        batch.replacement->size();
   }
-  upserts[OperationCounts::kUnchanged] +=
-      batch.replacement->size() - upserts[OperationCounts::kChanged];
   return result;
 }
 
 OperationCounts RefusedOperations(const UpdateBatch& batch) {
-  return AllRefused(AppliedOperations(batch, nullptr));
+  return AllRefused(UnchangedOperations(batch));
 }
 
 OperationCounts AllRefused(const OperationCounts& counts) {

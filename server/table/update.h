@@ -154,9 +154,9 @@ struct OperationCounts {
 
 OperationCounts::Op CountedOp(RouteChange::Op op);
 
-// The operations of an accepted `batch`. `delta` is its changes; null if it has
-// none. A batch that is only validated has no operations. O(batch).
-OperationCounts AppliedOperations(const UpdateBatch& batch, const Delta* delta);
+// The operations of an accepted batch that changed nothing. A batch that is
+// only validated has no operations. O(batch).
+OperationCounts UnchangedOperations(const UpdateBatch& batch);
 
 // The operations of a refused batch.
 OperationCounts RefusedOperations(const UpdateBatch& batch);

@@ -114,7 +114,9 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::Stage(
     const std::lock_guard lock(mutex_);
     const AnsweredRequest* const first = window_.Find(batch.request_id);
     if (first != nullptr && first->fingerprint == batch.fingerprint) {
-      return Staged{.outcome = first->outcome, .repeated = true};
+      return Staged{.outcome = first->outcome,
+                    .operations = UnchangedOperations(batch),
+                    .repeated = true};
     }
     if (first != nullptr) {
       return FieldError(absl::StatusCode::kInvalidArgument, "REQUEST_ID_REUSED",
@@ -152,6 +154,7 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::Stage(
   staged.outcome = {head_.generation, change->counts, head_.rib.digest(),
                     absl::Now()};
   if (batch.validate_only) return staged;
+  staged.operations = change->operations;
   // First all that may throw. What is reserved too much is returned by the next
   // batch.
   const bool changes = change->counts.Any();

@@ -157,6 +157,7 @@ class UpdateStaging {
   // A staged batch.
   struct Staged {
     UpdateOutcome outcome;
+    OperationCounts operations;
     // The record to store, if `stores`.
     AcceptedBatch record;
     // False if the batch leaves the table, the writer epoch and the answered

@@ -54,6 +54,7 @@ ABSL_FLAG(int32_t, repeats, 7, "Repeats of each workload.");
 ABSL_FLAG(double, seconds, 1, "How long each repeat takes, at least.");
 ABSL_FLAG(double, rate, 200, "Changes a second of the workload \"one\".");
 ABSL_FLAG(int32_t, cpu, -1, "The core for changes; -1: any.");
+ABSL_FLAG(bool, lookups, true, "Lookups go on beside the changes.");
 ABSL_FLAG(int32_t, lookup_cpu, -1, "The core for lookups; -1: any.");
 ABSL_FLAG(bool, await, false,
           "Only waits until the server answers lookups from a table that is "
@@ -400,7 +401,9 @@ absl::Status Main() {
                                 absl::GetFlag(FLAGS_generate));
   if (!routes.ok()) return routes.status();
   std::optional<LookupsBeside> lookups;
-  if (!absl::GetFlag(FLAGS_workloads).empty()) lookups.emplace(server, *routes);
+  if (absl::GetFlag(FLAGS_lookups) && !absl::GetFlag(FLAGS_workloads).empty()) {
+    lookups.emplace(server, *routes);
+  }
   // Before gRPC starts its threads, which are to stay there too.
   const absl::Status pinned =
       PinThread(pthread_self(), absl::GetFlag(FLAGS_cpu));

@@ -36,6 +36,18 @@ class Bytes {
   Pieces pieces() const { return pieces_; }
   size_t offset() const { return offset_; }
 
+  // `size` bytes of these, from byte `from` on. O(pieces).
+  // REQUIRES: these have as many.
+  Bytes Part(size_t from, size_t size) const {
+    if (size == 0) return {};
+    Pieces pieces = pieces_;
+    for (from += offset_; from >= pieces.front().size();) {
+      from -= pieces.front().size();
+      pieces.remove_prefix(1);
+    }
+    return Bytes(pieces, from, size);
+  }
+
   // Calls `run(const char* elements, size_t count)` for all elements, of kWidth
   // bytes each, in order: once for each run of elements within a piece, and
   // once for each element that straddles pieces, from a copy. O(pieces).

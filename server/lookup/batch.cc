@@ -6,6 +6,7 @@
 #include <grpcpp/support/proto_buffer_reader.h>
 #include <grpcpp/support/slice.h>
 
+#include <algorithm>
 #include <bit>
 #include <string>
 
@@ -56,18 +57,23 @@ void AnswerFamily(const Snapshot& snapshot, const Kernel& kernel,
       });
 }
 
+// The lengths of `addresses` [from, to), as far as there are these.
 template <Family family>
-void AnswerLengths(const Snapshot& snapshot, const wire::Bytes& addresses,
-                   char*& lengths) {
+void AnswerFamilyLengths(const Snapshot& snapshot, const wire::Bytes& addresses,
+                         size_t from, size_t to, char* lengths) {
   constexpr size_t kWidth = AddressBytes(family);
-  addresses.ForEachRun<kWidth>([&](const char* run, size_t count) {
-    for (size_t i = 0; i < count; ++i, ++lengths) {
-      const auto route = snapshot.Match(
-          *Address::FromPacked(absl::string_view(run + i * kWidth, kWidth)));
-      *lengths = route.has_value() ? static_cast<char>(route->prefix.length())
-                                   : kNoPrefix;
-    }
-  });
+  to = std::min(to, addresses.size() / kWidth);
+  if (from >= to) return;
+  addresses.Part(from * kWidth, (to - from) * kWidth)
+      .ForEachRun<kWidth>([&](const char* run, size_t count) {
+        for (size_t i = 0; i < count; ++i, ++from) {
+          const auto route = snapshot.Match(*Address::FromPacked(
+              absl::string_view(run + i * kWidth, kWidth)));
+          lengths[from] = route.has_value()
+                              ? static_cast<char>(route->prefix.length())
+                              : kNoPrefix;
+        }
+      });
 }
 
 // Kernels write next hops in the byte order of the machine; that of the wire is
@@ -116,15 +122,23 @@ size_t AnswerBatch(const Snapshot& snapshot, const Kernel& kernel,
         snapshot.fib(Family::kIpv6).LookupUpper(run, count, next_hops, kernel);
         next_hops += count * sizeof(NextHopId);
       });
-  if (request.want_prefix_lengths) {
-    char* lengths = answers.prefix_lengths;
-    AnswerLengths<Family::kIpv6>(snapshot, request.addresses_v6, lengths);
-    AnswerLengths<Family::kIpv4>(snapshot, request.addresses_v4, lengths);
-  }
   if (!request.flow_hashes.empty()) {
     snapshot.groups().ChooseEach(request.flow_hashes, answers.next_hops);
   }
   return CountNoRoute(answers.next_hops, batch.addresses);
+}
+
+void AnswerLengths(const Snapshot& snapshot, const Batch& batch, size_t from,
+                   size_t count, char* lengths) {
+  const wire::BatchRequest& request = batch.request;
+  const size_t v6 = request.addresses_v6.size() / AddressBytes(Family::kIpv6);
+  const size_t to = from + count;
+  AnswerFamilyLengths<Family::kIpv6>(snapshot, request.addresses_v6, from, to,
+                                     lengths);
+  if (to <= v6) return;
+  AnswerFamilyLengths<Family::kIpv4>(snapshot, request.addresses_v4,
+                                     from - std::min(from, v6), to - v6,
+                                     lengths + v6);
 }
 
 bool BatchReader::Read(grpc::ByteBuffer& message) {
@@ -147,8 +161,8 @@ bool BatchReader::Read(grpc::ByteBuffer& message) {
   return true;
 }
 
-grpc::ByteBuffer AnswerReply(const Snapshot& snapshot, const Kernel& kernel,
-                             const Batch& batch, size_t& misses) {
+BatchReply AnswerReply(const Snapshot& snapshot, const Kernel& kernel,
+                       const Batch& batch) {
   const wire::ResponseShape shape = {
       .request_id = batch.request.request_id,
       .generation = snapshot.generation(),
@@ -159,9 +173,9 @@ grpc::ByteBuffer AnswerReply(const Snapshot& snapshot, const Kernel& kernel,
   grpc_slice slice = grpc_slice_malloc_large(wire::EncodedSize(shape));
   const wire::ResponseBody answers = wire::EncodeAround(
       shape, reinterpret_cast<char*>(GRPC_SLICE_START_PTR(slice)));
-  misses = AnswerBatch(snapshot, kernel, batch, answers);
+  const size_t misses = AnswerBatch(snapshot, kernel, batch, answers);
   const grpc::Slice owner(slice, grpc::Slice::STEAL_REF);
-  return grpc::ByteBuffer(&owner, 1);
+  return {grpc::ByteBuffer(&owner, 1), answers.prefix_lengths, misses};
 }
 
 grpc::ByteBuffer ErrorReply(const absl::Status& error, uint64_t request_id,

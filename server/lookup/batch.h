@@ -22,6 +22,11 @@
 
 namespace planb::server {
 
+// Prefixes that are found at once; more are found in as large steps, between
+// other work of the thread. One takes microseconds, up to some tens if many
+// prefixes hold the address.
+inline constexpr size_t kPrefixStep = 8;
+
 struct LookupLimits {
   size_t max_batch_addresses = 1 << 18;
   // In a Lookup, or in a batch that wants prefix lengths: these take
@@ -46,11 +51,17 @@ size_t CountAddresses(const wire::BatchRequest& request);
 // (BATCH_TOO_LARGE).
 absl::Status CheckBatch(const Batch& batch, const LookupLimits& limits);
 
-// Answers every address of `batch` from `snapshot` into `answers`, which has
-// room for them. Returns how many addresses had no route.
+// Looks up the next hops of `batch` in `snapshot` and writes them to `answers`,
+// which has room for them. Returns how many addresses had no route.
 // REQUIRES: CheckBatch(batch) is OK.
 size_t AnswerBatch(const Snapshot& snapshot, const Kernel& kernel,
                    const Batch& batch, const wire::ResponseBody& answers);
+
+// Writes the prefix lengths of `count` addresses of `batch`, from number `from`
+// on, to their places in `lengths`. REQUIRES: `batch` has them,
+// CheckBatch(batch) is OK.
+void AnswerLengths(const Snapshot& snapshot, const Batch& batch, size_t from,
+                   size_t count, char* lengths);
 
 // Reads messages, one after the other. Allocates only for a message in more
 // pieces, or with a longer name of a table, than any before. A reader that is
@@ -68,11 +79,18 @@ class BatchReader {
   Batch batch_;
 };
 
-// The reply to `batch` from `snapshot`: one slice, into which the kernel
-// writes. `misses` is set to the number of addresses without a route. REQUIRES:
-// CheckBatch(batch) is OK.
-grpc::ByteBuffer AnswerReply(const Snapshot& snapshot, const Kernel& kernel,
-                             const Batch& batch, size_t& misses);
+// A reply with the next hops: one slice, into which the kernel writes. If the
+// batch wants prefix lengths, they are to be written to `lengths` before the
+// reply is sent.
+struct BatchReply {
+  grpc::ByteBuffer bytes;
+  char* lengths = nullptr;
+  size_t misses = 0;  // addresses without a route
+};
+
+// The reply to `batch` from `snapshot`. REQUIRES: CheckBatch(batch) is OK.
+BatchReply AnswerReply(const Snapshot& snapshot, const Kernel& kernel,
+                       const Batch& batch);
 
 // A reply that says why the batch failed. `generation` is the visible one.
 grpc::ByteBuffer ErrorReply(const absl::Status& error, uint64_t request_id,

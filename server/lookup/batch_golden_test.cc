@@ -72,9 +72,8 @@ TEST(BatchGolden, InstructionsAroundTheSearch) {
     grpc::ByteBuffer message = InPieces(request.SerializeAsString());
     BatchReader reader;
     const auto whole = [&] {
-      size_t misses = 0;
       ASSERT_TRUE(reader.Read(message));
-      AnswerReply(*snapshot, kernel, reader.batch(), misses);
+      AnswerReply(*snapshot, kernel, reader.batch());
     };
     std::vector<char> next_hops(golden.addresses * sizeof(NextHopId));
     const auto search = [&] {

@@ -2,6 +2,7 @@
 
 #include "server/lookup/batch_stream.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "server/base/error.h"
@@ -92,7 +93,7 @@ void BatchStream::Handle() {
     return Fail(valid, request_id, (*table)->Read()->generation());
   }
   if (IsVisible(**table, batch.request.min_generation)) {
-    return Answer(**table, batch);
+    return Answer(*table, reader);
   }
   AwaitGeneration(*table);
 }
@@ -104,12 +105,11 @@ void BatchStream::AwaitGeneration(const TableRef& table) {
   const auto resume = [this, table](const absl::Status& status) {
     waiting_ = false;
     if (finishing_) return;
-    const BatchReader reader = std::exchange(waiting_batch_, {});
-    const Batch& batch = reader.batch();
+    BatchReader reader = std::exchange(waiting_batch_, {});
     if (status.ok()) {
-      Answer(*table, batch);
+      Answer(table, reader);
     } else {
-      Fail(status, batch.request.request_id, table->visible());
+      Fail(status, reader.batch().request.request_id, table->visible());
     }
     Proceed();
   };
@@ -126,13 +126,53 @@ void BatchStream::AwaitGeneration(const TableRef& table) {
               });
 }
 
-void BatchStream::Answer(Table& table, const Batch& batch) {
-  size_t misses = 0;
-  const grpc::ByteBuffer reply =
-      AnswerReply(*table.Read(), worker_.context().kernel, batch, misses);
+void BatchStream::Answer(const TableRef& table, BatchReader& reader) {
+  const Batch& batch = reader.batch();
+  const bool lengths = batch.request.want_prefix_lengths;
+  if (!lengths || batch.addresses <= kPrefixStep) {
+    const auto snapshot = table->Read();
+    const BatchReply reply =
+        AnswerReply(*snapshot, worker_.context().kernel, batch);
+    if (lengths) {
+      AnswerLengths(*snapshot, batch, 0, batch.addresses, reply.lengths);
+    }
+    return Answered(batch, reply);
+  }
+  waiting_batch_ = std::move(reader);
+  waiting_ = true;
+  worker_.queue().RunInSlices(
+      [stream = weak_from_this(),
+       work = std::make_shared<Lengths>(Lengths{table})] {
+        const auto alive = stream.lock();
+        return alive != nullptr && alive->FindLengths(*work);
+      });
+}
+
+bool BatchStream::FindLengths(Lengths& lengths) {
+  if (finishing_ || worker_.queue().ended()) return false;
+  const Batch& batch = waiting_batch_.batch();
+  if (!lengths.snapshot.has_value()) {
+    lengths.snapshot.emplace(lengths.table->Read());
+    lengths.reply =
+        AnswerReply(**lengths.snapshot, worker_.context().kernel, batch);
+  }
+  const size_t count = std::min(kPrefixStep, batch.addresses - lengths.found);
+  AnswerLengths(**lengths.snapshot, batch, lengths.found, count,
+                lengths.reply.lengths);
+  lengths.found += count;
+  if (lengths.found < batch.addresses) return true;
+  lengths.snapshot.reset();
+  waiting_ = false;
+  Answered(batch, lengths.reply);
+  waiting_batch_ = {};
+  Proceed();
+  return false;
+}
+
+void BatchStream::Answered(const Batch& batch, const BatchReply& reply) {
   worker_.Answered(call_, batch.request.table, batch.request.request_id,
-                   received_, batch.addresses, misses);
-  Reply(reply);  // a buffer cannot be moved
+                   received_, batch.addresses, reply.misses);
+  Reply(reply.bytes);  // a buffer cannot be moved
 }
 
 void BatchStream::Fail(const absl::Status& error, uint64_t request_id,

@@ -11,18 +11,21 @@
 #include <cstddef>
 #include <deque>
 #include <memory>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "base/monotonic_time.h"
 #include "server/lookup/lookup_worker.h"
+#include "server/table/published.h"
 
 namespace planb::server {
 
 // One stream. At any time, at most one read and one write are in progress, and
-// at most one batch waits for its generation. Reading stops while kMaxReplies
+// at most one batch waits: for its generation, or until its prefix lengths are
+// found, between other work of the thread. Reading stops while kMaxReplies
 // replies, or kMaxReplyBytes of them, wait to be written: flow control then
 // stops the client. The snapshot is pinned only while a batch is computed,
-// never across a read or a write.
+// never across a read or a write of this stream.
 //
 // Used on its worker's thread alone. Owns itself until the last event that gRPC
 // has promised.
@@ -50,7 +53,18 @@ class BatchStream final : public std::enable_shared_from_this<BatchStream> {
   // Answers request_, after waiting for its generation if it names one.
   void Handle();
   void AwaitGeneration(const TableRef& table);
-  void Answer(Table& table, const Batch& batch);
+  // `reader` has the batch.
+  void Answer(const TableRef& table, BatchReader& reader);
+  // A batch whose prefix lengths are being found.
+  struct Lengths {
+    TableRef table;
+    std::optional<Published<Snapshot>::Reader> snapshot = {};
+    BatchReply reply = {};
+    size_t found = 0;
+  };
+  // Finds some of them, and replies after the last; false if none is left.
+  bool FindLengths(Lengths& lengths);
+  void Answered(const Batch& batch, const BatchReply& reply);
   void Fail(const absl::Status& error, uint64_t request_id,
             uint64_t generation);
   void Reply(grpc::ByteBuffer reply);
@@ -74,8 +88,8 @@ class BatchStream final : public std::enable_shared_from_this<BatchStream> {
   EventOf<BatchStream, &BatchStream::OnCallDone> call_done_{this};
 
   grpc::ByteBuffer request_;  // being read, waiting or being answered
-  // What request_ holds while it waits for its generation: the worker's reader
-  // goes on with other batches.
+  // What request_ holds while it waits: the worker's reader goes on with other
+  // batches.
   BatchReader waiting_batch_;
   SteadyInstant received_;
   std::deque<grpc::ByteBuffer> replies_;  // the first is being written
@@ -86,7 +100,7 @@ class BatchStream final : public std::enable_shared_from_this<BatchStream> {
   absl::Status refusal_;  // why not, if not
   bool reading_ = false;
   bool writing_ = false;
-  bool waiting_ = false;  // for a generation
+  bool waiting_ = false;  // for a generation or for prefix lengths
   bool held_ = false;     // not reading: too many replies wait
   bool no_more_requests_ = false;
   bool broken_ = false;  // the client is gone

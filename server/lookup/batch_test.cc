@@ -89,6 +89,12 @@ Answers Answer(const Snapshot& snapshot, const Batch& batch) {
       AnswerBatch(snapshot, *AvailableKernels().front(), batch,
                   {reinterpret_cast<char*>(answers.next_hops.data()),
                    answers.prefix_lengths.data()});
+  // In slices of all sizes.
+  for (size_t from = 0, count = 1; from < answers.prefix_lengths.size();
+       from += count, ++count) {
+    count = std::min(count, batch.addresses - from);
+    AnswerLengths(snapshot, batch, from, count, answers.prefix_lengths.data());
+  }
   return answers;
 }
 

@@ -3,13 +3,16 @@
 #include "server/lookup/lookup_call.h"
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "server/base/decoded_size.h"
 #include "server/base/error.h"
 #include "server/base/grpc_time.h"
 #include "server/table/convert.h"
+#include "server/table/published.h"
 
 namespace planb::server {
 namespace {
@@ -72,10 +75,12 @@ absl::StatusOr<std::vector<Address>> TakeAddresses(v1::LookupRequest& request) {
 size_t AnswerLookup(const Snapshot& snapshot, const Kernel& kernel,
                     const std::vector<Address>& addresses,
                     const v1::LookupRequest& request,
-                    v1::LookupResponse& response) {
+                    v1::LookupResponse& response, size_t count) {
   size_t misses = 0;
   response.set_generation(snapshot.generation());
-  for (const Address& address : addresses) {
+  const auto done = static_cast<size_t>(response.results_size());
+  for (const Address& address :
+       absl::MakeConstSpan(addresses).subspan(done, count)) {
     const int i = response.results_size();
     v1::LookupResult& result = *response.add_results();
     const NextHopId id = snapshot.fib(address.family()).Lookup(address, kernel);
@@ -124,14 +129,14 @@ void LookupCall::OnAccepted(bool ok) {
   auto addresses = TakeAddresses(request_);
   if (!addresses.ok()) return Fail(addresses.status());
   addresses_ = *std::move(addresses);
-  if (IsVisible(**table, request_.min_generation())) return Answer(**table);
+  if (IsVisible(**table, request_.min_generation())) return Answer(*table);
   WhenVisible(context, **table, request_.min_generation(), TimeLeft(),
               [this, table = *table](const absl::Status& status) {
                 worker_.queue().Post([this, table, status] {
                   if (worker_.queue().ended()) {
                     OnFinished(false);
                   } else if (status.ok()) {
-                    Answer(*table);
+                    Answer(table);
                   } else if (absl::IsFailedPrecondition(status) &&
                              TimeLeft() <= absl::ZeroDuration()) {
                     Fail(TooLate());
@@ -144,11 +149,39 @@ void LookupCall::OnAccepted(bool ok) {
 
 void LookupCall::OnFinished(bool) { delete this; }
 
-void LookupCall::Answer(Table& table) {
-  LookupContext& context = worker_.context();
-  v1::LookupResponse response;
-  const size_t misses = AnswerLookup(*table.Read(), context.kernel, addresses_,
-                                     request_, response);
+void LookupCall::Answer(const TableRef& table) {
+  const Kernel& kernel = worker_.context().kernel;
+  if (!request_.want_prefix() || addresses_.size() <= kPrefixStep) {
+    v1::LookupResponse response;
+    const size_t misses = AnswerLookup(*table->Read(), kernel, addresses_,
+                                       request_, response, addresses_.size());
+    return Answered(response, misses);
+  }
+  struct Answers {
+    TableRef table;
+    std::optional<Published<Snapshot>::Reader> snapshot = {};
+    v1::LookupResponse response = {};
+    size_t misses = 0;
+  };
+  auto answers = std::make_shared<Answers>(Answers{table});
+  worker_.queue().RunInSlices([this, &kernel, answers = std::move(answers)] {
+    if (worker_.queue().ended()) {
+      OnFinished(false);
+      return false;
+    }
+    Answers& a = *answers;
+    if (!a.snapshot.has_value()) a.snapshot.emplace(a.table->Read());
+    a.misses += AnswerLookup(**a.snapshot, kernel, addresses_, request_,
+                             a.response, kPrefixStep);
+    if (static_cast<size_t>(a.response.results_size()) < addresses_.size()) {
+      return true;
+    }
+    Answered(a.response, a.misses);
+    return false;
+  });
+}
+
+void LookupCall::Answered(const v1::LookupResponse& response, size_t misses) {
   worker_.Answered(call_, request_.table(), /*request_id=*/0, received_,
                    addresses_.size(), misses);
   const grpc::ByteBuffer reply = ToBytes(response);

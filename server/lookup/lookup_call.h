@@ -19,6 +19,7 @@
 #include "planb/v1/route_lookup.pb.h"
 #include "server/lookup/lookup_worker.h"
 #include "server/table/snapshot.h"
+#include "server/table/tables.h"
 
 namespace planb::server {
 
@@ -33,12 +34,13 @@ absl::Status ParseLookup(grpc::ByteBuffer& bytes, size_t limit,
 // FLOW_HASHES_LENGTH).
 absl::StatusOr<std::vector<Address>> TakeAddresses(v1::LookupRequest& request);
 
-// Answers each of `addresses` from `snapshot`. Returns how many had no route.
-// REQUIRES: `addresses` are those of TakeAddresses(request).
+// Answers the next `count` of `addresses` from `snapshot`, or as many as are
+// left: those before have their results in `response`. Returns how many of them
+// had no route. REQUIRES: `addresses` are those of TakeAddresses(request).
 size_t AnswerLookup(const Snapshot& snapshot, const Kernel& kernel,
                     const std::vector<Address>& addresses,
                     const v1::LookupRequest& request,
-                    v1::LookupResponse& response);
+                    v1::LookupResponse& response, size_t count);
 
 // One call. Used on its worker's thread alone. Owns itself.
 class LookupCall {
@@ -53,7 +55,8 @@ class LookupCall {
   void OnAccepted(bool ok);
   void OnFinished(bool ok);
 
-  void Answer(Table& table);
+  void Answer(const TableRef& table);
+  void Answered(const v1::LookupResponse& response, size_t misses);
   void Fail(const absl::Status& status);
   absl::Duration TimeLeft() const;
 

@@ -43,7 +43,7 @@ v1::LookupResponse Answer(const Snapshot& snapshot, v1::LookupRequest request) {
   EXPECT_TRUE(addresses.ok()) << addresses.status();
   v1::LookupResponse response;
   EXPECT_EQ(AnswerLookup(snapshot, *AvailableKernels().front(), *addresses,
-                         request, response),
+                         request, response, addresses->size()),
             1u);
   EXPECT_EQ(response.generation(), 7u);
   EXPECT_EQ(response.results_size(), 3);

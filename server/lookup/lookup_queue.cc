@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "base/monotonic_time.h"
 
 namespace planb::server {
 namespace {
@@ -35,6 +35,9 @@ class Posted final : public QueueEvent {
   const std::function<void()> action_;
   grpc::Alarm alarm_;
 };
+
+// Between two slices: a thread that always has an event serves these first.
+constexpr int kEventsBetweenSlices = 16;
 
 void Report(void* tag, bool ok) { static_cast<QueueEvent*>(tag)->Happened(ok); }
 
@@ -91,12 +94,40 @@ void LookupQueue::End() {
 }
 
 void LookupQueue::Run() {
-  void* tag;
-  bool ok;
-  while (queue_->Next(&tag, &ok)) {
+  for (;;) {
+    if (!sliced_.empty()) {
+      if (!Slice()) return;
+      continue;
+    }
+    void* tag;
+    bool ok;
+    if (!queue_->Next(&tag, &ok)) return;
     Report(tag, ok);
     if (options_.spin > absl::ZeroDuration() && !Spin()) return;
   }
+}
+
+bool LookupQueue::Slice() {
+  // Not an alarm for each slice: while a queue holds an event, Next() takes it
+  // and does not look at sockets.
+  bool ended = false;
+  for (int events = 0; events < kEventsBetweenSlices; ++events) {
+    void* tag;
+    bool ok;
+    const auto next =
+        queue_->AsyncNext(&tag, &ok, gpr_inf_past(GPR_CLOCK_REALTIME));
+    if (next == grpc::CompletionQueue::GOT_EVENT) {
+      Report(tag, ok);
+      continue;
+    }
+    ended = next == grpc::CompletionQueue::SHUTDOWN;
+    break;
+  }
+  const SteadyInstant end = SteadyNow() + kSlice;
+  while (!sliced_.empty() && (ended || SteadyNow() < end)) {
+    if (!sliced_.front()()) sliced_.pop_front();
+  }
+  return !ended;
 }
 
 bool LookupQueue::Spin() {
@@ -115,7 +146,7 @@ bool LookupQueue::Spin() {
       case grpc::CompletionQueue::TIMEOUT:
         break;
     }
-  } while (std::chrono::steady_clock::now() < end);
+  } while (sliced_.empty() && std::chrono::steady_clock::now() < end);
   return true;
 }
 

@@ -8,10 +8,13 @@
 
 #include <grpcpp/completion_queue.h>
 
+#include <chrono>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -70,13 +73,28 @@ class LookupQueue {
   // Runs `action` on the queue's thread. False after Shutdown().
   bool Post(std::function<void()> action) ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // Runs `step` on the queue's thread until it returns false, which it does at
+  // once when the queue has ended. After each kSlice of steps the thread serves
+  // the events that have happened. What is begun first is run to its end first:
+  // a thread holds the means of one such work at a time.
+  // REQUIRES: called on the queue's thread; a step takes microseconds.
+  void RunInSlices(std::function<bool()> step) {
+    sliced_.push_back(std::move(step));
+  }
+
   // Waits until all operations have ended, then ends the thread.
   // REQUIRES: the gRPC server is shut down.
   void Shutdown() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
+  // How long an event waits for work that is done in slices.
+  static constexpr auto kSlice = std::chrono::microseconds(200);
+
   void Run();
   void End();
+  // Serves some events, as far as there are any, then runs one slice. False if
+  // the queue has ended.
+  bool Slice();
   // Polls for events until options_.spin after the last one. False if the queue
   // has ended.
   bool Spin();
@@ -85,7 +103,9 @@ class LookupQueue {
   const QueueOptions options_;
   std::mutex mutex_;
   bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
-  bool ended_ = false;  // of the queue's thread
+  // Of the queue's thread, as is the next.
+  bool ended_ = false;
+  std::deque<std::function<bool()>> sliced_;
   std::thread thread_;
 };
 

@@ -97,6 +97,48 @@ TEST(LookupQueue, ActionsPostActions) {
   EXPECT_EQ(left, 0);
 }
 
+TEST(LookupQueue, ServesEventsBetweenSlices) {
+  for (const absl::Duration spin : {absl::ZeroDuration(), absl::Hours(1)}) {
+    ServerlessQueue queue({.spin = spin});
+    ASSERT_TRUE(queue->Start().ok());
+    bool served = false;
+    int64_t steps = 0;
+    absl::Notification second;
+    queue.Do([&] {
+      queue->RunInSlices([&] {
+        if (++steps == 1) {
+          EXPECT_TRUE(queue->Post([&] { served = true; }));
+        }
+        return !served && steps < 1'000'000'000;
+      });
+      queue->RunInSlices([&] {
+        EXPECT_TRUE(served);  // the first has ended
+        second.Notify();
+        return false;
+      });
+    });
+    second.WaitForNotification();
+    queue->Shutdown();
+    EXPECT_TRUE(served);
+  }
+}
+
+TEST(LookupQueue, ShutdownEndsSlices) {
+  ServerlessQueue queue;
+  ASSERT_TRUE(queue->Start().ok());
+  int ended = 0;
+  queue.Do([&] {
+    for (int i = 0; i < 3; ++i) {
+      queue->RunInSlices([&] {
+        ended += queue->ended() ? 1 : 0;
+        return !queue->ended();
+      });
+    }
+  });
+  queue->Shutdown();
+  EXPECT_EQ(ended, 3);
+}
+
 TEST(LookupQueue, ShutdownRunsPostedActionsAndRefusesNewOnes) {
   for (const bool started : {true, false}) {
     ServerlessQueue queue;

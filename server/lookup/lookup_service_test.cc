@@ -397,6 +397,148 @@ TEST(BatchLookup, AWaitingBatchKeepsItsAddresses) {
   EXPECT_EQ(Ids(response), expected);
 }
 
+// One thread, and more prefix lengths in a batch than it finds in a slice.
+ServerOptions SlowOptions() {
+  ServerOptions options;
+  options.threads.count = 1;
+  options.lookup.max_lookup_addresses = 1 << 15;
+  return options;
+}
+
+// Announces ::/1 to ::/128.
+void AnnounceNested(RunningServer& running) {
+  v1::UpdateRoutesRequest update;
+  for (uint32_t length = 1; length <= 128; ++length) {
+    v1::RouteUpdate& route = *update.add_updates();
+    route.set_op(v1::RouteUpdate::OP_UPSERT);
+    route.mutable_prefix()->set_address(std::string(16, '\0'));
+    route.mutable_prefix()->set_length(length);
+    route.set_next_hop_id(length);
+  }
+  grpc::ClientContext context;
+  v1::UpdateRoutesResponse updated;
+  ASSERT_TRUE(running.table().UpdateRoutes(&context, update, &updated).ok());
+}
+
+// Addresses within these prefixes, and the lengths of the longest.
+v1::BatchLookupRequest SlowBatch(std::string* lengths) {
+  v1::BatchLookupRequest slow;
+  for (uint32_t i = 0; i < 1 << 15; ++i) {
+    // The first bit that is not 0 ends the match.
+    const int zeros = static_cast<int>(i % 128);
+    *slow.mutable_addresses_v6() +=
+        Address::V6(absl::uint128(1) << (127 - zeros)).ToPacked();
+    if (lengths == nullptr) continue;
+    *lengths += static_cast<char>(zeros == 0 ? 255 : zeros);
+  }
+  slow.set_want_prefix_lengths(true);
+  return slow;
+}
+
+// A batch that wants prefix lengths takes long. The one thread serves other
+// streams meanwhile.
+TEST(BatchLookup, PrefixLengthsDoNotDelayOtherStreams) {
+  RunningServer running(SlowOptions());
+  AnnounceNested(running);
+  std::string lengths;
+  const v1::BatchLookupRequest slow = SlowBatch(&lengths);
+  v1::BatchLookupRequest quick;
+  quick.set_addresses_v6(Packed("::1"));
+  grpc::ClientContext slow_context, context;
+  const auto slow_stream = running.lookup().BatchLookup(&slow_context);
+  const auto stream = running.lookup().BatchLookup(&context);
+  constexpr int kBatches = 3;
+  std::atomic<int> slow_answers{0};
+  std::thread reader([&] {
+    v1::BatchLookupResponse response;
+    while (slow_stream->Read(&response)) {
+      EXPECT_EQ(response.prefix_lengths(), lengths);
+      slow_answers.fetch_add(1);
+    }
+  });
+  for (int i = 0; i < kBatches; ++i) ASSERT_TRUE(slow_stream->Write(slow));
+  slow_stream->WritesDone();
+  // From the first answer to the last, a slow batch is being served.
+  int served = 0;
+  while (slow_answers.load() < kBatches) {
+    const bool between = slow_answers.load() > 0;
+    EXPECT_EQ(Ids(Exchange(*stream, quick)), std::vector<uint32_t>{127});
+    if (between && slow_answers.load() < kBatches) ++served;
+  }
+  reader.join();
+  EXPECT_TRUE(slow_stream->Finish().ok());
+  EXPECT_GE(served, 3 * kBatches);
+}
+
+TEST(Lookup, FindsPrefixesBetweenOtherWork) {
+  RunningServer running(SlowOptions());
+  AnnounceNested(running);
+  v1::LookupRequest slow;
+  std::string lengths;
+  const std::string addresses = SlowBatch(&lengths).addresses_v6();
+  for (size_t at = 0; at < addresses.size(); at += 16) {
+    slow.add_addresses()->set_packed(addresses.substr(at, 16));
+  }
+  slow.set_want_prefix(true);
+  constexpr int kCalls = 4;
+  std::atomic<int> ended{0};
+  std::thread caller([&] {
+    for (int call = 0; call < kCalls; ++call) {
+      grpc::ClientContext context;
+      v1::LookupResponse response;
+      EXPECT_TRUE(running.lookup().Lookup(&context, slow, &response).ok());
+      EXPECT_EQ(response.results_size(), 1 << 15);
+      for (int i = 0; i < response.results_size(); ++i) {
+        const auto length =
+            static_cast<uint8_t>(lengths[static_cast<size_t>(i)]);
+        EXPECT_EQ(response.results(i).has_prefix(), length != 255);
+        EXPECT_EQ(response.results(i).prefix().length(),
+                  length == 255 ? 0 : length);
+      }
+      ended.fetch_add(1);
+    }
+  });
+  v1::BatchLookupRequest quick;
+  quick.set_addresses_v6(Packed("::1"));
+  grpc::ClientContext context;
+  const auto stream = running.lookup().BatchLookup(&context);
+  while (ended.load() < kCalls) {
+    EXPECT_EQ(Ids(Exchange(*stream, quick)), std::vector<uint32_t>{127});
+  }
+  caller.join();
+}
+
+// Streams end, and the server stops, while prefix lengths are being found.
+TEST(BatchLookup, PrefixLengthsEndWithStreamAndServer) {
+  // gRPC stays: its end may take 10 s, and it ends with its last channel.
+  const auto channel = RunningServer::Connect("unix:///nowhere");
+  for (int round = 0; round < 10; ++round) {
+    RunningServer running(SlowOptions());
+    AnnounceNested(running);
+    const v1::BatchLookupRequest slow = SlowBatch(nullptr);
+    std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
+    std::vector<std::unique_ptr<Stream>> streams;
+    for (int i = 0; i < 4; ++i) {
+      contexts.push_back(std::make_unique<grpc::ClientContext>());
+      streams.push_back(running.lookup().BatchLookup(contexts.back().get()));
+      EXPECT_TRUE(streams.back()->Write(slow));
+    }
+    for (int i = 0; i < 2; ++i) contexts[static_cast<size_t>(i)]->TryCancel();
+    if (round % 2 == 0) {
+      v1::BatchLookupResponse response;
+      EXPECT_TRUE(streams.back()->Read(&response));
+      EXPECT_EQ(response.prefix_lengths().size(), size_t{1} << 15);
+    }
+    running.Stop();
+    for (const auto& stream : streams) {
+      v1::BatchLookupResponse response;
+      while (stream->Read(&response)) {
+      }
+      EXPECT_FALSE(stream->Finish().ok());
+    }
+  }
+}
+
 // Flow control stops a client that sends and never reads. Other clients are
 // served.
 TEST(BatchLookup, SlowReaderDoesNotDelayOthers) {

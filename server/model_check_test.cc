@@ -462,6 +462,218 @@ TEST_F(ModelCheck, AHistoryThatIsDenied) {
   ExpectFault("history", "generation 3 was denied");
 }
 
+// 5. Next hops, groups and snapshots.
+
+// Generation 4 replaces everything by the /8, a next hop and a group. A list
+// shows the objects.
+class ModelCheckObjects : public ModelCheck {
+ protected:
+  ModelCheckObjects() {
+    UpdateBatch snapshot;
+    snapshot.replacement = {{kWide, 1}};
+    snapshot.next_hops = {Hop(1)};
+    snapshot.groups = {{.id = 21, .members = {{1, 1}}}};
+    snapshot.replace_next_hops = true;
+    snapshot.writer_epoch = 5;
+    Done(snapshot, 720, 730, 4, {.added = 1, .removed = 1});
+    h_.writes.back().kind = Kind::kImport;
+    h_.objects = {{740, 750, 4, snapshot.next_hops, snapshot.groups}};
+    UpdateBatch used;
+    used.deleted_next_hops = {1};
+    used.writer_epoch = 5;
+    Refused(used, 760, 770, "NEXT_HOP_IN_USE");
+    h_.writes.back().kind = Kind::kNextHops;
+  }
+
+  static NextHop Hop(NextHopId id) {
+    NextHop next_hop;
+    next_hop.id = id;
+    return next_hop;
+  }
+
+  UpdateBatch& Snapshot() { return h_.writes[h_.writes.size() - 2].batch; }
+};
+
+TEST_F(ModelCheckObjects, AGoodHistoryIsGood) {
+  EXPECT_THAT(CheckHistory(h_), testing::IsEmpty());
+}
+
+TEST_F(ModelCheckObjects, AListWithAnotherNextHop) {
+  h_.objects[0].next_hops[0].label = "other";
+  ExpectFault("order", "list: next hops differ");
+}
+
+TEST_F(ModelCheckObjects, AListWithoutAGroup) {
+  h_.objects[0].groups.clear();
+  ExpectFault("order", "list: groups differ");
+}
+
+TEST_F(ModelCheckObjects, AnOldListOfObjects) {
+  h_.objects[0].generation = 3;
+  h_.objects[0].next_hops.clear();
+  h_.objects[0].groups.clear();
+  ExpectFault("stale", "objects [740..750] saw generation 3");
+}
+
+TEST_F(ModelCheckObjects, AnUnusedNextHopInUse) {
+  h_.writes.back().batch.deleted_next_hops = {};
+  h_.writes.back().batch.deleted_groups = {21};
+  ExpectFault("refusal", "none of the generations 4..4");
+}
+
+TEST_F(ModelCheckObjects, ASnapshotThatKeepsWhatItLacks) {
+  UpdateBatch before;
+  before.next_hops = {Hop(9)};
+  before.writer_epoch = 5;
+  h_.writes.insert(h_.writes.end() - 2, {.kind = Kind::kNextHops,
+                                         .batch = before,
+                                         .begin = 712,
+                                         .end = 715,
+                                         .outcome = Outcome::kDone,
+                                         .generation = 4,
+                                         .counts = {.added = 1}});
+  h_.writes[h_.writes.size() - 2].generation = 5;
+  h_.writes[h_.writes.size() - 2].visible = 5;
+  h_.objects[0].generation = 5;
+  EXPECT_THAT(CheckHistory(h_), testing::IsEmpty());
+  h_.objects[0].next_hops.push_back(Hop(9));
+  ExpectFault("order", "list: next hops differ");
+}
+
+// 6. Disk faults.
+
+// The store refuses the batch that made generation 3, for a broken disk; the
+// server dies after that, and the next one has it all the same.
+class ModelCheckDisk : public ModelCheck {
+ protected:
+  ModelCheckDisk() {
+    h_.disk_faults = {{495, 530}};
+    h_.lives = {{0, kNever, 350}, {360, kNever, 525}, {526, 900, 950}};
+    h_.writes[kLost].reason = "STORE_FAILED";
+  }
+};
+
+TEST_F(ModelCheckDisk, AGoodHistoryIsGood) {
+  EXPECT_THAT(CheckHistory(h_), testing::IsEmpty());
+  // It may also be gone.
+  h_.writes[kGone] = h_.writes[kNothing];
+  h_.lookups.pop_back();
+  h_.routes.clear();
+  h_.watches.pop_back();
+  EXPECT_THAT(CheckHistory(h_), testing::IsEmpty());
+}
+
+TEST_F(ModelCheckDisk, ARefusedBatchIsSeenBeforeARestart) {
+  h_.lives[1].end = 640;
+  h_.lives[2].begin = 641;
+  ExpectFault("order", "generation 3 of 3 has no maker");
+}
+
+TEST_F(ModelCheckDisk, ARefusalOfAHealthyDisk) {
+  h_.disk_faults[0] = {540, 550};
+  ExpectFault("refusal", "the disk was well");
+}
+
+TEST_F(ModelCheckDisk, ABatchLostWithThePower) {
+  // As AnAcknowledgedBatchLost: the next server has another batch at 3.
+  h_.writes[kLost].reason.clear();
+  h_.writes[kLost].outcome = Outcome::kDone;
+  h_.writes[kLost].generation = 3;
+  h_.writes[kLost].counts = {.removed = 1};
+  EXPECT_THAT(CheckHistory(h_), testing::IsEmpty());
+  Watched(1, 1) = Message(530, 3, kWide, 9);
+  ExpectFault("order", "generation 3 of 3 has no maker");
+}
+
+// 7. Tables that are created and deleted.
+
+// The same history of a table that began at generation 10 and was deleted.
+class ModelCheckDeleted : public ModelCheck {
+ protected:
+  ModelCheckDeleted() {
+    h_.first = 10;
+    for (WriteCall& call : h_.writes) {
+      if (call.outcome != Outcome::kDone) continue;
+      call.generation += 10;
+      call.visible += 10;
+    }
+    for (LookupCall& call : h_.lookups) {
+      if (call.min_generation > 0) call.min_generation += 10;
+      call.generation += 10;
+    }
+    h_.explains[0].generation += 10;
+    h_.lists[0].generation += 10;
+    h_.states[0].accepted += 10;
+    h_.states[0].visible += 10;
+    h_.states[0].persisted += 10;
+    for (WatchCall& watch : h_.watches) {
+      watch.start_generation += 10;
+      for (WatchCall::Message& message : watch.messages) {
+        message.delta.generation += 10;
+      }
+    }
+    h_.deleted_begin = 800;
+    h_.deleted_end = 810;
+    h_.absents = {{805, 806}, {840, 850}};
+    UpdateBatch late = Change(Op::kUpsert, kWide, 7);
+    late.writer_epoch = 5;
+    h_.writes.push_back(
+        {.batch = late, .begin = 799, .end = 805, .reason = "TABLE_NOT_FOUND"});
+  }
+};
+
+TEST_F(ModelCheckDeleted, AGoodHistoryIsGood) {
+  EXPECT_THAT(CheckHistory(h_), testing::IsEmpty());
+  // What was told that there is no table may have come just before.
+  h_.lookups.push_back(
+      {.begin = 802, .end = 809, .generation = 14, .answers = {2}});
+  EXPECT_THAT(CheckHistory(h_), testing::IsEmpty());
+}
+
+TEST_F(ModelCheckDeleted, ATableThatIsMissedBeforeItsDeletion) {
+  h_.absents[0] = {700, 710};
+  ExpectFault("deleted", "[700..710] found no table");
+}
+
+TEST_F(ModelCheckDeleted, AWriterThatMissesItBeforeItsDeletion) {
+  h_.writes.back().begin = 720;
+  h_.writes.back().end = 730;
+  ExpectFault("deleted", "[720..730] found no table");
+}
+
+TEST_F(ModelCheckDeleted, AReaderOfADeletedTable) {
+  h_.lookups.back().begin = 820;
+  h_.lookups.back().end = 830;
+  ExpectFault("deleted", "[820..830] was answered");
+}
+
+TEST_F(ModelCheckDeleted, AWriterOfADeletedTable) {
+  UpdateBatch nothing = h_.writes[kGone].batch;
+  nothing.changes[0].op = Op::kDelete;
+  Done(nothing, 820, 830, 13, {.unchanged = 1});
+  ExpectFault("deleted", "[820..830] was answered");
+}
+
+TEST_F(ModelCheckDeleted, ANewTableThatIsNotEmpty) {
+  h_.lists.insert(h_.lists.begin(), {120, 130, 10, {}});
+  EXPECT_THAT(CheckHistory(h_), testing::IsEmpty());
+  h_.lists[0].routes = {{kLong, 2}};
+  ExpectFault("order", "was not created empty: list: routes differ");
+}
+
+TEST_F(ModelCheckDeleted, AGenerationBeforeTheFirst) {
+  h_.lookups[kOfWide].generation = 1;
+  ExpectFault("first", "generation 1 of a table that began at 10");
+}
+
+TEST_F(ModelCheckDeleted, ATableThatRepeatsGenerations) {
+  ModelHistory next;
+  next.first = 14;
+  EXPECT_EQ(CheckSuccession(h_, next), "");
+  next.first = 13;
+  EXPECT_THAT(CheckSuccession(h_, next), testing::HasSubstr("succession"));
+}
+
 TEST_F(ModelCheck, ASurprise) {
   h_.surprises = {"INTERNAL"};
   ExpectFault("surprise", "INTERNAL");

@@ -100,8 +100,8 @@ __attribute__((constructor)) void Begin() {
   close(file);
   faults = static_cast<LossyDiskFaults*>(page);
   snprintf(copies, sizeof(copies), "%s.copies/", path);
-  directory_size = static_cast<size_t>(
-      snprintf(directory, sizeof(directory), "%s/", path));
+  directory_size =
+      static_cast<size_t>(snprintf(directory, sizeof(directory), "%s/", path));
 }
 
 // The name of a path on the disk within its directory; null for other files.

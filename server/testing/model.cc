@@ -25,7 +25,8 @@ Instant NextDeath(const ModelHistory& history, Instant end) {
 
 std::string Describe(const WriteCall& call) {
   static constexpr const char* kKinds[] = {"UpdateRoutes", "StreamUpdates",
-                                           "ReplaceRoutes", "UpdateNextHops"};
+                                           "ReplaceRoutes", "UpdateNextHops",
+                                           "ImportSnapshot"};
   static constexpr const char* kOps[] = {"+", "insert ", "replace ", "-",
                                          "delete! "};
   const UpdateBatch& batch = call.batch;
@@ -53,7 +54,7 @@ std::string Describe(const WriteCall& call) {
     case Outcome::kRefused:
       return text + call.reason;
     default:
-      return text + "unknown";
+      return absl::StrCat(text, "unknown ", call.reason);
   }
 }
 
@@ -100,12 +101,21 @@ void CountRoute(NextHopId before, NextHopId after, ChangeCounts& counts) {
   }
 }
 
-// Applies the upserts, then the deletes, of one kind of object.
+// Applies the upserts, then the deletes, of one kind of object. With `replace`
+// the objects that are not upserted are deleted too.
 template <typename Entry>
 void ApplyObjects(const std::vector<Entry>& upserts,
-                  const std::vector<NextHopId>& deletes,
+                  const std::vector<NextHopId>& deletes, bool replace,
                   const char* absent_reason, ModelResult& result,
                   std::map<NextHopId, Entry>& objects) {
+  if (replace) {
+    result.counts.next_hops_removed +=
+        std::erase_if(objects, [&](const auto& object) {
+          return std::none_of(
+              upserts.begin(), upserts.end(),
+              [&](const Entry& entry) { return entry.id == object.first; });
+        });
+  }
   for (const Entry& entry : upserts) {
     const auto it = objects.find(entry.id);
     if (it == objects.end()) {
@@ -218,10 +228,11 @@ ModelResult ApplyToModel(const ModelTable& before, uint64_t generation,
   if (batch.expected_generation.value_or(generation) != generation) {
     result.refusals.insert("GENERATION_MISMATCH");
   }
-  ApplyObjects(batch.next_hops, batch.deleted_next_hops, "NEXT_HOP_NOT_FOUND",
-               result, result.after.next_hops);
-  ApplyObjects(batch.groups, batch.deleted_groups, "GROUP_NOT_FOUND", result,
-               result.after.groups);
+  ApplyObjects(batch.next_hops, batch.deleted_next_hops,
+               batch.replace_next_hops, "NEXT_HOP_NOT_FOUND", result,
+               result.after.next_hops);
+  ApplyObjects(batch.groups, batch.deleted_groups, batch.replace_next_hops,
+               "GROUP_NOT_FOUND", result, result.after.groups);
   for (const RouteChange& change : batch.changes) {
     ApplyChange(change, batch.require_next_hops, result);
   }
@@ -471,6 +482,18 @@ UpdateBatch RandomReplacement(Random& random) {
     if (Chance(random, 50)) {
       batch.replacement->push_back({prefix, RandomNextHop(random)});
     }
+  }
+  return batch;
+}
+
+UpdateBatch RandomImport(Random& random) {
+  UpdateBatch batch = RandomReplacement(random);
+  batch.replace_next_hops = true;
+  for (NextHopId id = 1; id <= kNextHops; ++id) {
+    if (Chance(random, 50)) batch.next_hops.push_back(RandomObject(id, random));
+  }
+  for (NextHopId id = kFirstGroup; id < kFirstGroup + kGroups; ++id) {
+    if (Chance(random, 50)) batch.groups.push_back(RandomGroup(id, random));
   }
   return batch;
 }

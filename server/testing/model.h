@@ -30,7 +30,7 @@ inline constexpr Instant kNever = std::numeric_limits<Instant>::max();
 
 // One call, or one batch on a stream, that may change the table.
 struct WriteCall {
-  enum class Kind { kRoutes, kStream, kReplace, kNextHops };
+  enum class Kind { kRoutes, kStream, kReplace, kNextHops, kImport };
   enum class Outcome { kDone, kRefused, kUnknown };
   Kind kind = Kind::kRoutes;
   int stream = 0;  // the number of its stream; 0: none
@@ -39,7 +39,10 @@ struct WriteCall {
   Instant end = 0;
   Outcome outcome = Outcome::kUnknown;
 
-  std::string reason;  // kRefused
+  // Of kRefused. Also of kUnknown: a batch that the store refused may be there
+  // after the next restart, and one whose table was deleted may have come
+  // first.
+  std::string reason;
   // kDone:
   uint64_t generation = 0;
   // Changes of routes; for kNextHops, changes of next-hop objects.
@@ -77,12 +80,27 @@ struct ExplainCall {
   NextHopId next_hop = kNoRoute;
 };
 
-// ListRoutes of the whole table.
+// ListRoutes of the whole table, or the routes of a snapshot.
 struct ListCall {
   Instant begin = 0;
   Instant end = 0;
   uint64_t generation = 0;
   std::vector<Route> routes;
+};
+
+// ListNextHops, or the objects of a snapshot.
+struct ObjectsCall {
+  Instant begin = 0;
+  Instant end = 0;
+  uint64_t generation = 0;
+  std::vector<NextHop> next_hops;
+  std::vector<NextHopGroup> groups;
+};
+
+// A call that was told that there is no such table.
+struct AbsentCall {
+  Instant begin = 0;
+  Instant end = 0;
 };
 
 // GetTable.
@@ -122,16 +140,30 @@ struct ServerLife {
   Instant end = kNever;
 };
 
-// All calls to one table. Each list is in the order in which calls ended; calls
-// of one stream keep its order.
+// While the disk of the store failed.
+struct DiskFault {
+  Instant begin = 0;
+  Instant end = 0;
+};
+
+// All calls to one table, from its creation to its deletion. Each list is in
+// the order in which calls ended; calls of one stream keep its order.
 struct ModelHistory {
+  // The generation at which the table was created, empty.
+  uint64_t first = 0;
+  // When the deletion was asked for and when it was done; never, maybe.
+  Instant deleted_begin = kNever;
+  Instant deleted_end = kNever;
   std::vector<Address> probes;
   std::vector<ServerLife> lives;
+  std::vector<DiskFault> disk_faults;
   std::vector<WriteCall> writes;
   std::vector<LookupCall> lookups;
   std::vector<RouteCall> routes;
   std::vector<ExplainCall> explains;
   std::vector<ListCall> lists;
+  std::vector<ObjectsCall> objects;
+  std::vector<AbsentCall> absents;
   std::vector<StateCall> states;
   std::vector<WatchCall> watches;
   // Unexpected events, such as an INTERNAL error.
@@ -141,6 +173,12 @@ struct ModelHistory {
 // When a call whose client gave up at `end` can no longer take effect: when its
 // server was dead.
 Instant NextDeath(const ModelHistory& history, Instant end);
+
+// Whether the store failed, so that the call changed nothing that this server
+// has.
+inline bool RefusedByStore(const WriteCall& call) {
+  return call.reason == "STORE_FULL" || call.reason == "STORE_FAILED";
+}
 
 // A call, for messages.
 std::string Describe(const WriteCall& call);
@@ -233,6 +271,8 @@ const std::vector<Address>& WorldProbes();
 UpdateBatch RandomChanges(Random& random);
 // A replacement of all routes.
 UpdateBatch RandomReplacement(Random& random);
+// A replacement of all routes, next hops and groups.
+UpdateBatch RandomImport(Random& random);
 // Next hops and groups, upserted and deleted.
 UpdateBatch RandomObjects(Random& random);
 
@@ -241,6 +281,11 @@ UpdateBatch RandomObjects(Random& random);
 // there is none. Takes O(calls * routes) for most histories. Where no answer
 // tells the outcome of a call, the check tries both.
 std::vector<std::string> CheckHistory(const ModelHistory& history);
+
+// Whether a table that was created after another of its name was deleted begins
+// above all generations of that one. Returns the fault, or "".
+std::string CheckSuccession(const ModelHistory& deleted,
+                            const ModelHistory& created);
 
 }  // namespace planb::server
 

@@ -56,6 +56,9 @@ class ReadCheck {
     for (const ListCall& call : history_.lists) {
       CheckSeen("list", call.begin, call.end, call.generation);
     }
+    for (const ObjectsCall& call : history_.objects) {
+      CheckSeen("objects", call.begin, call.end, call.generation);
+    }
     for (const WatchCall& watch : history_.watches) CheckWatch(watch);
   }
 
@@ -78,6 +81,9 @@ class ReadCheck {
       floor_.emplace_back(c.end, c.generation);
     }
     for (const ListCall& c : history_.lists) {
+      floor_.emplace_back(c.end, c.generation);
+    }
+    for (const ObjectsCall& c : history_.objects) {
       floor_.emplace_back(c.end, c.generation);
     }
     for (const StateCall& c : history_.states) {
@@ -305,6 +311,8 @@ class WriteCheck {
     for (const WriteCall& call : history_.writes) {
       if (call.outcome == Outcome::kRefused) {
         CheckRefusal(call);
+      } else if (RefusedByStore(call)) {
+        CheckStore(call);
       } else if (call.outcome == Outcome::kDone) {
         if (call.batch.validate_only) {
           CheckNoChange({&call, call.begin, call.end, 0});
@@ -421,6 +429,18 @@ class WriteCheck {
           Around(history_, call));
   }
 
+  // The store may refuse only while its disk fails, or in a commit that began
+  // then.
+  void CheckStore(const WriteCall& call) {
+    constexpr Instant kCommit = 2'000'000'000;
+    const bool failed = std::any_of(
+        history_.disk_faults.begin(), history_.disk_faults.end(),
+        [&](const DiskFault& fault) {
+          return fault.begin <= call.end && call.begin <= fault.end + kCommit;
+        });
+    if (!failed) faults_.Add("refusal", Describe(call), ": the disk was well");
+  }
+
   // Repeats get the first answer.
   void CheckNamed(const WriteCall& call) {
     if (call.batch.request_id.empty()) return;
@@ -452,10 +472,101 @@ class WriteCheck {
   std::map<int, uint64_t> streams_;
 };
 
+// Checks that all calls agree on when the table was there.
+class LifeCheck {
+ public:
+  LifeCheck(const ModelHistory& history, ModelFaults& faults)
+      : history_(history), faults_(faults) {}
+
+  void Run() {
+    for (const WriteCall& call : history_.writes) {
+      if (call.outcome == Outcome::kDone) Answered(call);
+      if (call.reason == "TABLE_NOT_FOUND") Absent(call);
+    }
+    for (const AbsentCall& call : history_.absents) Absent(call);
+    for (const LookupCall& call : history_.lookups) Answered(call);
+    for (const RouteCall& call : history_.routes) Answered(call);
+    for (const ExplainCall& call : history_.explains) Answered(call);
+    for (const ListCall& call : history_.lists) Answered(call);
+    for (const ObjectsCall& call : history_.objects) Answered(call);
+    for (const StateCall& call : history_.states) Answered(call);
+    for (const WatchCall& call : history_.watches) Answered(call);
+  }
+
+ private:
+  template <typename Call>
+  void Answered(const Call& call) {
+    if (call.begin <= history_.deleted_end) return;
+    faults_.Add("deleted", "a call [", call.begin, "..", call.end,
+                "] was answered after the deletion");
+  }
+  template <typename Call>
+  void Absent(const Call& call) {
+    if (call.end >= history_.deleted_begin) return;
+    faults_.Add("deleted", "a call [", call.begin, "..", call.end,
+                "] found no table before the deletion");
+  }
+
+  const ModelHistory& history_;
+  ModelFaults& faults_;
+};
+
+// Counts generations from that at which the table was created, which becomes 0.
+void Rebase(ModelHistory& history, ModelFaults& faults) {
+  const uint64_t first = std::exchange(history.first, 0);
+  if (first == 0) return;
+  const auto rebase = [&](uint64_t& generation) {
+    if (generation < first) {
+      faults.Add("first", "generation ", generation,
+                 " of a table that began at ", first);
+    }
+    generation -= std::min(generation, first);
+  };
+  for (WriteCall& call : history.writes) {
+    if (call.batch.expected_generation.has_value()) {
+      // Below zero is no generation, as the largest one is none.
+      *call.batch.expected_generation -= first;
+    }
+    if (call.outcome != Outcome::kDone) continue;
+    rebase(call.generation);
+    rebase(call.visible);
+  }
+  for (LookupCall& call : history.lookups) {
+    call.min_generation -= std::min(call.min_generation, first);
+    rebase(call.generation);
+  }
+  for (ExplainCall& call : history.explains) rebase(call.generation);
+  for (ListCall& call : history.lists) rebase(call.generation);
+  for (ObjectsCall& call : history.objects) rebase(call.generation);
+  for (StateCall& call : history.states) {
+    rebase(call.accepted);
+    rebase(call.visible);
+    rebase(call.persisted);
+  }
+  for (WatchCall& watch : history.watches) {
+    rebase(watch.start_generation);
+    for (WatchCall::Message& message : watch.messages) {
+      rebase(message.delta.generation);
+    }
+  }
+}
+
 }  // namespace
 
-std::vector<std::string> CheckHistory(const ModelHistory& history) {
+std::string CheckSuccession(const ModelHistory& deleted,
+                            const ModelHistory& created) {
+  const uint64_t last =
+      std::max(deleted.first, ModelEvidence(deleted).newest());
+  if (created.first > last) return "";
+  return absl::StrCat("succession: a table begins at generation ",
+                      created.first, " after one that reached ", last);
+}
+
+std::vector<std::string> CheckHistory(const ModelHistory& recorded) {
   ModelFaults faults;
+  ModelHistory history = recorded;
+  Rebase(history, faults);
+  LifeCheck(history, faults).Run();
   for (const std::string& surprise : history.surprises) {
     faults.Add("surprise", surprise);
   }

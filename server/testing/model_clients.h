@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The clients of the model test. They change, look up, list and watch one table
-// at random, and record all answers.
+// The clients of the model test. They change, look up, list, copy and watch one
+// table at random, and record all answers.
 
 #ifndef PLANB_SERVER_TESTING_MODEL_CLIENTS_H_
 #define PLANB_SERVER_TESTING_MODEL_CLIENTS_H_
@@ -26,10 +26,13 @@
 
 namespace planb::server {
 
-// What the clients of one run share. Thread-safe.
+// What the clients of one table share, from its creation to its deletion.
+// Thread-safe.
 struct ModelRun {
   std::string target;
   uint64_t seed = 1;
+  std::string table;   // "" is the default table, which is not deleted
+  uint64_t first = 0;  // the generation at which it was created
   HistoryRecorder history;
   std::atomic<bool> stop = false;
   // The newest generation in an answer to a writer.
@@ -46,6 +49,8 @@ struct ModelRun {
   void Surprise(const std::string& what) {
     history.Add(&ModelHistory::surprises, what);
   }
+  // Records a call that failed, if its failure says anything.
+  void Failed(const char* what, Instant begin, const grpc::Status& status);
 };
 
 inline Instant Now() {
@@ -103,6 +108,18 @@ inline std::string DescribeStatus(const char* what,
                       ModelReason(status), ": ", status.error_message());
 }
 
+inline void ModelRun::Failed(const char* what, Instant begin,
+                             const grpc::Status& status) {
+  const std::string reason = ModelReason(status);
+  // The status of a stream may lack the reason.
+  if (status.error_code() == grpc::StatusCode::NOT_FOUND &&
+      (reason.empty() || reason == "TABLE_NOT_FOUND")) {
+    history.Add(&ModelHistory::absents, AbsentCall{begin, Now()});
+  } else if (!status.ok() && !IsBroken(status)) {
+    Surprise(DescribeStatus(what, status));
+  }
+}
+
 // Looks at the table all the time, by every method that reads.
 // Thread-compatible: each thread has its own.
 class ModelReader {
@@ -115,6 +132,10 @@ class ModelReader {
 
   // ListRoutes; false if it failed.
   bool List(ListCall& call);
+  // ListNextHops.
+  void Objects();
+  // ExportSnapshot.
+  void Export();
   // GetTable.
   bool State(StateCall& call);
 
@@ -161,6 +182,7 @@ class ModelWriter {
   void ReadAnswer(const v1::StreamUpdatesResponse& response, WriteCall& call);
 
   void Judge(const grpc::Status& status, WriteCall& call);
+  static void Refused(const std::string& reason, WriteCall& call);
   void Record(const WriteCall& call);
 
   ModelRun& run_;
@@ -180,7 +202,8 @@ class ModelWatcher {
  public:
   ModelWatcher(ModelRun& run, int number);
 
-  // Runs until it has seen ModelRun::last_generation.
+  // Runs until it has seen ModelRun::last_generation, or, with a table that is
+  // deleted, until the run stops.
   void Run();
 
  private:

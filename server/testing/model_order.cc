@@ -42,6 +42,10 @@ void ModelEvidence::GatherReads(const ModelHistory& history) {
     See(call.generation, call.end);
     entries_[call.generation].lists.push_back(&call);
   }
+  for (const ObjectsCall& call : history.objects) {
+    See(call.generation, call.end);
+    entries_[call.generation].objects.push_back(&call);
+  }
   for (const StateCall& call : history.states) {
     See(call.accepted, call.end);
     AddDigest(call.accepted, call.digest, "GetTable");
@@ -91,6 +95,16 @@ std::vector<Instant> ModelEvidence::AcceptedBy() const {
   return accepted;
 }
 
+// Whether a list has exactly these objects, in order.
+template <typename Entry>
+static bool Equal(const std::map<NextHopId, Entry>& model,
+                  const std::vector<Entry>& listed) {
+  return std::equal(model.begin(), model.end(), listed.begin(), listed.end(),
+                    [](const auto& object, const Entry& entry) {
+                      return object.second == entry;
+                    });
+}
+
 std::string ModelEvidence::Compare(uint64_t generation,
                                    const ModelTable& before,
                                    const ModelTable& after) const {
@@ -112,6 +126,12 @@ std::string ModelEvidence::Compare(uint64_t generation,
           return model.first == route.prefix && model.second == route.next_hop;
         });
     if (!same) return "list: routes differ";
+  }
+  for (const ObjectsCall* call : it->second.objects) {
+    if (!Equal(after.next_hops, call->next_hops)) {
+      return "list: next hops differ";
+    }
+    if (!Equal(after.groups, call->groups)) return "list: groups differ";
   }
   return "";
 }
@@ -147,6 +167,11 @@ ModelOrder::ModelOrder(const ModelHistory& history, std::string& fault)
     : evidence_(history) {
   FindEffects(history);
   latest_ = evidence_.AcceptedBy();
+  fault = evidence_.Compare(0, ModelTable(), ModelTable());
+  if (!fault.empty()) {
+    fault = absl::StrCat("the table was not created empty: ", fault);
+    return;
+  }
   // Answers to batches that changed nothing tell what a generation held, and
   // may be the only evidence of two generations that no watch saw. If no order
   // agrees with them, an order without them shows which of them is wrong.
@@ -159,19 +184,27 @@ void ModelOrder::FindEffects(const ModelHistory& history) {
   std::map<std::string, size_t> named;
   for (const WriteCall& call : history.writes) {
     if (call.outcome == Outcome::kRefused || call.batch.validate_only) continue;
-    const Instant end = call.outcome == Outcome::kDone
-                            ? call.end
-                            : NextDeath(history, call.end);
+    Instant begin = call.begin;
+    Instant end = call.end;
+    if (call.outcome == Outcome::kUnknown) {
+      end = std::min(NextDeath(history, call.end), history.deleted_end);
+    }
+    if (RefusedByStore(call)) {
+      // Rolled back, and maybe in the log that the next server reads.
+      begin = NextDeath(history, call.end);
+      if (begin == kNever) continue;
+      end = NextDeath(history, begin + 1);
+    }
     const auto [it, fresh] =
         call.batch.request_id.empty()
             ? std::pair(named.end(), true)
             : named.try_emplace(call.batch.request_id, effects_.size());
     if (fresh) {
-      effects_.push_back({&call, call.begin, end, 0});
+      effects_.push_back({&call, begin, end, 0});
       continue;
     }
     Effect& effect = effects_[it->second];
-    effect.begin = std::min(effect.begin, call.begin);
+    effect.begin = std::min(effect.begin, begin);
     if (call.outcome == Outcome::kDone) {
       effect.end = effect.known() ? std::min(effect.end, end) : end;
       if (!effect.known()) effect.call = &call;

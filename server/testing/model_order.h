@@ -44,6 +44,7 @@ class ModelEvidence {
         digests;  // and their source
     std::vector<Delta> deltas;
     std::vector<const ListCall*> lists;
+    std::vector<const ObjectsCall*> objects;
   };
 
   void GatherWrites(const ModelHistory& history);
@@ -62,7 +63,8 @@ class ModelEvidence {
 struct Effect {
   // An answered call if there is one.
   const WriteCall* call = nullptr;
-  // The instants between which it took effect, if at all.
+  // The instants between which it took effect, if at all. What the store
+  // refused can only have done so at the restart after that.
   Instant begin = 0;
   Instant end = kNever;
   // The generation that it made; 0: none.

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "lpm/io/table_file.h"
 #include "server/table/convert.h"
 #include "server/table/table_digest.h"
 #include "server/testing/model_clients.h"
@@ -63,6 +64,32 @@ WatchCall::Message Decode(const v1::WatchRoutesResponse& response) {
   return message;
 }
 
+// What a snapshot says, as calls that list.
+struct SnapshotCalls final : public TableFileSink {
+  absl::Status OnHeader(const TableFileHeader& header) override {
+    list.generation = objects.generation = header.generation;
+    return absl::OkStatus();
+  }
+  absl::Status OnNextHop(const NextHop& next_hop) override {
+    objects.next_hops.push_back(next_hop);
+    return absl::OkStatus();
+  }
+  absl::Status OnGroup(const NextHopGroup& group) override {
+    objects.groups.push_back(group);
+    return absl::OkStatus();
+  }
+  absl::Status OnRoute(const Route& route) override {
+    list.routes.push_back(route);
+    return absl::OkStatus();
+  }
+  absl::Status OnEnd(const TableFileCounts&) override {
+    return absl::OkStatus();
+  }
+
+  ListCall list;
+  ObjectsCall objects;
+};
+
 }  // namespace
 
 ModelReader::ModelReader(ModelRun& run, int number)
@@ -86,8 +113,12 @@ void ModelReader::Run() {
       GetRoute();
     } else if (kind < 90) {
       Explain();
-    } else if (kind < 95) {
+    } else if (kind < 94) {
       List(list);
+    } else if (kind < 96) {
+      Objects();
+    } else if (kind < 98) {
+      Export();
     } else {
       State(state);
     }
@@ -101,7 +132,9 @@ void ModelReader::Stream() {
   const auto stream = lookup_->BatchLookup(&context);
   const int number = ++run_.streams;
   v1::BatchLookupRequest request = AllProbes();
+  request.set_table(run_.table);
   v1::BatchLookupResponse response;
+  const Instant begin = Now();
   std::deque<LookupCall> in_flight;
   uint64_t sent = 0;
   bool open = true;
@@ -129,6 +162,11 @@ void ModelReader::Stream() {
       call.generation = response.generation();
       call.not_visible = response.error().reason() == "GENERATION_NOT_VISIBLE";
       if (response.error().reason() == "DRAINING") continue;
+      if (response.error().reason() == "TABLE_NOT_FOUND") {
+        run_.history.Add(&ModelHistory::absents,
+                         AbsentCall{call.begin, call.end});
+        continue;
+      }
       if (response.has_error() && !call.not_visible) {
         run_.Surprise(response.error().ShortDebugString());
       }
@@ -145,16 +183,14 @@ void ModelReader::Stream() {
     }
   }
   if (open) stream->WritesDone();
-  const grpc::Status status = stream->Finish();
-  if (!status.ok() && !IsBroken(status)) {
-    run_.Surprise(DescribeStatus("BatchLookup", status));
-  }
+  run_.Failed("BatchLookup", begin, stream->Finish());
 }
 
 void ModelReader::Lookup() {
   LookupCall call;
   call.min_generation = RandomMinimum(run_, random_);
   v1::LookupRequest request;
+  request.set_table(run_.table);
   for (const Address& probe : WorldProbes()) {
     request.add_addresses()->set_packed(probe.ToPacked());
   }
@@ -165,10 +201,7 @@ void ModelReader::Lookup() {
   call.begin = Now();
   const grpc::Status status = lookup_->Lookup(&context, request, &response);
   call.end = Now();
-  if (!status.ok()) {
-    if (!IsBroken(status)) run_.Surprise(DescribeStatus("Lookup", status));
-    return;
-  }
+  if (!status.ok()) return run_.Failed("Lookup", call.begin, status);
   call.generation = response.generation();
   for (const v1::LookupResult& result : response.results()) {
     call.answers.push_back(result.next_hop_id());
@@ -180,6 +213,7 @@ void ModelReader::GetRoute() {
   RouteCall call;
   call.prefix = WorldPrefixes()[Below(random_, WorldPrefixes().size())];
   v1::GetRouteRequest request;
+  request.set_table(run_.table);
   Encode(call.prefix, *request.mutable_prefix());
   grpc::ClientContext context;
   Limit(context, milliseconds(1000));
@@ -190,8 +224,7 @@ void ModelReader::GetRoute() {
   if (status.ok()) {
     call.next_hop = response.next_hop_id();
   } else if (ModelReason(status) != "ROUTE_NOT_FOUND") {
-    if (!IsBroken(status)) run_.Surprise(DescribeStatus("GetRoute", status));
-    return;
+    return run_.Failed("GetRoute", call.begin, status);
   }
   run_.history.Add(&ModelHistory::routes, call);
 }
@@ -200,6 +233,7 @@ void ModelReader::Explain() {
   ExplainCall call;
   call.address = WorldProbes()[Below(random_, WorldProbes().size())];
   v1::ExplainLookupRequest request;
+  request.set_table(run_.table);
   request.set_address(call.address.ToPacked());
   grpc::ClientContext context;
   Limit(context, milliseconds(1000));
@@ -208,10 +242,7 @@ void ModelReader::Explain() {
   const grpc::Status status =
       table_->ExplainLookup(&context, request, &response);
   call.end = Now();
-  if (!status.ok()) {
-    if (!IsBroken(status)) run_.Surprise(DescribeStatus("Explain", status));
-    return;
-  }
+  if (!status.ok()) return run_.Failed("ExplainLookup", call.begin, status);
   call.generation = response.generation();
   call.next_hop = response.next_hop_id();
   for (const v1::Route& route : response.matches()) {
@@ -224,7 +255,9 @@ bool ModelReader::List(ListCall& call) {
   grpc::ClientContext context;
   Limit(context, milliseconds(1000));
   call.begin = Now();
-  const auto stream = table_->ListRoutes(&context, {});
+  v1::ListRoutesRequest request;
+  request.set_table(run_.table);
+  const auto stream = table_->ListRoutes(&context, request);
   v1::ListRoutesResponse response;
   while (stream->Read(&response)) {
     if (!call.routes.empty() && response.generation() != call.generation) {
@@ -237,25 +270,69 @@ bool ModelReader::List(ListCall& call) {
   }
   const grpc::Status status = stream->Finish();
   call.end = Now();
-  if (!status.ok()) {
-    if (!IsBroken(status)) run_.Surprise(DescribeStatus("List", status));
-    return false;
-  }
+  run_.Failed("ListRoutes", call.begin, status);
+  if (!status.ok()) return false;
   run_.history.Add(&ModelHistory::lists, call);
   return true;
+}
+
+void ModelReader::Objects() {
+  ObjectsCall call;
+  v1::ListNextHopsRequest request;
+  request.set_table(run_.table);
+  grpc::ClientContext context;
+  Limit(context, milliseconds(1000));
+  call.begin = Now();
+  const auto stream = table_->ListNextHops(&context, request);
+  v1::ListNextHopsResponse response;
+  while (stream->Read(&response)) {
+    call.generation = response.generation();
+    for (const v1::NextHop& next_hop : response.next_hops()) {
+      call.next_hops.push_back(DecodeNextHop(next_hop).value());
+    }
+    for (const v1::NextHopGroup& group : response.groups()) {
+      call.groups.push_back(DecodeGroup(group).value());
+    }
+  }
+  const grpc::Status status = stream->Finish();
+  call.end = Now();
+  run_.Failed("ListNextHops", call.begin, status);
+  if (status.ok()) run_.history.Add(&ModelHistory::objects, std::move(call));
+}
+
+void ModelReader::Export() {
+  SnapshotCalls calls;
+  TableFileReader file(calls);
+  v1::ExportSnapshotRequest request;
+  request.set_table(run_.table);
+  grpc::ClientContext context;
+  Limit(context, milliseconds(1000));
+  const Instant begin = Now();
+  const auto stream = table_->ExportSnapshot(&context, request);
+  v1::ExportSnapshotResponse response;
+  absl::Status read;
+  while (stream->Read(&response)) read.Update(file.Push(response.data()));
+  const grpc::Status status = stream->Finish();
+  if (!status.ok()) return run_.Failed("ExportSnapshot", begin, status);
+  read.Update(file.Finish());
+  if (!read.ok()) return run_.Surprise(read.ToString());
+  calls.list.begin = calls.objects.begin = begin;
+  calls.list.end = calls.objects.end = Now();
+  run_.history.Add(&ModelHistory::lists, std::move(calls.list));
+  run_.history.Add(&ModelHistory::objects, std::move(calls.objects));
 }
 
 bool ModelReader::State(StateCall& call) {
   grpc::ClientContext context;
   Limit(context, milliseconds(1000));
+  v1::GetTableRequest request;
+  request.set_table(run_.table);
   v1::Table response;
   call.begin = Now();
-  const grpc::Status status = table_->GetTable(&context, {}, &response);
+  const grpc::Status status = table_->GetTable(&context, request, &response);
   call.end = Now();
-  if (!status.ok()) {
-    if (!IsBroken(status)) run_.Surprise(DescribeStatus("GetTable", status));
-    return false;
-  }
+  run_.Failed("GetTable", call.begin, status);
+  if (!status.ok()) return false;
   call.accepted = response.accepted_generation();
   call.visible = response.visible_generation();
   call.persisted = response.persisted_generation();
@@ -269,6 +346,7 @@ ModelWatcher::ModelWatcher(ModelRun& run, int number)
       random_(run.seed * 1000 + 800 + static_cast<uint64_t>(number)),
       lists_(run, 100 + number),
       stub_(v1::RouteTable::NewStub(ModelChannel(run.target))),
+      generation_(run.first),
       digest_(TableDigest().ToString()) {}
 
 void ModelWatcher::Run() {
@@ -276,6 +354,7 @@ void ModelWatcher::Run() {
   Instant stopped = kNever;
   for (;;) {
     Watch();
+    if (!run_.table.empty() && run_.stop.load()) return;
     const uint64_t last = run_.last_generation.load();
     if (last == 0) continue;
     if (generation_ >= last) return;
@@ -291,6 +370,7 @@ void ModelWatcher::Watch() {
   WatchCall call;
   call.start_generation = generation_;
   v1::WatchRoutesRequest request;
+  request.set_table(run_.table);
   request.set_start_generation(generation_);
   request.set_start_digest(digest_);
   grpc::ClientContext context;
@@ -316,8 +396,8 @@ void ModelWatcher::Watch() {
       generation_ = list.generation;
       digest_.clear();
     }
-  } else if (!IsBroken(status)) {
-    run_.Surprise(DescribeStatus("WatchRoutes", status));
+  } else {
+    run_.Failed("WatchRoutes", call.begin, status);
   }
   if (call.out_of_range || !call.messages.empty()) {
     run_.history.Add(&ModelHistory::watches, std::move(call));

@@ -2,9 +2,12 @@
 
 #include <utility>
 
+#include "absl/base/internal/raw_logging.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "lpm/io/table_file.h"
 #include "server/table/convert.h"
+#include "server/table/table_digest.h"
 #include "server/testing/model_clients.h"
 
 namespace planb::server {
@@ -48,7 +51,9 @@ void FillTerms(const UpdateBatch& batch, Request& request) {
 }
 
 template <typename Request>
-void FillUnaryTerms(const WriteCall& call, v1::Ack ack, Request& request) {
+void FillUnaryTerms(const WriteCall& call, v1::Ack ack,
+                    const std::string& table, Request& request) {
+  request.set_table(table);
   FillTerms(call.batch, request);
   request.set_validate_only(call.batch.validate_only);
   request.set_writer_epoch(call.batch.writer_epoch);
@@ -78,17 +83,44 @@ void ReadStreamed(const v1::StreamUpdatesResponse& response, WriteCall& call) {
   call.counts.unchanged = response.unchanged();
 }
 
+void ReadReplaced(const v1::ReplaceRoutesResponse& response, WriteCall& call) {
+  ReadCounts(response, call);
+  call.counts.unchanged = response.unchanged();
+  call.digest = response.digest();
+}
+
+// The table file of a replacement.
+std::string TableFileOf(const UpdateBatch& batch) {
+  std::string file;
+  TableFileWriter writer([&file](absl::string_view bytes) {
+    absl::StrAppend(&file, bytes);
+    return absl::OkStatus();
+  });
+  TableDigest digest;
+  for (const Route& route : *batch.replacement) digest.Add(route);
+  absl::Status status =
+      writer.Begin({.table = "elsewhere", .digest = digest.ToString()});
+  for (const NextHop& n : batch.next_hops) status.Update(writer.Add(n));
+  for (const NextHopGroup& g : batch.groups) status.Update(writer.Add(g));
+  for (const Route& route : *batch.replacement) {
+    status.Update(writer.Add(route));
+  }
+  status.Update(writer.Finish());
+  ABSL_RAW_CHECK(status.ok(), status.ToString().c_str());
+  return file;
+}
+
 // Makes the call that `call` describes and fills in the reply. REQUIRES: its
 // kind is not kStream.
 grpc::Status SendWrite(v1::RouteTable::Stub& stub, grpc::ClientContext& context,
-                       v1::Ack ack, WriteCall& call) {
+                       const std::string& table, v1::Ack ack, WriteCall& call) {
   const UpdateBatch& batch = call.batch;
   call.acked_visible = ack == v1::ACK_VISIBLE;
   call.counts = {};
   if (call.kind == Kind::kRoutes) {
     v1::UpdateRoutesRequest request;
     FillChanges(batch, request);
-    FillUnaryTerms(call, ack, request);
+    FillUnaryTerms(call, ack, table, request);
     v1::UpdateRoutesResponse response;
     const auto status = stub.UpdateRoutes(&context, request, &response);
     ReadCounts(response, call);
@@ -105,17 +137,34 @@ grpc::Status SendWrite(v1::RouteTable::Stub& stub, grpc::ClientContext& context,
     for (NextHopId id : batch.deleted_next_hops) request.add_delete_ids(id);
     for (NextHopId id : batch.deleted_groups) request.add_delete_group_ids(id);
     request.set_request_id(batch.request_id);
-    FillUnaryTerms(call, ack, request);
+    FillUnaryTerms(call, ack, table, request);
     v1::UpdateNextHopsResponse response;
     const auto status = stub.UpdateNextHops(&context, request, &response);
     ReadCounts(response, call);
     return status;
   }
   v1::ReplaceRoutesResponse response;
+  if (call.kind == Kind::kImport) {
+    const auto stream = stub.ImportSnapshot(&context, &response);
+    v1::ImportSnapshotRequest request;
+    request.set_request_id(batch.request_id);
+    FillUnaryTerms(call, ack, table, request);
+    // In several messages.
+    const std::string file = TableFileOf(batch);
+    for (size_t at = 0; at < file.size(); at += request.data().size()) {
+      if (at > 0) request.Clear();
+      request.set_data(file.substr(at, 300));
+      if (!stream->Write(request)) break;
+    }
+    stream->WritesDone();
+    const grpc::Status status = stream->Finish();
+    ReadReplaced(response, call);
+    return status;
+  }
   const auto stream = stub.ReplaceRoutes(&context, &response);
   v1::ReplaceRoutesRequest request;
   request.set_request_id(batch.request_id);
-  FillUnaryTerms(call, ack, request);
+  FillUnaryTerms(call, ack, table, request);
   // In several messages, others for each repeat.
   const auto size = static_cast<size_t>(4 + call.begin % 4);
   size_t left = batch.replacement->size();
@@ -129,9 +178,7 @@ grpc::Status SendWrite(v1::RouteTable::Stub& stub, grpc::ClientContext& context,
   stream->Write(request);
   stream->WritesDone();
   const grpc::Status status = stream->Finish();
-  ReadCounts(response, call);
-  call.counts.unchanged = response.unchanged();
-  call.digest = response.digest();
+  ReadReplaced(response, call);
   return status;
 }
 
@@ -178,9 +225,12 @@ WriteCall ModelWriter::Invent() {
   if (kind < 75) {
     call.kind = Kind::kRoutes;
     call.batch = RandomChanges(random_);
-  } else if (kind < 85) {
+  } else if (kind < 82) {
     call.kind = Kind::kReplace;
     call.batch = RandomReplacement(random_);
+  } else if (kind < 86) {
+    call.kind = Kind::kImport;
+    call.batch = RandomImport(random_);
   } else {
     call.kind = Kind::kNextHops;
     call.batch = RandomObjects(random_);
@@ -215,7 +265,8 @@ void ModelWriter::Perform(WriteCall call, uint64_t since) {
   call.outcome = Outcome::kUnknown;
   for (int i = 0; i < kMaxRepeats; ++i) {
     Attempt(call);
-    if (call.outcome != Outcome::kUnknown || call.batch.request_id.empty()) {
+    if (call.outcome != Outcome::kUnknown || call.batch.request_id.empty() ||
+        call.reason == "TABLE_NOT_FOUND") {
       break;
     }
     absl::SleepFor(absl::Milliseconds(20));
@@ -233,7 +284,7 @@ void ModelWriter::Attempt(WriteCall& call) {
   Limit(context,
         milliseconds(Chance(random_, 3) ? 1 + Below(random_, 5) : 2000));
   call.begin = Now();
-  Judge(SendWrite(*stub_, context, RandomAck(random_), call), call);
+  Judge(SendWrite(*stub_, context, run_.table, RandomAck(random_), call), call);
   Record(call);
 }
 
@@ -244,7 +295,9 @@ void ModelWriter::Stream(std::vector<WriteCall> calls, uint64_t since) {
   const int number = ++run_.streams;
   const v1::Ack ack = RandomAck(random_);
   const uint64_t epoch = calls[0].batch.writer_epoch;
+  const Instant begin = Now();
   v1::StreamUpdatesRequest hello;
+  hello.set_table(run_.table);
   hello.set_ack(ack);
   hello.set_writer_epoch(epoch);
   v1::StreamUpdatesResponse response;
@@ -257,6 +310,7 @@ void ModelWriter::Stream(std::vector<WriteCall> calls, uint64_t since) {
       call.acked_visible = ack == v1::ACK_VISIBLE;
       call.batch.writer_epoch = epoch;
       call.outcome = Outcome::kUnknown;
+      call.reason.clear();
       v1::StreamUpdatesRequest request = EncodeStreamed(call.batch);
       request.set_batch_id(++sent);
       call.begin = Now();
@@ -272,9 +326,7 @@ void ModelWriter::Stream(std::vector<WriteCall> calls, uint64_t since) {
   }
   if (open) stream->WritesDone();
   const grpc::Status status = stream->Finish();
-  if (!status.ok() && !IsBroken(status)) {
-    run_.Surprise(DescribeStatus("StreamUpdates", status));
-  }
+  run_.Failed("StreamUpdates", begin, status);
   std::vector<WriteCall> repeats;
   for (; answered < sent; ++answered) {
     WriteCall& call = calls[answered];
@@ -282,6 +334,7 @@ void ModelWriter::Stream(std::vector<WriteCall> calls, uint64_t since) {
     Record(call);
     if (!call.batch.request_id.empty()) repeats.push_back(call);
   }
+  if (status.error_code() == grpc::StatusCode::NOT_FOUND) return;
   if (!repeats.empty() && Remembered(since)) {
     Stream(std::move(repeats), since);
   }
@@ -295,8 +348,7 @@ void ModelWriter::ReadAnswer(const v1::StreamUpdatesResponse& response,
     ReadStreamed(response, call);
     return;
   }
-  call.outcome = Outcome::kRefused;
-  call.reason = response.error().reason();
+  Refused(response.error().reason(), call);
   if (response.generation() != 0) {
     run_.Surprise(absl::StrCat("a stream's refusal (", call.reason,
                                ") names a generation"));
@@ -305,17 +357,26 @@ void ModelWriter::ReadAnswer(const v1::StreamUpdatesResponse& response,
 
 void ModelWriter::Judge(const grpc::Status& status, WriteCall& call) {
   call.end = Now();
-  call.reason = ModelReason(status);
+  const std::string reason = ModelReason(status);
   if (status.ok()) {
+    call.reason.clear();
     call.outcome = Outcome::kDone;
-  } else if (!call.reason.empty() &&
+  } else if (!reason.empty() &&
              status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED &&
              status.error_code() != grpc::StatusCode::CANCELLED) {
-    call.outcome = Outcome::kRefused;
+    Refused(reason, call);
   } else {
+    call.reason.clear();
     call.outcome = Outcome::kUnknown;
     if (!IsBroken(status)) run_.Surprise(DescribeStatus("an update", status));
   }
+}
+
+void ModelWriter::Refused(const std::string& reason, WriteCall& call) {
+  call.reason = reason;
+  call.outcome = RefusedByStore(call) || reason == "TABLE_NOT_FOUND"
+                     ? Outcome::kUnknown
+                     : Outcome::kRefused;
 }
 
 void ModelWriter::Record(const WriteCall& call) {

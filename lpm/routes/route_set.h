@@ -146,6 +146,12 @@ class RouteSet {
   // REQUIRES: a prefix of family(), `next_hop` not kUndecided.
   NextHopId Exchange(const Prefix& prefix, NextHopId next_hop);
 
+  // Begins to load what Exchange(prefix) reads: in a large set, changes of many
+  // prefixes otherwise wait for memory one after the other.
+  void Prefetch(const Prefix& prefix) const {
+    routes_.Prefetch(PackedPrefix(prefix));
+  }
+
   // The next hop of exactly this prefix, or kNoRoute. O(log size).
   NextHopId Find(const Prefix& prefix) const;
 

@@ -20,6 +20,9 @@ using Op = RouteChange::Op;
 // as changes: the versions before and after then share most of their memory.
 constexpr size_t kFewDifferences = 8;
 
+// How many changes ahead memory of the route set is loaded.
+constexpr size_t kPrefetched = 4;
+
 bool IsDelete(Op op) { return op == Op::kDelete || op == Op::kDeleteStrict; }
 
 // The indexes of `changes`, sorted by prefix and then by index. Empty if
@@ -308,7 +311,14 @@ void Rib::ApplyChanges(const UpdateBatch& batch,
   std::vector<std::pair<uint32_t, NextHopId>> suspects;
   // Neighbours in the order of prefixes share memory of the route set.
   for (size_t n = 0; n < batch.changes.size(); ++n) {
-    const auto i = order.empty() ? static_cast<uint32_t>(n) : order[n];
+    const auto index = [order](size_t at) {
+      return order.empty() ? static_cast<uint32_t>(at) : order[at];
+    };
+    if (n + kPrefetched < batch.changes.size()) {
+      const Prefix& ahead = batch.changes[index(n + kPrefetched)].prefix;
+      routes(ahead.family()).Prefetch(ahead);
+    }
+    const uint32_t i = index(n);
     const auto& [op, prefix, next_hop] = batch.changes[i];
     const NextHopId after = IsDelete(op) ? kNoRoute : next_hop;
     const NextHopId before = Set(prefix, after, change);

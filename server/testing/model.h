@@ -33,7 +33,8 @@ struct WriteCall {
   enum class Kind { kRoutes, kStream, kReplace, kNextHops, kImport };
   enum class Outcome { kDone, kRefused, kUnknown };
   Kind kind = Kind::kRoutes;
-  int stream = 0;  // the number of its stream; 0: none
+  int stream = 0;       // the number of its stream; 0: none
+  bool packed = false;  // the form of its changes of routes
   UpdateBatch batch;
   Instant begin = 0;
   Instant end = 0;

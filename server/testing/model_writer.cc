@@ -25,13 +25,31 @@ constexpr size_t kAnswered = 10;
 // forgets it after 1,000.
 constexpr uint64_t kRemembered = 500;
 
+// Adds a change in the packed form.
 template <typename Request>
-void FillChanges(const UpdateBatch& batch, Request& request) {
+void Pack(const RouteChange& change, v1::RouteUpdate::Op op, Request& request) {
+  const Prefix& prefix = change.prefix;
+  std::string& list = prefix.family() == Family::kIpv6
+                          ? *request.mutable_changes_v6()
+                          : *request.mutable_changes_v4();
+  absl::StrAppend(&list, prefix.address().ToPacked());
+  list.push_back(static_cast<char>(prefix.length()));
+  list.push_back(static_cast<char>(op));
+  AppendLittle(change.next_hop, list);
+}
+
+template <typename Request>
+void FillChanges(const WriteCall& call, Request& request) {
+  const UpdateBatch& batch = call.batch;
   static constexpr v1::RouteUpdate::Op kOps[] = {
       v1::RouteUpdate::OP_UPSERT, v1::RouteUpdate::OP_INSERT,
       v1::RouteUpdate::OP_REPLACE, v1::RouteUpdate::OP_DELETE,
       v1::RouteUpdate::OP_DELETE_STRICT};
   for (const RouteChange& change : batch.changes) {
+    if (call.packed) {
+      Pack(change, kOps[static_cast<int>(change.op)], request);
+      continue;
+    }
     v1::RouteUpdate& update = *request.add_updates();
     update.set_op(kOps[static_cast<int>(change.op)]);
     Encode(change.prefix, *update.mutable_prefix());
@@ -70,10 +88,10 @@ void ReadCounts(const Response& response, WriteCall& call) {
 }
 
 // A batch of a stream, without its batch_id.
-v1::StreamUpdatesRequest EncodeStreamed(const UpdateBatch& batch) {
+v1::StreamUpdatesRequest EncodeStreamed(const WriteCall& call) {
   v1::StreamUpdatesRequest request;
-  FillChanges(batch, request);
-  FillTerms(batch, request);
+  FillChanges(call, request);
+  FillTerms(call.batch, request);
   return request;
 }
 
@@ -98,6 +116,8 @@ std::string TableFileOf(const UpdateBatch& batch) {
   });
   TableDigest digest;
   for (const Route& route : *batch.replacement) digest.Add(route);
+  for (const NextHop& n : batch.next_hops) digest.Add(n);
+  for (const NextHopGroup& g : batch.groups) digest.Add(g);
   absl::Status status =
       writer.Begin({.table = "elsewhere", .digest = digest.ToString()});
   for (const NextHop& n : batch.next_hops) status.Update(writer.Add(n));
@@ -119,7 +139,7 @@ grpc::Status SendWrite(v1::RouteTable::Stub& stub, grpc::ClientContext& context,
   call.counts = {};
   if (call.kind == Kind::kRoutes) {
     v1::UpdateRoutesRequest request;
-    FillChanges(batch, request);
+    FillChanges(call, request);
     FillUnaryTerms(call, ack, table, request);
     v1::UpdateRoutesResponse response;
     const auto status = stub.UpdateRoutes(&context, request, &response);
@@ -241,6 +261,7 @@ WriteCall ModelWriter::Invent() {
 
 void ModelWriter::AddTerms(WriteCall& call) {
   UpdateBatch& batch = call.batch;
+  call.packed = Chance(random_, 50);
   if (Chance(random_, 2)) epoch_ = ++run_.epoch;
   batch.writer_epoch = epoch_;
   if (Chance(random_, 15)) {
@@ -311,7 +332,7 @@ void ModelWriter::Stream(std::vector<WriteCall> calls, uint64_t since) {
       call.batch.writer_epoch = epoch;
       call.outcome = Outcome::kUnknown;
       call.reason.clear();
-      v1::StreamUpdatesRequest request = EncodeStreamed(call.batch);
+      v1::StreamUpdatesRequest request = EncodeStreamed(call);
       request.set_batch_id(++sent);
       call.begin = Now();
       open = stream->Write(request);

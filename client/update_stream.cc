@@ -5,6 +5,7 @@
 
 #include "client/update_stream.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -14,7 +15,11 @@
 namespace planb::client {
 namespace {
 
-// The number of credits that a batch costs, by the contract.
+// What a request_id costs, by the contract. The server does not grant these
+// credits: they come back with the answer, and this side counts them.
+constexpr uint64_t kRequestIdCredits = 255;
+
+// The number of credits that a batch costs else.
 uint64_t CostOf(const v1::StreamUpdatesRequest& batch) {
   return CountEntries(batch) + 1;
 }
@@ -41,6 +46,7 @@ UpdateStream::~UpdateStream() { CancelAndJoin(); }
 absl::StatusOr<uint64_t> UpdateStream::Send(v1::StreamUpdatesRequest batch,
                                             absl::Time deadline) {
   const uint64_t cost = CostOf(batch);
+  uint64_t id_cost = batch.request_id().empty() ? 0 : kRequestIdCredits;
   batch.clear_table();
   batch.clear_ack();
   batch.clear_writer_epoch();
@@ -49,9 +55,10 @@ absl::StatusOr<uint64_t> UpdateStream::Send(v1::StreamUpdatesRequest batch,
     const std::lock_guard write_lock(write_mutex_);
     {
       std::unique_lock lock(mutex_);
-      // While no batch is in flight, no further credits come.
+      // While no batch is in flight, no further credits come. Then a batch
+      // needs none for its id.
       if (!changed_.wait_until(lock, ToSteady(ToMonotonic(deadline)), [&] {
-            return over_ || credits_ >= cost ||
+            return over_ || credits_ >= cost + id_cost ||
                    (greeted_ && in_flight_.empty());
           })) {
         return absl::DeadlineExceededError(
@@ -63,9 +70,10 @@ absl::StatusOr<uint64_t> UpdateStream::Send(v1::StreamUpdatesRequest batch,
                          " credits, where the server gives ", credits_));
       }
       if (!over_) {
-        credits_ -= cost;
+        id_cost = std::min(id_cost, credits_ - cost);
+        credits_ -= cost + id_cost;
         batch.set_batch_id(++last_id_);
-        in_flight_.push_back(last_id_);
+        in_flight_.push_back({last_id_, id_cost});
       }
     }
     // Whether it arrived or not, the reply will say.
@@ -112,7 +120,7 @@ void UpdateStream::Receive(const v1::StreamUpdatesRequest& hello) {
     end = FromGrpc(stream_->Finish());
   }
   if (!ours.ok()) end = ours;
-  std::deque<uint64_t> unanswered;
+  std::deque<InFlight> unanswered;
   {
     const std::lock_guard lock(mutex_);
     unanswered.swap(in_flight_);
@@ -120,7 +128,9 @@ void UpdateStream::Receive(const v1::StreamUpdatesRequest& hello) {
   if (end.ok() && !unanswered.empty()) {
     end = BrokenContract("it ended the stream without an answer");
   }
-  for (uint64_t id : unanswered) on_reply_({.batch_id = id, .status = end});
+  for (const InFlight& batch : unanswered) {
+    on_reply_({.batch_id = batch.id, .status = end});
+  }
   const std::lock_guard lock(mutex_);
   end_ = end;
   changed_.notify_all();
@@ -132,10 +142,11 @@ absl::Status UpdateStream::Accept(v1::StreamUpdatesResponse response) {
     credits_ += response.credits();
     changed_.notify_all();
     if (!std::exchange(greeted_, true)) return absl::OkStatus();
-    if (in_flight_.empty() || in_flight_.front() != response.batch_id()) {
+    if (in_flight_.empty() || in_flight_.front().id != response.batch_id()) {
       return BrokenContract(absl::StrCat("batch ", response.batch_id(),
                                          " was answered out of turn"));
     }
+    credits_ += in_flight_.front().id_cost;
     in_flight_.pop_front();
   }
   UpdateReply reply = {.batch_id = response.batch_id()};

@@ -87,6 +87,11 @@ class UpdateStream {
   uint64_t in_flight() const;
 
  private:
+  struct InFlight {
+    uint64_t id;
+    uint64_t id_cost;  // credits that the server does not give back
+  };
+
   // The receiving thread.
   void Receive(const v1::StreamUpdatesRequest& hello);
   // Handles a reply. Errors: INTERNAL if it is out of order.
@@ -117,7 +122,7 @@ class UpdateStream {
   // The server has answered the hello and granted credits.
   bool greeted_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t last_id_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::deque<uint64_t> in_flight_ ABSL_GUARDED_BY(mutex_);
+  std::deque<InFlight> in_flight_ ABSL_GUARDED_BY(mutex_);
   // No further reply will come.
   bool over_ ABSL_GUARDED_BY(mutex_) = false;
   // The status of the stream, set after the last call of on_reply_.

@@ -90,6 +90,32 @@ TEST_F(UpdateStreamTest, ManyAreInFlightButNoMoreThanTheCreditsAllow) {
   EXPECT_EQ(server_.table().routes().size(), 9U);
 }
 
+// So that the server remembers the ids of all that may have to be repeated.
+TEST_F(UpdateStreamTest, FewerBatchesWithARequestIdAreInFlight) {
+  testing::FakeServer server({.update_credits = 600});
+  server.Hold();
+  UpdateStream stream(server.Channel(), {}, Note());
+  const auto named = [](int i, int count) {
+    v1::StreamUpdatesRequest batch = Announce(i, count);
+    batch.set_request_id(absl::StrCat(i));
+    return batch;
+  };
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(stream.Send(named(i, 1)).ok());
+  EXPECT_EQ(stream.Send(named(2, 1), absl::Now() + absl::Milliseconds(50))
+                .status()
+                .code(),
+            absl::StatusCode::kDeadlineExceeded);
+  ASSERT_TRUE(stream.Send(Announce(2, 1)).ok());
+  server.Release();
+  // Alone on the way, a batch may take all credits for its changes.
+  for (int i = 3; i < 20; ++i) {
+    const auto sent = stream.Send(named(i, i % 2 == 0 ? 599 : 1));
+    ASSERT_TRUE(sent.ok()) << sent.status();
+  }
+  ASSERT_TRUE(stream.Finish().ok());
+  EXPECT_EQ(replies_.size(), 20U);
+}
+
 TEST_F(UpdateStreamTest, ABatchAboveTheWindowIsRefusedHere) {
   UpdateStream stream(server_.Channel(), {}, Note());
   ASSERT_TRUE(stream.Send(Announce(0, 9)).ok());

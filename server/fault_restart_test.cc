@@ -2,6 +2,7 @@
 
 // A start on a million routes: the server is ready only when the routes are
 // visible, and can be stopped before. A server without a store says so.
+// Requests that are repeated are known, before a restart and after.
 
 #include <fcntl.h>
 #include <grpcpp/grpcpp.h>
@@ -10,7 +11,10 @@
 #include <unistd.h>
 
 #include <iostream>
+#include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "grpc/health/v1/health.grpc.pb.h"
@@ -260,6 +264,94 @@ TEST(FaultRestart, UnsyncedStorePersistsNothing) {
     EXPECT_EQ(state.persisted_generation(), 1U);
     EXPECT_EQ(server.Lookup("2001:db8::1"), 1U);
   }
+}
+
+// Each batch costs 257 of 200,000 credits, and one client has 12 streams.
+constexpr uint64_t kStreams = 12;
+constexpr uint64_t kNamed = 778;
+
+using Updates = grpc::ClientReaderWriter<v1::StreamUpdatesRequest,
+                                         v1::StreamUpdatesResponse>;
+
+// Sends as many named batches on each stream as are allowed without an answer.
+class NamedBatches {
+ public:
+  explicit NamedBatches(StoredServer& server) {
+    for (uint64_t s = 0; s < kStreams; ++s) {
+      calls_.push_back(std::make_unique<grpc::ClientContext>());
+      streams_.push_back(server.table().StreamUpdates(calls_.back().get()));
+      v1::StreamUpdatesRequest hello;
+      hello.set_ack(v1::ACK_ACCEPTED);
+      EXPECT_TRUE(streams_.back()->Write(hello));
+      for (uint64_t i = 1; i <= kNamed; ++i) {
+        v1::StreamUpdatesRequest batch;
+        batch.set_batch_id(i);
+        batch.set_request_id(absl::StrCat(s, "/", i));
+        v1::RouteUpdate& update = *batch.add_updates();
+        update.set_op(v1::RouteUpdate::OP_UPSERT);
+        update.mutable_prefix()->set_text("::/0");
+        update.set_next_hop_id(static_cast<uint32_t>(s * kNamed + i));
+        EXPECT_TRUE(streams_.back()->Write(batch));
+      }
+    }
+  }
+
+  // Reads all answers.
+  void ExpectAccepted() {
+    for (const auto& stream : streams_) {
+      stream->WritesDone();
+      v1::StreamUpdatesResponse answer;
+      for (uint64_t i = 0; i <= kNamed; ++i) {
+        ASSERT_TRUE(stream->Read(&answer)) << i;
+        EXPECT_FALSE(answer.has_error()) << answer.ShortDebugString();
+      }
+      EXPECT_TRUE(stream->Finish().ok());
+    }
+  }
+
+  // Breaks the streams without having read an answer.
+  void Break() {
+    for (const auto& call : calls_) call->TryCancel();
+    for (const auto& stream : streams_) {
+      v1::StreamUpdatesResponse answer;
+      while (stream->Read(&answer)) {
+      }
+      EXPECT_FALSE(stream->Finish().ok());
+    }
+  }
+
+ private:
+  std::vector<std::unique_ptr<grpc::ClientContext>> calls_;
+  std::vector<std::unique_ptr<Updates>> streams_;
+};
+
+// All that a client may have on the way is repeated after a broken connection,
+// and again after a kill.
+TEST(RepeatedRequests, AreAppliedOnce) {
+  constexpr uint64_t kAll = kStreams * kNamed;
+  const std::string store = NewStorePath("named");
+  std::string digest;
+  {
+    StoredServer server(store, {"--store_sync=off"});
+    ASSERT_TRUE(server.Begins()) << server.process().Log();
+    NamedBatches first(server);
+    const absl::Time deadline = absl::Now() + kPatience;
+    while (server.State().accepted_generation() < kAll) {
+      ASSERT_LT(absl::Now(), deadline);
+      absl::SleepFor(absl::Milliseconds(5));
+    }
+    digest = server.State().digest();
+    first.Break();
+    NamedBatches(server).ExpectAccepted();
+    EXPECT_EQ(server.State().accepted_generation(), kAll);
+    EXPECT_EQ(server.State().digest(), digest);
+    server.KillNow();
+  }
+  StoredServer server(store, {"--store_sync=off"});
+  ASSERT_TRUE(server.Begins()) << server.process().Log();
+  NamedBatches(server).ExpectAccepted();
+  EXPECT_EQ(server.State().accepted_generation(), kAll);
+  EXPECT_EQ(server.State().digest(), digest);
 }
 
 }  // namespace

@@ -138,7 +138,8 @@ int Main(int argc, char** argv) {
 
   StopSignals stop;
   ServerOptions options = line->server;
-  auto store = OpenStore(line->store, line->store_sync);
+  auto store =
+      OpenStore(line->store, line->store_sync, RequestIdWindow(options));
   if (!store.ok()) return Refuse(store.status());
   options.store = *std::move(store);
   auto server = Server::Start(std::move(options));

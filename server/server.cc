@@ -295,6 +295,7 @@ class ServerImpl final : public Server {
 
  private:
   static ServerOptions WithMetrics(ServerOptions options, ServerImpl& self) {
+    options.tables.table.request_id_window = RequestIdWindow(options);
     options.tables.table.events = self.control_metrics_.Events();
     options.tables.table.events.rebuilt = [&self](const RebuildRecord& record) {
       self.rebuilds_.Add(record);
@@ -449,6 +450,12 @@ class ServerImpl final : public Server {
 };
 
 }  // namespace
+
+size_t RequestIdWindow(const ServerOptions& options) {
+  return std::max(options.tables.table.request_id_window,
+                  options.control.requests_on_the_way() +
+                      static_cast<size_t>(options.transport.max_control_calls));
+}
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   const absl::StatusOr<const Kernel*> kernel = SelectKernel(options.simd);

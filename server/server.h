@@ -74,6 +74,10 @@ struct ServerOptions {
   TransportOptions transport;
 };
 
+// The request ids that each table remembers: those that may be on the way when
+// connections break, so that a client can repeat them.
+size_t RequestIdWindow(const ServerOptions& options);
+
 // Thread-safe.
 class Server {
  public:

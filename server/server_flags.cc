@@ -143,7 +143,8 @@ ABSL_FLAG(absl::Duration, progress_timeout, absl::Minutes(1),
           "message, or to send the next one of a replacement. A call that "
           "takes longer is ended.");
 ABSL_FLAG(uint64_t, update_credits, 200'000,
-          "Unanswered changes that each StreamUpdates call may have.");
+          "Unanswered changes that each StreamUpdates call may have. A batch "
+          "with a request_id counts as 256 more.");
 ABSL_FLAG(uint64_t, lookup_threads, 0,
           "Threads that serve lookups; 0: one for each core that the process "
           "may use, which its affinity and its cgroup's CPU quota limit.");

@@ -8,6 +8,7 @@
 
 #include <grpcpp/server_context.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -31,6 +32,9 @@
 
 namespace planb::server {
 
+// What a batch of StreamUpdates with a request_id costs beside what all cost.
+inline constexpr size_t kRequestIdCredits = 255;
+
 struct ControlLimits {
   // Entries in each list of one update.
   size_t max_update_routes = 1'000'000;
@@ -47,6 +51,11 @@ struct ControlLimits {
   // have.
   size_t max_update_streams = 16;
   size_t update_credits = 200'000;
+  // Batches with a request_id that all these calls may have on the way.
+  size_t requests_on_the_way() const {
+    return max_update_streams *
+           std::max<size_t>(update_credits / (1 + kRequestIdCredits), 1);
+  }
   CallTimeouts timeouts;
   // A watcher is told this often up to which generation it has seen everything.
   absl::Duration bookmark_interval = absl::Seconds(5);

@@ -214,6 +214,39 @@ TEST(ControlStream, AcksWaitForTheirStage) {
 // How streams end: by the client, by too many changes on the way, with the
 // table. Several streams of one table.
 
+// A client that does not count what a request_id costs is not refused, it is
+// read more slowly: no more ids are on the way than credits allow.
+TEST(ControlStream, NamedBatchesOnTheWayAreBounded) {
+  const auto store = std::make_shared<FakeStore>();
+  ServerOptions options;
+  options.store = store;
+  options.control.update_credits = 1024;
+  RunningServer running(options);
+  UpdateStream stream(running, v1::ACK_ACCEPTED);
+  store->Hold();
+  constexpr uint64_t kBatches = 50;
+  for (uint64_t i = 0; i < kBatches; ++i) {
+    v1::StreamUpdatesRequest batch =
+        StreamBatch(i, {{"::/0", static_cast<uint32_t>(i + 1)}});
+    batch.set_request_id(absl::StrCat(i));
+    ASSERT_TRUE(stream.Write(batch));
+  }
+  store->AwaitCommits(1);
+  // Gives the server time to read more.
+  for (int i = 0; i < 20; ++i) GetTable(running);
+  store->Release();
+  for (uint64_t i = 0; i < kBatches; ++i) {
+    const v1::StreamUpdatesResponse reply = stream.Read();
+    EXPECT_EQ(reply.batch_id(), i);
+    EXPECT_EQ(reply.generation(), i + 1) << reply.ShortDebugString();
+    EXPECT_EQ(reply.credits(), 2U);
+  }
+  stream.HalfClose();
+  EXPECT_TRUE(stream.Finish().ok());
+  running.Stop();
+  for (const auto& commit : store->commits) EXPECT_LE(commit.size(), 3U);
+}
+
 // A batch that is refused for lack of credits is not applied.
 TEST(ControlStreamEnd, MoreThanAllCreditsAtOnce) {
   ServerOptions options;

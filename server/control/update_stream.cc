@@ -32,7 +32,7 @@ constexpr auto kLookAround = std::chrono::milliseconds(100);
 // How often one that waits for memory asks for it.
 constexpr absl::Duration kMemoryLook = absl::Milliseconds(5);
 
-// The credits that a batch costs.
+// The credits that a batch takes and gives back, without those of an id.
 uint64_t Cost(const v1::StreamUpdatesRequest& request) {
   return 1 + CountEntries(request);
 }
@@ -41,6 +41,7 @@ uint64_t Cost(const v1::StreamUpdatesRequest& request) {
 struct Pending {
   uint64_t batch_id;
   uint64_t cost;
+  uint64_t id_cost;
   std::future<Table::Outcome> outcome;
   // The table may hold the batch until it is stored.
   MemoryShare share;
@@ -68,11 +69,21 @@ class Answers {
   ~Answers() { Finish(); }
 
   // Takes the credits of a batch before it is submitted. False, and takes
-  // nothing, if there are fewer.
-  bool Take(uint64_t cost) {
-    const std::lock_guard lock(mutex_);
-    if (cost > context_.limits.update_credits - on_the_way_) return false;
-    on_the_way_ += cost;
+  // nothing, if there are fewer. Those of an id are not owed by a client that
+  // does not know of them: waits for them.
+  bool Take(const Pending& pending) {
+    const uint64_t credits = context_.limits.update_credits;
+    std::unique_lock lock(mutex_);
+    if (pending.cost > credits - on_the_way_) return false;
+    if (pending.id_cost > 0) {
+      freed_.wait(lock, [&] {
+        return on_the_way_ == 0 ||
+               on_the_way_ + ids_on_the_way_ + pending.cost + pending.id_cost <=
+                   credits;
+      });
+    }
+    on_the_way_ += pending.cost;
+    ids_on_the_way_ += pending.id_cost;
     return true;
   }
 
@@ -155,6 +166,8 @@ class Answers {
       // side allows.
       const std::lock_guard lock(mutex_);
       on_the_way_ -= pending.cost;
+      ids_on_the_way_ -= pending.id_cost;
+      freed_.notify_one();
     }
     return stream_.Write(response);
   }
@@ -166,8 +179,10 @@ class Answers {
   const v1::Ack ack_;
   std::mutex mutex_;
   std::condition_variable changed_;
+  std::condition_variable freed_;  // credits
   std::deque<Pending> queue_ ABSL_GUARDED_BY(mutex_);
   uint64_t on_the_way_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t ids_on_the_way_ ABSL_GUARDED_BY(mutex_) = 0;  // their credits
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
@@ -259,8 +274,13 @@ absl::Status ServeUpdates(ControlContext& context, grpc::ServerContext& call,
   for (bool read = !empty_hello || requests.Read(); read;
        read = requests.Read()) {
     const v1::StreamUpdatesRequest& request = requests.message();
-    Pending pending = {request.batch_id(), Cost(request), {}, {}};
-    if (!answers.Take(pending.cost)) {
+    Pending pending = {
+        .batch_id = request.batch_id(),
+        .cost = Cost(request),
+        .id_cost = request.request_id().empty() ? 0 : kRequestIdCredits,
+        .outcome = {},
+        .share = {}};
+    if (!answers.Take(pending)) {
       answers.Finish();
       return CreditExceeded(context.limits.update_credits);
     }

@@ -361,7 +361,8 @@ StoreCounters SqliteStore::counters() const {
 }
 
 absl::StatusOr<std::shared_ptr<Store>> OpenStore(const std::string& choice,
-                                                 const std::string& sync) {
+                                                 const std::string& sync,
+                                                 uint64_t request_window) {
   const absl::StatusOr<StoreSync> parsed = ParseSync(sync);
   if (!parsed.ok()) return parsed.status();
   if (choice.empty()) {
@@ -372,7 +373,8 @@ absl::StatusOr<std::shared_ptr<Store>> OpenStore(const std::string& choice,
     Log(LogLevel::kInfo, "tables are kept in memory only");
     return std::shared_ptr<Store>();
   }
-  auto store = SqliteStore::Open({.path = path, .sync = *parsed});
+  auto store = SqliteStore::Open(
+      {.path = path, .sync = *parsed, .request_window = request_window});
   if (!store.ok()) return store.status();
   Log(LogLevel::kInfo, "tables are stored", {{"path", path}, {"sync", sync}});
   return std::shared_ptr<Store>(*std::move(store));

@@ -22,7 +22,7 @@ namespace planb::server {
 struct SqliteStoreOptions {
   std::string path;
   StoreSync sync = StoreSync::kFull;
-  // The number of answered requests kept for each table.
+  // The number of answered requests that are loaded for each table.
   uint64_t request_window = 1000;
   // The number of 4-KiB pages in the write-ahead log that starts a checkpoint
   // in the background.
@@ -84,10 +84,12 @@ class SqliteStore final : public Store {
 // Opens the store that --store and --store_sync name. `choice` is a path,
 // "none", or "auto": a database in kStateDirectory if that directory exists,
 // otherwise none. Returns null for none. `sync` is "full", "normal" or "off".
+// `request_window`: as in SqliteStoreOptions.
 // Errors: INVALID_ARGUMENT, and those of SqliteStore::Open.
 inline constexpr char kStateDirectory[] = "/var/lib/planb";
 absl::StatusOr<std::shared_ptr<Store>> OpenStore(const std::string& choice,
-                                                 const std::string& sync);
+                                                 const std::string& sync,
+                                                 uint64_t request_window);
 
 }  // namespace planb::server
 

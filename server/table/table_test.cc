@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/monotonic_time.h"
 #include "server/base/error.h"
@@ -111,6 +112,24 @@ TEST(Table, ARepeatedRequestGetsItsFirstAnswer) {
   }
   batch.request_id = "a";
   EXPECT_TRUE(table.Apply(batch).ok());
+}
+
+TEST(Table, RememberedRequestsCountAsMemory) {
+  MemoryBudget budget;
+  Table table({.request_id_window = 10, .budget = &budget});
+  UpdateBatch batch;
+  const size_t none = table.state().memory_bound;
+  const auto apply = [&](int i) {
+    batch.request_id = absl::StrCat(std::string(100, 'x'), i);
+    ASSERT_TRUE(table.Apply(batch).ok());
+  };
+  for (int i = 0; i < 10; ++i) apply(i);
+  const size_t ten = table.state().memory_bound;
+  EXPECT_GE(ten - none, 10 * (100 + sizeof(AnsweredRequest)));
+  for (int i = 10; i < 30; ++i) apply(i);
+  // Up to the one that comes next.
+  EXPECT_LE(table.state().memory_bound - none, (ten - none) / 10 * 11 + 11);
+  EXPECT_EQ(budget.used(), table.state().memory_bound);
 }
 
 TEST(Table, PendingUpdatesAreBounded) {

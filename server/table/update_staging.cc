@@ -67,7 +67,7 @@ UpdateStaging::UpdateStaging(const Options& options, const StoredTable& stored)
       window_(options.request_id_window, stored.requests),
       accepted_{head_.Share()} {
   head_bound_ = accepted_.memory_bound = head_.memory_bound =
-      MemoryBound(head_.rib);
+      MemoryBound(head_.rib) + window_.bytes();
   const std::lock_guard lock(mutex_);
   if (!Reserve(head_bound_)) {
     // Keeps a table that was accepted under a higher memory limit.
@@ -135,10 +135,14 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::Stage(
         absl::StrCat("the changes have ", change->delta.bytes(),
                      " bytes; the limit is ", options_.max_delta_bytes));
   }
-  const size_t bound = next.memory_bound = MemoryBound(next.rib);
   const absl::Status compilable = CheckCompilable(next.rib);
   if (!compilable.ok()) return compilable;
   const std::lock_guard lock(mutex_);
+  size_t bound = MemoryBound(next.rib) + window_.bytes();
+  if (!batch.request_id.empty()) {
+    bound += RequestWindow::BytesOf(batch.request_id);
+  }
+  next.memory_bound = bound;
   const bool fits = batch.validate_only || Reserve(bound);
   if (!fits ||
       (batch.validate_only && options_.budget != nullptr && bound > reserved_ &&

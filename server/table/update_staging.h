@@ -94,11 +94,19 @@ class RequestWindow {
     absl::Cleanup undo = [this] { requests_.pop_back(); };
     by_id_.emplace(requests_.back().request_id, &requests_.back());
     std::move(undo).Cancel();
+    bytes_ += BytesOf(requests_.back().request_id);
     ++staged_;
   }
 
   // How many are staged.
   size_t staged() const { return staged_; }
+
+  // Bytes of memory that all take, and that one takes: the entry, the text and
+  // a digest on the heap, a node of the map.
+  size_t bytes() const { return bytes_; }
+  static size_t BytesOf(absl::string_view request_id) {
+    return sizeof(AnsweredRequest) + 192 + request_id.size();
+  }
 
   // Accepts the first `count` staged requests, at the time `at` if it is set.
   // Drops the oldest accepted ones above `size`. Does not allocate.
@@ -108,6 +116,7 @@ class RequestWindow {
       requests_[requests_.size() - staged_].outcome.accepted = *at;
     }
     while (requests_.size() - staged_ > size_) {
+      bytes_ -= BytesOf(requests_.front().request_id);
       by_id_.erase(requests_.front().request_id);
       requests_.pop_front();
     }
@@ -122,6 +131,7 @@ class RequestWindow {
   // Removes all staged requests.
   void Rollback() {
     for (; staged_ > 0; --staged_) {
+      bytes_ -= BytesOf(requests_.back().request_id);
       by_id_.erase(requests_.back().request_id);
       requests_.pop_back();
     }
@@ -131,6 +141,7 @@ class RequestWindow {
   const size_t size_;
   std::deque<AnsweredRequest> requests_;  // oldest first, the staged ones last
   size_t staged_ = 0;
+  size_t bytes_ = 0;
   // Keys and values point into `requests_`.
   std::unordered_map<absl::string_view, AnsweredRequest*,
                      absl::Hash<absl::string_view>>

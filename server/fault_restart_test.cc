@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <iostream>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -232,6 +233,43 @@ TEST(FaultRestart, AReplacementIsRepeatedAfterACrash) {
   EXPECT_EQ(server.Lookup("2001:db8::1"), 3U);
   request.mutable_routes(0)->set_next_hop_id(2);
   EXPECT_EQ(ReasonOf(replace(server, again)), "REQUEST_ID_REUSED");
+}
+
+// The watch goes on from the generation that the client has, without the whole
+// table.
+TEST(FaultRestart, AWatchContinuesAcrossACrash) {
+  const std::string store = NewStorePath("watch");
+  std::string digest;
+  {
+    StoredServer server(store);
+    ASSERT_TRUE(server.Begins()) << server.process().Log();
+    ASSERT_TRUE(server.Update(Announcement(0, 5, 1)).ok());
+    digest = server.State().digest();
+    ASSERT_TRUE(server.Update(Announcement(2, 3, 2)).ok());
+    ASSERT_TRUE(server.Update(Announcement(9, 1, 3)).ok());
+    server.KillNow();
+  }
+  StoredServer server(store);
+  ASSERT_TRUE(server.Begins()) << server.process().Log();
+  v1::WatchRoutesRequest request;
+  request.set_start_generation(1);
+  request.set_start_digest(digest);
+  grpc::ClientContext call;
+  const auto watch = server.table().WatchRoutes(&call, request);
+  v1::WatchRoutesResponse message;
+  std::map<uint64_t, int> updates;  // of each generation
+  while (!updates.contains(3) && watch->Read(&message)) {
+    EXPECT_FALSE(message.reset());
+    if (message.updates_size() == 0) continue;
+    updates[message.generation()] += message.updates_size();
+  }
+  EXPECT_EQ(updates, (std::map<uint64_t, int>{{2, 3}, {3, 1}}));
+  EXPECT_EQ(message.digest(), server.State().digest());
+  // And with what is accepted now.
+  ASSERT_TRUE(server.Update(Announcement(20, 2, 4)).ok());
+  while (message.generation() < 4 && watch->Read(&message)) continue;
+  EXPECT_EQ(message.updates_size(), 2);
+  call.TryCancel();
 }
 
 // The batch survives the end of the process, but nothing is called persisted.

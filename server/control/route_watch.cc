@@ -132,7 +132,7 @@ void AwaitHistory(const grpc::ServerContext& call, const Table& table,
   const History& history = table.history();
   while (generation > history.newest() && generation <= table.visible() &&
          !call.IsCancelled() &&
-         history.Next(generation - 1, SteadyAfter(kLookAround)).ok()) {
+         history.AwaitNewest(generation, SteadyAfter(kLookAround)).ok()) {
     continue;
   }
 }

@@ -141,6 +141,42 @@ int64_t Count(const std::string& path, const char* of) {
       .value();
 }
 
+// What watchers continue from after a restart.
+TEST(SqliteStore, LoadsTheTailOfTheLog) {
+  const std::string path = NewStorePath("tail");
+  auto store =
+      SqliteStore::Open({.path = path, .sync = StoreSync::kOff}).value();
+  ASSERT_TRUE(store->CreateTable("default", 0).ok());
+  for (uint32_t i = 1; i <= 3; ++i) {
+    ASSERT_TRUE(
+        store->Append("default", {Batch(i, {MakeRoute("::/0", i)})}).ok());
+  }
+  const auto load = [&] { return store->Load().value().at(0); };
+  StoredTable table = load();
+  ASSERT_EQ(table.tail.size(), 3U);
+  EXPECT_EQ(table.tail_generation, 0U);
+  EXPECT_EQ(table.tail_digest, TableDigest().ToString());
+  for (uint32_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(table.tail[i]->previous, i);
+    EXPECT_EQ(table.tail[i]->routes,
+              (std::vector<Route>{MakeRoute("::/0", i + 1)}));
+  }
+  // A delta that is larger than the bound ends it.
+  ASSERT_TRUE(store->CreateTable("large", 0).ok());
+  const AcceptedBatch large =
+      Batch(1, SyntheticTable({.ipv6_routes = 500'000}));
+  ASSERT_GT(large.delta->bytes(), StoredTable::kTailBytes);
+  AcceptedBatch small = Batch(2, {});
+  auto delta = std::make_shared<Delta>(*small.delta);
+  delta->digest = large.delta->digest;
+  ASSERT_TRUE(store->Append("large", {large, {.delta = delta}}).ok());
+  table = store->Load().value().at(1);
+  ASSERT_EQ(table.name, "large");
+  ASSERT_EQ(table.tail.size(), 1U);
+  EXPECT_EQ(table.tail_generation, 1U);
+  EXPECT_EQ(table.tail_digest, large.delta->digest);
+}
+
 TEST(SqliteStore, SnapshotReplacesTheLogOfItsTable) {
   const std::string path = NewStorePath("replaced");
   auto store = SqliteStore::Open({.path = path,

@@ -3,6 +3,7 @@
 #include "server/store/store_reader.h"
 
 #include <algorithm>
+#include <deque>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -119,6 +120,8 @@ class TableReader {
     if (status.ok()) status = ReadLog();
     if (status.ok()) status = Merge();
     if (!status.ok()) return status;
+    table_.tail.assign(std::make_move_iterator(tail_.begin()),
+                       std::make_move_iterator(tail_.end()));
     return std::move(table_);
   }
 
@@ -131,6 +134,8 @@ class TableReader {
   absl::Status ReadLog();
   absl::Status ReadEntry(absl::string_view entry);
   absl::Status Apply(ReadBatchResult& batch);
+  // Adds a delta to the tail, and drops the oldest ones.
+  void Keep(const Delta& delta);
   void MergeChanges();
   absl::Status Merge();
 
@@ -142,6 +147,8 @@ class TableReader {
   std::vector<Route> changes_;
   std::map<NextHopId, std::optional<NextHop>> next_hops_;
   std::map<NextHopId, std::optional<NextHopGroup>> groups_;
+  std::deque<std::shared_ptr<const Delta>> tail_;
+  size_t tail_bytes_ = 0;
   // The table's own digest, of when it was stored.
   std::string digest_ = TableDigest().ToString();
 };
@@ -245,6 +252,7 @@ absl::Status TableReader::Apply(ReadBatchResult& batch) {
     return Wrong(absl::StrCat("changes generation ", delta.previous,
                               " and comes after ", table_.generation));
   }
+  Keep(delta);
   table_.generation = delta.generation;
   digest_ = delta.digest;
   if (delta.routes.size() >= kLargeBatch) {
@@ -265,6 +273,24 @@ absl::Status TableReader::Apply(ReadBatchResult& batch) {
     groups_[group.id] = std::move(group);
   }
   return absl::OkStatus();
+}
+
+void TableReader::Keep(const Delta& delta) {
+  const bool fits = delta.bytes() <= StoredTable::kTailBytes;
+  if (fits) {
+    if (tail_.empty()) {
+      table_.tail_generation = delta.previous;
+      table_.tail_digest = digest_;
+    }
+    tail_.push_back(std::make_shared<const Delta>(delta));
+    tail_bytes_ += tail_.back()->bytes();
+  }
+  while (!tail_.empty() && (!fits || tail_bytes_ > StoredTable::kTailBytes)) {
+    table_.tail_generation = tail_.front()->generation;
+    table_.tail_digest = tail_.front()->digest;
+    tail_bytes_ -= tail_.front()->bytes();
+    tail_.pop_front();
+  }
 }
 
 // Sorts by prefix and keeps the last of each.

@@ -2,6 +2,8 @@
 
 #include "server/table/history.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/base/internal/raw_logging.h"
@@ -16,19 +18,36 @@ History::History(size_t max_bytes, uint64_t generation, std::string digest)
       oldest_(generation),
       oldest_digest_(std::move(digest)) {}
 
+std::deque<History::Entry>::const_iterator History::After(
+    uint64_t generation) const {
+  const auto next = std::partition_point(
+      entries_.begin(), entries_.end(), [generation](const Entry& entry) {
+        return entry.delta->previous < generation;
+      });
+  const bool follows =
+      next != entries_.end() && next->delta->previous == generation;
+  return follows ? next : entries_.end();
+}
+
+const std::string* History::KnownDigest(uint64_t generation) const {
+  if (generation == oldest_) return &oldest_digest_;
+  if (generation == Newest()) return &entries_.back().delta->digest;
+  const auto next = After(generation);
+  return next == entries_.end() ? nullptr : &std::prev(next)->delta->digest;
+}
+
 void History::Append(absl::Span<const DeltaPtr> deltas) {
   const std::lock_guard lock(mutex_);
   for (const DeltaPtr& delta : deltas) {
-    ABSL_RAW_CHECK(delta->generation == oldest_ + entries_.size() + 1,
-                   "a generation is missing");
+    ABSL_RAW_CHECK(delta->previous == Newest(), "a generation is missing");
     entries_.push_back({delta, delta->bytes()});
     bytes_ += entries_.back().bytes;
   }
   while (bytes_ > max_bytes_ && entries_.size() > 1) {
     bytes_ -= entries_.front().bytes;
+    oldest_ = entries_.front().delta->generation;
     oldest_digest_ = entries_.front().delta->digest;
     entries_.pop_front();
-    ++oldest_;
   }
   changed_.notify_all();
 }
@@ -37,46 +56,52 @@ absl::Status History::CheckStart(uint64_t generation,
                                  absl::string_view digest) const {
   const std::lock_guard lock(mutex_);
   if (!closed_.ok()) return closed_;
-  const uint64_t newest = oldest_ + entries_.size();
-  if (generation < oldest_ || generation > newest) {
+  const std::string* const known = KnownDigest(generation);
+  if (known == nullptr) {
     return FieldError(
         absl::StatusCode::kOutOfRange, "HISTORY_COMPACTED", "start_generation",
         absl::StrCat("generation ", generation, " is not kept; the oldest is ",
-                     oldest_, ", the newest ", newest));
+                     oldest_, ", the newest ", Newest()));
   }
-  if (!digest.empty() && digest != KnownDigest(generation)) {
+  if (!digest.empty() && digest != *known) {
     return FieldError(
         absl::StatusCode::kOutOfRange, "HISTORY_DIVERGED", "start_digest",
         absl::StrCat("generation ", generation,
-                     " has other routes here; the oldest kept is ", oldest_));
+                     " has other contents here; the oldest kept is ", oldest_));
   }
   return absl::OkStatus();
 }
 
 std::string History::DigestOf(uint64_t generation) const {
   const std::lock_guard lock(mutex_);
-  const bool kept =
-      generation >= oldest_ && generation <= oldest_ + entries_.size();
-  return kept ? KnownDigest(generation) : "";
+  const std::string* const known = KnownDigest(generation);
+  return known == nullptr ? "" : *known;
 }
 
 absl::StatusOr<History::DeltaPtr> History::Next(uint64_t generation,
                                                 SteadyInstant deadline) const {
   std::unique_lock lock(mutex_);
-  changed_.wait_until(lock, deadline, [&] {
-    return oldest_ + entries_.size() > generation || !closed_.ok();
-  });
-  if (generation < oldest_) {
+  changed_.wait_until(lock, deadline,
+                      [&] { return Newest() > generation || !closed_.ok(); });
+  const auto next = After(generation);
+  if (next != entries_.end()) return next->delta;
+  if (Newest() != generation) {
     return QuotaError(
         "WATCHER_TOO_SLOW", "history",
-        absl::StrCat("generation ", generation + 1,
-                     " is no longer kept; the oldest to go on from is ",
+        absl::StrCat("the changes after generation ", generation,
+                     " are no longer kept; the oldest to go on from is ",
                      oldest_));
   }
-  const uint64_t index = generation - oldest_;
-  if (index < entries_.size()) return entries_[index].delta;
   if (!closed_.ok()) return closed_;
   return nullptr;
+}
+
+absl::Status History::AwaitNewest(uint64_t generation,
+                                  SteadyInstant deadline) const {
+  std::unique_lock lock(mutex_);
+  changed_.wait_until(lock, deadline,
+                      [&] { return Newest() >= generation || !closed_.ok(); });
+  return closed_;
 }
 
 void History::Close(absl::Status why) {
@@ -92,7 +117,7 @@ uint64_t History::oldest() const {
 
 uint64_t History::newest() const {
   const std::lock_guard lock(mutex_);
-  return oldest_ + entries_.size();
+  return Newest();
 }
 
 size_t History::bytes() const {

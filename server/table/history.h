@@ -23,19 +23,20 @@
 
 namespace planb::server {
 
-// The deltas of the generations above oldest() up to newest(), without a gap.
+// The deltas that lead from oldest() to newest(), without a gap. Generations
+// ascend and are otherwise opaque: each delta names the one before it.
 // Thread-safe.
 class History {
  public:
   using DeltaPtr = std::shared_ptr<const Delta>;
 
-  // Starts at `generation`, whose digest is `digest`. Drops the oldest deltas
-  // while all together have more than `max_bytes`. The newest is kept, however
-  // large: watchers of the generation before it can continue.
+  // Starts at `generation`, whose digest is `digest`; empty: unknown. Drops the
+  // oldest deltas while all together have more than `max_bytes`. The newest is
+  // kept, however large: watchers of the generation before it can continue.
   History(size_t max_bytes, uint64_t generation, std::string digest);
 
-  // Adds deltas that became visible. REQUIRES: their generations ascend by 1
-  // from newest().
+  // Adds deltas that became visible. REQUIRES: each follows the one before it,
+  // and the first of them newest().
   void Append(absl::Span<const DeltaPtr> deltas);
 
   // OK if a watcher that has `generation` can continue from it. An empty
@@ -47,11 +48,16 @@ class History {
   // Table.digest of `generation`; empty if it is not kept.
   std::string DigestOf(uint64_t generation) const;
 
-  // The delta of `generation` + 1. Waits for it until the deadline; nullptr if
-  // it does not arrive. Errors: RESOURCE_EXHAUSTED (WATCHER_TOO_SLOW) if it was
-  // dropped; the status given to Close() if there is no later delta.
+  // The delta that follows `generation`. Waits for it until the deadline;
+  // nullptr if it does not arrive. Errors: RESOURCE_EXHAUSTED
+  // (WATCHER_TOO_SLOW) if it was dropped; the status given to Close() if there
+  // is no later delta.
   absl::StatusOr<DeltaPtr> Next(uint64_t generation,
                                 SteadyInstant deadline) const;
+
+  // Waits until newest() is at least `generation`, or until the deadline.
+  // Errors: the status given to Close().
+  absl::Status AwaitNewest(uint64_t generation, SteadyInstant deadline) const;
 
   // Ends all waiting with `why`.
   void Close(absl::Status why);
@@ -61,18 +67,20 @@ class History {
   size_t bytes() const;
 
  private:
-  // REQUIRES: `generation` is kept.
-  const std::string& KnownDigest(uint64_t generation) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return generation == oldest_
-               ? oldest_digest_
-               : entries_[generation - oldest_ - 1].delta->digest;
-  }
-
   struct Entry {
     DeltaPtr delta;
     size_t bytes;
   };
+
+  uint64_t Newest() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return entries_.empty() ? oldest_ : entries_.back().delta->generation;
+  }
+  // The entry that follows `generation`; end() if there is none. O(log size).
+  std::deque<Entry>::const_iterator After(uint64_t generation) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Null if `generation` is not kept.
+  const std::string* KnownDigest(uint64_t generation) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const size_t max_bytes_;
   mutable std::mutex mutex_;

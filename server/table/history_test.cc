@@ -16,6 +16,7 @@ namespace {
 History::DeltaPtr DeltaOf(uint64_t generation, size_t routes = 1) {
   Delta delta;
   delta.generation = generation;
+  delta.previous = generation - 1;
   delta.digest = std::string(16, static_cast<char>(generation));
   delta.routes.resize(routes);
   return std::make_shared<const Delta>(std::move(delta));
@@ -31,6 +32,29 @@ TEST(History, NextReturnsEveryGenerationInOrder) {
   EXPECT_EQ(*history.Next(13, SteadyNow()), nullptr);
   EXPECT_EQ(history.oldest(), 10U);
   EXPECT_EQ(history.newest(), 13U);
+}
+
+// As in a log whose positions have gaps.
+TEST(History, GenerationsNeedNotFollowByOne) {
+  const auto delta = [](uint64_t previous, uint64_t generation) {
+    return std::make_shared<const Delta>(
+        Delta{.generation = generation,
+              .previous = previous,
+              .digest = std::string(16, static_cast<char>(generation))});
+  };
+  History history(1 << 20, 5, "five");
+  history.Append({delta(5, 9), delta(9, 40), delta(40, 41)});
+  EXPECT_EQ((*history.Next(5, SteadyNow()))->generation, 9U);
+  EXPECT_EQ((*history.Next(9, SteadyNow()))->generation, 40U);
+  EXPECT_EQ((*history.Next(40, SteadyNow()))->generation, 41U);
+  EXPECT_EQ(history.newest(), 41U);
+  for (uint64_t generation = 0; generation < 50; ++generation) {
+    const bool kept = generation == 5 || generation == 9 || generation == 40 ||
+                      generation == 41;
+    EXPECT_EQ(history.CheckStart(generation, "").ok(), kept) << generation;
+    EXPECT_EQ(!history.DigestOf(generation).empty(), kept) << generation;
+  }
+  EXPECT_EQ(history.DigestOf(9), std::string(16, 9));
 }
 
 TEST(History, DropsTheOldestAndReportsIt) {

@@ -54,6 +54,13 @@ struct StoredTable {
   std::vector<NextHop> next_hops;
   std::vector<NextHopGroup> groups;
   std::vector<AnsweredRequest> requests;  // the newest ones, oldest first
+
+  // The newest deltas of the log, oldest first, up to kTailBytes: watchers
+  // continue from `tail_generation` and later ones.
+  static constexpr size_t kTailBytes = 16 << 20;
+  std::vector<std::shared_ptr<const Delta>> tail;
+  uint64_t tail_generation = 0;
+  std::string tail_digest;  // of tail_generation
 };
 
 // A version of a table that a snapshot is written from. Cheap to move.

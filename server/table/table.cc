@@ -82,12 +82,15 @@ Table::Table(const StoredTable& stored, TableOptions options)
       builder_(options_.build_fault),
       retry_(kFirstRetry),
       published_(FirstSnapshot(builder_, staging_.Accepted())),
-      history_(options_.history_bytes, stored.generation,
-               staging_.Accepted().rib.digest()),
+      history_(options_.history_bytes,
+               stored.tail.empty() ? stored.generation : stored.tail_generation,
+               stored.tail.empty() ? staging_.Accepted().rib.digest()
+                                   : stored.tail_digest),
       visibility_(executor_, stored.generation, options_.max_waiters),
       build_job_(executor_, [this] { RunBuild(); }),
       store_job_(executor_, [this] { RunStore(); }) {
   NoMemory();
+  history_.Append(stored.tail);
 }
 
 Table::~Table() {

@@ -340,6 +340,23 @@ TEST_F(ModelCheck, WrongReads) {
   ExpectFault("order", "list: routes differ");
 }
 
+// Two writes of unknown outcome may have made the last generation. Only a
+// lookup tells which did.
+TEST_F(ModelCheck, ALookupTellsWhichOfTwoWasLost) {
+  h_.watches[1].messages.pop_back();
+  h_.watches[1].end = 525;
+  h_.routes.clear();
+  h_.writes.erase(h_.writes.begin() + kGone);
+  UpdateBatch other = Change(Op::kUpsert, kLong, 9);
+  other.writer_epoch = 5;
+  h_.writes.push_back({.batch = other, .begin = 500, .end = 520});
+  EXPECT_THAT(CheckHistory(h_), testing::IsEmpty());
+  h_.lookups[kLast].answers = {9};
+  EXPECT_THAT(CheckHistory(h_), testing::IsEmpty());
+  h_.lookups[kLast].answers = {8};
+  ExpectFault("order", "lookup: 10.1.0.0 differs");
+}
+
 // 3. Crashes.
 
 TEST_F(ModelCheck, AnAcknowledgedBatchLost) {
@@ -628,6 +645,23 @@ TEST_F(ModelCheckDeleted, AGoodHistoryIsGood) {
   h_.lookups.push_back(
       {.begin = 802, .end = 809, .generation = 14, .answers = {2}});
   EXPECT_THAT(CheckHistory(h_), testing::IsEmpty());
+}
+
+TEST_F(ModelCheckDeleted, ARefusalForAnUnseenBatch) {
+  UpdateBatch exists = Change(Op::kInsert, kWide, 3);
+  exists.writer_epoch = 5;
+  Refused(exists, 801, 806, "ROUTE_EXISTS");
+  EXPECT_THAT(CheckHistory(h_), testing::IsEmpty());
+  h_.writes.back().end = 798;
+  h_.writes.back().begin = 790;
+  ExpectFault("refusal", "none of the generations 3..3");
+}
+
+TEST_F(ModelCheckDeleted, ARouteOfAnUnseenBatch) {
+  h_.routes.push_back({802, 807, kWide, 7});
+  EXPECT_THAT(CheckHistory(h_), testing::IsEmpty());
+  h_.routes.back().next_hop = 6;
+  ExpectFault("route", "had never the next hop 6");
 }
 
 TEST_F(ModelCheckDeleted, ATableThatIsMissedBeforeItsDeletion) {

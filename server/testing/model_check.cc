@@ -198,10 +198,16 @@ class ReadCheck {
 
   void CheckRoute(const RouteCall& call) {
     const uint64_t last = order_.Window(call.begin, call.end).second;
+    const auto agrees = [&call](const ModelTable& table) {
+      const auto it = table.routes.find(call.prefix);
+      return call.next_hop ==
+             (it == table.routes.end() ? kNoRoute : it->second);
+    };
     for (uint64_t g = Floor(call.begin); g <= last; ++g) {
-      const auto& routes = order_.table(g).routes;
-      const auto it = routes.find(call.prefix);
-      if (call.next_hop == (it == routes.end() ? kNoRoute : it->second)) return;
+      if (agrees(order_.table(g))) return;
+    }
+    for (const auto& [generation, table] : order_.Unseen(call.end)) {
+      if (agrees(table)) return;
     }
     faults_.Add("route", call.prefix.ToString(), " had never the next hop ",
                 call.next_hop, " within [", call.begin, "..", call.end, "]");
@@ -421,6 +427,12 @@ class WriteCheck {
     const auto [from, to] = order_.Window(call.begin, call.end);
     for (uint64_t g = from; g <= to; ++g) {
       if (ApplyToModel(order_.table(g), g, call.batch)
+              .refusals.count(call.reason) > 0) {
+        return;
+      }
+    }
+    for (const auto& [generation, table] : order_.Unseen(call.end)) {
+      if (ApplyToModel(table, generation, call.batch)
               .refusals.count(call.reason) > 0) {
         return;
       }

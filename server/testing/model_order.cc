@@ -8,7 +8,8 @@
 
 namespace planb::server {
 
-ModelEvidence::ModelEvidence(const ModelHistory& history) {
+ModelEvidence::ModelEvidence(const ModelHistory& history)
+    : probes_(history.probes) {
   GatherWrites(history);
   GatherReads(history);
   for (const WatchCall& watch : history.watches) GatherWatch(watch);
@@ -36,8 +37,16 @@ void ModelEvidence::GatherWrites(const ModelHistory& history) {
 }
 
 void ModelEvidence::GatherReads(const ModelHistory& history) {
-  for (const LookupCall& call : history.lookups) See(call.generation, call.end);
-  for (const ExplainCall& c : history.explains) See(c.generation, c.end);
+  for (const LookupCall& call : history.lookups) {
+    See(call.generation, call.end);
+    const LookupCall*& first = entries_[call.generation].lookup;
+    if (first == nullptr && !call.not_visible) first = &call;
+  }
+  for (const ExplainCall& call : history.explains) {
+    See(call.generation, call.end);
+    const ExplainCall*& first = entries_[call.generation].explain;
+    if (first == nullptr) first = &call;
+  }
   for (const ListCall& call : history.lists) {
     See(call.generation, call.end);
     entries_[call.generation].lists.push_back(&call);
@@ -136,6 +145,26 @@ std::string ModelEvidence::Compare(uint64_t generation,
   return "";
 }
 
+std::string ModelEvidence::CompareLookups(uint64_t generation,
+                                          const ModelTable& after) const {
+  const auto it = entries_.find(generation);
+  if (it == entries_.end()) return "";
+  const LookupCall* const lookup = it->second.lookup;
+  const ExplainCall* const explain = it->second.explain;
+  if (lookup != nullptr && lookup->answers.size() == probes_.size()) {
+    for (size_t i = 0; i < probes_.size(); ++i) {
+      if (lookup->answers[i] != LongestMatch(after, probes_[i])) {
+        return absl::StrCat("lookup: ", probes_[i].ToString(), " differs");
+      }
+    }
+  }
+  if (explain != nullptr &&
+      explain->next_hop != LongestMatch(after, explain->address)) {
+    return "explain: the next hop differs";
+  }
+  return "";
+}
+
 namespace {
 
 using Outcome = WriteCall::Outcome;
@@ -164,7 +193,7 @@ bool NeverHappened(const ModelHistory& history, const Effect& effect) {
 }  // namespace
 
 ModelOrder::ModelOrder(const ModelHistory& history, std::string& fault)
-    : evidence_(history) {
+    : deleted_(history.deleted_begin), evidence_(history) {
   FindEffects(history);
   latest_ = evidence_.AcceptedBy();
   fault = evidence_.Compare(0, ModelTable(), ModelTable());
@@ -286,6 +315,10 @@ std::string ModelOrder::Fit(const Effect& effect, uint64_t generation,
   if (differs.empty())
     differs =
         evidence_.Compare(generation, tables_[generation - 1], result.after);
+  // Where the maker is known, the check of lookups says more.
+  if (differs.empty() && !effect.known()) {
+    differs = evidence_.CompareLookups(generation, result.after);
+  }
   if (!differs.empty()) return differs;
   if (agree_with_answers) {
     differs = Contradiction(effect, generation, result.after);
@@ -353,6 +386,31 @@ void ModelOrder::TightenLatest() {
   for (uint64_t g = newest(); g-- > 0;) {
     latest_[g] = std::min(latest_[g], latest_[g + 1]);
   }
+}
+
+std::vector<std::pair<uint64_t, ModelTable>> ModelOrder::Unseen(
+    Instant end) const {
+  std::vector<std::pair<uint64_t, ModelTable>> unseen = {
+      {newest(), table(newest())}};
+  for (size_t from = 0, steps = deleted_ == kNever ? 0 : 2; steps > 0;
+       --steps) {
+    const size_t to = unseen.size();
+    for (; from < to; ++from) {
+      for (const Effect& effect : effects_) {
+        if (effect.made != 0 || effect.known() || effect.begin > end ||
+            effect.end < deleted_) {
+          continue;
+        }
+        const auto& [generation, before] = unseen[from];
+        ModelResult result =
+            ApplyToModel(before, generation, effect.call->batch);
+        if (!result.refusals.empty() || !result.counts.Any()) continue;
+        unseen.emplace_back(generation + 1, std::move(result.after));
+      }
+    }
+  }
+  unseen.erase(unseen.begin());
+  return unseen;
 }
 
 std::pair<uint64_t, uint64_t> ModelOrder::Window(Instant begin,

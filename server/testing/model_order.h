@@ -38,6 +38,11 @@ class ModelEvidence {
   std::string Compare(uint64_t generation, const ModelTable& before,
                       const ModelTable& after) const;
 
+  // Likewise of lookups, which take longer. All of one generation are alike, or
+  // the check of each tells.
+  std::string CompareLookups(uint64_t generation,
+                             const ModelTable& after) const;
+
  private:
   struct Entry {
     std::vector<std::pair<std::string, const char*>>
@@ -45,6 +50,8 @@ class ModelEvidence {
     std::vector<Delta> deltas;
     std::vector<const ListCall*> lists;
     std::vector<const ObjectsCall*> objects;
+    const LookupCall* lookup = nullptr;    // the first
+    const ExplainCall* explain = nullptr;  // the first
   };
 
   void GatherWrites(const ModelHistory& history);
@@ -54,6 +61,7 @@ class ModelEvidence {
   void AddDigest(uint64_t generation, const std::string& digest,
                  const char* source);
 
+  const std::vector<Address>& probes_;
   std::map<uint64_t, Entry> entries_;
   std::map<uint64_t, Instant> seen_;  // first
   uint64_t newest_ = 0;
@@ -92,6 +100,10 @@ class ModelOrder {
   Instant latest(uint64_t generation) const { return latest_[generation]; }
   const std::vector<Effect>& effects() const { return effects_; }
 
+  // Generations after the newest that a call may have met which ended at `end`:
+  // one or two batches of unknown outcome, just before the table was deleted.
+  std::vector<std::pair<uint64_t, ModelTable>> Unseen(Instant end) const;
+
   // The first and the last generation at which the server can have judged a
   // call that lasted from `begin` to `end`.
   std::pair<uint64_t, uint64_t> Window(Instant begin, Instant end) const;
@@ -111,6 +123,7 @@ class ModelOrder {
                             const ModelTable& table) const;
   void TightenLatest();
 
+  const Instant deleted_;
   const ModelEvidence evidence_;
   std::vector<Effect> effects_;
   std::multimap<uint64_t, size_t> known_;  // by the generation in the answer

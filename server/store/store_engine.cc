@@ -130,30 +130,30 @@ void StoreEngine::Start(Job job, Done done) {
   auto waiting = std::make_shared<Waiting>();
   waiting->job = std::move(job);
   waiting->done = std::move(done);
-  Enqueue(std::move(waiting));
+  Enqueue(waiting);
 }
 
 absl::Status StoreEngine::Run(Job job) {
   auto waiting = std::make_shared<Waiting>();
   waiting->job = std::move(job);
-  return Await(std::move(waiting));
+  return Await(waiting);
 }
 
 absl::Status StoreEngine::RunAlone(LoneJob job) {
   auto waiting = std::make_shared<Waiting>();
   waiting->alone = std::move(job);
-  return Await(std::move(waiting));
+  return Await(waiting);
 }
 
-absl::Status StoreEngine::Await(std::shared_ptr<Waiting> waiting) {
+absl::Status StoreEngine::Await(const std::shared_ptr<Waiting>& waiting) {
   // Shared, because set_value() may still run when get() has returned.
   const auto result = std::make_shared<std::promise<absl::Status>>();
   waiting->done = [result](const absl::Status& s) { result->set_value(s); };
-  Enqueue(std::move(waiting));
+  Enqueue(waiting);
   return result->get_future().get();
 }
 
-void StoreEngine::Enqueue(std::shared_ptr<Waiting> waiting) {
+void StoreEngine::Enqueue(const std::shared_ptr<Waiting>& waiting) {
   absl::Status closed;
   {
     const std::lock_guard lock(queue_mutex_);

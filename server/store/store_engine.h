@@ -154,8 +154,8 @@ class StoreEngine {
   StoreEngine(std::string path, std::unique_ptr<Sql> sql,
               std::unique_ptr<StoreWriter> writer, StoreState state);
 
-  void Enqueue(std::shared_ptr<Waiting> waiting);
-  absl::Status Await(std::shared_ptr<Waiting> waiting);
+  void Enqueue(const std::shared_ptr<Waiting>& waiting);
+  absl::Status Await(const std::shared_ptr<Waiting>& waiting);
   void RunAll(const Jobs& jobs) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Transact(absl::Span<const std::shared_ptr<Waiting>> jobs)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -55,8 +55,10 @@
 // in a full compilation. Besides, an update copies tables, each in use once.
 // FibCompiler begins no update with more than 2C + 1024 lines in use, or 3C +
 // 2048 used ever, of C after the last full compilation: 5C + 3072 and what is
-// compiled anew. Descriptors and next hops likewise, with no copies; and as all
-// descriptors are of one size, what is free is used first.
+// compiled anew. (It ends one at 3C + 3072, and compiles everything: that makes
+// it a bound where C is measured, whatever is compiled anew.) Descriptors and
+// next hops likewise, with no copies; and as all descriptors are of one size,
+// what is free is used first.
 
 #include "lpm/fib/fib_bound.h"
 
@@ -128,7 +130,6 @@ struct Classes {
 
 // Those of FibCompiler.
 constexpr uint64_t kLinesAside = 1024, kDescriptorsAside = 64;
-constexpr uint64_t kUpdateAside = 4 * kMaxBlockLines;
 
 uint64_t WithRoom(uint64_t used, uint64_t aside) {
   return used + used / 2 + aside;
@@ -151,28 +152,60 @@ uint64_t PoolPeak(uint64_t used, uint64_t expected, uint64_t aside,
   return (grown + moved) * bytes + 6 * (4 * grown + moved);
 }
 
-// Everything at once. Lists of intervals are vectors that double: 3 times what
-// is in them, while they do.
-uint64_t Peak(const Classes& classes, const FibSize& size) {
+// Lists of intervals, of so many routes. They are vectors that double: 3 times
+// what is in them, while they do.
+uint64_t Lists(uint64_t main, uint64_t below_48, uint64_t below_64) {
   // Those of a root slot: 12 bytes, and 8 as a run.
   constexpr uint64_t kPerMainInterval = 3 * (12 + 8);
   // Those of a /48: 20 bytes. Then of each descriptor on the way: 8, and 8 as
   // a run; and 20 again for what a slot of 64 bits or more cuts, twice.
   constexpr uint64_t kPerLongInterval = 3 * (20 + 8 + 8);
   constexpr uint64_t kPerDeepInterval = 3 * 2 * (20 + 8);
-  // The hash map is at least 7/16 full, 9 bytes a place, and beside it is the
-  // one before of half the size; the array doubles.
-  constexpr uint64_t kPerNextHop = 31 + 12;
+  return 2 * ((main + below_48) * kPerMainInterval +
+              below_48 * kPerLongInterval + below_64 * kPerDeepInterval);
+}
+
+// The hash map is at least 7/16 full, 9 bytes a place, and beside it is the one
+// before of half the size; the array doubles.
+constexpr uint64_t kPerNextHop = 31 + 12;
+
+// Everything at once.
+uint64_t Peak(uint64_t routes, uint64_t lists, const FibSize& size) {
   constexpr uint64_t kAside = 80 * 1024;  // the two roots, free lists
-  const uint64_t cuts = classes.main + classes.below_48;
   return kAside +
-         PoolPeak(size.lines, classes.all / 6 + 2 * kMaxBlockLines, kLinesAside,
+         PoolPeak(size.lines, routes / 6 + 2 * kMaxBlockLines, kLinesAside,
                   sizeof(Line)) +
          PoolPeak(size.descriptors, 16, kDescriptorsAside, sizeof(Descriptor)) +
-         2 * (cuts * kPerMainInterval + classes.below_48 * kPerLongInterval +
-              classes.below_64 * kPerDeepInterval) +
-         size.next_hops * kPerNextHop;
+         lists + size.next_hops * kPerNextHop;
 }
+
+// All in one slot of the root.
+uint64_t Peak(const Classes& classes, const FibSize& size) {
+  return Peak(classes.all,
+              Lists(classes.main, classes.below_48, classes.below_64), size);
+}
+
+// The most that Lists says of one slot of the root, as the lists are those of
+// one slot at a time: of all its routes, and of those longer than /48.
+struct HeaviestSlot {
+  explicit HeaviestSlot(const RouteSet& routes) {
+    uint64_t main = 0, below_48 = 0, below_64 = 0, slot = 0;
+    for (const Route& route : routes) {
+      const int length = route.prefix.length();
+      if (length <= kRootBits) continue;
+      const uint64_t its =
+          MainBits(route.prefix.first()) >> (kMainBits - kRootBits);
+      if (its != slot) main = below_48 = below_64 = 0;
+      slot = its;
+      ++(length > kMainBits ? below_48 : main);
+      if (length > kUpperBits) ++below_64;
+      lists = std::max(lists, Lists(main, below_48, below_64));
+      long_lists = std::max(long_lists, Lists(0, below_48, below_64));
+    }
+  }
+
+  uint64_t lists = 0, long_lists = 0;
+};
 
 uint64_t NextHops(const Classes& classes, uint64_t next_hops) {
   return std::min(classes.all, next_hops) + 1;  // kNoRoute
@@ -237,6 +270,50 @@ size_t CompilePeakBound(Family family, const RoutesByLength& lengths,
                         uint64_t next_hops) {
   const Classes classes(family, lengths);
   return Peak(classes, Compiled(classes, next_hops));
+}
+
+absl::StatusOr<size_t> MeasuredFibBytes(const RouteSet& routes, size_t most) {
+  const HeaviestSlot heaviest(routes);
+  // The answer is at least this, so that there is room to measure all that is
+  // admitted: pools within the limits below take a quarter.
+  const uint64_t least = heaviest.lists / 3 * 4;
+  if (least > most) {
+    return absl::ResourceExhaustedError("the FIB takes too much to measure it");
+  }
+  // Lines and descriptors count 11 times and more below.
+  const FibLimits limits = {
+      .lines = std::min<size_t>(kMaxFibLines, most / (11 * sizeof(Line))),
+      .descriptors = std::min<size_t>(kMaxFibDescriptors,
+                                      most / (11 * sizeof(Descriptor)))};
+  FibSize full;
+  uint64_t lists = heaviest.long_lists;
+  {
+    const auto table = CompileTable(routes.family(), routes, limits);
+    if (!table.ok()) return table.status();
+    full = {(*table)->lines().used(), (*table)->descriptors().used(),
+            (*table)->values().next_hop_count() + 1};
+    lists += (*table)->list_bytes() * 3 / 2;  // while the last one grew
+  }
+  const FibSize updated = {
+      MostUpdatedLines(full.lines), MostUpdatedDescriptors(full.descriptors),
+      2 * full.next_hops + kUpdateAside + 64 + routes.size() / 48};
+  const uint64_t pools =
+      updated.lines * sizeof(Line) + updated.descriptors * sizeof(Descriptor);
+  // The published one; then the pools of an update, grown beside it, with their
+  // blocks and two lists of what is unused; then the memory that they move to,
+  // or a compilation that becomes necessary.
+  const uint64_t together =
+      sizeof(Fib) + sizeof(FibRoot) + pools +
+      updated.next_hops * (sizeof(NextHopId) + kPerNextHop) + pools +
+      (5 * 6 + 2 * 3 * sizeof(uint32_t)) *
+          (updated.lines + updated.descriptors) +
+      std::max(pools, Peak(routes.size(), lists, full));
+  const uint64_t bytes = std::max(together, least);
+  if (bytes > most) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the FIB takes up to ", bytes, " bytes"));
+  }
+  return bytes;
 }
 
 // An update may do its work, find values too narrow, and compile everything.

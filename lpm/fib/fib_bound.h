@@ -13,12 +13,15 @@
 // take a fifteenth to a fortieth of it: most of their routes share lines, which
 // only the addresses could tell.
 //
+// Where that is too much, MeasuredFibBytes tells of one table what it takes.
+//
 // Use these for the whole table. The size of the present FIB plus a bound for
 // the added routes is not a bound: neighbours with one next hop take one place,
 // and a single change, of ::/0 say, can make all their boundaries count.
 //
-// All functions: O(lengths), thread-safe. Bytes are those asked of the
-// allocator; huge pages may round what is resident up by 2 MiB for each FIB.
+// All functions but the last: O(lengths). All: thread-safe. Bytes are those
+// asked of the allocator; huge pages may round what is resident up by 2 MiB for
+// each FIB.
 
 #ifndef PLANB_LPM_FIB_FIB_BOUND_H_
 #define PLANB_LPM_FIB_FIB_BOUND_H_
@@ -28,7 +31,9 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "lpm/prefix.h"
+#include "lpm/routes/route_set.h"
 
 namespace planb {
 
@@ -90,6 +95,16 @@ size_t CompilePeakBound(Family family, const RoutesByLength& lengths,
 // `lengths` as for UpdatedSize.
 size_t UpdatePeakBound(Family family, const RoutesByLength& lengths,
                        uint64_t next_hops = kDistinctNextHops);
+
+// What exactly these routes take: the FIB that is published, with what updates
+// may leave in it until the next full compilation, and what that Compile or an
+// Update has allocated beside it at any moment. Measures by compiling the
+// routes: O(routes), with less than `most` bytes of memory. Errors:
+// RESOURCE_EXHAUSTED if the answer is more than `most`.
+//
+// Updates keep the memory of the table that was last compiled in full. It had
+// at most twice as many routes, and may have taken more than these.
+absl::StatusOr<size_t> MeasuredFibBytes(const RouteSet& routes, size_t most);
 
 }  // namespace planb
 

@@ -219,9 +219,14 @@ class FibCompiler::Impl {
     table_ = *std::move(table);
     updater_ = std::make_unique<TableUpdater>(*table_);
     retired_.clear();
+    compact_routes_ = routes.size();
     compact_lines_ = table_->lines().used();
     compact_descriptors_ = table_->descriptors().used();
     compact_next_hops_ = table_->values().next_hop_count();
+    table_->lines().SetLimit(
+        std::min(limits_.lines, MostUpdatedLines(compact_lines_)));
+    table_->descriptors().SetLimit(std::min(
+        limits_.descriptors, MostUpdatedDescriptors(compact_descriptors_)));
     return Publish(/*compiled=*/true);
   }
 
@@ -232,7 +237,8 @@ class FibCompiler::Impl {
       ++counters_.full;
       return Compile(routes);
     }
-    if (BadlyPacked() || TooLargeToUpdate(routes.size())) {
+    if (BadlyPacked() || TooLargeToUpdate(routes.size()) ||
+        routes.size() < compact_routes_ / 2) {
       ++counters_.compacted;
       return Compile(routes);
     }
@@ -275,8 +281,9 @@ class FibCompiler::Impl {
     DescriptorPool& descriptors = table_->descriptors();
     if (compiled || lines.at_home() || descriptors.at_home()) {
       if (!compiled) ++counters_.moved;
-      auto arena = std::make_shared<FibArena>(WithRoom(lines.used(), 1024),
-                                              WithRoom(descriptors.used(), 64));
+      auto arena = std::make_shared<FibArena>(
+          std::min(WithRoom(lines.used(), 1024), lines.limit()),
+          std::min(WithRoom(descriptors.used(), 64), descriptors.limit()));
       lines.MoveTo(arena->lines(), arena->line_capacity());
       descriptors.MoveTo(arena->descriptors(), arena->descriptor_capacity());
       // Not before both have moved: it may be the last to hold the old one.
@@ -299,7 +306,7 @@ class FibCompiler::Impl {
   // with. Free lines count in the end, too: they are of use only to blocks of
   // their size.
   bool BadlyPacked() const {
-    constexpr size_t kAside = 4 * kMaxBlockLines;
+    constexpr size_t kAside = kUpdateAside;
     const LinePool& lines = table_->lines();
     return lines.live() > 2 * compact_lines_ + kAside ||
            lines.used() > 3 * compact_lines_ + 2 * kAside ||
@@ -338,7 +345,8 @@ class FibCompiler::Impl {
   std::shared_ptr<FibArena> arena_;
   uint64_t generation_ = 0;
   std::deque<Retired> retired_;  // oldest first
-  // What a full compilation takes.
+  // The last full compilation, and what it took.
+  size_t compact_routes_ = 0;
   size_t compact_lines_ = 0;
   size_t compact_descriptors_ = 0;
   size_t compact_next_hops_ = 0;

@@ -103,6 +103,8 @@ class BlockPool {
   // True if there was no room left within the limit.
   bool overflow() const { return overflow_; }
   size_t limit() const { return limit_; }
+  // From now on. REQUIRES: no more is used.
+  void SetLimit(size_t limit) { limit_ = limit; }
 
   // Elements handed out so far, those given back included.
   size_t used() const { return used_; }
@@ -133,7 +135,7 @@ class BlockPool {
   }
 
   const uint32_t max_block_;
-  const size_t limit_;
+  size_t limit_;
   bool overflow_ = false;
   std::unique_ptr<T[]> own_;  // or nullptr
   T* data_ = nullptr;

@@ -28,6 +28,7 @@
 #include "lpm/testing/fib_check.h"
 #include "lpm/testing/operator_new.h"
 #include "lpm/testing/random_tables.h"
+#include "lpm/testing/real_tables.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define PLANB_COUNTS_MEMORY 0  // blocks are larger than what is asked for
@@ -158,6 +159,92 @@ TEST(FibBoundPeakUseful, OnATableLikeTheInternets) {
             << fib->bytes() << std::endl;
   EXPECT_LE(bytes, bound);
   EXPECT_LE(bound, 60 * bytes);
+}
+
+class FibMeasured : public FibBoundPeak {};
+
+INSTANTIATE_TEST_SUITE_P(Tables, FibMeasured, testing::ValuesIn(BoundTables()),
+                         testing::PrintToStringParamName());
+
+TEST_P(FibMeasured, HoldsWhileATableGrows) {
+  const Family family = GetParam().family;
+  const std::vector<Route> all = BoundRoutes(GetParam().make(20'000), 0);
+  Random random(7);
+  RouteSet set(family);
+  FibCompiler compiler(family);
+  std::unique_ptr<const Fib> fib = compiler.Compile(set).value();
+  for (int i = 0; i < 60; ++i) {
+    std::vector<Prefix> changed;
+    for (size_t k = size_t{1} << random.Below(11); k > 0; --k) {
+      const Route& route = all[random.Below(all.size())];
+      if (random.Chance(1, 3)) {
+        set.Withdraw(route.prefix);
+      } else {
+        set.Announce(route.prefix, route.next_hop);
+      }
+      changed.push_back(route.prefix);
+    }
+    size_t measured = 0;
+    const size_t measuring =
+        PeakOf([&] { measured = MeasuredFibBytes(set, kAll).value(); });
+    EXPECT_LE(measuring, measured + kRoundedUp);
+    std::unique_ptr<const Fib> next;
+    const size_t most =
+        PeakOf([&] { next = compiler.Update(set, changed).value(); });
+    // With the published one, which the next may share memory with.
+    EXPECT_LE(fib->bytes() + most, measured + kRoundedUp)
+        << set.size() << " routes";
+    fib = std::move(next);
+  }
+}
+
+// Refuses to measure what is more, and takes no more memory for that.
+TEST_P(FibMeasured, NoMoreThanIsAllowed) {
+  const Family family = GetParam().family;
+  const RouteSet set(family, BoundRoutes(GetParam().make(100'000), 0));
+  const size_t measured = MeasuredFibBytes(set, kAll).value();
+  EXPECT_EQ(MeasuredFibBytes(set, measured).value(), measured);
+  for (const size_t most : {measured - 1, measured / 2, measured / 10}) {
+    const size_t measuring = PeakOf([&] {
+      EXPECT_TRUE(
+          absl::IsResourceExhausted(MeasuredFibBytes(set, most).status()));
+    });
+    EXPECT_LE(measuring, most + kRoundedUp);
+  }
+}
+
+void ExpectMeasuredUseful(Family family, const std::vector<Route>& routes) {
+  const RouteSet set(family, routes);
+  FibCompiler compiler(family);
+  const std::unique_ptr<const Fib> fib = compiler.Compile(set).value();
+  std::unique_ptr<const Fib> second;
+  const size_t most = PeakOf([&] { second = compiler.Compile(set).value(); });
+  // With the routes, and with the FIB that is published meanwhile.
+  const double bytes = static_cast<double>(set.bytes() + fib->bytes() + most);
+  const auto ratio = [&](size_t bound) {
+    return static_cast<double>(set.bytes() + bound) / bytes;
+  };
+  const RoutesByLength lengths = CountLengths(routes);
+  const double measured = ratio(MeasuredFibBytes(set, kAll).value());
+  std::cout << routes.size() << " routes, " << bytes << " bytes: by lengths "
+            << ratio(FibBytesBound(family, lengths) +
+                     CompilePeakBound(family, lengths))
+            << ", measured " << measured << std::endl;
+  EXPECT_GE(measured, 1);
+  EXPECT_LE(measured, routes.size() < 100'000 ? 3 : 2.5);
+}
+
+TEST(FibMeasuredUseful, OnTablesLikeTheInternets) {
+  if (!PLANB_COUNTS_MEMORY) GTEST_SKIP() << "memory is a sanitizer's";
+  for (const size_t routes : {20'000, 259'000, 1'000'000}) {
+    ExpectMeasuredUseful(Family::kIpv6,
+                         SyntheticTable({.ipv6_routes = routes}));
+  }
+  for (const Family family : {Family::kIpv6, Family::kIpv4}) {
+    const std::string path = RealTablePath(family);
+    if (path.empty()) continue;
+    ExpectMeasuredUseful(family, ReadPlainTable(path).value());
+  }
 }
 
 // The FIB that `make` returns, or nullptr if it ran out of memory after

@@ -124,6 +124,11 @@ class SlotCompiler {
 
   void Flush() { packer_.Flush(); }
 
+  // Bytes of the lists of what it has compiled.
+  size_t list_bytes() const {
+    return (keys_.capacity() + values_.capacity()) * sizeof(uint32_t);
+  }
+
   void WriteEntry(Position position, uint32_t entry) {
     packer_.WriteEntry(position, entry);
   }

@@ -180,6 +180,14 @@ class TableCompiler {
   const LeafShape& shape() const { return shape_; }
   Family family() const { return family_; }
 
+  // Bytes of the lists of intervals of the main walk, which keep the size that
+  // the largest slot has made them.
+  size_t list_bytes() const {
+    return intervals_.starts.capacity() * sizeof(uint64_t) +
+           intervals_.values.capacity() * sizeof(uint32_t) +
+           slots_.list_bytes();
+  }
+
  private:
   template <typename It>
   void CompileRange(It begin, It end);
@@ -205,6 +213,16 @@ class TableCompiler {
   IntervalList<absl::uint128> long_intervals_;
   uint32_t root_slot_ = 0;
 };
+
+// What an update may use at most, by what the last full compilation used. One
+// that needs more compiles everything.
+inline constexpr size_t kUpdateAside = 4 * kMaxBlockLines;
+constexpr size_t MostUpdatedLines(size_t compact) {
+  return 3 * compact + 3 * kUpdateAside;
+}
+constexpr size_t MostUpdatedDescriptors(size_t compact) {
+  return 3 * compact + 2 * kUpdateAside;
+}
 
 // Compiles `routes` with the narrowest values that hold them. Errors:
 // RESOURCE_EXHAUSTED if the table exceeds a limit.

@@ -1,17 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Replaces operator new: every allocation of an update fails in turn. The table
+// Replaces operator new. Every allocation of an update fails in turn: the table
 // must then be as before or have the whole update, and take further updates.
+// And bytes are counted: what admission admits fits.
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdlib>
 #include <limits>
+#include <memory>
 #include <new>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lpm/fib/fib_compiler.h"
+#include "lpm/synthetic/synthetic.h"
+#include "lpm/testing/operator_new.h"
 #include "server/base/error.h"
 #include "server/table/table.h"
 #include "server/testing/fake_store.h"
@@ -22,33 +32,33 @@ namespace {
 constexpr size_t kAll = std::numeric_limits<size_t>::max();
 // How many allocations of this thread succeed before one fails.
 thread_local size_t granted = kAll;
-
-void* Allocate(size_t size, size_t alignment) {
-  if (granted == 0) throw std::bad_alloc();
-  if (granted != kAll) --granted;
-  void* const block =
-      std::aligned_alloc(alignment, (size + alignment) / alignment * alignment);
-  if (block == nullptr) std::abort();
-  return block;
-}
+// Of all threads: bytes in use, and the most there were.
+std::atomic<size_t> allocated = 0, peak = 0;
 
 }  // namespace
 }  // namespace planb::server
 
-void* operator new(size_t size) {
-  return planb::server::Allocate(size, alignof(std::max_align_t));
+namespace planb {
+
+void* Allocate(size_t size, size_t alignment) {
+  if (server::granted == 0) throw std::bad_alloc();
+  if (server::granted != server::kAll) --server::granted;
+  void* const block =
+      std::aligned_alloc(alignment, (size + alignment) / alignment * alignment);
+  if (block == nullptr) std::abort();
+  const size_t now = server::allocated += malloc_usable_size(block);
+  size_t most = server::peak;
+  while (now > most && !server::peak.compare_exchange_weak(most, now)) {
+  }
+  return block;
 }
-void* operator new(size_t size, std::align_val_t alignment) {
-  return planb::server::Allocate(size, static_cast<size_t>(alignment));
-}
-void operator delete(void* block) noexcept { std::free(block); }
-void operator delete(void* block, size_t) noexcept { std::free(block); }
-void operator delete(void* block, std::align_val_t) noexcept {
+
+void Free(void* block) {
+  if (block != nullptr) server::allocated -= malloc_usable_size(block);
   std::free(block);
 }
-void operator delete(void* block, size_t, std::align_val_t) noexcept {
-  std::free(block);
-}
+
+}  // namespace planb
 
 namespace planb::server {
 namespace {
@@ -125,6 +135,117 @@ TEST(TableMemory, AnUpdateThatFindsNoMemoryIsNotStored) {
   for (size_t i = 0; i < store.commits.size(); ++i) {
     ASSERT_EQ(store.commits[i].size(), 1U);
     ASSERT_EQ(store.commits[i][0].delta->generation, i + 1);
+  }
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr size_t kRoutes = 0;  // memory is a sanitizer's
+#else
+constexpr size_t kRoutes = 1'000'000;
+#endif
+
+// Hosts anywhere: hardly two share a line.
+std::vector<Route> Scattered(size_t count) {
+  std::vector<Route> routes;
+  for (uint64_t i = 0; i < count; ++i) {
+    const uint64_t high = i * 0x9e3779b97f4a7c15;
+    const uint64_t low = i * 0xd1342543de82ef95 + 1;
+    routes.push_back(
+        {Prefix::Truncate(Address::V6(absl::MakeUint128(high, low)), 128),
+         static_cast<NextHopId>(1 + i % 7)});
+  }
+  std::sort(routes.begin(), routes.end());
+  return routes;
+}
+
+// What a table of these routes takes: them, the FIB, and at the peak of
+// compiling the next one.
+size_t Taken(const std::vector<Route>& routes) {
+  const RouteSet set(Family::kIpv6, routes);
+  FibCompiler compiler(Family::kIpv6);
+  const std::unique_ptr<const Fib> fib = compiler.Compile(set).value();
+  const size_t before = allocated;
+  peak = before;
+  const std::unique_ptr<const Fib> next = compiler.Compile(set).value();
+  return set.bytes() + fib->bytes() + (peak - before);
+}
+
+UpdateBatch Replacement(std::vector<Route> routes) {
+  UpdateBatch batch;
+  batch.replacement = std::move(routes);
+  return batch;
+}
+
+TEST(TableMemory, AdmissionMeasuresATableThatItsLengthsWouldRefuse) {
+  if (kRoutes == 0) GTEST_SKIP();
+  const std::vector<Route> internet = SyntheticTable({.ipv6_routes = kRoutes});
+  const size_t taken = Taken(internet);
+  const std::vector<Route> scattered = Scattered(kRoutes);
+  ASSERT_GT(Taken(scattered), 3 * taken);
+
+  MemoryBudget budget(taken * 5 / 2);
+  Table table({.budget = &budget});
+  UpdateBatch batch = Replacement(internet);
+  batch.validate_only = true;
+  ASSERT_TRUE(table.Apply(batch).ok());
+  batch.validate_only = false;
+  const auto loaded = table.Apply(batch);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  ASSERT_TRUE(table.AwaitVisible(loaded->generation).ok());
+  const size_t bound = table.state().memory_bound;
+  EXPECT_GE(bound, taken);
+  EXPECT_LE(bound, budget.limit());
+  EXPECT_EQ(budget.used(), bound);
+  // Changes of a few routes are measured too, and do not lower the bound.
+  UpdateBatch withdrawal;
+  withdrawal.changes = {{RouteChange::Op::kDelete, internet[0].prefix}};
+  ASSERT_TRUE(table.Apply(withdrawal).ok());
+  EXPECT_GE(table.state().memory_bound, bound);
+
+  // What changes no route needs no measuring.
+  UpdateBatch named;
+  named.request_id = "named";
+  ASSERT_TRUE(table.Apply(named).ok());
+  EXPECT_LE(table.state().memory_bound, bound + 1000);
+
+  // As many routes that do not share lines are refused, and not by trying.
+  const UpdateBatch hostile = Replacement(scattered);
+  const auto refused = table.Apply(hostile);
+  EXPECT_EQ(ErrorReason(refused.status()), "MEMORY_LIMIT") << refused.status();
+  EXPECT_EQ(table.state().routes_v6, internet.size() - 1);
+  EXPECT_LE(budget.used(), budget.limit());
+
+  // A table that is restored under this limit is measured as well.
+  StoredTable stored;
+  stored.routes = internet;
+  MemoryBudget same(taken * 5 / 2);
+  const Table restored(stored, {.budget = &same});
+  EXPECT_LE(same.used(), same.limit());
+}
+
+// The server's memory grows by no more than what the table has reserved and
+// what the batch, its delta and the history take.
+TEST(TableMemory, ATableTakesNoMoreThanItsBound) {
+  if (kRoutes == 0) GTEST_SKIP();
+  const std::vector<Route> routes =
+      SyntheticTable({.ipv6_routes = kRoutes / 4});
+  MemoryBudget budget(Taken(routes) * 5 / 2);
+  Table table({.history_bytes = 0, .budget = &budget});
+  for (int round = 0; round < 4; ++round) {
+    std::vector<Route> next = routes;
+    for (Route& route : next) route.next_hop += static_cast<NextHopId>(round);
+    const UpdateBatch batch = Replacement(std::move(next));
+    const size_t before =
+        allocated - table.state().rib_bytes - table.state().fib_bytes;
+    peak = allocated.load();
+    const auto applied = table.Apply(batch);
+    ASSERT_TRUE(applied.ok()) << applied.status();
+    ASSERT_TRUE(table.AwaitVisible(applied->generation).ok());
+    // The RIB of the version before, and twice the delta.
+    const size_t aside =
+        (table.state().rib_bytes + 2 * sizeof(Route) * routes.size() +
+         (size_t{8} << 20));
+    EXPECT_LE(peak - before, budget.limit() + aside) << round;
   }
 }
 

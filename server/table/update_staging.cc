@@ -3,6 +3,7 @@
 #include "server/table/update_staging.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/base/internal/raw_logging.h"
@@ -15,16 +16,39 @@
 namespace planb::server {
 namespace {
 
-// An upper bound of the bytes of the RIB and of two FIBs for it: the visible
-// one and the one being compiled. O(1).
-size_t MemoryBound(const Rib& rib) {
-  size_t bytes =
-      rib.bytes() + rib.next_hops().groups().size() * GroupTable::kGroupBytes;
+// The bytes of a table without its FIBs.
+size_t RibBytes(const Rib& rib) {
+  return rib.bytes() +
+         rib.next_hops().groups().size() * GroupTable::kGroupBytes;
+}
+
+// An upper bound of the bytes of two FIBs of these routes: the visible one and
+// the one being compiled. O(1).
+size_t FibBound(const Rib& rib) {
+  size_t bytes = 0;
   for (Family family : {Family::kIpv4, Family::kIpv6}) {
     bytes += FibBytesBound(family, rib.lengths(family)) +
              CompilePeakBound(family, rib.lengths(family));
   }
   return bytes;
+}
+
+// What they measurably come to: O(routes). Nothing if it is more than `most`.
+std::optional<size_t> MeasuredBound(const Rib& rib, size_t most) {
+  size_t bytes = 0;
+  for (Family family : {Family::kIpv4, Family::kIpv6}) {
+    const absl::StatusOr<size_t> fibs =
+        MeasuredFibBytes(rib.routes(family), most - bytes);
+    if (!fibs.ok()) return std::nullopt;
+    bytes += *fibs;
+  }
+  return bytes;
+}
+
+// True if everything is compiled after so many changes (SnapshotBuilder decides
+// that for each family, for half as many).
+bool CompilesAll(size_t changes, uint64_t routes) {
+  return changes > 128 + routes / 60;
 }
 
 // RESOURCE_EXHAUSTED (TABLE_FULL) if a FIB might not be able to hold this
@@ -66,9 +90,17 @@ UpdateStaging::UpdateStaging(const Options& options, const StoredTable& stored)
             .writer_epoch = stored.writer_epoch},
       window_(options.request_id_window, stored.requests),
       accepted_{head_.Share()} {
-  head_bound_ = accepted_.memory_bound = head_.memory_bound =
-      MemoryBound(head_.rib) + window_.bytes();
   const std::lock_guard lock(mutex_);
+  const size_t aside = RibBytes(head_.rib) + window_.bytes();
+  const auto bound_by = [&](size_t fibs) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    head_.fib_bound = accepted_.fib_bound = fibs;
+    head_bound_ = head_.memory_bound = accepted_.memory_bound = aside + fibs;
+  };
+  bound_by(FibBound(head_.rib));
+  if (Reserve(head_bound_)) return;
+  const size_t left = options_.budget->left();
+  const auto measured = MeasuredBound(head_.rib, left - std::min(aside, left));
+  if (measured.has_value()) bound_by(std::min(*measured, head_.fib_bound));
   if (!Reserve(head_bound_)) {
     // Keeps a table that was accepted under a higher memory limit.
     options_.budget->Force(head_bound_);
@@ -108,6 +140,46 @@ absl::Status UpdateStaging::CheckConditions(const UpdateBatch& batch) const {
   return absl::OkStatus();
 }
 
+absl::StatusOr<size_t> UpdateStaging::Admit(const Rib& next, size_t aside,
+                                            const Delta& delta,
+                                            bool validate_only) {
+  const auto fits = [&](size_t fibs) {
+    const size_t bytes = aside + fibs;
+    const std::lock_guard lock(mutex_);
+    if (validate_only) {
+      return options_.budget == nullptr || bytes <= reserved_ ||
+             bytes - reserved_ <= options_.budget->left();
+    }
+    if (!Reserve(bytes)) return false;
+    head_bound_ = bytes;  // with the reservation, which Accept() keeps
+    return true;
+  };
+  const size_t bound = FibBound(next);
+  if (fits(bound)) return bound;
+  if (delta.routes.empty() && fits(head_.fib_bound)) return head_.fib_bound;
+  // The bound tells of the worst table; this one may take much less. There is a
+  // budget: all fits without.
+  size_t most = options_.budget->left();
+  {
+    const std::lock_guard lock(mutex_);
+    most += reserved_;
+  }
+  std::optional<size_t> measured;
+  if (most > aside) measured = MeasuredBound(next, most - aside);
+  if (measured.has_value()) {
+    // Few changes leave the memory of the table before.
+    const bool anew = CompilesAll(delta.routes.size(), next.size());
+    const size_t fibs =
+        anew ? *measured
+             : std::max(*measured, std::min(head_.fib_bound, bound));
+    if (fits(fibs)) return fibs;
+  }
+  return QuotaError("MEMORY_LIMIT", "memory",
+                    absl::StrCat("the table measurably comes to more than the ",
+                                 most, " bytes that are left for it of the ",
+                                 options_.budget->limit(), " of all tables"));
+}
+
 absl::StatusOr<UpdateStaging::Staged> UpdateStaging::Stage(
     const UpdateBatch& batch) {
   if (!batch.request_id.empty()) {
@@ -137,22 +209,19 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::Stage(
   }
   const absl::Status compilable = CheckCompilable(next.rib);
   if (!compilable.ok()) return compilable;
-  const std::lock_guard lock(mutex_);
-  size_t bound = MemoryBound(next.rib) + window_.bytes();
+  size_t aside = RibBytes(next.rib);
+  {
+    const std::lock_guard lock(mutex_);
+    aside += window_.bytes();
+  }
   if (!batch.request_id.empty()) {
-    bound += RequestWindow::BytesOf(batch.request_id);
+    aside += RequestWindow::BytesOf(batch.request_id);
   }
-  next.memory_bound = bound;
-  const bool fits = batch.validate_only || Reserve(bound);
-  if (!fits ||
-      (batch.validate_only && options_.budget != nullptr && bound > reserved_ &&
-       bound - reserved_ > options_.budget->left())) {
-    return QuotaError(
-        "MEMORY_LIMIT", "memory",
-        absl::StrCat("the table could come to ", bound,
-                     " bytes, with all others more than the limit of ",
-                     options_.budget->limit()));
-  }
+  const absl::StatusOr<size_t> fibs =
+      Admit(next.rib, aside, change->delta, batch.validate_only);
+  if (!fibs.ok()) return fibs.status();
+  next.fib_bound = *fibs;
+  next.memory_bound = aside + *fibs;
 
   Staged staged;
   staged.outcome = {head_.generation, change->counts, head_.rib.digest(),
@@ -177,15 +246,11 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::Stage(
   if (!batch.request_id.empty()) {
     staged.record.request = {batch.request_id, batch.fingerprint,
                              staged.outcome};
+    const std::lock_guard lock(mutex_);
     window_.Add(*staged.record.request);
     ++next.requests;
   }
-  head_bound_ = bound;
-  if (changes) std::swap(head_.rib, next.rib);
-  head_.generation = next.generation;
-  head_.writer_epoch = next.writer_epoch;
-  head_.memory_bound = bound;
-  head_.requests = next.requests;
+  std::swap(head_, next);
   return staged;
 }
 

@@ -202,10 +202,12 @@ class UpdateStaging {
     uint64_t generation = 0;
     uint64_t writer_epoch = 0;
     size_t memory_bound = 0;  // bytes
+    size_t fib_bound = 0;     // the part of it that is not RIB or request ids
     uint64_t requests = 0;    // with an id, staged since the table was opened
 
     Version Share() const {
-      return {rib.Share(), generation, writer_epoch, memory_bound, requests};
+      return {rib.Share(),  generation, writer_epoch,
+              memory_bound, fib_bound,  requests};
     }
   };
   // The version that the last staged batch led to. O(1).
@@ -227,6 +229,12 @@ class UpdateStaging {
 
  private:
   absl::Status CheckConditions(const UpdateBatch& batch) const;
+  // The bytes that the FIBs of `next`, which is the head with `delta`, may come
+  // to: by the lengths of prefixes or, if that and `aside` does not fit, as
+  // measured, O(routes). Reserves them, unless it is only validated. Errors:
+  // RESOURCE_EXHAUSTED (MEMORY_LIMIT).
+  absl::StatusOr<size_t> Admit(const Rib& next, size_t aside,
+                               const Delta& delta, bool validate_only);
   // Reserves `bytes` of the budget for the head. False if that exceeds the
   // limit.
   bool Reserve(size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "absl/base/internal/raw_logging.h"
-#include "absl/cleanup/cleanup.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/time/clock.h"
 #include "base/monotonic_time.h"
@@ -150,17 +149,18 @@ std::future<Table::Outcome> Table::Submit(UpdateBatch batch) {
     MakeRoom(accepted_, pending_ + 1);
     staging_now_ = true;
   }
-  absl::Cleanup undo = [this] {
+  try {
+    Stage(batch, submitted);
+  } catch (...) {
     const std::lock_guard lock(mutex_);
     staging_now_ = false;
     stored_.notify_all();
-  };
-  Stage(batch, submitted);
+    throw;
+  }
   UpdateStaging::Version head = staging_.Head();
   if (has_store()) submitted.batch = std::move(batch);
   bool begins = false;
   {
-    std::move(undo).Cancel();
     const std::lock_guard lock(mutex_);
     staging_now_ = false;
     if (!frozen_.ok()) stored_.notify_all();

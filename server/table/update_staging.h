@@ -20,7 +20,6 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/cleanup/cleanup.h"
 #include "absl/hash/hash.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -91,9 +90,12 @@ class RequestWindow {
   // REQUIRES: the id is not known.
   void Add(AnsweredRequest request) {
     requests_.push_back(std::move(request));
-    absl::Cleanup undo = [this] { requests_.pop_back(); };
-    by_id_.emplace(requests_.back().request_id, &requests_.back());
-    std::move(undo).Cancel();
+    try {
+      by_id_.emplace(requests_.back().request_id, &requests_.back());
+    } catch (...) {
+      requests_.pop_back();
+      throw;
+    }
     bytes_ += BytesOf(requests_.back().request_id);
     ++staged_;
   }

@@ -102,4 +102,13 @@ size_t UsableCpus(const std::string& root) {
   return std::max<size_t>(cpus, 1);
 }
 
+void KeepOff(absl::Span<const int> cpus) {
+  cpu_set_t mask;
+  if (sched_getaffinity(0, sizeof(mask), &mask) != 0) return;
+  for (const int cpu : cpus) {
+    if (cpu >= 0 && cpu < CPU_SETSIZE) CPU_CLR(cpu, &mask);
+  }
+  if (CPU_COUNT(&mask) > 0) sched_setaffinity(0, sizeof(mask), &mask);
+}
+
 }  // namespace planb

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 
 namespace planb {
 
@@ -24,6 +25,10 @@ absl::StatusOr<std::vector<int>> ParseCpuList(absl::string_view text);
 // above it (cpu.max of version 2, cpu.cfs_quota_us of version 1), rounded up.
 // `root` is the directory of proc/ and sys/; tests give another one.
 size_t UsableCpus(const std::string& root = "/");
+
+// Takes `cpus` from the affinity mask of this thread, and of the threads that
+// it will start, unless no core would be left.
+void KeepOff(absl::Span<const int> cpus);
 
 }  // namespace planb
 

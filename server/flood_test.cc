@@ -78,8 +78,9 @@ TEST(Flood, ThousandClientsThatDoNotReadAreStopped) {
   if (files.rlim_cur < 2 * kClients + 100) GTEST_SKIP() << "too few files";
 
   const std::string target = absl::StrCat("unix://", TempPath("flood.sock"));
-  ServerProcess server({absl::StrCat("--listen=", target),
-                        "--metrics_address=", "--generate=1000"});
+  ServerProcess server({absl::StrCat("--listen=", target), "--metrics_address=",
+                        "--generate=1000", "--max_connections=1100",
+                        "--max_peer_connections=1100", "--polling=poll"});
   ASSERT_TRUE(server.AwaitServing());
   const int64_t idle = ResidentKib(server.pid());
 

@@ -17,10 +17,12 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "base/cpu_list.h"
 #include "base/process_setup.h"
 #include "server/base/log.h"
 #include "server/base/malloc_trim.h"
 #include "server/base/periodic.h"
+#include "server/net/transport.h"
 #include "server/server.h"
 #include "server/server_flags.h"
 #include "server/store/sqlite_store.h"
@@ -136,8 +138,13 @@ int Main(int argc, char** argv) {
   const absl::Status format = SetLogFormat(line->log_format);
   if (!format.ok()) return Refuse(format);
 
-  StopSignals stop;
   ServerOptions options = line->server;
+  KeepOff(options.threads.cpus);
+  const auto polling =
+      SetPolling(line->polling, options.transport.connections.max_connections);
+  if (!polling.ok()) return Refuse(polling.status());
+  Log(LogLevel::kInfo, "waits for connections", {{"by", *polling}});
+  StopSignals stop;
   auto store =
       OpenStore(line->store, line->store_sync, RequestIdWindow(options));
   if (!store.ok()) return Refuse(store.status());

@@ -4,11 +4,14 @@
 // kill.
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -94,6 +97,9 @@ TEST(Main, RefusesWithOneClearLine) {
            {{socket, "--lookup_cpus=0,x"}, "\"x\" is no number of a core"},
            {{socket, "--lookup_cpus=-1"}, "\"-1\" is no number of a core"},
            {{socket, "--lookup_cpus=1023"}, "cannot run on core 1023"},
+           {{socket, "--polling=kqueue"}, "--polling=\"kqueue\" is not one of"},
+           {{socket, "--control_listen=nonsense"}, "\"nonsense\""},
+           {{socket, "--control_listen=[::]:0"}, "in plaintext"},
            {{socket, "--lookup_threads=1025"}, "at most 1024"},
            {{socket, "--lookup_spin=-1us"}, "--lookup_spin must not be neg"},
            {{absl::StrCat("--listen=unix://", missing, "/s")},
@@ -175,6 +181,99 @@ TEST(Main, ReplacesSocketOfKilledServerAndNoOther) {
   EXPECT_EQ(third.Wait(), 1);
   EXPECT_NE(third.Log().find("another server listens"), std::string::npos);
   EXPECT_EQ(routes(), 5U);
+}
+
+TEST(Main, ThousandsOfConnectionsArePolledByEpoll) {
+  struct Case {
+    std::vector<std::string> flags, environment;
+    const char* by;
+  };
+  for (const Case& c : std::vector<Case>{
+           {{}, {}, " by=poll\n"},
+           {{"--max_connections=1001"}, {}, " by=epoll\n"},
+           {{"--max_connections=0"}, {}, " by=epoll\n"},
+           {{"--max_connections=1001", "--polling=poll"}, {}, " by=poll\n"},
+           {{"--polling=epoll"}, {}, " by=epoll\n"},
+           {{}, {"GRPC_POLL_STRATEGY=epoll1"}, " by=epoll1\n"}}) {
+    const std::string socket = TempPath("polling.sock");
+    std::vector<std::string> flags = {absl::StrCat("--listen=unix://", socket),
+                                      "--metrics_address="};
+    flags.insert(flags.end(), c.flags.begin(), c.flags.end());
+    const ServerProcess process(flags, c.environment);
+    ASSERT_TRUE(process.AwaitServing()) << process.Log();
+    EXPECT_TRUE(absl::StrContains(process.Log(), c.by)) << process.Log();
+    const auto channel =
+        RunningServer::Connect(absl::StrCat("unix://", socket));
+    grpc::ClientContext context;
+    v1::LookupRequest request;
+    request.add_addresses()->set_text("2001:db8::1");
+    v1::LookupResponse response;
+    EXPECT_TRUE(v1::RouteLookup::NewStub(channel)
+                    ->Lookup(&context, request, &response)
+                    .ok());
+  }
+}
+
+TEST(Main, AControlAddressServesAllButLookups) {
+  const std::string lookups = TempPath("lookups.sock");
+  const std::string control = TempPath("control.sock");
+  ServerProcess process({absl::StrCat("--listen=unix://", lookups),
+                         absl::StrCat("--control_listen=unix://", control),
+                         "--metrics_address="});
+  ASSERT_TRUE(process.AwaitServing()) << process.Log();
+  const auto channel = RunningServer::Connect(absl::StrCat("unix://", control));
+  {
+    grpc::ClientContext context;
+    v1::UpdateRoutesRequest request;
+    auto* const update = request.add_updates();
+    update->set_op(v1::RouteUpdate::OP_UPSERT);
+    update->mutable_prefix()->set_text("2001:db8::/32");
+    update->set_next_hop_id(7);
+    request.set_ack(v1::ACK_VISIBLE);
+    v1::UpdateRoutesResponse response;
+    const auto status = v1::RouteTable::NewStub(channel)->UpdateRoutes(
+        &context, request, &response);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+  }
+  const auto lookup = [](const std::shared_ptr<grpc::Channel>& to,
+                         v1::LookupResponse& response) {
+    grpc::ClientContext context;
+    v1::LookupRequest request;
+    request.add_addresses()->set_text("2001:db8::1");
+    return v1::RouteLookup::NewStub(to)
+        ->Lookup(&context, request, &response)
+        .error_code();
+  };
+  v1::LookupResponse response;
+  EXPECT_EQ(lookup(channel, response), grpc::StatusCode::UNIMPLEMENTED);
+  const auto reader = RunningServer::Connect(absl::StrCat("unix://", lookups));
+  ASSERT_EQ(lookup(reader, response), grpc::StatusCode::OK);
+  EXPECT_EQ(response.results(0).next_hop_id(), 7U);
+  process.Kill(SIGTERM);
+  EXPECT_EQ(process.Wait(), 0);
+  EXPECT_NE(access(control.c_str(), F_OK), 0) << "socket left behind";
+}
+
+TEST(Main, OtherThreadsKeepOffTheCoresOfLookups) {
+  cpu_set_t mask;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(mask), &mask), 0);
+  if (CPU_COUNT(&mask) < 2) GTEST_SKIP() << "there is one core only";
+  int cpu = 0;
+  while (!CPU_ISSET(cpu, &mask)) ++cpu;
+  ServerProcess process(
+      {absl::StrCat("--listen=unix://", TempPath("cores.sock")),
+       "--metrics_address=", absl::StrCat("--lookup_cpus=", cpu)});
+  ASSERT_TRUE(process.AwaitServing()) << process.Log();
+  int lookups = 0, others = 0;
+  for (const auto& thread : std::filesystem::directory_iterator(
+           absl::StrCat("/proc/", process.pid(), "/task"))) {
+    ASSERT_EQ(sched_getaffinity(std::stoi(thread.path().filename()),
+                                sizeof(mask), &mask),
+              0);
+    ++(CPU_ISSET(cpu, &mask) ? lookups : others);
+  }
+  EXPECT_EQ(lookups, 1);
+  EXPECT_GT(others, 5);
 }
 
 }  // namespace

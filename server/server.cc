@@ -13,6 +13,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "base/monotonic_time.h"
 #include "lpm/io/route_file.h"
 #include "lpm/synthetic/synthetic.h"
@@ -267,6 +269,8 @@ class ServerImpl final : public Server {
 
   int port(size_t i) const override { return ports_[i]; }
 
+  int control_port(size_t i) const override { return control_ports_[i]; }
+
   int health_port() const override {
     return health_listener_ == nullptr ? 0 : health_listener_->port();
   }
@@ -286,7 +290,12 @@ class ServerImpl final : public Server {
     // connections, so it has a deadline.
     acceptor_.Stop();
     const absl::Duration left = absl::FromChrono(deadline - SteadyNow());
-    server_->Shutdown(GrpcAfter(std::clamp(left, kLastAnswers, kLastCalls)));
+    const auto last = GrpcAfter(std::clamp(left, kLastAnswers, kLastCalls));
+    if (control_server_ != nullptr) {
+      control_server_->Shutdown(last);
+      control_server_->Wait();
+    }
+    server_->Shutdown(last);
     server_->Wait();
     lookup_service_.Shutdown();
     server_.reset();
@@ -307,8 +316,10 @@ class ServerImpl final : public Server {
     const absl::Status valid = CheckTlsOptions(options_.tls);
     if (!valid.ok()) return valid;
     if (!options_.tls.enabled()) {
-      return options_.insecure ? absl::OkStatus()
-                               : CheckPlaintext(options_.listen);
+      if (options_.insecure) return absl::OkStatus();
+      absl::Status plaintext = CheckPlaintext(options_.listen);
+      plaintext.Update(CheckPlaintext(options_.control_listen));
+      return plaintext;
     }
     auto tls = ServerTls::Start(options_.tls);
     if (!tls.ok()) return tls.status();
@@ -385,38 +396,69 @@ class ServerImpl final : public Server {
         count("lists and exports", control.lists)};
   }
 
-  absl::Status ListenGrpc() {
-    if (options_.listen.empty()) {
-      return absl::InvalidArgumentError("needs an address to listen on");
-    }
-    grpc::ServerBuilder builder;
-    for (const std::string& address : options_.listen) {
+  // Builds a server for `addresses`, with all services but lookups, which
+  // `builder` may have already. Adds the ports to `ports`.
+  absl::Status Build(absl::Span<const std::string> addresses,
+                     const grpc::ResourceQuota& quota,
+                     grpc::ServerBuilder& builder, std::vector<int>& ports,
+                     std::unique_ptr<grpc::Server>& server) {
+    for (const std::string& address : addresses) {
       const absl::StatusOr<int> port = acceptor_.Listen(
           address, options_.socket_file, CredentialsFor(address), builder);
       if (!port.ok()) return port.status();
-      ports_.push_back(*port);
+      ports.push_back(*port);
       if (!IsUnixAddress(address) && !options_.peers.AllowAnyone()) {
         Log(LogLevel::kWarning, "peer rules hold for Unix sockets only",
             {{"not_for", address}});
       }
     }
-    SetTransport(options_.transport, builder);
-    lookup_service_.Register(options_.threads, builder);
+    SetTransport(options_.transport, quota, builder);
     builder.RegisterService(&table_service_);
     builder.RegisterService(&health_service_);
     builder.RegisterService(&reflection_service_);
     Guard(call_guard_, builder);
-    server_ = builder.BuildAndStart();
-    if (server_ == nullptr) {
-      return absl::InternalError("gRPC could not start the server");
+    server = builder.BuildAndStart();
+    return server == nullptr
+               ? absl::InternalError("gRPC could not start the server")
+               : absl::OkStatus();
+  }
+
+  static void LogListening(absl::string_view message,
+                           absl::Span<const std::string> addresses,
+                           absl::Span<const int> ports) {
+    for (size_t i = 0; i < ports.size(); ++i) {
+      Log(LogLevel::kInfo, message,
+          {{"address", addresses[i]}, {"port", ports[i]}});
+    }
+  }
+
+  absl::Status ListenGrpc() {
+    if (options_.listen.empty()) {
+      return absl::InvalidArgumentError("needs an address to listen on");
+    }
+    grpc::ResourceQuota quota("planb");
+    SetQuota(options_.transport, quota);
+    {
+      grpc::ServerBuilder builder;
+      lookup_service_.Register(options_.threads, builder);
+      const absl::Status built =
+          Build(options_.listen, quota, builder, ports_, server_);
+      if (!built.ok()) return built;
+    }
+    if (!options_.control_listen.empty()) {
+      // A server of its own, as gRPC shares the connections of one server
+      // among all its threads.
+      grpc::ServerBuilder builder;
+      const absl::Status built = Build(options_.control_listen, quota, builder,
+                                       control_ports_, control_server_);
+      if (!built.ok()) return built;
     }
     const absl::Status serves = lookup_service_.Start();
     if (!serves.ok()) return serves;
     acceptor_.Start();
-    for (size_t i = 0; i < ports_.size(); ++i) {
-      Log(LogLevel::kInfo, "listening",
-          {{"address", options_.listen[i]}, {"port", ports_[i]}});
-    }
+    LogListening("listening", options_.listen, ports_);
+    LogListening("listening for all but lookups", options_.control_listen,
+                 control_ports_);
     health_.Serve([this] { return WhyNotReady(); });
     return absl::OkStatus();
   }
@@ -446,7 +488,9 @@ class ServerImpl final : public Server {
   Acceptor acceptor_;                   // used by exposer_ and server_
   std::unique_ptr<HttpPages> exposer_;  // uses all of the above
   std::vector<int> ports_;
+  std::vector<int> control_ports_;
   std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<grpc::Server> control_server_;  // null: no such addresses
 };
 
 }  // namespace

@@ -42,6 +42,9 @@ struct InitialTableOptions {
 struct ServerOptions {
   // Where to listen: "unix:///path" or "host:port"; port 0 picks a free one.
   std::vector<std::string> listen;
+  // Further addresses, which serve all but lookups. Threads of their own read
+  // these connections, so that large updates delay no lookup.
+  std::vector<std::string> control_listen;
   // TLS on TCP. Unix sockets are always plaintext.
   TlsOptions tls;
   // Allows plaintext on TCP addresses that other hosts reach.
@@ -93,6 +96,9 @@ class Server {
 
   // The TCP port bound for listen[i]; 0 for a Unix socket.
   virtual int port(size_t i) const = 0;
+
+  // The TCP port bound for control_listen[i]; 0 for a Unix socket.
+  virtual int control_port(size_t i) const = 0;
 
   // The port of `health_address`; 0 if there is none.
   virtual int health_port() const = 0;

@@ -23,6 +23,10 @@ ABSL_FLAG(std::vector<std::string>, listen,
           "Where to serve gRPC, comma separated: unix:///PATH or HOST:PORT "
           "([::]:PORT for all addresses of both families). Prefer the Unix "
           "socket for callers on this host.");
+ABSL_FLAG(std::vector<std::string>, control_listen, {},
+          "Further addresses, in the form of --listen, which serve all but "
+          "lookups. Threads of their own read these connections: there, large "
+          "updates delay no lookup.");
 ABSL_FLAG(std::string, tls_cert, "",
           "Serve TLS (1.2 and later) on TCP with this certificate, followed by "
           "those of its issuers, in PEM; empty: plaintext, which is refused "
@@ -146,12 +150,15 @@ ABSL_FLAG(uint64_t, update_credits, 200'000,
           "Unanswered changes that each StreamUpdates call may have. A batch "
           "with a request_id counts as 256 more.");
 ABSL_FLAG(uint64_t, lookup_threads, 0,
-          "Threads that serve lookups; 0: one for each core that the process "
-          "may use, which its affinity and its cgroup's CPU quota limit.");
-ABSL_FLAG(std::string, lookup_cpus, "",
-          "Cores for the threads that serve lookups: numbers and ranges, such "
-          "as 1 or 0,2-3. Each thread is bound to the next core of the list. "
-          "Empty: the scheduler decides.");
+          "Threads that serve lookups; 0: one for each core of --lookup_cpus, "
+          "or that the process may use, which its affinity and its cgroup's "
+          "CPU quota limit.");
+ABSL_FLAG(
+    std::string, lookup_cpus, "",
+    "Cores for the threads that serve lookups: numbers and ranges, such "
+    "as 1 or 0,2-3. Each thread is bound to the next core of the list. All "
+    "other threads keep off these cores, if there are others. Empty: the "
+    "scheduler decides.");
 ABSL_FLAG(absl::Duration, lookup_spin, absl::ZeroDuration(),
           "How long a thread that serves lookups polls for more work before it "
           "sleeps. Saves the time of the wake-up, and takes up to a core for "
@@ -191,9 +198,15 @@ ABSL_FLAG(absl::Duration, max_connection_age_grace, absl::Seconds(30),
 ABSL_FLAG(absl::Duration, handshake_timeout, absl::Seconds(20),
           "A connection whose handshake takes longer is closed.");
 ABSL_FLAG(
-    uint32_t, max_connections, 0,
+    uint32_t, max_connections, 1'000,
     "Connections open at once; further ones are closed. 0: as many as the "
-    "limit of open files allows.");
+    "limit of open files allows. For more than the default, see --polling.");
+ABSL_FLAG(
+    std::string, polling, "auto",
+    "How threads wait for connections. poll: each thread waits for its own, "
+    "which is quickest for up to some hundred. epoll: one thread waits for "
+    "all, which serves thousands. auto: poll if --max_connections is 1000 or "
+    "less.");
 ABSL_FLAG(uint32_t, max_peer_connections, 0,
           "Connections open at once of one peer: a user on the Unix socket, "
           "else an IPv4 address or an IPv6 /64. 0: half of all.");
@@ -255,6 +268,7 @@ absl::Status ReadSocketFlags(ServerOptions& options) {
 ServerOptions OptionsFromFlags() {
   ServerOptions options;
   options.listen = absl::GetFlag(FLAGS_listen);
+  options.control_listen = absl::GetFlag(FLAGS_control_listen);
   options.tls = {.cert = absl::GetFlag(FLAGS_tls_cert),
                  .key = absl::GetFlag(FLAGS_tls_key),
                  .client_ca = absl::GetFlag(FLAGS_tls_client_ca),
@@ -408,6 +422,7 @@ absl::StatusOr<CommandLine> ReadFlags() {
                       .drain_timeout = absl::GetFlag(FLAGS_drain_timeout),
                       .log_level = absl::GetFlag(FLAGS_log_level),
                       .log_format = absl::GetFlag(FLAGS_log_format),
+                      .polling = absl::GetFlag(FLAGS_polling),
                       .store = absl::GetFlag(FLAGS_store),
                       .store_sync = absl::GetFlag(FLAGS_store_sync)};
   line.server.threads.cpus = *std::move(cpus);

@@ -22,6 +22,8 @@ struct CommandLine {
   std::string log_level;
   // For SetLogFormat, which validates it.
   std::string log_format;
+  // For SetPolling, which validates it.
+  std::string polling;
   // For OpenStore, which validates them.
   std::string store;
   std::string store_sync;

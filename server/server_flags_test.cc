@@ -111,6 +111,8 @@ TEST_F(ServerFlags, ValuesReachTheOptions) {
   Set("lookup_threads", "2");
   Set("lookup_cpus", "1,3,0");
   Set("lookup_spin", "50us");
+  Set("polling", "poll");
+  Set("control_listen", "unix:///b");
   Set("max_connection_streams", "15");
   Set("keepalive_time", "16s");
   Set("keepalive_timeout", "17s");
@@ -121,6 +123,8 @@ TEST_F(ServerFlags, ValuesReachTheOptions) {
   const auto line = ReadFlags();
   ASSERT_TRUE(line.ok()) << line.status();
   const ServerOptions& got = line->server;
+  EXPECT_EQ(line->polling, "poll");
+  EXPECT_EQ(got.control_listen, std::vector<std::string>{"unix:///b"});
   EXPECT_EQ(got.listen, (std::vector<std::string>{"unix:///a", "[::]:1"}));
   EXPECT_EQ(got.health_address, "[::]:2");
   EXPECT_FALSE(got.empty_table_ready);

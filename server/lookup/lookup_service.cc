@@ -9,7 +9,9 @@ namespace planb::server {
 void LookupService::Register(const LookupThreads& threads,
                              grpc::ServerBuilder& builder) {
   builder.RegisterService(&service_);
-  const size_t count = threads.count == 0 ? UsableCpus() : threads.count;
+  size_t count = threads.count;
+  if (count == 0) count = threads.cpus.size();
+  if (count == 0) count = UsableCpus();
   for (size_t i = 0; i < count; ++i) {
     QueueOptions options = {.spin = threads.spin};
     if (!threads.cpus.empty()) {

@@ -3,9 +3,9 @@
 #include "server/net/transport.h"
 
 #include <grpc/impl/codegen/grpc_types.h>
-#include <grpcpp/resource_quota.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <string>
 
@@ -22,7 +22,33 @@ int ToMilliseconds(absl::Duration duration) {
                                             std::numeric_limits<int>::max()));
 }
 
+// Up to so many connections, waiting for each by itself is quicker.
+constexpr uint32_t kMostPolled = 1'000;
+constexpr char kPollingVariable[] = "GRPC_POLL_STRATEGY";
+
 }  // namespace
+
+absl::StatusOr<std::string> SetPolling(const std::string& polling,
+                                       uint32_t max_connections) {
+  const char* const inherited = std::getenv(kPollingVariable);
+  if (polling == "auto" && inherited != nullptr) return inherited;
+  const bool few = max_connections > 0 && max_connections <= kMostPolled;
+  if (polling == "poll" || (polling == "auto" && few)) {
+    setenv(kPollingVariable, "poll", /*replace=*/1);
+    return "poll";
+  }
+  if (polling == "epoll" || polling == "auto") {
+    setenv(kPollingVariable, "epoll1", /*replace=*/1);
+    return "epoll";
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--polling=\"", polling, "\" is not one of auto, poll, epoll"));
+}
+
+void SetQuota(const TransportOptions& options, grpc::ResourceQuota& quota) {
+  quota.Resize(options.memory_quota_bytes);
+  quota.SetMaxThreads(options.max_control_calls);
+}
 
 absl::Status CheckTransport(const TransportOptions& options) {
   const auto positive = [](absl::string_view name, auto value, auto zero) {
@@ -52,11 +78,9 @@ absl::Status CheckTransport(const TransportOptions& options) {
 }
 
 void SetTransport(const TransportOptions& options,
+                  const grpc::ResourceQuota& quota,
                   grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(options.max_message_bytes);
-  grpc::ResourceQuota quota("planb");
-  quota.Resize(options.memory_quota_bytes);
-  quota.SetMaxThreads(options.max_control_calls);
   builder.SetResourceQuota(quota);
   const auto set = [&builder](const char* name, int value) {
     builder.AddChannelArgument(name, value);

@@ -5,11 +5,15 @@
 #ifndef PLANB_SERVER_NET_TRANSPORT_H_
 #define PLANB_SERVER_NET_TRANSPORT_H_
 
+#include <grpcpp/resource_quota.h>
 #include <grpcpp/server_builder.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/socket_options.h"
 #include "server/net/admission.h"
@@ -43,11 +47,27 @@ struct TransportOptions {
   absl::Duration handshake_timeout = absl::Seconds(20);
 };
 
+// How gRPC's threads wait for their connections. With "poll", each thread that
+// serves lookups waits for its own connections: a batch is read, answered and
+// written by one thread. A wait costs O(connections of the thread). With
+// "epoll", one thread at a time waits for all connections of the process, and
+// wakes the thread that a batch belongs to; a wait costs O(1). "auto" is "poll"
+// if `max_connections` allows it, unless the environment has
+// GRPC_POLL_STRATEGY, which is gRPC's own setting.
+// Process-wide. REQUIRES: the process has one thread and has not used gRPC.
+// Returns what is used. Errors: INVALID_ARGUMENT.
+absl::StatusOr<std::string> SetPolling(const std::string& polling,
+                                       uint32_t max_connections);
+
+// Sets the limits of a quota, which servers of one process may share.
+void SetQuota(const TransportOptions& options, grpc::ResourceQuota& quota);
+
 // Errors: INVALID_ARGUMENT, naming the option.
 absl::Status CheckTransport(const TransportOptions& options);
 
 // REQUIRES: CheckTransport(options) is OK.
 void SetTransport(const TransportOptions& options,
+                  const grpc::ResourceQuota& quota,
                   grpc::ServerBuilder& builder);
 
 }  // namespace planb::server

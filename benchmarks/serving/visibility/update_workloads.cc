@@ -376,10 +376,11 @@ void Seen::Add(const Seen& other) {
   seconds += other.seconds;
 }
 
-Target::Target(const std::shared_ptr<grpc::Channel>& channel)
-    : table(v1::RouteTable::NewStub(channel)),
-      lookup(v1::RouteLookup::NewStub(channel)),
-      client(channel) {}
+Target::Target(const std::shared_ptr<grpc::Channel>& control,
+               const std::shared_ptr<grpc::Channel>& lookups)
+    : table(v1::RouteTable::NewStub(control)),
+      lookup(v1::RouteLookup::NewStub(lookups)),
+      client(control) {}
 
 absl::StatusOr<v1::Table> Target::State() const { return client.GetTable(""); }
 

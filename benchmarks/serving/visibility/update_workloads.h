@@ -80,7 +80,9 @@ struct Seen {
 
 // The server, and what its table has to hold. Not thread-safe.
 struct Target {
-  explicit Target(const std::shared_ptr<grpc::Channel>& channel);
+  // The channels may be one.
+  Target(const std::shared_ptr<grpc::Channel>& control,
+         const std::shared_ptr<grpc::Channel>& lookups);
 
   // The table's state. Errors: the server's.
   absl::StatusOr<v1::Table> State() const;

@@ -42,6 +42,8 @@
 #include "lpm/synthetic/traffic.h"
 
 ABSL_FLAG(std::string, server, "", "Where the server listens.");
+ABSL_FLAG(std::string, control, "",
+          "Where the server takes changes; empty: --server.");
 ABSL_FLAG(int32_t, server_pid, 0, "The server's process.");
 ABSL_FLAG(std::string, routes, "", "A file of routes; or --generate.");
 ABSL_FLAG(uint64_t, generate, 0, "Made-up routes instead.");
@@ -243,9 +245,12 @@ class Line {
 class Session {
  public:
   // Without `lookups`, there are none.
-  Session(const std::shared_ptr<grpc::Channel>& control, LookupsBeside* lookups,
+  Session(const std::shared_ptr<grpc::Channel>& control,
+          const std::shared_ptr<grpc::Channel>& lookup, LookupsBeside* lookups,
           std::vector<Route> routes)
-      : target_(control), lookups_(lookups), routes_(std::move(routes)) {}
+      : target_(control, lookup),
+        lookups_(lookups),
+        routes_(std::move(routes)) {}
 
   absl::Status Run() {
     const std::string load = absl::GetFlag(FLAGS_load);
@@ -369,7 +374,7 @@ absl::StatusOr<v1::Table> AwaitServing(const std::string& server,
     const auto channel = client::MakeChannel(server, {.own_connection = true});
     if (!channel.ok()) return channel.status();
     if (client::Connect(**channel, deadline).ok()) {
-      const Target target(*channel);
+      const Target target(*channel, *channel);
       v1::LookupRequest request;
       request.add_addresses()->set_text("2001:db8::");
       v1::LookupResponse response;
@@ -410,9 +415,15 @@ absl::Status Main() {
   if (!pinned.ok()) return pinned;
   const auto state = AwaitServing(server, 0);
   if (!state.ok()) return state.status();
-  const auto control = client::MakeChannel(server, {.own_connection = true});
-  if (!control.ok()) return control.status();
-  Session session(*control, lookups.has_value() ? &*lookups : nullptr,
+  const auto lookup = client::MakeChannel(server, {.own_connection = true});
+  if (!lookup.ok()) return lookup.status();
+  auto control = lookup;
+  if (!absl::GetFlag(FLAGS_control).empty()) {
+    control = client::MakeChannel(absl::GetFlag(FLAGS_control),
+                                  {.own_connection = true});
+    if (!control.ok()) return control.status();
+  }
+  Session session(*control, *lookup, lookups.has_value() ? &*lookups : nullptr,
                   *std::move(routes));
   return session.Run();
 }

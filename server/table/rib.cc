@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -58,6 +59,21 @@ void CheckRepeats(const UpdateBatch& batch, absl::Span<const uint32_t> order,
                    absl::StrCat(batch.changes[later].prefix.ToString(),
                                 " is already in ", batch.ChangeField(first)));
   }
+}
+
+// Counts a change of one route, or undoes that: `times` is 1 or -1.
+void Count(NextHopId before, NextHopId after, int64_t times,
+           Rib::Change& change) {
+  const auto count = static_cast<uint64_t>(times);
+  if (before == after) {
+    change.counts.unchanged += count;
+    return;
+  }
+  if (before != kNoRoute) change.uses[before] -= times;
+  if (after != kNoRoute) change.uses[after] += times;
+  (before == kNoRoute  ? change.counts.added
+   : after == kNoRoute ? change.counts.removed
+                       : change.counts.changed) += count;
 }
 
 size_t TextBytes(const NextHop& next_hop) {
@@ -289,6 +305,11 @@ absl::StatusOr<Rib::Change> Rib::Apply(const UpdateBatch& batch) {
   if (!violations.empty()) return violations.ToStatus();
   const absl::Status fits = CheckLimits(routes_before, next_hops_before);
   if (!fits.ok()) return fits;
+  Finish(batch, change);
+  return change;
+}
+
+void Rib::Finish(const UpdateBatch& batch, Change& change) const {
   if (batch.replacement.has_value()) {
     using Operations = OperationCounts;
     auto& counts = change.operations.counts;
@@ -300,7 +321,78 @@ absl::StatusOr<Rib::Change> Rib::Apply(const UpdateBatch& batch) {
   // Most changes may have had no effect, and watchers keep the delta.
   std::vector<Route>& routes = change.delta.routes;
   if (routes.capacity() > 2 * routes.size()) routes.shrink_to_fit();
-  return change;
+}
+
+bool Rib::CanRebase(const UpdateBatch& batch) {
+  if (batch.require_next_hops || batch.replace_next_hops) return false;
+  if (!batch.next_hops.empty() || !batch.deleted_next_hops.empty() ||
+      !batch.groups.empty() || !batch.deleted_groups.empty()) {
+    return false;
+  }
+  return std::all_of(batch.changes.begin(), batch.changes.end(),
+                     [](const RouteChange& change) {
+                       return change.op == Op::kUpsert ||
+                              change.op == Op::kDelete;
+                     });
+}
+
+absl::Status Rib::Rebase(const UpdateBatch& batch, const Rib& base,
+                         const Rib& head, absl::Span<const Prefix> touched,
+                         Change& change) {
+  // The operation of the batch for each prefix of `touched`.
+  std::vector<std::optional<Op>> ops(touched.size());
+  if (batch.replacement.has_value()) {
+    std::fill(ops.begin(), ops.end(), Op::kUpsert);
+  }
+  for (const RouteChange& own : batch.changes) {
+    const auto at =
+        std::lower_bound(touched.begin(), touched.end(), own.prefix);
+    if (at == touched.end() || *at != own.prefix) continue;
+    ops[static_cast<size_t>(at - touched.begin())] = own.op;
+  }
+  std::vector<Route> corrected;
+  corrected.reserve(change.delta.routes.size() + touched.size());
+  auto old = change.delta.routes.begin();
+  const auto end = change.delta.routes.end();
+  for (size_t i = 0; i < touched.size(); ++i) {
+    const Prefix& prefix = touched[i];
+    for (; old != end && old->prefix < prefix; ++old) corrected.push_back(*old);
+    if (old != end && old->prefix == prefix) ++old;
+    const auto before = [&](const Rib& rib) {
+      return rib.routes(prefix.family()).Find(prefix);
+    };
+    const NextHopId result = before(*this);
+    if (!ops[i].has_value()) {
+      const NextHopId kept = before(head);
+      mutable_routes(prefix.family()).Exchange(prefix, kept);
+      Tally(prefix, result, kept);
+      continue;
+    }
+    const auto count = [&](NextHopId earlier, int64_t times) {
+      if (!batch.replacement.has_value()) {
+        change.operations.counts[CountedOp(
+            *ops[i])][earlier == result ? OperationCounts::kUnchanged
+                                        : OperationCounts::kChanged] +=
+            static_cast<uint64_t>(times);
+      } else if (earlier == kNoRoute && result == kNoRoute) {
+        return;  // a replacement does not see this prefix
+      }
+      Count(earlier, result, times, change);
+    };
+    count(before(base), -1);
+    count(before(head), 1);
+    if (before(head) != result) corrected.push_back({prefix, result});
+  }
+  corrected.insert(corrected.end(), old, end);
+  change.delta.routes = std::move(corrected);
+  next_hops_ = head.next_hops_;
+  for (const auto& [id, routes] : change.uses) {
+    next_hops_.CountRoutes(id, routes);
+  }
+  const absl::Status fits = CheckLimits(head.size(), next_hops_.size());
+  if (!fits.ok()) return fits;
+  Finish(batch, change);
+  return absl::OkStatus();
 }
 
 void Rib::ApplyChanges(const UpdateBatch& batch,
@@ -368,30 +460,23 @@ NextHopId Rib::Set(const Prefix& prefix, NextHopId next_hop, Change& change) {
 
 void Rib::Record(const Prefix& prefix, NextHopId before, NextHopId after,
                  Change& change) {
-  if (before == after) {
-    ++change.counts.unchanged;
-    return;
-  }
+  Count(before, after, 1, change);
+  if (before == after) return;
+  Tally(prefix, before, after);
+  change.delta.routes.push_back({prefix, after});
+}
+
+void Rib::Tally(const Prefix& prefix, NextHopId before, NextHopId after) {
   uint64_t& length = lengths_[prefix.family() == Family::kIpv6 ? 1 : 0]
                              [static_cast<size_t>(prefix.length())];
   if (before != kNoRoute) {
     digest_.Remove(Route{prefix, before});
-    --change.uses[before];
+    --length;
   }
   if (after != kNoRoute) {
     digest_.Add(Route{prefix, after});
-    ++change.uses[after];
-  }
-  if (before == kNoRoute) {
     ++length;
-    ++change.counts.added;
-  } else if (after == kNoRoute) {
-    --length;
-    ++change.counts.removed;
-  } else {
-    ++change.counts.changed;
   }
-  change.delta.routes.push_back({prefix, after});
 }
 
 template <typename Use>

@@ -152,6 +152,21 @@ class Rib {
   // NEXT_HOPS_FULL).
   absl::StatusOr<Change> Apply(const UpdateBatch& batch);
 
+  // True if the batch can be applied to one version and rebased to another: its
+  // changes of routes do not depend on the version, except for their counts,
+  // and it changes nothing else.
+  static bool CanRebase(const UpdateBatch& batch);
+
+  // `change` is the effect of `batch` on `base`, and this is the result. Makes
+  // them the effect on `head` and its result. `head` is `base` after changes of
+  // no other prefixes than `touched`. After an error this and `change` must be
+  // discarded. O(differences of `change` + touched * log routes).
+  // Errors: RESOURCE_EXHAUSTED (TABLE_FULL).
+  // REQUIRES: CanRebase(batch); `touched` ascends.
+  absl::Status Rebase(const UpdateBatch& batch, const Rib& base,
+                      const Rib& head, absl::Span<const Prefix> touched,
+                      Change& change);
+
   const RouteSet& routes(Family family) const {
     return family == Family::kIpv6 ? v6_ : v4_;
   }
@@ -199,6 +214,10 @@ class Rib {
   // Updates counts, lengths, digest and delta for a route that was set.
   void Record(const Prefix& prefix, NextHopId before, NextHopId after,
               Change& change);
+  // The part of Record that concerns the routes as they are afterwards.
+  void Tally(const Prefix& prefix, NextHopId before, NextHopId after);
+  // Ends Apply() and Rebase().
+  void Finish(const UpdateBatch& batch, Change& change) const;
   void CheckUnused(const UpdateBatch& batch, const Delta& delta,
                    Violations& violations) const;
   absl::Status CheckLimits(uint64_t routes_before,

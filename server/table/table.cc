@@ -117,8 +117,10 @@ void Table::Operated(const OperationCounts& counts) const {
   if (options_.events.operated) options_.events.operated(counts);
 }
 
-void Table::Stage(const UpdateBatch& batch, Submitted& submitted) {
-  absl::StatusOr<UpdateStaging::Staged> staged = staging_.Stage(batch);
+void Table::Stage(const UpdateBatch& batch, UpdateStaging::Prepared* prepared,
+                  Submitted& submitted) {
+  absl::StatusOr<UpdateStaging::Staged> staged =
+      staging_.Stage(batch, prepared);
   submitted.refusal = staged.status();
   if (staged.ok()) {
     submitted.staged = *std::move(staged);
@@ -129,20 +131,47 @@ void Table::Stage(const UpdateBatch& batch, Submitted& submitted) {
   }
 }
 
+absl::Status Table::CheckSubmission() const {
+  if (!frozen_.ok()) return frozen_;
+  if (pending_ < options_.max_pending_updates) return absl::OkStatus();
+  return QuotaError(
+      "TOO_MANY_PENDING", "pending updates",
+      absl::StrCat(options_.max_pending_updates,
+                   " batches wait for the store or for their rebuild"),
+      absl::Milliseconds(100));
+}
+
+std::optional<UpdateStaging::Prepared> Table::Prepare(
+    const UpdateBatch& batch) {
+  std::optional<UpdateStaging::Prepared> prepared;
+  {
+    const std::lock_guard sequence(sequence_);
+    {
+      const std::lock_guard lock(mutex_);
+      if (!CheckSubmission().ok()) return std::nullopt;
+    }
+    prepared = staging_.Begin(batch);
+  }
+  if (prepared.has_value()) UpdateStaging::Prepare(batch, *prepared);
+  return prepared;
+}
+
 std::future<Table::Outcome> Table::Submit(UpdateBatch batch) {
+  if (!staging_.WorthPreparing(batch)) return Submit(std::move(batch), nullptr);
+  const std::lock_guard preparing(preparing_);
+  auto prepared = Prepare(batch);
+  return Submit(std::move(batch), prepared.has_value() ? &*prepared : nullptr);
+}
+
+std::future<Table::Outcome> Table::Submit(UpdateBatch batch,
+                                          UpdateStaging::Prepared* prepared) {
   std::unique_lock sequence(sequence_);
   Submitted submitted;
   auto outcome = submitted.promise.get_future();
   {
     const std::lock_guard lock(mutex_);
-    if (!frozen_.ok()) return Refuse(batch, frozen_);
-    if (pending_ >= options_.max_pending_updates) {
-      const auto why =
-          absl::StrCat(options_.max_pending_updates,
-                       " batches wait for the store or for their rebuild");
-      return Refuse(batch, QuotaError("TOO_MANY_PENDING", "pending updates",
-                                      why, absl::Milliseconds(100)));
-    }
+    const absl::Status refusal = CheckSubmission();
+    if (!refusal.ok()) return Refuse(batch, refusal);
     // Allocated before the batch is staged: an exception after that would leave
     // a generation that is never decided.
     MakeRoom(submitted_, 1);
@@ -150,7 +179,7 @@ std::future<Table::Outcome> Table::Submit(UpdateBatch batch) {
     staging_now_ = true;
   }
   try {
-    Stage(batch, submitted);
+    Stage(batch, prepared, submitted);
   } catch (...) {
     const std::lock_guard lock(mutex_);
     staging_now_ = false;
@@ -301,7 +330,7 @@ void Table::Recover() {
 
 void Table::StageAgain(Submitted& submitted) {
   try {
-    Stage(submitted.batch, submitted);
+    Stage(submitted.batch, nullptr, submitted);
   } catch (const std::bad_alloc&) {
     submitted.staged = {};
     submitted.refusal = NoMemory();

@@ -103,8 +103,9 @@ class Table {
 
   // Stages a batch. The future gets the outcome when the batch is accepted or
   // refused, which always happens. Batches are accepted in the order in which
-  // these calls get their turn. A batch that the store refuses takes no other
-  // down: the ones behind it are staged again without it.
+  // these calls get their turn. A large batch does most of its work before, so
+  // that small ones hardly wait for it. A batch that the store refuses takes no
+  // other down: the ones behind it are staged again without it.
   // O(batch * log routes). Errors: those of UpdateStaging::Stage and of
   // Store::StartAppend; RESOURCE_EXHAUSTED (TOO_MANY_PENDING); the status given
   // to Freeze(), such as UNAVAILABLE (DRAINING) or NOT_FOUND (TABLE_NOT_FOUND).
@@ -177,9 +178,16 @@ class Table {
   void Refuse(absl::Span<Submitted> group, const absl::Status& why) const;
   void Operated(const OperationCounts& counts) const;
 
+  // Why a batch cannot be submitted now.
+  absl::Status CheckSubmission() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Applies a large batch to a copy of the head, while others are staged.
+  std::optional<UpdateStaging::Prepared> Prepare(const UpdateBatch& batch)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(preparing_);
+  std::future<Outcome> Submit(UpdateBatch batch,
+                              UpdateStaging::Prepared* prepared);
   // Stages a batch and sets the results in `submitted`.
-  void Stage(const UpdateBatch& batch, Submitted& submitted)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(sequence_);
+  void Stage(const UpdateBatch& batch, UpdateStaging::Prepared* prepared,
+             Submitted& submitted) ABSL_EXCLUSIVE_LOCKS_REQUIRED(sequence_);
   // Accepts `group`, which leads to `head`, and answers it. Afterwards `head`
   // is the version before.
   void Accept(absl::Span<Submitted> group, UpdateStaging::Version& head)
@@ -228,7 +236,9 @@ class Table {
   const std::unique_ptr<Executor> own_executor_;
   Executor& executor_;
 
-  // Held while a batch is staged. Before `mutex_`.
+  // Held from when a large batch begins to be prepared until it is staged.
+  std::mutex preparing_;
+  // Held while a batch is staged. After `preparing_`, before `mutex_`.
   std::mutex sequence_;
   UpdateStaging staging_;  // the head belongs to the holder of `sequence_`
   // These four belong to the rebuild job.

@@ -16,6 +16,9 @@
 namespace planb::server {
 namespace {
 
+// If others change more routes while a batch is prepared, it is applied anew.
+constexpr size_t kMostMeanwhile = 50'000;
+
 // The bytes of a table without its FIBs.
 size_t RibBytes(const Rib& rib) {
   return rib.bytes() +
@@ -180,8 +183,51 @@ absl::StatusOr<size_t> UpdateStaging::Admit(const Rib& next, size_t aside,
                                  options_.budget->limit(), " of all tables"));
 }
 
-absl::StatusOr<UpdateStaging::Staged> UpdateStaging::Stage(
+bool UpdateStaging::WorthPreparing(const UpdateBatch& batch) const {
+  const size_t routes = batch.replacement.has_value()
+                            ? batch.replacement->size()
+                            : batch.changes.size();
+  return routes >= options_.prepared_routes && Rib::CanRebase(batch);
+}
+
+std::optional<UpdateStaging::Prepared> UpdateStaging::Begin(
     const UpdateBatch& batch) {
+  recording_ = CheckConditions(batch).ok();
+  meanwhile_.clear();
+  meanwhile_routes_ = 0;
+  if (!recording_) return std::nullopt;
+  return Prepared{head_.rib.Share(), head_.rib.Share(), Rib::Change()};
+}
+
+void UpdateStaging::Prepare(const UpdateBatch& batch, Prepared& prepared) {
+  prepared.change = prepared.rib.Apply(batch);
+}
+
+absl::StatusOr<Rib::Change> UpdateStaging::Apply(const UpdateBatch& batch,
+                                                 Prepared* prepared,
+                                                 Rib& next) {
+  if (prepared == nullptr || !prepared->change.ok()) return next.Apply(batch);
+  next = std::move(prepared->rib);
+  std::vector<Prefix> touched;
+  for (const auto& delta : meanwhile_) {
+    for (const Route& route : delta->routes) touched.push_back(route.prefix);
+  }
+  std::sort(touched.begin(), touched.end());
+  touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
+  if (!meanwhile_.empty()) {
+    const absl::Status rebased = next.Rebase(batch, prepared->base, head_.rib,
+                                             touched, *prepared->change);
+    if (!rebased.ok()) return rebased;
+    meanwhile_.clear();
+  }
+  return std::move(prepared->change);
+}
+
+absl::StatusOr<UpdateStaging::Staged> UpdateStaging::Stage(
+    const UpdateBatch& batch, Prepared* prepared) {
+  if (prepared != nullptr && !std::exchange(recording_, false)) {
+    prepared = nullptr;
+  }
   if (!batch.request_id.empty()) {
     const std::lock_guard lock(mutex_);
     const AnsweredRequest* const first = window_.Find(batch.request_id);
@@ -199,7 +245,7 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::Stage(
   const absl::Status conditions = CheckConditions(batch);
   if (!conditions.ok()) return conditions;
   Version next = head_.Share();
-  absl::StatusOr<Rib::Change> change = next.rib.Apply(batch);
+  absl::StatusOr<Rib::Change> change = Apply(batch, prepared, next.rib);
   if (!change.ok()) return change.status();
   if (change->delta.bytes() > options_.max_delta_bytes) {
     return QuotaError(
@@ -242,6 +288,14 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::Stage(
     staged.outcome.generation = next.generation;
     staged.record.delta =
         std::make_shared<const Delta>(std::move(change->delta));
+    if (recording_) {
+      meanwhile_routes_ += staged.record.delta->routes.size();
+      if (meanwhile_routes_ <= kMostMeanwhile) {
+        meanwhile_.push_back(staged.record.delta);
+      } else {
+        recording_ = false;
+      }
+    }
   }
   if (!batch.request_id.empty()) {
     staged.record.request = {batch.request_id, batch.fingerprint,
@@ -285,6 +339,7 @@ void UpdateStaging::Rollback() {
   const std::lock_guard lock(mutex_);
   window_.Rollback();
   head_ = accepted_.Share();
+  recording_ = false;
   head_bound_ = accepted_.memory_bound;
   Reserve(head_bound_);
 }

@@ -165,6 +165,8 @@ class UpdateStaging {
     MemoryBudget* budget = nullptr;  // null: none
     // The limit of Delta::bytes() of a batch.
     size_t max_delta_bytes = std::numeric_limits<size_t>::max();
+    // Batches with so many routes are prepared.
+    size_t prepared_routes = 20'000;
   };
 
   // A staged batch.
@@ -187,6 +189,23 @@ class UpdateStaging {
   UpdateStaging(const UpdateStaging&) = delete;
   UpdateStaging& operator=(const UpdateStaging&) = delete;
 
+  // A large batch that was applied to a copy of the head, while other batches
+  // are staged.
+  struct Prepared {
+    Rib base;
+    Rib rib;  // the result
+    absl::StatusOr<Rib::Change> change;
+  };
+
+  // True if a batch is large, and can be prepared. O(batch).
+  bool WorthPreparing(const UpdateBatch& batch) const;
+  // Begins to prepare `batch`; nothing if the head refuses it. Afterwards
+  // Prepare() needs no lock. A batch is prepared from Begin() until it is
+  // staged; a further Begin() forgets it.
+  // REQUIRES: WorthPreparing(batch).
+  std::optional<Prepared> Begin(const UpdateBatch& batch);
+  static void Prepare(const UpdateBatch& batch, Prepared& prepared);
+
   // Validates a batch against the head and applies it to the head. A refused
   // batch changes nothing. A batch that changes nothing, is only validated or
   // repeats an earlier request is staged too, because its answer holds only if
@@ -195,8 +214,12 @@ class UpdateStaging {
   // INVALID_ARGUMENT (REQUEST_ID_REUSED), RESOURCE_EXHAUSTED (MEMORY_LIMIT,
   // BATCH_TOO_LARGE).
   //
+  // If the batch is `prepared`, only prefixes that others changed meanwhile are
+  // applied again; the result is the same.
+  //
   // If it throws, nothing is staged.
-  absl::StatusOr<Staged> Stage(const UpdateBatch& batch);
+  absl::StatusOr<Staged> Stage(const UpdateBatch& batch,
+                               Prepared* prepared = nullptr);
 
   // A version of the table.
   struct Version {
@@ -231,6 +254,9 @@ class UpdateStaging {
 
  private:
   absl::Status CheckConditions(const UpdateBatch& batch) const;
+  // Applies the batch to the head. `next` is the result.
+  absl::StatusOr<Rib::Change> Apply(const UpdateBatch& batch,
+                                    Prepared* prepared, Rib& next);
   // The bytes that the FIBs of `next`, which is the head with `delta`, may come
   // to: by the lengths of prefixes or, if that and `aside` does not fit, as
   // measured, O(routes). Reserves them, unless it is only validated. Errors:
@@ -242,8 +268,12 @@ class UpdateStaging {
   bool Reserve(size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;
-  // Of the thread that stages.
+  // These belong to the thread that stages.
   Version head_;
+  // What was staged since Begin(), unless too much was, or it was undone.
+  bool recording_ = false;
+  std::vector<std::shared_ptr<const Delta>> meanwhile_;
+  size_t meanwhile_routes_ = 0;
 
   mutable std::mutex mutex_;
   RequestWindow window_ ABSL_GUARDED_BY(mutex_);

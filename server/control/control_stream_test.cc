@@ -349,6 +349,9 @@ TEST(ControlStreamEnd, TwoStreamsAtOnce) {
   EXPECT_EQ(all.size(), 1000U);
   EXPECT_EQ(*all.begin(), 1U);
   EXPECT_EQ(*all.rbegin(), 1000U);
+  v1::UpdateRoutesRequest visible;  // changes nothing, and waits
+  visible.set_ack(v1::ACK_VISIBLE);
+  ASSERT_TRUE(Call(running, &Stub::UpdateRoutes, visible).status.ok());
   for (const Route& route : ListAll(running)) EXPECT_EQ(route.next_hop, 500U);
 }
 

@@ -25,8 +25,6 @@ struct Avx2 : ScalarWalk<Avx2> {
   static size_t TwoTables(const FibView& fib, size_t n, WalkState& walk) {
     size_t more = 0;
     for (size_t i = 0; i < n; i += 8) {
-      // Lanes past the end are set, so that they lead nowhere.
-      for (size_t j = n; j < i + 8; ++j) walk.entry[j] = 0;
       __m256i at = LoadWords(walk.entry + i);
       at = TableStep(fib, at, LoadWords(walk.first_key + i));
       at = TableStep(fib, at, LoadWords(walk.key + i));
@@ -35,6 +33,21 @@ struct Avx2 : ScalarWalk<Avx2> {
           _mm256_movemask_ps(_mm256_castsi256_ps(InTable(at))))));
     }
     return more;
+  }
+
+  static void Wait(const uint8_t* values, size_t n, uint32_t flag,
+                   uint32_t first, Waiting& waiting) {
+    for (size_t i = 0; i < n; i += 8) {
+      for (uint32_t lanes = FlaggedOf(values, i, n, flag); lanes != 0;
+           lanes &= lanes - 1) {
+        const auto lane = static_cast<uint32_t>(
+            i + static_cast<size_t>(__builtin_ctz(lanes)));
+        uint32_t value;
+        __builtin_memcpy(&value, values + lane * sizeof(value), sizeof(value));
+        waiting.index[waiting.count] = first + lane;
+        waiting.descriptor[waiting.count++] = value & (flag - 1);
+      }
+    }
   }
 
   static uint64_t WideSeparators(const char* node, uint32_t key) {
@@ -58,6 +71,20 @@ struct Avx2 : ScalarWalk<Avx2> {
   }
   static __m256i LoadWords(const uint32_t* from) {
     return _mm256_load_si256(reinterpret_cast<const __m256i*>(from));
+  }
+  // Of n values, which of the eight from the i-th on are flagged: a bit each.
+  static uint32_t FlaggedOf(const uint8_t* values, size_t i, size_t n,
+                            uint32_t flag) {
+    const size_t left = n - i < 8 ? n - i : 8;
+    const __m256i there =
+        _mm256_cmpgt_epi32(Set(static_cast<uint32_t>(left)),
+                           _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+    const __m256i eight = _mm256_maskload_epi32(
+        reinterpret_cast<const int*>(values + i * sizeof(uint32_t)), there);
+    const __m256i flagged =
+        _mm256_cmpeq_epi32(_mm256_and_si256(eight, Set(flag)), Set(flag));
+    return static_cast<uint32_t>(
+        _mm256_movemask_ps(_mm256_castsi256_ps(flagged)));
   }
   static __m256i InTable(__m256i entries) {
     return _mm256_cmpeq_epi32(_mm256_and_si256(entries, Set(kTypeMask)),

@@ -23,6 +23,14 @@ namespace {
 #include "lpm/kernels/search.inc"
 
 struct Avx512 {
+  // Which lanes of a group of 16 are listed is a mask of 16 bits; they come in
+  // order.
+  struct Lists {
+    NodeList wide, narrow;
+    __mmask16 wide_lanes[kBlock / kLanes];
+    __mmask16 narrow_lanes[kBlock / kLanes];
+  };
+
   template <typename Packed>
   static void Root(const FibView& fib, const uint8_t* in, size_t n,
                    WalkState& walk) {
@@ -39,7 +47,9 @@ struct Avx512 {
       } else {
         LoadIpv6<Packed>(from, left, first, keys);
       }
-      const __m512i at = _mm512_i32gather_epi32(
+      // Lanes past the end are at no table and in no partition.
+      const __m512i at = _mm512_mask_i32gather_epi32(
+          Set(MakeEntry(kValueEntry, kNoRoute)), LowMask16(left),
           _mm512_srli_epi32(first, 32 - kRootBits), fib.root, 4);
       _mm512_store_si512(walk.first_key + i, first);
       _mm512_store_si512(walk.key + i, keys);
@@ -47,31 +57,55 @@ struct Avx512 {
     }
   }
 
-  [[gnu::always_inline]] static uint32_t Walk(const FibView& fib, size_t n,
-                                              WalkState& walk,
-                                              PartitionLists& lists,
-                                              uint8_t* out) {
-    LaneList more;  // at the next table
-    Counts counts;
+  [[gnu::always_inline]] static void Walk(const FibView& fib, size_t n,
+                                          WalkState& walk, Lists& lists,
+                                          uint8_t*) {
+    TableList more;
+    FirstTables(fib, n, walk, more);
+    if (more.count > 0) FurtherTables(fib, more);
+    List(n, walk, more, lists);
+  }
+
+  [[gnu::always_inline]] static void Put(uint32_t value, size_t i,
+                                         NodeList& list, uint8_t*) {
+    list.at[i] = value;
+  }
+
+  [[gnu::always_inline]] static bool Deliver(size_t n, uint32_t flag,
+                                             const WalkState& walk,
+                                             const Lists& lists, uint8_t* out) {
+    const uint32_t* wide = lists.wide.at;
+    const uint32_t* narrow = lists.narrow.at;
     __m512i any = _mm512_setzero_si512();
     for (size_t i = 0; i < n; i += kLanes) {
-      const __mmask16 valid = LowMask16(n - i);
-      __m512i at = _mm512_load_si512(walk.entry + i);
-      at = TableStep(fib, KindsOf(valid, at).table, at,
-                     _mm512_load_si512(walk.first_key + i));
-      const __m512i values = _mm512_srli_epi32(at, kPayloadShift);
-      _mm512_mask_storeu_epi32(out + i * sizeof(NextHopId), valid, values);
-      const Kinds kinds = KindsOf(valid, at);
-      any = _mm512_mask_or_epi32(any, kinds.value, any, values);
-      const __m512i lanes =
-          _mm512_add_epi32(Iota(), Set(static_cast<uint32_t>(i)));
-      Sort(kinds, at, _mm512_load_si512(walk.key + i), lanes, lists, more,
-           counts);
+      __m512i values =
+          _mm512_srli_epi32(_mm512_load_si512(walk.entry + i), kPayloadShift);
+      const __mmask16 in_wide = lists.wide_lanes[i / kLanes];
+      const __mmask16 in_narrow = lists.narrow_lanes[i / kLanes];
+      if ((in_wide | in_narrow) != 0) {
+        values = Expand(values, in_wide, wide);
+        values = Expand(values, in_narrow, narrow);
+      }
+      any = _mm512_or_si512(any, values);
+      _mm512_mask_storeu_epi32(out + i * sizeof(NextHopId), LowMask16(n - i),
+                               values);
     }
-    while (counts.more > 0) any = Descend(fib, lists, more, counts, any, out);
-    Pad(counts.wide, lists.wide);
-    Pad(counts.narrow, lists.narrow);
-    return static_cast<uint32_t>(_mm512_reduce_or_epi32(any));
+    return _mm512_test_epi32_mask(any, Set(flag)) != 0;
+  }
+
+  static void Wait(const uint8_t* values, size_t n, uint32_t flag,
+                   uint32_t first, Waiting& waiting) {
+    for (size_t i = 0; i < n; i += kLanes) {
+      const __m512i vector = _mm512_maskz_loadu_epi32(
+          LowMask16(n - i), values + i * sizeof(uint32_t));
+      const __mmask16 flagged = _mm512_test_epi32_mask(vector, Set(flag));
+      const __m512i index =
+          _mm512_add_epi32(Iota(), Set(first + static_cast<uint32_t>(i)));
+      const __m512i descriptor = _mm512_and_si512(vector, Set(flag - 1));
+      Compress(flagged, index, waiting.index + waiting.count);
+      Compress(flagged, descriptor, waiting.descriptor + waiting.count);
+      waiting.count += Count(flagged);
+    }
   }
 
   static void Translate(const FibView& fib, size_t n, uint32_t flag,
@@ -120,15 +154,13 @@ struct Avx512 {
   // How far ahead of the search addresses are asked for, in bytes.
   static constexpr size_t kAhead = 2048;
 
-  // How many lanes are listed where. Apart from the lists, so that they stay in
-  // registers.
-  struct Counts {
-    size_t wide = 0, narrow = 0, more = 0;
-  };
-
-  // Which lanes are at an entry of which type.
-  struct Kinds {
-    __mmask16 value, table, wide, narrow;
+  // Lanes that are at a second table, packed, with room for a whole vector.
+  struct TableList {
+    size_t count;
+    alignas(64) uint32_t entry[kBlock + kLanes];
+    alignas(64) uint32_t key[kBlock + kLanes];
+    // Which ones of each group of 16.
+    __mmask16 lanes[kBlock / kLanes];
   };
 
   static uint64_t Count(uint64_t mask) {
@@ -226,91 +258,111 @@ struct Avx512 {
     return _mm512_and_si512(entries, Set(kShiftMask));
   }
 
-  // TableIndex, and what is there; lanes not in `in_table` stay.
-  static __m512i TableStep(const FibView& fib, __mmask16 in_table, __m512i at,
-                           __m512i keys) {
+  static __mmask16 LanesAt(EntryType type, __m512i entries) {
+    return _mm512_cmpeq_epi32_mask(_mm512_and_si512(entries, Set(kTypeMask)),
+                                   Set(type << kTypeShift));
+  }
+
+  // TableIndex, and what is there, for the lanes at a table.
+  static __m512i TableStep(const FibView& fib, __m512i at, __m512i keys) {
     // The payload times 16, without what is below it in the entry.
     const __m512i base = _mm512_and_si512(
         _mm512_srli_epi32(at, kPayloadShift - 4), Set(~(kLineWords - 1)));
     const __m512i index = _mm512_and_si512(
         _mm512_add_epi32(base, _mm512_srlv_epi32(keys, ShiftsOf(at))),
         Set(kIndexMask));
-    return _mm512_mask_i32gather_epi32(at, in_table, index, fib.lines, 4);
+    return _mm512_mask_i32gather_epi32(at, LanesAt(kTableEntry, at), index,
+                                       fib.lines, 4);
   }
 
-  static Kinds KindsOf(__mmask16 valid, __m512i entries) {
-    const __m512i type = _mm512_and_si512(entries, Set(kTypeMask));
-    const auto is = [&](EntryType wanted) {
-      return _mm512_mask_cmpeq_epi32_mask(valid, type,
-                                          Set(wanted << kTypeShift));
-    };
-    return {is(kValueEntry), is(kTableEntry), is(kWideEntry), is(kNarrowEntry)};
-  }
-
-  // Lists the lanes that are not at a value.
-  [[gnu::always_inline]] static void Sort(const Kinds& kinds, __m512i entries,
-                                          __m512i keys, __m512i lanes,
-                                          PartitionLists& lists, LaneList& more,
-                                          Counts& counts) {
-    const __m512i node = _mm512_slli_epi32(
-        _mm512_srli_epi32(entries, kPayloadShift), kLineShift);
-    counts.wide +=
-        Append(kinds.wide, node, keys, lanes, counts.wide, lists.wide);
-    counts.narrow +=
-        Append(kinds.narrow, node, _mm512_srlv_epi32(keys, ShiftsOf(entries)),
-               lanes, counts.narrow, lists.narrow);
-    counts.more += Append(kinds.table, entries, keys, lanes, counts.more, more);
-  }
-
-  // Takes the lanes of `more` through their table, and leaves in it those that
-  // are then at another.
-  [[gnu::always_inline]] static __m512i Descend(const FibView& fib,
-                                                PartitionLists& lists,
-                                                LaneList& more, Counts& counts,
-                                                __m512i any, uint8_t* out) {
-    LaneList done;  // at a value
-    size_t done_count = 0;
-    const size_t count = counts.more;
-    counts.more = 0;
-    for (size_t i = 0; i < count; i += kLanes) {
-      const __mmask16 valid = LowMask16(count - i);
-      const __m512i keys = _mm512_load_si512(more.key + i);
-      const __m512i lanes = _mm512_load_si512(more.lane + i);
-      const __m512i at =
-          TableStep(fib, valid, _mm512_load_si512(more.at + i), keys);
-      const __m512i values = _mm512_srli_epi32(at, kPayloadShift);
-      const Kinds kinds = KindsOf(valid, at);
-      any = _mm512_mask_or_epi32(any, kinds.value, any, values);
-      done_count += Append(kinds.value, values, keys, lanes, done_count, done);
-      // What is appended to `more` takes places that have been read.
-      Sort(kinds, at, keys, lanes, lists, more, counts);
+  // Takes all lanes through their first table, and lists those that are then at
+  // a second one.
+  [[gnu::always_inline]] static void FirstTables(const FibView& fib, size_t n,
+                                                 WalkState& walk,
+                                                 TableList& more) {
+    size_t count = 0;
+    for (size_t i = 0; i < n; i += kLanes) {
+      const __m512i at = TableStep(fib, _mm512_load_si512(walk.entry + i),
+                                   _mm512_load_si512(walk.first_key + i));
+      _mm512_store_si512(walk.entry + i, at);
+      const __mmask16 in_table = LanesAt(kTableEntry, at);
+      more.lanes[i / kLanes] = in_table;
+      // Tables have few groups without such a lane, or few with one.
+      if (in_table == 0) continue;
+      Compress(in_table, at, more.entry + count);
+      Compress(in_table, _mm512_load_si512(walk.key + i), more.key + count);
+      count += Count(in_table);
     }
-    for (size_t i = 0; i < done_count; ++i) {
-      __builtin_memcpy(out + done.lane[i] * sizeof(NextHopId), &done.at[i],
-                       sizeof(NextHopId));
-    }
-    return any;
+    more.count = count;
   }
 
-  // Returns how many lanes of `mask` there are.
-  [[gnu::always_inline]] static size_t Append(__mmask16 mask, __m512i at,
-                                              __m512i keys, __m512i lanes,
-                                              size_t count, LaneList& list) {
+  // Takes the lanes of `more` through all further tables.
+  [[gnu::always_inline]] static void FurtherTables(const FibView& fib,
+                                                   TableList& more) {
+    _mm512_storeu_si512(more.entry + more.count, _mm512_setzero_si512());
+    __mmask16 any;
+    do {
+      any = 0;
+      for (size_t i = 0; i < more.count; i += kLanes) {
+        const __m512i at = TableStep(fib, _mm512_load_si512(more.entry + i),
+                                     _mm512_load_si512(more.key + i));
+        _mm512_store_si512(more.entry + i, at);
+        any |= LanesAt(kTableEntry, at);
+      }
+    } while (any != 0);
+  }
+
+  // Lists the lanes that are in partitions, once those of `more` are back in
+  // their places.
+  [[gnu::always_inline]] static void List(size_t n, WalkState& walk,
+                                          const TableList& more, Lists& lists) {
+    const uint32_t* from = more.entry;
+    size_t wide = 0, narrow = 0;
+    for (size_t i = 0; i < n; i += kLanes) {
+      __m512i entries = _mm512_load_si512(walk.entry + i);
+      const __mmask16 in_more = more.lanes[i / kLanes];
+      if (in_more != 0) {
+        entries = Expand(entries, in_more, from);
+        _mm512_store_si512(walk.entry + i, entries);
+      }
+      const __mmask16 in_wide = LanesAt(kWideEntry, entries);
+      const __mmask16 in_narrow = LanesAt(kNarrowEntry, entries);
+      lists.wide_lanes[i / kLanes] = in_wide;
+      lists.narrow_lanes[i / kLanes] = in_narrow;
+      if ((in_wide | in_narrow) == 0) continue;
+      const __m512i keys = _mm512_load_si512(walk.key + i);
+      const __m512i node = _mm512_slli_epi32(
+          _mm512_srli_epi32(entries, kPayloadShift), kLineShift);
+      Compress(in_wide, node, lists.wide.at + wide);
+      Compress(in_wide, keys, lists.wide.key + wide);
+      wide += Count(in_wide);
+      Compress(in_narrow, node, lists.narrow.at + narrow);
+      Compress(in_narrow, _mm512_srlv_epi32(keys, ShiftsOf(entries)),
+               lists.narrow.key + narrow);
+      narrow += Count(in_narrow);
+    }
+    Pad(wide, lists.wide);
+    Pad(narrow, lists.narrow);
+  }
+
+  // Writes the lanes of `mask` side by side, and then anything, 16 in all.
+  static void Compress(__mmask16 mask, __m512i lanes, uint32_t* to) {
     // In registers first: Zen 4 is slow at compressing to memory.
-    _mm512_storeu_si512(list.at + count, _mm512_maskz_compress_epi32(mask, at));
-    _mm512_storeu_si512(list.key + count,
-                        _mm512_maskz_compress_epi32(mask, keys));
-    _mm512_storeu_si512(list.lane + count,
-                        _mm512_maskz_compress_epi32(mask, lanes));
-    return static_cast<size_t>(_mm_popcnt_u64(mask));
+    _mm512_storeu_si512(to, _mm512_maskz_compress_epi32(mask, lanes));
+  }
+  // Replaces the lanes of `mask` by words from `from`, and takes it past them.
+  static __m512i Expand(__m512i lanes, __mmask16 mask, const uint32_t*& from) {
+    const __m512i expanded =
+        _mm512_mask_expand_epi32(lanes, mask, _mm512_loadu_si512(from));
+    from += Count(mask);
+    return expanded;
   }
 
-  static void Pad(size_t count, LaneList& list) {
+  static void Pad(size_t count, NodeList& list) {
     list.count = count;
     if (count == 0) return;
     _mm512_storeu_si512(list.at + count, Set(list.at[0]));
     _mm512_storeu_si512(list.key + count, Set(list.key[0]));
-    _mm512_storeu_si512(list.lane + count, Set(list.lane[0]));
   }
 };
 

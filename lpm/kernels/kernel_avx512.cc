@@ -37,8 +37,8 @@ struct Avx512 {
     for (size_t i = 0; i < n; i += kLanes) {
       const size_t left = n - i;
       const uint8_t* const from = in + i * Packed::kBytes;
-      for (size_t line = 0; line < kLanes * Packed::kBytes; line += 64) {
-        __builtin_prefetch(from + kAhead + line);
+      if (left > kAhead) {
+        NextBlock(from + kAhead * Packed::kBytes).Ask(kLanes * Packed::kBytes);
       }
       __m512i first, keys;
       if constexpr (std::is_same_v<Packed, Ipv4>) {
@@ -151,8 +151,8 @@ struct Avx512 {
 
  private:
   static constexpr int kLineShift = 6;
-  // How far ahead of the search addresses are asked for, in bytes.
-  static constexpr size_t kAhead = 2048;
+  // How far ahead addresses of a block are asked for.
+  static constexpr size_t kAhead = kBlock / 2;
 
   // Lanes that are at a second table, packed, with room for a whole vector.
   struct TableList {

@@ -23,6 +23,8 @@ namespace {
 #include "lpm/kernels/search.inc"
 
 struct Avx512 {
+  static constexpr bool kOneByOne = false;
+
   // Which lanes of a group of 16 are listed is a mask of 16 bits; they come in
   // order.
   struct Lists {
@@ -105,6 +107,30 @@ struct Avx512 {
       Compress(flagged, index, waiting.index + waiting.count);
       Compress(flagged, descriptor, waiting.descriptor + waiting.count);
       waiting.count += Count(flagged);
+    }
+  }
+
+  template <typename Packed>
+  static void Pass(const FibView& fib, const uint8_t* in, const uint32_t* index,
+                   const uint32_t* descriptor, size_t n, WalkState& walk) {
+    for (size_t i = 0; i < n; i += kLongs) {
+      const __mmask8 valid = Half(n - i, 0);
+      const __m512i at = LoadLongs(valid, index + i);
+      const DescriptorLanes passed(fib, valid,
+                                   LoadLongs(valid, descriptor + i));
+      __m512i keys, entries;
+      if constexpr (std::is_same_v<Packed, Ipv6>) {
+        const __m512i from = _mm512_slli_epi64(at, 4);
+        passed.Pass(SwapLongs(GatherLongs(valid, from, in)),
+                    SwapLongs(GatherLongs(valid, from, in + 8)), keys, entries);
+      } else {
+        const __m512i from = _mm512_slli_epi64(at, 3);
+        passed.PassUpper(SwapLongs(GatherLongs(valid, from, in)), keys,
+                         entries);
+      }
+      StoreWords(_mm512_srli_epi64(keys, 32), walk.first_key + i);
+      StoreWords(_mm512_srli_epi64(keys, 32), walk.key + i);
+      StoreWords(entries, walk.entry + i);
     }
   }
 
@@ -253,6 +279,83 @@ struct Avx512 {
     keys = _mm512_permutex2var_epi32(_mm512_srli_epi64(ab, 16), even,
                                      _mm512_srli_epi64(cd, 16));
   }
+
+  // Words of eight lanes that are 64 bits wide meanwhile.
+  static constexpr size_t kLongs = 8;
+  static __m512i LoadLongs(__mmask8 valid, const uint32_t* from) {
+    return _mm512_cvtepu32_epi64(_mm256_maskz_loadu_epi32(valid, from));
+  }
+  static void StoreWords(__m512i longs, uint32_t* to) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
+                        _mm512_cvtepi64_epi32(longs));
+  }
+  static __m512i GatherLongs(__mmask8 valid, __m512i offsets,
+                             const void* from) {
+    return _mm512_mask_i64gather_epi64(_mm512_setzero_si512(), valid, offsets,
+                                       from, 1);
+  }
+  static __m512i SetLong(uint64_t value) {
+    return _mm512_set1_epi64(static_cast<long long>(value));
+  }
+
+  // The descriptors of eight lanes. See PassDescriptor; shifts by 64 and more,
+  // and by less than nothing, give 0 here.
+  class DescriptorLanes {
+   public:
+    DescriptorLanes(const FibView& fib, __mmask8 valid, __m512i descriptor) {
+      static_assert(sizeof(Descriptor) == 32);
+      const __m512i offset = _mm512_slli_epi64(descriptor, 5);
+      const auto* const from = reinterpret_cast<const char*>(fib.descriptors);
+      high_ = GatherLongs(valid, offset, from + offsetof(Descriptor, high));
+      low_ = GatherLongs(valid, offset, from + offsetof(Descriptor, low));
+      // Two words each: `fallback` above, `upper_entry` above.
+      entry_ = GatherLongs(valid, offset, from + offsetof(Descriptor, entry));
+      length_ = GatherLongs(valid, offset, from + offsetof(Descriptor, length));
+    }
+
+    // Keys are the upper words of `keys`, entries the lower ones.
+    void Pass(__m512i high, __m512i low, __m512i& keys,
+              __m512i& entries) const {
+      const __m512i length = Low(length_);
+      const __m512i below = _mm512_sub_epi64(length, SetLong(kUpperBits));
+      const __m512i above = _mm512_sub_epi64(SetLong(kUpperBits), length);
+      keys = _mm512_or_si512(_mm512_sllv_epi64(high, length),
+                             _mm512_or_si512(_mm512_srlv_epi64(low, above),
+                                             _mm512_sllv_epi64(low, below)));
+      // Of both halves, what is left of the first `length` bits.
+      const __m512i none = _mm512_setzero_si512();
+      const __m512i other = _mm512_or_si512(
+          _mm512_srlv_epi64(_mm512_xor_si512(high, high_),
+                            _mm512_max_epi64(above, none)),
+          _mm512_srlv_epi64(_mm512_xor_si512(low, low_),
+                            _mm512_sub_epi64(SetLong(kUpperBits),
+                                             _mm512_max_epi64(below, none))));
+      entries = InsideOr(other, Low(entry_));
+    }
+    void PassUpper(__m512i upper, __m512i& keys, __m512i& entries) const {
+      const __m512i length = Low(length_);
+      const __m512i above = _mm512_sub_epi64(SetLong(kUpperBits), length);
+      keys = _mm512_sllv_epi64(upper, length);
+      const __m512i other =
+          _mm512_srlv_epi64(_mm512_xor_si512(upper, high_),
+                            _mm512_max_epi64(above, _mm512_setzero_si512()));
+      entries = InsideOr(other, _mm512_srli_epi64(length_, 32));
+    }
+
+   private:
+    static __m512i Low(__m512i longs) {
+      return _mm512_and_si512(longs, SetLong(0xffffffff));
+    }
+    // Where the address has `other` bits, the fallback in place of the entry.
+    __m512i InsideOr(__m512i other, __m512i entries) const {
+      const __m512i outside =
+          _mm512_slli_epi64(_mm512_srli_epi64(entry_, 32), kPayloadShift);
+      return _mm512_mask_mov_epi64(
+          entries, _mm512_test_epi64_mask(other, other), outside);
+    }
+
+    __m512i high_, low_, entry_, length_;
+  };
 
   static __m512i ShiftsOf(__m512i entries) {
     return _mm512_and_si512(entries, Set(kShiftMask));

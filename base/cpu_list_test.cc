@@ -4,11 +4,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -132,6 +134,33 @@ TEST(UsableCpus, ObeysTheTightestQuotaRoundedUp) {
          {{"proc/self/cgroup", "x\n0::\n" + v2},
           {mount + "/kubepods/pod1/c/cpu.max", "0 0\n"},
           {mount + "/cpu.max", "-5 x\n"}});
+}
+
+std::vector<int> Allowed() {
+  cpu_set_t mask;
+  EXPECT_EQ(sched_getaffinity(0, sizeof(mask), &mask), 0);
+  std::vector<int> cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &mask)) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+TEST(KeepOff, LeavesAtLeastOneCore) {
+  // A thread of its own: the mask of this one stays.
+  std::thread([] {
+    const std::vector<int> all = Allowed();
+    KeepOff({});
+    KeepOff(all);
+    KeepOff({-1, CPU_SETSIZE});
+    EXPECT_EQ(Allowed(), all);
+    KeepOff({all.front()});
+    if (all.size() == 1) {
+      EXPECT_EQ(Allowed(), all);
+    } else {
+      EXPECT_EQ(Allowed(), std::vector<int>(all.begin() + 1, all.end()));
+    }
+  }).join();
 }
 
 }  // namespace

@@ -390,7 +390,8 @@ struct Avx512 {
       _mm512_store_si512(walk.entry + i, at);
       const __mmask16 in_table = LanesAt(kTableEntry, at);
       more.lanes[i / kLanes] = in_table;
-      // Tables have few groups without such a lane, or few with one.
+      // The branch is predictable: most tables have such a lane in nearly all
+      // groups, or in hardly any.
       if (in_table == 0) continue;
       Compress(in_table, at, more.entry + count);
       Compress(in_table, _mm512_load_si512(walk.key + i), more.key + count);

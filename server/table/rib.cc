@@ -76,6 +76,32 @@ void Count(NextHopId before, NextHopId after, int64_t times,
                        : change.counts.changed) += count;
 }
 
+// Counts an operation by its result, or undoes that: `times` is 1 or -1.
+void CountOperation(Op op, NextHopId before, NextHopId after, int64_t times,
+                    Rib::Change& change) {
+  const auto result =
+      before == after ? OperationCounts::kUnchanged : OperationCounts::kChanged;
+  change.operations.counts[CountedOp(op)][result] +=
+      static_cast<uint64_t>(times);
+}
+
+// What the batch does with each of `prefixes`, which ascend; nothing if it does
+// not name one. A replacement sets all that are not listed to no route.
+std::vector<std::optional<Op>> OpsFor(const UpdateBatch& batch,
+                                      absl::Span<const Prefix> prefixes) {
+  std::vector<std::optional<Op>> ops(prefixes.size());
+  if (batch.replacement.has_value()) {
+    std::fill(ops.begin(), ops.end(), Op::kUpsert);
+  }
+  for (const RouteChange& change : batch.changes) {
+    const auto at =
+        std::lower_bound(prefixes.begin(), prefixes.end(), change.prefix);
+    if (at == prefixes.end() || *at != change.prefix) continue;
+    ops[static_cast<size_t>(at - prefixes.begin())] = change.op;
+  }
+  return ops;
+}
+
 size_t TextBytes(const NextHop& next_hop) {
   return next_hop.interface.size() + next_hop.label.size();
 }
@@ -336,55 +362,49 @@ bool Rib::CanRebase(const UpdateBatch& batch) {
                      });
 }
 
-absl::Status Rib::Rebase(const UpdateBatch& batch, const Rib& base,
-                         const Rib& head, absl::Span<const Prefix> touched,
-                         Change& change) {
-  // The operation of the batch for each prefix of `touched`.
-  std::vector<std::optional<Op>> ops(touched.size());
-  if (batch.replacement.has_value()) {
-    std::fill(ops.begin(), ops.end(), Op::kUpsert);
-  }
-  for (const RouteChange& own : batch.changes) {
-    const auto at =
-        std::lower_bound(touched.begin(), touched.end(), own.prefix);
-    if (at == touched.end() || *at != own.prefix) continue;
-    ops[static_cast<size_t>(at - touched.begin())] = own.op;
-  }
-  std::vector<Route> corrected;
-  corrected.reserve(change.delta.routes.size() + touched.size());
+void Rib::RebaseRoutes(const UpdateBatch& batch, const Rib& base,
+                       const Rib& head, absl::Span<const Prefix> touched,
+                       Change& change) {
+  const std::vector<std::optional<Op>> ops = OpsFor(batch, touched);
+  std::vector<Route> routes;  // of the delta
+  routes.reserve(change.delta.routes.size() + touched.size());
   auto old = change.delta.routes.begin();
   const auto end = change.delta.routes.end();
   for (size_t i = 0; i < touched.size(); ++i) {
     const Prefix& prefix = touched[i];
-    for (; old != end && old->prefix < prefix; ++old) corrected.push_back(*old);
+    for (; old != end && old->prefix < prefix; ++old) routes.push_back(*old);
     if (old != end && old->prefix == prefix) ++old;
-    const auto before = [&](const Rib& rib) {
+    const auto next_hop_in = [&](const Rib& rib) {
       return rib.routes(prefix.family()).Find(prefix);
     };
-    const NextHopId result = before(*this);
+    const NextHopId earlier = next_hop_in(base);
+    const NextHopId before = next_hop_in(head);
+    const NextHopId after = next_hop_in(*this);
     if (!ops[i].has_value()) {
-      const NextHopId kept = before(head);
-      mutable_routes(prefix.family()).Exchange(prefix, kept);
-      Tally(prefix, result, kept);
+      mutable_routes(prefix.family()).Exchange(prefix, before);
+      Tally(prefix, after, before);
       continue;
     }
-    const auto count = [&](NextHopId earlier, int64_t times) {
+    const auto count = [&](NextHopId from, int64_t times) {
       if (!batch.replacement.has_value()) {
-        change.operations.counts[CountedOp(
-            *ops[i])][earlier == result ? OperationCounts::kUnchanged
-                                        : OperationCounts::kChanged] +=
-            static_cast<uint64_t>(times);
-      } else if (earlier == kNoRoute && result == kNoRoute) {
+        CountOperation(*ops[i], from, after, times, change);
+      } else if (from == kNoRoute && after == kNoRoute) {
         return;  // a replacement does not see this prefix
       }
-      Count(earlier, result, times, change);
+      Count(from, after, times, change);
     };
-    count(before(base), -1);
-    count(before(head), 1);
-    if (before(head) != result) corrected.push_back({prefix, result});
+    count(earlier, -1);
+    count(before, 1);
+    if (before != after) routes.push_back({prefix, after});
   }
-  corrected.insert(corrected.end(), old, end);
-  change.delta.routes = std::move(corrected);
+  routes.insert(routes.end(), old, end);
+  change.delta.routes = std::move(routes);
+}
+
+absl::Status Rib::Rebase(const UpdateBatch& batch, const Rib& base,
+                         const Rib& head, absl::Span<const Prefix> touched,
+                         Change& change) {
+  if (!touched.empty()) RebaseRoutes(batch, base, head, touched, change);
   next_hops_ = head.next_hops_;
   for (const auto& [id, routes] : change.uses) {
     next_hops_.CountRoutes(id, routes);
@@ -414,9 +434,7 @@ void Rib::ApplyChanges(const UpdateBatch& batch,
     const auto& [op, prefix, next_hop] = batch.changes[i];
     const NextHopId after = IsDelete(op) ? kNoRoute : next_hop;
     const NextHopId before = Set(prefix, after, change);
-    ++change.operations
-          .counts[CountedOp(op)][before == after ? OperationCounts::kUnchanged
-                                                 : OperationCounts::kChanged];
+    CountOperation(op, before, after, 1, change);
     if ((op == Op::kInsert && before != kNoRoute) ||
         ((op == Op::kReplace || op == Op::kDeleteStrict) &&
          before == kNoRoute) ||

@@ -216,6 +216,9 @@ class Rib {
               Change& change);
   // The part of Record that concerns the routes as they are afterwards.
   void Tally(const Prefix& prefix, NextHopId before, NextHopId after);
+  // The part of Rebase that concerns routes.
+  void RebaseRoutes(const UpdateBatch& batch, const Rib& base, const Rib& head,
+                    absl::Span<const Prefix> touched, Change& change);
   // Ends Apply() and Rebase().
   void Finish(const UpdateBatch& batch, Change& change) const;
   void CheckUnused(const UpdateBatch& batch, const Delta& delta,

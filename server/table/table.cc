@@ -152,7 +152,14 @@ std::optional<UpdateStaging::Prepared> Table::Prepare(
     }
     prepared = staging_.Begin(batch);
   }
-  if (prepared.has_value()) UpdateStaging::Prepare(batch, *prepared);
+  if (!prepared.has_value()) return prepared;
+  try {
+    UpdateStaging::Prepare(batch, *prepared);
+  } catch (...) {
+    const std::lock_guard sequence(sequence_);
+    staging_.Forget();
+    throw;
+  }
   return prepared;
 }
 
@@ -171,7 +178,10 @@ std::future<Table::Outcome> Table::Submit(UpdateBatch batch,
   {
     const std::lock_guard lock(mutex_);
     const absl::Status refusal = CheckSubmission();
-    if (!refusal.ok()) return Refuse(batch, refusal);
+    if (!refusal.ok()) {
+      if (prepared != nullptr) staging_.Forget();
+      return Refuse(batch, refusal);
+    }
     // Allocated before the batch is staged: an exception after that would leave
     // a generation that is never decided.
     MakeRoom(submitted_, 1);

@@ -28,6 +28,16 @@ UpdateBatch Upsert(absl::string_view prefix, NextHopId next_hop) {
   return batch;
 }
 
+// Upserts of so many /64s.
+UpdateBatch Upserts(uint64_t count) {
+  UpdateBatch batch;
+  for (uint64_t i = 0; i < count; ++i) {
+    const Address address = Address::V6(absl::MakeUint128(i << 32, 0));
+    batch.changes.push_back({Op::kUpsert, Prefix::Truncate(address, 64), 1});
+  }
+  return batch;
+}
+
 TEST(Table, StartsEmptyAtGenerationZero) {
   Table table({});
   EXPECT_EQ(table.state().accepted, 0U);
@@ -312,11 +322,7 @@ TEST(Table, ReadersSeeWholeGenerationsInOrder) {
 // While a large batch is staged, the table's state is read many times.
 TEST(Table, ReadingTheStateDoesNotWaitForABatchThatIsBeingStaged) {
   Table table({});
-  UpdateBatch large;
-  for (uint64_t i = 0; i < 200'000; ++i) {
-    const Address address = Address::V6(absl::MakeUint128(i << 32, 0));
-    large.changes.push_back({Op::kUpsert, Prefix::Truncate(address, 64), 1});
-  }
+  UpdateBatch large = Upserts(200'000);
   std::atomic<bool> done = false;
   std::atomic<int> reads = 0;
   std::thread reader([&] {
@@ -334,6 +340,29 @@ TEST(Table, ReadingTheStateDoesNotWaitForABatchThatIsBeingStaged) {
   reader.join();
   // One may have waited for the batch, one may have begun before it.
   EXPECT_GT(during, 2);
+}
+
+// A writer of small batches goes on while a large one is prepared.
+TEST(Table, SmallBatchesDoNotWaitForALargeOne) {
+  Table table({});
+  UpdateBatch large = Upserts(400'000);
+  std::atomic<bool> done = false;
+  std::atomic<uint64_t> accepted = 0;
+  std::thread writer([&] {
+    for (uint32_t i = 1; !done; ++i) {
+      const auto outcome = table.Apply(Upsert("1::/32", i));
+      if (outcome.ok()) accepted = outcome->generation;
+    }
+  });
+  while (accepted == 0) std::this_thread::yield();
+  const uint64_t before = accepted;
+  const auto outcome = table.Apply(std::move(large));
+  done = true;
+  writer.join();
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  // One may have waited, one may have begun before.
+  EXPECT_GT(outcome->generation, before + 3);
+  EXPECT_EQ(outcome->counts.added, 400'000U);
 }
 
 TEST(Table, ConcurrentWritersGetDistinctGenerations) {

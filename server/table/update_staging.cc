@@ -17,7 +17,7 @@ namespace planb::server {
 namespace {
 
 // If others change more routes while a batch is prepared, it is applied anew.
-constexpr size_t kMostMeanwhile = 50'000;
+constexpr size_t kMostTouched = 50'000;
 
 // The bytes of a table without its FIBs.
 size_t RibBytes(const Rib& rib) {
@@ -192,10 +192,9 @@ bool UpdateStaging::WorthPreparing(const UpdateBatch& batch) const {
 
 std::optional<UpdateStaging::Prepared> UpdateStaging::Begin(
     const UpdateBatch& batch) {
-  recording_ = CheckConditions(batch).ok();
-  meanwhile_.clear();
-  meanwhile_routes_ = 0;
-  if (!recording_) return std::nullopt;
+  Forget();
+  if (!CheckConditions(batch).ok()) return std::nullopt;
+  preparing_ = true;
   return Prepared{head_.rib.Share(), head_.rib.Share(), Rib::Change()};
 }
 
@@ -203,30 +202,37 @@ void UpdateStaging::Prepare(const UpdateBatch& batch, Prepared& prepared) {
   prepared.change = prepared.rib.Apply(batch);
 }
 
+void UpdateStaging::Touch(const Delta& delta) {
+  if (touched_.size() + delta.routes.size() > kMostTouched) return Forget();
+  for (const Route& route : delta.routes) touched_.push_back(route.prefix);
+}
+
+void UpdateStaging::Forget() {
+  preparing_ = false;
+  touched_ = {};
+}
+
 absl::StatusOr<Rib::Change> UpdateStaging::Apply(const UpdateBatch& batch,
                                                  Prepared* prepared,
+                                                 std::vector<Prefix> touched,
                                                  Rib& next) {
   if (prepared == nullptr || !prepared->change.ok()) return next.Apply(batch);
-  next = std::move(prepared->rib);
-  std::vector<Prefix> touched;
-  for (const auto& delta : meanwhile_) {
-    for (const Route& route : delta->routes) touched.push_back(route.prefix);
-  }
   std::sort(touched.begin(), touched.end());
   touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
-  if (!meanwhile_.empty()) {
-    const absl::Status rebased = next.Rebase(batch, prepared->base, head_.rib,
-                                             touched, *prepared->change);
-    if (!rebased.ok()) return rebased;
-    meanwhile_.clear();
-  }
+  next = std::move(prepared->rib);
+  const absl::Status rebased =
+      next.Rebase(batch, prepared->base, head_.rib, touched, *prepared->change);
+  if (!rebased.ok()) return rebased;
   return std::move(prepared->change);
 }
 
 absl::StatusOr<UpdateStaging::Staged> UpdateStaging::Stage(
     const UpdateBatch& batch, Prepared* prepared) {
-  if (prepared != nullptr && !std::exchange(recording_, false)) {
-    prepared = nullptr;
+  std::vector<Prefix> touched;  // since the batch was begun
+  if (prepared != nullptr) {
+    if (!preparing_) prepared = nullptr;
+    touched = std::move(touched_);
+    Forget();
   }
   if (!batch.request_id.empty()) {
     const std::lock_guard lock(mutex_);
@@ -245,7 +251,8 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::Stage(
   const absl::Status conditions = CheckConditions(batch);
   if (!conditions.ok()) return conditions;
   Version next = head_.Share();
-  absl::StatusOr<Rib::Change> change = Apply(batch, prepared, next.rib);
+  absl::StatusOr<Rib::Change> change =
+      Apply(batch, prepared, std::move(touched), next.rib);
   if (!change.ok()) return change.status();
   if (change->delta.bytes() > options_.max_delta_bytes) {
     return QuotaError(
@@ -288,14 +295,7 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::Stage(
     staged.outcome.generation = next.generation;
     staged.record.delta =
         std::make_shared<const Delta>(std::move(change->delta));
-    if (recording_) {
-      meanwhile_routes_ += staged.record.delta->routes.size();
-      if (meanwhile_routes_ <= kMostMeanwhile) {
-        meanwhile_.push_back(staged.record.delta);
-      } else {
-        recording_ = false;
-      }
-    }
+    if (preparing_) Touch(*staged.record.delta);
   }
   if (!batch.request_id.empty()) {
     staged.record.request = {batch.request_id, batch.fingerprint,
@@ -339,7 +339,7 @@ void UpdateStaging::Rollback() {
   const std::lock_guard lock(mutex_);
   window_.Rollback();
   head_ = accepted_.Share();
-  recording_ = false;
+  Forget();
   head_bound_ = accepted_.memory_bound;
   Reserve(head_bound_);
 }

@@ -201,10 +201,11 @@ class UpdateStaging {
   bool WorthPreparing(const UpdateBatch& batch) const;
   // Begins to prepare `batch`; nothing if the head refuses it. Afterwards
   // Prepare() needs no lock. A batch is prepared from Begin() until it is
-  // staged; a further Begin() forgets it.
+  // staged or forgotten.
   // REQUIRES: WorthPreparing(batch).
   std::optional<Prepared> Begin(const UpdateBatch& batch);
   static void Prepare(const UpdateBatch& batch, Prepared& prepared);
+  void Forget();
 
   // Validates a batch against the head and applies it to the head. A refused
   // batch changes nothing. A batch that changes nothing, is only validated or
@@ -254,9 +255,13 @@ class UpdateStaging {
 
  private:
   absl::Status CheckConditions(const UpdateBatch& batch) const;
-  // Applies the batch to the head. `next` is the result.
+  // Notes what was staged while another batch is prepared.
+  void Touch(const Delta& delta);
+  // Applies the batch to the head, of which `next` is a copy and becomes the
+  // result. Since `prepared` was begun, others changed `touched`.
   absl::StatusOr<Rib::Change> Apply(const UpdateBatch& batch,
-                                    Prepared* prepared, Rib& next);
+                                    Prepared* prepared,
+                                    std::vector<Prefix> touched, Rib& next);
   // The bytes that the FIBs of `next`, which is the head with `delta`, may come
   // to: by the lengths of prefixes or, if that and `aside` does not fit, as
   // measured, O(routes). Reserves them, unless it is only validated. Errors:
@@ -270,10 +275,10 @@ class UpdateStaging {
   const Options options_;
   // These belong to the thread that stages.
   Version head_;
-  // What was staged since Begin(), unless too much was, or it was undone.
-  bool recording_ = false;
-  std::vector<std::shared_ptr<const Delta>> meanwhile_;
-  size_t meanwhile_routes_ = 0;
+  // Whether a batch is being prepared, and which prefixes others changed
+  // meanwhile. Ends if these are too many, or if the head is rolled back.
+  bool preparing_ = false;
+  std::vector<Prefix> touched_;
 
   mutable std::mutex mutex_;
   RequestWindow window_ ABSL_GUARDED_BY(mutex_);

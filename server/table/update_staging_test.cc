@@ -8,17 +8,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
 #include <optional>
 #include <random>
 #include <set>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "server/table/table.h"
 
 namespace planb::server {
 namespace {
@@ -162,6 +159,25 @@ TEST(UpdateStaging, APreparedBatchIsTheOneStagedAfterTheOthers) {
   EXPECT_GT(rebased, 1'000);
 }
 
+// More prefixes change meanwhile than are noted.
+TEST(UpdateStaging, ABatchIsAppliedAnewAfterTooManyOthers) {
+  const UpdateStaging::Options options = {.prepared_routes = 1};
+  UpdateStaging prepares(options, {}), plain(options, {});
+  Random random(1);
+  const UpdateBatch large = random.Replacement();
+  auto prepared = prepares.Begin(large);
+  ASSERT_TRUE(prepared.has_value());
+  UpdateStaging::Prepare(large, *prepared);
+  UpdateBatch others;
+  for (uint32_t i = 0; i < 60'000; ++i) {
+    others.changes.push_back(
+        {Op::kUpsert, Prefix::Truncate(Address::V4(i << 8), 24), 1});
+  }
+  ExpectSame(prepares.Stage(others), plain.Stage(others));
+  ExpectSame(prepares.Stage(large, &*prepared), plain.Stage(large));
+  ExpectSameHead(prepares, plain);
+}
+
 TEST(UpdateStaging, WhatDependsOnTheHeadIsNotPrepared) {
   const UpdateStaging staging({.prepared_routes = 1}, {});
   UpdateBatch batch;
@@ -179,35 +195,6 @@ TEST(UpdateStaging, WhatDependsOnTheHeadIsNotPrepared) {
   other.deleted_next_hops = {1};
   EXPECT_FALSE(staging.WorthPreparing(other));
   EXPECT_FALSE(UpdateStaging({}, {}).WorthPreparing(batch));  // small
-}
-
-// A writer of small batches goes on while a large one is prepared.
-TEST(Table, SmallBatchesDoNotWaitForALargeOne) {
-  Table table({});
-  UpdateBatch large;
-  for (uint64_t i = 0; i < 400'000; ++i) {
-    const Address address = Address::V6(absl::MakeUint128(i << 32, 0));
-    large.changes.push_back({Op::kUpsert, Prefix::Truncate(address, 64), 1});
-  }
-  std::atomic<bool> done = false;
-  std::atomic<uint64_t> accepted = 0;
-  std::thread writer([&] {
-    for (uint32_t i = 1; !done; ++i) {
-      UpdateBatch small;
-      small.changes = {{Op::kUpsert, At(1), i}};
-      const auto outcome = table.Apply(std::move(small));
-      if (outcome.ok()) accepted = outcome->generation;
-    }
-  });
-  while (accepted == 0) std::this_thread::yield();
-  const uint64_t before = accepted;
-  const auto outcome = table.Apply(std::move(large));
-  done = true;
-  writer.join();
-  ASSERT_TRUE(outcome.ok()) << outcome.status();
-  // One may have waited, one may have begun before.
-  EXPECT_GT(outcome->generation, before + 3);
-  EXPECT_EQ(outcome->counts.added, 400'000U);
 }
 
 }  // namespace

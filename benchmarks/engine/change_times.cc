@@ -124,6 +124,12 @@ void Run(const Table& table, const Case& what, absl::Span<const Route> changes,
   report.Print("  bytes before: %s", before.c_str());
   report.Print("  bytes after:  %s",
                Memory(*fib, changing.routes().size()).c_str());
+  const std::unique_ptr<const Fib> anew =
+      FibCompiler(changing.routes().family())
+          .Compile(changing.routes())
+          .value();
+  report.Print("  bytes anew:   %s",
+               Memory(*anew, changing.routes().size()).c_str());
   PrintWays(all, report);
   PrintSlowest(all, options.slowest, what.batch, report);
   report.Check(*fib, changing.routes(), changes);

@@ -20,12 +20,10 @@
 namespace planb {
 namespace {
 
-// `grown` says that the memory is not of the size it was.
 UpdateWay Between(const FibCompiler::Counters& before,
-                  const FibCompiler::Counters& after, bool grown) {
+                  const FibCompiler::Counters& after) {
   if (after.compacted > before.compacted) return UpdateWay::kCompacted;
   if (after.full > before.full) return UpdateWay::kFull;
-  if (grown || after.moved > before.moved) return UpdateWay::kMoved;
   return UpdateWay::kIncremental;
 }
 
@@ -35,8 +33,6 @@ absl::string_view UpdateWayName(UpdateWay way) {
   switch (way) {
     case UpdateWay::kIncremental:
       return "incremental";
-    case UpdateWay::kMoved:
-      return "moved";
     case UpdateWay::kFull:
       return "full";
     case UpdateWay::kCompacted:
@@ -49,9 +45,7 @@ ChangingTable::ChangingTable(const Table& table)
     : routes_(table.family, table.routes), compiler_(table.family) {}
 
 std::unique_ptr<const Fib> ChangingTable::Compile() {
-  std::unique_ptr<const Fib> fib = compiler_.Compile(routes_).value();
-  bytes_ = fib->bytes();
-  return fib;
+  return compiler_.Compile(routes_).value();
 }
 
 std::unique_ptr<const Fib> ChangingTable::Change(
@@ -68,8 +62,7 @@ std::unique_ptr<const Fib> ChangingTable::Change(
   const uint64_t end = Ticks();
   times.routes = static_cast<double>(applied - begin) / TicksPerNanosecond();
   times.update = static_cast<double>(end - applied) / TicksPerNanosecond();
-  times.way = Between(counters, compiler_.counters(), fib->bytes() != bytes_);
-  bytes_ = fib->bytes();
+  times.way = Between(counters, compiler_.counters());
   return fib;
 }
 

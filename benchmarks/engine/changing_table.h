@@ -30,8 +30,8 @@ namespace planb {
 // Which way FibCompiler::Update took: incrementally, the same and on into
 // larger memory, or compiling everything, as there was too much to change or as
 // memory was badly packed.
-enum class UpdateWay { kIncremental, kMoved, kFull, kCompacted };
-inline constexpr int kUpdateWays = 4;
+enum class UpdateWay { kIncremental, kFull, kCompacted };
+inline constexpr int kUpdateWays = 3;
 absl::string_view UpdateWayName(UpdateWay way);
 
 struct ChangeTimes {
@@ -58,7 +58,6 @@ class ChangingTable {
  private:
   RouteSet routes_;
   FibCompiler compiler_;
-  size_t bytes_ = 0;  // of the last FIB
   std::vector<Prefix> changed_;
 };
 

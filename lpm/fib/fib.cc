@@ -20,9 +20,10 @@
 
 namespace planb {
 
-std::unique_ptr<const Fib> FibBuilder::Make(TableCompiler& table,
+std::unique_ptr<const Fib> FibBuilder::Make(const TableCompiler& table,
                                             std::shared_ptr<FibArena> arena,
-                                            uint64_t generation) {
+                                            uint64_t generation,
+                                            std::unique_ptr<FibRoot> root) {
   std::unique_ptr<Fib> fib(new Fib);
   // First what the destructor goes by: an allocation below may throw.
   fib->arena_ = std::move(arena);
@@ -30,7 +31,7 @@ std::unique_ptr<const Fib> FibBuilder::Make(TableCompiler& table,
   fib->arena_->Enter(generation);
   fib->family_ = table.family();
   fib->value_bytes_ = table.values().value_bytes();
-  fib->root_ = std::make_unique<FibRoot>(table.root());
+  fib->root_ = std::move(root);
   fib->next_hops_ = table.values().next_hops();
   fib->next_hop_count_ = table.values().next_hop_count();
   return fib;
@@ -56,15 +57,17 @@ absl::StatusOr<std::unique_ptr<const Fib>> Fib::Build(
   if (!compiled.ok()) return compiled.status();
   TableCompiler& table = **compiled;
   // Of exactly the size needed.
-  auto arena = std::make_shared<FibArena>(table.lines().used(),
-                                          table.descriptors().used());
+  auto arena = std::make_shared<FibArena>(
+      table.lines().used(), table.descriptors().used(), table.lines().used(),
+      FibArena::Memory::kNow);
   table.lines().MoveTo(arena->lines(), arena->line_capacity());
   table.descriptors().MoveTo(arena->descriptors(),
                              arena->descriptor_capacity());
-  return FibBuilder::Make(table, std::move(arena), 0);
+  return FibBuilder::Make(table, std::move(arena), 0,
+                          std::make_unique<FibRoot>(table.root()));
 }
 
-Fib::~Fib() { arena_->Leave(generation_); }
+Fib::~Fib() { arena_->Leave(generation_, std::move(root_)); }
 
 FibView Fib::View() const {
   return {root_->entries.data(), arena_->lines(), arena_->descriptors(),
@@ -92,9 +95,7 @@ NextHopId Fib::Lookup(const Address& address, const Kernel& kernel) const {
 size_t Fib::own_bytes() { return sizeof(Fib) + sizeof(FibRoot); }
 
 size_t Fib::bytes() const {
-  return own_bytes() + arena_->line_capacity() * sizeof(Line) +
-         arena_->descriptor_capacity() * sizeof(Descriptor) +
-         next_hop_count_ * sizeof(NextHopId);
+  return own_bytes() + arena_->bytes() + next_hop_count_ * sizeof(NextHopId);
 }
 
 namespace {

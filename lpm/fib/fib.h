@@ -119,7 +119,7 @@ class Fib {
   Family family_ = Family::kIpv6;
   int value_bytes_ = 0;
   uint64_t generation_ = 0;
-  std::unique_ptr<const FibRoot> root_;
+  std::unique_ptr<FibRoot> root_;  // written before it is published
   std::shared_ptr<FibArena> arena_;
   std::shared_ptr<const NextHopId[]> next_hops_;  // or nullptr
   size_t next_hop_count_ = 0;

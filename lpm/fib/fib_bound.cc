@@ -128,28 +128,27 @@ struct Classes {
   uint64_t root_slots = 0, runs = 0;
 };
 
-// Those of FibCompiler.
-constexpr uint64_t kLinesAside = 1024, kDescriptorsAside = 64;
+// Half of a huge page more, where lines are on huge pages; two roots are kept.
+constexpr uint64_t kHugeHalf = uint64_t{1} << 20;
+constexpr uint64_t kRoots = 1 + FibArena::kSpareRoots;
 
-uint64_t WithRoom(uint64_t used, uint64_t aside) {
-  return used + used / 2 + aside;
+uint64_t LineBytes(uint64_t lines) {
+  const uint64_t bytes = std::max<uint64_t>(lines, 1) * sizeof(Line);
+  return bytes + (bytes >= kHugeHalf ? kHugeHalf : 0);
 }
 
 uint64_t Bytes(const FibSize& size) {
-  return sizeof(Fib) + sizeof(FibRoot) +
-         WithRoom(size.lines, kLinesAside) * sizeof(Line) +
-         WithRoom(size.descriptors, kDescriptorsAside) * sizeof(Descriptor) +
+  return sizeof(Fib) + kRoots * sizeof(FibRoot) + LineBytes(size.lines) +
+         size.descriptors * sizeof(Descriptor) +
          size.next_hops * sizeof(NextHopId);
 }
 
 // A pool of blocks while it moves to its place for good: where it grew, by half
 // each time, and where it goes to; and for both a block's 6 bytes an element,
 // in a vector that may have doubled, beside the one before.
-uint64_t PoolPeak(uint64_t used, uint64_t expected, uint64_t aside,
-                  uint64_t bytes) {
-  const uint64_t grown = std::max(expected, WithRoom(used, kMaxBlockLines));
-  const uint64_t moved = WithRoom(used, aside);
-  return (grown + moved) * bytes + 6 * (4 * grown + moved);
+uint64_t PoolPeak(uint64_t used, uint64_t expected, uint64_t bytes) {
+  const uint64_t grown = std::max(expected, used + used / 2 + kMaxBlockLines);
+  return (grown + used) * bytes + 6 * (4 * grown + used);
 }
 
 // Lists of intervals, of so many routes. They are vectors that double: 3 times
@@ -171,12 +170,12 @@ constexpr uint64_t kPerNextHop = 31 + 12;
 
 // Everything at once.
 uint64_t Peak(uint64_t routes, uint64_t lists, const FibSize& size) {
-  constexpr uint64_t kAside = 80 * 1024;  // the two roots, free lists
+  constexpr uint64_t kAside = 112 * 1024;  // four roots, free lists
   return kAside +
-         PoolPeak(size.lines, routes / 6 + 2 * kMaxBlockLines, kLinesAside,
-                  sizeof(Line)) +
-         PoolPeak(size.descriptors, 16, kDescriptorsAside, sizeof(Descriptor)) +
-         lists + size.next_hops * kPerNextHop;
+         PoolPeak(size.lines, routes / 6 + 2 * kMaxBlockLines, sizeof(Line)) +
+         LineBytes(size.lines) - size.lines * sizeof(Line) +
+         PoolPeak(size.descriptors, 16, sizeof(Descriptor)) + lists +
+         size.next_hops * kPerNextHop;
 }
 
 // All in one slot of the root.
@@ -303,7 +302,7 @@ absl::StatusOr<size_t> MeasuredFibBytes(const RouteSet& routes, size_t most) {
   // blocks and two lists of what is unused; then the memory that they move to,
   // or a compilation that becomes necessary.
   const uint64_t together =
-      sizeof(Fib) + sizeof(FibRoot) + pools +
+      sizeof(Fib) + kRoots * sizeof(FibRoot) + pools +
       updated.next_hops * (sizeof(NextHopId) + kPerNextHop) + pools +
       (5 * 6 + 2 * 3 * sizeof(uint32_t)) *
           (updated.lines + updated.descriptors) +

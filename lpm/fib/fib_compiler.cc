@@ -68,7 +68,8 @@ class GarbageVisitor {
 // the way to it, and lists what that leaves unused. Thread-compatible.
 class TableUpdater {
  public:
-  explicit TableUpdater(TableCompiler& table) : table_(table) {}
+  explicit TableUpdater(TableCompiler& table)
+      : table_(table), editor_(table.shape(), table.lines()) {}
 
   // Makes the table that of `routes`, which differ from what it was compiled
   // from at most at `changed`. Writes to the root, and to lines and descriptors
@@ -77,19 +78,45 @@ class TableUpdater {
   // kRootBits.
   void Update(const RouteSet& routes, absl::Span<const Prefix> changed);
 
-  // What Update left unused since this was last emptied.
+  // What Update left unused, and the entries of the root that it wrote, since
+  // these were last emptied.
   Garbage& garbage() { return garbage_; }
+  std::vector<uint32_t>& roots() { return roots_; }
 
  private:
   using Changes = absl::Span<const Prefix>;
 
-  void UpdateSlot(const RouteSet& routes, Changes changed, uint32_t entry,
-                  const MainSlot& slot, Position position);
+  // A slot with its place: its entry is at `position`, in a table of `entries`
+  // entries from `table` on, if not in the root.
+  struct Place {
+    MainSlot slot;
+    Position position;
+    uint32_t table = 0;
+    uint32_t entries = 0;
+  };
+
+  uint32_t EntryAt(Position position);
+  void UpdateSlot(const RouteSet& routes, Changes changed, const Place& place);
+  void CompileAnew(const RouteSet& routes, const Place& place);
+  void EditSlot(const RouteSet& routes, const Prefix& prefix,
+                const Place& place);
+  bool FindSharers(uint32_t entry, const Place& place);
+  bool EditPartition(uint32_t entry, const Place& place,
+                     const IntervalChange& change);
+  void Repartition(uint32_t entry, const Place& place,
+                   const IntervalChange& change);
   uint32_t CopyTable(uint32_t entry, uint32_t first_key, int bits,
                      Position position);
 
   TableCompiler& table_;
+  PartitionEditor editor_;
   Garbage garbage_;
+  std::vector<uint32_t> roots_;
+  // Of the slot that is being edited: the entries that name its partition,
+  // ascending; what changes in it; what it was and what it becomes.
+  std::vector<uint32_t> sharers_;
+  IntervalList<uint32_t> by_, old_, new_, part_;
+  std::vector<uint32_t> dropped_;
 };
 
 constexpr int kBelowRoot = kMainBits - kRootBits;
@@ -126,38 +153,52 @@ void TableUpdater::Update(const RouteSet& routes, Changes changed) {
         static_cast<uint32_t>(MainBits(changed[0].first()) >> kBelowRoot);
     const MainSlot slot = {uint64_t{index} << kBelowRoot, kBelowRoot};
     const size_t count = CountIn(changed, slot);
-    UpdateSlot(routes, changed.first(count), table_.root().entries[index], slot,
-               {.in_root = true, .index = index});
+    roots_.push_back(index);
+    UpdateSlot(routes, changed.first(count),
+               {.slot = slot, .position = {.in_root = true, .index = index}});
     changed.remove_prefix(count);
   }
 }
 
+uint32_t TableUpdater::EntryAt(Position position) {
+  const uint32_t index = position.index;
+  return position.in_root
+             ? table_.root().entries[index]
+             : table_.lines().at(index / kLineWords)->words[index % kLineWords];
+}
+
+// So many changes in a slot are made one by one.
+constexpr size_t kMostEdits = 8;
+
 // Goes down where the changes touch few slots of the table there; otherwise
-// compiles the slot anew.
+// edits the slot or compiles it anew.
 void TableUpdater::UpdateSlot(const RouteSet& routes, Changes changed,
-                              uint32_t entry, const MainSlot& slot,
-                              Position position) {
+                              const Place& place) {
+  const MainSlot& slot = place.slot;
+  const uint32_t entry = EntryAt(place.position);
   const bool first_table = slot.width == kBelowRoot;
   const int below = ShiftOf(entry) + (first_table ? 16 : 0);
   const int length = kMainBits - below;
   const bool all = std::any_of(
       changed.begin(), changed.end(),
       [&](const Prefix& prefix) { return prefix.length() < slot.length(); });
-  if (all || TypeOf(entry) != kTableEntry ||
-      SlotsTouched(changed, length) > (1u << (slot.width - below)) / 4) {
-    table_.CompileSlot(routes, slot, position);
-    if (table_.failed()) return;  // nothing to walk is left
-    GarbageVisitor visitor(table_, garbage_);
-    const Line* const lines = table_.lines().at(0);
-    if (first_table) {
-      WalkRootEntry(lines, entry, position.index, visitor);
-    } else {
-      WalkEntry(lines, entry, KeyOf(slot), slot.width, visitor);
+  if (TypeOf(entry) != kTableEntry) {
+    if (all || first_table || changed.size() > kMostEdits) {
+      return CompileAnew(routes, place);
+    }
+    if (changed.size() == 1) return EditSlot(routes, changed[0], place);
+    // The first ones may turn the slot into a table.
+    for (size_t i = 0; i < changed.size() && !table_.failed(); ++i) {
+      UpdateSlot(routes, changed.subspan(i, 1), place);
     }
     return;
   }
+  if (all || SlotsTouched(changed, length) > (1u << (slot.width - below)) / 4) {
+    return CompileAnew(routes, place);
+  }
+  const uint32_t entries = 1u << (slot.width - below);
   const uint32_t table =
-      CopyTable(entry, KeyOf(slot), slot.width - below, position);
+      CopyTable(entry, KeyOf(slot), slot.width - below, place.position);
   while (!changed.empty() && !table_.failed()) {
     // The slots of the first change, and all changes in them.
     const uint64_t first = (MainBits(changed[0].first()) - slot.low) >> below;
@@ -167,16 +208,198 @@ void TableUpdater::UpdateSlot(const RouteSet& routes, Changes changed,
          ++index) {
       const MainSlot child = {slot.low + (index << below), below};
       const size_t count = CountIn(changed, child);
-      const Position at = {.index = table + static_cast<uint32_t>(index)};
       // The one that covers the slot stays until the last.
       UpdateSlot(routes, covers ? changed.first(1) : changed.first(count),
-                 table_.lines()
-                     .at(at.index / kLineWords)
-                     ->words[at.index % kLineWords],
-                 child, at);
+                 {.slot = child,
+                  .position = {.index = table + static_cast<uint32_t>(index)},
+                  .table = table,
+                  .entries = entries});
       if (!covers || index + 1 == first + slots) changed.remove_prefix(count);
     }
   }
+}
+
+void TableUpdater::CompileAnew(const RouteSet& routes, const Place& place) {
+  const uint32_t entry = EntryAt(place.position);
+  table_.CompileSlot(routes, place.slot, place.position);
+  if (table_.failed()) return;  // nothing to walk is left
+  GarbageVisitor visitor(table_, garbage_);
+  const Line* const lines = table_.lines().at(0);
+  if (place.position.in_root) {
+    WalkRootEntry(lines, entry, place.position.index, visitor);
+  } else {
+    WalkEntry(lines, entry, KeyOf(place.slot), place.slot.width, visitor);
+  }
+}
+
+// Changes a slot that is no table's where one prefix in it changed: what the
+// prefix covers, or the /48 that it is in. Other routes of the slot are not
+// looked at: the rest of its intervals is as it was.
+void TableUpdater::EditSlot(const RouteSet& routes, const Prefix& prefix,
+                            const Place& place) {
+  const uint32_t entry = EntryAt(place.position);
+  if (!FindSharers(entry, place)) return CompileAnew(routes, place);
+  const int width = std::max(kMainBits - prefix.length(), 0);
+  const MainSlot range = {MainBits(prefix.first()) >> width << width, width};
+  const IntervalList<uint64_t>& intervals = table_.IntervalsOf(routes, range);
+  if (table_.failed()) return;
+  by_.Clear();
+  for (uint64_t start : intervals.starts) {
+    by_.starts.push_back(static_cast<uint32_t>(start));
+  }
+  by_.values = intervals.values;
+  dropped_.clear();
+  const IntervalChange change = {.low = static_cast<uint32_t>(range.low),
+                                 .last = static_cast<uint32_t>(range.last()),
+                                 .by = by_};
+  if (!EditPartition(entry, place, change)) Repartition(entry, place, change);
+  if (table_.failed()) return;
+  GarbageVisitor visitor(table_, garbage_);
+  for (uint32_t value : dropped_) visitor.Value(value);
+}
+
+// Finds the entries that name the partition of `entry`. False if one is in
+// another table.
+bool TableUpdater::FindSharers(uint32_t entry, const Place& place) {
+  sharers_.clear();
+  const uint32_t at = place.position.index;
+  if (TypeOf(entry) == kValueEntry) {
+    sharers_.push_back(at);
+    return true;
+  }
+  const uint32_t count = table_.lines().slots(PayloadOf(entry));
+  const uint32_t* const words = table_.lines().at(0)->words;
+  for (uint32_t i = at; i > place.table && sharers_.size() + 1 < count;) {
+    if (words[--i] == entry) sharers_.push_back(i);
+  }
+  std::reverse(sharers_.begin(), sharers_.end());
+  for (uint32_t i = at;
+       i < place.table + place.entries && sharers_.size() < count; ++i) {
+    if (words[i] == entry) sharers_.push_back(i);
+  }
+  return sharers_.size() == count;
+}
+
+// The partition of `entry` in a copy, for all slots that share it. False if the
+// change does not fit into it.
+bool TableUpdater::EditPartition(uint32_t entry, const Place& place,
+                                 const IntervalChange& change) {
+  const EntryType type = TypeOf(entry);
+  if (type == kValueEntry) return false;
+  LinePool& lines = table_.lines();
+  const uint32_t first = PayloadOf(entry);
+  const uint32_t low = KeyOf(place.slot);
+  PartitionEditor::Slot slot = {
+      .low = low,
+      .last =
+          static_cast<uint32_t>(low + (uint64_t{1} << place.slot.width) - 1),
+      .only = sharers_.size() == 1};
+  std::optional<PartitionEditor::Result> copy;
+  if (type == kWideEntry) {
+    copy = editor_.CopyWide(first, change, slot, dropped_);
+  } else {
+    const int shift = ShiftOf(entry);
+    const auto narrow = [shift](uint32_t key) {
+      return (key >> shift) & 0xffff;
+    };
+    uint32_t finer = change.last + 1;
+    part_.Clear();
+    part_.values = change.by.values;
+    for (uint32_t start : change.by.starts) {
+      finer |= start;
+      part_.starts.push_back(narrow(start));
+    }
+    if ((finer & ((1u << shift) - 1)) != 0) return false;
+    slot.low = narrow(slot.low);
+    slot.last = narrow(slot.last);
+    copy = editor_.CopyNarrow(
+        first,
+        {.low = narrow(change.low), .last = narrow(change.last), .by = part_},
+        slot, dropped_);
+  }
+  if (!copy.has_value()) return false;
+  if (table_.failed()) return true;
+  const uint32_t flag = table_.shape().flag;
+  bool marked = lines.marked(first);
+  for (uint32_t value : change.by.values) marked |= (value & flag) != 0;
+  const uint32_t copied = MakeEntry(type, copy->first, ShiftOf(entry));
+  for (uint32_t index : sharers_) {
+    if (index == place.position.index && copy->one_value) {
+      table_.WriteEntry({.index = index}, MakeEntry(kValueEntry, copy->value));
+      continue;
+    }
+    table_.WriteEntry({.index = index}, copied);
+    lines.AddSlot(copy->first);
+    if (marked) lines.Mark(copy->first);
+  }
+  garbage_.lines.push_back(first);
+  return true;
+}
+
+// Compiles all slots that share a partition anew, or a slot of one value, from
+// the intervals that there are.
+void TableUpdater::Repartition(uint32_t entry, const Place& place,
+                               const IntervalChange& change) {
+  const LeafShape& shape = table_.shape();
+  const EntryType type = TypeOf(entry);
+  const bool narrow = type == kNarrowEntry;
+  const int width = place.slot.width;
+  const uint32_t key = KeyOf(place.slot);
+  old_.Clear();
+  if (type == kValueEntry) {
+    old_.starts.push_back(key);
+    old_.values.push_back(PayloadOf(entry));
+  } else {
+    const int shift = narrow ? ShiftOf(entry) : 0;
+    // Above what a narrow key says.
+    const uint32_t window =
+        narrow && shift < 16 ? key >> (shift + 16) << (shift + 16) : 0;
+    ForEachInterval(table_.lines().at(0), entry, shape,
+                    [&](uint32_t start, uint32_t value) {
+                      old_.starts.push_back(window | start << shift);
+                      old_.values.push_back(value);
+                    });
+  }
+  Splice(old_, ~uint32_t{0}, change, shape.flag, new_, dropped_);
+
+  // Each slot gets a run of its own. Where it is tight, two partitions get one
+  // half each.
+  const size_t most = narrow ? shape.shared_narrow() : shape.shared_wide();
+  const size_t half = new_.size() > most ? new_.size() / 2 : new_.size();
+  bool cut = false;
+  size_t next = 0;
+  for (uint32_t index : sharers_) {
+    const uint32_t low =
+        key + static_cast<uint32_t>((int64_t{index} - place.position.index) *
+                                    (int64_t{1} << width));
+    const auto last = static_cast<uint32_t>(low + (uint64_t{1} << width) - 1);
+    while (next < new_.size() && new_.starts[next] < low) {
+      // Of a slot that has left the partition.
+      if ((new_.values[next] & shape.flag) != 0) {
+        dropped_.push_back(new_.values[next]);
+      }
+      ++next;
+    }
+    part_.Clear();
+    if (next == new_.size() || new_.starts[next] != low) {
+      part_.Add(low, new_.values[next - 1]);
+    }
+    for (; next < new_.size() && new_.starts[next] <= last; ++next) {
+      part_.Add(new_.starts[next], new_.values[next]);
+    }
+    table_.slots().Compile(part_, {low, width}, {.index = index}, narrow);
+    if (!cut && next > half) {
+      table_.slots().Flush();
+      cut = true;
+    }
+  }
+  for (; next < new_.size(); ++next) {
+    if ((new_.values[next] & shape.flag) != 0) {
+      dropped_.push_back(new_.values[next]);
+    }
+  }
+  table_.slots().Flush();
+  if (type != kValueEntry) garbage_.lines.push_back(PayloadOf(entry));
 }
 
 // Copies a table of 2^bits entries for `position` to point to, and returns its
@@ -199,8 +422,8 @@ uint32_t TableUpdater::CopyTable(uint32_t entry, uint32_t first_key, int bits,
 // A change costs about as much as compiling this many routes anew.
 constexpr size_t kRoutesPerChange = 48;
 
-// Memory is given half as much again as it takes at first.
-size_t WithRoom(size_t used, size_t least) { return used + used / 2 + least; }
+// Changes of the root that are remembered, to bring older roots up to date.
+constexpr size_t kRootChanges = 256;
 
 }  // namespace
 
@@ -279,27 +502,53 @@ class FibCompiler::Impl {
     ++generation_;
     LinePool& lines = table_->lines();
     DescriptorPool& descriptors = table_->descriptors();
-    if (compiled || lines.at_home() || descriptors.at_home()) {
-      if (!compiled) ++counters_.moved;
-      auto arena = std::make_shared<FibArena>(
-          std::min(WithRoom(lines.used(), 1024), lines.limit()),
-          std::min(WithRoom(descriptors.used(), 64), descriptors.limit()));
+    if (compiled) {
+      // The address space is all that updates may use: nothing moves.
+      auto arena =
+          std::make_shared<FibArena>(lines.limit(), descriptors.limit(),
+                                     lines.used(), FibArena::Memory::kLater);
       lines.MoveTo(arena->lines(), arena->line_capacity());
       descriptors.MoveTo(arena->descriptors(), arena->descriptor_capacity());
       // Not before both have moved: it may be the last to hold the old one.
       arena_ = std::move(arena);
-      // In the new memory nothing is reached by older generations.
-      for (Retired& retired : retired_) Free(retired.garbage);
-      retired_.clear();
-      Free(updater_->garbage());
+      root_changes_.clear();
+      roots_since_ = generation_;
     } else {
       retired_.push_back({generation_, std::move(updater_->garbage())});
+      for (const uint32_t index : updater_->roots()) {
+        root_changes_.push_back({generation_, index});
+      }
+      for (; root_changes_.size() > kRootChanges; root_changes_.pop_front()) {
+        roots_since_ = root_changes_.front().generation;
+      }
     }
     updater_->garbage() = {};
+    updater_->roots().clear();
+    arena_->SetUsed(lines.used(), descriptors.used());
     std::unique_ptr<const Fib> fib =
-        FibBuilder::Make(*table_, arena_, generation_);
+        FibBuilder::Make(*table_, arena_, generation_, Root());
     published_ = true;
     return fib;
+  }
+
+  // The table's root. One of a generation that is gone needs no more than what
+  // changed since: the rest of it, which readers may have in their caches, is
+  // not written.
+  std::unique_ptr<FibRoot> Root() {
+    FibArena::SpareRoot spare = arena_->TakeRoot();
+    if (spare.root == nullptr) return std::make_unique<FibRoot>(table_->root());
+    if (spare.generation < roots_since_) {
+      *spare.root = table_->root();
+      return std::move(spare.root);
+    }
+    for (auto change = root_changes_.rbegin();
+         change != root_changes_.rend() &&
+         change->generation > spare.generation;
+         ++change) {
+      spare.root->entries[change->index] =
+          table_->root().entries[change->index];
+    }
+    return std::move(spare.root);
   }
 
   // What fib_bound.h takes for granted of the memory that an Update begins
@@ -345,6 +594,14 @@ class FibCompiler::Impl {
   std::shared_ptr<FibArena> arena_;
   uint64_t generation_ = 0;
   std::deque<Retired> retired_;  // oldest first
+  // Entries of the root that changed, oldest first: all that did so after
+  // generation roots_since_.
+  struct RootChange {
+    uint64_t generation;
+    uint32_t index;
+  };
+  std::deque<RootChange> root_changes_;
+  uint64_t roots_since_ = 0;
   // The last full compilation, and what it took.
   size_t compact_routes_ = 0;
   size_t compact_lines_ = 0;

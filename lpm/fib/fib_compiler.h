@@ -69,7 +69,6 @@ class FibCompiler {
     uint64_t incremental = 0;
     uint64_t full = 0;       // as there was too much to change, or a failure
     uint64_t compacted = 0;  // full, as memory was badly packed
-    uint64_t moved = 0;      // incremental, into larger memory
   };
   const Counters& counters() const;
 

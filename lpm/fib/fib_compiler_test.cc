@@ -21,40 +21,6 @@
 namespace planb {
 namespace {
 
-// No FIB holds the memory that an update moves from: the compiler does, until
-// it has moved all of it. Lines move while descriptors stay, or the reverse.
-TEST(FibCompiler, MovesMemoryThatNoFibHolds) {
-  struct Growth {
-    uint64_t base, low, batch;
-    int shift, length;
-  };
-  for (const Growth& grow : {
-           // In each root slot a /48.
-           Growth{1 << 16, 0, 64, 52, 48},
-           // In each /48 a host.
-           Growth{uint64_t{0x2001'0db9} << 32, 1, 32, 16, 128},
-       }) {
-    RouteSet routes(Family::kIpv6);
-    routes.Announce(P("2001:db8::1/128"), 1);
-    FibCompiler compiler(Family::kIpv6);
-    auto fib = compiler.Compile(routes).value();
-    for (uint64_t done = 0; compiler.counters().moved == 0;
-         done += grow.batch) {
-      ASSERT_EQ(compiler.counters().full + compiler.counters().compacted, 0U);
-      std::vector<Prefix> changed;
-      for (uint64_t i = done; i < done + grow.batch; ++i) {
-        changed.push_back(
-            V6(grow.base | i << grow.shift, grow.low, grow.length));
-        routes.Announce(changed.back(), 2);
-      }
-      fib.reset();
-      fib = compiler.Update(routes, changed).value();
-    }
-    EXPECT_EQ(fib->Lookup(A("2001:db8::1")), 1U);
-    EXPECT_EQ(fib->Lookup(A("2001:db8::2")), kNoRoute);
-  }
-}
-
 class FibCompilerContract : public testing::TestWithParam<Family> {
  protected:
   // Routes of the family, mixed and nested.

@@ -7,11 +7,14 @@
 #define PLANB_LPM_FIB_FIB_MEMORY_H_
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <set>
 #include <utility>
 #include <vector>
@@ -25,9 +28,7 @@ namespace planb {
 // Hands out blocks of consecutive lines (or descriptors), and takes them back.
 //
 // Works on memory of its own that grows, until MoveTo gives it memory that
-// readers may read, to work on in place. If that is full, the pool copies
-// everything to memory of its own again: at_home() then says that the elements
-// must be moved once more.
+// readers may read, to work on in place.
 //
 // A block also has a count of the slots that name it, kept for the caller: the
 // slots of several table entries may share a partition.
@@ -60,6 +61,7 @@ class BlockPool {
       }
       first = static_cast<uint32_t>(used_);
       used_ += size;
+      if (blocks_.size() < used_) blocks_.resize(used_);
     }
     blocks_[first] = {static_cast<uint16_t>(size), 0, false};
     return first;
@@ -76,6 +78,7 @@ class BlockPool {
   T* at(uint32_t index) { return data_ + index; }
 
   uint32_t size(uint32_t first) const { return blocks_[first].size; }
+  uint32_t slots(uint32_t first) const { return blocks_[first].slots; }
   void AddSlot(uint32_t first) { ++blocks_[first].slots; }
   // True if that was the last.
   bool DropSlot(uint32_t first) { return --blocks_[first].slots == 0; }
@@ -90,7 +93,7 @@ class BlockPool {
   void MoveTo(T* memory, size_t capacity) {
     ABSL_RAW_CHECK(capacity >= used_, "too small to move to");
     capacity = std::min(capacity, limit_);
-    blocks_.resize(capacity);
+    blocks_.reserve(capacity);
     if (used_ > 0) std::memcpy(memory, data_, used_ * sizeof(T));
     own_ = nullptr;
     data_ = memory;
@@ -121,6 +124,7 @@ class BlockPool {
   // The first block, in memory that is not a reader's.
   uint32_t Overflow() {
     overflow_ = true;
+    if (blocks_.empty()) blocks_.resize(1);
     if (!at_home()) Grow(std::max<size_t>(capacity_, max_block_));
     return 0;
   }
@@ -131,7 +135,7 @@ class BlockPool {
     own_ = std::move(grown);
     data_ = own_.get();
     capacity_ = size;
-    blocks_.resize(size);
+    blocks_.reserve(size);
   }
 
   const uint32_t max_block_;
@@ -155,41 +159,76 @@ inline constexpr int kMaxTableBits = 12;
 inline constexpr uint32_t kMaxBlockLines =
     (uint32_t{1} << kMaxTableBits) / kLineWords;
 
+struct alignas(64) FibRoot {
+  std::array<uint32_t, kRootEntries> entries;
+};
+
 // The memory that the generations of one table share, and which of them still
 // live: lines (one at least: kernels may read the first for nothing) and
-// descriptors in memory of a fixed size. Where it is worth a huge page, the
-// kernel is asked for one, and nothing depends on getting it.
+// descriptors in memory of a fixed size. Where what is used from the beginning
+// is worth a huge page, the kernel is asked for one, and nothing depends on
+// getting it. It is asked for no more: to clear one takes an update too long.
 //
 // Thread-safe as to its generations; the memory is its users' to order.
 class FibArena {
  public:
-  // Contents undefined.
-  FibArena(size_t lines, size_t descriptors);
+  // `kLater`: address space, which takes memory as it is written to.
+  enum class Memory { kNow, kLater };
+
+  // Contents undefined. `first_lines` of the lines are used from the beginning.
+  FibArena(size_t lines, size_t descriptors, size_t first_lines, Memory memory);
   ~FibArena();
   FibArena(const FibArena&) = delete;
   FibArena& operator=(const FibArena&) = delete;
 
   Line* lines() const { return lines_; }
-  Descriptor* descriptors() const { return descriptors_.get(); }
+  Descriptor* descriptors() const { return descriptors_; }
   size_t line_capacity() const { return line_capacity_; }
   size_t descriptor_capacity() const { return descriptor_capacity_; }
 
+  // How many of the first lines and descriptors are or were in use.
+  void SetUsed(size_t lines, size_t descriptors);
+  // Of what is or was in use, huge pages as a whole, and of the roots that are
+  // kept.
+  size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+
   // A generation lives from Enter to Leave.
   void Enter(uint64_t generation) ABSL_LOCKS_EXCLUDED(mutex_);
-  void Leave(uint64_t generation) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Keeps its root for TakeRoot, if the memory is for later.
+  void Leave(uint64_t generation, std::unique_ptr<FibRoot> root)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // The root of a generation that is gone, the youngest there is; or null.
+  struct SpareRoot {
+    uint64_t generation = 0;
+    std::unique_ptr<FibRoot> root;
+  };
+  SpareRoot TakeRoot() ABSL_LOCKS_EXCLUDED(mutex_);
 
   // The oldest that lives, or `none`. What happened before the Leave of every
   // older one happens before this returns.
   uint64_t Oldest(uint64_t none) const ABSL_LOCKS_EXCLUDED(mutex_);
 
+  static constexpr size_t kSpareRoots = 2;
+
  private:
+  std::align_val_t Alignment() const;
+
+  const Memory memory_;
+  const size_t line_capacity_;
+  const size_t descriptor_capacity_;
+  // Of the lines: on huge pages, if the kernel grants them.
+  const size_t huge_bytes_;
+  std::atomic<size_t> bytes_;
   Line* lines_ = nullptr;
-  size_t line_capacity_;
-  size_t descriptor_capacity_;
-  size_t alignment_;
-  std::unique_ptr<Descriptor[]> descriptors_;
+  Descriptor* descriptors_ = nullptr;
+  std::unique_ptr<Descriptor[]> own_descriptors_;  // kNow
+  // kLater: all of the address space.
+  void* mapped_ = nullptr;
+  size_t mapped_bytes_ = 0;
   mutable std::mutex mutex_;
   std::set<uint64_t> living_ ABSL_GUARDED_BY(mutex_);
+  std::array<SpareRoot, kSpareRoots> spare_roots_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace planb

@@ -46,7 +46,7 @@ uint32_t LeafShape::ReadValue(const char* values, uint32_t i) const {
 }
 
 void PartitionPacker::AddWide(const SlotIntervals& slot, Position position) {
-  if (wide_.keys.size() + slot.count > shape_.max_wide()) FlushWide();
+  if (wide_.keys.size() + slot.count > shape_.shared_wide()) FlushWide();
   Append(slot, position, wide_);
 }
 
@@ -55,7 +55,7 @@ void PartitionPacker::AddNarrow(const SlotIntervals& slot, Position position,
   const auto window =
       static_cast<uint32_t>(uint64_t{slot.keys[0]} >> (shift + 16));
   if (narrow_.shift != shift || narrow_.window != window ||
-      narrow_.keys.size() + slot.count > shape_.max_narrow()) {
+      narrow_.keys.size() + slot.count > shape_.shared_narrow()) {
     FlushNarrow();
   }
   narrow_.shift = shift;
@@ -309,6 +309,221 @@ void SlotCompiler::FillTable(const Start* starts, Run run, Start low, int width,
     child(part, begin, position);
     value = last_value;
   }
+}
+
+void Splice(const IntervalList<uint32_t>& from, uint32_t end,
+            const IntervalChange& change, uint32_t flag,
+            IntervalList<uint32_t>& to, std::vector<uint32_t>& dropped) {
+  to.Clear();
+  const auto add = [&to](uint32_t start, uint32_t value) {
+    if (to.size() > 0 && to.values.back() == value) return;
+    to.starts.push_back(start);
+    to.values.push_back(value);
+  };
+  const size_t n = from.size();
+  size_t i = 0;
+  for (; i < n && from.starts[i] < change.low; ++i) {
+    add(from.starts[i], from.values[i]);
+  }
+  for (size_t j = 0; j < change.by.size(); ++j) {
+    add(change.by.starts[j], change.by.values[j]);
+  }
+  // What is in force at the last address of the change.
+  std::optional<uint32_t> after;
+  if (i > 0) after = from.values[i - 1];
+  for (; i < n && from.starts[i] <= change.last; ++i) {
+    after = from.values[i];
+    if ((*after & flag) != 0) dropped.push_back(*after);
+  }
+  // It goes on behind the change, but for a descriptor, past which nothing
+  // reads until the next interval.
+  const bool begins = i < n && from.starts[i] == change.last + 1;
+  if (change.last != end && !begins && after.has_value() &&
+      (*after & flag) == 0) {
+    add(change.last + 1, *after);
+  }
+  for (; i < n; ++i) add(from.starts[i], from.values[i]);
+}
+
+namespace {
+
+// One leaf or node of a partition as it lies in memory.
+template <typename Key, typename V>
+struct Form {
+  static constexpr bool kWide = sizeof(Key) == 4;
+  static constexpr uint32_t kSeparators =
+      kWide ? kWideSeparators : kNarrowSeparators;
+  static constexpr uint32_t kKeys =
+      kWide ? Leaf<V>::kWideKeys : Leaf<V>::kNarrowKeys;
+  static constexpr uint32_t kValuesAt =
+      kWide ? Leaf<V>::kWideValuesAt : Leaf<V>::kNarrowValuesAt;
+  static constexpr Key kPadding = static_cast<Key>(~Key{0});
+  static constexpr uint32_t kLast = kPadding;
+
+  static Key KeyAt(const Line* line, uint32_t i) {
+    Key key;
+    std::memcpy(&key,
+                reinterpret_cast<const char*>(line->words) + i * sizeof(Key),
+                sizeof(Key));
+    return key;
+  }
+  static void WriteKey(Line* line, uint32_t i, Key key) {
+    std::memcpy(reinterpret_cast<char*>(line->words) + i * sizeof(Key), &key,
+                sizeof(Key));
+  }
+  static uint32_t ValueAt(const Line* line, uint32_t i) {
+    V value;
+    std::memcpy(
+        &value,
+        reinterpret_cast<const char*>(line->words) + kValuesAt + i * sizeof(V),
+        sizeof(V));
+    return value;
+  }
+
+  // The leaf in which `key` is looked up.
+  static uint32_t LeafOf(const Line* node, uint32_t leaves, uint32_t key) {
+    uint32_t leaf = 0;
+    for (uint32_t i = 0; i + 1 < leaves; ++i) leaf += KeyAt(node, i) < key;
+    return leaf;
+  }
+  static uint32_t Intervals(const Line* leaf) {
+    uint32_t keys = 0;
+    while (keys < kKeys && KeyAt(leaf, keys) != kPadding) ++keys;
+    return keys + 1;
+  }
+  // Where a leaf begins.
+  static uint32_t Start(const Line* node, uint32_t leaf) {
+    return leaf == 0 ? 0 : uint32_t{KeyAt(node, leaf - 1)} + 1;
+  }
+  static void Read(const Line* node, uint32_t leaf,
+                   IntervalList<uint32_t>& to) {
+    const Line* const line = node + 1 + leaf;
+    const uint32_t count = Intervals(line);
+    for (uint32_t i = 0; i < count; ++i) {
+      to.starts.push_back(i == 0 ? Start(node, leaf)
+                                 : uint32_t{KeyAt(line, i - 1)} + 1);
+      to.values.push_back(ValueAt(line, i));
+    }
+  }
+  static void Write(const IntervalList<uint32_t>& from, size_t begin,
+                    size_t count, Line* line) {
+    std::memset(line, 0xff, sizeof(Line));
+    for (uint32_t i = 1; i < count; ++i) {
+      WriteKey(line, i - 1, static_cast<Key>(from.starts[begin + i] - 1));
+    }
+    WriteValues<V>(from.values.data() + begin, static_cast<uint32_t>(count),
+                   kKeys + 1, reinterpret_cast<char*>(line->words) + kValuesAt);
+  }
+};
+
+}  // namespace
+
+template <typename Key, typename V>
+std::optional<PartitionEditor::Result> PartitionEditor::CopyOf(
+    uint32_t first, const IntervalChange& change, const Slot& slot,
+    std::vector<uint32_t>& dropped) {
+  using Form = Form<Key, V>;
+  constexpr uint32_t kInLeaf = Form::kKeys + 1;
+  const Line* node = lines_.at(first);
+  const uint32_t leaves = lines_.size(first) - 1;
+  const size_t dropped_before = dropped.size();
+  // The leaves from `begin` to before `end` are written anew.
+  uint32_t begin = Form::LeafOf(node, leaves, change.low);
+  uint32_t end = Form::LeafOf(node, leaves, change.last) + 1;
+  uint32_t last = 0;
+  for (bool widened = false;; widened = true) {
+    old_.Clear();
+    for (uint32_t leaf = begin; leaf < end; ++leaf) {
+      Form::Read(node, leaf, old_);
+    }
+    last = end < leaves ? Form::Start(node, end) - 1 : Form::kLast;
+    dropped.resize(dropped_before);
+    Splice(old_, last, change, shape_.flag, new_, dropped);
+    // Intervals that are few, or too many for their leaves, are put together
+    // with those of a neighbour that has room.
+    const size_t leaves_then = new_.size() <= kInLeaf / 2 ? 1
+                               : new_.size() > kInLeaf * (end - begin)
+                                   ? end - begin + 1
+                                   : 0;
+    const auto has_room = [&](uint32_t leaf) {
+      return new_.size() + Form::Intervals(node + 1 + leaf) <=
+             kInLeaf * leaves_then;
+    };
+    if (widened || leaves_then == 0) break;
+    if (end < leaves && has_room(end)) {
+      ++end;
+    } else if (begin > 0 && has_room(begin - 1)) {
+      --begin;
+    } else {
+      break;
+    }
+  }
+
+  Result result;
+  if (new_.starts[0] <= slot.low && slot.last <= last) {
+    size_t i = new_.size() - 1;
+    while (new_.starts[i] > slot.last) --i;
+    result.one_value = new_.starts[i] <= slot.low;
+    result.value = new_.values[i];
+    if (result.one_value && slot.only) return result;
+  }
+  const auto count = static_cast<uint32_t>(new_.size());
+  const uint32_t written = (count + kInLeaf - 1) / kInLeaf;
+  const uint32_t rest = leaves - end;
+  if (begin + written + rest > Form::kSeparators + 1) {
+    dropped.resize(dropped_before);
+    return std::nullopt;
+  }
+  result.first = lines_.Allocate(1 + begin + written + rest);
+  if (lines_.overflow()) return result;
+  node = lines_.at(first);
+  Line* const to = lines_.at(result.first);
+  std::memset(to, 0xff, sizeof(Line));
+  std::memcpy(to, node, begin * sizeof(Key));
+  std::memcpy(to + 1, node + 1, begin * sizeof(Line));
+  for (uint32_t i = 0, at = 0; i < written; ++i) {
+    const uint32_t in_leaf = (count - at) / (written - i);
+    const uint32_t leaf = begin + i;
+    if (leaf > 0) {
+      Form::WriteKey(to, leaf - 1, static_cast<Key>(new_.starts[at] - 1));
+    }
+    Form::Write(new_, at, in_leaf, to + 1 + leaf);
+    at += in_leaf;
+  }
+  if (rest > 0) {
+    char* const keys = reinterpret_cast<char*>(to);
+    std::memcpy(keys + (begin + written - 1) * sizeof(Key),
+                reinterpret_cast<const char*>(node) + (end - 1) * sizeof(Key),
+                rest * sizeof(Key));
+    std::memcpy(to + 1 + begin + written, node + 1 + end, rest * sizeof(Line));
+  }
+  return result;
+}
+
+template <typename Key>
+std::optional<PartitionEditor::Result> PartitionEditor::Copy(
+    uint32_t first, const IntervalChange& change, const Slot& slot,
+    std::vector<uint32_t>& dropped) {
+  switch (shape_.value_bytes) {
+    case 1:
+      return CopyOf<Key, uint8_t>(first, change, slot, dropped);
+    case 2:
+      return CopyOf<Key, uint16_t>(first, change, slot, dropped);
+    default:
+      return CopyOf<Key, uint32_t>(first, change, slot, dropped);
+  }
+}
+
+std::optional<PartitionEditor::Result> PartitionEditor::CopyWide(
+    uint32_t first, const IntervalChange& change, const Slot& slot,
+    std::vector<uint32_t>& dropped) {
+  return Copy<uint32_t>(first, change, slot, dropped);
+}
+
+std::optional<PartitionEditor::Result> PartitionEditor::CopyNarrow(
+    uint32_t first, const IntervalChange& change, const Slot& slot,
+    std::vector<uint32_t>& dropped) {
+  return Copy<uint16_t>(first, change, slot, dropped);
 }
 
 }  // namespace planb

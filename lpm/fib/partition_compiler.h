@@ -12,6 +12,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "lpm/fib/elementary_intervals.h"
@@ -37,6 +38,9 @@ struct LeafShape {
   uint32_t max_narrow() const {
     return (kNarrowSeparators + 1) * narrow_intervals;
   }
+  // Of slots that share a partition: leaves a ninth of it for changes.
+  uint32_t shared_wide() const { return max_wide() - max_wide() / 9; }
+  uint32_t shared_narrow() const { return max_narrow() - max_narrow() / 9; }
 };
 
 // Where an entry goes: in the root, or in a table among the lines.
@@ -113,10 +117,11 @@ class SlotCompiler {
   // Compiles a slot below the first table, of intervals that begin with it, by
   // the last 32 bits of their starts. Slots of one key space must come in
   // ascending order; Flush() when another space begins.
+  // `dense`: narrow partitions however few the intervals.
   template <typename Start>
   void Compile(const IntervalList<Start>& intervals, SlotRange range,
-               Position position) {
-    CompileRun(Load(intervals), range, position, /*dense=*/false);
+               Position position, bool dense = false) {
+    CompileRun(Load(intervals), range, position, dense);
   }
 
   // Compiles slot `slot` of the root. Starts are bits 0..47.
@@ -166,6 +171,67 @@ class SlotCompiler {
   LinePool& lines_;
   PartitionPacker packer_;
   std::vector<uint32_t> keys_, values_;
+};
+
+// What changes in a run of intervals: the addresses from `low` to `last` have
+// the intervals `by`, the first of which begins at `low`. All in one key space,
+// in which a descriptor's interval ends where the slot that it is in ends, or
+// where the next interval begins.
+struct IntervalChange {
+  uint32_t low, last;
+  const IntervalList<uint32_t>& by;
+};
+
+// Makes `to` what `from`, which ends at `end`, is after `change`. Neighbours of
+// one value are merged. Adds the values with `flag` that are no longer named to
+// `dropped`.
+void Splice(const IntervalList<uint32_t>& from, uint32_t end,
+            const IntervalChange& change, uint32_t flag,
+            IntervalList<uint32_t>& to, std::vector<uint32_t>& dropped);
+
+// Changes a partition in a copy of it, leaf by leaf. Thread-compatible.
+class PartitionEditor {
+ public:
+  PartitionEditor(const LeafShape& shape, LinePool& lines)
+      : shape_(shape), lines_(lines) {}
+
+  // One slot of a partition.
+  struct Slot {
+    uint32_t low, last;
+    bool only;  // no other slot names the partition
+  };
+  struct Result {
+    // The slot has one value, as was easily seen.
+    bool one_value = false;
+    uint32_t value = 0;
+    // The first line of the copy, a block without slots. There is none if the
+    // only slot has one value.
+    uint32_t first = 0;
+  };
+
+  // Copies the partition at `first`, with a change within `slot`; all is in the
+  // partition's terms. nullopt if that takes more leaves than a partition may
+  // have. Adds to `dropped` as Splice does.
+  // O(bytes of the partition, which are 2,176 at most + intervals).
+  std::optional<Result> CopyWide(uint32_t first, const IntervalChange& change,
+                                 const Slot& slot,
+                                 std::vector<uint32_t>& dropped);
+  std::optional<Result> CopyNarrow(uint32_t first, const IntervalChange& change,
+                                   const Slot& slot,
+                                   std::vector<uint32_t>& dropped);
+
+ private:
+  template <typename Key>
+  std::optional<Result> Copy(uint32_t first, const IntervalChange& change,
+                             const Slot& slot, std::vector<uint32_t>& dropped);
+  template <typename Key, typename V>
+  std::optional<Result> CopyOf(uint32_t first, const IntervalChange& change,
+                               const Slot& slot,
+                               std::vector<uint32_t>& dropped);
+
+  const LeafShape& shape_;
+  LinePool& lines_;
+  IntervalList<uint32_t> old_, new_;  // of the leaves that change
 };
 
 }  // namespace planb

@@ -241,24 +241,34 @@ void TableCompiler::CompileRange(It begin, It end) {
 
 void TableCompiler::CompileSlot(const RouteSet& routes, const MainSlot& slot,
                                 Position position) {
+  const IntervalList<uint64_t>& intervals = IntervalsOf(routes, slot);
+  if (position.in_root) {
+    slots_.CompileRootSlot(intervals, position.index);
+  } else {
+    slots_.Compile(intervals, {static_cast<uint32_t>(slot.low), slot.width},
+                   position);
+    slots_.Flush();
+  }
+}
+
+const IntervalList<uint64_t>& TableCompiler::IntervalsOf(const RouteSet& routes,
+                                                         const MainSlot& slot) {
   const Prefix prefix = Prefix::Truncate(
       Address::FromBits(family_, absl::MakeUint128(slot.low << 16, 0)),
       slot.length());
-  const std::optional<Route> cover = routes.Cover(prefix);
-  const uint32_t value =
-      cover.has_value() ? values_.ToValue(cover->next_hop) : 0;
+  const RouteSet::const_iterator first = routes.LowerBound(prefix);
+  // What covers the slot matters only where no route is the slot's own.
+  uint32_t value = 0;
+  if (first == routes.end() || first->prefix != prefix) {
+    const std::optional<Route> cover = routes.Cover(prefix);
+    if (cover.has_value()) value = values_.ToValue(cover->next_hop);
+  }
   intervals_.Clear();
   ElementaryIntervals elementary(
       slot.low, slot.last(), value,
       [this](uint64_t start, uint32_t v) { intervals_.Add(start, v); });
-  EnterRoutes(routes.LowerBound(prefix), routes.end(), slot.last(), elementary);
-  if (position.in_root) {
-    slots_.CompileRootSlot(intervals_, position.index);
-  } else {
-    slots_.Compile(intervals_, {static_cast<uint32_t>(slot.low), slot.width},
-                   position);
-    slots_.Flush();
-  }
+  EnterRoutes(first, routes.end(), slot.last(), elementary);
+  return intervals_;
 }
 
 // Enters routes up to `last_main` at the grain of a /48. Routes that divide a

@@ -6,7 +6,6 @@
 #ifndef PLANB_LPM_FIB_TABLE_COMPILER_H_
 #define PLANB_LPM_FIB_TABLE_COMPILER_H_
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -117,10 +116,6 @@ class DescriptorCompiler {
   bool overflow_ = false;
 };
 
-struct alignas(64) FibRoot {
-  std::array<uint32_t, kRootEntries> entries;
-};
-
 // Bits 0..47 of left-aligned bits: what the main walk of a FIB decides on.
 inline uint64_t MainBits(absl::uint128 bits) {
   return absl::Uint128High64(bits) >> (64 - kMainBits);
@@ -158,6 +153,13 @@ class TableCompiler {
   void CompileSlot(const RouteSet& routes, const MainSlot& slot,
                    Position position);
 
+  // The intervals of one slot, which has no table: good until the next call of
+  // this or of CompileSlot. Compiles the descriptors in it.
+  // O(routes in the slot + log routes).
+  const IntervalList<uint64_t>& IntervalsOf(const RouteSet& routes,
+                                            const MainSlot& slot);
+  SlotCompiler& slots() { return slots_; }
+
   void WriteEntry(Position position, uint32_t entry) {
     slots_.WriteEntry(position, entry);
   }
@@ -174,6 +176,7 @@ class TableCompiler {
   absl::Status CheckLimits() const;
 
   FibRoot& root() { return root_; }
+  const FibRoot& root() const { return root_; }
   LinePool& lines() { return lines_; }
   DescriptorPool& descriptors() { return descriptors_; }
   const ValueMap& values() const { return values_; }
@@ -235,10 +238,11 @@ absl::StatusOr<std::unique_ptr<TableCompiler>> CompileTable(
 class FibBuilder {
  public:
   // A FIB of what `table` says now, in `arena`, where its lines and descriptors
-  // already are.
-  static std::unique_ptr<const Fib> Make(TableCompiler& table,
+  // already are. `root` is the table's.
+  static std::unique_ptr<const Fib> Make(const TableCompiler& table,
                                          std::shared_ptr<FibArena> arena,
-                                         uint64_t generation);
+                                         uint64_t generation,
+                                         std::unique_ptr<FibRoot> root);
 };
 
 }  // namespace planb

@@ -3,13 +3,16 @@
 #include "lpm/fib/fib_compiler.h"
 
 #include <algorithm>
+#include <bitset>
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/base/internal/raw_logging.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "lpm/fib/fib_memory.h"
@@ -28,14 +31,55 @@ struct Garbage {
   std::vector<uint32_t> descriptors;
 };
 
+// The version of a table before the one in use, to become the one after it: by
+// copying the few lines in which they differ, so that the others stay in the
+// caches of readers. Thread-compatible.
+class SpareTables {
+ public:
+  struct Spare {
+    uint32_t first;       // line
+    uint64_t generation;  // the first that does not read it
+    std::bitset<kMaxBlockLines> differs;
+  };
+
+  // The spare of the table at line `first`, which then has none.
+  std::optional<Spare> Take(uint32_t first) {
+    const auto known = spares_.find(first);
+    if (known == spares_.end()) return std::nullopt;
+    const Spare spare = known->second;
+    spares_.erase(known);
+    return spare;
+  }
+  void Keep(uint32_t first, const Spare& spare) {
+    spares_.insert_or_assign(first, spare);
+  }
+  // The table at `first`, of so many lines, was written to at `line`, if that
+  // is one of them.
+  void Written(uint32_t first, uint32_t lines, uint32_t line) {
+    if (line - first >= lines) return;
+    const auto known = spares_.find(first);
+    if (known != spares_.end()) known->second.differs.set(line - first);
+  }
+
+ private:
+  absl::flat_hash_map<uint32_t, Spare> spares_;  // by the line in use
+};
+
 // Lists all that hangs on an entry as garbage. A visitor of fib_walk.h.
 class GarbageVisitor {
  public:
-  GarbageVisitor(TableCompiler& table, Garbage& garbage)
-      : table_(table), lines_(table.lines()), garbage_(garbage) {}
+  GarbageVisitor(TableCompiler& table, SpareTables& spares, Garbage& garbage)
+      : table_(table),
+        lines_(table.lines()),
+        spares_(spares),
+        garbage_(garbage) {}
 
   void EnterTable(uint32_t) {}
-  void LeaveTable(uint32_t first_line) { garbage_.lines.push_back(first_line); }
+  void LeaveTable(uint32_t first_line) {
+    garbage_.lines.push_back(first_line);
+    const auto spare = spares_.Take(first_line);
+    if (spare.has_value()) garbage_.lines.push_back(spare->first);
+  }
 
   // One slot less names the partition. With the last of them the partition
   // becomes garbage, and so do the descriptors that its values name: those of
@@ -61,6 +105,7 @@ class GarbageVisitor {
  private:
   TableCompiler& table_;
   LinePool& lines_;
+  SpareTables& spares_;
   Garbage& garbage_;
 };
 
@@ -69,14 +114,21 @@ class GarbageVisitor {
 class TableUpdater {
  public:
   explicit TableUpdater(TableCompiler& table)
-      : table_(table), editor_(table.shape(), table.lines()) {}
+      : table_(table), editor_(table.shape(), table.lines()) {
+    table_.slots().LogTo(&written_);
+  }
+  TableUpdater(const TableUpdater&) = delete;
+  TableUpdater& operator=(const TableUpdater&) = delete;
+  ~TableUpdater() { table_.slots().LogTo(nullptr); }
 
   // Makes the table that of `routes`, which differ from what it was compiled
   // from at most at `changed`. Writes to the root, and to lines and descriptors
   // that were not in use, but to none that were. If the table failed(), it is
-  // of no use. REQUIRES: `changed` ascends, no prefix is shorter than
+  // of no use. It becomes that of `generation`; `oldest` is the oldest one that
+  // has readers. REQUIRES: `changed` ascends, no prefix is shorter than
   // kRootBits.
-  void Update(const RouteSet& routes, absl::Span<const Prefix> changed);
+  void Update(const RouteSet& routes, absl::Span<const Prefix> changed,
+              uint64_t generation, uint64_t oldest);
 
   // What Update left unused, and the entries of the root that it wrote, since
   // these were last emptied.
@@ -112,6 +164,9 @@ class TableUpdater {
   PartitionEditor editor_;
   Garbage garbage_;
   std::vector<uint32_t> roots_;
+  SpareTables spares_;
+  std::vector<uint32_t> written_;  // lines of tables, in this update
+  uint64_t generation_ = 0, oldest_ = 0;
   // Of the slot that is being edited: the entries that name its partition,
   // ascending; what changes in it; what it was and what it becomes.
   std::vector<uint32_t> sharers_;
@@ -147,7 +202,11 @@ uint64_t SlotsTouched(absl::Span<const Prefix> changed, int length) {
   return slots;
 }
 
-void TableUpdater::Update(const RouteSet& routes, Changes changed) {
+void TableUpdater::Update(const RouteSet& routes, Changes changed,
+                          uint64_t generation, uint64_t oldest) {
+  generation_ = generation;
+  oldest_ = oldest;
+  written_.clear();
   while (!changed.empty() && !table_.failed()) {
     const auto index =
         static_cast<uint32_t>(MainBits(changed[0].first()) >> kBelowRoot);
@@ -166,6 +225,9 @@ uint32_t TableUpdater::EntryAt(Position position) {
              ? table_.root().entries[index]
              : table_.lines().at(index / kLineWords)->words[index % kLineWords];
 }
+
+// Tables of fewer lines are copied whole.
+constexpr uint32_t kLeastSpare = 4;
 
 // So many changes in a slot are made one by one.
 constexpr size_t kMostEdits = 8;
@@ -199,6 +261,7 @@ void TableUpdater::UpdateSlot(const RouteSet& routes, Changes changed,
   const uint32_t entries = 1u << (slot.width - below);
   const uint32_t table =
       CopyTable(entry, KeyOf(slot), slot.width - below, place.position);
+  const size_t written_before = written_.size();
   while (!changed.empty() && !table_.failed()) {
     // The slots of the first change, and all changes in them.
     const uint64_t first = (MainBits(changed[0].first()) - slot.low) >> below;
@@ -217,13 +280,16 @@ void TableUpdater::UpdateSlot(const RouteSet& routes, Changes changed,
       if (!covers || index + 1 == first + slots) changed.remove_prefix(count);
     }
   }
+  for (size_t i = written_before; i < written_.size(); ++i) {
+    spares_.Written(table / kLineWords, entries / kLineWords, written_[i]);
+  }
 }
 
 void TableUpdater::CompileAnew(const RouteSet& routes, const Place& place) {
   const uint32_t entry = EntryAt(place.position);
   table_.CompileSlot(routes, place.slot, place.position);
   if (table_.failed()) return;  // nothing to walk is left
-  GarbageVisitor visitor(table_, garbage_);
+  GarbageVisitor visitor(table_, spares_, garbage_);
   const Line* const lines = table_.lines().at(0);
   if (place.position.in_root) {
     WalkRootEntry(lines, entry, place.position.index, visitor);
@@ -254,7 +320,7 @@ void TableUpdater::EditSlot(const RouteSet& routes, const Prefix& prefix,
                                  .by = by_};
   if (!EditPartition(entry, place, change)) Repartition(entry, place, change);
   if (table_.failed()) return;
-  GarbageVisitor visitor(table_, garbage_);
+  GarbageVisitor visitor(table_, spares_, garbage_);
   for (uint32_t value : dropped_) visitor.Value(value);
 }
 
@@ -409,13 +475,27 @@ uint32_t TableUpdater::CopyTable(uint32_t entry, uint32_t first_key, int bits,
   LinePool& lines = table_.lines();
   const uint32_t from = TableLine(entry, first_key);
   const uint32_t size = (1u << bits) / kLineWords;
-  const uint32_t to = lines.Allocate(size);
-  if (table_.failed()) return 0;
-  std::memcpy(lines.at(to), lines.at(from), size * sizeof(Line));
+  uint32_t to = 0;
+  const std::optional<SpareTables::Spare> spare = spares_.Take(from);
+  if (spare.has_value() && spare->generation <= oldest_) {
+    to = spare->first;
+    for (uint32_t i = 0; i < size; ++i) {
+      if (spare->differs[i]) *lines.at(to + i) = *lines.at(from + i);
+    }
+  } else {
+    if (spare.has_value()) garbage_.lines.push_back(spare->first);
+    to = lines.Allocate(size);
+    if (table_.failed()) return 0;
+    std::memcpy(lines.at(to), lines.at(from), size * sizeof(Line));
+  }
   table_.WriteEntry(
       position,
       MakeEntry(kTableEntry, PayloadOf(entry) + to - from, ShiftOf(entry)));
-  garbage_.lines.push_back(from);
+  if (size < kLeastSpare) {
+    garbage_.lines.push_back(from);
+  } else {
+    spares_.Keep(to, {.first = from, .generation = generation_, .differs = {}});
+  }
   return to * kLineWords;
 }
 
@@ -439,6 +519,7 @@ class FibCompiler::Impl {
     absl::StatusOr<std::unique_ptr<TableCompiler>> table =
         CompileTable(family_, routes, limits_);
     if (!table.ok()) return table.status();
+    updater_ = nullptr;  // before its table
     table_ = *std::move(table);
     updater_ = std::make_unique<TableUpdater>(*table_);
     retired_.clear();
@@ -478,8 +559,9 @@ class FibCompiler::Impl {
       ++counters_.full;
       return Compile(routes);
     }
-    Reclaim();
-    updater_->Update(routes, changed_);
+    const uint64_t oldest = arena_->Oldest(/*none=*/generation_ + 1);
+    Reclaim(oldest);
+    updater_->Update(routes, changed_, generation_ + 1, oldest);
     if (table_->failed()) {
       // Values must become wider, or blocks be packed.
       ++counters_.full;
@@ -569,8 +651,7 @@ class FibCompiler::Impl {
     return table_->lines().used() > kMaxPayload / 4 || routes > kMaxPayload / 5;
   }
 
-  void Reclaim() {
-    const uint64_t oldest = arena_->Oldest(/*none=*/generation_ + 1);
+  void Reclaim(uint64_t oldest) {
     while (!retired_.empty() && retired_.front().generation <= oldest) {
       Free(retired_.front().garbage);
       retired_.pop_front();

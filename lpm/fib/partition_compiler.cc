@@ -79,8 +79,9 @@ void PartitionPacker::WriteEntry(Position position, uint32_t entry) {
   if (position.in_root) {
     root_[position.index] = entry;
   } else {
-    lines_.at(position.index / kLineWords)->words[position.index % kLineWords] =
-        entry;
+    const uint32_t line = position.index / kLineWords;
+    lines_.at(line)->words[position.index % kLineWords] = entry;
+    if (log_ != nullptr) log_->push_back(line);
   }
 }
 

@@ -78,6 +78,9 @@ class PartitionPacker {
 
   void WriteEntry(Position position, uint32_t entry);
 
+  // From now on adds each line that WriteEntry writes to. Null: no more.
+  void LogTo(std::vector<uint32_t>* log) { log_ = log; }
+
  private:
   // Slots waiting for their partition.
   struct Open {
@@ -99,6 +102,7 @@ class PartitionPacker {
   LinePool& lines_;
   uint32_t* const root_;
   Open wide_, narrow_;
+  std::vector<uint32_t>* log_ = nullptr;
 };
 
 // The part of the walk's key that a slot leaves open: `width` bits below the
@@ -137,6 +141,7 @@ class SlotCompiler {
   void WriteEntry(Position position, uint32_t entry) {
     packer_.WriteEntry(position, entry);
   }
+  void LogTo(std::vector<uint32_t>* log) { packer_.LogTo(log); }
 
  private:
   // A run of what is being compiled, which overwrites it.

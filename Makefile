@@ -13,12 +13,13 @@ LISTEN ?= unix://$(SOCKET),127.0.0.1:50051
 METRICS ?= 127.0.0.1:9464
 ROUTES ?= 100000
 
-.PHONY: help setup build demo test test-long run format compile_commands.json clean
+.PHONY: help setup build demo test test-long test-emulated run format compile_commands.json clean
 
 help:
 	@echo "make demo    install, build, run a server, look addresses up in it"
 	@echo "make test    install, build, run what every change has to pass"
 	@echo "make test-long  all of that for longer, and the deployment's tests"
+	@echo "make test-emulated  the engine's tests on older processors and on arm64"
 	@echo "make run     a server in the foreground"
 	@echo "make format  apply clang-format"
 
@@ -36,6 +37,9 @@ test: setup
 
 test-long: setup
 	.ci/test.sh --long
+
+test-emulated: setup
+	lpm/testing/emulate.sh
 
 run: build
 	@echo "Serving on $(LISTEN), metrics on http://$(METRICS)/metrics"

@@ -6,8 +6,8 @@
 #
 #   .ci/test.sh          what `make test` runs
 #   .ci/test.sh --long   what `make test-long` runs: also the image, the pod, load,
-#                        upgrade and soak, Prometheus, old processors, examples,
-#                        more rounds of kills, crashes, storms and fuzzing
+#                        upgrade and soak, Prometheus, emulated processors,
+#                        examples, more rounds of kills, crashes, storms and fuzzing
 #
 # PLANB_CONFIGS, PLANB_FUZZ and PLANB_DEPLOY narrow it down while working, as in
 #   PLANB_CONFIGS=default PLANB_FUZZ= PLANB_DEPLOY= .ci/test.sh
@@ -72,21 +72,6 @@ ghz_smoke() {
   bazel build --noshow_progress //server:planb_server &&
     benchmarks/serving/ghz/smoke.sh bazel-bin/server/planb_server &&
     benchmarks/serving/ghz/run.sh bazel-bin/server/planb_server "$(mktemp -d)" --short
-}
-
-# One binary runs on any x86-64: here on emulated old ones, with the kernels that
-# their instruction sets allow and no others.
-old_processors() {
-  local expected cpu kernels
-  bazel build --noshow_progress //lpm/kernels:kernel_test || return 1
-  for expected in Nehalem=scalar Haswell=avx2,scalar; do
-    cpu=${expected%=*}
-    kernels=$(qemu-x86_64 -cpu "$cpu" bazel-bin/lpm/kernels/kernel_test \
-      --gtest_filter='*EveryCountOfLanes*' 2>/dev/null |
-      sed -n 's|^\[ *OK \].*/\([a-z0-9]*\)_IPv6_2 .*|\1|p' | sort | paste -sd,)
-    echo "$cpu: $kernels"
-    [[ $kernels == "${expected#*=}" ]] || return 1
-  done
 }
 
 # The server defines no name that libc defines: its libraries get libc's own.
@@ -197,7 +182,7 @@ fi
 if [[ -n $long && -n $deploy ]]; then
   step "build of the benchmarks, optimized" \
     bazel build --noshow_progress --config=opt //benchmarks/...
-  step "old processors" old_processors
+  step "emulated processors" lpm/testing/emulate.sh
   step "load test by ghz" ghz_smoke
   step "examples in Python and Go" client/examples/test.sh
 fi

@@ -18,6 +18,8 @@ const std::vector<const Kernel*>& RunnableKernels() {
     for (const Kernel* kernel : {
 #if defined(__x86_64__)
            &kAvx512Kernel, &kAvx2Kernel,
+#elif defined(__aarch64__)
+           &kNeonKernel,
 #endif
                &kScalarKernel
          }) {

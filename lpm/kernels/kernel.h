@@ -15,7 +15,7 @@ namespace planb {
 // of the engine only name kernels and pass them on.
 struct Kernel;
 
-// "avx512", "avx2" or "scalar".
+// "avx512", "avx2", "neon" or "scalar".
 absl::string_view KernelName(const Kernel& kernel);
 
 // The kernels this machine can run, best first; never empty ("scalar" runs

@@ -2,6 +2,8 @@
 
 // The search by AVX2: a node is two vectors.
 
+#if defined(__x86_64__)
+
 #include <endian.h>
 #include <immintrin.h>
 
@@ -174,3 +176,5 @@ const Kernel kAvx2Kernel = {"avx2", RunsHere, LookupAny<Avx2>,
                             LookupUpperAny<Avx2>};
 
 }  // namespace planb
+
+#endif  // defined(__x86_64__)

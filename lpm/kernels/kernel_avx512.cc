@@ -4,6 +4,8 @@
 // popcount (PlanB paper, Listing 1); the root and the tables are walked for 16
 // addresses at a time.
 
+#if defined(__x86_64__)
+
 #include <endian.h>
 #include <immintrin.h>
 
@@ -493,3 +495,5 @@ const Kernel kAvx512Kernel = {"avx512", RunsHere, LookupAny<Avx512>,
                               LookupUpperAny<Avx512>};
 
 }  // namespace planb
+
+#endif  // defined(__x86_64__)

@@ -30,6 +30,8 @@ extern const Kernel kScalarKernel;
 #if defined(__x86_64__)
 extern const Kernel kAvx2Kernel;
 extern const Kernel kAvx512Kernel;
+#elif defined(__aarch64__)
+extern const Kernel kNeonKernel;
 #endif
 
 }  // namespace planb

@@ -33,8 +33,10 @@ ABSL_FLAG(std::vector<std::string>, traces,
 ABSL_FLAG(std::vector<std::string>, batches, std::vector<std::string>({"4096"}),
           "addresses a call");
 ABSL_FLAG(int, repeats, 9, "timed segments of each engine");
-ABSL_FLAG(std::string, next_hops, "as-given",
-          "as-given, or random:N for one of N drawn for each route");
+ABSL_FLAG(
+    std::string, next_hops, "as-given",
+    "as-given, random:N for one of N drawn for each route, sets:N for all "
+    "of N equally often, or wide-sets:N for the largest ids");
 ABSL_FLAG(int, cpu, -1, "core to stay on; -1 does not care");
 
 namespace planb {

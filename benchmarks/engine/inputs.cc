@@ -166,15 +166,26 @@ absl::StatusOr<Table> MakeTable(absl::string_view name) {
 
 absl::Status AssignNextHops(absl::string_view how, std::vector<Route>& routes) {
   if (how == "as-given") return absl::OkStatus();
+  const bool wide = absl::ConsumePrefix(&how, "wide-");
+  const bool sets = absl::ConsumePrefix(&how, "sets:");
   uint32_t count;
-  if (!absl::ConsumePrefix(&how, "random:") || !absl::SimpleAtoi(how, &count) ||
-      count == 0) {
+  if ((!sets && (wide || !absl::ConsumePrefix(&how, "random:"))) ||
+      !absl::SimpleAtoi(how, &count) || count == 0) {
     return absl::InvalidArgumentError(
-        "next hops are \"as-given\" or \"random:N\" with N of 1 or more");
+        "next hops are \"as-given\", \"random:N\", \"sets:N\" or "
+        "\"wide-sets:N\" with N of 1 or more");
   }
   Random random(1);
-  for (Route& route : routes) {
-    route.next_hop = static_cast<NextHopId>(1 + random.Below(count));
+  for (size_t i = 0; i < routes.size(); ++i) {
+    routes[i].next_hop =
+        static_cast<NextHopId>(1 + (sets ? i % count : random.Below(count)));
+  }
+  if (!sets) return absl::OkStatus();
+  for (size_t i = routes.size(); i > 1; --i) {
+    std::swap(routes[i - 1].next_hop, routes[random.Below(i)].next_hop);
+  }
+  if (wide) {
+    for (Route& route : routes) route.next_hop = kUndecided - route.next_hop;
   }
   return absl::OkStatus();
 }

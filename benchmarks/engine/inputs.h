@@ -52,7 +52,9 @@ struct Table {
 absl::StatusOr<Table> MakeTable(absl::string_view name);
 
 // Gives the routes other next hops: none for "as-given", for "random:N" each
-// one of 1..N, uniformly, from a fixed seed.
+// one of 1..N, uniformly, from a fixed seed; for "sets:N" all of 1..N equally
+// often, as far as the routes go, in random order: as ids of attribute sets.
+// "wide-sets:N" are as many of the largest ids.
 // Errors: INVALID_ARGUMENT.
 absl::Status AssignNextHops(absl::string_view how, std::vector<Route>& routes);
 

@@ -125,7 +125,20 @@ TEST(NextHops, AreAssigned) {
   std::set<NextHopId> ids;
   for (const Route& route : table.routes) ids.insert(route.next_hop);
   EXPECT_EQ(ids, (std::set<NextHopId>{1, 2, 3, 4, 5}));
-  for (const char* how : {"random", "random:0", "random:x", "best"}) {
+  ASSERT_TRUE(AssignNextHops("sets:19000", table.routes).ok());
+  std::multiset<NextHopId> sets;
+  for (const Route& route : table.routes) sets.insert(route.next_hop);
+  EXPECT_EQ(*sets.rbegin(), 19'000U);
+  for (NextHopId id = 1; id <= 19'000; ++id) {
+    ASSERT_EQ(sets.count(id), id <= 1000 ? 2U : 1U) << id;
+  }
+  ASSERT_TRUE(AssignNextHops("wide-sets:19000", table.routes).ok());
+  for (const Route& route : table.routes) {
+    ASSERT_TRUE(route.next_hop < kUndecided &&
+                sets.count(kUndecided - route.next_hop) > 0);
+  }
+  for (const char* how : {"random", "wide-random:5", "sets", "sets:0",
+                          "sets:1x", "random:0", "random:x", "best"}) {
     EXPECT_FALSE(AssignNextHops(how, table.routes).ok()) << how;
   }
 }

@@ -41,8 +41,8 @@ filter='-*OneBit*:*TwoBits*:*ThreeBits*:FibHuge.*:GoldenTest.Updates'
 
 # For x86-64 neither all tables of the small worlds (five minutes), nor with
 # AVX2, emulated at a tenth of the speed, the random and the worst tables: the
-# same kernels see them on this machine. And qemu's masked loads of AVX2 read all of the vector,
-# also on a forbidden page.
+# same kernels see them on this machine. And qemu's masked loads of AVX2 read all
+# of the vector, also on a forbidden page.
 not_x86=(-//lpm/fib:fib_exhaustive_test)
 not_avx2=("${not_x86[@]}" -//lpm/fib:fib_adversarial_test
   -//lpm/fib:fib_random_test)

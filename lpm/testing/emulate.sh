@@ -13,8 +13,8 @@
 #         missing, against Debian's archives for arm64. These go to ~/.cache;
 #         dpkg of this machine learns of no other architecture.
 #
-# Five to ten minutes a machine on two cores. Afterwards bazel-bin is what the last one
-# runs.
+# Five to ten minutes a machine on two cores. Afterwards bazel-bin is what the
+# last one runs.
 set -euo pipefail
 shopt -s inherit_errexit
 cd "$(dirname "$0")/../.."

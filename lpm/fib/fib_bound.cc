@@ -11,13 +11,14 @@
 //
 // *Partitions.* A slot of which r > 0 cuts are a part, strictly, has 2r + 1 <=
 // 3r intervals or fewer, its first included. Partitions hold M = 17w intervals
-// in leaves of w >= 8 and are filled one after the other, so of T intervals in
-// a run without a Flush there come 2T/M + 1 or fewer, and T/w + 4T/M + 2 lines
-// (the header and the last, broken leaf: 2 each). T <= 3 * cuts: 0.47 lines a
-// cut and 2 lines a run. There is a run for each /16 that is cut, 2^16 at most.
-// Narrow ones take less: of 24 intervals or more, (2 + 25/11) / 12 a cut even
-// if each slot had its own; in tables of 16 bits or less, whose slots share
-// them and which have 363 intervals or more, 3 * (1/11 + 4/363) + 2/181.
+// in leaves of w >= 8 and are filled one after the other, up to S = 8/9 M where
+// slots share them, so of T intervals in a run without a Flush there come 2T/S
+// + 1 or fewer, and T/w + 4T/S + 2 lines (the header and the last, broken leaf:
+// 2 each). T <= 3 * cuts: 0.48 lines a cut and 2 lines a run. There is a run
+// for each /16 that is cut, 2^16 at most. Narrow ones take less: of 24
+// intervals or more, (2 + 25/11) / 12 a cut even if each slot had its own; in
+// tables of 16 bits or less, whose slots share them and which have S >= 323
+// intervals, 3 * (1/11 + 4/323) + 2/161.
 //
 // *Tables.* TableBits takes the number of bits that costs least, and one it
 // could have taken, b0, makes a table of max(1, count / 512) lines or fewer. By
@@ -27,7 +28,7 @@
 // for each unit by which all intervals got cheaper than with b0; an interval
 // gets so from 12 only once, on leaving the crowd, and then is in no further
 // table: 0.6 lines altogether if it ends up alone and 0.3 if in a partition. A
-// cut has two: 1.2 lines if alone, 0.6 + 0.47 if not. Add what tables add:
+// cut has two: 1.2 lines if alone, 0.6 + 0.48 if not. Add what tables add:
 // below the first there are 7 levels (of 32 bits, 4 each, and none of 4 is
 // crowded) of tables with M >= 136 intervals or more, so 7/136 tables an
 // interval, each with one line and one more interval (0.6 lines): 7/136 * 1.6 +
@@ -49,16 +50,11 @@
 // the /48's first has it inside. So there is one descriptor for each route up
 // to /64, and two for each that is longer.
 //
-// *Updates.* A slot that an update compiles anew shares no partition with its
-// neighbours: then r cuts take 1 + (2r + 1)/8 lines in a partition: up to 2r.
-// Each cut is in one such slot at most. Slots of the root take what they take
-// in a full compilation. Besides, an update copies tables, each in use once.
-// FibCompiler begins no update with more than 2C + 1024 lines in use, or 3C +
-// 2048 used ever, of C after the last full compilation: 5C + 3072 and what is
-// compiled anew. (It ends one at 3C + 3072, and compiles everything: that makes
-// it a bound where C is measured, whatever is compiled anew.) Descriptors and
-// next hops likewise, with no copies; and as all descriptors are of one size,
-// what is free is used first.
+// *Updates.* The pool of lines has a limit, 3C + 3072 where the last full
+// compilation took C: an update that would exceed it compiles everything. So
+// has that of descriptors, 3C + 2048; but as all of them are of one size, what
+// is free is used first, and no update begins with more than 2C + 1024 in use.
+// Next hops likewise.
 
 #include "lpm/fib/fib_bound.h"
 
@@ -82,7 +78,6 @@ constexpr uint64_t kPerRootSlot = 17;
 constexpr uint64_t kPerRun = 20;
 constexpr uint64_t kPerCut = 14;
 constexpr uint64_t kPerLongRoute = 20;
-constexpr uint64_t kPerCutAlone = 20;  // compiled anew by an update
 
 constexpr int kRunBits = 16;  // the main walk flushes its partitions
 constexpr uint64_t kMostRuns = uint64_t{1} << kRunBits;
@@ -116,9 +111,6 @@ struct Classes {
            kPerLongRoute * below_48;
   }
   uint64_t Lines() const { return (Aside() + kPerCut * main + 9) / 10; }
-  uint64_t LinesAnew() const {
-    return (Aside() + kPerCutAlone * main + 9) / 10;
-  }
   uint64_t Descriptors() const { return below_48 + below_64; }
 
   uint64_t all = 0;
@@ -216,8 +208,7 @@ FibSize Compiled(const Classes& classes, uint64_t next_hops) {
 
 FibSize Updated(const Classes& classes, uint64_t next_hops) {
   const FibSize full = Compiled(classes, next_hops);
-  return {5 * full.lines + 3 * kUpdateAside + classes.LinesAnew(),
-          3 * full.descriptors + kUpdateAside,
+  return {MostUpdatedLines(full.lines), 3 * full.descriptors + kUpdateAside,
           3 * full.next_hops + kUpdateAside};
 }
 

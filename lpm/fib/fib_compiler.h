@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// From one generation of a table to the next: recompiles what changed and
-// shares the rest.
+// From one generation of a table to the next: edits what changed and shares the
+// rest.
 //
 //   FibCompiler compiler(Family::kIpv6);
 //   std::unique_ptr<const Fib> fib = *compiler.Compile(routes);
@@ -31,13 +31,15 @@ struct FibLimits;
 //
 // How that works. Each FIB has a root of its own, and shares lines and
 // descriptors with the generations before and after it. Update writes only to
-// places that no living FIB can reach: what changed, and copies of the tables
-// above it. Then it makes a new root, so readers of the old root see no change.
-// The compiler lists the places that the new generation leaves unused under its
-// number, and uses them again only after every older FIB is destroyed. A FIB
-// must not be destroyed while a thread reads it; its destructor takes a mutex
-// that the next Update takes, too. So a reader's last read happens before the
-// first new write.
+// places that no living FIB can reach: copies of the partitions that change and
+// of the tables above them. Then it makes a new root, so readers of the old
+// root see no change. The compiler lists the places that the new generation
+// leaves unused under its number, and uses them again only after every older
+// FIB is destroyed: for anything, or for the next version of the same table,
+// which differs in few lines. Roots of FIBs that are gone are used again as
+// well. A FIB must not be destroyed while a thread reads it; its destructor
+// takes a mutex that the next Update takes, too. So a reader's last read
+// happens before the first new write.
 class FibCompiler {
  public:
   explicit FibCompiler(Family family);
@@ -55,12 +57,14 @@ class FibCompiler {
   // and prefixes that did not change after all, are allowed). A lookup batch
   // reads one FIB, so it sees all of the changes or none.
   //
-  // Recompiles, for each change, the smallest slot around it (some hundred
-  // routes); for prefixes shorter than /12, or where what changed is a large
-  // part of the table, everything. Also compiles everything when the changes
-  // so far have left too much of the memory badly packed, and after a call that
-  // failed, by an error or by an allocation that threw an exception.
-  // Errors: those of Compile. REQUIRES: Compile was called.
+  // Edits, for each change, a partition of some hundred intervals, reading the
+  // routes that the prefix covers, or those of its /48. Where a prefix covers
+  // much of a slot's table, recompiles the slot; for prefixes shorter than /12,
+  // or where what changed is a large part of the table, everything. Also
+  // compiles everything when the changes so far have left too much of the
+  // memory badly packed, and after a call that failed, by an error or by an
+  // allocation that threw an exception. Errors: those of Compile. REQUIRES:
+  // Compile was called.
   absl::StatusOr<std::unique_ptr<const Fib>> Update(
       const RouteSet& routes, absl::Span<const Prefix> changed);
 

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/config.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -228,6 +229,50 @@ TEST(BlockPool, ABlockPastTheLimitIsNotInMemoryThatWasGiven) {
   EXPECT_TRUE(pool.overflow());
   EXPECT_EQ(memory, std::vector<char>(4 * kBlock, 'x'));
 }
+
+#if defined(ABSL_HAVE_ADDRESS_SANITIZER)
+
+// Reads one word of each line of a block.
+uint32_t Sum(LinePool& pool, uint32_t first, uint32_t size) {
+  uint32_t sum = 0;
+  for (uint32_t i = first; i < first + size; ++i) {
+    sum += *const_cast<const volatile uint32_t*>(pool.at(i)->words);
+  }
+  return sum;
+}
+
+TEST(PoisonedMemory, ReadsOfWhatIsInNoBlockDie) {
+  LinePool pool(16, 8);
+  const auto expect_poisoned_around = [&pool](uint32_t block) {
+    EXPECT_EQ(Sum(pool, block, 2), 14U);
+    EXPECT_EQ(Sum(pool, 0, 1), 7U) << "kernels may read it";
+    EXPECT_DEATH(Sum(pool, 1, 1), "use-after-poison");
+    EXPECT_DEATH(Sum(pool, block + 2, 1), "use-after-poison");
+  };
+  const uint32_t given_back = pool.Allocate(4);
+  const uint32_t block = pool.Allocate(2);
+  for (uint32_t i = 0; i < block + 2; ++i) pool.at(i)->words[0] = 7;
+  pool.Free(given_back);
+  expect_poisoned_around(block);
+  FibArena arena(40, 0, 40, FibArena::Memory::kNow);
+  pool.MoveTo(arena.lines(), arena.line_capacity());
+  expect_poisoned_around(block);
+  // Used again, it can be read.
+  const uint32_t again = pool.Allocate(4);
+  ASSERT_EQ(again, given_back);
+  EXPECT_EQ(Sum(pool, again, 4), 28U);
+  pool.Free(again);
+  // Grown out of the arena, where older generations stay.
+  while (!pool.at_home()) pool.Allocate(8);
+  EXPECT_DEATH(Sum(pool, 1, 1), "use-after-poison");
+  EXPECT_EQ(Sum(pool, block, 2), 14U);
+  EXPECT_EQ(arena.lines()[block].words[0], 7U);
+  EXPECT_DEATH(static_cast<void>(*const_cast<const volatile uint32_t*>(
+                   arena.lines()[1].words)),
+               "use-after-poison");
+}
+
+#endif  // defined(ABSL_HAVE_ADDRESS_SANITIZER)
 
 }  // namespace
 }  // namespace planb

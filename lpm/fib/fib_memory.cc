@@ -48,6 +48,7 @@ FibArena::FibArena(size_t lines, size_t descriptors, size_t first_lines,
 
 FibArena::~FibArena() {
   if (memory_ == Memory::kLater) {
+    Unpoison(mapped_, mapped_bytes_);  // others may map this place
     munmap(mapped_, mapped_bytes_);
     return;
   }

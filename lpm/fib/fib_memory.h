@@ -19,11 +19,30 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/config.h"
 #include "absl/base/internal/raw_logging.h"
 #include "absl/base/thread_annotations.h"
 #include "lpm/kernels/layout.h"
 
+#if defined(ABSL_HAVE_ADDRESS_SANITIZER)
+#include <sanitizer/asan_interface.h>
+#endif
+
 namespace planb {
+
+#if defined(ABSL_HAVE_ADDRESS_SANITIZER)
+inline constexpr bool kPoisons = true;
+inline void Poison(const void* from, size_t bytes) {
+  ASAN_POISON_MEMORY_REGION(from, bytes);
+}
+inline void Unpoison(const void* from, size_t bytes) {
+  ASAN_UNPOISON_MEMORY_REGION(from, bytes);
+}
+#else
+inline constexpr bool kPoisons = false;
+inline void Poison(const void*, size_t) {}
+inline void Unpoison(const void*, size_t) {}
+#endif
 
 // Hands out blocks of consecutive lines (or descriptors), and takes them back.
 //
@@ -32,6 +51,10 @@ namespace planb {
 //
 // A block also has a count of the slots that name it, kept for the caller: the
 // slots of several table entries may share a partition.
+//
+// Under AddressSanitizer whatever is in no block is poisoned: what was given
+// back, and what was not handed out yet. But not the first element, which
+// kernels may read for nothing.
 //
 // Thread-compatible.
 template <typename T>
@@ -64,6 +87,7 @@ class BlockPool {
       if (blocks_.size() < used_) blocks_.resize(used_);
     }
     blocks_[first] = {static_cast<uint16_t>(size), 0, false};
+    Unpoison(data_ + first, size * sizeof(T));
     return first;
   }
 
@@ -72,6 +96,7 @@ class BlockPool {
     const uint32_t size = blocks_[first].size;
     free_[size].push_back(first);
     free_elements_ += size;
+    PoisonFree(first, size);
   }
 
   // Valid until the next Allocate, which may move everything.
@@ -94,7 +119,7 @@ class BlockPool {
     ABSL_RAW_CHECK(capacity >= used_, "too small to move to");
     capacity = std::min(capacity, limit_);
     blocks_.reserve(capacity);
-    if (used_ > 0) std::memcpy(memory, data_, used_ * sizeof(T));
+    CopyTo(memory, capacity);
     own_ = nullptr;
     data_ = memory;
     capacity_ = capacity;
@@ -126,16 +151,39 @@ class BlockPool {
     overflow_ = true;
     if (blocks_.empty()) blocks_.resize(1);
     if (!at_home()) Grow(std::max<size_t>(capacity_, max_block_));
+    Unpoison(data_, max_block_ * sizeof(T));
     return 0;
   }
 
   void Grow(size_t size) {
     auto grown = std::make_unique_for_overwrite<T[]>(size);
-    if (used_ > 0) std::memcpy(grown.get(), data_, used_ * sizeof(T));
+    CopyTo(grown.get(), size);
     own_ = std::move(grown);
     data_ = own_.get();
     capacity_ = size;
     blocks_.reserve(size);
+  }
+
+  // Copies everything. What is in no block is poisoned in `to` as well, and
+  // stays so here: older generations may be here yet.
+  void CopyTo(T* to, size_t capacity) {
+    Unpoison(data_, used_ * sizeof(T));
+    if (used_ > 0) std::memcpy(to, data_, used_ * sizeof(T));
+    PoisonFreeBlocks();
+    T* const from = std::exchange(data_, to);
+    PoisonFree(used_, capacity - used_);
+    PoisonFreeBlocks();
+    data_ = from;
+  }
+  void PoisonFreeBlocks() {
+    if constexpr (!kPoisons) return;
+    for (size_t size = 1; size < free_.size(); ++size) {
+      for (const uint32_t first : free_[size]) PoisonFree(first, size);
+    }
+  }
+  void PoisonFree(size_t first, size_t size) {
+    if (first == 0 && size > 0) ++first, --size;
+    Poison(data_ + first, size * sizeof(T));
   }
 
   const uint32_t max_block_;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <ostream>
 #include <string>
@@ -15,9 +16,12 @@
 
 #include "lpm/address.h"
 #include "lpm/fib/fib.h"
+#include "lpm/kernels/kernel.h"
 #include "lpm/prefix.h"
 #include "lpm/synthetic/random.h"
 #include "lpm/testing/fib_check.h"
+#include "lpm/testing/golden_tables.h"
+#include "lpm/testing/instruction_count.h"
 #include "lpm/testing/oracle.h"
 #include "lpm/testing/random_tables.h"
 
@@ -234,6 +238,44 @@ TEST_P(FibAdversarial, BuiltAtOnce) {
   EXPECT_EQ(PackedProbes(GetParam().family, probes).Differences(*fib, expected),
             "");
   EXPECT_LE(fib->bytes(), MostBytes(routes_.size()));
+}
+
+// What a lookup costs at most, on any of these tables: lines of memory, and
+// instructions by any kernel.
+constexpr size_t kMostLines = 16;
+constexpr uint64_t kMostInstructions = 1200;
+
+// The address of the longest way, alone and as all of a batch: each then waits
+// for its descriptors. (Few, since counting is slow.)
+TEST_P(FibAdversarial, LookupsAreBounded) {
+  const auto fib = Fib::Build(GetParam().family, routes_).value();
+  const std::vector<Address> probes = BoundaryProbes(routes_);
+  Address longest = probes.front();
+  size_t most = 0;
+  for (size_t i = 0; i < probes.size(); i += 1 + probes.size() / 100'000) {
+    const size_t lines = WalkLines(*fib, probes[i]).lines;
+    if (lines > most) longest = probes[i];
+    most = std::max(most, lines);
+  }
+  EXPECT_LE(most, MostLines(fib->Stats()));
+  EXPECT_LE(most, kMostLines);
+
+  constexpr size_t kBatch = 16;
+  const std::vector<char> packed = PackAs(
+      WholeForm(GetParam().family), std::vector<Address>(kBatch, longest));
+  std::vector<NextHopId> found(kBatch);
+  for (const Kernel* kernel : AvailableKernels()) {
+    for (const size_t batch : {size_t{1}, kBatch}) {
+      const auto lookup = [&] {
+        fib->Lookup(packed.data(), batch, found.data(), *kernel);
+      };
+      lookup();
+      const auto count = CountInstructions(lookup);
+      if (!count.ok()) return;  // under a sanitizer
+      EXPECT_LE(*count / batch, kMostInstructions)
+          << KernelName(*kernel) << ", batches of " << batch;
+    }
+  }
 }
 
 // From the empty table to the whole one in batches that grow, each of routes

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// From one generation of a table to the next: edits partitions and tables in
+// copies, and lists what that leaves unused.
+
+#ifndef PLANB_LPM_FIB_TABLE_UPDATER_H_
+#define PLANB_LPM_FIB_TABLE_UPDATER_H_
+
+#include <bitset>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
+#include "lpm/fib/elementary_intervals.h"
+#include "lpm/fib/fib_memory.h"
+#include "lpm/fib/partition_compiler.h"
+#include "lpm/fib/table_compiler.h"
+#include "lpm/prefix.h"
+#include "lpm/routes/route_set.h"
+
+namespace planb {
+
+// Blocks that an update leaves unused, by their first element.
+struct Garbage {
+  std::vector<uint32_t> lines;
+  std::vector<uint32_t> descriptors;
+};
+
+// The version of a table before the one in use, to become the one after it: by
+// copying the few lines in which they differ, so that the others stay in the
+// caches of readers. Thread-compatible.
+class SpareTables {
+ public:
+  struct Spare {
+    uint32_t first;       // line
+    uint64_t generation;  // the first that does not read it
+    std::bitset<kMaxBlockLines> differs;
+  };
+
+  // The spare of the table at line `first`, which then has none.
+  std::optional<Spare> Take(uint32_t first) {
+    const auto known = spares_.find(first);
+    if (known == spares_.end()) return std::nullopt;
+    const Spare spare = known->second;
+    spares_.erase(known);
+    return spare;
+  }
+  void Keep(uint32_t first, const Spare& spare) {
+    spares_.insert_or_assign(first, spare);
+  }
+  // The table at `first`, of so many lines, was written to at `line`, if that
+  // is one of them.
+  void Written(uint32_t first, uint32_t lines, uint32_t line) {
+    if (line - first >= lines) return;
+    const auto known = spares_.find(first);
+    if (known != spares_.end()) known->second.differs.set(line - first);
+  }
+
+ private:
+  absl::flat_hash_map<uint32_t, Spare> spares_;  // by the line in use
+};
+
+// Changes a compiled table in part: writes anew what changed and the tables on
+// the way to it, and lists what that leaves unused. Thread-compatible.
+class TableUpdater {
+ public:
+  explicit TableUpdater(TableCompiler& table)
+      : table_(table), editor_(table.shape(), table.lines()) {
+    table_.slots().LogTo(&written_);
+  }
+  TableUpdater(const TableUpdater&) = delete;
+  TableUpdater& operator=(const TableUpdater&) = delete;
+  ~TableUpdater() { table_.slots().LogTo(nullptr); }
+
+  // Makes the table that of `routes`, which differ from what it was compiled
+  // from at most at `changed`. Writes to the root, and to lines and descriptors
+  // that were not in use, but to none that were. If the table failed(), it is
+  // of no use. It becomes that of `generation`; `oldest` is the oldest one that
+  // has readers. REQUIRES: `changed` ascends, no prefix is shorter than
+  // kRootBits.
+  void Update(const RouteSet& routes, absl::Span<const Prefix> changed,
+              uint64_t generation, uint64_t oldest);
+
+  // What Update left unused, and the entries of the root that it wrote, since
+  // these were last emptied.
+  Garbage& garbage() { return garbage_; }
+  std::vector<uint32_t>& roots() { return roots_; }
+
+ private:
+  using Changes = absl::Span<const Prefix>;
+
+  // A slot with its place: its entry is at `position`, in a table of `entries`
+  // entries from `table` on, if not in the root.
+  struct Place {
+    MainSlot slot;
+    Position position;
+    uint32_t table = 0;
+    uint32_t entries = 0;
+  };
+
+  uint32_t EntryAt(Position position);
+  void UpdateSlot(const RouteSet& routes, Changes changed, const Place& place);
+  void CompileAnew(const RouteSet& routes, const Place& place);
+  void EditSlot(const RouteSet& routes, const Prefix& prefix,
+                const Place& place);
+  bool FindSharers(uint32_t entry, const Place& place);
+  bool EditPartition(uint32_t entry, const Place& place,
+                     const IntervalChange& change);
+  void Repartition(uint32_t entry, const Place& place,
+                   const IntervalChange& change);
+  uint32_t CopyTable(uint32_t entry, uint32_t first_key, int bits,
+                     Position position);
+
+  TableCompiler& table_;
+  PartitionEditor editor_;
+  Garbage garbage_;
+  std::vector<uint32_t> roots_;
+  SpareTables spares_;
+  std::vector<uint32_t> written_;  // lines of tables, in this update
+  uint64_t generation_ = 0, oldest_ = 0;
+  // Of the slot that is being edited: the entries that name its partition,
+  // ascending; what changes in it; what it was and what it becomes.
+  std::vector<uint32_t> sharers_;
+  IntervalList<uint32_t> by_, old_, new_, part_;
+  std::vector<uint32_t> dropped_;
+};
+
+}  // namespace planb
+
+#endif  // PLANB_LPM_FIB_TABLE_UPDATER_H_

@@ -101,8 +101,8 @@ ABSL_FLAG(uint64_t, generate_seed, 1,
           "For --generate and --generate_ipv4: the same seed makes the same "
           "table.");
 ABSL_FLAG(std::string, simd, "auto",
-          "Search kernel: auto (the best this machine can run), avx512, avx2 "
-          "or scalar.");
+          "Search kernel: auto (the best this machine can run), avx512, avx2, "
+          "neon or scalar.");
 ABSL_FLAG(uint64_t, max_routes, 4'000'000,
           "Routes a table may hold, both families together.");
 ABSL_FLAG(uint64_t, max_next_hops, 1'000'000,

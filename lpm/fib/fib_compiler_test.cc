@@ -9,6 +9,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -227,6 +229,43 @@ TEST_P(NextHopGrowth, NextHopsPassBy) {
   }
   Check();
   EXPECT_LE(bytes[1], 2 * bytes[0] + 65536);
+}
+
+// Thousands of neighbouring /48s, many of them divided: their slots share
+// partitions, which split and are packed again as intervals come and go.
+TEST(FibCompiler, DividedSlotsOfSharedPartitionsKeepTheirRoutes) {
+  const uint64_t base = 0x2001'0db8'0000'0000;
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    // In crowded places and in thin ones.
+    const uint64_t count = 500 << seed;
+    Random random(seed);
+    const auto prefix = [&](int length) {
+      return Prefix::Truncate(
+          V6(base | random.Below(count) << 16 | random.Below(4) << 6,
+             random.Below(3), 128)
+              .address(),
+          length);
+    };
+    std::vector<Change> changes;
+    for (uint64_t n = 0; n < 2000; ++n) {
+      changes.push_back({prefix(random.Chance(1, 2) ? 48 : 64),
+                         static_cast<NextHopId>(1 + random.Below(60))});
+    }
+    LiveTable table(Family::kIpv6);
+    table.Apply(changes);
+    table.Recompile();
+    for (int step = 1; step <= 3000; ++step) {
+      const int lengths[] = {44, 46, 47, 48, 48, 48, 58, 64, 64, 128};
+      const Change change = {
+          prefix(lengths[random.Below(std::size(lengths))]),
+          random.Chance(1, 3) ? kNoRoute
+                              : static_cast<NextHopId>(1 + random.Below(60))};
+      table.Apply({&change, 1});
+      if (step % 250 != 0) continue;
+      ASSERT_EQ(DifferencesAtBoundaries(*table.fib(), table.ModelRoutes()), "")
+          << "seed " << seed << ", step " << step;
+    }
+  }
 }
 
 }  // namespace

@@ -323,6 +323,14 @@ void Splice(const IntervalList<uint32_t>& from, uint32_t end,
   };
   const size_t n = from.size();
   size_t i = 0;
+  // A partition does not say where its first interval begins. A descriptor's,
+  // in force where the change begins, begins there.
+  if (from.starts[0] < change.low && (from.values[0] & flag) != 0 &&
+      (n == 1 || from.starts[1] > change.low)) {
+    dropped.push_back(from.values[0]);
+    add(from.starts[0], change.by.values[0]);
+    i = 1;
+  }
   for (; i < n && from.starts[i] < change.low; ++i) {
     add(from.starts[i], from.values[i]);
   }

@@ -309,6 +309,15 @@ void TableUpdater::Repartition(uint32_t entry, const Place& place,
                       old_.values.push_back(value);
                     });
   }
+  const auto low_of = [&](uint32_t index) {
+    return key + static_cast<uint32_t>((int64_t{index} - place.position.index) *
+                                       (int64_t{1} << width));
+  };
+  // A partition does not say where its first interval begins: with the first
+  // slot, if the interval is in force there.
+  if (old_.size() == 1 || old_.starts[1] > low_of(sharers_[0])) {
+    old_.starts[0] = low_of(sharers_[0]);
+  }
   Splice(old_, ~uint32_t{0}, change, shape.flag, new_, dropped_);
 
   // Each slot gets a run of its own. Where it is tight, two partitions get one
@@ -318,9 +327,7 @@ void TableUpdater::Repartition(uint32_t entry, const Place& place,
   bool cut = false;
   size_t next = 0;
   for (uint32_t index : sharers_) {
-    const uint32_t low =
-        key + static_cast<uint32_t>((int64_t{index} - place.position.index) *
-                                    (int64_t{1} << width));
+    const uint32_t low = low_of(index);
     const auto last = static_cast<uint32_t>(low + (uint64_t{1} << width) - 1);
     while (next < new_.size() && new_.starts[next] < low) {
       // Of a slot that has left the partition.

@@ -94,6 +94,25 @@ TEST(Example, LookUpABatch) {
   EXPECT_EQ(next_hops, (std::array<NextHopId, 3>{4, 3, 3}));
 }
 
+// fib.h: the length of the prefix beside each next hop, of a FIB that was made
+// for it.
+TEST(Example, LookUpWithPrefixLengths) {
+  const std::vector<Route> routes = {{Prefix::Parse("10.0.0.0/8").value(), 1},
+                                     {Prefix::Parse("10.1.0.0/16").value(), 1}};
+  const auto fib =
+      Fib::Build(Family::kIpv4, routes, {.prefix_lengths = true}).value();
+  constexpr char kAddresses[] =
+      "\x0a\0\0\1"
+      "\x0a\1\0\1"
+      "\x0b\0\0\1";
+  std::array<uint32_t, 3> next_hops;
+  std::array<uint8_t, 3> lengths;
+  fib->LookupWithLengths(kAddresses, next_hops.size(), next_hops.data(),
+                         lengths.data(), **SelectKernel("auto"));
+  EXPECT_EQ(next_hops, (std::array<uint32_t, 3>{1, 1, kNoRoute}));
+  EXPECT_EQ(lengths, (std::array<uint8_t, 3>{8, 16, kNoPrefixLength}));
+}
+
 // kernel.h: which there are, here. They differ in speed alone.
 TEST(Example, Kernels) {
   const std::vector<Route> routes = {{Prefix::Parse("10.0.0.0/8").value(), 1}};

@@ -24,7 +24,8 @@ ABSL_FLAG(std::vector<std::string>, tables,
           "+max64, +hosts64, ... after it");
 ABSL_FLAG(std::vector<std::string>, engines,
           std::vector<std::string>({"planb", "paper", "reference:drop"}),
-          "planb[:KERNEL], paper[:KERNEL][:8|16|32][:distinct|merged], "
+          "planb[:KERNEL][:lengths], "
+          "paper[:KERNEL][:8|16|32][:distinct|merged], "
           "reference[:drop][:scalar], dir24[:scalar], dpdk[:scalar]; ratios "
           "are to the first");
 ABSL_FLAG(std::vector<std::string>, traces,

@@ -5,6 +5,7 @@
 // machine affects all of them. The engines by name:
 //
 //   planb[:KERNEL]      the engine under lpm/ (avx512, avx2, scalar; the best)
+//   planb[:KERNEL]:lengths  the same, with prefix lengths beside next hops
 //   paper[:OPTION...]   the PlanB paper's: avx512, avx2, scalar; distinct (one
 //                       entry an address), merged
 //   reference[:scalar]  planb-lpm's algorithm; it refuses routes longer than

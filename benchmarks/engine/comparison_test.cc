@@ -22,8 +22,9 @@ TEST(Engines, AnswerExactly) {
   const std::vector<Route> ipv4 =
       SyntheticTable({.ipv6_routes = 0, .ipv4_routes = 5000});
   for (const char* name :
-       {"planb", "planb:scalar", "paper", "paper:merged", "paper:distinct",
-        "paper:scalar", "dir24", "dir24:scalar", "reference:drop:scalar"}) {
+       {"planb", "planb:scalar", "planb:lengths", "planb:scalar:lengths",
+        "paper", "paper:merged", "paper:distinct", "paper:scalar", "dir24",
+        "dir24:scalar", "reference:drop:scalar"}) {
     SCOPED_TRACE(name);
     const auto engine = MakeEngine(name);
     ASSERT_TRUE(engine.ok()) << engine.status();
@@ -45,8 +46,8 @@ TEST(Engines, OnlyDropLeavesRoutesOut) {
 
 TEST(Engines, NamesThatMeanNothing) {
   for (const char* name :
-       {"", "fast", "planb:sse9", "planb:avx2:avx2", "paper:5", "paper:sse9",
-        "reference:merged", "dir24:drop"}) {
+       {"", "fast", "planb:sse9", "planb:avx2:avx2", "planb:lengths:fast",
+        "paper:5", "paper:sse9", "reference:merged", "dir24:drop"}) {
     EXPECT_EQ(MakeEngine(name).status().code(),
               absl::StatusCode::kInvalidArgument)
         << name;

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include <cstdint>
 #include <map>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -25,7 +28,8 @@ absl::Status NoOption(absl::string_view option) {
 absl::StatusOr<Engine> MakeDir24(const Options& options) {
   return MakeRival(BuildDir24, options);
 }
-// The engine under lpm/ behind the common interface.
+// The engine under lpm/ behind the common interface. With prefix lengths where
+// the FIB keeps them. Thread-compatible.
 class PlanB : public Baseline {
  public:
   PlanB(std::unique_ptr<const Fib> fib, const Kernel& kernel)
@@ -33,23 +37,40 @@ class PlanB : public Baseline {
 
   void Lookup(const void* addresses, size_t count,
               void* next_hops) const override {
-    fib_->Lookup(addresses, count, next_hops, kernel_);
+    if (!fib_->keeps_prefix_lengths()) {
+      return fib_->Lookup(addresses, count, next_hops, kernel_);
+    }
+    if (lengths_.size() < count) lengths_.resize(count);
+    fib_->LookupWithLengths(addresses, count, next_hops, lengths_.data(),
+                            kernel_);
   }
   size_t bytes() const override { return fib_->bytes(); }
 
  private:
   const std::unique_ptr<const Fib> fib_;
   const Kernel& kernel_;
+  mutable std::vector<uint8_t> lengths_;
 };
 
 absl::StatusOr<Engine> MakePlanB(const Options& options) {
-  if (options.size() > 1) return NoOption(options[1]);
-  const auto kernel = SelectKernel(options.empty() ? "auto" : options[0]);
+  FibOptions fib_options;
+  std::string name = "auto";
+  for (const std::string& option : options) {
+    if (option == "lengths") {
+      fib_options.prefix_lengths = true;
+    } else if (name != "auto") {
+      return NoOption(option);
+    } else {
+      name = option;
+    }
+  }
+  const auto kernel = SelectKernel(name);
   if (!kernel.ok()) return kernel.status();
   Engine engine;
-  engine.build = [kernel = *kernel](Family family,
-                                    absl::Span<const Route> routes) -> Built {
-    return std::make_unique<PlanB>(Fib::Build(family, routes).value(), *kernel);
+  engine.build = [kernel = *kernel, fib_options](
+                     Family family, absl::Span<const Route> routes) -> Built {
+    return std::make_unique<PlanB>(
+        Fib::Build(family, routes, fib_options).value(), *kernel);
   };
   return engine;
 }

@@ -33,17 +33,19 @@ std::unique_ptr<const Fib> FibBuilder::Make(const TableCompiler& table,
   fib->value_bytes_ = table.values().value_bytes();
   fib->root_ = std::move(root);
   fib->next_hops_ = table.values().next_hops();
+  fib->prefix_lengths_ = table.values().prefix_lengths();
   fib->next_hop_count_ = table.values().next_hop_count();
   return fib;
 }
 
 absl::StatusOr<std::unique_ptr<const Fib>> Fib::Build(
-    Family family, absl::Span<const Route> routes) {
-  return Build(family, routes, FibLimits());
+    Family family, absl::Span<const Route> routes, const FibOptions& options) {
+  return Build(family, routes, options, FibLimits());
 }
 
 absl::StatusOr<std::unique_ptr<const Fib>> Fib::Build(
-    Family family, absl::Span<const Route> routes, const FibLimits& limits) {
+    Family family, absl::Span<const Route> routes, const FibOptions& options,
+    const FibLimits& limits) {
   const Route* previous = nullptr;
   for (const Route& route : routes) {
     ABSL_RAW_CHECK(previous == nullptr || previous->prefix < route.prefix,
@@ -53,7 +55,7 @@ absl::StatusOr<std::unique_ptr<const Fib>> Fib::Build(
     previous = &route;
   }
   const absl::StatusOr<std::unique_ptr<TableCompiler>> compiled =
-      CompileTable(family, routes, limits);
+      CompileTable(family, routes, options, limits);
   if (!compiled.ok()) return compiled.status();
   TableCompiler& table = **compiled;
   // Of exactly the size needed.
@@ -79,6 +81,16 @@ void Fib::Lookup(const void* addresses, size_t count, void* next_hops,
   kernel.lookup(View(), family_, addresses, count, next_hops);
 }
 
+void Fib::LookupWithLengths(const void* addresses, size_t count,
+                            void* next_hops, void* lengths,
+                            const Kernel& kernel) const {
+  ABSL_RAW_CHECK(keeps_prefix_lengths(), "the FIB has no prefix lengths");
+  FibView view = View();
+  view.prefix_lengths = prefix_lengths_.get();
+  kernel.lookup_with_lengths(view, family_, addresses, count, next_hops,
+                             lengths);
+}
+
 void Fib::LookupUpper(const void* upper_halves, size_t count, void* next_hops,
                       const Kernel& kernel) const {
   ABSL_RAW_CHECK(family_ == Family::kIpv6, "an IPv4 address has no upper half");
@@ -95,7 +107,9 @@ NextHopId Fib::Lookup(const Address& address, const Kernel& kernel) const {
 size_t Fib::own_bytes() { return sizeof(Fib) + sizeof(FibRoot); }
 
 size_t Fib::bytes() const {
-  return own_bytes() + arena_->bytes() + next_hop_count_ * sizeof(NextHopId);
+  return own_bytes() + arena_->bytes() +
+         next_hop_count_ *
+             (sizeof(NextHopId) + (keeps_prefix_lengths() ? 1 : 0));
 }
 
 namespace {
@@ -202,6 +216,7 @@ FibStats Fib::Stats() const {
   const FibView view = View();
   FibStats stats = StatsVisitor(view).Count();
   stats.next_hop_bytes = next_hop_count_ * sizeof(NextHopId);
+  if (keeps_prefix_lengths()) stats.prefix_length_bytes = next_hop_count_;
   return stats;
 }
 

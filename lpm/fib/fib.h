@@ -33,9 +33,22 @@ struct FibLimits;
 struct FibRoot;
 struct FibView;
 
+// What a FIB is compiled for. A plain value.
+struct FibOptions {
+  // Keeps the length of the prefix behind each answer, for LookupWithLengths.
+  // Costs memory and some speed, in all lookups: neighbours of one next hop
+  // merge only where their prefixes are equally long, and a value takes 5 bytes
+  // where it may have taken none.
+  bool prefix_lengths = false;
+};
+
+// As a prefix length: there is no route.
+inline constexpr uint8_t kNoPrefixLength = 255;
+
 // What a FIB consists of.
 struct FibStats {
-  size_t intervals = 0;    // neighbours with one next hop merged
+  // Neighbours of one next hop (and length, if these are kept) merged.
+  size_t intervals = 0;
   size_t root_bytes = 0;   // of each generation its own
   size_t table_bytes = 0;  // index tables
   size_t tables = 0;
@@ -44,13 +57,14 @@ struct FibStats {
   size_t descriptor_bytes = 0;
   size_t descriptors = 0;
   size_t next_hop_bytes = 0;
+  size_t prefix_length_bytes = 0;
   int value_bytes = 0;       // of a value in a leaf: 1, 2 or 4
   int table_steps = 0;       // tables a lookup goes through, at most
   int descriptor_steps = 0;  // descriptors a lookup goes through, at most
 
   size_t bytes() const {
     return root_bytes + table_bytes + partition_bytes + descriptor_bytes +
-           next_hop_bytes;
+           next_hop_bytes + prefix_length_bytes;
   }
 };
 
@@ -63,7 +77,8 @@ class Fib {
   // REQUIRES: all of `family`, strictly ascending by prefix, IsNextHop of
   // each next hop.
   static absl::StatusOr<std::unique_ptr<const Fib>> Build(
-      Family family, absl::Span<const Route> routes);
+      Family family, absl::Span<const Route> routes,
+      const FibOptions& options = {});
   ~Fib();
   Fib(const Fib&) = delete;
   Fib& operator=(const Fib&) = delete;
@@ -76,11 +91,18 @@ class Fib {
   void Lookup(const void* addresses, size_t count, void* next_hops,
               const Kernel& kernel) const;
 
+  // The same, and writes the length of the prefix that each next hop is of to
+  // `lengths`, a byte an address: 0..128, or kNoPrefixLength.
+  // REQUIRES: keeps_prefix_lengths(). The three arrays must not overlap.
+  void LookupWithLengths(const void* addresses, size_t count, void* next_hops,
+                         void* lengths, const Kernel& kernel) const;
+
   // Looks up the upper halves of `count` IPv6 addresses: 8 bytes each, in
   // network byte order. For each one, writes the next hop of all addresses that
   // begin with it (0: they have no route). Writes kUndecided if and only if
   // they do not all have the same next hop, as where a prefix longer than /64
-  // makes a difference. In all else like Lookup. REQUIRES: family() is IPv6.
+  // makes a difference. Only next hops count, also where prefix lengths are
+  // kept. In all else like Lookup. REQUIRES: family() is IPv6.
   void LookupUpper(const void* upper_halves, size_t count, void* next_hops,
                    const Kernel& kernel) const;
 
@@ -92,6 +114,7 @@ class Fib {
   }
 
   Family family() const { return family_; }
+  bool keeps_prefix_lengths() const { return prefix_lengths_ != nullptr; }
 
   // Walks the whole structure: O(intervals).
   FibStats Stats() const;
@@ -112,7 +135,8 @@ class Fib {
   Fib() = default;
 
   static absl::StatusOr<std::unique_ptr<const Fib>> Build(
-      Family family, absl::Span<const Route> routes, const FibLimits& limits);
+      Family family, absl::Span<const Route> routes, const FibOptions& options,
+      const FibLimits& limits);
 
   FibView View() const;
 
@@ -121,7 +145,8 @@ class Fib {
   uint64_t generation_ = 0;
   std::unique_ptr<FibRoot> root_;  // written before it is published
   std::shared_ptr<FibArena> arena_;
-  std::shared_ptr<const NextHopId[]> next_hops_;  // or nullptr
+  std::shared_ptr<const NextHopId[]> next_hops_;     // or nullptr
+  std::shared_ptr<const uint8_t[]> prefix_lengths_;  // of these, or nullptr
   size_t next_hop_count_ = 0;
 };
 

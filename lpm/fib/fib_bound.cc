@@ -129,10 +129,14 @@ uint64_t LineBytes(uint64_t lines) {
   return bytes + (bytes >= kHugeHalf ? kHugeHalf : 0);
 }
 
-uint64_t Bytes(const FibSize& size) {
+uint64_t ValueBytes(const FibOptions& options) {
+  return sizeof(NextHopId) + (options.prefix_lengths ? 1 : 0);
+}
+
+uint64_t Bytes(const FibSize& size, const FibOptions& options) {
   return sizeof(Fib) + kRoots * sizeof(FibRoot) + LineBytes(size.lines) +
          size.descriptors * sizeof(Descriptor) +
-         size.next_hops * sizeof(NextHopId);
+         size.next_hops * ValueBytes(options);
 }
 
 // A pool of blocks while it moves to its place for good: where it grew, by half
@@ -156,24 +160,30 @@ uint64_t Lists(uint64_t main, uint64_t below_48, uint64_t below_64) {
               below_48 * kPerLongInterval + below_64 * kPerDeepInterval);
 }
 
-// The hash map is at least 7/16 full, 9 bytes a place, and beside it is the one
-// before of half the size; the array doubles.
-constexpr uint64_t kPerNextHop = 31 + 12;
+// The hash map is at least 7/16 full, 9 bytes a place (17 if the key is a
+// pair), and beside it is the one before of half the size; the arrays double.
+// (The pairs are counted before all else, in a set that takes no more.)
+uint64_t PerNextHop(const FibOptions& options) {
+  return (options.prefix_lengths ? 59 : 31) + 3 * ValueBytes(options);
+}
 
 // Everything at once.
-uint64_t Peak(uint64_t routes, uint64_t lists, const FibSize& size) {
+uint64_t Peak(uint64_t routes, uint64_t lists, const FibSize& size,
+              const FibOptions& options) {
   constexpr uint64_t kAside = 112 * 1024;  // four roots, free lists
   return kAside +
          PoolPeak(size.lines, routes / 6 + 2 * kMaxBlockLines, sizeof(Line)) +
          LineBytes(size.lines) - size.lines * sizeof(Line) +
          PoolPeak(size.descriptors, 16, sizeof(Descriptor)) + lists +
-         size.next_hops * kPerNextHop;
+         size.next_hops * PerNextHop(options);
 }
 
 // All in one slot of the root.
-uint64_t Peak(const Classes& classes, const FibSize& size) {
+uint64_t Peak(const Classes& classes, const FibSize& size,
+              const FibOptions& options) {
   return Peak(classes.all,
-              Lists(classes.main, classes.below_48, classes.below_64), size);
+              Lists(classes.main, classes.below_48, classes.below_64), size,
+              options);
 }
 
 // The most that Lists says of one slot of the root, as the lists are those of
@@ -198,16 +208,23 @@ struct HeaviestSlot {
   uint64_t lists = 0, long_lists = 0;
 };
 
-uint64_t NextHops(const Classes& classes, uint64_t next_hops) {
-  return std::min(classes.all, next_hops) + 1;  // kNoRoute
+uint64_t NextHops(const Classes& classes, uint64_t next_hops,
+                  const FibOptions& options) {
+  uint64_t values = std::min(classes.all, next_hops);
+  // Each with every length.
+  if (options.prefix_lengths) values = std::min(classes.all, values * 129);
+  return values + 1;  // kNoRoute
 }
 
-FibSize Compiled(const Classes& classes, uint64_t next_hops) {
-  return {classes.Lines(), classes.Descriptors(), NextHops(classes, next_hops)};
+FibSize Compiled(const Classes& classes, uint64_t next_hops,
+                 const FibOptions& options) {
+  return {classes.Lines(), classes.Descriptors(),
+          NextHops(classes, next_hops, options)};
 }
 
-FibSize Updated(const Classes& classes, uint64_t next_hops) {
-  const FibSize full = Compiled(classes, next_hops);
+FibSize Updated(const Classes& classes, uint64_t next_hops,
+                const FibOptions& options) {
+  const FibSize full = Compiled(classes, next_hops, options);
   return {MostUpdatedLines(full.lines), 3 * full.descriptors + kUpdateAside,
           3 * full.next_hops + kUpdateAside};
 }
@@ -220,19 +237,19 @@ absl::Status TooMany(uint64_t count, const char* of, uint64_t most) {
 }  // namespace
 
 FibSize CompiledSize(Family family, const RoutesByLength& lengths,
-                     uint64_t next_hops) {
-  return Compiled(Classes(family, lengths), next_hops);
+                     uint64_t next_hops, const FibOptions& options) {
+  return Compiled(Classes(family, lengths), next_hops, options);
 }
 
 FibSize UpdatedSize(Family family, const RoutesByLength& lengths,
-                    uint64_t next_hops) {
-  return Updated(Classes(family, lengths), next_hops);
+                    uint64_t next_hops, const FibOptions& options) {
+  return Updated(Classes(family, lengths), next_hops, options);
 }
 
 // FibCompiler compiles everything where an update might exceed the limits.
 absl::Status CheckCompilable(Family family, const RoutesByLength& lengths,
-                             uint64_t next_hops) {
-  const FibSize size = CompiledSize(family, lengths, next_hops);
+                             uint64_t next_hops, const FibOptions& options) {
+  const FibSize size = CompiledSize(family, lengths, next_hops, options);
   if (size.lines > kMaxFibLines) {
     return TooMany(size.lines, "lines of 64 bytes", kMaxFibLines);
   }
@@ -241,28 +258,33 @@ absl::Status CheckCompilable(Family family, const RoutesByLength& lengths,
                    kMaxFibDescriptors);
   }
   if (size.next_hops - 1 > kMaxFibNextHops) {
-    return TooMany(size.next_hops - 1, "distinct next hops", kMaxFibNextHops);
+    return TooMany(size.next_hops - 1,
+                   options.prefix_lengths
+                       ? "distinct pairs of next hop and prefix length"
+                       : "distinct next hops",
+                   kMaxFibNextHops);
   }
   return absl::OkStatus();
 }
 
 size_t FibBytesBound(Family family, const RoutesByLength& lengths,
-                     uint64_t next_hops) {
-  return Bytes(CompiledSize(family, lengths, next_hops));
+                     uint64_t next_hops, const FibOptions& options) {
+  return Bytes(CompiledSize(family, lengths, next_hops, options), options);
 }
 
 size_t UpdateBytesBound(Family family, const RoutesByLength& lengths,
-                        uint64_t next_hops) {
-  return Bytes(UpdatedSize(family, lengths, next_hops));
+                        uint64_t next_hops, const FibOptions& options) {
+  return Bytes(UpdatedSize(family, lengths, next_hops, options), options);
 }
 
 size_t CompilePeakBound(Family family, const RoutesByLength& lengths,
-                        uint64_t next_hops) {
+                        uint64_t next_hops, const FibOptions& options) {
   const Classes classes(family, lengths);
-  return Peak(classes, Compiled(classes, next_hops));
+  return Peak(classes, Compiled(classes, next_hops, options), options);
 }
 
-absl::StatusOr<size_t> MeasuredFibBytes(const RouteSet& routes, size_t most) {
+absl::StatusOr<size_t> MeasuredFibBytes(const RouteSet& routes, size_t most,
+                                        const FibOptions& options) {
   const HeaviestSlot heaviest(routes);
   // The answer is at least this, so that there is room to measure all that is
   // admitted: pools within the limits below take a quarter.
@@ -278,7 +300,7 @@ absl::StatusOr<size_t> MeasuredFibBytes(const RouteSet& routes, size_t most) {
   FibSize full;
   uint64_t lists = heaviest.long_lists;
   {
-    const auto table = CompileTable(routes.family(), routes, limits);
+    const auto table = CompileTable(routes.family(), routes, options, limits);
     if (!table.ok()) return table.status();
     full = {(*table)->lines().used(), (*table)->descriptors().used(),
             (*table)->values().next_hop_count() + 1};
@@ -294,10 +316,10 @@ absl::StatusOr<size_t> MeasuredFibBytes(const RouteSet& routes, size_t most) {
   // or a compilation that becomes necessary.
   const uint64_t together =
       sizeof(Fib) + kRoots * sizeof(FibRoot) + pools +
-      updated.next_hops * (sizeof(NextHopId) + kPerNextHop) + pools +
+      updated.next_hops * (ValueBytes(options) + PerNextHop(options)) + pools +
       (5 * 6 + 2 * 3 * sizeof(uint32_t)) *
           (updated.lines + updated.descriptors) +
-      std::max(pools, Peak(routes.size(), lists, full));
+      std::max(pools, Peak(routes.size(), lists, full, options));
   const uint64_t bytes = std::max(together, least);
   if (bytes > most) {
     return absl::ResourceExhaustedError(
@@ -309,10 +331,11 @@ absl::StatusOr<size_t> MeasuredFibBytes(const RouteSet& routes, size_t most) {
 // An update may do its work, find values too narrow, and compile everything.
 // What it leaves unused it lists twice, by 4 bytes, in vectors that double.
 size_t UpdatePeakBound(Family family, const RoutesByLength& lengths,
-                       uint64_t next_hops) {
+                       uint64_t next_hops, const FibOptions& options) {
   const Classes classes(family, lengths);
-  const FibSize size = Updated(classes, next_hops);
-  return Peak(classes, Compiled(classes, next_hops)) + Peak(classes, size) +
+  const FibSize size = Updated(classes, next_hops, options);
+  return Peak(classes, Compiled(classes, next_hops, options), options) +
+         Peak(classes, size, options) +
          2 * 3 * sizeof(uint32_t) * (size.lines + size.descriptors);
 }
 

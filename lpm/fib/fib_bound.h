@@ -11,7 +11,7 @@
 // The bounds hold for every table with so many routes of each length, with any
 // addresses and next hops; fib_bound.cc proves them. Tables like the Internet's
 // take a fifteenth to a fortieth of it: most of their routes share lines, which
-// only the addresses could tell.
+// only the addresses could tell. `options` are those of the FIB.
 //
 // Where that is too much, MeasuredFibBytes tells of one table what it takes.
 //
@@ -32,6 +32,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "lpm/fib/fib.h"
 #include "lpm/prefix.h"
 #include "lpm/routes/route_set.h"
 
@@ -48,7 +49,9 @@ inline constexpr uint64_t kDistinctNextHops = ~uint64_t{0};
 struct FibSize {
   uint64_t lines = 0;        // of 64 bytes; no more than kMaxFibLines
   uint64_t descriptors = 0;  // of 32 bytes; no more than kMaxFibDescriptors
-  uint64_t next_hops = 0;    // of 4 bytes; no more than kMaxFibNextHops + 1
+  // Of 4 bytes; no more than kMaxFibNextHops + 1. If the FIB keeps prefix
+  // lengths, pairs of a next hop and a length, of 5 bytes.
+  uint64_t next_hops = 0;
 };
 
 // What the format can name: lines of 2 GiB in all, descriptors, next hops. A
@@ -60,41 +63,48 @@ inline constexpr uint64_t kMaxFibNextHops = (uint64_t{1} << 24) - 1;
 // What Fib::Build, FibCompiler::Compile, and an Update that compiles everything
 // use at most.
 FibSize CompiledSize(Family family, const RoutesByLength& lengths,
-                     uint64_t next_hops = kDistinctNextHops);
+                     uint64_t next_hops = kDistinctNextHops,
+                     const FibOptions& options = {});
 
 // What is in use after an Update of any kind, with what earlier ones left.
 // `lengths` must bound the routes of each length in every generation since the
 // last full compilation (and `next_hops` likewise): memory is not given back
 // before the next.
 FibSize UpdatedSize(Family family, const RoutesByLength& lengths,
-                    uint64_t next_hops = kDistinctNextHops);
+                    uint64_t next_hops = kDistinctNextHops,
+                    const FibOptions& options = {});
 
 // OK if every table of such routes can be compiled, and then updated to every
 // other. About 23,000,000 routes pass, or 8,000,000 longer than /64.
 // Errors: RESOURCE_EXHAUSTED, saying what there may be too many of.
 absl::Status CheckCompilable(Family family, const RoutesByLength& lengths,
-                             uint64_t next_hops = kDistinctNextHops);
+                             uint64_t next_hops = kDistinctNextHops,
+                             const FibOptions& options = {});
 
 // Fib::bytes() of what FibCompiler::Compile returns, at most; Fib::Build
 // returns smaller ones.
 size_t FibBytesBound(Family family, const RoutesByLength& lengths,
-                     uint64_t next_hops = kDistinctNextHops);
+                     uint64_t next_hops = kDistinctNextHops,
+                     const FibOptions& options = {});
 
 // Fib::bytes() of what FibCompiler::Update returns, at most; `lengths` as for
 // UpdatedSize.
 size_t UpdateBytesBound(Family family, const RoutesByLength& lengths,
-                        uint64_t next_hops = kDistinctNextHops);
+                        uint64_t next_hops = kDistinctNextHops,
+                        const FibOptions& options = {});
 
 // What FibCompiler::Compile (or Fib::Build) has allocated at any moment beyond
 // what was before it, the FIB it returns included. What it keeps beside the FIB
 // for the updates to come is part of it.
 size_t CompilePeakBound(Family family, const RoutesByLength& lengths,
-                        uint64_t next_hops = kDistinctNextHops);
+                        uint64_t next_hops = kDistinctNextHops,
+                        const FibOptions& options = {});
 
 // The same of FibCompiler::Update, but for a copy of the list of changes;
 // `lengths` as for UpdatedSize.
 size_t UpdatePeakBound(Family family, const RoutesByLength& lengths,
-                       uint64_t next_hops = kDistinctNextHops);
+                       uint64_t next_hops = kDistinctNextHops,
+                       const FibOptions& options = {});
 
 // What exactly these routes take: the FIB that is published, with what updates
 // may leave in it until the next full compilation, and what that Compile or an
@@ -104,7 +114,8 @@ size_t UpdatePeakBound(Family family, const RoutesByLength& lengths,
 //
 // Updates keep the memory of the table that was last compiled in full. It had
 // at most twice as many routes, and may have taken more than these.
-absl::StatusOr<size_t> MeasuredFibBytes(const RouteSet& routes, size_t most);
+absl::StatusOr<size_t> MeasuredFibBytes(const RouteSet& routes, size_t most,
+                                        const FibOptions& options = {});
 
 }  // namespace planb
 

@@ -32,27 +32,31 @@ constexpr size_t kMostRoutes = kSanitized ? 50'000 : 300'000;
 
 // Returns the share of FibBytesBound that the table takes.
 double ExpectWithin(Family family, const std::vector<Route>& routes,
-                    uint64_t next_hops) {
+                    uint64_t next_hops, const FibOptions& options = {}) {
   const RoutesByLength lengths = CountLengths(routes);
-  EXPECT_TRUE(CheckCompilable(family, lengths, next_hops).ok());
-  const FibSize most = CompiledSize(family, lengths, next_hops);
-  const auto built = Fib::Build(family, routes).value();
+  EXPECT_TRUE(CheckCompilable(family, lengths, next_hops, options).ok());
+  const FibSize most = CompiledSize(family, lengths, next_hops, options);
+  const auto built = Fib::Build(family, routes, options).value();
   const FibStats stats = built->Stats();
   const size_t line_bytes = stats.table_bytes + stats.partition_bytes;
   EXPECT_LE(line_bytes, most.lines * 64);
   EXPECT_LE(stats.descriptors, most.descriptors);
   EXPECT_LE(stats.next_hop_bytes, most.next_hops * sizeof(NextHopId));
+  EXPECT_LE(stats.prefix_length_bytes,
+            options.prefix_lengths ? most.next_hops : 0);
   // The first line is there even if none is needed.
   const size_t packed =
       sizeof(Fib) + stats.root_bytes + std::max<size_t>(most.lines, 1) * 64 +
-      most.descriptors * 32 + most.next_hops * sizeof(NextHopId);
+      most.descriptors * 32 +
+      most.next_hops * (sizeof(NextHopId) + (options.prefix_lengths ? 1 : 0));
   EXPECT_LE(built->bytes(), packed);
 
   const auto compiled =
-      FibCompiler(family).Compile(RouteSet(family, routes)).value();
-  const size_t bound = FibBytesBound(family, lengths, next_hops);
+      FibCompiler(family, options).Compile(RouteSet(family, routes)).value();
+  const size_t bound = FibBytesBound(family, lengths, next_hops, options);
   EXPECT_LE(compiled->bytes(), bound);
-  EXPECT_LE(compiled->bytes(), UpdateBytesBound(family, lengths, next_hops));
+  EXPECT_LE(compiled->bytes(),
+            UpdateBytesBound(family, lengths, next_hops, options));
   return static_cast<double>(compiled->bytes()) / static_cast<double>(bound);
 }
 
@@ -69,8 +73,12 @@ TEST_P(FibBound, HoldsForAFullCompilation) {
       if (count == kMostRoutes && next_hops != 2 && next_hops != 0) continue;
       SCOPED_TRACE(testing::Message()
                    << count << " routes, " << next_hops << " next hops");
-      ExpectWithin(GetParam().family, BoundRoutes(prefixes, next_hops),
-                   next_hops == 0 ? kDistinctNextHops : next_hops);
+      for (const bool lengths : {false, true}) {
+        if (lengths && count > 50'000) continue;
+        ExpectWithin(GetParam().family, BoundRoutes(prefixes, next_hops),
+                     next_hops == 0 ? kDistinctNextHops : next_hops,
+                     {.prefix_lengths = lengths});
+      }
     }
   }
 }
@@ -136,6 +144,11 @@ TEST(CheckCompilable, NamesWhatThereMayBeTooManyOf) {
   EXPECT_EQ(CheckCompilable(Family::kIpv6, lengths).message(),
             "the table may need 23000000 distinct next hops; a FIB has "
             "16777215 at most");
+  EXPECT_EQ(
+      CheckCompilable(Family::kIpv6, lengths, 200'000, {.prefix_lengths = true})
+          .message(),
+      "the table may need 23000000 distinct pairs of next hop and prefix "
+      "length; a FIB has 16777215 at most");
   lengths[48] = 24'000'000;
   const absl::Status lines = CheckCompilable(Family::kIpv6, lengths, 1000);
   EXPECT_EQ(lines.code(), absl::StatusCode::kResourceExhausted);
@@ -157,8 +170,12 @@ TEST(CheckCompilable, NamesWhatThereMayBeTooManyOf) {
 class BoundedTable {
  public:
   // Keeps the `old_versions` last FIBs alive.
-  explicit BoundedTable(Family family, size_t old_versions = 0)
-      : routes_(family), compiler_(family), old_versions_(old_versions) {
+  explicit BoundedTable(Family family, size_t old_versions = 0,
+                        const FibOptions& options = {})
+      : options_(options),
+        routes_(family),
+        compiler_(family, options),
+        old_versions_(old_versions) {
     Keep(compiler_.Compile(routes_).value());
   }
 
@@ -187,7 +204,8 @@ class BoundedTable {
     for (size_t i = 0; i < most_.size(); ++i) {
       most_[i] = std::max(most_[i], lengths_[i]);
     }
-    const size_t bound = UpdateBytesBound(routes_.family(), most_);
+    const size_t bound =
+        UpdateBytesBound(routes_.family(), most_, kDistinctNextHops, options_);
     ASSERT_LE(fibs_.back()->bytes(), bound) << routes_.size() << " routes";
   }
 
@@ -201,6 +219,7 @@ class BoundedTable {
     if (fibs_.size() > old_versions_ + 1) fibs_.pop_front();
   }
 
+  const FibOptions options_;
   RouteSet routes_;
   FibCompiler compiler_;
   const size_t old_versions_;
@@ -221,7 +240,8 @@ TEST_P(FibBoundUpdates, ComeAndGo) {
     const std::vector<Route> routes =
         BoundRoutes(GetParam().make(10'000), old_versions == 0 ? 0 : 300);
     Random random(7);
-    BoundedTable table(GetParam().family, old_versions);
+    BoundedTable table(GetParam().family, old_versions,
+                       {.prefix_lengths = old_versions > 0});
     for (int i = 0; i < 300; ++i) {
       const bool grow = i / 60 % 2 == 0;
       size_t batch = size_t{1} << random.Below(8);

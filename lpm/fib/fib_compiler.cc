@@ -31,15 +31,15 @@ constexpr size_t kRootChanges = 256;
 
 class FibCompiler::Impl {
  public:
-  Impl(Family family, const FibLimits& limits)
-      : family_(family), limits_(limits) {}
+  Impl(Family family, const FibOptions& options, const FibLimits& limits)
+      : family_(family), options_(options), limits_(limits) {}
 
   absl::StatusOr<std::unique_ptr<const Fib>> Compile(const RouteSet& routes) {
     ABSL_RAW_CHECK(routes.family() == family_, "routes of another family");
     called_ = true;
     published_ = false;  // unless this comes to its end
     absl::StatusOr<std::unique_ptr<TableCompiler>> table =
-        CompileTable(family_, routes, limits_);
+        CompileTable(family_, routes, options_, limits_);
     if (!table.ok()) return table.status();
     updater_ = nullptr;  // before its table
     table_ = *std::move(table);
@@ -188,6 +188,7 @@ class FibCompiler::Impl {
   }
 
   const Family family_;
+  const FibOptions options_;
   const FibLimits limits_;
   bool called_ = false;  // Compile
   // The table is that of the last call's routes: nothing failed since.
@@ -214,10 +215,12 @@ class FibCompiler::Impl {
   Counters counters_;
 };
 
-FibCompiler::FibCompiler(Family family) : FibCompiler(family, FibLimits()) {}
+FibCompiler::FibCompiler(Family family, const FibOptions& options)
+    : FibCompiler(family, options, FibLimits()) {}
 
-FibCompiler::FibCompiler(Family family, const FibLimits& limits)
-    : impl_(std::make_unique<Impl>(family, limits)) {}
+FibCompiler::FibCompiler(Family family, const FibOptions& options,
+                         const FibLimits& limits)
+    : impl_(std::make_unique<Impl>(family, options, limits)) {}
 
 FibCompiler::~FibCompiler() = default;
 

@@ -42,7 +42,8 @@ struct FibLimits;
 // happens before the first new write.
 class FibCompiler {
  public:
-  explicit FibCompiler(Family family);
+  // `options` are those of all its FIBs.
+  explicit FibCompiler(Family family, const FibOptions& options = {});
   ~FibCompiler();
   FibCompiler(const FibCompiler&) = delete;
   FibCompiler& operator=(const FibCompiler&) = delete;
@@ -78,7 +79,8 @@ class FibCompiler {
 
  private:
   friend class FibLimitsPeer;  // of tests
-  FibCompiler(Family family, const FibLimits& limits);
+  FibCompiler(Family family, const FibOptions& options,
+              const FibLimits& limits);
 
   class Impl;
   std::unique_ptr<Impl> impl_;

@@ -61,9 +61,11 @@ class FibSmallWorld : public testing::TestWithParam<SmallWorld> {
       }
     }
     std::sort(routes.begin(), routes.end());
-    const auto fib = Fib::Build(GetParam().family, routes).value();
+    const auto fib =
+        Fib::Build(GetParam().family, routes, GetParam().options).value();
     ExpectAnswers(*fib, probes_, AnswersByOracle(routes, probes_));
     EXPECT_EQ(UpperDifferences(*fib, routes, probes_), "");
+    EXPECT_EQ(LengthDifferences(*fib, routes, probes_), "");
     if (HasFailure()) {
       FAIL() << "with next hops " << absl::StrJoin(next_hops, ",");
     }
@@ -115,6 +117,23 @@ INSTANTIATE_TEST_SUITE_P(
         Family::kIpv4,
         Positions("0,1 15,16 30,31 0,31 0,1,2 23,24,25 29,30,31"), V4Bases())));
 
+constexpr FibOptions kLengths = {.prefix_lengths = true};
+
+INSTANTIATE_TEST_SUITE_P(
+    Ipv6Lengths, FibSmallWorld,
+    testing::ValuesIn(SmallWorlds(
+        Family::kIpv6,
+        Positions("0,1 11,12 47,48 48,49 62,63 63,64 64,65 79,80 126,127 47,63 "
+                  "47,64 63,127 64,127 0,127 62,63,64 63,64,65 47,63,127 "
+                  "62,64,66"),
+        {V6Bases()[2]}, kLengths)));
+
+INSTANTIATE_TEST_SUITE_P(
+    Ipv4Lengths, FibSmallWorld,
+    testing::ValuesIn(SmallWorlds(Family::kIpv4,
+                                  Positions("0,1 15,16 30,31 23,24,25"),
+                                  {V4Bases()[2]}, kLengths)));
+
 // The worlds are what they claim to be.
 TEST(World, HasAllItsPrefixesAndNoOther) {
   std::vector<std::string> texts;
@@ -142,6 +161,7 @@ class WorldTable {
   explicit WorldTable(const SmallWorld& world,
                       std::vector<Route> background = {})
       : family_(world.family),
+        options_(world.options),
         prefixes_(PrefixesOf(world)),
         background_(std::move(background)),
         state_(prefixes_.size(), kNoRoute),
@@ -151,6 +171,7 @@ class WorldTable {
     });
     forms_ = {WholeForm(family_)};
     if (family_ == Family::kIpv6) forms_.push_back(Form::kIpv6Upper);
+    if (options_.prefix_lengths) forms_.push_back(LengthsForm(family_));
     for (const Form form : forms_) {
       // Wide enough for any kernel's widest part and for some of its rest.
       probes_.push_back(
@@ -169,7 +190,7 @@ class WorldTable {
   // Goes on with a new compiler and none of the world's prefixes.
   void Restart() {
     std::fill(state_.begin(), state_.end(), kNoRoute);
-    table_ = std::make_unique<LiveTable>(family_, background_);
+    table_ = std::make_unique<LiveTable>(family_, background_, options_);
     Check({});
   }
 
@@ -212,6 +233,7 @@ class WorldTable {
   }
 
   const Family family_;
+  const FibOptions options_;
   const std::vector<Prefix> prefixes_;
   std::vector<Route> background_;
   // Of each form of the family.
@@ -420,6 +442,39 @@ INSTANTIATE_TEST_SUITE_P(
                               "2,3,60 24,47,48 64,96,127"),
                     V6Bases()),
         SmallWorlds(Family::kIpv4, Positions("0,15,31 7,19,24"), V4Bases()))),
+    testing::PrintToStringParamName());
+
+// The same worlds with prefix lengths, on one base.
+INSTANTIATE_TEST_SUITE_P(
+    EveryBitLengths, OneBit,
+    testing::ValuesIn(
+        Both(SmallWorlds(Family::kIpv6, EveryPosition(Family::kIpv6),
+                         {V6Bases()[2]}, kLengths),
+             SmallWorlds(Family::kIpv4, EveryPosition(Family::kIpv4),
+                         {V4Bases()[2]}, kLengths))),
+    testing::PrintToStringParamName());
+
+INSTANTIATE_TEST_SUITE_P(
+    EveryEdgeLengths, TwoBits,
+    testing::ValuesIn(
+        Both(SmallWorlds(Family::kIpv6,
+                         PositionsAround(Family::kIpv6,
+                                         {0, 12, 32, 48, 64, 80, 128}, 2),
+                         {V6Bases()[2]}, kLengths),
+             SmallWorlds(Family::kIpv4,
+                         PositionsAround(Family::kIpv4, {0, 12, 16, 32}, 2),
+                         {V4Bases()[2]}, kLengths))),
+    testing::PrintToStringParamName());
+
+INSTANTIATE_TEST_SUITE_P(
+    FarApartLengths, ThreeBits,
+    testing::ValuesIn(Both(
+        SmallWorlds(Family::kIpv6,
+                    Positions("0,63,127 47,63,64 48,63,127 62,64,66 63,64,65 "
+                              "15,31,47 47,80,112 24,47,48 64,96,127"),
+                    {V6Bases()[2]}, kLengths),
+        SmallWorlds(Family::kIpv4, Positions("0,15,31 7,19,24"), {V4Bases()[2]},
+                    kLengths))),
     testing::PrintToStringParamName());
 
 }  // namespace

@@ -152,7 +152,8 @@ TEST_P(FibFence, BuiltAtOnce) {
     std::unique_ptr<const Fib> fib;
     {
       const FencedNew fence;
-      fib = Fib::Build(GetParam(), routes).value();
+      fib = Fib::Build(GetParam(), routes, {.prefix_lengths = seed % 2 == 0})
+                .value();
     }
     if (PLANB_FENCES) {
       // Or else this test sees little of the FIB.
@@ -176,7 +177,8 @@ TEST_P(FibFence, Updated) {
     std::unique_ptr<const Fib> first;
     {
       const FencedNew fence;
-      compiler = std::make_unique<FibCompiler>(GetParam());
+      compiler = std::make_unique<FibCompiler>(
+          GetParam(), FibOptions{.prefix_lengths = seed % 2 == 0});
       first = compiler->Compile(routes).value();
     }
     versions.push_back(std::move(first));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Fib::Lookup and LookupUpper touch exactly the bytes they are given, in every
-// kernel, for any count and alignment, and find the same answer in every
-// position. The buffers lie between forbidden pages.
+// Fib::Lookup, LookupUpper and LookupWithLengths touch exactly the bytes they
+// are given, in every kernel, for any count and alignment, and find the same
+// answer in every position. The buffers lie between forbidden pages.
 
 #include <endian.h>
 #include <gtest/gtest.h>
@@ -77,7 +77,7 @@ class FibGuard : public testing::TestWithParam<std::tuple<Form, bool>> {
       routes.push_back({prefix, std::get<1>(GetParam()) ? kUndecided - 1 - i
                                                         : 1 + i % 1000});
     }
-    fib_ = Fib::Build(FamilyOf(form()), routes).value();
+    fib_ = Fib::Build(FamilyOf(form()), routes, OptionsOf(form())).value();
     probes_ = BoundaryProbes(routes);
     right_ = RightAnswersAs(form(), routes, probes_);
     const std::vector<char> packed = PackAs(form(), probes_);
@@ -118,16 +118,15 @@ class FibGuard : public testing::TestWithParam<std::tuple<Form, bool>> {
   std::vector<uint32_t> expected_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Forms, FibGuard,
-                         testing::Combine(testing::Values(Form::kIpv4,
-                                                          Form::kIpv6,
-                                                          Form::kIpv6Upper),
-                                          testing::Bool()),
-                         [](const auto& param) {
-                           return FormName(std::get<0>(param.param)) +
-                                  (std::get<1>(param.param) ? "WideNextHops"
-                                                            : "");
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Forms, FibGuard,
+    testing::Combine(testing::Values(Form::kIpv4, Form::kIpv6, Form::kIpv6Upper,
+                                     Form::kIpv4Lengths, Form::kIpv6Lengths),
+                     testing::Bool()),
+    [](const auto& param) {
+      return FormName(std::get<0>(param.param)) +
+             (std::get<1>(param.param) ? "WideNextHops" : "");
+    });
 
 TEST_P(FibGuard, CountsBetweenForbiddenPages) {
   std::vector<size_t> counts;
@@ -183,6 +182,39 @@ TEST_P(FibGuard, NothingIsWrittenAround) {
           << n;
       ASSERT_EQ(std::memcmp(begin, expected_.data(), 4 * n), 0);
     }
+  }
+}
+
+// The lengths, seen from both pages and at each offset.
+TEST_P(FibGuard, LengthsBetweenForbiddenPages) {
+  if (!HasLengths(form())) GTEST_SKIP() << "no lengths";
+  constexpr size_t kAround = 64;
+  const GuardedMemory lengths(3 * kAround + 8192);
+  std::vector<uint32_t> found(8192);
+  const auto expect_right = [&](const Kernel& kernel, size_t n, char* to) {
+    const size_t first = 5 * n;
+    fib_->LookupWithLengths(&packed_[first * AddressSize()], n, found.data(),
+                            to, kernel);
+    for (size_t i = 0; i < n; ++i) {
+      const auto length = static_cast<uint8_t>(to[i]);
+      ASSERT_EQ(WithLength(le32toh(found[i]), length),
+                le32toh(expected_[first + i]))
+          << KernelName(kernel) << ", number " << i << " of " << n;
+    }
+  };
+  for (const Kernel* kernel : AvailableKernels()) {
+    for (size_t n = 0; n <= 300; ++n) {
+      expect_right(*kernel, n, lengths.AtEnd(n));
+      expect_right(*kernel, n, lengths.AtStart());
+      std::memset(lengths.AtStart(), 0x7e, 3 * kAround + n);
+      expect_right(*kernel, n, lengths.AtStart() + kAround + n % kAround);
+      const auto untouched = [](char c) { return c == 0x7e; };
+      const char* const begin = lengths.AtStart() + kAround + n % kAround;
+      ASSERT_TRUE(std::all_of(begin - kAround, begin, untouched)) << n;
+      ASSERT_TRUE(std::all_of(begin + n, begin + n + kAround, untouched)) << n;
+    }
+    expect_right(*kernel, found.size(), lengths.AtEnd(found.size()));
+    if (HasFatalFailure()) return;
   }
 }
 

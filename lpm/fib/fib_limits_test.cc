@@ -33,11 +33,16 @@ class FibLimitsPeer {
 
   static Made Build(Family family, absl::Span<const Route> routes,
                     const FibLimits& limits) {
-    return Fib::Build(family, routes, limits);
+    return Build(family, routes, FibOptions(), limits);
+  }
+  static Made Build(Family family, absl::Span<const Route> routes,
+                    const FibOptions& options, const FibLimits& limits) {
+    return Fib::Build(family, routes, options, limits);
   }
   static std::unique_ptr<FibCompiler> Compiler(Family family,
                                                const FibLimits& limits) {
-    return std::unique_ptr<FibCompiler>(new FibCompiler(family, limits));
+    return std::unique_ptr<FibCompiler>(
+        new FibCompiler(family, FibOptions(), limits));
   }
 };
 
@@ -115,6 +120,21 @@ TEST(FibLimits, Descriptors) {
   FibLimits limits;
   limits.descriptors = 99;
   ExpectLimit(Hosts(100), limits, "99 descriptors of prefixes longer than /48");
+}
+
+// Two lengths of one next hop count twice.
+TEST(FibLimits, NextHopsWithLengths) {
+  const std::vector<Route> routes = {
+      R("2001:db8::/32", 1), R("2001:db8::/48", 1), R("2001:db9::/48", 1)};
+  FibLimits limits;
+  limits.next_hops = 1;
+  ExpectExhausted(FibLimitsPeer::Build(Family::kIpv6, routes,
+                                       {.prefix_lengths = true}, limits),
+                  "1 distinct pairs of next hop and prefix length");
+  limits.next_hops = 2;
+  ExpectRight(FibLimitsPeer::Build(Family::kIpv6, routes,
+                                   {.prefix_lengths = true}, limits),
+              routes);
 }
 
 TEST(FibLimits, NextHopsOfSmallIds) {

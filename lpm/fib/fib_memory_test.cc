@@ -99,15 +99,17 @@ TEST_P(FibBoundPeak, OfCompiling) {
   const Family family = GetParam().family;
   for (const size_t count : {0, 10, 1000, 20'000, 200'000}) {
     for (const size_t next_hops : {2, 0}) {
+      const FibOptions options = {.prefix_lengths = next_hops == 0};
       const std::vector<Route> routes =
           BoundRoutes(GetParam().make(count), next_hops);
-      const size_t bound = CompilePeakBound(family, CountLengths(routes));
+      const size_t bound = CompilePeakBound(family, CountLengths(routes),
+                                            kDistinctNextHops, options);
       std::unique_ptr<const Fib> fib;
       const size_t build =
-          PeakOf([&] { fib = Fib::Build(family, routes).value(); });
+          PeakOf([&] { fib = Fib::Build(family, routes, options).value(); });
       EXPECT_LE(build, bound + kRoundedUp) << count << " routes, built";
       const RouteSet set(family, routes);
-      FibCompiler compiler(family);
+      FibCompiler compiler(family, options);
       size_t compile = PeakOf([&] { fib = compiler.Compile(set).value(); });
       EXPECT_LE(compile, bound + kRoundedUp) << count << " routes";
       // Again, while the compiler keeps the memory of the first time.
@@ -121,10 +123,12 @@ TEST_P(FibBoundPeak, OfCompiling) {
 TEST_P(FibBoundPeak, OfUpdates) {
   const Family family = GetParam().family;
   const std::vector<Route> all = BoundRoutes(GetParam().make(20'000), 0);
-  const size_t bound = UpdatePeakBound(family, CountLengths(all));
+  const FibOptions options = {.prefix_lengths = true};
+  const size_t bound =
+      UpdatePeakBound(family, CountLengths(all), kDistinctNextHops, options);
   Random random(5);
   RouteSet set(family);
-  FibCompiler compiler(family);
+  FibCompiler compiler(family, options);
   std::unique_ptr<const Fib> fib = compiler.Compile(set).value();
   size_t most = 0;
   for (int i = 0; i < 60; ++i) {
@@ -169,9 +173,10 @@ INSTANTIATE_TEST_SUITE_P(Tables, FibMeasured, testing::ValuesIn(BoundTables()),
 TEST_P(FibMeasured, HoldsWhileATableGrows) {
   const Family family = GetParam().family;
   const std::vector<Route> all = BoundRoutes(GetParam().make(20'000), 0);
+  const FibOptions options = {.prefix_lengths = true};
   Random random(7);
   RouteSet set(family);
-  FibCompiler compiler(family);
+  FibCompiler compiler(family, options);
   std::unique_ptr<const Fib> fib = compiler.Compile(set).value();
   for (int i = 0; i < 60; ++i) {
     std::vector<Prefix> changed;
@@ -185,8 +190,8 @@ TEST_P(FibMeasured, HoldsWhileATableGrows) {
       changed.push_back(route.prefix);
     }
     size_t measured = 0;
-    const size_t measuring =
-        PeakOf([&] { measured = MeasuredFibBytes(set, kAll).value(); });
+    const size_t measuring = PeakOf(
+        [&] { measured = MeasuredFibBytes(set, kAll, options).value(); });
     EXPECT_LE(measuring, measured + kRoundedUp);
     std::unique_ptr<const Fib> next;
     const size_t most =

@@ -31,9 +31,11 @@ void ExpectRight(Family family, const std::vector<Route>& routes,
     probes.insert(probes.end(), more.begin(), more.end());
   }
   Random(seed).Shuffle(probes);
-  const auto fib = Fib::Build(family, routes).value();
+  const auto fib =
+      Fib::Build(family, routes, {.prefix_lengths = seed % 2 == 0}).value();
   ExpectAnswers(*fib, probes, Reference(family, routes).Lookup(probes));
   EXPECT_EQ(UpperDifferences(*fib, routes, probes), "");
+  EXPECT_EQ(LengthDifferences(*fib, routes, probes), "");
 }
 
 // How many routes lie on the longest chain of nested ones.
@@ -137,14 +139,15 @@ uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
   return value;
 }
 
-// One history and what is right after each of its batches.
+// One history and what is right after each of its batches. Every third table
+// keeps prefix lengths.
 class HistoryCheck {
  public:
   explicit HistoryCheck(const HistoryOptions& options)
       : options_(options),
         history_(options),
         random_(options.seed + 1),
-        table_(options.family),
+        table_(options.family, {}, {.prefix_lengths = options.seed % 3 == 2}),
         old_(/*most=*/32, options.seed) {}
 
   // Tries `batches`; every `thorough`th version is checked everywhere.

@@ -28,12 +28,16 @@ constexpr size_t kMadeUp = kSanitized ? 40'000 : 200'000;
 // Routes must be sorted and of one family.
 void ExpectRight(Family family, const std::vector<Route>& routes) {
   const auto fib = Fib::Build(family, routes).value();
+  const auto with_lengths =
+      Fib::Build(family, routes, {.prefix_lengths = true}).value();
   const Reference reference(family, routes);
   for (const auto& probes :
        {BoundaryProbes(routes), SyntheticTrace(routes, family, kSampled, 1),
         UniformProbes(family, kSampled / 10, 1)}) {
     ExpectAnswers(*fib, probes, reference.Lookup(probes));
     EXPECT_EQ(UpperDifferences(*fib, routes, probes), "");
+    EXPECT_EQ(UpperDifferences(*with_lengths, routes, probes), "");
+    EXPECT_EQ(LengthDifferences(*with_lengths, routes, probes), "");
   }
   EXPECT_GT(fib->Stats().intervals, routes.size() / 10);
   EXPECT_LT(fib->Stats().intervals, 2 * routes.size() + 2);

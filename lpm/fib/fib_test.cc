@@ -135,6 +135,39 @@ TEST(Fib, MergesNeighboursWithOneNextHop) {
   EXPECT_EQ(apart_v4->Stats().intervals, whole_v4->Stats().intervals + 1);
 }
 
+// A lookup for lengths needs to know where they change; one for upper halves
+// does not.
+TEST(LookupWithLengths, NeighboursMergeOnlyWhereLengthsAgree) {
+  const std::vector<Route> routes = {
+      R("2001:db8::/33", 1), R("2001:db8:8000::/33", 1),
+      R("2001:db8:8000:1::/64", 1), R("2001:db8:8000:1::1/128", 1),
+      R("2001:db8:8000:1:8000::/65", 1)};
+  const auto plain = Fib::Build(Family::kIpv6, routes).value();
+  const auto fib =
+      Fib::Build(Family::kIpv6, routes, {.prefix_lengths = true}).value();
+  EXPECT_EQ(plain->Stats().intervals, 3U);
+  EXPECT_EQ(plain->Stats().descriptors, 0U);
+  EXPECT_EQ(fib->Stats().intervals, 8U);
+  EXPECT_GT(fib->Stats().descriptors, 0U);
+  EXPECT_EQ(fib->Stats().prefix_length_bytes, 5U);
+  const std::vector<char> halves =
+      PackAs(Form::kIpv6Upper, {A("2001:db8:8000:1::"), A("2001:db8:8000::")});
+  for (const Kernel* kernel : AvailableKernels()) {
+    std::vector<NextHopId> found(2);
+    fib->LookupUpper(halves.data(), found.size(), found.data(), *kernel);
+    EXPECT_EQ(found, (std::vector<NextHopId>{1, 1}));
+  }
+}
+
+TEST(LookupWithLengthsDeathTest, OnlyWhereTheyAreKept) {
+  const auto fib = Fib::Build(Family::kIpv4, {}).value();
+  const char bytes[4] = {};
+  char found[4], length[1];
+  EXPECT_DEATH(fib->LookupWithLengths(bytes, 1, found, length,
+                                      *AvailableKernels().front()),
+               "no prefix lengths");
+}
+
 // Descriptors: how many long prefixes take, and how many a lookup passes.
 
 TEST(LookupUpper, ALongerRouteOfTheSameNextHopTakesNoDescriptor) {

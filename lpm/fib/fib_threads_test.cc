@@ -64,8 +64,8 @@ constexpr NextHopId kAtLeast = 1500;
 // them, so that the structure changes its shape while the answers stay known.
 class Writer {
  public:
-  explicit Writer(Family family)
-      : routes_(family), compiler_(family), random_(1) {
+  Writer(Family family, const FibOptions& options)
+      : routes_(family), compiler_(family, options), random_(1) {
     for (uint64_t seed = 1; seed <= 4; ++seed) {
       for (const Prefix& prefix : HardPrefixes(family, 60, seed)) {
         const bool covered = std::any_of(
@@ -123,7 +123,8 @@ class Reader {
         publication_(publication),
         published_(published),
         packed_(PackAs(WholeForm(probes.at(0).family()), probes)),
-        answers_(probes.size()) {}
+        answers_(probes.size()),
+        lengths_(probes.size()) {}
 
   void Run(const std::atomic<bool>& stop) {
     const auto kernels = AvailableKernels();
@@ -140,9 +141,20 @@ class Reader {
  private:
   void ReadBatch(const Kernel& kernel) {
     const NextHopId at_least = published_.load();
-    publication_.Get()->Lookup(packed_.data(), answers_.size(), answers_.data(),
-                               kernel);
+    {
+      const std::shared_ptr<const Fib> fib = publication_.Get();
+      if (fib->keeps_prefix_lengths()) {
+        fib->LookupWithLengths(packed_.data(), answers_.size(), answers_.data(),
+                               lengths_.data(), kernel);
+      } else {
+        fib->Lookup(packed_.data(), answers_.size(), answers_.data(), kernel);
+        lengths_.assign(lengths_.size(), 128);
+      }
+    }
     const NextHopId generation = answers_[0];
+    for (const uint8_t length : lengths_) {
+      if (length < 8 || length > 128) wrong_ = "a length that no route has";
+    }
     for (size_t i = 0; i < answers_.size(); ++i) {
       if (answers_[i] == generation) continue;
       wrong_ = "answer " + std::to_string(i) + " is of generation " +
@@ -162,13 +174,14 @@ class Reader {
   const std::atomic<NextHopId>& published_;
   const std::vector<char> packed_;
   std::vector<NextHopId> answers_;
+  std::vector<uint8_t> lengths_;
   NextHopId last_ = 0;
   std::string wrong_;
   std::atomic<uint64_t> seen_{0};
 };
 
-void Torture(Family family) {
-  Writer writer(family);
+void Torture(Family family, const FibOptions& options = {}) {
+  Writer writer(family, options);
   const std::vector<Address> probes = writer.Probes();
   Publication publication;
   std::atomic<NextHopId> published{0};
@@ -208,6 +221,11 @@ void Torture(Family family) {
 TEST(FibCompilerThreads, EachBatchSeesOneGeneration) {
   Torture(Family::kIpv6);
   Torture(Family::kIpv4);
+}
+
+// Values that readers have not heard of are added beside those that they read.
+TEST(FibCompilerThreads, EachBatchSeesOneGenerationWithLengths) {
+  Torture(Family::kIpv6, {.prefix_lengths = true});
 }
 
 // A history's versions, and the routes of each.

@@ -37,9 +37,10 @@
 namespace planb {
 namespace {
 
-// `what` is a kernel, perhaps with " upper" for upper halves: instructions a
-// lookup, `batch` addresses at a time. Or "lines": the mean of cache lines a
-// lookup. Or "update": the median of instructions for one changed route.
+// `what` is a kernel, perhaps with " upper" for upper halves or " lengths" for
+// prefix lengths, of a FIB that keeps them: instructions a lookup, `batch`
+// addresses at a time. Or "lines": the mean of cache lines a lookup. Or
+// "update": the median of instructions for one changed route.
 struct Golden {
   absl::string_view table;
   absl::string_view what;
@@ -74,6 +75,12 @@ constexpr Golden kGolden[] = {
     {"ipv6_100k", "avx2 upper", 1024, 92.1025},
     {"ipv6_100k", "scalar upper", 1, 247.125},
     {"ipv6_100k", "scalar upper", 1024, 201.093},
+    {"ipv6_100k", "avx512 lengths", 1, 220.125},
+    {"ipv6_100k", "avx512 lengths", 1024, 36.2061},
+    {"ipv6_100k", "avx2 lengths", 1, 232},
+    {"ipv6_100k", "avx2 lengths", 1024, 108.36},
+    {"ipv6_100k", "scalar lengths", 1, 265},
+    {"ipv6_100k", "scalar lengths", 1024, 216.113},
     {"ipv6_100k", "lines", 1, 4.08315},
     {"ipv6_long", "avx512", 1, 251.5},
     {"ipv6_long", "avx512", 1024, 57.3223},
@@ -87,6 +94,12 @@ constexpr Golden kGolden[] = {
     {"ipv6_long", "avx2 upper", 1024, 160.99},
     {"ipv6_long", "scalar upper", 1, 287.875},
     {"ipv6_long", "scalar upper", 1024, 294.06},
+    {"ipv6_long", "avx512 lengths", 1, 266.625},
+    {"ipv6_long", "avx512 lengths", 1024, 75.2363},
+    {"ipv6_long", "avx2 lengths", 1, 275},
+    {"ipv6_long", "avx2 lengths", 1024, 201.807},
+    {"ipv6_long", "scalar lengths", 1, 331.375},
+    {"ipv6_long", "scalar lengths", 1024, 323.41},
     {"ipv6_long", "lines", 1, 6.4793},
     {"ipv4_100k", "avx512", 1, 182.25},
     {"ipv4_100k", "avx512", 1024, 25.9131},
@@ -94,6 +107,12 @@ constexpr Golden kGolden[] = {
     {"ipv4_100k", "avx2", 1024, 74.5928},
     {"ipv4_100k", "scalar", 1, 239.5},
     {"ipv4_100k", "scalar", 1024, 194.812},
+    {"ipv4_100k", "avx512 lengths", 1, 202},
+    {"ipv4_100k", "avx512 lengths", 1024, 32.7373},
+    {"ipv4_100k", "avx2 lengths", 1, 207.125},
+    {"ipv4_100k", "avx2 lengths", 1024, 89.8398},
+    {"ipv4_100k", "scalar lengths", 1, 259.375},
+    {"ipv4_100k", "scalar lengths", 1024, 213.815},
     {"ipv4_100k", "lines", 1, 3.832},
     {"ipv6_100k", "update", 1, 22400},
 };
@@ -178,12 +197,18 @@ double LookupInstructions(Form form, const Fib& fib,
   const std::vector<char> packed = PackAs(form, addresses);
   const size_t bytes = BytesOf(form);
   std::vector<NextHopId> next_hops(batch);
+  std::vector<uint8_t> lengths(batch);
   // With nothing around the lookups: it would count.
   const auto lookups = [&] {
     if (form == Form::kIpv6Upper) {
       for (size_t i = 0; i < addresses.size(); i += batch) {
         fib.LookupUpper(packed.data() + i * bytes, batch, next_hops.data(),
                         kernel);
+      }
+    } else if (HasLengths(form)) {
+      for (size_t i = 0; i < addresses.size(); i += batch) {
+        fib.LookupWithLengths(packed.data() + i * bytes, batch,
+                              next_hops.data(), lengths.data(), kernel);
       }
     } else {
       for (size_t i = 0; i < addresses.size(); i += batch) {
@@ -197,10 +222,14 @@ double LookupInstructions(Form form, const Fib& fib,
 }
 
 // Valid as long as the program.
-absl::string_view UpperName(const Kernel& kernel) {
-  static auto* const names = new std::map<const Kernel*, std::string>;
-  std::string& name = (*names)[&kernel];
-  if (name.empty()) name = absl::StrCat(KernelName(kernel), " upper");
+absl::string_view NameOf(Form form, const Kernel& kernel) {
+  static auto* const names =
+      new std::map<std::pair<const Kernel*, absl::string_view>, std::string>;
+  const absl::string_view suffix = form == Form::kIpv6Upper ? " upper"
+                                   : HasLengths(form)       ? " lengths"
+                                                            : "";
+  std::string& name = (*names)[{&kernel, suffix}];
+  if (name.empty()) name = absl::StrCat(KernelName(kernel), suffix);
   return name;
 }
 
@@ -209,8 +238,7 @@ TEST_F(GoldenTest, Lookups) {
   const auto measure = [&](Form form, absl::string_view table, const Fib& fib,
                            absl::Span<const Address> trace) {
     for (const Kernel* kernel : AvailableKernels()) {
-      const absl::string_view name =
-          form == Form::kIpv6Upper ? UpperName(*kernel) : KernelName(*kernel);
+      const absl::string_view name = NameOf(form, *kernel);
       measured.push_back(
           {table, name, 1,
            LookupInstructions(form, fib, trace.first(kSingles), 1, *kernel)});
@@ -225,6 +253,12 @@ TEST_F(GoldenTest, Lookups) {
     measure(WholeForm(table.family), table.name, *fib, trace);
     if (table.family == Family::kIpv6) {
       measure(Form::kIpv6Upper, table.name, *fib, trace);
+    }
+    if (table.name != "ipv6_20k") {
+      const Form form = LengthsForm(table.family);
+      measure(form, table.name,
+              *Fib::Build(table.family, table.routes, OptionsOf(form)).value(),
+              trace);
     }
     measured.push_back({table.name, "lines", 1, CountLines(*fib, trace).mean});
   }

@@ -36,40 +36,63 @@ int WidthFor(uint64_t largest, int min_bytes, uint32_t most) {
 
 }  // namespace
 
-bool ValueMap::NeedsCount(const RouteSummary& summary) {
-  return summary.largest_id >= kLimit2;
+bool ValueMap::NeedsCount(const RouteSummary& summary,
+                          const FibOptions& options) {
+  return options.prefix_lengths || summary.largest_id >= kLimit2;
 }
 
-ValueMap::ValueMap(const RouteSummary& summary, int min_bytes, uint32_t most) {
+ValueMap::ValueMap(const RouteSummary& summary, const FibOptions& options,
+                   int min_bytes, uint32_t most)
+    : options_(options) {
   if (summary.long_routes > 0) min_bytes = std::max(min_bytes, 2);
   const int as_ids = WidthFor(summary.largest_id, min_bytes, most);
   const int counted = WidthFor(summary.next_hops, min_bytes, most);
-  identity_ = as_ids != 0 && (!NeedsCount(summary) || as_ids <= counted);
+  identity_ = as_ids != 0 && !options.prefix_lengths &&
+              (!NeedsCount(summary, options) || as_ids <= counted);
   value_bytes_ = identity_ ? as_ids : counted != 0 ? counted : 4;
   limit_ = LimitOf(value_bytes_, most);
-  if (!identity_) Map(kNoRoute);
+  if (identity_) return;
+  Map(options.prefix_lengths ? uint64_t{kNoPrefixLength} << kLengthShift
+                             : uint64_t{kNoRoute});
 }
 
-uint32_t ValueMap::Map(NextHopId id) {
+uint32_t ValueMap::Map(uint64_t key) {
+  return options_.prefix_lengths ? MapIn(pairs_, key) : MapIn(values_, key);
+}
+
+template <typename Values>
+uint32_t ValueMap::MapIn(Values& values, uint64_t key) {
   const auto [it, fresh] =
-      values_.try_emplace(id, static_cast<uint32_t>(size_));
+      values.try_emplace(static_cast<typename Values::key_type>(key),
+                         static_cast<uint32_t>(size_));
   if (fresh) {
     if (size_ == limit_) {
       overflow_ = true;
-      values_.erase(it);
+      values.erase(it);
       return 0;
     }
-    if (size_ == capacity_) {
-      const size_t capacity = std::max<size_t>(64, 2 * capacity_);
-      std::shared_ptr<NextHopId[]> grown(new NextHopId[capacity]);
-      std::copy_n(next_hops_.get(), size_, grown.get());
-      next_hops_ = std::move(grown);
-      capacity_ = capacity;
+    if (size_ == capacity_) Grow();
+    const auto value = static_cast<std::ptrdiff_t>(size_++);
+    next_hops_[value] = static_cast<NextHopId>(key);
+    if (options_.prefix_lengths) {
+      prefix_lengths_[value] = static_cast<uint8_t>(key >> kLengthShift);
     }
-    next_hops_[static_cast<std::ptrdiff_t>(size_++)] = id;
   }
-  last_id_ = id;
+  last_key_ = key;
   return last_value_ = it->second;
+}
+
+void ValueMap::Grow() {
+  const size_t capacity = std::max<size_t>(64, 2 * capacity_);
+  std::shared_ptr<NextHopId[]> next_hops(new NextHopId[capacity]);
+  std::copy_n(next_hops_.get(), size_, next_hops.get());
+  if (options_.prefix_lengths) {
+    std::shared_ptr<uint8_t[]> lengths(new uint8_t[capacity]);
+    std::copy_n(prefix_lengths_.get(), size_, lengths.get());
+    prefix_lengths_ = std::move(lengths);
+  }
+  next_hops_ = std::move(next_hops);
+  capacity_ = capacity;
 }
 
 namespace {
@@ -148,7 +171,7 @@ uint32_t DescriptorCompiler::Compile(
                              .entry = entry_,
                              .fallback = fallback,
                              .length = static_cast<uint32_t>(skip),
-                             .upper_entry = UpperEntry(skip, list.size())};
+                             .upper_entry = UpperEntry(intervals, base, skip)};
   if (index >= shape_.flag || descriptors_.overflow()) {
     overflow_ = true;
     return 0;
@@ -157,26 +180,38 @@ uint32_t DescriptorCompiler::Compile(
 }
 
 // Why this answers for a /64 exactly, kUndecided if and only if its addresses
-// have several values. Neighbouring intervals have different values: a /64 has
-// several if and only if an interval begins in it, past its first address.
-// Where no such interval begins in a whole /48, it has no descriptor, and the
-// walk is that of any address. In a /48 that has one, look at the first.
+// have several next hops. Neighbouring intervals have different values: a /64
+// has several if and only if an interval begins in it, past its first address.
+// A /48 without a descriptor has one value, and the walk is that of any
+// address. In a /48 that has one, look at the first.
 //
 // - Less than 64 bits long: what it holds and what is outside are whole /64s.
 //   Outside, all take the fallback. Inside, the list changes values at the
 //   first addresses of /64s alone; so one of them takes one value of the list:
 //   a plain one if no interval begins in it past its first address, or that of
 //   a descriptor compiled for it alone, of two intervals at least. That one
-//   skips bits, if any, past 64: as below, it says undecided.
-// - 64 bits long: outside, other /64s take the fallback. Inside is a /64, with
-//   one value if the list has but one. (That is a plain one: a slot that is cut
-//   has a neighbour in the list, for it is one of 2^32.)
-// - Longer: inside is a part of one /64, where something begins or ends that
-//   does not have the fallback's value, as the rest of that /64 has.
-uint32_t DescriptorCompiler::UpperEntry(int length, size_t intervals) const {
-  const bool one_value =
-      length < kUpperBits || (length == kUpperBits && intervals == 1);
-  return one_value ? entry_ : kUndecidedEntry;
+//   skips bits, if any, past 64: it is as below.
+// - 64 bits long or longer: an upper half is compared with 64 bits of `base`.
+//   Outside, other /64s take the fallback. Inside is one /64. The intervals are
+//   those of a slot that holds all of it: slots within a /64 are below a
+//   descriptor of 64 bits or more, where no upper half comes. So the intervals
+//   that reach into the /64 are what its addresses have. Their values are plain
+//   ones, and may differ in prefix lengths alone: the next hops decide.
+uint32_t DescriptorCompiler::UpperEntry(
+    const IntervalList<absl::uint128>& intervals, absl::uint128 base,
+    int length) const {
+  if (length < kUpperBits) return entry_;
+  const absl::uint128 first = base & Mask(kUpperBits);
+  const absl::uint128 last = first | ~Mask(kUpperBits);
+  size_t i = 0;
+  while (i + 1 < intervals.size() && intervals.starts[i + 1] <= first) ++i;
+  const uint32_t value = intervals.values[i];
+  for (++i; i < intervals.size() && intervals.starts[i] <= last; ++i) {
+    if (values_.NextHopOf(intervals.values[i]) != values_.NextHopOf(value)) {
+      return kUndecidedEntry;
+    }
+  }
+  return MakeEntry(kValueEntry, value);
 }
 
 namespace {
@@ -195,7 +230,7 @@ TableCompiler::TableCompiler(Family family, const ValueMap& values,
              limits.lines),
       descriptors_(16, 1, limits.descriptors),
       slots_(shape_, lines_, root_.entries.data()),
-      descriptor_compiler_(shape_, lines_, descriptors_) {}
+      descriptor_compiler_(values_, shape_, lines_, descriptors_) {}
 
 absl::Status TableCompiler::CheckLimits() const {
   const auto exhausted = [this](size_t most, const char* of) {
@@ -209,7 +244,10 @@ absl::Status TableCompiler::CheckLimits() const {
                      "descriptors of prefixes longer than /48");
   }
   if (values_.overflow() && values_.value_bytes() == 4) {
-    return exhausted(values_.most(), "distinct next hops");
+    return exhausted(values_.most(),
+                     values_.options().prefix_lengths
+                         ? "distinct pairs of next hop and prefix length"
+                         : "distinct next hops");
   }
   return absl::OkStatus();
 }
@@ -261,7 +299,7 @@ const IntervalList<uint64_t>& TableCompiler::IntervalsOf(const RouteSet& routes,
   uint32_t value = 0;
   if (first == routes.end() || first->prefix != prefix) {
     const std::optional<Route> cover = routes.Cover(prefix);
-    if (cover.has_value()) value = values_.ToValue(cover->next_hop);
+    if (cover.has_value()) value = values_.ToValue(*cover);
   }
   intervals_.Clear();
   ElementaryIntervals elementary(
@@ -287,7 +325,7 @@ void TableCompiler::EnterRoutes(It it, It end, uint64_t last_main,
       continue;
     }
     const uint64_t last = first | (kLastMain >> prefix.length());
-    intervals.Enter(first, last, values_.ToValue(route.next_hop));
+    intervals.Enter(first, last, values_.ToValue(route));
     ++it;
   }
   intervals.Finish();
@@ -308,7 +346,7 @@ uint32_t TableCompiler::LongRoutes(It& it, It end, uint64_t slot,
     const Route& route = *it;
     if (MainBits(route.prefix.first()) != slot) break;
     elementary.Enter(route.prefix.first(), route.prefix.last(),
-                     values_.ToValue(route.next_hop));
+                     values_.ToValue(route));
   }
   elementary.Finish();
   if (long_intervals_.size() == 1) return long_intervals_.values[0];
@@ -337,27 +375,35 @@ namespace {
 
 // What a ValueMap must know. O(routes).
 template <typename Routes>
-RouteSummary Summarize(const Routes& routes) {
+RouteSummary Summarize(const Routes& routes, const FibOptions& options) {
   RouteSummary summary;
   for (const Route& route : routes) {
     ++summary.routes;
     summary.largest_id = std::max(summary.largest_id, route.next_hop);
     summary.long_routes += route.prefix.length() > kMainBits ? 1 : 0;
   }
-  if (ValueMap::NeedsCount(summary)) {
-    absl::flat_hash_set<NextHopId> distinct;
-    for (const Route& route : routes) distinct.insert(route.next_hop);
+  const auto count = [&](auto distinct) {
+    for (const Route& route : routes) {
+      distinct.insert(static_cast<typename decltype(distinct)::key_type>(
+          ValueMap::KeyOf(route, options)));
+    }
     summary.next_hops = distinct.size();
+  };
+  if (options.prefix_lengths) {
+    count(absl::flat_hash_set<uint64_t>());
+  } else if (ValueMap::NeedsCount(summary, options)) {
+    count(absl::flat_hash_set<NextHopId>());
   }
   return summary;
 }
 
 template <typename Routes>
 absl::StatusOr<std::unique_ptr<TableCompiler>> CompileAny(
-    Family family, const Routes& routes, const FibLimits& limits) {
-  const RouteSummary summary = Summarize(routes);
+    Family family, const Routes& routes, const FibOptions& options,
+    const FibLimits& limits) {
+  const RouteSummary summary = Summarize(routes, options);
   for (int min_bytes = 1;;) {
-    const ValueMap values(summary, min_bytes, limits.next_hops);
+    const ValueMap values(summary, options, min_bytes, limits.next_hops);
     auto table =
         std::make_unique<TableCompiler>(family, values, summary.routes, limits);
     table->CompileAll(routes);
@@ -371,13 +417,15 @@ absl::StatusOr<std::unique_ptr<TableCompiler>> CompileAny(
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TableCompiler>> CompileTable(
-    Family family, absl::Span<const Route> routes, const FibLimits& limits) {
-  return CompileAny(family, routes, limits);
+    Family family, absl::Span<const Route> routes, const FibOptions& options,
+    const FibLimits& limits) {
+  return CompileAny(family, routes, options, limits);
 }
 
 absl::StatusOr<std::unique_ptr<TableCompiler>> CompileTable(
-    Family family, const RouteSet& routes, const FibLimits& limits) {
-  return CompileAny(family, routes, limits);
+    Family family, const RouteSet& routes, const FibOptions& options,
+    const FibLimits& limits) {
+  return CompileAny(family, routes, options, limits);
 }
 
 }  // namespace planb

@@ -32,55 +32,86 @@ struct RouteSummary {
   NextHopId largest_id = 0;
   // Prefixes longer than /48.
   size_t long_routes = 0;
-  // Distinct next hops; counted only where largest_id calls for it.
+  // Distinct next hops, or pairs of these and prefix lengths, if lengths are
+  // kept; counted only where largest_id or that calls for it.
   size_t next_hops = 0;
 };
 
 // Where all ids are small, values are ids. Otherwise values count the distinct
-// ids as they come, and next_hops() leads back. Value 0 is kNoRoute.
-// Thread-compatible.
+// ids as they come, and next_hops() leads back. If prefix lengths are kept,
+// values count the distinct pairs of an id and a length, and prefix_lengths()
+// leads to the latter. Value 0 is kNoRoute. Thread-compatible.
 class ValueMap {
  public:
   // The narrowest map that does for such routes, of `min_bytes` at least; for
   // no more than `most` next hops.
-  ValueMap(const RouteSummary& summary, int min_bytes, uint32_t most);
+  ValueMap(const RouteSummary& summary, const FibOptions& options,
+           int min_bytes, uint32_t most);
 
-  // True if the width depends on how many distinct ids there are.
-  static bool NeedsCount(const RouteSummary& summary);
+  // True if the width depends on how many distinct ids or pairs there are.
+  static bool NeedsCount(const RouteSummary& summary,
+                         const FibOptions& options);
 
-  // 0, and overflow() from then on, if there is no value left for `id`.
-  uint32_t ToValue(NextHopId id) {
+  // What one value stands for: an id, and above it a length if these are kept.
+  static uint64_t KeyOf(const Route& route, const FibOptions& options) {
+    return route.next_hop |
+           (options.prefix_lengths
+                ? static_cast<uint64_t>(route.prefix.length()) << kLengthShift
+                : 0);
+  }
+
+  // 0, and overflow() from then on, if there is no value left for `route`.
+  uint32_t ToValue(const Route& route) {
     if (identity_) {
-      if (id < limit_) return id;
+      if (route.next_hop < limit_) return route.next_hop;
       overflow_ = true;
       return 0;
     }
-    if (id == last_id_) return last_value_;
-    return Map(id);
+    const uint64_t key = KeyOf(route, options_);
+    if (key == last_key_) return last_value_;
+    return Map(key);
+  }
+
+  // REQUIRES: ToValue returned `value`, or it is 0.
+  NextHopId NextHopOf(uint32_t value) const {
+    return identity_ ? value : next_hops_[static_cast<std::ptrdiff_t>(value)];
   }
 
   // Bytes of a value: 1, 2 or 4.
   int value_bytes() const { return value_bytes_; }
   bool overflow() const { return overflow_; }
-  // Distinct next hops that there are values for.
+  // Distinct next hops or pairs that there are values for.
   uint32_t most() const { return limit_ - 1; }
+  const FibOptions& options() const { return options_; }
 
   // Ids by value, or nullptr if values are ids. Entries that exist do not
   // change; when the array is full, a larger one takes its place.
   const std::shared_ptr<NextHopId[]>& next_hops() const { return next_hops_; }
   size_t next_hop_count() const { return size_; }
+  // Lengths by value, as many, or nullptr if these are not kept.
+  const std::shared_ptr<uint8_t[]>& prefix_lengths() const {
+    return prefix_lengths_;
+  }
 
  private:
-  uint32_t Map(NextHopId id);
+  static constexpr int kLengthShift = 32;
 
+  uint32_t Map(uint64_t key);
+  template <typename Values>
+  uint32_t MapIn(Values& values, uint64_t key);
+  void Grow();
+
+  const FibOptions options_;
   int value_bytes_;
   bool identity_;
   uint32_t limit_;  // values are below
   bool overflow_ = false;
-  NextHopId last_id_ = kNoRoute;
+  uint64_t last_key_ = kNoRoute;
   uint32_t last_value_ = 0;
   absl::flat_hash_map<NextHopId, uint32_t> values_;
+  absl::flat_hash_map<uint64_t, uint32_t> pairs_;  // if lengths are kept
   std::shared_ptr<NextHopId[]> next_hops_;
+  std::shared_ptr<uint8_t[]> prefix_lengths_;
   size_t size_ = 0, capacity_ = 0;
 };
 
@@ -88,9 +119,10 @@ class ValueMap {
 // Thread-compatible.
 class DescriptorCompiler {
  public:
-  DescriptorCompiler(const LeafShape& shape, LinePool& lines,
-                     DescriptorPool& descriptors)
-      : shape_(shape),
+  DescriptorCompiler(const ValueMap& values, const LeafShape& shape,
+                     LinePool& lines, DescriptorPool& descriptors)
+      : values_(values),
+        shape_(shape),
         descriptors_(descriptors),
         slots_(shape, lines, &entry_) {}
 
@@ -105,10 +137,12 @@ class DescriptorCompiler {
   bool overflow() const { return overflow_; }
 
  private:
-  // What `upper_entry` is beside `entry_`, in a descriptor of `length` bits
-  // that holds so many intervals.
-  uint32_t UpperEntry(int length, size_t intervals) const;
+  // What `upper_entry` is beside `entry_`, in a descriptor of the first
+  // `length` bits of `base`, compiled for a slot of these intervals.
+  uint32_t UpperEntry(const IntervalList<absl::uint128>& intervals,
+                      absl::uint128 base, int length) const;
 
+  const ValueMap& values_;
   const LeafShape& shape_;
   DescriptorPool& descriptors_;
   uint32_t entry_ = 0;  // stands in for the root: one slot
@@ -230,9 +264,11 @@ constexpr size_t MostUpdatedDescriptors(size_t compact) {
 // Compiles `routes` with the narrowest values that hold them. Errors:
 // RESOURCE_EXHAUSTED if the table exceeds a limit.
 absl::StatusOr<std::unique_ptr<TableCompiler>> CompileTable(
-    Family family, absl::Span<const Route> routes, const FibLimits& limits);
+    Family family, absl::Span<const Route> routes, const FibOptions& options,
+    const FibLimits& limits);
 absl::StatusOr<std::unique_ptr<TableCompiler>> CompileTable(
-    Family family, const RouteSet& routes, const FibLimits& limits);
+    Family family, const RouteSet& routes, const FibOptions& options,
+    const FibLimits& limits);
 
 // Makes the Fib of what a TableCompiler compiled. A friend of Fib.
 class FibBuilder {

@@ -173,7 +173,7 @@ bool RunsHere() {
 }  // namespace
 
 const Kernel kAvx2Kernel = {"avx2", RunsHere, LookupAny<Avx2>,
-                            LookupUpperAny<Avx2>};
+                            LookupWithLengthsAny<Avx2>, LookupUpperAny<Avx2>};
 
 }  // namespace planb
 

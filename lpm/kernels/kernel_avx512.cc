@@ -492,6 +492,7 @@ bool RunsHere() {
 }  // namespace
 
 const Kernel kAvx512Kernel = {"avx512", RunsHere, LookupAny<Avx512>,
+                              LookupWithLengthsAny<Avx512>,
                               LookupUpperAny<Avx512>};
 
 }  // namespace planb

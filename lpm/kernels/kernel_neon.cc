@@ -82,7 +82,7 @@ bool RunsHere() { return true; }
 }  // namespace
 
 const Kernel kNeonKernel = {"neon", RunsHere, LookupAny<Neon>,
-                            LookupUpperAny<Neon>};
+                            LookupWithLengthsAny<Neon>, LookupUpperAny<Neon>};
 
 }  // namespace planb
 

@@ -39,6 +39,7 @@ bool RunsHere() { return true; }
 }  // namespace
 
 const Kernel kScalarKernel = {"scalar", RunsHere, LookupAny<Scalar>,
+                              LookupWithLengthsAny<Scalar>,
                               LookupUpperAny<Scalar>};
 
 }  // namespace planb

@@ -21,6 +21,10 @@ struct Kernel {
   // See Fib::Lookup.
   void (*lookup)(const FibView& fib, Family family, const void* addresses,
                  size_t count, void* next_hops);
+  // See Fib::LookupWithLengths.
+  void (*lookup_with_lengths)(const FibView& fib, Family family,
+                              const void* addresses, size_t count,
+                              void* next_hops, void* lengths);
   // See Fib::LookupUpper.
   void (*lookup_upper)(const FibView& fib, const void* upper_halves,
                        size_t count, void* next_hops);

@@ -32,7 +32,9 @@ struct Case {
 // Routes that make every kind of node: crowds of /48s and of /32s under few
 // roots, nested ones, and, unless values have one byte, long prefixes.
 std::vector<Route> CrowdedRoutes(const Case& wanted) {
-  const uint32_t next_hops = wanted.value_bytes == 1   ? 200
+  // With lengths, a next hop has up to 49 values, or 33.
+  const uint32_t next_hops = wanted.value_bytes == 1
+                                 ? (HasLengths(wanted.form) ? 5 : 200)
                              : wanted.value_bytes == 2 ? 20'000
                                                        : 0xfffffffe;
   const Family family = FamilyOf(wanted.form);
@@ -81,7 +83,7 @@ TEST_P(KernelTest, EveryCountOfLanes) {
   const auto [kernel, wanted] = GetParam();
   const std::vector<Route> routes = CrowdedRoutes(wanted);
   const Family family = FamilyOf(wanted.form);
-  const auto fib = Fib::Build(family, routes).value();
+  const auto fib = Fib::Build(family, routes, OptionsOf(wanted.form)).value();
   ASSERT_EQ(fib->Stats().value_bytes, wanted.value_bytes);
   EXPECT_GT(fib->Stats().tables, 0U);
   EXPECT_GT(fib->Stats().wide_partitions + fib->Stats().narrow_partitions, 1U);
@@ -129,11 +131,14 @@ INSTANTIATE_TEST_SUITE_P(
     All, KernelTest,
     testing::Combine(
         testing::ValuesIn(AvailableKernels().begin(), AvailableKernels().end()),
-        testing::Values(Case{Form::kIpv4, 1}, Case{Form::kIpv4, 2},
-                        Case{Form::kIpv4, 4}, Case{Form::kIpv6, 1},
-                        Case{Form::kIpv6, 2}, Case{Form::kIpv6, 4},
-                        Case{Form::kIpv6Upper, 1}, Case{Form::kIpv6Upper, 2},
-                        Case{Form::kIpv6Upper, 4})),
+        testing::Values(
+            Case{Form::kIpv4, 1}, Case{Form::kIpv4, 2}, Case{Form::kIpv4, 4},
+            Case{Form::kIpv6, 1}, Case{Form::kIpv6, 2}, Case{Form::kIpv6, 4},
+            Case{Form::kIpv6Upper, 1}, Case{Form::kIpv6Upper, 2},
+            Case{Form::kIpv6Upper, 4}, Case{Form::kIpv4Lengths, 1},
+            Case{Form::kIpv4Lengths, 2}, Case{Form::kIpv4Lengths, 4},
+            Case{Form::kIpv6Lengths, 1}, Case{Form::kIpv6Lengths, 2},
+            Case{Form::kIpv6Lengths, 4})),
     Name);
 
 TEST(Kernels, ScalarRunsEverywhereAndComesLast) {

@@ -106,9 +106,11 @@ struct Leaf<uint32_t> {
 inline constexpr uint32_t kWideSeparators = 16;
 inline constexpr uint32_t kNarrowSeparators = 32;
 
-// A value is a next hop: its id itself, or its index in FibView::next_hops. Or,
-// with this bit set, it is the index of a descriptor. One byte has no room for
-// such a bit: tables that need descriptors have wider values.
+// A value is a next hop: its id itself, or its index in FibView::next_hops. In
+// a FIB that keeps prefix lengths it is a next hop and a length: the index in
+// FibView::next_hops and in FibView::prefix_lengths. Or, with this bit set, it
+// is the index of a descriptor. One byte has no room for such a bit: tables
+// that need descriptors have wider values.
 template <typename V>
 inline constexpr uint32_t kDescriptorFlag = 0;
 template <>
@@ -130,7 +132,8 @@ struct alignas(32) Descriptor {
   uint32_t entry;
   uint32_t fallback;
   uint32_t length;  // 48..128
-  // `entry`; but kUndecidedEntry where the addresses of one /64 part.
+  // `entry`, but where the addresses of one /64 part: a value of the next hop
+  // that they have in common, or kUndecidedEntry.
   uint32_t upper_entry;
 };
 static_assert(sizeof(Descriptor) == 32);
@@ -153,7 +156,8 @@ constexpr int SlotLengthBelow(int length) {
 struct FibLimits {
   size_t lines = kMaxPayload;
   size_t descriptors = kDescriptorFlag<uint32_t>;
-  // Distinct ones. One value more is kNoRoute.
+  // Distinct ones, or pairs of these and prefix lengths. One value more is
+  // kNoRoute.
   uint32_t next_hops = kDescriptorFlag<uint32_t> - 1;
 };
 
@@ -166,6 +170,8 @@ struct FibView {
   const NextHopId* next_hops;
   // Bytes of a value in a leaf: 1, 2 or 4.
   int value_bytes;
+  // Of the prefixes that values stand for, where a lookup asks for them.
+  const uint8_t* prefix_lengths = nullptr;
 
   // All entries of all tables, as TableIndex counts them.
   const uint32_t* words() const {

@@ -28,7 +28,9 @@ void PrintTo(Family family, std::ostream* out) { *out << FamilyName(family); }
 
 std::string FormName(Form form) {
   return std::string(FamilyName(FamilyOf(form))) +
-         (form == Form::kIpv6Upper ? "Upper" : "");
+         (form == Form::kIpv6Upper ? "Upper"
+          : HasLengths(form)       ? "Lengths"
+                                   : "");
 }
 
 void PrintTo(Form form, std::ostream* out) { *out << FormName(form); }
@@ -50,6 +52,17 @@ void LookupAs(Form form, const Fib& fib, const void* packed, size_t count,
               void* next_hops, const Kernel& kernel) {
   if (form == Form::kIpv6Upper) {
     fib.LookupUpper(packed, count, next_hops, kernel);
+  } else if (HasLengths(form)) {
+    // Exactly the bytes that may be written.
+    const auto lengths = std::make_unique<uint8_t[]>(count);
+    fib.LookupWithLengths(packed, count, next_hops, lengths.get(), kernel);
+    auto* const bytes = static_cast<char*>(next_hops);
+    for (size_t i = 0; i < count; ++i) {
+      uint32_t answer;
+      std::memcpy(&answer, bytes + i * sizeof(answer), sizeof(answer));
+      answer = htole32(WithLength(le32toh(answer), lengths[i]));
+      std::memcpy(bytes + i * sizeof(answer), &answer, sizeof(answer));
+    }
   } else {
     fib.Lookup(packed, count, next_hops, kernel);
   }
@@ -57,9 +70,15 @@ void LookupAs(Form form, const Fib& fib, const void* packed, size_t count,
 
 std::vector<NextHopId> RightAnswersAs(Form form, absl::Span<const Route> routes,
                                       absl::Span<const Address> addresses) {
-  return form == Form::kIpv6Upper
-             ? RightUpperAnswers(routes, addresses)
-             : RightAnswers(FamilyOf(form), routes, addresses);
+  if (form == Form::kIpv6Upper) return RightUpperAnswers(routes, addresses);
+  if (!HasLengths(form)) {
+    return RightAnswers(FamilyOf(form), routes, addresses);
+  }
+  std::vector<Route> answers(routes.begin(), routes.end());
+  for (Route& route : answers) {
+    route.next_hop = WithLength(route.next_hop, route.prefix.length());
+  }
+  return RightAnswers(FamilyOf(form), answers, addresses);
 }
 
 namespace {
@@ -136,6 +155,14 @@ std::string UpperDifferences(const Fib& fib, absl::Span<const Route> routes,
   return differences;
 }
 
+std::string LengthDifferences(const Fib& fib, absl::Span<const Route> routes,
+                              absl::Span<const Address> addresses) {
+  if (!fib.keeps_prefix_lengths()) return "";
+  const Form form = LengthsForm(fib.family());
+  const PackedProbes probes(form, {addresses.begin(), addresses.end()});
+  return probes.Differences(fib, RightAnswersAs(form, routes, addresses));
+}
+
 std::string DifferencesAtBoundaries(const Fib& fib,
                                     absl::Span<const Route> routes) {
   std::vector<Address> probes = BoundaryProbes(routes);
@@ -143,7 +170,8 @@ std::string DifferencesAtBoundaries(const Fib& fib,
   probes.insert(probes.end(), {zero, PreviousAddress(zero)});
   const std::vector<NextHopId> expected =
       RightAnswers(fib.family(), routes, probes);
-  const std::string differences = UpperDifferences(fib, routes, probes);
+  const std::string differences = UpperDifferences(fib, routes, probes) +
+                                  LengthDifferences(fib, routes, probes);
   return differences + PackedProbes(fib.family(), std::move(probes))
                            .Differences(fib, expected);
 }
@@ -157,25 +185,31 @@ void ExpectAnswers(const Fib& fib, absl::Span<const Address> addresses,
 void ExpectLikeOracle(Family family, std::vector<Route> routes,
                       absl::Span<const Address> probes) {
   std::sort(routes.begin(), routes.end());
-  const auto fib = Fib::Build(family, routes).value();
-  ASSERT_EQ(fib->family(), family);
   std::vector<Address> addresses = BoundaryProbes(routes);
   addresses.insert(addresses.end(), probes.begin(), probes.end());
   const Address zero = Address::FromBits(family, 0);
   addresses.insert(addresses.end(),
                    {zero, NextAddress(zero), PreviousAddress(zero),
                     PreviousAddress(PreviousAddress(zero))});
-  EXPECT_EQ(UpperDifferences(*fib, routes, addresses), "");
   const std::vector<NextHopId> expected = AnswersByOracle(routes, addresses);
-  for (size_t i = 0; i < addresses.size(); ++i) {
-    EXPECT_EQ(fib->Lookup(addresses[i]), expected[i])
-        << addresses[i].ToString();
+  for (const bool lengths : {false, true}) {
+    const auto fib =
+        Fib::Build(family, routes, {.prefix_lengths = lengths}).value();
+    ASSERT_EQ(fib->family(), family);
+    ASSERT_EQ(fib->keeps_prefix_lengths(), lengths);
+    EXPECT_EQ(UpperDifferences(*fib, routes, addresses), "");
+    EXPECT_EQ(LengthDifferences(*fib, routes, addresses), "");
+    for (size_t i = 0; i < addresses.size(); ++i) {
+      EXPECT_EQ(fib->Lookup(addresses[i]), expected[i])
+          << addresses[i].ToString();
+    }
+    ExpectAnswers(*fib, addresses, expected);
   }
-  ExpectAnswers(*fib, addresses, expected);
 }
 
-LiveTable::LiveTable(Family family, absl::Span<const Route> routes)
-    : routes_(family, routes), compiler_(family) {
+LiveTable::LiveTable(Family family, absl::Span<const Route> routes,
+                     const FibOptions& options)
+    : routes_(family, routes), compiler_(family, options) {
   for (const Route& route : routes) model_[route.prefix] = route.next_hop;
   fib_ = compiler_.Compile(routes_).value();
 }
@@ -236,7 +270,8 @@ std::string LiveTable::Check(std::vector<Address> addresses,
       RightAnswers(family, routes, probes->addresses());
   std::string differences =
       probes->Differences(*fib_, expected) +
-      UpperDifferences(*fib_, routes, probes->addresses());
+      UpperDifferences(*fib_, routes, probes->addresses()) +
+      LengthDifferences(*fib_, routes, probes->addresses());
   const std::string of_old = old.Keep(fib_, probes, std::move(expected));
   if (!of_old.empty()) absl::StrAppend(&differences, "an old FIB:\n", of_old);
   return differences;
@@ -275,7 +310,8 @@ void PrintTo(const SmallWorld& world, std::ostream* out) {
        << absl::StrJoin(world.positions, "_") << "On"
        << absl::StrReplaceAll(
               Address::FromBits(world.family, world.base).ToString(),
-              {{":", "_"}, {".", "_"}});
+              {{":", "_"}, {".", "_"}})
+       << (world.options.prefix_lengths ? "Lengths" : "");
 }
 
 std::vector<Prefix> PrefixesOf(const SmallWorld& world) {
@@ -320,11 +356,12 @@ std::vector<std::vector<int>> Positions(absl::string_view text) {
 
 std::vector<SmallWorld> SmallWorlds(
     Family family, const std::vector<std::vector<int>>& positions,
-    const std::vector<std::string>& bases) {
+    const std::vector<std::string>& bases, const FibOptions& options) {
   std::vector<SmallWorld> worlds;
   for (const auto& where : positions) {
     for (const std::string& base : bases) {
-      worlds.push_back({family, where, Address::Parse(base).value().bits()});
+      worlds.push_back(
+          {family, where, Address::Parse(base).value().bits(), options});
     }
   }
   return worlds;

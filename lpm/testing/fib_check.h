@@ -39,22 +39,36 @@ inline constexpr bool kSanitized = false;
 void PrintTo(Family family, std::ostream* out);
 
 // The forms in which addresses are looked up: whole ones of both families, and
-// upper halves. For tests that hold for all of them.
-enum class Form { kIpv4, kIpv6, kIpv6Upper };
+// upper halves; and whole ones with the lengths of their prefixes. For tests
+// that hold for all of them.
+enum class Form { kIpv4, kIpv6, kIpv6Upper, kIpv4Lengths, kIpv6Lengths };
 
 // The form of whole addresses.
 constexpr Form WholeForm(Family family) {
   return family == Family::kIpv4 ? Form::kIpv4 : Form::kIpv6;
 }
+constexpr Form LengthsForm(Family family) {
+  return family == Family::kIpv4 ? Form::kIpv4Lengths : Form::kIpv6Lengths;
+}
+constexpr bool HasLengths(Form form) {
+  return form == Form::kIpv4Lengths || form == Form::kIpv6Lengths;
+}
 constexpr Family FamilyOf(Form form) {
-  return form == Form::kIpv4 ? Family::kIpv4 : Family::kIpv6;
+  return form == Form::kIpv4 || form == Form::kIpv4Lengths ? Family::kIpv4
+                                                           : Family::kIpv6;
 }
 // Bytes of one address.
 constexpr size_t BytesOf(Form form) {
-  return form == Form::kIpv4 ? 4 : form == Form::kIpv6 ? 16 : 8;
+  return form == Form::kIpv6Upper          ? 8
+         : FamilyOf(form) == Family::kIpv4 ? 4
+                                           : 16;
+}
+// Of a FIB that can be asked in that form.
+constexpr FibOptions OptionsOf(Form form) {
+  return {.prefix_lengths = HasLengths(form)};
 }
 
-// "IPv4", "IPv6" or "IPv6Upper".
+// "IPv4", "IPv6", "IPv6Upper", "IPv4Lengths" or "IPv6Lengths".
 std::string FormName(Form form);
 void PrintTo(Form form, std::ostream* out);
 
@@ -62,11 +76,19 @@ void PrintTo(Form form, std::ostream* out);
 // REQUIRES: addresses of FamilyOf(form).
 std::vector<char> PackAs(Form form, absl::Span<const Address> addresses);
 
-// Fib::Lookup or Fib::LookupUpper.
+// A next hop and a prefix length as one answer, for the forms that have both.
+// That of no route is kNoRoute.
+constexpr NextHopId WithLength(NextHopId next_hop, int length) {
+  return next_hop +
+         0x9e37'79b9u * static_cast<uint32_t>(kNoPrefixLength - length);
+}
+
+// Fib::Lookup, LookupUpper, or LookupWithLengths; the last one's answers are
+// made one by WithLength.
 void LookupAs(Form form, const Fib& fib, const void* packed, size_t count,
               void* next_hops, const Kernel& kernel);
 
-// RightAnswers or RightUpperAnswers.
+// RightAnswers or RightUpperAnswers, in the form in which LookupAs has them.
 std::vector<NextHopId> RightAnswersAs(Form form, absl::Span<const Route> routes,
                                       absl::Span<const Address> addresses);
 
@@ -101,9 +123,15 @@ class PackedProbes {
 std::string UpperDifferences(const Fib& fib, absl::Span<const Route> routes,
                              absl::Span<const Address> addresses);
 
+// Checks the prefix lengths that `fib`, compiled from `routes`, has for
+// `addresses`, and the next hops with them, if it keeps lengths. "" or the
+// differences.
+std::string LengthDifferences(const Fib& fib, absl::Span<const Route> routes,
+                              absl::Span<const Address> addresses);
+
 // Checks `fib`, compiled from `routes`, against the reference: at every
 // boundary of every route, on both sides, and at the ends of the address space,
-// for whole addresses and upper halves.
+// for whole addresses and upper halves, and for lengths if it keeps them.
 // "" or the differences. O(routes * lengths in use).
 std::string DifferencesAtBoundaries(const Fib& fib,
                                     absl::Span<const Route> routes);
@@ -155,7 +183,8 @@ std::vector<Prefix> MakeChanges(absl::Span<const Change> changes,
 // the routes to judge both by. Thread-compatible.
 class LiveTable {
  public:
-  explicit LiveTable(Family family, absl::Span<const Route> routes = {});
+  explicit LiveTable(Family family, absl::Span<const Route> routes = {},
+                     const FibOptions& options = {});
 
   // Makes the changes, one after the other, and compiles the next version,
   // naming to the compiler each change's prefix and those of `also_named`.
@@ -173,8 +202,9 @@ class LiveTable {
   // the routes. "" or the differences.
   std::string DifferencesAround(absl::Span<const Change> changes) const;
 
-  // Checks the last version at `addresses` and at their upper halves, against
-  // the model, and keeps it in `old`. "" or the differences.
+  // Checks the last version at `addresses` and at their upper halves, and their
+  // lengths if it keeps these, against the model, and keeps it in `old`. "" or
+  // the differences.
   std::string Check(std::vector<Address> addresses, OldVersions& old) const;
 
   // The plain copy, ascending.
@@ -194,7 +224,8 @@ void ExpectAnswers(const Fib& fib, absl::Span<const Address> addresses,
 
 // Builds `routes` (any order, one family) and expects the oracle's answers
 // from every kernel and from the single lookup: for the boundaries of every
-// route, the ends of the address space, and `probes`. Upper halves too.
+// route, the ends of the address space, and `probes`. Upper halves too. Once
+// without prefix lengths, and once with them.
 void ExpectLikeOracle(Family family, std::vector<Route> routes,
                       absl::Span<const Address> probes = {});
 
@@ -210,6 +241,8 @@ struct SmallWorld {
   std::vector<int> positions;
   // The bits that do not vary, left-aligned. Those at `positions` are ignored.
   absl::uint128 base = 0;
+  // Of its FIBs.
+  FibOptions options = {};
 };
 
 // As a name of a test: letters, digits and underscores.
@@ -229,7 +262,7 @@ std::vector<std::vector<int>> Positions(absl::string_view text);
 // Each set of positions on each base (addresses as text).
 std::vector<SmallWorld> SmallWorlds(
     Family family, const std::vector<std::vector<int>>& positions,
-    const std::vector<std::string>& bases);
+    const std::vector<std::string>& bases, const FibOptions& options = {});
 
 }  // namespace planb
 

@@ -3,8 +3,8 @@
 // A fuzz target: any bytes, read as a history of a table. libFuzzer runs it
 // (fuzz.sh); history_fuzzer_test.cc replays what libFuzzer found.
 //
-// The first byte chooses the family. Then come operations, each a byte with its
-// operands, until the bytes end:
+// The first byte chooses the family, and whether FIBs keep prefix lengths. Then
+// come operations, each a byte with its operands, until the bytes end:
 //   0, 1  announce PREFIX NEXT_HOP
 //   2     withdraw PREFIX
 //   3     end the batch: compile it, check it
@@ -67,10 +67,10 @@ class Operands {
 
 class HistoryFuzzer {
  public:
-  HistoryFuzzer(Family family, Operands operands)
+  HistoryFuzzer(Family family, const FibOptions& options, Operands operands)
       : family_(family),
         operands_(operands),
-        table_(family),
+        table_(family, {}, options),
         old_(/*most=*/6, /*seed=*/1),
         addresses_{Address::FromBits(family, 0)} {}
 
@@ -180,8 +180,10 @@ class HistoryFuzzer {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   planb::Operands operands({data, size});
+  const auto first = operands.Byte();
   const planb::Family family =
-      operands.Byte() % 4 == 3 ? planb::Family::kIpv4 : planb::Family::kIpv6;
-  planb::HistoryFuzzer(family, operands).Run();
+      first % 4 == 3 ? planb::Family::kIpv4 : planb::Family::kIpv6;
+  const planb::FibOptions options = {.prefix_lengths = first / 4 % 2 == 1};
+  planb::HistoryFuzzer(family, options, operands).Run();
   return 0;
 }

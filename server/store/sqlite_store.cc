@@ -279,16 +279,19 @@ absl::StatusOr<std::vector<StoredTable>> SqliteStore::Load() {
 }
 
 absl::Status SqliteStore::CreateTable(const std::string& name,
-                                      uint64_t generation) {
+                                      uint64_t generation,
+                                      const FibOptions& fib) {
   return core_->engine->Run(
-      [name, generation](StoreTransaction& transaction) -> absl::Status {
+      [name, generation, fib](StoreTransaction& transaction) -> absl::Status {
         ABSL_RAW_CHECK(transaction.Find(name) == nullptr,
                        "the table is not stored yet");
         const auto id = transaction.writer().FreeTableId(transaction.state());
         if (!id.ok()) return id.status();
-        TableHead head = {
-            .row = {.id = *id, .name = name, .generation = generation},
-            .generation = generation};
+        TableHead head = {.row = {.id = *id,
+                                  .name = name,
+                                  .generation = generation,
+                                  .prefix_lengths = fib.prefix_lengths},
+                          .generation = generation};
         head.chain = head.row.base = HashFields("log", *id, name, generation);
         absl::Status status = transaction.writer().WriteTable(head.row);
         if (status.ok()) transaction.Put(std::move(head));

@@ -55,8 +55,9 @@ class SqliteStore final : public Store {
   StoreSync sync() const override;
 
   absl::StatusOr<std::vector<StoredTable>> Load() override;
-  absl::Status CreateTable(const std::string& name,
-                           uint64_t generation) override;
+  using Store::CreateTable;
+  absl::Status CreateTable(const std::string& name, uint64_t generation,
+                           const FibOptions& fib) override;
   absl::Status DeleteTable(const std::string& name,
                            uint64_t generation) override;
   uint64_t generation_floor() const override;

@@ -291,14 +291,14 @@ absl::StatusOr<bool> Prepare(Sql& sql) {
 TEST(StoreSchema, NewerVersionIsRefused) {
   const std::string path = NewStorePath("newer");
   EXPECT_TRUE(*Prepare(*OpenSql(path)));
-  ASSERT_TRUE(OpenSql(path)->Run("PRAGMA user_version = 3").ok());
+  ASSERT_TRUE(OpenSql(path)->Run("PRAGMA user_version = 4").ok());
   auto sql = OpenSql(path);
   const auto created = Prepare(*sql);
   EXPECT_EQ(created.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(ErrorReason(created.status()), "STORE_TOO_NEW");
-  EXPECT_NE(created.status().message().find("schema version 3"),
+  EXPECT_NE(created.status().message().find("schema version 4"),
             absl::string_view::npos);
-  EXPECT_EQ(*sql->Integer("PRAGMA user_version"), 3);
+  EXPECT_EQ(*sql->Integer("PRAGMA user_version"), 4);
 }
 
 TEST(StoreSchema, ForeignAndDamagedSchemasAreRefused) {
@@ -320,6 +320,71 @@ TEST(StoreSchema, ANewDatabaseHasTheNewestVersion) {
   EXPECT_EQ(*sql->Integer("PRAGMA user_version"), kStoreVersion);
   EXPECT_EQ(*sql->Integer("PRAGMA application_id"), kStoreApplicationId);
   EXPECT_EQ(*sql->Integer("SELECT sequence FROM store"), 5);
+}
+
+// A database as a server with schema version 2 left it: without the last column
+// of `tables`.
+class Version2 : public testing::Test {
+ protected:
+  void SetUp() override {
+    path_ = NewStorePath(
+        testing::UnitTest::GetInstance()->current_test_info()->name());
+    auto store = OpenStore(path_);
+    ASSERT_TRUE(store->CreateTable("default", 0).ok());
+    ASSERT_TRUE(store->CreateTable("blue", 4).ok());
+    ASSERT_TRUE(store->Append("blue", {Batch(5, {MakeRoute("::/0", 1)})}).ok());
+    tables_ = store->Load().value();
+    store.reset();
+    ASSERT_TRUE(
+        OpenSql(path_)
+            ->Run("CREATE TEMP TABLE new AS SELECT id, name, generation,"
+                  " snapshot, parts, snapshot_checksum, first, base"
+                  " FROM tables; DROP TABLE tables;"
+                  " CREATE TABLE tables (id INTEGER PRIMARY KEY,"
+                  " name TEXT NOT NULL, generation INTEGER NOT NULL,"
+                  " snapshot INTEGER NOT NULL, parts INTEGER NOT NULL,"
+                  " snapshot_checksum INTEGER NOT NULL,"
+                  " first INTEGER NOT NULL, base INTEGER NOT NULL)"
+                  " STRICT; INSERT INTO tables SELECT * FROM new;"
+                  " PRAGMA user_version = 2")
+            .ok());
+  }
+
+  std::string path_;
+  std::vector<StoredTable> tables_;
+};
+
+TEST_F(Version2, IsConverted) {
+  for (int round = 0; round < 2; ++round) {
+    auto store = OpenStore(path_);
+    ASSERT_NE(store, nullptr);
+    EXPECT_EQ(StoreDifference(tables_, store->Load().value()), "");
+  }
+  EXPECT_EQ(*OpenSql(path_)->Integer("PRAGMA user_version"), kStoreVersion);
+  auto store = OpenStore(path_);
+  ASSERT_TRUE(store->CreateTable("new", 6, {.prefix_lengths = true}).ok());
+  ASSERT_TRUE(store->Append("new", {Batch(7, {MakeRoute("::/1", 2)})}).ok());
+  store.reset();
+  const auto loaded = OpenStore(path_)->Load().value();
+  ASSERT_EQ(loaded.size(), 3U);
+  EXPECT_FALSE(loaded[0].fib.prefix_lengths);
+  EXPECT_TRUE(loaded[2].fib.prefix_lengths);
+  EXPECT_EQ(loaded[2].generation, 7U);
+}
+
+TEST_F(Version2, IsLeftAsItIsIfItIsDamaged) {
+  const StoreFiles files = ReadStoreFiles(path_);
+  for (const char* edit :
+       {"UPDATE tables SET generation = 9", "DELETE FROM tables",
+        "UPDATE store SET generation_floor = 9", "DELETE FROM store",
+        "DROP VIEW log_list", "DROP TABLE tables"}) {
+    SCOPED_TRACE(edit);
+    WriteStoreFiles(path_, files);
+    ASSERT_TRUE(OpenSql(path_)->Run(edit).ok());
+    const auto store = SqliteStore::Open({.path = path_});
+    EXPECT_EQ(ErrorReason(store.status()), "STORE_CORRUPT") << store.status();
+    EXPECT_EQ(*OpenSql(path_)->Integer("PRAGMA user_version"), 2);
+  }
 }
 
 // A database as a server with schema version 1 left it.

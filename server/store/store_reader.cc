@@ -112,6 +112,7 @@ class TableReader {
   TableReader(Sql& sql, const TableHead& head, uint64_t request_window)
       : sql_(sql), head_(head), request_window_(request_window) {
     table_.name = head.row.name;
+    table_.fib.prefix_lengths = head.row.prefix_lengths;
     table_.generation = head.row.generation;
   }
 
@@ -401,7 +402,7 @@ absl::StatusOr<StoreState> ReadStoreState(Sql& sql) {
   StoreState state = {.row = *store};
   auto statement = sql.Prepare(
       "SELECT id, name, generation, snapshot, parts, snapshot_checksum, first,"
-      " base FROM tables ORDER BY id");
+      " base, prefix_lengths FROM tables ORDER BY id");
   if (!statement.ok()) return statement.status();
   absl::Status status =
       ForEachRow(sql, *statement, [&](const SqlStatement& row) -> absl::Status {
@@ -412,9 +413,11 @@ absl::StatusOr<StoreState> ReadStoreState(Sql& sql) {
                                   .parts = row.Unsigned(4),
                                   .snapshot_checksum = row.Unsigned(5),
                                   .first = row.Unsigned(6),
-                                  .base = row.Unsigned(7)}};
+                                  .base = row.Unsigned(7),
+                                  .prefix_lengths = row.Integer(8) == 1}};
         const TableRow& of = head.row;
-        if (of.id < 1 || static_cast<uint64_t>(of.id) > kMaxTableId ||
+        if (row.Unsigned(8) > 1 || of.id < 1 ||
+            static_cast<uint64_t>(of.id) > kMaxTableId ||
             of.first >= uint64_t{1} << kEntryBits ||
             of.snapshot >= uint64_t{1} << (62 - kPartBits) ||
             !state.tables.try_emplace(of.name, head).second) {

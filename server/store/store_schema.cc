@@ -18,7 +18,7 @@ namespace {
 
 // No checks and no indexes: the store verifies all rows when it reads them. The
 // views are for operators.
-constexpr char kSchema[] = R"sql(
+constexpr char kRows[] = R"sql(
 CREATE TABLE store (
   id INTEGER PRIMARY KEY,
   store_id INTEGER NOT NULL,
@@ -26,16 +26,6 @@ CREATE TABLE store (
   generation_floor INTEGER NOT NULL,
   heads_sum INTEGER NOT NULL,
   checksum INTEGER NOT NULL
-) STRICT;
-CREATE TABLE tables (
-  id INTEGER PRIMARY KEY,
-  name TEXT NOT NULL,
-  generation INTEGER NOT NULL,
-  snapshot INTEGER NOT NULL,
-  parts INTEGER NOT NULL,
-  snapshot_checksum INTEGER NOT NULL,
-  first INTEGER NOT NULL,
-  base INTEGER NOT NULL
 ) STRICT;
 CREATE TABLE log (
   id INTEGER PRIMARY KEY,
@@ -45,6 +35,19 @@ CREATE TABLE log (
 CREATE TABLE snapshots (
   id INTEGER PRIMARY KEY,
   bytes BLOB NOT NULL
+) STRICT;
+)sql";
+constexpr char kTables[] = R"sql(
+CREATE TABLE tables (
+  id INTEGER PRIMARY KEY,
+  name TEXT NOT NULL,
+  generation INTEGER NOT NULL,
+  snapshot INTEGER NOT NULL,
+  parts INTEGER NOT NULL,
+  snapshot_checksum INTEGER NOT NULL,
+  first INTEGER NOT NULL,
+  base INTEGER NOT NULL,
+  prefix_lengths INTEGER NOT NULL
 ) STRICT;
 CREATE VIEW log_list AS SELECT
   tables.name AS table_name,
@@ -95,7 +98,8 @@ absl::Status CheckDefinitions(Sql& sql) {
   const absl::StatusOr<std::unique_ptr<Sql>> model =
       Sql::Open(":memory:", /*create=*/true);
   if (!model.ok()) return model.status();
-  if (absl::Status status = (*model)->Run(kSchema); !status.ok()) return status;
+  absl::Status status = (*model)->Run(absl::StrCat(kRows, kTables));
+  if (!status.ok()) return status;
   const auto expected = Definitions(**model);
   if (!expected.ok()) return expected.status();
   const auto actual = Definitions(sql);
@@ -121,9 +125,11 @@ absl::StatusOr<bool> PrepareStoreSchema(
   const auto entries = sql.Integer("SELECT count(*) FROM sqlite_schema");
   if (!entries.ok()) return entries.status();
 
-  const std::string newest =
-      absl::StrCat(kSchema, "; PRAGMA application_id = ", kStoreApplicationId,
-                   "; PRAGMA user_version = ", kStoreVersion);
+  const std::string set_version =
+      absl::StrCat("; PRAGMA user_version = ", kStoreVersion);
+  const std::string newest = absl::StrCat(
+      kRows, kTables, "; PRAGMA application_id = ", kStoreApplicationId,
+      set_version);
   if (*version == 0 && *application == 0 && *entries == 0) {
     const absl::Status created = InTransaction(sql, [&] {
       absl::Status status = sql.Run(newest);
@@ -150,6 +156,11 @@ absl::StatusOr<bool> PrepareStoreSchema(
     const absl::Status converted = InTransaction(
         sql, [&] { return ConvertVersion1(sql, newest, accept); });
     if (!converted.ok()) return converted;
+  } else if (*version == 2) {
+    const absl::Status converted = InTransaction(sql, [&] {
+      return ConvertVersion2(sql, absl::StrCat(kTables, set_version), accept);
+    });
+    if (!converted.ok()) return converted;
   }
   if (absl::Status s = CheckDefinitions(sql); !s.ok()) return s;
   return false;
@@ -163,10 +174,14 @@ uint64_t StoreRow::Checksum() const {
   return HashFields("store", store_id, sequence, generation_floor, heads_sum);
 }
 
+// Without prefix lengths it is that of version 2.
 uint64_t TableHead::Checksum() const {
-  return HashFields("table", row.id, row.name, row.generation, row.snapshot,
-                    row.parts, row.snapshot_checksum, row.first, row.base, next,
-                    chain);
+  const auto hash = [this](const auto&... more) {
+    return HashFields("table", row.id, row.name, row.generation, row.snapshot,
+                      row.parts, row.snapshot_checksum, row.first, row.base,
+                      next, chain, more...);
+  };
+  return row.prefix_lengths ? hash("prefix_lengths") : hash();
 }
 
 uint64_t ChainChecksum(absl::string_view bytes, uint64_t chain) {

@@ -26,7 +26,7 @@ struct StoreRow;
 inline constexpr int kStoreApplicationId = 0x506c6e42;
 
 // PRAGMA user_version of the newest schema.
-inline constexpr int64_t kStoreVersion = 2;
+inline constexpr int64_t kStoreVersion = 3;
 
 // Brings the database of `sql` to the newest schema in one transaction: makes
 // the schema in an empty database and writes the row `first`, or converts an
@@ -79,6 +79,7 @@ struct TableRow {
   uint64_t snapshot_checksum = 0;  // of the last one, which covers all
   uint64_t first = 1;              // number of the first entry
   uint64_t base = 0;               // the checksum before it
+  bool prefix_lengths = false;     // FibOptions
 };
 
 // A table as of the end of its log. A plain value.

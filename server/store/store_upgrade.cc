@@ -311,4 +311,18 @@ absl::Status ConvertVersion1(
   return (*writer)->WriteStore(store);
 }
 
+absl::Status ConvertVersion2(
+    Sql& sql, const std::string& newest,
+    absl::FunctionRef<absl::Status(const StoreRow&)> accept) {
+  absl::Status status = sql.Run(absl::StrCat(
+      "CREATE TEMP TABLE old AS SELECT * FROM tables;"
+      " DROP VIEW log_list; DROP VIEW snapshot_list; DROP TABLE tables; ",
+      newest,
+      "; INSERT INTO tables SELECT *, 0 FROM old; DROP TABLE temp.old"));
+  if (!status.ok()) return DamagedStore(sql, status.message());
+  // The checksums are those of before: what they cover is verified.
+  const absl::StatusOr<StoreState> state = ReadStoreState(sql);
+  return state.ok() ? accept(state->row) : state.status();
+}
+
 }  // namespace planb::server

@@ -23,6 +23,13 @@ absl::Status ConvertVersion1(
     Sql& sql, const std::string& newest,
     absl::FunctionRef<absl::Status(const StoreRow&)> accept);
 
+// Converts a database of schema version 2, in which no table had prefix
+// lengths: makes `tables` and the views anew by running `newest`, and calls
+// `accept` with the row of the store. Errors and REQUIRES: as above.
+absl::Status ConvertVersion2(
+    Sql& sql, const std::string& newest,
+    absl::FunctionRef<absl::Status(const StoreRow&)> accept);
+
 }  // namespace planb::server
 
 #endif  // PLANB_SERVER_STORE_STORE_UPGRADE_H_

@@ -21,7 +21,7 @@ absl::StatusOr<std::unique_ptr<StoreWriter>> StoreWriter::Create(Sql& sql) {
   const std::pair<std::optional<SqlStatement>*, const char*> texts[] = {
       {&writer->put_store_, "REPLACE INTO store VALUES (1, ?, ?, ?, ?, ?)"},
       {&writer->put_table_,
-       "REPLACE INTO tables VALUES (?, ?, ?, ?, ?, ?, ?, ?)"},
+       "REPLACE INTO tables VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"},
       {&writer->delete_table_, "DELETE FROM tables WHERE id = ?"},
       {&writer->put_entry_, "INSERT INTO log VALUES (?, ?, ?)"},
       {&writer->put_part_, "INSERT INTO snapshots VALUES (?, ?)"},
@@ -55,7 +55,8 @@ absl::Status StoreWriter::WriteStore(const StoreRow& row) {
 absl::Status StoreWriter::WriteTable(const TableRow& row) {
   return put_table_->Run(row.id, absl::string_view(row.name), row.generation,
                          row.snapshot, row.parts, row.snapshot_checksum,
-                         row.first, row.base);
+                         row.first, row.base,
+                         int64_t{row.prefix_lengths ? 1 : 0});
 }
 
 absl::Status StoreWriter::DeleteTable(int64_t id) {

@@ -170,6 +170,7 @@ void Encode(const TableState& state, v1::Table& out) {
   out.set_intervals_v6(state.intervals_v6);
   out.set_intervals_v4(state.intervals_v4);
   out.set_max_routes(state.max_routes);
+  out.set_prefix_lengths(state.prefix_lengths);
   out.set_incremental_builds(state.builds.incremental);
   out.set_full_builds(state.builds.full);
   out.set_failed_builds(state.builds.failed);

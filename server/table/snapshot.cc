@@ -36,7 +36,7 @@ size_t Snapshot::intervals(Family family) const {
 }
 
 absl::StatusOr<bool> SnapshotBuilder::Compile(Half& half, const Rib& rib,
-                                              Deltas deltas) {
+                                              Deltas deltas) const {
   size_t changes = 0;
   ForEachChanged(half.family, deltas, [&](const Prefix&) { ++changes; });
   if (half.compiler != nullptr && changes == 0) return false;
@@ -46,7 +46,7 @@ absl::StatusOr<bool> SnapshotBuilder::Compile(Half& half, const Rib& rib,
   if (everything) {
     // Assigned to half.compiler only after success: Compile may fail or throw.
     auto compiler = half.compiler == nullptr
-                        ? std::make_unique<FibCompiler>(half.family)
+                        ? std::make_unique<FibCompiler>(half.family, options_)
                         : std::move(half.compiler);
     auto fib = compiler->Compile(*routes);
     if (!fib.ok()) return fib.status();

@@ -63,6 +63,11 @@ class Snapshot {
     return family == Family::kIpv6 ? routes_v6_ : routes_v4_;
   }
 
+  // What the FIBs were compiled for.
+  FibOptions fib_options() const {
+    return {.prefix_lengths = fib_v6_->keeps_prefix_lengths()};
+  }
+
   // The route of the longest prefix that contains `address`. Takes
   // microseconds: for diagnosis, not for the lookup path.
   std::optional<Route> Match(const Address& address) const {
@@ -107,8 +112,9 @@ using BuildFault = std::function<absl::Status(uint64_t generation)>;
 // one, or from all routes if there are too many changes. Thread-compatible.
 class SnapshotBuilder {
  public:
-  explicit SnapshotBuilder(BuildFault fault = nullptr)
-      : fault_(std::move(fault)) {}
+  explicit SnapshotBuilder(BuildFault fault = nullptr,
+                           const FibOptions& options = {})
+      : fault_(std::move(fault)), options_(options) {}
 
   // The snapshot of `rib`. Errors: RESOURCE_EXHAUSTED if memory is exhausted or
   // if a FIB cannot hold the routes; then the next call must repeat these
@@ -134,12 +140,12 @@ class SnapshotBuilder {
   };
   using Deltas = absl::Span<const std::shared_ptr<const Delta>>;
   // True if it compiled all routes.
-  static absl::StatusOr<bool> Compile(Half& half, const Rib& rib,
-                                      Deltas deltas);
+  absl::StatusOr<bool> Compile(Half& half, const Rib& rib, Deltas deltas) const;
 
   void MakeGroups(const NextHopGroupMap& map);
 
   const BuildFault fault_;
+  const FibOptions options_;
   Half v4_{Family::kIpv4};
   Half v6_{Family::kIpv6};
   NextHopGroupMap made_of_;

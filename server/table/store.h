@@ -19,6 +19,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "base/monotonic_time.h"
+#include "lpm/fib/fib.h"
 #include "lpm/prefix.h"
 #include "server/table/rib.h"
 #include "server/table/update.h"
@@ -48,6 +49,7 @@ constexpr absl::string_view StoreSyncName(StoreSync sync) {
 // One table as of its last appended batch.
 struct StoredTable {
   std::string name;
+  FibOptions fib;  // as the table was created
   uint64_t generation = 0;
   uint64_t writer_epoch = 0;
   std::vector<Route> routes;  // strictly ascending by prefix
@@ -96,9 +98,12 @@ class Store {
   // with the file, the damage and the remedy.
   virtual absl::StatusOr<std::vector<StoredTable>> Load() = 0;
 
-  // REQUIRES: no table has that name.
-  virtual absl::Status CreateTable(const std::string& name,
-                                   uint64_t generation) = 0;
+  // `fib` is kept for Load(). REQUIRES: no table has that name.
+  virtual absl::Status CreateTable(const std::string& name, uint64_t generation,
+                                   const FibOptions& fib) = 0;
+  absl::Status CreateTable(const std::string& name, uint64_t generation) {
+    return CreateTable(name, generation, FibOptions());
+  }
 
   // Deletes the table and raises the floor to at least `generation`.
   virtual absl::Status DeleteTable(const std::string& name,

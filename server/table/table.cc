@@ -66,19 +66,21 @@ std::unique_ptr<const Snapshot> FirstSnapshot(
 
 Table::Table(const StoredTable& stored, TableOptions options)
     : name_(stored.name),
+      fib_options_(stored.fib),
       options_(std::move(options)),
       own_executor_(options_.executor == nullptr
                         ? std::make_unique<Executor>(kOwnThreads)
                         : nullptr),
       executor_(own_executor_ == nullptr ? *options_.executor : *own_executor_),
       staging_({.limits = options_.limits,
+                .fib = fib_options_,
                 .request_id_window = options_.request_id_window,
                 .budget = options_.budget,
                 .max_delta_bytes = options_.store == nullptr
                                        ? std::numeric_limits<size_t>::max()
                                        : Store::kMaxBatchBytes},
                stored),
-      builder_(options_.build_fault),
+      builder_(options_.build_fault, fib_options_),
       retry_(kFirstRetry),
       published_(FirstSnapshot(builder_, staging_.Accepted())),
       history_(options_.history_bytes,
@@ -511,6 +513,7 @@ size_t Table::Reclaim() const {
 TableState Table::state() const {
   TableState state;
   state.name = name_;
+  state.prefix_lengths = fib_options_.prefix_lengths;
   state.retired_fib_bytes = Reclaim();
   const auto oldest = published_.OldestRetired();
   if (oldest.has_value()) state.oldest_fib_age = absl::FromChrono(*oldest);

@@ -95,6 +95,8 @@ class Table {
 
   const std::string& name() const { return name_; }
   const TableOptions& options() const { return options_; }
+  // What FIBs of the table are compiled for; never changes.
+  const FibOptions& fib_options() const { return fib_options_; }
 
   // The visible snapshot. The returned guard keeps it alive.
   Published<Snapshot>::Reader Read() const { return published_.Read(); }
@@ -232,6 +234,7 @@ class Table {
   void Tidy();
 
   const std::string name_;
+  const FibOptions fib_options_;
   const TableOptions options_;
   const std::unique_ptr<Executor> own_executor_;
   Executor& executor_;

@@ -160,9 +160,9 @@ std::vector<Route> Scattered(size_t count) {
 
 // What a table of these routes takes: them, the FIB, and at the peak of
 // compiling the next one.
-size_t Taken(const std::vector<Route>& routes) {
+size_t Taken(const std::vector<Route>& routes, const FibOptions& options = {}) {
   const RouteSet set(Family::kIpv6, routes);
-  FibCompiler compiler(Family::kIpv6);
+  FibCompiler compiler(Family::kIpv6, options);
   const std::unique_ptr<const Fib> fib = compiler.Compile(set).value();
   const size_t before = allocated;
   peak = before;
@@ -225,12 +225,12 @@ TEST(TableMemory, AdmissionMeasuresATableThatItsLengthsWouldRefuse) {
 
 // The server's memory grows by no more than what the table has reserved and
 // what the batch, its delta and the history take.
-TEST(TableMemory, ATableTakesNoMoreThanItsBound) {
+void ExpectWithinItsBound(const FibOptions& fib) {
   if (kRoutes == 0) GTEST_SKIP();
   const std::vector<Route> routes =
       SyntheticTable({.ipv6_routes = kRoutes / 4});
-  MemoryBudget budget(Taken(routes) * 5 / 2);
-  Table table({.history_bytes = 0, .budget = &budget});
+  MemoryBudget budget(Taken(routes, fib) * 5 / 2);
+  Table table({.fib = fib}, {.history_bytes = 0, .budget = &budget});
   for (int round = 0; round < 4; ++round) {
     std::vector<Route> next = routes;
     for (Route& route : next) route.next_hop += static_cast<NextHopId>(round);
@@ -247,6 +247,12 @@ TEST(TableMemory, ATableTakesNoMoreThanItsBound) {
          (size_t{8} << 20));
     EXPECT_LE(peak - before, budget.limit() + aside) << round;
   }
+}
+
+TEST(TableMemory, ATableTakesNoMoreThanItsBound) { ExpectWithinItsBound({}); }
+
+TEST(TableMemory, NorDoesOneThatKeepsPrefixLengths) {
+  ExpectWithinItsBound({.prefix_lengths = true});
 }
 
 }  // namespace

@@ -33,6 +33,7 @@ struct BuildState {
 // A plain value.
 struct TableState {
   std::string name;
+  bool prefix_lengths = false;  // FibOptions
   uint64_t accepted = 0;
   uint64_t visible = 0;
   uint64_t persisted = 0;

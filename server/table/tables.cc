@@ -55,7 +55,9 @@ Tables::Tables(TablesOptions options, Store* store)
   options_.table.budget = &budget_;
   options_.table.executor = &executor_;
   options_.table.store = store;
-  if (store == nullptr) default_ = Make({.name = kDefault});
+  if (store == nullptr) {
+    default_ = Make({.name = kDefault, .fib = options_.default_fib});
+  }
 }
 
 Tables::~Tables() = default;
@@ -70,7 +72,8 @@ absl::Status Tables::Restore() {
   Map map;
   for (StoredTable& each : *stored) {
     // Moved, so that it is freed before the next table is made.
-    const StoredTable table = std::move(each);
+    StoredTable table = std::move(each);
+    if (table.name == kDefault) table.fib = options_.default_fib;
     TableRef made = Make(table);
     if (table.name == kDefault) {
       default_ = std::move(made);
@@ -81,7 +84,7 @@ absl::Status Tables::Restore() {
   if (default_ == nullptr) {
     const absl::Status created = store_->CreateTable(kDefault, 0);
     if (!created.ok()) return created;
-    default_ = Make({.name = kDefault});
+    default_ = Make({.name = kDefault, .fib = options_.default_fib});
   }
   const std::lock_guard lock(mutex_);
   PublishMap(std::move(map));
@@ -100,7 +103,8 @@ absl::StatusOr<TableRef> Tables::Find(absl::string_view name) const {
   return it->second;
 }
 
-absl::StatusOr<TableRef> Tables::Create(const std::string& name) {
+absl::StatusOr<TableRef> Tables::Create(const std::string& name,
+                                        const FibOptions& fib) {
   const absl::Status valid = CheckName(name);
   if (!valid.ok()) return valid;
   const std::lock_guard lock(mutex_);
@@ -121,10 +125,10 @@ absl::StatusOr<TableRef> Tables::Create(const std::string& name) {
       store_ == nullptr ? floor_ : store_->generation_floor();
   const uint64_t first = floor == 0 ? 0 : floor + 1;
   if (store_ != nullptr) {
-    const absl::Status created = store_->CreateTable(name, first);
+    const absl::Status created = store_->CreateTable(name, first, fib);
     if (!created.ok()) return created;
   }
-  TableRef table = Make({.name = name, .generation = first});
+  TableRef table = Make({.name = name, .fib = fib, .generation = first});
   map.emplace(name, table);
   PublishMap(std::move(map));
   return table;

@@ -34,6 +34,8 @@ using TableRef = std::shared_ptr<Table>;
 
 struct TablesOptions {
   TableOptions table;  // of each
+  // Of the default table, at each start; the others keep their own.
+  FibOptions default_fib;
   size_t max_tables = 256;
   size_t memory_limit = size_t{4} << 30;  // of all together
 };
@@ -59,7 +61,8 @@ class Tables {
   // Errors: INVALID_ARGUMENT (TABLE_NAME_INVALID), ALREADY_EXISTS
   // (TABLE_EXISTS), RESOURCE_EXHAUSTED (TOO_MANY_TABLES), UNAVAILABLE
   // (DRAINING), and those of Store::CreateTable.
-  absl::StatusOr<TableRef> Create(const std::string& name);
+  absl::StatusOr<TableRef> Create(const std::string& name,
+                                  const FibOptions& fib = {});
 
   // Errors: FAILED_PRECONDITION (TABLE_PERMANENT), NOT_FOUND (TABLE_NOT_FOUND),
   // UNAVAILABLE (DRAINING), and those of Store::DeleteTable. The table remains

@@ -27,21 +27,23 @@ size_t RibBytes(const Rib& rib) {
 
 // An upper bound of the bytes of two FIBs of these routes: the visible one and
 // the one being compiled. O(1).
-size_t FibBound(const Rib& rib) {
+size_t FibBound(const Rib& rib, const FibOptions& fib) {
   size_t bytes = 0;
   for (Family family : {Family::kIpv4, Family::kIpv6}) {
-    bytes += FibBytesBound(family, rib.lengths(family)) +
-             CompilePeakBound(family, rib.lengths(family));
+    const LengthCounts& lengths = rib.lengths(family);
+    bytes += FibBytesBound(family, lengths, kDistinctNextHops, fib) +
+             CompilePeakBound(family, lengths, kDistinctNextHops, fib);
   }
   return bytes;
 }
 
 // What they measurably come to: O(routes). Nothing if it is more than `most`.
-std::optional<size_t> MeasuredBound(const Rib& rib, size_t most) {
+std::optional<size_t> MeasuredBound(const Rib& rib, const FibOptions& fib,
+                                    size_t most) {
   size_t bytes = 0;
   for (Family family : {Family::kIpv4, Family::kIpv6}) {
     const absl::StatusOr<size_t> fibs =
-        MeasuredFibBytes(rib.routes(family), most - bytes);
+        MeasuredFibBytes(rib.routes(family), most - bytes, fib);
     if (!fibs.ok()) return std::nullopt;
     bytes += *fibs;
   }
@@ -56,10 +58,10 @@ bool CompilesAll(size_t changes, uint64_t routes) {
 
 // RESOURCE_EXHAUSTED (TABLE_FULL) if a FIB might not be able to hold this
 // number of routes of these lengths.
-absl::Status CheckCompilable(const Rib& rib) {
+absl::Status CheckCompilable(const Rib& rib, const FibOptions& fib) {
   for (Family family : {Family::kIpv4, Family::kIpv6}) {
-    const absl::Status status =
-        planb::CheckCompilable(family, rib.lengths(family));
+    const absl::Status status = planb::CheckCompilable(
+        family, rib.lengths(family), kDistinctNextHops, fib);
     if (!status.ok()) {
       return QuotaError("TABLE_FULL", "routes", status.message());
     }
@@ -99,10 +101,11 @@ UpdateStaging::UpdateStaging(const Options& options, const StoredTable& stored)
     head_.fib_bound = accepted_.fib_bound = fibs;
     head_bound_ = head_.memory_bound = accepted_.memory_bound = aside + fibs;
   };
-  bound_by(FibBound(head_.rib));
+  bound_by(FibBound(head_.rib, options_.fib));
   if (Reserve(head_bound_)) return;
   const size_t left = options_.budget->left();
-  const auto measured = MeasuredBound(head_.rib, left - std::min(aside, left));
+  const auto measured =
+      MeasuredBound(head_.rib, options_.fib, left - std::min(aside, left));
   if (measured.has_value()) bound_by(std::min(*measured, head_.fib_bound));
   if (!Reserve(head_bound_)) {
     // Keeps a table that was accepted under a higher memory limit.
@@ -157,7 +160,7 @@ absl::StatusOr<size_t> UpdateStaging::Admit(const Rib& next, size_t aside,
     head_bound_ = bytes;  // with the reservation, which Accept() keeps
     return true;
   };
-  const size_t bound = FibBound(next);
+  const size_t bound = FibBound(next, options_.fib);
   if (fits(bound)) return bound;
   if (delta.routes.empty() && fits(head_.fib_bound)) return head_.fib_bound;
   // The bound tells of the worst table; this one may take much less. There is a
@@ -168,7 +171,9 @@ absl::StatusOr<size_t> UpdateStaging::Admit(const Rib& next, size_t aside,
     most += reserved_;
   }
   std::optional<size_t> measured;
-  if (most > aside) measured = MeasuredBound(next, most - aside);
+  if (most > aside) {
+    measured = MeasuredBound(next, options_.fib, most - aside);
+  }
   if (measured.has_value()) {
     // Few changes leave the memory of the table before.
     const bool anew = CompilesAll(delta.routes.size(), next.size());
@@ -260,7 +265,7 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::Stage(
         absl::StrCat("the changes have ", change->delta.bytes(),
                      " bytes; the limit is ", options_.max_delta_bytes));
   }
-  const absl::Status compilable = CheckCompilable(next.rib);
+  const absl::Status compilable = CheckCompilable(next.rib, options_.fib);
   if (!compilable.ok()) return compilable;
   size_t aside = RibBytes(next.rib);
   {

@@ -161,6 +161,7 @@ class UpdateStaging {
  public:
   struct Options {
     RibLimits limits;
+    FibOptions fib;  // what FIBs of the table are compiled for
     size_t request_id_window = 1'000;
     MemoryBudget* budget = nullptr;  // null: none
     // The limit of Delta::bytes() of a batch.

@@ -26,8 +26,9 @@ class FakeStore final : public Store {
   const std::string& path() const override { return path_; }
   StoreSync sync() const override { return synced; }
   absl::StatusOr<std::vector<StoredTable>> Load() override { return loaded; }
-  absl::Status CreateTable(const std::string& name,
-                           uint64_t generation) override {
+  using Store::CreateTable;
+  absl::Status CreateTable(const std::string& name, uint64_t generation,
+                           const FibOptions&) override {
     const std::lock_guard lock(mutex_);
     if (!failure_.ok()) return failure_;
     created[name] = generation;

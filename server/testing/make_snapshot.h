@@ -21,8 +21,8 @@ namespace planb::server {
 
 inline std::unique_ptr<const Snapshot> MakeSnapshot(
     uint64_t generation, std::vector<Route> routes,
-    std::vector<NextHop> next_hops = {},
-    std::vector<NextHopGroup> groups = {}) {
+    std::vector<NextHop> next_hops = {}, std::vector<NextHopGroup> groups = {},
+    const FibOptions& options = {}) {
   std::sort(routes.begin(), routes.end());
   UpdateBatch batch;
   batch.replacement = std::move(routes);
@@ -30,7 +30,7 @@ inline std::unique_ptr<const Snapshot> MakeSnapshot(
   batch.groups = std::move(groups);
   Rib rib(RibLimits{});
   EXPECT_TRUE(rib.Apply(batch).ok());
-  return *SnapshotBuilder().Build(generation, rib, {});
+  return *SnapshotBuilder(nullptr, options).Build(generation, rib, {});
 }
 
 }  // namespace planb::server

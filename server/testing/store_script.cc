@@ -54,9 +54,11 @@ StoreScript::Action StoreScript::RandomAction() {
   const auto found = tables_.find(name);
   if (found == tables_.end()) {
     const uint64_t generation = floor_ + Below(3);
-    tables_[name].generation = generation;
-    return [name, generation](Store& store) {
-      return store.CreateTable(name, generation);
+    Table& table = tables_[name];
+    table.generation = generation;
+    table.fib.prefix_lengths = Below(2) == 1;
+    return [name, generation, fib = table.fib](Store& store) {
+      return store.CreateTable(name, generation, fib);
     };
   }
   if (Below(15) == 0) {
@@ -189,6 +191,7 @@ std::vector<StoredTable> StoreScript::Tables() const {
 
 StoredTable StoreScript::ToStored(const std::string& name, const Table& table) {
   StoredTable stored = {.name = name,
+                        .fib = table.fib,
                         .generation = table.generation,
                         .writer_epoch = table.writer_epoch,
                         .requests = table.requests};
@@ -229,6 +232,9 @@ std::string StoreDifference(const std::vector<StoredTable>& expected,
     if (a.generation != b.generation) {
       return absl::StrCat(a.name, ": generation ", b.generation, ", not ",
                           a.generation);
+    }
+    if (a.fib.prefix_lengths != b.fib.prefix_lengths) {
+      return absl::StrCat(a.name, ": options differ");
     }
     if (a.writer_epoch != b.writer_epoch) {
       return absl::StrCat(a.name, ": writer epochs differ");

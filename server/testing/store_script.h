@@ -48,6 +48,7 @@ class StoreScript {
 
  private:
   struct Table {
+    FibOptions fib;
     uint64_t generation = 0;
     uint64_t writer_epoch = 0;
     std::map<Prefix, NextHopId> routes;

@@ -126,6 +126,11 @@ absl::StatusOr<v1::Table> TableClient::CreateTable(const std::string& table,
                                                    absl::Time deadline) const {
   v1::CreateTableRequest request;
   request.set_table(table);
+  return CreateTable(request, deadline);
+}
+
+absl::StatusOr<v1::Table> TableClient::CreateTable(
+    const v1::CreateTableRequest& request, absl::Time deadline) const {
   return CallUnary(*stub_, &Stub::CreateTable, request, deadline);
 }
 

@@ -82,6 +82,9 @@ class TableClient {
   absl::StatusOr<v1::Table> CreateTable(
       const std::string& table,
       absl::Time deadline = absl::InfiniteFuture()) const;
+  absl::StatusOr<v1::Table> CreateTable(
+      const v1::CreateTableRequest& request,
+      absl::Time deadline = absl::InfiniteFuture()) const;
 
   absl::Status DeleteTable(const std::string& table,
                            absl::Time deadline = absl::InfiniteFuture()) const;

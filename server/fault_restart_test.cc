@@ -19,6 +19,7 @@
 
 #include "absl/strings/match.h"
 #include "grpc/health/v1/health.grpc.pb.h"
+#include "server/store/sqlite_store.h"
 #include "server/testing/running_server.h"
 #include "server/testing/store_place.h"
 #include "server/testing/stored_server.h"
@@ -128,6 +129,60 @@ TEST_F(MillionRoutes, AreVisibleOnceTheServerIsReady) {
   std::cout << "ready after " << took << " with " << state.routes_v6()
             << " routes; asked " << not_ready << " times before\n";
   RecordProperty("ready_ms", static_cast<int>(absl::ToInt64Milliseconds(took)));
+}
+
+// What a table was created with is stored. Of the default table the flag tells,
+// at each start.
+TEST(FaultRestart, TablesKeepTheirPrefixLengths) {
+  const std::string path = NewStorePath("lengths");
+  for (const bool restarted : {false, true}) {
+    ServerOptions options;
+    options.store = SqliteStore::Open({.path = path}).value();
+    options.tables.default_fib.prefix_lengths = restarted;
+    options.lookup.max_lookup_addresses = 1;
+    RunningServer running(options);
+    if (!restarted) running.Announce({{"2001:db8::/32", 7}});
+    for (const auto& [name, kept] : std::map<std::string, bool>{
+             {"default", restarted}, {"kept", true}, {"plain", false}}) {
+      SCOPED_TRACE(name);
+      if (!restarted && name != "default") {
+        v1::CreateTableRequest create;
+        create.set_table(name);
+        create.set_prefix_lengths(kept);
+        v1::Table created;
+        grpc::ClientContext call;
+        ASSERT_TRUE(running.table().CreateTable(&call, create, &created).ok());
+        v1::UpdateRoutesRequest update;
+        update.set_table(name);
+        AddChange("2001:db8::/32", 7, update);
+        v1::UpdateRoutesResponse updated;
+        grpc::ClientContext second;
+        ASSERT_TRUE(
+            running.table().UpdateRoutes(&second, update, &updated).ok());
+      }
+      v1::GetTableRequest get;
+      get.set_table(name);
+      v1::Table state;
+      grpc::ClientContext call;
+      ASSERT_TRUE(running.table().GetTable(&call, get, &state).ok());
+      EXPECT_EQ(state.prefix_lengths(), kept);
+      // More addresses than a table may be asked for that does not keep them.
+      v1::BatchLookupRequest batch;
+      batch.set_table(name);
+      batch.set_want_prefix_lengths(true);
+      batch.set_addresses_v6(Address::Parse("2001:db8::1")->ToPacked() +
+                             Address::Parse("::1")->ToPacked());
+      v1::BatchLookupResponse found;
+      grpc::ClientContext stream_context;
+      const auto stream = running.lookup().BatchLookup(&stream_context);
+      ASSERT_TRUE(stream->Write(batch));
+      ASSERT_TRUE(stream->Read(&found));
+      EXPECT_EQ(found.prefix_lengths(), kept ? "\x20\xff" : "");
+      EXPECT_EQ(found.error().reason(), kept ? "" : "BATCH_TOO_LARGE");
+      stream->WritesDone();
+      EXPECT_TRUE(stream->Finish().ok());
+    }
+  }
 }
 
 // A pipe that stays open stands for a slow source of routes.

@@ -103,6 +103,11 @@ ABSL_FLAG(uint64_t, generate_seed, 1,
 ABSL_FLAG(std::string, simd, "auto",
           "Search kernel: auto (the best this machine can run), avx512, avx2, "
           "neon or scalar.");
+ABSL_FLAG(bool, prefix_lengths, false,
+          "Whether the default table keeps the length of the prefix behind "
+          "each answer: lookups that want it are then as quick as others, in "
+          "batches of any size. Its FIB takes half as much memory again, and "
+          "its lookups are up to a third slower. Other tables: CreateTable.");
 ABSL_FLAG(uint64_t, max_routes, 4'000'000,
           "Routes a table may hold, both families together.");
 ABSL_FLAG(uint64_t, max_next_hops, 1'000'000,
@@ -116,7 +121,7 @@ ABSL_FLAG(uint64_t, max_batch_addresses, 1 << 18,
           "Addresses in one BatchLookup message.");
 ABSL_FLAG(uint64_t, max_lookup_addresses, 4096,
           "Addresses in one Lookup call, or in a BatchLookup message that "
-          "wants prefix lengths.");
+          "wants prefix lengths of a table that does not keep them.");
 ABSL_FLAG(uint64_t, max_streams, 10'000, "BatchLookup streams open at once.");
 ABSL_FLAG(uint64_t, max_tables, 256,
           "Tables there may be, \"default\" included.");
@@ -293,6 +298,8 @@ ServerOptions OptionsFromFlags() {
   options.tables.table.max_pending_updates =
       absl::GetFlag(FLAGS_max_pending_updates);
   options.tables.table.history_bytes = absl::GetFlag(FLAGS_history_bytes);
+  options.tables.default_fib.prefix_lengths =
+      absl::GetFlag(FLAGS_prefix_lengths);
   options.tables.max_tables = absl::GetFlag(FLAGS_max_tables);
   options.tables.memory_limit = absl::GetFlag(FLAGS_max_table_memory_bytes);
   options.lookup = {

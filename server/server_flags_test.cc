@@ -50,6 +50,7 @@ TEST_F(ServerFlags, DefaultsEqualThoseOfTheOptions) {
             own.tables.table.limits.max_routes);
   EXPECT_EQ(got.tables.table.limits.max_next_hops,
             own.tables.table.limits.max_next_hops);
+  EXPECT_FALSE(got.tables.default_fib.prefix_lengths);
   EXPECT_EQ(got.tables.table.max_pending_updates,
             own.tables.table.max_pending_updates);
   EXPECT_EQ(got.lookup.max_batch_addresses, own.lookup.max_batch_addresses);
@@ -96,6 +97,7 @@ TEST_F(ServerFlags, ValuesReachTheOptions) {
   Set("generate", "3");
   Set("generate_ipv4", "4");
   Set("generate_seed", "5");
+  Set("prefix_lengths", "true");
   Set("max_routes", "7");
   Set("max_next_hops", "8");
   Set("max_pending_updates", "9");
@@ -136,6 +138,7 @@ TEST_F(ServerFlags, ValuesReachTheOptions) {
   EXPECT_EQ(got.initial.generate_v6, 3u);
   EXPECT_EQ(got.initial.generate_v4, 4u);
   EXPECT_EQ(got.initial.seed, 5u);
+  EXPECT_TRUE(got.tables.default_fib.prefix_lengths);
   EXPECT_EQ(got.tables.table.limits.max_routes, 7u);
   EXPECT_EQ(got.tables.table.limits.max_next_hops, 8u);
   EXPECT_EQ(got.tables.table.max_pending_updates, 9u);

@@ -24,7 +24,8 @@
 
 ABSL_FLAG(bool, prefixes, true,
           "Also return the matched prefix, in batches of at most 4096. Long "
-          "lists of addresses are faster without.");
+          "lists of addresses are faster without, unless the table keeps "
+          "prefix lengths.");
 
 namespace planb::client {
 namespace {

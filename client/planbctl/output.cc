@@ -106,6 +106,7 @@ std::string TextOf(const output::Status& s) {
       Field("routes",
             absl::StrFormat("%.0f IPv6, %.0f IPv4, at most %.0f", s.routes_v6(),
                             s.routes_v4(), s.max_routes())),
+      s.prefix_lengths() ? Field("prefix lengths", "kept") : "",
       Field("next hops", absl::StrFormat("%.0f described, %.0f groups",
                                          s.next_hops(), s.groups())),
       Field("writer epoch", absl::StrFormat("%.0f", s.writer_epoch())),
@@ -159,6 +160,7 @@ output::Status Describe(const v1::Table& table) {
   output::Status status;
   CopyFields(table, status);
   status.set_table(table.name());
+  status.set_prefix_lengths(table.prefix_lengths());
   *status.mutable_available_kernels() = table.available_kernels();
   status.set_digest(absl::BytesToHexString(table.digest()));
   status.set_last_build_seconds(Number(table.last_build_nanos()) * 1e-9);

@@ -269,6 +269,11 @@ TEST_F(PlanbctlServerTest, Tables) {
   EXPECT_EQ(Do("table create blue"), "blue created, generation 0\n");
   Fails(3, "table create blue", "TABLE_EXISTS");
   Fails(3, "table create Blue", "TABLE_NAME_INVALID");
+  EXPECT_THAT(Do("table create --prefix_lengths --json red"),
+              HasSubstr(R"("prefix_lengths":true)"));
+  EXPECT_THAT(Do("table show red"), HasSubstr("prefix lengths"));
+  EXPECT_THAT(Do("table show blue"), Not(HasSubstr("prefix lengths")));
+  Do("table delete red");
   Do("--table=blue announce ::/0 1");
   EXPECT_EQ(
       Do("table list"),

@@ -21,6 +21,10 @@
 
 ABSL_FLAG(std::string, service, "",
           "Full name of a gRPC service; empty means the server as a whole.");
+ABSL_FLAG(bool, prefix_lengths, false,
+          "Create a table that keeps the length of the prefix behind each "
+          "answer: lookups that want it are as quick as others there, and all "
+          "take more memory.");
 
 namespace planb::client {
 
@@ -73,7 +77,10 @@ ExitCode Show(const Arguments& arguments) {
 ExitCode Create(const Arguments& arguments) {
   return CallServer(
       [&](const auto& channel) {
-        return TableClient(channel).CreateTable(arguments[0], CallDeadline());
+        v1::CreateTableRequest request;
+        request.set_table(arguments[0]);
+        request.set_prefix_lengths(absl::GetFlag(FLAGS_prefix_lengths));
+        return TableClient(channel).CreateTable(request, CallDeadline());
       },
       [](const v1::Table& table) {
         Print(Describe(table),
@@ -121,6 +128,7 @@ const Command kTableCreateCommand = {
     .description =
         "Creates an empty table. NAME has 1 to 63 of the characters a-z, "
         "0-9 and \"-\". An existing table is an error.",
+    .flags = {"prefix_lengths"},
     .run = Create,
 };
 

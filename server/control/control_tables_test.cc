@@ -287,6 +287,7 @@ TEST(ControlTables, AreCreatedListedAndDeleted) {
   EXPECT_EQ(made.response.name(), "red");
   EXPECT_EQ(made.response.accepted_generation(), 0U);
   EXPECT_EQ(made.response.digest(), std::string(16, '\0'));
+  EXPECT_FALSE(made.response.prefix_lengths());
   CreateTable(running, "a");
   CreateTable(running, "z-9");
   ASSERT_TRUE(Announce(running, "red", 3).ok());

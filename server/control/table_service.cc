@@ -327,8 +327,8 @@ v1::ListTablesResponse TableService::Tables() const {
 
 grpc::Status TableService::CreateTable(const v1::CreateTableRequest& request,
                                        v1::Table& response) {
-  const absl::StatusOr<TableRef> table =
-      context_.tables.Create(request.table());
+  const absl::StatusOr<TableRef> table = context_.tables.Create(
+      request.table(), {.prefix_lengths = request.prefix_lengths()});
   if (!table.ok()) return ToGrpc(table.status());
   Describe(**table, response);
   return grpc::Status::OK;

@@ -18,8 +18,6 @@ namespace planb::server {
 namespace {
 
 constexpr size_t kHalfBytes = 8;
-// In prefix_lengths: no route.
-constexpr char kNoPrefix = '\xff';
 
 absl::Status CheckLength(absl::string_view field, size_t width, size_t size) {
   if (size % width == 0) return absl::OkStatus();
@@ -45,15 +43,22 @@ absl::Status CheckCount(size_t count, absl::string_view where, size_t limit) {
                                  "the limit is ", limit));
 }
 
-// Looks up the addresses of one family and moves `next_hops` past the answers.
+// Looks up the addresses of one family and moves `answers` past the answers.
+// With prefix lengths if there is a place for them.
 template <Family family>
 void AnswerFamily(const Snapshot& snapshot, const Kernel& kernel,
-                  const wire::Bytes& addresses, char*& next_hops) {
+                  const wire::Bytes& addresses, wire::ResponseBody& answers) {
   const Fib& fib = snapshot.fib(family);
   addresses.ForEachRun<AddressBytes(family)>(
       [&](const char* run, size_t count) {
-        fib.Lookup(run, count, next_hops, kernel);
-        next_hops += count * sizeof(NextHopId);
+        if (answers.prefix_lengths == nullptr) {
+          fib.Lookup(run, count, answers.next_hops, kernel);
+        } else {
+          fib.LookupWithLengths(run, count, answers.next_hops,
+                                answers.prefix_lengths, kernel);
+          answers.prefix_lengths += count;
+        }
+        answers.next_hops += count * sizeof(NextHopId);
       });
 }
 
@@ -69,9 +74,8 @@ void AnswerFamilyLengths(const Snapshot& snapshot, const wire::Bytes& addresses,
         for (size_t i = 0; i < count; ++i, ++from) {
           const auto route = snapshot.Match(*Address::FromPacked(
               absl::string_view(run + i * kWidth, kWidth)));
-          lengths[from] = route.has_value()
-                              ? static_cast<char>(route->prefix.length())
-                              : kNoPrefix;
+          lengths[from] = static_cast<char>(
+              route.has_value() ? route->prefix.length() : kNoPrefixLength);
         }
       });
 }
@@ -88,7 +92,8 @@ size_t CountAddresses(const wire::BatchRequest& request) {
          request.upper_halves_v6.size() / kHalfBytes;
 }
 
-absl::Status CheckBatch(const Batch& batch, const LookupLimits& limits) {
+absl::Status CheckBatch(const Batch& batch, const LookupLimits& limits,
+                        const FibOptions& table) {
   const wire::BatchRequest& request = batch.request;
   absl::Status status = CheckLength("addresses_v6", AddressBytes(Family::kIpv6),
                                     request.addresses_v6.size());
@@ -104,24 +109,27 @@ absl::Status CheckBatch(const Batch& batch, const LookupLimits& limits) {
                              "PREFIX_LENGTHS_UNDECIDED", "want_prefix_lengths",
                              "half an address may match several prefixes"));
   }
-  status.Update(CheckCount(batch.addresses, "with want_prefix_lengths ",
-                           limits.max_lookup_addresses));
+  if (!table.prefix_lengths) {
+    status.Update(CheckCount(batch.addresses, "with want_prefix_lengths ",
+                             limits.max_lookup_addresses));
+  }
   return status;
 }
 
 size_t AnswerBatch(const Snapshot& snapshot, const Kernel& kernel,
                    const Batch& batch, const wire::ResponseBody& answers) {
   const wire::BatchRequest& request = batch.request;
-  char* next_hops = answers.next_hops;
-  AnswerFamily<Family::kIpv6>(snapshot, kernel, request.addresses_v6,
-                              next_hops);
-  AnswerFamily<Family::kIpv4>(snapshot, kernel, request.addresses_v4,
-                              next_hops);
-  request.upper_halves_v6.ForEachRun<kHalfBytes>(
-      [&](const char* run, size_t count) {
-        snapshot.fib(Family::kIpv6).LookupUpper(run, count, next_hops, kernel);
-        next_hops += count * sizeof(NextHopId);
-      });
+  wire::ResponseBody rest = answers;
+  if (!request.want_prefix_lengths || !snapshot.fib_options().prefix_lengths) {
+    rest.prefix_lengths = nullptr;
+  }
+  AnswerFamily<Family::kIpv6>(snapshot, kernel, request.addresses_v6, rest);
+  AnswerFamily<Family::kIpv4>(snapshot, kernel, request.addresses_v4, rest);
+  request.upper_halves_v6.ForEachRun<kHalfBytes>([&](const char* run,
+                                                     size_t count) {
+    snapshot.fib(Family::kIpv6).LookupUpper(run, count, rest.next_hops, kernel);
+    rest.next_hops += count * sizeof(NextHopId);
+  });
   if (!request.flow_hashes.empty()) {
     snapshot.groups().ChooseEach(request.flow_hashes, answers.next_hops);
   }
@@ -175,7 +183,9 @@ BatchReply AnswerReply(const Snapshot& snapshot, const Kernel& kernel,
       shape, reinterpret_cast<char*>(GRPC_SLICE_START_PTR(slice)));
   const size_t misses = AnswerBatch(snapshot, kernel, batch, answers);
   const grpc::Slice owner(slice, grpc::Slice::STEAL_REF);
-  return {grpc::ByteBuffer(&owner, 1), answers.prefix_lengths, misses};
+  char* const missing =
+      snapshot.fib_options().prefix_lengths ? nullptr : answers.prefix_lengths;
+  return {grpc::ByteBuffer(&owner, 1), missing, misses};
 }
 
 grpc::ByteBuffer ErrorReply(const absl::Status& error, uint64_t request_id,

@@ -29,8 +29,8 @@ inline constexpr size_t kPrefixStep = 8;
 
 struct LookupLimits {
   size_t max_batch_addresses = 1 << 18;
-  // In a Lookup, or in a batch that wants prefix lengths: these take
-  // microseconds an address.
+  // In a Lookup, or in a batch that wants prefix lengths of a table that does
+  // not keep them: these take microseconds an address.
   size_t max_lookup_addresses = 4096;
   absl::Duration max_generation_wait = absl::Seconds(10);
   // BatchLookup streams open at once.
@@ -46,20 +46,23 @@ struct Batch {
 // The addresses of `request`, in all its forms.
 size_t CountAddresses(const wire::BatchRequest& request);
 
+// `table` has the options of the batch's table.
 // Errors, which name the field: INVALID_ARGUMENT (ADDRESSES_LENGTH,
 // FLOW_HASHES_LENGTH, PREFIX_LENGTHS_UNDECIDED), RESOURCE_EXHAUSTED
 // (BATCH_TOO_LARGE).
-absl::Status CheckBatch(const Batch& batch, const LookupLimits& limits);
+absl::Status CheckBatch(const Batch& batch, const LookupLimits& limits,
+                        const FibOptions& table = {});
 
 // Looks up the next hops of `batch` in `snapshot` and writes them to `answers`,
-// which has room for them. Returns how many addresses had no route.
-// REQUIRES: CheckBatch(batch) is OK.
+// which has room for them. Writes prefix lengths, too, if there is room for
+// them and the snapshot's FIBs keep them. Returns how many addresses had no
+// route. REQUIRES: CheckBatch(batch) is OK.
 size_t AnswerBatch(const Snapshot& snapshot, const Kernel& kernel,
                    const Batch& batch, const wire::ResponseBody& answers);
 
 // Writes the prefix lengths of `count` addresses of `batch`, from number `from`
-// on, to their places in `lengths`. REQUIRES: `batch` has them,
-// CheckBatch(batch) is OK.
+// on, to their places in `lengths`, for FIBs that do not keep them. REQUIRES:
+// `batch` has them, CheckBatch(batch) is OK.
 void AnswerLengths(const Snapshot& snapshot, const Batch& batch, size_t from,
                    size_t count, char* lengths);
 
@@ -79,9 +82,9 @@ class BatchReader {
   Batch batch_;
 };
 
-// A reply with the next hops: one slice, into which the kernel writes. If the
-// batch wants prefix lengths, they are to be written to `lengths` before the
-// reply is sent.
+// A reply with the next hops: one slice, into which the kernel writes. If
+// `lengths` is not null, the prefix lengths are to be written to it before the
+// reply is sent: the batch wants them, and the FIBs do not keep them.
 struct BatchReply {
   grpc::ByteBuffer bytes;
   char* lengths = nullptr;

@@ -88,7 +88,8 @@ void BatchStream::Handle() {
   if (!parsed) return Fail(Malformed(), request_id, 0);
   const auto table = worker_.context().tables.Find(batch.request.table);
   if (!table.ok()) return Fail(table.status(), request_id, 0);
-  const absl::Status valid = CheckBatch(batch, worker_.context().limits);
+  const absl::Status valid =
+      CheckBatch(batch, worker_.context().limits, (*table)->fib_options());
   if (!valid.ok()) {
     return Fail(valid, request_id, (*table)->Read()->generation());
   }
@@ -128,12 +129,13 @@ void BatchStream::AwaitGeneration(const TableRef& table) {
 
 void BatchStream::Answer(const TableRef& table, BatchReader& reader) {
   const Batch& batch = reader.batch();
-  const bool lengths = batch.request.want_prefix_lengths;
-  if (!lengths || batch.addresses <= kPrefixStep) {
+  const bool slowly =
+      batch.request.want_prefix_lengths && !table->fib_options().prefix_lengths;
+  if (!slowly || batch.addresses <= kPrefixStep) {
     const auto snapshot = table->Read();
     const BatchReply reply =
         AnswerReply(*snapshot, worker_.context().kernel, batch);
-    if (lengths) {
+    if (reply.lengths != nullptr) {
       AnswerLengths(*snapshot, batch, 0, batch.addresses, reply.lengths);
     }
     return Answered(batch, reply);

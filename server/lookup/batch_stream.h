@@ -21,11 +21,11 @@
 namespace planb::server {
 
 // One stream. At any time, at most one read and one write are in progress, and
-// at most one batch waits: for its generation, or until its prefix lengths are
-// found, between other work of the thread. Reading stops while kMaxReplies
-// replies, or kMaxReplyBytes of them, wait to be written: flow control then
-// stops the client. The snapshot is pinned only while a batch is computed,
-// never across a read or a write of this stream.
+// at most one batch waits: for its generation, or, where a table does not keep
+// prefix lengths, until they are found, between other work of the thread.
+// Reading stops while kMaxReplies replies, or kMaxReplyBytes of them, wait to
+// be written: flow control then stops the client. The snapshot is pinned only
+// while a batch is computed, never across a read or a write of this stream.
 //
 // Used on its worker's thread alone. Owns itself until the last event that gRPC
 // has promised.

@@ -62,14 +62,15 @@ class OwnedBatch {
   const std::vector<absl::string_view> pieces_;
 };
 
-std::unique_ptr<const Snapshot> TableWithGroup() {
+std::unique_ptr<const Snapshot> TableWithGroup(const FibOptions& options = {}) {
   return MakeSnapshot(
       1,
       {{*Prefix::Parse("10.0.0.0/8"), kGroup},
        {*Prefix::Parse("11.0.0.0/8"), 5},
        {*Prefix::Parse("2001:db8::/32"), kGroup},
        {*Prefix::Parse("2001:db8:0:1::1/128"), 6}},
-      {}, {{.id = kGroup, .members = {{1, 1}, {2, 3}, {3, 1}}, .label = ""}});
+      {}, {{.id = kGroup, .members = {{1, 1}, {2, 3}, {3, 1}}, .label = ""}},
+      options);
 }
 
 struct Answers {
@@ -89,6 +90,7 @@ Answers Answer(const Snapshot& snapshot, const Batch& batch) {
       AnswerBatch(snapshot, *AvailableKernels().front(), batch,
                   {reinterpret_cast<char*>(answers.next_hops.data()),
                    answers.prefix_lengths.data()});
+  if (snapshot.fib_options().prefix_lengths) return answers;
   // In slices of all sizes.
   for (size_t from = 0, count = 1; from < answers.prefix_lengths.size();
        from += count, ++count) {
@@ -145,13 +147,30 @@ TEST(Batch, IgnoresHashesWithoutGroups) {
 }
 
 TEST(Batch, AnswersHashesWithPrefixLengths) {
-  const auto snapshot = TableWithGroup();
-  OwnedBatch owned(Packed("2001:db8::1"), Packed("10.0.0.0"), "",
-                   Hashes({7, 8}));
+  for (const bool kept : {false, true}) {
+    const auto snapshot = TableWithGroup({.prefix_lengths = kept});
+    OwnedBatch owned(Packed("2001:db8::1") + Packed("2001:db9::"),
+                     Packed("10.0.0.0"), "", Hashes({7, 8, 9}));
+    owned.batch.request.want_prefix_lengths = true;
+    const Answers answers = Answer(*snapshot, owned.batch);
+    EXPECT_EQ(answers.prefix_lengths, "\x20\xff\x08");
+    EXPECT_EQ(answers.next_hops[0], snapshot->groups().Choose(kGroup, 7));
+    EXPECT_EQ(answers.misses, 1u);
+  }
+}
+
+// Where lengths are kept, they cost no more than next hops.
+TEST(Batch, BoundsPrefixLengthsOnlyOfATableThatDoesNotKeepThem) {
+  OwnedBatch owned(Packed("::1") + Packed("::2"), "", "", "");
   owned.batch.request.want_prefix_lengths = true;
-  const Answers answers = Answer(*snapshot, owned.batch);
-  EXPECT_EQ(answers.prefix_lengths, "\x20\x08");
-  EXPECT_EQ(answers.next_hops[0], snapshot->groups().Choose(kGroup, 7));
+  const LookupLimits limits = {.max_batch_addresses = 2,
+                               .max_lookup_addresses = 1};
+  EXPECT_EQ(ErrorReason(CheckBatch(owned.batch, limits)), "BATCH_TOO_LARGE");
+  const FibOptions kept = {.prefix_lengths = true};
+  EXPECT_TRUE(CheckBatch(owned.batch, limits, kept).ok());
+  EXPECT_EQ(
+      ErrorReason(CheckBatch(owned.batch, {.max_batch_addresses = 1}, kept)),
+      "BATCH_TOO_LARGE");
 }
 
 TEST(Batch, RefusesHashesOfWrongLength) {

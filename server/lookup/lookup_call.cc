@@ -33,6 +33,20 @@ absl::Status TooLate() {
                "the deadline ended before the generation was visible");
 }
 
+// The prefix that `address` matches. REQUIRES: it has a route.
+Prefix MatchedPrefix(const Snapshot& snapshot, const Kernel& kernel,
+                     const Address& address) {
+  if (!snapshot.fib_options().prefix_lengths) {
+    return snapshot.Match(address)->prefix;
+  }
+  NextHopId next_hop = kNoRoute;
+  uint8_t length = kNoPrefixLength;
+  snapshot.fib(address.family())
+      .LookupWithLengths(address.ToPacked().data(), 1, &next_hop, &length,
+                         kernel);
+  return Prefix::Truncate(address, length);
+}
+
 }  // namespace
 
 absl::Status ParseLookup(grpc::ByteBuffer& bytes, size_t limit,
@@ -87,7 +101,8 @@ size_t AnswerLookup(const Snapshot& snapshot, const Kernel& kernel,
     misses += id == kNoRoute ? 1 : 0;
     result.set_next_hop_id(id);
     if (request.want_prefix() && id != kNoRoute) {
-      Encode(snapshot.Match(address)->prefix, *result.mutable_prefix());
+      Encode(MatchedPrefix(snapshot, kernel, address),
+             *result.mutable_prefix());
     }
     NextHopId taken = id;
     if (request.flow_hashes_size() > 0) {
@@ -151,7 +166,8 @@ void LookupCall::OnFinished(bool) { delete this; }
 
 void LookupCall::Answer(const TableRef& table) {
   const Kernel& kernel = worker_.context().kernel;
-  if (!request_.want_prefix() || addresses_.size() <= kPrefixStep) {
+  if (!request_.want_prefix() || table->fib_options().prefix_lengths ||
+      addresses_.size() <= kPrefixStep) {
     v1::LookupResponse response;
     const size_t misses = AnswerLookup(*table->Read(), kernel, addresses_,
                                        request_, response, addresses_.size());

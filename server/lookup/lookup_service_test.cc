@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -468,6 +469,114 @@ TEST(BatchLookup, PrefixLengthsDoNotDelayOtherStreams) {
   reader.join();
   EXPECT_TRUE(slow_stream->Finish().ok());
   EXPECT_GE(served, 3 * kBatches);
+}
+
+// Creates a table and announces the routes in it.
+void MakeTable(RunningServer& running, const std::string& name,
+               bool prefix_lengths, absl::Span<const Route> routes) {
+  v1::CreateTableRequest create;
+  create.set_table(name);
+  create.set_prefix_lengths(prefix_lengths);
+  grpc::ClientContext create_context, update_context;
+  v1::Table created;
+  ASSERT_TRUE(
+      running.table().CreateTable(&create_context, create, &created).ok());
+  EXPECT_EQ(created.prefix_lengths(), prefix_lengths);
+  v1::UpdateRoutesRequest update;
+  update.set_table(name);
+  for (const Route& route : routes) {
+    v1::RouteUpdate& change = *update.add_updates();
+    change.set_op(v1::RouteUpdate::OP_UPSERT);
+    change.mutable_prefix()->set_text(route.prefix.ToString());
+    change.set_next_hop_id(route.next_hop);
+  }
+  v1::UpdateRoutesResponse updated;
+  ASSERT_TRUE(
+      running.table().UpdateRoutes(&update_context, update, &updated).ok());
+}
+
+// The same routes in a table that keeps prefix lengths and in one that does
+// not: same answers, and there in a batch of any size.
+TEST(BatchLookup, KeptPrefixLengthsAreThoseOfTheRoutesInBatchesOfAnySize) {
+  ServerOptions options;
+  options.threads.count = 1;
+  RunningServer running(options);
+  const std::vector<Route> routes =
+      SyntheticTable({.ipv6_routes = 3000, .ipv4_routes = 1000});
+  for (const bool kept : {false, true}) {
+    MakeTable(running, kept ? "kept" : "plain", kept, routes);
+  }
+  std::vector<Route> v6;
+  for (const Route& route : routes) {
+    if (route.prefix.family() == Family::kIpv6) v6.push_back(route);
+  }
+  constexpr size_t kMost = 65'536;
+  constexpr size_t kSlice = 4096;
+  std::string addresses;
+  for (const Address& address :
+       SyntheticTrace(v6, Family::kIpv6, kMost / 2, 1)) {
+    addresses += address.ToPacked();
+  }
+  for (const Address& address : UniformProbes(Family::kIpv6, kMost / 2, 2)) {
+    addresses += address.ToPacked();
+  }
+
+  grpc::ClientContext context;
+  const auto stream = running.lookup().BatchLookup(&context);
+  v1::BatchLookupRequest request;
+  request.set_want_prefix_lengths(true);
+  request.set_table("plain");
+  std::string next_hops, lengths;
+  for (size_t at = 0; at < addresses.size(); at += 16 * kSlice) {
+    request.set_addresses_v6(addresses.substr(at, 16 * kSlice));
+    const auto response = Exchange(*stream, request);
+    ASSERT_FALSE(response.has_error()) << response.error().message();
+    next_hops += response.next_hops();
+    lengths += response.prefix_lengths();
+  }
+  ASSERT_EQ(lengths.size(), kMost);
+  request.set_addresses_v6(addresses);
+  EXPECT_EQ(Exchange(*stream, request).error().reason(), "BATCH_TOO_LARGE");
+
+  request.set_table("kept");
+  for (const size_t batch : {size_t{1}, kSlice, kMost}) {
+    const size_t most = batch == 1 ? 100 : kMost;
+    for (size_t at = 0; at < most; at += batch) {
+      request.set_addresses_v6(addresses.substr(16 * at, 16 * batch));
+      const auto response = Exchange(*stream, request);
+      ASSERT_FALSE(response.has_error()) << response.error().message();
+      ASSERT_EQ(response.next_hops(), next_hops.substr(4 * at, 4 * batch));
+      ASSERT_EQ(response.prefix_lengths(), lengths.substr(at, batch));
+    }
+  }
+  // Without a wish for lengths there are none.
+  request.set_want_prefix_lengths(false);
+  const auto plain = Exchange(*stream, request);
+  EXPECT_EQ(plain.next_hops(), next_hops);
+  EXPECT_EQ(plain.prefix_lengths(), "");
+
+  // Single addresses of both families, with their prefixes.
+  v1::LookupRequest lookup;
+  lookup.set_want_prefix(true);
+  for (size_t i = 0; i < 1000; ++i) {
+    lookup.add_addresses()->set_packed(addresses.substr(16 * i, 16));
+  }
+  for (const Address& address : UniformProbes(Family::kIpv4, 1000, 3)) {
+    lookup.add_addresses()->set_packed(address.ToPacked());
+  }
+  std::array<v1::LookupResponse, 2> found;
+  for (const bool kept : {false, true}) {
+    lookup.set_table(kept ? "kept" : "plain");
+    grpc::ClientContext call;
+    ASSERT_TRUE(running.lookup().Lookup(&call, lookup, &found[kept]).ok());
+    found[kept].clear_generation();
+  }
+  for (int i = 0; i < 1000; ++i) {
+    const v1::LookupResult& result = found[0].results(i);
+    ASSERT_EQ(result.has_prefix() ? result.prefix().length() : 255U,
+              static_cast<uint8_t>(lengths[static_cast<size_t>(i)]));
+  }
+  EXPECT_EQ(found[0].SerializeAsString(), found[1].SerializeAsString());
 }
 
 TEST(Lookup, FindsPrefixesBetweenOtherWork) {

@@ -25,7 +25,7 @@
 #include "server/net/transport.h"
 #include "server/server.h"
 #include "server/server_flags.h"
-#include "server/store/sqlite_store.h"
+#include "server/store/open_store.h"
 
 namespace planb::server {
 namespace {
@@ -145,8 +145,7 @@ int Main(int argc, char** argv) {
   if (!polling.ok()) return Refuse(polling.status());
   Log(LogLevel::kInfo, "waits for connections", {{"by", *polling}});
   StopSignals stop;
-  auto store =
-      OpenStore(line->store, line->store_sync, RequestIdWindow(options));
+  auto store = OpenStore(line->store, RequestIdWindow(options));
   if (!store.ok()) return Refuse(store.status());
   options.store = *std::move(store);
   auto server = Server::Start(std::move(options));

@@ -353,6 +353,11 @@ class ServerImpl final : public Server {
 
   // Why the server is not ready although it serves; "" if it is ready.
   std::string WhyNotReady() const {
+    const absl::Duration lag = tables_.store_lag();
+    if (lag > options_.max_staleness) {
+      return absl::StrCat("the store was not heard for ",
+                          absl::FormatDuration(lag));
+    }
     if (options_.empty_table_ready) return "";
     const auto snapshot = tables_.default_table().Read();
     const size_t routes = snapshot->routes(Family::kIpv4)->size() +

@@ -53,6 +53,8 @@ struct ServerOptions {
   std::string health_address;
   // Whether the server is ready while the default table has no visible route.
   bool empty_table_ready = true;
+  // A shared store that was not heard for so long makes the server not ready.
+  absl::Duration max_staleness = absl::InfiniteDuration();
   // For Unix sockets: the mode and owner of their files, and which users may
   // connect.
   SocketFileOptions socket_file;

@@ -75,10 +75,24 @@ ABSL_FLAG(absl::Duration, authorization_reload_interval, absl::Seconds(10),
 ABSL_FLAG(std::string, metrics_address, "127.0.0.1:9464",
           "Where to serve /metrics, /healthz, /readyz and /statusz over HTTP, "
           "IPv4:PORT or [IPv6]:PORT; empty: nowhere.");
-ABSL_FLAG(std::string, store, "auto",
-          "SQLite database that keeps tables across restarts, created if it is "
-          "missing; none: tables are lost; auto: planb.db in /var/lib/planb if "
-          "that directory exists, else none.");
+ABSL_FLAG(
+    std::string, store, "auto",
+    "SQLite database that keeps tables across restarts, created if it is "
+    "missing; etcd://HOST:PORT[,HOST:PORT...]/PREFIX: keys in etcd, which "
+    "all servers with this value share; none: tables are lost; auto: "
+    "planb.db in /var/lib/planb if that directory exists, else none.");
+ABSL_FLAG(absl::Duration, max_staleness, absl::InfiniteDuration(),
+          "With a store in etcd: the server is not ready while etcd was not "
+          "heard for so long. Lookups are answered in any case.");
+ABSL_FLAG(std::string, etcd_user, "", "User of etcd; empty: none.");
+ABSL_FLAG(std::string, etcd_password_file, "",
+          "File with the password of --etcd_user.");
+ABSL_FLAG(std::string, etcd_ca, "",
+          "Speak TLS with etcd, whose certificate one of these authorities "
+          "signed, in PEM.");
+ABSL_FLAG(std::string, etcd_cert, "",
+          "The client's certificate for etcd, in PEM.");
+ABSL_FLAG(std::string, etcd_key, "", "Private key of --etcd_cert, in PEM.");
 ABSL_FLAG(std::string, store_sync, "full",
           "What the store survives. full: power loss. normal: the end of the "
           "process; power loss takes the last commits. off: the end of the "
@@ -281,6 +295,7 @@ ServerOptions OptionsFromFlags() {
   options.insecure = absl::GetFlag(FLAGS_insecure);
   options.health_address = absl::GetFlag(FLAGS_health_address);
   options.empty_table_ready = absl::GetFlag(FLAGS_empty_table_ready);
+  options.max_staleness = absl::GetFlag(FLAGS_max_staleness);
   options.metrics_address = absl::GetFlag(FLAGS_metrics_address);
   options.authorization = {
       .policy_file = absl::GetFlag(FLAGS_authorization_policy),
@@ -425,13 +440,19 @@ absl::StatusOr<CommandLine> ReadFlags() {
   if (!sound.ok()) return sound;
   absl::StatusOr<std::vector<int>> cpus = LookupCpus();
   if (!cpus.ok()) return cpus.status();
-  CommandLine line = {.server = OptionsFromFlags(),
-                      .drain_timeout = absl::GetFlag(FLAGS_drain_timeout),
-                      .log_level = absl::GetFlag(FLAGS_log_level),
-                      .log_format = absl::GetFlag(FLAGS_log_format),
-                      .polling = absl::GetFlag(FLAGS_polling),
-                      .store = absl::GetFlag(FLAGS_store),
-                      .store_sync = absl::GetFlag(FLAGS_store_sync)};
+  CommandLine line = {
+      .server = OptionsFromFlags(),
+      .drain_timeout = absl::GetFlag(FLAGS_drain_timeout),
+      .log_level = absl::GetFlag(FLAGS_log_level),
+      .log_format = absl::GetFlag(FLAGS_log_format),
+      .polling = absl::GetFlag(FLAGS_polling),
+      .store = {.store = absl::GetFlag(FLAGS_store),
+                .store_sync = absl::GetFlag(FLAGS_store_sync),
+                .etcd_user = absl::GetFlag(FLAGS_etcd_user),
+                .etcd_password_file = absl::GetFlag(FLAGS_etcd_password_file),
+                .etcd_ca = absl::GetFlag(FLAGS_etcd_ca),
+                .etcd_cert = absl::GetFlag(FLAGS_etcd_cert),
+                .etcd_key = absl::GetFlag(FLAGS_etcd_key)}};
   line.server.threads.cpus = *std::move(cpus);
   const absl::Status sockets = ReadSocketFlags(line.server);
   if (!sockets.ok()) return sockets;

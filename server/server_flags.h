@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/server.h"
+#include "server/store/open_store.h"
 
 namespace planb::server {
 
@@ -24,9 +25,8 @@ struct CommandLine {
   std::string log_format;
   // For SetPolling, which validates it.
   std::string polling;
-  // For OpenStore, which validates them.
-  std::string store;
-  std::string store_sync;
+  // For OpenStore, which validates it.
+  StoreChoice store;
 };
 
 // Reads the command line. --help and --version end the process with status 0;

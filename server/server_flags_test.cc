@@ -37,6 +37,7 @@ TEST_F(ServerFlags, DefaultsEqualThoseOfTheOptions) {
             std::vector<std::string>{"unix:///run/planb/planb.sock"});
   EXPECT_EQ(got.health_address, own.health_address);
   EXPECT_EQ(got.empty_table_ready, own.empty_table_ready);
+  EXPECT_EQ(got.max_staleness, own.max_staleness);
   EXPECT_FALSE(got.tls.enabled());
   EXPECT_EQ(got.tls.reload_interval, own.tls.reload_interval);
   EXPECT_EQ(got.insecure, own.insecure);
@@ -90,6 +91,7 @@ TEST_F(ServerFlags, ValuesReachTheOptions) {
   Set("listen", "unix:///a,[::]:1");
   Set("health_address", "[::]:2");
   Set("empty_table_ready", "false");
+  Set("max_staleness", "7s");
   Set("tls_cert", "c");
   Set("tls_key", "k");
   Set("tls_client_ca", "a");
@@ -130,6 +132,7 @@ TEST_F(ServerFlags, ValuesReachTheOptions) {
   EXPECT_EQ(got.listen, (std::vector<std::string>{"unix:///a", "[::]:1"}));
   EXPECT_EQ(got.health_address, "[::]:2");
   EXPECT_FALSE(got.empty_table_ready);
+  EXPECT_EQ(got.max_staleness, absl::Seconds(7));
   EXPECT_EQ(got.tls.cert, "c");
   EXPECT_EQ(got.tls.key, "k");
   EXPECT_EQ(got.tls.client_ca, "a");

@@ -14,7 +14,8 @@ packages=(
   libxxhash-dev prometheus-cpp-dev protobuf-compiler protobuf-compiler-grpc
   zlib1g-dev
   # What the demo and the tests call; clang is for the fuzzers.
-  bgpdump clang-14 clang-tidy-14 curl libclang-rt-14-dev qemu-user
+  bgpdump clang-14 clang-tidy-14 curl etcd-client etcd-server libclang-rt-14-dev
+  qemu-user
   # What the Python example needs.
   python3-grpcio python3-numpy python3-protobuf
 )

@@ -40,23 +40,6 @@ uint64_t RandomId() {
   return uint64_t{random()} << 32 | random();
 }
 
-absl::StatusOr<StoreSync> ParseSync(const std::string& sync) {
-  for (StoreSync each :
-       {StoreSync::kFull, StoreSync::kNormal, StoreSync::kOff}) {
-    if (sync == StoreSyncName(each)) return each;
-  }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "--store_sync: \"", sync, "\" is none of full, normal and off"));
-}
-
-std::string PathOf(const std::string& choice) {
-  if (choice != "auto") return choice;
-  std::error_code error;
-  return std::filesystem::is_directory(kStateDirectory, error)
-             ? absl::StrCat(kStateDirectory, "/planb.db")
-             : "none";
-}
-
 // Writes the mark after each commit. Thread-compatible.
 class MarkWriter {
  public:
@@ -278,10 +261,10 @@ absl::StatusOr<std::vector<StoredTable>> SqliteStore::Load() {
   return tables;
 }
 
-absl::Status SqliteStore::CreateTable(const std::string& name,
-                                      uint64_t generation,
-                                      const FibOptions& fib) {
-  return core_->engine->Run(
+absl::StatusOr<uint64_t> SqliteStore::CreateTable(const std::string& name,
+                                                  uint64_t generation,
+                                                  const FibOptions& fib) {
+  const absl::Status status = core_->engine->Run(
       [name, generation, fib](StoreTransaction& transaction) -> absl::Status {
         ABSL_RAW_CHECK(transaction.Find(name) == nullptr,
                        "the table is not stored yet");
@@ -293,10 +276,12 @@ absl::Status SqliteStore::CreateTable(const std::string& name,
                                   .prefix_lengths = fib.prefix_lengths},
                           .generation = generation};
         head.chain = head.row.base = HashFields("log", *id, name, generation);
-        absl::Status status = transaction.writer().WriteTable(head.row);
-        if (status.ok()) transaction.Put(std::move(head));
-        return status;
+        absl::Status written = transaction.writer().WriteTable(head.row);
+        if (written.ok()) transaction.Put(std::move(head));
+        return written;
       });
+  if (!status.ok()) return status;
+  return 0;
 }
 
 absl::Status SqliteStore::DeleteTable(const std::string& name,
@@ -319,7 +304,7 @@ uint64_t SqliteStore::generation_floor() const {
   return core_->engine->generation_floor();
 }
 
-void SqliteStore::StartAppend(const std::string& table,
+void SqliteStore::StartAppend(const std::string& table, uint64_t /*position*/,
                               absl::Span<const AcceptedBatch> batches,
                               Done done) {
   if (batches.empty()) return done(absl::OkStatus());
@@ -361,26 +346,6 @@ StoreCounters SqliteStore::counters() const {
   counters.wal_bytes = StoreFileBytes(absl::StrCat(path(), "-wal"));
   counters.database_bytes = StoreFileBytes(path());
   return counters;
-}
-
-absl::StatusOr<std::shared_ptr<Store>> OpenStore(const std::string& choice,
-                                                 const std::string& sync,
-                                                 uint64_t request_window) {
-  const absl::StatusOr<StoreSync> parsed = ParseSync(sync);
-  if (!parsed.ok()) return parsed.status();
-  if (choice.empty()) {
-    return absl::InvalidArgumentError("--store must be a path, none or auto");
-  }
-  const std::string path = PathOf(choice);
-  if (path == "none") {
-    Log(LogLevel::kInfo, "tables are kept in memory only");
-    return std::shared_ptr<Store>();
-  }
-  auto store = SqliteStore::Open(
-      {.path = path, .sync = *parsed, .request_window = request_window});
-  if (!store.ok()) return store.status();
-  Log(LogLevel::kInfo, "tables are stored", {{"path", path}, {"sync", sync}});
-  return std::shared_ptr<Store>(*std::move(store));
 }
 
 }  // namespace planb::server

@@ -56,12 +56,13 @@ class SqliteStore final : public Store {
 
   absl::StatusOr<std::vector<StoredTable>> Load() override;
   using Store::CreateTable;
-  absl::Status CreateTable(const std::string& name, uint64_t generation,
-                           const FibOptions& fib) override;
+  absl::StatusOr<uint64_t> CreateTable(const std::string& name,
+                                       uint64_t generation,
+                                       const FibOptions& fib) override;
   absl::Status DeleteTable(const std::string& name,
                            uint64_t generation) override;
   uint64_t generation_floor() const override;
-  void StartAppend(const std::string& table,
+  void StartAppend(const std::string& table, uint64_t position,
                    absl::Span<const AcceptedBatch> batches, Done done) override;
   void OfferSnapshot(const std::string& table,
                      absl::FunctionRef<TableVersion()> version) override;
@@ -81,16 +82,6 @@ class SqliteStore final : public Store {
   // The threads share it, so that it outlives this if they are left behind.
   const std::shared_ptr<Core> core_;
 };
-
-// Opens the store that --store and --store_sync name. `choice` is a path,
-// "none", or "auto": a database in kStateDirectory if that directory exists,
-// otherwise none. Returns null for none. `sync` is "full", "normal" or "off".
-// `request_window`: as in SqliteStoreOptions.
-// Errors: INVALID_ARGUMENT, and those of SqliteStore::Open.
-inline constexpr char kStateDirectory[] = "/var/lib/planb";
-absl::StatusOr<std::shared_ptr<Store>> OpenStore(const std::string& choice,
-                                                 const std::string& sync,
-                                                 uint64_t request_window);
 
 }  // namespace planb::server
 

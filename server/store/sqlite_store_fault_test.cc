@@ -320,8 +320,9 @@ TEST(SqliteStoreFault, CloseEndsCallsThatWaitForTheDisk) {
   auto writing = append("default");
   FaultyDisk::AwaitHang();
   auto waiting = append("other");
-  auto creating = std::async(std::launch::async,
-                             [&] { return store->CreateTable("new", 0); });
+  auto creating = std::async(std::launch::async, [&] {
+    return store->CreateTable("new", 0).status();
+  });
   EXPECT_EQ(store->generation_floor(), 0U);
   EXPECT_EQ(store->counters().commits, 2U);
   store->Close(absl::UnavailableError("down"),
@@ -329,7 +330,8 @@ TEST(SqliteStoreFault, CloseEndsCallsThatWaitForTheDisk) {
   for (auto* call : {&writing, &waiting, &creating}) {
     EXPECT_EQ(call->get().code(), absl::StatusCode::kUnavailable);
   }
-  EXPECT_EQ(store->CreateTable("late", 0), absl::UnavailableError("down"));
+  EXPECT_EQ(store->CreateTable("late", 0).status(),
+            absl::UnavailableError("down"));
   const absl::Time start = absl::Now();
   store.reset();
   EXPECT_LT(absl::Now() - start, absl::Seconds(30));

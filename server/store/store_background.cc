@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "server/base/log.h"
+#include "server/store/store_entry.h"
 #include "server/store/store_snapshot.h"
 
 namespace planb::server {

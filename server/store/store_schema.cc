@@ -184,8 +184,4 @@ uint64_t TableHead::Checksum() const {
   return row.prefix_lengths ? hash("prefix_lengths") : hash();
 }
 
-uint64_t ChainChecksum(absl::string_view bytes, uint64_t chain) {
-  return Xxh3(bytes, chain);
-}
-
 }  // namespace planb::server

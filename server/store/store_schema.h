@@ -95,10 +95,6 @@ struct TableHead {
   uint64_t Checksum() const;
 };
 
-// The checksum of an entry whose predecessor has the checksum `chain`, or of a
-// part of a snapshot.
-uint64_t ChainChecksum(absl::string_view bytes, uint64_t chain);
-
 // The contents of the database except for entries and snapshots.
 struct StoreState {
   StoreRow row;

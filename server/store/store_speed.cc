@@ -109,7 +109,7 @@ int Measure(const std::string& path) {
   const size_t count = absl::GetFlag(FLAGS_routes);
   const std::vector<Route> routes = SyntheticTable(
       {.ipv6_routes = count * 3 / 4, .ipv4_routes = count - count * 3 / 4});
-  absl::Status status = store->CreateTable("default", 0);
+  absl::Status status = store->CreateTable("default", 0).status();
   if (!status.ok()) return Fail(status);
   {
     Table table({.name = "default"}, {.store = store.get()});

@@ -13,6 +13,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "server/store/store_entry.h"
 #include "server/store/store_reader.h"
 #include "server/store/store_snapshot.h"
 #include "server/store/store_writer.h"

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
+#include "server/store/store_entry.h"
 
 namespace planb::server {
 namespace {

@@ -329,8 +329,10 @@ absl::StatusOr<Rib::Change> Rib::Apply(const UpdateBatch& batch) {
   }
   if (violations.empty()) CheckUnused(batch, change.delta, violations);
   if (!violations.empty()) return violations.ToStatus();
-  const absl::Status fits = CheckLimits(routes_before, next_hops_before);
-  if (!fits.ok()) return fits;
+  if (!batch.accepted_elsewhere) {
+    const absl::Status fits = CheckLimits(routes_before, next_hops_before);
+    if (!fits.ok()) return fits;
+  }
   Finish(batch, change);
   return change;
 }
@@ -575,7 +577,7 @@ void Rib::CheckUnused(const UpdateBatch& batch, const Delta& delta,
                       Violations& violations) const {
   if (delta.deleted_next_hops.empty() && delta.deleted_groups.empty()) return;
   // A replacement may leave routes without their next-hop object.
-  if (batch.replace_next_hops) return;
+  if (batch.replace_next_hops || batch.accepted_elsewhere) return;
   const auto check = [&](absl::Span<const NextHopId> ids,
                          absl::string_view list, bool members_count) {
     for (NextHopId id : ids) {

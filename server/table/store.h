@@ -17,10 +17,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "base/monotonic_time.h"
 #include "lpm/fib/fib.h"
 #include "lpm/prefix.h"
+#include "server/base/error.h"
 #include "server/table/rib.h"
 #include "server/table/update.h"
 
@@ -49,6 +51,11 @@ constexpr absl::string_view StoreSyncName(StoreSync sync) {
 // One table as of its last appended batch.
 struct StoredTable {
   std::string name;
+  // Tells tables of one name apart where several servers write the store; else
+  // 0.
+  uint64_t id = 0;
+  // How many appends led to it, in such a store.
+  uint64_t position = 0;
   FibOptions fib;  // as the table was created
   uint64_t generation = 0;
   uint64_t writer_epoch = 0;
@@ -71,6 +78,27 @@ struct TableVersion {
   uint64_t writer_epoch = 0;
   Rib rib;
   std::vector<AnsweredRequest> requests;  // the newest ones, oldest first
+};
+
+// What other servers do with the tables of a store that they share. Calls come
+// one at a time, and those of one table in order.
+class StoreFollower {
+ public:
+  // Another server appended these batches to the table with this name and id,
+  // which is at `position` then.
+  virtual void Appended(const std::string& table, uint64_t id,
+                        uint64_t position,
+                        std::vector<AcceptedBatch> batches) = 0;
+  // The contents of the table as a whole: of a new table, or of one whose
+  // batches this server has missed.
+  virtual void Replaced(StoredTable table) = 0;
+  virtual void Deleted(const std::string& table, uint64_t id) = 0;
+  // What the store has of this table cannot be read: it is followed no further.
+  virtual void Failed(const std::string& table, uint64_t id,
+                      const absl::Status& why) = 0;
+
+ protected:
+  ~StoreFollower() = default;
 };
 
 // Thread-safe. The effect of a call that returned OK survives kill -9. With
@@ -98,10 +126,22 @@ class Store {
   // with the file, the damage and the remedy.
   virtual absl::StatusOr<std::vector<StoredTable>> Load() = 0;
 
-  // `fib` is kept for Load(). REQUIRES: no table has that name.
-  virtual absl::Status CreateTable(const std::string& name, uint64_t generation,
-                                   const FibOptions& fib) = 0;
-  absl::Status CreateTable(const std::string& name, uint64_t generation) {
+  // Calls `follower` for what other servers do after Load(), until Close(); on
+  // threads of the store. Without effect if one server alone writes the store.
+  // REQUIRES: Load() succeeded; called once.
+  virtual void Follow(StoreFollower& /*follower*/) {}
+
+  // Seconds since the store was last known to be reached; 0 for one on a disk.
+  virtual absl::Duration lag() const { return absl::ZeroDuration(); }
+
+  // `fib` is kept for Load(). Returns the id of the table. REQUIRES: no table
+  // of this server has that name. Errors: ALREADY_EXISTS if another server has
+  // made one.
+  virtual absl::StatusOr<uint64_t> CreateTable(const std::string& name,
+                                               uint64_t generation,
+                                               const FibOptions& fib) = 0;
+  absl::StatusOr<uint64_t> CreateTable(const std::string& name,
+                                       uint64_t generation) {
     return CreateTable(name, generation, FibOptions());
   }
 
@@ -116,19 +156,24 @@ class Store {
   // `done`, once: on a thread of the store, which it must not hold up, or on
   // one that is in a call of this class. Appends of many tables become one
   // transaction. Encodes the batches before it returns; if it throws,
-  // nothing is appended. REQUIRES: the table exists; each delta names the
+  // nothing is appended. Errors besides: those of IsStoreConflict().
+  // REQUIRES: the table exists; each delta names the
   // generation before it; no other append to this table is in progress.
+  // The batches were staged when the table was at `position`: as it was loaded,
+  // plus 1 for each append of this server, or as the follower was told last.
   using Done = std::function<void(const absl::Status&)>;
-  virtual void StartAppend(const std::string& table,
+  static constexpr uint64_t kAnyPosition = ~uint64_t{0};
+  virtual void StartAppend(const std::string& table, uint64_t position,
                            absl::Span<const AcceptedBatch> batches,
                            Done done) = 0;
 
   // The same, and waits for the result.
   absl::Status Append(const std::string& table,
-                      absl::Span<const AcceptedBatch> batches) {
+                      absl::Span<const AcceptedBatch> batches,
+                      uint64_t position = kAnyPosition) {
     // Shared, because set_value() may still run when get() has returned.
     const auto result = std::make_shared<std::promise<absl::Status>>();
-    StartAppend(table, batches,
+    StartAppend(table, position, batches,
                 [result](const absl::Status& s) { result->set_value(s); });
     return result->get_future().get();
   }
@@ -146,6 +191,13 @@ class Store {
   // disk for long.
   virtual void Close(const absl::Status& why, SteadyInstant deadline) = 0;
 };
+
+// The error of an append that another server was ahead of: nothing is appended,
+// and the follower has what the other server appended. Stage again.
+inline constexpr char kStoreConflict[] = "STORE_CONFLICT";
+inline bool IsStoreConflict(const absl::Status& status) {
+  return absl::IsAborted(status) && ErrorReason(status) == kStoreConflict;
+}
 
 }  // namespace planb::server
 

@@ -40,6 +40,10 @@ constexpr size_t kManyRoutes = 50'000;
 // How many appends may fail before the rest of a group that found no room is
 // refused.
 constexpr int kStoreAttempts = 16;
+// How often a batch is staged again because another server was ahead.
+constexpr int kMostConflicts = 64;
+constexpr absl::Duration kAwaitElsewhere = absl::Milliseconds(2);
+constexpr int kMostAwaited = 500;
 
 // Afterwards so many elements can be added without an allocation.
 template <typename Element>
@@ -66,6 +70,7 @@ std::unique_ptr<const Snapshot> FirstSnapshot(
 
 Table::Table(const StoredTable& stored, TableOptions options)
     : name_(stored.name),
+      store_id_(stored.id),
       fib_options_(stored.fib),
       options_(std::move(options)),
       own_executor_(options_.executor == nullptr
@@ -88,6 +93,7 @@ Table::Table(const StoredTable& stored, TableOptions options)
                stored.tail.empty() ? staging_.Accepted().rib.digest()
                                    : stored.tail_digest),
       visibility_(executor_, stored.generation, options_.max_waiters),
+      position_(stored.position),
       build_job_(executor_, [this] { RunBuild(); }),
       store_job_(executor_, [this] { RunStore(); }) {
   NoMemory();
@@ -135,6 +141,7 @@ void Table::Stage(const UpdateBatch& batch, UpdateStaging::Prepared* prepared,
 
 absl::Status Table::CheckSubmission() const {
   if (!frozen_.ok()) return frozen_;
+  if (!apart_.ok()) return apart_;
   if (pending_ < options_.max_pending_updates) return absl::OkStatus();
   return QuotaError(
       "TOO_MANY_PENDING", "pending updates",
@@ -275,10 +282,12 @@ void Table::StoreGroup() {
   try {
     const std::vector<AcceptedBatch> records = Records(group_);
     if (records.empty()) return Stored(absl::OkStatus());
-    options_.store->StartAppend(name_, records, [this](const absl::Status& s) {
-      StoreEnded(store_began_, s);
-      Stored(s);
-    });
+    options_.store->StartAppend(name_, position_, records,
+                                [this](const absl::Status& s) {
+                                  StoreEnded(store_began_, s);
+                                  if (s.ok()) ++position_;
+                                  Stored(s);
+                                });
   } catch (const std::bad_alloc&) {
     Stored(NoMemory());
   }
@@ -288,7 +297,7 @@ void Table::StoreEnded(SteadyInstant began, const absl::Status& status) const {
   if (options_.events.stored) {
     options_.events.stored(ElapsedSince(began), status.ok());
   }
-  if (status.ok()) return;
+  if (status.ok() || IsStoreConflict(status)) return;
   Log(LogLevel::kError, "the store refused an update",
       {{"table", name_}, {"error", status.message()}});
 }
@@ -302,35 +311,124 @@ void Table::Stored(const absl::Status& status) {
 }
 
 void Table::RunStore() {
-  if (!store_error_.ok()) Recover();
+  bool recovers = !store_error_.ok();
+  bool waits = false;
+  {
+    const std::lock_guard lock(mutex_);
+    recovers = recovers || !elsewhere_.empty();
+    waits = IsStoreConflict(store_error_) && elsewhere_.empty() && apart_.ok();
+  }
+  // What the other server appended is on the way from the store to here.
+  if (waits && ++elsewhere_awaited_ < kMostAwaited) {
+    return store_job_.Schedule(SteadyAfter(kAwaitElsewhere));
+  }
+  elsewhere_awaited_ = 0;
+  if (recovers) Recover();
   Group().swap(group_);
   group_head_.reset();
   options_.store->OfferSnapshot(name_, [this] { return staging_.ToStore(); });
   bool begins = false;
+  bool again = false;
   {
     const std::lock_guard lock(mutex_);
-    begins = BeginGroup();
+    again = !elsewhere_.empty();
+    if (again) {
+      store_error_ = absl::OkStatus();
+    } else {
+      begins = BeginGroup();
+    }
     stored_.notify_all();
   }
+  if (again) return store_job_.ScheduleNow();
   if (begins) StoreGroup();
+}
+
+void Table::Add(Elsewhere elsewhere) {
+  const std::lock_guard lock(mutex_);
+  if (!apart_.ok()) return;
+  elsewhere_.push_back(std::move(elsewhere));
+  if (storing_) return;  // the job that ends the append applies it
+  storing_ = true;
+  store_error_ = absl::OkStatus();
+  store_job_.ScheduleNow();
+}
+
+void Table::AppendedElsewhere(uint64_t position,
+                              std::vector<AcceptedBatch> batches) {
+  Add({.position = position, .batches = std::move(batches)});
+}
+
+void Table::ReplacedElsewhere(StoredTable whole) {
+  Add({.position = whole.position,
+       .whole = std::make_unique<StoredTable>(std::move(whole))});
+}
+
+void Table::FailedElsewhere(const absl::Status& why) {
+  const std::lock_guard lock(mutex_);
+  if (!apart_.ok()) return;
+  apart_ = why;
+  Log(LogLevel::kError, "a table is no longer followed",
+      {{"table", name_}, {"error", why.message()}});
+}
+
+absl::Status Table::Apply(Elsewhere elsewhere) {
+  position_ = elsewhere.position;
+  try {
+    if (elsewhere.whole != nullptr) {
+      const std::vector<AnsweredRequest> answered = elsewhere.whole->requests;
+      auto batch = staging_.LeadTo(*std::move(elsewhere.whole));
+      if (!batch.ok()) return batch.status();
+      staging_.AddAnswered(answered);
+      elsewhere.batches.push_back(*std::move(batch));
+    }
+    Group group;
+    absl::Status status;
+    for (AcceptedBatch& batch : elsewhere.batches) {
+      auto staged = staging_.StageAccepted(std::move(batch));
+      status = staged.status();
+      if (!status.ok()) break;
+      group.emplace_back().staged = *std::move(staged);
+    }
+    UpdateStaging::Version head = staging_.Head();
+    const std::lock_guard lock(mutex_);
+    const size_t changes = CountChanges(group);
+    MakeRoom(accepted_, pending_ + changes);
+    pending_ += changes;
+    Accept(absl::MakeSpan(group), head);
+    return status;
+  } catch (const std::bad_alloc&) {
+    staging_.Rollback();
+    return NoMemory();
+  }
 }
 
 void Table::Recover() {
   const std::lock_guard sequence(sequence_);
   staging_.Rollback();
   Group later;
+  std::vector<Elsewhere> elsewhere;
   {
     const std::lock_guard lock(mutex_);
     later.swap(submitted_);
     submitted_head_.reset();
-    pending_ -= CountChanges(group_) + CountChanges(later);
+    elsewhere.swap(elsewhere_);
+    pending_ -= CountChanges(later);
+    if (!store_error_.ok()) pending_ -= CountChanges(group_);
   }
-  if (absl::IsResourceExhausted(store_error_) && group_.size() > 1) {
+  for (Elsewhere& each : elsewhere) {
+    const absl::Status applied = Apply(std::move(each));
+    if (applied.ok()) continue;
+    FailedElsewhere(Error(applied.code(), "STORE_CORRUPT", applied.message()));
+    break;
+  }
+  if (IsStoreConflict(store_error_)) {
+    StageGroupAgain(later);
+  } else if (absl::IsResourceExhausted(store_error_) && group_.size() > 1) {
     const auto half = group_.size() / 2;
     int attempts = kStoreAttempts;
     StoreParts(absl::MakeSpan(group_).first(half), attempts);
     StoreParts(absl::MakeSpan(group_).subspan(half), attempts);
-  } else {
+  } else if (!store_error_.ok()) {
     Refuse(absl::MakeSpan(group_), store_error_);
   }
   for (Submitted& submitted : later) StageAgain(submitted);
@@ -338,6 +436,25 @@ void Table::Recover() {
   submitted_ = std::move(later);
   submitted_head_ = staging_.Head();
   pending_ += CountChanges(submitted_);
+}
+
+void Table::StageGroupAgain(Group& later) {
+  Group again;
+  for (Submitted& submitted : group_) {
+    absl::Status why;
+    {
+      const std::lock_guard lock(mutex_);
+      why = apart_;
+    }
+    if (++submitted.conflicts > kMostConflicts) why = store_error_;
+    if (!why.ok()) {
+      Refuse({&submitted, 1}, why);
+    } else {
+      again.push_back(std::move(submitted));
+    }
+  }
+  std::move(later.begin(), later.end(), std::back_inserter(again));
+  later = std::move(again);
 }
 
 void Table::StageAgain(Submitted& submitted) {
@@ -359,7 +476,8 @@ void Table::StoreParts(absl::Span<Submitted> part, int& attempts) {
     if (attempts <= 0) status = store_error_;
     if (status.ok() && !records.empty()) {
       const SteadyInstant began = SteadyNow();
-      status = options_.store->Append(name_, records);
+      status = options_.store->Append(name_, records, position_);
+      if (status.ok()) ++position_;
       StoreEnded(began, status);
     }
   } catch (const std::bad_alloc&) {
@@ -538,6 +656,7 @@ TableState Table::state() const {
   // Of the published snapshot. Waits end a moment after the publication.
   state.visible = Read()->generation();
   state.builds = builds_;
+  state.store_error = std::string(apart_.message());
   lock.unlock();
   state.accepted = accepted.generation;
   state.persisted = durable() ? accepted.generation : 0;

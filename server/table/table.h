@@ -94,6 +94,8 @@ class Table {
   ~Table();
 
   const std::string& name() const { return name_; }
+  // StoredTable::id.
+  uint64_t store_id() const { return store_id_; }
   const TableOptions& options() const { return options_; }
   // What FIBs of the table are compiled for; never changes.
   const FibOptions& fib_options() const { return fib_options_; }
@@ -117,6 +119,16 @@ class Table {
 
   // Submits a batch and waits for its outcome.
   Outcome Apply(UpdateBatch batch) { return Submit(std::move(batch)).get(); }
+
+  // What other servers appended to the table in the store that they share, in
+  // order. Does not wait: a job applies it. A batch that does not follow what
+  // is here ends that: updates are refused with DATA_LOSS (STORE_CORRUPT), and
+  // lookups go on with what is visible.
+  void AppendedElsewhere(uint64_t position, std::vector<AcceptedBatch> batches);
+  // The table as a whole, after what was appended meanwhile was missed.
+  void ReplacedElsewhere(StoredTable whole);
+  // Stops at what the store has of the table by now, for this reason.
+  void FailedElsewhere(const absl::Status& why);
 
   // Blocks until `generation` is visible. See Visibility::Await.
   absl::Status AwaitVisible(
@@ -167,8 +179,15 @@ class Table {
     absl::Status refusal;        // if not OK, nothing is staged
     OperationCounts operations;  // if the store accepts it
     std::promise<Outcome> promise;
+    int conflicts = 0;  // how often another server was ahead
   };
   using Group = std::vector<Submitted>;
+  // What another server did: batches, or all of the table.
+  struct Elsewhere {
+    uint64_t position = 0;
+    std::vector<AcceptedBatch> batches;
+    std::unique_ptr<StoredTable> whole;
+  };
   struct Accepted {
     std::shared_ptr<const Delta> delta;
     SteadyInstant at;
@@ -203,10 +222,17 @@ class Table {
   void StoreGroup();
   void Stored(const absl::Status& status);
   void RunStore();
-  // Rolls back all that is staged. Stores the group in parts if the store had
-  // no room for the whole, or refuses it. Stages again what was submitted
-  // meanwhile.
+  // Rolls back all that is staged, and applies what other servers did. Stores
+  // the group in parts if the store had no room for the whole, or refuses it,
+  // or submits it again if another server was ahead. Stages again what was
+  // submitted meanwhile.
   void Recover();
+  // Submits the group again, before `later`.
+  void StageGroupAgain(Group& later) ABSL_EXCLUSIVE_LOCKS_REQUIRED(sequence_);
+  void Add(Elsewhere elsewhere);
+  // Stages and accepts it. Errors: DATA_LOSS.
+  absl::Status Apply(Elsewhere elsewhere)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(sequence_);
   void StageAgain(Submitted& submitted)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sequence_);
   void StoreParts(absl::Span<Submitted> part, int& attempts)
@@ -234,6 +260,7 @@ class Table {
   void Tidy();
 
   const std::string name_;
+  const uint64_t store_id_;
   const FibOptions fib_options_;
   const TableOptions options_;
   const std::unique_ptr<Executor> own_executor_;
@@ -263,16 +290,21 @@ class Table {
   // Staged batches with changes that are not yet visible.
   size_t pending_ ABSL_GUARDED_BY(mutex_) = 0;
   bool storing_ ABSL_GUARDED_BY(mutex_) = false;
-  // These four belong to the side that stores, while `storing_`.
+  // These six belong to the side that stores, while `storing_`.
   Group group_;
   std::optional<UpdateStaging::Version> group_head_;
   SteadyInstant store_began_;
   absl::Status store_error_;
+  uint64_t position_;  // Store::StartAppend
+  int elsewhere_awaited_ = 0;
   std::vector<Accepted> accepted_ ABSL_GUARDED_BY(mutex_);  // not yet visible
   // The rebuild job pauses until then.
   SteadyInstant next_build_ ABSL_GUARDED_BY(mutex_);
   BuildState builds_ ABSL_GUARDED_BY(mutex_);
   absl::Status frozen_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Elsewhere> elsewhere_ ABSL_GUARDED_BY(mutex_);
+  // Why what other servers do is applied no more.
+  absl::Status apart_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
   // Last: they use all of the above.

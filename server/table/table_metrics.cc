@@ -79,6 +79,12 @@ constexpr Series kSeries[] = {
      "1 while the last rebuild has failed and an older generation serves.",
      nullptr, nullptr,
      [](const S& s) { return s.builds.last_error.empty() ? 0. : 1.; }},
+    {"planb_store_unreadable",
+     "1 if what a shared store has of the table cannot be read: the table "
+     "keeps "
+     "what it has and refuses updates.",
+     nullptr, nullptr,
+     [](const S& s) { return s.store_error.empty() ? 0. : 1.; }},
 };
 
 }  // namespace
@@ -116,6 +122,11 @@ std::vector<MetricFamily> TableMetrics::Collect() const {
       GaugeFamily("planb_memory_limit_bytes",
                   "Bytes that admission lets all tables come to.",
                   {GaugeOf(MetricValue(limit))}));
+  families.push_back(
+      GaugeFamily("planb_store_lag_seconds",
+                  "Seconds since a shared store was last heard; 0 for a store "
+                  "of this server alone.",
+                  {GaugeOf(absl::ToDoubleSeconds(tables_.store_lag()))}));
   families.push_back(GaugeFamily("planb_kernel_info",
                                  "The search kernel in use; always 1.",
                                  {GaugeOf(1, {{"kernel", kernel_}})}));

@@ -62,6 +62,8 @@ struct TableState {
   std::string store = "none";
   std::string store_path;
   std::string store_sync;  // "full", "normal" or "off"; empty without a store
+  // Why the table no longer follows other servers; empty if it does.
+  std::string store_error;
 };
 
 // One rebuild. A plain value.

@@ -51,7 +51,8 @@ Tables::Tables(TablesOptions options, Store* store)
       store_(store),
       budget_(options_.memory_limit),
       map_(std::make_unique<const Map>()),
-      free_job_(executor_, [this] { FreeDeleted(); }) {
+      free_job_(executor_, [this] { FreeDeleted(); }),
+      follow_job_(executor_, [this] { RunFollow(); }) {
   options_.table.budget = &budget_;
   options_.table.executor = &executor_;
   options_.table.store = store;
@@ -82,12 +83,15 @@ absl::Status Tables::Restore() {
     }
   }
   if (default_ == nullptr) {
-    const absl::Status created = store_->CreateTable(kDefault, 0);
-    if (!created.ok()) return created;
-    default_ = Make({.name = kDefault, .fib = options_.default_fib});
+    const absl::StatusOr<uint64_t> id = store_->CreateTable(kDefault, 0);
+    if (!id.ok()) return id.status();
+    default_ = Make({.name = kDefault, .id = *id, .fib = options_.default_fib});
   }
-  const std::lock_guard lock(mutex_);
-  PublishMap(std::move(map));
+  {
+    const std::lock_guard lock(mutex_);
+    PublishMap(std::move(map));
+  }
+  store_->Follow(*this);
   return absl::OkStatus();
 }
 
@@ -124,11 +128,15 @@ absl::StatusOr<TableRef> Tables::Create(const std::string& name,
   const uint64_t floor =
       store_ == nullptr ? floor_ : store_->generation_floor();
   const uint64_t first = floor == 0 ? 0 : floor + 1;
+  uint64_t id = 0;
   if (store_ != nullptr) {
-    const absl::Status created = store_->CreateTable(name, first, fib);
-    if (!created.ok()) return created;
+    const absl::StatusOr<uint64_t> created =
+        store_->CreateTable(name, first, fib);
+    if (!created.ok()) return created.status();
+    id = *created;
   }
-  TableRef table = Make({.name = name, .fib = fib, .generation = first});
+  TableRef table =
+      Make({.name = name, .id = id, .fib = fib, .generation = first});
   map.emplace(name, table);
   PublishMap(std::move(map));
   return table;
@@ -155,12 +163,105 @@ absl::Status Tables::Delete(const std::string& name) {
     }
   }
   floor_ = std::max(floor_, last);
-  map.erase(it);
+  Remove(std::move(map), table);
+  return absl::OkStatus();
+}
+
+void Tables::Remove(Map map, const TableRef& table) {
+  const std::string name = table->name();
+  map.erase(name);
   PublishMap(std::move(map));
   table->Close(NotFound(name), SteadyNow());
   deleted_.push_back(table);
   free_job_.ScheduleNow();
-  return absl::OkStatus();
+}
+
+void Tables::Appended(const std::string& table, uint64_t id, uint64_t position,
+                      std::vector<AcceptedBatch> batches) {
+  Follow({.name = table,
+          .id = id,
+          .position = position,
+          .batches = std::move(batches)});
+}
+
+void Tables::Replaced(StoredTable table) {
+  Follow({.name = table.name,
+          .id = table.id,
+          .whole = std::make_unique<StoredTable>(std::move(table))});
+}
+
+void Tables::Deleted(const std::string& table, uint64_t id) {
+  Follow({.name = table, .id = id, .deleted = true});
+}
+
+void Tables::Failed(const std::string& table, uint64_t id,
+                    const absl::Status& why) {
+  Follow({.name = table, .id = id, .failed = why});
+}
+
+void Tables::Follow(Elsewhere elsewhere) {
+  const std::lock_guard lock(follow_mutex_);
+  // In order: nothing overtakes what waits for the same table.
+  const bool waits =
+      std::any_of(elsewhere_.begin(), elsewhere_.end(),
+                  [&](const Elsewhere& e) { return e.id == elsewhere.id; });
+  if (!waits && !elsewhere.deleted && HandOver(elsewhere)) return;
+  elsewhere_.push_back(std::move(elsewhere));
+  follow_job_.ScheduleNow();
+}
+
+bool Tables::HandOver(Elsewhere& elsewhere) const {
+  const absl::StatusOr<TableRef> table = Find(elsewhere.name);
+  if (!table.ok() || (*table)->store_id() != elsewhere.id) return false;
+  if (elsewhere.whole != nullptr) {
+    (*table)->ReplacedElsewhere(*std::move(elsewhere.whole));
+  } else if (!elsewhere.failed.ok()) {
+    (*table)->FailedElsewhere(elsewhere.failed);
+  } else {
+    (*table)->AppendedElsewhere(elsewhere.position,
+                                std::move(elsewhere.batches));
+  }
+  return true;
+}
+
+void Tables::RunFollow() {
+  const std::lock_guard lock(mutex_);
+  if (draining_) return;
+  for (;;) {
+    Elsewhere next;
+    {
+      const std::lock_guard follow(follow_mutex_);
+      if (elsewhere_.empty()) return;
+      next = std::move(elsewhere_.front());
+      if (!next.deleted && HandOver(next)) {
+        elsewhere_.pop_front();
+        continue;
+      }
+    }
+    Map map = *map_.Read();
+    const auto it = map.find(next.name);
+    const bool known = it != map.end() && it->second->store_id() == next.id;
+    if (next.deleted && known) {
+      const TableRef table = it->second;
+      // What it submitted ends with the store's error.
+      table->Freeze(NotFound(next.name), SteadyNow());
+      Remove(std::move(map), table);
+    } else if (next.whole != nullptr) {
+      // Made by another server. A table of this name that it replaces is gone
+      // from the store.
+      TableRef made = Make(*next.whole);
+      if (it != map.end()) {
+        const TableRef before = it->second;
+        before->Freeze(NotFound(next.name), SteadyNow());
+        Remove(map, before);
+      }
+      map.insert_or_assign(next.name, std::move(made));
+      map_.Publish(std::make_unique<const Map>(std::move(map)));
+    }
+    // Else it is of a table that is deleted by now.
+    const std::lock_guard follow(follow_mutex_);
+    elsewhere_.pop_front();
+  }
 }
 
 std::vector<TableRef> Tables::All() const {
@@ -190,6 +291,8 @@ void Tables::Drain(SteadyInstant deadline) {
 
 void Tables::PublishMap(Map map) {
   map_.Publish(std::make_unique<const Map>(std::move(map)));
+  const std::lock_guard lock(follow_mutex_);
+  if (!elsewhere_.empty()) follow_job_.ScheduleNow();
 }
 
 void Tables::FreeDeleted() {

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -41,8 +42,8 @@ struct TablesOptions {
 };
 
 // Owns the tables and their common memory budget. Thread-safe. Find() takes no
-// lock.
-class Tables {
+// lock. Of a store that several servers write, it follows what the others do.
+class Tables : private StoreFollower {
  public:
   static constexpr char kDefault[] = "default";
 
@@ -57,6 +58,11 @@ class Tables {
   // The table with this name; an empty name means "default". Errors: NOT_FOUND
   // (TABLE_NOT_FOUND).
   absl::StatusOr<TableRef> Find(absl::string_view name) const;
+
+  // Seconds since the store was last known to be reached; 0 without one.
+  absl::Duration store_lag() const {
+    return store_ == nullptr ? absl::ZeroDuration() : store_->lag();
+  }
 
   // Errors: INVALID_ARGUMENT (TABLE_NAME_INVALID), ALREADY_EXISTS
   // (TABLE_EXISTS), RESOURCE_EXHAUSTED (TOO_MANY_TABLES), UNAVAILABLE
@@ -83,7 +89,35 @@ class Tables {
  private:
   using Map = absl::btree_map<std::string, TableRef>;
 
+  // What another server did with a table that is not in the map with this id.
+  struct Elsewhere {
+    std::string name;
+    uint64_t id = 0;
+    uint64_t position = 0;
+    std::vector<AcceptedBatch> batches;
+    std::unique_ptr<StoredTable> whole;
+    absl::Status failed;
+    bool deleted = false;
+  };
+
+  void Appended(const std::string& table, uint64_t id, uint64_t position,
+                std::vector<AcceptedBatch> batches) override;
+  void Replaced(StoredTable table) override;
+  void Deleted(const std::string& table, uint64_t id) override;
+  void Failed(const std::string& table, uint64_t id,
+              const absl::Status& why) override;
+  // Hands it to its table, or keeps it for the job.
+  void Follow(Elsewhere elsewhere) ABSL_LOCKS_EXCLUDED(follow_mutex_);
+  // False if there is no such table in the map.
+  bool HandOver(Elsewhere& elsewhere) const;
+  // The job: makes and deletes tables, and hands over what came meanwhile.
+  void RunFollow();
+  // Removes the table from the map and refuses its updates.
+  void Remove(Map map, const TableRef& table)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   TableRef Make(const StoredTable& stored);
+  // Also hands over what waits for a new table.
   void PublishMap(Map map) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The job that frees deleted tables, as soon as they have no other reference.
   void FreeDeleted();
@@ -99,7 +133,12 @@ class Tables {
   std::vector<TableRef> deleted_ ABSL_GUARDED_BY(mutex_);
   TableRef default_;
   Published<Map> map_;
-  Executor::Job free_job_;  // last: it uses all of the above
+  // After `mutex_`. What came and has no table yet, in order.
+  std::mutex follow_mutex_;
+  std::deque<Elsewhere> elsewhere_ ABSL_GUARDED_BY(follow_mutex_);
+  // Last: they use all of the above.
+  Executor::Job free_job_;
+  Executor::Job follow_job_;
 };
 
 }  // namespace planb::server

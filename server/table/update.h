@@ -55,6 +55,9 @@ struct UpdateBatch {
   std::vector<NextHopId> deleted_groups;
   // With a replacement: next hops and groups that are not listed are deleted.
   bool replace_next_hops = false;
+  // The delta of a batch that another server has accepted: no limit holds, and
+  // objects may be deleted that are in use.
+  bool accepted_elsewhere = false;
 
   std::optional<uint64_t> expected_generation;
   uint64_t writer_epoch = 0;

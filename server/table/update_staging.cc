@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/base/internal/raw_logging.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "lpm/fib/fib_bound.h"
@@ -311,6 +312,117 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::Stage(
   }
   std::swap(head_, next);
   return staged;
+}
+
+namespace {
+
+// The changes of `delta`.
+UpdateBatch BatchOf(const Delta& delta) {
+  UpdateBatch batch;
+  batch.accepted_elsewhere = true;
+  batch.changes.reserve(delta.routes.size());
+  for (const Route& route : delta.routes) {
+    batch.changes.push_back({route.next_hop == kNoRoute
+                                 ? RouteChange::Op::kDelete
+                                 : RouteChange::Op::kUpsert,
+                             route.prefix, route.next_hop});
+  }
+  batch.next_hops = delta.next_hops;
+  batch.groups = delta.groups;
+  // What a delta both deletes and adds is added.
+  const auto keep = [](const auto& added, std::vector<NextHopId> ids) {
+    absl::flat_hash_set<NextHopId> kept;
+    for (const auto& object : added) kept.insert(object.id);
+    std::erase_if(ids, [&kept](NextHopId id) { return kept.contains(id); });
+    return ids;
+  };
+  batch.deleted_next_hops = keep(delta.next_hops, delta.deleted_next_hops);
+  batch.deleted_groups = keep(delta.groups, delta.deleted_groups);
+  return batch;
+}
+
+}  // namespace
+
+absl::StatusOr<UpdateStaging::Staged> UpdateStaging::StageAccepted(
+    AcceptedBatch accepted) {
+  Version next = head_.Share();
+  next.writer_epoch = std::max(head_.writer_epoch, accepted.writer_epoch);
+  if (accepted.delta != nullptr) {
+    const Delta& delta = *accepted.delta;
+    if (delta.previous != head_.generation) {
+      return absl::DataLossError(
+          absl::StrCat("generation ", delta.generation, " changes generation ",
+                       delta.previous, " and comes after ", head_.generation));
+    }
+    const absl::StatusOr<Rib::Change> change = next.rib.Apply(BatchOf(delta));
+    if (!change.ok()) {
+      return absl::DataLossError(absl::StrCat("generation ", delta.generation,
+                                              ": ", change.status().message()));
+    }
+    if (next.rib.digest() != delta.digest) {
+      return absl::DataLossError(absl::StrCat("generation ", delta.generation,
+                                              " leads to another digest"));
+    }
+    size_t aside = RibBytes(next.rib);
+    {
+      const std::lock_guard lock(mutex_);
+      aside += window_.bytes();
+    }
+    const auto fibs = Admit(next.rib, aside, delta, /*validate_only=*/false);
+    next.fib_bound = fibs.ok() ? *fibs : head_.fib_bound;
+    next.memory_bound = aside + next.fib_bound;
+    if (!fibs.ok()) {
+      // The other server has had memory for it.
+      const std::lock_guard lock(mutex_);
+      head_bound_ = next.memory_bound;
+      if (!Reserve(head_bound_)) {
+        options_.budget->Force(head_bound_ - std::min(head_bound_, reserved_));
+        reserved_ = std::max(reserved_, head_bound_);
+      }
+    }
+    next.generation = delta.generation;
+    if (preparing_) Touch(delta);
+  }
+  Staged staged;
+  staged.outcome.generation = next.generation;
+  staged.record = std::move(accepted);
+  if (staged.record.request.has_value()) {
+    const std::lock_guard lock(mutex_);
+    if (window_.Find(staged.record.request->request_id) == nullptr) {
+      window_.Add(*staged.record.request);
+      ++next.requests;
+    }
+  }
+  std::swap(head_, next);
+  return staged;
+}
+
+absl::StatusOr<AcceptedBatch> UpdateStaging::LeadTo(StoredTable whole) const {
+  UpdateBatch batch;
+  batch.accepted_elsewhere = true;
+  batch.replacement = std::move(whole.routes);
+  batch.next_hops = std::move(whole.next_hops);
+  batch.groups = std::move(whole.groups);
+  batch.replace_next_hops = true;
+  Rib rib = head_.rib.Share();
+  absl::StatusOr<Rib::Change> change = rib.Apply(batch);
+  if (!change.ok()) return absl::DataLossError(change.status().message());
+  AcceptedBatch accepted = {.writer_epoch = whole.writer_epoch};
+  if (whole.generation != head_.generation) {
+    change->delta.previous = head_.generation;
+    change->delta.generation = whole.generation;
+    accepted.delta = std::make_shared<const Delta>(std::move(change->delta));
+  }
+  return accepted;
+}
+
+void UpdateStaging::AddAnswered(absl::Span<const AnsweredRequest> requests) {
+  const std::lock_guard lock(mutex_);
+  for (const AnsweredRequest& request : requests) {
+    if (window_.Find(request.request_id) != nullptr) continue;
+    window_.Add(request);
+    ++head_.requests;
+  }
 }
 
 UpdateStaging::Version UpdateStaging::Head() const { return head_.Share(); }

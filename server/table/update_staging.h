@@ -223,6 +223,18 @@ class UpdateStaging {
   absl::StatusOr<Staged> Stage(const UpdateBatch& batch,
                                Prepared* prepared = nullptr);
 
+  // Applies to the head what another server has accepted, whatever the limits.
+  // The answer to a request that it names counts as the first one here.
+  // Errors: DATA_LOSS if it does not follow the head, or leads to another
+  // digest; then nothing is staged.
+  absl::StatusOr<Staged> StageAccepted(AcceptedBatch accepted);
+
+  // A batch that makes the head the table `whole`, for StageAccepted.
+  absl::StatusOr<AcceptedBatch> LeadTo(StoredTable whole) const;
+
+  // Adds requests that were answered elsewhere and are not known.
+  void AddAnswered(absl::Span<const AnsweredRequest> requests);
+
   // A version of the table.
   struct Version {
     Rib rib;

@@ -27,12 +27,13 @@ class FakeStore final : public Store {
   StoreSync sync() const override { return synced; }
   absl::StatusOr<std::vector<StoredTable>> Load() override { return loaded; }
   using Store::CreateTable;
-  absl::Status CreateTable(const std::string& name, uint64_t generation,
-                           const FibOptions&) override {
+  absl::StatusOr<uint64_t> CreateTable(const std::string& name,
+                                       uint64_t generation,
+                                       const FibOptions&) override {
     const std::lock_guard lock(mutex_);
     if (!failure_.ok()) return failure_;
     created[name] = generation;
-    return absl::OkStatus();
+    return 0;
   }
   absl::Status DeleteTable(const std::string& name,
                            uint64_t generation) override {
@@ -43,7 +44,8 @@ class FakeStore final : public Store {
     return absl::OkStatus();
   }
   uint64_t generation_floor() const override { return floor_; }
-  void StartAppend(const std::string&, absl::Span<const AcceptedBatch> batches,
+  void StartAppend(const std::string&, uint64_t,
+                   absl::Span<const AcceptedBatch> batches,
                    Done done) override {
     {
       const std::lock_guard lock(mutex_);

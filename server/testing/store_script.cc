@@ -58,7 +58,7 @@ StoreScript::Action StoreScript::RandomAction() {
     table.generation = generation;
     table.fib.prefix_lengths = Below(2) == 1;
     return [name, generation, fib = table.fib](Store& store) {
-      return store.CreateTable(name, generation, fib);
+      return store.CreateTable(name, generation, fib).status();
     };
   }
   if (Below(15) == 0) {

@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Several real servers that share their tables through a real etcd of three
+// members, while servers and members are killed, paused and started again.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "grpcpp/client_context.h"
+#include "server/testing/etcd_cluster.h"
+#include "server/testing/stored_server.h"
+
+namespace planb::server {
+namespace {
+
+constexpr int kMembers = 3;
+
+class Replicas : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!EtcdCluster::Available()) GTEST_SKIP() << "there is no program etcd";
+    cluster_ = std::make_unique<EtcdCluster>(kMembers);
+  }
+
+  std::unique_ptr<StoredServer> Start(std::vector<std::string> more = {}) {
+    auto server =
+        std::make_unique<StoredServer>(cluster_->Url("planb"), std::move(more));
+    EXPECT_TRUE(server->Begins()) << server->process().Log();
+    return server;
+  }
+
+  // Waits until all servers show one generation and digest, and expects that.
+  static void ExpectSame(
+      const std::vector<std::unique_ptr<StoredServer>>& servers) {
+    const absl::Time deadline = absl::Now() + kPatience;
+    std::vector<v1::Table> states;
+    bool same = false;
+    while (!same && absl::Now() < deadline) {
+      states.clear();
+      for (const auto& server : servers) states.push_back(server->State());
+      same = true;
+      for (const v1::Table& state : states) {
+        same = same &&
+               state.visible_generation() == states[0].accepted_generation() &&
+               state.accepted_generation() == states[0].accepted_generation();
+      }
+      if (!same) absl::SleepFor(absl::Milliseconds(5));
+    }
+    for (const v1::Table& state : states) {
+      EXPECT_EQ(state.accepted_generation(), states[0].accepted_generation());
+      EXPECT_EQ(state.visible_generation(), states[0].accepted_generation());
+      EXPECT_EQ(state.digest(), states[0].digest());
+      EXPECT_EQ(state.routes_v6(), states[0].routes_v6());
+    }
+  }
+
+  std::unique_ptr<EtcdCluster> cluster_;
+};
+
+TEST_F(Replicas, WriteToOneAndReadFromAnother) {
+  std::vector<std::unique_ptr<StoredServer>> servers;
+  for (int i = 0; i < 3; ++i) servers.push_back(Start());
+  for (uint32_t i = 0; i < 30; ++i) {
+    v1::UpdateRoutesResponse response;
+    ASSERT_TRUE(
+        servers[i % 3]->Update(Announcement(i * 4, 4, i + 1), &response).ok());
+    // A lookup on another server that waits for the generation.
+    EXPECT_EQ(servers[(i + 1) % 3]->Lookup(
+                  absl::StrCat("2001:db8:", absl::Hex(i * 4), "::1"),
+                  response.generation()),
+              i + 1);
+  }
+  ExpectSame(servers);
+}
+
+// Acknowledged batches of a writer that repeats what was not answered.
+class Writer {
+ public:
+  // Each batch announces a prefix of its own.
+  Writer(uint32_t number, std::vector<StoredServer*> servers)
+      : number_(number), servers_(std::move(servers)) {}
+
+  void Run(const std::atomic<bool>& stop) {
+    std::mt19937_64 random(number_);
+    for (uint32_t i = 0; !stop; ++i) {
+      v1::UpdateRoutesRequest request;
+      request.set_ack(v1::ACK_ACCEPTED);
+      request.set_request_id(absl::StrCat("writer ", number_, " ", i));
+      const std::string prefix = absl::StrCat(
+          "2001:db8:", absl::Hex(number_), ":", absl::Hex(i % 65536), "::/64");
+      AddChange(prefix, i + 1, request);
+      for (;;) {
+        StoredServer* const server = servers_[random() % servers_.size()];
+        v1::UpdateRoutesResponse response;
+        grpc::ClientContext call;
+        call.set_deadline(std::chrono::system_clock::now() +
+                          std::chrono::seconds(15));
+        const grpc::Status status =
+            server->table().UpdateRoutes(&call, request, &response);
+        if (status.ok()) {
+          const absl::Time now = absl::Now();
+          longest_ = std::max(longest_, now - last_);
+          last_ = now;
+          acked_[prefix] = i + 1;
+          newest_ = std::max(newest_, response.generation());
+          break;
+        }
+        if (stop) {
+          undecided_ = prefix;
+          return;
+        }
+        switch (status.error_code()) {
+          case grpc::StatusCode::UNAVAILABLE:
+          case grpc::StatusCode::DEADLINE_EXCEEDED:
+          case grpc::StatusCode::ABORTED:
+            break;
+          default:
+            ADD_FAILURE() << status.error_message();
+            return;
+        }
+        absl::SleepFor(absl::Milliseconds(10));
+      }
+    }
+  }
+
+  const std::map<std::string, uint32_t>& acked() const { return acked_; }
+  // The prefix of a batch that was never answered; empty if there is none.
+  const std::string& undecided() const { return undecided_; }
+  // The longest time between two acknowledgements.
+  absl::Duration longest() const { return longest_; }
+
+ private:
+  const uint32_t number_;
+  const std::vector<StoredServer*> servers_;
+  std::map<std::string, uint32_t> acked_;
+  std::string undecided_;
+  absl::Time last_ = absl::Now();
+  absl::Duration longest_;
+  uint64_t newest_ = 0;
+};
+
+// Expects that every acknowledged batch, and no other, is in the table.
+void ExpectAcked(const std::vector<std::unique_ptr<Writer>>& writers,
+                 const StoredServer& server) {
+  const Listed listed = server.List();
+  size_t acked = 0;
+  size_t undecided = 0;
+  for (const auto& writer : writers) {
+    for (const auto& [prefix, next_hop] : writer->acked()) {
+      const auto found = listed.routes.find(Prefix::Parse(prefix).value());
+      ASSERT_NE(found, listed.routes.end()) << prefix;
+      EXPECT_EQ(found->second, next_hop) << prefix;
+    }
+    acked += writer->acked().size();
+    undecided += writer->undecided().empty() ? 0 : 1;
+  }
+  EXPECT_GE(listed.routes.size(), acked);
+  EXPECT_LE(listed.routes.size(), acked + undecided);
+}
+
+TEST_F(Replicas, LoseNothingWhenTheLeaderOfEtcdIsKilled) {
+  std::vector<std::unique_ptr<StoredServer>> servers;
+  for (int i = 0; i < 2; ++i) servers.push_back(Start());
+  ASSERT_TRUE(servers[0]->Update(Announcement(0, 10, 7)).ok());
+  std::atomic<bool> stop = false;
+  std::vector<std::unique_ptr<Writer>> writers;
+  std::vector<std::thread> threads;
+  for (uint32_t w = 0; w < 2; ++w) {
+    writers.push_back(std::make_unique<Writer>(
+        w + 0x1000, std::vector<StoredServer*>{servers[w].get()}));
+    threads.emplace_back([&, w] { writers[w]->Run(stop); });
+  }
+  std::atomic<int> lookups = 0;
+  threads.emplace_back([&] {
+    // Lookups never ask etcd.
+    while (!stop) {
+      EXPECT_EQ(servers[0]->Lookup("2001:db8:1::1"), 7U);
+      ++lookups;
+    }
+  });
+  absl::SleepFor(absl::Seconds(1));
+  const int leader = cluster_->Leader();
+  ASSERT_GE(leader, 0);
+  cluster_->Kill(leader);
+  absl::SleepFor(absl::Seconds(6));
+  cluster_->Start(leader);
+  absl::SleepFor(absl::Seconds(1));
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(lookups, 100);
+  ExpectSame(servers);
+  for (const auto& server : servers) {
+    Listed listed = server->List();
+    EXPECT_EQ(listed.digest, servers[0]->State().digest());
+  }
+  // Without the ten routes of the beginning.
+  v1::UpdateRoutesRequest withdraw = Announcement(0, 10, 7);
+  for (auto& update : *withdraw.mutable_updates()) {
+    update.set_op(v1::RouteUpdate::OP_DELETE);
+    update.set_next_hop_id(0);
+  }
+  ASSERT_TRUE(servers[1]->Update(withdraw).ok());
+  ExpectSame(servers);
+  ExpectAcked(writers, *servers[0]);
+  for (const auto& writer : writers) {
+    RecordProperty(
+        "longest_pause_ms",
+        static_cast<int>(absl::ToInt64Milliseconds(writer->longest())));
+  }
+}
+
+TEST_F(Replicas, CatchUpAfterAPauseDuringWhichEtcdCompacts) {
+  std::vector<std::unique_ptr<StoredServer>> servers;
+  for (int i = 0; i < 2; ++i) servers.push_back(Start());
+  ASSERT_TRUE(servers[0]->Update(Announcement(0, 1, 1)).ok());
+  ExpectSame(servers);
+  servers[1]->process().Kill(SIGSTOP);
+  for (uint32_t i = 1; i < 200; ++i) {
+    v1::UpdateRoutesRequest request = Announcement(i, 1, i);
+    ASSERT_TRUE(servers[0]->Update(request).ok());
+  }
+  const auto client = cluster_->Client("");
+  const auto now = client->ReadPrefix(
+      "planb/format", 0,
+      [](const etcdserverpb::KeyValue&) { return absl::OkStatus(); });
+  ASSERT_TRUE(now.ok());
+  ASSERT_TRUE(client->Compact(*now).ok());
+  servers[1]->process().Kill(SIGCONT);
+  ExpectSame(servers);
+  // It also writes again.
+  ASSERT_TRUE(servers[1]->Update(Announcement(500, 1, 1)).ok());
+  ExpectSame(servers);
+}
+
+TEST_F(Replicas, AnswerLookupsAndRefuseUpdatesWithoutEtcd) {
+  auto server = Start({kMetrics, "--max_staleness=4s"});
+  ASSERT_TRUE(server->Update(Announcement(0, 1, 5)).ok());
+  EXPECT_LT(server->Metric("planb_store_lag_seconds"), 3);
+  for (int i = 0; i < kMembers; ++i) cluster_->Kill(i);
+  // The first update may be on its way to etcd.
+  grpc::Status refused = server->Update(Announcement(1, 1, 5));
+  EXPECT_TRUE(refused.error_code() == grpc::StatusCode::UNAVAILABLE ||
+              refused.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED)
+      << refused.error_message();
+  const absl::Time deadline = absl::Now() + kPatience;
+  while (server->Metric("planb_store_lag_seconds") < 7 &&
+         absl::Now() < deadline) {
+    absl::SleepFor(absl::Milliseconds(100));
+  }
+  const absl::Time before = absl::Now();
+  refused = server->Update(Announcement(2, 1, 5));
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_TRUE(absl::StrContains(refused.error_message(), "etcd"))
+      << refused.error_message();
+  EXPECT_LT(absl::Now() - before, absl::Seconds(5));
+  EXPECT_EQ(server->Lookup("2001:db8:0::1"), 5U);
+  for (int i = 0; i < kMembers; ++i) cluster_->Start(i);
+  ASSERT_TRUE(cluster_->AwaitAnswer());
+  grpc::Status back;
+  do {
+    back = server->Update(Announcement(3, 1, 6));
+  } while (!back.ok() && absl::Now() < deadline);
+  EXPECT_TRUE(back.ok()) << back.error_message();
+  EXPECT_EQ(server->Lookup("2001:db8:3::1"), 6U);
+}
+
+TEST_F(Replicas, NeedTheRightPassword) {
+  ASSERT_NE(cluster_->Ctl("user add root:right"), "");
+  ASSERT_NE(cluster_->Ctl("user grant-role root root"), "");
+  ASSERT_NE(cluster_->Ctl("auth enable"), "");
+  const std::string wrong = TempPath("wrong_password");
+  const std::string right = TempPath("right_password");
+  std::ofstream(wrong) << "wrong\n";
+  std::ofstream(right) << "right\n";
+  const std::string url = cluster_->Url("planb");
+  {
+    StoredServer server(url);
+    EXPECT_FALSE(server.Begins());
+  }
+  {
+    StoredServer server(url,
+                        {"--etcd_user=root", "--etcd_password_file=" + wrong});
+    EXPECT_FALSE(server.Begins());
+    EXPECT_TRUE(absl::StrContains(server.process().Log(), "password"))
+        << server.process().Log();
+  }
+  StoredServer server(url,
+                      {"--etcd_user=root", "--etcd_password_file=" + right});
+  ASSERT_TRUE(server.Begins()) << server.process().Log();
+  EXPECT_TRUE(server.Update(Announcement(0, 1, 5)).ok());
+}
+
+// Writers at all servers, while servers and members of etcd are killed, paused
+// and started. PLANB_STORM_SECONDS makes it longer.
+TEST_F(Replicas, AgreeAfterAStorm) {
+  const char* const seconds = std::getenv("PLANB_STORM_SECONDS");
+  const absl::Duration length =
+      absl::Seconds(seconds == nullptr ? 15 : std::atoi(seconds));
+  std::vector<std::unique_ptr<StoredServer>> servers;
+  std::vector<StoredServer*> all;
+  for (int i = 0; i < 3; ++i) {
+    servers.push_back(Start());
+    all.push_back(servers.back().get());
+  }
+  // A third server, which is killed, is not written to by these.
+  std::vector<StoredServer*> stay = {all[0], all[1]};
+  std::atomic<bool> stop = false;
+  std::vector<std::unique_ptr<Writer>> writers;
+  std::vector<std::thread> threads;
+  for (uint32_t w = 0; w < 3; ++w) {
+    writers.push_back(std::make_unique<Writer>(w + 0x2000, stay));
+    threads.emplace_back([&, w] { writers[w]->Run(stop); });
+  }
+  std::mt19937_64 random(9);
+  const absl::Time end = absl::Now() + length;
+  int faults = 0;
+  while (absl::Now() < end) {
+    absl::SleepFor(absl::Milliseconds(300 + random() % 700));
+    ++faults;
+    switch (random() % 4) {
+      case 0: {  // any member, the leader as well
+        const auto member = static_cast<int>(random() % kMembers);
+        cluster_->Kill(member);
+        absl::SleepFor(absl::Milliseconds(random() % 1500));
+        cluster_->Start(member);
+        break;
+      }
+      case 1: {
+        const auto member = static_cast<int>(random() % kMembers);
+        cluster_->Pause(member);
+        absl::SleepFor(absl::Milliseconds(random() % 2500));
+        cluster_->Resume(member);
+        break;
+      }
+      case 2:
+        servers[2]->KillNow();
+        servers[2] = nullptr;
+        ASSERT_TRUE(cluster_->AwaitAnswer());
+        servers[2] = std::make_unique<StoredServer>(cluster_->Url("planb"));
+        break;
+      default: {
+        StoredServer* const server = all[random() % 2];
+        server->process().Kill(SIGSTOP);
+        absl::SleepFor(absl::Milliseconds(random() % 2000));
+        server->process().Kill(SIGCONT);
+      }
+    }
+  }
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  ASSERT_TRUE(cluster_->AwaitAnswer());
+  if (!servers[2]->Begins()) servers[2] = Start();
+  // An append that was not answered may still come.
+  absl::SleepFor(absl::Seconds(2));
+  ExpectSame(servers);
+  for (const auto& server : servers) ExpectAcked(writers, *server);
+  size_t acked = 0;
+  for (const auto& writer : writers) acked += writer->acked().size();
+  EXPECT_GT(acked, 10U);
+  RecordProperty("faults", faults);
+  RecordProperty("acked", static_cast<int>(acked));
+}
+
+}  // namespace
+}  // namespace planb::server

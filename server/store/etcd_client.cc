@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "server/store/etcd_client.h"
+
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/regular_file.h"
+#include "etcd.grpc.pb.h"
+#include "server/base/periodic.h"
+
+namespace planb::server {
+namespace {
+
+using etcdserverpb::RangeRequest;
+using etcdserverpb::RangeResponse;
+
+// A page of a read: entries have up to a megabyte each.
+constexpr int64_t kPage = 64;
+constexpr int kMaxMessage = 256 << 20;
+constexpr size_t kMaxFile = 1 << 20;
+constexpr auto kRetryPause = std::chrono::milliseconds(20);
+// A member that does not take a connection in this time is passed over.
+constexpr auto kConnectTime = std::chrono::milliseconds(300);
+
+absl::Status FromGrpc(const grpc::Status& status) {
+  return {static_cast<absl::StatusCode>(status.error_code()),
+          absl::StrCat("etcd: ", status.error_message())};
+}
+
+// True if another attempt, or another member, may answer.
+bool MayPass(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::UNAVAILABLE ||
+         status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
+}
+
+// Also does the work of connecting, which no other thread does between calls.
+bool Connected(grpc::Channel& channel) {
+  return channel.WaitForConnected(std::chrono::system_clock::now() +
+                                  kConnectTime);
+}
+
+bool TokenRefused(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::UNAUTHENTICATED ||
+         absl::StrContains(status.error_message(), "invalid auth token");
+}
+
+}  // namespace
+
+std::string EndOfPrefix(std::string prefix) {
+  while (!prefix.empty() && static_cast<uint8_t>(prefix.back()) == 0xff) {
+    prefix.pop_back();
+  }
+  if (!prefix.empty()) ++prefix.back();
+  return prefix.empty() ? std::string(1, '\0') : prefix;
+}
+
+class EtcdClient::Context {
+ public:
+  Context(EtcdClient& client, std::optional<SteadyInstant> deadline)
+      : client_(client) {
+    if (deadline.has_value()) {
+      context_.set_deadline(std::chrono::system_clock::now() +
+                            (*deadline - SteadyNow()));
+    }
+    const std::lock_guard lock(client_.mutex_);
+    if (!client_.token_.empty()) {
+      context_.AddMetadata("token", client_.token_);
+    }
+    client_.contexts_.insert(&context_);
+    if (client_.cancelled_) context_.TryCancel();
+  }
+  ~Context() {
+    const std::lock_guard lock(client_.mutex_);
+    client_.contexts_.erase(&context_);
+  }
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  grpc::ClientContext* get() { return &context_; }
+
+ private:
+  EtcdClient& client_;
+  grpc::ClientContext context_;
+};
+
+absl::StatusOr<std::unique_ptr<EtcdClient>> EtcdClient::Create(
+    EtcdOptions options) {
+  std::shared_ptr<grpc::ChannelCredentials> credentials =
+      grpc::InsecureChannelCredentials();
+  if (!options.ca_file.empty()) {
+    grpc::SslCredentialsOptions tls;
+    for (const auto& [file, text] :
+         {std::pair{&options.ca_file, &tls.pem_root_certs},
+          std::pair{&options.cert_file, &tls.pem_cert_chain},
+          std::pair{&options.key_file, &tls.pem_private_key}}) {
+      if (file->empty()) continue;
+      auto read = ReadRegularFile(*file, kMaxFile);
+      if (!read.ok()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(*file, ": ", read.status().message()));
+      }
+      *text = *std::move(read);
+    }
+    credentials = grpc::SslCredentials(tls);
+  }
+  std::unique_ptr<EtcdClient> client(new EtcdClient(std::move(options)));
+  for (const std::string& endpoint : client->options_.endpoints) {
+    grpc::ChannelArguments arguments;
+    arguments.SetMaxReceiveMessageSize(kMaxMessage);
+    // etcd closes connections with pings more often than every 5 s.
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 3'000);
+    arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1'000);
+    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1'000);
+    client->channels_.push_back(
+        grpc::CreateCustomChannel(endpoint, credentials, arguments));
+  }
+  return client;
+}
+
+absl::Status EtcdClient::Authenticate(
+    const std::shared_ptr<grpc::Channel>& channel, SteadyInstant deadline) {
+  {
+    const std::lock_guard lock(mutex_);
+    token_.clear();
+  }
+  etcdserverpb::AuthenticateRequest request;
+  request.set_name(options_.user);
+  request.set_password(options_.password);
+  etcdserverpb::AuthenticateResponse response;
+  Context context(*this, deadline);
+  const grpc::Status status =
+      etcdserverpb::Auth::NewStub(channel)->Authenticate(context.get(), request,
+                                                         &response);
+  if (!status.ok()) return FromGrpc(status);
+  const std::lock_guard lock(mutex_);
+  token_ = response.token();
+  return absl::OkStatus();
+}
+
+template <typename Stub, typename Request, typename Response>
+absl::StatusOr<Response> EtcdClient::Call(
+    grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
+                                 Response*),
+    const Request& request) {
+  const SteadyInstant deadline = SteadyAfter(options_.timeout);
+  bool authenticated = false;
+  for (;;) {
+    const SteadyInstant attempt =
+        std::min(deadline, SteadyAfter(options_.attempt_timeout));
+    const auto to = channel();
+    if (!options_.user.empty() && !authenticated) {
+      const std::lock_guard lock(mutex_);
+      authenticated = !token_.empty();
+    }
+    Response response;
+    grpc::Status status;
+    if (!Connected(*to)) {
+      status = {grpc::StatusCode::UNAVAILABLE, "no member takes a connection"};
+    }
+    if (status.ok() && !options_.user.empty() && !authenticated) {
+      const absl::Status login = Authenticate(to, attempt);
+      authenticated = login.ok();
+      if (!login.ok()) {
+        status = {static_cast<grpc::StatusCode>(login.code()),
+                  std::string(login.message())};
+      }
+    }
+    if (status.ok()) {
+      Context context(*this, attempt);
+      Stub stub(to);
+      status = (stub.*method)(context.get(), request, &response);
+      if (status.ok()) return response;
+      if (!options_.user.empty() && TokenRefused(status)) {
+        // Tokens expire. Once more, with another one.
+        const std::lock_guard lock(mutex_);
+        if (!token_.empty()) {
+          token_.clear();
+          authenticated = false;
+          continue;
+        }
+      }
+    }
+    if (!MayPass(status)) return FromGrpc(status);
+    Rotate();
+    if (SteadyNow() + kRetryPause >= deadline) return FromGrpc(status);
+    {
+      const std::lock_guard lock(mutex_);
+      if (cancelled_) return absl::CancelledError("etcd: the store is closed");
+    }
+    std::this_thread::sleep_for(kRetryPause);
+  }
+}
+
+absl::StatusOr<etcdserverpb::TxnResponse> EtcdClient::Txn(
+    const etcdserverpb::TxnRequest& request) {
+  return Call(&etcdserverpb::KV::Stub::Txn, request);
+}
+
+absl::StatusOr<RangeResponse> EtcdClient::Range(const RangeRequest& request) {
+  return Call(&etcdserverpb::KV::Stub::Range, request);
+}
+
+absl::Status EtcdClient::Put(const etcdserverpb::PutRequest& request) {
+  return Call(&etcdserverpb::KV::Stub::Put, request).status();
+}
+
+absl::Status EtcdClient::DeleteRange(
+    const etcdserverpb::DeleteRangeRequest& request) {
+  return Call(&etcdserverpb::KV::Stub::DeleteRange, request).status();
+}
+
+absl::Status EtcdClient::Compact(int64_t revision) {
+  etcdserverpb::CompactionRequest request;
+  request.set_revision(revision);
+  return Call(&etcdserverpb::KV::Stub::Compact, request).status();
+}
+
+absl::StatusOr<int64_t> EtcdClient::GrantLease(int64_t seconds) {
+  etcdserverpb::LeaseGrantRequest request;
+  request.set_ttl(seconds);
+  const auto response = Call(&etcdserverpb::Lease::Stub::LeaseGrant, request);
+  if (!response.ok()) return response.status();
+  return response->id();
+}
+
+absl::Status EtcdClient::RevokeLease(int64_t lease) {
+  etcdserverpb::LeaseRevokeRequest request;
+  request.set_id(lease);
+  return Call(&etcdserverpb::Lease::Stub::LeaseRevoke, request).status();
+}
+
+absl::Status EtcdClient::KeepLease(int64_t lease) {
+  Context context(*this, SteadyAfter(options_.attempt_timeout));
+  const auto to = channel();
+  if (!Connected(*to)) {
+    Rotate();
+    return absl::UnavailableError("etcd: no member takes a connection");
+  }
+  const auto stream =
+      etcdserverpb::Lease::Stub(to).LeaseKeepAlive(context.get());
+  etcdserverpb::LeaseKeepAliveRequest request;
+  request.set_id(lease);
+  etcdserverpb::LeaseKeepAliveResponse response;
+  if (stream->Write(request) && stream->Read(&response) && response.ttl() > 0) {
+    stream->WritesDone();
+    context.get()->TryCancel();
+    stream->Finish();
+    return absl::OkStatus();
+  }
+  context.get()->TryCancel();
+  stream->Finish();
+  Rotate();
+  return absl::UnavailableError("etcd: the lease is lost");
+}
+
+absl::StatusOr<int64_t> EtcdClient::ReadPrefix(
+    const std::string& prefix, int64_t revision,
+    absl::FunctionRef<absl::Status(const etcdserverpb::KeyValue&)> read) {
+  RangeRequest request;
+  request.set_key(prefix);
+  request.set_range_end(EndOfPrefix(prefix));
+  request.set_limit(kPage);
+  request.set_revision(revision);
+  for (;;) {
+    const auto page = Range(request);
+    if (!page.ok()) return page.status();
+    if (request.revision() == 0) {
+      request.set_revision(page->header().revision());
+    }
+    for (const etcdserverpb::KeyValue& kv : page->kvs()) {
+      if (absl::Status status = read(kv); !status.ok()) return status;
+    }
+    if (!page->more() || page->kvs().empty()) return request.revision();
+    request.set_key(page->kvs().rbegin()->key() + '\0');
+  }
+}
+
+absl::Status EtcdClient::Watch(
+    const std::string& prefix, int64_t revision, absl::Duration silence,
+    absl::FunctionRef<absl::Status(const etcdserverpb::WatchResponse&)> event) {
+  const auto to = channel();
+  if (!Connected(*to)) {
+    Rotate();
+    return absl::UnavailableError("etcd: no member takes a connection");
+  }
+  if (!options_.user.empty()) {
+    const absl::Status login =
+        Authenticate(to, SteadyAfter(options_.attempt_timeout));
+    if (!login.ok()) {
+      Rotate();
+      return login;
+    }
+  }
+  Context context(*this, std::nullopt);
+  // A member that has lost the others ends the watch, rather than be silent.
+  context.get()->AddMetadata("hasleader", "true");
+  const auto stream = etcdserverpb::Watch::Stub(to).Watch(context.get());
+  etcdserverpb::WatchRequest create;
+  etcdserverpb::WatchCreateRequest& wanted = *create.mutable_create_request();
+  wanted.set_key(prefix);
+  wanted.set_range_end(EndOfPrefix(prefix));
+  wanted.set_start_revision(revision);
+  wanted.set_progress_notify(true);
+  std::atomic<SteadyInstant::rep> heard =
+      SteadyNow().time_since_epoch().count();
+  absl::Status ended = absl::UnavailableError("etcd: the watch ended");
+  if (stream->Write(create)) {
+    etcdserverpb::WatchRequest progress;
+    progress.mutable_progress_request();
+    const Periodic ask(silence / 3, [&] {
+      const SteadyInstant last{SteadyInstant::duration(heard.load())};
+      if (ElapsedSince(last) > silence) {
+        context.get()->TryCancel();
+      } else {
+        stream->Write(progress);
+      }
+    });
+    etcdserverpb::WatchResponse response;
+    while (stream->Read(&response)) {
+      heard = SteadyNow().time_since_epoch().count();
+      ended = event(response);
+      if (!ended.ok()) break;
+      ended = absl::UnavailableError("etcd: the watch ended");
+    }
+    context.get()->TryCancel();
+  }
+  const grpc::Status status = stream->Finish();
+  if (absl::IsUnavailable(ended)) {
+    Rotate();
+    if (!status.ok()) return FromGrpc(status);
+  }
+  return ended;
+}
+
+void EtcdClient::Cancel() {
+  const std::lock_guard lock(mutex_);
+  cancelled_ = true;
+  for (grpc::ClientContext* const context : contexts_) context->TryCancel();
+}
+
+}  // namespace planb::server

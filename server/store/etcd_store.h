@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The store that many servers share: an etcd cluster. All of them write it, and
+// all follow it, so they have the same tables with the same generations. etcd
+// decides the order of batches; STORE.md describes the keys.
+
+#ifndef PLANB_SERVER_STORE_ETCD_STORE_H_
+#define PLANB_SERVER_STORE_ETCD_STORE_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "base/monotonic_time.h"
+#include "etcd_records.pb.h"
+#include "server/store/etcd_client.h"
+#include "server/table/store.h"
+
+namespace planb::server {
+
+struct EtcdStoreOptions {
+  EtcdOptions etcd;
+  // As in SqliteStoreOptions.
+  uint64_t request_window = 1000;
+  uint64_t log_bytes = 16 << 20;
+  // An entry with more bytes is cut into values of so many. etcd refuses
+  // requests of more than 1.5 MB by default.
+  size_t chunk_bytes = 512 << 10;
+  // The watch is begun anew if nothing is heard for so long. Appends are
+  // refused at once while the watch is silent for twice as long.
+  absl::Duration silence = absl::Seconds(3);
+};
+
+// Owns its threads: some that append, one that watches, one that writes
+// snapshots. Thread-safe.
+//
+// An append is one transaction: it compares the revision of the table's record
+// and puts record and entry. A server that loses the race is told what it
+// missed, and stages its batches again. An append whose answer was lost is
+// found by its number when it is repeated, or by the watch.
+class EtcdStore final : public Store {
+ public:
+  // Errors: FAILED_PRECONDITION (STORE_TOO_NEW) if a newer server wrote there;
+  // UNAVAILABLE (STORE_FAILED) if etcd does not answer or refuses the user.
+  static absl::StatusOr<std::unique_ptr<EtcdStore>> Open(
+      EtcdStoreOptions options);
+  ~EtcdStore() override;
+
+  absl::string_view kind() const override { return "etcd"; }
+  const std::string& path() const override { return path_; }
+  StoreSync sync() const override { return StoreSync::kFull; }
+
+  absl::StatusOr<std::vector<StoredTable>> Load() override;
+  void Follow(StoreFollower& follower) override;
+  absl::Duration lag() const override;
+  using Store::CreateTable;
+  // Errors besides: ABORTED (STORE_CONFLICT) if another server deletes a table
+  // at the same time.
+  absl::StatusOr<uint64_t> CreateTable(const std::string& name,
+                                       uint64_t generation,
+                                       const FibOptions& fib) override;
+  absl::Status DeleteTable(const std::string& name,
+                           uint64_t generation) override;
+  uint64_t generation_floor() const override;
+  // Errors besides: DEADLINE_EXCEEDED (STORE_UNDECIDED): etcd did not answer,
+  // and may still append; then the follower gets the batches.
+  void StartAppend(const std::string& table, uint64_t position,
+                   absl::Span<const AcceptedBatch> batches, Done done) override;
+  void OfferSnapshot(const std::string& table,
+                     absl::FunctionRef<TableVersion()> version) override;
+  void Close(const absl::Status& why, SteadyInstant deadline) override;
+
+ private:
+  // An entry that is not in a snapshot.
+  struct End {
+    uint64_t number;
+    uint64_t generation;
+    uint64_t chain;
+    uint64_t bytes;
+  };
+  // A table as far as this server has followed it.
+  struct Log {
+    std::string name;
+    uint64_t id = 0;
+    int64_t created = 0;   // revision in which its record was made
+    int64_t revision = 0;  // of its record
+    etcd::TableRecord record;
+    std::deque<End> ends;
+    uint64_t log_bytes = 0;
+    uint64_t snapshot_bytes = 0;
+    bool failed = false;
+    bool offered = false;  // a snapshot is being written
+    // The append of this server that is in progress, and the generation after.
+    uint64_t append = 0;
+    uint64_t append_generation = 0;
+    Done done;
+  };
+  using Logs = std::map<uint64_t, Log>;  // by id
+  // An append that waits for a thread.
+  struct Job {
+    std::string table;
+    uint64_t position;
+    std::string contents;
+    uint64_t generation;  // after it; 0: as before
+    Done done;
+  };
+  struct Offer {
+    std::string name;
+    uint64_t id;
+    int64_t created;
+    End end;
+    TableVersion version;
+  };
+  struct Loaded {
+    std::vector<StoredTable> tables;
+    Logs logs;
+    uint64_t floor = 0;
+    int64_t floor_revision = 0;
+    int64_t revision = 0;
+  };
+
+  EtcdStore(EtcdStoreOptions options, std::unique_ptr<EtcdClient> client);
+
+  std::string Key(absl::string_view rest) const;
+  std::string TableKey(absl::string_view name) const;
+  std::string LogPrefix(uint64_t id) const;
+  std::string EntryKey(uint64_t id, uint64_t number) const;
+  std::string ChunkPrefix(uint64_t id, uint64_t number) const;
+  std::string PartPrefix(uint64_t id, uint64_t next) const;
+
+  // Everything as of one revision.
+  absl::StatusOr<Loaded> LoadAll();
+  absl::StatusOr<StoredTable> LoadTable(Log& log, int64_t revision);
+  // The contents of an entry, with its chunks.
+  absl::StatusOr<std::string> Contents(uint64_t id, uint64_t number,
+                                       const etcd::LogRecord& record,
+                                       int64_t revision);
+
+  // The loops of the threads.
+  void AppendLoop();
+  void WatchLoop();
+  void SnapshotLoop();
+
+  void Append(Job job);
+  // Delivers the entries that this server has not seen.
+  absl::Status CatchUp(uint64_t id);
+  // Delivers one entry: ends the append in progress if it is that one, else
+  // hands it to the follower. Errors: OUT_OF_RANGE if one before it is missing.
+  absl::Status Deliver(uint64_t id, uint64_t number, int64_t revision,
+                       const std::string& value);
+  void Fail(Log& log, absl::string_view key, absl::string_view what)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Event(const etcdserverpb::Event& event);
+  void Created(const std::string& name, const etcdserverpb::KeyValue& kv);
+  // After events were missed.
+  absl::Status Resync();
+  absl::Status WriteSnapshot(Offer offer);
+  // Ends the append in progress, if it is this one.
+  static Done Take(Log& log, uint64_t append);
+  Log* Find(absl::string_view name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const EtcdStoreOptions options_;
+  const std::unique_ptr<EtcdClient> client_;
+  const std::string path_;
+  const uint64_t instance_;  // random: this server
+  std::atomic<SteadyInstant::rep> heard_ = 0;
+
+  // Held while the follower and Done are called, which do not call the store.
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  StoreFollower* follower_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  Logs logs_ ABSL_GUARDED_BY(mutex_);
+  std::set<uint64_t> creating_ ABSL_GUARDED_BY(mutex_);
+  uint64_t floor_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t floor_revision_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t revision_ ABSL_GUARDED_BY(mutex_) = 0;  // up to which it is followed
+  std::deque<Job> jobs_ ABSL_GUARDED_BY(mutex_);
+  int busy_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::deque<Offer> offers_ ABSL_GUARDED_BY(mutex_);
+  uint64_t appends_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Status closed_ ABSL_GUARDED_BY(mutex_);
+  bool ending_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::thread> threads_;
+};
+
+// What --store=etcd://HOST:PORT,HOST:PORT/PREFIX names. Errors:
+// INVALID_ARGUMENT.
+absl::StatusOr<EtcdOptions> ParseEtcdUrl(absl::string_view url);
+
+}  // namespace planb::server
+
+#endif  // PLANB_SERVER_STORE_ETCD_STORE_H_

@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The store that servers share, on a real etcd: what one server writes, all of
+// them have, in one order.
+
+#include "server/store/etcd_store.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <future>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "lpm/synthetic/synthetic.h"
+#include "server/base/error.h"
+#include "server/table/tables.h"
+#include "server/testing/etcd_cluster.h"
+#include "server/testing/fake_store.h"
+#include "server/testing/small_store.h"
+#include "server/testing/store_script.h"
+
+namespace planb::server {
+namespace {
+
+constexpr absl::Duration kPatience = absl::Seconds(60);
+
+// One etcd for all tests of this program; each test has its own prefix.
+class EtcdStoreTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    if (EtcdCluster::Available()) cluster_ = new EtcdCluster(1);
+  }
+  static void TearDownTestSuite() {
+    delete cluster_;
+    cluster_ = nullptr;
+  }
+  void SetUp() override {
+    if (cluster_ == nullptr) GTEST_SKIP() << "there is no program etcd";
+    static int count = 0;
+    prefix_ = absl::StrCat("test", ++count);
+  }
+
+  EtcdStoreOptions Options() const {
+    EtcdStoreOptions options;
+    options.etcd = ParseEtcdUrl(cluster_->Url(prefix_)).value();
+    options.request_window = 5;
+    return options;
+  }
+  std::unique_ptr<EtcdStore> Open() const { return Open(Options()); }
+  static std::unique_ptr<EtcdStore> Open(const EtcdStoreOptions& options) {
+    auto store = EtcdStore::Open(options);
+    EXPECT_TRUE(store.ok()) << store.status();
+    return store.ok() ? *std::move(store) : nullptr;
+  }
+
+  static EtcdCluster* cluster_;
+  std::string prefix_;
+};
+EtcdCluster* EtcdStoreTest::cluster_ = nullptr;
+
+// A server without its services: the tables on a store.
+struct Node {
+  explicit Node(std::unique_ptr<EtcdStore> opened)
+      : store(std::move(opened)), tables({}, store.get()) {
+    const absl::Status restored = tables.Restore();
+    EXPECT_TRUE(restored.ok()) << restored;
+  }
+  ~Node() { tables.Drain(SteadyNow()); }
+
+  std::unique_ptr<EtcdStore> store;
+  Tables tables;
+};
+
+UpdateBatch Changes(std::vector<RouteChange> changes) {
+  UpdateBatch batch;
+  batch.changes = std::move(changes);
+  return batch;
+}
+
+RouteChange Announce(absl::string_view prefix, NextHopId next_hop) {
+  return {RouteChange::Op::kUpsert, Prefix::Parse(prefix).value(), next_hop};
+}
+
+// Waits until `a` and `b` have the same accepted and visible generation.
+void AwaitSame(const Tables& a, const Tables& b,
+               absl::string_view name = "default") {
+  const absl::Time deadline = absl::Now() + kPatience;
+  TableState of_a, of_b;
+  do {
+    const auto table_a = a.Find(name);
+    const auto table_b = b.Find(name);
+    if (!table_a.ok() || !table_b.ok()) continue;
+    of_a = (*table_a)->state();
+    of_b = (*table_b)->state();
+    if (of_a.accepted == of_b.accepted && of_a.visible == of_a.accepted &&
+        of_b.visible == of_b.accepted && of_a.accepted != 0) {
+      break;
+    }
+    absl::SleepFor(absl::Milliseconds(2));
+  } while (absl::Now() < deadline);
+  EXPECT_EQ(of_a.accepted, of_b.accepted);
+  EXPECT_EQ(of_a.visible, of_b.visible);
+  EXPECT_EQ(of_a.digest, of_b.digest);
+  EXPECT_EQ(of_a.writer_epoch, of_b.writer_epoch);
+}
+
+TEST(EtcdUrl, NamesMembersAndPrefix) {
+  const auto options = ParseEtcdUrl("etcd://a:1,[::1]:2/planb/x");
+  ASSERT_TRUE(options.ok());
+  EXPECT_EQ(options->endpoints, (std::vector<std::string>{"a:1", "[::1]:2"}));
+  EXPECT_EQ(options->prefix, "planb/x/");
+  for (const char* wrong : {"", "etcd:", "etcd://", "etcd:///p", "etcd://a:1",
+                            "etcd://a:1/", "etcd://a/p", "http://a:1/p"}) {
+    EXPECT_FALSE(ParseEtcdUrl(wrong).ok()) << wrong;
+  }
+}
+
+TEST(EtcdUrl, EndOfPrefixIsTheNextKey) {
+  EXPECT_EQ(EndOfPrefix("ab"), "ac");
+  EXPECT_EQ(EndOfPrefix("a\xff"), "b");
+  EXPECT_EQ(EndOfPrefix("\xff"), std::string(1, '\0'));
+}
+
+TEST_F(EtcdStoreTest, KeepsARandomHistory) {
+  StoreScript script({.seed = 3});
+  auto options = Options();
+  auto store = Open(options);
+  ASSERT_TRUE(store->Load().ok());
+  for (int step = 1; step <= 300; ++step) {
+    const absl::Status status = script.Step(store.get());
+    ASSERT_TRUE(status.ok()) << status;
+    if (step % 50 == 0) {
+      store.reset();
+      store = Open(options);
+      ASSERT_NE(store, nullptr);
+    }
+    if (step % 25 == 0) {
+      auto loaded = store->Load();
+      ASSERT_TRUE(loaded.ok()) << loaded.status();
+      // The script has no default table.
+      std::erase_if(*loaded,
+                    [](const StoredTable& t) { return t.name == "default"; });
+      ASSERT_EQ(StoreDifference(script.Tables(), *loaded), "");
+      ASSERT_EQ(store->generation_floor(), script.generation_floor());
+    }
+  }
+}
+
+TEST_F(EtcdStoreTest, ServersHaveTheSameGenerations) {
+  Node a(Open()), b(Open());
+  for (uint32_t i = 1; i <= 50; ++i) {
+    Node& writer = i % 2 == 0 ? a : b;
+    const auto outcome = writer.tables.default_table().Apply(
+        Changes({Announce(absl::StrCat("2001:db8:", i, "::/48"), i)}));
+    ASSERT_TRUE(outcome.ok()) << outcome.status();
+    EXPECT_EQ(outcome->generation, i);
+    // Read your writes, on the other server.
+    Node& reader = i % 2 == 0 ? b : a;
+    ASSERT_TRUE(reader.tables.default_table()
+                    .AwaitVisible(outcome->generation, SteadyAfter(kPatience))
+                    .ok());
+    EXPECT_EQ(reader.tables.default_table().state().routes_v6, i);
+  }
+  AwaitSame(a.tables, b.tables);
+  Node c(Open());
+  AwaitSame(a.tables, c.tables);
+}
+
+// Writers on all servers at once, of few prefixes: most appends conflict.
+TEST_F(EtcdStoreTest, WritersOnAllServersAreOrdered) {
+  constexpr int kNodes = 3;
+  constexpr int kBatches = 60;
+  std::vector<std::unique_ptr<Node>> nodes;
+  for (int n = 0; n < kNodes; ++n) {
+    nodes.push_back(std::make_unique<Node>(Open()));
+  }
+  std::vector<std::thread> writers;
+  std::vector<std::vector<uint64_t>> generations(kNodes);
+  for (int n = 0; n < kNodes; ++n) {
+    writers.emplace_back([&, n] {
+      std::mt19937_64 random(static_cast<uint64_t>(n));
+      for (int i = 0; i < kBatches; ++i) {
+        std::vector<RouteChange> changes;
+        // Each batch changes something: the next hop is new.
+        changes.push_back(
+            Announce(absl::StrCat("2001:db8:", random() % 5, "::/48"),
+                     static_cast<NextHopId>(1 + n * kBatches + i)));
+        const auto outcome =
+            nodes[static_cast<size_t>(n)]->tables.default_table().Apply(
+                Changes(changes));
+        ASSERT_TRUE(outcome.ok()) << outcome.status();
+        generations[static_cast<size_t>(n)].push_back(outcome->generation);
+      }
+    });
+  }
+  for (std::thread& writer : writers) writer.join();
+  std::vector<uint64_t> all;
+  for (const auto& each : generations) {
+    EXPECT_TRUE(std::is_sorted(each.begin(), each.end()));
+    all.insert(all.end(), each.begin(), each.end());
+  }
+  std::sort(all.begin(), all.end());
+  EXPECT_EQ(std::adjacent_find(all.begin(), all.end()), all.end());
+  EXPECT_EQ(all.size(), size_t{kNodes * kBatches});
+  EXPECT_EQ(all.back(), all.size());
+  AwaitSame(nodes[0]->tables, nodes[1]->tables);
+  AwaitSame(nodes[0]->tables, nodes[2]->tables);
+}
+
+TEST_F(EtcdStoreTest, ConditionsHoldAcrossServers) {
+  Node a(Open()), b(Open());
+  UpdateBatch first = Changes({Announce("2001:db8::/32", 1)});
+  first.expected_generation = 0;
+  first.request_id = "once";
+  first.fingerprint = 7;
+  first.writer_epoch = 5;
+  const auto outcome = a.tables.default_table().Apply(first);
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  ASSERT_TRUE(
+      b.tables.default_table().AwaitVisible(1, SteadyAfter(kPatience)).ok());
+  // The same request again, to the other server.
+  const auto again = b.tables.default_table().Apply(first);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->generation, 1U);
+  EXPECT_EQ(again->counts, outcome->counts);
+  UpdateBatch late = Changes({Announce("2001:db8::/32", 2)});
+  late.expected_generation = 0;
+  late.writer_epoch = 5;
+  EXPECT_EQ(ErrorReason(b.tables.default_table().Apply(late).status()),
+            "GENERATION_MISMATCH");
+  late.expected_generation.reset();
+  late.writer_epoch = 4;
+  EXPECT_EQ(ErrorReason(b.tables.default_table().Apply(late).status()),
+            "WRITER_FENCED");
+}
+
+// Both expect the same generation: one wins, on whichever server.
+TEST_F(EtcdStoreTest, OneOfTwoThatExpectAGenerationWins) {
+  Node a(Open()), b(Open());
+  for (uint64_t round = 0; round < 20; ++round) {
+    const auto apply = [round](Node& node, NextHopId next_hop) {
+      UpdateBatch batch = Changes({Announce("2001:db8::/32", next_hop)});
+      batch.expected_generation = round;
+      return node.tables.default_table().Submit(std::move(batch));
+    };
+    const auto next = static_cast<NextHopId>(2 * round + 1);
+    auto by_a = apply(a, next);
+    auto by_b = apply(b, next + 1);
+    const auto of_a = by_a.get();
+    const auto of_b = by_b.get();
+    EXPECT_NE(of_a.ok(), of_b.ok()) << of_a.status() << of_b.status();
+    EXPECT_EQ(ErrorReason((of_a.ok() ? of_b : of_a).status()),
+              "GENERATION_MISMATCH");
+    AwaitSame(a.tables, b.tables);
+  }
+}
+
+TEST_F(EtcdStoreTest, NextHopsAndGroupsFollow) {
+  Node a(Open()), b(Open());
+  UpdateBatch batch = Changes({Announce("2001:db8::/32", 9)});
+  batch.next_hops = {{.id = 1, .label = "one"}, {.id = 2, .label = "two"}};
+  batch.groups = {
+      {.id = 9, .members = {{.next_hop = 1, .weight = 1}, {.next_hop = 2}}}};
+  ASSERT_TRUE(a.tables.default_table().Apply(batch).ok());
+  AwaitSame(a.tables, b.tables);
+  // A replacement may leave routes without their object.
+  UpdateBatch replacement;
+  replacement.replacement = std::vector<Route>{MakeRoute("2001:db8::/48", 9)};
+  replacement.replace_next_hops = true;
+  ASSERT_TRUE(b.tables.default_table().Apply(replacement).ok());
+  AwaitSame(a.tables, b.tables);
+  EXPECT_EQ(a.tables.default_table().state().next_hops, 0U);
+  EXPECT_EQ(a.tables.default_table().state().routes_v6, 1U);
+}
+
+TEST_F(EtcdStoreTest, TablesComeAndGoOnAllServers) {
+  Node a(Open()), b(Open());
+  for (int round = 0; round < 3; ++round) {
+    const auto made = a.tables.Create("red", {.prefix_lengths = true});
+    ASSERT_TRUE(made.ok()) << made.status();
+    ASSERT_TRUE((*made)->Apply(Changes({Announce("::/0", 1)})).ok());
+    AwaitSame(a.tables, b.tables, "red");
+    EXPECT_TRUE((*b.tables.Find("red"))->fib_options().prefix_lengths);
+    EXPECT_EQ(b.tables.Create("red").status().code(),
+              absl::StatusCode::kAlreadyExists);
+    const uint64_t last = (*made)->state().accepted;
+    ASSERT_TRUE(b.tables.Delete("red").ok());
+    const absl::Time deadline = absl::Now() + kPatience;
+    while (a.tables.Find("red").ok() && absl::Now() < deadline) {
+      absl::SleepFor(absl::Milliseconds(2));
+    }
+    EXPECT_FALSE(a.tables.Find("red").ok());
+    // The floor may come a moment later than the deletion.
+    while (a.store->generation_floor() < last && absl::Now() < deadline) {
+      absl::SleepFor(absl::Milliseconds(2));
+    }
+    EXPECT_GE(a.store->generation_floor(), last);
+  }
+}
+
+TEST_F(EtcdStoreTest, LargeBatchesAreCutIntoChunks) {
+  EtcdStoreOptions options = Options();
+  options.chunk_bytes = 10'000;
+  Node a(Open(options)), b(Open(options));
+  UpdateBatch batch;
+  batch.replacement = SyntheticTable({.ipv6_routes = 30'000});
+  ASSERT_TRUE(a.tables.default_table().Apply(batch).ok());
+  AwaitSame(a.tables, b.tables);
+  Node c(Open(options));
+  AwaitSame(a.tables, c.tables);
+}
+
+TEST_F(EtcdStoreTest, SnapshotsReplaceTheLog) {
+  EtcdStoreOptions options = Options();
+  options.log_bytes = 20'000;
+  Node a(Open(options)), b(Open(options));
+  std::mt19937_64 random(5);
+  const auto client = cluster_->Client("");
+  const std::string pointers = absl::StrCat(prefix_, "/state/snapshots/");
+  int snapshots = 0;
+  const absl::Time deadline = absl::Now() + kPatience;
+  for (uint32_t i = 1; snapshots == 0 && absl::Now() < deadline; ++i) {
+    std::vector<RouteChange> changes;
+    for (int c = 0; c < 200; ++c) {
+      changes.push_back(Announce(
+          absl::StrCat("2001:db8:", absl::Hex(c * 16 + random() % 16), "::/48"),
+          static_cast<NextHopId>(1 + random() % 100)));
+    }
+    Node& writer = i % 2 == 0 ? a : b;
+    ASSERT_TRUE(writer.tables.default_table().Apply(Changes(changes)).ok());
+    ASSERT_TRUE(client
+                    ->ReadPrefix(pointers, 0,
+                                 [&](const etcdserverpb::KeyValue&) {
+                                   ++snapshots;
+                                   return absl::OkStatus();
+                                 })
+                    .ok());
+  }
+  EXPECT_GT(snapshots, 0);
+  AwaitSame(a.tables, b.tables);
+  Node c(Open(options));
+  AwaitSame(a.tables, c.tables);
+}
+
+// A server that missed what etcd has compacted reads everything again.
+TEST_F(EtcdStoreTest, ReadsAgainWhatWasCompacted) {
+  Node a(Open());
+  UpdateBatch batch = Changes({Announce("2001:db8::/32", 1)});
+  ASSERT_TRUE(a.tables.default_table().Apply(batch).ok());
+  auto late = Open();
+  ASSERT_TRUE(late->Load().ok());
+  batch = Changes({Announce("2001:db8:1::/48", 2)});
+  batch.request_id = "known";
+  batch.fingerprint = 3;
+  ASSERT_TRUE(a.tables.default_table().Apply(batch).ok());
+  ASSERT_TRUE(a.tables.Create("red").ok());
+  // Nothing of the log is left before this.
+  const auto client = cluster_->Client("");
+  const auto now = client->ReadPrefix(
+      prefix_, 0,
+      [](const etcdserverpb::KeyValue&) { return absl::OkStatus(); });
+  ASSERT_TRUE(now.ok());
+  ASSERT_TRUE(client->Compact(*now).ok());
+  // The table as it was loaded; the watch begins before the compaction.
+  struct Follower final : StoreFollower {
+    void Appended(const std::string&, uint64_t, uint64_t,
+                  std::vector<AcceptedBatch>) override {}
+    void Replaced(StoredTable table) override {
+      const std::lock_guard lock(mutex);
+      replaced.push_back(std::move(table));
+    }
+    void Deleted(const std::string&, uint64_t) override {}
+    void Failed(const std::string&, uint64_t, const absl::Status&) override {}
+    std::mutex mutex;
+    std::vector<StoredTable> replaced;
+  } follower;
+  late->Follow(follower);
+  const absl::Time deadline = absl::Now() + kPatience;
+  for (;;) {
+    const std::lock_guard lock(follower.mutex);
+    if (follower.replaced.size() == 2 || absl::Now() > deadline) break;
+  }
+  late.reset();
+  ASSERT_EQ(follower.replaced.size(), 2U);
+  const StoredTable& table = follower.replaced[0];
+  EXPECT_EQ(table.name, "default");
+  EXPECT_EQ(table.generation, 2U);
+  EXPECT_EQ(table.routes.size(), 2U);
+  EXPECT_EQ(follower.replaced[1].name, "red");
+
+  // What a table does with it.
+  FakeStore store;
+  Table behind(StoredTable(), {.store = &store});
+  behind.ReplacedElsewhere(table);
+  ASSERT_TRUE(behind.AwaitVisible(2, SteadyAfter(kPatience)).ok());
+  EXPECT_EQ(behind.state().digest, a.tables.default_table().state().digest);
+}
+
+TEST_F(EtcdStoreTest, DamagedEntriesStopTheirTableAndNoOther) {
+  Node a(Open());
+  ASSERT_TRUE(a.tables.Create("red").ok());
+  Node b(Open());
+  const uint64_t id = a.tables.default_table().store_id();
+  ASSERT_TRUE(a.tables.default_table()
+                  .Apply(Changes({Announce("2001:db8::/32", 1)}))
+                  .ok());
+  AwaitSame(a.tables, b.tables);
+  etcdserverpb::PutRequest put;
+  put.set_key(absl::StrCat(prefix_, "/state/logs/",
+                           absl::Hex(id, absl::kZeroPad16),
+                           "/0000000000000002"));
+  put.set_value("\x0a\x01\x02 this is no entry");
+  ASSERT_TRUE(cluster_->Client("")->Put(put).ok());
+  const absl::Time deadline = absl::Now() + kPatience;
+  for (Node* node : {&a, &b}) {
+    Table& table = node->tables.default_table();
+    absl::Status refused;
+    do {
+      refused = table.Apply(Changes({Announce("2001:db8::/32", 2)})).status();
+    } while (refused.code() != absl::StatusCode::kDataLoss &&
+             absl::Now() < deadline);
+    EXPECT_EQ(refused.code(), absl::StatusCode::kDataLoss) << refused;
+    EXPECT_EQ(ErrorReason(refused), "STORE_CORRUPT");
+    EXPECT_TRUE(absl::StrContains(refused.message(), put.key())) << refused;
+    // Lookups go on, and so do other tables.
+    EXPECT_EQ(table.visible(), 1U);
+    ASSERT_TRUE((*node->tables.Find("red"))
+                    ->Apply(Changes({Announce("::/0", 1)}))
+                    .ok());
+  }
+  AwaitSame(a.tables, b.tables, "red");
+  // A new server refuses to start with such a table.
+  const auto loaded = Open()->Load();
+  EXPECT_EQ(ErrorReason(loaded.status()), "STORE_CORRUPT");
+  EXPECT_TRUE(absl::StrContains(loaded.status().message(), put.key()));
+}
+
+TEST_F(EtcdStoreTest, OtherFormatsAreRefused) {
+  etcdserverpb::PutRequest put;
+  put.set_key(absl::StrCat(prefix_, "/format"));
+  put.set_value("planb store 2");
+  ASSERT_TRUE(cluster_->Client("")->Put(put).ok());
+  EXPECT_EQ(ErrorReason(EtcdStore::Open(Options()).status()), "STORE_TOO_NEW");
+}
+
+TEST(EtcdStore, IsUnavailableWithoutEtcd) {
+  EtcdStoreOptions options;
+  options.etcd = ParseEtcdUrl("etcd://127.0.0.1:1/p").value();
+  options.etcd.timeout = absl::Milliseconds(300);
+  const auto store = EtcdStore::Open(options);
+  EXPECT_EQ(store.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(ErrorReason(store.status()), "STORE_FAILED");
+}
+
+}  // namespace
+}  // namespace planb::server

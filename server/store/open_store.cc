@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "server/store/open_store.h"
+
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/regular_file.h"
+#include "server/base/log.h"
+#include "server/store/etcd_store.h"
+#include "server/store/sqlite_store.h"
+
+namespace planb::server {
+namespace {
+
+constexpr size_t kMaxPassword = 4096;
+
+absl::StatusOr<StoreSync> ParseSync(const std::string& sync) {
+  for (StoreSync each :
+       {StoreSync::kFull, StoreSync::kNormal, StoreSync::kOff}) {
+    if (sync == StoreSyncName(each)) return each;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--store_sync: \"", sync, "\" is none of full, normal and off"));
+}
+
+std::string PathOf(const std::string& choice) {
+  if (choice != "auto") return choice;
+  std::error_code error;
+  return std::filesystem::is_directory(kStateDirectory, error)
+             ? absl::StrCat(kStateDirectory, "/planb.db")
+             : "none";
+}
+
+absl::StatusOr<std::shared_ptr<Store>> OpenEtcd(const StoreChoice& choice,
+                                                uint64_t request_window) {
+  absl::StatusOr<EtcdOptions> etcd = ParseEtcdUrl(choice.store);
+  if (!etcd.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--store: ", etcd.status().message()));
+  }
+  etcd->user = choice.etcd_user;
+  if (!choice.etcd_password_file.empty()) {
+    const auto password =
+        ReadRegularFile(choice.etcd_password_file, kMaxPassword);
+    if (!password.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--etcd_password_file: ", password.status().message()));
+    }
+    etcd->password = std::string(absl::StripTrailingAsciiWhitespace(*password));
+  }
+  if (choice.etcd_user.empty() != choice.etcd_password_file.empty()) {
+    return absl::InvalidArgumentError(
+        "--etcd_user and --etcd_password_file go together");
+  }
+  if (choice.etcd_cert.empty() != choice.etcd_key.empty()) {
+    return absl::InvalidArgumentError("--etcd_cert and --etcd_key go together");
+  }
+  if (choice.etcd_ca.empty() && !choice.etcd_cert.empty()) {
+    return absl::InvalidArgumentError("--etcd_cert needs --etcd_ca");
+  }
+  etcd->ca_file = choice.etcd_ca;
+  etcd->cert_file = choice.etcd_cert;
+  etcd->key_file = choice.etcd_key;
+  auto store = EtcdStore::Open(
+      {.etcd = *std::move(etcd), .request_window = request_window});
+  if (!store.ok()) return store.status();
+  Log(LogLevel::kInfo, "tables are shared", {{"store", (*store)->path()}});
+  return std::shared_ptr<Store>(*std::move(store));
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<Store>> OpenStore(const StoreChoice& choice,
+                                                 uint64_t request_window) {
+  const absl::StatusOr<StoreSync> sync = ParseSync(choice.store_sync);
+  if (!sync.ok()) return sync.status();
+  if (choice.store.empty()) {
+    return absl::InvalidArgumentError(
+        "--store must be a path, none, auto or etcd://...");
+  }
+  if (absl::StartsWith(choice.store, "etcd:")) {
+    return OpenEtcd(choice, request_window);
+  }
+  const std::string path = PathOf(choice.store);
+  if (path == "none") {
+    Log(LogLevel::kInfo, "tables are kept in memory only");
+    return std::shared_ptr<Store>();
+  }
+  auto store = SqliteStore::Open(
+      {.path = path, .sync = *sync, .request_window = request_window});
+  if (!store.ok()) return store.status();
+  Log(LogLevel::kInfo, "tables are stored",
+      {{"path", path}, {"sync", choice.store_sync}});
+  return std::shared_ptr<Store>(*std::move(store));
+}
+
+}  // namespace planb::server

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Opens the store that the command line names.
+
+#ifndef PLANB_SERVER_STORE_OPEN_STORE_H_
+#define PLANB_SERVER_STORE_OPEN_STORE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "server/table/store.h"
+
+namespace planb::server {
+
+// The values of the flags with these names.
+struct StoreChoice {
+  // A path; "none"; "auto": a database in kStateDirectory if that directory
+  // exists, otherwise none; or etcd://HOST:PORT[,HOST:PORT...]/PREFIX.
+  std::string store = "auto";
+  // "full", "normal" or "off", for a database.
+  std::string store_sync = "full";
+  // For etcd.
+  std::string etcd_user;
+  std::string etcd_password_file;
+  std::string etcd_ca;
+  std::string etcd_cert;
+  std::string etcd_key;
+};
+
+// Null for none. `request_window`: as in SqliteStoreOptions. Errors:
+// INVALID_ARGUMENT, and those of SqliteStore::Open and EtcdStore::Open.
+inline constexpr char kStateDirectory[] = "/var/lib/planb";
+absl::StatusOr<std::shared_ptr<Store>> OpenStore(const StoreChoice& choice,
+                                                 uint64_t request_window);
+
+}  // namespace planb::server
+
+#endif  // PLANB_SERVER_STORE_OPEN_STORE_H_

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "server/store/store_replay.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+
+namespace planb::server {
+namespace {
+
+// Batches with so many routes are merged into the table one by one, and smaller
+// ones together.
+constexpr size_t kLargeBatch = 20'000;
+
+absl::Status Wrong(absl::string_view what) { return absl::DataLossError(what); }
+
+// Sorts by prefix and keeps the last of each.
+void KeepLast(std::vector<Route>& routes) {
+  const auto before = [](const Route& a, const Route& b) {
+    return a.prefix < b.prefix;
+  };
+  if (!std::is_sorted(routes.begin(), routes.end(), before)) {
+    std::stable_sort(routes.begin(), routes.end(), before);
+  }
+  // Backwards, because std::unique keeps the first of each run.
+  const auto kept = std::unique(
+      routes.rbegin(), routes.rend(),
+      [](const Route& a, const Route& b) { return a.prefix == b.prefix; });
+  routes.erase(routes.begin(), kept.base());
+}
+
+// Applies `changes`, one a prefix and ascending, to ascending `routes`.
+void MergeRoutes(std::vector<Route> changes, std::vector<Route>& routes) {
+  std::vector<Route> before = std::move(routes);
+  if (before.empty()) {
+    std::erase_if(
+        changes, [](const Route& route) { return route.next_hop == kNoRoute; });
+    routes = std::move(changes);
+    return;
+  }
+  routes = {};
+  routes.reserve(before.size() + changes.size());
+  auto old = before.begin();
+  for (const Route& change : changes) {
+    for (; old != before.end() && old->prefix < change.prefix; ++old) {
+      routes.push_back(*old);
+    }
+    if (old != before.end() && old->prefix == change.prefix) ++old;
+    if (change.next_hop != kNoRoute) routes.push_back(change);
+  }
+  routes.insert(routes.end(), old, before.end());
+}
+
+// Applies changes by id to ascending `items`.
+template <typename Item>
+void MergeItems(std::map<NextHopId, std::optional<Item>> changes,
+                std::vector<Item>& items) {
+  if (changes.empty()) return;
+  for (Item& item : items) {
+    const NextHopId id = item.id;
+    changes.try_emplace(id, std::move(item));
+  }
+  items.clear();
+  for (auto& [id, item] : changes) {
+    if (item.has_value()) items.push_back(*std::move(item));
+  }
+}
+
+}  // namespace
+
+bool ReadGeneration(ByteCursor& cursor, uint64_t& generation) {
+  return cursor.ReadLittle(&generation);
+}
+
+void LogReplay::BeginSnapshot(uint64_t bytes) {
+  // About 10 bytes a route.
+  table_.routes.reserve(bytes / 10);
+  snapshot_.emplace(table_);
+}
+
+absl::Status LogReplay::PushSnapshot(absl::string_view part) {
+  return snapshot_->Push(part);
+}
+
+absl::Status LogReplay::EndSnapshot() {
+  const absl::Status status = snapshot_->Finish();
+  if (status.ok()) digest_ = snapshot_->digest();
+  return status;
+}
+
+absl::Status LogReplay::ReadEntry(absl::string_view entry) {
+  ByteCursor cursor(entry);
+  uint64_t generation = 0;
+  if (!ReadGeneration(cursor, generation)) return Wrong("ends too early");
+  ReadBatchResult batch;
+  while (!cursor.empty()) {
+    absl::Status status = ReadBatch(cursor, batch);
+    if (status.ok()) status = Apply(batch);
+    if (!status.ok()) return status;
+  }
+  if (generation == table_.generation) return absl::OkStatus();
+  return Wrong(absl::StrCat("names generation ", generation, " and ends at ",
+                            table_.generation));
+}
+
+absl::Status LogReplay::Apply(ReadBatchResult& batch) {
+  table_.writer_epoch = batch.writer_epoch;
+  if (batch.request.has_value()) {
+    table_.requests.push_back(*std::move(batch.request));
+  }
+  if (!batch.delta.has_value()) return absl::OkStatus();
+  Delta& delta = *batch.delta;
+  if (delta.previous != table_.generation) {
+    return Wrong(absl::StrCat("changes generation ", delta.previous,
+                              " and comes after ", table_.generation));
+  }
+  Keep(delta);
+  table_.generation = delta.generation;
+  digest_ = delta.digest;
+  if (delta.routes.size() >= kLargeBatch) {
+    // Most large batches are sorted, and need not be sorted with others.
+    MergeChanges();
+    changes_ = std::move(delta.routes);
+    MergeChanges();
+  } else {
+    changes_.insert(changes_.end(), delta.routes.begin(), delta.routes.end());
+  }
+  // What a delta both deletes and adds is added.
+  for (NextHopId id : delta.deleted_next_hops) next_hops_[id].reset();
+  for (NextHop& next_hop : delta.next_hops) {
+    next_hops_[next_hop.id] = std::move(next_hop);
+  }
+  for (NextHopId id : delta.deleted_groups) groups_[id].reset();
+  for (NextHopGroup& group : delta.groups) {
+    groups_[group.id] = std::move(group);
+  }
+  return absl::OkStatus();
+}
+
+void LogReplay::Keep(const Delta& delta) {
+  const bool fits = delta.bytes() <= StoredTable::kTailBytes;
+  if (fits) {
+    if (tail_.empty()) {
+      table_.tail_generation = delta.previous;
+      table_.tail_digest = digest_;
+    }
+    tail_.push_back(std::make_shared<const Delta>(delta));
+    tail_bytes_ += tail_.back()->bytes();
+  }
+  while (!tail_.empty() && (!fits || tail_bytes_ > StoredTable::kTailBytes)) {
+    table_.tail_generation = tail_.front()->generation;
+    table_.tail_digest = tail_.front()->digest;
+    tail_bytes_ -= tail_.front()->bytes();
+    tail_.pop_front();
+  }
+}
+
+void LogReplay::MergeChanges() {
+  if (changes_.empty()) return;
+  KeepLast(changes_);
+  MergeRoutes(std::move(changes_), table_.routes);
+  changes_.clear();
+}
+
+absl::StatusOr<StoredTable> LogReplay::Finish() {
+  MergeChanges();
+  MergeItems(std::move(next_hops_), table_.next_hops);
+  MergeItems(std::move(groups_), table_.groups);
+  std::vector<AnsweredRequest>& requests = table_.requests;
+  // The newest of each id: a log may begin with requests that the snapshot has.
+  absl::flat_hash_set<std::string> seen;
+  const auto repeated = std::remove_if(
+      requests.rbegin(), requests.rend(), [&seen](const AnsweredRequest& r) {
+        return !seen.insert(r.request_id).second;
+      });
+  requests.erase(requests.begin(), repeated.base());
+  if (requests.size() > request_window_) {
+    requests.erase(requests.begin(),
+                   requests.end() - static_cast<ptrdiff_t>(request_window_));
+  }
+  TableDigest digest, objects;
+  for (const Route& route : table_.routes) digest.Add(route);
+  for (const NextHop& next_hop : table_.next_hops) objects.Add(next_hop);
+  for (const NextHopGroup& group : table_.groups) objects.Add(group);
+  if (!IsStoredDigest(digest_, digest, objects)) {
+    return Wrong(absl::StrCat("the contents of table ", table_.name,
+                              " are not those that were committed"));
+  }
+  table_.tail.assign(std::make_move_iterator(tail_.begin()),
+                     std::make_move_iterator(tail_.end()));
+  return std::move(table_);
+}
+
+}  // namespace planb::server

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "server/testing/etcd_cluster.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+
+namespace planb::server {
+namespace {
+
+// A port that nothing listens on at this moment.
+int FreePort() {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  EXPECT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), size), 0);
+  EXPECT_EQ(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  close(fd);
+  return ntohs(address.sin_port);
+}
+
+}  // namespace
+
+bool EtcdCluster::Available() {
+  for (absl::string_view directory : absl::StrSplit(std::getenv("PATH"), ':')) {
+    if (access(absl::StrCat(directory, "/etcd").c_str(), X_OK) == 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+EtcdCluster::EtcdCluster(int members) {
+  static int count = 0;
+  directory_ =
+      absl::StrCat(testing::TempDir(), "/etcd_", getpid(), "_", ++count);
+  std::filesystem::remove_all(directory_);
+  std::vector<std::string> initial;
+  for (int i = 0; i < members; ++i) {
+    Member& member = members_.emplace_back();
+    member.name = absl::StrCat("member", i);
+    member.client = absl::StrCat("127.0.0.1:", FreePort());
+    member.peer = absl::StrCat("http://127.0.0.1:", FreePort());
+    member.directory = absl::StrCat(directory_, "/", member.name);
+    initial.push_back(absl::StrCat(member.name, "=", member.peer));
+  }
+  initial_ = absl::StrJoin(initial, ",");
+  for (int i = 0; i < members; ++i) Start(i);
+  EXPECT_TRUE(AwaitAnswer());
+}
+
+EtcdCluster::~EtcdCluster() {
+  for (size_t i = 0; i < members_.size(); ++i) Kill(static_cast<int>(i));
+  std::filesystem::remove_all(directory_);
+}
+
+std::string EtcdCluster::Url(absl::string_view prefix) const {
+  return absl::StrCat("etcd://",
+                      absl::StrJoin(members_, ",",
+                                    [](std::string* out, const Member& member) {
+                                      out->append(member.client);
+                                    }),
+                      "/", prefix);
+}
+
+void EtcdCluster::Start(int index) {
+  Member& member = members_[static_cast<size_t>(index)];
+  std::filesystem::create_directories(member.directory);
+  std::filesystem::permissions(member.directory,
+                               std::filesystem::perms::owner_all);
+  std::vector<std::string> arguments = {
+      "etcd",
+      "--name=" + member.name,
+      "--data-dir=" + member.directory,
+      "--listen-client-urls=http://" + member.client,
+      "--advertise-client-urls=http://" + member.client,
+      "--listen-peer-urls=" + member.peer,
+      "--initial-advertise-peer-urls=" + member.peer,
+      "--initial-cluster=" + initial_,
+      // A disk that all tests share syncs slowly.
+      "--heartbeat-interval=100",
+      "--election-timeout=1000",
+  };
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  const std::string log = absl::StrCat(directory_, "/", member.name, ".log");
+  member.pid = fork();
+  if (member.pid == 0) {
+    const int fd = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+    dup2(fd, 1);
+    dup2(fd, 2);
+    execvp(argv[0], argv.data());
+    _exit(127);
+  }
+}
+
+void EtcdCluster::Kill(int index) {
+  Member& member = members_[static_cast<size_t>(index)];
+  if (member.pid <= 0) return;
+  kill(member.pid, SIGKILL);
+  waitpid(member.pid, nullptr, 0);
+  member.pid = 0;
+}
+
+void EtcdCluster::Pause(int index) {
+  kill(members_[static_cast<size_t>(index)].pid, SIGSTOP);
+}
+
+void EtcdCluster::Resume(int index) {
+  kill(members_[static_cast<size_t>(index)].pid, SIGCONT);
+}
+
+std::string EtcdCluster::Ctl(const std::string& arguments) const {
+  std::vector<std::string> endpoints;
+  for (const Member& member : members_) endpoints.push_back(member.client);
+  const std::string command = absl::StrCat(
+      "ETCDCTL_API=3 etcdctl --dial-timeout=1s --endpoints=",
+      absl::StrJoin(endpoints, ","), " ", arguments, " 2>/dev/null");
+  FILE* const pipe = popen(command.c_str(), "r");
+  std::string output;
+  std::array<char, 4096> buffer;
+  for (size_t n; (n = fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) {
+    output.append(buffer.data(), n);
+  }
+  pclose(pipe);
+  return output;
+}
+
+int EtcdCluster::Leader() const {
+  const std::string status = Ctl("endpoint status --write-out=simple");
+  for (absl::string_view line : absl::StrSplit(status, '\n')) {
+    const std::vector<std::string> fields = absl::StrSplit(line, ", ");
+    if (fields.size() < 5 || fields[4] != "true") continue;
+    for (size_t i = 0; i < members_.size(); ++i) {
+      if (fields[0] == members_[i].client) return static_cast<int>(i);
+    }
+  }
+  return -1;
+}
+
+bool EtcdCluster::AwaitAnswer(absl::Duration patience) const {
+  const auto client = Client("probe/");
+  const absl::Time deadline = absl::Now() + patience;
+  while (absl::Now() < deadline) {
+    etcdserverpb::PutRequest put;
+    put.set_key("probe/");
+    if (client->Put(put).ok()) return true;
+  }
+  return false;
+}
+
+std::unique_ptr<EtcdClient> EtcdCluster::Client(
+    absl::string_view prefix) const {
+  EtcdOptions options;
+  for (const Member& member : members_) {
+    options.endpoints.push_back(member.client);
+  }
+  options.prefix = std::string(prefix);
+  return EtcdClient::Create(options).value();
+}
+
+}  // namespace planb::server

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// A real etcd as child processes, for tests of the store that servers share.
+
+#ifndef PLANB_SERVER_TESTING_ETCD_CLUSTER_H_
+#define PLANB_SERVER_TESTING_ETCD_CLUSTER_H_
+
+#include <sys/types.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "server/store/etcd_client.h"
+
+namespace planb::server {
+
+// Members on ports of 127.0.0.1, with their data in a directory of the test.
+// The destructor kills them. Not thread-safe.
+class EtcdCluster {
+ public:
+  // False if there is no program `etcd`: then skip the test.
+  static bool Available();
+
+  // Starts `members` and waits until the cluster answers.
+  explicit EtcdCluster(int members);
+  ~EtcdCluster();
+  EtcdCluster(const EtcdCluster&) = delete;
+  EtcdCluster& operator=(const EtcdCluster&) = delete;
+
+  // etcd://... of all members, with `prefix`; for --store.
+  std::string Url(absl::string_view prefix) const;
+  // HOST:PORT of a member.
+  const std::string& endpoint(int member) const {
+    return members_[static_cast<size_t>(member)].client;
+  }
+
+  // Ends a member with SIGKILL, or starts it again with its data.
+  void Kill(int member);
+  void Start(int member);
+  // SIGSTOP and SIGCONT.
+  void Pause(int member);
+  void Resume(int member);
+  // The member that leads; -1 if none does.
+  int Leader() const;
+  // Waits until a write is answered.
+  bool AwaitAnswer(absl::Duration patience = absl::Minutes(1)) const;
+
+  // A client of all members.
+  std::unique_ptr<EtcdClient> Client(absl::string_view prefix) const;
+  // Runs etcdctl; its output, and "" if it fails.
+  std::string Ctl(const std::string& arguments) const;
+
+ private:
+  struct Member {
+    std::string name, client, peer, directory;
+    pid_t pid = 0;
+  };
+
+  std::string directory_;
+  std::string initial_;
+  std::vector<Member> members_;
+};
+
+}  // namespace planb::server
+
+#endif  // PLANB_SERVER_TESTING_ETCD_CLUSTER_H_

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// A store in memory that several servers of one process share, as they share
+// one in etcd.
+
+#ifndef PLANB_SERVER_TESTING_SHARED_LOG_H_
+#define PLANB_SERVER_TESTING_SHARED_LOG_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "server/base/error.h"
+#include "server/table/store.h"
+
+namespace planb::server {
+
+// What the servers share. Thread-safe.
+class SharedLog {
+ public:
+  // The store of one server. Must not outlive the log.
+  class View final : public Store {
+   public:
+    explicit View(SharedLog& log) : log_(log) {}
+
+    absl::string_view kind() const override { return "shared"; }
+    const std::string& path() const override { return path_; }
+    StoreSync sync() const override { return StoreSync::kFull; }
+
+    // Tables are loaded when they are empty.
+    absl::StatusOr<std::vector<StoredTable>> Load() override {
+      const std::lock_guard lock(log_.mutex_);
+      std::vector<StoredTable> tables;
+      for (const auto& [name, table] : log_.tables_) {
+        tables.push_back({.name = name, .id = table.id});
+      }
+      return tables;
+    }
+    void Follow(StoreFollower& follower) override {
+      const std::lock_guard lock(log_.mutex_);
+      follower_ = &follower;
+      log_.views_.push_back(this);
+    }
+    using Store::CreateTable;
+    absl::StatusOr<uint64_t> CreateTable(const std::string& name,
+                                         uint64_t generation,
+                                         const FibOptions& fib) override {
+      const std::lock_guard lock(log_.mutex_);
+      if (log_.tables_.contains(name)) {
+        return FieldError(absl::StatusCode::kAlreadyExists, "TABLE_EXISTS",
+                          "table", "another server has made it");
+      }
+      const uint64_t id = ++log_.ids_;
+      log_.tables_[name] = {.id = id};
+      for (View* const view : log_.views_) {
+        if (view == this) continue;
+        view->follower_->Replaced(
+            {.name = name, .id = id, .fib = fib, .generation = generation});
+      }
+      return id;
+    }
+    absl::Status DeleteTable(const std::string& name,
+                             uint64_t generation) override {
+      const std::lock_guard lock(log_.mutex_);
+      const auto table = log_.tables_.find(name);
+      if (table == log_.tables_.end()) return absl::OkStatus();
+      log_.floor_ = std::max(log_.floor_, generation);
+      for (View* const view : log_.views_) {
+        if (view != this) view->follower_->Deleted(name, table->second.id);
+      }
+      log_.tables_.erase(table);
+      return absl::OkStatus();
+    }
+    uint64_t generation_floor() const override {
+      const std::lock_guard lock(log_.mutex_);
+      return log_.floor_;
+    }
+    void StartAppend(const std::string& table, uint64_t position,
+                     absl::Span<const AcceptedBatch> batches,
+                     Done done) override {
+      const std::lock_guard lock(log_.mutex_);
+      const auto found = log_.tables_.find(table);
+      if (found == log_.tables_.end()) {
+        return done(absl::NotFoundError("deleted"));
+      }
+      if (position != found->second.position) {
+        return done(Error(absl::StatusCode::kAborted, kStoreConflict, "late"));
+      }
+      ++found->second.position;
+      done(absl::OkStatus());
+      for (View* const view : log_.views_) {
+        if (view == this) continue;
+        view->follower_->Appended(table, found->second.id, position + 1,
+                                  {batches.begin(), batches.end()});
+      }
+    }
+    void OfferSnapshot(const std::string&,
+                       absl::FunctionRef<TableVersion()>) override {}
+    void Close(const absl::Status&, SteadyInstant) override {
+      const std::lock_guard lock(log_.mutex_);
+      std::erase(log_.views_, this);
+    }
+
+   private:
+    SharedLog& log_;
+    StoreFollower* follower_ = nullptr;  // guarded by the log's mutex
+    const std::string path_ = "shared";
+  };
+
+ private:
+  struct SharedTable {
+    uint64_t id = 0;
+    uint64_t position = 0;
+  };
+
+  // Held while followers are called.
+  mutable std::mutex mutex_;
+  std::vector<View*> views_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, SharedTable> tables_ ABSL_GUARDED_BY(mutex_);
+  uint64_t ids_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t floor_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace planb::server
+
+#endif  // PLANB_SERVER_TESTING_SHARED_LOG_H_

@@ -4,7 +4,9 @@
 
 #include <pthread.h>
 
+#include <cstdint>
 #include <cstdio>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -16,12 +18,12 @@
 #include "benchmarks/engine/comparison.h"
 #include "benchmarks/engine/machine.h"
 
-ABSL_FLAG(std::vector<std::string>, tables,
-          std::vector<std::string>({"20000", "100000", "real", "500000",
-                                    "1000000"}),
-          "real, ipv4, a number of made-up IPv6 routes, ipv4:N, hosts64, "
-          "hosts48, hosts-spread, or a route file; with +long5, +long50, "
-          "+max64, +hosts64, ... after it");
+ABSL_FLAG(
+    std::vector<std::string>, tables,
+    std::vector<std::string>({"20000", "100000", "real", "500000", "1000000"}),
+    "real, ipv4, a number of made-up IPv6 routes, YEAR:N, ipv4:N, deep:N, "
+    "one48:N, hosts64, hosts48, hosts-spread, or a route file; with "
+    "+long5, +long50, +max64, +one-hop, +alternate, ... after it");
 ABSL_FLAG(std::vector<std::string>, engines,
           std::vector<std::string>({"planb", "paper", "reference:drop"}),
           "planb[:KERNEL][:lengths], "
@@ -38,6 +40,16 @@ ABSL_FLAG(
     std::string, next_hops, "as-given",
     "as-given, random:N for one of N drawn for each route, sets:N for all "
     "of N equally often, or wide-sets:N for the largest ids");
+ABSL_FLAG(std::string, what, "rate",
+          "rate: batches; threads: of all cores together; single: one address "
+          "a call; memory: of the structure and of a build; updates: changes, "
+          "or builds where an engine has none");
+ABSL_FLAG(uint64_t, addresses, 1 << 20,
+          "addresses in a trace; 4096 of them stay in the cache");
+ABSL_FLAG(double, segment_ms, 10, "least time of a timed segment");
+ABSL_FLAG(std::string, csv, "",
+          "file to which a line for each figure is added");
+ABSL_FLAG(bool, list_engines, false, "print the kinds of engine, and end");
 ABSL_FLAG(int, cpu, -1, "core to stay on; -1 does not care");
 
 namespace planb {
@@ -65,6 +77,20 @@ absl::StatusOr<ComparisonOptions> OptionsFromFlags() {
     options.batches.push_back(batch);
   }
   options.repeats = absl::GetFlag(FLAGS_repeats);
+  options.addresses = absl::GetFlag(FLAGS_addresses);
+  options.segment_milliseconds = absl::GetFlag(FLAGS_segment_ms);
+  options.csv = absl::GetFlag(FLAGS_csv);
+  using What = ComparisonOptions::What;
+  const std::map<std::string, What> whats = {{"rate", What::kRate},
+                                             {"threads", What::kThreads},
+                                             {"single", What::kSingle},
+                                             {"memory", What::kMemory},
+                                             {"updates", What::kUpdates}};
+  const auto what = whats.find(absl::GetFlag(FLAGS_what));
+  if (what == whats.end() || options.addresses == 0) {
+    return absl::InvalidArgumentError("--what or --addresses is wrong");
+  }
+  options.what = what->second;
   options.next_hops = absl::GetFlag(FLAGS_next_hops);
   if (options.engines.empty() || options.repeats < 1) {
     return absl::InvalidArgumentError("nothing to measure");
@@ -73,6 +99,10 @@ absl::StatusOr<ComparisonOptions> OptionsFromFlags() {
 }
 
 int Main() {
+  if (absl::GetFlag(FLAGS_list_engines)) {
+    for (const std::string& kind : EngineKinds()) std::puts(kind.c_str());
+    return 0;
+  }
   const auto options = OptionsFromFlags();
   if (!options.ok()) {
     std::fprintf(stderr, "%s\n", options.status().ToString().c_str());

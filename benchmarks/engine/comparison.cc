@@ -3,13 +3,21 @@
 #include "benchmarks/engine/comparison.h"
 
 #include <endian.h>
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cstring>
 #include <map>
 #include <memory>
+#include <optional>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "benchmarks/engine/inputs.h"
 #include "benchmarks/engine/machine.h"
 #include "benchmarks/rivals/huge_array.h"
@@ -170,82 +178,397 @@ class Answers {
   std::map<int, std::vector<NextHopId>> answers_;
 };
 
-void PrintHead(const Table& table, TraceKind trace, size_t batch,
-               const std::string& next_hops, FILE* out) {
-  std::fprintf(out,
-               "\n%s: %zu routes, next hops %s; trace %s, batches of %zu\n"
-               "%-22s %9s %19s %7s %8s %9s %9s\n",
-               table.name.c_str(), table.routes.size(), next_hops.c_str(),
-               std::string(TraceKindName(trace)).c_str(), batch, "engine",
+// Where results go: a table for people, and lines of a CSV file.
+class Report {
+ public:
+  Report(const ComparisonOptions& options, FILE* out)
+      : options_(options), out_(out) {
+    if (options.csv.empty()) return;
+    csv_ = std::fopen(options.csv.c_str(), "a");
+    if (csv_ != nullptr && std::ftell(csv_) == 0) {
+      std::fprintf(
+          csv_,
+          "table,routes,next_hops,trace,addresses,batch,threads,engine,"
+          "metric,median,least,most,remark\n");
+    }
+  }
+  ~Report() {
+    if (csv_ != nullptr) std::fclose(csv_);
+  }
+  Report(const Report&) = delete;
+  Report& operator=(const Report&) = delete;
+
+  FILE* out() const { return out_; }
+  bool failed() const { return !options_.csv.empty() && csv_ == nullptr; }
+
+  // What the figures that follow are of.
+  void Begin(const Table& table, absl::string_view trace, size_t batch,
+             size_t threads) {
+    where_ = absl::StrCat(table.name, ",", table.routes.size(), ",",
+                          options_.next_hops, ",", trace, ",",
+                          options_.addresses, ",", batch, ",", threads);
+    std::fprintf(out_,
+                 "\n%s: %zu routes, next hops %s; trace %s, batches of %zu\n",
+                 table.name.c_str(), table.routes.size(),
+                 options_.next_hops.c_str(), std::string(trace).c_str(), batch);
+  }
+
+  void Add(const Subject& subject, absl::string_view metric,
+           const std::vector<double>& values) {
+    const auto [least, most] =
+        std::minmax_element(values.begin(), values.end());
+    Line(subject, metric, absl::StrCat(Median(values), ",", *least, ",", *most),
+         subject.remark);
+  }
+  void Add(const Subject& subject, absl::string_view metric, double value) {
+    Add(subject, metric, std::vector<double>{value});
+  }
+  // An engine without figures.
+  void AddNone(const Subject& subject, const std::string& why) {
+    std::fprintf(out_, "%-22s %9s %s\n", subject.engine->name.c_str(), "-",
+                 why.c_str());
+    Line(subject, "none", ",,", why);
+  }
+
+ private:
+  void Line(const Subject& subject, absl::string_view metric,
+            const std::string& figures, const std::string& remark) {
+    if (csv_ == nullptr) return;
+    std::fprintf(
+        csv_, "%s,%s,%s,%s,%s\n", where_.c_str(), subject.engine->name.c_str(),
+        std::string(metric).c_str(), figures.c_str(),
+        absl::StrReplaceAll(remark, {{",", ";"}, {"\n", " "}}).c_str());
+    std::fflush(csv_);
+  }
+
+  const ComparisonOptions& options_;
+  FILE* const out_;
+  FILE* csv_ = nullptr;
+  std::string where_;
+};
+
+double BytesPerRoute(const Table& table, const Subject& subject) {
+  return static_cast<double>(subject.baseline->bytes()) /
+         static_cast<double>(std::max<size_t>(1, table.routes.size()));
+}
+
+void ReportRates(const Table& table, absl::Span<const Subject* const> subjects,
+                 const std::vector<std::vector<Sample>>& samples,
+                 Report& report) {
+  std::fprintf(report.out(), "%-22s %9s %19s %7s %8s %9s %9s\n", "engine",
                "M/s", "least .. most", "first/", "cycles", "B/route",
                "build ms");
-}
-
-void PrintUnmeasured(const Subject& subject, const std::string& why,
-                     FILE* out) {
-  std::fprintf(out, "%-22s %9s %s\n", subject.engine->name.c_str(), "-",
-               why.c_str());
-}
-
-void PrintRow(const Table& table, const Subject& subject,
-              const std::vector<Sample>& samples,
-              const std::vector<Sample>& first, FILE* out) {
-  std::vector<double> rates, ratios, cycles;
-  for (size_t i = 0; i < samples.size(); ++i) {
-    rates.push_back(1e3 / samples[i].nanoseconds);
-    ratios.push_back(samples[i].nanoseconds / first[i].nanoseconds);
-    cycles.push_back(samples[i].cycles);
+  for (size_t s = 0; s < subjects.size(); ++s) {
+    const Subject& subject = *subjects[s];
+    std::vector<double> rates, ratios, cycles;
+    for (size_t i = 0; i < samples[s].size(); ++i) {
+      rates.push_back(1e3 / samples[s][i].nanoseconds);
+      ratios.push_back(samples[s][i].nanoseconds / samples[0][i].nanoseconds);
+      cycles.push_back(samples[s][i].cycles);
+    }
+    const auto [least, most] = std::minmax_element(rates.begin(), rates.end());
+    std::fprintf(report.out(),
+                 "%-22s %9.1f %8.1f ..%8.1f  %6.2fx %8.1f %9.1f %9.2f  %s\n",
+                 subject.engine->name.c_str(), Median(rates), *least, *most,
+                 Median(ratios), Median(cycles), BytesPerRoute(table, subject),
+                 subject.build_milliseconds, subject.remark.c_str());
+    report.Add(subject, "rate_mps", rates);
+    report.Add(subject, "first_over_this", ratios);
+    report.Add(subject, "cycles", cycles);
   }
-  const auto [least, most] = std::minmax_element(rates.begin(), rates.end());
-  std::fprintf(
-      out, "%-22s %9.1f %8.1f ..%8.1f  %6.2fx %8.1f %9.1f %9.2f  %s\n",
-      subject.engine->name.c_str(), Median(rates), *least, *most,
-      Median(ratios), Median(cycles),
-      static_cast<double>(subject.baseline->bytes()) /
-          static_cast<double>(std::max<size_t>(1, table.routes.size())),
-      subject.build_milliseconds, subject.remark.c_str());
-  std::fflush(out);
+  std::fflush(report.out());
 }
 
-// Returns the number of engines that answered wrongly.
+// The rate of `threads` threads together, in million lookups a second.
+double ThreadsRate(const Baseline& baseline, absl::Span<const Trace> traces,
+                   size_t batch, double milliseconds) {
+  std::atomic<bool> stop = false;
+  std::atomic<size_t> ready = 0;
+  std::vector<double> rates(traces.size());
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < traces.size(); ++t) {
+    threads.emplace_back([&, t] {
+      PinThread(pthread_self(), static_cast<int>(t)).IgnoreError();
+      HugeArray<uint32_t> next_hops(batch);
+      Pass(baseline, traces[t], batch, next_hops.data());
+      ++ready;
+      while (ready < traces.size()) {
+      }
+      const uint64_t begin = Ticks();
+      size_t lookups = 0;
+      while (!stop) {
+        for (size_t i = 0; i + batch <= traces[t].size() && !stop; i += batch) {
+          baseline.Lookup(traces[t].at(i), batch, next_hops.data());
+          lookups += batch;
+        }
+      }
+      rates[t] = static_cast<double>(lookups) /
+                 (static_cast<double>(Ticks() - begin) / TicksPerNanosecond()) *
+                 1e3;
+    });
+  }
+  while (ready < traces.size()) {
+  }
+  std::this_thread::sleep_for(
+      std::chrono::microseconds(static_cast<int64_t>(milliseconds * 1e3)));
+  stop = true;
+  double sum = 0;
+  for (size_t t = 0; t < threads.size(); ++t) {
+    threads[t].join();
+    sum += rates[t];
+  }
+  return sum;
+}
+
+void ReportThreads(const Table& table, TraceKind kind,
+                   absl::Span<const Subject* const> subjects, size_t batch,
+                   const ComparisonOptions& options, Report& report) {
+  std::vector<Trace> traces;
+  for (size_t t = 0; t < std::max(1U, std::thread::hardware_concurrency());
+       ++t) {
+    traces.push_back(
+        *MakeTrace(kind, table.family, table.routes, options.addresses, t + 1));
+  }
+  for (size_t threads = 1; threads <= traces.size(); threads *= 2) {
+    report.Begin(table, TraceKindName(kind), batch, threads);
+    std::vector<std::vector<double>> rates(subjects.size());
+    for (int repeat = 0; repeat < options.repeats; ++repeat) {
+      for (size_t s = 0; s < subjects.size(); ++s) {
+        rates[s].push_back(ThreadsRate(
+            *subjects[s]->baseline, absl::MakeSpan(traces).first(threads),
+            batch, 5 * options.segment_milliseconds));
+      }
+    }
+    for (size_t s = 0; s < subjects.size(); ++s) {
+      std::fprintf(report.out(), "%-22s %zu threads %9.1f M/s\n",
+                   subjects[s]->engine->name.c_str(), threads,
+                   Median(rates[s]));
+      report.Add(*subjects[s], "rate_mps", rates[s]);
+    }
+  }
+}
+
+// Nanoseconds of a lookup whose address depends on the answer before.
+double Dependent(const Baseline& baseline, const Trace& trace) {
+  uint32_t zero = 0;
+  asm volatile("" : "+r"(zero));  // not known to the compiler
+  uint32_t answer = 0;
+  constexpr size_t kMost = 1 << 17;
+  const size_t count = std::min(trace.size(), kMost);
+  const uint64_t begin = Ticks();
+  for (size_t i = 0; i < count; ++i) {
+    baseline.Lookup(trace.at(i + (answer & zero)), 1, &answer);
+  }
+  asm volatile("" : : "r"(answer));
+  return static_cast<double>(Ticks() - begin) / TicksPerNanosecond() /
+         static_cast<double>(count);
+}
+
+// Nanoseconds of single lookups, each timed alone.
+Percentiles Alone(const Baseline& baseline, const Trace& trace) {
+  constexpr size_t kMost = 1 << 17;
+  const size_t count = std::min(trace.size(), kMost);
+  std::vector<double> times(count), empty(count);
+  uint32_t answer = 0;
+  for (std::vector<double>* const of : {&empty, &times}) {
+    for (size_t i = 0; i < count; ++i) {
+      const uint64_t begin = Ticks();
+      if (of == &times) baseline.Lookup(trace.at(i), 1, &answer);
+      asm volatile("" : : "r"(answer) : "memory");
+      (*of)[i] = static_cast<double>(Ticks() - begin) / TicksPerNanosecond();
+    }
+  }
+  const double timing = Median(empty);
+  for (double& time : times) time = std::max(0.0, time - timing);
+  return PercentilesOf(std::move(times));
+}
+
+void ReportSingle(absl::Span<const Subject* const> subjects, const Trace& trace,
+                  const ComparisonOptions& options, Report& report) {
+  std::vector<std::vector<double>> dependent(subjects.size());
+  std::vector<std::vector<Percentiles>> alone(subjects.size());
+  for (int repeat = 0; repeat < options.repeats; ++repeat) {
+    for (size_t s = 0; s < subjects.size(); ++s) {
+      dependent[s].push_back(Dependent(*subjects[s]->baseline, trace));
+      alone[s].push_back(Alone(*subjects[s]->baseline, trace));
+    }
+  }
+  std::fprintf(report.out(), "%-22s %12s %10s %10s %10s\n", "engine, ns",
+               "dependent", "alone p50", "p99", "p99.9");
+  for (size_t s = 0; s < subjects.size(); ++s) {
+    const auto part = [&](double Percentiles::*member) {
+      std::vector<double> values;
+      for (const Percentiles& each : alone[s]) values.push_back(each.*member);
+      return values;
+    };
+    std::fprintf(report.out(), "%-22s %12.1f %10.1f %10.1f %10.1f\n",
+                 subjects[s]->engine->name.c_str(), Median(dependent[s]),
+                 Median(part(&Percentiles::median)),
+                 Median(part(&Percentiles::p99)),
+                 Median(part(&Percentiles::p999)));
+    report.Add(*subjects[s], "dependent_ns", dependent[s]);
+    report.Add(*subjects[s], "alone_p50_ns", part(&Percentiles::median));
+    report.Add(*subjects[s], "alone_p99_ns", part(&Percentiles::p99));
+    report.Add(*subjects[s], "alone_p999_ns", part(&Percentiles::p999));
+  }
+}
+
+// The most bytes beyond those of before that a build takes, in a child. Nothing
+// if that cannot be told.
+std::optional<double> BuildPeak(const Engine& engine, const Table& table,
+                                const std::vector<Route>& routes) {
+  int ends[2];
+  if (pipe(ends) != 0) return std::nullopt;
+  const pid_t child = fork();
+  if (child == 0) {
+    double bytes = -1;
+    if (ResetPeak(getpid()).ok()) {
+      const auto before = MemoryOf(getpid());
+      const auto built = engine.build(table.family, routes);
+      const auto after = MemoryOf(getpid());
+      if (before.ok() && built.ok() && after.ok()) {
+        bytes = static_cast<double>(after->peak - before->resident);
+      }
+    }
+    const ssize_t written = write(ends[1], &bytes, sizeof(bytes));
+    _exit(written == sizeof(bytes) ? 0 : 1);
+  }
+  close(ends[1]);
+  double bytes = -1;
+  const ssize_t got = read(ends[0], &bytes, sizeof(bytes));
+  close(ends[0]);
+  waitpid(child, nullptr, 0);
+  if (got != sizeof(bytes) || bytes < 0) return std::nullopt;
+  return bytes;
+}
+
+void ReportMemory(const Table& table, absl::Span<const Subject* const> subjects,
+                  Report& report) {
+  std::fprintf(report.out(), "%-22s %10s %9s %12s %12s\n", "engine", "MB",
+               "B/route", "build ms", "build MB");
+  for (const Subject* const subject : subjects) {
+    const auto peak =
+        BuildPeak(*subject->engine, table,
+                  UpTo(subject->engine->max_length, table.routes));
+    std::fprintf(report.out(), "%-22s %10.2f %9.1f %12.2f %12.2f\n",
+                 subject->engine->name.c_str(),
+                 static_cast<double>(subject->baseline->bytes()) / 1e6,
+                 BytesPerRoute(table, *subject), subject->build_milliseconds,
+                 peak.value_or(0) / 1e6);
+    report.Add(*subject, "bytes",
+               static_cast<double>(subject->baseline->bytes()));
+    report.Add(*subject, "bytes_per_route", BytesPerRoute(table, *subject));
+    report.Add(*subject, "build_ms", subject->build_milliseconds);
+    if (peak.has_value()) report.Add(*subject, "build_peak_bytes", *peak);
+  }
+}
+
+// Times each update of `size` changes, in microseconds.
+Percentiles UpdateTimes(UpdatableBaseline& baseline,
+                        absl::Span<const Route> changes, size_t size) {
+  std::vector<double> times;
+  for (size_t i = 0; i + size <= changes.size(); i += size) {
+    const uint64_t begin = Ticks();
+    baseline.Update(changes.subspan(i, size));
+    times.push_back(static_cast<double>(Ticks() - begin) /
+                    TicksPerNanosecond() / 1e3);
+  }
+  return PercentilesOf(std::move(times));
+}
+
+absl::Status ReportUpdates(const Table& table,
+                           absl::Span<const Subject* const> subjects,
+                           Report& report) {
+  constexpr size_t kChanges = 20'000;
+  const auto churn = MakeChurn(ChurnKind::kMixed, table.routes, kChanges);
+  if (!churn.ok()) return churn.status();
+  RouteSet routes(table.family, table.routes);
+  const std::vector<Route> changes = ThereAndBack(routes.Share(), *churn);
+  for (const size_t size : {size_t{1}, size_t{100}}) {
+    std::fprintf(report.out(), "%zu changes, us: %-10s %10s %10s %10s\n", size,
+                 "engine", "p50", "p99", "most");
+    for (const Subject* const subject : subjects) {
+      Percentiles times;
+      if (subject->engine->updatable) {
+        const auto baseline = subject->engine->updatable(
+            table.family, UpTo(subject->engine->max_length, table.routes));
+        times = UpdateTimes(*baseline, changes, size);
+      } else {
+        times.median = times.p99 = times.max =
+            subject->build_milliseconds * 1e3;
+      }
+      std::fprintf(report.out(), "%-32s %10.1f %10.1f %10.1f %s\n",
+                   subject->engine->name.c_str(), times.median, times.p99,
+                   times.max, subject->engine->updatable ? "" : "(built anew)");
+      const std::string name = absl::StrCat("update", size);
+      report.Add(*subject, absl::StrCat(name, "_p50_us"), times.median);
+      report.Add(*subject, absl::StrCat(name, "_p99_us"), times.p99);
+      report.Add(*subject, absl::StrCat(name, "_max_us"), times.max);
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Measures what is asked for. Returns the number of engines that answered
+// wrongly.
 int CompareOn(const Table& table, const std::vector<Subject>& subjects,
-              TraceKind kind, const ComparisonOptions& options, FILE* out) {
+              TraceKind kind, const ComparisonOptions& options,
+              Report& report) {
+  using What = ComparisonOptions::What;
   const auto trace =
       MakeTrace(kind, table.family, table.routes, options.addresses);
   if (!trace.ok()) {
-    std::fprintf(out, "\n%s: %s\n", table.name.c_str(),
+    std::fprintf(report.out(), "\n%s: %s\n", table.name.c_str(),
                  std::string(trace.status().message()).c_str());
     return 0;
   }
   Answers answers(table, *trace);
   int wrong = 0;
   for (const size_t batch : options.batches) {
-    PrintHead(table, kind, batch, options.next_hops, out);
+    report.Begin(table, TraceKindName(kind), batch, 1);
     std::vector<const Subject*> right;
     std::vector<const Baseline*> baselines;
     for (const Subject& subject : subjects) {
       if (subject.baseline == nullptr) {
-        PrintUnmeasured(subject, subject.remark, out);
+        report.AddNone(subject, subject.remark);
         continue;
       }
       const std::string why =
           FirstWrong(*subject.baseline, *trace,
                      answers.UpTo(subject.engine->max_length), batch);
       if (!why.empty()) {
-        PrintUnmeasured(subject, "WRONG: " + why, out);
+        report.AddNone(subject, "WRONG: " + why);
         ++wrong;
         continue;
       }
       right.push_back(&subject);
       baselines.push_back(subject.baseline.get());
     }
-    const auto samples =
-        Measure(baselines, *trace,
-                {.batch = batch,
-                 .repeats = options.repeats,
-                 .segment_milliseconds = options.segment_milliseconds});
-    for (size_t i = 0; i < right.size(); ++i) {
-      PrintRow(table, *right[i], samples[i], samples[0], out);
+    switch (options.what) {
+      case What::kRate:
+        ReportRates(
+            table, right,
+            Measure(baselines, *trace,
+                    {.batch = batch,
+                     .repeats = options.repeats,
+                     .segment_milliseconds = options.segment_milliseconds}),
+            report);
+        break;
+      case What::kThreads:
+        ReportThreads(table, kind, right, batch, options, report);
+        break;
+      case What::kSingle:
+        ReportSingle(right, *trace, options, report);
+        break;
+      case What::kMemory:
+        ReportMemory(table, right, report);
+        break;
+      case What::kUpdates:
+        if (const absl::Status s = ReportUpdates(table, right, report);
+            !s.ok()) {
+          std::fprintf(report.out(), "%s\n", s.ToString().c_str());
+        }
+        break;
     }
   }
   return wrong;
@@ -255,6 +578,10 @@ int CompareOn(const Table& table, const std::vector<Subject>& subjects,
 
 absl::Status Compare(const ComparisonOptions& options, FILE* out) {
   int wrong = 0;
+  Report report(options, out);
+  if (report.failed()) {
+    return absl::NotFoundError(absl::StrCat("cannot write ", options.csv));
+  }
   for (const std::string& name : options.tables) {
     auto table = MakeTable(name);
     if (!table.ok()) return table.status();
@@ -266,7 +593,7 @@ absl::Status Compare(const ComparisonOptions& options, FILE* out) {
       subjects.push_back(Build(engine, *table));
     }
     for (const TraceKind kind : options.traces) {
-      wrong += CompareOn(*table, subjects, kind, options, out);
+      wrong += CompareOn(*table, subjects, kind, options, report);
     }
   }
   return wrong == 0 ? absl::OkStatus()

@@ -18,6 +18,7 @@
 
 #include <cstddef>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,6 +39,10 @@ struct Engine {
   // Routes longer than this are left out of what it is given, and its answers
   // are expected to be those without them.
   int max_length = 128;
+  // If it can be changed in place.
+  std::function<std::unique_ptr<UpdatableBaseline>(
+      Family family, absl::Span<const Route> routes)>
+      updatable;
 };
 
 // Makes an engine of the part of its name after the first, as options.
@@ -96,6 +101,26 @@ struct ComparisonOptions {
   double segment_milliseconds = 10;
   size_t addresses = 1 << 20;  // in a trace
   std::string next_hops = "as-given";
+  // What is measured.
+  enum class What {
+    // The rate of batches.
+    kRate,
+    // Of as many threads together as there are cores, each on a trace of its
+    // own, pinned; and of one.
+    kThreads,
+    // One address a call: each found by the answer before (nanoseconds), and
+    // each timed alone, less what timing costs (percentiles).
+    kSingle,
+    // Bytes of the structure, time of a build, and the most memory that a build
+    // takes, in a process of its own.
+    kMemory,
+    // Changes of the table one at a time and a hundred together (percentiles);
+    // of an engine without updates, a build.
+    kUpdates,
+  };
+  What what = What::kRate;
+  // A file that gets a line for each figure, after what it has; empty: none.
+  std::string csv;
 };
 
 // Runs it. Writes an aligned table to `out`. A row has the median rate in
@@ -108,7 +133,14 @@ struct ComparisonOptions {
 // Errors: DATA_LOSS, after everything else was measured, if an engine answered
 // wrongly (its rows say WRONG and how); INVALID_ARGUMENT and the like for
 // tables, before anything of them is measured.
+//
+// A line of the CSV has: table, routes, next_hops, trace, addresses, batch,
+// threads, engine, metric, median, least, most, remark. An engine that refuses
+// or is wrong has one with the metric "none".
 absl::Status Compare(const ComparisonOptions& options, FILE* out);
+
+// The kinds of engine in this binary, ascending.
+std::vector<std::string> EngineKinds();
 
 }  // namespace planb
 

@@ -6,10 +6,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <sstream>
 
+#include "absl/strings/str_cat.h"
 #include "benchmarks/engine/machine.h"
 #include "benchmarks/rivals/baseline_check.h"
 #include "lpm/synthetic/synthetic.h"
@@ -206,6 +209,56 @@ TEST_F(ComparisonTest, MeasuresAndSaysWhoRefuses) {
   EXPECT_TRUE(Says("without ")) << out_;
   // Three engines measured, two batch sizes.
   EXPECT_EQ(Measured(), 6) << out_;
+}
+
+TEST_F(ComparisonTest, EachMeasurementHasItsFigures) {
+  using What = ComparisonOptions::What;
+  const std::map<What, std::vector<std::string>> wanted = {
+      {What::kRate, {"rate_mps", "cycles"}},
+      {What::kThreads, {"rate_mps"}},
+      {What::kSingle, {"dependent_ns", "alone_p50_ns", "alone_p999_ns"}},
+      {What::kMemory, {"bytes", "build_ms", "build_peak_bytes"}},
+      {What::kUpdates, {"update1_p50_us", "update100_max_us"}}};
+  for (const auto& [what, metrics] : wanted) {
+    ComparisonOptions options = Options();
+    options.what = what;
+    options.addresses = 4096;
+    options.engines = {*MakeEngine("planb"), *MakeEngine("dir24")};
+    options.csv = absl::StrCat(testing::TempDir(), "/figures.csv");
+    std::remove(options.csv.c_str());
+    EXPECT_TRUE(Run(options).ok()) << out_;
+    std::ifstream file(options.csv);
+    std::stringstream text;
+    text << file.rdbuf();
+    for (const std::string& metric : metrics) {
+      EXPECT_NE(text.str().find(absl::StrCat(",planb,", metric, ",")),
+                std::string::npos)
+          << metric << text.str();
+    }
+    // It refuses IPv6, and that is said.
+    EXPECT_NE(text.str().find(",dir24,none,,,,refuses: IPv4 only"),
+              std::string::npos)
+        << text.str();
+  }
+}
+
+TEST_F(ComparisonTest, UpdatesLeadToTheSameAnswers) {
+  const auto engine = MakeEngine("planb");
+  const std::vector<Route> before = SyntheticTable({.ipv6_routes = 5000});
+  const auto changes = *MakeChurn(ChurnKind::kMixed, before, 2000);
+  const auto baseline = engine->updatable(Family::kIpv6, before);
+  RouteSet after(Family::kIpv6, before);
+  for (const Route& change : changes) {
+    ApplyChange(change, after);
+    baseline->Update({&change, 1});
+  }
+  const std::vector<Route> routes(after.begin(), after.end());
+  const auto anew = engine->build(Family::kIpv6, routes);
+  const Trace trace =
+      *MakeTrace(TraceKind::kMatch, Family::kIpv6, routes, 4096);
+  std::vector<NextHopId> expected(trace.size());
+  (*anew)->Lookup(trace.at(0), trace.size(), expected.data());
+  EXPECT_EQ(FirstWrong(*baseline, trace, expected, 256), "");
 }
 
 TEST_F(ComparisonTest, MayNotLeaveOutMuch) {

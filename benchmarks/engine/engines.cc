@@ -13,6 +13,8 @@
 #include "benchmarks/engine/comparison.h"
 #include "benchmarks/rivals/rivals.h"
 #include "lpm/fib/fib.h"
+#include "lpm/fib/fib_compiler.h"
+#include "lpm/routes/route_set.h"
 
 namespace planb {
 namespace {
@@ -52,6 +54,37 @@ class PlanB : public Baseline {
   mutable std::vector<uint8_t> lengths_;
 };
 
+// The same with updates.
+class ChangingPlanB final : public UpdatableBaseline {
+ public:
+  ChangingPlanB(Family family, absl::Span<const Route> routes,
+                const FibOptions& options, const Kernel& kernel)
+      : routes_(family, routes), compiler_(family, options), kernel_(kernel) {
+    fib_ = compiler_.Compile(routes_).value();
+  }
+
+  void Lookup(const void* addresses, size_t count,
+              void* next_hops) const override {
+    fib_->Lookup(addresses, count, next_hops, kernel_);
+  }
+  size_t bytes() const override { return fib_->bytes(); }
+  void Update(absl::Span<const Route> changes) override {
+    prefixes_.clear();
+    for (const Route& change : changes) {
+      prefixes_.push_back(change.prefix);
+      routes_.Exchange(change.prefix, change.next_hop);
+    }
+    fib_ = compiler_.Update(routes_, prefixes_).value();
+  }
+
+ private:
+  RouteSet routes_;
+  FibCompiler compiler_;
+  const Kernel& kernel_;
+  std::unique_ptr<const Fib> fib_;
+  std::vector<Prefix> prefixes_;
+};
+
 absl::StatusOr<Engine> MakePlanB(const Options& options) {
   FibOptions fib_options;
   std::string name = "auto";
@@ -71,6 +104,11 @@ absl::StatusOr<Engine> MakePlanB(const Options& options) {
                      Family family, absl::Span<const Route> routes) -> Built {
     return std::make_unique<PlanB>(
         Fib::Build(family, routes, fib_options).value(), *kernel);
+  };
+  engine.updatable = [kernel = *kernel, fib_options](
+                         Family family, absl::Span<const Route> routes) {
+    return std::make_unique<ChangingPlanB>(family, routes, fib_options,
+                                           *kernel);
   };
   return engine;
 }
@@ -154,6 +192,12 @@ absl::StatusOr<Engine> MakeEngine(absl::string_view name) {
   }
   engine->name = std::string(name);
   return engine;
+}
+
+std::vector<std::string> EngineKinds() {
+  std::vector<std::string> kinds;
+  for (const auto& [kind, unused] : Factories()) kinds.push_back(kind);
+  return kinds;
 }
 
 bool RegisterEngine(const char* kind, EngineFactory factory) {

@@ -107,6 +107,13 @@ absl::Status ReplaceByLong(uint64_t percent, RouteMap& routes) {
 }
 
 absl::Status Modify(absl::string_view how, Table& table) {
+  if (how == "one-hop" || how == "alternate") {
+    for (size_t i = 0; i < table.routes.size(); ++i) {
+      table.routes[i].next_hop =
+          how == "one-hop" ? 1 : static_cast<NextHopId>(1 + i % 64);
+    }
+    return absl::OkStatus();
+  }
   if (table.family != Family::kIpv6) {
     return absl::InvalidArgumentError(absl::StrCat("+", how, " is for IPv6"));
   }
@@ -129,18 +136,59 @@ absl::Status Modify(absl::string_view how, Table& table) {
   return absl::OkStatus();
 }
 
+// Chains of nested prefixes, each around an address of its own.
+std::vector<Route> DeepRoutes(size_t count) {
+  Random random(1);
+  RouteMap routes;
+  while (routes.size() < count) {
+    const Address address =
+        Address::V6(absl::uint128(1) << 125 | (random.Next128() >> 3));
+    for (int length = 20; length <= 128 && routes.size() < count; ++length) {
+      routes.emplace(Prefix::Truncate(address, length),
+                     static_cast<NextHopId>(1 + length % 64));
+    }
+  }
+  std::vector<Route> made;
+  for (const auto& [prefix, hop] : routes) made.push_back({prefix, hop});
+  return made;
+}
+
+// The first /64s of one /48, a third of them left out, so that not all merges.
+std::vector<Route> OneSiteRoutes(size_t count) {
+  Random random(1);
+  std::vector<Route> made;
+  for (uint64_t i = 0; i < 65'536 && made.size() < count; ++i) {
+    if (65'536 - i > count - made.size() && random.Chance(1, 12)) continue;
+    made.push_back(
+        {Prefix::Truncate(
+             Address::V6(absl::MakeUint128(0x20010db800010000 | i, 0)), 64),
+         static_cast<NextHopId>(1 + random.Below(kHostNextHops))});
+  }
+  return made;
+}
+
 absl::StatusOr<Table> MakeBase(absl::string_view name) {
   if (name == "real") return ReadTable(DataFile("rv6_20260730.txt"));
   if (name == "ipv4") return ReadTable(DataFile("rv4_20260730.txt.gz"));
   Table table;
-  const absl::string_view number = absl::StripPrefix(name, "ipv4:");
-  const bool ipv4 = number.size() < name.size();
+  const std::vector<absl::string_view> parts = absl::StrSplit(name, ':');
+  const absl::string_view kind = parts.size() == 2 ? parts[0] : "";
   size_t count;
-  if (absl::SimpleAtoi(number, &count)) {
-    table.family = ipv4 ? Family::kIpv4 : Family::kIpv6;
-    table.routes = SyntheticTable(
-        {.ipv6_routes = ipv4 ? 0 : count, .ipv4_routes = ipv4 ? count : 0});
-    return table;
+  int year = 2025;
+  if (parts.size() <= 2 && absl::SimpleAtoi(parts.back(), &count)) {
+    if (kind == "deep" || kind == "one48") {
+      table.routes = kind == "deep" ? DeepRoutes(count) : OneSiteRoutes(count);
+      return table;
+    }
+    const bool ipv4 = kind == "ipv4";
+    if (kind.empty() || ipv4 ||
+        (absl::SimpleAtoi(kind, &year) && year >= 2019 && year <= 2025)) {
+      table.family = ipv4 ? Family::kIpv4 : Family::kIpv6;
+      table.routes = SyntheticTable({.ipv6_routes = ipv4 ? 0 : count,
+                                     .ipv4_routes = ipv4 ? count : 0,
+                                     .year = year});
+      return table;
+    }
   }
   if (absl::StrContains(name, '/') || absl::StrContains(name, '.')) {
     return ReadTable(std::string(name));

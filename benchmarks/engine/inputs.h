@@ -26,7 +26,11 @@ namespace planb {
 //   real          RouteViews' IPv6 table in PLANB_DATA_DIR
 //   ipv4          RouteViews' IPv4 table there
 //   250000        so many made-up IPv6 routes (lpm/synthetic/synthetic.h)
+//   2019:76342    so many with the length mix of that year, 2019 to 2025
 //   ipv4:1000000  so many made-up IPv4 routes
+//   deep:100000   nested as deeply as can be: every length from /20 to /128
+//                 around one address, then around the next
+//   one48:60000   so many /64s of one /48, at most 65,536
 //   hosts64       100,000 /128s in one /64
 //   hosts48       100,000 /128s in one /48
 //   hosts-spread  100,000 /128s all over 2000::/3
@@ -39,6 +43,8 @@ namespace planb {
 //                    65..128 bits, each in a route that stays
 //   +max64           routes longer than /64 are left out
 //   +hosts64, +hosts48, +hosts-spread  those hosts in addition
+//   +one-hop         all routes have one next hop: all merges
+//   +alternate       neighbours never share a next hop: nothing merges
 
 struct Table {
   std::string name;

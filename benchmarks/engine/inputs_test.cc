@@ -109,9 +109,37 @@ TEST(Tables, Real) {
   EXPECT_EQ(ipv4->routes.size(), 1'107'938U);
 }
 
+TEST(Tables, Adversarial) {
+  const auto deep = MakeTable("deep:1000");
+  ASSERT_TRUE(deep.ok()) << deep.status();
+  EXPECT_EQ(deep->routes.size(), 1000U);
+  EXPECT_TRUE(SortedAndDistinct(deep->routes));
+  size_t nested = 0;
+  for (size_t i = 1; i < deep->routes.size(); ++i) {
+    nested += deep->routes[i - 1].prefix.Covers(deep->routes[i].prefix) ? 1 : 0;
+  }
+  EXPECT_GT(nested, 900U);
+  const auto site = MakeTable("one48:60000");
+  ASSERT_TRUE(site.ok()) << site.status();
+  EXPECT_EQ(site->routes.size(), 60'000U);
+  EXPECT_TRUE(SortedAndDistinct(site->routes));
+  for (const Route& route : site->routes) {
+    ASSERT_EQ(route.prefix.length(), 64);
+    ASSERT_TRUE(Prefix::Parse("2001:db8:1::/48")->Covers(route.prefix));
+  }
+  const auto one = MakeTable("2019:5000+one-hop");
+  const auto alternate = MakeTable("ipv4:5000+alternate");
+  ASSERT_TRUE(one.ok() && alternate.ok());
+  for (size_t i = 1; i < 5000; ++i) {
+    EXPECT_EQ(one->routes[i].next_hop, one->routes[0].next_hop);
+    EXPECT_NE(alternate->routes[i].next_hop, alternate->routes[i - 1].next_hop);
+  }
+}
+
 TEST(Tables, NamesThatMeanNothing) {
-  for (const char* name : {"", "fast", "20000+fast", "ipv4:20+long5", "20k",
-                           "0+long5", "no/such/file"}) {
+  for (const char* name :
+       {"", "fast", "20000+fast", "ipv4:20+long5", "20k", "2018:20",
+        "deep:", "1:2:3", "0+long5", "no/such/file"}) {
     EXPECT_FALSE(MakeTable(name).ok()) << name;
   }
 }

@@ -34,6 +34,14 @@ class Baseline {
   virtual size_t bytes() const = 0;
 };
 
+// A baseline that can be changed. Those that cannot are built anew, which is
+// what a change costs them. Thread-compatible.
+class UpdatableBaseline : public Baseline {
+ public:
+  // Announces each route, or withdraws its prefix if the next hop is kNoRoute.
+  virtual void Update(absl::Span<const Route> changes) = 0;
+};
+
 // Makes a baseline of routes of one family, strictly ascending by prefix, no
 // next hop 0.
 // Errors: UNIMPLEMENTED, saying why, for a table that this kind of baseline

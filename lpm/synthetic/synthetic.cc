@@ -14,8 +14,10 @@
 #include "lpm/synthetic/synthetic.h"
 
 #include <algorithm>
+#include <array>
 #include <compare>
 #include <cstdint>
+#include <iterator>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -343,14 +345,69 @@ class Generator {
 
 }  // namespace
 
+namespace {
+
+// The five most popular lengths of a year, in parts per million: the paper's
+// Table 1, of the collector rrc00.
+struct YearMix {
+  int year;
+  std::array<Share, 5> top;
+};
+constexpr YearMix kYears[] = {
+    {2019,
+     {{{48, 465200}, {32, 171300}, {44, 61300}, {40, 54000}, {36, 39700}}}},
+    {2020,
+     {{{48, 478700}, {32, 155200}, {44, 61400}, {40, 53100}, {36, 41500}}}},
+    {2021,
+     {{{48, 418200}, {32, 145900}, {44, 87300}, {40, 66600}, {64, 48100}}}},
+    {2022,
+     {{{48, 472800}, {32, 133100}, {44, 83200}, {40, 77300}, {36, 37600}}}},
+    {2023,
+     {{{48, 463900}, {32, 118300}, {44, 90900}, {40, 78900}, {36, 36500}}}},
+    {2024,
+     {{{48, 452700}, {32, 111900}, {44, 94000}, {40, 90100}, {36, 36400}}}},
+};
+
+// The mix of a year: its five lengths, and the others of kMixV6 in the rest.
+std::vector<Share> MixOf(int year) {
+  std::vector<Share> mix(std::begin(kMixV6), std::end(kMixV6));
+  for (const YearMix& of : kYears) {
+    if (of.year != year) continue;
+    const auto in_top = [&of](const Share& share) {
+      return absl::c_any_of(of.top, [&share](const Share& top) {
+        return top.length == share.length;
+      });
+    };
+    uint64_t named = 0;
+    uint64_t others = 0;
+    for (const Share& share : of.top) named += share.weight;
+    for (const Share& share : mix) others += in_top(share) ? 0 : share.weight;
+    for (Share& share : mix) {
+      if (!in_top(share)) {
+        share.weight = share.weight * (1'000'000 - named) / others;
+        continue;
+      }
+      for (const Share& top : of.top) {
+        if (top.length == share.length) share.weight = top.weight;
+      }
+    }
+  }
+  return mix;
+}
+
+}  // namespace
+
 std::vector<Route> SyntheticTable(const SyntheticOptions& options) {
+  const std::vector<Share> mix = MixOf(options.year);
+  SyntheticWorld ipv6_world = kSyntheticIpv6;
+  ipv6_world.mix = mix;
   Random seeds(options.seed);
   const uint64_t seed_v4 = seeds.Next();
   std::vector<Route> routes =
       Generator(kSyntheticIpv4, seed_v4, options.next_hops)
           .Make(options.ipv4_routes);
   const std::vector<Route> ipv6 =
-      Generator(kSyntheticIpv6, seeds.Next(), options.next_hops)
+      Generator(ipv6_world, seeds.Next(), options.next_hops)
           .Make(options.ipv6_routes);
   routes.insert(routes.end(), ipv6.begin(), ipv6.end());
   return routes;

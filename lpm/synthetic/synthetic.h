@@ -25,10 +25,14 @@ struct SyntheticOptions {
   // Next hops are 1..next_hops; neighbours under one allocation tend to share
   // theirs, as the prefixes of one origin network do. 0 is taken as 1.
   uint32_t next_hops = 64;
+  // The year, 2019 to 2025, whose mix of IPv6 lengths it has; others are taken
+  // as 2025.
+  int year = 2025;
 };
 
-// IPv6: the prefix-length mix of August 2025 (PlanB paper, Table 1: /48 44.55%,
-// /32 11.00%, /40 10.11%, /44 9.69%, /36 3.89%, the rest spread), more
+// IPv6: the prefix-length mix of August of a year (PlanB paper, Table 1; 2025:
+// /48 44.55%, /32 11.00%, /40 10.11%, /44 9.69%, /36 3.89%, the rest spread as
+// in 2026), more
 // specifics clustered under realistic /29../32 allocations inside 2000::/3.
 // IPv4: the mix of July 2026 (/24 63.6%), clustered likewise, though it nests
 // deeper than the real table.

@@ -123,6 +123,26 @@ TEST(SyntheticTable, HasTheMixOfThePaper) {
   for (size_t n = 0; n < 19; ++n) EXPECT_EQ(count[n], 0U) << n;
 }
 
+TEST(SyntheticTable, HasTheMixOfEachYear) {
+  struct Year {
+    int year;
+    double at_48, at_32, at_64;
+  };
+  for (const Year& of :
+       {Year{2019, 46.52, 17.13, 0.07}, Year{2021, 41.82, 14.59, 4.81},
+        Year{2024, 45.27, 11.19, 0.08}}) {
+    SCOPED_TRACE(of.year);
+    std::array<size_t, 129> count{};
+    for (const Route& route :
+         SyntheticTable({.ipv6_routes = 100'000, .year = of.year})) {
+      ++count[static_cast<size_t>(route.prefix.length())];
+    }
+    EXPECT_NEAR(static_cast<double>(count[48]) / 1000, of.at_48, 0.05);
+    EXPECT_NEAR(static_cast<double>(count[32]) / 1000, of.at_32, 0.05);
+    EXPECT_NEAR(static_cast<double>(count[64]) / 1000, of.at_64, 0.03);
+  }
+}
+
 TEST(SyntheticTable, IsClusteredLikeTheInternet) {
   const std::vector<Route> routes = Table(258'956, 0);
   size_t sites = 0, fullest = 0, here = 0, nested = 0, same_next_hop = 0;

@@ -1,0 +1,256 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+
+"""Compares the engine with every rival: one command, tables and pictures.
+
+    benchmarks/bench.py [--full] [--out=DIR] [--only=EXPERIMENT,...]
+
+Runs the experiments below with compare (built by `make bench`), each into
+DIR/EXPERIMENT.csv, and prints a digest. An experiment whose file is complete
+is not run again, so a run that was broken off goes on: --anew runs all. With
+--full tables, traces and repeats are those of the report, and take hours.
+
+compare_dpdk is used instead of compare if it was built; bart, which is a
+program of its own, if bart/bart was built.
+"""
+
+import argparse
+import csv
+import json
+import os
+import pathlib
+import platform
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent
+
+# Engines for IPv6 and for IPv4, by what `compare --list_engines` has.
+V6 = {
+    "planb": ["planb", "planb:avx2", "planb:scalar"],
+    "paper": ["paper", "paper:distinct", "paper:merged"],
+    "reference": ["reference:drop"],
+}
+V4 = {"planb": ["planb"], "paper": ["paper"]}
+ONLY_V4 = {"dir24", "sail"}
+ONLY_V6 = {"reference", "dpdk"}
+YEARS = [("2019", 76342), ("2020", 95504), ("2021", 143823), ("2022", 168572),
+         ("2023", 199801), ("2024", 226222), ("2025", 235466)]
+
+
+def real(name):
+    directory = os.environ.get("PLANB_DATA_DIR", str(ROOT / "../shared/data"))
+    return (pathlib.Path(directory) / name).exists()
+
+
+def experiments(full, engines):
+    """Name, arguments of compare: one run each."""
+    v6 = [e for kind in engines if kind not in ONLY_V4
+          for e in V6.get(kind, [kind])]
+    v4 = [e for kind in engines if kind not in ONLY_V6
+          for e in V4.get(kind, [kind])]
+    best = [e for e in v6 if ":" not in e or e == "reference:drop"]
+    has_v6, has_v4 = real("rv6_20260730.txt"), real("rv4_20260730.txt.gz")
+    main = ["real"] if has_v6 else ["250000"]
+    years = [f"{year}:{count}" for year, count in YEARS]
+    if full:
+        sizes = ["20000", "50000", "100000", "250000", "500000", "1000000",
+                 "2000000", "4000000"]
+        repeats, traces = 9, "match,uniform,zipf,repeat"
+    else:
+        sizes = ["20000", "1000000"]
+        years = years[:1] + years[-1:]
+        repeats, traces = 3, "match,uniform"
+    hard = ["deep:100000", "one48:60000", "100000+alternate", "100000+one-hop",
+            "100000+long5", "100000+long50", "hosts64", "hosts48"]
+    run = []
+
+    def add(name, tables, which, **flags):
+        flags.setdefault("repeats", repeats)
+        run.append((name, tables, which, flags))
+
+    # Figures 8 and 9 of the paper: tables by year, and the real one.
+    add("tables", main + years, best, traces="match")
+    add("traces", main, v6, traces=traces)
+    add("resident", main, best, traces="match", addresses=4096)
+    add("size", sizes, best, traces="match")
+    add("hard", hard if full else hard[:4], best, traces="match")
+    add("ipv4", ["ipv4"] if has_v4 else ["ipv4:1000000"], v4, traces=traces)
+    add("cores", main, best, traces="match", what="threads")
+    add("memory", main + sizes, best, traces="match", what="memory")
+    add("updates", main, best, traces="match", what="updates", repeats=1)
+    add("single", main, best, traces="match", what="single")
+    add("batches", main, best, traces="match", batches="1,16,128,1024,65536")
+    ablation = ["upper"] + [e for e in (
+        "paper:scalar:1", "paper:auto:1", "paper:avx512:1") if False]
+    ablation += ["paper", "paper:distinct", "paper:merged", "planb:scalar",
+                 "planb:avx2", "planb"]
+    add("ablation", main, [e for e in ablation
+                           if e.split(":")[0] in engines], traces="match")
+    return run
+
+
+def machine():
+    """What the figures depend on."""
+    def first(path, key):
+        for line in open(path, encoding="utf-8"):
+            if line.startswith(key):
+                return line.split(":", 1)[1].strip()
+        return ""
+
+    def read(path):
+        try:
+            return pathlib.Path(path).read_text().strip()
+        except OSError:
+            return "unknown"
+
+    return {
+        "make": first("/proc/cpuinfo", "vendor_id"),
+        "model": first("/proc/cpuinfo", "model name"),
+        "cores": os.cpu_count(),
+        "avx512": "avx512f" in first("/proc/cpuinfo", "flags"),
+        "l2": read("/sys/devices/system/cpu/cpu0/cache/index2/size"),
+        "l3": read("/sys/devices/system/cpu/cpu0/cache/index3/size"),
+        "governor": read(
+            "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        "kernel": platform.release(),
+        "transparent_hugepages": read(
+            "/sys/kernel/mm/transparent_hugepage/enabled"),
+        "hugetlb_pages": read("/proc/sys/vm/nr_hugepages"),
+        "counters": "none" if read(
+            "/sys/bus/event_source/devices/cpu/type") == "unknown" else "there",
+        "date": time.strftime("%Y-%m-%d"),
+    }
+
+
+def rows(path):
+    with open(path, encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def digest(out):
+    """Rates against the first engine, and what they cost, as Markdown."""
+    table = {}
+    for name, metric in (("tables", "rate_mps"), ("traces", "rate_mps"),
+                         ("resident", "rate_mps"), ("cores", "rate_mps"),
+                         ("memory", "bytes_per_route"), ("memory", "build_ms"),
+                         ("updates", "update1_p50_us"),
+                         ("single", "dependent_ns"),
+                         ("single", "alone_p99_ns")):
+        path = out / f"{name}.csv"
+        if not path.exists():
+            continue
+        first = None
+        for row in rows(path):
+            first = first or row["table"]
+            if row["table"] != first or row["metric"] != metric:
+                continue
+            if row["trace"] not in ("match", "uniform"):
+                continue
+            column = f"{name} {metric}"
+            if name == "traces":
+                column = f"{row['trace']} M/s"
+            elif name == "tables":
+                continue
+            elif name == "cores":
+                column = f"{row['threads']} cores M/s"
+            elif name == "resident":
+                column = "resident M/s"
+            else:
+                column = {"bytes_per_route": "B/route", "build_ms": "build ms",
+                          "update1_p50_us": "change us",
+                          "dependent_ns": "one, ns",
+                          "alone_p99_ns": "one p99, ns"}[metric]
+            value = float(row["median"])
+            table.setdefault(row["engine"], {})[column] = (
+                f"{value:.1f}" if value < 100 else f"{value:.0f}")
+    columns = []
+    for figures in table.values():
+        columns += [c for c in figures if c not in columns]
+    lines = ["| engine | " + " | ".join(columns) + " |",
+             "| --- |" + " --- |" * len(columns)]
+    for engine, figures in table.items():
+        cells = [figures.get(c, "") for c in columns]
+        lines.append(f"| `{engine}` | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--full", action="store_true")
+    parser.add_argument("--anew", action="store_true",
+                        help="also run what is complete")
+    parser.add_argument("--out", type=pathlib.Path)
+    parser.add_argument("--only", default="", help="experiments, by name")
+    parser.add_argument("--cpu", type=int, default=os.cpu_count() - 1)
+    parser.add_argument("--compare", help="the program")
+    options = parser.parse_args()
+    here = machine()
+    make = "intel" if "Intel" in here["make"] else (
+        "amd" if "AMD" in here["make"] else here["make"] or "other")
+    out = options.out or HERE / "results" / make
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "machine.json").write_text(json.dumps(here, indent=1) + "\n")
+    compare = options.compare
+    for name in ("compare_dpdk", "compare"):
+        path = ROOT / "bazel-bin/benchmarks/engine" / name
+        if compare is None and path.exists():
+            compare = str(path)
+    if compare is None:
+        sys.exit("compare is not built: make bench")
+    listed = subprocess.run([compare, "--list_engines"], check=True,
+                            capture_output=True, text=True).stdout.split()
+    engines = ["planb"] + [e for e in listed if e != "planb"]
+    only = [name for name in options.only.split(",") if name]
+    todo = [e for e in experiments(options.full, engines)
+            if not only or e[0] in only]
+    # A table at a time, to tell how far it is and to go on from there.
+    steps = [(name, table, which, flags) for name, tables, which, flags in todo
+             for table in tables]
+    done = {name: set() for name, *_ in steps}
+    for name in done:
+        state = out / f"{name}.done"
+        if options.anew:
+            state.unlink(missing_ok=True)
+            (out / f"{name}.csv").unlink(missing_ok=True)
+        if state.exists():
+            done[name] = set(state.read_text().split())
+    begin, ran, wrong = time.monotonic(), 0, []
+    for at, (name, table, which, flags) in enumerate(steps):
+        if table in done[name]:
+            continue
+        left = ""
+        if ran:
+            each = (time.monotonic() - begin) / ran
+            left = f", {each * (len(steps) - at) / 60:.0f} minutes left"
+        print(f"[{at + 1}/{len(steps)}{left}] {name}: {table}", flush=True)
+        part = out / f"{name}.part"
+        part.unlink(missing_ok=True)
+        command = [compare, f"--cpu={options.cpu}", f"--tables={table}",
+                   f"--engines={','.join(which)}", f"--csv={part}"]
+        command += [f"--{key}={value}" for key, value in flags.items()]
+        with open(out / "log.txt", "a", encoding="utf-8") as log:
+            result = subprocess.run(command, stdout=log, stderr=log,
+                                    check=False)
+        if result.returncode == 1:
+            wrong.append(f"{name}: {table}")
+        elif result.returncode != 0:
+            sys.exit(f"failed: {' '.join(command)}; see {out}/log.txt")
+        whole = out / f"{name}.csv"
+        lines = part.read_text().splitlines(keepends=True)
+        with open(whole, "a", encoding="utf-8") as file:
+            file.writelines(lines[1 if whole.stat().st_size else 0:])
+        part.unlink()
+        with open(out / f"{name}.done", "a", encoding="utf-8") as state:
+            state.write(table + "\n")
+        ran += 1
+    print()
+    print(digest(out))
+    if wrong:
+        sys.exit("wrong answers: " + "; ".join(wrong))
+
+
+if __name__ == "__main__":
+    main()

@@ -7,7 +7,9 @@
 //   planb[:KERNEL]      the engine under lpm/ (avx512, avx2, scalar; the best)
 //   planb[:KERNEL]:lengths  the same, with prefix lengths beside next hops
 //   paper[:OPTION...]   the PlanB paper's: avx512, avx2, scalar; distinct (one
-//                       entry an address), merged
+//                       entry an address), merged; rungs of its ablation, one
+//                       address at a time: branchfree, autovector, unbatched
+//   upper               std::upper_bound over the paper's intervals
 //   reference[:scalar]  planb-lpm's algorithm; it refuses routes longer than
 //   reference:drop      /64, or leaves them out and is checked without them
 //   dir24[:scalar]      DIR-24-8, IPv4 only

@@ -135,6 +135,15 @@ absl::StatusOr<Engine> MakePaper(const Options& options) {
   return engine;
 }
 
+absl::StatusOr<Engine> MakeUpper(const Options& options) {
+  if (!options.empty()) return NoOption(options[0]);
+  Engine engine;
+  engine.build = [](Family family, absl::Span<const Route> routes) {
+    return paper::BuildUpperBound(family, routes);
+  };
+  return engine;
+}
+
 absl::StatusOr<Engine> MakeReference(const Options& options) {
   Options others;
   bool drop = false;
@@ -151,6 +160,7 @@ std::map<std::string, EngineFactory>& Factories() {
   static auto* const factories =
       new std::map<std::string, EngineFactory>{{"planb", MakePlanB},
                                                {"paper", MakePaper},
+                                               {"upper", MakeUpper},
                                                {"reference", MakeReference},
                                                {"dir24", MakeDir24}};
   return *factories;

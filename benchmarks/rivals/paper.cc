@@ -18,6 +18,7 @@
 #include "absl/base/internal/raw_logging.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "benchmarks/rivals/parts.h"
 
 namespace planb::paper {
 namespace {
@@ -273,6 +274,21 @@ struct Scalar {
 const Kernel kScalarKernel = {"scalar", [] { return true; },
                               scalar::Search<scalar::Scalar, 16>::Lookup};
 
+// Rungs of the ladder of section 4.5, one address at a time. This one compares
+// key after key: the paper's branch-free scalar code.
+struct OneKeyAtATime {
+  static int Rank(const TreeNode& node, int64_t key) {
+    int rank = 0;
+    for (int64_t bound : node.keys) {
+      rank += key > bound ? 1 : 0;
+      asm("" : "+r"(rank));  // the compiler would use vectors otherwise
+    }
+    return rank;
+  }
+};
+const Kernel kBranchFreeKernel = {"branchfree", [] { return true; },
+                                  scalar::Search<OneKeyAtATime, 1>::Lookup};
+
 }  // namespace
 }  // namespace planb::paper
 
@@ -329,6 +345,17 @@ struct Avx512 {
   }
 };
 
+// What the compiler makes of a loop, with the same instructions at hand. It
+// uses vectors only for a loop that it may not unroll.
+struct ByCompiler {
+  static int Rank(const TreeNode& node, int64_t key) {
+    int64_t rank = 0;
+#pragma GCC unroll 1
+    for (int64_t bound : node.keys) rank += key > bound ? 1 : 0;
+    return static_cast<int>(rank);
+  }
+};
+
 }  // namespace avx512
 }  // namespace
 }  // namespace planb::paper
@@ -349,13 +376,19 @@ const Kernel kAvx2Kernel = {"avx2",
                             },
                             avx2::Search<avx2::Avx2, 32>::Lookup};
 
-const Kernel kAvx512Kernel = {"avx512",
-                              [] {
-                                return __builtin_cpu_supports("avx512f") &&
-                                       __builtin_cpu_supports("avx512dq") &&
-                                       __builtin_cpu_supports("popcnt");
-                              },
+bool HasAvx512() {
+  return __builtin_cpu_supports("avx512f") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("popcnt");
+}
+
+const Kernel kAvx512Kernel = {"avx512", HasAvx512,
                               avx512::Search<avx512::Avx512, 32>::Lookup};
+
+// More rungs of the ladder.
+const Kernel kAutoVectorKernel = {
+    "autovector", HasAvx512, avx512::Search<avx512::ByCompiler, 1>::Lookup};
+const Kernel kUnbatchedKernel = {"unbatched", HasAvx512,
+                                 avx512::Search<avx512::Avx512, 1>::Lookup};
 #endif
 
 }  // namespace
@@ -367,7 +400,11 @@ absl::Span<const Kernel* const> AvailableKernels() {
 #if defined(__x86_64__)
            &kAvx512Kernel, &kAvx2Kernel,
 #endif
-               &kScalarKernel
+               &kScalarKernel,
+#if defined(__x86_64__)
+               &kUnbatchedKernel, &kAutoVectorKernel,
+#endif
+               &kBranchFreeKernel
          }) {
       if (kernel->runs_here()) found->push_back(kernel);
     }
@@ -407,6 +444,76 @@ class Paper : public Baseline {
   const TreeView view_;  // of tree_
 };
 
+// Sorted starts and their values: those of the first stage, and behind them
+// those of each tree of the second.
+class Sorted : public Baseline {
+ public:
+  Sorted(Family family, const Stages& stages) : family_(family) {
+    size_t size = stages.first.size();
+    for (const Entries& entries : stages.second) size += entries.size();
+    starts_ = HugeArray<uint64_t>(size);
+    values_ = HugeArray<uint32_t>(size);
+    Append(stages.first);
+    for (const Entries& entries : stages.second) Append(entries);
+  }
+
+  void Lookup(const void* addresses, size_t count,
+              void* next_hops) const override {
+    LookupInTurns<1>(family_, *this, addresses, count, next_hops);
+  }
+
+  size_t bytes() const override {
+    return sizeof(*this) + starts_.bytes() + values_.bytes() +
+           ends_.size() * sizeof(size_t);
+  }
+
+  // For LookupInTurns: all at once.
+  struct State {
+    NextHopId next_hop;
+  };
+  bool Start(Key key, State& state) const {
+    const uint32_t value = ValueOf(0, key.high);
+    state.next_hop = value & kSecondStage
+                         ? ValueOf(1 + (value & ~kSecondStage), key.low)
+                         : value;
+    return false;
+  }
+  bool Step(State&) const { return false; }
+  NextHopId Result(const State& state) const { return state.next_hop; }
+
+ private:
+  void Append(const Entries& entries) {
+    size_t at = ends_.back();
+    for (const Entry& entry : entries) {
+      starts_[at] = entry.start;
+      values_[at++] = entry.value;
+    }
+    ends_.push_back(at);
+  }
+
+  // The value for `key` in a part: 0 is the first stage. It starts at 0.
+  uint32_t ValueOf(size_t part, uint64_t key) const {
+    const uint64_t* const starts = starts_.data();
+    const uint64_t* const after =
+        std::upper_bound(starts + ends_[part], starts + ends_[part + 1], key);
+    return values_[static_cast<size_t>(after - starts) - 1];
+  }
+
+  const Family family_;
+  HugeArray<uint64_t> starts_;
+  HugeArray<uint32_t> values_;
+  std::vector<size_t> ends_ = {0};  // of the part before
+};
+
+absl::Status CheckNextHops(absl::Span<const Route> routes) {
+  for (const Route& route : routes) {
+    if (route.next_hop >= kSecondStage) {
+      return absl::UnimplementedError("a next hop of 2^31 or more");
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<const Baseline>> BuildPaper(
@@ -417,13 +524,16 @@ absl::StatusOr<std::unique_ptr<const Baseline>> BuildPaper(
     return absl::InvalidArgumentError(
         absl::StrCat("no kernel \"", options.kernel, "\" on this machine"));
   }
-  for (const Route& route : routes) {
-    if (route.next_hop >= kSecondStage) {
-      return absl::UnimplementedError("a next hop of 2^31 or more");
-    }
-  }
+  if (absl::Status status = CheckNextHops(routes); !status.ok()) return status;
   return std::make_unique<Paper>(
       family, kernel->lookup, Tree::Build(Sweep(routes, options.boundaries)));
+}
+
+absl::StatusOr<std::unique_ptr<const Baseline>> BuildUpperBound(
+    Family family, absl::Span<const Route> routes, Boundaries boundaries) {
+  if (absl::Status status = CheckNextHops(routes); !status.ok()) return status;
+  return std::make_unique<Sorted>(family,
+                                  SplitStages(Sweep(routes, boundaries)));
 }
 
 }  // namespace planb::paper

@@ -135,7 +135,8 @@ struct Kernel {
   LookupFunction lookup;
 };
 
-// The kernels this machine can run, best first; "scalar" is the last.
+// The kernels this machine can run, best first; after "scalar" come those that
+// take one address at a time.
 absl::Span<const Kernel* const> AvailableKernels();
 
 // The one of this name ("auto" is the best), or nullptr.

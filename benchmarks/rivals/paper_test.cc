@@ -221,7 +221,7 @@ INSTANTIATE_TEST_SUITE_P(All, KernelTest,
 
 TEST(FindKernel, ByName) {
   EXPECT_EQ(FindKernel("auto"), AvailableKernels().front());
-  EXPECT_EQ(FindKernel("scalar"), AvailableKernels().back());
+  EXPECT_STREQ(FindKernel("scalar")->name, "scalar");
   EXPECT_EQ(FindKernel("sse9"), nullptr);
 }
 

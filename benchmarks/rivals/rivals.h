@@ -131,7 +131,10 @@ enum class Boundaries {
 struct PaperOptions {
   // The paper does not merge.
   Boundaries boundaries = Boundaries::kAll;
-  // "auto", "avx512", "avx2" or "scalar".
+  // "auto", "avx512", "avx2" or "scalar". Or, one address at a time, the rungs
+  // of the paper's ablation (section 4.5): "branchfree" compares key after key,
+  // "autovector" is what the compiler makes of that with AVX-512 allowed, and
+  // "unbatched" is "avx512" without batches.
   std::string kernel = "auto";
 };
 
@@ -141,6 +144,15 @@ struct PaperOptions {
 absl::StatusOr<std::unique_ptr<const Baseline>> BuildPaper(
     Family family, absl::Span<const Route> routes,
     const PaperOptions& options = {});
+
+// The baseline of the paper's ablation (section 4.5): std::upper_bound over the
+// sorted starts of the same intervals, one address at a time. Upper halves
+// first, lower ones where a prefix longer than /64 decides.
+// O(routes).
+// Errors: UNIMPLEMENTED if a next hop is 2^31 or more.
+absl::StatusOr<std::unique_ptr<const Baseline>> BuildUpperBound(
+    Family family, absl::Span<const Route> routes,
+    Boundaries boundaries = Boundaries::kAll);
 
 }  // namespace paper
 }  // namespace planb

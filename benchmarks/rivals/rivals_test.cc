@@ -133,6 +133,12 @@ BaselineBuilder Builder(const PaperOptions& options) {
   };
 }
 
+BaselineBuilder Sorted(Boundaries boundaries) {
+  return [boundaries](Family family, absl::Span<const Route> routes) {
+    return BuildUpperBound(family, routes, boundaries);
+  };
+}
+
 class PaperTest : public testing::TestWithParam<Boundaries> {
  protected:
   PaperOptions Options() const { return {.boundaries = GetParam()}; }
@@ -148,6 +154,12 @@ TEST_P(PaperTest, Ipv4) {
 
 TEST_P(PaperTest, RealTables) {
   ExpectExactOnRealTable(Builder(Options()), {});
+}
+
+TEST_P(PaperTest, SortedStarts) {
+  ExpectExact(Sorted(GetParam()), {.next_hops = 0x7fffffff});
+  ExpectExact(Sorted(GetParam()), {.family = Family::kIpv4});
+  ExpectExactOnRealTable(Sorted(GetParam()), {});
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PaperTest,
@@ -171,8 +183,22 @@ TEST(Paper, IsAsLargeAsPublished) {
   EXPECT_LT((*baseline)->bytes(), nodes + values + 512);
 }
 
+// A start and a next hop for each boundary, and one of each for the first.
+TEST(UpperBound, IsTwelveBytesABoundary) {
+  std::vector<Route> routes;
+  for (uint32_t i = 1; i <= 1000; ++i) {
+    routes.push_back({Prefix::Truncate(Address::V4(i << 16), 16), i});
+  }
+  const auto baseline = BuildUpperBound(Family::kIpv4, routes);
+  ASSERT_TRUE(baseline.ok());
+  EXPECT_GE((*baseline)->bytes(), 12U * 2001);
+  EXPECT_LT((*baseline)->bytes(), 12U * 2001 + 256);
+}
+
 TEST(Paper, RefusesWhatItCannotAnswer) {
   const Route route = {Prefix(), 0x80000000};
+  EXPECT_EQ(BuildUpperBound(Family::kIpv4, {route}).status().code(),
+            absl::StatusCode::kUnimplemented);
   EXPECT_EQ(BuildPaper(Family::kIpv4, {route}).status().code(),
             absl::StatusCode::kUnimplemented);
   EXPECT_EQ(BuildPaper(Family::kIpv4, {}, {.kernel = "sse9"}).status().code(),

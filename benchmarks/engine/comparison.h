@@ -10,6 +10,8 @@
 //                       entry an address), merged; rungs of its ablation, one
 //                       address at a time: branchfree, autovector, unbatched
 //   upper               std::upper_bound over the paper's intervals
+//   patricia[:single]   a path-compressed binary trie; single is one address at
+//                       a time
 //   reference[:scalar]  planb-lpm's algorithm; it refuses routes longer than
 //   reference:drop      /64, or leaves them out and is checked without them
 //   dir24[:scalar]      DIR-24-8, IPv4 only

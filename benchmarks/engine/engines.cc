@@ -144,6 +144,23 @@ absl::StatusOr<Engine> MakeUpper(const Options& options) {
   return engine;
 }
 
+// One that takes addresses together, or with the option "single" one by one.
+using TurnsBuilder = Built (*)(Family family, absl::Span<const Route> routes,
+                               Turns turns);
+template <TurnsBuilder kBuild>
+absl::StatusOr<Engine> MakeTurns(const Options& options) {
+  Turns turns = Turns::kTogether;
+  for (const std::string& option : options) {
+    if (option != "single") return NoOption(option);
+    turns = Turns::kSingle;
+  }
+  Engine engine;
+  engine.build = [turns](Family family, absl::Span<const Route> routes) {
+    return kBuild(family, routes, turns);
+  };
+  return engine;
+}
+
 absl::StatusOr<Engine> MakeReference(const Options& options) {
   Options others;
   bool drop = false;
@@ -157,12 +174,11 @@ absl::StatusOr<Engine> MakeReference(const Options& options) {
 }
 
 std::map<std::string, EngineFactory>& Factories() {
-  static auto* const factories =
-      new std::map<std::string, EngineFactory>{{"planb", MakePlanB},
-                                               {"paper", MakePaper},
-                                               {"upper", MakeUpper},
-                                               {"reference", MakeReference},
-                                               {"dir24", MakeDir24}};
+  static auto* const factories = new std::map<std::string, EngineFactory>{
+      {"planb", MakePlanB},         {"paper", MakePaper},
+      {"upper", MakeUpper},         {"patricia", MakeTurns<BuildPatricia>},
+      {"reference", MakeReference}, {"dir24", MakeDir24},
+  };
   return *factories;
 }
 

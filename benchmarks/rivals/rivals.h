@@ -56,6 +56,13 @@ enum class RivalKernel {
   kScalar,  // anywhere
 };
 
+// How many addresses a rival searches at the same time, where its authors
+// search one.
+enum class Turns {
+  kTogether,  // 32 take turns, and lines are asked for ahead
+  kSingle,    // one after the other, as published
+};
+
 // DIR-24-8 (Gupta, Lin, McKeown, INFOCOM '98) for IPv4: one entry for each /24,
 // which is the answer or names a block of 256 more for the last byte. One
 // memory access for nearly every address, in 32 MB or more.
@@ -87,6 +94,16 @@ absl::StatusOr<std::unique_ptr<const Baseline>> BuildDir24(
 absl::StatusOr<std::unique_ptr<const Baseline>> BuildReference(
     Family family, absl::Span<const Route> routes,
     RivalKernel kernel = RivalKernel::kBest);
+
+// A path-compressed binary trie (Morrison's PATRICIA, J. ACM 15(4), 1968), the
+// conventional one that planb-lpm compares with. A node is a prefix that is a
+// route or at which two part, with the bits that were skipped: a search stops
+// at the first that does not hold its address. Nodes are 32 bytes in one array,
+// in the order of a walk. O(routes); a search visits as many nodes as nest
+// there.
+absl::StatusOr<std::unique_ptr<const Baseline>> BuildPatricia(
+    Family family, absl::Span<const Route> routes,
+    Turns turns = Turns::kTogether);
 
 // DPDK's rte_fib6 as a baseline: a trie of one 24-bit table and 8-bit ones
 // below it, with 4-byte next hops, looked up by AVX-512 gathers.

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -93,6 +94,40 @@ TEST(Reference, RefusesWhatItCannotAnswer) {
   const absl::Status refused = BuildReference(Family::kIpv6, {host}).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kUnimplemented);
   EXPECT_NE(refused.message().find("2001:db8::1/128"), absl::string_view::npos);
+}
+
+class TurnsTest : public testing::TestWithParam<Turns> {
+ protected:
+  using Build = absl::StatusOr<std::unique_ptr<const Baseline>> (*)(
+      Family family, absl::Span<const Route> routes, Turns turns);
+  static BaselineBuilder With(Build build) {
+    return [build](Family family, absl::Span<const Route> routes) {
+      return build(family, routes, GetParam());
+    };
+  }
+  static void ExpectExactInBothFamilies(Build build) {
+    ExpectExact(With(build), {.next_hops = UINT32_MAX});
+    ExpectExact(With(build), {.family = Family::kIpv4});
+  }
+};
+INSTANTIATE_TEST_SUITE_P(All, TurnsTest,
+                         testing::Values(Turns::kTogether, Turns::kSingle));
+
+TEST_P(TurnsTest, PatriciaIsExact) { ExpectExactInBothFamilies(BuildPatricia); }
+
+TEST_P(TurnsTest, PatriciaOnTheRealTable) {
+  ExpectExactOnRealTable(With(BuildPatricia), {});
+}
+
+// A node for the whole space, for each route, and for each fork of two.
+TEST(Patricia, HasNoNodeThatNeitherEndsNorForks) {
+  const std::vector<Route> routes = {{*Prefix::Parse("2001:db8::/48"), 1},
+                                     {*Prefix::Parse("2001:db8::/64"), 2},
+                                     {*Prefix::Parse("2001:db8:1::/64"), 3},
+                                     {*Prefix::Parse("2001:db8:1::1/128"), 4}};
+  const auto baseline = BuildPatricia(Family::kIpv6, routes);
+  ASSERT_TRUE(baseline.ok());
+  EXPECT_EQ(((*baseline)->bytes() - 32 * 6) / 32, 1U);  // and the object
 }
 
 TEST(HugeArray, IsZeroedAndAligned) {

@@ -12,6 +12,8 @@
 //   upper               std::upper_bound over the paper's intervals
 //   patricia[:single]   a path-compressed binary trie; single is one address at
 //                       a time
+//   poptrie[:OPTION...] Poptrie: single; plain (no route aggregation); s16 (16
+//                       bits of direct pointing instead of 18)
 //   reference[:scalar]  planb-lpm's algorithm; it refuses routes longer than
 //   reference:drop      /64, or leaves them out and is checked without them
 //   dir24[:scalar]      DIR-24-8, IPv4 only

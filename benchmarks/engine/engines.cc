@@ -161,6 +161,26 @@ absl::StatusOr<Engine> MakeTurns(const Options& options) {
   return engine;
 }
 
+absl::StatusOr<Engine> MakePoptrie(const Options& options) {
+  PoptrieOptions chosen;
+  for (const std::string& option : options) {
+    if (option == "single") {
+      chosen.turns = Turns::kSingle;
+    } else if (option == "plain") {
+      chosen.aggregate = false;
+    } else if (option == "s16") {
+      chosen.direct_bits = 16;
+    } else {
+      return NoOption(option);
+    }
+  }
+  Engine engine;
+  engine.build = [chosen](Family family, absl::Span<const Route> routes) {
+    return BuildPoptrie(family, routes, chosen);
+  };
+  return engine;
+}
+
 absl::StatusOr<Engine> MakeReference(const Options& options) {
   Options others;
   bool drop = false;
@@ -175,9 +195,10 @@ absl::StatusOr<Engine> MakeReference(const Options& options) {
 
 std::map<std::string, EngineFactory>& Factories() {
   static auto* const factories = new std::map<std::string, EngineFactory>{
-      {"planb", MakePlanB},         {"paper", MakePaper},
-      {"upper", MakeUpper},         {"patricia", MakeTurns<BuildPatricia>},
-      {"reference", MakeReference}, {"dir24", MakeDir24},
+      {"planb", MakePlanB},     {"paper", MakePaper},
+      {"upper", MakeUpper},     {"patricia", MakeTurns<BuildPatricia>},
+      {"poptrie", MakePoptrie}, {"reference", MakeReference},
+      {"dir24", MakeDir24},
   };
   return *factories;
 }

@@ -444,6 +444,8 @@ class Paper : public Baseline {
   const TreeView view_;  // of tree_
 };
 
+#include "benchmarks/rivals/turns.inc"
+
 // Sorted starts and their values: those of the first stage, and behind them
 // those of each tree of the second.
 class Sorted : public Baseline {
@@ -459,7 +461,8 @@ class Sorted : public Baseline {
 
   void Lookup(const void* addresses, size_t count,
               void* next_hops) const override {
-    LookupInTurns<1>(family_, *this, addresses, count, next_hops);
+    LookupInTurns(Turns::kSingle, family_, Search{this}, addresses, count,
+                  next_hops);
   }
 
   size_t bytes() const override {
@@ -467,21 +470,23 @@ class Sorted : public Baseline {
            ends_.size() * sizeof(size_t);
   }
 
-  // For LookupInTurns: all at once.
-  struct State {
-    NextHopId next_hop;
-  };
-  bool Start(Key key, State& state) const {
-    const uint32_t value = ValueOf(0, key.high);
-    state.next_hop = value & kSecondStage
-                         ? ValueOf(1 + (value & ~kSecondStage), key.low)
-                         : value;
-    return false;
-  }
-  bool Step(State&) const { return false; }
-  NextHopId Result(const State& state) const { return state.next_hop; }
-
  private:
+  // For LookupInTurns: all at once.
+  struct Search {
+    const Sorted* sorted;
+
+    using State = NextHopId;
+    bool Start(Key key, State& next_hop) const {
+      next_hop = sorted->ValueOf(0, key.high);
+      if (next_hop & kSecondStage) {
+        next_hop = sorted->ValueOf(1 + (next_hop & ~kSecondStage), key.low);
+      }
+      return false;
+    }
+    bool Step(uint32_t, State&) const { return false; }
+    NextHopId Result(const State& next_hop) const { return next_hop; }
+  };
+
   void Append(const Entries& entries) {
     size_t at = ends_.back();
     for (const Entry& entry : entries) {

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What several rivals are made of: how addresses are read and answers written,
-// and searches that take turns.
+// What several rivals are made of.
 
 #ifndef PLANB_BENCHMARKS_RIVALS_PARTS_H_
 #define PLANB_BENCHMARKS_RIVALS_PARTS_H_
 
 #include <endian.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/numeric/int128.h"
+#include "absl/types/span.h"
+#include "benchmarks/rivals/paper.h"
 #include "lpm/address.h"
 #include "lpm/prefix.h"
 
@@ -54,58 +57,58 @@ inline void WriteNextHop(NextHopId next_hop, uint8_t* out) {
   std::memcpy(out, &wire, sizeof(wire));
 }
 
-// Looks packed addresses up, `kLanes` together: each takes a step in turn, so
-// that their cache misses overlap. With one lane they come one after the other.
-//
-// `Search` provides
-//   struct State;
-//   // Begins; false if there is nothing to do but take the result.
-//   bool Start(Key key, State& state) const;
-//   // A step; false if it was the last.
-//   bool Step(State& state) const;
-//   NextHopId Result(const State& state) const;
-template <size_t kLanes, typename Reader, typename Search>
-void LookupInTurns(const Search& search, const void* addresses, size_t count,
-                   void* next_hops) {
-  static_assert(kLanes <= 256);
-  const auto* in = static_cast<const uint8_t*>(addresses);
-  auto* out = static_cast<uint8_t*>(next_hops);
-  typename Search::State states[kLanes];
-  while (count > 0) {
-    const size_t lanes = std::min(count, kLanes);
-    uint8_t active[kLanes];
-    size_t left = 0;
-    for (size_t i = 0; i < lanes; ++i) {
-      active[left] = static_cast<uint8_t>(i);
-      left += search.Start(Reader::Read(in + i * Reader::kBytes), states[i]);
-    }
-    while (left > 0) {
-      size_t still = 0;
-      for (size_t i = 0; i < left; ++i) {
-        const uint8_t lane = active[i];
-        active[still] = lane;
-        still += search.Step(states[lane]);
-      }
-      left = still;
-    }
-    for (size_t i = 0; i < lanes; ++i) {
-      WriteNextHop(search.Result(states[i]), out + 4 * i);
-    }
-    in += lanes * Reader::kBytes;
-    out += lanes * 4;
-    count -= lanes;
+// A part of the address space, and the interval that holds its first address.
+struct Part {
+  absl::uint128 first;
+  size_t interval;
+};
+
+// Cuts `whole`, the addresses that share their first `depth` bits, into
+// 2^stride parts, and calls f(i, part, next_hop) for each: with nullptr where
+// several intervals meet inside of it, else with what all of it takes. The last
+// parts may be shorter than an address: they begin at the same one.
+template <typename F>
+void CutEvenly(absl::Span<const paper::Interval> intervals, Part whole,
+               uint32_t depth, uint32_t stride, const F& f) {
+  const uint32_t end = depth + stride;
+  size_t at = whole.interval;
+  const auto next_begins_by = [&](absl::uint128 address) {
+    return at + 1 < intervals.size() && intervals[at + 1].start <= address;
+  };
+  for (uint32_t i = 0; i < uint32_t{1} << stride; ++i) {
+    const absl::uint128 bits = i;
+    const absl::uint128 first =
+        whole.first | (end <= 128 ? bits << (128 - end) : bits >> (end - 128));
+    while (next_begins_by(first)) ++at;
+    const bool shared =
+        end < 128 && next_begins_by(first | (absl::Uint128Max() >> end));
+    f(i, Part{first, at}, shared ? nullptr : &intervals[at].next_hop);
   }
 }
 
-// The same for a family that is known only now.
-template <size_t kLanes, typename Search>
-void LookupInTurns(Family family, const Search& search, const void* addresses,
-                   size_t count, void* next_hops) {
-  if (family == Family::kIpv6) {
-    LookupInTurns<kLanes, Ipv6Reader>(search, addresses, count, next_hops);
-  } else {
-    LookupInTurns<kLanes, Ipv4Reader>(search, addresses, count, next_hops);
+// Numbers next hops in the order in which they are first asked for. 0 is no
+// route.
+class NextHopNumbers {
+ public:
+  uint32_t NumberOf(NextHopId next_hop) {
+    const auto [it, fresh] = numbers_.try_emplace(
+        next_hop, static_cast<uint32_t>(next_hops_.size()));
+    if (fresh) next_hops_.push_back(next_hop);
+    return it->second;
   }
+  size_t size() const { return next_hops_.size(); }
+  // By number.
+  const std::vector<NextHopId>& next_hops() const { return next_hops_; }
+
+ private:
+  absl::flat_hash_map<NextHopId, uint32_t> numbers_ = {{kNoRoute, 0}};
+  std::vector<NextHopId> next_hops_ = {kNoRoute};
+};
+
+// True if this CPU counts bits and shifts by any register in one instruction
+// each: Intel's since 2013.
+inline bool HasPopcntAndBmi2() {
+  return __builtin_cpu_supports("popcnt") && __builtin_cpu_supports("bmi2");
 }
 
 }  // namespace planb

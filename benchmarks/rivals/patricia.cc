@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -12,6 +13,8 @@
 
 namespace planb {
 namespace {
+
+#include "benchmarks/rivals/turns.inc"
 
 // A prefix that is a route, or at which two of them part. Half a cache line.
 struct Node {
@@ -90,6 +93,31 @@ std::vector<Node> Grow(absl::Span<const Route> routes) {
   return nodes;
 }
 
+// See LookupInTurns. A step is a node.
+struct View {
+  const Node* nodes;
+
+  struct State {
+    Key key;
+    uint32_t node;
+    NextHopId next_hop;
+  };
+  bool Start(Key key, State& state) const {
+    state = {key, 0, kNoRoute};
+    return true;
+  }
+  bool Step(uint32_t, State& state) const {
+    const Node& node = nodes[state.node];
+    const bool holds = Holds(node, state.key);
+    state.next_hop =
+        holds & (node.next_hop != kNoRoute) ? node.next_hop : state.next_hop;
+    state.node = node.children[Side(node, state.key)];
+    __builtin_prefetch(&nodes[state.node]);
+    return holds & (state.node != 0);
+  }
+  NextHopId Result(const State& state) const { return state.next_hop; }
+};
+
 // Nodes lie in the order of a walk, so that a left child is behind its parent,
 // in the same cache line half of the time.
 class Patricia : public Baseline {
@@ -104,35 +132,11 @@ class Patricia : public Baseline {
 
   void Lookup(const void* addresses, size_t count,
               void* next_hops) const override {
-    if (turns_ == Turns::kTogether) {
-      LookupInTurns<32>(family_, *this, addresses, count, next_hops);
-    } else {
-      LookupInTurns<1>(family_, *this, addresses, count, next_hops);
-    }
+    LookupInTurns(turns_, family_, View{nodes_.data()}, addresses, count,
+                  next_hops);
   }
 
   size_t bytes() const override { return sizeof(*this) + nodes_.bytes(); }
-
-  // See LookupInTurns. A step is a node.
-  struct State {
-    Key key;
-    uint32_t node;
-    NextHopId next_hop;
-  };
-  bool Start(Key key, State& state) const {
-    state = {key, 0, kNoRoute};
-    return true;
-  }
-  bool Step(State& state) const {
-    const Node& node = nodes_[state.node];
-    const bool holds = Holds(node, state.key);
-    state.next_hop =
-        holds & (node.next_hop != kNoRoute) ? node.next_hop : state.next_hop;
-    state.node = node.children[Side(node, state.key)];
-    __builtin_prefetch(&nodes_[state.node]);
-    return holds & (state.node != 0);
-  }
-  NextHopId Result(const State& state) const { return state.next_hop; }
 
  private:
   // Copies a subtree to `size`, which it moves on; returns its place.

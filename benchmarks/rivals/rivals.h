@@ -105,6 +105,33 @@ absl::StatusOr<std::unique_ptr<const Baseline>> BuildPatricia(
     Family family, absl::Span<const Route> routes,
     Turns turns = Turns::kTogether);
 
+struct PoptrieOptions {
+  // Bits that the first table is indexed by, 1..18: the paper measures 16 and
+  // 18.
+  int direct_bits = 18;
+  // Neighbours with the same next hop are one route (the paper's optional route
+  // aggregation), so that a node all of whose leaves are the same is a leaf.
+  bool aggregate = true;
+  Turns turns = Turns::kTogether;
+};
+
+// Poptrie (Asai and Ohara, "Poptrie: A Compressed Trie with Population Count
+// for Fast and Scalable Software IP Routing Table Lookup", SIGCOMM '15): a trie
+// of 64 children a node behind a directly indexed table. A node is 24 bytes: a
+// vector of which children are nodes, one of where a run of equal leaves begins
+// (their leaf compression), and where its nodes and its leaves begin, each
+// found by counting bits. Leaves are numbers of next hops, of 16 bits where
+// that is enough, else of 32.
+//
+// Exact to /128: the last stride of an IPv6 address is its last two bits with
+// four of 0 behind them. The public code is wrong there.
+// O(64 * nodes). Steps without a branch, 32 addresses in turns; the paper's
+// loop is the same for one. Errors: UNIMPLEMENTED without POPCNT and BMI2;
+// RESOURCE_EXHAUSTED for 2^31 nodes or leaves.
+absl::StatusOr<std::unique_ptr<const Baseline>> BuildPoptrie(
+    Family family, absl::Span<const Route> routes,
+    const PoptrieOptions& options = {});
+
 // DPDK's rte_fib6 as a baseline: a trie of one 24-bit table and 8-bit ones
 // below it, with 4-byte next hops, looked up by AVX-512 gathers.
 //

@@ -130,6 +130,51 @@ TEST(Patricia, HasNoNodeThatNeitherEndsNorForks) {
   EXPECT_EQ(((*baseline)->bytes() - 32 * 6) / 32, 1U);  // and the object
 }
 
+BaselineBuilder WithOptions(const PoptrieOptions& options) {
+  return [options](Family family, absl::Span<const Route> routes) {
+    return BuildPoptrie(family, routes, options);
+  };
+}
+
+TEST_P(TurnsTest, PoptrieIsExact) {
+  for (const bool aggregate : {true, false}) {
+    for (const int bits : {16, 17, 18}) {
+      const auto build = WithOptions({bits, aggregate, GetParam()});
+      ExpectExact(build, {.next_hops = UINT32_MAX});
+      ExpectExact(build, {.family = Family::kIpv4});
+    }
+  }
+}
+
+TEST_P(TurnsTest, PoptrieOnTheRealTable) {
+  ExpectExactOnRealTable(WithOptions({.turns = GetParam()}), {});
+}
+
+// 65,535 next hops and no route fit leaves of 16 bits, one more does not.
+TEST(Poptrie, TakesManyNextHops) {
+  std::vector<Route> routes;
+  for (uint32_t i = 0; i < 65'536; ++i) {
+    routes.push_back({Prefix::Truncate(Address::V4(i << 12), 20), i + 1});
+  }
+  ExpectLikeReference(WithOptions({}), Family::kIpv4, routes);
+  const auto many = BuildPoptrie(Family::kIpv4, routes);
+  routes.pop_back();
+  ExpectLikeReference(WithOptions({}), Family::kIpv4, routes);
+  const auto fewer = BuildPoptrie(Family::kIpv4, routes);
+  EXPECT_GT((*many)->bytes() - (*fewer)->bytes(), 2U * 65'000);
+}
+
+// A /48 is below five nodes of 24 bytes (18 + 5 * 6 = 48). Beside a node there
+// is one run of leaves, no route; in the last, the route's and no route.
+TEST(Poptrie, IsAsLargeAsPublished) {
+  const std::vector<Route> routes = {{*Prefix::Parse("2001:db8::/48"), 1},
+                                     {*Prefix::Parse("3fff::/48"), 2}};
+  const auto one = BuildPoptrie(Family::kIpv6, {routes.front()});
+  const auto two = BuildPoptrie(Family::kIpv6, routes);
+  EXPECT_EQ((*two)->bytes() - (*one)->bytes(), 5U * 24 + 6 * 2 + 4);
+  EXPECT_GT((*one)->bytes(), 4U << 18);
+}
+
 TEST(HugeArray, IsZeroedAndAligned) {
   for (size_t size : {size_t{1}, size_t{1000}, size_t{3} << 20}) {
     HugeArray<uint64_t> array(size);

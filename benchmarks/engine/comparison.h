@@ -14,6 +14,7 @@
 //                       a time
 //   poptrie[:OPTION...] Poptrie: single; plain (no route aggregation); s16 (16
 //                       bits of direct pointing instead of 18)
+//   hbs[:single]        binary search on prefix lengths
 //   reference[:scalar]  planb-lpm's algorithm; it refuses routes longer than
 //   reference:drop      /64, or leaves them out and is checked without them
 //   dir24[:scalar]      DIR-24-8, IPv4 only

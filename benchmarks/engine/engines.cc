@@ -195,10 +195,10 @@ absl::StatusOr<Engine> MakeReference(const Options& options) {
 
 std::map<std::string, EngineFactory>& Factories() {
   static auto* const factories = new std::map<std::string, EngineFactory>{
-      {"planb", MakePlanB},     {"paper", MakePaper},
-      {"upper", MakeUpper},     {"patricia", MakeTurns<BuildPatricia>},
-      {"poptrie", MakePoptrie}, {"reference", MakeReference},
-      {"dir24", MakeDir24},
+      {"planb", MakePlanB},         {"paper", MakePaper},
+      {"upper", MakeUpper},         {"patricia", MakeTurns<BuildPatricia>},
+      {"poptrie", MakePoptrie},     {"hbs", MakeTurns<BuildHbs>},
+      {"reference", MakeReference}, {"dir24", MakeDir24},
   };
   return *factories;
 }

@@ -132,6 +132,24 @@ absl::StatusOr<std::unique_ptr<const Baseline>> BuildPoptrie(
     Family family, absl::Span<const Route> routes,
     const PoptrieOptions& options = {});
 
+// Binary search on prefix lengths (Waldvogel, Varghese, Turner and Plattner,
+// "Scalable High Speed IP Routing Lookups", SIGCOMM '97), the scheme that HBS
+// ("Heuristic Binary Search", Jiang et al., IEEE Transactions on Networking
+// 2025) builds on: a hash table for each length, markers that carry the next
+// hop of the longest match up to them. In the form of its sections on mutating
+// search: 16 bits are an index, and each entry names the lengths to try on the
+// misses after it (its rope), of the routes behind it alone.
+//
+// The PlanB paper (2.2) says that HBS prunes by the origins of a marker, which
+// ropes do to the full, and adapts its tree to the lengths of the prefixes by
+// rotation; here each rope is a path of the best tree for the routes behind it.
+// HBS as such is not rebuilt: its details were not at hand. Inferred are hash
+// function, buckets (three keys in a cache line, half full; of more than 64
+// bits two lines) and turns. O(routes * lengths^2).
+absl::StatusOr<std::unique_ptr<const Baseline>> BuildHbs(
+    Family family, absl::Span<const Route> routes,
+    Turns turns = Turns::kTogether);
+
 // DPDK's rte_fib6 as a baseline: a trie of one 24-bit table and 8-bit ones
 // below it, with 4-byte next hops, looked up by AVX-512 gathers.
 //

@@ -175,6 +175,24 @@ TEST(Poptrie, IsAsLargeAsPublished) {
   EXPECT_GT((*one)->bytes(), 4U << 18);
 }
 
+TEST_P(TurnsTest, HbsIsExact) { ExpectExactInBothFamilies(BuildHbs); }
+
+TEST_P(TurnsTest, HbsOnTheRealTable) {
+  ExpectExactOnRealTable(With(BuildHbs), {});
+}
+
+// Routes of one length need no markers: 16 bytes for each of 2^16 first bits,
+// and a cache line for every one and a half routes.
+TEST(Hbs, IsHalfFull) {
+  std::vector<Route> routes;
+  for (uint32_t i = 0; i < 60'000; ++i) {
+    routes.push_back({Prefix::Truncate(Address::V4(i << 12), 20), 1 + i % 7});
+  }
+  const auto baseline = BuildHbs(Family::kIpv4, routes);
+  EXPECT_GE((*baseline)->bytes(), 65'536U * 16 + 40'000 * 64);
+  EXPECT_LT((*baseline)->bytes(), 65'536U * 16 + 40'000 * 64 + 64 * 300);
+}
+
 TEST(HugeArray, IsZeroedAndAligned) {
   for (size_t size : {size_t{1}, size_t{1000}, size_t{3} << 20}) {
     HugeArray<uint64_t> array(size);

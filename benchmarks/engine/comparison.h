@@ -15,6 +15,7 @@
 //   poptrie[:OPTION...] Poptrie: single; plain (no route aggregation); s16 (16
 //                       bits of direct pointing instead of 18)
 //   hbs[:single]        binary search on prefix lengths
+//   cp-trie[:OPTION...] CP-Trie: single; compressed (leaves as in Poptrie)
 //   reference[:scalar]  planb-lpm's algorithm; it refuses routes longer than
 //   reference:drop      /64, or leaves them out and is checked without them
 //   dir24[:scalar]      DIR-24-8, IPv4 only

@@ -144,6 +144,24 @@ absl::StatusOr<Engine> MakeUpper(const Options& options) {
   return engine;
 }
 
+absl::StatusOr<Engine> MakeCpTrie(const Options& options) {
+  CpTrieOptions chosen;
+  for (const std::string& option : options) {
+    if (option == "single") {
+      chosen.turns = Turns::kSingle;
+    } else if (option == "compressed") {
+      chosen.compress = true;
+    } else {
+      return NoOption(option);
+    }
+  }
+  Engine engine;
+  engine.build = [chosen](Family family, absl::Span<const Route> routes) {
+    return BuildCpTrie(family, routes, chosen);
+  };
+  return engine;
+}
+
 // One that takes addresses together, or with the option "single" one by one.
 using TurnsBuilder = Built (*)(Family family, absl::Span<const Route> routes,
                                Turns turns);
@@ -195,10 +213,11 @@ absl::StatusOr<Engine> MakeReference(const Options& options) {
 
 std::map<std::string, EngineFactory>& Factories() {
   static auto* const factories = new std::map<std::string, EngineFactory>{
-      {"planb", MakePlanB},         {"paper", MakePaper},
-      {"upper", MakeUpper},         {"patricia", MakeTurns<BuildPatricia>},
-      {"poptrie", MakePoptrie},     {"hbs", MakeTurns<BuildHbs>},
-      {"reference", MakeReference}, {"dir24", MakeDir24},
+      {"planb", MakePlanB},     {"paper", MakePaper},
+      {"upper", MakeUpper},     {"patricia", MakeTurns<BuildPatricia>},
+      {"poptrie", MakePoptrie}, {"hbs", MakeTurns<BuildHbs>},
+      {"cp-trie", MakeCpTrie},  {"reference", MakeReference},
+      {"dir24", MakeDir24},
   };
   return *factories;
 }

@@ -7,6 +7,7 @@
 
 #include <endian.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -15,6 +16,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/numeric/int128.h"
 #include "absl/types/span.h"
+#include "benchmarks/rivals/huge_array.h"
 #include "benchmarks/rivals/paper.h"
 #include "lpm/address.h"
 #include "lpm/prefix.h"
@@ -104,6 +106,16 @@ class NextHopNumbers {
   absl::flat_hash_map<NextHopId, uint32_t> numbers_ = {{kNoRoute, 0}};
   std::vector<NextHopId> next_hops_ = {kNoRoute};
 };
+
+// The same values in an array of at least one, for searches that read a first
+// one in any case.
+template <typename T, typename U>
+HugeArray<T> Copied(const std::vector<U>& from) {
+  HugeArray<T> to(std::max<size_t>(from.size(), 1));
+  std::transform(from.begin(), from.end(), to.begin(),
+                 [](const U& value) { return static_cast<T>(value); });
+  return to;
+}
 
 // True if this CPU counts bits and shifts by any register in one instruction
 // each: Intel's since 2013.

@@ -136,14 +136,6 @@ Grown Grow(absl::Span<const paper::Interval> intervals, uint32_t direct_bits) {
   return grown;
 }
 
-template <typename T, typename U>
-HugeArray<T> Copied(const std::vector<U>& from) {
-  HugeArray<T> to(std::max<size_t>(from.size(), 1));  // one is read always
-  std::transform(from.begin(), from.end(), to.begin(),
-                 [](const U& value) { return static_cast<T>(value); });
-  return to;
-}
-
 template <typename Leaf>
 class Poptrie : public Baseline {
  public:

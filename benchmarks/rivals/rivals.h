@@ -150,6 +150,33 @@ absl::StatusOr<std::unique_ptr<const Baseline>> BuildHbs(
     Family family, absl::Span<const Route> routes,
     Turns turns = Turns::kTogether);
 
+struct CpTrieOptions {
+  // Poptrie's compression of leaves and aggregation of routes, which CP-Trie
+  // could have: a leaf is the first of a run, which may go on in the next node.
+  bool compress = false;
+  Turns turns = Turns::kTogether;
+};
+
+// CP-Trie (Islam and Khan, "CP-Trie: Cumulative PopCount based Trie for IPv6
+// Routing Table Lookup in Software and ASIC", HPSR '21): a trie of 2^16
+// children at the first level and 2^8 at each after it, leaf-pushed. Each level
+// has two bitmaps, of leaves and of nodes; each 64 bits lie beside the number
+// of bits set before them, so that one popcount finds a leaf or a node in
+// arrays that the levels share. Leaves are not compressed, routes not
+// aggregated.
+//
+// The PlanB paper (2.2) says no more than cumulative popcount and longer fixed
+// strides. Strides, bitmaps and counts are as in the text of the authors'
+// public code; of that nothing was taken. Inferred is that an element takes 16
+// bytes (12 and padding), so that a node of each bitmap is a cache line.
+// Numbers of next hops have 16 bits, or 32 where that is not enough; there, 8.
+// O(256 * nodes).
+// Errors: UNIMPLEMENTED without POPCNT and BMI2; RESOURCE_EXHAUSTED for 2^32
+// leaves or elements.
+absl::StatusOr<std::unique_ptr<const Baseline>> BuildCpTrie(
+    Family family, absl::Span<const Route> routes,
+    const CpTrieOptions& options = {});
+
 // DPDK's rte_fib6 as a baseline: a trie of one 24-bit table and 8-bit ones
 // below it, with 4-byte next hops, looked up by AVX-512 gathers.
 //

@@ -139,7 +139,8 @@ BaselineBuilder WithOptions(const PoptrieOptions& options) {
 TEST_P(TurnsTest, PoptrieIsExact) {
   for (const bool aggregate : {true, false}) {
     for (const int bits : {16, 17, 18}) {
-      const auto build = WithOptions({bits, aggregate, GetParam()});
+      const auto build =
+          WithOptions(PoptrieOptions{bits, aggregate, GetParam()});
       ExpectExact(build, {.next_hops = UINT32_MAX});
       ExpectExact(build, {.family = Family::kIpv4});
     }
@@ -147,7 +148,7 @@ TEST_P(TurnsTest, PoptrieIsExact) {
 }
 
 TEST_P(TurnsTest, PoptrieOnTheRealTable) {
-  ExpectExactOnRealTable(WithOptions({.turns = GetParam()}), {});
+  ExpectExactOnRealTable(WithOptions(PoptrieOptions{.turns = GetParam()}), {});
 }
 
 // 65,535 next hops and no route fit leaves of 16 bits, one more does not.
@@ -156,10 +157,10 @@ TEST(Poptrie, TakesManyNextHops) {
   for (uint32_t i = 0; i < 65'536; ++i) {
     routes.push_back({Prefix::Truncate(Address::V4(i << 12), 20), i + 1});
   }
-  ExpectLikeReference(WithOptions({}), Family::kIpv4, routes);
+  ExpectLikeReference(WithOptions(PoptrieOptions{}), Family::kIpv4, routes);
   const auto many = BuildPoptrie(Family::kIpv4, routes);
   routes.pop_back();
-  ExpectLikeReference(WithOptions({}), Family::kIpv4, routes);
+  ExpectLikeReference(WithOptions(PoptrieOptions{}), Family::kIpv4, routes);
   const auto fewer = BuildPoptrie(Family::kIpv4, routes);
   EXPECT_GT((*many)->bytes() - (*fewer)->bytes(), 2U * 65'000);
 }
@@ -191,6 +192,31 @@ TEST(Hbs, IsHalfFull) {
   const auto baseline = BuildHbs(Family::kIpv4, routes);
   EXPECT_GE((*baseline)->bytes(), 65'536U * 16 + 40'000 * 64);
   EXPECT_LT((*baseline)->bytes(), 65'536U * 16 + 40'000 * 64 + 64 * 300);
+}
+
+BaselineBuilder WithOptions(const CpTrieOptions& options) {
+  return [options](Family family, absl::Span<const Route> routes) {
+    return BuildCpTrie(family, routes, options);
+  };
+}
+
+TEST_P(TurnsTest, CpTrieIsExact) {
+  for (const bool compress : {false, true}) {
+    const auto build = WithOptions(CpTrieOptions{compress, GetParam()});
+    ExpectExact(build, {.next_hops = UINT32_MAX});
+    ExpectExact(build, {.family = Family::kIpv4});
+    ExpectExactOnRealTable(build, {});
+  }
+}
+
+// A /44 is in a node of each of the levels 24, 32, 40 and 48, of 64 bytes in
+// either bitmap, and is 16 leaves there. An empty table has one leaf.
+TEST(CpTrie, IsAsLargeAsPublished) {
+  const Route route = {*Prefix::Parse("2001:db8::/44"), 1};
+  const auto empty = BuildCpTrie(Family::kIpv6, {});
+  const auto one = BuildCpTrie(Family::kIpv6, {route});
+  EXPECT_EQ((*one)->bytes() - (*empty)->bytes(), 4U * 128 + 15 * 2 + 4);
+  EXPECT_GT((*empty)->bytes(), 2 * 16U * 1024);
 }
 
 TEST(HugeArray, IsZeroedAndAligned) {

@@ -16,6 +16,7 @@
 //                       bits of direct pointing instead of 18)
 //   hbs[:single]        binary search on prefix lengths
 //   cp-trie[:OPTION...] CP-Trie: single; compressed (leaves as in Poptrie)
+//   sail                SAIL_L, IPv4 only
 //   reference[:scalar]  planb-lpm's algorithm; it refuses routes longer than
 //   reference:drop      /64, or leaves them out and is checked without them
 //   dir24[:scalar]      DIR-24-8, IPv4 only

@@ -144,6 +144,13 @@ absl::StatusOr<Engine> MakeUpper(const Options& options) {
   return engine;
 }
 
+absl::StatusOr<Engine> MakeSail(const Options& options) {
+  if (!options.empty()) return NoOption(options[0]);
+  Engine engine;
+  engine.build = BuildSail;
+  return engine;
+}
+
 absl::StatusOr<Engine> MakeCpTrie(const Options& options) {
   CpTrieOptions chosen;
   for (const std::string& option : options) {
@@ -213,11 +220,11 @@ absl::StatusOr<Engine> MakeReference(const Options& options) {
 
 std::map<std::string, EngineFactory>& Factories() {
   static auto* const factories = new std::map<std::string, EngineFactory>{
-      {"planb", MakePlanB},     {"paper", MakePaper},
-      {"upper", MakeUpper},     {"patricia", MakeTurns<BuildPatricia>},
-      {"poptrie", MakePoptrie}, {"hbs", MakeTurns<BuildHbs>},
-      {"cp-trie", MakeCpTrie},  {"reference", MakeReference},
-      {"dir24", MakeDir24},
+      {"planb", MakePlanB},         {"paper", MakePaper},
+      {"upper", MakeUpper},         {"patricia", MakeTurns<BuildPatricia>},
+      {"poptrie", MakePoptrie},     {"hbs", MakeTurns<BuildHbs>},
+      {"cp-trie", MakeCpTrie},      {"sail", MakeSail},
+      {"reference", MakeReference}, {"dir24", MakeDir24},
   };
   return *factories;
 }

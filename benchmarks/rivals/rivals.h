@@ -177,6 +177,18 @@ absl::StatusOr<std::unique_ptr<const Baseline>> BuildCpTrie(
     Family family, absl::Span<const Route> routes,
     const CpTrieOptions& options = {});
 
+// SAIL_L (Yang et al., "Guarantee IP Lookup Performance with FIB Explosion",
+// SIGCOMM '14) for IPv4: prefixes are pushed to the levels 16, 24 and 32. An
+// entry of the first two is a next hop or the number of a chunk of 256 entries
+// of the next level; one bit tells which.
+//
+// As published entries have 16 bits; 32 where there are more than 2^15 next
+// hops or chunks of a level, which the Internet's table does not have. Next
+// hops are numbers of a list, as there. Lookups take 32 addresses, a level
+// after the other. O(256 * chunks). Errors: UNIMPLEMENTED for IPv6.
+absl::StatusOr<std::unique_ptr<const Baseline>> BuildSail(
+    Family family, absl::Span<const Route> routes);
+
 // DPDK's rte_fib6 as a baseline: a trie of one 24-bit table and 8-bit ones
 // below it, with 4-byte next hops, looked up by AVX-512 gathers.
 //

@@ -219,6 +219,32 @@ TEST(CpTrie, IsAsLargeAsPublished) {
   EXPECT_GT((*empty)->bytes(), 2 * 16U * 1024);
 }
 
+TEST(Sail, IsExact) {
+  ExpectExact(BuildSail, {.family = Family::kIpv4});
+  ExpectExactOnRealTable(BuildSail, {.family = Family::kIpv4});
+}
+
+// 32,767 next hops and no route fit entries of 16 bits, one more does not.
+TEST(Sail, IsAsLargeAsPublished) {
+  std::vector<Route> routes;
+  for (uint32_t i = 0; i < 32'768; ++i) {
+    routes.push_back({Prefix::Truncate(Address::V4(i << 8), 24), i + 1});
+  }
+  ExpectLikeReference(BuildSail, Family::kIpv4, routes);
+  const auto many = BuildSail(Family::kIpv4, routes);
+  routes.pop_back();
+  ExpectLikeReference(BuildSail, Family::kIpv4, routes);
+  const auto fewer = BuildSail(Family::kIpv4, routes);
+  // 2^16 entries, 128 chunks of 256, an unused one, and a next hop.
+  EXPECT_EQ((*many)->bytes() - (*fewer)->bytes(),
+            65'536U * 2 + 128 * 256 * 2 + 2 + 4);
+}
+
+TEST(Sail, RefusesIpv6) {
+  EXPECT_EQ(BuildSail(Family::kIpv6, {}).status().code(),
+            absl::StatusCode::kUnimplemented);
+}
+
 TEST(HugeArray, IsZeroedAndAligned) {
   for (size_t size : {size_t{1}, size_t{1000}, size_t{3} << 20}) {
     HugeArray<uint64_t> array(size);

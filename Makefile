@@ -13,13 +13,15 @@ LISTEN ?= unix://$(SOCKET),127.0.0.1:50051
 METRICS ?= 127.0.0.1:9464
 ROUTES ?= 100000
 
-.PHONY: help setup build demo test test-long test-emulated run format compile_commands.json clean
+.PHONY: help setup build demo test test-long test-emulated bench bench-full run format compile_commands.json clean
 
 help:
 	@echo "make demo    install, build, run a server, look addresses up in it"
 	@echo "make test    install, build, run what every change has to pass"
 	@echo "make test-long  all of that for longer, and the deployment's tests"
 	@echo "make test-emulated  the engine's tests on older processors and on arm64"
+	@echo "make bench   the engine beside every rival, some minutes"
+	@echo "make bench-full  the same on all tables and traces, hours"
 	@echo "make run     a server in the foreground"
 	@echo "make format  apply clang-format"
 
@@ -40,6 +42,15 @@ test-long: setup
 
 test-emulated: setup
 	lpm/testing/emulate.sh
+
+# DPDK's tables take part if libdpdk-dev is installed, bart if there is Go.
+bench bench-full: setup
+	$(BAZEL) build --noshow_progress --config=opt //benchmarks/engine:compare
+	if test -e /usr/include/dpdk/rte_fib6.h; then $(BAZEL) build \
+	  --noshow_progress --config=opt //benchmarks/engine:compare_dpdk; fi
+	if command -v go >/dev/null; then \
+	  cd benchmarks/rivals/bart && go build -o bart .; fi
+	benchmarks/bench.py $(if $(filter bench-full,$@),--full)
 
 run: build
 	@echo "Serving on $(LISTEN), metrics on http://$(METRICS)/metrics"

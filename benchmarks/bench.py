@@ -22,20 +22,32 @@ import pathlib
 import platform
 import subprocess
 import sys
+import tempfile
 import time
 
+HEAD = ("table,routes,next_hops,trace,addresses,batch,threads,engine,metric,"
+        "median,least,most,remark")
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
 
-# Engines for IPv6 and for IPv4, by what `compare --list_engines` has.
+# The forms of an engine that are measured, if it is not its name alone; the
+# first is its best.
 V6 = {
     "planb": ["planb", "planb:avx2", "planb:scalar"],
     "paper": ["paper", "paper:distinct", "paper:merged"],
     "reference": ["reference:drop"],
+    "cp-trie": ["cp-trie:compressed", "cp-trie"],
+    "poptrie": ["poptrie", "poptrie:single"],
+    "hbs": ["hbs", "hbs:single"],
 }
-V4 = {"planb": ["planb"], "paper": ["paper"]}
+V4 = {"cp-trie": ["cp-trie:compressed"]}
 ONLY_V4 = {"dir24", "sail"}
-ONLY_V6 = {"reference", "dpdk"}
+ONLY_V6 = {"reference", "dpdk", "dpdk-lpm6"}
+# Too slow, or too large, for tables of millions of routes.
+SMALL = {"upper", "patricia"}
+ABLATION = ["upper", "paper:branchfree", "paper:autovector", "paper:unbatched",
+            "paper", "paper:distinct", "paper:merged", "planb:scalar",
+            "planb:avx2", "planb"]
 YEARS = [("2019", 76342), ("2020", 95504), ("2021", 143823), ("2022", 168572),
          ("2023", 199801), ("2024", 226222), ("2025", 235466)]
 
@@ -51,7 +63,9 @@ def experiments(full, engines):
           for e in V6.get(kind, [kind])]
     v4 = [e for kind in engines if kind not in ONLY_V6
           for e in V4.get(kind, [kind])]
-    best = [e for e in v6 if ":" not in e or e == "reference:drop"]
+    best = [V6.get(kind, [kind])[0] for kind in engines
+            if kind not in ONLY_V4]
+    large = [e for e in best if e not in SMALL]
     has_v6, has_v4 = real("rv6_20260730.txt"), real("rv4_20260730.txt.gz")
     main = ["real"] if has_v6 else ["250000"]
     years = [f"{year}:{count}" for year, count in YEARS]
@@ -75,20 +89,18 @@ def experiments(full, engines):
     add("tables", main + years, best, traces="match")
     add("traces", main, v6, traces=traces)
     add("resident", main, best, traces="match", addresses=4096)
-    add("size", sizes, best, traces="match")
-    add("hard", hard if full else hard[:4], best, traces="match")
+    add("size", sizes, large, traces="match")
+    add("hard", hard if full else hard[:4], large, traces="match")
     add("ipv4", ["ipv4"] if has_v4 else ["ipv4:1000000"], v4, traces=traces)
     add("cores", main, best, traces="match", what="threads")
-    add("memory", main + sizes, best, traces="match", what="memory")
+    add("memory", main + sizes, large, traces="match", what="memory")
     add("updates", main, best, traces="match", what="updates", repeats=1)
     add("single", main, best, traces="match", what="single")
     add("batches", main, best, traces="match", batches="1,16,128,1024,65536")
-    ablation = ["upper"] + [e for e in (
-        "paper:scalar:1", "paper:auto:1", "paper:avx512:1") if False]
-    ablation += ["paper", "paper:distinct", "paper:merged", "planb:scalar",
-                 "planb:avx2", "planb"]
-    add("ablation", main, [e for e in ablation
-                           if e.split(":")[0] in engines], traces="match")
+    add("ablation", main, [e for e in ABLATION if e.split(":")[0] in engines],
+        traces="match")
+    if (HERE / "rivals/bart/bart").exists():
+        add("bart", main, [], traces="match")
     return run
 
 
@@ -125,6 +137,25 @@ def machine():
     }
 
 
+def run_bart(compare, table, part):
+    """bart is a Go program: the same table, trace and answers, by files."""
+    with tempfile.TemporaryDirectory() as directory:
+        subprocess.run([compare, f"--tables={table}", "--traces=match",
+                        f"--dump={directory}"], check=True)
+        result = subprocess.run([HERE / "rivals/bart/bart",
+                                 f"--dir={directory}"], check=False,
+                                capture_output=True, text=True)
+        routes = sum(1 for _ in open(f"{directory}/routes.txt", "rb"))
+    with open(part, "w", encoding="utf-8") as file:
+        file.write(HEAD + "\n")
+        for line in result.stdout.splitlines():
+            file.write(f"{table},{routes},as-given,match,1048576,1,1,bart,"
+                       f"{line},\n")
+    if result.returncode:
+        print(result.stderr)
+    return result.returncode
+
+
 def rows(path):
     with open(path, encoding="utf-8") as file:
         return list(csv.DictReader(file))
@@ -135,6 +166,7 @@ def digest(out):
     table = {}
     for name, metric in (("tables", "rate_mps"), ("traces", "rate_mps"),
                          ("resident", "rate_mps"), ("cores", "rate_mps"),
+                         ("bart", "rate_mps"),
                          ("memory", "bytes_per_route"), ("memory", "build_ms"),
                          ("updates", "update1_p50_us"),
                          ("single", "dependent_ns"),
@@ -156,6 +188,8 @@ def digest(out):
                 continue
             elif name == "cores":
                 column = f"{row['threads']} cores M/s"
+            elif name == "bart":
+                column = "match M/s"
             elif name == "resident":
                 column = "resident M/s"
             else:
@@ -228,16 +262,19 @@ def main():
         print(f"[{at + 1}/{len(steps)}{left}] {name}: {table}", flush=True)
         part = out / f"{name}.part"
         part.unlink(missing_ok=True)
-        command = [compare, f"--cpu={options.cpu}", f"--tables={table}",
-                   f"--engines={','.join(which)}", f"--csv={part}"]
-        command += [f"--{key}={value}" for key, value in flags.items()]
-        with open(out / "log.txt", "a", encoding="utf-8") as log:
-            result = subprocess.run(command, stdout=log, stderr=log,
-                                    check=False)
-        if result.returncode == 1:
+        if name == "bart":
+            status = run_bart(compare, table, part)
+        else:
+            command = [compare, f"--cpu={options.cpu}", f"--tables={table}",
+                       f"--engines={','.join(which)}", f"--csv={part}"]
+            command += [f"--{key}={value}" for key, value in flags.items()]
+            with open(out / "log.txt", "a", encoding="utf-8") as log:
+                status = subprocess.run(command, stdout=log, stderr=log,
+                                        check=False).returncode
+        if status == 1:
             wrong.append(f"{name}: {table}")
-        elif result.returncode != 0:
-            sys.exit(f"failed: {' '.join(command)}; see {out}/log.txt")
+        elif status != 0:
+            sys.exit(f"{name}: {table} failed; see {out}/log.txt")
         whole = out / f"{name}.csv"
         lines = part.read_text().splitlines(keepends=True)
         with open(whole, "a", encoding="utf-8") as file:

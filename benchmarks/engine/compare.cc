@@ -49,6 +49,9 @@ ABSL_FLAG(uint64_t, addresses, 1 << 20,
 ABSL_FLAG(double, segment_ms, 10, "least time of a timed segment");
 ABSL_FLAG(std::string, csv, "",
           "file to which a line for each figure is added");
+ABSL_FLAG(std::string, dump, "",
+          "write the first table, trace and right answers to this directory, "
+          "and end");
 ABSL_FLAG(bool, list_engines, false, "print the kinds of engine, and end");
 ABSL_FLAG(int, cpu, -1, "core to stay on; -1 does not care");
 
@@ -107,6 +110,11 @@ int Main() {
   if (!options.ok()) {
     std::fprintf(stderr, "%s\n", options.status().ToString().c_str());
     return 2;
+  }
+  if (const std::string to = absl::GetFlag(FLAGS_dump); !to.empty()) {
+    const absl::Status dumped = Dump(*options, to);
+    if (!dumped.ok()) std::fprintf(stderr, "%s\n", dumped.ToString().c_str());
+    return dumped.ok() ? 0 : 2;
   }
   if (const absl::Status pinned =
           PinThread(pthread_self(), absl::GetFlag(FLAGS_cpu));

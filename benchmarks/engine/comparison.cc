@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -599,6 +600,38 @@ absl::Status Compare(const ComparisonOptions& options, FILE* out) {
   return wrong == 0 ? absl::OkStatus()
                     : absl::DataLossError(
                           absl::StrCat(wrong, " times an engine was wrong"));
+}
+
+absl::Status Dump(const ComparisonOptions& options,
+                  const std::string& directory) {
+  auto table = MakeTable(options.tables.front());
+  if (!table.ok()) return table.status();
+  if (absl::Status s = AssignNextHops(options.next_hops, table->routes);
+      !s.ok()) {
+    return s;
+  }
+  const auto trace = MakeTrace(options.traces.front(), table->family,
+                               table->routes, options.addresses);
+  if (!trace.ok()) return trace.status();
+  std::ofstream routes(absl::StrCat(directory, "/routes.txt"));
+  for (const Route& route : table->routes) {
+    routes << route.prefix.ToString() << " " << route.next_hop << "\n";
+  }
+  std::ofstream addresses(absl::StrCat(directory, "/trace.bin"),
+                          std::ios::binary);
+  addresses.write(trace->at(0),
+                  static_cast<std::streamsize>(trace->size() * trace->width()));
+  std::ofstream answers(absl::StrCat(directory, "/answers.bin"),
+                        std::ios::binary);
+  Answers right(*table, *trace);
+  for (const NextHopId next_hop : right.UpTo(128)) {
+    const uint32_t wire = htole32(next_hop);
+    answers.write(reinterpret_cast<const char*>(&wire), sizeof(wire));
+  }
+  if (routes.good() && addresses.good() && answers.good()) {
+    return absl::OkStatus();
+  }
+  return absl::NotFoundError(absl::StrCat("cannot write to ", directory));
 }
 
 }  // namespace planb

@@ -21,6 +21,7 @@
 //   reference:drop      /64, or leaves them out and is checked without them
 //   dir24[:scalar]      DIR-24-8, IPv4 only
 //   dpdk[:scalar]       rte_fib6, IPv6 only, where it is linked in
+//   dpdk-lpm6           rte_lpm6, likewise
 
 #ifndef PLANB_BENCHMARKS_ENGINE_COMPARISON_H_
 #define PLANB_BENCHMARKS_ENGINE_COMPARISON_H_
@@ -147,6 +148,13 @@ struct ComparisonOptions {
 // threads, engine, metric, median, least, most, remark. An engine that refuses
 // or is wrong has one with the metric "none".
 absl::Status Compare(const ComparisonOptions& options, FILE* out);
+
+// Writes the first table, its first trace and the right answers for programs of
+// other languages: DIR/routes.txt ("PREFIX NEXTHOP" lines), DIR/trace.bin
+// (packed addresses, 16 or 4 bytes each) and DIR/answers.bin (little-endian
+// next hops; 0 is none). Errors: NOT_FOUND for a directory that is not there.
+absl::Status Dump(const ComparisonOptions& options,
+                  const std::string& directory);
 
 // The kinds of engine in this binary, ascending.
 std::vector<std::string> EngineKinds();

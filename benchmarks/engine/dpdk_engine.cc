@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Adds the engine "dpdk" to the binary that this file is linked into.
+// Adds the engines "dpdk" and "dpdk-lpm6" to the binary that this file is
+// linked into.
 
 #include <string>
 #include <vector>
@@ -14,6 +15,11 @@ namespace {
 [[maybe_unused]] const bool registered =
     RegisterEngine("dpdk", [](const std::vector<std::string>& options) {
       return MakeRival(BuildDpdkFib6, options);
+    });
+
+[[maybe_unused]] const bool registered_lpm6 =
+    RegisterEngine("dpdk-lpm6", [](const std::vector<std::string>& options) {
+      return MakeRival(BuildDpdkLpm6, options);
     });
 
 }  // namespace

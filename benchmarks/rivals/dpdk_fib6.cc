@@ -4,13 +4,17 @@
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_fib6.h>
+#include <rte_lpm6.h>
 #include <rte_memory.h>
 #include <sched.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <memory>
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "absl/base/internal/raw_logging.h"
@@ -185,6 +189,106 @@ absl::StatusOr<std::unique_ptr<const Baseline>> BuildDpdkFib6(
   ABSL_RAW_CHECK(
       vectors || rte_fib6_select_lookup(fib, RTE_FIB6_LOOKUP_TRIE_SCALAR) == 0,
       "DPDK has no scalar lookup");
+  return baseline;
+}
+
+namespace {
+
+// Next hops of rte_lpm6 have 21 bits: they are indexes of ours.
+constexpr size_t kMostIndexes = size_t{1} << 21;
+constexpr uint32_t kMostTables = 1 << 21;
+
+class DpdkLpm6 : public Baseline {
+ public:
+  DpdkLpm6(rte_lpm6* lpm, std::vector<NextHopId> next_hops, size_t tables)
+      : lpm_(lpm), next_hops_(std::move(next_hops)), tables_(tables) {}
+  ~DpdkLpm6() override { rte_lpm6_free(lpm_); }
+  DpdkLpm6(const DpdkLpm6&) = delete;
+  DpdkLpm6& operator=(const DpdkLpm6&) = delete;
+
+  void Lookup(const void* addresses, size_t count,
+              void* next_hops) const override {
+    using Packed = uint8_t[RTE_LPM6_IPV6_ADDR_SIZE];
+    auto* in = static_cast<Packed*>(const_cast<void*>(addresses));
+    auto* out = static_cast<uint8_t*>(next_hops);
+    int32_t found[kChunk];
+    while (count > 0) {
+      const size_t n = std::min(count, kChunk);
+      rte_lpm6_lookup_bulk_func(lpm_, in, found, static_cast<unsigned>(n));
+      for (size_t i = 0; i < n; ++i) {
+        // -1: no route.
+        const uint32_t wire =
+            htole32(found[i] < 0 ? uint32_t{kNoRoute}
+                                 : next_hops_[static_cast<size_t>(found[i])]);
+        std::memcpy(out + 4 * i, &wire, sizeof(wire));
+      }
+      in += n;
+      out += 4 * n;
+      count -= n;
+    }
+  }
+
+  size_t bytes() const override {
+    return kTable24 + tables_ * kTable8 + next_hops_.size() * sizeof(NextHopId);
+  }
+
+ private:
+  static constexpr size_t kChunk = 256;
+
+  rte_lpm6* const lpm_;
+  const std::vector<NextHopId> next_hops_;
+  const size_t tables_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<const Baseline>> BuildDpdkLpm6(
+    Family family, absl::Span<const Route> routes, RivalKernel) {
+  if (family != Family::kIpv6) return absl::UnimplementedError("IPv6 only");
+  std::unordered_map<NextHopId, uint32_t> indexes;
+  std::vector<NextHopId> next_hops;
+  for (const Route& route : routes) {
+    if (indexes.emplace(route.next_hop, next_hops.size()).second) {
+      next_hops.push_back(route.next_hop);
+    }
+  }
+  if (next_hops.size() >= kMostIndexes) {
+    return absl::UnimplementedError("2^21 next hops or more");
+  }
+  if (!SetUpDpdk()) {
+    return absl::ResourceExhaustedError("DPDK's environment does not start");
+  }
+  static std::atomic<int> count = 0;  // names must differ
+  const std::string name = absl::StrCat("lpm", ++count);
+  const Needed needed = Count(routes);
+  rte_lpm6_config config = {};
+  config.max_rules = static_cast<uint32_t>(routes.size() + 2);
+  config.number_tbl8s =
+      std::min(needed.used + needed.reserved / 8 + 64, kMostTables);
+  rte_lpm6* const lpm = rte_lpm6_create(name.c_str(), SOCKET_ID_ANY, &config);
+  if (lpm == nullptr) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("DPDK: ", rte_strerror(rte_errno), " for ",
+                     config.number_tbl8s, " tables of 1 KB"));
+  }
+  auto baseline =
+      std::make_unique<DpdkLpm6>(lpm, std::move(next_hops), needed.used);
+  for (const Route& route : routes) {
+    // ::/0 has no length that rte_lpm6 takes; its two halves stand for it.
+    const int length = std::max(1, route.prefix.length());
+    for (int half = 0; half < (route.prefix.length() == 0 ? 2 : 1); ++half) {
+      std::string packed = route.prefix.address().ToPacked();
+      if (half == 1) packed[0] = static_cast<char>(0x80);
+      const int status =
+          rte_lpm6_add(lpm, reinterpret_cast<const uint8_t*>(packed.data()),
+                       static_cast<uint8_t>(length), indexes[route.next_hop]);
+      if (status != 0) {
+        return absl::ResourceExhaustedError(
+            absl::StrCat("DPDK: cannot add ", route.prefix.ToString(), ": ",
+                         rte_strerror(-status)));
+      }
+    }
+  }
   return baseline;
 }
 

@@ -28,6 +28,22 @@ INSTANTIATE_TEST_SUITE_P(All, DpdkFib6Test,
                          testing::Values(RivalKernel::kBest,
                                          RivalKernel::kScalar));
 
+TEST(DpdkLpm6, Exact) {
+  ExpectExact(
+      [](Family family, absl::Span<const Route> routes) {
+        return BuildDpdkLpm6(family, routes);
+      },
+      {.next_hops = UINT32_MAX});
+}
+
+TEST(DpdkLpm6, RealTable) {
+  ExpectExactOnRealTable(
+      [](Family family, absl::Span<const Route> routes) {
+        return BuildDpdkLpm6(family, routes);
+      },
+      {});
+}
+
 TEST(DpdkFib6, RefusesWhatItCannotAnswer) {
   EXPECT_EQ(BuildDpdkFib6(Family::kIpv4, {}).status().code(),
             absl::StatusCode::kUnimplemented);

@@ -207,6 +207,15 @@ absl::StatusOr<std::unique_ptr<const Baseline>> BuildDpdkFib6(
     Family family, absl::Span<const Route> routes,
     RivalKernel kernel = RivalKernel::kBest);
 
+// DPDK's older rte_lpm6: the same trie, with 21 bits for a next hop, so that
+// answers are translated, and without vectors: `kernel` does not matter. The
+// rest as BuildDpdkFib6. Errors: UNIMPLEMENTED for IPv4 and for 2^21 distinct
+// next hops; RESOURCE_EXHAUSTED. A ::/0 is added as its two halves, which
+// longer prefixes then overwrite.
+absl::StatusOr<std::unique_ptr<const Baseline>> BuildDpdkLpm6(
+    Family family, absl::Span<const Route> routes,
+    RivalKernel kernel = RivalKernel::kBest);
+
 namespace paper {
 
 // The engine of the PlanB paper as a baseline.

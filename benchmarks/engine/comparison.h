@@ -17,6 +17,8 @@
 //   hbs[:single]        binary search on prefix lengths
 //   cp-trie[:OPTION...] CP-Trie: single; compressed (leaves as in Poptrie)
 //   sail                SAIL_L, IPv4 only
+//   rangetree[:OPTION...]  range trees over balanced disjoint partitions: pN
+//                       (by N bits), initial (not aggregated), implicit, single
 //   reference[:scalar]  planb-lpm's algorithm; it refuses routes longer than
 //   reference:drop      /64, or leaves them out and is checked without them
 //   dir24[:scalar]      DIR-24-8, IPv4 only

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "benchmarks/engine/comparison.h"
@@ -206,6 +207,27 @@ absl::StatusOr<Engine> MakePoptrie(const Options& options) {
   return engine;
 }
 
+absl::StatusOr<Engine> MakeRangeTree(const Options& options) {
+  RangeTreeOptions chosen;
+  for (const std::string& option : options) {
+    if (option == "single") {
+      chosen.turns = Turns::kSingle;
+    } else if (option == "implicit") {
+      chosen.implicit = true;
+    } else if (option == "initial") {
+      chosen.aggregate = false;
+    } else if (option[0] != 'p' ||
+               !absl::SimpleAtoi(option.substr(1), &chosen.bits)) {
+      return NoOption(option);
+    }
+  }
+  Engine engine;
+  engine.build = [chosen](Family family, absl::Span<const Route> routes) {
+    return BuildRangeTree(family, routes, chosen);
+  };
+  return engine;
+}
+
 absl::StatusOr<Engine> MakeReference(const Options& options) {
   Options others;
   bool drop = false;
@@ -225,6 +247,10 @@ std::map<std::string, EngineFactory>& Factories() {
       {"poptrie", MakePoptrie},     {"hbs", MakeTurns<BuildHbs>},
       {"cp-trie", MakeCpTrie},      {"sail", MakeSail},
       {"reference", MakeReference}, {"dir24", MakeDir24},
+      {"planb", MakePlanB},     {"paper", MakePaper},
+      {"upper", MakeUpper},     {"patricia", MakeTurns<BuildPatricia>},
+      {"poptrie", MakePoptrie}, {"reference", MakeReference},
+      {"dir24", MakeDir24},     {"rangetree", MakeRangeTree},
   };
   return *factories;
 }

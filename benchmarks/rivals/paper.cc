@@ -99,20 +99,6 @@ std::vector<Interval> Sweep(absl::Span<const Route> routes,
 
 namespace {
 
-// Starts and values of one tree. Entry 0 starts at 0: its `start` is not read.
-struct Entry {
-  uint64_t start;
-  uint32_t value;
-};
-using Entries = std::vector<Entry>;
-
-// The entries of the first stage, over upper halves, and those of each tree of
-// the second, over the lower halves of one upper half.
-struct Stages {
-  Entries first;
-  std::vector<Entries> second;
-};
-
 // Several entries at 0 (the upper half's first address) count as one, for a
 // key of 0 minus one would be padding.
 void AddLower(uint64_t lower, uint32_t value, Entries& entries) {
@@ -122,6 +108,8 @@ void AddLower(uint64_t lower, uint32_t value, Entries& entries) {
     entries.push_back({lower, value});
   }
 }
+
+}  // namespace
 
 Stages SplitStages(absl::Span<const Interval> intervals) {
   Stages stages;
@@ -159,6 +147,8 @@ Stages SplitStages(absl::Span<const Interval> intervals) {
   }
   return stages;
 }
+
+namespace {
 
 // Number of nodes of each level, root first: inner levels are complete.
 std::vector<size_t> LevelSizes(size_t entries, int min_levels) {
@@ -509,15 +499,6 @@ class Sorted : public Baseline {
   HugeArray<uint32_t> values_;
   std::vector<size_t> ends_ = {0};  // of the part before
 };
-
-absl::Status CheckNextHops(absl::Span<const Route> routes) {
-  for (const Route& route : routes) {
-    if (route.next_hop >= kSecondStage) {
-      return absl::UnimplementedError("a next hop of 2^31 or more");
-    }
-  }
-  return absl::OkStatus();
-}
 
 }  // namespace
 

@@ -89,6 +89,24 @@ struct TreeRoot {
 // is a next hop.
 inline constexpr uint32_t kSecondStage = uint32_t{1} << 31;
 
+// Starts and values of one tree. Entry 0 starts at 0: its `start` is not read.
+struct Entry {
+  uint64_t start;
+  uint32_t value;
+};
+using Entries = std::vector<Entry>;
+
+// The entries of the first stage, over upper halves, and those of each tree of
+// the second, over the lower halves of one upper half.
+struct Stages {
+  Entries first;
+  std::vector<Entries> second;
+};
+
+// O(intervals). REQUIRES: intervals as Sweep makes them, next hops below
+// kSecondStage.
+Stages SplitStages(absl::Span<const Interval> intervals);
+
 // What a kernel reads. Valid as long as the Tree it came from.
 struct TreeView {
   TreeRoot first;

@@ -15,6 +15,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/numeric/int128.h"
+#include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "benchmarks/rivals/huge_array.h"
 #include "benchmarks/rivals/paper.h"
@@ -86,6 +87,58 @@ void CutEvenly(absl::Span<const paper::Interval> intervals, Part whole,
         end < 128 && next_begins_by(first | (absl::Uint128Max() >> end));
     f(i, Part{first, at}, shared ? nullptr : &intervals[at].next_hop);
   }
+}
+
+// The second stage of rivals whose keys are upper halves: what decides within a
+// /64 that holds longer prefixes, as sorted starts. Thread-safe: const.
+class LowerHalves {
+ public:
+  explicit LowerHalves(absl::Span<const paper::Entries> halves) {
+    for (const paper::Entries& entries : halves) {
+      begins_.push_back(starts_.size());
+      for (const auto& [start, next_hop] : entries) {
+        starts_.push_back(start);
+        next_hops_.push_back(next_hop);
+      }
+    }
+    begins_.push_back(starts_.size());
+  }
+
+  // What a value of the first stage means for an address.
+  NextHopId Resolve(uint32_t value, uint64_t low) const {
+    if ((value & paper::kSecondStage) == 0) [[likely]] {
+      return value;
+    }
+    const size_t half = value & ~paper::kSecondStage;
+    size_t at = begins_[half];
+    for (size_t count = begins_[half + 1] - at; count > 1;) {
+      const size_t middle = count / 2;
+      at += starts_[at + middle] <= low ? middle : 0;
+      count -= middle;
+    }
+    return next_hops_[at];
+  }
+
+  size_t bytes() const {
+    return begins_.size() * sizeof(size_t) +
+           starts_.size() * (sizeof(uint64_t) + sizeof(NextHopId));
+  }
+
+ private:
+  std::vector<size_t> begins_;  // of each upper half, and the end
+  std::vector<uint64_t> starts_;
+  std::vector<NextHopId> next_hops_;
+};
+
+// Errors: UNIMPLEMENTED if a next hop is 2^31 or more, for the bit marks a
+// value of the second stage.
+inline absl::Status CheckNextHops(absl::Span<const Route> routes) {
+  for (const Route& route : routes) {
+    if (route.next_hop >= paper::kSecondStage) {
+      return absl::UnimplementedError("a next hop of 2^31 or more");
+    }
+  }
+  return absl::OkStatus();
 }
 
 // Numbers next hops in the order in which they are first asked for. 0 is no

@@ -8,9 +8,11 @@
 #define PLANB_BENCHMARKS_RIVALS_RIVALS_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -188,6 +190,47 @@ absl::StatusOr<std::unique_ptr<const Baseline>> BuildCpTrie(
 // after the other. O(256 * chunks). Errors: UNIMPLEMENTED for IPv6.
 absl::StatusOr<std::unique_ptr<const Baseline>> BuildSail(
     Family family, absl::Span<const Route> routes);
+struct RangeTreeOptions {
+  // p, the first bits that partitions are formed by, 1..24.
+  int bits = 16;
+  // Whether initial partitions are put together until they have `max_size`
+  // prefixes; 0 is as many as the largest initial one has, as in Table II.
+  bool aggregate = true;
+  size_t max_size = 0;
+  // Whether nodes hold upper bounds alone, and a search ends at a leaf. The
+  // paper takes explicit ranges for software, where it ends at the node that
+  // holds the address.
+  bool implicit = false;
+  Turns turns = Turns::kTogether;
+};
+
+// Disjoint partitions of a table (section IV).
+struct RangePartitions {
+  size_t initial = 0;         // n_i, the bins with prefixes
+  std::vector<size_t> sizes;  // prefixes in each of the n_a aggregated ones
+  // By the first bits: 0 for a bin without prefixes, else one plus the
+  // partition's index.
+  std::vector<uint32_t> of_bins;
+};
+
+// O(routes + 2^bits), besides sorting. Shorter prefixes are expanded.
+RangePartitions PartitionRoutes(absl::Span<const Route> routes,
+                                const RangeTreeOptions& options);
+
+// Range trees over balanced disjoint partitions (Ganegedara and Prasanna, "100+
+// Gbps IPv6 Packet Forwarding on Multi-Core Platforms", sections III-V): a
+// table by the first bits names the partition, and a binary search tree of its
+// ranges the next hop. Trees are arrays in the order of their levels, so that
+// no node holds a pointer; the ranges of neighbours with the same next hop are
+// one.
+//
+// Keys have 64 bits as published (IPv4: 32); /64s with longer prefixes have
+// sorted starts of their own. One thread, which is one of the paper's masters.
+// O(routes + 2^bits).
+// Errors: UNIMPLEMENTED if a next hop is 2^31 or more; INVALID_ARGUMENT.
+absl::StatusOr<std::unique_ptr<const Baseline>> BuildRangeTree(
+    Family family, absl::Span<const Route> routes,
+    const RangeTreeOptions& options = {});
 
 // DPDK's rte_fib6 as a baseline: a trie of one 24-bit table and 8-bit ones
 // below it, with 4-byte next hops, looked up by AVX-512 gathers.

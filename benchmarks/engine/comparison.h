@@ -19,6 +19,9 @@
 //   sail                SAIL_L, IPv4 only
 //   rangetree[:OPTION...]  range trees over balanced disjoint partitions: pN
 //                       (by N bits), initial (not aggregated), implicit, single
+//   bloom[:OPTION...]   Bloom filters and hash tables: naive, cpe (IPv4), N (at
+//                       most so many filters), fN (N% false positives); murmur,
+//                       knuth, h2 (IPv4); scalar
 //   reference[:scalar]  planb-lpm's algorithm; it refuses routes longer than
 //   reference:drop      /64, or leaves them out and is checked without them
 //   dir24[:scalar]      DIR-24-8, IPv4 only

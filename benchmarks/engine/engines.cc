@@ -228,6 +228,35 @@ absl::StatusOr<Engine> MakeRangeTree(const Options& options) {
   return engine;
 }
 
+absl::StatusOr<Engine> MakeBloom(const Options& options) {
+  BloomOptions chosen;
+  for (const std::string& option : options) {
+    if (option == "naive") {
+      chosen.lengths = BloomLengths::kNaive;
+    } else if (option == "cpe") {
+      chosen.lengths = BloomLengths::kCpe;
+    } else if (option == "murmur") {
+      chosen.hash = BloomHash::kMurmur;
+    } else if (option == "knuth") {
+      chosen.hash = BloomHash::kKnuth;
+    } else if (option == "h2") {
+      chosen.hash = BloomHash::kH2;
+    } else if (option == "scalar") {
+      chosen.kernel = RivalKernel::kScalar;
+    } else if (int percent; option[0] == 'f' &&
+                            absl::SimpleAtoi(option.substr(1), &percent)) {
+      chosen.false_positives = percent / 100.0;
+    } else if (!absl::SimpleAtoi(option, &chosen.levels)) {
+      return NoOption(option);
+    }
+  }
+  Engine engine;
+  engine.build = [chosen](Family family, absl::Span<const Route> routes) {
+    return BuildBloom(family, routes, chosen);
+  };
+  return engine;
+}
+
 absl::StatusOr<Engine> MakeReference(const Options& options) {
   Options others;
   bool drop = false;
@@ -251,6 +280,7 @@ std::map<std::string, EngineFactory>& Factories() {
       {"upper", MakeUpper},     {"patricia", MakeTurns<BuildPatricia>},
       {"poptrie", MakePoptrie}, {"reference", MakeReference},
       {"dir24", MakeDir24},     {"rangetree", MakeRangeTree},
+      {"bloom", MakeBloom},
   };
   return *factories;
 }

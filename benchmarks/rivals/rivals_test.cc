@@ -15,6 +15,7 @@
 
 #include "benchmarks/rivals/baseline_check.h"
 #include "benchmarks/rivals/huge_array.h"
+#include "lpm/synthetic/random.h"
 #include "lpm/synthetic/synthetic.h"
 #include "lpm/testing/real_tables.h"
 
@@ -349,6 +350,114 @@ TEST(RangeTree, PartitionsLikeTableTwo) {
   const auto real = ReadPlainTable(path);
   ASSERT_TRUE(real.ok()) << real.status();
   expect(*real, {{10, 8, 3}, {15, 37, 8}, {20, 688, 15}});
+}
+
+BaselineBuilder WithOptions(const BloomOptions& options) {
+  return [options](Family family, absl::Span<const Route> routes) {
+    return BuildBloom(family, routes, options);
+  };
+}
+
+TEST_P(RivalTest, BloomIsExact) {
+  for (const BloomHash hash :
+       {BloomHash::kMurmur, BloomHash::kKnuth, BloomHash::kH2}) {
+    for (const BloomLengths lengths :
+         {BloomLengths::kNaive, BloomLengths::kDpCpe}) {
+      const auto build =
+          WithOptions({.lengths = lengths, .hash = hash, .kernel = GetParam()});
+      if (hash != BloomHash::kH2) {
+        ExpectExact(build, {.next_hops = 0x7fffffff});
+      }
+      ExpectExact(build, {.family = Family::kIpv4});
+    }
+  }
+}
+
+TEST_P(RivalTest, BloomOnTheRealTable) {
+  for (const Family family : {Family::kIpv4, Family::kIpv6}) {
+    for (const int levels : {3, 7}) {
+      ExpectExactOnRealTable(
+          WithOptions({.levels = levels, .kernel = GetParam()}),
+          {.family = family, .max_length = AddressBits(family)});
+    }
+    ExpectExactOnRealTable(
+        WithOptions({.lengths = BloomLengths::kNaive, .kernel = GetParam()}),
+        {.family = family, .max_length = AddressBits(family)});
+  }
+  ExpectExactOnRealTable(
+      WithOptions({.lengths = BloomLengths::kCpe, .kernel = GetParam()}),
+      kFewNextHops);
+}
+
+TEST(Bloom, RefusesWhatItsPaperDoesNotDefine) {
+  EXPECT_EQ(BuildBloom(Family::kIpv6, {}, {.lengths = BloomLengths::kCpe})
+                .status()
+                .code(),
+            absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(
+      BuildBloom(Family::kIpv6, {}, {.hash = BloomHash::kH2}).status().code(),
+      absl::StatusCode::kUnimplemented);
+  // 2^31 and more prefixes if there is one length.
+  EXPECT_EQ(BuildBloom(Family::kIpv6,
+                       {{*Prefix::Parse("2000::/21"), 1},
+                        {*Prefix::Parse("2000::/64"), 2}},
+                       {.levels = 1})
+                .status()
+                .code(),
+            absl::StatusCode::kResourceExhausted);
+}
+
+// Of all choices of lengths, tried one by one.
+TEST(Bloom, ExpansionMakesTheFewestPrefixes) {
+  Random random(1);
+  for (int repeat = 0; repeat < 30; ++repeat) {
+    std::vector<Route> routes;
+    for (uint32_t i = 0; i < 60; ++i) {
+      const auto length = static_cast<int>(21 + random.Below(12));
+      routes.push_back({Prefix::Truncate(Address::V4(i << 24), length), 1});
+    }
+    int longest = 0;
+    for (const Route& r : routes) {
+      longest = std::max(longest, r.prefix.length());
+    }
+    const auto cost = [&](uint32_t lengths) {  // a bit for each from 21 on
+      uint64_t sum = 0;
+      for (const Route& r : routes) {
+        const int from = r.prefix.length() - 21;
+        sum += uint64_t{1} << __builtin_ctz(lengths >> from);
+      }
+      return sum;
+    };
+    for (const int levels : {1, 2, 4, 12}) {
+      uint64_t least = UINT64_MAX;
+      const uint32_t last = uint32_t{1} << (longest - 21);
+      for (uint32_t others = 0; others < last; ++others) {
+        if (__builtin_popcount(others) >= levels) continue;
+        least = std::min(least, cost(others | last));
+      }
+      uint32_t chosen = 0;
+      for (const int length : ExpansionLengths(routes, 20, levels)) {
+        chosen |= uint32_t{1} << (length - 21);
+      }
+      EXPECT_LE(__builtin_popcount(chosen), levels);
+      EXPECT_EQ(cost(chosen), least);
+    }
+  }
+}
+
+// A filter of 2.5 bits a prefix (equation 3 for 30%), a table twice as large as
+// its prefixes, and a direct table of 2^20.
+TEST(Bloom, IsAsLargeAsPublished) {
+  std::vector<Route> routes;
+  for (uint32_t i = 0; i < 100'000; ++i) {
+    routes.push_back({Prefix::Truncate(Address::V4(i << 8), 24), 1});
+  }
+  const auto bloom =
+      BuildBloom(Family::kIpv4, routes, {.false_positives = 0.3});
+  ASSERT_TRUE(bloom.ok());
+  const size_t bytes = (4U << 20) + 200'000 * 8 + 250'588 / 8;
+  EXPECT_GE((*bloom)->bytes(), bytes - 100);
+  EXPECT_LT((*bloom)->bytes(), bytes + 1000);
 }
 
 TEST(HugeArray, IsZeroedAndAligned) {

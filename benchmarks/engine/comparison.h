@@ -22,6 +22,8 @@
 //   bloom[:OPTION...]   Bloom filters and hash tables: naive, cpe (IPv4), N (at
 //                       most so many filters), fN (N% false positives); murmur,
 //                       knuth, h2 (IPv4); scalar
+//   learned[:OPTION...]  the learned FIB: N (the error of lines), mN (models by
+//                       N first bits), scalar
 //   reference[:scalar]  planb-lpm's algorithm; it refuses routes longer than
 //   reference:drop      /64, or leaves them out and is checked without them
 //   dir24[:scalar]      DIR-24-8, IPv4 only

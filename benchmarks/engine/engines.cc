@@ -257,6 +257,24 @@ absl::StatusOr<Engine> MakeBloom(const Options& options) {
   return engine;
 }
 
+absl::StatusOr<Engine> MakeLearned(const Options& options) {
+  LearnedOptions chosen;
+  for (const std::string& option : options) {
+    if (option == "scalar") {
+      chosen.kernel = RivalKernel::kScalar;
+    } else if (!(option[0] == 'm' &&
+                 absl::SimpleAtoi(option.substr(1), &chosen.bits)) &&
+               !absl::SimpleAtod(option, &chosen.error)) {
+      return NoOption(option);
+    }
+  }
+  Engine engine;
+  engine.build = [chosen](Family family, absl::Span<const Route> routes) {
+    return BuildLearned(family, routes, chosen);
+  };
+  return engine;
+}
+
 absl::StatusOr<Engine> MakeReference(const Options& options) {
   Options others;
   bool drop = false;
@@ -280,7 +298,7 @@ std::map<std::string, EngineFactory>& Factories() {
       {"upper", MakeUpper},     {"patricia", MakeTurns<BuildPatricia>},
       {"poptrie", MakePoptrie}, {"reference", MakeReference},
       {"dir24", MakeDir24},     {"rangetree", MakeRangeTree},
-      {"bloom", MakeBloom},
+      {"bloom", MakeBloom},     {"learned", MakeLearned},
   };
   return *factories;
 }

@@ -283,6 +283,39 @@ absl::StatusOr<std::unique_ptr<const Baseline>> BuildBloom(
 std::vector<int> ExpansionLengths(absl::Span<const Route> routes,
                                   int direct_bits, int levels);
 
+struct LearnedOptions {
+  // How far a line may be away from a key's place, at least 1. The paper's best
+  // is 32. With 13 a window of IPv4 is two vectors.
+  double error = 13;
+  // m, the first bits that name a model, up to 28; 0 is the least for which
+  // they name one and no more, up to 22 (IPv6: 16, where more bring nothing).
+  int bits = 0;
+  RivalKernel kernel = RivalKernel::kBest;
+};
+
+// The learned FIB (Higuchi et al., "Learned FIB: Fast IP Forwarding without
+// Longest Prefix Matching", sections V and VI): lines approximate the place of
+// an address among the sorted starts of intervals; a table by the first bits
+// names a neural network of eight neurons with ReLU that is at most eight of
+// these lines; its output, one FMA, is where a window of keys begins, and
+// counting those that are not beyond the address ends the search. No branch
+// depends on the address. Weights follow from the lines, so nothing is drawn at
+// random. After that the error is measured at both ends of all intervals, and
+// windows are as wide as the worst; should a window not hold an address's
+// place, a binary search finds it.
+//
+// IPv4 as published: floats and 32-bit keys. For IPv6, which the paper leaves
+// open, it took: doubles, for a float tells only 2^24 addresses apart (eight
+// fill a vector, so the cost is the same); a few steps of binary search over
+// the models of a slot, for however many first bits, the Internet's prefixes
+// crowd within a few; keys of 64 bits, half as many in a vector; and sorted
+// starts for /64s with longer prefixes.
+// O(routes + 2^bits). Errors: UNIMPLEMENTED if a next hop is 2^31 or more;
+// INVALID_ARGUMENT.
+absl::StatusOr<std::unique_ptr<const Baseline>> BuildLearned(
+    Family family, absl::Span<const Route> routes,
+    const LearnedOptions& options = {});
+
 // DPDK's rte_fib6 as a baseline: a trie of one 24-bit table and 8-bit ones
 // below it, with 4-byte next hops, looked up by AVX-512 gathers.
 //

@@ -460,6 +460,44 @@ TEST(Bloom, IsAsLargeAsPublished) {
   EXPECT_LT((*bloom)->bytes(), bytes + 1000);
 }
 
+BaselineBuilder WithOptions(const LearnedOptions& options) {
+  return [options](Family family, absl::Span<const Route> routes) {
+    return BuildLearned(family, routes, options);
+  };
+}
+
+// Also where one slot has all models.
+TEST_P(RivalTest, LearnedIsExact) {
+  for (const auto& [error, bits] :
+       {std::pair(8, 0), std::pair(32, 1), std::pair(1, 12)}) {
+    const auto build =
+        WithOptions({static_cast<double>(error), bits, GetParam()});
+    ExpectExact(build, {.next_hops = 0x7fffffff});
+    ExpectExact(build, {.family = Family::kIpv4});
+  }
+}
+
+TEST_P(RivalTest, LearnedOnTheRealTable) {
+  for (const double error : {1.0, 8.0, 32.0}) {
+    const auto build = WithOptions({.error = error, .kernel = GetParam()});
+    ExpectExactOnRealTable(build, {});
+    ExpectExactOnRealTable(build, kFewNextHops);
+  }
+}
+
+// A key and a value for each interval. Keys on one line need no more models,
+// however many they are.
+TEST(Learned, IsAsLargeAsPublished) {
+  const auto bytes = [](uint32_t count) {
+    std::vector<Route> routes;
+    for (uint32_t i = 0; i < count; ++i) {
+      routes.push_back({Prefix::Truncate(Address::V4(i << 12), 20), 1 + i % 2});
+    }
+    return (*BuildLearned(Family::kIpv4, routes))->bytes();
+  };
+  EXPECT_EQ(bytes(200'000) - bytes(100'000), 8U * 100'000);
+}
+
 TEST(HugeArray, IsZeroedAndAligned) {
   for (size_t size : {size_t{1}, size_t{1000}, size_t{3} << 20}) {
     HugeArray<uint64_t> array(size);

@@ -24,6 +24,7 @@
 //                       knuth, h2 (IPv4); scalar
 //   learned[:OPTION...]  the learned FIB: N (the error of lines), mN (models by
 //                       N first bits), scalar
+//   miht[:single]       B+-tree of first bits, priority tries of the rest
 //   reference[:scalar]  planb-lpm's algorithm; it refuses routes longer than
 //   reference:drop      /64, or leaves them out and is checked without them
 //   dir24[:scalar]      DIR-24-8, IPv4 only

@@ -299,6 +299,12 @@ std::map<std::string, EngineFactory>& Factories() {
       {"poptrie", MakePoptrie}, {"reference", MakeReference},
       {"dir24", MakeDir24},     {"rangetree", MakeRangeTree},
       {"bloom", MakeBloom},     {"learned", MakeLearned},
+      {"planb", MakePlanB},           {"paper", MakePaper},
+      {"upper", MakeUpper},           {"patricia", MakeTurns<BuildPatricia>},
+      {"poptrie", MakePoptrie},       {"reference", MakeReference},
+      {"dir24", MakeDir24},           {"rangetree", MakeRangeTree},
+      {"bloom", MakeBloom},           {"learned", MakeLearned},
+      {"miht", MakeTurns<BuildMiht>},
   };
   return *factories;
 }

@@ -395,27 +395,6 @@ Functions<Bits> FunctionsOf(RivalKernel kernel) {
                  : bloom::Lookup<Bits, bloom::FilterAvx512<Bits, kHash>>};
 }
 
-// The routes up to /64, as values: a /64 with longer ones in it has a value of
-// the second stage, whether or not it is a route.
-std::vector<Route> UpToHalf(absl::Span<const Route> routes,
-                            const paper::Stages& stages) {
-  std::vector<Route> upper;
-  for (const Route& route : routes) {
-    if (route.prefix.length() <= 64) upper.push_back(route);
-  }
-  for (const auto& [start, value] : stages.first) {
-    if ((value & paper::kSecondStage) == 0) continue;
-    upper.push_back(
-        {Prefix::Truncate(Address::V6(absl::MakeUint128(start, 0)), 64),
-         value});
-  }
-  // What a marked /64 takes is in its own stage.
-  std::stable_sort(
-      upper.begin(), upper.end(),
-      [](const Route& a, const Route& b) { return a.prefix < b.prefix; });
-  return upper;
-}
-
 template <typename Bits>
 class Bloom : public Baseline {
  public:

@@ -130,6 +130,32 @@ class LowerHalves {
   std::vector<NextHopId> next_hops_;
 };
 
+// The routes up to /64, with values for next hops: a /64 with longer ones in it
+// has a value of the second stage, whether or not it is a route.
+inline std::vector<Route> UpToHalf(absl::Span<const Route> routes,
+                                   const paper::Stages& stages) {
+  std::vector<Route> upper;
+  for (const auto& [start, value] : stages.first) {
+    if ((value & paper::kSecondStage) == 0) continue;
+    upper.push_back(
+        {Prefix::Truncate(Address::V6(absl::MakeUint128(start, 0)), 64),
+         value});
+  }
+  for (const Route& route : routes) {
+    if (route.prefix.length() <= 64) upper.push_back(route);
+  }
+  // A value of the second stage stays ahead of the route of the same prefix.
+  const auto less = [](const Route& a, const Route& b) {
+    return a.prefix < b.prefix;
+  };
+  std::stable_sort(upper.begin(), upper.end(), less);
+  const auto same = [](const Route& a, const Route& b) {
+    return a.prefix == b.prefix;
+  };
+  upper.erase(std::unique(upper.begin(), upper.end(), same), upper.end());
+  return upper;
+}
+
 // Errors: UNIMPLEMENTED if a next hop is 2^31 or more, for the bit marks a
 // value of the second stage.
 inline absl::Status CheckNextHops(absl::Span<const Route> routes) {

@@ -316,6 +316,22 @@ absl::StatusOr<std::unique_ptr<const Baseline>> BuildLearned(
     Family family, absl::Span<const Route> routes,
     const LearnedOptions& options = {});
 
+// The multi-index hybrid trie, as the Bloom filters' paper describes it
+// (section 5): the first k bits of routes are keys of a B+-tree of order m,
+// searched by halves within each node, and the rest of each route lies in a
+// priority trie of its key, where a route that is longer than its node is deep
+// ends the search. Routes shorter than k lie in one trie besides, for addresses
+// without another. (k, m) are (16, 16) for IPv4 and (32, 32) for IPv6, the
+// paper's best.
+//
+// The B+-tree is complete, so that places of children follow from their
+// parent's, and aligned to cache lines. A step of one search is followed by one
+// of each of 31 others. /64s with longer prefixes have sorted starts of their
+// own. O(32 * routes). Errors: UNIMPLEMENTED if a next hop is 2^31 or more.
+absl::StatusOr<std::unique_ptr<const Baseline>> BuildMiht(
+    Family family, absl::Span<const Route> routes,
+    Turns turns = Turns::kTogether);
+
 // DPDK's rte_fib6 as a baseline: a trie of one 24-bit table and 8-bit ones
 // below it, with 4-byte next hops, looked up by AVX-512 gathers.
 //

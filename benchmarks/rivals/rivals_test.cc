@@ -498,6 +498,27 @@ TEST(Learned, IsAsLargeAsPublished) {
   EXPECT_EQ(bytes(200'000) - bytes(100'000), 8U * 100'000);
 }
 
+TEST_P(TurnsTest, MihtIsExact) {
+  ExpectExact(With(BuildMiht), {.next_hops = 0x7fffffff});
+  ExpectExact(With(BuildMiht), {.family = Family::kIpv4});
+}
+
+TEST_P(TurnsTest, MihtOnTheRealTable) {
+  ExpectExactOnRealTable(With(BuildMiht), {});
+  ExpectExactOnRealTable(With(BuildMiht), kFewNextHops);
+}
+
+// A node for each route, and none that is empty but a sibling: a key of 32
+// bits, 40 and 48 bits under it, are a root and below it two side by side.
+TEST(Miht, HasNoEmptyNodes) {
+  const std::vector<Route> routes = {{*Prefix::Parse("2001:db8::/32"), 1},
+                                     {*Prefix::Parse("2001:db8::/40"), 2},
+                                     {*Prefix::Parse("2001:db8:8000::/48"), 3}};
+  const auto one = BuildMiht(Family::kIpv6, {routes.front()});
+  const auto three = BuildMiht(Family::kIpv6, routes);
+  EXPECT_EQ((*three)->bytes() - (*one)->bytes(), 2U * 16);
+}
+
 TEST(HugeArray, IsZeroedAndAligned) {
   for (size_t size : {size_t{1}, size_t{1000}, size_t{3} << 20}) {
     HugeArray<uint64_t> array(size);

@@ -294,17 +294,8 @@ std::map<std::string, EngineFactory>& Factories() {
       {"poptrie", MakePoptrie},     {"hbs", MakeTurns<BuildHbs>},
       {"cp-trie", MakeCpTrie},      {"sail", MakeSail},
       {"reference", MakeReference}, {"dir24", MakeDir24},
-      {"planb", MakePlanB},     {"paper", MakePaper},
-      {"upper", MakeUpper},     {"patricia", MakeTurns<BuildPatricia>},
-      {"poptrie", MakePoptrie}, {"reference", MakeReference},
-      {"dir24", MakeDir24},     {"rangetree", MakeRangeTree},
-      {"bloom", MakeBloom},     {"learned", MakeLearned},
-      {"planb", MakePlanB},           {"paper", MakePaper},
-      {"upper", MakeUpper},           {"patricia", MakeTurns<BuildPatricia>},
-      {"poptrie", MakePoptrie},       {"reference", MakeReference},
-      {"dir24", MakeDir24},           {"rangetree", MakeRangeTree},
-      {"bloom", MakeBloom},           {"learned", MakeLearned},
-      {"miht", MakeTurns<BuildMiht>},
+      {"rangetree", MakeRangeTree}, {"bloom", MakeBloom},
+      {"learned", MakeLearned},     {"miht", MakeTurns<BuildMiht>},
   };
   return *factories;
 }

@@ -247,6 +247,8 @@ TEST(Sail, IsAsLargeAsPublished) {
 TEST(Sail, RefusesIpv6) {
   EXPECT_EQ(BuildSail(Family::kIpv6, {}).status().code(),
             absl::StatusCode::kUnimplemented);
+}
+
 BaselineBuilder WithOptions(const RangeTreeOptions& options) {
   return [options](Family family, absl::Span<const Route> routes) {
     return BuildRangeTree(family, routes, options);

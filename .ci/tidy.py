@@ -29,12 +29,13 @@ TEST = re.compile(r"_test\.cc$|/testing/|_fuzz(_main)?\.cc$")
 ALONE = re.compile(r"lpm/kernels/kernel_\w+\.cc$|server/store/store_speed\.cc$")
 # With more files a text takes gigabytes; with fewer, headers are read again.
 MAX_FILES = 28
-GENERATED = ("client/planbctl/proto", "proto", "third_party/googleapis",
-             "third_party/grpc_health", "third_party/grpc_reflection")
+GENERATED = ("client/planbctl/proto", "proto", "third_party/etcd",
+             "third_party/googleapis", "third_party/grpc_health",
+             "third_party/grpc_reflection")
 OPTIONS = ["-std=c++20", "-DFMT_HEADER_ONLY", "-DSPDLOG_FMT_EXTERNAL",
            "-DSPDLOG_HEADER_ONLY", "-iquote", ".", "-iquote", "bazel-bin"]
 OPTIONS += [f"-isystembazel-bin/{folder}"
-            for folder in (*GENERATED, "server/observe")]
+            for folder in (*GENERATED, "server/observe", "server/store")]
 
 # At the beginning of a line, what gives a name to something of the file alone.
 NAMES = re.compile(
@@ -102,6 +103,7 @@ def main():
     subprocess.check_call(
         ["bazel", "build", "--noshow_progress", "//:version.h",
          "//server/observe:statusz_html", "//server/observe:statusz_proto",
+         "//server/store:etcd_records",
          *(f"//{folder}:all" for folder in GENERATED)],
         cwd=root)
     groups = []

@@ -39,6 +39,8 @@ V6 = {
     "cp-trie": ["cp-trie:compressed", "cp-trie"],
     "poptrie": ["poptrie", "poptrie:single"],
     "hbs": ["hbs", "hbs:single"],
+    "rangetree": ["rangetree", "rangetree:implicit"],
+    "bloom": ["bloom", "bloom:naive"],
 }
 V4 = {"cp-trie": ["cp-trie:compressed"]}
 ONLY_V4 = {"dir24", "sail"}

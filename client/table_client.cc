@@ -122,6 +122,15 @@ absl::StatusOr<std::vector<v1::Table>> TableClient::ListTables(
                                 response->tables().end());
 }
 
+absl::StatusOr<std::vector<v1::Replica>> TableClient::ListReplicas(
+    absl::Time deadline) const {
+  const auto response = CallUnary(*stub_, &Stub::ListReplicas,
+                                  v1::ListReplicasRequest(), deadline);
+  if (!response.ok()) return response.status();
+  return std::vector<v1::Replica>(response->replicas().begin(),
+                                  response->replicas().end());
+}
+
 absl::StatusOr<v1::Table> TableClient::CreateTable(const std::string& table,
                                                    absl::Time deadline) const {
   v1::CreateTableRequest request;

@@ -79,6 +79,10 @@ class TableClient {
   absl::StatusOr<std::vector<v1::Table>> ListTables(
       absl::Time deadline = absl::InfiniteFuture()) const;
 
+  // All servers that share the server's store, by name.
+  absl::StatusOr<std::vector<v1::Replica>> ListReplicas(
+      absl::Time deadline = absl::InfiniteFuture()) const;
+
   absl::StatusOr<v1::Table> CreateTable(
       const std::string& table,
       absl::Time deadline = absl::InfiniteFuture()) const;

@@ -28,6 +28,7 @@ v1::StreamUpdatesRequest Hello(const UpdateStreamOptions& options) {
   v1::StreamUpdatesRequest hello;
   hello.set_table(options.table);
   hello.set_ack(options.ack);
+  hello.set_ack_replicas(options.ack_replicas);
   hello.set_writer_epoch(options.writer_epoch);
   return hello;
 }
@@ -49,6 +50,7 @@ absl::StatusOr<uint64_t> UpdateStream::Send(v1::StreamUpdatesRequest batch,
   uint64_t id_cost = batch.request_id().empty() ? 0 : kRequestIdCredits;
   batch.clear_table();
   batch.clear_ack();
+  batch.clear_ack_replicas();
   batch.clear_writer_epoch();
   batch.clear_batch_id();
   {

@@ -41,6 +41,8 @@ struct UpdateStreamOptions {
   std::string table = {};
   // The state that each batch waits for before it is answered.
   v1::Ack ack = v1::ACK_VISIBLE;
+  // With ACK_REPLICATED: on how many servers; 0 means all.
+  uint32_t ack_replicas = 0;
   uint64_t writer_epoch = 0;
 };
 

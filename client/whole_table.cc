@@ -70,6 +70,9 @@ absl::Status RouteLoader::SendChunk(v1::Ack ack) {
   request.set_table(options_.table);
   const bool persisted = options_.ack == v1::ACK_PERSISTED;
   request.set_ack(persisted ? v1::ACK_PERSISTED : ack);
+  if (request.ack() == v1::ACK_REPLICATED) {
+    request.set_ack_replicas(options_.ack_replicas);
+  }
   request.set_writer_epoch(options_.writer_epoch);
   if (!options_.request_id.empty()) {
     request.set_request_id(

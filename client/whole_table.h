@@ -53,6 +53,7 @@ struct LoadOptions {
   // With ACK_PERSISTED every chunk waits for it, so that a server without a
   // store refuses the first one.
   v1::Ack ack = v1::ACK_VISIBLE;
+  uint32_t ack_replicas = 0;
   // See UpdateRoutesRequest.
   uint64_t writer_epoch = 0;
   // If not empty: chunk number N (from 1) has the request id "ID/N".

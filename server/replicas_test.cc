@@ -86,6 +86,84 @@ TEST_F(Replicas, WriteToOneAndReadFromAnother) {
   ExpectSame(servers);
 }
 
+// The servers that `server` knows of, with what is visible there.
+std::map<std::string, uint64_t> Known(StoredServer& server) {
+  grpc::ClientContext call;
+  v1::ListReplicasResponse response;
+  const grpc::Status status = server.table().ListReplicas(&call, {}, &response);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  std::map<std::string, uint64_t> known;
+  int selves = 0;
+  for (const v1::Replica& replica : response.replicas()) {
+    EXPECT_FALSE(replica.version().empty());
+    selves += replica.self() ? 1 : 0;
+    known[replica.name()] =
+        replica.tables().empty() ? 0 : replica.tables(0).generation();
+  }
+  EXPECT_EQ(selves, 1);
+  return known;
+}
+
+TEST_F(Replicas, AnAckWaitsForAsManyServersAsItNames) {
+  std::vector<std::unique_ptr<StoredServer>> servers;
+  for (const char* name : {"a", "b", "c"}) {
+    servers.push_back(Start({absl::StrCat("--replica_name=", name)}));
+  }
+  const absl::Time deadline = absl::Now() + kPatience;
+  while (Known(*servers[0]).size() < 3 && absl::Now() < deadline) {
+    absl::SleepFor(absl::Milliseconds(20));
+  }
+  v1::UpdateRoutesResponse response;
+  for (uint32_t i = 0; i < 20; ++i) {
+    v1::UpdateRoutesRequest request = Announcement(i, 1, i + 1);
+    request.set_ack(v1::ACK_REPLICATED);
+    ASSERT_TRUE(servers[i % 3]->Update(request, &response).ok());
+    // Without a generation to wait for.
+    for (const auto& server : servers) {
+      EXPECT_EQ(server->Lookup(absl::StrCat("2001:db8:", absl::Hex(i), "::1")),
+                i + 1);
+    }
+  }
+  const uint64_t generation = response.generation();
+  EXPECT_EQ(Known(*servers[0]),
+            (std::map<std::string, uint64_t>{
+                {"a", generation}, {"b", generation}, {"c", generation}}));
+
+  // One that is paused is waited for, by calls that want it.
+  servers[2]->process().Kill(SIGSTOP);
+  v1::UpdateRoutesRequest request = Announcement(100, 1, 7);
+  request.set_ack(v1::ACK_REPLICATED);
+  request.set_ack_replicas(2);
+  ASSERT_TRUE(servers[0]->Update(request, &response).ok());
+  EXPECT_EQ(servers[1]->Lookup("2001:db8:64::1"), 7U);
+  request.set_ack_replicas(3);
+  request.set_request_id("three");
+  AddChange("2001:db8:65::/48", 8, request);
+  {
+    grpc::ClientContext call;
+    call.set_deadline(std::chrono::system_clock::now() +
+                      std::chrono::seconds(1));
+    EXPECT_EQ(servers[0]
+                  ->table()
+                  .UpdateRoutes(&call, request, &response)
+                  .error_code(),
+              grpc::StatusCode::DEADLINE_EXCEEDED);
+  }
+  servers[2]->process().Kill(SIGCONT);
+  ASSERT_TRUE(servers[0]->Update(request, &response).ok());
+  EXPECT_EQ(servers[2]->Lookup("2001:db8:65::1"), 8U);
+
+  // One that ends is forgotten at once, and one that is killed with its lease.
+  EXPECT_EQ(servers[2]->End(), 0);
+  EXPECT_EQ(Known(*servers[0]).size(), 2U);
+  servers[1]->KillNow();
+  EXPECT_EQ(Known(*servers[0]).size(), 2U);
+  v1::UpdateRoutesRequest all = Announcement(200, 1, 9);
+  all.set_ack(v1::ACK_REPLICATED);
+  ASSERT_TRUE(servers[0]->Update(all, &response).ok());
+  EXPECT_EQ(Known(*servers[0]).size(), 1U);
+}
+
 // Acknowledged batches of a writer that repeats what was not answered.
 class Writer {
  public:
@@ -300,7 +378,10 @@ TEST_F(Replicas, NeedTheRightPassword) {
   StoredServer server(url,
                       {"--etcd_user=root", "--etcd_password_file=" + right});
   ASSERT_TRUE(server.Begins()) << server.process().Log();
-  EXPECT_TRUE(server.Update(Announcement(0, 1, 5)).ok());
+  v1::UpdateRoutesRequest request = Announcement(0, 1, 5);
+  request.set_ack(v1::ACK_REPLICATED);
+  EXPECT_TRUE(server.Update(request).ok());
+  EXPECT_EQ(Known(server).size(), 1U);
 }
 
 // Writers at all servers, while servers and members of etcd are killed, paused

@@ -84,6 +84,9 @@ ABSL_FLAG(
 ABSL_FLAG(absl::Duration, max_staleness, absl::InfiniteDuration(),
           "With a store in etcd: the server is not ready while etcd was not "
           "heard for so long. Lookups are answered in any case.");
+ABSL_FLAG(std::string, replica_name, "",
+          "With a store in etcd: the name of this server among those that "
+          "share it; empty means the host's name.");
 ABSL_FLAG(std::string, etcd_user, "", "User of etcd; empty: none.");
 ABSL_FLAG(std::string, etcd_password_file, "",
           "File with the password of --etcd_user.");
@@ -452,7 +455,9 @@ absl::StatusOr<CommandLine> ReadFlags() {
                 .etcd_password_file = absl::GetFlag(FLAGS_etcd_password_file),
                 .etcd_ca = absl::GetFlag(FLAGS_etcd_ca),
                 .etcd_cert = absl::GetFlag(FLAGS_etcd_cert),
-                .etcd_key = absl::GetFlag(FLAGS_etcd_key)}};
+                .etcd_key = absl::GetFlag(FLAGS_etcd_key),
+                .replica_name = absl::GetFlag(FLAGS_replica_name),
+                .version = std::string(GetBuildInfo().version)}};
   line.server.threads.cpus = *std::move(cpus);
   const absl::Status sockets = ReadSocketFlags(line.server);
   if (!sockets.ok()) return sockets;

@@ -9,9 +9,11 @@
 namespace planb::client {
 
 absl::Span<const Word<v1::Ack>> WordsFor(v1::Ack) {
-  static constexpr Word<v1::Ack> kWords[] = {{"accepted", v1::ACK_ACCEPTED},
-                                             {"visible", v1::ACK_VISIBLE},
-                                             {"persisted", v1::ACK_PERSISTED}};
+  static constexpr Word<v1::Ack> kWords[] = {
+      {"accepted", v1::ACK_ACCEPTED},
+      {"visible", v1::ACK_VISIBLE},
+      {"persisted", v1::ACK_PERSISTED},
+      {"replicated", v1::ACK_REPLICATED}};
   return kWords;
 }
 
@@ -68,8 +70,11 @@ ABSL_FLAG(
 ABSL_FLAG(
     planb::client::Choice<planb::v1::Ack>, ack, {planb::v1::ACK_VISIBLE},
     "The state to wait for: accepted (the table holds the change), visible "
-    "(every later lookup sees it) or persisted (it survives a power loss; a "
-    "server refuses this without a store that syncs each update).");
+    "(every later lookup sees it), persisted (it survives a power loss; a "
+    "server refuses this without a store that syncs each update) or replicated "
+    "(visible on --ack_replicas of the servers that share a store).");
+ABSL_FLAG(uint32_t, ack_replicas, 0,
+          "With --ack=replicated: the number of servers; 0 means all.");
 ABSL_FLAG(bool, strict, false,
           "announce: refuse prefixes that have a route; withdraw: refuse "
           "prefixes without a route; load, replay: stop at the first malformed "

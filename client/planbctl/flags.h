@@ -78,6 +78,7 @@ ABSL_DECLARE_FLAG(absl::Duration, timeout);
 
 // Of changes.
 ABSL_DECLARE_FLAG(planb::client::Choice<planb::v1::Ack>, ack);
+ABSL_DECLARE_FLAG(uint32_t, ack_replicas);
 ABSL_DECLARE_FLAG(bool, strict);
 ABSL_DECLARE_FLAG(std::optional<uint64_t>, expected_generation);
 ABSL_DECLARE_FLAG(bool, dry_run);

@@ -90,6 +90,7 @@ ExitCode Run(const Arguments& arguments) {
   UpdateReplayer replayer(
       *channel, {.stream = {.table = absl::GetFlag(FLAGS_table),
                             .ack = absl::GetFlag(FLAGS_ack).value,
+                            .ack_replicas = absl::GetFlag(FLAGS_ack_replicas),
                             .writer_epoch = absl::GetFlag(FLAGS_writer_epoch)},
                  .speed = speed,
                  .batch = absl::GetFlag(FLAGS_chunk),
@@ -133,7 +134,8 @@ const Command kReplayCommand = {
         "were due (--speed=0: from the time they were sent). Exits with 3 "
         "if a batch was refused, with 1 if malformed records were "
         "skipped.",
-    .flags = {"speed", "chunk", "ack", "writer_epoch", "strict"},
+    .flags = {"speed", "chunk", "ack", "ack_replicas", "writer_epoch",
+              "strict"},
     .run = Run,
 };
 

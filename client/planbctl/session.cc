@@ -99,7 +99,8 @@ const std::atomic<bool>& StopRequested() { return stop_requested; }
 std::vector<absl::string_view> ChangeFlags(
     std::vector<absl::string_view> more) {
   std::vector<absl::string_view> flags = {
-      "ack", "expected_generation", "dry_run", "writer_epoch", "request_id"};
+      "ack",     "ack_replicas", "expected_generation",
+      "dry_run", "writer_epoch", "request_id"};
   flags.insert(flags.end(), more.begin(), more.end());
   return flags;
 }

@@ -60,6 +60,7 @@ template <typename Request>
 void SetConditions(Request& request) {
   request.set_table(absl::GetFlag(FLAGS_table));
   request.set_ack(absl::GetFlag(FLAGS_ack).value);
+  request.set_ack_replicas(absl::GetFlag(FLAGS_ack_replicas));
   if (const auto expected = absl::GetFlag(FLAGS_expected_generation)) {
     request.set_expected_generation(*expected);
   }

@@ -2,6 +2,7 @@
 
 // planbctl table, snapshot, status and health: whole tables, and the server.
 
+#include <algorithm>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -9,6 +10,8 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "client/call.h"
 #include "client/planbctl/command.h"
 #include "client/planbctl/flags.h"
@@ -227,6 +230,47 @@ ExitCode CodeOf(const HealthCheckResponse& health) {
                                                          : ExitCode::kNegative;
 }
 
+// Adds the servers that share the store, if there are any.
+absl::Status AddReplicas(const TableClient& client, output::Status& status) {
+  const auto replicas = client.ListReplicas(CallDeadline());
+  if (absl::IsFailedPrecondition(replicas.status()) ||
+      absl::IsUnimplemented(replicas.status())) {
+    return absl::OkStatus();
+  }
+  if (!replicas.ok()) return replicas.status();
+  double newest = status.accepted_generation();
+  for (const v1::Replica& replica : *replicas) {
+    output::Status::Replica& line = *status.add_replicas();
+    line.set_name(replica.name());
+    line.set_version(replica.version());
+    line.set_self(replica.self());
+    for (const auto& visible : replica.tables()) {
+      if (visible.table() != status.table()) continue;
+      line.set_visible_generation(Number(visible.generation()));
+    }
+    newest = std::max(newest, line.visible_generation());
+    line.set_report_age_seconds(absl::ToDoubleSeconds(
+        absl::Now() - absl::FromUnixNanos(static_cast<int64_t>(
+                          replica.reported_unix_nanos()))));
+  }
+  for (output::Status::Replica& line : *status.mutable_replicas()) {
+    line.set_behind(newest - line.visible_generation());
+  }
+  return absl::OkStatus();
+}
+
+std::string ReplicasText(const output::Status& status) {
+  TextTable text({"replica", "visible", "behind", "reported", "version"});
+  for (const output::Status::Replica& replica : status.replicas()) {
+    text.AddRow({absl::StrCat(replica.name(), replica.self() ? " *" : ""),
+                 absl::StrCat(replica.visible_generation()),
+                 absl::StrCat(replica.behind()),
+                 absl::StrFormat("%.1f s ago", replica.report_age_seconds()),
+                 replica.version()});
+  }
+  return status.replicas().empty() ? "" : text.ToString();
+}
+
 ExitCode RunStatus(const Arguments&) {
   const auto channel = ConnectToServer();
   if (!channel.ok()) return Fail(channel.status());
@@ -240,9 +284,12 @@ ExitCode RunStatus(const Arguments&) {
   output::Status status = Describe(*table);
   status.set_server(ServerTarget());
   status.set_health(health.ok() ? NameOf(*health) : "UNIMPLEMENTED");
+  const absl::Status shared = AddReplicas(TableClient(*channel), status);
+  if (!shared.ok()) return Fail(shared);
   const std::string server =
       absl::StrCat(status.server(), " (", status.health(), ")");
-  Print(status, absl::StrCat(Field("server", server), TextOf(status)));
+  Print(status, absl::StrCat(Field("server", server), TextOf(status),
+                             ReplicasText(status)));
   return health.ok() ? CodeOf(*health) : ExitCode::kOk;
 }
 
@@ -266,8 +313,11 @@ const Command kStatusCommand = {
     .summary = "show the state of the server and of a table",
     .description =
         "Shows a table's generations, sizes, kernel, digest and prefix "
-        "lengths, and the server's health. Exits with 1 if the server "
-        "answers but is not serving.",
+        "lengths, and the server's health. If the server shares its store, "
+        "also shows a line for each server that does: its name (\"*\" marks "
+        "the one that answers), the generation that lookups see there, and "
+        "how far that is behind. Exits with 1 if the server answers but is "
+        "not serving.",
     .run = RunStatus,
 };
 

@@ -177,6 +177,7 @@ ExitCode Run(const Arguments& arguments) {
                      {.table = absl::GetFlag(FLAGS_table),
                       .chunk = absl::GetFlag(FLAGS_chunk),
                       .ack = absl::GetFlag(FLAGS_ack).value,
+                      .ack_replicas = absl::GetFlag(FLAGS_ack_replicas),
                       .writer_epoch = absl::GetFlag(FLAGS_writer_epoch),
                       .request_id = absl::GetFlag(FLAGS_request_id),
                       .timeout = absl::GetFlag(FLAGS_timeout),
@@ -214,7 +215,8 @@ const Command kLoadCommand = {
         "if there were malformed records or FILE is truncated; all other "
         "routes are loaded. With --strict the first malformed record ends "
         "the load with 2; earlier chunks stay applied.",
-    .flags = {"ack", "writer_epoch", "request_id", "chunk", "strict"},
+    .flags = {"ack", "ack_replicas", "writer_epoch", "request_id", "chunk",
+              "strict"},
     .run = Run,
 };
 

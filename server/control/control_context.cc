@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "base/monotonic_time.h"
 #include "server/base/error.h"
 
@@ -15,6 +16,41 @@ namespace {
 // itself is notified. gRPC's synchronous interface has no notification of a
 // cancelled call, and its callback interface costs lookups (TableService).
 constexpr absl::Duration kLookAround = absl::Milliseconds(100);
+// How often a call that waits for other servers reads their reports. All such
+// calls share what was read within the second.
+constexpr absl::Duration kReplicasPause = absl::Milliseconds(15);
+constexpr absl::Duration kReplicasAge = absl::Milliseconds(10);
+
+// Waits until `generation`, which is visible here, is so on others. The batch
+// is in the store: no error may mean that it is refused.
+absl::Status AwaitReplicas(const grpc::ServerContext& call, uint32_t wanted,
+                           const Table& table, uint64_t generation) {
+  for (;;) {
+    const auto replicas = table.options().store->Replicas(kReplicasAge);
+    size_t behind = 0;
+    size_t reached = 1;  // this server, which may not have reported it yet
+    if (replicas.ok()) {
+      for (const StoreReplica& replica : *replicas) {
+        if (replica.self) continue;
+        const auto visible = replica.visible.find(table.name());
+        const bool reaches =
+            visible != replica.visible.end() && visible->second >= generation;
+        ++(reaches ? reached : behind);
+      }
+      if (wanted == 0 ? behind == 0 : reached >= wanted) {
+        return absl::OkStatus();
+      }
+    }
+    if (call.IsCancelled()) return ClientGone();
+    if (!table.refusal().ok()) {
+      return Error(absl::StatusCode::kDeadlineExceeded, "NOT_REPLICATED",
+                   absl::StrCat("accepted as generation ", generation,
+                                " and visible here, but this server or its "
+                                "table ends before others report it"));
+    }
+    absl::SleepFor(kReplicasPause);
+  }
+}
 
 }  // namespace
 
@@ -30,10 +66,21 @@ absl::Status TakeMemory(ControlContext& context, size_t bytes,
                     absl::Milliseconds(100));
 }
 
-absl::Status CheckAck(v1::Ack ack, const Table& table) {
+absl::Status CheckAck(const WantedAck& wanted, const Table& table) {
+  const v1::Ack ack = wanted.level;
   if (!v1::Ack_IsValid(ack)) {
     return FieldError(absl::StatusCode::kInvalidArgument, "ACK_INVALID", "ack",
                       "is none of the defined values");
+  }
+  if (wanted.replicas != 0 && ack != v1::ACK_REPLICATED) {
+    return FieldError(absl::StatusCode::kInvalidArgument, "ACK_INVALID",
+                      "ack_replicas", "is for ACK_REPLICATED only");
+  }
+  if (ack == v1::ACK_REPLICATED &&
+      (!table.has_store() || !table.options().store->shared())) {
+    return FieldError(absl::StatusCode::kFailedPrecondition, "STORE_NOT_SHARED",
+                      "ack",
+                      "this server shares its store with no other (--store)");
   }
   if (ack == v1::ACK_PERSISTED && !table.has_store()) {
     return FieldError(absl::StatusCode::kFailedPrecondition, "STORE_VOLATILE",
@@ -48,11 +95,11 @@ absl::Status CheckAck(v1::Ack ack, const Table& table) {
   return absl::OkStatus();
 }
 
-absl::Status AwaitAck(const grpc::ServerContext& call, v1::Ack ack,
+absl::Status AwaitAck(const grpc::ServerContext& call, const WantedAck& ack,
                       Table& table, uint64_t generation) {
   // An accepted batch is in the store, if there is one; CheckAck has refused
   // ACK_PERSISTED if it is not synced.
-  if (ack == v1::ACK_ACCEPTED || ack == v1::ACK_PERSISTED) {
+  if (ack.level == v1::ACK_ACCEPTED || ack.level == v1::ACK_PERSISTED) {
     return absl::OkStatus();
   }
   for (;;) {
@@ -68,14 +115,18 @@ absl::Status AwaitAck(const grpc::ServerContext& call, v1::Ack ack,
                                 ", but the server goes down before it is "
                                 "visible"));
     }
+    if (status.ok() && ack.level == v1::ACK_REPLICATED) {
+      return AwaitReplicas(call, ack.replicas, table, generation);
+    }
     if (!absl::IsDeadlineExceeded(status)) return status;
     if (call.IsCancelled()) return ClientGone();
   }
 }
 
 absl::Status ApplyAndAwait(ControlContext& context,
-                           const grpc::ServerContext& call, v1::Ack ack,
-                           Table& table, UpdateBatch batch, MemoryShare& share,
+                           const grpc::ServerContext& call,
+                           const WantedAck& ack, Table& table,
+                           UpdateBatch batch, MemoryShare& share,
                            UpdateOutcome& outcome) {
   const bool validate_only = batch.validate_only;
   // The table may hold the batch until it is stored.

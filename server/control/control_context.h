@@ -101,22 +101,33 @@ inline constexpr size_t kSmallRequestBytes = size_t{64} << 10;
 absl::Status TakeMemory(ControlContext& context, size_t bytes,
                         MemoryShare& share);
 
+// What an update waits for before it is answered.
+struct WantedAck {
+  v1::Ack level = v1::ACK_UNSPECIFIED;
+  uint32_t replicas = 0;  // with ACK_REPLICATED; 0: all
+};
+template <typename Request>
+WantedAck WantedBy(const Request& request) {
+  return {request.ack(), request.ack_replicas()};
+}
+
 // Errors: INVALID_ARGUMENT (ACK_INVALID), FAILED_PRECONDITION (STORE_VOLATILE,
-// STORE_NOT_SYNCED).
-absl::Status CheckAck(v1::Ack ack, const Table& table);
+// STORE_NOT_SYNCED, STORE_NOT_SHARED).
+absl::Status CheckAck(const WantedAck& ack, const Table& table);
 
 // Blocks until the accepted `generation` may be acknowledged, or the call ends.
 // Errors: DEADLINE_EXCEEDED if the server goes down before; CANCELLED, also at
 // the call's deadline; NOT_FOUND (TABLE_NOT_FOUND) if the table is deleted.
-absl::Status AwaitAck(const grpc::ServerContext& call, v1::Ack ack,
+absl::Status AwaitAck(const grpc::ServerContext& call, const WantedAck& ack,
                       Table& table, uint64_t generation);
 
 // Applies one batch, gives up its share of memory, waits for its
 // acknowledgement, and counts it. `outcome` is set once the batch is accepted,
 // even if the wait then fails. Errors: those of Table::Submit and AwaitAck.
 absl::Status ApplyAndAwait(ControlContext& context,
-                           const grpc::ServerContext& call, v1::Ack ack,
-                           Table& table, UpdateBatch batch, MemoryShare& share,
+                           const grpc::ServerContext& call,
+                           const WantedAck& ack, Table& table,
+                           UpdateBatch batch, MemoryShare& share,
                            UpdateOutcome& outcome);
 
 // CANCELLED, for a call whose client is gone. Only logs see it.

@@ -148,7 +148,12 @@ TEST_F(ControlErrors, Terms) {
   Expect(request, Code::FAILED_PRECONDITION, "STORE_VOLATILE", "ack");
   request.set_ack(static_cast<v1::Ack>(9));
   Expect(request, Code::INVALID_ARGUMENT, "ACK_INVALID", "ack");
+  request.set_ack(v1::ACK_REPLICATED);
+  Expect(request, Code::FAILED_PRECONDITION, "STORE_NOT_SHARED", "ack");
   request.clear_ack();
+  request.set_ack_replicas(2);
+  Expect(request, Code::INVALID_ARGUMENT, "ACK_INVALID", "ack_replicas");
+  request.clear_ack_replicas();
   request.set_request_id(std::string(129, 'x'));
   Expect(request, Code::INVALID_ARGUMENT, "REQUEST_ID_INVALID", "request_id");
 

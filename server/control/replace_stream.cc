@@ -40,7 +40,7 @@ class Replacement {
     absl::StatusOr<TableRef> table = context_.tables.Find(first.table());
     if (!table.ok()) return table.status();
     table_ = *std::move(table);
-    ack_ = first.ack();
+    ack_ = WantedBy(first);
     const absl::Status valid = DecodeConditions(first, batch_);
     return valid.ok() ? CheckAck(ack_, *table_) : valid;
   }
@@ -115,7 +115,7 @@ class Replacement {
 
   ControlContext& context_;
   TableRef table_;
-  v1::Ack ack_ = v1::ACK_UNSPECIFIED;
+  WantedAck ack_;
   UpdateBatch batch_;
   // The objects that object_bytes_ counts.
   size_t counted_next_hops_ = 0, counted_groups_ = 0;

@@ -66,7 +66,7 @@ absl::Status Update(ControlContext& context, const grpc::ServerContext& call,
   const absl::StatusOr<TableRef> found = context.tables.Find(request.table());
   if (!found.ok()) return refuse(found.status());
   table = *found;
-  const v1::Ack ack = request.ack();
+  const WantedAck ack = WantedBy(request);
   const absl::Status valid = CheckAck(ack, *table);
   if (!valid.ok()) return refuse(valid);
   absl::StatusOr<UpdateBatch> batch =
@@ -211,6 +211,7 @@ TableService::TableService(ControlContext& context) : context_(context) {
   AddUnary("/planb.v1.RouteTable/ExplainLookup", &Self::ExplainLookup);
   AddUnary("/planb.v1.RouteTable/GetTable", &Self::GetTable);
   AddUnary("/planb.v1.RouteTable/ListTables", &Self::ListTables);
+  AddUnary("/planb.v1.RouteTable/ListReplicas", &Self::ListReplicas);
   AddUnary("/planb.v1.RouteTable/CreateTable", &Self::CreateTable);
   AddUnary("/planb.v1.RouteTable/DeleteTable", &Self::DeleteTable);
   AddList("/planb.v1.RouteTable/ListRoutes", &Self::ListRoutes);
@@ -323,6 +324,25 @@ v1::ListTablesResponse TableService::Tables() const {
     Describe(*table, *tables.add_tables());
   }
   return tables;
+}
+
+grpc::Status TableService::ListReplicas(const v1::ListReplicasRequest&,
+                                        v1::ListReplicasResponse& response) {
+  const auto replicas = context_.tables.Replicas();
+  if (!replicas.ok()) return ToGrpc(replicas.status());
+  for (const StoreReplica& replica : *replicas) {
+    v1::Replica& out = *response.add_replicas();
+    out.set_name(replica.name);
+    out.set_version(replica.version);
+    out.set_self(replica.self);
+    out.set_reported_unix_nanos(UnixNanos(replica.reported));
+    for (const auto& [table, generation] : replica.visible) {
+      v1::Replica::Visible& visible = *out.add_tables();
+      visible.set_table(table);
+      visible.set_generation(generation);
+    }
+  }
+  return grpc::Status::OK;
 }
 
 grpc::Status TableService::CreateTable(const v1::CreateTableRequest& request,

@@ -106,6 +106,8 @@ class TableService final : public grpc::Service {
                         v1::Table& response);
   grpc::Status ListTables(const v1::ListTablesRequest& request,
                           v1::ListTablesResponse& response);
+  grpc::Status ListReplicas(const v1::ListReplicasRequest& request,
+                            v1::ListReplicasResponse& response);
   grpc::Status CreateTable(const v1::CreateTableRequest& request,
                            v1::Table& response);
   grpc::Status DeleteTable(const v1::DeleteTableRequest& request,

@@ -58,7 +58,7 @@ std::future<Table::Outcome> Refused(absl::Status why) {
 class Answers {
  public:
   Answers(ControlContext& context, grpc::ServerContext& call, Stream& stream,
-          Table& table, v1::Ack ack)
+          Table& table, WantedAck ack)
       : context_(context),
         call_(call),
         stream_(stream),
@@ -176,7 +176,7 @@ class Answers {
   grpc::ServerContext& call_;
   Stream& stream_;
   Table& table_;
-  const v1::Ack ack_;
+  const WantedAck ack_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::condition_variable freed_;  // credits
@@ -265,11 +265,11 @@ absl::Status ServeUpdates(ControlContext& context, grpc::ServerContext& call,
   const v1::StreamUpdatesRequest& hello = requests.message();
   const absl::StatusOr<TableRef> table = context.tables.Find(hello.table());
   if (!table.ok()) return table.status();
-  const absl::Status ack = CheckAck(hello.ack(), **table);
+  const absl::Status ack = CheckAck(WantedBy(hello), **table);
   if (!ack.ok()) return ack;
   const uint64_t writer_epoch = hello.writer_epoch();
 
-  Answers answers(context, call, stream, **table, hello.ack());
+  Answers answers(context, call, stream, **table, WantedBy(hello));
   const bool empty_hello = Cost(hello) == 1;
   for (bool read = !empty_hello || requests.Read(); read;
        read = requests.Read()) {

@@ -251,16 +251,15 @@ absl::Status EtcdClient::KeepLease(int64_t lease) {
   etcdserverpb::LeaseKeepAliveRequest request;
   request.set_id(lease);
   etcdserverpb::LeaseKeepAliveResponse response;
-  if (stream->Write(request) && stream->Read(&response) && response.ttl() > 0) {
-    stream->WritesDone();
-    context.get()->TryCancel();
-    stream->Finish();
-    return absl::OkStatus();
-  }
+  const bool answered = stream->Write(request) && stream->Read(&response);
   context.get()->TryCancel();
   stream->Finish();
-  Rotate();
-  return absl::UnavailableError("etcd: the lease is lost");
+  if (!answered) {
+    Rotate();
+    return absl::UnavailableError("etcd: the lease may be lost");
+  }
+  return response.ttl() > 0 ? absl::OkStatus()
+                            : absl::NotFoundError("etcd: the lease is lost");
 }
 
 absl::StatusOr<int64_t> EtcdClient::ReadPrefix(

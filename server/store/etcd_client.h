@@ -71,6 +71,7 @@ class EtcdClient {
   absl::Status Compact(int64_t revision);
   // A lease of `seconds`; returns its id.
   absl::StatusOr<int64_t> GrantLease(int64_t seconds);
+  // Errors besides: NOT_FOUND if the lease has ended.
   absl::Status KeepLease(int64_t lease);
   absl::Status RevokeLease(int64_t lease);
 

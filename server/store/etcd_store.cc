@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "absl/time/clock.h"
 #include "lpm/io/byte_source.h"
 #include "server/base/error.h"
 #include "server/base/log.h"
@@ -36,6 +37,10 @@ constexpr int kLoadAttempts = 5;
 constexpr int kDeleteAttempts = 16;
 constexpr int64_t kLeaseSeconds = 10;
 constexpr absl::Duration kLeaseRefresh = absl::Seconds(3);
+// Reports of all servers together come no more often than the second, and those
+// of one server no more often than the first.
+constexpr absl::Duration kReportPause = absl::Milliseconds(50);
+constexpr absl::Duration kReportShare = absl::Milliseconds(10);
 constexpr auto kWatchPause = std::chrono::milliseconds(100);
 
 // 16 digits, so that keys are in the order of numbers.
@@ -414,6 +419,135 @@ void EtcdStore::Follow(StoreFollower& follower) {
   }
   heard_ = SteadyNow().time_since_epoch().count();
   threads_.emplace_back([this] { WatchLoop(); });
+  threads_.emplace_back([this] { ReportLoop(); });
+}
+
+void EtcdStore::Report(const std::string& table, uint64_t generation) {
+  const std::lock_guard lock(report_mutex_);
+  uint64_t& visible = visible_[table];
+  visible = std::max(visible, generation);
+  report_due_ = true;
+  report_changed_.notify_one();
+}
+
+void EtcdStore::ReportLoop() {
+  int64_t lease = 0;
+  SteadyInstant kept;
+  int64_t servers = 1;
+  bool due = true;
+  std::unique_lock lock(report_mutex_);
+  while (!report_ending_) {
+    lock.unlock();
+    absl::Status status;
+    if (lease != 0 && ElapsedSince(kept) >= kLeaseRefresh) {
+      status = client_->KeepLease(lease);
+      if (status.ok()) kept = SteadyNow();
+    }
+    if (lease == 0 && status.ok()) {
+      const auto granted = client_->GrantLease(kLeaseSeconds);
+      status = granted.status();
+      if (status.ok()) {
+        lease = *granted;
+        kept = SteadyNow();
+        due = true;
+      }
+    }
+    if (due && status.ok()) {
+      const auto sent = SendReport(lease);
+      status = sent.status();
+      if (status.ok()) servers = *sent;
+      due = !status.ok();
+    }
+    // It has ended if this server was paused, and the record with it.
+    if (absl::IsNotFound(status)) lease = 0;
+    lock.lock();
+    report_changed_.wait_for(lock,
+                             absl::ToChronoMilliseconds(std::max(
+                                 kReportPause, kReportShare * servers)),
+                             [this] { return report_ending_; });
+    if (lease == 0) continue;
+    report_changed_.wait_for(
+        lock, absl::ToChronoMilliseconds(kLeaseRefresh),
+        [&] { return report_ending_ || report_due_ || due; });
+    due = std::exchange(report_due_, false) || due;
+  }
+  lock.unlock();
+  if (lease != 0) client_->RevokeLease(lease).IgnoreError();
+  lock.lock();
+  report_ended_ = true;
+  report_changed_.notify_all();
+}
+
+absl::StatusOr<int64_t> EtcdStore::SendReport(int64_t lease) {
+  etcd::ReplicaRecord record;
+  record.set_name(options_.replica_name);
+  record.set_version(options_.version);
+  record.set_reported_unix_nanos(absl::GetCurrentTimeNanos());
+  std::set<std::string> tables;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [id, log] : logs_) tables.insert(log.name);
+  }
+  {
+    const std::lock_guard lock(report_mutex_);
+    std::erase_if(visible_, [&](const auto& table) {
+      return !tables.contains(table.first);
+    });
+    for (const auto& [table, generation] : visible_) {
+      auto& reported = *record.add_tables();
+      reported.set_table(table);
+      reported.set_generation(generation);
+    }
+  }
+  etcdserverpb::TxnRequest txn;
+  const std::string prefix = Key("replicas/");
+  AddPut(absl::StrCat(prefix, Hex(instance_)), record.SerializeAsString(), txn);
+  txn.mutable_success(0)->mutable_request_put()->set_lease(lease);
+  auto& count = *txn.add_success()->mutable_request_range();
+  count.set_key(prefix);
+  count.set_range_end(EndOfPrefix(prefix));
+  count.set_count_only(true);
+  const auto response = client_->Txn(txn);
+  if (!response.ok()) return response.status();
+  return response->responses(1).response_range().count();
+}
+
+absl::StatusOr<std::vector<StoreReplica>> EtcdStore::Replicas(
+    absl::Duration max_age) {
+  const std::lock_guard lock(replicas_mutex_);
+  if (!replicas_.empty() && ElapsedSince(replicas_read_) <= max_age) {
+    return replicas_;
+  }
+  const SteadyInstant began = SteadyNow();
+  const std::string prefix = Key("replicas/");
+  const std::string self = absl::StrCat(prefix, Hex(instance_));
+  std::vector<StoreReplica> replicas;
+  const auto read =
+      client_->ReadPrefix(prefix, 0, [&](const KeyValue& kv) -> absl::Status {
+        etcd::ReplicaRecord record;
+        if (!record.ParseFromString(kv.value())) {
+          return Corrupt(kv.key(), "is not a server's report");
+        }
+        StoreReplica& replica = replicas.emplace_back();
+        replica.name = record.name();
+        replica.version = record.version();
+        replica.self = kv.key() == self;
+        replica.reported = absl::FromUnixNanos(record.reported_unix_nanos());
+        for (const auto& table : record.tables()) {
+          replica.visible[table.table()] = table.generation();
+        }
+        return absl::OkStatus();
+      });
+  if (!read.ok()) {
+    return ErrorReason(read.status()) == "STORE_CORRUPT"
+               ? read.status()
+               : Failed(read.status());
+  }
+  std::sort(replicas.begin(), replicas.end(),
+            [](const auto& a, const auto& b) { return a.name < b.name; });
+  replicas_ = replicas;
+  replicas_read_ = began;
+  return replicas;
 }
 
 absl::Duration EtcdStore::lag() const {
@@ -1072,6 +1206,14 @@ void EtcdStore::Close(const absl::Status& why, SteadyInstant deadline) {
     changed_.wait_until(lock, deadline, [this] { return busy_ == 0; });
     ending_ = true;
     changed_.notify_all();
+  }
+  if (follower_ != nullptr) {
+    // The other servers need not wait for the end of its lease.
+    std::unique_lock lock(report_mutex_);
+    report_ending_ = true;
+    report_changed_.notify_all();
+    report_changed_.wait_until(lock, deadline,
+                               [this] { return report_ended_; });
   }
   client_->Cancel();
   for (std::thread& thread : threads_) thread.join();

@@ -44,10 +44,13 @@ struct EtcdStoreOptions {
   // The watch is begun anew if nothing is heard for so long. Appends are
   // refused at once while the watch is silent for twice as long.
   absl::Duration silence = absl::Seconds(3);
+  // What other servers call this one.
+  std::string replica_name;
+  std::string version;
 };
 
 // Owns its threads: some that append, one that watches, one that writes
-// snapshots. Thread-safe.
+// snapshots, one that reports. Thread-safe.
 //
 // An append is one transaction: it compares the revision of the table's record
 // and puts record and entry. A server that loses the race is told what it
@@ -68,6 +71,10 @@ class EtcdStore final : public Store {
   absl::StatusOr<std::vector<StoredTable>> Load() override;
   void Follow(StoreFollower& follower) override;
   absl::Duration lag() const override;
+  bool shared() const override { return true; }
+  void Report(const std::string& table, uint64_t generation) override;
+  absl::StatusOr<std::vector<StoreReplica>> Replicas(
+      absl::Duration max_age) override;
   using Store::CreateTable;
   // Errors besides: ABORTED (STORE_CONFLICT) if another server deletes a table
   // at the same time.
@@ -155,6 +162,7 @@ class EtcdStore final : public Store {
   void AppendLoop();
   void WatchLoop();
   void SnapshotLoop();
+  void ReportLoop();
 
   void Append(Job job);
   // Delivers the entries that this server has not seen.
@@ -170,6 +178,8 @@ class EtcdStore final : public Store {
   // After events were missed.
   absl::Status Resync();
   absl::Status WriteSnapshot(Offer offer);
+  // Puts the record of this server. Returns how many servers there are.
+  absl::StatusOr<int64_t> SendReport(int64_t lease);
   // Ends the append in progress, if it is this one.
   static Done Take(Log& log, uint64_t append);
   Log* Find(absl::string_view name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -195,6 +205,17 @@ class EtcdStore final : public Store {
   uint64_t appends_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status closed_ ABSL_GUARDED_BY(mutex_);
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
+  // What this server reports.
+  std::mutex report_mutex_;
+  std::condition_variable report_changed_;  // or ending, or ended
+  std::map<std::string, uint64_t> visible_ ABSL_GUARDED_BY(report_mutex_);
+  bool report_due_ ABSL_GUARDED_BY(report_mutex_) = false;
+  bool report_ending_ ABSL_GUARDED_BY(report_mutex_) = false;
+  bool report_ended_ ABSL_GUARDED_BY(report_mutex_) = false;
+  // Held while the reports are read, which many calls may want at once.
+  std::mutex replicas_mutex_;
+  std::vector<StoreReplica> replicas_ ABSL_GUARDED_BY(replicas_mutex_);
+  SteadyInstant replicas_read_ ABSL_GUARDED_BY(replicas_mutex_);
   std::vector<std::thread> threads_;
 };
 

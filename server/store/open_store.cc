@@ -2,6 +2,9 @@
 
 #include "server/store/open_store.h"
 
+#include <limits.h>
+#include <unistd.h>
+
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -36,6 +39,12 @@ std::string PathOf(const std::string& choice) {
              : "none";
 }
 
+std::string HostName() {
+  char name[HOST_NAME_MAX + 1] = {};
+  gethostname(name, HOST_NAME_MAX);
+  return name;
+}
+
 absl::StatusOr<std::shared_ptr<Store>> OpenEtcd(const StoreChoice& choice,
                                                 uint64_t request_window) {
   absl::StatusOr<EtcdOptions> etcd = ParseEtcdUrl(choice.store);
@@ -66,8 +75,12 @@ absl::StatusOr<std::shared_ptr<Store>> OpenEtcd(const StoreChoice& choice,
   etcd->ca_file = choice.etcd_ca;
   etcd->cert_file = choice.etcd_cert;
   etcd->key_file = choice.etcd_key;
-  auto store = EtcdStore::Open(
-      {.etcd = *std::move(etcd), .request_window = request_window});
+  auto store = EtcdStore::Open({.etcd = *std::move(etcd),
+                                .request_window = request_window,
+                                .replica_name = choice.replica_name.empty()
+                                                    ? HostName()
+                                                    : choice.replica_name,
+                                .version = choice.version});
   if (!store.ok()) return store.status();
   Log(LogLevel::kInfo, "tables are shared", {{"store", (*store)->path()}});
   return std::shared_ptr<Store>(*std::move(store));

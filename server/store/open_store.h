@@ -27,6 +27,9 @@ struct StoreChoice {
   std::string etcd_ca;
   std::string etcd_cert;
   std::string etcd_key;
+  // Empty: the host's name.
+  std::string replica_name;
+  std::string version;
 };
 
 // Null for none. `request_window`: as in SqliteStoreOptions. Errors:

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <future>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -101,6 +102,16 @@ class StoreFollower {
   ~StoreFollower() = default;
 };
 
+// A server that shares the store, as it last reported.
+struct StoreReplica {
+  std::string name;
+  std::string version;
+  bool self = false;
+  absl::Time reported;  // by its own clock
+  // The generation that answers lookups there, by table.
+  std::map<std::string, uint64_t> visible;
+};
+
 // Thread-safe. The effect of a call that returned OK survives kill -9. With
 // StoreSync::kFull it also survives a power loss if the disk keeps the bytes
 // that it has synced. A call that returned an error, or did not return, took
@@ -133,6 +144,24 @@ class Store {
 
   // Seconds since the store was last known to be reached; 0 for one on a disk.
   virtual absl::Duration lag() const { return absl::ZeroDuration(); }
+
+  // True if several servers may write the store.
+  virtual bool shared() const { return false; }
+
+  // Tells the other servers, soon, that lookups in `table` are answered from
+  // `generation`. Does not wait.
+  virtual void Report(const std::string& /*table*/, uint64_t /*generation*/) {}
+
+  // The servers that share the store, by name, as they were within `max_age`.
+  // Errors: FAILED_PRECONDITION (STORE_NOT_SHARED), UNAVAILABLE (STORE_FAILED).
+  virtual absl::StatusOr<std::vector<StoreReplica>> Replicas(
+      absl::Duration /*max_age*/) {
+    return NotShared();
+  }
+  static absl::Status NotShared() {
+    return Error(absl::StatusCode::kFailedPrecondition, "STORE_NOT_SHARED",
+                 "this server shares its store with no other (--store)");
+  }
 
   // `fib` is kept for Load(). Returns the id of the table. REQUIRES: no table
   // of this server has that name. Errors: ALREADY_EXISTS if another server has

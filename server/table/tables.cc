@@ -255,8 +255,9 @@ void Tables::RunFollow() {
         before->Freeze(NotFound(next.name), SteadyNow());
         Remove(map, before);
       }
-      map.insert_or_assign(next.name, std::move(made));
+      map.insert_or_assign(next.name, made);
       map_.Publish(std::make_unique<const Map>(std::move(map)));
+      store_->Report(next.name, made->visible());
     }
     // Else it is of a table that is deleted by now.
     const std::lock_guard follow(follow_mutex_);
@@ -290,7 +291,16 @@ void Tables::Drain(SteadyInstant deadline) {
 }
 
 void Tables::PublishMap(Map map) {
+  std::vector<TableRef> tables;
+  if (store_ != nullptr) {
+    tables.push_back(default_);
+    for (const auto& [name, table] : map) tables.push_back(table);
+  }
   map_.Publish(std::make_unique<const Map>(std::move(map)));
+  // Now that clients find them.
+  for (const TableRef& table : tables) {
+    store_->Report(table->name(), table->visible());
+  }
   const std::lock_guard lock(follow_mutex_);
   if (!elsewhere_.empty()) follow_job_.ScheduleNow();
 }

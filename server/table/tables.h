@@ -64,6 +64,12 @@ class Tables : private StoreFollower {
     return store_ == nullptr ? absl::ZeroDuration() : store_->lag();
   }
 
+  // Store::Replicas, as of this moment.
+  absl::StatusOr<std::vector<StoreReplica>> Replicas() const {
+    return store_ == nullptr ? Store::NotShared()
+                             : store_->Replicas(absl::ZeroDuration());
+  }
+
   // Errors: INVALID_ARGUMENT (TABLE_NAME_INVALID), ALREADY_EXISTS
   // (TABLE_EXISTS), RESOURCE_EXHAUSTED (TOO_MANY_TABLES), UNAVAILABLE
   // (DRAINING), and those of Store::CreateTable.

@@ -39,7 +39,7 @@ V6 = {
     "cp-trie": ["cp-trie:compressed", "cp-trie"],
     "poptrie": ["poptrie", "poptrie:single"],
     "hbs": ["hbs", "hbs:single"],
-    "rangetree": ["rangetree", "rangetree:implicit"],
+    "rangetree": ["rangetree:implicit", "rangetree"],
     "bloom": ["bloom", "bloom:naive"],
 }
 V4 = {"cp-trie": ["cp-trie:compressed"]}

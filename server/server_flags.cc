@@ -82,8 +82,18 @@ ABSL_FLAG(
     "all servers with this value share; none: tables are lost; auto: "
     "planb.db in /var/lib/planb if that directory exists, else none.");
 ABSL_FLAG(absl::Duration, max_staleness, absl::InfiniteDuration(),
-          "With a store in etcd: the server is not ready while etcd was not "
-          "heard for so long. Lookups are answered in any case.");
+          "With --follow or a store in etcd: the server is not ready while "
+          "that was not heard for so long. Lookups are answered in any case.");
+ABSL_FLAG(std::string, follow, "",
+          "Follow the tables of this server, HOST:PORT or unix:PATH, with the "
+          "same generations, instead of having a store. Updates are refused "
+          "here.");
+ABSL_FLAG(std::string, follow_ca, "",
+          "Speak TLS with the server of --follow, whose certificate one of "
+          "these authorities (PEM) has signed.");
+ABSL_FLAG(std::string, follow_cert, "",
+          "The client's certificate for --follow, in PEM.");
+ABSL_FLAG(std::string, follow_key, "", "Private key of --follow_cert, in PEM.");
 ABSL_FLAG(std::string, replica_name, "",
           "With a store in etcd: the name of this server among those that "
           "share it; empty means the host's name.");
@@ -456,6 +466,10 @@ absl::StatusOr<CommandLine> ReadFlags() {
                 .etcd_ca = absl::GetFlag(FLAGS_etcd_ca),
                 .etcd_cert = absl::GetFlag(FLAGS_etcd_cert),
                 .etcd_key = absl::GetFlag(FLAGS_etcd_key),
+                .follow = absl::GetFlag(FLAGS_follow),
+                .follow_ca = absl::GetFlag(FLAGS_follow_ca),
+                .follow_cert = absl::GetFlag(FLAGS_follow_cert),
+                .follow_key = absl::GetFlag(FLAGS_follow_key),
                 .replica_name = absl::GetFlag(FLAGS_replica_name),
                 .version = std::string(GetBuildInfo().version)}};
   line.server.threads.cpus = *std::move(cpus);

@@ -92,6 +92,11 @@ TEST_F(ServerFlags, ValuesReachTheOptions) {
   Set("health_address", "[::]:2");
   Set("empty_table_ready", "false");
   Set("max_staleness", "7s");
+  Set("follow", "unix:/u");
+  Set("follow_ca", "fa");
+  Set("follow_cert", "fc");
+  Set("follow_key", "fk");
+  Set("replica_name", "r1");
   Set("tls_cert", "c");
   Set("tls_key", "k");
   Set("tls_client_ca", "a");
@@ -133,6 +138,11 @@ TEST_F(ServerFlags, ValuesReachTheOptions) {
   EXPECT_EQ(got.health_address, "[::]:2");
   EXPECT_FALSE(got.empty_table_ready);
   EXPECT_EQ(got.max_staleness, absl::Seconds(7));
+  EXPECT_EQ(line->store.follow, "unix:/u");
+  EXPECT_EQ(line->store.follow_ca, "fa");
+  EXPECT_EQ(line->store.follow_cert, "fc");
+  EXPECT_EQ(line->store.follow_key, "fk");
+  EXPECT_EQ(line->store.replica_name, "r1");
   EXPECT_EQ(got.tls.cert, "c");
   EXPECT_EQ(got.tls.key, "k");
   EXPECT_EQ(got.tls.client_ca, "a");

@@ -24,8 +24,6 @@ using etcdserverpb::RangeResponse;
 
 // A page of a read: entries have up to a megabyte each.
 constexpr int64_t kPage = 64;
-constexpr int kMaxMessage = 256 << 20;
-constexpr size_t kMaxFile = 1 << 20;
 constexpr auto kRetryPause = std::chrono::milliseconds(20);
 // A member that does not take a connection in this time is passed over.
 constexpr auto kConnectTime = std::chrono::milliseconds(300);
@@ -93,36 +91,11 @@ class EtcdClient::Context {
 
 absl::StatusOr<std::unique_ptr<EtcdClient>> EtcdClient::Create(
     EtcdOptions options) {
-  std::shared_ptr<grpc::ChannelCredentials> credentials =
-      grpc::InsecureChannelCredentials();
-  if (!options.ca_file.empty()) {
-    grpc::SslCredentialsOptions tls;
-    for (const auto& [file, text] :
-         {std::pair{&options.ca_file, &tls.pem_root_certs},
-          std::pair{&options.cert_file, &tls.pem_cert_chain},
-          std::pair{&options.key_file, &tls.pem_private_key}}) {
-      if (file->empty()) continue;
-      auto read = ReadRegularFile(*file, kMaxFile);
-      if (!read.ok()) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(*file, ": ", read.status().message()));
-      }
-      *text = *std::move(read);
-    }
-    credentials = grpc::SslCredentials(tls);
-  }
   std::unique_ptr<EtcdClient> client(new EtcdClient(std::move(options)));
   for (const std::string& endpoint : client->options_.endpoints) {
-    grpc::ChannelArguments arguments;
-    arguments.SetMaxReceiveMessageSize(kMaxMessage);
-    // etcd closes connections with pings more often than every 5 s.
-    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
-    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 3'000);
-    arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1'000);
-    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1'000);
-    client->channels_.push_back(
-        grpc::CreateCustomChannel(endpoint, credentials, arguments));
+    auto channel = MakeChannel(endpoint, client->options_.tls);
+    if (!channel.ok()) return channel.status();
+    client->channels_.push_back(*std::move(channel));
   }
   return client;
 }

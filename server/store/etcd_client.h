@@ -28,6 +28,7 @@
 #include "absl/time/time.h"
 #include "base/monotonic_time.h"
 #include "etcd.pb.h"
+#include "server/store/client_channel.h"
 
 namespace planb::server {
 
@@ -38,11 +39,7 @@ struct EtcdOptions {
   // Empty: without authentication.
   std::string user;
   std::string password;
-  // Files in PEM. An authority's certificate makes connections use TLS; the
-  // other two, together, are the client's.
-  std::string ca_file;
-  std::string cert_file;
-  std::string key_file;
+  ClientTls tls;
   // How long one attempt may take, and a call with all its attempts.
   absl::Duration attempt_timeout = absl::Seconds(2);
   absl::Duration timeout = absl::Seconds(10);

@@ -16,6 +16,7 @@
 #include "server/base/log.h"
 #include "server/store/etcd_store.h"
 #include "server/store/sqlite_store.h"
+#include "server/store/upstream_store.h"
 
 namespace planb::server {
 namespace {
@@ -72,9 +73,7 @@ absl::StatusOr<std::shared_ptr<Store>> OpenEtcd(const StoreChoice& choice,
   if (choice.etcd_ca.empty() && !choice.etcd_cert.empty()) {
     return absl::InvalidArgumentError("--etcd_cert needs --etcd_ca");
   }
-  etcd->ca_file = choice.etcd_ca;
-  etcd->cert_file = choice.etcd_cert;
-  etcd->key_file = choice.etcd_key;
+  etcd->tls = {choice.etcd_ca, choice.etcd_cert, choice.etcd_key};
   auto store = EtcdStore::Open({.etcd = *std::move(etcd),
                                 .request_window = request_window,
                                 .replica_name = choice.replica_name.empty()
@@ -86,10 +85,33 @@ absl::StatusOr<std::shared_ptr<Store>> OpenEtcd(const StoreChoice& choice,
   return std::shared_ptr<Store>(*std::move(store));
 }
 
+absl::StatusOr<std::shared_ptr<Store>> OpenUpstream(const StoreChoice& choice) {
+  if (choice.store != "auto" && choice.store != "none") {
+    return absl::InvalidArgumentError(
+        "--follow and --store exclude each other: a follower's tables are "
+        "those of the other server");
+  }
+  if (choice.follow_cert.empty() != choice.follow_key.empty()) {
+    return absl::InvalidArgumentError(
+        "--follow_cert and --follow_key go together");
+  }
+  if (choice.follow_ca.empty() && !choice.follow_cert.empty()) {
+    return absl::InvalidArgumentError("--follow_cert needs --follow_ca");
+  }
+  auto store = UpstreamStore::Open(
+      {.target = choice.follow,
+       .tls = {choice.follow_ca, choice.follow_cert, choice.follow_key}});
+  if (!store.ok()) return store.status();
+  Log(LogLevel::kInfo, "tables follow another server",
+      {{"server", choice.follow}});
+  return std::shared_ptr<Store>(*std::move(store));
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<Store>> OpenStore(const StoreChoice& choice,
                                                  uint64_t request_window) {
+  if (!choice.follow.empty()) return OpenUpstream(choice);
   const absl::StatusOr<StoreSync> sync = ParseSync(choice.store_sync);
   if (!sync.ok()) return sync.status();
   if (choice.store.empty()) {

@@ -27,6 +27,11 @@ struct StoreChoice {
   std::string etcd_ca;
   std::string etcd_cert;
   std::string etcd_key;
+  // The server whose tables are followed, instead of a store; empty: none.
+  std::string follow;
+  std::string follow_ca;
+  std::string follow_cert;
+  std::string follow_key;
   // Empty: the host's name.
   std::string replica_name;
   std::string version;

@@ -145,6 +145,9 @@ class Store {
   // Seconds since the store was last known to be reached; 0 for one on a disk.
   virtual absl::Duration lag() const { return absl::ZeroDuration(); }
 
+  // Why every call that writes is refused; OK if not.
+  virtual absl::Status refusal() const { return absl::OkStatus(); }
+
   // True if several servers may write the store.
   virtual bool shared() const { return false; }
 

@@ -142,6 +142,10 @@ void Table::Stage(const UpdateBatch& batch, UpdateStaging::Prepared* prepared,
 absl::Status Table::CheckSubmission() const {
   if (!frozen_.ok()) return frozen_;
   if (!apart_.ok()) return apart_;
+  if (has_store()) {
+    const absl::Status refusal = options_.store->refusal();
+    if (!refusal.ok()) return refusal;
+  }
   if (pending_ < options_.max_pending_updates) return absl::OkStatus();
   return QuotaError(
       "TOO_MANY_PENDING", "pending updates",

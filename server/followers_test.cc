@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Real servers that follow another server, in tiers, while that one is killed,
+// paused, restarted and replaced.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/testing/test_certificates.h"
+#include "grpcpp/client_context.h"
+#include "server/testing/store_place.h"
+#include "server/testing/stored_server.h"
+
+namespace planb::server {
+namespace {
+
+// Waits for a condition that comes true soon.
+template <typename Condition>
+bool Soon(const Condition& condition) {
+  const absl::Time deadline = absl::Now() + kPatience;
+  while (!condition()) {
+    if (absl::Now() > deadline) return false;
+    absl::SleepFor(absl::Milliseconds(5));
+  }
+  return true;
+}
+
+class Followers : public testing::Test {
+ protected:
+  ~Followers() override { std::filesystem::remove(link_); }
+
+  // A server that others find at link_.
+  std::unique_ptr<StoredServer> Lead(const std::string& store,
+                                     std::vector<std::string> more = {}) {
+    auto server = std::make_unique<StoredServer>(store, std::move(more));
+    EXPECT_TRUE(server->Begins()) << server->process().Log();
+    std::filesystem::remove(link_);
+    std::filesystem::create_symlink(server->socket(), link_);
+    return server;
+  }
+
+  static std::unique_ptr<StoredServer> FollowAt(const std::string& socket,
+                                                std::vector<std::string> more) {
+    more.push_back(absl::StrCat("--follow=unix:", socket));
+    auto server = std::make_unique<StoredServer>("none", std::move(more));
+    EXPECT_TRUE(server->Begins()) << server->process().Log();
+    return server;
+  }
+  std::unique_ptr<StoredServer> Follow(std::vector<std::string> more = {}) {
+    return FollowAt(link_, std::move(more));
+  }
+
+  // Waits until `follower` shows what `leader` has.
+  static void ExpectSame(const StoredServer& leader, StoredServer& follower) {
+    const v1::Table wanted = leader.State();
+    EXPECT_TRUE(Soon([&] {
+      return follower.State().visible_generation() >=
+             wanted.accepted_generation();
+    })) << follower.process().Log();
+    EXPECT_EQ(follower.List(), leader.List());
+    EXPECT_EQ(follower.State().digest(), wanted.digest());
+  }
+
+  const std::string link_ = TempPath("leader.sock");
+};
+
+// One to four random changes of few prefixes, next hops and groups.
+void UpdateAtRandom(std::mt19937_64& random, const StoredServer& server) {
+  v1::UpdateRoutesRequest request;
+  request.set_ack(v1::ACK_ACCEPTED);
+  const int changes = static_cast<int>(random() % 4) + 1;
+  for (int i = 0; i < changes; ++i) {
+    const auto number = static_cast<uint32_t>(random() % 64);
+    // Once in a batch.
+    AddChange(absl::StrCat("2001:db8:", absl::Hex(number * 4 + i), "::/48"),
+              static_cast<NextHopId>(random() % 3), request);
+  }
+  if (random() % 3 == 0) {
+    v1::NextHop& hop = *request.add_next_hops();
+    hop.set_id(static_cast<uint32_t>(random() % 5) + 1);
+    hop.set_interface(absl::StrCat("eth", random() % 9));
+  }
+  ASSERT_TRUE(server.Update(request).ok());
+}
+
+TEST_F(Followers, HaveTheSameGenerationsInTiers) {
+  const auto leader = Lead(NewStorePath("tiers"));
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 50; ++i) UpdateAtRandom(random, *leader);
+  const auto middle = Follow();
+  const auto leaf = FollowAt(middle->socket(), {});
+  for (int i = 0; i < 100; ++i) {
+    UpdateAtRandom(random, *leader);
+    v1::UpdateRoutesResponse response;
+    ASSERT_TRUE(leader->Update(Announcement(4096, 1, i + 1), &response).ok());
+    // A lookup at the last tier that waits for the generation.
+    EXPECT_EQ(leaf->Lookup("2001:db8:1000::1", response.generation()), i + 1);
+  }
+  ExpectSame(*leader, *middle);
+  ExpectSame(*leader, *leaf);
+}
+
+TEST_F(Followers, SeeTablesComeAndGo) {
+  const auto leader = Lead("none");
+  const auto follower = Follow();
+  const auto generation = [](const StoredServer& server) -> int64_t {
+    grpc::ClientContext call;
+    v1::GetTableRequest request;
+    request.set_table("blue");
+    v1::Table table;
+    const grpc::Status status =
+        const_cast<StoredServer&>(server).table().GetTable(&call, request,
+                                                           &table);
+    return status.ok() ? static_cast<int64_t>(table.visible_generation()) : -1;
+  };
+  for (int round = 0; round < 3; ++round) {
+    grpc::ClientContext create;
+    v1::CreateTableRequest request;
+    request.set_table("blue");
+    v1::Table table;
+    ASSERT_TRUE(leader->table().CreateTable(&create, request, &table).ok());
+    v1::UpdateRoutesRequest update = Announcement(1, 3, 5);
+    update.set_table("blue");
+    v1::UpdateRoutesResponse response;
+    ASSERT_TRUE(leader->Update(update, &response).ok());
+    EXPECT_TRUE(Soon([&] {
+      return generation(*follower) ==
+             static_cast<int64_t>(response.generation());
+    }));
+    grpc::ClientContext erase;
+    v1::DeleteTableRequest name;
+    name.set_table("blue");
+    v1::DeleteTableResponse deleted;
+    ASSERT_TRUE(leader->table().DeleteTable(&erase, name, &deleted).ok());
+    EXPECT_TRUE(Soon([&] { return generation(*follower) == -1; }));
+  }
+}
+
+TEST_F(Followers, RefuseUpdatesAndNameTheServerThatTakesThem) {
+  const auto leader = Lead("none");
+  const auto follower = Follow();
+  const grpc::Status refused = follower->Update(Announcement(0, 1, 5));
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_TRUE(absl::StrContains(refused.error_message(), link_))
+      << refused.error_message();
+  grpc::ClientContext call;
+  v1::CreateTableRequest request;
+  request.set_table("blue");
+  v1::Table table;
+  EXPECT_EQ(follower->table().CreateTable(&call, request, &table).error_code(),
+            grpc::StatusCode::FAILED_PRECONDITION);
+}
+
+TEST_F(Followers, FollowOverMutualTls) {
+  TestAuthority authority;
+  TestTlsFiles files;
+  files.SetAuthority(authority.certificate());
+  files.SetIdentity(authority.Issue());
+  const std::string cert = "tls_cert=" + files.cert();
+  const std::string key = "tls_key=" + files.key();
+  const auto leader =
+      Lead("none", {absl::StrCat("--listen=unix://", link_, ".own,127.0.0.1:0"),
+                    "--" + cert, "--" + key, "--tls_client_ca=" + files.ca()});
+  const std::string target = absl::StrCat(
+      "--follow=127.0.0.1:", leader->process().PortOf("127.0.0.1:0"));
+  const std::string ca = "--follow_ca=" + files.ca();
+  {
+    StoredServer stranger("none", {target, ca});
+    EXPECT_FALSE(stranger.Begins());
+  }
+  StoredServer follower("none", {target, ca, "--follow_cert=" + files.cert(),
+                                 "--follow_key=" + files.key()});
+  EXPECT_TRUE(follower.Begins()) << follower.process().Log();
+  std::filesystem::remove(link_ + ".own");
+}
+
+TEST_F(Followers, GoOnFromWhereTheyWereAfterARestart) {
+  const std::string store = NewStorePath("restart");
+  auto leader = Lead(store);
+  ASSERT_TRUE(leader->Update(Announcement(0, 20, 5)).ok());
+  const auto follower = Follow({kMetrics, "--max_staleness=2s"});
+  std::mt19937_64 random(2);
+  for (int round = 0; round < 3; ++round) {
+    leader->KillNow();
+    EXPECT_TRUE(
+        Soon([&] { return follower->Metric("planb_store_lag_seconds") > 2; }));
+    EXPECT_EQ(follower->Lookup("2001:db8:0::1"), 5U);
+    leader = Lead(store);
+    for (int i = 0; i < 20; ++i) UpdateAtRandom(random, *leader);
+    ASSERT_TRUE(leader->Update(Announcement(0, 20, 5)).ok());
+    ExpectSame(*leader, *follower);
+    EXPECT_TRUE(
+        Soon([&] { return follower->Metric("planb_store_lag_seconds") < 2; }));
+  }
+}
+
+TEST_F(Followers, ThatMissedTooMuchTakeTheWholeTable) {
+  // Keeps the changes of the newest generation alone.
+  const auto leader = Lead("none", {"--history_bytes=1"});
+  const auto follower = Follow();
+  std::mt19937_64 random(3);
+  for (int round = 0; round < 3; ++round) {
+    follower->process().Kill(SIGSTOP);
+    for (int i = 0; i < 300; ++i) {
+      ASSERT_TRUE(leader->Update(Announcement(i * 200, 200, i + 1)).ok());
+    }
+    follower->process().Kill(SIGCONT);
+    UpdateAtRandom(random, *leader);
+    ExpectSame(*leader, *follower);
+  }
+}
+
+TEST_F(Followers, KeepWhatTheyHaveUntilTheOtherIsAheadAgain) {
+  auto leader = Lead("none");
+  for (uint32_t i = 0; i < 10; ++i) {
+    ASSERT_TRUE(leader->Update(Announcement(i, 1, 5)).ok());
+  }
+  const auto follower = Follow({kMetrics});
+  ASSERT_EQ(follower->State().visible_generation(), 10U);
+  // Its table was in memory only.
+  leader->KillNow();
+  leader = Lead("none");
+  ASSERT_TRUE(leader->Update(Announcement(100, 1, 6)).ok());
+  EXPECT_TRUE(
+      Soon([&] { return follower->Metric("planb_store_lag_seconds") > 4; }));
+  EXPECT_EQ(follower->State().visible_generation(), 10U);
+  EXPECT_EQ(follower->Lookup("2001:db8:0::1"), 5U);
+  for (uint32_t i = 0; i < 10; ++i) {
+    ASSERT_TRUE(leader->Update(Announcement(100 + i, 1, 7)).ok());
+  }
+  ExpectSame(*leader, *follower);
+  EXPECT_EQ(follower->Lookup("2001:db8:0::1"), kNoRoute);
+  EXPECT_TRUE(
+      Soon([&] { return follower->Metric("planb_store_lag_seconds") < 2; }));
+}
+
+TEST_F(Followers, DoNotStartWithoutTheOtherServer) {
+  StoredServer alone("none", {absl::StrCat("--follow=unix:", link_)});
+  EXPECT_FALSE(alone.Begins());
+  EXPECT_TRUE(absl::StrContains(OneLine(alone.process()), "following"))
+      << alone.process().Log();
+}
+
+// PLANB_STORM_SECONDS makes it longer.
+TEST_F(Followers, AgreeAfterAStorm) {
+  const char* const seconds = std::getenv("PLANB_STORM_SECONDS");
+  const absl::Duration length =
+      absl::Seconds(seconds == nullptr ? 10 : std::atoi(seconds));
+  const std::string store = NewStorePath("storm");
+  auto leader = Lead(store);
+  std::vector<std::unique_ptr<StoredServer>> followers;
+  for (int i = 0; i < 3; ++i) followers.push_back(Follow());
+  std::mt19937_64 random(4);
+  const absl::Time end = absl::Now() + length;
+  while (absl::Now() < end) {
+    for (uint64_t i = random() % 200; i > 0; --i) {
+      UpdateAtRandom(random, *leader);
+    }
+    StoredServer& any = *followers[random() % followers.size()];
+    switch (random() % 3) {
+      case 0:
+        leader->KillNow();
+        leader = Lead(store);
+        break;
+      case 1:
+        any.process().Kill(SIGSTOP);
+        for (uint64_t i = random() % 200; i > 0; --i) {
+          UpdateAtRandom(random, *leader);
+        }
+        any.process().Kill(SIGCONT);
+        break;
+      default:
+        any.KillNow();
+        for (auto& follower : followers) {
+          if (follower.get() == &any) follower = Follow();
+        }
+    }
+  }
+  for (const auto& follower : followers) ExpectSame(*leader, *follower);
+}
+
+}  // namespace
+}  // namespace planb::server

@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "server/store/upstream_store.h"
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+#include <utility>
+
+#include "absl/random/random.h"
+#include "absl/strings/str_cat.h"
+#include "server/base/error.h"
+#include "server/base/log.h"
+#include "server/table/convert.h"
+#include "server/table/table_digest.h"
+
+namespace planb::server {
+namespace {
+
+using Message = v1::WatchRoutesResponse;
+
+constexpr absl::Duration kFirstPause = absl::Milliseconds(100);
+constexpr absl::Duration kLongestPause = absl::Seconds(2);
+// Never the digest of a table: a watch from it begins with the whole table.
+constexpr char kNoDigest[] = "whole table";
+
+absl::Status ToAbsl(const grpc::Status& status) {
+  return {static_cast<absl::StatusCode>(status.error_code()),
+          status.error_message()};
+}
+
+bool IsBookmark(const Message& message) {
+  return !message.reset() && message.updates().empty() &&
+         message.next_hops().empty() && message.groups().empty() &&
+         message.deleted_next_hop_ids().empty() &&
+         message.deleted_group_ids().empty();
+}
+
+// Adds what a message has to a delta. Errors: INVALID_ARGUMENT.
+absl::Status Add(const Message& message, Delta& delta) {
+  for (const v1::RouteUpdate& update : message.updates()) {
+    const auto prefix = DecodePrefix(update.prefix());
+    if (!prefix.ok()) return prefix.status();
+    delta.routes.push_back({*prefix, update.next_hop_id()});
+  }
+  for (const v1::NextHop& each : message.next_hops()) {
+    auto next_hop = DecodeNextHop(each);
+    if (!next_hop.ok()) return next_hop.status();
+    delta.next_hops.push_back(*std::move(next_hop));
+  }
+  for (const v1::NextHopGroup& each : message.groups()) {
+    auto group = DecodeGroup(each);
+    if (!group.ok()) return group.status();
+    delta.groups.push_back(*std::move(group));
+  }
+  const auto& hops = message.deleted_next_hop_ids();
+  delta.deleted_next_hops.insert(delta.deleted_next_hops.end(), hops.begin(),
+                                 hops.end());
+  const auto& groups = message.deleted_group_ids();
+  delta.deleted_groups.insert(delta.deleted_groups.end(), groups.begin(),
+                              groups.end());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+class UpstreamStore::Call {
+ public:
+  explicit Call(UpstreamStore& store) : store_(store) {
+    const std::lock_guard lock(store_.mutex_);
+    store_.contexts_.insert(&context_);
+    if (store_.closed_) context_.TryCancel();
+  }
+  ~Call() {
+    const std::lock_guard lock(store_.mutex_);
+    store_.contexts_.erase(&context_);
+  }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  grpc::ClientContext* get() { return &context_; }
+  void SetTimeout(absl::Duration timeout) {
+    context_.set_deadline(std::chrono::system_clock::now() +
+                          absl::ToChronoMilliseconds(timeout));
+  }
+
+ private:
+  UpstreamStore& store_;
+  grpc::ClientContext context_;
+};
+
+struct UpstreamStore::Watch {
+  std::string name;
+  uint64_t id = 0;
+  FibOptions fib;
+  uint64_t generation = 0;
+  std::string digest = kNoDigest;
+  uint64_t position = 0;
+  bool astray = false;
+
+  std::unique_ptr<Call> call;
+  std::unique_ptr<grpc::ClientReader<Message>> stream;
+  std::thread thread;
+  std::atomic<bool> ended = false;
+};
+
+UpstreamStore::UpstreamStore(UpstreamOptions options,
+                             std::shared_ptr<grpc::Channel> channel)
+    : options_(std::move(options)),
+      stub_(v1::RouteTable::NewStub(std::move(channel))) {}
+
+UpstreamStore::~UpstreamStore() {
+  Close(absl::CancelledError("the store is closed"), SteadyNow());
+}
+
+absl::StatusOr<std::unique_ptr<UpstreamStore>> UpstreamStore::Open(
+    UpstreamOptions options) {
+  auto channel = MakeChannel(options.target, options.tls);
+  if (!channel.ok()) return channel.status();
+  return std::unique_ptr<UpstreamStore>(
+      new UpstreamStore(std::move(options), *std::move(channel)));
+}
+
+absl::Status UpstreamStore::refusal() const {
+  return Error(absl::StatusCode::kFailedPrecondition, "READ_ONLY",
+               absl::StrCat("this server follows ", options_.target,
+                            "; send updates there"));
+}
+
+absl::Duration UpstreamStore::lag() const {
+  return ElapsedSince(SteadyInstant(SteadyInstant::duration(heard_.load())));
+}
+
+absl::StatusOr<v1::ListTablesResponse> UpstreamStore::ListTables(
+    absl::Duration timeout) {
+  Call call(*this);
+  call.get()->set_wait_for_ready(true);
+  call.SetTimeout(timeout);
+  v1::ListTablesResponse tables;
+  const grpc::Status status = stub_->ListTables(call.get(), {}, &tables);
+  if (!status.ok()) return ToAbsl(status);
+  return tables;
+}
+
+void UpstreamStore::Open(Watch& watch, bool resync) {
+  v1::WatchRoutesRequest request;
+  request.set_table(watch.name);
+  request.set_start_generation(watch.generation);
+  request.set_start_digest(watch.digest);
+  request.set_resync(resync);
+  watch.stream.reset();
+  watch.call = std::make_unique<Call>(*this);
+  watch.call->get()->set_wait_for_ready(true);
+  watch.stream = stub_->WatchRoutes(watch.call->get(), request);
+}
+
+void UpstreamStore::Cancel(Watch& watch) {
+  watch.call->get()->TryCancel();
+  watch.stream->Finish();
+}
+
+absl::Status UpstreamStore::ReadGeneration(Watch& watch,
+                                           std::unique_ptr<StoredTable>& whole,
+                                           std::shared_ptr<Delta>& delta) {
+  auto read = std::make_shared<Delta>();
+  read->previous = watch.generation;
+  Message message;
+  do {
+    if (!watch.stream->Read(&message)) {
+      const grpc::Status ended = watch.stream->Finish();
+      return ended.ok() ? absl::UnavailableError("the watch ended")
+                        : ToAbsl(ended);
+    }
+    const absl::Status added = Add(message, *read);
+    if (!added.ok()) {
+      Cancel(watch);
+      return absl::DataLossError(added.message());
+    }
+  } while (!message.generation_complete());
+  read->generation = message.generation();
+  read->digest = message.digest();
+  if (message.reset()) {
+    TableDigest contents;
+    for (const Route& route : read->routes) contents.Add(route);
+    for (const NextHop& next_hop : read->next_hops) contents.Add(next_hop);
+    for (const NextHopGroup& group : read->groups) contents.Add(group);
+    if (contents.ToString() != read->digest) {
+      Cancel(watch);
+      return absl::DataLossError(
+          absl::StrCat("the contents of table ", watch.name,
+                       " are not those of their digest"));
+    }
+    whole = std::make_unique<StoredTable>();
+    whole->name = watch.name;
+    whole->id = watch.id;
+    whole->fib = watch.fib;
+    whole->generation = read->generation;
+    whole->routes = std::move(read->routes);
+    whole->next_hops = std::move(read->next_hops);
+    whole->groups = std::move(read->groups);
+    std::sort(whole->routes.begin(), whole->routes.end(),
+              [](const Route& a, const Route& b) { return a.prefix < b.prefix; });
+    whole->tail_generation = read->generation;
+    whole->tail_digest = read->digest;
+  } else if (!IsBookmark(message) || read->generation != watch.generation) {
+    delta = std::move(read);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<StoredTable> UpstreamStore::Begin(const v1::Table& table,
+                                                 Watch& watch) {
+  watch.name = table.name();
+  watch.id = next_id_++;
+  watch.fib.prefix_lengths = table.prefix_lengths();
+  Open(watch, /*resync=*/true);
+  std::unique_ptr<StoredTable> whole;
+  std::shared_ptr<Delta> delta;
+  while (whole == nullptr) {
+    const absl::Status status = ReadGeneration(watch, whole, delta);
+    if (!status.ok()) return status;
+  }
+  watch.generation = whole->generation;
+  watch.digest = whole->tail_digest;
+  whole->position = ++watch.position;
+  return *std::move(whole);
+}
+
+absl::StatusOr<std::vector<StoredTable>> UpstreamStore::Load() {
+  const auto failed = [&](const absl::Status& why) {
+    return Error(absl::StatusCode::kUnavailable, "STORE_FAILED",
+                 absl::StrCat("following ", options_.target, ": ",
+                              why.message()));
+  };
+  const auto tables = ListTables(options_.timeout);
+  if (!tables.ok()) return failed(tables.status());
+  std::vector<StoredTable> loaded;
+  for (const v1::Table& table : tables->tables()) {
+    auto whole = Begin(table, watches_.emplace_back());
+    if (whole.ok()) {
+      loaded.push_back(*std::move(whole));
+      continue;
+    }
+    watches_.pop_back();
+    // Deleted since it was listed.
+    if (!absl::IsNotFound(whole.status())) return failed(whole.status());
+  }
+  return loaded;
+}
+
+void UpstreamStore::Follow(StoreFollower& follower) {
+  follower_ = &follower;
+  heard_ = SteadyNow().time_since_epoch().count();
+  for (Watch& watch : watches_) {
+    watch.thread = std::thread([this, &watch] { RunWatch(watch); });
+  }
+  poll_ = std::thread([this] { RunPoll(); });
+}
+
+bool UpstreamStore::Pause(absl::Duration longest) {
+  std::unique_lock lock(mutex_);
+  const absl::Duration pause =
+      longest * absl::Uniform<double>(absl::BitGen(), 0.5, 1.0);
+  closing_.wait_for(lock, absl::ToChronoMilliseconds(pause),
+                    [this] { return closed_; });
+  return !closed_;
+}
+
+void UpstreamStore::RunWatch(Watch& watch) {
+  absl::Duration pause = kFirstPause;
+  const auto set_astray = [&](bool astray) {
+    if (astray != watch.astray) astray_ += astray ? 1 : -1;
+    watch.astray = astray;
+  };
+  for (;;) {
+    std::unique_ptr<StoredTable> whole;
+    std::shared_ptr<Delta> delta;
+    const absl::Status read = ReadGeneration(watch, whole, delta);
+    if (read.ok()) {
+      set_astray(false);
+      pause = kFirstPause;
+      const std::lock_guard lock(follower_mutex_);
+      if (whole != nullptr) {
+        watch.generation = whole->generation;
+        watch.digest = whole->tail_digest;
+        whole->position = ++watch.position;
+        follower_->Replaced(*std::move(whole));
+      } else if (delta != nullptr) {
+        watch.generation = delta->generation;
+        watch.digest = delta->digest;
+        std::vector<AcceptedBatch> batches(1);
+        batches[0].delta = std::move(delta);
+        follower_->Appended(watch.name, watch.id, ++watch.position,
+                            std::move(batches));
+      }
+      continue;
+    }
+    if (absl::IsNotFound(read)) {
+      const std::lock_guard lock(follower_mutex_);
+      follower_->Deleted(watch.name, watch.id);
+      break;
+    }
+    if (absl::IsDataLoss(read)) {
+      const std::lock_guard lock(follower_mutex_);
+      follower_->Failed(watch.name, watch.id,
+                        Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT",
+                              read.message()));
+      return;
+    }
+    if (!watch.astray) {
+      Log(LogLevel::kWarning, "a watch of the server that is followed ended",
+          {{"table", watch.name}, {"error", read.message()}});
+    }
+    set_astray(true);
+    if (!Pause(pause)) break;
+    pause = std::min(pause * 2, kLongestPause);
+    bool resync = false;
+    if (absl::IsOutOfRange(read)) {
+      // It no longer has this generation, or not yet, or another one of this
+      // number. The whole table is taken only forward.
+      Call call(*this);
+      call.SetTimeout(options_.timeout);
+      v1::GetTableRequest request;
+      request.set_table(watch.name);
+      v1::Table table;
+      const grpc::Status got = stub_->GetTable(call.get(), request, &table);
+      resync = got.ok() && table.visible_generation() > watch.generation;
+    }
+    Open(watch, resync);
+  }
+  set_astray(false);
+  watch.ended = true;
+}
+
+void UpstreamStore::RunPoll() {
+  while (Pause(options_.poll)) {
+    const auto tables = ListTables(options_.poll * 3);
+    if (!tables.ok()) continue;
+    if (astray_ == 0) heard_ = SteadyNow().time_since_epoch().count();
+    std::set<std::string> followed;
+    for (auto watch = watches_.begin(); watch != watches_.end();) {
+      if (watch->ended) {
+        watch->thread.join();
+        watch = watches_.erase(watch);
+      } else {
+        followed.insert((watch++)->name);
+      }
+    }
+    for (const v1::Table& table : tables->tables()) {
+      if (followed.contains(table.name())) continue;
+      Watch& watch = watches_.emplace_back();
+      auto whole = Begin(table, watch);
+      if (!whole.ok()) {
+        watches_.pop_back();
+        continue;
+      }
+      const std::lock_guard lock(follower_mutex_);
+      follower_->Replaced(*std::move(whole));
+      watch.thread = std::thread([this, &watch] { RunWatch(watch); });
+    }
+  }
+}
+
+void UpstreamStore::Close(const absl::Status& /*why*/,
+                          SteadyInstant /*deadline*/) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(closed_, true)) return;
+    closing_.notify_all();
+    for (grpc::ClientContext* const context : contexts_) context->TryCancel();
+  }
+  if (poll_.joinable()) poll_.join();
+  for (Watch& watch : watches_) {
+    if (watch.thread.joinable()) watch.thread.join();
+  }
+}
+
+}  // namespace planb::server

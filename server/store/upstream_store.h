@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The store of a server that follows another server: its tables, with the same
+// generations, read-only. Servers may follow each other in tiers.
+
+#ifndef PLANB_SERVER_STORE_UPSTREAM_STORE_H_
+#define PLANB_SERVER_STORE_UPSTREAM_STORE_H_
+
+#include <grpcpp/client_context.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "base/monotonic_time.h"
+#include "planb/v1/route_table.grpc.pb.h"
+#include "server/store/client_channel.h"
+#include "server/table/store.h"
+
+namespace planb::server {
+
+struct UpstreamOptions {
+  // HOST:PORT or unix:PATH.
+  std::string target;
+  ClientTls tls;
+  // How long Load() waits for the server.
+  absl::Duration timeout = absl::Seconds(10);
+  // How often it is asked which tables it has. Also what lag() is made of.
+  absl::Duration poll = absl::Seconds(1);
+};
+
+// Follows each table through a watch, which begins with the whole table where
+// that is needed. A watch that ends is begun anew after a random pause. Where
+// the other server has an older generation than this one, for example because
+// it follows others and is behind, or lost a table that it kept in memory, this
+// one keeps what it has until the other is ahead again; lag() then grows.
+//
+// Owns a thread for each table and one that asks for tables. Thread-safe.
+class UpstreamStore final : public Store {
+ public:
+  // Does not connect. Errors: INVALID_ARGUMENT for files that cannot be read.
+  static absl::StatusOr<std::unique_ptr<UpstreamStore>> Open(
+      UpstreamOptions options);
+  ~UpstreamStore() override;
+
+  absl::string_view kind() const override { return "server"; }
+  const std::string& path() const override { return options_.target; }
+  StoreSync sync() const override { return StoreSync::kOff; }
+
+  // Errors: UNAVAILABLE (STORE_FAILED) if the server does not answer, or
+  // refuses to be watched.
+  absl::StatusOr<std::vector<StoredTable>> Load() override;
+  void Follow(StoreFollower& follower) override;
+  absl::Duration lag() const override;
+  // FAILED_PRECONDITION (READ_ONLY), as all calls that write return.
+  absl::Status refusal() const override;
+
+  using Store::CreateTable;
+  absl::StatusOr<uint64_t> CreateTable(const std::string& /*name*/,
+                                       uint64_t /*generation*/,
+                                       const FibOptions& /*fib*/) override {
+    return refusal();
+  }
+  absl::Status DeleteTable(const std::string& /*name*/,
+                           uint64_t /*generation*/) override {
+    return refusal();
+  }
+  uint64_t generation_floor() const override { return 0; }
+  void StartAppend(const std::string& /*table*/, uint64_t /*position*/,
+                   absl::Span<const AcceptedBatch> /*batches*/,
+                   Done done) override {
+    done(refusal());
+  }
+  void OfferSnapshot(const std::string& /*table*/,
+                     absl::FunctionRef<TableVersion()> /*version*/) override {}
+  void Close(const absl::Status& why, SteadyInstant deadline) override;
+
+ private:
+  // A call that Close() ends while this lives.
+  class Call;
+  // A table that is followed. Belongs to its thread, but for `ended`.
+  struct Watch;
+
+  UpstreamStore(UpstreamOptions options,
+                std::shared_ptr<grpc::Channel> channel);
+
+  absl::StatusOr<v1::ListTablesResponse> ListTables(absl::Duration timeout);
+  // Follows a table from its whole contents on, which it returns.
+  absl::StatusOr<StoredTable> Begin(const v1::Table& table, Watch& watch);
+  // Reads the watch until a generation is complete, and returns it in one of
+  // the two; neither for a bookmark.
+  absl::Status ReadGeneration(Watch& watch, std::unique_ptr<StoredTable>& whole,
+                              std::shared_ptr<Delta>& delta);
+  void Open(Watch& watch, bool resync);
+  static void Cancel(Watch& watch);
+  // The loops of the threads.
+  void RunWatch(Watch& watch);
+  void RunPoll();
+  // Waits before another attempt. False if the store is closed.
+  bool Pause(absl::Duration longest);
+
+  const UpstreamOptions options_;
+  const std::unique_ptr<v1::RouteTable::Stub> stub_;
+  std::atomic<SteadyInstant::rep> heard_ = 0;
+  std::atomic<int> astray_ = 0;  // watches that do not deliver
+  StoreFollower* follower_ = nullptr;
+  std::mutex follower_mutex_;  // held while the follower is called
+
+  std::mutex mutex_;
+  std::condition_variable closing_;
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  std::set<grpc::ClientContext*> contexts_ ABSL_GUARDED_BY(mutex_);
+  uint64_t next_id_ = 1;
+  std::list<Watch> watches_;  // of Load(), then of the polling thread
+  std::thread poll_;
+};
+
+}  // namespace planb::server
+
+#endif  // PLANB_SERVER_STORE_UPSTREAM_STORE_H_

@@ -13,7 +13,7 @@
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=deploy/lib.sh
 . "$here/../lib.sh"
-readonly RESTRICTED=(sidecar deployment loadtest)
+readonly RESTRICTED=(sidecar deployment replicas loadtest)
 readonly VERSION=1.33.13
 # Of the one module. Its own go.sum holds all others to theirs, but for the
 # parts of Kubernetes itself, which Go's checksum database vouches for.
@@ -176,7 +176,7 @@ yaml.safe_dump_all(pods, open(sys.argv[2] + ".pods.yaml", "w"))
 PYTHON
 }
 
-for overlay in "${RESTRICTED[@]}" daemonset; do
+for overlay in "${RESTRICTED[@]}" daemonset followers; do
   split "$overlay"
   apply "$work/$overlay.namespace.yaml" || fail "the namespace of $overlay"
   # First as a rehearsal, then for good; then there is nothing left to do.
@@ -201,11 +201,13 @@ done
 allowed='restricted volume types \(volume "planb-socket" uses'
 allowed+='|runAsNonRoot != true \(container "own-folder"'
 allowed+='|runAsUser=0 \(container "own-folder"'
-[[ -s "$work/daemonset.warnings" ]] || fail "no warning about the hostPath"
-unexpected=$(sed 's/^[^:]*: would violate PodSecurity "[^"]*": //' \
-  "$work/daemonset.warnings" | sed 's/), /)\n/g' | grep -vE "^($allowed)" ||
-  true)
-[[ -z "$unexpected" ]] || fail "daemonset: $unexpected"
+for overlay in daemonset followers; do
+  [[ -s "$work/$overlay.warnings" ]] || fail "no warning about the hostPath"
+  unexpected=$(sed 's/^[^:]*: would violate PodSecurity "[^"]*": //' \
+    "$work/$overlay.warnings" | sed 's/), /)\n/g' | grep -vE "^($allowed)" ||
+    true)
+  [[ -z "$unexpected" ]] || fail "$overlay: $unexpected"
+done
 
 policy=$(kubectl -n planb-sidecar get deployment network-function -o \
   'jsonpath={.spec.template.spec.initContainers[?(@.name=="planb-server")].restartPolicy}')

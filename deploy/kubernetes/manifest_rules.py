@@ -144,8 +144,8 @@ def breaches(path):
             found = selector_breaches(document, pods)
         for breach in found:
             yield f"{document['kind']} {document['metadata']['name']}: {breach}"
-    if servers != 1:
-        yield f"{servers} workloads with the server"
+    if servers == 0:
+        yield "no workload with the server"
 
 
 def main(paths):

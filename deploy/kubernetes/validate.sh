@@ -13,7 +13,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=deploy/lib.sh
 . "$here/../lib.sh"
 readonly KUBERNETES=1.33.13
-readonly OVERLAYS=(sidecar daemonset deployment loadtest)
+readonly OVERLAYS=(sidecar daemonset deployment replicas followers loadtest)
 
 "$here/../packages.sh" import.yaml:python3-yaml
 
@@ -111,5 +111,7 @@ breaks deployment 'no TLS' '/--tls_cert/d' 'plain text on'
 breaks deployment 'selects nothing' \
   's/^    app.kubernetes.io\/name: planb-lookup$/    other: label/' \
   'selects no pod'
+breaks replicas 'etcd as root' 's/runAsUser: 65532/runAsUser: 0/' 'runs as root'
+breaks followers 'plain TCP on the node' '/--tls_key/d' 'plain text on'
 echo "PASS: ${#OVERLAYS[@]} overlays valid for Kubernetes $KUBERNETES;" \
   "$controls spoilt variants refused"

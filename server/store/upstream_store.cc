@@ -198,8 +198,9 @@ absl::Status UpstreamStore::ReadGeneration(Watch& watch,
     whole->routes = std::move(read->routes);
     whole->next_hops = std::move(read->next_hops);
     whole->groups = std::move(read->groups);
-    std::sort(whole->routes.begin(), whole->routes.end(),
-              [](const Route& a, const Route& b) { return a.prefix < b.prefix; });
+    std::sort(
+        whole->routes.begin(), whole->routes.end(),
+        [](const Route& a, const Route& b) { return a.prefix < b.prefix; });
     whole->tail_generation = read->generation;
     whole->tail_digest = read->digest;
   } else if (!IsBookmark(message) || read->generation != watch.generation) {
@@ -228,9 +229,9 @@ absl::StatusOr<StoredTable> UpstreamStore::Begin(const v1::Table& table,
 
 absl::StatusOr<std::vector<StoredTable>> UpstreamStore::Load() {
   const auto failed = [&](const absl::Status& why) {
-    return Error(absl::StatusCode::kUnavailable, "STORE_FAILED",
-                 absl::StrCat("following ", options_.target, ": ",
-                              why.message()));
+    return Error(
+        absl::StatusCode::kUnavailable, "STORE_FAILED",
+        absl::StrCat("following ", options_.target, ": ", why.message()));
   };
   const auto tables = ListTables(options_.timeout);
   if (!tables.ok()) return failed(tables.status());
@@ -302,9 +303,9 @@ void UpstreamStore::RunWatch(Watch& watch) {
     }
     if (absl::IsDataLoss(read)) {
       const std::lock_guard lock(follower_mutex_);
-      follower_->Failed(watch.name, watch.id,
-                        Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT",
-                              read.message()));
+      follower_->Failed(
+          watch.name, watch.id,
+          Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT", read.message()));
       return;
     }
     if (!watch.astray) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Servers that share a store: how soon one sees what another accepted, and how
-// many changes go through. README.md has the commands.
+// Servers that share a store, or follow one: how soon they see what another
+// accepted, and how many changes go through. README.md has the commands.
 
 #include <algorithm>
 #include <atomic>
@@ -31,7 +31,8 @@
 ABSL_FLAG(std::vector<std::string>, writers, {},
           "addresses of the servers that are written to; each has a table of "
           "its own with --throughput");
-ABSL_FLAG(std::string, reader, "", "address of the server that is watched");
+ABSL_FLAG(std::vector<std::string>, readers, {},
+          "addresses of the servers that are watched");
 ABSL_FLAG(bool, throughput, false,
           "as many changes as go through, instead of --rate batches a second");
 ABSL_FLAG(double, rate, 100, "batches a second");
@@ -47,13 +48,16 @@ std::shared_ptr<grpc::Channel> OpenTo(const std::string& target) {
 
 // The i-th of many batches: /48s in turn, with new next hops each time.
 v1::StreamUpdatesRequest Batch(uint64_t i, uint32_t count) {
+  // So that a repeated run changes the routes of the one before.
+  static const auto salt =
+      static_cast<uint64_t>(absl::ToUnixSeconds(absl::Now()));
   v1::StreamUpdatesRequest batch;
   for (uint32_t c = 0; c < count; ++c) {
     const uint64_t route = (i * count + c) % 500'000;
     const Address address =
         Address::V6(absl::MakeUint128(0x2a00'0000'0000'0000 | route << 16, 0));
     AddPacked({Prefix::Truncate(address, 48),
-               static_cast<NextHopId>(1 + (i + c) % 1000)},
+               static_cast<NextHopId>(1 + (i + c + salt) % 1000)},
               batch);
   }
   return batch;
@@ -98,27 +102,47 @@ int Throughput() {
   return 0;
 }
 
+// When a server's watch told of each generation.
+class Reader {
+ public:
+  Reader(const std::string& target, uint64_t generation)
+      : watcher_(OpenTo(target), {.start_generation = generation}),
+        thread_([this] {
+          for (;;) {
+            const auto changes = watcher_.Next();
+            if (!changes.ok()) return;
+            seen_.emplace(changes->generation, absl::Now());
+          }
+        }) {}
+
+  // Ends the watch.
+  const std::map<uint64_t, absl::Time>& Seen() {
+    watcher_.Cancel();
+    thread_.join();
+    return seen_;
+  }
+
+ private:
+  RouteWatcher watcher_;
+  std::map<uint64_t, absl::Time> seen_;
+  std::thread thread_;  // last: it uses all of the above
+};
+
 int Latency() {
   const auto writer = OpenTo(absl::GetFlag(FLAGS_writers).front());
-  const auto reader = OpenTo(absl::GetFlag(FLAGS_reader));
-  const auto state = TableClient(reader).GetTable("");
+  const auto state = TableClient(writer).GetTable("");
   if (!state.ok()) {
     std::fprintf(stderr, "%s\n", state.status().ToString().c_str());
     return 1;
   }
-  RouteWatcher watcher(reader,
-                       {.start_generation = state->visible_generation()});
+  std::vector<std::unique_ptr<Reader>> readers;
+  for (const std::string& target : absl::GetFlag(FLAGS_readers)) {
+    readers.push_back(
+        std::make_unique<Reader>(target, state->accepted_generation()));
+  }
+  absl::SleepFor(absl::Seconds(1));
   std::mutex mutex;
-  std::map<uint64_t, absl::Time> acked, seen;
-  std::thread watch([&] {
-    for (;;) {
-      const auto changes = watcher.Next();
-      if (!changes.ok()) return;
-      const absl::Time now = absl::Now();
-      const std::lock_guard lock(mutex);
-      seen.emplace(changes->generation, now);
-    }
-  });
+  std::map<uint64_t, absl::Time> acked;
   UpdateStream stream(writer, {.ack = v1::ACK_ACCEPTED},
                       [&](const UpdateReply& reply) {
                         const absl::Time now = absl::Now();
@@ -135,24 +159,25 @@ int Latency() {
   }
   stream.Finish().IgnoreError();
   absl::SleepFor(absl::Seconds(1));
-  watcher.Cancel();
-  watch.join();
   std::vector<double> times;
   size_t missing = 0;
-  for (const auto& [generation, at] : acked) {
-    const auto found = seen.find(generation);
-    if (found == seen.end()) {
-      ++missing;
-    } else {
-      times.push_back(absl::ToDoubleMilliseconds(
-          std::max(found->second - at, absl::ZeroDuration())));
+  for (const auto& reader : readers) {
+    const auto& seen = reader->Seen();
+    for (const auto& [generation, at] : acked) {
+      const auto found = seen.find(generation);
+      if (found == seen.end()) {
+        ++missing;
+      } else {
+        times.push_back(absl::ToDoubleMilliseconds(
+            std::max(found->second - at, absl::ZeroDuration())));
+      }
     }
   }
   const Percentiles p = PercentilesOf(times);
   std::printf(
-      "%zu batches, from the ack to a watch of the other server, ms: p50 %.2f, "
+      "%zu batches, %zu readers, from the ack to a watch there, ms: p50 %.2f, "
       "p90 %.2f, p99 %.2f, most %.2f; %zu not seen\n",
-      p.count, p.median, p.p90, p.p99, p.max, missing);
+      acked.size(), readers.size(), p.median, p.p90, p.p99, p.max, missing);
   return missing == 0 ? 0 : 1;
 }
 

@@ -52,6 +52,7 @@ tsan_targets=(
   //server/base:base_test
   //lpm/routes:routes_threads_test
   //client:coalescing_lookup_test
+  //client:local_routes_test
 )
 
 # step NAME COMMAND...: counts one more passed or failed.

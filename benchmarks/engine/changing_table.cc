@@ -99,7 +99,7 @@ BoundaryCheck CheckBoundaries(const Fib& fib, const RouteSet& routes,
   return check;
 }
 
-Reader::Reader(server::Published<Fib>& slot, const Trace& trace, size_t batch,
+Reader::Reader(Published<Fib>& slot, const Trace& trace, size_t batch,
                const Kernel& kernel)
     : slot_(slot),
       trace_(trace),

@@ -17,13 +17,13 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "base/published.h"
 #include "benchmarks/engine/inputs.h"
 #include "benchmarks/rivals/huge_array.h"
 #include "lpm/fib/fib.h"
 #include "lpm/fib/fib_compiler.h"
 #include "lpm/prefix.h"
 #include "lpm/routes/route_set.h"
-#include "server/table/published.h"
 
 namespace planb {
 
@@ -81,7 +81,7 @@ BoundaryCheck CheckBoundaries(const Fib& fib, const RouteSet& routes,
 class Reader {
  public:
   // REQUIRES: 0 < batch <= trace.size(); all outlive this.
-  Reader(server::Published<Fib>& slot, const Trace& trace, size_t batch,
+  Reader(Published<Fib>& slot, const Trace& trace, size_t batch,
          const Kernel& kernel);
   ~Reader();
 
@@ -93,7 +93,7 @@ class Reader {
  private:
   void Run();
 
-  server::Published<Fib>& slot_;
+  Published<Fib>& slot_;
   const Trace& trace_;
   const size_t batch_;
   const Kernel& kernel_;
@@ -119,7 +119,7 @@ struct Load {
 class Writer {
  public:
   // Repeats `cycle`, which must leave the table as it was. All outlive this.
-  Writer(ChangingTable& table, server::Published<Fib>& slot,
+  Writer(ChangingTable& table, Published<Fib>& slot,
          const std::vector<Route>& cycle)
       : table_(table), slot_(slot), cycle_(cycle) {}
 
@@ -141,7 +141,7 @@ class Writer {
   void Publish(size_t count);
 
   ChangingTable& table_;
-  server::Published<Fib>& slot_;
+  Published<Fib>& slot_;
   const std::vector<Route>& cycle_;
   size_t at_ = 0;
   std::vector<double> updates_;

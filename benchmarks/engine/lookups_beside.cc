@@ -114,7 +114,7 @@ absl::Status MeasureLookupsBeside(const Table& table,
   if (!changes.ok()) return changes.status();
   const std::vector<Route> cycle =
       ThereAndBack(changing.routes().Share(), *changes);
-  server::Published<Fib> slot(changing.Compile());
+  Published<Fib> slot(changing.Compile());
   Writer writer(changing, slot, cycle);
   absl::Status pinned = PinThread(pthread_self(), options.writer_cpu);
   if (!pinned.ok()) return pinned;

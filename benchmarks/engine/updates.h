@@ -83,7 +83,7 @@ void MeasureShortPrefixes(const Table& table, const ChangeOptions& options,
 
 // What updates cost the lookups beside them. A reader, bound to one core, looks
 // a matching trace up in batches, each in the FIB that is current then, and
-// never waits (server/table/published.h). A writer, bound to another core, does
+// never waits (base/published.h). A writer, bound to another core, does
 // one of the loads below. Updates cost lookups in three ways: new FIBs are cold
 // in the reader's cache, memory is shared, and the cores may be hyperthreads of
 // one. The spinning load shows the last alone, and "idle (worn)" the looser

@@ -96,7 +96,7 @@ class BesideThreadsTest : public testing::Test {
   const Table table_ = {.name = "t",
                         .routes = SyntheticTable({.ipv6_routes = 2000})};
   ChangingTable changing_{table_};
-  server::Published<Fib> slot_{changing_.Compile()};
+  Published<Fib> slot_{changing_.Compile()};
   const std::vector<Route> cycle_ =
       ThereAndBack(changing_.routes().Share(),
                    MakeChurn(ChurnKind::kMixed, table_.routes, 107).value());

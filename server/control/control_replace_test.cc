@@ -18,8 +18,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "lpm/io/table_file.h"
+#include "lpm/routes/table_digest.h"
 #include "lpm/synthetic/synthetic.h"
-#include "server/table/table_digest.h"
 #include "server/testing/control_calls.h"
 
 namespace planb::server {

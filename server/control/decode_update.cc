@@ -12,10 +12,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lpm/routes/table_digest.h"
 #include "proto/wire/fields.h"
 #include "server/base/error.h"
 #include "server/table/convert.h"
-#include "server/table/table_digest.h"
 
 namespace planb::server {
 namespace {

@@ -12,13 +12,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "lpm/io/table_file.h"
+#include "lpm/routes/table_digest.h"
 #include "server/base/decoded_size.h"
 #include "server/base/error.h"
 #include "server/base/malloc_trim.h"
 #include "server/control/decode_update.h"
 #include "server/control/table_service.h"
 #include "server/table/convert.h"
-#include "server/table/table_digest.h"
 
 namespace planb::server {
 namespace {

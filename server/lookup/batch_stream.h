@@ -15,8 +15,8 @@
 
 #include "absl/status/status.h"
 #include "base/monotonic_time.h"
+#include "base/published.h"
 #include "server/lookup/lookup_worker.h"
-#include "server/table/published.h"
 
 namespace planb::server {
 

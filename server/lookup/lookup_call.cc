@@ -8,11 +8,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "base/published.h"
 #include "server/base/decoded_size.h"
 #include "server/base/error.h"
 #include "server/base/grpc_time.h"
 #include "server/table/convert.h"
-#include "server/table/published.h"
 
 namespace planb::server {
 namespace {

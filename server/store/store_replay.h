@@ -17,10 +17,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "lpm/io/byte_source.h"
+#include "lpm/routes/table_digest.h"
 #include "server/store/store_entry.h"
 #include "server/store/store_snapshot.h"
 #include "server/table/store.h"
-#include "server/table/table_digest.h"
 
 namespace planb::server {
 

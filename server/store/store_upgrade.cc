@@ -13,11 +13,11 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "lpm/routes/table_digest.h"
 #include "server/store/store_entry.h"
 #include "server/store/store_reader.h"
 #include "server/store/store_snapshot.h"
 #include "server/store/store_writer.h"
-#include "server/table/table_digest.h"
 
 namespace planb::server {
 namespace {

@@ -9,10 +9,10 @@
 
 #include "absl/random/random.h"
 #include "absl/strings/str_cat.h"
+#include "lpm/routes/table_digest.h"
 #include "server/base/error.h"
 #include "server/base/log.h"
 #include "server/table/convert.h"
-#include "server/table/table_digest.h"
 
 namespace planb::server {
 namespace {

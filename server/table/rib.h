@@ -21,8 +21,8 @@
 #include "lpm/prefix.h"
 #include "lpm/routes/persistent_map.h"
 #include "lpm/routes/route_set.h"
+#include "lpm/routes/table_digest.h"
 #include "server/base/error.h"
-#include "server/table/table_digest.h"
 #include "server/table/update.h"
 
 namespace planb::server {

@@ -6,9 +6,9 @@
 
 #include <thread>
 
+#include "base/published.h"
 #include "lpm/synthetic/synthetic.h"
 #include "lpm/testing/oracle.h"
-#include "server/table/published.h"
 #include "server/testing/make_snapshot.h"
 
 namespace planb::server {

@@ -8,7 +8,7 @@
 
 #include "absl/base/internal/raw_logging.h"
 #include "absl/strings/str_cat.h"
-#include "server/table/table_digest.h"
+#include "lpm/routes/table_digest.h"
 
 namespace planb::server {
 

@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "lpm/io/table_file.h"
+#include "lpm/routes/table_digest.h"
 #include "server/table/convert.h"
-#include "server/table/table_digest.h"
 #include "server/testing/model_clients.h"
 
 namespace planb::server {

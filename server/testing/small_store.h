@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "lpm/routes/table_digest.h"
 #include "server/store/sqlite_store.h"
-#include "server/table/table_digest.h"
 
 namespace planb::server {
 

@@ -10,7 +10,7 @@
 #include "absl/base/internal/raw_logging.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "server/table/table_digest.h"
+#include "lpm/routes/table_digest.h"
 
 namespace planb::server {
 namespace {

@@ -19,8 +19,8 @@
 // release), read the clearing store (release), so all uses of p happen before
 // the writer frees it.
 
-#ifndef PLANB_SERVER_TABLE_PUBLISHED_H_
-#define PLANB_SERVER_TABLE_PUBLISHED_H_
+#ifndef PLANB_BASE_PUBLISHED_H_
+#define PLANB_BASE_PUBLISHED_H_
 
 #include <array>
 #include <atomic>
@@ -34,7 +34,7 @@
 
 #include "absl/base/thread_annotations.h"
 
-namespace planb::server {
+namespace planb {
 
 // The number of the calling thread: threads count from 0 in the order of their
 // first call.
@@ -192,6 +192,6 @@ class Published {
   std::vector<Retired> retired_ ABSL_GUARDED_BY(mutex_);  // oldest first
 };
 
-}  // namespace planb::server
+}  // namespace planb
 
-#endif  // PLANB_SERVER_TABLE_PUBLISHED_H_
+#endif  // PLANB_BASE_PUBLISHED_H_

@@ -4,8 +4,8 @@
 // of the changes that made them, so two replicas, or a store and its RIB, can
 // be compared without a dump.
 
-#ifndef PLANB_SERVER_TABLE_TABLE_DIGEST_H_
-#define PLANB_SERVER_TABLE_TABLE_DIGEST_H_
+#ifndef PLANB_LPM_ROUTES_TABLE_DIGEST_H_
+#define PLANB_LPM_ROUTES_TABLE_DIGEST_H_
 
 #include <string>
 
@@ -13,7 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "lpm/prefix.h"
 
-namespace planb::server {
+namespace planb {
 
 // The sum, modulo 2^128, of the XXH3 hashes of all entries (routes, next hops
 // and groups); zero for an empty table. The same on any machine. An adversary
@@ -48,6 +48,6 @@ class TableDigest {
 bool IsStoredDigest(absl::string_view stored, const TableDigest& routes,
                     const TableDigest& objects);
 
-}  // namespace planb::server
+}  // namespace planb
 
-#endif  // PLANB_SERVER_TABLE_TABLE_DIGEST_H_
+#endif  // PLANB_LPM_ROUTES_TABLE_DIGEST_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "server/table/table_digest.h"
+#include "lpm/routes/table_digest.h"
 
 #include <endian.h>
 #include <xxhash.h>
@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace planb::server {
+namespace planb {
 namespace {
 
 absl::uint128 HashBytes(const void* bytes, size_t size) {
@@ -76,4 +76,4 @@ bool IsStoredDigest(absl::string_view stored, const TableDigest& routes,
   return stored == all.ToString() || stored == routes.ToString();
 }
 
-}  // namespace planb::server
+}  // namespace planb

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The routes of a table inside the caller, without a server. Made to run under
+// TSan.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <map>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "client/local_table.h"
+#include "lpm/testing/oracle.h"
+
+namespace planb::client {
+namespace {
+
+// So many prefixes have one next hop in each generation of these tests, so that
+// a batch of lookups that sees two generations shows it.
+constexpr size_t kPrefixes = 64;
+
+Prefix PrefixOf(size_t i) {
+  return Prefix::Truncate(
+      Address::V6(absl::MakeUint128(0x2001'0db8'0000'0000 | i << 16, 0)), 48);
+}
+
+// An address of each prefix, packed.
+std::string Addresses() {
+  std::string packed;
+  for (size_t i = 0; i < kPrefixes; ++i) {
+    packed += PrefixOf(i).address().ToPacked();
+  }
+  return packed;
+}
+
+// All prefixes lead to the next hop `generation` + 1.
+GenerationChanges AllTo(uint64_t generation) {
+  GenerationChanges changes;
+  changes.generation = generation;
+  for (size_t i = 0; i < kPrefixes; ++i) {
+    changes.routes.push_back(
+        {PrefixOf(i), static_cast<NextHopId>(generation + 1)});
+  }
+  return changes;
+}
+
+TEST(LocalRoutes, AnswerABatchFromTheGenerationThatTheyName) {
+  LocalRoutes routes;
+  ASSERT_TRUE(routes.Apply(AllTo(1)).ok());
+  std::atomic<bool> stop = false;
+  std::vector<std::thread> readers;
+  for (int r = 0; r < 3; ++r) {
+    readers.emplace_back([&] {
+      const std::string addresses = Addresses();
+      uint64_t last = 0;
+      while (!stop) {
+        std::vector<NextHopId> hops(kPrefixes);
+        const uint64_t generation = routes.Lookup(
+            Family::kIpv6, addresses.data(), kPrefixes, hops.data());
+        EXPECT_GE(generation, last);
+        last = generation;
+        for (const NextHopId hop : hops) ASSERT_EQ(hop, generation + 1);
+        EXPECT_GE(routes.Lookup(PrefixOf(3).address()), generation + 1);
+      }
+    });
+  }
+  for (uint64_t generation = 2; generation < 2000; ++generation) {
+    ASSERT_TRUE(routes.Apply(AllTo(generation)).ok());
+  }
+  stop = true;
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_EQ(routes.generation(), 1999U);
+}
+
+TEST(LocalRoutes, AnswerAsTheReferenceAfterRandomChanges) {
+  std::mt19937_64 random(1);
+  LocalRoutes routes;
+  std::map<Prefix, NextHopId> expected;
+  TableDigest digest;
+  for (uint64_t generation = 1; generation < 400; ++generation) {
+    GenerationChanges changes;
+    changes.generation = generation;
+    changes.reset = random() % 50 == 0;
+    if (changes.reset) {
+      expected.clear();
+      digest = TableDigest();
+    }
+    std::map<Prefix, NextHopId> changed;
+    for (uint64_t i = random() % (generation % 100 == 0 ? 3000 : 6); i > 0;
+         --i) {
+      const bool v6 = random() % 2 == 0;
+      const Address address =
+          v6 ? Address::V6(absl::MakeUint128(
+                   0x2001'0db8'0000'0000 | random() % 256 << 20,
+                   random() % 4 << 60))
+             : Address::V4(0x0a000000 | static_cast<uint32_t>(random() % 256)
+                                            << 12);
+      const auto length = static_cast<int>(random() % (v6 ? 70 : 33));
+      changed[Prefix::Truncate(address, length)] =
+          static_cast<NextHopId>(random() % 4);
+    }
+    for (const auto& [prefix, hop] : changed) {
+      if (changes.reset && hop == kNoRoute) continue;
+      changes.routes.push_back({prefix, hop});
+      const auto before = expected.find(prefix);
+      if (before != expected.end()) {
+        digest.Remove(Route{prefix, before->second});
+        expected.erase(before);
+      }
+      if (hop == kNoRoute) continue;
+      expected[prefix] = hop;
+      digest.Add(Route{prefix, hop});
+    }
+    changes.digest = digest.ToString();
+    ASSERT_TRUE(routes.Apply(changes).ok()) << generation;
+    EXPECT_EQ(routes.digest(), changes.digest);
+    if (generation % 10 != 0) continue;
+    std::vector<Route> all;
+    for (const auto& [prefix, hop] : expected) all.push_back({prefix, hop});
+    for (const Family family : {Family::kIpv4, Family::kIpv6}) {
+      const Reference reference(family, all);
+      for (const Route& route : all) {
+        if (route.prefix.family() != family) continue;
+        const Address first = route.prefix.address();
+        EXPECT_EQ(routes.Lookup(first), reference.Lookup(first));
+      }
+    }
+  }
+}
+
+TEST(LocalRoutes, RefuseAnotherDigestAndGoOnAfterAReset) {
+  LocalRoutes routes;
+  ASSERT_TRUE(routes.Apply(AllTo(1)).ok());
+  GenerationChanges wrong = AllTo(2);
+  wrong.digest = std::string(16, 'x');
+  EXPECT_EQ(routes.Apply(wrong).code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(routes.generation(), 1U);
+  EXPECT_EQ(routes.Lookup(PrefixOf(0).address()), 2U);
+  GenerationChanges bookmark;
+  bookmark.generation = 1;
+  bookmark.bookmark = true;
+  bookmark.digest = std::string(16, 'x');
+  EXPECT_EQ(routes.Apply(bookmark).code(), absl::StatusCode::kDataLoss);
+  GenerationChanges reset = AllTo(3);
+  reset.reset = true;
+  EXPECT_TRUE(routes.Apply(reset).ok());
+  EXPECT_EQ(routes.Lookup(PrefixOf(0).address()), 4U);
+}
+
+}  // namespace
+}  // namespace planb::client

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "client/local_table.h"
+
+#include <algorithm>
+#include <chrono>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "absl/random/random.h"
+#include "absl/strings/str_cat.h"
+
+namespace planb::client {
+namespace {
+
+// Applying one change costs about as much as compiling this many routes.
+constexpr size_t kRoutesPerChange = 120;
+constexpr size_t kLargestQuestion = 4096;
+// Never the digest of a table: a watch from it begins with the whole table.
+constexpr char kNoDigest[] = "whole table";
+
+size_t IndexOf(Family family) { return family == Family::kIpv6 ? 1 : 0; }
+
+std::chrono::steady_clock::time_point SteadyTime(absl::Time deadline) {
+  const absl::Duration left =
+      std::min(deadline - absl::Now(), absl::Hours(24 * 365));
+  return std::chrono::steady_clock::now() + absl::ToChronoMilliseconds(left);
+}
+
+}  // namespace
+
+LocalRoutes::LocalRoutes()
+    : kernel_(*AvailableKernels().front()),
+      halves_({std::make_unique<Half>(Family::kIpv4),
+               std::make_unique<Half>(Family::kIpv6)}),
+      state_(First()) {}
+
+std::unique_ptr<const LocalRoutes::State> LocalRoutes::First() {
+  auto state = std::make_unique<State>();
+  state->digest = digest_.ToString();
+  for (size_t i = 0; i < halves_.size(); ++i) {
+    // An empty table always fits.
+    halves_[i]->fib = halves_[i]->compiler.Compile(halves_[i]->routes).value();
+    state->fibs[i] = halves_[i]->fib;
+  }
+  return state;
+}
+
+void LocalRoutes::SetObjects(const GenerationChanges& changes) {
+  const std::lock_guard lock(mutex_);
+  const auto erase = [this](NextHopId id, auto& objects) {
+    const auto found = objects.find(id);
+    if (found == objects.end()) return;
+    digest_.Remove(found->second);
+    objects.erase(found);
+  };
+  if (changes.reset) {
+    next_hops_.clear();
+    groups_.clear();
+  }
+  for (const NextHopId id : changes.deleted_next_hops) erase(id, next_hops_);
+  for (const NextHopId id : changes.deleted_groups) erase(id, groups_);
+  for (const NextHop& next_hop : changes.next_hops) {
+    erase(next_hop.id, next_hops_);
+    digest_.Add(next_hop);
+    next_hops_.emplace(next_hop.id, next_hop);
+  }
+  for (const NextHopGroup& group : changes.groups) {
+    erase(group.id, groups_);
+    digest_.Add(group);
+    groups_.emplace(group.id, group);
+  }
+}
+
+absl::Status LocalRoutes::Compile(const GenerationChanges& changes) {
+  std::array<std::vector<Prefix>, 2> changed;
+  for (const Route& route : changes.routes) {
+    Half& half = *halves_[IndexOf(route.prefix.family())];
+    const NextHopId before = half.routes.Exchange(route.prefix, route.next_hop);
+    if (before != kNoRoute) digest_.Remove(Route{route.prefix, before});
+    if (route.next_hop != kNoRoute) digest_.Add(route);
+    if (!changes.reset) {
+      changed[IndexOf(route.prefix.family())].push_back(route.prefix);
+    }
+  }
+  if (!changes.digest.empty() && digest_.ToString() != changes.digest) {
+    return absl::DataLossError(absl::StrCat("generation ", changes.generation,
+                                            " leads to another digest here"));
+  }
+  for (size_t i = 0; i < halves_.size(); ++i) {
+    Half& half = *halves_[i];
+    if (!changes.reset && changed[i].empty()) continue;
+    const bool everything =
+        changes.reset ||
+        changed[i].size() > 64 + half.routes.size() / kRoutesPerChange;
+    auto fib = everything ? half.compiler.Compile(half.routes)
+                          : half.compiler.Update(half.routes, changed[i]);
+    if (!fib.ok()) return fib.status();
+    half.fib = *std::move(fib);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LocalRoutes::Apply(const GenerationChanges& changes) {
+  if (changes.bookmark) {
+    if (changes.digest.empty() || changes.digest == digest_.ToString()) {
+      return absl::OkStatus();
+    }
+    return absl::DataLossError(absl::StrCat(
+        "the digest of generation ", changes.generation, " is another here"));
+  }
+  try {
+    if (changes.reset) {
+      digest_ = TableDigest();
+      for (auto& half : halves_) {
+        half->routes = RouteSet(half->routes.family());
+      }
+    }
+    SetObjects(changes);
+    const absl::Status compiled = Compile(changes);
+    if (!compiled.ok()) return compiled;
+    auto state = std::make_unique<State>();
+    state->generation = changes.generation;
+    state->digest = digest_.ToString();
+    for (size_t i = 0; i < halves_.size(); ++i) {
+      state->fibs[i] = halves_[i]->fib;
+    }
+    state_.Publish(std::move(state));
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("not enough memory for the table");
+  }
+  return absl::OkStatus();
+}
+
+std::optional<NextHop> LocalRoutes::FindNextHop(NextHopId id) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = next_hops_.find(id);
+  return found == next_hops_.end() ? std::nullopt
+                                   : std::optional(found->second);
+}
+
+std::optional<NextHopGroup> LocalRoutes::FindGroup(NextHopId id) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = groups_.find(id);
+  return found == groups_.end() ? std::nullopt : std::optional(found->second);
+}
+
+LocalTable::LocalTable(std::shared_ptr<grpc::Channel> channel,
+                       LocalTableOptions options)
+    : channel_(std::move(channel)),
+      options_(std::move(options)),
+      server_(channel_),
+      heard_(SteadyNow().time_since_epoch().count()),
+      follower_([this] { Run(); }) {
+  if (options_.max_staleness < absl::InfiniteDuration()) {
+    clock_ = std::thread([this] { WatchStaleness(); });
+  }
+}
+
+LocalTable::~LocalTable() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+    if (watcher_ != nullptr) watcher_->Cancel();
+    changed_.notify_all();
+  }
+  follower_.join();
+  if (clock_.joinable()) clock_.join();
+}
+
+absl::StatusOr<std::unique_ptr<LocalTable>> LocalTable::Follow(
+    std::shared_ptr<grpc::Channel> channel, LocalTableOptions options,
+    absl::Time deadline) {
+  std::unique_ptr<LocalTable> table(
+      new LocalTable(std::move(channel), std::move(options)));
+  std::unique_lock lock(table->mutex_);
+  table->changed_.wait_until(lock, SteadyTime(deadline), [&] {
+    return table->ready_ || !table->ended_.ok();
+  });
+  if (!table->ended_.ok()) return table->ended_;
+  if (!table->ready_) {
+    return absl::DeadlineExceededError("the whole table was not there in time");
+  }
+  lock.unlock();
+  return table;
+}
+
+absl::StatusOr<NextHopId> LocalTable::Lookup(const Address& address) const {
+  if (!unfit_.load(std::memory_order_acquire)) return routes_.Lookup(address);
+  const std::string packed = address.ToPacked();
+  NextHopId next_hop = kNoRoute;
+  const auto generation =
+      AskServer(address.family(), packed.data(), 1, &next_hop);
+  if (!generation.ok()) return generation.status();
+  return next_hop;
+}
+
+absl::StatusOr<uint64_t> LocalTable::AskServer(Family family,
+                                               const void* addresses,
+                                               size_t count,
+                                               NextHopId* next_hops) const {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!ended_.ok()) return ended_;
+  }
+  if (!options_.fall_back || count > kLargestQuestion) {
+    return absl::UnavailableError(
+        absl::StrCat("the table is stale: the server was not heard for ",
+                     absl::FormatDuration(staleness())));
+  }
+  std::vector<Address> asked;
+  const size_t bytes = family == Family::kIpv6 ? 16 : 4;
+  for (size_t i = 0; i < count; ++i) {
+    asked.push_back(*Address::FromPacked(
+        {static_cast<const char*>(addresses) + i * bytes, bytes}));
+  }
+  const auto answers =
+      server_.Lookup(asked, {.table = options_.table,
+                             .min_generation = generation(),
+                             .deadline = absl::Now() + options_.max_staleness});
+  if (!answers.ok()) return answers.status();
+  for (size_t i = 0; i < count; ++i) {
+    next_hops[i] = answers->answers[i].next_hop;
+  }
+  return answers->generation;
+}
+
+absl::Status LocalTable::WaitFor(uint64_t generation,
+                                 absl::Time deadline) const {
+  std::unique_lock lock(mutex_);
+  changed_.wait_until(lock, SteadyTime(deadline), [&] {
+    return routes_.generation() >= generation || !ended_.ok();
+  });
+  if (routes_.generation() >= generation) return absl::OkStatus();
+  if (!ended_.ok()) return ended_;
+  return absl::DeadlineExceededError(
+      absl::StrCat("generation ", routes_.generation(), " is the newest here, ",
+                   generation, " is wanted"));
+}
+
+absl::Duration LocalTable::staleness() const {
+  return ElapsedSince(SteadyInstant(SteadyInstant::duration(heard_.load())));
+}
+
+void LocalTable::End(absl::Status why) {
+  const std::lock_guard lock(mutex_);
+  ended_ = std::move(why);
+  unfit_ = true;
+  changed_.notify_all();
+}
+
+void LocalTable::WatchStaleness() {
+  std::unique_lock lock(mutex_);
+  while (!closing_) {
+    if (ended_.ok()) unfit_ = staleness() > options_.max_staleness;
+    changed_.wait_for(
+        lock, absl::ToChronoMilliseconds(std::max(options_.max_staleness / 100,
+                                                  absl::Milliseconds(1))));
+  }
+}
+
+void LocalTable::Run() {
+  absl::BitGen random;
+  absl::Duration pause = options_.backoff.initial;
+  bool behind = false;
+  while (FollowOnce(behind)) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock,
+                      absl::ToChronoMilliseconds(
+                          pause * absl::Uniform<double>(random, 0.5, 1.0)),
+                      [this] { return closing_; });
+    if (closing_) return;
+    pause = behind ? std::min(pause * 2, options_.backoff.max)
+                   : options_.backoff.initial;
+  }
+}
+
+bool LocalTable::FollowOnce(bool& behind) {
+  RouteWatcher* watcher = nullptr;
+  bool first = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (closing_) return false;
+    first = !ready_;
+    // The whole table to begin with, whatever is here.
+    watcher_ = std::make_unique<RouteWatcher>(
+        channel_, WatchOptions{.table = options_.table,
+                               .start_generation = routes_.generation(),
+                               .start_digest = kNoDigest,
+                               .backoff = options_.backoff});
+    watcher = watcher_.get();
+  }
+  bool whole = false;
+  for (;;) {
+    const auto changes = watcher->Next();
+    if (absl::IsOutOfRange(changes.status()) ||
+        absl::IsResourceExhausted(changes.status())) {
+      return true;  // the table has to be fetched anew
+    }
+    if (!changes.ok()) {
+      if (!absl::IsCancelled(changes.status())) End(changes.status());
+      return false;
+    }
+    if (changes->reset) {
+      // A server that is behind is asked again, until it is ahead.
+      behind = !first && changes->generation < routes_.generation();
+      if (behind) return true;
+      whole = true;
+    }
+    // A bookmark may come before the whole table.
+    if (!whole) continue;
+    const absl::Status applied = routes_.Apply(*changes);
+    if (!applied.ok()) return true;
+    heard_ = SteadyNow().time_since_epoch().count();
+    const std::lock_guard lock(mutex_);
+    if (changes->reset && ready_) ++resyncs_;
+    ready_ = true;
+    changed_.notify_all();
+  }
+}
+
+}  // namespace planb::client

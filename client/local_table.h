@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// A replica of a server's table inside the calling process: lookups are
+// function calls at the engine's own rate.
+
+#ifndef PLANB_CLIENT_LOCAL_TABLE_H_
+#define PLANB_CLIENT_LOCAL_TABLE_H_
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/monotonic_time.h"
+#include "base/published.h"
+#include "client/call.h"
+#include "client/lookup_client.h"
+#include "client/route_watcher.h"
+#include "lpm/fib/fib.h"
+#include "lpm/fib/fib_compiler.h"
+#include "lpm/prefix.h"
+#include "lpm/routes/route_set.h"
+#include "lpm/routes/table_digest.h"
+
+namespace planb::client {
+
+// The routes of a table, kept up to date by its changes, and FIBs of them.
+// Apply is for one thread at a time; all else is thread-safe. Lookups take no
+// lock and never wait for Apply.
+class LocalRoutes {
+ public:
+  // Empty, at generation 0.
+  LocalRoutes();
+
+  // Makes the generation of `changes` visible, as a whole. Errors, after which
+  // lookups go on as before and only a reset may be applied:
+  //   DATA_LOSS: the contents are not those of the digest, or a bookmark has
+  //     another digest than these routes.
+  //   RESOURCE_EXHAUSTED: a FIB cannot hold the routes, or there is no memory.
+  absl::Status Apply(const GenerationChanges& changes);
+
+  // Looks up `count` addresses of 16 or 4 bytes in network byte order; kNoRoute
+  // without a route. Returns the generation that answered all of them.
+  uint64_t Lookup(Family family, const void* addresses, size_t count,
+                  NextHopId* next_hops) const {
+    const auto state = state_.Read();
+    state->fibs[family == Family::kIpv6]->Lookup(addresses, count, next_hops,
+                                                 kernel_);
+    return state->generation;
+  }
+  NextHopId Lookup(const Address& address) const {
+    return state_.Read()->fibs[address.family() == Family::kIpv6]->Lookup(
+        address, kernel_);
+  }
+
+  uint64_t generation() const { return state_.Read()->generation; }
+  // Table.digest of generation().
+  std::string digest() const { return state_.Read()->digest; }
+  // The object with this id, of the newest generation.
+  std::optional<NextHop> FindNextHop(NextHopId id) const;
+  std::optional<NextHopGroup> FindGroup(NextHopId id) const;
+
+ private:
+  struct State {
+    uint64_t generation = 0;
+    std::string digest;
+    std::array<std::shared_ptr<const Fib>, 2> fibs;  // v4, v6
+  };
+  struct Half {
+    explicit Half(Family family) : routes(family), compiler(family) {}
+    RouteSet routes;
+    FibCompiler compiler;
+    std::shared_ptr<const Fib> fib;
+  };
+
+  void SetObjects(const GenerationChanges& changes);
+  absl::Status Compile(const GenerationChanges& changes);
+  std::unique_ptr<const State> First();
+
+  const Kernel& kernel_;
+  std::array<std::unique_ptr<Half>, 2> halves_;  // v4, v6
+  TableDigest digest_;
+  mutable std::mutex mutex_;  // of the objects
+  std::map<NextHopId, NextHop> next_hops_ ABSL_GUARDED_BY(mutex_);
+  std::map<NextHopId, NextHopGroup> groups_ ABSL_GUARDED_BY(mutex_);
+  Published<State> state_;
+};
+
+struct LocalTableOptions {
+  // Empty means "default".
+  std::string table = {};
+  // When the server was not heard for so long, lookups fail, or ask the server
+  // if `fall_back`. It sends a bookmark every 5 s, unless told otherwise. The
+  // test is made a hundred times in this time.
+  absl::Duration max_staleness = absl::InfiniteDuration();
+  // Batches of up to 4,096 addresses are then sent to the server.
+  bool fall_back = false;
+  // The pauses before the server is asked again.
+  BackoffOptions backoff = {};
+};
+
+// Follows one table of a server through WatchRoutes, which the server must
+// allow the caller. Owns a thread that follows, and one more with a
+// `max_staleness`. Thread-safe.
+//
+// The server's digest is compared at every generation and bookmark. Where it
+// differs, the whole table is fetched again. Generations never go back: of a
+// server that is behind, for example as it lost a table that was in memory
+// only, nothing is taken until it is ahead. Meanwhile the table grows stale.
+//
+// Costs about 8 MB and 40 us a small change for 259,000 routes.
+class LocalTable {
+ public:
+  // Returns when the whole table is there. Errors: DEADLINE_EXCEEDED if it is
+  // not by `deadline`; the server's, if they do not pass (PERMISSION_DENIED,
+  // NOT_FOUND for a table that does not exist).
+  static absl::StatusOr<std::unique_ptr<LocalTable>> Follow(
+      std::shared_ptr<grpc::Channel> channel, LocalTableOptions options = {},
+      absl::Time deadline = absl::InfiniteFuture());
+  // REQUIRES: no call is in progress.
+  ~LocalTable();
+  LocalTable(const LocalTable&) = delete;
+  LocalTable& operator=(const LocalTable&) = delete;
+
+  // As LocalRoutes::Lookup. Errors: UNAVAILABLE if the table is stale and there
+  // is no `fall_back`, or it fails; the error that ended the watch, such as
+  // NOT_FOUND for a table that was deleted.
+  absl::StatusOr<uint64_t> Lookup(Family family, const void* addresses,
+                                  size_t count, NextHopId* next_hops) const {
+    if (unfit_.load(std::memory_order_acquire)) {
+      return AskServer(family, addresses, count, next_hops);
+    }
+    return routes_.Lookup(family, addresses, count, next_hops);
+  }
+  absl::StatusOr<NextHopId> Lookup(const Address& address) const;
+
+  // Waits until lookups are answered from `generation` or a later one, such as
+  // that of an update's reply. Errors: DEADLINE_EXCEEDED; the error that ended
+  // the watch.
+  absl::Status WaitFor(uint64_t generation, absl::Time deadline) const;
+
+  const LocalRoutes& routes() const { return routes_; }
+  uint64_t generation() const { return routes_.generation(); }
+  // The time since the last word from the server.
+  absl::Duration staleness() const;
+  // How often the whole table was fetched after the first time.
+  uint64_t resyncs() const { return resyncs_.load(); }
+
+ private:
+  LocalTable(std::shared_ptr<grpc::Channel> channel, LocalTableOptions options);
+
+  // The loops of the threads.
+  void Run();
+  void WatchStaleness();
+  // Follows until an error; true if another attempt may pass.
+  bool FollowOnce(bool& behind);
+  void End(absl::Status why);
+  absl::StatusOr<uint64_t> AskServer(Family family, const void* addresses,
+                                     size_t count, NextHopId* next_hops) const;
+
+  const std::shared_ptr<grpc::Channel> channel_;
+  const LocalTableOptions options_;
+  const LookupClient server_;
+  LocalRoutes routes_;
+  std::atomic<bool> unfit_ = false;  // stale, or ended
+  std::atomic<SteadyInstant::rep> heard_;
+  std::atomic<uint64_t> resyncs_ = 0;
+
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  bool ready_ ABSL_GUARDED_BY(mutex_) = false;
+  bool closing_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status ended_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<RouteWatcher> watcher_ ABSL_GUARDED_BY(mutex_);
+  std::thread follower_, clock_;
+};
+
+}  // namespace planb::client
+
+#endif  // PLANB_CLIENT_LOCAL_TABLE_H_

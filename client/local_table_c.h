@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* LocalTable (local_table.h) for C and for languages that call C: the library
+ * libplanb_local.so. All functions are thread-safe, but for planb_local_close.
+ * The library is built of C++ libraries of the system; it throws nothing. */
+
+#ifndef PLANB_CLIENT_LOCAL_TABLE_C_H_
+#define PLANB_CLIENT_LOCAL_TABLE_C_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct planb_local planb_local;
+
+/* Follows a table. Waits until the whole table is there, or `timeout_ms` have
+ * passed. `server` is an address such as "unix:///run/planb/planb.sock" or
+ * "[::1]:50051", in plain text; `table` may be NULL for "default". With
+ * `max_staleness_ms` > 0 lookups fail once the server was not heard for so long
+ * (it speaks every 5 s at least). Returns NULL on an error, whose text is put
+ * into `error`, of `error_size` bytes, ended by a zero. */
+planb_local* planb_local_open(const char* server, const char* table,
+                              int64_t timeout_ms, int64_t max_staleness_ms,
+                              char* error, size_t error_size);
+
+/* Looks up `count` addresses of 16 or 4 bytes each, in network byte order. Puts
+ * the id of a next hop, or 0 for none, into each of `next_hops`. All are of one
+ * generation, which is put into `generation` if that is not NULL. Returns 0; or
+ * a google.rpc.Code, such as 14 if the table is stale. */
+int planb_local_lookup_v6(const planb_local* table, const void* addresses,
+                          size_t count, uint32_t* next_hops,
+                          uint64_t* generation);
+int planb_local_lookup_v4(const planb_local* table, const void* addresses,
+                          size_t count, uint32_t* next_hops,
+                          uint64_t* generation);
+
+/* The generation that answers lookups. */
+uint64_t planb_local_generation(const planb_local* table);
+
+/* Waits until lookups are answered from `generation` or a later one. Returns 0;
+ * or a google.rpc.Code, such as 4 (DEADLINE_EXCEEDED) after `timeout_ms`. */
+int planb_local_wait(const planb_local* table, uint64_t generation,
+                     int64_t timeout_ms);
+
+/* Milliseconds since the last word from the server. */
+int64_t planb_local_staleness_ms(const planb_local* table);
+
+/* NULL is allowed. No other call may be in progress. */
+void planb_local_close(planb_local* table);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* PLANB_CLIENT_LOCAL_TABLE_C_H_ */

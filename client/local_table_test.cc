@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// A table inside the caller that follows a real server.
+
+#include "client/local_table.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/table_client.h"
+#include "client/testing/real_server_fixture.h"
+
+namespace planb::client {
+namespace {
+
+// So many prefixes have one next hop in each generation of these tests, so that
+// a batch of lookups that sees two generations shows it.
+constexpr size_t kPrefixes = 64;
+
+Prefix PrefixOf(size_t i) {
+  return Prefix::Truncate(
+      Address::V6(absl::MakeUint128(0x2001'0db8'0000'0000 | i << 16, 0)), 48);
+}
+
+// An address of each prefix, packed.
+std::string Addresses() {
+  std::string packed;
+  for (size_t i = 0; i < kPrefixes; ++i) {
+    packed += PrefixOf(i).address().ToPacked();
+  }
+  return packed;
+}
+
+class LocalTableTest : public testing::RealServerFixture {
+ protected:
+  // Makes `next_hop` that of all prefixes, in one generation.
+  uint64_t Announce(NextHopId next_hop) {
+    v1::UpdateRoutesRequest request;
+    for (size_t i = 0; i < kPrefixes; ++i) {
+      *request.add_updates() = ToUpdate({PrefixOf(i), next_hop});
+    }
+    const auto response = TableClient(Channel()).UpdateRoutes(request);
+    EXPECT_TRUE(response.ok()) << response.status();
+    return response.ok() ? response->generation() : 0;
+  }
+
+  static absl::Time Soon() { return absl::Now() + absl::Seconds(60); }
+};
+
+TEST_F(LocalTableTest, ReadsWhatWasWritten) {
+  const auto table = LocalTable::Follow(Channel(), {}, Soon());
+  ASSERT_TRUE(table.ok()) << table.status();
+  for (NextHopId hop = 1; hop < 50; ++hop) {
+    const uint64_t generation = Announce(hop);
+    ASSERT_TRUE((*table)->WaitFor(generation, Soon()).ok());
+    EXPECT_EQ(*(*table)->Lookup(PrefixOf(hop % kPrefixes).address()), hop);
+  }
+  EXPECT_EQ((*table)->resyncs(), 0U);
+  EXPECT_EQ((*table)->routes().digest(),
+            TableClient(Channel()).GetTable("")->digest());
+  EXPECT_EQ((*table)->WaitFor(1000, absl::Now()).code(),
+            absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST_F(LocalTableTest, AnswersThroughTheLibraryForOtherLanguages) {
+  Announce(7);
+  const std::string output = TempPath("local_table.out");
+  const std::string command = absl::StrCat(
+      "/usr/bin/python3 client/examples/local_table.py "
+      "client/libplanb_local.so ",
+      target_, " 2001:db8:5::1 3000::1 > ", output, " 2>&1");
+  EXPECT_EQ(std::system(command.c_str()), 0);
+  std::ifstream in(output);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  EXPECT_EQ(text, "2001:db8:5::1 7\n3000::1 0\ngeneration 1\n");
+  EXPECT_NE(std::system("/usr/bin/python3 client/examples/local_table.py "
+                        "client/libplanb_local.so nonsense:: ::1 2> /dev/null"),
+            0);
+}
+
+TEST_F(LocalTableTest, EndsWithATableThatIsDeleted) {
+  EXPECT_EQ(
+      LocalTable::Follow(Channel(), {.table = "blue"}, Soon()).status().code(),
+      absl::StatusCode::kNotFound);
+  const TableClient client(Channel());
+  ASSERT_TRUE(client.CreateTable("blue").ok());
+  const auto table = LocalTable::Follow(Channel(), {.table = "blue"}, Soon());
+  ASSERT_TRUE(table.ok()) << table.status();
+  ASSERT_TRUE(client.DeleteTable("blue").ok());
+  EXPECT_EQ((*table)->WaitFor(1000, Soon()).code(),
+            absl::StatusCode::kNotFound);
+  EXPECT_EQ((*table)->Lookup(PrefixOf(0).address()).status().code(),
+            absl::StatusCode::kNotFound);
+}
+
+TEST_F(LocalTableTest, StaleLookupsFailOrAskTheServer) {
+  Announce(5);
+  // The server sends a bookmark every 5 s.
+  LocalTableOptions options = {.max_staleness = absl::Milliseconds(200)};
+  const auto fails = LocalTable::Follow(Channel(), options, Soon());
+  options.fall_back = true;
+  const auto asks = LocalTable::Follow(Channel(), options, Soon());
+  ASSERT_TRUE(fails.ok() && asks.ok());
+  while ((*fails)->Lookup(PrefixOf(0).address()).ok()) {
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  EXPECT_GT((*fails)->staleness(), absl::Milliseconds(200));
+  EXPECT_EQ((*fails)->Lookup(PrefixOf(0).address()).status().code(),
+            absl::StatusCode::kUnavailable);
+  absl::SleepFor(absl::Milliseconds(50));
+  EXPECT_EQ(*(*asks)->Lookup(PrefixOf(0).address()), 5U);
+  std::vector<NextHopId> hops(5000);
+  const std::string addresses(16 * hops.size(), '\0');
+  EXPECT_TRUE(
+      (*asks)->Lookup(Family::kIpv6, addresses.data(), 4096, hops.data()).ok());
+  EXPECT_FALSE(
+      (*asks)->Lookup(Family::kIpv6, addresses.data(), 5000, hops.data()).ok());
+  Kill();
+  EXPECT_FALSE((*asks)->Lookup(PrefixOf(0).address()).ok());
+}
+
+TEST_F(LocalTableTest, KeepsItsTableUntilTheServerIsAheadAgain) {
+  for (NextHopId hop = 1; hop <= 10; ++hop) Announce(hop);
+  const auto table = LocalTable::Follow(Channel(), {}, Soon());
+  ASSERT_TRUE(table.ok()) << table.status();
+  // Its table was in memory only.
+  Kill();
+  Start("none");
+  Announce(77);
+  absl::SleepFor(absl::Seconds(1));
+  EXPECT_EQ((*table)->generation(), 10U);
+  EXPECT_EQ(*(*table)->Lookup(PrefixOf(0).address()), 10U);
+  for (NextHopId hop = 1; hop <= 10; ++hop) Announce(100 + hop);
+  EXPECT_TRUE((*table)->WaitFor(11, Soon()).ok());
+  EXPECT_EQ(*(*table)->Lookup(PrefixOf(0).address()), 110U);
+  EXPECT_GT((*table)->resyncs(), 0U);
+}
+
+// PLANB_STORM_SECONDS makes it longer.
+TEST_F(LocalTableTest, IsNeverWrongOrMixedInAStorm) {
+  const char* const seconds = std::getenv("PLANB_STORM_SECONDS");
+  const absl::Time end =
+      absl::Now() + absl::Seconds(seconds == nullptr ? 8 : std::atoi(seconds));
+  Kill();
+  const std::string store = TempPath("local.db");
+  Start(store);
+  Announce(1);
+  const auto table = LocalTable::Follow(Channel(), {}, Soon());
+  ASSERT_TRUE(table.ok()) << table.status();
+  std::atomic<bool> stop = false;
+  std::atomic<uint64_t> batches = 0;
+  std::vector<std::thread> readers;
+  for (int r = 0; r < 2; ++r) {
+    readers.emplace_back([&] {
+      const std::string addresses = Addresses();
+      uint64_t last = 0;
+      while (!stop) {
+        std::vector<NextHopId> hops(kPrefixes);
+        const auto generation = (*table)->Lookup(
+            Family::kIpv6, addresses.data(), kPrefixes, hops.data());
+        ASSERT_TRUE(generation.ok()) << generation.status();
+        EXPECT_GE(*generation, last);
+        last = *generation;
+        // Each generation of the server has the next hop of its number.
+        for (const NextHopId hop : hops) ASSERT_EQ(hop, *generation);
+        ++batches;
+      }
+    });
+  }
+  NextHopId hop = 1;
+  std::mt19937_64 random(2);
+  while (absl::Now() < end) {
+    for (uint64_t i = random() % 300; i > 0; --i) {
+      ++hop;
+      ASSERT_EQ(Announce(hop), hop);
+    }
+    Kill();
+    Start(store);
+  }
+  EXPECT_TRUE((*table)->WaitFor(hop, Soon()).ok());
+  stop = true;
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_EQ((*table)->routes().digest(),
+            TableClient(Channel()).GetTable("")->digest());
+  EXPECT_GT(batches, 1000U);
+  for (const char* suffix : {"", "-wal", "-shm", "-mark"}) {
+    std::filesystem::remove(store + suffix);
+  }
+}
+
+}  // namespace
+}  // namespace planb::client

@@ -275,6 +275,22 @@ absl::StatusOr<Engine> MakeLearned(const Options& options) {
   return engine;
 }
 
+absl::StatusOr<Engine> MakeNeurotrie(const Options& options) {
+  AdaptiveTrieOptions chosen;
+  for (const std::string& option : options) {
+    if (option == "single") {
+      chosen.turns = Turns::kSingle;
+    } else if (!absl::SimpleAtod(option, &chosen.entries_per_interval)) {
+      return NoOption(option);
+    }
+  }
+  Engine engine;
+  engine.build = [chosen](Family family, absl::Span<const Route> routes) {
+    return BuildAdaptiveTrie(family, routes, chosen);
+  };
+  return engine;
+}
+
 absl::StatusOr<Engine> MakeReference(const Options& options) {
   Options others;
   bool drop = false;
@@ -296,6 +312,7 @@ std::map<std::string, EngineFactory>& Factories() {
       {"reference", MakeReference}, {"dir24", MakeDir24},
       {"rangetree", MakeRangeTree}, {"bloom", MakeBloom},
       {"learned", MakeLearned},     {"miht", MakeTurns<BuildMiht>},
+      {"neurotrie", MakeNeurotrie},
   };
   return *factories;
 }

@@ -128,7 +128,11 @@ Stages SplitStages(absl::Span<const Interval> intervals) {
       stages.first.push_back({upper, before});
     }
     if (!here()) continue;
-    if (i == begin) stages.first.push_back({upper, before});
+    // The /64 before may have pushed what goes on here.
+    if (i == begin &&
+        (stages.first.empty() || stages.first.back().start != upper)) {
+      stages.first.push_back({upper, before});
+    }
     stages.first.back().value =
         kSecondStage | static_cast<uint32_t>(stages.second.size());
     Entries& second = stages.second.emplace_back();

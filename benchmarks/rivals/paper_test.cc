@@ -225,5 +225,18 @@ TEST(FindKernel, ByName) {
   EXPECT_EQ(FindKernel("sse9"), nullptr);
 }
 
+// The second /64 begins where the first one's end says, and once.
+TEST(SplitStages, NamesEachHalfOnce) {
+  const Stages stages =
+      SplitStages(Sweep({{*Prefix::Parse("2001:db8::1/128"), 1},
+                         {*Prefix::Parse("2001:db8:0:1::1/128"), 2}},
+                        Boundaries::kDistinct));
+  std::vector<uint64_t> starts;
+  for (const Entry& entry : stages.first) starts.push_back(entry.start);
+  EXPECT_EQ(starts,
+            (std::vector<uint64_t>{0, 0x20010db800000000, 0x20010db800000001,
+                                   0x20010db800000002}));
+}
+
 }  // namespace
 }  // namespace planb::paper

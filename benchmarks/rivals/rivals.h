@@ -332,6 +332,27 @@ absl::StatusOr<std::unique_ptr<const Baseline>> BuildMiht(
     Family family, absl::Span<const Route> routes,
     Turns turns = Turns::kTogether);
 
+struct AdaptiveTrieOptions {
+  // The budget: entries, of 4 bytes, for each interval.
+  double entries_per_interval = 32;
+  Turns turns = Turns::kTogether;
+};
+
+// Neurotrie as the PlanB paper (section 2.1) describes it: a trie with a stride
+// of its own for each node, so as to be shallow within a budget of memory.
+// Instead of deep reinforcement learning, dynamic programming chooses all
+// strides: the fewest nodes on the way to an interval, each as likely as any
+// other, plus a price for each entry; and a search the price, so that the
+// budget is kept. No other strides are shallower in as many entries.
+//
+// A node is an array of entries, each a number of a next hop or another node.
+// Strides of up to 20 bits. /64s with longer prefixes have sorted starts of
+// their own. O(20 * nodes of a binary trie), 17 times. Errors: UNIMPLEMENTED if
+// a next hop is 2^31 or more; RESOURCE_EXHAUSTED for 2^26 entries.
+absl::StatusOr<std::unique_ptr<const Baseline>> BuildAdaptiveTrie(
+    Family family, absl::Span<const Route> routes,
+    const AdaptiveTrieOptions& options = {});
+
 // DPDK's rte_fib6 as a baseline: a trie of one 24-bit table and 8-bit ones
 // below it, with 4-byte next hops, looked up by AVX-512 gathers.
 //

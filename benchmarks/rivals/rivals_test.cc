@@ -259,10 +259,10 @@ TEST_P(TurnsTest, RangeTreeIsExact) {
   for (const bool implicit : {true, false}) {
     for (const auto& [bits, aggregate] :
          {std::pair(16, true), std::pair(10, false), std::pair(1, true)}) {
-      const auto build = WithOptions({.bits = bits,
-                                      .aggregate = aggregate,
-                                      .implicit = implicit,
-                                      .turns = GetParam()});
+      const auto build = WithOptions(RangeTreeOptions{.bits = bits,
+                                                      .aggregate = aggregate,
+                                                      .implicit = implicit,
+                                                      .turns = GetParam()});
       ExpectExact(build, {.next_hops = 0x7fffffff});
       ExpectExact(build, {.family = Family::kIpv4});
     }
@@ -271,8 +271,9 @@ TEST_P(TurnsTest, RangeTreeIsExact) {
 
 TEST_P(TurnsTest, RangeTreeOnTheRealTable) {
   for (const bool implicit : {true, false}) {
-    ExpectExactOnRealTable(
-        WithOptions({.implicit = implicit, .turns = GetParam()}), {});
+    ExpectExactOnRealTable(WithOptions(RangeTreeOptions{.implicit = implicit,
+                                                        .turns = GetParam()}),
+                           {});
   }
 }
 
@@ -365,8 +366,8 @@ TEST_P(RivalTest, BloomIsExact) {
        {BloomHash::kMurmur, BloomHash::kKnuth, BloomHash::kH2}) {
     for (const BloomLengths lengths :
          {BloomLengths::kNaive, BloomLengths::kDpCpe}) {
-      const auto build =
-          WithOptions({.lengths = lengths, .hash = hash, .kernel = GetParam()});
+      const auto build = WithOptions(
+          BloomOptions{.lengths = lengths, .hash = hash, .kernel = GetParam()});
       if (hash != BloomHash::kH2) {
         ExpectExact(build, {.next_hops = 0x7fffffff});
       }
@@ -379,16 +380,17 @@ TEST_P(RivalTest, BloomOnTheRealTable) {
   for (const Family family : {Family::kIpv4, Family::kIpv6}) {
     for (const int levels : {3, 7}) {
       ExpectExactOnRealTable(
-          WithOptions({.levels = levels, .kernel = GetParam()}),
+          WithOptions(BloomOptions{.levels = levels, .kernel = GetParam()}),
           {.family = family, .max_length = AddressBits(family)});
     }
     ExpectExactOnRealTable(
-        WithOptions({.lengths = BloomLengths::kNaive, .kernel = GetParam()}),
+        WithOptions(BloomOptions{.lengths = BloomLengths::kNaive,
+                                 .kernel = GetParam()}),
         {.family = family, .max_length = AddressBits(family)});
   }
-  ExpectExactOnRealTable(
-      WithOptions({.lengths = BloomLengths::kCpe, .kernel = GetParam()}),
-      kFewNextHops);
+  ExpectExactOnRealTable(WithOptions(BloomOptions{.lengths = BloomLengths::kCpe,
+                                                  .kernel = GetParam()}),
+                         kFewNextHops);
 }
 
 TEST(Bloom, RefusesWhatItsPaperDoesNotDefine) {
@@ -472,8 +474,8 @@ BaselineBuilder WithOptions(const LearnedOptions& options) {
 TEST_P(RivalTest, LearnedIsExact) {
   for (const auto& [error, bits] :
        {std::pair(8, 0), std::pair(32, 1), std::pair(1, 12)}) {
-    const auto build =
-        WithOptions({static_cast<double>(error), bits, GetParam()});
+    const auto build = WithOptions(
+        LearnedOptions{static_cast<double>(error), bits, GetParam()});
     ExpectExact(build, {.next_hops = 0x7fffffff});
     ExpectExact(build, {.family = Family::kIpv4});
   }
@@ -481,7 +483,8 @@ TEST_P(RivalTest, LearnedIsExact) {
 
 TEST_P(RivalTest, LearnedOnTheRealTable) {
   for (const double error : {1.0, 8.0, 32.0}) {
-    const auto build = WithOptions({.error = error, .kernel = GetParam()});
+    const auto build =
+        WithOptions(LearnedOptions{.error = error, .kernel = GetParam()});
     ExpectExactOnRealTable(build, {});
     ExpectExactOnRealTable(build, kFewNextHops);
   }
@@ -519,6 +522,43 @@ TEST(Miht, HasNoEmptyNodes) {
   const auto one = BuildMiht(Family::kIpv6, {routes.front()});
   const auto three = BuildMiht(Family::kIpv6, routes);
   EXPECT_EQ((*three)->bytes() - (*one)->bytes(), 2U * 16);
+}
+
+BaselineBuilder WithOptions(const AdaptiveTrieOptions& options) {
+  return [options](Family family, absl::Span<const Route> routes) {
+    return BuildAdaptiveTrie(family, routes, options);
+  };
+}
+
+TEST_P(TurnsTest, AdaptiveTrieIsExact) {
+  for (const double entries : {1, 8, 1000}) {
+    const auto build = WithOptions(AdaptiveTrieOptions{entries, GetParam()});
+    ExpectExact(build, {.next_hops = 0x7fffffff});
+    ExpectExact(build, {.family = Family::kIpv4});
+  }
+}
+
+TEST_P(TurnsTest, AdaptiveTrieOnTheRealTable) {
+  ExpectExactOnRealTable(WithOptions(AdaptiveTrieOptions{.turns = GetParam()}),
+                         {});
+  ExpectExactOnRealTable(WithOptions(AdaptiveTrieOptions{.turns = GetParam()}),
+                         kFewNextHops);
+}
+
+// Sixteen /4s are a node of one entry each, if that is the budget, and so are
+// 256 /8s.
+TEST(AdaptiveTrie, TakesTheStrideThatFits) {
+  for (const int length : {4, 8}) {
+    std::vector<Route> routes;
+    for (uint32_t i = 0; i < uint32_t{1} << length; ++i) {
+      routes.push_back(
+          {Prefix::Truncate(Address::V4(i << (32 - length)), length),
+           1 + i % 2});
+    }
+    const auto one = BuildAdaptiveTrie(Family::kIpv4, {{Prefix(), 1}}, {1});
+    const auto all = BuildAdaptiveTrie(Family::kIpv4, routes, {1});
+    EXPECT_EQ((*all)->bytes() - (*one)->bytes(), 4 * routes.size() - 4 + 4);
+  }
 }
 
 TEST(HugeArray, IsZeroedAndAligned) {

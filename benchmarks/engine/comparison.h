@@ -25,9 +25,8 @@
 //   learned[:OPTION...]  the learned FIB: N (the error of lines), mN (models by
 //                       N first bits), scalar
 //   miht[:single]       B+-tree of first bits, priority tries of the rest
-//   neurotrie[:OPTION...]  a trie with the best stride for each node: N
-//   (entries
-//                       an interval), single
+//   neurotrie[:OPTION...]  a trie with the best stride for each node: single, N
+//                       (entries an interval)
 //   reference[:scalar]  planb-lpm's algorithm; it refuses routes longer than
 //   reference:drop      /64, or leaves them out and is checked without them
 //   dir24[:scalar]      DIR-24-8, IPv4 only

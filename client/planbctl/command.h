@@ -84,6 +84,7 @@ extern const Command kTableListCommand;
 extern const Command kTableShowCommand;
 extern const Command kTableCreateCommand;
 extern const Command kTableDeleteCommand;
+extern const Command kTableCopyCommand;
 extern const Command kSnapshotExportCommand;
 extern const Command kSnapshotImportCommand;
 extern const Command kStatusCommand;

@@ -109,6 +109,31 @@ TEST_F(PlanbctlServerTest, RoutesAreShown) {
             "\n");
 }
 
+TEST_F(PlanbctlServerTest, TablesAreCopiedToAnotherServer) {
+  const std::string socket = absl::StrCat("unix://", TempPath("other.sock"));
+  ServerProcess other({absl::StrCat("--listen=", socket), "--store=none",
+                       "--metrics_address="});
+  ASSERT_TRUE(other.AwaitServing()) << other.Log();
+  Do("load " + Write("table", kTable));
+  Do("nexthop set 5 --gateway=fe80::1");
+  Do("table create blue --prefix_lengths");
+  Do("--table=blue announce 10.0.0.0/8 3");
+  EXPECT_EQ(Do("table copy " + socket),
+            "blue: generation 1 (visible: 1): 1 added, 0 changed, 0 removed, 0 "
+            "unchanged\n"
+            "default: generation 1 (visible: 1): 3 added, 0 changed, 0 "
+            "removed, 0 unchanged\n");
+  const std::string there = absl::StrCat("--server=", socket, " ");
+  EXPECT_EQ(Do(there + "routes list"), Do("routes list"));
+  EXPECT_EQ(Do(there + "nexthop list"), Do("nexthop list"));
+  EXPECT_THAT(Do(there + "--table=blue status"), HasSubstr("prefix lengths"));
+  // One of them again, without a change.
+  EXPECT_THAT(Do("table copy " + socket + " blue"),
+              HasSubstr("blue: generation 1 "));
+  Fails(3, "table copy " + socket + " green", "green");
+  Fails(4, "table copy unix:///nowhere --timeout=1s");
+}
+
 TEST_F(PlanbctlServerTest, ExplainShowsEveryMatch) {
   Do("load " + Write("table", kTable));
   Do("nexthop set 5 --gateway=fe80::1 --interface=eth0");

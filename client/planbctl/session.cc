@@ -66,7 +66,11 @@ absl::Status CheckServerFlags() {
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToServer(
     const ChannelOptions& options) {
-  const std::string target = ServerTarget();
+  return ConnectTo(ServerTarget(), options);
+}
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectTo(
+    const std::string& target, const ChannelOptions& options) {
   auto channel = MakeChannel(target, WithFlags(options));
   if (!channel.ok()) return channel.status();
   const absl::Status connected = Connect(**channel, CallDeadline());

@@ -43,6 +43,10 @@ absl::Status CheckServerFlags();
 absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToServer(
     const ChannelOptions& options = {});
 
+// The same, to another server, with the same TLS flags.
+absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectTo(
+    const std::string& target, const ChannelOptions& options = {});
+
 // The deadline of a call made now: --timeout from now.
 absl::Time CallDeadline();
 

@@ -2,8 +2,13 @@
 
 // planbctl table, snapshot, status and health: whole tables, and the server.
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -32,6 +37,26 @@ ABSL_FLAG(bool, prefix_lengths, false,
 namespace planb::client {
 
 namespace {
+
+// A name for a file in the directory of temporary files; the file is removed.
+class TemporaryFile {
+ public:
+  TemporaryFile() {
+    std::string path =
+        std::filesystem::temp_directory_path() / "planbctl_XXXXXX";
+    const int file = mkstemp(path.data());
+    if (file >= 0) close(file);
+    path_ = path;
+  }
+  ~TemporaryFile() { unlink(path_.c_str()); }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
 
 // Prints the state of a table.
 ExitCode PrintState(const v1::Table& table) {
@@ -144,6 +169,77 @@ const Command kTableDeleteCommand = {
         "lookups in it fail. Prints nothing. The table \"default\" cannot "
         "be deleted.",
     .run = Delete,
+};
+
+namespace {
+
+// Makes a table of the other server what it is here. The first error, of either
+// server.
+absl::Status CopyTable(const std::shared_ptr<grpc::Channel>& from,
+                       const std::shared_ptr<grpc::Channel>& to,
+                       const v1::Table& table) {
+  v1::CreateTableRequest create;
+  create.set_table(table.name());
+  create.set_prefix_lengths(table.prefix_lengths());
+  const auto created = TableClient(to).CreateTable(create, CallDeadline());
+  if (!created.ok() && !absl::IsAlreadyExists(created.status())) {
+    return created.status();
+  }
+  const TemporaryFile file;
+  AtomicFile snapshot(file.path());
+  const auto bytes =
+      SnapshotTransfer(from).Export(table.name(), snapshot, CallDeadline());
+  if (!bytes.ok()) return bytes.status();
+  std::ifstream in(file.path(), std::ios::binary);
+  v1::ImportSnapshotRequest first;
+  first.set_table(table.name());
+  const auto response = SnapshotTransfer(to).Import(first, in, CallDeadline());
+  if (!response.ok()) return response.status();
+  PrintChange(*response);
+  return absl::OkStatus();
+}
+
+ExitCode Copy(const Arguments& arguments) {
+  const auto from = ConnectToServer();
+  if (!from.ok()) return Fail(from.status());
+  const auto to = ConnectTo(arguments[0]);
+  if (!to.ok()) return Fail(to.status());
+  const auto tables = TableClient(*from).ListTables(CallDeadline());
+  if (!tables.ok()) return Fail(tables.status());
+  const std::vector<std::string> names(arguments.begin() + 1, arguments.end());
+  for (const std::string& name : names) {
+    if (std::none_of(tables->begin(), tables->end(),
+                     [&](const v1::Table& t) { return t.name() == name; })) {
+      return Fail(absl::NotFoundError(
+          absl::StrCat("there is no table \"", name, "\"")));
+    }
+  }
+  for (const v1::Table& table : *tables) {
+    if (!names.empty() &&
+        std::find(names.begin(), names.end(), table.name()) == names.end()) {
+      continue;
+    }
+    if (!absl::GetFlag(FLAGS_json)) absl::PrintF("%s: ", table.name());
+    const absl::Status copied = CopyTable(*from, *to, table);
+    if (!copied.ok()) return Fail(copied);
+  }
+  return ExitCode::kOk;
+}
+
+}  // namespace
+
+const Command kTableCopyCommand = {
+    .name = "table copy",
+    .arguments = "SERVER [NAME...]",
+    .summary = "copy tables to another server, or another store",
+    .description =
+        "Makes the tables NAME, or all, on SERVER what they are on --server: "
+        "routes, next hops and groups. Creates those that SERVER does not "
+        "have. Each becomes one new generation there; generations, request "
+        "ids and writer epochs are not copied. Nothing changes on --server. "
+        "To move to another store, stop the writers, copy, and start them "
+        "with SERVER.",
+    .run = Copy,
 };
 
 namespace {

@@ -13,7 +13,7 @@ LISTEN ?= unix://$(SOCKET),127.0.0.1:50051
 METRICS ?= 127.0.0.1:9464
 ROUTES ?= 100000
 
-.PHONY: help setup build demo test test-long test-emulated bench bench-full run format compile_commands.json clean
+.PHONY: help setup build demo test test-long test-emulated bench bench-full wheel run format compile_commands.json clean
 
 help:
 	@echo "make demo    install, build, run a server, look addresses up in it"
@@ -22,6 +22,7 @@ help:
 	@echo "make test-emulated  the engine's tests on older processors and on arm64"
 	@echo "make bench   the engine beside every rival, some minutes"
 	@echo "make bench-full  the same on all tables and traces, hours"
+	@echo "make wheel   the Python package, in dist/"
 	@echo "make run     a server in the foreground"
 	@echo "make format  apply clang-format"
 
@@ -51,6 +52,9 @@ bench bench-full: setup
 	if command -v go >/dev/null; then \
 	  cd benchmarks/rivals/bart && go build -o bart .; fi
 	benchmarks/bench.py $(if $(filter bench-full,$@),--full)
+
+wheel: setup
+	client/python/wheel.sh dist
 
 run: build
 	@echo "Serving on $(LISTEN), metrics on http://$(METRICS)/metrics"

@@ -179,6 +179,7 @@ fi
 if [[ -n $deploy ]]; then
   step "compile commands" third_party/compile_commands.py
   step "manifests and the edge" deployment
+  step "the Python package" client/python/test.sh
 fi
 if [[ -n $long && -n $deploy ]]; then
   step "build of the benchmarks, optimized" \

@@ -16,8 +16,9 @@ packages=(
   # What the demo and the tests call; clang is for the fuzzers.
   bgpdump clang-14 clang-tidy-14 curl etcd-client etcd-server libclang-rt-14-dev
   qemu-user
-  # What the Python example needs.
-  python3-grpcio python3-numpy python3-protobuf
+  # What the Python package and the example need, and what builds the package.
+  python3-grpcio python3-numpy python3-pip python3-protobuf python3-setuptools
+  python3-wheel
 )
 
 missing=()

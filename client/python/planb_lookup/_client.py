@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The blocking client."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeVar, cast
+
+import grpc
+import numpy as np
+
+from planb_lookup import _calls, _codec
+from planb_lookup._pipeline import Options, Pipeline, own
+from planb_lookup.v1 import route_table_pb2, types_pb2
+
+_T = TypeVar("_T")
+
+CHANNEL_OPTIONS = (
+    ("grpc.max_receive_message_length", 16 << 20),
+    ("grpc.max_send_message_length", 16 << 20),
+    # As in the C++ library: a restarted server is found again soon.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 2000),
+)
+
+
+class Client:
+    """One connection to a server. Thread-safe.
+
+    `target` is "unix:///run/planb/planb.sock", "host:port" or "[::1]:50051".
+    Without `credentials` (grpc.ssl_channel_credentials) it is plaintext. `table`
+    is the table of calls that name none, `timeout` bounds calls, in seconds.
+    """
+
+    def __init__(self, target: str, *, table: str = "", timeout: float = 30.0,
+                 credentials: grpc.ChannelCredentials | None = None,
+                 channel_options: Sequence[tuple[str, Any]] = ()) -> None:
+        options = [*CHANNEL_OPTIONS, *channel_options]
+        channel = (
+            grpc.insecure_channel(target, options) if credentials is None
+            else grpc.secure_channel(target, credentials, options))
+        # Without serializers calls take and return bytes, unknown to the stubs.
+        self._channel = cast(Any, channel)
+        self._batch_lookup = self._channel.stream_stream(_calls.BATCH_LOOKUP)
+        self._table = table
+        self._timeout = timeout
+
+    def close(self) -> None:
+        self._channel.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def lookup(self, addresses: _codec.Addresses, *,
+               flow_hashes: _codec.Hops | None = None, table: str | None = None,
+               min_generation: int = 0, timeout: float | None = None,
+               batch_size: int = 16384) -> _codec.Hops:
+        """The ids of next hops, 0 for "no route", in the order of `addresses`.
+
+        Makes a stream for this call. A large array is sent in batches, and each is
+        answered from one generation. A program that looks up often keeps a
+        Stream.
+        """
+        options = Options(batch_size=batch_size, timeout=(
+            self._timeout if timeout is None else timeout))
+        with self._open(options, table, min_generation, options.timeout or 0.0,
+                        False) as stream:
+            return stream.lookup(addresses, flow_hashes=flow_hashes)
+
+    def stream(self, *, in_flight: int = 4, batch_size: int = 16384,
+               table: str | None = None, min_generation: int = 0,
+               max_wait: float = 0.0, want_prefix_lengths: bool = False,
+               timeout: float | None = None, give_up_after: float = 10.0
+               ) -> Stream:
+        """A stream of batches. `timeout` bounds its whole life."""
+        return self._open(
+            Options(in_flight, batch_size, timeout, give_up_after), table,
+            min_generation, max_wait, want_prefix_lengths)
+
+    def resolve(self, addresses: _codec.Addresses, *,
+                flow_hashes: Sequence[int] | None = None,
+                table: str | None = None, min_generation: int = 0,
+                timeout: float | None = None) -> list[_calls.Answer]:
+        """The next hops with their attributes, and the prefixes that matched.
+
+        For few addresses: each takes microseconds.
+        """
+        answers: list[_calls.Answer] = []
+        for piece, hashes in _calls.resolved_pieces(addresses, flow_hashes):
+            call = _calls.resolve(self._name(table), piece, hashes,
+                                  min_generation)
+            found = self._call(call, timeout)
+            answers += found
+        return answers
+
+    def announce(self, routes: _calls.Routes, *, table: str | None = None,
+                 timeout: float | None = None, ack: _calls.Ack = "visible",
+                 expected_generation: int | None = None,
+                 validate_only: bool = False, request_id: str = "",
+                 require_next_hops: bool = False, writer_epoch: int = 0
+                 ) -> route_table_pb2.UpdateRoutesResponse:
+        """Inserts routes or changes their next hops: all or none.
+
+        A NextHop instead of an id is written in the same generation. The fields of
+        UpdateRoutesRequest describe the options.
+        """
+        return self._call(_calls.announce(
+            self._name(table), routes, ack=ack,
+            expected_generation=expected_generation, validate_only=validate_only,
+            request_id=request_id, require_next_hops=require_next_hops,
+            writer_epoch=writer_epoch), timeout)
+
+    def withdraw(self, prefixes: Iterable[str | _calls.IpNetwork], *,
+                 table: str | None = None, timeout: float | None = None,
+                 ack: _calls.Ack = "visible",
+                 expected_generation: int | None = None,
+                 validate_only: bool = False, request_id: str = "",
+                 writer_epoch: int = 0) -> route_table_pb2.UpdateRoutesResponse:
+        """Withdraws routes: all or none. A prefix without a route is no error."""
+        return self._call(_calls.withdraw(
+            self._name(table), prefixes, ack=ack,
+            expected_generation=expected_generation, validate_only=validate_only,
+            request_id=request_id, writer_epoch=writer_epoch), timeout)
+
+    def status(self, table: str | None = None, *, timeout: float | None = None
+               ) -> types_pb2.Table:
+        """The state of a table."""
+        return self._call(_calls.status(self._name(table)), timeout)
+
+    def _name(self, table: str | None) -> str:
+        return self._table if table is None else table
+
+    def _call(self, call: _calls.Call[_T], timeout: float | None) -> _T:
+        try:
+            reply = self._channel.unary_unary(call.method)(
+                call.request, timeout=self._timeout if timeout is None else timeout)
+        except grpc.RpcError as failure:
+            raise _codec.error_of(failure) from None
+        return call.convert(reply)
+
+    def _open(self, options: Options, table: str | None, min_generation: int,
+              max_wait: float, want_prefix_lengths: bool) -> Stream:
+        return Stream(self._batch_lookup, Pipeline(options, _codec.batch_options(
+            self._name(table), min_generation, max_wait, want_prefix_lengths)))
+
+
+class Stream:
+    """Batches on one stream, several in flight. Made by Client.stream.
+
+    For one thread at a time. Opens another stream when the server goes away, and
+    sends all unanswered batches again.
+    """
+
+    def __init__(self, method: Any, pipeline: Pipeline) -> None:
+        self._method = method  # a multi-callable of gRPC, of bytes
+        self._pipeline = pipeline
+        self._call: Any = None
+        # The messages that gRPC has not taken; None ends the requests.
+        self._requests: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+
+    def close(self) -> None:
+        """Ends the stream. Batches in flight get no result."""
+        self._pipeline.drop()
+        self._hang_up()
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self._hang_up()
+
+    @property
+    def reconnects(self) -> int:
+        """How often the stream was lost. Generations may go back only then."""
+        return self._pipeline.reconnects
+
+    def send(self, rows: _codec.Rows, flow_hashes: _codec.Hops | None = None
+             ) -> int:
+        """Sends one batch and returns its id: 1, 2, ...
+
+        The array may be changed afterwards. Waits while `in_flight` batches are
+        unanswered.
+        """
+        rows = _codec.checked_rows(rows)
+        hashes = _codec.checked_hashes(flow_hashes, len(rows))
+        while self._pipeline.full:
+            self._take()
+        message = self._pipeline.add(rows, hashes)
+        if self._call is not None:
+            self._requests.put(message)
+        else:
+            self._dial()
+        return self._pipeline.unanswered[-1][0]
+
+    def receive(self) -> _codec.Result:
+        """The next result, in the order of the batches. Waits for it.
+
+        A batch that failed has its `error`, and the stream continues. Raises Error
+        if the stream ended.
+        """
+        return own(self._receive())
+
+    def map(self, batches: Iterable[_codec.Rows]) -> Iterator[_codec.Result]:
+        """The results of `batches`, which are sent ahead of the answers."""
+        self._pipeline.require_idle()
+        for rows in batches:
+            self.send(rows)
+            while self._pipeline.results or self._pipeline.full:
+                yield self.receive()
+        while self._pipeline.unanswered or self._pipeline.results:
+            yield self.receive()
+
+    def lookup(self, addresses: _codec.Addresses, *,
+               flow_hashes: _codec.Hops | None = None,
+               out: _codec.Hops | None = None) -> _codec.Hops:
+        """The next hops of all `addresses`, in `out` if that is given.
+
+        Raises the Error of the first batch that failed.
+        """
+        self._pipeline.require_idle()
+        if out is None:
+            out = np.empty(len(addresses), np.uint32)
+        elif out.shape != (len(addresses),):
+            raise ValueError("out has one place for each address")
+        hashes = _codec.checked_hashes(flow_hashes, len(out))
+        if isinstance(addresses, np.ndarray):
+            self._lookup_rows(_codec.checked_rows(addresses), hashes, out)
+            return out
+        v6, v4, is_v6 = _codec.pack(addresses)
+        for rows, mask in ((v6, is_v6), (v4, ~is_v6)):
+            if len(rows):
+                part = np.empty(len(rows), np.uint32)
+                self._lookup_rows(
+                    rows, None if hashes is None else hashes[mask], part)
+                out[mask] = part
+        return out
+
+    def _lookup_rows(self, rows: _codec.Rows, hashes: _codec.Hops | None,
+                     out: _codec.Hops) -> None:
+        places: deque[slice] = deque()
+        try:
+            for piece in self._pipeline.pieces(len(rows)):
+                if self._pipeline.full:
+                    self._store(out, places.popleft())
+                self.send(rows[piece], None if hashes is None else hashes[piece])
+                places.append(piece)
+            while places:
+                self._store(out, places.popleft())
+        except BaseException:
+            self.close()  # What is in flight has no reader any more.
+            raise
+
+    def _store(self, out: _codec.Hops, place: slice) -> None:
+        result = self._receive()
+        if result.error is not None:
+            raise result.error
+        out[place] = result.next_hops
+
+    def _receive(self) -> _codec.Result:
+        if not self._pipeline.results:
+            if not self._pipeline.unanswered:
+                raise RuntimeError("no batch is in flight")
+            self._take()
+        return self._pipeline.results.popleft()
+
+    def _take(self) -> None:
+        """Waits for a reply, on as many calls as it takes."""
+        while True:
+            if self._call is None:
+                self._dial()
+            try:
+                reply = next(self._call)
+                self._pipeline.take(reply)
+                return
+            except StopIteration:
+                why = _codec.Error(grpc.StatusCode.INTERNAL,
+                                   "the server ended the stream")
+            except grpc.RpcError as failure:
+                why = _codec.error_of(failure)
+            except _codec.Error as error:
+                why = error
+            self._hang_up()
+            time.sleep(self._pipeline.lost(why))
+
+    def _dial(self) -> None:
+        self._requests = queue.SimpleQueue()
+        for _, _, message in self._pipeline.unanswered:
+            self._requests.put(message)
+        self._call = self._method(iter(self._requests.get, None),
+                                  timeout=self._pipeline.remaining())
+
+    def _hang_up(self) -> None:
+        call, self._call = self._call, None
+        if call is not None:
+            self._requests.put(None)  # gRPC's thread ends.
+            call.cancel()

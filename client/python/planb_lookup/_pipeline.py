@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What a stream of batches has in flight, without any input or output.
+
+Stream and AsyncStream share it. A batch is kept until it is answered: after the
+connection is lost, all unanswered batches are sent again. Lookups change nothing,
+so sending twice is harmless.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import random
+import time
+from collections.abc import Iterator
+
+import grpc
+import numpy as np
+
+from planb_lookup import _codec
+
+_FIRST_WAIT, _LONGEST_WAIT = 0.01, 2.0
+
+
+@dataclasses.dataclass
+class Options:
+    """How a stream works; `timeout` and `give_up_after` are in seconds."""
+
+    # Batches sent and not answered; at least 1.
+    in_flight: int = 4
+    # Addresses in each batch of an array that is split.
+    batch_size: int = 16384
+    # Of the whole stream; None: without a bound.
+    timeout: float | None = None
+    # The stream ends after the server was away for so long; 0: at once.
+    give_up_after: float = 10.0
+
+    def __post_init__(self) -> None:
+        if self.in_flight < 1 or self.batch_size < 1:
+            raise ValueError("in_flight and batch_size are at least 1")
+
+
+class Pipeline:
+    """Not thread-safe."""
+
+    def __init__(self, options: Options, encoded_options: bytes) -> None:
+        self.options = options
+        # The messages of unanswered batches: id, addresses, bytes.
+        self.unanswered: collections.deque[tuple[int, int, bytes]] = (
+            collections.deque())
+        # Answered, and not handed out.
+        self.results: collections.deque[_codec.Result] = collections.deque()
+        self.reconnects = 0
+        self._encoded_options = encoded_options
+        self._last_id = 0
+        self._deadline = (None if options.timeout is None
+                          else time.monotonic() + options.timeout)
+        self._wait = _FIRST_WAIT
+        self._away_since: float | None = None
+
+    @property
+    def full(self) -> bool:
+        return len(self.unanswered) >= self.options.in_flight
+
+    def remaining(self) -> float | None:
+        """The timeout of a call that is started now."""
+        if self._deadline is None:
+            return None
+        return max(0.0, self._deadline - time.monotonic())
+
+    def add(self, rows: _codec.Rows, flow_hashes: _codec.Hops | None) -> bytes:
+        """The message of another batch, which is now in flight."""
+        self._last_id += 1
+        message = _codec.encode_batch(self._last_id, rows, flow_hashes,
+                                      self._encoded_options)
+        self.unanswered.append((self._last_id, len(rows), message))
+        return message
+
+    def take(self, reply: bytes) -> None:
+        """Accepts a reply as the next result.
+
+        Raises Error if it is none: the server is draining, or broke the contract.
+        """
+        result = _codec.decode_batch(reply)
+        if result.error is not None and result.error.reason == "DRAINING":
+            raise result.error
+        batch_id, addresses, _ = self.unanswered[0]
+        if result.id != batch_id or (
+                result.error is None and len(result.next_hops) != addresses):
+            raise _codec.Error(
+                grpc.StatusCode.INTERNAL,
+                f"{len(result.next_hops)} next hops of batch {result.id} came for "
+                f"{addresses} addresses of batch {batch_id}")
+        self.unanswered.popleft()
+        self.results.append(result)
+        self._wait, self._away_since = _FIRST_WAIT, None
+
+    def lost(self, why: _codec.Error) -> float:
+        """The call has ended: seconds to wait before the next one.
+
+        Raises `why` if another call does not help.
+        """
+        now = time.monotonic()
+        if self._away_since is None:
+            self._away_since = now
+        wait = max(self._wait * random.uniform(0.5, 1), why.retry_after or 0.0)
+        self._wait = min(2 * self._wait, _LONGEST_WAIT)
+        if (not why.retryable
+                or now + wait > self._away_since + self.options.give_up_after
+                or (self._deadline is not None and now + wait >= self._deadline)):
+            raise why
+        self.reconnects += 1
+        return wait
+
+    def pieces(self, count: int) -> Iterator[slice]:
+        """What splits an array of `count` addresses into batches."""
+        for begin in range(0, count, self.options.batch_size):
+            yield slice(begin, min(count, begin + self.options.batch_size))
+
+    def require_idle(self) -> None:
+        if self.unanswered or self.results:
+            raise RuntimeError("batches of this stream wait for receive()")
+
+    def drop(self) -> None:
+        """Forgets all batches: the caller does not want their results."""
+        self.unanswered.clear()
+        self.results.clear()
+
+
+def own(result: _codec.Result) -> _codec.Result:
+    """The same result with next hops of its own, aligned and writable."""
+    return dataclasses.replace(result, next_hops=result.next_hops.astype(np.uint32))

@@ -1,0 +1,502 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Tests of planb_lookup against a real server: see test.sh."""
+
+import asyncio
+import concurrent.futures
+import ipaddress
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+import grpc
+import numpy as np
+
+import planb_lookup
+from planb_lookup import AsyncClient, Client, Error, NextHop
+from planb_lookup import _codec
+from planb_lookup.v1 import route_lookup_pb2
+
+BINARY = os.environ["PLANB_SERVER_BINARY"]
+
+
+class Server:
+    """A server process on a Unix socket, with a store in a scratch folder."""
+
+    def __init__(self):
+        self._folder = tempfile.TemporaryDirectory()
+        self.target = f"unix://{self._folder.name}/planb.sock"
+        self.start()
+
+    def start(self):
+        self._log = open(f"{self._folder.name}/log", "ab")
+        self._process = subprocess.Popen(
+            [BINARY, f"--listen={self.target}", "--metrics_address=",
+             f"--store={self._folder.name}/planb.db"], stderr=self._log)
+        with grpc.insecure_channel(self.target) as channel:
+            grpc.channel_ready_future(channel).result(timeout=60)
+
+    def stop(self, with_signal=signal.SIGTERM):
+        self._process.send_signal(with_signal)
+        self._process.wait(timeout=60)
+        self._log.close()
+
+    def close(self):
+        self.stop(signal.SIGKILL)
+        self._folder.cleanup()
+
+
+def rows_of(text, count):
+    return np.tile(np.frombuffer(ipaddress.ip_address(text).packed, np.uint8),
+                   (count, 1))
+
+
+class RealServerTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server()
+        cls.addClassCleanup(cls.server.close)
+        with Client(cls.server.target) as client:
+            client.announce(
+                {f"2001:db8:{network:02x}00::/40": network + 1
+                 for network in range(256)} | {
+                "2001:db8:0:0:8000::/65": 1000, "192.0.2.0/24": 77})
+
+    def setUp(self):
+        self.client = Client(self.server.target)
+        self.addCleanup(self.client.close)
+
+
+def random_rows(count):
+    """Rows in 2001:db8::/32, and the next hops that they have."""
+    rows = rows_of("2001:db8::", count)
+    rows[:, 4:] = np.random.default_rng(1).integers(256, size=(count, 12))
+    rows[:, 4] |= 1  # outside of the /65
+    return rows, rows[:, 4].astype(np.uint32) + 1
+
+
+class LookupTest(RealServerTest):
+    def test_an_array_of_any_size_has_its_next_hops_in_order(self):
+        rows, expected = random_rows(100_003)
+        for count in 0, 1, 4096, 16384, 16385, 100_003:
+            with self.subTest(count=count):
+                hops = self.client.lookup(rows[:count])
+                self.assertEqual(hops.dtype, np.uint32)
+                np.testing.assert_array_equal(hops, expected[:count])
+
+    def test_an_array_may_be_a_view(self):
+        rows, expected = random_rows(1000)
+        np.testing.assert_array_equal(self.client.lookup(rows[::-2]),
+                                      expected[::-2])
+        wide = np.zeros((1000, 40), np.uint8)
+        wide[:, 24:] = rows
+        np.testing.assert_array_equal(self.client.lookup(wide[:, 24:]), expected)
+
+    def test_ipv4_and_upper_halves_are_arrays_of_four_and_eight_columns(self):
+        self.assertEqual(self.client.lookup(rows_of("192.0.2.9", 3)).tolist(),
+                         [77] * 3)
+        upper = rows_of("2001:db8::", 2)[:, :8]
+        upper[1, 4] = 7
+        self.assertEqual(self.client.lookup(upper).tolist(),
+                         [planb_lookup.UNDECIDED, 8])
+
+    def test_a_list_may_mix_families_and_forms(self):
+        self.assertEqual(
+            self.client.lookup([
+                "192.0.2.1", ipaddress.ip_address("2001:db8:200::1"), "2000::",
+                ipaddress.ip_address("192.0.2.255"), "2001:db8:0:0:8000::",
+                "198.51.100.1"]).tolist(), [77, 3, 0, 77, 1000, 0])
+        self.assertEqual(self.client.lookup([]).tolist(), [])
+
+    def test_what_is_no_address_is_refused_by_its_index(self):
+        for bad in "2001:db8::g", "192.0.2", "fe80::1%eth0", "\0", "":
+            with self.assertRaisesRegex(ValueError, r"addresses\[1\]"):
+                self.client.lookup(["::", bad])
+        with self.assertRaisesRegex(ValueError, "zone"):
+            self.client.lookup([ipaddress.ip_address("fe80::1%eth0")])
+        for bad in (np.zeros((2, 15), np.uint8), np.zeros((2, 16), np.int8),
+                    np.zeros(16, np.uint8)):
+            with self.assertRaisesRegex(ValueError, "array of uint8"):
+                self.client.lookup(bad)
+
+    def test_a_flow_takes_a_member_of_a_group(self):
+        # No member of this package makes groups: the contract's messages do.
+        from planb_lookup.v1 import route_table_pb2, types_pb2
+        request = route_table_pb2.UpdateRoutesRequest(
+            groups=[types_pb2.NextHopGroup(id=5000, members=[
+                types_pb2.NextHopGroup.Member(next_hop_id=5001),
+                types_pb2.NextHopGroup.Member(next_hop_id=5002)])])
+        with grpc.insecure_channel(self.server.target) as channel:
+            channel.unary_unary("/planb.v1.RouteTable/UpdateRoutes")(
+                request.SerializeToString())
+        self.client.announce({"3000::/16": 5000})
+        hashes = np.random.default_rng(1).integers(
+            1 << 32, size=40_000, dtype=np.uint32)
+        hops = self.client.lookup(rows_of("3000::1", 40_000), flow_hashes=hashes)
+        self.assertEqual(set(hops.tolist()), {5001, 5002})
+        listed = self.client.lookup(["3000::1"] * 100, flow_hashes=hashes[:100])
+        self.assertEqual(listed.tolist(), hops[:100].tolist())
+        answer, = self.client.resolve(["3000::1"], flow_hashes=hashes[:1].tolist())
+        self.assertEqual((answer.next_hop_id, answer.member_id), (5000, hops[0]))
+        with self.assertRaisesRegex(ValueError, "flow_hashes"):
+            self.client.lookup(["::"], flow_hashes=hashes)
+
+    def test_threads_share_a_client(self):
+        rows, expected = random_rows(50_000)
+        with concurrent.futures.ThreadPoolExecutor(4) as threads:
+            for hops in threads.map(lambda _: self.client.lookup(rows), range(12)):
+                np.testing.assert_array_equal(hops, expected)
+
+    def test_an_error_has_its_code_and_reason(self):
+        for call in (lambda: self.client.lookup(["::"], table="none"),
+                     lambda: self.client.resolve(["::"], table="none"),
+                     lambda: self.client.status("none")):
+            with self.assertRaises(Error) as caught:
+                call()
+            self.assertIs(caught.exception.code, grpc.StatusCode.NOT_FOUND)
+            self.assertEqual(caught.exception.reason, "TABLE_NOT_FOUND")
+            self.assertFalse(caught.exception.retryable)
+
+    def test_a_lookup_waits_for_a_generation_until_its_deadline(self):
+        with self.assertRaises(Error) as caught:
+            self.client.lookup(["::"], min_generation=1 << 40, timeout=0.2)
+        self.assertIn(caught.exception.code, (
+            grpc.StatusCode.FAILED_PRECONDITION,
+            grpc.StatusCode.DEADLINE_EXCEEDED))
+        made = self.client.announce({"2001:db9::/32": 9}, ack="accepted")
+        self.assertEqual(self.client.lookup(
+            ["2001:db9::"], min_generation=made.generation).tolist(), [9])
+
+
+class StreamTest(RealServerTest):
+    def test_results_come_in_order_with_generations_and_lengths(self):
+        rows, expected = random_rows(10)
+        with self.client.stream(want_prefix_lengths=True) as stream:
+            self.assertEqual([stream.send(rows[i:i + 2]) for i in range(0, 10, 2)],
+                             [1, 2, 3, 4, 5])
+            for batch in range(5):
+                result = stream.receive()
+                self.assertEqual(result.id, batch + 1)
+                self.assertGreater(result.generation, 0)
+                self.assertEqual(result.prefix_lengths.tolist(), [40, 40])
+                np.testing.assert_array_equal(
+                    result.next_hops, expected[2 * batch:2 * batch + 2])
+            with self.assertRaises(RuntimeError):
+                stream.receive()
+
+    def test_a_result_belongs_to_the_caller(self):
+        with self.client.stream() as stream:
+            result, = stream.map([rows_of("192.0.2.1", 3)])
+        self.assertTrue(result.next_hops.flags.aligned)
+        result.next_hops[0] = 1
+
+    def test_more_batches_than_are_in_flight_need_no_second_thread(self):
+        with self.client.stream(in_flight=2) as stream:
+            for _ in range(100):
+                stream.send(rows_of("192.0.2.1", 10))
+            results = [stream.receive() for _ in range(100)]
+        self.assertEqual([each.id for each in results], list(range(1, 101)))
+
+    def test_a_stream_is_used_again(self):
+        rows, expected = random_rows(40_000)
+        out = np.empty(40_000, np.uint32)
+        with self.client.stream(batch_size=1000) as stream:
+            for _ in range(3):
+                self.assertIs(stream.lookup(rows, out=out), out)
+                np.testing.assert_array_equal(out, expected)
+            stream.send(rows[:1])
+            with self.assertRaises(RuntimeError):
+                stream.lookup(rows)
+
+    def test_map_sends_ahead_of_the_answers(self):
+        rows, expected = random_rows(20_000)
+        with self.client.stream(in_flight=8) as stream:
+            hops = [each.next_hops for each in stream.map(np.split(rows, 20))]
+        np.testing.assert_array_equal(np.concatenate(hops), expected)
+
+    def test_a_batch_fails_alone(self):
+        with self.client.stream() as stream:
+            stream.send(rows_of("192.0.2.1", 1))
+            stream.send(np.zeros((262_145, 4), np.uint8))
+            stream.send(rows_of("192.0.2.1", 1))
+            results = [stream.receive() for _ in range(3)]
+        self.assertIsNone(results[0].error)
+        self.assertEqual(results[1].error.reason, "BATCH_TOO_LARGE")
+        self.assertIs(results[1].error.code, grpc.StatusCode.RESOURCE_EXHAUSTED)
+        self.assertEqual(results[2].next_hops.tolist(), [77])
+
+    def test_streams_leave_no_thread(self):
+        rows = rows_of("192.0.2.1", 10)
+        self.client.lookup(rows)
+        before = threading.active_count()
+        for _ in range(20):
+            self.client.lookup(rows)
+            self.client.stream().send(rows)  # not closed
+        for _ in range(600):  # gRPC's threads end by themselves, soon
+            if threading.active_count() <= before + 1:
+                break
+            time.sleep(0.1)
+        self.assertLessEqual(threading.active_count(), before + 1)
+
+
+class UpdateTest(RealServerTest):
+    def test_routes_are_announced_and_withdrawn(self):
+        before = self.client.status()
+        made = self.client.announce([
+            ("2001:dbb::/32", 1), (ipaddress.ip_network("203.0.113.0/24"), 2)])
+        self.assertEqual((made.added, made.changed), (2, 0))
+        self.assertEqual(
+            self.client.lookup(["2001:dbb::", "203.0.113.1"]).tolist(), [1, 2])
+        after = self.client.status()
+        self.assertEqual(after.visible_generation, made.generation)
+        self.assertEqual(after.routes_v4, before.routes_v4 + 1)
+        gone = self.client.withdraw(["2001:dbb::/32", "203.0.113.0/24"],
+                                    ack="persisted")
+        self.assertEqual(gone.removed, 2)
+        self.assertEqual(self.client.status().digest, before.digest)
+
+    def test_attributes_are_resolved(self):
+        hop = NextHop(3000, ipaddress.ip_address("2001:db8::1"), "eth0", 2, "core")
+        made = self.client.announce({"2001:dbc::/32": hop, "2001:dbd::/32": 3001})
+        known, unknown, none = self.client.resolve(
+            ["2001:dbc::1", ipaddress.ip_address("2001:dbd::1"), "4000::"])
+        self.assertEqual(known.next_hop, hop)
+        self.assertEqual(known.prefix, ipaddress.ip_network("2001:dbc::/32"))
+        self.assertEqual(known.generation, made.generation)
+        self.assertEqual((unknown.next_hop_id, unknown.next_hop), (3001, None))
+        self.assertEqual((none.next_hop_id, none.prefix), (0, None))
+        # More than the server takes in one call, and as an array.
+        rows, expected = random_rows(5000)
+        self.assertEqual([each.next_hop_id for each in self.client.resolve(rows)],
+                         expected.tolist())
+
+    def test_a_refused_update_says_why_and_changes_nothing(self):
+        generation = self.client.status().accepted_generation
+        with self.assertRaises(Error) as caught:
+            self.client.announce({"2001:dbe::/32": 1}, expected_generation=0)
+        self.assertIs(caught.exception.code, grpc.StatusCode.ABORTED)
+        self.assertEqual(caught.exception.reason, "GENERATION_MISMATCH")
+        with self.assertRaises(Error) as caught:
+            self.client.announce([("2001:dbe::/32", 1), ("2001:dbe::/32", 2)])
+        self.assertIs(caught.exception.code, grpc.StatusCode.INVALID_ARGUMENT)
+        self.assertEqual([field for field, _ in caught.exception.fields],
+                         ["changes_v6[1].prefix"])
+        self.assertIn("changes_v6[1].prefix", str(caught.exception))
+        for bad in {"2001:dbe::1/32": 1}, {"2001:dbe::/32": 1 << 32}, {"x": 1}:
+            with self.assertRaises(ValueError):
+                self.client.announce(bad)
+        self.assertEqual(self.client.status().accepted_generation, generation)
+
+    def test_a_repeated_request_changes_nothing(self):
+        made = [self.client.announce({"2001:dbf::/32": 1}, request_id="x")
+                for _ in range(2)]
+        self.assertEqual(made[0].generation, made[1].generation)
+        dry = self.client.withdraw(["2001:dbf::/32"], validate_only=True)
+        self.assertEqual(dry.removed, 1)
+        self.assertEqual(self.client.lookup(["2001:dbf::"]).tolist(), [1])
+
+
+class AsyncTest(RealServerTest):
+    def run_async(self, test):
+        async def run():
+            async with AsyncClient(self.server.target) as client:
+                await asyncio.wait_for(test(client), 60)
+        asyncio.run(run())
+
+    def test_every_call_has_its_like(self):
+        async def test(client):
+            rows, expected = random_rows(100_003)
+            np.testing.assert_array_equal(await client.lookup(rows), expected)
+            self.assertEqual((await client.lookup(
+                ["192.0.2.1", "2001:db8:200::1"])).tolist(), [77, 3])
+            hop = NextHop(4000, label="x")
+            made = await client.announce({"2001:dc0::/32": hop})
+            answer, = await client.resolve(["2001:dc0::"])
+            self.assertEqual(answer.next_hop, hop)
+            self.assertEqual((await client.status()).visible_generation,
+                             made.generation)
+            await client.withdraw(["2001:dc0::/32"])
+            for call in (client.lookup(["::"], table="none"),
+                         client.status("none")):
+                with self.assertRaises(Error) as caught:
+                    await call
+                self.assertEqual(caught.exception.reason, "TABLE_NOT_FOUND")
+        self.run_async(test)
+
+    def test_tasks_share_a_client(self):
+        async def test(client):
+            rows, expected = random_rows(50_000)
+            for hops in await asyncio.gather(
+                    *(client.lookup(rows) for _ in range(12))):
+                np.testing.assert_array_equal(hops, expected)
+        self.run_async(test)
+
+    def test_a_stream_has_its_results_in_order(self):
+        async def test(client):
+            rows, expected = random_rows(20_000)
+            async with client.stream(in_flight=3) as stream:
+                hops = [each.next_hops
+                        async for each in stream.map(np.split(rows, 20))]
+                np.testing.assert_array_equal(np.concatenate(hops), expected)
+                for _ in range(20):
+                    await stream.send(rows[:5])
+                ids = [(await stream.receive()).id for _ in range(20)]
+            self.assertEqual(ids, list(range(21, 41)))
+        self.run_async(test)
+
+    def test_a_cancelled_receive_loses_no_batch(self):
+        async def test(client):
+            rows, expected = random_rows(100)
+            async with client.stream() as stream:
+                await stream.send(rows)
+                waiting = asyncio.ensure_future(stream.receive())
+                await asyncio.sleep(0)
+                waiting.cancel()
+                with self.assertRaises(asyncio.CancelledError):
+                    await waiting
+                result = await stream.receive()
+                self.assertEqual(result.id, 1)
+                np.testing.assert_array_equal(result.next_hops, expected)
+        self.run_async(test)
+
+
+class RestartTest(unittest.TestCase):
+    def setUp(self):
+        self.server = Server()
+        self.addCleanup(lambda: self.server.close())
+        with Client(self.server.target) as client:
+            client.announce({"2001:db8::/32": 7})
+        self.rows = rows_of("2001:db8::1", 1000)
+
+    def restart_at(self, batch, with_signal):
+        """Batches, before one of which the server is started anew."""
+        for index in range(40):
+            if index == batch:
+                self.server.stop(with_signal)
+                self.server.start()
+            yield self.rows
+
+    def test_a_stream_outlives_its_server(self):
+        with Client(self.server.target) as client:
+            for with_signal in signal.SIGKILL, signal.SIGTERM:
+                with client.stream(give_up_after=60) as stream:
+                    hops = [each.next_hops.tolist() for each
+                            in stream.map(self.restart_at(20, with_signal))]
+                    self.assertEqual(hops, [[7] * 1000] * 40)
+                    self.assertGreaterEqual(stream.reconnects, 1)
+
+    def test_an_asyncio_stream_outlives_its_server(self):
+        async def run():
+            async with AsyncClient(self.server.target) as client:
+                async with client.stream(give_up_after=60) as stream:
+                    return [each.next_hops.tolist() async for each
+                            in stream.map(self.restart_at(20, signal.SIGKILL))]
+        self.assertEqual(asyncio.run(run()), [[7] * 1000] * 40)
+
+    def test_a_stream_ends_when_the_server_stays_away(self):
+        self.server.stop()
+        with Client(self.server.target) as client:
+            with client.stream(give_up_after=0.1) as stream:
+                stream.send(self.rows)
+                with self.assertRaises(Error) as caught:
+                    stream.receive()
+            self.assertIs(caught.exception.code, grpc.StatusCode.UNAVAILABLE)
+            with self.assertRaises(Error):
+                client.lookup(self.rows, timeout=0.1)
+            with self.assertRaises(Error) as caught:
+                client.status()
+            self.assertIs(caught.exception.code, grpc.StatusCode.UNAVAILABLE)
+        self.server.start()
+
+
+class ContractTest(unittest.TestCase):
+    """The codec against protobuf's, and against a server that breaks the contract."""
+
+    def test_a_request_is_what_protobuf_reads(self):
+        rng = np.random.default_rng(1)
+        fields = {16: "addresses_v6", 4: "addresses_v4", 8: "upper_halves_v6"}
+        for batch_id in 0, 1, 127, 128, 1 << 40, (1 << 64) - 1:
+            for width, field in fields.items():
+                for count in 0, 1, 200:
+                    rows = rng.integers(256, size=(count, width), dtype=np.uint8)
+                    hashes = rng.integers(1 << 32, size=count, dtype=np.uint32)
+                    encoded = _codec.encode_batch(
+                        batch_id, rows, hashes,
+                        _codec.batch_options("red", 300, 1.5, True))
+                    self.assertEqual(
+                        route_lookup_pb2.BatchLookupRequest.FromString(encoded),
+                        route_lookup_pb2.BatchLookupRequest(
+                            request_id=batch_id, table="red", min_generation=300,
+                            max_wait_ms=1500, want_prefix_lengths=True,
+                            flow_hashes=hashes.tobytes(), **{field: rows.tobytes()}))
+
+    def test_a_reply_is_read_as_protobuf_writes_it(self):
+        for batch_id in 0, 1, 300, (1 << 64) - 1:
+            for hops in [], [0], [1, 2, 0xFFFFFFFF]:
+                reply = route_lookup_pb2.BatchLookupResponse(
+                    request_id=batch_id, generation=batch_id,
+                    next_hops=np.array(hops, "<u4").tobytes(),
+                    prefix_lengths=bytes(len(hops)))
+                result = _codec.decode_batch(reply.SerializeToString())
+                self.assertEqual((result.id, result.generation), (batch_id,) * 2)
+                self.assertEqual(result.next_hops.tolist(), hops)
+                self.assertIsNone(result.error)
+        reply = route_lookup_pb2.BatchLookupResponse(error=(
+            route_lookup_pb2.BatchError(code=5, reason="R", field="f", message="m")))
+        error = _codec.decode_batch(reply.SerializeToString()).error
+        self.assertEqual(str(error), "NOT_FOUND: m [R]; f: m")
+
+    def test_a_malformed_reply_is_an_error_and_never_another(self):
+        whole = route_lookup_pb2.BatchLookupResponse(
+            request_id=300, generation=300, next_hops=bytes(8),
+            error=route_lookup_pb2.BatchError(code=5, reason="R")
+        ).SerializeToString()
+        rng = np.random.default_rng(1)
+        for _ in range(20_000):
+            broken = bytearray(whole[:rng.integers(1, len(whole) + 1)])
+            broken[rng.integers(len(broken))] = rng.integers(256)
+            try:
+                _codec.decode_batch(bytes(broken))
+            except Error as error:
+                self.assertIs(error.code, grpc.StatusCode.INTERNAL)
+
+    def test_a_server_that_breaks_the_contract_ends_the_stream(self):
+        replies = [
+            b"\xff",  # no message
+            route_lookup_pb2.BatchLookupResponse(
+                request_id=2, next_hops=bytes(4)).SerializeToString(),
+            route_lookup_pb2.BatchLookupResponse(
+                request_id=1, next_hops=bytes(8)).SerializeToString(),
+            None,  # the end
+        ]
+        current = []
+
+        class Handler(grpc.GenericRpcHandler):
+            def service(self, _):
+                def answer(requests, _):
+                    next(requests)
+                    if current[0] is not None:
+                        yield current[0]
+                return grpc.stream_stream_rpc_method_handler(answer)
+
+        with tempfile.TemporaryDirectory() as folder:
+            server = grpc.server(concurrent.futures.ThreadPoolExecutor(2))
+            server.add_generic_rpc_handlers((Handler(),))
+            target = f"unix://{folder}/sock"
+            server.add_insecure_port(target)
+            server.start()
+            with Client(target) as client:
+                for reply in replies:
+                    current[:] = [reply]
+                    with self.subTest(reply=reply), self.assertRaises(Error) as e:
+                        client.lookup(["::"])
+                    self.assertIs(e.exception.code, grpc.StatusCode.INTERNAL)
+            server.stop(None)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -138,6 +138,15 @@ int Main(int argc, char** argv) {
   const absl::Status format = SetLogFormat(line->log_format);
   if (!format.ok()) return Refuse(format);
 
+  if (line->print_config) {
+    std::fputs(ConfigAsYaml().c_str(), stdout);
+    return 0;
+  }
+  if (line->check_config) {
+    std::puts("the configuration is sound");
+    return 0;
+  }
+
   ServerOptions options = line->server;
   KeepOff(options.threads.cpus);
   const auto polling =

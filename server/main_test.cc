@@ -13,10 +13,12 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -50,12 +52,77 @@ TEST(Main, VersionIsOneLine) {
             absl::StrCat("planb_server ", kVersion, "\n"));
 }
 
+TEST(Main, ReadsAFileThenTheEnvironmentThenTheCommandLine) {
+  const std::string file = TempPath("planb.yaml");
+  std::ofstream(file) << "# of this host\n"
+                         "max_routes: 5\n"
+                         "max_lists: 6\n"
+                         "max_watchers: 7\n"
+                         "listen: [\"unix:///tmp/a\", \"[::1]:1\"]\n"
+                         "drain_timeout: 7s\n"
+                         "empty_table_ready: false\n";
+  const std::string printed = Output(
+      absl::StrCat("PLANB_MAX_LISTS=8 PLANB_MAX_WATCHERS=9 PLANB_CONFIG=", file,
+                   " server/planb_server config print --max_watchers=10"));
+  for (const char* line :
+       {"\nmax_routes: \"5\"\n", "\nmax_lists: \"8\"\n",
+        "\nmax_watchers: \"10\"\n", "\nlisten: \"unix:///tmp/a,[::1]:1\"\n",
+        "\ndrain_timeout: \"7s\"\n", "\nempty_table_ready: \"false\"\n",
+        "\n# max_replacements: \"16\"\n"}) {
+    EXPECT_TRUE(absl::StrContains(printed, line)) << line << printed;
+  }
+  // What is printed can be read again.
+  std::ofstream(file) << printed;
+  EXPECT_EQ(
+      Output(absl::StrCat("server/planb_server config print --config ", file)),
+      absl::StrCat(absl::StrReplaceAll(
+          printed,
+          {{"# config: \"\"", absl::StrCat("config: \"", file, "\"")}})));
+  EXPECT_EQ(Output(absl::StrCat("server/planb_server --check_config --config=",
+                                file)),
+            "the configuration is sound\n");
+}
+
+TEST(Main, RefusesAConfigurationWithFileLineAndKey) {
+  const std::string file = TempPath("wrong.yaml");
+  for (const auto& [text, says] :
+       std::vector<std::pair<std::string, std::string>>{
+           {"a\n", ":1: is not a mapping"},
+           {"max_routes: 5\nmax_rotues: 6\n", ":2: unknown key \"max_rotues\""},
+           {"\n\nmax_routes: many\n", ":3: max_routes: "},
+           {"max_routes: {a: 1}\n", ":1: max_routes: needs one value"},
+           {"max_routes:\n", ":1: max_routes: needs one value"},
+           {"listen: [[a]]\n", ":1: listen: has a value that is no scalar"},
+           {"max_routes: 1\nmax_routes: 2\n",
+            ":2: \"max_routes\" is there twice"},
+           {"max_routes: [1\n", ":2: "},
+           {"v: 1\n", "unknown key \"v\""},
+           {"slow_batch: -1s\n", "--slow_batch must not be negative"}}) {
+    std::ofstream(file) << text;
+    ServerProcess refused({"--check_config", "--config=" + file});
+    EXPECT_EQ(refused.Wait(), 1) << text;
+    EXPECT_TRUE(absl::StrContains(refused.Log(), says))
+        << text << refused.Log();
+  }
+  ServerProcess missing({"--config=/nowhere/planb.yaml"});
+  EXPECT_EQ(missing.Wait(), 1);
+  EXPECT_TRUE(absl::StrContains(missing.Log(), "/nowhere/planb.yaml"));
+  ServerProcess variable({"--check_config"}, {"PLANB_MAX_ROUTES=many"});
+  EXPECT_EQ(variable.Wait(), 1);
+  EXPECT_TRUE(absl::StrContains(variable.Log(), "PLANB_MAX_ROUTES"))
+      << variable.Log();
+}
+
 TEST(Main, HelpNamesTheFlagsOnStdout) {
   const std::string help =
       Output("server/planb_server --listen=unix:///nowhere --help");
   EXPECT_TRUE(absl::StartsWith(help, "planb_server: ")) << help;
   EXPECT_TRUE(absl::StrContains(help, "longest-prefix-match")) << help;
-  EXPECT_TRUE(absl::StrContains(help, "--slow_batch ")) << help;
+  EXPECT_TRUE(absl::StrContains(help, "\nLogs and the end:\n")) << help;
+  EXPECT_TRUE(absl::StrContains(help, "\n  --slow_batch=")) << help;
+  for (const absl::string_view line : absl::StrSplit(help, '\n')) {
+    EXPECT_LE(line.size(), 80U) << line;
+  }
   // Flags of the libraries are left out.
   EXPECT_FALSE(absl::StrContains(help, "--flagfile")) << help;
 }

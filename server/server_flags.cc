@@ -5,17 +5,18 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <iostream>
 
 #include "absl/flags/flag.h"
-#include "absl/flags/internal/program_name.h"
-#include "absl/flags/internal/usage.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
 #include "absl/flags/usage_config.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "base/cpu_list.h"
+#include "server/config.h"
 #include "server/observe/process_metrics.h"
 
 ABSL_FLAG(std::vector<std::string>, listen,
@@ -81,6 +82,13 @@ ABSL_FLAG(
     "missing; etcd://HOST:PORT[,HOST:PORT...]/PREFIX: keys in etcd, which "
     "all servers with this value share; none: tables are lost; auto: "
     "planb.db in /var/lib/planb if that directory exists, else none.");
+ABSL_FLAG(
+    std::string, config, "",
+    "YAML file with values of flags, by name: see \"config print\". "
+    "Variables such as PLANB_MAX_ROUTES override it, and the command line "
+    "overrides these.");
+ABSL_FLAG(bool, check_config, false,
+          "Only check the flags, with those of --config and the environment.");
 ABSL_FLAG(absl::Duration, max_staleness, absl::InfiniteDuration(),
           "With --follow or a store in etcd: the server is not ready while "
           "that was not heard for so long. Lookups are answered in any case.");
@@ -266,16 +274,23 @@ namespace {
 
 constexpr absl::string_view kHelp = "--help";
 
+// Of the flags.
+constexpr char kSource[] = "server/server_flags.cc";
+
 constexpr char kUsage[] =
-    "Answers longest-prefix-match lookups over gRPC (planb.v1.RouteLookup) "
-    "and takes route changes (planb.v1.RouteTable).\n\n"
+    "Answers longest-prefix-match lookups over gRPC\n"
+    "(planb.v1.RouteLookup) and takes route changes (planb.v1.RouteTable).\n\n"
     "  planb_server --generate=100000\n"
-    "  planb_server --routes=table.txt "
-    "--listen=unix:///run/planb/planb.sock,127.0.0.1:50051\n\n"
-    "Logs go to stderr. On SIGTERM and SIGINT the server refuses new calls, "
+    "  planb_server --config=/etc/planb/planb.yaml [--check_config]\n"
+    "  planb_server config print [FLAGS]\n"
+    "  planb_server --routes=table.txt \\\n"
+    "    --listen=unix:///run/planb/planb.sock,127.0.0.1:50051\n\n"
+    "Logs go to stderr. On SIGTERM and SIGINT the server refuses new calls,\n"
     "finishes open ones and ends with status 0. A bad flag, file or address "
-    "ends it "
-    "with one line on stderr and status 1.";
+    "ends\n"
+    "it with one line on stderr and status 1. Each flag may be in the file of\n"
+    "--config (\"max_routes: 5\") or in the environment (PLANB_MAX_ROUTES=5) "
+    "too.";
 
 absl::StatusOr<std::vector<int>> LookupCpus() {
   auto cpus = ParseCpuList(absl::GetFlag(FLAGS_lookup_cpus));
@@ -413,7 +428,7 @@ absl::Status CheckFlags() {
 void DescribeProgram() {
   absl::FlagsUsageConfig config;
   config.contains_help_flags = [](absl::string_view file) {
-    return absl::EndsWith(file, "server/server_flags.cc");
+    return absl::EndsWith(file, kSource);
   };
   config.version_string = [] {
     return absl::StrCat("planb_server ", GetBuildInfo().version, "\n");
@@ -422,30 +437,101 @@ void DescribeProgram() {
   absl::SetProgramUsageMessage(kUsage);
 }
 
-// Prints what abseil prints for --help, and ends the process with status 0.
-// Abseil's own handling of the flag ends it with status 1.
-[[noreturn]] void Help(absl::string_view program) {
-  absl::flags_internal::SetProgramInvocationName(program);
-  absl::flags_internal::DeduceUsageFlags("help", "");
-  absl::flags_internal::HandleUsageFlags(std::cout,
-                                         absl::ProgramUsageMessage());
+// The file of --config on the command line, or else of the environment.
+std::string ConfigFile(int argc, char** argv) {
+  const char* const variable = std::getenv("PLANB_CONFIG");
+  std::string file = variable == nullptr ? "" : variable;
+  for (int i = 1; i < argc; ++i) {
+    absl::string_view word = argv[i];
+    if (word == "--") break;
+    if (!absl::ConsumePrefix(&word, "-")) continue;
+    absl::ConsumePrefix(&word, "-");
+    if (absl::ConsumePrefix(&word, "config=")) {
+      file = std::string(word);
+    } else if (word == "config" && i + 1 < argc) {
+      file = argv[++i];
+    }
+  }
+  return file;
+}
+
+// Each flag once; HelpByTopic checks it.
+std::vector<FlagTopic> Topics() {
+  return {
+      {"Configuration", {"config", "check_config"}},
+      {"Addresses",
+       {"listen", "control_listen", "health_address", "metrics_address",
+        "unix_socket_mode", "unix_socket_owner"}},
+      {"Tables at the start",
+       {"routes", "strict_routes", "generate", "generate_ipv4", "generate_seed",
+        "prefix_lengths", "empty_table_ready"}},
+      {"Store, and other servers",
+       {"store", "store_sync", "etcd_user", "etcd_password_file", "etcd_ca",
+        "etcd_cert", "etcd_key", "follow", "follow_ca", "follow_cert",
+        "follow_key", "replica_name", "max_staleness"}},
+      {"Security",
+       {"tls_cert", "tls_key", "tls_client_ca", "tls_reload_interval",
+        "insecure", "authorization_policy", "authorization_reload_interval",
+        "peer_uids", "peer_gids"}},
+      {"Threads and speed",
+       {"lookup_threads", "lookup_cpus", "lookup_spin", "polling", "simd",
+        "unix_send_buffer", "loopback_congestion"}},
+      {"Limits of tables and memory",
+       {"max_tables", "max_routes", "max_next_hops", "max_table_memory_bytes",
+        "history_bytes", "memory_quota_bytes"}},
+      {"Limits of lookups",
+       {"max_batch_addresses", "max_lookup_addresses", "max_streams",
+        "max_generation_wait"}},
+      {"Limits of updates, lists and watches",
+       {"max_update_routes", "update_memory_bytes", "max_pending_updates",
+        "max_update_streams", "update_credits", "max_replacements", "max_lists",
+        "max_watchers", "max_control_calls"}},
+      {"Limits of connections",
+       {"max_connections", "max_peer_connections", "peer_connection_rate",
+        "max_connection_streams", "max_message_bytes", "handshake_timeout",
+        "first_message_timeout", "progress_timeout", "keepalive_time",
+        "keepalive_timeout", "min_ping_interval", "max_connection_idle",
+        "max_connection_age", "max_connection_age_grace"}},
+      {"Logs and the end",
+       {"log_level", "log_format", "slow_batch", "drain_timeout"}},
+  };
+}
+
+// Ends the process with status 0. Abseil's own handling of the flag ends it
+// with status 1.
+[[noreturn]] void Help() {
+  std::cout << "planb_server: " << kUsage << "\n"
+            << HelpByTopic(Topics(), kSource);
   std::exit(0);
 }
 
 }  // namespace
 
+std::string ConfigAsYaml() { return FlagsAsYaml(kSource); }
+
 absl::StatusOr<CommandLine> ParseCommandLine(int argc, char** argv) {
   DescribeProgram();
   if (std::any_of(argv + 1, argv + argc,
                   [](const char* word) { return word == kHelp; })) {
-    Help(argv[0]);
+    Help();
   }
+  const std::string file = ConfigFile(argc, argv);
+  if (!file.empty()) {
+    const absl::Status set = SetFlagsFromFile(file, kSource);
+    if (!set.ok()) return set;
+  }
+  const absl::Status set = SetFlagsFromEnvironment(kSource);
+  if (!set.ok()) return set;
   const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
-  if (rest.size() > 1) {
+  const bool print = rest.size() == 3 && std::strcmp(rest[1], "config") == 0 &&
+                     std::strcmp(rest[2], "print") == 0;
+  if (rest.size() > 1 && !print) {
     return absl::InvalidArgumentError(
         absl::StrCat("unexpected argument \"", rest[1], "\"; try --help"));
   }
-  return ReadFlags();
+  auto line = ReadFlags();
+  if (line.ok()) line->print_config = print;
+  return line;
 }
 
 absl::StatusOr<CommandLine> ReadFlags() {
@@ -472,6 +558,7 @@ absl::StatusOr<CommandLine> ReadFlags() {
                 .follow_key = absl::GetFlag(FLAGS_follow_key),
                 .replica_name = absl::GetFlag(FLAGS_replica_name),
                 .version = std::string(GetBuildInfo().version)}};
+  line.check_config = absl::GetFlag(FLAGS_check_config);
   line.server.threads.cpus = *std::move(cpus);
   const absl::Status sockets = ReadSocketFlags(line.server);
   if (!sockets.ok()) return sockets;

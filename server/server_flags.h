@@ -27,16 +27,24 @@ struct CommandLine {
   std::string polling;
   // For OpenStore, which validates it.
   StoreChoice store;
+  // Only check the flags, or only print them as YAML.
+  bool check_config = false;
+  bool print_config = false;
 };
 
-// Reads the command line. --help and --version end the process with status 0;
-// unknown flags and values of a wrong type end it with status 1. Call once.
-// Errors: INVALID_ARGUMENT (an argument that is no flag, or a contradiction
-// between flags). Server::Start validates the rest.
+// Reads the file of --config (or PLANB_CONFIG), then the environment, then the
+// command line, each of which overrides the one before. --help and --version
+// end the process with status 0; unknown flags and values of a wrong type on
+// the command line end it with status 1. Call once. Errors: INVALID_ARGUMENT
+// (an argument that is no flag, a contradiction between flags, and those of
+// config.h). Server::Start validates the rest.
 absl::StatusOr<CommandLine> ParseCommandLine(int argc, char** argv);
 
 // The options that the flags set now. Errors: as above.
 absl::StatusOr<CommandLine> ReadFlags();
+
+// Those of `config print`.
+std::string ConfigAsYaml();
 
 }  // namespace planb::server
 

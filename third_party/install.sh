@@ -11,7 +11,7 @@ packages=(
   # Libraries.
   libabsl-dev libbenchmark-dev libbz2-dev libevent-dev libgmock-dev
   libgrpc++-dev libgtest-dev libprotobuf-dev libspdlog-dev libsqlite3-dev libssl-dev
-  libxxhash-dev prometheus-cpp-dev protobuf-compiler protobuf-compiler-grpc
+  libxxhash-dev libyaml-cpp-dev prometheus-cpp-dev protobuf-compiler protobuf-compiler-grpc
   zlib1g-dev
   # What the demo and the tests call; clang is for the fuzzers.
   bgpdump clang-14 clang-tidy-14 curl etcd-client etcd-server libclang-rt-14-dev

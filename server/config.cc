@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "server/config.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include <cstdlib>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "absl/base/internal/raw_logging.h"
+#include "absl/flags/commandlineflag.h"
+#include "absl/flags/reflection.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "base/regular_file.h"
+
+namespace planb::server {
+namespace {
+
+constexpr size_t kMaxFile = 1 << 20;
+
+// The flags of `source`, by name.
+std::map<std::string, absl::CommandLineFlag*> FlagsOf(
+    absl::string_view source) {
+  std::map<std::string, absl::CommandLineFlag*> flags;
+  for (const auto& [name, flag] : absl::GetAllFlags()) {
+    if (absl::EndsWith(flag->Filename(), source)) {
+      flags.emplace(std::string(name), flag);
+    }
+  }
+  return flags;
+}
+
+// The value of a flag. Errors: INVALID_ARGUMENT.
+absl::StatusOr<std::string> ValueOf(const YAML::Node& node) {
+  if (node.IsScalar()) return node.Scalar();
+  if (!node.IsSequence()) {
+    return absl::InvalidArgumentError(
+        "needs one value, or a sequence of values");
+  }
+  std::vector<std::string> values;
+  for (const YAML::Node& each : node) {
+    if (!each.IsScalar()) {
+      return absl::InvalidArgumentError("has a value that is no scalar");
+    }
+    values.push_back(each.Scalar());
+  }
+  return absl::StrJoin(values, ",");
+}
+
+absl::Status Set(const YAML::Node& value, absl::CommandLineFlag& flag) {
+  const auto text = ValueOf(value);
+  if (!text.ok()) return text.status();
+  std::string error;
+  if (flag.ParseFrom(*text, &error)) return absl::OkStatus();
+  return absl::InvalidArgumentError(error);
+}
+
+}  // namespace
+
+absl::Status SetFlagsFromFile(const std::string& path,
+                              absl::string_view source) {
+  const auto text = ReadRegularFile(path, kMaxFile);
+  if (!text.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--config: ", path, ": ", text.status().message()));
+  }
+  const auto wrong = [&](int line, absl::string_view what) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ":", line + 1, ": ", what));
+  };
+  try {  // yaml-cpp reports errors by exceptions only
+    const YAML::Node root = YAML::Load(*text);
+    if (root.IsNull()) return absl::OkStatus();
+    if (!root.IsMap()) return wrong(0, "is not a mapping of flags to values");
+    const auto flags = FlagsOf(source);
+    std::set<std::string> seen;
+    for (const auto& entry : root) {
+      const int line = entry.first.Mark().line;
+      if (!entry.first.IsScalar()) return wrong(line, "has a key of no name");
+      const std::string& key = entry.first.Scalar();
+      const auto flag = flags.find(key);
+      if (flag == flags.end()) {
+        return wrong(line, absl::StrCat("unknown key \"", key, "\""));
+      }
+      if (!seen.insert(key).second) {
+        return wrong(line, absl::StrCat("\"", key, "\" is there twice"));
+      }
+      const absl::Status set = Set(entry.second, *flag->second);
+      if (!set.ok()) return wrong(line, absl::StrCat(key, ": ", set.message()));
+    }
+  } catch (const YAML::Exception& error) {
+    return wrong(error.mark.line, error.msg);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SetFlagsFromEnvironment(absl::string_view source) {
+  for (const auto& [name, flag] : FlagsOf(source)) {
+    const std::string variable =
+        absl::StrCat("PLANB_", absl::AsciiStrToUpper(name));
+    const char* const value = std::getenv(variable.c_str());
+    if (value == nullptr) continue;
+    std::string error;
+    if (!flag->ParseFrom(value, &error)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("variable ", variable, ": ", error));
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::string HelpByTopic(absl::Span<const FlagTopic> topics,
+                        absl::string_view source) {
+  constexpr size_t kColumns = 80;
+  auto flags = FlagsOf(source);
+  std::string help;
+  for (const FlagTopic& topic : topics) {
+    absl::StrAppend(&help, "\n", topic.name, ":\n");
+    for (const absl::string_view name : topic.flags) {
+      const auto found = flags.find(std::string(name));
+      ABSL_RAW_CHECK(found != flags.end(),
+                     "a topic names no flag, or one twice");
+      std::string line = absl::StrCat("  --", name);
+      const std::string value = found->second->DefaultValue();
+      if (!value.empty()) absl::StrAppend(&line, "=", value);
+      absl::StrAppend(&help, line, "\n");
+      line = "     ";
+      for (const absl::string_view word :
+           absl::StrSplit(found->second->Help(), ' ')) {
+        if (line.size() + 1 + word.size() > kColumns) {
+          absl::StrAppend(&help, line, "\n");
+          line = "     ";
+        }
+        absl::StrAppend(&line, " ", word);
+      }
+      absl::StrAppend(&help, line, "\n");
+      flags.erase(found);
+    }
+  }
+  ABSL_RAW_CHECK(flags.empty(), "a flag has no topic");
+  return help;
+}
+
+std::string FlagsAsYaml(absl::string_view source) {
+  std::string yaml;
+  for (const auto& [name, flag] : FlagsOf(source)) {
+    const std::string value = flag->CurrentValue();
+    YAML::Emitter scalar;
+    scalar << YAML::DoubleQuoted << value;
+    absl::StrAppend(&yaml, value == flag->DefaultValue() ? "# " : "", name,
+                    ": ", scalar.c_str(), "\n");
+  }
+  return yaml;
+}
+
+}  // namespace planb::server

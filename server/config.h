@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The flags' values from a YAML file and from the environment, and as YAML.
+
+#ifndef PLANB_SERVER_CONFIG_H_
+#define PLANB_SERVER_CONFIG_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace planb::server {
+
+// Sets each flag that the file names: "listen: [unix:///a, '[::1]:1']" as
+// --listen=unix:///a,[::1]:1 does. Keys are names of flags without dashes; a
+// value is one scalar, or a sequence of them, which are joined by commas. Only
+// flags declared in `source`, such as "server/server_flags.cc", are known.
+// Errors: INVALID_ARGUMENT, with file, line and key, for a file that cannot be
+// read, has more than 1 MiB or is no such YAML, an unknown key, a key that is
+// there twice, or a value that the flag refuses.
+absl::Status SetFlagsFromFile(const std::string& path,
+                              absl::string_view source);
+
+// Sets each flag whose variable exists: PLANB_MAX_ROUTES is that of
+// --max_routes. Errors: INVALID_ARGUMENT for a value that the flag refuses.
+absl::Status SetFlagsFromEnvironment(absl::string_view source);
+
+// Flags of one topic, for --help.
+struct FlagTopic {
+  absl::string_view name;
+  std::vector<absl::string_view> flags;
+};
+
+// The flags under their topics, with defaults and what they mean, wrapped to 80
+// columns. CHECK-fails unless each flag of `source` has one topic.
+std::string HelpByTopic(absl::Span<const FlagTopic> topics,
+                        absl::string_view source);
+
+// The values of all flags now, as a file for SetFlagsFromFile, with each flag
+// that has its default commented out. No flag holds a secret: keys and
+// passwords are in files that flags name.
+std::string FlagsAsYaml(absl::string_view source);
+
+}  // namespace planb::server
+
+#endif  // PLANB_SERVER_CONFIG_H_

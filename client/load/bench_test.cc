@@ -131,7 +131,12 @@ TEST_F(BenchTest, StallsShow) {
   for (bool spin : {false, true}) {
     options_.spin = spin;
     server_.Hold();
-    std::thread releaser([this] {
+    const uint64_t streams = server_.streams_opened();
+    std::thread releaser([&] {
+      // The stall begins with the load, whenever that starts.
+      while (server_.streams_opened() == streams) {
+        absl::SleepFor(absl::Milliseconds(1));
+      }
       absl::SleepFor(absl::Milliseconds(300));
       server_.Release();
     });

@@ -154,6 +154,7 @@ step "format" .ci/format.sh
 step "licences" .ci/spdx.py
 step "arrows between rooms" .ci/arrows.py
 step "references" .ci/references.py
+step "contract" .ci/contract.py
 step "clang-tidy" .ci/tidy.py
 for config in $configs; do
   case $config in

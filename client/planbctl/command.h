@@ -91,6 +91,8 @@ extern const Command kStatusCommand;
 extern const Command kHealthCommand;
 extern const Command kBenchCommand;
 extern const Command kGenerateCommand;
+extern const Command kCompletionCommand;
+extern const Command kManCommand;
 extern const Command kVerifyCommand;
 extern const Command kSoakCommand;
 

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <string>
 #include <thread>
 #include <vector>
@@ -30,10 +31,47 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::MakeError;
 using ::testing::Not;
+using testing::Scratch;
+using testing::Slurp;
 using ::testing::StartsWith;
 using testing::Write;
 
 class PlanbctlTest : public testing::PlanbctlFixture {};
+
+TEST_F(PlanbctlTest, ShellsCompleteCommandsAndFlags) {
+  const std::string script = Write("completion", Do("completion bash"));
+  // What is offered for a line, whose last word is being typed.
+  const auto offered = [&](const std::string& line) {
+    const std::string out = Scratch("offered");
+    const std::string command = absl::StrCat(
+        "bash -c 'source ", script, "; COMP_WORDS=(", line,
+        "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _planbctl; echo "
+        "${COMPREPLY[@]}' > ",
+        out);
+    EXPECT_EQ(std::system(command.c_str()), 0) << command;
+    return Slurp(out);
+  };
+  EXPECT_EQ(offered("planbctl look"), "lookup\n");
+  EXPECT_EQ(offered("planbctl routes re"), "replace\n");
+  EXPECT_EQ(offered("planbctl help table d"), "delete\n");
+  EXPECT_EQ(offered("planbctl --json table cop"), "copy\n");
+  EXPECT_EQ(offered("planbctl announce ::/0 --expec"),
+            "--expected_generation\n");
+  EXPECT_EQ(offered("planbctl routes list --ma"), "--match\n");
+  EXPECT_EQ(Do("completion zsh").find("autoload"), 0U);
+  EXPECT_THAT(Do("completion fish"),
+              HasSubstr("-n '__fish_seen_subcommand_from routes' -a list"));
+  Fails(2, "completion csh");
+}
+
+TEST_F(PlanbctlTest, TheManualHasEveryCommand) {
+  const std::string manual = Do("man");
+  EXPECT_EQ(manual.find(".TH PLANBCTL 1"), 0U);
+  for (const char* part : {".SS routes list", ".SS table copy", ".B \\-\\-json",
+                           ".SH EXIT STATUS"}) {
+    EXPECT_THAT(manual, HasSubstr(part));
+  }
+}
 
 TEST_F(PlanbctlTest, HelpIsNoError) {
   for (const char* words : {"--help", "help", "-h"}) {
@@ -46,7 +84,7 @@ TEST_F(PlanbctlTest, HelpIsNoError) {
   commands.erase(0, commands.find("Commands:\n") + 10);
   commands.resize(commands.find("\n\n"));
   const std::vector<std::string> lines = absl::StrSplit(commands, '\n');
-  EXPECT_EQ(lines.size(), 30U);
+  EXPECT_EQ(lines.size(), 32U);
   for (const std::string& line : lines) {
     const std::string command(
         absl::StripAsciiWhitespace(line.substr(0, line.find("  ", 2))));

@@ -125,9 +125,13 @@ TEST_F(Replicas, AnAckWaitsForAsManyServersAsItNames) {
     }
   }
   const uint64_t generation = response.generation();
-  EXPECT_EQ(Known(*servers[0]),
-            (std::map<std::string, uint64_t>{
-                {"a", generation}, {"b", generation}, {"c", generation}}));
+  const std::map<std::string, uint64_t> all_there = {
+      {"a", generation}, {"b", generation}, {"c", generation}};
+  // The server that was written to counts before it reports.
+  while (Known(*servers[0]) != all_there && absl::Now() < deadline) {
+    absl::SleepFor(absl::Milliseconds(20));
+  }
+  EXPECT_EQ(Known(*servers[0]), all_there);
 
   // One that is paused is waited for, by calls that want it.
   servers[2]->process().Kill(SIGSTOP);

@@ -157,6 +157,12 @@ split() { # OVERLAY: its Namespace, and the pods that its workloads would make
   /usr/bin/python3 - "$rendered/$1.yaml" "$work/$1" << 'PYTHON'
 import sys, yaml
 documents = list(yaml.safe_load_all(open(sys.argv[1])))
+for document in documents:
+    # What a StatefulSet adds to its pods.
+    for claim in document.get("spec", {}).get("volumeClaimTemplates", []):
+        name = claim["metadata"]["name"]
+        document["spec"]["template"]["spec"].setdefault("volumes", []).append(
+            {"name": name, "persistentVolumeClaim": {"claimName": name}})
 pods = [
     {
         "apiVersion": "v1",

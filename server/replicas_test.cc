@@ -22,6 +22,7 @@
 #include "grpcpp/client_context.h"
 #include "server/testing/etcd_cluster.h"
 #include "server/testing/stored_server.h"
+#include "server/testing/wire.h"
 
 namespace planb::server {
 namespace {
@@ -357,6 +358,52 @@ TEST_F(Replicas, AnswerLookupsAndRefuseUpdatesWithoutEtcd) {
   } while (!back.ok() && absl::Now() < deadline);
   EXPECT_TRUE(back.ok()) << back.error_message();
   EXPECT_EQ(server->Lookup("2001:db8:3::1"), 6U);
+}
+
+// A server that the network cuts off from all members, and from no caller.
+TEST_F(Replicas, CatchUpWhenTheNetworkIsBack) {
+  auto near = Start({"--replica_name=near"});
+  std::vector<std::unique_ptr<Wire>> wires;
+  std::string members;
+  for (int i = 0; i < kMembers; ++i) {
+    wires.push_back(std::make_unique<Wire>(cluster_->endpoint(i)));
+    absl::StrAppend(&members, i == 0 ? "" : ",", wires.back()->address());
+  }
+  StoredServer cut(absl::StrCat("etcd://", members, "/planb"),
+                   {"--replica_name=cut"});
+  ASSERT_TRUE(cut.Begins()) << cut.process().Log();
+  v1::UpdateRoutesResponse response;
+  ASSERT_TRUE(near->Update(Announcement(0, 1, 5), &response).ok());
+  ASSERT_EQ(cut.Lookup("2001:db8:0::1", response.generation()), 5U);
+  absl::Duration longest;
+  for (uint32_t round = 0; round < 2; ++round) {
+    for (const auto& wire : wires) wire->Cut();
+    const absl::Time end = absl::Now() + absl::Seconds(4 + 12 * round);
+    for (uint32_t i = 0; absl::Now() < end; ++i) {
+      ASSERT_TRUE(
+          near->Update(Announcement(1 + i % 500, 1, i % 90 + 1), &response)
+              .ok());
+      EXPECT_EQ(cut.Lookup("2001:db8:0::1"), 5U);
+      absl::SleepFor(absl::Milliseconds(20));
+    }
+    EXPECT_LT(cut.State().visible_generation(), response.generation());
+    for (const auto& wire : wires) wire->Heal();
+    const absl::Time healed = absl::Now();
+    while (cut.State().visible_generation() < response.generation() &&
+           absl::Now() < healed + kPatience) {
+      absl::SleepFor(absl::Milliseconds(5));
+    }
+    longest = std::max(longest, absl::Now() - healed);
+    EXPECT_EQ(cut.List(), near->List());
+    // It takes updates again.
+    EXPECT_TRUE(cut.Update(Announcement(600 + round, 1, 6), &response).ok());
+    EXPECT_EQ(
+        near->Lookup(absl::StrCat("2001:db8:", absl::Hex(600 + round), "::1"),
+                     response.generation()),
+        6U);
+  }
+  RecordProperty("caught_up_ms",
+                 static_cast<int>(absl::ToInt64Milliseconds(longest)));
 }
 
 TEST_F(Replicas, NeedTheRightPassword) {

@@ -14,7 +14,8 @@ max_len=2048
 libraries='-labsl_status -labsl_statusor -labsl_cord -labsl_strings
     -labsl_strings_internal -labsl_raw_hash_set -labsl_hash
     -labsl_low_level_hash -labsl_city -labsl_int128
-    -labsl_raw_logging_internal -labsl_throw_delegate -labsl_base -lgtest'
+    -labsl_raw_logging_internal -labsl_throw_delegate -labsl_base -lgtest
+    -lxxhash'
 
 sources() {
   find "$root/lpm" "$root/lpm/fib" "$root/lpm/kernels" "$root/lpm/routes" \

@@ -17,6 +17,8 @@ namespace {
 // Applying one change costs about as much as compiling this many routes.
 constexpr size_t kRoutesPerChange = 120;
 constexpr size_t kLargestQuestion = 4096;
+// How long the server may take to answer in place of a stale table.
+constexpr absl::Duration kAnswerTime = absl::Seconds(5);
 // Never the digest of a table: a watch from it begins with the whole table.
 constexpr char kNoDigest[] = "whole table";
 
@@ -218,7 +220,7 @@ absl::StatusOr<uint64_t> LocalTable::AskServer(Family family,
   const auto answers =
       server_.Lookup(asked, {.table = options_.table,
                              .min_generation = generation(),
-                             .deadline = absl::Now() + options_.max_staleness});
+                             .deadline = absl::Now() + kAnswerTime});
   if (!answers.ok()) return answers.status();
   for (size_t i = 0; i < count; ++i) {
     next_hops[i] = answers->answers[i].next_hop;

@@ -119,14 +119,17 @@ TEST_F(LocalTableTest, StaleLookupsFailOrAskTheServer) {
   EXPECT_GT((*fails)->staleness(), absl::Milliseconds(200));
   EXPECT_EQ((*fails)->Lookup(PrefixOf(0).address()).status().code(),
             absl::StatusCode::kUnavailable);
-  absl::SleepFor(absl::Milliseconds(50));
-  EXPECT_EQ(*(*asks)->Lookup(PrefixOf(0).address()), 5U);
   std::vector<NextHopId> hops(5000);
   const std::string addresses(16 * hops.size(), '\0');
-  EXPECT_TRUE(
-      (*asks)->Lookup(Family::kIpv6, addresses.data(), 4096, hops.data()).ok());
-  EXPECT_FALSE(
-      (*asks)->Lookup(Family::kIpv6, addresses.data(), 5000, hops.data()).ok());
+  const auto lookup = [&](size_t count) {
+    return (*asks)
+        ->Lookup(Family::kIpv6, addresses.data(), count, hops.data())
+        .ok();
+  };
+  // More than are asked for at once.
+  while (lookup(5000)) absl::SleepFor(absl::Milliseconds(1));
+  EXPECT_EQ(*(*asks)->Lookup(PrefixOf(0).address()), 5U);
+  EXPECT_TRUE(lookup(4096));
   Kill();
   EXPECT_FALSE((*asks)->Lookup(PrefixOf(0).address()).ok());
 }

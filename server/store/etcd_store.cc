@@ -235,8 +235,12 @@ std::string EtcdStore::PartPrefix(uint64_t id, uint64_t next) const {
   return Key(absl::StrCat("data/snapshots/", Hex(id), "/", Hex(next), "/"));
 }
 
-EtcdStore::Log* EtcdStore::Find(absl::string_view name) {
-  for (auto& [id, log] : logs_) {
+EtcdStore::Log* EtcdStore::Find(absl::string_view name, uint64_t id) {
+  if (id != kAnyTable) {
+    const auto found = logs_.find(id);
+    return found == logs_.end() ? nullptr : &found->second;
+  }
+  for (auto& [key, log] : logs_) {
     if (log.name == name) return &log;
   }
   return nullptr;
@@ -605,16 +609,15 @@ absl::StatusOr<uint64_t> EtcdStore::CreateTable(const std::string& name,
   return record.id();
 }
 
-absl::Status EtcdStore::DeleteTable(const std::string& name,
+absl::Status EtcdStore::DeleteTable(const std::string& name, uint64_t id,
                                     uint64_t generation) {
   const std::string key = TableKey(name);
   int64_t revision = 0;
-  uint64_t id = 0;
   uint64_t floor = 0;
   {
     const std::lock_guard lock(mutex_);
     if (!closed_.ok()) return closed_;
-    const Log* const log = Find(name);
+    const Log* const log = Find(name, id);
     if (log == nullptr) return absl::OkStatus();  // another server did it
     revision = log->revision;
     id = log->id;
@@ -660,7 +663,8 @@ absl::Status EtcdStore::DeleteTable(const std::string& name,
   return Conflict();
 }
 
-void EtcdStore::StartAppend(const std::string& table, uint64_t position,
+void EtcdStore::StartAppend(const std::string& table, uint64_t id,
+                            uint64_t position,
                             absl::Span<const AcceptedBatch> batches,
                             Done done) {
   if (batches.empty()) return done(absl::OkStatus());
@@ -677,7 +681,7 @@ void EtcdStore::StartAppend(const std::string& table, uint64_t position,
     return done(why);
   }
   jobs_.push_back(
-      {table, position, std::move(body), generation, std::move(done)});
+      {table, id, position, std::move(body), generation, std::move(done)});
   changed_.notify_all();
 }
 
@@ -706,20 +710,20 @@ Store::Done EtcdStore::Take(Log& log, uint64_t append) {
 void EtcdStore::Append(Job job) {
   LogRecord entry;
   TableRecord record;
-  uint64_t id = 0;
+  uint64_t id = job.id;
   uint64_t number = 0;
   etcdserverpb::TxnRequest txn;
   const std::string key = TableKey(job.table);
   {
     const std::lock_guard lock(mutex_);
-    Log* const log = Find(job.table);
+    Log* const log = Find(job.table, id);
     absl::Status why;
     if (!closed_.ok()) {
       why = closed_;
     } else if (log == nullptr) {
       why = NoTable(job.table);
-    } else if (log->failed) {
-      why = Corrupt(key, "has a log that cannot be read");
+    } else if (!log->failed.ok()) {
+      why = log->failed;
     } else if (job.position != kAnyPosition &&
                job.position + 1 != log->record.next()) {
       why = Conflict();  // the follower has been told already
@@ -816,7 +820,8 @@ absl::Status EtcdStore::CatchUp(uint64_t id) {
     {
       const std::lock_guard lock(mutex_);
       const auto log = logs_.find(id);
-      if (log == logs_.end() || log->second.failed) return absl::OkStatus();
+      if (log == logs_.end() || !log->second.failed.ok())
+        return absl::OkStatus();
       next = log->second.record.next();
     }
     request.set_key(EntryKey(id, next));
@@ -840,8 +845,8 @@ absl::Status EtcdStore::CatchUp(uint64_t id) {
 }
 
 void EtcdStore::Fail(Log& log, absl::string_view key, absl::string_view what) {
-  log.failed = true;
   const absl::Status why = Corrupt(key, what);
+  log.failed = why;
   const Done done = Take(log, log.append);
   if (follower_ != nullptr) follower_->Failed(log.name, log.id, why);
   if (done != nullptr) done(why);
@@ -855,7 +860,8 @@ absl::Status EtcdStore::Deliver(uint64_t id, uint64_t number, int64_t revision,
   {
     const std::lock_guard lock(mutex_);
     const auto found = logs_.find(id);
-    if (found == logs_.end() || found->second.failed) return absl::OkStatus();
+    if (found == logs_.end() || !found->second.failed.ok())
+      return absl::OkStatus();
     Log& log = found->second;
     if (number < log.record.next()) return absl::OkStatus();
     if (number > log.record.next()) {
@@ -883,7 +889,8 @@ absl::Status EtcdStore::Deliver(uint64_t id, uint64_t number, int64_t revision,
   }
   std::unique_lock lock(mutex_);
   const auto found = logs_.find(id);
-  if (found == logs_.end() || found->second.failed) return absl::OkStatus();
+  if (found == logs_.end() || !found->second.failed.ok())
+    return absl::OkStatus();
   Log& log = found->second;
   if (number != log.record.next()) return absl::OkStatus();  // another thread
   if (!own) {
@@ -973,15 +980,17 @@ void EtcdStore::Event(const etcdserverpb::Event& event) {
   if (absl::ConsumePrefix(&key, Key("state/tables/"))) {
     if (put) return Created(std::string(key), kv);
     const std::lock_guard lock(mutex_);
-    auto* const found = Find(key);
-    if (found == nullptr || found->revision >= kv.mod_revision()) return;
-    const Done done = Take(*found, found->append);
-    const std::string name = found->name;
-    const uint64_t id = found->id;
-    logs_.erase(id);
-    if (follower_ != nullptr) follower_->Deleted(name, id);
-    if (done != nullptr) {
-      done(NoTable(name));
+    // This server may have made a later one of that name already.
+    for (auto log = logs_.begin(); log != logs_.end();) {
+      if (log->second.name != key ||
+          log->second.revision >= kv.mod_revision()) {
+        ++log;
+        continue;
+      }
+      const Log deleted = std::move(log->second);
+      log = logs_.erase(log);
+      if (follower_ != nullptr) follower_->Deleted(deleted.name, deleted.id);
+      if (deleted.done != nullptr) deleted.done(NoTable(deleted.name));
     }
     return;
   }
@@ -1066,6 +1075,10 @@ absl::Status EtcdStore::Resync() {
   std::vector<Done> undecided;
   for (auto& [id, log] : logs_) {
     if (loaded->logs.contains(id)) continue;
+    if (log.created > loaded->revision) {
+      loaded->logs.emplace(id, std::move(log));  // made since then
+      continue;
+    }
     if (Done done = Take(log, log.append)) undecided.push_back(std::move(done));
     if (follower_ != nullptr) follower_->Deleted(log.name, id);
   }
@@ -1096,12 +1109,14 @@ absl::Status EtcdStore::Resync() {
   return absl::OkStatus();
 }
 
-void EtcdStore::OfferSnapshot(const std::string& table,
+void EtcdStore::OfferSnapshot(const std::string& table, uint64_t id,
                               absl::FunctionRef<TableVersion()> version) {
   {
     const std::lock_guard lock(mutex_);
-    auto* const log = Find(table);
-    if (log == nullptr || log->failed || log->offered || !closed_.ok()) return;
+    auto* const log = Find(table, id);
+    if (log == nullptr || !log->failed.ok() || log->offered || !closed_.ok()) {
+      return;
+    }
     if (log->log_bytes <=
         std::max(options_.log_bytes, log->snapshot_bytes / 2)) {
       return;
@@ -1109,7 +1124,7 @@ void EtcdStore::OfferSnapshot(const std::string& table,
   }
   TableVersion taken = version();
   const std::lock_guard lock(mutex_);
-  auto* const log = Find(table);
+  auto* const log = Find(table, id);
   if (log == nullptr || log->offered) return;
   // The first entry that leads to this generation: later ones of the same
   // generation only answer requests, and can be read twice.

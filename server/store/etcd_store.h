@@ -76,19 +76,21 @@ class EtcdStore final : public Store {
   absl::StatusOr<std::vector<StoreReplica>> Replicas(
       absl::Duration max_age) override;
   using Store::CreateTable;
+  using Store::DeleteTable;
+  using Store::OfferSnapshot;
   // Errors besides: ABORTED (STORE_CONFLICT) if another server deletes a table
   // at the same time.
   absl::StatusOr<uint64_t> CreateTable(const std::string& name,
                                        uint64_t generation,
                                        const FibOptions& fib) override;
-  absl::Status DeleteTable(const std::string& name,
+  absl::Status DeleteTable(const std::string& name, uint64_t id,
                            uint64_t generation) override;
   uint64_t generation_floor() const override;
   // Errors besides: DEADLINE_EXCEEDED (STORE_UNDECIDED): etcd did not answer,
   // and may still append; then the follower gets the batches.
-  void StartAppend(const std::string& table, uint64_t position,
+  void StartAppend(const std::string& table, uint64_t id, uint64_t position,
                    absl::Span<const AcceptedBatch> batches, Done done) override;
-  void OfferSnapshot(const std::string& table,
+  void OfferSnapshot(const std::string& table, uint64_t id,
                      absl::FunctionRef<TableVersion()> version) override;
   void Close(const absl::Status& why, SteadyInstant deadline) override;
 
@@ -110,7 +112,7 @@ class EtcdStore final : public Store {
     std::deque<End> ends;
     uint64_t log_bytes = 0;
     uint64_t snapshot_bytes = 0;
-    bool failed = false;
+    absl::Status failed;   // why it is followed no further; else OK
     bool offered = false;  // a snapshot is being written
     // The append of this server that is in progress, and the generation after.
     uint64_t append = 0;
@@ -121,6 +123,7 @@ class EtcdStore final : public Store {
   // An append that waits for a thread.
   struct Job {
     std::string table;
+    uint64_t id;
     uint64_t position;
     std::string contents;
     uint64_t generation;  // after it; 0: as before
@@ -182,7 +185,9 @@ class EtcdStore final : public Store {
   absl::StatusOr<int64_t> SendReport(int64_t lease);
   // Ends the append in progress, if it is this one.
   static Done Take(Log& log, uint64_t append);
-  Log* Find(absl::string_view name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // kAnyTable: by the name.
+  Log* Find(absl::string_view name, uint64_t id)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const EtcdStoreOptions options_;
   const std::unique_ptr<EtcdClient> client_;

@@ -8,8 +8,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <condition_variable>
 #include <future>
+#include <mutex>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -75,6 +78,31 @@ struct Node {
 
   std::unique_ptr<EtcdStore> store;
   Tables tables;
+};
+
+// Keeps the ids of the tables that other servers have made.
+class FakeFollower final : public StoreFollower {
+ public:
+  void AwaitTable(uint64_t id) {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(changed_.wait_for(lock, absl::ToChronoSeconds(kPatience),
+                                  [&] { return made_.contains(id); }));
+  }
+
+  void Appended(const std::string&, uint64_t, uint64_t,
+                std::vector<AcceptedBatch>) override {}
+  void Replaced(StoredTable table) override {
+    const std::lock_guard lock(mutex_);
+    made_.insert(table.id);
+    changed_.notify_all();
+  }
+  void Deleted(const std::string&, uint64_t) override {}
+  void Failed(const std::string&, uint64_t, const absl::Status&) override {}
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::set<uint64_t> made_ ABSL_GUARDED_BY(mutex_);
 };
 
 UpdateBatch Changes(std::vector<RouteChange> changes) {
@@ -277,6 +305,29 @@ TEST_F(EtcdStoreTest, NextHopsAndGroupsFollow) {
   AwaitSame(a.tables, b.tables);
   EXPECT_EQ(a.tables.default_table().state().next_hops, 0U);
   EXPECT_EQ(a.tables.default_table().state().routes_v6, 1U);
+}
+
+// `late` still has the table that another server has deleted and made anew.
+TEST_F(EtcdStoreTest, ATableMadeAnewIsNotTheOneOfThatNameBefore) {
+  const std::unique_ptr<Store> made = Open();
+  const uint64_t before = made->CreateTable("red", 0).value();
+  const std::unique_ptr<Store> late = Open();
+  ASSERT_EQ(late->Load()->size(), 2U);
+  FakeFollower follower;
+  late->Follow(follower);
+  ASSERT_TRUE(made->DeleteTable("red", before, 1).ok());
+  const uint64_t anew = made->CreateTable("red", 2).value();
+  const Route route = MakeRoute("::/0", 7);
+  follower.AwaitTable(anew);
+  EXPECT_EQ(late->Append("red", {Batch(1, {route})}, 0, before).code(),
+            absl::StatusCode::kNotFound);
+  EXPECT_TRUE(late->DeleteTable("red", before, 1).ok());
+  EXPECT_TRUE(late->Append("red", {Batch(3, {route})}, 0, anew).ok());
+  const auto loaded = Open()->Load();
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  ASSERT_EQ(loaded->size(), 2U);  // "default" as well
+  EXPECT_EQ(loaded->at(1).id, anew);
+  EXPECT_EQ(loaded->at(1).generation, 3U);
 }
 
 TEST_F(EtcdStoreTest, TablesComeAndGoOnAllServers) {

@@ -284,7 +284,7 @@ absl::StatusOr<uint64_t> SqliteStore::CreateTable(const std::string& name,
   return 0;
 }
 
-absl::Status SqliteStore::DeleteTable(const std::string& name,
+absl::Status SqliteStore::DeleteTable(const std::string& name, uint64_t /*id*/,
                                       uint64_t generation) {
   const absl::Status status = core_->engine->Run(
       [name, generation](StoreTransaction& transaction) -> absl::Status {
@@ -304,7 +304,8 @@ uint64_t SqliteStore::generation_floor() const {
   return core_->engine->generation_floor();
 }
 
-void SqliteStore::StartAppend(const std::string& table, uint64_t /*position*/,
+void SqliteStore::StartAppend(const std::string& table, uint64_t /*id*/,
+                              uint64_t /*position*/,
                               absl::Span<const AcceptedBatch> batches,
                               Done done) {
   if (batches.empty()) return done(absl::OkStatus());
@@ -324,7 +325,7 @@ void SqliteStore::StartAppend(const std::string& table, uint64_t /*position*/,
       std::move(done));
 }
 
-void SqliteStore::OfferSnapshot(const std::string& table,
+void SqliteStore::OfferSnapshot(const std::string& table, uint64_t /*id*/,
                                 absl::FunctionRef<TableVersion()> version) {
   core_->background->OfferSnapshot(table, version);
 }

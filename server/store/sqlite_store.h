@@ -56,15 +56,17 @@ class SqliteStore final : public Store {
 
   absl::StatusOr<std::vector<StoredTable>> Load() override;
   using Store::CreateTable;
+  using Store::DeleteTable;
+  using Store::OfferSnapshot;
   absl::StatusOr<uint64_t> CreateTable(const std::string& name,
                                        uint64_t generation,
                                        const FibOptions& fib) override;
-  absl::Status DeleteTable(const std::string& name,
+  absl::Status DeleteTable(const std::string& name, uint64_t id,
                            uint64_t generation) override;
   uint64_t generation_floor() const override;
-  void StartAppend(const std::string& table, uint64_t position,
+  void StartAppend(const std::string& table, uint64_t id, uint64_t position,
                    absl::Span<const AcceptedBatch> batches, Done done) override;
-  void OfferSnapshot(const std::string& table,
+  void OfferSnapshot(const std::string& table, uint64_t id,
                      absl::FunctionRef<TableVersion()> version) override;
   void Close(const absl::Status& why, SteadyInstant deadline) override;
 

@@ -69,22 +69,25 @@ class UpstreamStore final : public Store {
   absl::Status refusal() const override;
 
   using Store::CreateTable;
+  using Store::DeleteTable;
+  using Store::OfferSnapshot;
   absl::StatusOr<uint64_t> CreateTable(const std::string& /*name*/,
                                        uint64_t /*generation*/,
                                        const FibOptions& /*fib*/) override {
     return refusal();
   }
-  absl::Status DeleteTable(const std::string& /*name*/,
+  absl::Status DeleteTable(const std::string& /*name*/, uint64_t /*id*/,
                            uint64_t /*generation*/) override {
     return refusal();
   }
   uint64_t generation_floor() const override { return 0; }
-  void StartAppend(const std::string& /*table*/, uint64_t /*position*/,
+  void StartAppend(const std::string& /*table*/, uint64_t /*id*/,
+                   uint64_t /*position*/,
                    absl::Span<const AcceptedBatch> /*batches*/,
                    Done done) override {
     done(refusal());
   }
-  void OfferSnapshot(const std::string& /*table*/,
+  void OfferSnapshot(const std::string& /*table*/, uint64_t /*id*/,
                      absl::FunctionRef<TableVersion()> /*version*/) override {}
   void Close(const absl::Status& why, SteadyInstant deadline) override;
 

@@ -91,7 +91,9 @@ class StoreFollower {
                         uint64_t position,
                         std::vector<AcceptedBatch> batches) = 0;
   // The contents of the table as a whole: of a new table, or of one whose
-  // batches this server has missed.
+  // batches this server has missed. Deleted() of earlier tables of that name
+  // comes before; so if this server has another one of that name it has made
+  // that one itself, later.
   virtual void Replaced(StoredTable table) = 0;
   virtual void Deleted(const std::string& table, uint64_t id) = 0;
   // What the store has of this table cannot be read: it is followed no further.
@@ -125,6 +127,9 @@ class Store {
  public:
   // The limit of Delta::bytes() of a batch.
   static constexpr size_t kMaxBatchBytes = 900'000'000;
+
+  // Instead of an id: the table that bears the name now.
+  static constexpr uint64_t kAnyTable = 0;
 
   virtual ~Store() = default;
 
@@ -177,9 +182,13 @@ class Store {
     return CreateTable(name, generation, FibOptions());
   }
 
-  // Deletes the table and raises the floor to at least `generation`.
-  virtual absl::Status DeleteTable(const std::string& name,
+  // Deletes the table with this name and id and raises the floor to at least
+  // `generation`. OK if another server has deleted it.
+  virtual absl::Status DeleteTable(const std::string& name, uint64_t id,
                                    uint64_t generation) = 0;
+  absl::Status DeleteTable(const std::string& name, uint64_t generation) {
+    return DeleteTable(name, kAnyTable, generation);
+  }
 
   // The highest generation of all tables deleted so far; 0 if there is none.
   virtual uint64_t generation_floor() const = 0;
@@ -188,24 +197,28 @@ class Store {
   // `done`, once: on a thread of the store, which it must not hold up, or on
   // one that is in a call of this class. Appends of many tables become one
   // transaction. Encodes the batches before it returns; if it throws,
-  // nothing is appended. Errors besides: those of IsStoreConflict().
-  // REQUIRES: the table exists; each delta names the
+  // nothing is appended. Errors besides: those of IsStoreConflict(); NOT_FOUND
+  // if another server has deleted the table with this id, whether or not it has
+  // made another one of that name.
+  // REQUIRES: this server has not deleted the table; each delta names the
   // generation before it; no other append to this table is in progress.
   // The batches were staged when the table was at `position`: as it was loaded,
   // plus 1 for each append of this server, or as the follower was told last.
   using Done = std::function<void(const absl::Status&)>;
   static constexpr uint64_t kAnyPosition = ~uint64_t{0};
-  virtual void StartAppend(const std::string& table, uint64_t position,
+  virtual void StartAppend(const std::string& table, uint64_t id,
+                           uint64_t position,
                            absl::Span<const AcceptedBatch> batches,
                            Done done) = 0;
 
   // The same, and waits for the result.
   absl::Status Append(const std::string& table,
                       absl::Span<const AcceptedBatch> batches,
-                      uint64_t position = kAnyPosition) {
+                      uint64_t position = kAnyPosition,
+                      uint64_t id = kAnyTable) {
     // Shared, because set_value() may still run when get() has returned.
     const auto result = std::make_shared<std::promise<absl::Status>>();
-    StartAppend(table, position, batches,
+    StartAppend(table, id, position, batches,
                 [result](const absl::Status& s) { result->set_value(s); });
     return result->get_future().get();
   }
@@ -214,8 +227,12 @@ class Store {
   // replace it, and writes the snapshot in the background. `version` returns
   // the table as of its last append. REQUIRES: no append to this table is in
   // progress.
-  virtual void OfferSnapshot(const std::string& table,
+  virtual void OfferSnapshot(const std::string& table, uint64_t id,
                              absl::FunctionRef<TableVersion()> version) = 0;
+  void OfferSnapshot(const std::string& table,
+                     absl::FunctionRef<TableVersion()> version) {
+    OfferSnapshot(table, kAnyTable, version);
+  }
 
   // Refuses later calls that write with `why`. Waits for those in progress,
   // which end with `why` too if the disk does not answer by `deadline`; they

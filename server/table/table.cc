@@ -286,7 +286,7 @@ void Table::StoreGroup() {
   try {
     const std::vector<AcceptedBatch> records = Records(group_);
     if (records.empty()) return Stored(absl::OkStatus());
-    options_.store->StartAppend(name_, position_, records,
+    options_.store->StartAppend(name_, store_id_, position_, records,
                                 [this](const absl::Status& s) {
                                   StoreEnded(store_began_, s);
                                   if (s.ok()) ++position_;
@@ -330,7 +330,8 @@ void Table::RunStore() {
   if (recovers) Recover();
   Group().swap(group_);
   group_head_.reset();
-  options_.store->OfferSnapshot(name_, [this] { return staging_.ToStore(); });
+  options_.store->OfferSnapshot(name_, store_id_,
+                                [this] { return staging_.ToStore(); });
   bool begins = false;
   bool again = false;
   {
@@ -480,7 +481,7 @@ void Table::StoreParts(absl::Span<Submitted> part, int& attempts) {
     if (attempts <= 0) status = store_error_;
     if (status.ok() && !records.empty()) {
       const SteadyInstant began = SteadyNow();
-      status = options_.store->Append(name_, records, position_);
+      status = options_.store->Append(name_, records, position_, store_id_);
       if (status.ok()) ++position_;
       StoreEnded(began, status);
     }

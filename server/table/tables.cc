@@ -156,7 +156,8 @@ absl::Status Tables::Delete(const std::string& name) {
   table->Freeze(NotFound(name));
   const uint64_t last = table->state().accepted;
   if (store_ != nullptr) {
-    const absl::Status deleted = store_->DeleteTable(name, last);
+    const absl::Status deleted =
+        store_->DeleteTable(name, table->store_id(), last);
     if (!deleted.ok()) {
       table->Thaw();
       return deleted;
@@ -246,20 +247,15 @@ void Tables::RunFollow() {
       // What it submitted ends with the store's error.
       table->Freeze(NotFound(next.name), SteadyNow());
       Remove(std::move(map), table);
-    } else if (next.whole != nullptr) {
-      // Made by another server. A table of this name that it replaces is gone
-      // from the store.
+    } else if (next.whole != nullptr && it == map.end()) {
+      // Made by another server.
       TableRef made = Make(*next.whole);
-      if (it != map.end()) {
-        const TableRef before = it->second;
-        before->Freeze(NotFound(next.name), SteadyNow());
-        Remove(map, before);
-      }
-      map.insert_or_assign(next.name, made);
+      map.emplace(next.name, made);
       map_.Publish(std::make_unique<const Map>(std::move(map)));
       store_->Report(next.name, made->visible());
     }
-    // Else it is of a table that is deleted by now.
+    // Else it is of a table that is deleted by now: this server deleted it, or
+    // has made another one of that name, which comes after the deletion.
     const std::lock_guard follow(follow_mutex_);
     elsewhere_.pop_front();
   }

@@ -27,6 +27,8 @@ class FakeStore final : public Store {
   StoreSync sync() const override { return synced; }
   absl::StatusOr<std::vector<StoredTable>> Load() override { return loaded; }
   using Store::CreateTable;
+  using Store::DeleteTable;
+  using Store::OfferSnapshot;
   absl::StatusOr<uint64_t> CreateTable(const std::string& name,
                                        uint64_t generation,
                                        const FibOptions&) override {
@@ -35,7 +37,7 @@ class FakeStore final : public Store {
     created[name] = generation;
     return 0;
   }
-  absl::Status DeleteTable(const std::string& name,
+  absl::Status DeleteTable(const std::string& name, uint64_t,
                            uint64_t generation) override {
     const std::lock_guard lock(mutex_);
     if (!failure_.ok()) return failure_;
@@ -44,7 +46,7 @@ class FakeStore final : public Store {
     return absl::OkStatus();
   }
   uint64_t generation_floor() const override { return floor_; }
-  void StartAppend(const std::string&, uint64_t,
+  void StartAppend(const std::string&, uint64_t, uint64_t,
                    absl::Span<const AcceptedBatch> batches,
                    Done done) override {
     {
@@ -56,7 +58,7 @@ class FakeStore final : public Store {
     }
     Answer();
   }
-  void OfferSnapshot(const std::string&,
+  void OfferSnapshot(const std::string&, uint64_t,
                      absl::FunctionRef<TableVersion()> version) override {
     if (!wants_snapshots) return;
     TableVersion taken = version();

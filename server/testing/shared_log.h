@@ -47,6 +47,8 @@ class SharedLog {
       log_.views_.push_back(this);
     }
     using Store::CreateTable;
+    using Store::DeleteTable;
+    using Store::OfferSnapshot;
     absl::StatusOr<uint64_t> CreateTable(const std::string& name,
                                          uint64_t generation,
                                          const FibOptions& fib) override {
@@ -64,11 +66,13 @@ class SharedLog {
       }
       return id;
     }
-    absl::Status DeleteTable(const std::string& name,
+    absl::Status DeleteTable(const std::string& name, uint64_t id,
                              uint64_t generation) override {
       const std::lock_guard lock(log_.mutex_);
       const auto table = log_.tables_.find(name);
-      if (table == log_.tables_.end()) return absl::OkStatus();
+      if (table == log_.tables_.end() || table->second.id != id) {
+        return absl::OkStatus();
+      }
       log_.floor_ = std::max(log_.floor_, generation);
       for (View* const view : log_.views_) {
         if (view != this) view->follower_->Deleted(name, table->second.id);
@@ -80,12 +84,12 @@ class SharedLog {
       const std::lock_guard lock(log_.mutex_);
       return log_.floor_;
     }
-    void StartAppend(const std::string& table, uint64_t position,
+    void StartAppend(const std::string& table, uint64_t id, uint64_t position,
                      absl::Span<const AcceptedBatch> batches,
                      Done done) override {
       const std::lock_guard lock(log_.mutex_);
       const auto found = log_.tables_.find(table);
-      if (found == log_.tables_.end()) {
+      if (found == log_.tables_.end() || found->second.id != id) {
         return done(absl::NotFoundError("deleted"));
       }
       if (position != found->second.position) {
@@ -99,7 +103,7 @@ class SharedLog {
                                   {batches.begin(), batches.end()});
       }
     }
-    void OfferSnapshot(const std::string&,
+    void OfferSnapshot(const std::string&, uint64_t,
                        absl::FunctionRef<TableVersion()>) override {}
     void Close(const absl::Status&, SteadyInstant) override {
       const std::lock_guard lock(log_.mutex_);

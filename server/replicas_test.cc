@@ -19,6 +19,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/testing/test_certificates.h"
 #include "grpcpp/client_context.h"
 #include "server/testing/etcd_cluster.h"
 #include "server/testing/stored_server.h"
@@ -433,6 +434,49 @@ TEST_F(Replicas, NeedTheRightPassword) {
   request.set_ack(v1::ACK_REPLICATED);
   EXPECT_TRUE(server.Update(request).ok());
   EXPECT_EQ(Known(server).size(), 1U);
+}
+
+TEST(SecureReplicas, SpeakMutualTlsWithEtcd) {
+  if (!EtcdCluster::Available()) GTEST_SKIP() << "there is no program etcd";
+  TestAuthority authority;
+  TestAuthority other;
+  TestTlsFiles files;
+  files.SetAuthority(authority.certificate());
+  files.SetIdentity(authority.Issue());
+  TestTlsFiles foreign;
+  foreign.SetAuthority(other.certificate());
+  foreign.SetIdentity(other.Issue());
+  TestTlsFiles expired;
+  expired.SetIdentity(
+      authority.Issue({.ends = absl::Now() - absl::Minutes(1)}));
+  EtcdCluster cluster(1, {.ca_file = files.ca(),
+                          .cert_file = files.cert(),
+                          .key_file = files.key()});
+  const std::string url = cluster.Url("planb");
+  const auto flags = [](const TestTlsFiles& ca, const TestTlsFiles& identity) {
+    return std::vector<std::string>{"--etcd_ca=" + ca.ca(),
+                                    "--etcd_cert=" + identity.cert(),
+                                    "--etcd_key=" + identity.key()};
+  };
+  const std::vector<std::vector<std::string>> refused = {
+      {},                           // without TLS
+      {"--etcd_ca=" + files.ca()},  // without a certificate
+      flags(files, foreign),        // of another authority
+      flags(files, expired),
+      flags(foreign, files),  // etcd's certificate is of another authority
+  };
+  std::vector<std::unique_ptr<StoredServer>> strangers;
+  for (const std::vector<std::string>& wrong : refused) {
+    strangers.push_back(std::make_unique<StoredServer>(url, wrong));
+  }
+  for (const auto& stranger : strangers) EXPECT_FALSE(stranger->Begins());
+  StoredServer one(url, flags(files, files));
+  StoredServer two(url, flags(files, files));
+  ASSERT_TRUE(one.Begins()) << one.process().Log();
+  ASSERT_TRUE(two.Begins()) << two.process().Log();
+  v1::UpdateRoutesResponse response;
+  ASSERT_TRUE(one.Update(Announcement(0, 1, 5), &response).ok());
+  EXPECT_EQ(two.Lookup("2001:db8::1", response.generation()), 5U);
 }
 
 // Writers at all servers, while servers and members of etcd are killed, paused

@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -49,7 +50,7 @@ bool EtcdCluster::Available() {
   return false;
 }
 
-EtcdCluster::EtcdCluster(int members) {
+EtcdCluster::EtcdCluster(int members, ClientTls tls) : tls_(std::move(tls)) {
   static int count = 0;
   directory_ =
       absl::StrCat(testing::TempDir(), "/etcd_", getpid(), "_", ++count);
@@ -87,12 +88,14 @@ void EtcdCluster::Start(int index) {
   std::filesystem::create_directories(member.directory);
   std::filesystem::permissions(member.directory,
                                std::filesystem::perms::owner_all);
+  const std::string clients = absl::StrCat(
+      tls_.ca_file.empty() ? "http://" : "https://", member.client);
   std::vector<std::string> arguments = {
       "etcd",
       "--name=" + member.name,
       "--data-dir=" + member.directory,
-      "--listen-client-urls=http://" + member.client,
-      "--advertise-client-urls=http://" + member.client,
+      "--listen-client-urls=" + clients,
+      "--advertise-client-urls=" + clients,
       "--listen-peer-urls=" + member.peer,
       "--initial-advertise-peer-urls=" + member.peer,
       "--initial-cluster=" + initial_,
@@ -100,6 +103,12 @@ void EtcdCluster::Start(int index) {
       "--heartbeat-interval=100",
       "--election-timeout=1000",
   };
+  if (!tls_.ca_file.empty()) {
+    arguments.insert(
+        arguments.end(),
+        {"--client-cert-auth", "--trusted-ca-file=" + tls_.ca_file,
+         "--cert-file=" + tls_.cert_file, "--key-file=" + tls_.key_file});
+  }
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
@@ -134,8 +143,13 @@ std::string EtcdCluster::Ctl(const std::string& arguments) const {
   std::vector<std::string> endpoints;
   for (const Member& member : members_) endpoints.push_back(member.client);
   const std::string command = absl::StrCat(
-      "ETCDCTL_API=3 etcdctl --dial-timeout=1s --endpoints=",
-      absl::StrJoin(endpoints, ","), " ", arguments, " 2>/dev/null");
+      "ETCDCTL_API=3 etcdctl --dial-timeout=1s",
+      tls_.ca_file.empty()
+          ? ""
+          : absl::StrCat(" --cacert=", tls_.ca_file, " --cert=", tls_.cert_file,
+                         " --key=", tls_.key_file),
+      " --endpoints=", absl::StrJoin(endpoints, ","), " ", arguments,
+      " 2>/dev/null");
   FILE* const pipe = popen(command.c_str(), "r");
   std::string output;
   std::array<char, 4096> buffer;
@@ -176,6 +190,7 @@ std::unique_ptr<EtcdClient> EtcdCluster::Client(
     options.endpoints.push_back(member.client);
   }
   options.prefix = std::string(prefix);
+  options.tls = tls_;
   return EtcdClient::Create(options).value();
 }
 

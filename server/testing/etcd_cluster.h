@@ -25,7 +25,9 @@ class EtcdCluster {
   static bool Available();
 
   // Starts `members` and waits until the cluster answers.
-  explicit EtcdCluster(int members);
+  // With an authority in `tls`, clients must show a certificate of that
+  // authority; `tls` is the identity of the members and of Client().
+  explicit EtcdCluster(int members, ClientTls tls = {});
   ~EtcdCluster();
   EtcdCluster(const EtcdCluster&) = delete;
   EtcdCluster& operator=(const EtcdCluster&) = delete;
@@ -59,6 +61,7 @@ class EtcdCluster {
     pid_t pid = 0;
   };
 
+  ClientTls tls_;
   std::string directory_;
   std::string initial_;
   std::vector<Member> members_;

@@ -713,5 +713,58 @@ TEST_F(ModelCheck, ASurprise) {
   ExpectFault("surprise", "INTERNAL");
 }
 
+// Servers 0 and 1 share a store; the calls above are to server 0.
+class ModelCheckShared : public ModelCheck {
+ protected:
+  ModelCheckShared() { h_.shared = true; }
+  void LookUp(int server, Instant begin, uint64_t generation) {
+    h_.lookups.push_back({.begin = begin,
+                          .end = begin + 5,
+                          .generation = generation,
+                          .answers = {generation == 1 ? 1U : 2U},
+                          .server = server});
+  }
+};
+
+TEST_F(ModelCheckShared, AServerMayBeBehindAnother) {
+  LookUp(1, 275, 1);
+  LookUp(1, 285, 2);
+  // Refused by what this server has, which lacks the batch that server 0 acked.
+  UpdateBatch strict = Change(Op::kDeleteStrict, kLong, kNoRoute);
+  strict.writer_epoch = 5;
+  Refused(strict, 276, 278, "ROUTE_NOT_FOUND");
+  h_.writes.back().server = 1;
+  EXPECT_EQ(absl::StrJoin(CheckHistory(h_), "\n"), "");
+  h_.writes.back().server = 0;
+  ExpectFault("refusal", "none of the generations 2..2");
+}
+
+TEST_F(ModelCheckShared, AServerThatGoesBack) {
+  LookUp(1, 275, 2);
+  LookUp(1, 285, 1);
+  ExpectFault("stale", "lookup [285..290] saw generation 1 although 2");
+}
+
+TEST_F(ModelCheckShared, AServerThatBeginsWithoutWhatWasAccepted) {
+  h_.lives.push_back({.begin = 300, .server = 1});
+  LookUp(1, 305, 1);
+  ExpectFault("stale", "lookup [305..310] saw generation 1 although 2");
+}
+
+TEST_F(ModelCheckShared, ABatchMayOutliveItsServer) {
+  h_.writes[kLost].begin = 300;
+  h_.writes[kLost].end = 340;
+  EXPECT_EQ(absl::StrJoin(CheckHistory(h_), "\n"), "");
+}
+
+TEST_F(ModelCheckShared, TwoServersWithDifferentTables) {
+  h_.lists.push_back({.begin = 475,
+                      .end = 478,
+                      .generation = 2,
+                      .routes = {{kWide, 1}},
+                      .server = 1});
+  ExpectFault("order", "list: routes differ");
+}
+
 }  // namespace
 }  // namespace planb::server

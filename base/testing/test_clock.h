@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -70,6 +71,17 @@ class TestClock {
    private:
     std::string asan_;
   };
+
+  // The same for one process, which this is in the environment of.
+  std::vector<std::string> environment() const {
+    const char* const asan = std::getenv("ASAN_OPTIONS");
+    return {absl::StrCat("PLANB_TEST_CLOCK=", path_),
+            absl::StrCat("LD_PRELOAD=", std::filesystem::absolute(
+                                            "base/testing/libjumping_clock.so")
+                                            .string()),
+            absl::StrCat("ASAN_OPTIONS=", asan == nullptr ? "" : asan,
+                         ":verify_asan_link_order=0")};
+  }
 
   void Set(absl::Duration offset) {
     offset_->store(absl::ToInt64Nanoseconds(offset));

@@ -51,6 +51,7 @@ struct WriteCall {
   std::string digest;  // "" if the reply has none
   uint64_t visible = 0;
   bool acked_visible = false;  // the call asked for ACK_VISIBLE
+  int server = 0;              // that was called; so below
 };
 
 // A lookup of all of ModelHistory::probes.
@@ -62,6 +63,7 @@ struct LookupCall {
   bool not_visible = false;  // failed: `min_generation` was not visible
   uint64_t generation = 0;
   std::vector<NextHopId> answers;
+  int server = 0;
 };
 
 // GetRoute; kNoRoute means that there was no route.
@@ -70,6 +72,7 @@ struct RouteCall {
   Instant end = 0;
   Prefix prefix;
   NextHopId next_hop = kNoRoute;
+  int server = 0;
 };
 
 struct ExplainCall {
@@ -79,6 +82,7 @@ struct ExplainCall {
   Address address;
   std::vector<Route> matches;  // the longest first
   NextHopId next_hop = kNoRoute;
+  int server = 0;
 };
 
 // ListRoutes of the whole table, or the routes of a snapshot.
@@ -87,6 +91,7 @@ struct ListCall {
   Instant end = 0;
   uint64_t generation = 0;
   std::vector<Route> routes;
+  int server = 0;
 };
 
 // ListNextHops, or the objects of a snapshot.
@@ -96,12 +101,14 @@ struct ObjectsCall {
   uint64_t generation = 0;
   std::vector<NextHop> next_hops;
   std::vector<NextHopGroup> groups;
+  int server = 0;
 };
 
 // A call that was told that there is no such table.
 struct AbsentCall {
   Instant begin = 0;
   Instant end = 0;
+  int server = 0;
 };
 
 // GetTable.
@@ -112,6 +119,7 @@ struct StateCall {
   uint64_t visible = 0;
   uint64_t persisted = 0;
   std::string digest;
+  int server = 0;
 };
 
 struct WatchCall {
@@ -132,6 +140,7 @@ struct WatchCall {
   uint64_t start_generation = 0;
   bool out_of_range = false;
   std::vector<Message> messages;
+  int server = 0;
 };
 
 // A process of the server, from before its start until its end was seen.
@@ -139,6 +148,7 @@ struct ServerLife {
   Instant begin = 0;
   Instant drain = kNever;  // when SIGTERM was sent
   Instant end = kNever;
+  int server = 0;
 };
 
 // While the disk of the store failed.
@@ -150,6 +160,11 @@ struct DiskFault {
 // All calls to one table, from its creation to its deletion. Each list is in
 // the order in which calls ended; calls of one stream keep its order.
 struct ModelHistory {
+  // The table is on several servers that share a store. All of them have one
+  // order of batches, and each may be behind the newest: what a server answers
+  // is held to what that server has answered before. A call that its client
+  // gave up may take effect at any later time.
+  bool shared = false;
   // The generation at which the table was created, empty.
   uint64_t first = 0;
   // When the deletion was asked for and when it was done; never, maybe.
@@ -178,7 +193,8 @@ Instant NextDeath(const ModelHistory& history, Instant end);
 // Whether the store failed, so that the call changed nothing that this server
 // has.
 inline bool RefusedByStore(const WriteCall& call) {
-  return call.reason == "STORE_FULL" || call.reason == "STORE_FAILED";
+  return call.reason == "STORE_FULL" || call.reason == "STORE_FAILED" ||
+         call.reason == "STORE_UNDECIDED";
 }
 
 // A call, for messages.
@@ -197,6 +213,9 @@ class HistoryRecorder {
     const std::lock_guard lock(mutex_);
     (history_.*list).push_back(std::move(call));
   }
+
+  // The servers share a store. REQUIRES: no client adds yet.
+  void Share() { history_.shared = true; }
 
   // What `look` returns of the history so far. No call is added meanwhile.
   template <typename Look>

@@ -39,13 +39,96 @@ class ModelFaults {
   std::vector<std::string> texts_;
 };
 
+// The newest generation or epoch that each server had at an instant, as far as
+// its answers tell. Thread-compatible.
+class Floors {
+ public:
+  void Add(int server, Instant at, uint64_t value) {
+    floors_[server].emplace_back(at, value);
+  }
+  // REQUIRES: no Add() follows.
+  void Sort() {
+    for (auto& [server, floor] : floors_) {
+      std::sort(floor.begin(), floor.end());
+      for (size_t i = 1; i < floor.size(); ++i) {
+        floor[i].second = std::max(floor[i].second, floor[i - 1].second);
+      }
+    }
+  }
+  // The highest value before `at`; 0 if there is none.
+  uint64_t At(int server, Instant at) const {
+    const auto found = floors_.find(server);
+    if (found == floors_.end()) return 0;
+    const auto after = std::lower_bound(
+        found->second.begin(), found->second.end(), std::pair(at, uint64_t{0}));
+    return after == found->second.begin() ? 0 : std::prev(after)->second;
+  }
+
+ private:
+  std::map<int, std::vector<std::pair<Instant, uint64_t>>> floors_;
+};
+
+// A server that begins has all that was accepted before.
+void AddLives(const ModelHistory& history, const ModelOrder& order,
+              Floors& floors) {
+  for (const ServerLife& life : history.lives) {
+    uint64_t accepted = 0;
+    while (accepted < order.newest() &&
+           order.latest(accepted + 1) <= life.begin) {
+      ++accepted;
+    }
+    floors.Add(life.server, life.begin, accepted);
+  }
+}
+
+// The generations at which a server may have judged a call.
+class Judgement {
+ public:
+  // REQUIRES: both outlive it.
+  Judgement(const ModelHistory& history, const ModelOrder& order)
+      : shared_(history.shared), order_(order) {
+    for (const WriteCall& call : history.writes) {
+      if (call.outcome != WriteCall::Outcome::kDone) continue;
+      accepted_.Add(call.server, call.end,
+                    std::max(call.generation, call.visible));
+    }
+    for (const LookupCall& c : history.lookups) {
+      accepted_.Add(c.server, c.end, c.generation);
+    }
+    for (const ListCall& c : history.lists) {
+      accepted_.Add(c.server, c.end, c.generation);
+    }
+    for (const StateCall& c : history.states) {
+      accepted_.Add(c.server, c.end, c.accepted);
+    }
+    AddLives(history, order, accepted_);
+    accepted_.Sort();
+  }
+
+  // The first and the last one.
+  std::pair<uint64_t, uint64_t> Window(int server, Instant begin,
+                                       Instant end) const {
+    const auto [first, last] = order_.Window(begin, end);
+    return {shared_ ? std::min(accepted_.At(server, begin), first) : first,
+            last};
+  }
+
+ private:
+  const bool shared_;
+  const ModelOrder& order_;
+  Floors accepted_;
+};
+
 // Checks that every read, lookup and watch shows the table at the generation
 // that it names, and that this generation was new enough.
 class ReadCheck {
  public:
   ReadCheck(const ModelHistory& history, const ModelOrder& order,
-            ModelFaults& faults)
-      : history_(history), order_(order), faults_(faults) {}
+            const Judgement& judgement, ModelFaults& faults)
+      : history_(history),
+        order_(order),
+        judgement_(judgement),
+        faults_(faults) {}
 
   void Run() {
     GatherFloor();
@@ -54,10 +137,10 @@ class ReadCheck {
     for (const RouteCall& call : history_.routes) CheckRoute(call);
     for (const ExplainCall& call : history_.explains) CheckExplain(call);
     for (const ListCall& call : history_.lists) {
-      CheckSeen("list", call.begin, call.end, call.generation);
+      CheckSeen("list", call);
     }
     for (const ObjectsCall& call : history_.objects) {
-      CheckSeen("objects", call.begin, call.end, call.generation);
+      CheckSeen("objects", call);
     }
     for (const WatchCall& watch : history_.watches) CheckWatch(watch);
   }
@@ -69,58 +152,44 @@ class ReadCheck {
   void GatherFloor() {
     for (const WriteCall& call : history_.writes) {
       if (call.outcome != WriteCall::Outcome::kDone) continue;
-      floor_.emplace_back(call.end, call.visible);
+      floor_.Add(call.server, call.end, call.visible);
       if (call.acked_visible && !call.batch.validate_only) {
-        floor_.emplace_back(call.end, call.generation);
+        floor_.Add(call.server, call.end, call.generation);
       }
     }
-    for (const LookupCall& c : history_.lookups) {
-      floor_.emplace_back(c.end, c.generation);
-    }
-    for (const ExplainCall& c : history_.explains) {
-      floor_.emplace_back(c.end, c.generation);
-    }
-    for (const ListCall& c : history_.lists) {
-      floor_.emplace_back(c.end, c.generation);
-    }
-    for (const ObjectsCall& c : history_.objects) {
-      floor_.emplace_back(c.end, c.generation);
-    }
+    for (const LookupCall& c : history_.lookups) AddSeen(c);
+    for (const ExplainCall& c : history_.explains) AddSeen(c);
+    for (const ListCall& c : history_.lists) AddSeen(c);
+    for (const ObjectsCall& c : history_.objects) AddSeen(c);
     for (const StateCall& c : history_.states) {
-      floor_.emplace_back(c.end, c.visible);
+      floor_.Add(c.server, c.end, c.visible);
     }
     for (const WatchCall& watch : history_.watches) {
       for (const WatchCall::Message& message : watch.messages) {
-        floor_.emplace_back(message.at, message.delta.generation);
+        floor_.Add(watch.server, message.at, message.delta.generation);
       }
     }
-    for (const ServerLife& life : history_.lives) {
-      uint64_t accepted = 0;
-      while (accepted < order_.newest() &&
-             order_.latest(accepted + 1) <= life.end) {
-        ++accepted;
-      }
-      if (life.end != kNever) floor_.emplace_back(life.end, accepted);
-    }
-    std::sort(floor_.begin(), floor_.end());
-    for (size_t i = 1; i < floor_.size(); ++i) {
-      floor_[i].second = std::max(floor_[i].second, floor_[i - 1].second);
-    }
+    AddLives(history_, order_, floor_);
+    floor_.Sort();
+  }
+  template <typename Call>
+  void AddSeen(const Call& call) {
+    floor_.Add(call.server, call.end, call.generation);
   }
 
-  // The oldest generation that a read that begins at `begin` may see.
-  uint64_t Floor(Instant begin) const {
-    const auto after = std::lower_bound(floor_.begin(), floor_.end(),
-                                        std::pair(begin, uint64_t{0}));
-    return after == floor_.begin() ? 0 : std::prev(after)->second;
+  // The oldest generation that a call may see.
+  template <typename Call>
+  uint64_t Floor(const Call& call) const {
+    return floor_.At(call.server, call.begin);
   }
 
   // The search for the order has checked that `generation` is not too new.
-  void CheckSeen(const char* who, Instant begin, Instant end,
-                 uint64_t generation) {
-    if (generation < Floor(begin)) {
-      faults_.Add("stale", who, " [", begin, "..", end, "] saw generation ",
-                  generation, " although ", Floor(begin), " was visible");
+  template <typename Call>
+  void CheckSeen(const char* what, const Call& call) {
+    if (call.generation < Floor(call)) {
+      faults_.Add("stale", what, " [", call.begin, "..", call.end,
+                  "] saw generation ", call.generation, " although ",
+                  Floor(call), " was visible");
     }
   }
 
@@ -133,10 +202,11 @@ class ReadCheck {
       }
     }
     for (const StateCall& call : history_.states) {
-      const auto [first, last] = order_.Window(call.begin, call.end);
+      const auto [first, last] =
+          judgement_.Window(call.server, call.begin, call.end);
       if (call.accepted < first || call.accepted > last ||
           call.visible > call.accepted || call.persisted > call.accepted ||
-          call.visible < Floor(call.begin)) {
+          call.visible < Floor(call)) {
         faults_.Add("state", "GetTable [", call.begin, "..", call.end,
                     "] said accepted ", call.accepted, ", visible ",
                     call.visible, "; possible are ", first, "..", last);
@@ -148,14 +218,13 @@ class ReadCheck {
     std::map<int, uint64_t> streams;
     for (const LookupCall& call : history_.lookups) {
       if (call.not_visible) {
-        if (Floor(call.begin) >= call.min_generation) {
+        if (Floor(call) >= call.min_generation) {
           faults_.Add("min_generation", call.min_generation, " was refused at ",
-                      call.begin, ".. although ", Floor(call.begin),
-                      " was visible");
+                      call.begin, ".. although ", Floor(call), " was visible");
         }
         continue;
       }
-      CheckSeen("lookup", call.begin, call.end, call.generation);
+      CheckSeen("lookup", call);
       if (call.generation < call.min_generation) {
         faults_.Add("min_generation", call.min_generation, " was answered by ",
                     call.generation, " at ", call.end);
@@ -203,7 +272,7 @@ class ReadCheck {
       return call.next_hop ==
              (it == table.routes.end() ? kNoRoute : it->second);
     };
-    for (uint64_t g = Floor(call.begin); g <= last; ++g) {
+    for (uint64_t g = Floor(call); g <= last; ++g) {
       if (agrees(order_.table(g))) return;
     }
     for (const auto& [generation, table] : order_.Unseen(call.end)) {
@@ -214,7 +283,7 @@ class ReadCheck {
   }
 
   void CheckExplain(const ExplainCall& call) {
-    CheckSeen("explain", call.begin, call.end, call.generation);
+    CheckSeen("explain", call);
     std::vector<Route> matches;
     const ModelTable& table = order_.table(call.generation);
     for (const auto& [prefix, next_hop] : table.routes) {
@@ -232,7 +301,11 @@ class ReadCheck {
 
   // The search for the order has checked the contents of the deltas.
   void CheckWatch(const WatchCall& watch) {
-    if (watch.out_of_range) return CheckOutOfRange(watch);
+    if (watch.out_of_range) {
+      // A server that shares the store may have read the whole table again.
+      if (!history_.shared) CheckOutOfRange(watch);
+      return;
+    }
     uint64_t complete = watch.start_generation;
     bool within = false;
     for (const WatchCall::Message& message : watch.messages) {
@@ -270,8 +343,9 @@ class ReadCheck {
 
   const ModelHistory& history_;
   const ModelOrder& order_;
+  const Judgement& judgement_;
   ModelFaults& faults_;
-  std::vector<std::pair<Instant, uint64_t>> floor_;
+  Floors floor_;  // what was certainly visible
   std::map<uint64_t, std::vector<NextHopId>> answers_;
 };
 
@@ -303,8 +377,11 @@ std::string Around(const ModelHistory& history, const WriteCall& call) {
 class WriteCheck {
  public:
   WriteCheck(const ModelHistory& history, const ModelOrder& order,
-             ModelFaults& faults)
-      : history_(history), order_(order), faults_(faults) {}
+             const Judgement& judgement, ModelFaults& faults)
+      : history_(history),
+        order_(order),
+        judgement_(judgement),
+        faults_(faults) {}
 
   void Run() {
     GatherEpochs();
@@ -334,23 +411,15 @@ class WriteCheck {
   void GatherEpochs() {
     for (const WriteCall& call : history_.writes) {
       if (call.outcome != Outcome::kDone || call.batch.validate_only) continue;
-      sure_epochs_.emplace_back(call.end, call.batch.writer_epoch);
+      sure_epochs_.Add(call.server, call.end, call.batch.writer_epoch);
     }
-    std::sort(sure_epochs_.begin(), sure_epochs_.end());
-    for (size_t i = 1; i < sure_epochs_.size(); ++i) {
-      sure_epochs_[i].second =
-          std::max(sure_epochs_[i].second, sure_epochs_[i - 1].second);
-    }
+    sure_epochs_.Sort();
   }
 
   // Whether a call that was judged after `begin`, and not fenced, should have
   // been.
   void CheckFence(const WriteCall& call, Instant begin) {
-    const auto after =
-        std::lower_bound(sure_epochs_.begin(), sure_epochs_.end(),
-                         std::pair(begin, uint64_t{0}));
-    if (after == sure_epochs_.begin()) return;
-    const uint64_t epoch = std::prev(after)->second;
+    const uint64_t epoch = sure_epochs_.At(call.server, begin);
     if (epoch > call.batch.writer_epoch) {
       faults_.Add("fence", Describe(call), " although epoch ", epoch,
                   " was in force");
@@ -368,7 +437,8 @@ class WriteCheck {
       return fault("another batch made that generation");
     }
     CheckFence(call, effect.begin);
-    const auto [first, last] = order_.Window(effect.begin, effect.end);
+    const auto [first, last] =
+        judgement_.Window(call.server, effect.begin, effect.end);
     const uint64_t generation = call.generation;
     if (generation < first || generation > last) {
       return fault("can only have seen ", first, "..", last,
@@ -407,6 +477,8 @@ class WriteCheck {
       if (!drained) fault("no server drained");
       return;
     }
+    // Other servers were ahead of this one, again and again.
+    if (history_.shared && call.reason == "STORE_CONFLICT") return;
     const auto first = named_.find(call.batch.request_id);
     if (first != named_.end() && order_.latest(first->second) < call.begin) {
       return fault("a repeat; generation ", first->second, " has it");
@@ -424,7 +496,8 @@ class WriteCheck {
       return;
     }
     CheckFence(call, call.begin);
-    const auto [from, to] = order_.Window(call.begin, call.end);
+    const auto [from, to] =
+        judgement_.Window(call.server, call.begin, call.end);
     for (uint64_t g = from; g <= to; ++g) {
       if (ApplyToModel(order_.table(g), g, call.batch)
               .refusals.count(call.reason) > 0) {
@@ -477,8 +550,9 @@ class WriteCheck {
 
   const ModelHistory& history_;
   const ModelOrder& order_;
+  const Judgement& judgement_;
   ModelFaults& faults_;
-  std::vector<std::pair<Instant, uint64_t>> sure_epochs_;
+  Floors sure_epochs_;
   std::map<std::string, uint64_t> named_;  // the generations they made
   std::map<std::string, const WriteCall*> first_;
   std::map<int, uint64_t> streams_;
@@ -588,8 +662,9 @@ std::vector<std::string> CheckHistory(const ModelHistory& recorded) {
     faults.Add("order", no_order);
     return faults.Take();
   }
-  WriteCheck(history, order, faults).Run();
-  ReadCheck(history, order, faults).Run();
+  const Judgement judgement(history, order);
+  WriteCheck(history, order, judgement, faults).Run();
+  ReadCheck(history, order, judgement, faults).Run();
   return faults.Take();
 }
 

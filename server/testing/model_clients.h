@@ -29,7 +29,8 @@ namespace planb::server {
 // What the clients of one table share, from its creation to its deletion.
 // Thread-safe.
 struct ModelRun {
-  std::string target;
+  // Of the servers that share the table; client N calls server N, in turns.
+  std::vector<std::string> targets;
   uint64_t seed = 1;
   std::string table;   // "" is the default table, which is not deleted
   uint64_t first = 0;  // the generation at which it was created
@@ -46,11 +47,24 @@ struct ModelRun {
   // The number of request ids used. The server remembers the last thousand.
   std::atomic<uint64_t> named = 0;
 
+  int ServerOf(int client) const {
+    return client % static_cast<int>(targets.size());
+  }
+  const std::string& TargetOf(int client) const {
+    return targets[static_cast<size_t>(ServerOf(client))];
+  }
+  // Records a call of this client.
+  template <typename Call>
+  void Add(int client, std::vector<Call> ModelHistory::*list, Call call) {
+    call.server = ServerOf(client);
+    history.Add(list, std::move(call));
+  }
   void Surprise(const std::string& what) {
     history.Add(&ModelHistory::surprises, what);
   }
   // Records a call that failed, if its failure says anything.
-  void Failed(const char* what, Instant begin, const grpc::Status& status);
+  void Failed(int client, const char* what, Instant begin,
+              const grpc::Status& status);
 };
 
 inline Instant Now() {
@@ -108,13 +122,13 @@ inline std::string DescribeStatus(const char* what,
                       ModelReason(status), ": ", status.error_message());
 }
 
-inline void ModelRun::Failed(const char* what, Instant begin,
+inline void ModelRun::Failed(int client, const char* what, Instant begin,
                              const grpc::Status& status) {
   const std::string reason = ModelReason(status);
   // The status of a stream may lack the reason.
   if (status.error_code() == grpc::StatusCode::NOT_FOUND &&
       (reason.empty() || reason == "TABLE_NOT_FOUND")) {
-    history.Add(&ModelHistory::absents, AbsentCall{begin, Now()});
+    Add(client, &ModelHistory::absents, AbsentCall{begin, Now()});
   } else if (!status.ok() && !IsBroken(status)) {
     Surprise(DescribeStatus(what, status));
   }
@@ -146,6 +160,7 @@ class ModelReader {
   void Explain();
 
   ModelRun& run_;
+  const int number_;
   Random random_;
   std::unique_ptr<v1::RouteLookup::Stub> lookup_;
   std::unique_ptr<v1::RouteTable::Stub> table_;
@@ -210,6 +225,7 @@ class ModelWatcher {
   void Watch();
 
   ModelRun& run_;
+  const int number_;
   Random random_;
   ModelReader lists_;
   std::unique_ptr<v1::RouteTable::Stub> stub_;

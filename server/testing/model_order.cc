@@ -216,9 +216,10 @@ void ModelOrder::FindEffects(const ModelHistory& history) {
     Instant begin = call.begin;
     Instant end = call.end;
     if (call.outcome == Outcome::kUnknown) {
-      end = std::min(NextDeath(history, call.end), history.deleted_end);
+      end = history.shared ? kNever : NextDeath(history, call.end);
+      end = std::min(end, history.deleted_end);
     }
-    if (RefusedByStore(call)) {
+    if (RefusedByStore(call) && !history.shared) {
       // Rolled back, and maybe in the log that the next server reads.
       begin = NextDeath(history, call.end);
       if (begin == kNever) continue;

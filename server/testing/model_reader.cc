@@ -94,8 +94,9 @@ struct SnapshotCalls final : public TableFileSink {
 
 ModelReader::ModelReader(ModelRun& run, int number)
     : run_(run),
+      number_(number),
       random_(run.seed * 1000 + 500 + static_cast<uint64_t>(number)) {
-  const auto channel = ModelChannel(run.target);
+  const auto channel = ModelChannel(run.TargetOf(number));
   lookup_ = v1::RouteLookup::NewStub(channel);
   table_ = v1::RouteTable::NewStub(channel);
 }
@@ -163,8 +164,8 @@ void ModelReader::Stream() {
       call.not_visible = response.error().reason() == "GENERATION_NOT_VISIBLE";
       if (response.error().reason() == "DRAINING") continue;
       if (response.error().reason() == "TABLE_NOT_FOUND") {
-        run_.history.Add(&ModelHistory::absents,
-                         AbsentCall{call.begin, call.end});
+        run_.Add(number_, &ModelHistory::absents,
+                 AbsentCall{call.begin, call.end});
         continue;
       }
       if (response.has_error() && !call.not_visible) {
@@ -178,12 +179,12 @@ void ModelReader::Stream() {
         std::memcpy(call.answers.data(), response.next_hops().data(),
                     4 * call.answers.size());
       }
-      run_.history.Add(&ModelHistory::lookups, std::move(call));
+      run_.Add(number_, &ModelHistory::lookups, std::move(call));
       absl::SleepFor(absl::Microseconds(Below(random_, 1500)));
     }
   }
   if (open) stream->WritesDone();
-  run_.Failed("BatchLookup", begin, stream->Finish());
+  run_.Failed(number_, "BatchLookup", begin, stream->Finish());
 }
 
 void ModelReader::Lookup() {
@@ -201,12 +202,12 @@ void ModelReader::Lookup() {
   call.begin = Now();
   const grpc::Status status = lookup_->Lookup(&context, request, &response);
   call.end = Now();
-  if (!status.ok()) return run_.Failed("Lookup", call.begin, status);
+  if (!status.ok()) return run_.Failed(number_, "Lookup", call.begin, status);
   call.generation = response.generation();
   for (const v1::LookupResult& result : response.results()) {
     call.answers.push_back(result.next_hop_id());
   }
-  run_.history.Add(&ModelHistory::lookups, std::move(call));
+  run_.Add(number_, &ModelHistory::lookups, std::move(call));
 }
 
 void ModelReader::GetRoute() {
@@ -224,9 +225,9 @@ void ModelReader::GetRoute() {
   if (status.ok()) {
     call.next_hop = response.next_hop_id();
   } else if (ModelReason(status) != "ROUTE_NOT_FOUND") {
-    return run_.Failed("GetRoute", call.begin, status);
+    return run_.Failed(number_, "GetRoute", call.begin, status);
   }
-  run_.history.Add(&ModelHistory::routes, call);
+  run_.Add(number_, &ModelHistory::routes, call);
 }
 
 void ModelReader::Explain() {
@@ -242,13 +243,14 @@ void ModelReader::Explain() {
   const grpc::Status status =
       table_->ExplainLookup(&context, request, &response);
   call.end = Now();
-  if (!status.ok()) return run_.Failed("ExplainLookup", call.begin, status);
+  if (!status.ok())
+    return run_.Failed(number_, "ExplainLookup", call.begin, status);
   call.generation = response.generation();
   call.next_hop = response.next_hop_id();
   for (const v1::Route& route : response.matches()) {
     call.matches.push_back(DecodeRoute(route));
   }
-  run_.history.Add(&ModelHistory::explains, std::move(call));
+  run_.Add(number_, &ModelHistory::explains, std::move(call));
 }
 
 bool ModelReader::List(ListCall& call) {
@@ -270,9 +272,9 @@ bool ModelReader::List(ListCall& call) {
   }
   const grpc::Status status = stream->Finish();
   call.end = Now();
-  run_.Failed("ListRoutes", call.begin, status);
+  run_.Failed(number_, "ListRoutes", call.begin, status);
   if (!status.ok()) return false;
-  run_.history.Add(&ModelHistory::lists, call);
+  run_.Add(number_, &ModelHistory::lists, call);
   return true;
 }
 
@@ -296,8 +298,8 @@ void ModelReader::Objects() {
   }
   const grpc::Status status = stream->Finish();
   call.end = Now();
-  run_.Failed("ListNextHops", call.begin, status);
-  if (status.ok()) run_.history.Add(&ModelHistory::objects, std::move(call));
+  run_.Failed(number_, "ListNextHops", call.begin, status);
+  if (status.ok()) run_.Add(number_, &ModelHistory::objects, std::move(call));
 }
 
 void ModelReader::Export() {
@@ -313,13 +315,14 @@ void ModelReader::Export() {
   absl::Status read;
   while (stream->Read(&response)) read.Update(file.Push(response.data()));
   const grpc::Status status = stream->Finish();
-  if (!status.ok()) return run_.Failed("ExportSnapshot", begin, status);
+  if (!status.ok())
+    return run_.Failed(number_, "ExportSnapshot", begin, status);
   read.Update(file.Finish());
   if (!read.ok()) return run_.Surprise(read.ToString());
   calls.list.begin = calls.objects.begin = begin;
   calls.list.end = calls.objects.end = Now();
-  run_.history.Add(&ModelHistory::lists, std::move(calls.list));
-  run_.history.Add(&ModelHistory::objects, std::move(calls.objects));
+  run_.Add(number_, &ModelHistory::lists, std::move(calls.list));
+  run_.Add(number_, &ModelHistory::objects, std::move(calls.objects));
 }
 
 bool ModelReader::State(StateCall& call) {
@@ -331,21 +334,23 @@ bool ModelReader::State(StateCall& call) {
   call.begin = Now();
   const grpc::Status status = table_->GetTable(&context, request, &response);
   call.end = Now();
-  run_.Failed("GetTable", call.begin, status);
+  run_.Failed(number_, "GetTable", call.begin, status);
   if (!status.ok()) return false;
   call.accepted = response.accepted_generation();
   call.visible = response.visible_generation();
   call.persisted = response.persisted_generation();
   call.digest = response.digest();
-  run_.history.Add(&ModelHistory::states, call);
+  run_.Add(number_, &ModelHistory::states, call);
   return true;
 }
 
 ModelWatcher::ModelWatcher(ModelRun& run, int number)
     : run_(run),
+      number_(number),
       random_(run.seed * 1000 + 800 + static_cast<uint64_t>(number)),
-      lists_(run, 100 + number),
-      stub_(v1::RouteTable::NewStub(ModelChannel(run.target))),
+      // A reader of the same server.
+      lists_(run, number + 100 * static_cast<int>(run.targets.size())),
+      stub_(v1::RouteTable::NewStub(ModelChannel(run.TargetOf(number)))),
       generation_(run.first),
       digest_(TableDigest().ToString()) {}
 
@@ -397,10 +402,10 @@ void ModelWatcher::Watch() {
       digest_.clear();
     }
   } else {
-    run_.Failed("WatchRoutes", call.begin, status);
+    run_.Failed(number_, "WatchRoutes", call.begin, status);
   }
   if (call.out_of_range || !call.messages.empty()) {
-    run_.history.Add(&ModelHistory::watches, std::move(call));
+    run_.Add(number_, &ModelHistory::watches, std::move(call));
   }
 }
 

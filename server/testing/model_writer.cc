@@ -214,7 +214,7 @@ ModelWriter::ModelWriter(ModelRun& run, int number)
     : run_(run),
       number_(number),
       random_(run.seed * 1000 + static_cast<uint64_t>(number)),
-      stub_(v1::RouteTable::NewStub(ModelChannel(run.target))) {}
+      stub_(v1::RouteTable::NewStub(ModelChannel(run.TargetOf(number)))) {}
 
 void ModelWriter::Run() {
   while (!run_.stop.load()) {
@@ -347,7 +347,7 @@ void ModelWriter::Stream(std::vector<WriteCall> calls, uint64_t since) {
   }
   if (open) stream->WritesDone();
   const grpc::Status status = stream->Finish();
-  run_.Failed("StreamUpdates", begin, status);
+  run_.Failed(number_, "StreamUpdates", begin, status);
   std::vector<WriteCall> repeats;
   for (; answered < sent; ++answered) {
     WriteCall& call = calls[answered];
@@ -406,7 +406,7 @@ void ModelWriter::Record(const WriteCall& call) {
       Chance(random_, 50)) {
     epoch_ = run_.epoch.load();
   }
-  run_.history.Add(&ModelHistory::writes, call);
+  run_.Add(number_, &ModelHistory::writes, call);
 }
 
 }  // namespace planb::server

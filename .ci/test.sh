@@ -181,13 +181,13 @@ if [[ -n $deploy ]]; then
   step "compile commands" third_party/compile_commands.py
   step "manifests and the edge" deployment
   step "the Python package" client/python/test.sh
+  step "the Go module" client/go/test.sh
 fi
 if [[ -n $long && -n $deploy ]]; then
   step "build of the benchmarks, optimized" \
     bazel build --noshow_progress --config=opt //benchmarks/...
   step "emulated processors" lpm/testing/emulate.sh
   step "load test by ghz" ghz_smoke
-  step "examples in Python and Go" client/examples/test.sh
 fi
 
 echo "$passed passed, $failed failed, $skipped skipped"

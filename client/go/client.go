@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package planb looks up next hops by a PlanB Lookup server: longest-prefix
+// match of IPv6 and IPv4 addresses, in batches of any size.
+//
+// A Client is one connection, for all goroutines. Lookup takes addresses and
+// returns next hops; NewStream keeps batches of packed addresses in flight for
+// programs that look up packets. Both go on when the server restarts.
+package planb
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/netip"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"planb.dev/lookup/client/go/planbv1"
+)
+
+// The addresses of one batch of Lookup.
+const lookupBatch = 16384
+
+type options struct {
+	table    string
+	inFlight int
+	patience time.Duration
+	dial     []grpc.DialOption
+}
+
+// Option changes what Dial returns.
+type Option func(*options)
+
+// WithTable names the table of calls; "" is the default table.
+func WithTable(name string) Option { return func(o *options) { o.table = name } }
+
+// WithInFlight says how many batches a stream may have in flight; default 4.
+func WithInFlight(batches int) Option { return func(o *options) { o.inFlight = max(batches, 1) } }
+
+// WithPatience says how long a stream tries to reach a server that went away;
+// default 10 s.
+func WithPatience(patience time.Duration) Option { return func(o *options) { o.patience = patience } }
+
+// WithTLS speaks TLS; the default is a connection without it.
+func WithTLS(config *tls.Config) Option {
+	return WithDialOptions(grpc.WithTransportCredentials(credentials.NewTLS(config)))
+}
+
+// WithDialOptions adds options of gRPC, which come last.
+func WithDialOptions(more ...grpc.DialOption) Option {
+	return func(o *options) { o.dial = append(o.dial, more...) }
+}
+
+// Client calls one server. Safe for concurrent use.
+type Client struct {
+	options    options
+	connection *grpc.ClientConn
+	tables     planbv1.RouteTableClient
+	lookups    planbv1.RouteLookupClient
+
+	mu   sync.Mutex
+	idle []*Stream // of Lookup
+}
+
+// Dial returns a client of the server at target: HOST:PORT or unix:///PATH. It
+// does not connect; the first call does.
+func Dial(target string, opts ...Option) (*Client, error) {
+	o := options{inFlight: 4, patience: 10 * time.Second}
+	o.dial = []grpc.DialOption{
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64 << 20)),
+		grpc.WithInitialWindowSize(4 << 20),
+		grpc.WithInitialConnWindowSize(8 << 20),
+		grpc.WithReadBufferSize(256 << 10),
+		grpc.WithWriteBufferSize(256 << 10),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: firstPause, Multiplier: 1.6, Jitter: 0.2, MaxDelay: longestPause},
+			MinConnectTimeout: 5 * time.Second,
+		}),
+	}
+	for _, option := range opts {
+		option(&o)
+	}
+	connection, err := grpc.NewClient(target, o.dial...)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{
+		options:    o,
+		connection: connection,
+		tables:     planbv1.NewRouteTableClient(connection),
+		lookups:    planbv1.NewRouteLookupClient(connection),
+	}, nil
+}
+
+// Close ends the connection and all calls.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	for _, stream := range c.idle {
+		stream.Close()
+	}
+	c.idle = nil
+	c.mu.Unlock()
+	return c.connection.Close()
+}
+
+// Lookup returns the next hop of each address; 0: no route. An IPv4-mapped
+// address is looked up as the IPv6 address that it is. Batches of one call may
+// be answered from different generations.
+func (c *Client) Lookup(ctx context.Context, addresses []netip.Addr) ([]uint32, error) {
+	batches, places, err := pack(addresses)
+	if err != nil {
+		return nil, err
+	}
+	stream, done, err := c.borrow(ctx)
+	if err != nil {
+		return nil, err
+	}
+	nextHops := make([]uint32, len(addresses))
+	sent := make(chan error, 1)
+	go func() {
+		for i := range batches {
+			if err := stream.Send(&batches[i]); err != nil {
+				sent <- err
+				return
+			}
+		}
+		sent <- nil
+	}()
+	var failed error
+	for i := range batches {
+		result, err := stream.Receive()
+		if err != nil {
+			<-sent
+			done(false)
+			return nil, err
+		}
+		if result.Err == nil && len(result.NextHops) != len(places[i]) {
+			result.Err = fmt.Errorf("planb: %d answers to %d addresses", len(result.NextHops), len(places[i]))
+		}
+		if result.Err != nil {
+			failed = result.Err
+			continue
+		}
+		for j, place := range places[i] {
+			nextHops[place] = result.NextHops[j]
+		}
+	}
+	if err := <-sent; err != nil {
+		done(false)
+		return nil, err
+	}
+	done(true)
+	if failed != nil {
+		return nil, failed
+	}
+	return nextHops, nil
+}
+
+// Packs addresses into batches; places[i][j] is where answer j of batch i goes.
+func pack(addresses []netip.Addr) ([]Batch, [][]int, error) {
+	var batches []Batch
+	var places [][]int
+	for first := 0; first < len(addresses); first += lookupBatch {
+		part := addresses[first:min(first+lookupBatch, len(addresses))]
+		batch := Batch{V6: make([]byte, 0, 16*len(part))}
+		place := make([]int, 0, len(part))
+		var place4 []int
+		for i, address := range part {
+			switch {
+			case address.Is4():
+				bytes := address.As4()
+				batch.V4 = append(batch.V4, bytes[:]...)
+				place4 = append(place4, first+i)
+			case !address.IsValid():
+				return nil, nil, fmt.Errorf("planb: addresses[%d] is not an address", first+i)
+			case address.Zone() != "":
+				return nil, nil, fmt.Errorf("planb: addresses[%d]: %s has a zone", first+i, address)
+			default:
+				bytes := address.As16()
+				batch.V6 = append(batch.V6, bytes[:]...)
+				place = append(place, first+i)
+			}
+		}
+		batches = append(batches, batch)
+		places = append(places, append(place, place4...))
+	}
+	return batches, places, nil
+}
+
+// A stream without batches in flight. Call done(true) if it has none again.
+// The stream ends with ctx.
+func (c *Client) borrow(ctx context.Context) (*Stream, func(bool), error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, context.Cause(ctx)
+	}
+	c.mu.Lock()
+	var stream *Stream
+	if n := len(c.idle); n > 0 {
+		stream, c.idle = c.idle[n-1], c.idle[:n-1]
+	}
+	c.mu.Unlock()
+	if stream == nil {
+		stream = c.NewStream(context.Background())
+	}
+	stop := context.AfterFunc(ctx, func() { stream.fail(context.Cause(ctx)) })
+	return stream, func(reusable bool) {
+		if !stop() || !reusable {
+			stream.Close()
+			return
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.idle = append(c.idle, stream)
+	}, nil
+}
+
+// Resolve returns, for a few addresses, the prefix that matched and the
+// attributes of the next hop. At most as many as the server's
+// --max_lookup_addresses.
+func (c *Client) Resolve(ctx context.Context, addresses []netip.Addr) ([]*planbv1.LookupResult, error) {
+	request := &planbv1.LookupRequest{Table: c.options.table, WantPrefix: true, WantNextHop: true}
+	for i, address := range addresses {
+		if !address.IsValid() || address.Zone() != "" {
+			return nil, fmt.Errorf("planb: addresses[%d] is not an address without a zone", i)
+		}
+		request.Addresses = append(request.Addresses,
+			&planbv1.Address{Form: &planbv1.Address_Packed{Packed: address.AsSlice()}})
+	}
+	response, err := c.lookups.Lookup(ctx, request)
+	if err != nil {
+		return nil, fromStatus(err)
+	}
+	return response.Results, nil
+}
+
+// Announce makes the next hop of each prefix the one given, all or none, and
+// returns the generation in which they are, which lookups are then answered
+// from.
+func (c *Client) Announce(ctx context.Context, routes map[netip.Prefix]uint32) (uint64, error) {
+	request := &planbv1.UpdateRoutesRequest{}
+	for prefix, nextHop := range routes {
+		request.Updates = append(request.Updates, &planbv1.RouteUpdate{
+			Op:        planbv1.RouteUpdate_OP_UPSERT,
+			Prefix:    toProto(prefix),
+			NextHopId: nextHop,
+		})
+	}
+	return c.update(ctx, request)
+}
+
+// Withdraw removes routes, all or none; one that is absent is no error.
+func (c *Client) Withdraw(ctx context.Context, prefixes ...netip.Prefix) (uint64, error) {
+	request := &planbv1.UpdateRoutesRequest{}
+	for _, prefix := range prefixes {
+		request.Updates = append(request.Updates, &planbv1.RouteUpdate{
+			Op:     planbv1.RouteUpdate_OP_DELETE,
+			Prefix: toProto(prefix),
+		})
+	}
+	return c.update(ctx, request)
+}
+
+func (c *Client) update(ctx context.Context, request *planbv1.UpdateRoutesRequest) (uint64, error) {
+	request.Table = c.options.table
+	request.Ack = planbv1.Ack_ACK_VISIBLE
+	response, err := c.tables.UpdateRoutes(ctx, request)
+	if err != nil {
+		return 0, fromStatus(err)
+	}
+	return response.Generation, nil
+}
+
+// An address of another size than 4 or 16 bytes, of an invalid prefix, is
+// refused by the server.
+func toProto(prefix netip.Prefix) *planbv1.Prefix {
+	return &planbv1.Prefix{Address: prefix.Addr().AsSlice(), Length: uint32(max(prefix.Bits(), 0))}
+}
+
+// Table returns the state of the table.
+func (c *Client) Table(ctx context.Context) (*planbv1.Table, error) {
+	table, err := c.tables.GetTable(ctx, &planbv1.GetTableRequest{Table: c.options.table})
+	return table, fromStatus(err)
+}
+
+// Tables returns the stub for all other calls on tables.
+func (c *Client) Tables() planbv1.RouteTableClient { return c.tables }
+
+var _ io.Closer = (*Client)(nil)

@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package planb
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
+
+	"planb.dev/lookup/client/go/planbv1"
+)
+
+// A real server on a Unix socket, with its store in a folder of the test.
+type server struct {
+	t       testing.TB
+	folder  string
+	command *exec.Cmd
+}
+
+func start(t testing.TB) *server {
+	binary := os.Getenv("PLANB_SERVER_BINARY")
+	if binary == "" {
+		t.Skip("PLANB_SERVER_BINARY does not name a planb_server")
+	}
+	s := &server{t: t, folder: t.TempDir()}
+	s.run()
+	t.Cleanup(s.kill)
+	return s
+}
+
+func (s *server) target() string { return "unix://" + filepath.Join(s.folder, "socket") }
+
+func (s *server) run() {
+	s.command = exec.Command(os.Getenv("PLANB_SERVER_BINARY"), "--listen="+s.target(),
+		"--metrics_address=", "--store="+filepath.Join(s.folder, "store"))
+	s.command.Stderr = os.Stderr
+	if err := s.command.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *server) kill() {
+	_ = s.command.Process.Kill()
+	_ = s.command.Wait()
+}
+
+func connect(t testing.TB, s *server, options ...Option) *Client {
+	client, err := Dial(s.target(), options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		if _, err = client.Table(context.Background()); err == nil {
+			return client
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// Nested prefixes of both families, and what they lead to.
+func routes() map[netip.Prefix]uint32 {
+	all := map[netip.Prefix]uint32{}
+	for i := range 200 {
+		all[netip.MustParsePrefix(fmt.Sprintf("2001:db8:%x::/48", i))] = uint32(1000 + i)
+		all[netip.MustParsePrefix(fmt.Sprintf("2001:db8:%x:8000::/49", i))] = uint32(2000 + i)
+		all[netip.MustParsePrefix(fmt.Sprintf("10.%d.0.0/16", i))] = uint32(3000 + i)
+		all[netip.MustParsePrefix(fmt.Sprintf("10.%d.7.0/24", i))] = uint32(4000 + i)
+	}
+	all[netip.MustParsePrefix("::/0")] = 1
+	all[netip.MustParsePrefix("::ffff:0:0/96")] = 2
+	all[netip.MustParsePrefix("10.0.0.0/8")] = 3
+	return all
+}
+
+// Longest match by comparing every prefix.
+func longest(table map[netip.Prefix]uint32, address netip.Addr) uint32 {
+	bits, nextHop := -1, uint32(0)
+	for prefix, id := range table {
+		if prefix.Contains(address) && prefix.Bits() > bits {
+			bits, nextHop = prefix.Bits(), id
+		}
+	}
+	return nextHop
+}
+
+func addresses(random *rand.Rand, count int) []netip.Addr {
+	all := make([]netip.Addr, count)
+	for i := range all {
+		switch random.IntN(4) {
+		case 0:
+			all[i] = netip.AddrFrom4([4]byte{byte(9 + random.IntN(3)), byte(random.IntN(210)), byte(random.IntN(9)), 1})
+		case 1:
+			all[i] = netip.MustParseAddr(fmt.Sprintf("::ffff:10.%d.7.1", random.IntN(210)))
+		default:
+			bytes := [16]byte{0x20, 0x01, 0x0d, 0xb8, 0, byte(random.IntN(210)), byte(random.IntN(256))}
+			all[i] = netip.AddrFrom16(bytes)
+		}
+	}
+	return all
+}
+
+func TestLookupFindsTheLongestMatchOfBothFamilies(t *testing.T) {
+	client := connect(t, start(t))
+	table := routes()
+	generation, err := client.Announce(t.Context(), table)
+	if err != nil || generation == 0 {
+		t.Fatal(generation, err)
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, count := range []int{0, 1, 2, 1000, lookupBatch, lookupBatch + 1, 50_000} {
+		probes := addresses(random, count)
+		answers, err := client.Lookup(t.Context(), probes)
+		if err != nil || len(answers) != count {
+			t.Fatal(len(answers), err)
+		}
+		for i := 0; i < count; i += 1 + count/2000 {
+			if want := longest(table, probes[i]); answers[i] != want {
+				t.Fatalf("%s: %d, not %d", probes[i], answers[i], want)
+			}
+		}
+	}
+}
+
+func TestConcurrentCallsGetTheirOwnAnswers(t *testing.T) {
+	client := connect(t, start(t))
+	table := routes()
+	if _, err := client.Announce(t.Context(), table); err != nil {
+		t.Fatal(err)
+	}
+	failed := make(chan error)
+	for g := range 8 {
+		go func() {
+			random := rand.New(rand.NewPCG(3, uint64(g)))
+			for range 50 {
+				probes := addresses(random, random.IntN(100))
+				answers, err := client.Lookup(t.Context(), probes)
+				for i := 0; err == nil && i < len(probes); i++ {
+					if answers[i] != longest(table, probes[i]) {
+						err = fmt.Errorf("%s: %d", probes[i], answers[i])
+					}
+				}
+				if err != nil {
+					failed <- err
+					return
+				}
+			}
+			failed <- nil
+		}()
+	}
+	for range 8 {
+		if err := <-failed; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestWithdrawnRoutesAndAttributes(t *testing.T) {
+	client := connect(t, start(t))
+	prefix := netip.MustParsePrefix("2001:db8::/32")
+	if _, err := client.Tables().UpdateRoutes(t.Context(), &planbv1.UpdateRoutesRequest{
+		NextHops: []*planbv1.NextHop{{Id: 7, Label: "seven"}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Announce(t.Context(), map[netip.Prefix]uint32{prefix: 7}); err != nil {
+		t.Fatal(err)
+	}
+	probes := []netip.Addr{netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("192.0.2.1")}
+	results, err := client.Resolve(t.Context(), probes)
+	if err != nil || results[0].NextHop.GetLabel() != "seven" ||
+		results[0].Prefix.GetLength() != 32 || results[1].NextHopId != 0 {
+		t.Fatal(results, err)
+	}
+	if _, err := client.Withdraw(t.Context(), prefix, prefix.Masked()); err == nil {
+		t.Error("one prefix twice in a batch")
+	}
+	if _, err := client.Withdraw(t.Context(), prefix); err != nil {
+		t.Fatal(err)
+	}
+	answers, err := client.Lookup(t.Context(), probes)
+	if err != nil || !slices.Equal(answers, []uint32{0, 0}) {
+		t.Error(answers, err)
+	}
+}
+
+func TestErrorsNameCodeReasonAndField(t *testing.T) {
+	s := start(t)
+	client := connect(t, s)
+	other := connect(t, s)
+	other.options.table = "none"
+	_, err := other.Lookup(t.Context(), []netip.Addr{netip.IPv6LinkLocalAllNodes()})
+	var failure *Error
+	if !errors.As(err, &failure) || failure.Code != codes.NotFound || failure.Reason != "TABLE_NOT_FOUND" {
+		t.Error(err)
+	}
+	_, err = client.Announce(t.Context(), map[netip.Prefix]uint32{netip.MustParsePrefix("2001:db8::/32"): 0})
+	if !errors.As(err, &failure) || failure.Code != codes.InvalidArgument ||
+		!slices.Contains(failure.Fields, "updates[0].next_hop_id") {
+		t.Error(err)
+	}
+	for _, wrong := range []netip.Addr{{}, netip.MustParseAddr("fe80::1%eth0")} {
+		if _, err := client.Lookup(t.Context(), []netip.Addr{wrong}); err == nil {
+			t.Error("looked up", wrong)
+		}
+	}
+}
+
+func TestAStreamKeepsOrderAndGoesOnAfterARefusedBatch(t *testing.T) {
+	client := connect(t, start(t))
+	generation, err := client.Announce(t.Context(), routes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream := client.NewStream(t.Context())
+	defer stream.Close()
+	go func() {
+		for i := range 100 {
+			v4 := []byte{10, byte(i), 7, 1}
+			if i%10 == 3 {
+				v4 = v4[:3]
+			}
+			if stream.Send(&Batch{V4: v4, MinGeneration: generation, WantPrefixLengths: i%2 == 0}) != nil {
+				return
+			}
+		}
+		stream.CloseSend()
+	}()
+	for i := range 100 {
+		result, err := stream.Receive()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i%10 == 3 {
+			if ReasonOf(result.Err) != "ADDRESSES_LENGTH" {
+				t.Error(i, result.Err)
+			}
+			continue
+		}
+		if result.Err != nil || result.Generation < generation || !slices.Equal(result.NextHops, []uint32{uint32(4000 + i)}) {
+			t.Error(i, result)
+		}
+		if i%2 == 0 && !slices.Equal(result.PrefixLengths, []byte{24}) {
+			t.Error(i, result.PrefixLengths)
+		}
+	}
+	if _, err := stream.Receive(); err != io.EOF {
+		t.Error(err)
+	}
+}
+
+func TestAllFormsOfAddressesAreAnsweredInOrder(t *testing.T) {
+	client := connect(t, start(t))
+	table := routes()
+	table[netip.MustParsePrefix("2001:db8:0:1::/65")] = 5
+	if _, err := client.Announce(t.Context(), table); err != nil {
+		t.Fatal(err)
+	}
+	stream := client.NewStream(t.Context())
+	defer stream.Close()
+	upper := func(text string) []byte {
+		bytes := netip.MustParseAddr(text).As16()
+		return bytes[:8]
+	}
+	v6 := netip.MustParseAddr("2001:db8:1:8000::1").As16()
+	if err := stream.Send(&Batch{
+		V6:          v6[:],
+		V4:          []byte{10, 1, 7, 9, 10, 1, 8, 9},
+		UpperHalves: append(upper("2001:db8:2::"), upper("2001:db8:0:1::")...),
+		FlowHashes:  binary.LittleEndian.AppendUint32(make([]byte, 16), 9),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	result, err := stream.Receive()
+	if err != nil || result.Err != nil ||
+		!slices.Equal(result.NextHops, []uint32{2001, 4001, 3001, 1002, Undecided}) {
+		t.Error(result, err)
+	}
+}
+
+func TestBatchesInFlightSurviveRestartsOfTheServer(t *testing.T) {
+	s := start(t)
+	client := connect(t, s, WithInFlight(8), WithPatience(30*time.Second))
+	if _, err := client.Announce(t.Context(), routes()); err != nil {
+		t.Fatal(err)
+	}
+	stream := client.NewStream(t.Context())
+	defer stream.Close()
+	const batches = 3000
+	go func() {
+		for i := range batches {
+			if stream.Send(&Batch{V4: []byte{10, byte(i % 200), 7, 1}}) != nil {
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+		stream.CloseSend()
+	}()
+	for i := range batches {
+		if i == 500 || i == 1500 || i == 2500 {
+			s.kill()
+			s.run()
+		}
+		result, err := stream.Receive()
+		if err != nil || !slices.Equal(result.NextHops, []uint32{uint32(4000 + i%200)}) {
+			t.Fatal(i, result, err)
+		}
+	}
+}
+
+func TestAStreamGivesUpAServerThatStaysAway(t *testing.T) {
+	s := start(t)
+	client := connect(t, s, WithPatience(200*time.Millisecond))
+	s.kill()
+	_, err := client.Lookup(t.Context(), []netip.Addr{netip.IPv6Unspecified()})
+	var failure *Error
+	if !errors.As(err, &failure) || !failure.Temporary() {
+		t.Error(err)
+	}
+}
+
+func TestACallEndsWithItsContext(t *testing.T) {
+	client := connect(t, start(t))
+	ctx, cancel := context.WithCancel(t.Context())
+	stream := client.NewStream(ctx)
+	// Nothing is in flight: Receive waits.
+	time.AfterFunc(10*time.Millisecond, cancel)
+	if _, err := stream.Receive(); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if err := stream.Send(&Batch{}); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if _, err := client.Lookup(ctx, []netip.Addr{netip.IPv6Unspecified()}); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	// A generation that nobody makes.
+	short, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer stop()
+	stream = client.NewStream(short)
+	if err := stream.Send(&Batch{V4: []byte{1, 2, 3, 4}, MinGeneration: 1 << 40, MaxWait: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	if result, err := stream.Receive(); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(result, err)
+	}
+}
+
+func FuzzRepliesOfAnyBytes(f *testing.F) {
+	f.Add([]byte{8, 1, 16, 2, 26, 4, 1, 0, 0, 0, 42, 4, 8, 3, 18, 0})
+	f.Fuzz(func(_ *testing.T, data []byte) {
+		var answer reply
+		_ = batchCodec{}.Unmarshal(sliceOf(data), &answer)
+	})
+}
+
+func sliceOf(data []byte) mem.BufferSlice { return mem.BufferSlice{mem.SliceBuffer(data)} }

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package planb
+
+import (
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// Batch is one request of a stream. The answers are in this order: those to V6,
+// to V4, to UpperHalves.
+//
+// The slices must not change until the result of the batch was received.
+type Batch struct {
+	V6          []byte // 16 bytes an address, network byte order
+	V4          []byte // 4 bytes an address, network byte order
+	UpperHalves []byte // 8 bytes an address: its upper half; see Undecided
+	FlowHashes  []byte // nil, or 4 bytes for each address, little-endian
+	Table       string // "" is the stream's table
+
+	// The answer is from this generation or a later one. The server waits for
+	// it at most MaxWait, in whole milliseconds.
+	MinGeneration uint64
+	MaxWait       time.Duration
+
+	// Also return the length of each matched prefix.
+	WantPrefixLengths bool
+}
+
+// Result is the answer to one batch.
+type Result struct {
+	Generation uint64
+	NextHops   []uint32 // one for each address; 0: no route
+	// One for each address, 255: no route. Nil unless asked for.
+	PrefixLengths []byte
+	// Why this batch failed, an *Error; the stream goes on.
+	Err error
+}
+
+// Undecided is the answer for an upper half whose prefixes longer than /64
+// lead to different next hops: ask again with the whole address.
+const Undecided = 0xffffffff
+
+// The fields of BatchLookupRequest, BatchLookupResponse and BatchError.
+const (
+	reqID            protowire.Number = 1
+	reqV6            protowire.Number = 2
+	reqV4            protowire.Number = 3
+	reqTable         protowire.Number = 4
+	reqMinGeneration protowire.Number = 5
+	reqMaxWait       protowire.Number = 6
+	reqWantLengths   protowire.Number = 7
+	reqUpperHalves   protowire.Number = 8
+	reqFlowHashes    protowire.Number = 9
+
+	respID         protowire.Number = 1
+	respGeneration protowire.Number = 2
+	respNextHops   protowire.Number = 3
+	respLengths    protowire.Number = 4
+	respError      protowire.Number = 5
+
+	errCode    protowire.Number = 1
+	errReason  protowire.Number = 2
+	errField   protowire.Number = 3
+	errMessage protowire.Number = 4
+)
+
+// A request as its codec sees it: a batch with its id, which is not 0.
+type request struct {
+	id uint64
+	Batch
+}
+
+type reply struct {
+	id     uint64
+	result Result
+}
+
+// The codec of a lookup stream. The large fields of a request go to the
+// transport where they are, and those of a reply are copied once.
+type batchCodec struct{}
+
+func (batchCodec) Name() string { return "proto" }
+
+func (batchCodec) Marshal(v any) (mem.BufferSlice, error) {
+	r, ok := v.(*request)
+	if !ok {
+		return nil, fmt.Errorf("planb: cannot marshal a %T", v)
+	}
+	header := make([]byte, 0, 64+len(r.Table))
+	number := func(field protowire.Number, value uint64) {
+		if value != 0 {
+			header = protowire.AppendTag(header, field, protowire.VarintType)
+			header = protowire.AppendVarint(header, value)
+		}
+	}
+	number(reqID, r.id)
+	if r.Table != "" {
+		header = protowire.AppendTag(header, reqTable, protowire.BytesType)
+		header = protowire.AppendString(header, r.Table)
+	}
+	number(reqMinGeneration, r.MinGeneration)
+	number(reqMaxWait, uint64(r.MaxWait.Milliseconds()))
+	if r.WantPrefixLengths {
+		number(reqWantLengths, 1)
+	}
+	message := mem.BufferSlice{nil}
+	bytes := func(field protowire.Number, value []byte) {
+		if len(value) == 0 {
+			return
+		}
+		tag := protowire.AppendTag(nil, field, protowire.BytesType)
+		tag = protowire.AppendVarint(tag, uint64(len(value)))
+		message = append(message, mem.SliceBuffer(tag), mem.SliceBuffer(value))
+	}
+	bytes(reqV6, r.V6)
+	bytes(reqV4, r.V4)
+	bytes(reqUpperHalves, r.UpperHalves)
+	bytes(reqFlowHashes, r.FlowHashes)
+	message[0] = mem.SliceBuffer(header)
+	return message, nil
+}
+
+func (batchCodec) Unmarshal(data mem.BufferSlice, v any) error {
+	r, ok := v.(*reply)
+	if !ok {
+		return fmt.Errorf("planb: cannot unmarshal a %T", v)
+	}
+	*r = reply{}
+	buffer := data.MaterializeToBuffer(mem.DefaultBufferPool())
+	defer buffer.Free()
+	return fields(buffer.ReadOnlyData(), func(field protowire.Number, number uint64, bytes []byte) error {
+		switch field {
+		case respID:
+			r.id = number
+		case respGeneration:
+			r.result.Generation = number
+		case respNextHops:
+			if len(bytes)%4 != 0 {
+				return fmt.Errorf("planb: a reply has %d bytes of next hops", len(bytes))
+			}
+			r.result.NextHops = make([]uint32, len(bytes)/4)
+			for i := range r.result.NextHops {
+				r.result.NextHops[i] = binary.LittleEndian.Uint32(bytes[4*i:])
+			}
+		case respLengths:
+			r.result.PrefixLengths = append([]byte(nil), bytes...)
+		case respError:
+			failure := &Error{}
+			r.result.Err = failure
+			return fields(bytes, func(field protowire.Number, number uint64, bytes []byte) error {
+				switch field {
+				case errCode:
+					failure.Code = codes.Code(number)
+				case errReason:
+					failure.Reason = string(bytes)
+				case errField:
+					failure.Fields = []string{string(bytes)}
+				case errMessage:
+					failure.Message = string(bytes)
+				}
+				return nil
+			})
+		}
+		return nil
+	})
+}
+
+// Calls `field` for each field of a message: with the value of a varint or with
+// the bytes of a string, bytes or message. Skips fields of other types.
+func fields(message []byte, field func(protowire.Number, uint64, []byte) error) error {
+	for len(message) > 0 {
+		number, kind, n := protowire.ConsumeTag(message)
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		message = message[n:]
+		var value uint64
+		var bytes []byte
+		switch kind {
+		case protowire.VarintType:
+			value, n = protowire.ConsumeVarint(message)
+		case protowire.BytesType:
+			bytes, n = protowire.ConsumeBytes(message)
+		default:
+			n = protowire.ConsumeFieldValue(number, kind, message)
+		}
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		message = message[n:]
+		if kind == protowire.VarintType || kind == protowire.BytesType {
+			if err := field(number, value, bytes); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

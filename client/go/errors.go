@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package planb
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Error is a refusal by the server, of a call or of one batch.
+type Error struct {
+	Code    codes.Code
+	Reason  string   // for programs, such as "TABLE_NOT_FOUND"; may be empty
+	Fields  []string // at fault, such as "changes[3].prefix"
+	Message string   // for humans
+}
+
+func (e *Error) Error() string {
+	text := e.Code.String()
+	if e.Reason != "" {
+		text += " (" + e.Reason + ")"
+	}
+	if len(e.Fields) > 0 && e.Fields[0] != "" {
+		text += " " + strings.Join(e.Fields, ", ")
+	}
+	return fmt.Sprintf("planb: %s: %s", text, e.Message)
+}
+
+// Temporary tells whether another attempt may pass.
+func (e *Error) Temporary() bool {
+	return e.Code == codes.Unavailable || e.Code == codes.ResourceExhausted ||
+		e.Code == codes.Aborted
+}
+
+// ReasonOf returns the reason of an *Error in err's chain; "" without one.
+func ReasonOf(err error) string {
+	var failure *Error
+	if errors.As(err, &failure) {
+		return failure.Reason
+	}
+	return ""
+}
+
+// The error of a call as an *Error; nil and errors without a status unchanged.
+func fromStatus(err error) error {
+	s, ok := status.FromError(err)
+	if err == nil || !ok {
+		return err
+	}
+	failure := &Error{Code: s.Code(), Message: s.Message()}
+	for _, detail := range s.Details() {
+		switch d := detail.(type) {
+		case *errdetails.ErrorInfo:
+			failure.Reason = d.Reason
+		case *errdetails.BadRequest:
+			for _, violation := range d.FieldViolations {
+				failure.Fields = append(failure.Fields, violation.Field)
+			}
+		}
+	}
+	return failure
+}

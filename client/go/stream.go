@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package planb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"planb.dev/lookup/client/go/planbv1"
+)
+
+// Between attempts to open a stream again.
+const (
+	firstPause   = 10 * time.Millisecond
+	longestPause = time.Second
+)
+
+// Stream has batches in flight on one stream to the server, and returns their
+// results in the order of Send. When the server goes away it opens another
+// stream and sends the unanswered batches again.
+//
+// One goroutine may call Send and CloseSend while another one calls Receive.
+type Stream struct {
+	client *Client
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	sending sync.Mutex // held while batches are sent; before mu
+
+	mu       sync.Mutex
+	changed  *sync.Cond
+	stream   grpc.ClientStream
+	inFlight []*request // sent or about to be, oldest first
+	lastID   uint64
+	closed   bool  // CloseSend was called
+	failed   error // ends the stream
+}
+
+// NewStream opens a stream, which ends with ctx. It connects with the first
+// batch. At most InFlight batches (see WithInFlight) wait for their results.
+func (c *Client) NewStream(ctx context.Context) *Stream {
+	s := &Stream{client: c}
+	s.ctx, s.cancel = context.WithCancel(ctx)
+	s.changed = sync.NewCond(&s.mu)
+	context.AfterFunc(s.ctx, func() { s.fail(context.Cause(s.ctx)) })
+	return s
+}
+
+// Close ends the stream without waiting for results.
+func (s *Stream) Close() { s.cancel() }
+
+// Send sends a batch. It waits while as many batches are in flight as the
+// client allows. A batch that the server refuses fails in its Result.
+func (s *Stream) Send(batch *Batch) error {
+	s.mu.Lock()
+	for s.failed == nil && len(s.inFlight) >= s.client.options.inFlight {
+		s.changed.Wait()
+	}
+	s.mu.Unlock()
+	retry := s.client.newRetry()
+	for {
+		sent, err := s.trySend(batch)
+		if sent {
+			return nil
+		}
+		if err := retry.wait(s.ctx, err); err != nil {
+			return s.fail(err)
+		}
+	}
+}
+
+// Sends the batch, or leaves it to Receive, which opens another stream. An
+// error says why there is no stream.
+func (s *Stream) trySend(batch *Batch) (bool, error) {
+	s.sending.Lock()
+	defer s.sending.Unlock()
+	s.mu.Lock()
+	if s.failed != nil || s.closed {
+		defer s.mu.Unlock()
+		if s.failed != nil {
+			return false, s.failed
+		}
+		return false, errors.New("planb: Send after CloseSend")
+	}
+	if s.stream == nil && len(s.inFlight) == 0 {
+		if err := s.open(); err != nil {
+			s.mu.Unlock()
+			return false, err
+		}
+	}
+	s.lastID++
+	r := &request{id: s.lastID, Batch: *batch}
+	if r.Table == "" {
+		r.Table = s.client.options.table
+	}
+	s.inFlight = append(s.inFlight, r)
+	s.changed.Broadcast()
+	stream := s.stream
+	s.mu.Unlock()
+	if stream != nil {
+		// If it is broken, Receive learns why.
+		_ = stream.SendMsg(r)
+	}
+	return true, nil
+}
+
+// CloseSend says that no batch follows: Receive returns io.EOF after the result
+// of the last one.
+func (s *Stream) CloseSend() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	s.changed.Broadcast()
+}
+
+// Receive returns the result of the oldest batch in flight, and waits for it
+// and for a batch. Errors end the stream.
+func (s *Stream) Receive() (Result, error) {
+	var answer reply
+	retry := s.client.newRetry()
+	for {
+		stream, why := s.await()
+		if why != nil {
+			return Result{}, why
+		}
+		if why = stream.RecvMsg(&answer); why == nil {
+			break
+		}
+		for why != nil {
+			if err := retry.wait(s.ctx, why); err != nil {
+				return Result{}, s.fail(err)
+			}
+			why = s.reopen()
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failed != nil {
+		return Result{}, s.failed
+	}
+	if expected := s.inFlight[0].id; answer.id != expected {
+		return Result{}, s.failLocked(fmt.Errorf("planb: a reply to batch %d came for batch %d", answer.id, expected))
+	}
+	s.inFlight = s.inFlight[1:]
+	s.changed.Broadcast()
+	return answer.result, nil
+}
+
+// The stream, once a batch is in flight; io.EOF if none will be.
+func (s *Stream) await() (grpc.ClientStream, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.failed == nil && len(s.inFlight) == 0 && !s.closed {
+		s.changed.Wait()
+	}
+	if s.failed != nil {
+		return nil, s.failed
+	}
+	if len(s.inFlight) == 0 {
+		return nil, io.EOF
+	}
+	return s.stream, nil
+}
+
+// REQUIRES: mu is held.
+func (s *Stream) open() error {
+	stream, err := s.client.connection.NewStream(s.ctx,
+		&planbv1.RouteLookup_ServiceDesc.Streams[0],
+		planbv1.RouteLookup_BatchLookup_FullMethodName,
+		grpc.ForceCodecV2(batchCodec{}))
+	if err == nil {
+		s.stream = stream
+	}
+	return err
+}
+
+// Opens another stream in place of the broken one, and sends the unanswered
+// batches there.
+func (s *Stream) reopen() error {
+	s.sending.Lock() // a SendMsg on the broken stream has an end
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stream = nil
+	if err := s.open(); err != nil {
+		s.sending.Unlock()
+		return err
+	}
+	stream, again := s.stream, append([]*request(nil), s.inFlight...)
+	// Beside Receive, because the server stops reading while its replies are not
+	// read. Send waits until these are sent.
+	go func() {
+		defer s.sending.Unlock()
+		for _, r := range again {
+			if stream.SendMsg(r) != nil {
+				return
+			}
+		}
+	}()
+	return nil
+}
+
+// The attempts of one call. They end `patience` after the first one.
+type retry struct {
+	pause time.Duration
+	until time.Time
+}
+
+func (c *Client) newRetry() *retry {
+	return &retry{firstPause, time.Now().Add(c.options.patience)}
+}
+
+// Waits until another attempt may be made after the error `why`, or returns the
+// error that ends the call.
+func (r *retry) wait(ctx context.Context, why error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	// A server that drains ends its streams with either.
+	if why != io.EOF && status.Code(why) != codes.Unavailable || time.Now().After(r.until) {
+		return fromStatus(why)
+	}
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(r.pause):
+	}
+	r.pause = min(2*r.pause, longestPause)
+	return nil
+}
+
+func (s *Stream) fail(err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failLocked(err)
+}
+
+func (s *Stream) failLocked(err error) error {
+	if s.failed == nil {
+		s.failed = err
+		s.cancel()
+		s.changed.Broadcast()
+	}
+	return s.failed
+}

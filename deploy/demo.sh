@@ -26,7 +26,7 @@ planbctl() { bazel-bin/client/planbctl/planbctl --timeout=60s "$@"; }
 say() { printf '\n== %s\n' "$*"; }
 
 say "A table of $routes IPv6 and 20000 IPv4 routes, made up like the Internet's"
-planbctl generate --routes $routes --ipv4 20000 --output "$work/table.txt"
+planbctl generate --routes $routes --ipv4 20000 "$work/table.txt"
 shuf -n 4 --random-source=<(yes) "$work/table.txt"
 
 say "The server, on a Unix socket and on TCP"

@@ -180,7 +180,7 @@ class EndToEnd : public testing::TestWithParam<const char*> {
     } else {
       path_ = absl::StrCat(testing::TempDir(), "/table.txt");
       ASSERT_EQ(Planbctl("none", absl::StrCat("generate --routes 100000 "
-                                              "--seed 7 --output ",
+                                              "--seed 7 ",
                                               path_)),
                 0);
     }

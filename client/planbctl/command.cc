@@ -100,8 +100,8 @@ std::vector<const Command*> CommandsOf(absl::string_view group) {
 
 absl::Span<const absl::string_view> GlobalFlags() {
   static constexpr absl::string_view kFlags[] = {
-      "server",          "tls_ca", "tls_cert", "tls_key",
-      "tls_server_name", "table",  "json",     "timeout"};
+      "server", "tls_ca", "tls_cert", "tls_key", "tls_server_name",
+      "table",  "output", "json",     "timeout"};
   return kFlags;
 }
 
@@ -179,7 +179,7 @@ std::string ProgramHelp() {
       "If several apply, the largest. Errors go to the standard error; the "
       "standard\noutput has answers only.\n\n"
       "Examples:\n"
-      "  planbctl generate --routes 100000 --output table.txt\n"
+      "  planbctl generate --routes 100000 table.txt\n"
       "  planbctl load table.txt\n"
       "  planbctl lookup 2001:db8::1 192.0.2.1\n"
       "  planbctl announce 2001:db8::/32 7\n"

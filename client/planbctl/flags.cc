@@ -53,13 +53,26 @@ absl::Span<const Word<Family>> WordsFor(Family) {
   return kWords;
 }
 
+absl::Span<const Word<OutputForm>> WordsFor(OutputForm) {
+  static constexpr Word<OutputForm> kWords[] = {{"table", OutputForm::kTable},
+                                                {"json", OutputForm::kJson},
+                                                {"yaml", OutputForm::kYaml},
+                                                {"csv", OutputForm::kCsv}};
+  return kWords;
+}
+
 }  // namespace planb::client
 
 ABSL_FLAG(std::string, table, "",
           "Name of the routing table; empty means \"default\".");
-ABSL_FLAG(bool, json, false,
-          "Print JSON Lines, one object a line, with the fields of "
-          "client/planbctl/proto/planb/client/.");
+ABSL_FLAG(
+    planb::client::Choice<planb::client::OutputForm>, output,
+    {planb::client::OutputForm::kTable},
+    "How to print answers: table (text for humans), json (JSON Lines, one "
+    "object a line), yaml (a document each) or csv (a header, then a row "
+    "each). The last three have the fields of "
+    "client/planbctl/proto/planb/client/.");
+ABSL_FLAG(bool, json, false, "The same as --output=json.");
 ABSL_FLAG(
     absl::Duration, timeout, absl::Seconds(10),
     "Bounds connecting, and each call as a whole, also lists, replacements "

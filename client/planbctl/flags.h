@@ -24,6 +24,9 @@
 
 namespace planb::client {
 
+// How answers are printed.
+enum class OutputForm { kTable, kJson, kYaml, kCsv };
+
 // The value of a flag that is one of a few words.
 template <typename Value>
 struct Choice {
@@ -44,6 +47,7 @@ absl::Span<const Word<TraceKind>> WordsFor(TraceKind);
 absl::Span<const Word<AddressForm>> WordsFor(AddressForm);
 absl::Span<const Word<ArrivalKind>> WordsFor(ArrivalKind);
 absl::Span<const Word<Family>> WordsFor(Family);
+absl::Span<const Word<OutputForm>> WordsFor(OutputForm);
 
 template <typename Value>
 std::string AbslUnparseFlag(Choice<Value> choice) {
@@ -74,6 +78,7 @@ bool AbslParseFlag(absl::string_view text, Choice<Value>* choice,
 // Of every command. session.cc has the others.
 ABSL_DECLARE_FLAG(std::string, table);
 ABSL_DECLARE_FLAG(bool, json);
+ABSL_DECLARE_FLAG(planb::client::Choice<planb::client::OutputForm>, output);
 ABSL_DECLARE_FLAG(absl::Duration, timeout);
 
 // Of changes.

@@ -12,9 +12,6 @@
 #include "client/planbctl/flags.h"
 #include "client/planbctl/route_source.h"
 
-ABSL_FLAG(std::string, output, "",
-          "Write to this file instead of the standard output.");
-
 namespace planb::client {
 namespace {
 
@@ -31,14 +28,14 @@ bool WriteRoutes(const std::vector<Route>& routes, std::FILE* file) {
   return std::fflush(file) == 0;
 }
 
-ExitCode Run(const Arguments&) {
+ExitCode Run(const Arguments& arguments) {
   const std::string count = absl::GetFlag(FLAGS_routes);
   uint64_t ipv6_routes = kDefaultRoutes;
   if (!count.empty() && !absl::SimpleAtoi(count, &ipv6_routes)) {
     return FailUsage(
         absl::StrCat("--routes=", count, " is no number of routes"));
   }
-  const std::string path = absl::GetFlag(FLAGS_output);
+  const std::string path = arguments.empty() ? "" : arguments[0];
   std::FILE* const file =
       path.empty() ? stdout : std::fopen(path.c_str(), "we");
   if (file == nullptr) return FailUsage(absl::StrCat("cannot write ", path));
@@ -55,14 +52,16 @@ ExitCode Run(const Arguments&) {
 
 const Command kGenerateCommand = {
     .name = "generate",
+    .arguments = "[FILE]",
     .summary = "make up a routing table like the Internet's",
     .description =
-        "Writes a synthetic routing table as text, \"PREFIX/LEN NEXTHOP\" a "
-        "line, sorted: --routes IPv6 routes with the Internet's mix of "
+        "Writes a synthetic routing table to FILE, or to the standard "
+        "output, as text, \"PREFIX/LEN NEXTHOP\" a line, sorted: --routes IPv6 "
+        "routes with the Internet's mix of "
         "prefix lengths, clustered in allocations, and --ipv4 IPv4 "
         "routes. The same numbers and --seed make the same table on every "
         "machine. Needs no server.",
-    .flags = {"routes", "ipv4", "seed", "next_hops", "output"},
+    .flags = {"routes", "ipv4", "seed", "next_hops"},
     .run = Run,
     .needs_server = false,
 };

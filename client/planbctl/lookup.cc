@@ -38,7 +38,7 @@ class Printer {
  public:
   void Print(const AddressAnswer& answer) {
     if (answer.next_hop == kNoRoute) missed_ = true;
-    absl::FPrintF(stdout, "%s", json_ ? Json(answer) : Text(answer));
+    absl::FPrintF(stdout, "%s", table_ ? Text(answer) : Fields(answer));
   }
 
   ExitCode exit_code() const {
@@ -46,13 +46,13 @@ class Printer {
   }
 
  private:
-  static std::string Json(const AddressAnswer& answer) {
+  static std::string Fields(const AddressAnswer& answer) {
     output::Lookup line;
     line.set_address(answer.address.ToString());
     line.set_next_hop(answer.next_hop);
     if (answer.prefix.has_value()) line.set_prefix(answer.prefix->ToString());
     line.set_generation(Number(answer.generation));
-    return JsonLine(line);
+    return Record(line);
   }
 
   static std::string Text(const AddressAnswer& answer) {
@@ -65,7 +65,7 @@ class Printer {
         "\tgeneration ", answer.generation, "\n");
   }
 
-  const bool json_ = absl::GetFlag(FLAGS_json);
+  const bool table_ = WantedForm() == OutputForm::kTable;
   bool missed_ = false;
 };
 

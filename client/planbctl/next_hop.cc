@@ -38,8 +38,8 @@ ExitCode ListObjects(std::vector<Object> NextHopList::*select, TextTable text,
       },
       [&](const NextHopList& list) {
         for (const Object& object : list.*select) {
-          if (absl::GetFlag(FLAGS_json)) {
-            absl::PrintF("%s", JsonLine(Describe(object)));
+          if (WantedForm() != OutputForm::kTable) {
+            absl::PrintF("%s", Record(Describe(object)));
           } else {
             text.AddRow(row(object));
           }

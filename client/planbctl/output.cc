@@ -2,6 +2,7 @@
 
 #include "client/planbctl/output.h"
 
+#include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
@@ -15,8 +16,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
-#include "client/planbctl/flags.h"
 
 namespace planb::client {
 
@@ -33,8 +34,91 @@ std::string JsonLine(const google::protobuf::Message& message) {
   return json;
 }
 
-void Print(const google::protobuf::Message& message, absl::string_view text) {
-  absl::PrintF("%s", absl::GetFlag(FLAGS_json) ? JsonLine(message) : text);
+OutputForm WantedForm() {
+  return absl::GetFlag(FLAGS_json) ? OutputForm::kJson
+                                   : absl::GetFlag(FLAGS_output).value;
+}
+
+namespace {
+
+using google::protobuf::Message;
+using google::protobuf::Value;
+
+// The fields of JsonLine(), by name.
+google::protobuf::Struct JsonFields(const Message& message) {
+  google::protobuf::Struct fields;
+  ABSL_RAW_CHECK(
+      google::protobuf::util::JsonStringToMessage(JsonLine(message), &fields)
+          .ok(),
+      "JSON of protobuf's own making");
+  return fields;
+}
+
+std::string JsonOf(const Value& value) {
+  std::string json;
+  ABSL_RAW_CHECK(google::protobuf::util::MessageToJsonString(value, &json).ok(),
+                 "a value of JSON has a JSON form");
+  return json;
+}
+
+// A document. JSON is YAML, so that values need no other form.
+std::string Yaml(const Message& message) {
+  const google::protobuf::Struct fields = JsonFields(message);
+  std::string text = "---\n";
+  for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
+    const std::string& name = message.GetDescriptor()->field(i)->name();
+    const auto field = fields.fields().find(name);
+    if (field == fields.fields().end()) continue;
+    absl::StrAppend(&text, name, ": ", JsonOf(field->second), "\n");
+  }
+  return text;
+}
+
+// RFC 4180.
+std::string CsvCell(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");
+}
+
+// A row; lists and objects are JSON in a cell.
+std::string Csv(const Message& message) {
+  const google::protobuf::Struct fields = JsonFields(message);
+  static const google::protobuf::Descriptor* header = nullptr;
+  std::vector<std::string> names;
+  std::vector<std::string> cells;
+  for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
+    names.push_back(message.GetDescriptor()->field(i)->name());
+    const auto field = fields.fields().find(names.back());
+    std::string& cell = cells.emplace_back();
+    if (field == fields.fields().end()) continue;
+    cell = CsvCell(field->second.kind_case() == Value::kStringValue
+                       ? field->second.string_value()
+                       : JsonOf(field->second));
+  }
+  const bool first =
+      std::exchange(header, message.GetDescriptor()) != message.GetDescriptor();
+  return absl::StrCat(first ? absl::StrJoin(names, ",") : "", first ? "\n" : "",
+                      absl::StrJoin(cells, ","), "\n");
+}
+
+}  // namespace
+
+std::string Record(const Message& message) {
+  switch (WantedForm()) {
+    case OutputForm::kYaml:
+      return Yaml(message);
+    case OutputForm::kCsv:
+      return Csv(message);
+    case OutputForm::kTable:
+    case OutputForm::kJson:
+      break;
+  }
+  return JsonLine(message);
+}
+
+void Print(const Message& message, absl::string_view text) {
+  absl::PrintF("%s",
+               WantedForm() == OutputForm::kTable ? text : Record(message));
 }
 
 std::string Field(absl::string_view name, absl::string_view value) {

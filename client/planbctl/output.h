@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "client/planbctl/flags.h"
 #include "lpm/prefix.h"
 #include "planb/client/output.pb.h"
 #include "planb/v1/types.pb.h"
@@ -22,7 +23,14 @@ namespace planb::client {
 // names as declared, ended by a newline.
 std::string JsonLine(const google::protobuf::Message& message);
 
-// Prints `message` with --json, else `text`.
+// What --output and --json ask for.
+OutputForm WantedForm();
+
+// `message` (of output.proto) in the form wanted, which is not kTable. The
+// first CSV row of each kind of message has a header before it.
+std::string Record(const google::protobuf::Message& message);
+
+// Prints `message` in the form wanted, or `text` for kTable.
 void Print(const google::protobuf::Message& message, absl::string_view text);
 
 // A number of output.proto, where 64 bits are a double.

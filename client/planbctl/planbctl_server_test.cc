@@ -290,6 +290,26 @@ TEST_F(PlanbctlServerTest, NextHopsAndGroups) {
   EXPECT_THAT(Do("nexthop delete 5 6"), HasSubstr("2 removed"));
 }
 
+TEST_F(PlanbctlServerTest, AnnounceMakesNextHopsOfGatewaysAndInterfaces) {
+  Do("nexthop set 5 --gateway=fe80::1 --interface=eth0");
+  EXPECT_THAT(Do("announce 2001:db8::/32 via fe80::1 dev eth0 ::/0 9 "
+                 "10.0.0.0/8 via 192.0.2.1 10.1.0.0/16 dev eth1 "
+                 "10.2.0.0/16 via 192.0.2.1"),
+              HasSubstr("5 added"));
+  EXPECT_EQ(Do("routes get 2001:db8::/32"), "2001:db8::/32            5\n");
+  const std::string list = Do("nexthop list");
+  EXPECT_THAT(list, HasSubstr("192.0.2.1  -          1"));
+  EXPECT_THAT(list, HasSubstr("-          eth1       1"));
+  EXPECT_EQ(std::count(list.begin(), list.end(), '\n'), 4);  // and the header
+  // Known by now: no object is made.
+  EXPECT_THAT(Do("announce 10.0.0.0/8 via 192.0.2.1"),
+              HasSubstr("1 unchanged"));
+  EXPECT_EQ(Do("nexthop list"), list);
+  Fails(2, "announce 10.0.0.0/8 via", "");
+  Fails(2, "announce 10.0.0.0/8 via eth0", "eth0");
+  Fails(2, "announce 10.0.0.0/8 7 11.0.0.0/8", "via GATEWAY");
+}
+
 TEST_F(PlanbctlServerTest, Tables) {
   EXPECT_EQ(Do("table create blue"), "blue created, generation 0\n");
   Fails(3, "table create blue", "TABLE_EXISTS");

@@ -141,8 +141,8 @@ constexpr char kWrong[] =
     "bench --rate=3e6 --batch=1, bench --arrivals=odd, bench --form=lower, "
     "bench --form=upper --family=ipv4, bench --streams=2 --connections=3, "
     "bench --warmup=-1s, bench --client_cpus=x, bench --client_cpus=1023, "
-    "generate extra, generate --routes=many, "
-    "generate --output=/nonexistent/file, --server=localhost status, "
+    "generate one two, generate --routes=many, "
+    "generate /nonexistent/file, --server=localhost status, "
     "--server=unix://x status";
 
 TEST_F(PlanbctlTest, UsageErrorsEndWith2) {
@@ -223,6 +223,19 @@ TEST_F(PlanbctlTest, LookupPrintsJsonLines) {
             "\n"
             R"({"address":"::1","next_hop":0,"generation":1})"
             "\n");
+}
+
+TEST_F(PlanbctlTest, LookupPrintsYamlAndCsv) {
+  EXPECT_EQ(Fails(1, "lookup --output=yaml 2001:db8:1::1 ::1"),
+            "---\naddress: \"2001:db8:1::1\"\nnext_hop: 7\ngeneration: 1\n"
+            "prefix: \"2001:db8:1::/48\"\n"
+            "---\naddress: \"::1\"\nnext_hop: 0\ngeneration: 1\n");
+  EXPECT_EQ(Fails(1, "lookup --output=csv 2001:db8:1::1 ::1"),
+            "address,next_hop,generation,prefix\n"
+            "2001:db8:1::1,7,1,2001:db8:1::/48\n::1,0,1,\n");
+  EXPECT_EQ(Fails(1, "lookup --output=json ::1"),
+            Fails(1, "lookup --json ::1"));
+  Fails(2, "lookup --output=xml ::1", "table, json, yaml, csv");
 }
 
 TEST_F(PlanbctlTest, LookupReadsLines) {

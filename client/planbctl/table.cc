@@ -69,7 +69,7 @@ ExitCode PrintStates(const std::vector<v1::Table>& tables) {
   TextTable text({"table", "accepted", "visible", "persisted", "IPv6", "IPv4",
                   "next hops", "groups"});
   for (const v1::Table& table : tables) {
-    if (absl::GetFlag(FLAGS_json)) {
+    if (WantedForm() != OutputForm::kTable) {
       PrintState(table);
       continue;
     }
@@ -134,8 +134,8 @@ const Command kTableListCommand = {
     .description =
         "Shows a line for each table: its name, its accepted, visible and "
         "persisted generations, and its numbers of IPv6 and IPv4 routes, "
-        "next-hop objects and groups. With --json, prints all fields of "
-        "\"table show\".",
+        "next-hop objects and groups. Other forms of --output have all fields "
+        "of \"table show\".",
     .run = List,
 };
 
@@ -219,7 +219,9 @@ ExitCode Copy(const Arguments& arguments) {
         std::find(names.begin(), names.end(), table.name()) == names.end()) {
       continue;
     }
-    if (!absl::GetFlag(FLAGS_json)) absl::PrintF("%s: ", table.name());
+    if (WantedForm() == OutputForm::kTable) {
+      absl::PrintF("%s: ", table.name());
+    }
     const absl::Status copied = CopyTable(*from, *to, table);
     if (!copied.ok()) return Fail(copied);
   }

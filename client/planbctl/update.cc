@@ -2,9 +2,13 @@
 
 // planbctl announce, withdraw and load: change a few routes, or load a file.
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdio>
+#include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_format.h"
@@ -50,19 +54,122 @@ ExitCode Send(v1::UpdateRoutesRequest request) {
       PrintChange);
 }
 
-ExitCode Announce(const Arguments& arguments) {
-  if (arguments.size() % 2 != 0) {
-    return FailUsage("announce takes pairs of PREFIX and NEXTHOP");
+// A route of the command line: to an id, or to a gateway and interface.
+struct Announced {
+  std::string prefix;
+  NextHopId id = kNoRoute;
+  NextHop object;  // without an id; if `id` is kNoRoute
+};
+
+// Reads "PREFIX NEXTHOP" and "PREFIX [via GATEWAY] [dev INTERFACE]", repeated.
+absl::StatusOr<std::vector<Announced>> ParseRoutes(const Arguments& arguments) {
+  std::vector<Announced> routes;
+  for (size_t i = 0; i < arguments.size();) {
+    Announced& route = routes.emplace_back();
+    route.prefix = arguments[i++];
+    bool named = false;
+    while (i + 1 < arguments.size() &&
+           (arguments[i] == "via" || arguments[i] == "dev")) {
+      named = true;
+      if (arguments[i] == "dev") {
+        route.object.interface = arguments[i + 1];
+      } else {
+        const auto gateway = Address::Parse(arguments[i + 1]);
+        if (!gateway.ok()) return gateway.status();
+        route.object.gateway = *gateway;
+      }
+      i += 2;
+    }
+    if (named) continue;
+    if (i == arguments.size()) {
+      return absl::InvalidArgumentError(
+          "announce takes PREFIX NEXTHOP or PREFIX via GATEWAY dev INTERFACE");
+    }
+    const auto id = ParseNextHopId(arguments[i++]);
+    if (!id.ok()) return id.status();
+    route.id = *id;
   }
-  v1::UpdateRoutesRequest request;
-  for (size_t i = 0; i < arguments.size(); i += 2) {
-    const auto next_hop = ParseNextHopId(arguments[i + 1]);
-    if (!next_hop.ok()) return FailUsage(next_hop.status().message());
-    if (!AddUpdate(arguments[i], *next_hop, RouteUpdate::OP_INSERT, request)) {
-      return ExitCode::kUsage;
+  return routes;
+}
+
+// What the ids of the table's objects stand for.
+using KnownIds = std::map<NextHopId, std::string>;
+
+KnownIds Known(const NextHopList& list) {
+  KnownIds known;
+  for (const NextHop& next_hop : list.next_hops) {
+    known[next_hop.id] = TextOf(next_hop);
+  }
+  for (const NextHopGroup& group : list.groups) known[group.id] = "group";
+  return known;
+}
+
+// The id of the object with this gateway and interface; adds it to `known` and
+// `request` if it is new. A new id is a hash of the two, so that other clients
+// choose the same one, and out of the way of small ids.
+NextHopId IdOf(NextHop wanted, KnownIds& known,
+               v1::UpdateRoutesRequest& request) {
+  constexpr NextHopId kFirst = 1 << 23;
+  const std::string name = TextOf(wanted);
+  for (const auto& [id, text] : known) {
+    if (text == name) return id;
+  }
+  uint32_t hash = 2166136261;  // FNV-1a
+  for (const char c : name) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 16777619;
+  }
+  wanted.id = kFirst + hash % kFirst;
+  while (known.contains(wanted.id)) {
+    wanted.id = kFirst + (wanted.id + 1) % kFirst;
+  }
+  known[wanted.id] = name;
+  *request.add_next_hops() = ToProto(wanted);
+  return wanted.id;
+}
+
+// Sends the routes, and the objects that the table lacks, in one step.
+ExitCode SendRoutes(const std::vector<Announced>& routes) {
+  const bool named =
+      std::any_of(routes.begin(), routes.end(),
+                  [](const Announced& r) { return r.id == kNoRoute; });
+  const auto channel = ConnectToServer();
+  if (!channel.ok()) return Fail(channel.status());
+  const TableClient client(*channel);
+  constexpr int kAttempts = 5;
+  for (int attempt = 1;; ++attempt) {
+    NextHopList list;
+    if (named) {
+      auto listed =
+          client.ListNextHops(absl::GetFlag(FLAGS_table), CallDeadline());
+      if (!listed.ok()) return Fail(listed.status());
+      list = *std::move(listed);
+    }
+    v1::UpdateRoutesRequest request;
+    KnownIds known = Known(list);
+    for (const Announced& route : routes) {
+      const NextHopId id =
+          route.id != kNoRoute ? route.id : IdOf(route.object, known, request);
+      if (!AddUpdate(route.prefix, id, RouteUpdate::OP_INSERT, request)) {
+        return ExitCode::kUsage;
+      }
+    }
+    SetConditions(request);
+    // Another client may have taken the ids meanwhile.
+    const bool guarded = named && !request.has_expected_generation();
+    if (guarded) request.set_expected_generation(list.generation);
+    const auto response = client.UpdateRoutes(request, CallDeadline());
+    if (response.ok()) return PrintChange(*response);
+    if (!guarded || attempt == kAttempts ||
+        ErrorReason(response.status()) != "GENERATION_MISMATCH") {
+      return Fail(response.status());
     }
   }
-  return Send(std::move(request));
+}
+
+ExitCode Announce(const Arguments& arguments) {
+  const auto routes = ParseRoutes(arguments);
+  if (!routes.ok()) return FailUsage(routes.status().message());
+  return SendRoutes(*routes);
 }
 
 ExitCode Withdraw(const Arguments& arguments) {
@@ -84,7 +191,10 @@ const Command kAnnounceCommand = {
     .summary = "add routes, or change their next hops",
     .description =
         "Announces routes in one step, all or none. NEXTHOP is the id of "
-        "a next hop, 1 to 4294967294. Prints the generation of the "
+        "a next hop, 1 to 4294967294; or \"via GATEWAY\", \"dev "
+        "INTERFACE\" or both, which is the next-hop object with that gateway "
+        "and interface: it is made in the same step if the table has none. "
+        "Prints the generation of the "
         "change, and the numbers of routes added, changed and unchanged.",
     .flags = ChangeFlags({"strict"}),
     .run = Announce,

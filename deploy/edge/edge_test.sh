@@ -97,7 +97,7 @@ start_edge() {
   await "no $name" curl -sf -o "$work/scrape" "http://127.0.0.1:$port/metrics"
 }
 
-"$bin/planbctl" generate --routes=20000 --output="$work/routes.txt"
+"$bin/planbctl" generate --routes=20000 "$work/routes.txt"
 # shellcheck disable=SC2086 # words are what is wanted
 "$bin/planb_server" --listen="unix://$work/planb.sock" --store=none \
   --metrics_address= --routes="$work/routes.txt" ${PLANB_SERVER_FLAGS:-} \

@@ -60,7 +60,7 @@ def check(binaries, routes, quota, folder):
         tables = [folder / f"table{seed}.txt" for seed in (7, 8)]
         for seed, table in zip((7, 8), tables):
             server.ctl("generate", f"--routes={routes - ipv4}",
-                       f"--ipv4={ipv4}", f"--seed={seed}", f"--output={table}")
+                       f"--ipv4={ipv4}", f"--seed={seed}", table)
         server.start(f"--generate={routes - ipv4}", f"--generate_ipv4={ipv4}",
                      f"--max_routes={routes}", f"--memory_quota_bytes={quota}")
         bench = [binaries / "planbctl", f"--server={server.target}",

@@ -28,7 +28,7 @@ trap cleanup EXIT
 mkdir "$work/old" "$work/new"
 cp "$(realpath "${2:-$bin}")/planb_server" "$work/old/"
 cp "$bin/planb_server" "$work/new/"
-"$bin/planbctl" generate --routes=20000 --output="$work/table"
+"$bin/planbctl" generate --routes=20000 "$work/table"
 
 # soak_on TARGET: in the background, until soak_off.
 soak_on() {

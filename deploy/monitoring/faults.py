@@ -213,7 +213,7 @@ class NoRoutes(Fault):
 
     def undo(self):
         table = self.server.work / "table.txt"
-        self.server.ctl("generate", "--routes=1000", f"--output={table}")
+        self.server.ctl("generate", "--routes=1000", table)
         self.server.ctl("load", table)
 
 
@@ -289,7 +289,7 @@ class MemoryNearLimit(Fault):
 
     def undo(self):
         table = self.server.work / "few.txt"
-        self.server.ctl("generate", "--routes=1000", f"--output={table}")
+        self.server.ctl("generate", "--routes=1000", table)
         self.server.ctl("routes", "replace", table)
 
 

@@ -82,7 +82,7 @@ serve() {
   local ctl=$work/planbctl
   bazel build --noshow_progress //server:planb_server //client/planbctl
   cp -L bazel-bin/client/planbctl/planbctl bazel-bin/server/planb_server "$work"
-  "$ctl" generate --routes=20000 --ipv4=20000 --output="$work/table.txt"
+  "$ctl" generate --routes=20000 --ipv4=20000 "$work/table.txt"
   "$@" "$work/planb_server" --routes="$work/table.txt" --store=none \
     --listen="unix://$work/planb.sock" --metrics_address=127.0.0.1:0 \
     2>"$work/server.log" &

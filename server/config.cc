@@ -100,6 +100,30 @@ absl::Status SetFlagsFromFile(const std::string& path,
   return absl::OkStatus();
 }
 
+FlagValues ValuesOfFlags(absl::string_view source) {
+  FlagValues values;
+  for (const auto& [name, flag] : FlagsOf(source)) {
+    values[name] = flag->CurrentValue();
+  }
+  return values;
+}
+
+void RestoreFlags(const FlagValues& values, absl::string_view source) {
+  std::string error;
+  for (const auto& [name, flag] : FlagsOf(source)) {
+    ABSL_RAW_CHECK(flag->ParseFrom(values.at(name), &error),
+                   "a flag refuses its own value");
+  }
+}
+
+void ResetFlags(absl::string_view source) {
+  std::string error;
+  for (const auto& [name, flag] : FlagsOf(source)) {
+    ABSL_RAW_CHECK(flag->ParseFrom(flag->DefaultValue(), &error),
+                   "a flag refuses its default");
+  }
+}
+
 absl::Status SetFlagsFromEnvironment(absl::string_view source) {
   for (const auto& [name, flag] : FlagsOf(source)) {
     const std::string variable =

@@ -5,6 +5,7 @@
 #ifndef PLANB_SERVER_CONFIG_H_
 #define PLANB_SERVER_CONFIG_H_
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,13 @@ absl::Status SetFlagsFromFile(const std::string& path,
 // Sets each flag whose variable exists: PLANB_MAX_ROUTES is that of
 // --max_routes. Errors: INVALID_ARGUMENT for a value that the flag refuses.
 absl::Status SetFlagsFromEnvironment(absl::string_view source);
+
+// The values of the flags of `source`, by name, as text.
+using FlagValues = std::map<std::string, std::string>;
+FlagValues ValuesOfFlags(absl::string_view source);
+// REQUIRES: `values` is of ValuesOfFlags(), of this process.
+void RestoreFlags(const FlagValues& values, absl::string_view source);
+void ResetFlags(absl::string_view source);  // to their defaults
 
 // Flags of one topic, for --help.
 struct FlagTopic {

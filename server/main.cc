@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <cstdio>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -16,6 +17,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "base/cpu_list.h"
 #include "base/process_setup.h"
@@ -35,13 +38,14 @@ sigset_t Signals() {
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGHUP);
   return signals;
 }
 
 // Handles SIGTERM and SIGINT. Before Serve(), a signal ends the process at once
 // with status 0: a shutdown does not wait until a large table is restored, and
 // the store survives a kill. After Serve(), the signal is for Await(), and the
-// server drains.
+// server drains. SIGHUP reloads; one before Serve() does when that is called.
 //
 // REQUIRES: constructed before all other threads, which inherit that these
 // signals are blocked. Not thread-safe.
@@ -52,8 +56,12 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  // From now on, signals no longer end the process.
-  void Serve();
+  // From now on, signals no longer end the process, and SIGHUP calls `reload`,
+  // on a thread of this class. REQUIRES: called once.
+  void Serve(std::function<void()> reload);
+
+  // From now on, `reload` is not called.
+  void IgnoreReloads();
 
   // Waits for a signal and returns it. REQUIRES: Serve() was called.
   int Await();
@@ -64,6 +72,8 @@ class StopSignals {
   std::mutex mutex_;
   std::condition_variable came_;
   bool serving_ ABSL_GUARDED_BY(mutex_) = false;
+  bool reload_pending_ ABSL_GUARDED_BY(mutex_) = false;
+  std::function<void()> reload_ ABSL_GUARDED_BY(mutex_);
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   int signal_ ABSL_GUARDED_BY(mutex_) = 0;
   std::thread thread_;  // uses the members above
@@ -86,9 +96,16 @@ StopSignals::~StopSignals() {
   thread_.join();
 }
 
-void StopSignals::Serve() {
+void StopSignals::Serve(std::function<void()> reload) {
   const std::lock_guard lock(mutex_);
   serving_ = true;
+  reload_ = std::move(reload);
+  if (reload_pending_) reload_();
+}
+
+void StopSignals::IgnoreReloads() {
+  const std::lock_guard lock(mutex_);
+  reload_ = nullptr;
 }
 
 int StopSignals::Await() {
@@ -100,7 +117,11 @@ int StopSignals::Await() {
 void StopSignals::Loop() {
   const sigset_t signals = Signals();
   int signal = 0;
-  sigwait(&signals, &signal);
+  while (sigwait(&signals, &signal) == 0 && signal == SIGHUP) {
+    const std::lock_guard lock(mutex_);
+    reload_pending_ = !serving_;
+    if (reload_ != nullptr) reload_();
+  }
   const std::lock_guard lock(mutex_);
   if (!serving_ && !ending_) {
     Log(LogLevel::kInfo, "stopped before serving", {{"signal", signal}});
@@ -159,11 +180,27 @@ int Main(int argc, char** argv) {
   options.store = *std::move(store);
   auto server = Server::Start(std::move(options));
   if (!server.ok()) return Refuse(server.status());
-  stop.Serve();
+  stop.Serve([&] {
+    const auto again = ReloadFlags(argc, argv);
+    if (!again.ok() || !SetLogLevel(again->log_level).ok()) {
+      return Log(
+          LogLevel::kError,
+          "the configuration cannot be used, the old "
+          "one stays",
+          {{"error", again.ok() ? absl::StrCat("--log_level=", again->log_level)
+                                : again.status().message()}});
+    }
+    (*server)->Reload();
+    Log(LogLevel::kInfo, "reloaded", {{"log_level", again->log_level}});
+    if (again->need_restart.empty()) return;
+    Log(LogLevel::kWarning, "changes take effect at the next start",
+        {{"flags", absl::StrJoin(again->need_restart, ",")}});
+  });
   Log(LogLevel::kInfo, "serving");
   const Periodic tidy(absl::Seconds(5), TidyHeap);
 
   const int signal = stop.Await();
+  stop.IgnoreReloads();
   Log(LogLevel::kInfo, "draining", {{"signal", signal}});
   (*server)->Drain(line->drain_timeout);
   Log(LogLevel::kInfo, "drained");

@@ -23,6 +23,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/testing/server_process.h"
+#include "base/testing/test_certificates.h"
 #include "server/testing/running_server.h"
 #include "version.h"
 
@@ -60,6 +61,8 @@ TEST(Main, ReadsAFileThenTheEnvironmentThenTheCommandLine) {
                          "max_watchers: 7\n"
                          "listen: [\"unix:///tmp/a\", \"[::1]:1\"]\n"
                          "drain_timeout: 7s\n"
+                         "history_bytes: 3072KiB\n"
+                         "update_memory_bytes: 1000\n"
                          "empty_table_ready: false\n";
   const std::string printed = Output(
       absl::StrCat("PLANB_MAX_LISTS=8 PLANB_MAX_WATCHERS=9 PLANB_CONFIG=", file,
@@ -67,6 +70,7 @@ TEST(Main, ReadsAFileThenTheEnvironmentThenTheCommandLine) {
   for (const char* line :
        {"\nmax_routes: \"5\"\n", "\nmax_lists: \"8\"\n",
         "\nmax_watchers: \"10\"\n", "\nlisten: \"unix:///tmp/a,[::1]:1\"\n",
+        "\nhistory_bytes: \"3MiB\"\n", "\nupdate_memory_bytes: \"1000\"\n",
         "\ndrain_timeout: \"7s\"\n", "\nempty_table_ready: \"false\"\n",
         "\n# max_replacements: \"16\"\n"}) {
     EXPECT_TRUE(absl::StrContains(printed, line)) << line << printed;
@@ -149,7 +153,7 @@ TEST(Main, RefusesWithOneClearLine) {
             "limit is 4000000"},
            {{socket, absl::StrCat("--routes=", broken), "--max_routes=0"},
             "limit is 0"},
-           {{socket, "--max_message_bytes=-1"}, "max_message_bytes"},
+           {{socket, "--max_message_bytes=2GiB"}, "max_message_bytes"},
            // An address reserved for documentation: no machine has it.
            {{absl::StrCat(socket, ",203.0.113.1:50051"), "--insecure"},
             "cannot listen on 203.0.113.1:50051"},
@@ -217,6 +221,50 @@ TEST(Main, DrainsOnSigterm) {
     EXPECT_NE(process.Log().find("drained"), std::string::npos);
     EXPECT_NE(access(socket.c_str(), F_OK), 0) << "socket left behind";
   }
+}
+
+TEST(Main, ReloadsOnSighup) {
+  const std::string file = TempPath("reload.yaml");
+  const std::string socket = TempPath("reload.sock");
+  const auto awaits = [](const ServerProcess& server, const char* line) {
+    const absl::Time deadline = absl::Now() + absl::Seconds(30);
+    while (!absl::StrContains(server.Log(), line) && absl::Now() < deadline) {
+      absl::SleepFor(absl::Milliseconds(5));
+    }
+    EXPECT_TRUE(absl::StrContains(server.Log(), line)) << server.Log();
+  };
+  TestAuthority authority;
+  TestTlsFiles tls;
+  tls.SetIdentity(authority.Issue());
+  std::ofstream(file) << "max_routes: 5\n";
+  ServerProcess server({absl::StrCat("--listen=unix://", socket, ",[::1]:0"),
+                        "--metrics_address=", "--store=none",
+                        "--config=" + file, "--tls_cert=" + tls.cert(),
+                        "--tls_key=" + tls.key(), "--tls_reload_interval=1h"});
+  ASSERT_TRUE(server.AwaitServing()) << server.Log();
+
+  std::ofstream(file) << "max_routes: 6\nlog_level: debug\n";
+  tls.SetIdentity(authority.Issue());
+  server.Kill(SIGHUP);
+  awaits(server, "take effect at the next start flags=max_routes");
+  EXPECT_TRUE(absl::StrContains(server.Log(), "reloaded log_level=debug"));
+  EXPECT_TRUE(absl::StrContains(server.Log(), "certificates reloaded"));
+
+  std::ofstream(file) << "log_level: error\nmax_routs: 6\n";
+  server.Kill(SIGHUP);
+  awaits(server, ":2: unknown key");
+  std::ofstream(file) << "log_level: loud\n";
+  server.Kill(SIGHUP);
+  awaits(server, "loud");
+  // Still at debug, with the certificate of before.
+  std::ofstream(file) << "log_level: info\n";
+  tls.SetIdentity({"no certificate", "no key"});
+  server.Kill(SIGHUP);
+  awaits(server, "reloaded log_level=info");
+  EXPECT_TRUE(absl::StrContains(server.Log(), "certificates not reloaded"));
+
+  server.Kill(SIGTERM);
+  EXPECT_EQ(server.Wait(), 0);
 }
 
 TEST(Main, ReplacesSocketOfKilledServerAndNoOther) {

@@ -108,6 +108,10 @@ class Server {
   // The port of `metrics_address`; 0 if there is none.
   virtual int metrics_port() const = 0;
 
+  // Reads the files of TLS and the authorization policy now. What cannot be
+  // used is logged and changes nothing. Thread-safe.
+  virtual void Reload() = 0;
+
   // Health becomes NOT_SERVING and new calls are refused. Calls in flight have
   // `patience` to end, and answers that are being written a tenth of a second
   // more. Calls that are still open then end with UNAVAILABLE, without

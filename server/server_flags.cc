@@ -19,6 +19,44 @@
 #include "server/config.h"
 #include "server/observe/process_metrics.h"
 
+namespace planb::server {
+namespace {
+
+// The value of a flag such as 64MiB: bytes, or a multiple of KiB, MiB or GiB.
+struct Size {
+  uint64_t bytes = 0;
+};
+
+constexpr std::pair<absl::string_view, int> kUnits[] = {
+    {"GiB", 30}, {"MiB", 20}, {"KiB", 10}, {"", 0}};
+
+bool AbslParseFlag(absl::string_view text, Size* size, std::string* error) {
+  for (const auto& [unit, shift] : kUnits) {
+    if (!absl::ConsumeSuffix(&text, unit)) continue;
+    if (absl::SimpleAtoi(text, &size->bytes) &&
+        size->bytes <= std::numeric_limits<uint64_t>::max() >> shift) {
+      size->bytes <<= shift;
+      return true;
+    }
+    break;
+  }
+  *error = "is no size such as 1000000, 512KiB, 64MiB or 4GiB";
+  return false;
+}
+
+std::string AbslUnparseFlag(const Size& size) {
+  for (const auto& [unit, shift] : kUnits) {
+    if (size.bytes % (uint64_t{1} << shift) == 0 &&
+        (size.bytes != 0 || shift == 0)) {
+      return absl::StrCat(size.bytes >> shift, unit);
+    }
+  }
+  return "";
+}
+
+}  // namespace
+}  // namespace planb::server
+
 ABSL_FLAG(std::vector<std::string>, listen,
           std::vector<std::string>({"unix:///run/planb/planb.sock"}),
           "Where to serve gRPC, comma separated: unix:///PATH or HOST:PORT "
@@ -160,14 +198,15 @@ ABSL_FLAG(uint64_t, max_lookup_addresses, 4096,
 ABSL_FLAG(uint64_t, max_streams, 10'000, "BatchLookup streams open at once.");
 ABSL_FLAG(uint64_t, max_tables, 256,
           "Tables there may be, \"default\" included.");
-ABSL_FLAG(uint64_t, max_table_memory_bytes, uint64_t{4} << 30,
-          "Bytes that the RIBs and FIBs of all tables may take, rebuilds "
+ABSL_FLAG(planb::server::Size, max_table_memory_bytes, {uint64_t{4} << 30},
+          "Memory that the RIBs and FIBs of all tables may take, rebuilds "
           "included. An update that might take more is refused.");
-ABSL_FLAG(uint64_t, history_bytes, 16 << 20,
-          "Bytes of changes that each table keeps for WatchRoutes, besides "
-          "--max_table_memory_bytes.");
-ABSL_FLAG(uint64_t, update_memory_bytes, uint64_t{256} << 20,
-          "Bytes that updates may take, all together, while they are parsed "
+ABSL_FLAG(
+    planb::server::Size, history_bytes, {16 << 20},
+    "Memory for the changes that each table keeps for WatchRoutes, besides "
+    "--max_table_memory_bytes.");
+ABSL_FLAG(planb::server::Size, update_memory_bytes, {uint64_t{256} << 20},
+          "Memory that updates may take, all together, while they are parsed "
           "and applied. One that takes more alone is refused.");
 ABSL_FLAG(uint64_t, max_lists, 64,
           "ListRoutes, ListNextHops and ExportSnapshot calls open at once; "
@@ -203,16 +242,16 @@ ABSL_FLAG(absl::Duration, lookup_spin, absl::ZeroDuration(),
           "How long a thread that serves lookups polls for more work before it "
           "sleeps. Saves the time of the wake-up, and takes up to a core for "
           "each thread.");
-ABSL_FLAG(int32_t, max_message_bytes, 16 << 20,
-          "Bytes of one gRPC message received. A longer one ends its call.");
+ABSL_FLAG(planb::server::Size, max_message_bytes, {16 << 20},
+          "Size of one gRPC message received. A longer one ends its call.");
 ABSL_FLAG(int32_t, unix_send_buffer, 1 << 20,
           "SO_SNDBUF of Unix sockets in bytes, which net.core.wmem_max bounds; "
           "0: the host's default.");
 ABSL_FLAG(std::string, loopback_congestion, "cubic",
           "TCP_CONGESTION of connections from this host; empty: the host's "
           "default.");
-ABSL_FLAG(uint64_t, memory_quota_bytes, uint64_t{256} << 20,
-          "Bytes of messages being received or sent that all connections "
+ABSL_FLAG(planb::server::Size, memory_quota_bytes, {uint64_t{256} << 20},
+          "Memory for the messages being received or sent that all connections "
           "together may hold. Above it, gRPC stops reading, then ends calls.");
 ABSL_FLAG(int32_t, max_control_calls, 256,
           "Calls of RouteTable and Health open at once; each takes a thread. "
@@ -285,6 +324,8 @@ constexpr char kUsage[] =
     "  planb_server config print [FLAGS]\n"
     "  planb_server --routes=table.txt \\\n"
     "    --listen=unix:///run/planb/planb.sock,127.0.0.1:50051\n\n"
+    "On SIGHUP the server reads certificates, keys, the authorization policy\n"
+    "and --log_level again. What cannot be used changes nothing.\n"
     "Logs go to stderr. On SIGTERM and SIGINT the server refuses new calls,\n"
     "finishes open ones and ends with status 0. A bad flag, file or address "
     "ends\n"
@@ -340,11 +381,12 @@ ServerOptions OptionsFromFlags() {
       .max_next_hops = absl::GetFlag(FLAGS_max_next_hops)};
   options.tables.table.max_pending_updates =
       absl::GetFlag(FLAGS_max_pending_updates);
-  options.tables.table.history_bytes = absl::GetFlag(FLAGS_history_bytes);
+  options.tables.table.history_bytes = absl::GetFlag(FLAGS_history_bytes).bytes;
   options.tables.default_fib.prefix_lengths =
       absl::GetFlag(FLAGS_prefix_lengths);
   options.tables.max_tables = absl::GetFlag(FLAGS_max_tables);
-  options.tables.memory_limit = absl::GetFlag(FLAGS_max_table_memory_bytes);
+  options.tables.memory_limit =
+      absl::GetFlag(FLAGS_max_table_memory_bytes).bytes;
   options.lookup = {
       .max_batch_addresses = absl::GetFlag(FLAGS_max_batch_addresses),
       .max_lookup_addresses = absl::GetFlag(FLAGS_max_lookup_addresses),
@@ -352,7 +394,7 @@ ServerOptions OptionsFromFlags() {
       .max_streams = absl::GetFlag(FLAGS_max_streams)};
   options.control = {
       .max_update_routes = absl::GetFlag(FLAGS_max_update_routes),
-      .update_memory_bytes = absl::GetFlag(FLAGS_update_memory_bytes),
+      .update_memory_bytes = absl::GetFlag(FLAGS_update_memory_bytes).bytes,
       .max_lists = absl::GetFlag(FLAGS_max_lists),
       .max_watchers = absl::GetFlag(FLAGS_max_watchers),
       .max_replacements = absl::GetFlag(FLAGS_max_replacements),
@@ -371,8 +413,9 @@ ServerOptions OptionsFromFlags() {
                           absl::GetFlag(FLAGS_max_peer_connections),
                       .peer_connection_rate =
                           absl::GetFlag(FLAGS_peer_connection_rate)},
-      .max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes),
-      .memory_quota_bytes = absl::GetFlag(FLAGS_memory_quota_bytes),
+      .max_message_bytes =
+          static_cast<int>(absl::GetFlag(FLAGS_max_message_bytes).bytes),
+      .memory_quota_bytes = absl::GetFlag(FLAGS_memory_quota_bytes).bytes,
       .max_control_calls = absl::GetFlag(FLAGS_max_control_calls),
       .max_connection_streams = absl::GetFlag(FLAGS_max_connection_streams),
       .keepalive_time = absl::GetFlag(FLAGS_keepalive_time),
@@ -403,6 +446,10 @@ absl::Status CheckFlags() {
   }
   if (absl::GetFlag(FLAGS_insecure) && !absl::GetFlag(FLAGS_tls_cert).empty()) {
     return wrong("--insecure and --tls_cert cannot both be given");
+  }
+  if (absl::GetFlag(FLAGS_max_message_bytes).bytes >
+      std::numeric_limits<int32_t>::max()) {
+    return wrong("--max_message_bytes must be below 2GiB");
   }
   constexpr uint64_t kMaxThreads = 1024;
   if (absl::GetFlag(FLAGS_lookup_threads) > kMaxThreads) {
@@ -497,6 +544,15 @@ std::vector<FlagTopic> Topics() {
   };
 }
 
+absl::Status SetFlagsBelowCommandLine(int argc, char** argv) {
+  const std::string file = ConfigFile(argc, argv);
+  if (!file.empty()) {
+    const absl::Status set = SetFlagsFromFile(file, kSource);
+    if (!set.ok()) return set;
+  }
+  return SetFlagsFromEnvironment(kSource);
+}
+
 // Ends the process with status 0. Abseil's own handling of the flag ends it
 // with status 1.
 [[noreturn]] void Help() {
@@ -509,18 +565,33 @@ std::vector<FlagTopic> Topics() {
 
 std::string ConfigAsYaml() { return FlagsAsYaml(kSource); }
 
+absl::StatusOr<Reloaded> ReloadFlags(int argc, char** argv) {
+  const FlagValues before = ValuesOfFlags(kSource);
+  ResetFlags(kSource);
+  absl::Status status = SetFlagsBelowCommandLine(argc, argv);
+  if (status.ok()) {
+    absl::ParseCommandLine(argc, argv);
+    status = ReadFlags().status();
+  }
+  const FlagValues after = ValuesOfFlags(kSource);
+  RestoreFlags(before, kSource);
+  if (!status.ok()) return status;
+  Reloaded reloaded = {.log_level = after.at("log_level")};
+  for (const auto& [name, value] : after) {
+    if (name != "log_level" && value != before.at(name)) {
+      reloaded.need_restart.push_back(name);
+    }
+  }
+  return reloaded;
+}
+
 absl::StatusOr<CommandLine> ParseCommandLine(int argc, char** argv) {
   DescribeProgram();
   if (std::any_of(argv + 1, argv + argc,
                   [](const char* word) { return word == kHelp; })) {
     Help();
   }
-  const std::string file = ConfigFile(argc, argv);
-  if (!file.empty()) {
-    const absl::Status set = SetFlagsFromFile(file, kSource);
-    if (!set.ok()) return set;
-  }
-  const absl::Status set = SetFlagsFromEnvironment(kSource);
+  const absl::Status set = SetFlagsBelowCommandLine(argc, argv);
   if (!set.ok()) return set;
   const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
   const bool print = rest.size() == 3 && std::strcmp(rest[1], "config") == 0 &&

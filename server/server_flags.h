@@ -40,6 +40,16 @@ struct CommandLine {
 // config.h). Server::Start validates the rest.
 absl::StatusOr<CommandLine> ParseCommandLine(int argc, char** argv);
 
+// Reads file, environment and command line again, as at the start. Returns the
+// value of --log_level, which the caller sets, and the names of other flags
+// that would change: these keep the values of the start. Errors: those of
+// ParseCommandLine; no flag has changed then.
+struct Reloaded {
+  std::string log_level;
+  std::vector<std::string> need_restart;
+};
+absl::StatusOr<Reloaded> ReloadFlags(int argc, char** argv);
+
 // The options that the flags set now. Errors: as above.
 absl::StatusOr<CommandLine> ReadFlags();
 

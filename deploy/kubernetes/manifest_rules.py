@@ -99,12 +99,12 @@ def server_breaches(server):
         if not address.startswith("unix:") and not secure:
             yield f"plain text on {address}"
     # Sized by --max_routes and --memory_quota_bytes, so that they must be there.
-    quota = int(flag(server, "memory_quota_bytes"))
+    quota = sizing.size_of_flag(flag(server, "memory_quota_bytes"))
     wanted = sizing.request_bytes(int(flag(server, "max_routes")), quota)
     if to_bytes(server["resources"]["requests"]["memory"]) < wanted:
         yield f"requests less memory than {wanted} bytes"
     wanted = sizing.limit_bytes(
-        int(flag(server, "max_table_memory_bytes")), quota
+        sizing.size_of_flag(flag(server, "max_table_memory_bytes")), quota
     )
     if to_bytes(server["resources"]["limits"]["memory"]) < wanted:
         yield f"memory limit below {wanted} bytes, which it may come to"

@@ -41,6 +41,14 @@ UPDATES = 256 * MIB
 MAX_EXCESS = 3
 
 
+def size_of_flag(text):
+    """Bytes that a flag of the server means by `text`, such as 64MiB."""
+    for unit, factor in (("KiB", 1 << 10), ("MiB", MIB), ("GiB", 1 << 30)):
+        if text.endswith(unit):
+            return int(text.removesuffix(unit)) * factor
+    return int(text)
+
+
 def request_bytes(routes, quota=DEFAULT_QUOTA):
     return PROGRAM + ROUTE * routes + quota
 

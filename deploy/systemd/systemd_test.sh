@@ -109,8 +109,8 @@ import sizing
 maximum, *words = sys.argv[1:]
 flags = dict(word[2:].split("=", 1) for word in words if word.startswith("--"))
 units = {"M": 1 << 20, "G": 1 << 30}
-table = int(flags["max_table_memory_bytes"])
-quota = int(flags["memory_quota_bytes"])
+table = sizing.size_of_flag(flags["max_table_memory_bytes"])
+quota = sizing.size_of_flag(flags["memory_quota_bytes"])
 may = int(maximum[:-1]) * units[maximum[-1]]
 assert sizing.limit_bytes(table, quota) <= may
 assert sizing.request_bytes(int(flags["max_routes"]), quota) <= may

@@ -4,11 +4,17 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -132,6 +138,27 @@ void StopSignals::Loop() {
   came_.notify_one();
 }
 
+// Tells the supervisor that started this process, if it asked to be told
+// (sd_notify(3)): "READY=1" or "STOPPING=1".
+void Notify(absl::string_view state) {
+  const char* const path = std::getenv("NOTIFY_SOCKET");
+  sockaddr_un address = {};
+  if (path == nullptr || std::strlen(path) >= sizeof(address.sun_path)) return;
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path, std::strlen(path));
+  if (path[0] == '@') address.sun_path[0] = '\0';  // an abstract socket
+  const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return;
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) +
+                                           std::strlen(path));
+  if (sendto(fd, state.data(), state.size(), MSG_NOSIGNAL,
+             reinterpret_cast<sockaddr*>(&address), size) < 0) {
+    Log(LogLevel::kWarning, "the supervisor cannot be told",
+        {{"socket", path}, {"errno", errno}});
+  }
+  close(fd);
+}
+
 // Reports why the server does not start, in one line. Returns the exit status.
 int Refuse(const absl::Status& status) {
   std::string line(status.message());
@@ -197,11 +224,13 @@ int Main(int argc, char** argv) {
         {{"flags", absl::StrJoin(again->need_restart, ",")}});
   });
   Log(LogLevel::kInfo, "serving");
+  Notify("READY=1");
   const Periodic tidy(absl::Seconds(5), TidyHeap);
 
   const int signal = stop.Await();
   stop.IgnoreReloads();
   Log(LogLevel::kInfo, "draining", {{"signal", signal}});
+  Notify("STOPPING=1");
   (*server)->Drain(line->drain_timeout);
   Log(LogLevel::kInfo, "drained");
   return 0;

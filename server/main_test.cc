@@ -6,8 +6,12 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -220,6 +224,38 @@ TEST(Main, DrainsOnSigterm) {
     EXPECT_EQ(process.Wait(), 0);
     EXPECT_NE(process.Log().find("drained"), std::string::npos);
     EXPECT_NE(access(socket.c_str(), F_OK), 0) << "socket left behind";
+  }
+}
+
+TEST(Main, TellsItsSupervisorWhenItServesAndWhenItDrains) {
+  const std::string path = TempPath("notify.sock");
+  for (const bool abstract : {false, true}) {
+    unlink(path.c_str());
+    const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    const timeval patience = {.tv_sec = 30, .tv_usec = 0};
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+    if (abstract) address.sun_path[0] = '\0';
+    const auto size =
+        static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size());
+    ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), size), 0);
+    const auto next = [fd] {
+      char text[64];
+      const ssize_t got = recv(fd, text, sizeof(text), 0);
+      return std::string(text, static_cast<size_t>(std::max<ssize_t>(got, 0)));
+    };
+    ServerProcess server(
+        {absl::StrCat("--listen=unix://", TempPath("told.sock")),
+         "--metrics_address=", "--store=none"},
+        {absl::StrCat("NOTIFY_SOCKET=",
+                      abstract ? "@" + path.substr(1) : path)});
+    EXPECT_EQ(next(), "READY=1");
+    server.Kill(SIGTERM);
+    EXPECT_EQ(next(), "STOPPING=1");
+    EXPECT_EQ(server.Wait(), 0);
+    close(fd);
   }
 }
 

@@ -41,8 +41,11 @@ fail() {
 chmod 755 "$work"
 install -d -m 755 "$work/bin"
 install -m 755 "$1/planb_server" "$1/planbctl" "$work/bin/"
-# The unit, but for where things are on this machine.
+# The unit and its configuration, but for where things are on this machine.
 sed -e "s|/usr/bin/planb|$work/bin/planb|g" "$here/$UNIT" > "$work/$UNIT"
+sed -e "s|/run/planb|$work/run|g; s|/var/lib/planb|$work/state|g" \
+  -e 's/^\(metrics_address: "127.0.0.1\):[0-9]*/\1:0/' "$here/planb.yaml" \
+  > "$work/planb.yaml"
 
 verify() {
   systemd-analyze verify --man=no --recursive-errors=no "$1" \
@@ -97,17 +100,16 @@ echo "unit: its user is what systemd-sysusers makes"
 setting() {
   sed -e ':a' -e '/\\$/{N;s/\\\n//;ba' -e '}' "$work/$UNIT" |
     sed -n "s/^$1=//p" | sed -e 's/\$PLANB_FLAGS//' \
-    -e "s|/run/planb|$work/run|g; s|/var/lib/planb|$work/state|g" \
-    -e 's/--metrics_address=[0-9.:]*/--metrics_address=127.0.0.1:0/'
+    -e "s|/etc/planb/planb.yaml|$work/planb.yaml|g"
 }
-# shellcheck disable=SC2046 # words are what is wanted
 # The server has to refuse what the unit would kill it for.
-PYTHONPATH=$here/../kubernetes python3 -B - "$(setting MemoryMax)" $(setting ExecStart) \
+PYTHONPATH=$here/../kubernetes python3 -B - "$(setting MemoryMax)" "$here/planb.yaml" \
   << 'PYTHON' || fail "MemoryMax= is below what the flags allow"
 import sys
 import sizing
-maximum, *words = sys.argv[1:]
-flags = dict(word[2:].split("=", 1) for word in words if word.startswith("--"))
+maximum, config = sys.argv[1:]
+lines = [line for line in open(config) if not line.startswith("#")]
+flags = {name: value.strip() for name, value in (l.split(":", 1) for l in lines)}
 units = {"M": 1 << 20, "G": 1 << 30}
 table = sizing.size_of_flag(flags["max_table_memory_bytes"])
 quota = sizing.size_of_flag(flags["memory_quota_bytes"])
@@ -139,15 +141,17 @@ become() {
   skip "cannot drop privileges here: $(tail -n 1 "$work/log")"
 
 start() {
-  local command=() post=()
+  local command=()
   # The unit's quoting is the shell's.
   eval "command=($(setting ExecStart))"
-  eval "post=($(setting ExecStartPost))"
   : > "$work/log"
   become $USER_ID --clear-groups "${command[@]}" 2> "$work/log" &
   server=$!
-  (become $USER_ID --clear-groups timeout 60 "${post[@]}") ||
-    fail "ExecStartPost sees no server that serves"
+  for _ in {1..600}; do
+    ask $USER_ID --clear-groups health && return
+    sleep 0.1
+  done
+  fail "no server that serves"
 }
 stop() {
   local code=0

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 
-# Tests everything in deploy/: the manifests, the image, the pod, what watches
-# the server, and the server under load.
+# Tests everything in deploy/: the manifests, the Debian packages, the image, the
+# pod, what watches the server, and the server under load.
 #
 #   deploy/test.sh [--short] [FOLDER]
 #
@@ -73,12 +73,23 @@ binaries_step() {
   fi
 }
 
+# Packages have programs that load Debian's libraries, as the tests do.
+debian_step() {
+  (cd "$here/.." && bazel build --noshow_progress //server:planb_server \
+    //client:planbctl)
+  mkdir "$work/dynamic"
+  cp -L "$here"/../bazel-bin/server/planb_server \
+    "$here"/../bazel-bin/client/planbctl/planbctl "$work/dynamic"
+  "$here/debian/test.sh" "$work/dynamic"
+}
+
 step manifests "$here/kubernetes/validate.sh" "$work/rendered"
 step rules "$here/monitoring/rules_test.sh"
 step binaries binaries_step "$@"
 step metrics "$here/monitoring/metrics_test.sh" "$work/bin"
 step pages "$here/monitoring/statusz_test.sh" "$work/bin"
 step edge "$here/edge/edge_test.sh" "$work/bin"
+step debian debian_step
 if [[ -z $short ]]; then
   step api "$here/kubernetes/apply_test.sh" "$work/rendered"
   step image "$here/image/image.sh" "$work/planb.tar" "$@"

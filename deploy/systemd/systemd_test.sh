@@ -108,7 +108,7 @@ PYTHONPATH=$here/../kubernetes python3 -B - "$(setting MemoryMax)" "$here/planb.
 import sys
 import sizing
 maximum, config = sys.argv[1:]
-lines = [line for line in open(config) if not line.startswith("#")]
+lines = [line for line in open(config) if line.strip() and line[0] != "#"]
 flags = {name: value.strip() for name, value in (l.split(":", 1) for l in lines)}
 units = {"M": 1 << 20, "G": 1 << 30}
 table = sizing.size_of_flag(flags["max_table_memory_bytes"])

@@ -1,0 +1,115 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+
+# Tests the Debian packages.
+#
+#   deploy/debian/test.sh [--short] [BIN]
+#
+# BIN as for build.sh. Builds the packages and lets lintian judge them; with
+# --short that is all. Then, in an empty Debian 12 that debootstrap makes:
+# installs them, looks up an address through the installed server, upgrades to a
+# higher revision, removes and purges them. Needs root, the Debian packages'
+# registry that apt is set up for, and no running systemd. Exit code 77: skipped.
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=deploy/lib.sh
+. "$here/../lib.sh"
+short=''
+if [[ ${1:-} == --short ]]; then
+  short=yes
+  shift
+fi
+arguments $# 0 1
+need_root "a root file system of its own"
+"$here/../packages.sh" dh:debhelper dpkg-buildpackage:dpkg-dev lintian \
+  debootstrap
+work=$(mktemp -d /tmp/planb_deb_test.XXXXXX)
+trap 'rm -rf --one-file-system "$work"' EXIT
+
+"$here/build.sh" "$work/debs" "$@" > "$work/packages"
+mapfile -t packages < "$work/packages"
+lintian --allow-root --fail-on error,warning "${packages[@]}" \
+  > "$work/lintian.log" 2>&1 || fail "lintian: $(< "$work/lintian.log")"
+echo "packages: lintian has nothing to say"
+if [[ -n "$short" ]]; then
+  echo "PASS: the Debian packages are built"
+  exit 0
+fi
+
+root=$work/root
+debootstrap --variant=minbase --include=ca-certificates bookworm "$root" \
+  "$(awk '/^deb / {for (i = 2; i <= NF; i++) if ($i ~ /^http/) {print $i; exit}}
+          /^URIs:/ {print $2; exit}' /etc/apt/sources.list \
+    /etc/apt/sources.list.d/* 2> /dev/null)" > "$work/debootstrap.log" 2>&1 ||
+  skip "debootstrap cannot make a root here: $(tail -n 1 "$work/debootstrap.log")"
+cp -r /etc/apt/. "$root/etc/apt/"
+cp /etc/resolv.conf "$root/etc/" 2> /dev/null || true
+printf '#!/bin/sh\nexit 101\n' > "$root/usr/sbin/policy-rc.d"
+chmod 755 "$root/usr/sbin/policy-rc.d"
+within() {
+  chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin \
+    DEBIAN_FRONTEND=noninteractive "$@"
+}
+within apt-get update -qq > "$work/apt.log" 2>&1 ||
+  skip "apt-get update: $(tail -n 1 "$work/apt.log")"
+mkdir "$root/debs"
+install_all() {
+  cp "$@" "$root/debs/"
+  within apt-get install -y -qq --no-install-recommends \
+    "${@/#*\//\/debs/}" > "$work/apt.log" 2>&1 || fail "apt-get install"
+}
+
+install_all "${packages[@]}"
+within getent passwd planb | grep -q ':/var/lib/planb:' || fail "no user planb"
+for file in /lib/systemd/system/planb-lookup.service /etc/planb/planb.yaml \
+  /usr/share/man/man1/planbctl.1.gz /usr/share/man/man1/planb_server.1.gz \
+  /usr/share/bash-completion/completions/planbctl; do
+  # A minimal root leaves manuals out.
+  [[ -e "$root$file" || "$file" == */man/* ]] || fail "no $file"
+done
+
+# ask EXPECTED: starts the installed server as its unit does, and looks up.
+ask() {
+  within install -d -o planb -g planb /run/planb /var/lib/planb
+  within setpriv --reuid=planb --regid=planb --clear-groups \
+    planb_server --config=/etc/planb/planb.yaml --metrics_address= \
+    > "$work/server.log" 2>&1 &
+  local server=$! code=0
+  for _ in {1..100}; do
+    within planbctl health --timeout=1s > /dev/null 2>&1 && break
+    sleep 0.1
+  done
+  if [[ -n "${2:-}" ]]; then
+    within planbctl announce 2001:db8::/32 "$2" > /dev/null || code=$?
+  fi
+  within planbctl lookup 2001:db8::1 > "$work/answer" || code=$?
+  pkill -TERM -P "$server" planb_server 2> /dev/null || kill -TERM "$server"
+  wait "$server" || true
+  ((code == 0)) && grep -q "next hop $1" "$work/answer" ||
+    fail "the installed server answered $(< "$work/answer")"
+}
+ask 7 7
+echo "packages: installed in an empty Debian 12; the server answers"
+
+echo '# changed by the administrator' >> "$root/etc/planb/planb.yaml"
+PLANB_DEB_REVISION=2 "$here/build.sh" "$work/newer" "$@" > "$work/packages"
+mapfile -t newer < "$work/packages"
+install_all "${newer[@]}"
+within dpkg-query --show --showformat='${Version}' planb-server | grep -q -- -2 ||
+  fail "not upgraded"
+grep -q 'by the administrator' "$root/etc/planb/planb.yaml" ||
+  fail "the upgrade replaced the configuration"
+ask 7
+echo "packages: upgraded; configuration and table are what they were"
+
+within apt-get remove -y -qq planb-server planbctl > "$work/apt.log" 2>&1 ||
+  fail "apt-get remove"
+[[ -e "$root/var/lib/planb/planb.db" && -e "$root/etc/planb/planb.yaml" &&
+  ! -e "$root/usr/bin/planb_server" ]] || fail "what is left after a removal"
+within apt-get purge -y -qq planb-server planbctl > "$work/apt.log" 2>&1 ||
+  fail "apt-get purge"
+left=$(find "$root" -xdev \( -path "$root/debs" -o -path "$root/proc" \
+  -o -path "$root/var/log" -o -path "$root/run" \) -prune -o \
+  -iname '*planb*' -print)
+[[ -z "$left" ]] || fail "left after a purge: $left"
+echo "packages: removed, then purged without a trace"
+echo "PASS: the Debian packages"

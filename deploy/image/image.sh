@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 
-# Builds the image localhost/planb-lookup:dev and saves it as a docker-archive.
+# Builds the image localhost/planb-lookup:VERSION and saves it as a docker-archive.
 #
 #   deploy/image/image.sh ARCHIVE.tar [FOLDER]
 #
@@ -11,10 +11,9 @@ here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=deploy/lib.sh
 . "$here/../lib.sh"
 umask 022
-readonly IMAGE=localhost/planb-lookup:dev
-readonly MAX_BYTES=60000000
+readonly MAX_BYTES=$((40 << 20))
 version=$(< "$here/../../VERSION")
-readonly version
+readonly version IMAGE=localhost/planb-lookup:$version
 
 arguments $# 1 2
 archive=$(realpath "$1")

@@ -14,7 +14,8 @@
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=deploy/lib.sh
 . "$here/../lib.sh"
-readonly IMAGE=localhost/planb-lookup:dev
+IMAGE=localhost/planb-lookup:$(< "$here/../../VERSION")
+readonly IMAGE
 readonly SOCKET=unix:///run/planb/planb.sock
 
 arguments $# 1 2

@@ -9,12 +9,15 @@ Each file is one overlay. Prints one line for each breach and ends with 1 if
 there is any. Exempt by name is `own-folder` alone, which must be root.
 """
 
+import pathlib
 import re
 import sys
 
 import yaml
 
 import sizing
+
+VERSION = (pathlib.Path(__file__).parents[2] / "VERSION").read_text().strip()
 
 # What a server needs to end after its drain: threads, the store, the kubelet.
 GRACE = 5
@@ -82,6 +85,9 @@ def container_breaches(container):
         yield "a CPU limit throttles"
     if not re.search(r":(?!latest$)[^/]+$", container["image"]):
         yield "an image without a fixed tag"
+    name, _, tag = container["image"].rpartition("/")[2].partition(":")
+    if name == "planb-lookup" and tag != VERSION:
+        yield f"{name} {tag} in the manifests of version {VERSION}"
 
 
 def server_breaches(server):

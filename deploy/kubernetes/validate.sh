@@ -102,7 +102,9 @@ breaks sidecar 'startup waits for routes' '/service: startup/d' \
 breaks sidecar 'probe of a closed port' 's/health_address=.*/health_address=:1/' \
   'readinessProbe does not ask'
 breaks sidecar 'plain TCP' 's/--listen=.*/&,[::]:50051/' 'plain text on'
-breaks sidecar 'latest' 's/lookup:dev/lookup:latest/' 'without a fixed tag'
+breaks sidecar 'latest' 's/\(planb-lookup\):.*/\1:latest/' 'without a fixed tag'
+breaks sidecar 'another version' 's/\(planb-lookup\):.*/\1:0.0.1/' \
+  'in the manifests of version'
 breaks daemonset 'too little memory' 's/memory: 384Mi/memory: 300Mi/' \
   'requests less memory'
 breaks daemonset 'limit too low' 's/memory: 1472Mi/memory: 1Gi/' \

@@ -13,7 +13,7 @@ LISTEN ?= unix://$(SOCKET),127.0.0.1:50051
 METRICS ?= 127.0.0.1:9464
 ROUTES ?= 100000
 
-.PHONY: help setup build demo test test-long test-emulated bench bench-full wheel image deb go-module run format compile_commands.json clean
+.PHONY: help setup build demo test test-long test-emulated bench bench-full wheel site image deb go-module run format compile_commands.json clean
 
 help:
 	@echo "make demo    install, build, run a server, look addresses up in it"
@@ -23,6 +23,7 @@ help:
 	@echo "make bench   the engine beside every rival, some minutes"
 	@echo "make bench-full  the same on all tables and traces, hours"
 	@echo "make wheel   the Python package, in dist/"
+	@echo "make site    the documentation as a web site, in dist/site"
 	@echo "make image   the container image as an archive, in dist/"
 	@echo "make deb     the Debian packages planb-server and planbctl, in dist/"
 	@echo "make go-module  the Go module with its generated code, in dist/go"
@@ -58,6 +59,9 @@ bench bench-full: setup
 
 wheel: setup
 	client/python/wheel.sh dist
+
+site: build
+	docs/site.py dist/site
 
 image: setup
 	mkdir -p dist

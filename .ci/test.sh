@@ -69,6 +69,11 @@ step() {
 }
 
 # bazel-bin is whatever was built last: build anew before using it.
+site() {
+  bazel build --noshow_progress //server:planb_server //client:planbctl &&
+    docs/site.py "$(mktemp -d)"
+}
+
 ghz_smoke() {
   bazel build --noshow_progress //server:planb_server &&
     benchmarks/serving/ghz/smoke.sh bazel-bin/server/planb_server &&
@@ -182,6 +187,7 @@ if [[ -n $deploy ]]; then
   step "manifests and the edge" deployment
   step "the Python package" client/python/test.sh
   step "the Go module" client/go/test.sh
+  step "the documentation as a site" site
 fi
 if [[ -n $long && -n $deploy ]]; then
   step "build of the benchmarks, optimized" \

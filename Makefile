@@ -25,7 +25,7 @@ help:
 	@echo "make wheel   the Python package, in dist/"
 	@echo "make site    the documentation as a web site, in dist/site"
 	@echo "make image   the container image as an archive, in dist/"
-	@echo "make deb     the Debian packages planb-server and planbctl, in dist/"
+	@echo "make deb     the Debian packages, in dist/"
 	@echo "make go-module  the Go module with its generated code, in dist/go"
 	@echo "make run     a server in the foreground"
 	@echo "make format  apply clang-format"

@@ -1,41 +1,71 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 
-# Builds the Debian packages of the server and of planbctl.
+# Builds the Debian packages: the server, planbctl, and what C++ programs need.
 #
-#   deploy/debian/build.sh FOLDER [BIN]
+#   deploy/debian/build.sh FOLDER
 #
-# BIN holds planb_server and planbctl; without it they are built, optimized.
+# Programs and libraries are optimized, or as PLANB_DEB_CONFIG says for Bazel.
 # PLANB_DEB_REVISION is the Debian revision, 1 by default. Prints the paths of
 # the packages. As root on Debian it installs debhelper if that is missing.
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=deploy/lib.sh
 . "$here/../lib.sh"
-arguments $# 1 2
+arguments $# 1
 folder=$(mkdir -p "$1" && cd "$1" && pwd)
-bin=${2:+$(realpath "$2")}
 "$here/../packages.sh" dh:debhelper dpkg-buildpackage:dpkg-dev
 cd "$here/../.."
 version=$(< VERSION)-${PLANB_DEB_REVISION:-1}
-if [[ -z "$bin" ]]; then
-  bazel build --noshow_progress --config=opt //server:planb_server \
-    //client:planbctl >&2
-  bin=$(mktemp -d)
-  cp -L bazel-bin/server/planb_server bazel-bin/client/planbctl/planbctl "$bin"
-fi
+# What libplanb-dev has.
+readonly LIBRARIES=(//client //proto/wire //proto:planb_v1 //lpm/fib //lpm/routes
+  //lpm/kernels //lpm //base //base:openssl //third_party/googleapis:rpc)
 
 work=$(mktemp -d /tmp/planb_deb.XXXXXX)
 trap 'rm -rf "$work"' EXIT
 tree=$work/planb-lookup
-mkdir -p "$tree/built/completions"
+bin=$work/bin
+mkdir -p "$tree/built/completions" "$bin"
+# Objects of libraries are for any program, also one that is loaded anywhere.
+read -ra config <<< "${PLANB_DEB_CONFIG---config=opt} --force_pic"
+bazel build --noshow_progress "${config[@]}" //server:planb_server \
+  //client:planbctl "${LIBRARIES[@]}" >&2
+cp -L bazel-bin/server/planb_server bazel-bin/client/planbctl/planbctl "$bin"
+
+# One archive of all, and their headers, at the paths by which they are included.
+{
+  echo "create $work/libplanb.a"
+  for library in "${LIBRARIES[@]}"; do
+    path=${library#//}
+    name=${path##*[:/]}
+    ls "bazel-bin/${path%:*}/lib$name.a" 2> /dev/null | sed 's/^/addlib /'
+  done
+  echo save
+} | ar -M
+all="set(${LIBRARIES[*]})"
+bazel query --noshow_progress "labels(hdrs, $all) + labels(srcs, $all)" \
+  2> /dev/null | grep '\.h$' |
+  while IFS=: read -r folder file; do
+    folder=${folder#//}
+    case $folder in
+      proto | third_party/googleapis) place=$file ;; # their own roots
+      *) place=$folder/$file ;;
+    esac
+    from=$folder/$file
+    [[ -e "$from" ]] || from=bazel-bin/$from
+    install -D -m 644 "$from" "$tree/built/include/planb/$place"
+  done
+mv "$work/libplanb.a" "$tree/built/"
+sed "s/@VERSION@/${version%-*}/" deploy/debian/planb.pc.in > "$tree/built/planb.pc"
+sed "s/@VERSION@/${version%-*}/" deploy/debian/planbConfigVersion.cmake.in \
+  > "$tree/built/planbConfigVersion.cmake"
 cp -r deploy/debian "$tree/debian"
-rm "$tree"/debian/*.sh
+rm "$tree"/debian/*.sh "$tree"/debian/*.in
 cp "$bin/planb_server" "$bin/planbctl" deploy/systemd/planb.yaml "$tree/built"
 cp deploy/systemd/planb-lookup.service \
   "$tree/debian/planb-server.planb-lookup.service"
 cp deploy/systemd/planb.sysusers.conf "$tree/debian/planb-server.sysusers"
 # Debian has no bug that asks for these packages.
-for package in planb-server planbctl; do
+for package in planb-server planbctl libplanb-dev; do
   echo "$package: initial-upload-closes-no-bugs *" \
     > "$tree/debian/$package.lintian-overrides"
 done
@@ -64,6 +94,6 @@ CHANGES
 (cd "$tree" && dpkg-buildpackage --build=binary --no-sign --no-check-builddeps) \
   > "$work/log" 2>&1 || fail "dpkg-buildpackage: $(tail -n 20 "$work/log")"
 mv "$work"/*.deb "$folder"
-for package in planb-server planbctl; do
+for package in planb-server planbctl libplanb-dev; do
   echo "$folder/${package}_${version}_$(dpkg --print-architecture).deb"
 done

@@ -3,37 +3,30 @@
 
 # Tests the Debian packages.
 #
-#   deploy/debian/test.sh [--short] [BIN]
+#   deploy/debian/test.sh [--long]
 #
-# BIN as for build.sh. Builds the packages and lets lintian judge them; with
-# --short that is all. Then, in an empty Debian 12 that debootstrap makes:
-# installs them, looks up an address through the installed server, upgrades to a
-# higher revision, removes and purges them. Needs root, the Debian packages'
+# Builds the packages and lets lintian judge them. Then, in an empty Debian 12
+# that debootstrap makes: installs server and planbctl, looks up an address
+# through the installed server, upgrades to a higher revision, removes and purges
+# them. With --long, builds and runs the example of libplanb-dev there as well,
+# which takes a compiler. Needs root, the Debian packages'
 # registry that apt is set up for, and no running systemd. Exit code 77: skipped.
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=deploy/lib.sh
 . "$here/../lib.sh"
-short=''
-if [[ ${1:-} == --short ]]; then
-  short=yes
-  shift
-fi
 arguments $# 0 1
+long=${1:-}
 need_root "a root file system of its own"
 "$here/../packages.sh" dh:debhelper dpkg-buildpackage:dpkg-dev lintian \
   debootstrap
 work=$(mktemp -d /tmp/planb_deb_test.XXXXXX)
 trap 'rm -rf --one-file-system "$work"' EXIT
 
-"$here/build.sh" "$work/debs" "$@" > "$work/packages"
+"$here/build.sh" "$work/debs" > "$work/packages"
 mapfile -t packages < "$work/packages"
 lintian --allow-root --fail-on error,warning "${packages[@]}" \
   > "$work/lintian.log" 2>&1 || fail "lintian: $(< "$work/lintian.log")"
 echo "packages: lintian has nothing to say"
-if [[ -n "$short" ]]; then
-  echo "PASS: the Debian packages are built"
-  exit 0
-fi
 
 root=$work/root
 debootstrap --variant=minbase --include=ca-certificates bookworm "$root" \
@@ -52,13 +45,21 @@ within() {
 within apt-get update -qq > "$work/apt.log" 2>&1 ||
   skip "apt-get update: $(tail -n 1 "$work/apt.log")"
 mkdir "$root/debs"
+# install_all FILE... [PACKAGE...]
 install_all() {
-  cp "$@" "$root/debs/"
-  within apt-get install -y -qq --no-install-recommends \
-    "${@/#*\//\/debs/}" > "$work/apt.log" 2>&1 || fail "apt-get install"
+  local wanted=() each
+  for each in "$@"; do
+    if [[ -e "$each" ]]; then
+      cp "$each" "$root/debs/"
+      each=/debs/${each##*/}
+    fi
+    wanted+=("$each")
+  done
+  within apt-get install -y -qq --no-install-recommends "${wanted[@]}" \
+    > "$work/apt.log" 2>&1 || fail "apt-get install"
 }
 
-install_all "${packages[@]}"
+install_all "${packages[@]:0:2}"
 within getent passwd planb | grep -q ':/var/lib/planb:' || fail "no user planb"
 for file in /lib/systemd/system/planb-lookup.service /etc/planb/planb.yaml \
   /usr/share/man/man1/planbctl.1.gz /usr/share/man/man1/planb_server.1.gz \
@@ -82,18 +83,41 @@ ask() {
     within planbctl announce 2001:db8::/32 "$2" > /dev/null || code=$?
   fi
   within planbctl lookup 2001:db8::1 > "$work/answer" || code=$?
+  if [[ -n "${example:-}" ]]; then
+    within "$example" unix:///run/planb/planb.sock 2001:db8::1 |
+      grep -q 'next hop 7 by the server' || code=$?
+  fi
   pkill -TERM -P "$server" planb_server 2> /dev/null || kill -TERM "$server"
   wait "$server" || true
   ((code == 0)) && grep -q "next hop $1" "$work/answer" ||
     fail "the installed server answered $(< "$work/answer")"
 }
 ask 7 7
+if [[ -n "$long" ]]; then
+  install_all "${packages[2]}" g++ cmake make pkg-config
+  within cmake -S /usr/share/doc/libplanb-dev/examples -B /tmp/build \
+    > "$work/cmake.log" 2>&1 || fail "cmake"
+  within cmake --build /tmp/build > "$work/cmake.log" 2>&1 ||
+    fail "the example does not build by cmake"
+  [[ "$(within /tmp/build/planb_example)" == "next hop 8 by the engine" ]] ||
+    fail "the example answers otherwise"
+  # shellcheck disable=SC2016 # expanded in there
+  within sh -c 'cd /usr/share/doc/libplanb-dev/examples && g++ -std=c++20 \
+    -o /tmp/example example.cc $(pkg-config --cflags --libs planb)' \
+    > "$work/cmake.log" 2>&1 || fail "the example does not build by pkg-config"
+  example=/tmp/example
+  ask 7
+  within apt-get purge -y -qq libplanb-dev > "$work/apt.log" 2>&1
+  within rm -r /tmp/build /tmp/example
+  echo "packages: the example of libplanb-dev builds by cmake and by pkg-config"
+fi
+example=
 echo "packages: installed in an empty Debian 12; the server answers"
 
 echo '# changed by the administrator' >> "$root/etc/planb/planb.yaml"
-PLANB_DEB_REVISION=2 "$here/build.sh" "$work/newer" "$@" > "$work/packages"
+PLANB_DEB_REVISION=2 "$here/build.sh" "$work/newer" > "$work/packages"
 mapfile -t newer < "$work/packages"
-install_all "${newer[@]}"
+install_all "${newer[@]:0:2}"
 within dpkg-query --show --showformat='${Version}' planb-server | grep -q -- -2 ||
   fail "not upgraded"
 grep -q 'by the administrator' "$root/etc/planb/planb.yaml" ||

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -343,15 +344,18 @@ TEST(MakeCredentials, RefusesBadFiles) {
 // Checks the sockets of this process after its channel has connected to its
 // server.
 
-// The connected sockets that were not open `before`.
-std::vector<int> Connections(const std::set<int>& before) {
-  std::vector<int> found;
+// The connected sockets of this process, by the number that the kernel gives a
+// socket once. Descriptors are used again when an earlier test's are closed.
+std::map<uint64_t, int> Connections() {
+  std::map<uint64_t, int> found;
   for (int fd = 0; fd < 1024; ++fd) {
     sockaddr_storage peer = {};
     socklen_t size = sizeof(peer);
+    uint64_t cookie = 0;
+    socklen_t length = sizeof(cookie);
     if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) == 0 &&
-        before.count(fd) == 0) {
-      found.push_back(fd);
+        getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &length) == 0) {
+      found[cookie] = fd;
     }
   }
   return found;
@@ -375,7 +379,7 @@ std::string Congestion(int fd) {
 class Connected {
  public:
   Connected(const std::string& address, const SocketOptions& options) {
-    const std::vector<int> earlier = Connections({});
+    const std::map<uint64_t, int> earlier = Connections();
     int port = 0;
     grpc::ServerBuilder builder;
     builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
@@ -389,7 +393,9 @@ class Connected {
         grpc::InsecureChannelCredentials(), arguments);
     EXPECT_TRUE(channel_->WaitForConnected(std::chrono::system_clock::now() +
                                            std::chrono::seconds(10)));
-    ends_ = Connections({earlier.begin(), earlier.end()});
+    for (const auto& [cookie, fd] : Connections()) {
+      if (!earlier.contains(cookie)) ends_.push_back(fd);
+    }
   }
   ~Connected() {
     server_->Shutdown();

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 
-# Builds the image localhost/planb-lookup:VERSION and saves it as a docker-archive.
+# Builds the image localhost/planb-lookup:VERSION and saves it as a docker-archive,
+# with what it is made of beside it: ARCHIVE.spdx.json.
 #
 #   deploy/image/image.sh ARCHIVE.tar [FOLDER]
 #
@@ -73,5 +74,6 @@ rm -f "$archive"
 "${buildah[@]}" push --quiet "$IMAGE" "docker-archive:$archive:$IMAGE"
 size=$(stat --format=%s "$archive")
 ((size < MAX_BYTES)) || fail "$size bytes, more than $MAX_BYTES"
+"$here/sbom.py" "$root" > "${archive%.tar}.spdx.json" || fail "no SBOM"
 (cd "$root" && find . -type f -printf '%11s  %P\n' | sort -k 2)
 echo "PASS: $IMAGE, $size bytes, id ${id:0:12}, the same twice"

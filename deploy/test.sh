@@ -92,6 +92,7 @@ if [[ -z $short ]]; then
     --check="$work/bin"
   step dashboard "$here/monitoring/dashboard_test.py"
   step prometheus "$here/monitoring/prometheus_test.sh" "$work/bin"
+  step helm "$here/helm/test.sh"
   step systemd "$here/systemd/systemd_test.sh" "$work/bin"
   step load "$here/load/load_test.sh" "$work/bin"
   step upgrade "$here/load/upgrade_test.sh" "$work/bin"

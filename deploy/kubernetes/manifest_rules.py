@@ -17,7 +17,7 @@ import yaml
 
 import sizing
 
-VERSION = (pathlib.Path(__file__).parents[2] / "VERSION").read_text().strip()
+VERSION = (pathlib.Path(__file__).resolve().parents[2] / "VERSION").read_text().strip()
 
 # What a server needs to end after its drain: threads, the store, the kubelet.
 GRACE = 5

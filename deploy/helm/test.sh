@@ -1,0 +1,76 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+
+# Tests the Helm chart with the real helm, without a cluster.
+#
+#   deploy/helm/test.sh
+#
+# Helm lints and renders it, as it is and with other values; the manifests must
+# be valid for Kubernetes and keep the rules that the overlays keep, and values
+# that cannot work must be refused. helm and kubeconform come from the Go module
+# proxy, pinned by deploy/go_tool.sh.
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=deploy/lib.sh
+. "$here/../lib.sh"
+arguments $# 0
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+readonly CHART=$here/planb-lookup
+kubernetes=$(sed -n 's/^readonly KUBERNETES=//p' "$here/../kubernetes/validate.sh")
+schemas=$here/../../.cache/kubeconform/v$kubernetes
+[[ -d "$schemas" ]] || "$here/../kubernetes/validate.sh" > /dev/null
+"$here/../packages.sh" import.yaml:python3-yaml
+mapfile -t tools < <("$here/../go_tool.sh" helm kubeconform)
+helm=${tools[0]} kubeconform=${tools[1]}
+export HELM_CACHE_HOME=$work/cache HELM_CONFIG_HOME=$work/config HELM_DATA_HOME=$work/data
+
+version=$(< "$here/../../VERSION")
+for field in version appVersion; do
+  grep -qx "$field: $version" "$CHART/Chart.yaml" ||
+    fail "$field of the chart is not $version"
+done
+"$helm" lint --strict "$CHART" > "$work/lint.log" 2>&1 || fail "helm lint"
+
+# render NAME ARGUMENTS...: as release `routes` in the namespace `planb`.
+render() {
+  "$helm" template routes "$CHART" --namespace planb --kube-version "$kubernetes" "${@:2}" \
+    > "$work/$1.yaml" 2> "$work/render.log"
+}
+printf '{"name": "p", "allow_rules": [{"name": "all"}]}' > "$work/policy.json"
+render default || fail "the chart does not render"
+render more --set replicas=3 --set autoscaling.enabled=true \
+  --set networkPolicy.enabled=false --set podDisruptionBudget=false \
+  --set-file authorizationPolicy="$work/policy.json" \
+  --set 'flags.store=etcd://etcd-0.etcd:2379\,etcd-1.etcd:2379/planb' \
+  --set flags.log_level=debug --set image.repository=registry.example/planb-lookup \
+  --set 'tolerations[0].key=dataplane' --set nodeSelector.pool=network ||
+  fail "other values do not render"
+for manifests in default more; do
+  "$kubeconform" -strict -summary -schema-location \
+    "$schemas/{{.ResourceKind}}{{.KindSuffix}}.json" "$work/$manifests.yaml" ||
+    fail "$manifests is not valid"
+done
+"$here/../kubernetes/manifest_rules.py" "$work/default.yaml" "$work/more.yaml" ||
+  fail "rules broken"
+for line in '"--store=etcd://etcd-0.etcd:2379,etcd-1.etcd:2379/planb"' \
+  "registry.example/planb-lookup:$version" 'name: routes-authorization' \
+  'kind: HorizontalPodAutoscaler'; do
+  grep -qF -- "$line" "$work/more.yaml" || fail "no $line"
+done
+if grep -q 'NetworkPolicy\|PodDisruptionBudget\|^  replicas:' "$work/more.yaml"; then
+  fail "what was switched off is there"
+fi
+
+# Values that cannot work.
+if render refused --set tls.secretName=; then
+  fail "rendered without a Secret"
+fi
+grep -q 'tls.secretName names a Secret' "$work/render.log" || fail "refused without a reason"
+render latest --set image.tag=latest
+render small --set flags.max_table_memory_bytes=4GiB
+for spoilt in latest small; do
+  if "$here/../kubernetes/manifest_rules.py" "$work/$spoilt.yaml" > "$work/rules.log"; then
+    fail "$spoilt passed for sound"
+  fi
+done
+echo "PASS: the chart"

@@ -39,22 +39,17 @@ ExitCode Worse(ExitCode a, ExitCode b) { return std::max(a, b); }
 
 absl::Span<const Command* const> AllCommands() {
   static constexpr const Command* kAll[] = {
-      &kLookupCommand,         &kAnnounceCommand,
-      &kWithdrawCommand,       &kLoadCommand,
-      &kReplayCommand,         &kRoutesListCommand,
-      &kRoutesGetCommand,      &kRoutesExplainCommand,
-      &kRoutesWatchCommand,    &kRoutesReplaceCommand,
-      &kRoutesDiffCommand,     &kNextHopListCommand,
-      &kNextHopSetCommand,     &kNextHopDeleteCommand,
-      &kGroupListCommand,      &kGroupSetCommand,
-      &kGroupDeleteCommand,    &kTableListCommand,
-      &kTableShowCommand,      &kTableCreateCommand,
-      &kTableDeleteCommand,    &kTableCopyCommand,
-      &kSnapshotExportCommand, &kSnapshotImportCommand,
-      &kStatusCommand,         &kHealthCommand,
-      &kBenchCommand,          &kVerifyCommand,
-      &kSoakCommand,           &kGenerateCommand,
-      &kCompletionCommand,     &kManCommand,
+      &kLookupCommand,        &kAnnounceCommand,       &kWithdrawCommand,
+      &kLoadCommand,          &kReplayCommand,         &kRoutesListCommand,
+      &kRoutesGetCommand,     &kRoutesExplainCommand,  &kRoutesWatchCommand,
+      &kRoutesReplaceCommand, &kRoutesDiffCommand,     &kNextHopListCommand,
+      &kNextHopSetCommand,    &kNextHopDeleteCommand,  &kGroupListCommand,
+      &kGroupSetCommand,      &kGroupDeleteCommand,    &kTableListCommand,
+      &kTableShowCommand,     &kTableCreateCommand,    &kTableDeleteCommand,
+      &kTableCopyCommand,     &kSnapshotExportCommand, &kSnapshotImportCommand,
+      &kStatusCommand,        &kHealthCommand,         &kTopCommand,
+      &kBenchCommand,         &kVerifyCommand,         &kSoakCommand,
+      &kGenerateCommand,      &kCompletionCommand,     &kManCommand,
   };
   return kAll;
 }

@@ -8,8 +8,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,6 +20,7 @@
 #include "base/testing/test_certificates.h"
 #include "client/batch_lookup.h"
 #include "client/channel.h"
+#include "client/lookup_client.h"
 #include "client/testing/planbctl_fixture.h"
 #include "client/testing/real_server_fixture.h"
 
@@ -308,6 +311,36 @@ TEST_F(PlanbctlServerTest, AnnounceMakesNextHopsOfGatewaysAndInterfaces) {
   Fails(2, "announce 10.0.0.0/8 via", "");
   Fails(2, "announce 10.0.0.0/8 via eth0", "eth0");
   Fails(2, "announce 10.0.0.0/8 7 11.0.0.0/8", "via GATEWAY");
+}
+
+TEST_F(PlanbctlServerTest, TopShowsRatesTablesAndErrors) {
+  const std::string socket = TempPath("top.sock");
+  ServerProcess server({absl::StrCat("--listen=unix://", socket),
+                        "--store=none", "--metrics_address=127.0.0.1:0",
+                        "--generate=1000"});
+  ASSERT_TRUE(server.AwaitServing());
+  const int port = server.AwaitPortOf("metrics");
+  std::atomic<bool> done = false;
+  std::thread load([&] {
+    const LookupClient client(*MakeChannel(absl::StrCat("unix://", socket)));
+    const std::vector<Address> addresses(100, *Address::Parse("::1"));
+    while (!done.load()) {
+      EXPECT_TRUE(client.Lookup(addresses).ok());
+      EXPECT_FALSE(client.Lookup(addresses, {.table = "none"}).ok());
+    }
+  });
+  const std::string at = absl::StrCat(" --metrics=127.0.0.1:", port);
+  const std::string text = Do("top --interval=500ms --rounds=2" + at);
+  done = true;
+  EXPECT_THAT(text, Not(HasSubstr("lookups        0/s")));
+  EXPECT_THAT(text, HasSubstr("default  1000    1         1"));
+  EXPECT_THAT(text, HasSubstr("TABLE_NOT_FOUND"));
+  load.join();
+  EXPECT_THAT(Do("top --interval=10ms --rounds=2 --output=csv" + at),
+              StartsWith("seconds,lookups_per_second,"));
+  Fails(4, "top --metrics=127.0.0.1:1", "no metrics");
+  Fails(2, "top --metrics=nowhere", "HOST:PORT");
+  Fails(2, "top --interval=0s" + at, "--interval");
 }
 
 TEST_F(PlanbctlServerTest, Tables) {

@@ -9,9 +9,10 @@ The pages are the Markdown files of the repository, at the paths they have, and
 a reference made from the programs' own help and from the protos. BIN holds
 planb_server and planbctl; bazel-bin by default. Links between pages are checked:
 a broken one, or one to a heading that is not there, is an error. mkdocs comes
-from PyPI, into .cache/docs.
+from PyPI, into .cache/mkdocs.
 """
 
+import os
 import pathlib
 import posixpath
 import re
@@ -20,6 +21,7 @@ import sys
 import tempfile
 
 MKDOCS = "mkdocs==1.6.1"
+PYTHON = "/usr/bin/python3"  # the one that third_party/install.sh gives pip
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
 
@@ -117,11 +119,12 @@ def main():
         sys.exit(__doc__)
     folder = pathlib.Path(sys.argv[1]).resolve()
     binaries = pathlib.Path(sys.argv[2]).resolve() if len(sys.argv) == 3 else None
-    venv = ROOT / ".cache/docs"
-    if not (venv / "bin/mkdocs").exists():
-        subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-        subprocess.run([venv / "bin/pip", "install", "--quiet", "--disable-pip-version-check",
-                        MKDOCS], check=True)
+    modules = ROOT / ".cache/mkdocs"
+    if not (modules / "mkdocs").exists():
+        subprocess.run([PYTHON, "-m", "pip", "install", "--quiet",
+                        "--disable-pip-version-check", "--root-user-action=ignore",
+                        "--target", modules, MKDOCS],
+                       check=True)
     generated = reference(binaries)
     pages = {place for part in NAV.values() for place in part.values()}
     with tempfile.TemporaryDirectory() as work:
@@ -140,8 +143,9 @@ def main():
             "validation: {anchors: warn, not_found: warn, unrecognized_links: warn}\n"
             f"nav:\n{nav}", encoding="utf-8")
         # Not --quiet: that counts no warnings.
-        built = subprocess.run([venv / "bin/mkdocs", "build", "--strict", "--clean",
+        built = subprocess.run([PYTHON, "-m", "mkdocs", "build", "--strict", "--clean",
                                 "--site-dir", folder], cwd=work, text=True,
+                               env={**os.environ, "PYTHONPATH": str(modules)},
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         if built.returncode != 0:
             sys.exit(built.stdout)

@@ -4,17 +4,9 @@
 
 #include "client/whole_table.h"
 
-#include <fcntl.h>
-#include <stdlib.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <filesystem>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -193,88 +185,6 @@ absl::Status RouteReplacer::SendChunk() {
 absl::Status RouteReplacer::End() {
   if (!std::exchange(ended_, true)) end_ = FromGrpc(writer_->Finish());
   return end_;
-}
-
-// rename(2) is atomic. The file is synced before it, so that a crash cannot
-// leave the new name with partial content, and the directory after it.
-
-namespace {
-
-// The directory that holds `path`.
-std::string DirectoryOf(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return path.substr(0, slash == 0 ? 1 : slash);
-}
-
-}  // namespace
-
-AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
-  if (path_ == "-") {
-    descriptor_ = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
-    if (descriptor_ < 0) Failed("cannot write").IgnoreError();
-    return;
-  }
-  std::error_code error;
-  const std::filesystem::path target = std::filesystem::canonical(path_, error);
-  if (!error) {
-    path_ = target;
-    if (!std::filesystem::is_regular_file(target, error)) {
-      // A rename would replace a device.
-      status_ = absl::InvalidArgumentError(
-          absl::StrCat(path_, " is no regular file"));
-      return;
-    }
-  }
-  temporary_ = absl::StrCat(path_, ".XXXXXX");
-  descriptor_ = mkostemp(temporary_.data(), O_CLOEXEC);
-  if (descriptor_ < 0) {
-    temporary_.clear();
-    Failed("cannot create").IgnoreError();
-  }
-}
-
-AtomicFile::~AtomicFile() {
-  if (descriptor_ >= 0) close(descriptor_);
-  if (!temporary_.empty()) unlink(temporary_.c_str());
-}
-
-absl::Status AtomicFile::Append(absl::string_view bytes) {
-  while (status_.ok() && !bytes.empty()) {
-    const ssize_t written = write(descriptor_, bytes.data(), bytes.size());
-    if (written < 0) {
-      if (errno == EINTR) continue;
-      return Failed("cannot write");
-    }
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
-  return status_;
-}
-
-absl::Status AtomicFile::Commit() {
-  if (!status_.ok()) return status_;
-  if (!temporary_.empty() && fsync(descriptor_) != 0) {
-    return Failed("cannot sync");
-  }
-  const int closed = close(std::exchange(descriptor_, -1));
-  if (closed != 0) return Failed("cannot close");
-  if (temporary_.empty()) return status_;
-  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) {
-    return Failed("cannot rename to");
-  }
-  temporary_.clear();
-  const int directory =
-      open(DirectoryOf(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (directory < 0) return Failed("cannot open the directory of");
-  const int synced = fsync(directory);
-  if (synced != 0) Failed("cannot sync the directory of").IgnoreError();
-  close(directory);
-  return status_;
-}
-
-absl::Status AtomicFile::Failed(absl::string_view what) {
-  status_ = absl::ErrnoToStatus(errno, absl::StrCat(what, " ", path_));
-  return status_;
 }
 
 SnapshotTransfer::SnapshotTransfer(

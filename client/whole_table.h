@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "base/regular_file.h"
 #include "client/table_client.h"
 #include "lpm/prefix.h"
 #include "planb/v1/route_table.grpc.pb.h"
@@ -160,40 +161,6 @@ class RouteReplacer {
   size_t bytes_ = 0;
   bool ended_ = false;
   absl::Status end_;
-};
-
-// Writes a file atomically: its name refers to the previous content until the
-// new content is complete and on the disk. Only the owner can read the file.
-// Thread-compatible.
-class AtomicFile {
- public:
-  // Opens a new file in the directory of `path`, or of the file that the link
-  // `path` refers to. An existing file must be a regular file. "-" is the
-  // standard output, which is not atomic.
-  explicit AtomicFile(std::string path);
-  // Without Commit: removes the new file.
-  ~AtomicFile();
-  AtomicFile(const AtomicFile&) = delete;
-  AtomicFile& operator=(const AtomicFile&) = delete;
-
-  // The first error, with the path and the system's message. Nothing is written
-  // after an error.
-  const absl::Status& status() const { return status_; }
-
-  // Both return status().
-  absl::Status Append(absl::string_view bytes);
-  // Syncs the file and renames it. Call once, last.
-  absl::Status Commit();
-
- private:
-  // Sets status_: `what` failed with errno.
-  absl::Status Failed(absl::string_view what);
-
-  std::string path_;
-  // Of the file being written; empty if there is none, or it has no name.
-  std::string temporary_;
-  int descriptor_ = -1;
-  absl::Status status_;
 };
 
 // Thread-safe.

@@ -252,6 +252,38 @@ TEST_F(Followers, DoNotStartWithoutTheOtherServer) {
       << alone.process().Log();
 }
 
+TEST_F(Followers, StartFromTheirCacheWithoutTheOtherServer) {
+  const std::string cache = "--cache=" + TempPath("follower_cache");
+  const std::string store = NewStorePath("cache");
+  auto leader = Lead(store);
+  ASSERT_TRUE(leader->Update(Announcement(0, 20, 5)).ok());
+  {
+    const auto follower = Follow({cache});
+    ExpectSame(*leader, *follower);
+    EXPECT_EQ(follower->End(), 0);
+  }
+  ASSERT_TRUE(leader->Update(Announcement(0, 1, 6)).ok());
+  leader->KillNow();
+
+  const auto follower = Follow({cache, kMetrics});
+  EXPECT_EQ(follower->Lookup("2001:db8:0::1"), 5U);
+  EXPECT_EQ(follower->Update(Announcement(1, 1, 6)).error_code(),
+            grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_TRUE(
+      Soon([&] { return follower->Metric("planb_store_lag_seconds") > 2; }));
+  // One server at a time uses the directory.
+  StoredServer second("none", {cache, absl::StrCat("--follow=unix:", link_)});
+  EXPECT_FALSE(second.Begins());
+  EXPECT_TRUE(absl::StrContains(OneLine(second.process()), "in use"));
+
+  leader = Lead(store);
+  ASSERT_TRUE(leader->Update(Announcement(30, 1, 7)).ok());
+  ExpectSame(*leader, *follower);
+  EXPECT_EQ(follower->Lookup("2001:db8:0::1"), 6U);
+  EXPECT_TRUE(
+      Soon([&] { return follower->Metric("planb_store_lag_seconds") < 2; }));
+}
+
 // PLANB_STORM_SECONDS makes it longer.
 TEST_F(Followers, AgreeAfterAStorm) {
   const char* const seconds = std::getenv("PLANB_STORM_SECONDS");

@@ -205,6 +205,9 @@ int Main(int argc, char** argv) {
   auto store = OpenStore(line->store, RequestIdWindow(options));
   if (!store.ok()) return Refuse(store.status());
   options.store = *std::move(store);
+  auto cache = OpenCache(line->store, options.store.get());
+  if (!cache.ok()) return Refuse(cache.status());
+  options.cache = *std::move(cache);
   auto server = Server::Start(std::move(options));
   if (!server.ok()) return Refuse(server.status());
   stop.Serve([&] {

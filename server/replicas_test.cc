@@ -361,6 +361,97 @@ TEST_F(Replicas, AnswerLookupsAndRefuseUpdatesWithoutEtcd) {
   EXPECT_EQ(server->Lookup("2001:db8:3::1"), 6U);
 }
 
+void CreateTable(StoredServer& server, const std::string& name) {
+  grpc::ClientContext call;
+  v1::CreateTableRequest request;
+  request.set_table(name);
+  v1::Table response;
+  EXPECT_TRUE(server.table().CreateTable(&call, request, &response).ok());
+}
+
+void DeleteTable(StoredServer& server, const std::string& name) {
+  grpc::ClientContext call;
+  v1::DeleteTableRequest request;
+  request.set_table(name);
+  v1::DeleteTableResponse response;
+  EXPECT_TRUE(server.table().DeleteTable(&call, request, &response).ok());
+}
+
+std::vector<std::string> TableNames(StoredServer& server) {
+  grpc::ClientContext call;
+  v1::ListTablesResponse response;
+  EXPECT_TRUE(server.table().ListTables(&call, {}, &response).ok());
+  std::vector<std::string> names;
+  for (const v1::Table& table : response.tables()) {
+    names.push_back(table.name());
+  }
+  return names;
+}
+
+TEST_F(Replicas, StartFromTheirCacheWithoutEtcd) {
+  const std::string cache = "--cache=" + TempPath("replica_cache");
+  v1::UpdateRoutesResponse response;
+  const auto other = Start();
+  {
+    auto server = Start({cache, kMetrics});
+    ASSERT_TRUE(server->Update(Announcement(0, 100, 5), &response).ok());
+    CreateTable(*server, "old");
+    CreateTable(*server, "again");
+    EXPECT_EQ(server->End(), 0);
+  }
+  // Changes that the copy does not have.
+  DeleteTable(*other, "old");
+  DeleteTable(*other, "again");
+  CreateTable(*other, "again");
+  CreateTable(*other, "new");
+  ASSERT_TRUE(other->Update(Announcement(0, 1, 6)).ok());
+  ASSERT_TRUE(other->Update(Announcement(200, 1, 7)).ok());
+  for (int i = 0; i < kMembers; ++i) cluster_->Kill(i);
+
+  auto server = Start({cache, kMetrics, "--max_staleness=1s"});
+  EXPECT_EQ(server->Lookup("2001:db8:0::1"), 5U);
+  EXPECT_EQ(server->State().visible_generation(), response.generation());
+  EXPECT_GT(server->Metric("planb_store_lag_seconds"), 1);
+  EXPECT_GT(server->Metric("planb_cache_timestamp_seconds"), 1e9);
+  const grpc::Status refused = server->Update(Announcement(300, 1, 8));
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_TRUE(absl::StrContains(refused.error_message(), "etcd"))
+      << refused.error_message();
+  // A start without etcd leaves the copy as it was.
+  server->KillNow();
+  server = Start({cache, kMetrics});
+  EXPECT_EQ(server->Lookup("2001:db8:1::1"), 5U);
+  EXPECT_EQ(TableNames(*server),
+            (std::vector<std::string>{"again", "default", "old"}));
+
+  for (int i = 0; i < kMembers; ++i) cluster_->Start(i);
+  ASSERT_TRUE(cluster_->AwaitAnswer());
+  const absl::Time deadline = absl::Now() + kPatience;
+  grpc::Status back;
+  do {
+    back = server->Update(Announcement(300, 1, 8), &response);
+  } while (!back.ok() && absl::Now() < deadline);
+  ASSERT_TRUE(back.ok()) << back.error_message();
+  EXPECT_EQ(server->Lookup("2001:db8:0::1", response.generation()), 6U);
+  EXPECT_EQ(server->Lookup("2001:db8:c8::1"), 7U);
+  EXPECT_EQ(other->Lookup("2001:db8:12c::1", response.generation()), 8U);
+  EXPECT_LT(server->Metric("planb_store_lag_seconds"), 5);
+  EXPECT_EQ(server->List(), other->List());
+  EXPECT_EQ(TableNames(*server),
+            (std::vector<std::string>{"again", "default", "new"}));
+
+  // Written while the server runs, so that it survives kill -9.
+  const double now = absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch());
+  while (server->Metric("planb_cache_timestamp_seconds") < now &&
+         absl::Now() < deadline) {
+    absl::SleepFor(absl::Milliseconds(100));
+  }
+  server->KillNow();
+  for (int i = 0; i < kMembers; ++i) cluster_->Kill(i);
+  server = Start({cache});
+  EXPECT_EQ(server->Lookup("2001:db8:12c::1", response.generation()), 8U);
+}
+
 // A server that the network cuts off from all members, and from no caller.
 TEST_F(Replicas, CatchUpWhenTheNetworkIsBack) {
   auto near = Start({"--replica_name=near"});

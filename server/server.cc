@@ -6,7 +6,9 @@
 #include <grpcpp/resource_quota.h>
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,12 +16,14 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
 #include "absl/types/span.h"
 #include "base/monotonic_time.h"
 #include "lpm/io/route_file.h"
 #include "lpm/synthetic/synthetic.h"
 #include "server/base/grpc_time.h"
 #include "server/base/log.h"
+#include "server/base/periodic.h"
 #include "server/control/call_guard.h"
 #include "server/control/control_metrics.h"
 #include "server/control/stream_slots.h"
@@ -217,6 +221,9 @@ absl::Status CheckThreads(const ServerOptions& options) {
                    kOthers, ", or more"));
 }
 
+// A copy of the tables may be so old when the process is killed.
+constexpr absl::Duration kCachePeriod = absl::Seconds(10);
+
 // Time for calls that arrive while streams drain, and for answers that are
 // being written. Without it, a client could lose the answer to an accepted
 // update.
@@ -259,11 +266,21 @@ class ServerImpl final : public Server {
     // Before the tables are loaded, so that probes are answered meanwhile.
     if (status.ok()) status = ListenHealth();
     if (status.ok()) status = ListenMetrics();
-    if (status.ok() && options_.store != nullptr) status = tables_.Restore();
-    if (status.ok()) {
+    bool resumed = false;
+    if (status.ok() && options_.store != nullptr) {
+      status =
+          options_.cache == nullptr ? tables_.Restore() : tables_.Restore([&] {
+            resumed = true;
+            return options_.cache->Load();
+          });
+    }
+    if (status.ok() && !resumed) {
       status = LoadInitialTable(options_.initial, tables_.default_table());
     }
     if (status.ok()) status = ListenGrpc();
+    if (status.ok() && options_.cache != nullptr) {
+      write_cache_.emplace(kCachePeriod, [this] { WriteCache(); });
+    }
     return status;
   }
 
@@ -292,6 +309,10 @@ class ServerImpl final : public Server {
     health_.Drain();
     const SteadyInstant deadline = SteadyAfter(patience);
     tables_.Drain(deadline);
+    if (write_cache_.has_value()) {
+      write_cache_.reset();
+      WriteCache();
+    }
     lookup_service_.Drain(deadline);
     table_service_.AwaitIdle(deadline);
     health_.End();
@@ -319,6 +340,21 @@ class ServerImpl final : public Server {
       self.rebuilds_.Add(record);
     };
     return options;
+  }
+
+  void WriteCache() {
+    const absl::Time as_of = absl::Now() - tables_.store_lag();
+    std::vector<TableCache::Table> tables;
+    for (const TableRef& table : tables_.All()) {
+      tables.push_back({table->name(), table->store_id(), table->fib_options(),
+                        Pinned(*table->Read())});
+    }
+    const absl::Status written = options_.cache->Write(tables, as_of);
+    if (written.ok() == cache_written_.exchange(written.ok())) return;
+    Log(written.ok() ? LogLevel::kInfo : LogLevel::kError,
+        written.ok() ? "the cache is written again"
+                     : "the cache cannot be written",
+        {{"error", written.message()}});
   }
 
   absl::Status StartTls() {
@@ -393,6 +429,7 @@ class ServerImpl final : public Server {
     exposer_->RegisterCollectable(tls_metrics_);
     exposer_->RegisterCollectable(acceptor_.admission().collectable());
     exposer_->RegisterCollectable(process_metrics_);
+    exposer_->RegisterCollectable(cache_metrics_);
     exposer_->RegisterCollectable(authorizer_->collectable());
     return absl::OkStatus();
   }
@@ -489,6 +526,8 @@ class ServerImpl final : public Server {
   std::shared_ptr<TlsMetrics> tls_metrics_;
   const std::shared_ptr<ProcessMetrics> process_metrics_ =
       std::make_shared<ProcessMetrics>();
+  const std::shared_ptr<CacheMetrics> cache_metrics_ =
+      std::make_shared<CacheMetrics>(options_.cache);
   SlowBatchLog slow_batches_;
   LookupContext context_;
   LookupService lookup_service_;
@@ -501,6 +540,8 @@ class ServerImpl final : public Server {
   std::unique_ptr<HealthListener> health_listener_;
   Acceptor acceptor_;                   // used by exposer_ and server_
   std::unique_ptr<HttpPages> exposer_;  // uses all of the above
+  std::atomic<bool> cache_written_ = true;
+  std::optional<Periodic> write_cache_;
   std::vector<int> ports_;
   std::vector<int> control_ports_;
   std::unique_ptr<grpc::Server> server_;

@@ -22,6 +22,7 @@
 #include "server/net/transport.h"
 #include "server/security/authorization.h"
 #include "server/security/tls_files.h"
+#include "server/store/table_cache.h"
 #include "server/table/store.h"
 #include "server/table/tables.h"
 
@@ -69,6 +70,9 @@ struct ServerOptions {
   InitialTableOptions initial;
   // Keeps tables across restarts; null: tables are lost.
   std::shared_ptr<Store> store = nullptr;
+  // A copy of the tables of a remote store; null: the server does not start
+  // while that does not answer.
+  std::shared_ptr<TableCache> cache = nullptr;
   TablesOptions tables;
   LookupLimits lookup;
   // If false, the metrics of lookups stay 0. Benchmarks measure what counting

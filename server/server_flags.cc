@@ -140,6 +140,10 @@ ABSL_FLAG(std::string, follow_ca, "",
 ABSL_FLAG(std::string, follow_cert, "",
           "The client's certificate for --follow, in PEM.");
 ABSL_FLAG(std::string, follow_key, "", "Private key of --follow_cert, in PEM.");
+ABSL_FLAG(std::string, cache, "",
+          "With --follow or a store in etcd: directory for a copy of the "
+          "tables. A server that starts while that does not answer answers "
+          "lookups from the copy, and refuses updates until it answers.");
 ABSL_FLAG(std::string, replica_name, "",
           "With a store in etcd: the name of this server among those that "
           "share it; empty means the host's name.");
@@ -515,7 +519,7 @@ std::vector<FlagTopic> Topics() {
       {"Store, and other servers",
        {"store", "store_sync", "etcd_user", "etcd_password_file", "etcd_ca",
         "etcd_cert", "etcd_key", "follow", "follow_ca", "follow_cert",
-        "follow_key", "replica_name", "max_staleness"}},
+        "follow_key", "replica_name", "max_staleness", "cache"}},
       {"Security",
        {"tls_cert", "tls_key", "tls_client_ca", "tls_reload_interval",
         "insecure", "authorization_policy", "authorization_reload_interval",
@@ -627,6 +631,7 @@ absl::StatusOr<CommandLine> ReadFlags() {
                 .follow_ca = absl::GetFlag(FLAGS_follow_ca),
                 .follow_cert = absl::GetFlag(FLAGS_follow_cert),
                 .follow_key = absl::GetFlag(FLAGS_follow_key),
+                .cache = absl::GetFlag(FLAGS_cache),
                 .replica_name = absl::GetFlag(FLAGS_replica_name),
                 .version = std::string(GetBuildInfo().version)}};
   line.check_config = absl::GetFlag(FLAGS_check_config);

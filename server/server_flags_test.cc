@@ -97,6 +97,7 @@ TEST_F(ServerFlags, ValuesReachTheOptions) {
   Set("follow_cert", "fc");
   Set("follow_key", "fk");
   Set("replica_name", "r1");
+  Set("cache", "/c");
   Set("tls_cert", "c");
   Set("tls_key", "k");
   Set("tls_client_ca", "a");
@@ -143,6 +144,7 @@ TEST_F(ServerFlags, ValuesReachTheOptions) {
   EXPECT_EQ(line->store.follow_cert, "fc");
   EXPECT_EQ(line->store.follow_key, "fk");
   EXPECT_EQ(line->store.replica_name, "r1");
+  EXPECT_EQ(line->store.cache, "/c");
   EXPECT_EQ(got.tls.cert, "c");
   EXPECT_EQ(got.tls.key, "k");
   EXPECT_EQ(got.tls.client_ca, "a");

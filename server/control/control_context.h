@@ -133,21 +133,6 @@ absl::Status ApplyAndAwait(ControlContext& context,
 // CANCELLED, for a call whose client is gone. Only logs see it.
 absl::Status ClientGone();
 
-// What a call reads of a visible generation. Keeps its routes, not its FIBs.
-struct Pinned {
-  explicit Pinned(const Table& table) {
-    const auto snapshot = table.Read();
-    generation = snapshot->generation();
-    digest = snapshot->digest();
-    routes = {snapshot->routes(Family::kIpv4), snapshot->routes(Family::kIpv6)};
-    next_hops = snapshot->next_hops();
-  }
-  uint64_t generation;
-  std::string digest;
-  std::array<std::shared_ptr<const RouteSet>, 2> routes;  // v4, v6
-  NextHopSet next_hops;
-};
-
 // Nanoseconds since the Unix epoch; 0 for InfinitePast.
 inline uint64_t UnixNanos(absl::Time time) {
   return time == absl::InfinitePast()

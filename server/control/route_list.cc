@@ -122,7 +122,7 @@ absl::Status SendRoutes(ControlContext& context,
     }
     prefix = *decoded;
   }
-  const Pinned pinned(**table);
+  const Pinned pinned(*(*table)->Read());
   ChunkWriter writer(pinned.generation, out);
   const bool done =
       ForEachSelected(pinned, request.match(), prefix, [&](const Route& route) {
@@ -144,7 +144,7 @@ absl::Status SendNextHops(ControlContext& context,
   if (!slot.ok()) return slot.status();
   const absl::StatusOr<TableRef> table = context.tables.Find(request.table());
   if (!table.ok()) return table.status();
-  const Pinned pinned(**table);
+  const Pinned pinned(*(*table)->Read());
   ChunkWriter writer(pinned.generation, out);
   for (const NextHop& next_hop : pinned.next_hops.next_hops()) {
     Encode(next_hop, *writer.chunk().add_next_hops());
@@ -171,29 +171,12 @@ absl::Status SendSnapshot(ControlContext& context,
   if (!slot.ok()) return slot.status();
   const absl::StatusOr<TableRef> table = context.tables.Find(request.table());
   if (!table.ok()) return table.status();
-  const Pinned pinned(**table);
+  const Pinned pinned(*(*table)->Read());
   v1::ExportSnapshotResponse chunk;
-  TableFileWriter writer([&](absl::string_view bytes) {
+  return WriteTableFile((*table)->name(), pinned, [&](absl::string_view bytes) {
     chunk.set_data(bytes.data(), bytes.size());
     return out.Write(chunk) ? absl::OkStatus() : ClientGone();
   });
-  absl::Status status = writer.Begin({.table = (*table)->name(),
-                                      .generation = pinned.generation,
-                                      .digest = pinned.digest});
-  for (const NextHop& next_hop : pinned.next_hops.next_hops()) {
-    if (status.ok()) status = writer.Add(next_hop);
-  }
-  for (const NextHopGroup& group : pinned.next_hops.groups()) {
-    if (status.ok()) status = writer.Add(group);
-  }
-  for (const auto& routes : pinned.routes) {
-    for (const Route& route : *routes) {
-      if (!status.ok()) return status;
-      status = writer.Add(route);
-    }
-  }
-  if (status.ok()) status = writer.Finish();
-  return status;
 }
 
 }  // namespace

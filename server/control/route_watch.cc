@@ -164,7 +164,7 @@ absl::Status SendChanges(ControlContext& context,
   // Sends the whole table if the client wants that instead of `why`.
   const auto resync = [&](absl::Status why) -> absl::Status {
     if (!request.resync() || !NeedsWholeTable(why)) return why;
-    const Pinned pinned(**table);
+    const Pinned pinned(*(*table)->Read());
     if (!SendWhole(pinned, out)) return ClientGone();
     generation = pinned.generation;
     digest = pinned.digest;

@@ -124,8 +124,9 @@ template <typename Stub, typename Request, typename Response>
 absl::StatusOr<Response> EtcdClient::Call(
     grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
                                  Response*),
-    const Request& request) {
-  const SteadyInstant deadline = SteadyAfter(options_.timeout);
+    const Request& request, absl::Duration timeout) {
+  const SteadyInstant deadline =
+      SteadyAfter(std::min(timeout, options_.timeout));
   bool authenticated = false;
   for (;;) {
     const SteadyInstant attempt =
@@ -175,8 +176,8 @@ absl::StatusOr<Response> EtcdClient::Call(
 }
 
 absl::StatusOr<etcdserverpb::TxnResponse> EtcdClient::Txn(
-    const etcdserverpb::TxnRequest& request) {
-  return Call(&etcdserverpb::KV::Stub::Txn, request);
+    const etcdserverpb::TxnRequest& request, absl::Duration timeout) {
+  return Call(&etcdserverpb::KV::Stub::Txn, request, timeout);
 }
 
 absl::StatusOr<RangeResponse> EtcdClient::Range(const RangeRequest& request) {

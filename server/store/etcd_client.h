@@ -59,8 +59,10 @@ class EtcdClient {
   // Errors of all calls: those of etcd; UNAVAILABLE or DEADLINE_EXCEEDED if no
   // member answered in time, and then a change may still be made; CANCELLED
   // after Cancel().
+  // `timeout`: if shorter than that of the options.
   absl::StatusOr<etcdserverpb::TxnResponse> Txn(
-      const etcdserverpb::TxnRequest& request);
+      const etcdserverpb::TxnRequest& request,
+      absl::Duration timeout = absl::InfiniteDuration());
   absl::StatusOr<etcdserverpb::RangeResponse> Range(
       const etcdserverpb::RangeRequest& request);
   absl::Status Put(const etcdserverpb::PutRequest& request);
@@ -103,7 +105,8 @@ class EtcdClient {
   absl::StatusOr<Response> Call(
       grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
                                    Response*),
-      const Request& request);
+      const Request& request,
+      absl::Duration timeout = absl::InfiniteDuration());
   absl::Status Authenticate(const std::shared_ptr<grpc::Channel>& channel,
                             SteadyInstant deadline);
   std::shared_ptr<grpc::Channel> channel() const {

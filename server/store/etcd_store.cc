@@ -198,22 +198,29 @@ absl::StatusOr<std::unique_ptr<EtcdStore>> EtcdStore::Open(
     EtcdStoreOptions options) {
   auto client = EtcdClient::Create(options.etcd);
   if (!client.ok()) return client.status();
-  const std::string key = absl::StrCat(options.etcd.prefix, "format");
+  return std::unique_ptr<EtcdStore>(
+      new EtcdStore(std::move(options), *std::move(client)));
+}
+
+absl::Status EtcdStore::CheckFormat(absl::Duration patience) {
+  const std::string key = Key("format");
   etcdserverpb::TxnRequest txn;
   CompareCreation(key, 0, txn);
   AddPut(key, kFormat, txn);
   ReadElse(key, txn);
-  const auto response = (*client)->Txn(txn);
-  if (!response.ok()) return Failed(response.status());
-  if (!response->succeeded()) {
-    const KeyValue* const found = FoundElse(*response);
-    if (found == nullptr || found->value() != kFormat) {
-      return Error(absl::StatusCode::kFailedPrecondition, "STORE_TOO_NEW",
-                   absl::StrCat(key, " is not \"", kFormat, "\""));
-    }
+  const auto response = client_->Txn(txn, patience);
+  if (absl::IsPermissionDenied(response.status()) ||
+      absl::IsUnauthenticated(response.status()) ||
+      absl::IsInvalidArgument(response.status())) {  // a wrong password
+    return Error(absl::StatusCode::kPermissionDenied, "STORE_FAILED",
+                 response.status().message());
   }
-  return std::unique_ptr<EtcdStore>(
-      new EtcdStore(std::move(options), *std::move(client)));
+  if (!response.ok()) return Failed(response.status());
+  if (response->succeeded()) return absl::OkStatus();
+  const KeyValue* const found = FoundElse(*response);
+  if (found != nullptr && found->value() == kFormat) return absl::OkStatus();
+  return Error(absl::StatusCode::kFailedPrecondition, "STORE_TOO_NEW",
+               absl::StrCat(key, " is not \"", kFormat, "\""));
 }
 
 std::string EtcdStore::Key(absl::string_view rest) const {
@@ -390,6 +397,8 @@ absl::StatusOr<EtcdStore::Loaded> EtcdStore::LoadAll() {
 }
 
 absl::StatusOr<std::vector<StoredTable>> EtcdStore::Load() {
+  const absl::Status format = CheckFormat(options_.patience);
+  if (!format.ok()) return format;
   auto loaded = LoadAll();
   if (!loaded.ok()) return loaded.status();
   const bool has_default =
@@ -416,12 +425,24 @@ absl::StatusOr<std::vector<StoredTable>> EtcdStore::Load() {
   return std::move(loaded->tables);
 }
 
+absl::Status EtcdStore::Resume(absl::Span<StoredTable> tables,
+                               absl::Duration age) {
+  resumed_ = true;
+  heard_ = SteadyAfter(-age).time_since_epoch().count();
+  const std::lock_guard lock(mutex_);
+  // Without an entry, so that the store is ahead once it is read.
+  for (const StoredTable& table : tables) {
+    logs_[table.id] = {.name = table.name, .id = table.id};
+  }
+  return absl::OkStatus();
+}
+
 void EtcdStore::Follow(StoreFollower& follower) {
   {
     const std::lock_guard lock(mutex_);
     follower_ = &follower;
   }
-  heard_ = SteadyNow().time_since_epoch().count();
+  if (!resumed_) heard_ = SteadyNow().time_since_epoch().count();
   threads_.emplace_back([this] { WatchLoop(); });
   threads_.emplace_back([this] { ReportLoop(); });
 }
@@ -724,6 +745,9 @@ void EtcdStore::Append(Job job) {
       why = NoTable(job.table);
     } else if (!log->failed.ok()) {
       why = log->failed;
+    } else if (log->record.next() == 0) {
+      why = Error(absl::StatusCode::kUnavailable, "STORE_FAILED",
+                  "etcd has not answered since this server began");
     } else if (job.position != kAnyPosition &&
                job.position + 1 != log->record.next()) {
       why = Conflict();  // the follower has been told already
@@ -1022,6 +1046,8 @@ void EtcdStore::Event(const etcdserverpb::Event& event) {
 }
 
 void EtcdStore::WatchLoop() {
+  bool missed = resumed_;  // events, so that all must be read again
+  bool logged = false;
   for (;;) {
     int64_t from = 0;
     {
@@ -1029,12 +1055,26 @@ void EtcdStore::WatchLoop() {
       if (ending_) return;
       from = revision_ + 1;
     }
-    bool compacted = false;
+    if (missed) {
+      const absl::Status status = Resync();
+      missed = !status.ok();
+      if (missed && !logged) {
+        server::Log(LogLevel::kError, "the store could not be read",
+                    {{"error", status.message()}});
+      } else if (!missed && logged) {
+        server::Log(LogLevel::kInfo, "the store was read");
+      }
+      logged = missed;
+      if (!missed) continue;
+      std::unique_lock lock(mutex_);
+      changed_.wait_for(lock, kWatchPause, [this] { return ending_; });
+      continue;
+    }
     const absl::Status ended = client_->Watch(
         Key("state/"), from, options_.silence,
         [&](const etcdserverpb::WatchResponse& response) -> absl::Status {
           if (response.compact_revision() != 0) {
-            compacted = true;
+            missed = true;
             return absl::OutOfRangeError("compacted");
           }
           if (response.canceled()) {
@@ -1054,24 +1094,31 @@ void EtcdStore::WatchLoop() {
       std::unique_lock lock(mutex_);
       if (ending_) return;
     }
-    if (compacted) {
-      const absl::Status status = Resync();
-      if (status.ok()) continue;
-      server::Log(LogLevel::kError, "the store could not be read again",
-                  {{"error", status.message()}});
-    } else {
-      server::Log(LogLevel::kWarning, "the watch of the store began anew",
-                  {{"error", ended.message()}});
-    }
+    if (missed) continue;
+    server::Log(LogLevel::kWarning, "the watch of the store began anew",
+                {{"error", ended.message()}});
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, kWatchPause, [this] { return ending_; });
   }
 }
 
 absl::Status EtcdStore::Resync() {
+  if (resumed_) {
+    const absl::Status format = CheckFormat(absl::InfiniteDuration());
+    if (!format.ok()) return format;
+  }
   auto loaded = LoadAll();
   if (!loaded.ok()) return loaded.status();
   const std::lock_guard lock(mutex_);
+  // The default table is never deleted.
+  Log* const first = Find("default", kAnyTable);
+  if (first != nullptr && !loaded->logs.contains(first->id)) {
+    if (first->failed.ok()) {
+      Fail(*first, TableKey("default"),
+           "is of another store than the tables of this server");
+    }
+    return first->failed;
+  }
   std::vector<Done> undecided;
   for (auto& [id, log] : logs_) {
     if (loaded->logs.contains(id)) continue;

@@ -44,6 +44,8 @@ struct EtcdStoreOptions {
   // The watch is begun anew if nothing is heard for so long. Appends are
   // refused at once while the watch is silent for twice as long.
   absl::Duration silence = absl::Seconds(3);
+  // How long Load() waits for the first answer.
+  absl::Duration patience = absl::Seconds(10);
   // What other servers call this one.
   std::string replica_name;
   std::string version;
@@ -58,8 +60,7 @@ struct EtcdStoreOptions {
 // found by its number when it is repeated, or by the watch.
 class EtcdStore final : public Store {
  public:
-  // Errors: FAILED_PRECONDITION (STORE_TOO_NEW) if a newer server wrote there;
-  // UNAVAILABLE (STORE_FAILED) if etcd does not answer or refuses the user.
+  // Does not connect. Errors: INVALID_ARGUMENT for files that cannot be read.
   static absl::StatusOr<std::unique_ptr<EtcdStore>> Open(
       EtcdStoreOptions options);
   ~EtcdStore() override;
@@ -68,7 +69,12 @@ class EtcdStore final : public Store {
   const std::string& path() const override { return path_; }
   StoreSync sync() const override { return StoreSync::kFull; }
 
+  // Errors besides: FAILED_PRECONDITION (STORE_TOO_NEW) if a newer server wrote
+  // there; UNAVAILABLE (STORE_FAILED) if etcd does not answer;
+  // PERMISSION_DENIED (STORE_FAILED) if it refuses the user.
   absl::StatusOr<std::vector<StoredTable>> Load() override;
+  absl::Status Resume(absl::Span<StoredTable> tables,
+                      absl::Duration age) override;
   void Follow(StoreFollower& follower) override;
   absl::Duration lag() const override;
   bool shared() const override { return true; }
@@ -153,6 +159,8 @@ class EtcdStore final : public Store {
   std::string ChunkPrefix(uint64_t id, uint64_t number) const;
   std::string PartPrefix(uint64_t id, uint64_t next) const;
 
+  // Writes the format where there is none yet.
+  absl::Status CheckFormat(absl::Duration patience);
   // Everything as of one revision.
   absl::StatusOr<Loaded> LoadAll();
   absl::StatusOr<StoredTable> LoadTable(Log& log, int64_t revision);
@@ -193,6 +201,7 @@ class EtcdStore final : public Store {
   const std::unique_ptr<EtcdClient> client_;
   const std::string path_;
   const uint64_t instance_;  // random: this server
+  bool resumed_ = false;     // before Follow()
   std::atomic<SteadyInstant::rep> heard_ = 0;
 
   // Held while the follower and Done are called, which do not call the store.

@@ -497,7 +497,69 @@ TEST_F(EtcdStoreTest, OtherFormatsAreRefused) {
   put.set_key(absl::StrCat(prefix_, "/format"));
   put.set_value("planb store 2");
   ASSERT_TRUE(cluster_->Client("")->Put(put).ok());
-  EXPECT_EQ(ErrorReason(EtcdStore::Open(Options()).status()), "STORE_TOO_NEW");
+  EXPECT_EQ(ErrorReason(Open()->Load().status()), "STORE_TOO_NEW");
+}
+
+// What a server has of a table that it kept, if etcd answers later.
+TEST_F(EtcdStoreTest, ACopyIsFollowedOnlyIfTheStoreLeadsOnFromIt) {
+  Node other(Open());
+  Table& table = other.tables.default_table();
+  ASSERT_TRUE(table.Apply(Changes({Announce("2001:db8:1::/48", 5)})).ok());
+  const auto second = table.Apply(Changes({Announce("2001:db8:2::/48", 6)}));
+  ASSERT_TRUE(second.ok());
+  struct Case {
+    const char* what;
+    uint64_t id, generation;
+    std::vector<Route> routes;
+    bool followed;
+  };
+  const Route first = {Prefix::Parse("2001:db8:1::/48").value(), 5};
+  const Route wrong = {Prefix::Parse("2001:db8:1::/48").value(), 7};
+  for (const Case& each : {
+           Case{"older", table.store_id(), second->generation - 1, {first}, 1},
+           {"as new, but not the same",
+            table.store_id(),
+            second->generation,
+            {wrong},
+            false},
+           {"newer", table.store_id(), second->generation + 1, {first}, false},
+           {"of another store", 1, second->generation - 1, {first}, false},
+       }) {
+    EtcdStoreOptions options = Options();
+    options.patience = -absl::Seconds(1);  // Load() ends at once
+    const auto store = Open(options);
+    Tables tables({}, store.get());
+    ASSERT_TRUE(tables
+                    .Restore([&]() -> absl::StatusOr<StoredCopy> {
+                      StoredCopy copy;
+                      copy.as_of = absl::Now();
+                      StoredTable& kept = copy.tables.emplace_back();
+                      kept.name = "default";
+                      kept.id = each.id;
+                      kept.generation = each.generation;
+                      kept.routes = each.routes;
+                      return copy;
+                    })
+                    .ok());
+    EXPECT_EQ(tables.All().size(), 1U) << each.what;
+    const Table& copied = tables.default_table();
+    if (each.followed) {
+      AwaitSame(tables, other.tables);
+    } else {
+      const absl::Time deadline = absl::Now() + kPatience;
+      while (copied.state().store_error.empty() && absl::Now() < deadline) {
+        absl::SleepFor(absl::Milliseconds(2));
+      }
+      EXPECT_NE(copied.state().store_error, "") << each.what;
+      EXPECT_EQ(copied.state().visible, each.generation) << each.what;
+      EXPECT_TRUE(
+          absl::IsDataLoss(tables.default_table()
+                               .Apply(Changes({Announce("2001:db8:3::/48", 1)}))
+                               .status()))
+          << each.what;
+    }
+    tables.Drain(SteadyNow());
+  }
 }
 
 TEST(EtcdStore, IsUnavailableWithoutEtcd) {
@@ -505,8 +567,10 @@ TEST(EtcdStore, IsUnavailableWithoutEtcd) {
   options.etcd = ParseEtcdUrl("etcd://127.0.0.1:1/p").value();
   options.etcd.timeout = absl::Milliseconds(300);
   const auto store = EtcdStore::Open(options);
-  EXPECT_EQ(store.status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(ErrorReason(store.status()), "STORE_FAILED");
+  ASSERT_TRUE(store.ok());
+  const absl::Status status = (*store)->Load().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(ErrorReason(status), "STORE_FAILED");
 }
 
 }  // namespace

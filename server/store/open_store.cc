@@ -22,6 +22,14 @@ namespace planb::server {
 namespace {
 
 constexpr size_t kMaxPassword = 4096;
+// How long a server waits at its start for what keeps its tables: it may start
+// without, if it has a cache.
+constexpr absl::Duration kPatience = absl::Seconds(10);
+constexpr absl::Duration kPatienceWithCache = absl::Seconds(3);
+
+absl::Duration Patience(const StoreChoice& choice) {
+  return choice.cache.empty() ? kPatience : kPatienceWithCache;
+}
 
 absl::StatusOr<StoreSync> ParseSync(const std::string& sync) {
   for (StoreSync each :
@@ -76,6 +84,7 @@ absl::StatusOr<std::shared_ptr<Store>> OpenEtcd(const StoreChoice& choice,
   etcd->tls = {choice.etcd_ca, choice.etcd_cert, choice.etcd_key};
   auto store = EtcdStore::Open({.etcd = *std::move(etcd),
                                 .request_window = request_window,
+                                .patience = Patience(choice),
                                 .replica_name = choice.replica_name.empty()
                                                     ? HostName()
                                                     : choice.replica_name,
@@ -100,7 +109,8 @@ absl::StatusOr<std::shared_ptr<Store>> OpenUpstream(const StoreChoice& choice) {
   }
   auto store = UpstreamStore::Open(
       {.target = choice.follow,
-       .tls = {choice.follow_ca, choice.follow_cert, choice.follow_key}});
+       .tls = {choice.follow_ca, choice.follow_cert, choice.follow_key},
+       .timeout = Patience(choice)});
   if (!store.ok()) return store.status();
   Log(LogLevel::kInfo, "tables follow another server",
       {{"server", choice.follow}});
@@ -132,6 +142,23 @@ absl::StatusOr<std::shared_ptr<Store>> OpenStore(const StoreChoice& choice,
   Log(LogLevel::kInfo, "tables are stored",
       {{"path", path}, {"sync", choice.store_sync}});
   return std::shared_ptr<Store>(*std::move(store));
+}
+
+absl::StatusOr<std::shared_ptr<TableCache>> OpenCache(const StoreChoice& choice,
+                                                      const Store* store) {
+  if (choice.cache.empty()) return std::shared_ptr<TableCache>();
+  if (store == nullptr || store->kind() == "sqlite") {
+    return absl::InvalidArgumentError(
+        "--cache is for a store in etcd and for --follow; other tables are on "
+        "this machine anyway");
+  }
+  auto cache = TableCache::Open(
+      choice.cache, absl::StrCat(store->kind(), " ", store->path()));
+  if (!cache.ok()) {
+    return absl::Status(cache.status().code(),
+                        absl::StrCat("--cache: ", cache.status().message()));
+  }
+  return std::shared_ptr<TableCache>(*std::move(cache));
 }
 
 }  // namespace planb::server

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "server/store/table_cache.h"
 #include "server/table/store.h"
 
 namespace planb::server {
@@ -32,6 +33,8 @@ struct StoreChoice {
   std::string follow_ca;
   std::string follow_cert;
   std::string follow_key;
+  // The directory of the TableCache; empty: none.
+  std::string cache;
   // Empty: the host's name.
   std::string replica_name;
   std::string version;
@@ -42,6 +45,11 @@ struct StoreChoice {
 inline constexpr char kStateDirectory[] = "/var/lib/planb";
 absl::StatusOr<std::shared_ptr<Store>> OpenStore(const StoreChoice& choice,
                                                  uint64_t request_window);
+
+// Null for none. `store` is of the same choice. Errors: INVALID_ARGUMENT if it
+// is no remote store, and those of TableCache::Open.
+absl::StatusOr<std::shared_ptr<TableCache>> OpenCache(const StoreChoice& choice,
+                                                      const Store* store);
 
 }  // namespace planb::server
 

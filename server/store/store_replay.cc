@@ -88,8 +88,11 @@ absl::Status LogReplay::PushSnapshot(absl::string_view part) {
 
 absl::Status LogReplay::EndSnapshot() {
   const absl::Status status = snapshot_->Finish();
-  if (status.ok()) digest_ = snapshot_->digest();
-  return status;
+  if (!status.ok()) return status;
+  digest_ = snapshot_->digest();
+  table_.tail_generation = table_.generation;
+  table_.tail_digest = digest_;
+  return absl::OkStatus();
 }
 
 absl::Status LogReplay::ReadEntry(absl::string_view entry) {

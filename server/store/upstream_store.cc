@@ -249,9 +249,27 @@ absl::StatusOr<std::vector<StoredTable>> UpstreamStore::Load() {
   return loaded;
 }
 
+absl::Status UpstreamStore::Resume(absl::Span<StoredTable> tables,
+                                   absl::Duration age) {
+  resumed_ = true;
+  heard_ = SteadyAfter(-age).time_since_epoch().count();
+  for (StoredTable& table : tables) {
+    table.id = next_id_++;
+    Watch& watch = watches_.emplace_back();
+    watch.name = table.name;
+    watch.id = table.id;
+    watch.fib = table.fib;
+    watch.generation = table.generation;
+    watch.digest = table.tail_digest;
+    watch.astray = true;
+    ++astray_;
+  }
+  return absl::OkStatus();
+}
+
 void UpstreamStore::Follow(StoreFollower& follower) {
   follower_ = &follower;
-  heard_ = SteadyNow().time_since_epoch().count();
+  if (!resumed_) heard_ = SteadyNow().time_since_epoch().count();
   for (Watch& watch : watches_) {
     watch.thread = std::thread([this, &watch] { RunWatch(watch); });
   }
@@ -269,6 +287,7 @@ bool UpstreamStore::Pause(absl::Duration longest) {
 
 void UpstreamStore::RunWatch(Watch& watch) {
   absl::Duration pause = kFirstPause;
+  if (watch.stream == nullptr) Open(watch, /*resync=*/false);
   const auto set_astray = [&](bool astray) {
     if (astray != watch.astray) astray_ += astray ? 1 : -1;
     watch.astray = astray;

@@ -63,6 +63,8 @@ class UpstreamStore final : public Store {
   // Errors: UNAVAILABLE (STORE_FAILED) if the server does not answer, or
   // refuses to be watched.
   absl::StatusOr<std::vector<StoredTable>> Load() override;
+  absl::Status Resume(absl::Span<StoredTable> tables,
+                      absl::Duration age) override;
   void Follow(StoreFollower& follower) override;
   absl::Duration lag() const override;
   // FAILED_PRECONDITION (READ_ONLY), as all calls that write return.
@@ -127,6 +129,7 @@ class UpstreamStore final : public Store {
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   std::set<grpc::ClientContext*> contexts_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_id_ = 1;
+  bool resumed_ = false;      // before Follow()
   std::list<Watch> watches_;  // of Load(), then of the polling thread
   std::thread poll_;
 };

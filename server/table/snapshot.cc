@@ -109,4 +109,26 @@ absl::StatusOr<std::unique_ptr<const Snapshot>> SnapshotBuilder::Build(
                                           v4_.fib, v6_.fib);
 }
 
+absl::Status WriteTableFile(const std::string& table, const Pinned& pinned,
+                            TableFileWriter::Output output) {
+  TableFileWriter writer(std::move(output));
+  absl::Status status = writer.Begin({.table = table,
+                                      .generation = pinned.generation,
+                                      .digest = pinned.digest});
+  for (const NextHop& next_hop : pinned.next_hops.next_hops()) {
+    if (status.ok()) status = writer.Add(next_hop);
+  }
+  for (const NextHopGroup& group : pinned.next_hops.groups()) {
+    if (status.ok()) status = writer.Add(group);
+  }
+  for (const auto& routes : pinned.routes) {
+    for (const Route& route : *routes) {
+      if (!status.ok()) return status;
+      status = writer.Add(route);
+    }
+  }
+  if (status.ok()) status = writer.Finish();
+  return status;
+}
+
 }  // namespace planb::server

@@ -21,6 +21,7 @@
 #include "absl/types/span.h"
 #include "lpm/fib/fib.h"
 #include "lpm/fib/fib_compiler.h"
+#include "lpm/io/table_file.h"
 #include "lpm/prefix.h"
 #include "lpm/routes/route_set.h"
 #include "server/table/group_table.h"
@@ -103,6 +104,25 @@ class Snapshot {
   mutable std::once_flag counted_;
   mutable std::array<size_t, 2> intervals_ = {};  // v4, v6
 };
+
+// What is read of a generation as a whole. Keeps its routes, not its FIBs.
+struct Pinned {
+  explicit Pinned(const Snapshot& snapshot)
+      : generation(snapshot.generation()),
+        digest(snapshot.digest()),
+        routes{snapshot.routes(Family::kIpv4), snapshot.routes(Family::kIpv6)},
+        next_hops(snapshot.next_hops()) {}
+
+  uint64_t generation;
+  std::string digest;
+  std::array<std::shared_ptr<const RouteSet>, 2> routes;  // v4, v6
+  NextHopSet next_hops;
+};
+
+// Writes a table file of `table`. Errors: those of the output; INVALID_ARGUMENT
+// if an item does not fit in a block.
+absl::Status WriteTableFile(const std::string& table, const Pinned& pinned,
+                            TableFileWriter::Output output);
 
 // Called before each build, which fails with its error. For tests: a real build
 // fails only if memory is exhausted or if a FIB cannot hold the table.

@@ -73,6 +73,12 @@ struct StoredTable {
   std::string tail_digest;  // of tail_generation
 };
 
+// The tables of a store, as this server kept them.
+struct StoredCopy {
+  std::vector<StoredTable> tables;
+  absl::Time as_of;  // by the wall clock: when the store had them
+};
+
 // A version of a table that a snapshot is written from. Cheap to move.
 struct TableVersion {
   uint64_t generation = 0;
@@ -142,9 +148,19 @@ class Store {
   // with the file, the damage and the remedy.
   virtual absl::StatusOr<std::vector<StoredTable>> Load() = 0;
 
+  // Begins with tables that this server had before, as of `age` ago, because
+  // Load() ended with UNAVAILABLE. The follower gets what has happened since
+  // once the store answers; until then all calls that write end with
+  // UNAVAILABLE (STORE_FAILED). May give the tables other ids. REQUIRES: the
+  // tables are of a store with this path().
+  virtual absl::Status Resume(absl::Span<StoredTable> /*tables*/,
+                              absl::Duration /*age*/) {
+    return absl::UnimplementedError("this store is always there");
+  }
+
   // Calls `follower` for what other servers do after Load(), until Close(); on
   // threads of the store. Without effect if one server alone writes the store.
-  // REQUIRES: Load() succeeded; called once.
+  // REQUIRES: Load() or Resume() succeeded; called once.
   virtual void Follow(StoreFollower& /*follower*/) {}
 
   // Seconds since the store was last known to be reached; 0 for one on a disk.

@@ -8,8 +8,11 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "base/monotonic_time.h"
 #include "server/base/error.h"
+#include "server/base/log.h"
 #include "server/base/malloc_trim.h"
 
 namespace planb::server {
@@ -67,8 +70,26 @@ TableRef Tables::Make(const StoredTable& stored) {
   return std::make_shared<Table>(stored, options_.table);
 }
 
-absl::Status Tables::Restore() {
+absl::StatusOr<std::vector<StoredTable>> Tables::LoadOrResume(
+    const Copy& copy) {
   absl::StatusOr<std::vector<StoredTable>> stored = store_->Load();
+  if (copy == nullptr || !absl::IsUnavailable(stored.status())) return stored;
+  absl::StatusOr<StoredCopy> kept = copy();
+  if (absl::IsNotFound(kept.status())) return stored;
+  if (!kept.ok()) return kept.status();
+  const absl::Duration age = absl::Now() - kept->as_of;
+  const absl::Status resumed = store_->Resume(
+      absl::MakeSpan(kept->tables), std::max(age, absl::ZeroDuration()));
+  if (!resumed.ok()) return resumed;
+  Log(LogLevel::kWarning,
+      "the store does not answer; lookups are answered from the cache",
+      {{"error", stored.status().message()},
+       {"as_of", absl::FormatTime(kept->as_of, absl::UTCTimeZone())}});
+  return std::move(kept->tables);
+}
+
+absl::Status Tables::Restore(const Copy& copy) {
+  absl::StatusOr<std::vector<StoredTable>> stored = LoadOrResume(copy);
   if (!stored.ok()) return stored.status();
   Map map;
   for (StoredTable& each : *stored) {

@@ -51,9 +51,12 @@ class Tables : private StoreFollower {
   explicit Tables(TablesOptions options, Store* store = nullptr);
   ~Tables();
 
-  // Loads all tables of the store. Errors: those of Store::Load and
-  // Store::CreateTable. REQUIRES: there is a store; no other call came before.
-  absl::Status Restore();
+  // Loads all tables of the store. If it does not answer, begins with what
+  // `copy` returns, unless null. Errors: those of Store::Load and
+  // Store::CreateTable, with the one of `copy`. REQUIRES: there is a store; no
+  // other call came before.
+  using Copy = std::function<absl::StatusOr<StoredCopy>()>;
+  absl::Status Restore(const Copy& copy = nullptr);
 
   // The table with this name; an empty name means "default". Errors: NOT_FOUND
   // (TABLE_NOT_FOUND).
@@ -122,6 +125,8 @@ class Tables : private StoreFollower {
   void Remove(Map map, const TableRef& table)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  // Errors: those of Restore.
+  absl::StatusOr<std::vector<StoredTable>> LoadOrResume(const Copy& copy);
   TableRef Make(const StoredTable& stored);
   // Also hands over what waits for a new table.
   void PublishMap(Map map) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -407,6 +407,13 @@ absl::StatusOr<AcceptedBatch> UpdateStaging::LeadTo(StoredTable whole) const {
   Rib rib = head_.rib.Share();
   absl::StatusOr<Rib::Change> change = rib.Apply(batch);
   if (!change.ok()) return absl::DataLossError(change.status().message());
+  if (whole.generation < head_.generation ||
+      (whole.generation == head_.generation &&
+       rib.digest() != head_.rib.digest())) {
+    return absl::DataLossError(absl::StrCat(
+        "the store has another generation ", whole.generation,
+        ", and this server was at ", head_.generation, " already"));
+  }
   AcceptedBatch accepted = {.writer_epoch = whole.writer_epoch};
   if (whole.generation != head_.generation) {
     change->delta.previous = head_.generation;

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "server/store/table_cache.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/regular_file.h"
+#include "lpm/io/table_file.h"
+#include "server/base/error.h"
+#include "server/base/metric_families.h"
+#include "server/store/store_replay.h"
+
+namespace planb::server {
+namespace {
+
+constexpr absl::string_view kFormat = "planb cache 1";
+constexpr char kSuffix[] = ".planb";
+constexpr size_t kMaxIndex = 1 << 20;
+constexpr size_t kReadBytes = 1 << 20;
+
+absl::Status Unusable(absl::string_view reason, absl::string_view what) {
+  return Error(absl::StatusCode::kFailedPrecondition, reason, what);
+}
+
+absl::Status Corrupt(absl::string_view path, absl::string_view what) {
+  return Error(absl::StatusCode::kDataLoss, "CACHE_CORRUPT",
+               absl::StrCat(path, ": ", what,
+                            "; start the server with its store, or remove the "
+                            "directory"));
+}
+
+std::string Line(absl::string_view checked) {
+  return absl::StrCat("end ", absl::Hex(Xxh3(checked, 0), absl::kZeroPad16),
+                      "\n");
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TableCache>> TableCache::Open(
+    const std::string& directory, const std::string& store) {
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  const int file = error
+                       ? -1
+                       : open(absl::StrCat(directory, "/lock").c_str(),
+                              O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (file < 0) {
+    return Unusable("CACHE_UNWRITABLE",
+                    absl::StrCat(directory, ": ",
+                                 error ? error.message()
+                                       : std::string(std::strerror(errno))));
+  }
+  if (flock(file, LOCK_EX | LOCK_NB) != 0) {
+    close(file);
+    return Unusable("CACHE_IN_USE",
+                    absl::StrCat(directory, " is in use by another server"));
+  }
+  return std::unique_ptr<TableCache>(new TableCache(directory, store, file));
+}
+
+TableCache::~TableCache() { close(lock_); }
+
+std::string TableCache::IndexPath() const {
+  return absl::StrCat(directory_, "/index");
+}
+
+std::string TableCache::FileOf(const Entry& entry) {
+  return absl::StrCat(entry.name, "-", entry.generation, kSuffix);
+}
+
+double TableCache::written() const {
+  const std::lock_guard lock(mutex_);
+  return absl::ToDoubleSeconds(written_ - absl::UnixEpoch());
+}
+
+uint64_t TableCache::failures() const {
+  const std::lock_guard lock(mutex_);
+  return failures_;
+}
+
+absl::StatusOr<StoredTable> TableCache::Read(const Entry& entry) const {
+  const std::string path = absl::StrCat(directory_, "/", FileOf(entry));
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return Corrupt(path, "cannot be read");
+  LogReplay replay(/*request_window=*/0);
+  StoredTable& table = replay.table();
+  table.name = entry.name;
+  table.id = entry.id;
+  table.generation = entry.generation;
+  table.fib = entry.fib;
+  std::error_code error;
+  const uint64_t bytes = std::filesystem::file_size(path, error);
+  replay.BeginSnapshot(error ? 0 : bytes);
+  // Neither a writer's epoch nor requests.
+  absl::Status status =
+      replay.PushSnapshot(std::string(sizeof(uint64_t) + sizeof(uint32_t), 0));
+  std::string part(kReadBytes, '\0');
+  while (status.ok() && file) {
+    file.read(part.data(), kReadBytes);
+    status = replay.PushSnapshot(
+        absl::string_view(part.data(), static_cast<size_t>(file.gcount())));
+  }
+  if (status.ok()) status = replay.EndSnapshot();
+  if (!status.ok()) return Corrupt(path, status.message());
+  auto finished = replay.Finish();
+  if (!finished.ok()) return Corrupt(path, finished.status().message());
+  return finished;
+}
+
+absl::StatusOr<StoredCopy> TableCache::Load() {
+  const std::lock_guard lock(mutex_);
+  const std::string path = IndexPath();
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) {
+    return absl::NotFoundError(absl::StrCat(path, " was never written"));
+  }
+  const auto text = ReadRegularFile(path, kMaxIndex);
+  if (!text.ok()) return Corrupt(path, text.status().message());
+  const size_t end = text->rfind("end ");
+  if (end == std::string::npos ||
+      text->substr(end) != Line(text->substr(0, end))) {
+    return Corrupt(path, "is damaged");
+  }
+  const std::vector<std::string> lines =
+      absl::StrSplit(text->substr(0, end), '\n', absl::SkipEmpty());
+  int64_t as_of = 0;
+  if (lines.size() < 3 || lines[0] != kFormat ||
+      !absl::SimpleAtoi(lines[2], &as_of)) {
+    return Corrupt(path, "is no index of this version");
+  }
+  if (lines[1] != store_) {
+    return Unusable("CACHE_OF_ANOTHER_STORE",
+                    absl::StrCat(directory_, " has the tables of ", lines[1],
+                                 ", not of ", store_));
+  }
+  StoredCopy contents;
+  contents.as_of = absl::FromUnixNanos(as_of);
+  std::vector<std::string> files;
+  for (size_t i = 3; i < lines.size(); ++i) {
+    const std::vector<std::string> fields = absl::StrSplit(lines[i], ' ');
+    Entry entry;
+    if (fields.size() != 4 || !absl::SimpleHexAtoi(fields[1], &entry.id) ||
+        !absl::SimpleAtoi(fields[2], &entry.generation)) {
+      return Corrupt(path, "is no index of this version");
+    }
+    entry.name = fields[0];
+    entry.fib.prefix_lengths = fields[3] == "prefix_lengths";
+    auto table = Read(entry);
+    if (!table.ok()) return table.status();
+    contents.tables.push_back(*std::move(table));
+    files.push_back(FileOf(entry));
+  }
+  files_ = std::move(files);
+  written_ = contents.as_of;
+  return contents;
+}
+
+absl::Status TableCache::WriteAll(absl::Span<const Table> tables,
+                                  absl::Time as_of) {
+  std::string index =
+      absl::StrCat(kFormat, "\n", store_, "\n", absl::ToUnixNanos(as_of), "\n");
+  std::vector<std::string> files;
+  for (const Table& table : tables) {
+    const Entry entry = {table.name, table.id, table.pinned.generation,
+                         table.fib};
+    files.push_back(FileOf(entry));
+    absl::StrAppend(&index, entry.name, " ", absl::Hex(entry.id), " ",
+                    entry.generation,
+                    entry.fib.prefix_lengths ? " prefix_lengths\n" : " -\n");
+    if (std::find(files_.begin(), files_.end(), files.back()) != files_.end()) {
+      continue;
+    }
+    AtomicFile file(absl::StrCat(directory_, "/", files.back()));
+    absl::Status status = WriteTableFile(
+        table.name, table.pinned,
+        [&](absl::string_view bytes) { return file.Append(bytes); });
+    if (status.ok()) status = file.Commit();
+    if (!status.ok()) return status;
+  }
+  index += Line(index);
+  AtomicFile file(IndexPath());
+  absl::Status status = file.Append(index);
+  if (status.ok()) status = file.Commit();
+  if (!status.ok()) return status;
+  files_ = std::move(files);
+  written_ = as_of;
+  // Also what a crash left.
+  std::error_code error;
+  for (const auto& each :
+       std::filesystem::directory_iterator(directory_, error)) {
+    const std::string name = each.path().filename();
+    const bool ours =
+        absl::StrContains(name, kSuffix) || absl::StartsWith(name, "index.");
+    if (ours && std::find(files_.begin(), files_.end(), name) == files_.end()) {
+      std::filesystem::remove(each.path(), error);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TableCache::Write(absl::Span<const Table> tables,
+                               absl::Time as_of) {
+  const std::lock_guard lock(mutex_);
+  absl::Status status = WriteAll(tables, as_of);
+  if (!status.ok()) ++failures_;
+  return status;
+}
+
+std::vector<prometheus::MetricFamily> CacheMetrics::Collect() const {
+  return {
+      GaugeFamily("planb_cache_timestamp_seconds",
+                  "As of when the copy of the tables was last written, in "
+                  "seconds since the Unix epoch; 0 without --cache, or before "
+                  "the first.",
+                  {GaugeOf(cache_ == nullptr ? 0 : cache_->written())}),
+      CounterFamily(
+          "planb_cache_write_errors_total",
+          "Attempts to write the copy of the tables that failed.",
+          {CounterOf(cache_ == nullptr ? 0 : MetricValue(cache_->failures()))}),
+  };
+}
+
+}  // namespace planb::server

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "server/store/table_cache.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "server/base/error.h"
+#include "server/testing/make_snapshot.h"
+
+namespace planb::server {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kStore[] = "etcd etcd://here/planb";
+
+class TableCacheTest : public testing::Test {
+ protected:
+  TableCacheTest() { fs::remove_all(directory_); }
+  ~TableCacheTest() override { fs::remove_all(directory_); }
+
+  std::unique_ptr<TableCache> Open(const std::string& store = kStore) const {
+    auto cache = TableCache::Open(directory_, store);
+    EXPECT_TRUE(cache.ok()) << cache.status();
+    return *std::move(cache);
+  }
+
+  // `routes` routes with a next hop and a group.
+  static TableCache::Table Version(const std::string& name, uint64_t generation,
+                                   int routes) {
+    std::vector<Route> all;
+    for (int i = 0; i < routes; ++i) {
+      all.push_back(
+          {*Prefix::Parse(absl::StrCat("2001:db8:", absl::Hex(i), "::/48")),
+           static_cast<NextHopId>(i % 3 + 1)});
+    }
+    NextHop hop;
+    hop.id = 1;
+    hop.interface = "eth0";
+    return {name,
+            generation * 1000,
+            {.prefix_lengths = name != "default"},
+            Pinned(*MakeSnapshot(generation, std::move(all), {hop}))};
+  }
+
+  std::string Path(const std::string& file) const {
+    return absl::StrCat(directory_, "/", file);
+  }
+
+  std::set<std::string> Files() const {
+    std::set<std::string> names;
+    for (const auto& each : fs::directory_iterator(directory_)) {
+      names.insert(each.path().filename());
+    }
+    return names;
+  }
+
+  const std::string directory_ =
+      absl::StrCat(testing::TempDir(), "/table_cache_test/cache");
+};
+
+std::string Contents(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST_F(TableCacheTest, ReturnsWhatWasWrittenLast) {
+  const absl::Time as_of = absl::FromUnixSeconds(1'700'000'000);
+  {
+    const auto cache = Open();
+    EXPECT_TRUE(absl::IsNotFound(cache->Load().status()));
+    EXPECT_EQ(cache->written(), 0);
+    ASSERT_TRUE(cache
+                    ->Write({Version("default", 7, 100), Version("a", 1, 0),
+                             Version("b", 3, 2)},
+                            as_of - absl::Seconds(1))
+                    .ok());
+    ASSERT_TRUE(
+        cache->Write({Version("default", 8, 101), Version("a", 1, 0)}, as_of)
+            .ok());
+    EXPECT_EQ(cache->written(), 1.7e9);
+  }
+  EXPECT_THAT(Files(), testing::ElementsAre("a-1.planb", "default-8.planb",
+                                            "index", "lock"));
+  const auto cache = Open();
+  const auto copy = cache->Load();
+  ASSERT_TRUE(copy.ok()) << copy.status();
+  EXPECT_EQ(copy->as_of, as_of);
+  ASSERT_EQ(copy->tables.size(), 2U);
+  const StoredTable& table = copy->tables[0];
+  EXPECT_EQ(table.name, "default");
+  EXPECT_EQ(table.id, 8000U);
+  EXPECT_EQ(table.generation, 8U);
+  EXPECT_EQ(table.tail_generation, 8U);
+  EXPECT_EQ(table.tail_digest, Version("default", 8, 101).pinned.digest);
+  EXPECT_FALSE(table.fib.prefix_lengths);
+  EXPECT_EQ(table.routes.size(), 101U);
+  ASSERT_EQ(table.next_hops.size(), 1U);
+  EXPECT_EQ(table.next_hops[0].interface, "eth0");
+  EXPECT_EQ(copy->tables[1].name, "a");
+  EXPECT_TRUE(copy->tables[1].fib.prefix_lengths);
+  EXPECT_TRUE(copy->tables[1].routes.empty());
+}
+
+TEST_F(TableCacheTest, WritesAGenerationOnceAndRemovesWhatACrashLeft) {
+  const auto cache = Open();
+  ASSERT_TRUE(cache->Write({Version("default", 1, 5)}, absl::Now()).ok());
+  const auto first = fs::last_write_time(Path("default-1.planb"));
+  std::ofstream(Path("default-2.planb.XyZ123")) << "half";
+  std::ofstream(Path("index.XyZ123")) << "half";
+  std::ofstream(Path("other")) << "not ours";
+  ASSERT_TRUE(cache->Write({Version("default", 1, 5)}, absl::Now()).ok());
+  EXPECT_EQ(fs::last_write_time(Path("default-1.planb")), first);
+  EXPECT_THAT(Files(), testing::ElementsAre("default-1.planb", "index", "lock",
+                                            "other"));
+}
+
+TEST_F(TableCacheTest, KeepsTheCopyBeforeOneThatCannotBeWritten) {
+  const auto cache = Open();
+  ASSERT_TRUE(cache->Write({Version("default", 1, 5)}, absl::Now()).ok());
+  fs::create_directory(Path("default-2.planb"));
+  EXPECT_FALSE(cache->Write({Version("default", 2, 6)}, absl::Now()).ok());
+  EXPECT_EQ(cache->failures(), 1U);
+  const auto copy = cache->Load();
+  ASSERT_TRUE(copy.ok()) << copy.status();
+  EXPECT_EQ(copy->tables.at(0).generation, 1U);
+  ASSERT_TRUE(cache->Write({Version("default", 3, 6)}, absl::Now()).ok());
+  EXPECT_EQ(cache->Load()->tables.at(0).generation, 3U);
+}
+
+TEST_F(TableCacheTest, RefusesAnotherStoreAndASecondServer) {
+  {
+    const auto cache = Open();
+    ASSERT_TRUE(cache->Write({Version("default", 1, 5)}, absl::Now()).ok());
+    const auto second = TableCache::Open(directory_, kStore);
+    EXPECT_EQ(ErrorReason(second.status()), "CACHE_IN_USE");
+  }
+  const auto cache = Open("etcd etcd://there/planb");
+  EXPECT_EQ(ErrorReason(cache->Load().status()), "CACHE_OF_ANOTHER_STORE");
+  std::ofstream(absl::StrCat(testing::TempDir(), "/a_file")) << "x";
+  EXPECT_EQ(ErrorReason(TableCache::Open(
+                            absl::StrCat(testing::TempDir(), "/a_file"), kStore)
+                            .status()),
+            "CACHE_UNWRITABLE");
+}
+
+// Every byte of every file.
+TEST_F(TableCacheTest, NeverReturnsDamagedTables) {
+  {
+    const auto cache = Open();
+    ASSERT_TRUE(cache
+                    ->Write({Version("default", 1, 5), Version("a", 2, 1)},
+                            absl::FromUnixSeconds(1'700'000'000))
+                    .ok());
+  }
+  int refused = 0;
+  const auto check = [&](const std::string& what) {
+    const auto copy = Open()->Load();
+    EXPECT_TRUE(absl::IsDataLoss(copy.status())) << what << copy.status();
+    EXPECT_TRUE(absl::StrContains(copy.status().message(), directory_));
+    ++refused;
+  };
+  for (const std::string name : {"index", "default-1.planb", "a-2.planb"}) {
+    const std::string path = Path(name);
+    const std::string good = Contents(path);
+    for (size_t i = 0; i < good.size(); ++i) {
+      std::string bad = good;
+      bad[i] = static_cast<char>(bad[i] ^ (1 << (i % 8)));
+      std::ofstream(path, std::ios::binary) << bad;
+      check(absl::StrCat("byte ", i, " of ", name));
+      std::ofstream(path, std::ios::binary) << good.substr(0, i);
+      check(absl::StrCat("the first ", i, " bytes of ", name));
+    }
+    fs::remove(path);
+    if (name != "index") check("without " + name);
+    std::ofstream(path, std::ios::binary) << good;
+  }
+  EXPECT_GT(refused, 500);
+  EXPECT_TRUE(Open()->Load().ok());
+}
+
+}  // namespace
+}  // namespace planb::server

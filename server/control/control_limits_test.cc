@@ -100,7 +100,7 @@ TEST(ControlLimits, Streams) {
   options.control.max_watchers = 1;
   options.control.max_update_streams = 1;
   // More than fits into the buffers between client and server.
-  options.initial.generate_v6 = 50'000;
+  options.initial.generate_v6 = 500'000;
   RunningServer running(options);
   const auto too_many = [](const auto& reply) {
     ExpectQuota(reply.status, "TOO_MANY_STREAMS", true);

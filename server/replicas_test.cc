@@ -452,6 +452,50 @@ TEST_F(Replicas, StartFromTheirCacheWithoutEtcd) {
   EXPECT_EQ(server->Lookup("2001:db8:12c::1", response.generation()), 8U);
 }
 
+// etcd's own proxies carry the watches of many servers in one.
+TEST_F(Replicas, ShareATableThroughProxiesOfEtcd) {
+  cluster_->StartProxy(0);
+  cluster_->StartProxy(1);
+  std::vector<std::unique_ptr<StoredServer>> servers;
+  for (int i = 0; i < 3; ++i) {
+    servers.push_back(std::make_unique<StoredServer>(
+        cluster_->ProxyUrl("planb"), std::vector<std::string>{kMetrics}));
+    ASSERT_TRUE(servers.back()->Begins()) << servers.back()->process().Log();
+  }
+  servers.push_back(Start());  // without a proxy
+  v1::UpdateRoutesResponse response;
+  const auto write = [&](uint32_t number) {
+    const absl::Time deadline = absl::Now() + kPatience;
+    const auto& to = servers[number % servers.size()];
+    grpc::Status status;
+    do {
+      status = to->Update(Announcement(number, 3, number + 1), &response);
+    } while (!status.ok() && absl::Now() < deadline);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    const auto& other = servers[(number + 1) % servers.size()];
+    EXPECT_EQ(other->Lookup(absl::StrCat("2001:db8:", absl::Hex(number), "::1"),
+                            response.generation()),
+              number + 1);
+  };
+  uint32_t number = 0;
+  for (; number < 40; ++number) write(number);
+  // Idle for longer than the silence that ends a watch.
+  absl::SleepFor(absl::Seconds(5));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_LT(servers[i]->Metric("planb_store_lag_seconds"), 3);
+    EXPECT_FALSE(absl::StrContains(servers[i]->process().Log(), "began anew"));
+  }
+  for (size_t proxy : {0, 1}) {
+    cluster_->KillProxy(proxy);
+    for (int i = 0; i < 20; ++i) write(number++);
+    cluster_->StartProxy(proxy);
+    for (int i = 0; i < 20; ++i) write(number++);
+  }
+  // An entry that etcd has in parts.
+  ASSERT_TRUE(servers[0]->Update(Announcement(1000, 60'000, 9)).ok());
+  ExpectSame(servers);
+}
+
 // A server that the network cuts off from all members, and from no caller.
 TEST_F(Replicas, CatchUpWhenTheNetworkIsBack) {
   auto near = Start({"--replica_name=near"});

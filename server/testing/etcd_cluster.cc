@@ -70,13 +70,23 @@ EtcdCluster::EtcdCluster(int members, ClientTls tls) : tls_(std::move(tls)) {
 }
 
 EtcdCluster::~EtcdCluster() {
-  for (size_t i = 0; i < members_.size(); ++i) Kill(static_cast<int>(i));
+  for (Member& proxy : proxies_) End(proxy);
+  for (Member& member : members_) End(member);
   std::filesystem::remove_all(directory_);
 }
 
 std::string EtcdCluster::Url(absl::string_view prefix) const {
+  return UrlOf(members_, prefix);
+}
+
+std::string EtcdCluster::ProxyUrl(absl::string_view prefix) const {
+  return UrlOf(proxies_, prefix);
+}
+
+std::string EtcdCluster::UrlOf(const std::vector<Member>& members,
+                               absl::string_view prefix) {
   return absl::StrCat("etcd://",
-                      absl::StrJoin(members_, ",",
+                      absl::StrJoin(members, ",",
                                     [](std::string* out, const Member& member) {
                                       out->append(member.client);
                                     }),
@@ -102,6 +112,8 @@ void EtcdCluster::Start(int index) {
       // A disk that all tests share syncs slowly.
       "--heartbeat-interval=100",
       "--election-timeout=1000",
+      // Signs of life through a proxy, which passes no requests for them on.
+      "--experimental-watch-progress-notify-interval=1s",
   };
   if (!tls_.ca_file.empty()) {
     arguments.insert(
@@ -109,6 +121,11 @@ void EtcdCluster::Start(int index) {
         {"--client-cert-auth", "--trusted-ca-file=" + tls_.ca_file,
          "--cert-file=" + tls_.cert_file, "--key-file=" + tls_.key_file});
   }
+  Run(std::move(arguments), member);
+}
+
+void EtcdCluster::Run(std::vector<std::string> arguments,
+                      Member& member) const {
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
@@ -123,13 +140,32 @@ void EtcdCluster::Start(int index) {
   }
 }
 
-void EtcdCluster::Kill(int index) {
-  Member& member = members_[static_cast<size_t>(index)];
+void EtcdCluster::End(Member& member) {
   if (member.pid <= 0) return;
   kill(member.pid, SIGKILL);
   waitpid(member.pid, nullptr, 0);
   member.pid = 0;
 }
+
+void EtcdCluster::Kill(int index) { End(members_[static_cast<size_t>(index)]); }
+
+void EtcdCluster::StartProxy(size_t proxy) {
+  while (proxies_.size() <= proxy) {
+    Member& added = proxies_.emplace_back();
+    added.name = absl::StrCat("proxy", proxies_.size());
+    added.client = absl::StrCat("127.0.0.1:", FreePort());
+  }
+  std::vector<std::string> members;
+  for (const Member& member : members_) members.push_back(member.client);
+  Member& started = proxies_[proxy];
+  Run({"etcd", "grpc-proxy", "start",
+       "--endpoints=" + absl::StrJoin(members, ","),
+       "--listen-addr=" + started.client,
+       absl::StrCat("--data-dir=", directory_, "/", started.name)},
+      started);
+}
+
+void EtcdCluster::KillProxy(size_t proxy) { End(proxies_[proxy]); }
 
 void EtcdCluster::Pause(int index) {
   kill(members_[static_cast<size_t>(index)].pid, SIGSTOP);

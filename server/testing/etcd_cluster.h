@@ -50,6 +50,13 @@ class EtcdCluster {
   // Waits until a write is answered.
   bool AwaitAnswer(absl::Duration patience = absl::Minutes(1)) const;
 
+  // Starts one more of etcd's own gRPC proxies, on the same port each time, and
+  // ends it with SIGKILL. `proxy` counts from 0.
+  void StartProxy(size_t proxy);
+  void KillProxy(size_t proxy);
+  // etcd://... of the proxies alone.
+  std::string ProxyUrl(absl::string_view prefix) const;
+
   // A client of all members.
   std::unique_ptr<EtcdClient> Client(absl::string_view prefix) const;
   // Runs etcdctl; its output, and "" if it fails.
@@ -61,10 +68,16 @@ class EtcdCluster {
     pid_t pid = 0;
   };
 
+  void Run(std::vector<std::string> arguments, Member& member) const;
+  static void End(Member& member);
+  static std::string UrlOf(const std::vector<Member>& members,
+                           absl::string_view prefix);
+
   ClientTls tls_;
   std::string directory_;
   std::string initial_;
   std::vector<Member> members_;
+  std::vector<Member> proxies_;
 };
 
 }  // namespace planb::server

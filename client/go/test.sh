@@ -3,21 +3,25 @@
 
 # Generates the messages, and checks and tests the Go module against a server.
 #
-#   client/go/test.sh [PLANB_SERVER]   # builds the server if not given
+#   client/go/test.sh [FOLDER]   # with planb_server and libplanb_local.so;
+#                                # builds them if not given
 #
 # Modules come from the module proxy, as go.sum pins them.
 set -euo pipefail
-server=${1:+$(realpath "$1")}
+folder=${1:+$(realpath "$1")}
 cd "$(dirname "$0")/../.."
-if [[ -z "$server" ]]; then
-  bazel build --noshow_progress //server:planb_server
-  server=$(realpath bazel-bin/server/planb_server)
+if [[ -z "$folder" ]]; then
+  bazel build --noshow_progress //server:planb_server //client:libplanb_local.so
+  folder=$(mktemp -d)
+  trap 'rm -rf "$folder"' EXIT
+  cp -L bazel-bin/server/planb_server bazel-bin/client/libplanb_local.so "$folder"
 fi
 GO=$(deploy/go_tool.sh go)
-export GO GOFLAGS=-mod=readonly GOTOOLCHAIN=local PLANB_SERVER_BINARY=$server
+export GO GOFLAGS=-mod=readonly GOTOOLCHAIN=local
+export PLANB_SERVER_BINARY=$folder/planb_server
 client/go/generate.sh
 cd client/go
-unformatted=$("$(dirname "$GO")/gofmt" -l ./*.go cmd)
+unformatted=$("$(dirname "$GO")/gofmt" -l ./*.go cmd local)
 [[ -z "$unformatted" ]] || {
   echo "not as gofmt writes it: $unformatted" >&2
   exit 1
@@ -26,3 +30,8 @@ unformatted=$("$(dirname "$GO")/gofmt" -l ./*.go cmd)
 "$GO" vet ./...
 "$GO" test -race "${@:2}" ./...
 "$GO" test -run='^$' -fuzz=FuzzRepliesOfAnyBytes -fuzztime=5s .
+
+# The table inside the process, by the C++ library.
+export CGO_CFLAGS="-I$OLDPWD" CGO_LDFLAGS="-L$folder" LD_LIBRARY_PATH=$folder
+"$GO" vet -tags planb_local ./local
+"$GO" test -tags planb_local ./local

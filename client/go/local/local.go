@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build planb_local
+
+// Package local is a table inside this process that follows a server: lookups
+// are function calls, at the engine's own rate, and go on without the server.
+//
+// It calls libplanb_local.so (client/local_table_c.h) through cgo. Build with
+// the tag planb_local, and with the folders of the header and the library:
+//
+//	CGO_CFLAGS=-IREPOSITORY CGO_LDFLAGS=-LFOLDER go build -tags planb_local
+package local
+
+/*
+#cgo LDFLAGS: -lplanb_local
+#include <stdlib.h>
+#include "client/local_table_c.h"
+*/
+import "C"
+
+import (
+	"fmt"
+	"runtime"
+	"time"
+	"unsafe"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Table is a replica of a server's table. All methods but Close may be called
+// by many goroutines at once.
+type Table struct {
+	c *C.planb_local
+}
+
+// Open follows a table of the server at an address such as
+// "unix:///run/planb/planb.sock", in plain text. It waits until the whole table
+// is there, for timeout at most. With maxStaleness > 0, lookups fail with
+// codes.Unavailable once the server was not heard for so long; it speaks every
+// 5 s at least.
+func Open(server, table string, timeout, maxStaleness time.Duration) (*Table, error) {
+	cServer, cTable := C.CString(server), C.CString(table)
+	defer C.free(unsafe.Pointer(cServer))
+	defer C.free(unsafe.Pointer(cTable))
+	message := make([]byte, 256)
+	c := C.planb_local_open(cServer, cTable, C.int64_t(timeout.Milliseconds()),
+		C.int64_t(maxStaleness.Milliseconds()),
+		(*C.char)(unsafe.Pointer(&message[0])), C.size_t(len(message)))
+	if c == nil {
+		return nil, fmt.Errorf("planb: %s", C.GoString((*C.char)(unsafe.Pointer(&message[0]))))
+	}
+	return &Table{c}, nil
+}
+
+// LookupV6 looks up packed addresses of 16 bytes each, and puts the next hops,
+// 0 for none, into nextHops. All are of the generation that it returns.
+func (t *Table) LookupV6(addresses []byte, nextHops []uint32) (uint64, error) {
+	return t.lookup(addresses, 16, nextHops)
+}
+
+// LookupV4 is LookupV6 for addresses of 4 bytes.
+func (t *Table) LookupV4(addresses []byte, nextHops []uint32) (uint64, error) {
+	return t.lookup(addresses, 4, nextHops)
+}
+
+func (t *Table) lookup(addresses []byte, size int, nextHops []uint32) (uint64, error) {
+	count := len(addresses) / size
+	if len(addresses)%size != 0 || len(nextHops) < count {
+		return 0, status.Errorf(codes.InvalidArgument,
+			"%d bytes are no addresses of %d, or do not fit into %d next hops",
+			len(addresses), size, len(nextHops))
+	}
+	if count == 0 {
+		return t.Generation(), nil
+	}
+	var generation C.uint64_t
+	in, n := unsafe.Pointer(&addresses[0]), C.size_t(count)
+	out := (*C.uint32_t)(unsafe.Pointer(&nextHops[0]))
+	var code C.int
+	if size == 16 {
+		code = C.planb_local_lookup_v6(t.c, in, n, out, &generation)
+	} else {
+		code = C.planb_local_lookup_v4(t.c, in, n, out, &generation)
+	}
+	runtime.KeepAlive(addresses)
+	if code != 0 {
+		return 0, status.Error(codes.Code(code), "planb: the table is stale")
+	}
+	return uint64(generation), nil
+}
+
+// Generation is the generation that answers lookups.
+func (t *Table) Generation() uint64 { return uint64(C.planb_local_generation(t.c)) }
+
+// Wait returns once lookups are answered from that generation or a later one.
+func (t *Table) Wait(generation uint64, timeout time.Duration) error {
+	code := C.planb_local_wait(t.c, C.uint64_t(generation), C.int64_t(timeout.Milliseconds()))
+	if code != 0 {
+		return status.Errorf(codes.Code(code), "planb: generation %d is not here", generation)
+	}
+	return nil
+}
+
+// Staleness is the time since the last word from the server.
+func (t *Table) Staleness() time.Duration {
+	return time.Duration(C.planb_local_staleness_ms(t.c)) * time.Millisecond
+}
+
+// Close frees the table. No other call may be in progress, and none may follow.
+func (t *Table) Close() { C.planb_local_close(t.c) }

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build planb_local
+
+package local_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	planb "planb.dev/lookup/client/go"
+	"planb.dev/lookup/client/go/local"
+)
+
+const patience = 30 * time.Second
+
+// Writers go through the server; readers call the table in this process.
+func TestFollowsAServer(t *testing.T) {
+	binary := os.Getenv("PLANB_SERVER_BINARY")
+	if binary == "" {
+		t.Skip("PLANB_SERVER_BINARY does not name a planb_server")
+	}
+	target := "unix://" + filepath.Join(t.TempDir(), "socket")
+	server := exec.Command(binary, "--listen="+target, "--metrics_address=", "--store=none")
+	server.Stderr = os.Stderr
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Process.Kill(); _ = server.Wait() })
+	client, err := planb.Dial(target, planb.WithPatience(patience))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	table, err := local.Open(target, "default", patience, time.Second*7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer table.Close()
+
+	six := netip.MustParseAddr("2001:db8::1").As16()
+	four := netip.MustParseAddr("192.0.2.1").As4()
+	packed := append(append([]byte{}, six[:]...), make([]byte, 16)...)
+	var readers sync.WaitGroup
+	done := make(chan struct{})
+	for range 2 {
+		readers.Add(1)
+		go func() {
+			defer readers.Done()
+			hops := make([]uint32, 2)
+			var last uint64
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				generation, err := table.LookupV6(packed, hops)
+				if err != nil || generation < last || hops[1] != 0 ||
+					(generation > 0 && uint64(hops[0]) != generation) {
+					t.Errorf("generation %d after %d: %v, %v", generation, last, hops, err)
+					return
+				}
+				last = generation
+			}
+		}()
+	}
+	for i := uint32(1); i <= 100; i++ {
+		generation, err := client.Announce(context.Background(), map[netip.Prefix]uint32{
+			netip.MustParsePrefix("2001:db8::/32"): i,
+			netip.MustParsePrefix("192.0.2.0/24"):  i,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := table.Wait(generation, patience); err != nil {
+			t.Fatal(err)
+		}
+		hops := make([]uint32, 1)
+		if of, err := table.LookupV4(four[:], hops); err != nil || of < generation || hops[0] != i {
+			t.Fatalf("%d in generation %d, %v; not %d in %d", hops[0], of, err, i, generation)
+		}
+	}
+	close(done)
+	readers.Wait()
+	if table.Staleness() > patience || table.Generation() == 0 {
+		t.Errorf("staleness %v, generation %d", table.Staleness(), table.Generation())
+	}
+
+	if _, err := table.LookupV6(six[:15], make([]uint32, 1)); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("15 bytes are an address: %v", err)
+	}
+	if _, err := table.LookupV6(packed, make([]uint32, 1)); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("two next hops fit into one: %v", err)
+	}
+	if err := table.Wait(table.Generation()+1, 10*time.Millisecond); status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("a generation that does not exist was awaited: %v", err)
+	}
+	// Without the server, until the table is too old.
+	_ = server.Process.Kill()
+	hops := make([]uint32, 2)
+	if _, err := table.LookupV6(packed, hops); err != nil || hops[0] != 100 {
+		t.Errorf("%v, %v without the server", hops, err)
+	}
+	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		if _, err := table.LookupV6(packed, hops); status.Code(err) == codes.Unavailable {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("a table that is too old answers lookups")
+		}
+	}
+}
+
+func TestOpenSaysWhatIsWrong(t *testing.T) {
+	_, err := local.Open("unix:///nowhere", "default", 100*time.Millisecond, 0)
+	if err == nil || len(err.Error()) < 10 {
+		t.Errorf("%v", err)
+	}
+}
+
+func BenchmarkLookupV6(b *testing.B) {
+	target := os.Getenv("PLANB_TARGET")
+	if target == "" {
+		b.Skip("PLANB_TARGET does not name a running server")
+	}
+	table, err := local.Open(target, "default", patience, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer table.Close()
+	// Of 2000::/3, where the Internet's routes are.
+	const batch, batches = 256, 4096
+	packed, hops := make([]byte, batches*batch*16), make([]uint32, batch)
+	random := rand.NewChaCha8([32]byte{})
+	_, _ = random.Read(packed)
+	for i := 0; i < len(packed); i += 16 {
+		packed[i] = packed[i]&0x1f | 0x20
+	}
+	at := 0
+	for b.Loop() {
+		if _, err := table.LookupV6(packed[at:at+batch*16], hops); err != nil {
+			b.Fatal(err)
+		}
+		at = (at + batch*16) % len(packed)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/batch, "ns/address")
+}

@@ -185,6 +185,7 @@ fi
 if [[ -n $deploy ]]; then
   step "compile commands" third_party/compile_commands.py
   step "manifests and the edge" deployment
+  step "traces and exemplars" deploy/monitoring/otlp_test.py
   step "the Python package" client/python/test.sh
   step "the Go module" client/go/test.sh
   step "the documentation as a site" site

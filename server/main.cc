@@ -208,6 +208,11 @@ int Main(int argc, char** argv) {
   auto cache = OpenCache(line->store, options.store.get());
   if (!cache.ok()) return Refuse(cache.status());
   options.cache = *std::move(cache);
+  if (!line->otlp.endpoint.empty()) {
+    auto otlp = OtlpExporter::Start(line->otlp);
+    if (!otlp.ok()) return Refuse(otlp.status());
+    options.otlp = *std::move(otlp);
+  }
   auto server = Server::Start(std::move(options));
   if (!server.ok()) return Refuse(server.status());
   stop.Serve([&] {

@@ -126,7 +126,7 @@ TEST(Main, HelpNamesTheFlagsOnStdout) {
       Output("server/planb_server --listen=unix:///nowhere --help");
   EXPECT_TRUE(absl::StartsWith(help, "planb_server: ")) << help;
   EXPECT_TRUE(absl::StrContains(help, "longest-prefix-match")) << help;
-  EXPECT_TRUE(absl::StrContains(help, "\nLogs and the end:\n")) << help;
+  EXPECT_TRUE(absl::StrContains(help, "\nLogs, traces and the end:\n")) << help;
   EXPECT_TRUE(absl::StrContains(help, "\n  --slow_batch=")) << help;
   for (const absl::string_view line : absl::StrSplit(help, '\n')) {
     EXPECT_LE(line.size(), 80U) << line;

@@ -241,10 +241,11 @@ class ServerImpl final : public Server {
         table_metrics_(
             std::make_shared<TableMetrics>(tables_, KernelName(kernel))),
         slow_batches_(options_.slow_batch),
-        context_{tables_, kernel, options_.lookup, *lookup_metrics_,
-                 slow_batches_},
+        context_{tables_,          kernel,        options_.lookup,
+                 *lookup_metrics_, slow_batches_, TracerOf(options_)},
         lookup_service_(context_),
-        control_context_(tables_, kernel, options_.control, control_metrics_),
+        control_context_(tables_, kernel, options_.control, control_metrics_,
+                         TracerOf(options_)),
         call_guard_(options_.control.timeouts, control_metrics_),
         table_service_(control_context_),
         acceptor_(
@@ -333,6 +334,10 @@ class ServerImpl final : public Server {
   }
 
  private:
+  static Tracer* TracerOf(const ServerOptions& options) {
+    return options.otlp == nullptr ? nullptr : &options.otlp->tracer();
+  }
+
   static ServerOptions WithMetrics(ServerOptions options, ServerImpl& self) {
     options.tables.table.request_id_window = RequestIdWindow(options);
     options.tables.table.events = self.control_metrics_.Events();
@@ -416,7 +421,8 @@ class ServerImpl final : public Server {
         options_.metrics_address,
         {health_, rebuilds_, [this] { return table_service_.Tables(); },
          [this] { return Streams(); },
-         [this] { return control_context_.update_log.ByReason(); }});
+         [this] { return control_context_.update_log.ByReason(); },
+         [this] { return lookup_metrics_->Exemplars(); }});
     if (!pages.ok()) return pages.status();
     exposer_ = *std::move(pages);
     Log(LogLevel::kInfo, "serving metrics",
@@ -430,6 +436,7 @@ class ServerImpl final : public Server {
     exposer_->RegisterCollectable(acceptor_.admission().collectable());
     exposer_->RegisterCollectable(process_metrics_);
     exposer_->RegisterCollectable(cache_metrics_);
+    exposer_->RegisterCollectable(std::make_shared<OtlpMetrics>(options_.otlp));
     exposer_->RegisterCollectable(authorizer_->collectable());
     return absl::OkStatus();
   }

@@ -20,6 +20,7 @@
 #include "server/net/admission.h"
 #include "server/net/listen.h"
 #include "server/net/transport.h"
+#include "server/observe/otlp_exporter.h"
 #include "server/security/authorization.h"
 #include "server/security/tls_files.h"
 #include "server/store/table_cache.h"
@@ -75,6 +76,8 @@ struct ServerOptions {
   std::shared_ptr<TableCache> cache = nullptr;
   TablesOptions tables;
   LookupLimits lookup;
+  // Sends traces; null: nothing is traced.
+  std::shared_ptr<OtlpExporter> otlp = nullptr;
   // If false, the metrics of lookups stay 0. Benchmarks measure what counting
   // costs.
   bool count_lookups = true;

@@ -144,6 +144,17 @@ ABSL_FLAG(std::string, cache, "",
           "With --follow or a store in etcd: directory for a copy of the "
           "tables. A server that starts while that does not answer answers "
           "lookups from the copy, and refuses updates until it answers.");
+ABSL_FLAG(std::string, otlp_endpoint, "",
+          "Send traces to this collector, HOST:PORT or unix:PATH, by OTLP over "
+          "gRPC: a span for each update, and for some batches of lookups.");
+ABSL_FLAG(std::string, otlp_ca, "",
+          "Speak TLS with the collector, whose certificate one of these "
+          "authorities signed, in PEM.");
+ABSL_FLAG(std::string, otlp_cert, "",
+          "The client's certificate for the collector, in PEM.");
+ABSL_FLAG(std::string, otlp_key, "", "Private key of --otlp_cert, in PEM.");
+ABSL_FLAG(uint64_t, trace_batches, 10'000,
+          "Of so many batches of a lookup thread, one is traced; 0: none.");
 ABSL_FLAG(std::string, replica_name, "",
           "With a store in etcd: the name of this server among those that "
           "share it; empty means the host's name.");
@@ -543,8 +554,9 @@ std::vector<FlagTopic> Topics() {
         "first_message_timeout", "progress_timeout", "keepalive_time",
         "keepalive_timeout", "min_ping_interval", "max_connection_idle",
         "max_connection_age", "max_connection_age_grace"}},
-      {"Logs and the end",
-       {"log_level", "log_format", "slow_batch", "drain_timeout"}},
+      {"Logs, traces and the end",
+       {"log_level", "log_format", "slow_batch", "otlp_endpoint", "otlp_ca",
+        "otlp_cert", "otlp_key", "trace_batches", "drain_timeout"}},
   };
 }
 
@@ -634,6 +646,13 @@ absl::StatusOr<CommandLine> ReadFlags() {
                 .cache = absl::GetFlag(FLAGS_cache),
                 .replica_name = absl::GetFlag(FLAGS_replica_name),
                 .version = std::string(GetBuildInfo().version)}};
+  line.otlp = {
+      .endpoint = absl::GetFlag(FLAGS_otlp_endpoint),
+      .tls = {absl::GetFlag(FLAGS_otlp_ca), absl::GetFlag(FLAGS_otlp_cert),
+              absl::GetFlag(FLAGS_otlp_key)},
+      .batches_per_span = absl::GetFlag(FLAGS_trace_batches),
+      .version = line.store.version,
+      .instance = NameOfReplica(line.store)};
   line.check_config = absl::GetFlag(FLAGS_check_config);
   line.server.threads.cpus = *std::move(cpus);
   const absl::Status sockets = ReadSocketFlags(line.server);

@@ -27,6 +27,7 @@ struct CommandLine {
   std::string polling;
   // For OpenStore, which validates it.
   StoreChoice store;
+  OtlpOptions otlp;
   // Only check the flags, or only print them as YAML.
   bool check_config = false;
   bool print_config = false;

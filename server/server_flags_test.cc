@@ -98,6 +98,11 @@ TEST_F(ServerFlags, ValuesReachTheOptions) {
   Set("follow_key", "fk");
   Set("replica_name", "r1");
   Set("cache", "/c");
+  Set("otlp_endpoint", "c:4317");
+  Set("otlp_ca", "oa");
+  Set("otlp_cert", "oc");
+  Set("otlp_key", "ok");
+  Set("trace_batches", "77");
   Set("tls_cert", "c");
   Set("tls_key", "k");
   Set("tls_client_ca", "a");
@@ -145,6 +150,12 @@ TEST_F(ServerFlags, ValuesReachTheOptions) {
   EXPECT_EQ(line->store.follow_key, "fk");
   EXPECT_EQ(line->store.replica_name, "r1");
   EXPECT_EQ(line->store.cache, "/c");
+  EXPECT_EQ(line->otlp.endpoint, "c:4317");
+  EXPECT_EQ(line->otlp.tls.ca_file, "oa");
+  EXPECT_EQ(line->otlp.tls.cert_file, "oc");
+  EXPECT_EQ(line->otlp.tls.key_file, "ok");
+  EXPECT_EQ(line->otlp.batches_per_span, 77U);
+  EXPECT_EQ(line->otlp.instance, "r1");
   EXPECT_EQ(got.tls.cert, "c");
   EXPECT_EQ(got.tls.key, "k");
   EXPECT_EQ(got.tls.client_ca, "a");

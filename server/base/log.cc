@@ -68,6 +68,7 @@ std::string TextLine(absl::string_view event,
                      std::initializer_list<LogField> fields) {
   std::string line(event);
   for (const LogField& field : fields) {
+    if (field.key.empty()) continue;
     absl::StrAppend(&line, " ", field.key, "=", Quoted(field.value.Piece()));
   }
   return line;
@@ -124,6 +125,7 @@ std::string JsonLine(absl::string_view event,
   std::string line;
   AppendJsonString(event, line);
   for (const LogField& field : fields) {
+    if (field.key.empty()) continue;
     line += ',';
     AppendJsonString(field.key, line);
     line += ':';

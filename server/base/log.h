@@ -41,8 +41,9 @@ bool LogsJson();
 bool IsLogged(LogLevel level);
 
 // In text, `value` is quoted if it has blanks, quotes or control characters. In
-// JSON, an integer is a number and all else a string. Valid only within the
-// statement that makes it. REQUIRES: the key is none of time, level, event.
+// JSON, an integer is a number and all else a string. A field with an empty key
+// is left out. Valid only within the statement that makes it. REQUIRES: the key
+// is none of time, level, event.
 struct LogField {
   template <typename T>
   LogField(absl::string_view k, const T& v)  // NOLINT: implicit in lists

@@ -6,9 +6,11 @@
 #define PLANB_SERVER_BASE_METRIC_FAMILIES_H_
 
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "prometheus/client_metric.h"
 #include "prometheus/metric_family.h"
@@ -48,6 +50,21 @@ inline prometheus::MetricFamily HistogramFamily(
   return {
       name, help, prometheus::MetricType::Histogram, {std::move(histogram)}};
 }
+
+// An observation of a histogram that a trace explains.
+struct Exemplar {
+  std::string family;
+  std::string trace_id, span_id;  // in hexadecimal digits
+  double value = 0;
+  absl::Time at;
+};
+
+// The families in the text format of OpenMetrics 1.0, which has exemplars: each
+// is with the first bucket that counts it. REQUIRES: the names of counters end
+// with _total.
+std::string OpenMetricsText(
+    const std::vector<prometheus::MetricFamily>& families,
+    absl::Span<const Exemplar> exemplars);
 
 }  // namespace planb::server
 

@@ -64,8 +64,9 @@ struct ControlLimits {
 // Thread-safe. One for a server. Refers to the tables and the metrics, which
 // outlive it.
 struct ControlContext {
+  // `tracer` may be null.
   ControlContext(Tables& t, const Kernel& k, const ControlLimits& l,
-                 ControlMetrics& m)
+                 ControlMetrics& m, Tracer* tracer)
       : tables(t),
         kernel(k),
         limits(l),
@@ -76,7 +77,8 @@ struct ControlContext {
                      m.streams(StreamKind::kReplacement)),
         update_streams("update streams", l.max_update_streams,
                        m.streams(StreamKind::kUpdate)),
-        update_memory(l.update_memory_bytes) {}
+        update_memory(l.update_memory_bytes),
+        update_log(tracer) {}
 
   Tables& tables;
   const Kernel& kernel;
@@ -138,6 +140,11 @@ inline uint64_t UnixNanos(absl::Time time) {
   return time == absl::InfinitePast()
              ? 0
              : static_cast<uint64_t>(absl::ToUnixNanos(time));
+}
+
+inline absl::Time FromUnixNanos(uint64_t nanos) {
+  return nanos == 0 ? absl::InfinitePast()
+                    : absl::FromUnixNanos(static_cast<int64_t>(nanos));
 }
 
 // Fills the fields that all replies to updates have.

@@ -2,6 +2,8 @@
 
 #include "server/control/log_update.h"
 
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "server/base/error.h"
 #include "server/base/log.h"
 
@@ -12,7 +14,66 @@ absl::string_view NameOf(absl::string_view table) {
   return table.empty() ? "default" : table;
 }
 
+// A log's field of an update that is traced; else none.
+const char* TraceKey(const UpdateName& update) {
+  return update.span.has_value() ? "trace_id" : "";
+}
+std::string TraceIdOf(const UpdateName& update) {
+  return update.span.has_value() ? update.span->TraceIdText() : "";
+}
+const char* SpanKey(const UpdateName& update) {
+  return update.span.has_value() ? "span_id" : "";
+}
+std::string SpanIdOf(const UpdateName& update) {
+  return update.span.has_value() ? update.span->SpanIdText() : "";
+}
+
 }  // namespace
+
+UpdateName UpdateLog::Begin(absl::string_view method, absl::string_view table,
+                            std::string request_id,
+                            const grpc::ServerContextBase& call) const {
+  UpdateName update = {method, NameOf(table), std::move(request_id)};
+  if (tracer_ != nullptr) {
+    update.span = Tracer::Begin(absl::StrCat("planb.v1.RouteTable/", method),
+                                TraceParentOf(call));
+  }
+  return update;
+}
+
+void UpdateLog::Trace(UpdateName update, const absl::Status& status,
+                      const UpdateOutcome* outcome, absl::Time visible) const {
+  if (!update.span.has_value()) return;
+  Span& span = *update.span;
+  span.end = absl::Now();
+  span.status = status;
+  span.attributes = {{"rpc.system", "grpc"},
+                     {"rpc.service", "planb.v1.RouteTable"},
+                     {"rpc.method", std::string(update.method)}};
+  if (update.table != "?") {
+    span.attributes.emplace_back("planb.table", std::string(update.table));
+  }
+  if (!update.request_id.empty()) {
+    span.attributes.emplace_back("planb.request_id", update.request_id);
+  }
+  if (!status.ok()) {
+    span.attributes.emplace_back("planb.reason", ErrorReason(status));
+  }
+  if (outcome != nullptr) {
+    const auto count = [&](const char* name, uint64_t number) {
+      span.attributes.emplace_back(name, static_cast<int64_t>(number));
+    };
+    count("planb.generation", outcome->generation);
+    count("planb.routes.added", outcome->counts.added);
+    count("planb.routes.changed", outcome->counts.changed);
+    count("planb.routes.removed", outcome->counts.removed);
+    span.events.emplace_back(outcome->accepted, "accepted");
+    if (visible != absl::InfinitePast()) {
+      span.events.emplace_back(visible, "visible");
+    }
+  }
+  tracer_->Add(*std::move(update.span));
+}
 
 void UpdateLog::Refused(const UpdateName& update,
                         const grpc::ServerContextBase& call,
@@ -33,6 +94,8 @@ void UpdateLog::Refused(const UpdateName& update,
        {"peer", call.peer()},
        {"reason", reason},
        {"error", why.message()},
+       {TraceKey(update), TraceIdOf(update)},
+       {SpanKey(update), SpanIdOf(update)},
        {"not_logged", *left_out}});
 }
 
@@ -42,6 +105,8 @@ void UpdateLog::Accepted(const UpdateName& update, uint64_t generation) const {
       {{"method", update.method},
        {"table", NameOf(update.table)},
        {"generation", generation},
+       {TraceKey(update), TraceIdOf(update)},
+       {SpanKey(update), SpanIdOf(update)},
        {"request_id", update.request_id}});
 }
 

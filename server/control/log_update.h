@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,7 +19,10 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "server/base/log.h"
+#include "server/base/trace.h"
+#include "server/table/update.h"
 
 namespace planb::server {
 
@@ -26,12 +30,27 @@ namespace planb::server {
 struct UpdateName {
   absl::string_view method;
   absl::string_view table;
-  std::string request_id = "";  // "" if it has none
+  std::string request_id = "";    // "" if it has none
+  std::optional<Span> span = {};  // if it is traced
 };
 
-// Thread-safe.
+// Logs and traces updates. Thread-safe.
 class UpdateLog {
  public:
+  // Null: nothing is traced.
+  explicit UpdateLog(Tracer* tracer) : tracer_(tracer) {}
+
+  // An update that begins now. `table` must outlive it.
+  UpdateName Begin(absl::string_view method, absl::string_view table,
+                   std::string request_id,
+                   const grpc::ServerContextBase& call) const;
+
+  // Adds the span of an update that ended with `status`. `outcome` is null if
+  // it was not accepted; `visible` is when it became visible, or
+  // InfinitePast().
+  void Trace(UpdateName update, const absl::Status& status,
+             const UpdateOutcome* outcome, absl::Time visible) const;
+
   // Logs, at most 5 lines a second, and counts by reason. Leaves out CANCELLED
   // and DEADLINE_EXCEEDED: the caller stopped waiting, and the update was not
   // refused.
@@ -44,6 +63,7 @@ class UpdateLog {
   std::vector<std::pair<std::string, uint64_t>> ByReason() const;
 
  private:
+  Tracer* const tracer_;
   LogLimit limit_{/*lines_per_second=*/5};
   mutable std::mutex mutex_;
   std::map<std::string, uint64_t> by_reason_ ABSL_GUARDED_BY(mutex_);

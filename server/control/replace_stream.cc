@@ -300,28 +300,44 @@ absl::Status ReceiveSnapshot(ControlContext& context,
   return replacement.Commit(call, response);
 }
 
+// Logs and traces what `replace` does.
+template <typename Replace>
+absl::Status Logged(ControlContext& context, absl::string_view method,
+                    const grpc::ServerContext& call,
+                    const v1::ReplaceRoutesResponse& response,
+                    const Replace& replace) {
+  // Of which table it is, its first message says.
+  UpdateName update = context.update_log.Begin(method, "?", "", call);
+  const absl::Status status = replace();
+  if (!status.ok()) context.update_log.Refused(update, call, status);
+  UpdateOutcome outcome;
+  outcome.generation = response.generation();
+  outcome.counts.added = response.added();
+  outcome.counts.changed = response.changed();
+  outcome.counts.removed = response.removed();
+  outcome.accepted = FromUnixNanos(response.accepted_unix_nanos());
+  context.update_log.Trace(std::move(update), status,
+                           status.ok() ? &outcome : nullptr,
+                           FromUnixNanos(response.visible_unix_nanos()));
+  return status;
+}
+
 }  // namespace
 
 grpc::Status TableService::ReplaceRoutes(grpc::ServerContext* call,
                                          grpc::ServerReader<Bytes>* requests,
                                          v1::ReplaceRoutesResponse* response) {
-  const absl::Status status =
-      ReceiveReplacement(context_, *call, *requests, *response);
-  if (!status.ok()) {
-    context_.update_log.Refused({"ReplaceRoutes", "?"}, *call, status);
-  }
-  return ToGrpc(status);
+  return ToGrpc(Logged(context_, "ReplaceRoutes", *call, *response, [&] {
+    return ReceiveReplacement(context_, *call, *requests, *response);
+  }));
 }
 
 grpc::Status TableService::ImportSnapshot(grpc::ServerContext* call,
                                           grpc::ServerReader<Bytes>* requests,
                                           v1::ReplaceRoutesResponse* response) {
-  const absl::Status status =
-      ReceiveSnapshot(context_, *call, *requests, *response);
-  if (!status.ok()) {
-    context_.update_log.Refused({"ImportSnapshot", "?"}, *call, status);
-  }
-  return ToGrpc(status);
+  return ToGrpc(Logged(context_, "ImportSnapshot", *call, *response, [&] {
+    return ReceiveSnapshot(context_, *call, *requests, *response);
+  }));
 }
 
 }  // namespace planb::server

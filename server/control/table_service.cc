@@ -83,14 +83,19 @@ absl::Status LoggedUpdate(ControlContext& context, absl::string_view method,
                           const grpc::ServerContext& call, Received& received,
                           TableRef& table, UpdateOutcome& outcome) {
   const std::string table_name = received.message->table();
-  const UpdateName update = {method, table_name,
-                             received.message->request_id()};
+  UpdateName update = context.update_log.Begin(
+      method, table_name, received.message->request_id(), call);
+  outcome.accepted = absl::InfinitePast();
   const absl::Status status = Update(context, call, received, table, outcome);
   if (status.ok()) {
     context.update_log.Accepted(update, outcome.generation);
   } else {
     context.update_log.Refused(update, call, status);
   }
+  const bool accepted = outcome.accepted != absl::InfinitePast();
+  context.update_log.Trace(
+      std::move(update), status, accepted ? &outcome : nullptr,
+      accepted ? table->PublishedAt(outcome.generation) : absl::InfinitePast());
   return status;
 }
 

@@ -45,6 +45,7 @@ struct Pending {
   std::future<Table::Outcome> outcome;
   // The table may hold the batch until it is stored.
   MemoryShare share;
+  UpdateName update;
 };
 
 std::future<Table::Outcome> Refused(absl::Status why) {
@@ -141,14 +142,17 @@ class Answers {
     context_.metrics.Updated(!status.ok()            ? "refused"
                              : outcome->counts.Any() ? "accepted"
                                                      : "unchanged");
-    const UpdateName update = {"StreamUpdates", table_.name(),
-                               absl::StrCat(pending.batch_id)};
+    UpdateName& update = pending.update;
     if (status.ok()) {
       context_.update_log.Accepted(update, outcome->generation);
       status = AwaitAck(call_, ack_, table_, outcome->generation);
     } else {
       context_.update_log.Refused(update, call_, status);
     }
+    context_.update_log.Trace(
+        std::move(update), status, outcome.ok() ? &*outcome : nullptr,
+        outcome.ok() ? table_.PublishedAt(outcome->generation)
+                     : absl::InfinitePast());
     if (status.ok()) {
       FillCounts(*outcome, response);
       response.set_generation(outcome->generation);
@@ -279,7 +283,10 @@ absl::Status ServeUpdates(ControlContext& context, grpc::ServerContext& call,
         .cost = Cost(request),
         .id_cost = request.request_id().empty() ? 0 : kRequestIdCredits,
         .outcome = {},
-        .share = {}};
+        .share = {},
+        .update =
+            context.update_log.Begin("StreamUpdates", (*table)->name(),
+                                     absl::StrCat(request.batch_id()), call)};
     if (!answers.Take(pending)) {
       answers.Finish();
       return CreditExceeded(context.limits.update_credits);

@@ -18,6 +18,7 @@
 #include "base/monotonic_time.h"
 #include "lpm/fib/fib.h"
 #include "server/base/log.h"
+#include "server/base/trace.h"
 #include "server/lookup/batch.h"
 #include "server/lookup/lookup_metrics.h"
 #include "server/table/tables.h"
@@ -52,6 +53,7 @@ struct LookupContext {
   LookupLimits limits;
   LookupMetrics& metrics;
   SlowBatchLog& slow_batches;
+  Tracer* tracer = nullptr;  // null: nothing is traced
 };
 
 // True if `generation` or a later one is visible in `table`. Takes no lock.

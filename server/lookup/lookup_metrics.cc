@@ -13,6 +13,8 @@ namespace {
 
 using prometheus::ClientMetric;
 
+constexpr char kDurationFamily[] = "planb_lookup_batch_duration_seconds";
+
 constexpr std::array<double, kSizeBounds> kSizeBoundsShown = [] {
   std::array<double, kSizeBounds> bounds = {};
   for (size_t i = 0; i < bounds.size(); ++i) {
@@ -70,6 +72,26 @@ LookupCounters& LookupMetrics::AddThread() {
   return *threads_.back();
 }
 
+void LookupMetrics::SetExample(const Span& span) {
+  const absl::Duration took = span.end - span.start;
+  const std::lock_guard lock(mutex_);
+  examples_[DurationBucket(absl::ToInt64Nanoseconds(took))] = {
+      .family = kDurationFamily,
+      .trace_id = span.TraceIdText(),
+      .span_id = span.SpanIdText(),
+      .value = absl::ToDoubleSeconds(took),
+      .at = span.end};
+}
+
+std::vector<Exemplar> LookupMetrics::Exemplars() const {
+  std::vector<Exemplar> exemplars;
+  const std::lock_guard lock(mutex_);
+  for (const std::optional<Exemplar>& each : examples_) {
+    if (each.has_value()) exemplars.push_back(*each);
+  }
+  return exemplars;
+}
+
 std::vector<prometheus::MetricFamily> LookupMetrics::Collect() const {
   LookupTotals totals;
   {
@@ -96,7 +118,7 @@ std::vector<prometheus::MetricFamily> LookupMetrics::Collect() const {
       CounterFamily("planb_lookup_batch_errors_total",
                     "Batches that failed, by reason.", std::move(failures)),
       HistogramFamily(
-          "planb_lookup_batch_duration_seconds",
+          kDurationFamily,
           "Time to answer one batch inside the server, network excluded, "
           "waiting for a generation included, in seconds.",
           HistogramOf(kDurationBoundsSeconds, totals.by_duration,

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -23,6 +24,8 @@
 #include "prometheus/collectable.h"
 #include "prometheus/metric_family.h"
 #include "server/base/duration_buckets.h"
+#include "server/base/metric_families.h"
+#include "server/base/trace.h"
 #include "server/table/backpressure_clock.h"
 
 namespace planb::server {
@@ -150,8 +153,14 @@ class LookupMetrics : public prometheus::Collectable {
   std::vector<prometheus::MetricFamily> Collect() const override
       ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // Makes the span of a batch the example of its duration's bucket.
+  void SetExample(const Span& span) ABSL_LOCKS_EXCLUDED(mutex_);
+  std::vector<Exemplar> Exemplars() const ABSL_LOCKS_EXCLUDED(mutex_);
+
  private:
   const bool counting_;
+  std::array<std::optional<Exemplar>, kDurationBuckets> examples_
+      ABSL_GUARDED_BY(mutex_);
   mutable std::mutex mutex_;
   // The last value shown. Prometheus takes a counter that decreases for a
   // restart.

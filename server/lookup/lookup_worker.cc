@@ -33,6 +33,29 @@ void LookupWorker::Drain() {
   });
 }
 
+void LookupWorker::Trace(const grpc::ServerContextBase& call,
+                         absl::string_view table, uint64_t request_id,
+                         SteadyInstant::duration elapsed, size_t addresses,
+                         size_t misses) {
+  until_traced_ = BatchesPerSpan();
+  std::optional<Span> span =
+      Tracer::Begin("planb.v1.RouteLookup/batch", TraceParentOf(call));
+  if (!span.has_value()) return;
+  span->end = span->start;
+  span->start -= absl::FromChrono(elapsed);
+  span->attributes = {
+      {"rpc.system", "grpc"},
+      {"rpc.service", "planb.v1.RouteLookup"},
+      {"planb.table", std::string(table.empty() ? "default" : table)},
+      {"planb.addresses", static_cast<int64_t>(addresses)},
+      {"planb.misses", static_cast<int64_t>(misses)}};
+  if (request_id != 0) {
+    span->attributes.emplace_back("planb.request_id", absl::StrCat(request_id));
+  }
+  context_.metrics.SetExample(*span);
+  context_.tracer->Add(*std::move(span));
+}
+
 absl::Status LookupWorker::Enter(BatchStream* stream) {
   if (draining_) return DrainingError();
   if (!in_flight_.TryBegin(context_.limits.max_streams)) {

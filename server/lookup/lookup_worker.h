@@ -47,7 +47,8 @@ class LookupWorker {
         service_(service),
         in_flight_(in_flight),
         queue_(std::move(queue), options),
-        counters_(context.metrics.AddThread()) {}
+        counters_(context.metrics.AddThread()),
+        until_traced_(BatchesPerSpan()) {}
 
   // Starts the thread and accepts calls. From any thread, once. REQUIRES: the
   // gRPC server has started. Errors: those of LookupQueue::Start.
@@ -73,6 +74,9 @@ class LookupWorker {
                 size_t misses) {
     const auto elapsed = counters_.Now() - received;
     counters_.Answered(addresses, misses, elapsed);
+    if (--until_traced_ == 0) {
+      Trace(call, table, request_id, elapsed, addresses, misses);
+    }
     if (!context_.slow_batches.IsSlow(elapsed)) return;
     counters_.Slow();
     context_.slow_batches.Report(table, addresses, elapsed, request_id, call);
@@ -92,11 +96,21 @@ class LookupWorker {
   void Leave(BatchStream* stream);
 
  private:
+  // 0: none, as a counter at 0 does not get there again.
+  uint64_t BatchesPerSpan() const {
+    return context_.tracer == nullptr ? 0 : context_.tracer->batches_per_span();
+  }
+  // Adds a span of a batch, and names it as an example of its duration.
+  void Trace(const grpc::ServerContextBase& call, absl::string_view table,
+             uint64_t request_id, SteadyInstant::duration elapsed,
+             size_t addresses, size_t misses);
+
   LookupContext& context_;
   RawRouteLookup& service_;
   InFlight& in_flight_;
   LookupQueue queue_;
   LookupCounters& counters_;
+  uint64_t until_traced_;
   BatchReader reader_;
   bool draining_ = false;
   absl::flat_hash_set<BatchStream*> streams_;

@@ -8,9 +8,11 @@
 
 #include <iterator>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/monotonic_time.h"
+#include "server/base/metric_families.h"
 #include "server/observe/statusz.h"
 
 namespace planb::server {
@@ -52,12 +54,16 @@ absl::StatusOr<std::unique_ptr<HttpPages>> HttpPages::Start(
   HttpPages* const p = pages.get();
   auto server = HttpServer::Start(
       address,
-      {{"/", [] { return HttpReply{.content_type = kHtml, .body = kHome}; }},
-       {"/healthz", [] { return HttpReply{.body = "ok\n"}; }},
-       {"/metrics", [p] { return p->Metrics(); }},
-       {"/readyz", [p] { return p->Readiness(); }},
-       {"/statusz", [p] { return p->Statusz(); }},
-       {"/statusz.json", [p] { return p->StatuszJson(); }}});
+      {{"/",
+        [](const auto&) {
+          return HttpReply{.content_type = kHtml, .body = kHome};
+        }},
+       {"/healthz", [](const auto&) { return HttpReply{.body = "ok\n"}; }},
+       {"/metrics",
+        [p](const std::string& accept) { return p->Metrics(accept); }},
+       {"/readyz", [p](const auto&) { return p->Readiness(); }},
+       {"/statusz", [p](const auto&) { return p->Statusz(); }},
+       {"/statusz.json", [p](const auto&) { return p->StatuszJson(); }}});
   if (!server.ok()) return server.status();
   pages->server_ = *std::move(server);
   return pages;
@@ -84,8 +90,13 @@ std::vector<prometheus::MetricFamily> HttpPages::Collect() const {
   return all;
 }
 
-HttpReply HttpPages::Metrics() const {
+HttpReply HttpPages::Metrics(const std::string& accept) const {
   if (!sources_.health.loaded()) return Readiness();
+  if (absl::StrContains(accept, "application/openmetrics-text")) {
+    return {.content_type =
+                "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            .body = OpenMetricsText(Collect(), sources_.exemplars())};
+  }
   return {.content_type = "text/plain; version=0.0.4; charset=utf-8",
           .body = prometheus::TextSerializer().Serialize(Collect())};
 }

@@ -20,6 +20,7 @@
 #include "planb/v1/route_table.pb.h"
 #include "prometheus/collectable.h"
 #include "prometheus/metric_family.h"
+#include "server/base/metric_families.h"
 #include "server/observe/health_state.h"
 #include "server/observe/http_server.h"
 #include "server/table/table_state.h"
@@ -43,6 +44,7 @@ struct PageSources {
   std::function<std::vector<StreamCount>()> streams;
   // Updates refused, by reason.
   std::function<std::vector<std::pair<std::string, uint64_t>>()> refusals;
+  std::function<std::vector<Exemplar>()> exemplars;
 };
 
 // Thread-safe. Serves for as long as it lives. Until the tables are loaded,
@@ -62,7 +64,7 @@ class HttpPages {
   explicit HttpPages(PageSources sources) : sources_(std::move(sources)) {}
 
   std::vector<prometheus::MetricFamily> Collect() const;
-  HttpReply Metrics() const;
+  HttpReply Metrics(const std::string& accept) const;
   HttpReply Readiness() const;
   HttpReply Statusz() const;
   HttpReply StatuszJson() const;

@@ -216,7 +216,9 @@ class Impl final : public HttpServer {
     if (method != EVHTTP_REQ_GET && method != EVHTTP_REQ_HEAD) {
       return {.status = 405, .body = "only GET and HEAD\n"};
     }
-    return page->second();
+    const char* const accept =
+        evhttp_find_header(evhttp_request_get_input_headers(request), "Accept");
+    return page->second(accept == nullptr ? "" : accept);
   }
 
   const Pages pages_;

@@ -41,8 +41,9 @@ struct HttpLimits {
 // destructor.
 class HttpServer {
  public:
-  // Makes the reply to a request, on the server's thread.
-  using Page = std::function<HttpReply()>;
+  // Makes the reply to a request with this header `Accept`, on the server's
+  // thread.
+  using Page = std::function<HttpReply(const std::string& accept)>;
   // By path. Other paths are answered by 404, other methods than GET and HEAD
   // by 405, or by 501 if libevent does not know them.
   using Pages = std::map<std::string, Page>;

@@ -25,10 +25,13 @@ std::unique_ptr<HttpServer> Serve(const std::string& address = "127.0.0.1:0",
                                   HttpLimits limits = {}) {
   auto server = HttpServer::Start(
       address,
-      {{"/", [] { return HttpReply{.body = "home\n"}; }},
-       {"/large", [] { return HttpReply{.body = std::string(8 << 20, 'x')}; }},
+      {{"/", [](const auto&) { return HttpReply{.body = "home\n"}; }},
+       {"/large",
+        [](const auto&) {
+          return HttpReply{.body = std::string(8 << 20, 'x')};
+        }},
        {"/no",
-        [] {
+        [](const auto&) {
           return HttpReply{
               .status = 503, .content_type = "text/html", .body = "not now\n"};
         }}},

@@ -28,7 +28,7 @@
 #include "absl/time/time.h"
 #include "base/monotonic_time.h"
 #include "etcd.pb.h"
-#include "server/store/client_channel.h"
+#include "server/base/client_channel.h"
 
 namespace planb::server {
 

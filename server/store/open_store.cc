@@ -48,12 +48,6 @@ std::string PathOf(const std::string& choice) {
              : "none";
 }
 
-std::string HostName() {
-  char name[HOST_NAME_MAX + 1] = {};
-  gethostname(name, HOST_NAME_MAX);
-  return name;
-}
-
 absl::StatusOr<std::shared_ptr<Store>> OpenEtcd(const StoreChoice& choice,
                                                 uint64_t request_window) {
   absl::StatusOr<EtcdOptions> etcd = ParseEtcdUrl(choice.store);
@@ -85,9 +79,7 @@ absl::StatusOr<std::shared_ptr<Store>> OpenEtcd(const StoreChoice& choice,
   auto store = EtcdStore::Open({.etcd = *std::move(etcd),
                                 .request_window = request_window,
                                 .patience = Patience(choice),
-                                .replica_name = choice.replica_name.empty()
-                                                    ? HostName()
-                                                    : choice.replica_name,
+                                .replica_name = NameOfReplica(choice),
                                 .version = choice.version});
   if (!store.ok()) return store.status();
   Log(LogLevel::kInfo, "tables are shared", {{"store", (*store)->path()}});
@@ -118,6 +110,13 @@ absl::StatusOr<std::shared_ptr<Store>> OpenUpstream(const StoreChoice& choice) {
 }
 
 }  // namespace
+
+std::string NameOfReplica(const StoreChoice& choice) {
+  if (!choice.replica_name.empty()) return choice.replica_name;
+  char name[HOST_NAME_MAX + 1] = {};
+  gethostname(name, HOST_NAME_MAX);
+  return name;
+}
 
 absl::StatusOr<std::shared_ptr<Store>> OpenStore(const StoreChoice& choice,
                                                  uint64_t request_window) {

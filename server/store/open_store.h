@@ -40,6 +40,9 @@ struct StoreChoice {
   std::string version;
 };
 
+// What this server is called.
+std::string NameOfReplica(const StoreChoice& choice);
+
 // Null for none. `request_window`: as in SqliteStoreOptions. Errors:
 // INVALID_ARGUMENT, and those of SqliteStore::Open and EtcdStore::Open.
 inline constexpr char kStateDirectory[] = "/var/lib/planb";

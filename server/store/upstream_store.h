@@ -27,7 +27,7 @@
 #include "absl/time/time.h"
 #include "base/monotonic_time.h"
 #include "planb/v1/route_table.grpc.pb.h"
-#include "server/store/client_channel.h"
+#include "server/base/client_channel.h"
 #include "server/table/store.h"
 
 namespace planb::server {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Channels to the servers that a store is made of.
+// Channels to other servers: those that keep a store, and a collector.
 
-#ifndef PLANB_SERVER_STORE_CLIENT_CHANNEL_H_
-#define PLANB_SERVER_STORE_CLIENT_CHANNEL_H_
+#ifndef PLANB_SERVER_BASE_CLIENT_CHANNEL_H_
+#define PLANB_SERVER_BASE_CLIENT_CHANNEL_H_
 
 #include <grpcpp/channel.h>
 
@@ -30,4 +30,4 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(
 
 }  // namespace planb::server
 
-#endif  // PLANB_SERVER_STORE_CLIENT_CHANNEL_H_
+#endif  // PLANB_SERVER_BASE_CLIENT_CHANNEL_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "server/store/client_channel.h"
+#include "server/base/client_channel.h"
 
 #include <grpcpp/create_channel.h>
 

@@ -1,0 +1,387 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+
+"""Sends traces of a real server to a receiver that OpenTelemetry's own messages
+make, and looks whether logs, exemplars and the callers' traces agree.
+
+    deploy/monitoring/otlp_test.py [FOLDER]   # with planb_server; builds it if
+                                              # not given
+"""
+
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+import urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MODULES = ROOT / ".cache/otlp"
+PINNED = ["opentelemetry-proto==1.27.0", "grpcio==1.66.2", "protobuf==4.25.5",
+          "prometheus_client==0.21.0"]
+PATIENCE = 30
+server_binary = ""
+
+
+def use_modules():
+    if not (MODULES / "opentelemetry").exists():
+        subprocess.run(
+            ["/usr/bin/python3", "-m", "pip", "install", "--quiet",
+             "--disable-pip-version-check", "--root-user-action=ignore",
+             "--target", MODULES, *PINNED], check=True)
+    sys.path.insert(0, str(MODULES))
+
+
+use_modules()
+# pylint: disable=wrong-import-position
+import grpc  # noqa: E402
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory  # noqa: E402
+from opentelemetry.proto.collector.trace.v1 import (  # noqa: E402
+    trace_service_pb2 as otlp, trace_service_pb2_grpc as otlp_grpc)
+from opentelemetry.proto.trace.v1 import trace_pb2  # noqa: E402
+from prometheus_client import parser as text_parser  # noqa: E402
+from prometheus_client.openmetrics import parser as open_parser  # noqa: E402
+
+
+def contract():
+    """The messages of planb.v1, by name."""
+    with tempfile.NamedTemporaryFile() as out:
+        subprocess.run(
+            ["protoc", f"-I{ROOT}/proto", "--include_imports",
+             f"--descriptor_set_out={out.name}",
+             *map(str, (ROOT / "proto/planb/v1").glob("*.proto"))], check=True)
+        files = descriptor_pb2.FileDescriptorSet.FromString(
+            pathlib.Path(out.name).read_bytes())
+    pool = descriptor_pool.DescriptorPool()
+    for file in files.file:
+        pool.Add(file)
+    return lambda name: message_factory.GetMessageClass(
+        pool.FindMessageTypeByName(f"planb.v1.{name}"))
+
+
+MESSAGE = contract()
+
+
+class Receiver(otlp_grpc.TraceServiceServicer):
+    """A collector that keeps what it gets."""
+
+    def __init__(self, port=0, credentials=None):
+        self.lock = threading.Lock()
+        self.resources, self.spans = [], []
+        self.server = grpc.server(concurrent.futures.ThreadPoolExecutor(2))
+        otlp_grpc.add_TraceServiceServicer_to_server(self, self.server)
+        address = f"127.0.0.1:{port}"
+        self.port = (self.server.add_secure_port(address, credentials)
+                     if credentials else self.server.add_insecure_port(address))
+        assert self.port, address
+        self.server.start()
+
+    def Export(self, request, context):  # noqa: N802, the name of the method
+        with self.lock:
+            for of_resource in request.resource_spans:
+                self.resources.append(of_resource.resource)
+                for of_scope in of_resource.scope_spans:
+                    self.spans.extend(of_scope.spans)
+        return otlp.ExportTraceServiceResponse()
+
+    def find(self, wanted, count=1):
+        """Waits until `count` spans are as wanted, and returns all that are."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            with self.lock:
+                found = [span for span in self.spans if wanted(span)]
+            if len(found) >= count or time.monotonic() > end:
+                return found
+            time.sleep(0.02)
+
+
+def attributes(thing):
+    return {a.key: a.value.string_value if a.value.HasField("string_value")
+            else a.value.int_value for a in thing.attributes}
+
+
+class Server:
+    """A planb_server and calls to it."""
+
+    def __init__(self, folder, *flags):
+        self.socket = f"unix://{folder}/socket"
+        self.log_path = pathlib.Path(folder) / "log"
+        with self.log_path.open("wb") as log:
+            self.process = subprocess.Popen(
+                [server_binary, f"--listen={self.socket}", "--store=none",
+                 "--metrics_address=127.0.0.1:0", "--log_format=json",
+                 "--log_level=debug", *flags], stderr=log)
+        self.channel = grpc.insecure_channel(self.socket)
+        self.http = self.metrics_port()
+
+    def metrics_port(self):
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            lines = self.log()
+            if any(line["event"] == "serving" for line in lines):
+                return next(line["port"] for line in lines
+                            if line["event"] == "serving metrics")
+            time.sleep(0.02)
+        raise TimeoutError(self.log_path.read_text())
+
+    def log(self):
+        return [json.loads(line) for line in self.log_path.read_text().splitlines()
+                if line.startswith("{")]
+
+    def call(self, method, request, trace=None):
+        return self.channel.unary_unary(
+            f"/planb.v1.RouteTable/{method}",
+            request_serializer=lambda m: m.SerializeToString(),
+            response_deserializer=MESSAGE(f"{method}Response").FromString)(
+                request, metadata=[("traceparent", trace)] if trace else None,
+                wait_for_ready=True, timeout=PATIENCE)
+
+    def stream(self, service, method, requests, kind="stream_stream", trace=None):
+        answer = MESSAGE(f"{method}Response")
+        made = getattr(self.channel, kind)(
+            f"/planb.v1.{service}/{method}",
+            request_serializer=lambda m: m.SerializeToString(),
+            response_deserializer=answer.FromString)
+        return made(iter(requests), timeout=PATIENCE,
+                    metadata=[("traceparent", trace)] if trace else None)
+
+    def metrics(self, accept=""):
+        request = urllib.request.Request(f"http://127.0.0.1:{self.http}/metrics",
+                                         headers={"Accept": accept})
+        with urllib.request.urlopen(request) as page:
+            return page.headers["Content-Type"], page.read().decode()
+
+    def spans_sent(self, result):
+        match = re.search(
+            rf'^planb_trace_spans_total{{result="{result}"}} (\d+)',
+            self.metrics()[1], re.MULTILINE)
+        return int(match.group(1))
+
+    def end(self):
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(PATIENCE)
+
+
+def announcement(prefix, next_hop):
+    request = MESSAGE("UpdateRoutesRequest")(request_id=f"of-{next_hop}", ack=2)
+    add(request, prefix, next_hop)
+    return request
+
+
+def add(request, prefix, next_hop):
+    update = request.updates.add(op=1, next_hop_id=next_hop)
+    update.prefix.address = bytes.fromhex(prefix) + bytes(12)
+    update.prefix.length = 32
+
+
+def parent(number, sampled=True):
+    """A caller's trace: its id, its span's id, and the header."""
+    trace, span = f"{number:032x}", f"{number + 7:016x}"
+    return trace, span, f"00-{trace}-{span}-{'01' if sampled else '00'}"
+
+
+class Otlp(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="otlp")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.receiver = Receiver()
+        self.addCleanup(lambda: self.receiver.server.stop(0))
+
+    def start(self, *flags):
+        server = Server(
+            self.folder, f"--otlp_endpoint=127.0.0.1:{self.receiver.port}", *flags)
+        self.addCleanup(server.process.wait)
+        self.addCleanup(server.process.kill)
+        return server
+
+    def of_trace(self, trace, count=1):
+        return self.receiver.find(lambda s: s.trace_id.hex() == trace, count)
+
+    def test_updates_are_spans_of_their_callers_traces(self):
+        server = self.start("--replica_name=here")
+        trace, span, header = parent(0xA1)
+        server.call("UpdateRoutes", announcement("20010db8", 5), header)
+        [got] = self.of_trace(trace)
+        self.assertEqual(got.parent_span_id.hex(), span)
+        self.assertEqual(got.name, "planb.v1.RouteTable/UpdateRoutes")
+        self.assertEqual(got.kind, trace_pb2.Span.SPAN_KIND_SERVER)
+        self.assertEqual(got.status.code, trace_pb2.Status.STATUS_CODE_UNSET)
+        self.assertEqual(attributes(got), {
+            "rpc.system": "grpc", "rpc.service": "planb.v1.RouteTable",
+            "rpc.method": "UpdateRoutes", "rpc.grpc.status_code": 0,
+            "planb.table": "default", "planb.request_id": "of-5",
+            "planb.generation": 1, "planb.routes.added": 1,
+            "planb.routes.changed": 0, "planb.routes.removed": 0})
+        times = [got.start_time_unix_nano, *(e.time_unix_nano for e in got.events),
+                 got.end_time_unix_nano]
+        self.assertEqual(times, sorted(times))
+        self.assertEqual([e.name for e in got.events], ["accepted", "visible"])
+        self.assertEqual(attributes(self.receiver.resources[0])["service.name"],
+                         "planb-lookup")
+        self.assertEqual(
+            attributes(self.receiver.resources[0])["service.instance.id"], "here")
+        [line] = [e for e in server.log() if e["event"] == "update accepted"]
+        self.assertEqual(line["trace_id"], trace)
+        self.assertEqual(line["span_id"], got.span_id.hex())
+
+        # One that is refused.
+        trace, _, header = parent(0xA2)
+        with self.assertRaises(grpc.RpcError):
+            wrong = announcement("20010db8", 5)
+            wrong.request_id, wrong.expected_generation = "", 99
+            server.call("UpdateRoutes", wrong, header)
+        [got] = self.of_trace(trace)
+        self.assertEqual(got.status.code, trace_pb2.Status.STATUS_CODE_ERROR)
+        self.assertIn("generation", got.status.message)
+        self.assertEqual(attributes(got)["planb.reason"], "GENERATION_MISMATCH")
+        [line] = [e for e in server.log() if e["event"] == "update refused"]
+        self.assertEqual(line["trace_id"], trace)
+
+        # One of a caller that does not sample, and one without a caller's trace.
+        server.call("UpdateRoutes", announcement("20010db9", 6), parent(0xA3, False)[2])
+        server.call("UpdateRoutes", announcement("20010dba", 7))
+        [got] = self.receiver.find(
+            lambda s: attributes(s).get("planb.request_id") == "of-7")
+        self.assertEqual(got.parent_span_id, b"")
+        self.assertEqual(self.receiver.find(
+            lambda s: attributes(s).get("planb.request_id") == "of-6", 0), [])
+
+    def test_each_batch_of_a_stream_and_each_replacement_is_a_span(self):
+        server = self.start()
+        batch = MESSAGE("StreamUpdatesRequest")
+        requests = [batch()]
+        for i in range(1, 4):
+            requests.append(batch(batch_id=i))
+            add(requests[-1], "20010db8", i)
+        trace, _, header = parent(0xB1)
+        answers = list(server.stream("RouteTable", "StreamUpdates", requests, trace=header))
+        self.assertEqual(len(answers), 4)
+        got = self.of_trace(trace, 3)
+        self.assertEqual(sorted(attributes(s)["planb.request_id"] for s in got),
+                         ["1", "2", "3"])
+        replace = MESSAGE("ReplaceRoutesRequest")(commit=True)
+        route = replace.routes.add(next_hop_id=9)
+        route.prefix.address, route.prefix.length = bytes(16), 0
+        trace, _, header = parent(0xB2)
+        server.stream("RouteTable", "ReplaceRoutes", [replace], "stream_unary", header)
+        [got] = self.of_trace(trace)
+        self.assertEqual(attributes(got)["planb.routes.added"], 1)
+        self.assertEqual(attributes(got)["planb.routes.removed"], 1)
+
+    def test_some_batches_are_spans_and_exemplars(self):
+        server = self.start("--trace_batches=10", "--lookup_threads=1")
+        request = MESSAGE("BatchLookupRequest")
+        requests = [request(request_id=i, addresses_v6=bytes(16 * 4))
+                    for i in range(1, 101)]
+        trace, span, header = parent(0xC1)
+        answers = list(server.stream("RouteLookup", "BatchLookup", requests, trace=header))
+        self.assertEqual(len(answers), 100)
+        got = self.of_trace(trace, 10)
+        self.assertEqual(len(got), 10)
+        self.assertEqual({attributes(s)["planb.request_id"] for s in got},
+                         {str(i) for i in range(10, 101, 10)})
+        for each in got:
+            self.assertEqual(each.parent_span_id.hex(), span)
+            self.assertEqual(attributes(each)["planb.addresses"], 4)
+            self.assertLess(each.start_time_unix_nano, each.end_time_unix_nano)
+
+        kind, text = server.metrics("application/openmetrics-text; version=1.0.0")
+        self.assertTrue(kind.startswith("application/openmetrics-text"), kind)
+        families = {f.name: f for f in open_parser.text_string_to_metric_families(text)}
+        samples = [s for s in families["planb_lookup_batch_duration_seconds"].samples
+                   if s.exemplar]
+        self.assertTrue(samples)
+        for sample in samples:
+            self.assertEqual(sample.exemplar.labels["trace_id"], trace)
+            self.assertIn(sample.exemplar.labels["span_id"],
+                          {s.span_id.hex() for s in got})
+            self.assertLessEqual(sample.exemplar.value, float(sample.labels["le"]))
+        # Without that header: the older format, with the same families.
+        kind, text = server.metrics()
+        self.assertTrue(kind.startswith("text/plain"), kind)
+        older = {f.name: f for f in text_parser.text_string_to_metric_families(text)}
+        self.assertEqual(set(older), set(families))
+
+    def test_a_collector_that_is_away_costs_spans_alone(self):
+        server = self.start()
+        server.call("UpdateRoutes", announcement("20010db8", 1))
+        self.receiver.find(lambda s: True)
+        port = self.receiver.port
+        self.receiver.server.stop(0).wait()
+        end = time.monotonic() + PATIENCE
+        number = 1
+        while not server.spans_sent("failed") and time.monotonic() < end:
+            number += 1
+            server.call("UpdateRoutes", announcement("20010db8", number))
+            time.sleep(0.05)
+        self.assertGreater(server.spans_sent("failed"), 0)
+        self.receiver = Receiver(port)
+        while time.monotonic() < end:
+            number += 1
+            server.call("UpdateRoutes", announcement("20010db8", number))
+            if self.receiver.find(lambda s: True, 0):
+                break
+            time.sleep(0.1)
+        self.assertTrue(self.receiver.find(lambda s: True))
+        events = [e["event"] for e in server.log()]
+        self.assertEqual(events.count("the collector does not take spans"), 1)
+        self.assertEqual(events.count("the collector takes spans again"), 1)
+
+    def test_the_last_spans_are_sent_when_the_server_ends(self):
+        server = self.start()
+        trace, _, header = parent(0xD1)
+        server.call("UpdateRoutes", announcement("20010db8", 1), header)
+        self.assertEqual(server.end(), 0)
+        self.assertEqual(len(self.of_trace(trace)), 1)
+
+    def test_tls(self):
+        def certificate(name):
+            subprocess.run(
+                ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                 "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj",
+                 "/CN=collector", "-addext", "subjectAltName=IP:127.0.0.1",
+                 "-keyout", f"{self.folder}/{name}.key",
+                 "-out", f"{self.folder}/{name}.crt"],
+                check=True, capture_output=True)
+        certificate("right")
+        certificate("wrong")
+        self.receiver.server.stop(0).wait()
+        read = lambda name: pathlib.Path(self.folder, name).read_bytes()  # noqa: E731
+        self.receiver = Receiver(credentials=grpc.ssl_server_credentials(
+            [(read("right.key"), read("right.crt"))]))
+        server = self.start(f"--otlp_ca={self.folder}/right.crt")
+        server.call("UpdateRoutes", announcement("20010db8", 1))
+        self.assertEqual(len(self.receiver.find(lambda s: True)), 1)
+        server.end()
+        os.remove(f"{self.folder}/log")
+        server = self.start(f"--otlp_ca={self.folder}/wrong.crt")
+        server.call("UpdateRoutes", announcement("20010db8", 2))
+        end = time.monotonic() + PATIENCE
+        while not server.spans_sent("failed") and time.monotonic() < end:
+            time.sleep(0.05)
+        self.assertEqual(server.spans_sent("failed"), 1)
+        self.assertEqual(len(self.receiver.spans), 1)
+
+
+def main():
+    global server_binary
+    arguments = sys.argv[1:]
+    if arguments and os.path.isdir(arguments[0]):
+        server_binary = os.path.realpath(os.path.join(arguments.pop(0), "planb_server"))
+    else:
+        subprocess.run(["bazel", "build", "--noshow_progress", "//server:planb_server"],
+                       check=True, cwd=ROOT)
+        server_binary = os.path.realpath(ROOT / "bazel-bin/server/planb_server")
+    unittest.main(argv=[sys.argv[0], *arguments], verbosity=2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "server/observe/otlp_exporter.h"
+
+#include <grpcpp/client_context.h>
+
+#include <utility>
+#include <variant>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "server/base/grpc_time.h"
+#include "server/base/log.h"
+#include "server/base/metric_families.h"
+#include "trace.grpc.pb.h"
+
+namespace planb::server {
+namespace {
+
+namespace otlp = opentelemetry::proto::collector::trace::v1;
+
+constexpr size_t kSpansPerRequest = 512;
+// Spans gather for so long, so that requests are few.
+constexpr absl::Duration kGather = absl::Milliseconds(200);
+constexpr absl::Duration kTimeout = absl::Seconds(5);
+constexpr absl::Duration kLastTimeout = absl::Milliseconds(500);
+
+uint64_t Nanos(absl::Time time) {
+  return static_cast<uint64_t>(absl::ToUnixNanos(time));
+}
+
+void SetAttribute(const std::string& key,
+                  const std::variant<std::string, int64_t>& value,
+                  otlp::KeyValue& attribute) {
+  attribute.set_key(key);
+  if (const auto* const text = std::get_if<std::string>(&value)) {
+    attribute.mutable_value()->set_string_value(*text);
+  } else {
+    attribute.mutable_value()->set_int_value(std::get<int64_t>(value));
+  }
+}
+
+void ToProto(const Span& span, otlp::Span& out) {
+  out.set_trace_id(span.trace_id);
+  out.set_span_id(span.span_id);
+  out.set_parent_span_id(span.parent_id);
+  out.set_name(span.name);
+  out.set_kind(otlp::Span::SPAN_KIND_SERVER);
+  out.set_start_time_unix_nano(Nanos(span.start));
+  out.set_end_time_unix_nano(Nanos(span.end));
+  for (const auto& [key, value] : span.attributes) {
+    SetAttribute(key, value, *out.add_attributes());
+  }
+  SetAttribute("rpc.grpc.status_code", static_cast<int64_t>(span.status.code()),
+               *out.add_attributes());
+  for (const auto& [time, name] : span.events) {
+    otlp::Span::Event& event = *out.add_events();
+    event.set_time_unix_nano(Nanos(time));
+    event.set_name(name);
+  }
+  if (!span.status.ok()) {
+    out.mutable_status()->set_code(otlp::Status::STATUS_CODE_ERROR);
+    out.mutable_status()->set_message(std::string(span.status.message()));
+  }
+}
+
+std::vector<prometheus::MetricFamily> Families(uint64_t exported,
+                                               uint64_t failed,
+                                               uint64_t dropped) {
+  return {CounterFamily(
+      "planb_trace_spans_total",
+      "Spans of traces: taken by the collector, lost because it did not take "
+      "them, and dropped because too many waited.",
+      {CounterOf(MetricValue(exported), {{"result", "exported"}}),
+       CounterOf(MetricValue(failed), {{"result", "failed"}}),
+       CounterOf(MetricValue(dropped), {{"result", "dropped"}})})};
+}
+
+}  // namespace
+
+OtlpExporter::OtlpExporter(OtlpOptions options,
+                           std::shared_ptr<grpc::Channel> channel)
+    : options_(std::move(options)),
+      channel_(std::move(channel)),
+      tracer_(options_.batches_per_span),
+      thread_([this] { Loop(); }) {}
+
+OtlpExporter::~OtlpExporter() {
+  ending_ = true;
+  thread_.join();
+}
+
+absl::StatusOr<std::unique_ptr<OtlpExporter>> OtlpExporter::Start(
+    OtlpOptions options) {
+  auto channel = MakeChannel(options.endpoint, options.tls);
+  if (!channel.ok()) return channel.status();
+  return std::unique_ptr<OtlpExporter>(
+      new OtlpExporter(std::move(options), *std::move(channel)));
+}
+
+void OtlpExporter::Loop() {
+  for (bool last = false; !last;) {
+    last = ending_;
+    if (!last) absl::SleepFor(kGather);
+    const std::vector<Span> spans =
+        tracer_.Take(last ? Tracer::kCapacity : kSpansPerRequest);
+    if (spans.empty()) continue;
+    const bool sent = Send(spans, last ? kLastTimeout : kTimeout);
+    (sent ? exported_ : failed_) += spans.size();
+  }
+}
+
+bool OtlpExporter::Send(const std::vector<Span>& spans,
+                        absl::Duration timeout) {
+  otlp::ExportTraceServiceRequest request;
+  otlp::ResourceSpans& of_resource = *request.add_resource_spans();
+  otlp::Resource& resource = *of_resource.mutable_resource();
+  SetAttribute("service.name", "planb-lookup", *resource.add_attributes());
+  SetAttribute("service.version", options_.version, *resource.add_attributes());
+  SetAttribute("service.instance.id", options_.instance,
+               *resource.add_attributes());
+  otlp::ScopeSpans& of_scope = *of_resource.add_scope_spans();
+  of_scope.mutable_scope()->set_name("planb");
+  for (const Span& span : spans) ToProto(span, *of_scope.add_spans());
+  grpc::ClientContext call;
+  call.set_deadline(GrpcAfter(timeout));
+  otlp::ExportTraceServiceResponse response;
+  otlp::TraceService::Stub stub(channel_);
+  const grpc::Status status = stub.Export(&call, request, &response);
+  const int64_t rejected = response.partial_success().rejected_spans();
+  const bool failing = !status.ok() || rejected > 0;
+  if (failing != failing_) {
+    Log(failing ? LogLevel::kWarning : LogLevel::kInfo,
+        failing ? "the collector does not take spans"
+                : "the collector takes spans again",
+        {{"endpoint", options_.endpoint},
+         {"error", status.ok() ? response.partial_success().error_message()
+                               : status.error_message()}});
+  }
+  failing_ = failing;
+  return !failing;
+}
+
+std::vector<prometheus::MetricFamily> OtlpMetrics::Collect() const {
+  return exporter_ == nullptr
+             ? Families(0, 0, 0)
+             : Families(exporter_->exported(), exporter_->failed(),
+                        exporter_->tracer().dropped());
+}
+
+}  // namespace planb::server

@@ -31,7 +31,7 @@ ALONE = re.compile(r"lpm/kernels/kernel_\w+\.cc$|server/store/store_speed\.cc$")
 MAX_FILES = 28
 GENERATED = ("client/planbctl/proto", "proto", "third_party/etcd",
              "third_party/googleapis", "third_party/grpc_health",
-             "third_party/grpc_reflection")
+             "third_party/grpc_reflection", "third_party/opentelemetry")
 OPTIONS = ["-std=c++20", "-DFMT_HEADER_ONLY", "-DSPDLOG_FMT_EXTERNAL",
            "-DSPDLOG_HEADER_ONLY", "-iquote", ".", "-iquote", "bazel-bin"]
 OPTIONS += [f"-isystembazel-bin/{folder}"

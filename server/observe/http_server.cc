@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <new>
 #include <thread>
 #include <utility>
 
@@ -218,7 +219,12 @@ class Impl final : public HttpServer {
     }
     const char* const accept =
         evhttp_find_header(evhttp_request_get_input_headers(request), "Accept");
-    return page->second(accept == nullptr ? "" : accept);
+    try {
+      return page->second(accept == nullptr ? "" : accept);
+    } catch (const std::bad_alloc&) {
+      // A page must not end a process whose lookups need no memory.
+      return {.status = 503, .body = "not enough memory\n"};
+    }
   }
 
   const Pages pages_;

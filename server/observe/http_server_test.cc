@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,6 +27,7 @@ std::unique_ptr<HttpServer> Serve(const std::string& address = "127.0.0.1:0",
   auto server = HttpServer::Start(
       address,
       {{"/", [](const auto&) { return HttpReply{.body = "home\n"}; }},
+       {"/exhausted", [](const auto&) -> HttpReply { throw std::bad_alloc(); }},
        {"/large",
         [](const auto&) {
           return HttpReply{.body = std::string(8 << 20, 'x')};
@@ -65,6 +67,13 @@ TEST(HttpServer, AnswersGetAndHead) {
   EXPECT_EQ(BodyOf(no), "not now\n");
 
   EXPECT_EQ(BodyOf(HttpGet(server->port(), "/large")).size(), size_t{8} << 20);
+}
+
+TEST(HttpServer, SurvivesAPageWithoutMemory) {
+  const auto server = Serve();
+  EXPECT_TRUE(
+      absl::StartsWith(HttpGet(server->port(), "/exhausted"), "HTTP/1.1 503 "));
+  EXPECT_EQ(BodyOf(HttpGet(server->port(), "/")), "home\n");
 }
 
 TEST(HttpServer, RefusesUnknownPathsAndMethods) {

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 
-# Applies the overlays to a real API server: etcd and kube-apiserver, no nodes.
+# Applies the overlays, and the chart by helm, to a real API server: etcd and
+# kube-apiserver, no nodes.
 #
 #   deploy/kubernetes/apply_test.sh FOLDER
 #
@@ -215,6 +216,45 @@ for overlay in daemonset followers; do
   [[ -z "$unexpected" ]] || fail "$overlay: $unexpected"
 done
 
+# The chart, by the real helm: installed, upgraded, rolled back, removed.
+helm=$("$here/../go_tool.sh" helm)
+export HELM_CACHE_HOME=$work/helm HELM_CONFIG_HOME=$work/helm HELM_DATA_HOME=$work/helm
+kubectl create namespace planb-helm > /dev/null
+kubectl label namespace planb-helm pod-security.kubernetes.io/enforce=restricted \
+  pod-security.kubernetes.io/warn=restricted > /dev/null
+release() { # COMMAND [ARGUMENT...]: prints warnings and errors
+  { "$helm" "$1" routes "${@:2}" --namespace planb-helm > "$work/helm.out"; } 2>&1
+}
+of_release() {
+  kubectl -n planb-helm get -o name \
+    deployment,service,configmap,networkpolicy,poddisruptionbudget,hpa \
+    -l app.kubernetes.io/instance=routes
+}
+readonly CHART=$here/../helm/planb-lookup
+said=$(release install "$CHART") || fail "helm install: $said"
+said+=$(release upgrade "$CHART" --set autoscaling.enabled=true \
+  --set flags.log_level=debug) || fail "helm upgrade: $said"
+of_release | grep -q horizontalpodautoscaler || fail "the upgrade made no autoscaler"
+kubectl -n planb-helm get deployment -o yaml -l app.kubernetes.io/instance=routes \
+  > "$work/helm.yaml"
+grep -q -- '--log_level=debug' "$work/helm.yaml" || fail "the upgrade set no flag"
+/usr/bin/python3 - "$work/helm.yaml" > "$work/helm.pods.yaml" << 'PYTHON'
+import sys, yaml
+[deployment] = yaml.safe_load(open(sys.argv[1]))["items"]
+yaml.safe_dump({"apiVersion": "v1", "kind": "Pod",
+                "metadata": {"name": "p", "namespace": "planb-helm"},
+                "spec": deployment["spec"]["template"]["spec"]}, sys.stdout)
+PYTHON
+said+=$(apply "$work/helm.pods.yaml" --dry-run=server) || fail "pods of the chart: $said"
+said+=$(release rollback 1) || fail "helm rollback: $said"
+if of_release | grep -q horizontalpodautoscaler; then
+  fail "the autoscaler is there after the rollback"
+fi
+said+=$(release uninstall) || fail "helm uninstall: $said"
+[[ -z "$(of_release)" ]] || fail "left by helm: $(of_release)"
+[[ -z "$said" ]] || fail "warnings of the chart: $said"
+echo "apply: the chart: installed, upgraded, rolled back, removed; 0 warnings"
+
 policy=$(kubectl -n planb-sidecar get deployment network-function -o \
   'jsonpath={.spec.template.spec.initContainers[?(@.name=="planb-server")].restartPolicy}')
 [[ "$policy" == Always ]] || fail "no native sidecar: $policy"
@@ -239,5 +279,5 @@ refused 'root' "$work/sidecar.pods.yaml" \
   's/runAsNonRoot: true/runAsNonRoot: false/' 'violates PodSecurity "restricted'
 refused 'capabilities' "$work/deployment.pods.yaml" 's/- ALL/- CHOWN/' \
   'violates PodSecurity "restricted'
-echo "PASS: a real API server takes the overlays, without a warning but for" \
+echo "PASS: a real API server takes overlays and chart, without a warning but for" \
   "the hostPath, and refuses 5 spoilt variants"

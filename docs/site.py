@@ -65,6 +65,7 @@ NAV = {
         "Lookups": "reference/route_lookup.md",
         "Tables": "reference/route_table.md",
         "Types": "reference/types.md",
+        "Error reasons": "reference/errors.md",
         "Metrics": "server/METRICS.md",
     },
     "Development": {"Contributing": "CONTRIBUTING.md"},
@@ -73,6 +74,75 @@ NAV = {
 
 def output(*command):
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+CODES = ("CANCELLED|INVALID_ARGUMENT|DEADLINE_EXCEEDED|NOT_FOUND|ALREADY_EXISTS|"
+         "PERMISSION_DENIED|RESOURCE_EXHAUSTED|FAILED_PRECONDITION|ABORTED|"
+         "OUT_OF_RANGE|UNIMPLEMENTED|UNAVAILABLE|DATA_LOSS|UNAUTHENTICATED")
+
+
+def arguments(text, begin):
+    """The text between the parentheses that open before `begin`."""
+    depth, quoted, at = 1, False, begin
+    while depth:
+        if text[at] == "\\":
+            at += 1
+        elif text[at] == '"':
+            quoted = not quoted
+        elif not quoted:
+            depth += {"(": 1, ")": -1}.get(text[at], 0)
+        at += 1
+    return text[begin:at - 1]
+
+
+def error_reasons():
+    """Each reason in the server's sources, with its codes and what it says."""
+    reasons = {}
+    for path in sorted((ROOT / "server").rglob("*.cc")) + sorted(
+            (ROOT / "server").rglob("*.h")):
+        if path.name.endswith("_test.cc") or "testing" in path.parts:
+            continue
+        text = re.sub(r"//.*", "", path.read_text(encoding="utf-8"))
+        for call in re.finditer(
+                r"\b(Error|FieldError|QuotaError|violations\.Add|Unusable)\(", text):
+            inside = arguments(text, call.end())
+            code = re.search(r"StatusCode::k(\w+)", inside)
+            name = re.search(r'"([A-Z]+(?:_[A-Z]+)+|CANCELLED|DRAINING)"', inside)
+            if name is None or (code is None and call[1] in ("Error", "FieldError",
+                                                             "violations.Add")):
+                continue
+            words = re.sub(r"(?<!^)([A-Z])", r"_\1", code[1]).upper() if code else (
+                "RESOURCE_EXHAUSTED" if call[1] == "QuotaError"
+                else "FAILED_PRECONDITION")
+            said = max(re.findall(r'"([^"\\]+)"', re.sub(r'"\s*"', "", inside[name.end():])),
+                       key=len, default="").strip(" :;,")
+            codes, texts = reasons.setdefault(name[1], (set(), []))
+            codes.add(words)
+            if said.count(" ") > 1 and said not in texts:
+                texts.append(said)
+    return reasons
+
+
+def errors_page():
+    contract = " ".join(
+        re.sub(r"\s*\n\s*//\s?", " ", path.read_text(encoding="utf-8"))
+        for path in sorted((ROOT / "proto/planb/v1").glob("*.proto")))
+    reasons = error_reasons()
+    assert len(reasons) > 50, "the sources are written otherwise"
+    for codes, names in re.findall(rf"\b({CODES})\s+\(([A-Z][A-Z_, ]+[A-Z])\)", contract):
+        for name in re.split(r"[, ]+", names):
+            reasons.setdefault(name, (set(), []))[0].add(codes)
+    lines = ["# Error reasons", "",
+             "`google.rpc.ErrorInfo.reason` of the errors of domain `planb`, with "
+             "their codes and a part of what their messages say. Generated from the "
+             "server's sources and the contract, which has what a call may end with "
+             "([lookups](route_lookup.md), [tables](route_table.md)).", "",
+             "| reason | code | message | in the contract |", "| --- | --- | --- | --- |"]
+    for name, (codes, texts) in sorted(reasons.items()):
+        said = "<br>".join(text.replace("|", "\\|") for text in texts)
+        lines.append(f"| `{name}` | {', '.join(sorted(codes))} | {said} | "
+                     f"{'yes' if re.search(rf'{name}', contract) else ''} |")
+    return "\n".join(lines) + "\n"
 
 
 def reference(binaries):
@@ -92,6 +162,7 @@ def reference(binaries):
     for proto in sorted((ROOT / "proto/planb/v1").glob("*.proto")):
         pages[proto.stem] = (f"# {proto.name}\n\nThe contract, field by field; errors "
                              f"name their reason.\n\n```proto\n{proto.read_text()}```\n")
+    pages["errors"] = errors_page()
     return {f"reference/{name}.md": text for name, text in pages.items()}
 
 

@@ -150,4 +150,9 @@ absl::Status TableClient::DeleteTable(const std::string& table,
   return CallUnary(*stub_, &Stub::DeleteTable, request, deadline).status();
 }
 
+absl::StatusOr<v1::ReloadResponse> TableClient::Reload(
+    absl::Time deadline) const {
+  return CallUnary(*stub_, &Stub::Reload, v1::ReloadRequest(), deadline);
+}
+
 }  // namespace planb::client

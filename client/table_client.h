@@ -93,6 +93,10 @@ class TableClient {
   absl::Status DeleteTable(const std::string& table,
                            absl::Time deadline = absl::InfiniteFuture()) const;
 
+  // Lets the server read its configuration again.
+  absl::StatusOr<v1::ReloadResponse> Reload(
+      absl::Time deadline = absl::InfiniteFuture()) const;
+
  private:
   const std::unique_ptr<v1::RouteTable::Stub> stub_;
 };

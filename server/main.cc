@@ -213,24 +213,39 @@ int Main(int argc, char** argv) {
     if (!otlp.ok()) return Refuse(otlp.status());
     options.otlp = *std::move(otlp);
   }
+  std::mutex reloading;
+  Server* running = nullptr;  // guarded by `reloading`
+  const Reload reload = [&]() -> absl::StatusOr<std::vector<std::string>> {
+    const std::lock_guard lock(reloading);
+    if (running == nullptr) {
+      return absl::UnavailableError("the server is not ready yet");
+    }
+    auto again = ReloadFlags(argc, argv);
+    absl::Status status = again.status();
+    if (status.ok()) status = SetLogLevel(again->log_level);
+    if (!status.ok()) {
+      Log(LogLevel::kError,
+          "the configuration cannot be used, the old one stays",
+          {{"error", status.message()}});
+      return status;
+    }
+    status = running->Reload();
+    Log(LogLevel::kInfo, "reloaded", {{"log_level", again->log_level}});
+    if (!again->need_restart.empty()) {
+      Log(LogLevel::kWarning, "changes take effect at the next start",
+          {{"flags", absl::StrJoin(again->need_restart, ",")}});
+    }
+    if (!status.ok()) return status;
+    return std::move(again->need_restart);
+  };
+  options.reload = reload;
   auto server = Server::Start(std::move(options));
   if (!server.ok()) return Refuse(server.status());
-  stop.Serve([&] {
-    const auto again = ReloadFlags(argc, argv);
-    if (!again.ok() || !SetLogLevel(again->log_level).ok()) {
-      return Log(
-          LogLevel::kError,
-          "the configuration cannot be used, the old "
-          "one stays",
-          {{"error", again.ok() ? absl::StrCat("--log_level=", again->log_level)
-                                : again.status().message()}});
-    }
-    (*server)->Reload();
-    Log(LogLevel::kInfo, "reloaded", {{"log_level", again->log_level}});
-    if (again->need_restart.empty()) return;
-    Log(LogLevel::kWarning, "changes take effect at the next start",
-        {{"flags", absl::StrJoin(again->need_restart, ",")}});
-  });
+  {
+    const std::lock_guard lock(reloading);
+    running = server->get();
+  }
+  stop.Serve([&] { reload().status().IgnoreError(); });
   Log(LogLevel::kInfo, "serving");
   Notify("READY=1");
   const Periodic tidy(absl::Seconds(5), TidyHeap);

@@ -3,6 +3,8 @@
 // The server as a process: its help, refusals, signals, and sockets after a
 // kill.
 
+#include <grpcpp/client_context.h>
+#include <grpcpp/create_channel.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>
@@ -28,6 +30,7 @@
 #include "absl/time/time.h"
 #include "base/testing/server_process.h"
 #include "base/testing/test_certificates.h"
+#include "planb/v1/route_table.grpc.pb.h"
 #include "server/testing/running_server.h"
 #include "version.h"
 
@@ -259,7 +262,7 @@ TEST(Main, TellsItsSupervisorWhenItServesAndWhenItDrains) {
   }
 }
 
-TEST(Main, ReloadsOnSighup) {
+TEST(Main, ReloadsOnSighupAndByACall) {
   const std::string file = TempPath("reload.yaml");
   const std::string socket = TempPath("reload.sock");
   const auto awaits = [](const ServerProcess& server, const char* line) {
@@ -298,6 +301,31 @@ TEST(Main, ReloadsOnSighup) {
   server.Kill(SIGHUP);
   awaits(server, "reloaded log_level=info");
   EXPECT_TRUE(absl::StrContains(server.Log(), "certificates not reloaded"));
+
+  // By a call, which says what came of it.
+  const auto channel = grpc::CreateChannel(absl::StrCat("unix:", socket),
+                                           grpc::InsecureChannelCredentials());
+  const auto reload = [&](v1::ReloadResponse& response) {
+    grpc::ClientContext call;
+    return v1::RouteTable::NewStub(channel)->Reload(&call, {}, &response);
+  };
+  v1::ReloadResponse response;
+  grpc::Status status = reload(response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_TRUE(absl::StrContains(status.error_message(), tls.cert()))
+      << status.error_message();
+  tls.SetIdentity(authority.Issue());
+  std::ofstream(file) << "max_routes: 7\nmax_tables: 2\n";
+  status = reload(response);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(std::vector<std::string>(response.need_restart().begin(),
+                                     response.need_restart().end()),
+            (std::vector<std::string>{"max_routes", "max_tables"}));
+  std::ofstream(file) << "max_routs: 7\n";
+  status = reload(response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_TRUE(absl::StrContains(status.error_message(), ":1: unknown key"))
+      << status.error_message();
 
   server.Kill(SIGTERM);
   EXPECT_EQ(server.Wait(), 0);

@@ -245,7 +245,7 @@ class ServerImpl final : public Server {
                  *lookup_metrics_, slow_batches_, TracerOf(options_)},
         lookup_service_(context_),
         control_context_(tables_, kernel, options_.control, control_metrics_,
-                         TracerOf(options_)),
+                         TracerOf(options_), options_.reload),
         call_guard_(options_.control.timeouts, control_metrics_),
         table_service_(control_context_),
         acceptor_(
@@ -297,13 +297,15 @@ class ServerImpl final : public Server {
     return exposer_ == nullptr ? 0 : exposer_->port();
   }
 
-  void Reload() override {
+  absl::Status Reload() override {
+    absl::Status status;
     if (tls_ != nullptr) {
       // Files that two polls read alike are complete. The operator says so.
-      tls_->reloader().Poll();
-      tls_->reloader().Poll();
+      tls_->reloader().Poll().IgnoreError();
+      status = tls_->reloader().Poll();
     }
-    if (authorizer_->enabled()) authorizer_->Reload();
+    if (authorizer_->enabled()) status.Update(authorizer_->Reload());
+    return status;
   }
 
   void Drain(absl::Duration patience) override {

@@ -78,6 +78,8 @@ struct ServerOptions {
   LookupLimits lookup;
   // Sends traces; null: nothing is traced.
   std::shared_ptr<OtlpExporter> otlp = nullptr;
+  // What the call Reload does; it may call Server::Reload(). Null: nothing.
+  planb::server::Reload reload = nullptr;
   // If false, the metrics of lookups stay 0. Benchmarks measure what counting
   // costs.
   bool count_lookups = true;
@@ -116,8 +118,9 @@ class Server {
   virtual int metrics_port() const = 0;
 
   // Reads the files of TLS and the authorization policy now. What cannot be
-  // used is logged and changes nothing. Thread-safe.
-  virtual void Reload() = 0;
+  // used is logged and changes nothing. Thread-safe. Errors: INVALID_ARGUMENT,
+  // for the first file that cannot be used.
+  virtual absl::Status Reload() = 0;
 
   // Health becomes NOT_SERVING and new calls are refused. Calls in flight have
   // `patience` to end, and answers that are being written a tenth of a second

@@ -48,8 +48,9 @@ absl::Span<const Command* const> AllCommands() {
       &kTableShowCommand,     &kTableCreateCommand,    &kTableDeleteCommand,
       &kTableCopyCommand,     &kSnapshotExportCommand, &kSnapshotImportCommand,
       &kStatusCommand,        &kHealthCommand,         &kTopCommand,
-      &kBenchCommand,         &kVerifyCommand,         &kSoakCommand,
-      &kGenerateCommand,      &kCompletionCommand,     &kManCommand,
+      &kReloadCommand,        &kBenchCommand,          &kVerifyCommand,
+      &kSoakCommand,          &kGenerateCommand,       &kCompletionCommand,
+      &kManCommand,
   };
   return kAll;
 }

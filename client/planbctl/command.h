@@ -90,6 +90,7 @@ extern const Command kSnapshotImportCommand;
 extern const Command kStatusCommand;
 extern const Command kHealthCommand;
 extern const Command kTopCommand;
+extern const Command kReloadCommand;
 extern const Command kBenchCommand;
 extern const Command kGenerateCommand;
 extern const Command kCompletionCommand;

@@ -137,6 +137,21 @@ TEST_F(PlanbctlServerTest, TablesAreCopiedToAnotherServer) {
   Fails(4, "table copy unix:///nowhere --timeout=1s");
 }
 
+TEST_F(PlanbctlServerTest, ReloadSaysWhatCameOfIt) {
+  const std::string file = Write("reload.yaml", "max_routes: 5\n");
+  const std::string socket = absl::StrCat("unix://", TempPath("reload.sock"));
+  ServerProcess other({absl::StrCat("--listen=", socket), "--store=none",
+                       "--metrics_address=", "--config=" + file});
+  ASSERT_TRUE(other.AwaitServing()) << other.Log();
+  const std::string reload = absl::StrCat("reload --server=", socket);
+  EXPECT_EQ(Do(reload), "reloaded\n");
+  Write("reload.yaml", "max_routes: 6\nlog_level: debug\n");
+  EXPECT_EQ(Do(reload), "reloaded; at the next start: --max_routes\n");
+  EXPECT_EQ(Do(reload + " --json"), "{\"need_restart\":[\"max_routes\"]}\n");
+  Write("reload.yaml", "log_level: loud\n");
+  Fails(3, reload, "loud");
+}
+
 TEST_F(PlanbctlServerTest, ExplainShowsEveryMatch) {
   Do("load " + Write("table", kTable));
   Do("nexthop set 5 --gateway=fe80::1 --interface=eth0");

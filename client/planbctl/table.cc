@@ -15,6 +15,7 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "client/call.h"
@@ -430,6 +431,39 @@ const Command kHealthCommand = {
         "Use a --timeout below that of the probe.",
     .flags = {"service"},
     .run = RunHealth,
+};
+
+namespace {
+
+ExitCode Reload(const Arguments&) {
+  return CallServer(
+      [](const auto& channel) {
+        return TableClient(channel).Reload(CallDeadline());
+      },
+      [](const v1::ReloadResponse& response) {
+        output::Reloaded line;
+        *line.mutable_need_restart() = response.need_restart();
+        Print(line,
+              response.need_restart().empty()
+                  ? "reloaded\n"
+                  : absl::StrCat("reloaded; at the next start: --",
+                                 absl::StrJoin(response.need_restart(), ", --"),
+                                 "\n"));
+        return ExitCode::kOk;
+      });
+}
+
+}  // namespace
+
+const Command kReloadCommand = {
+    .name = "reload",
+    .summary = "let the server read its configuration again",
+    .description =
+        "The server reads its certificates, keys, authorization policy and "
+        "--log_level again, as SIGHUP makes it, and this says whether they can "
+        "be used: what cannot changes nothing. Names the other flags of its "
+        "file that have changed and take effect when it starts again.",
+    .run = Reload,
 };
 
 }  // namespace planb::client

@@ -63,10 +63,14 @@ struct ControlLimits {
 
 // Thread-safe. One for a server. Refers to the tables and the metrics, which
 // outlive it.
+// Reads the configuration again. Returns the flags that take effect only at the
+// next start. Thread-safe. Null: there is none.
+using Reload = std::function<absl::StatusOr<std::vector<std::string>>()>;
+
 struct ControlContext {
   // `tracer` may be null.
   ControlContext(Tables& t, const Kernel& k, const ControlLimits& l,
-                 ControlMetrics& m, Tracer* tracer)
+                 ControlMetrics& m, Tracer* tracer, Reload r)
       : tables(t),
         kernel(k),
         limits(l),
@@ -78,7 +82,8 @@ struct ControlContext {
         update_streams("update streams", l.max_update_streams,
                        m.streams(StreamKind::kUpdate)),
         update_memory(l.update_memory_bytes),
-        update_log(tracer) {}
+        update_log(tracer),
+        reload(std::move(r)) {}
 
   Tables& tables;
   const Kernel& kernel;
@@ -90,6 +95,7 @@ struct ControlContext {
   StreamSlots update_streams;
   WeightLimit update_memory;
   UpdateLog update_log;
+  Reload reload;
 };
 
 using MemoryShare = std::optional<WeightLimit::Share>;

@@ -219,6 +219,7 @@ TableService::TableService(ControlContext& context) : context_(context) {
   AddUnary("/planb.v1.RouteTable/ListReplicas", &Self::ListReplicas);
   AddUnary("/planb.v1.RouteTable/CreateTable", &Self::CreateTable);
   AddUnary("/planb.v1.RouteTable/DeleteTable", &Self::DeleteTable);
+  AddUnary("/planb.v1.RouteTable/Reload", &Self::Reload);
   AddList("/planb.v1.RouteTable/ListRoutes", &Self::ListRoutes);
   AddList("/planb.v1.RouteTable/ListNextHops", &Self::ListNextHops);
   AddList("/planb.v1.RouteTable/ExportSnapshot", &Self::ExportSnapshot);
@@ -362,6 +363,22 @@ grpc::Status TableService::CreateTable(const v1::CreateTableRequest& request,
 grpc::Status TableService::DeleteTable(const v1::DeleteTableRequest& request,
                                        v1::DeleteTableResponse&) {
   return ToGrpc(context_.tables.Delete(request.table()));
+}
+
+grpc::Status TableService::Reload(const v1::ReloadRequest&,
+                                  v1::ReloadResponse& response) {
+  if (context_.reload == nullptr) {
+    return ToGrpc(Error(absl::StatusCode::kFailedPrecondition, "NOT_RELOADABLE",
+                        "this server reads no files again"));
+  }
+  const auto need_restart = context_.reload();
+  if (!need_restart.ok()) {
+    return ToGrpc(Error(absl::StatusCode::kInvalidArgument, "CONFIG_INVALID",
+                        need_restart.status().message()));
+  }
+  response.mutable_need_restart()->Assign(need_restart->begin(),
+                                          need_restart->end());
+  return grpc::Status::OK;
 }
 
 }  // namespace planb::server

@@ -112,6 +112,8 @@ class TableService final : public grpc::Service {
                            v1::Table& response);
   grpc::Status DeleteTable(const v1::DeleteTableRequest& request,
                            v1::DeleteTableResponse& response);
+  grpc::Status Reload(const v1::ReloadRequest& request,
+                      v1::ReloadResponse& response);
 
   void Describe(const Table& table, v1::Table& out) const;
 

@@ -57,11 +57,12 @@ absl::Status Authorizer::Start() {
     const absl::MutexLock lock(&reload_mutex_);
     text_ = *std::move(text);
   }
-  watcher_.emplace(options_.reload_interval, [this] { Reload(); });
+  watcher_.emplace(options_.reload_interval,
+                   [this] { Reload().IgnoreError(); });
   return absl::OkStatus();
 }
 
-void Authorizer::Reload() {
+absl::Status Authorizer::Reload() {
   const absl::MutexLock lock(&reload_mutex_);
   const absl::StatusOr<std::string> text =
       ReadRegularFile(options_.policy_file, kMaxFileBytes);
@@ -72,14 +73,15 @@ void Authorizer::Reload() {
   }
   if (status.ok()) {
     error_.clear();
-    return;
+    return status;
   }
   reload_errors_->Increment();
-  if (error_ == status.message()) return;
+  if (error_ == status.message()) return status;
   error_ = std::string(status.message());
   Log(LogLevel::kError,
       "authorization policy cannot be used, the old one stays",
       {{"file", options_.policy_file}, {"error", error_}});
+  return status;
 }
 
 absl::Status Authorizer::Adopt(const std::string& text) {

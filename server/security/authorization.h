@@ -50,8 +50,8 @@ class Authorizer {
   bool Allow(const CallFacts& call);
 
   // Reads the file now, as the thread does. A valid policy comes into force. An
-  // invalid one is counted, and logged once.
-  void Reload();
+  // invalid one is counted, logged once, and returned.
+  absl::Status Reload();
 
   // All series exist from the start, also without a policy.
   std::shared_ptr<prometheus::Collectable> collectable() const {

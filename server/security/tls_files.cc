@@ -79,24 +79,24 @@ TlsReloader::TlsReloader(const TlsOptions& options, TlsTexts texts,
       use_(std::move(use)),
       served_(std::move(texts)),
       expiry_(expiry),
-      poller_(options_.reload_interval, [this] { Poll(); }) {}
+      poller_(options_.reload_interval, [this] { Poll().IgnoreError(); }) {}
 
 TlsExpiry TlsReloader::expiry() const {
   absl::MutexLock lock(&expiry_mutex_);
   return expiry_;
 }
 
-void TlsReloader::Poll() {
+absl::Status TlsReloader::Poll() {
   absl::MutexLock lock(&poll_mutex_);
   absl::StatusOr<TlsTexts> reading = ReadTlsFiles(options_);
   if (reading.ok() && *reading == served_) {
     candidate_.reset();
-    return;
+    return absl::OkStatus();
   }
   if (!candidate_.has_value() || !Alike(*candidate_, reading)) {
     candidate_ = std::move(reading);
     candidate_refused_ = false;
-    return;
+    return absl::OkStatus();
   }
   const absl::Status adopted = Adopt(reading);
   if (adopted.ok()) {
@@ -110,6 +110,7 @@ void TlsReloader::Poll() {
     Log(LogLevel::kError, "certificates not reloaded, the old ones stay",
         {{"error", adopted.message()}});
   }
+  return adopted;
 }
 
 absl::Status TlsReloader::Adopt(const absl::StatusOr<TlsTexts>& reading) {

@@ -91,7 +91,8 @@ class TlsReloader {
   uint64_t refused() const { return refused_.load(); }
 
   // Called by the thread at each interval.
-  void Poll();
+  // Returns why files that are complete cannot be used.
+  absl::Status Poll();
 
  private:
   // OK if `reading` is now in use.

@@ -53,7 +53,7 @@ class TlsReloaderTest : public testing::Test {
 
   // Enough for any change to take effect.
   void PollMuch() {
-    for (int i = 0; i < 5; ++i) reloader_->Poll();
+    for (int i = 0; i < 5; ++i) reloader_->Poll().IgnoreError();
   }
 
   TestAuthority authority_;
@@ -78,9 +78,9 @@ TEST_F(TlsReloaderTest, DoesNotReloadUnchangedFiles) {
 TEST_F(TlsReloaderTest, LoadsNewFilesOnceTheyNoLongerChange) {
   const TestIdentity fresh = authority_.Issue({.ends = kSoon});
   files_.SetIdentity(fresh);
-  reloader_->Poll();
+  reloader_->Poll().IgnoreError();
   EXPECT_TRUE(used_.empty()) << "may be half of it";
-  reloader_->Poll();
+  reloader_->Poll().IgnoreError();
   EXPECT_EQ(used_, std::vector<std::string>{fresh.certificate});
   EXPECT_EQ(reloader_->expiry().server, kSoon);
   EXPECT_EQ(reloader_->loaded(), 1u);
@@ -91,11 +91,11 @@ TEST_F(TlsReloaderTest, LoadsNewFilesOnceTheyNoLongerChange) {
 TEST_F(TlsReloaderTest, WaitsForSecondFile) {
   const TestIdentity fresh = authority_.Issue();
   ReplaceFile(files_.cert(), fresh.certificate);
-  reloader_->Poll();
+  reloader_->Poll().IgnoreError();
   ReplaceFile(files_.key(), fresh.key);
-  reloader_->Poll();
+  reloader_->Poll().IgnoreError();
   EXPECT_TRUE(used_.empty());
-  reloader_->Poll();
+  reloader_->Poll().IgnoreError();
   EXPECT_EQ(used_, std::vector<std::string>{fresh.certificate});
   EXPECT_EQ(reloader_->refused(), 0u);
 }
@@ -136,13 +136,13 @@ TEST_F(TlsReloaderTest, LoadsFilesThatBecomeValid) {
   const TestIdentity early =
       authority_.Issue({.begins = absl::Now() + absl::Seconds(3)});
   files_.SetIdentity(early);
-  reloader_->Poll();
-  reloader_->Poll();
+  reloader_->Poll().IgnoreError();
+  reloader_->Poll().IgnoreError();
   // A slow machine may poll too late to see it refused.
   const absl::Time end = absl::Now() + absl::Minutes(1);
   while (used_.empty() && absl::Now() < end) {
     absl::SleepFor(absl::Milliseconds(50));
-    reloader_->Poll();
+    reloader_->Poll().IgnoreError();
   }
   EXPECT_EQ(used_, std::vector<std::string>{early.certificate});
 }
@@ -155,7 +155,7 @@ TEST_F(TlsReloaderTest, RetriesAfterErrorOfUse) {
   EXPECT_EQ(reloader_->refused(), 1u);
   EXPECT_NE(reloader_->expiry().server, kSoon);
   use_status_ = absl::OkStatus();
-  reloader_->Poll();
+  reloader_->Poll().IgnoreError();
   EXPECT_EQ(reloader_->loaded(), 1u);
   EXPECT_EQ(reloader_->expiry().server, kSoon);
 }

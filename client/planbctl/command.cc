@@ -18,14 +18,17 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "client/planbctl/output.h"
 
 namespace planb::client {
 
 // A larger exit code is a worse problem.
 
 ExitCode Fail(const absl::Status& error) {
-  absl::FPrintF(stderr, "planbctl: %s: %s\n",
-                absl::StatusCodeToString(error.code()), error.message());
+  const bool color = UsesColor(stderr);
+  absl::FPrintF(stderr, "%splanbctl: %s:%s %s\n", color ? "\x1b[31m" : "",
+                absl::StatusCodeToString(error.code()), color ? "\x1b[0m" : "",
+                error.message());
   return absl::IsUnavailable(error) ? ExitCode::kUnreachable
                                     : ExitCode::kFailed;
 }
@@ -97,7 +100,7 @@ std::vector<const Command*> CommandsOf(absl::string_view group) {
 absl::Span<const absl::string_view> GlobalFlags() {
   static constexpr absl::string_view kFlags[] = {
       "server", "tls_ca", "tls_cert", "tls_key", "tls_server_name",
-      "table",  "output", "json",     "timeout"};
+      "table",  "output", "json",     "color",   "timeout"};
   return kFlags;
 }
 

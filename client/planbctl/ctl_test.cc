@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <map>
 #include <random>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "absl/random/random.h"
 #include "client/planbctl/address_pipeline.h"
 #include "client/planbctl/command.h"
+#include "client/planbctl/output.h"
 #include "client/planbctl/route_source.h"
 #include "client/testing/fake_server.h"
 
@@ -217,6 +219,39 @@ TEST(AddressPipeline, ADyingServerIsAnError) {
   if (status.ok()) status = pipeline.Finish();
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
   EXPECT_EQ(answered, 30U);
+}
+
+TEST_F(CommandLineTest, ColorsAreForTerminalsUnlessAskedFor) {
+  // The output of a test is no terminal.
+  EXPECT_FALSE(UsesColor(stdout));
+  ASSERT_TRUE(ParseCommandLine({"--color=always"}).ok());
+  EXPECT_TRUE(UsesColor(stdout));
+  EXPECT_TRUE(UsesColor(stderr));
+  TextTable table({"name", "n"});
+  table.AddRow({"a", "5"});
+  EXPECT_EQ(table.ToString(), "\x1b[1mname  n\x1b[0m\na     5\n");
+  ASSERT_TRUE(ParseCommandLine({"--color=never"}).ok());
+  EXPECT_FALSE(UsesColor(stdout));
+  EXPECT_EQ(table.ToString(), "name  n\na     5\n");
+  EXPECT_FALSE(ParseCommandLine({"--color=loud"}).ok());
+}
+
+TEST(Colored, BadNewsAreRedAndGoodOnesGreen) {
+  EXPECT_EQ(Colored("::1\tno route\n"), "::1\t\x1b[31mno route\x1b[0m\n");
+  EXPECT_EQ(Colored("NOT_SERVING\n"), "\x1b[31mNOT_SERVING\x1b[0m\n");
+  EXPECT_EQ(Colored("SERVING\n"), "\x1b[32mSERVING\x1b[0m\n");
+  EXPECT_EQ(Colored("next hop 5"), "next hop 5");
+}
+
+TEST(ProgressText, HasABarIfTheEndIsKnown) {
+  EXPECT_EQ(ProgressText("routes", 500, 0, absl::Seconds(2)),
+            "500 routes, 250/s");
+  EXPECT_EQ(ProgressText("routes", 0, 10, absl::ZeroDuration()),
+            "[                              ]   0%  0 of 10 routes");
+  EXPECT_EQ(ProgressText("routes", 5, 10, absl::Seconds(1)),
+            "[###############               ]  50%  5 of 10 routes, 5/s");
+  EXPECT_EQ(ProgressText("routes", 12, 10, absl::Seconds(1)),
+            "[##############################] 100%  12 of 10 routes, 12/s");
 }
 
 }  // namespace

@@ -61,6 +61,13 @@ absl::Span<const Word<OutputForm>> WordsFor(OutputForm) {
   return kWords;
 }
 
+absl::Span<const Word<ColorWhen>> WordsFor(ColorWhen) {
+  static constexpr Word<ColorWhen> kWords[] = {{"auto", ColorWhen::kAuto},
+                                               {"always", ColorWhen::kAlways},
+                                               {"never", ColorWhen::kNever}};
+  return kWords;
+}
+
 }  // namespace planb::client
 
 ABSL_FLAG(std::string, table, "",
@@ -73,6 +80,10 @@ ABSL_FLAG(
     "each). The last three have the fields of "
     "client/planbctl/proto/planb/client/.");
 ABSL_FLAG(bool, json, false, "The same as --output=json.");
+ABSL_FLAG(planb::client::Choice<planb::client::ColorWhen>, color,
+          {planb::client::ColorWhen::kAuto},
+          "Colors in text for humans: auto (on a terminal, unless NO_COLOR is "
+          "set), always or never.");
 ABSL_FLAG(
     absl::Duration, timeout, absl::Seconds(10),
     "Bounds connecting, and each call as a whole, also lists, replacements "

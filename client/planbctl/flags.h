@@ -27,6 +27,8 @@ namespace planb::client {
 // How answers are printed.
 enum class OutputForm { kTable, kJson, kYaml, kCsv };
 
+enum class ColorWhen { kAuto, kAlways, kNever };
+
 // The value of a flag that is one of a few words.
 template <typename Value>
 struct Choice {
@@ -48,6 +50,7 @@ absl::Span<const Word<AddressForm>> WordsFor(AddressForm);
 absl::Span<const Word<ArrivalKind>> WordsFor(ArrivalKind);
 absl::Span<const Word<Family>> WordsFor(Family);
 absl::Span<const Word<OutputForm>> WordsFor(OutputForm);
+absl::Span<const Word<ColorWhen>> WordsFor(ColorWhen);
 
 template <typename Value>
 std::string AbslUnparseFlag(Choice<Value> choice) {
@@ -79,6 +82,7 @@ bool AbslParseFlag(absl::string_view text, Choice<Value>* choice,
 ABSL_DECLARE_FLAG(std::string, table);
 ABSL_DECLARE_FLAG(bool, json);
 ABSL_DECLARE_FLAG(planb::client::Choice<planb::client::OutputForm>, output);
+ABSL_DECLARE_FLAG(planb::client::Choice<planb::client::ColorWhen>, color);
 ABSL_DECLARE_FLAG(absl::Duration, timeout);
 
 // Of changes.

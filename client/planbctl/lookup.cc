@@ -38,7 +38,8 @@ class Printer {
  public:
   void Print(const AddressAnswer& answer) {
     if (answer.next_hop == kNoRoute) missed_ = true;
-    absl::FPrintF(stdout, "%s", table_ ? Text(answer) : Fields(answer));
+    const std::string line = table_ ? Text(answer) : Fields(answer);
+    absl::FPrintF(stdout, "%s", color_ ? Colored(line) : line);
   }
 
   ExitCode exit_code() const {
@@ -66,6 +67,7 @@ class Printer {
   }
 
   const bool table_ = WantedForm() == OutputForm::kTable;
+  const bool color_ = table_ && UsesColor(stdout);
   bool missed_ = false;
 };
 

@@ -4,8 +4,11 @@
 
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +21,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
+#include "base/monotonic_time.h"
 
 namespace planb::client {
 
@@ -117,8 +121,84 @@ std::string Record(const Message& message) {
 }
 
 void Print(const Message& message, absl::string_view text) {
-  absl::PrintF("%s",
-               WantedForm() == OutputForm::kTable ? text : Record(message));
+  if (WantedForm() != OutputForm::kTable) {
+    absl::PrintF("%s", Record(message));
+  } else if (UsesColor(stdout)) {
+    absl::PrintF("%s", Colored(text));
+  } else {
+    absl::PrintF("%s", text);
+  }
+}
+
+bool UsesColor(std::FILE* file) {
+  switch (absl::GetFlag(FLAGS_color).value) {
+    case ColorWhen::kAlways:
+      return true;
+    case ColorWhen::kNever:
+      return false;
+    case ColorWhen::kAuto:
+      break;
+  }
+  const char* const none = std::getenv("NO_COLOR");  // https://no-color.org
+  const char* const terminal = std::getenv("TERM");
+  return isatty(fileno(file)) != 0 && (none == nullptr || none[0] == '\0') &&
+         (terminal == nullptr || std::strcmp(terminal, "dumb") != 0);
+}
+
+std::string Colored(absl::string_view text) {
+  return absl::StrReplaceAll(text,
+                             {{"no route", "\x1b[31mno route\x1b[0m"},
+                              {"NOT_SERVING", "\x1b[31mNOT_SERVING\x1b[0m"},
+                              {"BUILD FAILED", "\x1b[31mBUILD FAILED\x1b[0m"},
+                              {"SERVING", "\x1b[32mSERVING\x1b[0m"}});
+}
+
+std::string ProgressText(absl::string_view items, uint64_t done, uint64_t total,
+                         absl::Duration elapsed) {
+  constexpr uint64_t kWidth = 30;
+  const double seconds = absl::ToDoubleSeconds(elapsed);
+  const std::string rate =
+      seconds > 0 ? absl::StrFormat(", %.0f/s", Number(done) / seconds) : "";
+  if (total == 0) return absl::StrCat(done, " ", items, rate);
+  const uint64_t shown = std::min(done, total);
+  const auto full = static_cast<size_t>(shown * kWidth / total);
+  return absl::StrFormat("[%s%s] %3d%%  %d of %d %s%s", std::string(full, '#'),
+                         std::string(kWidth - full, ' '), shown * 100 / total,
+                         done, total, items, rate);
+}
+
+namespace {
+
+constexpr absl::Duration kFirstProgress = absl::Milliseconds(500);
+constexpr absl::Duration kNextProgress = absl::Milliseconds(100);
+
+}  // namespace
+
+Progress::Progress(std::string items, uint64_t total)
+    : items_(std::move(items)),
+      total_(total),
+      terminal_(isatty(STDERR_FILENO) != 0),
+      begun_(MonotonicNow()),
+      shown_(begun_) {}
+
+Progress::~Progress() {
+  if (drawn_) absl::FPrintF(stderr, "\r\x1b[K");
+}
+
+void Progress::Show(uint64_t done, absl::string_view more) {
+  const absl::Time now = MonotonicNow();
+  const absl::Duration pause =
+      terminal_ && shown_ != begun_ ? kNextProgress : kFirstProgress;
+  if (now - shown_ < pause) return;
+  shown_ = now;
+  if (terminal_) {
+    drawn_ = true;
+    absl::FPrintF(stderr, "\r\x1b[K%s%s",
+                  ProgressText(items_, done, total_, now - begun_), more);
+    std::fflush(stderr);
+  } else {
+    absl::FPrintF(stderr, "planbctl: %d %s sent%s\n", done, items_, more);
+  }
 }
 
 std::string Field(absl::string_view name, absl::string_view value) {
@@ -142,13 +222,16 @@ std::string TextTable::ToString() const {
     }
   }
   std::string text;
+  const bool colors = UsesColor(stdout);
   for (const auto& row : rows_) {
+    const bool header = colors && &row == &rows_[0];
+    if (header) text += "\x1b[1m";
     for (size_t i = 0; i < row.size(); ++i) {
       const bool last = i + 1 == row.size();
       text += row[i];
       if (!last) text.append(widths[i] - row[i].size() + 2, ' ');
     }
-    text += '\n';
+    text += header ? "\x1b[0m\n" : "\n";
   }
   return text;
 }

@@ -8,10 +8,12 @@
 #include <google/protobuf/message.h>
 
 #include <cstdint>
+#include <cstdio>
 #include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "client/planbctl/flags.h"
 #include "lpm/prefix.h"
 #include "planb/client/output.pb.h"
@@ -32,6 +34,40 @@ std::string Record(const google::protobuf::Message& message);
 
 // Prints `message` in the form wanted, or `text` for kTable.
 void Print(const google::protobuf::Message& message, absl::string_view text);
+
+// True if text on this file (stdout, stderr) has colors: see --color.
+bool UsesColor(std::FILE* file);
+
+// `text` with bad news in red and good news in green.
+std::string Colored(absl::string_view text);
+
+// Shows on stderr how far a command is: one line that changes, with a bar if
+// the end is known, on a terminal; else a line twice a second. Nothing in the
+// first half second. Thread-compatible.
+class Progress {
+ public:
+  // Of `total` items called `items`; 0: their number is not known.
+  explicit Progress(std::string items, uint64_t total = 0);
+  // Clears the line on a terminal.
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  // So many are done; `more` follows on the line.
+  void Show(uint64_t done, absl::string_view more = "");
+
+ private:
+  const std::string items_;
+  const uint64_t total_;
+  const bool terminal_;
+  const absl::Time begun_;
+  absl::Time shown_;
+  bool drawn_ = false;
+};
+
+// A line of Progress on a terminal, without control characters.
+std::string ProgressText(absl::string_view items, uint64_t done, uint64_t total,
+                         absl::Duration elapsed);
 
 // A number of output.proto, where 64 bits are a double.
 inline double Number(uint64_t value) { return static_cast<double>(value); }

@@ -259,9 +259,14 @@ absl::StatusOr<v1::ReplaceRoutesResponse> Replace(
   SetConditions(first);
   RouteReplacer replacer(channel, first, CallDeadline());
   absl::Status status;
+  Progress progress("routes, next hops and groups", contents.next_hops.size() +
+                                                        contents.groups.size() +
+                                                        contents.routes.size());
+  uint64_t added = 0;
   const auto add = [&](const auto& items) {
     for (const auto& item : items) {
       if (status.ok()) status = replacer.Add(item);
+      if (++added % 1024 == 0) progress.Show(added);
     }
   };
   add(contents.next_hops);

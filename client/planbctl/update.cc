@@ -236,20 +236,6 @@ class LoaderSink : public RouteSink {
   absl::Status server_error_;
 };
 
-// Prints progress to stderr, at most twice a second.
-class Progress {
- public:
-  void Show(const LoadReport& report) {
-    if (MonotonicNow() - shown_ < absl::Milliseconds(500)) return;
-    shown_ = MonotonicNow();
-    absl::FPrintF(stderr, "planbctl: %d routes sent, generation %d\n",
-                  report.routes, report.generation);
-  }
-
- private:
-  absl::Time shown_ = MonotonicNow();
-};
-
 ExitCode Show(const LoadReport& load, const RouteFileReport& file,
               absl::Duration took) {
   output::Load line;
@@ -282,25 +268,28 @@ ExitCode Run(const Arguments& arguments) {
   if (!channel.ok()) return Fail(channel.status());
   const absl::Time start = MonotonicNow();
   const TableClient client(*channel);
-  Progress progress;
-  RouteLoader loader(client,
-                     {.table = absl::GetFlag(FLAGS_table),
-                      .chunk = absl::GetFlag(FLAGS_chunk),
-                      .ack = absl::GetFlag(FLAGS_ack).value,
-                      .ack_replicas = absl::GetFlag(FLAGS_ack_replicas),
-                      .writer_epoch = absl::GetFlag(FLAGS_writer_epoch),
-                      .request_id = absl::GetFlag(FLAGS_request_id),
-                      .timeout = absl::GetFlag(FLAGS_timeout),
-                      .on_chunk = [&progress](const LoadReport& report) {
-                        progress.Show(report);
-                      }});
+  std::optional<Progress> progress("routes");
+  RouteLoader loader(
+      client, {.table = absl::GetFlag(FLAGS_table),
+               .chunk = absl::GetFlag(FLAGS_chunk),
+               .ack = absl::GetFlag(FLAGS_ack).value,
+               .ack_replicas = absl::GetFlag(FLAGS_ack_replicas),
+               .writer_epoch = absl::GetFlag(FLAGS_writer_epoch),
+               .request_id = absl::GetFlag(FLAGS_request_id),
+               .timeout = absl::GetFlag(FLAGS_timeout),
+               .on_chunk = [&progress](const LoadReport& report) {
+                 progress->Show(report.routes, absl::StrCat(", generation ",
+                                                            report.generation));
+               }});
   LoaderSink sink(loader);
   const auto file =
       ReadRouteFile(path, {.strict = absl::GetFlag(FLAGS_strict)}, sink);
+  if (!sink.server_error().ok() || !file.ok()) progress.reset();
   if (!sink.server_error().ok()) return Fail(sink.server_error());
   if (!file.ok()) return FailUsage(file.status().message());
   ReportProblems(path, *file);
   const auto load = loader.Finish();
+  progress.reset();
   if (!load.ok()) return Fail(load.status());
   return Show(*load, *file, MonotonicNow() - start);
 }

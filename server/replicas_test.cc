@@ -3,11 +3,15 @@
 // Several real servers that share their tables through a real etcd of three
 // members, while servers and members are killed, paused and started again.
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -496,7 +500,51 @@ TEST_F(Replicas, ShareATableThroughProxiesOfEtcd) {
   ExpectSame(servers);
 }
 
-// A server that the network cuts off from all members, and from no caller.
+// `cut` is cut off from etcd twice, and from no caller, while `near` takes
+// updates: it answers from what it has, and catches up once `heal` is called.
+void CutAndHeal(StoredServer& near, StoredServer& cut,
+                const std::function<void()>& cut_off,
+                const std::function<void()>& heal) {
+  v1::UpdateRoutesResponse response;
+  ASSERT_TRUE(near.Update(Announcement(0, 1, 5), &response).ok());
+  ASSERT_EQ(cut.Lookup("2001:db8:0::1", response.generation()), 5U);
+  absl::Duration longest;
+  for (uint32_t round = 0; round < 2; ++round) {
+    cut_off();
+    const absl::Time end = absl::Now() + absl::Seconds(4 + 12 * round);
+    for (uint32_t i = 0; absl::Now() < end; ++i) {
+      ASSERT_TRUE(
+          near.Update(Announcement(1 + i % 500, 1, i % 90 + 1), &response)
+              .ok());
+      EXPECT_EQ(cut.Lookup("2001:db8:0::1"), 5U);
+      absl::SleepFor(absl::Milliseconds(20));
+    }
+    EXPECT_LT(cut.State().visible_generation(), response.generation());
+    heal();
+    const absl::Time healed = absl::Now();
+    while (cut.State().visible_generation() < response.generation() &&
+           absl::Now() < healed + kPatience) {
+      absl::SleepFor(absl::Milliseconds(5));
+    }
+    longest = std::max(longest, absl::Now() - healed);
+    EXPECT_EQ(cut.List(), near.List());
+    // It takes updates again.
+    const absl::Time deadline = absl::Now() + kPatience;
+    grpc::Status status;
+    do {
+      status = cut.Update(Announcement(600 + round, 1, 6), &response);
+    } while (!status.ok() && absl::Now() < deadline);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    EXPECT_EQ(
+        near.Lookup(absl::StrCat("2001:db8:", absl::Hex(600 + round), "::1"),
+                    response.generation()),
+        6U);
+  }
+  testing::Test::RecordProperty(
+      "caught_up_ms", static_cast<int>(absl::ToInt64Milliseconds(longest)));
+}
+
+// By forwarders that hold back what is sent.
 TEST_F(Replicas, CatchUpWhenTheNetworkIsBack) {
   auto near = Start({"--replica_name=near"});
   std::vector<std::unique_ptr<Wire>> wires;
@@ -508,38 +556,91 @@ TEST_F(Replicas, CatchUpWhenTheNetworkIsBack) {
   StoredServer cut(absl::StrCat("etcd://", members, "/planb"),
                    {"--replica_name=cut"});
   ASSERT_TRUE(cut.Begins()) << cut.process().Log();
-  v1::UpdateRoutesResponse response;
-  ASSERT_TRUE(near->Update(Announcement(0, 1, 5), &response).ok());
-  ASSERT_EQ(cut.Lookup("2001:db8:0::1", response.generation()), 5U);
-  absl::Duration longest;
-  for (uint32_t round = 0; round < 2; ++round) {
-    for (const auto& wire : wires) wire->Cut();
-    const absl::Time end = absl::Now() + absl::Seconds(4 + 12 * round);
-    for (uint32_t i = 0; absl::Now() < end; ++i) {
-      ASSERT_TRUE(
-          near->Update(Announcement(1 + i % 500, 1, i % 90 + 1), &response)
-              .ok());
-      EXPECT_EQ(cut.Lookup("2001:db8:0::1"), 5U);
-      absl::SleepFor(absl::Milliseconds(20));
-    }
-    EXPECT_LT(cut.State().visible_generation(), response.generation());
-    for (const auto& wire : wires) wire->Heal();
-    const absl::Time healed = absl::Now();
-    while (cut.State().visible_generation() < response.generation() &&
-           absl::Now() < healed + kPatience) {
-      absl::SleepFor(absl::Milliseconds(5));
-    }
-    longest = std::max(longest, absl::Now() - healed);
-    EXPECT_EQ(cut.List(), near->List());
-    // It takes updates again.
-    EXPECT_TRUE(cut.Update(Announcement(600 + round, 1, 6), &response).ok());
-    EXPECT_EQ(
-        near->Lookup(absl::StrCat("2001:db8:", absl::Hex(600 + round), "::1"),
-                     response.generation()),
-        6U);
+  CutAndHeal(
+      *near, cut,
+      [&] {
+        for (const auto& wire : wires) wire->Cut();
+      },
+      [&] {
+        for (const auto& wire : wires) wire->Heal();
+      });
+}
+
+// A network namespace, joined to this one by a pair of interfaces.
+class Namespace {
+ public:
+  Namespace()
+      : name_(absl::StrCat("planb", getpid())),
+        here_(absl::StrCat("pb", getpid(), "h")),
+        subnet_(absl::StrCat("10.231.", getpid() % 250, ".")) {
+    const std::string there = absl::StrCat("pb", getpid(), "n");
+    made_ = Ip("netns add " + name_) &&
+            Ip("link add " + here_ + " type veth peer name " + there) &&
+            Ip("link set " + there + " netns " + name_) &&
+            Ip("addr add " + host() + "/30 dev " + here_) &&
+            Ip("link set " + here_ + " up") &&
+            Ip("-n " + name_ + " addr add " + subnet_ + "2/30 dev " + there) &&
+            Ip("-n " + name_ + " link set " + there + " up") &&
+            Ip("-n " + name_ + " link set lo up");
   }
-  RecordProperty("caught_up_ms",
-                 static_cast<int>(absl::ToInt64Milliseconds(longest)));
+  ~Namespace() {
+    Ip("link del " + here_);
+    Ip("netns del " + name_);
+  }
+  Namespace(const Namespace&) = delete;
+  Namespace& operator=(const Namespace&) = delete;
+
+  // False where the user may not make one.
+  bool made() const { return made_; }
+  // The address of this side.
+  std::string host() const { return subnet_ + "1"; }
+
+  // Calls `run` on this thread in the namespace. Processes that it starts stay
+  // there.
+  void Within(const std::function<void()>& run) const {
+    const int own = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+    const int other =
+        open(("/var/run/netns/" + name_).c_str(), O_RDONLY | O_CLOEXEC);
+    EXPECT_EQ(setns(other, CLONE_NEWNET), 0);
+    run();
+    EXPECT_EQ(setns(own, CLONE_NEWNET), 0);
+    close(own);
+    close(other);
+  }
+
+  void Cut() const { EXPECT_TRUE(Ip("link set " + here_ + " down")); }
+  void Heal() const {
+    // An address may go with the link.
+    Ip("addr add " + host() + "/30 dev " + here_);
+    EXPECT_TRUE(Ip("link set " + here_ + " up"));
+  }
+
+ private:
+  static bool Ip(const std::string& arguments) {
+    return std::system(("ip " + arguments + " 2> /dev/null").c_str()) == 0;
+  }
+
+  const std::string name_, here_, subnet_;
+  bool made_ = false;
+};
+
+// By the kernel: packets are lost, and nothing says so.
+TEST(ReplicasInNamespaces, CatchUpWhenTheNetworkIsBack) {
+  const Namespace there;
+  if (!EtcdCluster::Available() || !there.made()) {
+    GTEST_SKIP() << "needs etcd, and a user who may make network namespaces";
+  }
+  const EtcdCluster cluster(kMembers, {}, there.host());
+  StoredServer near(cluster.Url("planb"), {"--replica_name=near"});
+  ASSERT_TRUE(near.Begins()) << near.process().Log();
+  std::unique_ptr<StoredServer> cut;
+  there.Within([&] {
+    cut = std::make_unique<StoredServer>(
+        cluster.Url("planb"), std::vector<std::string>{"--replica_name=cut"});
+  });
+  ASSERT_TRUE(cut->Begins()) << cut->process().Log();
+  CutAndHeal(
+      near, *cut, [&] { there.Cut(); }, [&] { there.Heal(); });
 }
 
 TEST_F(Replicas, NeedTheRightPassword) {

@@ -50,7 +50,8 @@ bool EtcdCluster::Available() {
   return false;
 }
 
-EtcdCluster::EtcdCluster(int members, ClientTls tls) : tls_(std::move(tls)) {
+EtcdCluster::EtcdCluster(int members, ClientTls tls, const std::string& host)
+    : tls_(std::move(tls)) {
   static int count = 0;
   directory_ =
       absl::StrCat(testing::TempDir(), "/etcd_", getpid(), "_", ++count);
@@ -59,7 +60,7 @@ EtcdCluster::EtcdCluster(int members, ClientTls tls) : tls_(std::move(tls)) {
   for (int i = 0; i < members; ++i) {
     Member& member = members_.emplace_back();
     member.name = absl::StrCat("member", i);
-    member.client = absl::StrCat("127.0.0.1:", FreePort());
+    member.client = absl::StrCat(host, ":", FreePort());
     member.peer = absl::StrCat("http://127.0.0.1:", FreePort());
     member.directory = absl::StrCat(directory_, "/", member.name);
     initial.push_back(absl::StrCat(member.name, "=", member.peer));

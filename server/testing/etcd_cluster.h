@@ -17,7 +17,7 @@
 
 namespace planb::server {
 
-// Members on ports of 127.0.0.1, with their data in a directory of the test.
+// Members on ports of one address, with their data in a directory of the test.
 // The destructor kills them. Not thread-safe.
 class EtcdCluster {
  public:
@@ -27,7 +27,8 @@ class EtcdCluster {
   // Starts `members` and waits until the cluster answers.
   // With an authority in `tls`, clients must show a certificate of that
   // authority; `tls` is the identity of the members and of Client().
-  explicit EtcdCluster(int members, ClientTls tls = {});
+  explicit EtcdCluster(int members, ClientTls tls = {},
+                       const std::string& host = "127.0.0.1");
   ~EtcdCluster();
   EtcdCluster(const EtcdCluster&) = delete;
   EtcdCluster& operator=(const EtcdCluster&) = delete;

@@ -189,6 +189,7 @@ if [[ -n $deploy ]]; then
   step "the Python package" client/python/test.sh
   step "the Go module" client/go/test.sh
   step "the documentation as a site" site
+  step "the commands of the documents" docs/commands_test.py
 fi
 if [[ -n $long && -n $deploy ]]; then
   step "build of the benchmarks, optimized" \

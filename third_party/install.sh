@@ -14,8 +14,8 @@ packages=(
   libxxhash-dev libyaml-cpp-dev prometheus-cpp-dev protobuf-compiler protobuf-compiler-grpc
   zlib1g-dev
   # What the demo and the tests call; clang is for the fuzzers.
-  bgpdump clang-14 clang-tidy-14 curl etcd-client etcd-server libclang-rt-14-dev
-  qemu-user
+  bgpdump clang-14 clang-tidy-14 curl etcd-client etcd-server iproute2
+  libclang-rt-14-dev openssl procps qemu-user
   # What the Python package and the example need, and what builds the package.
   python3-grpcio python3-numpy python3-pip python3-protobuf python3-setuptools
   python3-wheel

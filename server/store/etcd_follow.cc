@@ -1,0 +1,567 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What other servers do: reading the whole store, and its watch.
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "lpm/io/byte_source.h"
+#include "server/base/error.h"
+#include "server/base/log.h"
+#include "server/store/etcd_store.h"
+#include "server/store/etcd_txn.h"
+#include "server/store/store_entry.h"
+#include "server/store/store_replay.h"
+
+namespace planb::server {
+namespace {
+
+using etcd::LogRecord;
+using etcd::SnapshotRecord;
+using etcd::TableRecord;
+using etcd_txn::AddPut;
+using etcd_txn::CompareCreation;
+using etcd_txn::Corrupt;
+using etcd_txn::Failed;
+using etcd_txn::FoundElse;
+using etcd_txn::Hex;
+using etcd_txn::NoTable;
+using etcd_txn::ReadElse;
+using etcdserverpb::KeyValue;
+
+constexpr char kFormat[] = "planb store 1";
+constexpr int kLoadAttempts = 5;
+constexpr auto kWatchPause = std::chrono::milliseconds(100);
+
+absl::StatusOr<std::vector<AcceptedBatch>> ParseBatches(
+    const std::string& contents) {
+  std::vector<AcceptedBatch> batches;
+  ByteCursor cursor(contents);
+  uint64_t generation = 0;
+  if (!ReadGeneration(cursor, generation)) {
+    return absl::DataLossError("ends too early");
+  }
+  while (!cursor.empty()) {
+    ReadBatchResult read;
+    const absl::Status status = ReadBatch(cursor, read);
+    if (!status.ok()) return status;
+    AcceptedBatch& batch = batches.emplace_back();
+    batch.writer_epoch = read.writer_epoch;
+    batch.request = std::move(read.request);
+    if (read.delta.has_value()) {
+      batch.delta = std::make_shared<const Delta>(*std::move(read.delta));
+    }
+  }
+  return batches;
+}
+
+}  // namespace
+
+absl::Status EtcdStore::CheckFormat(absl::Duration patience) {
+  const std::string key = Key("format");
+  etcdserverpb::TxnRequest txn;
+  CompareCreation(key, 0, txn);
+  AddPut(key, kFormat, txn);
+  ReadElse(key, txn);
+  const auto response = client_->Txn(txn, patience);
+  if (absl::IsPermissionDenied(response.status()) ||
+      absl::IsUnauthenticated(response.status()) ||
+      absl::IsInvalidArgument(response.status())) {  // a wrong password
+    return Error(absl::StatusCode::kPermissionDenied, "STORE_FAILED",
+                 response.status().message());
+  }
+  if (!response.ok()) return Failed(response.status());
+  if (response->succeeded()) return absl::OkStatus();
+  const KeyValue* const found = FoundElse(*response);
+  if (found != nullptr && found->value() == kFormat) return absl::OkStatus();
+  return Error(absl::StatusCode::kFailedPrecondition, "STORE_TOO_NEW",
+               absl::StrCat(key, " is not \"", kFormat, "\""));
+}
+
+absl::StatusOr<std::string> EtcdStore::Contents(uint64_t id, uint64_t number,
+                                                const LogRecord& record,
+                                                int64_t revision) {
+  if (record.chunks() == 0) return record.contents();
+  std::string contents;
+  contents.reserve(record.bytes());
+  const auto read = client_->ReadPrefix(
+      absl::StrCat(ChunkPrefix(id, number), Hex(record.writer()),
+                   Hex(record.append()), "/"),
+      revision, [&](const KeyValue& kv) {
+        contents += kv.value();
+        return absl::OkStatus();
+      });
+  if (!read.ok()) return read.status();
+  return contents;
+}
+
+absl::StatusOr<StoredTable> EtcdStore::LoadTable(Log& log, int64_t revision) {
+  LogReplay replay(options_.request_window);
+  StoredTable& table = replay.table();
+  table.name = log.name;
+  table.id = log.id;
+  table.fib.prefix_lengths = log.record.prefix_lengths();
+  table.generation = log.record.first_generation();
+  uint64_t next = 1;
+  uint64_t chain = 0;
+  etcdserverpb::RangeRequest request;
+  request.set_key(Key(absl::StrCat("state/snapshots/", Hex(log.id))));
+  request.set_revision(revision);
+  const auto pointer = client_->Range(request);
+  if (!pointer.ok()) return pointer.status();
+  if (!pointer->kvs().empty()) {
+    SnapshotRecord snapshot;
+    if (!snapshot.ParseFromString(pointer->kvs(0).value())) {
+      return Corrupt(request.key(), "is not a snapshot's record");
+    }
+    next = snapshot.next();
+    chain = snapshot.chain();
+    table.generation = snapshot.generation();
+    log.snapshot_bytes = snapshot.bytes();
+    replay.BeginSnapshot(snapshot.bytes());
+    const std::string prefix = PartPrefix(log.id, next);
+    uint64_t parts = 0;
+    uint64_t checksum = 0;
+    const auto read = client_->ReadPrefix(
+        prefix, revision, [&](const KeyValue& kv) -> absl::Status {
+          ++parts;
+          checksum = ChainChecksum(kv.value(), checksum);
+          const absl::Status pushed = replay.PushSnapshot(kv.value());
+          return pushed.ok() ? pushed : Corrupt(kv.key(), pushed.message());
+        });
+    if (!read.ok()) return read.status();
+    if (parts != snapshot.parts() || checksum != snapshot.checksum()) {
+      return Corrupt(prefix, "does not have the parts that were written");
+    }
+    const absl::Status ended = replay.EndSnapshot();
+    if (!ended.ok()) return Corrupt(prefix, ended.message());
+  }
+  const std::string prefix = LogPrefix(log.id);
+  const auto read = client_->ReadPrefix(
+      prefix, revision, [&](const KeyValue& kv) -> absl::Status {
+        LogRecord record;
+        if (kv.key() != EntryKey(log.id, next)) {
+          return Corrupt(EntryKey(log.id, next), "is missing");
+        }
+        if (!record.ParseFromString(kv.value())) {
+          return Corrupt(kv.key(), "is not an entry");
+        }
+        const auto contents = Contents(log.id, next, record, revision);
+        if (!contents.ok()) return contents.status();
+        chain = ChainChecksum(*contents, chain);
+        if (chain != record.chain()) {
+          return Corrupt(kv.key(),
+                         "is damaged, or does not follow the one before it");
+        }
+        const absl::Status replayed = replay.ReadEntry(*contents);
+        if (!replayed.ok()) return Corrupt(kv.key(), replayed.message());
+        log.log_bytes += contents->size();
+        log.ends.push_back({next++, table.generation, chain, contents->size()});
+        return absl::OkStatus();
+      });
+  if (!read.ok()) return read.status();
+  if (next != log.record.next() || chain != log.record.chain()) {
+    return Corrupt(prefix, "ends at another entry than the last one");
+  }
+  table.position = next - 1;
+  auto finished = replay.Finish();
+  if (!finished.ok()) return Corrupt(prefix, finished.status().message());
+  return finished;
+}
+
+absl::StatusOr<EtcdStore::Loaded> EtcdStore::LoadAll() {
+  for (int attempt = 1;; ++attempt) {
+    Loaded loaded;
+    const std::string prefix = TableKey("");
+    const auto revision =
+        client_->ReadPrefix(prefix, 0, [&](const KeyValue& kv) -> absl::Status {
+          Log log;
+          log.name = kv.key().substr(prefix.size());
+          log.created = kv.create_revision();
+          log.revision = kv.mod_revision();
+          if (!log.record.ParseFromString(kv.value()) || log.record.id() == 0) {
+            return Corrupt(kv.key(), "is not a table's record");
+          }
+          log.id = log.record.id();
+          if (!loaded.logs.try_emplace(log.id, log).second) {
+            return Corrupt(kv.key(), "has the id of another table");
+          }
+          return absl::OkStatus();
+        });
+    absl::Status status = revision.status();
+    if (status.ok()) {
+      loaded.revision = *revision;
+      etcdserverpb::RangeRequest request;
+      request.set_key(Key("state/floor"));
+      request.set_revision(loaded.revision);
+      const auto floor = client_->Range(request);
+      status = floor.status();
+      if (status.ok() && !floor->kvs().empty()) {
+        loaded.floor_revision = floor->kvs(0).mod_revision();
+        if (!absl::SimpleAtoi(floor->kvs(0).value(), &loaded.floor)) {
+          status = Corrupt(request.key(), "is not a number");
+        }
+      }
+    }
+    for (auto& [id, log] : loaded.logs) {
+      if (!status.ok()) break;
+      auto table = LoadTable(log, loaded.revision);
+      status = table.status();
+      if (status.ok()) loaded.tables.push_back(*std::move(table));
+    }
+    if (status.ok()) {
+      std::sort(loaded.tables.begin(), loaded.tables.end(),
+                [](const auto& a, const auto& b) { return a.name < b.name; });
+      return loaded;
+    }
+    // Compacted while it was read.
+    if (absl::IsOutOfRange(status) && attempt < kLoadAttempts) continue;
+    if (ErrorReason(status) == "STORE_CORRUPT") return status;
+    return Failed(status);
+  }
+}
+
+absl::StatusOr<std::vector<StoredTable>> EtcdStore::Load() {
+  const absl::Status format = CheckFormat(options_.patience);
+  if (!format.ok()) return format;
+  auto loaded = LoadAll();
+  if (!loaded.ok()) return loaded.status();
+  const bool has_default =
+      std::any_of(loaded->tables.begin(), loaded->tables.end(),
+                  [](const StoredTable& t) { return t.name == "default"; });
+  if (!has_default) {
+    // The first of all servers; or another one makes it at this moment.
+    {
+      const std::lock_guard lock(mutex_);
+      floor_revision_ = loaded->floor_revision;
+    }
+    const auto made = CreateTable("default", loaded->floor, FibOptions());
+    if (!made.ok() && !absl::IsAlreadyExists(made.status())) {
+      return made.status();
+    }
+    loaded = LoadAll();
+    if (!loaded.ok()) return loaded.status();
+  }
+  const std::lock_guard lock(mutex_);
+  logs_ = std::move(loaded->logs);
+  floor_ = loaded->floor;
+  floor_revision_ = loaded->floor_revision;
+  revision_ = loaded->revision;
+  return std::move(loaded->tables);
+}
+
+absl::Status EtcdStore::Resume(absl::Span<StoredTable> tables,
+                               absl::Duration age) {
+  resumed_ = true;
+  heard_ = SteadyAfter(-age).time_since_epoch().count();
+  const std::lock_guard lock(mutex_);
+  // Without an entry, so that the store is ahead once it is read.
+  for (const StoredTable& table : tables) {
+    logs_[table.id] = {.name = table.name, .id = table.id};
+  }
+  return absl::OkStatus();
+}
+
+void EtcdStore::Follow(StoreFollower& follower) {
+  {
+    const std::lock_guard lock(mutex_);
+    follower_ = &follower;
+  }
+  if (!resumed_) heard_ = SteadyNow().time_since_epoch().count();
+  threads_.emplace_back([this] { WatchLoop(); });
+  threads_.emplace_back([this] { ReportLoop(); });
+}
+
+void EtcdStore::Fail(Log& log, absl::string_view key, absl::string_view what) {
+  const absl::Status why = Corrupt(key, what);
+  log.failed = why;
+  const Done done = Take(log, log.append);
+  if (follower_ != nullptr) follower_->Failed(log.name, log.id, why);
+  if (done != nullptr) done(why);
+}
+
+absl::Status EtcdStore::Deliver(uint64_t id, uint64_t number, int64_t revision,
+                                const std::string& value) {
+  LogRecord entry;
+  const bool parsed = entry.ParseFromString(value);
+  bool own = false;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = logs_.find(id);
+    if (found == logs_.end() || !found->second.failed.ok())
+      return absl::OkStatus();
+    Log& log = found->second;
+    if (number < log.record.next()) return absl::OkStatus();
+    if (number > log.record.next()) {
+      return absl::OutOfRangeError("entries are missing");
+    }
+    if (!parsed) {
+      Fail(log, EntryKey(id, number), "is not an entry");
+      return absl::OkStatus();
+    }
+    own = entry.writer() == instance_ && entry.append() == log.append;
+  }
+  std::string contents;
+  std::vector<AcceptedBatch> batches;
+  std::string damage;
+  if (!own) {
+    auto read = Contents(id, number, entry, revision);
+    if (!read.ok()) return read.status();
+    contents = *std::move(read);
+    auto accepted = ParseBatches(contents);
+    if (accepted.ok()) {
+      batches = *std::move(accepted);
+    } else {
+      damage = std::string(accepted.status().message());
+    }
+  }
+  std::unique_lock lock(mutex_);
+  const auto found = logs_.find(id);
+  if (found == logs_.end() || !found->second.failed.ok())
+    return absl::OkStatus();
+  Log& log = found->second;
+  if (number != log.record.next()) return absl::OkStatus();  // another thread
+  if (!own) {
+    if (ChainChecksum(contents, log.record.chain()) != entry.chain()) {
+      damage = "is damaged, or does not follow the one before it";
+    }
+    if (!damage.empty()) {
+      Fail(log, EntryKey(id, number), damage);
+      return absl::OkStatus();
+    }
+    ByteCursor cursor(contents);
+    uint64_t generation = 0;
+    ReadGeneration(cursor, generation);
+    log.record.set_generation(generation);
+  }
+  Done done;
+  if (own) {
+    done = Take(log, entry.append());
+    if (done == nullptr) {
+      // The append was given up meanwhile: its table must learn of the entry.
+      lock.unlock();
+      return Deliver(id, number, revision, value);
+    }
+    log.record.set_generation(log.append_generation);
+  }
+  log.record.set_next(number + 1);
+  log.record.set_chain(entry.chain());
+  log.revision = revision;
+  log.log_bytes += entry.bytes();
+  log.ends.push_back(
+      {number, log.record.generation(), entry.chain(), entry.bytes()});
+  if (own) {
+    done(absl::OkStatus());
+  } else if (follower_ != nullptr) {
+    follower_->Appended(log.name, id, number, std::move(batches));
+  }
+  return absl::OkStatus();
+}
+
+void EtcdStore::Created(const std::string& name, const KeyValue& kv) {
+  TableRecord record;
+  const std::lock_guard lock(mutex_);
+  if (!record.ParseFromString(kv.value())) return;
+  if (logs_.contains(record.id())) return;
+  if (kv.version() != 1) return;
+  Log log = {.name = name,
+             .id = record.id(),
+             .created = kv.create_revision(),
+             .revision = kv.mod_revision(),
+             .record = record};
+  logs_.emplace(record.id(), std::move(log));
+  if (creating_.contains(record.id()) || follower_ == nullptr) return;
+  StoredTable table;
+  table.name = name;
+  table.id = record.id();
+  table.fib.prefix_lengths = record.prefix_lengths();
+  table.generation = record.first_generation();
+  follower_->Replaced(std::move(table));
+}
+
+void EtcdStore::Event(const etcdserverpb::Event& event) {
+  const KeyValue& kv = event.kv();
+  absl::string_view key = kv.key();
+  const bool put = event.type() == etcdserverpb::Event::PUT;
+  if (absl::ConsumePrefix(&key, Key("state/logs/"))) {
+    if (!put) return;
+    const std::pair<absl::string_view, absl::string_view> parts =
+        absl::StrSplit(key, absl::MaxSplits('/', 1));
+    uint64_t id = 0;
+    uint64_t number = 0;
+    if (!absl::SimpleHexAtoi(parts.first, &id) ||
+        !absl::SimpleHexAtoi(parts.second, &number)) {
+      return;
+    }
+    const absl::Status status =
+        Deliver(id, number, kv.mod_revision(), kv.value());
+    if (status.ok()) return;
+    const absl::Status resynced = Resync();
+    if (resynced.ok()) return;
+    server::Log(LogLevel::kError, "an entry of the store cannot be followed",
+                {{"key", kv.key()}, {"error", status.message()}});
+    const std::lock_guard lock(mutex_);
+    const auto log = logs_.find(id);
+    if (log != logs_.end()) Fail(log->second, kv.key(), status.message());
+    return;
+  }
+  if (absl::ConsumePrefix(&key, Key("state/tables/"))) {
+    if (put) return Created(std::string(key), kv);
+    const std::lock_guard lock(mutex_);
+    // This server may have made a later one of that name already.
+    for (auto log = logs_.begin(); log != logs_.end();) {
+      if (log->second.name != key ||
+          log->second.revision >= kv.mod_revision()) {
+        ++log;
+        continue;
+      }
+      const Log deleted = std::move(log->second);
+      log = logs_.erase(log);
+      if (follower_ != nullptr) follower_->Deleted(deleted.name, deleted.id);
+      if (deleted.done != nullptr) deleted.done(NoTable(deleted.name));
+    }
+    return;
+  }
+  if (absl::ConsumePrefix(&key, Key("state/snapshots/"))) {
+    uint64_t id = 0;
+    SnapshotRecord record;
+    if (!put || !absl::SimpleHexAtoi(key, &id) ||
+        !record.ParseFromString(kv.value())) {
+      return;
+    }
+    const std::lock_guard lock(mutex_);
+    const auto found = logs_.find(id);
+    if (found == logs_.end()) return;
+    auto& followed = found->second;
+    followed.snapshot_bytes = record.bytes();
+    while (!followed.ends.empty() &&
+           followed.ends.front().number < record.next()) {
+      followed.log_bytes -= followed.ends.front().bytes;
+      followed.ends.pop_front();
+    }
+    return;
+  }
+  if (key == Key("state/floor") && put) {
+    const std::lock_guard lock(mutex_);
+    floor_revision_ = std::max(floor_revision_, kv.mod_revision());
+    uint64_t floor = 0;
+    if (absl::SimpleAtoi(kv.value(), &floor)) floor_ = std::max(floor_, floor);
+  }
+}
+
+void EtcdStore::WatchLoop() {
+  bool missed = resumed_;  // events, so that all must be read again
+  bool logged = false;
+  for (;;) {
+    int64_t from = 0;
+    {
+      std::unique_lock lock(mutex_);
+      if (ending_) return;
+      from = revision_ + 1;
+    }
+    if (missed) {
+      const absl::Status status = Resync();
+      missed = !status.ok();
+      if (missed && !logged) {
+        server::Log(LogLevel::kError, "the store could not be read",
+                    {{"error", status.message()}});
+      } else if (!missed && logged) {
+        server::Log(LogLevel::kInfo, "the store was read");
+      }
+      logged = missed;
+      if (!missed) continue;
+      std::unique_lock lock(mutex_);
+      changed_.wait_for(lock, kWatchPause, [this] { return ending_; });
+      continue;
+    }
+    const absl::Status ended = client_->Watch(
+        Key("state/"), from, options_.silence,
+        [&](const etcdserverpb::WatchResponse& response) -> absl::Status {
+          if (response.compact_revision() != 0) {
+            missed = true;
+            return absl::OutOfRangeError("compacted");
+          }
+          if (response.canceled()) {
+            return absl::UnavailableError(response.cancel_reason());
+          }
+          heard_ = SteadyNow().time_since_epoch().count();
+          int64_t last = 0;
+          for (const auto& event : response.events()) {
+            Event(event);
+            last = event.kv().mod_revision();
+          }
+          const std::lock_guard lock(mutex_);
+          revision_ = std::max(revision_, last);
+          return ending_ ? absl::CancelledError("closed") : absl::OkStatus();
+        });
+    {
+      std::unique_lock lock(mutex_);
+      if (ending_) return;
+    }
+    if (missed) continue;
+    server::Log(LogLevel::kWarning, "the watch of the store began anew",
+                {{"error", ended.message()}});
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, kWatchPause, [this] { return ending_; });
+  }
+}
+
+absl::Status EtcdStore::Resync() {
+  if (resumed_) {
+    const absl::Status format = CheckFormat(absl::InfiniteDuration());
+    if (!format.ok()) return format;
+  }
+  auto loaded = LoadAll();
+  if (!loaded.ok()) return loaded.status();
+  const std::lock_guard lock(mutex_);
+  // The default table is never deleted.
+  Log* const first = Find("default", kAnyTable);
+  if (first != nullptr && !loaded->logs.contains(first->id)) {
+    if (first->failed.ok()) {
+      Fail(*first, TableKey("default"),
+           "is of another store than the tables of this server");
+    }
+    return first->failed;
+  }
+  std::vector<Done> undecided;
+  for (auto& [id, log] : logs_) {
+    if (loaded->logs.contains(id)) continue;
+    if (log.created > loaded->revision) {
+      loaded->logs.emplace(id, std::move(log));  // made since then
+      continue;
+    }
+    if (Done done = Take(log, log.append)) undecided.push_back(std::move(done));
+    if (follower_ != nullptr) follower_->Deleted(log.name, id);
+  }
+  for (StoredTable& table : loaded->tables) {
+    auto& log = loaded->logs.at(table.id);
+    const auto known = logs_.find(table.id);
+    if (known != logs_.end()) {
+      if (known->second.record.next() >= log.record.next()) {
+        log = std::move(known->second);
+        continue;
+      }
+      Done done = Take(known->second, known->second.append);
+      if (done != nullptr) undecided.push_back(std::move(done));
+      log.offered = known->second.offered;
+      log.failed = known->second.failed;
+    }
+    if (follower_ != nullptr) follower_->Replaced(std::move(table));
+  }
+  logs_ = std::move(loaded->logs);
+  floor_ = std::max(floor_, loaded->floor);
+  floor_revision_ = std::max(floor_revision_, loaded->floor_revision);
+  revision_ = std::max(revision_, loaded->revision);
+  heard_ = SteadyNow().time_since_epoch().count();
+  for (const Done& done : undecided) {
+    done(Error(absl::StatusCode::kDeadlineExceeded, "STORE_UNDECIDED",
+               "the store was read again while this was appended"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace planb::server

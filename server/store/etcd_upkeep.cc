@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What a server does beside: reports of what is visible there, and snapshots.
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "server/base/error.h"
+#include "server/base/log.h"
+#include "server/base/periodic.h"
+#include "server/store/etcd_store.h"
+#include "server/store/etcd_txn.h"
+#include "server/store/store_entry.h"
+#include "server/store/store_snapshot.h"
+
+namespace planb::server {
+namespace {
+
+using etcd::SnapshotRecord;
+using etcd_txn::AddDelete;
+using etcd_txn::AddPut;
+using etcd_txn::CompareCreation;
+using etcd_txn::CompareRevision;
+using etcd_txn::Corrupt;
+using etcd_txn::Failed;
+using etcd_txn::Hex;
+using etcdserverpb::KeyValue;
+
+constexpr int64_t kLeaseSeconds = 10;
+constexpr absl::Duration kLeaseRefresh = absl::Seconds(3);
+// Reports of all servers together come no more often than the second, and those
+// of one server no more often than the first.
+constexpr absl::Duration kReportPause = absl::Milliseconds(50);
+constexpr absl::Duration kReportShare = absl::Milliseconds(10);
+
+}  // namespace
+
+void EtcdStore::Report(const std::string& table, uint64_t generation) {
+  const std::lock_guard lock(report_mutex_);
+  uint64_t& visible = visible_[table];
+  visible = std::max(visible, generation);
+  report_due_ = true;
+  report_changed_.notify_one();
+}
+
+void EtcdStore::ReportLoop() {
+  int64_t lease = 0;
+  SteadyInstant kept;
+  int64_t servers = 1;
+  bool due = true;
+  std::unique_lock lock(report_mutex_);
+  while (!report_ending_) {
+    lock.unlock();
+    absl::Status status;
+    if (lease != 0 && ElapsedSince(kept) >= kLeaseRefresh) {
+      status = client_->KeepLease(lease);
+      if (status.ok()) kept = SteadyNow();
+    }
+    if (lease == 0 && status.ok()) {
+      const auto granted = client_->GrantLease(kLeaseSeconds);
+      status = granted.status();
+      if (status.ok()) {
+        lease = *granted;
+        kept = SteadyNow();
+        due = true;
+      }
+    }
+    if (due && status.ok()) {
+      const auto sent = SendReport(lease);
+      status = sent.status();
+      if (status.ok()) servers = *sent;
+      due = !status.ok();
+    }
+    // It has ended if this server was paused, and the record with it.
+    if (absl::IsNotFound(status)) lease = 0;
+    lock.lock();
+    report_changed_.wait_for(lock,
+                             absl::ToChronoMilliseconds(std::max(
+                                 kReportPause, kReportShare * servers)),
+                             [this] { return report_ending_; });
+    if (lease == 0) continue;
+    report_changed_.wait_for(
+        lock, absl::ToChronoMilliseconds(kLeaseRefresh),
+        [&] { return report_ending_ || report_due_ || due; });
+    due = std::exchange(report_due_, false) || due;
+  }
+  lock.unlock();
+  if (lease != 0) client_->RevokeLease(lease).IgnoreError();
+  lock.lock();
+  report_ended_ = true;
+  report_changed_.notify_all();
+}
+
+absl::StatusOr<int64_t> EtcdStore::SendReport(int64_t lease) {
+  etcd::ReplicaRecord record;
+  record.set_name(options_.replica_name);
+  record.set_version(options_.version);
+  record.set_reported_unix_nanos(absl::GetCurrentTimeNanos());
+  std::set<std::string> tables;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [id, log] : logs_) tables.insert(log.name);
+  }
+  {
+    const std::lock_guard lock(report_mutex_);
+    std::erase_if(visible_, [&](const auto& table) {
+      return !tables.contains(table.first);
+    });
+    for (const auto& [table, generation] : visible_) {
+      auto& reported = *record.add_tables();
+      reported.set_table(table);
+      reported.set_generation(generation);
+    }
+  }
+  etcdserverpb::TxnRequest txn;
+  const std::string prefix = Key("replicas/");
+  AddPut(absl::StrCat(prefix, Hex(instance_)), record.SerializeAsString(), txn);
+  txn.mutable_success(0)->mutable_request_put()->set_lease(lease);
+  auto& count = *txn.add_success()->mutable_request_range();
+  count.set_key(prefix);
+  count.set_range_end(EndOfPrefix(prefix));
+  count.set_count_only(true);
+  const auto response = client_->Txn(txn);
+  if (!response.ok()) return response.status();
+  return response->responses(1).response_range().count();
+}
+
+absl::StatusOr<std::vector<StoreReplica>> EtcdStore::Replicas(
+    absl::Duration max_age) {
+  const std::lock_guard lock(replicas_mutex_);
+  if (!replicas_.empty() && ElapsedSince(replicas_read_) <= max_age) {
+    return replicas_;
+  }
+  const SteadyInstant began = SteadyNow();
+  const std::string prefix = Key("replicas/");
+  const std::string self = absl::StrCat(prefix, Hex(instance_));
+  std::vector<StoreReplica> replicas;
+  const auto read =
+      client_->ReadPrefix(prefix, 0, [&](const KeyValue& kv) -> absl::Status {
+        etcd::ReplicaRecord record;
+        if (!record.ParseFromString(kv.value())) {
+          return Corrupt(kv.key(), "is not a server's report");
+        }
+        StoreReplica& replica = replicas.emplace_back();
+        replica.name = record.name();
+        replica.version = record.version();
+        replica.self = kv.key() == self;
+        replica.reported = absl::FromUnixNanos(record.reported_unix_nanos());
+        for (const auto& table : record.tables()) {
+          replica.visible[table.table()] = table.generation();
+        }
+        return absl::OkStatus();
+      });
+  if (!read.ok()) {
+    return ErrorReason(read.status()) == "STORE_CORRUPT"
+               ? read.status()
+               : Failed(read.status());
+  }
+  std::sort(replicas.begin(), replicas.end(),
+            [](const auto& a, const auto& b) { return a.name < b.name; });
+  replicas_ = replicas;
+  replicas_read_ = began;
+  return replicas;
+}
+
+void EtcdStore::OfferSnapshot(const std::string& table, uint64_t id,
+                              absl::FunctionRef<TableVersion()> version) {
+  {
+    const std::lock_guard lock(mutex_);
+    auto* const log = Find(table, id);
+    if (log == nullptr || !log->failed.ok() || log->offered || !closed_.ok()) {
+      return;
+    }
+    if (log->log_bytes <=
+        std::max(options_.log_bytes, log->snapshot_bytes / 2)) {
+      return;
+    }
+  }
+  TableVersion taken = version();
+  const std::lock_guard lock(mutex_);
+  auto* const log = Find(table, id);
+  if (log == nullptr || log->offered) return;
+  // The first entry that leads to this generation: later ones of the same
+  // generation only answer requests, and can be read twice.
+  const auto end = std::find_if(
+      log->ends.begin(), log->ends.end(),
+      [&](const End& e) { return e.generation == taken.generation; });
+  if (end == log->ends.end()) return;
+  log->offered = true;
+  offers_.push_back({log->name, log->id, log->created, *end, std::move(taken)});
+  changed_.notify_all();
+}
+
+void EtcdStore::SnapshotLoop() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return ending_ || !offers_.empty(); });
+    if (ending_) return;
+    Offer offer = std::move(offers_.front());
+    offers_.pop_front();
+    const uint64_t id = offer.id;
+    lock.unlock();
+    const absl::Status status = WriteSnapshot(std::move(offer));
+    if (!status.ok()) {
+      server::Log(LogLevel::kWarning, "the store could not be compacted",
+                  {{"error", status.message()}});
+    }
+    lock.lock();
+    // Not again at once.
+    changed_.wait_for(lock, std::chrono::seconds(1),
+                      [this] { return ending_; });
+    const auto log = logs_.find(id);
+    if (log != logs_.end()) log->second.offered = false;
+  }
+}
+
+absl::Status EtcdStore::WriteSnapshot(Offer offer) {
+  const auto lease = client_->GrantLease(kLeaseSeconds);
+  if (!lease.ok()) return lease.status();
+  const Periodic keep(kLeaseRefresh,
+                      [&] { client_->KeepLease(*lease).IgnoreError(); });
+  // One server at a time writes snapshots.
+  const std::string turn = Key("compactor");
+  etcdserverpb::TxnRequest take;
+  CompareCreation(turn, 0, take);
+  AddPut(turn, Hex(instance_), take);
+  take.mutable_success(0)->mutable_request_put()->set_lease(*lease);
+  const auto taken = client_->Txn(take);
+  absl::Status status = taken.status();
+  if (status.ok() && taken->succeeded()) {
+    SnapshotRecord record;
+    record.set_next(offer.end.number + 1);
+    record.set_generation(offer.version.generation);
+    record.set_chain(offer.end.chain);
+    const std::string prefix = PartPrefix(offer.id, record.next());
+    SnapshotSource source(offer.name, std::move(offer.version));
+    for (; status.ok(); record.set_parts(record.parts() + 1)) {
+      absl::StatusOr<std::string> part = source.Next();
+      status = part.status();
+      if (!status.ok() || part->empty()) break;
+      record.set_checksum(ChainChecksum(*part, record.checksum()));
+      record.set_bytes(record.bytes() + part->size());
+      etcdserverpb::PutRequest put;
+      put.set_key(absl::StrCat(prefix, Hex(record.parts())));
+      put.set_value(*std::move(part));
+      status = client_->Put(put);
+    }
+    if (status.ok()) {
+      etcdserverpb::TxnRequest txn;
+      // Still the same table, and still this server's turn.
+      CompareCreation(TableKey(offer.name), offer.created, txn);
+      CompareRevision(turn, taken->header().revision(), txn);
+      AddPut(Key(absl::StrCat("state/snapshots/", Hex(offer.id))),
+             record.SerializeAsString(), txn);
+      AddDelete(LogPrefix(offer.id), EntryKey(offer.id, record.next()), txn);
+      AddDelete(Key(absl::StrCat("data/chunks/", Hex(offer.id), "/")),
+                ChunkPrefix(offer.id, record.next()), txn);
+      AddDelete(Key(absl::StrCat("data/snapshots/", Hex(offer.id), "/")),
+                prefix, txn);
+      status = client_->Txn(txn).status();
+    }
+  }
+  client_->RevokeLease(*lease).IgnoreError();
+  return status;
+}
+
+}  // namespace planb::server

@@ -30,10 +30,10 @@ for binary in "${binaries[@]}"; do
   install -D -m 755 "$binary" "$root/usr/bin/$(basename "$binary")"
 done
 # What makes the folder of a DaemonSet's socket ready: no shell does it here.
-g++ -std=c++20 -O2 -Wall -Wextra -Werror -static -s \
-  -o "$root/usr/bin/planb_own_folder" "$here/own_folder.cc"
+own_folder=$root/usr/bin/planb_own_folder
+g++ -std=c++20 -O2 -Wall -Wextra -Werror -s -o "$own_folder" "$here/own_folder.cc"
 
-objects=$(ldd "${binaries[@]}")
+objects=$(ldd "${binaries[@]}" "$own_folder")
 if grep 'not found' <<< "$objects" >&2; then
   echo "FAIL: a shared object is missing" >&2
   exit 1

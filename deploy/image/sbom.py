@@ -54,8 +54,7 @@ def main():
     root = pathlib.Path(sys.argv[1])
     version = (ROOT / "VERSION").read_text().strip()
     objects = {"/" + str(path.relative_to(root)) for path in root.rglob("*.so*")}
-    libc = "/usr/lib/x86_64-linux-gnu/libc.a"  # of planb_own_folder
-    names = {package_of(file) for file in objects | archives() | {*HEADERS, libc}}
+    names = {package_of(file) for file in objects | archives() | {*HEADERS}}
     packages = []
     for name in sorted(names):
         shown = output("dpkg-query", "--show", "--showformat",

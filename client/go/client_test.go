@@ -19,6 +19,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
 
 	"planb.dev/lookup/client/go/planbv1"
 )
@@ -360,6 +361,22 @@ func TestACallEndsWithItsContext(t *testing.T) {
 	}
 	if result, err := stream.Receive(); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(result, err)
+	}
+	// A call outside a stream.
+	short, stop = context.WithTimeout(t.Context(), time.Microsecond)
+	defer stop()
+	if _, err := client.Table(short); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}
+
+func TestAnErrorIsTheContextErrorOfItsCode(t *testing.T) {
+	for code := codes.Canceled; code <= codes.Unauthenticated; code++ {
+		err := fmt.Errorf("wrapped: %w", fromStatus(status.Error(code, "by the server")))
+		if errors.Is(err, context.Canceled) != (code == codes.Canceled) ||
+			errors.Is(err, context.DeadlineExceeded) != (code == codes.DeadlineExceeded) {
+			t.Error(err)
+		}
 	}
 }
 

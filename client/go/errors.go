@@ -3,6 +3,7 @@
 package planb
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -29,6 +30,14 @@ func (e *Error) Error() string {
 		text += " " + strings.Join(e.Fields, ", ")
 	}
 	return fmt.Sprintf("planb: %s: %s", text, e.Message)
+}
+
+// Is makes a call whose context ended match context.Canceled or
+// context.DeadlineExceeded also where the server, which knows the deadline too,
+// ends the call before the context does.
+func (e *Error) Is(target error) bool {
+	return e.Code == codes.Canceled && target == context.Canceled ||
+		e.Code == codes.DeadlineExceeded && target == context.DeadlineExceeded
 }
 
 // Temporary tells whether another attempt may pass.

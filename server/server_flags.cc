@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "base/cpu_list.h"
+#include "server/base/client_channel.h"
 #include "server/config.h"
 #include "server/observe/process_metrics.h"
 
@@ -443,6 +444,24 @@ ServerOptions OptionsFromFlags() {
   return options;
 }
 
+// The files of --PREFIX_ca, --PREFIX_cert and --PREFIX_key. Without an
+// authority the connection would be in plaintext.
+absl::StatusOr<ClientTls> ReadClientTls(absl::string_view prefix,
+                                        const absl::Flag<std::string>& ca,
+                                        const absl::Flag<std::string>& cert,
+                                        const absl::Flag<std::string>& key) {
+  ClientTls tls = {absl::GetFlag(ca), absl::GetFlag(cert), absl::GetFlag(key)};
+  if (tls.cert_file.empty() != tls.key_file.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--", prefix, "_cert and --", prefix, "_key go together"));
+  }
+  if (tls.ca_file.empty() && !tls.cert_file.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--", prefix, "_cert needs --", prefix, "_ca"));
+  }
+  return tls;
+}
+
 // Refuses values and combinations that no other part of the server would
 // refuse.
 absl::Status CheckFlags() {
@@ -626,6 +645,15 @@ absl::StatusOr<CommandLine> ReadFlags() {
   if (!sound.ok()) return sound;
   absl::StatusOr<std::vector<int>> cpus = LookupCpus();
   if (!cpus.ok()) return cpus.status();
+  const auto etcd_tls =
+      ReadClientTls("etcd", FLAGS_etcd_ca, FLAGS_etcd_cert, FLAGS_etcd_key);
+  if (!etcd_tls.ok()) return etcd_tls.status();
+  const auto follow_tls = ReadClientTls("follow", FLAGS_follow_ca,
+                                        FLAGS_follow_cert, FLAGS_follow_key);
+  if (!follow_tls.ok()) return follow_tls.status();
+  const auto otlp_tls =
+      ReadClientTls("otlp", FLAGS_otlp_ca, FLAGS_otlp_cert, FLAGS_otlp_key);
+  if (!otlp_tls.ok()) return otlp_tls.status();
   CommandLine line = {
       .server = OptionsFromFlags(),
       .drain_timeout = absl::GetFlag(FLAGS_drain_timeout),
@@ -636,23 +664,17 @@ absl::StatusOr<CommandLine> ReadFlags() {
                 .store_sync = absl::GetFlag(FLAGS_store_sync),
                 .etcd_user = absl::GetFlag(FLAGS_etcd_user),
                 .etcd_password_file = absl::GetFlag(FLAGS_etcd_password_file),
-                .etcd_ca = absl::GetFlag(FLAGS_etcd_ca),
-                .etcd_cert = absl::GetFlag(FLAGS_etcd_cert),
-                .etcd_key = absl::GetFlag(FLAGS_etcd_key),
+                .etcd_tls = *etcd_tls,
                 .follow = absl::GetFlag(FLAGS_follow),
-                .follow_ca = absl::GetFlag(FLAGS_follow_ca),
-                .follow_cert = absl::GetFlag(FLAGS_follow_cert),
-                .follow_key = absl::GetFlag(FLAGS_follow_key),
+                .follow_tls = *follow_tls,
                 .cache = absl::GetFlag(FLAGS_cache),
                 .replica_name = absl::GetFlag(FLAGS_replica_name),
                 .version = std::string(GetBuildInfo().version)}};
-  line.otlp = {
-      .endpoint = absl::GetFlag(FLAGS_otlp_endpoint),
-      .tls = {absl::GetFlag(FLAGS_otlp_ca), absl::GetFlag(FLAGS_otlp_cert),
-              absl::GetFlag(FLAGS_otlp_key)},
-      .batches_per_span = absl::GetFlag(FLAGS_trace_batches),
-      .version = line.store.version,
-      .instance = NameOfReplica(line.store)};
+  line.otlp = {.endpoint = absl::GetFlag(FLAGS_otlp_endpoint),
+               .tls = *otlp_tls,
+               .batches_per_span = absl::GetFlag(FLAGS_trace_batches),
+               .version = line.store.version,
+               .instance = NameOfReplica(line.store)};
   line.check_config = absl::GetFlag(FLAGS_check_config);
   line.server.threads.cpus = *std::move(cpus);
   const absl::Status sockets = ReadSocketFlags(line.server);

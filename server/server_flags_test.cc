@@ -145,9 +145,9 @@ TEST_F(ServerFlags, ValuesReachTheOptions) {
   EXPECT_FALSE(got.empty_table_ready);
   EXPECT_EQ(got.max_staleness, absl::Seconds(7));
   EXPECT_EQ(line->store.follow, "unix:/u");
-  EXPECT_EQ(line->store.follow_ca, "fa");
-  EXPECT_EQ(line->store.follow_cert, "fc");
-  EXPECT_EQ(line->store.follow_key, "fk");
+  EXPECT_EQ(line->store.follow_tls.ca_file, "fa");
+  EXPECT_EQ(line->store.follow_tls.cert_file, "fc");
+  EXPECT_EQ(line->store.follow_tls.key_file, "fk");
   EXPECT_EQ(line->store.replica_name, "r1");
   EXPECT_EQ(line->store.cache, "/c");
   EXPECT_EQ(line->otlp.endpoint, "c:4317");

@@ -69,13 +69,7 @@ absl::StatusOr<std::shared_ptr<Store>> OpenEtcd(const StoreChoice& choice,
     return absl::InvalidArgumentError(
         "--etcd_user and --etcd_password_file go together");
   }
-  if (choice.etcd_cert.empty() != choice.etcd_key.empty()) {
-    return absl::InvalidArgumentError("--etcd_cert and --etcd_key go together");
-  }
-  if (choice.etcd_ca.empty() && !choice.etcd_cert.empty()) {
-    return absl::InvalidArgumentError("--etcd_cert needs --etcd_ca");
-  }
-  etcd->tls = {choice.etcd_ca, choice.etcd_cert, choice.etcd_key};
+  etcd->tls = choice.etcd_tls;
   auto store = EtcdStore::Open({.etcd = *std::move(etcd),
                                 .request_window = request_window,
                                 .patience = Patience(choice),
@@ -92,17 +86,9 @@ absl::StatusOr<std::shared_ptr<Store>> OpenUpstream(const StoreChoice& choice) {
         "--follow and --store exclude each other: a follower's tables are "
         "those of the other server");
   }
-  if (choice.follow_cert.empty() != choice.follow_key.empty()) {
-    return absl::InvalidArgumentError(
-        "--follow_cert and --follow_key go together");
-  }
-  if (choice.follow_ca.empty() && !choice.follow_cert.empty()) {
-    return absl::InvalidArgumentError("--follow_cert needs --follow_ca");
-  }
-  auto store = UpstreamStore::Open(
-      {.target = choice.follow,
-       .tls = {choice.follow_ca, choice.follow_cert, choice.follow_key},
-       .timeout = Patience(choice)});
+  auto store = UpstreamStore::Open({.target = choice.follow,
+                                    .tls = choice.follow_tls,
+                                    .timeout = Patience(choice)});
   if (!store.ok()) return store.status();
   Log(LogLevel::kInfo, "tables follow another server",
       {{"server", choice.follow}});

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "server/base/client_channel.h"
 #include "server/store/table_cache.h"
 #include "server/table/store.h"
 
@@ -25,14 +26,10 @@ struct StoreChoice {
   // For etcd.
   std::string etcd_user;
   std::string etcd_password_file;
-  std::string etcd_ca;
-  std::string etcd_cert;
-  std::string etcd_key;
+  ClientTls etcd_tls;
   // The server whose tables are followed, instead of a store; empty: none.
   std::string follow;
-  std::string follow_ca;
-  std::string follow_cert;
-  std::string follow_key;
+  ClientTls follow_tls;
   // The directory of the TableCache; empty: none.
   std::string cache;
   // Empty: the host's name.

@@ -214,12 +214,9 @@ int Main(int argc, char** argv) {
     options.otlp = *std::move(otlp);
   }
   std::mutex reloading;
-  Server* running = nullptr;  // guarded by `reloading`
-  const Reload reload = [&]() -> absl::StatusOr<std::vector<std::string>> {
+  const auto reload =
+      [&](Server& running) -> absl::StatusOr<std::vector<std::string>> {
     const std::lock_guard lock(reloading);
-    if (running == nullptr) {
-      return absl::UnavailableError("the server is not ready yet");
-    }
     auto again = ReloadFlags(argc, argv);
     absl::Status status = again.status();
     if (status.ok()) status = SetLogLevel(again->log_level);
@@ -229,7 +226,7 @@ int Main(int argc, char** argv) {
           {{"error", status.message()}});
       return status;
     }
-    status = running->Reload();
+    status = running.Reload();
     Log(LogLevel::kInfo, "reloaded", {{"log_level", again->log_level}});
     if (!again->need_restart.empty()) {
       Log(LogLevel::kWarning, "changes take effect at the next start",
@@ -241,11 +238,7 @@ int Main(int argc, char** argv) {
   options.reload = reload;
   auto server = Server::Start(std::move(options));
   if (!server.ok()) return Refuse(server.status());
-  {
-    const std::lock_guard lock(reloading);
-    running = server->get();
-  }
-  stop.Serve([&] { reload().status().IgnoreError(); });
+  stop.Serve([&] { reload(**server).status().IgnoreError(); });
   Log(LogLevel::kInfo, "serving");
   Notify("READY=1");
   const Periodic tidy(absl::Seconds(5), TidyHeap);

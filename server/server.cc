@@ -245,7 +245,7 @@ class ServerImpl final : public Server {
                  *lookup_metrics_, slow_batches_, TracerOf(options_)},
         lookup_service_(context_),
         control_context_(tables_, kernel, options_.control, control_metrics_,
-                         TracerOf(options_), options_.reload),
+                         TracerOf(options_), ReloadOf(*this)),
         call_guard_(options_.control.timeouts, control_metrics_),
         table_service_(control_context_),
         acceptor_(
@@ -340,6 +340,11 @@ class ServerImpl final : public Server {
     return options.otlp == nullptr ? nullptr : &options.otlp->tracer();
   }
 
+  static planb::server::Reload ReloadOf(ServerImpl& self) {
+    if (self.options_.reload == nullptr) return nullptr;
+    return [&self] { return self.options_.reload(self); };
+  }
+
   static ServerOptions WithMetrics(ServerOptions options, ServerImpl& self) {
     options.tables.table.request_id_window = RequestIdWindow(options);
     options.tables.table.events = self.control_metrics_.Events();
@@ -357,7 +362,7 @@ class ServerImpl final : public Server {
                         Pinned(*table->Read())});
     }
     const absl::Status written = options_.cache->Write(tables, as_of);
-    if (written.ok() == cache_written_.exchange(written.ok())) return;
+    if (written.ok() == std::exchange(cache_written_, written.ok())) return;
     Log(written.ok() ? LogLevel::kInfo : LogLevel::kError,
         written.ok() ? "the cache is written again"
                      : "the cache cannot be written",
@@ -549,7 +554,7 @@ class ServerImpl final : public Server {
   std::unique_ptr<HealthListener> health_listener_;
   Acceptor acceptor_;                   // used by exposer_ and server_
   std::unique_ptr<HttpPages> exposer_;  // uses all of the above
-  std::atomic<bool> cache_written_ = true;
+  bool cache_written_ = true;           // belongs to WriteCache()
   std::optional<Periodic> write_cache_;
   std::vector<int> ports_;
   std::vector<int> control_ports_;

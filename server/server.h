@@ -7,6 +7,7 @@
 #define PLANB_SERVER_SERVER_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -40,6 +41,8 @@ struct InitialTableOptions {
   uint64_t generate_v4 = 0;
   uint64_t seed = 1;
 };
+
+class Server;
 
 struct ServerOptions {
   // Where to listen: "unix:///path" or "host:port"; port 0 picks a free one.
@@ -78,8 +81,9 @@ struct ServerOptions {
   LookupLimits lookup;
   // Sends traces; null: nothing is traced.
   std::shared_ptr<OtlpExporter> otlp = nullptr;
-  // What the call Reload does; it may call Server::Reload(). Null: nothing.
-  planb::server::Reload reload = nullptr;
+  // What the call Reload does. Null: nothing.
+  std::function<absl::StatusOr<std::vector<std::string>>(Server&)> reload =
+      nullptr;
   // If false, the metrics of lookups stay 0. Benchmarks measure what counting
   // costs.
   bool count_lookups = true;

@@ -61,12 +61,12 @@ struct ControlLimits {
   absl::Duration bookmark_interval = absl::Seconds(5);
 };
 
-// Thread-safe. One for a server. Refers to the tables and the metrics, which
-// outlive it.
 // Reads the configuration again. Returns the flags that take effect only at the
 // next start. Thread-safe. Null: there is none.
 using Reload = std::function<absl::StatusOr<std::vector<std::string>>()>;
 
+// Thread-safe. One for a server. Refers to the tables and the metrics, which
+// outlive it.
 struct ControlContext {
   // `tracer` may be null.
   ControlContext(Tables& t, const Kernel& k, const ControlLimits& l,

@@ -8,7 +8,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
 namespace planb {
@@ -60,6 +62,19 @@ inline size_t Utf8Length(absl::string_view text) {
     if (checker.AtEndOfCharacter()) return i + 1;
   }
   return 0;
+}
+
+// `text`, with U+FFFD for each byte that is not part of a character. protobuf
+// cannot send or print other strings.
+inline std::string ToUtf8(absl::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const size_t bytes = Utf8Length(text);
+    absl::StrAppend(&out,
+                    bytes == 0 ? kReplacementCharacter : text.substr(0, bytes));
+    text.remove_prefix(bytes == 0 ? 1 : bytes);
+  }
+  return out;
 }
 
 inline bool IsUtf8(absl::string_view text) {

@@ -14,26 +14,22 @@ absl::string_view NameOf(absl::string_view table) {
   return table.empty() ? "default" : table;
 }
 
-// A log's field of an update that is traced; else none.
-const char* TraceKey(const UpdateName& update) {
-  return update.span.has_value() ? "trace_id" : "";
-}
-std::string TraceIdOf(const UpdateName& update) {
-  return update.span.has_value() ? update.span->TraceIdText() : "";
-}
-const char* SpanKey(const UpdateName& update) {
-  return update.span.has_value() ? "span_id" : "";
-}
-std::string SpanIdOf(const UpdateName& update) {
-  return update.span.has_value() ? update.span->SpanIdText() : "";
+// What a log or a span keeps of a text that a caller sent.
+constexpr size_t kMaxName = 128;
+constexpr size_t kMaxMessage = 512;
+
+// The name of a log's field, which is left out unless the update is traced.
+const char* IfTraced(const UpdateName& update, const char* name) {
+  return update.span.has_value() ? name : "";
 }
 
 }  // namespace
 
 UpdateName UpdateLog::Begin(absl::string_view method, absl::string_view table,
-                            std::string request_id,
+                            absl::string_view request_id,
                             const grpc::ServerContextBase& call) const {
-  UpdateName update = {method, NameOf(table), std::move(request_id)};
+  UpdateName update = {method, NameOf(table).substr(0, kMaxName),
+                       std::string(request_id.substr(0, kMaxName))};
   if (tracer_ != nullptr) {
     update.span = Tracer::Begin(absl::StrCat("planb.v1.RouteTable/", method),
                                 TraceParentOf(call));
@@ -46,7 +42,8 @@ void UpdateLog::Trace(UpdateName update, const absl::Status& status,
   if (!update.span.has_value()) return;
   Span& span = *update.span;
   span.end = absl::Now();
-  span.status = status;
+  span.status =
+      absl::Status(status.code(), status.message().substr(0, kMaxMessage));
   span.attributes = {{"rpc.system", "grpc"},
                      {"rpc.service", "planb.v1.RouteTable"},
                      {"rpc.method", std::string(update.method)}};
@@ -89,13 +86,13 @@ void UpdateLog::Refused(const UpdateName& update,
   if (!left_out.has_value()) return;
   Log(LogLevel::kWarning, "update refused",
       {{"method", update.method},
-       {"table", NameOf(update.table)},
+       {"table", update.table},
        {"request_id", update.request_id},
        {"peer", call.peer()},
        {"reason", reason},
        {"error", why.message()},
-       {TraceKey(update), TraceIdOf(update)},
-       {SpanKey(update), SpanIdOf(update)},
+       {IfTraced(update, "trace_id"), update.trace_id()},
+       {IfTraced(update, "span_id"), update.span_id()},
        {"not_logged", *left_out}});
 }
 
@@ -103,10 +100,10 @@ void UpdateLog::Accepted(const UpdateName& update, uint64_t generation) const {
   if (!IsLogged(LogLevel::kDebug)) return;
   Log(LogLevel::kDebug, "update accepted",
       {{"method", update.method},
-       {"table", NameOf(update.table)},
+       {"table", update.table},
        {"generation", generation},
-       {TraceKey(update), TraceIdOf(update)},
-       {SpanKey(update), SpanIdOf(update)},
+       {IfTraced(update, "trace_id"), update.trace_id()},
+       {IfTraced(update, "span_id"), update.span_id()},
        {"request_id", update.request_id}});
 }
 

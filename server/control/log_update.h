@@ -26,12 +26,17 @@
 
 namespace planb::server {
 
-// Names an update by what its caller sent.
+// Names an update by what its caller sent: unchecked, and cut where it is
+// longer than what a caller may send.
 struct UpdateName {
   absl::string_view method;
   absl::string_view table;
   std::string request_id = "";    // "" if it has none
   std::optional<Span> span = {};  // if it is traced
+
+  // As logs have them; "" if it is not traced.
+  std::string trace_id() const { return span ? span->TraceIdText() : ""; }
+  std::string span_id() const { return span ? span->SpanIdText() : ""; }
 };
 
 // Logs and traces updates. Thread-safe.
@@ -42,7 +47,7 @@ class UpdateLog {
 
   // An update that begins now. `table` must outlive it.
   UpdateName Begin(absl::string_view method, absl::string_view table,
-                   std::string request_id,
+                   absl::string_view request_id,
                    const grpc::ServerContextBase& call) const;
 
   // Adds the span of an update that ended with `status`. `outcome` is null if

@@ -65,18 +65,7 @@ void AddLabels(const MetricFamily& family, statusz::ServerState& state) {
   }
 }
 
-std::string ToUtf8(absl::string_view text) {
-  std::string out;
-  while (!text.empty()) {
-    const size_t bytes = Utf8Length(text);
-    absl::StrAppend(&out,
-                    bytes == 0 ? kReplacementCharacter : text.substr(0, bytes));
-    text.remove_prefix(bytes == 0 ? 1 : bytes);
-  }
-  return out;
-}
-
-// protobuf cannot print other strings, and flags and paths may be any bytes.
+// Flags and paths may be any bytes.
 void MakeUtf8(google::protobuf::Message& message) {
   const google::protobuf::Reflection& fields = *message.GetReflection();
   std::vector<const FieldDescriptor*> present;

@@ -342,6 +342,25 @@ class Otlp(unittest.TestCase):
         self.assertEqual(server.end(), 0)
         self.assertEqual(len(self.of_trace(trace)), 1)
 
+    def test_a_silent_collector_does_not_hold_up_the_end(self):
+        came, left = threading.Event(), []
+
+        class Silent(Receiver):
+            def Export(self, request, context):  # noqa: N802
+                ended = threading.Event()
+                context.add_callback(
+                    lambda: (left.append(context.time_remaining()), ended.set()))
+                came.set()
+                ended.wait(PATIENCE)
+        self.receiver.server.stop(0).wait()
+        self.receiver = Silent()
+        server = self.start()
+        server.call("UpdateRoutes", announcement("20010db8", 1))
+        self.assertTrue(came.wait(PATIENCE))
+        self.assertEqual(server.end(), 0)
+        # The server broke the request off; its deadline did not.
+        self.assertGreater(left[0], 0.1)
+
     def test_tls(self):
         def certificate(name):
             subprocess.run(

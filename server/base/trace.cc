@@ -104,6 +104,11 @@ std::vector<Span> Tracer::Take(size_t most) {
   return taken;
 }
 
+size_t Tracer::waiting() const {
+  const std::lock_guard lock(mutex_);
+  return spans_.size();
+}
+
 uint64_t Tracer::dropped() const {
   const std::lock_guard lock(mutex_);
   return dropped_;

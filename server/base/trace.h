@@ -60,6 +60,9 @@ class Tracer {
   // The oldest `most` that are queued, or all.
   std::vector<Span> Take(size_t most);
 
+  // How many are queued.
+  size_t waiting() const;
+
   // Spans dropped so far.
   uint64_t dropped() const;
 

@@ -2,13 +2,12 @@
 
 #include "server/observe/otlp_exporter.h"
 
-#include <grpcpp/client_context.h>
-
+#include <chrono>
 #include <utility>
 #include <variant>
 
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/utf8.h"
 #include "server/base/grpc_time.h"
 #include "server/base/log.h"
 #include "server/base/metric_families.h"
@@ -21,7 +20,7 @@ namespace otlp = opentelemetry::proto::collector::trace::v1;
 
 constexpr size_t kSpansPerRequest = 512;
 // Spans gather for so long, so that requests are few.
-constexpr absl::Duration kGather = absl::Milliseconds(200);
+constexpr std::chrono::milliseconds kGather(200);
 constexpr absl::Duration kTimeout = absl::Seconds(5);
 constexpr absl::Duration kLastTimeout = absl::Milliseconds(500);
 
@@ -34,7 +33,7 @@ void SetAttribute(const std::string& key,
                   otlp::KeyValue& attribute) {
   attribute.set_key(key);
   if (const auto* const text = std::get_if<std::string>(&value)) {
-    attribute.mutable_value()->set_string_value(*text);
+    attribute.mutable_value()->set_string_value(ToUtf8(*text));
   } else {
     attribute.mutable_value()->set_int_value(std::get<int64_t>(value));
   }
@@ -60,7 +59,7 @@ void ToProto(const Span& span, otlp::Span& out) {
   }
   if (!span.status.ok()) {
     out.mutable_status()->set_code(otlp::Status::STATUS_CODE_ERROR);
-    out.mutable_status()->set_message(std::string(span.status.message()));
+    out.mutable_status()->set_message(ToUtf8(span.status.message()));
   }
 }
 
@@ -86,7 +85,12 @@ OtlpExporter::OtlpExporter(OtlpOptions options,
       thread_([this] { Loop(); }) {}
 
 OtlpExporter::~OtlpExporter() {
-  ending_ = true;
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+    if (call_ != nullptr) call_->TryCancel();
+  }
+  changed_.notify_one();
   thread_.join();
 }
 
@@ -100,18 +104,23 @@ absl::StatusOr<std::unique_ptr<OtlpExporter>> OtlpExporter::Start(
 
 void OtlpExporter::Loop() {
   for (bool last = false; !last;) {
-    last = ending_;
-    if (!last) absl::SleepFor(kGather);
+    last = !Wait();
     const std::vector<Span> spans =
         tracer_.Take(last ? Tracer::kCapacity : kSpansPerRequest);
     if (spans.empty()) continue;
-    const bool sent = Send(spans, last ? kLastTimeout : kTimeout);
-    (sent ? exported_ : failed_) += spans.size();
+    (Send(spans) ? exported_ : failed_) += spans.size();
   }
 }
 
-bool OtlpExporter::Send(const std::vector<Span>& spans,
-                        absl::Duration timeout) {
+bool OtlpExporter::Wait() {
+  std::unique_lock lock(mutex_);
+  // Where a whole request waits already, nothing has to gather.
+  const auto gather =
+      tracer_.waiting() < kSpansPerRequest ? kGather : kGather.zero();
+  return !changed_.wait_for(lock, gather, [this] { return ending_; });
+}
+
+bool OtlpExporter::Send(const std::vector<Span>& spans) {
   otlp::ExportTraceServiceRequest request;
   otlp::ResourceSpans& of_resource = *request.add_resource_spans();
   otlp::Resource& resource = *of_resource.mutable_resource();
@@ -123,10 +132,18 @@ bool OtlpExporter::Send(const std::vector<Span>& spans,
   of_scope.mutable_scope()->set_name("planb");
   for (const Span& span : spans) ToProto(span, *of_scope.add_spans());
   grpc::ClientContext call;
-  call.set_deadline(GrpcAfter(timeout));
+  {
+    const std::lock_guard lock(mutex_);
+    call.set_deadline(GrpcAfter(ending_ ? kLastTimeout : kTimeout));
+    call_ = &call;
+  }
   otlp::ExportTraceServiceResponse response;
   otlp::TraceService::Stub stub(channel_);
   const grpc::Status status = stub.Export(&call, request, &response);
+  {
+    const std::lock_guard lock(mutex_);
+    call_ = nullptr;
+  }
   const int64_t rejected = response.partial_success().rejected_spans();
   const bool failing = !status.ok() || rejected > 0;
   if (failing != failing_) {

@@ -6,15 +6,19 @@
 #define PLANB_SERVER_OBSERVE_OTLP_EXPORTER_H_
 
 #include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "prometheus/collectable.h"
 #include "prometheus/metric_family.h"
@@ -34,13 +38,15 @@ struct OtlpOptions {
 };
 
 // A thread takes what the tracer has, at most 512 spans at a time, and sends
-// it. A request that fails is not repeated: its spans are lost, and counted.
+// it. A request that fails, or takes longer than 5 s, is not repeated: its
+// spans are lost, and counted.
 class OtlpExporter {
  public:
   // Does not connect. Errors: INVALID_ARGUMENT for files that cannot be read.
   static absl::StatusOr<std::unique_ptr<OtlpExporter>> Start(
       OtlpOptions options);
-  // Sends what is left, for half a second.
+  // Breaks off the request in flight, and sends what is left, for half a
+  // second.
   ~OtlpExporter();
   OtlpExporter(const OtlpExporter&) = delete;
   OtlpExporter& operator=(const OtlpExporter&) = delete;
@@ -55,17 +61,23 @@ class OtlpExporter {
   OtlpExporter(OtlpOptions options, std::shared_ptr<grpc::Channel> channel);
 
   void Loop();
+  // Waits until spans may have gathered. False if the exporter ends.
+  bool Wait();
   // False if the collector did not take them.
-  bool Send(const std::vector<Span>& spans, absl::Duration timeout);
+  bool Send(const std::vector<Span>& spans);
 
   const OtlpOptions options_;
   const std::shared_ptr<grpc::Channel> channel_;
   Tracer tracer_;
-  std::atomic<bool> ending_ = false;
   std::atomic<uint64_t> exported_ = 0;
   std::atomic<uint64_t> failed_ = 0;
   bool failing_ = false;  // belongs to the thread
-  std::thread thread_;    // last: uses the other members
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool ending_ ABSL_GUARDED_BY(mutex_) = false;
+  // The request in flight, or null.
+  grpc::ClientContext* call_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  std::thread thread_;  // last: uses the other members
 };
 
 // Metrics of an exporter; zeros without one. Thread-safe.

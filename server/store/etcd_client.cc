@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/regular_file.h"
 #include "etcd.grpc.pb.h"
+#include "server/base/grpc_time.h"
 #include "server/base/periodic.h"
 
 namespace planb::server {
@@ -26,7 +27,7 @@ using etcdserverpb::RangeResponse;
 constexpr int64_t kPage = 64;
 constexpr auto kRetryPause = std::chrono::milliseconds(20);
 // A member that does not take a connection in this time is passed over.
-constexpr auto kConnectTime = std::chrono::milliseconds(300);
+constexpr absl::Duration kConnectTime = absl::Milliseconds(300);
 
 absl::Status FromGrpc(const grpc::Status& status) {
   return {static_cast<absl::StatusCode>(status.error_code()),
@@ -41,8 +42,7 @@ bool MayPass(const grpc::Status& status) {
 
 // Also does the work of connecting, which no other thread does between calls.
 bool Connected(grpc::Channel& channel) {
-  return channel.WaitForConnected(std::chrono::system_clock::now() +
-                                  kConnectTime);
+  return channel.WaitForConnected(GrpcAfter(kConnectTime));
 }
 
 bool TokenRefused(const grpc::Status& status) {
@@ -65,8 +65,8 @@ class EtcdClient::Context {
   Context(EtcdClient& client, std::optional<SteadyInstant> deadline)
       : client_(client) {
     if (deadline.has_value()) {
-      context_.set_deadline(std::chrono::system_clock::now() +
-                            (*deadline - SteadyNow()));
+      context_.set_deadline(
+          GrpcAfter(absl::FromChrono(*deadline - SteadyNow())));
     }
     const std::lock_guard lock(client_.mutex_);
     if (!client_.token_.empty()) {

@@ -43,9 +43,14 @@ absl::Status Corrupt(absl::string_view path, absl::string_view what) {
                             "directory"));
 }
 
-std::string Line(absl::string_view checked) {
+// The last line, a checksum of the lines before it.
+std::string LastLine(absl::string_view checked) {
   return absl::StrCat("end ", absl::Hex(Xxh3(checked, 0), absl::kZeroPad16),
                       "\n");
+}
+
+double UnixSeconds(absl::Time time) {
+  return absl::ToDoubleSeconds(time - absl::UnixEpoch());
 }
 
 }  // namespace
@@ -80,16 +85,6 @@ std::string TableCache::IndexPath() const {
 
 std::string TableCache::FileOf(const Entry& entry) {
   return absl::StrCat(entry.name, "-", entry.generation, kSuffix);
-}
-
-double TableCache::written() const {
-  const std::lock_guard lock(mutex_);
-  return absl::ToDoubleSeconds(written_ - absl::UnixEpoch());
-}
-
-uint64_t TableCache::failures() const {
-  const std::lock_guard lock(mutex_);
-  return failures_;
 }
 
 absl::StatusOr<StoredTable> TableCache::Read(const Entry& entry) const {
@@ -132,7 +127,7 @@ absl::StatusOr<StoredCopy> TableCache::Load() {
   if (!text.ok()) return Corrupt(path, text.status().message());
   const size_t end = text->rfind("end ");
   if (end == std::string::npos ||
-      text->substr(end) != Line(text->substr(0, end))) {
+      text->substr(end) != LastLine(text->substr(0, end))) {
     return Corrupt(path, "is damaged");
   }
   const std::vector<std::string> lines =
@@ -165,7 +160,7 @@ absl::StatusOr<StoredCopy> TableCache::Load() {
     files.push_back(FileOf(entry));
   }
   files_ = std::move(files);
-  written_ = contents.as_of;
+  written_ = UnixSeconds(contents.as_of);
   return contents;
 }
 
@@ -191,13 +186,13 @@ absl::Status TableCache::WriteAll(absl::Span<const Table> tables,
     if (status.ok()) status = file.Commit();
     if (!status.ok()) return status;
   }
-  index += Line(index);
+  index += LastLine(index);
   AtomicFile file(IndexPath());
   absl::Status status = file.Append(index);
   if (status.ok()) status = file.Commit();
   if (!status.ok()) return status;
   files_ = std::move(files);
-  written_ = as_of;
+  written_ = UnixSeconds(as_of);
   // Also what a crash left.
   std::error_code error;
   for (const auto& each :

@@ -6,6 +6,7 @@
 #ifndef PLANB_SERVER_STORE_TABLE_CACHE_H_
 #define PLANB_SERVER_STORE_TABLE_CACHE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -63,8 +64,8 @@ class TableCache {
 
   // As of which moment the tables were last written, since the Unix epoch in
   // seconds; 0 if never. How many calls of Write() failed.
-  double written() const;
-  uint64_t failures() const;
+  double written() const { return written_; }
+  uint64_t failures() const { return failures_; }
 
  private:
   // A line of the index.
@@ -92,8 +93,9 @@ class TableCache {
   mutable std::mutex mutex_;
   // The files that the index names.
   std::vector<std::string> files_ ABSL_GUARDED_BY(mutex_);
-  absl::Time written_ ABSL_GUARDED_BY(mutex_) = absl::UnixEpoch();
-  uint64_t failures_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Not guarded: a write to a disk that hangs must not hold up the metrics.
+  std::atomic<double> written_ = 0;
+  std::atomic<uint64_t> failures_ = 0;
 };
 
 // Metrics of a cache; zeros without one. Thread-safe.

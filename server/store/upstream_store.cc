@@ -3,7 +3,6 @@
 #include "server/store/upstream_store.h"
 
 #include <algorithm>
-#include <chrono>
 #include <set>
 #include <utility>
 
@@ -11,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "lpm/routes/table_digest.h"
 #include "server/base/error.h"
+#include "server/base/grpc_time.h"
 #include "server/base/log.h"
 #include "server/table/convert.h"
 
@@ -80,8 +80,7 @@ class UpstreamStore::Call {
 
   grpc::ClientContext* get() { return &context_; }
   void SetTimeout(absl::Duration timeout) {
-    context_.set_deadline(std::chrono::system_clock::now() +
-                          absl::ToChronoMilliseconds(timeout));
+    context_.set_deadline(GrpcAfter(timeout));
   }
 
  private:
@@ -229,6 +228,8 @@ absl::StatusOr<StoredTable> UpstreamStore::Begin(const v1::Table& table,
 
 absl::StatusOr<std::vector<StoredTable>> UpstreamStore::Load() {
   const auto failed = [&](const absl::Status& why) {
+    for (Watch& watch : watches_) Cancel(watch);
+    watches_.clear();
     return Error(
         absl::StatusCode::kUnavailable, "STORE_FAILED",
         absl::StrCat("following ", options_.target, ": ", why.message()));

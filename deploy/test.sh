@@ -81,6 +81,7 @@ step binaries binaries_step "$@"
 step metrics "$here/monitoring/metrics_test.sh" "$work/bin"
 step pages "$here/monitoring/statusz_test.sh" "$work/bin"
 step edge "$here/edge/edge_test.sh" "$work/bin"
+step secrets "$here/kubernetes/certificates_test.sh" "$work/bin"
 # Not optimized: those programs are built already.
 PLANB_DEB_CONFIG="" step debian "$here/debian/test.sh" "${long[@]}"
 if [[ -z $short ]]; then
@@ -92,7 +93,7 @@ if [[ -z $short ]]; then
     --check="$work/bin"
   step dashboard "$here/monitoring/dashboard_test.py"
   step prometheus "$here/monitoring/prometheus_test.sh" "$work/bin"
-  step helm "$here/helm/test.sh"
+  step helm "$here/helm/test.sh" "$work/bin"
   step systemd "$here/systemd/systemd_test.sh" "$work/bin"
   step load "$here/load/load_test.sh" "$work/bin"
   step upgrade "$here/load/upgrade_test.sh" "$work/bin"

@@ -3,16 +3,17 @@
 
 # Tests the Helm chart with the real helm, without a cluster.
 #
-#   deploy/helm/test.sh
+#   deploy/helm/test.sh [FOLDER]
 #
 # Helm lints and renders it, as it is and with other values; the manifests must
 # be valid for Kubernetes and keep the rules that the overlays keep, and values
-# that cannot work must be refused. helm and kubeconform come from the Go module
+# that cannot work must be refused. With a FOLDER that has planb_server and
+# planbctl, these use the certificates that the chart makes. helm and kubeconform come from the Go module
 # proxy, pinned by deploy/go_tool.sh.
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=deploy/lib.sh
 . "$here/../lib.sh"
-arguments $# 0
+arguments $# 0 1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 readonly CHART=$here/planb-lookup
@@ -38,7 +39,8 @@ render() {
 }
 printf '{"name": "p", "allow_rules": [{"name": "all"}]}' > "$work/policy.json"
 render default || fail "the chart does not render"
-render more --set replicas=3 --set autoscaling.enabled=true \
+printf '2001:db8::/32 7\n' > "$work/routes.txt"
+render more --set replicas=3 --set tls.secretName=own --set-file routes="$work/routes.txt" --set autoscaling.enabled=true \
   --set networkPolicy.enabled=false --set podDisruptionBudget=false \
   --set-file authorizationPolicy="$work/policy.json" \
   --set 'flags.store=etcd://etcd-0.etcd:2379\,etcd-1.etcd:2379/planb' \
@@ -54,18 +56,20 @@ done
   fail "rules broken"
 for line in '"--store=etcd://etcd-0.etcd:2379,etcd-1.etcd:2379/planb"' \
   "registry.example/planb-lookup:$version" 'name: routes-authorization' \
-  'kind: HorizontalPodAutoscaler'; do
+  'kind: HorizontalPodAutoscaler' 'secretName: own' \
+  '--routes=/etc/planb/routes/routes.txt' 'routes.txt: "2001:db8::/32 7\n"'; do
   grep -qF -- "$line" "$work/more.yaml" || fail "no $line"
 done
-if grep -q 'NetworkPolicy\|PodDisruptionBudget\|^  replicas:' "$work/more.yaml"; then
+if grep -q 'NetworkPolicy\|PodDisruptionBudget\|^  replicas:\|kind: Secret' "$work/more.yaml"; then
   fail "what was switched off is there"
 fi
 
+grep -q 'secretName: routes-tls' "$work/default.yaml" || fail "no Secret of its own"
+[[ -z "${1:-}" ]] ||
+  "$here/../kubernetes/certificates_test.sh" "$1" "$work/default.yaml" routes-tls \
+    routes-client-tls
+
 # Values that cannot work.
-if render refused --set tls.secretName=; then
-  fail "rendered without a Secret"
-fi
-grep -q 'tls.secretName names a Secret' "$work/render.log" || fail "refused without a reason"
 render latest --set image.tag=latest
 render small --set flags.max_table_memory_bytes=4GiB
 for spoilt in latest small; do

@@ -200,6 +200,15 @@ for overlay in "${RESTRICTED[@]}" daemonset followers; do
     "$(wc -l < "$work/$overlay.warnings") warnings"
 done
 
+# The Secrets that these wait for.
+"$here/certificates.sh" > "$work/secrets.yaml"
+warnings=$(apply "$work/secrets.yaml") || fail "certificates.sh: $warnings"
+[[ -z "$warnings" ]] || fail "certificates.sh: $warnings"
+for secret in $(grep -h 'secretName: planb-' "$rendered"/{deployment,replicas}.yaml |
+  sed 's/.*: //' | sort -u); do
+  kubectl -n planb get secret "$secret" > /dev/null || fail "no Secret $secret"
+done
+
 for overlay in "${RESTRICTED[@]}"; do
   [[ ! -s "$work/$overlay.warnings" ]] ||
     fail "$overlay: $(cat "$work/$overlay.warnings")"
@@ -227,14 +236,19 @@ release() { # COMMAND [ARGUMENT...]: prints warnings and errors
 }
 of_release() {
   kubectl -n planb-helm get -o name \
-    deployment,service,configmap,networkpolicy,poddisruptionbudget,hpa \
+    deployment,service,secret,configmap,networkpolicy,poddisruptionbudget,hpa \
     -l app.kubernetes.io/instance=routes
 }
 readonly CHART=$here/../helm/planb-lookup
+certificates() {
+  kubectl -n planb-helm get secret routes-tls routes-client-tls -o jsonpath='{.items[*].data}'
+}
 said=$(release install "$CHART") || fail "helm install: $said"
+made=$(certificates)
 said+=$(release upgrade "$CHART" --set autoscaling.enabled=true \
   --set flags.log_level=debug) || fail "helm upgrade: $said"
 of_release | grep -q horizontalpodautoscaler || fail "the upgrade made no autoscaler"
+[[ "$(certificates)" == "$made" ]] || fail "the upgrade made other certificates"
 kubectl -n planb-helm get deployment -o yaml -l app.kubernetes.io/instance=routes \
   > "$work/helm.yaml"
 grep -q -- '--log_level=debug' "$work/helm.yaml" || fail "the upgrade set no flag"

@@ -13,7 +13,7 @@ LISTEN ?= unix://$(SOCKET),127.0.0.1:50051
 METRICS ?= 127.0.0.1:9464
 ROUTES ?= 100000
 
-.PHONY: help setup build demo test test-long test-emulated bench bench-full wheel site image deb go-module run format compile_commands.json clean
+.PHONY: help setup build demo test test-long test-emulated bench bench-full wheel site image image-multiarch deb go-module run format compile_commands.json clean
 
 help:
 	@echo "make demo    install, build, run a server, look addresses up in it"
@@ -25,6 +25,7 @@ help:
 	@echo "make wheel   the Python package, in dist/"
 	@echo "make site    the documentation as a web site, in dist/site"
 	@echo "make image   the container image as an archive, in dist/"
+	@echo "make image-multiarch   the same for amd64 and arm64 under one name"
 	@echo "make deb     the Debian packages, in dist/"
 	@echo "make go-module  the Go module with its generated code, in dist/go"
 	@echo "make run     a server in the foreground"
@@ -66,6 +67,10 @@ site: build
 image: setup
 	mkdir -p dist
 	deploy/image/image.sh dist/planb-lookup-$$(cat VERSION).tar
+
+image-multiarch: setup
+	mkdir -p dist
+	deploy/image/image.sh dist/planb-lookup-$$(cat VERSION).oci.tar --multiarch
 
 deb: setup
 	deploy/debian/build.sh dist

@@ -88,6 +88,7 @@ if [[ -z $short ]]; then
   step api "$here/kubernetes/apply_test.sh" "$work/rendered"
   step image "$here/image/image.sh" "$work/planb.tar" "$@"
   step pod pod_step
+  step multiarch "$here/image/image.sh" "$work/planb.oci.tar" --multiarch
   # The formula for memory, on a small table here.
   step sizing "$here/kubernetes/sizing.py" --routes=100000 --quota=67108864 \
     --check="$work/bin"

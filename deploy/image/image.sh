@@ -4,10 +4,12 @@
 # Builds the image localhost/planb-lookup:VERSION and saves it as a docker-archive,
 # with what it is made of beside it: ARCHIVE.spdx.json.
 #
-#   deploy/image/image.sh ARCHIVE.tar [FOLDER]
+#   deploy/image/image.sh ARCHIVE.tar [FOLDER | --multiarch]
 #
-# FOLDER is rootfs.sh's. Needs root and buildah, no registry and no network.
-# Builds twice: the same files must give the same image.
+# FOLDER is rootfs.sh's. With --multiarch, an image for amd64 and one for arm64
+# under one name, in an oci-archive; the programs for arm64 are tried with qemu.
+# Needs root and buildah, no registry; for arm64 Debian's packages of it. Builds
+# twice: the same files must give the same image.
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=deploy/lib.sh
 . "$here/../lib.sh"
@@ -18,6 +20,10 @@ readonly version IMAGE=localhost/planb-lookup:$version
 
 arguments $# 1 2
 archive=$(realpath "$1")
+declare -a architectures=(amd64) folder=("${@:2}")
+if [[ "${2:-}" == --multiarch ]]; then
+  architectures=(amd64 arm64) folder=()
+fi
 
 work=$(mktemp -d)
 # The image store is private and thrown away: only the archive stays.
@@ -35,45 +41,67 @@ if ! "${buildah[@]}" bud --isolation=chroot --file - "$work/empty" \
   exit 77
 fi
 
-root=$work/context/rootfs
-"$here/rootfs.sh" "$root" "${@:2}"
-for binary in "$root"/usr/bin/planb_server "$root"/usr/bin/planbctl; do
-  chroot "$root" /lib64/ld-linux-x86-64.so.2 --list \
-    "/usr/bin/$(basename "$binary")" > /dev/null ||
-    fail "$binary does not load from the image's files alone"
-  [[ "$(chroot "$root" "/usr/bin/$(basename "$binary")" --version)" == \
-    "$(basename "$binary") $version" ]] ||
-    fail "$binary is not of version $version"
+# answer ROOT PROGRAM FLAG: the program runs on the files of its image alone.
+answer() {
+  case $architecture in
+    amd64) chroot "$1" "/usr/bin/$2" "$3" ;;
+    arm64) qemu-aarch64 -L "$1" "$1/usr/bin/$2" "$3" ;;
+  esac
+}
+build() { # TAG
+  "${buildah[@]}" bud --isolation=chroot --no-cache --timestamp 0 --quiet \
+    --platform "linux/$architecture" \
+    --label "org.opencontainers.image.version=$version" \
+    --file "$here/Containerfile" --tag "$1" "$work/$architecture"
+}
+
+declare -a ids=()
+for architecture in "${architectures[@]}"; do
+  root=$work/$architecture/rootfs
+  [[ $architecture == amd64 ]] || folder=(--arm64)
+  "$here/rootfs.sh" "$root" "${folder[@]}"
+  for program in planb_server planbctl; do
+    [[ "$(answer "$root" "$program" --version)" == "$program $version" ]] ||
+      fail "$program for $architecture is not of version $version"
+  done
+
+  # Nothing in it but programs and what they load: no shell, no setuid.
+  foreign=$(find "$root" -type f -exec sh -c '
+    for file; do
+      [ "$(head -c 4 "$file" | od -An -tx1)" = " 7f 45 4c 46" ] || echo "$file"
+    done' sh {} +)
+  [[ -z "$foreign" ]] || fail "no program: $foreign"
+  programs=$(find "$root/usr/bin" -printf '%P\n' | sort | xargs)
+  [[ "$programs" == "planb_own_folder planb_server planbctl" ]] ||
+    fail "programs in the image: $programs"
+  [[ -z "$(find "$root" -perm /6000)" ]] || fail "something is setuid or setgid"
+  [[ -z "$(find "$root" ! -type l -perm /022)" ]] || fail "others may write files"
+
+  id=$(build "$IMAGE-$architecture")
+  again=$(build "$IMAGE-$architecture")
+  [[ "$id" == "$again" ]] || fail "two builds differ: $id and $again"
+  "${buildah[@]}" inspect --type image "$id" > "$work/image.json"
+  for line in "\"org.opencontainers.image.version\": \"$version\"" \
+    "\"architecture\": \"$architecture\""; do
+    grep -qF "$line" "$work/image.json" || fail "the image does not say $line"
+  done
+  ids+=("$id")
+  sbom=${archive%.tar}.spdx.json
+  [[ $architecture == amd64 ]] || sbom=${archive%.tar}.$architecture.spdx.json
+  "$here/sbom.py" "$root" > "$sbom" || fail "no SBOM"
+  (cd "$root" && find . -type f -printf '%11s  %P\n' | sort -k 2)
 done
 
-# Nothing in it but programs and what they load: no shell, no setuid.
-foreign=$(find "$root" -type f -exec sh -c '
-  for file; do
-    [ "$(head -c 4 "$file" | od -An -tx1)" = " 7f 45 4c 46" ] || echo "$file"
-  done' sh {} +)
-[[ -z "$foreign" ]] || fail "no program: $foreign"
-programs=$(find "$root/usr/bin" -printf '%P\n' | sort | xargs)
-[[ "$programs" == "planb_own_folder planb_server planbctl" ]] ||
-  fail "programs in the image: $programs"
-[[ -z "$(find "$root" -perm /6000)" ]] || fail "something is setuid or setgid"
-[[ -z "$(find "$root" ! -type l -perm /022)" ]] || fail "others may write files"
-
-build() {
-  "${buildah[@]}" bud --isolation=chroot --no-cache --timestamp 0 --quiet \
-    --label "org.opencontainers.image.version=$version" \
-    --file "$here/Containerfile" --tag "$IMAGE" "$work/context"
-}
-id=$(build)
-again=$(build)
-[[ "$id" == "$again" ]] || fail "two builds differ: $id and $again"
-"${buildah[@]}" inspect --type image "$IMAGE" |
-  grep "\"org.opencontainers.image.version\": \"$version\"" > /dev/null ||
-  fail "no label says version $version"
-
 rm -f "$archive"
-"${buildah[@]}" push --quiet "$IMAGE" "docker-archive:$archive:$IMAGE"
+if ((${#ids[@]} == 1)); then
+  "${buildah[@]}" tag "${ids[0]}" "$IMAGE"
+  "${buildah[@]}" push --quiet "$IMAGE" "docker-archive:$archive:$IMAGE"
+else
+  "${buildah[@]}" manifest create "$IMAGE" "${ids[@]}" > /dev/null
+  "${buildah[@]}" manifest push --all --quiet "$IMAGE" "oci-archive:$archive:$IMAGE"
+  archived=$(tar -xOf "$archive" index.json)
+  [[ "$archived" == *'vnd.oci.image.index'* ]] || fail "no index of images: $archived"
+fi
 size=$(stat --format=%s "$archive")
-((size < MAX_BYTES)) || fail "$size bytes, more than $MAX_BYTES"
-"$here/sbom.py" "$root" > "${archive%.tar}.spdx.json" || fail "no SBOM"
-(cd "$root" && find . -type f -printf '%11s  %P\n' | sort -k 2)
-echo "PASS: $IMAGE, $size bytes, id ${id:0:12}, the same twice"
+((size < MAX_BYTES * ${#ids[@]})) || fail "$size bytes, more than $MAX_BYTES each"
+echo "PASS: $IMAGE for ${architectures[*]}, $size bytes, each the same twice"

@@ -4,10 +4,11 @@
 # Collects the image's root file system: the programs, and every shared object
 # they load, the loader included, at the paths where they look for them.
 #
-#   deploy/image/rootfs.sh ROOT [FOLDER]
+#   deploy/image/rootfs.sh ROOT [FOLDER | --arm64]
 #
 # FOLDER holds planb_server and planbctl; without it Bazel builds them, linked
-# as statically as Debian's packages allow. ROOT is made. Needs no root.
+# as statically as Debian's packages allow; with --arm64, for that processor
+# (third_party/arm64.sh). ROOT is made. Needs no root.
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=deploy/lib.sh
 . "$here/../lib.sh"
@@ -16,13 +17,21 @@ umask 022
 arguments $# 1 2
 mkdir -p "$1"
 root=$(realpath "$1")
-if (($# == 2)); then
+cd "$here/../.."
+cxx=g++ debian=''
+declare -a options=()
+if [[ "${2:-}" == --arm64 ]]; then
+  cxx=aarch64-linux-gnu-g++
+  debian=$(third_party/arm64.sh folder)
+  lines=$(third_party/arm64.sh options)
+  mapfile -t options <<< "$lines"
+fi
+if [[ -n "${2:-}" && "$2" != --arm64 ]]; then
   folder=$(realpath "$2")
   binaries=("$folder/planb_server" "$folder/planbctl")
 else
-  cd "$here/../.."
-  bazel build --noshow_progress --config=static \
-    //server:planb_server //client:planbctl
+  bazel build --noshow_progress --config=static "${options[@]}" \
+    //server:planb_server //client/planbctl:planbctl
   binaries=(bazel-bin/server/planb_server bazel-bin/client/planbctl/planbctl)
 fi
 
@@ -31,16 +40,39 @@ for binary in "${binaries[@]}"; do
 done
 # What makes the folder of a DaemonSet's socket ready: no shell does it here.
 own_folder=$root/usr/bin/planb_own_folder
-g++ -std=c++20 -O2 -Wall -Wextra -Werror -s -o "$own_folder" "$here/own_folder.cc"
+"$cxx" -std=c++20 -O2 -Wall -Wextra -Werror -s -o "$own_folder" "$here/own_folder.cc"
 
-objects=$(ldd "${binaries[@]}" "$own_folder")
-if grep 'not found' <<< "$objects" >&2; then
-  echo "FAIL: a shared object is missing" >&2
-  exit 1
-fi
-grep -oE '/[^ ]+\.so[^ ]*' <<< "$objects" | sort -u |
-  while IFS= read -r object; do
-    install -D -m 755 "$object" "$root$object"
+# needed FILE: installs what the program or object of arm64 loads.
+needed() {
+  local name object
+  for name in $(aarch64-linux-gnu-readelf -ld "$1" |
+    sed -n 's/.*(NEEDED).*\[\(.*\)\]$/\1/p; s/.*interpreter: \(.*\)\]$/\1/p'); do
+    # The loader is there, as the program's interpreter.
+    [[ $name != ld-linux-* ]] || continue
+    if [[ $name != /* ]]; then
+      for object in {/usr,}/lib/aarch64-linux-gnu/"$name"; do
+        [[ ! -e "$debian$object" ]] || name=$object
+      done
+    fi
+    [[ $name == /* ]] || fail "a shared object is missing: $name"
+    [[ ! -e "$root$name" ]] || continue
+    install -D -m 755 "$debian$name" "$root$name"
+    needed "$root$name"
   done
+}
+if [[ -n "$debian" ]]; then
+  for binary in "$root"/usr/bin/*; do
+    needed "$binary"
+  done
+else
+  objects=$(ldd "${binaries[@]}" "$own_folder")
+  if grep 'not found' <<< "$objects" >&2; then
+    fail "a shared object is missing"
+  fi
+  grep -oE '/[^ ]+\.so[^ ]*' <<< "$objects" | sort -u |
+    while IFS= read -r object; do
+      install -D -m 755 "$object" "$root$object"
+    done
+fi
 # The layer shall not depend on when it was made.
 find "$root" -exec touch --no-dereference --date=@0 {} +

@@ -7,7 +7,9 @@
 
 ROOT is rootfs.sh's. The packages are Debian's: those of the shared objects in
 ROOT, and those of the archives and headers that the programs are linked from,
-which Bazel's link actions name. Fails for a file that no package has.
+which Bazel's link actions name. Fails for a file that no package has. Of a ROOT for
+arm64 the packages are those of third_party/arm64.sh, which have the names of this
+machine's.
 """
 
 import hashlib
@@ -20,6 +22,8 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TARGETS = "//server:planb_server + //client/planbctl:planbctl"
 # Compiled in from headers alone.
+ARM64_NAMES = (("/lib/ld-linux-aarch64.so.1", "/lib64/ld-linux-x86-64.so.2"),
+               ("aarch64-linux-gnu", "x86_64-linux-gnu"))
 HEADERS = ("/usr/include/spdlog/spdlog.h", "/usr/include/fmt/core.h")
 
 
@@ -37,6 +41,8 @@ def archives():
 
 def package_of(file):
     """The name of the Debian package that has `file`."""
+    for there, here in ARM64_NAMES:
+        file = file.replace(there, here)
     places = {file, str(pathlib.Path(file).resolve())}
     # Before /lib was a link to /usr/lib.
     places |= {p.removeprefix("/usr") for p in places} | {"/usr" + p for p in places}
@@ -48,6 +54,22 @@ def package_of(file):
     sys.exit(f"sbom.py: no package has {file}")
 
 
+def editions_of(names, arm64):
+    """The version, architecture and source of each package."""
+    lines = output("dpkg-query", "--show", "--showformat",
+                   "${Package}\t${Version}\t${Architecture}\t${source:Package}\n",
+                   *names).splitlines()
+    if arm64:
+        # Packages for all architectures are in the first list alone.
+        folder = output("third_party/arm64.sh", "folder").strip()
+        lines += pathlib.Path(folder, "packages").read_text().splitlines()
+    editions = {name: rest for name, *rest in (line.split("\t") for line in lines)}
+    for name in names:
+        if arm64 and editions[name][1] not in ("arm64", "all"):
+            sys.exit(f"sbom.py: no package {name} for arm64")
+    return editions
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
@@ -55,11 +77,10 @@ def main():
     version = (ROOT / "VERSION").read_text().strip()
     objects = {"/" + str(path.relative_to(root)) for path in root.rglob("*.so*")}
     names = {package_of(file) for file in objects | archives() | {*HEADERS}}
+    editions = editions_of(names, any("aarch64" in file for file in objects))
     packages = []
     for name in sorted(names):
-        shown = output("dpkg-query", "--show", "--showformat",
-                       "${Version}\t${Architecture}\t${source:Package}\n", name)
-        edition, architecture, source = shown.splitlines()[0].split("\t")
+        edition, architecture, source = editions[name]
         packages.append({
             "SPDXID": f"SPDXRef-{re.sub('[^A-Za-z0-9.-]', '-', name)}",
             "name": name,

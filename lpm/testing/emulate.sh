@@ -9,9 +9,7 @@
 # scalar: the first x86-64 processor. It ends a program at an instruction of
 #         AVX2. The server runs on it, too, and answers.
 # avx2:   one with AVX2 and without AVX-512.
-# arm64:  cross-compiled by g++-aarch64-linux-gnu, which is installed if it is
-#         missing, against Debian's archives for arm64. These go to ~/.cache;
-#         dpkg of this machine learns of no other architecture.
+# arm64:  cross-compiled (third_party/arm64.sh). The server answers there, too.
 #
 # Five to ten minutes a machine on two cores. Afterwards bazel-bin is what the
 # last one runs.
@@ -77,13 +75,22 @@ ends_at_avx2() {
   ((status == 128 + 4))  # SIGILL
 }
 
-# The server at work: every boundary of a table, asked for from outside.
+# serve KERNELS COMMAND... [-- OPTION...]: the server at work, built with Bazel's
+# options and started with the command before it; every boundary of a table, asked
+# for from outside.
 serve() {
-  local ctl=$work/planbctl
-  bazel build --noshow_progress //server:planb_server //client/planbctl
-  cp -L bazel-bin/client/planbctl/planbctl bazel-bin/server/planb_server "$work"
+  local ctl=$work/planbctl kernel=$1 command=()
+  shift
+  while (($#)) && [[ $1 != -- ]]; do
+    command+=("$1")
+    shift
+  done
+  bazel build --noshow_progress //client/planbctl
+  cp -Lf bazel-bin/client/planbctl/planbctl "$work"
+  bazel build --noshow_progress "${@:2}" //server:planb_server
+  cp -Lf bazel-bin/server/planb_server "$work"
   "$ctl" generate --routes=20000 --ipv4=20000 "$work/table.txt"
-  "$@" "$work/planb_server" --routes="$work/table.txt" --store=none \
+  "${command[@]}" "$work/planb_server" --routes="$work/table.txt" --store=none \
     --listen="unix://$work/planb.sock" --metrics_address=127.0.0.1:0 \
     2>"$work/server.log" &
   server=$!
@@ -93,31 +100,11 @@ serve() {
     kill -0 "$server"
     sleep 0.1
   done
-  "$ctl" --timeout=60s status | grep '^kernel  *scalar (of scalar)$'
+  "$ctl" --timeout=60s status | grep "^kernel  *$kernel\$"
   "$ctl" --timeout=60s verify "$work/table.txt"
   kill -TERM "$server"
   wait "$server"
   server=0
-}
-
-# Debian's archives of the libraries that the engine's tests link, as this
-# machine has their headers. Prints the folder.
-arm64_archives() {
-  local cache=${XDG_CACHE_HOME:-$HOME/.cache}/planb/arm64
-  local folder=$cache/usr/lib/aarch64-linux-gnu
-  if [[ ! -e $cache/complete ]]; then
-    mkdir -p "$cache" "$work"/apt/{lists,archives}/partial
-    local apt=(apt-get -qq -o APT::Architecture=arm64
-      -o APT::Architectures=arm64 -o APT::Sandbox::User=root
-      -o Dir::State::status=/dev/null -o Dir::State::lists="$work/apt/lists"
-      -o Dir::Cache="$work/apt")
-    "${apt[@]}" update >&2
-    (cd "$work" && "${apt[@]}" download libabsl-dev libbz2-dev libgmock-dev \
-      libgtest-dev libxxhash-dev zlib1g-dev >&2)
-    for package in "$work"/*_arm64.deb; do dpkg -x "$package" "$cache"; done
-    touch "$cache/complete"
-  fi
-  echo "$folder"
 }
 
 for machine in "${machines[@]}"; do
@@ -126,22 +113,18 @@ for machine in "${machines[@]}"; do
     scalar)
       ends_at_avx2 qemu-x86_64 -cpu Opteron_G1
       run_tests scalar "qemu-x86_64 -cpu Opteron_G1" "$filter" -- "${not_x86[@]}"
-      serve qemu-x86_64 -cpu Opteron_G1
+      serve "scalar (of scalar)" qemu-x86_64 -cpu Opteron_G1
       ;;
     avx2)
       run_tests avx2,scalar "qemu-x86_64 -cpu Haswell" "$filter_avx2" \
         -- "${not_avx2[@]}"
       ;;
     arm64)
-      if ! command -v aarch64-linux-gnu-g++ >/dev/null; then
-        apt-get update -qq
-        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
-          --no-install-recommends g++-aarch64-linux-gnu >/dev/null
-      fi
-      archives=$(arm64_archives)
-      run_tests neon,scalar "qemu-aarch64 -L /usr/aarch64-linux-gnu" "$filter" \
-        --repo_env=CC=aarch64-linux-gnu-gcc --platform_suffix=-arm64 \
-        --define=link=static --linkopt="-L$archives"
+      folder=$(third_party/arm64.sh folder)
+      lines=$(third_party/arm64.sh options)
+      mapfile -t options <<<"$lines"
+      run_tests neon,scalar "qemu-aarch64 -L $folder" "$filter" "${options[@]}"
+      serve "neon (of neon, scalar)" qemu-aarch64 -L "$folder" -- "${options[@]}"
       ;;
     *)
       echo "no machine \"$machine\"" >&2

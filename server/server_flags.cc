@@ -155,7 +155,8 @@ ABSL_FLAG(std::string, otlp_cert, "",
           "The client's certificate for the collector, in PEM.");
 ABSL_FLAG(std::string, otlp_key, "", "Private key of --otlp_cert, in PEM.");
 ABSL_FLAG(uint64_t, trace_batches, 10'000,
-          "Of so many batches of a lookup thread, one is traced; 0: none.");
+          "Of so many batches of a lookup thread, one is traced, and slow ones "
+          "that are logged; 0: none.");
 ABSL_FLAG(std::string, replica_name, "",
           "With a store in etcd: the name of this server among those that "
           "share it; empty means the host's name.");

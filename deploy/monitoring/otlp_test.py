@@ -310,6 +310,17 @@ class Otlp(unittest.TestCase):
         older = {f.name: f for f in text_parser.text_string_to_metric_families(text)}
         self.assertEqual(set(older), set(families))
 
+    def test_a_slow_batch_is_a_span_too(self):
+        server = self.start("--slow_batch=1ns", "--trace_batches=1000000")
+        request = MESSAGE("BatchLookupRequest")(request_id=5, addresses_v6=bytes(16))
+        trace, _, header = parent(0xE1)
+        list(server.stream("RouteLookup", "BatchLookup", [request], trace=header))
+        [got] = self.of_trace(trace)
+        self.assertEqual(attributes(got)["planb.request_id"], "5")
+        [line] = [e for e in server.log() if e["event"] == "slow batch"]
+        self.assertEqual((line["trace_id"], line["span_id"]),
+                         (trace, got.span_id.hex()))
+
     def test_a_collector_that_is_away_costs_spans_alone(self):
         server = self.start()
         server.call("UpdateRoutes", announcement("20010db8", 1))

@@ -39,6 +39,18 @@ struct Span {
   std::string SpanIdText() const { return absl::BytesToHexString(span_id); }
 };
 
+// The fields of a log line about what `span` is of; "" without one.
+inline std::string TraceIdText(const std::optional<Span>& span) {
+  return span.has_value() ? span->TraceIdText() : "";
+}
+inline std::string SpanIdText(const std::optional<Span>& span) {
+  return span.has_value() ? span->SpanIdText() : "";
+}
+// The name of such a field; "", which leaves it out, without one.
+inline const char* IfTraced(const std::optional<Span>& span, const char* name) {
+  return span.has_value() ? name : "";
+}
+
 // Thread-safe.
 class Tracer {
  public:

@@ -18,11 +18,6 @@ absl::string_view NameOf(absl::string_view table) {
 constexpr size_t kMaxName = 128;
 constexpr size_t kMaxMessage = 512;
 
-// The name of a log's field, which is left out unless the update is traced.
-const char* IfTraced(const UpdateName& update, const char* name) {
-  return update.span.has_value() ? name : "";
-}
-
 }  // namespace
 
 UpdateName UpdateLog::Begin(absl::string_view method, absl::string_view table,
@@ -91,8 +86,8 @@ void UpdateLog::Refused(const UpdateName& update,
        {"peer", call.peer()},
        {"reason", reason},
        {"error", why.message()},
-       {IfTraced(update, "trace_id"), update.trace_id()},
-       {IfTraced(update, "span_id"), update.span_id()},
+       {IfTraced(update.span, "trace_id"), TraceIdText(update.span)},
+       {IfTraced(update.span, "span_id"), SpanIdText(update.span)},
        {"not_logged", *left_out}});
 }
 
@@ -102,8 +97,8 @@ void UpdateLog::Accepted(const UpdateName& update, uint64_t generation) const {
       {{"method", update.method},
        {"table", update.table},
        {"generation", generation},
-       {IfTraced(update, "trace_id"), update.trace_id()},
-       {IfTraced(update, "span_id"), update.span_id()},
+       {IfTraced(update.span, "trace_id"), TraceIdText(update.span)},
+       {IfTraced(update.span, "span_id"), SpanIdText(update.span)},
        {"request_id", update.request_id}});
 }
 

@@ -33,10 +33,6 @@ struct UpdateName {
   absl::string_view table;
   std::string request_id = "";    // "" if it has none
   std::optional<Span> span = {};  // if it is traced
-
-  // As logs have them; "" if it is not traced.
-  std::string trace_id() const { return span ? span->TraceIdText() : ""; }
-  std::string span_id() const { return span ? span->SpanIdText() : ""; }
 };
 
 // Logs and traces updates. Thread-safe.

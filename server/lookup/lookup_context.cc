@@ -10,20 +10,6 @@
 
 namespace planb::server {
 
-void SlowBatchLog::Report(absl::string_view table, size_t addresses,
-                          SteadyInstant::duration elapsed, uint64_t request_id,
-                          const grpc::ServerContextBase& call) {
-  const auto left_out = limit_.Admit();
-  if (!left_out.has_value()) return;
-  Log(LogLevel::kWarning, "slow batch",
-      {{"table", table.empty() ? "default" : table},
-       {"addresses", addresses},
-       {"microseconds", absl::ToInt64Microseconds(absl::FromChrono(elapsed))},
-       {"request_id", request_id},
-       {"peer", call.peer()},
-       {"not_logged", *left_out}});
-}
-
 void WhenVisible(const LookupContext& context, Table& table,
                  uint64_t generation, absl::Duration wait,
                  const std::function<void(absl::Status)>& done) {

@@ -6,14 +6,12 @@
 #ifndef PLANB_SERVER_LOOKUP_LOOKUP_CONTEXT_H_
 #define PLANB_SERVER_LOOKUP_LOOKUP_CONTEXT_H_
 
-#include <grpcpp/server_context.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/monotonic_time.h"
 #include "lpm/fib/fib.h"
@@ -25,7 +23,8 @@
 
 namespace planb::server {
 
-// Logs slow batches (--slow_batch), at most 5 lines a second. Thread-safe.
+// Which slow batches (--slow_batch) are logged: at most 5 a second.
+// Thread-safe.
 class SlowBatchLog {
  public:
   // A batch is slow if it takes `threshold` or longer. 0: no batch is.
@@ -37,9 +36,9 @@ class SlowBatchLog {
     return elapsed >= threshold_ && threshold_.count() > 0;
   }
 
-  void Report(absl::string_view table, size_t addresses,
-              SteadyInstant::duration elapsed, uint64_t request_id,
-              const grpc::ServerContextBase& call);
+  // How many were left out since the last one that was logged; nothing if this
+  // one is, too.
+  std::optional<uint64_t> Admit() { return limit_.Admit(); }
 
  private:
   const SteadyInstant::duration threshold_;

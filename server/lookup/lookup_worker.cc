@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "server/base/log.h"
 #include "server/lookup/batch_stream.h"
 #include "server/lookup/lookup_call.h"
 
@@ -33,22 +35,41 @@ void LookupWorker::Drain() {
   });
 }
 
-void LookupWorker::Trace(const grpc::ServerContextBase& call,
-                         absl::string_view table, uint64_t request_id,
-                         SteadyInstant::duration elapsed, size_t addresses,
-                         size_t misses) {
-  until_traced_ = BatchesPerSpan();
-  std::optional<Span> span =
-      Tracer::Begin("planb.v1.RouteLookup/batch", TraceParentOf(call));
+void LookupWorker::Note(const grpc::ServerContextBase& call,
+                        absl::string_view table, uint64_t request_id,
+                        SteadyInstant::duration elapsed, size_t addresses,
+                        size_t misses) {
+  const bool turn = until_traced_ == 0;
+  if (turn) until_traced_ = BatchesPerSpan();
+  table = table.empty() ? "default" : table;
+  std::optional<uint64_t> left_out;
+  if (context_.slow_batches.IsSlow(elapsed)) {
+    counters_.Slow();
+    left_out = context_.slow_batches.Admit();
+  }
+  std::optional<Span> span;
+  if (turn || (left_out.has_value() && BatchesPerSpan() > 0)) {
+    span = Tracer::Begin("planb.v1.RouteLookup/batch", TraceParentOf(call));
+  }
+  if (left_out.has_value()) {
+    Log(LogLevel::kWarning, "slow batch",
+        {{"table", table},
+         {"addresses", addresses},
+         {"microseconds", absl::ToInt64Microseconds(absl::FromChrono(elapsed))},
+         {"request_id", request_id},
+         {"peer", call.peer()},
+         {IfTraced(span, "trace_id"), TraceIdText(span)},
+         {IfTraced(span, "span_id"), SpanIdText(span)},
+         {"not_logged", *left_out}});
+  }
   if (!span.has_value()) return;
   span->end = span->start;
   span->start -= absl::FromChrono(elapsed);
-  span->attributes = {
-      {"rpc.system", "grpc"},
-      {"rpc.service", "planb.v1.RouteLookup"},
-      {"planb.table", std::string(table.empty() ? "default" : table)},
-      {"planb.addresses", static_cast<int64_t>(addresses)},
-      {"planb.misses", static_cast<int64_t>(misses)}};
+  span->attributes = {{"rpc.system", "grpc"},
+                      {"rpc.service", "planb.v1.RouteLookup"},
+                      {"planb.table", std::string(table)},
+                      {"planb.addresses", static_cast<int64_t>(addresses)},
+                      {"planb.misses", static_cast<int64_t>(misses)}};
   if (request_id != 0) {
     span->attributes.emplace_back("planb.request_id", absl::StrCat(request_id));
   }

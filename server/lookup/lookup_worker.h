@@ -67,19 +67,16 @@ class LookupWorker {
   LookupQueue& queue() { return queue_; }
   LookupCounters& counters() { return counters_; }
 
-  // Counts a batch or Lookup of `addresses` that was answered, and logs it if
-  // it was slow. `request_id` is 0 if it has none.
+  // Counts a batch or Lookup of `addresses` that was answered, traces some, and
+  // logs slow ones. `request_id` is 0 if it has none.
   void Answered(const grpc::ServerContextBase& call, absl::string_view table,
                 uint64_t request_id, SteadyInstant received, size_t addresses,
                 size_t misses) {
     const auto elapsed = counters_.Now() - received;
     counters_.Answered(addresses, misses, elapsed);
-    if (--until_traced_ == 0) {
-      Trace(call, table, request_id, elapsed, addresses, misses);
+    if (--until_traced_ == 0 || context_.slow_batches.IsSlow(elapsed)) {
+      Note(call, table, request_id, elapsed, addresses, misses);
     }
-    if (!context_.slow_batches.IsSlow(elapsed)) return;
-    counters_.Slow();
-    context_.slow_batches.Report(table, addresses, elapsed, request_id, call);
   }
   // Counts one that was refused, by the reason of `error`.
   void Refused(const absl::Status& error) {
@@ -100,10 +97,11 @@ class LookupWorker {
   uint64_t BatchesPerSpan() const {
     return context_.tracer == nullptr ? 0 : context_.tracer->batches_per_span();
   }
-  // Adds a span of a batch, and names it as an example of its duration.
-  void Trace(const grpc::ServerContextBase& call, absl::string_view table,
-             uint64_t request_id, SteadyInstant::duration elapsed,
-             size_t addresses, size_t misses);
+  // Of a batch whose turn it is to be traced, or that was slow: adds a span, as
+  // an example of its duration, and logs it if it was slow.
+  void Note(const grpc::ServerContextBase& call, absl::string_view table,
+            uint64_t request_id, SteadyInstant::duration elapsed,
+            size_t addresses, size_t misses);
 
   LookupContext& context_;
   RawRouteLookup& service_;

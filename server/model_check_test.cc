@@ -678,14 +678,14 @@ TEST_F(ModelCheckDeleted, AWriterThatMissesItBeforeItsDeletion) {
 TEST_F(ModelCheckDeleted, AReaderOfADeletedTable) {
   h_.lookups.back().begin = 820;
   h_.lookups.back().end = 830;
-  ExpectFault("deleted", "[820..830] was answered");
+  ExpectFault("deleted", "[820..830] to server 0 was answered");
 }
 
 TEST_F(ModelCheckDeleted, AWriterOfADeletedTable) {
   UpdateBatch nothing = h_.writes[kGone].batch;
   nothing.changes[0].op = Op::kDelete;
   Done(nothing, 820, 830, 13, {.unchanged = 1});
-  ExpectFault("deleted", "[820..830] was answered");
+  ExpectFault("deleted", "[820..830] to server 0 was answered");
 }
 
 TEST_F(ModelCheckDeleted, ANewTableThatIsNotEmpty) {
@@ -755,6 +755,62 @@ TEST_F(ModelCheckShared, ABatchMayOutliveItsServer) {
   h_.writes[kLost].begin = 300;
   h_.writes[kLost].end = 340;
   EXPECT_EQ(absl::StrJoin(CheckHistory(h_), "\n"), "");
+}
+
+// The table is created at server 0 until 90 and deleted there from 800 to 810.
+class ModelCheckSharedDeleted : public ModelCheckShared {
+ protected:
+  ModelCheckSharedDeleted() {
+    h_.created = 90;
+    h_.deleted_begin = 800;
+    h_.deleted_end = 810;
+  }
+  void Missed(int server, Instant begin) {
+    h_.absents.push_back({.begin = begin, .end = begin + 5, .server = server});
+  }
+};
+
+TEST_F(ModelCheckSharedDeleted, AServerMaySeeATableLateAndKeepItLonger) {
+  Missed(1, 95);
+  LookUp(1, 275, 1);
+  LookUp(1, 820, 3);
+  Missed(1, 830);
+  EXPECT_EQ(absl::StrJoin(CheckHistory(h_), "\n"), "");
+}
+
+TEST_F(ModelCheckSharedDeleted, AServerThatLosesATable) {
+  LookUp(1, 275, 1);
+  Missed(1, 300);
+  ExpectFault("deleted", "[300..305] found no table");
+}
+
+TEST_F(ModelCheckSharedDeleted, TheCreatorThatLosesATable) {
+  Missed(0, 95);
+  ExpectFault("deleted", "[95..100] found no table");
+}
+
+TEST_F(ModelCheckSharedDeleted, AServerThatBeginsWithoutATable) {
+  h_.lives.push_back({.begin = 300, .server = 1});
+  Missed(1, 310);
+  ExpectFault("deleted", "[310..315] found no table");
+}
+
+TEST_F(ModelCheckSharedDeleted, AServerThatAnswersForATableItDeleted) {
+  LookUp(0, 820, 2);
+  ExpectFault("deleted", "[820..825] to server 0 was answered");
+}
+
+TEST_F(ModelCheckSharedDeleted, AServerThatFindsATableAgain) {
+  LookUp(1, 275, 1);
+  Missed(1, 820);
+  LookUp(1, 830, 2);
+  ExpectFault("deleted", "[830..835] to server 1 was answered");
+}
+
+TEST_F(ModelCheckSharedDeleted, AServerThatBeginsWithADeletedTable) {
+  h_.lives.push_back({.begin = 815, .server = 1});
+  LookUp(1, 820, 2);
+  ExpectFault("deleted", "[820..825] to server 1 was answered");
 }
 
 TEST_F(ModelCheckShared, TwoServersWithDifferentTables) {

@@ -136,22 +136,21 @@ class Nemesis {
   uint64_t lost_ = 0;
 };
 
-// Creates tables one after the other, lets clients use each for a while, and
-// deletes it below them. Not thread-safe.
+// Creates tables one after the other at the first server, lets clients of all
+// servers use each for a while, and deletes it below them. Not thread-safe.
 class Tenants {
  public:
-  explicit Tenants(ModelRun& run)
-      : run_(run),
-        random_(run.seed + 77),
-        stub_(v1::RouteTable::NewStub(ModelChannel(run.targets[0]))) {}
+  explicit Tenants(ModelRun& run) : run_(run), random_(run.seed + 77) {}
 
   // Until the run stops.
   void Run() {
+    stub_ = v1::RouteTable::NewStub(ModelChannel(run_.targets[0]));
     while (!run_.stop.load()) Live();
   }
 
   // The names recur: the table before has the same one as the table kNames
-  // later. A call that its client gave up does not arrive as late as that.
+  // later. A call that its client gave up does not arrive as late as that. With
+  // several servers, one of which may still have the table before, they do not.
   static constexpr size_t kNames = 2;
 
   size_t count() const { return count_.load(); }
@@ -163,14 +162,20 @@ class Tenants {
     ModelRun run;
     run.targets = run_.targets;
     run.seed = run_.seed * 1000 + histories_.size() + 1;
-    run.table = absl::StrCat("red-", histories_.size() % kNames);
+    const int servers = static_cast<int>(run.targets.size());
+    if (servers > 1) run.history.Share();
+    const size_t number = histories_.size();
+    run.table = absl::StrCat("red-", servers > 1 ? number : number % kNames);
     run.first = Create(run.table);
+    const Instant created = Now();
     std::vector<std::thread> clients;
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 0; i < std::max(servers, 2); ++i) {
       clients.emplace_back([&run, i] { ModelWriter(run, i).Run(); });
     }
-    clients.emplace_back([&run] { ModelReader(run, 0).Run(); });
-    clients.emplace_back([&run] { ModelWatcher(run, 0).Run(); });
+    for (int i = 0; i < servers; ++i) {
+      clients.emplace_back([&run, i] { ModelReader(run, i).Run(); });
+      clients.emplace_back([&run, i] { ModelWatcher(run, i).Run(); });
+    }
     absl::SleepFor(absl::Milliseconds(100 + Below(random_, 500)));
     const Instant begin = Now();
     Delete(run.table);
@@ -180,6 +185,7 @@ class Tenants {
     for (std::thread& client : clients) client.join();
     ModelHistory history = run.history.Take();
     history.first = run.first;
+    history.created = created;
     history.deleted_begin = begin;
     history.deleted_end = end;
     history.probes = WorldProbes();
@@ -223,7 +229,8 @@ class Tenants {
       const grpc::Status status = call(&context);
       const std::string reason = ModelReason(status);
       if (status.ok() || (again && reason == done)) return;
-      if (!IsBroken(status) && reason != "STORE_FULL") {
+      if (!IsBroken(status) && reason != "STORE_FULL" &&
+          reason != "STORE_CONFLICT") {
         return run_.Surprise(DescribeStatus("a call for a table", status));
       }
       absl::SleepFor(absl::Milliseconds(20));
@@ -232,7 +239,7 @@ class Tenants {
 
   ModelRun& run_;
   Random random_;
-  const std::unique_ptr<v1::RouteTable::Stub> stub_;
+  std::unique_ptr<v1::RouteTable::Stub> stub_;
   std::vector<ModelHistory> histories_;
   std::atomic<size_t> count_ = 0;
 };
@@ -307,7 +314,7 @@ void Check(uint64_t seed, const ModelHistory& history,
     tenants[i].disk_faults = history.disk_faults;
     const std::string name = absl::StrCat("table ", i);
     report(name, CheckHistory(tenants[i]));
-    if (i < Tenants::kNames) continue;
+    if (history.shared || i < Tenants::kNames) continue;
     const std::string fault =
         CheckSuccession(tenants[i - Tenants::kNames], tenants[i]);
     if (!fault.empty()) report(name, {fault});
@@ -536,16 +543,37 @@ StateCall AwaitQuiet(ModelRun& run, int server, uint64_t generation) {
   return state;
 }
 
+// Waits until `server` has the table "default" alone.
+void AwaitDeletions(ModelRun& run, int server) {
+  const auto stub = v1::RouteTable::NewStub(ModelChannel(run.TargetOf(server)));
+  const Instant stopped = Now();
+  for (;;) {
+    grpc::ClientContext context;
+    Limit(context, std::chrono::milliseconds(1000));
+    v1::ListTablesResponse response;
+    const auto status =
+        stub->ListTables(&context, v1::ListTablesRequest(), &response);
+    if (status.ok() && response.tables_size() == 1) return;
+    if (Now() > stopped + 60'000'000'000) {
+      run.Surprise(absl::StrCat("server ", server, " keeps a deleted table"));
+      return;
+    }
+    absl::SleepFor(absl::Milliseconds(20));
+  }
+}
+
 TEST_P(Model, ReplicasKeepTheirPromises) {
   if (!EtcdCluster::Available()) GTEST_SKIP() << "there is no program etcd";
   ModelRun run;
   run.seed = GetParam();
+  Tenants tenants(run);
   const auto seconds = FromEnvironment("PLANB_MODEL_SECONDS", 15);
   StateCall last;
   std::string missing;
   {
     ReplicaNemesis nemesis(run);
     std::vector<std::thread> clients, watchers;
+    clients.emplace_back([&tenants] { tenants.Run(); });
     for (int i = 0; i < ReplicaNemesis::kServers; ++i) {
       clients.emplace_back([&run, i] { ModelWriter(run, i).Run(); });
       clients.emplace_back([&run, i] { ModelReader(run, i).Run(); });
@@ -560,6 +588,7 @@ TEST_P(Model, ReplicasKeepTheirPromises) {
       if (events.generations <= 100) return std::string("generations");
       if (events.lookups <= 100) return std::string("lookups");
       if (events.unknown == 0) return std::string("unknown outcomes");
+      if (tenants.count() == 0) return std::string("tables");
       return nemesis.Missing();
     };
     do {
@@ -581,12 +610,14 @@ TEST_P(Model, ReplicasKeepTheirPromises) {
         }
       }
     }
+    for (int i = 0; i < ReplicaNemesis::kServers; ++i) AwaitDeletions(run, i);
     run.last_generation.store(std::max<uint64_t>(last.accepted, 1));
     for (std::thread& watcher : watchers) watcher.join();
+    std::cout << tenants.count() << " tables deleted\n";
   }
   ModelHistory history = run.history.Take();
   history.probes = WorldProbes();
-  Check(run.seed, history, {});
+  Check(run.seed, history, std::move(tenants.histories()));
   const Events events = Count(history);
   Print(last, events);
   EXPECT_EQ(missing, "");

@@ -109,6 +109,9 @@ struct AbsentCall {
   Instant begin = 0;
   Instant end = 0;
   int server = 0;
+  // Servers that share a store ask it about writes: it may know of a deletion
+  // before the server that was called.
+  bool writes = false;
 };
 
 // GetTable.
@@ -167,7 +170,9 @@ struct ModelHistory {
   bool shared = false;
   // The generation at which the table was created, empty.
   uint64_t first = 0;
-  // When the deletion was asked for and when it was done; never, maybe.
+  // When the table was there. When the deletion was asked for and when it was
+  // done; never, maybe.
+  Instant created = 0;
   Instant deleted_begin = kNever;
   Instant deleted_end = kNever;
   std::vector<Address> probes;

@@ -558,43 +558,102 @@ class WriteCheck {
   std::map<int, uint64_t> streams_;
 };
 
-// Checks that all calls agree on when the table was there.
+// Checks that all calls agree on when the table was there. Of servers that
+// share a store, each agrees with itself, with the server that created and
+// deleted the table, which is server 0, and with what was there before it
+// began.
 class LifeCheck {
  public:
   LifeCheck(const ModelHistory& history, ModelFaults& faults)
       : history_(history), faults_(faults) {}
 
   void Run() {
-    for (const WriteCall& call : history_.writes) {
-      if (call.outcome == Outcome::kDone) Answered(call);
-      if (call.reason == "TABLE_NOT_FOUND") Absent(call);
+    if (history_.shared) {
+      there_[0] = history_.created;
+      gone_[0] = history_.deleted_end;
+      ForAll([this](const auto& call) { Lower(there_, call); }, [](auto&) {});
+      for (const AbsentCall& call : history_.absents) {
+        if (!call.writes && call.end >= history_.deleted_begin &&
+            call.begin > There(call)) {
+          Lower(gone_, call);
+        }
+      }
     }
-    for (const AbsentCall& call : history_.absents) Absent(call);
-    for (const LookupCall& call : history_.lookups) Answered(call);
-    for (const RouteCall& call : history_.routes) Answered(call);
-    for (const ExplainCall& call : history_.explains) Answered(call);
-    for (const ListCall& call : history_.lists) Answered(call);
-    for (const ObjectsCall& call : history_.objects) Answered(call);
-    for (const StateCall& call : history_.states) Answered(call);
-    for (const WatchCall& call : history_.watches) Answered(call);
+    ForAll(
+        [this](const auto& call) {
+          if (call.begin <= Gone(call)) return;
+          faults_.Add("deleted", "a call [", call.begin, "..", call.end,
+                      "] to server ", call.server,
+                      " was answered after the deletion");
+        },
+        [this](const auto& call) {
+          if (call.end >= history_.deleted_begin || call.begin <= There(call)) {
+            return;
+          }
+          faults_.Add("deleted", "a call [", call.begin, "..", call.end,
+                      "] found no table before the deletion");
+        });
   }
 
  private:
+  using Instants = std::map<int, Instant>;  // of servers
+
+  // Calls `answered` and `absent` with the calls that found the table and with
+  // those that did not.
+  template <typename Answered, typename Absent>
+  void ForAll(const Answered& answered, const Absent& absent) const {
+    for (const WriteCall& call : history_.writes) {
+      if (call.outcome == Outcome::kDone) answered(call);
+      if (call.reason == "TABLE_NOT_FOUND") absent(call);
+    }
+    for (const AbsentCall& call : history_.absents) absent(call);
+    for (const LookupCall& call : history_.lookups) answered(call);
+    for (const RouteCall& call : history_.routes) answered(call);
+    for (const ExplainCall& call : history_.explains) answered(call);
+    for (const ListCall& call : history_.lists) answered(call);
+    for (const ObjectsCall& call : history_.objects) answered(call);
+    for (const StateCall& call : history_.states) answered(call);
+    for (const WatchCall& call : history_.watches) answered(call);
+  }
+
   template <typename Call>
-  void Answered(const Call& call) {
-    if (call.begin <= history_.deleted_end) return;
-    faults_.Add("deleted", "a call [", call.begin, "..", call.end,
-                "] was answered after the deletion");
+  static void Lower(Instants& instants, const Call& call) {
+    const auto [it, fresh] = instants.try_emplace(call.server, call.end);
+    it->second = std::min(it->second, call.end);
+  }
+
+  // When the process that was called began.
+  template <typename Call>
+  Instant Life(const Call& call) const {
+    Instant begin = 0;
+    for (const ServerLife& life : history_.lives) {
+      if (life.server == call.server && life.begin <= call.begin) {
+        begin = std::max(begin, life.begin);
+      }
+    }
+    return begin;
+  }
+
+  // From when the server that was called surely has the table, and from when it
+  // surely has it no more.
+  template <typename Call>
+  Instant There(const Call& call) const {
+    if (!history_.shared || Life(call) > history_.created) return -1;
+    const auto found = there_.find(call.server);
+    return found == there_.end() ? kNever : found->second;
   }
   template <typename Call>
-  void Absent(const Call& call) {
-    if (call.end >= history_.deleted_begin) return;
-    faults_.Add("deleted", "a call [", call.begin, "..", call.end,
-                "] found no table before the deletion");
+  Instant Gone(const Call& call) const {
+    if (!history_.shared || Life(call) > history_.deleted_end) {
+      return history_.deleted_end;
+    }
+    const auto found = gone_.find(call.server);
+    return found == gone_.end() ? kNever : found->second;
   }
 
   const ModelHistory& history_;
   ModelFaults& faults_;
+  Instants there_, gone_;
 };
 
 // Counts generations from that at which the table was created, which becomes 0.

@@ -128,7 +128,8 @@ inline void ModelRun::Failed(int client, const char* what, Instant begin,
   // The status of a stream may lack the reason.
   if (status.error_code() == grpc::StatusCode::NOT_FOUND &&
       (reason.empty() || reason == "TABLE_NOT_FOUND")) {
-    Add(client, &ModelHistory::absents, AbsentCall{begin, Now()});
+    const bool writes = absl::string_view(what) == "StreamUpdates";
+    Add(client, &ModelHistory::absents, AbsentCall{begin, Now(), 0, writes});
   } else if (!status.ok() && !IsBroken(status)) {
     Surprise(DescribeStatus(what, status));
   }

@@ -10,7 +10,8 @@ README.md under "A first session by hand" run as they are in one shell, with
 /tmp/ replaced by a folder of the test; a line must exit with 0, or with the
 status that its comment names. --long also runs grpcurl, whose build takes
 minutes. Of every other document, each command of a block is looked at: flags of
-planb_server and planbctl, targets of bazel and make, files.
+planb_server and planbctl, targets of bazel and make, files. Those of planbctl
+that name neither a server nor a placeholder run too, against a server.
 """
 
 import os
@@ -21,6 +22,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SESSION = "## A first session by hand"
@@ -82,6 +84,7 @@ class Checks:
                                             (ROOT / "Makefile").read_text(), re.M)).split())
         self.server_flags = self.flags(["planb_server", "--help"])
         self.ctl = {}
+        self.runnable = []
 
     def flags(self, command):
         text = subprocess.run([self.folder / command[0], *command[1:]], check=True,
@@ -119,6 +122,8 @@ class Checks:
                 if known is None:
                     return self.fail(where, words, f"there is no command {plain[0]}")
                 self.unknown(where, rest, known)
+                if where != "README.md" and len(plain) == len(rest):
+                    self.runnable.append((where, words))
         elif name == "make" and plain:
             for target in plain:
                 if "=" not in target and target not in self.make:
@@ -150,13 +155,38 @@ class Checks:
                     self.fail(where, words, f"there is no {target}")
 
 
+    def run(self):
+        """Runs the commands of planbctl, in their order, against one server."""
+        with tempfile.TemporaryDirectory(prefix="planb_commands") as work:
+            socket = f"unix://{work}/s"
+
+            def planbctl(*arguments):
+                return subprocess.run(
+                    [self.folder / "planbctl", *arguments], cwd=work, check=False,
+                    env={**os.environ, "PLANB_SERVER": socket},
+                    capture_output=True, text=True, timeout=SESSION_SECONDS)
+
+            with subprocess.Popen(
+                    [self.folder / "planb_server", "--generate=1000", "--store=none",
+                     f"--listen={socket}", "--metrics_address="],
+                    stderr=subprocess.DEVNULL) as server:
+                end = time.monotonic() + SESSION_SECONDS
+                while planbctl("health").returncode != 0 and time.monotonic() < end:
+                    time.sleep(0.1)
+                for where, words in self.runnable:
+                    answer = planbctl(*words[1:])
+                    if answer.returncode != 0:
+                        self.fail(where, words, answer.stderr.strip())
+                server.terminate()
+
+
 def session(folder, long):
     """Runs the blocks of README.md. Returns what went wrong."""
     text = (ROOT / "README.md").read_text()
     part = text[text.index(SESSION):]
     part = part[:part.index("\n## ", 1)]
-    script = ["set -uEm", "PLANB_FAILED=0",
-              "trap 'echo \"status $?: $BASH_COMMAND\"; PLANB_FAILED=1' ERR"]
+    lines = ["set -uEm", "PLANB_FAILED=0",
+             "trap 'echo \"status $?: $BASH_COMMAND\"; PLANB_FAILED=1' ERR"]
     for block in blocks(part):
         if any("grpcurl" in line for line in block) and not long:
             block = [line for line in block if line.startswith("kill")]
@@ -165,9 +195,9 @@ def session(folder, long):
                 continue
             status = STATUS.search(line)
             code = re.sub(r"(^|\s)#.*", "", line).rstrip()
-            script.append(f"{code} && false || [[ $? == {status[1]} ]]" if status else code)
+            lines.append(f"{code} && false || [[ $? == {status[1]} ]]" if status else code)
     with tempfile.TemporaryDirectory(prefix="planb_session") as work:
-        text = "\n".join(script).replace("/tmp/", f"{work}/")
+        text = "\n".join(lines).replace("/tmp/", f"{work}/")
         text += "\nkill $(jobs -p) 2> /dev/null; wait; exit $PLANB_FAILED\n"
         # A file: what `pkill -f` looks for must not be among bash's arguments.
         script, log = pathlib.Path(work, "session.sh"), pathlib.Path(work, "session.log")
@@ -206,6 +236,7 @@ def main():
                 for words in commands(block):
                     checks.check(name, words)
         checks.check_targets()
+        checks.run()
         wrong = checks.wrong
         if shutil.which("etcd") is None:
             print("SKIP: README.md's session needs etcd")
@@ -213,7 +244,8 @@ def main():
             wrong += session(checks.folder, long)
     for line in wrong:
         print(line, file=sys.stderr)
-    print(f"{checks.checked} commands in {len(names)} documents, {len(wrong)} wrong")
+    print(f"{checks.checked} commands in {len(names)} documents, {len(wrong)} wrong, "
+          f"{len(checks.runnable)} of planbctl run besides README.md's")
     if checks.checked < 100:
         print("too few: the documents are written otherwise", file=sys.stderr)
         return 1

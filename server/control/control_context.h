@@ -45,6 +45,13 @@ struct ControlLimits {
   // generation.
   size_t max_lists = 64;
   size_t max_watchers = 64;
+  // Watches that are sent the whole table at once. Others wait for their turn,
+  // `whole_table_turn` at most: a client that reads slowly delays no other for
+  // longer.
+  size_t whole_tables = 8;
+  absl::Duration whole_table_turn = absl::Seconds(5);
+  // How long the history then keeps up to twice its bound for each of them.
+  absl::Duration whole_table_grace = absl::Seconds(30);
   // ReplaceRoutes and ImportSnapshot calls open at once.
   size_t max_replacements = 16;
   // StreamUpdates calls open at once, and the unanswered changes that each may
@@ -82,6 +89,7 @@ struct ControlContext {
         update_streams("update streams", l.max_update_streams,
                        m.streams(StreamKind::kUpdate)),
         update_memory(l.update_memory_bytes),
+        whole_tables(l.whole_tables),
         update_log(tracer),
         reload(std::move(r)) {}
 
@@ -94,6 +102,7 @@ struct ControlContext {
   StreamSlots replacements;
   StreamSlots update_streams;
   WeightLimit update_memory;
+  WeightLimit whole_tables;
   UpdateLog update_log;
   Reload reload;
 };

@@ -30,16 +30,6 @@ ServerOptions Impatient() {
   return options;
 }
 
-// A client that buffers 64 KiB of a stream, and no more when the path is fast.
-std::unique_ptr<Stub> NarrowClient(const RunningServer& running) {
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return v1::RouteTable::NewStub(
-      grpc::CreateCustomChannel(absl::StrCat("unix://", running.socket()),
-                                grpc::InsecureChannelCredentials(), arguments));
-}
-
 // The server tells the reason in the message alone.
 void ExpectEnded(const grpc::Status& status, Code code, const char* reason) {
   EXPECT_EQ(status.error_code(), code) << status.error_message();

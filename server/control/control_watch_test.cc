@@ -138,6 +138,16 @@ TEST(ControlWatch, LargeGenerationsAreSplit) {
   EXPECT_EQ(watch.Read().generation(), 2U);
 }
 
+// Announces 2,000 routes below a /32; a generation of them is some 70 kB.
+v1::UpdateRoutesRequest TwoThousandRoutes(uint32_t block = 0xdb8) {
+  v1::UpdateRoutesRequest request;
+  for (int i = 0; i < 2000; ++i) {
+    AddUpdate(absl::StrCat("2001:", absl::Hex(block), ":", i, "::/48"), 1,
+              request);
+  }
+  return request;
+}
+
 // A watcher that does not read costs the server no memory beyond its history,
 // and does not disturb other watchers.
 TEST(ControlWatch, SlowWatchersAreCutOffAndOthersGoOn) {
@@ -164,10 +174,7 @@ TEST(ControlWatch, SlowWatchersAreCutOffAndOthersGoOn) {
     }
     seen.notify_one();
   });
-  v1::UpdateRoutesRequest request;
-  for (int i = 0; i < 2000; ++i) {
-    AddUpdate(absl::StrCat("2001:db8:", i, "::/48"), 1, request);
-  }
+  v1::UpdateRoutesRequest request = TwoThousandRoutes();
   uint64_t most = 0;
   for (uint32_t generation = 1; generation <= kGenerations; ++generation) {
     for (v1::RouteUpdate& update : *request.mutable_updates()) {
@@ -265,10 +272,7 @@ TEST(ControlWatch, ASlowWatcherWithResyncEndsWithTheSameTable) {
   RunningServer running(options);
   Watch slow(running.table(), 0, "", /*resync=*/true);
   EXPECT_EQ(slow.Read().generation(), 0U);
-  v1::UpdateRoutesRequest request;
-  for (int i = 0; i < 2000; ++i) {
-    AddUpdate(absl::StrCat("2001:db8:", i, "::/48"), 1, request);
-  }
+  v1::UpdateRoutesRequest request = TwoThousandRoutes();
   constexpr uint32_t kGenerations = 300;  // 20 MB on the wire
   for (uint32_t generation = 1; generation <= kGenerations; ++generation) {
     for (v1::RouteUpdate& update : *request.mutable_updates()) {
@@ -292,6 +296,115 @@ TEST(ControlWatch, ASlowWatcherWithResyncEndsWithTheSameTable) {
   for (const auto& [prefix, next_hop] : routes) {
     ASSERT_EQ(next_hop, kGenerations);
   }
+}
+
+// Reads to the end of a generation that is sent whole. Returns its number.
+uint64_t ReadWhole(Watch& watch) {
+  v1::WatchRoutesResponse message;
+  do {
+    message = watch.Read();
+    EXPECT_TRUE(message.reset());
+  } while (!message.generation_complete());
+  return message.generation();
+}
+
+// What is announced while the whole table is on its way is kept beyond the
+// bound of the history.
+TEST(ControlWatch, AClientThatIsSentTheWholeTableCanCatchUp) {
+  ServerOptions options;
+  v1::UpdateRoutesRequest request = TwoThousandRoutes();
+  RunningServer probe;
+  ASSERT_TRUE(Call(probe, &Stub::UpdateRoutes, request).status.ok());
+  options.control.whole_table_grace = absl::Hours(1);
+  // Room for 10 generations.
+  options.tables.table.history_bytes = GetTable(probe).history_bytes() * 10;
+  RunningServer running(options);
+  uint32_t generation = 0;
+  const auto announce = [&](uint32_t until) {
+    while (generation < until) {
+      ++generation;
+      for (v1::RouteUpdate& update : *request.mutable_updates()) {
+        update.set_next_hop_id(generation);
+      }
+      ASSERT_TRUE(Call(running, &Stub::UpdateRoutes, request).status.ok());
+    }
+  };
+  announce(15);
+  // Does not read for 18 generations.
+  const auto client = NarrowClient(running);
+  Watch watch(*client, 1, "", /*resync=*/true);
+  EXPECT_EQ(ReadWhole(watch), 15U);
+  announce(33);
+  for (uint64_t at = 15; at < 33;) {
+    const v1::WatchRoutesResponse message = watch.Read();
+    ASSERT_FALSE(message.reset()) << "after " << at;
+    if (message.generation_complete()) at = message.generation();
+  }
+  EXPECT_GT(GetTable(running).history_bytes(),
+            options.tables.table.history_bytes);
+}
+
+TEST(ControlWatch, TheHistoryHasItsBoundAgainAfterTheGrace) {
+  ServerOptions options;
+  options.control.whole_table_grace = absl::ZeroDuration();
+  options.tables.table.history_bytes = 1;
+  RunningServer running(options);
+  for (uint32_t i = 1; i <= 3; ++i) running.Announce({{"::/0", i}});
+  Watch watch(running.table(), 1, "", /*resync=*/true);
+  EXPECT_EQ(ReadWhole(watch), 3U);
+  running.Announce({{"::/0", 4}});
+  while (watch.Read().generation() != 4) continue;
+  // The watch that has sent this gave up its hold before.
+  running.Announce({{"::/0", 5}});
+  EXPECT_EQ(GetTable(running).oldest_watch_generation(), 4U);
+}
+
+// A table of some 700 kB on the wire: a narrow client does not buffer it.
+void AnnounceMuch(RunningServer& running) {
+  for (uint32_t block = 1; block <= 10; ++block) {
+    ASSERT_TRUE(Call(running, &Stub::UpdateRoutes, TwoThousandRoutes(block))
+                    .status.ok());
+  }
+}
+
+TEST(ControlWatch, WholeTablesAreSentInTurn) {
+  ServerOptions options;
+  options.control.whole_tables = 1;
+  options.control.whole_table_turn = absl::Hours(1);
+  options.tables.table.history_bytes = 1;
+  RunningServer running(options);
+  AnnounceMuch(running);
+  const auto client = NarrowClient(running);
+  auto slow = std::make_unique<Watch>(*client, 1, "", true);
+  EXPECT_TRUE(slow->Read().reset());
+  const auto other = v1::RouteTable::NewStub(running.unix_socket());
+  std::atomic<bool> over = false;
+  std::thread second([&] {
+    Watch watch(*other, 1, "", /*resync=*/true);
+    v1::WatchRoutesResponse message = watch.Read();
+    EXPECT_TRUE(over);
+    EXPECT_TRUE(message.reset());
+  });
+  absl::SleepFor(absl::Milliseconds(300));
+  over = true;
+  slow.reset();
+  second.join();
+}
+
+// A client that does not read its whole table delays others for one turn.
+TEST(ControlWatch, ASlowWholeTableDelaysOthersForOneTurn) {
+  ServerOptions options;
+  options.control.whole_tables = 1;
+  options.control.whole_table_turn = absl::Milliseconds(20);
+  options.tables.table.history_bytes = 1;
+  RunningServer running(options);
+  AnnounceMuch(running);
+  const auto client = NarrowClient(running);
+  Watch slow(*client, 1, "", /*resync=*/true);
+  EXPECT_TRUE(slow.Read().reset());
+  const auto other = v1::RouteTable::NewStub(running.unix_socket());
+  Watch second(*other, 1, "", /*resync=*/true);
+  EXPECT_EQ(ReadWhole(second), 10U);
 }
 
 TEST(ControlWatch, EndsWithItsTable) {

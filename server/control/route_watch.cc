@@ -4,6 +4,8 @@
 // visible.
 
 #include <algorithm>
+#include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -21,6 +23,8 @@ constexpr int kRoutesPerMessage = 2000;
 constexpr int kObjectsPerMessage = 1000;
 // How often an idle watch checks whether its client is still there.
 constexpr absl::Duration kLookAround = absl::Milliseconds(500);
+// How often a watch that needs the whole table asks for its turn.
+constexpr absl::Duration kTurnPause = absl::Milliseconds(10);
 
 void EncodeChange(const Route& route, v1::RouteUpdate& update) {
   update.set_op(route.next_hop == kNoRoute ? v1::RouteUpdate::OP_DELETE
@@ -137,6 +141,23 @@ void AwaitHistory(const grpc::ServerContext& call, const Table& table,
   }
 }
 
+// Waits until fewer than ControlLimits::whole_tables are on the way, for
+// `whole_table_turn` at most. Errors: UNAVAILABLE (DRAINING), NOT_FOUND
+// (TABLE_NOT_FOUND).
+absl::Status AwaitTurn(ControlContext& context, const grpc::ServerContext& call,
+                       const History& history, WeightLimit::Share& turn) {
+  const SteadyInstant last = SteadyAfter(context.limits.whole_table_turn);
+  for (turn = context.whole_tables.Take(1);
+       !turn.granted() && !call.IsCancelled() && SteadyNow() < last;
+       turn = context.whole_tables.Take(1)) {
+    // Ends at once if the history is closed.
+    const absl::Status open = history.AwaitNewest(
+        std::numeric_limits<uint64_t>::max(), SteadyAfter(kTurnPause));
+    if (!open.ok()) return open;
+  }
+  return absl::OkStatus();
+}
+
 // True for the errors that a resync answers.
 bool NeedsWholeTable(const absl::Status& status) {
   return absl::IsOutOfRange(status) || absl::IsResourceExhausted(status);
@@ -145,7 +166,8 @@ bool NeedsWholeTable(const absl::Status& status) {
 // Serves one watch to its end. With a client that does not read, this blocks in
 // the write of one message until CallGuard ends the call. The table's history
 // keeps what the client misses meanwhile. Beyond the bound of the history the
-// watch ends, or sends the whole table.
+// watch ends, or sends the whole table; the bound is then twice as high for
+// ControlLimits::whole_table_grace, so that the client can catch up.
 // Errors: NOT_FOUND (TABLE_NOT_FOUND), RESOURCE_EXHAUSTED (TOO_MANY_STREAMS,
 // WATCHER_TOO_SLOW), OUT_OF_RANGE (HISTORY_COMPACTED, HISTORY_DIVERGED),
 // UNAVAILABLE (DRAINING), CANCELLED.
@@ -157,15 +179,23 @@ absl::Status SendChanges(ControlContext& context,
   if (!slot.ok()) return slot.status();
   const absl::StatusOr<TableRef> table = context.tables.Find(request.table());
   if (!table.ok()) return table.status();
-  const History& history = (*table)->history();
+  History& history = (*table)->history();
   uint64_t generation = request.start_generation();
   AwaitHistory(call, **table, generation);
   std::string digest;
+  std::optional<History::Hold> hold;
+  SteadyInstant hold_end;
   // Sends the whole table if the client wants that instead of `why`.
   const auto resync = [&](absl::Status why) -> absl::Status {
     if (!request.resync() || !NeedsWholeTable(why)) return why;
+    WeightLimit::Share turn = context.whole_tables.Take(0);
+    const absl::Status open = AwaitTurn(context, call, history, turn);
+    if (!open.ok()) return open;
+    hold.reset();
+    hold.emplace(history.KeepWhatFollows());
     const Pinned pinned(*(*table)->Read());
     if (!SendWhole(pinned, out)) return ClientGone();
+    hold_end = SteadyAfter(context.limits.whole_table_grace);
     generation = pinned.generation;
     digest = pinned.digest;
     return absl::OkStatus();
@@ -177,6 +207,7 @@ absl::Status SendChanges(ControlContext& context,
   SteadyInstant next_bookmark = SteadyNow();
   if (digest.empty()) digest = history.DigestOf(generation);
   while (!call.IsCancelled()) {
+    if (SteadyNow() >= hold_end) hold.reset();
     if (SteadyNow() >= next_bookmark) {
       v1::WatchRoutesResponse bookmark;
       bookmark.set_generation(generation);

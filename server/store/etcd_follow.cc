@@ -3,12 +3,15 @@
 // What other servers do: reading the whole store, and its watch.
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
+#include "absl/random/random.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "absl/time/time.h"
 #include "lpm/io/byte_source.h"
 #include "server/base/error.h"
 #include "server/base/log.h"
@@ -35,7 +38,14 @@ using etcdserverpb::KeyValue;
 
 constexpr char kFormat[] = "planb store 1";
 constexpr int kLoadAttempts = 5;
-constexpr auto kWatchPause = std::chrono::milliseconds(100);
+// The longest pause before the store is watched or read again. It is random, so
+// that the servers of a member that was restarted come back one by one.
+constexpr absl::Duration kWatchPause = absl::Milliseconds(500);
+
+std::chrono::milliseconds WatchPause() {
+  return absl::ToChronoMilliseconds(
+      kWatchPause * absl::Uniform<double>(absl::BitGen(), 0.1, 1.0));
+}
 
 absl::StatusOr<std::vector<AcceptedBatch>> ParseBatches(
     const std::string& contents) {
@@ -475,7 +485,7 @@ void EtcdStore::WatchLoop() {
       logged = missed;
       if (!missed) continue;
       std::unique_lock lock(mutex_);
-      changed_.wait_for(lock, kWatchPause, [this] { return ending_; });
+      changed_.wait_for(lock, WatchPause(), [this] { return ending_; });
       continue;
     }
     const absl::Status ended = client_->Watch(
@@ -506,7 +516,7 @@ void EtcdStore::WatchLoop() {
     server::Log(LogLevel::kWarning, "the watch of the store began anew",
                 {{"error", ended.message()}});
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, kWatchPause, [this] { return ending_; });
+    changed_.wait_for(lock, WatchPause(), [this] { return ending_; });
   }
 }
 

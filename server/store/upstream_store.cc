@@ -19,7 +19,7 @@ namespace {
 
 using Message = v1::WatchRoutesResponse;
 
-constexpr absl::Duration kFirstPause = absl::Milliseconds(100);
+constexpr absl::Duration kFirstPause = absl::Seconds(1);
 constexpr absl::Duration kLongestPause = absl::Seconds(2);
 // Never the digest of a table: a watch from it begins with the whole table.
 constexpr char kNoDigest[] = "whole table";
@@ -277,10 +277,11 @@ void UpstreamStore::Follow(StoreFollower& follower) {
   poll_ = std::thread([this] { RunPoll(); });
 }
 
-bool UpstreamStore::Pause(absl::Duration longest) {
+bool UpstreamStore::Pause(absl::Duration shortest, absl::Duration longest) {
   std::unique_lock lock(mutex_);
   const absl::Duration pause =
-      longest * absl::Uniform<double>(absl::BitGen(), 0.5, 1.0);
+      shortest +
+      (longest - shortest) * absl::Uniform<double>(absl::BitGen(), 0.0, 1.0);
   closing_.wait_for(lock, absl::ToChronoMilliseconds(pause),
                     [this] { return closed_; });
   return !closed_;
@@ -333,7 +334,7 @@ void UpstreamStore::RunWatch(Watch& watch) {
           {{"table", watch.name}, {"error", read.message()}});
     }
     set_astray(true);
-    if (!Pause(pause)) break;
+    if (!Pause(absl::ZeroDuration(), pause)) break;
     pause = std::min(pause * 2, kLongestPause);
     bool resync = false;
     if (absl::IsOutOfRange(read)) {
@@ -354,7 +355,7 @@ void UpstreamStore::RunWatch(Watch& watch) {
 }
 
 void UpstreamStore::RunPoll() {
-  while (Pause(options_.poll)) {
+  while (Pause(options_.poll / 2, options_.poll)) {
     const auto tables = ListTables(options_.poll * 3);
     if (!tables.ok()) continue;
     if (astray_ == 0) heard_ = SteadyNow().time_since_epoch().count();

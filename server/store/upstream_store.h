@@ -43,7 +43,9 @@ struct UpstreamOptions {
 };
 
 // Follows each table through a watch, which begins with the whole table where
-// that is needed. A watch that ends is begun anew after a random pause. Where
+// that is needed. A watch that ends is begun anew after a random pause of up to
+// a second, so that the followers of a server that was restarted come back one
+// by one. Where
 // the other server has an older generation than this one, for example because
 // it follows others and is behind, or lost a table that it kept in memory, this
 // one keeps what it has until the other is ahead again; lag() then grows.
@@ -114,8 +116,9 @@ class UpstreamStore final : public Store {
   // The loops of the threads.
   void RunWatch(Watch& watch);
   void RunPoll();
-  // Waits before another attempt. False if the store is closed.
-  bool Pause(absl::Duration longest);
+  // Waits for a random time before another attempt. False if the store is
+  // closed.
+  bool Pause(absl::Duration shortest, absl::Duration longest);
 
   const UpstreamOptions options_;
   const std::unique_ptr<v1::RouteTable::Stub> stub_;

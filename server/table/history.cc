@@ -43,13 +43,32 @@ void History::Append(absl::Span<const DeltaPtr> deltas) {
     entries_.push_back({delta, delta->bytes()});
     bytes_ += entries_.back().bytes;
   }
+  Trim();
+  changed_.notify_all();
+}
+
+void History::Trim() {
   while (bytes_ > max_bytes_ && entries_.size() > 1) {
-    bytes_ -= entries_.front().bytes;
-    oldest_ = entries_.front().delta->generation;
-    oldest_digest_ = entries_.front().delta->digest;
+    const Entry& oldest = entries_.front();
+    const bool held =
+        !held_.empty() && oldest.delta->generation > *held_.begin();
+    if (held && bytes_ <= 2 * max_bytes_) return;
+    bytes_ -= oldest.bytes;
+    oldest_ = oldest.delta->generation;
+    oldest_digest_ = oldest.delta->digest;
     entries_.pop_front();
   }
-  changed_.notify_all();
+}
+
+History::Hold History::KeepWhatFollows() {
+  const std::lock_guard lock(mutex_);
+  return {this, held_.insert(Newest())};
+}
+
+void History::Release(std::multiset<uint64_t>::iterator hold) {
+  const std::lock_guard lock(mutex_);
+  held_.erase(hold);
+  Trim();
 }
 
 absl::Status History::CheckStart(uint64_t generation,

@@ -12,7 +12,9 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -34,6 +36,28 @@ class History {
   // oldest deltas while all together have more than `max_bytes`. The newest is
   // kept, however large: watchers of the generation before it can continue.
   History(size_t max_bytes, uint64_t generation, std::string digest);
+
+  // Keeps the deltas after one generation beyond `max_bytes`, up to twice that:
+  // time for a watcher that is sent the whole table to catch up. Must not
+  // outlive the history.
+  class Hold {
+   public:
+    Hold(Hold&& other) noexcept
+        : history_(std::exchange(other.history_, nullptr)), at_(other.at_) {}
+    Hold& operator=(Hold&&) = delete;
+    ~Hold() {
+      if (history_ != nullptr) history_->Release(at_);
+    }
+
+   private:
+    friend class History;
+    Hold(History* history, std::multiset<uint64_t>::iterator at)
+        : history_(history), at_(at) {}
+    History* history_;
+    std::multiset<uint64_t>::iterator at_;
+  };
+  // Keeps the deltas after newest().
+  Hold KeepWhatFollows();
 
   // Adds deltas that became visible. REQUIRES: each follows the one before it,
   // and the first of them newest().
@@ -72,6 +96,8 @@ class History {
     size_t bytes;
   };
 
+  void Release(std::multiset<uint64_t>::iterator hold);
+  void Trim() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t Newest() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return entries_.empty() ? oldest_ : entries_.back().delta->generation;
   }
@@ -89,6 +115,7 @@ class History {
   size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t oldest_ ABSL_GUARDED_BY(mutex_);
   std::string oldest_digest_ ABSL_GUARDED_BY(mutex_);
+  std::multiset<uint64_t> held_ ABSL_GUARDED_BY(mutex_);  // generations
   absl::Status closed_ ABSL_GUARDED_BY(mutex_);
 };
 

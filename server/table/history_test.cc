@@ -84,6 +84,31 @@ TEST(History, KeepsTheNewestDeltaHoweverLarge) {
   EXPECT_LE(history.bytes(), 3 * one);
 }
 
+TEST(History, AHoldKeepsWhatFollowsUpToTwiceTheBound) {
+  const size_t one = DeltaOf(1, 100)->bytes();
+  History history(3 * one, 0, "zero");
+  for (uint64_t g = 1; g <= 5; ++g) history.Append({DeltaOf(g, 100)});
+  EXPECT_EQ(history.oldest(), 2U);
+  {
+    const History::Hold later = [&] {
+      const History::Hold hold = history.KeepWhatFollows();  // 5
+      history.Append({DeltaOf(6, 100)});
+      return history.KeepWhatFollows();  // 6
+    }();
+    // The deltas before 6 are dropped as always.
+    history.Append({DeltaOf(7, 100), DeltaOf(8, 100), DeltaOf(9, 100)});
+    EXPECT_EQ(history.oldest(), 6U);
+    for (uint64_t g = 10; g <= 12; ++g) history.Append({DeltaOf(g, 100)});
+    EXPECT_EQ(history.oldest(), 6U);
+    EXPECT_EQ((*history.Next(6, SteadyNow()))->generation, 7U);
+    history.Append({DeltaOf(13, 100)});
+    EXPECT_EQ(history.oldest(), 7U);
+    EXPECT_LE(history.bytes(), 6 * one);
+  }
+  EXPECT_EQ(history.oldest(), 10U);
+  EXPECT_LE(history.bytes(), 3 * one);
+}
+
 TEST(History, DetectsADivergedDigest) {
   History history(1 << 20, 5, std::string(16, '\5'));
   history.Append({DeltaOf(6)});

@@ -149,6 +149,7 @@ class Table {
   }
 
   const History& history() const { return history_; }
+  History& history() { return history_; }
   bool has_store() const { return options_.store != nullptr; }
   // True if an accepted batch survives a power loss.
   bool durable() const {

@@ -163,6 +163,50 @@ TEST(Follow, ABatchThatDoesNotFollowStopsTheTable) {
   EXPECT_EQ(table.state().digest, digest);
 }
 
+// Another server's batch that does not apply here, while batches of this server
+// wait for the store.
+TEST(Follow, ATableThatStoppedAppendsNothing) {
+  FakeStore store;
+  Table table(StoredTable(), {.store = &store});
+  store.Hold();
+  auto first = table.Submit(Announce("2001:db8::/32", 1));
+  store.AwaitCommits(1);
+  auto second = table.Submit(Announce("2001:db8::/32", 2));
+  auto third = table.Submit(Announce("2001:db8::/32", 3));
+  table.AppendedElsewhere(
+      2, {{.delta = std::make_shared<const Delta>(
+               Delta{.generation = 2,
+                     .previous = 1,
+                     .routes = {{Prefix::Parse("::/0").value(), 2}},
+                     .digest = std::string(16, 'x')})}});
+  store.Release();
+  ASSERT_TRUE(first.get().ok());
+  for (auto* refused : {&second, &third}) {
+    EXPECT_EQ(ErrorReason(refused->get().status()), "STORE_CORRUPT");
+  }
+  EXPECT_EQ(store.begun(), 1);
+  EXPECT_EQ(table.state().accepted, 1U);
+}
+
+// A replacement of next hops may make a group of the id of a next hop.
+TEST(Follow, AnIdMayChangeItsKind) {
+  SharedLog log;
+  std::vector<std::unique_ptr<Node>> nodes;
+  for (int n = 0; n < 2; ++n) nodes.push_back(std::make_unique<Node>(log));
+  UpdateBatch hops = Announce("2001:db8::/32", 7);
+  hops.next_hops = {{.id = 5}, {.id = 7}};
+  hops.replace_next_hops = true;
+  UpdateBatch group = Announce("2001:db8::/32", 7);
+  group.next_hops = {{.id = 5}};
+  group.groups = {{.id = 7, .members = {{.next_hop = 5, .weight = 1}}}};
+  group.replace_next_hops = true;
+  for (const UpdateBatch* batch : {&hops, &group, &hops}) {
+    const auto outcome = nodes[0]->table().Apply(*batch);
+    ASSERT_TRUE(outcome.ok()) << outcome.status();
+    ExpectSame(nodes, outcome->generation);
+  }
+}
+
 TEST(Follow, AWrongDigestStopsTheTable) {
   FakeStore store;
   Table table(StoredTable(), {.store = &store});

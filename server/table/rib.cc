@@ -185,8 +185,10 @@ void Update(const std::vector<Entry>& before, const std::vector<Entry>& after,
   for (const Entry& entry : after) digest.Add(entry);
 }
 
-// Refuses an id that a request deletes as one kind and adds as the other.
+// Refuses an id that a request deletes as one kind and adds as the other. What
+// another server has accepted may do that: it comes from a replacement.
 void CheckOtherKind(const UpdateBatch& batch, Violations& violations) {
+  if (batch.accepted_elsewhere) return;
   const auto repeated = [&](absl::string_view field, NextHopId id) {
     violations.Add(absl::StatusCode::kInvalidArgument, "NEXT_HOP_REPEATED",
                    field, absl::StrCat("id ", id, " appears twice"));

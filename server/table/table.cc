@@ -426,7 +426,21 @@ void Table::Recover() {
     FailedElsewhere(Error(applied.code(), "STORE_CORRUPT", applied.message()));
     break;
   }
-  if (IsStoreConflict(store_error_)) {
+  absl::Status apart;
+  {
+    const std::lock_guard lock(mutex_);
+    apart = apart_;
+  }
+  // The store has entries that this table has not applied. A batch that is
+  // staged here does not follow them.
+  if (!apart.ok()) {
+    Refuse(absl::MakeSpan(later), apart);
+    later.clear();
+  }
+  if (!apart.ok() && !store_error_.ok()) {
+    Refuse(absl::MakeSpan(group_),
+           IsStoreConflict(store_error_) ? apart : store_error_);
+  } else if (IsStoreConflict(store_error_)) {
     StageGroupAgain(later);
   } else if (absl::IsResourceExhausted(store_error_) && group_.size() > 1) {
     const auto half = group_.size() / 2;

@@ -23,8 +23,11 @@ namespace {
 using etcdserverpb::RangeRequest;
 using etcdserverpb::RangeResponse;
 
-// A page of a read: entries have up to a megabyte each.
-constexpr int64_t kPage = 64;
+// A page of a read begins with so many keys, and has about so many bytes: it
+// must come within one attempt, by slow networks too.
+constexpr int64_t kFirstPage = 4;
+constexpr int64_t kLargestPage = 4096;
+constexpr size_t kPageBytes = 1 << 20;
 constexpr auto kRetryPause = std::chrono::milliseconds(20);
 // A member that does not take a connection in this time is passed over.
 constexpr absl::Duration kConnectTime = absl::Milliseconds(300);
@@ -40,14 +43,33 @@ bool MayPass(const grpc::Status& status) {
          status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
 }
 
+// True if etcd has answered that it changed nothing.
+bool IsRefusal(const grpc::Status& status) {
+  switch (status.error_code()) {
+    case grpc::StatusCode::INVALID_ARGUMENT:
+    case grpc::StatusCode::NOT_FOUND:
+    case grpc::StatusCode::PERMISSION_DENIED:
+    case grpc::StatusCode::UNAUTHENTICATED:
+    case grpc::StatusCode::RESOURCE_EXHAUSTED:
+    case grpc::StatusCode::FAILED_PRECONDITION:
+    case grpc::StatusCode::OUT_OF_RANGE:
+      return true;
+    default:
+      return false;
+  }
+}
+
 // Also does the work of connecting, which no other thread does between calls.
 bool Connected(grpc::Channel& channel) {
   return channel.WaitForConnected(GrpcAfter(kConnectTime));
 }
 
 bool TokenRefused(const grpc::Status& status) {
+  const std::string& message = status.error_message();
   return status.error_code() == grpc::StatusCode::UNAUTHENTICATED ||
-         absl::StrContains(status.error_message(), "invalid auth token");
+         absl::StrContains(message, "invalid auth token") ||
+         absl::StrContains(message, "revision of auth store is old") ||
+         absl::StrContains(message, "user name is empty");
 }
 
 }  // namespace
@@ -62,14 +84,15 @@ std::string EndOfPrefix(std::string prefix) {
 
 class EtcdClient::Context {
  public:
-  Context(EtcdClient& client, std::optional<SteadyInstant> deadline)
+  Context(EtcdClient& client, std::optional<SteadyInstant> deadline,
+          bool with_token = true)
       : client_(client) {
     if (deadline.has_value()) {
       context_.set_deadline(
           GrpcAfter(absl::FromChrono(*deadline - SteadyNow())));
     }
     const std::lock_guard lock(client_.mutex_);
-    if (!client_.token_.empty()) {
+    if (with_token && !client_.token_.empty()) {
       context_.AddMetadata("token", client_.token_);
     }
     client_.contexts_.insert(&context_);
@@ -102,15 +125,11 @@ absl::StatusOr<std::unique_ptr<EtcdClient>> EtcdClient::Create(
 
 absl::Status EtcdClient::Authenticate(
     const std::shared_ptr<grpc::Channel>& channel, SteadyInstant deadline) {
-  {
-    const std::lock_guard lock(mutex_);
-    token_.clear();
-  }
   etcdserverpb::AuthenticateRequest request;
   request.set_name(options_.user);
   request.set_password(options_.password);
   etcdserverpb::AuthenticateResponse response;
-  Context context(*this, deadline);
+  Context context(*this, deadline, /*with_token=*/false);
   const grpc::Status status =
       etcdserverpb::Auth::NewStub(channel)->Authenticate(context.get(), request,
                                                          &response);
@@ -124,15 +143,16 @@ template <typename Stub, typename Request, typename Response>
 absl::StatusOr<Response> EtcdClient::Call(
     grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
                                  Response*),
-    const Request& request, absl::Duration timeout) {
+    const Request& request, absl::Duration timeout, bool* lost) {
   const SteadyInstant deadline =
       SteadyAfter(std::min(timeout, options_.timeout));
   bool authenticated = false;
+  bool renewed = false;
   for (;;) {
     const SteadyInstant attempt =
         std::min(deadline, SteadyAfter(options_.attempt_timeout));
     const auto to = channel();
-    if (!options_.user.empty() && !authenticated) {
+    if (!options_.user.empty() && !authenticated && !renewed) {
       const std::lock_guard lock(mutex_);
       authenticated = !token_.empty();
     }
@@ -154,14 +174,12 @@ absl::StatusOr<Response> EtcdClient::Call(
       Stub stub(to);
       status = (stub.*method)(context.get(), request, &response);
       if (status.ok()) return response;
-      if (!options_.user.empty() && TokenRefused(status)) {
+      if (lost != nullptr && !IsRefusal(status)) *lost = true;
+      if (!options_.user.empty() && TokenRefused(status) && !renewed) {
         // Tokens expire. Once more, with another one.
-        const std::lock_guard lock(mutex_);
-        if (!token_.empty()) {
-          token_.clear();
-          authenticated = false;
-          continue;
-        }
+        renewed = true;
+        authenticated = false;
+        continue;
       }
     }
     if (!MayPass(status)) return FromGrpc(status);
@@ -176,8 +194,9 @@ absl::StatusOr<Response> EtcdClient::Call(
 }
 
 absl::StatusOr<etcdserverpb::TxnResponse> EtcdClient::Txn(
-    const etcdserverpb::TxnRequest& request, absl::Duration timeout) {
-  return Call(&etcdserverpb::KV::Stub::Txn, request, timeout);
+    const etcdserverpb::TxnRequest& request, absl::Duration timeout,
+    bool* lost) {
+  return Call(&etcdserverpb::KV::Stub::Txn, request, timeout, lost);
 }
 
 absl::StatusOr<RangeResponse> EtcdClient::Range(const RangeRequest& request) {
@@ -242,7 +261,7 @@ absl::StatusOr<int64_t> EtcdClient::ReadPrefix(
   RangeRequest request;
   request.set_key(prefix);
   request.set_range_end(EndOfPrefix(prefix));
-  request.set_limit(kPage);
+  request.set_limit(kFirstPage);
   request.set_revision(revision);
   for (;;) {
     const auto page = Range(request);
@@ -255,6 +274,12 @@ absl::StatusOr<int64_t> EtcdClient::ReadPrefix(
     }
     if (!page->more() || page->kvs().empty()) return request.revision();
     request.set_key(page->kvs().rbegin()->key() + '\0');
+    const size_t bytes = page->ByteSizeLong();
+    if (bytes > kPageBytes) {
+      request.set_limit(std::max<int64_t>(request.limit() / 2, 1));
+    } else if (bytes < kPageBytes / 2) {
+      request.set_limit(std::min(request.limit() * 2, kLargestPage));
+    }
   }
 }
 

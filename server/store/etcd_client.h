@@ -59,10 +59,12 @@ class EtcdClient {
   // Errors of all calls: those of etcd; UNAVAILABLE or DEADLINE_EXCEEDED if no
   // member answered in time, and then a change may still be made; CANCELLED
   // after Cancel().
-  // `timeout`: if shorter than that of the options.
+  // `timeout`: if shorter than that of the options. Sets `lost` if an attempt
+  // had no answer: whatever is returned, etcd may have made the transaction, or
+  // may still make it.
   absl::StatusOr<etcdserverpb::TxnResponse> Txn(
       const etcdserverpb::TxnRequest& request,
-      absl::Duration timeout = absl::InfiniteDuration());
+      absl::Duration timeout = absl::InfiniteDuration(), bool* lost = nullptr);
   absl::StatusOr<etcdserverpb::RangeResponse> Range(
       const etcdserverpb::RangeRequest& request);
   absl::Status Put(const etcdserverpb::PutRequest& request);
@@ -105,8 +107,8 @@ class EtcdClient {
   absl::StatusOr<Response> Call(
       grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
                                    Response*),
-      const Request& request,
-      absl::Duration timeout = absl::InfiniteDuration());
+      const Request& request, absl::Duration timeout = absl::InfiniteDuration(),
+      bool* lost = nullptr);
   absl::Status Authenticate(const std::shared_ptr<grpc::Channel>& channel,
                             SteadyInstant deadline);
   std::shared_ptr<grpc::Channel> channel() const {

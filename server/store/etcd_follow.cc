@@ -38,13 +38,19 @@ using etcdserverpb::KeyValue;
 
 constexpr char kFormat[] = "planb store 1";
 constexpr int kLoadAttempts = 5;
-// The longest pause before the store is watched or read again. It is random, so
-// that the servers of a member that was restarted come back one by one.
+// The longest pauses before the store is watched or read again: the first, and
+// that after many failures. They are random, so that the servers of a member
+// that was restarted come back one by one.
 constexpr absl::Duration kWatchPause = absl::Milliseconds(500);
+constexpr absl::Duration kLongestPause = absl::Seconds(8);
 
-std::chrono::milliseconds WatchPause() {
+std::chrono::milliseconds PauseOf(absl::Duration longest) {
   return absl::ToChronoMilliseconds(
-      kWatchPause * absl::Uniform<double>(absl::BitGen(), 0.1, 1.0));
+      longest * absl::Uniform<double>(absl::BitGen(), 0.1, 1.0));
+}
+
+bool IsCorrupt(const absl::Status& status) {
+  return ErrorReason(status) == "STORE_CORRUPT";
 }
 
 absl::StatusOr<std::vector<AcceptedBatch>> ParseBatches(
@@ -193,12 +199,14 @@ absl::StatusOr<EtcdStore::Loaded> EtcdStore::LoadAll() {
           log.name = kv.key().substr(prefix.size());
           log.created = kv.create_revision();
           log.revision = kv.mod_revision();
-          if (!log.record.ParseFromString(kv.value()) || log.record.id() == 0) {
-            return Corrupt(kv.key(), "is not a table's record");
-          }
+          const bool parsed = log.record.ParseFromString(kv.value());
           log.id = log.record.id();
-          if (!loaded.logs.try_emplace(log.id, log).second) {
-            return Corrupt(kv.key(), "has the id of another table");
+          if (!parsed || log.id == 0) {
+            loaded.unreadable[log.name] =
+                Corrupt(kv.key(), "is not a table's record");
+          } else if (!loaded.logs.try_emplace(log.id, log).second) {
+            loaded.unreadable[log.name] =
+                Corrupt(kv.key(), "has the id of another table");
           }
           return absl::OkStatus();
         });
@@ -222,6 +230,7 @@ absl::StatusOr<EtcdStore::Loaded> EtcdStore::LoadAll() {
       auto table = LoadTable(log, loaded.revision);
       status = table.status();
       if (status.ok()) loaded.tables.push_back(*std::move(table));
+      if (IsCorrupt(status)) log.failed = std::exchange(status, {});
     }
     if (status.ok()) {
       std::sort(loaded.tables.begin(), loaded.tables.end(),
@@ -230,15 +239,24 @@ absl::StatusOr<EtcdStore::Loaded> EtcdStore::LoadAll() {
     }
     // Compacted while it was read.
     if (absl::IsOutOfRange(status) && attempt < kLoadAttempts) continue;
-    if (ErrorReason(status) == "STORE_CORRUPT") return status;
-    return Failed(status);
+    return IsCorrupt(status) ? status : Failed(status);
   }
 }
 
 absl::StatusOr<std::vector<StoredTable>> EtcdStore::Load() {
   const absl::Status format = CheckFormat(options_.patience);
   if (!format.ok()) return format;
-  auto loaded = LoadAll();
+  // A server does not start with a part of its tables.
+  const auto load_whole = [this]() -> absl::StatusOr<Loaded> {
+    auto loaded = LoadAll();
+    if (!loaded.ok()) return loaded;
+    for (const auto& [name, why] : loaded->unreadable) return why;
+    for (const auto& [id, log] : loaded->logs) {
+      if (!log.failed.ok()) return log.failed;
+    }
+    return loaded;
+  };
+  auto loaded = load_whole();
   if (!loaded.ok()) return loaded.status();
   const bool has_default =
       std::any_of(loaded->tables.begin(), loaded->tables.end(),
@@ -253,7 +271,7 @@ absl::StatusOr<std::vector<StoredTable>> EtcdStore::Load() {
     if (!made.ok() && !absl::IsAlreadyExists(made.status())) {
       return made.status();
     }
-    loaded = LoadAll();
+    loaded = load_whole();
     if (!loaded.ok()) return loaded.status();
   }
   const std::lock_guard lock(mutex_);
@@ -320,8 +338,8 @@ absl::Status EtcdStore::Deliver(uint64_t id, uint64_t number, int64_t revision,
   std::string damage;
   if (!own) {
     auto read = Contents(id, number, entry, revision);
-    if (!read.ok()) return read.status();
-    contents = *std::move(read);
+    if (!read.ok() && !IsCorrupt(read.status())) return read.status();
+    if (read.ok()) contents = *std::move(read);
     auto accepted = ParseBatches(contents);
     if (accepted.ok()) {
       batches = *std::move(accepted);
@@ -393,34 +411,30 @@ void EtcdStore::Created(const std::string& name, const KeyValue& kv) {
   follower_->Replaced(std::move(table));
 }
 
-void EtcdStore::Event(const etcdserverpb::Event& event) {
+absl::Status EtcdStore::Event(const etcdserverpb::Event& event) {
   const KeyValue& kv = event.kv();
   absl::string_view key = kv.key();
   const bool put = event.type() == etcdserverpb::Event::PUT;
   if (absl::ConsumePrefix(&key, Key("state/logs/"))) {
-    if (!put) return;
+    if (!put) return absl::OkStatus();
     const std::pair<absl::string_view, absl::string_view> parts =
         absl::StrSplit(key, absl::MaxSplits('/', 1));
     uint64_t id = 0;
     uint64_t number = 0;
     if (!absl::SimpleHexAtoi(parts.first, &id) ||
         !absl::SimpleHexAtoi(parts.second, &number)) {
-      return;
+      return absl::OkStatus();
     }
     const absl::Status status =
         Deliver(id, number, kv.mod_revision(), kv.value());
-    if (status.ok()) return;
-    const absl::Status resynced = Resync();
-    if (resynced.ok()) return;
-    server::Log(LogLevel::kError, "an entry of the store cannot be followed",
-                {{"key", kv.key()}, {"error", status.message()}});
-    const std::lock_guard lock(mutex_);
-    const auto log = logs_.find(id);
-    if (log != logs_.end()) Fail(log->second, kv.key(), status.message());
-    return;
+    // Entries before it are missing, or etcd has compacted its chunks.
+    return absl::IsOutOfRange(status) ? Resync() : status;
   }
   if (absl::ConsumePrefix(&key, Key("state/tables/"))) {
-    if (put) return Created(std::string(key), kv);
+    if (put) {
+      Created(std::string(key), kv);
+      return absl::OkStatus();
+    }
     const std::lock_guard lock(mutex_);
     // This server may have made a later one of that name already.
     for (auto log = logs_.begin(); log != logs_.end();) {
@@ -434,18 +448,18 @@ void EtcdStore::Event(const etcdserverpb::Event& event) {
       if (follower_ != nullptr) follower_->Deleted(deleted.name, deleted.id);
       if (deleted.done != nullptr) deleted.done(NoTable(deleted.name));
     }
-    return;
+    return absl::OkStatus();
   }
   if (absl::ConsumePrefix(&key, Key("state/snapshots/"))) {
     uint64_t id = 0;
     SnapshotRecord record;
     if (!put || !absl::SimpleHexAtoi(key, &id) ||
         !record.ParseFromString(kv.value())) {
-      return;
+      return absl::OkStatus();
     }
     const std::lock_guard lock(mutex_);
     const auto found = logs_.find(id);
-    if (found == logs_.end()) return;
+    if (found == logs_.end()) return absl::OkStatus();
     auto& followed = found->second;
     followed.snapshot_bytes = record.bytes();
     while (!followed.ends.empty() &&
@@ -453,7 +467,7 @@ void EtcdStore::Event(const etcdserverpb::Event& event) {
       followed.log_bytes -= followed.ends.front().bytes;
       followed.ends.pop_front();
     }
-    return;
+    return absl::OkStatus();
   }
   if (key == Key("state/floor") && put) {
     const std::lock_guard lock(mutex_);
@@ -461,11 +475,13 @@ void EtcdStore::Event(const etcdserverpb::Event& event) {
     uint64_t floor = 0;
     if (absl::SimpleAtoi(kv.value(), &floor)) floor_ = std::max(floor_, floor);
   }
+  return absl::OkStatus();
 }
 
 void EtcdStore::WatchLoop() {
   bool missed = resumed_;  // events, so that all must be read again
   bool logged = false;
+  absl::Duration pause = kWatchPause;
   for (;;) {
     int64_t from = 0;
     {
@@ -483,9 +499,13 @@ void EtcdStore::WatchLoop() {
         server::Log(LogLevel::kInfo, "the store was read");
       }
       logged = missed;
-      if (!missed) continue;
+      if (!missed) {
+        pause = kWatchPause;
+        continue;
+      }
       std::unique_lock lock(mutex_);
-      changed_.wait_for(lock, WatchPause(), [this] { return ending_; });
+      changed_.wait_for(lock, PauseOf(pause), [this] { return ending_; });
+      pause = std::min(2 * pause, kLongestPause);
       continue;
     }
     const absl::Status ended = client_->Watch(
@@ -498,15 +518,22 @@ void EtcdStore::WatchLoop() {
           if (response.canceled()) {
             return absl::UnavailableError(response.cancel_reason());
           }
-          heard_ = SteadyNow().time_since_epoch().count();
           int64_t last = 0;
+          absl::Status status;
           for (const auto& event : response.events()) {
-            Event(event);
+            status = Event(event);
+            if (!status.ok()) break;
             last = event.kv().mod_revision();
           }
           const std::lock_guard lock(mutex_);
+          if (status.ok()) {
+            heard_ = SteadyNow().time_since_epoch().count();
+          } else {
+            --last;  // other events of that revision may be left
+          }
           revision_ = std::max(revision_, last);
-          return ending_ ? absl::CancelledError("closed") : absl::OkStatus();
+          if (ending_) return absl::CancelledError("closed");
+          return status;
         });
     {
       std::unique_lock lock(mutex_);
@@ -516,7 +543,7 @@ void EtcdStore::WatchLoop() {
     server::Log(LogLevel::kWarning, "the watch of the store began anew",
                 {{"error", ended.message()}});
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, WatchPause(), [this] { return ending_; });
+    changed_.wait_for(lock, PauseOf(kWatchPause), [this] { return ending_; });
   }
 }
 
@@ -538,6 +565,22 @@ absl::Status EtcdStore::Resync() {
     return first->failed;
   }
   std::vector<Done> undecided;
+  // A damaged table stops where it is, and no other.
+  for (auto& [id, log] : loaded->logs) {
+    if (!log.failed.ok()) loaded->unreadable[log.name] = log.failed;
+  }
+  for (const auto& [name, why] : loaded->unreadable) {
+    server::Log(LogLevel::kError, "a table of the store cannot be read",
+                {{"table", name}, {"error", why.message()}});
+    Log* const known = Find(name, kAnyTable);
+    if (known == nullptr) continue;
+    if (known->failed.ok()) {
+      known->failed = why;
+      if (Done done = Take(*known, known->append)) done(why);
+      if (follower_ != nullptr) follower_->Failed(name, known->id, why);
+    }
+    loaded->logs.insert_or_assign(known->id, std::move(*known));
+  }
   for (auto& [id, log] : logs_) {
     if (loaded->logs.contains(id)) continue;
     if (log.created > loaded->revision) {

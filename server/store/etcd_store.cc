@@ -35,7 +35,6 @@ using etcd_txn::FoundElse;
 using etcd_txn::Hex;
 using etcd_txn::NoTable;
 using etcd_txn::ReadElse;
-using etcd_txn::Undecided;
 using etcdserverpb::KeyValue;
 
 // Tables whose appends are on the way at the same time.
@@ -157,10 +156,13 @@ absl::StatusOr<uint64_t> EtcdStore::CreateTable(const std::string& name,
   }
   AddPut(key, record.SerializeAsString(), txn);
   ReadElse(key, txn);
-  const auto response = client_->Txn(txn);
+  bool lost = false;
+  const auto response = client_->Txn(txn, absl::InfiniteDuration(), &lost);
   const std::lock_guard lock(mutex_);
   creating_.erase(record.id());
-  if (!response.ok()) return Undecided(response.status());
+  // The watch has seen it made, and did not tell the follower.
+  if (logs_.contains(record.id())) return record.id();
+  if (!response.ok()) return Failed(response.status(), lost);
   int64_t revision = response->header().revision();
   if (!response->succeeded()) {
     const KeyValue* const found = FoundElse(*response);
@@ -186,8 +188,10 @@ absl::StatusOr<uint64_t> EtcdStore::CreateTable(const std::string& name,
 absl::Status EtcdStore::DeleteTable(const std::string& name, uint64_t id,
                                     uint64_t generation) {
   const std::string key = TableKey(name);
+  const std::string floor_key = Key("state/floor");
   int64_t revision = 0;
   uint64_t floor = 0;
+  int64_t floor_revision = 0;
   {
     const std::lock_guard lock(mutex_);
     if (!closed_.ok()) return closed_;
@@ -196,11 +200,15 @@ absl::Status EtcdStore::DeleteTable(const std::string& name, uint64_t id,
     revision = log->revision;
     id = log->id;
     floor = floor_;
+    floor_revision = floor_revision_;
   }
+  bool lost = false;
   for (int attempt = 0; attempt < kDeleteAttempts; ++attempt) {
     floor = std::max(floor, generation);
     etcdserverpb::TxnRequest txn;
     CompareRevision(key, revision, txn);
+    // Another server may have deleted a table with a higher generation.
+    CompareRevision(floor_key, floor_revision, txn);
     AddDelete(key, "", txn);
     for (const std::string& prefix :
          {LogPrefix(id), Key(absl::StrCat("data/chunks/", Hex(id), "/")),
@@ -208,10 +216,11 @@ absl::Status EtcdStore::DeleteTable(const std::string& name, uint64_t id,
       AddDelete(prefix, EndOfPrefix(prefix), txn);
     }
     AddDelete(Key(absl::StrCat("state/snapshots/", Hex(id))), "", txn);
-    AddPut(Key("state/floor"), absl::StrCat(floor), txn);
+    AddPut(floor_key, absl::StrCat(floor), txn);
     ReadElse(key, txn);
-    const auto response = client_->Txn(txn);
-    if (!response.ok()) return Undecided(response.status());
+    ReadElse(floor_key, txn);
+    const auto response = client_->Txn(txn, absl::InfiniteDuration(), &lost);
+    if (!response.ok()) return Failed(response.status(), lost);
     if (response->succeeded()) {
       const std::lock_guard lock(mutex_);
       floor_ = std::max(floor_, floor);
@@ -233,6 +242,14 @@ absl::Status EtcdStore::DeleteTable(const std::string& name, uint64_t id,
     if (record.id() != id) return absl::OkStatus();  // already another one
     revision = found->mod_revision();
     generation = std::max(generation, record.generation());
+    const KeyValue* const floor_found = FoundElse(*response, 1);
+    if (floor_found == nullptr) continue;
+    floor_revision = floor_found->mod_revision();
+    uint64_t other = 0;
+    if (!absl::SimpleAtoi(floor_found->value(), &other)) {
+      return Corrupt(floor_key, "is not a number");
+    }
+    floor = std::max(floor, other);
   }
   return Conflict();
 }
@@ -242,10 +259,14 @@ void EtcdStore::StartAppend(const std::string& table, uint64_t id,
                             absl::Span<const AcceptedBatch> batches,
                             Done done) {
   if (batches.empty()) return done(absl::OkStatus());
+  uint64_t previous = 0;
   uint64_t generation = 0;
   std::string body;
   for (const AcceptedBatch& batch : batches) {
-    if (batch.delta != nullptr) generation = batch.delta->generation;
+    if (batch.delta != nullptr) {
+      if (generation == 0) previous = batch.delta->previous;
+      generation = batch.delta->generation;
+    }
     AppendBatch(batch, body);
   }
   std::unique_lock lock(mutex_);
@@ -254,8 +275,8 @@ void EtcdStore::StartAppend(const std::string& table, uint64_t id,
     lock.unlock();
     return done(why);
   }
-  jobs_.push_back(
-      {table, id, position, std::move(body), generation, std::move(done)});
+  jobs_.push_back({table, id, position, std::move(body), previous, generation,
+                   std::move(done)});
   changed_.notify_all();
 }
 
@@ -286,6 +307,7 @@ void EtcdStore::Append(Job job) {
   TableRecord record;
   uint64_t id = job.id;
   uint64_t number = 0;
+  int64_t created = 0;
   etcdserverpb::TxnRequest txn;
   const std::string key = TableKey(job.table);
   {
@@ -304,6 +326,13 @@ void EtcdStore::Append(Job job) {
     } else if (job.position != kAnyPosition &&
                job.position + 1 != log->record.next()) {
       why = Conflict();  // the follower has been told already
+    } else if (job.generation != 0 &&
+               job.previous != log->record.generation()) {
+      // No server could apply it.
+      why = Corrupt(
+          EntryKey(log->id, log->record.next()),
+          absl::StrCat("would follow generation ", log->record.generation(),
+                       " as if it was ", job.previous));
     } else if (follower_ != nullptr && lag() > 2 * options_.silence) {
       why = Error(absl::StatusCode::kUnavailable, "STORE_FAILED",
                   absl::StrCat("etcd has not answered for ",
@@ -311,6 +340,7 @@ void EtcdStore::Append(Job job) {
     }
     if (!why.ok()) return job.done(why);
     id = log->id;
+    created = log->created;
     record = log->record;
     number = record.next();
     log->append = ++appends_;
@@ -330,31 +360,24 @@ void EtcdStore::Append(Job job) {
   entry.set_chain(record.chain());
   entry.set_bytes(contents.size());
   absl::Status status;
+  bool conflict = false;
+  const std::string chunks =
+      absl::StrCat(ChunkPrefix(id, number), Hex(instance_), Hex(append), "/");
   if (contents.size() <= options_.chunk_bytes) {
     entry.set_contents(std::move(contents));
   } else {
-    const std::string prefix =
-        absl::StrCat(ChunkPrefix(id, number), Hex(instance_), Hex(append), "/");
-    for (size_t at = 0; at < contents.size() && status.ok();
-         at += options_.chunk_bytes) {
-      etcdserverpb::PutRequest put;
-      put.set_key(absl::StrCat(prefix, Hex(entry.chunks())));
-      put.set_value(contents.substr(at, options_.chunk_bytes));
-      entry.set_chunks(entry.chunks() + 1);
-      status = client_->Put(put);
-    }
+    status = PutChunks(job.table, id, created, number, chunks, contents, entry);
+    conflict = IsStoreConflict(status);
   }
-  bool may_be_made = false;
-  bool conflict = false;
+  bool lost = false;
   if (status.ok()) {
     // Where a foreign entry stands, nothing is written over it.
     CompareCreation(EntryKey(id, number), 0, txn);
     AddPut(EntryKey(id, number), entry.SerializeAsString(), txn);
     AddPut(key, record.SerializeAsString(), txn);
     ReadElse(key, txn);
-    const auto response = client_->Txn(txn);
+    const auto response = client_->Txn(txn, absl::InfiniteDuration(), &lost);
     status = response.status();
-    may_be_made = !status.ok();
     if (response.ok() && response->succeeded()) {
       const std::lock_guard lock(mutex_);
       const auto log = logs_.find(id);
@@ -374,24 +397,67 @@ void EtcdStore::Append(Job job) {
   }
   // Also finds this append, if an attempt made it whose answer was lost.
   if (conflict) status = CatchUp(id);
-  const std::lock_guard lock(mutex_);
-  const auto log = logs_.find(id);
-  if (log == logs_.end()) return;
-  const Done done = Take(log->second, append);
-  if (done == nullptr) return;
-  if (!closed_.ok()) {
-    done(closed_);
-  } else if (conflict && status.ok()) {
-    done(Conflict());
-  } else {
-    done(may_be_made ? Undecided(status) : Failed(status));
+  Done done;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto log = logs_.find(id);
+    if (log == logs_.end()) return;
+    done = Take(log->second, append);
+    if (done == nullptr) return;
+    if (log->second.record.next() > number) {
+      // Another server's entry has this number.
+      lost = false;
+      status = Conflict();
+    } else if (conflict && status.ok()) {
+      // The entry was appended and replaced by a snapshot since, or was not.
+      status = lost ? absl::UnavailableError("etcd: an answer was lost")
+                    : Conflict();
+    }
+    if (!lost && !closed_.ok()) {
+      status = closed_;
+    } else if (!IsStoreConflict(status) && !absl::IsNotFound(status)) {
+      status = Failed(status, lost);
+    }
+    done(status);
   }
+  // Not if etcd is away: then a snapshot deletes them later.
+  if (entry.chunks() > 0 && !lost && !absl::IsUnavailable(status)) {
+    etcdserverpb::DeleteRangeRequest erase;
+    erase.set_key(chunks);
+    erase.set_range_end(EndOfPrefix(chunks));
+    client_->DeleteRange(erase).IgnoreError();
+  }
+}
+
+absl::Status EtcdStore::PutChunks(const std::string& table, uint64_t id,
+                                  int64_t created, uint64_t number,
+                                  const std::string& prefix,
+                                  const std::string& contents,
+                                  LogRecord& entry) {
+  for (size_t at = 0; at < contents.size(); at += options_.chunk_bytes) {
+    {
+      const std::lock_guard lock(mutex_);
+      const auto log = logs_.find(id);
+      if (log == logs_.end()) return NoTable(table);
+      if (log->second.record.next() != number) return Conflict();
+    }
+    etcdserverpb::TxnRequest txn;
+    // Nothing deletes what is put after the table was deleted.
+    CompareCreation(TableKey(table), created, txn);
+    AddPut(absl::StrCat(prefix, Hex(entry.chunks())),
+           contents.substr(at, options_.chunk_bytes), txn);
+    entry.set_chunks(entry.chunks() + 1);
+    const auto response = client_->Txn(txn);
+    if (!response.ok()) return response.status();
+    if (!response->succeeded()) return NoTable(table);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status EtcdStore::CatchUp(uint64_t id) {
   etcdserverpb::RangeRequest request;
   request.set_range_end(EndOfPrefix(LogPrefix(id)));
-  request.set_limit(64);
+  request.set_limit(4);  // of half a megabyte, perhaps
   for (;;) {
     uint64_t next = 0;
     {

@@ -132,6 +132,7 @@ class EtcdStore final : public Store {
     uint64_t id;
     uint64_t position;
     std::string contents;
+    uint64_t previous;    // the generation before it
     uint64_t generation;  // after it; 0: as before
     Done done;
   };
@@ -144,7 +145,10 @@ class EtcdStore final : public Store {
   };
   struct Loaded {
     std::vector<StoredTable> tables;
+    // Of each table. Those that are damaged have `failed`.
     Logs logs;
+    // Tables by name whose record is damaged.
+    std::map<std::string, absl::Status> unreadable;
     uint64_t floor = 0;
     int64_t floor_revision = 0;
     int64_t revision = 0;
@@ -161,7 +165,7 @@ class EtcdStore final : public Store {
 
   // Writes the format where there is none yet.
   absl::Status CheckFormat(absl::Duration patience);
-  // Everything as of one revision.
+  // Everything as of one revision, without the contents of damaged tables.
   absl::StatusOr<Loaded> LoadAll();
   absl::StatusOr<StoredTable> LoadTable(Log& log, int64_t revision);
   // The contents of an entry, with its chunks.
@@ -176,6 +180,12 @@ class EtcdStore final : public Store {
   void ReportLoop();
 
   void Append(Job job);
+  // Puts the contents of an entry in chunks, which are counted in `entry`.
+  // Errors besides those of etcd: ABORTED (STORE_CONFLICT) as soon as another
+  // server is ahead; NOT_FOUND if the table was deleted.
+  absl::Status PutChunks(const std::string& table, uint64_t id, int64_t created,
+                         uint64_t number, const std::string& prefix,
+                         const std::string& contents, etcd::LogRecord& entry);
   // Delivers the entries that this server has not seen.
   absl::Status CatchUp(uint64_t id);
   // Delivers one entry: ends the append in progress if it is that one, else
@@ -184,7 +194,9 @@ class EtcdStore final : public Store {
                        const std::string& value);
   void Fail(Log& log, absl::string_view key, absl::string_view what)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Event(const etcdserverpb::Event& event);
+  // Errors: those of reading an entry's chunks. Then nothing is followed past
+  // the event, which is delivered again.
+  absl::Status Event(const etcdserverpb::Event& event);
   void Created(const std::string& name, const etcdserverpb::KeyValue& kv);
   // After events were missed.
   absl::Status Resync();

@@ -32,11 +32,9 @@ inline absl::Status Failed(const absl::Status& status) {
                status.message());
 }
 
-// Of a transaction that etcd may have made.
-inline absl::Status Undecided(const absl::Status& status) {
-  if (!absl::IsUnavailable(status) && !absl::IsDeadlineExceeded(status)) {
-    return Failed(status);
-  }
+// Of a transaction that failed. `lost`: etcd may have made it all the same.
+inline absl::Status Failed(const absl::Status& status, bool lost) {
+  if (!lost) return Failed(status);
   return Error(absl::StatusCode::kDeadlineExceeded, "STORE_UNDECIDED",
                status.message());
 }

@@ -1,0 +1,540 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The shared store where answers of etcd are lost, late or errors: a member of
+// a real etcd behind a service that does this to its calls.
+
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/server_builder.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "etcd.grpc.pb.h"
+#include "lpm/synthetic/synthetic.h"
+#include "server/base/error.h"
+#include "server/store/etcd_store.h"
+#include "server/table/tables.h"
+#include "server/testing/etcd_cluster.h"
+#include "server/testing/small_store.h"
+
+namespace planb::server {
+namespace {
+
+using grpc::Status;
+using grpc::StatusCode;
+
+constexpr absl::Duration kPatience = absl::Seconds(60);
+
+// Hands calls on to a member. A test may refuse a call before it, or replace
+// its answer. The hooks are set while no call is in progress.
+class Between {
+ public:
+  explicit Between(const std::string& member)
+      : channel_(
+            grpc::CreateChannel(member, grpc::InsecureChannelCredentials())),
+        kv_(*this),
+        watch_(*this),
+        auth_(*this) {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
+                             &port_);
+    builder.RegisterService(&kv_);
+    builder.RegisterService(&watch_);
+    builder.RegisterService(&auth_);
+    builder.SetMaxReceiveMessageSize(-1);
+    server_ = builder.BuildAndStart();
+  }
+  ~Between() { server_->Shutdown(std::chrono::system_clock::now()); }
+
+  std::string Url(const std::string& prefix) const {
+    return absl::StrCat("etcd://127.0.0.1:", port_, "/", prefix);
+  }
+
+  std::function<Status(const etcdserverpb::TxnRequest&)> before_txn;
+  std::function<Status(const etcdserverpb::TxnRequest&, Status)> after_txn;
+  std::function<Status(const etcdserverpb::RangeRequest&)> before_range;
+  std::atomic<int> logins = 0;
+
+ private:
+  class Kv final : public etcdserverpb::KV::Service {
+   public:
+    explicit Kv(Between& between)
+        : between_(between),
+          stub_(etcdserverpb::KV::NewStub(between.channel_)) {}
+    Status Range(grpc::ServerContext*,
+                 const etcdserverpb::RangeRequest* request,
+                 etcdserverpb::RangeResponse* response) override {
+      if (between_.before_range) {
+        Status status = between_.before_range(*request);
+        if (!status.ok()) return status;
+      }
+      grpc::ClientContext context;
+      return stub_->Range(&context, *request, response);
+    }
+    Status DeleteRange(grpc::ServerContext*,
+                       const etcdserverpb::DeleteRangeRequest* request,
+                       etcdserverpb::DeleteRangeResponse* response) override {
+      grpc::ClientContext context;
+      return stub_->DeleteRange(&context, *request, response);
+    }
+    Status Txn(grpc::ServerContext*, const etcdserverpb::TxnRequest* request,
+               etcdserverpb::TxnResponse* response) override {
+      if (between_.before_txn) {
+        Status status = between_.before_txn(*request);
+        if (!status.ok()) return status;
+      }
+      grpc::ClientContext context;
+      Status status = stub_->Txn(&context, *request, response);
+      return between_.after_txn ? between_.after_txn(*request, status) : status;
+    }
+
+   private:
+    Between& between_;
+    std::unique_ptr<etcdserverpb::KV::Stub> stub_;
+  };
+
+  class Watcher final : public etcdserverpb::Watch::Service {
+   public:
+    explicit Watcher(Between& between)
+        : stub_(etcdserverpb::Watch::NewStub(between.channel_)) {}
+    Status Watch(
+        grpc::ServerContext* server,
+        grpc::ServerReaderWriter<etcdserverpb::WatchResponse,
+                                 etcdserverpb::WatchRequest>* from) override {
+      const auto context = grpc::ClientContext::FromServerContext(*server);
+      const auto to = stub_->Watch(context.get());
+      std::thread requests([&] {
+        etcdserverpb::WatchRequest request;
+        while (from->Read(&request) && to->Write(request)) continue;
+        context->TryCancel();
+      });
+      etcdserverpb::WatchResponse response;
+      while (to->Read(&response) && from->Write(response)) continue;
+      context->TryCancel();
+      server->TryCancel();
+      requests.join();
+      return to->Finish();
+    }
+
+   private:
+    std::unique_ptr<etcdserverpb::Watch::Stub> stub_;
+  };
+
+  class Auth final : public etcdserverpb::Auth::Service {
+   public:
+    explicit Auth(Between& between) : between_(between) {}
+    Status Authenticate(grpc::ServerContext*,
+                        const etcdserverpb::AuthenticateRequest*,
+                        etcdserverpb::AuthenticateResponse* response) override {
+      response->set_token(absl::StrCat("token ", ++between_.logins));
+      return Status::OK;
+    }
+
+   private:
+    Between& between_;
+  };
+
+  const std::shared_ptr<grpc::Channel> channel_;
+  Kv kv_;
+  Watcher watch_;
+  Auth auth_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+class EtcdAnswers : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    if (EtcdCluster::Available()) cluster_ = new EtcdCluster(1);
+  }
+  static void TearDownTestSuite() {
+    delete cluster_;
+    cluster_ = nullptr;
+  }
+  void SetUp() override {
+    if (cluster_ == nullptr) GTEST_SKIP() << "there is no program etcd";
+    static int count = 0;
+    prefix_ = absl::StrCat("answers", ++count);
+    between_ = std::make_unique<Between>(cluster_->endpoint(0));
+  }
+
+  static EtcdStoreOptions Options(const std::string& url) {
+    EtcdStoreOptions options;
+    options.etcd = ParseEtcdUrl(url).value();
+    options.etcd.timeout = absl::Seconds(1);
+    return options;
+  }
+  static std::unique_ptr<Store> Open(const EtcdStoreOptions& options) {
+    auto store = EtcdStore::Open(options);
+    EXPECT_TRUE(store.ok()) << store.status();
+    return *std::move(store);
+  }
+  // A store whose calls go through the service between, or not.
+  std::unique_ptr<Store> OpenBetween() const {
+    return Open(Options(between_->Url(prefix_)));
+  }
+  std::unique_ptr<Store> OpenDirectly() const {
+    return Open(Options(cluster_->Url(prefix_)));
+  }
+
+  // How many keys begin with this, below the prefix.
+  size_t CountKeys(const std::string& rest) const {
+    size_t keys = 0;
+    EXPECT_TRUE(cluster_->Client("")
+                    ->ReadPrefix(absl::StrCat(prefix_, "/", rest), 0,
+                                 [&](const etcdserverpb::KeyValue&) {
+                                   ++keys;
+                                   return absl::OkStatus();
+                                 })
+                    .ok());
+    return keys;
+  }
+  void Erase(const std::string& key) const {
+    etcdserverpb::DeleteRangeRequest request;
+    request.set_key(absl::StrCat(prefix_, "/", key));
+    EXPECT_TRUE(cluster_->Client("")->DeleteRange(request).ok());
+  }
+
+  static EtcdCluster* cluster_;
+  std::string prefix_;
+  std::unique_ptr<Between> between_;
+};
+EtcdCluster* EtcdAnswers::cluster_ = nullptr;
+
+void Await(const std::function<bool()>& condition) {
+  const absl::Time deadline = absl::Now() + kPatience;
+  while (!condition() && absl::Now() < deadline) {
+    absl::SleepFor(absl::Milliseconds(2));
+  }
+  EXPECT_TRUE(condition());
+}
+
+// Of an append: it puts a record and an entry.
+bool Appends(const etcdserverpb::TxnRequest& request) {
+  return request.success_size() == 2;
+}
+
+// What becomes of an append after an attempt was made whose answer was lost.
+TEST_F(EtcdAnswers, ALostAnswerIsNoRefusal) {
+  const Route route = MakeRoute("::/0", 7);
+  struct Case {
+    const char* what;
+    // Ends the second attempt before it reaches etcd.
+    std::function<Status()> second;
+    const char* reason;  // of the append; null: it succeeds
+  };
+  const auto store = OpenBetween();
+  uint64_t id = 0;
+  for (const Case& each : {
+           Case{"found again", [] { return Status::OK; }, nullptr},
+           Case{"no space",
+                [] {
+                  return Status(StatusCode::RESOURCE_EXHAUSTED, "no space");
+                },
+                "STORE_UNDECIDED"},
+           Case{"no right",
+                [] { return Status(StatusCode::PERMISSION_DENIED, "no"); },
+                "STORE_UNDECIDED"},
+           Case{"no answer again",
+                [] { return Status(StatusCode::UNAVAILABLE, "gone"); },
+                "STORE_UNDECIDED"},
+           // It finds a conflict, and what it looks for is compacted.
+           Case{"compacted",
+                [&] {
+                  Erase(absl::StrCat("state/logs/",
+                                     absl::Hex(id, absl::kZeroPad16),
+                                     "/0000000000000001"));
+                  return Status::OK;
+                },
+                "STORE_UNDECIDED"},
+           // It finds a conflict, and what it looks for cannot be read.
+           Case{"not to be read",
+                [&] {
+                  between_->before_range = [](const auto&) {
+                    return Status(StatusCode::UNAVAILABLE, "gone");
+                  };
+                  return Status::OK;
+                },
+                "STORE_UNDECIDED"},
+       }) {
+    id = store->CreateTable(each.what, 0).value();
+    std::atomic<int> attempts = 0;
+    between_->before_txn = [&](const etcdserverpb::TxnRequest& request) {
+      return Appends(request) && ++attempts > 1 ? each.second() : Status::OK;
+    };
+    between_->after_txn = [&](const etcdserverpb::TxnRequest& request,
+                              Status made) {
+      return Appends(request) && attempts == 1
+                 ? Status(StatusCode::UNAVAILABLE, "lost")
+                 : made;
+    };
+    const absl::Status ended =
+        store->Append(each.what, {Batch(1, {route})}, 0, id);
+    EXPECT_GT(attempts, 1) << each.what;
+    if (each.reason == nullptr) {
+      EXPECT_TRUE(ended.ok()) << each.what << ": " << ended;
+    } else {
+      EXPECT_EQ(ErrorReason(ended), each.reason) << each.what << ": " << ended;
+    }
+    between_->before_txn = nullptr;
+    between_->after_txn = nullptr;
+    between_->before_range = nullptr;
+  }
+}
+
+TEST_F(EtcdAnswers, ARefusalOfTheFirstAttemptChangesNothing) {
+  const auto store = OpenBetween();
+  const uint64_t id = store->CreateTable("red", 0).value();
+  between_->before_txn = [&](const auto&) {
+    return Status(StatusCode::RESOURCE_EXHAUSTED, "no space");
+  };
+  const Route route = MakeRoute("::/0", 7);
+  EXPECT_EQ(ErrorReason(store->Append("red", {Batch(1, {route})}, 0, id)),
+            "STORE_FULL");
+  between_->before_txn = nullptr;
+  EXPECT_TRUE(store->Append("red", {Batch(1, {route})}, 0, id).ok());
+}
+
+TEST_F(EtcdAnswers, AnAppendThatClosingInterruptsIsUndecided) {
+  const auto store = OpenBetween();
+  const uint64_t id = store->CreateTable("red", 0).value();
+  std::atomic<bool> made = false, closed = false;
+  between_->after_txn = [&](const auto&, Status status) {
+    made = true;
+    made.notify_all();
+    closed.wait(false);
+    return status;
+  };
+  std::thread closing([&] {
+    made.wait(false);
+    store->Close(DrainingError(), SteadyNow());
+    closed = true;
+    closed.notify_all();
+  });
+  EXPECT_EQ(ErrorReason(store->Append("red", {Batch(1, {MakeRoute("::/0", 7)})},
+                                      0, id)),
+            "STORE_UNDECIDED");
+  closed = true;
+  closed.notify_all();
+  closing.join();
+}
+
+// A batch that no server could apply is not appended.
+TEST_F(EtcdAnswers, ABatchMustFollowTheGenerationThatIsThere) {
+  const auto store = OpenDirectly();
+  const uint64_t id = store->CreateTable("red", 5).value();
+  const Route route = MakeRoute("::/0", 7);
+  EXPECT_EQ(ErrorReason(store->Append("red", {Batch(8, {route})}, 0, id)),
+            "STORE_CORRUPT");
+  EXPECT_TRUE(store->Append("red", {Batch(6, {route})}, 0, id).ok());
+}
+
+// Large batches that lose against small ones leave nothing behind.
+TEST_F(EtcdAnswers, ChunksOfABatchThatWasNotAppendedAreDeleted) {
+  EtcdStoreOptions options = Options(between_->Url(prefix_));
+  options.chunk_bytes = 1000;
+  const auto large = Open(options);
+  const uint64_t id = large->CreateTable("red", 0).value();
+  AcceptedBatch batch = Batch(1, SyntheticTable({.ipv6_routes = 500}));
+  // Another server appends when the last chunk is there.
+  const auto small = OpenDirectly();
+  ASSERT_TRUE(small->Load().ok());
+  between_->before_txn = [&](const etcdserverpb::TxnRequest& request) {
+    if (Appends(request)) {
+      EXPECT_GT(CountKeys("data/chunks/"), 2U);
+      EXPECT_TRUE(
+          small->Append("red", {Batch(1, {MakeRoute("::/0", 1)})}, 0, id).ok());
+    }
+    return Status::OK;
+  };
+  EXPECT_EQ(ErrorReason(large->Append("red", {batch}, 0, id)), kStoreConflict);
+  Await([&] { return CountKeys("data/chunks/") == 0; });
+  // As soon as it hears of another one, it puts no more.
+  int chunks = 0;
+  between_->before_txn = [&](const etcdserverpb::TxnRequest& request) {
+    EXPECT_FALSE(Appends(request));
+    if (++chunks > 1) return Status(StatusCode::RESOURCE_EXHAUSTED, "full");
+    return Status::OK;
+  };
+  batch = Batch(2, SyntheticTable({.ipv6_routes = 500}));
+  EXPECT_EQ(ErrorReason(large->Append("red", {batch}, 1, id)), "STORE_FULL");
+  EXPECT_EQ(chunks, 2);
+  Await([&] { return CountKeys("data/chunks/") == 0; });
+  between_->before_txn = nullptr;
+  const absl::Status last = large->Append("red", {batch}, 1, id);
+  EXPECT_TRUE(last.ok()) << last;
+  EXPECT_GT(CountKeys("data/chunks/"), 2U);
+}
+
+TEST_F(EtcdAnswers, TheFloorOfGenerationsNeverFalls) {
+  const auto a = OpenDirectly(), b = OpenDirectly();
+  const uint64_t low = a->CreateTable("low", 50).value();
+  const uint64_t high = b->CreateTable("high", 1000).value();
+  ASSERT_TRUE(b->DeleteTable("high", high, 1000).ok());
+  // The first server has not heard of it.
+  ASSERT_TRUE(a->DeleteTable("low", low, 50).ok());
+  EXPECT_EQ(a->generation_floor(), 1000U);
+  const auto later = OpenDirectly();
+  ASSERT_TRUE(later->Load().ok());
+  EXPECT_EQ(later->generation_floor(), 1000U);
+}
+
+UpdateBatch Announce(absl::string_view prefix, NextHopId next_hop) {
+  UpdateBatch batch;
+  batch.changes = {
+      {RouteChange::Op::kUpsert, Prefix::Parse(prefix).value(), next_hop}};
+  return batch;
+}
+
+// A server without its services: the tables on a store.
+struct Node {
+  explicit Node(std::unique_ptr<Store> opened)
+      : store(std::move(opened)), tables({}, store.get()) {
+    EXPECT_TRUE(tables.Restore().ok());
+  }
+  ~Node() { tables.Drain(SteadyNow()); }
+
+  std::unique_ptr<Store> store;
+  Tables tables;
+};
+
+TEST_F(EtcdAnswers, ChunksThatCannotBeReadForAWhileAreNoDamage) {
+  std::atomic<bool> cut_off = false;
+  std::atomic<int> refused = 0;
+  between_->before_range = [&](const etcdserverpb::RangeRequest&) {
+    if (!cut_off) return Status::OK;
+    ++refused;
+    return Status(StatusCode::UNAVAILABLE, "cut off");
+  };
+  EtcdStoreOptions options = Options(cluster_->Url(prefix_));
+  options.chunk_bytes = 1000;
+  Node writer(Open(options)), reader(OpenBetween());
+  cut_off = true;
+  UpdateBatch batch;
+  batch.replacement = SyntheticTable({.ipv6_routes = 500});
+  const auto outcome = writer.tables.default_table().Apply(batch);
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  // A call is given up after a second, in which it is tried 50 times at most.
+  Await([&] { return refused > 150; });
+  const Table& table = reader.tables.default_table();
+  EXPECT_EQ(table.state().store_error, "");
+  EXPECT_EQ(table.visible(), 0U);
+  cut_off = false;
+  EXPECT_TRUE(
+      table.AwaitVisible(outcome->generation, SteadyAfter(kPatience)).ok());
+}
+
+// Keeps the names of the tables that were handed over, or that failed.
+class Followed final : public StoreFollower {
+ public:
+  void Appended(const std::string&, uint64_t, uint64_t,
+                std::vector<AcceptedBatch>) override {}
+  void Replaced(StoredTable table) override { Add(table.name, replaced_); }
+  void Deleted(const std::string&, uint64_t) override {}
+  void Failed(const std::string& table, uint64_t,
+              const absl::Status& why) override {
+    EXPECT_EQ(ErrorReason(why), "STORE_CORRUPT");
+    Add(table, failed_);
+  }
+
+  std::set<std::string> replaced() { return Get(replaced_); }
+  std::set<std::string> failed() { return Get(failed_); }
+
+ private:
+  void Add(const std::string& name, std::set<std::string>& names) {
+    const std::lock_guard lock(mutex_);
+    names.insert(name);
+  }
+  std::set<std::string> Get(const std::set<std::string>& names) {
+    const std::lock_guard lock(mutex_);
+    return names;
+  }
+
+  std::mutex mutex_;
+  std::set<std::string> replaced_, failed_;
+};
+
+TEST_F(EtcdAnswers, ADamagedTableStopsNoOtherWhenAllIsReadAgain) {
+  Node other(OpenDirectly());
+  std::vector<uint64_t> ids;
+  const auto announce = [&](const std::string& name, NextHopId next_hop) {
+    const TableRef table = other.tables.Find(name).value();
+    ASSERT_TRUE(table->Apply(Announce("::/0", next_hop)).ok());
+  };
+  for (const char* name : {"red", "blue", "gone"}) {
+    ids.push_back(other.tables.Create(name).value()->store_id());
+    announce(name, 1);
+  }
+  const auto late = OpenDirectly();
+  ASSERT_EQ(late->Load()->size(), 4U);
+  for (const char* name : {"red", "blue", "default"}) announce(name, 2);
+  // An entry of one table and the record of another.
+  const auto client = cluster_->Client("");
+  for (const std::string& key :
+       {absl::StrCat("/state/logs/", absl::Hex(ids[0], absl::kZeroPad16),
+                     "/0000000000000002"),
+        std::string("/state/tables/gone")}) {
+    etcdserverpb::PutRequest put;
+    put.set_key(prefix_ + key);
+    put.set_value("\x0a\x01\x02 this is damaged");
+    ASSERT_TRUE(client->Put(put).ok());
+  }
+  // What the server has missed is compacted, so it reads everything.
+  const auto now = client->ReadPrefix(
+      prefix_, 0,
+      [](const etcdserverpb::KeyValue&) { return absl::OkStatus(); });
+  ASSERT_TRUE(now.ok());
+  ASSERT_TRUE(client->Compact(*now).ok());
+  Followed followed;
+  late->Follow(followed);
+  Await([&] { return followed.replaced().size() == 2; });
+  EXPECT_EQ(followed.replaced(), (std::set<std::string>{"blue", "default"}));
+  EXPECT_EQ(followed.failed(), (std::set<std::string>{"gone", "red"}));
+  const Route route = MakeRoute("::/0", 3);
+  for (const size_t damaged : {0, 2}) {
+    EXPECT_EQ(ErrorReason(late->Append(damaged == 0 ? "red" : "gone",
+                                       {Batch(2, {route})}, 1, ids[damaged])),
+              "STORE_CORRUPT");
+  }
+  EXPECT_TRUE(late->Append("blue", {Batch(3, {route})}, 2, ids[1]).ok());
+  EXPECT_EQ(ErrorReason(OpenDirectly()->Load().status()), "STORE_CORRUPT");
+}
+
+TEST_F(EtcdAnswers, ATokenThatIsRefusedIsRenewed) {
+  for (const char* message : {"etcdserver: revision of auth store is old",
+                              "etcdserver: user name is empty"}) {
+    EtcdStoreOptions options = Options(between_->Url(prefix_));
+    options.etcd.user = "planb";
+    const auto store = Open(options);
+    ASSERT_TRUE(store->Load().ok());
+    const int logins = between_->logins;
+    std::atomic<int> attempts = 0;
+    between_->before_txn = [&](const auto&) {
+      return ++attempts == 1 ? Status(StatusCode::INVALID_ARGUMENT, message)
+                             : Status::OK;
+    };
+    EXPECT_TRUE(store->CreateTable(message + 12, 0).ok());
+    EXPECT_EQ(between_->logins, logins + 1);
+    // Not for ever.
+    between_->before_txn = [&](const auto&) {
+      return Status(StatusCode::INVALID_ARGUMENT, message);
+    };
+    EXPECT_FALSE(store->CreateTable("other", 0).ok());
+    between_->before_txn = nullptr;
+  }
+}
+
+}  // namespace
+}  // namespace planb::server

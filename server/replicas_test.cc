@@ -715,8 +715,21 @@ TEST(SecureReplicas, SpeakMutualTlsWithEtcd) {
   EXPECT_EQ(two.Lookup("2001:db8::1", response.generation()), 5U);
 }
 
+// How long `server` takes to have what `other` has now.
+absl::Duration CatchUpTime(const StoredServer& server,
+                           const StoredServer& other) {
+  const absl::Time begin = absl::Now();
+  const uint64_t there = other.State().visible_generation();
+  while (server.State().visible_generation() < there &&
+         absl::Now() < begin + kPatience) {
+    absl::SleepFor(absl::Milliseconds(2));
+  }
+  return absl::Now() - begin;
+}
+
 // Writers at all servers, while servers and members of etcd are killed, paused
-// and started. PLANB_STORM_SECONDS makes it longer.
+// and started. PLANB_STORM_SECONDS makes it longer; from five minutes on, some
+// pauses of servers take 30 s.
 TEST_F(Replicas, AgreeAfterAStorm) {
   const char* const seconds = std::getenv("PLANB_STORM_SECONDS");
   const absl::Duration length =
@@ -739,6 +752,8 @@ TEST_F(Replicas, AgreeAfterAStorm) {
   std::mt19937_64 random(9);
   const absl::Time end = absl::Now() + length;
   int faults = 0;
+  int long_pauses = 0;
+  absl::Duration caught_up;  // after a pause of 30 s, at most
   while (absl::Now() < end) {
     absl::SleepFor(absl::Milliseconds(300 + random() % 700));
     ++faults;
@@ -764,10 +779,16 @@ TEST_F(Replicas, AgreeAfterAStorm) {
         servers[2] = std::make_unique<StoredServer>(cluster_->Url("planb"));
         break;
       default: {
-        StoredServer* const server = all[random() % 2];
-        server->process().Kill(SIGSTOP);
-        absl::SleepFor(absl::Milliseconds(random() % 2000));
-        server->process().Kill(SIGCONT);
+        const size_t paused = random() % 2;
+        const bool longer = length >= absl::Minutes(5) && random() % 8 == 0;
+        all[paused]->process().Kill(SIGSTOP);
+        absl::SleepFor(longer ? absl::Seconds(30)
+                              : absl::Milliseconds(random() % 2000));
+        all[paused]->process().Kill(SIGCONT);
+        if (!longer) break;
+        ++long_pauses;
+        caught_up =
+            std::max(caught_up, CatchUpTime(*all[paused], *all[1 - paused]));
       }
     }
   }
@@ -784,6 +805,9 @@ TEST_F(Replicas, AgreeAfterAStorm) {
   EXPECT_GT(acked, 10U);
   RecordProperty("faults", faults);
   RecordProperty("acked", static_cast<int>(acked));
+  RecordProperty("long_pauses", long_pauses);
+  RecordProperty("caught_up_ms",
+                 static_cast<int>(absl::ToInt64Milliseconds(caught_up)));
 }
 
 }  // namespace

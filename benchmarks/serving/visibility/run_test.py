@@ -1,16 +1,21 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: Apache-2.0
 
-"""run.py with the real programs, on small tables and for moments: that every
-row is there and can be true. No figure is judged.
+"""run.py and followers.py with the real programs, on small tables and for moments:
+that every row is there and can be true. No figure is judged.
 """
 
 import contextlib
 import io
+import json
 import os
+import pathlib
+import subprocess
 import tempfile
+import types
 import unittest
 
+import followers
 import report
 import run
 
@@ -148,6 +153,50 @@ class TargetsTest(unittest.TestCase):
         row = self.row(workload="load_update", seconds=9.0)
         self.assertEqual(len(self.judged(row)), 1)
         self.assertEqual(self.judged({**row, "table": "1000"}), [])
+
+
+class CallersTest(unittest.TestCase):
+    def test_all_see_every_generation_and_no_answer_is_wrong(self):
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            code = followers.main([
+                "--callers=2", "--routes=1000", "--rate=500", "--batch=10",
+                "--seconds=2", f"--bin={BIN}"])
+        self.assertEqual(code, 0, said.getvalue())
+        self.assertRegex(said.getvalue(), r"(?m)^100 generations, 2 callers: 0 not "
+                         r"seen, 0 whole tables fetched again$")
+        self.assertRegex(said.getvalue(), r"(?m)^from the ack to the callers' lookups, "
+                         r"ms: p50 \d+\.\d\d, p99 \d+\.\d\d$")
+        self.assertRegex(said.getvalue(), r"(?m)^[1-9]\d* lookups, 0 wrong answers; 0 "
+                         r"digests differ")
+        self.assertRegex(said.getvalue(), r"(?m)^\d+ changes/s in batches of 10: server "
+                         r"\d\.\d+ cores, a caller \d\.\d+$")
+
+    def test_a_caller_counts_answers_that_are_not_the_writers(self):
+        options = types.SimpleNamespace(bin=pathlib.Path(BIN), routes=10)
+        local_table = followers.program(
+            options, "benchmarks/serving/visibility/local_table")
+        with tempfile.TemporaryDirectory() as folder:
+            leader = followers.lead(options, folder, 1)
+            self.addCleanup(leader.kill)
+            subprocess.run([local_table, "--role=writer", "--batch=10",
+                            f"--server={leader.socket}"], check=True,
+                           stdout=subprocess.DEVNULL)
+            said = subprocess.run(
+                [local_table, "--role=caller", "--batch=7", "--until=101",
+                 f"--server={leader.socket}"], check=True, stdout=subprocess.PIPE)
+        self.assertGreater(json.loads(said.stdout.splitlines()[1])["wrong"], 0)
+
+    def test_what_is_missing_or_wrong_is_said(self):
+        written = {"acked": [[7, 1_000_000], [8, 2_000_000]], "digest": "aa"}
+        good = {"seen": [[7, 1_500_000], [8, 5_000_000]], "lookups": 9, "wrong": 0,
+                "resyncs": 0, "digest": "aa"}
+        text, well = followers.judge(written, [good, good])
+        self.assertTrue(well)
+        self.assertIn("p50 0.50, p99 3.00", text)
+        self.assertIn("18 lookups, 0 wrong", text)
+        for change in ({"seen": [[8, 5_000_000]]}, {"wrong": 1}, {"resyncs": 1},
+                       {"digest": "bb"}):
+            self.assertFalse(followers.judge(written, [good, {**good, **change}])[1])
 
 
 if __name__ == "__main__":

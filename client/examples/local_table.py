@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 
-"""Lookups in a table inside this process, which follows a server.
+"""Lookups in a table inside this process, which follows a server, in numpy arrays.
 
     local_table.py LIBRARY SERVER ADDRESS...
 
 LIBRARY is libplanb_local.so. Prints the next hop of each IPv6 address, and the
-generation of the answers. With numpy, pass arrays of uint8 with 16 columns:
-`array.ctypes.data` is what the calls want.
+generation of the answers.
 """
 
 import ctypes
 import ipaddress
 import sys
+
+import numpy as np
 
 
 class LocalTable:
@@ -30,17 +31,33 @@ class LocalTable:
         if not self._table:
             raise RuntimeError(error.value.decode())
 
-    def lookup(self, packed):
-        """Next hops of packed IPv6 addresses (16 bytes each), and the generation."""
-        count = len(packed) // 16
-        hops = (ctypes.c_uint32 * count)()
+    def lookup(self, addresses, out=None):
+        """The next hops (uint32) of packed addresses, and their generation.
+
+        `addresses` are rows of uint8: 16 columns for IPv6, 4 for IPv4. The library
+        reads them in place, and writes into `out` if that is given: neither is
+        copied, so both have to be contiguous.
+        """
+        rows, columns = addresses.shape
+        if addresses.dtype != np.uint8 or columns not in (16, 4):
+            raise ValueError("addresses are rows of 16 or 4 uint8")
+        if out is None:
+            out = np.empty(rows, np.uint32)
+        elif out.dtype != np.uint32 or out.shape != (rows,):
+            raise ValueError("out is a uint32 for each address")
+        if not (addresses.flags.c_contiguous and out.flags.carray):
+            raise ValueError("the arrays are not contiguous, or out is read-only")
+        call = (self._c.planb_local_lookup_v6 if columns == 16
+                else self._c.planb_local_lookup_v4)
         generation = ctypes.c_uint64()
-        code = self._c.planb_local_lookup_v6(
-            self._table, packed, ctypes.c_size_t(count), hops,
+        # ctypes lets other threads run during the call.
+        code = call(
+            self._table, ctypes.c_void_p(addresses.ctypes.data),
+            ctypes.c_size_t(rows), ctypes.c_void_p(out.ctypes.data),
             ctypes.byref(generation))
         if code:
             raise RuntimeError(f"the lookup failed with code {code}")
-        return list(hops), generation.value
+        return out, generation.value
 
     def wait(self, generation, timeout=10.0):
         """True once lookups are answered from that generation or a later one."""
@@ -57,7 +74,8 @@ def main():
     library, server, *addresses = sys.argv[1:]
     table = LocalTable(library, server)
     packed = b"".join(ipaddress.IPv6Address(a).packed for a in addresses)
-    hops, generation = table.lookup(packed)
+    hops, generation = table.lookup(
+        np.frombuffer(packed, np.uint8).reshape(-1, 16))
     for address, hop in zip(addresses, hops):
         print(address, hop)
     print("generation", generation)

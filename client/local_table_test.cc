@@ -21,6 +21,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/testing/test_certificates.h"
+#include "client/channel.h"
+#include "client/lookup_client.h"
 #include "client/table_client.h"
 #include "client/testing/real_server_fixture.h"
 
@@ -158,6 +161,77 @@ print("done")
 )";
   EXPECT_EQ(Python(absl::StrCat(script, " ", target_)), "done\n");
   std::filesystem::remove(script);
+}
+
+// Callers that may look up, and callers that may watch as well, by the name in
+// their certificates.
+class WatchRightTest : public LocalTableTest {
+ protected:
+  void StartGuarded() {
+    std::ofstream(policy_) << R"({"name": "p", "allow_rules": [
+        {"name": "lookups", "request": {"paths": [
+         "/planb.v1.RouteLookup/*", "/planb.v1.RouteTable/UpdateRoutes"]}},
+        {"name": "watches", "source": {"principals": ["CN=watcher"]},
+         "request": {"paths": ["/planb.v1.RouteTable/WatchRoutes"]}}]})";
+    Start("none", "",
+          {absl::StrCat("--listen=", target_, ",", kAnyPort),
+           absl::StrCat("--tls_cert=", files_.cert()),
+           absl::StrCat("--tls_key=", files_.key()),
+           absl::StrCat("--tls_client_ca=", files_.ca()),
+           absl::StrCat("--authorization_policy=", policy_)});
+    address_ = absl::StrCat("127.0.0.1:", server_->PortOf(kAnyPort));
+  }
+  void SetUp() override {
+    files_.SetAuthority(authority_.certificate());
+    files_.SetIdentity(authority_.Issue());
+    watcher_.SetIdentity(
+        authority_.Issue({.common_name = "watcher", .names = ""}));
+    looker_.SetIdentity(
+        authority_.Issue({.common_name = "looker", .names = ""}));
+    StartGuarded();
+    Announce(7);
+  }
+  ~WatchRightTest() override { std::filesystem::remove(policy_); }
+
+  std::shared_ptr<grpc::Channel> ChannelOf(const TestTlsFiles& caller) const {
+    return *MakeChannel(address_, {.own_connection = true,
+                                   .tls = TlsOptions{.ca = files_.ca(),
+                                                     .cert = caller.cert(),
+                                                     .key = caller.key()}});
+  }
+
+  static constexpr char kAnyPort[] = "127.0.0.1:0";
+  TestAuthority authority_;
+  TestTlsFiles files_, watcher_, looker_;
+  std::string address_;
+  const std::string policy_ = TempPath("policy.json");
+};
+
+TEST_F(WatchRightTest, ACallerThatMayLookUpDoesNotGetTheTableByThat) {
+  const Address address = PrefixOf(5).address();
+  const auto answered = LookupClient(ChannelOf(looker_)).Lookup({address}, {});
+  ASSERT_TRUE(answered.ok()) << answered.status();
+  EXPECT_EQ(answered->answers[0].next_hop, 7U);
+  EXPECT_EQ(LocalTable::Follow(ChannelOf(looker_), {.fall_back = true}, Soon())
+                .status()
+                .code(),
+            absl::StatusCode::kPermissionDenied);
+  const auto table = LocalTable::Follow(ChannelOf(watcher_), {}, Soon());
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_EQ(*(*table)->Lookup(address), 7U);
+}
+
+TEST_F(WatchRightTest, ATableEndsWhenItsCallerMayNotWatchAnyMore) {
+  Kill();
+  Start("none");
+  const auto table = LocalTable::Follow(Channel(), {}, Soon());
+  ASSERT_TRUE(table.ok()) << table.status();
+  Kill();
+  StartGuarded();  // over the Unix socket callers have no name
+  EXPECT_EQ((*table)->WaitFor(1000, Soon()).code(),
+            absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ((*table)->Lookup(PrefixOf(5).address()).status().code(),
+            absl::StatusCode::kPermissionDenied);
 }
 
 TEST_F(LocalTableTest, EndsWithATableThatIsDeleted) {

@@ -26,11 +26,15 @@ class RealServerFixture : public ::testing::Test {
 
   void SetUp() override { Start("none"); }
 
-  // `store` and `routes` are the values of planb_server's flags.
-  void Start(const std::string& store, const std::string& routes = "") {
-    server_ = std::make_unique<ServerProcess>(std::vector<std::string>{
+  // `store` and `routes` are the values of planb_server's flags, `more` are
+  // further flags; the last value of a flag counts.
+  void Start(const std::string& store, const std::string& routes = "",
+             const std::vector<std::string>& more = {}) {
+    std::vector<std::string> flags = {
         absl::StrCat("--listen=", target_), absl::StrCat("--store=", store),
-        absl::StrCat("--routes=", routes), "--metrics_address="});
+        absl::StrCat("--routes=", routes), "--metrics_address="};
+    flags.insert(flags.end(), more.begin(), more.end());
+    server_ = std::make_unique<ServerProcess>(flags);
     ASSERT_TRUE(server_->AwaitServing()) << server_->Log();
   }
   void Kill() {

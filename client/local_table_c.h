@@ -16,12 +16,41 @@ extern "C" {
 
 typedef struct planb_local planb_local;
 
-/* Follows a table. Waits until the whole table is there, or `timeout_ms` have
- * passed. `server` is an address such as "unix:///run/planb/planb.sock" or
- * "[::1]:50051", in plain text; `table` may be NULL for "default". With
- * `max_staleness_ms` > 0 lookups fail once the server was not heard for so long
- * (it speaks every 5 s at least). Returns NULL on an error, whose text is put
- * into `error`, of `error_size` bytes, ended by a zero. */
+/* What to follow, and how. `size` is the size of this struct as the caller
+ * knows it: later versions add fields at the end, which are zero for an older
+ * caller. A text may be NULL, and has at most 4,096 bytes. */
+typedef struct planb_local_options {
+  size_t size;
+  /* Such as "unix:///run/planb/planb.sock" or "[::1]:50051". Never NULL. */
+  const char* server;
+  /* NULL or "" for "default". */
+  const char* table;
+  /* How long to wait for the whole table. */
+  int64_t timeout_ms;
+  /* With a value > 0 lookups fail once the server was not heard for so long (it
+   * speaks every 5 s at least). */
+  int64_t max_staleness_ms;
+  /* If one of these is not NULL, the connection has TLS, by files in PEM, which
+   * are read once: open another table before a certificate expires. */
+  /* The authorities for the server's certificate; NULL or "" for those that
+   * this host trusts. */
+  const char* tls_ca;
+  /* The client's certificate chain and its key: both or none. */
+  const char* tls_cert;
+  const char* tls_key;
+  /* The name required in the server's certificate; NULL for that of `server`.
+   */
+  const char* tls_server_name;
+} planb_local_options;
+
+/* Follows a table, which the server must allow the caller to watch. Waits until
+ * the whole table is there. Returns 0 and sets `table`; or a google.rpc.Code,
+ * such as 7 (PERMISSION_DENIED), and puts a text into `error`, of `error_size`
+ * bytes, ended by a zero. */
+int planb_local_follow(const planb_local_options* options, planb_local** table,
+                       char* error, size_t error_size);
+
+/* The same without TLS. Returns NULL on an error. */
 planb_local* planb_local_open(const char* server, const char* table,
                               int64_t timeout_ms, int64_t max_staleness_ms,
                               char* error, size_t error_size);

@@ -163,6 +163,53 @@ print("done")
   std::filesystem::remove(script);
 }
 
+TEST_F(LocalTableTest, TheLibraryTakesOptionsOfOtherVersionsAndNoOthers) {
+  Announce(7);
+  const std::string script = TempPath("options.py");
+  std::ofstream(script) << R"(
+import ctypes
+import sys
+import local_table
+
+library = ctypes.CDLL("client/libplanb_local.so")
+server = sys.argv[1].encode()
+
+def follow(options):
+    table, error = ctypes.c_void_p(), ctypes.create_string_buffer(20)
+    code = library.planb_local_follow(
+        options and ctypes.byref(options), ctypes.byref(table), error,
+        ctypes.c_size_t(len(error)))
+    assert bool(table) == (code == 0), (table, code)
+    library.planb_local_close(table)
+    return code, error.value.decode()
+
+class Later(ctypes.Structure):
+    _fields_ = [("known", local_table.Options), ("unknown", ctypes.c_uint64)]
+
+def options(size, **fields):
+    fields = {"server": server, "timeout_ms": 30_000, **fields}
+    return local_table.Options(size=size, **fields)
+
+known = ctypes.sizeof(local_table.Options)
+assert follow(options(known)) == (0, "")
+# An older caller ends before the fields of TLS: what follows is not read.
+assert follow(options(local_table.Options.tls_ca.offset, tls_ca=b"/nowhere")) == (0, "")
+assert follow(Later(options(known + 8), 0)) == (0, "")
+assert follow(Later(options(known + 8), 1)) == (3, "the options have fi")
+assert follow(options(known, table=b"x" * 4096))[0] == 5
+for wrong in (None, options(0), options(8), options(5000), options(known, server=None),
+              options(known, server=b"nonsense"), options(known, table=b"x" * 4097),
+              options(known, tls_ca=b""), options(known, tls_cert=b"/nowhere"),
+              options(known, server=b"localhost:1", tls_ca=b"/nowhere")):
+    code, error = follow(wrong)
+    assert code == 3 and error, (wrong, code, error)
+assert library.planb_local_follow(None, None, None, ctypes.c_size_t(0)) == 3
+print("done")
+)";
+  EXPECT_EQ(Python(absl::StrCat(script, " ", target_)), "done\n");
+  std::filesystem::remove(script);
+}
+
 // Callers that may look up, and callers that may watch as well, by the name in
 // their certificates.
 class WatchRightTest : public LocalTableTest {
@@ -232,6 +279,24 @@ TEST_F(WatchRightTest, ATableEndsWhenItsCallerMayNotWatchAnyMore) {
             absl::StatusCode::kPermissionDenied);
   EXPECT_EQ((*table)->Lookup(PrefixOf(5).address()).status().code(),
             absl::StatusCode::kPermissionDenied);
+}
+
+TEST_F(WatchRightTest, OtherLanguagesFollowWithTheirCertificates) {
+  const auto lookup = [&](const std::string& flags) {
+    return Python(absl::StrCat("client/examples/local_table.py ", flags,
+                               " client/libplanb_local.so ", address_,
+                               " 2001:db8:5::1"));
+  };
+  const auto identity = [](const TestTlsFiles& caller) {
+    return absl::StrCat(" --tls_cert=", caller.cert(),
+                        " --tls_key=", caller.key());
+  };
+  const std::string ca = absl::StrCat("--tls_ca=", files_.ca());
+  EXPECT_EQ(lookup(ca + identity(watcher_)), "2001:db8:5::1 7\ngeneration 1\n");
+  EXPECT_THAT(lookup(ca + identity(looker_)),
+              ::testing::HasSubstr("RuntimeError: code 7:"));
+  EXPECT_THAT(lookup(ca + " --tls_cert=" + watcher_.cert()),
+              ::testing::HasSubstr("RuntimeError: code 3:"));
 }
 
 TEST_F(LocalTableTest, EndsWithATableThatIsDeleted) {

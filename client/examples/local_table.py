@@ -3,33 +3,57 @@
 
 """Lookups in a table inside this process, which follows a server, in numpy arrays.
 
-    local_table.py LIBRARY SERVER ADDRESS...
+    local_table.py [--table=NAME] [--tls_ca=FILE] [--tls_cert=FILE --tls_key=FILE]
+                   LIBRARY SERVER ADDRESS...
 
 LIBRARY is libplanb_local.so. Prints the next hop of each IPv6 address, and the
 generation of the answers.
 """
 
+import argparse
 import ctypes
 import ipaddress
-import sys
 
 import numpy as np
 
 
-class LocalTable:
-    """A replica of a server's table."""
+class Options(ctypes.Structure):
+    """planb_local_options."""
 
-    def __init__(self, library, server, table=None, timeout=10.0):
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("server", ctypes.c_char_p),
+        ("table", ctypes.c_char_p),
+        ("timeout_ms", ctypes.c_int64),
+        ("max_staleness_ms", ctypes.c_int64),
+        ("tls_ca", ctypes.c_char_p),
+        ("tls_cert", ctypes.c_char_p),
+        ("tls_key", ctypes.c_char_p),
+        ("tls_server_name", ctypes.c_char_p),
+    ]
+
+
+class LocalTable:
+    """A replica of a server's table.
+
+    `tls` has the options tls_ca, tls_cert, tls_key and tls_server_name. With one of
+    them the connection has TLS.
+    """
+
+    def __init__(self, library, server, table=None, timeout=10.0, **tls):
         self._c = ctypes.CDLL(library)
-        self._c.planb_local_open.restype = ctypes.c_void_p
         self._c.planb_local_generation.restype = ctypes.c_uint64
+        self._table = ctypes.c_void_p()
+        options = Options(
+            size=ctypes.sizeof(Options), server=server.encode(),
+            table=table and table.encode(), timeout_ms=int(timeout * 1000),
+            **{name: value and value.encode() for name, value in tls.items()})
         error = ctypes.create_string_buffer(256)
-        self._table = ctypes.c_void_p(self._c.planb_local_open(
-            server.encode(), table and table.encode(),
-            ctypes.c_int64(int(timeout * 1000)), ctypes.c_int64(0), error,
-            ctypes.c_size_t(len(error))))
-        if not self._table:
-            raise RuntimeError(error.value.decode())
+        code = self._c.planb_local_follow(
+            ctypes.byref(options), ctypes.byref(self._table), error,
+            ctypes.c_size_t(len(error)))
+        if code:
+            raise RuntimeError(f"code {code}: {error.value.decode()}")
 
     def lookup(self, addresses, out=None):
         """The next hops (uint32) of packed addresses, and their generation.
@@ -71,8 +95,15 @@ class LocalTable:
 
 
 def main():
-    library, server, *addresses = sys.argv[1:]
-    table = LocalTable(library, server)
+    parser = argparse.ArgumentParser()
+    for name in ("table", "tls_ca", "tls_cert", "tls_key", "tls_server_name"):
+        parser.add_argument("--" + name)
+    parser.add_argument("library")
+    parser.add_argument("server")
+    parser.add_argument("address", nargs="+")
+    options = vars(parser.parse_args())
+    addresses = options.pop("address")
+    table = LocalTable(**options)
     packed = b"".join(ipaddress.IPv6Address(a).packed for a in addresses)
     hops, generation = table.lookup(
         np.frombuffer(packed, np.uint8).reshape(-1, 16))

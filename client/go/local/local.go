@@ -19,7 +19,6 @@ package local
 import "C"
 
 import (
-	"fmt"
 	"runtime"
 	"time"
 	"unsafe"
@@ -34,21 +33,62 @@ type Table struct {
 	c *C.planb_local
 }
 
+// TLS has the names of files in PEM, which Open reads once: open another table
+// before a certificate expires. All may be empty.
+type TLS struct {
+	CA        string // authorities for the server's certificate; empty: this host's
+	Cert, Key string // the client's certificate chain and its key: both or none
+	Name      string // required in the server's certificate; empty: the server's
+}
+
+type settings struct {
+	tls *TLS
+}
+
+// Option changes how Open connects.
+type Option func(*settings)
+
+// WithTLS connects by TLS. The default is plain text.
+func WithTLS(tls TLS) Option { return func(s *settings) { s.tls = &tls } }
+
 // Open follows a table of the server at an address such as
-// "unix:///run/planb/planb.sock", in plain text. It waits until the whole table
-// is there, for timeout at most. With maxStaleness > 0, lookups fail with
-// codes.Unavailable once the server was not heard for so long; it speaks every
-// 5 s at least.
-func Open(server, table string, timeout, maxStaleness time.Duration) (*Table, error) {
-	cServer, cTable := C.CString(server), C.CString(table)
-	defer C.free(unsafe.Pointer(cServer))
-	defer C.free(unsafe.Pointer(cTable))
+// "unix:///run/planb/planb.sock", which must allow the caller to watch it. It
+// waits until the whole table is there, for timeout at most. With maxStaleness
+// > 0, lookups fail with codes.Unavailable once the server was not heard for so
+// long; it speaks every 5 s at least. Errors have the server's code, such as
+// codes.PermissionDenied.
+func Open(server, table string, timeout, maxStaleness time.Duration, options ...Option) (*Table, error) {
+	var texts []unsafe.Pointer
+	defer func() {
+		for _, each := range texts {
+			C.free(each)
+		}
+	}()
+	text := func(value string) *C.char {
+		c := C.CString(value)
+		texts = append(texts, unsafe.Pointer(c))
+		return c
+	}
+	how := C.planb_local_options{
+		size: C.sizeof_planb_local_options, server: text(server), table: text(table),
+		timeout_ms:       C.int64_t(timeout.Milliseconds()),
+		max_staleness_ms: C.int64_t(maxStaleness.Milliseconds()),
+	}
+	var set settings
+	for _, option := range options {
+		option(&set)
+	}
+	if set.tls != nil {
+		how.tls_ca, how.tls_cert, how.tls_key, how.tls_server_name =
+			text(set.tls.CA), text(set.tls.Cert), text(set.tls.Key), text(set.tls.Name)
+	}
 	message := make([]byte, 256)
-	c := C.planb_local_open(cServer, cTable, C.int64_t(timeout.Milliseconds()),
-		C.int64_t(maxStaleness.Milliseconds()),
+	var c *C.planb_local
+	code := C.planb_local_follow(&how, &c,
 		(*C.char)(unsafe.Pointer(&message[0])), C.size_t(len(message)))
-	if c == nil {
-		return nil, fmt.Errorf("planb: %s", C.GoString((*C.char)(unsafe.Pointer(&message[0]))))
+	if code != 0 {
+		return nil, status.Errorf(codes.Code(code), "planb: %s",
+			C.GoString((*C.char)(unsafe.Pointer(&message[0]))))
 	}
 	return &Table{c}, nil
 }

@@ -6,11 +6,20 @@ package local_test
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	crypto "crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
 	"math/rand/v2"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -24,19 +33,25 @@ import (
 
 const patience = 30 * time.Second
 
-// Writers go through the server; readers call the table in this process.
-func TestFollowsAServer(t *testing.T) {
+// start runs a server at target until the end of the test.
+func start(t *testing.T, target string, flags ...string) *exec.Cmd {
 	binary := os.Getenv("PLANB_SERVER_BINARY")
 	if binary == "" {
 		t.Skip("PLANB_SERVER_BINARY does not name a planb_server")
 	}
-	target := "unix://" + filepath.Join(t.TempDir(), "socket")
-	server := exec.Command(binary, "--listen="+target, "--metrics_address=", "--store=none")
+	server := exec.Command(binary, append(flags, "--listen="+target, "--metrics_address=", "--store=none")...)
 	server.Stderr = os.Stderr
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Process.Kill(); _ = server.Wait() })
+	return server
+}
+
+// Writers go through the server; readers call the table in this process.
+func TestFollowsAServer(t *testing.T) {
+	target := "unix://" + filepath.Join(t.TempDir(), "socket")
+	server := start(t, target)
 	client, err := planb.Dial(target, planb.WithPatience(patience))
 	if err != nil {
 		t.Fatal(err)
@@ -124,8 +139,91 @@ func TestFollowsAServer(t *testing.T) {
 
 func TestOpenSaysWhatIsWrong(t *testing.T) {
 	_, err := local.Open("unix:///nowhere", "default", 100*time.Millisecond, 0)
-	if err == nil || len(err.Error()) < 10 {
+	if status.Code(err) != codes.DeadlineExceeded || len(err.Error()) < 10 {
 		t.Errorf("%v", err)
+	}
+	_, err = local.Open("localhost:1", "default", patience, 0, local.WithTLS(local.TLS{CA: "/nowhere"}))
+	if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "/nowhere") {
+		t.Errorf("%v", err)
+	}
+}
+
+// identity writes a certificate for name and its key into folder, signed by the
+// parent, or by itself without one.
+func identity(t *testing.T, folder, name string, parent *x509.Certificate, parentKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), crypto.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()),
+		Subject:      pkix.Name{CommonName: name},
+		NotBefore:    time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	if parent == nil {
+		template.IsCA, template.BasicConstraintsValid = true, true
+		template.KeyUsage, template.ExtKeyUsage = x509.KeyUsageCertSign, nil
+		parent, parentKey = template, key
+	}
+	der, err := x509.CreateCertificate(crypto.Reader, template, parent, &key.PublicKey, parentKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDer, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for suffix, block := range map[string]*pem.Block{
+		".crt": {Type: "CERTIFICATE", Bytes: der}, ".key": {Type: "PRIVATE KEY", Bytes: keyDer},
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name+suffix), pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return made, key
+}
+
+func TestFollowsByMutualTLS(t *testing.T) {
+	folder := t.TempDir()
+	authority, key := identity(t, folder, "authority", nil, nil)
+	identity(t, folder, "server", authority, key)
+	identity(t, folder, "client", authority, key)
+	identity(t, folder, "stranger", nil, nil)
+	file := func(name string) string { return filepath.Join(folder, name) }
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := free.Addr().String()
+	_ = free.Close()
+	start(t, target, "--tls_cert="+file("server.crt"), "--tls_key="+file("server.key"),
+		"--tls_client_ca="+file("authority.crt"))
+
+	right := local.TLS{CA: file("authority.crt"), Cert: file("client.crt"), Key: file("client.key")}
+	table, err := local.Open(target, "default", patience, 0, local.WithTLS(right))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer table.Close()
+	hops := []uint32{5}
+	if _, err := table.LookupV6(make([]byte, 16), hops); err != nil || hops[0] != 0 {
+		t.Errorf("%v, %v of an empty table", hops, err)
+	}
+	other := right
+	other.CA = file("stranger.crt")
+	named := right
+	named.Name = "another.example"
+	for _, tls := range []local.TLS{other, named, {CA: right.CA}} {
+		if wrong, err := local.Open(target, "default", time.Second, 0, local.WithTLS(tls)); err == nil {
+			wrong.Close()
+			t.Errorf("%v is good enough", tls)
+		}
 	}
 }
 

@@ -326,6 +326,46 @@ func TestBatchesInFlightSurviveRestartsOfTheServer(t *testing.T) {
 	}
 }
 
+func TestTimeWithoutABatchIsNoLossOfPatience(t *testing.T) {
+	s := start(t)
+	const patience = 100 * time.Millisecond
+	client := connect(t, s, WithPatience(patience))
+	if _, err := client.Announce(t.Context(), routes()); err != nil {
+		t.Fatal(err)
+	}
+	stream := client.NewStream(t.Context())
+	defer stream.Close()
+	received := make(chan error)
+	go func() {
+		for {
+			result, err := stream.Receive()
+			if err == nil && !slices.Equal(result.NextHops, []uint32{4001}) {
+				err = fmt.Errorf("%v", result)
+			}
+			received <- err
+			if err != nil {
+				return
+			}
+		}
+	}()
+	for i := range 2 {
+		if i == 1 {
+			time.Sleep(3 * patience) // Receive waits for a batch meanwhile.
+			s.kill()
+			s.run()
+			connect(t, s) // The server is there again.
+		}
+		if err := stream.Send(&Batch{V4: []byte{10, 1, 7, 1}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-received; err != nil {
+			t.Fatal(err)
+		}
+	}
+	stream.Close()
+	<-received
+}
+
 func TestAStreamGivesUpAServerThatStaysAway(t *testing.T) {
 	s := start(t)
 	client := connect(t, s, WithPatience(200*time.Millisecond))

@@ -207,14 +207,16 @@ func (s *Stream) reopen() error {
 	return nil
 }
 
-// The attempts of one call. They end `patience` after the first one.
+// The attempts of one call. They end `patience` after the first error: a call
+// may wait long for a batch or for an answer before that.
 type retry struct {
-	pause time.Duration
-	until time.Time
+	pause    time.Duration
+	patience time.Duration
+	until    time.Time // zero before the first error
 }
 
 func (c *Client) newRetry() *retry {
-	return &retry{firstPause, time.Now().Add(c.options.patience)}
+	return &retry{pause: firstPause, patience: c.options.patience}
 }
 
 // Waits until another attempt may be made after the error `why`, or returns the
@@ -223,8 +225,12 @@ func (r *retry) wait(ctx context.Context, why error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	now := time.Now()
+	if r.until.IsZero() {
+		r.until = now.Add(r.patience)
+	}
 	// A server that drains ends its streams with either.
-	if why != io.EOF && status.Code(why) != codes.Unavailable || time.Now().After(r.until) {
+	if why != io.EOF && status.Code(why) != codes.Unavailable || !now.Before(r.until) {
 		return fromStatus(why)
 	}
 	select {

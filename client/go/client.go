@@ -210,7 +210,7 @@ func (c *Client) borrow(ctx context.Context) (*Stream, func(bool), error) {
 	if stream == nil {
 		stream = c.NewStream(context.Background())
 	}
-	stop := context.AfterFunc(ctx, func() { stream.fail(context.Cause(ctx)) })
+	stop := context.AfterFunc(ctx, func() { stream.cancel(context.Cause(ctx)) })
 	return stream, func(reusable bool) {
 		if !stop() || !reusable {
 			stream.Close()

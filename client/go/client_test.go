@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -17,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
@@ -407,6 +409,35 @@ func TestACallEndsWithItsContext(t *testing.T) {
 	defer stop()
 	if _, err := client.Table(short); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
+	}
+}
+
+func TestLookupEndsWithItsContextWhileItConnects(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	client, err := Dial(silent.Addr().String(), WithDialOptions(
+		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: time.Hour})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := client.Lookup(ctx, []netip.Addr{netip.IPv6Unspecified()})
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("Lookup waits for a connection, without its context")
 	}
 }
 

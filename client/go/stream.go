@@ -31,7 +31,7 @@ const (
 type Stream struct {
 	client *Client
 	ctx    context.Context
-	cancel context.CancelFunc
+	cancel context.CancelCauseFunc // without mu, which is held while it connects
 
 	sending sync.Mutex // held while batches are sent; before mu
 
@@ -48,14 +48,14 @@ type Stream struct {
 // batch. At most InFlight batches (see WithInFlight) wait for their results.
 func (c *Client) NewStream(ctx context.Context) *Stream {
 	s := &Stream{client: c}
-	s.ctx, s.cancel = context.WithCancel(ctx)
+	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	s.changed = sync.NewCond(&s.mu)
 	context.AfterFunc(s.ctx, func() { s.fail(context.Cause(s.ctx)) })
 	return s
 }
 
 // Close ends the stream without waiting for results.
-func (s *Stream) Close() { s.cancel() }
+func (s *Stream) Close() { s.cancel(nil) }
 
 // Send sends a batch. It waits while as many batches are in flight as the
 // client allows. A batch that the server refuses fails in its Result.
@@ -251,7 +251,7 @@ func (s *Stream) fail(err error) error {
 func (s *Stream) failLocked(err error) error {
 	if s.failed == nil {
 		s.failed = err
-		s.cancel()
+		s.cancel(err)
 		s.changed.Broadcast()
 	}
 	return s.failed

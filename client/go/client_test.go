@@ -15,13 +15,17 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"planb.dev/lookup/client/go/planbv1"
 )
@@ -48,7 +52,7 @@ func (s *server) target() string { return "unix://" + filepath.Join(s.folder, "s
 
 func (s *server) run() {
 	s.command = exec.Command(os.Getenv("PLANB_SERVER_BINARY"), "--listen="+s.target(),
-		"--metrics_address=", "--store="+filepath.Join(s.folder, "store"))
+		"--metrics_address=", "--max_generation_wait=1m", "--store="+filepath.Join(s.folder, "store"))
 	s.command.Stderr = os.Stderr
 	if err := s.command.Start(); err != nil {
 		s.t.Fatal(err)
@@ -366,6 +370,166 @@ func TestTimeWithoutABatchIsNoLossOfPatience(t *testing.T) {
 	}
 	stream.Close()
 	<-received
+}
+
+func TestABatchThatWaitsSurvivesTheDrainOfTheServer(t *testing.T) {
+	s := start(t)
+	client := connect(t, s, WithPatience(30*time.Second))
+	generation, err := client.Announce(t.Context(), routes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream := client.NewStream(t.Context())
+	defer stream.Close()
+	if err := stream.Send(&Batch{V4: []byte{10, 1, 7, 1}, MinGeneration: generation + 1, MaxWait: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(100 * time.Millisecond) // It is in the server, most likely.
+	if err := s.command.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	announced := make(chan error)
+	go func() {
+		_ = s.command.Wait()
+		s.run()
+		_, err := connect(t, s).Announce(t.Context(), map[netip.Prefix]uint32{netip.MustParsePrefix("10.1.7.0/24"): 9})
+		announced <- err
+	}()
+	result, err := stream.Receive()
+	if err != nil || result.Err != nil || !slices.Equal(result.NextHops, []uint32{9}) || result.Generation <= generation {
+		t.Error(result, err)
+	}
+	if err := <-announced; err != nil {
+		t.Error(err)
+	}
+}
+
+// A server of lookups: the first stream gets the replies of `first` and ends
+// with its error, if that is not nil. Later streams get the number of the stream
+// as the next hop of each batch.
+type fake struct {
+	planbv1.UnimplementedRouteLookupServer
+	first func(*planbv1.BatchLookupRequest) (*planbv1.BatchLookupResponse, error)
+
+	mu      sync.Mutex
+	streams []time.Time // when they began
+}
+
+func (f *fake) BatchLookup(stream grpc.BidiStreamingServer[planbv1.BatchLookupRequest, planbv1.BatchLookupResponse]) error {
+	f.mu.Lock()
+	f.streams = append(f.streams, time.Now())
+	number := len(f.streams)
+	f.mu.Unlock()
+	for {
+		request, err := stream.Recv()
+		if err != nil {
+			return nil
+		}
+		response := &planbv1.BatchLookupResponse{NextHops: []byte{byte(number), 0, 0, 0}}
+		if number == 1 {
+			if response, err = f.first(request); response == nil {
+				return err
+			}
+		}
+		response.RequestId = request.RequestId
+		if err := stream.Send(response); err != nil {
+			return err
+		}
+	}
+}
+
+func serve(t *testing.T, f *fake, options ...Option) *Client {
+	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "socket"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	planbv1.RegisterRouteLookupServer(server, f)
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	client, err := Dial("unix://"+listener.Addr().String(), options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+func ends(err error) func(*planbv1.BatchLookupRequest) (*planbv1.BatchLookupResponse, error) {
+	return func(*planbv1.BatchLookupRequest) (*planbv1.BatchLookupResponse, error) { return nil, err }
+}
+
+func tooManyStreams(t *testing.T, delay time.Duration) error {
+	s, err := status.New(codes.ResourceExhausted, "too many streams").WithDetails(
+		&errdetails.RetryInfo{RetryDelay: durationpb.New(delay)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Err()
+}
+
+func TestUnansweredBatchesAreSentAgainHoweverTheServerGoesAway(t *testing.T) {
+	const pause = 300 * time.Millisecond
+	for name, first := range map[string]func(*planbv1.BatchLookupRequest) (*planbv1.BatchLookupResponse, error){
+		"in band": func(r *planbv1.BatchLookupRequest) (*planbv1.BatchLookupResponse, error) {
+			if r.RequestId > 1 { // of a batch that did not wait
+				return &planbv1.BatchLookupResponse{NextHops: make([]byte, 4)}, nil
+			}
+			return &planbv1.BatchLookupResponse{Error: &planbv1.BatchError{
+				Code: int32(codes.Unavailable), Reason: "DRAINING"}}, nil
+		},
+		"draining":         ends(status.Error(codes.Unavailable, "draining")),
+		"cancelled":        ends(status.Error(codes.Canceled, "the time to drain is over")),
+		"too many streams": ends(tooManyStreams(t, pause)),
+		"the end":          ends(nil),
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &fake{first: first}
+			stream := serve(t, f, WithPatience(time.Minute)).NewStream(t.Context())
+			defer stream.Close()
+			for range 2 {
+				if err := stream.Send(&Batch{V4: []byte{10, 1, 7, 1}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 2 {
+				result, err := stream.Receive()
+				if err != nil || result.Err != nil || !slices.Equal(result.NextHops, []uint32{2}) {
+					t.Fatal(result, err)
+				}
+			}
+			if waited := f.streams[1].Sub(f.streams[0]); name == "too many streams" && waited < pause {
+				t.Errorf("another attempt after %v, not the %v that the server asks for", waited, pause)
+			}
+		})
+	}
+}
+
+func TestAStreamEndsWithARefusal(t *testing.T) {
+	client := serve(t, &fake{first: ends(status.Error(codes.ResourceExhausted, "too large"))})
+	_, err := client.Lookup(t.Context(), []netip.Addr{netip.IPv6Unspecified()})
+	var failure *Error
+	if !errors.As(err, &failure) || failure.Code != codes.ResourceExhausted {
+		t.Error(err)
+	}
+}
+
+func TestClosingTheClientEndsWhatIsInFlight(t *testing.T) {
+	began := make(chan bool)
+	client := serve(t, &fake{first: func(*planbv1.BatchLookupRequest) (*planbv1.BatchLookupResponse, error) {
+		close(began)
+		<-t.Context().Done()
+		return nil, nil
+	}}, WithPatience(time.Hour))
+	stream := client.NewStream(t.Context())
+	if err := stream.Send(&Batch{V4: []byte{10, 1, 7, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	<-began
+	_ = client.Close()
+	if result, err := stream.Receive(); !errors.Is(err, context.Canceled) {
+		t.Error(result, err)
+	}
 }
 
 func TestAStreamGivesUpAServerThatStaysAway(t *testing.T) {

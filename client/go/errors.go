@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
@@ -19,6 +20,8 @@ type Error struct {
 	Reason  string   // for programs, such as "TABLE_NOT_FOUND"; may be empty
 	Fields  []string // at fault, such as "changes[3].prefix"
 	Message string   // for humans
+	// Another attempt may pass after this time; 0 if the server does not say so.
+	RetryAfter time.Duration
 }
 
 func (e *Error) Error() string {
@@ -66,6 +69,8 @@ func fromStatus(err error) error {
 		switch d := detail.(type) {
 		case *errdetails.ErrorInfo:
 			failure.Reason = d.Reason
+		case *errdetails.RetryInfo:
+			failure.RetryAfter = d.RetryDelay.AsDuration()
 		case *errdetails.BadRequest:
 			for _, violation := range d.FieldViolations {
 				failure.Fields = append(failure.Fields, violation.Field)

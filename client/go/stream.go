@@ -12,7 +12,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/connectivity"
 
 	"planb.dev/lookup/client/go/planbv1"
 )
@@ -38,7 +38,8 @@ type Stream struct {
 	mu       sync.Mutex
 	changed  *sync.Cond
 	stream   grpc.ClientStream
-	inFlight []*request // sent or about to be, oldest first
+	hangUp   context.CancelFunc // ends it
+	inFlight []*request         // sent or about to be, oldest first
 	lastID   uint64
 	closed   bool  // CloseSend was called
 	failed   error // ends the stream
@@ -132,7 +133,12 @@ func (s *Stream) Receive() (Result, error) {
 			return Result{}, why
 		}
 		if why = stream.RecvMsg(&answer); why == nil {
-			break
+			failure, _ := answer.result.Err.(*Error)
+			if failure == nil || failure.Code != codes.Unavailable {
+				break
+			}
+			// A server that drains fails batches that wait so, in band.
+			why = failure
 		}
 		for why != nil {
 			if err := retry.wait(s.ctx, why); err != nil {
@@ -172,20 +178,26 @@ func (s *Stream) await() (grpc.ClientStream, error) {
 
 // REQUIRES: mu is held.
 func (s *Stream) open() error {
-	stream, err := s.client.connection.NewStream(s.ctx,
+	ctx, hangUp := context.WithCancel(s.ctx)
+	stream, err := s.client.connection.NewStream(ctx,
 		&planbv1.RouteLookup_ServiceDesc.Streams[0],
 		planbv1.RouteLookup_BatchLookup_FullMethodName,
 		grpc.ForceCodecV2(batchCodec{}))
-	if err == nil {
-		s.stream = stream
+	if err != nil {
+		hangUp()
+		return err
 	}
-	return err
+	s.stream, s.hangUp = stream, hangUp
+	return nil
 }
 
 // Opens another stream in place of the broken one, and sends the unanswered
 // batches there.
 func (s *Stream) reopen() error {
-	s.sending.Lock() // a SendMsg on the broken stream has an end
+	s.mu.Lock()
+	s.hangUp() // a SendMsg on the broken stream has an end
+	s.mu.Unlock()
+	s.sending.Lock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stream = nil
@@ -210,14 +222,12 @@ func (s *Stream) reopen() error {
 // The attempts of one call. They end `patience` after the first error: a call
 // may wait long for a batch or for an answer before that.
 type retry struct {
-	pause    time.Duration
-	patience time.Duration
-	until    time.Time // zero before the first error
+	client *Client
+	pause  time.Duration
+	until  time.Time // zero before the first error
 }
 
-func (c *Client) newRetry() *retry {
-	return &retry{pause: firstPause, patience: c.options.patience}
-}
+func (c *Client) newRetry() *retry { return &retry{client: c, pause: firstPause} }
 
 // Waits until another attempt may be made after the error `why`, or returns the
 // error that ends the call.
@@ -227,16 +237,30 @@ func (r *retry) wait(ctx context.Context, why error) error {
 	}
 	now := time.Now()
 	if r.until.IsZero() {
-		r.until = now.Add(r.patience)
+		r.until = now.Add(r.client.options.patience)
 	}
-	// A server that drains ends its streams with either.
-	if why != io.EOF && status.Code(why) != codes.Unavailable || !now.Before(r.until) {
-		return fromStatus(why)
+	err, pause := fromStatus(why), r.pause
+	var failure *Error
+	if errors.As(err, &failure) {
+		switch {
+		case failure.RetryAfter > 0:
+			pause = max(pause, failure.RetryAfter)
+		case failure.Code == codes.Unavailable:
+		case failure.Code == codes.Canceled && r.client.connection.GetState() != connectivity.Shutdown:
+			// By the server: neither the context nor the client is at its end.
+		default:
+			return err
+		}
+	} else if err != io.EOF { // with which a server ends a stream, too
+		return err
+	}
+	if !now.Before(r.until) {
+		return err
 	}
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-time.After(r.pause):
+	case <-time.After(min(pause, r.until.Sub(now))):
 	}
 	r.pause = min(2*r.pause, longestPause)
 	return nil

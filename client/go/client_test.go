@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -25,6 +26,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"planb.dev/lookup/client/go/planbv1"
@@ -611,6 +613,22 @@ func TestAnErrorIsTheContextErrorOfItsCode(t *testing.T) {
 		if errors.Is(err, context.Canceled) != (code == codes.Canceled) ||
 			errors.Is(err, context.DeadlineExceeded) != (code == codes.DeadlineExceeded) {
 			t.Error(err)
+		}
+	}
+}
+
+func TestEveryMaxWaitReachesTheServerWithinItsRange(t *testing.T) {
+	for wait, want := range map[time.Duration]uint32{
+		0: 0, time.Second: 1000, -time.Second: 0, math.MinInt64: 0, math.MaxInt64: math.MaxUint32,
+		time.Millisecond * math.MaxUint32: math.MaxUint32, time.Millisecond * (math.MaxUint32 + 1): math.MaxUint32,
+	} {
+		message, err := batchCodec{}.Marshal(&request{1, Batch{V4: make([]byte, 4), MaxWait: wait}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var read planbv1.BatchLookupRequest
+		if err := proto.Unmarshal(message.Materialize(), &read); err != nil || read.MaxWaitMs != want {
+			t.Errorf("%v is sent as %d ms, %v", wait, read.MaxWaitMs, err)
 		}
 	}
 }

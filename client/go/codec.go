@@ -5,6 +5,7 @@ package planb
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -105,7 +106,7 @@ func (batchCodec) Marshal(v any) (mem.BufferSlice, error) {
 		header = protowire.AppendString(header, r.Table)
 	}
 	number(reqMinGeneration, r.MinGeneration)
-	number(reqMaxWait, uint64(r.MaxWait.Milliseconds()))
+	number(reqMaxWait, uint64(min(max(r.MaxWait.Milliseconds(), 0), math.MaxUint32)))
 	if r.WantPrefixLengths {
 		number(reqWantLengths, 1)
 	}

@@ -79,6 +79,15 @@ def random_rows(count):
     return rows, rows[:, 4].astype(np.uint32) + 1
 
 
+def refused_outs(count):
+    """Read-only, too long, and of other shapes and types."""
+    frozen = np.zeros(count, np.uint32)
+    frozen.flags.writeable = False
+    return [frozen, np.zeros(count + 1, np.uint32), np.zeros((count, 1), np.uint32),
+            *(np.zeros(count, kind) for kind in (
+                np.uint8, np.uint16, np.int32, np.uint64, np.float32))]
+
+
 class LookupTest(RealServerTest):
     def test_an_array_of_any_size_has_its_next_hops_in_order(self):
         rows, expected = random_rows(100_003)
@@ -211,6 +220,13 @@ class StreamTest(RealServerTest):
             stream.send(rows[:1])
             with self.assertRaises(RuntimeError):
                 stream.lookup(rows)
+
+    def test_out_is_a_writable_array_of_uint32(self):
+        with self.client.stream() as stream:
+            for out in refused_outs(2):
+                with self.assertRaisesRegex(ValueError, "out is"):
+                    stream.lookup(["192.0.2.1", "::"], out=out)
+            self.assertEqual(stream.lookup(["192.0.2.1"]).tolist(), [77])
 
     def test_map_sends_ahead_of_the_answers(self):
         rows, expected = random_rows(20_000)
@@ -346,6 +362,16 @@ class AsyncTest(RealServerTest):
                     await stream.send(rows[:5])
                 ids = [(await stream.receive()).id for _ in range(20)]
             self.assertEqual(ids, list(range(21, 41)))
+        self.run_async(test)
+
+    def test_out_is_a_writable_array_of_uint32(self):
+        async def test(client):
+            async with client.stream() as stream:
+                for out in refused_outs(2):
+                    with self.assertRaisesRegex(ValueError, "out is"):
+                        await stream.lookup(["192.0.2.1", "::"], out=out)
+                hops = await stream.lookup(["192.0.2.1"])
+            self.assertEqual(hops.tolist(), [77])
         self.run_async(test)
 
     def test_a_cancelled_receive_loses_no_batch(self):

@@ -193,10 +193,7 @@ class AsyncStream:
                      out: _codec.Hops | None = None) -> _codec.Hops:
         """As Stream.lookup."""
         self._pipeline.require_idle()
-        if out is None:
-            out = np.empty(len(addresses), np.uint32)
-        elif out.shape != (len(addresses),):
-            raise ValueError("out has one place for each address")
+        out = _codec.checked_out(out, len(addresses))
         hashes = _codec.checked_hashes(flow_hashes, len(out))
         if isinstance(addresses, np.ndarray):
             await self._lookup_rows(_codec.checked_rows(addresses), hashes, out)

@@ -229,10 +229,7 @@ class Stream:
         Raises the Error of the first batch that failed.
         """
         self._pipeline.require_idle()
-        if out is None:
-            out = np.empty(len(addresses), np.uint32)
-        elif out.shape != (len(addresses),):
-            raise ValueError("out has one place for each address")
+        out = _codec.checked_out(out, len(addresses))
         hashes = _codec.checked_hashes(flow_hashes, len(out))
         if isinstance(addresses, np.ndarray):
             self._lookup_rows(_codec.checked_rows(addresses), hashes, out)

@@ -278,3 +278,14 @@ def checked_hashes(flow_hashes: Hops | None, count: int) -> Hops | None:
         raise ValueError("flow_hashes are an array of uint32, one for each address,"
                          f" not {flow_hashes.dtype} of shape {flow_hashes.shape}")
     return np.ascontiguousarray(flow_hashes, dtype="<u4")
+
+
+def checked_out(out: Hops | None, count: int) -> Hops:
+    if out is None:
+        return np.empty(count, np.uint32)
+    if (out.dtype != np.uint32 or out.shape != (count,)
+            or not out.flags.writeable):
+        raise ValueError("out is a writable array of uint32 with one place for each"
+                         f" address, not {out.dtype} of shape {out.shape},"
+                         f" writable: {out.flags.writeable}")
+    return out

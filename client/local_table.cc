@@ -280,11 +280,9 @@ void LocalTable::Run() {
 
 bool LocalTable::FollowOnce(bool& behind) {
   RouteWatcher* watcher = nullptr;
-  bool first = false;
   {
     const std::lock_guard lock(mutex_);
     if (closing_) return false;
-    first = !ready_;
     // The whole table to begin with, whatever is here.
     watcher_ = std::make_unique<RouteWatcher>(
         channel_, WatchOptions{.table = options_.table,
@@ -306,7 +304,7 @@ bool LocalTable::FollowOnce(bool& behind) {
     }
     if (changes->reset) {
       // A server that is behind is asked again, until it is ahead.
-      behind = !first && changes->generation < routes_.generation();
+      behind = changes->generation < routes_.generation();
       if (behind) return true;
       whole = true;
     }

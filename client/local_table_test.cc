@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A table inside the caller that follows a real server.
+// A table inside the caller that follows a real server, or one that does what a
+// server should not.
 
 #include "client/local_table.h"
 
 #include <gmock/gmock.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server_builder.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -12,11 +15,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -48,6 +53,77 @@ std::string Addresses() {
   return packed;
 }
 
+absl::Time Soon() { return absl::Now() + absl::Seconds(60); }
+
+// A server whose watches do what a test says.
+class ScriptedServer : public v1::RouteTable::Service {
+ public:
+  using Out = grpc::ServerWriter<v1::WatchRoutesResponse>;
+  // Serves watch number `number`, from 0, until it returns.
+  using Script = std::function<grpc::Status(
+      uint64_t number, const v1::WatchRoutesRequest& request, Out& out)>;
+
+  explicit ScriptedServer(Script script) : script_(std::move(script)) {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort(target_, grpc::InsecureServerCredentials());
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+  ~ScriptedServer() override { server_->Shutdown(absl::ToChronoTime(Soon())); }
+
+  std::shared_ptr<grpc::Channel> Channel() const {
+    return *MakeChannel(target_, {.own_connection = true});
+  }
+  // Waits until so many watches have begun.
+  void AwaitWatches(uint64_t count) const {
+    for (const absl::Time deadline = Soon(); watches_ < count;) {
+      ASSERT_LT(absl::Now(), deadline) << watches_ << " watches";
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+  }
+
+  grpc::Status WatchRoutes(grpc::ServerContext*,
+                           const v1::WatchRoutesRequest* request,
+                           Out* out) override {
+    return script_(watches_++, *request, *out);
+  }
+
+ private:
+  const Script script_;
+  const std::string target_ =
+      absl::StrCat("unix://", TempPath("scripted.sock"));
+  std::atomic<uint64_t> watches_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+// The whole table at `generation`, which is also the next hop of all prefixes.
+v1::WatchRoutesResponse Whole(NextHopId generation) {
+  v1::WatchRoutesResponse message;
+  message.set_generation(generation);
+  message.set_reset(true);
+  message.set_generation_complete(true);
+  for (size_t i = 0; i < kPrefixes; ++i) {
+    *message.add_updates() = ToUpdate({PrefixOf(i), generation});
+  }
+  return message;
+}
+
+const grpc::Status kAway(grpc::StatusCode::UNAVAILABLE, "away");
+
+// Its first watch need not end for a server to lose its table.
+TEST(LocalTable, NeverTakesAnOlderTable) {
+  ScriptedServer server([](uint64_t number, const auto&, auto& out) {
+    out.Write(Whole(number == 0 ? 10 : 1));
+    return kAway;
+  });
+  const auto table = LocalTable::Follow(server.Channel(), {}, Soon());
+  ASSERT_TRUE(table.ok()) << table.status();
+  // A watch begins after all of the one before it was taken or left.
+  server.AwaitWatches(4);
+  EXPECT_EQ((*table)->generation(), 10U);
+  EXPECT_EQ(*(*table)->Lookup(PrefixOf(0).address()), 10U);
+}
+
 class LocalTableTest : public testing::RealServerFixture {
  protected:
   // Makes `next_hop` that of all prefixes, in one generation.
@@ -60,8 +136,6 @@ class LocalTableTest : public testing::RealServerFixture {
     EXPECT_TRUE(response.ok()) << response.status();
     return response.ok() ? response->generation() : 0;
   }
-
-  static absl::Time Soon() { return absl::Now() + absl::Seconds(60); }
 };
 
 TEST_F(LocalTableTest, ReadsWhatWasWritten) {

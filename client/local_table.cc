@@ -5,10 +5,11 @@
 #include <algorithm>
 #include <chrono>
 #include <new>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/random/random.h"
 #include "absl/strings/str_cat.h"
 
 namespace planb::client {
@@ -182,7 +183,8 @@ absl::StatusOr<std::unique_ptr<LocalTable>> LocalTable::Follow(
   });
   if (!table->ended_.ok()) return table->ended_;
   if (!table->ready_) {
-    return absl::DeadlineExceededError("the whole table was not there in time");
+    return absl::DeadlineExceededError(absl::StrCat(
+        "the whole table was not there in time", table->Trouble()));
   }
   lock.unlock();
   return table;
@@ -205,11 +207,11 @@ absl::StatusOr<uint64_t> LocalTable::AskServer(Family family,
   {
     const std::lock_guard lock(mutex_);
     if (!ended_.ok()) return ended_;
-  }
-  if (!options_.fall_back || count > kLargestQuestion) {
-    return absl::UnavailableError(
-        absl::StrCat("the table is stale: the server was not heard for ",
-                     absl::FormatDuration(staleness())));
+    if (!options_.fall_back || count > kLargestQuestion) {
+      return absl::UnavailableError(
+          absl::StrCat("the table is stale: the server was not heard for ",
+                       absl::FormatDuration(staleness()), Trouble()));
+    }
   }
   std::vector<Address> asked;
   const size_t bytes = family == Family::kIpv6 ? 16 : 4;
@@ -238,18 +240,15 @@ absl::Status LocalTable::WaitFor(uint64_t generation,
   if (!ended_.ok()) return ended_;
   return absl::DeadlineExceededError(
       absl::StrCat("generation ", routes_.generation(), " is the newest here, ",
-                   generation, " is wanted"));
+                   generation, " is wanted", Trouble()));
+}
+
+std::string LocalTable::Trouble() const {
+  return trouble_.ok() ? "" : absl::StrCat(": ", trouble_.message());
 }
 
 absl::Duration LocalTable::staleness() const {
   return ElapsedSince(SteadyInstant(SteadyInstant::duration(heard_.load())));
-}
-
-void LocalTable::End(absl::Status why) {
-  const std::lock_guard lock(mutex_);
-  ended_ = std::move(why);
-  unfit_ = true;
-  changed_.notify_all();
 }
 
 void LocalTable::WatchStaleness() {
@@ -263,59 +262,66 @@ void LocalTable::WatchStaleness() {
 }
 
 void LocalTable::Run() {
-  absl::BitGen random;
-  absl::Duration pause = options_.backoff.initial;
-  bool behind = false;
-  while (FollowOnce(behind)) {
+  RetryPolicy retry(options_.backoff, absl::InfiniteDuration());
+  for (;;) {
+    absl::Status why = FollowOnce(retry);
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock,
-                      absl::ToChronoMilliseconds(
-                          pause * absl::Uniform<double>(random, 0.5, 1.0)),
-                      [this] { return closing_; });
     if (closing_) return;
-    pause = behind ? std::min(pause * 2, options_.backoff.max)
-                   : options_.backoff.initial;
+    watcher_.reset();
+    const bool passes = IsRetryable(why) || absl::IsOutOfRange(why) ||
+                        absl::IsResourceExhausted(why);
+    if (!passes) {
+      ended_ = std::move(why);
+      unfit_ = true;
+      changed_.notify_all();
+      return;
+    }
+    retry.Failed(why, MonotonicNow());
+    trouble_ = std::move(why);
+    changed_.wait_until(lock, ToSteady(retry.next_attempt()),
+                        [this] { return closing_; });
+    if (closing_) return;
   }
 }
 
-bool LocalTable::FollowOnce(bool& behind) {
+absl::Status LocalTable::FollowOnce(RetryPolicy& retry) {
   RouteWatcher* watcher = nullptr;
   {
     const std::lock_guard lock(mutex_);
-    if (closing_) return false;
-    // The whole table to begin with, whatever is here.
+    if (closing_) return absl::CancelledError();
     watcher_ = std::make_unique<RouteWatcher>(
-        channel_, WatchOptions{.table = options_.table,
-                               .start_generation = routes_.generation(),
-                               .start_digest = kNoDigest,
-                               .backoff = options_.backoff});
+        channel_,
+        WatchOptions{.table = options_.table,
+                     .start_generation = routes_.generation(),
+                     .start_digest = sound_ ? routes_.digest() : kNoDigest,
+                     .go_back = false,
+                     .give_up_after = absl::ZeroDuration()});
     watcher = watcher_.get();
   }
-  bool whole = false;
+  std::optional<SteadyInstant> since;
   for (;;) {
     const auto changes = watcher->Next();
-    if (absl::IsOutOfRange(changes.status()) ||
-        absl::IsResourceExhausted(changes.status())) {
-      return true;  // the table has to be fetched anew
-    }
-    if (!changes.ok()) {
-      if (!absl::IsCancelled(changes.status())) End(changes.status());
-      return false;
-    }
-    if (changes->reset) {
-      // A server that is behind is asked again, until it is ahead.
-      behind = changes->generation < routes_.generation();
-      if (behind) return true;
-      whole = true;
-    }
+    if (!changes.ok()) return changes.status();
+    if (changes->reset) sound_ = true;
     // A bookmark may come before the whole table.
-    if (!whole) continue;
+    if (!sound_) continue;
     const absl::Status applied = routes_.Apply(*changes);
-    if (!applied.ok()) return true;
+    if (!applied.ok()) {
+      sound_ = false;
+      return absl::UnavailableError(applied.message());
+    }
     heard_ = SteadyNow().time_since_epoch().count();
+    // A watch that fails soon after its start, each time, is not opened at once
+    // again: each may send the whole table.
+    if (!since.has_value()) {
+      since = SteadyNow();
+    } else if (ElapsedSince(*since) >= options_.backoff.max) {
+      retry.Succeeded();
+    }
     const std::lock_guard lock(mutex_);
     if (changes->reset && ready_) ++resyncs_;
     ready_ = true;
+    trouble_ = absl::OkStatus();
     changed_.notify_all();
   }
 }

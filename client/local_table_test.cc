@@ -18,12 +18,14 @@
 #include <functional>
 #include <iterator>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/testing/test_certificates.h"
@@ -34,6 +36,8 @@
 
 namespace planb::client {
 namespace {
+
+using ::testing::HasSubstr;
 
 // So many prefixes have one next hop in each generation of these tests, so that
 // a batch of lookups that sees two generations shows it.
@@ -122,6 +126,72 @@ TEST(LocalTable, NeverTakesAnOlderTable) {
   server.AwaitWatches(4);
   EXPECT_EQ((*table)->generation(), 10U);
   EXPECT_EQ(*(*table)->Lookup(PrefixOf(0).address()), 10U);
+}
+
+// It is not sent either: the watch ends with its first message.
+TEST(LocalTable, RefusesAnOlderTableBeforeAllOfItIsSent) {
+  std::mutex mutex;
+  std::vector<std::string> digests;
+  std::atomic<bool> whole_sent = false;
+  ScriptedServer server([&](uint64_t number, const auto& request, auto& out) {
+    if (number == 0) {
+      out.Write(Whole(10));
+      return kAway;
+    }
+    EXPECT_EQ(request.start_generation(), 10U);
+    {
+      const std::lock_guard lock(mutex);
+      digests.push_back(request.start_digest());
+    }
+    // More than the windows of HTTP/2 hold.
+    v1::WatchRoutesResponse part = Whole(1);
+    part.set_generation_complete(false);
+    for (int i = 0; i < 8; ++i) {
+      part.MergeFrom(v1::WatchRoutesResponse(part));
+    }
+    bool sent = true;
+    for (int i = 0; i < 64 && sent; ++i) sent = out.Write(part);
+    if (sent) whole_sent = true;
+    return kAway;
+  });
+  const auto table = LocalTable::Follow(server.Channel(), {}, Soon());
+  ASSERT_TRUE(table.ok()) << table.status();
+  server.AwaitWatches(4);
+  EXPECT_FALSE(whole_sent);
+  // The server is told what is here: it may have the same by now.
+  const std::lock_guard lock(mutex);
+  for (const std::string& digest : digests) {
+    EXPECT_EQ(digest, (*table)->routes().digest());
+  }
+}
+
+TEST(LocalTable, FetchesASpoiltTableEverMoreRarelyAndSaysWhy) {
+  std::atomic<uint64_t> watches = 0;
+  ScriptedServer server([&](uint64_t number, const auto& request, auto& out) {
+    EXPECT_EQ(request.start_generation(), 0U);
+    watches = number + 1;
+    v1::WatchRoutesResponse whole = Whole(1);
+    whole.set_digest("0123456789abcdef");
+    out.Write(whole);
+    return grpc::Status::OK;
+  });
+  const absl::Status status =
+      LocalTable::Follow(server.Channel(), {}, absl::Now() + absl::Seconds(1))
+          .status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("generation 1 leads to another"));
+  // After pauses of 10, 20, 40 ms and so on, each shortened by up to a half.
+  EXPECT_LT(watches, 12U);
+}
+
+TEST(LocalTable, SaysWhyThereIsNoTable) {
+  const absl::Status status =
+      LocalTable::Follow(*MakeChannel("unix:///tmp/planb_nowhere.sock"), {},
+                         absl::Now() + absl::Milliseconds(300))
+          .status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("No such file"));
 }
 
 class LocalTableTest : public testing::RealServerFixture {
@@ -425,7 +495,14 @@ TEST_F(LocalTableTest, KeepsItsTableUntilTheServerIsAheadAgain) {
   Kill();
   Start("none");
   Announce(77);
-  absl::SleepFor(absl::Seconds(1));
+  // Until it has seen the server's table.
+  for (const absl::Time end = Soon(); absl::Now() < end;) {
+    const absl::Status status = (*table)->WaitFor(11, absl::Now());
+    if (absl::StrContains(status.message(), "goes back")) break;
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  EXPECT_THAT((*table)->WaitFor(11, absl::Now()).ToString(),
+              HasSubstr("goes back to generation 1"));
   EXPECT_EQ((*table)->generation(), 10U);
   EXPECT_EQ(*(*table)->Lookup(PrefixOf(0).address()), 10U);
   for (NextHopId hop = 1; hop <= 10; ++hop) Announce(100 + hop);

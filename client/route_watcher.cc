@@ -84,6 +84,9 @@ absl::StatusOr<std::optional<GenerationChanges>> GenerationAssembler::Add(
     }
   } else if (message.generation() <= last_ && !reset) {
     return Refuse("a generation comes twice", message.generation());
+  } else if (message.generation() < last_ && !go_back_) {
+    return absl::OutOfRangeError(absl::StrCat(
+        "the server goes back to generation ", message.generation()));
   } else {
     partial_.emplace();
     partial_->generation = message.generation();
@@ -114,7 +117,7 @@ RouteWatcher::RouteWatcher(std::shared_ptr<grpc::Channel> channel,
                            WatchOptions options)
     : stub_(v1::RouteTable::NewStub(std::move(channel))),
       options_(std::move(options)),
-      assembler_(options_.start_generation),
+      assembler_(options_.start_generation, options_.go_back),
       digest_(options_.start_digest),
       retry_(options_.backoff, options_.give_up_after) {}
 

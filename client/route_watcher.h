@@ -59,13 +59,15 @@ struct GenerationChanges {
 // Joins the messages of a watch to whole generations. Thread-compatible.
 class GenerationAssembler {
  public:
-  // Generations have to be above `start`, unless they are sent whole.
-  explicit GenerationAssembler(uint64_t start) : last_(start) {}
+  // Generations have to be above `start`, unless they are sent whole. Those may
+  // be below it if `go_back`.
+  explicit GenerationAssembler(uint64_t start, bool go_back = true)
+      : last_(start), go_back_(go_back) {}
 
   // Adds the next message of the stream. Returns a generation that this message
   // completes, or a bookmark.
-  // Errors: INTERNAL if the message breaks the contract. Then do not call
-  // again.
+  // Errors: INTERNAL if the message breaks the contract; OUT_OF_RANGE if it
+  // begins a whole table that is older and may not be. Then do not call again.
   absl::StatusOr<std::optional<GenerationChanges>> Add(
       const v1::WatchRoutesResponse& message);
 
@@ -80,6 +82,7 @@ class GenerationAssembler {
       const v1::WatchRoutesResponse& message);
 
   uint64_t last_;
+  const bool go_back_;
   std::optional<GenerationChanges> partial_;
 };
 
@@ -96,6 +99,10 @@ struct WatchOptions {
   // table and the watch continues (GenerationChanges::reset). If false, the
   // watch ends with an error.
   bool resync = true;
+  // A whole table may be older than what was handed out, as that of a server
+  // that lost its table, or of a replica that lags. If false, the watch ends
+  // with an error when such a table begins.
+  bool go_back = true;
   // After the stream breaks (IsRetryable): the pauses between attempts, and the
   // time after which failing attempts end the watch.
   BackoffOptions backoff = {};
@@ -116,7 +123,8 @@ class RouteWatcher {
   // Errors, which all later calls return too:
   //   OUT_OF_RANGE: the server does not have the next generation, and `resync`
   //     is false or the server is older than that option: list the table again,
-  //     and start another watcher from there.
+  //     and start another watcher from there. Or its whole table is older, and
+  //     `go_back` is false.
   //   CANCELLED: by Cancel.
   //   INTERNAL: the server broke its contract.
   //   The stream's error, if !IsRetryable (RESOURCE_EXHAUSTED: the watcher was

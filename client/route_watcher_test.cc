@@ -111,6 +111,16 @@ TEST(GenerationAssembler, AWholeTableMayBeOlderOrEmpty) {
   EXPECT_TRUE(absl::IsInternal(assembler.Add(Message(3, true)).status()));
 }
 
+TEST(GenerationAssembler, AnOlderWholeTableMayBeRefusedAsItBegins) {
+  GenerationAssembler assembler(5, /*go_back=*/false);
+  v1::WatchRoutesResponse first = Announce(5, true);
+  first.set_reset(true);
+  EXPECT_TRUE(assembler.Add(first)->has_value());
+  first.set_generation(4);
+  first.set_generation_complete(false);
+  EXPECT_TRUE(absl::IsOutOfRange(assembler.Add(first).status()));
+}
+
 TEST(GenerationAssembler, BookmarksGoForwardOnly) {
   GenerationAssembler assembler(5);
   for (uint64_t generation : {5, 5, 8}) {

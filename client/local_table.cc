@@ -204,13 +204,20 @@ absl::StatusOr<uint64_t> LocalTable::AskServer(Family family,
                                                const void* addresses,
                                                size_t count,
                                                NextHopId* next_hops) const {
+  uint64_t least = 0;
   {
     const std::lock_guard lock(mutex_);
     if (!ended_.ok()) return ended_;
+    least = std::max(generation(), answered_);
     if (!options_.fall_back || count > kLargestQuestion) {
-      return absl::UnavailableError(
-          absl::StrCat("the table is stale: the server was not heard for ",
-                       absl::FormatDuration(staleness()), Trouble()));
+      return absl::UnavailableError(absl::StrCat(
+          "the table is stale: ",
+          generation() < least
+              ? absl::StrCat("the server answered from generation ", least,
+                             ", here is ", generation())
+              : absl::StrCat("the server was not heard for ",
+                             absl::FormatDuration(staleness())),
+          Trouble()));
     }
   }
   std::vector<Address> asked;
@@ -221,12 +228,16 @@ absl::StatusOr<uint64_t> LocalTable::AskServer(Family family,
   }
   const auto answers =
       server_.Lookup(asked, {.table = options_.table,
-                             .min_generation = generation(),
+                             .min_generation = least,
                              .deadline = absl::Now() + kAnswerTime});
   if (!answers.ok()) return answers.status();
   for (size_t i = 0; i < count; ++i) {
     next_hops[i] = answers->answers[i].next_hop;
   }
+  const std::lock_guard lock(mutex_);
+  answered_ = std::max(answered_, answers->generation);
+  // The server may be heard again since it was asked.
+  if (generation() < answered_) unfit_ = true;
   return answers->generation;
 }
 
@@ -254,7 +265,9 @@ absl::Duration LocalTable::staleness() const {
 void LocalTable::WatchStaleness() {
   std::unique_lock lock(mutex_);
   while (!closing_) {
-    if (ended_.ok()) unfit_ = staleness() > options_.max_staleness;
+    if (ended_.ok()) {
+      unfit_ = staleness() > options_.max_staleness || generation() < answered_;
+    }
     changed_.wait_for(
         lock, absl::ToChronoMilliseconds(std::max(options_.max_staleness / 100,
                                                   absl::Milliseconds(1))));

@@ -104,7 +104,8 @@ struct LocalTableOptions {
   // if `fall_back`. It sends a bookmark every 5 s, unless told otherwise. The
   // test is made a hundred times in this time.
   absl::Duration max_staleness = absl::InfiniteDuration();
-  // Batches of up to 4,096 addresses are then sent to the server.
+  // Batches of up to 4,096 addresses are then sent to the server, until what it
+  // answered from is here.
   bool fall_back = false;
   // The pauses before the server is asked again.
   BackoffOptions backoff = {};
@@ -175,7 +176,8 @@ class LocalTable {
   const LocalTableOptions options_;
   const LookupClient server_;
   LocalRoutes routes_;
-  std::atomic<bool> unfit_ = false;  // stale, or ended
+  mutable std::atomic<bool> unfit_ =
+      false;  // stale, ended, or before answered_
   std::atomic<SteadyInstant::rep> heard_;
   std::atomic<uint64_t> resyncs_ = 0;
   // False: changes cannot be applied to the routes, but for a whole table. Of
@@ -187,6 +189,8 @@ class LocalTable {
   bool ready_ ABSL_GUARDED_BY(mutex_) = false;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status ended_ ABSL_GUARDED_BY(mutex_);
+  // The newest generation that the server answered from.
+  mutable uint64_t answered_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status trouble_ ABSL_GUARDED_BY(mutex_);  // OK while it is followed
   std::unique_ptr<RouteWatcher> watcher_ ABSL_GUARDED_BY(mutex_);
   std::thread follower_, clock_;

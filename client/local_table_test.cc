@@ -59,18 +59,25 @@ std::string Addresses() {
 
 absl::Time Soon() { return absl::Now() + absl::Seconds(60); }
 
-// A server whose watches do what a test says.
-class ScriptedServer : public v1::RouteTable::Service {
+// A server whose watches and lookups do what a test says.
+class ScriptedServer : public v1::RouteTable::Service,
+                       public v1::RouteLookup::Service {
  public:
   using Out = grpc::ServerWriter<v1::WatchRoutesResponse>;
   // Serves watch number `number`, from 0, until it returns.
   using Script = std::function<grpc::Status(
       uint64_t number, const v1::WatchRoutesRequest& request, Out& out)>;
+  // Returns the generation of lookup number `number`, from 0, which is also the
+  // next hop of all addresses.
+  using Lookups = std::function<NextHopId(uint64_t number,
+                                          const v1::LookupRequest& request)>;
 
-  explicit ScriptedServer(Script script) : script_(std::move(script)) {
+  explicit ScriptedServer(Script script, Lookups lookups = nullptr)
+      : script_(std::move(script)), lookups_(std::move(lookups)) {
     grpc::ServerBuilder builder;
     builder.AddListeningPort(target_, grpc::InsecureServerCredentials());
-    builder.RegisterService(this);
+    builder.RegisterService(static_cast<v1::RouteTable::Service*>(this));
+    builder.RegisterService(static_cast<v1::RouteLookup::Service*>(this));
     server_ = builder.BuildAndStart();
   }
   ~ScriptedServer() override { server_->Shutdown(absl::ToChronoTime(Soon())); }
@@ -92,11 +99,24 @@ class ScriptedServer : public v1::RouteTable::Service {
     return script_(watches_++, *request, *out);
   }
 
+  uint64_t lookups() const { return asked_; }
+  grpc::Status Lookup(grpc::ServerContext*, const v1::LookupRequest* request,
+                      v1::LookupResponse* response) override {
+    const NextHopId generation = lookups_(asked_++, *request);
+    response->set_generation(generation);
+    for (int i = 0; i < request->addresses_size(); ++i) {
+      response->add_results()->set_next_hop_id(generation);
+    }
+    return grpc::Status::OK;
+  }
+
  private:
   const Script script_;
+  const Lookups lookups_;
   const std::string target_ =
       absl::StrCat("unix://", TempPath("scripted.sock"));
   std::atomic<uint64_t> watches_ = 0;
+  std::atomic<uint64_t> asked_ = 0;
   std::unique_ptr<grpc::Server> server_;
 };
 
@@ -110,6 +130,24 @@ v1::WatchRoutesResponse Whole(NextHopId generation) {
     *message.add_updates() = ToUpdate({PrefixOf(i), generation});
   }
   return message;
+}
+
+v1::WatchRoutesResponse Bookmark(NextHopId generation) {
+  v1::WatchRoutesResponse message;
+  message.set_generation(generation);
+  message.set_generation_complete(true);
+  return message;
+}
+
+// The generation that answers.
+uint64_t GenerationOf(const LocalTable& table) {
+  const std::string address = PrefixOf(0).address().ToPacked();
+  NextHopId next_hop = kNoRoute;
+  const auto generation =
+      table.Lookup(Family::kIpv6, address.data(), 1, &next_hop);
+  EXPECT_TRUE(generation.ok()) << generation.status();
+  EXPECT_EQ(next_hop, generation.value_or(0));
+  return generation.value_or(0);
 }
 
 const grpc::Status kAway(grpc::StatusCode::UNAVAILABLE, "away");
@@ -192,6 +230,80 @@ TEST(LocalTable, SaysWhyThereIsNoTable) {
           .status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(status.message()), HasSubstr("No such file"));
+}
+
+// The server is heard again before it has sent what it already answered from.
+TEST(LocalTable, NeverAnswersFromBeforeAnAnswerOfTheServer) {
+  std::atomic<bool> speaks = false, catches_up = false;
+  ScriptedServer server(
+      [&](uint64_t, const auto&, auto& out) {
+        out.Write(Whole(90));
+        while (!speaks) absl::SleepFor(absl::Milliseconds(1));
+        while (!catches_up && out.Write(Bookmark(90))) {
+          absl::SleepFor(absl::Milliseconds(1));
+        }
+        v1::WatchRoutesResponse change = Whole(100);
+        change.set_reset(false);
+        out.Write(change);
+        while (out.Write(Bookmark(100))) absl::SleepFor(absl::Milliseconds(1));
+        return kAway;
+      },
+      [](uint64_t number, const auto& request) {
+        // Another server may be asked than the last time.
+        EXPECT_EQ(request.min_generation(), number == 0 ? 90 : 100);
+        return 100;
+      });
+  const auto table = LocalTable::Follow(
+      server.Channel(),
+      {.max_staleness = absl::Milliseconds(500), .fall_back = true}, Soon());
+  ASSERT_TRUE(table.ok()) << table.status();
+  while (GenerationOf(**table) == 90) absl::SleepFor(absl::Milliseconds(1));
+  speaks = true;
+  for (int i = 0; i < 300; ++i) {
+    ASSERT_EQ(GenerationOf(**table), 100U);
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  catches_up = true;
+  ASSERT_TRUE((*table)->WaitFor(100, Soon()).ok());
+  // Then it answers itself again.
+  for (uint64_t asked = ~uint64_t{0}; asked != server.lookups();) {
+    asked = server.lookups();
+    ASSERT_EQ(GenerationOf(**table), 100U);
+  }
+}
+
+TEST(LocalTable, NeverAnswersFromBeforeAnAnswerThatComesLate) {
+  std::atomic<bool> speaks = false, answers = false;
+  ScriptedServer server(
+      [&](uint64_t, const auto&, auto& out) {
+        out.Write(Whole(90));
+        while (!speaks) absl::SleepFor(absl::Milliseconds(1));
+        while (out.Write(Bookmark(90))) absl::SleepFor(absl::Milliseconds(1));
+        return kAway;
+      },
+      [&](uint64_t number, const auto&) {
+        if (number == 0) {
+          while (!answers) absl::SleepFor(absl::Milliseconds(1));
+        }
+        return answers ? 100 : 90;
+      });
+  const auto table = LocalTable::Follow(
+      server.Channel(),
+      {.max_staleness = absl::Milliseconds(500), .fall_back = true}, Soon());
+  ASSERT_TRUE(table.ok()) << table.status();
+  std::thread late([&] {
+    while (GenerationOf(**table) == 90) absl::SleepFor(absl::Milliseconds(1));
+  });
+  while (server.lookups() == 0) absl::SleepFor(absl::Milliseconds(1));
+  speaks = true;
+  // Until it answers itself.
+  for (uint64_t asked = 0; asked != server.lookups();) {
+    asked = server.lookups();
+    ASSERT_EQ(GenerationOf(**table), 90U);
+  }
+  answers = true;
+  late.join();
+  EXPECT_EQ(GenerationOf(**table), 100U);
 }
 
 class LocalTableTest : public testing::RealServerFixture {

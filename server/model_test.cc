@@ -33,11 +33,11 @@
 #include "absl/time/time.h"
 #include "base/testing/server_process.h"
 #include "base/testing/test_clock.h"
+#include "base/testing/wire.h"
 #include "server/testing/etcd_cluster.h"
 #include "server/testing/lossy_disk.h"
 #include "server/testing/model_clients.h"
 #include "server/testing/store_place.h"
-#include "server/testing/wire.h"
 
 namespace planb::server {
 namespace {

@@ -24,10 +24,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/testing/test_certificates.h"
+#include "base/testing/wire.h"
 #include "grpcpp/client_context.h"
 #include "server/testing/etcd_cluster.h"
 #include "server/testing/stored_server.h"
-#include "server/testing/wire.h"
 
 namespace planb::server {
 namespace {

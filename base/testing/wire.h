@@ -2,8 +2,8 @@
 
 // A network between two processes that a test can cut.
 
-#ifndef PLANB_SERVER_TESTING_WIRE_H_
-#define PLANB_SERVER_TESTING_WIRE_H_
+#ifndef PLANB_BASE_TESTING_WIRE_H_
+#define PLANB_BASE_TESTING_WIRE_H_
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 
-namespace planb::server {
+namespace planb {
 
 // Forwards connections from a port of 127.0.0.1 to another address, with a
 // thread for each. While it is cut, bytes and new connections wait where they
@@ -125,6 +125,6 @@ class Wire {
   std::vector<std::thread> connections_;  // of the accepting thread
 };
 
-}  // namespace planb::server
+}  // namespace planb
 
-#endif  // PLANB_SERVER_TESTING_WIRE_H_
+#endif  // PLANB_BASE_TESTING_WIRE_H_

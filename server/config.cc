@@ -23,6 +23,8 @@ namespace planb::server {
 namespace {
 
 constexpr size_t kMaxFile = 1 << 20;
+// The flag that names the file, so the file does not set it.
+constexpr char kFileFlag[] = "config";
 
 // The flags of `source`, by name.
 std::map<std::string, absl::CommandLineFlag*> FlagsOf(
@@ -36,9 +38,10 @@ std::map<std::string, absl::CommandLineFlag*> FlagsOf(
   return flags;
 }
 
-// The value of a flag. Errors: INVALID_ARGUMENT.
-absl::StatusOr<std::string> ValueOf(const YAML::Node& node) {
+// The value of a flag, of which `many` may be given. Errors: INVALID_ARGUMENT.
+absl::StatusOr<std::string> ValueOf(const YAML::Node& node, bool many) {
   if (node.IsScalar()) return node.Scalar();
+  if (!many) return absl::InvalidArgumentError("needs one value");
   if (!node.IsSequence()) {
     return absl::InvalidArgumentError(
         "needs one value, or a sequence of values");
@@ -54,7 +57,10 @@ absl::StatusOr<std::string> ValueOf(const YAML::Node& node) {
 }
 
 absl::Status Set(const YAML::Node& value, absl::CommandLineFlag& flag) {
-  const auto text = ValueOf(value);
+  if (flag.Name() == kFileFlag) {
+    return absl::InvalidArgumentError("names the file itself");
+  }
+  const auto text = ValueOf(value, flag.IsOfType<std::vector<std::string>>());
   if (!text.ok()) return text.status();
   std::string error;
   if (flag.ParseFrom(*text, &error)) return absl::OkStatus();
@@ -75,8 +81,14 @@ absl::Status SetFlagsFromFile(const std::string& path,
         absl::StrCat(path, ":", line + 1, ": ", what));
   };
   try {  // yaml-cpp reports errors by exceptions only
-    const YAML::Node root = YAML::Load(*text);
-    if (root.IsNull()) return absl::OkStatus();
+    const std::vector<YAML::Node> documents = YAML::LoadAll(*text);
+    if (documents.size() > 1) {
+      return wrong(documents[1].Mark().line, "a second document");
+    }
+    if (documents.empty() || documents.front().IsNull()) {
+      return absl::OkStatus();
+    }
+    const YAML::Node& root = documents.front();
     if (!root.IsMap()) return wrong(0, "is not a mapping of flags to values");
     const auto flags = FlagsOf(source);
     std::set<std::string> seen;
@@ -177,8 +189,8 @@ std::string FlagsAsYaml(absl::string_view source) {
     const std::string value = flag->CurrentValue();
     YAML::Emitter scalar;
     scalar << YAML::DoubleQuoted << value;
-    absl::StrAppend(&yaml, value == flag->DefaultValue() ? "# " : "", name,
-                    ": ", scalar.c_str(), "\n");
+    const bool skip = value == flag->DefaultValue() || name == kFileFlag;
+    absl::StrAppend(&yaml, skip ? "# " : "", name, ": ", scalar.c_str(), "\n");
   }
   return yaml;
 }

@@ -17,11 +17,12 @@ namespace planb::server {
 
 // Sets each flag that the file names: "listen: [unix:///a, '[::1]:1']" as
 // --listen=unix:///a,[::1]:1 does. Keys are names of flags without dashes; a
-// value is one scalar, or a sequence of them, which are joined by commas. Only
+// value is one scalar or, for a flag that is a list, a sequence of them. Only
 // flags declared in `source`, such as "server/server_flags.cc", are known.
 // Errors: INVALID_ARGUMENT, with file, line and key, for a file that cannot be
-// read, has more than 1 MiB or is no such YAML, an unknown key, a key that is
-// there twice, or a value that the flag refuses.
+// read, has more than 1 MiB, is no such YAML or has a second document, an
+// unknown key, a key that is there twice, --config itself, or a value that the
+// flag refuses.
 absl::Status SetFlagsFromFile(const std::string& path,
                               absl::string_view source);
 
@@ -47,9 +48,9 @@ struct FlagTopic {
 std::string HelpByTopic(absl::Span<const FlagTopic> topics,
                         absl::string_view source);
 
-// The values of all flags now, as a file for SetFlagsFromFile, with each flag
-// that has its default commented out. No flag holds a secret: keys and
-// passwords are in files that flags name.
+// The values of all flags now, as a file for SetFlagsFromFile. --config, and
+// each flag that has its default, is commented out. No flag holds a secret:
+// keys and passwords are in files that flags name.
 std::string FlagsAsYaml(absl::string_view source);
 
 }  // namespace planb::server

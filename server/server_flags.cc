@@ -14,6 +14,7 @@
 #include "absl/flags/usage_config.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "base/cpu_list.h"
 #include "server/base/client_channel.h"
@@ -250,7 +251,7 @@ ABSL_FLAG(uint64_t, lookup_threads, 0,
           "or that the process may use, which its affinity and its cgroup's "
           "CPU quota limit.");
 ABSL_FLAG(
-    std::string, lookup_cpus, "",
+    std::vector<std::string>, lookup_cpus, {},
     "Cores for the threads that serve lookups: numbers and ranges, such "
     "as 1 or 0,2-3. Each thread is bound to the next core of the list. All "
     "other threads keep off these cores, if there are others. Empty: the "
@@ -351,7 +352,8 @@ constexpr char kUsage[] =
     "too.";
 
 absl::StatusOr<std::vector<int>> LookupCpus() {
-  auto cpus = ParseCpuList(absl::GetFlag(FLAGS_lookup_cpus));
+  auto cpus =
+      ParseCpuList(absl::StrJoin(absl::GetFlag(FLAGS_lookup_cpus), ","));
   if (cpus.ok()) return cpus;
   return absl::InvalidArgumentError(
       absl::StrCat("--lookup_cpus: ", cpus.status().message()));

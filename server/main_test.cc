@@ -150,6 +150,11 @@ TEST(Main, RefusesWithOneClearLine) {
   const std::string socket = absl::StrCat("--listen=unix://", TempPath("r"));
   for (const Refusal& refusal : std::vector<Refusal>{
            {{"stray"}, "unexpected argument \"stray\""},
+           {{"--flagfile=" + broken}, "unknown flag \"--flagfile\""},
+           {{"-flagfile", broken}, "unknown flag \"--flagfile\""},
+           {{socket, "--fromenv=simd"}, "unknown flag \"--fromenv\""},
+           {{"--tryfromenv=simd"}, "unknown flag \"--tryfromenv\""},
+           {{"--undefok=x", "--x"}, "unknown flag \"--undefok\""},
            {{socket, "--simd=sse9"}, "no search kernel \"sse9\""},
            {{socket, "--log_level=loud"}, "log level \"loud\""},
            {{socket, absl::StrCat("--routes=", missing)}, "missing"},

@@ -521,6 +521,26 @@ void DescribeProgram() {
   absl::SetProgramUsageMessage(kUsage);
 }
 
+// Refuses the flags of Abseil that read other flags from a file or from the
+// environment: Abseil ends the process if these cannot be read, also at a
+// reload. Errors: INVALID_ARGUMENT.
+absl::Status RefuseFlagsOfAbseil(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    absl::string_view word = argv[i];
+    if (word == "--") break;
+    if (!absl::ConsumePrefix(&word, "-")) continue;
+    absl::ConsumePrefix(&word, "-");
+    const absl::string_view name = word.substr(0, word.find('='));
+    for (const absl::string_view refused :
+         {"flagfile", "fromenv", "tryfromenv", "undefok"}) {
+      if (name != refused) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("unknown flag \"--", name, "\"; try --help"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 // The file of --config on the command line, or else of the environment.
 std::string ConfigFile(int argc, char** argv) {
   const char* const variable = std::getenv("PLANB_CONFIG");
@@ -629,7 +649,8 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc, char** argv) {
                   [](const char* word) { return word == kHelp; })) {
     Help();
   }
-  const absl::Status set = SetFlagsBelowCommandLine(argc, argv);
+  absl::Status set = RefuseFlagsOfAbseil(argc, argv);
+  if (set.ok()) set = SetFlagsBelowCommandLine(argc, argv);
   if (!set.ok()) return set;
   const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
   const bool print = rest.size() == 3 && std::strcmp(rest[1], "config") == 0 &&

@@ -54,6 +54,11 @@ absl::StatusOr<EtcdOptions> ParseEtcdUrl(absl::string_view url) {
   }
   const std::pair<absl::string_view, absl::string_view> parts =
       absl::StrSplit(url, absl::MaxSplits('/', 1));
+  // Not repeated: the store's name is logged and shown.
+  if (parts.first.find('@') != absl::string_view::npos) {
+    return absl::InvalidArgumentError(
+        "takes no credentials; use --etcd_user and --etcd_password_file");
+  }
   EtcdOptions options;
   for (absl::string_view endpoint :
        absl::StrSplit(parts.first, ',', absl::SkipEmpty())) {

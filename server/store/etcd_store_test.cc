@@ -149,6 +149,19 @@ TEST(EtcdUrl, NamesMembersAndPrefix) {
   }
 }
 
+TEST(EtcdUrl, CredentialsAreRefusedAndNotRepeated) {
+  for (const char* wrong :
+       {"etcd://root:secret@a:1/p", "etcd://secret@a:1/p",
+        "etcd://a:1,root:secret@b:1/p", "etcd://root,secret:s@a:1/p"}) {
+    const absl::Status refused = ParseEtcdUrl(wrong).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(refused)) << wrong;
+    EXPECT_TRUE(absl::StrContains(refused.message(), "--etcd_password_file"))
+        << refused;
+    EXPECT_FALSE(absl::StrContains(refused.message(), "secret")) << refused;
+  }
+  EXPECT_TRUE(ParseEtcdUrl("etcd://a:1/p@q").ok());
+}
+
 TEST(EtcdUrl, EndOfPrefixIsTheNextKey) {
   EXPECT_EQ(EndOfPrefix("ab"), "ac");
   EXPECT_EQ(EndOfPrefix("a\xff"), "b");

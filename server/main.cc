@@ -219,6 +219,8 @@ int Main(int argc, char** argv) {
     const std::lock_guard lock(reloading);
     auto again = ReloadFlags(argc, argv);
     absl::Status status = again.status();
+    const auto adopt = running.PrepareReload();
+    status.Update(adopt.status());
     if (status.ok()) status = SetLogLevel(again->log_level);
     if (!status.ok()) {
       Log(LogLevel::kError,
@@ -226,13 +228,12 @@ int Main(int argc, char** argv) {
           {{"error", status.message()}});
       return status;
     }
-    status = running.Reload();
+    (*adopt)();
     Log(LogLevel::kInfo, "reloaded", {{"log_level", again->log_level}});
     if (!again->need_restart.empty()) {
       Log(LogLevel::kWarning, "changes take effect at the next start",
           {{"flags", absl::StrJoin(again->need_restart, ",")}});
     }
-    if (!status.ok()) return status;
     return std::move(again->need_restart);
   };
   options.reload = reload;

@@ -297,15 +297,19 @@ class ServerImpl final : public Server {
     return exposer_ == nullptr ? 0 : exposer_->port();
   }
 
-  absl::Status Reload() override {
+  absl::StatusOr<Adoption> PrepareReload() override {
+    std::vector<Adoption> adoptions;
     absl::Status status;
-    if (tls_ != nullptr) {
-      // Files that two polls read alike are complete. The operator says so.
-      tls_->reloader().Poll().IgnoreError();
-      status = tls_->reloader().Poll();
-    }
-    if (authorizer_->enabled()) status.Update(authorizer_->Reload());
-    return status;
+    const auto add = [&](absl::StatusOr<Adoption> prepared) {
+      status.Update(prepared.status());
+      if (prepared.ok()) adoptions.push_back(*std::move(prepared));
+    };
+    if (tls_ != nullptr) add(tls_->reloader().Prepare());
+    if (authorizer_->enabled()) add(authorizer_->Prepare());
+    if (!status.ok()) return status;
+    return [adoptions = std::move(adoptions)] {
+      for (const Adoption& adopt : adoptions) adopt();
+    };
   }
 
   void Drain(absl::Duration patience) override {

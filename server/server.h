@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "lpm/fib/fib.h"
+#include "server/base/adoption.h"
 #include "server/control/control_context.h"
 #include "server/lookup/batch.h"
 #include "server/lookup/lookup_service.h"
@@ -121,10 +122,11 @@ class Server {
   // The port of `metrics_address`; 0 if there is none.
   virtual int metrics_port() const = 0;
 
-  // Reads the files of TLS and the authorization policy now. What cannot be
-  // used is logged and changes nothing. Thread-safe. Errors: INVALID_ARGUMENT,
-  // for the first file that cannot be used.
-  virtual absl::Status Reload() = 0;
+  // Reads the files of TLS and the authorization policy now. Thread-safe, and
+  // so is what it returns, which is called while the server lives. Errors:
+  // INVALID_ARGUMENT, for the first file that cannot be used; those of the
+  // system.
+  virtual absl::StatusOr<Adoption> PrepareReload() = 0;
 
   // Health becomes NOT_SERVING and new calls are refused. Calls in flight have
   // `patience` to end, and answers that are being written a tenth of a second

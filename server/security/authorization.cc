@@ -47,52 +47,56 @@ absl::Status Authorizer::Start() {
   }
   absl::StatusOr<std::string> text =
       ReadRegularFile(options_.policy_file, kMaxFileBytes);
-  const absl::Status adopted = text.ok() ? Adopt(*text) : text.status();
-  if (!adopted.ok()) {
+  const auto adopt = text.ok() ? Parse(*text) : text.status();
+  if (!adopt.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat("--authorization_policy=", options_.policy_file, ": ",
-                     adopted.message()));
+                     adopt.status().message()));
   }
-  {
-    const absl::MutexLock lock(&reload_mutex_);
-    text_ = *std::move(text);
-  }
-  watcher_.emplace(options_.reload_interval,
-                   [this] { Reload().IgnoreError(); });
+  (*adopt)();
+  watcher_.emplace(options_.reload_interval, [this] { Reload(); });
   return absl::OkStatus();
 }
 
-absl::Status Authorizer::Reload() {
+void Authorizer::Reload() {
+  const auto adopt = Prepare();
+  if (adopt.ok()) (*adopt)();
+}
+
+absl::StatusOr<Adoption> Authorizer::Prepare() {
   const absl::MutexLock lock(&reload_mutex_);
   const absl::StatusOr<std::string> text =
       ReadRegularFile(options_.policy_file, kMaxFileBytes);
-  absl::Status status = text.status();
-  if (text.ok() && *text != text_) {
-    status = Adopt(*text);
-    if (status.ok()) text_ = *text;
-  }
-  if (status.ok()) {
+  if (text.ok() && *text == text_) {
     error_.clear();
-    return status;
+    return [] {};
+  }
+  auto adopt = text.ok() ? Parse(*text) : text.status();
+  if (adopt.ok()) {
+    error_.clear();
+    return adopt;
   }
   reload_errors_->Increment();
-  if (error_ == status.message()) return status;
-  error_ = std::string(status.message());
+  if (error_ == adopt.status().message()) return adopt;
+  error_ = std::string(adopt.status().message());
   Log(LogLevel::kError,
       "authorization policy cannot be used, the old one stays",
       {{"file", options_.policy_file}, {"error", error_}});
-  return status;
+  return adopt;
 }
 
-absl::Status Authorizer::Adopt(const std::string& text) {
+absl::StatusOr<Adoption> Authorizer::Parse(const std::string& text) {
   absl::StatusOr<AuthorizationPolicy> read = AuthorizationPolicy::Parse(text);
   if (!read.ok()) return read.status();
   auto policy = std::make_shared<const AuthorizationPolicy>(*std::move(read));
-  Log(LogLevel::kInfo, "authorization policy in force",
-      {{"file", options_.policy_file}, {"name", policy->name()}});
-  const absl::MutexLock lock(&mutex_);
-  policy_ = std::move(policy);
-  return absl::OkStatus();
+  return [this, text, policy = std::move(policy)] {
+    Log(LogLevel::kInfo, "authorization policy in force",
+        {{"file", options_.policy_file}, {"name", policy->name()}});
+    const absl::MutexLock reload_lock(&reload_mutex_);
+    text_ = text;
+    const absl::MutexLock lock(&mutex_);
+    policy_ = policy;
+  };
 }
 
 std::shared_ptr<const AuthorizationPolicy> Authorizer::policy() const {

@@ -19,6 +19,7 @@
 #include "prometheus/collectable.h"
 #include "prometheus/counter.h"
 #include "prometheus/registry.h"
+#include "server/base/adoption.h"
 #include "server/base/log.h"
 #include "server/base/periodic.h"
 #include "server/security/authorization_policy.h"
@@ -49,9 +50,12 @@ class Authorizer {
   // REQUIRES: enabled(), and Start() was OK.
   bool Allow(const CallFacts& call);
 
-  // Reads the file now, as the thread does. A valid policy comes into force. An
-  // invalid one is counted, logged once, and returned.
-  absl::Status Reload();
+  // Reads the file now, as the thread does. A valid policy comes into force.
+  void Reload();
+
+  // Reads the file now. Errors: why the policy cannot be used, which is counted
+  // and logged once. REQUIRES: enabled(), and Start() was OK.
+  absl::StatusOr<Adoption> Prepare();
 
   // All series exist from the start, also without a policy.
   std::shared_ptr<prometheus::Collectable> collectable() const {
@@ -63,7 +67,7 @@ class Authorizer {
 
   static Service ServiceOf(absl::string_view path);
   std::shared_ptr<const AuthorizationPolicy> policy() const;
-  absl::Status Adopt(const std::string& text) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<Adoption> Parse(const std::string& text);
 
   const AuthorizationOptions options_;
   std::shared_ptr<prometheus::Registry> registry_;

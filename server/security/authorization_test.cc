@@ -100,24 +100,24 @@ TEST_F(AuthorizerTest, LoadsValidPoliciesOnly) {
   ASSERT_TRUE(authorizer.Start().ok());
   Write(Only("/b"));
   EXPECT_TRUE(Allows(authorizer, "/a")) << "before it was read";
-  authorizer.Reload().IgnoreError();
+  authorizer.Reload();
   EXPECT_FALSE(Allows(authorizer, "/a"));
   EXPECT_TRUE(Allows(authorizer, "/b"));
   EXPECT_TRUE(Counts(authorizer, "planb_authorization_policy_errors_total 0"));
   for (const char* bad : {"", "{\"name\":", "{\"name\": \"allows nothing\"}"}) {
     Write(bad);
-    authorizer.Reload().IgnoreError();
+    authorizer.Reload();
     EXPECT_TRUE(Allows(authorizer, "/b")) << bad;
   }
   EXPECT_TRUE(Counts(authorizer, "planb_authorization_policy_errors_total 3"));
   unlink(path_.c_str());
-  authorizer.Reload().IgnoreError();
+  authorizer.Reload();
   EXPECT_TRUE(Allows(authorizer, "/b"));
   // Counted at each reading.
-  authorizer.Reload().IgnoreError();
+  authorizer.Reload();
   EXPECT_TRUE(Counts(authorizer, "planb_authorization_policy_errors_total 5"));
   Write(Only("/c"));
-  authorizer.Reload().IgnoreError();
+  authorizer.Reload();
   EXPECT_TRUE(Allows(authorizer, "/c"));
   EXPECT_FALSE(Allows(authorizer, "/b"));
   EXPECT_TRUE(Counts(authorizer, "planb_authorization_policy_errors_total 5"));
@@ -127,9 +127,9 @@ TEST_F(AuthorizerTest, OldTextIsNoError) {
   Authorizer authorizer({path_, kNever});
   ASSERT_TRUE(authorizer.Start().ok());
   Write("broken");
-  authorizer.Reload().IgnoreError();
+  authorizer.Reload();
   Write(Only("/a"));
-  authorizer.Reload().IgnoreError();
+  authorizer.Reload();
   EXPECT_TRUE(Allows(authorizer, "/a"));
   EXPECT_TRUE(Counts(authorizer, "planb_authorization_policy_errors_total 1"));
 }
@@ -139,10 +139,10 @@ TEST_F(AuthorizerTest, DoesNotBlockOnPipe) {
   ASSERT_TRUE(authorizer.Start().ok());
   ASSERT_EQ(mkfifo((path_ + ".new").c_str(), 0600), 0);
   ASSERT_EQ(std::rename((path_ + ".new").c_str(), path_.c_str()), 0);
-  authorizer.Reload().IgnoreError();
+  authorizer.Reload();
   EXPECT_TRUE(Allows(authorizer, "/a"));
   Write(Only("/b"));
-  authorizer.Reload().IgnoreError();
+  authorizer.Reload();
   EXPECT_TRUE(Allows(authorizer, "/b"));
 }
 

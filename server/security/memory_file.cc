@@ -44,26 +44,29 @@ absl::StatusOr<std::unique_ptr<MemoryFile>> MemoryFile::Create(
     return absl::UnavailableError(
         absl::StrCat(file->path_, " cannot be read: is /proc mounted?"));
   }
-  const absl::Status set = file->Set(text);
-  if (!set.ok()) return set;
+  const auto replace = file->Prepare(text);
+  if (!replace.ok()) return replace.status();
+  (*replace)();
   return file;
 }
 
-absl::Status MemoryFile::Set(absl::string_view text) {
+absl::StatusOr<Adoption> MemoryFile::Prepare(absl::string_view text) {
   const int fd = memfd_create(name_.c_str(), MFD_CLOEXEC);
   if (fd < 0) return absl::ErrnoToStatus(errno, "memfd_create");
-  absl::Status status = WriteAll(fd, text);
-  const time_t modified = std::max(std::time(nullptr), modified_ + 1);
-  const timespec times[2] = {{.tv_sec = modified}, {.tv_sec = modified}};
-  if (status.ok() && futimens(fd, times) != 0) {
-    status = absl::ErrnoToStatus(errno, "memory file: futimens");
-  }
-  if (status.ok() && dup3(fd, fd_, O_CLOEXEC) < 0) {
-    status = absl::ErrnoToStatus(errno, "memory file: dup3");
-  }
-  close(fd);
-  if (status.ok()) modified_ = modified;
-  return status;
+  const std::shared_ptr<const int> owned(new int(fd), [](const int* it) {
+    close(*it);
+    delete it;
+  });
+  const absl::Status written = WriteAll(fd, text);
+  if (!written.ok()) return written;
+  // Both descriptors are this process's own, so the system refuses neither
+  // call.
+  return [this, owned] {
+    modified_ = std::max(std::time(nullptr), modified_ + 1);
+    const timespec times[2] = {{.tv_sec = modified_}, {.tv_sec = modified_}};
+    futimens(*owned, times);
+    dup3(*owned, fd_, O_CLOEXEC);
+  };
 }
 
 }  // namespace planb::server

@@ -13,11 +13,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "server/base/adoption.h"
 
 namespace planb::server {
 
-// Other threads of this process may read the path at any time. Set is for one
-// thread at a time. Nothing is written to a disk.
+// Other threads of this process may read the path at any time. The content is
+// replaced by one thread at a time. Nothing is written to a disk.
 //
 // A reader that has opened the path reads one content to its end. Modification
 // times of two contents differ by at least a second, so a reader that opens the
@@ -33,8 +34,9 @@ class MemoryFile {
   // Valid within this process, for the lifetime of this object.
   const std::string& path() const { return path_; }
 
-  // Errors, after which the content is the old one: those of the system.
-  absl::Status Set(absl::string_view text);
+  // Makes a new content ready to replace the old one. Errors: those of the
+  // system.
+  absl::StatusOr<Adoption> Prepare(absl::string_view text);
 
  private:
   MemoryFile(absl::string_view name, int fd);

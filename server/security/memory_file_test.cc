@@ -33,15 +33,31 @@ std::unique_ptr<MemoryFile> Make(absl::string_view text) {
   return *std::move(made);
 }
 
-TEST(MemoryFile, HasContentOfLastSet) {
+void Set(MemoryFile& file, absl::string_view text) {
+  const auto replace = file.Prepare(text);
+  ASSERT_TRUE(replace.ok()) << replace.status();
+  (*replace)();
+}
+
+TEST(MemoryFile, HasContentOfLastReplacement) {
   const auto file = Make("first");
   EXPECT_EQ(Read(*file), "first");
   const std::string path = file->path();
-  ASSERT_TRUE(file->Set("the second").ok());
+  Set(*file, "the second");
   EXPECT_EQ(Read(*file), "the second");
-  ASSERT_TRUE(file->Set("").ok());
+  Set(*file, "");
   EXPECT_EQ(Read(*file), "");
   EXPECT_EQ(file->path(), path);
+}
+
+TEST(MemoryFile, HasTheOldContentUntilThePreparedOneReplacesIt) {
+  const auto file = Make("old");
+  const auto dropped = file->Prepare("dropped");
+  const auto replace = file->Prepare("new");
+  ASSERT_TRUE(dropped.ok() && replace.ok());
+  EXPECT_EQ(Read(*file), "old");
+  (*replace)();
+  EXPECT_EQ(Read(*file), "new");
 }
 
 TEST(MemoryFile, OpenReaderReadsOneContentToItsEnd) {
@@ -50,7 +66,7 @@ TEST(MemoryFile, OpenReaderReadsOneContentToItsEnd) {
   char head[4] = {};
   in.rdbuf()->pubsetbuf(nullptr, 0);
   in.read(head, 3);
-  ASSERT_TRUE(file->Set("new").ok());
+  Set(*file, "new");
   EXPECT_EQ(std::string(head) + Rest(in), "old content");
   EXPECT_EQ(Read(*file), "new");
 }
@@ -59,7 +75,7 @@ TEST(MemoryFile, ContentsDifferInModificationTime) {
   const auto file = Make("a");
   std::set<time_t> times;
   for (int i = 0; i < 5; ++i) {
-    ASSERT_TRUE(file->Set("a").ok());
+    Set(*file, "a");
     struct stat status;
     ASSERT_EQ(stat(file->path().c_str(), &status), 0);
     times.insert(status.st_mtime);
@@ -79,7 +95,7 @@ TEST(MemoryFile, ReadersNeverSeeMixture) {
     }
   });
   for (int i = 0; i < 500; ++i) {
-    ASSERT_TRUE(file->Set(i % 2 == 0 ? two : one).ok());
+    Set(*file, i % 2 == 0 ? two : one);
   }
   done = true;
   reader.join();

@@ -69,14 +69,20 @@ absl::Status ServerTls::Init(const TlsOptions& options, TlsTexts texts) {
   }
   credentials_ = Credentials(*identity_, client_ca_.get());
   reloader_ = std::make_unique<TlsReloader>(
-      options, std::move(texts), *expiry, [this](const TlsTexts& fresh) {
-        absl::Status set = identity_->Set(Identity(fresh));
-        if (set.ok() && client_ca_ != nullptr) {
-          set = client_ca_->Set(fresh.client_ca.text);
-        }
-        return set;
-      });
+      options, std::move(texts), *expiry,
+      [this](const TlsTexts& fresh) { return Prepare(fresh); });
   return absl::OkStatus();
+}
+
+absl::StatusOr<Adoption> ServerTls::Prepare(const TlsTexts& fresh) {
+  auto identity = identity_->Prepare(Identity(fresh));
+  if (!identity.ok() || client_ca_ == nullptr) return identity;
+  auto ca = client_ca_->Prepare(fresh.client_ca.text);
+  if (!ca.ok()) return ca.status();
+  return [identity = *std::move(identity), ca = *std::move(ca)] {
+    identity();
+    ca();
+  };
 }
 
 }  // namespace planb::server

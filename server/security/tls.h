@@ -46,6 +46,7 @@ class ServerTls {
   ServerTls() = default;
 
   absl::Status Init(const TlsOptions& options, TlsTexts texts);
+  absl::StatusOr<Adoption> Prepare(const TlsTexts& fresh);
 
   std::unique_ptr<MemoryFile> identity_;   // certificates, then the key
   std::unique_ptr<MemoryFile> client_ca_;  // null: clients need no certificate

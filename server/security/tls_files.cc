@@ -79,50 +79,64 @@ TlsReloader::TlsReloader(const TlsOptions& options, TlsTexts texts,
       use_(std::move(use)),
       served_(std::move(texts)),
       expiry_(expiry),
-      poller_(options_.reload_interval, [this] { Poll().IgnoreError(); }) {}
+      poller_(options_.reload_interval, [this] { Poll(); }) {}
 
 TlsExpiry TlsReloader::expiry() const {
   absl::MutexLock lock(&expiry_mutex_);
   return expiry_;
 }
 
-absl::Status TlsReloader::Poll() {
+void TlsReloader::Poll() {
+  const auto adopt = Look(/*complete=*/false);
+  if (adopt.ok()) (*adopt)();
+}
+
+absl::StatusOr<Adoption> TlsReloader::Prepare() {
+  return Look(/*complete=*/true);
+}
+
+absl::StatusOr<Adoption> TlsReloader::Look(bool complete) {
   absl::MutexLock lock(&poll_mutex_);
   absl::StatusOr<TlsTexts> reading = ReadTlsFiles(options_);
   if (reading.ok() && *reading == served_) {
     candidate_.reset();
-    return absl::OkStatus();
+    return [] {};
   }
-  if (!candidate_.has_value() || !Alike(*candidate_, reading)) {
-    candidate_ = std::move(reading);
+  const bool again = candidate_.has_value() && Alike(*candidate_, reading);
+  if (!again) {
+    candidate_ = reading;
     candidate_refused_ = false;
-    return absl::OkStatus();
+    if (!complete) return [] {};
   }
-  const absl::Status adopted = Adopt(reading);
-  if (adopted.ok()) {
-    loaded_.fetch_add(1);
-    candidate_.reset();
-    Log(LogLevel::kInfo, "certificates reloaded",
-        {{"expires", absl::FormatTime(expiry().server, absl::UTCTimeZone())}});
-  } else if (!candidate_refused_) {
+  auto adopt = Check(reading);
+  if (!adopt.ok() && !candidate_refused_) {
     refused_.fetch_add(1);
     candidate_refused_ = true;
     Log(LogLevel::kError, "certificates not reloaded, the old ones stay",
-        {{"error", adopted.message()}});
+        {{"error", adopt.status().message()}});
   }
-  return adopted;
+  return adopt;
 }
 
-absl::Status TlsReloader::Adopt(const absl::StatusOr<TlsTexts>& reading) {
+absl::StatusOr<Adoption> TlsReloader::Check(
+    const absl::StatusOr<TlsTexts>& reading) {
   if (!reading.ok()) return reading.status();
   const auto expiry = CheckTlsTexts(*reading, absl::Now());
   if (!expiry.ok()) return expiry.status();
-  absl::Status used = use_(*reading);
-  if (!used.ok()) return used;
-  served_ = *reading;
-  absl::MutexLock lock(&expiry_mutex_);
-  expiry_ = *expiry;
-  return absl::OkStatus();
+  auto use = use_(*reading);
+  if (!use.ok()) return use.status();
+  return [this, texts = *reading, expiry = *expiry, use = *std::move(use)] {
+    absl::MutexLock lock(&poll_mutex_);
+    if (texts == served_) return;  // adopted meanwhile
+    use();
+    served_ = texts;
+    candidate_.reset();
+    loaded_.fetch_add(1);
+    Log(LogLevel::kInfo, "certificates reloaded",
+        {{"expires", absl::FormatTime(expiry.server, absl::UTCTimeZone())}});
+    absl::MutexLock expiry_lock(&expiry_mutex_);
+    expiry_ = expiry;
+  };
 }
 
 std::vector<MetricFamily> TlsMetrics::Collect() const {

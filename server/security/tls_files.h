@@ -22,6 +22,7 @@
 #include "base/pem_file.h"
 #include "prometheus/collectable.h"
 #include "prometheus/metric_family.h"
+#include "server/base/adoption.h"
 #include "server/base/periodic.h"
 
 namespace planb::server {
@@ -70,14 +71,14 @@ absl::StatusOr<TlsExpiry> CheckTlsTexts(const TlsTexts& texts, absl::Time now);
 
 // Reads the files at an interval and passes on new valid contents. An operator
 // may write the files one after the other, and slowly. So new contents count
-// only after two equal readings, an interval apart. If they are invalid, the
-// old ones stay in use, which is counted and logged once. Owns a thread.
-// Thread-safe.
+// only after two equal readings, an interval apart, unless the operator says
+// that they are complete. If they are invalid, the old ones stay in use, which
+// is counted and logged once. Owns a thread. Thread-safe.
 class TlsReloader {
  public:
-  // Called with new contents to serve, one call at a time. After an error it is
-  // called again at the next interval.
-  using Use = std::function<absl::Status(const TlsTexts&)>;
+  // Called with new contents to serve, one call at a time, and so is what it
+  // returns. After an error it is called again at the next interval.
+  using Use = std::function<absl::StatusOr<Adoption>(const TlsTexts&)>;
 
   // `texts`, which expire at `expiry`, are in use until the files have others.
   TlsReloader(const TlsOptions& options, TlsTexts texts, TlsExpiry expiry,
@@ -91,13 +92,15 @@ class TlsReloader {
   uint64_t refused() const { return refused_.load(); }
 
   // Called by the thread at each interval.
-  // Returns why files that are complete cannot be used.
-  absl::Status Poll();
+  void Poll();
+
+  // Reads the files, which are complete. Errors: why they cannot be used.
+  absl::StatusOr<Adoption> Prepare();
 
  private:
-  // OK if `reading` is now in use.
-  absl::Status Adopt(const absl::StatusOr<TlsTexts>& reading)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(poll_mutex_);
+  absl::StatusOr<Adoption> Look(bool complete);
+  // Errors: why `reading` cannot be used.
+  absl::StatusOr<Adoption> Check(const absl::StatusOr<TlsTexts>& reading);
 
   const TlsOptions options_;
   const Use use_;

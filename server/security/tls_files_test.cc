@@ -45,15 +45,17 @@ class TlsReloaderTest : public testing::Test {
     const auto expiry = CheckTlsTexts(*texts, absl::Now());
     EXPECT_TRUE(expiry.ok()) << expiry.status();
     reloader_ = std::make_unique<TlsReloader>(
-        options_, *std::move(texts), *expiry, [this](const TlsTexts& fresh) {
-          used_.push_back(fresh.cert.text);
-          return use_status_;
+        options_, *std::move(texts), *expiry,
+        [this](const TlsTexts& fresh) -> absl::StatusOr<Adoption> {
+          ++prepared_;
+          if (!use_status_.ok()) return use_status_;
+          return [this, cert = fresh.cert.text] { used_.push_back(cert); };
         });
   }
 
   // Enough for any change to take effect.
   void PollMuch() {
-    for (int i = 0; i < 5; ++i) reloader_->Poll().IgnoreError();
+    for (int i = 0; i < 5; ++i) reloader_->Poll();
   }
 
   TestAuthority authority_;
@@ -64,6 +66,7 @@ class TlsReloaderTest : public testing::Test {
                                .client_ca = files_.ca(),
                                .reload_interval = absl::InfiniteDuration()};
   absl::Status use_status_;
+  int prepared_ = 0;
   std::vector<std::string> used_;
   std::unique_ptr<TlsReloader> reloader_;
 };
@@ -78,9 +81,9 @@ TEST_F(TlsReloaderTest, DoesNotReloadUnchangedFiles) {
 TEST_F(TlsReloaderTest, LoadsNewFilesOnceTheyNoLongerChange) {
   const TestIdentity fresh = authority_.Issue({.ends = kSoon});
   files_.SetIdentity(fresh);
-  reloader_->Poll().IgnoreError();
+  reloader_->Poll();
   EXPECT_TRUE(used_.empty()) << "may be half of it";
-  reloader_->Poll().IgnoreError();
+  reloader_->Poll();
   EXPECT_EQ(used_, std::vector<std::string>{fresh.certificate});
   EXPECT_EQ(reloader_->expiry().server, kSoon);
   EXPECT_EQ(reloader_->loaded(), 1u);
@@ -88,14 +91,34 @@ TEST_F(TlsReloaderTest, LoadsNewFilesOnceTheyNoLongerChange) {
   EXPECT_EQ(used_.size(), 1u);
 }
 
+TEST_F(TlsReloaderTest, AdoptsWhatWasPreparedAndNotBefore) {
+  const TestIdentity fresh = authority_.Issue({.ends = kSoon});
+  files_.SetIdentity(fresh);
+  const auto adopt = reloader_->Prepare();
+  ASSERT_TRUE(adopt.ok()) << adopt.status();
+  EXPECT_TRUE(used_.empty());
+  EXPECT_NE(reloader_->expiry().server, kSoon);
+  (*adopt)();
+  EXPECT_EQ(used_, std::vector<std::string>{fresh.certificate});
+  EXPECT_EQ(reloader_->expiry().server, kSoon);
+  EXPECT_EQ(reloader_->loaded(), 1u);
+  PollMuch();
+  EXPECT_EQ(used_.size(), 1u);
+
+  ReplaceFile(files_.key(), "no key");
+  for (int i = 0; i < 2; ++i) EXPECT_FALSE(reloader_->Prepare().ok());
+  PollMuch();
+  EXPECT_EQ(reloader_->refused(), 1u);
+}
+
 TEST_F(TlsReloaderTest, WaitsForSecondFile) {
   const TestIdentity fresh = authority_.Issue();
   ReplaceFile(files_.cert(), fresh.certificate);
-  reloader_->Poll().IgnoreError();
+  reloader_->Poll();
   ReplaceFile(files_.key(), fresh.key);
-  reloader_->Poll().IgnoreError();
+  reloader_->Poll();
   EXPECT_TRUE(used_.empty());
-  reloader_->Poll().IgnoreError();
+  reloader_->Poll();
   EXPECT_EQ(used_, std::vector<std::string>{fresh.certificate});
   EXPECT_EQ(reloader_->refused(), 0u);
 }
@@ -136,13 +159,13 @@ TEST_F(TlsReloaderTest, LoadsFilesThatBecomeValid) {
   const TestIdentity early =
       authority_.Issue({.begins = absl::Now() + absl::Seconds(3)});
   files_.SetIdentity(early);
-  reloader_->Poll().IgnoreError();
-  reloader_->Poll().IgnoreError();
+  reloader_->Poll();
+  reloader_->Poll();
   // A slow machine may poll too late to see it refused.
   const absl::Time end = absl::Now() + absl::Minutes(1);
   while (used_.empty() && absl::Now() < end) {
     absl::SleepFor(absl::Milliseconds(50));
-    reloader_->Poll().IgnoreError();
+    reloader_->Poll();
   }
   EXPECT_EQ(used_, std::vector<std::string>{early.certificate});
 }
@@ -151,11 +174,12 @@ TEST_F(TlsReloaderTest, RetriesAfterErrorOfUse) {
   files_.SetIdentity(authority_.Issue({.ends = kSoon}));
   use_status_ = absl::UnavailableError("no memory");
   PollMuch();
-  EXPECT_EQ(used_.size(), 4u);
+  EXPECT_EQ(prepared_, 4);
+  EXPECT_TRUE(used_.empty());
   EXPECT_EQ(reloader_->refused(), 1u);
   EXPECT_NE(reloader_->expiry().server, kSoon);
   use_status_ = absl::OkStatus();
-  reloader_->Poll().IgnoreError();
+  reloader_->Poll();
   EXPECT_EQ(reloader_->loaded(), 1u);
   EXPECT_EQ(reloader_->expiry().server, kSoon);
 }

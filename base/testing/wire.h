@@ -15,13 +15,17 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 
 namespace planb {
@@ -59,6 +63,12 @@ class Wire {
   const std::string& address() const { return address_; }
   void Cut() { cut_ = true; }
   void Heal() { cut_ = false; }
+  // Cuts it, once, before bytes that the connecting side sends with `text`.
+  void CutBefore(absl::string_view text) {
+    const std::lock_guard lock(mutex_);
+    cut_before_ = std::string(text);
+  }
+  bool cut() const { return cut_; }
 
  private:
   static sockaddr_in Loopback(uint16_t port) {
@@ -70,6 +80,12 @@ class Wire {
   }
   static sockaddr* Generic(sockaddr_in& address) {
     return reinterpret_cast<sockaddr*>(&address);
+  }
+  void CutIfWanted(absl::string_view sent) {
+    const std::lock_guard lock(mutex_);
+    if (cut_before_.empty() || !absl::StrContains(sent, cut_before_)) return;
+    cut_before_.clear();
+    cut_ = true;
   }
   // Waits until one can be read, at most 20 ms. False while it is cut.
   bool Readable(pollfd* sockets, nfds_t count) const {
@@ -103,6 +119,10 @@ class Wire {
         if (ends[i].revents == 0) continue;
         const ssize_t got = read(ends[i].fd, bytes.data(), bytes.size());
         open = got > 0;
+        if (open && i == 0) {
+          CutIfWanted({bytes.data(), static_cast<size_t>(got)});
+          while (cut_ && !ending_) absl::SleepFor(absl::Milliseconds(5));
+        }
         for (ssize_t sent = 0; open && sent < got;) {
           const ssize_t now =
               send(ends[1 - i].fd, bytes.data() + sent,
@@ -121,6 +141,8 @@ class Wire {
   int listener_ = -1;
   std::atomic<bool> cut_ = false;
   std::atomic<bool> ending_ = false;
+  std::mutex mutex_;
+  std::string cut_before_ ABSL_GUARDED_BY(mutex_);
   std::thread accepting_;
   std::vector<std::thread> connections_;  // of the accepting thread
 };

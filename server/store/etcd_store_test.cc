@@ -27,6 +27,7 @@
 #include "server/testing/fake_store.h"
 #include "server/testing/small_store.h"
 #include "server/testing/store_script.h"
+#include "server/testing/wire.h"
 
 namespace planb::server {
 namespace {
@@ -56,10 +57,41 @@ class EtcdStoreTest : public testing::Test {
     return options;
   }
   std::unique_ptr<EtcdStore> Open() const { return Open(Options()); }
+  // Of a server that reaches etcd over `wire`, and waits while it is cut.
+  EtcdStoreOptions Options(const Wire& wire) const {
+    EtcdStoreOptions options = Options();
+    options.etcd.endpoints = {wire.address()};
+    options.etcd.timeout = kPatience;
+    return options;
+  }
   static std::unique_ptr<EtcdStore> Open(const EtcdStoreOptions& options) {
     auto store = EtcdStore::Open(options);
     EXPECT_TRUE(store.ok()) << store.status();
     return store.ok() ? *std::move(store) : nullptr;
+  }
+
+  // The keys that begin with `rest` below the prefix.
+  std::vector<etcdserverpb::KeyValue> Read(absl::string_view rest) const {
+    std::vector<etcdserverpb::KeyValue> found;
+    const auto read =
+        cluster_->Client("")->ReadPrefix(absl::StrCat(prefix_, "/", rest), 0,
+                                         [&](const etcdserverpb::KeyValue& kv) {
+                                           found.push_back(kv);
+                                           return absl::OkStatus();
+                                         });
+    EXPECT_TRUE(read.ok()) << read.status();
+    return found;
+  }
+  // Offers a snapshot of the table until `store`, or another one, wrote one.
+  void AwaitSnapshot(const StoredTable& table, Store& store) const {
+    const std::string key =
+        absl::StrCat("state/snapshots/", absl::Hex(table.id, absl::kZeroPad16));
+    const absl::Time deadline = absl::Now() + kPatience;
+    while (Read(key).empty()) {
+      ASSERT_LT(absl::Now(), deadline) << key;
+      store.OfferSnapshot(table.name, [&] { return MakeVersion(table); });
+      absl::SleepFor(absl::Milliseconds(2));
+    }
   }
 
   static EtcdCluster* cluster_;
@@ -410,6 +442,60 @@ TEST_F(EtcdStoreTest, SnapshotsReplaceTheLog) {
   AwaitSame(a.tables, b.tables);
   Node c(Open(options));
   AwaitSame(a.tables, c.tables);
+}
+
+// Adds a route to the table and appends that.
+void Grow(StoredTable& table, Store& store) {
+  table.routes.push_back(MakeRoute(
+      absl::StrCat("2001:db8:", absl::Hex(++table.generation), "::/48"), 1));
+  const absl::Status status =
+      store.Append(table.name, {Batch(table.generation, table.routes)});
+  ASSERT_TRUE(status.ok()) << status;
+}
+
+// Two tables and their first entries, made by `store`.
+void MakeTables(Store& store, StoredTable& table, StoredTable& last) {
+  const auto loaded = store.Load();
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  table = {.name = "default", .id = loaded->at(0).id};
+  last = {.name = "last", .id = store.CreateTable("last", 0).value()};
+  Grow(table, store);
+  Grow(last, store);
+}
+
+void AwaitCut(const Wire& wire) {
+  const absl::Time deadline = absl::Now() + kPatience;
+  while (!wire.cut() && absl::Now() < deadline) {
+    absl::SleepFor(absl::Milliseconds(2));
+  }
+  ASSERT_TRUE(wire.cut());
+}
+
+// Each step of a snapshot comes after another server has written a later one
+// and has deleted the entries between them.
+TEST_F(EtcdStoreTest, AnOlderSnapshotDoesNotReplaceALaterOne) {
+  for (const char* step : {"/state/snapshots/", "/compactor"}) {
+    prefix_ += "x";  // another store
+    Wire wire(cluster_->endpoint(0));
+    EtcdStoreOptions options = Options(wire);
+    options.log_bytes = 1;
+    const auto late = Open(options);
+    StoredTable table, last;
+    MakeTables(*late, table, last);
+    wire.CutBefore(step);
+    late->OfferSnapshot(table.name, [&] { return MakeVersion(table); });
+    AwaitCut(wire);
+    options.etcd = Options().etcd;
+    const auto ahead = Open(options);
+    ASSERT_TRUE(ahead->Load().ok());
+    for (int i = 0; i < 3; ++i) Grow(table, *ahead);
+    AwaitSnapshot(table, *ahead);
+    wire.Heal();
+    AwaitSnapshot(last, *late);  // then the offer before it has ended
+    const auto loaded = Open()->Load();
+    ASSERT_TRUE(loaded.ok()) << step << loaded.status();
+    EXPECT_EQ(StoreDifference({table, last}, *loaded), "") << step;
+  }
 }
 
 // A server that missed what etcd has compacted reads everything again.

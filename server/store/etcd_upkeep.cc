@@ -217,23 +217,40 @@ void EtcdStore::SnapshotLoop() {
 }
 
 absl::Status EtcdStore::WriteSnapshot(Offer offer) {
+  SnapshotRecord record;
+  record.set_next(offer.end.number + 1);
+  record.set_generation(offer.version.generation);
+  record.set_chain(offer.end.chain);
+  // The offer may have waited long: while others had the turn, or while etcd
+  // did not answer. An older snapshot would lack entries that are deleted.
+  etcdserverpb::RangeRequest read;
+  read.set_key(Key(absl::StrCat("state/snapshots/", Hex(offer.id))));
+  const auto found = client_->Range(read);
+  if (!found.ok()) return found.status();
+  SnapshotRecord before;
+  int64_t revision = 0;
+  if (!found->kvs().empty()) {
+    revision = found->kvs(0).mod_revision();
+    if (!before.ParseFromString(found->kvs(0).value())) {
+      return Corrupt(read.key(), "is not a snapshot's record");
+    }
+    if (before.next() >= record.next()) return absl::OkStatus();
+  }
   const auto lease = client_->GrantLease(kLeaseSeconds);
   if (!lease.ok()) return lease.status();
   const Periodic keep(kLeaseRefresh,
                       [&] { client_->KeepLease(*lease).IgnoreError(); });
-  // One server at a time writes snapshots.
+  // One server at a time writes snapshots. The last step needs this turn, so no
+  // other server replaces the snapshot that was read until then.
   const std::string turn = Key("compactor");
   etcdserverpb::TxnRequest take;
   CompareCreation(turn, 0, take);
+  CompareRevision(read.key(), revision, take);
   AddPut(turn, Hex(instance_), take);
   take.mutable_success(0)->mutable_request_put()->set_lease(*lease);
   const auto taken = client_->Txn(take);
   absl::Status status = taken.status();
   if (status.ok() && taken->succeeded()) {
-    SnapshotRecord record;
-    record.set_next(offer.end.number + 1);
-    record.set_generation(offer.version.generation);
-    record.set_chain(offer.end.chain);
     const std::string prefix = PartPrefix(offer.id, record.next());
     SnapshotSource source(offer.name, std::move(offer.version));
     for (; status.ok(); record.set_parts(record.parts() + 1)) {
@@ -252,14 +269,18 @@ absl::Status EtcdStore::WriteSnapshot(Offer offer) {
       // Still the same table, and still this server's turn.
       CompareCreation(TableKey(offer.name), offer.created, txn);
       CompareRevision(turn, taken->header().revision(), txn);
-      AddPut(Key(absl::StrCat("state/snapshots/", Hex(offer.id))),
-             record.SerializeAsString(), txn);
+      AddPut(read.key(), record.SerializeAsString(), txn);
       AddDelete(LogPrefix(offer.id), EntryKey(offer.id, record.next()), txn);
       AddDelete(Key(absl::StrCat("data/chunks/", Hex(offer.id), "/")),
                 ChunkPrefix(offer.id, record.next()), txn);
       AddDelete(Key(absl::StrCat("data/snapshots/", Hex(offer.id), "/")),
                 prefix, txn);
-      status = client_->Txn(txn).status();
+      const auto ended = client_->Txn(txn);
+      status = ended.status();
+      if (status.ok() && !ended->succeeded()) {
+        status = absl::AbortedError(
+            "the turn to write snapshots, or the table, was gone");
+      }
     }
   }
   client_->RevokeLease(*lease).IgnoreError();

@@ -59,7 +59,11 @@ for service in planb-lookup planb-lookup-headless planb-lookup-feed; do
     "$service.planb.svc.cluster.local")
 done
 secret planb planb-tls planb-lookup "${servers[@]}"
-secret planb planb-etcd-tls planb-etcd '*.planb-etcd' '*.planb-etcd.planb.svc' localhost
+# Members call each other by the first. gRPC refuses a `*` before a single label: servers
+# call members by the second. A member asks the DNS for the name of a caller's address,
+# which is of the third kind.
+secret planb planb-etcd-tls planb-etcd '*.planb-etcd' '*.planb-etcd.planb.svc' \
+  '*.planb-etcd.planb.svc.cluster.local' localhost
 secret planb planb-controller-tls planb-controller planb-controller.planb.svc
 for namespace; do
   secret "$namespace" planb-client-tls planb-client \

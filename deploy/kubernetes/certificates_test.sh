@@ -7,7 +7,10 @@
 #   deploy/kubernetes/certificates_test.sh FOLDER [MANIFESTS SERVER CONTROLLER]
 #
 # FOLDER has planb_server and planbctl. MANIFESTS has the two Secrets; without it,
-# those of certificates.sh are tested, with an etcd that has its Secret too.
+# those of certificates.sh are tested, and the overlay `replicas` with them: etcd's
+# members and the server have the flags of its manifests, each member a network of
+# its own, and names come from a DNS that answers as a cluster's does. That part
+# needs root; exit code 77 (skipped) without it, after the others passed.
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=deploy/lib.sh
 . "$here/../lib.sh"
@@ -16,12 +19,18 @@ folder=$(realpath "$1")
 manifests=${2:-} server=${3:-planb-tls} controller=${4:-planb-controller-tls}
 work=$(mktemp -d)
 trap cleanup EXIT
-"$here/../packages.sh" openssl import.yaml:python3-yaml
-[[ -n "$manifests" ]] || {
-  "$here/../packages.sh" etcd:etcd-server
+"$here/../packages.sh" openssl import.yaml:python3-yaml ip:iproute2
+replicas='' without=''
+if [[ -z "$manifests" ]]; then
   manifests=$work/secrets.yaml
   "$here/certificates.sh" network-functions > "$manifests"
-}
+  if unshare --mount --net sh -c \
+    'mount -t tmpfs none /run && ip link add pods type bridge' 2> "$work/unshare.log"; then
+    replicas=$work/replicas.yaml
+  else
+    without="no networks here to try the overlay replicas in: $(< "$work/unshare.log")"
+  fi
+fi
 
 # A folder for each Secret, as a pod mounts it.
 /usr/bin/python3 - "$manifests" "$work" << 'PYTHON'
@@ -34,40 +43,85 @@ for document in yaml.safe_load_all(open(sys.argv[1])):
             (folder / name).write_bytes(base64.b64decode(text, validate=True))
 PYTHON
 
-# tls PREFIX SECRET: flags that name the files of a client.
-tls() {
-  printf -- '--%s%s ' "$1" "ca=$work/$2/ca.crt" "$1" "cert=$work/$2/tls.crt" \
-    "$1" "key=$work/$2/tls.key"
-}
-store=none
-if [[ -d "$work/planb-etcd-tls" ]]; then
-  client=$(free_port) peer=$(free_port)
-  etcd --data-dir "$work/etcd" --listen-client-urls "https://localhost:$client" \
-    --advertise-client-urls "https://localhost:$client" \
-    --listen-peer-urls "https://localhost:$peer" \
-    --initial-advertise-peer-urls "https://localhost:$peer" \
-    --initial-cluster "default=https://localhost:$peer" \
-    --cert-file "$work/planb-etcd-tls/tls.crt" --key-file "$work/planb-etcd-tls/tls.key" \
-    --trusted-ca-file "$work/planb-etcd-tls/ca.crt" --client-cert-auth \
-    --peer-cert-file "$work/planb-etcd-tls/tls.crt" \
-    --peer-key-file "$work/planb-etcd-tls/tls.key" \
-    --peer-trusted-ca-file "$work/planb-etcd-tls/ca.crt" --peer-client-cert-auth \
-    2> "$work/etcd.log" &
-  server_pid[etcd]=$!
-  store=etcd://localhost:$client/planb
+declare -a store=(--store=none) in_pod=()
+if [[ -n "$replicas" ]]; then
+  "$here/../packages.sh" etcd:etcd-server dnsmasq:dnsmasq-base
+  kustomize=$("$here/../go_tool.sh" kustomize)
+  "$kustomize" build "$here/replicas" > "$replicas"
+  # flags KIND PATTERN: those of its container in the overlay, one a line.
+  flags() {
+    /usr/bin/python3 -c 'import sys, yaml
+for document in yaml.safe_load_all(open(sys.argv[1])):
+    if document["kind"] == sys.argv[2]:
+        print(*document["spec"]["template"]["spec"]["containers"][0]["args"], sep="\n")
+' "$replicas" "$1" | grep -E -e "$2" |
+      sed -E "s#/etc/(etcd/tls|planb/etcd)/#$work/planb-etcd-tls/#"
+  }
+  # await LOG LINE
+  await() {
+    local i
+    for ((i = 0; i < 600; i++)); do
+      ! grep -q "$2" "$work/$1.log" || return 0
+      kill -0 "${server_pid[$1]}" 2> /dev/null || fail "$1 ended at once"
+      sleep 0.1
+    done
+    fail "$1: no '$2' after 60 s"
+  }
+  readonly MEMBERS=3 NETWORK=10.53.0 DOMAIN=planb.svc.cluster.local
+  printf '%s\n' "nameserver $NETWORK.1" \
+    "search $DOMAIN svc.cluster.local cluster.local" 'options ndots:5' > "$work/resolv.conf"
+  # Headless Services give each pod a name and its address that name, the whole one.
+  declare -a records=()
+  for ((i = 0; i < MEMBERS; i++)); do
+    records+=("--host-record=planb-etcd-$i.planb-etcd.$DOMAIN,$NETWORK.1$i")
+  done
+  # The DNS, in a network that lives as long as it.
+  # shellcheck disable=SC2016
+  unshare --mount --net bash -euc '
+    mount --bind "$1" /etc/resolv.conf
+    mkdir -p /run/netns
+    mount -t tmpfs none /run/netns
+    ip link set lo up
+    ip link add pods type bridge
+    ip address add "$2.1/24" dev pods
+    ip link set pods up
+    for ((i = 0; i < $3; i++)); do
+      ip netns add "etcd-$i"
+      ip link add "etcd-$i" type veth peer name eth0 netns "etcd-$i"
+      ip link set "etcd-$i" master pods up
+      ip -n "etcd-$i" address add "$2.1$i/24" dev eth0
+      ip -n "etcd-$i" link set eth0 up
+    done
+    exec dnsmasq --keep-in-foreground --log-facility=- --user=root --pid-file= \
+      --conf-file= --no-resolv --no-hosts "--address=/#/" "${@:4}"
+  ' pods "$work/resolv.conf" "$NETWORK" "$MEMBERS" "${records[@]}" 2> "$work/pods.log" &
+  server_pid[pods]=$!
+  await pods started
+  in_pod=(nsenter --target "${server_pid[pods]}" --mount --net)
+  for ((i = 0; i < MEMBERS; i++)); do
+    mapfile -t args < <(flags StatefulSet . | sed "s|\$(POD_NAME)|planb-etcd-$i|
+      s|^--data-dir=.*|--data-dir=$work/etcd-$i|")
+    "${in_pod[@]}" nsenter --net="/run/netns/etcd-$i" etcd "${args[@]}" \
+      2> "$work/etcd-$i.log" &
+    server_pid[etcd-$i]=$!
+  done
+  for ((i = 0; i < MEMBERS; i++)); do
+    await "etcd-$i" 'ready to serve client requests'
+  done
+  mapfile -t store < <(flags Deployment '^--(store|etcd_[a-z]+)=')
+  ((${#store[@]} == 4)) || fail "flags of the store: ${store[*]}"
 fi
 port=$(free_port)
-# shellcheck disable=SC2046 # Words, without spaces in them.
-start_server planb "$folder/planb_server" --listen="127.0.0.1:$port" \
-  --metrics_address= --store="$store" $(tls etcd_ planb-etcd-tls) \
+start_server planb "${in_pod[@]}" "$folder/planb_server" --listen="127.0.0.1:$port" \
+  --metrics_address= "${store[@]}" \
   --tls_cert="$work/$server/tls.crt" --tls_key="$work/$server/tls.key" \
   --tls_client_ca="$work/$server/ca.crt" \
   --authorization_policy="$here/policy/cluster.json"
 
 # as SECRET NAME COMMAND...: planbctl with that certificate calls that name.
 as() {
-  # shellcheck disable=SC2046
-  "$folder/planbctl" "${@:3}" --server="127.0.0.1:$port" $(tls tls_ "$1") \
+  "${in_pod[@]}" "$folder/planbctl" "${@:3}" --server="127.0.0.1:$port" \
+    --tls_ca="$work/$1/ca.crt" --tls_cert="$work/$1/tls.crt" --tls_key="$work/$1/tls.key" \
     --tls_server_name="$2" --timeout=10s > "$work/out.log" 2>&1
 }
 refused() { # WITH ...: as `as`
@@ -93,4 +147,6 @@ if [[ -d "$work/planb-client-tls" ]]; then
   refused PERMISSION_DENIED planb-client-tls localhost announce 2001:db8::/32 8
 fi
 stop_server planb
-echo "PASS: a server with $server obeys $controller, by ${#names[@]} names, and no other"
+[[ -z "$without" ]] || skip "$without"
+echo "PASS: a server with $server obeys $controller, by ${#names[@]} names, and no other;" \
+  "store: ${store[0]#--store=}"

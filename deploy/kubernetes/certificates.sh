@@ -1,21 +1,28 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 
-# Prints the Secrets that the overlays `deployment` and `replicas` wait for, with
-# certificates of a new authority, for clusters without cert-manager.
+# Prints the Secrets that the overlays wait for, with certificates of a new
+# authority, for clusters without cert-manager.
 #
-#   deploy/kubernetes/certificates.sh [NAMESPACE...] | kubectl apply -f -
+#   deploy/kubernetes/certificates.sh [--followers] [NAMESPACE...] | kubectl apply -f -
 #
 # They are, in the namespace planb: planb-tls, of the servers; planb-etcd-tls, of
 # etcd and of the servers as its clients; planb-controller-tls, of a client that
 # may change routes (policy/cluster.json). And planb-client-tls in each NAMESPACE,
-# of clients there; the policy lets those in network-functions look up.
+# of clients there; the policy lets those in network-functions look up. --followers is
+# for the overlay `followers`: planb-follower-tls in planb-node, of each node's server,
+# and in planb-sidecar, of sidecars, which only call those.
 #
 # The key of the authority is not kept and all end after a year: run it again
 # before, for all of them. Servers take new ones without a restart.
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=deploy/lib.sh
 . "$here/../lib.sh"
+followers=''
+if [[ ${1:-} == --followers ]]; then
+  followers=yes
+  shift
+fi
 [[ ${1:-} != -* ]] || arguments 1 0
 readonly DAYS=365
 work=$(mktemp -d)
@@ -65,6 +72,10 @@ secret planb planb-tls planb-lookup "${servers[@]}"
 secret planb planb-etcd-tls planb-etcd '*.planb-etcd' '*.planb-etcd.planb.svc' \
   '*.planb-etcd.planb.svc.cluster.local' localhost
 secret planb planb-controller-tls planb-controller planb-controller.planb.svc
+if [[ -n "$followers" ]]; then
+  secret planb-node planb-follower-tls planb-node planb-node.planb-node.svc
+  secret planb-sidecar planb-follower-tls planb-sidecar planb-sidecar.planb-sidecar.svc
+fi
 for namespace; do
   secret "$namespace" planb-client-tls planb-client \
     "planb-client.$namespace.svc.cluster.local"

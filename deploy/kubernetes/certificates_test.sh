@@ -7,61 +7,79 @@
 #   deploy/kubernetes/certificates_test.sh FOLDER [MANIFESTS SERVER CONTROLLER]
 #
 # FOLDER has planb_server and planbctl. MANIFESTS has the two Secrets; without it,
-# those of certificates.sh are tested, and the overlay `replicas` with them: etcd's
-# members and the server have the flags of its manifests, each member a network of
-# its own, and names come from a DNS that answers as a cluster's does. That part
-# needs root; exit code 77 (skipped) without it, after the others passed.
+# those of certificates.sh are tested, and the overlays `replicas` and `followers` with
+# them: etcd's members, the server and its followers have the flags of the manifests,
+# each member a network of its own, and names come from a DNS that answers as a
+# cluster's does. That part needs root; exit code 77 (skipped) without it, after the
+# others passed.
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=deploy/lib.sh
 . "$here/../lib.sh"
 arguments $# 1 4
 folder=$(realpath "$1")
-manifests=${2:-} server=${3:-planb-tls} controller=${4:-planb-controller-tls}
+manifests=${2:-} server=planb/${3:-planb-tls} controller=planb/${4:-planb-controller-tls}
 work=$(mktemp -d)
 trap cleanup EXIT
 "$here/../packages.sh" openssl import.yaml:python3-yaml ip:iproute2
-replicas='' without=''
+overlays='' without=''
 if [[ -z "$manifests" ]]; then
   manifests=$work/secrets.yaml
-  "$here/certificates.sh" network-functions > "$manifests"
+  "$here/certificates.sh" --followers network-functions > "$manifests"
   if unshare --mount --net sh -c \
     'mount -t tmpfs none /run && ip link add pods type bridge' 2> "$work/unshare.log"; then
-    replicas=$work/replicas.yaml
+    overlays=yes
   else
-    without="no networks here to try the overlay replicas in: $(< "$work/unshare.log")"
+    without="no networks here to try overlays in: $(< "$work/unshare.log")"
   fi
 fi
 
-# A folder for each Secret, as a pod mounts it.
+# A folder NAMESPACE/NAME for each Secret, as a pod mounts it.
 /usr/bin/python3 - "$manifests" "$work" << 'PYTHON'
 import base64, pathlib, sys, yaml
 for document in yaml.safe_load_all(open(sys.argv[1])):
     if document and document["kind"] == "Secret":
-        folder = pathlib.Path(sys.argv[2]) / document["metadata"]["name"]
-        folder.mkdir()
+        of = document["metadata"]
+        folder = pathlib.Path(sys.argv[2]) / of["namespace"] / of["name"]
+        folder.mkdir(parents=True)
         for name, text in document["data"].items():
             (folder / name).write_bytes(base64.b64decode(text, validate=True))
 PYTHON
 
 declare -a store=(--store=none) in_pod=()
-if [[ -n "$replicas" ]]; then
+if [[ -n "$overlays" ]]; then
   "$here/../packages.sh" etcd:etcd-server dnsmasq:dnsmasq-base
   kustomize=$("$here/../go_tool.sh" kustomize)
-  "$kustomize" build "$here/replicas" > "$replicas"
-  # flags KIND PATTERN: those of its container in the overlay, one a line.
+  for overlay in replicas followers; do
+    "$kustomize" build "$here/$overlay" > "$work/$overlay.yaml"
+  done
+  # flags OVERLAY KIND PATTERN: of the server or etcd there, one a line, with the files of
+  # the Secrets.
   flags() {
-    /usr/bin/python3 -c 'import sys, yaml
-for document in yaml.safe_load_all(open(sys.argv[1])):
-    if document["kind"] == sys.argv[2]:
-        print(*document["spec"]["template"]["spec"]["containers"][0]["args"], sep="\n")
-' "$replicas" "$1" | grep -E -e "$2" |
-      sed -E "s#/etc/(etcd/tls|planb/etcd)/#$work/planb-etcd-tls/#"
+    /usr/bin/python3 - "$work" "$work/$1.yaml" "$2" << 'PYTHON' | grep -E -e "$3"
+import sys, yaml
+work, overlay, kind = sys.argv[1:]
+for document in yaml.safe_load_all(open(overlay)):
+    if document["kind"] != kind:
+        continue
+    pod = document["spec"]["template"]["spec"]
+    secrets = {volume["name"]: volume["secret"]["secretName"]
+               for volume in pod["volumes"] if "secret" in volume}
+    for container in pod.get("initContainers", []) + pod["containers"]:
+        if container["name"] not in ("planb-server", "etcd"):
+            continue
+        for argument in container["args"]:
+            for mount in container["volumeMounts"]:
+                if mount["name"] in secrets:
+                    argument = argument.replace(mount["mountPath"], "/".join((
+                        work, document["metadata"]["namespace"], secrets[mount["name"]])))
+            print(argument)
+PYTHON
   }
   # await LOG LINE
   await() {
     local i
     for ((i = 0; i < 600; i++)); do
-      ! grep -q "$2" "$work/$1.log" || return 0
+      ! grep -qs "$2" "$work/$1.log" || return 0
       kill -0 "${server_pid[$1]}" 2> /dev/null || fail "$1 ended at once"
       sleep 0.1
     done
@@ -71,7 +89,8 @@ for document in yaml.safe_load_all(open(sys.argv[1])):
   printf '%s\n' "nameserver $NETWORK.1" \
     "search $DOMAIN svc.cluster.local cluster.local" 'options ndots:5' > "$work/resolv.conf"
   # Headless Services give each pod a name and its address that name, the whole one.
-  declare -a records=()
+  declare -a records=("--host-record=planb-lookup-headless.$DOMAIN,$NETWORK.1"
+    "--host-record=planb-node.planb-node.svc.cluster.local,$NETWORK.2")
   for ((i = 0; i < MEMBERS; i++)); do
     records+=("--host-record=planb-etcd-$i.planb-etcd.$DOMAIN,$NETWORK.1$i")
   done
@@ -84,6 +103,7 @@ for document in yaml.safe_load_all(open(sys.argv[1])):
     ip link set lo up
     ip link add pods type bridge
     ip address add "$2.1/24" dev pods
+    ip address add "$2.2/24" dev pods
     ip link set pods up
     for ((i = 0; i < $3; i++)); do
       ip netns add "etcd-$i"
@@ -99,7 +119,7 @@ for document in yaml.safe_load_all(open(sys.argv[1])):
   await pods started
   in_pod=(nsenter --target "${server_pid[pods]}" --mount --net)
   for ((i = 0; i < MEMBERS; i++)); do
-    mapfile -t args < <(flags StatefulSet . | sed "s|\$(POD_NAME)|planb-etcd-$i|
+    mapfile -t args < <(flags replicas StatefulSet . | sed "s|\$(POD_NAME)|planb-etcd-$i|
       s|^--data-dir=.*|--data-dir=$work/etcd-$i|")
     "${in_pod[@]}" nsenter --net="/run/netns/etcd-$i" etcd "${args[@]}" \
       2> "$work/etcd-$i.log" &
@@ -108,11 +128,12 @@ for document in yaml.safe_load_all(open(sys.argv[1])):
   for ((i = 0; i < MEMBERS; i++)); do
     await "etcd-$i" 'ready to serve client requests'
   done
-  mapfile -t store < <(flags Deployment '^--(store|etcd_[a-z]+)=')
+  mapfile -t store < <(flags replicas Deployment '^--(store|etcd_[a-z]+)=')
   ((${#store[@]} == 4)) || fail "flags of the store: ${store[*]}"
 fi
 port=$(free_port)
-start_server planb "${in_pod[@]}" "$folder/planb_server" --listen="127.0.0.1:$port" \
+start_server planb "${in_pod[@]}" "$folder/planb_server" \
+  --listen="127.0.0.1:$port${overlays:+,$NETWORK.1:50051}" \
   --metrics_address= "${store[@]}" \
   --tls_cert="$work/$server/tls.crt" --tls_key="$work/$server/tls.key" \
   --tls_client_ca="$work/$server/ca.crt" \
@@ -142,9 +163,26 @@ grep -q 'next hop 7' "$work/out.log" || fail "the wrong answer"
 refused '' "$controller" elsewhere.example lookup 2001:db8::1
 # The server's own certificate has a name that the policy does not know.
 refused PERMISSION_DENIED "$server" localhost lookup 2001:db8::1
-if [[ -d "$work/planb-client-tls" ]]; then
-  as planb-client-tls localhost lookup 2001:db8::1 || fail "a client's lookup"
-  refused PERMISSION_DENIED planb-client-tls localhost announce 2001:db8::/32 8
+if [[ -d "$work/network-functions" ]]; then
+  client=network-functions/planb-client-tls follower=planb-node/planb-follower-tls
+  as "$client" localhost lookup 2001:db8::1 || fail "a client's lookup"
+  refused PERMISSION_DENIED "$client" localhost announce 2001:db8::/32 8
+  as "$follower" localhost table list || fail "a follower's look at the tables"
+  refused PERMISSION_DENIED "$follower" localhost announce 2001:db8::/32 8
+fi
+if [[ -n "$overlays" ]]; then
+  mapfile -t node < <(flags followers DaemonSet '^--(tls|follow)(_|=)')
+  mapfile -t sidecar < <(flags followers Deployment '^--follow(_|=)')
+  ((${#node[@]} == 7 && ${#sidecar[@]} == 4)) || fail "flags of followers"
+  start_server node "${in_pod[@]}" "$folder/planb_server" --listen="$NETWORK.2:50051" \
+    --metrics_address= "${node[@]}"
+  start_server sidecar "${in_pod[@]}" "$folder/planb_server" \
+    --listen="unix://$work/sidecar.sock" --metrics_address= "${sidecar[@]}"
+  "$folder/planbctl" --server="unix://$work/sidecar.sock" lookup 2001:db8::1 \
+    > "$work/out.log" 2>&1 || fail "a lookup of the sidecar"
+  grep -q 'next hop 7' "$work/out.log" || fail "the wrong answer of the sidecar"
+  stop_server sidecar
+  stop_server node
 fi
 stop_server planb
 [[ -z "$without" ]] || skip "$without"

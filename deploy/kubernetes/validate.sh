@@ -15,7 +15,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 readonly KUBERNETES=1.33.13
 readonly OVERLAYS=(sidecar daemonset deployment replicas followers loadtest)
 
-"$here/../packages.sh" import.yaml:python3-yaml
+"$here/../packages.sh" import.yaml:python3-yaml openssl
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -52,6 +52,24 @@ for overlay in "${OVERLAYS[@]}"; do
   fi
 done
 "$here/manifest_rules.py" "$rendered"/*.yaml || fail "rules broken"
+
+# secrets_made RENDERED...: each Secret that pods wait for is one of certificates.sh.
+"$here/certificates.sh" --followers > "$work/secrets"
+secrets_made() {
+  python3 - "$work/secrets" "$@" << 'PYTHON'
+import sys, yaml
+made, *overlays = [list(yaml.safe_load_all(open(file))) for file in sys.argv[1:]]
+made = {(of["metadata"]["namespace"], of["metadata"]["name"]) for of in made}
+for document in sum(overlays, []):
+    pod = document.get("spec", {}).get("template", {}).get("spec", {})
+    for volume in pod.get("volumes", []):
+        if "secret" in volume:
+            of = document["metadata"]["namespace"], volume["secret"]["secretName"]
+            if of not in made:
+                sys.exit(f"certificates.sh does not make {'/'.join(of)}")
+PYTHON
+}
+secrets_made "$rendered"/*.yaml || fail "no Secret"
 
 # The autoscaler's metric is the one that the adapter's rule makes.
 metric=$(sed -n 's/^ *as: //p' "$here/deployment/metrics_adapter.yaml")
@@ -115,5 +133,7 @@ breaks deployment 'selects nothing' \
   'selects no pod'
 breaks replicas 'etcd as root' 's/runAsUser: 65532/runAsUser: 0/' 'runs as root'
 breaks followers 'plain TCP on the node' '/--tls_key/d' 'plain text on'
+spoil followers 'a Secret of an unknown name' 's/planb-follower-tls/planb-tls/' \
+  'does not make' secrets_made
 echo "PASS: ${#OVERLAYS[@]} overlays valid for Kubernetes $KUBERNETES;" \
   "$controls spoilt variants refused"

@@ -82,7 +82,7 @@ class Checks:
         self.targets = {}
         self.make = set(" ".join(re.findall(r"^([a-z][\w .-]*):",
                                             (ROOT / "Makefile").read_text(), re.M)).split())
-        self.server_flags = self.flags(["planb_server", "--help"])
+        self.server_flags = self.flags(["planb_server", "--help=all"])
         self.ctl = {}
         self.runnable = []
 
@@ -94,8 +94,7 @@ class Checks:
     def ctl_flags(self, name):
         if name not in self.ctl:
             try:
-                self.ctl[name] = (self.flags(["planbctl", "help", *name.split()])
-                                  | self.flags(["planbctl", "--help"]) | {"help"})
+                self.ctl[name] = self.flags(["planbctl", "help", *name.split()]) | {"help"}
             except subprocess.CalledProcessError:
                 self.ctl[name] = None
         return self.ctl[name]

@@ -152,10 +152,10 @@ def reference(binaries):
         server = ROOT / "bazel-bin/server/planb_server"
     else:
         ctl, server = binaries / "planbctl", binaries / "planb_server"
-    commands = re.findall(r"^  ([a-z]+(?: [a-z]+)?)  ", output(ctl, "help"), re.M)
+    commands = re.findall(r"^  ([a-z]+(?: [a-z]+)?)  ", output(ctl, "help", "all"), re.M)
     pages = {
-        "planb_server": f"# planb_server\n\n```text\n{output(server, '--help')}```\n",
-        "planbctl": "# planbctl\n\n```text\n" + output(ctl, "help") + "```\n" + "".join(
+        "planb_server": f"# planb_server\n\n```text\n{output(server, '--help=all')}```\n",
+        "planbctl": "# planbctl\n\n```text\n" + output(ctl, "help", "all") + "```\n" + "".join(
             f"\n## {name}\n\n```text\n{output(ctl, 'help', *name.split())}```\n"
             for name in commands),
     }

@@ -151,35 +151,24 @@ absl::Status SetFlagsFromEnvironment(absl::string_view source) {
   return absl::OkStatus();
 }
 
-std::string HelpByTopic(absl::Span<const FlagTopic> topics,
-                        absl::string_view source) {
+std::string HelpOf(const FlagTopic& topic) {
   constexpr size_t kColumns = 80;
-  auto flags = FlagsOf(source);
-  std::string help;
-  for (const FlagTopic& topic : topics) {
-    absl::StrAppend(&help, "\n", topic.name, ":\n");
-    for (const absl::string_view name : topic.flags) {
-      const auto found = flags.find(std::string(name));
-      ABSL_RAW_CHECK(found != flags.end(),
-                     "a topic names no flag, or one twice");
-      std::string line = absl::StrCat("  --", name);
-      const std::string value = found->second->DefaultValue();
-      if (!value.empty()) absl::StrAppend(&line, "=", value);
-      absl::StrAppend(&help, line, "\n");
-      line = "     ";
-      for (const absl::string_view word :
-           absl::StrSplit(found->second->Help(), ' ')) {
-        if (line.size() + 1 + word.size() > kColumns) {
-          absl::StrAppend(&help, line, "\n");
-          line = "     ";
-        }
-        absl::StrAppend(&line, " ", word);
+  std::string help = absl::StrCat(topic.title, ":\n");
+  for (const absl::string_view name : topic.flags) {
+    const absl::CommandLineFlag* const flag = absl::FindCommandLineFlag(name);
+    ABSL_RAW_CHECK(flag != nullptr, "a topic names no flag");
+    const std::string value = flag->DefaultValue();
+    absl::StrAppend(&help, "  --", name, value.empty() ? "" : "=", value, "\n");
+    std::string line = "     ";
+    for (const absl::string_view word : absl::StrSplit(flag->Help(), ' ')) {
+      if (line.size() + 1 + word.size() > kColumns) {
+        absl::StrAppend(&help, line, "\n");
+        line = "     ";
       }
-      absl::StrAppend(&help, line, "\n");
-      flags.erase(found);
+      absl::StrAppend(&line, " ", word);
     }
+    absl::StrAppend(&help, line, "\n");
   }
-  ABSL_RAW_CHECK(flags.empty(), "a flag has no topic");
   return help;
 }
 

@@ -11,7 +11,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "absl/types/span.h"
 
 namespace planb::server {
 
@@ -37,16 +36,16 @@ FlagValues ValuesOfFlags(absl::string_view source);
 void RestoreFlags(const FlagValues& values, absl::string_view source);
 void ResetFlags(absl::string_view source);  // to their defaults
 
-// Flags of one topic, for --help.
+// Flags of one topic of --help.
 struct FlagTopic {
-  absl::string_view name;
+  absl::string_view name;  // for --help=NAME
+  absl::string_view title;
   std::vector<absl::string_view> flags;
 };
 
-// The flags under their topics, with defaults and what they mean, wrapped to 80
-// columns. CHECK-fails unless each flag of `source` has one topic.
-std::string HelpByTopic(absl::Span<const FlagTopic> topics,
-                        absl::string_view source);
+// The title, and the flags with defaults and what they mean, wrapped to 80
+// columns. CHECK-fails if there is no such flag.
+std::string HelpOf(const FlagTopic& topic);
 
 // The values of all flags now, as a file for SetFlagsFromFile. --config, and
 // each flag that has its default, is commented out. No flag holds a secret:

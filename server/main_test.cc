@@ -25,6 +25,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/testing/server_process.h"
@@ -129,18 +130,67 @@ TEST(Main, RefusesAConfigurationWithFileLineAndKey) {
       << variable.Log();
 }
 
-TEST(Main, HelpNamesTheFlagsOnStdout) {
-  const std::string help =
-      Output("server/planb_server --listen=unix:///nowhere --help");
-  EXPECT_TRUE(absl::StartsWith(help, "planb_server: ")) << help;
-  EXPECT_TRUE(absl::StrContains(help, "longest-prefix-match")) << help;
-  EXPECT_TRUE(absl::StrContains(help, "\nLogs, traces and the end:\n")) << help;
-  EXPECT_TRUE(absl::StrContains(help, "\n  --slow_batch=")) << help;
-  for (const absl::string_view line : absl::StrSplit(help, '\n')) {
+// The names of the flags that lines beginning with `before` have.
+std::vector<std::string> FlagsIn(const std::string& text,
+                                 absl::string_view before) {
+  std::vector<std::string> names;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    if (!absl::ConsumePrefix(&line, before) || line.empty()) continue;
+    names.emplace_back(line.substr(0, line.find_first_of("=: ")));
+  }
+  return names;
+}
+
+std::vector<std::string> AllFlags() {
+  return FlagsIn(absl::StrReplaceAll(Output("server/planb_server config print"),
+                                     {{"# ", ""}}),
+                 "");
+}
+
+TEST(Main, HelpFitsAScreen) {
+  for (const char* words :
+       {"--help", "-h", "-help", "--listen=unix:///nowhere --help"}) {
+    const std::string help =
+        Output(absl::StrCat("server/planb_server ", words));
+    EXPECT_TRUE(absl::StartsWith(help, "planb_server: ")) << help;
+    EXPECT_TRUE(absl::StrContains(help, "longest-prefix-match")) << help;
+    EXPECT_LE(std::count(help.begin(), help.end(), '\n'), 50) << help;
+    for (const absl::string_view line : absl::StrSplit(help, '\n')) {
+      EXPECT_LE(line.size(), 80U) << line;
+    }
+    const std::vector<std::string> names = FlagsIn(help, "  --");
+    EXPECT_GE(names.size(), 12U) << help;
+    const std::vector<std::string> all = AllFlags();
+    for (const std::string& name : names) {
+      EXPECT_EQ(std::count(all.begin(), all.end(), name), 1) << name;
+    }
+  }
+}
+
+TEST(Main, HelpHasEachFlagInOneTopic) {
+  std::string help = Output("server/planb_server --help");
+  help.erase(0, help.find("Topics"));
+  help.erase(0, help.find('\n') + 1);
+  std::vector<std::string> of_topics;
+  for (const std::string& topic : FlagsIn(help, "  ")) {
+    const std::vector<std::string> names = FlagsIn(
+        Output(absl::StrCat("server/planb_server --help=", topic)), "  --");
+    EXPECT_FALSE(names.empty()) << topic;
+    of_topics.insert(of_topics.end(), names.begin(), names.end());
+  }
+  const std::string whole = Output("server/planb_server --help=all");
+  EXPECT_EQ(FlagsIn(whole, "  --"), of_topics);
+  for (const absl::string_view line : absl::StrSplit(whole, '\n')) {
     EXPECT_LE(line.size(), 80U) << line;
   }
-  // Flags of the libraries are left out.
-  EXPECT_FALSE(absl::StrContains(help, "--flagfile")) << help;
+  // Flags of the libraries are in none.
+  std::sort(of_topics.begin(), of_topics.end());
+  EXPECT_EQ(of_topics, AllFlags());
+  ServerProcess unknown({"--help=nonsense"});
+  EXPECT_EQ(unknown.Wait(), 1);
+  EXPECT_TRUE(absl::StrContains(
+      unknown.Log(), "\"nonsense\" is no topic; there are: all, config, "))
+      << unknown.Log();
 }
 
 TEST(Main, RefusesWithOneClearLine) {

@@ -2,7 +2,6 @@
 
 #include "server/server_flags.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -12,10 +11,13 @@
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
 #include "absl/flags/usage_config.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "absl/types/span.h"
 #include "base/cpu_list.h"
 #include "server/base/client_channel.h"
 #include "server/config.h"
@@ -329,27 +331,45 @@ ABSL_FLAG(
 namespace planb::server {
 namespace {
 
-constexpr absl::string_view kHelp = "--help";
-
 // Of the flags.
 constexpr char kSource[] = "server/server_flags.cc";
 
 constexpr char kUsage[] =
     "Answers longest-prefix-match lookups over gRPC\n"
     "(planb.v1.RouteLookup) and takes route changes (planb.v1.RouteTable).\n\n"
-    "  planb_server --generate=100000\n"
-    "  planb_server --config=/etc/planb/planb.yaml [--check_config]\n"
-    "  planb_server config print [FLAGS]\n"
-    "  planb_server --routes=table.txt \\\n"
-    "    --listen=unix:///run/planb/planb.sock,127.0.0.1:50051\n\n"
-    "On SIGHUP the server reads certificates, keys, the authorization policy\n"
+    "Usage: planb_server [FLAGS]\n"
+    "       planb_server --check_config [FLAGS]\n"
+    "       planb_server config print [FLAGS]\n"
+    "       planb_server --version\n\n"
+    "Each flag may also be in the file of --config (\"max_routes: 5\") and in "
+    "the\nenvironment (PLANB_MAX_ROUTES=5).\n";
+
+constexpr char kOftenUsed[] =
+    "  --config=FILE                YAML file with values of flags\n"
+    "  --listen=ADDRESS,...         where to serve gRPC: unix:///PATH or "
+    "HOST:PORT\n"
+    "  --store=STORE                what keeps tables: a file, none, auto, or\n"
+    "                               etcd://HOST:PORT,.../PREFIX\n"
+    "  --follow=ADDRESS             have the tables of this server instead\n"
+    "  --routes=FILE                routes of the first start\n"
+    "  --generate=N                 or so many made-up IPv6 routes\n"
+    "  --tls_cert=FILE              serve TLS on TCP, with --tls_key=FILE\n"
+    "  --tls_client_ca=FILE         and only to clients of these authorities\n"
+    "  --insecure                   allow plaintext that other hosts reach\n"
+    "  --authorization_policy=FILE  which callers may call which methods\n"
+    "  --metrics_address=ADDRESS    where to serve /metrics and pages\n"
+    "  --max_routes=N               routes a table may hold\n"
+    "  --max_table_memory_bytes=N   memory of all tables, such as 4GiB\n"
+    "  --lookup_cpus=LIST           cores for lookups alone, such as 0,2-3\n"
+    "  --log_level=LEVEL            debug, info, warning or error\n";
+
+constexpr char kSignals[] =
+    "\nOn SIGHUP the server reads certificates, keys, the authorization "
+    "policy\n"
     "and --log_level again. What cannot be used changes nothing.\n"
     "Logs go to stderr. On SIGTERM and SIGINT the server refuses new calls,\n"
-    "finishes open ones and ends with status 0. A bad flag, file or address "
-    "ends\n"
-    "it with one line on stderr and status 1. Each flag may be in the file of\n"
-    "--config (\"max_routes: 5\") or in the environment (PLANB_MAX_ROUTES=5) "
-    "too.";
+    "finishes open ones and ends with status 0. A bad flag, file or address\n"
+    "ends it with one line on stderr and status 1.\n";
 
 absl::StatusOr<std::vector<int>> LookupCpus() {
   auto cpus =
@@ -507,13 +527,9 @@ absl::Status CheckFlags() {
   return absl::OkStatus();
 }
 
-// --help lists the flags of this file, without those of the libraries.
 // --version prints one line.
 void DescribeProgram() {
   absl::FlagsUsageConfig config;
-  config.contains_help_flags = [](absl::string_view file) {
-    return absl::EndsWith(file, kSource);
-  };
   config.version_string = [] {
     return absl::StrCat("planb_server ", GetBuildInfo().version, "\n");
   };
@@ -559,44 +575,56 @@ std::string ConfigFile(int argc, char** argv) {
   return file;
 }
 
-// Each flag once; HelpByTopic checks it.
+// Each flag once.
 std::vector<FlagTopic> Topics() {
   return {
-      {"Configuration", {"config", "check_config"}},
-      {"Addresses",
+      {"config",
+       "The file of flags, and its check",
+       {"config", "check_config"}},
+      {"addresses",
+       "Addresses, and files of sockets",
        {"listen", "control_listen", "health_address", "metrics_address",
         "unix_socket_mode", "unix_socket_owner"}},
-      {"Tables at the start",
+      {"start",
+       "Tables at the start",
        {"routes", "strict_routes", "generate", "generate_ipv4", "generate_seed",
         "prefix_lengths", "empty_table_ready"}},
-      {"Store, and other servers",
+      {"store",
+       "Store, and other servers",
        {"store", "store_sync", "etcd_user", "etcd_password_file", "etcd_ca",
         "etcd_cert", "etcd_key", "follow", "follow_ca", "follow_cert",
         "follow_key", "replica_name", "max_staleness", "cache"}},
-      {"Security",
+      {"security",
+       "TLS, authorization and peers",
        {"tls_cert", "tls_key", "tls_client_ca", "tls_reload_interval",
         "insecure", "authorization_policy", "authorization_reload_interval",
         "peer_uids", "peer_gids"}},
-      {"Threads and speed",
+      {"threads",
+       "Threads and speed",
        {"lookup_threads", "lookup_cpus", "lookup_spin", "polling", "simd",
         "unix_send_buffer", "loopback_congestion"}},
-      {"Limits of tables and memory",
+      {"tables",
+       "Limits of tables and memory",
        {"max_tables", "max_routes", "max_next_hops", "max_table_memory_bytes",
         "history_bytes", "memory_quota_bytes"}},
-      {"Limits of lookups",
+      {"lookups",
+       "Limits of lookups",
        {"max_batch_addresses", "max_lookup_addresses", "max_streams",
         "max_generation_wait"}},
-      {"Limits of updates, lists and watches",
+      {"updates",
+       "Limits of updates, lists and watches",
        {"max_update_routes", "update_memory_bytes", "max_pending_updates",
         "max_update_streams", "update_credits", "max_replacements", "max_lists",
         "max_watchers", "max_control_calls"}},
-      {"Limits of connections",
+      {"connections",
+       "Limits of connections",
        {"max_connections", "max_peer_connections", "peer_connection_rate",
         "max_connection_streams", "max_message_bytes", "handshake_timeout",
         "first_message_timeout", "progress_timeout", "keepalive_time",
         "keepalive_timeout", "min_ping_interval", "max_connection_idle",
         "max_connection_age", "max_connection_age_grace"}},
-      {"Logs, traces and the end",
+      {"logs",
+       "Logs, traces and the end",
        {"log_level", "log_format", "slow_batch", "otlp_endpoint", "otlp_ca",
         "otlp_cert", "otlp_key", "trace_batches", "drain_timeout"}},
   };
@@ -611,12 +639,55 @@ absl::Status SetFlagsBelowCommandLine(int argc, char** argv) {
   return SetFlagsFromEnvironment(kSource);
 }
 
-// Ends the process with status 0. Abseil's own handling of the flag ends it
-// with status 1.
-[[noreturn]] void Help() {
-  std::cout << "planb_server: " << kUsage << "\n"
-            << HelpByTopic(Topics(), kSource);
-  std::exit(0);
+// What --help prints, without a topic: what fits a screen.
+std::string Overview() {
+  std::string text =
+      absl::StrCat("planb_server: ", kUsage, "\nFlags used most:\n", kOftenUsed,
+                   "\nTopics, with all their flags, for --help=TOPIC; or "
+                   "--help=all:\n");
+  for (const FlagTopic& topic : Topics()) {
+    absl::StrAppend(&text, absl::StrFormat("  %-12s  %s\n", topic.name,
+                                           absl::AsciiStrToLower(topic.title)));
+  }
+  return text;
+}
+
+// Errors: INVALID_ARGUMENT.
+absl::StatusOr<std::string> HelpAbout(absl::string_view name) {
+  std::string text;
+  std::string names = "all";
+  if (name == "all") text = absl::StrCat("planb_server: ", kUsage, kSignals);
+  for (const FlagTopic& topic : Topics()) {
+    if (name == "all") absl::StrAppend(&text, "\n", HelpOf(topic));
+    if (name == topic.name) return HelpOf(topic);
+    absl::StrAppend(&names, ", ", topic.name);
+  }
+  if (!text.empty()) return text;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--help: \"", name, "\" is no topic; there are: ", names));
+}
+
+// If the command line has --help, prints it and ends the process with status 0;
+// abseil's own handling of the flag ends it with status 1. Errors:
+// INVALID_ARGUMENT for an unknown topic.
+absl::Status HelpIfAsked(absl::Span<char* const> words) {
+  for (absl::string_view word : words) {
+    if (word == "--") break;
+    if (!absl::ConsumePrefix(&word, "-")) continue;
+    absl::ConsumePrefix(&word, "-");
+    absl::StatusOr<std::string> text;
+    if (word == "help" || word == "h") {
+      text = Overview();
+    } else if (absl::ConsumePrefix(&word, "help=")) {
+      text = HelpAbout(word);
+    } else {
+      continue;
+    }
+    if (!text.ok()) return text.status();
+    std::cout << *text;
+    std::exit(0);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -645,10 +716,9 @@ absl::StatusOr<Reloaded> ReloadFlags(int argc, char** argv) {
 
 absl::StatusOr<CommandLine> ParseCommandLine(int argc, char** argv) {
   DescribeProgram();
-  if (std::any_of(argv + 1, argv + argc,
-                  [](const char* word) { return word == kHelp; })) {
-    Help();
-  }
+  const absl::Status help =
+      HelpIfAsked(absl::MakeConstSpan(argv + 1, static_cast<size_t>(argc - 1)));
+  if (!help.ok()) return help;
   absl::Status set = RefuseFlagsOfAbseil(argc, argv);
   if (set.ok()) set = SetFlagsBelowCommandLine(argc, argv);
   if (!set.ok()) return set;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <string>
+#include <utility>
 
 #include "absl/flags/commandlineflag.h"
 #include "absl/flags/reflection.h"
@@ -97,6 +98,14 @@ std::vector<const Command*> CommandsOf(absl::string_view group) {
   return commands;
 }
 
+std::vector<absl::string_view> NamesIn(absl::string_view group) {
+  std::vector<absl::string_view> names;
+  for (const Command* command : CommandsOf(group)) {
+    names.push_back(command->name.substr(group.size() + 1));
+  }
+  return names;
+}
+
 absl::Span<const absl::string_view> GlobalFlags() {
   static constexpr absl::string_view kFlags[] = {
       "server", "tls_ca", "tls_cert", "tls_key", "tls_server_name",
@@ -154,18 +163,60 @@ std::string CommandsHelp(absl::Span<const Command* const> commands) {
   return text;
 }
 
+// A line for each command of one word, and for each group.
+std::string GroupsHelp() {
+  std::string text;
+  absl::string_view last;
+  for (const Command* command : AllCommands()) {
+    const absl::string_view word =
+        command->name.substr(0, command->name.find(' '));
+    if (word == std::exchange(last, word)) continue;
+    absl::StrAppend(&text,
+                    absl::StrFormat("  %-10s  %s\n", word,
+                                    WordsIn(*command) == 1
+                                        ? std::string(command->summary)
+                                        : absl::StrJoin(NamesIn(word), ", ")));
+  }
+  return text;
+}
+
+constexpr absl::string_view kTitle =
+    "planbctl: look up addresses in, and change, the routing tables of a "
+    "PlanB\nLookup server.\n\n"
+    "Usage: planbctl [FLAGS] COMMAND [ARGUMENTS]\n\nCommands:\n";
+
 }  // namespace
 
 std::string ProgramHelp() {
-  std::string text =
-      "planbctl: look up addresses in, and change, the routing tables of a "
-      "PlanB\nLookup server.\n\n"
-      "Usage: planbctl [FLAGS] COMMAND [ARGUMENTS]\n"
-      "       planbctl help COMMAND\n"
-      "       planbctl --version\n\nCommands:\n";
-  absl::StrAppend(
-      &text, CommandsHelp(AllCommands()), "\nFlags of every command:\n",
-      FlagsHelp(GlobalFlags()),
+  return absl::StrCat(
+      kTitle, GroupsHelp(),
+      "\nFlags used most:\n"
+      "  --server=ADDRESS  unix:///PATH or HOST:PORT; else $PLANB_SERVER, "
+      "else\n"
+      "                    unix:///run/planb/planb.sock\n"
+      "  --tls_ca=FILE     use TLS; one of these authorities signed for the "
+      "server\n"
+      "  --table=NAME      another table than \"default\"\n"
+      "  --output=FORM     table, json, yaml or csv\n"
+      "  --timeout=TIME    of each call, such as 1m; else 10s\n\n"
+      "Exit codes: 0 done; 1 the answer is negative; 2 a wrong command line or "
+      "file;\n3 the server refused or failed; 4 it cannot be reached.\n\n"
+      "More:\n"
+      "  planbctl help COMMAND   a command or a group, and its flags\n"
+      "  planbctl help flags     the flags of every command\n"
+      "  planbctl help all       each command, these flags, exit codes, "
+      "examples\n"
+      "  planbctl man | man -l - the manual page\n"
+      "  planbctl --version\n");
+}
+
+std::string GlobalFlagsHelp() {
+  return absl::StrCat("Flags of every command:\n", FlagsHelp(GlobalFlags()));
+}
+
+std::string WholeHelp() {
+  return absl::StrCat(
+      kTitle, CommandsHelp(AllCommands()), "\n", GlobalFlagsHelp(),
       "\nExit codes:\n"
       "  0  done as asked\n"
       "  1  the answer is negative: an address or a prefix without a route, a\n"
@@ -185,7 +236,6 @@ std::string ProgramHelp() {
       "  planbctl routes explain 2001:db8::1\n"
       "  planbctl --server=localhost:50051 status --json\n"
       "  planbctl --server=planb.example:50051 --tls_ca=ca.pem status\n");
-  return text;
 }
 
 std::string GroupHelp(absl::string_view group) {
@@ -204,8 +254,9 @@ std::string CommandHelp(const Command& command) {
   if (!command.flags.empty()) {
     absl::StrAppend(&text, "\nFlags:\n", FlagsHelp(command.flags));
   }
-  absl::StrAppend(&text, "\nFlags of every command:\n",
-                  FlagsHelp(GlobalFlags()));
+  absl::StrAppend(
+      &text, "\nFlags of every command (planbctl help flags):\n",
+      Wrap(absl::StrCat("--", absl::StrJoin(GlobalFlags(), ", --")), "  "));
   return text;
 }
 

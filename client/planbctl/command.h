@@ -113,11 +113,20 @@ bool Takes(const Command& command, size_t count);
 // The commands of a group; none if there is no such group.
 std::vector<const Command*> CommandsOf(absl::string_view group);
 
+// Their second words.
+std::vector<absl::string_view> NamesIn(absl::string_view group);
+
 // Flags that every command takes.
 absl::Span<const absl::string_view> GlobalFlags();
 
-// Help about the program: its commands, global flags and exit codes.
+// What fits a screen: the commands, the flags used most and the exit codes.
 std::string ProgramHelp();
+
+// The flags that every command takes, with their defaults.
+std::string GlobalFlagsHelp();
+
+// Each command with its summary, the global flags, exit codes and examples.
+std::string WholeHelp();
 
 // Help about a group of commands, such as "routes"; empty if there is none.
 std::string GroupHelp(absl::string_view group);

@@ -42,24 +42,20 @@ std::set<absl::string_view> FirstWords() {
 std::string Bash() {
   std::string text = absl::StrCat(
       "_planbctl() {\n"
-      "  local cur=${COMP_WORDS[COMP_CWORD]} words=() word choices=\n"
+      "  local cur=${COMP_WORDS[COMP_CWORD]} words=() word choices= topics=\n"
       "  for word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
       "    [[ $word == -* || $word == = ]] || words+=(\"$word\")\n"
       "  done\n"
-      "  [[ ${words[0]} == help ]] && words=(\"${words[@]:1}\")\n"
+      "  [[ ${words[0]} == help ]] && words=(\"${words[@]:1}\") && "
+      "topics='all flags'\n"
       "  case \"${words[*]:0:2}\" in\n"
-      "    '') choices='",
-      absl::StrJoin(FirstWords(), " "), "' ;;\n");
+      "    '') choices=\"$topics ",
+      absl::StrJoin(FirstWords(), " "), "\" ;;\n");
   for (const absl::string_view group : FirstWords()) {
-    const auto commands = CommandsOf(group);
-    if (commands.empty()) continue;
+    const auto names = NamesIn(group);
+    if (names.empty()) continue;
     absl::StrAppend(&text, "    ", group, ") choices='",
-                    absl::StrJoin(commands, " ",
-                                  [&](std::string* to, const Command* c) {
-                                    absl::StrAppend(
-                                        to, c->name.substr(group.size() + 1));
-                                  }),
-                    "' ;;\n");
+                    absl::StrJoin(names, " "), "' ;;\n");
   }
   for (const Command* command : AllCommands()) {
     absl::StrAppend(

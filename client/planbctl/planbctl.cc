@@ -50,6 +50,8 @@ ExitCode UnknownCommand(absl::Span<const std::string> words) {
 
 ExitCode HelpFor(absl::Span<const std::string> words) {
   if (words.empty()) return Show(ProgramHelp());
+  if (words.size() == 1 && words[0] == "flags") return Show(GlobalFlagsHelp());
+  if (words.size() == 1 && words[0] == "all") return Show(WholeHelp());
   const Command* command = FindCommand(words);
   if (command != nullptr) return Show(CommandHelp(*command));
   const std::string group = words.size() == 1 ? GroupHelp(words[0]) : "";

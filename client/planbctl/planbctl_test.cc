@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 #include <thread>
@@ -13,6 +14,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "base/testing/test_clock.h"
 #include "client/testing/planbctl_fixture.h"
@@ -54,6 +56,8 @@ TEST_F(PlanbctlTest, ShellsCompleteCommandsAndFlags) {
   EXPECT_EQ(offered("planbctl look"), "lookup\n");
   EXPECT_EQ(offered("planbctl routes re"), "replace\n");
   EXPECT_EQ(offered("planbctl help table d"), "delete\n");
+  EXPECT_EQ(offered("planbctl help fl"), "flags\n");
+  EXPECT_EQ(offered("planbctl fl"), "\n");
   EXPECT_EQ(offered("planbctl --json table cop"), "copy\n");
   EXPECT_EQ(offered("planbctl announce ::/0 --expec"),
             "--expected_generation\n");
@@ -73,14 +77,42 @@ TEST_F(PlanbctlTest, TheManualHasEveryCommand) {
   }
 }
 
-TEST_F(PlanbctlTest, HelpIsNoError) {
+void ExpectColumns(absl::string_view text) {
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    EXPECT_LE(line.size(), 80U) << line;
+  }
+}
+
+TEST_F(PlanbctlTest, HelpFitsAScreen) {
   for (const char* words : {"--help", "help", "-h"}) {
     const Ended ended = Ctl(words);
     EXPECT_EQ(ended.code, 0) << words;
-    EXPECT_THAT(ended.out, HasSubstr("Exit codes:"));
     EXPECT_THAT(ended.err, IsEmpty());
+    EXPECT_LE(std::count(ended.out.begin(), ended.out.end(), '\n'), 50);
+    ExpectColumns(ended.out);
+    EXPECT_THAT(
+        ended.out,
+        AllOf(HasSubstr("\n  lookup  "), HasSubstr("Exit codes:"),
+              HasSubstr("\n  table       list, show, create, delete, copy\n")));
+    // Each flag is one of every command.
+    const std::string flags = Do("help flags");
+    int found = 0;
+    for (absl::string_view line : absl::StrSplit(ended.out, '\n')) {
+      if (!absl::ConsumePrefix(&line, "  --")) continue;
+      ++found;
+      EXPECT_THAT(flags, HasSubstr(absl::StrCat(
+                             "\n  --", line.substr(0, line.find('=')), " ")));
+    }
+    EXPECT_GE(found, 5);
   }
-  std::string commands = Do("--help");
+}
+
+TEST_F(PlanbctlTest, WholeHelpHasEachCommand) {
+  const std::string whole = Do("help all");
+  EXPECT_THAT(whole, AllOf(HasSubstr(Do("help flags")), HasSubstr("Examples:"),
+                           HasSubstr("\nExit codes:\n  0  ")));
+  ExpectColumns(whole);
+  std::string commands = whole;
   commands.erase(0, commands.find("Commands:\n") + 10);
   commands.resize(commands.find("\n\n"));
   const std::vector<std::string> lines = absl::StrSplit(commands, '\n');
@@ -92,9 +124,7 @@ TEST_F(PlanbctlTest, HelpIsNoError) {
     EXPECT_THAT(help,
                 StartsWith(absl::StrCat("Usage: planbctl [FLAGS] ", command)));
     EXPECT_EQ(Do(absl::StrCat(command, " --help")), help);
-    for (absl::string_view text : absl::StrSplit(help, '\n')) {
-      EXPECT_LE(text.size(), 80U) << text;
-    }
+    ExpectColumns(help);
   }
 }
 

@@ -74,14 +74,14 @@ for shell in bash:planbctl zsh:_planbctl fish:planbctl.fish; do
     > "$tree/built/completions/${shell#*:}"
 done
 "$bin/planbctl" man > "$tree/built/planbctl.1"
-# The text of --help as it is.
+# The text of --help=all as it is.
 {
   echo ".TH PLANB_SERVER 1 \"\" \"planb_server ${version%-*}\" \"User Commands\""
   echo '.SH NAME'
   echo 'planb_server \- longest-prefix-match lookups over gRPC'
   echo '.SH DESCRIPTION'
   echo '.nf'
-  "$bin/planb_server" --help | sed 's/\\/\\e/g; s/-/\\-/g; s/^\([.'"'"']\)/\\\&\1/'
+  "$bin/planb_server" --help=all | sed 's/\\/\\e/g; s/-/\\-/g; s/^\([.'"'"']\)/\\\&\1/'
   echo '.fi'
 } > "$tree/built/planb_server.1"
 cat > "$tree/debian/changelog" << CHANGES

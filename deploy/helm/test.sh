@@ -8,8 +8,8 @@
 # Helm lints and renders it, as it is and with other values; the manifests must
 # be valid for Kubernetes and keep the rules that the overlays keep, and values
 # that cannot work must be refused. With a FOLDER that has planb_server and
-# planbctl, these use the certificates that the chart makes. helm and kubeconform come from the Go module
-# proxy, pinned by deploy/go_tool.sh.
+# planbctl, these use the certificates that the chart makes. helm and kubeconform come
+# from the Go module proxy, pinned by deploy/go_tool.sh.
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=deploy/lib.sh
 . "$here/../lib.sh"
@@ -52,8 +52,6 @@ for manifests in default more; do
     "$schemas/{{.ResourceKind}}{{.KindSuffix}}.json" "$work/$manifests.yaml" ||
     fail "$manifests is not valid"
 done
-"$here/../kubernetes/manifest_rules.py" "$work/default.yaml" "$work/more.yaml" ||
-  fail "rules broken"
 for line in '"--store=etcd://etcd-0.etcd:2379,etcd-1.etcd:2379/planb"' \
   "registry.example/planb-lookup:$version" 'name: routes-authorization' \
   'kind: HorizontalPodAutoscaler' 'secretName: own' \
@@ -63,8 +61,20 @@ done
 if grep -q 'NetworkPolicy\|PodDisruptionBudget\|^  replicas:\|kind: Secret' "$work/more.yaml"; then
   fail "what was switched off is there"
 fi
+# The Secret that `tls.secretName` says is there.
+printf -- '---\n{apiVersion: v1, kind: Secret, metadata: {name: own, namespace: planb}}\n' \
+  >> "$work/more.yaml"
+"$here/../kubernetes/manifest_rules.py" "$work/default.yaml" "$work/more.yaml" ||
+  fail "rules broken"
 
+# As it is, it has all that its pods mount, and routes to be ready with.
 grep -q 'secretName: routes-tls' "$work/default.yaml" || fail "no Secret of its own"
+grep -q -- '--routes=/etc/planb/routes/routes.txt' "$work/default.yaml" ||
+  fail "no routes to start with"
+render fed --set routes= || fail "the chart does not render without routes"
+if grep -q -- '--routes=\|name: routes-routes' "$work/fed.yaml"; then
+  fail "there are routes where a feeder brings them"
+fi
 [[ -z "${1:-}" ]] ||
   "$here/../kubernetes/certificates_test.sh" "$1" "$work/default.yaml" routes-tls \
     routes-client-tls

@@ -200,11 +200,6 @@ for overlay in "${RESTRICTED[@]}" daemonset followers; do
     "$(wc -l < "$work/$overlay.warnings") warnings"
 done
 
-# The Secrets that these wait for.
-"$here/certificates.sh" --followers > "$work/secrets.yaml"
-warnings=$(apply "$work/secrets.yaml") || fail "certificates.sh: $warnings"
-[[ -z "$warnings" ]] || fail "certificates.sh: $warnings"
-
 for overlay in "${RESTRICTED[@]}"; do
   [[ ! -s "$work/$overlay.warnings" ]] ||
     fail "$overlay: $(cat "$work/$overlay.warnings")"

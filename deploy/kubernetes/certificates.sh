@@ -1,30 +1,27 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 
-# Prints the Secrets that the overlays wait for, with certificates of a new
-# authority, for clusters without cert-manager.
+# Makes the certificates that the overlays `deployment`, `replicas` and `followers`
+# contain, by a new authority, for clusters without cert-manager.
 #
-#   deploy/kubernetes/certificates.sh [--followers] [NAMESPACE...] | kubectl apply -f -
+#   deploy/kubernetes/certificates.sh [NAMESPACE...]
 #
-# They are, in the namespace planb: planb-tls, of the servers; planb-etcd-tls, of
-# etcd and of the servers as its clients; planb-controller-tls, of a client that
-# may change routes (policy/cluster.json). And planb-client-tls in each NAMESPACE,
-# of clients there; the policy lets those in network-functions look up. --followers is
-# for the overlay `followers`: planb-follower-tls in planb-node, of each node's server,
-# and in planb-sidecar, of sidecars, which only call those.
+# Each of these overlays gets a file secrets.yaml, which git ignores, with the Secrets
+# that its pods mount: of the servers, of etcd and of the servers as its clients, of
+# a client that may change routes (planb-controller-tls), of followers. Printed are
+# Secrets planb-client-tls, one for each NAMESPACE, of clients there; the policy lets
+# those in network-functions look up:
 #
-# The key of the authority is not kept and all end after a year: run it again
-# before, for all of them. Servers take new ones without a restart.
+#   deploy/kubernetes/certificates.sh network-functions | kubectl apply -f -
+#
+# The key of the authority is not kept and all end after a year: run it again before,
+# and apply all. Servers take new certificates without a restart.
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=deploy/lib.sh
 . "$here/../lib.sh"
-followers=''
-if [[ ${1:-} == --followers ]]; then
-  followers=yes
-  shift
-fi
 [[ ${1:-} != -* ]] || arguments 1 0
 readonly DAYS=365
+umask 077 # Keys.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "$here/../packages.sh" openssl >&2
@@ -65,18 +62,27 @@ for service in planb-lookup planb-lookup-headless planb-lookup-feed; do
   servers+=("$service" "$service.planb" "$service.planb.svc"
     "$service.planb.svc.cluster.local")
 done
-secret planb planb-tls planb-lookup "${servers[@]}"
+{
+  secret planb planb-tls planb-lookup "${servers[@]}"
+  secret planb planb-controller-tls planb-controller planb-controller.planb.svc
+} > "$work/deployment.yaml"
 # Members call each other by the first. gRPC refuses a `*` before a single label: servers
 # call members by the second. A member asks the DNS for the name of a caller's address,
 # which is of the third kind.
 secret planb planb-etcd-tls planb-etcd '*.planb-etcd' '*.planb-etcd.planb.svc' \
-  '*.planb-etcd.planb.svc.cluster.local' localhost
-secret planb planb-controller-tls planb-controller planb-controller.planb.svc
-if [[ -n "$followers" ]]; then
+  '*.planb-etcd.planb.svc.cluster.local' localhost > "$work/replicas.yaml"
+# The node's server has the name by which its pods call it, and the policy lets that
+# name watch. The sidecars' certificate is a client's alone.
+{
   secret planb-node planb-follower-tls planb-node planb-node.planb-node.svc
   secret planb-sidecar planb-follower-tls planb-sidecar planb-sidecar.planb-sidecar.svc
-fi
+} > "$work/followers.yaml"
 for namespace; do
   secret "$namespace" planb-client-tls planb-client \
     "planb-client.$namespace.svc.cluster.local"
+done
+# All or none: they are of one authority.
+for overlay in deployment replicas followers; do
+  mv "$work/$overlay.yaml" "$here/$overlay/secrets.yaml"
+  echo "wrote $here/$overlay/secrets.yaml" >&2
 done

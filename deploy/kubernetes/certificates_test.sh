@@ -23,8 +23,14 @@ trap cleanup EXIT
 "$here/../packages.sh" openssl import.yaml:python3-yaml ip:iproute2
 overlays='' without=''
 if [[ -z "$manifests" ]]; then
+  "$here/../packages.sh" etcd:etcd-server
+  # Of a copy: those of the tree stay.
+  cp -r "$here/.." "$work/deploy"
   manifests=$work/secrets.yaml
-  "$here/certificates.sh" --followers network-functions > "$manifests"
+  "$work/deploy/kubernetes/certificates.sh" network-functions > "$manifests" \
+    2> "$work/certificates.log" || fail "certificates.sh"
+  cat "$work"/deploy/kubernetes/{deployment,replicas,followers}/secrets.yaml \
+    >> "$manifests"
   if unshare --mount --net sh -c \
     'mount -t tmpfs none /run && ip link add pods type bridge' 2> "$work/unshare.log"; then
     overlays=yes
@@ -50,7 +56,7 @@ if [[ -n "$overlays" ]]; then
   "$here/../packages.sh" etcd:etcd-server dnsmasq:dnsmasq-base
   kustomize=$("$here/../go_tool.sh" kustomize)
   for overlay in replicas followers; do
-    "$kustomize" build "$here/$overlay" > "$work/$overlay.yaml"
+    "$kustomize" build "$work/deploy/kubernetes/$overlay" > "$work/$overlay.yaml"
   done
   # flags OVERLAY KIND PATTERN: of the server or etcd there, one a line, with the files of
   # the Secrets.

@@ -129,6 +129,19 @@ def selector_breaches(document, pods):
         yield "selects no pod"
 
 
+def mount_breaches(workload, documents):
+    """Whether what its pods mount comes with them: else they would wait for it."""
+    there = {(d["kind"], d["metadata"]["namespace"], d["metadata"]["name"])
+             for d in documents if d["kind"] in ("Secret", "ConfigMap")}
+    for volume in workload["spec"]["template"]["spec"].get("volumes", []):
+        for kind, name in (
+            ("Secret", volume.get("secret", {}).get("secretName")),
+            ("ConfigMap", volume.get("configMap", {}).get("name")),
+        ):
+            if name and (kind, workload["metadata"]["namespace"], name) not in there:
+                yield f"mounts the {kind} {name}, which is not there"
+
+
 def breaches(path):
     with open(path, encoding="utf-8") as file:
         documents = list(yaml.safe_load_all(file))
@@ -139,7 +152,7 @@ def breaches(path):
         found = []
         if document in workloads:
             pod = document["spec"]["template"]["spec"]
-            found = pod_breaches(pod)
+            found = [*pod_breaches(pod), *mount_breaches(document, documents)]
             names = pod.get("initContainers", []) + pod["containers"]
             servers += any(c["name"] == "planb-server" for c in names)
         elif document["kind"] in (

@@ -3,7 +3,8 @@
 
 # Renders the kustomize overlays and validates them against the Kubernetes API's
 # own description, strictly (a field that Kubernetes does not know is an error),
-# and against manifest_rules.py.
+# and against manifest_rules.py. Certificates are made for a copy: those of the tree
+# stay.
 #
 #   deploy/kubernetes/validate.sh [FOLDER]     (also leaves OVERLAY.yaml in FOLDER)
 #
@@ -40,27 +41,37 @@ conform() {
     "$schemas/{{.ResourceKind}}{{.KindSuffix}}.json" "$@"
 }
 
+cp -r "$here/.." "$work/deploy"
+tree=$work/deploy/kubernetes
+rm -f "$tree"/*/secrets.yaml
+# Without certificates nothing is rendered, let alone applied.
+if "$kustomize" build "$tree/deployment" > "$work/out" 2>&1; then
+  fail "the overlay deployment is rendered without certificates"
+fi
+grep -q 'secrets.yaml: no such file' "$work/out" || fail "$(cat "$work/out")"
+"$tree/certificates.sh" 2> "$work/certificates.log" || fail "certificates.sh"
+
 for overlay in "${OVERLAYS[@]}"; do
-  "$kustomize" build "$here/$overlay" > "$rendered/$overlay.yaml"
+  "$kustomize" build "$tree/$overlay" > "$rendered/$overlay.yaml"
   conform "$rendered/$overlay.yaml" || fail "$overlay is not valid"
   # Users have the kustomize inside kubectl, which is usually older; Debian's is
   # too old for components.
   if command -v kubectl > /dev/null &&
     kubectl version --client 2> /dev/null | grep -q 'Kustomize Version: v5'; then
-    kubectl kustomize "$here/$overlay" | diff "$rendered/$overlay.yaml" - ||
+    kubectl kustomize "$tree/$overlay" | diff "$rendered/$overlay.yaml" - ||
       fail "kubectl renders $overlay differently"
   fi
 done
 "$here/manifest_rules.py" "$rendered"/*.yaml || fail "rules broken"
 
-# secrets_made RENDERED...: each Secret that pods wait for is one of certificates.sh.
-"$here/certificates.sh" --followers > "$work/secrets"
+# secrets_made RENDERED...: each Secret that pods wait for is in one of these.
 secrets_made() {
-  python3 - "$work/secrets" "$@" << 'PYTHON'
+  python3 - "$@" << 'PYTHON'
 import sys, yaml
-made, *overlays = [list(yaml.safe_load_all(open(file))) for file in sys.argv[1:]]
-made = {(of["metadata"]["namespace"], of["metadata"]["name"]) for of in made}
-for document in sum(overlays, []):
+documents = [document for file in sys.argv[1:] for document in yaml.safe_load_all(open(file))]
+made = {(of["metadata"]["namespace"], of["metadata"]["name"])
+        for of in documents if of["kind"] == "Secret"}
+for document in documents:
     pod = document.get("spec", {}).get("template", {}).get("spec", {})
     for volume in pod.get("volumes", []):
         if "secret" in volume:
@@ -132,6 +143,10 @@ breaks deployment 'selects nothing' \
   's/^    app.kubernetes.io\/name: planb-lookup$/    other: label/' \
   'selects no pod'
 breaks replicas 'etcd as root' 's/runAsUser: 65532/runAsUser: 0/' 'runs as root'
+breaks replicas 'certificates elsewhere' 's/^  name: planb-etcd-tls$/  name: other/' \
+  'mounts the Secret planb-etcd-tls, which is not there'
+breaks deployment 'routes elsewhere' 's/^  name: planb-routes-/&x/' \
+  'mounts the ConfigMap planb-routes-'
 breaks followers 'plain TCP on the node' '/--tls_key/d' 'plain text on'
 spoil followers 'a Secret of an unknown name' 's/planb-follower-tls/planb-tls/' \
   'does not make' secrets_made

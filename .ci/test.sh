@@ -7,7 +7,7 @@
 #   .ci/test.sh          what `make test` runs
 #   .ci/test.sh --long   what `make test-long` runs: also the image, the pod, load,
 #                        upgrade and soak, Prometheus, emulated processors,
-#                        examples, more rounds of kills, crashes, storms and fuzzing
+#                        grpcurl, more rounds of kills, crashes, storms and fuzzing
 #
 # PLANB_CONFIGS, PLANB_FUZZ and PLANB_DEPLOY narrow it down while working, as in
 #   PLANB_CONFIGS=default PLANB_FUZZ= PLANB_DEPLOY= .ci/test.sh
@@ -189,7 +189,7 @@ if [[ -n $deploy ]]; then
   step "the Python package" client/python/test.sh
   step "the Go module" client/go/test.sh
   step "the documentation as a site" site
-  step "the commands of the documents" docs/commands_test.py
+  step "the commands of the documents" docs/commands_test.py ${long:+--long}
 fi
 if [[ -n $long && -n $deploy ]]; then
   step "build of the benchmarks, optimized" \

@@ -335,6 +335,26 @@ TEST_F(LocalTableTest, ReadsWhatWasWritten) {
             absl::StatusCode::kDeadlineExceeded);
 }
 
+// The lines of README.md, which docs/commands_test.py looks for here.
+TEST_F(LocalTableTest, IsUsedAsItsReadmeShows) {
+  Announce(7);
+  const auto channel = Channel();
+  const absl::Time deadline = Soon();
+  const std::string packets = Addresses();
+  const char* packet_addresses = packets.data();
+  const size_t n = kPrefixes;
+
+  auto table = LocalTable::Follow(channel, {.max_staleness = absl::Seconds(15)},
+                                  deadline);
+  std::vector<NextHopId> next_hops(n);
+  auto generation =
+      (*table)->Lookup(Family::kIpv6, packet_addresses, n, next_hops.data());
+
+  ASSERT_TRUE(generation.ok()) << generation.status();
+  EXPECT_EQ(*generation, 1U);
+  EXPECT_EQ(next_hops, std::vector<NextHopId>(n, 7));
+}
+
 // Runs /usr/bin/python3 with these arguments. Returns what it prints, and its
 // status unless that is 0.
 std::string Python(const std::string& arguments) {

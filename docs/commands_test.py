@@ -1,19 +1,21 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 
-"""Runs the sessions of README.md, and checks the commands of all documents.
+"""Runs the command blocks of all documents, as sessions.py says.
 
-    docs/commands_test.py [--long] [FOLDER]
+    docs/commands_test.py [--long] [--only=DOCUMENT] [FOLDER]
 
-FOLDER has planb_server and planbctl; without it they are built. The blocks of
-README.md under "A first session by hand" run as they are in one shell, with
-/tmp/ replaced by a folder of the test; a line must exit with 0, or with the
-status that its comment names. --long also runs grpcurl, whose build takes
-minutes. Of every other document, each command of a block is looked at: flags of
-planb_server and planbctl, targets of bazel and make, files. Those of planbctl
-that name neither a server nor a placeholder run too, against a server.
+FOLDER has planb_server and planbctl; without it they are built. Blocks of a session
+run as they are in one shell, with /tmp/ replaced by a folder of the test; a command
+must exit with 0, or with the status that its comment names. Those that are not run
+are listed with the reason, and a block that is neither is an error. --long also runs
+what takes minutes.
+
+Of every document, each command of a block is looked at as well: flags of planb_server
+and planbctl, targets of bazel and make, files.
 """
 
+import collections
 import os
 import pathlib
 import re
@@ -24,8 +26,9 @@ import sys
 import tempfile
 import time
 
+import sessions
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-SESSION = "## A first session by hand"
 SESSION_SECONDS = 300
 STATUS = re.compile(r"#.*exit status (\d+)")
 FLAG = re.compile(r"--([a-z][a-z0-9_]*)")
@@ -84,7 +87,6 @@ class Checks:
                                             (ROOT / "Makefile").read_text(), re.M)).split())
         self.server_flags = self.flags(["planb_server", "--help=all"])
         self.ctl = {}
-        self.runnable = []
 
     def flags(self, command):
         text = subprocess.run([self.folder / command[0], *command[1:]], check=True,
@@ -121,8 +123,6 @@ class Checks:
                 if known is None:
                     return self.fail(where, words, f"there is no command {plain[0]}")
                 self.unknown(where, rest, known)
-                if where != "README.md" and len(plain) == len(rest):
-                    self.runnable.append((where, words))
         elif name == "make" and plain:
             for target in plain:
                 if "=" not in target and target not in self.make:
@@ -154,73 +154,121 @@ class Checks:
                     self.fail(where, words, f"there is no {target}")
 
 
-    def run(self):
-        """Runs the commands of planbctl, in their order, against one server."""
-        with tempfile.TemporaryDirectory(prefix="planb_commands") as work:
-            socket = f"unix://{work}/s"
 
-            def planbctl(*arguments):
-                return subprocess.run(
-                    [self.folder / "planbctl", *arguments], cwd=work, check=False,
-                    env={**os.environ, "PLANB_SERVER": socket},
-                    capture_output=True, text=True, timeout=SESSION_SECONDS)
-
-            with subprocess.Popen(
-                    [self.folder / "planb_server", "--generate=1000", "--store=none",
-                     f"--listen={socket}", "--metrics_address="],
-                    stderr=subprocess.DEVNULL) as server:
-                end = time.monotonic() + SESSION_SECONDS
-                while planbctl("health").returncode != 0 and time.monotonic() < end:
-                    time.sleep(0.1)
-                for where, words in self.runnable:
-                    answer = planbctl(*words[1:])
-                    if answer.returncode != 0:
-                        self.fail(where, words, answer.stderr.strip())
-                server.terminate()
+def begins(block, beginnings):
+    """The first of `beginnings` that the block's first line has, or None."""
+    return next((b for b in beginnings if block and block[0].strip().startswith(b)), None)
 
 
-def session(folder, long):
-    """Runs the blocks of README.md. Returns what went wrong."""
-    text = (ROOT / "README.md").read_text()
-    part = text[text.index(SESSION):]
-    part = part[:part.index("\n## ", 1)]
-    lines = ["set -uEm", "PLANB_FAILED=0",
-             "trap 'echo \"status $?: $BASH_COMMAND\"; PLANB_FAILED=1' ERR"]
-    for block in blocks(part):
-        if any("grpcurl" in line for line in block) and not long:
-            block = [line for line in block if line.startswith("kill")]
-        for line in re.sub(r"\\\n\s*", " ", "\n".join(block)).splitlines():
-            if line == "make build":  # it is built
+def shell_lines(text):
+    """The lines of a script; those that end with a backslash go on."""
+    return re.sub(r"\\\n\s*", " ", text).splitlines()
+
+
+def script(session, found, long):
+    """The session's shell, and which commands it leaves out: [(command, why)]."""
+    def replaced(text):
+        for old, new in session.replace.items():
+            text = text.replace(old, new)
+        return text
+
+    lines, left_out = shell_lines(session.before), []
+    skipped = {**session.without, **({} if long else session.long)}
+    for block in found:
+        key = begins(block, session.blocks)
+        template = session.blocks[key] if session.blocks else sessions.SHELL
+        text = replaced("\n".join(block))
+        for line in shell_lines(template.replace("{block}", text)):
+            why = begins([line], skipped)
+            if why is not None:
+                left_out.append((line, skipped[why]))
                 continue
             status = STATUS.search(line)
-            code = re.sub(r"(^|\s)#.*", "", line).rstrip()
-            lines.append(f"{code} && false || [[ $? == {status[1]} ]]" if status else code)
+            if status:
+                code = re.sub(r"(^|\s)#.*", "", line)
+                line = f"{code} && false || [[ $? == {status[1]} ]]"
+            lines.append(line)
+    return "\n".join(lines + shell_lines(session.after)), left_out
+
+
+def run(session, found, folder, long):
+    """Runs a session. Returns what went wrong, and what did not run: [(document, why)]."""
+    text, left_out = script(session, found, long)
+    left_out = [(session.document, why) for _, why in left_out]
+    needs = subprocess.run([ROOT / "deploy/packages.sh", *session.needs], check=False,
+                           capture_output=True, text=True)
+    if needs.returncode != 0:
+        return [], [(session.document, needs.stdout.strip()) for _ in found]
     with tempfile.TemporaryDirectory(prefix="planb_session") as work:
-        text = "\n".join(lines).replace("/tmp/", f"{work}/")
-        text += "\nkill $(jobs -p) 2> /dev/null; wait; exit $PLANB_FAILED\n"
+        os.mkdir(f"{work}/bin")
+        # Debian's, which has the modules.
+        os.symlink("/usr/bin/python3", f"{work}/bin/python3")
+        text = ("set -uEm\nPLANB_FAILED=0\n"
+                "trap 'echo \"status $?: $BASH_COMMAND\"; PLANB_FAILED=1' ERR\n"
+                + text.replace("/tmp/", f"{work}/")
+                + "\ntrap - ERR; kill $(jobs -p) 2> /dev/null; wait; exit $PLANB_FAILED\n")
         # A file: what `pkill -f` looks for must not be among bash's arguments.
-        script, log = pathlib.Path(work, "session.sh"), pathlib.Path(work, "session.log")
-        script.write_text(text)
-        path = f"{folder}:{os.environ['PATH']}"
+        path, log = pathlib.Path(work, "session.sh"), pathlib.Path(work, "session.log")
+        path.write_text(text)
+        environment = {**os.environ,
+                       "PATH": f"{work}/bin:{folder}:{os.environ['PATH']}:/usr/sbin"}
+        begin = time.monotonic()
         with log.open("wb") as out:
-            run = subprocess.Popen(["bash", script], cwd=ROOT, start_new_session=True,
-                                   env={**os.environ, "PATH": path},
-                                   stdin=subprocess.DEVNULL, stdout=out,
-                                   stderr=subprocess.STDOUT)
+            shell = subprocess.Popen(["bash", path], cwd=ROOT, start_new_session=True,
+                                     env=environment, stdin=subprocess.DEVNULL, stdout=out,
+                                     stderr=subprocess.STDOUT)
             try:
-                status = run.wait(SESSION_SECONDS)
+                status = shell.wait(SESSION_SECONDS)
             except subprocess.TimeoutExpired:
                 status = "no status: it took too long"
-            subprocess.run(["pkill", "-KILL", "-s", str(run.pid)], check=False)
-            run.wait()
+            subprocess.run(["pkill", "-KILL", "-s", str(shell.pid)], check=False)
+            shell.wait()
+        print(f"== {session.document}: {len(found)} blocks, "
+              f"{time.monotonic() - begin:.0f} s", flush=True)
+        if status == 0:
+            return [], left_out
         print(log.read_text(errors="replace"))
-    return [] if status == 0 else [f"README.md's session ended with {status}"]
+    return [f"{session.document}: its session ended with {status}"], left_out
+
+
+def assign(documents):
+    """The blocks of each session, in its order; those that do not run; what is wrong."""
+    wrong, not_run, found = [], [], [[] for _ in sessions.SESSIONS]
+    used = set()
+    for name, document in documents.items():
+        for block in document:
+            first = f"{name}: {block[0].strip()[:60]}"
+            homes = [(i, begins(block, s.blocks)) for i, s in enumerate(sessions.SESSIONS)
+                     if s.document == name
+                     and (not s.blocks or begins(block, s.blocks) is not None)]
+            reason = begins(block, sessions.NOT_RUN.get(name, {}))
+            test = begins(block, sessions.CXX.get(name, {}))
+            if test is not None:
+                lines = [line for line in block if not line.startswith("#include")]
+                source = (ROOT / sessions.CXX[name][test]).read_text(encoding="utf-8")
+                if "".join("".join(lines).split()) not in "".join(source.split()):
+                    wrong.append(f"{first}: {sessions.CXX[name][test]} has other lines")
+                used.add((name, test))
+            elif homes:
+                found[homes[0][0]].append(block)
+                used.add((name, *homes[0]))
+            elif reason is not None:
+                not_run.append((name, sessions.NOT_RUN[name][reason]))
+                used.add((name, reason))
+            else:
+                wrong.append(f"{first}: neither runs nor says why, in docs/sessions.py")
+    listed = {(name, key) for table in (sessions.NOT_RUN, sessions.CXX)
+              for name, keys in table.items() for key in keys}
+    listed |= {(s.document, i, key) for i, s in enumerate(sessions.SESSIONS)
+               for key in s.blocks or [None]}
+    wrong += [f"docs/sessions.py: no block is {entry}" for entry in listed - used]
+    return found, not_run, wrong
 
 
 def main():
-    arguments = sys.argv[1:]
-    long = "--long" in arguments
-    folder = [a for a in arguments if a != "--long"]
+    long = "--long" in sys.argv
+    only = [a.partition("=")[2] for a in sys.argv if a.startswith("--only=")]
+    folder = [a for a in sys.argv[1:] if not a.startswith("--")]
     with tempfile.TemporaryDirectory() as built:
         if not folder:
             subprocess.run(["bazel", "build", "--noshow_progress", "//server:planb_server",
@@ -230,21 +278,28 @@ def main():
         checks = Checks(pathlib.Path(folder[0] if folder else built).resolve())
         names = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, check=True,
                                capture_output=True, text=True).stdout.split()
-        for name in names:
-            for block in blocks((ROOT / name).read_text(encoding="utf-8")):
+        documents = {name: list(blocks((ROOT / name).read_text(encoding="utf-8")))
+                     for name in names}
+        for name, document in documents.items():
+            for block in document:
                 for words in commands(block):
                     checks.check(name, words)
         checks.check_targets()
-        checks.run()
-        wrong = checks.wrong
-        if shutil.which("etcd") is None:
-            print("SKIP: README.md's session needs etcd")
-        else:
-            wrong += session(checks.folder, long)
+        found, not_run, wrong = assign(documents)
+        wrong += checks.wrong
+        for session, blocks_of in zip(sessions.SESSIONS, found):
+            if not only or session.document in only:
+                failed, left_out = run(session, blocks_of, checks.folder, long)
+                wrong += failed
+                not_run += left_out
+    print("Not run, by docs/sessions.py:")
+    for why in sorted({why for _, why in not_run}):
+        counts = collections.Counter(name for name, each in not_run if each == why)
+        print(f"  {why}:", ", ".join(f"{name} ({n})" for name, n in counts.items()))
     for line in wrong:
         print(line, file=sys.stderr)
-    print(f"{checks.checked} commands in {len(names)} documents, {len(wrong)} wrong, "
-          f"{len(checks.runnable)} of planbctl run besides README.md's")
+    print(f"{checks.checked} commands in {len(names)} documents, {sum(map(len, found))} "
+          f"blocks run, {len(wrong)} wrong")
     if checks.checked < 100:
         print("too few: the documents are written otherwise", file=sys.stderr)
         return 1

@@ -77,6 +77,17 @@ SESSIONS = [
         without={"make build": "it is built"},
         long={"PATH=$PATH:$(dirname": "builds grpcurl for minutes",
               "grpcurl": "needs the line before"}),
+    Session("docs/guides/sidecar.md", before="""
+kubectl() {  # apply -k FOLDER
+  kustomize=$(deploy/go_tool.sh kustomize) && "$kustomize" build "$3" > /tmp/rendered.yaml &&
+    deploy/kubernetes/manifest_rules.py /tmp/rendered.yaml
+}""", without={
+        "make image": _IMAGE, "kind load": _IMAGE, "kubectl rollout": _CLUSTER,
+        "in_pod=": _CLUSTER, "$in_pod": _CLUSTER,
+    }, needs=("import.yaml:python3-yaml", "import.numpy:python3-numpy")),
+    Session("docs/guides/flow-enrichment.md", needs=("import.numpy:python3-numpy",)),
+    Session("docs/guides/replicas.md", needs=("etcd:etcd-server",), without={
+        "deploy/kubernetes/certificates.sh": _CLUSTER, "kubectl": _CLUSTER}),
     Session("client/python/README.md", {"make wheel": SHELL, "import numpy": PYTHON},
             before=SERVER + """
 python3 -m venv --system-site-packages --without-pip /tmp/venv

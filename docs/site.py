@@ -27,7 +27,12 @@ LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
 
 # What the site has, in order.
 NAV = {
-    "Start": {"PlanB Lookup": "README.md", "Changes": "CHANGELOG.md"},
+    "Start": {
+        "PlanB Lookup": "README.md",
+        "A sidecar": "docs/guides/sidecar.md",
+        "Flow enrichment": "docs/guides/flow-enrichment.md",
+        "Replicas": "docs/guides/replicas.md",
+    },
     "Concepts": {
         "Architecture": "docs/ARCHITECTURE.md",
         "Engine": "lpm/README.md",
@@ -68,7 +73,7 @@ NAV = {
         "Error reasons": "reference/errors.md",
         "Metrics": "server/METRICS.md",
     },
-    "Development": {"Contributing": "CONTRIBUTING.md"},
+    "Development": {"Contributing": "CONTRIBUTING.md", "Changes": "CHANGELOG.md"},
 }
 
 

@@ -1,15 +1,16 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 
-"""Holds the contract to what was promised: proto/CONTRACT.txt.
+"""Holds the contract to what was promised: proto/CONTRACT.txt, and the last release.
 
-    .ci/contract.py            fails if something of the list is gone or changed
+    .ci/contract.py            fails if something promised is gone or changed
     .ci/contract.py --update   adds what is new to the list
 
 The list has a line for each method, field and value of planb.v1, as clients
 depend on them: names, numbers, types, labels, streaming. A line that disappears
 breaks clients (docs/COMPATIBILITY.md); --update refuses that, too. A deliberate
-break, of a field that was never released, removes its line by hand.
+break, of a field that was never released, removes its line by hand. What the protos
+of the newest tag v* have was released, and no list can take it back.
 """
 
 import pathlib
@@ -52,11 +53,12 @@ def of_enum(prefix, enum):
         yield f"value {path} {value.number} {value.name}"
 
 
-def contract():
+def contract(protos):
+    """The lines of the protos below that folder."""
     with tempfile.NamedTemporaryFile() as out:
         subprocess.run(
-            ["protoc", f"-I{ROOT}/proto", f"--descriptor_set_out={out.name}",
-             *sorted(map(str, (ROOT / "proto/planb/v1").glob("*.proto")))],
+            ["protoc", f"-I{protos}", f"--descriptor_set_out={out.name}",
+             *sorted(map(str, (protos / "planb/v1").glob("*.proto")))],
             check=True)
         files = descriptor_pb2.FileDescriptorSet.FromString(
             pathlib.Path(out.name).read_bytes())
@@ -74,13 +76,38 @@ def contract():
             yield from of_message(file.package, message)
 
 
+def git(*arguments):
+    return subprocess.run(["git", "-C", ROOT, *arguments], check=False,
+                          capture_output=True).stdout
+
+
+def released():
+    """The newest tag of a version in this history, and its contract; or None."""
+    tag = git("tag", "--list", "v*", "--merged", "HEAD",
+              "--sort=-v:refname").decode().partition("\n")[0]
+    if not tag:
+        return None
+    with tempfile.TemporaryDirectory() as work:
+        subprocess.run(["tar", "-xC", work], check=True,
+                       input=git("archive", tag, "proto/planb/v1"))
+        return tag, set(contract(pathlib.Path(work) / "proto"))
+
+
 def main():
     promised = LIST.read_text(encoding="utf-8").splitlines() if LIST.exists() else []
-    now = sorted(contract())
+    now = sorted(contract(ROOT / "proto"))
     broken = sorted(set(promised) - set(now))
     fresh = sorted(set(now) - set(promised))
     for line in broken:
         print("gone or changed:", line)
+    release = released()
+    if release is None:
+        print("no tag v*: not compared with a release")
+    else:
+        tag, lines = release
+        broken += sorted(lines - set(now))
+        for line in sorted(lines - set(now)):
+            print(f"gone or changed since {tag}:", line)
     if broken:
         return 1
     if "--update" in sys.argv:

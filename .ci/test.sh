@@ -160,6 +160,7 @@ step "licences" .ci/spdx.py
 step "arrows between rooms" .ci/arrows.py
 step "references" .ci/references.py
 step "contract" .ci/contract.py
+step "breaks of the contract" .ci/contract_test.py
 step "clang-tidy" .ci/tidy.py
 for config in $configs; do
   case $config in

@@ -82,6 +82,7 @@ step metrics "$here/monitoring/metrics_test.sh" "$work/bin"
 step pages "$here/monitoring/statusz_test.sh" "$work/bin"
 step edge "$here/edge/edge_test.sh" "$work/bin"
 step secrets "$here/kubernetes/certificates_test.sh" "$work/bin"
+step arguments "$here/kubernetes/rendered_test.py" "$work/bin" "$work/rendered"
 # Not optimized: those programs are built already.
 PLANB_DEB_CONFIG="" step debian "$here/debian/test.sh" "${long[@]}"
 if [[ -z $short ]]; then

@@ -8,7 +8,8 @@
 # Helm lints and renders it, as it is and with other values; the manifests must
 # be valid for Kubernetes and keep the rules that the overlays keep, and values
 # that cannot work must be refused. With a FOLDER that has planb_server and
-# planbctl, these use the certificates that the chart makes. helm and kubeconform come
+# planbctl, these use the certificates that the chart makes, and become ready with its
+# arguments. helm and kubeconform come
 # from the Go module proxy, pinned by deploy/go_tool.sh.
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=deploy/lib.sh
@@ -75,9 +76,13 @@ render fed --set routes= || fail "the chart does not render without routes"
 if grep -q -- '--routes=\|name: routes-routes' "$work/fed.yaml"; then
   fail "there are routes where a feeder brings them"
 fi
-[[ -z "${1:-}" ]] ||
+if [[ -n "${1:-}" ]]; then
   "$here/../kubernetes/certificates_test.sh" "$1" "$work/default.yaml" routes-tls \
     routes-client-tls
+  mkdir "$work/rendered"
+  cp "$work/default.yaml" "$work/rendered/chart.yaml"
+  "$here/../kubernetes/rendered_test.py" "$1" "$work/rendered"
+fi
 
 # Values that cannot work.
 render latest --set image.tag=latest

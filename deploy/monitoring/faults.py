@@ -14,7 +14,7 @@ import time
 import urllib.request
 
 import grpc
-from processes import Server, free_port
+from processes import Etcd, Server, free_port, wait_until
 
 _DEPLOY = pathlib.Path(__file__).parents[1]
 _POLICY = _DEPLOY / "kubernetes" / "policy" / "sidecar.json"
@@ -271,6 +271,74 @@ class StoreFailing(Fault):
         self.server.ctl("announce", "2001:db8::/32", 1_000_000)
 
 
+class SharedStore(Fault):
+    """A server whose tables are in an etcd of its own."""
+
+    def __init__(self, server: Server):
+        super().__init__(server)
+        self.etcd = Etcd(server.work, self.name)
+
+    def serve(self):
+        self.server.start(store=f"etcd://{self.etcd.address}/planb")
+
+    def prepare(self):
+        self.etcd.start()
+        self.serve()
+        self.server.ctl("announce", "2001:db8::/32", 1)
+
+    def close(self):
+        super().close()
+        self.etcd.kill()
+
+
+class StoreSilent(SharedStore):
+    """Its etcd is killed."""
+
+    name = "silent"
+    alerts = {"PlanBStoreSilent"}
+
+    def inject(self):
+        self.etcd.kill()
+
+    def tick(self):
+        # Lookups are answered, or this throws.
+        self.server.ctl("lookup", "2001:db8::1")
+
+    def undo(self):
+        self.etcd.start()
+        # The same server accepts updates again.
+        wait_until(
+            lambda: self.server.ctl(
+                "announce", "2001:db8::/32", 2, check=False),
+            "an update after etcd came back")
+
+
+class StoreUnreadable(SharedStore):
+    """The entry that comes next in a table's log is none."""
+
+    name = "unreadable"
+    alerts = {"PlanBStoreUnreadable"}
+
+    def inject(self):
+        keys = self.etcd.ctl("get", "planb/state/logs/", "--prefix",
+                             "--keys-only").split()
+        log, _, number = keys[-1].rpartition("/")
+        self.etcd.ctl("put", f"{log}/{int(number, 16) + 1:016x}", "no entry")
+
+    def tick(self):
+        self.server.ctl("lookup", "2001:db8::1")
+
+    def undo(self):
+        # As the runbook says.
+        snapshot = self.server.work / "unreadable.plb"
+        self.server.ctl("snapshot", "export", snapshot)
+        self.server.kill()
+        self.etcd.ctl("del", "planb/", "--prefix")
+        self.serve()
+        self.server.ctl("snapshot", "import", snapshot)
+        self.server.ctl("lookup", "2001:db8::1")
+
+
 class MemoryNearLimit(Fault):
     """A limit that the table nearly reaches, as a first server tells."""
 
@@ -403,6 +471,6 @@ class CertificateExpiring(Fault):
 
 ALL = [
     Well, Down, Restarting, NoDescriptors, NoRoutes, RebuildFailing,
-    StoreFailing, MemoryNearLimit, Slow, LookupErrors, CallersRefused,
-    PolicyDenies, CertificateExpiring
+    StoreFailing, StoreSilent, StoreUnreadable, MemoryNearLimit, Slow,
+    LookupErrors, CallersRefused, PolicyDenies, CertificateExpiring
 ]

@@ -1,12 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 
-"""Checks what promtool does not: that rules, tests and runbook fit together.
+"""Checks what promtool does not: that rules, tests and documents fit together.
 
-    lint_rules.py RULES.yaml RULES_TEST.yaml RUNBOOK.md
+    lint_rules.py RULES.yaml RULES_TEST.yaml RUNBOOK.md README.md
 
-Every alert has a severity, the annotations and a section of the runbook, and is
-seen firing and not firing in the tests; every section belongs to an alert;
+Every alert has a severity, the annotations and a section of the runbook, is in the
+README's table under its severity, and is seen firing and not firing in the tests;
+every section and every name of the table belongs to an alert;
 every recorded figure is tested, or used by one that is. Prints what is wrong;
 exit status 1 if anything.
 """
@@ -64,6 +65,19 @@ def check_alert(name: str, rule: dict, sections: dict):
             yield f"{name}: its section says nothing under '{part}'"
 
 
+def check_table(alerts: dict, readme: str):
+    """The table `| critical | warning |` has the alerts, and no others."""
+    rows = re.search(r"^\| critical \| warning \|\n\|.*\n((?:\|.*\n)+)", readme,
+                     re.MULTILINE)
+    listed = set()
+    for row in rows[1].splitlines() if rows else []:
+        for severity, cell in zip(("critical", "warning"), row.split("|")[1:]):
+            listed |= {(name, severity) for name in re.findall(r"PlanB\w+", cell)}
+    wanted = {(name, rule["labels"]["severity"]) for name, rule in alerts.items()}
+    for name, severity in sorted(wanted ^ listed):
+        yield f"{name}: the README's table and the rules differ ({severity})"
+
+
 def check_tests(rules: dict, tests: dict):
     alerts = alerts_of(rules)
     fires, silent = collections.Counter(), collections.Counter()
@@ -89,7 +103,7 @@ def check_tests(rules: dict, tests: dict):
 
 def main() -> int:
     texts = []
-    for path in sys.argv[1:4]:
+    for path in sys.argv[1:5]:
         with open(path, encoding="utf-8") as file:
             texts.append(file.read())
     rules, tests = yaml.safe_load(texts[0]), yaml.safe_load(texts[1])
@@ -104,6 +118,7 @@ def main() -> int:
     for target in re.findall(r"\]\(#(\w+)\)", texts[2]):
         if target not in {name.lower() for name in sections}:
             wrong.append(f"#{target}: a link of the runbook to nowhere")
+    wrong += check_table(alerts, texts[3])
     wrong += check_tests(rules, tests)
     print(*wrong, sep="\n", end="\n" if wrong else "")
     print(f"{len(alerts)} alerts, {len(wrong)} complaints")

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 
-"""Real programs under test: planb_server, and Prometheus with rules that run 60
-times as fast.
+"""Real programs under test: planb_server, etcd, and Prometheus with rules that run
+60 times as fast.
 
     processes.py RULES.yaml      prints the faster rules
 
@@ -145,6 +145,60 @@ class Server:
 
     def tail(self) -> str:
         return self.log.read_text(errors="replace")[-2000:]
+
+
+class Etcd:
+    """One member of etcd. Not thread-safe. Ends its process when it is closed."""
+
+    def __init__(self, work: pathlib.Path, name: str):
+        self._log = work / f"{name}.etcd.log"
+        self.address = f"127.0.0.1:{free_port()}"
+        peer = f"http://127.0.0.1:{free_port()}"
+        self._command = [
+            "etcd", f"--data-dir={work}/{name}.etcd",
+            f"--listen-client-urls=http://{self.address}",
+            f"--advertise-client-urls=http://{self.address}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=default={peer}"
+        ]
+        self._process = None
+
+    def start(self):
+        """Starts it, perhaps again, and waits until it answers."""
+        with open(self._log, "ab") as log:
+            self._process = subprocess.Popen(self._command,
+                                             stdin=subprocess.DEVNULL,
+                                             stdout=log,
+                                             stderr=log)
+
+        def answers() -> bool:
+            if self._process.poll() is not None:
+                raise RuntimeError(f"etcd ended: {self._log.read_text()[-2000:]}")
+            try:
+                with urllib.request.urlopen(f"http://{self.address}/health"):
+                    return True
+            except OSError:
+                return False
+
+        wait_until(answers, "etcd answers")
+
+    def ctl(self, *arguments) -> str:
+        """What etcdctl prints."""
+        return subprocess.run(
+            ["etcdctl", f"--endpoints={self.address}", *arguments],
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={
+                **os.environ, "ETCDCTL_API": "3"
+            }).stdout
+
+    def kill(self):
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
 
 
 # Not within a word: the name `rate5m` stays.

@@ -7,7 +7,7 @@
 #   deploy/monitoring/prometheus_test.sh BIN
 #
 # BIN is a folder with planb_server and planbctl. Needs Python with yaml and
-# grpc, and openssl, and as root on Debian installs what is missing. Exit code
+# grpc, openssl and etcd, and as root on Debian installs what is missing. Exit code
 # 77 (skipped) where it cannot.
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=deploy/lib.sh
@@ -16,6 +16,6 @@ here=$(cd "$(dirname "$0")" && pwd)
 arguments $# 1
 
 "$here/../packages.sh" import.yaml:python3-yaml import.grpc:python3-grpcio \
-  openssl
+  openssl etcd:etcd-server etcdctl:etcd-client
 find_prometheus
 exec /usr/bin/python3 "$here/prometheus_test.py" "$(cd "$1" && pwd)" "$programs"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # Tests the rules without a server: valid, each alert fires and does not, and
-# rules, tests and runbook fit together.
+# rules, tests, runbook and README fit together.
 #
 #   deploy/monitoring/rules_test.sh
 #
@@ -24,4 +24,4 @@ trap 'rm -rf "$work"' EXIT
 "$programs/promtool" check rules "$work/faster.yaml"
 ./kubernetes.py > "$work/kubernetes.yaml"
 grep -q '^kind: PodMonitor' "$work/kubernetes.yaml"
-./lint_rules.py rules.yaml rules_test.yaml ../RUNBOOK.md
+./lint_rules.py rules.yaml rules_test.yaml ../RUNBOOK.md README.md

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <fstream>
@@ -367,12 +368,20 @@ TEST(SidecarPolicy, NamesEveryMethodThatReadsAndNoOther) {
 // The cluster's policy, for clients with certificates of one authority.
 class Cluster : public testing::Test {
  protected:
+  static std::string Policy() {
+    constexpr char kFolder[] = "unix:///run/planb/";
+    const std::string text = Shipped("cluster.json");
+    EXPECT_TRUE(absl::StrContains(text, kFolder));
+    return absl::StrReplaceAll(text, {{kFolder, Local()}});
+  }
+  static std::string Local() {
+    return absl::StrCat("unix://", PathOf("local.sock"));
+  }
   ServerOptions Mutual() {
     files_.SetIdentity(authority_.Issue());
     files_.SetAuthority(authority_.certificate());
     ServerOptions options;
-    options.listen = {"127.0.0.1:0",
-                      absl::StrCat("unix://", PathOf("local.sock"))};
+    options.listen = {"127.0.0.1:0", Local()};
     options.tls = {
         .cert = files_.cert(), .key = files_.key(), .client_ca = files_.ca()};
     return options;
@@ -391,7 +400,7 @@ class Cluster : public testing::Test {
 
   TestAuthority authority_;
   TestTlsFiles files_;
-  Guarded guarded_{Shipped("cluster.json"), Mutual()};
+  Guarded guarded_{Policy(), Mutual()};
 };
 
 TEST_F(Cluster, FunctionsLookUpAndChangeNothing) {
@@ -440,14 +449,35 @@ TEST_F(Cluster, OtherNamesOfTheSameAuthorityAreDenied) {
   }
 }
 
-// A caller without a certificate has no name. The policy also holds for the
-// Unix socket.
-TEST_F(Cluster, LocalCallersHaveNoName) {
-  Caller local(
-      RunningServer::Connect(absl::StrCat("unix://", PathOf("local.sock"))));
+// A caller without a certificate has no name. Over the Unix socket `planbctl
+// status` and `table list` work without one, as the documents say.
+TEST_F(Cluster, LocalCallersSeeTheStateAndNoMore) {
+  Caller local(RunningServer::Connect(Local()));
   EXPECT_EQ(local.Health(), StatusCode::OK);
+  EXPECT_EQ(local.Read(), StatusCode::OK);
   EXPECT_EQ(local.Lookup(), StatusCode::PERMISSION_DENIED);
   EXPECT_EQ(local.Change(), StatusCode::PERMISSION_DENIED);
+  const auto* const service =
+      google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(
+          v1::RouteTable::service_full_name());
+  ASSERT_NE(service, nullptr);
+  std::vector<std::string> allowed;
+  for (int i = 0; i < service->method_count(); ++i) {
+    const std::string name = service->method(i)->name();
+    if (local.Call(absl::StrCat("/planb.v1.RouteTable/", name)).error_code() !=
+        StatusCode::PERMISSION_DENIED) {
+      allowed.push_back(name);
+    }
+  }
+  std::sort(allowed.begin(), allowed.end());
+  EXPECT_EQ(allowed, (std::vector<std::string>{"GetTable", "ListReplicas",
+                                               "ListTables"}));
+}
+
+TEST_F(Cluster, RemoteCallersCannotClaimTheSocket) {
+  Caller other = As("someone", "");
+  other.AlwaysSend("planb-listener", Local());
+  EXPECT_EQ(other.Read(), StatusCode::PERMISSION_DENIED);
 }
 
 }  // namespace

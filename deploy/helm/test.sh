@@ -41,7 +41,18 @@ render() {
 printf '{"name": "p", "allow_rules": [{"name": "all"}]}' > "$work/policy.json"
 render default || fail "the chart does not render"
 printf '2001:db8::/32 7\n' > "$work/routes.txt"
-render more --set replicas=3 --set tls.secretName=own --set-file routes="$work/routes.txt" --set autoscaling.enabled=true \
+# Helm reads a number of a values file as floating point, and one of --set as it is.
+cat > "$work/values.yaml" << 'VALUES'
+flags:
+  max_tables: 1000000
+  etcd_ca: /etc/planb/etcd/ca.crt
+extraVolumes:
+  - name: etcd
+    secret: {secretName: etcd-client}
+extraVolumeMounts:
+  - {name: etcd, mountPath: /etc/planb/etcd, readOnly: true}
+VALUES
+render more -f "$work/values.yaml" --set replicas=3 --set tls.secretName=own --set-file routes="$work/routes.txt" --set autoscaling.enabled=true \
   --set networkPolicy.enabled=false --set podDisruptionBudget=false \
   --set-file authorizationPolicy="$work/policy.json" \
   --set 'flags.store=etcd://etcd-0.etcd:2379\,etcd-1.etcd:2379/planb' \
@@ -56,6 +67,8 @@ done
 for line in '"--store=etcd://etcd-0.etcd:2379,etcd-1.etcd:2379/planb"' \
   "registry.example/planb-lookup:$version" 'name: routes-authorization' \
   'kind: HorizontalPodAutoscaler' 'secretName: own' \
+  '"--max_tables=1000000"' '"--etcd_ca=/etc/planb/etcd/ca.crt"' \
+  'secretName: etcd-client' 'mountPath: /etc/planb/etcd' \
   '--routes=/etc/planb/routes/routes.txt' 'routes.txt: "2001:db8::/32 7\n"'; do
   grep -qF -- "$line" "$work/more.yaml" || fail "no $line"
 done

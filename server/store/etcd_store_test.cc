@@ -20,6 +20,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "lpm/io/table_file.h"
 #include "lpm/synthetic/synthetic.h"
 #include "server/base/error.h"
 #include "server/table/tables.h"
@@ -496,6 +497,58 @@ TEST_F(EtcdStoreTest, AnOlderSnapshotDoesNotReplaceALaterOne) {
     ASSERT_TRUE(loaded.ok()) << step << loaded.status();
     EXPECT_EQ(StoreDifference({table, last}, *loaded), "") << step;
   }
+}
+
+// A server pauses while it writes a snapshot, until its turn has ended and
+// another server has written one of the same entries, with other bytes.
+TEST_F(EtcdStoreTest, ASnapshotIsNotWrittenOver) {
+  Wire wire(cluster_->endpoint(0));
+  EtcdStoreOptions options = Options(wire);
+  options.log_bytes = 1;
+  const auto paused = Open(options);
+  StoredTable table, last;
+  MakeTables(*paused, table, last);
+  wire.CutBefore(kTableFileMagic);  // in the first part
+  paused->OfferSnapshot(table.name, [&] { return MakeVersion(table); });
+  AwaitCut(wire);
+  options.etcd = Options().etcd;
+  const auto other = Open(options);
+  ASSERT_TRUE(other->Load().ok());
+  ASSERT_EQ(Read("compactor").size(), 1U);
+  ASSERT_TRUE(
+      cluster_->Client("")->RevokeLease(Read("compactor")[0].lease()).ok());
+  table.requests = {{.request_id = "known"}};
+  AwaitSnapshot(table, *other);
+  wire.Heal();
+  AwaitSnapshot(last, *paused);  // then the snapshot before it has ended
+  EXPECT_EQ(Read("data/snapshots/").size(), 2U);
+  const auto loaded = Open()->Load();
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(StoreDifference({table, last}, *loaded), "");
+}
+
+// As of servers that ended while they wrote one.
+TEST_F(EtcdStoreTest, PartsOfUnfinishedSnapshotsDoNoHarmAndAreRemoved) {
+  EtcdStoreOptions options = Options();
+  options.log_bytes = 1;
+  const auto store = Open(options);
+  StoredTable table, last;
+  MakeTables(*store, table, last);
+  const std::string parts =
+      absl::StrCat("data/snapshots/", absl::Hex(table.id, absl::kZeroPad16));
+  for (const char* left :
+       {"1/0000000000000000", "2/0000000000000000", "2/0000000000000009",
+        "2/00000000000000ff/0000000000000001", "3/0000000000000000"}) {
+    etcdserverpb::PutRequest put;
+    put.set_key(
+        absl::StrCat(prefix_, "/", parts, "/", std::string(15, '0'), left));
+    ASSERT_TRUE(cluster_->Client("")->Put(put).ok());
+  }
+  AwaitSnapshot(table, *store);
+  EXPECT_EQ(Read(parts).size(), 1U);
+  const auto loaded = Open()->Load();
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(StoreDifference({table, last}, *loaded), "");
 }
 
 // A server that missed what etcd has compacted reads everything again.

@@ -240,47 +240,54 @@ absl::Status EtcdStore::WriteSnapshot(Offer offer) {
   if (!lease.ok()) return lease.status();
   const Periodic keep(kLeaseRefresh,
                       [&] { client_->KeepLease(*lease).IgnoreError(); });
-  // One server at a time writes snapshots. The last step needs this turn, so no
-  // other server replaces the snapshot that was read until then.
+  // One server at a time writes snapshots. Each step needs this turn, so no
+  // other server replaces the snapshot that was read until then. What others
+  // that ended left of theirs is removed: it may be below the same keys.
   const std::string turn = Key("compactor");
+  const std::string parts =
+      Key(absl::StrCat("data/snapshots/", Hex(offer.id), "/"));
+  const std::string kept = PartPrefix(offer.id, before.next());
   etcdserverpb::TxnRequest take;
   CompareCreation(turn, 0, take);
   CompareRevision(read.key(), revision, take);
   AddPut(turn, Hex(instance_), take);
   take.mutable_success(0)->mutable_request_put()->set_lease(*lease);
+  AddDelete(parts, kept, take);
+  AddDelete(EndOfPrefix(kept), EndOfPrefix(parts), take);
   const auto taken = client_->Txn(take);
   absl::Status status = taken.status();
   if (status.ok() && taken->succeeded()) {
+    // Of the same table, and in this turn: a server that was paused must not
+    // write over the parts of one that had the next turn.
+    etcdserverpb::TxnRequest step;
+    CompareCreation(TableKey(offer.name), offer.created, step);
+    CompareRevision(turn, taken->header().revision(), step);
+    const auto make = [&](const etcdserverpb::TxnRequest& txn) {
+      const auto made = client_->Txn(txn);
+      return !made.ok() || made->succeeded()
+                 ? made.status()
+                 : absl::AbortedError(
+                       "the turn to write snapshots, or the table, is gone");
+    };
     const std::string prefix = PartPrefix(offer.id, record.next());
     SnapshotSource source(offer.name, std::move(offer.version));
     for (; status.ok(); record.set_parts(record.parts() + 1)) {
-      absl::StatusOr<std::string> part = source.Next();
+      const absl::StatusOr<std::string> part = source.Next();
       status = part.status();
       if (!status.ok() || part->empty()) break;
       record.set_checksum(ChainChecksum(*part, record.checksum()));
       record.set_bytes(record.bytes() + part->size());
-      etcdserverpb::PutRequest put;
-      put.set_key(absl::StrCat(prefix, Hex(record.parts())));
-      put.set_value(*std::move(part));
-      status = client_->Put(put);
+      etcdserverpb::TxnRequest txn = step;
+      AddPut(absl::StrCat(prefix, Hex(record.parts())), *part, txn);
+      status = make(txn);
     }
     if (status.ok()) {
-      etcdserverpb::TxnRequest txn;
-      // Still the same table, and still this server's turn.
-      CompareCreation(TableKey(offer.name), offer.created, txn);
-      CompareRevision(turn, taken->header().revision(), txn);
-      AddPut(read.key(), record.SerializeAsString(), txn);
-      AddDelete(LogPrefix(offer.id), EntryKey(offer.id, record.next()), txn);
+      AddPut(read.key(), record.SerializeAsString(), step);
+      AddDelete(LogPrefix(offer.id), EntryKey(offer.id, record.next()), step);
       AddDelete(Key(absl::StrCat("data/chunks/", Hex(offer.id), "/")),
-                ChunkPrefix(offer.id, record.next()), txn);
-      AddDelete(Key(absl::StrCat("data/snapshots/", Hex(offer.id), "/")),
-                prefix, txn);
-      const auto ended = client_->Txn(txn);
-      status = ended.status();
-      if (status.ok() && !ended->succeeded()) {
-        status = absl::AbortedError(
-            "the turn to write snapshots, or the table, was gone");
-      }
+                ChunkPrefix(offer.id, record.next()), step);
+      AddDelete(parts, prefix, step);
+      status = make(step);
     }
   }
   client_->RevokeLease(*lease).IgnoreError();

@@ -551,6 +551,27 @@ TEST_F(EtcdStoreTest, PartsOfUnfinishedSnapshotsDoNoHarmAndAreRemoved) {
   EXPECT_EQ(StoreDifference({table, last}, *loaded), "");
 }
 
+// More of them than etcd takes in one value. Their ids are UUIDs, as it were.
+TEST_F(EtcdStoreTest, SnapshotsHaveAllRequestsOfAWindow) {
+  EtcdStoreOptions options = Options();
+  options.log_bytes = 1;
+  options.request_window = 13'000;
+  const auto store = Open(options);
+  StoredTable table, last;
+  MakeTables(*store, table, last);
+  for (uint64_t i = 0; i < options.request_window; ++i) {
+    AnsweredRequest& request = table.requests.emplace_back();
+    request.request_id =
+        absl::StrCat(absl::Dec(i, absl::kZeroPad16), "-4bcd-8def-123456789012");
+    request.outcome.digest = std::string(16, 'd');
+    request.outcome.generation = i;
+  }
+  AwaitSnapshot(table, *store);
+  const auto loaded = Open(options)->Load();
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(StoreDifference({table, last}, *loaded), "");
+}
+
 // A server that missed what etcd has compacted reads everything again.
 TEST_F(EtcdStoreTest, ReadsAgainWhatWasCompacted) {
   Node a(Open());

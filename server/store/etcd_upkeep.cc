@@ -271,15 +271,25 @@ absl::Status EtcdStore::WriteSnapshot(Offer offer) {
     };
     const std::string prefix = PartPrefix(offer.id, record.next());
     SnapshotSource source(offer.name, std::move(offer.version));
-    for (; status.ok(); record.set_parts(record.parts() + 1)) {
+    while (status.ok()) {
       const absl::StatusOr<std::string> part = source.Next();
       status = part.status();
       if (!status.ok() || part->empty()) break;
-      record.set_checksum(ChainChecksum(*part, record.checksum()));
-      record.set_bytes(record.bytes() + part->size());
-      etcdserverpb::TxnRequest txn = step;
-      AddPut(absl::StrCat(prefix, Hex(record.parts())), *part, txn);
-      status = make(txn);
+      // The first has all requests, and may be longer than etcd takes.
+      absl::string_view left = *part;
+      while (status.ok() && !left.empty()) {
+        const bool cut = left.size() > 2 * options_.chunk_bytes;
+        const absl::string_view value =
+            left.substr(0, cut ? options_.chunk_bytes : left.size());
+        left.remove_prefix(value.size());
+        etcdserverpb::TxnRequest txn = step;
+        AddPut(absl::StrCat(prefix, Hex(record.parts())), std::string(value),
+               txn);
+        record.set_parts(record.parts() + 1);
+        record.set_checksum(ChainChecksum(value, record.checksum()));
+        record.set_bytes(record.bytes() + value.size());
+        status = make(txn);
+      }
     }
     if (status.ok()) {
       AddPut(read.key(), record.SerializeAsString(), step);

@@ -163,6 +163,28 @@ TEST(StoreSnapshot, RoundTripsInParts) {
   EXPECT_EQ(StoreDifference({table}, {read}), "");
   EXPECT_EQ(source.Next().value(), "");
 
+  // It may be cut anywhere.
+  std::string whole;
+  SnapshotSource once_more("blue", MakeVersion(table));
+  for (std::string part; !(part = once_more.Next().value()).empty();) {
+    whole += part;
+  }
+  for (const size_t size : {7, 150, 1000}) {
+    StoredTable put_together = {.name = "blue", .generation = 41};
+    SnapshotReader pieces(put_together);
+    for (size_t at = 0; at < whole.size(); at += size) {
+      ASSERT_TRUE(pieces.Push(absl::string_view(whole).substr(at, size)).ok());
+    }
+    ASSERT_TRUE(pieces.Finish().ok());
+    EXPECT_EQ(StoreDifference({table}, {put_together}), "");
+  }
+  for (const size_t size : {0, 5, 12, 13, 100}) {
+    StoredTable cut = {.name = "blue", .generation = 41};
+    SnapshotReader ends(cut);
+    EXPECT_TRUE(ends.Push(absl::string_view(whole).substr(0, size)).ok());
+    EXPECT_FALSE(ends.Finish().ok());
+  }
+
   // It names its table and generation.
   for (const StoredTable& other : {StoredTable{.name = "red", .generation = 41},
                                    {.name = "blue", .generation = 40}}) {

@@ -69,22 +69,32 @@ absl::StatusOr<std::string> SnapshotSource::Next() {
 }
 
 absl::Status SnapshotReader::Push(absl::string_view part) {
-  if (!first_) return reader_.Push(part);
-  first_ = false;
-  ByteCursor cursor(part);
-  uint32_t requests = 0;
-  if (!cursor.ReadLittle(&table_.writer_epoch) ||
-      !cursor.ReadLittle(&requests)) {
-    return absl::DataLossError("ends too early");
+  if (begun_ && requests_ == 0) return reader_.Push(part);
+  held_.append(part.data(), part.size());
+  ByteCursor cursor(held_);
+  if (!begun_) {
+    if (!cursor.ReadLittle(&table_.writer_epoch) ||
+        !cursor.ReadLittle(&requests_)) {
+      return absl::OkStatus();
+    }
+    begun_ = true;
   }
-  for (uint32_t i = 0; i < requests; ++i) {
-    absl::Status status = ReadRequest(cursor, table_.requests.emplace_back());
-    if (!status.ok()) return status;
+  for (; requests_ > 0; --requests_) {
+    ByteCursor ahead = cursor;
+    AnsweredRequest request;
+    if (!ReadRequest(ahead, request).ok()) break;  // ends in the next part
+    table_.requests.push_back(std::move(request));
+    cursor = ahead;
   }
-  return reader_.Push(cursor.left());
+  held_.erase(0, held_.size() - cursor.left().size());
+  if (requests_ > 0) return absl::OkStatus();
+  return reader_.Push(std::exchange(held_, {}));
 }
 
-absl::Status SnapshotReader::Finish() { return reader_.Finish(); }
+absl::Status SnapshotReader::Finish() {
+  if (!begun_ || requests_ > 0) return absl::DataLossError("ends too early");
+  return reader_.Finish();
+}
 
 absl::Status SnapshotReader::OnHeader(const TableFileHeader& header) {
   digest_ = header.digest;

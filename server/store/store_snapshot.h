@@ -6,6 +6,7 @@
 #ifndef PLANB_SERVER_STORE_STORE_SNAPSHOT_H_
 #define PLANB_SERVER_STORE_STORE_SNAPSHOT_H_
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
@@ -47,7 +48,7 @@ class SnapshotSource {
   bool ended_ = false;
 };
 
-// Reads the parts of a snapshot. Thread-compatible.
+// Reads a snapshot, in order, in pieces of any size. Thread-compatible.
 class SnapshotReader final : private TableFileSink {
  public:
   // Fills `table`, which must outlive this and has its name already.
@@ -70,7 +71,9 @@ class SnapshotReader final : private TableFileSink {
   StoredTable& table_;
   TableFileReader reader_;
   std::string digest_;
-  bool first_ = true;
+  bool begun_ = false;     // with the writer's epoch
+  uint32_t requests_ = 0;  // that are still to come
+  std::string held_;       // the begin of what the next part ends
 };
 
 }  // namespace planb::server

@@ -103,7 +103,6 @@ absl::StatusOr<std::string> EtcdStore::Contents(uint64_t id, uint64_t number,
                                                 int64_t revision) {
   if (record.chunks() == 0) return record.contents();
   std::string contents;
-  contents.reserve(record.bytes());
   const auto read = client_->ReadPrefix(
       absl::StrCat(ChunkPrefix(id, number), Hex(record.writer()),
                    Hex(record.append()), "/"),
@@ -141,16 +140,19 @@ absl::StatusOr<StoredTable> EtcdStore::LoadTable(Log& log, int64_t revision) {
     replay.BeginSnapshot(snapshot.bytes());
     const std::string prefix = PartPrefix(log.id, next);
     uint64_t parts = 0;
+    uint64_t bytes = 0;
     uint64_t checksum = 0;
     const auto read = client_->ReadPrefix(
         prefix, revision, [&](const KeyValue& kv) -> absl::Status {
           ++parts;
+          bytes += kv.value().size();
           checksum = ChainChecksum(kv.value(), checksum);
           const absl::Status pushed = replay.PushSnapshot(kv.value());
           return pushed.ok() ? pushed : Corrupt(kv.key(), pushed.message());
         });
     if (!read.ok()) return read.status();
-    if (parts != snapshot.parts() || checksum != snapshot.checksum()) {
+    if (parts != snapshot.parts() || bytes != snapshot.bytes() ||
+        checksum != snapshot.checksum()) {
       return Corrupt(prefix, "does not have the parts that were written");
     }
     const absl::Status ended = replay.EndSnapshot();
@@ -169,7 +171,7 @@ absl::StatusOr<StoredTable> EtcdStore::LoadTable(Log& log, int64_t revision) {
         const auto contents = Contents(log.id, next, record, revision);
         if (!contents.ok()) return contents.status();
         chain = ChainChecksum(*contents, chain);
-        if (chain != record.chain()) {
+        if (chain != record.chain() || contents->size() != record.bytes()) {
           return Corrupt(kv.key(),
                          "is damaged, or does not follow the one before it");
         }
@@ -354,7 +356,8 @@ absl::Status EtcdStore::Deliver(uint64_t id, uint64_t number, int64_t revision,
   Log& log = found->second;
   if (number != log.record.next()) return absl::OkStatus();  // another thread
   if (!own) {
-    if (ChainChecksum(contents, log.record.chain()) != entry.chain()) {
+    if (ChainChecksum(contents, log.record.chain()) != entry.chain() ||
+        contents.size() != entry.bytes()) {
       damage = "is damaged, or does not follow the one before it";
     }
     if (!damage.empty()) {

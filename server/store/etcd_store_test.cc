@@ -20,6 +20,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "etcd_records.pb.h"
 #include "lpm/io/table_file.h"
 #include "lpm/synthetic/synthetic.h"
 #include "server/base/error.h"
@@ -627,42 +628,83 @@ TEST_F(EtcdStoreTest, ReadsAgainWhatWasCompacted) {
 }
 
 TEST_F(EtcdStoreTest, DamagedEntriesStopTheirTableAndNoOther) {
-  Node a(Open());
-  ASSERT_TRUE(a.tables.Create("red").ok());
-  Node b(Open());
-  const uint64_t id = a.tables.default_table().store_id();
-  ASSERT_TRUE(a.tables.default_table()
-                  .Apply(Changes({Announce("2001:db8::/32", 1)}))
-                  .ok());
-  AwaitSame(a.tables, b.tables);
-  etcdserverpb::PutRequest put;
-  put.set_key(absl::StrCat(prefix_, "/state/logs/",
-                           absl::Hex(id, absl::kZeroPad16),
-                           "/0000000000000002"));
-  put.set_value("\x0a\x01\x02 this is no entry");
-  ASSERT_TRUE(cluster_->Client("")->Put(put).ok());
-  const absl::Time deadline = absl::Now() + kPatience;
-  for (Node* node : {&a, &b}) {
-    Table& table = node->tables.default_table();
-    absl::Status refused;
-    do {
-      refused = table.Apply(Changes({Announce("2001:db8::/32", 2)})).status();
-    } while (refused.code() != absl::StatusCode::kDataLoss &&
-             absl::Now() < deadline);
-    EXPECT_EQ(refused.code(), absl::StatusCode::kDataLoss) << refused;
-    EXPECT_EQ(ErrorReason(refused), "STORE_CORRUPT");
-    EXPECT_TRUE(absl::StrContains(refused.message(), put.key())) << refused;
-    // Lookups go on, and so do other tables.
-    EXPECT_EQ(table.visible(), 1U);
-    ASSERT_TRUE((*node->tables.Find("red"))
-                    ->Apply(Changes({Announce("::/0", 1)}))
+  etcd::LogRecord huge;
+  huge.set_chunks(1);
+  huge.set_bytes(uint64_t{1} << 63);
+  for (const std::string& entry : {std::string("\x0a\x01\x02 this is no entry"),
+                                   huge.SerializeAsString()}) {
+    prefix_ += "x";  // another store
+    Node a(Open());
+    ASSERT_TRUE(a.tables.Create("red").ok());
+    Node b(Open());
+    const uint64_t id = a.tables.default_table().store_id();
+    ASSERT_TRUE(a.tables.default_table()
+                    .Apply(Changes({Announce("2001:db8::/32", 1)}))
                     .ok());
+    AwaitSame(a.tables, b.tables);
+    etcdserverpb::PutRequest put;
+    put.set_key(absl::StrCat(prefix_, "/state/logs/",
+                             absl::Hex(id, absl::kZeroPad16),
+                             "/0000000000000002"));
+    put.set_value(entry);
+    ASSERT_TRUE(cluster_->Client("")->Put(put).ok());
+    const absl::Time deadline = absl::Now() + kPatience;
+    for (Node* node : {&a, &b}) {
+      Table& table = node->tables.default_table();
+      absl::Status refused;
+      do {
+        refused = table.Apply(Changes({Announce("2001:db8::/32", 2)})).status();
+      } while (refused.code() != absl::StatusCode::kDataLoss &&
+               absl::Now() < deadline);
+      EXPECT_EQ(refused.code(), absl::StatusCode::kDataLoss) << refused;
+      EXPECT_EQ(ErrorReason(refused), "STORE_CORRUPT");
+      EXPECT_TRUE(absl::StrContains(refused.message(), put.key())) << refused;
+      // Lookups go on, and so do other tables.
+      EXPECT_EQ(table.visible(), 1U);
+      ASSERT_TRUE((*node->tables.Find("red"))
+                      ->Apply(Changes({Announce("::/0", 1)}))
+                      .ok());
+    }
+    AwaitSame(a.tables, b.tables, "red");
+    // A new server refuses to start with such a table.
+    const auto loaded = Open()->Load();
+    EXPECT_EQ(ErrorReason(loaded.status()), "STORE_CORRUPT");
+    EXPECT_TRUE(absl::StrContains(loaded.status().message(), put.key()));
   }
-  AwaitSame(a.tables, b.tables, "red");
-  // A new server refuses to start with such a table.
-  const auto loaded = Open()->Load();
-  EXPECT_EQ(ErrorReason(loaded.status()), "STORE_CORRUPT");
-  EXPECT_TRUE(absl::StrContains(loaded.status().message(), put.key()));
+}
+
+// No checksum covers the numbers of bytes in these records.
+TEST_F(EtcdStoreTest, RecordsWithAnotherNumberOfBytesAreRefused) {
+  EtcdStoreOptions options = Options();
+  options.log_bytes = 1;
+  options.chunk_bytes = 100;
+  const auto store = Open(options);
+  StoredTable table, last;
+  MakeTables(*store, table, last);
+  AwaitSnapshot(table, *store);
+  for (int i = 0; i < 9; ++i) Grow(table, *store);
+  ASSERT_TRUE(Open()->Load().ok());
+  const auto client = cluster_->Client("");
+  const auto with_bytes = [&](const etcdserverpb::KeyValue& kv, auto record) {
+    ASSERT_TRUE(record.ParseFromString(kv.value()));
+    for (const uint64_t bytes :
+         {uint64_t{0}, record.bytes() - 1, record.bytes() + 1, ~uint64_t{0}}) {
+      etcdserverpb::PutRequest put;
+      put.set_key(kv.key());
+      record.set_bytes(bytes);
+      put.set_value(record.SerializeAsString());
+      ASSERT_TRUE(client->Put(put).ok());
+      EXPECT_EQ(ErrorReason(Open()->Load().status()), "STORE_CORRUPT")
+          << kv.key() << " with " << bytes;
+      put.set_value(kv.value());
+      ASSERT_TRUE(client->Put(put).ok());
+    }
+  };
+  with_bytes(Read("state/snapshots/").at(0), etcd::SnapshotRecord());
+  const auto entries = Read("state/logs/");
+  ASSERT_EQ(entries.size(), 10U);  // and one of the other table
+  for (const auto& entry : entries) with_bytes(entry, etcd::LogRecord());
+  ASSERT_TRUE(Open()->Load().ok());
 }
 
 TEST_F(EtcdStoreTest, OtherFormatsAreRefused) {

@@ -15,6 +15,8 @@ namespace {
 // Batches with so many routes are merged into the table one by one, and smaller
 // ones together.
 constexpr size_t kLargeBatch = 20'000;
+// The memory for more routes is taken as they come: a size may be damaged.
+constexpr uint64_t kMostReserved = 10'000'000;
 
 absl::Status Wrong(absl::string_view what) { return absl::DataLossError(what); }
 
@@ -78,7 +80,7 @@ bool ReadGeneration(ByteCursor& cursor, uint64_t& generation) {
 
 void LogReplay::BeginSnapshot(uint64_t bytes) {
   // About 10 bytes a route.
-  table_.routes.reserve(bytes / 10);
+  table_.routes.reserve(std::min(bytes / 10, kMostReserved));
   snapshot_.emplace(table_);
 }
 

@@ -53,8 +53,11 @@ class Answer:
     generation: int
 
 
+# A dict[str, ...] is no Mapping[str | IpNetwork, ...] to type checkers.
 Routes: TypeAlias = (
-    "Mapping[str | IpNetwork, int | NextHop] |"
+    "Mapping[str, int | NextHop] | Mapping[ipaddress.IPv4Network, int | NextHop] |"
+    " Mapping[ipaddress.IPv6Network, int | NextHop] |"
+    " Mapping[IpNetwork, int | NextHop] | Mapping[str | IpNetwork, int | NextHop] |"
     " Iterable[tuple[str | IpNetwork, int | NextHop]]")
 
 
@@ -73,7 +76,8 @@ def status(table: str) -> Call[types_pb2.Table]:
 
 def announce(table: str, routes: Routes, **options: Any
              ) -> Call[route_table_pb2.UpdateRoutesResponse]:
-    pairs = routes.items() if isinstance(routes, Mapping) else routes
+    pairs: Iterable[tuple[str | IpNetwork, int | NextHop]] = (
+        routes.items() if isinstance(routes, Mapping) else routes)
     next_hops: dict[int, NextHop] = {}
     changes: list[tuple[str | IpNetwork, int]] = []
     for prefix, hop in pairs:

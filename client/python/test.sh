@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 
-# Builds the wheel, installs it in a fresh environment and tests it there; has mypy
-# check it, and a program that uses it.
+# Builds the wheel, installs it in two fresh environments and tests it there: with
+# Debian's gRPC, numpy and protobuf, which are the oldest that it takes, and with
+# those that the package registry has today. mypy checks the package, and a program
+# that uses it.
 #
 #   client/python/test.sh [PLANB_SERVER]   # builds the server if not given
 #
-# gRPC, numpy and protobuf are Debian's. mypy and the stubs come from the package
-# registry; where that does not answer, the check of types is skipped.
+# Where the registry does not answer, all but the first environment is skipped.
 set -euo pipefail
 server=${1:+$(realpath "$1")}
 cd "$(dirname "$0")/../.."
@@ -27,21 +28,32 @@ install() {
     --disable-pip-version-check "${@:2}"
 }
 
+# tests ENVIRONMENT ARGUMENTS...: runs the tests against the real server there.
+tests() {
+  PLANB_SERVER_BINARY=$server "$1/bin/python" -m unittest "${@:2}" planb_lookup_test
+}
+
 wheel=$(client/python/wheel.sh "$work")
 cp client/python/{planb_lookup_test,typed_program}.py "$work"
 cd "$work" # Not beside the sources: the installed package is tested.
 /usr/bin/python3 -m venv --system-site-packages --without-pip venv
 install venv --no-index --no-deps "$wheel"
-PLANB_SERVER_BINARY=$server venv/bin/python -m unittest "${@:2}" planb_lookup_test
+tests venv "${@:2}"
 
 # Once the registry has answered, all else has to work.
 /usr/bin/python3 -m pip download --quiet --disable-pip-version-check --retries=1 \
   --timeout=20 --no-deps --dest="$work/answer" "${checkers[0]}" || {
-  echo "SKIP: the package registry does not answer: no check of types"
+  echo "SKIP: the package registry does not answer: no newer packages, no types"
   exit 0
 }
-/usr/bin/python3 -m venv --without-pip types
-install types "${checkers[@]}"
-install types --no-index --no-deps "$wheel"
-types/bin/python -m mypy --strict --cache-dir="$work/mypy" -p planb_lookup \
+
+# protoc's code does not check the version of protobuf itself: the tests do.
+/usr/bin/python3 -m venv --without-pip registry
+install registry "$wheel"
+echo "with $(/usr/bin/python3 -m pip --python=registry/bin/python list \
+  --disable-pip-version-check --format=freeze | grep -v typing | xargs)"
+tests registry "${@:2}"
+
+install registry "${checkers[@]}"
+registry/bin/python -m mypy --strict --cache-dir="$work/mypy" -p planb_lookup \
   -m typed_program

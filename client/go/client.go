@@ -21,12 +21,21 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
 
 	"planb.dev/lookup/client/go/planbv1"
 )
 
 // The addresses of one batch of Lookup.
 const lookupBatch = 16384
+
+// Pings find out that a server is silent for good. It closes connections with
+// pings more often than every 10 s (--min_ping_interval). A ping that is late by
+// pingTimeout ends the connection: two never come closer than the difference.
+const (
+	pingAfter   = 20 * time.Second
+	pingTimeout = 10 * time.Second
+)
 
 type options struct {
 	table    string
@@ -84,6 +93,7 @@ func Dial(target string, opts ...Option) (*Client, error) {
 			Backoff:           backoff.Config{BaseDelay: firstPause, Multiplier: 1.6, Jitter: 0.2, MaxDelay: longestPause},
 			MinConnectTimeout: 5 * time.Second,
 		}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingAfter, Timeout: pingTimeout}),
 	}
 	for _, option := range opts {
 		option(&o)

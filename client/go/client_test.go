@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -403,6 +404,78 @@ func TestABatchThatWaitsSurvivesTheDrainOfTheServer(t *testing.T) {
 	}
 	if err := <-announced; err != nil {
 		t.Error(err)
+	}
+}
+
+// Passes connections on to a server, and bytes until it is cut: then the peers of
+// the connections that there are hear nothing, not even an end.
+type cable struct {
+	net.Listener
+	mu  sync.Mutex
+	cut *atomic.Bool // of new connections
+}
+
+func (c *cable) pass(t *testing.T, path string) {
+	for {
+		outer, err := c.Accept()
+		if err != nil {
+			return
+		}
+		inner, err := net.Dial("unix", path)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		t.Cleanup(func() { _ = outer.Close(); _ = inner.Close() })
+		c.mu.Lock()
+		cut := c.cut
+		c.mu.Unlock()
+		for _, way := range [][2]net.Conn{{outer, inner}, {inner, outer}} {
+			go func() {
+				buffer := make([]byte, 1<<16)
+				for {
+					n, err := way[0].Read(buffer)
+					if !cut.Load() {
+						_, _ = way[1].Write(buffer[:n])
+					}
+					if err != nil {
+						if !cut.Load() {
+							_ = way[1].Close()
+						}
+						return
+					}
+				}
+			}()
+		}
+	}
+}
+
+func TestAServerThatFallsSilentIsLost(t *testing.T) {
+	s := start(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	line := &cable{Listener: listener, cut: new(atomic.Bool)}
+	go line.pass(t, filepath.Join(s.folder, "socket"))
+	connect(t, s)
+	client, err := Dial(listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	probe := []netip.Addr{netip.IPv6Unspecified()}
+	for range 2 {
+		if _, err := client.Lookup(ctx, probe); err != nil {
+			t.Fatal(err)
+		}
+		line.mu.Lock()
+		line.cut.Store(true)
+		line.cut = new(atomic.Bool)
+		line.mu.Unlock()
 	}
 }
 

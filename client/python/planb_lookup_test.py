@@ -4,9 +4,11 @@
 
 import asyncio
 import concurrent.futures
+import contextlib
 import ipaddress
 import os
 import signal
+import socket
 import subprocess
 import tempfile
 import threading
@@ -437,6 +439,60 @@ class RestartTest(unittest.TestCase):
                 client.status()
             self.assertIs(caught.exception.code, grpc.StatusCode.UNAVAILABLE)
         self.server.start()
+
+
+class Cable:
+    """Passes TCP connections on to a Unix socket. After cut() the peers of those
+    that there are hear nothing, not even an end; later ones work."""
+
+    def __init__(self, path):
+        self._path = path
+        self._cut = threading.Event()
+        self._ends = [socket.create_server(("127.0.0.1", 0))]
+        self.target = "127.0.0.1:%d" % self._ends[0].getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def cut(self):
+        self._cut.set()
+        self._cut = threading.Event()
+
+    def close(self):
+        for end in self._ends:
+            end.close()
+
+    def _accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                outer, _ = self._ends[0].accept()
+                inner = socket.socket(socket.AF_UNIX)
+                inner.connect(self._path)
+                self._ends += outer, inner
+                for ends in (outer, inner), (inner, outer):
+                    threading.Thread(target=self._pass, args=(*ends, self._cut),
+                                     daemon=True).start()
+
+    @staticmethod
+    def _pass(source, target, cut):
+        with contextlib.suppress(OSError):
+            while data := source.recv(1 << 16):
+                if not cut.is_set():
+                    target.sendall(data)
+            if not cut.is_set():
+                target.shutdown(socket.SHUT_RDWR)
+
+
+class SilenceTest(unittest.TestCase):
+    def test_a_server_that_falls_silent_is_lost(self):
+        server = Server()
+        self.addCleanup(server.close)
+        cable = Cable(server.target.removeprefix("unix://"))
+        self.addCleanup(cable.close)
+        with Client(cable.target) as client:
+            with client.stream(timeout=180) as stream:
+                for reconnects in 0, 1:
+                    self.assertEqual(stream.lookup(["::"]).tolist(), [0])
+                    self.assertEqual(stream.reconnects, reconnects)
+                    cable.cut()
 
 
 class ContractTest(unittest.TestCase):

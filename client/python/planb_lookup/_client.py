@@ -26,6 +26,13 @@ CHANNEL_OPTIONS = (
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 2000),
+    # Pings find out that a server is silent for good, also if nothing is sent. It
+    # closes connections with pings more often than every 10 s
+    # (--min_ping_interval). A ping that is late by the timeout ends the connection:
+    # two never come closer than the difference.
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.http2.max_pings_without_data", 0),
 )
 
 

@@ -19,7 +19,9 @@ package local
 import "C"
 
 import (
+	"math"
 	"runtime"
+	"sync"
 	"time"
 	"unsafe"
 
@@ -27,11 +29,17 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Table is a replica of a server's table. All methods but Close may be called
-// by many goroutines at once.
+// Table is a replica of a server's table. Its methods may be called by many
+// goroutines at once.
 type Table struct {
-	c *C.planb_local
+	mu sync.RWMutex   // held by calls, so that Close waits for them
+	c  *C.planb_local // nil: closed
 }
+
+// A call of Wait lets Close in so often.
+const waitSlice = 50 * time.Millisecond
+
+var errClosed = status.Error(codes.FailedPrecondition, "planb: the table is closed")
 
 // TLS has the names of files in PEM, which Open reads once: open another table
 // before a certificate expires. All may be empty.
@@ -58,6 +66,9 @@ func WithTLS(tls TLS) Option { return func(s *settings) { s.tls = &tls } }
 // long; it speaks every 5 s at least. Errors have the server's code, such as
 // codes.PermissionDenied.
 func Open(server, table string, timeout, maxStaleness time.Duration, options ...Option) (*Table, error) {
+	if maxStaleness > 0 {
+		maxStaleness = max(maxStaleness, time.Millisecond) // 0 ms is no bound.
+	}
 	var texts []unsafe.Pointer
 	defer func() {
 		for _, each := range texts {
@@ -90,11 +101,14 @@ func Open(server, table string, timeout, maxStaleness time.Duration, options ...
 		return nil, status.Errorf(codes.Code(code), "planb: %s",
 			C.GoString((*C.char)(unsafe.Pointer(&message[0]))))
 	}
-	return &Table{c}, nil
+	return &Table{c: c}, nil
 }
 
 // LookupV6 looks up packed addresses of 16 bytes each, and puts the next hops,
-// 0 for none, into nextHops. All are of the generation that it returns.
+// 0 for none, into nextHops. All are of the generation that it returns. Errors
+// are statuses: codes.Unavailable if the table is stale, codes.FailedPrecondition
+// if it is closed, or what ended the watch, such as codes.NotFound for a table
+// that was deleted.
 func (t *Table) LookupV6(addresses []byte, nextHops []uint32) (uint64, error) {
 	return t.lookup(addresses, 16, nextHops)
 }
@@ -111,8 +125,13 @@ func (t *Table) lookup(addresses []byte, size int, nextHops []uint32) (uint64, e
 			"%d bytes are no addresses of %d, or do not fit into %d next hops",
 			len(addresses), size, len(nextHops))
 	}
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if t.c == nil {
+		return 0, errClosed
+	}
 	if count == 0 {
-		return t.Generation(), nil
+		return uint64(C.planb_local_generation(t.c)), nil
 	}
 	var generation C.uint64_t
 	in, n := unsafe.Pointer(&addresses[0]), C.size_t(count)
@@ -124,17 +143,44 @@ func (t *Table) lookup(addresses []byte, size int, nextHops []uint32) (uint64, e
 		code = C.planb_local_lookup_v4(t.c, in, n, out, &generation)
 	}
 	runtime.KeepAlive(addresses)
-	if code != 0 {
-		return 0, status.Error(codes.Code(code), "planb: the table is stale")
+	switch codes.Code(code) {
+	case codes.OK:
+		return uint64(generation), nil
+	case codes.Unavailable:
+		return 0, status.Error(codes.Unavailable, "planb: the table is stale")
+	default:
+		return 0, status.Error(codes.Code(code), "planb: the server ended the watch of the table")
 	}
-	return uint64(generation), nil
 }
 
-// Generation is the generation that answers lookups.
-func (t *Table) Generation() uint64 { return uint64(C.planb_local_generation(t.c)) }
+// Generation is the generation that answers lookups; 0 if the table is closed.
+func (t *Table) Generation() uint64 {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if t.c == nil {
+		return 0
+	}
+	return uint64(C.planb_local_generation(t.c))
+}
 
-// Wait returns once lookups are answered from that generation or a later one.
+// Wait returns once lookups are answered from that generation or a later one. Its
+// errors are those of LookupV6, and codes.DeadlineExceeded after timeout.
 func (t *Table) Wait(generation uint64, timeout time.Duration) error {
+	for end := time.Now().Add(timeout); ; {
+		left := max(time.Until(end), 0)
+		err := t.waitFor(generation, min(left, waitSlice))
+		if status.Code(err) != codes.DeadlineExceeded || left <= waitSlice {
+			return err
+		}
+	}
+}
+
+func (t *Table) waitFor(generation uint64, timeout time.Duration) error {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if t.c == nil {
+		return errClosed
+	}
 	code := C.planb_local_wait(t.c, C.uint64_t(generation), C.int64_t(timeout.Milliseconds()))
 	if code != 0 {
 		return status.Errorf(codes.Code(code), "planb: generation %d is not here", generation)
@@ -142,10 +188,22 @@ func (t *Table) Wait(generation uint64, timeout time.Duration) error {
 	return nil
 }
 
-// Staleness is the time since the last word from the server.
+// Staleness is the time since the last word from the server; the longest there
+// is if the table is closed.
 func (t *Table) Staleness() time.Duration {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if t.c == nil {
+		return math.MaxInt64
+	}
 	return time.Duration(C.planb_local_staleness_ms(t.c)) * time.Millisecond
 }
 
-// Close frees the table. No other call may be in progress, and none may follow.
-func (t *Table) Close() { C.planb_local_close(t.c) }
+// Close frees the table, after the calls that are in progress; Wait ends soon.
+// Later calls fail, or do nothing if they are Close.
+func (t *Table) Close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	C.planb_local_close(t.c)
+	t.c = nil
+}

@@ -29,6 +29,7 @@ import (
 
 	planb "planb.dev/lookup/client/go"
 	"planb.dev/lookup/client/go/local"
+	"planb.dev/lookup/client/go/planbv1"
 )
 
 const patience = 30 * time.Second
@@ -135,6 +136,106 @@ func TestFollowsAServer(t *testing.T) {
 			t.Fatal("a table that is too old answers lookups")
 		}
 	}
+}
+
+// connect starts a server and gives its table a route: one that is empty is
+// followed only after 5 s.
+func connect(t *testing.T, table string) (string, *planb.Client) {
+	target := "unix://" + filepath.Join(t.TempDir(), "socket")
+	start(t, target)
+	client, err := planb.Dial(target, planb.WithPatience(patience), planb.WithTable(table))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	// A stream waits for the server.
+	if _, err := client.Lookup(t.Context(), []netip.Addr{netip.IPv6Unspecified()}); err != nil && planb.ReasonOf(err) != "TABLE_NOT_FOUND" {
+		t.Fatal(err)
+	}
+	if table != "default" {
+		if _, err := client.Tables().CreateTable(t.Context(), &planbv1.CreateTableRequest{Table: table}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := client.Announce(t.Context(), map[netip.Prefix]uint32{netip.MustParsePrefix("2001:db8::/32"): 1}); err != nil {
+		t.Fatal(err)
+	}
+	return target, client
+}
+
+func TestAClosedTableRefusesCalls(t *testing.T) {
+	target, _ := connect(t, "default")
+	table, err := local.Open(target, "default", patience, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var calls sync.WaitGroup
+	began := make(chan struct{}, 3)
+	for _, call := range []func() error{
+		func() error { return table.Wait(1<<40, time.Hour) },
+		func() error { _, err := table.LookupV6(make([]byte, 16), make([]uint32, 1)); return err },
+		func() error { _, err := table.LookupV4(nil, nil); return err },
+	} {
+		calls.Add(1)
+		go func() {
+			defer calls.Done()
+			began <- struct{}{}
+			for {
+				if err := call(); status.Code(err) == codes.FailedPrecondition {
+					return
+				} else if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		}()
+	}
+	for range cap(began) {
+		<-began
+	}
+	time.Sleep(10 * time.Millisecond) // They are in the calls, most likely.
+	for range 2 {
+		table.Close()
+		if table.Generation() != 0 || table.Staleness() < patience {
+			t.Errorf("generation %d, staleness %v", table.Generation(), table.Staleness())
+		}
+	}
+	calls.Wait()
+}
+
+func TestALookupSaysWhyItFails(t *testing.T) {
+	target, client := connect(t, "red")
+	// The server speaks every 5 s.
+	impatient, err := local.Open(target, "red", patience, time.Microsecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer impatient.Close()
+	if err := untilItFails(t, impatient); status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "stale") {
+		t.Error(err)
+	}
+
+	table, err := local.Open(target, "red", patience, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer table.Close()
+	if _, err := client.Tables().DeleteTable(t.Context(), &planbv1.DeleteTableRequest{Table: "red"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := untilItFails(t, table); status.Code(err) != codes.NotFound || strings.Contains(err.Error(), "stale") {
+		t.Error(err)
+	}
+}
+
+func untilItFails(t *testing.T, table *local.Table) error {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if _, err := table.LookupV4(make([]byte, 4), make([]uint32, 1)); err != nil {
+			return err
+		}
+	}
+	t.Fatal("no lookup fails")
+	return nil
 }
 
 func TestOpenSaysWhatIsWrong(t *testing.T) {

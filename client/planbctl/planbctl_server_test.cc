@@ -309,7 +309,9 @@ TEST_F(PlanbctlServerTest, NextHopsAndGroups) {
 }
 
 TEST_F(PlanbctlServerTest, AnnounceMakesNextHopsOfGatewaysAndInterfaces) {
-  Do("nexthop set 5 --gateway=fe80::1 --interface=eth0");
+  // The lowest id of several, with a label and weight or without.
+  Do("nexthop set 6 --gateway=fe80::1 --interface=eth0");
+  Do("nexthop set 5 --gateway=fe80::1 --interface=eth0 --label=x --weight=3");
   EXPECT_THAT(Do("announce 2001:db8::/32 via fe80::1 dev eth0 ::/0 9 "
                  "10.0.0.0/8 via 192.0.2.1 10.1.0.0/16 dev eth1 "
                  "10.2.0.0/16 via 192.0.2.1"),
@@ -318,7 +320,7 @@ TEST_F(PlanbctlServerTest, AnnounceMakesNextHopsOfGatewaysAndInterfaces) {
   const std::string list = Do("nexthop list");
   EXPECT_THAT(list, HasSubstr("192.0.2.1  -          1"));
   EXPECT_THAT(list, HasSubstr("-          eth1       1"));
-  EXPECT_EQ(std::count(list.begin(), list.end(), '\n'), 4);  // and the header
+  EXPECT_EQ(std::count(list.begin(), list.end(), '\n'), 5);  // and the header
   // Known by now: no object is made.
   EXPECT_THAT(Do("announce 10.0.0.0/8 via 192.0.2.1"),
               HasSubstr("1 unchanged"));

@@ -92,21 +92,22 @@ absl::StatusOr<std::vector<Announced>> ParseRoutes(const Arguments& arguments) {
   return routes;
 }
 
-// What the ids of the table's objects stand for.
+// What the ids of the table's objects stand for: gateways and interfaces alone.
 using KnownIds = std::map<NextHopId, std::string>;
 
 KnownIds Known(const NextHopList& list) {
   KnownIds known;
   for (const NextHop& next_hop : list.next_hops) {
-    known[next_hop.id] = TextOf(next_hop);
+    known[next_hop.id] = TextOf(
+        NextHop{.gateway = next_hop.gateway, .interface = next_hop.interface});
   }
   for (const NextHopGroup& group : list.groups) known[group.id] = "group";
   return known;
 }
 
-// The id of the object with this gateway and interface; adds it to `known` and
-// `request` if it is new. A new id is a hash of the two, so that other clients
-// choose the same one, and out of the way of small ids.
+// The lowest id of an object with this gateway and interface; adds it to
+// `known` and `request` if it is new. A new id is a hash of the two, so that
+// other clients choose the same one, and out of the way of small ids.
 NextHopId IdOf(NextHop wanted, KnownIds& known,
                v1::UpdateRoutesRequest& request) {
   constexpr NextHopId kFirst = 1 << 23;

@@ -19,8 +19,8 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "server/security/memory_file.h"
-#include "server/security/tls_files.h"
+#include "server/base/memory_file.h"
+#include "server/base/tls_files.h"
 
 namespace planb::server {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "server/security/tls_files.h"
+#include "server/base/tls_files.h"
 
 #include <utility>
 

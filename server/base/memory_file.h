@@ -3,8 +3,8 @@
 // A file in memory whose content changes atomically, for libraries that read
 // their input only from files.
 
-#ifndef PLANB_SERVER_SECURITY_MEMORY_FILE_H_
-#define PLANB_SERVER_SECURITY_MEMORY_FILE_H_
+#ifndef PLANB_SERVER_BASE_MEMORY_FILE_H_
+#define PLANB_SERVER_BASE_MEMORY_FILE_H_
 
 #include <ctime>
 #include <memory>
@@ -49,4 +49,4 @@ class MemoryFile {
 
 }  // namespace planb::server
 
-#endif  // PLANB_SERVER_SECURITY_MEMORY_FILE_H_
+#endif  // PLANB_SERVER_BASE_MEMORY_FILE_H_

@@ -3,7 +3,7 @@
 // New valid files are loaded once they no longer change. Invalid ones are
 // refused once, and the old ones stay in use. Metrics show the same.
 
-#include "server/security/tls_files.h"
+#include "server/base/tls_files.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -3,7 +3,7 @@
 // The path names a descriptor. Each content is an unnamed file, which replaces
 // the one behind the descriptor when it is complete.
 
-#include "server/security/memory_file.h"
+#include "server/base/memory_file.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

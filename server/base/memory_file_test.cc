@@ -2,7 +2,7 @@
 
 // Content changes atomically, also for concurrent readers.
 
-#include "server/security/memory_file.h"
+#include "server/base/memory_file.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -3,8 +3,8 @@
 // The files of the server's TLS: reading, checking and reloading them, and
 // their metrics.
 
-#ifndef PLANB_SERVER_SECURITY_TLS_FILES_H_
-#define PLANB_SERVER_SECURITY_TLS_FILES_H_
+#ifndef PLANB_SERVER_BASE_TLS_FILES_H_
+#define PLANB_SERVER_BASE_TLS_FILES_H_
 
 #include <atomic>
 #include <cstdint>
@@ -135,4 +135,4 @@ class TlsMetrics : public prometheus::Collectable {
 
 }  // namespace planb::server
 
-#endif  // PLANB_SERVER_SECURITY_TLS_FILES_H_
+#endif  // PLANB_SERVER_BASE_TLS_FILES_H_

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <fstream>
 #include <limits>
+#include <thread>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
@@ -100,6 +101,21 @@ size_t UsableCpus(const std::string& root) {
     cpus = std::min(cpus, Quota(mount));
   }
   return std::max<size_t>(cpus, 1);
+}
+
+absl::Status CheckCpus(absl::Span<const int> cpus) {
+  absl::Status status;
+  std::thread([&] {
+    for (const int cpu : cpus) {
+      cpu_set_t mask;
+      CPU_ZERO(&mask);
+      if (cpu >= 0 && cpu < CPU_SETSIZE) CPU_SET(cpu, &mask);
+      if (sched_setaffinity(0, sizeof(mask), &mask) == 0) continue;
+      status.Update(
+          absl::InvalidArgumentError(absl::StrCat("cannot run on core ", cpu)));
+    }
+  }).join();
+  return status;
 }
 
 void KeepOff(absl::Span<const int> cpus) {

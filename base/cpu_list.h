@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -25,6 +26,10 @@ absl::StatusOr<std::vector<int>> ParseCpuList(absl::string_view text);
 // above it (cpu.max of version 2, cpu.cfs_quota_us of version 1), rounded up.
 // `root` is the directory of proc/ and sys/; tests give another one.
 size_t UsableCpus(const std::string& root = "/");
+
+// Errors: INVALID_ARGUMENT if no thread can run on one of `cpus`: this machine
+// lacks it, or the process may not use it. Binds a thread of its own to each.
+absl::Status CheckCpus(absl::Span<const int> cpus);
 
 // Takes `cpus` from the affinity mask of this thread, and of the threads that
 // it will start, unless no core would be left.

@@ -19,6 +19,22 @@ namespace {
 
 using ::testing::HasSubstr;
 
+TEST(CheckCpus, RefusesCoresThatNoThreadCanHave) {
+  cpu_set_t before;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(before), &before), 0);
+  int usable = 0;
+  while (!CPU_ISSET(usable, &before)) ++usable;
+  EXPECT_TRUE(CheckCpus({}).ok());
+  EXPECT_TRUE(CheckCpus({usable, usable}).ok());
+  for (const int cpu : {-1, CPU_SETSIZE - 1, CPU_SETSIZE}) {
+    EXPECT_THAT(std::string(CheckCpus({usable, cpu}).message()),
+                HasSubstr("cannot run on core " + std::to_string(cpu)));
+  }
+  cpu_set_t after;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(after), &after), 0);
+  EXPECT_TRUE(CPU_EQUAL(&before, &after));
+}
+
 TEST(ParseCpuList, TakesNumbersAndRanges) {
   struct Case {
     const char* text;

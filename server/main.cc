@@ -20,6 +20,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -28,6 +29,7 @@
 #include "absl/time/time.h"
 #include "base/cpu_list.h"
 #include "base/process_setup.h"
+#include "server/base/client_channel.h"
 #include "server/base/log.h"
 #include "server/base/malloc_trim.h"
 #include "server/base/periodic.h"
@@ -159,7 +161,8 @@ void Notify(absl::string_view state) {
   close(fd);
 }
 
-// Reports why the server does not start, in one line. Returns the exit status.
+// Reports why the server does not start, or would not, in one line. Returns the
+// exit status.
 int Refuse(const absl::Status& status) {
   std::string line(status.message());
   // Messages of libraries, such as SQLite's, may have several lines.
@@ -172,6 +175,34 @@ int Refuse(const absl::Status& status) {
   return 1;
 }
 
+// Checks what can be known before the start. Reads the files that flags name,
+// opens no socket and no store, and calls no other server. Reports each problem
+// in a line. Returns the exit status.
+int CheckConfig(const CommandLine& line) {
+  std::vector<absl::Status> of_parts = {SetLogLevel(line.log_level),
+                                        SetLogFormat(line.log_format)};
+  const auto add = [&](const std::vector<absl::Status>& more) {
+    of_parts.insert(of_parts.end(), more.begin(), more.end());
+  };
+  add(line.problems);
+  add({SetPolling(line.polling,
+                  line.server.transport.connections.max_connections)
+           .status()});
+  add(CheckOptions(line.server));
+  add({CheckInitialTable(line.server.initial)});
+  add(CheckStore(line.store));
+  if (!line.otlp.endpoint.empty()) {
+    add({CheckTarget("--otlp_endpoint", line.otlp.endpoint)});
+    add(CheckClientTls("otlp", line.otlp.tls));
+  }
+  int code = 0;
+  for (const absl::Status& status : of_parts) {
+    if (!status.ok()) code = Refuse(status);
+  }
+  if (code == 0) std::puts("the configuration is sound");
+  return code;
+}
+
 // A write beyond RLIMIT_FSIZE fails like one on a full disk, and does not end
 // the process.
 void SurviveFileLimits() { signal(SIGXFSZ, SIG_IGN); }
@@ -181,6 +212,7 @@ int Main(int argc, char** argv) {
   SurviveFileLimits();
   const auto line = ParseCommandLine(argc, argv);
   if (!line.ok()) return Refuse(line.status());
+  if (line->check_config) return CheckConfig(*line);
   const absl::Status level = SetLogLevel(line->log_level);
   if (!level.ok()) return Refuse(level);
   const absl::Status format = SetLogFormat(line->log_format);
@@ -188,10 +220,6 @@ int Main(int argc, char** argv) {
 
   if (line->print_config) {
     std::fputs(ConfigAsYaml().c_str(), stdout);
-    return 0;
-  }
-  if (line->check_config) {
-    std::puts("the configuration is sound");
     return 0;
   }
 

@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -206,7 +207,7 @@ TEST(Main, RefusesWithOneClearLine) {
            {{"--tryfromenv=simd"}, "unknown flag \"--tryfromenv\""},
            {{"--undefok=x", "--x"}, "unknown flag \"--undefok\""},
            {{socket, "--simd=sse9"}, "no search kernel \"sse9\""},
-           {{socket, "--log_level=loud"}, "log level \"loud\""},
+           {{socket, "--log_level=loud"}, "--log_level: \"loud\""},
            {{socket, absl::StrCat("--routes=", missing)}, "missing"},
            {{socket, absl::StrCat("--routes=", broken), "--strict_routes"},
             "host bits"},
@@ -267,6 +268,150 @@ TEST(Main, RefusesWithOneClearLine) {
   }
   // The file that was named as a socket is still there.
   EXPECT_EQ(unlink(broken.c_str()), 0);
+}
+
+// The lines that --check_config with these flags reports, after `planb_server:
+// `.
+std::vector<std::string> ProblemsOf(std::vector<std::string> flags) {
+  flags.insert(flags.begin(), {"--check_config", "--metrics_address="});
+  ServerProcess check(flags);
+  const int code = check.Wait();
+  std::vector<std::string> problems;
+  for (absl::string_view line : absl::StrSplit(check.Log(), '\n')) {
+    if (absl::ConsumePrefix(&line, "planb_server: ")) {
+      problems.emplace_back(line);
+    }
+  }
+  EXPECT_EQ(code, problems.empty() ? 0 : 1) << check.Log();
+  return problems;
+}
+
+TEST(Main, ChecksWhatCanBeKnownBeforeTheStart) {
+  const std::string missing = TempPath("missing");
+  const std::string broken = TempPath("check.txt");
+  std::ofstream(broken) << "2001:db8::/32 1\n2001:db8::1/32 2\n";
+  TestAuthority authority;
+  TestTlsFiles tls, expired, other;
+  tls.SetIdentity(authority.Issue());
+  tls.SetAuthority(authority.certificate());
+  expired.SetIdentity(
+      authority.Issue({.ends = absl::Now() - absl::Minutes(1)}));
+  other.SetIdentity(authority.Issue());
+  const std::string cert = "--tls_cert=" + tls.cert();
+  const std::string key = "--tls_key=" + tls.key();
+  for (const Refusal& refusal : std::vector<Refusal>{
+           {{"--listen=nonsense"}, "--listen: \"nonsense\" is no address"},
+           {{"--listen="}, "--listen needs an address"},
+           {{"--listen=unix://relative"}, "--listen: unix://relative: needs"},
+           {{"--listen=unix:///a,1.2.3.4:1"}, "--listen: will not listen on"},
+           {{"--control_listen=[::]:0"}, "--control_listen: will not listen"},
+           {{"--control_listen=a:70000"}, "--control_listen: \"a:70000\" is"},
+           {{"--health_address=unix:///h"}, "--health_address: \"unix:///h\""},
+           {{"--health_address=h"}, "--health_address: \"h\" is no address"},
+           {{"--metrics_address=localhost:1"},
+            "--metrics_address: \"localhost"},
+           {{"--tls_cert=" + missing, key}, "--tls_cert "},
+           {{cert}, "--tls_cert and --tls_key must be given both"},
+           {{cert, "--tls_key=" + other.key()}, "--tls_key "},
+           {{"--tls_cert=" + expired.cert(), "--tls_key=" + expired.key()},
+            "expired at"},
+           {{cert, key, "--tls_client_ca=" + broken}, "--tls_client_ca "},
+           {{"--authorization_policy=" + broken}, "--authorization_policy="},
+           {{"--authorization_policy=" + missing}, "--authorization_policy="},
+           {{"--simd=sse9"}, "--simd: no search kernel \"sse9\""},
+           {{"--lookup_cpus=0,x"}, "--lookup_cpus: list of cores"},
+           {{"--lookup_cpus=1023"}, "--lookup_cpus: cannot run on core 1023"},
+           {{"--polling=kqueue"}, "--polling=\"kqueue\""},
+           {{"--log_level=loud"}, "--log_level: \"loud\""},
+           {{"--log_format=xml"}, "--log_format: \"xml\""},
+           {{"--unix_socket_mode=9"}, "--unix_socket_mode: "},
+           {{"--peer_uids=root"}, "--peer_uids: "},
+           {{"--handshake_timeout=0"}, "--handshake_timeout must be positive"},
+           {{"--max_control_calls=70"}, "--max_control_calls must be the sum"},
+           {{"--store="}, "--store must be a path"},
+           {{"--store=etcd://a:b/p"}, "--store: member: \"a:b\""},
+           {{"--store=etcd://a:1"}, "--store: must be etcd://"},
+           {{"--store=etcd://a:1/p", "--etcd_user=u"}, "--etcd_user and"},
+           {{"--store=etcd://a:1/p", "--etcd_user=u",
+             "--etcd_password_file=" + missing},
+            "--etcd_password_file: "},
+           {{"--store=etcd://a:1/p", "--etcd_ca=" + broken}, "--etcd_ca "},
+           {{"--store_sync=half"}, "--store_sync: \"half\""},
+           {{"--store=none", "--cache=/c"}, "--cache is for"},
+           {{"--follow=nonsense"}, "--follow: \"nonsense\" is neither"},
+           {{"--follow=a:1", "--store=/s"}, "--follow and --store exclude"},
+           {{"--follow=a:1", "--follow_ca=" + tls.ca(),
+             "--follow_cert=" + expired.cert(),
+             "--follow_key=" + expired.key()},
+            "--follow_cert "},
+           {{"--otlp_endpoint=collector"}, "--otlp_endpoint: \"collector\""},
+           {{"--otlp_endpoint=c:1", "--otlp_ca=" + missing}, "--otlp_ca "},
+           {{"--routes=" + missing}, "--routes: "},
+           {{"--routes=" + broken, "--strict_routes"}, "--routes: "},
+           {{"--drain_timeout=-1s"}, "--drain_timeout must not be negative"},
+       }) {
+    const std::vector<std::string> problems = ProblemsOf(refusal.flags);
+    ASSERT_EQ(problems.size(), 1U) << refusal.says;
+    EXPECT_TRUE(absl::StrContains(problems[0], refusal.says)) << problems[0];
+  }
+  // Each problem has a line.
+  EXPECT_EQ(ProblemsOf({"--listen=nonsense,unix://x", "--simd=sse9",
+                        "--lookup_cpus=x", "--slow_batch=-1s",
+                        "--follow=nonsense", "--tls_key=" + missing})
+                .size(),
+            7U);
+  unlink(broken.c_str());
+}
+
+TEST(Main, ChecksWithoutOpeningAnything) {
+  const std::string socket = TempPath("check.sock");
+  const std::string store = TempPath("check.db");
+  const std::string cache = TempPath("check_cache");
+  const std::string pipe = TempPath("check.pipe");
+  const std::string routes = TempPath("check_sound.txt");
+  std::ofstream(routes) << "2001:db8::/32 1\n";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  TestAuthority authority;
+  TestTlsFiles tls;
+  tls.SetIdentity(authority.Issue());
+  tls.SetAuthority(authority.certificate());
+  const std::string listen = absl::StrCat("--listen=unix://", socket);
+  // The other servers do not exist; addresses are those of no machine.
+  for (const std::vector<std::string>& flags :
+       std::vector<std::vector<std::string>>{
+           {},
+           {listen, "--store=" + store, "--routes=" + routes, "--simd=scalar",
+            "--lookup_threads=2"},
+           {listen, "--follow=unix:///nowhere/s", "--cache=" + cache},
+           {listen, "--follow=dns:///planb.invalid:50051"},
+           {listen, "--store=etcd://203.0.113.1:1,[2001:db8::1]:1/p",
+            "--cache=" + cache, "--etcd_ca=" + tls.ca(),
+            "--etcd_cert=" + tls.cert(), "--etcd_key=" + tls.key()},
+           {"--listen=203.0.113.1:1,host.invalid:1",
+            "--control_listen=unix://" + socket, "--health_address=[::]:1",
+            "--metrics_address=203.0.113.1:2", "--tls_cert=" + tls.cert(),
+            "--tls_key=" + tls.key(), "--tls_client_ca=" + tls.ca(),
+            "--store=none", "--routes=" + pipe},
+           {listen, "--store=none", "--otlp_endpoint=203.0.113.1:4317",
+            "--otlp_ca=" + tls.ca()}}) {
+    const std::vector<std::string> problems = ProblemsOf(flags);
+    EXPECT_TRUE(problems.empty()) << problems[0];
+  }
+  for (const std::string& path : {socket, store, store + "-mark", cache}) {
+    EXPECT_NE(access(path.c_str(), F_OK), 0) << path;
+  }
+  // A store that another server holds is not touched.
+  ServerProcess holder(
+      {listen, "--metrics_address=", "--store=" + store, "--generate=3"});
+  ASSERT_TRUE(holder.AwaitServing()) << holder.Log();
+  EXPECT_TRUE(ProblemsOf({listen, "--store=" + store}).empty());
+  holder.Kill(SIGTERM);
+  EXPECT_EQ(holder.Wait(), 0);
+  for (const char* end : {"", "-mark", "-wal", "-shm"}) {
+    unlink((store + end).c_str());
+  }
+  unlink(pipe.c_str());
+  unlink(routes.c_str());
 }
 
 TEST(Main, UnknownFlagIsRefused) {

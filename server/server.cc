@@ -7,9 +7,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -18,6 +20,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/types/span.h"
+#include "base/cpu_list.h"
 #include "base/monotonic_time.h"
 #include "lpm/io/route_file.h"
 #include "lpm/synthetic/synthetic.h"
@@ -36,6 +39,7 @@
 #include "server/observe/health_service.h"
 #include "server/observe/health_state.h"
 #include "server/observe/http_pages.h"
+#include "server/observe/http_socket.h"
 #include "server/observe/process_metrics.h"
 #include "server/observe/reflection_service.h"
 #include "server/security/authorized_credentials.h"
@@ -47,11 +51,10 @@
 namespace planb::server {
 namespace {
 
-absl::Status ReadRoutes(const InitialTableOptions& options,
-                        UpdateBatch& batch) {
-  RouteCollector collector;
+// Logs what could not be used of the file.
+absl::Status ReadRoutes(const InitialTableOptions& options, RouteSink& sink) {
   const absl::StatusOr<RouteFileReport> report =
-      ReadRouteFile(options.routes_file, {.strict = options.strict}, collector);
+      ReadRouteFile(options.routes_file, {.strict = options.strict}, sink);
   if (!report.ok()) return report.status();
   for (const RouteFileProblem& problem : report->problems) {
     Log(LogLevel::kWarning, "skipped a malformed route record",
@@ -68,9 +71,6 @@ absl::Status ReadRoutes(const InitialTableOptions& options,
        {"malformed", report->malformed},
        {"ignored", report->ignored},
        {"truncated", report->truncated ? 1 : 0}});
-  batch.replacement = collector.TakeRoutes();
-  batch.next_hops = collector.TakeNextHops();
-  batch.groups = collector.TakeGroups();
   return absl::OkStatus();
 }
 
@@ -85,8 +85,12 @@ absl::Status LoadInitialTable(const InitialTableOptions& options,
   }
   UpdateBatch batch;
   if (!options.routes_file.empty()) {
-    const absl::Status read = ReadRoutes(options, batch);
+    RouteCollector collector;
+    const absl::Status read = ReadRoutes(options, collector);
     if (!read.ok()) return read;
+    batch.replacement = collector.TakeRoutes();
+    batch.next_hops = collector.TakeNextHops();
+    batch.groups = collector.TakeGroups();
   } else if (options.generate_v6 + options.generate_v4 > 0) {
     batch.replacement = SyntheticTable({.ipv6_routes = options.generate_v6,
                                         .ipv4_routes = options.generate_v4,
@@ -146,7 +150,7 @@ class HealthListener {
  public:
   // `address` is HOST:PORT; port 0 picks a free one. `state` and `guard`
   // outlive this.
-  // Errors: INVALID_ARGUMENT (no such address), UNAVAILABLE (cannot be bound).
+  // Errors: UNAVAILABLE (cannot be bound). REQUIRES: CheckHealthAddress().
   static absl::StatusOr<std::unique_ptr<HealthListener>> Start(
       const std::string& address, const HealthState& state, CallGuard& guard);
 
@@ -166,10 +170,6 @@ class HealthListener {
 
 absl::StatusOr<std::unique_ptr<HealthListener>> HealthListener::Start(
     const std::string& address, const HealthState& state, CallGuard& guard) {
-  if (IsUnixAddress(address)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "\"", address, "\" is no address for health; expected HOST:PORT"));
-  }
   std::unique_ptr<HealthListener> listener(new HealthListener(state));
   grpc::ServerBuilder builder;
   const absl::StatusOr<int> port = listener->acceptor_.Listen(
@@ -197,6 +197,12 @@ HealthListener::~HealthListener() {
   if (server_ == nullptr) return;
   server_->Shutdown(GrpcAfter(kLastProbes));
   server_->Wait();
+}
+
+absl::Status CheckHealthAddress(const std::string& address) {
+  if (!IsUnixAddress(address)) return CheckAddress(address);
+  return absl::InvalidArgumentError(absl::StrCat(
+      "\"", address, "\" is no address for health; expected HOST:PORT"));
 }
 
 // Each call has a thread. Some are left for calls that are no streams, however
@@ -260,9 +266,7 @@ class ServerImpl final : public Server {
   }
 
   absl::Status Listen() {
-    absl::Status status = CheckTransport(options_.transport);
-    if (status.ok()) status = CheckThreads(options_);
-    if (status.ok()) status = StartTls();
+    absl::Status status = StartTls();
     if (status.ok()) status = authorizer_->Start();
     // Before the tables are loaded, so that probes are answered meanwhile.
     if (status.ok()) status = ListenHealth();
@@ -374,14 +378,7 @@ class ServerImpl final : public Server {
   }
 
   absl::Status StartTls() {
-    const absl::Status valid = CheckTlsOptions(options_.tls);
-    if (!valid.ok()) return valid;
-    if (!options_.tls.enabled()) {
-      if (options_.insecure) return absl::OkStatus();
-      absl::Status plaintext = CheckPlaintext(options_.listen);
-      plaintext.Update(CheckPlaintext(options_.control_listen));
-      return plaintext;
-    }
+    if (!options_.tls.enabled()) return absl::OkStatus();
     auto tls = ServerTls::Start(options_.tls);
     if (!tls.ok()) return tls.status();
     tls_ = *std::move(tls);
@@ -502,9 +499,6 @@ class ServerImpl final : public Server {
   }
 
   absl::Status ListenGrpc() {
-    if (options_.listen.empty()) {
-      return absl::InvalidArgumentError("needs an address to listen on");
-    }
     grpc::ResourceQuota quota("planb");
     SetQuota(options_.transport, quota);
     {
@@ -574,10 +568,61 @@ size_t RequestIdWindow(const ServerOptions& options) {
                       static_cast<size_t>(options.transport.max_control_calls));
 }
 
+std::vector<absl::Status> CheckOptions(const ServerOptions& options) {
+  std::vector<absl::Status> of_parts;
+  const auto add = [&](absl::string_view flag, const absl::Status& status) {
+    of_parts.emplace_back(status.code(),
+                          absl::StrCat(flag, ": ", status.message()));
+  };
+  add("--simd", SelectKernel(options.simd).status());
+  add("--lookup_cpus", CheckCpus(options.threads.cpus));
+  of_parts.push_back(CheckTransport(options.transport));
+  of_parts.push_back(CheckThreads(options));
+  of_parts.push_back(CheckTls(options.tls));
+  of_parts.push_back(ReadPolicy(options.authorization).status());
+  if (options.listen.empty()) {
+    of_parts.push_back(absl::InvalidArgumentError("--listen needs an address"));
+  }
+  for (const auto& [flag, addresses] :
+       {std::pair("--listen", &options.listen),
+        std::pair("--control_listen", &options.control_listen)}) {
+    for (const std::string& address : *addresses) {
+      add(flag, CheckAddress(address));
+    }
+    if (!options.tls.enabled() && !options.insecure) {
+      add(flag, CheckPlaintext(*addresses));
+    }
+  }
+  if (!options.health_address.empty()) {
+    add("--health_address", CheckHealthAddress(options.health_address));
+  }
+  if (!options.metrics_address.empty()) {
+    add("--metrics_address", CheckHttpAddress(options.metrics_address));
+  }
+  return of_parts;
+}
+
+absl::Status CheckInitialTable(const InitialTableOptions& options) {
+  if (options.routes_file.empty()) return absl::OkStatus();
+  std::error_code error;
+  if (std::filesystem::is_fifo(options.routes_file, error) ||
+      std::filesystem::is_character_file(options.routes_file, error)) {
+    return absl::OkStatus();
+  }
+  struct Discard : RouteSink {
+    absl::Status OnNextHop(const NextHop&) override { return {}; }
+    absl::Status OnRoute(const Route&) override { return {}; }
+  } discard;
+  const absl::Status read = ReadRoutes(options, discard);
+  return {read.code(), absl::StrCat("--routes: ", read.message())};
+}
+
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
-  const absl::StatusOr<const Kernel*> kernel = SelectKernel(options.simd);
-  if (!kernel.ok()) return kernel.status();
-  auto server = std::make_unique<ServerImpl>(std::move(options), **kernel);
+  for (const absl::Status& status : CheckOptions(options)) {
+    if (!status.ok()) return status;
+  }
+  const Kernel& kernel = **SelectKernel(options.simd);
+  auto server = std::make_unique<ServerImpl>(std::move(options), kernel);
   const absl::Status listens = server->Listen();
   if (!listens.ok()) return listens;
   return server;

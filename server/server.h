@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "lpm/fib/fib.h"
@@ -97,12 +98,22 @@ struct ServerOptions {
 // connections break, so that a client can repeat them.
 size_t RequestIdWindow(const ServerOptions& options);
 
+// What can be known of the options before Start(): opens no socket, resolves no
+// name, and reads only the files of TLS and of the policy. Of each part: OK, or
+// INVALID_ARGUMENT that names its flag.
+std::vector<absl::Status> CheckOptions(const ServerOptions& options);
+
+// Reads the file of the initial routes, unless it is a pipe, and keeps nothing.
+// Errors: those of ReadRouteFile, naming the flag.
+absl::Status CheckInitialTable(const InitialTableOptions& options);
+
 // Thread-safe.
 class Server {
  public:
   // Serves health and the HTTP pages, restores the stored tables, loads the
   // initial routes, then serves gRPC.
-  // Errors: INVALID_ARGUMENT (an option, a file of TLS), UNAVAILABLE (an
+  // Errors: those of CheckOptions, INVALID_ARGUMENT (a socket's file is another
+  // one), UNAVAILABLE (an
   // address cannot be bound), those of Tables::Restore, ReadRouteFile and
   // Table::Apply. After an error nothing runs.
   static absl::StatusOr<std::unique_ptr<Server>> Start(ServerOptions options);

@@ -379,18 +379,6 @@ absl::StatusOr<std::vector<int>> LookupCpus() {
       absl::StrCat("--lookup_cpus: ", cpus.status().message()));
 }
 
-absl::Status ReadSocketFlags(ServerOptions& options) {
-  auto file = ParseSocketFileOptions(absl::GetFlag(FLAGS_unix_socket_mode),
-                                     absl::GetFlag(FLAGS_unix_socket_owner));
-  if (!file.ok()) return file.status();
-  options.socket_file = *file;
-  auto peers = ParsePeerRules(absl::GetFlag(FLAGS_peer_uids),
-                              absl::GetFlag(FLAGS_peer_gids));
-  if (!peers.ok()) return peers.status();
-  options.peers = *std::move(peers);
-  return absl::OkStatus();
-}
-
 // All options but the cores and those of the sockets.
 ServerOptions OptionsFromFlags() {
   ServerOptions options;
@@ -485,46 +473,36 @@ absl::StatusOr<ClientTls> ReadClientTls(absl::string_view prefix,
   return tls;
 }
 
-// Refuses values and combinations that no other part of the server would
-// refuse.
-absl::Status CheckFlags() {
-  const auto wrong = [](auto&&... words) {
-    return absl::InvalidArgumentError(absl::StrCat(words...));
+// Adds values and combinations that no other part of the server would refuse.
+void CheckFlags(std::vector<absl::Status>& problems) {
+  const auto wrong = [&](bool is, auto&&... words) {
+    if (is) {
+      problems.push_back(absl::InvalidArgumentError(absl::StrCat(words...)));
+    }
   };
   const uint64_t v6 = absl::GetFlag(FLAGS_generate);
   const uint64_t v4 = absl::GetFlag(FLAGS_generate_ipv4);
   const uint64_t limit = absl::GetFlag(FLAGS_max_routes);
-  if (!absl::GetFlag(FLAGS_routes).empty() && (v6 > 0 || v4 > 0)) {
-    return wrong("--routes and --generate cannot both be given");
-  }
-  if (v6 > limit || v4 > limit - v6) {
-    return wrong("cannot generate that many routes: --max_routes' limit is ",
-                 limit);
-  }
-  if (absl::GetFlag(FLAGS_insecure) && !absl::GetFlag(FLAGS_tls_cert).empty()) {
-    return wrong("--insecure and --tls_cert cannot both be given");
-  }
-  if (absl::GetFlag(FLAGS_max_message_bytes).bytes >
-      std::numeric_limits<int32_t>::max()) {
-    return wrong("--max_message_bytes must be below 2GiB");
-  }
+  wrong(!absl::GetFlag(FLAGS_routes).empty() && (v6 > 0 || v4 > 0),
+        "--routes and --generate cannot both be given");
+  wrong(v6 > limit || v4 > limit - v6,
+        "cannot generate that many routes: --max_routes' limit is ", limit);
+  wrong(absl::GetFlag(FLAGS_insecure) && !absl::GetFlag(FLAGS_tls_cert).empty(),
+        "--insecure and --tls_cert cannot both be given");
+  wrong(absl::GetFlag(FLAGS_max_message_bytes).bytes >
+            std::numeric_limits<int32_t>::max(),
+        "--max_message_bytes must be below 2GiB");
   constexpr uint64_t kMaxThreads = 1024;
-  if (absl::GetFlag(FLAGS_lookup_threads) > kMaxThreads) {
-    return wrong("--lookup_threads must be at most ", kMaxThreads);
+  wrong(absl::GetFlag(FLAGS_lookup_threads) > kMaxThreads,
+        "--lookup_threads must be at most ", kMaxThreads);
+  for (const auto& [name, flag] :
+       {std::pair("lookup_spin", &FLAGS_lookup_spin),
+        std::pair("slow_batch", &FLAGS_slow_batch),
+        std::pair("max_generation_wait", &FLAGS_max_generation_wait),
+        std::pair("drain_timeout", &FLAGS_drain_timeout)}) {
+    wrong(absl::GetFlag(*flag) < absl::ZeroDuration(), "--", name,
+          " must not be negative");
   }
-  if (absl::GetFlag(FLAGS_lookup_spin) < absl::ZeroDuration()) {
-    return wrong("--lookup_spin must not be negative");
-  }
-  if (absl::GetFlag(FLAGS_slow_batch) < absl::ZeroDuration()) {
-    return wrong("--slow_batch must not be negative");
-  }
-  if (absl::GetFlag(FLAGS_max_generation_wait) < absl::ZeroDuration() ||
-      absl::GetFlag(FLAGS_drain_timeout) < absl::ZeroDuration()) {
-    return wrong(
-        "--max_generation_wait and --drain_timeout must not be "
-        "negative");
-  }
-  return absl::OkStatus();
 }
 
 // --version prints one line.
@@ -690,6 +668,53 @@ absl::Status HelpIfAsked(absl::Span<char* const> words) {
   return absl::OkStatus();
 }
 
+// The options that the flags set now, as far as `problems` let them.
+CommandLine ReadAllFlags() {
+  CommandLine line = {
+      .server = OptionsFromFlags(),
+      .drain_timeout = absl::GetFlag(FLAGS_drain_timeout),
+      .log_level = absl::GetFlag(FLAGS_log_level),
+      .log_format = absl::GetFlag(FLAGS_log_format),
+      .polling = absl::GetFlag(FLAGS_polling),
+      .store = {.store = absl::GetFlag(FLAGS_store),
+                .store_sync = absl::GetFlag(FLAGS_store_sync),
+                .etcd_user = absl::GetFlag(FLAGS_etcd_user),
+                .etcd_password_file = absl::GetFlag(FLAGS_etcd_password_file),
+                .follow = absl::GetFlag(FLAGS_follow),
+                .cache = absl::GetFlag(FLAGS_cache),
+                .replica_name = absl::GetFlag(FLAGS_replica_name),
+                .version = std::string(GetBuildInfo().version)},
+      .check_config = absl::GetFlag(FLAGS_check_config)};
+  line.otlp = {.endpoint = absl::GetFlag(FLAGS_otlp_endpoint),
+               .batches_per_span = absl::GetFlag(FLAGS_trace_batches),
+               .version = line.store.version,
+               .instance = NameOfReplica(line.store)};
+  CheckFlags(line.problems);
+  const auto set = [&line](auto value, auto& option) {
+    if (value.ok()) {
+      option = *std::move(value);
+    } else {
+      line.problems.push_back(value.status());
+    }
+  };
+  ServerOptions& server = line.server;
+  set(LookupCpus(), server.threads.cpus);
+  set(ReadClientTls("etcd", FLAGS_etcd_ca, FLAGS_etcd_cert, FLAGS_etcd_key),
+      line.store.etcd_tls);
+  set(ReadClientTls("follow", FLAGS_follow_ca, FLAGS_follow_cert,
+                    FLAGS_follow_key),
+      line.store.follow_tls);
+  set(ReadClientTls("otlp", FLAGS_otlp_ca, FLAGS_otlp_cert, FLAGS_otlp_key),
+      line.otlp.tls);
+  set(ParseSocketFileOptions(absl::GetFlag(FLAGS_unix_socket_mode),
+                             absl::GetFlag(FLAGS_unix_socket_owner)),
+      server.socket_file);
+  set(ParsePeerRules(absl::GetFlag(FLAGS_peer_uids),
+                     absl::GetFlag(FLAGS_peer_gids)),
+      server.peers);
+  return line;
+}
+
 }  // namespace
 
 std::string ConfigAsYaml() { return FlagsAsYaml(kSource); }
@@ -729,50 +754,18 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc, char** argv) {
     return absl::InvalidArgumentError(
         absl::StrCat("unexpected argument \"", rest[1], "\"; try --help"));
   }
-  auto line = ReadFlags();
-  if (line.ok()) line->print_config = print;
+  CommandLine line = ReadAllFlags();
+  line.print_config = print;
+  line.check_config = line.check_config && !print;
+  if (!line.problems.empty() && !line.check_config) {
+    return line.problems.front();
+  }
   return line;
 }
 
 absl::StatusOr<CommandLine> ReadFlags() {
-  const absl::Status sound = CheckFlags();
-  if (!sound.ok()) return sound;
-  absl::StatusOr<std::vector<int>> cpus = LookupCpus();
-  if (!cpus.ok()) return cpus.status();
-  const auto etcd_tls =
-      ReadClientTls("etcd", FLAGS_etcd_ca, FLAGS_etcd_cert, FLAGS_etcd_key);
-  if (!etcd_tls.ok()) return etcd_tls.status();
-  const auto follow_tls = ReadClientTls("follow", FLAGS_follow_ca,
-                                        FLAGS_follow_cert, FLAGS_follow_key);
-  if (!follow_tls.ok()) return follow_tls.status();
-  const auto otlp_tls =
-      ReadClientTls("otlp", FLAGS_otlp_ca, FLAGS_otlp_cert, FLAGS_otlp_key);
-  if (!otlp_tls.ok()) return otlp_tls.status();
-  CommandLine line = {
-      .server = OptionsFromFlags(),
-      .drain_timeout = absl::GetFlag(FLAGS_drain_timeout),
-      .log_level = absl::GetFlag(FLAGS_log_level),
-      .log_format = absl::GetFlag(FLAGS_log_format),
-      .polling = absl::GetFlag(FLAGS_polling),
-      .store = {.store = absl::GetFlag(FLAGS_store),
-                .store_sync = absl::GetFlag(FLAGS_store_sync),
-                .etcd_user = absl::GetFlag(FLAGS_etcd_user),
-                .etcd_password_file = absl::GetFlag(FLAGS_etcd_password_file),
-                .etcd_tls = *etcd_tls,
-                .follow = absl::GetFlag(FLAGS_follow),
-                .follow_tls = *follow_tls,
-                .cache = absl::GetFlag(FLAGS_cache),
-                .replica_name = absl::GetFlag(FLAGS_replica_name),
-                .version = std::string(GetBuildInfo().version)}};
-  line.otlp = {.endpoint = absl::GetFlag(FLAGS_otlp_endpoint),
-               .tls = *otlp_tls,
-               .batches_per_span = absl::GetFlag(FLAGS_trace_batches),
-               .version = line.store.version,
-               .instance = NameOfReplica(line.store)};
-  line.check_config = absl::GetFlag(FLAGS_check_config);
-  line.server.threads.cpus = *std::move(cpus);
-  const absl::Status sockets = ReadSocketFlags(line.server);
-  if (!sockets.ok()) return sockets;
+  CommandLine line = ReadAllFlags();
+  if (!line.problems.empty()) return line.problems.front();
   return line;
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/server.h"
@@ -31,14 +32,17 @@ struct CommandLine {
   // Only check the flags, or only print them as YAML.
   bool check_config = false;
   bool print_config = false;
+  // What is wrong with the flags by themselves. Options that depend on it have
+  // their defaults.
+  std::vector<absl::Status> problems = {};
 };
 
 // Reads the file of --config (or PLANB_CONFIG), then the environment, then the
 // command line, each of which overrides the one before. --help and --version
 // end the process with status 0; unknown flags and values of a wrong type on
 // the command line end it with status 1. Call once. Errors: INVALID_ARGUMENT
-// (an argument that is no flag, a contradiction between flags, and those of
-// config.h). Server::Start validates the rest.
+// (an argument that is no flag, those of config.h, and the first of `problems`
+// unless only to check).
 absl::StatusOr<CommandLine> ParseCommandLine(int argc, char** argv);
 
 // Reads file, environment and command line again, as at the start. Returns the

@@ -9,8 +9,11 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 namespace planb::server {
 
@@ -21,6 +24,17 @@ struct ClientTls {
   std::string cert_file;
   std::string key_file;
 };
+
+// Errors: INVALID_ARGUMENT if `target` is neither HOST:PORT nor unix:PATH nor
+// another name with a scheme that gRPC knows, such as dns:///HOST:PORT. `what`,
+// such as a flag, begins the message.
+absl::Status CheckTarget(absl::string_view what, absl::string_view target);
+
+// Reads the files. Of each: OK, or INVALID_ARGUMENT that names the flag,
+// --`prefix`_ca and so on: it cannot be read or is no such PEM, a certificate
+// is not valid now, the key is that of another certificate.
+std::vector<absl::Status> CheckClientTls(absl::string_view prefix,
+                                         const ClientTls& tls);
 
 // Does not connect. Notices within 13 s that the other side is gone, and
 // connects again within a second. Errors: INVALID_ARGUMENT for files that

@@ -186,13 +186,13 @@ absl::Status SetLogLevel(absl::string_view name) {
     }
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      "log level \"", name, "\" is none of debug, info, warning, error"));
+      "--log_level: \"", name, "\" is none of debug, info, warning, error"));
 }
 
 absl::Status SetLogFormat(absl::string_view name) {
   if (name != "text" && name != "json") {
     return absl::InvalidArgumentError(
-        absl::StrCat("log format \"", name, "\" is none of text, json"));
+        absl::StrCat("--log_format: \"", name, "\" is none of text, json"));
   }
   json = name == "json";
   Logger().set_formatter(Formatter());

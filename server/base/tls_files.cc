@@ -73,6 +73,14 @@ absl::StatusOr<TlsExpiry> CheckTlsTexts(const TlsTexts& texts, absl::Time now) {
   return expiry;
 }
 
+absl::Status CheckTls(const TlsOptions& options) {
+  absl::Status valid = CheckTlsOptions(options);
+  if (!valid.ok() || !options.enabled()) return valid;
+  const absl::StatusOr<TlsTexts> texts = ReadTlsFiles(options);
+  if (!texts.ok()) return texts.status();
+  return CheckTlsTexts(*texts, absl::Now()).status();
+}
+
 TlsReloader::TlsReloader(const TlsOptions& options, TlsTexts texts,
                          TlsExpiry expiry, Use use)
     : options_(options),

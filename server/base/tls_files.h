@@ -69,6 +69,9 @@ absl::StatusOr<TlsTexts> ReadTlsFiles(const TlsOptions& options);
 // these at `now`.
 absl::StatusOr<TlsExpiry> CheckTlsTexts(const TlsTexts& texts, absl::Time now);
 
+// All of the above, now. Errors: INVALID_ARGUMENT, of the first that fails.
+absl::Status CheckTls(const TlsOptions& options);
+
 // Reads the files at an interval and passes on new valid contents. An operator
 // may write the files one after the other, and slowly. So new contents count
 // only after two equal readings, an interval apart, unless the operator says

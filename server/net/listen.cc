@@ -125,6 +125,11 @@ absl::Status SetSocketFile(const std::string& path,
   return absl::OkStatus();
 }
 
+struct TcpAddress {
+  absl::string_view host;  // without brackets
+  absl::string_view port;
+};
+
 bool IsPort(absl::string_view text) {
   int port = 0;
   return text.find_first_not_of("0123456789") == absl::string_view::npos &&
@@ -139,6 +144,24 @@ bool SplitTcpAddress(absl::string_view address, absl::string_view& host,
   host = address.substr(0, colon);
   port = address.substr(colon + 1);
   return IsPort(port);
+}
+
+// Reads HOST:PORT. The result refers to `address`.
+absl::StatusOr<TcpAddress> ParseTcpAddress(absl::string_view address) {
+  absl::string_view host, port;
+  const bool tcp = SplitTcpAddress(address, host, port);
+  const bool brackets =
+      tcp && host.size() > 2 && host.front() == '[' && host.back() == ']';
+  // A colon outside brackets belongs to a scheme, such as "unix:/a:1".
+  if (!tcp || (!brackets && absl::StrContains(host, ':')) ||
+      absl::StrContains(host, '/')) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", address,
+                     "\" is no address to listen on; expected unix:///PATH or "
+                     "HOST:PORT"));
+  }
+  if (brackets) host = host.substr(1, host.size() - 2);
+  return TcpAddress{host, port};
 }
 
 // True for an address in 127.0.0.0/8, ::1 and "localhost". Any other name may
@@ -248,6 +271,11 @@ absl::string_view UnixSocketPath(absl::string_view address) {
   return address.substr(kUnixScheme.size());
 }
 
+absl::Status CheckAddress(absl::string_view address) {
+  return IsUnixAddress(address) ? UnixAddress(UnixSocketPath(address)).status()
+                                : ParseTcpAddress(address).status();
+}
+
 absl::Status CheckPlaintext(absl::Span<const std::string> addresses) {
   for (const std::string& address : addresses) {
     absl::string_view host, port;
@@ -335,19 +363,9 @@ absl::Status Listener::OpenUnix(absl::string_view path,
 }
 
 absl::Status Listener::OpenTcp(absl::string_view address) {
-  absl::string_view host, port;
-  const bool tcp = SplitTcpAddress(address, host, port);
-  const bool brackets =
-      tcp && host.size() > 2 && host.front() == '[' && host.back() == ']';
-  // A colon outside brackets belongs to a scheme, such as "unix:/a:1".
-  if (!tcp || (!brackets && absl::StrContains(host, ':')) ||
-      absl::StrContains(host, '/')) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"", address,
-                     "\" is no address to listen on; expected unix:///PATH or "
-                     "HOST:PORT"));
-  }
-  if (brackets) host = host.substr(1, host.size() - 2);
+  const absl::StatusOr<TcpAddress> tcp = ParseTcpAddress(address);
+  if (!tcp.ok()) return tcp.status();
+  const auto& [host, port] = *tcp;
   const auto parsed = Address::Parse(host);
   static const Address kAnyV6 = *Address::Parse("::");
   static const Address kAnyV4 = *Address::Parse("0.0.0.0");

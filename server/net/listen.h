@@ -29,6 +29,10 @@ bool IsUnixAddress(absl::string_view address);
 // The path of such an address. REQUIRES: IsUnixAddress(address).
 absl::string_view UnixSocketPath(absl::string_view address);
 
+// Errors: INVALID_ARGUMENT if `address` is neither unix:///PATH, as long as a
+// socket's may be, nor HOST:PORT. Does not look whether it can be bound.
+absl::Status CheckAddress(absl::string_view address);
+
 // Refuses plaintext on addresses that other hosts can reach: all but Unix
 // sockets, loopback addresses and "localhost". Ignores malformed addresses,
 // which Listener::Open refuses.

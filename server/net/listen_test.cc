@@ -95,17 +95,20 @@ TEST(Listener, RefusesOtherSchemes) {
   for (const char* address : {"127.0.0.1:0", "localhost:0", "[::1]:0"}) {
     const auto listener = Listener::Open(address);
     EXPECT_TRUE(listener.ok()) << listener.status();
+    EXPECT_TRUE(CheckAddress(address).ok()) << address;
   }
   for (const char* address :
        {"unix:/tmp/a:1", "unix-abstract:a:1", "vsock:1:1", "ipv4:127.0.0.1:1",
         "::1:50051", "localhost", ":1", "localhost:65536", "dns:///a:1", "",
         "unix://relative", "unix://"}) {
-    EXPECT_TRUE(absl::IsInvalidArgument(Listener::Open(address).status()))
-        << address;
+    const absl::Status refused = Listener::Open(address).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(refused)) << address;
+    EXPECT_EQ(CheckAddress(address), refused);
   }
   const absl::Status unknown =
       Listener::Open("no-such-host.invalid:1").status();
   EXPECT_TRUE(absl::IsUnavailable(unknown)) << unknown;
+  EXPECT_TRUE(CheckAddress("no-such-host.invalid:1").ok());
 }
 
 // True if a client can connect to the loopback address `ip` at `port`.

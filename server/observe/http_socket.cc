@@ -108,6 +108,10 @@ absl::StatusOr<int> ListenHttp(const std::string& address) {
       "cannot listen on ", address, " for metrics: ", std::strerror(errno)));
 }
 
+absl::Status CheckHttpAddress(absl::string_view address) {
+  return Parse(address).status();
+}
+
 int PortOf(int socket) {
   SocketAddress address;
   address.size = sizeof(address.storage);

@@ -7,7 +7,9 @@
 
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 namespace planb::server {
 
@@ -15,6 +17,9 @@ namespace planb::server {
 // IPv4:PORT or [IPv6]:PORT, port 0 a free one; [::] takes IPv4 as well.
 // Errors: INVALID_ARGUMENT (no such address), UNAVAILABLE (cannot be bound).
 absl::StatusOr<int> ListenHttp(const std::string& address);
+
+// Errors: INVALID_ARGUMENT if ListenHttp() would know no such address.
+absl::Status CheckHttpAddress(absl::string_view address);
 
 // The port that `socket` is bound to.
 int PortOf(int socket);

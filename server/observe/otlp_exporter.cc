@@ -96,6 +96,8 @@ OtlpExporter::~OtlpExporter() {
 
 absl::StatusOr<std::unique_ptr<OtlpExporter>> OtlpExporter::Start(
     OtlpOptions options) {
+  const absl::Status target = CheckTarget("--otlp_endpoint", options.endpoint);
+  if (!target.ok()) return target;
   auto channel = MakeChannel(options.endpoint, options.tls);
   if (!channel.ok()) return channel.status();
   return std::unique_ptr<OtlpExporter>(

@@ -42,7 +42,8 @@ struct OtlpOptions {
 // spans are lost, and counted.
 class OtlpExporter {
  public:
-  // Does not connect. Errors: INVALID_ARGUMENT for files that cannot be read.
+  // Does not connect. Errors: INVALID_ARGUMENT for an endpoint that is no
+  // address, and for files that cannot be read.
   static absl::StatusOr<std::unique_ptr<OtlpExporter>> Start(
       OtlpOptions options);
   // Breaks off the request in flight, and sends what is left, for half a

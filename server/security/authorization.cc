@@ -19,6 +19,21 @@ constexpr size_t kMaxLogged = 200;  // bytes of what a client chose
 
 }  // namespace
 
+absl::StatusOr<std::string> ReadPolicy(const AuthorizationOptions& options) {
+  if (options.policy_file.empty()) return "";
+  if (options.reload_interval <= absl::ZeroDuration()) {
+    return absl::InvalidArgumentError(
+        "--authorization_reload_interval must be positive");
+  }
+  absl::StatusOr<std::string> text =
+      ReadRegularFile(options.policy_file, kMaxFileBytes);
+  const absl::Status usable =
+      text.ok() ? AuthorizationPolicy::Parse(*text).status() : text.status();
+  if (usable.ok()) return text;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--authorization_policy=", options.policy_file, ": ", usable.message()));
+}
+
 Authorizer::Authorizer(AuthorizationOptions options)
     : options_(std::move(options)),
       registry_(std::make_shared<prometheus::Registry>()) {
@@ -41,18 +56,10 @@ Authorizer::Authorizer(AuthorizationOptions options)
 
 absl::Status Authorizer::Start() {
   if (!enabled()) return absl::OkStatus();
-  if (options_.reload_interval <= absl::ZeroDuration()) {
-    return absl::InvalidArgumentError(
-        "--authorization_reload_interval must be positive");
-  }
-  absl::StatusOr<std::string> text =
-      ReadRegularFile(options_.policy_file, kMaxFileBytes);
-  const auto adopt = text.ok() ? Parse(*text) : text.status();
-  if (!adopt.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--authorization_policy=", options_.policy_file, ": ",
-                     adopt.status().message()));
-  }
+  absl::StatusOr<std::string> text = ReadPolicy(options_);
+  if (!text.ok()) return text.status();
+  const auto adopt = Parse(*text);
+  if (!adopt.ok()) return adopt.status();
   (*adopt)();
   watcher_.emplace(options_.reload_interval, [this] { Reload(); });
   return absl::OkStatus();

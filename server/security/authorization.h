@@ -33,6 +33,10 @@ struct AuthorizationOptions {
   absl::Duration reload_interval = absl::Seconds(10);
 };
 
+// The text of the policy; "" if there is none. Errors: INVALID_ARGUMENT, naming
+// the flag, if the policy or the interval cannot be used.
+absl::StatusOr<std::string> ReadPolicy(const AuthorizationOptions& options);
+
 // Owns the policy, and with one a thread that watches the file. The policy in
 // force when a call begins decides on it; calls that have begun go on.
 // Thread-safe.
@@ -41,7 +45,7 @@ class Authorizer {
   explicit Authorizer(AuthorizationOptions options);
 
   // Reads the policy, if there is one, and starts to watch its file.
-  // Errors: INVALID_ARGUMENT, naming flag and file, if it cannot be used.
+  // Errors: those of ReadPolicy().
   absl::Status Start();
 
   bool enabled() const { return !options_.policy_file.empty(); }

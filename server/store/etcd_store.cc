@@ -62,10 +62,8 @@ absl::StatusOr<EtcdOptions> ParseEtcdUrl(absl::string_view url) {
   EtcdOptions options;
   for (absl::string_view endpoint :
        absl::StrSplit(parts.first, ',', absl::SkipEmpty())) {
-    if (endpoint.find(':') == absl::string_view::npos) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("\"", endpoint, "\" is not HOST:PORT"));
-    }
+    const absl::Status target = CheckTarget("member", endpoint);
+    if (!target.ok()) return target;
     options.endpoints.emplace_back(endpoint);
   }
   const absl::string_view prefix = absl::StripSuffix(parts.second, "/");

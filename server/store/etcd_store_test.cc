@@ -177,8 +177,9 @@ TEST(EtcdUrl, NamesMembersAndPrefix) {
   ASSERT_TRUE(options.ok());
   EXPECT_EQ(options->endpoints, (std::vector<std::string>{"a:1", "[::1]:2"}));
   EXPECT_EQ(options->prefix, "planb/x/");
-  for (const char* wrong : {"", "etcd:", "etcd://", "etcd:///p", "etcd://a:1",
-                            "etcd://a:1/", "etcd://a/p", "http://a:1/p"}) {
+  for (const char* wrong :
+       {"", "etcd:", "etcd://", "etcd:///p", "etcd://a:1", "etcd://a:1/",
+        "etcd://a/p", "etcd://a:b/p", "http://a:1/p"}) {
     EXPECT_FALSE(ParseEtcdUrl(wrong).ok()) << wrong;
   }
 }

@@ -48,8 +48,34 @@ std::string PathOf(const std::string& choice) {
              : "none";
 }
 
-absl::StatusOr<std::shared_ptr<Store>> OpenEtcd(const StoreChoice& choice,
-                                                uint64_t request_window) {
+bool IsEtcd(const StoreChoice& choice) {
+  return choice.follow.empty() && absl::StartsWith(choice.store, "etcd:");
+}
+
+// Errors: INVALID_ARGUMENT for values that exclude each other.
+absl::Status CheckValues(const StoreChoice& choice) {
+  if (!choice.follow.empty()) {
+    if (choice.store != "auto" && choice.store != "none") {
+      return absl::InvalidArgumentError(
+          "--follow and --store exclude each other: a follower's tables are "
+          "those of the other server");
+    }
+    return CheckTarget("--follow", choice.follow);
+  }
+  if (choice.store.empty()) {
+    return absl::InvalidArgumentError(
+        "--store must be a path, none, auto or etcd://...");
+  }
+  if (!choice.cache.empty() && !IsEtcd(choice)) {
+    return absl::InvalidArgumentError(
+        "--cache is for a store in etcd and for --follow; other tables are on "
+        "this machine anyway");
+  }
+  return ParseSync(choice.store_sync).status();
+}
+
+// Errors: INVALID_ARGUMENT.
+absl::StatusOr<EtcdOptions> EtcdOptionsOf(const StoreChoice& choice) {
   absl::StatusOr<EtcdOptions> etcd = ParseEtcdUrl(choice.store);
   if (!etcd.ok()) {
     return absl::InvalidArgumentError(
@@ -70,6 +96,13 @@ absl::StatusOr<std::shared_ptr<Store>> OpenEtcd(const StoreChoice& choice,
         "--etcd_user and --etcd_password_file go together");
   }
   etcd->tls = choice.etcd_tls;
+  return etcd;
+}
+
+absl::StatusOr<std::shared_ptr<Store>> OpenEtcd(const StoreChoice& choice,
+                                                uint64_t request_window) {
+  absl::StatusOr<EtcdOptions> etcd = EtcdOptionsOf(choice);
+  if (!etcd.ok()) return etcd.status();
   auto store = EtcdStore::Open({.etcd = *std::move(etcd),
                                 .request_window = request_window,
                                 .patience = Patience(choice),
@@ -81,11 +114,6 @@ absl::StatusOr<std::shared_ptr<Store>> OpenEtcd(const StoreChoice& choice,
 }
 
 absl::StatusOr<std::shared_ptr<Store>> OpenUpstream(const StoreChoice& choice) {
-  if (choice.store != "auto" && choice.store != "none") {
-    return absl::InvalidArgumentError(
-        "--follow and --store exclude each other: a follower's tables are "
-        "those of the other server");
-  }
   auto store = UpstreamStore::Open({.target = choice.follow,
                                     .tls = choice.follow_tls,
                                     .timeout = Patience(choice)});
@@ -104,25 +132,32 @@ std::string NameOfReplica(const StoreChoice& choice) {
   return name;
 }
 
+std::vector<absl::Status> CheckStore(const StoreChoice& choice) {
+  std::vector<absl::Status> of_parts;
+  if (!choice.follow.empty()) {
+    of_parts = CheckClientTls("follow", choice.follow_tls);
+  } else if (IsEtcd(choice)) {
+    of_parts = CheckClientTls("etcd", choice.etcd_tls);
+    of_parts.push_back(EtcdOptionsOf(choice).status());
+  }
+  of_parts.push_back(CheckValues(choice));
+  return of_parts;
+}
+
 absl::StatusOr<std::shared_ptr<Store>> OpenStore(const StoreChoice& choice,
                                                  uint64_t request_window) {
+  const absl::Status valid = CheckValues(choice);
+  if (!valid.ok()) return valid;
   if (!choice.follow.empty()) return OpenUpstream(choice);
-  const absl::StatusOr<StoreSync> sync = ParseSync(choice.store_sync);
-  if (!sync.ok()) return sync.status();
-  if (choice.store.empty()) {
-    return absl::InvalidArgumentError(
-        "--store must be a path, none, auto or etcd://...");
-  }
-  if (absl::StartsWith(choice.store, "etcd:")) {
-    return OpenEtcd(choice, request_window);
-  }
+  if (IsEtcd(choice)) return OpenEtcd(choice, request_window);
   const std::string path = PathOf(choice.store);
   if (path == "none") {
     Log(LogLevel::kInfo, "tables are kept in memory only");
     return std::shared_ptr<Store>();
   }
-  auto store = SqliteStore::Open(
-      {.path = path, .sync = *sync, .request_window = request_window});
+  auto store = SqliteStore::Open({.path = path,
+                                  .sync = *ParseSync(choice.store_sync),
+                                  .request_window = request_window});
   if (!store.ok()) return store.status();
   Log(LogLevel::kInfo, "tables are stored",
       {{"path", path}, {"sync", choice.store_sync}});
@@ -132,11 +167,6 @@ absl::StatusOr<std::shared_ptr<Store>> OpenStore(const StoreChoice& choice,
 absl::StatusOr<std::shared_ptr<TableCache>> OpenCache(const StoreChoice& choice,
                                                       const Store* store) {
   if (choice.cache.empty()) return std::shared_ptr<TableCache>();
-  if (store == nullptr || store->kind() == "sqlite") {
-    return absl::InvalidArgumentError(
-        "--cache is for a store in etcd and for --follow; other tables are on "
-        "this machine anyway");
-  }
   auto cache = TableCache::Open(
       choice.cache, absl::StrCat(store->kind(), " ", store->path()));
   if (!cache.ok()) {

@@ -8,7 +8,9 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/base/client_channel.h"
 #include "server/store/table_cache.h"
@@ -40,14 +42,19 @@ struct StoreChoice {
 // What this server is called.
 std::string NameOfReplica(const StoreChoice& choice);
 
+// What can be known before OpenStore() and OpenCache(), without a database or
+// other servers; files of TLS included. Of each part: OK, or INVALID_ARGUMENT
+// that names its flag.
+std::vector<absl::Status> CheckStore(const StoreChoice& choice);
+
 // Null for none. `request_window`: as in SqliteStoreOptions. Errors:
 // INVALID_ARGUMENT, and those of SqliteStore::Open and EtcdStore::Open.
 inline constexpr char kStateDirectory[] = "/var/lib/planb";
 absl::StatusOr<std::shared_ptr<Store>> OpenStore(const StoreChoice& choice,
                                                  uint64_t request_window);
 
-// Null for none. `store` is of the same choice. Errors: INVALID_ARGUMENT if it
-// is no remote store, and those of TableCache::Open.
+// Null for none. `store` is of the same choice. Errors: those of
+// TableCache::Open.
 absl::StatusOr<std::shared_ptr<TableCache>> OpenCache(const StoreChoice& choice,
                                                       const Store* store);
 

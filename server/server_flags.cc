@@ -264,9 +264,9 @@ ABSL_FLAG(absl::Duration, lookup_spin, absl::ZeroDuration(),
           "each thread.");
 ABSL_FLAG(planb::server::Size, max_message_bytes, {16 << 20},
           "Size of one gRPC message received. A longer one ends its call.");
-ABSL_FLAG(int32_t, unix_send_buffer, 1 << 20,
-          "SO_SNDBUF of Unix sockets in bytes, which net.core.wmem_max bounds; "
-          "0: the host's default.");
+ABSL_FLAG(planb::server::Size, unix_send_buffer, {1 << 20},
+          "SO_SNDBUF of Unix sockets, which net.core.wmem_max bounds; 0: the "
+          "host's default.");
 ABSL_FLAG(std::string, loopback_congestion, "cubic",
           "TCP_CONGESTION of connections from this host; empty: the host's "
           "default.");
@@ -432,7 +432,8 @@ ServerOptions OptionsFromFlags() {
   options.threads.count = absl::GetFlag(FLAGS_lookup_threads);
   options.threads.spin = absl::GetFlag(FLAGS_lookup_spin);
   options.transport = {
-      .sockets = {.unix_send_buffer = absl::GetFlag(FLAGS_unix_send_buffer),
+      .sockets = {.unix_send_buffer = static_cast<int>(
+                      absl::GetFlag(FLAGS_unix_send_buffer).bytes),
                   .loopback_congestion =
                       absl::GetFlag(FLAGS_loopback_congestion)},
       .connections = {.max_connections = absl::GetFlag(FLAGS_max_connections),
@@ -489,9 +490,12 @@ void CheckFlags(std::vector<absl::Status>& problems) {
         "cannot generate that many routes: --max_routes' limit is ", limit);
   wrong(absl::GetFlag(FLAGS_insecure) && !absl::GetFlag(FLAGS_tls_cert).empty(),
         "--insecure and --tls_cert cannot both be given");
-  wrong(absl::GetFlag(FLAGS_max_message_bytes).bytes >
-            std::numeric_limits<int32_t>::max(),
-        "--max_message_bytes must be below 2GiB");
+  for (const auto& [name, flag] :
+       {std::pair("max_message_bytes", &FLAGS_max_message_bytes),
+        std::pair("unix_send_buffer", &FLAGS_unix_send_buffer)}) {
+    wrong(absl::GetFlag(*flag).bytes > std::numeric_limits<int32_t>::max(),
+          "--", name, " must be below 2GiB");
+  }
   constexpr uint64_t kMaxThreads = 1024;
   wrong(absl::GetFlag(FLAGS_lookup_threads) > kMaxThreads,
         "--lookup_threads must be at most ", kMaxThreads);

@@ -132,6 +132,11 @@ TEST_F(ServerFlags, ValuesReachTheOptions) {
   Set("keepalive_time", "16s");
   Set("keepalive_timeout", "17s");
   Set("drain_timeout", "18s");
+  Set("unix_send_buffer", "300KiB");
+  Set("max_message_bytes", "3MiB");
+  Set("memory_quota_bytes", "1GiB");
+  Set("max_table_memory_bytes", "1025");
+  Set("history_bytes", "0");
   Set("log_level", "debug");
   Set("log_format", "json");
   Set("slow_batch", "19ms");
@@ -184,9 +189,36 @@ TEST_F(ServerFlags, ValuesReachTheOptions) {
   EXPECT_EQ(got.transport.keepalive_time, absl::Seconds(16));
   EXPECT_EQ(got.transport.keepalive_timeout, absl::Seconds(17));
   EXPECT_EQ(line->drain_timeout, absl::Seconds(18));
+  EXPECT_EQ(got.transport.sockets.unix_send_buffer, 300 << 10);
+  EXPECT_EQ(got.transport.max_message_bytes, 3 << 20);
+  EXPECT_EQ(got.transport.memory_quota_bytes, size_t{1} << 30);
+  EXPECT_EQ(got.tables.memory_limit, 1025U);
+  EXPECT_EQ(got.tables.table.history_bytes, 0U);
   EXPECT_EQ(line->log_level, "debug");
   EXPECT_EQ(line->log_format, "json");
   EXPECT_EQ(got.slow_batch, absl::Milliseconds(19));
+}
+
+// A flag of bytes says so by its name, or is this one.
+TEST_F(ServerFlags, SizesHaveUnits) {
+  int sizes = 0;
+  for (const auto& [name, flag] : absl::GetAllFlags()) {
+    if (!absl::EndsWith(flag->Filename(), "server/server_flags.cc") ||
+        (!absl::EndsWith(name, "_bytes") && name != "unix_send_buffer")) {
+      continue;
+    }
+    ++sizes;
+    for (const char* value : {"7", "512KiB", "64MiB", "1GiB"}) {
+      Set(name, value);
+      EXPECT_EQ(flag->CurrentValue(), value);
+    }
+    std::string error;
+    for (const char* value : {"-1", "1kB", "1MB", "MiB", "1.5MiB"}) {
+      EXPECT_FALSE(flag->ParseFrom(value, &error)) << name << "=" << value;
+      EXPECT_TRUE(absl::StrContains(error, "64MiB")) << error;
+    }
+  }
+  EXPECT_EQ(sizes, 6);
 }
 
 TEST_F(ServerFlags, PermissionsReachTheOptions) {
@@ -229,6 +261,8 @@ TEST_F(ServerFlags, ContradictionsAreRefused) {
         Case{"slow_batch", "-1us", "--slow_batch"},
         Case{"drain_timeout", "-1s", "--drain_timeout"},
         Case{"max_generation_wait", "-1s", "--max_generation_wait"},
+        Case{"unix_send_buffer", "2GiB", "--unix_send_buffer"},
+        Case{"max_message_bytes", "2GiB", "--max_message_bytes"},
         Case{"generate", "4000001", "--max_routes"}}) {
     absl::FlagSaver saver;
     Set(wrong.flag, wrong.value);

@@ -28,6 +28,7 @@ namespace planb::client {
 
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -241,6 +242,33 @@ TEST(Colored, BadNewsAreRedAndGoodOnesGreen) {
   EXPECT_EQ(Colored("NOT_SERVING\n"), "\x1b[31mNOT_SERVING\x1b[0m\n");
   EXPECT_EQ(Colored("SERVING\n"), "\x1b[32mSERVING\x1b[0m\n");
   EXPECT_EQ(Colored("next hop 5"), "next hop 5");
+}
+
+TEST(SizeText, HasOneDigitOfTheLargestUnit) {
+  EXPECT_EQ(SizeText(0), "0 bytes");
+  EXPECT_EQ(SizeText(1023), "1023 bytes");
+  EXPECT_EQ(SizeText(1024), "1.0 KiB");
+  EXPECT_EQ(SizeText(1536), "1.5 KiB");
+  EXPECT_EQ(SizeText((1 << 20) - 1), "1.0 MiB");
+  EXPECT_EQ(SizeText(960 << 20), "960.0 MiB");
+  EXPECT_EQ(SizeText(4.0 * (1 << 30)), "4.0 GiB");
+  EXPECT_EQ(SizeText(5e15), "4547.5 TiB");
+}
+
+TEST(TextOfStatus, HasSizesInUnits) {
+  output::Status status;
+  status.set_fib_bytes(3 << 20);
+  status.set_retired_fib_bytes(12);
+  status.set_rib_bytes(2560);
+  status.set_memory_bound_bytes(7 << 20);
+  status.set_memory_limit_bytes(4.0 * (1 << 30));
+  status.set_history_bytes(16 << 20);
+  EXPECT_THAT(TextOf(status),
+              AllOf(HasSubstr(" 3.0 MiB FIB, 12 bytes retired, 2.5 KiB RIB\n"),
+                    HasSubstr(" 7.0 MiB, at most 4.0 GiB\n"),
+                    HasSubstr(" 16.0 MiB, from generation 0\n")));
+  // Programs get bytes.
+  EXPECT_THAT(JsonLine(status), HasSubstr("\"fib_bytes\":3145728,"));
 }
 
 TEST(ProgressText, HasABarIfTheEndIsKnown) {

@@ -201,6 +201,18 @@ void Progress::Show(uint64_t done, absl::string_view more) {
   }
 }
 
+std::string SizeText(double bytes) {
+  if (bytes < 1024) return absl::StrFormat("%.0f bytes", bytes);
+  absl::string_view unit;
+  for (const absl::string_view larger : {"KiB", "MiB", "GiB", "TiB"}) {
+    // What would be printed as 1024.0 is one of the next unit.
+    if (!unit.empty() && bytes < 1023.95) break;
+    unit = larger;
+    bytes /= 1024;
+  }
+  return absl::StrFormat("%.1f %s", bytes, unit);
+}
+
 std::string Field(absl::string_view name, absl::string_view value) {
   return absl::StrFormat("%-14s %s\n", name, value);
 }
@@ -279,15 +291,16 @@ std::string TextOf(const output::Status& s) {
       Field("writer epoch", absl::StrFormat("%.0f", s.writer_epoch())),
       Field("intervals", absl::StrFormat("%.0f IPv6, %.0f IPv4",
                                          s.intervals_v6(), s.intervals_v4())),
-      Field("memory", absl::StrFormat("%.0f bytes FIB, %.0f retired, %.0f RIB",
-                                      s.fib_bytes(), s.retired_fib_bytes(),
-                                      s.rib_bytes())),
+      Field("memory",
+            absl::StrCat(SizeText(s.fib_bytes()), " FIB, ",
+                         SizeText(s.retired_fib_bytes()), " retired, ",
+                         SizeText(s.rib_bytes()), " RIB")),
       Field("memory bound",
-            absl::StrFormat("%.0f bytes, at most %.0f", s.memory_bound_bytes(),
-                            s.memory_limit_bytes())),
-      Field("history",
-            absl::StrFormat("%.0f bytes, from generation %.0f",
-                            s.history_bytes(), s.oldest_watch_generation())),
+            absl::StrCat(SizeText(s.memory_bound_bytes()), ", at most ",
+                         SizeText(s.memory_limit_bytes()))),
+      Field("history", absl::StrFormat("%s, from generation %.0f",
+                                       SizeText(s.history_bytes()),
+                                       s.oldest_watch_generation())),
       Field("kernel",
             absl::StrCat(s.kernel(), " (of ",
                          absl::StrJoin(s.available_kernels(), ", "), ")")),

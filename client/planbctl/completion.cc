@@ -39,12 +39,33 @@ std::set<absl::string_view> FirstWords() {
   return words;
 }
 
+// "--a|--b": the flags that take a value, even without "=".
+std::string FlagsWithValues() {
+  std::set<absl::string_view> names(GlobalFlags().begin(), GlobalFlags().end());
+  for (const Command* command : AllCommands()) {
+    names.insert(command->flags.begin(), command->flags.end());
+  }
+  std::erase_if(names, [](absl::string_view name) {
+    return absl::FindCommandLineFlag(name)->IsOfType<bool>();
+  });
+  return absl::StrCat("--", absl::StrJoin(names, "|--"));
+}
+
+// Values of flags are no words of the command. Bash makes words of the = and
+// the : within one, after which it goes on.
 std::string Bash() {
   std::string text = absl::StrCat(
       "_planbctl() {\n"
-      "  local cur=${COMP_WORDS[COMP_CWORD]} words=() word choices= topics=\n"
+      "  local cur=${COMP_WORDS[COMP_CWORD]} words=() word choices= topics= "
+      "value=\n"
       "  for word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
-      "    [[ $word == -* || $word == = ]] || words+=(\"$word\")\n"
+      "    case $word in\n      ",
+      FlagsWithValues(),
+      ") value=1 ;;\n"
+      "      -*) value= ;;\n"
+      "      *[!:=]*) [[ $value ]] || words+=(\"$word\"); value= ;;\n"
+      "      *) value=1 ;;\n"
+      "    esac\n"
       "  done\n"
       "  [[ ${words[0]} == help ]] && words=(\"${words[@]:1}\") && "
       "topics='all flags'\n"
@@ -65,6 +86,7 @@ std::string Bash() {
   }
   absl::StrAppend(&text,
                   "  esac\n"
+                  "  [[ $value && $cur != -* ]] && choices=\n"
                   "  COMPREPLY=($(compgen -W \"$choices\" -- \"$cur\"))\n"
                   "  [[ $choices ]] || COMPREPLY=($(compgen -f -- \"$cur\"))\n"
                   "}\n"

@@ -62,6 +62,16 @@ TEST_F(PlanbctlTest, ShellsCompleteCommandsAndFlags) {
   EXPECT_EQ(offered("planbctl announce ::/0 --expec"),
             "--expected_generation\n");
   EXPECT_EQ(offered("planbctl routes list --ma"), "--match\n");
+  // Values of flags are no commands. Bash makes words of = and : alone.
+  EXPECT_EQ(offered("planbctl --table red loo"), "lookup\n");
+  EXPECT_EQ(offered("planbctl --table=red loo"), "lookup\n");
+  EXPECT_EQ(offered("planbctl --json = true loo"), "lookup\n");
+  EXPECT_EQ(offered("planbctl --server = unix : ///tmp/s loo"), "lookup\n");
+  EXPECT_EQ(offered("planbctl --server \"[\" :: 1\"]\" : 1 routes re"),
+            "replace\n");
+  EXPECT_EQ(offered("planbctl routes --table red lis"), "list\n");
+  EXPECT_EQ(offered("planbctl --table loo"), "\n");
+  EXPECT_EQ(offered("planbctl lookup 2001 : db8 :: --pre"), "--prefixes\n");
   EXPECT_EQ(Do("completion zsh").find("autoload"), 0U);
   EXPECT_THAT(Do("completion fish"),
               HasSubstr("-n '__fish_seen_subcommand_from routes' -a list"));

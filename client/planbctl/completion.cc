@@ -58,7 +58,7 @@ std::string Bash() {
       "_planbctl() {\n"
       "  local cur=${COMP_WORDS[COMP_CWORD]} words=() word choices= topics= "
       "value=\n"
-      "  for word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
+      "  for word in \"${COMP_WORDS[@]:1:$((COMP_CWORD-1))}\"; do\n"
       "    case $word in\n      ",
       FlagsWithValues(),
       ") value=1 ;;\n"

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"math"
@@ -82,6 +83,46 @@ func connect(t testing.TB, s *server, options ...Option) *Client {
 			t.Fatal(err)
 		}
 		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// Example calls the server that PLANB_SERVER names. Without a binary of the
+// server it is left out, and so it is in the processes of a fuzzer.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	binary := os.Getenv("PLANB_SERVER_BINARY")
+	if binary == "" || flag.Lookup("test.fuzzworker").Value.String() == "true" {
+		_ = flag.Set("test.skip", "^Example")
+		os.Exit(m.Run())
+	}
+	os.Exit(runBesideServer(binary, m))
+}
+
+func runBesideServer(binary string, m *testing.M) int {
+	folder, err := os.MkdirTemp("", "planb_example")
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	s := &server{folder: folder}
+	command := exec.Command(binary, "--listen="+s.target(), "--metrics_address=", "--store=none")
+	if err := command.Start(); err != nil {
+		panic(err)
+	}
+	defer func() { _ = command.Process.Kill(); _ = command.Wait() }()
+	_ = os.Setenv("PLANB_SERVER", s.target())
+	client, err := Dial(s.target())
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = client.Close() }()
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if _, err = client.Table(context.Background()); err == nil {
+			return m.Run()
+		}
+		if time.Now().After(end) {
+			panic(err)
+		}
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	planb "planb.dev/lookup/client/go"
 )
 
-// Not run by `go test`: it needs a server, such as that of `make run`.
+// PLANB_SERVER is the address of a server, such as that of `make run`.
 func Example() {
 	client, err := planb.Dial(os.Getenv("PLANB_SERVER"))
 	if err != nil {
@@ -34,4 +34,5 @@ func Example() {
 		log.Fatal(err)
 	}
 	fmt.Println(nextHops)
+	// Output: [7 0]
 }

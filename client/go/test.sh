@@ -34,4 +34,4 @@ unformatted=$("$(dirname "$GO")/gofmt" -l ./*.go cmd local)
 # The table inside the process, by the C++ library.
 export CGO_CFLAGS="-I$OLDPWD" CGO_LDFLAGS="-L$folder" LD_LIBRARY_PATH=$folder
 "$GO" vet -tags planb_local ./local
-"$GO" test -tags planb_local ./local
+"$GO" test -race -tags planb_local "${@:2}" ./local

@@ -5,9 +5,9 @@
 //
 // The channels use the defaults of gRPC's transport: other frame sizes, buffers
 // and lookahead gained nothing in measurements, and disabling bandwidth probing
-// costs a fifth or more. Only the message size changes, and HTTP proxies are
-// disabled: a proxy in the environment is for the web, not for lookups within a
-// host or a rack.
+// costs a fifth or more. Only the message size changes, there is keepalive, and
+// HTTP proxies are disabled: a proxy in the environment is for the web, not for
+// lookups within a host or a rack.
 
 #include "client/channel.h"
 
@@ -23,6 +23,8 @@
 #include <sys/un.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -191,6 +193,12 @@ std::string LastError(grpc::Channel& channel, absl::Time deadline) {
   return status.error_message();
 }
 
+// To gRPC, the largest int means never.
+int ToMilliseconds(absl::Duration duration) {
+  return static_cast<int>(std::min<int64_t>(absl::ToInt64Milliseconds(duration),
+                                            std::numeric_limits<int>::max()));
+}
+
 using Credentials = std::shared_ptr<grpc::ChannelCredentials>;
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> ChannelWith(
@@ -214,6 +222,12 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> ChannelWith(
   SocketOptions sockets;
   if (!IsLoopback(target)) sockets.loopback_congestion.clear();
   SetSocketOptions(sockets, arguments);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS,
+                   ToMilliseconds(options.keepalive_time));
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+                   ToMilliseconds(options.keepalive_timeout));
+  // Else gRPC stops after two pings on a connection that only receives.
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   if (options.own_connection) {
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   }

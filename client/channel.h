@@ -51,6 +51,14 @@ struct ChannelOptions {
   bool own_connection = false;
   // Without: plaintext. Unix sockets are always plaintext.
   std::optional<TlsOptions> tls = std::nullopt;
+  // A connection with calls on it that was silent for so long gets a ping. If
+  // that is not answered within the timeout, the connection is closed, and its
+  // calls end with UNAVAILABLE. So a watch, which only reads, notices a peer
+  // that is gone. The server closes connections with more pings than one in its
+  // --min_ping_interval, by default 10 s. gRPC reads a connection that no call
+  // waits on every 5 s: a timeout has to be longer.
+  absl::Duration keepalive_time = absl::Seconds(20);
+  absl::Duration keepalive_timeout = absl::Seconds(20);
 };
 
 // Makes a channel to `target`: "unix:///run/planb/planb.sock", "host:port" or

@@ -28,7 +28,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/testing/server_process.h"
 #include "base/testing/test_certificates.h"
+#include "base/testing/wire.h"
 #include "client/channel.h"
 #include "client/lookup_client.h"
 #include "client/table_client.h"
@@ -641,6 +643,27 @@ TEST_F(LocalTableTest, KeepsItsTableUntilTheServerIsAheadAgain) {
   EXPECT_TRUE((*table)->WaitFor(11, Soon()).ok());
   EXPECT_EQ(*(*table)->Lookup(PrefixOf(0).address()), 110U);
   EXPECT_GT((*table)->resyncs(), 0U);
+}
+
+// Its connection stays open, and nothing comes on it any more.
+TEST(LocalTable, FollowsOnWhereItsConnectionGoesSilent) {
+  const ServerProcess server({"--listen=127.0.0.1:0", "--store=none",
+                              "--metrics_address=", "--min_ping_interval=1s"});
+  ASSERT_TRUE(server.AwaitServing()) << server.Log();
+  const std::string address =
+      absl::StrCat("127.0.0.1:", server.PortOf("127.0.0.1:0"));
+  Wire wire(address);
+  const ChannelOptions quick = {.keepalive_time = absl::Seconds(2),
+                                .keepalive_timeout = absl::Seconds(1)};
+  const auto table =
+      LocalTable::Follow(*MakeChannel(wire.address(), quick), {}, Soon());
+  ASSERT_TRUE(table.ok()) << table.status();
+  wire.Strand();
+  v1::UpdateRoutesRequest request;
+  *request.add_updates() = ToUpdate({PrefixOf(0), 7});
+  ASSERT_TRUE(TableClient(*MakeChannel(address)).UpdateRoutes(request).ok());
+  EXPECT_TRUE((*table)->WaitFor(1, Soon()).ok());
+  EXPECT_EQ(*(*table)->Lookup(PrefixOf(0).address()), 7U);
 }
 
 // PLANB_STORM_SECONDS makes it longer.

@@ -51,6 +51,23 @@ std::vector<Route> ManyRoutes() {
   return routes;
 }
 
+// A server refuses too many pings by closing the connection.
+TEST(Channel, KeepalivePingsAreWithinWhatTheServerAllows) {
+  const ServerProcess server(
+      {"--listen=127.0.0.1:0", "--store=none",
+       "--metrics_address=", "--min_ping_interval=500ms"});
+  ASSERT_TRUE(server.AwaitServing()) << server.Log();
+  const auto channel =
+      *MakeChannel(absl::StrCat("127.0.0.1:", server.PortOf("127.0.0.1:0")),
+                   {.keepalive_time = absl::Seconds(1)});
+  RouteWatcher watcher(channel, {});
+  // The second bookmark comes after 5 s. Meanwhile only pings are sent.
+  ASSERT_TRUE(watcher.Next().ok());
+  ASSERT_TRUE(watcher.Next().ok());
+  EXPECT_EQ(watcher.reconnects(), 0U);
+  EXPECT_EQ(channel->GetState(false), GRPC_CHANNEL_READY);
+}
+
 class TableClientTest : public testing::RealServerFixture {
  protected:
   void SetUp() override {

@@ -69,6 +69,9 @@ class Wire {
     cut_before_ = std::string(text);
   }
   bool cut() const { return cut_; }
+  // Connections so far stay open and carry no more bytes, as if what is between
+  // had forgotten them.
+  void Strand() { stranded_ = accepted_.load(); }
 
  private:
   static sockaddr_in Loopback(uint16_t port) {
@@ -87,26 +90,30 @@ class Wire {
     cut_before_.clear();
     cut_ = true;
   }
-  // Waits until one can be read, at most 20 ms. False while it is cut.
-  bool Readable(pollfd* sockets, nfds_t count) const {
-    if (cut_) {
+  // Waits until one can be read, at most 20 ms. False while it is cut, or
+  // connection number `number` is stranded.
+  bool Readable(pollfd* sockets, nfds_t count, uint64_t number) const {
+    const auto holds = [&] { return cut_ || number < stranded_; };
+    if (holds()) {
       absl::SleepFor(absl::Milliseconds(5));
       return false;
     }
-    return poll(sockets, count, 20) > 0;
+    return poll(sockets, count, 20) > 0 && !holds();
   }
 
   void Accept() {
     while (!ending_) {
       pollfd ready = {listener_, POLLIN, 0};
-      if (!Readable(&ready, 1)) continue;
+      if (!Readable(&ready, 1, accepted_)) continue;
       const int from = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
       if (from < 0) continue;
-      connections_.emplace_back([this, from] { Forward(from); });
+      const uint64_t number = accepted_++;
+      connections_.emplace_back(
+          [this, from, number] { Forward(from, number); });
     }
   }
 
-  void Forward(int from) {
+  void Forward(int from, uint64_t number) {
     const int to = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address = to_;
     bool open = connect(to, Generic(address), sizeof(address)) == 0;
@@ -114,7 +121,7 @@ class Wire {
                                   pollfd{to, POLLIN, 0}};
     std::array<char, 65536> bytes;
     while (open && !ending_) {
-      if (!Readable(ends.data(), ends.size())) continue;
+      if (!Readable(ends.data(), ends.size(), number)) continue;
       for (size_t i = 0; i < ends.size() && open; ++i) {
         if (ends[i].revents == 0) continue;
         const ssize_t got = read(ends[i].fd, bytes.data(), bytes.size());
@@ -143,6 +150,8 @@ class Wire {
   std::atomic<bool> ending_ = false;
   std::mutex mutex_;
   std::string cut_before_ ABSL_GUARDED_BY(mutex_);
+  std::atomic<uint64_t> accepted_ = 0;
+  std::atomic<uint64_t> stranded_ = 0;  // so many, the first ones
   std::thread accepting_;
   std::vector<std::thread> connections_;  // of the accepting thread
 };

@@ -105,4 +105,14 @@ for spoilt in latest small; do
     fail "$spoilt passed for sound"
   fi
 done
+# What the network policy would cut off is said at once; with `egress` it renders.
+for flag in store=etcd://etcd.etcd:2379/planb follow=dns:///leader:50051 \
+  otlp_endpoint=collector:4317; do
+  if render cut --set "flags.$flag"; then
+    fail "--$flag behind a network policy without egress"
+  fi
+  grep -q 'networkPolicy.egress' "$work/render.log" || fail "refused, but not so: $flag"
+  render let --set "flags.$flag" --set 'networkPolicy.egress[0].ports[0].port=53' ||
+    fail "--$flag with networkPolicy.egress"
+done
 echo "PASS: the chart"

@@ -14,7 +14,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=deploy/lib.sh
 . "$here/../lib.sh"
 umask 022
-readonly MAX_BYTES=$((40 << 20))
+readonly MAX_BYTES=40000000
 version=$(< "$here/../../VERSION")
 readonly version IMAGE=localhost/planb-lookup:$version
 

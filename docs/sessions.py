@@ -162,7 +162,7 @@ NOT_RUN = {
         "third_party <- base": _DIAGRAM,
         "room: what it does": _DIAGRAM,
     },
-    "README.md": {"make demo": _GATE, "proto/ ": _DIAGRAM},
+    "README.md": {"make demo": _GATE, "make image": _IMAGE, "proto/ ": _DIAGRAM},
     "benchmarks/README.md": {
         "": _MEASURES,
     },
@@ -183,7 +183,7 @@ NOT_RUN = {
     "client/python/README.md": {"planb_server": _MEASURES},
     "deploy/README.md": {
         "make image": _IMAGE,
-        "podman load": _IMAGE,
+        "ctr -n k8s.io": _IMAGE,
         "kubectl": _CLUSTER,
         "helm install": _CLUSTER,
         "deploy/kubernetes/certificates.sh": _CLUSTER,

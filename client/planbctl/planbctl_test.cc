@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -27,6 +29,7 @@ namespace {
 using ::testing::AllOf;
 using testing::Ctl;
 using testing::Do;
+using ::testing::ElementsAre;
 using testing::Ended;
 using testing::Fails;
 using ::testing::HasSubstr;
@@ -338,6 +341,80 @@ TEST_F(PlanbctlTest, StatusAndHealth) {
   server_.SetServing(false);
   EXPECT_EQ(Fails(1, "health"), "NOT_SERVING\n");
   Fails(1, "status");
+}
+
+TEST_F(PlanbctlTest, StatusShowsReplicasAndTheirLag) {
+  EXPECT_THAT(Do("status"), Not(HasSubstr("replica")));
+  v1::ListReplicasResponse replicas;
+  const auto add = [&](const char* name, uint64_t visible, absl::Duration age) {
+    v1::Replica& replica = *replicas.add_replicas();
+    replica.set_name(name);
+    replica.set_version("0.9.0");
+    replica.set_reported_unix_nanos(
+        static_cast<uint64_t>(absl::ToUnixNanos(absl::Now() - age)));
+    auto& other = *replica.add_tables();
+    other.set_table("other");
+    other.set_generation(visible + 77);
+    if (visible == 0) return;
+    auto& table = *replica.add_tables();
+    table.set_table("default");
+    table.set_generation(visible);
+  };
+  // Hours: a slow machine adds seconds.
+  add("front", 12'345'678, absl::Hours(2));
+  add("next", 12'345'678, absl::Hours(3));
+  add("late", 12'345'676, absl::Hours(5));
+  add("empty", 0, absl::Hours(1));  // does not have the table yet
+  replicas.mutable_replicas(1)->set_self(true);
+  server_.SetReplicas(replicas);
+  const std::string text = Do("status");
+  std::vector<std::vector<std::string>> rows;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    if (rows.empty() && !absl::StartsWith(line, "replica ")) continue;
+    std::vector<std::string> cells =
+        absl::StrSplit(line, "  ", absl::SkipEmpty());
+    for (std::string& cell : cells) absl::StripAsciiWhitespace(&cell);
+    rows.push_back(cells);
+  }
+  // A text such as "7203.1 s ago", as hours, rounded down.
+  const auto hours = [](absl::string_view cell) {
+    double seconds = -1;
+    EXPECT_TRUE(absl::SimpleAtod(cell.substr(0, cell.find(' ')), &seconds))
+        << cell;
+    return static_cast<int>(seconds / 3600);
+  };
+  ASSERT_EQ(rows.size(), 6U) << text;  // the last is empty
+  EXPECT_THAT(rows[0], ElementsAre("replica", "visible", "behind",
+                                   "for at least", "reported", "version"));
+  const std::vector<std::vector<std::string>> expected = {
+      {"front", "12345678", "0", "-"},
+      {"next *", "12345678", "0", "-"},
+      {"late", "12345676", "2"},
+      {"empty", "0", "12345678"}};
+  for (size_t i = 0; i < expected.size(); ++i) {
+    ASSERT_EQ(rows[i + 1].size(), 6U) << text;
+    const std::vector<std::string> begin(
+        rows[i + 1].begin(), rows[i + 1].begin() + expected[i].size());
+    EXPECT_EQ(begin, expected[i]);
+    EXPECT_EQ(rows[i + 1][5], "0.9.0");
+  }
+  EXPECT_EQ(hours(rows[1][4]), 2);
+  EXPECT_EQ(hours(rows[3][4]), 5);
+  // "next" was the first whose last report is ahead of "late"; and "late" of
+  // "empty".
+  EXPECT_EQ(hours(rows[3][3]), 3);
+  EXPECT_EQ(hours(rows[4][3]), 5);
+  const std::string json = Do("status --json");
+  EXPECT_THAT(json, AllOf(HasSubstr(R"("name":"late","version":"0.9.0",)"),
+                          HasSubstr(R"("behind":2,)"),
+                          HasSubstr(R"("behind_seconds":1)")));
+  // What the table has accepted counts too, although no server reports it.
+  v1::ListReplicasResponse none;
+  replicas.Swap(&none);
+  add("alone", 0, absl::Hours(1));
+  server_.SetReplicas(replicas);
+  EXPECT_THAT(Do("status --json"), AllOf(HasSubstr(R"("behind":1,)"),
+                                         Not(HasSubstr("behind_seconds"))));
 }
 
 // planbctl while its wall clock is set an hour forward and back: no call gives

@@ -354,16 +354,25 @@ absl::Status AddReplicas(const TableClient& client, output::Status& status) {
   }
   for (output::Status::Replica& line : *status.mutable_replicas()) {
     line.set_behind(newest - line.visible_generation());
+    for (const output::Status::Replica& other : status.replicas()) {
+      if (other.visible_generation() <= line.visible_generation()) continue;
+      line.set_behind_seconds(
+          std::max(line.behind_seconds(), other.report_age_seconds()));
+    }
   }
   return absl::OkStatus();
 }
 
 std::string ReplicasText(const output::Status& status) {
-  TextTable text({"replica", "visible", "behind", "reported", "version"});
+  TextTable text(
+      {"replica", "visible", "behind", "for at least", "reported", "version"});
   for (const output::Status::Replica& replica : status.replicas()) {
     text.AddRow({absl::StrCat(replica.name(), replica.self() ? " *" : ""),
-                 absl::StrCat(replica.visible_generation()),
-                 absl::StrCat(replica.behind()),
+                 absl::StrFormat("%.0f", replica.visible_generation()),
+                 absl::StrFormat("%.0f", replica.behind()),
+                 replica.has_behind_seconds()
+                     ? absl::StrFormat("%.1f s", replica.behind_seconds())
+                     : "",
                  absl::StrFormat("%.1f s ago", replica.report_age_seconds()),
                  replica.version()});
   }
@@ -415,7 +424,10 @@ const Command kStatusCommand = {
         "lengths, and the server's health. If the server shares its store, "
         "also shows a line for each server that does: its name (\"*\" marks "
         "the one that answers), the generation that lookups see there, and "
-        "how far that is behind. Exits with 1 if the server answers but is "
+        "how many generations and how long that is behind the newest: a server "
+        "reports when something becomes visible, and the time counts from the "
+        "first of the last reports with a newer generation. Exits with 1 if "
+        "the server answers but is "
         "not serving.",
     .run = RunStatus,
 };

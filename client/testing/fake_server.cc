@@ -319,6 +319,11 @@ void FakeServer::SetServing(bool serving) {
   server_->GetHealthCheckService()->SetServingStatus(serving);
 }
 
+void FakeServer::SetReplicas(const v1::ListReplicasResponse& replicas) {
+  absl::MutexLock lock(&mutex_);
+  replicas_ = replicas;
+}
+
 void FakeServer::Die() {
   server_->Shutdown(std::chrono::system_clock::now());
   server_->Wait();

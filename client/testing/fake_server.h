@@ -73,6 +73,8 @@ class FakeServer {
   // Watches of "default" can only start from the current generation.
   void ForgetHistory();
   void SetServing(bool serving);
+  // ListReplicas answers this. Before: FAILED_PRECONDITION (STORE_NOT_SHARED).
+  void SetReplicas(const v1::ListReplicasResponse& replicas);
   // Breaks every connection and stops. REQUIRES: no other call is running.
   void Die();
   // After Die: serves again at the same target, with the initial table.
@@ -118,6 +120,7 @@ class FakeServer {
   bool held_ ABSL_GUARDED_BY(mutex_) = false;
   int failing_updates_ ABSL_GUARDED_BY(mutex_) = 0;
   grpc::Status update_error_ ABSL_GUARDED_BY(mutex_);
+  v1::ListReplicasResponse replicas_ ABSL_GUARDED_BY(mutex_);
   Fate fate_ ABSL_GUARDED_BY(mutex_);
   uint64_t fated_streams_ ABSL_GUARDED_BY(mutex_) = 0;
   std::atomic<Spoil> spoil_ = Spoil::kNothing;

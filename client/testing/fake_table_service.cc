@@ -80,6 +80,17 @@ class FakeServer::TableService : public v1::RouteTable::Service {
     });
   }
 
+  grpc::Status ListReplicas(grpc::ServerContext*,
+                            const v1::ListReplicasRequest*,
+                            v1::ListReplicasResponse* response) override {
+    absl::MutexLock lock(&fake_.mutex_);
+    *response = fake_.replicas_;
+    return response->replicas().empty()
+               ? MakeError(grpc::StatusCode::FAILED_PRECONDITION,
+                           "STORE_NOT_SHARED", "no server shares the store")
+               : grpc::Status::OK;
+  }
+
   grpc::Status WatchRoutes(
       grpc::ServerContext* context, const v1::WatchRoutesRequest* request,
       grpc::ServerWriter<v1::WatchRoutesResponse>* writer) override {

@@ -241,7 +241,9 @@ const Command kTableCopyCommand = {
         "have. Each becomes one new generation there; generations, request "
         "ids and writer epochs are not copied. Nothing changes on --server. "
         "To move to another store, stop the writers, copy, and start them "
-        "with SERVER.",
+        "with SERVER; \"table delete\" removes a table here. One command does "
+        "not do both: a deletion cannot name a generation, and would take a "
+        "change with it that came after the copy.",
     .run = Copy,
 };
 

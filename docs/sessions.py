@@ -116,7 +116,8 @@ diff $kustomization deploy/kubernetes/sidecar/kustomization.yaml"""),
         "planb_server --authorization_policy=sidecar": SHELL,
     }, replace={"planb_server ": "planb_server --check_config ", " ...": "",
                 "=policy.json": "=deploy/kubernetes/policy/cluster.json",
-                "=sidecar.json": "=deploy/kubernetes/policy/sidecar.json"}),
+                "=sidecar.json": "=deploy/kubernetes/policy/sidecar.json",
+                "/run/planb/": "/tmp/", "/run/planb-control/": "/tmp/control-"}),
     Session("deploy/monitoring/README.md", {
         "deploy/monitoring/dashboard.py >": SHELL, "deploy/monitoring/kubernetes.py": SHELL,
         "planb_server --otlp_endpoint": SHELL, "promtool": SHELL,
@@ -131,12 +132,13 @@ kubectl() {
             before="openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 "
                    "-nodes -subj /CN=x -keyout /tmp/key.pem -out /tmp/cert.pem 2> /dev/null",
             replace={"PLANB_FLAGS=": "planb_server --check_config ",
-                     "/etc/planb/": "/tmp/"}, needs=("openssl",)),
+                     "/etc/planb/": "/tmp/", "/run/planb/": "/tmp/"},
+            needs=("openssl",)),
     Session("server/README.md", {
         "# /etc/planb/planb.yaml": YAML, "PLANB_MAX_ROUTES=": SHELL,
     }, after="""planb_server config print --config=/tmp/block.yaml > /tmp/printed
 grep '^max_routes: "2000000"$' /tmp/printed""",
-            replace={"/etc/planb/planb.yaml": "/tmp/block.yaml",
+            replace={"/etc/planb/planb.yaml": "/tmp/block.yaml", "/run/planb/": "/tmp/",
                      "planb_server --config": "planb_server --check_config --config"}),
     Session("server/STORE.md", before="""export PLANB_SERVER=unix:///tmp/planb.sock
 planb_server --listen=$PLANB_SERVER --store=/tmp/planb.db --metrics_address= &
@@ -146,7 +148,18 @@ mkdir /tmp/backup""", after=STOP + """
 planb_server --listen=$PLANB_SERVER --store=/tmp/backup/planb.db --metrics_address= &
 until planbctl health 2> /dev/null; do sleep 0.1; done
 planbctl lookup 2001:db8::1
-""" + STOP, needs=("sqlite3",), replace={" PATH ": " /tmp/planb.db ", "/backup/": "/tmp/backup/"}),
+""" + STOP, needs=("sqlite3",),
+            replace={" PATH ": " /tmp/planb.db ", "/backup/": "/tmp/backup/"}),
+    # What the tests are given.
+    Session("deploy/edge/README.md", {"bazel build //server": SHELL},
+            replace={" bin": " /tmp/bin"}, without={"deploy/edge/edge_test.sh": _GATE}),
+    Session("deploy/load/README.md", {"make build": SHELL}, replace={" bin": " /tmp/bin"},
+            without={"make build": "it is built"}),
+    Session("deploy/monitoring/README.md", {"mkdir bin": SHELL},
+            replace={" bin": " /tmp/bin"},
+            without={"deploy/monitoring/prometheus_test.sh": _LONG}),
+    Session("deploy/systemd/README.md", {"mkdir bin": SHELL}, replace={" bin": " /tmp/bin"},
+            without={"deploy/systemd/systemd_test.sh": _LONG}),
     Session("benchmarks/serving/visibility/README.md", {
         "benchmarks/serving/visibility/run.py": SHELL}),
 ]
@@ -164,9 +177,17 @@ NOT_RUN = {
     },
     "README.md": {"make demo": _GATE, "make image": _IMAGE, "proto/ ": _DIAGRAM},
     "benchmarks/README.md": {
-        "": _MEASURES,
+        "bazel build --config=opt": _MEASURES,
+        "PLANB_DATA_DIR=": _MEASURES,
+        "apt-get install --no-install-recommends libdpdk-dev": _MACHINE,
+        "make bench": _MEASURES,
+        "for i in 1 2 3 4 5 6 7": _MEASURES,
     },
-    "benchmarks/serving/README.md": {"": _MEASURES},
+    "benchmarks/serving/README.md": {
+        "bazel build --config=opt": _MEASURES,
+        "valgrind --tool=callgrind": _MEASURES,
+        "benchmarks/serving/hostile.sh": _MEASURES,
+    },
     "benchmarks/serving/ghz/README.md": {
         "bazel build": _LONG,
         "ghz --config": "needs ghz, whose build takes minutes; the script before calls it so",
@@ -191,21 +212,18 @@ NOT_RUN = {
         "deploy/test.sh": _GATE,
     },
     "deploy/RUNBOOK.md": {"kubectl": _CLUSTER},
-    "deploy/edge/README.md": {"apt-get install haproxy": _MACHINE, "bazel build": _GATE},
+    "deploy/edge/README.md": {"apt-get install haproxy": _MACHINE},
     "deploy/load/README.md": {
-        "make build": _GATE,
         "deploy/load/run.sh": _LONG,
         "deploy/load/image.sh": _CLUSTER,
         "deploy/load/soak.py": _LONG,
     },
-    "deploy/monitoring/README.md": {"mkdir bin": _LONG},
     "deploy/systemd/README.md": {
         "make deb": _MACHINE,
         "bazel build": _MACHINE,
         "[Service]": _DIAGRAM,
-        "mkdir bin": _LONG,
     },
-    "docs/ARCHITECTURE.md": {"": _DIAGRAM},
-    "lpm/README.md": {"": _DIAGRAM},
+    "docs/ARCHITECTURE.md": {"proto/planb/v1 ": _DIAGRAM, "base <- proto": _DIAGRAM},
+    "lpm/README.md": {"routes": _DIAGRAM},
     "server/README.md": {"socket ->": _DIAGRAM, "decoded ->": _DIAGRAM},
 }

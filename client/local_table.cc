@@ -7,6 +7,7 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -154,11 +155,19 @@ LocalTable::LocalTable(std::shared_ptr<grpc::Channel> channel,
     : channel_(std::move(channel)),
       options_(std::move(options)),
       server_(channel_),
-      heard_(SteadyNow().time_since_epoch().count()),
-      follower_([this] { Run(); }) {
-  if (options_.max_staleness < absl::InfiniteDuration()) {
-    clock_ = std::thread([this] { WatchStaleness(); });
+      heard_(SteadyNow().time_since_epoch().count()) {}
+
+absl::Status LocalTable::Start() {
+  try {
+    follower_ = std::thread([this] { Run(); });
+    if (options_.max_staleness < absl::InfiniteDuration()) {
+      clock_ = std::thread([this] { WatchStaleness(); });
+    }
+  } catch (const std::system_error& error) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no thread can be started: ", error.what()));
   }
+  return absl::OkStatus();
 }
 
 LocalTable::~LocalTable() {
@@ -168,7 +177,7 @@ LocalTable::~LocalTable() {
     if (watcher_ != nullptr) watcher_->Cancel();
     changed_.notify_all();
   }
-  follower_.join();
+  if (follower_.joinable()) follower_.join();
   if (clock_.joinable()) clock_.join();
 }
 
@@ -177,6 +186,8 @@ absl::StatusOr<std::unique_ptr<LocalTable>> LocalTable::Follow(
     absl::Time deadline) {
   std::unique_ptr<LocalTable> table(
       new LocalTable(std::move(channel), std::move(options)));
+  absl::Status started = table->Start();
+  if (!started.ok()) return started;
   std::unique_lock lock(table->mutex_);
   table->changed_.wait_until(lock, SteadyTime(deadline), [&] {
     return table->ready_ || !table->ended_.ok();

@@ -125,8 +125,9 @@ struct LocalTableOptions {
 class LocalTable {
  public:
   // Returns when the whole table is there. Errors: DEADLINE_EXCEEDED, with the
-  // last error, if it is not by `deadline`; the server's, if they do not pass
-  // (PERMISSION_DENIED, NOT_FOUND for a table that does not exist).
+  // last error, if it is not by `deadline`; RESOURCE_EXHAUSTED without a thread
+  // to follow; the server's, if they do not pass (PERMISSION_DENIED, NOT_FOUND
+  // for a table that does not exist).
   static absl::StatusOr<std::unique_ptr<LocalTable>> Follow(
       std::shared_ptr<grpc::Channel> channel, LocalTableOptions options = {},
       absl::Time deadline = absl::InfiniteFuture());
@@ -162,6 +163,9 @@ class LocalTable {
  private:
   LocalTable(std::shared_ptr<grpc::Channel> channel, LocalTableOptions options);
 
+  // Starts the threads. Errors: RESOURCE_EXHAUSTED if that fails; the
+  // destructor ends those that were started.
+  absl::Status Start();
   // The loops of the threads.
   void Run();
   void WatchStaleness();

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <exception>
 #include <memory>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -84,31 +86,60 @@ absl::StatusOr<std::unique_ptr<LocalTable>> Follow(
                             absl::Now() + absl::Milliseconds(from->timeout_ms));
 }
 
+// Returns what `call` returns of the table, as a code. Lets no exception out.
+template <typename Call>
+int CodeOf(const planb_local* table, const Call& call) noexcept {
+  absl::StatusCode code = absl::StatusCode::kInvalidArgument;
+  if (table == nullptr) return static_cast<int>(code);
+  try {
+    code = call(*table->table).code();
+  } catch (const std::bad_alloc&) {
+    code = absl::StatusCode::kResourceExhausted;
+  } catch (const std::exception&) {
+    code = absl::StatusCode::kInternal;
+  }
+  return static_cast<int>(code);
+}
+
 int Lookup(const planb_local* table, Family family, const void* addresses,
            size_t count, uint32_t* next_hops, uint64_t* generation) {
-  const auto answered =
-      table->table->Lookup(family, addresses, count, next_hops);
-  if (!answered.ok()) return static_cast<int>(answered.status().code());
-  if (generation != nullptr) *generation = *answered;
-  return 0;
+  return CodeOf(table, [&](const LocalTable& local) {
+    const auto answered = local.Lookup(family, addresses, count, next_hops);
+    if (answered.ok() && generation != nullptr) *generation = *answered;
+    return answered.status();
+  });
+}
+
+// As Follow(), and lets no exception out.
+absl::StatusOr<std::unique_ptr<planb_local>> Open(
+    const planb_local_options* options) noexcept {
+  try {
+    auto followed = Follow(options);
+    if (!followed.ok()) return followed.status();
+    return std::make_unique<planb_local>(*std::move(followed));
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("not enough memory");
+  } catch (const std::exception& thrown) {
+    return absl::InternalError(thrown.what());
+  }
 }
 
 }  // namespace
 
 int planb_local_follow(const planb_local_options* options, planb_local** table,
                        char* error, size_t error_size) {
-  auto followed = Follow(options);
-  if (followed.ok()) {
-    *table = new planb_local{*std::move(followed)};
+  auto opened = Open(options);
+  if (opened.ok()) {
+    *table = opened->release();
     return 0;
   }
   if (error != nullptr && error_size > 0) {
-    const absl::string_view text = followed.status().message();
+    const absl::string_view text = opened.status().message();
     const size_t size = std::min(text.size(), error_size - 1);
     std::memcpy(error, text.data(), size);
     error[size] = '\0';
   }
-  return static_cast<int>(followed.status().code());
+  return static_cast<int>(opened.status().code());
 }
 
 planb_local* planb_local_open(const char* server, const char* table,
@@ -137,19 +168,26 @@ int planb_local_lookup_v4(const planb_local* table, const void* addresses,
 }
 
 uint64_t planb_local_generation(const planb_local* table) {
-  return table->table->generation();
+  uint64_t generation = 0;
+  CodeOf(table, [&](const LocalTable& local) {
+    generation = local.generation();
+    return absl::OkStatus();
+  });
+  return generation;
 }
 
 int planb_local_wait(const planb_local* table, uint64_t generation,
                      int64_t timeout_ms) {
-  return static_cast<int>(
-      table->table
-          ->WaitFor(generation, absl::Now() + absl::Milliseconds(timeout_ms))
-          .code());
+  return CodeOf(table, [&](const LocalTable& local) {
+    return local.WaitFor(generation,
+                         absl::Now() + absl::Milliseconds(timeout_ms));
+  });
 }
 
 int64_t planb_local_staleness_ms(const planb_local* table) {
-  return absl::ToInt64Milliseconds(table->table->staleness());
+  return table == nullptr
+             ? -1
+             : absl::ToInt64Milliseconds(table->table->staleness());
 }
 
 void planb_local_close(planb_local* table) { delete table; }

@@ -2,7 +2,9 @@
 
 /* LocalTable (local_table.h) for C and for languages that call C: the library
  * libplanb_local.so. All functions are thread-safe, but for planb_local_close.
- * The library is built of C++ libraries of the system; it throws nothing. */
+ * The library is built of C++ libraries of the system; it throws nothing.
+ * A call without the memory or the threads that it needs fails. One with a
+ * table that is NULL returns 3 (INVALID_ARGUMENT). */
 
 #ifndef PLANB_CLIENT_LOCAL_TABLE_C_H_
 #define PLANB_CLIENT_LOCAL_TABLE_C_H_
@@ -66,7 +68,7 @@ int planb_local_lookup_v4(const planb_local* table, const void* addresses,
                           size_t count, uint32_t* next_hops,
                           uint64_t* generation);
 
-/* The generation that answers lookups. */
+/* The generation that answers lookups; 0 of NULL. */
 uint64_t planb_local_generation(const planb_local* table);
 
 /* Waits until lookups are answered from `generation` or a later one. Returns 0;
@@ -74,7 +76,7 @@ uint64_t planb_local_generation(const planb_local* table);
 int planb_local_wait(const planb_local* table, uint64_t generation,
                      int64_t timeout_ms);
 
-/* Milliseconds since the last word from the server. */
+/* Milliseconds since the last word from the server; -1 of NULL. */
 int64_t planb_local_staleness_ms(const planb_local* table);
 
 /* NULL is allowed. No other call may be in progress. */

@@ -5,13 +5,17 @@
 
 #include "client/local_table.h"
 
+#include <dlfcn.h>
+#include <errno.h>
 #include <gmock/gmock.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/wait.h>
 
 #include <atomic>
+#include <climits>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -35,6 +39,18 @@
 #include "client/lookup_client.h"
 #include "client/table_client.h"
 #include "client/testing/real_server_fixture.h"
+
+// How many threads the calling thread may start.
+static thread_local int threads_left = INT_MAX;
+
+extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* options,
+                              void* (*run)(void*), void* argument) noexcept {
+  static const auto real = reinterpret_cast<decltype(&pthread_create)>(
+      dlsym(RTLD_NEXT, "pthread_create"));
+  if (threads_left == 0) return EAGAIN;
+  --threads_left;
+  return real(thread, options, run, argument);
+}
 
 namespace planb::client {
 namespace {
@@ -308,6 +324,22 @@ TEST(LocalTable, NeverAnswersFromBeforeAnAnswerThatComesLate) {
   EXPECT_EQ(GenerationOf(**table), 100U);
 }
 
+TEST(LocalTable, IsAnErrorWhereAThreadIsLacking) {
+  const auto channel = *MakeChannel("unix:///tmp/planb_nowhere.sock");
+  const auto follow = [&](int threads) {
+    threads_left = threads;
+    const absl::Status status =
+        LocalTable::Follow(channel, {.max_staleness = absl::Seconds(1)},
+                           absl::Now())
+            .status();
+    threads_left = INT_MAX;
+    return status.code();
+  };
+  EXPECT_EQ(follow(0), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(follow(1), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(follow(2), absl::StatusCode::kDeadlineExceeded);
+}
+
 class LocalTableTest : public testing::RealServerFixture {
  protected:
   // Makes `next_hop` that of all prefixes, in one generation.
@@ -575,6 +607,46 @@ TEST_F(WatchRightTest, OtherLanguagesFollowWithTheirCertificates) {
               ::testing::HasSubstr("RuntimeError: code 7:"));
   EXPECT_THAT(lookup(ca + " --tls_cert=" + watcher_.cert()),
               ::testing::HasSubstr("RuntimeError: code 3:"));
+}
+
+// Nothing that is passed or that is lacking ends the caller's process.
+TEST(LocalTableLibrary, ReturnsErrors) {
+  const std::string output = TempPath("library.out");
+  std::ofstream(TempPath("library.py")) << R"(
+import ctypes
+
+c = ctypes.CDLL("client/libplanb_local.so")
+c.planb_local_open.restype = ctypes.c_void_p
+c.planb_local_generation.restype = ctypes.c_uint64
+c.planb_local_staleness_ms.restype = ctypes.c_int64
+
+def error_of(server, table):
+    error = ctypes.create_string_buffer(256)
+    assert not c.planb_local_open(
+        server, table, ctypes.c_int64(1), ctypes.c_int64(0), error,
+        ctypes.c_size_t(len(error)))
+    assert not c.planb_local_open(
+        server, table, ctypes.c_int64(1), ctypes.c_int64(0), None,
+        ctypes.c_size_t(0))
+    return error.value.decode()
+
+print(error_of(None, None))
+for lookup in (c.planb_local_lookup_v6, c.planb_local_lookup_v4):
+    print(lookup(None, bytes(16), ctypes.c_size_t(1), (ctypes.c_uint32 * 1)(),
+                 None))
+print(c.planb_local_wait(None, ctypes.c_uint64(0), ctypes.c_int64(0)))
+print(c.planb_local_generation(None), c.planb_local_staleness_ms(None))
+c.planb_local_close(None)
+
+)";
+  EXPECT_EQ(
+      std::system(absl::StrCat("/usr/bin/python3 ", TempPath("library.py"),
+                               " > ", output, " 2>&1")
+                      .c_str()),
+      0);
+  std::ifstream in(output);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  EXPECT_EQ(text, "the options have no server\n3\n3\n3\n0 -1\n");
 }
 
 TEST_F(LocalTableTest, EndsWithATableThatIsDeleted) {

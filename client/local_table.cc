@@ -3,7 +3,6 @@
 #include "client/local_table.h"
 
 #include <algorithm>
-#include <chrono>
 #include <new>
 #include <optional>
 #include <string>
@@ -25,12 +24,6 @@ constexpr absl::Duration kAnswerTime = absl::Seconds(5);
 constexpr char kNoDigest[] = "whole table";
 
 size_t IndexOf(Family family) { return family == Family::kIpv6 ? 1 : 0; }
-
-std::chrono::steady_clock::time_point SteadyTime(absl::Time deadline) {
-  const absl::Duration left =
-      std::min(deadline - absl::Now(), absl::Hours(24 * 365));
-  return std::chrono::steady_clock::now() + absl::ToChronoMilliseconds(left);
-}
 
 }  // namespace
 
@@ -189,7 +182,7 @@ absl::StatusOr<std::unique_ptr<LocalTable>> LocalTable::Follow(
   absl::Status started = table->Start();
   if (!started.ok()) return started;
   std::unique_lock lock(table->mutex_);
-  table->changed_.wait_until(lock, SteadyTime(deadline), [&] {
+  table->changed_.wait_until(lock, ToSteady(ToMonotonic(deadline)), [&] {
     return table->ready_ || !table->ended_.ok();
   });
   if (!table->ended_.ok()) return table->ended_;
@@ -255,7 +248,7 @@ absl::StatusOr<uint64_t> LocalTable::AskServer(Family family,
 absl::Status LocalTable::WaitFor(uint64_t generation,
                                  absl::Time deadline) const {
   std::unique_lock lock(mutex_);
-  changed_.wait_until(lock, SteadyTime(deadline), [&] {
+  changed_.wait_until(lock, ToSteady(ToMonotonic(deadline)), [&] {
     return routes_.generation() >= generation || !ended_.ok();
   });
   if (routes_.generation() >= generation) return absl::OkStatus();
@@ -279,9 +272,8 @@ void LocalTable::WatchStaleness() {
     if (ended_.ok()) {
       unfit_ = staleness() > options_.max_staleness || generation() < answered_;
     }
-    changed_.wait_for(
-        lock, absl::ToChronoMilliseconds(std::max(options_.max_staleness / 100,
-                                                  absl::Milliseconds(1))));
+    changed_.wait_until(lock, SteadyAfter(std::max(options_.max_staleness / 100,
+                                                   absl::Milliseconds(1))));
   }
 }
 

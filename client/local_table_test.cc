@@ -16,11 +16,14 @@
 
 #include <atomic>
 #include <climits>
+#include <cstdint>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <random>
@@ -322,6 +325,32 @@ TEST(LocalTable, NeverAnswersFromBeforeAnAnswerThatComesLate) {
   answers = true;
   late.join();
   EXPECT_EQ(GenerationOf(**table), 100U);
+}
+
+TEST(LocalTable, TakesBoundsAndDeadlinesOfAnySize) {
+  std::atomic<bool> end = false;
+  ScriptedServer server([&](uint64_t, const auto&, auto& out) {
+    out.Write(Whole(1));
+    while (!end) absl::SleepFor(absl::Milliseconds(20));
+    return kAway;
+  });
+  const auto table = LocalTable::Follow(
+      server.Channel(),
+      {.max_staleness =
+           absl::Milliseconds(std::numeric_limits<int64_t>::max())},
+      Soon());
+  ASSERT_TRUE(table.ok()) << table.status();
+  // It sleeps: a thread that does not would take all of a second.
+  const std::clock_t begin = std::clock();
+  absl::SleepFor(absl::Seconds(1));
+  EXPECT_LT(std::clock() - begin, CLOCKS_PER_SEC / 10);
+  EXPECT_EQ(GenerationOf(**table), 1U);
+  for (const absl::Time past : {absl::InfinitePast(), absl::UnixEpoch()}) {
+    EXPECT_EQ((*table)->WaitFor(2, past).code(),
+              absl::StatusCode::kDeadlineExceeded);
+  }
+  EXPECT_TRUE((*table)->WaitFor(1, absl::InfiniteFuture()).ok());
+  end = true;
 }
 
 TEST(LocalTable, IsAnErrorWhereAThreadIsLacking) {

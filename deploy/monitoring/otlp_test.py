@@ -19,6 +19,7 @@ import sys
 import tempfile
 import threading
 import time
+import types
 import unittest
 import urllib.request
 
@@ -135,21 +136,21 @@ class Server:
         return [json.loads(line) for line in self.log_path.read_text().splitlines()
                 if line.startswith("{")]
 
-    def call(self, method, request, trace=None):
+    def call(self, method, request, trace=None, answer=""):
         return self.channel.unary_unary(
             f"/planb.v1.RouteTable/{method}",
             request_serializer=lambda m: m.SerializeToString(),
-            response_deserializer=MESSAGE(f"{method}Response").FromString)(
+            response_deserializer=MESSAGE(answer or f"{method}Response").FromString)(
                 request, metadata=[("traceparent", trace)] if trace else None,
                 wait_for_ready=True, timeout=PATIENCE)
 
-    def stream(self, service, method, requests, kind="stream_stream", trace=None):
-        answer = MESSAGE(f"{method}Response")
+    def stream(self, service, method, requests, kind="stream_stream", trace=None,
+               answer=""):
         made = getattr(self.channel, kind)(
             f"/planb.v1.{service}/{method}",
             request_serializer=lambda m: m.SerializeToString(),
-            response_deserializer=answer.FromString)
-        return made(iter(requests), timeout=PATIENCE,
+            response_deserializer=MESSAGE(answer or f"{method}Response").FromString)
+        return made(iter(requests) if kind != "unary_stream" else requests, timeout=PATIENCE,
                     metadata=[("traceparent", trace)] if trace else None)
 
     def metrics(self, accept=""):
@@ -219,7 +220,9 @@ class Otlp(unittest.TestCase):
             "rpc.method": "UpdateRoutes", "rpc.grpc.status_code": 0,
             "planb.table": "default", "planb.request_id": "of-5",
             "planb.generation": 1, "planb.routes.added": 1,
-            "planb.routes.changed": 0, "planb.routes.removed": 0})
+            "planb.routes.changed": 0, "planb.routes.removed": 0,
+            "planb.next_hops.added": 0, "planb.next_hops.changed": 0,
+            "planb.next_hops.removed": 0})
         times = [got.start_time_unix_nano, *(e.time_unix_nano for e in got.events),
                  got.end_time_unix_nano]
         self.assertEqual(times, sorted(times))
@@ -254,7 +257,7 @@ class Otlp(unittest.TestCase):
         self.assertEqual(self.receiver.find(
             lambda s: attributes(s).get("planb.request_id") == "of-6", 0), [])
 
-    def test_each_batch_of_a_stream_and_each_replacement_is_a_span(self):
+    def test_each_batch_of_a_stream_is_a_span(self):
         server = self.start()
         batch = MESSAGE("StreamUpdatesRequest")
         requests = [batch()]
@@ -267,14 +270,116 @@ class Otlp(unittest.TestCase):
         got = self.of_trace(trace, 3)
         self.assertEqual(sorted(attributes(s)["planb.request_id"] for s in got),
                          ["1", "2", "3"])
-        replace = MESSAGE("ReplaceRoutesRequest")(commit=True)
-        route = replace.routes.add(next_hop_id=9)
-        route.prefix.address, route.prefix.length = bytes(16), 0
-        trace, _, header = parent(0xB2)
-        server.stream("RouteTable", "ReplaceRoutes", [replace], "stream_unary", header)
+
+    def span_of(self, number, call):
+        """The span of a call, which is all of a trace of its caller, and its
+        attributes but for those of each span.
+        """
+        trace, span, header = parent(number)
+        try:
+            call(header)
+        except grpc.RpcError:
+            pass
         [got] = self.of_trace(trace)
-        self.assertEqual(attributes(got)["planb.routes.added"], 1)
-        self.assertEqual(attributes(got)["planb.routes.removed"], 1)
+        self.assertEqual(got.parent_span_id.hex(), span)
+        found = attributes(got)
+        self.assertEqual(found.pop("rpc.system"), "grpc")
+        self.assertEqual(got.name, f"{found.pop('rpc.service')}/{found['rpc.method']}")
+        return got, found
+
+    def assert_logged(self, server, event, method, got):
+        """The log has a line of the update, with the ids of its span."""
+        line = next(e for e in server.log()
+                    if e["event"] == event and e.get("span_id") == got.span_id.hex())
+        self.assertEqual((line["method"], line["trace_id"]), (method, got.trace_id.hex()))
+        self.assertEqual(line["table"], attributes(got)["planb.table"])
+
+    def accepted(self, method, request_id, generation, routes, next_hops):
+        names = ("added", "changed", "removed")
+        return {
+            "rpc.method": method, "rpc.grpc.status_code": 0, "planb.table": "default",
+            "planb.request_id": request_id, "planb.generation": generation,
+            **{f"planb.routes.{n}": count for n, count in zip(names, routes)},
+            **{f"planb.next_hops.{n}": count for n, count in zip(names, next_hops)}}
+
+    def test_updates_of_next_hops_and_of_whole_tables_are_spans(self):
+        server = self.start()
+        hops = MESSAGE("UpdateNextHopsRequest")(request_id="hops", ack=2)
+        hops.upserts.add(id=9, interface="eth0")
+        hops.group_upserts.add(id=10).members.add(next_hop_id=9, weight=1)
+        whole = MESSAGE("ReplaceRoutesRequest")(request_id="whole", ack=2, commit=True)
+        route = whole.routes.add(next_hop_id=9)
+        route.prefix.address, route.prefix.length = bytes(16), 0
+
+        def replace(header, request=whole):
+            return server.stream("RouteTable", "ReplaceRoutes", [request],
+                                 "stream_unary", header)
+
+        snapshot = []
+
+        def import_snapshot(header, **fields):
+            request = MESSAGE("ImportSnapshotRequest")
+            return server.stream(
+                "RouteTable", "ImportSnapshot",
+                [request(request_id="file", ack=2, **fields, data=snapshot[0]),
+                 *(request(data=each) for each in snapshot[1:])],
+                "stream_unary", header, "ReplaceRoutesResponse")
+
+        for number, method, call, wanted in (
+                (0xF1, "UpdateNextHops", lambda h: server.call("UpdateNextHops", hops, h),
+                 ("hops", 1, (0, 0, 0), (2, 0, 0))),
+                (0xF2, "ReplaceRoutes", replace, ("whole", 2, (1, 0, 0), (0, 0, 0))),
+                (0xF3, "ImportSnapshot", import_snapshot, ("file", 4, (1, 0, 1), (0, 0, 1)))):
+            if method == "ImportSnapshot":
+                snapshot = [m.data for m in server.stream(
+                    "RouteTable", "ExportSnapshot", MESSAGE("ExportSnapshotRequest")(),
+                    "unary_stream")]
+                change = announcement("20010db8", 9)
+                change.updates.add(op=4).prefix.CopyFrom(route.prefix)
+                change.next_hops.add(id=11)
+                server.call("UpdateRoutes", change)
+            got, found = self.span_of(number, call)
+            self.assertEqual(found, self.accepted(method, *wanted))
+            self.assertEqual([e.name for e in got.events], ["accepted", "visible"])
+            self.assert_logged(server, "update accepted", method, got)
+
+        # Refused ones: of a table that is not there, and of a spoilt file.
+        whole.table = "nowhere"
+        got, found = self.span_of(0xF4, replace)
+        self.assertEqual((found["planb.table"], found["planb.reason"]),
+                         ("nowhere", "TABLE_NOT_FOUND"))
+        self.assert_logged(server, "update refused", "ReplaceRoutes", got)
+        snapshot[-1] = snapshot[-1][:-1] + bytes([snapshot[-1][-1] ^ 1])
+        got, found = self.span_of(0xF5, import_snapshot)
+        self.assertEqual(found["planb.request_id"], "file")
+        self.assertIn("SNAPSHOT", found["planb.reason"])
+        self.assertEqual(got.status.code, trace_pb2.Status.STATUS_CODE_ERROR)
+        self.assertEqual(list(got.events), [])
+
+    def test_tables_that_come_and_go_are_spans(self):
+        server = self.start()
+        request = {m: MESSAGE(f"{m}Request")(table="blue")
+                   for m in ("CreateTable", "DeleteTable")}
+        for number, method, reason in (
+                (0xA1, "CreateTable", None), (0xA2, "CreateTable", "TABLE_EXISTS"),
+                (0xA3, "DeleteTable", None), (0xA4, "DeleteTable", "TABLE_NOT_FOUND")):
+            _, found = self.span_of(
+                number, lambda h, m=method: server.call(m, request[m], h, "Table"))
+            self.assertEqual(found.pop("planb.table"), "blue")
+            self.assertEqual(found.pop("rpc.method"), method)
+            self.assertEqual(found.pop("planb.reason", None), reason)
+            self.assertEqual(list(found), ["rpc.grpc.status_code"])
+
+    def test_a_message_that_is_none_is_a_span_too(self):
+        server = self.start()
+        malformed = types.SimpleNamespace(SerializeToString=lambda: b"\xff")
+        for number, method in enumerate(("UpdateRoutes", "UpdateNextHops", "CreateTable"), 0xA1):
+            got, found = self.span_of(
+                number, lambda h, m=method: server.call(m, malformed, h, "Table"))
+            self.assertEqual(found, {
+                "rpc.method": method, "rpc.grpc.status_code": 3,
+                "planb.reason": "MESSAGE_MALFORMED"})
+            self.assertEqual(got.status.code, trace_pb2.Status.STATUS_CODE_ERROR)
 
     def test_some_batches_are_spans_and_exemplars(self):
         server = self.start("--trace_batches=10", "--lookup_threads=1")

@@ -157,11 +157,6 @@ inline uint64_t UnixNanos(absl::Time time) {
              : static_cast<uint64_t>(absl::ToUnixNanos(time));
 }
 
-inline absl::Time FromUnixNanos(uint64_t nanos) {
-  return nanos == 0 ? absl::InfinitePast()
-                    : absl::FromUnixNanos(static_cast<int64_t>(nanos));
-}
-
 // Fills the fields that all replies to updates have.
 template <typename Response>
 void FillOutcome(const UpdateOutcome& outcome, const Table& table,

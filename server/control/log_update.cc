@@ -20,16 +20,31 @@ constexpr size_t kMaxMessage = 512;
 
 }  // namespace
 
-UpdateName UpdateLog::Begin(absl::string_view method, absl::string_view table,
-                            absl::string_view request_id,
+UpdateName UpdateLog::Begin(absl::string_view method,
                             const grpc::ServerContextBase& call) const {
-  UpdateName update = {method, NameOf(table).substr(0, kMaxName),
-                       std::string(request_id.substr(0, kMaxName))};
+  UpdateName update = {method};
   if (tracer_ != nullptr) {
     update.span = Tracer::Begin(absl::StrCat("planb.v1.RouteTable/", method),
                                 TraceParentOf(call));
   }
   return update;
+}
+
+void UpdateLog::Name(absl::string_view table, absl::string_view request_id,
+                     UpdateName& update) {
+  update.table = std::string(NameOf(table).substr(0, kMaxName));
+  update.request_id = std::string(request_id.substr(0, kMaxName));
+}
+
+void UpdateLog::Ended(UpdateName update, const grpc::ServerContextBase& call,
+                      const absl::Status& status, const UpdateOutcome* outcome,
+                      absl::Time visible) {
+  if (status.ok()) {
+    Accepted(update, outcome->generation);
+  } else {
+    Refused(update, call, status);
+  }
+  Trace(std::move(update), status, outcome, visible);
 }
 
 void UpdateLog::Trace(UpdateName update, const absl::Status& status,
@@ -43,7 +58,7 @@ void UpdateLog::Trace(UpdateName update, const absl::Status& status,
                      {"rpc.service", "planb.v1.RouteTable"},
                      {"rpc.method", std::string(update.method)}};
   if (update.table != "?") {
-    span.attributes.emplace_back("planb.table", std::string(update.table));
+    span.attributes.emplace_back("planb.table", update.table);
   }
   if (!update.request_id.empty()) {
     span.attributes.emplace_back("planb.request_id", update.request_id);
@@ -59,6 +74,9 @@ void UpdateLog::Trace(UpdateName update, const absl::Status& status,
     count("planb.routes.added", outcome->counts.added);
     count("planb.routes.changed", outcome->counts.changed);
     count("planb.routes.removed", outcome->counts.removed);
+    count("planb.next_hops.added", outcome->counts.next_hops_added);
+    count("planb.next_hops.changed", outcome->counts.next_hops_changed);
+    count("planb.next_hops.removed", outcome->counts.next_hops_removed);
     span.events.emplace_back(outcome->accepted, "accepted");
     if (visible != absl::InfinitePast()) {
       span.events.emplace_back(visible, "visible");

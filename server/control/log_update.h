@@ -30,7 +30,7 @@ namespace planb::server {
 // longer than what a caller may send.
 struct UpdateName {
   absl::string_view method;
-  absl::string_view table;
+  std::string table = "?";        // "?" until its first message is read
   std::string request_id = "";    // "" if it has none
   std::optional<Span> span = {};  // if it is traced
 };
@@ -41,10 +41,17 @@ class UpdateLog {
   // Null: nothing is traced.
   explicit UpdateLog(Tracer* tracer) : tracer_(tracer) {}
 
-  // An update that begins now. `table` must outlive it.
-  UpdateName Begin(absl::string_view method, absl::string_view table,
-                   absl::string_view request_id,
+  // An update that begins now, before its first message is read.
+  UpdateName Begin(absl::string_view method,
                    const grpc::ServerContextBase& call) const;
+  // Names it by its first message.
+  static void Name(absl::string_view table, absl::string_view request_id,
+                   UpdateName& update);
+
+  // Logs an update that ended with `status`, and adds its span, as below.
+  void Ended(UpdateName update, const grpc::ServerContextBase& call,
+             const absl::Status& status, const UpdateOutcome* outcome,
+             absl::Time visible);
 
   // Adds the span of an update that ended with `status`. `outcome` is null if
   // it was not accepted; `visible` is when it became visible, or

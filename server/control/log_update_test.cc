@@ -17,8 +17,9 @@ Span Traced(absl::string_view table, absl::string_view request_id,
   Tracer tracer(0);
   const UpdateLog log(&tracer);
   const grpc::ServerContext call;
-  log.Trace(log.Begin("UpdateRoutes", table, request_id, call), status, nullptr,
-            absl::InfinitePast());
+  UpdateName update = log.Begin("UpdateRoutes", call);
+  log.Name(table, request_id, update);
+  log.Trace(std::move(update), status, nullptr, absl::InfinitePast());
   std::vector<Span> spans = tracer.Take(2);
   EXPECT_EQ(spans.size(), 1U);
   return spans.front();

@@ -26,10 +26,18 @@ namespace {
 // From this size on, freed memory is returned to the kernel.
 constexpr size_t kManyRoutes = 50'000;
 
+// What a call is called in logs, and what it came to.
+struct Replaced {
+  UpdateName update;
+  TableRef table = nullptr;
+  UpdateOutcome outcome = {.accepted = absl::InfinitePast()};
+};
+
 // Collects one replacement. The first message says for which table and how.
 class Replacement {
  public:
-  explicit Replacement(ControlContext& context) : context_(context) {
+  Replacement(ControlContext& context, Replaced& result)
+      : context_(context), result_(result) {
     batch_.replacement.emplace();
   }
 
@@ -37,17 +45,18 @@ class Replacement {
 
   template <typename Request>
   absl::Status Begin(const Request& first) {
+    UpdateLog::Name(first.table(), first.request_id(), result_.update);
     absl::StatusOr<TableRef> table = context_.tables.Find(first.table());
     if (!table.ok()) return table.status();
-    table_ = *std::move(table);
+    result_.table = *std::move(table);
     ack_ = WantedBy(first);
     const absl::Status valid = DecodeConditions(first, batch_);
-    return valid.ok() ? CheckAck(ack_, *table_) : valid;
+    return valid.ok() ? CheckAck(ack_, *result_.table) : valid;
   }
 
   // Checks what was collected so far against the table's limits.
   absl::Status Check() const {
-    const RibLimits& limits = table_->options().limits;
+    const RibLimits& limits = result_.table->options().limits;
     const size_t routes = batch_.replacement->size();
     if (routes > limits.max_routes) {
       return QuotaError(
@@ -74,8 +83,7 @@ class Replacement {
     if (share_.has_value()) share_->Shrink(CollectedBytes());
   }
 
-  absl::Status Commit(const grpc::ServerContext& call,
-                      v1::ReplaceRoutesResponse& response) {
+  absl::Status Commit(const grpc::ServerContext& call) {
     std::vector<Route>& routes = *batch_.replacement;
     if (!std::is_sorted(routes.begin(), routes.end())) {
       std::sort(routes.begin(), routes.end());
@@ -84,18 +92,12 @@ class Replacement {
       batch_.fingerprint = ReplacementFingerprint(batch_);
     }
     const bool large = routes.size() >= kManyRoutes;
-    UpdateOutcome outcome;
-    const absl::Status status = ApplyAndAwait(
-        context_, call, ack_, *table_, std::move(batch_), share_, outcome);
+    const absl::Status status =
+        ApplyAndAwait(context_, call, ack_, *result_.table, std::move(batch_),
+                      share_, result_.outcome);
     // The batch is freed by now.
     if (large) TrimHeap();
-    if (!status.ok()) return status;
-    FillOutcome(outcome, *table_, response);
-    FillCounts(outcome, response);
-    response.set_digest(outcome.digest);
-    response.set_visible_unix_nanos(
-        UnixNanos(table_->PublishedAt(outcome.generation)));
-    return absl::OkStatus();
+    return status;
   }
 
  private:
@@ -114,7 +116,7 @@ class Replacement {
   }
 
   ControlContext& context_;
-  TableRef table_;
+  Replaced& result_;
   WantedAck ack_;
   UpdateBatch batch_;
   // The objects that object_bytes_ counts.
@@ -235,10 +237,10 @@ absl::Status SnapshotError(const absl::Status& status) {
 absl::Status ReceiveReplacement(ControlContext& context,
                                 const grpc::ServerContext& call,
                                 grpc::ServerReader<grpc::ByteBuffer>& from,
-                                v1::ReplaceRoutesResponse& response) {
+                                Replaced& result) {
   const auto slot = context.replacements.Enter(call);
   if (!slot.ok()) return slot.status();
-  Replacement replacement(context);
+  Replacement replacement(context, result);
   Requests<v1::ReplaceRoutesRequest> requests(context, from);
   bool committed = false;
   absl::Status status;
@@ -261,7 +263,7 @@ absl::Status ReceiveReplacement(ControlContext& context,
     status = CommitMissing();
   }
   if (!status.ok()) return Refuse(context, replacement, status);
-  return replacement.Commit(call, response);
+  return replacement.Commit(call);
 }
 
 // Errors: also DATA_LOSS (SNAPSHOT_CORRUPT), INVALID_ARGUMENT
@@ -269,10 +271,10 @@ absl::Status ReceiveReplacement(ControlContext& context,
 absl::Status ReceiveSnapshot(ControlContext& context,
                              const grpc::ServerContext& call,
                              grpc::ServerReader<grpc::ByteBuffer>& from,
-                             v1::ReplaceRoutesResponse& response) {
+                             Replaced& result) {
   const auto slot = context.replacements.Enter(call);
   if (!slot.ok()) return slot.status();
-  Replacement replacement(context);
+  Replacement replacement(context, result);
   replacement.batch().replace_next_hops = true;
   SnapshotSink sink(replacement);
   TableFileReader reader(sink);
@@ -297,29 +299,31 @@ absl::Status ReceiveSnapshot(ControlContext& context,
     whole = CommitMissing();
   }
   if (!whole.ok()) return Refuse(context, replacement, whole);
-  return replacement.Commit(call, response);
+  return replacement.Commit(call);
 }
 
-// Logs and traces what `replace` does.
-template <typename Replace>
-absl::Status Logged(ControlContext& context, absl::string_view method,
+// Logs and traces what `receive` does, which fills the outcome.
+template <typename Receive>
+grpc::Status Logged(ControlContext& context, absl::string_view method,
                     const grpc::ServerContext& call,
-                    const v1::ReplaceRoutesResponse& response,
-                    const Replace& replace) {
-  // Of which table it is, its first message says.
-  UpdateName update = context.update_log.Begin(method, "?", "", call);
-  const absl::Status status = replace();
-  if (!status.ok()) context.update_log.Refused(update, call, status);
-  UpdateOutcome outcome;
-  outcome.generation = response.generation();
-  outcome.counts.added = response.added();
-  outcome.counts.changed = response.changed();
-  outcome.counts.removed = response.removed();
-  outcome.accepted = FromUnixNanos(response.accepted_unix_nanos());
-  context.update_log.Trace(std::move(update), status,
-                           status.ok() ? &outcome : nullptr,
-                           FromUnixNanos(response.visible_unix_nanos()));
-  return status;
+                    v1::ReplaceRoutesResponse& response,
+                    const Receive& receive) {
+  Replaced replaced = {.update = context.update_log.Begin(method, call)};
+  const absl::Status status = receive(replaced);
+  const UpdateOutcome& outcome = replaced.outcome;
+  const bool accepted = outcome.accepted != absl::InfinitePast();
+  const absl::Time visible =
+      accepted ? replaced.table->PublishedAt(outcome.generation)
+               : absl::InfinitePast();
+  if (status.ok()) {
+    FillOutcome(outcome, *replaced.table, response);
+    FillCounts(outcome, response);
+    response.set_digest(outcome.digest);
+    response.set_visible_unix_nanos(UnixNanos(visible));
+  }
+  context.update_log.Ended(std::move(replaced.update), call, status,
+                           accepted ? &outcome : nullptr, visible);
+  return ToGrpc(status);
 }
 
 }  // namespace
@@ -327,17 +331,19 @@ absl::Status Logged(ControlContext& context, absl::string_view method,
 grpc::Status TableService::ReplaceRoutes(grpc::ServerContext* call,
                                          grpc::ServerReader<Bytes>* requests,
                                          v1::ReplaceRoutesResponse* response) {
-  return ToGrpc(Logged(context_, "ReplaceRoutes", *call, *response, [&] {
-    return ReceiveReplacement(context_, *call, *requests, *response);
-  }));
+  return Logged(
+      context_, "ReplaceRoutes", *call, *response, [&](Replaced& replaced) {
+        return ReceiveReplacement(context_, *call, *requests, replaced);
+      });
 }
 
 grpc::Status TableService::ImportSnapshot(grpc::ServerContext* call,
                                           grpc::ServerReader<Bytes>* requests,
                                           v1::ReplaceRoutesResponse* response) {
-  return ToGrpc(Logged(context_, "ImportSnapshot", *call, *response, [&] {
-    return ReceiveSnapshot(context_, *call, *requests, *response);
-  }));
+  return Logged(context_, "ImportSnapshot", *call, *response,
+                [&](Replaced& replaced) {
+                  return ReceiveSnapshot(context_, *call, *requests, replaced);
+                });
 }
 
 }  // namespace planb::server

@@ -82,21 +82,20 @@ template <typename Received>
 absl::Status LoggedUpdate(ControlContext& context, absl::string_view method,
                           const grpc::ServerContext& call, Received& received,
                           TableRef& table, UpdateOutcome& outcome) {
-  const std::string table_name = received.message->table();
-  UpdateName update = context.update_log.Begin(
-      method, table_name, received.message->request_id(), call);
+  UpdateName update = context.update_log.Begin(method, call);
+  UpdateLog::Name(received.message->table(), received.message->request_id(),
+                  update);
   outcome.accepted = absl::InfinitePast();
   const absl::Status status = Update(context, call, received, table, outcome);
-  if (status.ok()) {
-    context.update_log.Accepted(update, outcome.generation);
-  } else {
-    context.update_log.Refused(update, call, status);
-  }
   const bool accepted = outcome.accepted != absl::InfinitePast();
-  context.update_log.Trace(
-      std::move(update), status, accepted ? &outcome : nullptr,
+  context.update_log.Ended(
+      std::move(update), call, status, accepted ? &outcome : nullptr,
       accepted ? table->PublishedAt(outcome.generation) : absl::InfinitePast());
   return status;
+}
+
+absl::string_view MethodOf(absl::string_view path) {
+  return path.substr(path.rfind('/') + 1);
 }
 
 absl::StatusOr<Address> DecodeAddress(const v1::ExplainLookupRequest& request) {
@@ -160,9 +159,9 @@ void TableService::AddUpdate(
                        .unpacked = kUnpackedBytes});
     if (parsed.ok()) return (self->*method)(*call, request, *response);
     self->context_.metrics.Updated("refused");
-    const absl::string_view name(path);
-    self->context_.update_log.Refused({name.substr(name.rfind('/') + 1), "?"},
-                                      *call, parsed);
+    UpdateLog& log = self->context_.update_log;
+    log.Ended(log.Begin(MethodOf(path), *call), *call, parsed, nullptr,
+              absl::InfinitePast());
     return ToGrpc(parsed);
   };
   AddMethod(new RpcServiceMethod(
@@ -182,6 +181,30 @@ void TableService::AddUnary(const char* path,
         request.Parse(self->context_, bytes, kSmallRequest);
     return parsed.ok() ? (self->*method)(*request.message, *response)
                        : ToGrpc(parsed);
+  };
+  AddMethod(new RpcServiceMethod(
+      path, RpcMethod::NORMAL_RPC,
+      new grpc::internal::RpcMethodHandler<TableService, Bytes, Response>(
+          handle, this)));
+}
+
+template <typename Request, typename Response>
+void TableService::AddTraced(
+    const char* path,
+    absl::Status (TableService::*method)(const Request&, Response&)) {
+  const auto handle = [path, method](TableService* self,
+                                     grpc::ServerContext* call,
+                                     const Bytes* bytes, Response* response) {
+    const UpdateLog& log = self->context_.update_log;
+    UpdateName update = log.Begin(MethodOf(path), *call);
+    Received<Request> request;
+    absl::Status status = request.Parse(self->context_, bytes, kSmallRequest);
+    if (status.ok()) {
+      UpdateLog::Name(request.message->table(), "", update);
+      status = (self->*method)(*request.message, *response);
+    }
+    log.Trace(std::move(update), status, nullptr, absl::InfinitePast());
+    return ToGrpc(status);
   };
   AddMethod(new RpcServiceMethod(
       path, RpcMethod::NORMAL_RPC,
@@ -217,8 +240,8 @@ TableService::TableService(ControlContext& context) : context_(context) {
   AddUnary("/planb.v1.RouteTable/GetTable", &Self::GetTable);
   AddUnary("/planb.v1.RouteTable/ListTables", &Self::ListTables);
   AddUnary("/planb.v1.RouteTable/ListReplicas", &Self::ListReplicas);
-  AddUnary("/planb.v1.RouteTable/CreateTable", &Self::CreateTable);
-  AddUnary("/planb.v1.RouteTable/DeleteTable", &Self::DeleteTable);
+  AddTraced("/planb.v1.RouteTable/CreateTable", &Self::CreateTable);
+  AddTraced("/planb.v1.RouteTable/DeleteTable", &Self::DeleteTable);
   AddUnary("/planb.v1.RouteTable/Reload", &Self::Reload);
   AddList("/planb.v1.RouteTable/ListRoutes", &Self::ListRoutes);
   AddList("/planb.v1.RouteTable/ListNextHops", &Self::ListNextHops);
@@ -351,18 +374,18 @@ grpc::Status TableService::ListReplicas(const v1::ListReplicasRequest&,
   return grpc::Status::OK;
 }
 
-grpc::Status TableService::CreateTable(const v1::CreateTableRequest& request,
+absl::Status TableService::CreateTable(const v1::CreateTableRequest& request,
                                        v1::Table& response) {
   const absl::StatusOr<TableRef> table = context_.tables.Create(
       request.table(), {.prefix_lengths = request.prefix_lengths()});
-  if (!table.ok()) return ToGrpc(table.status());
+  if (!table.ok()) return table.status();
   Describe(**table, response);
-  return grpc::Status::OK;
+  return absl::OkStatus();
 }
 
-grpc::Status TableService::DeleteTable(const v1::DeleteTableRequest& request,
+absl::Status TableService::DeleteTable(const v1::DeleteTableRequest& request,
                                        v1::DeleteTableResponse&) {
-  return ToGrpc(context_.tables.Delete(request.table()));
+  return context_.tables.Delete(request.table());
 }
 
 grpc::Status TableService::Reload(const v1::ReloadRequest&,

@@ -55,7 +55,8 @@ class TableService final : public grpc::Service {
   struct Received;
 
   // Adds a method whose request is a list and counts as an update, a method
-  // with a small request, and one that answers with a stream.
+  // with a small request, one of these that is traced as updates are, and one
+  // that answers with a stream.
   template <typename Request, typename Response>
   void AddUpdate(const char* path,
                  grpc::Status (TableService::*method)(grpc::ServerContext&,
@@ -65,6 +66,10 @@ class TableService final : public grpc::Service {
   void AddUnary(const char* path,
                 grpc::Status (TableService::*method)(const Request&,
                                                      Response&));
+  template <typename Request, typename Response>
+  void AddTraced(const char* path,
+                 absl::Status (TableService::*method)(const Request&,
+                                                      Response&));
   template <typename Request, typename Response>
   void AddList(const char* path,
                grpc::Status (TableService::*method)(grpc::ServerContext&,
@@ -108,9 +113,9 @@ class TableService final : public grpc::Service {
                           v1::ListTablesResponse& response);
   grpc::Status ListReplicas(const v1::ListReplicasRequest& request,
                             v1::ListReplicasResponse& response);
-  grpc::Status CreateTable(const v1::CreateTableRequest& request,
+  absl::Status CreateTable(const v1::CreateTableRequest& request,
                            v1::Table& response);
-  grpc::Status DeleteTable(const v1::DeleteTableRequest& request,
+  absl::Status DeleteTable(const v1::DeleteTableRequest& request,
                            v1::DeleteTableResponse& response);
   grpc::Status Reload(const v1::ReloadRequest& request,
                       v1::ReloadResponse& response);

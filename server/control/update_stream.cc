@@ -284,9 +284,9 @@ absl::Status ServeUpdates(ControlContext& context, grpc::ServerContext& call,
         .id_cost = request.request_id().empty() ? 0 : kRequestIdCredits,
         .outcome = {},
         .share = {},
-        .update =
-            context.update_log.Begin("StreamUpdates", (*table)->name(),
-                                     absl::StrCat(request.batch_id()), call)};
+        .update = context.update_log.Begin("StreamUpdates", call)};
+    UpdateLog::Name((*table)->name(), absl::StrCat(request.batch_id()),
+                    pending.update);
     if (!answers.Take(pending)) {
       answers.Finish();
       return CreditExceeded(context.limits.update_credits);

@@ -16,6 +16,8 @@ packages=(
   # What the demo and the tests call; clang is for the fuzzers.
   bgpdump clang-14 clang-tidy-14 curl etcd-client etcd-server iproute2
   libclang-rt-14-dev openssl procps qemu-user
+  # What the tests complete commands in.
+  fish zsh
   # What the Python package and the example need, and what builds the package.
   python3-grpcio python3-numpy python3-pip python3-protobuf python3-setuptools
   python3-wheel

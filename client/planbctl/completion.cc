@@ -21,10 +21,8 @@
 namespace planb::client {
 namespace {
 
-// "--a --b": the flags of a command, the global ones last.
-std::string FlagWords(const Command& command) {
-  std::vector<absl::string_view> names = command.flags;
-  names.insert(names.end(), GlobalFlags().begin(), GlobalFlags().end());
+// "--a --b".
+std::string FlagWords(absl::Span<const absl::string_view> names) {
   return absl::StrJoin(names, " ", [](std::string* to, absl::string_view name) {
     absl::StrAppend(to, "--", name);
   });
@@ -39,8 +37,8 @@ std::set<absl::string_view> FirstWords() {
   return words;
 }
 
-// "--a|--b": the flags that take a value, even without "=".
-std::string FlagsWithValues() {
+// The flags that take a value, even without "=": "--a|--b", if that is between.
+std::string FlagsWithValues(absl::string_view between) {
   std::set<absl::string_view> names(GlobalFlags().begin(), GlobalFlags().end());
   for (const Command* command : AllCommands()) {
     names.insert(command->flags.begin(), command->flags.end());
@@ -48,30 +46,16 @@ std::string FlagsWithValues() {
   std::erase_if(names, [](absl::string_view name) {
     return absl::FindCommandLineFlag(name)->IsOfType<bool>();
   });
-  return absl::StrCat("--", absl::StrJoin(names, "|--"));
+  return absl::StrCat("--", absl::StrJoin(names, absl::StrCat(between, "--")));
 }
 
-// Values of flags are no words of the command. Bash makes words of the = and
-// the : within one, after which it goes on.
-std::string Bash() {
-  std::string text = absl::StrCat(
-      "_planbctl() {\n"
-      "  local cur=${COMP_WORDS[COMP_CWORD]} words=() word choices= topics= "
-      "value=\n"
-      "  for word in \"${COMP_WORDS[@]:1:$((COMP_CWORD-1))}\"; do\n"
-      "    case $word in\n      ",
-      FlagsWithValues(),
-      ") value=1 ;;\n"
-      "      -*) value= ;;\n"
-      "      *[!:=]*) [[ $value ]] || words+=(\"$word\"); value= ;;\n"
-      "      *) value=1 ;;\n"
-      "    esac\n"
-      "  done\n"
-      "  [[ ${words[0]} == help ]] && words=(\"${words[@]:1}\") && "
-      "topics='all flags'\n"
-      "  case \"${words[*]:0:2}\" in\n"
-      "    '') choices=\"$topics ",
-      absl::StrJoin(FirstWords(), " "), "\" ;;\n");
+// Sets `choices`, in bash and in zsh. `words` are the first two words so far,
+// flags and a first "help" left out; `topics` are those of "help", and `cur` is
+// the word being typed.
+std::string Choices(absl::string_view words) {
+  std::string text =
+      absl::StrCat("  case \"", words, "\" in\n    '') choices=\"$topics ",
+                   absl::StrJoin(FirstWords(), " "), "\" ;;\n");
   for (const absl::string_view group : FirstWords()) {
     const auto names = NamesIn(group);
     if (names.empty()) continue;
@@ -79,19 +63,74 @@ std::string Bash() {
                     absl::StrJoin(names, " "), "' ;;\n");
   }
   for (const Command* command : AllCommands()) {
+    if (command->flags.empty()) continue;
     absl::StrAppend(
         &text, "    '", command->name, "'",
         WordsIn(*command) == 1 ? absl::StrCat("|'", command->name, " '*") : "",
-        ") [[ $cur == -* ]] && choices='", FlagWords(*command), "' ;;\n");
+        ") [[ $cur == -* ]] && choices='", FlagWords(command->flags), "' ;;\n");
   }
-  absl::StrAppend(&text,
-                  "  esac\n"
-                  "  [[ $value && $cur != -* ]] && choices=\n"
-                  "  COMPREPLY=($(compgen -W \"$choices\" -- \"$cur\"))\n"
-                  "  [[ $choices ]] || COMPREPLY=($(compgen -f -- \"$cur\"))\n"
-                  "}\n"
-                  "complete -o bashdefault -F _planbctl planbctl\n");
+  absl::StrAppend(&text, "  esac\n  [[ $cur == -* ]] && choices=\"$choices ",
+                  FlagWords(GlobalFlags()), "\"\n");
   return text;
+}
+
+// Values of flags are no words of the command. Bash makes words of the = and
+// the : within one, after which it goes on.
+std::string Bash() {
+  return absl::StrCat(
+      "_planbctl() {\n"
+      "  local cur=${COMP_WORDS[COMP_CWORD]} words=() word choices= topics= "
+      "value=\n"
+      "  for word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
+      "    case $word in\n      ",
+      FlagsWithValues("|"),
+      ") value=1 ;;\n"
+      "      -*) value= ;;\n"
+      "      *[!:=]*) [[ $value ]] || words+=(\"$word\"); value= ;;\n"
+      "      *) value=1 ;;\n"
+      "    esac\n"
+      "  done\n"
+      "  [[ ${words[0]} == help ]] && words=(\"${words[@]:1}\") && "
+      "topics='all flags'\n",
+      Choices("${words[*]:0:2}"),
+      "  [[ $value && $cur != -* ]] && choices=\n"
+      "  COMPREPLY=($(compgen -W \"$choices\" -- \"$cur\"))\n"
+      "  [[ $choices ]] || COMPREPLY=($(compgen -f -- \"$cur\"))\n"
+      "}\n"
+      "complete -o bashdefault -F _planbctl planbctl\n");
+}
+
+// A file of the function path, which is loaded when it is first needed;
+// sourced, it does the same at once.
+std::string Zsh() {
+  return absl::StrCat(
+      "#compdef planbctl\n"
+      "_planbctl() {\n"
+      "  local cur=${words[CURRENT]} word choices= topics= value=\n"
+      "  local -a seen\n"
+      "  for word in \"${(@)words[2,CURRENT-1]}\"; do\n"
+      "    case $word in\n      ",
+      FlagsWithValues("|"),
+      ") value=1 ;;\n"
+      "      -*) value= ;;\n"
+      "      *) [[ -n $value ]] || seen+=(\"$word\"); value= ;;\n"
+      "    esac\n"
+      "  done\n"
+      "  [[ ${seen[1]} == help ]] && shift seen && topics='all flags'\n",
+      Choices("${seen[1,2]}"),
+      "  [[ -n $value && $cur != -* ]] && choices=\n"
+      "  if [[ -n $choices ]]; then\n"
+      "    compadd -- ${=choices}\n"
+      "  else\n"
+      "    _files\n"
+      "  fi\n"
+      "}\n"
+      "if [[ ${funcstack[1]} == _planbctl ]]; then\n"
+      "  _planbctl\n"
+      "else\n"
+      "  (( $+functions[compdef] )) || { autoload -U compinit && compinit }\n"
+      "  compdef _planbctl planbctl\n"
+      "fi\n");
 }
 
 // In single quotes, for fish.
@@ -100,25 +139,62 @@ std::string Quoted(absl::string_view text) {
       "'", absl::StrReplaceAll(text, {{"\\", "\\\\"}, {"'", "\\'"}}), "'");
 }
 
+// A line that completes with `what` after `words`: exactly these
+// (__planbctl_after) or more (__planbctl_in).
+std::string FishLine(absl::string_view condition, absl::string_view words,
+                     absl::string_view what) {
+  return absl::StrCat("complete -c planbctl -n ",
+                      Quoted(absl::StrCat(condition, " ", words)), " ", what,
+                      "\n");
+}
+
 std::string Fish() {
-  std::string text;
+  std::string text = absl::StrReplaceAll(
+      "# The words so far, without flags, their values and a first \"help\".\n"
+      "function __planbctl_words\n"
+      "  set -l words\n"
+      "  set -l value\n"
+      "  for word in (commandline -opc)[2..]\n"
+      "    if contains -- $word @FLAGS@\n"
+      "      set value 1\n"
+      "    else if string match -q -- '-*' $word\n"
+      "      set value\n"
+      "    else if test -n \"$value\"\n"
+      "      set value\n"
+      "    else\n"
+      "      set -a words $word\n"
+      "    end\n"
+      "  end\n"
+      "  test \"$words[1]\" = help; and set -e words[1]\n"
+      "  printf '%s\\n' $words\n"
+      "end\n"
+      "function __planbctl_after\n"
+      "  set -l words (__planbctl_words)\n"
+      "  test \"$words\" = \"$argv\"\n"
+      "end\n"
+      "function __planbctl_in\n"
+      "  set -l words (__planbctl_words)\n"
+      "  test \"$words[1..$(count $argv)]\" = \"$argv\"\n"
+      "end\n",
+      {{"@FLAGS@", FlagsWithValues(" ")}});
+  absl::StrAppend(
+      &text, FishLine("__planbctl_after", "", "-f -a help"),
+      FishLine("__fish_seen_subcommand_from help; and __planbctl_after", "",
+               "-a 'all flags'"));
   for (const Command* command : AllCommands()) {
     const std::vector<absl::string_view> words =
         absl::StrSplit(command->name, ' ');
-    std::string condition = "__fish_use_subcommand";
-    if (words.size() == 2) {
-      absl::StrAppend(&text, "complete -c planbctl -n ", condition, " -a ",
-                      words[0], "\n");
-      condition = absl::StrCat("__fish_seen_subcommand_from ", words[0]);
+    const absl::string_view group = words.size() == 2 ? words[0] : "";
+    if (!group.empty()) {
+      absl::StrAppend(&text, FishLine("__planbctl_after", "",
+                                      absl::StrCat("-f -a ", group)));
     }
-    absl::StrAppend(&text, "complete -c planbctl -n ", Quoted(condition),
-                    " -a ", words.back(), " -d ", Quoted(command->summary),
-                    "\n");
+    absl::StrAppend(&text, FishLine("__planbctl_after", group,
+                                    absl::StrCat("-f -a ", words.back(), " -d ",
+                                                 Quoted(command->summary))));
     for (const absl::string_view flag : command->flags) {
-      absl::StrAppend(
-          &text, "complete -c planbctl -n ",
-          Quoted(absl::StrCat("__fish_seen_subcommand_from ", words.back())),
-          " -l ", flag, "\n");
+      absl::StrAppend(&text, FishLine("__planbctl_in", command->name,
+                                      absl::StrCat("-l ", flag)));
     }
   }
   for (const absl::string_view flag : GlobalFlags()) {
@@ -132,10 +208,7 @@ ExitCode Complete(const Arguments& arguments) {
   if (arguments[0] == "bash") {
     text = Bash();
   } else if (arguments[0] == "zsh") {
-    text = absl::StrCat(
-        "autoload -U +X compinit && compinit\n"
-        "autoload -U +X bashcompinit && bashcompinit\n",
-        Bash());
+    text = Zsh();
   } else if (arguments[0] == "fish") {
     text = Fish();
   } else {

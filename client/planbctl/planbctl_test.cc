@@ -43,44 +43,6 @@ using testing::Write;
 
 class PlanbctlTest : public testing::PlanbctlFixture {};
 
-TEST_F(PlanbctlTest, ShellsCompleteCommandsAndFlags) {
-  const std::string script = Write("completion", Do("completion bash"));
-  // What is offered for a line, whose last word is being typed.
-  const auto offered = [&](const std::string& line) {
-    const std::string out = Scratch("offered");
-    const std::string command = absl::StrCat(
-        "bash -c 'source ", script, "; COMP_WORDS=(", line,
-        "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _planbctl; echo "
-        "${COMPREPLY[@]}' > ",
-        out);
-    EXPECT_EQ(std::system(command.c_str()), 0) << command;
-    return Slurp(out);
-  };
-  EXPECT_EQ(offered("planbctl look"), "lookup\n");
-  EXPECT_EQ(offered("planbctl routes re"), "replace\n");
-  EXPECT_EQ(offered("planbctl help table d"), "delete\n");
-  EXPECT_EQ(offered("planbctl help fl"), "flags\n");
-  EXPECT_EQ(offered("planbctl fl"), "\n");
-  EXPECT_EQ(offered("planbctl --json table cop"), "copy\n");
-  EXPECT_EQ(offered("planbctl announce ::/0 --expec"),
-            "--expected_generation\n");
-  EXPECT_EQ(offered("planbctl routes list --ma"), "--match\n");
-  // Values of flags are no commands. Bash makes words of = and : alone.
-  EXPECT_EQ(offered("planbctl --table red loo"), "lookup\n");
-  EXPECT_EQ(offered("planbctl --table=red loo"), "lookup\n");
-  EXPECT_EQ(offered("planbctl --json = true loo"), "lookup\n");
-  EXPECT_EQ(offered("planbctl --server = unix : ///tmp/s loo"), "lookup\n");
-  EXPECT_EQ(offered("planbctl --server \"[\" :: 1\"]\" : 1 routes re"),
-            "replace\n");
-  EXPECT_EQ(offered("planbctl routes --table red lis"), "list\n");
-  EXPECT_EQ(offered("planbctl --table loo"), "\n");
-  EXPECT_EQ(offered("planbctl lookup 2001 : db8 :: --pre"), "--prefixes\n");
-  EXPECT_EQ(Do("completion zsh").find("autoload"), 0U);
-  EXPECT_THAT(Do("completion fish"),
-              HasSubstr("-n '__fish_seen_subcommand_from routes' -a list"));
-  Fails(2, "completion csh");
-}
-
 TEST_F(PlanbctlTest, TheManualHasEveryCommand) {
   const std::string manual = Do("man");
   EXPECT_EQ(manual.find(".TH PLANBCTL 1"), 0U);

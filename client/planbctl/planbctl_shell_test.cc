@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// planbctl in shells: what bash, zsh and fish complete.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "client/testing/planbctl_fixture.h"
+
+namespace planb::client {
+namespace {
+
+using testing::Do;
+using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
+using testing::Fails;
+using testing::Scratch;
+using testing::Slurp;
+using testing::Write;
+
+// A line, and how its last word is completed; "" if it stays as it is.
+struct Completed {
+  std::string line;
+  std::string word;
+};
+
+std::vector<Completed> Cases() {
+  return {
+      {"planbctl look", "lookup"},
+      {"planbctl routes re", "replace"},
+      {"planbctl help table d", "delete"},
+      {"planbctl help fl", "flags"},
+      {"planbctl fl", ""},
+      {"planbctl --json table cop", "copy"},
+      {"planbctl --table red loo", "lookup"},  // the value is no command
+      {"planbctl --table=red loo", "lookup"},
+      {"planbctl routes --table red lis", "list"},
+      {"planbctl --js", "--json"},
+      {"planbctl routes --js", "--json"},
+      {"planbctl announce ::/0 --expec", "--expected_generation"},
+      {"planbctl routes list --ma", "--match"},
+      {"planbctl table list --ma", ""},  // of another command
+      {"planbctl table create x --pre", "--prefix_lengths"},
+      {"planbctl status --tls_s", "--tls_server_name"},
+      {"planbctl load some", "some_routes.txt"},
+      {"planbctl snapshot some", ""},  // not yet a file
+      {"planbctl snapshot import some", "some_routes.txt"},
+  };
+}
+
+// A new folder, with a file for the cases.
+std::string Folder(const std::string& name) {
+  const std::string folder = Scratch(name);
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  Write(absl::StrCat(name, "/some_routes.txt"), "::/0 1\n");
+  return folder;
+}
+
+// In single quotes, for a shell.
+std::string Quoted(const std::string& text) {
+  return absl::StrCat("'", text, "'");
+}
+
+std::string QuotedLines() {
+  std::string lines;
+  for (const Completed& each : Cases()) {
+    absl::StrAppend(&lines, " ", Quoted(each.line));
+  }
+  return lines;
+}
+
+bool Has(const std::string& shell) {
+  return std::system(
+             absl::StrCat("command -v ", shell, " > /dev/null").c_str()) == 0;
+}
+
+// What a shell command prints, line by line; expects status 0.
+std::vector<std::string> Lines(const std::string& command) {
+  const std::string out = Scratch("lines");
+  EXPECT_EQ(std::system(absl::StrCat(command, " > ", out).c_str()), 0)
+      << command;
+  std::vector<std::string> lines = absl::StrSplit(Slurp(out), '\n');
+  lines.pop_back();  // after the last newline
+  return lines;
+}
+
+TEST(Completion, IsForThreeShells) { Fails(2, "completion csh"); }
+
+TEST(Completion, OfBash) {
+  const std::string folder = Folder("bash");
+  const std::string script = Write("bash/completion", Do("completion bash"));
+  std::vector<std::string> expected;
+  for (const Completed& each : Cases()) expected.push_back(each.word);
+  // Bash makes words of = and : alone.
+  std::string lines = QuotedLines();
+  for (const Completed& each : std::vector<Completed>{
+           {"planbctl --json = true loo", "lookup"},
+           {"planbctl --server = unix : ///tmp/s loo", "lookup"},
+           {"planbctl --server [ :: 1 ] : 1 routes re", "replace"},
+           {"planbctl --table loo", ""},
+           {"planbctl lookup 2001 : db8 :: --pre", "--prefixes"}}) {
+    absl::StrAppend(&lines, " ", Quoted(each.line));
+    expected.push_back(each.word);
+  }
+  // The function that bash calls, with what bash sets for it.
+  const std::string driver = Write("bash/driver", R"(
+source completion
+for line; do
+  COMP_WORDS=($line)
+  COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+  _planbctl
+  echo "${COMPREPLY[@]}"
+done
+complete -p planbctl
+)");
+  expected.emplace_back("complete -o bashdefault -F _planbctl planbctl");
+  EXPECT_THAT(Lines(absl::StrCat("cd ", folder, " && bash driver", lines)),
+              ElementsAreArray(expected));
+}
+
+// A terminal with zsh, in which lines are typed, each with a tab. A key then
+// writes the line to a file.
+constexpr char kZshDriver[] = R"(
+zmodload zsh/zpty
+start=$1
+shift
+zpty shell TERM=dumb HOME=$PWD ZDOTDIR=$PWD zsh -f -i
+await() {
+  while [[ ! -e $1 ]] {
+    zpty -rt shell ignored
+    sleep 0.02
+  }
+}
+zpty -w shell "PROMPT= ; $start"
+zpty -w shell 'report() { print -r -- "$BUFFER" > made; mv made line; BUFFER= }'
+zpty -w shell "zle -N report; bindkey '^X' report; touch ready"
+await ready
+for line; do
+  zpty -w -n shell "$line"$'\t\x18'
+  await line
+  cat line
+  rm line
+done
+zpty -d shell
+)";
+
+TEST(Completion, OfZsh) {
+  if (!Has("zsh")) GTEST_SKIP() << "there is no zsh";
+  // A completed word is followed by a blank.
+  std::vector<std::string> expected;
+  for (const Completed& each : Cases()) {
+    expected.push_back(
+        each.word.empty()
+            ? each.line
+            : absl::StrCat(each.line.substr(0, each.line.rfind(' ') + 1),
+                           each.word, " "));
+  }
+  for (const char* start :
+       {// As an installed package has it.
+        "fpath=($PWD $fpath); autoload -U compinit; compinit -u -D",
+        // As a user's own start-up file has it, with and without the other
+        // completions.
+        "autoload -U compinit; compinit -u -D; source ./_planbctl",
+        "source ./_planbctl"}) {
+    const std::string folder = Folder("zsh");
+    Write("zsh/_planbctl", Do("completion zsh"));
+    Write("zsh/driver", kZshDriver);
+    EXPECT_THAT(Lines(absl::StrCat("cd ", folder, " && zsh -f driver ",
+                                   Quoted(start), QuotedLines())),
+                ElementsAreArray(expected))
+        << start;
+  }
+}
+
+TEST(Completion, OfFish) {
+  if (!Has("fish")) GTEST_SKIP() << "there is no fish";
+  const std::string folder = Folder("fish");
+  Write("fish/completion", Do("completion fish"));
+  Write("fish/driver", R"(
+source completion
+for line in $argv
+  echo (complete -C $line | string replace -r '\t.*' '')
+end
+)");
+  const std::string fish = absl::StrCat(
+      "cd ", folder, " && HOME=$PWD XDG_CONFIG_HOME=$PWD XDG_DATA_HOME=$PWD ",
+      "fish --no-config driver ");
+  std::vector<std::string> expected;
+  for (const Completed& each : Cases()) expected.push_back(each.word);
+  EXPECT_THAT(Lines(absl::StrCat(fish, QuotedLines())),
+              ElementsAreArray(expected));
+  EXPECT_THAT(Lines(absl::StrCat(fish, Quoted("planbctl table "))),
+              ElementsAre("copy create delete list show"));
+}
+
+}  // namespace
+}  // namespace planb::client

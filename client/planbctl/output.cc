@@ -130,6 +130,12 @@ void Print(const Message& message, absl::string_view text) {
   }
 }
 
+bool IsTerminal(std::FILE* file) {
+  const char* const terminal = std::getenv("TERM");
+  return isatty(fileno(file)) != 0 &&
+         (terminal == nullptr || std::strcmp(terminal, "dumb") != 0);
+}
+
 bool UsesColor(std::FILE* file) {
   switch (absl::GetFlag(FLAGS_color).value) {
     case ColorWhen::kAlways:
@@ -140,9 +146,7 @@ bool UsesColor(std::FILE* file) {
       break;
   }
   const char* const none = std::getenv("NO_COLOR");  // https://no-color.org
-  const char* const terminal = std::getenv("TERM");
-  return isatty(fileno(file)) != 0 && (none == nullptr || none[0] == '\0') &&
-         (terminal == nullptr || std::strcmp(terminal, "dumb") != 0);
+  return IsTerminal(file) && (none == nullptr || none[0] == '\0');
 }
 
 std::string Colored(absl::string_view text) {
@@ -177,7 +181,7 @@ constexpr absl::Duration kNextProgress = absl::Milliseconds(100);
 Progress::Progress(std::string items, uint64_t total)
     : items_(std::move(items)),
       total_(total),
-      terminal_(isatty(STDERR_FILENO) != 0),
+      terminal_(IsTerminal(stderr)),
       begun_(MonotonicNow()),
       shown_(begun_) {}
 

@@ -35,7 +35,11 @@ std::string Record(const google::protobuf::Message& message);
 // Prints `message` in the form wanted, or `text` for kTable.
 void Print(const google::protobuf::Message& message, absl::string_view text);
 
-// True if text on this file (stdout, stderr) has colors: see --color.
+// True if this file (stdout, stderr) is a terminal that obeys control
+// characters.
+bool IsTerminal(std::FILE* file);
+
+// True if text on this file has colors: see --color.
 bool UsesColor(std::FILE* file);
 
 // `text` with bad news in red and good news in green.

@@ -1,28 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// planbctl in shells: what bash, zsh and fish complete.
+// planbctl in shells and on a terminal: what bash, zsh and fish complete,
+// colors and progress.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pty.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "client/testing/planbctl_fixture.h"
 
 namespace planb::client {
 namespace {
 
+using ::testing::ContainsRegex;
 using testing::Do;
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using testing::Fails;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
 using testing::Scratch;
 using testing::Slurp;
+using ::testing::StartsWith;
 using testing::Write;
 
 // A line, and how its last word is completed; "" if it stays as it is.
@@ -96,7 +108,7 @@ TEST(Completion, IsForThreeShells) { Fails(2, "completion csh"); }
 
 TEST(Completion, OfBash) {
   const std::string folder = Folder("bash");
-  const std::string script = Write("bash/completion", Do("completion bash"));
+  Write("bash/completion", Do("completion bash"));
   std::vector<std::string> expected;
   for (const Completed& each : Cases()) expected.push_back(each.word);
   // Bash makes words of = and : alone.
@@ -111,7 +123,7 @@ TEST(Completion, OfBash) {
     expected.push_back(each.word);
   }
   // The function that bash calls, with what bash sets for it.
-  const std::string driver = Write("bash/driver", R"(
+  Write("bash/driver", R"(
 source completion
 for line; do
   COMP_WORDS=($line)
@@ -199,6 +211,101 @@ end
               ElementsAreArray(expected));
   EXPECT_THAT(Lines(absl::StrCat(fish, Quoted("planbctl table "))),
               ElementsAre("copy create delete list show"));
+}
+
+// What a shell command writes to its terminal.
+std::string OnTerminal(const std::string& command) {
+  const std::string all =
+      absl::StrCat("export TERM=xterm; unset NO_COLOR; ", command);
+  int terminal = -1;
+  const pid_t shell = forkpty(&terminal, nullptr, nullptr, nullptr);
+  if (shell == 0) {
+    execl("/bin/sh", "sh", "-c", all.c_str(), nullptr);
+    _exit(127);
+  }
+  EXPECT_GT(shell, 0);
+  std::string text;
+  char part[4096];
+  // Fails when the last process has closed the terminal.
+  for (ssize_t got; (got = read(terminal, part, sizeof(part))) > 0;) {
+    text.append(part, static_cast<size_t>(got));
+  }
+  close(terminal);
+  EXPECT_EQ(waitpid(shell, nullptr, 0), shell);
+  return absl::StrReplaceAll(text, {{"\r\n", "\n"}});
+}
+
+constexpr char kEscape[] = "\x1b";
+constexpr char kCtl[] = "client/planbctl/planbctl ";
+
+class TerminalTest : public testing::PlanbctlFixture {};
+
+TEST_F(TerminalTest, ColorsAreThereAndNowhereElse) {
+  const std::string ctl = kCtl;
+  const std::string lookup = ctl + "lookup ::1 2001:db8::1";
+  const std::string plain =
+      "::1\tno route\t-\tgeneration 1\n"
+      "2001:db8::1\tnext hop 5\t2001:db8::/32\tgeneration 1\n";
+  EXPECT_EQ(
+      OnTerminal(lookup),
+      absl::StrReplaceAll(plain, {{"no route", "\x1b[31mno route\x1b[0m"}}));
+  EXPECT_THAT(OnTerminal(ctl + "status"),
+              HasSubstr("(\x1b[32mSERVING\x1b[0m)\n"));
+  const std::string fails = ctl + "--server=unix:///nonexistent/s health";
+  EXPECT_THAT(OnTerminal(fails),
+              StartsWith("\x1b[31mplanbctl: UNAVAILABLE:\x1b[0m cannot"));
+  for (const std::string& command :
+       {lookup + " | cat", "NO_COLOR=1 " + lookup, "TERM=dumb " + lookup,
+        lookup + " --color=never"}) {
+    EXPECT_EQ(OnTerminal(command), plain) << command;
+  }
+  for (const std::string& command :
+       {"NO_COLOR=1 " + fails, fails + " 2>&1 | cat", "TERM=dumb " + fails,
+        lookup + " --json", lookup + " --output=yaml", ctl + "help",
+        ctl + "status | cat"}) {
+    const std::string text = OnTerminal(command);
+    EXPECT_THAT(text, Not(IsEmpty())) << command;
+    EXPECT_THAT(text, Not(HasSubstr(kEscape))) << command;
+  }
+  EXPECT_THAT(OnTerminal(lookup + " --color=always | cat"),
+              HasSubstr("\x1b[31mno route"));
+}
+
+// A file of routes that comes in two parts. The second one begins after the
+// first is read (no pipe holds so much) and 0.6 s, so that progress is due.
+TEST_F(TerminalTest, ProgressIsOneLineThatGoesAway) {
+  std::string parts[2];
+  constexpr int kRoutes = 10'000;
+  for (int i = 0; i < 2 * kRoutes; ++i) {
+    absl::StrAppendFormat(&parts[i / kRoutes], "2001:db8:%x::/48 1\n", i);
+  }
+  ASSERT_GT(parts[0].size(), size_t{128} << 10);
+  const std::string load = absl::StrCat(
+      "(cat ", Write("first", parts[0]), "; sleep 0.6; cat ",
+      Write("second", parts[1]), ") | ", kCtl, "load --chunk=1000 /dev/stdin");
+  constexpr char kDrawn[] = "\r\x1b\\[K[0-9]+ routes, [0-9]+/s, generation ";
+  constexpr char kCleared[] = "\r\x1b[K20000 routes and 0 next hops in ";
+  for (const char* environment : {"", "export NO_COLOR=1; "}) {
+    const std::string text = OnTerminal(environment + load);
+    EXPECT_THAT(text, ContainsRegex(kDrawn)) << environment;
+    EXPECT_THAT(text, HasSubstr(kCleared)) << environment;
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
+  }
+  const std::string errors = Scratch("errors");
+  // The answer is plain in a file, with progress on the terminal.
+  EXPECT_THAT(OnTerminal(absl::StrCat(load, " > ", errors)),
+              ContainsRegex(kDrawn));
+  EXPECT_THAT(Slurp(errors), StartsWith("20000 routes and "));
+  // Elsewhere progress is lines.
+  for (const std::string& command :
+       {absl::StrCat(load, " 2> ", errors, "; cat ", errors, " | cat"),
+        load + " 2>&1 | cat", "export TERM=dumb; " + load}) {
+    const std::string text = OnTerminal(command);
+    EXPECT_THAT(text, Not(HasSubstr(kEscape))) << command;
+    EXPECT_THAT(text, Not(HasSubstr("\r"))) << command;
+    EXPECT_THAT(text, ContainsRegex("planbctl: [0-9]+ routes sent, generation"))
+        << command;
+  }
 }
 
 }  // namespace

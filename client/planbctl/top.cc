@@ -5,7 +5,6 @@
 #include <event2/buffer.h>
 #include <event2/event.h>
 #include <event2/http.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -280,7 +279,7 @@ ExitCode Run(const Arguments&) {
     return FailUsage(before.status().message());
   }
   if (!before.ok()) return Fail(before.status());
-  const bool screen = isatty(STDOUT_FILENO) != 0;
+  const bool screen = IsTerminal(stdout);
   const uint64_t rounds = absl::GetFlag(FLAGS_rounds);
   for (uint64_t round = 1; rounds == 0 || round <= rounds; ++round) {
     const absl::Time due = before->at + interval;

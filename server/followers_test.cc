@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -19,6 +20,8 @@
 #include "absl/time/clock.h"
 #include "base/testing/test_certificates.h"
 #include "grpcpp/client_context.h"
+#include "grpcpp/server_builder.h"
+#include "lpm/routes/table_digest.h"
 #include "server/testing/store_place.h"
 #include "server/testing/stored_server.h"
 
@@ -250,6 +253,39 @@ TEST_F(Followers, DoNotStartWithoutTheOtherServer) {
   EXPECT_FALSE(alone.Begins());
   EXPECT_TRUE(absl::StrContains(OneLine(alone.process()), "following"))
       << alone.process().Log();
+}
+
+// The name would lead out of the directory of the cache.
+TEST_F(Followers, DoNotTakeNamesThatNoTableMayHave) {
+  class Other final : public v1::RouteTable::Service {
+    grpc::Status ListTables(grpc::ServerContext*, const v1::ListTablesRequest*,
+                            v1::ListTablesResponse* response) override {
+      response->add_tables()->set_name("../x");
+      return grpc::Status::OK;
+    }
+    grpc::Status WatchRoutes(
+        grpc::ServerContext* call, const v1::WatchRoutesRequest*,
+        grpc::ServerWriter<v1::WatchRoutesResponse>* writer) override {
+      v1::WatchRoutesResponse whole;
+      whole.set_reset(true);
+      whole.set_generation(1);
+      whole.set_generation_complete(true);
+      whole.set_digest(TableDigest().ToString());
+      writer->Write(whole);
+      while (!call->IsCancelled()) absl::SleepFor(absl::Milliseconds(5));
+      return grpc::Status::OK;
+    }
+  } other;
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort("unix:" + link_, grpc::InsecureServerCredentials());
+  builder.RegisterService(&other);
+  const auto server = builder.BuildAndStart();
+  StoredServer follower("none", {absl::StrCat("--follow=unix:", link_)});
+  EXPECT_FALSE(follower.Begins());
+  EXPECT_TRUE(absl::StrContains(OneLine(follower.process()),
+                                "\"../x\" is no name of a table"))
+      << follower.process().Log();
+  server->Shutdown(std::chrono::system_clock::now());
 }
 
 TEST_F(Followers, StartFromTheirCacheWithoutTheOtherServer) {

@@ -199,6 +199,11 @@ absl::StatusOr<EtcdStore::Loaded> EtcdStore::LoadAll() {
         client_->ReadPrefix(prefix, 0, [&](const KeyValue& kv) -> absl::Status {
           Log log;
           log.name = kv.key().substr(prefix.size());
+          if (!CheckTableName(log.name).ok()) {
+            loaded.unreadable[log.name] =
+                Corrupt(kv.key(), "does not have a table's name");
+            return absl::OkStatus();
+          }
           log.created = kv.create_revision();
           log.revision = kv.mod_revision();
           const bool parsed = log.record.ParseFromString(kv.value());
@@ -394,6 +399,12 @@ absl::Status EtcdStore::Deliver(uint64_t id, uint64_t number, int64_t revision,
 }
 
 void EtcdStore::Created(const std::string& name, const KeyValue& kv) {
+  if (!CheckTableName(name).ok()) {
+    const absl::Status wrong =
+        Corrupt(kv.key(), "does not have a table's name");
+    return server::Log(LogLevel::kError, "a table is left out",
+                       {{"error", wrong.message()}});
+  }
   TableRecord record;
   const std::lock_guard lock(mutex_);
   if (!record.ParseFromString(kv.value())) return;

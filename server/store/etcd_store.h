@@ -147,7 +147,7 @@ class EtcdStore final : public Store {
     std::vector<StoredTable> tables;
     // Of each table. Those that are damaged have `failed`.
     Logs logs;
-    // Tables by name whose record is damaged.
+    // Tables by name whose record is damaged, or is no table's.
     std::map<std::string, absl::Status> unreadable;
     uint64_t floor = 0;
     int64_t floor_revision = 0;

@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -121,6 +122,10 @@ class FakeFollower final : public StoreFollower {
     std::unique_lock lock(mutex_);
     EXPECT_TRUE(changed_.wait_for(lock, absl::ToChronoSeconds(kPatience),
                                   [&] { return made_.contains(id); }));
+  }
+  size_t made() {
+    const std::lock_guard lock(mutex_);
+    return made_.size();
   }
 
   void Appended(const std::string&, uint64_t, uint64_t,
@@ -706,6 +711,48 @@ TEST_F(EtcdStoreTest, RecordsWithAnotherNumberOfBytesAreRefused) {
   ASSERT_EQ(entries.size(), 10U);  // and one of the other table
   for (const auto& entry : entries) with_bytes(entry, etcd::LogRecord());
   ASSERT_TRUE(Open()->Load().ok());
+}
+
+// No server makes them. They would become names of files, for example.
+TEST_F(EtcdStoreTest, NamesThatNoTableMayHaveAreIgnoredAndRefused) {
+  Node running(Open());
+  const auto late = Open();  // reads all again
+  ASSERT_TRUE(late->Load().ok());
+  const auto client = cluster_->Client("");
+  uint64_t id = 0;
+  etcdserverpb::PutRequest put;
+  for (const char* name : {"", "a b", "a\nb", "Red", "a\xff", "../../x"}) {
+    etcd::TableRecord record;
+    record.set_id(++id);
+    record.set_next(1);
+    put.set_key(absl::StrCat(prefix_, "/state/tables/", name));
+    put.set_value(record.SerializeAsString());
+    ASSERT_TRUE(client->Put(put).ok());
+    const auto loaded = Open()->Load();
+    EXPECT_EQ(ErrorReason(loaded.status()), "STORE_CORRUPT") << name;
+    EXPECT_TRUE(absl::StrContains(
+        loaded.status().message(),
+        absl::StrCat("/state/tables/", absl::CHexEscape(name), " ")))
+        << loaded.status();
+    etcdserverpb::DeleteRangeRequest erase;
+    erase.set_key(put.key());
+    ASSERT_TRUE(client->DeleteRange(erase).ok());
+  }
+  ASSERT_TRUE(client->Put(put).ok());
+  const auto red = running.tables.Create("red");
+  ASSERT_TRUE(red.ok()) << red.status();
+  ASSERT_TRUE((*red)->Apply(Changes({Announce("::/0", 1)})).ok());
+  EXPECT_EQ(running.tables.All().size(), 2U);
+
+  const auto now = client->ReadPrefix(
+      prefix_, 0,
+      [](const etcdserverpb::KeyValue&) { return absl::OkStatus(); });
+  ASSERT_TRUE(now.ok());
+  ASSERT_TRUE(client->Compact(*now).ok());
+  FakeFollower follower;
+  late->Follow(follower);
+  follower.AwaitTable((*red)->store_id());
+  EXPECT_EQ(follower.made(), 1U);
 }
 
 TEST_F(EtcdStoreTest, OtherFormatsAreRefused) {

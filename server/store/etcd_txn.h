@@ -10,6 +10,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "etcd.pb.h"
@@ -41,7 +42,7 @@ inline absl::Status Failed(const absl::Status& status, bool lost) {
 
 inline absl::Status Corrupt(absl::string_view key, absl::string_view what) {
   return Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT",
-               absl::StrCat(key, " ", what));
+               absl::StrCat(absl::CHexEscape(key), " ", what));
 }
 
 inline absl::Status NoTable(absl::string_view name) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/random/random.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "lpm/routes/table_digest.h"
 #include "server/base/error.h"
@@ -210,6 +211,10 @@ absl::Status UpstreamStore::ReadGeneration(Watch& watch,
 
 absl::StatusOr<StoredTable> UpstreamStore::Begin(const v1::Table& table,
                                                  Watch& watch) {
+  if (!CheckTableName(table.name()).ok()) {
+    return absl::DataLossError(absl::StrCat(
+        "\"", absl::CHexEscape(table.name()), "\" is no name of a table"));
+  }
   watch.name = table.name();
   watch.id = next_id_++;
   watch.fib.prefix_lengths = table.prefix_lengths();

@@ -6,6 +6,8 @@
 #ifndef PLANB_SERVER_TABLE_STORE_H_
 #define PLANB_SERVER_TABLE_STORE_H_
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <future>
@@ -17,6 +19,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
@@ -47,6 +50,22 @@ constexpr absl::string_view StoreSyncName(StoreSync sync) {
       break;
   }
   return "full";
+}
+
+inline constexpr size_t kMaxTableName = 63;
+
+// Errors: INVALID_ARGUMENT (TABLE_NAME_INVALID). Names also come from stores
+// that others write, and become parts of keys, names of files and labels.
+inline absl::Status CheckTableName(absl::string_view name) {
+  const bool valid =
+      !name.empty() && name.size() <= kMaxTableName &&
+      std::all_of(name.begin(), name.end(), [](char c) {
+        return absl::ascii_islower(static_cast<unsigned char>(c)) ||
+               absl::ascii_isdigit(static_cast<unsigned char>(c)) || c == '-';
+      });
+  if (valid) return absl::OkStatus();
+  return FieldError(absl::StatusCode::kInvalidArgument, "TABLE_NAME_INVALID",
+                    "table", "must be 1..63 characters of [a-z0-9-]");
 }
 
 // One table as of its last appended batch.

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -18,7 +17,6 @@
 namespace planb::server {
 namespace {
 
-constexpr size_t kMaxName = 63;
 // Enough that a table that takes long to compile does not hold up the others.
 constexpr size_t kExecutorThreads = 4;
 // How often a deleted table is looked at while a call still uses it.
@@ -31,19 +29,7 @@ absl::Status NotFound(absl::string_view name) {
   return FieldError(
       absl::StatusCode::kNotFound, "TABLE_NOT_FOUND", "table",
       absl::StrCat("there is no table \"",
-                   absl::CHexEscape(name.substr(0, kMaxName)), "\""));
-}
-
-absl::Status CheckName(absl::string_view name) {
-  const bool valid =
-      !name.empty() && name.size() <= kMaxName &&
-      std::all_of(name.begin(), name.end(), [](char c) {
-        return absl::ascii_islower(static_cast<unsigned char>(c)) ||
-               absl::ascii_isdigit(static_cast<unsigned char>(c)) || c == '-';
-      });
-  if (valid) return absl::OkStatus();
-  return FieldError(absl::StatusCode::kInvalidArgument, "TABLE_NAME_INVALID",
-                    "table", "must be 1..63 characters of [a-z0-9-]");
+                   absl::CHexEscape(name.substr(0, kMaxTableName)), "\""));
 }
 
 }  // namespace
@@ -130,7 +116,7 @@ absl::StatusOr<TableRef> Tables::Find(absl::string_view name) const {
 
 absl::StatusOr<TableRef> Tables::Create(const std::string& name,
                                         const FibOptions& fib) {
-  const absl::Status valid = CheckName(name);
+  const absl::Status valid = CheckTableName(name);
   if (!valid.ok()) return valid;
   const std::lock_guard lock(mutex_);
   if (draining_) return DrainingError();

@@ -27,7 +27,9 @@
 namespace planb::server {
 namespace {
 
-constexpr absl::string_view kFormat = "planb cache 1";
+constexpr absl::string_view kFormat = "planb cache 2";
+// The names of its files lack the ids of tables.
+constexpr absl::string_view kFirstFormat = "planb cache 1";
 constexpr char kSuffix[] = ".planb";
 constexpr size_t kMaxIndex = 1 << 20;
 constexpr size_t kReadBytes = 1 << 20;
@@ -47,6 +49,12 @@ absl::Status Corrupt(absl::string_view path, absl::string_view what) {
 std::string LastLine(absl::string_view checked) {
   return absl::StrCat("end ", absl::Hex(Xxh3(checked, 0), absl::kZeroPad16),
                       "\n");
+}
+
+// A table that is made anew may reach the same generation.
+std::string FileOf(absl::string_view name, uint64_t id, uint64_t generation) {
+  return absl::StrCat(name, "-", absl::Hex(id, absl::kZeroPad16), "-",
+                      generation, kSuffix);
 }
 
 double UnixSeconds(absl::Time time) {
@@ -83,12 +91,8 @@ std::string TableCache::IndexPath() const {
   return absl::StrCat(directory_, "/index");
 }
 
-std::string TableCache::FileOf(const Entry& entry) {
-  return absl::StrCat(entry.name, "-", entry.generation, kSuffix);
-}
-
 absl::StatusOr<StoredTable> TableCache::Read(const Entry& entry) const {
-  const std::string path = absl::StrCat(directory_, "/", FileOf(entry));
+  const std::string path = absl::StrCat(directory_, "/", entry.file);
   std::ifstream file(path, std::ios::binary);
   if (!file) return Corrupt(path, "cannot be read");
   LogReplay replay(/*request_window=*/0);
@@ -133,7 +137,7 @@ absl::StatusOr<StoredCopy> TableCache::Load() {
   const std::vector<std::string> lines =
       absl::StrSplit(text->substr(0, end), '\n', absl::SkipEmpty());
   int64_t as_of = 0;
-  if (lines.size() < 3 || lines[0] != kFormat ||
+  if (lines.size() < 3 || (lines[0] != kFormat && lines[0] != kFirstFormat) ||
       !absl::SimpleAtoi(lines[2], &as_of)) {
     return Corrupt(path, "is no index of this version");
   }
@@ -154,10 +158,13 @@ absl::StatusOr<StoredCopy> TableCache::Load() {
     }
     entry.name = fields[0];
     entry.fib.prefix_lengths = fields[3] == "prefix_lengths";
+    entry.file = lines[0] == kFormat
+                     ? FileOf(entry.name, entry.id, entry.generation)
+                     : absl::StrCat(entry.name, "-", entry.generation, kSuffix);
     auto table = Read(entry);
     if (!table.ok()) return table.status();
     contents.tables.push_back(*std::move(table));
-    files.push_back(FileOf(entry));
+    files.push_back(entry.file);
   }
   files_ = std::move(files);
   written_ = UnixSeconds(contents.as_of);
@@ -170,12 +177,11 @@ absl::Status TableCache::WriteAll(absl::Span<const Table> tables,
       absl::StrCat(kFormat, "\n", store_, "\n", absl::ToUnixNanos(as_of), "\n");
   std::vector<std::string> files;
   for (const Table& table : tables) {
-    const Entry entry = {table.name, table.id, table.pinned.generation,
-                         table.fib};
-    files.push_back(FileOf(entry));
-    absl::StrAppend(&index, entry.name, " ", absl::Hex(entry.id), " ",
-                    entry.generation,
-                    entry.fib.prefix_lengths ? " prefix_lengths\n" : " -\n");
+    const uint64_t generation = table.pinned.generation;
+    files.push_back(FileOf(table.name, table.id, generation));
+    absl::StrAppend(&index, table.name, " ", absl::Hex(table.id), " ",
+                    generation,
+                    table.fib.prefix_lengths ? " prefix_lengths\n" : " -\n");
     if (std::find(files_.begin(), files_.end(), files.back()) != files_.end()) {
       continue;
     }

@@ -74,6 +74,7 @@ class TableCache {
     uint64_t id = 0;
     uint64_t generation = 0;
     FibOptions fib;
+    std::string file;
   };
 
   TableCache(std::string directory, std::string store, int lock)
@@ -82,7 +83,6 @@ class TableCache {
         lock_(lock) {}
 
   std::string IndexPath() const;
-  static std::string FileOf(const Entry& entry);
   absl::StatusOr<StoredTable> Read(const Entry& entry) const;
   absl::Status WriteAll(absl::Span<const Table> tables, absl::Time as_of)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -17,6 +17,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "lpm/io/table_file.h"
 #include "server/base/error.h"
 #include "server/testing/make_snapshot.h"
 
@@ -56,6 +57,13 @@ class TableCacheTest : public testing::Test {
             Pinned(*MakeSnapshot(generation, std::move(all), {hop}))};
   }
 
+  // The file of a Version().
+  static std::string FileOf(const std::string& name, uint64_t generation) {
+    return absl::StrCat(name, "-",
+                        absl::Hex(generation * 1000, absl::kZeroPad16), "-",
+                        generation, ".planb");
+  }
+
   std::string Path(const std::string& file) const {
     return absl::StrCat(directory_, "/", file);
   }
@@ -93,8 +101,9 @@ TEST_F(TableCacheTest, ReturnsWhatWasWrittenLast) {
             .ok());
     EXPECT_EQ(cache->written(), 1.7e9);
   }
-  EXPECT_THAT(Files(), testing::ElementsAre("a-1.planb", "default-8.planb",
-                                            "index", "lock"));
+  EXPECT_THAT(Files(),
+              testing::ElementsAre(FileOf("a", 1), FileOf("default", 8),
+                                   "index", "lock"));
   const auto cache = Open();
   const auto copy = cache->Load();
   ASSERT_TRUE(copy.ok()) << copy.status();
@@ -118,20 +127,51 @@ TEST_F(TableCacheTest, ReturnsWhatWasWrittenLast) {
 TEST_F(TableCacheTest, WritesAGenerationOnceAndRemovesWhatACrashLeft) {
   const auto cache = Open();
   ASSERT_TRUE(cache->Write({Version("default", 1, 5)}, absl::Now()).ok());
-  const auto first = fs::last_write_time(Path("default-1.planb"));
-  std::ofstream(Path("default-2.planb.XyZ123")) << "half";
+  const auto first = fs::last_write_time(Path(FileOf("default", 1)));
+  std::ofstream(Path(FileOf("default", 2) + ".XyZ123")) << "half";
   std::ofstream(Path("index.XyZ123")) << "half";
   std::ofstream(Path("other")) << "not ours";
   ASSERT_TRUE(cache->Write({Version("default", 1, 5)}, absl::Now()).ok());
-  EXPECT_EQ(fs::last_write_time(Path("default-1.planb")), first);
-  EXPECT_THAT(Files(), testing::ElementsAre("default-1.planb", "index", "lock",
-                                            "other"));
+  EXPECT_EQ(fs::last_write_time(Path(FileOf("default", 1))), first);
+  EXPECT_THAT(Files(), testing::ElementsAre(FileOf("default", 1), "index",
+                                            "lock", "other"));
+}
+
+// Of that name, and at the same generation.
+TEST_F(TableCacheTest, WritesATableThatWasMadeAnew) {
+  const auto cache = Open();
+  ASSERT_TRUE(cache->Write({Version("default", 1, 5)}, absl::Now()).ok());
+  TableCache::Table anew = Version("default", 1, 6);
+  anew.id = 2;
+  ASSERT_TRUE(cache->Write({anew}, absl::Now()).ok());
+  const auto copy = cache->Load();
+  ASSERT_TRUE(copy.ok()) << copy.status();
+  EXPECT_EQ(copy->tables.at(0).id, 2U);
+  EXPECT_EQ(copy->tables.at(0).routes.size(), 6U);
+}
+
+TEST_F(TableCacheTest, ReadsTheFirstVersionAndWritesTheSecond) {
+  ASSERT_TRUE(Open()->Write({Version("a", 3, 5)}, absl::Now()).ok());
+  fs::rename(Path(FileOf("a", 3)), Path("a-3.planb"));
+  std::string index = Contents(Path("index"));
+  index.replace(index.find('2'), 1, "1");
+  index.resize(index.rfind("end "));
+  std::ofstream(Path("index"), std::ios::binary)
+      << index << "end "
+      << absl::StrCat(absl::Hex(Xxh3(index, 0), absl::kZeroPad16)) << "\n";
+  const auto cache = Open();
+  const auto copy = cache->Load();
+  ASSERT_TRUE(copy.ok()) << copy.status();
+  EXPECT_EQ(copy->tables.at(0).routes.size(), 5U);
+  ASSERT_TRUE(cache->Write({Version("a", 3, 5)}, absl::Now()).ok());
+  EXPECT_THAT(Files(), testing::ElementsAre(FileOf("a", 3), "index", "lock"));
+  EXPECT_EQ(cache->Load()->tables.at(0).routes.size(), 5U);
 }
 
 TEST_F(TableCacheTest, KeepsTheCopyBeforeOneThatCannotBeWritten) {
   const auto cache = Open();
   ASSERT_TRUE(cache->Write({Version("default", 1, 5)}, absl::Now()).ok());
-  fs::create_directory(Path("default-2.planb"));
+  fs::create_directory(Path(FileOf("default", 2)));
   EXPECT_FALSE(cache->Write({Version("default", 2, 6)}, absl::Now()).ok());
   EXPECT_EQ(cache->failures(), 1U);
   const auto copy = cache->Load();
@@ -173,7 +213,8 @@ TEST_F(TableCacheTest, NeverReturnsDamagedTables) {
     EXPECT_TRUE(absl::StrContains(copy.status().message(), directory_));
     ++refused;
   };
-  for (const std::string name : {"index", "default-1.planb", "a-2.planb"}) {
+  for (const std::string& name :
+       {std::string("index"), FileOf("default", 1), FileOf("a", 2)}) {
     const std::string path = Path(name);
     const std::string good = Contents(path);
     for (size_t i = 0; i < good.size(); ++i) {

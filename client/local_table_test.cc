@@ -371,11 +371,16 @@ TEST(LocalTable, IsAnErrorWhereAThreadIsLacking) {
 
 class LocalTableTest : public testing::RealServerFixture {
  protected:
-  // Makes `next_hop` that of all prefixes, in one generation.
-  uint64_t Announce(NextHopId next_hop) {
+  // Makes `next_hop` that of all prefixes, in one generation. Longer prefixes
+  // around the addresses that are looked up come and go with it, as `longer`.
+  uint64_t Announce(NextHopId next_hop, bool longer = false) {
     v1::UpdateRoutesRequest request;
+    int length = 64;
     for (size_t i = 0; i < kPrefixes; ++i) {
       *request.add_updates() = ToUpdate({PrefixOf(i), next_hop});
+      *request.add_updates() =
+          ToUpdate({Prefix::Truncate(PrefixOf(i).address(), length++),
+                    longer ? next_hop : kNoRoute});
     }
     const auto response = TableClient(Channel()).UpdateRoutes(request);
     EXPECT_TRUE(response.ok()) << response.status();
@@ -767,6 +772,62 @@ TEST(LocalTable, FollowsOnWhereItsConnectionGoesSilent) {
   EXPECT_EQ(*(*table)->Lookup(PrefixOf(0).address()), 7U);
 }
 
+// Callers of one table on several threads. Each generation of the server has
+// the next hop of its number.
+class Callers {
+ public:
+  // With `may_fail`, the server may be asked while it is away.
+  Callers(const LocalTable& table, bool may_fail)
+      : table_(table), may_fail_(may_fail) {
+    for (int i = 0; i < 2; ++i) threads_.emplace_back([this] { Call(); });
+  }
+  ~Callers() {
+    stop_ = true;
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  uint64_t answered() const { return answered_; }
+  // The newest generation that one of them had an answer from.
+  uint64_t newest() const { return newest_; }
+
+ private:
+  void Call() {
+    std::string addresses = Addresses();
+    addresses += Address::Parse("3000::1")->ToPacked();
+    while (!stop_) {
+      // What one had before another one asks.
+      const uint64_t least = newest_;
+      std::vector<NextHopId> hops(kPrefixes + 1, ~NextHopId{0});
+      const auto generation = table_.Lookup(Family::kIpv6, addresses.data(),
+                                            hops.size(), hops.data());
+      if (!generation.ok()) {
+        ASSERT_TRUE(may_fail_ &&
+                    (absl::IsUnavailable(generation.status()) ||
+                     absl::IsDeadlineExceeded(generation.status())))
+            << generation.status();
+        continue;
+      }
+      ASSERT_GE(*generation, least);
+      ASSERT_EQ(hops.back(), kNoRoute);
+      hops.pop_back();
+      for (const NextHopId hop : hops) ASSERT_EQ(hop, *generation);
+      ++answered_;
+      uint64_t newest = newest_;
+      while (newest < *generation &&
+             !newest_.compare_exchange_weak(newest, *generation)) {
+      }
+    }
+  }
+
+  const LocalTable& table_;
+  const bool may_fail_;
+  std::atomic<bool> stop_ = false;
+  std::atomic<uint64_t> answered_ = 0;
+  std::atomic<uint64_t> newest_ = 0;
+  std::vector<std::thread> threads_;
+};
+
+// The server is killed while it is written to, and starts from its store.
 // PLANB_STORM_SECONDS makes it longer.
 TEST_F(LocalTableTest, IsNeverWrongOrMixedInAStorm) {
   const char* const seconds = std::getenv("PLANB_STORM_SECONDS");
@@ -776,44 +837,43 @@ TEST_F(LocalTableTest, IsNeverWrongOrMixedInAStorm) {
   const std::string store = TempPath("local.db");
   Start(store);
   Announce(1);
-  const auto table = LocalTable::Follow(Channel(), {}, Soon());
-  ASSERT_TRUE(table.ok()) << table.status();
-  std::atomic<bool> stop = false;
-  std::atomic<uint64_t> batches = 0;
-  std::vector<std::thread> readers;
-  for (int r = 0; r < 2; ++r) {
-    readers.emplace_back([&] {
-      const std::string addresses = Addresses();
-      uint64_t last = 0;
-      while (!stop) {
-        std::vector<NextHopId> hops(kPrefixes);
-        const auto generation = (*table)->Lookup(
-            Family::kIpv6, addresses.data(), kPrefixes, hops.data());
-        ASSERT_TRUE(generation.ok()) << generation.status();
-        EXPECT_GE(*generation, last);
-        last = *generation;
-        // Each generation of the server has the next hop of its number.
-        for (const NextHopId hop : hops) ASSERT_EQ(hop, *generation);
-        ++batches;
+  LocalTableOptions options;
+  options.backoff.max = absl::Milliseconds(100);
+  const auto follows = LocalTable::Follow(Channel(), options, Soon());
+  // It asks the server whenever that was not heard for a moment.
+  options.max_staleness = absl::Milliseconds(20);
+  options.fall_back = true;
+  const auto asks = LocalTable::Follow(Channel(), options, Soon());
+  ASSERT_TRUE(follows.ok() && asks.ok()) << follows.status() << asks.status();
+  {
+    const Callers following(**follows, /*may_fail=*/false);
+    const Callers asking(**asks, /*may_fail=*/true);
+    NextHopId hop = 1;
+    std::mt19937_64 random(2);
+    while (absl::Now() < end && !HasFailure()) {
+      for (uint64_t i = random() % 300; i > 0 && !HasFailure(); --i) {
+        ++hop;
+        EXPECT_EQ(Announce(hop, /*longer=*/hop % 2 == 0), hop);
       }
-    });
-  }
-  NextHopId hop = 1;
-  std::mt19937_64 random(2);
-  while (absl::Now() < end) {
-    for (uint64_t i = random() % 300; i > 0; --i) {
-      ++hop;
-      ASSERT_EQ(Announce(hop), hop);
+      // Some kills interrupt those who follow, others find them done.
+      for (const auto* table : {&*follows, &*asks}) {
+        if (random() % 4 == 0) {
+          EXPECT_TRUE((*table)->WaitFor(hop, Soon()).ok());
+        }
+      }
+      Kill();
+      Start(store);
     }
-    Kill();
-    Start(store);
+    for (const auto* table : {&*follows, &*asks}) {
+      EXPECT_TRUE((*table)->WaitFor(hop, Soon()).ok());
+      EXPECT_EQ((*table)->routes().digest(),
+                TableClient(Channel()).GetTable("")->digest());
+    }
+    EXPECT_GT(following.answered(), 1000U);
+    while (asking.newest() < hop && !HasFailure()) {
+      absl::SleepFor(absl::Milliseconds(1));
+    }
   }
-  EXPECT_TRUE((*table)->WaitFor(hop, Soon()).ok());
-  stop = true;
-  for (std::thread& reader : readers) reader.join();
-  EXPECT_EQ((*table)->routes().digest(),
-            TableClient(Channel()).GetTable("")->digest());
-  EXPECT_GT(batches, 1000U);
   for (const char* suffix : {"", "-wal", "-shm", "-mark"}) {
     std::filesystem::remove(store + suffix);
   }

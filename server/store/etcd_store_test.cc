@@ -21,6 +21,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/testing/wire.h"
 #include "etcd_records.pb.h"
 #include "lpm/io/table_file.h"
 #include "lpm/synthetic/synthetic.h"
@@ -30,7 +31,6 @@
 #include "server/testing/fake_store.h"
 #include "server/testing/small_store.h"
 #include "server/testing/store_script.h"
-#include "server/testing/wire.h"
 
 namespace planb::server {
 namespace {

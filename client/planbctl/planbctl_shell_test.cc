@@ -116,7 +116,7 @@ TEST(Completion, OfBash) {
   for (const Completed& each : std::vector<Completed>{
            {"planbctl --json = true loo", "lookup"},
            {"planbctl --server = unix : ///tmp/s loo", "lookup"},
-           {"planbctl --server [ :: 1 ] : 1 routes re", "replace"},
+           {"planbctl --server [ :: 1] : 1 routes re", "replace"},
            {"planbctl --table loo", ""},
            {"planbctl lookup 2001 : db8 :: --pre", "--prefixes"}}) {
     absl::StrAppend(&lines, " ", Quoted(each.line));

@@ -525,7 +525,7 @@ TEST_F(EtcdAnswers, ATokenThatIsRefusedIsRenewed) {
       return ++attempts == 1 ? Status(StatusCode::INVALID_ARGUMENT, message)
                              : Status::OK;
     };
-    EXPECT_TRUE(store->CreateTable(message + 12, 0).ok());
+    EXPECT_TRUE(store->CreateTable(absl::StrCat("red", logins), 0).ok());
     EXPECT_EQ(between_->logins, logins + 1);
     // Not for ever.
     between_->before_txn = [&](const auto&) {

@@ -116,7 +116,7 @@ absl::StatusOr<std::unique_ptr<planb_local>> Open(
   try {
     auto followed = Follow(options);
     if (!followed.ok()) return followed.status();
-    return std::make_unique<planb_local>(*std::move(followed));
+    return std::unique_ptr<planb_local>(new planb_local{*std::move(followed)});
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError("not enough memory");
   } catch (const std::exception& thrown) {

@@ -17,8 +17,6 @@
 namespace planb::client {
 namespace {
 
-using ::testing::ElementsAre;
-
 v1::StreamUpdatesRequest Announce(uint32_t first, uint32_t count) {
   v1::StreamUpdatesRequest batch;
   for (uint32_t i = first; i < first + count; ++i) {

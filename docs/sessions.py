@@ -212,6 +212,7 @@ NOT_RUN = {
         "deploy/test.sh": _GATE,
     },
     "deploy/RUNBOOK.md": {"kubectl": _CLUSTER},
+    "docs/SCALE.md": {"benchmarks/serving/visibility/followers.py": _MEASURES},
     "deploy/edge/README.md": {"apt-get install haproxy": _MACHINE},
     "deploy/load/README.md": {
         "deploy/load/run.sh": _LONG,

@@ -456,6 +456,7 @@ TEST_F(EtcdStoreTest, SnapshotsReplaceTheLog) {
 void Grow(StoredTable& table, Store& store) {
   table.routes.push_back(MakeRoute(
       absl::StrCat("2001:db8:", absl::Hex(++table.generation), "::/48"), 1));
+  ++table.position;
   const absl::Status status =
       store.Append(table.name, {Batch(table.generation, table.routes)});
   ASSERT_TRUE(status.ok()) << status;
@@ -556,6 +557,35 @@ TEST_F(EtcdStoreTest, PartsOfUnfinishedSnapshotsDoNoHarmAndAreRemoved) {
   const auto loaded = Open()->Load();
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   EXPECT_EQ(StoreDifference({table, last}, *loaded), "");
+}
+
+// An entry that changes no route keeps the generation. A server that has been
+// told of it, and has not applied it yet, offers a snapshot.
+TEST_F(EtcdStoreTest, ASnapshotReplacesNoEntryThatItLacks) {
+  EtcdStoreOptions options = Options();
+  options.log_bytes = 1;
+  const auto slow = Open(options);
+  StoredTable table, last;
+  MakeTables(*slow, table, last);
+  const auto other = Open(options);
+  ASSERT_TRUE(other->Load().ok());
+  const StoredTable before = table;
+  AcceptedBatch raised;
+  raised.writer_epoch = table.writer_epoch = 5;
+  // Longer than half the snapshot, so that the next one is due.
+  raised.request = {.request_id = std::string(500, 'r')};
+  Store& writer = *other;
+  ASSERT_TRUE(writer.Append(table.name, {raised}).ok());
+  AwaitSnapshot(before, *other);  // of the first entry
+  FakeFollower follower;
+  slow->Follow(follower);
+  const uint64_t red = other->CreateTable("red", 0).value();
+  follower.AwaitTable(red);  // then it has been told of the second entry
+  slow->OfferSnapshot(before.name, [&] { return MakeVersion(before); });
+  AwaitSnapshot(last, *slow);  // then the offer before it has ended
+  const auto loaded = Open()->Load();
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(loaded->at(0).writer_epoch, 5U);
 }
 
 // More of them than etcd takes in one value. Their ids are UUIDs, as it were.

@@ -182,11 +182,12 @@ void EtcdStore::OfferSnapshot(const std::string& table, uint64_t id,
   const std::lock_guard lock(mutex_);
   auto* const log = Find(table, id);
   if (log == nullptr || log->offered) return;
-  // The first entry that leads to this generation: later ones of the same
-  // generation only answer requests, and can be read twice.
-  const auto end = std::find_if(
-      log->ends.begin(), log->ends.end(),
-      [&](const End& e) { return e.generation == taken.generation; });
+  // The last entry that the table has. The log may have later ones of the same
+  // generation: they answer requests and raise the writer's epoch.
+  const auto end =
+      std::find_if(log->ends.begin(), log->ends.end(), [&](const End& e) {
+        return e.number == taken.position && e.generation == taken.generation;
+      });
   if (end == log->ends.end()) return;
   log->offered = true;
   offers_.push_back({log->name, log->id, log->created, *end, std::move(taken)});

@@ -100,6 +100,7 @@ struct StoredCopy {
 
 // A version of a table that a snapshot is written from. Cheap to move.
 struct TableVersion {
+  uint64_t position = 0;  // StoredTable::position
   uint64_t generation = 0;
   uint64_t writer_epoch = 0;
   Rib rib;

@@ -330,8 +330,11 @@ void Table::RunStore() {
   if (recovers) Recover();
   Group().swap(group_);
   group_head_.reset();
-  options_.store->OfferSnapshot(name_, store_id_,
-                                [this] { return staging_.ToStore(); });
+  options_.store->OfferSnapshot(name_, store_id_, [this] {
+    TableVersion version = staging_.ToStore();
+    version.position = position_;
+    return version;
+  });
   bool begins = false;
   bool again = false;
   {

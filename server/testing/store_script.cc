@@ -208,7 +208,8 @@ StoredTable StoreScript::ToStored(const std::string& name, const Table& table) {
 }
 
 TableVersion MakeVersion(const StoredTable& table) {
-  TableVersion version = {.generation = table.generation,
+  TableVersion version = {.position = table.position,
+                          .generation = table.generation,
                           .writer_epoch = table.writer_epoch,
                           .rib = Rib(RibLimits()),
                           .requests = table.requests};

@@ -135,50 +135,73 @@ func (batchCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	*r = reply{}
 	buffer := data.MaterializeToBuffer(mem.DefaultBufferPool())
 	defer buffer.Free()
-	return fields(buffer.ReadOnlyData(), func(field protowire.Number, number uint64, bytes []byte) error {
-		switch field {
-		case respID:
+	var hops []byte
+	var failure *Error
+	// A field of another type than ours is unknown, and the last one of several
+	// counts. Those of an error are one, whose fields count in this way.
+	err := fields(buffer.ReadOnlyData(), func(field protowire.Number, number uint64, bytes []byte) error {
+		switch {
+		case field == respID && bytes == nil:
 			r.id = number
-		case respGeneration:
+		case field == respGeneration && bytes == nil:
 			r.result.Generation = number
-		case respNextHops:
-			if len(bytes)%4 != 0 {
-				return fmt.Errorf("planb: a reply has %d bytes of next hops", len(bytes))
-			}
-			r.result.NextHops = make([]uint32, len(bytes)/4)
-			for i := range r.result.NextHops {
-				r.result.NextHops[i] = binary.LittleEndian.Uint32(bytes[4*i:])
-			}
-		case respLengths:
+		case field == respNextHops && bytes != nil:
+			hops = bytes
+		case field == respLengths && bytes != nil:
 			r.result.PrefixLengths = append([]byte(nil), bytes...)
-		case respError:
-			failure := &Error{}
-			r.result.Err = failure
-			return fields(bytes, func(field protowire.Number, number uint64, bytes []byte) error {
-				switch field {
-				case errCode:
-					failure.Code = codes.Code(number)
-				case errReason:
-					failure.Reason = string(bytes)
-				case errField:
-					failure.Fields = []string{string(bytes)}
-				case errMessage:
-					failure.Message = string(bytes)
-				}
-				return nil
-			})
+		case field == respError && bytes != nil:
+			if failure == nil {
+				failure = &Error{}
+			}
+			return failure.read(bytes)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if failure != nil {
+		r.result.Err = failure
+	}
+	if len(hops)%4 != 0 {
+		return fmt.Errorf("planb: a reply has %d bytes of next hops", len(hops))
+	}
+	if hops != nil {
+		r.result.NextHops = make([]uint32, len(hops)/4)
+	}
+	for i := range r.result.NextHops {
+		r.result.NextHops[i] = binary.LittleEndian.Uint32(hops[4*i:])
+	}
+	return nil
+}
+
+// Reads fields of a BatchError.
+func (e *Error) read(message []byte) error {
+	return fields(message, func(field protowire.Number, number uint64, bytes []byte) error {
+		switch {
+		case field == errCode && bytes == nil:
+			e.Code = codes.Code(uint32(number))
+		case field == errReason && bytes != nil:
+			e.Reason = string(bytes)
+		case field == errField && bytes != nil:
+			e.Fields = []string{string(bytes)}
+		case field == errMessage && bytes != nil:
+			e.Message = string(bytes)
 		}
 		return nil
 	})
 }
 
-// Calls `field` for each field of a message: with the value of a varint or with
-// the bytes of a string, bytes or message. Skips fields of other types.
+// Calls `field` for each field of a message: with the value of a varint and nil, or
+// with the bytes of a string, bytes or message. Skips fields of other types.
 func fields(message []byte, field func(protowire.Number, uint64, []byte) error) error {
 	for len(message) > 0 {
 		number, kind, n := protowire.ConsumeTag(message)
 		if n < 0 {
 			return protowire.ParseError(n)
+		}
+		if !number.IsValid() {
+			return fmt.Errorf("planb: there is no field %d", number)
 		}
 		message = message[n:]
 		var value uint64

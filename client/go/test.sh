@@ -29,7 +29,7 @@ unformatted=$("$(dirname "$GO")/gofmt" -l ./*.go cmd local)
 "$GO" mod verify
 "$GO" vet ./...
 "$GO" test -race "${@:2}" ./...
-"$GO" test -run='^$' -fuzz=FuzzRepliesOfAnyBytes -fuzztime=5s .
+"$GO" test -run='^$' -fuzz=FuzzRepliesOfAnyBytes -fuzztime=10000x .
 
 # The table inside the process, by the C++ library.
 export CGO_CFLAGS="-I$OLDPWD" CGO_LDFLAGS="-L$folder" LD_LIBRARY_PATH=$folder

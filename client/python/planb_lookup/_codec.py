@@ -100,6 +100,8 @@ def read_fields(data: bytes, at: int = 0, end: int | None = None
     try:
         while at < end:
             tag, at = _read_varint(data, at)
+            if not 8 <= tag < 1 << 32:
+                raise IndexError
             kind = tag & 7
             if kind == 0:
                 value, at = _read_varint(data, at)
@@ -127,7 +129,7 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
         at += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value, at
+            return value & (1 << 64) - 1, at
         shift += 7
         if shift > 63:
             raise IndexError
@@ -162,7 +164,9 @@ def decode_batch(data: bytes) -> Result:
     """The next hops are a view of `data`: read-only, perhaps not aligned."""
     batch_id = generation = 0
     hops: Hops = np.empty(0, np.uint32)
-    lengths = error = None
+    lengths = None
+    error: Error | None = None
+    errors: list[bytes] = []
     for number, begin, end in read_fields(data):
         if end < 0:  # a field is known by its number and its type
             if number == 1:
@@ -176,17 +180,21 @@ def decode_batch(data: bytes) -> Result:
         elif number == 4:
             lengths = np.frombuffer(data, np.uint8, end - begin, begin)
         elif number == 5:
-            error = _batch_error(data, begin, end)
+            errors.append(data[begin:end])
+    if errors:
+        error = _batch_error(errors)
     return Result(batch_id, generation, hops, lengths, error)
 
 
-def _batch_error(data: bytes, begin: int, end: int) -> Error:
+def _batch_error(parts: list[bytes]) -> Error:
+    """Of an error in several parts, the last of each field counts."""
     code, text = 0, {2: "", 3: "", 4: ""}
-    for number, first, last in read_fields(data, begin, end):
-        if number == 1 and last < 0:
-            code = first
-        elif number in text and last >= 0:
-            text[number] = data[first:last].decode(errors="replace")
+    for data in parts:
+        for number, first, last in read_fields(data):
+            if number == 1 and last < 0:
+                code = first & 0xFFFFFFFF  # an int32
+            elif number in text and last >= 0:
+                text[number] = data[first:last].decode(errors="replace")
     fields = ((text[3], text[4]),) if text[3] else ()
     return Error(_code(code), text[4], text[2], fields)
 

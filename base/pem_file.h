@@ -7,6 +7,7 @@
 #ifndef PLANB_BASE_PEM_FILE_H_
 #define PLANB_BASE_PEM_FILE_H_
 
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -30,20 +31,22 @@ absl::StatusOr<PemFile> ReadPemFile(absl::string_view what,
                                     absl::string_view path);
 
 // Checks an identity. `certificate` has the certificate, then those of issuers
-// that the other side may lack; `key` is the key of the first. Returns the
-// earliest expiry of all certificates.
+// that the other side may lack; `key` is the key of the first. Without `now`
+// they may be outside the time in which they are valid. Returns the earliest
+// expiry of all certificates.
 // Errors: INVALID_ARGUMENT: not PEM; a block is cut; the key needs a passphrase
 // or belongs to another certificate; OpenSSL refuses the key as too weak; a
 // certificate is not valid at `now`.
 absl::StatusOr<absl::Time> CheckIdentity(const PemFile& certificate,
-                                         const PemFile& key, absl::Time now);
+                                         const PemFile& key,
+                                         std::optional<absl::Time> now);
 
 // Checks the authorities, one of which must have signed the other side's
-// certificate. Returns the earliest expiry of all certificates.
-// Errors: INVALID_ARGUMENT: not PEM; a block is cut; no certificate is valid at
-// `now` (one is enough).
+// certificate. `now`: as above. Returns the earliest expiry of all
+// certificates. Errors: INVALID_ARGUMENT: not PEM; a block is cut; no
+// certificate is valid at `now` (one is enough).
 absl::StatusOr<absl::Time> CheckAuthorities(const PemFile& authorities,
-                                            absl::Time now);
+                                            std::optional<absl::Time> now);
 
 }  // namespace planb::tls
 

@@ -100,6 +100,9 @@ TEST_F(PemFileTest, RefusesCertificatesNotValidNow) {
       absl::FormatTime(kNow - absl::Hours(1), absl::UTCTimeZone());
   EXPECT_EQ(WhyIdentity(old.certificate, old.key),
             "--cert c.pem: certificate 1 expired at " + then);
+  EXPECT_EQ(
+      *CheckIdentity(Certificate(old.certificate), Key(old.key), std::nullopt),
+      kNow - absl::Hours(1));
   const TestIdentity early = authority_.Issue(
       {.begins = kNow + absl::Hours(1), .ends = kNow + absl::Hours(2)});
   EXPECT_THAT(WhyIdentity(early.certificate, early.key),
@@ -116,6 +119,8 @@ TEST_F(PemFileTest, RefusesCertificatesNotValidNow) {
       *CheckAuthorities(
           Authorities(gone.certificate() + authority_.certificate()), kNow),
       kNow - absl::Hours(1));
+  EXPECT_EQ(*CheckAuthorities(Authorities(gone.certificate()), std::nullopt),
+            kNow - absl::Hours(1));
   EXPECT_EQ(WhyAuthorities(good_.key),
             "--ca a.pem: holds no certificate in PEM");
 }

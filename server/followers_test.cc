@@ -188,6 +188,58 @@ TEST_F(Followers, FollowOverMutualTls) {
   std::filesystem::remove(link_ + ".own");
 }
 
+// All certificates and the authority change, then the connection is cut.
+TEST_F(Followers, TakeNewCertificatesWithoutARestart) {
+  const std::string own = link_ + ".own";
+  for (const bool told : {true, false}) {
+    const std::string store = NewStorePath(told ? "told" : "polled");
+    TestTlsFiles of_leader, of_follower;
+    const auto replace = [&](absl::Duration life) {
+      TestAuthority authority;
+      for (TestTlsFiles* files : {&of_leader, &of_follower}) {
+        files->SetAuthority(authority.certificate());
+        files->SetIdentity(authority.Issue({.ends = absl::Now() + life}));
+      }
+    };
+    const auto lead = [&](int port) {
+      auto leader = std::make_unique<StoredServer>(
+          store,
+          std::vector<std::string>{
+              absl::StrCat("--listen=unix://", own, ",127.0.0.1:", port),
+              "--tls_cert=" + of_leader.cert(), "--tls_key=" + of_leader.key(),
+              "--tls_client_ca=" + of_leader.ca()});
+      EXPECT_TRUE(leader->Begins()) << leader->process().Log();
+      std::filesystem::create_symlink(own, leader->socket());
+      return leader;
+    };
+    replace(absl::Hours(1));
+    auto leader = lead(0);
+    const int port = leader->process().PortOf("127.0.0.1:0");
+    StoredServer follower(
+        "none", {absl::StrCat("--follow=127.0.0.1:", port),
+                 "--follow_ca=" + of_follower.ca(),
+                 "--follow_cert=" + of_follower.cert(),
+                 "--follow_key=" + of_follower.key(), kMetrics,
+                 absl::StrCat("--tls_reload_interval=", told ? "1h" : "20ms")});
+    ASSERT_TRUE(follower.Begins()) << follower.process().Log();
+    const auto expiry = [&] {
+      return follower.Metric(
+          "planb_tls_certificate_expiry_timestamp_seconds{kind=\"follow\"}");
+    };
+    const double before = expiry();
+    EXPECT_GT(before, 0);
+
+    replace(absl::Hours(2));
+    if (told) follower.process().Kill(SIGHUP);
+    EXPECT_TRUE(Soon([&] { return expiry() > before; }));
+    leader->KillNow();
+    leader = lead(port);
+    ASSERT_TRUE(leader->Update(Announcement(0, 20, 5)).ok());
+    ExpectSame(*leader, follower);
+  }
+  std::filesystem::remove(own);
+}
+
 TEST_F(Followers, GoOnFromWhereTheyWereAfterARestart) {
   const std::string store = NewStorePath("restart");
   auto leader = Lead(store);

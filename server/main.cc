@@ -193,7 +193,7 @@ int CheckConfig(const CommandLine& line) {
   add(CheckStore(line.store));
   if (!line.otlp.endpoint.empty()) {
     add({CheckTarget("--otlp_endpoint", line.otlp.endpoint)});
-    add(CheckClientTls("otlp", line.otlp.tls));
+    add(CheckClientTls(line.otlp.tls));
   }
   int code = 0;
   for (const absl::Status& status : of_parts) {

@@ -561,14 +561,19 @@ TEST(Main, AReloadWithOneUnusableFileChangesNothing) {
   TestAuthority authority;
   TestTlsFiles tls;
   tls.SetIdentity(authority.Issue());
+  TestTlsFiles otlp;
+  otlp.SetAuthority(authority.certificate());
+  otlp.SetIdentity(authority.Issue());
   std::ofstream(file) << "max_routes: 5\n";
   allow("");
-  ServerProcess server({absl::StrCat("--listen=unix://", socket, ",[::1]:0"),
-                        "--metrics_address=", "--store=none",
-                        "--config=" + file, "--tls_cert=" + tls.cert(),
-                        "--tls_key=" + tls.key(), "--tls_reload_interval=1h",
-                        "--authorization_policy=" + policy,
-                        "--authorization_reload_interval=1h"});
+  ServerProcess server(
+      {absl::StrCat("--listen=unix://", socket, ",[::1]:0"),
+       "--metrics_address=", "--store=none", "--config=" + file,
+       "--tls_cert=" + tls.cert(), "--tls_key=" + tls.key(),
+       "--tls_reload_interval=1h", "--authorization_policy=" + policy,
+       "--authorization_reload_interval=1h", "--otlp_endpoint=unix:/nowhere",
+       "--otlp_ca=" + otlp.ca(), "--otlp_cert=" + otlp.cert(),
+       "--otlp_key=" + otlp.key()});
   ASSERT_TRUE(server.AwaitServing()) << server.Log();
   const auto stub = v1::RouteTable::NewStub(grpc::CreateChannel(
       absl::StrCat("unix:", socket), grpc::InsecureChannelCredentials()));
@@ -611,8 +616,19 @@ TEST(Main, AReloadWithOneUnusableFileChangesNothing) {
   EXPECT_EQ(reload(response).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_FALSE(reloaded());
 
-  // All is good but the level.
+  // All is good but the key for the collector.
   allow_more();
+  const TestIdentity client = authority.Issue();
+  otlp.SetIdentity({client.certificate, fresh.key});
+  const grpc::Status refused = reload(response);
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_TRUE(absl::StrContains(refused.error_message(), "--otlp_key"))
+      << refused.error_message();
+  EXPECT_FALSE(may_read());
+  EXPECT_FALSE(reloaded());
+  otlp.SetIdentity(client);
+
+  // All is good but the level.
   std::ofstream(file) << "max_routes: 6\nlog_level: loud\n";
   EXPECT_EQ(reload(response).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_FALSE(may_read());
@@ -623,8 +639,11 @@ TEST(Main, AReloadWithOneUnusableFileChangesNothing) {
   EXPECT_TRUE(status.ok()) << status.error_message();
   EXPECT_EQ(response.need_restart_size(), 1);
   EXPECT_TRUE(may_read());
-  EXPECT_TRUE(absl::StrContains(server.Log(), "certificates reloaded"));
-  EXPECT_TRUE(absl::StrContains(server.Log(), " reloaded log_level=debug"));
+  for (const char* line :
+       {"certificates reloaded kind=server", "certificates reloaded kind=otlp",
+        " reloaded log_level=debug"}) {
+    EXPECT_TRUE(absl::StrContains(server.Log(), line)) << server.Log();
+  }
 }
 
 TEST(Main, ReplacesSocketOfKilledServerAndNoOther) {

@@ -672,6 +672,12 @@ TEST_F(Replicas, NeedTheRightPassword) {
   EXPECT_EQ(Known(server).size(), 1U);
 }
 
+TlsFiles Files(const TestTlsFiles& files) {
+  return {.cert = {"", files.cert()},
+          .key = {"", files.key()},
+          .ca = {"", files.ca()}};
+}
+
 TEST(SecureReplicas, SpeakMutualTlsWithEtcd) {
   if (!EtcdCluster::Available()) GTEST_SKIP() << "there is no program etcd";
   TestAuthority authority;
@@ -685,9 +691,7 @@ TEST(SecureReplicas, SpeakMutualTlsWithEtcd) {
   TestTlsFiles expired;
   expired.SetIdentity(
       authority.Issue({.ends = absl::Now() - absl::Minutes(1)}));
-  EtcdCluster cluster(1, {.ca_file = files.ca(),
-                          .cert_file = files.cert(),
-                          .key_file = files.key()});
+  EtcdCluster cluster(1, Files(files));
   const std::string url = cluster.Url("planb");
   const auto flags = [](const TestTlsFiles& ca, const TestTlsFiles& identity) {
     return std::vector<std::string>{"--etcd_ca=" + ca.ca(),
@@ -713,6 +717,38 @@ TEST(SecureReplicas, SpeakMutualTlsWithEtcd) {
   v1::UpdateRoutesResponse response;
   ASSERT_TRUE(one.Update(Announcement(0, 1, 5), &response).ok());
   EXPECT_EQ(two.Lookup("2001:db8::1", response.generation()), 5U);
+}
+
+// All certificates and the authority change, then etcd starts again.
+TEST(SecureReplicas, TakeNewCertificatesWithoutARestart) {
+  if (!EtcdCluster::Available()) GTEST_SKIP() << "there is no program etcd";
+  TestTlsFiles of_etcd, of_server;
+  const auto replace = [&] {
+    TestAuthority authority;
+    for (TestTlsFiles* files : {&of_etcd, &of_server}) {
+      files->SetAuthority(authority.certificate());
+      files->SetIdentity(authority.Issue());
+    }
+  };
+  replace();
+  EtcdCluster cluster(1, Files(of_etcd));
+  StoredServer server(
+      cluster.Url("planb"),
+      {"--etcd_ca=" + of_server.ca(), "--etcd_cert=" + of_server.cert(),
+       "--etcd_key=" + of_server.key(), "--tls_reload_interval=1h"});
+  ASSERT_TRUE(server.Begins()) << server.process().Log();
+  ASSERT_TRUE(server.Update(Announcement(0, 1, 5)).ok());
+
+  cluster.Kill(0);
+  replace();
+  server.process().Kill(SIGHUP);
+  cluster.Start(0);
+  EXPECT_TRUE(cluster.AwaitAnswer());
+  const absl::Time deadline = absl::Now() + kPatience;
+  while (!server.Update(Announcement(0, 1, 6)).ok() && absl::Now() < deadline) {
+    absl::SleepFor(absl::Milliseconds(100));
+  }
+  EXPECT_EQ(server.Lookup("2001:db8::1"), 6U) << server.process().Log();
 }
 
 // How long `server` takes to have what `other` has now.

@@ -308,7 +308,7 @@ class ServerImpl final : public Server {
       status.Update(prepared.status());
       if (prepared.ok()) adoptions.push_back(*std::move(prepared));
     };
-    if (tls_ != nullptr) add(tls_->reloader().Prepare());
+    for (TlsReloader* const files : TlsReloaders()) add(files->Prepare());
     if (authorizer_->enabled()) add(authorizer_->Prepare());
     if (!status.ok()) return status;
     return [adoptions = std::move(adoptions)] {
@@ -360,6 +360,16 @@ class ServerImpl final : public Server {
       self.rebuilds_.Add(record);
     };
     return options;
+  }
+
+  // Of the server's own addresses, of its store and of its collector.
+  std::vector<TlsReloader*> TlsReloaders() const {
+    std::vector<TlsReloader*> all = {
+        tls_ == nullptr ? nullptr : &tls_->reloader(),
+        options_.store == nullptr ? nullptr : options_.store->tls(),
+        options_.otlp == nullptr ? nullptr : options_.otlp->tls()};
+    all.erase(std::remove(all.begin(), all.end(), nullptr), all.end());
+    return all;
   }
 
   void WriteCache() {
@@ -438,8 +448,9 @@ class ServerImpl final : public Server {
     exposer_->RegisterCollectable(lookup_metrics_);
     exposer_->RegisterCollectable(table_metrics_);
     exposer_->RegisterCollectable(control_metrics_.collectable());
+    const std::vector<TlsReloader*> files = TlsReloaders();
     tls_metrics_ = std::make_shared<TlsMetrics>(
-        tls_ == nullptr ? nullptr : &tls_->reloader());
+        std::vector<const TlsReloader*>(files.begin(), files.end()));
     exposer_->RegisterCollectable(tls_metrics_);
     exposer_->RegisterCollectable(acceptor_.admission().collectable());
     exposer_->RegisterCollectable(process_metrics_);

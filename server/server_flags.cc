@@ -19,7 +19,7 @@
 #include "absl/strings/strip.h"
 #include "absl/types/span.h"
 #include "base/cpu_list.h"
-#include "server/base/client_channel.h"
+#include "server/base/tls_files.h"
 #include "server/config.h"
 #include "server/observe/process_metrics.h"
 
@@ -80,7 +80,8 @@ ABSL_FLAG(std::string, tls_client_ca, "",
           "authorities, in PEM; empty: any client.");
 ABSL_FLAG(absl::Duration, tls_reload_interval, absl::Seconds(5),
           "How often to read the files of --tls_cert, --tls_key and "
-          "--tls_client_ca again. New files that pass the checks are used for "
+          "--tls_client_ca again, and those for etcd, --follow and the "
+          "collector. New files that pass the checks are used for "
           "new connections; others are logged, and the old ones stay in use.");
 ABSL_FLAG(bool, insecure, false,
           "Allow plaintext on TCP addresses that other hosts reach.");
@@ -458,16 +459,21 @@ ServerOptions OptionsFromFlags() {
 
 // The files of --PREFIX_ca, --PREFIX_cert and --PREFIX_key. Without an
 // authority the connection would be in plaintext.
-absl::StatusOr<ClientTls> ReadClientTls(absl::string_view prefix,
-                                        const absl::Flag<std::string>& ca,
-                                        const absl::Flag<std::string>& cert,
-                                        const absl::Flag<std::string>& key) {
-  ClientTls tls = {absl::GetFlag(ca), absl::GetFlag(cert), absl::GetFlag(key)};
-  if (tls.cert_file.empty() != tls.key_file.empty()) {
+absl::StatusOr<TlsFiles> ReadClientTls(const std::string& prefix,
+                                       const absl::Flag<std::string>& ca,
+                                       const absl::Flag<std::string>& cert,
+                                       const absl::Flag<std::string>& key) {
+  TlsFiles tls = {
+      .kind = prefix,
+      .cert = {absl::StrCat("--", prefix, "_cert"), absl::GetFlag(cert)},
+      .key = {absl::StrCat("--", prefix, "_key"), absl::GetFlag(key)},
+      .ca = {absl::StrCat("--", prefix, "_ca"), absl::GetFlag(ca)},
+      .reload_interval = absl::GetFlag(FLAGS_tls_reload_interval)};
+  if (tls.cert.path.empty() != tls.key.path.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("--", prefix, "_cert and --", prefix, "_key go together"));
   }
-  if (tls.ca_file.empty() && !tls.cert_file.empty()) {
+  if (tls.ca.path.empty() && !tls.cert.path.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("--", prefix, "_cert needs --", prefix, "_ca"));
   }
@@ -490,6 +496,8 @@ void CheckFlags(std::vector<absl::Status>& problems) {
         "cannot generate that many routes: --max_routes' limit is ", limit);
   wrong(absl::GetFlag(FLAGS_insecure) && !absl::GetFlag(FLAGS_tls_cert).empty(),
         "--insecure and --tls_cert cannot both be given");
+  wrong(absl::GetFlag(FLAGS_tls_reload_interval) <= absl::ZeroDuration(),
+        "--tls_reload_interval must be positive");
   for (const auto& [name, flag] :
        {std::pair("max_message_bytes", &FLAGS_max_message_bytes),
         std::pair("unix_send_buffer", &FLAGS_unix_send_buffer)}) {

@@ -150,15 +150,15 @@ TEST_F(ServerFlags, ValuesReachTheOptions) {
   EXPECT_FALSE(got.empty_table_ready);
   EXPECT_EQ(got.max_staleness, absl::Seconds(7));
   EXPECT_EQ(line->store.follow, "unix:/u");
-  EXPECT_EQ(line->store.follow_tls.ca_file, "fa");
-  EXPECT_EQ(line->store.follow_tls.cert_file, "fc");
-  EXPECT_EQ(line->store.follow_tls.key_file, "fk");
+  EXPECT_EQ(line->store.follow_tls.ca.path, "fa");
+  EXPECT_EQ(line->store.follow_tls.cert.path, "fc");
+  EXPECT_EQ(line->store.follow_tls.key.path, "fk");
   EXPECT_EQ(line->store.replica_name, "r1");
   EXPECT_EQ(line->store.cache, "/c");
   EXPECT_EQ(line->otlp.endpoint, "c:4317");
-  EXPECT_EQ(line->otlp.tls.ca_file, "oa");
-  EXPECT_EQ(line->otlp.tls.cert_file, "oc");
-  EXPECT_EQ(line->otlp.tls.key_file, "ok");
+  EXPECT_EQ(line->otlp.tls.ca.path, "oa");
+  EXPECT_EQ(line->otlp.tls.cert.path, "oc");
+  EXPECT_EQ(line->otlp.tls.key.path, "ok");
   EXPECT_EQ(line->otlp.batches_per_span, 77U);
   EXPECT_EQ(line->otlp.instance, "r1");
   EXPECT_EQ(got.tls.cert, "c");
@@ -259,6 +259,7 @@ TEST_F(ServerFlags, ContradictionsAreRefused) {
         Case{"lookup_threads", "1025", "--lookup_threads"},
         Case{"lookup_spin", "-1us", "--lookup_spin"},
         Case{"slow_batch", "-1us", "--slow_batch"},
+        Case{"tls_reload_interval", "0s", "--tls_reload_interval"},
         Case{"drain_timeout", "-1s", "--drain_timeout"},
         Case{"max_generation_wait", "-1s", "--max_generation_wait"},
         Case{"unix_send_buffer", "2GiB", "--unix_send_buffer"},

@@ -15,7 +15,8 @@
 #   deploy/kubernetes/certificates.sh network-functions | kubectl apply -f -
 #
 # The key of the authority is not kept and all end after a year: run it again before,
-# and apply all. Servers take new certificates without a restart.
+# and apply all. Servers take new certificates without a restart. etcd reads its
+# authority at its start alone: then delete all its pods at once. Lookups go on.
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=deploy/lib.sh
 . "$here/../lib.sh"

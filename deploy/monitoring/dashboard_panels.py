@@ -175,14 +175,15 @@ MEMORY = [
 
 SECURITY = [
     _one("Certificates", "s",
-        "Time until the first certificate expires, of the server (server) and "
-        "of its clients' authorities (ca). Far below zero: no TLS.",
+        "Time until the first certificate expires, of the server (server), of "
+        "its clients' authorities (ca), and for etcd, the followed server and "
+        "the collector. Far below zero: no TLS.",
         "planb_tls_certificate_expiry_timestamp_seconds{SEL} - time()",
         "{{instance}} {{kind}}", min=None),
     _one("Certificates replaced", "short",
         "Replacements of certificate files within the hour, by what became of "
         "them.", "increase(planb_tls_reloads_total{SEL}[1h])",
-        "{{instance}} {{result}}"),
+        "{{instance}} {{kind}} {{result}}"),
     _one("Denied calls", "ops",
         "Calls a second that the authorization policy denied, by service.",
         _rate("planb_authorization_denied_total{SEL}"),

@@ -3,6 +3,9 @@
 #include "server/base/client_channel.h"
 
 #include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/security/tls_certificate_verifier.h>
+#include <grpcpp/security/tls_credentials_options.h>
 
 #include <cstdint>
 #include <utility>
@@ -12,14 +15,23 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/pem_file.h"
-#include "base/regular_file.h"
 
 namespace planb::server {
 namespace {
 
-constexpr size_t kMaxFile = 1 << 20;
 // A page of etcd's answers has up to 64 entries of a megabyte.
 constexpr int kMaxMessage = 256 << 20;
+
+std::shared_ptr<grpc::ChannelCredentials> Credentials(const TlsProvider* tls) {
+  if (tls == nullptr) return grpc::InsecureChannelCredentials();
+  grpc::experimental::TlsChannelCredentialsOptions options;
+  options.set_certificate_provider(tls->watcher());
+  options.watch_root_certs();
+  if (tls->has_identity()) options.watch_identity_key_cert_pairs();
+  options.set_certificate_verifier(
+      std::make_shared<grpc::experimental::HostNameCertificateVerifier>());
+  return grpc::experimental::TlsCredentials(options);
+}
 
 }  // namespace
 
@@ -41,21 +53,20 @@ absl::Status CheckTarget(absl::string_view what, absl::string_view target) {
       what, ": \"", target, "\" is neither HOST:PORT nor unix:PATH"));
 }
 
-std::vector<absl::Status> CheckClientTls(absl::string_view prefix,
-                                         const ClientTls& tls) {
+std::vector<absl::Status> CheckClientTls(const TlsFiles& files) {
   std::vector<absl::Status> of_files;
-  const auto read = [&](absl::string_view name, const std::string& path) {
-    return tls::ReadPemFile(absl::StrCat("--", prefix, name), path);
+  const auto read = [](const TlsFiles::File& file) {
+    return tls::ReadPemFile(file.flag, file.path);
   };
-  if (!tls.ca_file.empty()) {
-    const auto ca = read("_ca", tls.ca_file);
+  if (!files.ca.path.empty()) {
+    const auto ca = read(files.ca);
     of_files.push_back(ca.ok()
                            ? tls::CheckAuthorities(*ca, absl::Now()).status()
                            : ca.status());
   }
-  if (!tls.cert_file.empty()) {
-    const auto cert = read("_cert", tls.cert_file);
-    const auto key = read("_key", tls.key_file);
+  if (!files.cert.path.empty()) {
+    const auto cert = read(files.cert);
+    const auto key = read(files.key);
     of_files.push_back(cert.status());
     of_files.push_back(key.status());
     if (cert.ok() && key.ok()) {
@@ -65,26 +76,14 @@ std::vector<absl::Status> CheckClientTls(absl::string_view prefix,
   return of_files;
 }
 
-absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(
-    const std::string& target, const ClientTls& tls) {
-  std::shared_ptr<grpc::ChannelCredentials> credentials =
-      grpc::InsecureChannelCredentials();
-  if (!tls.ca_file.empty()) {
-    grpc::SslCredentialsOptions options;
-    for (const auto& [file, text] :
-         {std::pair{&tls.ca_file, &options.pem_root_certs},
-          std::pair{&tls.cert_file, &options.pem_cert_chain},
-          std::pair{&tls.key_file, &options.pem_private_key}}) {
-      if (file->empty()) continue;
-      auto read = ReadRegularFile(*file, kMaxFile);
-      if (!read.ok()) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(*file, ": ", read.status().message()));
-      }
-      *text = *std::move(read);
-    }
-    credentials = grpc::SslCredentials(options);
-  }
+absl::StatusOr<std::unique_ptr<TlsProvider>> StartClientTls(
+    const TlsFiles& files) {
+  if (files.ca.path.empty()) return std::unique_ptr<TlsProvider>();
+  return TlsProvider::Start(files, /*valid_now=*/false);
+}
+
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& target,
+                                           const TlsProvider* tls) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxMessage);
   // etcd closes connections with pings more often than every 5 s.
@@ -93,7 +92,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1'000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1'000);
-  return grpc::CreateCustomChannel(target, credentials, arguments);
+  return grpc::CreateCustomChannel(target, Credentials(tls), arguments);
 }
 
 }  // namespace planb::server

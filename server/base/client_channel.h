@@ -14,33 +14,32 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "server/base/tls_files.h"
+#include "server/base/tls_provider.h"
 
 namespace planb::server {
 
-// Files in PEM. An authority's certificate makes connections use TLS; the other
-// two, together, are the client's.
-struct ClientTls {
-  std::string ca_file;
-  std::string cert_file;
-  std::string key_file;
-};
+// Null without an authority: connections are in plaintext. A certificate that
+// is not valid now is no error: a server with a copy of its tables starts, and
+// takes the next certificate. Errors: those of TlsProvider.
+absl::StatusOr<std::unique_ptr<TlsProvider>> StartClientTls(
+    const TlsFiles& files);
 
 // Errors: INVALID_ARGUMENT if `target` is neither HOST:PORT nor unix:PATH nor
 // another name with a scheme that gRPC knows, such as dns:///HOST:PORT. `what`,
 // such as a flag, begins the message.
 absl::Status CheckTarget(absl::string_view what, absl::string_view target);
 
-// Reads the files. Of each: OK, or INVALID_ARGUMENT that names the flag,
-// --`prefix`_ca and so on: it cannot be read or is no such PEM, a certificate
-// is not valid now, the key is that of another certificate.
-std::vector<absl::Status> CheckClientTls(absl::string_view prefix,
-                                         const ClientTls& tls);
+// Reads the files. Of each: OK, or INVALID_ARGUMENT that names the flag: it
+// cannot be read or is no such PEM, a certificate is not valid now, the key is
+// that of another certificate.
+std::vector<absl::Status> CheckClientTls(const TlsFiles& files);
 
 // Does not connect. Notices within 13 s that the other side is gone, and
-// connects again within a second. Errors: INVALID_ARGUMENT for files that
-// cannot be read.
-absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(
-    const std::string& target, const ClientTls& tls);
+// connects again within a second, with the certificates of that time. `tls` is
+// of StartClientTls(), and outlives the channel.
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& target,
+                                           const TlsProvider* tls);
 
 }  // namespace planb::server
 

@@ -2,10 +2,12 @@
 
 #include "server/base/tls_files.h"
 
-#include <utility>
+#include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "server/base/log.h"
+#include "server/base/metric_families.h"
 
 namespace planb::server {
 namespace {
@@ -15,79 +17,64 @@ bool Alike(const absl::StatusOr<TlsTexts>& a,
   return a.ok() && b.ok() ? *a == *b : a.status() == b.status();
 }
 
-using prometheus::ClientMetric;
-using prometheus::MetricFamily;
-using prometheus::MetricType;
+absl::Time First(const TlsExpiry& expiry) {
+  if (expiry.cert == absl::UnixEpoch()) return expiry.ca;
+  if (expiry.ca == absl::UnixEpoch()) return expiry.cert;
+  return std::min(expiry.cert, expiry.ca);
+}
 
-ClientMetric Labelled(const char* name, const char* value) {
-  ClientMetric metric;
-  metric.label.push_back({name, value});
-  return metric;
+constexpr absl::string_view kKinds[] = {"server", "etcd", "follow", "otlp"};
+
+// The label of the expiry of TlsFiles::ca.
+std::string LabelOfCa(absl::string_view kind) {
+  return kind == "server" ? "ca" : absl::StrCat(kind, "_ca");
 }
 
 }  // namespace
 
-absl::Status CheckTlsOptions(const TlsOptions& options) {
-  if (options.cert.empty() != options.key.empty()) {
-    return absl::InvalidArgumentError(
-        "--tls_cert and --tls_key must be given both or not at all");
-  }
-  if (!options.client_ca.empty() && options.cert.empty()) {
-    return absl::InvalidArgumentError(
-        "--tls_client_ca needs --tls_cert and --tls_key");
-  }
-  if (options.reload_interval <= absl::ZeroDuration()) {
-    return absl::InvalidArgumentError("--tls_reload_interval must be positive");
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<TlsTexts> ReadTlsFiles(const TlsOptions& options) {
+absl::StatusOr<TlsTexts> ReadTlsFiles(const TlsFiles& files) {
   TlsTexts texts;
-  const auto read = [](absl::string_view flag, const std::string& path,
-                       tls::PemFile& into) {
-    absl::StatusOr<tls::PemFile> file = tls::ReadPemFile(flag, path);
-    if (!file.ok()) return file.status();
-    into = *std::move(file);
-    return absl::OkStatus();
-  };
-  absl::Status status = read("--tls_cert", options.cert, texts.cert);
-  if (status.ok()) status = read("--tls_key", options.key, texts.key);
-  if (status.ok() && !options.client_ca.empty()) {
-    status = read("--tls_client_ca", options.client_ca, texts.client_ca);
+  for (const auto& [file, into] : {std::pair(&files.cert, &texts.cert),
+                                   {&files.key, &texts.key},
+                                   {&files.ca, &texts.ca}}) {
+    if (file->path.empty()) continue;
+    absl::StatusOr<tls::PemFile> read =
+        tls::ReadPemFile(file->flag, file->path);
+    if (!read.ok()) return read.status();
+    *into = *std::move(read);
   }
-  if (!status.ok()) return status;
   return texts;
 }
 
-absl::StatusOr<TlsExpiry> CheckTlsTexts(const TlsTexts& texts, absl::Time now) {
+absl::StatusOr<TlsExpiry> CheckTlsTexts(const TlsTexts& texts,
+                                        std::optional<absl::Time> now) {
   TlsExpiry expiry;
-  const auto server = tls::CheckIdentity(texts.cert, texts.key, now);
-  if (!server.ok()) return server.status();
-  expiry.server = *server;
-  if (!texts.client_ca.text.empty()) {
-    const auto ca = tls::CheckAuthorities(texts.client_ca, now);
+  if (!texts.cert.text.empty()) {
+    const auto cert = tls::CheckIdentity(texts.cert, texts.key, now);
+    if (!cert.ok()) return cert.status();
+    expiry.cert = *cert;
+  }
+  if (!texts.ca.text.empty()) {
+    const auto ca = tls::CheckAuthorities(texts.ca, now);
     if (!ca.ok()) return ca.status();
-    expiry.client_ca = *ca;
+    expiry.ca = *ca;
   }
   return expiry;
 }
 
-absl::Status CheckTls(const TlsOptions& options) {
-  absl::Status valid = CheckTlsOptions(options);
-  if (!valid.ok() || !options.enabled()) return valid;
-  const absl::StatusOr<TlsTexts> texts = ReadTlsFiles(options);
+absl::Status CheckTls(const TlsFiles& files) {
+  const absl::StatusOr<TlsTexts> texts = ReadTlsFiles(files);
   if (!texts.ok()) return texts.status();
   return CheckTlsTexts(*texts, absl::Now()).status();
 }
 
-TlsReloader::TlsReloader(const TlsOptions& options, TlsTexts texts,
-                         TlsExpiry expiry, Use use)
-    : options_(options),
+TlsReloader::TlsReloader(TlsFiles files, TlsTexts texts, TlsExpiry expiry,
+                         Use use)
+    : files_(std::move(files)),
       use_(std::move(use)),
       served_(std::move(texts)),
       expiry_(expiry),
-      poller_(options_.reload_interval, [this] { Poll(); }) {}
+      poller_(files_.reload_interval, [this] { Poll(); }) {}
 
 TlsExpiry TlsReloader::expiry() const {
   absl::MutexLock lock(&expiry_mutex_);
@@ -105,7 +92,7 @@ absl::StatusOr<Adoption> TlsReloader::Prepare() {
 
 absl::StatusOr<Adoption> TlsReloader::Look(bool complete) {
   absl::MutexLock lock(&poll_mutex_);
-  absl::StatusOr<TlsTexts> reading = ReadTlsFiles(options_);
+  absl::StatusOr<TlsTexts> reading = ReadTlsFiles(files_);
   if (reading.ok() && *reading == served_) {
     candidate_.reset();
     return [] {};
@@ -121,7 +108,7 @@ absl::StatusOr<Adoption> TlsReloader::Look(bool complete) {
     refused_.fetch_add(1);
     candidate_refused_ = true;
     Log(LogLevel::kError, "certificates not reloaded, the old ones stay",
-        {{"error", adopt.status().message()}});
+        {{"kind", kind()}, {"error", adopt.status().message()}});
   }
   return adopt;
 }
@@ -141,43 +128,51 @@ absl::StatusOr<Adoption> TlsReloader::Check(
     candidate_.reset();
     loaded_.fetch_add(1);
     Log(LogLevel::kInfo, "certificates reloaded",
-        {{"expires", absl::FormatTime(expiry.server, absl::UTCTimeZone())}});
+        {{"kind", kind()},
+         {"expires", absl::FormatTime(First(expiry), absl::UTCTimeZone())}});
     absl::MutexLock expiry_lock(&expiry_mutex_);
     expiry_ = expiry;
   };
 }
 
-std::vector<MetricFamily> TlsMetrics::Collect() const {
-  const TlsExpiry expiry =
-      reloader_ == nullptr ? TlsExpiry{} : reloader_->expiry();
-  MetricFamily expiries = {
-      "planb_tls_certificate_expiry_timestamp_seconds",
-      "When the first certificate expires of those the server shows (server) "
-      "or accepts clients by (ca), seconds since the Unix epoch; 0 if there is "
-      "none.",
-      MetricType::Gauge,
-      {}};
-  for (const auto& [kind, time] :
-       {std::pair("server", expiry.server), {"ca", expiry.client_ca}}) {
-    ClientMetric metric = Labelled("kind", kind);
-    metric.gauge.value = absl::ToDoubleSeconds(time - absl::UnixEpoch());
-    expiries.metric.push_back(std::move(metric));
-  }
-  MetricFamily reloads = {
-      "planb_tls_reloads_total",
-      "Replacements of the certificate files, by what became of them: loaded, "
-      "or refused, so that the old ones stayed in use.",
-      MetricType::Counter,
-      {}};
-  for (const bool loaded : {true, false}) {
-    ClientMetric metric = Labelled("result", loaded ? "loaded" : "refused");
-    if (reloader_ != nullptr) {
-      metric.counter.value = static_cast<double>(loaded ? reloader_->loaded()
-                                                        : reloader_->refused());
+std::vector<prometheus::MetricFamily> TlsMetrics::Collect() const {
+  std::vector<prometheus::ClientMetric> expiries, reloads;
+  for (const absl::string_view kind : kKinds) {
+    const auto found = std::find_if(
+        reloaders_.begin(), reloaders_.end(),
+        [&](const TlsReloader* each) { return each->kind() == kind; });
+    const TlsReloader* const reloader =
+        found == reloaders_.end() ? nullptr : *found;
+    const TlsExpiry expiry =
+        reloader == nullptr ? TlsExpiry{} : reloader->expiry();
+    for (const auto& [label, time] : {std::pair(std::string(kind), expiry.cert),
+                                      {LabelOfCa(kind), expiry.ca}}) {
+      expiries.push_back(GaugeOf(
+          absl::ToDoubleSeconds(time - absl::UnixEpoch()), {{"kind", label}}));
     }
-    reloads.metric.push_back(std::move(metric));
+    for (const bool loaded : {true, false}) {
+      const uint64_t count = reloader == nullptr ? 0
+                             : loaded            ? reloader->loaded()
+                                                 : reloader->refused();
+      reloads.push_back(CounterOf(MetricValue(count),
+                                  {{"kind", std::string(kind)},
+                                   {"result", loaded ? "loaded" : "refused"}}));
+    }
   }
-  return {std::move(expiries), std::move(reloads)};
+  return {
+      GaugeFamily(
+          "planb_tls_certificate_expiry_timestamp_seconds",
+          "When the first certificate expires of those that the server shows "
+          "its clients (server), etcd, the followed server (follow) or the "
+          "collector (otlp), or accepts them by (ca, etcd_ca, follow_ca, "
+          "otlp_ca), seconds since the Unix epoch; 0 if there is none.",
+          std::move(expiries)),
+      CounterFamily(
+          "planb_tls_reloads_total",
+          "Replacements of the certificate files, by what they are for and "
+          "what became of them: loaded, or refused, so that the old ones "
+          "stayed in use.",
+          std::move(reloads))};
 }
 
 }  // namespace planb::server

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The files of the server's TLS: reading, checking and reloading them, and
-// their metrics.
+// The files of TLS: reading, checking and reloading them, and their metrics.
 
 #ifndef PLANB_SERVER_BASE_TLS_FILES_H_
 #define PLANB_SERVER_BASE_TLS_FILES_H_
@@ -12,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -27,50 +27,51 @@
 
 namespace planb::server {
 
-// As the flags --tls_cert, --tls_key, --tls_client_ca, --tls_reload_interval.
-struct TlsOptions {
-  // Paths of the certificate, followed by those of its issuers, and of its key.
-  // Both or none.
-  std::string cert;
-  std::string key;
-  // Authorities whose clients may connect. Empty: any client may.
-  std::string client_ca;
-  // The interval at which the files are read again.
-  absl::Duration reload_interval = absl::Seconds(5);
+// What connections of one kind are made with, in PEM.
+struct TlsFiles {
+  struct File {
+    std::string flag;  // for messages, such as "--tls_cert"
+    std::string path;  // empty: none
+  };
 
-  bool enabled() const { return !cert.empty(); }
+  // As metrics and logs call it: server, etcd, follow or otlp.
+  std::string kind;
+  // The certificate, followed by those of its issuers, and its key. Both or
+  // none.
+  File cert;
+  File key;
+  // The authorities that may have signed the other side's certificate.
+  File ca;
+  // The interval at which the files are read again; positive.
+  absl::Duration reload_interval = absl::Seconds(5);
 };
 
-// Errors: INVALID_ARGUMENT, naming the flags: one of a pair is missing, or the
-// interval is not positive.
-absl::Status CheckTlsOptions(const TlsOptions& options);
-
-// The contents of the files. `client_ca` is empty if there is none.
+// The contents of the files; empty where there is none.
 struct TlsTexts {
   tls::PemFile cert;
   tls::PemFile key;
-  tls::PemFile client_ca;
+  tls::PemFile ca;
 
   bool operator==(const TlsTexts& other) const = default;
 };
 
-// When the first certificate of each kind expires; the Unix epoch if there is
+// When the first certificate of each file expires; the Unix epoch if there is
 // none.
 struct TlsExpiry {
-  absl::Time server = absl::UnixEpoch();
-  absl::Time client_ca = absl::UnixEpoch();
+  absl::Time cert = absl::UnixEpoch();
+  absl::Time ca = absl::UnixEpoch();
 };
 
 // Errors: INVALID_ARGUMENT, naming flag and file.
-// REQUIRES: options.enabled() and CheckTlsOptions(options) is OK.
-absl::StatusOr<TlsTexts> ReadTlsFiles(const TlsOptions& options);
+absl::StatusOr<TlsTexts> ReadTlsFiles(const TlsFiles& files);
 
-// Errors: INVALID_ARGUMENT, naming flag and file, if a server cannot serve with
-// these at `now`.
-absl::StatusOr<TlsExpiry> CheckTlsTexts(const TlsTexts& texts, absl::Time now);
+// Errors: INVALID_ARGUMENT, naming flag and file, if no connection can be made
+// with these at `now`; without `now`: at any time.
+absl::StatusOr<TlsExpiry> CheckTlsTexts(const TlsTexts& texts,
+                                        std::optional<absl::Time> now);
 
 // All of the above, now. Errors: INVALID_ARGUMENT, of the first that fails.
-absl::Status CheckTls(const TlsOptions& options);
+absl::Status CheckTls(const TlsFiles& files);
 
 // Reads the files at an interval and passes on new valid contents. An operator
 // may write the files one after the other, and slowly. So new contents count
@@ -84,8 +85,9 @@ class TlsReloader {
   using Use = std::function<absl::StatusOr<Adoption>(const TlsTexts&)>;
 
   // `texts`, which expire at `expiry`, are in use until the files have others.
-  TlsReloader(const TlsOptions& options, TlsTexts texts, TlsExpiry expiry,
-              Use use);
+  TlsReloader(TlsFiles files, TlsTexts texts, TlsExpiry expiry, Use use);
+
+  const std::string& kind() const { return files_.kind; }
 
   // The expiry of the contents in use.
   TlsExpiry expiry() const;
@@ -105,7 +107,7 @@ class TlsReloader {
   // Errors: why `reading` cannot be used.
   absl::StatusOr<Adoption> Check(const absl::StatusOr<TlsTexts>& reading);
 
-  const TlsOptions options_;
+  const TlsFiles files_;
   const Use use_;
   std::atomic<uint64_t> loaded_ = 0;
   std::atomic<uint64_t> refused_ = 0;
@@ -127,13 +129,14 @@ class TlsReloader {
 // TLS. Thread-safe.
 class TlsMetrics : public prometheus::Collectable {
  public:
-  // `reloader` outlives this object. Null: no TLS.
-  explicit TlsMetrics(const TlsReloader* reloader) : reloader_(reloader) {}
+  // One of a kind at most. They outlive this object.
+  explicit TlsMetrics(std::vector<const TlsReloader*> reloaders)
+      : reloaders_(std::move(reloaders)) {}
 
   std::vector<prometheus::MetricFamily> Collect() const override;
 
  private:
-  const TlsReloader* const reloader_;
+  const std::vector<const TlsReloader*> reloaders_;
 };
 
 }  // namespace planb::server

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "base/testing/test_certificates.h"
 
@@ -24,13 +24,17 @@ namespace {
 const absl::Time kSoon =
     absl::FromUnixSeconds(absl::ToUnixSeconds(absl::Now())) + absl::Minutes(30);
 
-// Values by the value of the first label.
+// Values that are not 0, by the values of the labels.
 std::map<std::string, double> Values(const TlsMetrics& metrics, size_t family) {
   std::map<std::string, double> values;
   const auto families = metrics.Collect();
+  EXPECT_EQ(families[family].metric.size(), 8u);
   for (const auto& metric : families[family].metric) {
-    values[metric.label.front().value] =
+    std::vector<std::string> labels;
+    for (const auto& label : metric.label) labels.push_back(label.value);
+    const double value =
         family == 0 ? metric.gauge.value : metric.counter.value;
+    if (value != 0) values[absl::StrJoin(labels, " ")] = value;
   }
   return values;
 }
@@ -40,12 +44,12 @@ class TlsReloaderTest : public testing::Test {
   TlsReloaderTest() {
     files_.SetIdentity(authority_.Issue());
     files_.SetAuthority(authority_.certificate());
-    auto texts = ReadTlsFiles(options_);
+    auto texts = ReadTlsFiles(named_);
     EXPECT_TRUE(texts.ok()) << texts.status();
     const auto expiry = CheckTlsTexts(*texts, absl::Now());
     EXPECT_TRUE(expiry.ok()) << expiry.status();
     reloader_ = std::make_unique<TlsReloader>(
-        options_, *std::move(texts), *expiry,
+        named_, *std::move(texts), *expiry,
         [this](const TlsTexts& fresh) -> absl::StatusOr<Adoption> {
           ++prepared_;
           if (!use_status_.ok()) return use_status_;
@@ -61,10 +65,11 @@ class TlsReloaderTest : public testing::Test {
   TestAuthority authority_;
   TestTlsFiles files_;
   // Only the test polls.
-  const TlsOptions options_ = {.cert = files_.cert(),
-                               .key = files_.key(),
-                               .client_ca = files_.ca(),
-                               .reload_interval = absl::InfiniteDuration()};
+  const TlsFiles named_ = {.kind = "server",
+                           .cert = {"--tls_cert", files_.cert()},
+                           .key = {"--tls_key", files_.key()},
+                           .ca = {"--tls_client_ca", files_.ca()},
+                           .reload_interval = absl::InfiniteDuration()};
   absl::Status use_status_;
   int prepared_ = 0;
   std::vector<std::string> used_;
@@ -85,7 +90,7 @@ TEST_F(TlsReloaderTest, LoadsNewFilesOnceTheyNoLongerChange) {
   EXPECT_TRUE(used_.empty()) << "may be half of it";
   reloader_->Poll();
   EXPECT_EQ(used_, std::vector<std::string>{fresh.certificate});
-  EXPECT_EQ(reloader_->expiry().server, kSoon);
+  EXPECT_EQ(reloader_->expiry().cert, kSoon);
   EXPECT_EQ(reloader_->loaded(), 1u);
   PollMuch();
   EXPECT_EQ(used_.size(), 1u);
@@ -97,10 +102,10 @@ TEST_F(TlsReloaderTest, AdoptsWhatWasPreparedAndNotBefore) {
   const auto adopt = reloader_->Prepare();
   ASSERT_TRUE(adopt.ok()) << adopt.status();
   EXPECT_TRUE(used_.empty());
-  EXPECT_NE(reloader_->expiry().server, kSoon);
+  EXPECT_NE(reloader_->expiry().cert, kSoon);
   (*adopt)();
   EXPECT_EQ(used_, std::vector<std::string>{fresh.certificate});
-  EXPECT_EQ(reloader_->expiry().server, kSoon);
+  EXPECT_EQ(reloader_->expiry().cert, kSoon);
   EXPECT_EQ(reloader_->loaded(), 1u);
   PollMuch();
   EXPECT_EQ(used_.size(), 1u);
@@ -124,7 +129,7 @@ TEST_F(TlsReloaderTest, WaitsForSecondFile) {
 }
 
 TEST_F(TlsReloaderTest, RefusesInvalidFilesOnce) {
-  const absl::Time before = reloader_->expiry().server;
+  const absl::Time before = reloader_->expiry().cert;
   const TestIdentity fresh = authority_.Issue({.ends = kSoon});
   const TestIdentity expired =
       authority_.Issue({.begins = absl::Now() - absl::Hours(2),
@@ -148,7 +153,7 @@ TEST_F(TlsReloaderTest, RefusesInvalidFilesOnce) {
   PollMuch();
   EXPECT_EQ(reloader_->refused(), ++refused);
   EXPECT_TRUE(used_.empty());
-  EXPECT_EQ(reloader_->expiry().server, before);
+  EXPECT_EQ(reloader_->expiry().cert, before);
   files_.SetAuthority(authority_.certificate());
   PollMuch();
   EXPECT_EQ(used_, std::vector<std::string>{fresh.certificate});
@@ -177,15 +182,23 @@ TEST_F(TlsReloaderTest, RetriesAfterErrorOfUse) {
   EXPECT_EQ(prepared_, 4);
   EXPECT_TRUE(used_.empty());
   EXPECT_EQ(reloader_->refused(), 1u);
-  EXPECT_NE(reloader_->expiry().server, kSoon);
+  EXPECT_NE(reloader_->expiry().cert, kSoon);
   use_status_ = absl::OkStatus();
   reloader_->Poll();
   EXPECT_EQ(reloader_->loaded(), 1u);
-  EXPECT_EQ(reloader_->expiry().server, kSoon);
+  EXPECT_EQ(reloader_->expiry().cert, kSoon);
 }
 
-TEST_F(TlsReloaderTest, ShowsMetrics) {
-  const TlsMetrics metrics(reloader_.get());
+TEST_F(TlsReloaderTest, ShowsMetricsOfEachKind) {
+  // A client of etcd that shows no certificate.
+  const TlsFiles others = {.kind = "etcd",
+                           .ca = {"--etcd_ca", files_.ca()},
+                           .reload_interval = absl::InfiniteDuration()};
+  auto texts = ReadTlsFiles(others);
+  ASSERT_TRUE(texts.ok()) << texts.status();
+  const TlsReloader etcd(others, *texts, {.ca = kSoon + absl::Minutes(7)},
+                         [](const TlsTexts&) { return Adoption([] {}); });
+  const TlsMetrics metrics({reloader_.get(), &etcd});
   TestAuthority fresh({.names = "", .ends = kSoon + absl::Minutes(5)});
   files_.SetIdentity(fresh.Issue({.ends = kSoon}));
   files_.SetAuthority(fresh.certificate());
@@ -195,33 +208,17 @@ TEST_F(TlsReloaderTest, ShowsMetrics) {
   EXPECT_EQ(Values(metrics, 0),
             (std::map<std::string, double>{
                 {"server", absl::ToUnixSeconds(kSoon)},
-                {"ca", absl::ToUnixSeconds(kSoon + absl::Minutes(5))}}));
+                {"ca", absl::ToUnixSeconds(kSoon + absl::Minutes(5))},
+                {"etcd_ca", absl::ToUnixSeconds(kSoon + absl::Minutes(7))}}));
   EXPECT_EQ(Values(metrics, 1),
-            (std::map<std::string, double>{{"loaded", 1}, {"refused", 1}}));
+            (std::map<std::string, double>{{"server loaded", 1},
+                                           {"server refused", 1}}));
 }
 
 TEST(TlsMetrics, ExistWithoutTls) {
-  const TlsMetrics metrics(nullptr);
-  EXPECT_EQ(Values(metrics, 0),
-            (std::map<std::string, double>{{"server", 0}, {"ca", 0}}));
-  EXPECT_EQ(Values(metrics, 1),
-            (std::map<std::string, double>{{"loaded", 0}, {"refused", 0}}));
-}
-
-TEST(TlsOptions, RefusesInvalidOnes) {
-  for (const auto& [options, says] :
-       {std::pair<TlsOptions, const char*>{{.cert = "c"}, "both"},
-        {{.key = "k"}, "both"},
-        {{.client_ca = "a"}, "--tls_client_ca needs"},
-        {{.cert = "c", .key = "k", .reload_interval = absl::ZeroDuration()},
-         "--tls_reload_interval"}}) {
-    const absl::Status status = CheckTlsOptions(options);
-    EXPECT_TRUE(absl::IsInvalidArgument(status)) << says;
-    EXPECT_TRUE(absl::StrContains(status.message(), says)) << status;
-  }
-  EXPECT_TRUE(CheckTlsOptions({}).ok());
-  EXPECT_TRUE(
-      CheckTlsOptions({.cert = "c", .key = "k", .client_ca = "a"}).ok());
+  const TlsMetrics metrics({});
+  EXPECT_TRUE(Values(metrics, 0).empty());
+  EXPECT_TRUE(Values(metrics, 1).empty());
 }
 
 }  // namespace

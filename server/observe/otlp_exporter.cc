@@ -78,9 +78,10 @@ std::vector<prometheus::MetricFamily> Families(uint64_t exported,
 }  // namespace
 
 OtlpExporter::OtlpExporter(OtlpOptions options,
-                           std::shared_ptr<grpc::Channel> channel)
+                           std::unique_ptr<TlsProvider> tls)
     : options_(std::move(options)),
-      channel_(std::move(channel)),
+      tls_(std::move(tls)),
+      channel_(MakeChannel(options_.endpoint, tls_.get())),
       tracer_(options_.batches_per_span),
       thread_([this] { Loop(); }) {}
 
@@ -98,10 +99,10 @@ absl::StatusOr<std::unique_ptr<OtlpExporter>> OtlpExporter::Start(
     OtlpOptions options) {
   const absl::Status target = CheckTarget("--otlp_endpoint", options.endpoint);
   if (!target.ok()) return target;
-  auto channel = MakeChannel(options.endpoint, options.tls);
-  if (!channel.ok()) return channel.status();
+  auto tls = StartClientTls(options.tls);
+  if (!tls.ok()) return tls.status();
   return std::unique_ptr<OtlpExporter>(
-      new OtlpExporter(std::move(options), *std::move(channel)));
+      new OtlpExporter(std::move(options), *std::move(tls)));
 }
 
 void OtlpExporter::Loop() {

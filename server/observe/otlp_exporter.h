@@ -30,7 +30,7 @@ namespace planb::server {
 struct OtlpOptions {
   // HOST:PORT or unix:PATH; empty: nothing is traced.
   std::string endpoint;
-  ClientTls tls;
+  TlsFiles tls;
   uint64_t batches_per_span = 10'000;
   // Attributes of all spans: service.version and service.instance.id.
   std::string version;
@@ -43,7 +43,7 @@ struct OtlpOptions {
 class OtlpExporter {
  public:
   // Does not connect. Errors: INVALID_ARGUMENT for an endpoint that is no
-  // address, and for files that cannot be read.
+  // address; those of StartClientTls().
   static absl::StatusOr<std::unique_ptr<OtlpExporter>> Start(
       OtlpOptions options);
   // Breaks off the request in flight, and sends what is left, for half a
@@ -54,12 +54,15 @@ class OtlpExporter {
 
   Tracer& tracer() { return tracer_; }
 
+  // Null in plaintext.
+  TlsReloader* tls() { return tls_ == nullptr ? nullptr : &tls_->reloader(); }
+
   // Spans that the collector took, and that were lost.
   uint64_t exported() const { return exported_; }
   uint64_t failed() const { return failed_; }
 
  private:
-  OtlpExporter(OtlpOptions options, std::shared_ptr<grpc::Channel> channel);
+  OtlpExporter(OtlpOptions options, std::unique_ptr<TlsProvider> tls);
 
   void Loop();
   // Waits until spans may have gathered. False if the exporter ends.
@@ -68,6 +71,7 @@ class OtlpExporter {
   bool Send(const std::vector<Span>& spans);
 
   const OtlpOptions options_;
+  const std::unique_ptr<TlsProvider> tls_;
   const std::shared_ptr<grpc::Channel> channel_;
   Tracer tracer_;
   std::atomic<uint64_t> exported_ = 0;

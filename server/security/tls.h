@@ -2,11 +2,6 @@
 
 // TLS of the server: makes gRPC's credentials from files.
 //
-// gRPC's file watcher accepts any content: with a key that does not match its
-// certificate, or half a file, every new connection fails until the next good
-// pair. So gRPC watches files in memory, not those of the operator. Only
-// content that was checked goes into them.
-//
 // Connections outlive the certificates they were made with. A client whose
 // authority is removed is refused when it connects again; --max_connection_age
 // bounds the time until then.
@@ -17,14 +12,39 @@
 #include <grpcpp/security/server_credentials.h>
 
 #include <memory>
+#include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "server/base/memory_file.h"
+#include "absl/time/time.h"
 #include "server/base/tls_files.h"
+#include "server/base/tls_provider.h"
 
 namespace planb::server {
 
-// Owns the files in memory, the credentials and the reloader. Thread-safe.
+// As the flags --tls_cert, --tls_key, --tls_client_ca, --tls_reload_interval.
+struct TlsOptions {
+  // Paths of the certificate, followed by those of its issuers, and of its key.
+  // Both or none.
+  std::string cert;
+  std::string key;
+  // Authorities whose clients may connect. Empty: any client may.
+  std::string client_ca;
+  // The interval at which the files are read again.
+  absl::Duration reload_interval = absl::Seconds(5);
+
+  bool enabled() const { return !cert.empty(); }
+};
+
+// Errors: INVALID_ARGUMENT, naming the flags: one of a pair is missing, or the
+// interval is not positive.
+absl::Status CheckTlsOptions(const TlsOptions& options);
+
+// The same, and of the files: INVALID_ARGUMENT if no connection can be made
+// with them now.
+absl::Status CheckTls(const TlsOptions& options);
+
+// Owns the credentials and their provider. Thread-safe.
 class ServerTls {
  public:
   // Reads and checks the files, and starts to watch them.
@@ -33,25 +53,19 @@ class ServerTls {
   static absl::StatusOr<std::unique_ptr<ServerTls>> Start(
       const TlsOptions& options);
 
-  // TLS 1.2 and 1.3. New connections see a change of the files after at most
-  // two reload intervals and a second, gRPC's own interval. For any number of
-  // addresses. REQUIRES: servers with these credentials end before this object.
+  // TLS 1.2 and 1.3. For any number of addresses. REQUIRES: servers with these
+  // credentials end before this object.
   const std::shared_ptr<grpc::ServerCredentials>& credentials() const {
     return credentials_;
   }
 
-  TlsReloader& reloader() { return *reloader_; }
+  TlsReloader& reloader() { return provider_->reloader(); }
 
  private:
-  ServerTls() = default;
+  explicit ServerTls(std::unique_ptr<TlsProvider> provider);
 
-  absl::Status Init(const TlsOptions& options, TlsTexts texts);
-  absl::StatusOr<Adoption> Prepare(const TlsTexts& fresh);
-
-  std::unique_ptr<MemoryFile> identity_;   // certificates, then the key
-  std::unique_ptr<MemoryFile> client_ca_;  // null: clients need no certificate
-  std::shared_ptr<grpc::ServerCredentials> credentials_;
-  std::unique_ptr<TlsReloader> reloader_;  // destroyed first: writes the files
+  const std::unique_ptr<TlsProvider> provider_;
+  const std::shared_ptr<grpc::ServerCredentials> credentials_;
 };
 
 }  // namespace planb::server

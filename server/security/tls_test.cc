@@ -198,5 +198,21 @@ TEST_F(TlsTest, DoesNotStartWithInvalidFiles) {
   EXPECT_THAT(StartError({.key = files_.key()}), HasSubstr("both"));
 }
 
+TEST(TlsOptions, RefusesInvalidOnes) {
+  for (const auto& [options, says] :
+       {std::pair<TlsOptions, const char*>{{.cert = "c"}, "both"},
+        {{.key = "k"}, "both"},
+        {{.client_ca = "a"}, "--tls_client_ca needs"},
+        {{.cert = "c", .key = "k", .reload_interval = absl::ZeroDuration()},
+         "--tls_reload_interval"}}) {
+    const absl::Status status = CheckTlsOptions(options);
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << says;
+    EXPECT_THAT(status.message(), HasSubstr(says));
+  }
+  EXPECT_TRUE(CheckTlsOptions({}).ok());
+  EXPECT_TRUE(
+      CheckTlsOptions({.cert = "c", .key = "k", .client_ca = "a"}).ok());
+}
+
 }  // namespace
 }  // namespace planb::server

@@ -115,10 +115,11 @@ class EtcdClient::Context {
 absl::StatusOr<std::unique_ptr<EtcdClient>> EtcdClient::Create(
     EtcdOptions options) {
   std::unique_ptr<EtcdClient> client(new EtcdClient(std::move(options)));
+  auto tls = StartClientTls(client->options_.tls);
+  if (!tls.ok()) return tls.status();
+  client->tls_ = *std::move(tls);
   for (const std::string& endpoint : client->options_.endpoints) {
-    auto channel = MakeChannel(endpoint, client->options_.tls);
-    if (!channel.ok()) return channel.status();
-    client->channels_.push_back(*std::move(channel));
+    client->channels_.push_back(MakeChannel(endpoint, client->tls_.get()));
   }
   return client;
 }

@@ -39,7 +39,7 @@ struct EtcdOptions {
   // Empty: without authentication.
   std::string user;
   std::string password;
-  ClientTls tls;
+  TlsFiles tls;
   // How long one attempt may take, and a call with all its attempts.
   absl::Duration attempt_timeout = absl::Seconds(2);
   absl::Duration timeout = absl::Seconds(10);
@@ -52,7 +52,7 @@ std::string EndOfPrefix(std::string prefix);
 // then made twice, perhaps: it must compare what it changes. Thread-safe.
 class EtcdClient {
  public:
-  // Does not connect. Errors: INVALID_ARGUMENT for files that cannot be read.
+  // Does not connect. Errors: those of StartClientTls().
   static absl::StatusOr<std::unique_ptr<EtcdClient>> Create(
       EtcdOptions options);
 
@@ -97,6 +97,9 @@ class EtcdClient {
 
   const EtcdOptions& options() const { return options_; }
 
+  // Null in plaintext.
+  TlsReloader* tls() { return tls_ == nullptr ? nullptr : &tls_->reloader(); }
+
  private:
   explicit EtcdClient(EtcdOptions options) : options_(std::move(options)) {}
 
@@ -118,6 +121,7 @@ class EtcdClient {
   void Rotate() { current_.fetch_add(1); }
 
   const EtcdOptions options_;
+  std::unique_ptr<TlsProvider> tls_;
   std::vector<std::shared_ptr<grpc::Channel>> channels_;
   std::atomic<size_t> current_ = 0;
   std::mutex mutex_;

@@ -77,6 +77,7 @@ class EtcdStore final : public Store {
                       absl::Duration age) override;
   void Follow(StoreFollower& follower) override;
   absl::Duration lag() const override;
+  TlsReloader* tls() override { return client_->tls(); }
   bool shared() const override { return true; }
   void Report(const std::string& table, uint64_t generation) override;
   absl::StatusOr<std::vector<StoreReplica>> Replicas(

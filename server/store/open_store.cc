@@ -135,9 +135,9 @@ std::string NameOfReplica(const StoreChoice& choice) {
 std::vector<absl::Status> CheckStore(const StoreChoice& choice) {
   std::vector<absl::Status> of_parts;
   if (!choice.follow.empty()) {
-    of_parts = CheckClientTls("follow", choice.follow_tls);
+    of_parts = CheckClientTls(choice.follow_tls);
   } else if (IsEtcd(choice)) {
-    of_parts = CheckClientTls("etcd", choice.etcd_tls);
+    of_parts = CheckClientTls(choice.etcd_tls);
     of_parts.push_back(EtcdOptionsOf(choice).status());
   }
   of_parts.push_back(CheckValues(choice));

@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "server/base/client_channel.h"
+#include "server/base/tls_files.h"
 #include "server/store/table_cache.h"
 #include "server/table/store.h"
 
@@ -28,10 +28,10 @@ struct StoreChoice {
   // For etcd.
   std::string etcd_user;
   std::string etcd_password_file;
-  ClientTls etcd_tls;
+  TlsFiles etcd_tls;
   // The server whose tables are followed, instead of a store; empty: none.
   std::string follow;
-  ClientTls follow_tls;
+  TlsFiles follow_tls;
   // The directory of the TableCache; empty: none.
   std::string cache;
   // Empty: the host's name.

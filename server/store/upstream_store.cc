@@ -105,9 +105,11 @@ struct UpstreamStore::Watch {
 };
 
 UpstreamStore::UpstreamStore(UpstreamOptions options,
-                             std::shared_ptr<grpc::Channel> channel)
+                             std::unique_ptr<TlsProvider> tls)
     : options_(std::move(options)),
-      stub_(v1::RouteTable::NewStub(std::move(channel))) {}
+      tls_(std::move(tls)),
+      stub_(v1::RouteTable::NewStub(MakeChannel(options_.target, tls_.get()))) {
+}
 
 UpstreamStore::~UpstreamStore() {
   Close(absl::CancelledError("the store is closed"), SteadyNow());
@@ -115,10 +117,10 @@ UpstreamStore::~UpstreamStore() {
 
 absl::StatusOr<std::unique_ptr<UpstreamStore>> UpstreamStore::Open(
     UpstreamOptions options) {
-  auto channel = MakeChannel(options.target, options.tls);
-  if (!channel.ok()) return channel.status();
+  auto tls = StartClientTls(options.tls);
+  if (!tls.ok()) return tls.status();
   return std::unique_ptr<UpstreamStore>(
-      new UpstreamStore(std::move(options), *std::move(channel)));
+      new UpstreamStore(std::move(options), *std::move(tls)));
 }
 
 absl::Status UpstreamStore::refusal() const {

@@ -35,7 +35,7 @@ namespace planb::server {
 struct UpstreamOptions {
   // HOST:PORT or unix:PATH.
   std::string target;
-  ClientTls tls;
+  TlsFiles tls;
   // How long Load() waits for the server.
   absl::Duration timeout = absl::Seconds(10);
   // How often it is asked which tables it has. Also what lag() is made of.
@@ -53,7 +53,7 @@ struct UpstreamOptions {
 // Owns a thread for each table and one that asks for tables. Thread-safe.
 class UpstreamStore final : public Store {
  public:
-  // Does not connect. Errors: INVALID_ARGUMENT for files that cannot be read.
+  // Does not connect. Errors: those of StartClientTls().
   static absl::StatusOr<std::unique_ptr<UpstreamStore>> Open(
       UpstreamOptions options);
   ~UpstreamStore() override;
@@ -69,6 +69,9 @@ class UpstreamStore final : public Store {
                       absl::Duration age) override;
   void Follow(StoreFollower& follower) override;
   absl::Duration lag() const override;
+  TlsReloader* tls() override {
+    return tls_ == nullptr ? nullptr : &tls_->reloader();
+  }
   // FAILED_PRECONDITION (READ_ONLY), as all calls that write return.
   absl::Status refusal() const override;
 
@@ -101,8 +104,7 @@ class UpstreamStore final : public Store {
   // A table that is followed. Belongs to its thread, but for `ended`.
   struct Watch;
 
-  UpstreamStore(UpstreamOptions options,
-                std::shared_ptr<grpc::Channel> channel);
+  UpstreamStore(UpstreamOptions options, std::unique_ptr<TlsProvider> tls);
 
   absl::StatusOr<v1::ListTablesResponse> ListTables(absl::Duration timeout);
   // Follows a table from its whole contents on, which it returns.
@@ -121,6 +123,7 @@ class UpstreamStore final : public Store {
   bool Pause(absl::Duration shortest, absl::Duration longest);
 
   const UpstreamOptions options_;
+  const std::unique_ptr<TlsProvider> tls_;
   const std::unique_ptr<v1::RouteTable::Stub> stub_;
   std::atomic<SteadyInstant::rep> heard_ = 0;
   std::atomic<int> astray_ = 0;  // watches that do not deliver

@@ -32,6 +32,8 @@
 
 namespace planb::server {
 
+class TlsReloader;
+
 // When an appended batch is synced to the disk.
 enum class StoreSync {
   kFull,    // before it is acknowledged
@@ -185,6 +187,10 @@ class Store {
 
   // Seconds since the store was last known to be reached; 0 for one on a disk.
   virtual absl::Duration lag() const { return absl::ZeroDuration(); }
+
+  // Of the connections to others that keep the store; null if there are none or
+  // these are in plaintext.
+  virtual TlsReloader* tls() { return nullptr; }
 
   // Why every call that writes is refused; OK if not.
   virtual absl::Status refusal() const { return absl::OkStatus(); }

@@ -50,7 +50,7 @@ bool EtcdCluster::Available() {
   return false;
 }
 
-EtcdCluster::EtcdCluster(int members, ClientTls tls, const std::string& host)
+EtcdCluster::EtcdCluster(int members, TlsFiles tls, const std::string& host)
     : tls_(std::move(tls)) {
   static int count = 0;
   directory_ =
@@ -100,7 +100,7 @@ void EtcdCluster::Start(int index) {
   std::filesystem::permissions(member.directory,
                                std::filesystem::perms::owner_all);
   const std::string clients = absl::StrCat(
-      tls_.ca_file.empty() ? "http://" : "https://", member.client);
+      tls_.ca.path.empty() ? "http://" : "https://", member.client);
   std::vector<std::string> arguments = {
       "etcd",
       "--name=" + member.name,
@@ -116,11 +116,11 @@ void EtcdCluster::Start(int index) {
       // Signs of life through a proxy, which passes no requests for them on.
       "--experimental-watch-progress-notify-interval=1s",
   };
-  if (!tls_.ca_file.empty()) {
+  if (!tls_.ca.path.empty()) {
     arguments.insert(
         arguments.end(),
-        {"--client-cert-auth", "--trusted-ca-file=" + tls_.ca_file,
-         "--cert-file=" + tls_.cert_file, "--key-file=" + tls_.key_file});
+        {"--client-cert-auth", "--trusted-ca-file=" + tls_.ca.path,
+         "--cert-file=" + tls_.cert.path, "--key-file=" + tls_.key.path});
   }
   Run(std::move(arguments), member);
 }
@@ -181,10 +181,10 @@ std::string EtcdCluster::Ctl(const std::string& arguments) const {
   for (const Member& member : members_) endpoints.push_back(member.client);
   const std::string command = absl::StrCat(
       "ETCDCTL_API=3 etcdctl --dial-timeout=1s",
-      tls_.ca_file.empty()
+      tls_.ca.path.empty()
           ? ""
-          : absl::StrCat(" --cacert=", tls_.ca_file, " --cert=", tls_.cert_file,
-                         " --key=", tls_.key_file),
+          : absl::StrCat(" --cacert=", tls_.ca.path, " --cert=", tls_.cert.path,
+                         " --key=", tls_.key.path),
       " --endpoints=", absl::StrJoin(endpoints, ","), " ", arguments,
       " 2>/dev/null");
   FILE* const pipe = popen(command.c_str(), "r");

@@ -27,7 +27,7 @@ class EtcdCluster {
   // Starts `members` and waits until the cluster answers.
   // With an authority in `tls`, clients must show a certificate of that
   // authority; `tls` is the identity of the members and of Client().
-  explicit EtcdCluster(int members, ClientTls tls = {},
+  explicit EtcdCluster(int members, TlsFiles tls = {},
                        const std::string& host = "127.0.0.1");
   ~EtcdCluster();
   EtcdCluster(const EtcdCluster&) = delete;
@@ -74,7 +74,7 @@ class EtcdCluster {
   static std::string UrlOf(const std::vector<Member>& members,
                            absl::string_view prefix);
 
-  ClientTls tls_;
+  TlsFiles tls_;
   std::string directory_;
   std::string initial_;
   std::vector<Member> members_;

@@ -13,6 +13,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -427,7 +428,17 @@ class Otlp(unittest.TestCase):
                          (trace, got.span_id.hex()))
 
     def test_a_collector_that_is_away_costs_spans_alone(self):
-        server = self.start()
+        self.goes_away_and_comes_back(Receiver)
+
+    def test_a_collector_over_tls_that_is_away_costs_spans_alone(self):
+        self.certificate("right")
+        self.receive_with("right")
+        self.goes_away_and_comes_back(
+            lambda port: self.receive_with("right", port),
+            f"--otlp_ca={self.folder}/right.crt")
+
+    def goes_away_and_comes_back(self, receive, *flags):
+        server = self.start(*flags)
         server.call("UpdateRoutes", announcement("20010db8", 1))
         self.receiver.find(lambda s: True)
         port = self.receiver.port
@@ -439,7 +450,7 @@ class Otlp(unittest.TestCase):
             server.call("UpdateRoutes", announcement("20010db8", number))
             time.sleep(0.05)
         self.assertGreater(server.spans_sent("failed"), 0)
-        self.receiver = Receiver(port)
+        self.receiver = receive(port)
         while time.monotonic() < end:
             number += 1
             server.call("UpdateRoutes", announcement("20010db8", number))
@@ -477,21 +488,28 @@ class Otlp(unittest.TestCase):
         # The server broke the request off; its deadline did not.
         self.assertGreater(left[0], 0.1)
 
-    def test_tls(self):
-        def certificate(name):
-            subprocess.run(
-                ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
-                 "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj",
-                 "/CN=collector", "-addext", "subjectAltName=IP:127.0.0.1",
-                 "-keyout", f"{self.folder}/{name}.key",
-                 "-out", f"{self.folder}/{name}.crt"],
-                check=True, capture_output=True)
-        certificate("right")
-        certificate("wrong")
+    def certificate(self, name):
+        """Makes NAME.key and NAME.crt, a collector's, which signs itself."""
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+             "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj",
+             "/CN=collector", "-addext", "subjectAltName=IP:127.0.0.1",
+             "-keyout", f"{self.folder}/{name}.key",
+             "-out", f"{self.folder}/{name}.crt"],
+            check=True, capture_output=True)
+
+    def receive_with(self, name, port=0):
         self.receiver.server.stop(0).wait()
-        read = lambda name: pathlib.Path(self.folder, name).read_bytes()  # noqa: E731
-        self.receiver = Receiver(credentials=grpc.ssl_server_credentials(
-            [(read("right.key"), read("right.crt"))]))
+        key, certificate = (pathlib.Path(self.folder, f"{name}.{kind}").read_bytes()
+                            for kind in ("key", "crt"))
+        self.receiver = Receiver(port, grpc.ssl_server_credentials(
+            [(key, certificate)]))
+        return self.receiver
+
+    def test_tls(self):
+        self.certificate("right")
+        self.certificate("wrong")
+        self.receive_with("right")
         server = self.start(f"--otlp_ca={self.folder}/right.crt")
         server.call("UpdateRoutes", announcement("20010db8", 1))
         self.assertEqual(len(self.receiver.find(lambda s: True)), 1)
@@ -505,6 +523,25 @@ class Otlp(unittest.TestCase):
         self.assertEqual(server.spans_sent("failed"), 1)
         self.assertEqual(len(self.receiver.spans), 1)
 
+    def test_a_new_authority_is_taken_without_a_restart(self):
+        self.certificate("first")
+        self.certificate("second")
+        self.receive_with("first")
+        authority = pathlib.Path(self.folder, "authority.crt")
+        shutil.copy(f"{self.folder}/first.crt", authority)
+        server = self.start(f"--otlp_ca={authority}", "--tls_reload_interval=100ms")
+        server.call("UpdateRoutes", announcement("20010db8", 1))
+        self.assertEqual(len(self.receiver.find(lambda s: True)), 1)
+        os.rename(f"{self.folder}/second.crt", authority)
+        shutil.copy(authority, f"{self.folder}/second.crt")
+        self.receive_with("second", self.receiver.port)
+        end = time.monotonic() + PATIENCE
+        number = 1
+        while not self.receiver.spans and time.monotonic() < end:
+            number += 1
+            server.call("UpdateRoutes", announcement("20010db8", number))
+            time.sleep(0.1)
+        self.assertTrue(self.receiver.spans)
 
 def main():
     global server_binary

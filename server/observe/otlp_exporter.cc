@@ -21,6 +21,7 @@ namespace otlp = opentelemetry::proto::collector::trace::v1;
 constexpr size_t kSpansPerRequest = 512;
 // Spans gather for so long, so that requests are few.
 constexpr std::chrono::milliseconds kGather(200);
+constexpr absl::Duration kConnectTime = absl::Milliseconds(300);
 constexpr absl::Duration kTimeout = absl::Seconds(5);
 constexpr absl::Duration kLastTimeout = absl::Milliseconds(500);
 
@@ -111,6 +112,9 @@ void OtlpExporter::Loop() {
     const std::vector<Span> spans =
         tracer_.Take(last ? Tracer::kCapacity : kSpansPerRequest);
     if (spans.empty()) continue;
+    // Does the work of connecting, which no other thread does. A call does not:
+    // it fails at once while the last attempt to connect has failed.
+    if (!last) channel_->WaitForConnected(GrpcAfter(kConnectTime));
     (Send(spans) ? exported_ : failed_) += spans.size();
   }
 }

@@ -74,9 +74,12 @@ MESSAGE = contract()
 class Receiver(otlp_grpc.TraceServiceServicer):
     """A collector that keeps what it gets."""
 
+    # What Export answers.
+    answer = otlp.ExportTraceServiceResponse()
+
     def __init__(self, port=0, credentials=None):
         self.lock = threading.Lock()
-        self.resources, self.spans = [], []
+        self.requests, self.resources, self.spans = 0, [], []
         self.server = grpc.server(concurrent.futures.ThreadPoolExecutor(2))
         otlp_grpc.add_TraceServiceServicer_to_server(self, self.server)
         address = f"127.0.0.1:{port}"
@@ -87,11 +90,12 @@ class Receiver(otlp_grpc.TraceServiceServicer):
 
     def Export(self, request, context):  # noqa: N802, the name of the method
         with self.lock:
+            self.requests += 1
             for of_resource in request.resource_spans:
                 self.resources.append(of_resource.resource)
                 for of_scope in of_resource.scope_spans:
                     self.spans.extend(of_scope.spans)
-        return otlp.ExportTraceServiceResponse()
+        return self.answer
 
     def find(self, wanted, count=1):
         """Waits until `count` spans are as wanted, and returns all that are."""
@@ -461,6 +465,50 @@ class Otlp(unittest.TestCase):
         events = [e["event"] for e in server.log()]
         self.assertEqual(events.count("the collector does not take spans"), 1)
         self.assertEqual(events.count("the collector takes spans again"), 1)
+
+    def spans_after(self, rejected, message):
+        """Makes 20 spans, of each request of which `rejected` are; waits until all
+        are counted. Returns the server."""
+        self.receiver.answer = otlp.ExportTraceServiceResponse(
+            partial_success=otlp.ExportTracePartialSuccess(
+                rejected_spans=rejected, error_message=message))
+        server = self.start()
+        batch = MESSAGE("StreamUpdatesRequest")
+        requests = [batch()]
+        for i in range(1, 21):
+            requests.append(batch(batch_id=i))
+            add(requests[-1], "20010db8", i)
+        list(server.stream("RouteTable", "StreamUpdates", requests))
+        end = time.monotonic() + PATIENCE
+        while (server.spans_sent("failed") + server.spans_sent("exported") < 20
+               and time.monotonic() < end):
+            time.sleep(0.02)
+        return server
+
+    def test_spans_that_a_collector_rejects_are_lost_and_no_others(self):
+        server = self.spans_after(1, "too old " + 2000 * "x")
+        self.assertEqual(server.spans_sent("failed"), self.receiver.requests)
+        self.assertEqual(server.spans_sent("exported"), 20 - self.receiver.requests)
+        self.assertGreater(server.spans_sent("exported"), 0)
+        [line] = [e for e in server.log()
+                  if e["event"] == "the collector does not take spans"]
+        self.assertTrue(line["error"].startswith("too old xx"))
+        self.assertEqual(len(line["error"]), 512)
+
+    def test_a_collector_that_counts_wrongly_is_counted_within_bounds(self):
+        server = self.spans_after(2**62, "")
+        self.assertEqual(server.spans_sent("failed"), 20)
+        server.end()
+        os.remove(f"{self.folder}/log")
+        server = self.spans_after(-5, "")
+        self.assertEqual(server.spans_sent("exported"), 20)
+
+    def test_a_long_answer_is_not_read(self):
+        server = self.spans_after(0, 1_000_000 * "x")
+        self.assertEqual(server.spans_sent("failed"), 20)
+        [line] = [e for e in server.log()
+                  if e["event"] == "the collector does not take spans"]
+        self.assertIn("larger than max", line["error"])
 
     def test_the_last_spans_are_sent_when_the_server_ends(self):
         server = self.start()

@@ -19,9 +19,6 @@
 namespace planb::server {
 namespace {
 
-// A page of etcd's answers has up to 64 entries of a megabyte.
-constexpr int kMaxMessage = 256 << 20;
-
 std::shared_ptr<grpc::ChannelCredentials> Credentials(const TlsProvider* tls) {
   if (tls == nullptr) return grpc::InsecureChannelCredentials();
   grpc::experimental::TlsChannelCredentialsOptions options;
@@ -83,9 +80,10 @@ absl::StatusOr<std::unique_ptr<TlsProvider>> StartClientTls(
 }
 
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& target,
-                                           const TlsProvider* tls) {
+                                           const TlsProvider* tls,
+                                           int max_message_bytes) {
   grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(kMaxMessage);
+  arguments.SetMaxReceiveMessageSize(max_message_bytes);
   // etcd closes connections with pings more often than every 5 s.
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 3'000);

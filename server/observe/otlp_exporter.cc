@@ -2,6 +2,7 @@
 
 #include "server/observe/otlp_exporter.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 #include <variant>
@@ -21,6 +22,9 @@ namespace otlp = opentelemetry::proto::collector::trace::v1;
 constexpr size_t kSpansPerRequest = 512;
 // Spans gather for so long, so that requests are few.
 constexpr std::chrono::milliseconds kGather(200);
+// An answer says at most how many spans were rejected, and why.
+constexpr int kMaxAnswer = 64 << 10;
+constexpr size_t kMaxLogged = 512;  // bytes of what the collector says
 constexpr absl::Duration kConnectTime = absl::Milliseconds(300);
 constexpr absl::Duration kTimeout = absl::Seconds(5);
 constexpr absl::Duration kLastTimeout = absl::Milliseconds(500);
@@ -82,7 +86,7 @@ OtlpExporter::OtlpExporter(OtlpOptions options,
                            std::unique_ptr<TlsProvider> tls)
     : options_(std::move(options)),
       tls_(std::move(tls)),
-      channel_(MakeChannel(options_.endpoint, tls_.get())),
+      channel_(MakeChannel(options_.endpoint, tls_.get(), kMaxAnswer)),
       tracer_(options_.batches_per_span),
       thread_([this] { Loop(); }) {}
 
@@ -115,7 +119,9 @@ void OtlpExporter::Loop() {
     // Does the work of connecting, which no other thread does. A call does not:
     // it fails at once while the last attempt to connect has failed.
     if (!last) channel_->WaitForConnected(GrpcAfter(kConnectTime));
-    (Send(spans) ? exported_ : failed_) += spans.size();
+    const uint64_t lost = Send(spans);
+    failed_ += lost;
+    exported_ += spans.size() - lost;
   }
 }
 
@@ -127,7 +133,7 @@ bool OtlpExporter::Wait() {
   return !changed_.wait_for(lock, gather, [this] { return ending_; });
 }
 
-bool OtlpExporter::Send(const std::vector<Span>& spans) {
+uint64_t OtlpExporter::Send(const std::vector<Span>& spans) {
   otlp::ExportTraceServiceRequest request;
   otlp::ResourceSpans& of_resource = *request.add_resource_spans();
   otlp::Resource& resource = *of_resource.mutable_resource();
@@ -151,18 +157,24 @@ bool OtlpExporter::Send(const std::vector<Span>& spans) {
     const std::lock_guard lock(mutex_);
     call_ = nullptr;
   }
-  const int64_t rejected = response.partial_success().rejected_spans();
-  const bool failing = !status.ok() || rejected > 0;
+  const auto sent = static_cast<int64_t>(spans.size());
+  const int64_t lost =
+      status.ok() ? std::clamp<int64_t>(
+                        response.partial_success().rejected_spans(), 0, sent)
+                  : sent;
+  const bool failing = lost > 0;
   if (failing != failing_) {
+    const std::string error = status.ok()
+                                  ? response.partial_success().error_message()
+                                  : status.error_message();
     Log(failing ? LogLevel::kWarning : LogLevel::kInfo,
         failing ? "the collector does not take spans"
                 : "the collector takes spans again",
         {{"endpoint", options_.endpoint},
-         {"error", status.ok() ? response.partial_success().error_message()
-                               : status.error_message()}});
+         {"error", error.substr(0, kMaxLogged)}});
   }
   failing_ = failing;
-  return !failing;
+  return static_cast<uint64_t>(lost);
 }
 
 std::vector<prometheus::MetricFamily> OtlpMetrics::Collect() const {

@@ -39,7 +39,7 @@ struct OtlpOptions {
 
 // A thread takes what the tracer has, at most 512 spans at a time, and sends
 // it. A request that fails, or takes longer than 5 s, is not repeated: its
-// spans are lost, and counted.
+// spans are lost, and counted, as are those that the collector rejects.
 class OtlpExporter {
  public:
   // Does not connect. Errors: INVALID_ARGUMENT for an endpoint that is no
@@ -67,8 +67,8 @@ class OtlpExporter {
   void Loop();
   // Waits until spans may have gathered. False if the exporter ends.
   bool Wait();
-  // False if the collector did not take them.
-  bool Send(const std::vector<Span>& spans);
+  // Returns how many the collector did not take.
+  uint64_t Send(const std::vector<Span>& spans);
 
   const OtlpOptions options_;
   const std::unique_ptr<TlsProvider> tls_;

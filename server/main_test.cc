@@ -14,12 +14,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -33,6 +35,7 @@
 #include "base/testing/server_process.h"
 #include "base/testing/test_certificates.h"
 #include "planb/v1/route_table.grpc.pb.h"
+#include "server/testing/http_get.h"
 #include "server/testing/running_server.h"
 #include "version.h"
 
@@ -644,6 +647,32 @@ TEST(Main, AReloadWithOneUnusableFileChangesNothing) {
         " reloaded log_level=debug"}) {
     EXPECT_TRUE(absl::StrContains(server.Log(), line)) << server.Log();
   }
+}
+
+TEST(Main, ShowsItsFlagsWhileItReloads) {
+  const std::string socket = TempPath("shows.sock");
+  ServerProcess server({absl::StrCat("--listen=unix://", socket),
+                        "--metrics_address=127.0.0.1:0", "--store=none",
+                        "--max_routes=12345"});
+  ASSERT_TRUE(server.AwaitServing()) << server.Log();
+  const int port = server.AwaitPortOf("metrics");
+  std::atomic<bool> done = false;
+  std::thread reloads([&] {
+    const auto stub = v1::RouteTable::NewStub(grpc::CreateChannel(
+        absl::StrCat("unix:", socket), grpc::InsecureChannelCredentials()));
+    while (!done) {
+      grpc::ClientContext call;
+      v1::ReloadResponse response;
+      EXPECT_TRUE(stub->Reload(&call, {}, &response).ok());
+    }
+  });
+  for (int i = 0; i < 200; ++i) {
+    const std::string page = HttpGet(port, "/statusz.json");
+    EXPECT_TRUE(absl::StrContains(page, "\"value\":\"12345\"")) << page;
+    if (testing::Test::HasFailure()) break;
+  }
+  done = true;
+  reloads.join();
 }
 
 TEST(Main, ReplacesSocketOfKilledServerAndNoOther) {

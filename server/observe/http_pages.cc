@@ -48,6 +48,12 @@ double UnixSeconds(absl::Time time) {
 
 }  // namespace
 
+HttpPages::HttpPages(PageSources sources) : sources_(std::move(sources)) {
+  auto flags = std::make_shared<statusz::ServerState>();
+  AddFlags(*flags);
+  flags_ = std::move(flags);
+}
+
 absl::StatusOr<std::unique_ptr<HttpPages>> HttpPages::Start(
     const std::string& address, PageSources sources) {
   std::unique_ptr<HttpPages> pages(new HttpPages(std::move(sources)));
@@ -142,7 +148,7 @@ HttpReply HttpPages::StatuszJson() const {
     out.set_open(static_cast<double>(stream.open));
     out.set_limit(static_cast<double>(stream.limit));
   }
-  AddFlags(state);
+  *state.mutable_flags() = flags_->flags();
   return {.content_type = "application/json; charset=utf-8",
           .body = ToJson(std::move(state))};
 }

@@ -27,6 +27,10 @@
 
 namespace planb::server {
 
+namespace statusz {
+class ServerState;
+}
+
 // Streams of one kind that are open, and how many may be.
 struct StreamCount {
   std::string kind;
@@ -61,7 +65,7 @@ class HttpPages {
   int port() const { return server_->port(); }
 
  private:
-  explicit HttpPages(PageSources sources) : sources_(std::move(sources)) {}
+  explicit HttpPages(PageSources sources);
 
   std::vector<prometheus::MetricFamily> Collect() const;
   HttpReply Metrics(const std::string& accept) const;
@@ -71,6 +75,8 @@ class HttpPages {
 
   const PageSources sources_;
   const absl::Time started_ = absl::Now();
+  // Has only the flags, as of the start: a reload sets them while it reads.
+  std::shared_ptr<const statusz::ServerState> flags_;
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<prometheus::Collectable>> collectables_
       ABSL_GUARDED_BY(mutex_);

@@ -228,6 +228,9 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> ChannelWith(
                    ToMilliseconds(options.keepalive_timeout));
   // Else gRPC stops after two pings on a connection that only receives.
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  // A channel that is kept, such as a watch's, looks for its server this often
+  // at least; gRPC's own pause grows to two minutes.
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
   if (options.own_connection) {
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   }

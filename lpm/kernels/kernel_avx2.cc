@@ -13,8 +13,13 @@
 
 #include "lpm/kernels/kernel_table.h"
 
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2,bmi,bmi2,popcnt"))), \
+                             apply_to = function)
+#else
 #pragma GCC push_options
 #pragma GCC target("avx2,bmi,bmi2,popcnt")
+#endif
 
 namespace planb {
 namespace {
@@ -158,7 +163,11 @@ struct Avx2 : ScalarWalk<Avx2> {
 }  // namespace
 }  // namespace planb
 
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
 #pragma GCC pop_options
+#endif
 
 namespace planb {
 namespace {

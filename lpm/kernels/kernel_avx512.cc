@@ -15,8 +15,14 @@
 
 #include "lpm/kernels/kernel_table.h"
 
+#if defined(__clang__)
+#pragma clang attribute push(                                             \
+    __attribute__((target("avx512f,avx512bw,avx512vl,bmi,bmi2,popcnt"))), \
+    apply_to = function)
+#else
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512vl,bmi,bmi2,popcnt")
+#endif
 
 namespace planb {
 namespace {
@@ -475,7 +481,11 @@ struct Avx512 {
 }  // namespace
 }  // namespace planb
 
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
 #pragma GCC pop_options
+#endif
 
 namespace planb {
 namespace {

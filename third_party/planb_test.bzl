@@ -24,3 +24,19 @@ def planb_test(name, srcs = None, deps = [], size = "small", **kwargs):
         deps = deps + _EVERY_TEST,
         **kwargs
     )
+
+def planb_fuzzer(name, deps = []):
+    """name.cc under libFuzzer, with --config=asan: third_party/fuzz.sh runs it.
+
+    Args:
+      name: of the program, and of its source.
+      deps: as in cc_binary.
+    """
+    native.cc_binary(
+        name = name,
+        testonly = True,
+        srcs = [name + ".cc"],
+        linkopts = ["-fsanitize=fuzzer"],
+        tags = ["manual"],
+        deps = deps,
+    )

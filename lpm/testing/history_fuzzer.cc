@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A fuzz target: any bytes, read as a history of a table. libFuzzer runs it
-// (fuzz.sh); history_fuzzer_test.cc replays what libFuzzer found.
+// (third_party/fuzz.sh); history_fuzzer_test.cc replays what libFuzzer found.
 //
 // The first byte chooses the family, and whether FIBs keep prefix lengths. Then
 // come operations, each a byte with its operands, until the bytes end:

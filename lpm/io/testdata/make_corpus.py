@@ -3,7 +3,7 @@
 
 """Writes the hand-made inputs of the fuzz corpus into the directory given.
 
-Each shows one thing that the readers know or refuse. libFuzzer (fuzz.sh) found
+Each shows one thing that the readers know or refuse. libFuzzer (third_party/fuzz.sh) found
 the other inputs of corpus.txt.
 """
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A fuzz target: any bytes, read as a route file of any format, as an update
-// file and as a table file. libFuzzer runs it (../fuzz.sh);
+// file and as a table file. libFuzzer runs it (third_party/fuzz.sh);
 // reader_fuzzer_test.cc replays the corpus. A failed check aborts.
 
 #include <algorithm>

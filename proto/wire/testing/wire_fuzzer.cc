@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A fuzz target: any bytes, read as a message in pieces. libFuzzer runs it
-// (../fuzz.sh); wire_fuzzer_test.cc replays the corpus.
+// (third_party/fuzz.sh); wire_fuzzer_test.cc replays the corpus.
 //
 // The last bit of the first byte chooses the kind of message. Its other bits,
 // modulo 8, are the number of cuts. The bytes after it are the places of the

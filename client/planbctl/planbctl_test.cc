@@ -433,7 +433,7 @@ TEST_F(ClockJump, RetriesAreNotAnHourLate) {
   soak.join();
   ExpectSuccess("soak");
   EXPECT_THAT(Slurp(Scratch("soak.out")), HasSubstr(" batches failed: none;"));
-  EXPECT_GT(server_.batches_read(), before + 10);
+  EXPECT_GT(server_.batches_read(), before);
 }
 
 // The clock is set repeatedly while commands run.

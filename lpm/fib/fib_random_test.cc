@@ -251,8 +251,7 @@ INSTANTIATE_TEST_SUITE_P(
     Seeds, RandomHistory,
     testing::Range(FromEnvironment("PLANB_HISTORY_FIRST_SEED", 1),
                    FromEnvironment("PLANB_HISTORY_FIRST_SEED", 1) +
-                       FromEnvironment("PLANB_HISTORY_SEEDS",
-                                       kSanitized ? 24 : 96)));
+                       FromEnvironment("PLANB_HISTORY_SEEDS", 24)));
 
 }  // namespace
 }  // namespace planb

@@ -2,6 +2,7 @@
 
 # The two commands: `make demo` and `make test`. Both install what is missing
 # (Debian 12, as root), build, and do everything else by themselves.
+# CONTRIBUTING.md says which of the tests is for whom.
 
 SHELL := /bin/bash
 BAZEL := bazel
@@ -13,12 +14,13 @@ LISTEN ?= unix://$(SOCKET),127.0.0.1:50051
 METRICS ?= 127.0.0.1:9464
 ROUTES ?= 100000
 
-.PHONY: help setup build demo test test-long test-emulated bench bench-full wheel site image image-multiarch deb go-module run format compile_commands.json clean
+.PHONY: help setup build demo test check test-long test-emulated bench bench-full wheel site image image-multiarch deb go-module run format compile_commands.json clean
 
 help:
 	@echo "make demo    install, build, run a server, look addresses up in it"
-	@echo "make test    install, build, run what every change has to pass"
-	@echo "make test-long  all of that for longer, and the deployment's tests"
+	@echo "make test    install, build, run the tests of the product as shipped"
+	@echo "make check   what a change has to pass besides: sources, sanitizers, deployment"
+	@echo "make test-long  both for longer, and the rest of the deployment's tests"
 	@echo "make test-emulated  the engine's tests on older processors and on arm64"
 	@echo "make bench   the engine beside every rival, some minutes"
 	@echo "make bench-full  the same on all tables and traces, hours"
@@ -40,11 +42,11 @@ build: setup
 demo: build
 	deploy/demo.sh
 
-test: setup
-	.ci/test.sh
+test check: setup
+	.ci/gate.py $@
 
 test-long: setup
-	.ci/test.sh --long
+	.ci/gate.py long
 
 test-emulated: setup
 	lpm/testing/emulate.sh

@@ -60,8 +60,8 @@ class Session:
 
 # Why a block or a command does not run.
 _DIAGRAM = "is no command"
-_GATE = "is a step of .ci/test.sh"
-_LONG = "is a step of .ci/test.sh --long"
+_GATE = "is a step of make check"
+_LONG = "is a step of make test-long"
 _MINUTES = "builds or runs for minutes"
 _MEASURES = "measures: it wants a machine of its own, minutes and often real tables"
 _CLUSTER = "needs a cluster; deploy/kubernetes/apply_test.sh has an API server"

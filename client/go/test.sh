@@ -3,11 +3,18 @@
 
 # Generates the messages, and checks and tests the Go module against a server.
 #
-#   client/go/test.sh [FOLDER]   # with planb_server and libplanb_local.so;
-#                                # builds them if not given
+#   client/go/test.sh [--race] [FOLDER]   # with planb_server and
+#                                         # libplanb_local.so; builds them if not given
 #
-# Modules come from the module proxy, as go.sum pins them.
+# --race tests under the race detector instead, fuzzes the reader of replies, and
+# tests the table inside the process by the C++ library, too. Modules come from the
+# module proxy, as go.sum pins them.
 set -euo pipefail
+race=''
+if [[ ${1:-} == --race ]]; then
+  race=yes
+  shift
+fi
 folder=${1:+$(realpath "$1")}
 cd "$(dirname "$0")/../.."
 if [[ -z "$folder" ]]; then
@@ -28,6 +35,10 @@ unformatted=$("$(dirname "$GO")/gofmt" -l ./*.go cmd local)
 }
 "$GO" mod verify
 "$GO" vet ./...
+if [[ -z $race ]]; then
+  "$GO" test "${@:2}" ./...
+  exit
+fi
 "$GO" test -race "${@:2}" ./...
 "$GO" test -run='^$' -fuzz=FuzzRepliesOfAnyBytes -fuzztime=10000x .
 

@@ -1,16 +1,22 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 
-# Builds the wheel, installs it in two fresh environments and tests it there: with
-# Debian's gRPC, numpy and protobuf, which are the oldest that it takes, and with
-# those that the package registry has today. mypy checks the package, and a program
-# that uses it.
+# Builds the wheel, installs it in a fresh environment and tests it there, with
+# Debian's gRPC, numpy and protobuf, which are the oldest that it takes.
 #
-#   client/python/test.sh [PLANB_SERVER]   # builds the server if not given
+#   client/python/test.sh [--newest] [FOLDER]   # with planb_server; builds it if
+#                                               # not given
 #
-# Where the registry does not answer, all but the first environment is skipped.
+# --newest takes those that the package registry has today instead, and has mypy
+# check the package and a program that uses it. It is skipped (exit code 77) where
+# the registry does not answer.
 set -euo pipefail
-server=${1:+$(realpath "$1")}
+newest=''
+if [[ ${1:-} == --newest ]]; then
+  newest=yes
+  shift
+fi
+server=${1:+$(realpath "$1")/planb_server}
 cd "$(dirname "$0")/../.."
 if [[ -z "$server" ]]; then
   bazel build --noshow_progress //server:planb_server
@@ -36,15 +42,18 @@ tests() {
 wheel=$(client/python/wheel.sh "$work")
 cp client/python/{planb_lookup_test,typed_program}.py "$work"
 cd "$work" # Not beside the sources: the installed package is tested.
-/usr/bin/python3 -m venv --system-site-packages --without-pip venv
-install venv --no-index --no-deps "$wheel"
-tests venv "${@:2}"
+if [[ -z $newest ]]; then
+  /usr/bin/python3 -m venv --system-site-packages --without-pip venv
+  install venv --no-index --no-deps "$wheel"
+  tests venv "${@:2}"
+  exit
+fi
 
 # Once the registry has answered, all else has to work.
 /usr/bin/python3 -m pip download --quiet --disable-pip-version-check --retries=1 \
   --timeout=20 --no-deps --dest="$work/answer" "${checkers[0]}" || {
   echo "SKIP: the package registry does not answer: no newer packages, no types"
-  exit 0
+  exit 77
 }
 
 # protoc's code does not check the version of protobuf itself: the tests do.

@@ -29,7 +29,9 @@ mkdir -p "$tree/built/completions" "$bin"
 read -ra config <<< "${PLANB_DEB_CONFIG---config=opt} --force_pic"
 bazel build --noshow_progress "${config[@]}" //server:planb_server \
   //client:planbctl "${LIBRARIES[@]}" >&2
-cp -L bazel-bin/server/planb_server bazel-bin/client/planbctl/planbctl "$bin"
+# The folder of this configuration: bazel-bin is that of whatever was built last.
+built=$(bazel info --noshow_progress "${config[@]}" bazel-bin 2> /dev/null)
+cp -L "$built/server/planb_server" "$built/client/planbctl/planbctl" "$bin"
 
 # One archive of all, and their headers, at the paths by which they are included.
 {
@@ -37,7 +39,7 @@ cp -L bazel-bin/server/planb_server bazel-bin/client/planbctl/planbctl "$bin"
   for library in "${LIBRARIES[@]}"; do
     path=${library#//}
     name=${path##*[:/]}
-    ls "bazel-bin/${path%:*}/lib$name.a" 2> /dev/null | sed 's/^/addlib /'
+    ls "$built/${path%:*}/lib$name.a" 2> /dev/null | sed 's/^/addlib /'
   done
   echo save
 } | ar -M
@@ -51,7 +53,7 @@ bazel query --noshow_progress "labels(hdrs, $all) + labels(srcs, $all)" \
       *) place=$folder/$file ;;
     esac
     from=$folder/$file
-    [[ -e "$from" ]] || from=bazel-bin/$from
+    [[ -e "$from" ]] || from=$built/$from
     install -D -m 644 "$from" "$tree/built/include/planb/$place"
   done
 mv "$work/libplanb.a" "$tree/built/"

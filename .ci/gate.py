@@ -11,7 +11,8 @@
 
 Each step prints one line when it ends: how long it took, and what came of it. The last
 line is the count: a Bazel test program, or a step without Bazel, is one. What a machine
-cannot run is counted as skipped, and listed by name with the reason.
+cannot run is counted as skipped, and listed by name with the reason. Cases that take
+longer than others are listed too: the reason for a wait stands beside the test.
 """
 
 import argparse
@@ -36,6 +37,8 @@ PROGRAMS = {"//server:planb_server": "server/planb_server",
             "//server/testing:hostile_attacker": "server/testing/hostile_attacker"}
 # Tests wait for processes, clocks and disks more than they compute.
 TEST_JOBS = 3 * os.cpu_count()
+# Cases that take longer are listed.
+LONG_CASE_SECONDS = 5
 # What measures is not shipped: its tests are in the check.
 SHIPPED = ["//...", "-//benchmarks/..."]
 # What parses bytes, shares memory or keeps state. The whole server, the client and
@@ -69,6 +72,7 @@ class Gate:
         self.names_only = names_only
         self.counts = collections.Counter()
         self.skips = collections.defaultdict(list)
+        self.long_cases = []
         self.lock = threading.Lock()
 
     def wants(self, name):
@@ -124,19 +128,26 @@ class Gate:
         passed = sum(verdict == "PASSED" for _, verdict in results)
         failed = len(results) - passed
         for target, _ in results:
-            self.skipped_cases(target)
+            self.look_at_cases(name, target)
         self.ended(name, began, passed, failed or int(code != 0), output)
 
-    def skipped_cases(self, target):
+    def look_at_cases(self, step, target):
         folder = ROOT / "bazel-testlogs" / target[2:].replace(":", "/")
         for file in folder.glob("**/test.xml"):
             for case in xml.etree.ElementTree.parse(file).iter("testcase"):
+                name = f"{case.get('classname')}.{case.get('name')}"
+                seconds = float(case.get("time") or 0)
+                if seconds > LONG_CASE_SECONDS:
+                    self.long_cases.append((seconds, f"{step}: {target} {name}"))
                 for skipped in case.iter("skipped"):
                     reason = skipped.get("message", "").split("\n", 1)[-1].strip()
-                    self.skip(f"{case.get('classname')}.{case.get('name')}",
-                              reason or "without a reason")
+                    self.skip(name, reason or "without a reason")
 
     def end(self):
+        if self.long_cases:
+            print("Cases that took long:")
+        for seconds, name in sorted(self.long_cases, reverse=True):
+            print(f"{seconds:6.0f} s  {name}")
         if self.skips:
             print("Skipped on this machine:")
         for reason, names in sorted(self.skips.items()):

@@ -836,7 +836,7 @@ class Callers {
 TEST_F(LocalTableTest, IsNeverWrongOrMixedInAStorm) {
   const char* const seconds = std::getenv("PLANB_STORM_SECONDS");
   const absl::Time end =
-      absl::Now() + absl::Seconds(seconds == nullptr ? 8 : std::atoi(seconds));
+      absl::Now() + absl::Seconds(seconds == nullptr ? 5 : std::atoi(seconds));
   Kill();
   const std::string store = TempPath("local.db");
   Start(store);

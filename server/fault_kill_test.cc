@@ -187,7 +187,7 @@ struct Writer {
 int Rounds() {
   int rounds = 0;
   const char* const text = std::getenv("PLANB_KILL_ROUNDS");
-  return text != nullptr && absl::SimpleAtoi(text, &rounds) ? rounds : 40;
+  return text != nullptr && absl::SimpleAtoi(text, &rounds) ? rounds : 20;
 }
 
 class Kill : public testing::Test {

@@ -376,7 +376,7 @@ TEST_F(Followers, StartFromTheirCacheWithoutTheOtherServer) {
 TEST_F(Followers, AgreeAfterAStorm) {
   const char* const seconds = std::getenv("PLANB_STORM_SECONDS");
   const absl::Duration length =
-      absl::Seconds(seconds == nullptr ? 10 : std::atoi(seconds));
+      absl::Seconds(seconds == nullptr ? 5 : std::atoi(seconds));
   const std::string store = NewStorePath("storm");
   auto leader = Lead(store);
   std::vector<std::unique_ptr<StoredServer>> followers;

@@ -769,7 +769,7 @@ absl::Duration CatchUpTime(const StoredServer& server,
 TEST_F(Replicas, AgreeAfterAStorm) {
   const char* const seconds = std::getenv("PLANB_STORM_SECONDS");
   const absl::Duration length =
-      absl::Seconds(seconds == nullptr ? 15 : std::atoi(seconds));
+      absl::Seconds(seconds == nullptr ? 5 : std::atoi(seconds));
   std::vector<std::unique_ptr<StoredServer>> servers;
   std::vector<StoredServer*> all;
   for (int i = 0; i < 3; ++i) {

@@ -186,9 +186,9 @@ TEST_F(TlsRotationTest, KeepsServingAfterBadReplacement) {
     const uint64_t before = reloader.refused();
     files_.SetIdentity(bad);
     ASSERT_TRUE(Await([&] { return reloader.refused() > before; }));
-    // gRPC reads its files once a second, so three seconds show it if the bad
+    // gRPC reads its files once a second, so two seconds show it if the bad
     // files got through.
-    const absl::Time end = absl::Now() + absl::Seconds(3);
+    const absl::Time end = absl::Now() + absl::Seconds(2);
     while (absl::Now() < end) {
       const TlsProbe seen = ProbeTls(port, probe);
       EXPECT_TRUE(seen.taken) << seen.error;

@@ -4,7 +4,6 @@
 
 #include "client/update_stream.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -11,7 +11,6 @@
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message_lite.h>
-#include <grpcpp/support/byte_buffer.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -21,6 +20,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "proto/wire/fields.h"
+
+namespace grpc {
+class ByteBuffer;
+}  // namespace grpc
 
 namespace planb::server {
 

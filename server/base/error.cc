@@ -2,6 +2,8 @@
 
 #include "server/base/error.h"
 
+#include <grpcpp/support/status.h>
+
 #include <algorithm>
 
 #include "absl/strings/cord.h"

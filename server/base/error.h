@@ -12,7 +12,10 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "grpcpp/support/status.h"
+
+namespace grpc {
+class Status;
+}  // namespace grpc
 
 namespace planb::server {
 

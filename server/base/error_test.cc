@@ -2,6 +2,7 @@
 
 #include "server/base/error.h"
 
+#include <grpcpp/support/status.h>
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"

@@ -4,7 +4,6 @@
 // transaction has no effect, or after a crash its full effect; acknowledged
 // ones are kept; and the store works again after the fault.
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mount.h>

@@ -14,7 +14,9 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -29,6 +31,14 @@ import (
 // The addresses of one batch of Lookup.
 const lookupBatch = 16384
 
+// The streams of a client are far below what the server lets one connection have
+// (--max_connection_streams, 1,000): streams that stay open take nothing from
+// calls, which would wait for the end of one.
+const (
+	lookupStreams = 64 // of Lookup
+	maxStreams    = 512
+)
+
 // Pings find out that a server is silent for good. It closes connections with
 // pings more often than every 10 s (--min_ping_interval). A ping that is late by
 // pingTimeout ends the connection: two never come closer than the difference.
@@ -41,6 +51,7 @@ type options struct {
 	table    string
 	inFlight int
 	patience time.Duration
+	idle     time.Duration // after which streams of Lookup end
 	dial     []grpc.DialOption
 }
 
@@ -74,14 +85,23 @@ type Client struct {
 	tables     planbv1.RouteTableClient
 	lookups    planbv1.RouteLookupClient
 
+	streams atomic.Int64  // open
+	lookup  chan struct{} // has an element for each Lookup that has a stream
+
 	mu   sync.Mutex
-	idle []*Stream // of Lookup
+	idle []*idleStream // the last used ones at the end
+}
+
+// A stream of Lookup without batches in flight.
+type idleStream struct {
+	*Stream
+	end *time.Timer
 }
 
 // Dial returns a client of the server at target: HOST:PORT or unix:///PATH. It
 // does not connect; the first call does.
 func Dial(target string, opts ...Option) (*Client, error) {
-	o := options{inFlight: 4, patience: 10 * time.Second}
+	o := options{inFlight: 4, patience: 10 * time.Second, idle: 10 * time.Second}
 	o.dial = []grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64 << 20)),
@@ -107,6 +127,7 @@ func Dial(target string, opts ...Option) (*Client, error) {
 		connection: connection,
 		tables:     planbv1.NewRouteTableClient(connection),
 		lookups:    planbv1.NewRouteLookupClient(connection),
+		lookup:     make(chan struct{}, lookupStreams),
 	}, nil
 }
 
@@ -114,6 +135,7 @@ func Dial(target string, opts ...Option) (*Client, error) {
 func (c *Client) Close() error {
 	c.mu.Lock()
 	for _, stream := range c.idle {
+		stream.end.Stop()
 		stream.Close()
 	}
 	c.idle = nil
@@ -123,7 +145,8 @@ func (c *Client) Close() error {
 
 // Lookup returns the next hop of each address; 0: no route. An IPv4-mapped
 // address is looked up as the IPv6 address that it is. Batches of one call may
-// be answered from different generations.
+// be answered from different generations. At most 64 calls are answered at once,
+// each on a stream; others wait for their turn.
 func (c *Client) Lookup(ctx context.Context, addresses []netip.Addr) ([]uint32, error) {
 	batches, places, err := pack(addresses)
 	if err != nil {
@@ -205,31 +228,60 @@ func pack(addresses []netip.Addr) ([]Batch, [][]int, error) {
 	return batches, places, nil
 }
 
-// A stream without batches in flight. Call done(true) if it has none again.
-// The stream ends with ctx.
+// A stream without batches in flight, of a bounded number. Call done(true) if it
+// has none again. The stream ends with ctx.
 func (c *Client) borrow(ctx context.Context) (*Stream, func(bool), error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, context.Cause(ctx)
 	}
-	c.mu.Lock()
-	var stream *Stream
-	if n := len(c.idle); n > 0 {
-		stream, c.idle = c.idle[n-1], c.idle[:n-1]
+	select {
+	case c.lookup <- struct{}{}:
+	case <-ctx.Done():
+		return nil, nil, context.Cause(ctx)
 	}
-	c.mu.Unlock()
+	stream := c.takeIdle()
 	if stream == nil {
 		stream = c.NewStream(context.Background())
 	}
 	stop := context.AfterFunc(ctx, func() { stream.cancel(context.Cause(ctx)) })
 	return stream, func(reusable bool) {
-		if !stop() || !reusable {
+		if stop() && reusable {
+			c.putIdle(stream)
+		} else {
 			stream.Close()
-			return
 		}
+		<-c.lookup
+	}, nil
+}
+
+// The idle stream that was used last, so that those of a burst end; nil if there
+// is none.
+func (c *Client) takeIdle() *Stream {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := len(c.idle)
+	if n == 0 {
+		return nil
+	}
+	last := c.idle[n-1]
+	c.idle = slices.Delete(c.idle, n-1, n)
+	last.end.Stop()
+	return last.Stream
+}
+
+func (c *Client) putIdle(stream *Stream) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	idle := &idleStream{Stream: stream}
+	idle.end = time.AfterFunc(c.options.idle, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.idle = append(c.idle, stream)
-	}, nil
+		if i := slices.Index(c.idle, idle); i >= 0 {
+			c.idle = slices.Delete(c.idle, i, i+1)
+			stream.Close()
+		}
+	})
+	c.idle = append(c.idle, idle)
 }
 
 // Resolve returns, for a few addresses, the prefix that matched and the

@@ -529,6 +529,8 @@ func TestAServerThatFallsSilentIsLost(t *testing.T) {
 type fake struct {
 	planbv1.UnimplementedRouteLookupServer
 	first func(*planbv1.BatchLookupRequest) (*planbv1.BatchLookupResponse, error)
+	hold  chan struct{} // until it is closed, no batch is answered; nil: all are
+	open  atomic.Int64  // streams
 
 	mu      sync.Mutex
 	streams []time.Time // when they began
@@ -539,13 +541,18 @@ func (f *fake) BatchLookup(stream grpc.BidiStreamingServer[planbv1.BatchLookupRe
 	f.streams = append(f.streams, time.Now())
 	number := len(f.streams)
 	f.mu.Unlock()
+	f.open.Add(1)
+	defer f.open.Add(-1)
 	for {
 		request, err := stream.Recv()
 		if err != nil {
 			return nil
 		}
+		if f.hold != nil {
+			<-f.hold
+		}
 		response := &planbv1.BatchLookupResponse{NextHops: []byte{byte(number), 0, 0, 0}}
-		if number == 1 {
+		if number == 1 && f.first != nil {
 			if response, err = f.first(request); response == nil {
 				return err
 			}
@@ -621,6 +628,121 @@ func TestUnansweredBatchesAreSentAgainHoweverTheServerGoesAway(t *testing.T) {
 				t.Errorf("another attempt after %v, not the %v that the server asks for", waited, pause)
 			}
 		})
+	}
+}
+
+// Waits until f has so many streams open.
+func (f *fake) await(t *testing.T, streams int64) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); f.open.Load() != streams; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d streams are open, not %d", f.open.Load(), streams)
+		}
+	}
+}
+
+// More than one connection may have streams. Calls that are no lookups go on.
+func TestAnyNumberOfLookupsAtOnceAreAnswered(t *testing.T) {
+	client := connect(t, start(t))
+	if _, err := client.Announce(t.Context(), routes()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	const lookups = 1500
+	ended := make(chan error, lookups)
+	for range lookups {
+		go func() {
+			answers, err := client.Lookup(ctx, []netip.Addr{netip.MustParseAddr("10.1.7.1")})
+			if err == nil && !slices.Equal(answers, []uint32{4001}) {
+				err = fmt.Errorf("%v", answers)
+			}
+			ended <- err
+		}()
+	}
+	for range lookups {
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := client.Table(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestStreamsOfLookupsAreFewAndEndWhenIdle(t *testing.T) {
+	f := &fake{hold: make(chan struct{})}
+	client := serve(t, f)
+	client.options.idle = 10 * time.Millisecond
+	lookup := func(ctx context.Context) error {
+		_, err := client.Lookup(ctx, []netip.Addr{netip.IPv6Unspecified()})
+		return err
+	}
+	const lookups = 3 * lookupStreams
+	ended := make(chan error, lookups)
+	for range lookups {
+		go func() { ended <- lookup(t.Context()) }()
+	}
+	f.await(t, lookupStreams)
+	// One more waits, within its context.
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := lookup(short); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	if open := f.open.Load(); open != lookupStreams {
+		t.Errorf("%d streams are open", open)
+	}
+	close(f.hold)
+	for range lookups {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	f.await(t, 0)
+	if err := lookup(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTheStreamsOfAClientLeaveRoomForItsOtherCalls(t *testing.T) {
+	client := connect(t, start(t))
+	use := func(stream *Stream) error {
+		if err := stream.Send(&Batch{V4: []byte{10, 1, 7, 1}}); err != nil {
+			return err
+		}
+		_, err := stream.Receive()
+		return err
+	}
+	streams := make([]*Stream, maxStreams)
+	for i := range streams {
+		streams[i] = client.NewStream(t.Context())
+		if err := use(streams[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := use(client.NewStream(t.Context()))
+	var failure *Error
+	if !errors.As(err, &failure) || failure.Code != codes.ResourceExhausted || failure.Reason != "TOO_MANY_STREAMS" {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, err := client.Table(ctx); err != nil {
+		t.Error(err)
+	}
+	streams[0].CloseSend()
+	if _, err := streams[0].Receive(); err != io.EOF {
+		t.Error(err)
+	}
+	for { // The stream that was closed may not have ended yet.
+		if err = use(client.NewStream(t.Context())); ReasonOf(err) != "TOO_MANY_STREAMS" {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if err != nil {
+		t.Error(err)
 	}
 }
 

@@ -46,7 +46,8 @@ type Stream struct {
 }
 
 // NewStream opens a stream, which ends with ctx. It connects with the first
-// batch. At most InFlight batches (see WithInFlight) wait for their results.
+// batch. At most InFlight batches (see WithInFlight) wait for their results. With
+// 512 streams of the client open it ends with codes.ResourceExhausted.
 func (c *Client) NewStream(ctx context.Context) *Stream {
 	s := &Stream{client: c}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
@@ -113,8 +114,8 @@ func (s *Stream) trySend(batch *Batch) (bool, error) {
 	return true, nil
 }
 
-// CloseSend says that no batch follows: Receive returns io.EOF after the result
-// of the last one.
+// CloseSend says that no batch follows: after the result of the last one Receive
+// returns io.EOF and ends the stream.
 func (s *Stream) CloseSend() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,14 +172,23 @@ func (s *Stream) await() (grpc.ClientStream, error) {
 		return nil, s.failed
 	}
 	if len(s.inFlight) == 0 {
-		return nil, io.EOF
+		return nil, s.failLocked(io.EOF)
 	}
 	return s.stream, nil
 }
 
 // REQUIRES: mu is held.
 func (s *Stream) open() error {
-	ctx, hangUp := context.WithCancel(s.ctx)
+	streams := &s.client.streams
+	if streams.Add(1) > maxStreams {
+		streams.Add(-1)
+		return &Error{Code: codes.ResourceExhausted, Reason: "TOO_MANY_STREAMS",
+			Message: fmt.Sprintf("this client has %d streams open", maxStreams)}
+	}
+	ctx, cancel := context.WithCancel(s.ctx)
+	closed := sync.OnceFunc(func() { streams.Add(-1) })
+	context.AfterFunc(ctx, closed)
+	hangUp := func() { cancel(); closed() }
 	stream, err := s.client.connection.NewStream(ctx,
 		&planbv1.RouteLookup_ServiceDesc.Streams[0],
 		planbv1.RouteLookup_BatchLookup_FullMethodName,

@@ -33,6 +33,9 @@ struct LookupLimits {
   // not keep them: these take microseconds an address.
   size_t max_lookup_addresses = 4096;
   absl::Duration max_generation_wait = absl::Seconds(10);
+  // Memory of the Lookup calls that wait, for a generation or between other
+  // work. Batches of streams wait in the memory of their connections.
+  size_t max_waiting_bytes = size_t{64} << 20;
   // BatchLookup streams open at once.
   size_t max_streams = 10'000;
 };

@@ -22,6 +22,11 @@ namespace {
 constexpr size_t kAddressBytes = 512;
 constexpr size_t kRequestBytes = size_t{64} << 10;
 
+// What a result may take while the others are being found, and beside it the
+// attributes of the next hop.
+constexpr size_t kResultBytes = 256;
+constexpr size_t kNextHopBytes = 512;
+
 grpc::ByteBuffer ToBytes(const v1::LookupResponse& response) {
   const grpc::Slice slice(response.SerializeAsString());
   return grpc::ByteBuffer(&slice, 1);
@@ -64,6 +69,7 @@ absl::StatusOr<std::vector<Address>> TakeAddresses(v1::LookupRequest& request) {
   google::protobuf::RepeatedPtrField<v1::Address> from;
   from.Swap(request.mutable_addresses());
   std::vector<Address> addresses;
+  addresses.reserve(static_cast<size_t>(from.size()));
   Violations violations;
   for (int i = 0; i < from.size(); ++i) {
     const absl::StatusOr<Address> address = DecodeAddress(from[i]);
@@ -145,24 +151,39 @@ void LookupCall::OnAccepted(bool ok) {
   if (!addresses.ok()) return Fail(addresses.status());
   addresses_ = *std::move(addresses);
   if (IsVisible(**table, request_.min_generation())) return Answer(*table);
-  WhenVisible(context, **table, request_.min_generation(), TimeLeft(),
-              [this, table = *table](const absl::Status& status) {
-                worker_.queue().Post([this, table, status] {
-                  if (worker_.queue().ended()) {
-                    OnFinished(false);
-                  } else if (status.ok()) {
-                    Answer(table);
-                  } else if (absl::IsFailedPrecondition(status) &&
-                             TimeLeft() <= absl::ZeroDuration()) {
-                    Fail(TooLate());
-                  } else {
-                    Fail(status);
-                  }
-                });
-              });
+  if (!TakeMemory(0)) return;
+  WhenVisible(
+      context, **table, request_.min_generation(), TimeLeft(),
+      [this, table = *table](const absl::Status& status) {
+        worker_.queue().Post([this, table, status] { Resume(table, status); });
+      });
 }
 
 void LookupCall::OnFinished(bool) { delete this; }
+
+bool LookupCall::TakeMemory(size_t more) {
+  LookupContext& context = worker_.context();
+  memory_.emplace(context.waiting.Take(sizeof(*this) +
+                                       addresses_.capacity() * sizeof(Address) +
+                                       request_.SpaceUsedLong() + more));
+  if (memory_->granted()) return true;
+  memory_.reset();
+  Fail(QuotaError(
+      "TOO_MANY_WAITERS", "waiters",
+      absl::StrCat("the Lookup calls that wait have the ",
+                   context.limits.max_waiting_bytes, " bytes that they may"),
+      absl::Milliseconds(100)));
+  return false;
+}
+
+void LookupCall::Resume(const TableRef& table, const absl::Status& status) {
+  if (worker_.queue().ended()) return OnFinished(false);
+  memory_.reset();
+  if (status.ok()) return Answer(table);
+  Fail(absl::IsFailedPrecondition(status) && TimeLeft() <= absl::ZeroDuration()
+           ? TooLate()
+           : status);
+}
 
 void LookupCall::Answer(const TableRef& table) {
   const Kernel& kernel = worker_.context().kernel;
@@ -173,6 +194,9 @@ void LookupCall::Answer(const TableRef& table) {
                                        request_, response, addresses_.size());
     return Answered(response, misses);
   }
+  const size_t bytes =
+      kResultBytes + (request_.want_next_hop() ? kNextHopBytes : 0);
+  if (!TakeMemory(addresses_.size() * bytes)) return;
   struct Answers {
     TableRef table;
     std::optional<Published<Snapshot>::Reader> snapshot = {};
@@ -198,6 +222,7 @@ void LookupCall::Answer(const TableRef& table) {
 }
 
 void LookupCall::Answered(const v1::LookupResponse& response, size_t misses) {
+  memory_.reset();
   worker_.Answered(call_, request_.table(), /*request_id=*/0, received_,
                    addresses_.size(), misses);
   const grpc::ByteBuffer reply = ToBytes(response);

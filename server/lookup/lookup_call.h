@@ -8,6 +8,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -17,6 +18,7 @@
 #include "lpm/address.h"
 #include "lpm/fib/fib.h"
 #include "planb/v1/route_lookup.pb.h"
+#include "server/base/weight_limit.h"
 #include "server/lookup/lookup_worker.h"
 #include "server/table/snapshot.h"
 #include "server/table/tables.h"
@@ -55,6 +57,11 @@ class LookupCall {
   void OnAccepted(bool ok);
   void OnFinished(bool ok);
 
+  // Takes memory for waiting: for what the call has, and for `more` bytes. If
+  // there is none, fails the call and returns false.
+  bool TakeMemory(size_t more);
+  // After a wait for the generation.
+  void Resume(const TableRef& table, const absl::Status& status);
   void Answer(const TableRef& table);
   void Answered(const v1::LookupResponse& response, size_t misses);
   void Fail(const absl::Status& status);
@@ -69,6 +76,7 @@ class LookupCall {
   v1::LookupRequest request_;  // without its addresses
   SteadyInstant received_;
   std::vector<Address> addresses_;
+  std::optional<WeightLimit::Share> memory_;  // while it waits
 };
 
 }  // namespace planb::server

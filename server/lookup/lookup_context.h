@@ -17,6 +17,7 @@
 #include "lpm/fib/fib.h"
 #include "server/base/log.h"
 #include "server/base/trace.h"
+#include "server/base/weight_limit.h"
 #include "server/lookup/batch.h"
 #include "server/lookup/lookup_metrics.h"
 #include "server/table/tables.h"
@@ -45,7 +46,8 @@ class SlowBatchLog {
   LogLimit limit_{/*lines_per_second=*/5};
 };
 
-// References to parts that outlive the service.
+// References to parts that outlive the service, and what the Lookup calls that
+// wait share.
 struct LookupContext {
   Tables& tables;
   const Kernel& kernel;
@@ -53,6 +55,7 @@ struct LookupContext {
   LookupMetrics& metrics;
   SlowBatchLog& slow_batches;
   Tracer* tracer = nullptr;  // null: nothing is traced
+  WeightLimit waiting = WeightLimit(limits.max_waiting_bytes);
 };
 
 // True if `generation` or a later one is visible in `table`. Takes no lock.

@@ -5,6 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -398,6 +401,63 @@ TEST(BatchLookup, AWaitingBatchKeepsItsAddresses) {
   EXPECT_EQ(Ids(response), expected);
 }
 
+// So many equal Lookup calls at once.
+class Lookups {
+ public:
+  Lookups(RunningServer& running, const v1::LookupRequest& request,
+          size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+      Call& call = calls_.emplace_back();
+      running.lookup().async()->Lookup(&call.context, &request, &call.response,
+                                       [this](const grpc::Status& status) {
+                                         const std::lock_guard lock(mutex_);
+                                         ended_.push_back(status);
+                                         changed_.notify_all();
+                                       });
+    }
+  }
+  ~Lookups() { Ended(calls_.size()); }
+
+  // The statuses once so many have ended.
+  std::vector<grpc::Status> Ended(size_t count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return ended_.size() >= count; });
+    return ended_;
+  }
+
+ private:
+  struct Call {
+    grpc::ClientContext context;
+    v1::LookupResponse response;
+  };
+  std::deque<Call> calls_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<grpc::Status> ended_;
+};
+
+TEST(Lookup, CallsThatWaitForAGenerationHaveABoundedMemory) {
+  constexpr size_t kCalls = 50;
+  ServerOptions options;
+  options.lookup.max_waiting_bytes = 300'000;
+  RunningServer running(options);
+  v1::LookupRequest request;
+  for (size_t i = 0; i < options.lookup.max_lookup_addresses; ++i) {
+    request.add_addresses()->set_text("::1");
+  }
+  request.set_min_generation(1);
+  Lookups lookups(running, request, kCalls);
+  // Two wait: each has nearly 100 KB of addresses, and some besides.
+  for (const grpc::Status& status : lookups.Ended(kCalls - 2)) {
+    EXPECT_EQ(status.error_code(), grpc::RESOURCE_EXHAUSTED);
+    EXPECT_EQ(ReasonOf(status), "TOO_MANY_WAITERS");
+  }
+  running.Announce({{"::/0", 4}});
+  const auto ended = lookups.Ended(kCalls);
+  EXPECT_TRUE(ended[kCalls - 2].ok()) << ended[kCalls - 2].error_message();
+  EXPECT_TRUE(ended[kCalls - 1].ok()) << ended[kCalls - 1].error_message();
+}
+
 // One thread, and more prefix lengths in a batch than it finds in a slice.
 ServerOptions SlowOptions() {
   ServerOptions options;
@@ -615,6 +675,33 @@ TEST(Lookup, FindsPrefixesBetweenOtherWork) {
     EXPECT_EQ(Ids(Exchange(*stream, quick)), std::vector<uint32_t>{127});
   }
   caller.join();
+}
+
+TEST(Lookup, CallsBetweenOtherWorkHaveABoundedMemory) {
+  constexpr size_t kCalls = 20;
+  ServerOptions options = SlowOptions();
+  options.lookup.max_waiting_bytes = 1;  // one call may have any
+  RunningServer running(options);
+  AnnounceNested(running);
+  v1::LookupRequest slow;
+  for (int i = 0; i < 1 << 14; ++i) slow.add_addresses()->set_text("::1");
+  slow.set_want_prefix(true);
+  Lookups lookups(running, slow, kCalls);
+  size_t refused = 0;
+  for (const grpc::Status& status : lookups.Ended(kCalls)) {
+    if (status.ok()) continue;
+    ++refused;
+    EXPECT_EQ(status.error_code(), grpc::RESOURCE_EXHAUSTED);
+    EXPECT_EQ(ReasonOf(status), "TOO_MANY_WAITERS");
+  }
+  EXPECT_GT(refused, 0U);
+  EXPECT_LT(refused, kCalls);
+  // Nothing is left taken.
+  for (int i = 0; i < 2; ++i) {
+    grpc::ClientContext context;
+    v1::LookupResponse response;
+    EXPECT_TRUE(running.lookup().Lookup(&context, slow, &response).ok());
+  }
 }
 
 // Streams end, and the server stops, while prefix lengths are being found.

@@ -131,6 +131,26 @@ TEST(LocalRoutes, AnswerAsTheReferenceAfterRandomChanges) {
   }
 }
 
+TEST(LocalRoutes, AnswerFromAGenerationWithoutChanges) {
+  LocalRoutes routes;
+  ASSERT_TRUE(routes.Apply(AllTo(1)).ok());
+  const std::string digest = routes.digest();
+  GenerationChanges bookmark;
+  bookmark.bookmark = true;
+  for (const uint64_t generation : {1, 4, 6}) {
+    bookmark.generation = generation;
+    bookmark.digest = generation == 4 ? digest : "";
+    ASSERT_TRUE(routes.Apply(bookmark).ok());
+    NextHopId next_hop = kNoRoute;
+    EXPECT_EQ(routes.Lookup(Family::kIpv6, Addresses().data(), 1, &next_hop),
+              generation);
+    EXPECT_EQ(next_hop, 2U);
+    EXPECT_EQ(routes.digest(), digest);
+  }
+  ASSERT_TRUE(routes.Apply(AllTo(7)).ok());
+  EXPECT_EQ(routes.generation(), 7U);
+}
+
 TEST(LocalRoutes, RefuseAnotherDigestAndGoOnAfterAReset) {
   LocalRoutes routes;
   ASSERT_TRUE(routes.Apply(AllTo(1)).ok());

@@ -100,14 +100,21 @@ absl::Status LocalRoutes::Compile(const GenerationChanges& changes) {
 }
 
 absl::Status LocalRoutes::Apply(const GenerationChanges& changes) {
-  if (changes.bookmark) {
-    if (changes.digest.empty() || changes.digest == digest_.ToString()) {
-      return absl::OkStatus();
-    }
+  if (changes.bookmark && !changes.digest.empty() &&
+      changes.digest != digest_.ToString()) {
     return absl::DataLossError(absl::StrCat(
         "the digest of generation ", changes.generation, " is another here"));
   }
   try {
+    if (changes.bookmark) {
+      // Of a later generation if those in between changed nothing.
+      if (changes.generation > generation()) {
+        auto state = std::make_unique<State>(*state_.Read());
+        state->generation = changes.generation;
+        state_.Publish(std::move(state));
+      }
+      return absl::OkStatus();
+    }
     if (changes.reset) {
       digest_ = TableDigest();
       for (auto& half : halves_) {

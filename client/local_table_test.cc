@@ -244,6 +244,20 @@ TEST(LocalTable, FetchesASpoiltTableEverMoreRarelyAndSaysWhy) {
   EXPECT_LT(watches, 12U);
 }
 
+// Such as that of a replica that caught up over changes which cancel out.
+TEST(LocalTable, ReachesAGenerationWithoutChanges) {
+  ScriptedServer server([](uint64_t, const auto&, auto& out) {
+    out.Write(Whole(1));
+    while (out.Write(Bookmark(4))) absl::SleepFor(absl::Milliseconds(1));
+    return kAway;
+  });
+  const auto table = LocalTable::Follow(server.Channel(), {}, Soon());
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_EQ((*table)->WaitFor(4, absl::Now() + absl::Seconds(10)),
+            absl::OkStatus());
+  EXPECT_EQ(*(*table)->Lookup(PrefixOf(0).address()), 1U);
+}
+
 TEST(LocalTable, SaysWhyThereIsNoTable) {
   const absl::Status status =
       LocalTable::Follow(*MakeChannel("unix:///tmp/planb_nowhere.sock"), {},

@@ -27,6 +27,7 @@
 #include "base/testing/wire.h"
 #include "grpcpp/client_context.h"
 #include "server/testing/etcd_cluster.h"
+#include "server/testing/running_server.h"
 #include "server/testing/stored_server.h"
 
 namespace planb::server {
@@ -172,6 +173,102 @@ TEST_F(Replicas, AnAckWaitsForAsManyServersAsItNames) {
   all.set_ack(v1::ACK_REPLICATED);
   ASSERT_TRUE(servers[0]->Update(all, &response).ok());
   EXPECT_EQ(Known(*servers[0]).size(), 1U);
+}
+
+TEST_F(Replicas, AnAckWaitsNoLongerThanTheServerAllows) {
+  const auto server = Start({"--max_replication_wait=100ms"});
+  v1::UpdateRoutesRequest request = Announcement(0, 1, 7);
+  request.set_ack(v1::ACK_REPLICATED);
+  request.set_ack_replicas(2);
+  grpc::Status status = server->Update(request);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_EQ(ReasonOf(status), "NOT_REPLICATED") << status.error_message();
+  EXPECT_EQ(server->Lookup("2001:db8::1"), 7U);
+  request.set_ack_replicas(1);
+  EXPECT_TRUE(server->Update(request).ok());
+}
+
+// Of a stream, batches that were accepted together wait together.
+TEST_F(Replicas, BatchesOfAStreamWaitTogether) {
+  constexpr uint32_t kBatches = 200;
+  const auto server = Start({"--max_replication_wait=1s"});
+  grpc::ClientContext call;
+  call.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(60)));
+  const auto stream = server->table().StreamUpdates(&call);
+  v1::StreamUpdatesRequest request;
+  request.set_ack(v1::ACK_REPLICATED);
+  request.set_ack_replicas(2);
+  ASSERT_TRUE(stream->Write(request));
+  v1::StreamUpdatesResponse response;
+  ASSERT_TRUE(stream->Read(&response));
+  request.Clear();
+  *request.mutable_updates() = Announcement(0, 1, 1).updates();
+  for (uint32_t i = 1; i <= kBatches; ++i) {
+    request.set_batch_id(i);
+    request.mutable_updates(0)->set_next_hop_id(i);
+    ASSERT_TRUE(stream->Write(request));
+  }
+  stream->WritesDone();
+  for (uint32_t i = 1; i <= kBatches; ++i) {
+    ASSERT_TRUE(stream->Read(&response)) << stream->Finish().error_message();
+    EXPECT_EQ(response.batch_id(), i);
+    EXPECT_EQ(response.error().reason(), "NOT_REPLICATED");
+  }
+  EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_EQ(server->Lookup("2001:db8::1"), kBatches);
+}
+
+TEST_F(Replicas, CallsThatWaitForOthersLeaveRoomForOtherCalls) {
+  constexpr size_t kCalls = 300;  // more than --max_control_calls
+  const auto server = Start({"--max_replication_wait=1h", kMetrics});
+  struct Call {
+    grpc::ClientContext context;
+    v1::UpdateRoutesRequest request;
+    v1::UpdateRoutesResponse response;
+  };
+  std::vector<std::unique_ptr<Call>> calls;
+  std::mutex mutex;
+  std::vector<grpc::Status> ended;
+  for (uint32_t i = 0; i < kCalls; ++i) {
+    Call& call = *calls.emplace_back(std::make_unique<Call>());
+    call.request = Announcement(i, 1, 7);
+    call.request.set_ack(v1::ACK_REPLICATED);
+    call.request.set_ack_replicas(2);
+    server->table().async()->UpdateRoutes(&call.context, &call.request,
+                                          &call.response,
+                                          [&](const grpc::Status& status) {
+                                            const std::lock_guard lock(mutex);
+                                            ended.push_back(status);
+                                          });
+  }
+  const auto await = [&](size_t count) {
+    const absl::Time deadline = absl::Now() + absl::Seconds(60);
+    for (;;) {
+      {
+        const std::lock_guard lock(mutex);
+        if (ended.size() >= count || absl::Now() > deadline) return ended;
+      }
+      absl::SleepFor(absl::Milliseconds(5));
+    }
+  };
+  // One client has three quarters of 32.
+  const auto refused = await(kCalls - 24);
+  EXPECT_EQ(refused.size(), kCalls - 24);
+  for (const grpc::Status& status : refused) {
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+    EXPECT_EQ(ReasonOf(status), "TOO_MANY_PENDING") << status.error_message();
+  }
+  EXPECT_EQ(server->Metric("planb_control_streams{kind=\"replicated\"}"), 24);
+  grpc::ClientContext context;
+  context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(60)));
+  v1::UpdateRoutesResponse response;
+  EXPECT_TRUE(server->table()
+                  .UpdateRoutes(&context, Announcement(1000, 1, 7), &response)
+                  .ok());
+  // A refused batch changed nothing.
+  EXPECT_EQ(response.generation(), 25U);
+  for (const auto& call : calls) call->context.TryCancel();
+  EXPECT_EQ(await(kCalls).size(), kCalls);
 }
 
 // Acknowledged batches of a writer that repeats what was not answered.

@@ -216,14 +216,14 @@ absl::Status CheckThreads(const ServerOptions& options) {
   uint64_t needed = kOthers;
   for (const uint64_t limit :
        {control.max_lists, control.max_watchers, control.max_replacements,
-        control.max_update_streams}) {
+        control.max_update_streams, control.max_replicated_calls}) {
     needed += std::min(limit, calls);
   }
   if (needed <= calls) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("--max_control_calls must be the sum of --max_lists, "
-                   "--max_watchers, --max_replacements, --max_update_streams "
-                   "and ",
+                   "--max_watchers, --max_replacements, --max_update_streams, "
+                   "--max_replicated_calls and ",
                    kOthers, ", or more"));
 }
 
@@ -468,6 +468,7 @@ class ServerImpl final : public Server {
     return {
         {"BatchLookup", lookup_service_.streams(), options_.lookup.max_streams},
         count("StreamUpdates", control.update_streams),
+        count("updates with ACK_REPLICATED", control.replicated_calls),
         count("replacements and imports", control.replacements),
         count("WatchRoutes", control.watchers),
         count("lists and exports", control.lists)};

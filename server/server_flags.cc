@@ -232,13 +232,19 @@ ABSL_FLAG(planb::server::Size, update_memory_bytes, {uint64_t{256} << 20},
 ABSL_FLAG(uint64_t, max_lists, 64,
           "ListRoutes, ListNextHops and ExportSnapshot calls open at once; "
           "each keeps its version of the table in memory. Of this limit and "
-          "the next three one client gets three quarters. A client is an IPv4 "
+          "the next four one client gets three quarters. A client is an IPv4 "
           "address or an IPv6 /64; all on Unix sockets are one.");
 ABSL_FLAG(uint64_t, max_watchers, 64, "WatchRoutes calls open at once.");
 ABSL_FLAG(uint64_t, max_replacements, 16,
           "ReplaceRoutes and ImportSnapshot calls open at once.");
 ABSL_FLAG(uint64_t, max_update_streams, 16,
           "StreamUpdates calls open at once.");
+ABSL_FLAG(uint64_t, max_replicated_calls, 32,
+          "UpdateRoutes and UpdateNextHops calls with ACK_REPLICATED open at "
+          "once.");
+ABSL_FLAG(absl::Duration, max_replication_wait, absl::Seconds(30),
+          "How long a batch with ACK_REPLICATED waits for other servers. Then "
+          "its call fails, and the batch stays accepted.");
 ABSL_FLAG(absl::Duration, first_message_timeout, absl::Seconds(10),
           "How long a call that sends a stream of messages, such as "
           "StreamUpdates, may take to send the first.");
@@ -276,7 +282,8 @@ ABSL_FLAG(planb::server::Size, memory_quota_bytes, {uint64_t{256} << 20},
           "together may hold. Above it, gRPC stops reading, then ends calls.");
 ABSL_FLAG(int32_t, max_control_calls, 256,
           "Calls of RouteTable and Health open at once; each takes a thread. "
-          "Must exceed the limits of their streams by 64.");
+          "Must exceed the limits of their streams, and of those that wait for "
+          "other servers, by 64.");
 ABSL_FLAG(int32_t, max_connection_streams, 1'000,
           "Calls open at once on one connection; further ones wait.");
 ABSL_FLAG(absl::Duration, keepalive_time, absl::Minutes(1),
@@ -428,6 +435,8 @@ ServerOptions OptionsFromFlags() {
       .max_replacements = absl::GetFlag(FLAGS_max_replacements),
       .max_update_streams = absl::GetFlag(FLAGS_max_update_streams),
       .update_credits = absl::GetFlag(FLAGS_update_credits),
+      .max_replicated_calls = absl::GetFlag(FLAGS_max_replicated_calls),
+      .max_replication_wait = absl::GetFlag(FLAGS_max_replication_wait),
       .timeouts = {.first_message = absl::GetFlag(FLAGS_first_message_timeout),
                    .progress = absl::GetFlag(FLAGS_progress_timeout)}};
   options.threads.count = absl::GetFlag(FLAGS_lookup_threads);
@@ -511,6 +520,7 @@ void CheckFlags(std::vector<absl::Status>& problems) {
        {std::pair("lookup_spin", &FLAGS_lookup_spin),
         std::pair("slow_batch", &FLAGS_slow_batch),
         std::pair("max_generation_wait", &FLAGS_max_generation_wait),
+        std::pair("max_replication_wait", &FLAGS_max_replication_wait),
         std::pair("drain_timeout", &FLAGS_drain_timeout)}) {
     wrong(absl::GetFlag(*flag) < absl::ZeroDuration(), "--", name,
           " must not be negative");
@@ -605,7 +615,8 @@ std::vector<FlagTopic> Topics() {
        "Limits of updates, lists and watches",
        {"max_update_routes", "update_memory_bytes", "max_pending_updates",
         "max_update_streams", "update_credits", "max_replacements", "max_lists",
-        "max_watchers", "max_control_calls"}},
+        "max_watchers", "max_replicated_calls", "max_replication_wait",
+        "max_control_calls"}},
       {"connections",
        "Limits of connections",
        {"max_connections", "max_peer_connections", "peer_connection_rate",

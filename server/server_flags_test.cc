@@ -62,6 +62,8 @@ TEST_F(ServerFlags, DefaultsEqualThoseOfTheOptions) {
   EXPECT_EQ(got.control.update_memory_bytes, own.control.update_memory_bytes);
   EXPECT_EQ(got.control.max_lists, own.control.max_lists);
   EXPECT_EQ(got.control.max_replacements, own.control.max_replacements);
+  EXPECT_EQ(got.control.max_replicated_calls, own.control.max_replicated_calls);
+  EXPECT_EQ(got.control.max_replication_wait, own.control.max_replication_wait);
   EXPECT_EQ(got.control.timeouts.first_message,
             own.control.timeouts.first_message);
   EXPECT_EQ(got.control.timeouts.progress, own.control.timeouts.progress);
@@ -121,6 +123,8 @@ TEST_F(ServerFlags, ValuesReachTheOptions) {
   Set("max_update_routes", "14");
   Set("update_memory_bytes", "20");
   Set("max_replacements", "21");
+  Set("max_replicated_calls", "24");
+  Set("max_replication_wait", "25s");
   Set("first_message_timeout", "22s");
   Set("progress_timeout", "23s");
   Set("lookup_threads", "2");
@@ -180,6 +184,8 @@ TEST_F(ServerFlags, ValuesReachTheOptions) {
   EXPECT_EQ(got.control.max_update_routes, 14u);
   EXPECT_EQ(got.control.update_memory_bytes, 20u);
   EXPECT_EQ(got.control.max_replacements, 21u);
+  EXPECT_EQ(got.control.max_replicated_calls, 24u);
+  EXPECT_EQ(got.control.max_replication_wait, absl::Seconds(25));
   EXPECT_EQ(got.control.timeouts.first_message, absl::Seconds(22));
   EXPECT_EQ(got.control.timeouts.progress, absl::Seconds(23));
   EXPECT_EQ(got.threads.count, 2u);
@@ -262,6 +268,7 @@ TEST_F(ServerFlags, ContradictionsAreRefused) {
         Case{"tls_reload_interval", "0s", "--tls_reload_interval"},
         Case{"drain_timeout", "-1s", "--drain_timeout"},
         Case{"max_generation_wait", "-1s", "--max_generation_wait"},
+        Case{"max_replication_wait", "-1s", "--max_replication_wait"},
         Case{"unix_send_buffer", "2GiB", "--unix_send_buffer"},
         Case{"max_message_bytes", "2GiB", "--max_message_bytes"},
         Case{"generate", "4000001", "--max_routes"}}) {

@@ -24,8 +24,15 @@ constexpr absl::Duration kReplicasAge = absl::Milliseconds(10);
 // Waits until `generation`, which is visible here, is so on others. The batch
 // is in the store: no error may mean that it is refused.
 absl::Status AwaitReplicas(const grpc::ServerContext& call, uint32_t wanted,
-                           const Table& table, uint64_t generation) {
+                           const Table& table, uint64_t generation,
+                           SteadyInstant until) {
+  const auto not_replicated = [generation](absl::string_view why) {
+    return Error(absl::StatusCode::kDeadlineExceeded, "NOT_REPLICATED",
+                 absl::StrCat("accepted as generation ", generation,
+                              " and visible here, but ", why));
+  };
   for (;;) {
+    const bool last = SteadyNow() >= until;
     const auto replicas = table.options().store->Replicas(kReplicasAge);
     size_t behind = 0;
     size_t reached = 1;  // this server, which may not have reported it yet
@@ -43,10 +50,13 @@ absl::Status AwaitReplicas(const grpc::ServerContext& call, uint32_t wanted,
     }
     if (call.IsCancelled()) return ClientGone();
     if (!table.refusal().ok()) {
-      return Error(absl::StatusCode::kDeadlineExceeded, "NOT_REPLICATED",
-                   absl::StrCat("accepted as generation ", generation,
-                                " and visible here, but this server or its "
-                                "table ends before others report it"));
+      return not_replicated(
+          "this server or its table ends before others report it");
+    }
+    if (last) {
+      return not_replicated(absl::StrCat(
+          "at the end of --max_replication_wait known to be so on ", reached,
+          " of the servers only"));
     }
     absl::SleepFor(kReplicasPause);
   }
@@ -96,7 +106,8 @@ absl::Status CheckAck(const WantedAck& wanted, const Table& table) {
 }
 
 absl::Status AwaitAck(const grpc::ServerContext& call, const WantedAck& ack,
-                      Table& table, uint64_t generation) {
+                      Table& table, uint64_t generation,
+                      absl::Duration replication_wait) {
   // An accepted batch is in the store, if there is one; CheckAck has refused
   // ACK_PERSISTED if it is not synced.
   if (ack.level == v1::ACK_ACCEPTED || ack.level == v1::ACK_PERSISTED) {
@@ -116,7 +127,8 @@ absl::Status AwaitAck(const grpc::ServerContext& call, const WantedAck& ack,
                                 "visible"));
     }
     if (status.ok() && ack.level == v1::ACK_REPLICATED) {
-      return AwaitReplicas(call, ack.replicas, table, generation);
+      return AwaitReplicas(call, ack.replicas, table, generation,
+                           SteadyAfter(replication_wait));
     }
     if (!absl::IsDeadlineExceeded(status)) return status;
     if (call.IsCancelled()) return ClientGone();
@@ -141,7 +153,8 @@ absl::Status ApplyAndAwait(ControlContext& context,
                           : outcome.counts.Any() ? "accepted"
                                                  : "unchanged");
   if (validate_only) return absl::OkStatus();
-  return AwaitAck(call, ack, table, outcome.generation);
+  return AwaitAck(call, ack, table, outcome.generation,
+                  context.limits.max_replication_wait);
 }
 
 absl::Status ClientGone() {

@@ -58,6 +58,11 @@ struct ControlLimits {
   // have.
   size_t max_update_streams = 16;
   size_t update_credits = 200'000;
+  // Calls of UpdateRoutes and UpdateNextHops with ACK_REPLICATED open at once,
+  // and how long any batch waits for other servers: longer than they are known
+  // after their end.
+  size_t max_replicated_calls = 32;
+  absl::Duration max_replication_wait = absl::Seconds(30);
   // Batches with a request_id that all these calls may have on the way.
   size_t requests_on_the_way() const {
     return max_update_streams *
@@ -88,6 +93,9 @@ struct ControlContext {
                      m.streams(StreamKind::kReplacement)),
         update_streams("update streams", l.max_update_streams,
                        m.streams(StreamKind::kUpdate)),
+        replicated_calls("updates with ACK_REPLICATED", l.max_replicated_calls,
+                         m.streams(StreamKind::kReplicated),
+                         "TOO_MANY_PENDING"),
         update_memory(l.update_memory_bytes),
         whole_tables(l.whole_tables),
         update_log(tracer),
@@ -101,6 +109,7 @@ struct ControlContext {
   StreamSlots watchers;
   StreamSlots replacements;
   StreamSlots update_streams;
+  StreamSlots replicated_calls;
   WeightLimit update_memory;
   WeightLimit whole_tables;
   UpdateLog update_log;
@@ -133,10 +142,13 @@ WantedAck WantedBy(const Request& request) {
 absl::Status CheckAck(const WantedAck& ack, const Table& table);
 
 // Blocks until the accepted `generation` may be acknowledged, or the call ends.
-// Errors: DEADLINE_EXCEEDED if the server goes down before; CANCELLED, also at
-// the call's deadline; NOT_FOUND (TABLE_NOT_FOUND) if the table is deleted.
+// Waits for other servers for `replication_wait` at most. Errors:
+// DEADLINE_EXCEEDED (NOT_REPLICATED) then, or (also GENERATION_NOT_VISIBLE) if
+// the server goes down before; CANCELLED, also at the call's deadline;
+// NOT_FOUND (TABLE_NOT_FOUND) if the table is deleted.
 absl::Status AwaitAck(const grpc::ServerContext& call, const WantedAck& ack,
-                      Table& table, uint64_t generation);
+                      Table& table, uint64_t generation,
+                      absl::Duration replication_wait);
 
 // Applies one batch, gives up its share of memory, waits for its
 // acknowledgement, and counts it. `outcome` is set once the batch is accepted,

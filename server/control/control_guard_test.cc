@@ -179,7 +179,8 @@ TEST(ControlGuard, RepliesMustBeTaken) {
   ServerOptions options = Impatient();
   options.control.max_lists = options.control.max_watchers = 1;
   options.control.max_replacements = options.control.max_update_streams = 1;
-  options.transport.max_control_calls = 68;
+  options.control.max_replicated_calls = 1;
+  options.transport.max_control_calls = 69;
   RunningServer running(options);
   http2::RawConnection connection(absl::StrCat("unix://", running.socket()));
   connection.Send(http2::Preface(http2::Setting(http2::kInitialWindowSize, 0)) +
@@ -249,12 +250,12 @@ TEST(ControlGuard, OneClientLeavesRoomForOthers) {
 TEST(ControlGuard, StreamsLeaveThreadsForOtherCalls) {
   ServerOptions options;
   options.listen = {"127.0.0.1:0"};
-  options.transport.max_control_calls = 160 + 64;
+  options.transport.max_control_calls = 192 + 64;
   EXPECT_TRUE(Server::Start(options).ok());
-  options.transport.max_control_calls = 160 + 63;
+  options.transport.max_control_calls = 192 + 63;
   const absl::Status status = Server::Start(options).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
-  options.transport.max_control_calls = 224;
+  options.transport.max_control_calls = 256;
   options.control.max_lists = std::numeric_limits<size_t>::max();
   EXPECT_TRUE(absl::IsInvalidArgument(Server::Start(options).status()));
 }

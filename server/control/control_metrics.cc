@@ -15,7 +15,7 @@ namespace {
 constexpr const char* kOpNames[] = {"upsert", "insert", "replace", "delete"};
 constexpr const char* kResultNames[] = {"changed", "unchanged", "refused"};
 constexpr const char* kStreamNames[] = {"update", "replacement", "list",
-                                        "watch"};
+                                        "watch", "replicated"};
 constexpr const char* kEndNames[] = {"STREAM_IDLE", "READER_STALLED"};
 
 }  // namespace
@@ -79,7 +79,9 @@ ControlMetrics::ControlMetrics()
   }
   auto& streams = prometheus::BuildGauge()
                       .Name("planb_control_streams")
-                      .Help("Open streams of RouteTable, by kind.")
+                      .Help(
+                          "Open streams of RouteTable, and unary updates with "
+                          "ACK_REPLICATED, by kind.")
                       .Register(*registry_);
   for (size_t kind = 0; kind < streams_.size(); ++kind) {
     streams_[kind] = &streams.Add({{"kind", kStreamNames[kind]}});

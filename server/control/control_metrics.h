@@ -21,8 +21,9 @@
 
 namespace planb::server {
 
-// The kinds of streams, and why the server ends a call by itself.
-enum class StreamKind { kUpdate, kReplacement, kList, kWatch };
+// The kinds of calls that have a bound of their own, streams but for
+// kReplicated, and why the server ends a call by itself.
+enum class StreamKind { kUpdate, kReplacement, kList, kWatch, kReplicated };
 enum class CallEnd { kIdle, kStalled };
 
 // Thread-safe. All series exist from the start.
@@ -69,7 +70,7 @@ class ControlMetrics {
   std::array<std::array<prometheus::Counter*, OperationCounts::kResults>,
              OperationCounts::kOps>
       operations_;
-  std::array<prometheus::Gauge*, 4> streams_;
+  std::array<prometheus::Gauge*, 5> streams_;
   std::array<prometheus::Counter*, 2> ended_;
 };
 

@@ -29,7 +29,7 @@ absl::StatusOr<StreamSlots::Slot> StreamSlots::Enter(std::string client) {
   // At least one, and all of a few.
   const size_t limit_of_client = limit_ - limit_ / 4;
   const auto refuse = [this](size_t limit, absl::string_view whose) {
-    return QuotaError("TOO_MANY_STREAMS", what_,
+    return QuotaError(reason_, what_,
                       absl::StrCat("the limit is ", limit, whose),
                       absl::Seconds(1));
   };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Bounds the open streams of one kind, in all and of each client.
+// Bounds the open streams, or waiting calls, of one kind, in all and of each
+// client.
 
 #ifndef PLANB_SERVER_CONTROL_STREAM_SLOTS_H_
 #define PLANB_SERVER_CONTROL_STREAM_SLOTS_H_
@@ -29,9 +30,11 @@ std::string ClientOf(absl::string_view peer);
 // Thread-safe. A stream enters before it reads its first message.
 class StreamSlots {
  public:
-  // `what` names the kind in errors. `open` shows count().
-  StreamSlots(std::string what, size_t limit, prometheus::Gauge& open)
-      : what_(std::move(what)), limit_(limit), gauge_(open) {}
+  // `what` names the kind in errors, whose reason is `reason`. `open` shows
+  // count().
+  StreamSlots(std::string what, size_t limit, prometheus::Gauge& open,
+              absl::string_view reason = "TOO_MANY_STREAMS")
+      : what_(std::move(what)), limit_(limit), gauge_(open), reason_(reason) {}
 
   // An open stream, until it is destroyed.
   class Slot {
@@ -52,8 +55,8 @@ class StreamSlots {
     std::string client_;
   };
 
-  // Errors: RESOURCE_EXHAUSTED (TOO_MANY_STREAMS): all are taken, or this
-  // client has three quarters of them.
+  // Errors: RESOURCE_EXHAUSTED: all are taken, or this client has three
+  // quarters of them.
   absl::StatusOr<Slot> Enter(const grpc::ServerContextBase& call) {
     return Enter(ClientOf(call.peer()));
   }
@@ -70,6 +73,7 @@ class StreamSlots {
   const std::string what_;
   const size_t limit_;
   prometheus::Gauge& gauge_;
+  const absl::string_view reason_;
   InFlight open_;
   std::mutex mutex_;
   absl::flat_hash_map<std::string, size_t> of_client_ ABSL_GUARDED_BY(mutex_);

@@ -69,6 +69,13 @@ absl::Status Update(ControlContext& context, const grpc::ServerContext& call,
   const WantedAck ack = WantedBy(request);
   const absl::Status valid = CheckAck(ack, *table);
   if (!valid.ok()) return refuse(valid);
+  // Until it is answered. Streams have slots of their kinds.
+  std::optional<StreamSlots::Slot> slot;
+  if (ack.level == v1::ACK_REPLICATED) {
+    auto entered = context.replicated_calls.Enter(call);
+    if (!entered.ok()) return refuse(entered.status());
+    slot.emplace(*std::move(entered));
+  }
   absl::StatusOr<UpdateBatch> batch =
       DecodeUpdate(request, context.limits.max_update_routes);
   if (!batch.ok()) return refuse(batch.status());

@@ -137,6 +137,11 @@ class Answers {
     v1::StreamUpdatesResponse response;
     response.set_batch_id(pending.batch_id);
     response.set_credits(pending.cost);
+    // What was accepted while an earlier batch waited in vain for other servers
+    // has waited with it.
+    const bool was_accepted =
+        pending.outcome.wait_for(std::chrono::seconds(0)) ==
+        std::future_status::ready;
     const Table::Outcome outcome = pending.outcome.get();
     absl::Status status = outcome.status();
     context_.metrics.Updated(!status.ok()            ? "refused"
@@ -145,7 +150,11 @@ class Answers {
     UpdateName& update = pending.update;
     if (status.ok()) {
       context_.update_log.Accepted(update, outcome->generation);
-      status = AwaitAck(call_, ack_, table_, outcome->generation);
+      const absl::Duration wait = in_vain_ && was_accepted
+                                      ? absl::ZeroDuration()
+                                      : context_.limits.max_replication_wait;
+      status = AwaitAck(call_, ack_, table_, outcome->generation, wait);
+      in_vain_ = ErrorReason(status) == "NOT_REPLICATED";
     } else {
       context_.update_log.Refused(update, call_, status);
     }
@@ -181,6 +190,7 @@ class Answers {
   Stream& stream_;
   Table& table_;
   const WantedAck ack_;
+  bool in_vain_ = false;  // the last batch was not replicated; of the thread
   std::mutex mutex_;
   std::condition_variable changed_;
   std::condition_variable freed_;  // credits

@@ -2,8 +2,11 @@
 
 #include "base/socket_options.h"
 
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+
+#include "absl/strings/strip.h"
 
 namespace planb {
 
@@ -16,6 +19,21 @@ bool IsLoopback(const sockaddr_storage& address) {
   const in6_addr& v6 = reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
   return IN6_IS_ADDR_LOOPBACK(&v6) ||
          (IN6_IS_ADDR_V4MAPPED(&v6) && v6.s6_addr[12] == IN_LOOPBACKNET);
+}
+
+bool IsLoopbackHost(absl::string_view host) {
+  if (host == "localhost") return true;
+  if (absl::ConsumePrefix(&host, "[") && !absl::ConsumeSuffix(&host, "]")) {
+    return false;
+  }
+  const std::string text(host);
+  in_addr v4 = {};
+  if (inet_pton(AF_INET, text.c_str(), &v4) == 1) {
+    return ntohl(v4.s_addr) >> 24 == IN_LOOPBACKNET;
+  }
+  in6_addr v6 = {};
+  return inet_pton(AF_INET6, text.c_str(), &v6) == 1 &&
+         IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
 void SetUnixSendBuffer(int fd, const SocketOptions& options) {

@@ -14,6 +14,8 @@
 
 #include <string>
 
+#include "absl/strings/string_view.h"
+
 namespace planb {
 
 struct SocketOptions {
@@ -27,6 +29,10 @@ struct SocketOptions {
 
 // True for 127.0.0.0/8, for these addresses mapped into IPv6, and for ::1.
 bool IsLoopback(const sockaddr_storage& address);
+
+// True for an address in 127.0.0.0/8, ::1, in brackets or not, and "localhost".
+// Any other name may resolve to another host.
+bool IsLoopbackHost(absl::string_view host);
 
 // Sets SO_SNDBUF of a Unix socket, connected or not. Does nothing for other
 // sockets or if the kernel refuses.

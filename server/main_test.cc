@@ -344,6 +344,11 @@ TEST(Main, ChecksWhatCanBeKnownBeforeTheStart) {
            {{"--store=none", "--cache=/c"}, "--cache is for"},
            {{"--follow=nonsense"}, "--follow: \"nonsense\" is neither"},
            {{"--follow=a:1", "--store=/s"}, "--follow and --store exclude"},
+           {{"--follow=a:1"}, "--follow: will not take tables from a:1 in"},
+           {{"--follow=dns:///127.0.0.1.example:1"}, "--follow: will not take"},
+           {{"--store=etcd://[::1]:1,a:1/p", "--etcd_user=u",
+             "--etcd_password_file=" + broken},
+            "--etcd_user: will not send the password to [::1]:1,a:1 in"},
            {{"--follow=a:1", "--follow_ca=" + tls.ca(),
              "--follow_cert=" + expired.cert(),
              "--follow_key=" + expired.key()},
@@ -357,6 +362,20 @@ TEST(Main, ChecksWhatCanBeKnownBeforeTheStart) {
     const std::vector<std::string> problems = ProblemsOf(refusal.flags);
     ASSERT_EQ(problems.size(), 1U) << refusal.says;
     EXPECT_TRUE(absl::StrContains(problems[0], refusal.says)) << problems[0];
+  }
+  for (const std::vector<std::string>& flags :
+       std::vector<std::vector<std::string>>{
+           {"--follow=localhost:1"},
+           {"--follow=unix:/s"},
+           {"--follow=a:1", "--insecure"},
+           {"--follow=a:1", "--insecure", cert, key},
+           {"--follow=a:1", "--follow_ca=" + tls.ca()},
+           {"--store=etcd://a:1/p"},
+           {"--store=etcd://127.0.0.1:1,[::1]:1/p", "--etcd_user=u",
+            "--etcd_password_file=" + broken},
+           {"--store=etcd://a:1/p", "--etcd_user=u", "--insecure",
+            "--etcd_password_file=" + broken}}) {
+    EXPECT_EQ(ProblemsOf(flags), std::vector<std::string>()) << flags[0];
   }
   // Each problem has a line.
   EXPECT_EQ(ProblemsOf({"--listen=nonsense,unix://x", "--simd=sse9",
@@ -387,7 +406,8 @@ TEST(Main, ChecksWithoutOpeningAnything) {
            {listen, "--store=" + store, "--routes=" + routes, "--simd=scalar",
             "--lookup_threads=2"},
            {listen, "--follow=unix:///nowhere/s", "--cache=" + cache},
-           {listen, "--follow=dns:///planb.invalid:50051"},
+           {listen, "--follow=dns:///planb.invalid:50051",
+            "--follow_ca=" + tls.ca()},
            {listen, "--store=etcd://203.0.113.1:1,[2001:db8::1]:1/p",
             "--cache=" + cache, "--etcd_ca=" + tls.ca(),
             "--etcd_cert=" + tls.cert(), "--etcd_key=" + tls.key()},

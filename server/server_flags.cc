@@ -84,7 +84,9 @@ ABSL_FLAG(absl::Duration, tls_reload_interval, absl::Seconds(5),
           "collector. New files that pass the checks are used for "
           "new connections; others are logged, and the old ones stay in use.");
 ABSL_FLAG(bool, insecure, false,
-          "Allow plaintext on TCP addresses that other hosts reach.");
+          "Allow plaintext on TCP addresses that other hosts reach, with the "
+          "server of --follow on another host, and with etcd there for the "
+          "password of --etcd_user.");
 ABSL_FLAG(std::string, health_address, "",
           "Where to serve grpc.health.v1.Health in plaintext and nothing else, "
           "HOST:PORT, for probes. It is served before tables are loaded and "
@@ -503,8 +505,6 @@ void CheckFlags(std::vector<absl::Status>& problems) {
         "--routes and --generate cannot both be given");
   wrong(v6 > limit || v4 > limit - v6,
         "cannot generate that many routes: --max_routes' limit is ", limit);
-  wrong(absl::GetFlag(FLAGS_insecure) && !absl::GetFlag(FLAGS_tls_cert).empty(),
-        "--insecure and --tls_cert cannot both be given");
   wrong(absl::GetFlag(FLAGS_tls_reload_interval) <= absl::ZeroDuration(),
         "--tls_reload_interval must be positive");
   for (const auto& [name, flag] :
@@ -704,6 +704,7 @@ CommandLine ReadAllFlags() {
                 .etcd_user = absl::GetFlag(FLAGS_etcd_user),
                 .etcd_password_file = absl::GetFlag(FLAGS_etcd_password_file),
                 .follow = absl::GetFlag(FLAGS_follow),
+                .insecure = absl::GetFlag(FLAGS_insecure),
                 .cache = absl::GetFlag(FLAGS_cache),
                 .replica_name = absl::GetFlag(FLAGS_replica_name),
                 .version = std::string(GetBuildInfo().version)},
@@ -727,6 +728,11 @@ CommandLine ReadAllFlags() {
   set(ReadClientTls("follow", FLAGS_follow_ca, FLAGS_follow_cert,
                     FLAGS_follow_key),
       line.store.follow_tls);
+  if (line.store.insecure && !absl::GetFlag(FLAGS_tls_cert).empty() &&
+      !NeedsInsecure(line.store)) {
+    line.problems.push_back(absl::InvalidArgumentError(
+        "--insecure and --tls_cert cannot both be given"));
+  }
   set(ReadClientTls("otlp", FLAGS_otlp_ca, FLAGS_otlp_cert, FLAGS_otlp_key),
       line.otlp.tls);
   set(ParseSocketFileOptions(absl::GetFlag(FLAGS_unix_socket_mode),

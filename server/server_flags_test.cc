@@ -251,6 +251,11 @@ TEST_F(ServerFlags, PlaintextAndTlsExcludeEachOther) {
   EXPECT_TRUE(ReadFlags()->server.insecure);
   Set("tls_cert", "c");
   EXPECT_TRUE(absl::IsInvalidArgument(ReadFlags().status()));
+  // Of another server.
+  Set("follow", "elsewhere:1");
+  EXPECT_TRUE(ReadFlags()->store.insecure);
+  Set("follow", "localhost:1");
+  EXPECT_TRUE(absl::IsInvalidArgument(ReadFlags().status()));
 }
 
 TEST_F(ServerFlags, ContradictionsAreRefused) {

@@ -13,8 +13,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "base/pem_file.h"
+#include "base/socket_options.h"
 
 namespace planb::server {
 namespace {
@@ -48,6 +51,23 @@ absl::Status CheckTarget(absl::string_view what, absl::string_view target) {
   }
   return absl::InvalidArgumentError(absl::StrCat(
       what, ": \"", target, "\" is neither HOST:PORT nor unix:PATH"));
+}
+
+bool LeavesHost(absl::string_view target) {
+  if (absl::StartsWith(target, "unix:") ||
+      absl::StartsWith(target, "unix-abstract:")) {
+    return false;
+  }
+  for (const absl::string_view scheme : {"dns:", "ipv4:", "ipv6:"}) {
+    if (absl::ConsumePrefix(&target, scheme)) break;
+  }
+  const size_t slash = target.rfind('/');
+  if (slash != absl::string_view::npos) target.remove_prefix(slash + 1);
+  for (absl::string_view host : absl::StrSplit(target, ',')) {
+    if (!absl::EndsWith(host, "]")) host = host.substr(0, host.rfind(':'));
+    if (!IsLoopbackHost(host)) return true;
+  }
+  return false;
 }
 
 std::vector<absl::Status> CheckClientTls(const TlsFiles& files) {

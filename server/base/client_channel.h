@@ -30,6 +30,9 @@ absl::StatusOr<std::unique_ptr<TlsProvider>> StartClientTls(
 // such as a flag, begins the message.
 absl::Status CheckTarget(absl::string_view what, absl::string_view target);
 
+// True if the other end of `target`, of CheckTarget(), may be on another host.
+bool LeavesHost(absl::string_view target);
+
 // Reads the files. Of each: OK, or INVALID_ARGUMENT that names the flag: it
 // cannot be read or is no such PEM, a certificate is not valid now, the key is
 // that of another certificate.

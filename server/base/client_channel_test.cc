@@ -72,6 +72,23 @@ grpc::Status Call(const std::shared_ptr<grpc::Channel>& channel) {
   return v1::RouteTable::NewStub(channel)->GetTable(&context, {}, &table);
 }
 
+TEST(Target, LeavesThisHostUnlessItIsALoopbackAddress) {
+  for (const char* here :
+       {"unix:/s", "unix:///s", "unix-abstract:s", "localhost:1", "127.0.0.1:1",
+        "127.255.0.1:1", "[::1]:1", "dns:///localhost:1", "dns:localhost",
+        "dns://10.0.0.1/localhost:1", "ipv4:127.0.0.1:1",
+        "ipv4:127.0.0.1:1,127.0.0.2:1", "ipv6:[::1]:1", "ipv6:[::1]"}) {
+    EXPECT_FALSE(LeavesHost(here)) << here;
+  }
+  for (const char* elsewhere :
+       {"a:1", "10.0.0.1:1", "[2001:db8::1]:1", "localhost.example:1",
+        "127.0.0.1.example:1", "dns:///a:1", "dns:a", "dns:///a/localhost.:1",
+        "ipv4:127.0.0.1:1,10.0.0.1:1", "ipv6:[2001:db8::1]:1", "0.0.0.0:1",
+        "[::ffff:127.0.0.1]:1", "[::1:1"}) {
+    EXPECT_TRUE(LeavesHost(elsewhere)) << elsewhere;
+  }
+}
+
 class ClientChannelTest : public testing::Test {
  protected:
   ClientChannelTest() {

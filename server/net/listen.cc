@@ -22,9 +22,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
+#include "base/socket_options.h"
 #include "lpm/address.h"
-#include "lpm/prefix.h"
 
 namespace planb::server {
 namespace {
@@ -162,20 +161,6 @@ absl::StatusOr<TcpAddress> ParseTcpAddress(absl::string_view address) {
   }
   if (brackets) host = host.substr(1, host.size() - 2);
   return TcpAddress{host, port};
-}
-
-// True for an address in 127.0.0.0/8, ::1 and "localhost". Any other name may
-// resolve to another host.
-bool IsLoopbackHost(absl::string_view host) {
-  if (host == "localhost") return true;
-  if (absl::ConsumePrefix(&host, "[") && !absl::ConsumeSuffix(&host, "]")) {
-    return false;
-  }
-  const auto address = Address::Parse(host);
-  if (!address.ok()) return false;
-  static const Prefix kV4 = *Prefix::Parse("127.0.0.0/8");
-  static const Address kV6 = *Address::Parse("::1");
-  return *address == kV6 || kV4.Contains(*address);
 }
 
 absl::Status CannotListen(absl::string_view address, absl::string_view why) {

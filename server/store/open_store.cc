@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -12,7 +13,9 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/regular_file.h"
+#include "server/base/client_channel.h"
 #include "server/base/log.h"
 #include "server/store/etcd_store.h"
 #include "server/store/sqlite_store.h"
@@ -52,6 +55,34 @@ bool IsEtcd(const StoreChoice& choice) {
   return choice.follow.empty() && absl::StartsWith(choice.store, "etcd:");
 }
 
+// The addresses of the other servers from which the tables come, or to which a
+// password goes, in plaintext.
+std::vector<std::string> PlaintextTargets(const StoreChoice& choice) {
+  if (!choice.follow.empty()) {
+    return choice.follow_tls.ca.path.empty() ? std::vector{choice.follow}
+                                             : std::vector<std::string>();
+  }
+  if (!IsEtcd(choice) || choice.etcd_user.empty() ||
+      !choice.etcd_tls.ca.path.empty()) {
+    return {};
+  }
+  const auto etcd = ParseEtcdUrl(choice.store);
+  return etcd.ok() ? etcd->endpoints : std::vector<std::string>();
+}
+
+// Errors: INVALID_ARGUMENT.
+absl::Status CheckPlaintext(const StoreChoice& choice) {
+  if (choice.insecure || !NeedsInsecure(choice)) return absl::OkStatus();
+  const bool follows = !choice.follow.empty();
+  return absl::InvalidArgumentError(absl::StrCat(
+      follows ? "--follow: will not take tables"
+              : "--etcd_user: will not send the password",
+      follows ? " from " : " to ", absl::StrJoin(PlaintextTargets(choice), ","),
+      " in plaintext, for other hosts can reach it: give ",
+      follows ? "--follow_ca" : "--etcd_ca",
+      ", or --insecure if that is what you want"));
+}
+
 // Errors: INVALID_ARGUMENT for values that exclude each other.
 absl::Status CheckValues(const StoreChoice& choice) {
   if (!choice.follow.empty()) {
@@ -60,7 +91,8 @@ absl::Status CheckValues(const StoreChoice& choice) {
           "--follow and --store exclude each other: a follower's tables are "
           "those of the other server");
     }
-    return CheckTarget("--follow", choice.follow);
+    const absl::Status target = CheckTarget("--follow", choice.follow);
+    return target.ok() ? CheckPlaintext(choice) : target;
   }
   if (choice.store.empty()) {
     return absl::InvalidArgumentError(
@@ -95,6 +127,8 @@ absl::StatusOr<EtcdOptions> EtcdOptionsOf(const StoreChoice& choice) {
     return absl::InvalidArgumentError(
         "--etcd_user and --etcd_password_file go together");
   }
+  const absl::Status safe = CheckPlaintext(choice);
+  if (!safe.ok()) return safe;
   etcd->tls = choice.etcd_tls;
   return etcd;
 }
@@ -130,6 +164,11 @@ std::string NameOfReplica(const StoreChoice& choice) {
   char name[HOST_NAME_MAX + 1] = {};
   gethostname(name, HOST_NAME_MAX);
   return name;
+}
+
+bool NeedsInsecure(const StoreChoice& choice) {
+  const std::vector<std::string> targets = PlaintextTargets(choice);
+  return std::any_of(targets.begin(), targets.end(), LeavesHost);
 }
 
 std::vector<absl::Status> CheckStore(const StoreChoice& choice) {

@@ -32,6 +32,8 @@ struct StoreChoice {
   // The server whose tables are followed, instead of a store; empty: none.
   std::string follow;
   TlsFiles follow_tls;
+  // Plaintext may go to other hosts.
+  bool insecure = false;
   // The directory of the TableCache; empty: none.
   std::string cache;
   // Empty: the host's name.
@@ -41,6 +43,10 @@ struct StoreChoice {
 
 // What this server is called.
 std::string NameOfReplica(const StoreChoice& choice);
+
+// True if this sends a password of etcd to another host in plaintext, or
+// follows one so: it must be `insecure`.
+bool NeedsInsecure(const StoreChoice& choice);
 
 // What can be known before OpenStore() and OpenCache(), without a database or
 // other servers; files of TLS included. Of each part: OK, or INVALID_ARGUMENT

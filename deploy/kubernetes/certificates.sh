@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # Makes the certificates that the overlays `deployment`, `replicas` and `followers`
-# contain, by a new authority, for clusters without cert-manager.
+# contain, by two new authorities, for clusters without cert-manager. One has signed
+# what is of etcd alone, which lets every certificate of its authority write.
 #
 #   deploy/kubernetes/certificates.sh [NAMESPACE...]
 #
@@ -14,8 +15,8 @@
 #
 #   deploy/kubernetes/certificates.sh network-functions | kubectl apply -f -
 #
-# The key of the authority is not kept and all end after a year: run it again before,
-# and apply all. Servers take new certificates without a restart. etcd reads its
+# The keys of the authorities are not kept and all end after a year: run it again
+# before, and apply all. Servers take new certificates without a restart. etcd reads its
 # authority at its start alone: then delete all its pods at once. Lookups go on.
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=deploy/lib.sh
@@ -29,17 +30,20 @@ trap 'rm -rf "$work"' EXIT
 
 # Nothing in Kubernetes wants passwords here.
 new_key=(-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes)
-openssl req -x509 "${new_key[@]}" -subj '/CN=planb-authority' -days "$DAYS" \
-  -keyout "$work/ca.key" -out "$work/ca.crt" 2> "$work/openssl.log" ||
-  fail "openssl"
+for authority in planb etcd; do
+  openssl req -x509 "${new_key[@]}" -subj "/CN=$authority-authority" -days "$DAYS" \
+    -keyout "$work/$authority.key" -out "$work/$authority.crt" 2> "$work/openssl.log" ||
+    fail "openssl"
+done
 
-# secret NAMESPACE NAME COMMON_NAME DNS_NAME...
+# secret AUTHORITY NAMESPACE NAME COMMON_NAME DNS_NAME...
 secret() {
   local names
-  names=$(printf ',DNS:%s' "${@:4}")
-  openssl req "${new_key[@]}" -subj "/CN=$3" -keyout "$work/tls.key" \
+  names=$(printf ',DNS:%s' "${@:5}")
+  cp "$work/$1.crt" "$work/ca.crt"
+  openssl req "${new_key[@]}" -subj "/CN=$4" -keyout "$work/tls.key" \
     -out "$work/tls.csr" 2> "$work/openssl.log" || fail "openssl"
-  openssl x509 -req -in "$work/tls.csr" -CA "$work/ca.crt" -CAkey "$work/ca.key" \
+  openssl x509 -req -in "$work/tls.csr" -CA "$work/$1.crt" -CAkey "$work/$1.key" \
     -days "$DAYS" -extfile <(echo "subjectAltName=${names:1}") \
     -out "$work/tls.crt" 2> "$work/openssl.log" || fail "openssl"
   cat << SECRET
@@ -48,8 +52,8 @@ apiVersion: v1
 kind: Secret
 type: kubernetes.io/tls
 metadata:
-  name: $2
-  namespace: $1
+  name: $3
+  namespace: $2
 data:
 SECRET
   local file
@@ -64,25 +68,25 @@ for service in planb-lookup planb-lookup-headless planb-lookup-feed; do
     "$service.planb.svc.cluster.local")
 done
 {
-  secret planb planb-tls planb-lookup "${servers[@]}"
-  secret planb planb-controller-tls planb-controller planb-controller.planb.svc
+  secret planb planb planb-tls planb-lookup "${servers[@]}"
+  secret planb planb planb-controller-tls planb-controller planb-controller.planb.svc
 } > "$work/deployment.yaml"
 # Members call each other by the first. gRPC refuses a `*` before a single label: servers
 # call members by the second. A member asks the DNS for the name of a caller's address,
 # which is of the third kind.
-secret planb planb-etcd-tls planb-etcd '*.planb-etcd' '*.planb-etcd.planb.svc' \
+secret etcd planb planb-etcd-tls planb-etcd '*.planb-etcd' '*.planb-etcd.planb.svc' \
   '*.planb-etcd.planb.svc.cluster.local' localhost > "$work/replicas.yaml"
 # The node's server has the name by which its pods call it, and the policy lets that
 # name watch. The sidecars' certificate is a client's alone.
 {
-  secret planb-node planb-follower-tls planb-node planb-node.planb-node.svc
-  secret planb-sidecar planb-follower-tls planb-sidecar planb-sidecar.planb-sidecar.svc
+  secret planb planb-node planb-follower-tls planb-node planb-node.planb-node.svc
+  secret planb planb-sidecar planb-follower-tls planb-sidecar planb-sidecar.planb-sidecar.svc
 } > "$work/followers.yaml"
 for namespace; do
-  secret "$namespace" planb-client-tls planb-client \
+  secret planb "$namespace" planb-client-tls planb-client \
     "planb-client.$namespace.svc.cluster.local"
 done
-# All or none: they are of one authority.
+# All or none: the authorities are new.
 for overlay in deployment replicas followers; do
   mv "$work/$overlay.yaml" "$here/$overlay/secrets.yaml"
   echo "wrote $here/$overlay/secrets.yaml" >&2

@@ -8,7 +8,7 @@
 #
 # FOLDER has planb_server and planbctl. MANIFESTS has the two Secrets; without it,
 # those of certificates.sh are tested, and the overlays `replicas` and `followers` with
-# them: etcd's members, the server and its followers have the flags of the manifests,
+# them: etcd lets no certificate but its own in; etcd's members, the server and its followers have the flags of the manifests,
 # each member a network of its own, and names come from a DNS that answers as a
 # cluster's does. That part needs root; exit code 77 (skipped) without it, after the
 # others passed.
@@ -53,7 +53,7 @@ PYTHON
 
 declare -a store=(--store=none) in_pod=()
 if [[ -n "$overlays" ]]; then
-  "$here/../packages.sh" etcd:etcd-server dnsmasq:dnsmasq-base
+  "$here/../packages.sh" etcd:etcd-server dnsmasq:dnsmasq-base curl
   kustomize=$("$here/../go_tool.sh" kustomize)
   for overlay in replicas followers; do
     "$kustomize" build "$work/deploy/kubernetes/$overlay" > "$work/$overlay.yaml"
@@ -134,6 +134,24 @@ PYTHON
   for ((i = 0; i < MEMBERS; i++)); do
     await "etcd-$i" 'ready to serve client requests'
   done
+  # Without roles, a client that etcd lets in may write everything. TLS 1.3 may lose the
+  # reason of a refusal.
+  enters() { # SECRET: with that certificate
+    "${in_pod[@]}" curl --silent --show-error --fail --max-time 60 \
+      --tls-max 1.2 --cacert "$work/planb/planb-etcd-tls/ca.crt" --cert "$work/$1/tls.crt" \
+      --key "$work/$1/tls.key" \
+      https://planb-etcd-0.planb-etcd.planb.svc:2379/version > "$work/out.log" 2>&1
+  }
+  enters planb/planb-etcd-tls || fail "etcd refuses its own certificate"
+  others=0
+  for secret in "$work"/*/*/tls.crt; do
+    secret=${secret#"$work/"} secret=${secret%/tls.crt}
+    [[ "$secret" != planb/planb-etcd-tls ]] || continue
+    ! enters "$secret" || fail "etcd lets $secret in"
+    grep -q certificate "$work/out.log" || fail "refused, but not its certificate: $secret"
+    ((++others))
+  done
+  ((others == 5)) || fail "$others other certificates"
   mapfile -t store < <(flags replicas Deployment '^--(store|etcd_[a-z]+)=')
   ((${#store[@]} == 4)) || fail "flags of the store: ${store[*]}"
 fi

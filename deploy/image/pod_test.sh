@@ -230,7 +230,7 @@ for user in planb-server=65532 function=65533; do
   [[ "$(field "$container" HostConfig.ReadonlyRootfs)" == true ]] ||
     fail "$container can write its root file system"
 done
-for limit in planb-server=1472 function=256; do
+for limit in planb-server=1536 function=256; do
   bytes=$(field "${limit%=*}" HostConfig.Memory)
   ((bytes == ${limit#*=} << 20)) || fail "memory of ${limit%=*}: $bytes bytes"
 done

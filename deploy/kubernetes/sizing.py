@@ -15,9 +15,10 @@ request = PROGRAM + ROUTE x routes + quota, where
 - quota is --memory_quota_bytes, what connections' messages may take.
 With --max_routes the request is what the server comes to at most, for tables
 like the Internet's. Tables made to cost as much as they can may take more: that
-is what limit = PROGRAM + --max_table_memory_bytes + quota + UPDATES is for, which
-a server of one table refuses updates rather than exceed. UPDATES is
---update_memory_bytes, what requests for changes may take once they are parsed.
+is what limit = PROGRAM + --max_table_memory_bytes + quota + UPDATES + WAITING is for,
+which a server of one table refuses updates rather than exceed. UPDATES is
+--update_memory_bytes, what requests for changes may take once they are parsed, and
+WAITING what calls of Lookup may hold that wait.
 
 BIN holds planb_server and planbctl. The check starts a server with N IPv6 and
 IPv4 routes, replaces all of them by others while clients look up, and compares
@@ -36,6 +37,7 @@ PROGRAM = 48 * MIB
 ROUTE = 256
 DEFAULT_QUOTA = 256 * MIB
 UPDATES = 256 * MIB
+WAITING = 64 * MIB
 # A request may be so many times what a busy server takes that does not exhaust
 # its quota.
 MAX_EXCESS = 3
@@ -54,7 +56,7 @@ def request_bytes(routes, quota=DEFAULT_QUOTA):
 
 
 def limit_bytes(table_memory, quota=DEFAULT_QUOTA):
-    return PROGRAM + table_memory + quota + UPDATES
+    return PROGRAM + table_memory + quota + UPDATES + WAITING
 
 
 def check(binaries, routes, quota, folder):

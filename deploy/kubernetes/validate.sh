@@ -118,7 +118,7 @@ breaks sidecar 'another version' 's/\(planb-lookup\):.*/\1:0.0.1/' \
   'in the manifests of version'
 breaks daemonset 'too little memory' 's/memory: 384Mi/memory: 300Mi/' \
   'requests less memory'
-breaks daemonset 'limit too low' 's/memory: 1472Mi/memory: 1Gi/' \
+breaks daemonset 'limit too low' 's/memory: 1536Mi/memory: 1Gi/' \
   'memory limit below'
 breaks deployment 'no TLS' '/--tls_cert/d' 'plain text on'
 breaks deployment 'selects nothing' \

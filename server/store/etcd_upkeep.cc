@@ -276,7 +276,7 @@ absl::Status EtcdStore::WriteSnapshot(Offer offer) {
       const absl::StatusOr<std::string> part = source.Next();
       status = part.status();
       if (!status.ok() || part->empty()) break;
-      // The first has all requests, and may be longer than etcd takes.
+      // A part may be longer than etcd takes.
       absl::string_view left = *part;
       while (status.ok() && !left.empty()) {
         const bool cut = left.size() > 2 * options_.chunk_bytes;

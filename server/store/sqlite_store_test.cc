@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "lpm/synthetic/synthetic.h"
 #include "server/base/error.h"
 #include "server/store/store_files.h"
@@ -87,23 +88,38 @@ TEST(SqliteStore, IsEmptyWhenNew) {
   EXPECT_EQ(store->generation_floor(), 0U);
 }
 
-TEST(SqliteStore, KeepsTheNewestRequests) {
+// The requests with these numbers, each so long after the one before.
+std::vector<AcceptedBatch> Requests(int first, int last, absl::Duration apart) {
+  std::vector<AcceptedBatch> batches;
+  for (int i = first; i <= last; ++i) {
+    AnsweredRequest request = {.request_id = absl::StrCat(i)};
+    request.outcome.accepted = absl::UnixEpoch() + i * apart;
+    batches.push_back({.request = std::move(request)});
+  }
+  return batches;
+}
+
+TEST(SqliteStore, KeepsTheNewestAndTheYoungRequests) {
   const std::string path = NewStorePath("requests");
   auto store = OpenStore(path);
   ASSERT_TRUE(store->CreateTable("default", 0).ok());
-  std::vector<AcceptedBatch> batches;
-  for (int i = 0; i < 12; ++i) {
-    batches.push_back(
-        {.request = AnsweredRequest{.request_id = absl::StrCat(i)}});
-  }
+  const auto ids = [&] {
+    std::vector<std::string> found;
+    const auto tables = store->Load().value();
+    for (const AnsweredRequest& request : tables.at(0).requests) {
+      found.push_back(request.request_id);
+    }
+    return absl::StrJoin(found, " ");
+  };
+  const auto batches = Requests(0, 11, kRequestIdRetention);
   ASSERT_TRUE(store->Append("default", batches).ok());
   ASSERT_TRUE(store->Append("default", {batches[0]}).ok());
-  std::string ids;
-  const auto tables = store->Load().value();
-  for (const AnsweredRequest& request : tables.at(0).requests) {
-    absl::StrAppend(&ids, request.request_id, " ");
-  }
-  EXPECT_EQ(ids, "8 9 10 11 0 ");
+  EXPECT_EQ(ids(), "8 9 10 11 0");
+  // Within the retention of the last one are 13 to 22.
+  ASSERT_TRUE(
+      store->Append("default", Requests(12, 22, kRequestIdRetention / 10))
+          .ok());
+  EXPECT_EQ(ids(), "13 14 15 16 17 18 19 20 21 22");
 }
 
 TEST(SqliteStore, LargeTableComesAndGoes) {
@@ -192,7 +208,9 @@ TEST(SqliteStore, SnapshotReplacesTheLogOfItsTable) {
     table.generation = i;
     table.routes = {MakeRoute("::/0", i)};
     AcceptedBatch batch = Batch(i, table.routes);
-    batch.request = AnsweredRequest{.request_id = absl::StrCat(i)};
+    batch.request = Requests(static_cast<int>(i), static_cast<int>(i),
+                             kRequestIdRetention)[0]
+                        .request;
     table.requests.push_back(*batch.request);
     if (table.requests.size() > 5) table.requests.erase(table.requests.begin());
     ASSERT_TRUE(store->Append("default", {batch}).ok());

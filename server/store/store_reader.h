@@ -24,7 +24,7 @@ namespace planb::server {
 absl::StatusOr<StoreState> ReadStoreState(Sql& sql);
 
 // Reads all tables, ordered by name, and verifies them against `state`. Keeps
-// the last `request_window` requests of each.
+// the last `request_window` requests of each, and those that are young.
 // Errors: DATA_LOSS (STORE_CORRUPT); those of Sql.
 // REQUIRES: `state` was read in the same transaction.
 absl::StatusOr<std::vector<StoredTable>> ReadStoredTables(

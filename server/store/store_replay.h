@@ -28,7 +28,8 @@ namespace planb::server {
 // the changes of many entries at once. Thread-compatible.
 class LogReplay {
  public:
-  // Keeps the newest `request_window` answered requests.
+  // Keeps the newest `request_window` answered requests, and those that are
+  // young.
   explicit LogReplay(uint64_t request_window)
       : request_window_(request_window) {}
 

@@ -27,16 +27,23 @@ SnapshotSource::SnapshotSource(const std::string& table, TableVersion version)
       v4_(version_.rib.routes(Family::kIpv4).begin()),
       v6_(version_.rib.routes(Family::kIpv6).begin()) {}
 
-absl::Status SnapshotSource::Begin() {
-  AppendLittle(version_.writer_epoch, part_);
-  AppendLittle(static_cast<uint32_t>(version_.requests.size()), part_);
-  for (const AnsweredRequest& request : version_.requests) {
-    AppendRequest(request, part_);
+absl::StatusOr<bool> SnapshotSource::Begin() {
+  const std::vector<AnsweredRequest>& requests = version_.requests;
+  if (begun_) return true;
+  if (request_ == 0) {
+    AppendLittle(version_.writer_epoch, part_);
+    AppendLittle(static_cast<uint32_t>(requests.size()), part_);
+  }
+  for (; request_ < requests.size(); ++request_) {
+    if (part_.size() >= kPartBytes) return false;
+    AppendRequest(requests[request_], part_);
   }
   begun_ = true;
-  return writer_.Begin({.table = table_,
-                        .generation = version_.generation,
-                        .digest = version_.rib.digest()});
+  absl::Status status = writer_.Begin({.table = table_,
+                                       .generation = version_.generation,
+                                       .digest = version_.rib.digest()});
+  if (!status.ok()) return status;
+  return true;
 }
 
 template <typename Items, typename Iterator>
@@ -51,11 +58,9 @@ absl::StatusOr<bool> SnapshotSource::Add(const Items& items, Iterator& next) {
 absl::StatusOr<std::string> SnapshotSource::Next() {
   part_.clear();
   if (ended_) return std::string();
-  if (!begun_) {
-    if (absl::Status status = Begin(); !status.ok()) return status;
-  }
   const Rib& rib = version_.rib;
-  absl::StatusOr<bool> end = Add(rib.next_hops().next_hops(), next_hop_);
+  absl::StatusOr<bool> end = Begin();
+  if (end.ok() && *end) end = Add(rib.next_hops().next_hops(), next_hop_);
   if (end.ok() && *end) end = Add(rib.next_hops().groups(), group_);
   if (end.ok() && *end) end = Add(rib.routes(Family::kIpv4), v4_);
   if (end.ok() && *end) end = Add(rib.routes(Family::kIpv6), v6_);

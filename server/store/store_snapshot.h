@@ -32,7 +32,9 @@ class SnapshotSource {
   const TableVersion& version() const { return version_; }
 
  private:
-  absl::Status Begin();
+  // Adds what is before the items: the requests, which may take several parts.
+  // True at their end.
+  absl::StatusOr<bool> Begin();
   // Adds items from `next` on until the part is full. True at their end.
   template <typename Items, typename Iterator>
   absl::StatusOr<bool> Add(const Items& items, Iterator& next);
@@ -44,6 +46,7 @@ class SnapshotSource {
   NextHopMap::const_iterator next_hop_;
   NextHopGroupMap::const_iterator group_;
   RouteSet::const_iterator v4_, v6_;
+  size_t request_ = 0;  // the next one
   bool begun_ = false;
   bool ended_ = false;
 };

@@ -188,6 +188,81 @@ TEST(Follow, ATableThatStoppedAppendsNothing) {
   EXPECT_EQ(table.state().accepted, 1U);
 }
 
+// The time of a request is the one that the log has, whatever the clock of a
+// server that follows. The clocks of these are a minute apart.
+TEST(Follow, ServersKnowTheSameRequests) {
+  static absl::Time now = absl::FromUnixSeconds(1'000'000);
+  SharedLog log;
+  SharedLog::View store_a(log), store_b(log);
+  TablesOptions options;
+  options.table.request_id_window = 2;
+  options.table.wall_clock = [] { return now; };
+  Tables a(options, &store_a);
+  options.table.wall_clock = [] { return now + absl::Minutes(1); };
+  Tables b(options, &store_b);
+  ASSERT_TRUE(a.Restore().ok());
+  ASSERT_TRUE(b.Restore().ok());
+  const auto named = [](int i) {
+    UpdateBatch batch = Announce("::/0", static_cast<NextHopId>(i));
+    batch.request_id = absl::StrCat(i);
+    return batch;
+  };
+  for (int i = 1; i <= 20; ++i) {
+    now += kRequestIdRetention / 10;
+    ASSERT_TRUE(a.default_table().Apply(named(i)).ok());
+  }
+  const SteadyInstant enough = SteadyAfter(kPatience);
+  ASSERT_TRUE(b.default_table().AwaitVisible(20, enough).ok());
+  for (int i = 20; i > 10; --i) {
+    const auto by_a = a.default_table().Apply(named(i));
+    const auto by_b = b.default_table().Apply(named(i));
+    ASSERT_TRUE(by_a.ok() && by_b.ok()) << i;
+    EXPECT_EQ(by_a->generation, i);
+    EXPECT_EQ(*by_a, *by_b);
+  }
+  // Not known to either: the second to ask learns what the first made of it.
+  const auto by_b = b.default_table().Apply(named(10));
+  ASSERT_TRUE(by_b.ok()) << by_b.status();
+  EXPECT_EQ(by_b->generation, 21U);
+  ASSERT_TRUE(a.default_table().AwaitVisible(21, enough).ok());
+  EXPECT_EQ(a.default_table().Apply(named(10))->generation, 21U);
+  a.Drain(SteadyNow());
+  b.Drain(SteadyNow());
+}
+
+// A server forgets an id, and another one, which keeps more, does not.
+TEST(Follow, TheNewestRequestOfAnIdCounts) {
+  static absl::Time now = absl::FromUnixSeconds(1'000'000);
+  SharedLog log;
+  SharedLog::View store_a(log), store_b(log);
+  TablesOptions options;
+  options.table.wall_clock = [] { return now; };
+  options.table.request_id_window = 1;
+  Tables a(options, &store_a);
+  options.table.request_id_window = 3;
+  Tables b(options, &store_b);
+  ASSERT_TRUE(a.Restore().ok());
+  ASSERT_TRUE(b.Restore().ok());
+  for (NextHopId i = 1; i <= 3; ++i) {
+    UpdateBatch batch = Announce("::/0", i);
+    batch.request_id = i == 2 ? "other" : "same";
+    ASSERT_TRUE(a.default_table().Apply(batch).ok());
+    now += kRequestIdRetention;
+  }
+  const SteadyInstant enough = SteadyAfter(kPatience);
+  ASSERT_TRUE(b.default_table().AwaitVisible(3, enough).ok());
+  UpdateBatch batch = Announce("::/0", 3);
+  batch.request_id = "same";
+  EXPECT_EQ(b.default_table().Apply(batch)->generation, 3U);
+  batch = Announce("::/0", 4);
+  batch.request_id = "another";  // pushes the first one out
+  ASSERT_TRUE(b.default_table().Apply(batch).ok());
+  batch.request_id = "same";
+  EXPECT_EQ(b.default_table().Apply(batch)->generation, 3U);
+  a.Drain(SteadyNow());
+  b.Drain(SteadyNow());
+}
+
 // A replacement of next hops may make a group of the id of a next hop.
 TEST(Follow, AnIdMayChangeItsKind) {
   SharedLog log;

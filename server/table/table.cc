@@ -80,6 +80,8 @@ Table::Table(const StoredTable& stored, TableOptions options)
       staging_({.limits = options_.limits,
                 .fib = fib_options_,
                 .request_id_window = options_.request_id_window,
+                .most_request_ids = options_.most_request_ids,
+                .wall_clock = options_.wall_clock,
                 .budget = options_.budget,
                 .max_delta_bytes = options_.store == nullptr
                                        ? std::numeric_limits<size_t>::max()
@@ -242,13 +244,16 @@ std::future<Table::Outcome> Table::Submit(UpdateBatch batch,
 void Table::Accept(absl::Span<Submitted> group, UpdateStaging::Version& head) {
   const absl::Time now = options_.wall_clock();
   const SteadyInstant accepted = SteadyNow();
-  staging_.Accept(head, now);
+  staging_.Accept(head);
   for (Submitted& batch : group) {
     Operated(batch.operations);
     if (batch.staged.record.delta != nullptr) {
       accepted_.push_back({batch.staged.record.delta, accepted, now});
     }
-    if (!batch.staged.repeated) batch.staged.outcome.accepted = now;
+    // A named request has the time that the log has, on every server.
+    if (!batch.staged.repeated && !batch.staged.record.request.has_value()) {
+      batch.staged.outcome.accepted = now;
+    }
     if (batch.refusal.ok()) {
       batch.promise.set_value(std::move(batch.staged.outcome));
     } else {

@@ -66,9 +66,11 @@ struct TableOptions {
   uint64_t max_pending_updates = 10'000;
   // The limit of lookups that wait for a generation.
   size_t max_waiters = 100'000;
-  // The number of request ids kept (AIP-155). A server raises it to what its
-  // clients may have on the way.
+  // The number of request ids kept (AIP-155), whatever their age. A server
+  // raises it to what its clients may have on the way.
   size_t request_id_window = 1'000;
+  // Younger ids are kept too (IsYoung), up to so many.
+  size_t most_request_ids = 1'000'000;
   // Bytes of changes kept for watchers.
   size_t history_bytes = 16 << 20;
   MemoryBudget* budget = nullptr;  // null: none

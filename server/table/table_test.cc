@@ -100,8 +100,18 @@ TEST(Table, RefusesAnUnexpectedGeneration) {
   EXPECT_EQ(ErrorReason(late.status()), "GENERATION_MISMATCH");
 }
 
+// A wall clock that tests set.
+absl::Time clock_now = absl::FromUnixSeconds(1'000'000);
+absl::Time TestNow() { return clock_now; }
+
+UpdateBatch Named(absl::string_view id, NextHopId next_hop) {
+  UpdateBatch batch = Upsert("::/0", next_hop);
+  batch.request_id = std::string(id);
+  return batch;
+}
+
 TEST(Table, ARepeatedRequestGetsItsFirstAnswer) {
-  Table table({.request_id_window = 2});
+  Table table({.request_id_window = 2, .wall_clock = TestNow});
   UpdateBatch batch = Upsert("::/0", 1);
   batch.request_id = "a";
   batch.fingerprint = 11;
@@ -115,7 +125,9 @@ TEST(Table, ARepeatedRequestGetsItsFirstAnswer) {
   // Refuses another request with the same id.
   batch.fingerprint = 12;
   EXPECT_EQ(ErrorReason(table.Apply(batch).status()), "REQUEST_ID_REUSED");
-  // The window has two entries: after two more requests "a" is dropped.
+  // The window has two entries: after two more requests, much later, "a" is
+  // dropped.
+  clock_now += kRequestIdRetention;
   for (const char* id : {"b", "c"}) {
     batch.request_id = id;
     ASSERT_TRUE(table.Apply(batch).ok());
@@ -124,9 +136,67 @@ TEST(Table, ARepeatedRequestGetsItsFirstAnswer) {
   EXPECT_TRUE(table.Apply(batch).ok());
 }
 
+TEST(Table, AYoungIdIsKnownAfterAnyNumberOfOthers) {
+  Table table({.request_id_window = 2, .wall_clock = TestNow});
+  const auto first = table.Apply(Named("a", 1));
+  clock_now += kRequestIdRetention - absl::Nanoseconds(1);
+  NextHopId next_hop = 1;
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(table.Apply(Named(absl::StrCat(i), ++next_hop)).ok());
+  }
+  const auto again = table.Apply(Named("a", 1));
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(*again, *first);
+  EXPECT_EQ(table.state().accepted, 101U);
+  clock_now += absl::Nanoseconds(1);
+  ASSERT_TRUE(table.Apply(Named("last", ++next_hop)).ok());
+  EXPECT_EQ(table.Apply(Named("a", 1))->generation, 103U);
+}
+
+TEST(Table, ANewNamedRequestWaitsRatherThanPushAYoungIdOut) {
+  Table table(
+      {.request_id_window = 1, .most_request_ids = 3, .wall_clock = TestNow});
+  for (NextHopId i = 1; i <= 3; ++i) {
+    ASSERT_TRUE(table.Apply(Named(absl::StrCat(i), i)).ok());
+  }
+  clock_now += absl::Seconds(20);
+  const absl::Status refused = table.Apply(Named("4", 4)).status();
+  EXPECT_EQ(ErrorReason(refused), "TOO_MANY_REQUEST_IDS");
+  EXPECT_TRUE(absl::IsResourceExhausted(refused));
+  EXPECT_TRUE(refused.GetPayload("type.googleapis.com/google.rpc.RetryInfo"));
+  EXPECT_EQ(table.Apply(Named("1", 1))->generation, 1U);
+  EXPECT_TRUE(table.Apply(Upsert("::/0", 4)).ok());  // has no id
+  UpdateBatch validated = Named("4", 5);
+  validated.validate_only = true;
+  EXPECT_TRUE(table.Apply(validated).ok());
+  clock_now += kRequestIdRetention - absl::Seconds(20);
+  EXPECT_TRUE(table.Apply(Named("4", 5)).ok());
+  EXPECT_TRUE(table.Apply(Named("5", 6)).ok());
+}
+
+// By the clock of the server that had them, they are from another day. All ids
+// but the last ones are counted then, as they are by a clock that is right.
+TEST(Table, AWrongClockHoldsNoIdsForLong) {
+  for (const absl::Duration wrong : {absl::Hours(24), -absl::Hours(24)}) {
+    Table table(
+        {.request_id_window = 1, .most_request_ids = 3, .wall_clock = TestNow});
+    clock_now += wrong;
+    for (NextHopId i = 1; i <= 3; ++i) {
+      ASSERT_TRUE(table.Apply(Named(absl::StrCat(i), i)).ok());
+    }
+    clock_now -= wrong;
+    for (NextHopId i = 4; i <= 6; ++i) {
+      const auto outcome = table.Apply(Named(absl::StrCat(i), i));
+      EXPECT_TRUE(outcome.ok()) << outcome.status();
+    }
+    EXPECT_EQ(table.Apply(Named("4", 4))->generation, 4U);
+  }
+}
+
 TEST(Table, RememberedRequestsCountAsMemory) {
   MemoryBudget budget;
-  Table table({.request_id_window = 10, .budget = &budget});
+  Table table(
+      {.request_id_window = 10, .budget = &budget, .wall_clock = TestNow});
   UpdateBatch batch;
   const size_t none = table.state().memory_bound;
   const auto apply = [&](int i) {
@@ -136,7 +206,11 @@ TEST(Table, RememberedRequestsCountAsMemory) {
   for (int i = 0; i < 10; ++i) apply(i);
   const size_t ten = table.state().memory_bound;
   EXPECT_GE(ten - none, 10 * (100 + sizeof(AnsweredRequest)));
-  for (int i = 10; i < 30; ++i) apply(i);
+  clock_now += kRequestIdRetention;
+  for (int i = 10; i < 30; ++i) {
+    clock_now += kRequestIdRetention / 5;
+    apply(i);
+  }
   // Up to the one that comes next.
   EXPECT_LE(table.state().memory_bound - none, (ten - none) / 10 * 11 + 11);
   EXPECT_EQ(budget.used(), table.state().memory_bound);

@@ -33,6 +33,19 @@ size_t Delta::bytes() const {
   return bytes;
 }
 
+size_t CountForgotten(absl::Span<const AnsweredRequest> requests,
+                      size_t window) {
+  size_t first = 0;
+  for (size_t end = 1; end <= requests.size(); ++end) {
+    const absl::Time now = requests[end - 1].outcome.accepted;
+    while (end - first > window &&
+           !IsYoung(requests[first].outcome.accepted, now)) {
+      ++first;
+    }
+  }
+  return first;
+}
+
 OperationCounts::Op CountedOp(RouteChange::Op op) {
   switch (op) {
     case RouteChange::Op::kUpsert:

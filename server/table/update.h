@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "lpm/prefix.h"
 
 namespace planb::server {
@@ -128,6 +129,25 @@ struct AnsweredRequest {
   friend bool operator==(const AnsweredRequest&,
                          const AnsweredRequest&) = default;
 };
+
+// For how long the id of a request is known. Longer than a shared store may
+// leave a request undecided (ten seconds) and a client then repeats it (a
+// minute).
+inline constexpr absl::Duration kRequestIdRetention = absl::Seconds(90);
+
+// True if the id of a request that was accepted at one time is still known when
+// another one is accepted. Both are times that the log has, so that all servers
+// that share it decide alike. A time that a wrong clock gave, far ahead or far
+// behind, holds no id.
+inline bool IsYoung(absl::Time accepted, absl::Time now) {
+  return absl::AbsDuration(now - accepted) < kRequestIdRetention;
+}
+
+// How many of the oldest of these requests, in the order in which they were
+// accepted, are not known any more to a table that keeps the last `window` ones
+// and those that are young.
+size_t CountForgotten(absl::Span<const AnsweredRequest> requests,
+                      size_t window);
 
 // One accepted batch as the store keeps it, in full or not at all.
 struct AcceptedBatch {

@@ -94,7 +94,8 @@ UpdateStaging::UpdateStaging(const Options& options, const StoredTable& stored)
       head_{.rib = Restore(options.limits, stored),
             .generation = stored.generation,
             .writer_epoch = stored.writer_epoch},
-      window_(options.request_id_window, stored.requests),
+      window_(options.request_id_window, options.most_request_ids,
+              stored.requests),
       accepted_{head_.Share()} {
   const std::lock_guard lock(mutex_);
   const size_t aside = RibBytes(head_.rib) + window_.bytes();
@@ -234,6 +235,7 @@ absl::StatusOr<Rib::Change> UpdateStaging::Apply(const UpdateBatch& batch,
 
 absl::StatusOr<UpdateStaging::Staged> UpdateStaging::Stage(
     const UpdateBatch& batch, Prepared* prepared) {
+  const absl::Time now = options_.wall_clock();
   std::vector<Prefix> touched;  // since the batch was begun
   if (prepared != nullptr) {
     if (!preparing_) prepared = nullptr;
@@ -252,6 +254,16 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::Stage(
       return FieldError(absl::StatusCode::kInvalidArgument, "REQUEST_ID_REUSED",
                         "request_id",
                         "names an earlier request with other contents");
+    }
+    const absl::Duration wait = window_.Wait(now);
+    if (wait > absl::ZeroDuration() && !batch.validate_only) {
+      return QuotaError(
+          "TOO_MANY_REQUEST_IDS", "request ids",
+          absl::StrCat("the table keeps the ids of all requests of the last ",
+                       absl::FormatDuration(kRequestIdRetention),
+                       ", which are as many as it may keep; repeat this one "
+                       "later, or send it without an id"),
+          wait);
     }
   }
   const absl::Status conditions = CheckConditions(batch);
@@ -283,8 +295,7 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::Stage(
   next.memory_bound = aside + *fibs;
 
   Staged staged;
-  staged.outcome = {head_.generation, change->counts, head_.rib.digest(),
-                    absl::Now()};
+  staged.outcome = {head_.generation, change->counts, head_.rib.digest(), now};
   if (batch.validate_only) return staged;
   staged.operations = change->operations;
   // First all that may throw. What is reserved too much is returned by the next
@@ -388,10 +399,8 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::StageAccepted(
   staged.record = std::move(accepted);
   if (staged.record.request.has_value()) {
     const std::lock_guard lock(mutex_);
-    if (window_.Find(staged.record.request->request_id) == nullptr) {
-      window_.Add(*staged.record.request);
-      ++next.requests;
-    }
+    window_.Add(*staged.record.request);
+    ++next.requests;
   }
   std::swap(head_, next);
   return staged;
@@ -426,7 +435,8 @@ absl::StatusOr<AcceptedBatch> UpdateStaging::LeadTo(StoredTable whole) const {
 void UpdateStaging::AddAnswered(absl::Span<const AnsweredRequest> requests) {
   const std::lock_guard lock(mutex_);
   for (const AnsweredRequest& request : requests) {
-    if (window_.Find(request.request_id) != nullptr) continue;
+    const AnsweredRequest* const known = window_.Find(request.request_id);
+    if (known != nullptr && *known == request) continue;
     window_.Add(request);
     ++head_.requests;
   }
@@ -452,9 +462,9 @@ TableVersion UpdateStaging::ToStore() const {
           .requests = window_.Accepted()};
 }
 
-void UpdateStaging::Accept(Version& head, absl::Time now) {
+void UpdateStaging::Accept(Version& head) {
   const std::lock_guard lock(mutex_);
-  window_.Accept(head.requests - accepted_.requests, now);
+  window_.Accept(head.requests - accepted_.requests);
   std::swap(accepted_, head);
   Reserve(head_bound_);  // never more than before
 }

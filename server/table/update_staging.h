@@ -7,6 +7,7 @@
 #ifndef PLANB_SERVER_TABLE_UPDATE_STAGING_H_
 #define PLANB_SERVER_TABLE_UPDATE_STAGING_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -23,6 +24,7 @@
 #include "absl/hash/hash.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "server/table/rib.h"
@@ -68,16 +70,20 @@ class MemoryBudget {
   std::atomic<size_t> used_{0};
 };
 
-// The answers to requests that have an id: the last `size` accepted ones, and
-// all that are staged and not yet decided. A request that repeats an id gets
-// its first answer (AIP-155). Thread-compatible.
+// The answers to requests that have an id: the last `size` accepted ones, those
+// that are young, and all that are staged and not yet decided. A request that
+// repeats an id gets its first answer (AIP-155). Thread-compatible.
 class RequestWindow {
  public:
-  // Starts with accepted requests, oldest first.
-  RequestWindow(size_t size, absl::Span<const AnsweredRequest> accepted)
-      : size_(size) {
-    for (const AnsweredRequest& request : accepted) Add(request);
-    Accept(requests_.size(), std::nullopt);
+  // Starts with accepted requests, oldest first. New requests have to wait
+  // while there are `most`.
+  RequestWindow(size_t size, size_t most,
+                absl::Span<const AnsweredRequest> accepted)
+      : size_(size), most_(std::max(size, most)) {
+    for (const AnsweredRequest& request : accepted) {
+      Add(request);
+      Accept(1);
+    }
   }
 
   // Null if the id is not known. Valid until the request is removed.
@@ -86,17 +92,33 @@ class RequestWindow {
     return it == by_id_.end() ? nullptr : it->second;
   }
 
-  // Adds a staged request. Without effect if it throws.
-  // REQUIRES: the id is not known.
+  // How long a new request has to wait until the window has room: no young id
+  // is dropped for it.
+  absl::Duration Wait(absl::Time now) const {
+    if (requests_.size() < most_) return absl::ZeroDuration();
+    const absl::Duration age =
+        absl::AbsDuration(now - requests_.front().outcome.accepted);
+    return std::max(kRequestIdRetention - age, absl::ZeroDuration());
+  }
+
+  // Adds a staged request. If its id is known, another server did not know it
+  // any more: the newest request of an id counts. Without effect if it throws.
   void Add(AnsweredRequest request) {
     requests_.push_back(std::move(request));
+    AnsweredRequest* const added = &requests_.back();
     try {
-      by_id_.emplace(requests_.back().request_id, &requests_.back());
+      const auto [it, inserted] = by_id_.emplace(added->request_id, added);
+      if (!inserted) {
+        auto node = by_id_.extract(it);
+        node.key() = added->request_id;
+        node.mapped() = added;
+        by_id_.insert(std::move(node));
+      }
     } catch (...) {
       requests_.pop_back();
       throw;
     }
-    bytes_ += BytesOf(requests_.back().request_id);
+    bytes_ += BytesOf(added->request_id);
     ++staged_;
   }
 
@@ -110,17 +132,18 @@ class RequestWindow {
     return sizeof(AnsweredRequest) + 192 + request_id.size();
   }
 
-  // Accepts the first `count` staged requests, at the time `at` if it is set.
-  // Drops the oldest accepted ones above `size`. Does not allocate.
-  void Accept(size_t count, std::optional<absl::Time> at) {
-    for (; count > 0; --count, --staged_) {
-      if (!at.has_value()) continue;
-      requests_[requests_.size() - staged_].outcome.accepted = *at;
-    }
-    while (requests_.size() - staged_ > size_) {
-      bytes_ -= BytesOf(requests_.front().request_id);
-      by_id_.erase(requests_.front().request_id);
-      requests_.pop_front();
+  // Accepts the first `count` staged requests. Drops the oldest accepted ones
+  // above `size` that are not young. Does not allocate.
+  void Accept(size_t count) {
+    for (; count > 0; --count) {
+      --staged_;
+      const size_t accepted = requests_.size() - staged_;
+      const absl::Time now = requests_[accepted - 1].outcome.accepted;
+      for (size_t kept = accepted; kept > size_; --kept) {
+        if (IsYoung(requests_.front().outcome.accepted, now)) break;
+        Forget(requests_.front());
+        requests_.pop_front();
+      }
     }
   }
 
@@ -133,14 +156,21 @@ class RequestWindow {
   // Removes all staged requests.
   void Rollback() {
     for (; staged_ > 0; --staged_) {
-      bytes_ -= BytesOf(requests_.back().request_id);
-      by_id_.erase(requests_.back().request_id);
+      Forget(requests_.back());
       requests_.pop_back();
     }
   }
 
  private:
+  // Unless its id has a newer request.
+  void Forget(const AnsweredRequest& request) {
+    bytes_ -= BytesOf(request.request_id);
+    const auto it = by_id_.find(request.request_id);
+    if (it != by_id_.end() && it->second == &request) by_id_.erase(it);
+  }
+
   const size_t size_;
+  const size_t most_;
   std::deque<AnsweredRequest> requests_;  // oldest first, the staged ones last
   size_t staged_ = 0;
   size_t bytes_ = 0;
@@ -163,6 +193,8 @@ class UpdateStaging {
     RibLimits limits;
     FibOptions fib;  // what FIBs of the table are compiled for
     size_t request_id_window = 1'000;
+    size_t most_request_ids = 1'000'000;
+    absl::Time (*wall_clock)() = absl::Now;
     MemoryBudget* budget = nullptr;  // null: none
     // The limit of Delta::bytes() of a batch.
     size_t max_delta_bytes = std::numeric_limits<size_t>::max();
@@ -214,7 +246,7 @@ class UpdateStaging {
   // the batches before it are accepted. Errors: those of Rib::Apply; ABORTED
   // (GENERATION_MISMATCH), FAILED_PRECONDITION (WRITER_FENCED),
   // INVALID_ARGUMENT (REQUEST_ID_REUSED), RESOURCE_EXHAUSTED (MEMORY_LIMIT,
-  // BATCH_TOO_LARGE).
+  // BATCH_TOO_LARGE, TOO_MANY_REQUEST_IDS).
   //
   // If the batch is `prepared`, only prefixes that others changed meanwhile are
   // applied again; the result is the same.
@@ -261,7 +293,7 @@ class UpdateStaging {
 
   // Accepts all batches that `head` has, and exchanges it for the version
   // accepted before, which may take long to destroy. Does not allocate.
-  void Accept(Version& head, absl::Time now);
+  void Accept(Version& head);
 
   // Undoes all batches staged since the accepted version.
   void Rollback();

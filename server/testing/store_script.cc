@@ -108,9 +108,11 @@ AcceptedBatch StoreScript::RandomBatch(Table& table) {
     request.outcome.accepted =
         absl::FromUnixNanos(static_cast<int64_t>(random_() >> 2));
     table.requests.push_back(request);
-    if (table.requests.size() > options_.request_window) {
-      table.requests.erase(table.requests.begin());
-    }
+    const size_t forgotten =
+        CountForgotten(table.requests, options_.request_window);
+    table.requests.erase(
+        table.requests.begin(),
+        table.requests.begin() + static_cast<ptrdiff_t>(forgotten));
     batch.request = std::move(request);
   }
   return batch;

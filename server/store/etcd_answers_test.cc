@@ -498,7 +498,7 @@ TEST_F(EtcdAnswers, ADamagedTableStopsNoOtherWhenAllIsReadAgain) {
   ASSERT_TRUE(now.ok());
   ASSERT_TRUE(client->Compact(*now).ok());
   Followed followed;
-  late->Follow(followed);
+  auto following = late->Follow(followed);
   Await([&] { return followed.replaced().size() == 2; });
   EXPECT_EQ(followed.replaced(), (std::set<std::string>{"blue", "default"}));
   EXPECT_EQ(followed.failed(), (std::set<std::string>{"gone", "red"}));

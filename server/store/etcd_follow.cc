@@ -301,14 +301,22 @@ absl::Status EtcdStore::Resume(absl::Span<StoredTable> tables,
   return absl::OkStatus();
 }
 
-void EtcdStore::Follow(StoreFollower& follower) {
+Following EtcdStore::Follow(StoreFollower& follower) {
   {
     const std::lock_guard lock(mutex_);
     follower_ = &follower;
   }
+  {
+    const std::lock_guard lock(report_mutex_);
+    reporting_ = true;
+  }
   if (!resumed_) heard_ = SteadyNow().time_since_epoch().count();
   threads_.emplace_back([this] { WatchLoop(); });
   threads_.emplace_back([this] { ReportLoop(); });
+  return Following([this] {
+    const std::lock_guard lock(mutex_);
+    follower_ = nullptr;
+  });
 }
 
 void EtcdStore::Fail(Log& log, absl::string_view key, absl::string_view what) {

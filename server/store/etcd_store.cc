@@ -502,13 +502,13 @@ void EtcdStore::Close(const absl::Status& why, SteadyInstant deadline) {
     ending_ = true;
     changed_.notify_all();
   }
-  if (follower_ != nullptr) {
+  {
     // The other servers need not wait for the end of its lease.
     std::unique_lock lock(report_mutex_);
     report_ending_ = true;
     report_changed_.notify_all();
     report_changed_.wait_until(lock, deadline,
-                               [this] { return report_ended_; });
+                               [this] { return !reporting_ || report_ended_; });
   }
   client_->Cancel();
   for (std::thread& thread : threads_) thread.join();

@@ -75,7 +75,7 @@ class EtcdStore final : public Store {
   absl::StatusOr<std::vector<StoredTable>> Load() override;
   absl::Status Resume(absl::Span<StoredTable> tables,
                       absl::Duration age) override;
-  void Follow(StoreFollower& follower) override;
+  Following Follow(StoreFollower& follower) override;
   absl::Duration lag() const override;
   TlsReloader* tls() override { return client_->tls(); }
   bool shared() const override { return true; }
@@ -237,6 +237,7 @@ class EtcdStore final : public Store {
   std::condition_variable report_changed_;  // or ending, or ended
   std::map<std::string, uint64_t> visible_ ABSL_GUARDED_BY(report_mutex_);
   bool report_due_ ABSL_GUARDED_BY(report_mutex_) = false;
+  bool reporting_ ABSL_GUARDED_BY(report_mutex_) = false;  // since Follow()
   bool report_ending_ ABSL_GUARDED_BY(report_mutex_) = false;
   bool report_ended_ ABSL_GUARDED_BY(report_mutex_) = false;
   // Held while the reports are read, which many calls may want at once.

@@ -367,7 +367,7 @@ TEST_F(EtcdStoreTest, ATableMadeAnewIsNotTheOneOfThatNameBefore) {
   const std::unique_ptr<Store> late = Open();
   ASSERT_EQ(late->Load()->size(), 2U);
   FakeFollower follower;
-  late->Follow(follower);
+  auto following = late->Follow(follower);
   ASSERT_TRUE(made->DeleteTable("red", before, 1).ok());
   const uint64_t anew = made->CreateTable("red", 2).value();
   const Route route = MakeRoute("::/0", 7);
@@ -559,6 +559,29 @@ TEST_F(EtcdStoreTest, PartsOfUnfinishedSnapshotsDoNoHarmAndAreRemoved) {
   EXPECT_EQ(StoreDifference({table, last}, *loaded), "");
 }
 
+TEST_F(EtcdStoreTest, AFollowerThatHasEndedIsCalledNoMore) {
+  const std::unique_ptr<Store> writer = Open(), store = Open();
+  ASSERT_TRUE(writer->Load().ok());
+  ASSERT_TRUE(store->Load().ok());
+  {
+    FakeFollower follower;
+    auto following = store->Follow(follower);
+    follower.AwaitTable(writer->CreateTable("red", 0).value());
+    following = {};
+    const uint64_t blue = writer->CreateTable("blue", 0).value();
+    // Follows all the same, for its own appends.
+    const absl::Time deadline = absl::Now() + kPatience;
+    absl::Status appended;
+    do {
+      appended = store->Append("blue", {Batch(1, {MakeRoute("::/0", 7)})},
+                               Store::kAnyPosition, blue);
+    } while (absl::IsNotFound(appended) && absl::Now() < deadline);
+    EXPECT_TRUE(appended.ok()) << appended;
+    EXPECT_EQ(follower.made(), 1U);
+  }
+  ASSERT_TRUE(writer->CreateTable("green", 0).ok());
+}
+
 // An entry that changes no route keeps the generation. A server that has been
 // told of it, and has not applied it yet, offers a snapshot.
 TEST_F(EtcdStoreTest, ASnapshotReplacesNoEntryThatItLacks) {
@@ -578,7 +601,7 @@ TEST_F(EtcdStoreTest, ASnapshotReplacesNoEntryThatItLacks) {
   ASSERT_TRUE(writer.Append(table.name, {raised}).ok());
   AwaitSnapshot(before, *other);  // of the first entry
   FakeFollower follower;
-  slow->Follow(follower);
+  const auto following = slow->Follow(follower);
   const uint64_t red = other->CreateTable("red", 0).value();
   follower.AwaitTable(red);  // then it has been told of the second entry
   slow->OfferSnapshot(before.name, [&] { return MakeVersion(before); });
@@ -641,13 +664,13 @@ TEST_F(EtcdStoreTest, ReadsAgainWhatWasCompacted) {
     std::mutex mutex;
     std::vector<StoredTable> replaced;
   } follower;
-  late->Follow(follower);
+  auto following = late->Follow(follower);
   const absl::Time deadline = absl::Now() + kPatience;
   for (;;) {
     const std::lock_guard lock(follower.mutex);
     if (follower.replaced.size() == 2 || absl::Now() > deadline) break;
   }
-  late.reset();
+  following = {};
   ASSERT_EQ(follower.replaced.size(), 2U);
   const StoredTable& table = follower.replaced[0];
   EXPECT_EQ(table.name, "default");
@@ -780,7 +803,7 @@ TEST_F(EtcdStoreTest, NamesThatNoTableMayHaveAreIgnoredAndRefused) {
   ASSERT_TRUE(now.ok());
   ASSERT_TRUE(client->Compact(*now).ok());
   FakeFollower follower;
-  late->Follow(follower);
+  auto following = late->Follow(follower);
   follower.AwaitTable((*red)->store_id());
   EXPECT_EQ(follower.made(), 1U);
 }

@@ -275,13 +275,20 @@ absl::Status UpstreamStore::Resume(absl::Span<StoredTable> tables,
   return absl::OkStatus();
 }
 
-void UpstreamStore::Follow(StoreFollower& follower) {
-  follower_ = &follower;
+Following UpstreamStore::Follow(StoreFollower& follower) {
+  {
+    const std::lock_guard lock(follower_mutex_);
+    follower_ = &follower;
+  }
   if (!resumed_) heard_ = SteadyNow().time_since_epoch().count();
   for (Watch& watch : watches_) {
     watch.thread = std::thread([this, &watch] { RunWatch(watch); });
   }
   poll_ = std::thread([this] { RunPoll(); });
+  return Following([this] {
+    const std::lock_guard lock(follower_mutex_);
+    follower_ = nullptr;
+  });
 }
 
 bool UpstreamStore::Pause(absl::Duration shortest, absl::Duration longest) {
@@ -309,6 +316,7 @@ void UpstreamStore::RunWatch(Watch& watch) {
       set_astray(false);
       pause = kFirstPause;
       const std::lock_guard lock(follower_mutex_);
+      if (follower_ == nullptr) return;
       if (whole != nullptr) {
         watch.generation = whole->generation;
         watch.digest = whole->tail_digest;
@@ -326,11 +334,13 @@ void UpstreamStore::RunWatch(Watch& watch) {
     }
     if (absl::IsNotFound(read)) {
       const std::lock_guard lock(follower_mutex_);
+      if (follower_ == nullptr) return;
       follower_->Deleted(watch.name, watch.id);
       break;
     }
     if (absl::IsDataLoss(read)) {
       const std::lock_guard lock(follower_mutex_);
+      if (follower_ == nullptr) return;
       follower_->Failed(
           watch.name, watch.id,
           Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT", read.message()));
@@ -384,6 +394,7 @@ void UpstreamStore::RunPoll() {
         continue;
       }
       const std::lock_guard lock(follower_mutex_);
+      if (follower_ == nullptr) return;
       follower_->Replaced(*std::move(whole));
       watch.thread = std::thread([this, &watch] { RunWatch(watch); });
     }

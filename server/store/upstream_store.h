@@ -67,7 +67,7 @@ class UpstreamStore final : public Store {
   absl::StatusOr<std::vector<StoredTable>> Load() override;
   absl::Status Resume(absl::Span<StoredTable> tables,
                       absl::Duration age) override;
-  void Follow(StoreFollower& follower) override;
+  Following Follow(StoreFollower& follower) override;
   absl::Duration lag() const override;
   TlsReloader* tls() override {
     return tls_ == nullptr ? nullptr : &tls_->reloader();
@@ -127,8 +127,9 @@ class UpstreamStore final : public Store {
   const std::unique_ptr<v1::RouteTable::Stub> stub_;
   std::atomic<SteadyInstant::rep> heard_ = 0;
   std::atomic<int> astray_ = 0;  // watches that do not deliver
-  StoreFollower* follower_ = nullptr;
-  std::mutex follower_mutex_;  // held while the follower is called
+  std::mutex follower_mutex_;    // held while the follower is called
+  // Null before Follow(), and after following has ended.
+  StoreFollower* follower_ ABSL_GUARDED_BY(follower_mutex_) = nullptr;
 
   std::mutex mutex_;
   std::condition_variable closing_;

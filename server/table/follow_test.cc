@@ -137,6 +137,24 @@ TEST(Follow, TablesAreMadeAndDeletedWhileAllWrite) {
   EXPECT_EQ(digest, (*made)->state().digest);
 }
 
+// As after a start that failed: nothing has closed the store.
+TEST(Follow, TablesThatEndAreCalledNoMore) {
+  SharedLog log;
+  Node writer(log);
+  for (NextHopId i = 1; i <= 20; ++i) {
+    SharedLog::View store(log);
+    auto tables = std::make_unique<Tables>(TablesOptions{}, &store);
+    ASSERT_TRUE(tables->Restore().ok());
+    EXPECT_EQ(log.followers(), 2U);
+    std::thread writes(
+        [&] { EXPECT_TRUE(writer.table().Apply(Announce("::/0", i)).ok()); });
+    tables.reset();
+    EXPECT_EQ(log.followers(), 1U);
+    writes.join();
+    EXPECT_TRUE(writer.table().Apply(Announce("::/1", i)).ok());
+  }
+}
+
 TEST(Follow, ABatchThatDoesNotFollowStopsTheTable) {
   FakeStore store;
   Table table(StoredTable(), {.store = &store});

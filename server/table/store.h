@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -132,6 +133,25 @@ class StoreFollower {
   ~StoreFollower() = default;
 };
 
+// Ends following when it is destroyed: afterwards no call of the follower is in
+// progress, and none comes. Must not outlive the store.
+class [[nodiscard]] Following {
+ public:
+  Following() = default;
+  explicit Following(std::function<void()> end) : end_(std::move(end)) {}
+  Following(Following&& other) noexcept { end_.swap(other.end_); }
+  Following& operator=(Following&& other) noexcept {
+    Following(std::move(other)).end_.swap(end_);
+    return *this;
+  }
+  ~Following() {
+    if (end_ != nullptr) end_();
+  }
+
+ private:
+  std::function<void()> end_;
+};
+
 // A server that shares the store, as it last reported.
 struct StoreReplica {
   std::string name;
@@ -180,10 +200,11 @@ class Store {
     return absl::UnimplementedError("this store is always there");
   }
 
-  // Calls `follower` for what other servers do after Load(), until Close(); on
-  // threads of the store. Without effect if one server alone writes the store.
-  // REQUIRES: Load() or Resume() succeeded; called once.
-  virtual void Follow(StoreFollower& /*follower*/) {}
+  // Calls `follower` for what other servers do after Load(), until Close() or
+  // until the result is destroyed; on threads of the store. Without effect if
+  // one server alone writes the store. REQUIRES: Load() or Resume() succeeded;
+  // called once.
+  virtual Following Follow(StoreFollower& /*follower*/) { return {}; }
 
   // Seconds since the store was last known to be reached; 0 for one on a disk.
   virtual absl::Duration lag() const { return absl::ZeroDuration(); }

@@ -98,7 +98,7 @@ absl::Status Tables::Restore(const Copy& copy) {
     const std::lock_guard lock(mutex_);
     PublishMap(std::move(map));
   }
-  store_->Follow(*this);
+  following_ = store_->Follow(*this);
   return absl::OkStatus();
 }
 

@@ -150,6 +150,7 @@ class Tables : private StoreFollower {
   // Last: they use all of the above.
   Executor::Job free_job_;
   Executor::Job follow_job_;
+  Following following_;
 };
 
 }  // namespace planb::server

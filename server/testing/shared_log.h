@@ -41,10 +41,14 @@ class SharedLog {
       }
       return tables;
     }
-    void Follow(StoreFollower& follower) override {
+    Following Follow(StoreFollower& follower) override {
       const std::lock_guard lock(log_.mutex_);
       follower_ = &follower;
       log_.views_.push_back(this);
+      return Following([this] {
+        const std::lock_guard ending(log_.mutex_);
+        std::erase(log_.views_, this);
+      });
     }
     using Store::CreateTable;
     using Store::DeleteTable;
@@ -115,6 +119,12 @@ class SharedLog {
     StoreFollower* follower_ = nullptr;  // guarded by the log's mutex
     const std::string path_ = "shared";
   };
+
+  // How many servers follow.
+  size_t followers() const {
+    const std::lock_guard lock(mutex_);
+    return views_.size();
+  }
 
  private:
   struct SharedTable {

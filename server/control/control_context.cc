@@ -17,9 +17,8 @@ namespace {
 // cancelled call, and its callback interface costs lookups (TableService).
 constexpr absl::Duration kLookAround = absl::Milliseconds(100);
 // How often a call that waits for other servers reads their reports. All such
-// calls share what was read within the second.
+// calls share what was read within Store::kReplicasAge.
 constexpr absl::Duration kReplicasPause = absl::Milliseconds(15);
-constexpr absl::Duration kReplicasAge = absl::Milliseconds(10);
 
 // Waits until `generation`, which is visible here, is so on others. The batch
 // is in the store: no error may mean that it is refused.
@@ -33,7 +32,7 @@ absl::Status AwaitReplicas(const grpc::ServerContext& call, uint32_t wanted,
   };
   for (;;) {
     const bool last = SteadyNow() >= until;
-    const auto replicas = table.options().store->Replicas(kReplicasAge);
+    const auto replicas = table.options().store->Replicas(Store::kReplicasAge);
     size_t behind = 0;
     size_t reached = 1;  // this server, which may not have reported it yet
     if (replicas.ok()) {

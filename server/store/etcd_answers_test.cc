@@ -46,12 +46,14 @@ class Between {
             grpc::CreateChannel(member, grpc::InsecureChannelCredentials())),
         kv_(*this),
         watch_(*this),
+        lease_(*this),
         auth_(*this) {
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
                              &port_);
     builder.RegisterService(&kv_);
     builder.RegisterService(&watch_);
+    builder.RegisterService(&lease_);
     builder.RegisterService(&auth_);
     builder.SetMaxReceiveMessageSize(-1);
     server_ = builder.BuildAndStart();
@@ -65,6 +67,8 @@ class Between {
   std::function<Status(const etcdserverpb::TxnRequest&)> before_txn;
   std::function<Status(const etcdserverpb::TxnRequest&, Status)> after_txn;
   std::function<Status(const etcdserverpb::RangeRequest&)> before_range;
+  std::function<void()> before_watch;
+  std::function<void()> before_lease;
   std::atomic<int> logins = 0;
 
  private:
@@ -108,11 +112,13 @@ class Between {
   class Watcher final : public etcdserverpb::Watch::Service {
    public:
     explicit Watcher(Between& between)
-        : stub_(etcdserverpb::Watch::NewStub(between.channel_)) {}
+        : between_(between),
+          stub_(etcdserverpb::Watch::NewStub(between.channel_)) {}
     Status Watch(
         grpc::ServerContext* server,
         grpc::ServerReaderWriter<etcdserverpb::WatchResponse,
                                  etcdserverpb::WatchRequest>* from) override {
+      if (between_.before_watch) between_.before_watch();
       const auto context = grpc::ClientContext::FromServerContext(*server);
       const auto to = stub_->Watch(context.get());
       std::thread requests([&] {
@@ -129,7 +135,32 @@ class Between {
     }
 
    private:
+    Between& between_;
     std::unique_ptr<etcdserverpb::Watch::Stub> stub_;
+  };
+
+  class Leases final : public etcdserverpb::Lease::Service {
+   public:
+    explicit Leases(Between& between)
+        : between_(between),
+          stub_(etcdserverpb::Lease::NewStub(between.channel_)) {}
+    Status LeaseGrant(grpc::ServerContext*,
+                      const etcdserverpb::LeaseGrantRequest* request,
+                      etcdserverpb::LeaseGrantResponse* response) override {
+      if (between_.before_lease) between_.before_lease();
+      grpc::ClientContext context;
+      return stub_->LeaseGrant(&context, *request, response);
+    }
+    Status LeaseRevoke(grpc::ServerContext*,
+                       const etcdserverpb::LeaseRevokeRequest* request,
+                       etcdserverpb::LeaseRevokeResponse* response) override {
+      grpc::ClientContext context;
+      return stub_->LeaseRevoke(&context, *request, response);
+    }
+
+   private:
+    Between& between_;
+    std::unique_ptr<etcdserverpb::Lease::Stub> stub_;
   };
 
   class Auth final : public etcdserverpb::Auth::Service {
@@ -149,6 +180,7 @@ class Between {
   const std::shared_ptr<grpc::Channel> channel_;
   Kv kv_;
   Watcher watch_;
+  Leases lease_;
   Auth auth_;
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
@@ -534,6 +566,38 @@ TEST_F(EtcdAnswers, ATokenThatIsRefusedIsRenewed) {
     EXPECT_FALSE(store->CreateTable("other", 0).ok());
     between_->before_txn = nullptr;
   }
+}
+
+// Another server's updates are acknowledged by all servers that there are, and
+// the watch of this one, which starts, is late.
+TEST_F(EtcdAnswers, AServerThatStartsHasWhatWasAcknowledgedBeforeItCounted) {
+  constexpr uint64_t kUpdates = 50;
+  const std::unique_ptr<Store> direct = OpenDirectly();
+  Tables writer({}, direct.get());
+  ASSERT_TRUE(writer.Restore().ok());
+  int leases = 0;
+  between_->before_lease = [&] {
+    for (uint64_t i = 1; leases == 0 && i <= kUpdates; ++i) {
+      UpdateBatch batch;
+      batch.changes = {{RouteChange::Op::kUpsert,
+                        Prefix::Parse("2001:db8::/32").value(),
+                        static_cast<NextHopId>(i)}};
+      EXPECT_TRUE(writer.default_table().Apply(batch).ok());
+    }
+    ++leases;
+    const auto replicas = direct->Replicas(absl::ZeroDuration());
+    ASSERT_TRUE(replicas.ok()) << replicas.status();
+    EXPECT_EQ(replicas->size(), 1U);  // it does not count yet
+  };
+  between_->before_watch = [] { absl::SleepFor(absl::Milliseconds(200)); };
+  const std::unique_ptr<Store> between = OpenBetween();
+  Tables starts({}, between.get());
+  const absl::Status started = starts.Restore();
+  ASSERT_TRUE(started.ok()) << started;
+  EXPECT_EQ(starts.default_table().visible(), kUpdates);
+  EXPECT_EQ(leases, 1);
+  starts.Drain(SteadyNow());
+  writer.Drain(SteadyNow());
 }
 
 }  // namespace

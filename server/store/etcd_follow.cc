@@ -253,8 +253,10 @@ absl::StatusOr<EtcdStore::Loaded> EtcdStore::LoadAll() {
 absl::StatusOr<std::vector<StoredTable>> EtcdStore::Load() {
   const absl::Status format = CheckFormat(options_.patience);
   if (!format.ok()) return format;
+  SteadyInstant began;
   // A server does not start with a part of its tables.
-  const auto load_whole = [this]() -> absl::StatusOr<Loaded> {
+  const auto load_whole = [&]() -> absl::StatusOr<Loaded> {
+    began = SteadyNow();
     auto loaded = LoadAll();
     if (!loaded.ok()) return loaded;
     for (const auto& [name, why] : loaded->unreadable) return why;
@@ -286,6 +288,7 @@ absl::StatusOr<std::vector<StoredTable>> EtcdStore::Load() {
   floor_ = loaded->floor;
   floor_revision_ = loaded->floor_revision;
   revision_ = loaded->revision;
+  heard_ = began.time_since_epoch().count();
   return std::move(loaded->tables);
 }
 
@@ -310,7 +313,6 @@ Following EtcdStore::Follow(StoreFollower& follower) {
     const std::lock_guard lock(report_mutex_);
     reporting_ = true;
   }
-  if (!resumed_) heard_ = SteadyNow().time_since_epoch().count();
   threads_.emplace_back([this] { WatchLoop(); });
   threads_.emplace_back([this] { ReportLoop(); });
   return Following([this] {

@@ -76,6 +76,7 @@ class EtcdStore final : public Store {
   absl::Status Resume(absl::Span<StoredTable> tables,
                       absl::Duration age) override;
   Following Follow(StoreFollower& follower) override;
+  absl::Status AwaitFollowed() override;
   absl::Duration lag() const override;
   TlsReloader* tls() override { return client_->tls(); }
   bool shared() const override { return true; }
@@ -238,6 +239,7 @@ class EtcdStore final : public Store {
   std::map<std::string, uint64_t> visible_ ABSL_GUARDED_BY(report_mutex_);
   bool report_due_ ABSL_GUARDED_BY(report_mutex_) = false;
   bool reporting_ ABSL_GUARDED_BY(report_mutex_) = false;  // since Follow()
+  bool reported_ ABSL_GUARDED_BY(report_mutex_) = false;   // since then
   bool report_ending_ ABSL_GUARDED_BY(report_mutex_) = false;
   bool report_ended_ ABSL_GUARDED_BY(report_mutex_) = false;
   // Held while the reports are read, which many calls may want at once.

@@ -3,6 +3,8 @@
 // What a server does beside: reports of what is visible there, and snapshots.
 
 #include <algorithm>
+#include <chrono>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -34,6 +36,8 @@ constexpr absl::Duration kLeaseRefresh = absl::Seconds(3);
 // of one server no more often than the first.
 constexpr absl::Duration kReportPause = absl::Milliseconds(50);
 constexpr absl::Duration kReportShare = absl::Milliseconds(10);
+// How often a server that starts looks how far it has followed.
+constexpr auto kFollowedPause = std::chrono::milliseconds(2);
 
 }  // namespace
 
@@ -73,9 +77,13 @@ void EtcdStore::ReportLoop() {
       if (status.ok()) servers = *sent;
       due = !status.ok();
     }
+    const bool reported = lease != 0 && !due;
     // It has ended if this server was paused, and the record with it.
     if (absl::IsNotFound(status)) lease = 0;
     lock.lock();
+    if (reported && !std::exchange(reported_, true)) {
+      report_changed_.notify_all();
+    }
     report_changed_.wait_for(lock,
                              absl::ToChronoMilliseconds(std::max(
                                  kReportPause, kReportShare * servers)),
@@ -91,6 +99,61 @@ void EtcdStore::ReportLoop() {
   lock.lock();
   report_ended_ = true;
   report_changed_.notify_all();
+}
+
+absl::Status EtcdStore::AwaitFollowed() {
+  if (resumed_) return absl::OkStatus();  // it begins with what it has
+  const SteadyInstant began = SteadyNow();
+  const auto silent = [] {
+    return Error(absl::StatusCode::kUnavailable, "STORE_FAILED",
+                 "etcd does not answer since the tables were read");
+  };
+  {
+    std::unique_lock lock(report_mutex_);
+    report_changed_.wait_until(lock, SteadyAfter(options_.patience),
+                               [this] { return reported_ || report_ending_; });
+    if (!reported_) return silent();
+  }
+  // An update may yet be acknowledged by reports that were read before.
+  absl::SleepFor(2 * kReplicasAge);
+  std::map<uint64_t, uint64_t> wanted;  // the next entry, by table
+  const std::string prefix = TableKey("");
+  const auto read = client_->ReadPrefix(prefix, 0, [&](const KeyValue& kv) {
+    etcd::TableRecord record;
+    // What is no table's is left out, and no new server starts.
+    if (CheckTableName(kv.key().substr(prefix.size())).ok() &&
+        record.ParseFromString(kv.value()) && record.id() != 0) {
+      wanted[record.id()] = record.next();
+    }
+    return absl::OkStatus();
+  });
+  if (!read.ok()) return Failed(read.status());
+  const auto followed = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (revision_ >= *read) return true;
+    const bool gone =
+        std::any_of(logs_.begin(), logs_.end(), [&](const auto& known) {
+          return !wanted.contains(known.first) &&
+                 known.second.created <= *read && known.second.failed.ok();
+        });
+    return !gone &&
+           std::all_of(wanted.begin(), wanted.end(), [&](const auto& table) {
+             const auto log = logs_.find(table.first);
+             return log != logs_.end() &&
+                    (log->second.record.next() >= table.second ||
+                     !log->second.failed.ok());
+           });
+  };
+  // The watch is heard, too: appends would be refused at once without.
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    const SteadyInstant heard{SteadyInstant::duration(heard_.load())};
+    if (heard >= began && followed()) return absl::OkStatus();
+    if (!closed_.ok()) return closed_;
+    if (ElapsedSince(std::max(heard, began)) > options_.patience) {
+      return silent();
+    }
+    changed_.wait_for(lock, kFollowedPause, [this] { return ending_; });
+  }
 }
 
 absl::StatusOr<int64_t> EtcdStore::SendReport(int64_t lease) {

@@ -241,6 +241,7 @@ absl::StatusOr<std::vector<StoredTable>> UpstreamStore::Load() {
         absl::StatusCode::kUnavailable, "STORE_FAILED",
         absl::StrCat("following ", options_.target, ": ", why.message()));
   };
+  const SteadyInstant began = SteadyNow();
   const auto tables = ListTables(options_.timeout);
   if (!tables.ok()) return failed(tables.status());
   std::vector<StoredTable> loaded;
@@ -254,6 +255,7 @@ absl::StatusOr<std::vector<StoredTable>> UpstreamStore::Load() {
     // Deleted since it was listed.
     if (!absl::IsNotFound(whole.status())) return failed(whole.status());
   }
+  heard_ = began.time_since_epoch().count();
   return loaded;
 }
 
@@ -280,7 +282,6 @@ Following UpstreamStore::Follow(StoreFollower& follower) {
     const std::lock_guard lock(follower_mutex_);
     follower_ = &follower;
   }
-  if (!resumed_) heard_ = SteadyNow().time_since_epoch().count();
   for (Watch& watch : watches_) {
     watch.thread = std::thread([this, &watch] { RunWatch(watch); });
   }

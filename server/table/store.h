@@ -206,6 +206,12 @@ class Store {
   // called once.
   virtual Following Follow(StoreFollower& /*follower*/) { return {}; }
 
+  // Waits until the follower has been told of all that other servers may have
+  // acknowledged with ACK_REPLICATED before this server counted among them.
+  // Errors: UNAVAILABLE (STORE_FAILED) if the store does not answer meanwhile.
+  // REQUIRES: Follow() was called.
+  virtual absl::Status AwaitFollowed() { return absl::OkStatus(); }
+
   // Seconds since the store was last known to be reached; 0 for one on a disk.
   virtual absl::Duration lag() const { return absl::ZeroDuration(); }
 
@@ -222,6 +228,9 @@ class Store {
   // Tells the other servers, soon, that lookups in `table` are answered from
   // `generation`. Does not wait.
   virtual void Report(const std::string& /*table*/, uint64_t /*generation*/) {}
+
+  // ACK_REPLICATED goes by what Replicas() tells of so long ago at most.
+  static constexpr absl::Duration kReplicasAge = absl::Milliseconds(10);
 
   // The servers that share the store, by name, as they were within `max_age`.
   // Errors: FAILED_PRECONDITION (STORE_NOT_SHARED), UNAVAILABLE (STORE_FAILED).

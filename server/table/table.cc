@@ -359,6 +359,13 @@ void Table::RunStore() {
 void Table::Add(Elsewhere elsewhere) {
   const std::lock_guard lock(mutex_);
   if (!apart_.ok()) return;
+  if (elsewhere.whole != nullptr) {
+    elsewhere_generation_ = elsewhere.whole->generation;
+  }
+  for (const AcceptedBatch& batch : elsewhere.batches) {
+    if (batch.delta == nullptr) continue;
+    elsewhere_generation_ = batch.delta->generation;
+  }
   elsewhere_.push_back(std::move(elsewhere));
   if (storing_) return;  // the job that ends the append applies it
   storing_ = true;
@@ -382,6 +389,22 @@ void Table::FailedElsewhere(const absl::Status& why) {
   apart_ = why;
   Log(LogLevel::kError, "a table is no longer followed",
       {{"table", name_}, {"error", why.message()}});
+}
+
+absl::Status Table::AwaitFollowed(SteadyInstant deadline) const {
+  for (;;) {
+    uint64_t generation = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      if (!apart_.ok()) return absl::OkStatus();
+      generation = elsewhere_generation_;
+    }
+    const absl::Status visible = AwaitVisible(
+        generation, std::min(deadline, SteadyAfter(kAwaitElsewhere)));
+    // Or the table is deleted meanwhile.
+    if (!absl::IsDeadlineExceeded(visible)) return absl::OkStatus();
+    if (SteadyNow() >= deadline) return visible;
+  }
 }
 
 absl::Status Table::Apply(Elsewhere elsewhere) {

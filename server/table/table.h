@@ -131,6 +131,9 @@ class Table {
   void ReplacedElsewhere(StoredTable whole);
   // Stops at what the store has of the table by now, for this reason.
   void FailedElsewhere(const absl::Status& why);
+  // Blocks until what other servers did by now is visible, or cannot be
+  // applied. Errors: DEADLINE_EXCEEDED.
+  absl::Status AwaitFollowed(SteadyInstant deadline) const;
 
   // Blocks until `generation` is visible. See Visibility::Await.
   absl::Status AwaitVisible(
@@ -306,6 +309,8 @@ class Table {
   BuildState builds_ ABSL_GUARDED_BY(mutex_);
   absl::Status frozen_ ABSL_GUARDED_BY(mutex_);
   std::vector<Elsewhere> elsewhere_ ABSL_GUARDED_BY(mutex_);
+  uint64_t elsewhere_generation_ ABSL_GUARDED_BY(mutex_) =
+      0;  // after all of it
   // Why what other servers do is applied no more.
   absl::Status apart_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

@@ -21,6 +21,10 @@ namespace {
 constexpr size_t kExecutorThreads = 4;
 // How often a deleted table is looked at while a call still uses it.
 constexpr absl::Duration kFreePeriod = absl::Milliseconds(20);
+// How often a server that starts looks whether it has all tables, and how long
+// it waits until lookups see what other servers did meanwhile.
+constexpr absl::Duration kFollowPause = absl::Milliseconds(1);
+constexpr absl::Duration kLongestFirstBuild = absl::Minutes(1);
 // How long draining waits for commits, even without patience.
 constexpr absl::Duration kLastCommits = absl::Milliseconds(500);
 
@@ -99,6 +103,24 @@ absl::Status Tables::Restore(const Copy& copy) {
     PublishMap(std::move(map));
   }
   following_ = store_->Follow(*this);
+  const absl::Status followed = AwaitFollowed();
+  // With a copy, a server starts without the store, and so with what it read.
+  if (copy != nullptr && absl::IsUnavailable(followed)) return absl::OkStatus();
+  return followed;
+}
+
+absl::Status Tables::AwaitFollowed() {
+  absl::Status status = store_->AwaitFollowed();
+  if (!status.ok()) return status;
+  const auto waits = [this] {
+    const std::lock_guard lock(follow_mutex_);
+    return !elsewhere_.empty();
+  };
+  while (waits()) absl::SleepFor(kFollowPause);
+  for (const TableRef& table : All()) {
+    status = table->AwaitFollowed(SteadyAfter(kLongestFirstBuild));
+    if (!status.ok()) return status;
+  }
   return absl::OkStatus();
 }
 

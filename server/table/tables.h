@@ -52,8 +52,10 @@ class Tables : private StoreFollower {
   ~Tables();
 
   // Loads all tables of the store. If it does not answer, begins with what
-  // `copy` returns, unless null. Errors: those of Store::Load and
-  // Store::CreateTable, with the one of `copy`. REQUIRES: there is a store; no
+  // `copy` returns, unless null. Afterwards lookups see all that was
+  // acknowledged with ACK_REPLICATED before. Errors: those of Store::Load,
+  // Store::CreateTable and Store::AwaitFollowed, with the one of `copy`; those
+  // of Table::AwaitFollowed. REQUIRES: there is a store; no
   // other call came before.
   using Copy = std::function<absl::StatusOr<StoredCopy>()>;
   absl::Status Restore(const Copy& copy = nullptr);
@@ -127,6 +129,10 @@ class Tables : private StoreFollower {
 
   // Errors: those of Restore.
   absl::StatusOr<std::vector<StoredTable>> LoadOrResume(const Copy& copy);
+  // Waits until lookups see what other servers acknowledged before this one
+  // counted among them. Errors: those of Store::AwaitFollowed and
+  // Table::AwaitFollowed.
+  absl::Status AwaitFollowed();
   TableRef Make(const StoredTable& stored);
   // Also hands over what waits for a new table.
   void PublishMap(Map map) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

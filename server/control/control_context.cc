@@ -39,8 +39,11 @@ absl::Status AwaitReplicas(const grpc::ServerContext& call, uint32_t wanted,
       for (const StoreReplica& replica : *replicas) {
         if (replica.self) continue;
         const auto visible = replica.visible.find(table.name());
-        const bool reaches =
-            visible != replica.visible.end() && visible->second >= generation;
+        // Another table of that name may have any generation.
+        const bool reaches = visible != replica.visible.end() &&
+                             (visible->second.id == table.store_id() ||
+                              visible->second.id == Store::kAnyTable) &&
+                             visible->second.generation >= generation;
         ++(reaches ? reached : behind);
       }
       if (wanted == 0 ? behind == 0 : reached >= wanted) {

@@ -372,10 +372,10 @@ grpc::Status TableService::ListReplicas(const v1::ListReplicasRequest&,
     out.set_version(replica.version);
     out.set_self(replica.self);
     out.set_reported_unix_nanos(UnixNanos(replica.reported));
-    for (const auto& [table, generation] : replica.visible) {
+    for (const auto& [name, table] : replica.visible) {
       v1::Replica::Visible& visible = *out.add_tables();
-      visible.set_table(table);
-      visible.set_generation(generation);
+      visible.set_table(name);
+      visible.set_generation(table.generation);
     }
   }
   return grpc::Status::OK;

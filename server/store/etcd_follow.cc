@@ -419,6 +419,12 @@ void EtcdStore::Created(const std::string& name, const KeyValue& kv) {
   const std::lock_guard lock(mutex_);
   if (!record.ParseFromString(kv.value())) return;
   if (logs_.contains(record.id())) return;
+  Log* const other = Find(name, kAnyTable);
+  if (other != nullptr && other->revision < kv.mod_revision()) {
+    // It was not deleted, or it is the default table.
+    if (other->failed.ok()) Fail(*other, kv.key(), "is of another table now");
+    return;
+  }
   if (kv.version() != 1) return;
   Log log = {.name = name,
              .id = record.id(),
@@ -465,6 +471,12 @@ absl::Status EtcdStore::Event(const etcdserverpb::Event& event) {
       if (log->second.name != key ||
           log->second.revision >= kv.mod_revision()) {
         ++log;
+        continue;
+      }
+      if (key == "default") {
+        // By no server. The table has failed, and its log stays for that.
+        Log& lost = (log++)->second;
+        if (lost.failed.ok()) Fail(lost, kv.key(), "was deleted");
         continue;
       }
       const Log deleted = std::move(log->second);

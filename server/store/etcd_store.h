@@ -80,7 +80,8 @@ class EtcdStore final : public Store {
   absl::Duration lag() const override;
   TlsReloader* tls() override { return client_->tls(); }
   bool shared() const override { return true; }
-  void Report(const std::string& table, uint64_t generation) override;
+  void Report(const std::string& table, uint64_t id,
+              uint64_t generation) override;
   absl::StatusOr<std::vector<StoreReplica>> Replicas(
       absl::Duration max_age) override;
   using Store::CreateTable;
@@ -236,7 +237,11 @@ class EtcdStore final : public Store {
   // What this server reports.
   std::mutex report_mutex_;
   std::condition_variable report_changed_;  // or ending, or ended
-  std::map<std::string, uint64_t> visible_ ABSL_GUARDED_BY(report_mutex_);
+  struct Reported {
+    std::string name;
+    uint64_t generation = 0;
+  };
+  std::map<uint64_t, Reported> visible_ ABSL_GUARDED_BY(report_mutex_);
   bool report_due_ ABSL_GUARDED_BY(report_mutex_) = false;
   bool reporting_ ABSL_GUARDED_BY(report_mutex_) = false;  // since Follow()
   bool reported_ ABSL_GUARDED_BY(report_mutex_) = false;   // since then

@@ -732,6 +732,81 @@ TEST_F(EtcdStoreTest, DamagedEntriesStopTheirTableAndNoOther) {
   }
 }
 
+// An operator deletes all keys and starts one server anew, and not the other.
+TEST_F(EtcdStoreTest, ADefaultTableThatIsDeletedFailsWithTheOldServers) {
+  Node old(Open());
+  Table& table = old.tables.default_table();
+  for (NextHopId i = 1; i <= 3; ++i) {
+    ASSERT_TRUE(table.Apply(Changes({Announce("::/0", i)})).ok());
+  }
+  etcdserverpb::DeleteRangeRequest erase;
+  erase.set_key(prefix_ + "/");
+  erase.set_range_end(EndOfPrefix(prefix_ + "/"));
+  ASSERT_TRUE(cluster_->Client("")->DeleteRange(erase).ok());
+  Node anew(Open());
+  const Table& other = anew.tables.default_table();
+  ASSERT_NE(other.store_id(), table.store_id());
+  const absl::Time deadline = absl::Now() + kPatience;
+  while (table.state().store_error.empty() && absl::Now() < deadline) {
+    absl::SleepFor(absl::Milliseconds(2));
+  }
+  const absl::Status refused =
+      table.Apply(Changes({Announce("::/0", 4)})).status();
+  EXPECT_EQ(ErrorReason(refused), "STORE_CORRUPT") << refused;
+  EXPECT_TRUE(absl::IsDataLoss(refused)) << refused;
+  EXPECT_TRUE(
+      absl::StrContains(refused.message(), "/state/tables/default was deleted"))
+      << refused;
+  // Lookups go on, and there is one table of that name.
+  EXPECT_EQ(table.visible(), 3U);
+  EXPECT_EQ(old.tables.All().size(), 1U);
+  ASSERT_TRUE(
+      anew.tables.default_table().Apply(Changes({Announce("::/0", 5)})).ok());
+  // Other tables are followed.
+  const auto red = anew.tables.Create("red");
+  ASSERT_TRUE(red.ok()) << red.status();
+  ASSERT_TRUE((*red)->Apply(Changes({Announce("::/0", 1)})).ok());
+  AwaitSame(old.tables, anew.tables, "red");
+  EXPECT_EQ(old.tables.All().size(), 2U);
+  // What the old server shows is not the new table, whatever its generation.
+  const auto replicas = anew.tables.Replicas();
+  ASSERT_TRUE(replicas.ok()) << replicas.status();
+  for (const StoreReplica& replica : *replicas) {
+    if (replica.self) continue;
+    const StoreReplica::Visible& shown = replica.visible.at("default");
+    EXPECT_EQ(shown.id, table.store_id());
+    EXPECT_EQ(shown.generation, 3U);
+  }
+}
+
+// Another record stands where that of a table was.
+TEST_F(EtcdStoreTest, ATableThatIsReplacedFails) {
+  Node node(Open());
+  for (const char* name : {"default", "red"}) {
+    if (name != std::string("default")) {
+      ASSERT_TRUE(node.tables.Create(name).ok());
+    }
+    const TableRef table = *node.tables.Find(name);
+    ASSERT_TRUE(table->Apply(Changes({Announce("::/0", 1)})).ok());
+    etcd::TableRecord record;
+    record.set_id(7);
+    record.set_next(1);
+    etcdserverpb::PutRequest put;
+    put.set_key(absl::StrCat(prefix_, "/state/tables/", name));
+    put.set_value(record.SerializeAsString());
+    ASSERT_TRUE(cluster_->Client("")->Put(put).ok());
+    const absl::Time deadline = absl::Now() + kPatience;
+    while (table->state().store_error.empty() && absl::Now() < deadline) {
+      absl::SleepFor(absl::Milliseconds(2));
+    }
+    EXPECT_EQ(
+        ErrorReason(table->Apply(Changes({Announce("::/0", 2)})).status()),
+        "STORE_CORRUPT");
+    EXPECT_EQ(table->visible(), 1U);
+  }
+  EXPECT_EQ(node.tables.All().size(), 2U);
+}
+
 // No checksum covers the numbers of bytes in these records.
 TEST_F(EtcdStoreTest, RecordsWithAnotherNumberOfBytesAreRefused) {
   EtcdStoreOptions options = Options();

@@ -41,10 +41,12 @@ constexpr auto kFollowedPause = std::chrono::milliseconds(2);
 
 }  // namespace
 
-void EtcdStore::Report(const std::string& table, uint64_t generation) {
+void EtcdStore::Report(const std::string& table, uint64_t id,
+                       uint64_t generation) {
   const std::lock_guard lock(report_mutex_);
-  uint64_t& visible = visible_[table];
-  visible = std::max(visible, generation);
+  Reported& visible = visible_[id];
+  visible.name = table;
+  visible.generation = std::max(visible.generation, generation);
   report_due_ = true;
   report_changed_.notify_one();
 }
@@ -161,20 +163,21 @@ absl::StatusOr<int64_t> EtcdStore::SendReport(int64_t lease) {
   record.set_name(options_.replica_name);
   record.set_version(options_.version);
   record.set_reported_unix_nanos(absl::GetCurrentTimeNanos());
-  std::set<std::string> tables;
+  std::set<uint64_t> tables;
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& [id, log] : logs_) tables.insert(log.name);
+    for (const auto& [id, log] : logs_) tables.insert(id);
   }
   {
     const std::lock_guard lock(report_mutex_);
     std::erase_if(visible_, [&](const auto& table) {
       return !tables.contains(table.first);
     });
-    for (const auto& [table, generation] : visible_) {
+    for (const auto& [id, table] : visible_) {
       auto& reported = *record.add_tables();
-      reported.set_table(table);
-      reported.set_generation(generation);
+      reported.set_table(table.name);
+      reported.set_id(id);
+      reported.set_generation(table.generation);
     }
   }
   etcdserverpb::TxnRequest txn;
@@ -212,7 +215,7 @@ absl::StatusOr<std::vector<StoreReplica>> EtcdStore::Replicas(
         replica.self = kv.key() == self;
         replica.reported = absl::FromUnixNanos(record.reported_unix_nanos());
         for (const auto& table : record.tables()) {
-          replica.visible[table.table()] = table.generation();
+          replica.visible[table.table()] = {table.id(), table.generation()};
         }
         return absl::OkStatus();
       });

@@ -158,8 +158,12 @@ struct StoreReplica {
   std::string version;
   bool self = false;
   absl::Time reported;  // by its own clock
-  // The generation that answers lookups there, by table.
-  std::map<std::string, uint64_t> visible;
+  struct Visible {
+    uint64_t id = 0;  // StoredTable::id; 0: an earlier version does not say
+    uint64_t generation = 0;
+  };
+  // The generation that answers lookups there, by the name of the table.
+  std::map<std::string, Visible> visible;
 };
 
 // Thread-safe. The effect of a call that returned OK survives kill -9. With
@@ -225,9 +229,10 @@ class Store {
   // True if several servers may write the store.
   virtual bool shared() const { return false; }
 
-  // Tells the other servers, soon, that lookups in `table` are answered from
-  // `generation`. Does not wait.
-  virtual void Report(const std::string& /*table*/, uint64_t /*generation*/) {}
+  // Tells the other servers, soon, that lookups in the table with this name and
+  // id are answered from `generation`. Does not wait.
+  virtual void Report(const std::string& /*table*/, uint64_t /*id*/,
+                      uint64_t /*generation*/) {}
 
   // ACK_REPLICATED goes by what Replicas() tells of so long ago at most.
   static constexpr absl::Duration kReplicasAge = absl::Milliseconds(10);

@@ -652,7 +652,7 @@ void Table::Publish(std::unique_ptr<const Snapshot> snapshot,
     pending_ -= batches.size();
   }
   visibility_.Advance(generation, moment);
-  if (has_store()) options_.store->Report(name_, generation);
+  if (has_store()) options_.store->Report(name_, store_id_, generation);
   for (const Accepted& batch : batches) {
     if (options_.events.visible) {
       options_.events.visible(absl::FromChrono(now - batch.at));

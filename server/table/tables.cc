@@ -271,7 +271,16 @@ void Tables::RunFollow() {
     Map map = *map_.Read();
     const auto it = map.find(next.name);
     const bool known = it != map.end() && it->second->store_id() == next.id;
-    if (next.deleted && known) {
+    if (next.name == kDefault) {
+      // No server deletes it, and calls use it without a reference.
+      const bool lost = next.deleted && next.id == default_->store_id();
+      if (lost || next.whole != nullptr) {
+        default_->FailedElsewhere(
+            Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT",
+                  lost ? "the store has lost the default table"
+                       : "the store has another default table"));
+      }
+    } else if (next.deleted && known) {
       const TableRef table = it->second;
       // What it submitted ends with the store's error.
       table->Freeze(NotFound(next.name), SteadyNow());
@@ -281,7 +290,7 @@ void Tables::RunFollow() {
       TableRef made = Make(*next.whole);
       map.emplace(next.name, made);
       map_.Publish(std::make_unique<const Map>(std::move(map)));
-      store_->Report(next.name, made->visible());
+      store_->Report(next.name, next.id, made->visible());
     }
     // Else it is of a table that is deleted by now: this server deleted it, or
     // has made another one of that name, which comes after the deletion.
@@ -324,7 +333,7 @@ void Tables::PublishMap(Map map) {
   map_.Publish(std::make_unique<const Map>(std::move(map)));
   // Now that clients find them.
   for (const TableRef& table : tables) {
-    store_->Report(table->name(), table->visible());
+    store_->Report(table->name(), table->store_id(), table->visible());
   }
   const std::lock_guard lock(follow_mutex_);
   if (!elsewhere_.empty()) follow_job_.ScheduleNow();

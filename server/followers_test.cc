@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <random>
 #include <string>
@@ -307,37 +308,139 @@ TEST_F(Followers, DoNotStartWithoutTheOtherServer) {
       << alone.process().Log();
 }
 
+// One that answers what a test wants.
+class FakeLeader final : public v1::RouteTable::Service {
+ public:
+  using Writer = grpc::ServerWriter<v1::WatchRoutesResponse>;
+  FakeLeader(const std::string& socket,
+             std::function<void(v1::ListTablesResponse&)> tables,
+             std::function<void(const std::string& table, Writer&)> watch)
+      : tables_(std::move(tables)), watch_(std::move(watch)) {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("unix:" + socket,
+                             grpc::InsecureServerCredentials());
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+  ~FakeLeader() override {
+    server_->Shutdown(std::chrono::system_clock::now());
+  }
+
+  grpc::Status ListTables(grpc::ServerContext*, const v1::ListTablesRequest*,
+                          v1::ListTablesResponse* response) override {
+    tables_(*response);
+    return grpc::Status::OK;
+  }
+  grpc::Status WatchRoutes(grpc::ServerContext* call,
+                           const v1::WatchRoutesRequest* request,
+                           Writer* writer) override {
+    watch_(request->table(), *writer);
+    while (!call->IsCancelled()) absl::SleepFor(absl::Milliseconds(5));
+    return grpc::Status::OK;
+  }
+
+  static v1::WatchRoutesResponse Generation(uint64_t generation, bool reset,
+                                            const std::vector<Route>& routes) {
+    v1::WatchRoutesResponse message;
+    TableDigest digest;
+    for (const Route& route : routes) {
+      v1::RouteUpdate& update = *message.add_updates();
+      update.mutable_prefix()->set_address(std::string(16, '\0'));
+      update.mutable_prefix()->set_length(
+          static_cast<uint32_t>(route.prefix.length()));
+      update.set_next_hop_id(route.next_hop);
+      digest.Add(route);
+    }
+    message.set_reset(reset);
+    message.set_generation(generation);
+    message.set_generation_complete(true);
+    message.set_digest(digest.ToString());
+    return message;
+  }
+
+ private:
+  const std::function<void(v1::ListTablesResponse&)> tables_;
+  const std::function<void(const std::string&, Writer&)> watch_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
 // The name would lead out of the directory of the cache.
 TEST_F(Followers, DoNotTakeNamesThatNoTableMayHave) {
-  class Other final : public v1::RouteTable::Service {
-    grpc::Status ListTables(grpc::ServerContext*, const v1::ListTablesRequest*,
-                            v1::ListTablesResponse* response) override {
-      response->add_tables()->set_name("../x");
-      return grpc::Status::OK;
-    }
-    grpc::Status WatchRoutes(
-        grpc::ServerContext* call, const v1::WatchRoutesRequest*,
-        grpc::ServerWriter<v1::WatchRoutesResponse>* writer) override {
-      v1::WatchRoutesResponse whole;
-      whole.set_reset(true);
-      whole.set_generation(1);
-      whole.set_generation_complete(true);
-      whole.set_digest(TableDigest().ToString());
-      writer->Write(whole);
-      while (!call->IsCancelled()) absl::SleepFor(absl::Milliseconds(5));
-      return grpc::Status::OK;
-    }
-  } other;
-  grpc::ServerBuilder builder;
-  builder.AddListeningPort("unix:" + link_, grpc::InsecureServerCredentials());
-  builder.RegisterService(&other);
-  const auto server = builder.BuildAndStart();
+  const FakeLeader other(
+      link_, [](auto& tables) { tables.add_tables()->set_name("../x"); },
+      [](const auto&, auto& writer) {
+        writer.Write(FakeLeader::Generation(1, /*reset=*/true, {}));
+      });
   StoredServer follower("none", {absl::StrCat("--follow=unix:", link_)});
   EXPECT_FALSE(follower.Begins());
   EXPECT_TRUE(absl::StrContains(OneLine(follower.process()),
                                 "\"../x\" is no name of a table"))
       << follower.process().Log();
-  server->Shutdown(std::chrono::system_clock::now());
+}
+
+// An update with a reserved next hop, and tables that are made with one or have
+// a prefix twice.
+TEST_F(Followers, SurviveContentsThatNoTableCanHave) {
+  const Prefix prefix = Prefix::Parse("::/0").value();
+  std::atomic<bool> more = false;
+  const FakeLeader leader(
+      link_,
+      [&](auto& tables) {
+        tables.add_tables()->set_name("default");
+        if (!more) return;
+        for (const char* name : {"none", "undecided", "twice"}) {
+          tables.add_tables()->set_name(name);
+        }
+      },
+      [&](const std::string& table, auto& writer) {
+        std::vector<Route> routes;
+        if (table == "none") routes = {{prefix, kNoRoute}};
+        if (table == "undecided") routes = {{prefix, kUndecided}};
+        if (table == "twice") routes = {{prefix, 1}, {prefix, 2}};
+        writer.Write(FakeLeader::Generation(1, /*reset=*/true, routes));
+        if (table != "default") return;
+        while (!more) absl::SleepFor(absl::Milliseconds(5));
+        routes = {{prefix, kUndecided}};
+        writer.Write(FakeLeader::Generation(2, /*reset=*/false, routes));
+      });
+  const auto follower = Follow({kMetrics});
+  more = true;
+  EXPECT_TRUE(Soon([&] {
+    return follower->Metric("planb_store_tables_missing") == 3 &&
+           follower->Metric("planb_store_unreadable{table=\"default\"}") == 1;
+  })) << follower->process().Log();
+  EXPECT_EQ(follower->State().visible_generation(), 1U);
+}
+
+// The other server has a place for two watches.
+TEST_F(Followers, TellOfTablesThatTheyLack) {
+  const auto leader = Lead("none", {"--max_watchers=2"});
+  const auto follower = Follow({kMetrics});
+  const auto missing = [&] {
+    return follower->Metric("planb_store_tables_missing");
+  };
+  EXPECT_EQ(missing(), 0);
+  for (const char* name : {"blue", "red"}) {
+    grpc::ClientContext call;
+    v1::CreateTableRequest request;
+    request.set_table(name);
+    v1::Table table;
+    ASSERT_TRUE(leader->table().CreateTable(&call, request, &table).ok());
+  }
+  EXPECT_TRUE(Soon([&] { return missing() == 1; }));
+  const std::string log = follower->process().Log();
+  EXPECT_TRUE(absl::StrContains(log, "a table cannot be followed")) << log;
+  EXPECT_TRUE(absl::StrContains(log, "table=red")) << log;
+  grpc::ClientContext call;
+  v1::DeleteTableRequest request;
+  request.set_table("blue");
+  v1::DeleteTableResponse deleted;
+  ASSERT_TRUE(leader->table().DeleteTable(&call, request, &deleted).ok());
+  EXPECT_TRUE(Soon([&] { return missing() == 0; }));
+  EXPECT_TRUE(Soon([&] {
+    return absl::StrContains(follower->process().Log(),
+                             "a table is followed after all");
+  }));
 }
 
 TEST_F(Followers, StartFromTheirCacheWithoutTheOtherServer) {

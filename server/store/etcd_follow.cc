@@ -412,6 +412,8 @@ void EtcdStore::Created(const std::string& name, const KeyValue& kv) {
   if (!CheckTableName(name).ok()) {
     const absl::Status wrong =
         Corrupt(kv.key(), "does not have a table's name");
+    const std::lock_guard lock(mutex_);
+    missing_.insert(name);
     return server::Log(LogLevel::kError, "a table is left out",
                        {{"error", wrong.message()}});
   }
@@ -466,6 +468,7 @@ absl::Status EtcdStore::Event(const etcdserverpb::Event& event) {
       return absl::OkStatus();
     }
     const std::lock_guard lock(mutex_);
+    missing_.erase(std::string(key));
     // This server may have made a later one of that name already.
     for (auto log = logs_.begin(); log != logs_.end();) {
       if (log->second.name != key ||
@@ -601,6 +604,7 @@ absl::Status EtcdStore::Resync() {
     return first->failed;
   }
   std::vector<Done> undecided;
+  missing_.clear();
   // A damaged table stops where it is, and no other.
   for (auto& [id, log] : loaded->logs) {
     if (!log.failed.ok()) loaded->unreadable[log.name] = log.failed;
@@ -609,7 +613,10 @@ absl::Status EtcdStore::Resync() {
     server::Log(LogLevel::kError, "a table of the store cannot be read",
                 {{"table", name}, {"error", why.message()}});
     Log* const known = Find(name, kAnyTable);
-    if (known == nullptr) continue;
+    if (known == nullptr) {
+      missing_.insert(name);
+      continue;
+    }
     if (known->failed.ok()) {
       known->failed = why;
       if (Done done = Take(*known, known->append)) done(why);

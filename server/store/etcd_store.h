@@ -78,6 +78,7 @@ class EtcdStore final : public Store {
   Following Follow(StoreFollower& follower) override;
   absl::Status AwaitFollowed() override;
   absl::Duration lag() const override;
+  size_t missing() const override;
   TlsReloader* tls() override { return client_->tls(); }
   bool shared() const override { return true; }
   void Report(const std::string& table, uint64_t id,
@@ -225,6 +226,9 @@ class EtcdStore final : public Store {
   StoreFollower* follower_ ABSL_GUARDED_BY(mutex_) = nullptr;
   Logs logs_ ABSL_GUARDED_BY(mutex_);
   std::set<uint64_t> creating_ ABSL_GUARDED_BY(mutex_);
+  // Names below state/tables/ that are left out, because no server can have
+  // such a table or what is there cannot be read.
+  std::set<std::string> missing_ ABSL_GUARDED_BY(mutex_);
   uint64_t floor_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t floor_revision_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t revision_ ABSL_GUARDED_BY(mutex_) = 0;  // up to which it is followed

@@ -103,6 +103,11 @@ void EtcdStore::ReportLoop() {
   report_changed_.notify_all();
 }
 
+size_t EtcdStore::missing() const {
+  const std::lock_guard lock(mutex_);
+  return missing_.size();
+}
+
 absl::Status EtcdStore::AwaitFollowed() {
   if (resumed_) return absl::OkStatus();  // it begins with what it has
   const SteadyInstant began = SteadyNow();

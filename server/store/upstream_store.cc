@@ -42,6 +42,11 @@ absl::Status Add(const Message& message, Delta& delta) {
   for (const v1::RouteUpdate& update : message.updates()) {
     const auto prefix = DecodePrefix(update.prefix());
     if (!prefix.ok()) return prefix.status();
+    if (update.next_hop_id() == kUndecided) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(prefix->ToString(), " has next hop ", kUndecided,
+                       ", a reserved one"));
+    }
     delta.routes.push_back({*prefix, update.next_hop_id()});
   }
   for (const v1::NextHop& each : message.next_hops()) {
@@ -373,6 +378,7 @@ void UpstreamStore::RunWatch(Watch& watch) {
 }
 
 void UpstreamStore::RunPoll() {
+  std::set<std::string> missing;  // that the other server has
   while (Pause(options_.poll / 2, options_.poll)) {
     const auto tables = ListTables(options_.poll * 3);
     if (!tables.ok()) continue;
@@ -386,19 +392,34 @@ void UpstreamStore::RunPoll() {
         followed.insert((watch++)->name);
       }
     }
+    std::set<std::string> still;
     for (const v1::Table& table : tables->tables()) {
       if (followed.contains(table.name())) continue;
       Watch& watch = watches_.emplace_back();
       auto whole = Begin(table, watch);
       if (!whole.ok()) {
         watches_.pop_back();
+        if (absl::IsNotFound(whole.status())) continue;  // deleted since
+        still.insert(table.name());
+        if (missing.insert(table.name()).second) {
+          Log(LogLevel::kError, "a table cannot be followed; this is repeated",
+              {{"table", absl::CHexEscape(table.name())},
+               {"error", whole.status().message()}});
+        }
+        missing_ = std::max<size_t>(missing_, still.size());
         continue;
+      }
+      if (missing.contains(table.name())) {
+        Log(LogLevel::kInfo, "a table is followed after all",
+            {{"table", table.name()}});
       }
       const std::lock_guard lock(follower_mutex_);
       if (follower_ == nullptr) return;
       follower_->Replaced(*std::move(whole));
       watch.thread = std::thread([this, &watch] { RunWatch(watch); });
     }
+    missing = std::move(still);
+    missing_ = missing.size();
   }
 }
 

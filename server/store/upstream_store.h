@@ -69,6 +69,7 @@ class UpstreamStore final : public Store {
                       absl::Duration age) override;
   Following Follow(StoreFollower& follower) override;
   absl::Duration lag() const override;
+  size_t missing() const override { return missing_; }
   TlsReloader* tls() override {
     return tls_ == nullptr ? nullptr : &tls_->reloader();
   }
@@ -127,7 +128,8 @@ class UpstreamStore final : public Store {
   const std::unique_ptr<v1::RouteTable::Stub> stub_;
   std::atomic<SteadyInstant::rep> heard_ = 0;
   std::atomic<int> astray_ = 0;  // watches that do not deliver
-  std::mutex follower_mutex_;    // held while the follower is called
+  std::atomic<size_t> missing_ = 0;
+  std::mutex follower_mutex_;  // held while the follower is called
   // Null before Follow(), and after following has ended.
   StoreFollower* follower_ ABSL_GUARDED_BY(follower_mutex_) = nullptr;
 

@@ -300,6 +300,74 @@ TEST(Follow, AnIdMayChangeItsKind) {
   }
 }
 
+// What only one that writes the store by hand makes.
+std::vector<StoredTable> TablesThatNoServerCanHave() {
+  const auto route = [](absl::string_view prefix, NextHopId next_hop) {
+    return Route{Prefix::Parse(prefix).value(), next_hop};
+  };
+  std::vector<StoredTable> tables(6);
+  tables[0].routes = {route("::/0", 1), route("::/0", 1)};
+  tables[1].routes = {route("::/1", 1), route("::/0", 1)};
+  tables[2].routes = {route("::/0", kNoRoute)};
+  tables[3].routes = {route("::/0", kUndecided)};
+  const NextHopGroup::Member member = {.next_hop = 1, .weight = 1};
+  tables[4].next_hops = {{.id = 1}};
+  tables[4].groups = {{.id = 1, .members = {member}}};
+  tables[5].groups = {{.id = 1, .members = {member}},
+                      {.id = 2, .members = {member}}};
+  return tables;
+}
+
+TEST(Follow, ATableThatNoServerCanHaveIsLeftOut) {
+  SharedLog log;
+  Node node(log);
+  const absl::Time deadline = absl::Now() + kPatience;
+  const auto await_missing = [&](size_t missing) {
+    while (node.tables.missing() != missing && absl::Now() < deadline) {
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+    EXPECT_EQ(node.tables.missing(), missing);
+  };
+  uint64_t id = 100;
+  for (StoredTable& table : TablesThatNoServerCanHave()) {
+    table.name = "red";
+    table.id = ++id;
+    log.MakeTable(table);
+    await_missing(1);
+    EXPECT_TRUE(absl::IsNotFound(node.tables.Find("red").status()));
+    SharedLog::View other(log);
+    ASSERT_TRUE(other.DeleteTable("red", id, 0).ok());
+    await_missing(0);
+  }
+  EXPECT_TRUE(node.tables.Create("red").ok());
+}
+
+TEST(Follow, AServerDoesNotStartWithATableThatNoServerCanHave) {
+  for (StoredTable& table : TablesThatNoServerCanHave()) {
+    FakeStore store;
+    table.name = "red";
+    store.loaded = {{.name = "default"}, table};
+    Tables tables({}, &store);
+    const absl::Status refused = tables.Restore();
+    EXPECT_EQ(ErrorReason(refused), "STORE_CORRUPT") << refused;
+  }
+}
+
+TEST(Follow, ContentsThatNoTableCanHaveStopTheTable) {
+  for (StoredTable& whole : TablesThatNoServerCanHave()) {
+    FakeStore store;
+    Table table(StoredTable(), {.store = &store});
+    whole.generation = 1;
+    table.ReplacedElsewhere(std::move(whole));
+    const absl::Time deadline = absl::Now() + kPatience;
+    while (table.state().store_error.empty() && absl::Now() < deadline) {
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+    EXPECT_NE(table.state().store_error, "");
+    EXPECT_EQ(table.visible(), 0U);
+  }
+}
+
 TEST(Follow, AWrongDigestStopsTheTable) {
   FakeStore store;
   Table table(StoredTable(), {.store = &store});

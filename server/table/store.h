@@ -223,6 +223,10 @@ class Store {
   // these are in plaintext.
   virtual TlsReloader* tls() { return nullptr; }
 
+  // How many tables there are that the follower was not told of, because they
+  // cannot be read or followed.
+  virtual size_t missing() const { return 0; }
+
   // Why every call that writes is refused; OK if not.
   virtual absl::Status refusal() const { return absl::OkStatus(); }
 

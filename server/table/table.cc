@@ -68,7 +68,7 @@ std::unique_ptr<const Snapshot> FirstSnapshot(
 
 }  // namespace
 
-Table::Table(const StoredTable& stored, TableOptions options)
+Table::Table(const StoredTable& stored, TableOptions options, Rib rib)
     : name_(stored.name),
       store_id_(stored.id),
       fib_options_(stored.fib),
@@ -86,7 +86,7 @@ Table::Table(const StoredTable& stored, TableOptions options)
                 .max_delta_bytes = options_.store == nullptr
                                        ? std::numeric_limits<size_t>::max()
                                        : Store::kMaxBatchBytes},
-               stored),
+               stored, std::move(rib)),
       builder_(options_.build_fault, fib_options_),
       retry_(kFirstRetry),
       published_(FirstSnapshot(builder_, staging_.Accepted())),

@@ -87,11 +87,14 @@ struct TableOptions {
 class Table {
  public:
   // An empty table without a name, for tests.
-  explicit Table(TableOptions options)
-      : Table(StoredTable(), std::move(options)) {}
+  explicit Table(const TableOptions& options) : Table(StoredTable(), options) {}
   // Starts with a stored table, whose routes are visible at once. The first
   // snapshot must build: the process ends if memory is exhausted.
-  Table(const StoredTable& stored, TableOptions options);
+  // REQUIRES: UpdateStaging::ToRib() succeeds.
+  Table(const StoredTable& stored, const TableOptions& options)
+      : Table(stored, options, *UpdateStaging::ToRib(options.limits, stored)) {}
+  // The same, with the result of UpdateStaging::ToRib().
+  Table(const StoredTable& stored, TableOptions options, Rib rib);
   // Waits for the store. REQUIRES: no Reader exists, no call is in progress.
   ~Table();
 

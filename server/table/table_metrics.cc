@@ -127,6 +127,11 @@ std::vector<MetricFamily> TableMetrics::Collect() const {
                   "Seconds since a shared store was last heard; 0 for a store "
                   "of this server alone.",
                   {GaugeOf(absl::ToDoubleSeconds(tables_.store_lag()))}));
+  families.push_back(GaugeFamily(
+      "planb_store_tables_missing",
+      "Tables of a shared store, or of the server that is followed, that this "
+      "server does not have, because they cannot be read or followed.",
+      {GaugeOf(MetricValue(tables_.missing()))}));
   families.push_back(GaugeFamily("planb_kernel_info",
                                  "The search kernel in use; always 1.",
                                  {GaugeOf(1, {{"kernel", kernel_}})}));

@@ -50,14 +50,21 @@ Tables::Tables(TablesOptions options, Store* store)
   options_.table.executor = &executor_;
   options_.table.store = store;
   if (store == nullptr) {
-    default_ = Make({.name = kDefault, .fib = options_.default_fib});
+    default_ = MakeEmpty(kDefault, 0, options_.default_fib, 0);
   }
 }
 
 Tables::~Tables() = default;
 
-TableRef Tables::Make(const StoredTable& stored) {
-  return std::make_shared<Table>(stored, options_.table);
+absl::StatusOr<TableRef> Tables::Make(const StoredTable& stored) {
+  absl::StatusOr<Rib> rib = UpdateStaging::ToRib(options_.table.limits, stored);
+  if (!rib.ok()) return rib.status();
+  return std::make_shared<Table>(stored, options_.table, *std::move(rib));
+}
+
+TableRef Tables::MakeEmpty(const std::string& name, uint64_t id,
+                           const FibOptions& fib, uint64_t generation) {
+  return *Make({.name = name, .id = id, .fib = fib, .generation = generation});
 }
 
 absl::StatusOr<std::vector<StoredTable>> Tables::LoadOrResume(
@@ -86,17 +93,18 @@ absl::Status Tables::Restore(const Copy& copy) {
     // Moved, so that it is freed before the next table is made.
     StoredTable table = std::move(each);
     if (table.name == kDefault) table.fib = options_.default_fib;
-    TableRef made = Make(table);
+    absl::StatusOr<TableRef> made = Make(table);
+    if (!made.ok()) return made.status();
     if (table.name == kDefault) {
-      default_ = std::move(made);
+      default_ = *std::move(made);
     } else {
-      map.emplace(table.name, std::move(made));
+      map.emplace(table.name, *std::move(made));
     }
   }
   if (default_ == nullptr) {
     const absl::StatusOr<uint64_t> id = store_->CreateTable(kDefault, 0);
     if (!id.ok()) return id.status();
-    default_ = Make({.name = kDefault, .id = *id, .fib = options_.default_fib});
+    default_ = MakeEmpty(kDefault, *id, options_.default_fib, 0);
   }
   {
     const std::lock_guard lock(mutex_);
@@ -164,8 +172,7 @@ absl::StatusOr<TableRef> Tables::Create(const std::string& name,
     if (!created.ok()) return created.status();
     id = *created;
   }
-  TableRef table =
-      Make({.name = name, .id = id, .fib = fib, .generation = first});
+  TableRef table = MakeEmpty(name, id, fib, first);
   map.emplace(name, table);
   PublishMap(std::move(map));
   return table;
@@ -287,16 +294,35 @@ void Tables::RunFollow() {
       Remove(std::move(map), table);
     } else if (next.whole != nullptr && it == map.end()) {
       // Made by another server.
-      TableRef made = Make(*next.whole);
-      map.emplace(next.name, made);
-      map_.Publish(std::make_unique<const Map>(std::move(map)));
-      store_->Report(next.name, next.id, made->visible());
+      const absl::StatusOr<TableRef> made = Make(*next.whole);
+      if (made.ok()) {
+        map.emplace(next.name, *made);
+        map_.Publish(std::make_unique<const Map>(std::move(map)));
+        store_->Report(next.name, next.id, (*made)->visible());
+      } else {
+        Log(LogLevel::kError, "a table is left out",
+            {{"table", next.name}, {"error", made.status().message()}});
+      }
+      const std::lock_guard follow(follow_mutex_);
+      if (made.ok()) {
+        left_out_.erase(next.id);
+      } else {
+        left_out_.insert(next.id);
+      }
     }
     // Else it is of a table that is deleted by now: this server deleted it, or
     // has made another one of that name, which comes after the deletion.
     const std::lock_guard follow(follow_mutex_);
+    if (next.deleted) left_out_.erase(next.id);
     elsewhere_.pop_front();
   }
+}
+
+size_t Tables::missing() const {
+  if (store_ == nullptr) return 0;
+  const size_t missing = store_->missing();
+  const std::lock_guard lock(follow_mutex_);
+  return missing + left_out_.size();
 }
 
 std::vector<TableRef> Tables::All() const {

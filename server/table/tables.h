@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -68,6 +69,10 @@ class Tables : private StoreFollower {
   absl::Duration store_lag() const {
     return store_ == nullptr ? absl::ZeroDuration() : store_->lag();
   }
+
+  // How many tables the store has, or the server that is followed, and this
+  // server lacks; 0 without a store.
+  size_t missing() const;
 
   // Store::Replicas, as of this moment.
   absl::StatusOr<std::vector<StoreReplica>> Replicas() const {
@@ -133,7 +138,11 @@ class Tables : private StoreFollower {
   // counted among them. Errors: those of Store::AwaitFollowed and
   // Table::AwaitFollowed.
   absl::Status AwaitFollowed();
-  TableRef Make(const StoredTable& stored);
+  // Errors: those of UpdateStaging::ToRib.
+  absl::StatusOr<TableRef> Make(const StoredTable& stored);
+  // An empty table.
+  TableRef MakeEmpty(const std::string& name, uint64_t id,
+                     const FibOptions& fib, uint64_t generation);
   // Also hands over what waits for a new table.
   void PublishMap(Map map) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The job that frees deleted tables, as soon as they have no other reference.
@@ -151,8 +160,10 @@ class Tables : private StoreFollower {
   TableRef default_;
   Published<Map> map_;
   // After `mutex_`. What came and has no table yet, in order.
-  std::mutex follow_mutex_;
+  mutable std::mutex follow_mutex_;
   std::deque<Elsewhere> elsewhere_ ABSL_GUARDED_BY(follow_mutex_);
+  // Tables by id that were made elsewhere, with contents that no table has.
+  std::set<uint64_t> left_out_ ABSL_GUARDED_BY(follow_mutex_);
   // Last: they use all of the above.
   Executor::Job free_job_;
   Executor::Job follow_job_;

@@ -70,8 +70,35 @@ absl::Status CheckCompilable(const Rib& rib, const FibOptions& fib) {
   return absl::OkStatus();
 }
 
-// The RIB of a stored table.
-Rib Restore(const RibLimits& limits, const StoredTable& stored) {
+// What others wrote may break what a RouteSet requires.
+absl::Status CheckRoutes(absl::Span<const Route> routes) {
+  for (size_t i = 0; i < routes.size(); ++i) {
+    const Route& route = routes[i];
+    if (i > 0 && !(routes[i - 1].prefix < route.prefix)) {
+      return absl::DataLossError(absl::StrCat(route.prefix.ToString(),
+                                              " is twice among the routes, "
+                                              "or not in its place"));
+    }
+    if (!IsNextHop(route.next_hop)) {
+      return absl::DataLossError(absl::StrCat(route.prefix.ToString(),
+                                              " has next hop ", route.next_hop,
+                                              ", which is reserved"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Rib> UpdateStaging::ToRib(const RibLimits& limits,
+                                         const StoredTable& stored) {
+  const auto damaged = [&](absl::string_view what) {
+    return Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT",
+                 absl::StrCat("the store has a table \"", stored.name,
+                              "\" that no server can have: ", what));
+  };
+  const absl::Status valid = CheckRoutes(stored.routes);
+  if (!valid.ok()) return damaged(valid.message());
   UpdateBatch batch;
   batch.replacement = stored.routes;
   batch.next_hops = stored.next_hops;
@@ -83,15 +110,14 @@ Rib Restore(const RibLimits& limits, const StoredTable& stored) {
           std::max<uint64_t>(limits.max_next_hops,
                              stored.next_hops.size() + stored.groups.size())});
   const absl::StatusOr<Rib::Change> change = rib.Apply(batch);
-  ABSL_RAW_CHECK(change.ok(), "Store::Load returned an invalid table");
+  if (!change.ok()) return damaged(change.status().message());
   return rib;
 }
 
-}  // namespace
-
-UpdateStaging::UpdateStaging(const Options& options, const StoredTable& stored)
+UpdateStaging::UpdateStaging(const Options& options, const StoredTable& stored,
+                             Rib rib)
     : options_(options),
-      head_{.rib = Restore(options.limits, stored),
+      head_{.rib = std::move(rib),
             .generation = stored.generation,
             .writer_epoch = stored.writer_epoch},
       window_(options.request_id_window, options.most_request_ids,
@@ -407,6 +433,8 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::StageAccepted(
 }
 
 absl::StatusOr<AcceptedBatch> UpdateStaging::LeadTo(StoredTable whole) const {
+  const absl::Status valid = CheckRoutes(whole.routes);
+  if (!valid.ok()) return valid;
   UpdateBatch batch;
   batch.accepted_elsewhere = true;
   batch.replacement = std::move(whole.routes);

@@ -215,9 +215,17 @@ class UpdateStaging {
     bool repeated = false;
   };
 
-  // Starts with the contents of a store. REQUIRES: `stored` came from
-  // Store::Load.
-  UpdateStaging(const Options& options, const StoredTable& stored);
+  // The routes, next hops and groups of a stored table. Errors: DATA_LOSS
+  // (STORE_CORRUPT) if no table has these.
+  static absl::StatusOr<Rib> ToRib(const RibLimits& limits,
+                                   const StoredTable& stored);
+
+  // Starts with the contents of a store, of which `rib` is the ToRib() that
+  // succeeded.
+  UpdateStaging(const Options& options, const StoredTable& stored, Rib rib);
+  // REQUIRES: ToRib() succeeds.
+  UpdateStaging(const Options& options, const StoredTable& stored)
+      : UpdateStaging(options, stored, *ToRib(options.limits, stored)) {}
   ~UpdateStaging();
   UpdateStaging(const UpdateStaging&) = delete;
   UpdateStaging& operator=(const UpdateStaging&) = delete;

@@ -115,10 +115,18 @@ class SharedLog {
     }
 
    private:
+    friend class SharedLog;
     SharedLog& log_;
     StoreFollower* follower_ = nullptr;  // guarded by the log's mutex
     const std::string path_ = "shared";
   };
+
+  // Makes a table with contents, whatever they are, on all servers.
+  void MakeTable(const StoredTable& table) {
+    const std::lock_guard lock(mutex_);
+    tables_[table.name] = {.id = table.id};
+    for (View* const view : views_) view->follower_->Replaced(table);
+  }
 
   // How many servers follow.
   size_t followers() const {

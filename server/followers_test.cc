@@ -364,6 +364,20 @@ class FakeLeader final : public v1::RouteTable::Service {
   std::unique_ptr<grpc::Server> server_;
 };
 
+// It takes the watch and sends nothing. The follower waits for 3 s, because it
+// might have a cache.
+TEST_F(Followers, DoNotWaitForEverForATable) {
+  const FakeLeader leader(
+      link_, [](auto& tables) { tables.add_tables()->set_name("default"); },
+      [](const auto&, auto&) {});
+  StoredServer follower("none", {absl::StrCat("--follow=unix:", link_),
+                                 "--cache=" + TempPath("no_cache")});
+  EXPECT_FALSE(follower.Begins());
+  EXPECT_TRUE(absl::StrContains(OneLine(follower.process()),
+                                "nothing of table default came"))
+      << follower.process().Log();
+}
+
 // The name would lead out of the directory of the cache.
 TEST_F(Followers, DoNotTakeNamesThatNoTableMayHave) {
   const FakeLeader other(

@@ -3,6 +3,7 @@
 #include "server/store/upstream_store.h"
 
 #include <algorithm>
+#include <atomic>
 #include <set>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "server/base/error.h"
 #include "server/base/grpc_time.h"
 #include "server/base/log.h"
+#include "server/base/periodic.h"
 #include "server/table/convert.h"
 
 namespace planb::server {
@@ -107,6 +109,7 @@ struct UpstreamStore::Watch {
   std::unique_ptr<grpc::ClientReader<Message>> stream;
   std::thread thread;
   std::atomic<bool> ended = false;
+  std::atomic<SteadyInstant::rep> heard = 0;  // a message
 };
 
 UpstreamStore::UpstreamStore(UpstreamOptions options,
@@ -173,7 +176,9 @@ absl::Status UpstreamStore::ReadGeneration(Watch& watch,
   read->previous = watch.generation;
   Message message;
   do {
-    if (!watch.stream->Read(&message)) {
+    const bool more = watch.stream->Read(&message);
+    watch.heard = SteadyNow().time_since_epoch().count();
+    if (!more) {
       const grpc::Status ended = watch.stream->Finish();
       return ended.ok() ? absl::UnavailableError("the watch ended")
                         : ToAbsl(ended);
@@ -225,12 +230,24 @@ absl::StatusOr<StoredTable> UpstreamStore::Begin(const v1::Table& table,
   watch.name = table.name();
   watch.id = next_id_++;
   watch.fib.prefix_lengths = table.prefix_lengths();
+  watch.heard = SteadyNow().time_since_epoch().count();
   Open(watch, /*resync=*/true);
+  std::atomic<bool> silent = false;
+  const Periodic give_up(options_.timeout / 8, [&] {
+    const SteadyInstant heard{SteadyInstant::duration(watch.heard.load())};
+    if (ElapsedSince(heard) < options_.timeout) return;
+    silent = true;
+    watch.call->get()->TryCancel();
+  });
   std::unique_ptr<StoredTable> whole;
   std::shared_ptr<Delta> delta;
   while (whole == nullptr) {
     const absl::Status status = ReadGeneration(watch, whole, delta);
-    if (!status.ok()) return status;
+    if (status.ok()) continue;
+    if (!silent) return status;
+    return absl::DeadlineExceededError(
+        absl::StrCat("nothing of table ", watch.name, " came for ",
+                     absl::FormatDuration(options_.timeout)));
   }
   watch.generation = whole->generation;
   watch.digest = whole->tail_digest;

@@ -36,7 +36,7 @@ struct UpstreamOptions {
   // HOST:PORT or unix:PATH.
   std::string target;
   TlsFiles tls;
-  // How long Load() waits for the server.
+  // How long Load() waits for the server, each time that it sends nothing.
   absl::Duration timeout = absl::Seconds(10);
   // How often it is asked which tables it has. Also what lag() is made of.
   absl::Duration poll = absl::Seconds(1);
@@ -108,7 +108,8 @@ class UpstreamStore final : public Store {
   UpstreamStore(UpstreamOptions options, std::unique_ptr<TlsProvider> tls);
 
   absl::StatusOr<v1::ListTablesResponse> ListTables(absl::Duration timeout);
-  // Follows a table from its whole contents on, which it returns.
+  // Follows a table from its whole contents on, which it returns. Ends if the
+  // server sends nothing for UpstreamOptions::timeout.
   absl::StatusOr<StoredTable> Begin(const v1::Table& table, Watch& watch);
   // Reads the watch until a generation is complete, and returns it in one of
   // the two; neither for a bookmark.

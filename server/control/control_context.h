@@ -26,6 +26,7 @@
 #include "server/base/weight_limit.h"
 #include "server/control/call_guard.h"
 #include "server/control/control_metrics.h"
+#include "server/control/delta_pins.h"
 #include "server/control/log_update.h"
 #include "server/control/stream_slots.h"
 #include "server/table/tables.h"
@@ -52,6 +53,10 @@ struct ControlLimits {
   absl::Duration whole_table_turn = absl::Seconds(5);
   // How long the history then keeps up to twice its bound for each of them.
   absl::Duration whole_table_grace = absl::Seconds(30);
+  // Bytes of large changes that watches are sending, each change counted once,
+  // of which one may take all. The watches that began first end where there are
+  // more.
+  size_t watch_memory_bytes = size_t{256} << 20;
   // ReplaceRoutes and ImportSnapshot calls open at once.
   size_t max_replacements = 16;
   // StreamUpdates calls open at once, and the unanswered changes that each may
@@ -98,6 +103,7 @@ struct ControlContext {
                          "TOO_MANY_PENDING"),
         update_memory(l.update_memory_bytes),
         whole_tables(l.whole_tables),
+        watch_memory(l.watch_memory_bytes),
         update_log(tracer),
         reload(std::move(r)) {}
 
@@ -112,6 +118,7 @@ struct ControlContext {
   StreamSlots replicated_calls;
   WeightLimit update_memory;
   WeightLimit whole_tables;
+  DeltaPins watch_memory;
   UpdateLog update_log;
   Reload reload;
 };

@@ -206,6 +206,52 @@ TEST(ControlWatch, SlowWatchersAreCutOffAndOthersGoOn) {
       << status.error_message();
 }
 
+// Each change is of half a megabyte, and a client that does not read has begun
+// with the first.
+TEST(ControlWatch, ASlowWatcherHoldsNoLargeChangeBeyondTheBound) {
+  ServerOptions options;
+  options.tables.table.history_bytes = 0;
+  options.control.watch_memory_bytes = 1 << 20;
+  RunningServer running(options);
+  const auto narrow = NarrowClient(running);
+  Watch slow(*narrow, 0);
+  Watch fast(running.table(), 0);
+  v1::UpdateRoutesRequest request;
+  for (int i = 0; i < 20'000; ++i) {
+    AddUpdate(absl::StrCat("10.", i / 256, ".", i % 256, ".0/24"), 1, request);
+  }
+  const auto update = [&](uint32_t generation) {
+    for (v1::RouteUpdate& change : *request.mutable_updates()) {
+      change.set_next_hop_id(generation);
+    }
+    ASSERT_TRUE(Call(running, &Stub::UpdateRoutes, request).status.ok());
+    v1::WatchRoutesResponse message;
+    do {
+      ASSERT_TRUE(fast.Read(&message));
+    } while (message.generation() != generation ||
+             !message.generation_complete());
+  };
+  update(1);
+  v1::WatchRoutesResponse message;
+  do {
+    ASSERT_TRUE(slow.Read(&message));
+  } while (message.updates().empty());
+  update(2);
+  // The other one held the same change, and counted once.
+  uint64_t last = 0;
+  bool complete = false;
+  while (!complete && slow.Read(&message)) {
+    last = message.generation();
+    complete = message.generation_complete();
+  }
+  EXPECT_FALSE(complete);
+  EXPECT_EQ(last, 1U);
+  if (!complete) {
+    EXPECT_EQ(slow.Finish().error_code(), Code::CANCELLED);
+  }
+  update(3);
+}
+
 // What a watcher has after it applied every message.
 std::map<std::string, uint32_t> Apply(const v1::WatchRoutesResponse& message,
                                       bool first,

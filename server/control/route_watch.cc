@@ -167,7 +167,9 @@ bool NeedsWholeTable(const absl::Status& status) {
 // the write of one message until CallGuard ends the call. The table's history
 // keeps what the client misses meanwhile. Beyond the bound of the history the
 // watch ends, or sends the whole table; the bound is then twice as high for
-// ControlLimits::whole_table_grace, so that the client can catch up.
+// ControlLimits::whole_table_grace, so that the client can catch up. A large
+// change that is being sent is held besides, within
+// ControlLimits::watch_memory_bytes.
 // Errors: NOT_FOUND (TABLE_NOT_FOUND), RESOURCE_EXHAUSTED (TOO_MANY_STREAMS,
 // WATCHER_TOO_SLOW), OUT_OF_RANGE (HISTORY_COMPACTED, HISTORY_DIVERGED),
 // UNAVAILABLE (DRAINING), CANCELLED.
@@ -224,6 +226,15 @@ absl::Status SendChanges(ControlContext& context,
       continue;
     }
     if (*delta == nullptr) continue;
+    // While few bytes are held, by as many watches as may be open, they are
+    // not counted.
+    std::optional<DeltaPins::Pin> pin;
+    if ((*delta)->bytes() > kSmallRequestBytes) {
+      pin.emplace(context.watch_memory, **delta, [&] {
+        context.metrics.Ended(CallEnd::kStalled);
+        call.TryCancel();
+      });
+    }
     if (!SendDelta(**delta, out)) return ClientGone();
     generation = (*delta)->generation;
     digest = (*delta)->digest;

@@ -361,6 +361,7 @@ TEST_F(EtcdAnswers, AnAppendThatClosingInterruptsIsUndecided) {
   closed = true;
   closed.notify_all();
   closing.join();
+  between_.reset();  // a call of it may yet look at `closed`
 }
 
 // A batch that no server could apply is not appended.

@@ -164,9 +164,11 @@ struct DiskFault {
 // the order in which calls ended; calls of one stream keep its order.
 struct ModelHistory {
   // The table is on several servers that share a store. All of them have one
-  // order of batches, and each may be behind the newest: what a server answers
-  // is held to what that server has answered before. A call that its client
-  // gave up may take effect at any later time.
+  // order of batches. A write is answered at its place in that order, by
+  // whichever server: also one that changes nothing, is refused or only
+  // validated. A read may be behind the newest: it is held to what its server
+  // has answered before. A call that its client gave up may take effect at any
+  // later time.
   bool shared = false;
   // The generation at which the table was created, empty.
   uint64_t first = 0;

@@ -81,7 +81,7 @@ void AddLives(const ModelHistory& history, const ModelOrder& order,
   }
 }
 
-// The generations at which a server may have judged a call.
+// The generations at which a call may have been answered.
 class Judgement {
  public:
   // REQUIRES: both outlive it.
@@ -105,8 +105,16 @@ class Judgement {
     accepted_.Sort();
   }
 
-  // The first and the last one.
-  std::pair<uint64_t, uint64_t> Window(int server, Instant begin,
+  // The first and the last one that a write can have met: what was the newest
+  // on any server at some instant of the call. A server that is behind others
+  // of its store has no answer of its own, not even that nothing changes, that
+  // the batch is refused, or what it would change.
+  std::pair<uint64_t, uint64_t> OfWrite(Instant begin, Instant end) const {
+    return order_.Window(begin, end);
+  }
+
+  // Likewise for a read of what `server` has accepted, which may be behind.
+  std::pair<uint64_t, uint64_t> OfRead(int server, Instant begin,
                                        Instant end) const {
     const auto [first, last] = order_.Window(begin, end);
     return {shared_ ? std::min(accepted_.At(server, begin), first) : first,
@@ -203,7 +211,7 @@ class ReadCheck {
     }
     for (const StateCall& call : history_.states) {
       const auto [first, last] =
-          judgement_.Window(call.server, call.begin, call.end);
+          judgement_.OfRead(call.server, call.begin, call.end);
       if (call.accepted < first || call.accepted > last ||
           call.visible > call.accepted || call.persisted > call.accepted ||
           call.visible < Floor(call)) {
@@ -407,11 +415,14 @@ class WriteCheck {
   }
 
  private:
-  // When which epoch was surely in force.
+  // The one server of Floors that hold everywhere.
+  static constexpr int kAll = 0;
+
+  // When which epoch was surely in force, on all servers.
   void GatherEpochs() {
     for (const WriteCall& call : history_.writes) {
       if (call.outcome != Outcome::kDone || call.batch.validate_only) continue;
-      sure_epochs_.Add(call.server, call.end, call.batch.writer_epoch);
+      sure_epochs_.Add(kAll, call.end, call.batch.writer_epoch);
     }
     sure_epochs_.Sort();
   }
@@ -419,7 +430,7 @@ class WriteCheck {
   // Whether a call that was judged after `begin`, and not fenced, should have
   // been.
   void CheckFence(const WriteCall& call, Instant begin) {
-    const uint64_t epoch = sure_epochs_.At(call.server, begin);
+    const uint64_t epoch = sure_epochs_.At(kAll, begin);
     if (epoch > call.batch.writer_epoch) {
       faults_.Add("fence", Describe(call), " although epoch ", epoch,
                   " was in force");
@@ -437,8 +448,7 @@ class WriteCheck {
       return fault("another batch made that generation");
     }
     CheckFence(call, effect.begin);
-    const auto [first, last] =
-        judgement_.Window(call.server, effect.begin, effect.end);
+    const auto [first, last] = judgement_.OfWrite(effect.begin, effect.end);
     const uint64_t generation = call.generation;
     if (generation < first || generation > last) {
       return fault("can only have seen ", first, "..", last,
@@ -496,8 +506,7 @@ class WriteCheck {
       return;
     }
     CheckFence(call, call.begin);
-    const auto [from, to] =
-        judgement_.Window(call.server, call.begin, call.end);
+    const auto [from, to] = judgement_.OfWrite(call.begin, call.end);
     for (uint64_t g = from; g <= to; ++g) {
       if (ApplyToModel(order_.table(g), g, call.batch)
               .refusals.count(call.reason) > 0) {

@@ -11,7 +11,10 @@
 
 #include "server/testing/model.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -385,7 +388,8 @@ TEST_P(Model, ServerKeepsItsPromises) {
 
 // Runs servers that share a store and etcd's members. Kills, pauses, drains and
 // cuts them off; compacts what etcd remembers. The clock of the first server
-// jumps an hour forward and back. Not thread-safe.
+// jumps an hour forward and back. The last server starts with a file of routes
+// for a table that is empty then. Not thread-safe.
 class ReplicaNemesis {
  public:
   static constexpr int kServers = 3;
@@ -408,12 +412,36 @@ class ReplicaNemesis {
                       "--metrics_address=", absl::StrCat("--replica_name=", s),
                       absl::StrCat("--store=etcd://",
                                    absl::StrJoin(members, ","), "/planb")};
-      Start(s);
+      if (s == kLate) {
+        BeginLate();
+      } else {
+        Start(s);
+      }
     }
     clock_.StartJumping(absl::Milliseconds(20));
   }
   ~ReplicaNemesis() {
     for (int s = 0; s < kServers; ++s) End(s, SIGTERM);
+  }
+
+  // Lets the last server read its file of routes, which it wants for an empty
+  // table, once the others have changed that table. Nothing of the file may be
+  // seen.
+  void EndLate() {
+    const Instant began = Now();
+    while (run_.accepted.load() < 5 && Now() < began + kPatience) {
+      absl::SleepFor(absl::Milliseconds(5));
+    }
+    if (run_.accepted.load() < 5) run_.Surprise("nothing was accepted");
+    constexpr absl::string_view kRoutes = "10.1.0.0/16 99\n2001:db8::/48 99\n";
+    if (write(file_, kRoutes.data(), kRoutes.size()) !=
+        static_cast<ssize_t>(kRoutes.size())) {
+      run_.Surprise("the late server does not read its file");
+    }
+    close(file_);
+    unlink(path_.c_str());
+    const ServerProcess& late = *servers_[kLate].process;
+    if (!late.AwaitServing()) run_.Surprise(late.Log());
   }
 
   // Waits for a random time, then strikes once. All is well afterwards.
@@ -462,7 +490,9 @@ class ReplicaNemesis {
 
  private:
   static constexpr int kMembers = 3;
+  static constexpr int kLate = kServers - 1;
   static constexpr absl::Duration kAfterwards = absl::Seconds(20);
+  static constexpr Instant kPatience = 60'000'000'000;
 
   struct Server {
     std::vector<std::string> flags;
@@ -477,6 +507,24 @@ class ReplicaNemesis {
         server.flags,
         index == 0 ? clock_.environment() : std::vector<std::string>());
     if (!server.process->AwaitServing()) run_.Surprise(server.process->Log());
+  }
+
+  // Starts the last server with a file of routes, a pipe, and waits until it
+  // has found the table empty and opened the file.
+  void BeginLate() {
+    Server& server = servers_[kLate];
+    server.life = {.begin = Now(), .server = kLate};
+    EXPECT_EQ(mkfifo(path_.c_str(), 0600), 0);
+    std::vector<std::string> flags = server.flags;
+    flags.push_back("--routes=" + path_);
+    server.process = std::make_unique<ServerProcess>(flags);
+    while ((file_ = open(path_.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC)) <
+           0) {
+      if (Now() > server.life.begin + kPatience) {
+        return run_.Surprise(server.process->Log());
+      }
+      absl::SleepFor(absl::Milliseconds(5));
+    }
   }
 
   void End(int index, int signal) {
@@ -524,6 +572,8 @@ class ReplicaNemesis {
   EtcdCluster cluster_;
   std::vector<std::unique_ptr<Wire>> wires_;  // of server 0, of server 1, ...
   std::vector<Server> servers_;
+  const std::string path_ = TempPath("late_routes");
+  int file_ = -1;  // a pipe to the late server
   int deaths_ = 0, member_deaths_ = 0, cuts_ = 0, compactions_ = 0;
 };
 
@@ -579,6 +629,7 @@ TEST_P(Model, ReplicasKeepTheirPromises) {
       clients.emplace_back([&run, i] { ModelReader(run, i).Run(); });
       watchers.emplace_back([&run, i] { ModelWatcher(run, i).Run(); });
     }
+    nemesis.EndLate();
     const Instant end =
         Now() +
         absl::ToInt64Nanoseconds(absl::Seconds(static_cast<int64_t>(seconds)));

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/netip"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"planb.dev/lookup/client/go/planbv1"
+)
+
+// insistOn repeats a call of the control plane until it succeeds, or is refused
+// for `already` after an attempt that may have succeeded.
+func insistOn(already string, call func(context.Context) error) error {
+	deadline := time.Now().Add(patience)
+	for {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		err := call(ctx)
+		cancel()
+		if err == nil || already != "" && reasonOf(err) == already {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return err
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// create makes a table and waits until every server has it.
+func (r *run) create(t *table) error {
+	connections, err := r.dialAll(everyServer())
+	if err != nil {
+		return err
+	}
+	err = insistOn("TABLE_EXISTS", func(ctx context.Context) error {
+		_, err := planbv1.NewRouteTableClient(connections[0]).CreateTable(ctx, &planbv1.CreateTableRequest{Table: t.h.Table})
+		return err
+	})
+	for _, connection := range connections {
+		if err == nil {
+			err = insistOn("", func(ctx context.Context) error {
+				state, err := planbv1.NewRouteTableClient(connection).GetTable(ctx, &planbv1.GetTableRequest{Table: t.h.Table})
+				if err == nil {
+					t.h.Generation = state.AcceptedGeneration
+				}
+				return err
+			})
+		}
+		connection.Close()
+	}
+	t.accepted.Store(t.h.Generation)
+	return err
+}
+
+func (r *run) remove(tables []*table) error {
+	connection, err := dial(r.c.sockets[0])
+	if err != nil {
+		return err
+	}
+	defer connection.Close()
+	for _, t := range tables {
+		if err := insistOn("TABLE_NOT_FOUND", func(ctx context.Context) error {
+			_, err := planbv1.NewRouteTableClient(connection).DeleteTable(ctx, &planbv1.DeleteTableRequest{Table: t.h.Table})
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// faults is a round: tables of their own, each with clients of its own, and
+// everything else breaks.
+//
+// Replacements, expected generations and epochs are about a whole table. So the
+// tables with few, hot keys are checked as a whole; that is quick, since nearly
+// every answer names its generation. In the table with many keys each call is
+// about one, and each key is checked apart, without trust in generations. Calls
+// whose outcome stays unknown can happen at any later time, which is what makes
+// checking slow: a round ends them with its tables.
+func (r *run) faults(round int, length time.Duration) error {
+	var tables []*table
+	for name, w := range map[string]world{"two": nested(2), "three": nested(3), "five": nested(5), "many": apart(64)} {
+		tables = append(tables, newTable(fmt.Sprintf("round-%d-%s", round, name), w))
+	}
+	slices.SortFunc(tables, func(a, b *table) int { return strings.Compare(a.h.Table, b.h.Table) })
+	for _, t := range tables {
+		if err := r.create(t); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), length)
+	defer cancel()
+	struck := make(chan error, 1)
+	go func() { struck <- r.nemesis.run(ctx) }()
+	if err := r.use(ctx, tables, clientsOfTable); err != nil {
+		return err
+	}
+	if err := <-struck; err != nil {
+		return err
+	}
+	for _, t := range tables {
+		if err := r.settle(t); err != nil {
+			return err
+		}
+		r.check(t)
+	}
+	return r.remove(tables)
+}
+
+// ids lets other named requests push a named one out of the window that a server
+// counts, and repeats it within the time after which a client no longer does.
+func (r *run) ids() error {
+	const horizon = 8 * time.Second
+	// The smallest window: 1,000.
+	flags := []string{"--max_lists=4", "--max_watchers=8", "--max_replacements=4", "--max_update_streams=1",
+		"--update_credits=2000", "--max_control_calls=100"}
+	var own []int
+	for range 2 {
+		server, err := r.c.addServer(*program, "ids", flags...)
+		if err != nil {
+			return err
+		}
+		own = append(own, server)
+	}
+	for _, server := range own {
+		if err := r.c.awaitServing(server); err != nil {
+			return err
+		}
+	}
+	t := newTable("default", nested(3))
+	first, err := r.newClient(t, 0, own)
+	if err != nil {
+		return err
+	}
+	defer first.close()
+	named := func(id string, key int, nextHop uint32) input {
+		return input{Kind: update, ID: id, Changes: []change{{planbv1.RouteUpdate_OP_UPSERT, key, nextHop}}}
+	}
+	began := time.Now()
+	first.write(0, named("r", 0, 5))
+	first.write(0, named("r", 0, 5)) // if the deadline came first
+	first.write(0, named("", 0, 6))
+	var all sync.WaitGroup
+	for i := range 40 {
+		c, err := r.newClient(t, i+1, own)
+		if err != nil {
+			return err
+		}
+		all.Go(func() {
+			defer c.close()
+			for j := 0; j < 30 && time.Since(began) < horizon; j++ {
+				c.write(j%2, named(c.newID(), 2, 1000+t.value.Add(1)))
+			}
+		})
+	}
+	all.Wait()
+	if took := time.Since(began); took < horizon {
+		first.write(1, named("r", 0, 5))
+	} else {
+		fmt.Printf("ids: this machine is too slow to tell (%v)\n", took)
+	}
+	for server := range own {
+		first.lookAt(server, t.accepted.Load(), []int{0, 1, 2})
+	}
+	t.h.Table = "ids"
+	r.check(t)
+	for _, server := range own {
+		r.c.servers[server].end(syscall.SIGKILL)
+	}
+	return nil
+}
+
+// list returns what a server has of a table.
+func list(connection *grpc.ClientConn, t *table) ([]uint32, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	stream, err := planbv1.NewRouteTableClient(connection).ListRoutes(ctx, &planbv1.ListRoutesRequest{Table: t.h.Table})
+	if err != nil {
+		return nil, err
+	}
+	routes := make([]uint32, len(t.h.World.Prefixes))
+	for {
+		chunk, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return routes, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, route := range chunk.Routes {
+			address, _ := netip.AddrFromSlice(route.Prefix.Address)
+			text := netip.PrefixFrom(address, int(route.Prefix.Length)).String()
+			if key := slices.Index(t.h.World.Prefixes, text); key >= 0 {
+				routes[key] = route.NextHopId
+			}
+		}
+	}
+}
+
+// restore puts etcd back from a snapshot below servers that run. What was
+// acknowledged after the snapshot is gone, which its operator has chosen. Each
+// server must notice: it has what the snapshot has, or it says loudly that it has
+// not. From then on the table is linearizable again, with the contents of the
+// snapshot as its start.
+func (r *run) restore() error {
+	const notice = 30 * time.Second
+	before := newTable("before-restore", nested(3))
+	if err := r.create(before); err != nil {
+		return err
+	}
+	connections, err := r.dialAll(everyServer())
+	if err != nil {
+		return err
+	}
+	use := func(t *table, length time.Duration) error {
+		ctx, cancel := context.WithTimeout(context.Background(), length)
+		defer cancel()
+		if err := r.use(ctx, []*table{t}, clientsOfTable); err != nil {
+			return err
+		}
+		return r.settle(t)
+	}
+	if err := use(before, 1500*time.Millisecond); err != nil {
+		return err
+	}
+	saved, err := list(connections[0], before)
+	if err != nil {
+		return err
+	}
+	// All members have what is acknowledged once they are asked for it.
+	snapshot := filepath.Join(r.c.folder, "snapshot")
+	if text, err := r.c.ctl(r.c.client[0], "get", "probe"); err != nil {
+		return fmt.Errorf("%v: %s", err, text)
+	}
+	if text, err := r.c.ctl(r.c.client[0], "snapshot", "save", snapshot); err != nil {
+		return fmt.Errorf("%v: %s", err, text)
+	}
+	// The lost part ends with other contents.
+	if err := use(before, 1500*time.Millisecond); err != nil {
+		return err
+	}
+	last, err := r.newClient(before, before.numbers, everyServer())
+	if err != nil {
+		return err
+	}
+	last.epoch = before.epoch.Load()
+	last.insist(input{Kind: update, Epoch: last.epoch, ID: "last",
+		Changes: []change{{planbv1.RouteUpdate_OP_UPSERT, 0, 999_999}}})
+	last.close()
+	if err := r.settle(before); err != nil {
+		return err
+	}
+	r.check(before)
+	for server := range servers {
+		r.c.servers[server].mayExit()
+	}
+	for _, member := range r.c.etcd {
+		member.end(syscall.SIGKILL)
+	}
+	for i := range r.c.etcd {
+		command := exec.Command("etcdctl", "snapshot", "restore", snapshot, fmt.Sprintf("--name=m%d", i),
+			"--data-dir="+r.c.data(i, "two"), "--initial-cluster="+r.c.initial(), "--initial-cluster-token=two",
+			"--initial-advertise-peer-urls=http://"+r.c.peer[i])
+		command.Env = append(command.Environ(), "ETCDCTL_API=3")
+		if text, err := command.CombinedOutput(); err != nil {
+			return fmt.Errorf("%v: %s", err, text)
+		}
+		r.c.etcd[i] = r.c.member(i, "two")
+		if err := r.c.etcd[i].start(); err != nil {
+			return err
+		}
+	}
+	if err := r.c.awaitEtcd(); err != nil {
+		return err
+	}
+	r.nemesis.count("restore etcd")
+	silent, until := false, time.Now().Add(notice)
+	for server, connection := range connections {
+		how := ""
+		for how == "" && time.Now().Before(until) {
+			time.Sleep(100 * time.Millisecond)
+			how = r.noticed(server, connection, before, saved)
+		}
+		if how == "" {
+			silent = true
+			r.problem(fmt.Sprintf("restore: server %d serves what the store no longer has, and does not say so", server))
+			continue
+		}
+		fmt.Printf("restore: server %d %s\n", server, how)
+	}
+	// Begun anew, a server has what the store has.
+	for server := range servers {
+		if err := r.nemesis.restart(server, syscall.SIGTERM); err != nil {
+			return err
+		}
+	}
+	if silent {
+		return nil
+	}
+	after := newTable("before-restore", nested(3))
+	after.numbers = 100 // other request ids
+	after.h.Routes = saved
+	err = insistOn("", func(ctx context.Context) error {
+		state, err := planbv1.NewRouteTableClient(connections[0]).GetTable(ctx, &planbv1.GetTableRequest{Table: after.h.Table})
+		if err == nil {
+			after.h.Generation, after.h.Epoch = state.AcceptedGeneration, state.WriterEpoch
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	after.accepted.Store(after.h.Generation)
+	after.epoch.Store(after.h.Epoch)
+	if err := use(after, 2*time.Second); err != nil {
+		return err
+	}
+	after.h.Table = "after-restore"
+	r.check(after)
+	return nil
+}
+
+// noticed says how a server shows that it knows that the store is another one;
+// "" if it does not.
+func (r *run) noticed(server int, connection *grpc.ClientConn, t *table, saved []uint32) string {
+	if !r.c.servers[server].running() {
+		return "has ended"
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	_, err := planbv1.NewRouteTableClient(connection).UpdateRoutes(ctx, &planbv1.UpdateRoutesRequest{
+		Table: t.h.Table, WriterEpoch: t.epoch.Load(), Updates: []*planbv1.RouteUpdate{{
+			Op: planbv1.RouteUpdate_OP_UPSERT, Prefix: &planbv1.Prefix{Text: "192.0.2.0/24"},
+			NextHopId: 1 + rand.Uint32N(1000)}}, ValidateOnly: true})
+	if status.Code(err) == codes.DataLoss {
+		return "refuses updates: " + reasonOf(err)
+	}
+	routes, listed := list(connection, t)
+	if err == nil && listed == nil && slices.Equal(routes, saved) {
+		return "has the contents of the snapshot"
+	}
+	return ""
+}

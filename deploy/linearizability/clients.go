@@ -211,7 +211,7 @@ func (c *client) invent() input {
 	keys := len(c.t.h.World.Prefixes)
 	in := input{Kind: update}
 	key := c.random.IntN(keys)
-	if c.t.h.World.Apart && c.chance(40) {
+	if c.t.h.World.Apart && c.chance(60) {
 		key = c.random.IntN(3)
 	}
 	in.Changes = []change{c.change(key)}

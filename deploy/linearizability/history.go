@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -241,6 +242,25 @@ func (h *history) calls() (*model, []porcupine.Operation) {
 	return m, operations
 }
 
+// write leaves the history in `folder`.
+func (h *history) write(folder string) error {
+	text, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(folder, h.Table+".json"), text, 0o644)
+}
+
+// read is the reverse.
+func read(path string) (*history, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	h := &history{}
+	return h, json.Unmarshal(text, h)
+}
+
 // check says whether the history is linearizable. If it is not, or the checker
 // cannot tell in time, the history and a picture of it are left in `folder`.
 func (h *history) check(folder string, patience time.Duration) (porcupine.CheckResult, string, error) {
@@ -250,12 +270,8 @@ func (h *history) check(folder string, patience time.Duration) (porcupine.CheckR
 	if result == porcupine.Ok {
 		return result, "", nil
 	}
-	name := fmt.Sprintf("%s/%s", folder, h.Table)
-	text, err := json.Marshal(h)
-	if err == nil {
-		err = os.WriteFile(name+".json", text, 0o644)
-	}
-	if err != nil {
+	name := filepath.Join(folder, h.Table)
+	if err := h.write(folder); err != nil {
 		return result, "", err
 	}
 	// Of the keys that are wrong alone.
@@ -272,7 +288,7 @@ func (h *history) check(folder string, patience time.Duration) (porcupine.CheckR
 		p, operations = one, wrong
 	}
 	_, info := porcupine.CheckOperationsVerbose(p, operations, patience)
-	err = porcupine.VisualizePath(p, info, name+".html")
+	err := porcupine.VisualizePath(p, info, name+".html")
 	return result, fmt.Sprintf("%s.json, %s.html\n%s", name, name, dead(info, operations)), err
 }
 

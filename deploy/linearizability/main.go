@@ -8,7 +8,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -32,6 +31,7 @@ var (
 	seed     = flag.Uint64("seed", 0, "of the schedule; 0: a random one")
 	out      = flag.String("out", "", "folder for histories that are wrong; default: a new one")
 	writable = flag.Int("writable", servers, "to how many servers writes go; with one, its head is always the newest")
+	keep     = flag.Bool("keep", false, "leave the histories that are right as well")
 	recorded = flag.String("history", "", "only check this history, as a run has left it")
 	scenario = flag.String("scenario", "", "only one: faults, restore or ids")
 )
@@ -186,6 +186,9 @@ func (r *run) check(t *table) {
 		defer func() { r.checked <- true }()
 		began := time.Now()
 		result, where, err := t.h.check(r.out, checkPatience)
+		if *keep && err == nil {
+			err = t.h.write(r.out)
+		}
 		took := time.Since(began).Round(time.Millisecond)
 		switch {
 		case err != nil:
@@ -290,16 +293,12 @@ func main() {
 
 // again checks a recorded history.
 func again(path string) int {
-	text, err := os.ReadFile(path)
-	var h history
-	if err == nil {
-		err = json.Unmarshal(text, &h)
+	h, err := read(path)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "linearizability:", err)
+		return 1
 	}
-	var result porcupine.CheckResult
-	var where string
-	if err == nil {
-		result, where, err = h.check(filepath.Dir(path), checkPatience)
-	}
+	result, where, err := h.check(filepath.Dir(path), checkPatience)
 	fmt.Println(h.Table, len(h.Records), "calls:", result, where, err)
 	if result != porcupine.Ok {
 		return 1
@@ -347,7 +346,7 @@ func play() int {
 		return 1
 	}
 	r.c.end()
-	if *out == "" {
+	if *out == "" && !*keep {
 		os.RemoveAll(folder)
 	}
 	return 0

@@ -62,16 +62,18 @@ const (
 )
 
 // counts are those of a reply.
-type counts struct{ Added, Changed, Removed, Unchanged uint64 }
+type counts struct {
+	Added, Changed, Removed, Unchanged uint64 `json:",omitempty"`
+}
 
 func (c counts) any() bool { return c.Added+c.Changed+c.Removed > 0 }
 
 // output is what a call was told.
 type output struct {
 	Outcome    outcome
-	Reason     string `json:",omitempty"` // of a refusal
-	Generation uint64 `json:",omitempty"`
-	Counts     counts
+	Reason     string   `json:",omitempty"` // of a refusal
+	Generation uint64   `json:",omitempty"`
+	Counts     counts   `json:",omitzero"`
 	NextHops   []uint32 `json:",omitempty"` // of a lookup, one for each of Keys
 }
 

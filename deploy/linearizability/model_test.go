@@ -291,3 +291,81 @@ func TestGoodHistories(t *testing.T) {
 		t.Error("the longest prefix wins")
 	}
 }
+
+// A history of real servers, with one answer spoilt at a time. "Recorded" is what
+// a run leaves with --keep.
+func TestSpoiltRecording(t *testing.T) {
+	const recording = "testdata/recorded.json"
+	load := func() *history {
+		h, err := read(recording)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	verdict := func(h *history) bool {
+		result, _, err := h.check(t.TempDir(), time.Minute)
+		if err != nil || result == porcupine.Unknown {
+			t.Fatal(result, err)
+		}
+		return result == porcupine.Ok
+	}
+	if !verdict(load()) {
+		t.Fatal("the recording is refused")
+	}
+	attempts := map[string]int{}
+	for _, r := range load().Records {
+		attempts[r.In.ID]++
+	}
+	single := func(r *record) bool { return r.In.ID == "" || attempts[r.In.ID] == 1 }
+	made := func(r *record) bool {
+		return r.In.Kind != lookup && r.Out.Outcome == done && !r.In.ValidateOnly && r.Out.Counts.any() && single(r)
+	}
+	spoils := []struct {
+		name  string
+		fits  func(r *record) bool
+		spoil func(r *record)
+	}{
+		{"a withdrawal is lost", func(r *record) bool {
+			return made(r) && len(r.In.Changes) == 1 && r.Out.Counts.Removed == 1 && r.In.Kind == update
+		}, func(r *record) { r.Out.Counts, r.Out.Generation = counts{Unchanged: 1}, r.Out.Generation-1 }},
+		{"a change is refused", made, func(r *record) { r.Out = no("ROUTE_EXISTS") }},
+		{"an old epoch is accepted", func(r *record) bool { return r.Out.Reason == "WRITER_FENCED" }, func(r *record) {
+			r.Out = output{Generation: 1, Counts: counts{Unchanged: uint64(len(r.In.Changes))}}
+		}},
+		{"a repetition has another answer", func(r *record) bool {
+			return r.In.Kind != lookup && r.Out.Outcome == done && attempts[r.In.ID] > 1 && r.In.ID != ""
+		}, func(r *record) { r.Out.Generation++ }},
+		{"a lookup sees another route", func(r *record) bool { return r.In.Kind == lookup }, func(r *record) {
+			r.Out.NextHops[0] += 7
+		}},
+		{"a lookup is old", func(r *record) bool {
+			return r.In.Kind == lookup && r.MinGeneration > 140
+		}, func(r *record) { r.Out.Generation = r.MinGeneration - 1 }},
+		{"a change is not sent until a second later", made, func(r *record) {
+			r.Call += time.Second.Nanoseconds()
+			r.Return += time.Second.Nanoseconds()
+		}},
+	}
+	for _, s := range spoils {
+		t.Run(s.name, func(t *testing.T) {
+			spoilt := 0
+			for i := range load().Records {
+				h := load()
+				if r := &h.Records[i]; s.fits(r) {
+					s.spoil(r)
+					spoilt++
+					if verdict(h) {
+						t.Errorf("accepted: call %d, %s", i, r.In.describe(&r.Out))
+					}
+				}
+				if spoilt == 12 {
+					break
+				}
+			}
+			if spoilt == 0 {
+				t.Error("no call to spoil")
+			}
+		})
+	}
+}

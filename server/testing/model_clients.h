@@ -29,7 +29,8 @@ namespace planb::server {
 // What the clients of one table share, from its creation to its deletion.
 // Thread-safe.
 struct ModelRun {
-  // Of the servers that share the table; client N calls server N, in turns.
+  // Of the servers that share the table. Reader and watcher N call server N, in
+  // turns; writers call all.
   std::vector<std::string> targets;
   uint64_t seed = 1;
   std::string table;   // "" is the default table, which is not deleted
@@ -167,8 +168,9 @@ class ModelReader {
   std::unique_ptr<v1::RouteTable::Stub> table_;
 };
 
-// Changes the table at random by every method that writes, and repeats calls of
-// unknown outcome. Thread-compatible: each thread has its own.
+// Changes the table at random by every method that writes, at any of the
+// servers, and repeats calls of unknown outcome. Thread-compatible: each thread
+// has its own.
 class ModelWriter {
  public:
   // REQUIRES: `run` outlives it; no other writer of the run has this number.
@@ -190,8 +192,11 @@ class ModelWriter {
   // Makes a unary call. One with a request id is repeated until it has an
   // answer.
   void Perform(WriteCall call, uint64_t since);
-  // Makes a call once, fills in its outcome and records it.
+  // Makes a call once, at one of the servers, fills in its outcome and records
+  // it.
   void Attempt(WriteCall& call);
+  // The next server: mostly the same.
+  int PickServer();
 
   // Sends batches on one stream, all with the epoch of the first.
   void Stream(std::vector<WriteCall> calls, uint64_t since);
@@ -204,7 +209,7 @@ class ModelWriter {
   ModelRun& run_;
   const int number_;
   Random random_;
-  std::unique_ptr<v1::RouteTable::Stub> stub_;
+  std::vector<std::unique_ptr<v1::RouteTable::Stub>> stubs_;  // of the servers
   uint64_t epoch_ = 0;
   int named_ = 0;
   // The last answered unary calls with request ids, each with the

@@ -213,8 +213,16 @@ v1::Ack RandomAck(Random& random) {
 ModelWriter::ModelWriter(ModelRun& run, int number)
     : run_(run),
       number_(number),
-      random_(run.seed * 1000 + static_cast<uint64_t>(number)),
-      stub_(v1::RouteTable::NewStub(ModelChannel(run.TargetOf(number)))) {}
+      random_(run.seed * 1000 + static_cast<uint64_t>(number)) {
+  for (const std::string& target : run.targets) {
+    stubs_.push_back(v1::RouteTable::NewStub(ModelChannel(target)));
+  }
+}
+
+int ModelWriter::PickServer() {
+  if (Chance(random_, 60)) return run_.ServerOf(number_);
+  return static_cast<int>(Below(random_, stubs_.size()));
+}
 
 void ModelWriter::Run() {
   while (!run_.stop.load()) {
@@ -304,15 +312,19 @@ void ModelWriter::Attempt(WriteCall& call) {
   // Some deadlines pass while the server works.
   Limit(context,
         milliseconds(Chance(random_, 3) ? 1 + Below(random_, 5) : 2000));
+  call.server = PickServer();
+  v1::RouteTable::Stub& stub = *stubs_[static_cast<size_t>(call.server)];
   call.begin = Now();
-  Judge(SendWrite(*stub_, context, run_.table, RandomAck(random_), call), call);
+  Judge(SendWrite(stub, context, run_.table, RandomAck(random_), call), call);
   Record(call);
 }
 
 void ModelWriter::Stream(std::vector<WriteCall> calls, uint64_t since) {
   grpc::ClientContext context;
   Limit(context, milliseconds(3000));
-  const auto stream = stub_->StreamUpdates(&context);
+  const int server = PickServer();
+  const auto stream =
+      stubs_[static_cast<size_t>(server)]->StreamUpdates(&context);
   const int number = ++run_.streams;
   const v1::Ack ack = RandomAck(random_);
   const uint64_t epoch = calls[0].batch.writer_epoch;
@@ -328,6 +340,7 @@ void ModelWriter::Stream(std::vector<WriteCall> calls, uint64_t since) {
     if (sent < calls.size() && sent < answered + kInFlight) {
       WriteCall& call = calls[sent];
       call.stream = number;
+      call.server = server;
       call.acked_visible = ack == v1::ACK_VISIBLE;
       call.batch.writer_epoch = epoch;
       call.outcome = Outcome::kUnknown;
@@ -347,7 +360,7 @@ void ModelWriter::Stream(std::vector<WriteCall> calls, uint64_t since) {
   }
   if (open) stream->WritesDone();
   const grpc::Status status = stream->Finish();
-  run_.Failed(number_, "StreamUpdates", begin, status);
+  run_.Failed(server, "StreamUpdates", begin, status);
   std::vector<WriteCall> repeats;
   for (; answered < sent; ++answered) {
     WriteCall& call = calls[answered];
@@ -406,7 +419,7 @@ void ModelWriter::Record(const WriteCall& call) {
       Chance(random_, 50)) {
     epoch_ = run_.epoch.load();
   }
-  run_.Add(number_, &ModelHistory::writes, call);
+  run_.history.Add(&ModelHistory::writes, call);
 }
 
 }  // namespace planb::server

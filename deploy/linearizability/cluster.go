@@ -176,7 +176,7 @@ func (p *process) start() error {
 	command := exec.Command(p.argv[0], p.argv[1:]...)
 	command.Stdout, command.Stderr = log, log
 	command.Env = append(os.Environ(), p.env...)
-	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := command.Start(); err != nil {
 		return err
 	}

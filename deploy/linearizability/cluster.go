@@ -422,7 +422,7 @@ func (c *cluster) awaitServing(server int) error {
 		if err == nil && reply.Status == grpc_health_v1.HealthCheckResponse_SERVING {
 			return nil
 		}
-		if time.Now().After(deadline) {
+		if time.Now().After(deadline) || !c.servers[server].running() {
 			return fmt.Errorf("server %d does not serve: %v %v\n%s", server, reply.GetStatus(), err, tail(c.servers[server].log))
 		}
 		time.Sleep(20 * time.Millisecond)

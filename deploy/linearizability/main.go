@@ -33,7 +33,7 @@ var (
 	writable = flag.Int("writable", servers, "to how many servers writes go; with one, its head is always the newest")
 	keep     = flag.Bool("keep", false, "leave the histories that are right as well")
 	recorded = flag.String("history", "", "only check this history, as a run has left it")
-	scenario = flag.String("scenario", "", "only one: faults, restore or ids")
+	scenario = flag.String("scenario", "", "only one: faults, ids, routes or restore")
 )
 
 const (
@@ -94,12 +94,12 @@ func (c *client) close() {
 
 func everyServer() []int { return []int{0, 1, 2} }
 
-// use lets clients use tables until ctx ends.
-func (r *run) use(ctx context.Context, tables []*table, clients int) error {
+// use lets clients of those servers use tables until ctx ends.
+func (r *run) use(ctx context.Context, tables []*table, of []int) error {
 	var all sync.WaitGroup
 	for _, t := range tables {
-		for range clients {
-			c, err := r.newClient(t, t.numbers, everyServer())
+		for range clientsOfTable {
+			c, err := r.newClient(t, t.numbers, of)
 			if err != nil {
 				return err
 			}
@@ -114,10 +114,10 @@ func (r *run) use(ctx context.Context, tables []*table, clients int) error {
 	return nil
 }
 
-// settle waits until every server shows what was acknowledged, by lookups that
+// settle waits until those servers show what was acknowledged, by lookups that
 // are part of the history.
-func (r *run) settle(t *table) error {
-	c, err := r.newClient(t, t.numbers, everyServer())
+func (r *run) settle(t *table, of []int) error {
+	c, err := r.newClient(t, t.numbers, of)
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (r *run) settle(t *table) error {
 		reads = append(reads, every)
 	}
 	deadline := time.Now().Add(patience)
-	for server := range servers {
+	for server := range of {
 		for _, keys := range reads {
 			for !c.lookAt(server, t.accepted.Load(), keys) {
 				if time.Now().After(deadline) {
@@ -232,6 +232,13 @@ func (r *run) all() error {
 	if wants("ids") {
 		if err := r.ids(); err != nil {
 			return err
+		}
+	}
+	if wants("routes") {
+		for _, epochs := range []bool{false, true} {
+			if err := r.routes(epochs); err != nil {
+				return err
+			}
 		}
 	}
 	if wants("restore") {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/netip"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -109,14 +110,14 @@ func (r *run) faults(round int, length time.Duration) error {
 	defer cancel()
 	struck := make(chan error, 1)
 	go func() { struck <- r.nemesis.run(ctx) }()
-	if err := r.use(ctx, tables, clientsOfTable); err != nil {
+	if err := r.use(ctx, tables, everyServer()); err != nil {
 		return err
 	}
 	if err := <-struck; err != nil {
 		return err
 	}
 	for _, t := range tables {
-		if err := r.settle(t); err != nil {
+		if err := r.settle(t, everyServer()); err != nil {
 			return err
 		}
 		r.check(t)
@@ -187,6 +188,59 @@ func (r *run) ids() error {
 	return nil
 }
 
+// routes starts a server with a file of routes for a table that is empty then,
+// and lets it read the file once the table is not: nothing of the file may be
+// seen, and the server serves. With epochs, its writer is also an old one.
+func (r *run) routes(epochs bool) error {
+	name := fmt.Sprintf("routes-epochs-%v", epochs)
+	first, err := r.c.addServer(*program, name)
+	if err != nil {
+		return err
+	}
+	if err := r.c.awaitServing(first); err != nil {
+		return err
+	}
+	pipe := filepath.Join(r.c.folder, name)
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		return err
+	}
+	late, err := r.c.addServer(*program, name, "--routes="+pipe)
+	if err != nil {
+		return err
+	}
+	var file *os.File
+	for deadline := time.Now().Add(patience); file == nil; time.Sleep(10 * time.Millisecond) {
+		// This fails until the server reads.
+		if file, err = os.OpenFile(pipe, os.O_WRONLY|syscall.O_NONBLOCK, 0); err != nil && time.Now().After(deadline) {
+			return fmt.Errorf("server %d does not read its file: %v", late, err)
+		}
+	}
+	t := newTable("default", nested(3))
+	t.calm = !epochs
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := r.use(ctx, []*table{t}, []int{first}); err != nil {
+		return err
+	}
+	for key, prefix := range t.h.World.Prefixes {
+		fmt.Fprintf(file, "%s %d\n", prefix, 900_000+key)
+	}
+	file.Close()
+	if err := r.c.awaitServing(late); err != nil {
+		r.problem(err.Error())
+		return nil
+	}
+	if err := r.settle(t, []int{first, late}); err != nil {
+		return err
+	}
+	t.h.Table = name
+	r.check(t)
+	for _, server := range []int{first, late} {
+		r.c.servers[server].end(syscall.SIGKILL)
+	}
+	return nil
+}
+
 // list returns what a server has of a table.
 func list(connection *grpc.ClientConn, t *table) ([]uint32, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
@@ -232,10 +286,10 @@ func (r *run) restore() error {
 	use := func(t *table, length time.Duration) error {
 		ctx, cancel := context.WithTimeout(context.Background(), length)
 		defer cancel()
-		if err := r.use(ctx, []*table{t}, clientsOfTable); err != nil {
+		if err := r.use(ctx, []*table{t}, everyServer()); err != nil {
 			return err
 		}
-		return r.settle(t)
+		return r.settle(t, everyServer())
 	}
 	if err := use(before, 1500*time.Millisecond); err != nil {
 		return err
@@ -264,7 +318,7 @@ func (r *run) restore() error {
 	last.insist(input{Kind: update, Epoch: last.epoch, ID: "last",
 		Changes: []change{{planbv1.RouteUpdate_OP_UPSERT, 0, 999_999}}})
 	last.close()
-	if err := r.settle(before); err != nil {
+	if err := r.settle(before, everyServer()); err != nil {
 		return err
 	}
 	r.check(before)

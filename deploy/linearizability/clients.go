@@ -303,8 +303,11 @@ type replied interface {
 // write makes one call and records it.
 func (c *client) write(server int, in input) (output, bool) {
 	timeout := 2500 * time.Millisecond
-	if c.chance(2) {
+	switch n := c.random.IntN(100); {
+	case n < 2:
 		timeout = time.Duration(1+c.random.IntN(8)) * time.Millisecond
+	case n < 10:
+		timeout = 15 * time.Second // longer than the store takes to decide
 	}
 	told := &sent{}
 	ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), sentKey{}, told), timeout)

@@ -18,6 +18,7 @@ import (
 type nemesis struct {
 	c      *cluster
 	random *rand.Rand
+	ctx    context.Context // of run
 	down   [servers]atomic.Bool
 
 	mu      sync.Mutex
@@ -44,6 +45,7 @@ func (n *nemesis) count(what string) {
 
 // run strikes until ctx ends.
 func (n *nemesis) run(ctx context.Context) error {
+	n.ctx = ctx
 	for {
 		select {
 		case <-ctx.Done():
@@ -56,11 +58,19 @@ func (n *nemesis) run(ctx context.Context) error {
 	}
 }
 
+// sleep ends early when the run does.
+func (n *nemesis) sleep(d time.Duration) {
+	select {
+	case <-n.ctx.Done():
+	case <-time.After(d):
+	}
+}
+
 // away does something to a server that keeps it from the store.
-func (n *nemesis) away(server int, longest time.Duration, begin, end func()) {
+func (n *nemesis) away(server int, length time.Duration, begin, end func()) {
 	from := now()
 	begin()
-	time.Sleep(n.below(longest))
+	n.sleep(length)
 	end()
 	n.mu.Lock()
 	n.faults = append(n.faults, span{server, from, now()})
@@ -84,12 +94,16 @@ func (n *nemesis) strike() error {
 		return n.restart(server, syscall.SIGTERM)
 	case kind < 38:
 		n.count("pause server")
-		n.away(server, 2*time.Second,
+		n.away(server, n.below(2*time.Second),
 			func() { n.c.servers[server].signal(syscall.SIGSTOP) },
 			func() { n.c.servers[server].signal(syscall.SIGCONT) })
+	case kind < 41:
+		// It knows that etcd is gone, and its batches are undecided or refused.
+		n.count("cut server off for long")
+		n.away(server, 7*time.Second+n.below(7*time.Second), func() { set(true, 0) }, func() { set(false, 0) })
 	case kind < 56:
 		n.count("cut server off")
-		n.away(server, 3*time.Second, func() { set(true, 0) }, func() { set(false, 0) })
+		n.away(server, n.below(3*time.Second), func() { set(true, 0) }, func() { set(false, 0) })
 	case kind < 61:
 		n.count("break connections")
 		for _, w := range wires {
@@ -140,7 +154,7 @@ func (n *nemesis) restart(server int, signal syscall.Signal) error {
 // compact lets etcd forget what a server has not watched yet.
 func (n *nemesis) compact(server int) {
 	n.count("compact")
-	n.away(server, time.Second,
+	n.away(server, n.below(time.Second),
 		func() { n.c.servers[server].signal(syscall.SIGSTOP) },
 		func() {
 			text, _ := n.c.ctl(strings.Join(n.c.client[:], ","), "get", "none", "--write-out=json")

@@ -38,7 +38,7 @@ g++ -std=c++20 -O1 -fPIC -shared -o "$work/libjumping_clock.so" \
   base/testing/jumping_clock.cc -ldl
 GO=$(deploy/go_tool.sh go)
 export GO GOFLAGS=-mod=readonly GOTOOLCHAIN=local
-[[ -d client/go/planbv1 ]] || client/go/generate.sh
+client/go/generate.sh
 cd deploy/linearizability
 unformatted=$("$(dirname "$GO")/gofmt" -l ./*.go)
 [[ -z "$unformatted" ]] || {

@@ -308,7 +308,7 @@ func dead(info porcupine.LinearizationInfo, operations []porcupine.Operation) st
 	for _, o := range longest {
 		in[o.Input] = true
 	}
-	text := fmt.Sprintf("  the longest order has %d of %d calls; it ends with\n", len(longest), len(operations))
+	text := ""
 	describe := func(o porcupine.Operation) string {
 		returns := "never"
 		if o.Return != math.MaxInt64 {
@@ -317,6 +317,12 @@ func dead(info porcupine.LinearizationInfo, operations []porcupine.Operation) st
 		return fmt.Sprintf("    client %d [%.6f..%s] %s\n", o.ClientId, float64(o.Call)/1e9, returns,
 			o.Input.(*input).describe(o.Output.(*output)))
 	}
+	for _, o := range operations {
+		if o.Output.(*output).Generation < o.Input.(*input).Floor {
+			text += "  older than promised:\n" + describe(o)
+		}
+	}
+	text += fmt.Sprintf("  the longest order has %d of %d calls; it ends with\n", len(longest), len(operations))
 	for _, o := range longest[max(0, len(longest)-6):] {
 		text += describe(o)
 		at = max(at, o.Call)

@@ -211,6 +211,8 @@ def outside(gate, folder, long):
     gate.step("names of libc", "bash", "-c", LIBC_NAMES, "bash", f"{folder}/planb_server")
     gate.step("manifests and the edge", "deploy/test.sh",
               *[] if long else ["--short"], folder)
+    gate.step("linearizability", "deploy/linearizability/test.sh",
+              *["--long"] * long, folder)
     gate.step("traces and exemplars", "deploy/monitoring/otlp_test.py", folder)
     gate.step("Python with the newest packages", "client/python/test.sh", "--newest",
               folder)

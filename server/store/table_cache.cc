@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
@@ -18,6 +19,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
 #include "base/regular_file.h"
 #include "lpm/io/table_file.h"
 #include "server/base/error.h"
@@ -27,7 +29,9 @@
 namespace planb::server {
 namespace {
 
-constexpr absl::string_view kFormat = "planb cache 2";
+constexpr absl::string_view kFormat = "planb cache 3";
+// Without the line of the boot.
+constexpr absl::string_view kSecondFormat = "planb cache 2";
 // The names of its files lack the ids of tables.
 constexpr absl::string_view kFirstFormat = "planb cache 1";
 constexpr char kSuffix[] = ".planb";
@@ -55,6 +59,16 @@ std::string LastLine(absl::string_view checked) {
 std::string FileOf(absl::string_view name, uint64_t id, uint64_t generation) {
   return absl::StrCat(name, "-", absl::Hex(id, absl::kZeroPad16), "-",
                       generation, kSuffix);
+}
+
+// The boot of this machine, and nanoseconds since then, suspended or not; ""
+// and 0 if the system does not say.
+std::pair<std::string, int64_t> SinceBoot() {
+  std::string boot;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  timespec now = {};
+  if (boot.empty() || clock_gettime(CLOCK_BOOTTIME, &now) != 0) return {};
+  return {boot, absl::ToInt64Nanoseconds(absl::DurationFromTimespec(now))};
 }
 
 double UnixSeconds(absl::Time time) {
@@ -137,7 +151,10 @@ absl::StatusOr<StoredCopy> TableCache::Load() {
   const std::vector<std::string> lines =
       absl::StrSplit(text->substr(0, end), '\n', absl::SkipEmpty());
   int64_t as_of = 0;
-  if (lines.size() < 3 || (lines[0] != kFormat && lines[0] != kFirstFormat) ||
+  const bool has_boot = !lines.empty() && lines[0] == kFormat;
+  const size_t head = has_boot ? 4 : 3;
+  if (lines.size() < head ||
+      (!has_boot && lines[0] != kSecondFormat && lines[0] != kFirstFormat) ||
       !absl::SimpleAtoi(lines[2], &as_of)) {
     return Corrupt(path, "is no index of this version");
   }
@@ -148,8 +165,21 @@ absl::StatusOr<StoredCopy> TableCache::Load() {
   }
   StoredCopy contents;
   contents.as_of = absl::FromUnixNanos(as_of);
+  contents.age = absl::InfiniteDuration();
+  if (has_boot) {
+    const auto [boot, now] = SinceBoot();
+    const std::pair<std::string, std::string> written =
+        absl::StrSplit(lines[3], ' ');
+    int64_t then = 0;
+    if (!absl::SimpleAtoi(written.second, &then)) {
+      return Corrupt(path, "is no index of this version");
+    }
+    if (!boot.empty() && written.first == boot && then <= now) {
+      contents.age = absl::Nanoseconds(now) - absl::Nanoseconds(then);
+    }
+  }
   std::vector<std::string> files;
-  for (size_t i = 3; i < lines.size(); ++i) {
+  for (size_t i = head; i < lines.size(); ++i) {
     const std::vector<std::string> fields = absl::StrSplit(lines[i], ' ');
     Entry entry;
     if (fields.size() != 4 || !absl::SimpleHexAtoi(fields[1], &entry.id) ||
@@ -158,9 +188,9 @@ absl::StatusOr<StoredCopy> TableCache::Load() {
     }
     entry.name = fields[0];
     entry.fib.prefix_lengths = fields[3] == "prefix_lengths";
-    entry.file = lines[0] == kFormat
-                     ? FileOf(entry.name, entry.id, entry.generation)
-                     : absl::StrCat(entry.name, "-", entry.generation, kSuffix);
+    entry.file = lines[0] == kFirstFormat
+                     ? absl::StrCat(entry.name, "-", entry.generation, kSuffix)
+                     : FileOf(entry.name, entry.id, entry.generation);
     auto table = Read(entry);
     if (!table.ok()) return table.status();
     contents.tables.push_back(*std::move(table));
@@ -173,8 +203,12 @@ absl::StatusOr<StoredCopy> TableCache::Load() {
 
 absl::Status TableCache::WriteAll(absl::Span<const Table> tables,
                                   absl::Time as_of) {
+  const auto [boot, now] = SinceBoot();
+  const int64_t then =
+      absl::ToInt64Nanoseconds(absl::Nanoseconds(now) - (absl::Now() - as_of));
   std::string index =
-      absl::StrCat(kFormat, "\n", store_, "\n", absl::ToUnixNanos(as_of), "\n");
+      absl::StrCat(kFormat, "\n", store_, "\n", absl::ToUnixNanos(as_of), "\n",
+                   boot.empty() ? "-" : boot, " ", then, "\n");
   std::vector<std::string> files;
   for (const Table& table : tables) {
     const uint64_t generation = table.pinned.generation;

@@ -54,6 +54,8 @@ class TableCache {
   TableCache& operator=(const TableCache&) = delete;
 
   // The tables as they were last written; each is checked against its digest.
+  // Their age is known if this machine has not booted since: the wall clock may
+  // be behind after that, and a copy of long ago must not look fresh.
   // Errors: NOT_FOUND if none were written; FAILED_PRECONDITION
   // (CACHE_OF_ANOTHER_STORE); DATA_LOSS (CACHE_CORRUPT), with the file.
   absl::StatusOr<StoredCopy> Load();

@@ -16,6 +16,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "lpm/io/table_file.h"
 #include "server/base/error.h"
@@ -150,12 +152,43 @@ TEST_F(TableCacheTest, WritesATableThatWasMadeAnew) {
   EXPECT_EQ(copy->tables.at(0).routes.size(), 6U);
 }
 
-TEST_F(TableCacheTest, ReadsTheFirstVersionAndWritesTheSecond) {
+// The wall clock may be behind at the start: after a boot, before it is set.
+TEST_F(TableCacheTest, TheAgeOfACopyIsNotThatOfTheWallClock) {
+  const absl::Time hour_ago = absl::Now() - absl::Hours(1);
+  ASSERT_TRUE(Open()->Write({Version("a", 3, 5)}, hour_ago).ok());
+  const absl::Duration age = Open()->Load()->age;
+  EXPECT_GE(age, absl::Hours(1));
+  EXPECT_LT(age, absl::Hours(2));
+  // Rewrites a line of the index.
+  const auto rewrite = [&](size_t line, const std::string& to) {
+    std::string index = Contents(Path("index"));
+    index.resize(index.rfind("end "));
+    std::vector<std::string> lines = absl::StrSplit(index, '\n');
+    lines.at(line) = to;
+    index = absl::StrJoin(lines, "\n");
+    std::ofstream(Path("index"), std::ios::binary)
+        << index << "end "
+        << absl::StrCat(absl::Hex(Xxh3(index, 0), absl::kZeroPad16)) << "\n";
+  };
+  // As it is where the wall clock is behind: it was written later than now.
+  rewrite(2, absl::StrCat(absl::ToUnixNanos(absl::Now() + absl::Hours(5))));
+  EXPECT_GE(Open()->Load()->age, absl::Hours(1));
+  // Of another boot, nothing tells how long ago that was.
+  rewrite(3, "another-boot 1");
+  EXPECT_EQ(Open()->Load()->age, absl::InfiniteDuration());
+  rewrite(3, "another-boot x");
+  EXPECT_EQ(ErrorReason(Open()->Load().status()), "CACHE_CORRUPT");
+}
+
+TEST_F(TableCacheTest, ReadsTheFirstVersionAndWritesTheThird) {
   ASSERT_TRUE(Open()->Write({Version("a", 3, 5)}, absl::Now()).ok());
   fs::rename(Path(FileOf("a", 3)), Path("a-3.planb"));
   std::string index = Contents(Path("index"));
-  index.replace(index.find('2'), 1, "1");
+  index.replace(index.find('3'), 1, "1");
   index.resize(index.rfind("end "));
+  std::vector<std::string> lines = absl::StrSplit(index, '\n');
+  lines.erase(lines.begin() + 3);  // of the boot
+  index = absl::StrJoin(lines, "\n");
   std::ofstream(Path("index"), std::ios::binary)
       << index << "end "
       << absl::StrCat(absl::Hex(Xxh3(index, 0), absl::kZeroPad16)) << "\n";

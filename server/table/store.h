@@ -99,6 +99,8 @@ struct StoredTable {
 struct StoredCopy {
   std::vector<StoredTable> tables;
   absl::Time as_of;  // by the wall clock: when the store had them
+  // How long ago, whatever the wall clock says; infinite if that is not known.
+  absl::Duration age = absl::ZeroDuration();
 };
 
 // A version of a table that a snapshot is written from. Cheap to move.

@@ -74,9 +74,8 @@ absl::StatusOr<std::vector<StoredTable>> Tables::LoadOrResume(
   absl::StatusOr<StoredCopy> kept = copy();
   if (absl::IsNotFound(kept.status())) return stored;
   if (!kept.ok()) return kept.status();
-  const absl::Duration age = absl::Now() - kept->as_of;
-  const absl::Status resumed = store_->Resume(
-      absl::MakeSpan(kept->tables), std::max(age, absl::ZeroDuration()));
+  const absl::Status resumed =
+      store_->Resume(absl::MakeSpan(kept->tables), kept->age);
   if (!resumed.ok()) return resumed;
   Log(LogLevel::kWarning,
       "the store does not answer; lookups are answered from the cache",

@@ -123,6 +123,11 @@ absl::Status LogReplay::Apply(ReadBatchResult& batch) {
     return Wrong(absl::StrCat("changes generation ", delta.previous,
                               " and comes after ", table_.generation));
   }
+  if (delta.generation <= delta.previous) {
+    return Wrong(absl::StrCat("generation ", delta.generation,
+                              " is not above the one before, ",
+                              delta.previous));
+  }
   Keep(delta);
   table_.generation = delta.generation;
   digest_ = delta.digest;

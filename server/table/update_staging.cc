@@ -391,6 +391,11 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::StageAccepted(
           absl::StrCat("generation ", delta.generation, " changes generation ",
                        delta.previous, " and comes after ", head_.generation));
     }
+    if (delta.generation <= delta.previous) {
+      return absl::DataLossError(absl::StrCat("generation ", delta.generation,
+                                              " is not above the one before, ",
+                                              delta.previous));
+    }
     const absl::StatusOr<Rib::Change> change = next.rib.Apply(BatchOf(delta));
     if (!change.ok()) {
       return absl::DataLossError(absl::StrCat("generation ", delta.generation,
@@ -442,6 +447,20 @@ absl::StatusOr<AcceptedBatch> UpdateStaging::LeadTo(StoredTable whole) const {
   batch.groups = std::move(whole.groups);
   batch.replace_next_hops = true;
   Rib rib = head_.rib.Share();
+  // The newest generations of the store's own history: is the head one of them?
+  const auto other = [&](uint64_t generation, absl::string_view digest) {
+    return generation == head_.generation && digest != head_.rib.digest();
+  };
+  bool diverged =
+      !whole.tail.empty() && other(whole.tail_generation, whole.tail_digest);
+  for (const auto& delta : whole.tail) {
+    diverged = diverged || other(delta->generation, delta->digest);
+  }
+  if (diverged) {
+    return absl::DataLossError(absl::StrCat("the store had another generation ",
+                                            head_.generation,
+                                            " than this server"));
+  }
   absl::StatusOr<Rib::Change> change = rib.Apply(batch);
   if (!change.ok()) return absl::DataLossError(change.status().message());
   if (whole.generation < head_.generation ||

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <optional>
 #include <thread>
+#include <type_traits>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -140,6 +141,19 @@ absl::Status EtcdClient::Authenticate(
   return absl::OkStatus();
 }
 
+void EtcdClient::See(const etcdserverpb::ResponseHeader& header,
+                     const Seen& before) {
+  const std::lock_guard lock(mutex_);
+  if (seen_.histories != before.histories) return;  // of either
+  if ((before.cluster != 0 && header.cluster_id() != before.cluster) ||
+      header.revision() < before.revision) {
+    seen_ = {header.cluster_id(), header.revision(), seen_.histories + 1};
+    return;
+  }
+  seen_.cluster = header.cluster_id();
+  seen_.revision = std::max(seen_.revision, header.revision());
+}
+
 template <typename Stub, typename Request, typename Response>
 absl::StatusOr<Response> EtcdClient::Call(
     grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
@@ -171,9 +185,14 @@ absl::StatusOr<Response> EtcdClient::Call(
       }
     }
     if (status.ok()) {
+      const Seen before = seen();
       Context context(*this, attempt);
       Stub stub(to);
       status = (stub.*method)(context.get(), request, &response);
+      // These are linearizable.
+      if constexpr (std::is_same_v<Stub, etcdserverpb::KV::Stub>) {
+        if (status.ok()) See(response.header(), before);
+      }
       if (status.ok()) return response;
       if (lost != nullptr && !IsRefusal(status)) *lost = true;
       if (!options_.user.empty() && TokenRefused(status) && !renewed) {

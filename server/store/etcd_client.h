@@ -92,6 +92,14 @@ class EtcdClient {
       absl::FunctionRef<absl::Status(const etcdserverpb::WatchResponse&)>
           event);
 
+  // How often an answer was of another history than those before: of another
+  // cluster, or at a revision below one that an answer had before the call
+  // began. So it is when etcd was put back from a backup.
+  uint64_t histories() {
+    const std::lock_guard lock(mutex_);
+    return seen_.histories;
+  }
+
   // Ends calls in progress and later ones.
   void Cancel();
 
@@ -102,6 +110,20 @@ class EtcdClient {
 
  private:
   explicit EtcdClient(EtcdOptions options) : options_(std::move(options)) {}
+
+  // What the answers of etcd had so far.
+  struct Seen {
+    uint64_t cluster = 0;  // 0: none
+    int64_t revision = 0;
+    uint64_t histories = 0;
+  };
+  Seen seen() {
+    const std::lock_guard lock(mutex_);
+    return seen_;
+  }
+  // Takes the header of an answer that is not below any given before its call
+  // began, when `before` was seen.
+  void See(const etcdserverpb::ResponseHeader& header, const Seen& before);
 
   // A context that Cancel() ends while this lives.
   class Context;
@@ -126,6 +148,7 @@ class EtcdClient {
   std::atomic<size_t> current_ = 0;
   std::mutex mutex_;
   std::string token_ ABSL_GUARDED_BY(mutex_);
+  Seen seen_ ABSL_GUARDED_BY(mutex_);
   std::set<grpc::ClientContext*> contexts_ ABSL_GUARDED_BY(mutex_);
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <utility>
 
 #include "absl/random/random.h"
@@ -13,6 +14,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "lpm/io/byte_source.h"
+#include "lpm/routes/table_digest.h"
 #include "server/base/error.h"
 #include "server/base/log.h"
 #include "server/store/etcd_store.h"
@@ -178,7 +180,8 @@ absl::StatusOr<StoredTable> EtcdStore::LoadTable(Log& log, int64_t revision) {
         const absl::Status replayed = replay.ReadEntry(*contents);
         if (!replayed.ok()) return Corrupt(kv.key(), replayed.message());
         log.log_bytes += contents->size();
-        log.ends.push_back({next++, table.generation, chain, contents->size()});
+        log.ends.push_back({next++, table.generation, chain, contents->size(),
+                            replay.digest()});
         return absl::OkStatus();
       });
   if (!read.ok()) return read.status();
@@ -186,6 +189,7 @@ absl::StatusOr<StoredTable> EtcdStore::LoadTable(Log& log, int64_t revision) {
     return Corrupt(prefix, "ends at another entry than the last one");
   }
   table.position = next - 1;
+  log.digest = replay.digest();
   auto finished = replay.Finish();
   if (!finished.ok()) return Corrupt(prefix, finished.status().message());
   return finished;
@@ -383,6 +387,9 @@ absl::Status EtcdStore::Deliver(uint64_t id, uint64_t number, int64_t revision,
     uint64_t generation = 0;
     ReadGeneration(cursor, generation);
     log.record.set_generation(generation);
+    for (const AcceptedBatch& batch : batches) {
+      if (batch.delta != nullptr) log.digest = batch.delta->digest;
+    }
   }
   Done done;
   if (own) {
@@ -393,13 +400,14 @@ absl::Status EtcdStore::Deliver(uint64_t id, uint64_t number, int64_t revision,
       return Deliver(id, number, revision, value);
     }
     log.record.set_generation(log.append_generation);
+    log.digest = log.append_digest;
   }
   log.record.set_next(number + 1);
   log.record.set_chain(entry.chain());
   log.revision = revision;
   log.log_bytes += entry.bytes();
-  log.ends.push_back(
-      {number, log.record.generation(), entry.chain(), entry.bytes()});
+  log.ends.push_back({number, log.record.generation(), entry.chain(),
+                      entry.bytes(), log.digest});
   if (own) {
     done(absl::OkStatus());
   } else if (follower_ != nullptr) {
@@ -432,7 +440,8 @@ void EtcdStore::Created(const std::string& name, const KeyValue& kv) {
              .id = record.id(),
              .created = kv.create_revision(),
              .revision = kv.mod_revision(),
-             .record = record};
+             .record = record,
+             .digest = TableDigest().ToString()};
   logs_.emplace(record.id(), std::move(log));
   if (creating_.contains(record.id()) || follower_ == nullptr) return;
   StoredTable table;
@@ -528,6 +537,14 @@ void EtcdStore::WatchLoop() {
       if (ending_) return;
       from = revision_ + 1;
     }
+    // A watch from a revision that etcd has not reached is silent.
+    if (!missed) CheckHistory();
+    if (diverged_ || client_->histories() != history_) {
+      missed = true;
+      server::Log(LogLevel::kError,
+                  "etcd has another history than before, as after a restore "
+                  "from a backup; all tables are compared");
+    }
     if (missed) {
       const absl::Status status = Resync();
       missed = !status.ok();
@@ -550,6 +567,10 @@ void EtcdStore::WatchLoop() {
     const absl::Status ended = client_->Watch(
         Key("state/"), from, options_.silence,
         [&](const etcdserverpb::WatchResponse& response) -> absl::Status {
+          if (diverged_ || client_->histories() != history_) {
+            missed = true;
+            return absl::OutOfRangeError("another history");
+          }
           if (response.compact_revision() != 0) {
             missed = true;
             return absl::OutOfRangeError("compacted");
@@ -586,14 +607,91 @@ void EtcdStore::WatchLoop() {
   }
 }
 
+void EtcdStore::CheckHistory() {
+  std::map<uint64_t, TableRecord> followed;
+  int64_t revision = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    revision = revision_;
+    for (const auto& [id, log] : logs_) {
+      if (log.failed.ok()) followed[id] = log.record;
+    }
+  }
+  const auto read = client_->ReadPrefix(
+      TableKey(""), 0, [&](const KeyValue& kv) -> absl::Status {
+        TableRecord record;
+        if (!record.ParseFromString(kv.value())) return absl::OkStatus();
+        const auto known = followed.find(record.id());
+        if (known == followed.end()) return absl::OkStatus();
+        const TableRecord& last = known->second;
+        const bool same =
+            record.next() == last.next() && record.chain() == last.chain();
+        if (!same &&
+            (record.next() <= last.next() || kv.mod_revision() <= revision)) {
+          diverged_ = true;
+        }
+        return absl::OkStatus();
+      });
+  read.status().IgnoreError();  // then the watch ends too
+}
+
+absl::Status EtcdStore::CheckLeadsOn(const Log& known, uint64_t before,
+                                     const Log& read, const StoredTable& table,
+                                     bool other) {
+  const auto wrong = [&](absl::string_view what) {
+    return absl::DataLossError(absl::StrCat(
+        what, "; this server was at generation ", known.record.generation(),
+        ", and the store has ", table.generation));
+  };
+  const uint64_t next = known.record.next();
+  if (read.record.next() < before) return wrong("lost entries");
+  // Begun with a copy: the table compares its contents. Or ahead since.
+  if (next <= 1 || read.record.next() < next) return absl::OkStatus();
+  if (read.record.next() == next) {
+    return read.record.chain() == known.record.chain()
+               ? absl::OkStatus()
+               : wrong("has other entries");
+  }
+  for (const End& end : read.ends) {
+    if (end.number + 1 != next) continue;
+    return end.chain == known.record.chain() ? absl::OkStatus()
+                                             : wrong("has other entries");
+  }
+  if (!other) return absl::OkStatus();  // a snapshot has replaced it
+  if (table.tail_generation == known.record.generation() &&
+      table.tail_digest == known.digest) {
+    return absl::OkStatus();
+  }
+  for (const auto& delta : table.tail) {
+    if (delta->generation == known.record.generation() &&
+        delta->digest == known.digest) {
+      return absl::OkStatus();
+    }
+  }
+  return wrong("does not show that it leads on");
+}
+
 absl::Status EtcdStore::Resync() {
   if (resumed_) {
     const absl::Status format = CheckFormat(absl::InfiniteDuration());
     if (!format.ok()) return format;
   }
+  // First, so that what is found later is looked into later.
+  const uint64_t histories = client_->histories();
+  const bool diverged = diverged_.exchange(false);
+  const bool other = diverged || histories != history_;
+  std::map<uint64_t, uint64_t> before;  // the next entries, by table
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [id, log] : logs_) before[id] = log.record.next();
+  }
   auto loaded = LoadAll();
-  if (!loaded.ok()) return loaded.status();
+  if (!loaded.ok()) {
+    if (diverged) diverged_ = true;
+    return loaded.status();
+  }
   const std::lock_guard lock(mutex_);
+  history_ = histories;
   // The default table is never deleted.
   Log* const first = Find("default", kAnyTable);
   if (first != nullptr && !loaded->logs.contains(first->id)) {
@@ -626,8 +724,12 @@ absl::Status EtcdStore::Resync() {
   }
   for (auto& [id, log] : logs_) {
     if (loaded->logs.contains(id)) continue;
-    if (log.created > loaded->revision) {
-      loaded->logs.emplace(id, std::move(log));  // made since then
+    const bool made_since = !before.contains(id);
+    if (other && !made_since && log.failed.ok()) {
+      Fail(log, TableKey(log.name), "is no longer in the store");
+    }
+    if (other || made_since) {
+      loaded->logs.emplace(id, std::move(log));
       continue;
     }
     if (Done done = Take(log, log.append)) undecided.push_back(std::move(done));
@@ -637,21 +739,34 @@ absl::Status EtcdStore::Resync() {
     auto& log = loaded->logs.at(table.id);
     const auto known = logs_.find(table.id);
     if (known != logs_.end()) {
-      if (known->second.record.next() >= log.record.next()) {
-        log = std::move(known->second);
+      Log& followed = known->second;
+      const absl::Status leads =
+          CheckLeadsOn(followed, before[table.id], log, table, other);
+      if (!leads.ok() && followed.failed.ok()) {
+        server::Log(LogLevel::kError, "the store has another history",
+                    {{"table", table.name}, {"error", leads.message()}});
+        Fail(followed, TableKey(table.name), leads.message());
+      }
+      if (!followed.failed.ok() ||
+          followed.record.next() >= log.record.next()) {
+        const int64_t revision = log.revision;
+        const bool same = followed.record.next() == log.record.next();
+        followed.created = log.created;
+        log = std::move(followed);
+        if (same) log.revision = revision;
         continue;
       }
-      Done done = Take(known->second, known->second.append);
+      Done done = Take(followed, followed.append);
       if (done != nullptr) undecided.push_back(std::move(done));
-      log.offered = known->second.offered;
-      log.failed = known->second.failed;
+      log.offered = followed.offered;
     }
     if (follower_ != nullptr) follower_->Replaced(std::move(table));
   }
   logs_ = std::move(loaded->logs);
   floor_ = std::max(floor_, loaded->floor);
-  floor_revision_ = std::max(floor_revision_, loaded->floor_revision);
-  revision_ = std::max(revision_, loaded->revision);
+  floor_revision_ = other ? loaded->floor_revision
+                          : std::max(floor_revision_, loaded->floor_revision);
+  revision_ = loaded->revision;
   heard_ = SteadyNow().time_since_epoch().count();
   for (const Done& done : undecided) {
     done(Error(absl::StatusCode::kDeadlineExceeded, "STORE_UNDECIDED",

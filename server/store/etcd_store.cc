@@ -15,6 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "lpm/io/table_file.h"
+#include "lpm/routes/table_digest.h"
 #include "server/base/error.h"
 #include "server/store/etcd_txn.h"
 #include "server/store/store_entry.h"
@@ -28,6 +29,7 @@ using etcd_txn::AddDelete;
 using etcd_txn::AddPut;
 using etcd_txn::CompareCreation;
 using etcd_txn::CompareRevision;
+using etcd_txn::CompareValue;
 using etcd_txn::Conflict;
 using etcd_txn::Corrupt;
 using etcd_txn::Failed;
@@ -149,16 +151,20 @@ absl::StatusOr<uint64_t> EtcdStore::CreateTable(const std::string& name,
   record.set_prefix_lengths(fib.prefix_lengths);
   record.set_next(1);
   const std::string key = TableKey(name);
+  const std::string floor_key = Key("state/floor");
   etcdserverpb::TxnRequest txn;
   CompareCreation(key, 0, txn);
   {
     const std::lock_guard lock(mutex_);
     if (!closed_.ok()) return closed_;
+    // The floor has risen since the caller read it.
+    if (floor_ != 0 && generation <= floor_) return Conflict();
     creating_.insert(record.id());
-    CompareRevision(Key("state/floor"), floor_revision_, txn);
+    CompareRevision(floor_key, floor_revision_, txn);
   }
   AddPut(key, record.SerializeAsString(), txn);
   ReadElse(key, txn);
+  ReadElse(floor_key, txn);
   bool lost = false;
   const auto response = client_->Txn(txn, absl::InfiniteDuration(), &lost);
   const std::lock_guard lock(mutex_);
@@ -169,7 +175,17 @@ absl::StatusOr<uint64_t> EtcdStore::CreateTable(const std::string& name,
   int64_t revision = response->header().revision();
   if (!response->succeeded()) {
     const KeyValue* const found = FoundElse(*response);
-    if (found == nullptr) return Conflict();
+    if (found == nullptr) {
+      // Another server has deleted a table.
+      const KeyValue* const floor = FoundElse(*response, 1);
+      uint64_t generations = 0;
+      if (floor != nullptr && !absl::SimpleAtoi(floor->value(), &generations)) {
+        return Corrupt(floor_key, "is not a number");
+      }
+      floor_ = std::max(floor_, generations);
+      floor_revision_ = floor == nullptr ? 0 : floor->mod_revision();
+      return Conflict();
+    }
     TableRecord other;
     if (!other.ParseFromString(found->value()) || other.id() != record.id()) {
       return FieldError(absl::StatusCode::kAlreadyExists, "TABLE_EXISTS",
@@ -183,7 +199,8 @@ absl::StatusOr<uint64_t> EtcdStore::CreateTable(const std::string& name,
              .id = record.id(),
              .created = revision,
              .revision = revision,
-             .record = record};
+             .record = record,
+             .digest = TableDigest().ToString()};
   logs_.try_emplace(record.id(), std::move(log));  // the watch may be ahead
   return record.id();
 }
@@ -261,14 +278,18 @@ void EtcdStore::StartAppend(const std::string& table, uint64_t id,
                             uint64_t position,
                             absl::Span<const AcceptedBatch> batches,
                             Done done) {
-  if (batches.empty()) return done(absl::OkStatus());
+  if (batches.empty() && position == kAnyPosition) {
+    return done(absl::OkStatus());
+  }
   uint64_t previous = 0;
   uint64_t generation = 0;
+  std::string digest;
   std::string body;
   for (const AcceptedBatch& batch : batches) {
     if (batch.delta != nullptr) {
       if (generation == 0) previous = batch.delta->previous;
       generation = batch.delta->generation;
+      digest = batch.delta->digest;
     }
     AppendBatch(batch, body);
   }
@@ -278,8 +299,8 @@ void EtcdStore::StartAppend(const std::string& table, uint64_t id,
     lock.unlock();
     return done(why);
   }
-  jobs_.push_back({table, id, position, std::move(body), previous, generation,
-                   std::move(done)});
+  jobs_.push_back({table, id, position, batches.empty(), std::move(body),
+                   previous, generation, std::move(digest), std::move(done)});
   changed_.notify_all();
 }
 
@@ -292,7 +313,11 @@ void EtcdStore::AppendLoop() {
     jobs_.pop_front();
     ++busy_;
     lock.unlock();
-    Append(std::move(job));
+    if (job.confirms) {
+      job.done(Confirm(job));
+    } else {
+      Append(std::move(job));
+    }
     lock.lock();
     --busy_;
     changed_.notify_all();
@@ -305,53 +330,124 @@ Store::Done EtcdStore::Take(Log& log, uint64_t append) {
   return std::exchange(log.done, nullptr);
 }
 
+absl::Status EtcdStore::Refusal(const Job& job, const Log* log) const {
+  if (!closed_.ok()) return closed_;
+  if (log == nullptr) return NoTable(job.table);
+  if (!log->failed.ok()) return log->failed;
+  if (log->record.next() == 0) {
+    return Error(absl::StatusCode::kUnavailable, "STORE_FAILED",
+                 "etcd has not answered since this server began");
+  }
+  if (job.position != kAnyPosition && job.position + 1 != log->record.next()) {
+    return Conflict();  // the follower has been told already
+  }
+  if (job.generation != 0 && job.previous != log->record.generation()) {
+    // No server could apply it.
+    return Corrupt(
+        EntryKey(log->id, log->record.next()),
+        absl::StrCat("would follow generation ", log->record.generation(),
+                     " as if it was ", job.previous));
+  }
+  if (follower_ != nullptr && lag() > 2 * options_.silence) {
+    return Error(absl::StatusCode::kUnavailable, "STORE_FAILED",
+                 absl::StrCat("etcd has not answered for ",
+                              absl::FormatDuration(lag())));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status EtcdStore::Confirm(const Job& job) {
+  uint64_t id = 0;
+  TableRecord known;
+  {
+    const std::lock_guard lock(mutex_);
+    const Log* const log = Find(job.table, job.id);
+    const absl::Status refusal = Refusal(job, log);
+    if (!refusal.ok()) return refusal;
+    id = log->id;
+    known = log->record;
+  }
+  etcdserverpb::RangeRequest request;  // linearizable
+  request.set_key(TableKey(job.table));
+  const auto read = client_->Range(request);
+  {
+    const std::lock_guard lock(mutex_);
+    if (!closed_.ok()) return closed_;
+  }
+  if (!read.ok()) return Failed(read.status());
+  if (read->kvs().empty()) return NoTable(job.table);
+  TableRecord record;
+  if (!record.ParseFromString(read->kvs(0).value())) {
+    return Corrupt(request.key(), "is not a table's record");
+  }
+  if (record.id() != id) return NoTable(job.table);
+  if (record.next() == known.next() && record.chain() == known.chain()) {
+    return absl::OkStatus();
+  }
+  if (record.next() <= known.next()) {
+    diverged_ = true;
+    return Error(absl::StatusCode::kUnavailable, "STORE_FAILED",
+                 "etcd has other entries than this server followed; all is "
+                 "read again");
+  }
+  const absl::Status told = CatchUp(id);
+  if (told.ok() || IsStoreConflict(told)) return Conflict();
+  return ErrorReason(told) == "STORE_CORRUPT" ? told : Failed(told);
+}
+
+absl::StatusOr<uint64_t> EtcdStore::FindTable(const std::string& name) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!closed_.ok()) return closed_;
+  }
+  etcdserverpb::RangeRequest request;  // linearizable
+  request.set_key(TableKey(name));
+  const auto read = client_->Range(request);
+  if (!read.ok()) return Failed(read.status());
+  if (read->kvs().empty()) return kAnyTable;
+  TableRecord record;
+  if (!record.ParseFromString(read->kvs(0).value())) {
+    return Corrupt(request.key(), "is not a table's record");
+  }
+  return record.id();
+}
+
+void EtcdStore::StopTable(const std::string& table, uint64_t id,
+                          const absl::Status& why) {
+  const std::lock_guard lock(mutex_);
+  Log* const log = Find(table, id);
+  if (log != nullptr && log->failed.ok()) log->failed = why;
+}
+
 void EtcdStore::Append(Job job) {
   LogRecord entry;
   TableRecord record;
+  std::string before;  // the record as it is in etcd
+  uint64_t chain = 0;  // of it
+  int64_t revision = 0;
   uint64_t id = job.id;
   uint64_t number = 0;
   int64_t created = 0;
-  etcdserverpb::TxnRequest txn;
   const std::string key = TableKey(job.table);
   {
     const std::lock_guard lock(mutex_);
     Log* const log = Find(job.table, id);
-    absl::Status why;
-    if (!closed_.ok()) {
-      why = closed_;
-    } else if (log == nullptr) {
-      why = NoTable(job.table);
-    } else if (!log->failed.ok()) {
-      why = log->failed;
-    } else if (log->record.next() == 0) {
-      why = Error(absl::StatusCode::kUnavailable, "STORE_FAILED",
-                  "etcd has not answered since this server began");
-    } else if (job.position != kAnyPosition &&
-               job.position + 1 != log->record.next()) {
-      why = Conflict();  // the follower has been told already
-    } else if (job.generation != 0 &&
-               job.previous != log->record.generation()) {
-      // No server could apply it.
-      why = Corrupt(
-          EntryKey(log->id, log->record.next()),
-          absl::StrCat("would follow generation ", log->record.generation(),
-                       " as if it was ", job.previous));
-    } else if (follower_ != nullptr && lag() > 2 * options_.silence) {
-      why = Error(absl::StatusCode::kUnavailable, "STORE_FAILED",
-                  absl::StrCat("etcd has not answered for ",
-                               absl::FormatDuration(lag())));
-    }
+    const absl::Status why = Refusal(job, log);
     if (!why.ok()) return job.done(why);
     id = log->id;
     created = log->created;
     record = log->record;
+    before = record.SerializeAsString();
+    chain = record.chain();
+    revision = log->revision;
     number = record.next();
     log->append = ++appends_;
     if (job.generation != 0) record.set_generation(job.generation);
+    if (job.generation == 0) job.digest = log->digest;
     log->append_generation = record.generation();
+    log->append_digest = job.digest;
     log->done = std::move(job.done);
     entry.set_append(log->append);
-    CompareRevision(key, log->revision, txn);
   }
   const uint64_t append = entry.append();
   std::string contents;
@@ -373,7 +469,11 @@ void EtcdStore::Append(Job job) {
     conflict = IsStoreConflict(status);
   }
   bool lost = false;
-  if (status.ok()) {
+  for (int attempt = 0; status.ok(); ++attempt) {
+    etcdserverpb::TxnRequest txn;
+    CompareRevision(key, revision, txn);
+    // After a restore from a backup another record may have this revision.
+    CompareValue(key, before, txn);
     // Where a foreign entry stands, nothing is written over it.
     CompareCreation(EntryKey(id, number), 0, txn);
     AddPut(EntryKey(id, number), entry.SerializeAsString(), txn);
@@ -381,6 +481,23 @@ void EtcdStore::Append(Job job) {
     ReadElse(key, txn);
     const auto response = client_->Txn(txn, absl::InfiniteDuration(), &lost);
     status = response.status();
+    if (response.ok() && !response->succeeded() && attempt == 0) {
+      // The same position at another revision, of a restored store; or with
+      // fields of a newer server.
+      const KeyValue* const found = FoundElse(*response);
+      TableRecord there;
+      const bool parsed =
+          found != nullptr && there.ParseFromString(found->value());
+      if (found == nullptr || (parsed && there.id() != id)) {
+        status = NoTable(job.table);
+        break;
+      }
+      if (parsed && there.next() == number && there.chain() == chain) {
+        revision = found->mod_revision();
+        before = found->value();
+        continue;
+      }
+    }
     if (response.ok() && response->succeeded()) {
       const std::lock_guard lock(mutex_);
       const auto log = logs_.find(id);
@@ -389,14 +506,16 @@ void EtcdStore::Append(Job job) {
         log->second.record = record;
         log->second.revision = response->header().revision();
         log->second.log_bytes += entry.bytes();
-        log->second.ends.push_back(
-            {number, record.generation(), record.chain(), entry.bytes()});
+        log->second.digest = job.digest;
+        log->second.ends.push_back({number, record.generation(), record.chain(),
+                                    entry.bytes(), job.digest});
       }
       const Done done = Take(log->second, append);
       if (done != nullptr) done(absl::OkStatus());
       return;
     }
     conflict = response.ok();
+    break;
   }
   // Also finds this append, if an attempt made it whose answer was lost.
   if (conflict) status = CatchUp(id);

@@ -102,6 +102,9 @@ class EtcdStore final : public Store {
                    absl::Span<const AcceptedBatch> batches, Done done) override;
   void OfferSnapshot(const std::string& table, uint64_t id,
                      absl::FunctionRef<TableVersion()> version) override;
+  void StopTable(const std::string& table, uint64_t id,
+                 const absl::Status& why) override;
+  absl::StatusOr<uint64_t> FindTable(const std::string& name) override;
   void Close(const absl::Status& why, SteadyInstant deadline) override;
 
  private:
@@ -111,6 +114,7 @@ class EtcdStore final : public Store {
     uint64_t generation;
     uint64_t chain;
     uint64_t bytes;
+    std::string digest;  // of the table after it
   };
   // A table as far as this server has followed it.
   struct Log {
@@ -119,6 +123,7 @@ class EtcdStore final : public Store {
     int64_t created = 0;   // revision in which its record was made
     int64_t revision = 0;  // of its record
     etcd::TableRecord record;
+    std::string digest;  // of the table at the end; empty if not known
     std::deque<End> ends;
     uint64_t log_bytes = 0;
     uint64_t snapshot_bytes = 0;
@@ -127,6 +132,7 @@ class EtcdStore final : public Store {
     // The append of this server that is in progress, and the generation after.
     uint64_t append = 0;
     uint64_t append_generation = 0;
+    std::string append_digest;
     Done done;
   };
   using Logs = std::map<uint64_t, Log>;  // by id
@@ -135,9 +141,11 @@ class EtcdStore final : public Store {
     std::string table;
     uint64_t id;
     uint64_t position;
+    bool confirms;  // the position alone
     std::string contents;
     uint64_t previous;    // the generation before it
     uint64_t generation;  // after it; 0: as before
+    std::string digest;   // after it, if `generation` is not 0
     Done done;
   };
   struct Offer {
@@ -183,7 +191,13 @@ class EtcdStore final : public Store {
   void SnapshotLoop();
   void ReportLoop();
 
+  // Why a job cannot be done now. `log`: its table, or null.
+  absl::Status Refusal(const Job& job, const Log* log) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Append(Job job);
+  // Asks etcd whether the table is where the job says. Errors besides those of
+  // StartAppend: UNAVAILABLE (STORE_FAILED) if etcd has lost what was there.
+  absl::Status Confirm(const Job& job);
   // Puts the contents of an entry in chunks, which are counted in `entry`.
   // Errors besides those of etcd: ABORTED (STORE_CONFLICT) as soon as another
   // server is ahead; NOT_FOUND if the table was deleted.
@@ -202,8 +216,18 @@ class EtcdStore final : public Store {
   // the event, which is delivered again.
   absl::Status Event(const etcdserverpb::Event& event);
   void Created(const std::string& name, const etcdserverpb::KeyValue& kv);
-  // After events were missed.
+  // After events were missed, or if etcd may have another history: it was put
+  // back from a backup. Then a table stops that etcd's does not lead on from.
   absl::Status Resync();
+  // OK if this server's table led to the one that was read. `before`: the next
+  // entry of this server's when reading began. `other`: etcd may have another
+  // history, so what cannot be shown is not true.
+  static absl::Status CheckLeadsOn(const Log& known, uint64_t before,
+                                   const Log& read, const StoredTable& table,
+                                   bool other);
+  // Sets `diverged_` if the records of etcd show that it lacks what was
+  // followed.
+  void CheckHistory();
   absl::Status WriteSnapshot(Offer offer);
   // Puts the record of this server. Returns how many servers there are.
   absl::StatusOr<int64_t> SendReport(int64_t lease);
@@ -219,6 +243,10 @@ class EtcdStore final : public Store {
   const uint64_t instance_;  // random: this server
   bool resumed_ = false;     // before Follow()
   std::atomic<SteadyInstant::rep> heard_ = 0;
+  // Of EtcdClient::histories(), as far as the tables were compared with; and
+  // whether a call has found that etcd lacks what was followed.
+  std::atomic<uint64_t> history_ = 0;
+  std::atomic<bool> diverged_ = false;
 
   // Held while the follower and Done are called, which do not call the store.
   mutable std::mutex mutex_;

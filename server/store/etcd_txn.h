@@ -78,6 +78,14 @@ inline void CompareRevision(const std::string& key, int64_t revision,
   compare.set_mod_revision(revision);
 }
 
+inline void CompareValue(const std::string& key, const std::string& value,
+                         etcdserverpb::TxnRequest& txn) {
+  auto& compare = *txn.add_compare();
+  compare.set_key(key);
+  compare.set_target(etcdserverpb::Compare::VALUE);
+  compare.set_value(value);
+}
+
 inline void CompareCreation(const std::string& key, int64_t revision,
                             etcdserverpb::TxnRequest& txn) {
   auto& compare = *txn.add_compare();

@@ -20,6 +20,7 @@
 namespace planb::server {
 namespace {
 
+using etcd::LogRecord;
 using etcd::SnapshotRecord;
 using etcd_txn::AddDelete;
 using etcd_txn::AddPut;
@@ -171,7 +172,10 @@ absl::StatusOr<int64_t> EtcdStore::SendReport(int64_t lease) {
   std::set<uint64_t> tables;
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& [id, log] : logs_) tables.insert(id);
+    // Not of a table that stopped: its generations may be of another history.
+    for (const auto& [id, log] : logs_) {
+      if (log.failed.ok()) tables.insert(id);
+    }
   }
   {
     const std::lock_guard lock(report_mutex_);
@@ -252,7 +256,7 @@ void EtcdStore::OfferSnapshot(const std::string& table, uint64_t id,
   TableVersion taken = version();
   const std::lock_guard lock(mutex_);
   auto* const log = Find(table, id);
-  if (log == nullptr || log->offered) return;
+  if (log == nullptr || log->offered || !log->failed.ok()) return;
   // The last entry that the table has. The log may have later ones of the same
   // generation: they answer requests and raise the writer's epoch.
   const auto end =
@@ -260,6 +264,11 @@ void EtcdStore::OfferSnapshot(const std::string& table, uint64_t id,
         return e.number == taken.position && e.generation == taken.generation;
       });
   if (end == log->ends.end()) return;
+  if (end->digest != taken.rib.digest()) {
+    return server::Log(LogLevel::kError,
+                       "no snapshot of a table that is not the store's",
+                       {{"table", log->name}, {"generation", end->generation}});
+  }
   log->offered = true;
   offers_.push_back({log->name, log->id, log->created, *end, std::move(taken)});
   changed_.notify_all();
@@ -308,6 +317,18 @@ absl::Status EtcdStore::WriteSnapshot(Offer offer) {
     }
     if (before.next() >= record.next()) return absl::OkStatus();
   }
+  // The last of the entries that are replaced must be the one that this server
+  // knows, not one of another history.
+  etcdserverpb::RangeRequest last;
+  last.set_key(EntryKey(offer.id, offer.end.number));
+  const auto entry = client_->Range(last);
+  if (!entry.ok()) return entry.status();
+  LogRecord replaced;
+  if (entry->kvs().empty() ||
+      !replaced.ParseFromString(entry->kvs(0).value()) ||
+      replaced.chain() != offer.end.chain) {
+    return Corrupt(last.key(), "is not the entry that this server followed");
+  }
   const auto lease = client_->GrantLease(kLeaseSeconds);
   if (!lease.ok()) return lease.status();
   const Periodic keep(kLeaseRefresh,
@@ -322,6 +343,7 @@ absl::Status EtcdStore::WriteSnapshot(Offer offer) {
   etcdserverpb::TxnRequest take;
   CompareCreation(turn, 0, take);
   CompareRevision(read.key(), revision, take);
+  CompareRevision(last.key(), entry->kvs(0).mod_revision(), take);
   AddPut(turn, Hex(instance_), take);
   take.mutable_success(0)->mutable_request_put()->set_lease(*lease);
   AddDelete(parts, kept, take);

@@ -47,6 +47,9 @@ class LogReplay {
   // DATA_LOSS and INVALID_ARGUMENT, saying how it is damaged.
   absl::Status ReadEntry(absl::string_view entry);
 
+  // Of the table after the last entry.
+  const std::string& digest() const { return digest_; }
+
   // The table. Errors: DATA_LOSS if its contents are not those of its digest.
   absl::StatusOr<StoredTable> Finish();
 

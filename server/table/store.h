@@ -256,7 +256,8 @@ class Store {
 
   // `fib` is kept for Load(). Returns the id of the table. REQUIRES: no table
   // of this server has that name. Errors: ALREADY_EXISTS if another server has
-  // made one.
+  // made one; those of IsStoreConflict() if `generation` is not above that of
+  // the tables that other servers have deleted meanwhile: read it again.
   virtual absl::StatusOr<uint64_t> CreateTable(const std::string& name,
                                                uint64_t generation,
                                                const FibOptions& fib) = 0;
@@ -287,6 +288,9 @@ class Store {
   // generation before it; no other append to this table is in progress.
   // The batches were staged when the table was at `position`: as it was loaded,
   // plus 1 for each append of this server, or as the follower was told last.
+  // Without batches: succeeds if the table is there now, and appends nothing.
+  // Where several servers write the store it is asked once this is called, so
+  // that what was staged before is of the newest table of all.
   using Done = std::function<void(const absl::Status&)>;
   static constexpr uint64_t kAnyPosition = ~uint64_t{0};
   virtual void StartAppend(const std::string& table, uint64_t id,
@@ -304,6 +308,18 @@ class Store {
     StartAppend(table, id, position, batches,
                 [result](const absl::Status& s) { result->set_value(s); });
     return result->get_future().get();
+  }
+
+  // This server applies no more of what others did with this table: nothing is
+  // appended to its log any more, and no snapshot replaces it.
+  virtual void StopTable(const std::string& /*table*/, uint64_t /*id*/,
+                         const absl::Status& /*why*/) {}
+
+  // The id of the table that bears this name in the store now, which is asked;
+  // kAnyTable if there is none. For a store that several servers write. Errors:
+  // UNAVAILABLE (STORE_FAILED), DATA_LOSS (STORE_CORRUPT).
+  virtual absl::StatusOr<uint64_t> FindTable(const std::string& /*name*/) {
+    return NotShared();
   }
 
   // Calls `version` if the table's log is long enough that a snapshot should

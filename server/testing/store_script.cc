@@ -53,7 +53,8 @@ StoreScript::Action StoreScript::RandomAction() {
   const std::string name = absl::StrCat("table-", Below(options_.max_tables));
   const auto found = tables_.find(name);
   if (found == tables_.end()) {
-    const uint64_t generation = floor_ + Below(3);
+    // Above the floor, if a table was deleted.
+    const uint64_t generation = floor_ + Below(3) + (floor_ == 0 ? 0 : 1);
     Table& table = tables_[name];
     table.generation = generation;
     table.fib.prefix_lengths = Below(2) == 1;

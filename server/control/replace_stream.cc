@@ -46,7 +46,8 @@ class Replacement {
   template <typename Request>
   absl::Status Begin(const Request& first) {
     UpdateLog::Name(first.table(), first.request_id(), result_.update);
-    absl::StatusOr<TableRef> table = context_.tables.Find(first.table());
+    absl::StatusOr<TableRef> table =
+        context_.tables.FindToUpdate(first.table());
     if (!table.ok()) return table.status();
     result_.table = *std::move(table);
     ack_ = WantedBy(first);

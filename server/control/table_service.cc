@@ -63,7 +63,8 @@ absl::Status Update(ControlContext& context, const grpc::ServerContext& call,
     context.metrics.Operated(RefusedOperations(request));
     return why;
   };
-  const absl::StatusOr<TableRef> found = context.tables.Find(request.table());
+  const absl::StatusOr<TableRef> found =
+      context.tables.FindToUpdate(request.table());
   if (!found.ok()) return refuse(found.status());
   table = *found;
   const WantedAck ack = WantedBy(request);

@@ -277,7 +277,8 @@ absl::Status ServeUpdates(ControlContext& context, grpc::ServerContext& call,
   Requests requests(context, call, stream);
   if (!requests.Read()) return requests.status();
   const v1::StreamUpdatesRequest& hello = requests.message();
-  const absl::StatusOr<TableRef> table = context.tables.Find(hello.table());
+  const absl::StatusOr<TableRef> table =
+      context.tables.FindToUpdate(hello.table());
   if (!table.ok()) return table.status();
   const absl::Status ack = CheckAck(WantedBy(hello), **table);
   if (!ack.ok()) return ack;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <future>
 #include <memory>
 #include <random>
 #include <string>
@@ -13,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "lpm/routes/table_digest.h"
 #include "server/base/error.h"
 #include "server/table/tables.h"
 #include "server/testing/fake_store.h"
@@ -90,6 +92,173 @@ TEST(Follow, WritersOnAllServersMakeOneHistory) {
   EXPECT_EQ(std::adjacent_find(all.begin(), all.end()), all.end());
   EXPECT_EQ(all.back(), kNodes * kBatches);
   ExpectSame(nodes, all.back());
+}
+
+UpdateBatch Change(RouteChange::Op op, NextHopId next_hop) {
+  UpdateBatch batch;
+  batch.changes = {{op, Prefix::Parse("2001:db8::/32").value(), next_hop}};
+  return batch;
+}
+
+UpdateBatch Hops(std::vector<NextHop> described,
+                 std::vector<NextHopId> deleted) {
+  UpdateBatch batch;
+  batch.next_hops = std::move(described);
+  batch.deleted_next_hops = std::move(deleted);
+  return batch;
+}
+
+UpdateBatch With(UpdateBatch batch, void (*change)(UpdateBatch&)) {
+  change(batch);
+  return batch;
+}
+
+// One server is told late what another has written. Its answers are of the
+// newest table all the same: counts, refusals and conditions.
+TEST(Follow, NoAnswerIsOfAHeadThatOthersHaveLeftBehind) {
+  using Op = RouteChange::Op;
+  const UpdateBatch announce = Change(Op::kUpsert, 7);
+  const UpdateBatch other_hop = Change(Op::kUpsert, 8);
+  const UpdateBatch withdraw = Change(Op::kDelete, kNoRoute);
+  struct Case {
+    const char* what;
+    std::vector<UpdateBatch> both;  // what both servers have
+    UpdateBatch unseen;             // what the first has written
+    UpdateBatch batch;              // for the second
+    ChangeCounts counts;
+    const char* refusal = "";
+  };
+  const std::vector<Case> cases = {
+      {"withdraw", {}, announce, withdraw, {.removed = 1}},
+      {"announce again", {announce}, other_hop, announce, {.changed = 1}},
+      {"announce what was withdrawn",
+       {announce},
+       withdraw,
+       announce,
+       {.added = 1}},
+      {"insert", {announce}, withdraw, Change(Op::kInsert, 7), {.added = 1}},
+      {"replace", {}, announce, Change(Op::kReplace, 9), {.changed = 1}},
+      {"strict",
+       {},
+       announce,
+       Change(Op::kDeleteStrict, kNoRoute),
+       {.removed = 1}},
+      {"insert what is there",
+       {},
+       announce,
+       Change(Op::kInsert, 7),
+       {},
+       "ROUTE_EXISTS"},
+      {"expected",
+       {announce},
+       other_hop,
+       With(announce, [](UpdateBatch& b) { b.expected_generation = 2; }),
+       {.changed = 1}},
+      {"expected before",
+       {announce},
+       other_hop,
+       With(announce, [](UpdateBatch& b) { b.expected_generation = 1; }),
+       {},
+       "GENERATION_MISMATCH"},
+      {"fenced",
+       {announce},
+       With(announce, [](UpdateBatch& b) { b.writer_epoch = 5; }),
+       announce,
+       {},
+       "WRITER_FENCED"},
+      {"validate",
+       {},
+       announce,
+       With(Change(Op::kInsert, 7),
+            [](UpdateBatch& b) { b.validate_only = true; }),
+       {},
+       "ROUTE_EXISTS"},
+      {"all as before",
+       {announce},
+       Announce("2001:db8:1::/48", 8),
+       With({},
+            [](UpdateBatch& b) {
+              b.replacement = {{Prefix::Parse("2001:db8::/32").value(), 7}};
+            }),
+       {.removed = 1, .unchanged = 1}},
+      {"next hop that is new",
+       {},
+       Hops({{.id = 7}}, {}),
+       With(announce, [](UpdateBatch& b) { b.require_next_hops = true; }),
+       {.added = 1}},
+      {"next hop that is in use no more",
+       {Hops({{.id = 7}}, {}), announce},
+       withdraw,
+       Hops({}, {7}),
+       {.next_hops_removed = 1}},
+      {"next hop as before",
+       {Hops({{.id = 7}}, {})},
+       Hops({}, {7}),
+       Hops({{.id = 7}}, {}),
+       {.next_hops_added = 1}},
+  };
+  for (const Case& each : cases) {
+    SharedLog log;
+    std::vector<std::unique_ptr<Node>> nodes;
+    for (int n = 0; n < 2; ++n) nodes.push_back(std::make_unique<Node>(log));
+    uint64_t generation = 0;
+    for (const UpdateBatch& batch : each.both) {
+      const auto outcome = nodes[0]->table().Apply(batch);
+      ASSERT_TRUE(outcome.ok()) << each.what << outcome.status();
+      generation = outcome->generation;
+    }
+    ExpectSame(nodes, generation);
+    nodes[1]->store.Hold();
+    ASSERT_TRUE(nodes[0]->table().Apply(each.unseen).ok()) << each.what;
+    const auto outcome = nodes[1]->table().Apply(each.batch);
+    EXPECT_EQ(ErrorReason(outcome.status()), each.refusal) << each.what;
+    if (outcome.ok()) {
+      EXPECT_EQ(outcome->counts, each.counts) << each.what;
+    }
+    ExpectSame(nodes, nodes[1]->table().state().accepted);
+  }
+}
+
+// What the first server does to tables, the second is told while its call
+// waits.
+TEST(Follow, NoTableIsAbsentOrThereBecauseAServerFollowsLate) {
+  SharedLog log;
+  Node a(log), b(log);
+  const auto meanwhile = [&](auto call) {
+    auto answer = std::async(std::launch::async, call);
+    b.store.Release();
+    return answer.get();
+  };
+  b.store.Hold();
+  const uint64_t first = a.tables.Create("red").value()->store_id();
+  const auto found = meanwhile([&] { return b.tables.FindToUpdate("red"); });
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ((*found)->store_id(), first);
+  b.store.Hold();
+  ASSERT_TRUE(a.tables.Delete("red").ok());
+  const auto made = meanwhile([&] { return b.tables.Create("red"); });
+  ASSERT_TRUE(made.ok()) << made.status();
+  // The later table of this name is deleted, not the earlier one.
+  b.store.Hold();
+  ASSERT_TRUE(a.tables.FindToUpdate("red").ok());
+  ASSERT_TRUE(a.tables.Delete("red").ok());
+  ASSERT_TRUE(a.tables.Create("red").ok());
+  const absl::Status deleted =
+      meanwhile([&] { return b.tables.Delete("red"); });
+  EXPECT_TRUE(deleted.ok()) << deleted;
+  EXPECT_EQ(a.store.FindTable("red").value(), Store::kAnyTable);
+  // Not here any more, and not there.
+  b.store.Hold();
+  ASSERT_TRUE(a.tables.Create("blue").ok());
+  b.store.Release();
+  ASSERT_TRUE(b.tables.FindToUpdate("blue").ok());
+  b.store.Hold();
+  ASSERT_TRUE(a.tables.Delete("blue").ok());
+  EXPECT_EQ(ErrorReason(b.tables.Delete("blue")), "TABLE_NOT_FOUND");
+  for (const char* absent : {"green", "no name"}) {
+    EXPECT_EQ(ErrorReason(b.tables.FindToUpdate(absent).status()),
+              "TABLE_NOT_FOUND");
+  }
 }
 
 TEST(Follow, TablesAreMadeAndDeletedWhileAllWrite) {
@@ -279,6 +448,73 @@ TEST(Follow, TheNewestRequestOfAnIdCounts) {
   EXPECT_EQ(b.default_table().Apply(batch)->generation, 3U);
   a.Drain(SteadyNow());
   b.Drain(SteadyNow());
+}
+
+// Neither batches nor a snapshot of it reach the store.
+TEST(Follow, ATableThatStoppedOffersNoSnapshot) {
+  FakeStore store;
+  store.wants_snapshots = true;
+  Table table(StoredTable(), {.store = &store});
+  StoredTable other;
+  other.position = 7;
+  other.generation = 0;
+  other.routes = {{Prefix::Parse("::/0").value(), 2}};
+  table.ReplacedElsewhere(std::move(other));
+  table.Freeze(DrainingError());  // waits for the job
+  EXPECT_NE(table.state().store_error, "");
+  EXPECT_TRUE(store.snapshots.empty());
+  EXPECT_EQ(ErrorReason(store.stopped), "STORE_CORRUPT");
+}
+
+TEST(Follow, GenerationsRise) {
+  FakeStore store;
+  Table table(StoredTable(), {.store = &store});
+  const Route route = {Prefix::Parse("::/0").value(), 2};
+  TableDigest digest;
+  digest.Add(route);
+  table.AppendedElsewhere(1, {{.delta = std::make_shared<const Delta>(
+                                   Delta{.generation = 0,
+                                         .previous = 0,
+                                         .routes = {route},
+                                         .digest = digest.ToString()})}});
+  table.Freeze(DrainingError());  // waits for the job
+  EXPECT_NE(table.state().store_error, "");
+  EXPECT_EQ(table.state().routes_v6, 0U);
+}
+
+// The store is ahead, and has had other contents at the generation that is
+// here.
+TEST(Follow, AStoreThatLeadsOnFromAnotherTableStopsIt) {
+  const Route here = {Prefix::Parse("::/1").value(), 1};
+  const Route there = {Prefix::Parse("::/1").value(), 2};
+  const Route later = {Prefix::Parse("::/2").value(), 3};
+  for (const bool same : {true, false}) {
+    FakeStore store;
+    StoredTable stored;
+    stored.generation = 4;
+    stored.routes = {here};
+    Table table(stored, {.store = &store});
+    TableDigest digest, last;
+    for (const Route& route : {same ? here : there, later}) {
+      if (route != later) digest.Add(route);
+      last.Add(route);
+    }
+    StoredTable whole;
+    whole.generation = 5;
+    whole.position = 3;
+    whole.routes = {same ? here : there, later};
+    whole.tail_generation = 4;
+    whole.tail_digest = digest.ToString();
+    whole.tail = {
+        std::make_shared<const Delta>(Delta{.generation = 5,
+                                            .previous = 4,
+                                            .routes = {later},
+                                            .digest = last.ToString()})};
+    table.ReplacedElsewhere(std::move(whole));
+    table.Freeze(DrainingError());
+    EXPECT_EQ(table.state().store_error.empty(), same);
+    EXPECT_EQ(table.state().accepted, same ? 5U : 4U);
+  }
 }
 
 // A replacement of next hops may make a group of the id of a next hop.

@@ -220,8 +220,8 @@ std::future<Table::Outcome> Table::Submit(UpdateBatch batch,
     if (!frozen_.ok()) stored_.notify_all();
     // A refusal may depend on undecided batches, on their routes, generation or
     // writer epoch. The store may still refuse those, so the answer waits for
-    // them.
-    const bool undecided = storing_ || !submitted_.empty();
+    // them; or for the store's word that no other server is ahead.
+    const bool undecided = storing_ || !submitted_.empty() || others_write();
     if (!submitted.refusal.ok() && !undecided) {
       Refuse({&submitted, 1}, submitted.refusal);
       return outcome;
@@ -278,6 +278,12 @@ size_t Table::CountChanges(absl::Span<const Submitted> group) {
       }));
 }
 
+bool Table::NeedsStore(absl::Span<const Submitted> group) const {
+  return std::any_of(group.begin(), group.end(), [&](const Submitted& batch) {
+    return batch.staged.stores || (others_write() && !batch.staged.repeated);
+  });
+}
+
 bool Table::BeginGroup() {
   storing_ = !submitted_.empty();
   if (!storing_) return false;
@@ -290,11 +296,13 @@ void Table::StoreGroup() {
   store_began_ = SteadyNow();
   try {
     const std::vector<AcceptedBatch> records = Records(group_);
-    if (records.empty()) return Stored(absl::OkStatus());
+    if (!NeedsStore(group_)) return Stored(absl::OkStatus());
+    // Without records it confirms the position.
+    const bool appends = !records.empty();
     options_.store->StartAppend(name_, store_id_, position_, records,
-                                [this](const absl::Status& s) {
-                                  StoreEnded(store_began_, s);
-                                  if (s.ok()) ++position_;
+                                [this, appends](const absl::Status& s) {
+                                  if (appends) StoreEnded(store_began_, s);
+                                  if (appends && s.ok()) ++position_;
                                   Stored(s);
                                 });
   } catch (const std::bad_alloc&) {
@@ -335,11 +343,18 @@ void Table::RunStore() {
   if (recovers) Recover();
   Group().swap(group_);
   group_head_.reset();
-  options_.store->OfferSnapshot(name_, store_id_, [this] {
-    TableVersion version = staging_.ToStore();
-    version.position = position_;
-    return version;
-  });
+  bool apart = false;
+  {
+    const std::lock_guard lock(mutex_);
+    apart = !apart_.ok();
+  }
+  if (!apart) {
+    options_.store->OfferSnapshot(name_, store_id_, [this] {
+      TableVersion version = staging_.ToStore();
+      version.position = position_;
+      return version;
+    });
+  }
   bool begins = false;
   bool again = false;
   {
@@ -408,7 +423,6 @@ absl::Status Table::AwaitFollowed(SteadyInstant deadline) const {
 }
 
 absl::Status Table::Apply(Elsewhere elsewhere) {
-  position_ = elsewhere.position;
   try {
     if (elsewhere.whole != nullptr) {
       const std::vector<AnsweredRequest> answered = elsewhere.whole->requests;
@@ -431,6 +445,7 @@ absl::Status Table::Apply(Elsewhere elsewhere) {
     MakeRoom(accepted_, pending_ + changes);
     pending_ += changes;
     Accept(absl::MakeSpan(group), head);
+    if (status.ok()) position_ = elsewhere.position;
     return status;
   } catch (const std::bad_alloc&) {
     staging_.Rollback();
@@ -454,7 +469,10 @@ void Table::Recover() {
   for (Elsewhere& each : elsewhere) {
     const absl::Status applied = Apply(std::move(each));
     if (applied.ok()) continue;
-    FailedElsewhere(Error(applied.code(), "STORE_CORRUPT", applied.message()));
+    const absl::Status why =
+        Error(applied.code(), "STORE_CORRUPT", applied.message());
+    FailedElsewhere(why);
+    options_.store->StopTable(name_, store_id_, why);
     break;
   }
   absl::Status apart;
@@ -524,11 +542,11 @@ void Table::StoreParts(absl::Span<Submitted> part, int& attempts) {
   try {
     const std::vector<AcceptedBatch> records = Records(part);
     if (attempts <= 0) status = store_error_;
-    if (status.ok() && !records.empty()) {
+    if (status.ok() && NeedsStore(part)) {
       const SteadyInstant began = SteadyNow();
       status = options_.store->Append(name_, records, position_, store_id_);
-      if (status.ok()) ++position_;
-      StoreEnded(began, status);
+      if (status.ok() && !records.empty()) ++position_;
+      if (!records.empty()) StoreEnded(began, status);
     }
   } catch (const std::bad_alloc&) {
     status = NoMemory();

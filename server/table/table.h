@@ -246,6 +246,13 @@ class Table {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sequence_);
   void StoreParts(absl::Span<Submitted> part, int& attempts)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sequence_);
+  // True if other servers write the store too. Then a batch that needs no
+  // record is answered from a position that the store has confirmed: an answer
+  // depends on the table, and another server may be ahead.
+  bool others_write() const { return has_store() && options_.store->shared(); }
+  // False if what the group answers holds without a word of the store: each of
+  // it repeats a request whose first answer was accepted.
+  bool NeedsStore(absl::Span<const Submitted> group) const;
   // What the store keeps of a group.
   static std::vector<AcceptedBatch> Records(absl::Span<const Submitted> group);
   // How many batches of a group have changes.

@@ -31,6 +31,16 @@ bool Ready(const std::future<Table::Outcome>& outcome) {
   return outcome.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
 }
 
+UpdateBatch Changes(std::initializer_list<std::pair<Op, const char*>> changes) {
+  UpdateBatch batch;
+  for (const auto& [op, prefix] : changes) {
+    const bool goes = op == Op::kDelete || op == Op::kDeleteStrict;
+    batch.changes.push_back(
+        {op, *Prefix::Parse(prefix), goes ? kNoRoute : NextHopId{7}});
+  }
+  return batch;
+}
+
 TEST(TableStore, NothingIsAcceptedBeforeItIsStored) {
   FakeStore store;
   Table table({.store = &store});
@@ -250,6 +260,85 @@ TEST(TableStore, ARefusalWaitsForEarlierBatches) {
   EXPECT_EQ(table.persisted(), 1U);
 }
 
+TEST(TableStore, AStoreOfThisServerAloneIsNotAskedForWhatChangesNothing) {
+  FakeStore store;
+  Table table({.store = &store});
+  ASSERT_TRUE(table.Apply(Upsert("::/0", 1)).ok());
+  UpdateBatch insert = Upsert("::/0", 1);
+  insert.changes[0].op = Op::kInsert;
+  EXPECT_TRUE(table.Apply(Upsert("::/0", 1)).ok());
+  EXPECT_EQ(ErrorReason(table.Apply(insert).status()), "ROUTE_EXISTS");
+  EXPECT_EQ(store.begun(), 1);
+}
+
+// Where others write too, what changes nothing here may change something there.
+TEST(TableStore, NothingIsAnsweredWithoutTheWordOfAStoreThatOthersWrite) {
+  FakeStore store;
+  store.others_write = true;
+  Table table({.store = &store});
+  UpdateBatch named = Upsert("::/0", 1);
+  named.request_id = "a";
+  ASSERT_TRUE(table.Apply(named).ok());
+  UpdateBatch insert = Upsert("::/0", 1);
+  insert.changes[0].op = Op::kInsert;
+  UpdateBatch dry = Upsert("::/1", 1);
+  dry.validate_only = true;
+  UpdateBatch conditional = Upsert("::/1", 1);
+  conditional.expected_generation = 7;
+  const std::vector<UpdateBatch> batches = {Upsert("::/0", 1), insert, dry,
+                                            conditional};
+  store.Fail(Error(absl::StatusCode::kUnavailable, "STORE_FAILED", "away"));
+  for (const UpdateBatch& batch : batches) {
+    EXPECT_EQ(ErrorReason(table.Apply(batch).status()), "STORE_FAILED");
+  }
+  // The first answer was accepted.
+  EXPECT_EQ(table.Apply(named)->generation, 1U);
+  store.Fail(absl::OkStatus());
+  EXPECT_EQ(table.Apply(batches[0])->counts.unchanged, 1U);
+  EXPECT_EQ(ErrorReason(table.Apply(insert).status()), "ROUTE_EXISTS");
+  EXPECT_EQ(table.Apply(dry)->counts.added, 1U);
+  EXPECT_EQ(ErrorReason(table.Apply(conditional).status()),
+            "GENERATION_MISMATCH");
+  EXPECT_EQ(store.commits.size(), 1U);
+}
+
+TEST(TableStore, BatchesThatChangeNothingShareOneWordOfTheStore) {
+  FakeStore store;
+  store.others_write = true;
+  Table table({.store = &store});
+  store.Hold();
+  std::vector<std::future<Table::Outcome>> outcomes;
+  outcomes.push_back(table.Submit(Changes({{Op::kDelete, "::/0"}})));
+  store.AwaitCommits(1);
+  // These are not covered by what was asked before.
+  for (int i = 0; i < 10; ++i) {
+    outcomes.push_back(table.Submit(Changes({{Op::kDelete, "::/0"}})));
+  }
+  store.Release();
+  for (auto& outcome : outcomes) {
+    EXPECT_EQ(outcome.get()->counts.unchanged, 1U);
+  }
+  EXPECT_EQ(store.begun(), 2);
+}
+
+// Of a group that finds no room, what changes nothing is not answered without
+// the store either.
+TEST(TableStore, PartsOfAGroupNeedTheWordOfTheStoreToo) {
+  FakeStore store;
+  store.others_write = true;
+  Table table({.store = &store});
+  store.Hold();
+  auto first = table.Submit(Upsert("::/0", 1));
+  store.AwaitCommits(1);
+  auto second = table.Submit(Upsert("::/0", 2));
+  auto same = table.Submit(Changes({{Op::kDelete, "::/7"}}));
+  store.Fail(QuotaError("STORE_FULL", "store", "full"));
+  store.Release();
+  for (auto* outcome : {&first, &second, &same}) {
+    EXPECT_EQ(ErrorReason(outcome->get().status()), "STORE_FULL");
+  }
+}
+
 TEST(TableStore, StartsWithTheStoredTable) {
   FakeStore store;
   StoredTable stored = {.name = "default",
@@ -383,16 +472,6 @@ TEST(TableStore, SnapshotsAreOfTheLastAppend) {
 }
 
 using Counts = OperationCounts;
-
-UpdateBatch Changes(std::initializer_list<std::pair<Op, const char*>> changes) {
-  UpdateBatch batch;
-  for (const auto& [op, prefix] : changes) {
-    const bool goes = op == Op::kDelete || op == Op::kDeleteStrict;
-    batch.changes.push_back(
-        {op, *Prefix::Parse(prefix), goes ? kNoRoute : NextHopId{7}});
-  }
-  return batch;
-}
 
 // Sums the operations that a table reports.
 class Sum {

@@ -36,6 +36,30 @@ absl::Status NotFound(absl::string_view name) {
                    absl::CHexEscape(name.substr(0, kMaxTableName)), "\""));
 }
 
+absl::Status Exists(absl::string_view name) {
+  return FieldError(absl::StatusCode::kAlreadyExists, "TABLE_EXISTS", "table",
+                    absl::StrCat("there is a table \"", name, "\""));
+}
+
+absl::Status Ahead() {
+  return Error(absl::StatusCode::kAborted, kStoreConflict,
+               "another server was ahead; repeat the call");
+}
+
+// Repeats `attempt` for a second while another server is ahead: what it did is
+// on the way from the store.
+absl::StatusOr<TableRef> UntilFollowed(
+    const std::function<absl::StatusOr<TableRef>()>& attempt) {
+  absl::StatusOr<TableRef> table = attempt();
+  for (absl::Duration pause = absl::Milliseconds(2);
+       IsStoreConflict(table.status()) && pause < absl::Seconds(1);
+       pause *= 2) {
+    absl::SleepFor(pause);
+    table = attempt();
+  }
+  return table;
+}
+
 }  // namespace
 
 Tables::Tables(TablesOptions options, Store* store)
@@ -143,16 +167,36 @@ absl::StatusOr<TableRef> Tables::Find(absl::string_view name) const {
   return it->second;
 }
 
+absl::StatusOr<TableRef> Tables::FindToUpdate(absl::string_view name) const {
+  return UntilFollowed([&]() -> absl::StatusOr<TableRef> {
+    absl::StatusOr<TableRef> table = Find(name);
+    if (table.ok() || !others_write() || !CheckTableName(name).ok()) {
+      return table;
+    }
+    const absl::StatusOr<uint64_t> id = store_->FindTable(std::string(name));
+    if (!id.ok()) return id.status();
+    return *id == Store::kAnyTable ? table.status() : Ahead();
+  });
+}
+
 absl::StatusOr<TableRef> Tables::Create(const std::string& name,
                                         const FibOptions& fib) {
   const absl::Status valid = CheckTableName(name);
   if (!valid.ok()) return valid;
+  return UntilFollowed([&] { return TryCreate(name, fib); });
+}
+
+absl::StatusOr<TableRef> Tables::TryCreate(const std::string& name,
+                                           const FibOptions& fib) {
   const std::lock_guard lock(mutex_);
   if (draining_) return DrainingError();
   Map map = *map_.Read();
-  if (name == kDefault || map.contains(name)) {
-    return FieldError(absl::StatusCode::kAlreadyExists, "TABLE_EXISTS", "table",
-                      absl::StrCat("there is a table \"", name, "\""));
+  if (name == kDefault) return Exists(name);
+  if (map.contains(name)) {
+    if (!others_write()) return Exists(name);
+    const absl::StatusOr<uint64_t> id = store_->FindTable(name);
+    if (!id.ok()) return id.status();
+    return *id == Store::kAnyTable ? Ahead() : Exists(name);
   }
   // Deleted tables that calls still use do not count: the calls are limited.
   if (map.size() + 1 >= options_.max_tables) {
@@ -182,10 +226,21 @@ absl::Status Tables::Delete(const std::string& name) {
     return FieldError(absl::StatusCode::kFailedPrecondition, "TABLE_PERMANENT",
                       "table", "the default table cannot be deleted");
   }
+  return UntilFollowed([&] { return TryDelete(name); }).status();
+}
+
+absl::StatusOr<TableRef> Tables::TryDelete(const std::string& name) {
   const std::lock_guard lock(mutex_);
   if (draining_) return DrainingError();
   Map map = *map_.Read();
   const auto it = map.find(name);
+  if (it == map.end() && !others_write()) return NotFound(name);
+  if (others_write() && CheckTableName(name).ok()) {
+    const absl::StatusOr<uint64_t> id = store_->FindTable(name);
+    if (!id.ok()) return id.status();
+    if (*id == Store::kAnyTable) return NotFound(name);
+    if (it == map.end() || it->second->store_id() != *id) return Ahead();
+  }
   if (it == map.end()) return NotFound(name);
   const TableRef table = it->second;
   table->Freeze(NotFound(name));
@@ -200,7 +255,7 @@ absl::Status Tables::Delete(const std::string& name) {
   }
   floor_ = std::max(floor_, last);
   Remove(std::move(map), table);
-  return absl::OkStatus();
+  return table;
 }
 
 void Tables::Remove(Map map, const TableRef& table) {

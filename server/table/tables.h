@@ -65,6 +65,13 @@ class Tables : private StoreFollower {
   // (TABLE_NOT_FOUND).
   absl::StatusOr<TableRef> Find(absl::string_view name) const;
 
+  // The same, for a call that writes: of a store that other servers write too,
+  // a table is not absent because this server has not followed yet. Asks the
+  // store if the table is not here, and waits for it a moment. Errors besides:
+  // those of Store::FindTable, and ABORTED (STORE_CONFLICT) if it does not
+  // come.
+  absl::StatusOr<TableRef> FindToUpdate(absl::string_view name) const;
+
   // Seconds since the store was last known to be reached; 0 without one.
   absl::Duration store_lag() const {
     return store_ == nullptr ? absl::ZeroDuration() : store_->lag();
@@ -82,13 +89,13 @@ class Tables : private StoreFollower {
 
   // Errors: INVALID_ARGUMENT (TABLE_NAME_INVALID), ALREADY_EXISTS
   // (TABLE_EXISTS), RESOURCE_EXHAUSTED (TOO_MANY_TABLES), UNAVAILABLE
-  // (DRAINING), and those of Store::CreateTable.
+  // (DRAINING), and those of Store::CreateTable and Store::FindTable.
   absl::StatusOr<TableRef> Create(const std::string& name,
                                   const FibOptions& fib = {});
 
   // Errors: FAILED_PRECONDITION (TABLE_PERMANENT), NOT_FOUND (TABLE_NOT_FOUND),
-  // UNAVAILABLE (DRAINING), and those of Store::DeleteTable. The table remains
-  // after an error.
+  // UNAVAILABLE (DRAINING), and those of Store::DeleteTable and
+  // Store::FindTable. The table remains after an error.
   absl::Status Delete(const std::string& name);
 
   // All tables, ordered by name.
@@ -143,6 +150,13 @@ class Tables : private StoreFollower {
   // An empty table.
   TableRef MakeEmpty(const std::string& name, uint64_t id,
                      const FibOptions& fib, uint64_t generation);
+  // Errors besides: ABORTED (STORE_CONFLICT) if another server is ahead of what
+  // this one has followed.
+  absl::StatusOr<TableRef> TryCreate(const std::string& name,
+                                     const FibOptions& fib);
+  absl::StatusOr<TableRef> TryDelete(const std::string& name);
+  // True if others write the store, which is asked then.
+  bool others_write() const { return store_ != nullptr && store_->shared(); }
   // Also hands over what waits for a new table.
   void PublishMap(Map map) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The job that frees deleted tables, as soon as they have no other reference.

@@ -25,6 +25,12 @@ class FakeStore final : public Store {
   absl::string_view kind() const override { return "fake"; }
   const std::string& path() const override { return path_; }
   StoreSync sync() const override { return synced; }
+  bool shared() const override { return others_write; }
+  void StopTable(const std::string&, uint64_t,
+                 const absl::Status& why) override {
+    const std::lock_guard lock(mutex_);
+    stopped = why;
+  }
   absl::StatusOr<std::vector<StoredTable>> Load() override { return loaded; }
   using Store::CreateTable;
   using Store::DeleteTable;
@@ -115,6 +121,8 @@ class FakeStore final : public Store {
   std::map<std::string, uint64_t> created;
   std::vector<std::vector<AcceptedBatch>> commits;
   StoreSync synced = StoreSync::kFull;
+  bool others_write = false;
+  absl::Status stopped;  // why a table was stopped
   bool wants_snapshots = false;
   std::vector<TableVersion> snapshots;
 
@@ -133,7 +141,9 @@ class FakeStore final : public Store {
         if (batch.delta == nullptr || !status.ok()) continue;
         if (batch.delta->routes.size() > most_routes_) status = too_large_;
       }
-      if (status.ok()) commits.push_back(std::move(append.batches));
+      if (status.ok() && !append.batches.empty()) {
+        commits.push_back(std::move(append.batches));
+      }
       lock.unlock();
       append.done(status);
       lock.lock();

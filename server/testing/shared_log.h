@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -31,6 +33,19 @@ class SharedLog {
     absl::string_view kind() const override { return "shared"; }
     const std::string& path() const override { return path_; }
     StoreSync sync() const override { return StoreSync::kFull; }
+    bool shared() const override { return true; }
+
+    // Later, what other servers do is kept from this one until it falls behind
+    // with an append, or until Release().
+    void Hold() {
+      const std::lock_guard lock(log_.mutex_);
+      held_ = true;
+    }
+    void Release() {
+      const std::lock_guard lock(log_.mutex_);
+      held_ = false;
+      Tell();
+    }
 
     // Tables are loaded when they are empty.
     absl::StatusOr<std::vector<StoredTable>> Load() override {
@@ -65,8 +80,11 @@ class SharedLog {
       log_.tables_[name] = {.id = id};
       for (View* const view : log_.views_) {
         if (view == this) continue;
-        view->follower_->Replaced(
-            {.name = name, .id = id, .fib = fib, .generation = generation});
+        view->later_.push_back([=](StoreFollower& follower) {
+          follower.Replaced(
+              {.name = name, .id = id, .fib = fib, .generation = generation});
+        });
+        if (!view->held_) view->Tell();
       }
       return id;
     }
@@ -79,7 +97,10 @@ class SharedLog {
       }
       log_.floor_ = std::max(log_.floor_, generation);
       for (View* const view : log_.views_) {
-        if (view != this) view->follower_->Deleted(name, table->second.id);
+        if (view == this) continue;
+        view->later_.push_back(
+            [=](StoreFollower& follower) { follower.Deleted(name, id); });
+        if (!view->held_) view->Tell();
       }
       log_.tables_.erase(table);
       return absl::OkStatus();
@@ -97,15 +118,26 @@ class SharedLog {
         return done(absl::NotFoundError("deleted"));
       }
       if (position != found->second.position) {
+        Tell();
         return done(Error(absl::StatusCode::kAborted, kStoreConflict, "late"));
       }
+      if (batches.empty()) return done(absl::OkStatus());
       ++found->second.position;
       done(absl::OkStatus());
       for (View* const view : log_.views_) {
         if (view == this) continue;
-        view->follower_->Appended(table, found->second.id, position + 1,
-                                  {batches.begin(), batches.end()});
+        view->later_.push_back(
+            [=, copy = std::vector<AcceptedBatch>(
+                    batches.begin(), batches.end())](StoreFollower& follower) {
+              follower.Appended(table, id, position + 1, copy);
+            });
+        if (!view->held_) view->Tell();
       }
+    }
+    absl::StatusOr<uint64_t> FindTable(const std::string& name) override {
+      const std::lock_guard lock(log_.mutex_);
+      const auto found = log_.tables_.find(name);
+      return found == log_.tables_.end() ? kAnyTable : found->second.id;
     }
     void OfferSnapshot(const std::string&, uint64_t,
                        absl::FunctionRef<TableVersion()>) override {}
@@ -116,8 +148,16 @@ class SharedLog {
 
    private:
     friend class SharedLog;
+    // Tells the follower what it has not been told. REQUIRES: the log's mutex.
+    void Tell() {
+      for (; !later_.empty(); later_.pop_front()) later_.front()(*follower_);
+    }
+
     SharedLog& log_;
-    StoreFollower* follower_ = nullptr;  // guarded by the log's mutex
+    // These are guarded by the log's mutex.
+    StoreFollower* follower_ = nullptr;
+    bool held_ = false;
+    std::deque<std::function<void(StoreFollower&)>> later_;
     const std::string path_ = "shared";
   };
 

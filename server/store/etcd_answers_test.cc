@@ -42,12 +42,8 @@ constexpr absl::Duration kPatience = absl::Seconds(60);
 class Between {
  public:
   explicit Between(const std::string& member)
-      : channel_(
-            grpc::CreateChannel(member, grpc::InsecureChannelCredentials())),
-        kv_(*this),
-        watch_(*this),
-        lease_(*this),
-        auth_(*this) {
+      : kv_(*this), watch_(*this), lease_(*this), auth_(*this) {
+    Switch(member);
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
                              &port_);
@@ -58,7 +54,27 @@ class Between {
     builder.SetMaxReceiveMessageSize(-1);
     server_ = builder.BuildAndStart();
   }
-  ~Between() { server_->Shutdown(std::chrono::system_clock::now()); }
+  ~Between() {
+    HoldWatch(false);
+    server_->Shutdown(std::chrono::system_clock::now());
+  }
+
+  // Later calls go to this member, and watches end.
+  void Switch(const std::string& member) {
+    const std::lock_guard lock(mutex_);
+    channel_ = grpc::CreateChannel(member, grpc::InsecureChannelCredentials());
+    for (grpc::ClientContext* const context : watches_) context->TryCancel();
+  }
+  std::shared_ptr<grpc::Channel> channel() {
+    const std::lock_guard lock(mutex_);
+    return channel_;
+  }
+
+  // Answers of watches wait while it is held; those of other calls pass.
+  void HoldWatch(bool held) {
+    watch_held_ = held;
+    watch_held_.notify_all();
+  }
 
   std::string Url(const std::string& prefix) const {
     return absl::StrCat("etcd://127.0.0.1:", port_, "/", prefix);
@@ -74,9 +90,7 @@ class Between {
  private:
   class Kv final : public etcdserverpb::KV::Service {
    public:
-    explicit Kv(Between& between)
-        : between_(between),
-          stub_(etcdserverpb::KV::NewStub(between.channel_)) {}
+    explicit Kv(Between& between) : between_(between) {}
     Status Range(grpc::ServerContext*,
                  const etcdserverpb::RangeRequest* request,
                  etcdserverpb::RangeResponse* response) override {
@@ -85,13 +99,13 @@ class Between {
         if (!status.ok()) return status;
       }
       grpc::ClientContext context;
-      return stub_->Range(&context, *request, response);
+      return Stub().Range(&context, *request, response);
     }
     Status DeleteRange(grpc::ServerContext*,
                        const etcdserverpb::DeleteRangeRequest* request,
                        etcdserverpb::DeleteRangeResponse* response) override {
       grpc::ClientContext context;
-      return stub_->DeleteRange(&context, *request, response);
+      return Stub().DeleteRange(&context, *request, response);
     }
     Status Txn(grpc::ServerContext*, const etcdserverpb::TxnRequest* request,
                etcdserverpb::TxnResponse* response) override {
@@ -100,34 +114,47 @@ class Between {
         if (!status.ok()) return status;
       }
       grpc::ClientContext context;
-      Status status = stub_->Txn(&context, *request, response);
+      Status status = Stub().Txn(&context, *request, response);
       return between_.after_txn ? between_.after_txn(*request, status) : status;
     }
 
    private:
+    etcdserverpb::KV::Stub Stub() const {
+      return etcdserverpb::KV::Stub(between_.channel());
+    }
+
     Between& between_;
-    std::unique_ptr<etcdserverpb::KV::Stub> stub_;
   };
 
   class Watcher final : public etcdserverpb::Watch::Service {
    public:
-    explicit Watcher(Between& between)
-        : between_(between),
-          stub_(etcdserverpb::Watch::NewStub(between.channel_)) {}
+    explicit Watcher(Between& between) : between_(between) {}
     Status Watch(
         grpc::ServerContext* server,
         grpc::ServerReaderWriter<etcdserverpb::WatchResponse,
                                  etcdserverpb::WatchRequest>* from) override {
       if (between_.before_watch) between_.before_watch();
       const auto context = grpc::ClientContext::FromServerContext(*server);
-      const auto to = stub_->Watch(context.get());
+      etcdserverpb::Watch::Stub stub(between_.channel());
+      {
+        const std::lock_guard lock(between_.mutex_);
+        between_.watches_.insert(context.get());
+      }
+      const auto to = stub.Watch(context.get());
       std::thread requests([&] {
         etcdserverpb::WatchRequest request;
         while (from->Read(&request) && to->Write(request)) continue;
         context->TryCancel();
       });
       etcdserverpb::WatchResponse response;
-      while (to->Read(&response) && from->Write(response)) continue;
+      while (to->Read(&response)) {
+        between_.watch_held_.wait(true);
+        if (!from->Write(response)) break;
+      }
+      {
+        const std::lock_guard lock(between_.mutex_);
+        between_.watches_.erase(context.get());
+      }
       context->TryCancel();
       server->TryCancel();
       requests.join();
@@ -136,31 +163,29 @@ class Between {
 
    private:
     Between& between_;
-    std::unique_ptr<etcdserverpb::Watch::Stub> stub_;
   };
 
   class Leases final : public etcdserverpb::Lease::Service {
    public:
-    explicit Leases(Between& between)
-        : between_(between),
-          stub_(etcdserverpb::Lease::NewStub(between.channel_)) {}
+    explicit Leases(Between& between) : between_(between) {}
     Status LeaseGrant(grpc::ServerContext*,
                       const etcdserverpb::LeaseGrantRequest* request,
                       etcdserverpb::LeaseGrantResponse* response) override {
       if (between_.before_lease) between_.before_lease();
       grpc::ClientContext context;
-      return stub_->LeaseGrant(&context, *request, response);
+      etcdserverpb::Lease::Stub stub(between_.channel());
+      return stub.LeaseGrant(&context, *request, response);
     }
     Status LeaseRevoke(grpc::ServerContext*,
                        const etcdserverpb::LeaseRevokeRequest* request,
                        etcdserverpb::LeaseRevokeResponse* response) override {
       grpc::ClientContext context;
-      return stub_->LeaseRevoke(&context, *request, response);
+      etcdserverpb::Lease::Stub stub(between_.channel());
+      return stub.LeaseRevoke(&context, *request, response);
     }
 
    private:
     Between& between_;
-    std::unique_ptr<etcdserverpb::Lease::Stub> stub_;
   };
 
   class Auth final : public etcdserverpb::Auth::Service {
@@ -177,7 +202,10 @@ class Between {
     Between& between_;
   };
 
-  const std::shared_ptr<grpc::Channel> channel_;
+  std::mutex mutex_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::set<grpc::ClientContext*> watches_;
+  std::atomic<bool> watch_held_ = false;
   Kv kv_;
   Watcher watch_;
   Leases lease_;
@@ -543,6 +571,146 @@ TEST_F(EtcdAnswers, ADamagedTableStopsNoOtherWhenAllIsReadAgain) {
   }
   EXPECT_TRUE(late->Append("blue", {Batch(3, {route})}, 2, ids[1]).ok());
   EXPECT_EQ(ErrorReason(OpenDirectly()->Load().status()), "STORE_CORRUPT");
+}
+
+// The watch of the second server is late; its calls are not.
+TEST_F(EtcdAnswers, NoAnswerIsOfAHeadThatTheWatchHasLeftBehind) {
+  Node first(OpenDirectly()), second(OpenBetween());
+  Table& a = first.tables.default_table();
+  Table& b = second.tables.default_table();
+  UpdateBatch withdraw;
+  withdraw.changes = {
+      {RouteChange::Op::kDelete, Prefix::Parse("::/0").value(), kNoRoute}};
+  UpdateBatch insert = Announce("::/0", 9);
+  insert.changes[0].op = RouteChange::Op::kInsert;
+  between_->HoldWatch(true);
+  ASSERT_TRUE(a.Apply(Announce("::/0", 7)).ok());
+  EXPECT_EQ(ErrorReason(b.Apply(insert).status()), "ROUTE_EXISTS");
+  ASSERT_TRUE(a.Apply(Announce("::/0", 8)).ok());
+  auto outcome = b.Apply(withdraw);
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(outcome->counts.removed, 1U);
+  EXPECT_EQ(outcome->generation, 3U);
+  UpdateBatch fence = Announce("::/1", 1);
+  fence.writer_epoch = 5;
+  ASSERT_TRUE(a.Apply(fence).ok());
+  EXPECT_EQ(ErrorReason(b.Apply(withdraw).status()), "WRITER_FENCED");
+  // Each of the two that make a table, or delete it, hears of the other.
+  ASSERT_TRUE(first.tables.Create("red").ok());
+  EXPECT_EQ(ErrorReason(second.tables.Create("red").status()), "TABLE_EXISTS");
+  between_->HoldWatch(false);
+  EXPECT_TRUE(second.tables.FindToUpdate("red").ok());
+  EXPECT_TRUE(a.AwaitVisible(4, SteadyAfter(kPatience)).ok());
+  EXPECT_TRUE(b.AwaitVisible(4, SteadyAfter(kPatience)).ok());
+  EXPECT_EQ(a.state().digest, b.state().digest);
+}
+
+// One read confirms a table for all that changes nothing, and a change needs
+// none.
+TEST_F(EtcdAnswers, WhatChangesNothingIsAnsweredAfterOneRead) {
+  const auto store = OpenBetween();
+  const uint64_t id = store->CreateTable("red", 0).value();
+  std::atomic<int> reads = 0;
+  std::atomic<bool> away = false;
+  between_->before_range = [&](const etcdserverpb::RangeRequest&) {
+    ++reads;
+    return away ? Status(StatusCode::UNAVAILABLE, "away") : Status::OK;
+  };
+  ASSERT_TRUE(
+      store->Append("red", {Batch(1, {MakeRoute("::/0", 7)})}, 0, id).ok());
+  EXPECT_EQ(reads, 0);
+  EXPECT_TRUE(store->Append("red", {}, 1, id).ok());
+  EXPECT_EQ(reads, 1);
+  away = true;
+  EXPECT_EQ(ErrorReason(store->Append("red", {}, 1, id)), "STORE_FAILED");
+  away = false;
+  // Another server deletes it and makes another one of its name.
+  const auto other = OpenDirectly();
+  ASSERT_TRUE(other->Load().ok());
+  ASSERT_TRUE(other->DeleteTable("red", id, 1).ok());
+  EXPECT_EQ(ErrorReason(store->Append("red", {}, 1, id)), "TABLE_NOT_FOUND");
+  EXPECT_EQ(store->FindTable("red").value(), Store::kAnyTable);
+  const uint64_t later = other->CreateTable("red", 2).value();
+  EXPECT_EQ(ErrorReason(store->Append("red", {}, 1, id)), "TABLE_NOT_FOUND");
+  EXPECT_EQ(ErrorReason(store->Append("red", {Batch(2, {MakeRoute("::/1", 7)})},
+                                      1, id)),
+            "TABLE_NOT_FOUND");
+  EXPECT_EQ(store->FindTable("red").value(), later);
+}
+
+TEST_F(EtcdAnswers, NoTableBeginsBelowTheFloor) {
+  const auto a = OpenDirectly(), b = OpenDirectly();
+  ASSERT_TRUE(a->Load().ok());
+  const uint64_t high = b->CreateTable("high", 1000).value();
+  ASSERT_TRUE(b->DeleteTable("high", high, 1000).ok());
+  // The first server has not heard of it, and then has.
+  for (const uint64_t read_before : {0, 1000}) {
+    EXPECT_TRUE(IsStoreConflict(a->CreateTable("red", read_before).status()));
+    EXPECT_EQ(a->generation_floor(), 1000U);
+  }
+  EXPECT_TRUE(a->CreateTable("red", 1001).ok());
+}
+
+// Writes all keys of `from` to another etcd, as one that is made of a backup.
+// Its revisions and its cluster are others.
+void Restore(const EtcdCluster& from, const EtcdCluster& to,
+             const std::string& prefix) {
+  const auto client = to.Client("");
+  etcdserverpb::DeleteRangeRequest erase;
+  erase.set_key(prefix);
+  erase.set_range_end(EndOfPrefix(prefix));
+  ASSERT_TRUE(client->DeleteRange(erase).ok());
+  const auto read = from.Client("")->ReadPrefix(
+      prefix, 0, [&](const etcdserverpb::KeyValue& kv) {
+        if (kv.lease() != 0) return absl::OkStatus();
+        etcdserverpb::PutRequest put;
+        put.set_key(kv.key());
+        put.set_value(kv.value());
+        return client->Put(put);
+      });
+  ASSERT_TRUE(read.ok()) << read.status();
+}
+
+// etcd is put back from a backup under a server that runs.
+TEST_F(EtcdAnswers, ABackupOfEtcdIsFollowedOnlyIfItLeadsOn) {
+  const EtcdCluster restored(1);
+  enum class Case { kOfNow, kOlder, kOlderAndWrittenTo };
+  for (const Case each :
+       {Case::kOfNow, Case::kOlder, Case::kOlderAndWrittenTo}) {
+    prefix_ = absl::StrCat("backup", static_cast<int>(each));
+    between_ = std::make_unique<Between>(cluster_->endpoint(0));
+    Node server(OpenBetween());
+    Table& table = server.tables.default_table();
+    ASSERT_TRUE(table.Apply(Announce("::/0", 1)).ok());
+    if (each != Case::kOfNow) Restore(*cluster_, restored, prefix_);
+    for (NextHopId i = 2; i <= 20; ++i) {
+      ASSERT_TRUE(table.Apply(Announce("::/0", i)).ok());
+    }
+    if (each == Case::kOfNow) Restore(*cluster_, restored, prefix_);
+    if (each == Case::kOlderAndWrittenTo) {
+      Node later(Open(Options(restored.Url(prefix_))));
+      for (NextHopId i = 2; i <= 30; ++i) {
+        ASSERT_TRUE(
+            later.tables.default_table().Apply(Announce("::/1", i)).ok());
+      }
+    }
+    between_->Switch(restored.endpoint(0));
+    if (each == Case::kOfNow) {
+      // Until the tables are compared, a call may be refused.
+      Await([&] { return table.Apply(Announce("::/0", 77)).ok(); });
+      EXPECT_EQ(table.state().store_error, "");
+      Node other(Open(Options(restored.Url(prefix_))));
+      EXPECT_EQ(other.tables.default_table().state().digest,
+                table.state().digest);
+      ASSERT_TRUE(other.tables.default_table().Apply(Announce("::/2", 5)).ok());
+      Await([&] { return table.state().routes_v6 == 2; });
+      continue;
+    }
+    Await([&] { return !table.state().store_error.empty(); });
+    EXPECT_EQ(table.visible(), 20U);
+    EXPECT_EQ(ErrorReason(table.Apply(Announce("::/3", 1)).status()),
+              "STORE_CORRUPT");
+  }
 }
 
 TEST_F(EtcdAnswers, ATokenThatIsRefusedIsRenewed) {

@@ -509,6 +509,45 @@ TEST_F(EtcdStoreTest, AnOlderSnapshotDoesNotReplaceALaterOne) {
 
 // A server pauses while it writes a snapshot, until its turn has ended and
 // another server has written one of the same entries, with other bytes.
+// The same generation at the same entry, but another table.
+TEST_F(EtcdStoreTest, ASnapshotOfOtherContentsReplacesNothing) {
+  EtcdStoreOptions options = Options();
+  options.log_bytes = 0;
+  const std::unique_ptr<Store> store = Open(options);
+  StoredTable right;
+  right.name = "red";
+  right.id = store->CreateTable("red", 0).value();
+  right.position = 1;
+  right.generation = 1;
+  right.routes = {MakeRoute("::/0", 7)};
+  ASSERT_TRUE(store->Append("red", {Batch(1, right.routes)}, 0).ok());
+  StoredTable wrong = right;
+  wrong.routes = {MakeRoute("::/0", 8)};
+  store->OfferSnapshot("red", [&] { return MakeVersion(wrong); });
+  AwaitSnapshot(right, *store);
+  const auto loaded = Open()->Load();
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(loaded->back().routes, right.routes);
+}
+
+TEST_F(EtcdStoreTest, ATableThatStoppedChangesNothing) {
+  EtcdStoreOptions options = Options();
+  options.log_bytes = 0;
+  const std::unique_ptr<Store> store = Open(options);
+  const uint64_t id = store->CreateTable("red", 0).value();
+  const Route route = MakeRoute("::/0", 7);
+  ASSERT_TRUE(store->Append("red", {Batch(1, {route})}, 0).ok());
+  store->StopTable("red", id,
+                   Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT", "why"));
+  EXPECT_EQ(ErrorReason(store->Append("red", {Batch(2, {route})}, 1)),
+            "STORE_CORRUPT");
+  EXPECT_EQ(ErrorReason(store->Append("red", {}, 1)), "STORE_CORRUPT");
+  store->OfferSnapshot("red", []() -> TableVersion {
+    ADD_FAILURE() << "nothing is written of it";
+    return MakeVersion({});
+  });
+}
+
 TEST_F(EtcdStoreTest, ASnapshotIsNotWrittenOver) {
   Wire wire(cluster_->endpoint(0));
   EtcdStoreOptions options = Options(wire);

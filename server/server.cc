@@ -75,7 +75,8 @@ absl::Status ReadRoutes(const InitialTableOptions& options, RouteSink& sink) {
 }
 
 // Applies the initial routes to `table` as its first generation and waits until
-// they are visible. A table that was restored from a store keeps its routes.
+// they are visible. A table that was restored from a store keeps its routes,
+// and so does one that another server wrote while the initial routes were read.
 // Errors: those of ReadRouteFile and Table::Apply.
 absl::Status LoadInitialTable(const InitialTableOptions& options,
                               Table& table) {
@@ -98,7 +99,15 @@ absl::Status LoadInitialTable(const InitialTableOptions& options,
   }
   if (!batch.replacement.has_value()) return absl::OkStatus();
   std::sort(batch.replacement->begin(), batch.replacement->end());
+  // Reading took long. Others that share the store may have written meanwhile.
+  batch.expected_generation = 0;
   const absl::StatusOr<UpdateOutcome> outcome = table.Apply(batch);
+  if (ErrorReason(outcome.status()) == "GENERATION_MISMATCH") {
+    Log(LogLevel::kWarning,
+        "kept what is stored; the initial routes are not used",
+        {{"error", outcome.status().message()}});
+    return absl::OkStatus();
+  }
   if (!outcome.ok()) return outcome.status();
   return table.AwaitVisible(outcome->generation);
 }

@@ -15,7 +15,7 @@
 
 namespace planb {
 
-// A time of this clock for std::chrono and std::condition_variable.
+// A time of this clock for std::chrono and CondVar.
 using SteadyInstant = std::chrono::steady_clock::time_point;
 
 inline SteadyInstant SteadyNow() { return std::chrono::steady_clock::now(); }
@@ -41,8 +41,8 @@ absl::Time MonotonicNow();
 // before. The infinite future stays infinite.
 absl::Time ToMonotonic(absl::Time wall);
 
-// The same time, for std::condition_variable. The infinite future is cut to a
-// hundred years after the clock's epoch, the infinite past to the epoch.
+// The same time, for CondVar. The infinite future is cut to a hundred years
+// after the clock's epoch, the infinite past to the epoch.
 SteadyInstant ToSteady(absl::Time monotonic);
 
 }  // namespace planb

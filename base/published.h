@@ -27,12 +27,12 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "base/mutex.h"
 
 namespace planb {
 
@@ -116,7 +116,7 @@ class Published {
   // Publishes `next`: later calls of Read() return it. Frees replaced objects
   // that no reader holds. REQUIRES: next != nullptr.
   void Publish(std::unique_ptr<const T> next) ABSL_LOCKS_EXCLUDED(mutex_) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     retired_.push_back({std::unique_ptr<const T>(current_.exchange(
                             next.release(), std::memory_order_seq_cst)),
                         Clock::now()});
@@ -127,7 +127,7 @@ class Published {
   // over those that remain.
   template <typename Measure>
   size_t Reclaim(Measure measure) ABSL_LOCKS_EXCLUDED(mutex_) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     Sweep();
     size_t sum = 0;
     for (const Retired& old : retired_) sum += measure(*old.object);
@@ -138,7 +138,7 @@ class Published {
   // nullopt if readers hold only the published object.
   std::optional<std::chrono::nanoseconds> OldestRetired()
       ABSL_LOCKS_EXCLUDED(mutex_) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     Sweep();
     if (retired_.empty()) return std::nullopt;
     return Clock::now() - retired_.front().replaced;
@@ -188,7 +188,7 @@ class Published {
 
   std::atomic<const T*> current_;
   mutable Block first_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::vector<Retired> retired_ ABSL_GUARDED_BY(mutex_);  // oldest first
 };
 

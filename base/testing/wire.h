@@ -15,7 +15,6 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -27,6 +26,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
+#include "base/mutex.h"
 
 namespace planb {
 
@@ -65,7 +65,7 @@ class Wire {
   void Heal() { cut_ = false; }
   // Cuts it, once, before bytes that the connecting side sends with `text`.
   void CutBefore(absl::string_view text) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     cut_before_ = std::string(text);
   }
   bool cut() const { return cut_; }
@@ -85,7 +85,7 @@ class Wire {
     return reinterpret_cast<sockaddr*>(&address);
   }
   void CutIfWanted(absl::string_view sent) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (cut_before_.empty() || !absl::StrContains(sent, cut_before_)) return;
     cut_before_.clear();
     cut_ = true;
@@ -148,7 +148,7 @@ class Wire {
   int listener_ = -1;
   std::atomic<bool> cut_ = false;
   std::atomic<bool> ending_ = false;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::string cut_before_ ABSL_GUARDED_BY(mutex_);
   std::atomic<uint64_t> accepted_ = 0;
   std::atomic<uint64_t> stranded_ = 0;  // so many, the first ones

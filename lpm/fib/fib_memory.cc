@@ -8,6 +8,8 @@
 #include <memory>
 #include <new>
 
+#include "base/mutex.h"
+
 namespace planb {
 namespace {
 
@@ -68,12 +70,12 @@ void FibArena::SetUsed(size_t lines, size_t descriptors) {
 }
 
 void FibArena::Enter(uint64_t generation) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   living_.insert(generation);
 }
 
 void FibArena::Leave(uint64_t generation, std::unique_ptr<FibRoot> root) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   living_.erase(generation);
   if (memory_ == Memory::kNow || root == nullptr) return;
   // The oldest makes room.
@@ -86,7 +88,7 @@ void FibArena::Leave(uint64_t generation, std::unique_ptr<FibRoot> root) {
 }
 
 FibArena::SpareRoot FibArena::TakeRoot() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   SpareRoot taken = std::move(spare_roots_[0]);
   for (size_t i = 1; i < kSpareRoots; ++i) {
     spare_roots_[i - 1] = std::move(spare_roots_[i]);
@@ -95,7 +97,7 @@ FibArena::SpareRoot FibArena::TakeRoot() {
 }
 
 uint64_t FibArena::Oldest(uint64_t none) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return living_.empty() ? none : *living_.begin();
 }
 

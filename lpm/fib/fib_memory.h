@@ -13,7 +13,6 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <set>
 #include <utility>
@@ -22,6 +21,7 @@
 #include "absl/base/config.h"
 #include "absl/base/internal/raw_logging.h"
 #include "absl/base/thread_annotations.h"
+#include "base/mutex.h"
 #include "lpm/kernels/layout.h"
 
 #if defined(ABSL_HAVE_ADDRESS_SANITIZER)
@@ -274,7 +274,7 @@ class FibArena {
   // kLater: all of the address space.
   void* mapped_ = nullptr;
   size_t mapped_bytes_ = 0;
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::set<uint64_t> living_ ABSL_GUARDED_BY(mutex_);
   std::array<SpareRoot, kSpareRoots> spare_roots_ ABSL_GUARDED_BY(mutex_);
 };

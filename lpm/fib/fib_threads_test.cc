@@ -16,13 +16,13 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "lpm/fib/fib.h"
 #include "lpm/fib/fib_compiler.h"
 #include "lpm/routes/route_set.h"
@@ -41,17 +41,17 @@ class Publication {
  public:
   void Publish(std::unique_ptr<const Fib> fib) {
     std::shared_ptr<const Fib> next = std::move(fib);
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     current_.swap(next);
   }
 
   std::shared_ptr<const Fib> Get() {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     return current_;
   }
 
  private:
-  std::mutex mutex_;
+  Mutex mutex_;
   std::shared_ptr<const Fib> current_;  // guarded by mutex_
 };
 

@@ -7,12 +7,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "lpm/routes/persistent_map.h"
 #include "lpm/synthetic/random.h"
 
@@ -90,16 +90,16 @@ Version Share(const Version& version) {
 class Shelf {
  public:
   void Publish(Version version) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     std::swap(version_, version);
   }
   Version Get() const {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     return Share(version_);
   }
 
  private:
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   Version version_;  // guarded by mutex_
 };
 

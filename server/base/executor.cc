@@ -5,24 +5,27 @@
 #include <algorithm>
 
 #include "absl/base/internal/raw_logging.h"
+#include "absl/base/thread_annotations.h"
+#include "base/mutex.h"
 
 namespace planb::server {
 
 Executor::Job::Job(Executor& executor, std::function<void()> run)
     : executor_(executor), run_(std::move(run)) {
-  const std::lock_guard lock(executor_.mutex_);
+  const MutexLock lock(executor_.mutex_);
   executor_.jobs_.push_back(this);
 }
 
 Executor::Job::~Job() {
-  std::unique_lock lock(executor_.mutex_);
-  executor_.ended_.wait(lock, [this] { return !running_; });
+  MutexLock lock(executor_.mutex_);
+  executor_.ended_.wait(lock, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(
+                                  executor_.mutex_) { return !running_; });
   std::erase(executor_.jobs_, this);
 }
 
 void Executor::Job::Schedule(SteadyInstant at) {
   {
-    const std::lock_guard lock(executor_.mutex_);
+    const MutexLock lock(executor_.mutex_);
     if (at >= due_) return;
     due_ = at;
   }
@@ -37,7 +40,7 @@ Executor::Executor(size_t threads) {
 
 Executor::~Executor() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ABSL_RAW_CHECK(jobs_.empty(), "a job outlives its executor");
     stopping_ = true;
   }
@@ -55,7 +58,7 @@ Executor::Job* Executor::First() {
 }
 
 void Executor::Loop() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!stopping_) {
     Job* const job = First();
     if (job == nullptr) {

@@ -6,16 +6,15 @@
 #ifndef PLANB_SERVER_BASE_EXECUTOR_H_
 #define PLANB_SERVER_BASE_EXECUTOR_H_
 
-#include <condition_variable>
 #include <cstddef>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "base/monotonic_time.h"
+#include "base/mutex.h"
 
 namespace planb::server {
 
@@ -64,9 +63,9 @@ class Executor {
   // scheduled. O(jobs): a server has some hundreds.
   Job* First() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  std::mutex mutex_;
-  std::condition_variable scheduled_;
-  std::condition_variable ended_;  // a run
+  Mutex mutex_;
+  CondVar scheduled_;
+  CondVar ended_;  // a run
   std::vector<Job*> jobs_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;  // last: they use all of the above

@@ -5,15 +5,14 @@
 #ifndef PLANB_SERVER_BASE_PERIODIC_H_
 #define PLANB_SERVER_BASE_PERIODIC_H_
 
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
 #include "base/monotonic_time.h"
+#include "base/mutex.h"
 
 namespace planb::server {
 
@@ -32,7 +31,7 @@ class Periodic {
   // Waits for a call that has begun; begins no other.
   ~Periodic() {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       stop_ = true;
     }
     stopped_.notify_one();
@@ -45,9 +44,10 @@ class Periodic {
  private:
   // True as soon as the thread is to end; false after an interval.
   bool AwaitStop() {
-    std::unique_lock lock(mutex_);
-    return stopped_.wait_until(lock, SteadyAfter(interval_),
-                               [this] { return stop_; });
+    MutexLock lock(mutex_);
+    return stopped_.wait_until(
+        lock, SteadyAfter(interval_),
+        [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stop_; });
   }
 
   void Loop() {
@@ -56,8 +56,8 @@ class Periodic {
 
   const absl::Duration interval_;
   const std::function<void()> run_;
-  std::mutex mutex_;
-  std::condition_variable stopped_;
+  Mutex mutex_;
+  CondVar stopped_;
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;  // last: uses the other members
 };

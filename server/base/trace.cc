@@ -9,6 +9,7 @@
 #include "absl/random/random.h"
 #include "absl/strings/ascii.h"
 #include "absl/time/clock.h"
+#include "base/mutex.h"
 
 namespace planb::server {
 namespace {
@@ -86,7 +87,7 @@ std::optional<Span> Tracer::Begin(absl::string_view name,
 }
 
 void Tracer::Add(Span span) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (spans_.size() >= kCapacity) {
     ++dropped_;
     return;
@@ -95,7 +96,7 @@ void Tracer::Add(Span span) {
 }
 
 std::vector<Span> Tracer::Take(size_t most) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto end = spans_.begin() +
                    static_cast<std::ptrdiff_t>(std::min(most, spans_.size()));
   std::vector<Span> taken(std::make_move_iterator(spans_.begin()),
@@ -105,12 +106,12 @@ std::vector<Span> Tracer::Take(size_t most) {
 }
 
 size_t Tracer::waiting() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return spans_.size();
 }
 
 uint64_t Tracer::dropped() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return dropped_;
 }
 

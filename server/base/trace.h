@@ -8,7 +8,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -20,6 +19,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "base/mutex.h"
 
 namespace planb::server {
 
@@ -82,7 +82,7 @@ class Tracer {
 
  private:
   const uint64_t batches_per_span_;
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::vector<Span> spans_ ABSL_GUARDED_BY(mutex_);
   uint64_t dropped_ ABSL_GUARDED_BY(mutex_) = 0;
 };

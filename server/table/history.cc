@@ -7,8 +7,10 @@
 #include <utility>
 
 #include "absl/base/internal/raw_logging.h"
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "base/monotonic_time.h"
+#include "base/mutex.h"
 #include "server/base/error.h"
 
 namespace planb::server {
@@ -37,7 +39,7 @@ const std::string* History::KnownDigest(uint64_t generation) const {
 }
 
 void History::Append(absl::Span<const DeltaPtr> deltas) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const DeltaPtr& delta : deltas) {
     ABSL_RAW_CHECK(delta->previous == Newest(), "a generation is missing");
     entries_.push_back({delta, delta->bytes()});
@@ -61,19 +63,19 @@ void History::Trim() {
 }
 
 History::Hold History::KeepWhatFollows() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return {this, held_.insert(Newest())};
 }
 
 void History::Release(std::multiset<uint64_t>::iterator hold) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   held_.erase(hold);
   Trim();
 }
 
 absl::Status History::CheckStart(uint64_t generation,
                                  absl::string_view digest) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!closed_.ok()) return closed_;
   const std::string* const known = KnownDigest(generation);
   if (known == nullptr) {
@@ -92,16 +94,18 @@ absl::Status History::CheckStart(uint64_t generation,
 }
 
 std::string History::DigestOf(uint64_t generation) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const std::string* const known = KnownDigest(generation);
   return known == nullptr ? "" : *known;
 }
 
 absl::StatusOr<History::DeltaPtr> History::Next(uint64_t generation,
                                                 SteadyInstant deadline) const {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   changed_.wait_until(lock, deadline,
-                      [&] { return Newest() > generation || !closed_.ok(); });
+                      [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                        return Newest() > generation || !closed_.ok();
+                      });
   const auto next = After(generation);
   if (next != entries_.end()) return next->delta;
   if (Newest() != generation) {
@@ -117,30 +121,32 @@ absl::StatusOr<History::DeltaPtr> History::Next(uint64_t generation,
 
 absl::Status History::AwaitNewest(uint64_t generation,
                                   SteadyInstant deadline) const {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   changed_.wait_until(lock, deadline,
-                      [&] { return Newest() >= generation || !closed_.ok(); });
+                      [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                        return Newest() >= generation || !closed_.ok();
+                      });
   return closed_;
 }
 
 void History::Close(absl::Status why) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   closed_ = std::move(why);
   changed_.notify_all();
 }
 
 uint64_t History::oldest() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return oldest_;
 }
 
 uint64_t History::newest() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return Newest();
 }
 
 size_t History::bytes() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return bytes_;
 }
 

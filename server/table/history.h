@@ -6,12 +6,10 @@
 #ifndef PLANB_SERVER_TABLE_HISTORY_H_
 #define PLANB_SERVER_TABLE_HISTORY_H_
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <utility>
@@ -21,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "base/monotonic_time.h"
+#include "base/mutex.h"
 #include "server/table/update.h"
 
 namespace planb::server {
@@ -109,8 +108,8 @@ class History {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const size_t max_bytes_;
-  mutable std::mutex mutex_;
-  mutable std::condition_variable changed_;
+  mutable Mutex mutex_;
+  mutable CondVar changed_;
   std::deque<Entry> entries_ ABSL_GUARDED_BY(mutex_);
   size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t oldest_ ABSL_GUARDED_BY(mutex_);

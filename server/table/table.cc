@@ -10,9 +10,11 @@
 #include <utility>
 
 #include "absl/base/internal/raw_logging.h"
+#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/time/clock.h"
 #include "base/monotonic_time.h"
+#include "base/mutex.h"
 #include "server/base/error.h"
 #include "server/base/log.h"
 #include "server/base/malloc_trim.h"
@@ -103,8 +105,10 @@ Table::Table(const StoredTable& stored, TableOptions options, Rib rib)
 }
 
 Table::~Table() {
-  std::unique_lock lock(mutex_);
-  stored_.wait(lock, [this] { return submitted_.empty() && !storing_; });
+  MutexLock lock(mutex_);
+  stored_.wait(lock, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return submitted_.empty() && !storing_;
+  });
   stopping_ = true;
 }
 
@@ -160,9 +164,9 @@ std::optional<UpdateStaging::Prepared> Table::Prepare(
     const UpdateBatch& batch) {
   std::optional<UpdateStaging::Prepared> prepared;
   {
-    const std::lock_guard sequence(sequence_);
+    const MutexLock sequence(sequence_);
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (!CheckSubmission().ok()) return std::nullopt;
     }
     prepared = staging_.Begin(batch);
@@ -171,7 +175,7 @@ std::optional<UpdateStaging::Prepared> Table::Prepare(
   try {
     UpdateStaging::Prepare(batch, *prepared);
   } catch (...) {
-    const std::lock_guard sequence(sequence_);
+    const MutexLock sequence(sequence_);
     staging_.Forget();
     throw;
   }
@@ -180,18 +184,18 @@ std::optional<UpdateStaging::Prepared> Table::Prepare(
 
 std::future<Table::Outcome> Table::Submit(UpdateBatch batch) {
   if (!staging_.WorthPreparing(batch)) return Submit(std::move(batch), nullptr);
-  const std::lock_guard preparing(preparing_);
+  const MutexLock preparing(preparing_);
   auto prepared = Prepare(batch);
   return Submit(std::move(batch), prepared.has_value() ? &*prepared : nullptr);
 }
 
 std::future<Table::Outcome> Table::Submit(UpdateBatch batch,
                                           UpdateStaging::Prepared* prepared) {
-  std::unique_lock sequence(sequence_);
+  MutexLock sequence(sequence_);
   Submitted submitted;
   auto outcome = submitted.promise.get_future();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const absl::Status refusal = CheckSubmission();
     if (!refusal.ok()) {
       if (prepared != nullptr) staging_.Forget();
@@ -206,7 +210,7 @@ std::future<Table::Outcome> Table::Submit(UpdateBatch batch,
   try {
     Stage(batch, prepared, submitted);
   } catch (...) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     staging_now_ = false;
     stored_.notify_all();
     throw;
@@ -215,7 +219,7 @@ std::future<Table::Outcome> Table::Submit(UpdateBatch batch,
   if (has_store()) submitted.batch = std::move(batch);
   bool begins = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     staging_now_ = false;
     if (!frozen_.ok()) stored_.notify_all();
     // A refusal may depend on undecided batches, on their routes, generation or
@@ -320,7 +324,7 @@ void Table::StoreEnded(SteadyInstant began, const absl::Status& status) const {
 }
 
 void Table::Stored(const absl::Status& status) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   store_error_ = status;
   if (status.ok()) Accept(absl::MakeSpan(group_), *group_head_);
   // All that takes long is not for this thread.
@@ -331,7 +335,7 @@ void Table::RunStore() {
   bool recovers = !store_error_.ok();
   bool waits = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     recovers = recovers || !elsewhere_.empty();
     waits = IsStoreConflict(store_error_) && elsewhere_.empty() && apart_.ok();
   }
@@ -358,7 +362,7 @@ void Table::RunStore() {
   bool begins = false;
   bool again = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     again = !elsewhere_.empty();
     if (again) {
       store_error_ = absl::OkStatus();
@@ -372,7 +376,7 @@ void Table::RunStore() {
 }
 
 void Table::Add(Elsewhere elsewhere) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!apart_.ok()) return;
   if (elsewhere.whole != nullptr) {
     elsewhere_generation_ = elsewhere.whole->generation;
@@ -399,7 +403,7 @@ void Table::ReplacedElsewhere(StoredTable whole) {
 }
 
 void Table::FailedElsewhere(const absl::Status& why) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!apart_.ok()) return;
   apart_ = why;
   Log(LogLevel::kError, "a table is no longer followed",
@@ -440,7 +444,7 @@ absl::Status Table::Apply(Elsewhere elsewhere) {
       group.emplace_back().staged = *std::move(staged);
     }
     UpdateStaging::Version head = staging_.Head();
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const size_t changes = CountChanges(group);
     MakeRoom(accepted_, pending_ + changes);
     pending_ += changes;
@@ -454,12 +458,12 @@ absl::Status Table::Apply(Elsewhere elsewhere) {
 }
 
 void Table::Recover() {
-  const std::lock_guard sequence(sequence_);
+  const MutexLock sequence(sequence_);
   staging_.Rollback();
   Group later;
   std::vector<Elsewhere> elsewhere;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     later.swap(submitted_);
     submitted_head_.reset();
     elsewhere.swap(elsewhere_);
@@ -477,7 +481,7 @@ void Table::Recover() {
   }
   absl::Status apart;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     apart = apart_;
   }
   // The store has entries that this table has not applied. A batch that is
@@ -500,7 +504,7 @@ void Table::Recover() {
     Refuse(absl::MakeSpan(group_), store_error_);
   }
   for (Submitted& submitted : later) StageAgain(submitted);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   submitted_ = std::move(later);
   submitted_head_ = staging_.Head();
   pending_ += CountChanges(submitted_);
@@ -511,7 +515,7 @@ void Table::StageGroupAgain(Group& later) {
   for (Submitted& submitted : group_) {
     absl::Status why;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       why = apart_;
     }
     if (++submitted.conflicts > kMostConflicts) why = store_error_;
@@ -552,7 +556,7 @@ void Table::StoreParts(absl::Span<Submitted> part, int& attempts) {
     status = NoMemory();
   }
   if (status.ok()) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     pending_ += CountChanges(part);
     return Accept(part, head);
   }
@@ -567,7 +571,7 @@ void Table::StoreParts(absl::Span<Submitted> part, int& attempts) {
 }
 
 void Table::RunBuild() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   if (stopping_) return;
   std::move(accepted_.begin(), accepted_.end(), std::back_inserter(building_));
   accepted_.clear();
@@ -617,7 +621,7 @@ bool Table::Build(uint64_t generation, const Rib& rib,
   {
     // Before the publication, so that state() of a visible generation includes
     // its build.
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     builds_.incremental = builder_.incremental_builds();
     builds_.full = builder_.full_builds();
     builds_.last_error = record.error;
@@ -666,7 +670,7 @@ void Table::Publish(std::unique_ptr<const Snapshot> snapshot,
   // generation.
   history_.Append(deltas);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     pending_ -= batches.size();
   }
   visibility_.Advance(generation, moment);
@@ -719,7 +723,7 @@ TableState Table::state() const {
     state.store_path = options_.store->path();
     state.store_sync = std::string(StoreSyncName(options_.store->sync()));
   }
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   // No batch is accepted in between: what is visible is accepted.
   const UpdateStaging::Version accepted = staging_.Accepted();
   // Of the published snapshot. Waits end a moment after the publication.
@@ -744,27 +748,28 @@ TableState Table::state() const {
 }
 
 void Table::Freeze(absl::Status why, SteadyInstant deadline) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   frozen_ = std::move(why);
-  stored_.wait_until(lock, deadline, [this] {
-    return !staging_now_ && submitted_.empty() && !storing_;
-  });
+  stored_.wait_until(lock, deadline,
+                     [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                       return !staging_now_ && submitted_.empty() && !storing_;
+                     });
 }
 
 void Table::Thaw() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   frozen_ = absl::OkStatus();
 }
 
 absl::Status Table::refusal() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return frozen_;
 }
 
 void Table::Close(const absl::Status& why, SteadyInstant deadline) {
   uint64_t last = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ABSL_RAW_CHECK(!frozen_.ok(), "the table must be frozen");
     last = staging_.accepted_generation();
   }

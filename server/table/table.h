@@ -14,12 +14,10 @@
 #ifndef PLANB_SERVER_TABLE_TABLE_H_
 #define PLANB_SERVER_TABLE_TABLE_H_
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <future>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -31,6 +29,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "base/monotonic_time.h"
+#include "base/mutex.h"
 #include "base/published.h"
 #include "lpm/fib/fib.h"
 #include "server/base/executor.h"
@@ -283,9 +282,9 @@ class Table {
   Executor& executor_;
 
   // Held from when a large batch begins to be prepared until it is staged.
-  std::mutex preparing_;
+  Mutex preparing_;
   // Held while a batch is staged. After `preparing_`, before `mutex_`.
-  std::mutex sequence_;
+  Mutex sequence_;
   UpdateStaging staging_;  // the head belongs to the holder of `sequence_`
   // These four belong to the rebuild job.
   SnapshotBuilder builder_;
@@ -297,8 +296,8 @@ class Table {
   Visibility visibility_;
 
   // Held for moments.
-  mutable std::mutex mutex_;
-  std::condition_variable stored_;  // or refused; also: staged while frozen
+  mutable Mutex mutex_;
+  CondVar stored_;  // or refused; also: staged while frozen
   bool staging_now_ ABSL_GUARDED_BY(mutex_) = false;
   Group submitted_ ABSL_GUARDED_BY(mutex_);
   // The version that they lead to.

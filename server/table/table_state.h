@@ -9,13 +9,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
+#include "base/mutex.h"
 #include "server/table/rib.h"
 
 namespace planb::server {
@@ -82,18 +82,18 @@ class RebuildLog {
   static constexpr size_t kKept = 20;
 
   void Add(RebuildRecord record) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (newest_first_.size() == kKept) newest_first_.pop_back();
     newest_first_.push_front(std::move(record));
   }
 
   std::vector<RebuildRecord> NewestFirst() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return {newest_first_.begin(), newest_first_.end()};
   }
 
  private:
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::deque<RebuildRecord> newest_first_ ABSL_GUARDED_BY(mutex_);
 };
 

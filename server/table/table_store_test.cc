@@ -7,9 +7,9 @@
 #include <gtest/gtest.h>
 
 #include <future>
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.h"
 #include "server/base/error.h"
 #include "server/table/table.h"
 #include "server/testing/fake_store.h"
@@ -478,7 +478,7 @@ class Sum {
  public:
   TableEvents Events() {
     return {.operated = [this](const Counts& counts) {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       for (size_t op = 0; op < Counts::kOps; ++op) {
         for (size_t result = 0; result < Counts::kResults; ++result) {
           sum_.counts[op][result] += counts.counts[op][result];
@@ -488,12 +488,12 @@ class Sum {
   }
   // The sum since the last call.
   Counts Take() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return std::exchange(sum_, Counts());
   }
 
  private:
-  std::mutex mutex_;
+  Mutex mutex_;
   Counts sum_;
 };
 

@@ -10,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/monotonic_time.h"
+#include "base/mutex.h"
 #include "server/base/error.h"
 #include "server/base/log.h"
 #include "server/base/malloc_trim.h"
@@ -130,7 +131,7 @@ absl::Status Tables::Restore(const Copy& copy) {
     default_ = MakeEmpty(kDefault, *id, options_.default_fib, 0);
   }
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     PublishMap(std::move(map));
   }
   following_ = store_->Follow(*this);
@@ -291,7 +292,7 @@ void Tables::Failed(const std::string& table, uint64_t id,
 }
 
 void Tables::Follow(Elsewhere elsewhere) {
-  const std::lock_guard lock(follow_mutex_);
+  const MutexLock lock(follow_mutex_);
   // In order: nothing overtakes what waits for the same table.
   const bool waits =
       std::any_of(elsewhere_.begin(), elsewhere_.end(),
@@ -316,12 +317,12 @@ bool Tables::HandOver(Elsewhere& elsewhere) const {
 }
 
 void Tables::RunFollow() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (draining_) return;
   for (;;) {
     Elsewhere next;
     {
-      const std::lock_guard follow(follow_mutex_);
+      const MutexLock follow(follow_mutex_);
       if (elsewhere_.empty()) return;
       next = std::move(elsewhere_.front());
       if (!next.deleted && HandOver(next)) {
@@ -398,7 +399,7 @@ void Tables::Drain(SteadyInstant deadline) {
   if (store_ != nullptr) store_->Close(DrainingError(), answer);
   // Now nothing waits for the store, also no call that holds the mutex. Such a
   // call may have created a table or let one thaw.
-  { const std::lock_guard lock(mutex_); }
+  { const MutexLock lock(mutex_); }
   const std::vector<TableRef> all = All();
   for (const TableRef& table : all) table->Freeze(DrainingError());
   for (const TableRef& table : all) table->Close(DrainingError(), deadline);
@@ -415,7 +416,7 @@ void Tables::PublishMap(Map map) {
   for (const TableRef& table : tables) {
     store_->Report(table->name(), table->store_id(), table->visible());
   }
-  const std::lock_guard lock(follow_mutex_);
+  const MutexLock lock(follow_mutex_);
   if (!elsewhere_.empty()) follow_job_.ScheduleNow();
 }
 
@@ -424,7 +425,7 @@ void Tables::FreeDeleted() {
   map_.Reclaim([](const Map&) { return size_t{0}; });
   std::vector<TableRef> unused;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto begin = std::partition(
         deleted_.begin(), deleted_.end(),
         [](const TableRef& table) { return table.use_count() > 1; });

@@ -22,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/monotonic_time.h"
+#include "base/mutex.h"
 #include "base/published.h"
 #include "server/base/executor.h"
 #include "server/table/store.h"
@@ -166,7 +167,7 @@ class Tables : private StoreFollower {
   TablesOptions options_;
   Store* const store_;
   MemoryBudget budget_;
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::atomic<bool> draining_ = false;
   // Without a store: the highest generation of all deleted tables.
   uint64_t floor_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -7,9 +7,11 @@
 #include <utility>
 
 #include "absl/base/internal/raw_logging.h"
+#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/mutex.h"
 #include "lpm/fib/fib_bound.h"
 #include "server/base/error.h"
 #include "server/table/group_table.h"
@@ -123,7 +125,7 @@ UpdateStaging::UpdateStaging(const Options& options, const StoredTable& stored,
       window_(options.request_id_window, options.most_request_ids,
               stored.requests),
       accepted_{head_.Share()} {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const size_t aside = RibBytes(head_.rib) + window_.bytes();
   const auto bound_by = [&](size_t fibs) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     head_.fib_bound = accepted_.fib_bound = fibs;
@@ -179,7 +181,7 @@ absl::StatusOr<size_t> UpdateStaging::Admit(const Rib& next, size_t aside,
                                             bool validate_only) {
   const auto fits = [&](size_t fibs) {
     const size_t bytes = aside + fibs;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (validate_only) {
       return options_.budget == nullptr || bytes <= reserved_ ||
              bytes - reserved_ <= options_.budget->left();
@@ -195,7 +197,7 @@ absl::StatusOr<size_t> UpdateStaging::Admit(const Rib& next, size_t aside,
   // budget: all fits without.
   size_t most = options_.budget->left();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     most += reserved_;
   }
   std::optional<size_t> measured;
@@ -269,7 +271,7 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::Stage(
     Forget();
   }
   if (!batch.request_id.empty()) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const AnsweredRequest* const first = window_.Find(batch.request_id);
     if (first != nullptr && first->fingerprint == batch.fingerprint) {
       return Staged{.outcome = first->outcome,
@@ -308,7 +310,7 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::Stage(
   if (!compilable.ok()) return compilable;
   size_t aside = RibBytes(next.rib);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     aside += window_.bytes();
   }
   if (!batch.request_id.empty()) {
@@ -343,7 +345,7 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::Stage(
   if (!batch.request_id.empty()) {
     staged.record.request = {batch.request_id, batch.fingerprint,
                              staged.outcome};
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     window_.Add(*staged.record.request);
     ++next.requests;
   }
@@ -407,7 +409,7 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::StageAccepted(
     }
     size_t aside = RibBytes(next.rib);
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       aside += window_.bytes();
     }
     const auto fibs = Admit(next.rib, aside, delta, /*validate_only=*/false);
@@ -415,7 +417,7 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::StageAccepted(
     next.memory_bound = aside + next.fib_bound;
     if (!fibs.ok()) {
       // The other server has had memory for it.
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       head_bound_ = next.memory_bound;
       if (!Reserve(head_bound_)) {
         options_.budget->Force(head_bound_ - std::min(head_bound_, reserved_));
@@ -480,7 +482,7 @@ absl::StatusOr<AcceptedBatch> UpdateStaging::LeadTo(StoredTable whole) const {
 }
 
 void UpdateStaging::AddAnswered(absl::Span<const AnsweredRequest> requests) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const AnsweredRequest& request : requests) {
     const AnsweredRequest* const known = window_.Find(request.request_id);
     if (known != nullptr && *known == request) continue;
@@ -492,17 +494,17 @@ void UpdateStaging::AddAnswered(absl::Span<const AnsweredRequest> requests) {
 UpdateStaging::Version UpdateStaging::Head() const { return head_.Share(); }
 
 UpdateStaging::Version UpdateStaging::Accepted() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return accepted_.Share();
 }
 
 uint64_t UpdateStaging::accepted_generation() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return accepted_.generation;
 }
 
 TableVersion UpdateStaging::ToStore() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return {.generation = accepted_.generation,
           .writer_epoch = accepted_.writer_epoch,
           .rib = accepted_.rib.Share(),
@@ -517,7 +519,7 @@ void UpdateStaging::Accept(Version& head) {
 }
 
 void UpdateStaging::Rollback() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   window_.Rollback();
   head_ = accepted_.Share();
   Forget();

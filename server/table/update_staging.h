@@ -14,7 +14,6 @@
 #include <deque>
 #include <limits>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -27,6 +26,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "base/mutex.h"
 #include "server/table/rib.h"
 #include "server/table/store.h"
 #include "server/table/update.h"
@@ -333,7 +333,7 @@ class UpdateStaging {
   bool preparing_ = false;
   std::vector<Prefix> touched_;
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   RequestWindow window_ ABSL_GUARDED_BY(mutex_);
   Version accepted_ ABSL_GUARDED_BY(mutex_);
   size_t head_bound_ ABSL_GUARDED_BY(mutex_);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
+#include "base/mutex.h"
 #include "server/base/error.h"
 
 namespace planb::server {
@@ -27,28 +29,29 @@ Visibility::Visibility(Executor& executor, uint64_t generation,
 Visibility::~Visibility() { Close(DrainingError()); }
 
 void Visibility::Advance(uint64_t generation, absl::Time at) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (generation <= generation_) return;
   generation_ = generation;
   times_.emplace_back(generation, at);
   if (times_.size() > kTimes) times_.pop_front();
-  std::erase_if(queue_, [this](auto& entry) {
-    if (entry.second.generation > generation_) return false;
-    ready_.push_back(std::move(entry.second.done));
-    return true;
-  });
+  std::erase_if(queue_,
+                [this](auto& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                  if (entry.second.generation > generation_) return false;
+                  ready_.push_back(std::move(entry.second.done));
+                  return true;
+                });
   advanced_.notify_all();
   if (!ready_.empty()) caller_.ScheduleNow();
 }
 
 uint64_t Visibility::generation() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return generation_;
 }
 
 absl::Time Visibility::Since(uint64_t generation) const {
   if (generation <= first_) return absl::InfinitePast();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto it = std::partition_point(
       times_.begin(), times_.end(),
       [generation](const auto& entry) { return entry.first < generation; });
@@ -61,10 +64,12 @@ absl::Time Visibility::Since(uint64_t generation) const {
 
 absl::Status Visibility::Await(uint64_t generation,
                                SteadyInstant deadline) const {
-  std::unique_lock lock(mutex_);
-  advanced_.wait_until(lock, deadline, [this, generation] {
-    return generation_ >= generation || !closed_.ok();
-  });
+  MutexLock lock(mutex_);
+  advanced_.wait_until(lock, deadline,
+                       [this, generation]()
+                           ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                             return generation_ >= generation || !closed_.ok();
+                           });
   if (generation_ >= generation) return absl::OkStatus();
   if (!closed_.ok()) return closed_;
   return TooLate();
@@ -75,7 +80,7 @@ absl::Status Visibility::CallWhenVisible(uint64_t generation,
                                          Callback done) {
   absl::Status outcome;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (generation_ >= generation) {
       outcome = absl::OkStatus();
     } else if (!closed_.ok()) {
@@ -102,7 +107,7 @@ void Visibility::Close(const absl::Status& why) {
   Queue left;
   std::deque<Callback> ready;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (closed_.ok()) closed_ = why;
     left.swap(queue_);
     ready.swap(ready_);
@@ -113,12 +118,12 @@ void Visibility::Close(const absl::Status& why) {
 }
 
 size_t Visibility::waiting() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return queue_.size() + ready_.size();
 }
 
 void Visibility::CallDue() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!ready_.empty() || !queue_.empty()) {
     Callback done;
     absl::Status outcome;

@@ -6,19 +6,18 @@
 #ifndef PLANB_SERVER_TABLE_VISIBILITY_H_
 #define PLANB_SERVER_TABLE_VISIBILITY_H_
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/monotonic_time.h"
+#include "base/mutex.h"
 #include "server/base/executor.h"
 
 namespace planb::server {
@@ -29,9 +28,6 @@ namespace planb::server {
 // many streams. Callbacks run without a lock, most of them on a thread of the
 // executor, so that a slow callback never delays the thread that publishes.
 // Thread-safe.
-//
-// std::mutex, here and everywhere in the server: Debian's abseil comes compiled
-// without TSan, which would not see the order that absl::Mutex makes.
 class Visibility {
  public:
   // How many publication times are kept.
@@ -92,8 +88,8 @@ class Visibility {
 
   const size_t max_waiting_;
   const uint64_t first_;  // visible from the start
-  mutable std::mutex mutex_;
-  mutable std::condition_variable advanced_;  // or closed
+  mutable Mutex mutex_;
+  mutable CondVar advanced_;  // or closed
   uint64_t generation_ ABSL_GUARDED_BY(mutex_);
   std::deque<std::pair<uint64_t, absl::Time>> times_ ABSL_GUARDED_BY(mutex_);
   Queue queue_ ABSL_GUARDED_BY(mutex_);

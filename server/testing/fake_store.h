@@ -5,15 +5,15 @@
 #ifndef PLANB_SERVER_TESTING_FAKE_STORE_H_
 #define PLANB_SERVER_TESTING_FAKE_STORE_H_
 
-#include <condition_variable>
 #include <cstdint>
 #include <limits>
 #include <map>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "base/mutex.h"
 #include "server/base/error.h"
 #include "server/table/store.h"
 
@@ -38,14 +38,14 @@ class FakeStore final : public Store {
   absl::StatusOr<uint64_t> CreateTable(const std::string& name,
                                        uint64_t generation,
                                        const FibOptions&) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!failure_.ok()) return failure_;
     created[name] = generation;
     return 0;
   }
   absl::Status DeleteTable(const std::string& name, uint64_t,
                            uint64_t generation) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!failure_.ok()) return failure_;
     created.erase(name);
     floor_ = std::max(floor_, generation);
@@ -56,7 +56,7 @@ class FakeStore final : public Store {
                    absl::Span<const AcceptedBatch> batches,
                    Done done) override {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       ++begun_;
       changed_.notify_all();
       waiting_.push_back({{batches.begin(), batches.end()}, std::move(done)});
@@ -68,13 +68,15 @@ class FakeStore final : public Store {
                      absl::FunctionRef<TableVersion()> version) override {
     if (!wants_snapshots) return;
     TableVersion taken = version();
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     snapshots.push_back(std::move(taken));
   }
   void Close(const absl::Status& why, SteadyInstant deadline) override {
     {
-      std::unique_lock lock(mutex_);
-      changed_.wait_until(lock, deadline, [this] { return !held_; });
+      MutexLock lock(mutex_);
+      changed_.wait_until(
+          lock, deadline,
+          [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !held_; });
       closed_ = why;
     }
     Answer();
@@ -82,23 +84,23 @@ class FakeStore final : public Store {
 
   // Later writes fail with `status`; they succeed if it is OK.
   void Fail(absl::Status status) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     failure_ = std::move(status);
   }
   // Later appends with a batch of more than `routes` routes fail with `status`.
   void FailAbove(size_t routes, absl::Status status) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     most_routes_ = routes;
     too_large_ = std::move(status);
   }
   // Later commits wait until Release().
   void Hold() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     held_ = true;
   }
   void Release() {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       held_ = false;
       changed_.notify_all();
     }
@@ -106,13 +108,15 @@ class FakeStore final : public Store {
   }
   // Waits until `count` appends have begun.
   void AwaitCommits(int count) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return begun_ >= count; });
+    MutexLock lock(mutex_);
+    changed_.wait(lock, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return begun_ >= count;
+    });
   }
 
   // How many appends have begun.
   int begun() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return begun_;
   }
 
@@ -134,7 +138,7 @@ class FakeStore final : public Store {
 
   // Ends the appends that wait.
   void Answer() {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     for (Waiting& append : std::exchange(waiting_, {})) {
       absl::Status status = held_ ? closed_ : failure_;
       for (const AcceptedBatch& batch : append.batches) {
@@ -151,8 +155,8 @@ class FakeStore final : public Store {
   }
 
   const std::string path_ = "nowhere";
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  Mutex mutex_;
+  CondVar changed_;
   absl::Status failure_, closed_, too_large_;
   size_t most_routes_ = std::numeric_limits<size_t>::max();
   bool held_ = false;

@@ -11,13 +11,13 @@
 #include <cstdint>
 #include <limits>
 #include <map>
-#include <mutex>
 #include <random>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "lpm/address.h"
 #include "lpm/prefix.h"
 #include "server/table/update.h"
@@ -217,7 +217,7 @@ class HistoryRecorder {
   // Adds to one of the lists: Add(&ModelHistory::writes, call).
   template <typename Call>
   void Add(std::vector<Call> ModelHistory::*list, Call call) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     (history_.*list).push_back(std::move(call));
   }
 
@@ -227,7 +227,7 @@ class HistoryRecorder {
   // What `look` returns of the history so far. No call is added meanwhile.
   template <typename Look>
   auto Inspect(Look look) const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return look(history_);
   }
 
@@ -235,7 +235,7 @@ class HistoryRecorder {
   ModelHistory Take() { return std::move(history_); }
 
  private:
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   ModelHistory history_;
 };
 

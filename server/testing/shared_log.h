@@ -11,12 +11,12 @@
 #include <deque>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "base/mutex.h"
 #include "server/base/error.h"
 #include "server/table/store.h"
 
@@ -49,7 +49,7 @@ class SharedLog {
 
     // Tables are loaded when they are empty.
     absl::StatusOr<std::vector<StoredTable>> Load() override {
-      const std::lock_guard lock(log_.mutex_);
+      const MutexLock lock(log_.mutex_);
       std::vector<StoredTable> tables;
       for (const auto& [name, table] : log_.tables_) {
         tables.push_back({.name = name, .id = table.id});
@@ -71,7 +71,7 @@ class SharedLog {
     absl::StatusOr<uint64_t> CreateTable(const std::string& name,
                                          uint64_t generation,
                                          const FibOptions& fib) override {
-      const std::lock_guard lock(log_.mutex_);
+      const MutexLock lock(log_.mutex_);
       if (log_.tables_.contains(name)) {
         return FieldError(absl::StatusCode::kAlreadyExists, "TABLE_EXISTS",
                           "table", "another server has made it");
@@ -90,7 +90,7 @@ class SharedLog {
     }
     absl::Status DeleteTable(const std::string& name, uint64_t id,
                              uint64_t generation) override {
-      const std::lock_guard lock(log_.mutex_);
+      const MutexLock lock(log_.mutex_);
       const auto table = log_.tables_.find(name);
       if (table == log_.tables_.end() || table->second.id != id) {
         return absl::OkStatus();
@@ -106,13 +106,13 @@ class SharedLog {
       return absl::OkStatus();
     }
     uint64_t generation_floor() const override {
-      const std::lock_guard lock(log_.mutex_);
+      const MutexLock lock(log_.mutex_);
       return log_.floor_;
     }
     void StartAppend(const std::string& table, uint64_t id, uint64_t position,
                      absl::Span<const AcceptedBatch> batches,
                      Done done) override {
-      const std::lock_guard lock(log_.mutex_);
+      const MutexLock lock(log_.mutex_);
       const auto found = log_.tables_.find(table);
       if (found == log_.tables_.end() || found->second.id != id) {
         return done(absl::NotFoundError("deleted"));
@@ -142,7 +142,7 @@ class SharedLog {
     void OfferSnapshot(const std::string&, uint64_t,
                        absl::FunctionRef<TableVersion()>) override {}
     void Close(const absl::Status&, SteadyInstant) override {
-      const std::lock_guard lock(log_.mutex_);
+      const MutexLock lock(log_.mutex_);
       std::erase(log_.views_, this);
     }
 
@@ -181,7 +181,7 @@ class SharedLog {
   };
 
   // Held while followers are called.
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::vector<View*> views_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, SharedTable> tables_ ABSL_GUARDED_BY(mutex_);
   uint64_t ids_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -3,9 +3,7 @@
 #include "server/store/sqlite_store.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <filesystem>
-#include <mutex>
 #include <optional>
 #include <random>
 #include <system_error>
@@ -15,6 +13,7 @@
 #include "absl/base/internal/raw_logging.h"
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "lpm/io/table_file.h"
 #include "server/base/error.h"
 #include "server/base/log.h"
@@ -121,8 +120,8 @@ struct SqliteStore::Core {
   std::unique_ptr<StoreBackground> background;
   std::thread writer_thread, background_thread;
 
-  std::mutex mutex;
-  std::condition_variable ended_changed;
+  Mutex mutex;
+  CondVar ended_changed;
   bool ended ABSL_GUARDED_BY(mutex) = false;  // both threads, or nearly
   std::optional<SteadyInstant> closed_by ABSL_GUARDED_BY(mutex);
 };
@@ -141,7 +140,7 @@ absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(
   });
   core->writer_thread = std::thread([core] {
     core->engine->Loop();
-    const std::lock_guard lock(core->mutex);
+    const MutexLock lock(core->mutex);
     core->ended = true;
     core->ended_changed.notify_all();
   });
@@ -205,8 +204,9 @@ SqliteStore::~SqliteStore() {
   core_->background->End();
   bool ended = true;
   {
-    std::unique_lock lock(core_->mutex);
-    const auto has_ended = [this] { return core_->ended; };
+    MutexLock lock(core_->mutex);
+    const auto has_ended = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(
+                               core_->mutex) { return core_->ended; };
     if (core_->closed_by.has_value()) {
       ended = core_->ended_changed.wait_until(
           lock,
@@ -332,7 +332,7 @@ void SqliteStore::OfferSnapshot(const std::string& table, uint64_t /*id*/,
 
 void SqliteStore::Close(const absl::Status& why, SteadyInstant deadline) {
   {
-    const std::lock_guard lock(core_->mutex);
+    const MutexLock lock(core_->mutex);
     core_->closed_by = deadline;
   }
   core_->background->Rest();

@@ -7,6 +7,8 @@
 #include <optional>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
+#include "base/mutex.h"
 #include "server/base/log.h"
 #include "server/store/store_entry.h"
 #include "server/store/store_snapshot.h"
@@ -50,36 +52,38 @@ StoreBackground::StoreBackground(StoreEngine& engine,
       due_(options.checkpoint_pages) {}
 
 void StoreBackground::End() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ending_ = resting_ = true;
   changed_.notify_all();
 }
 
 void StoreBackground::Rest() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   resting_ = true;
 }
 
 bool StoreBackground::resting() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return resting_;
 }
 
 void StoreBackground::Logged(int64_t pages) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   pages_ = pages;
   if (pages_ >= due_) changed_.notify_all();
 }
 
 void StoreBackground::Sweep() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   sweep_ = true;
   changed_.notify_all();
 }
 
 void StoreBackground::AwaitIdle() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return ending_ || (idle_ && !HasWork()); });
+  MutexLock lock(mutex_);
+  changed_.wait(lock, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return ending_ || (idle_ && !HasWork());
+  });
 }
 
 void StoreBackground::OfferSnapshot(const std::string& table,
@@ -90,13 +94,13 @@ void StoreBackground::OfferSnapshot(const std::string& table,
     return;
   }
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     uint64_t& from = from_bytes_[table];
     if (end->log_bytes < from) return;
     from = kNever;
   }
   Offer offer = {*end, version()};
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   offers_.push_back(std::move(offer));
   changed_.notify_all();
 }
@@ -113,10 +117,12 @@ void StoreBackground::Loop() {
     CheckpointIfDue();
     std::optional<Offer> offer;
     {
-      std::unique_lock lock(mutex_);
+      MutexLock lock(mutex_);
       idle_ = true;
       changed_.notify_all();
-      changed_.wait(lock, [this] { return ending_ || HasWork(); });
+      changed_.wait(lock, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+        return ending_ || HasWork();
+      });
       idle_ = false;
       if (ending_) break;
       if (pages_ >= due_) continue;
@@ -141,7 +147,7 @@ void StoreBackground::Loop() {
 void StoreBackground::CheckpointIfDue() {
   int64_t pages;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (resting_ || pages_ < due_) return;
     pages = pages_;
   }
@@ -161,7 +167,7 @@ void StoreBackground::CheckpointIfDue() {
     Log(LogLevel::kWarning, "store checkpoint failed",
         {{"error", run.message()}});
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   // A reader, such as an operator's shell, or a full disk can prevent the log
   // from being reused. Then the next checkpoint is due only after as many pages
   // again, not at the next commit.
@@ -199,7 +205,7 @@ absl::Status StoreBackground::WriteSnapshot(Offer offer) {
       return transaction.writer().WriteTable(row);
     });
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   sweep_ = true;
   if (status.ok()) {
     snapshots_.fetch_add(1);

@@ -8,17 +8,16 @@
 #define PLANB_SERVER_STORE_STORE_BACKGROUND_H_
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "base/mutex.h"
 #include "server/store/store_engine.h"
 #include "server/store/store_sql.h"
 #include "server/table/store.h"
@@ -95,8 +94,8 @@ class StoreBackground {
   const Options options_;
   uint64_t next_snapshot_;  // of Loop()
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;  // anything guarded
+  mutable Mutex mutex_;
+  CondVar changed_;  // anything guarded
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   bool resting_ ABSL_GUARDED_BY(mutex_) = false;  // also when ending
   bool idle_ ABSL_GUARDED_BY(mutex_) = false;

@@ -6,7 +6,9 @@
 #include <future>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "server/base/error.h"
 #include "server/base/log.h"
 
@@ -70,16 +72,8 @@ absl::StatusOr<std::unique_ptr<StoreEngine>> StoreEngine::Create(
     std::string path, std::unique_ptr<Sql> sql, StoreState state) {
   auto writer = StoreWriter::Create(*sql);
   if (!writer.ok()) return writer.status();
-  std::unique_ptr<StoreEngine> engine(new StoreEngine(
+  return std::unique_ptr<StoreEngine>(new StoreEngine(
       std::move(path), std::move(sql), *std::move(writer), std::move(state)));
-  sqlite3_wal_hook(
-      engine->sql_->sql(),
-      [](void* pages, sqlite3*, const char*, int count) {
-        *static_cast<int64_t*>(pages) = count;
-        return SQLITE_OK;
-      },
-      &engine->wal_pages_);
-  return engine;
 }
 
 StoreEngine::StoreEngine(std::string path, std::unique_ptr<Sql> sql,
@@ -89,17 +83,27 @@ StoreEngine::StoreEngine(std::string path, std::unique_ptr<Sql> sql,
       writer_(std::move(writer)),
       state_(std::move(state)),
       ends_(state_.tables),
-      floor_(state_.row.generation_floor) {}
+      floor_(state_.row.generation_floor) {
+  sqlite3_wal_hook(
+      sql_->sql(),
+      [](void* pages, sqlite3*, const char*, int count) {
+        *static_cast<int64_t*>(pages) = count;
+        return SQLITE_OK;
+      },
+      &wal_pages_);
+}
 
 void StoreEngine::Loop() {
-  std::unique_lock lock(queue_mutex_);
+  MutexLock lock(queue_mutex_);
   for (;;) {
-    to_run_.wait(lock, [this] { return ending_ || !queue_.empty(); });
+    to_run_.wait(lock, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_mutex_) {
+      return ending_ || !queue_.empty();
+    });
     if (queue_.empty()) break;
     const Jobs jobs = running_ = std::exchange(queue_, {});
     lock.unlock();
     {
-      const std::lock_guard state_lock(mutex_);
+      const MutexLock state_lock(mutex_);
       RunAll(jobs);
     }
     lock.lock();
@@ -115,13 +119,13 @@ void StoreEngine::Loop() {
     idle_.notify_all();
   }
   lock.unlock();
-  const std::lock_guard state_lock(mutex_);
+  const MutexLock state_lock(mutex_);
   writer_.reset();
   sql_.reset();
 }
 
 void StoreEngine::End() {
-  const std::lock_guard lock(queue_mutex_);
+  const MutexLock lock(queue_mutex_);
   ending_ = true;
   to_run_.notify_one();
 }
@@ -156,7 +160,7 @@ absl::Status StoreEngine::Await(const std::shared_ptr<Waiting>& waiting) {
 void StoreEngine::Enqueue(const std::shared_ptr<Waiting>& waiting) {
   absl::Status closed;
   {
-    const std::lock_guard lock(queue_mutex_);
+    const MutexLock lock(queue_mutex_);
     closed = closed_;
     if (closed.ok()) queue_.push_back(waiting);
     to_run_.notify_one();
@@ -166,15 +170,17 @@ void StoreEngine::Enqueue(const std::shared_ptr<Waiting>& waiting) {
 
 absl::Status StoreEngine::Read(
     absl::FunctionRef<absl::Status(Sql&, const StoreState&)> read) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return read(*sql_, state_);
 }
 
 void StoreEngine::Close(const absl::Status& why, SteadyInstant deadline) {
-  std::unique_lock lock(queue_mutex_);
+  MutexLock lock(queue_mutex_);
   if (closed_.ok()) closed_ = why;
   const bool idle = idle_.wait_until(
-      lock, deadline, [this] { return queue_.empty() && running_.empty(); });
+      lock, deadline, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_mutex_) {
+        return queue_.empty() && running_.empty();
+      });
   if (idle) return;
   Log(LogLevel::kError, "the store does not answer; its calls are ended",
       {{"path", path_}, {"calls", queue_.size() + running_.size()}});
@@ -196,7 +202,7 @@ void StoreEngine::Close(const absl::Status& why, SteadyInstant deadline) {
 }
 
 std::optional<TableHead> StoreEngine::EndOf(const std::string& table) const {
-  const std::lock_guard lock(queue_mutex_);
+  const MutexLock lock(queue_mutex_);
   const auto found = ends_.find(table);
   return found == ends_.end() ? std::nullopt : std::optional(found->second);
 }
@@ -244,7 +250,7 @@ absl::Status StoreEngine::Transact(
       static_cast<uint64_t>(absl::ToInt64Nanoseconds(ElapsedSince(start))));
   floor_.store(state_.row.generation_floor);
   {
-    const std::lock_guard lock(queue_mutex_);
+    const MutexLock lock(queue_mutex_);
     for (const auto& [name, unused] : transaction.before()) {
       const TableHead* const head = transaction.Find(name);
       if (head == nullptr) {

@@ -8,12 +8,10 @@
 #define PLANB_SERVER_STORE_STORE_ENGINE_H_
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "base/monotonic_time.h"
+#include "base/mutex.h"
 #include "server/store/store_schema.h"
 #include "server/store/store_sql.h"
 #include "server/store/store_writer.h"
@@ -171,7 +170,7 @@ class StoreEngine {
   Listener listener_;
 
   // Held during a transaction. Before `queue_mutex_`.
-  std::mutex mutex_;
+  Mutex mutex_;
   std::unique_ptr<Sql> sql_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<StoreWriter> writer_ ABSL_GUARDED_BY(mutex_);
   StoreState state_ ABSL_GUARDED_BY(mutex_);
@@ -179,9 +178,9 @@ class StoreEngine {
   // Length of the write-ahead log after the last commit. SQLite's hook sets it.
   int64_t wal_pages_ ABSL_GUARDED_BY(mutex_) = 0;
 
-  mutable std::mutex queue_mutex_;
-  std::condition_variable to_run_;
-  std::condition_variable idle_;  // no jobs are left
+  mutable Mutex queue_mutex_;
+  CondVar to_run_;
+  CondVar idle_;  // no jobs are left
   Jobs queue_ ABSL_GUARDED_BY(queue_mutex_);
   Jobs running_ ABSL_GUARDED_BY(queue_mutex_);
   bool ending_ ABSL_GUARDED_BY(queue_mutex_) = false;

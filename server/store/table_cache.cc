@@ -135,7 +135,7 @@ absl::StatusOr<StoredTable> TableCache::Read(const Entry& entry) const {
 }
 
 absl::StatusOr<StoredCopy> TableCache::Load() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const std::string path = IndexPath();
   std::error_code error;
   if (!std::filesystem::exists(path, error)) {
@@ -249,7 +249,7 @@ absl::Status TableCache::WriteAll(absl::Span<const Table> tables,
 
 absl::Status TableCache::Write(absl::Span<const Table> tables,
                                absl::Time as_of) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   absl::Status status = WriteAll(tables, as_of);
   if (!status.ok()) ++failures_;
   return status;

@@ -9,7 +9,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +19,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "base/mutex.h"
 #include "lpm/fib/fib.h"
 #include "prometheus/collectable.h"
 #include "prometheus/metric_family.h"
@@ -92,7 +92,7 @@ class TableCache {
   const std::string directory_;
   const std::string store_;
   const int lock_;  // an open file
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   // The files that the index names.
   std::vector<std::string> files_ ABSL_GUARDED_BY(mutex_);
   // Not guarded: a write to a disk that hangs must not hold up the metrics.

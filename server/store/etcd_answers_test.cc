@@ -11,7 +11,6 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
@@ -21,6 +20,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/mutex.h"
 #include "etcd.grpc.pb.h"
 #include "lpm/synthetic/synthetic.h"
 #include "server/base/error.h"
@@ -515,15 +515,15 @@ class Followed final : public StoreFollower {
 
  private:
   void Add(const std::string& name, std::set<std::string>& names) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     names.insert(name);
   }
   std::set<std::string> Get(const std::set<std::string>& names) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return names;
   }
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::set<std::string> replaced_, failed_;
 };
 

@@ -13,6 +13,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "base/regular_file.h"
 #include "etcd.grpc.pb.h"
 #include "server/base/grpc_time.h"
@@ -92,7 +93,7 @@ class EtcdClient::Context {
       context_.set_deadline(
           GrpcAfter(absl::FromChrono(*deadline - SteadyNow())));
     }
-    const std::lock_guard lock(client_.mutex_);
+    const MutexLock lock(client_.mutex_);
     if (with_token && !client_.token_.empty()) {
       context_.AddMetadata("token", client_.token_);
     }
@@ -100,7 +101,7 @@ class EtcdClient::Context {
     if (client_.cancelled_) context_.TryCancel();
   }
   ~Context() {
-    const std::lock_guard lock(client_.mutex_);
+    const MutexLock lock(client_.mutex_);
     client_.contexts_.erase(&context_);
   }
   Context(const Context&) = delete;
@@ -136,7 +137,7 @@ absl::Status EtcdClient::Authenticate(
       etcdserverpb::Auth::NewStub(channel)->Authenticate(context.get(), request,
                                                          &response);
   if (!status.ok()) return FromGrpc(status);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   token_ = response.token();
   return absl::OkStatus();
 }
@@ -168,7 +169,7 @@ absl::StatusOr<Response> EtcdClient::Call(
         std::min(deadline, SteadyAfter(options_.attempt_timeout));
     const auto to = channel();
     if (!options_.user.empty() && !authenticated && !renewed) {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       authenticated = !token_.empty();
     }
     Response response;
@@ -206,7 +207,7 @@ absl::StatusOr<Response> EtcdClient::Call(
     Rotate();
     if (SteadyNow() + kRetryPause >= deadline) return FromGrpc(status);
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (cancelled_) return absl::CancelledError("etcd: the store is closed");
     }
     std::this_thread::sleep_for(kRetryPause);
@@ -361,7 +362,7 @@ absl::Status EtcdClient::Watch(
 }
 
 void EtcdClient::Cancel() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   cancelled_ = true;
   for (grpc::ClientContext* const context : contexts_) context->TryCancel();
 }

@@ -14,7 +14,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <utility>
@@ -27,6 +26,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/monotonic_time.h"
+#include "base/mutex.h"
 #include "etcd.pb.h"
 #include "server/base/client_channel.h"
 
@@ -146,7 +146,7 @@ class EtcdClient {
   std::unique_ptr<TlsProvider> tls_;
   std::vector<std::shared_ptr<grpc::Channel>> channels_;
   std::atomic<size_t> current_ = 0;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::string token_ ABSL_GUARDED_BY(mutex_);
   Seen seen_ ABSL_GUARDED_BY(mutex_);
   std::set<grpc::ClientContext*> contexts_ ABSL_GUARDED_BY(mutex_);

@@ -7,12 +7,14 @@
 #include <map>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/random/random.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
+#include "base/mutex.h"
 #include "lpm/io/byte_source.h"
 #include "lpm/routes/table_digest.h"
 #include "server/base/error.h"
@@ -277,7 +279,7 @@ absl::StatusOr<std::vector<StoredTable>> EtcdStore::Load() {
   if (!has_default) {
     // The first of all servers; or another one makes it at this moment.
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       floor_revision_ = loaded->floor_revision;
     }
     const auto made = CreateTable("default", loaded->floor, FibOptions());
@@ -287,7 +289,7 @@ absl::StatusOr<std::vector<StoredTable>> EtcdStore::Load() {
     loaded = load_whole();
     if (!loaded.ok()) return loaded.status();
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   logs_ = std::move(loaded->logs);
   floor_ = loaded->floor;
   floor_revision_ = loaded->floor_revision;
@@ -300,7 +302,7 @@ absl::Status EtcdStore::Resume(absl::Span<StoredTable> tables,
                                absl::Duration age) {
   resumed_ = true;
   heard_ = SteadyAfter(-age).time_since_epoch().count();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   // Without an entry, so that the store is ahead once it is read.
   for (const StoredTable& table : tables) {
     logs_[table.id] = {.name = table.name, .id = table.id};
@@ -310,7 +312,7 @@ absl::Status EtcdStore::Resume(absl::Span<StoredTable> tables,
 
 Following EtcdStore::Follow(StoreFollower& follower) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     follower_ = &follower;
   }
   {
@@ -339,7 +341,7 @@ absl::Status EtcdStore::Deliver(uint64_t id, uint64_t number, int64_t revision,
   const bool parsed = entry.ParseFromString(value);
   bool own = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = logs_.find(id);
     if (found == logs_.end() || !found->second.failed.ok())
       return absl::OkStatus();
@@ -368,7 +370,7 @@ absl::Status EtcdStore::Deliver(uint64_t id, uint64_t number, int64_t revision,
       damage = std::string(accepted.status().message());
     }
   }
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   const auto found = logs_.find(id);
   if (found == logs_.end() || !found->second.failed.ok())
     return absl::OkStatus();
@@ -426,7 +428,7 @@ void EtcdStore::Created(const std::string& name, const KeyValue& kv) {
                        {{"error", wrong.message()}});
   }
   TableRecord record;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!record.ParseFromString(kv.value())) return;
   if (logs_.contains(record.id())) return;
   Log* const other = Find(name, kAnyTable);
@@ -505,7 +507,7 @@ absl::Status EtcdStore::Event(const etcdserverpb::Event& event) {
         !record.ParseFromString(kv.value())) {
       return absl::OkStatus();
     }
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = logs_.find(id);
     if (found == logs_.end()) return absl::OkStatus();
     auto& followed = found->second;
@@ -518,7 +520,7 @@ absl::Status EtcdStore::Event(const etcdserverpb::Event& event) {
     return absl::OkStatus();
   }
   if (key == Key("state/floor") && put) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     floor_revision_ = std::max(floor_revision_, kv.mod_revision());
     uint64_t floor = 0;
     if (absl::SimpleAtoi(kv.value(), &floor)) floor_ = std::max(floor_, floor);
@@ -533,7 +535,7 @@ void EtcdStore::WatchLoop() {
   for (;;) {
     int64_t from = 0;
     {
-      std::unique_lock lock(mutex_);
+      MutexLock lock(mutex_);
       if (ending_) return;
       from = revision_ + 1;
     }
@@ -559,8 +561,10 @@ void EtcdStore::WatchLoop() {
         pause = kWatchPause;
         continue;
       }
-      std::unique_lock lock(mutex_);
-      changed_.wait_for(lock, PauseOf(pause), [this] { return ending_; });
+      MutexLock lock(mutex_);
+      changed_.wait_for(
+          lock, PauseOf(pause),
+          [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return ending_; });
       pause = std::min(2 * pause, kLongestPause);
       continue;
     }
@@ -585,7 +589,7 @@ void EtcdStore::WatchLoop() {
             if (!status.ok()) break;
             last = event.kv().mod_revision();
           }
-          const std::lock_guard lock(mutex_);
+          const MutexLock lock(mutex_);
           if (status.ok()) {
             heard_ = SteadyNow().time_since_epoch().count();
           } else {
@@ -596,14 +600,16 @@ void EtcdStore::WatchLoop() {
           return status;
         });
     {
-      std::unique_lock lock(mutex_);
+      MutexLock lock(mutex_);
       if (ending_) return;
     }
     if (missed) continue;
     server::Log(LogLevel::kWarning, "the watch of the store began anew",
                 {{"error", ended.message()}});
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, PauseOf(kWatchPause), [this] { return ending_; });
+    MutexLock lock(mutex_);
+    changed_.wait_for(
+        lock, PauseOf(kWatchPause),
+        [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return ending_; });
   }
 }
 

@@ -8,12 +8,14 @@
 #include <utility>
 
 #include "absl/base/internal/raw_logging.h"
+#include "absl/base/thread_annotations.h"
 #include "absl/random/random.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "base/mutex.h"
 #include "lpm/io/table_file.h"
 #include "lpm/routes/table_digest.h"
 #include "server/base/error.h"
@@ -137,7 +139,7 @@ absl::Duration EtcdStore::lag() const {
 }
 
 uint64_t EtcdStore::generation_floor() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return floor_;
 }
 
@@ -155,7 +157,7 @@ absl::StatusOr<uint64_t> EtcdStore::CreateTable(const std::string& name,
   etcdserverpb::TxnRequest txn;
   CompareCreation(key, 0, txn);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!closed_.ok()) return closed_;
     // The floor has risen since the caller read it.
     if (floor_ != 0 && generation <= floor_) return Conflict();
@@ -167,7 +169,7 @@ absl::StatusOr<uint64_t> EtcdStore::CreateTable(const std::string& name,
   ReadElse(floor_key, txn);
   bool lost = false;
   const auto response = client_->Txn(txn, absl::InfiniteDuration(), &lost);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   creating_.erase(record.id());
   // The watch has seen it made, and did not tell the follower.
   if (logs_.contains(record.id())) return record.id();
@@ -213,7 +215,7 @@ absl::Status EtcdStore::DeleteTable(const std::string& name, uint64_t id,
   uint64_t floor = 0;
   int64_t floor_revision = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!closed_.ok()) return closed_;
     const Log* const log = Find(name, id);
     if (log == nullptr) return absl::OkStatus();  // another server did it
@@ -242,7 +244,7 @@ absl::Status EtcdStore::DeleteTable(const std::string& name, uint64_t id,
     const auto response = client_->Txn(txn, absl::InfiniteDuration(), &lost);
     if (!response.ok()) return Failed(response.status(), lost);
     if (response->succeeded()) {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       floor_ = std::max(floor_, floor);
       floor_revision_ =
           std::max(floor_revision_, response->header().revision());
@@ -293,7 +295,7 @@ void EtcdStore::StartAppend(const std::string& table, uint64_t id,
     }
     AppendBatch(batch, body);
   }
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   if (!closed_.ok()) {
     const absl::Status why = closed_;
     lock.unlock();
@@ -305,9 +307,11 @@ void EtcdStore::StartAppend(const std::string& table, uint64_t id,
 }
 
 void EtcdStore::AppendLoop() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return ending_ || !jobs_.empty(); });
+    changed_.wait(lock, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return ending_ || !jobs_.empty();
+    });
     if (jobs_.empty()) return;
     Job job = std::move(jobs_.front());
     jobs_.pop_front();
@@ -430,7 +434,7 @@ void EtcdStore::Append(Job job) {
   int64_t created = 0;
   const std::string key = TableKey(job.table);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     Log* const log = Find(job.table, id);
     const absl::Status why = Refusal(job, log);
     if (!why.ok()) return job.done(why);
@@ -499,7 +503,7 @@ void EtcdStore::Append(Job job) {
       }
     }
     if (response.ok() && response->succeeded()) {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       const auto log = logs_.find(id);
       if (log == logs_.end()) return;  // deleted since, which has ended it
       if (log->second.record.next() == number) {
@@ -521,7 +525,7 @@ void EtcdStore::Append(Job job) {
   if (conflict) status = CatchUp(id);
   Done done;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto log = logs_.find(id);
     if (log == logs_.end()) return;
     done = Take(log->second, append);
@@ -558,7 +562,7 @@ absl::Status EtcdStore::PutChunks(const std::string& table, uint64_t id,
                                   LogRecord& entry) {
   for (size_t at = 0; at < contents.size(); at += options_.chunk_bytes) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       const auto log = logs_.find(id);
       if (log == logs_.end()) return NoTable(table);
       if (log->second.record.next() != number) return Conflict();
@@ -583,7 +587,7 @@ absl::Status EtcdStore::CatchUp(uint64_t id) {
   for (;;) {
     uint64_t next = 0;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       const auto log = logs_.find(id);
       if (log == logs_.end() || !log->second.failed.ok())
         return absl::OkStatus();
@@ -612,18 +616,20 @@ absl::Status EtcdStore::CatchUp(uint64_t id) {
 void EtcdStore::Close(const absl::Status& why, SteadyInstant deadline) {
   std::vector<Done> refused;
   {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     if (ending_) return;
     closed_ = why;
     for (Job& job : jobs_) refused.push_back(std::move(job.done));
     jobs_.clear();
-    changed_.wait_until(lock, deadline, [this] { return busy_ == 0; });
+    changed_.wait_until(
+        lock, deadline,
+        [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return busy_ == 0; });
     ending_ = true;
     changed_.notify_all();
   }
   {
     // The other servers need not wait for the end of its lease.
-    std::unique_lock lock(report_mutex_);
+    MutexLock lock(report_mutex_);
     report_ending_ = true;
     report_changed_.notify_all();
     report_changed_.wait_until(lock, deadline,

@@ -8,12 +8,10 @@
 #define PLANB_SERVER_STORE_ETCD_STORE_H_
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -27,6 +25,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/monotonic_time.h"
+#include "base/mutex.h"
 #include "etcd_records.pb.h"
 #include "server/store/etcd_client.h"
 #include "server/table/store.h"
@@ -249,8 +248,8 @@ class EtcdStore final : public Store {
   std::atomic<bool> diverged_ = false;
 
   // Held while the follower and Done are called, which do not call the store.
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  mutable Mutex mutex_;
+  CondVar changed_;
   StoreFollower* follower_ ABSL_GUARDED_BY(mutex_) = nullptr;
   Logs logs_ ABSL_GUARDED_BY(mutex_);
   std::set<uint64_t> creating_ ABSL_GUARDED_BY(mutex_);
@@ -280,7 +279,7 @@ class EtcdStore final : public Store {
   bool report_ending_ ABSL_GUARDED_BY(report_mutex_) = false;
   bool report_ended_ ABSL_GUARDED_BY(report_mutex_) = false;
   // Held while the reports are read, which many calls may want at once.
-  std::mutex replicas_mutex_;
+  Mutex replicas_mutex_;
   std::vector<StoreReplica> replicas_ ABSL_GUARDED_BY(replicas_mutex_);
   SteadyInstant replicas_read_ ABSL_GUARDED_BY(replicas_mutex_);
   std::vector<std::thread> threads_;

@@ -8,19 +8,19 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <condition_variable>
 #include <future>
-#include <mutex>
 #include <random>
 #include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/mutex.h"
 #include "base/testing/wire.h"
 #include "etcd_records.pb.h"
 #include "lpm/io/table_file.h"
@@ -119,19 +119,21 @@ struct Node {
 class FakeFollower final : public StoreFollower {
  public:
   void AwaitTable(uint64_t id) {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     EXPECT_TRUE(changed_.wait_for(lock, absl::ToChronoSeconds(kPatience),
-                                  [&] { return made_.contains(id); }));
+                                  [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                                    return made_.contains(id);
+                                  }));
   }
   size_t made() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return made_.size();
   }
 
   void Appended(const std::string&, uint64_t, uint64_t,
                 std::vector<AcceptedBatch>) override {}
   void Replaced(StoredTable table) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     made_.insert(table.id);
     changed_.notify_all();
   }
@@ -139,8 +141,8 @@ class FakeFollower final : public StoreFollower {
   void Failed(const std::string&, uint64_t, const absl::Status&) override {}
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  Mutex mutex_;
+  CondVar changed_;
   std::set<uint64_t> made_ ABSL_GUARDED_BY(mutex_);
 };
 
@@ -695,18 +697,18 @@ TEST_F(EtcdStoreTest, ReadsAgainWhatWasCompacted) {
     void Appended(const std::string&, uint64_t, uint64_t,
                   std::vector<AcceptedBatch>) override {}
     void Replaced(StoredTable table) override {
-      const std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       replaced.push_back(std::move(table));
     }
     void Deleted(const std::string&, uint64_t) override {}
     void Failed(const std::string&, uint64_t, const absl::Status&) override {}
-    std::mutex mutex;
+    Mutex mutex;
     std::vector<StoredTable> replaced;
   } follower;
   auto following = late->Follow(follower);
   const absl::Time deadline = absl::Now() + kPatience;
   for (;;) {
-    const std::lock_guard lock(follower.mutex);
+    const MutexLock lock(follower.mutex);
     if (follower.replaced.size() == 2 || absl::Now() > deadline) break;
   }
   following = {};

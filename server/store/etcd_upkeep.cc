@@ -7,8 +7,10 @@
 #include <map>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/mutex.h"
 #include "server/base/error.h"
 #include "server/base/log.h"
 #include "server/base/periodic.h"
@@ -57,7 +59,7 @@ void EtcdStore::ReportLoop() {
   SteadyInstant kept;
   int64_t servers = 1;
   bool due = true;
-  std::unique_lock lock(report_mutex_);
+  MutexLock lock(report_mutex_);
   while (!report_ending_) {
     lock.unlock();
     absl::Status status;
@@ -90,11 +92,14 @@ void EtcdStore::ReportLoop() {
     report_changed_.wait_for(lock,
                              absl::ToChronoMilliseconds(std::max(
                                  kReportPause, kReportShare * servers)),
-                             [this] { return report_ending_; });
+                             [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(
+                                 report_mutex_) { return report_ending_; });
     if (lease == 0) continue;
-    report_changed_.wait_for(
-        lock, absl::ToChronoMilliseconds(kLeaseRefresh),
-        [&] { return report_ending_ || report_due_ || due; });
+    report_changed_.wait_for(lock, absl::ToChronoMilliseconds(kLeaseRefresh),
+                             [&]()
+                                 ABSL_EXCLUSIVE_LOCKS_REQUIRED(report_mutex_) {
+                                   return report_ending_ || report_due_ || due;
+                                 });
     due = std::exchange(report_due_, false) || due;
   }
   lock.unlock();
@@ -178,7 +183,7 @@ absl::StatusOr<int64_t> EtcdStore::SendReport(int64_t lease) {
     }
   }
   {
-    const std::lock_guard lock(report_mutex_);
+    const MutexLock lock(report_mutex_);
     std::erase_if(visible_, [&](const auto& table) {
       return !tables.contains(table.first);
     });
@@ -204,7 +209,7 @@ absl::StatusOr<int64_t> EtcdStore::SendReport(int64_t lease) {
 
 absl::StatusOr<std::vector<StoreReplica>> EtcdStore::Replicas(
     absl::Duration max_age) {
-  const std::lock_guard lock(replicas_mutex_);
+  const MutexLock lock(replicas_mutex_);
   if (!replicas_.empty() && ElapsedSince(replicas_read_) <= max_age) {
     return replicas_;
   }
@@ -243,7 +248,7 @@ absl::StatusOr<std::vector<StoreReplica>> EtcdStore::Replicas(
 void EtcdStore::OfferSnapshot(const std::string& table, uint64_t id,
                               absl::FunctionRef<TableVersion()> version) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     auto* const log = Find(table, id);
     if (log == nullptr || !log->failed.ok() || log->offered || !closed_.ok()) {
       return;
@@ -254,7 +259,7 @@ void EtcdStore::OfferSnapshot(const std::string& table, uint64_t id,
     }
   }
   TableVersion taken = version();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   auto* const log = Find(table, id);
   if (log == nullptr || log->offered || !log->failed.ok()) return;
   // The last entry that the table has. The log may have later ones of the same
@@ -275,9 +280,11 @@ void EtcdStore::OfferSnapshot(const std::string& table, uint64_t id,
 }
 
 void EtcdStore::SnapshotLoop() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return ending_ || !offers_.empty(); });
+    changed_.wait(lock, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return ending_ || !offers_.empty();
+    });
     if (ending_) return;
     Offer offer = std::move(offers_.front());
     offers_.pop_front();
@@ -290,8 +297,9 @@ void EtcdStore::SnapshotLoop() {
     }
     lock.lock();
     // Not again at once.
-    changed_.wait_for(lock, std::chrono::seconds(1),
-                      [this] { return ending_; });
+    changed_.wait_for(
+        lock, std::chrono::seconds(1),
+        [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return ending_; });
     const auto log = logs_.find(id);
     if (log != logs_.end()) log->second.offered = false;
   }

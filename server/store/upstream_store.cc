@@ -7,9 +7,11 @@
 #include <set>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/random/random.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "lpm/routes/table_digest.h"
 #include "server/base/error.h"
 #include "server/base/grpc_time.h"
@@ -75,12 +77,12 @@ absl::Status Add(const Message& message, Delta& delta) {
 class UpstreamStore::Call {
  public:
   explicit Call(UpstreamStore& store) : store_(store) {
-    const std::lock_guard lock(store_.mutex_);
+    const MutexLock lock(store_.mutex_);
     store_.contexts_.insert(&context_);
     if (store_.closed_) context_.TryCancel();
   }
   ~Call() {
-    const std::lock_guard lock(store_.mutex_);
+    const MutexLock lock(store_.mutex_);
     store_.contexts_.erase(&context_);
   }
   Call(const Call&) = delete;
@@ -315,12 +317,13 @@ Following UpstreamStore::Follow(StoreFollower& follower) {
 }
 
 bool UpstreamStore::Pause(absl::Duration shortest, absl::Duration longest) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   const absl::Duration pause =
       shortest +
       (longest - shortest) * absl::Uniform<double>(absl::BitGen(), 0.0, 1.0);
-  closing_.wait_for(lock, absl::ToChronoMilliseconds(pause),
-                    [this] { return closed_; });
+  closing_.wait_for(
+      lock, absl::ToChronoMilliseconds(pause),
+      [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return closed_; });
   return !closed_;
 }
 
@@ -443,7 +446,7 @@ void UpstreamStore::RunPoll() {
 void UpstreamStore::Close(const absl::Status& /*why*/,
                           SteadyInstant /*deadline*/) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (std::exchange(closed_, true)) return;
     closing_.notify_all();
     for (grpc::ClientContext* const context : contexts_) context->TryCancel();

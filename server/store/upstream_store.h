@@ -9,11 +9,9 @@
 #include <grpcpp/client_context.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
@@ -26,6 +24,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/monotonic_time.h"
+#include "base/mutex.h"
 #include "planb/v1/route_table.grpc.pb.h"
 #include "server/base/client_channel.h"
 #include "server/table/store.h"
@@ -134,8 +133,8 @@ class UpstreamStore final : public Store {
   // Null before Follow(), and after following has ended.
   StoreFollower* follower_ ABSL_GUARDED_BY(follower_mutex_) = nullptr;
 
-  std::mutex mutex_;
-  std::condition_variable closing_;
+  Mutex mutex_;
+  CondVar closing_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   std::set<grpc::ClientContext*> contexts_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_id_ = 1;

@@ -10,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "server/base/error.h"
 
 namespace planb::server {
@@ -118,7 +119,7 @@ CallGuard::CallGuard(const CallTimeouts& timeouts, ControlMetrics& metrics)
 
 CallGuard::~CallGuard() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
     changed_.notify_one();
   }
@@ -131,7 +132,7 @@ CallGuard::Watch() {
 }
 
 void CallGuard::Set(Timer& timer, absl::Duration wait) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (timer.is_reply && ++replies_ > kPatientReplies) {
     wait = std::min(wait, kImpatience);
   }
@@ -142,7 +143,7 @@ void CallGuard::Set(Timer& timer, absl::Duration wait) {
 }
 
 void CallGuard::Clear(Timer& timer) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (timer.set) Erase(timer);
 }
 
@@ -154,7 +155,7 @@ void CallGuard::Erase(Timer& timer) {
 
 void CallGuard::Loop() {
   pthread_setname_np(pthread_self(), "planb_guard");
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!stopping_) {
     if (timers_.empty()) {
       looks_ = SteadyInstant::max();

@@ -12,10 +12,8 @@
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/server_interceptor.h>
 
-#include <condition_variable>
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <thread>
 #include <utility>
@@ -24,6 +22,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/monotonic_time.h"
+#include "base/mutex.h"
 #include "server/control/control_metrics.h"
 
 namespace planb::server {
@@ -74,8 +73,8 @@ class CallGuard {
 
   const CallTimeouts timeouts_;
   ControlMetrics& metrics_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  Mutex mutex_;
+  CondVar changed_;
   std::set<std::pair<SteadyInstant, Timer*>> timers_ ABSL_GUARDED_BY(mutex_);
   size_t replies_ ABSL_GUARDED_BY(mutex_) = 0;  // among the timers
   // When the thread looks next.

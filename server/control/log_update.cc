@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/mutex.h"
 #include "server/base/error.h"
 #include "server/base/log.h"
 
@@ -91,7 +92,7 @@ void UpdateLog::Refused(const UpdateName& update,
   if (absl::IsCancelled(why) || absl::IsDeadlineExceeded(why)) return;
   const std::string reason = ErrorReason(why);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ++by_reason_[reason.empty() ? absl::StatusCodeToString(why.code())
                                 : reason];
   }
@@ -121,7 +122,7 @@ void UpdateLog::Accepted(const UpdateName& update, uint64_t generation) const {
 }
 
 std::vector<std::pair<std::string, uint64_t>> UpdateLog::ByReason() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return {by_reason_.begin(), by_reason_.end()};
 }
 

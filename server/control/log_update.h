@@ -10,7 +10,6 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -20,6 +19,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "base/mutex.h"
 #include "server/base/log.h"
 #include "server/base/trace.h"
 #include "server/table/update.h"
@@ -73,7 +73,7 @@ class UpdateLog {
  private:
   Tracer* const tracer_;
   LogLimit limit_{/*lines_per_second=*/5};
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::map<std::string, uint64_t> by_reason_ ABSL_GUARDED_BY(mutex_);
 };
 

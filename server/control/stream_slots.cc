@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
+#include "base/mutex.h"
 #include "lpm/address.h"
 #include "server/base/error.h"
 
@@ -33,7 +34,7 @@ absl::StatusOr<StreamSlots::Slot> StreamSlots::Enter(std::string client) {
                       absl::StrCat("the limit is ", limit, whose),
                       absl::Seconds(1));
   };
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto known = of_client_.find(client);
   if (known != of_client_.end() && known->second >= limit_of_client) {
     return refuse(limit_of_client, " for one client");
@@ -45,7 +46,7 @@ absl::StatusOr<StreamSlots::Slot> StreamSlots::Enter(std::string client) {
 }
 
 void StreamSlots::Leave(const std::string& client) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto known = of_client_.find(client);
   if (--known->second == 0) of_client_.erase(known);
   gauge_.Decrement();

@@ -10,7 +10,6 @@
 #include <prometheus/gauge.h>
 
 #include <cstddef>
-#include <mutex>
 #include <string>
 #include <utility>
 
@@ -19,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/monotonic_time.h"
+#include "base/mutex.h"
 #include "server/base/in_flight.h"
 
 namespace planb::server {
@@ -75,7 +75,7 @@ class StreamSlots {
   prometheus::Gauge& gauge_;
   const absl::string_view reason_;
   InFlight open_;
-  std::mutex mutex_;
+  Mutex mutex_;
   absl::flat_hash_map<std::string, size_t> of_client_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -6,16 +6,15 @@
 #include <google/protobuf/arena.h>
 
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <future>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "server/base/decoded_size.h"
 #include "server/base/error.h"
 #include "server/control/decode_update.h"
@@ -74,10 +73,10 @@ class Answers {
   // does not know of them: waits for them.
   bool Take(const Pending& pending) {
     const uint64_t credits = context_.limits.update_credits;
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     if (pending.cost > credits - on_the_way_) return false;
     if (pending.id_cost > 0) {
-      freed_.wait(lock, [&] {
+      freed_.wait(lock, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
         return on_the_way_ == 0 ||
                on_the_way_ + ids_on_the_way_ + pending.cost + pending.id_cost <=
                    credits;
@@ -89,7 +88,7 @@ class Answers {
   }
 
   void Push(Pending pending) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     queue_.push_back(std::move(pending));
     changed_.notify_one();
   }
@@ -97,7 +96,7 @@ class Answers {
   // Returns when all is answered.
   void Finish() {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       finished_ = true;
       changed_.notify_one();
     }
@@ -112,10 +111,12 @@ class Answers {
     first.set_persisted_generation(table_.persisted());
     stream_.Write(first);
 
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     for (;;) {
       changed_.wait_for(lock, kLookAround,
-                        [this] { return finished_ || !queue_.empty(); });
+                        [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                          return finished_ || !queue_.empty();
+                        });
       if (!queue_.empty()) {
         Pending pending = std::move(queue_.front());
         queue_.pop_front();
@@ -177,7 +178,7 @@ class Answers {
     {
       // Before the client learns of them, so that it never sends more than this
       // side allows.
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       on_the_way_ -= pending.cost;
       ids_on_the_way_ -= pending.id_cost;
       freed_.notify_one();

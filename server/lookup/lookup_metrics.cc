@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/mutex.h"
 #include "server/base/metric_families.h"
 
 namespace planb::server {
@@ -67,14 +68,14 @@ void LookupCounters::AddTo(LookupTotals& totals) const {
 }
 
 LookupCounters& LookupMetrics::AddThread() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   threads_.push_back(std::make_unique<LookupCounters>(counting_));
   return *threads_.back();
 }
 
 void LookupMetrics::SetExample(const Span& span) {
   const absl::Duration took = span.end - span.start;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   examples_[DurationBucket(absl::ToInt64Nanoseconds(took))] = {
       .family = kDurationFamily,
       .trace_id = span.TraceIdText(),
@@ -85,7 +86,7 @@ void LookupMetrics::SetExample(const Span& span) {
 
 std::vector<Exemplar> LookupMetrics::Exemplars() const {
   std::vector<Exemplar> exemplars;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const std::optional<Exemplar>& each : examples_) {
     if (each.has_value()) exemplars.push_back(*each);
   }
@@ -95,7 +96,7 @@ std::vector<Exemplar> LookupMetrics::Exemplars() const {
 std::vector<prometheus::MetricFamily> LookupMetrics::Collect() const {
   LookupTotals totals;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const auto& thread : threads_) thread->AddTo(totals);
     totals.held = held_ = std::max(held_, totals.held);
   }

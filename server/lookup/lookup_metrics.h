@@ -14,13 +14,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/string_view.h"
 #include "base/monotonic_time.h"
+#include "base/mutex.h"
 #include "prometheus/collectable.h"
 #include "prometheus/metric_family.h"
 #include "server/base/duration_buckets.h"
@@ -161,7 +161,7 @@ class LookupMetrics : public prometheus::Collectable {
   const bool counting_;
   std::array<std::optional<Exemplar>, kDurationBuckets> examples_
       ABSL_GUARDED_BY(mutex_);
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   // The last value shown. Prometheus takes a counter that decreases for a
   // restart.
   mutable BackpressureClock::Nanoseconds held_ ABSL_GUARDED_BY(mutex_){0};

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/monotonic_time.h"
+#include "base/mutex.h"
 
 namespace planb::server {
 namespace {
@@ -65,7 +66,7 @@ absl::Status LookupQueue::Start() {
 
 bool LookupQueue::Post(std::function<void()> action) {
   auto posted = std::make_unique<Posted>(std::move(action));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (shut_down_) return false;
   posted.release()->Send(queue_.get());  // deletes itself
   return true;
@@ -73,7 +74,7 @@ bool LookupQueue::Post(std::function<void()> action) {
 
 void LookupQueue::Shutdown() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (std::exchange(shut_down_, true)) return;
     // On the queue's own thread, which starts all operations: gRPC aborts if
     // one is started while the queue shuts down.

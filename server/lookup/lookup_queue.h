@@ -12,13 +12,13 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "base/mutex.h"
 
 namespace planb::server {
 
@@ -101,7 +101,7 @@ class LookupQueue {
 
   const std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   const QueueOptions options_;
-  std::mutex mutex_;
+  Mutex mutex_;
   bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
   // Of the queue's thread, as is the next.
   bool ended_ = false;

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 
+#include "absl/base/thread_annotations.h"
+#include "base/mutex.h"
+
 namespace planb::server {
 
 void HealthState::Enter(Phase phase) {
@@ -12,36 +15,36 @@ void HealthState::Enter(Phase phase) {
 }
 
 void HealthState::Serve(Condition condition) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   condition_ = std::move(condition);
   loaded_ = true;
   Enter(Phase::kServing);
 }
 
 void HealthState::Drain() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   condition_ = nullptr;
   Enter(Phase::kDraining);
 }
 
 void HealthState::End() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   condition_ = nullptr;
   Enter(Phase::kEnded);
 }
 
 bool HealthState::ended() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return phase_ == Phase::kEnded;
 }
 
 bool HealthState::loaded() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return loaded_;
 }
 
 std::string HealthState::WhyNotReady() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   switch (phase_) {
     case Phase::kStarting:
       return "starting: the tables are being loaded";
@@ -55,15 +58,16 @@ std::string HealthState::WhyNotReady() const {
 }
 
 uint64_t HealthState::version() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return static_cast<uint64_t>(phase_);
 }
 
 void HealthState::AwaitChange(uint64_t seen, absl::Duration at_most) const {
-  std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, absl::ToChronoNanoseconds(at_most), [this, seen] {
-    return static_cast<uint64_t>(phase_) != seen;
-  });
+  MutexLock lock(mutex_);
+  changed_.wait_for(lock, absl::ToChronoNanoseconds(at_most),
+                    [this, seen]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                      return static_cast<uint64_t>(phase_) != seen;
+                    });
 }
 
 }  // namespace planb::server

@@ -6,15 +6,14 @@
 #ifndef PLANB_SERVER_OBSERVE_HEALTH_STATE_H_
 #define PLANB_SERVER_OBSERVE_HEALTH_STATE_H_
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
+#include "base/mutex.h"
 
 namespace planb::server {
 
@@ -55,8 +54,8 @@ class HealthState {
 
   void Enter(Phase phase) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  mutable std::mutex mutex_;
-  mutable std::condition_variable changed_;
+  mutable Mutex mutex_;
+  mutable CondVar changed_;
   Phase phase_ ABSL_GUARDED_BY(mutex_) = Phase::kStarting;
   bool loaded_ ABSL_GUARDED_BY(mutex_) = false;
   Condition condition_ ABSL_GUARDED_BY(mutex_);

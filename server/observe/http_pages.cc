@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/monotonic_time.h"
+#include "base/mutex.h"
 #include "server/base/metric_families.h"
 #include "server/observe/statusz.h"
 
@@ -77,14 +78,14 @@ absl::StatusOr<std::unique_ptr<HttpPages>> HttpPages::Start(
 
 void HttpPages::RegisterCollectable(
     std::shared_ptr<prometheus::Collectable> more) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   collectables_.push_back(std::move(more));
 }
 
 std::vector<prometheus::MetricFamily> HttpPages::Collect() const {
   std::vector<std::shared_ptr<prometheus::Collectable>> collectables;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     collectables = collectables_;
   }
   std::vector<prometheus::MetricFamily> all;

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +16,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/mutex.h"
 #include "planb/v1/route_table.pb.h"
 #include "prometheus/collectable.h"
 #include "prometheus/metric_family.h"
@@ -77,7 +77,7 @@ class HttpPages {
   const absl::Time started_ = absl::Now();
   // Has only the flags, as of the start: a reload sets them while it reads.
   std::shared_ptr<const statusz::ServerState> flags_;
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::vector<std::shared_ptr<prometheus::Collectable>> collectables_
       ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<HttpServer> server_;  // last: it calls all the others

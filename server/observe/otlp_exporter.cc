@@ -7,7 +7,9 @@
 #include <utility>
 #include <variant>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
+#include "base/mutex.h"
 #include "base/utf8.h"
 #include "server/base/grpc_time.h"
 #include "server/base/log.h"
@@ -92,7 +94,7 @@ OtlpExporter::OtlpExporter(OtlpOptions options,
 
 OtlpExporter::~OtlpExporter() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ending_ = true;
     if (call_ != nullptr) call_->TryCancel();
   }
@@ -126,11 +128,13 @@ void OtlpExporter::Loop() {
 }
 
 bool OtlpExporter::Wait() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   // Where a whole request waits already, nothing has to gather.
   const auto gather =
       tracer_.waiting() < kSpansPerRequest ? kGather : kGather.zero();
-  return !changed_.wait_for(lock, gather, [this] { return ending_; });
+  return !changed_.wait_for(
+      lock, gather,
+      [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return ending_; });
 }
 
 uint64_t OtlpExporter::Send(const std::vector<Span>& spans) {
@@ -146,7 +150,7 @@ uint64_t OtlpExporter::Send(const std::vector<Span>& spans) {
   for (const Span& span : spans) ToProto(span, *of_scope.add_spans());
   grpc::ClientContext call;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     call.set_deadline(GrpcAfter(ending_ ? kLastTimeout : kTimeout));
     call_ = &call;
   }
@@ -154,7 +158,7 @@ uint64_t OtlpExporter::Send(const std::vector<Span>& spans) {
   otlp::TraceService::Stub stub(channel_);
   const grpc::Status status = stub.Export(&call, request, &response);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     call_ = nullptr;
   }
   const auto sent = static_cast<int64_t>(spans.size());

@@ -9,10 +9,8 @@
 #include <grpcpp/client_context.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -20,6 +18,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "base/mutex.h"
 #include "prometheus/collectable.h"
 #include "prometheus/metric_family.h"
 #include "server/base/client_channel.h"
@@ -77,8 +76,8 @@ class OtlpExporter {
   std::atomic<uint64_t> exported_ = 0;
   std::atomic<uint64_t> failed_ = 0;
   bool failing_ = false;  // belongs to the thread
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  Mutex mutex_;
+  CondVar changed_;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   // The request in flight, or null.
   grpc::ClientContext* call_ ABSL_GUARDED_BY(mutex_) = nullptr;

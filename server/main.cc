@@ -10,13 +10,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -28,6 +26,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "base/cpu_list.h"
+#include "base/mutex.h"
 #include "base/process_setup.h"
 #include "server/base/client_channel.h"
 #include "server/base/log.h"
@@ -77,8 +76,8 @@ class StopSignals {
  private:
   void Loop();
 
-  std::mutex mutex_;
-  std::condition_variable came_;
+  Mutex mutex_;
+  CondVar came_;
   bool serving_ ABSL_GUARDED_BY(mutex_) = false;
   bool reload_pending_ ABSL_GUARDED_BY(mutex_) = false;
   std::function<void()> reload_ ABSL_GUARDED_BY(mutex_);
@@ -95,7 +94,7 @@ StopSignals::StopSignals() {
 
 StopSignals::~StopSignals() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ending_ = true;
   }
   // A thread that has ended and is not joined ignores the signal.
@@ -105,20 +104,22 @@ StopSignals::~StopSignals() {
 }
 
 void StopSignals::Serve(std::function<void()> reload) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   serving_ = true;
   reload_ = std::move(reload);
   if (reload_pending_) reload_();
 }
 
 void StopSignals::IgnoreReloads() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   reload_ = nullptr;
 }
 
 int StopSignals::Await() {
-  std::unique_lock lock(mutex_);
-  came_.wait(lock, [this] { return signal_ != 0; });
+  MutexLock lock(mutex_);
+  came_.wait(lock, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return signal_ != 0;
+  });
   return signal_;
 }
 
@@ -126,11 +127,11 @@ void StopSignals::Loop() {
   const sigset_t signals = Signals();
   int signal = 0;
   while (sigwait(&signals, &signal) == 0 && signal == SIGHUP) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     reload_pending_ = !serving_;
     if (reload_ != nullptr) reload_();
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!serving_ && !ending_) {
     Log(LogLevel::kInfo, "stopped before serving", {{"signal", signal}});
     // Without cleanup: the main thread still loads tables.
@@ -241,10 +242,10 @@ int Main(int argc, char** argv) {
     if (!otlp.ok()) return Refuse(otlp.status());
     options.otlp = *std::move(otlp);
   }
-  std::mutex reloading;
+  Mutex reloading;
   const auto reload =
       [&](Server& running) -> absl::StatusOr<std::vector<std::string>> {
-    const std::lock_guard lock(reloading);
+    const MutexLock lock(reloading);
     auto again = ReloadFlags(argc, argv);
     absl::Status status = again.status();
     const auto adopt = running.PrepareReload();

@@ -249,7 +249,7 @@ bool Admission::AllowedByLimits(int fd, const Peer& peer, SteadyInstant now,
   const size_t most_of_peer = limits_.max_peer_connections > 0
                                   ? limits_.max_peer_connections
                                   : std::max<size_t>(most / 2, 1);
-  const auto full = [&] {
+  const auto full = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const auto of_peer = open_of_peer_.find(peer.key_);
     if (of_peer != open_of_peer_.end() && of_peer->second >= most_of_peer) {
       reason = kOfPeer;

@@ -23,6 +23,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "base/monotonic_time.h"
+#include "base/mutex.h"
 #include "client/call.h"
 #include "planb/v1/route_lookup.grpc.pb.h"
 
@@ -283,7 +284,7 @@ absl::StatusOr<uint64_t> BatchLookup::Send(const Batch& batch,
                                            absl::Time wall_deadline) {
   const absl::Time deadline = ToMonotonic(wall_deadline);
   const auto sent = std::make_shared<ReplayQueue::InFlight>();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   while (!ended_ && !send_closed_ &&
          (encoding_ || queue_->size() >= options_.max_in_flight)) {
     changed_.wait(mutex_);
@@ -316,13 +317,13 @@ absl::StatusOr<uint64_t> BatchLookup::Send(const Batch& batch,
 }
 
 void BatchLookup::CloseSend() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   send_closed_ = true;
   changed_.notify_all();
 }
 
 absl::StatusOr<bool> BatchLookup::Receive(BatchResult& result) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   while (receiving_) changed_.wait(mutex_);
   receiving_ = true;
   absl::StatusOr<bool> received = ReceiveAlone(result);
@@ -420,7 +421,7 @@ void BatchLookup::Pop(const absl::Status& status) {
 }
 
 bool BatchLookup::Ready() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!queue_->front_answered() && !ended_ && !queue_->empty()) {
     if (call_ == nullptr && MonotonicNow() >= retry_.next_attempt()) Open();
     if (!Write() && call_ != nullptr && !polling_) {
@@ -431,7 +432,7 @@ bool BatchLookup::Ready() {
 }
 
 bool BatchLookup::CancelBatch(uint64_t id) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ReplayQueue::InFlight* const batch = queue_->Find(id);
   if (batch == nullptr) return false;
   batch->cancelled = true;
@@ -441,17 +442,17 @@ bool BatchLookup::CancelBatch(uint64_t id) {
 }
 
 void BatchLookup::Cancel() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   End(absl::CancelledError("the handle was cancelled"));
 }
 
 size_t BatchLookup::in_flight() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return queue_->size();
 }
 
 uint64_t BatchLookup::reconnects() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return reconnects_;
 }
 

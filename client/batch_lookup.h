@@ -16,17 +16,16 @@
 
 #include <grpcpp/channel.h>
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "base/mutex.h"
 #include "client/batch_codec.h"
 #include "client/call.h"
 #include "client/channel.h"
@@ -165,11 +164,9 @@ class BatchLookup {
   const BatchLookupOptions options_;
   LookupObserver& observer_;
 
-  // std::mutex, because absl's waits use the wall clock, which may jump.
-  mutable std::mutex mutex_;
-  // Signalled when a field below changes. `any`: functions here wait with the
-  // mutex itself, and release it for a while.
-  std::condition_variable_any changed_;
+  mutable Mutex mutex_;
+  // Signalled when a field below changes.
+  CondVar changed_;
   RetryPolicy retry_ ABSL_GUARDED_BY(mutex_);
   bool send_closed_ ABSL_GUARDED_BY(mutex_) = false;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;

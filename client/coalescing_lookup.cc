@@ -183,7 +183,7 @@ std::future<Answer> CoalescingLookup::Lookup(const Address& address,
 
 uint64_t CoalescingLookup::Lookup(const Address& address,
                                   Clock::time_point deadline, Done done) {
-  Lock lock(mutex_);
+  MutexLock lock(mutex_);
   absl::Status refused;
   while (refused.ok() && !shut_down_ && schedule_->full()) {
     if (!options_.block_when_full) {
@@ -201,12 +201,12 @@ uint64_t CoalescingLookup::Lookup(const Address& address,
   }
   const uint64_t id =
       schedule_->Add(address, Clock::now(), deadline, std::move(done));
-  SendDue(lock);
+  SendDue();
   return id;
 }
 
 bool CoalescingLookup::Cancel(uint64_t call) {
-  Lock lock(mutex_);
+  MutexLock lock(mutex_);
   const Done done = schedule_->TakeCall(call);
   lock.unlock();
   room_.notify_one();
@@ -215,25 +215,25 @@ bool CoalescingLookup::Cancel(uint64_t call) {
   return true;
 }
 
-void CoalescingLookup::SendDue(Lock& lock) {
+void CoalescingLookup::SendDue() {
   Schedule::Departure departure;
   if (shut_down_ || !schedule_->TakeDeparture(Clock::now(), departure)) {
     TellTime();
     return;
   }
   TellTime();  // the calls of the batch still have deadlines
-  lock.unlock();
+  mutex_.unlock();
   transport_->Start(departure.addresses_v6, departure.addresses_v4,
                     [this, id = departure.id](const BatchOutcome& outcome) {
                       Land(id, outcome);
                     });
-  lock.lock();
+  mutex_.lock();
 }
 
 void CoalescingLookup::Land(uint64_t departure, const BatchOutcome& outcome) {
-  Lock lock(mutex_);
+  MutexLock lock(mutex_);
   const std::vector<Schedule::Arrival> arrivals = schedule_->Land(departure);
-  SendDue(lock);  // the server gets work before the callbacks run
+  SendDue();  // the server gets work before the callbacks run
   lock.unlock();
   room_.notify_all();
   if (!outcome.status.ok()) {
@@ -252,7 +252,7 @@ void CoalescingLookup::TellTime() {
 }
 
 void CoalescingLookup::KeepTime() {
-  Lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!shut_down_) {
     wakes_ = schedule_->NextEvent();
     if (wakes_ > Clock::now()) {
@@ -264,7 +264,7 @@ void CoalescingLookup::KeepTime() {
       continue;
     }
     const std::vector<Done> expired = schedule_->TakeExpired(Clock::now());
-    SendDue(lock);
+    SendDue();
     lock.unlock();
     if (!expired.empty()) room_.notify_all();
     Tell(expired, absl::DeadlineExceededError("no answer in time"));
@@ -274,7 +274,7 @@ void CoalescingLookup::KeepTime() {
 
 void CoalescingLookup::Shutdown() {
   std::call_once(shutdown_, [this] {
-    Lock lock(mutex_);
+    MutexLock lock(mutex_);
     shut_down_ = true;
     const std::vector<Done> all = schedule_->TakeAll();
     lock.unlock();

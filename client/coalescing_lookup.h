@@ -15,7 +15,6 @@
 #define PLANB_CLIENT_COALESCING_LOOKUP_H_
 
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -36,6 +35,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
+#include "base/mutex.h"
 #include "client/batch_lookup.h"
 #include "lpm/address.h"
 #include "lpm/prefix.h"
@@ -77,8 +77,7 @@ struct CoalescingOptions {
 };
 
 // Invariant: every call is answered exactly once. Owns its transport.
-// Thread-safe. Starts one thread, for deadlines and delays. Locks are
-// std::mutex, so that ThreadSanitizer sees them however abseil was built.
+// Thread-safe. Starts one thread, for deadlines and delays.
 class CoalescingLookup {
  public:
   // Carries the batches; and decides when they are sent. Both are below.
@@ -121,10 +120,8 @@ class CoalescingLookup {
   void Shutdown();
 
  private:
-  using Lock = std::unique_lock<std::mutex>;
-
-  // Sends a batch if one is due. Releases `lock` while it sends.
-  void SendDue(Lock& lock);
+  // Sends a batch if one is due. Releases the mutex while it sends.
+  void SendDue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Land(uint64_t departure, const BatchOutcome& outcome);
   // Wakes the timekeeper if the next event is before its wake-up.
   void TellTime() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -133,10 +130,10 @@ class CoalescingLookup {
   const CoalescingOptions options_;
   const std::unique_ptr<Transport> transport_;
 
-  std::mutex mutex_;
+  Mutex mutex_;
   const std::unique_ptr<Schedule> schedule_ ABSL_PT_GUARDED_BY(mutex_);
-  std::condition_variable room_;
-  std::condition_variable time_;
+  CondVar room_;
+  CondVar time_;
   // The time at which the timekeeper wakes up.
   Clock::time_point wakes_ ABSL_GUARDED_BY(mutex_) = Clock::time_point::max();
   bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;

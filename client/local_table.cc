@@ -10,7 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 
 namespace planb::client {
 namespace {
@@ -45,7 +47,7 @@ std::unique_ptr<const LocalRoutes::State> LocalRoutes::First() {
 }
 
 void LocalRoutes::SetObjects(const GenerationChanges& changes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto erase = [this](NextHopId id, auto& objects) {
     const auto found = objects.find(id);
     if (found == objects.end()) return;
@@ -138,14 +140,14 @@ absl::Status LocalRoutes::Apply(const GenerationChanges& changes) {
 }
 
 std::optional<NextHop> LocalRoutes::FindNextHop(NextHopId id) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = next_hops_.find(id);
   return found == next_hops_.end() ? std::nullopt
                                    : std::optional(found->second);
 }
 
 std::optional<NextHopGroup> LocalRoutes::FindGroup(NextHopId id) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = groups_.find(id);
   return found == groups_.end() ? std::nullopt : std::optional(found->second);
 }
@@ -172,7 +174,7 @@ absl::Status LocalTable::Start() {
 
 LocalTable::~LocalTable() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     closing_ = true;
     if (watcher_ != nullptr) watcher_->Cancel();
     changed_.notify_all();
@@ -188,10 +190,12 @@ absl::StatusOr<std::unique_ptr<LocalTable>> LocalTable::Follow(
       new LocalTable(std::move(channel), std::move(options)));
   absl::Status started = table->Start();
   if (!started.ok()) return started;
-  std::unique_lock lock(table->mutex_);
-  table->changed_.wait_until(lock, ToSteady(ToMonotonic(deadline)), [&] {
-    return table->ready_ || !table->ended_.ok();
-  });
+  MutexLock lock(table->mutex_);
+  table->changed_.wait_until(lock, ToSteady(ToMonotonic(deadline)),
+                             [&]()
+                                 ABSL_EXCLUSIVE_LOCKS_REQUIRED(table->mutex_) {
+                                   return table->ready_ || !table->ended_.ok();
+                                 });
   if (!table->ended_.ok()) return table->ended_;
   if (!table->ready_) {
     return absl::DeadlineExceededError(absl::StrCat(
@@ -217,7 +221,7 @@ absl::StatusOr<uint64_t> LocalTable::AskServer(Family family,
                                                NextHopId* next_hops) const {
   uint64_t least = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!ended_.ok()) return ended_;
     least = std::max(generation(), answered_);
     if (!options_.fall_back || count > kLargestQuestion) {
@@ -245,7 +249,7 @@ absl::StatusOr<uint64_t> LocalTable::AskServer(Family family,
   for (size_t i = 0; i < count; ++i) {
     next_hops[i] = answers->answers[i].next_hop;
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   answered_ = std::max(answered_, answers->generation);
   // The server may be heard again since it was asked.
   if (generation() < answered_) unfit_ = true;
@@ -254,10 +258,12 @@ absl::StatusOr<uint64_t> LocalTable::AskServer(Family family,
 
 absl::Status LocalTable::WaitFor(uint64_t generation,
                                  absl::Time deadline) const {
-  std::unique_lock lock(mutex_);
-  changed_.wait_until(lock, ToSteady(ToMonotonic(deadline)), [&] {
-    return routes_.generation() >= generation || !ended_.ok();
-  });
+  MutexLock lock(mutex_);
+  changed_.wait_until(lock, ToSteady(ToMonotonic(deadline)),
+                      [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                        return routes_.generation() >= generation ||
+                               !ended_.ok();
+                      });
   if (routes_.generation() >= generation) return absl::OkStatus();
   if (!ended_.ok()) return ended_;
   return absl::DeadlineExceededError(
@@ -274,7 +280,7 @@ absl::Duration LocalTable::staleness() const {
 }
 
 void LocalTable::WatchStaleness() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!closing_) {
     if (ended_.ok()) {
       unfit_ = staleness() > options_.max_staleness || generation() < answered_;
@@ -288,7 +294,7 @@ void LocalTable::Run() {
   RetryPolicy retry(options_.backoff, absl::InfiniteDuration());
   for (;;) {
     absl::Status why = FollowOnce(retry);
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     if (closing_) return;
     watcher_.reset();
     const bool passes = IsRetryable(why) || absl::IsOutOfRange(why) ||
@@ -301,8 +307,9 @@ void LocalTable::Run() {
     }
     retry.Failed(why, MonotonicNow());
     trouble_ = std::move(why);
-    changed_.wait_until(lock, ToSteady(retry.next_attempt()),
-                        [this] { return closing_; });
+    changed_.wait_until(
+        lock, ToSteady(retry.next_attempt()),
+        [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return closing_; });
     if (closing_) return;
   }
 }
@@ -310,7 +317,7 @@ void LocalTable::Run() {
 absl::Status LocalTable::FollowOnce(RetryPolicy& retry) {
   RouteWatcher* watcher = nullptr;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (closing_) return absl::CancelledError();
     watcher_ = std::make_unique<RouteWatcher>(
         channel_,
@@ -341,7 +348,7 @@ absl::Status LocalTable::FollowOnce(RetryPolicy& retry) {
     } else if (ElapsedSince(*since) >= options_.backoff.max) {
       retry.Succeeded();
     }
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (changes->reset && ready_) ++resyncs_;
     ready_ = true;
     trouble_ = absl::OkStatus();

@@ -8,12 +8,10 @@
 
 #include <array>
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -23,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/monotonic_time.h"
+#include "base/mutex.h"
 #include "base/published.h"
 #include "client/call.h"
 #include "client/lookup_client.h"
@@ -91,7 +90,7 @@ class LocalRoutes {
   const Kernel& kernel_;
   std::array<std::unique_ptr<Half>, 2> halves_;  // v4, v6
   TableDigest digest_;
-  mutable std::mutex mutex_;  // of the objects
+  mutable Mutex mutex_;  // of the objects
   std::map<NextHopId, NextHop> next_hops_ ABSL_GUARDED_BY(mutex_);
   std::map<NextHopId, NextHopGroup> groups_ ABSL_GUARDED_BY(mutex_);
   Published<State> state_;
@@ -188,8 +187,8 @@ class LocalTable {
   // follower_ alone.
   bool sound_ = false;
 
-  mutable std::mutex mutex_;
-  mutable std::condition_variable changed_;
+  mutable Mutex mutex_;
+  mutable CondVar changed_;
   bool ready_ ABSL_GUARDED_BY(mutex_) = false;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status ended_ ABSL_GUARDED_BY(mutex_);

@@ -4,8 +4,10 @@
 
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "base/monotonic_time.h"
+#include "base/mutex.h"
 #include "client/call.h"
 
 namespace planb::client {
@@ -163,7 +165,7 @@ absl::StatusOr<GenerationChanges> RouteWatcher::Next() {
 }
 
 void RouteWatcher::Cancel() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   cancelled_ = true;
   cancelling_.notify_all();
   if (context_ != nullptr) context_->TryCancel();
@@ -178,7 +180,7 @@ void RouteWatcher::Open() {
   request.set_resync(options_.resync);
   grpc::ClientContext* context = nullptr;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (cancelled_) return;
     context_ = std::make_unique<grpc::ClientContext>();
     context = context_.get();
@@ -191,19 +193,20 @@ void RouteWatcher::Open() {
 absl::Status RouteWatcher::Close() {
   absl::Status end = FromGrpc(reader_->Finish());
   reader_.reset();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   context_.reset();
   return end;
 }
 
 bool RouteWatcher::SleepUntil(absl::Time time) {
-  std::unique_lock lock(mutex_);
-  return !cancelling_.wait_until(lock, ToSteady(time),
-                                 [this] { return cancelled_; });
+  MutexLock lock(mutex_);
+  return !cancelling_.wait_until(
+      lock, ToSteady(time),
+      [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return cancelled_; });
 }
 
 bool RouteWatcher::cancelled() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return cancelled_;
 }
 

@@ -18,10 +18,8 @@
 #include <grpcpp/client_context.h>
 #include <grpcpp/support/sync_stream.h>
 
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,6 +28,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/mutex.h"
 #include "client/call.h"
 #include "lpm/prefix.h"
 #include "planb/v1/route_table.grpc.pb.h"
@@ -158,9 +157,8 @@ class RouteWatcher {
   // All later calls return this error.
   absl::Status end_;
 
-  // std::mutex, because absl's waits use the wall clock, which may jump.
-  mutable std::mutex mutex_;
-  std::condition_variable cancelling_;
+  mutable Mutex mutex_;
+  CondVar cancelling_;
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
   // Replaced only by Next; guarded for Cancel. Null when no stream is open.
   std::unique_ptr<grpc::ClientContext> context_ ABSL_GUARDED_BY(mutex_);

@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "base/monotonic_time.h"
+#include "base/mutex.h"
 #include "client/call.h"
 
 namespace planb::client {
@@ -54,15 +56,16 @@ absl::StatusOr<uint64_t> UpdateStream::Send(v1::StreamUpdatesRequest batch,
   batch.clear_writer_epoch();
   batch.clear_batch_id();
   {
-    const std::lock_guard write_lock(write_mutex_);
+    const MutexLock write_lock(write_mutex_);
     {
-      std::unique_lock lock(mutex_);
+      MutexLock lock(mutex_);
       // While no batch is in flight, no further credits come. Then a batch
       // needs none for its id.
-      if (!changed_.wait_until(lock, ToSteady(ToMonotonic(deadline)), [&] {
-            return over_ || credits_ >= cost + id_cost ||
-                   (greeted_ && in_flight_.empty());
-          })) {
+      if (!changed_.wait_until(lock, ToSteady(ToMonotonic(deadline)),
+                               [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                                 return over_ || credits_ >= cost + id_cost ||
+                                        (greeted_ && in_flight_.empty());
+                               })) {
         return absl::DeadlineExceededError(
             "the server grants no credits for another batch");
       }
@@ -89,7 +92,7 @@ absl::StatusOr<uint64_t> UpdateStream::Send(v1::StreamUpdatesRequest batch,
 absl::Status UpdateStream::Finish(absl::Time wall_deadline) {
   const absl::Time deadline = ToMonotonic(wall_deadline);
   {
-    const std::lock_guard write_lock(write_mutex_);
+    const MutexLock write_lock(write_mutex_);
     if (AwaitGreeting(deadline)) stream_->WritesDone();
   }
   const absl::Status end = AwaitEnd(deadline);
@@ -98,7 +101,7 @@ absl::Status UpdateStream::Finish(absl::Time wall_deadline) {
 }
 
 uint64_t UpdateStream::in_flight() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return in_flight_.size();
 }
 
@@ -112,19 +115,19 @@ void UpdateStream::Receive(const v1::StreamUpdatesRequest& hello) {
   }
   if (!ours.ok()) context_.TryCancel();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     over_ = true;
     changed_.notify_all();
   }
   absl::Status end;
   {
-    const std::lock_guard write_lock(write_mutex_);
+    const MutexLock write_lock(write_mutex_);
     end = FromGrpc(stream_->Finish());
   }
   if (!ours.ok()) end = ours;
   std::deque<InFlight> unanswered;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     unanswered.swap(in_flight_);
   }
   if (end.ok() && !unanswered.empty()) {
@@ -133,14 +136,14 @@ void UpdateStream::Receive(const v1::StreamUpdatesRequest& hello) {
   for (const InFlight& batch : unanswered) {
     on_reply_({.batch_id = batch.id, .status = end});
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   end_ = end;
   changed_.notify_all();
 }
 
 absl::Status UpdateStream::Accept(v1::StreamUpdatesResponse response) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     credits_ += response.credits();
     changed_.notify_all();
     if (!std::exchange(greeted_, true)) return absl::OkStatus();
@@ -159,15 +162,19 @@ absl::Status UpdateStream::Accept(v1::StreamUpdatesResponse response) {
 }
 
 bool UpdateStream::AwaitGreeting(absl::Time deadline) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   return changed_.wait_until(lock, ToSteady(deadline),
-                             [this] { return greeted_ || over_; });
+                             [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                               return greeted_ || over_;
+                             });
 }
 
 absl::Status UpdateStream::AwaitEnd(absl::Time deadline) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   if (!changed_.wait_until(lock, ToSteady(deadline),
-                           [this] { return end_.has_value(); })) {
+                           [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                             return end_.has_value();
+                           })) {
     return absl::DeadlineExceededError(
         absl::StrCat(in_flight_.size(), " batches were not answered in time"));
   }

@@ -18,12 +18,10 @@
 #include <grpcpp/client_context.h>
 #include <grpcpp/support/sync_stream.h>
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -32,6 +30,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/mutex.h"
 #include "planb/v1/route_table.grpc.pb.h"
 
 namespace planb::client {
@@ -113,13 +112,11 @@ class UpdateStream {
 
   // Held while writing, and during the stream's Finish, which gRPC requires to
   // come after the last write. Locked before mutex_.
-  //
-  // std::mutex, because absl's waits use the wall clock, which may jump.
-  std::mutex write_mutex_;
+  Mutex write_mutex_;
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   // Signalled when a field below changes.
-  std::condition_variable changed_;
+  CondVar changed_;
   uint64_t credits_ ABSL_GUARDED_BY(mutex_) = 0;
   // The server has answered the hello and granted credits.
   bool greeted_ ABSL_GUARDED_BY(mutex_) = false;

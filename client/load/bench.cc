@@ -11,8 +11,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <condition_variable>
-#include <mutex>
 #include <string>
 #include <thread>
 
@@ -22,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/monotonic_time.h"
+#include "base/mutex.h"
 
 namespace planb::client {
 
@@ -251,7 +250,7 @@ class Bench {
       if (!driver->status().ok()) return driver->status();
     }
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (!pinned_.ok()) return pinned_;
     }
     if (!result.ok()) return result;
@@ -303,7 +302,7 @@ class Bench {
 
   void StartThread(size_t stream, void (BenchDriver::*run)()) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       ++running_;
     }
     threads_.emplace_back([this, stream, run] {
@@ -312,7 +311,7 @@ class Bench {
         pinned = RunOn({options_.cpus[stream % options_.cpus.size()]});
       }
       (drivers_[stream].get()->*run)();
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (!pinned.ok()) pinned_ = pinned;
       --running_;
       ended_.notify_all();
@@ -357,9 +356,12 @@ class Bench {
       }
       const absl::Duration left = time() - MonotonicNow();
       if (left <= absl::ZeroDuration()) return false;
-      std::unique_lock lock(mutex_);
+      MutexLock lock(mutex_);
       const auto until = ToSteady(MonotonicNow() + std::min(left, kNap));
-      if (ended_.wait_until(lock, until, [this] { return running_ == 0; })) {
+      if (ended_.wait_until(lock, until,
+                            [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                              return running_ == 0;
+                            })) {
         return true;
       }
     }
@@ -383,8 +385,8 @@ class Bench {
   std::vector<std::unique_ptr<BenchDriver>> drivers_;
   std::vector<std::thread> threads_;
 
-  std::mutex mutex_;
-  std::condition_variable ended_;  // signalled when running_ falls
+  Mutex mutex_;
+  CondVar ended_;  // signalled when running_ falls
   size_t running_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status pinned_ ABSL_GUARDED_BY(mutex_);
 };

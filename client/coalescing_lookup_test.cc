@@ -16,6 +16,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "base/mutex.h"
+
 namespace planb::client {
 namespace {
 
@@ -270,7 +273,7 @@ class FakeTransport : public CoalescingLookup::Transport {
     for (; !v4.empty(); v4.remove_prefix(4)) {
       batch.next_hops.push_back(Last4(v4.substr(0, 4)));
     }
-    std::unique_lock<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     ++batches_;
     if (!ended_) {
       queue_.push_back(std::move(batch));
@@ -283,7 +286,7 @@ class FakeTransport : public CoalescingLookup::Transport {
 
   void Shutdown() override {
     {
-      std::lock_guard<std::mutex> lock(mutex_);
+      MutexLock lock(mutex_);
       ended_ = true;
     }
     changed_.notify_all();
@@ -293,7 +296,7 @@ class FakeTransport : public CoalescingLookup::Transport {
   }
 
   void Hold(bool held) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     held_ = held;
     changed_.notify_all();
   }
@@ -307,10 +310,11 @@ class FakeTransport : public CoalescingLookup::Transport {
   };
 
   void Serve() {
-    std::unique_lock<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     while (true) {
-      changed_.wait(lock,
-                    [this] { return ended_ || (!held_ && !queue_.empty()); });
+      changed_.wait(lock, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+        return ended_ || (!held_ && !queue_.empty());
+      });
       if (queue_.empty()) return;
       const Batch batch = std::move(queue_.front());
       queue_.pop_front();
@@ -325,8 +329,8 @@ class FakeTransport : public CoalescingLookup::Transport {
     }
   }
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  Mutex mutex_;
+  CondVar changed_;
   std::deque<Batch> queue_;
   bool held_ = false;
   bool ended_ = false;

@@ -25,7 +25,6 @@
 #include <iterator>
 #include <limits>
 #include <memory>
-#include <mutex>
 #include <random>
 #include <string>
 #include <thread>
@@ -35,6 +34,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/mutex.h"
 #include "base/testing/server_process.h"
 #include "base/testing/test_certificates.h"
 #include "base/testing/wire.h"
@@ -189,7 +189,7 @@ TEST(LocalTable, NeverTakesAnOlderTable) {
 
 // It is not sent either: the watch ends with its first message.
 TEST(LocalTable, RefusesAnOlderTableBeforeAllOfItIsSent) {
-  std::mutex mutex;
+  Mutex mutex;
   std::vector<std::string> digests;
   std::atomic<bool> whole_sent = false;
   ScriptedServer server([&](uint64_t number, const auto& request, auto& out) {
@@ -199,7 +199,7 @@ TEST(LocalTable, RefusesAnOlderTableBeforeAllOfItIsSent) {
     }
     EXPECT_EQ(request.start_generation(), 10U);
     {
-      const std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       digests.push_back(request.start_digest());
     }
     // More than the windows of HTTP/2 hold.
@@ -218,7 +218,7 @@ TEST(LocalTable, RefusesAnOlderTableBeforeAllOfItIsSent) {
   server.AwaitWatches(4);
   EXPECT_FALSE(whole_sent);
   // The server is told what is here: it may have the same by now.
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   for (const std::string& digest : digests) {
     EXPECT_EQ(digest, (*table)->routes().digest());
   }

@@ -8,11 +8,11 @@
 #include <grpcpp/support/method_handler.h>
 
 #include <deque>
-#include <mutex>
 #include <thread>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "base/mutex.h"
 #include "benchmarks/serving/rpc/bare_server.h"
 #include "planb/v1/route_lookup.grpc.pb.h"
 
@@ -102,7 +102,7 @@ class Stream final : public grpc::ServerBidiReactor<ByteBuffer, ByteBuffer> {
     const bool answered = ok && handler_(request_, reply);
     bool write, read;
     {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      const MutexLock lock(mutex_);
       write = answered && !writing_;
       if (answered) {
         replies_.push_back(std::move(reply));
@@ -128,7 +128,7 @@ class Stream final : public grpc::ServerBidiReactor<ByteBuffer, ByteBuffer> {
     ByteBuffer* next = nullptr;
     bool read, end;
     {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      const MutexLock lock(mutex_);
       replies_.pop_front();
       if (!ok) replies_.clear();
       if (!replies_.empty()) next = &replies_.front();
@@ -156,7 +156,7 @@ class Stream final : public grpc::ServerBidiReactor<ByteBuffer, ByteBuffer> {
   const Handler& handler_;
   ByteBuffer request_;
   bool malformed_ = false;  // written before, and read after, ended_ is set
-  std::mutex mutex_;
+  Mutex mutex_;
   // The first is being written: only that end is read without the mutex.
   std::deque<ByteBuffer> replies_;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;

@@ -9,7 +9,6 @@
 #include <cstdio>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -20,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/mutex.h"
 #include "benchmarks/engine/machine.h"
 #include "client/call.h"
 #include "client/channel.h"
@@ -141,13 +141,13 @@ int Latency() {
         std::make_unique<Reader>(target, state->accepted_generation()));
   }
   absl::SleepFor(absl::Seconds(1));
-  std::mutex mutex;
+  Mutex mutex;
   std::map<uint64_t, absl::Time> acked;
   UpdateStream stream(writer, {.ack = v1::ACK_ACCEPTED},
                       [&](const UpdateReply& reply) {
                         const absl::Time now = absl::Now();
                         if (!reply.status.ok()) return;
-                        const std::lock_guard lock(mutex);
+                        const MutexLock lock(mutex);
                         acked.emplace(reply.response.generation(), now);
                       });
   const absl::Time begin = absl::Now();

@@ -3,11 +3,9 @@
 #include "benchmarks/serving/visibility/update_workloads.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -19,6 +17,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/mutex.h"
 #include "client/call.h"
 
 namespace planb::visibility {
@@ -176,8 +175,10 @@ class Replies {
 
   // Waits for the credits of a batch about to be sent. False if the call ended.
   bool AwaitCredits(uint64_t cost) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return ended_ || credits_ >= cost; });
+    MutexLock lock(mutex_);
+    changed_.wait(lock, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return ended_ || credits_ >= cost;
+    });
     if (ended_) return false;
     credits_ -= cost;
     sent_.push_back(NowNanos());
@@ -198,11 +199,11 @@ class Replies {
     v1::StreamUpdatesResponse reply;
     while (call_.Read(&reply)) {
       const uint64_t now = NowNanos();
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       Take(reply, now);
       changed_.notify_one();
     }
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ended_ = true;
     changed_.notify_one();
   }
@@ -231,8 +232,8 @@ class Replies {
   }
 
   Call& call_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  Mutex mutex_;
+  CondVar changed_;
   uint64_t credits_ ABSL_GUARDED_BY(mutex_) = 0;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
   std::deque<uint64_t> sent_ ABSL_GUARDED_BY(mutex_);

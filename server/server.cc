@@ -102,7 +102,8 @@ absl::Status LoadInitialTable(const InitialTableOptions& options,
   // Reading took long. Others that share the store may have written meanwhile.
   batch.expected_generation = 0;
   const absl::StatusOr<UpdateOutcome> outcome = table.Apply(batch);
-  if (ErrorReason(outcome.status()) == "GENERATION_MISMATCH") {
+  const std::string reason = ErrorReason(outcome.status());
+  if (reason == "GENERATION_MISMATCH" || reason == "WRITER_FENCED") {
     Log(LogLevel::kWarning,
         "kept what is stored; the initial routes are not used",
         {{"error", outcome.status().message()}});

@@ -23,6 +23,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/mutex.h"
 #include "base/testing/test_certificates.h"
 #include "base/testing/wire.h"
 #include "grpcpp/client_context.h"
@@ -255,7 +256,7 @@ TEST_F(Replicas, CallsThatWaitForOthersLeaveRoomForOtherCalls) {
     v1::UpdateRoutesResponse response;
   };
   std::vector<std::unique_ptr<Call>> calls;
-  std::mutex mutex;
+  Mutex mutex;
   std::vector<grpc::Status> ended;
   for (uint32_t i = 0; i < kCalls; ++i) {
     Call& call = *calls.emplace_back(std::make_unique<Call>());
@@ -265,7 +266,7 @@ TEST_F(Replicas, CallsThatWaitForOthersLeaveRoomForOtherCalls) {
     server->table().async()->UpdateRoutes(&call.context, &call.request,
                                           &call.response,
                                           [&](const grpc::Status& status) {
-                                            const std::lock_guard lock(mutex);
+                                            const MutexLock lock(mutex);
                                             ended.push_back(status);
                                           });
   }
@@ -273,7 +274,7 @@ TEST_F(Replicas, CallsThatWaitForOthersLeaveRoomForOtherCalls) {
     const absl::Time deadline = absl::Now() + absl::Seconds(60);
     for (;;) {
       {
-        const std::lock_guard lock(mutex);
+        const MutexLock lock(mutex);
         if (ended.size() >= count || absl::Now() > deadline) return ended;
       }
       absl::SleepFor(absl::Milliseconds(5));

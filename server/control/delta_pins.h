@@ -9,11 +9,11 @@
 #include <functional>
 #include <iterator>
 #include <list>
-#include <mutex>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_set.h"
+#include "base/mutex.h"
 #include "server/table/update.h"
 
 namespace planb::server {
@@ -51,7 +51,7 @@ class DeltaPins {
 
  private:
   Entries::iterator Add(const Delta& delta, std::function<void()> end) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     entries_.push_back({&delta, delta.bytes(), std::move(end)});
     for (Entry& oldest : entries_) {
       if (Bytes() <= limit_) break;
@@ -61,7 +61,7 @@ class DeltaPins {
     return std::prev(entries_.end());
   }
   void Remove(Entries::iterator entry) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     entries_.erase(entry);
   }
   // Of the watches that go on.
@@ -76,7 +76,7 @@ class DeltaPins {
   }
 
   const size_t limit_;
-  std::mutex mutex_;
+  Mutex mutex_;
   Entries entries_ ABSL_GUARDED_BY(mutex_);  // the oldest first
 };
 

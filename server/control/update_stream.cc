@@ -192,9 +192,9 @@ class Answers {
   Table& table_;
   const WantedAck ack_;
   bool in_vain_ = false;  // the last batch was not replicated; of the thread
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::condition_variable freed_;  // credits
+  Mutex mutex_;
+  CondVar changed_;
+  CondVar freed_;  // credits
   std::deque<Pending> queue_ ABSL_GUARDED_BY(mutex_);
   uint64_t on_the_way_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t ids_on_the_way_ ABSL_GUARDED_BY(mutex_) = 0;  // their credits

@@ -5,14 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <thread>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/notification.h"
+#include "base/mutex.h"
 #include "lpm/synthetic/synthetic.h"
 #include "lpm/testing/oracle.h"
 #include "server/testing/running_server.h"
@@ -410,7 +410,7 @@ class Lookups {
       Call& call = calls_.emplace_back();
       running.lookup().async()->Lookup(&call.context, &request, &call.response,
                                        [this](const grpc::Status& status) {
-                                         const std::lock_guard lock(mutex_);
+                                         const MutexLock lock(mutex_);
                                          ended_.push_back(status);
                                          changed_.notify_all();
                                        });
@@ -420,8 +420,10 @@ class Lookups {
 
   // The statuses once so many have ended.
   std::vector<grpc::Status> Ended(size_t count) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return ended_.size() >= count; });
+    MutexLock lock(mutex_);
+    changed_.wait(lock, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return ended_.size() >= count;
+    });
     return ended_;
   }
 
@@ -431,8 +433,8 @@ class Lookups {
     v1::LookupResponse response;
   };
   std::deque<Call> calls_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  Mutex mutex_;
+  CondVar changed_;
   std::vector<grpc::Status> ended_;
 };
 

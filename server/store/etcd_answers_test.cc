@@ -61,12 +61,12 @@ class Between {
 
   // Later calls go to this member, and watches end.
   void Switch(const std::string& member) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     channel_ = grpc::CreateChannel(member, grpc::InsecureChannelCredentials());
     for (grpc::ClientContext* const context : watches_) context->TryCancel();
   }
   std::shared_ptr<grpc::Channel> channel() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return channel_;
   }
 
@@ -137,7 +137,7 @@ class Between {
       const auto context = grpc::ClientContext::FromServerContext(*server);
       etcdserverpb::Watch::Stub stub(between_.channel());
       {
-        const std::lock_guard lock(between_.mutex_);
+        const MutexLock lock(between_.mutex_);
         between_.watches_.insert(context.get());
       }
       const auto to = stub.Watch(context.get());
@@ -152,7 +152,7 @@ class Between {
         if (!from->Write(response)) break;
       }
       {
-        const std::lock_guard lock(between_.mutex_);
+        const MutexLock lock(between_.mutex_);
         between_.watches_.erase(context.get());
       }
       context->TryCancel();
@@ -202,7 +202,7 @@ class Between {
     Between& between_;
   };
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::shared_ptr<grpc::Channel> channel_;
   std::set<grpc::ClientContext*> watches_;
   std::atomic<bool> watch_held_ = false;

@@ -144,7 +144,7 @@ absl::Status EtcdClient::Authenticate(
 
 void EtcdClient::See(const etcdserverpb::ResponseHeader& header,
                      const Seen& before) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (seen_.histories != before.histories) return;  // of either
   if ((before.cluster != 0 && header.cluster_id() != before.cluster) ||
       header.revision() < before.revision) {

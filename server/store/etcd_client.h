@@ -96,7 +96,7 @@ class EtcdClient {
   // cluster, or at a revision below one that an answer had before the call
   // began. So it is when etcd was put back from a backup.
   uint64_t histories() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return seen_.histories;
   }
 
@@ -118,7 +118,7 @@ class EtcdClient {
     uint64_t histories = 0;
   };
   Seen seen() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return seen_;
   }
   // Takes the header of an answer that is not below any given before its call

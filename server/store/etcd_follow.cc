@@ -316,13 +316,13 @@ Following EtcdStore::Follow(StoreFollower& follower) {
     follower_ = &follower;
   }
   {
-    const std::lock_guard lock(report_mutex_);
+    const MutexLock lock(report_mutex_);
     reporting_ = true;
   }
   threads_.emplace_back([this] { WatchLoop(); });
   threads_.emplace_back([this] { ReportLoop(); });
   return Following([this] {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     follower_ = nullptr;
   });
 }
@@ -422,7 +422,7 @@ void EtcdStore::Created(const std::string& name, const KeyValue& kv) {
   if (!CheckTableName(name).ok()) {
     const absl::Status wrong =
         Corrupt(kv.key(), "does not have a table's name");
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     missing_.insert(name);
     return server::Log(LogLevel::kError, "a table is left out",
                        {{"error", wrong.message()}});
@@ -478,7 +478,7 @@ absl::Status EtcdStore::Event(const etcdserverpb::Event& event) {
       Created(std::string(key), kv);
       return absl::OkStatus();
     }
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     missing_.erase(std::string(key));
     // This server may have made a later one of that name already.
     for (auto log = logs_.begin(); log != logs_.end();) {
@@ -617,7 +617,7 @@ void EtcdStore::CheckHistory() {
   std::map<uint64_t, TableRecord> followed;
   int64_t revision = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     revision = revision_;
     for (const auto& [id, log] : logs_) {
       if (log.failed.ok()) followed[id] = log.record;
@@ -688,7 +688,7 @@ absl::Status EtcdStore::Resync() {
   const bool other = diverged || histories != history_;
   std::map<uint64_t, uint64_t> before;  // the next entries, by table
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const auto& [id, log] : logs_) before[id] = log.record.next();
   }
   auto loaded = LoadAll();
@@ -696,7 +696,7 @@ absl::Status EtcdStore::Resync() {
     if (diverged) diverged_ = true;
     return loaded.status();
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   history_ = histories;
   // The default table is never deleted.
   Log* const first = Find("default", kAnyTable);

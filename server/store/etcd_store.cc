@@ -364,7 +364,7 @@ absl::Status EtcdStore::Confirm(const Job& job) {
   uint64_t id = 0;
   TableRecord known;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const Log* const log = Find(job.table, job.id);
     const absl::Status refusal = Refusal(job, log);
     if (!refusal.ok()) return refusal;
@@ -375,7 +375,7 @@ absl::Status EtcdStore::Confirm(const Job& job) {
   request.set_key(TableKey(job.table));
   const auto read = client_->Range(request);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!closed_.ok()) return closed_;
   }
   if (!read.ok()) return Failed(read.status());
@@ -401,7 +401,7 @@ absl::Status EtcdStore::Confirm(const Job& job) {
 
 absl::StatusOr<uint64_t> EtcdStore::FindTable(const std::string& name) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!closed_.ok()) return closed_;
   }
   etcdserverpb::RangeRequest request;  // linearizable
@@ -418,7 +418,7 @@ absl::StatusOr<uint64_t> EtcdStore::FindTable(const std::string& name) {
 
 void EtcdStore::StopTable(const std::string& table, uint64_t id,
                           const absl::Status& why) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Log* const log = Find(table, id);
   if (log != nullptr && log->failed.ok()) log->failed = why;
 }
@@ -634,8 +634,10 @@ void EtcdStore::Close(const absl::Status& why, SteadyInstant deadline) {
     MutexLock lock(report_mutex_);
     report_ending_ = true;
     report_changed_.notify_all();
-    report_changed_.wait_until(lock, deadline,
-                               [this] { return !reporting_ || report_ended_; });
+    report_changed_.wait_until(
+        lock, deadline, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(report_mutex_) {
+          return !reporting_ || report_ended_;
+        });
   }
   client_->Cancel();
   for (std::thread& thread : threads_) thread.join();

@@ -266,8 +266,8 @@ class EtcdStore final : public Store {
   absl::Status closed_ ABSL_GUARDED_BY(mutex_);
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   // What this server reports.
-  std::mutex report_mutex_;
-  std::condition_variable report_changed_;  // or ending, or ended
+  Mutex report_mutex_;
+  CondVar report_changed_;  // or ending, or ended
   struct Reported {
     std::string name;
     uint64_t generation = 0;

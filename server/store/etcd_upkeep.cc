@@ -46,7 +46,7 @@ constexpr auto kFollowedPause = std::chrono::milliseconds(2);
 
 void EtcdStore::Report(const std::string& table, uint64_t id,
                        uint64_t generation) {
-  const std::lock_guard lock(report_mutex_);
+  const MutexLock lock(report_mutex_);
   Reported& visible = visible_[id];
   visible.name = table;
   visible.generation = std::max(visible.generation, generation);
@@ -110,7 +110,7 @@ void EtcdStore::ReportLoop() {
 }
 
 size_t EtcdStore::missing() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return missing_.size();
 }
 
@@ -122,9 +122,12 @@ absl::Status EtcdStore::AwaitFollowed() {
                  "etcd does not answer since the tables were read");
   };
   {
-    std::unique_lock lock(report_mutex_);
-    report_changed_.wait_until(lock, SteadyAfter(options_.patience),
-                               [this] { return reported_ || report_ending_; });
+    MutexLock lock(report_mutex_);
+    report_changed_.wait_until(
+        lock, SteadyAfter(options_.patience),
+        [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(report_mutex_) {
+          return reported_ || report_ending_;
+        });
     if (!reported_) return silent();
   }
   // An update may yet be acknowledged by reports that were read before.
@@ -157,7 +160,7 @@ absl::Status EtcdStore::AwaitFollowed() {
            });
   };
   // The watch is heard, too: appends would be refused at once without.
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   for (;;) {
     const SteadyInstant heard{SteadyInstant::duration(heard_.load())};
     if (heard >= began && followed()) return absl::OkStatus();
@@ -165,7 +168,9 @@ absl::Status EtcdStore::AwaitFollowed() {
     if (ElapsedSince(std::max(heard, began)) > options_.patience) {
       return silent();
     }
-    changed_.wait_for(lock, kFollowedPause, [this] { return ending_; });
+    changed_.wait_for(
+        lock, kFollowedPause,
+        [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return ending_; });
   }
 }
 
@@ -176,7 +181,7 @@ absl::StatusOr<int64_t> EtcdStore::SendReport(int64_t lease) {
   record.set_reported_unix_nanos(absl::GetCurrentTimeNanos());
   std::set<uint64_t> tables;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     // Not of a table that stopped: its generations may be of another history.
     for (const auto& [id, log] : logs_) {
       if (log.failed.ok()) tables.insert(id);

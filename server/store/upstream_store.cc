@@ -303,7 +303,7 @@ absl::Status UpstreamStore::Resume(absl::Span<StoredTable> tables,
 
 Following UpstreamStore::Follow(StoreFollower& follower) {
   {
-    const std::lock_guard lock(follower_mutex_);
+    const MutexLock lock(follower_mutex_);
     follower_ = &follower;
   }
   for (Watch& watch : watches_) {
@@ -311,7 +311,7 @@ Following UpstreamStore::Follow(StoreFollower& follower) {
   }
   poll_ = std::thread([this] { RunPoll(); });
   return Following([this] {
-    const std::lock_guard lock(follower_mutex_);
+    const MutexLock lock(follower_mutex_);
     follower_ = nullptr;
   });
 }
@@ -341,7 +341,7 @@ void UpstreamStore::RunWatch(Watch& watch) {
     if (read.ok()) {
       set_astray(false);
       pause = kFirstPause;
-      const std::lock_guard lock(follower_mutex_);
+      const MutexLock lock(follower_mutex_);
       if (follower_ == nullptr) return;
       if (whole != nullptr) {
         watch.generation = whole->generation;
@@ -359,13 +359,13 @@ void UpstreamStore::RunWatch(Watch& watch) {
       continue;
     }
     if (absl::IsNotFound(read)) {
-      const std::lock_guard lock(follower_mutex_);
+      const MutexLock lock(follower_mutex_);
       if (follower_ == nullptr) return;
       follower_->Deleted(watch.name, watch.id);
       break;
     }
     if (absl::IsDataLoss(read)) {
-      const std::lock_guard lock(follower_mutex_);
+      const MutexLock lock(follower_mutex_);
       if (follower_ == nullptr) return;
       follower_->Failed(
           watch.name, watch.id,
@@ -433,7 +433,7 @@ void UpstreamStore::RunPoll() {
         Log(LogLevel::kInfo, "a table is followed after all",
             {{"table", table.name()}});
       }
-      const std::lock_guard lock(follower_mutex_);
+      const MutexLock lock(follower_mutex_);
       if (follower_ == nullptr) return;
       follower_->Replaced(*std::move(whole));
       watch.thread = std::thread([this, &watch] { RunWatch(watch); });

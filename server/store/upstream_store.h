@@ -129,7 +129,7 @@ class UpstreamStore final : public Store {
   std::atomic<SteadyInstant::rep> heard_ = 0;
   std::atomic<int> astray_ = 0;  // watches that do not deliver
   std::atomic<size_t> missing_ = 0;
-  std::mutex follower_mutex_;  // held while the follower is called
+  Mutex follower_mutex_;  // held while the follower is called
   // Null before Follow(), and after following has ended.
   StoreFollower* follower_ ABSL_GUARDED_BY(follower_mutex_) = nullptr;
 

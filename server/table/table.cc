@@ -349,7 +349,7 @@ void Table::RunStore() {
   group_head_.reset();
   bool apart = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     apart = !apart_.ok();
   }
   if (!apart) {
@@ -414,7 +414,7 @@ absl::Status Table::AwaitFollowed(SteadyInstant deadline) const {
   for (;;) {
     uint64_t generation = 0;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (!apart_.ok()) return absl::OkStatus();
       generation = elsewhere_generation_;
     }

@@ -145,7 +145,7 @@ absl::Status Tables::AwaitFollowed() {
   absl::Status status = store_->AwaitFollowed();
   if (!status.ok()) return status;
   const auto waits = [this] {
-    const std::lock_guard lock(follow_mutex_);
+    const MutexLock lock(follow_mutex_);
     return !elsewhere_.empty();
   };
   while (waits()) absl::SleepFor(kFollowPause);
@@ -189,7 +189,7 @@ absl::StatusOr<TableRef> Tables::Create(const std::string& name,
 
 absl::StatusOr<TableRef> Tables::TryCreate(const std::string& name,
                                            const FibOptions& fib) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (draining_) return DrainingError();
   Map map = *map_.Read();
   if (name == kDefault) return Exists(name);
@@ -231,7 +231,7 @@ absl::Status Tables::Delete(const std::string& name) {
 }
 
 absl::StatusOr<TableRef> Tables::TryDelete(const std::string& name) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (draining_) return DrainingError();
   Map map = *map_.Read();
   const auto it = map.find(name);
@@ -358,7 +358,7 @@ void Tables::RunFollow() {
         Log(LogLevel::kError, "a table is left out",
             {{"table", next.name}, {"error", made.status().message()}});
       }
-      const std::lock_guard follow(follow_mutex_);
+      const MutexLock follow(follow_mutex_);
       if (made.ok()) {
         left_out_.erase(next.id);
       } else {
@@ -367,7 +367,7 @@ void Tables::RunFollow() {
     }
     // Else it is of a table that is deleted by now: this server deleted it, or
     // has made another one of that name, which comes after the deletion.
-    const std::lock_guard follow(follow_mutex_);
+    const MutexLock follow(follow_mutex_);
     if (next.deleted) left_out_.erase(next.id);
     elsewhere_.pop_front();
   }
@@ -376,7 +376,7 @@ void Tables::RunFollow() {
 size_t Tables::missing() const {
   if (store_ == nullptr) return 0;
   const size_t missing = store_->missing();
-  const std::lock_guard lock(follow_mutex_);
+  const MutexLock lock(follow_mutex_);
   return missing + left_out_.size();
 }
 

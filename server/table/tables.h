@@ -11,7 +11,6 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
@@ -175,7 +174,7 @@ class Tables : private StoreFollower {
   TableRef default_;
   Published<Map> map_;
   // After `mutex_`. What came and has no table yet, in order.
-  mutable std::mutex follow_mutex_;
+  mutable Mutex follow_mutex_;
   std::deque<Elsewhere> elsewhere_ ABSL_GUARDED_BY(follow_mutex_);
   // Tables by id that were made elsewhere, with contents that no table has.
   std::set<uint64_t> left_out_ ABSL_GUARDED_BY(follow_mutex_);

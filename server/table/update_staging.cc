@@ -431,7 +431,7 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::StageAccepted(
   staged.outcome.generation = next.generation;
   staged.record = std::move(accepted);
   if (staged.record.request.has_value()) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     window_.Add(*staged.record.request);
     ++next.requests;
   }
@@ -512,7 +512,7 @@ TableVersion UpdateStaging::ToStore() const {
 }
 
 void UpdateStaging::Accept(Version& head) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   window_.Accept(head.requests - accepted_.requests);
   std::swap(accepted_, head);
   Reserve(head_bound_);  // never more than before

@@ -28,7 +28,7 @@ class FakeStore final : public Store {
   bool shared() const override { return others_write; }
   void StopTable(const std::string&, uint64_t,
                  const absl::Status& why) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopped = why;
   }
   absl::StatusOr<std::vector<StoredTable>> Load() override { return loaded; }

@@ -38,11 +38,11 @@ class SharedLog {
     // Later, what other servers do is kept from this one until it falls behind
     // with an append, or until Release().
     void Hold() {
-      const std::lock_guard lock(log_.mutex_);
+      const MutexLock lock(log_.mutex_);
       held_ = true;
     }
     void Release() {
-      const std::lock_guard lock(log_.mutex_);
+      const MutexLock lock(log_.mutex_);
       held_ = false;
       Tell();
     }
@@ -57,11 +57,11 @@ class SharedLog {
       return tables;
     }
     Following Follow(StoreFollower& follower) override {
-      const std::lock_guard lock(log_.mutex_);
+      const MutexLock lock(log_.mutex_);
       follower_ = &follower;
       log_.views_.push_back(this);
       return Following([this] {
-        const std::lock_guard ending(log_.mutex_);
+        const MutexLock ending(log_.mutex_);
         std::erase(log_.views_, this);
       });
     }
@@ -135,7 +135,7 @@ class SharedLog {
       }
     }
     absl::StatusOr<uint64_t> FindTable(const std::string& name) override {
-      const std::lock_guard lock(log_.mutex_);
+      const MutexLock lock(log_.mutex_);
       const auto found = log_.tables_.find(name);
       return found == log_.tables_.end() ? kAnyTable : found->second.id;
     }
@@ -163,14 +163,14 @@ class SharedLog {
 
   // Makes a table with contents, whatever they are, on all servers.
   void MakeTable(const StoredTable& table) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     tables_[table.name] = {.id = table.id};
     for (View* const view : views_) view->follower_->Replaced(table);
   }
 
   // How many servers follow.
   size_t followers() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return views_.size();
   }
 

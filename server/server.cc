@@ -374,11 +374,13 @@ class ServerImpl final : public Server {
 
   // Of the server's own addresses, of its store and of its collector.
   std::vector<TlsReloader*> TlsReloaders() const {
-    std::vector<TlsReloader*> all = {
-        tls_ == nullptr ? nullptr : &tls_->reloader(),
-        options_.store == nullptr ? nullptr : options_.store->tls(),
-        options_.otlp == nullptr ? nullptr : options_.otlp->tls()};
-    all.erase(std::remove(all.begin(), all.end(), nullptr), all.end());
+    std::vector<TlsReloader*> all;
+    for (TlsReloader* const each :
+         {tls_ == nullptr ? nullptr : &tls_->reloader(),
+          options_.store == nullptr ? nullptr : options_.store->tls(),
+          options_.otlp == nullptr ? nullptr : options_.otlp->tls()}) {
+      if (each != nullptr) all.push_back(each);
+    }
     return all;
   }
 

@@ -615,11 +615,9 @@ absl::Status EtcdStore::CatchUp(uint64_t id) {
 
 void EtcdStore::Close(const absl::Status& why, SteadyInstant deadline) {
   std::vector<Done> refused;
-  bool follows = false;
   {
     MutexLock lock(mutex_);
     if (ending_) return;
-    follows = follower_ != nullptr;
     closed_ = why;
     for (Job& job : jobs_) refused.push_back(std::move(job.done));
     jobs_.clear();

@@ -11,14 +11,13 @@ with the Secrets and ConfigMaps of the overlay in them, and an address of 127.0.
 [::].
 
 Each server's arguments pass --check_config, and each becomes ready, by its readiness
-probe. Those of `replicas` share a table through the three members of etcd, over mutual
-TLS, which the Job fills; those of `followers` then have the same one.
+probe; but those of `replicas` and `followers` need each other and etcd:
+certificates_test.sh runs them.
 
-Needs root, for a network and an /etc/hosts of its own, and etcd.
+Needs root, for a network and an /etc/hosts of its own.
 """
 
 import base64
-import json
 import os
 import pathlib
 import signal
@@ -58,8 +57,7 @@ class Container:
     def command(self, *more):
         program = self.spec.get("command", ["planb_server"])
         programs = {"planb_server": self._world.folder / "planb_server",
-                    "/usr/bin/planbctl": self._world.folder / "planbctl",
-                    "/usr/local/bin/etcd": "etcd"}
+                    "/usr/bin/planbctl": self._world.folder / "planbctl"}
         return [str(programs[program[0]]), *program[1:], *more,
                 *map(self.real, self.spec.get("args", []))]
 
@@ -130,11 +128,6 @@ class World:
         # Written in place: it is mounted.
         pathlib.Path("/etc/hosts").write_text("\n".join(self._hosts) + "\n")
         return address
-
-    def find(self, overlay, kind, name):
-        [found] = [d for d in self.overlays[overlay]
-                   if (d["kind"], d["metadata"]["name"]) == (kind, name)]
-        return found
 
     def volume(self, overlay, namespace, volume, pod):
         """The folder of a pod's volume."""
@@ -207,68 +200,13 @@ def alone(world, overlay):
         print(f"{overlay}: {workload['kind']} {workload['metadata']['name']} is ready")
 
 
-def state_of(world, server):
-    """Digest and generation of the default table, as a controller reads them."""
-    folder = world.work / "controller" / "tls"
-    flags = [f"--tls_{name}={folder}/{file}" for name, file in
-             (("ca", "ca.crt"), ("cert", "tls.crt"), ("key", "tls.key"))]
-    done = subprocess.run(
-        [world.folder / "planbctl", "table", "show", "--json", *flags,
-         "--tls_server_name=planb-lookup.planb.svc", f"--server={server.address}:50051"],
-        check=False, capture_output=True, text=True, timeout=PATIENCE)
-    if done.returncode != 0:
-        raise SystemExit(f"FAIL: {server.name}: {done.stderr}")
-    table = json.loads(done.stdout)
-    return table["digest"], table["visible_generation"]
-
-
-def replicas(world):
-    overlay = world.overlays["replicas"]
-    members = world.find("replicas", "StatefulSet", "planb-etcd")
-    pods = [world.pod("replicas", members, name, f"{name}.planb-etcd",
-                      f"{name}.planb-etcd.planb.svc")["etcd"]
-            for name in (f"planb-etcd-{i}" for i in range(members["spec"]["replicas"]))]
-    for each in pods:
-        each.start()
-    for each in pods:
-        each.await_ready()
-    print(f"replicas: {len(pods)} members of etcd are ready")
-    workload = world.find("replicas", "Deployment", "planb-lookup")
-    count = world.find("replicas", "HorizontalPodAutoscaler",
-                       "planb-lookup")["spec"]["minReplicas"]
-    services = [f"{d['metadata']['name']}.planb.svc" for d in overlay
-                if d["kind"] == "Service" and d["spec"]["ports"][0]["port"] == 50051]
-    servers = [world.server("replicas", workload, f"planb-lookup-{i}", *services)
-               for i in range(count)]
-    for each in servers:
-        each.await_ready()
-    print(f"replicas: {count} servers are ready")
-    job = world.pod("replicas", world.find("replicas", "Job", "controller"), "controller")
-    for each in job.values():
-        each.run()
-    states = {state_of(world, each) for each in servers}
-    if len(states) != 1:
-        raise SystemExit(f"FAIL: the servers differ: {states}")
-    print("replicas: the Job's table is on all servers")
-    return states.pop(), pods + servers
-
-
-def followers(world, state):
-    """The node's server and a sidecar, which follow the replicas."""
-    node = world.server("followers", world.find("followers", "DaemonSet", "planb-lookup"),
-                        "node", "planb-node.planb-node.svc")
-    node.await_ready()
-    sidecar = world.server(
-        "followers", world.find("followers", "Deployment", "network-function"), "sidecar")
-    sidecar.await_ready()
-    socket = sidecar.environment()["PLANB_SERVER"]
-    shown = subprocess.run([world.folder / "planbctl", "table", "show", "--json",
-                            f"--server={socket}"], check=True, capture_output=True, text=True)
-    table = json.loads(shown.stdout)
-    if (table["digest"], table["visible_generation"]) != state:
-        raise SystemExit(f"FAIL: the sidecar has {table}, not {state}")
-    print("followers: node and sidecar have the same table")
-    return [sidecar, node]
+def sound(world, overlay):
+    """The arguments of servers that need others, which certificates_test.sh runs."""
+    for workload in filter(has_server, workloads(world.overlays[overlay])):
+        name = workload["metadata"]["name"]
+        world.pod(overlay, workload, f"{overlay}-{name}")["planb-server"].run(
+            "--check_config")
+        print(f"{overlay}: the arguments of {workload['kind']} {name} are sound")
 
 
 def inside(folder, rendered):
@@ -282,10 +220,8 @@ def inside(folder, rendered):
         try:
             for overlay in sorted(set(world.overlays) - {"replicas", "followers"}):
                 alone(world, overlay)
-            if "replicas" in world.overlays:  # not the chart's
-                state, started = replicas(world)
-                for each in followers(world, state) + started[::-1]:
-                    each.stop()
+            for overlay in sorted(set(world.overlays) & {"replicas", "followers"}):
+                sound(world, overlay)
         finally:
             world.end()
             subprocess.run(["umount", "/etc/hosts"], check=True)
@@ -299,8 +235,8 @@ def main():
     if len(sys.argv) != 3:
         raise SystemExit(__doc__)
     folder, rendered = (os.path.realpath(argument) for argument in sys.argv[1:])
-    needs = subprocess.run([HERE.parent / "packages.sh", "etcd:etcd-server", "curl",
-                            "ip:iproute2", "unshare:util-linux"], check=False)
+    needs = subprocess.run([HERE.parent / "packages.sh", "curl", "ip:iproute2",
+                            "unshare:util-linux"], check=False)
     if needs.returncode != 0:
         sys.exit(needs.returncode)
     apart = ["unshare", "--mount", "--net", "--"]

@@ -3,6 +3,7 @@
 #include "server/base/decoded_size.h"
 
 #include <google/protobuf/arena.h>
+#include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/slice.h>
 #include <gtest/gtest.h>
 #include <malloc.h>

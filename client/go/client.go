@@ -207,16 +207,14 @@ func pack(addresses []netip.Addr) ([]Batch, [][]int, error) {
 		place := make([]int, 0, len(part))
 		var place4 []int
 		for i, address := range part {
-			switch {
-			case address.Is4():
+			if err := checkAddress(first+i, address); err != nil {
+				return nil, nil, err
+			}
+			if address.Is4() {
 				bytes := address.As4()
 				batch.V4 = append(batch.V4, bytes[:]...)
 				place4 = append(place4, first+i)
-			case !address.IsValid():
-				return nil, nil, fmt.Errorf("planb: addresses[%d] is not an address", first+i)
-			case address.Zone() != "":
-				return nil, nil, fmt.Errorf("planb: addresses[%d]: %s has a zone", first+i, address)
-			default:
+			} else {
 				bytes := address.As16()
 				batch.V6 = append(batch.V6, bytes[:]...)
 				place = append(place, first+i)
@@ -226,6 +224,19 @@ func pack(addresses []netip.Addr) ([]Batch, [][]int, error) {
 		places = append(places, append(place, place4...))
 	}
 	return batches, places, nil
+}
+
+func checkAddress(index int, address netip.Addr) error {
+	why := ""
+	switch {
+	case !address.IsValid():
+		why = "the zero netip.Addr is not an address"
+	case address.Zone() != "":
+		why = fmt.Sprintf("%s has a zone, which a table does not know", address)
+	default:
+		return nil
+	}
+	return invalid("ADDRESS_INVALID", fmt.Sprintf("addresses[%d]", index), why)
 }
 
 // A stream without batches in flight, of a bounded number. Call done(true) if it
@@ -290,8 +301,8 @@ func (c *Client) putIdle(stream *Stream) {
 func (c *Client) Resolve(ctx context.Context, addresses []netip.Addr) ([]*planbv1.LookupResult, error) {
 	request := &planbv1.LookupRequest{Table: c.options.table, WantPrefix: true, WantNextHop: true}
 	for i, address := range addresses {
-		if !address.IsValid() || address.Zone() != "" {
-			return nil, fmt.Errorf("planb: addresses[%d] is not an address without a zone", i)
+		if err := checkAddress(i, address); err != nil {
+			return nil, err
 		}
 		request.Addresses = append(request.Addresses,
 			&planbv1.Address{Form: &planbv1.Address_Packed{Packed: address.AsSlice()}})
@@ -305,29 +316,50 @@ func (c *Client) Resolve(ctx context.Context, addresses []netip.Addr) ([]*planbv
 
 // Announce makes the next hop of each prefix the one given, all or none, and
 // returns the generation in which they are, which lookups are then answered
-// from.
+// from. A prefix that is not valid, or has host bits set, is refused with an
+// *Error, and nothing is sent.
 func (c *Client) Announce(ctx context.Context, routes map[netip.Prefix]uint32) (uint64, error) {
 	request := &planbv1.UpdateRoutesRequest{}
 	for prefix, nextHop := range routes {
-		request.Updates = append(request.Updates, &planbv1.RouteUpdate{
-			Op:        planbv1.RouteUpdate_OP_UPSERT,
-			Prefix:    toProto(prefix),
-			NextHopId: nextHop,
-		})
+		if err := add(request, planbv1.RouteUpdate_OP_UPSERT, prefix, nextHop); err != nil {
+			return 0, err
+		}
 	}
 	return c.update(ctx, request)
 }
 
-// Withdraw removes routes, all or none; one that is absent is no error.
+// Withdraw removes routes, all or none; one that is absent is no error. It refuses
+// the prefixes that Announce refuses.
 func (c *Client) Withdraw(ctx context.Context, prefixes ...netip.Prefix) (uint64, error) {
 	request := &planbv1.UpdateRoutesRequest{}
 	for _, prefix := range prefixes {
-		request.Updates = append(request.Updates, &planbv1.RouteUpdate{
-			Op:     planbv1.RouteUpdate_OP_DELETE,
-			Prefix: toProto(prefix),
-		})
+		if err := add(request, planbv1.RouteUpdate_OP_DELETE, prefix, 0); err != nil {
+			return 0, err
+		}
 	}
 	return c.update(ctx, request)
+}
+
+// Adds an update of a prefix. One without a length (Bits() is -1) must not get
+// another in its place: 0 would make it the default route.
+func add(request *planbv1.UpdateRoutesRequest, op planbv1.RouteUpdate_Op, prefix netip.Prefix, nextHop uint32) error {
+	why := ""
+	switch address := prefix.Addr(); {
+	case prefix.IsValid() && prefix == prefix.Masked():
+		request.Updates = append(request.Updates, &planbv1.RouteUpdate{
+			Op:        op,
+			Prefix:    &planbv1.Prefix{Address: address.AsSlice(), Length: uint32(prefix.Bits())},
+			NextHopId: nextHop,
+		})
+		return nil
+	case prefix.IsValid():
+		why = fmt.Sprintf("%s has host bits set", prefix)
+	case address.IsValid():
+		why = fmt.Sprintf("a netip.Prefix of %s has a length that is not in 0..%d", address, address.BitLen())
+	default:
+		why = "the zero netip.Prefix is not a prefix"
+	}
+	return invalid("UPDATE_INVALID", fmt.Sprintf("updates[%d].prefix", len(request.Updates)), why)
 }
 
 func (c *Client) update(ctx context.Context, request *planbv1.UpdateRoutesRequest) (uint64, error) {
@@ -338,12 +370,6 @@ func (c *Client) update(ctx context.Context, request *planbv1.UpdateRoutesReques
 		return 0, fromStatus(err)
 	}
 	return response.Generation, nil
-}
-
-// An address of another size than 4 or 16 bytes, of an invalid prefix, is
-// refused by the server.
-func toProto(prefix netip.Prefix) *planbv1.Prefix {
-	return &planbv1.Prefix{Address: prefix.Addr().AsSlice(), Length: uint32(max(prefix.Bits(), 0))}
 }
 
 // Table returns the state of the table.

@@ -270,9 +270,87 @@ func TestErrorsNameCodeReasonAndField(t *testing.T) {
 		!slices.Contains(failure.Fields, "updates[0].next_hop_id") {
 		t.Error(err)
 	}
-	for _, wrong := range []netip.Addr{{}, netip.MustParseAddr("fe80::1%eth0")} {
-		if _, err := client.Lookup(t.Context(), []netip.Addr{wrong}); err == nil {
-			t.Error("looked up", wrong)
+}
+
+// No prefix: netip says that it has -1 bits, or that its masked form is another.
+func invalidPrefixes() map[netip.Prefix]string {
+	all := map[netip.Prefix]string{{}: "the zero netip.Prefix"}
+	for _, text := range []string{"0.0.0.0", "::", "10.0.0.0", "2001:db8::", "::ffff:10.0.0.0"} {
+		address := netip.MustParseAddr(text)
+		for _, length := range []int{-1, address.BitLen() + 1, math.MinInt, math.MaxInt} {
+			all[netip.PrefixFrom(address, length)] = text
+		}
+	}
+	for _, text := range []string{"10.0.0.1/8", "0.0.0.1/0", "2001:db8::1/32", "::1/0", "::ffff:10.0.0.0/8", "::ffff:10.0.0.1/120"} {
+		all[netip.MustParsePrefix(text)] = text
+	}
+	return all
+}
+
+func TestAPrefixThatIsNotValidIsRefusedAndChangesNothing(t *testing.T) {
+	client := connect(t, start(t))
+	defaults := map[netip.Prefix]uint32{netip.MustParsePrefix("0.0.0.0/0"): 1, netip.MustParsePrefix("::/0"): 2}
+	generation, err := client.Announce(t.Context(), defaults)
+	if err != nil {
+		t.Fatal(err)
+	}
+	valid := netip.MustParsePrefix("192.0.2.0/24")
+	for prefix, names := range invalidPrefixes() {
+		_, announced := client.Announce(t.Context(), map[netip.Prefix]uint32{prefix: 9})
+		_, withdrawn := client.Withdraw(t.Context(), valid, prefix)
+		for field, err := range map[string]error{"updates[0].prefix": announced, "updates[1].prefix": withdrawn} {
+			var failure *Error
+			if !errors.As(err, &failure) || failure.Code != codes.InvalidArgument || failure.Reason != "UPDATE_INVALID" ||
+				!slices.Equal(failure.Fields, []string{field}) || !strings.Contains(failure.Message, names) {
+				t.Errorf("%s: %v: %v", names, prefix, err)
+			}
+		}
+	}
+	table, err := client.Table(t.Context())
+	if err != nil || table.AcceptedGeneration != generation {
+		t.Error(table, err)
+	}
+	hops, err := client.Lookup(t.Context(), []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()})
+	if err != nil || !slices.Equal(hops, []uint32{1, 2}) {
+		t.Error(hops, err)
+	}
+}
+
+func TestAMappedPrefixIsThePrefixOfIPv6ThatItIs(t *testing.T) {
+	client := connect(t, start(t))
+	prefix := netip.MustParsePrefix("::ffff:192.0.2.0/120")
+	if _, err := client.Announce(t.Context(), map[netip.Prefix]uint32{prefix: 4}); err != nil {
+		t.Fatal(err)
+	}
+	hops, err := client.Lookup(t.Context(), []netip.Addr{
+		netip.MustParseAddr("::ffff:192.0.2.1"), netip.MustParseAddr("192.0.2.1")})
+	if err != nil || !slices.Equal(hops, []uint32{4, 0}) {
+		t.Error(hops, err)
+	}
+	if _, err := client.Withdraw(t.Context(), prefix); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWhatIsNoAddressIsRefusedByItsIndex(t *testing.T) {
+	client, err := Dial("unix:///nowhere") // Nothing is sent.
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	right := netip.MustParseAddr("192.0.2.1")
+	for wrong, names := range map[netip.Addr]string{
+		{}: "zero", netip.MustParseAddr("fe80::1%eth0"): "fe80::1%eth0", netip.MustParseAddr("::ffff:1.2.3.4%0"): "%0",
+	} {
+		addresses := []netip.Addr{right, wrong}
+		_, looked := client.Lookup(t.Context(), addresses)
+		_, resolved := client.Resolve(t.Context(), addresses)
+		for _, err := range []error{looked, resolved} {
+			var failure *Error
+			if !errors.As(err, &failure) || failure.Reason != "ADDRESS_INVALID" ||
+				!slices.Equal(failure.Fields, []string{"addresses[1]"}) || !strings.Contains(failure.Message, names) {
+				t.Errorf("%v: %v", wrong, err)
+			}
 		}
 	}
 }

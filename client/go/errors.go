@@ -14,7 +14,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Error is a refusal by the server, of a call or of one batch.
+// Error is a refusal of a call or of one batch: by the server, or by the client,
+// which does not send addresses and prefixes that are not valid.
 type Error struct {
 	Code    codes.Code
 	Reason  string   // for programs, such as "TABLE_NOT_FOUND"; may be empty
@@ -47,6 +48,11 @@ func (e *Error) Is(target error) bool {
 func (e *Error) Temporary() bool {
 	return e.Code == codes.Unavailable || e.Code == codes.ResourceExhausted ||
 		e.Code == codes.Aborted
+}
+
+// The refusal of a field that is not sent.
+func invalid(reason, field, why string) error {
+	return &Error{Code: codes.InvalidArgument, Reason: reason, Fields: []string{field}, Message: why}
 }
 
 // ReasonOf returns the reason of an *Error in err's chain; "" without one.

@@ -61,8 +61,9 @@ type Option func(*options)
 // WithTable names the table of calls; "" is the default table.
 func WithTable(name string) Option { return func(o *options) { o.table = name } }
 
-// WithInFlight says how many batches a stream may have in flight; default 4.
-func WithInFlight(batches int) Option { return func(o *options) { o.inFlight = max(batches, 1) } }
+// WithInFlight says how many batches a stream may have in flight: 1 or more;
+// default 4.
+func WithInFlight(batches int) Option { return func(o *options) { o.inFlight = batches } }
 
 // WithPatience says how long a stream tries to reach a server that went away;
 // default 10 s.
@@ -117,6 +118,12 @@ func Dial(target string, opts ...Option) (*Client, error) {
 	}
 	for _, option := range opts {
 		option(&o)
+	}
+	if o.inFlight < 1 {
+		return nil, fmt.Errorf("planb: WithInFlight(%d): a stream has one batch in flight at least", o.inFlight)
+	}
+	if o.patience < 0 {
+		return nil, fmt.Errorf("planb: WithPatience(%s) is less than no time", o.patience)
 	}
 	connection, err := grpc.NewClient(target, o.dial...)
 	if err != nil {

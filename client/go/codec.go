@@ -25,7 +25,7 @@ type Batch struct {
 	Table       string // "" is the stream's table
 
 	// The answer is from this generation or a later one. The server waits for
-	// it at most MaxWait, in whole milliseconds.
+	// it at most MaxWait, in whole milliseconds, which is not negative.
 	MinGeneration uint64
 	MaxWait       time.Duration
 
@@ -106,7 +106,7 @@ func (batchCodec) Marshal(v any) (mem.BufferSlice, error) {
 		header = protowire.AppendString(header, r.Table)
 	}
 	number(reqMinGeneration, r.MinGeneration)
-	number(reqMaxWait, uint64(min(max(r.MaxWait.Milliseconds(), 0), math.MaxUint32)))
+	number(reqMaxWait, uint64(min(r.MaxWait.Milliseconds(), math.MaxUint32)))
 	if r.WantPrefixLengths {
 		number(reqWantLengths, 1)
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // Error is a refusal of a call or of one batch: by the server, or by the client,
-// which does not send addresses and prefixes that are not valid.
+// which does not send addresses, prefixes and times that are not valid.
 type Error struct {
 	Code    codes.Code
 	Reason  string   // for programs, such as "TABLE_NOT_FOUND"; may be empty

@@ -60,8 +60,12 @@ func (c *Client) NewStream(ctx context.Context) *Stream {
 func (s *Stream) Close() { s.cancel(nil) }
 
 // Send sends a batch. It waits while as many batches are in flight as the
-// client allows. A batch that the server refuses fails in its Result.
+// client allows. A batch that the server refuses fails in its Result. One with a
+// negative MaxWait is not sent, and the stream goes on.
 func (s *Stream) Send(batch *Batch) error {
+	if batch.MaxWait < 0 {
+		return invalid("MAX_WAIT_INVALID", "MaxWait", batch.MaxWait.String()+" is less than no time")
+	}
 	s.mu.Lock()
 	for s.failed == nil && len(s.inFlight) >= s.client.options.inFlight {
 		s.changed.Wait()

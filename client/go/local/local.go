@@ -21,6 +21,7 @@ import "C"
 import (
 	"math"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 	"unsafe"
@@ -64,10 +65,30 @@ func WithTLS(tls TLS) Option { return func(s *settings) { s.tls = &tls } }
 // waits until the whole table is there, for timeout at most. With maxStaleness
 // > 0, lookups fail with codes.Unavailable once the server was not heard for so
 // long; it speaks every 5 s at least. Errors have the server's code, such as
-// codes.PermissionDenied.
+// codes.PermissionDenied. A negative maxStaleness is refused, because it may be a
+// bound that was computed wrong, and so is a text with a zero byte, at which C ends
+// it.
 func Open(server, table string, timeout, maxStaleness time.Duration, options ...Option) (*Table, error) {
+	if maxStaleness < 0 {
+		return nil, status.Errorf(codes.InvalidArgument, "planb: maxStaleness: %s is less than no time", maxStaleness)
+	}
 	if maxStaleness > 0 {
 		maxStaleness = max(maxStaleness, time.Millisecond) // 0 ms is no bound.
+	}
+	var set settings
+	for _, option := range options {
+		option(&set)
+	}
+	tls := TLS{}
+	if set.tls != nil {
+		tls = *set.tls
+	}
+	for name, value := range map[string]string{
+		"server": server, "table": table, "TLS.CA": tls.CA, "TLS.Cert": tls.Cert, "TLS.Key": tls.Key, "TLS.Name": tls.Name,
+	} {
+		if strings.ContainsRune(value, 0) {
+			return nil, status.Errorf(codes.InvalidArgument, "planb: %s: %q has a zero byte", name, value)
+		}
 	}
 	var texts []unsafe.Pointer
 	defer func() {
@@ -85,13 +106,9 @@ func Open(server, table string, timeout, maxStaleness time.Duration, options ...
 		timeout_ms:       C.int64_t(timeout.Milliseconds()),
 		max_staleness_ms: C.int64_t(maxStaleness.Milliseconds()),
 	}
-	var set settings
-	for _, option := range options {
-		option(&set)
-	}
 	if set.tls != nil {
 		how.tls_ca, how.tls_cert, how.tls_key, how.tls_server_name =
-			text(set.tls.CA), text(set.tls.Cert), text(set.tls.Key), text(set.tls.Name)
+			text(tls.CA), text(tls.Cert), text(tls.Key), text(tls.Name)
 	}
 	message := make([]byte, 256)
 	var c *C.planb_local

@@ -249,6 +249,33 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
+func TestOpenRefusesWhatItWouldHaveToReadAnotherWay(t *testing.T) {
+	target, _ := connect(t, "default")
+	followed, err := local.Open(target, "default", patience, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	followed.Close()
+	open := func(server, table string, staleness time.Duration, options ...local.Option) error {
+		opened, err := local.Open(server, table, patience, staleness, options...)
+		if err == nil {
+			opened.Close()
+		}
+		return err
+	}
+	for what, err := range map[string]error{
+		"maxStaleness": open(target, "default", -1),
+		"server":       open(target+"\x00x", "default", 0),
+		"table":        open(target, "default\x00x", 0),
+		"TLS.CA":       open("localhost:1", "default", 0, local.WithTLS(local.TLS{CA: "\x00/nowhere"})),
+		"TLS.Name":     open("localhost:1", "default", 0, local.WithTLS(local.TLS{Name: "\x00other"})),
+	} {
+		if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
 // identity writes a certificate for name and its key into folder, signed by the
 // parent, or by itself without one.
 func identity(t *testing.T, folder, name string, parent *x509.Certificate, parentKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {

@@ -444,10 +444,12 @@ class RestartTest(unittest.TestCase):
 
 class Cable:
     """Passes TCP connections on to a Unix socket. After cut() the peers of those
-    that there are hear nothing, not even an end; later ones work."""
+    that there are hear nothing, not even an end; later ones work. What is passed
+    on is `delay` seconds late."""
 
-    def __init__(self, path):
+    def __init__(self, path, delay=0.0):
         self._path = path
+        self._delay = delay
         self._cut = threading.Event()
         self._ends = [socket.create_server(("127.0.0.1", 0))]
         self.target = "127.0.0.1:%d" % self._ends[0].getsockname()[1]
@@ -472,10 +474,10 @@ class Cable:
                     threading.Thread(target=self._pass, args=(*ends, self._cut),
                                      daemon=True).start()
 
-    @staticmethod
-    def _pass(source, target, cut):
+    def _pass(self, source, target, cut):
         with contextlib.suppress(OSError):
             while data := source.recv(1 << 16):
+                time.sleep(self._delay)
                 if not cut.is_set():
                     target.sendall(data)
             if not cut.is_set():
@@ -494,6 +496,21 @@ class SilenceTest(unittest.TestCase):
                     self.assertEqual(stream.lookup(["::"]).tolist(), [0])
                     self.assertEqual(stream.reconnects, reconnects)
                     cable.cut()
+
+
+class SlowLinkTest(unittest.TestCase):
+    def test_an_attempt_to_connect_has_the_time_that_it_takes(self):
+        server = Server()
+        self.addCleanup(server.close)
+        cable = Cable(server.target.removeprefix("unix://"), delay=0.4)
+        self.addCleanup(cable.close)
+        with Client(cable.target) as client:
+            self.assertEqual(client.status().name, "default")
+
+        async def status():
+            async with AsyncClient(cable.target) as client:
+                return await client.status()
+        self.assertEqual(asyncio.run(status()).name, "default")
 
 
 class AnyForm:

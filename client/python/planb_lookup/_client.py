@@ -24,8 +24,10 @@ CHANNEL_OPTIONS = (
     ("grpc.max_send_message_length", 16 << 20),
     # As in the C++ library: a restarted server is found again soon.
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 2000),
+    # Of no pause between attempts, but the time that each of them gets at least:
+    # TLS takes several round trips. One that is refused is repeated before.
+    ("grpc.min_reconnect_backoff_ms", 5000),
     # Pings find out that a server is silent for good, also if nothing is sent. It
     # closes connections with pings more often than every 10 s
     # (--min_ping_interval). A ping that is late by the timeout ends the connection:
@@ -78,8 +80,8 @@ class Client:
         """
         options = Options(batch_size=batch_size, timeout=(
             self._timeout if timeout is None else timeout))
-        with self._open(options, table, min_generation, options.timeout or 0.0,
-                        False) as stream:
+        with self._open(options, table, min_generation,
+                        options.timeout or 0.0, False) as stream:
             return stream.lookup(addresses, flow_hashes=flow_hashes)
 
     def stream(self, *, in_flight: int = 4, batch_size: int = 16384,

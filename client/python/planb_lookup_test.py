@@ -130,6 +130,11 @@ class LookupTest(RealServerTest):
                 self.client.lookup(["::", bad])
         with self.assertRaisesRegex(ValueError, "zone"):
             self.client.lookup([ipaddress.ip_address("fe80::1%eth0")])
+        for bad in (b"\n\1\1\1", 1, None, ipaddress.ip_network("10.0.0.0/8"),
+                    ipaddress.ip_interface("10.1.1.1/8")):
+            for call in self.client.lookup, self.client.resolve:
+                with self.assertRaisesRegex(TypeError, r"addresses\[1\]: .* is no addr"):
+                    call(["::", bad])
         for bad in (np.zeros((2, 15), np.uint8), np.zeros((2, 16), np.int8),
                     np.zeros(16, np.uint8)):
             with self.assertRaisesRegex(ValueError, "array of uint8"):
@@ -308,6 +313,49 @@ class UpdateTest(RealServerTest):
         for bad in {"2001:dbe::1/32": 1}, {"2001:dbe::/32": 1 << 32}, {"x": 1}:
             with self.assertRaises(ValueError):
                 self.client.announce(bad)
+        self.assertEqual(self.client.status().accepted_generation, generation)
+
+    def test_a_prefix_has_the_form_that_planbctl_takes(self):
+        generation = self.client.status().accepted_generation
+        for bad, why in {
+                "fc00::2": "no \"/LENGTH\"", "10.1.1.1": "no \"/LENGTH\"",
+                **dict.fromkeys((
+                    "10.0.0.0/255.0.0.0", "11.0.0.0/0.255.255.255", "0.0.0.0/0.0.0.0",
+                    "0.0.0.0/33", "::/129", "0.0.0.0/", "0.0.0.0/-1", "0.0.0.0/+1",
+                    "0.0.0.0/00", "10.0.0.0/08", "0.0.0.0/ 0", "0.0.0.0/0\n", "::/0x0",
+                    "::/0/0", "::/\u0660"), "plain number"),
+                **dict.fromkeys((
+                    "0.0.0.1/0", "10.1.1.1/8", "::1/0", "::ffff:4.4.4.4/24"), "host bits"),
+                **dict.fromkeys((
+                    "", "/0", "10/8", "010.0.0.0/8", " ::/0", "fe80::1%eth0/128",
+                    "::%/0", "::%eth0/0"), "is no address"),
+                ipaddress.ip_network("fe80::%eth1/64"): "zone",
+                ipaddress.ip_network("::%1/0"): "zone",
+                10: "is no prefix", ipaddress.ip_address("10.0.0.0"): "is no prefix",
+                ipaddress.ip_interface("10.0.0.1/8"): "is no prefix",
+                (b"\0" * 4, 0): "is no prefix", None: "is no prefix"}.items():
+            with self.subTest(bad=bad):
+                where = r"\[1\]: (?s:.*)" + why
+                with self.assertRaisesRegex((TypeError, ValueError), "routes" + where):
+                    self.client.announce([("::/0", 1), (bad, 1)])
+                with self.assertRaisesRegex((TypeError, ValueError), "prefixes" + where):
+                    self.client.withdraw(["::/0", bad])
+        self.assertEqual(self.client.status().accepted_generation, generation)
+        right = ["::ffff:4.4.4.0/124", "0.0.0.0/0", "1.2.3.4/32", "::/0"]
+        made = self.client.announce([*zip(right, range(1, 5))])
+        self.assertEqual(made.added, 4)
+        self.assertEqual(self.client.lookup(
+            ["::ffff:4.4.4.4", "4.4.4.4", "1.2.3.4", "::1"]).tolist(), [1, 2, 3, 4])
+        self.assertEqual(self.client.withdraw(right).removed, 4)
+
+    def test_a_gateway_is_an_address_without_a_zone(self):
+        generation = self.client.status().accepted_generation
+        for bad in (ipaddress.ip_address("fe80::1%eth0"), "fe80::1%eth0", "",
+                    ipaddress.ip_interface("10.0.0.1/8"), b"\n\0\0\1", 1):
+            with self.subTest(bad=bad):
+                with self.assertRaisesRegex((TypeError, ValueError),
+                                            "next hop 3005: gateway"):
+                    self.client.announce({"2001:dba::/32": NextHop(3005, bad)})
         self.assertEqual(self.client.status().accepted_generation, generation)
 
     def test_a_repeated_request_changes_nothing(self):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import ipaddress
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
@@ -23,6 +24,7 @@ BATCH_LOOKUP = "/planb.v1.RouteLookup/BatchLookup"
 # The most addresses that the server takes in one unary call, by default.
 MAX_RESOLVED = 4096
 
+_LENGTH = re.compile("0|[1-9][0-9]{0,2}")
 _T = TypeVar("_T")
 
 
@@ -96,26 +98,50 @@ def withdraw(table: str, prefixes: Iterable[str | IpNetwork], **options: Any
                    route_table_pb2.RouteUpdate.OP_DELETE, (), **options)
 
 
+def _packed_prefix(prefix: str | IpNetwork, where: str) -> tuple[bytes, int]:
+    """The address of a prefix, and its length.
+
+    Texts are those that planbctl takes: netmasks and addresses without a length
+    are refused.
+    """
+    if isinstance(prefix, str):
+        where = f"{where}: prefix {prefix!r}"
+        address, slash, digits = prefix.partition("/")
+        packed = _codec.packed_address(address, where)
+        size = 8 * len(packed)
+        if not slash:
+            raise ValueError(f'{where} has no "/LENGTH"')
+        if not _LENGTH.fullmatch(digits) or int(digits) > size:
+            raise ValueError(f"{where}: the length must be a plain number of 0..{size}")
+        length = int(digits)
+        if int.from_bytes(packed, "big") & ((1 << (size - length)) - 1):
+            raise ValueError(f"{where} has host bits set")
+        return packed, length
+    if not isinstance(prefix, (ipaddress.IPv4Network, ipaddress.IPv6Network)):
+        raise TypeError(f"{where}: {prefix!r} is no prefix")
+    return (_codec.packed_address(prefix.network_address,
+                                  f"{where}: prefix {prefix}"), prefix.prefixlen)
+
+
 def _update(table: str, changes: Iterable[tuple[str | IpNetwork, int]], op: int,
             next_hops: Iterable[NextHop], *, ack: Ack = "visible",
             expected_generation: int | None = None, validate_only: bool = False,
             request_id: str = "", require_next_hops: bool = False,
             writer_epoch: int = 0) -> Call[route_table_pb2.UpdateRoutesResponse]:
-    packed = {6: bytearray(), 4: bytearray()}
-    for prefix, hop in changes:
-        if isinstance(prefix, str):
-            prefix = ipaddress.ip_network(prefix)
+    packed = {16: bytearray(), 4: bytearray()}
+    where = "routes" if op == route_table_pb2.RouteUpdate.OP_UPSERT else "prefixes"
+    for index, (prefix, hop) in enumerate(changes):
+        address, length = _packed_prefix(prefix, f"{where}[{index}]")
         if not 0 <= hop < _codec.UNDECIDED:
-            raise ValueError(f"{prefix}: {hop} is no next hop")
-        packed[prefix.version] += (
-            prefix.network_address.packed + bytes((prefix.prefixlen, op))
-            + hop.to_bytes(4, "little"))
+            raise ValueError(f"{where}[{index}]: {prefix}: {hop} is no next hop")
+        packed[len(address)] += (
+            address + bytes((length, op)) + hop.to_bytes(4, "little"))
     request = route_table_pb2.UpdateRoutesRequest(
         table=table, ack=f"ACK_{ack.upper()}",
         next_hops=[_message(each) for each in next_hops],
         expected_generation=expected_generation, validate_only=validate_only,
         request_id=request_id, require_next_hops=require_next_hops,
-        writer_epoch=writer_epoch, changes_v6=bytes(packed[6]),
+        writer_epoch=writer_epoch, changes_v6=bytes(packed[16]),
         changes_v4=bytes(packed[4]))
     return Call("/planb.v1.RouteTable/UpdateRoutes", request.SerializeToString(),
                 route_table_pb2.UpdateRoutesResponse.FromString)
@@ -174,5 +200,6 @@ def _next_hop(message: types_pb2.NextHop) -> NextHop:
 def _message(next_hop: NextHop) -> types_pb2.NextHop:
     return types_pb2.NextHop(
         id=next_hop.id, interface=next_hop.interface, weight=next_hop.weight,
-        label=next_hop.label,
-        gateway=next_hop.gateway.packed if next_hop.gateway else b"")
+        label=next_hop.label, gateway=b"" if next_hop.gateway is None
+        else _codec.packed_address(next_hop.gateway,
+                                   f"next hop {next_hop.id}: gateway"))

@@ -267,8 +267,13 @@ def packed_address(address: Address, where: str) -> bytes:
                 socket.AF_INET6 if ":" in address else socket.AF_INET, address)
         except (OSError, ValueError):
             raise ValueError(f"{where}: {address!r} is no address") from None
+    # An interface of ipaddress is a kind of address there; it has a length.
+    if (not isinstance(address, (ipaddress.IPv4Address, ipaddress.IPv6Address))
+            or isinstance(address, (ipaddress.IPv4Interface, ipaddress.IPv6Interface))):
+        raise TypeError(f"{where}: {address!r} is no address")
     if getattr(address, "scope_id", None):
-        raise ValueError(f"{where}: {address} has a zone id")
+        raise ValueError(f"{where}: {address} has a zone id, which a table does not"
+                         " know")
     return address.packed
 
 

@@ -358,6 +358,32 @@ class UpdateTest(RealServerTest):
                     self.client.announce({"2001:dba::/32": NextHop(3005, bad)})
         self.assertEqual(self.client.status().accepted_generation, generation)
 
+    def test_a_next_hop_of_a_lookup_is_announced(self):
+        found = self.client.lookup(["192.0.2.1"])[0]
+        self.client.announce({"203.0.113.0/25": found,
+                              "203.0.113.128/25": NextHop(np.uint16(78))})
+        self.assertEqual(
+            self.client.lookup(["203.0.113.1", "203.0.113.129"]).tolist(), [77, 78])
+        self.client.withdraw(["203.0.113.0/25", "203.0.113.128/25"])
+        for bad in 7.0, np.float64(7), "7", None, np.array([7, 8]):
+            with self.subTest(bad=bad):
+                with self.assertRaisesRegex(TypeError, r"routes\[0\]: next hop: "):
+                    self.client.announce({"203.0.113.0/25": bad})
+        with self.assertRaisesRegex(TypeError, r"flow_hashes\[1\]"):
+            self.client.resolve(["::", "::"], flow_hashes=[1, 7.9])
+
+    def test_numbers_out_of_range_are_refused(self):
+        for bad in {"max_wait": -1.0}, {"min_generation": -1}, {"min_generation": 1 << 64}:
+            with self.assertRaisesRegex(ValueError, *bad):
+                self.client.stream(**bad)
+        # Not modulo 2**32: this waits, and a wait of 0 ms ends at once.
+        with self.client.stream(min_generation=1 << 40, max_wait=(1 << 32) / 1000,
+                                timeout=0.5) as stream:
+            stream.send(rows_of("::", 1))
+            with self.assertRaises(Error) as caught:
+                raise stream.receive().error
+        self.assertEqual(caught.exception.reason, "")
+
     def test_a_repeated_request_changes_nothing(self):
         made = [self.client.announce({"2001:dbf::/32": 1}, request_id="x")
                 for _ in range(2)]

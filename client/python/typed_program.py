@@ -36,6 +36,7 @@ def calls(client: Client) -> None:
     client.announce(ids)
     client.announce(hops)
     client.announce(mixed)
+    client.announce({"::/0": client.lookup(ROWS)[0]})
     client.withdraw(mixed)
     client.announce([("::/0", 1), ("::/1", NextHop(2, label="b"))])
     client.announce(zip(ids, [NextHop(1)]))

@@ -55,7 +55,7 @@ class AsyncClient:
         options = Options(batch_size=batch_size, timeout=(
             self._timeout if timeout is None else timeout))
         async with self._open(options, table, min_generation,
-                              options.timeout or 0.0, False) as stream:
+                              max(options.timeout or 0.0, 0.0), False) as stream:
             return await stream.lookup(addresses, flow_hashes=flow_hashes)
 
     def stream(self, *, in_flight: int = 4, batch_size: int = 16384,

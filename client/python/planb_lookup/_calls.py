@@ -8,7 +8,7 @@ import dataclasses
 import ipaddress
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, SupportsIndex, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -55,12 +55,13 @@ class Answer:
     generation: int
 
 
+# An id, also as numpy has it, or what it stands for.
+Hop: TypeAlias = "SupportsIndex | NextHop"
 # A dict[str, ...] is no Mapping[str | IpNetwork, ...] to type checkers.
 Routes: TypeAlias = (
-    "Mapping[str, int | NextHop] | Mapping[ipaddress.IPv4Network, int | NextHop] |"
-    " Mapping[ipaddress.IPv6Network, int | NextHop] |"
-    " Mapping[IpNetwork, int | NextHop] | Mapping[str | IpNetwork, int | NextHop] |"
-    " Iterable[tuple[str | IpNetwork, int | NextHop]]")
+    "Mapping[str, Hop] | Mapping[ipaddress.IPv4Network, Hop] |"
+    " Mapping[ipaddress.IPv6Network, Hop] | Mapping[IpNetwork, Hop] |"
+    " Mapping[str | IpNetwork, Hop] | Iterable[tuple[str | IpNetwork, Hop]]")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,16 +79,16 @@ def status(table: str) -> Call[types_pb2.Table]:
 
 def announce(table: str, routes: Routes, **options: Any
              ) -> Call[route_table_pb2.UpdateRoutesResponse]:
-    pairs: Iterable[tuple[str | IpNetwork, int | NextHop]] = (
+    pairs: Iterable[tuple[str | IpNetwork, Hop]] = (
         routes.items() if isinstance(routes, Mapping) else routes)
     next_hops: dict[int, NextHop] = {}
     changes: list[tuple[str | IpNetwork, int]] = []
-    for prefix, hop in pairs:
+    for index, (prefix, hop) in enumerate(pairs):
         if isinstance(hop, NextHop):
             if next_hops.setdefault(hop.id, hop) != hop:
                 raise ValueError(f"next hop {hop.id} is there twice, differently")
             hop = hop.id
-        changes.append((prefix, hop))
+        changes.append((prefix, _codec.integer(hop, f"routes[{index}]: next hop")))
     return _update(table, changes, route_table_pb2.RouteUpdate.OP_UPSERT,
                    next_hops.values(), **options)
 
@@ -152,7 +153,9 @@ def resolve(table: str, addresses: Sequence[_codec.Address],
             ) -> Call[list[Answer]]:
     request = route_lookup_pb2.LookupRequest(
         table=table, min_generation=min_generation, want_prefix=True,
-        want_next_hop=True, flow_hashes=[int(each) for each in flow_hashes or ()])
+        want_next_hop=True, flow_hashes=[
+            _codec.integer(each, f"flow_hashes[{index}]")
+            for index, each in enumerate(flow_hashes or ())])
     for index, address in enumerate(addresses):
         request.addresses.add().packed = _codec.packed_address(
             address, f"addresses[{index}]")
@@ -198,8 +201,9 @@ def _next_hop(message: types_pb2.NextHop) -> NextHop:
 
 
 def _message(next_hop: NextHop) -> types_pb2.NextHop:
+    where = f"next hop {next_hop.id}"
     return types_pb2.NextHop(
-        id=next_hop.id, interface=next_hop.interface, weight=next_hop.weight,
+        id=_codec.integer(next_hop.id, where), interface=next_hop.interface,
+        weight=_codec.integer(next_hop.weight, f"{where}: weight"),
         label=next_hop.label, gateway=b"" if next_hop.gateway is None
-        else _codec.packed_address(next_hop.gateway,
-                                   f"next hop {next_hop.id}: gateway"))
+        else _codec.packed_address(next_hop.gateway, f"{where}: gateway"))

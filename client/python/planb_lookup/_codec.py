@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import ipaddress
+import operator
 import socket
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
@@ -138,6 +139,11 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
 def batch_options(table: str, min_generation: int, max_wait: float,
                   want_prefix_lengths: bool) -> bytes:
     """What all batches of a stream have in common, encoded."""
+    if max_wait < 0:
+        raise ValueError(f"max_wait: {max_wait} is less than no time")
+    min_generation = integer(min_generation, "min_generation")
+    if not 0 <= min_generation < 1 << 64:
+        raise ValueError(f"min_generation: {min_generation} is no generation")
     encoded = b""
     if table:
         name = table.encode()
@@ -145,7 +151,7 @@ def batch_options(table: str, min_generation: int, max_wait: float,
     if min_generation:
         encoded += b"\x28" + varint(min_generation)
     if max_wait > 0:
-        encoded += b"\x30" + varint(round(max_wait * 1000))
+        encoded += b"\x30" + varint(round(min(max_wait * 1000, 0xFFFFFFFF)))
     return encoded + (b"\x38\x01" if want_prefix_lengths else b"")
 
 
@@ -275,6 +281,14 @@ def packed_address(address: Address, where: str) -> bytes:
         raise ValueError(f"{where}: {address} has a zone id, which a table does not"
                          " know")
     return address.packed
+
+
+def integer(value: Any, where: str) -> int:
+    """The value of an int or of an integer of numpy, such as a lookup returns."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{where}: {value!r} is no integer") from None
 
 
 def checked_rows(rows: Rows) -> Rows:

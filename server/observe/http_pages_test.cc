@@ -117,7 +117,7 @@ TEST(HttpPages, StatuszJsonIsTheServersState) {
   EXPECT_EQ(state.rebuilds(0).table(), "default");
   EXPECT_EQ(state.rebuilds(0).generation(), 1);
   EXPECT_EQ(state.rebuilds(0).error(), "");
-  ASSERT_EQ(state.streams_size(), 5);
+  ASSERT_EQ(state.streams_size(), 6);
   EXPECT_EQ(state.streams(0).kind(), "BatchLookup");
   EXPECT_EQ(state.streams(0).limit(), 10'000);
   std::string process;

@@ -152,12 +152,14 @@ absl::Status EtcdStore::AwaitFollowed() {
                  known.second.created <= *read && known.second.failed.ok();
         });
     return !gone &&
-           std::all_of(wanted.begin(), wanted.end(), [&](const auto& table) {
-             const auto log = logs_.find(table.first);
-             return log != logs_.end() &&
-                    (log->second.record.next() >= table.second ||
-                     !log->second.failed.ok());
-           });
+           std::all_of(
+               wanted.begin(), wanted.end(),
+               [&](const auto& table) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                 const auto log = logs_.find(table.first);
+                 return log != logs_.end() &&
+                        (log->second.record.next() >= table.second ||
+                         !log->second.failed.ok());
+               });
   };
   // The watch is heard, too: appends would be refused at once without.
   MutexLock lock(mutex_);

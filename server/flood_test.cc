@@ -70,6 +70,7 @@ std::string HowItEnded(Sender& sender, grpc::CompletionQueue& queue) {
                       " batches: ", status.error_message());
 }
 
+// Takes half a minute of computing: a thousand clients fill their windows.
 TEST(Flood, ThousandClientsThatDoNotReadAreStopped) {
   rlimit files = {};
   getrlimit(RLIMIT_NOFILE, &files);

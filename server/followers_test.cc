@@ -166,6 +166,7 @@ TEST_F(Followers, RefuseUpdatesAndNameTheServerThatTakesThem) {
             grpc::StatusCode::FAILED_PRECONDITION);
 }
 
+// Takes 10 s: a start waits that long for a server that refuses it.
 TEST_F(Followers, FollowOverMutualTls) {
   TestAuthority authority;
   TestTlsFiles files;
@@ -241,6 +242,8 @@ TEST_F(Followers, TakeNewCertificatesWithoutARestart) {
   std::filesystem::remove(own);
 }
 
+// Takes 9 s: three times the server is away for longer than the staleness
+// allowed.
 TEST_F(Followers, GoOnFromWhereTheyWereAfterARestart) {
   const std::string store = NewStorePath("restart");
   auto leader = Lead(store);
@@ -301,6 +304,7 @@ TEST_F(Followers, KeepWhatTheyHaveUntilTheOtherIsAheadAgain) {
       Soon([&] { return follower->Metric("planb_store_lag_seconds") < 2; }));
 }
 
+// Takes 10 s: a start waits that long for the other server.
 TEST_F(Followers, DoNotStartWithoutTheOtherServer) {
   StoredServer alone("none", {absl::StrCat("--follow=unix:", link_)});
   EXPECT_FALSE(alone.Begins());

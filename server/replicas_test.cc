@@ -140,6 +140,7 @@ std::map<std::string, uint64_t> Known(StoredServer& server) {
   return known;
 }
 
+// Takes 10 s: the lease of a server that is killed.
 TEST_F(Replicas, AnAckWaitsForAsManyServersAsItNames) {
   std::vector<std::unique_ptr<StoredServer>> servers;
   for (const char* name : {"a", "b", "c"}) {
@@ -385,6 +386,7 @@ void ExpectAcked(const std::vector<std::unique_ptr<Writer>>& writers,
   EXPECT_LE(listed.routes.size(), acked + undecided);
 }
 
+// Takes 8 s: etcd elects another leader within some seconds.
 TEST_F(Replicas, LoseNothingWhenTheLeaderOfEtcdIsKilled) {
   std::vector<std::unique_ptr<StoredServer>> servers;
   for (int i = 0; i < 2; ++i) servers.push_back(Start());
@@ -459,6 +461,7 @@ TEST_F(Replicas, CatchUpAfterAPauseDuringWhichEtcdCompacts) {
   ExpectSame(servers);
 }
 
+// Takes 10 s: updates are refused at once when etcd was silent for 6 s.
 TEST_F(Replicas, AnswerLookupsAndRefuseUpdatesWithoutEtcd) {
   auto server = Start({kMetrics, "--max_staleness=4s"});
   ASSERT_TRUE(server->Update(Announcement(0, 1, 5)).ok());
@@ -518,6 +521,8 @@ std::vector<std::string> TableNames(StoredServer& server) {
   return names;
 }
 
+// Takes 20 s: each of its starts gives etcd 3 s, and an update the store's
+// time.
 TEST_F(Replicas, StartFromTheirCacheWithoutEtcd) {
   const std::string cache = "--cache=" + TempPath("replica_cache");
   v1::UpdateRoutesResponse response;
@@ -628,6 +633,8 @@ TEST_F(Replicas, ShareATableThroughProxiesOfEtcd) {
 
 // `cut` is cut off from etcd twice, and from no caller, while `near` takes
 // updates: it answers from what it has, and catches up once `heal` is called.
+// Takes 20 s: once it is away for 4 s, and once for longer than its lease, 10
+// s.
 void CutAndHeal(StoredServer& near, StoredServer& cut,
                 const std::function<void()>& cut_off,
                 const std::function<void()>& heal) {
@@ -804,6 +811,7 @@ TlsFiles Files(const TestTlsFiles& files) {
           .ca = {"", files.ca()}};
 }
 
+// Takes 10 s: a start is refused when etcd was tried for some seconds.
 TEST(SecureReplicas, SpeakMutualTlsWithEtcd) {
   if (!EtcdCluster::Available()) GTEST_SKIP() << "there is no program etcd";
   TestAuthority authority;

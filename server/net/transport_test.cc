@@ -207,8 +207,9 @@ TEST(Transport, ClosesConnectionsThatDoNotAnswerPings) {
   RunningServer running(options);
   ClientProcess client(absl::StrCat("127.0.0.1:", running.server().port(0)));
   client.AwaitStream();
-  // The client is idle but answers pings.
-  absl::SleepFor(absl::Seconds(3));
+  // The client is idle but answers pings. Twice the time of a ping and of its
+  // answer.
+  absl::SleepFor(absl::Milliseconds(2400));
   EXPECT_TRUE(IsTaken(running));
   client.Kill(SIGSTOP);
   const absl::Time deadline = absl::Now() + absl::Seconds(60);

@@ -131,7 +131,7 @@ func (r *run) ids() error {
 	const horizon = 8 * time.Second
 	// The smallest window: 1,000.
 	flags := []string{"--max_lists=4", "--max_watchers=8", "--max_replacements=4", "--max_update_streams=1",
-		"--update_credits=2000", "--max_control_calls=100"}
+		"--update_credits=2000", "--max_replicated_calls=4", "--max_control_calls=100"}
 	var own []int
 	for range 2 {
 		server, err := r.c.addServer(*program, "ids", flags...)

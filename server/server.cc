@@ -107,7 +107,7 @@ absl::Status LoadInitialTable(const InitialTableOptions& options,
     Log(LogLevel::kWarning,
         "kept what is stored; the initial routes are not used",
         {{"error", outcome.status().message()}});
-    return absl::OkStatus();
+    return table.AwaitVisible(table.state().accepted);
   }
   if (!outcome.ok()) return outcome.status();
   return table.AwaitVisible(outcome->generation);

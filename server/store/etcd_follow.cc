@@ -330,6 +330,7 @@ Following EtcdStore::Follow(StoreFollower& follower) {
 void EtcdStore::Fail(Log& log, absl::string_view key, absl::string_view what) {
   const absl::Status why = Corrupt(key, what);
   log.failed = why;
+  ReportAgain();
   const Done done = Take(log, log.append);
   if (follower_ != nullptr) follower_->Failed(log.name, log.id, why);
   if (done != nullptr) done(why);

@@ -159,6 +159,8 @@ absl::StatusOr<uint64_t> EtcdStore::CreateTable(const std::string& name,
   {
     const MutexLock lock(mutex_);
     if (!closed_.ok()) return closed_;
+    const absl::Status silence = Silence();
+    if (!silence.ok()) return silence;
     // The floor has risen since the caller read it.
     if (floor_ != 0 && generation <= floor_) return Conflict();
     creating_.insert(record.id());
@@ -217,6 +219,8 @@ absl::Status EtcdStore::DeleteTable(const std::string& name, uint64_t id,
   {
     const MutexLock lock(mutex_);
     if (!closed_.ok()) return closed_;
+    const absl::Status silence = Silence();
+    if (!silence.ok()) return silence;
     const Log* const log = Find(name, id);
     if (log == nullptr) return absl::OkStatus();  // another server did it
     revision = log->revision;
@@ -352,12 +356,16 @@ absl::Status EtcdStore::Refusal(const Job& job, const Log* log) const {
         absl::StrCat("would follow generation ", log->record.generation(),
                      " as if it was ", job.previous));
   }
-  if (follower_ != nullptr && lag() > 2 * options_.silence) {
-    return Error(absl::StatusCode::kUnavailable, "STORE_FAILED",
-                 absl::StrCat("etcd has not answered for ",
-                              absl::FormatDuration(lag())));
+  return Silence();
+}
+
+absl::Status EtcdStore::Silence() const {
+  if (follower_ == nullptr || lag() <= 2 * options_.silence) {
+    return absl::OkStatus();
   }
-  return absl::OkStatus();
+  return Error(
+      absl::StatusCode::kUnavailable, "STORE_FAILED",
+      absl::StrCat("etcd has not answered for ", absl::FormatDuration(lag())));
 }
 
 absl::Status EtcdStore::Confirm(const Job& job) {
@@ -403,6 +411,8 @@ absl::StatusOr<uint64_t> EtcdStore::FindTable(const std::string& name) {
   {
     const MutexLock lock(mutex_);
     if (!closed_.ok()) return closed_;
+    const absl::Status silence = Silence();
+    if (!silence.ok()) return silence;
   }
   etcdserverpb::RangeRequest request;  // linearizable
   request.set_key(TableKey(name));
@@ -421,6 +431,7 @@ void EtcdStore::StopTable(const std::string& table, uint64_t id,
   const MutexLock lock(mutex_);
   Log* const log = Find(table, id);
   if (log != nullptr && log->failed.ok()) log->failed = why;
+  ReportAgain();
 }
 
 void EtcdStore::Append(Job job) {

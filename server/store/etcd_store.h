@@ -189,10 +189,14 @@ class EtcdStore final : public Store {
   void WatchLoop();
   void SnapshotLoop();
   void ReportLoop();
+  // What was reported may be wrong: a table has stopped.
+  void ReportAgain();
 
   // Why a job cannot be done now. `log`: its table, or null.
   absl::Status Refusal(const Job& job, const Log* log) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // UNAVAILABLE (STORE_FAILED) if etcd has been silent for long.
+  absl::Status Silence() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Append(Job job);
   // Asks etcd whether the table is where the job says. Errors besides those of
   // StartAppend: UNAVAILABLE (STORE_FAILED) if etcd has lost what was there.
@@ -282,6 +286,9 @@ class EtcdStore final : public Store {
   Mutex replicas_mutex_;
   std::vector<StoreReplica> replicas_ ABSL_GUARDED_BY(replicas_mutex_);
   SteadyInstant replicas_read_ ABSL_GUARDED_BY(replicas_mutex_);
+  // Of the last read, if that failed.
+  absl::Status replicas_error_ ABSL_GUARDED_BY(replicas_mutex_);
+  SteadyInstant replicas_failed_ ABSL_GUARDED_BY(replicas_mutex_);
   std::vector<std::thread> threads_;
 };
 

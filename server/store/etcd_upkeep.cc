@@ -54,6 +54,12 @@ void EtcdStore::Report(const std::string& table, uint64_t id,
   report_changed_.notify_one();
 }
 
+void EtcdStore::ReportAgain() {
+  const MutexLock lock(report_mutex_);
+  report_due_ = true;
+  report_changed_.notify_one();
+}
+
 void EtcdStore::ReportLoop() {
   int64_t lease = 0;
   SteadyInstant kept;
@@ -65,7 +71,12 @@ void EtcdStore::ReportLoop() {
     absl::Status status;
     if (lease != 0 && ElapsedSince(kept) >= kLeaseRefresh) {
       status = client_->KeepLease(lease);
-      if (status.ok()) kept = SteadyNow();
+      if (status.ok()) {
+        kept = SteadyNow();
+        // The report may be gone with other keys, or be that of a table which
+        // has stopped since.
+        due = true;
+      }
     }
     if (lease == 0 && status.ok()) {
       const auto granted = client_->GrantLease(kLeaseSeconds);
@@ -216,7 +227,11 @@ absl::StatusOr<int64_t> EtcdStore::SendReport(int64_t lease) {
 
 absl::StatusOr<std::vector<StoreReplica>> EtcdStore::Replicas(
     absl::Duration max_age) {
+  const SteadyInstant came = SteadyNow();
   const MutexLock lock(replicas_mutex_);
+  // A read that failed while this call waited for it tells it, too: calls do
+  // not wait for etcd one after another.
+  if (!replicas_error_.ok() && replicas_failed_ >= came) return replicas_error_;
   if (!replicas_.empty() && ElapsedSince(replicas_read_) <= max_age) {
     return replicas_;
   }
@@ -241,10 +256,13 @@ absl::StatusOr<std::vector<StoreReplica>> EtcdStore::Replicas(
         return absl::OkStatus();
       });
   if (!read.ok()) {
-    return ErrorReason(read.status()) == "STORE_CORRUPT"
-               ? read.status()
-               : Failed(read.status());
+    replicas_error_ = ErrorReason(read.status()) == "STORE_CORRUPT"
+                          ? read.status()
+                          : Failed(read.status());
+    replicas_failed_ = SteadyNow();
+    return replicas_error_;
   }
+  replicas_error_ = absl::OkStatus();
   std::sort(replicas.begin(), replicas.end(),
             [](const auto& a, const auto& b) { return a.name < b.name; });
   replicas_ = replicas;

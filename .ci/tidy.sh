@@ -36,7 +36,8 @@ files=$(grep -vE '_test\.cc$|/testing/|_fuzz(_main)?\.cc$' <<<"$files" || true)
   echo "clang-tidy: nothing differs"
   exit
 }
-third_party/compile_commands.py
+# Clang's commands, without gcc's own options.
+third_party/compile_commands.py --config=clang
 # A file that no target compiles has no command. run-clang-tidy takes expressions.
 # shellcheck disable=SC2046
 run-clang-tidy-14 -quiet -p . $(sed 's/.*/\/&$/' <<<"$files")

@@ -3,6 +3,8 @@
 
 """Writes compile_commands.json for editors and clang tools.
 
+    third_party/compile_commands.py [FLAG_OF_BAZEL...]   # such as --config=clang
+
 Asks Bazel which compile actions it would run; runs none. Build once before,
 so that generated headers exist.
 """
@@ -10,6 +12,7 @@ so that generated headers exist.
 import json
 import os
 import subprocess
+import sys
 
 
 def main():
@@ -17,7 +20,7 @@ def main():
     actions = json.loads(
         subprocess.check_output(
             ["bazel", "aquery", "--output=jsonproto", "--noshow_progress",
-             'mnemonic("CppCompile", //...)'],
+             *sys.argv[1:], 'mnemonic("CppCompile", //...)'],
             cwd=root, stderr=subprocess.DEVNULL))
     commands = []
     for action in actions.get("actions", []):

@@ -375,7 +375,7 @@ TEST(Follow, ATableThatStoppedAppendsNothing) {
   EXPECT_EQ(table.state().accepted, 1U);
 }
 
-// The time of a request is the one that the log has, whatever the clock of a
+// The time of a request is the one that the log has, at any clock of a
 // server that follows. The clocks of these are a minute apart.
 TEST(Follow, ServersKnowTheSameRequests) {
   static absl::Time now = absl::FromUnixSeconds(1'000'000);

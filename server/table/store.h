@@ -99,7 +99,7 @@ struct StoredTable {
 struct StoredCopy {
   std::vector<StoredTable> tables;
   absl::Time as_of;  // by the wall clock: when the store had them
-  // How long ago, whatever the wall clock says; infinite if that is not known.
+  // How long ago, by no wall clock; infinite if that is not known.
   absl::Duration age = absl::ZeroDuration();
 };
 

@@ -65,7 +65,7 @@ struct TableOptions {
   uint64_t max_pending_updates = 10'000;
   // The limit of lookups that wait for a generation.
   size_t max_waiters = 100'000;
-  // The number of request ids kept (AIP-155), whatever their age. A server
+  // The number of request ids kept (AIP-155), of any age. A server
   // raises it to what its clients may have on the way.
   size_t request_id_window = 1'000;
   // Younger ids are kept too (IsYoung), up to so many.

@@ -161,7 +161,7 @@ class SharedLog {
     const std::string path_ = "shared";
   };
 
-  // Makes a table with contents, whatever they are, on all servers.
+  // Makes a table with any contents, on all servers.
   void MakeTable(const StoredTable& table) {
     const MutexLock lock(mutex_);
     tables_[table.name] = {.id = table.id};

@@ -6,8 +6,10 @@
 // with a sequential model of the contract. The same for three servers that
 // share a store in a real etcd, whose members and network fail as well.
 //
-// PLANB_MODEL_SEED plays one seed instead of the default ones,
-// PLANB_MODEL_SECONDS says how long each is played at least (10).
+// PLANB_MODEL_SEEDS says how many seeds are played, from 1 on (1);
+// PLANB_MODEL_SEED plays that one instead. PLANB_MODEL_SECONDS says how long
+// each is played at least (5): until everything that a run is to see has
+// happened.
 
 #include "server/testing/model.h"
 
@@ -23,6 +25,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <memory>
+#include <numeric>
 #include <set>
 #include <string>
 #include <thread>
@@ -56,7 +59,10 @@ uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
 
 std::vector<uint64_t> Seeds() {
   const uint64_t seed = FromEnvironment("PLANB_MODEL_SEED", 0);
-  return seed == 0 ? std::vector<uint64_t>{1, 2, 3} : std::vector{seed};
+  if (seed != 0) return {seed};
+  std::vector<uint64_t> seeds(FromEnvironment("PLANB_MODEL_SEEDS", 1));
+  std::iota(seeds.begin(), seeds.end(), 1);
+  return seeds;
 }
 
 // Runs the server, and kills, drains and stops it, and breaks its disk. Not
@@ -383,7 +389,7 @@ void Play(uint64_t seed, uint64_t seconds) {
 class Model : public testing::TestWithParam<uint64_t> {};
 
 TEST_P(Model, ServerKeepsItsPromises) {
-  Play(GetParam(), FromEnvironment("PLANB_MODEL_SECONDS", 10));
+  Play(GetParam(), FromEnvironment("PLANB_MODEL_SECONDS", 5));
 }
 
 // Runs servers that share a store and etcd's members. Kills, pauses, drains and
@@ -617,7 +623,7 @@ TEST_P(Model, ReplicasKeepTheirPromises) {
   ModelRun run;
   run.seed = GetParam();
   Tenants tenants(run);
-  const auto seconds = FromEnvironment("PLANB_MODEL_SECONDS", 15);
+  const auto seconds = FromEnvironment("PLANB_MODEL_SECONDS", 5);
   StateCall last;
   std::string missing;
   {

@@ -56,9 +56,10 @@ std::string Tag(int number, int wire_type) {
 
 // `unit` repeated to 16 MiB, as the value of the field at `path`.
 std::string Fill(const std::vector<int>& path, const std::string& unit) {
-  std::string bytes;
-  bytes.reserve(kMessageBytes);
-  while (bytes.size() + unit.size() <= kMessageBytes) bytes += unit;
+  std::string bytes = unit;
+  bytes.reserve(2 * kMessageBytes);
+  while (bytes.size() < kMessageBytes) bytes.append(bytes, 0);
+  bytes.resize(kMessageBytes / unit.size() * unit.size());
   for (auto number = path.rbegin(); number != path.rend(); ++number) {
     bytes = Tag(*number, 2) + Varint(bytes.size()) + bytes;
   }

@@ -6,9 +6,9 @@
 #   client/go/test.sh [--race] [FOLDER]   # with planb_server and
 #                                         # libplanb_local.so; builds them if not given
 #
-# --race tests under the race detector instead, fuzzes the reader of replies, and
-# tests the table inside the process by the C++ library, too. Modules come from the
-# module proxy, as go.sum pins them.
+# --race tests under the race detector instead, also what waits for half a minute,
+# fuzzes the reader of replies, and tests the table inside the process by the C++
+# library, too. Modules come from the module proxy, as go.sum pins them.
 set -euo pipefail
 race=''
 if [[ ${1:-} == --race ]]; then
@@ -36,7 +36,7 @@ unformatted=$("$(dirname "$GO")/gofmt" -l ./*.go cmd local)
 "$GO" mod verify
 "$GO" vet ./...
 if [[ -z $race ]]; then
-  "$GO" test "${@:2}" ./...
+  "$GO" test -short "${@:2}" ./...
   exit
 fi
 "$GO" test -race "${@:2}" ./...

@@ -558,6 +558,7 @@ class Cable:
                 target.shutdown(socket.SHUT_RDWR)
 
 
+@unittest.skipIf("PLANB_SHORT" in os.environ, "waits half a minute for a ping's answer")
 class SilenceTest(unittest.TestCase):
     def test_a_server_that_falls_silent_is_lost(self):
         server = Server()

@@ -7,8 +7,8 @@
 #   client/python/test.sh [--newest] [FOLDER]   # with planb_server; builds it if
 #                                               # not given
 #
-# --newest takes those that the package registry has today instead, and has mypy
-# check the package and a program that uses it. It is skipped (exit code 77) where
+# --newest takes those that the package registry has today instead, tests also what
+# waits for half a minute, and has mypy check the package and a program that uses it. It is skipped (exit code 77) where
 # the registry does not answer.
 set -euo pipefail
 newest=''
@@ -45,7 +45,7 @@ cd "$work" # Not beside the sources: the installed package is tested.
 if [[ -z $newest ]]; then
   /usr/bin/python3 -m venv --system-site-packages --without-pip venv
   install venv --no-index --no-deps "$wheel"
-  tests venv "${@:2}"
+  PLANB_SHORT=1 tests venv "${@:2}"
   exit
 fi
 

@@ -36,7 +36,7 @@ PROGRAMS = {"//server:planb_server": "server/planb_server",
             "//client:libplanb_local.so": "client/libplanb_local.so",
             "//server/testing:hostile_attacker": "server/testing/hostile_attacker"}
 # Tests wait for processes, clocks and disks more than they compute.
-TEST_JOBS = 3 * os.cpu_count()
+TEST_JOBS = 4 * os.cpu_count()
 # Cases that take longer are listed.
 LONG_CASE_SECONDS = 5
 # What measures is not shipped: its tests are in the check.
@@ -61,7 +61,9 @@ names=$(comm -12 <(nm --defined-only "$1" | awk '{print $3}' | sort -u) \
 [[ -z $names ]] || { echo "planb_server defines names of libc: $names"; exit 1; }
 """
 LONG_ROUNDS = ["--test_env=PLANB_KILL_ROUNDS=200", "--test_env=PLANB_STORE_CRASHES=200",
-               "--test_env=PLANB_STORM_SECONDS=120", "--test_timeout=900,1800,3600,7200"]
+               "--test_env=PLANB_STORM_SECONDS=120", "--test_env=PLANB_FLOOD_CLIENTS=1000",
+               "--test_env=PLANB_MODEL_SEEDS=10", "--test_env=PLANB_MODEL_SECONDS=15",
+               "--test_timeout=900,1800,3600,7200"]
 
 
 class Gate:
@@ -133,7 +135,14 @@ class Gate:
 
     def look_at_cases(self, step, target):
         folder = ROOT / "bazel-testlogs" / target[2:].replace(":", "/")
-        for file in folder.glob("**/test.xml"):
+        files = list(folder.glob("**/test.xml"))
+        # Those of the shards that it had before are left there.
+        newest = max(files, key=lambda file: file.stat().st_mtime).parent.name
+        shards = newest.rpartition("_of_")[2] if "_of_" in newest else None
+        for file in files:
+            of = file.parent.name.rpartition("_of_")
+            if (of[2] if of[1] else None) != shards:
+                continue
             for case in xml.etree.ElementTree.parse(file).iter("testcase"):
                 name = f"{case.get('classname')}.{case.get('name')}"
                 seconds = float(case.get("time") or 0)

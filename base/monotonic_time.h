@@ -41,6 +41,29 @@ absl::Time MonotonicNow();
 // before. The infinite future stays infinite.
 absl::Time ToMonotonic(absl::Time wall);
 
+// When a call ends at the latest, by the monotonic clock: a wall clock that is
+// set does not move it. Never, unless said otherwise.
+class Deadline {
+ public:
+  Deadline() = default;
+  // When the wall clock shows `wall`, by what it shows now. If it is set after
+  // `wall` was computed, the deadline moves as much: prefer After().
+  Deadline(absl::Time wall)  // NOLINT(google-explicit-constructor)
+      : time_(ToMonotonic(wall)) {}
+  // `wait` from now.
+  static Deadline After(absl::Duration wait) {
+    Deadline deadline;
+    deadline.time_ = MonotonicNow() + wait;
+    return deadline;
+  }
+
+  // By MonotonicNow's clock; InfiniteFuture() for never.
+  absl::Time time() const { return time_; }
+
+ private:
+  absl::Time time_ = absl::InfiniteFuture();
+};
+
 // The same time, for CondVar. The infinite future is cut to a hundred years
 // after the clock's epoch, the infinite past to the epoch.
 SteadyInstant ToSteady(absl::Time monotonic);

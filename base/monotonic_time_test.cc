@@ -27,6 +27,19 @@ TEST(MonotonicTime, IsTheSteadyClock) {
   EXPECT_GT(ToSteady(now), steady - std::chrono::minutes(1));
 }
 
+TEST(Deadline, IsAfterATimeOrNever) {
+  EXPECT_EQ(Deadline().time(), absl::InfiniteFuture());
+  EXPECT_EQ(Deadline::After(absl::InfiniteDuration()).time(),
+            absl::InfiniteFuture());
+  const absl::Time now = MonotonicNow();
+  const absl::Time soon = Deadline::After(absl::Hours(1)).time();
+  EXPECT_GE(soon, now + absl::Hours(1));
+  EXPECT_LT(soon, now + absl::Hours(2));
+  const absl::Time wall = Deadline(absl::Now() + absl::Hours(1)).time();
+  EXPECT_GT(wall, now);
+  EXPECT_LT(wall, now + absl::Hours(2));
+}
+
 TEST(MonotonicTime, CutsInfinities) {
   const absl::Time now = MonotonicNow();
   EXPECT_GT(ToSteady(absl::InfiniteFuture()),

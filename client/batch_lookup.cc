@@ -280,9 +280,8 @@ BatchLookup::BatchLookup(std::shared_ptr<grpc::Channel> channel,
 
 BatchLookup::~BatchLookup() = default;
 
-absl::StatusOr<uint64_t> BatchLookup::Send(const Batch& batch,
-                                           absl::Time wall_deadline) {
-  const absl::Time deadline = ToMonotonic(wall_deadline);
+absl::StatusOr<uint64_t> BatchLookup::Send(const Batch& batch, Deadline when) {
+  const absl::Time deadline = when.time();
   const auto sent = std::make_shared<ReplayQueue::InFlight>();
   const MutexLock lock(mutex_);
   while (!ended_ && !send_closed_ &&

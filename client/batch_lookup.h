@@ -25,6 +25,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "base/monotonic_time.h"
 #include "base/mutex.h"
 #include "client/batch_codec.h"
 #include "client/call.h"
@@ -103,8 +104,7 @@ class BatchLookup {
   // Errors: INVALID_ARGUMENT if the batch cannot be a message (the handle
   // remains usable); FAILED_PRECONDITION after CloseSend; else the error that
   // ended the handle.
-  absl::StatusOr<uint64_t> Send(const Batch& batch,
-                                absl::Time deadline = absl::InfiniteFuture());
+  absl::StatusOr<uint64_t> Send(const Batch& batch, Deadline deadline = {});
 
   // Announces that no batch follows.
   void CloseSend();

@@ -148,11 +148,10 @@ inline gpr_timespec ToGrpc(absl::Time monotonic) {
           .clock_type = GPR_CLOCK_MONOTONIC};
 }
 
-// The call ends with DEADLINE_EXCEEDED at `deadline`. InfiniteFuture sets no
-// deadline.
-inline void SetDeadline(grpc::ClientContext& context, absl::Time deadline) {
-  if (deadline != absl::InfiniteFuture()) {
-    context.set_deadline(ToGrpc(ToMonotonic(deadline)));
+// The call ends with DEADLINE_EXCEEDED at `deadline`.
+inline void SetDeadline(grpc::ClientContext& context, Deadline deadline) {
+  if (deadline.time() != absl::InfiniteFuture()) {
+    context.set_deadline(ToGrpc(deadline.time()));
   }
 }
 
@@ -163,7 +162,7 @@ absl::StatusOr<Response> CallUnary(
     Stub& stub,
     grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
                                  Response*),
-    const Request& request, absl::Time deadline) {
+    const Request& request, Deadline deadline) {
   grpc::ClientContext context;
   SetDeadline(context, deadline);
   Response response;
@@ -180,7 +179,7 @@ absl::Status CallServerStream(Stub& stub,
                               std::unique_ptr<grpc::ClientReader<Response>> (
                                   Stub::*method)(grpc::ClientContext*,
                                                  const Request&),
-                              const Request& request, absl::Time deadline,
+                              const Request& request, Deadline deadline,
                               Handler&& on_message) {
   grpc::ClientContext context;
   SetDeadline(context, deadline);

@@ -282,8 +282,8 @@ absl::StatusOr<OpenChannel> ChannelsTo(absl::string_view target,
   };
 }
 
-absl::Status Connect(grpc::Channel& channel, absl::Time wall_deadline) {
-  const absl::Time deadline = ToMonotonic(wall_deadline);
+absl::Status Connect(grpc::Channel& channel, Deadline when) {
+  const absl::Time deadline = when.time();
   while (true) {
     const grpc_connectivity_state state =
         channel.GetState(/*try_to_connect=*/true);

@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "base/monotonic_time.h"
 #include "base/socket_options.h"
 
 namespace planb::client {
@@ -82,7 +83,7 @@ absl::StatusOr<OpenChannel> ChannelsTo(absl::string_view target,
 // Connects now. Returns OK at the first success.
 // Errors: UNAVAILABLE, with gRPC's reason, when an attempt has failed for every
 // address of the target; DEADLINE_EXCEEDED if `deadline` passes first.
-absl::Status Connect(grpc::Channel& channel, absl::Time deadline);
+absl::Status Connect(grpc::Channel& channel, Deadline deadline);
 
 // Internal. Sets `options` on each socket that a channel made with `arguments`
 // connects, also when it reconnects. A socket gets its options before it is

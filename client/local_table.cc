@@ -185,13 +185,13 @@ LocalTable::~LocalTable() {
 
 absl::StatusOr<std::unique_ptr<LocalTable>> LocalTable::Follow(
     std::shared_ptr<grpc::Channel> channel, LocalTableOptions options,
-    absl::Time deadline) {
+    Deadline deadline) {
   std::unique_ptr<LocalTable> table(
       new LocalTable(std::move(channel), std::move(options)));
   absl::Status started = table->Start();
   if (!started.ok()) return started;
   MutexLock lock(table->mutex_);
-  table->changed_.wait_until(lock, ToSteady(ToMonotonic(deadline)),
+  table->changed_.wait_until(lock, ToSteady(deadline.time()),
                              [&]()
                                  ABSL_EXCLUSIVE_LOCKS_REQUIRED(table->mutex_) {
                                    return table->ready_ || !table->ended_.ok();
@@ -244,7 +244,7 @@ absl::StatusOr<uint64_t> LocalTable::AskServer(Family family,
   const auto answers =
       server_.Lookup(asked, {.table = options_.table,
                              .min_generation = least,
-                             .deadline = absl::Now() + kAnswerTime});
+                             .deadline = Deadline::After(kAnswerTime)});
   if (!answers.ok()) return answers.status();
   for (size_t i = 0; i < count; ++i) {
     next_hops[i] = answers->answers[i].next_hop;
@@ -256,10 +256,9 @@ absl::StatusOr<uint64_t> LocalTable::AskServer(Family family,
   return answers->generation;
 }
 
-absl::Status LocalTable::WaitFor(uint64_t generation,
-                                 absl::Time deadline) const {
+absl::Status LocalTable::WaitFor(uint64_t generation, Deadline deadline) const {
   MutexLock lock(mutex_);
-  changed_.wait_until(lock, ToSteady(ToMonotonic(deadline)),
+  changed_.wait_until(lock, ToSteady(deadline.time()),
                       [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
                         return routes_.generation() >= generation ||
                                !ended_.ok();

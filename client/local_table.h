@@ -129,7 +129,7 @@ class LocalTable {
   // for a table that does not exist).
   static absl::StatusOr<std::unique_ptr<LocalTable>> Follow(
       std::shared_ptr<grpc::Channel> channel, LocalTableOptions options = {},
-      absl::Time deadline = absl::InfiniteFuture());
+      Deadline deadline = {});
   // REQUIRES: no call is in progress.
   ~LocalTable();
   LocalTable(const LocalTable&) = delete;
@@ -150,7 +150,7 @@ class LocalTable {
   // Waits until lookups are answered from `generation` or a later one, such as
   // that of an update's reply. Errors: DEADLINE_EXCEEDED, with the reason if
   // the table is not followed now; the error that ended the watch.
-  absl::Status WaitFor(uint64_t generation, absl::Time deadline) const;
+  absl::Status WaitFor(uint64_t generation, Deadline deadline) const;
 
   const LocalRoutes& routes() const { return routes_; }
   uint64_t generation() const { return routes_.generation(); }

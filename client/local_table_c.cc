@@ -15,9 +15,11 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
+#include "base/monotonic_time.h"
 #include "client/channel.h"
 #include "client/local_table.h"
 
+using planb::Deadline;
 using planb::Family;
 using planb::client::ChannelOptions;
 using planb::client::LocalTable;
@@ -82,8 +84,9 @@ absl::StatusOr<std::unique_ptr<LocalTable>> Follow(
   if (from->max_staleness_ms > 0) {
     options.max_staleness = absl::Milliseconds(from->max_staleness_ms);
   }
-  return LocalTable::Follow(*std::move(channel), std::move(options),
-                            absl::Now() + absl::Milliseconds(from->timeout_ms));
+  return LocalTable::Follow(
+      *std::move(channel), std::move(options),
+      Deadline::After(absl::Milliseconds(from->timeout_ms)));
 }
 
 // Returns what `call` returns of the table, as a code. Lets no exception out.
@@ -180,7 +183,7 @@ int planb_local_wait(const planb_local* table, uint64_t generation,
                      int64_t timeout_ms) {
   return CodeOf(table, [&](const LocalTable& local) {
     return local.WaitFor(generation,
-                         absl::Now() + absl::Milliseconds(timeout_ms));
+                         Deadline::After(absl::Milliseconds(timeout_ms)));
   });
 }
 

@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "base/monotonic_time.h"
 #include "lpm/address.h"
 #include "lpm/prefix.h"
 #include "planb/v1/route_lookup.grpc.pb.h"
@@ -33,7 +34,7 @@ struct LookupOptions {
   bool want_next_hop = false;
   // One hash of the flow for each address, or none.
   std::vector<uint32_t> flow_hashes = {};
-  absl::Time deadline = absl::InfiniteFuture();
+  Deadline deadline;
 };
 
 // The answer to one address.

@@ -35,12 +35,12 @@ TableClient::TableClient(const std::shared_ptr<grpc::Channel>& channel)
     : stub_(v1::RouteTable::NewStub(channel)) {}
 
 absl::StatusOr<v1::UpdateRoutesResponse> TableClient::UpdateRoutes(
-    const v1::UpdateRoutesRequest& request, absl::Time deadline) const {
+    const v1::UpdateRoutesRequest& request, Deadline deadline) const {
   return CallUnary(*stub_, &Stub::UpdateRoutes, request, deadline);
 }
 
 absl::StatusOr<v1::Table> TableClient::GetTable(const std::string& table,
-                                                absl::Time deadline) const {
+                                                Deadline deadline) const {
   v1::GetTableRequest request;
   request.set_table(table);
   return CallUnary(*stub_, &Stub::GetTable, request, deadline);
@@ -49,7 +49,7 @@ absl::StatusOr<v1::Table> TableClient::GetTable(const std::string& table,
 absl::StatusOr<uint64_t> TableClient::ListRoutes(
     const v1::ListRoutesRequest& request,
     absl::FunctionRef<absl::Status(const Route&)> on_route,
-    absl::Time deadline) const {
+    Deadline deadline) const {
   std::optional<uint64_t> generation;
   const auto read = [&](const v1::ListRoutesResponse& chunk) {
     absl::Status status = CheckGeneration(chunk.generation(), generation);
@@ -65,8 +65,8 @@ absl::StatusOr<uint64_t> TableClient::ListRoutes(
   return generation.value_or(0);
 }
 
-absl::StatusOr<NextHopList> TableClient::ListNextHops(
-    const std::string& table, absl::Time deadline) const {
+absl::StatusOr<NextHopList> TableClient::ListNextHops(const std::string& table,
+                                                      Deadline deadline) const {
   v1::ListNextHopsRequest request;
   request.set_table(table);
   NextHopList list;
@@ -93,13 +93,13 @@ absl::StatusOr<NextHopList> TableClient::ListNextHops(
 }
 
 absl::StatusOr<v1::UpdateNextHopsResponse> TableClient::UpdateNextHops(
-    const v1::UpdateNextHopsRequest& request, absl::Time deadline) const {
+    const v1::UpdateNextHopsRequest& request, Deadline deadline) const {
   return CallUnary(*stub_, &Stub::UpdateNextHops, request, deadline);
 }
 
 absl::StatusOr<Route> TableClient::GetRoute(const std::string& table,
                                             const Prefix& prefix,
-                                            absl::Time deadline) const {
+                                            Deadline deadline) const {
   v1::GetRouteRequest request;
   request.set_table(table);
   *request.mutable_prefix() = ToProto(prefix);
@@ -109,12 +109,12 @@ absl::StatusOr<Route> TableClient::GetRoute(const std::string& table,
 }
 
 absl::StatusOr<v1::ExplainLookupResponse> TableClient::ExplainLookup(
-    const v1::ExplainLookupRequest& request, absl::Time deadline) const {
+    const v1::ExplainLookupRequest& request, Deadline deadline) const {
   return CallUnary(*stub_, &Stub::ExplainLookup, request, deadline);
 }
 
 absl::StatusOr<std::vector<v1::Table>> TableClient::ListTables(
-    absl::Time deadline) const {
+    Deadline deadline) const {
   const auto response =
       CallUnary(*stub_, &Stub::ListTables, v1::ListTablesRequest(), deadline);
   if (!response.ok()) return response.status();
@@ -123,7 +123,7 @@ absl::StatusOr<std::vector<v1::Table>> TableClient::ListTables(
 }
 
 absl::StatusOr<std::vector<v1::Replica>> TableClient::ListReplicas(
-    absl::Time deadline) const {
+    Deadline deadline) const {
   const auto response = CallUnary(*stub_, &Stub::ListReplicas,
                                   v1::ListReplicasRequest(), deadline);
   if (!response.ok()) return response.status();
@@ -132,26 +132,26 @@ absl::StatusOr<std::vector<v1::Replica>> TableClient::ListReplicas(
 }
 
 absl::StatusOr<v1::Table> TableClient::CreateTable(const std::string& table,
-                                                   absl::Time deadline) const {
+                                                   Deadline deadline) const {
   v1::CreateTableRequest request;
   request.set_table(table);
   return CreateTable(request, deadline);
 }
 
 absl::StatusOr<v1::Table> TableClient::CreateTable(
-    const v1::CreateTableRequest& request, absl::Time deadline) const {
+    const v1::CreateTableRequest& request, Deadline deadline) const {
   return CallUnary(*stub_, &Stub::CreateTable, request, deadline);
 }
 
 absl::Status TableClient::DeleteTable(const std::string& table,
-                                      absl::Time deadline) const {
+                                      Deadline deadline) const {
   v1::DeleteTableRequest request;
   request.set_table(table);
   return CallUnary(*stub_, &Stub::DeleteTable, request, deadline).status();
 }
 
 absl::StatusOr<v1::ReloadResponse> TableClient::Reload(
-    absl::Time deadline) const {
+    Deadline deadline) const {
   return CallUnary(*stub_, &Stub::Reload, v1::ReloadRequest(), deadline);
 }
 

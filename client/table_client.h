@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/monotonic_time.h"
 #include "lpm/prefix.h"
 #include "planb/v1/route_table.grpc.pb.h"
 
@@ -38,13 +39,11 @@ class TableClient {
   explicit TableClient(const std::shared_ptr<grpc::Channel>& channel);
 
   absl::StatusOr<v1::UpdateRoutesResponse> UpdateRoutes(
-      const v1::UpdateRoutesRequest& request,
-      absl::Time deadline = absl::InfiniteFuture()) const;
+      const v1::UpdateRoutesRequest& request, Deadline deadline = {}) const;
 
   // The state of `table`; empty means "default".
-  absl::StatusOr<v1::Table> GetTable(
-      const std::string& table,
-      absl::Time deadline = absl::InfiniteFuture()) const;
+  absl::StatusOr<v1::Table> GetTable(const std::string& table,
+                                     Deadline deadline = {}) const;
 
   // Passes every route that `request` selects to `on_route`, in the server's
   // order: (family, address, length), IPv4 first. Returns the generation of the
@@ -54,48 +53,41 @@ class TableClient {
   absl::StatusOr<uint64_t> ListRoutes(
       const v1::ListRoutesRequest& request,
       absl::FunctionRef<absl::Status(const Route&)> on_route,
-      absl::Time deadline = absl::InfiniteFuture()) const;
+      Deadline deadline = {}) const;
 
   // Errors: also INTERNAL, as ListRoutes.
-  absl::StatusOr<NextHopList> ListNextHops(
-      const std::string& table,
-      absl::Time deadline = absl::InfiniteFuture()) const;
+  absl::StatusOr<NextHopList> ListNextHops(const std::string& table,
+                                           Deadline deadline = {}) const;
 
   absl::StatusOr<v1::UpdateNextHopsResponse> UpdateNextHops(
-      const v1::UpdateNextHopsRequest& request,
-      absl::Time deadline = absl::InfiniteFuture()) const;
+      const v1::UpdateNextHopsRequest& request, Deadline deadline = {}) const;
 
   // The route of exactly this prefix.
   // Errors: also INTERNAL if the server's route is malformed.
-  absl::StatusOr<Route> GetRoute(
-      const std::string& table, const Prefix& prefix,
-      absl::Time deadline = absl::InfiniteFuture()) const;
+  absl::StatusOr<Route> GetRoute(const std::string& table, const Prefix& prefix,
+                                 Deadline deadline = {}) const;
 
   absl::StatusOr<v1::ExplainLookupResponse> ExplainLookup(
-      const v1::ExplainLookupRequest& request,
-      absl::Time deadline = absl::InfiniteFuture()) const;
+      const v1::ExplainLookupRequest& request, Deadline deadline = {}) const;
 
   // All tables, by name.
   absl::StatusOr<std::vector<v1::Table>> ListTables(
-      absl::Time deadline = absl::InfiniteFuture()) const;
+      Deadline deadline = {}) const;
 
   // All servers that share the server's store, by name.
   absl::StatusOr<std::vector<v1::Replica>> ListReplicas(
-      absl::Time deadline = absl::InfiniteFuture()) const;
+      Deadline deadline = {}) const;
 
-  absl::StatusOr<v1::Table> CreateTable(
-      const std::string& table,
-      absl::Time deadline = absl::InfiniteFuture()) const;
-  absl::StatusOr<v1::Table> CreateTable(
-      const v1::CreateTableRequest& request,
-      absl::Time deadline = absl::InfiniteFuture()) const;
+  absl::StatusOr<v1::Table> CreateTable(const std::string& table,
+                                        Deadline deadline = {}) const;
+  absl::StatusOr<v1::Table> CreateTable(const v1::CreateTableRequest& request,
+                                        Deadline deadline = {}) const;
 
   absl::Status DeleteTable(const std::string& table,
-                           absl::Time deadline = absl::InfiniteFuture()) const;
+                           Deadline deadline = {}) const;
 
   // Lets the server read its configuration again.
-  absl::StatusOr<v1::ReloadResponse> Reload(
-      absl::Time deadline = absl::InfiniteFuture()) const;
+  absl::StatusOr<v1::ReloadResponse> Reload(Deadline deadline = {}) const;
 
  private:
   const std::unique_ptr<v1::RouteTable::Stub> stub_;

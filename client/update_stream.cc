@@ -47,7 +47,7 @@ UpdateStream::UpdateStream(const std::shared_ptr<grpc::Channel>& channel,
 UpdateStream::~UpdateStream() { CancelAndJoin(); }
 
 absl::StatusOr<uint64_t> UpdateStream::Send(v1::StreamUpdatesRequest batch,
-                                            absl::Time deadline) {
+                                            Deadline deadline) {
   const uint64_t cost = CostOf(batch);
   uint64_t id_cost = batch.request_id().empty() ? 0 : kRequestIdCredits;
   batch.clear_table();
@@ -61,7 +61,7 @@ absl::StatusOr<uint64_t> UpdateStream::Send(v1::StreamUpdatesRequest batch,
       MutexLock lock(mutex_);
       // While no batch is in flight, no further credits come. Then a batch
       // needs none for its id.
-      if (!changed_.wait_until(lock, ToSteady(ToMonotonic(deadline)),
+      if (!changed_.wait_until(lock, ToSteady(deadline.time()),
                                [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
                                  return over_ || credits_ >= cost + id_cost ||
                                         (greeted_ && in_flight_.empty());
@@ -89,8 +89,8 @@ absl::StatusOr<uint64_t> UpdateStream::Send(v1::StreamUpdatesRequest batch,
   return end.ok() ? BrokenContract("it ended the stream") : end;
 }
 
-absl::Status UpdateStream::Finish(absl::Time wall_deadline) {
-  const absl::Time deadline = ToMonotonic(wall_deadline);
+absl::Status UpdateStream::Finish(Deadline when) {
+  const absl::Time deadline = when.time();
   {
     const MutexLock write_lock(write_mutex_);
     if (AwaitGreeting(deadline)) stream_->WritesDone();

@@ -30,6 +30,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/monotonic_time.h"
 #include "base/mutex.h"
 #include "planb/v1/route_table.grpc.pb.h"
 
@@ -77,12 +78,12 @@ class UpdateStream {
   // credit by `deadline` (the batch was not sent, Send may be called again);
   // INVALID_ARGUMENT if it needs more credits than the server grants.
   absl::StatusOr<uint64_t> Send(v1::StreamUpdatesRequest batch,
-                                absl::Time deadline = absl::InfiniteFuture());
+                                Deadline deadline = {});
 
   // Half-closes and waits until every batch is answered. Cancels the stream at
   // `deadline`. Call once, last.
   // Errors: the status of the stream. A refused batch is no error here.
-  absl::Status Finish(absl::Time deadline = absl::InfiniteFuture());
+  absl::Status Finish(Deadline deadline = {});
 
   // Batches sent and not yet answered.
   uint64_t in_flight() const;

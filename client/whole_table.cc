@@ -105,7 +105,7 @@ absl::StatusOr<v1::UpdateRoutesResponse> RouteLoader::SendPatiently(
   const absl::Time give_up = MonotonicNow() + options_.patience;
   while (true) {
     auto response =
-        client_.UpdateRoutes(request, absl::Now() + options_.timeout);
+        client_.UpdateRoutes(request, Deadline::After(options_.timeout));
     if (response.ok()) return response;
     const std::optional<absl::Duration> delay = RetryDelay(response.status());
     if (!absl::IsResourceExhausted(response.status()) || !delay.has_value() ||
@@ -128,8 +128,7 @@ constexpr size_t kFieldBytes = 3;
 }  // namespace
 
 RouteReplacer::RouteReplacer(const std::shared_ptr<grpc::Channel>& channel,
-                             v1::ReplaceRoutesRequest first,
-                             absl::Time deadline)
+                             v1::ReplaceRoutesRequest first, Deadline deadline)
     : stub_(v1::RouteTable::NewStub(channel)), chunk_(std::move(first)) {
   SetDeadline(context_, deadline);
   writer_ = stub_->ReplaceRoutes(&context_, &response_);
@@ -193,7 +192,7 @@ SnapshotTransfer::SnapshotTransfer(
 
 absl::StatusOr<uint64_t> SnapshotTransfer::Export(const std::string& table,
                                                   AtomicFile& file,
-                                                  absl::Time deadline) const {
+                                                  Deadline deadline) const {
   v1::ExportSnapshotRequest request;
   request.set_table(table);
   uint64_t bytes = 0;
@@ -210,7 +209,7 @@ absl::StatusOr<uint64_t> SnapshotTransfer::Export(const std::string& table,
 
 absl::StatusOr<v1::ReplaceRoutesResponse> SnapshotTransfer::Import(
     v1::ImportSnapshotRequest first, std::istream& file,
-    absl::Time deadline) const {
+    Deadline deadline) const {
   grpc::ClientContext context;
   SetDeadline(context, deadline);
   v1::ReplaceRoutesResponse response;

@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "base/monotonic_time.h"
 #include "base/regular_file.h"
 #include "client/table_client.h"
 #include "lpm/prefix.h"
@@ -129,7 +130,7 @@ class RouteReplacer {
   // whole call must end by `deadline`.
   explicit RouteReplacer(const std::shared_ptr<grpc::Channel>& channel,
                          v1::ReplaceRoutesRequest first = {},
-                         absl::Time deadline = absl::InfiniteFuture());
+                         Deadline deadline = {});
   ~RouteReplacer();
   RouteReplacer(const RouteReplacer&) = delete;
   RouteReplacer& operator=(const RouteReplacer&) = delete;
@@ -172,9 +173,8 @@ class SnapshotTransfer {
   // its number of bytes. Memory: one message.
   // Errors: the server's, by FromGrpc; file.status(). Then the file is not
   // committed.
-  absl::StatusOr<uint64_t> Export(
-      const std::string& table, AtomicFile& file,
-      absl::Time deadline = absl::InfiniteFuture()) const;
+  absl::StatusOr<uint64_t> Export(const std::string& table, AtomicFile& file,
+                                  Deadline deadline = {}) const;
 
   // Replaces a table by the snapshot in `file`, read to its end. `first` has
   // the fields of the first message: table, ack, conditions. Errors: the
@@ -183,7 +183,7 @@ class SnapshotTransfer {
   // answer is lost may be repeated as for RouteReplacer.
   absl::StatusOr<v1::ReplaceRoutesResponse> Import(
       v1::ImportSnapshotRequest first, std::istream& file,
-      absl::Time deadline = absl::InfiniteFuture()) const;
+      Deadline deadline = {}) const;
 
  private:
   const std::unique_ptr<v1::RouteTable::Stub> stub_;

@@ -73,7 +73,7 @@ class Soaker {
     const size_t index = next_++;
     const absl::Time sent = MonotonicNow();
     absl::Status status =
-        lookup_->Send(trace_.Get(index), absl::Now() + options_.timeout)
+        lookup_->Send(trace_.Get(index), Deadline::After(options_.timeout))
             .status();
     bool ended = !status.ok();
     if (!ended) {

@@ -51,7 +51,7 @@ absl::Status UpdateReplayer::OnChanges(
 absl::StatusOr<ReplayReport> UpdateReplayer::Finish() {
   absl::Status status = SendBatch();
   if (!status.ok()) return status;
-  status = stream_.Finish(absl::Now() + options_.timeout);
+  status = stream_.Finish(Deadline::After(options_.timeout));
   if (!status.ok()) return status;
   absl::MutexLock lock(&mutex_);
   report_.took = MonotonicNow() - start_;
@@ -100,7 +100,7 @@ absl::Status UpdateReplayer::SendBatch() {
   }
   routes_.clear();
   next_hops_.clear();
-  return stream_.Send(std::move(batch), absl::Now() + options_.timeout)
+  return stream_.Send(std::move(batch), Deadline::After(options_.timeout))
       .status();
 }
 

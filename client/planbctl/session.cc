@@ -83,7 +83,9 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectTo(
   return channel;
 }
 
-absl::Time CallDeadline() { return absl::Now() + absl::GetFlag(FLAGS_timeout); }
+Deadline CallDeadline() {
+  return Deadline::After(absl::GetFlag(FLAGS_timeout));
+}
 
 namespace {
 

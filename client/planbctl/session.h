@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "base/monotonic_time.h"
 #include "client/channel.h"
 #include "client/planbctl/command.h"
 #include "client/planbctl/flags.h"
@@ -48,7 +49,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectTo(
     const std::string& target, const ChannelOptions& options = {});
 
 // The deadline of a call made now: --timeout from now.
-absl::Time CallDeadline();
+Deadline CallDeadline();
 
 // Makes SIGTERM and SIGINT set StopRequested instead of ending the process, so
 // that a command can report what it has measured.

@@ -46,12 +46,13 @@ constexpr auto kFollowedPause = std::chrono::milliseconds(2);
 
 void EtcdStore::Report(const std::string& table, uint64_t id,
                        uint64_t generation) {
-  const MutexLock lock(report_mutex_);
-  Reported& visible = visible_[id];
-  visible.name = table;
-  visible.generation = std::max(visible.generation, generation);
-  report_due_ = true;
-  report_changed_.notify_one();
+  {
+    const MutexLock lock(report_mutex_);
+    Reported& visible = visible_[id];
+    visible.name = table;
+    visible.generation = std::max(visible.generation, generation);
+  }
+  ReportAgain();
 }
 
 void EtcdStore::ReportAgain() {

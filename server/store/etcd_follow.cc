@@ -38,9 +38,12 @@ using etcd_txn::FoundElse;
 using etcd_txn::Hex;
 using etcd_txn::NoTable;
 using etcd_txn::ReadElse;
+using etcd_txn::SameEnd;
 using etcdserverpb::KeyValue;
 
-constexpr char kFormat[] = "planb store 1";
+constexpr char kFormat[] = "planb store 2";
+// Its records have no digests.
+constexpr char kOldFormat[] = "planb store 1";
 constexpr int kLoadAttempts = 5;
 // The longest pauses before the store is watched or read again: the first, and
 // that after many failures. They are random, so that the servers of a member
@@ -98,6 +101,12 @@ absl::Status EtcdStore::CheckFormat(absl::Duration patience) {
   if (response->succeeded()) return absl::OkStatus();
   const KeyValue* const found = FoundElse(*response);
   if (found != nullptr && found->value() == kFormat) return absl::OkStatus();
+  if (found != nullptr && found->value() == kOldFormat) {
+    return Error(
+        absl::StatusCode::kFailedPrecondition, "STORE_TOO_OLD",
+        absl::StrCat(key, " is \"", kOldFormat, "\", and this server reads \"",
+                     kFormat, "\" alone; begin with another prefix"));
+  }
   return Error(absl::StatusCode::kFailedPrecondition, "STORE_TOO_NEW",
                absl::StrCat(key, " is not \"", kFormat, "\""));
 }
@@ -161,6 +170,10 @@ absl::StatusOr<StoredTable> EtcdStore::LoadTable(Log& log, int64_t revision) {
     }
     const absl::Status ended = replay.EndSnapshot();
     if (!ended.ok()) return Corrupt(prefix, ended.message());
+    if (replay.digest() != snapshot.digest()) {
+      return Corrupt(request.key(),
+                     "has another digest than the contents of its snapshot");
+    }
   }
   const std::string prefix = LogPrefix(log.id);
   const auto read = client_->ReadPrefix(
@@ -190,8 +203,11 @@ absl::StatusOr<StoredTable> EtcdStore::LoadTable(Log& log, int64_t revision) {
   if (next != log.record.next() || chain != log.record.chain()) {
     return Corrupt(prefix, "ends at another entry than the last one");
   }
+  if (replay.digest() != log.record.digest()) {
+    return Corrupt(TableKey(log.name),
+                   "has another digest than the contents of its table");
+  }
   table.position = next - 1;
-  log.digest = replay.digest();
   auto finished = replay.Finish();
   if (!finished.ok()) return Corrupt(prefix, finished.status().message());
   return finished;
@@ -391,7 +407,7 @@ absl::Status EtcdStore::Deliver(uint64_t id, uint64_t number, int64_t revision,
     ReadGeneration(cursor, generation);
     log.record.set_generation(generation);
     for (const AcceptedBatch& batch : batches) {
-      if (batch.delta != nullptr) log.digest = batch.delta->digest;
+      if (batch.delta != nullptr) log.record.set_digest(batch.delta->digest);
     }
   }
   Done done;
@@ -403,14 +419,14 @@ absl::Status EtcdStore::Deliver(uint64_t id, uint64_t number, int64_t revision,
       return Deliver(id, number, revision, value);
     }
     log.record.set_generation(log.append_generation);
-    log.digest = log.append_digest;
+    log.record.set_digest(log.append_digest);
   }
   log.record.set_next(number + 1);
   log.record.set_chain(entry.chain());
   log.revision = revision;
   log.log_bytes += entry.bytes();
   log.ends.push_back({number, log.record.generation(), entry.chain(),
-                      entry.bytes(), log.digest});
+                      entry.bytes(), log.record.digest()});
   if (own) {
     done(absl::OkStatus());
   } else if (follower_ != nullptr) {
@@ -443,8 +459,7 @@ void EtcdStore::Created(const std::string& name, const KeyValue& kv) {
              .id = record.id(),
              .created = kv.create_revision(),
              .revision = kv.mod_revision(),
-             .record = record,
-             .digest = TableDigest().ToString()};
+             .record = record};
   logs_.emplace(record.id(), std::move(log));
   if (creating_.contains(record.id()) || follower_ == nullptr) return;
   StoredTable table;
@@ -512,6 +527,17 @@ absl::Status EtcdStore::Event(const etcdserverpb::Event& event) {
     const auto found = logs_.find(id);
     if (found == logs_.end()) return absl::OkStatus();
     auto& followed = found->second;
+    if (!followed.failed.ok()) return absl::OkStatus();
+    for (const End& end : followed.ends) {
+      if (end.number + 1 != record.next()) continue;
+      if (end.generation == record.generation() &&
+          end.chain == record.chain() && end.digest == record.digest()) {
+        break;
+      }
+      Fail(followed, kv.key(),
+           "is of other contents than the entries that it replaces");
+      return absl::OkStatus();
+    }
     followed.snapshot_bytes = record.bytes();
     while (!followed.ends.empty() &&
            followed.ends.front().number < record.next()) {
@@ -631,9 +657,7 @@ void EtcdStore::CheckHistory() {
         const auto known = followed.find(record.id());
         if (known == followed.end()) return absl::OkStatus();
         const TableRecord& last = known->second;
-        const bool same =
-            record.next() == last.next() && record.chain() == last.chain();
-        if (!same &&
+        if (!SameEnd(record, last) &&
             (record.next() <= last.next() || kv.mod_revision() <= revision)) {
           diverged_ = true;
         }
@@ -655,9 +679,8 @@ absl::Status EtcdStore::CheckLeadsOn(const Log& known, uint64_t before,
   // Begun with a copy: the table compares its contents. Or ahead since.
   if (next <= 1 || read.record.next() < next) return absl::OkStatus();
   if (read.record.next() == next) {
-    return read.record.chain() == known.record.chain()
-               ? absl::OkStatus()
-               : wrong("has other entries");
+    return SameEnd(read.record, known.record) ? absl::OkStatus()
+                                              : wrong("has other entries");
   }
   for (const End& end : read.ends) {
     if (end.number + 1 != next) continue;
@@ -666,12 +689,12 @@ absl::Status EtcdStore::CheckLeadsOn(const Log& known, uint64_t before,
   }
   if (!other) return absl::OkStatus();  // a snapshot has replaced it
   if (table.tail_generation == known.record.generation() &&
-      table.tail_digest == known.digest) {
+      table.tail_digest == known.record.digest()) {
     return absl::OkStatus();
   }
   for (const auto& delta : table.tail) {
     if (delta->generation == known.record.generation() &&
-        delta->digest == known.digest) {
+        delta->digest == known.record.digest()) {
       return absl::OkStatus();
     }
   }

@@ -39,6 +39,7 @@ using etcd_txn::FoundElse;
 using etcd_txn::Hex;
 using etcd_txn::NoTable;
 using etcd_txn::ReadElse;
+using etcd_txn::SameEnd;
 using etcdserverpb::KeyValue;
 
 // Tables whose appends are on the way at the same time.
@@ -152,6 +153,7 @@ absl::StatusOr<uint64_t> EtcdStore::CreateTable(const std::string& name,
   record.set_generation(generation);
   record.set_prefix_lengths(fib.prefix_lengths);
   record.set_next(1);
+  record.set_digest(TableDigest().ToString());
   const std::string key = TableKey(name);
   const std::string floor_key = Key("state/floor");
   etcdserverpb::TxnRequest txn;
@@ -203,8 +205,7 @@ absl::StatusOr<uint64_t> EtcdStore::CreateTable(const std::string& name,
              .id = record.id(),
              .created = revision,
              .revision = revision,
-             .record = record,
-             .digest = TableDigest().ToString()};
+             .record = record};
   logs_.try_emplace(record.id(), std::move(log));  // the watch may be ahead
   return record.id();
 }
@@ -393,9 +394,7 @@ absl::Status EtcdStore::Confirm(const Job& job) {
     return Corrupt(request.key(), "is not a table's record");
   }
   if (record.id() != id) return NoTable(job.table);
-  if (record.next() == known.next() && record.chain() == known.chain()) {
-    return absl::OkStatus();
-  }
+  if (SameEnd(record, known)) return absl::OkStatus();
   if (record.next() <= known.next()) {
     diverged_ = true;
     return Error(absl::StatusCode::kUnavailable, "STORE_FAILED",
@@ -457,10 +456,12 @@ void EtcdStore::Append(Job job) {
     revision = log->revision;
     number = record.next();
     log->append = ++appends_;
-    if (job.generation != 0) record.set_generation(job.generation);
-    if (job.generation == 0) job.digest = log->digest;
+    if (job.generation != 0) {
+      record.set_generation(job.generation);
+      record.set_digest(job.digest);
+    }
     log->append_generation = record.generation();
-    log->append_digest = job.digest;
+    log->append_digest = record.digest();
     log->done = std::move(job.done);
     entry.set_append(log->append);
   }
@@ -521,9 +522,8 @@ void EtcdStore::Append(Job job) {
         log->second.record = record;
         log->second.revision = response->header().revision();
         log->second.log_bytes += entry.bytes();
-        log->second.digest = job.digest;
         log->second.ends.push_back({number, record.generation(), record.chain(),
-                                    entry.bytes(), job.digest});
+                                    entry.bytes(), record.digest()});
       }
       const Done done = Take(log->second, append);
       if (done != nullptr) done(absl::OkStatus());

@@ -68,9 +68,9 @@ class EtcdStore final : public Store {
   const std::string& path() const override { return path_; }
   StoreSync sync() const override { return StoreSync::kFull; }
 
-  // Errors besides: FAILED_PRECONDITION (STORE_TOO_NEW) if a newer server wrote
-  // there; UNAVAILABLE (STORE_FAILED) if etcd does not answer;
-  // PERMISSION_DENIED (STORE_FAILED) if it refuses the user.
+  // Errors besides: FAILED_PRECONDITION (STORE_TOO_NEW, STORE_TOO_OLD) if a
+  // server of another format wrote there; UNAVAILABLE (STORE_FAILED) if etcd
+  // does not answer; PERMISSION_DENIED (STORE_FAILED) if it refuses the user.
   absl::StatusOr<std::vector<StoredTable>> Load() override;
   absl::Status Resume(absl::Span<StoredTable> tables,
                       absl::Duration age) override;
@@ -122,7 +122,6 @@ class EtcdStore final : public Store {
     int64_t created = 0;   // revision in which its record was made
     int64_t revision = 0;  // of its record
     etcd::TableRecord record;
-    std::string digest;  // of the table at the end; empty if not known
     std::deque<End> ends;
     uint64_t log_bytes = 0;
     uint64_t snapshot_bytes = 0;

@@ -26,6 +26,8 @@
 #include "lpm/io/table_file.h"
 #include "lpm/synthetic/synthetic.h"
 #include "server/base/error.h"
+#include "server/store/store_entry.h"
+#include "server/store/store_snapshot.h"
 #include "server/table/tables.h"
 #include "server/testing/etcd_cluster.h"
 #include "server/testing/fake_store.h"
@@ -84,6 +86,12 @@ class EtcdStoreTest : public testing::Test {
                                          });
     EXPECT_TRUE(read.ok()) << read.status();
     return found;
+  }
+  void Put(absl::string_view rest, const std::string& value) const {
+    etcdserverpb::PutRequest put;
+    put.set_key(absl::StrCat(prefix_, "/", rest));
+    put.set_value(value);
+    ASSERT_TRUE(cluster_->Client("")->Put(put).ok());
   }
   // Offers a snapshot of the table until `store`, or another one, wrote one.
   void AwaitSnapshot(const StoredTable& table, Store& store) const {
@@ -509,8 +517,6 @@ TEST_F(EtcdStoreTest, AnOlderSnapshotDoesNotReplaceALaterOne) {
   }
 }
 
-// A server pauses while it writes a snapshot, until its turn has ended and
-// another server has written one of the same entries, with other bytes.
 // The same generation at the same entry, but another table.
 TEST_F(EtcdStoreTest, ASnapshotOfOtherContentsReplacesNothing) {
   EtcdStoreOptions options = Options();
@@ -532,6 +538,61 @@ TEST_F(EtcdStoreTest, ASnapshotOfOtherContentsReplacesNothing) {
   EXPECT_EQ(loaded->back().routes, right.routes);
 }
 
+// As before, but written by hand, with checksums that are right.
+TEST_F(EtcdStoreTest, ASnapshotOfOtherContentsIsRefused) {
+  Node node(Open());
+  const Table& table = node.tables.default_table();
+  ASSERT_TRUE(
+      node.tables.default_table().Apply(Changes({Announce("::/0", 7)})).ok());
+  etcd::TableRecord head;
+  ASSERT_TRUE(head.ParseFromString(Read("state/tables/default").at(0).value()));
+  const std::string id = absl::StrCat(absl::Hex(head.id(), absl::kZeroPad16));
+  StoredTable other = {.name = "default", .id = head.id(), .position = 1};
+  other.generation = 1;
+  other.routes = {MakeRoute("::/0", 8)};
+  etcd::SnapshotRecord snapshot;
+  snapshot.set_next(2);
+  snapshot.set_generation(1);
+  snapshot.set_chain(head.chain());
+  SnapshotSource source(other.name, MakeVersion(other));
+  for (;;) {
+    const auto part = source.Next();
+    ASSERT_TRUE(part.ok()) << part.status();
+    if (part->empty()) break;
+    Put(absl::StrCat("data/snapshots/", id, "/0000000000000002/",
+                     absl::Hex(snapshot.parts(), absl::kZeroPad16)),
+        *part);
+    snapshot.set_parts(snapshot.parts() + 1);
+    snapshot.set_bytes(snapshot.bytes() + part->size());
+    snapshot.set_checksum(ChainChecksum(*part, snapshot.checksum()));
+  }
+  etcdserverpb::DeleteRangeRequest erase;
+  erase.set_key(absl::StrCat(prefix_, "/state/logs/", id, "/0000000000000001"));
+  ASSERT_TRUE(cluster_->Client("")->DeleteRange(erase).ok());
+  // It says what it has, or says that it has what was there.
+  for (const auto& [digest, wrong] :
+       {std::pair{MakeVersion(other).rib.digest(),
+                  std::string("/state/tables/default")},
+        std::pair{head.digest(), "/state/snapshots/" + id}}) {
+    snapshot.set_digest(digest);
+    Put("state/snapshots/" + id, snapshot.SerializeAsString());
+    const absl::Status refused = Open()->Load().status();
+    EXPECT_EQ(ErrorReason(refused), "STORE_CORRUPT") << refused;
+    EXPECT_TRUE(absl::StrContains(refused.message(),
+                                  wrong + " has another digest than the "))
+        << refused;
+  }
+  // Servers that run have the entries that it replaces.
+  const absl::Time deadline = absl::Now() + kPatience;
+  while (table.state().store_error.empty() && absl::Now() < deadline) {
+    absl::SleepFor(absl::Milliseconds(2));
+  }
+  EXPECT_TRUE(absl::StrContains(table.state().store_error,
+                                "is of other contents than the entries"))
+      << table.state().store_error;
+  EXPECT_EQ(table.visible(), 1U);
+}
+
 TEST_F(EtcdStoreTest, ATableThatStoppedChangesNothing) {
   EtcdStoreOptions options = Options();
   options.log_bytes = 0;
@@ -550,6 +611,8 @@ TEST_F(EtcdStoreTest, ATableThatStoppedChangesNothing) {
   });
 }
 
+// A server pauses while it writes a snapshot, until its turn has ended and
+// another server has written one of the same entries, with other bytes.
 TEST_F(EtcdStoreTest, ASnapshotIsNotWrittenOver) {
   Wire wire(cluster_->endpoint(0));
   EtcdStoreOptions options = Options(wire);
@@ -934,11 +997,13 @@ TEST_F(EtcdStoreTest, NamesThatNoTableMayHaveAreIgnoredAndRefused) {
 }
 
 TEST_F(EtcdStoreTest, OtherFormatsAreRefused) {
-  etcdserverpb::PutRequest put;
-  put.set_key(absl::StrCat(prefix_, "/format"));
-  put.set_value("planb store 2");
-  ASSERT_TRUE(cluster_->Client("")->Put(put).ok());
+  Put("format", "planb store 3");
   EXPECT_EQ(ErrorReason(Open()->Load().status()), "STORE_TOO_NEW");
+  // Without digests.
+  Put("format", "planb store 1");
+  const absl::Status old = Open()->Load().status();
+  EXPECT_EQ(ErrorReason(old), "STORE_TOO_OLD");
+  EXPECT_TRUE(absl::IsFailedPrecondition(old)) << old;
 }
 
 // What a server has of a table that it kept, if etcd answers later.

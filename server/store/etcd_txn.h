@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "etcd.pb.h"
+#include "etcd_records.pb.h"
 #include "server/base/error.h"
 #include "server/table/store.h"
 
@@ -53,6 +54,12 @@ inline absl::Status NoTable(absl::string_view name) {
 inline absl::Status Conflict() {
   return Error(absl::StatusCode::kAborted, kStoreConflict,
                "another server was ahead; repeat the call");
+}
+
+// True if both records are of one table after the same entries.
+inline bool SameEnd(const etcd::TableRecord& a, const etcd::TableRecord& b) {
+  return a.next() == b.next() && a.chain() == b.chain() &&
+         a.digest() == b.digest();
 }
 
 inline void AddPut(const std::string& key, const std::string& value,

@@ -336,6 +336,7 @@ absl::Status EtcdStore::WriteSnapshot(Offer offer) {
   record.set_next(offer.end.number + 1);
   record.set_generation(offer.version.generation);
   record.set_chain(offer.end.chain);
+  record.set_digest(offer.end.digest);
   // The offer may have waited long: while others had the turn, or while etcd
   // did not answer. An older snapshot would lack entries that are deleted.
   etcdserverpb::RangeRequest read;

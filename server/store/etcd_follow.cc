@@ -9,6 +9,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/random/random.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -44,6 +45,10 @@ using etcdserverpb::KeyValue;
 constexpr char kFormat[] = "planb store 2";
 // Its records have no digests.
 constexpr char kOldFormat[] = "planb store 1";
+// What may be wrong with what stands where a table's record should.
+constexpr char kNoName[] = "does not have a table's name";
+constexpr char kNoRecord[] = "is not a table's record";
+constexpr char kOtherId[] = "has the id of another table";
 constexpr int kLoadAttempts = 5;
 // The longest pauses before the store is watched or read again: the first, and
 // that after many failures. They are random, so that the servers of a member
@@ -221,9 +226,12 @@ absl::StatusOr<EtcdStore::Loaded> EtcdStore::LoadAll() {
         client_->ReadPrefix(prefix, 0, [&](const KeyValue& kv) -> absl::Status {
           Log log;
           log.name = kv.key().substr(prefix.size());
+          const auto unreadable = [&](absl::string_view what) {
+            loaded.unreadable[log.name] = {Corrupt(kv.key(), what),
+                                           kv.create_revision()};
+          };
           if (!CheckTableName(log.name).ok()) {
-            loaded.unreadable[log.name] =
-                Corrupt(kv.key(), "does not have a table's name");
+            unreadable(kNoName);
             return absl::OkStatus();
           }
           log.created = kv.create_revision();
@@ -231,11 +239,9 @@ absl::StatusOr<EtcdStore::Loaded> EtcdStore::LoadAll() {
           const bool parsed = log.record.ParseFromString(kv.value());
           log.id = log.record.id();
           if (!parsed || log.id == 0) {
-            loaded.unreadable[log.name] =
-                Corrupt(kv.key(), "is not a table's record");
+            unreadable(kNoRecord);
           } else if (!loaded.logs.try_emplace(log.id, log).second) {
-            loaded.unreadable[log.name] =
-                Corrupt(kv.key(), "has the id of another table");
+            unreadable(kOtherId);
           }
           return absl::OkStatus();
         });
@@ -281,7 +287,7 @@ absl::StatusOr<std::vector<StoredTable>> EtcdStore::Load() {
     began = SteadyNow();
     auto loaded = LoadAll();
     if (!loaded.ok()) return loaded;
-    for (const auto& [name, why] : loaded->unreadable) return why;
+    for (const auto& [name, left] : loaded->unreadable) return left.why;
     for (const auto& [id, log] : loaded->logs) {
       if (!log.failed.ok()) return log.failed;
     }
@@ -435,26 +441,39 @@ absl::Status EtcdStore::Deliver(uint64_t id, uint64_t number, int64_t revision,
   return absl::OkStatus();
 }
 
+void EtcdStore::LeaveOut(const std::string& name, const KeyValue& kv,
+                         absl::string_view what) {
+  Unreadable left = {Corrupt(kv.key(), what), kv.create_revision()};
+  server::Log(
+      LogLevel::kError, "a table is left out",
+      {{"table", absl::CHexEscape(name)}, {"error", left.why.message()}});
+  missing_.insert_or_assign(name, std::move(left));
+}
+
 void EtcdStore::Created(const std::string& name, const KeyValue& kv) {
-  if (!CheckTableName(name).ok()) {
-    const absl::Status wrong =
-        Corrupt(kv.key(), "does not have a table's name");
-    const MutexLock lock(mutex_);
-    missing_.insert(name);
-    return server::Log(LogLevel::kError, "a table is left out",
-                       {{"error", wrong.message()}});
-  }
-  TableRecord record;
   const MutexLock lock(mutex_);
-  if (!record.ParseFromString(kv.value())) return;
-  if (logs_.contains(record.id())) return;
+  if (!CheckTableName(name).ok()) return LeaveOut(name, kv, kNoName);
+  TableRecord record;
+  const bool parsed = record.ParseFromString(kv.value()) && record.id() != 0;
+  const auto known = logs_.find(record.id());
+  if (parsed && known != logs_.end() && known->second.name == name) return;
   Log* const other = Find(name, kAnyTable);
   if (other != nullptr && other->revision < kv.mod_revision()) {
     // It was not deleted, or it is the default table.
-    if (other->failed.ok()) Fail(*other, kv.key(), "is of another table now");
+    if (other->failed.ok()) {
+      Fail(*other, kv.key(), parsed ? "is of another table now" : kNoRecord);
+    }
     return;
   }
+  if (!parsed) return LeaveOut(name, kv, kNoRecord);
+  if (known != logs_.end()) return LeaveOut(name, kv, kOtherId);
   if (kv.version() != 1) return;
+  if (record.next() != 1 || record.chain() != 0 ||
+      record.generation() != record.first_generation() ||
+      record.digest() != TableDigest().ToString()) {
+    return LeaveOut(name, kv, "is not the record of a new table");
+  }
+  missing_.erase(name);
   Log log = {.name = name,
              .id = record.id(),
              .created = kv.create_revision(),
@@ -735,14 +754,17 @@ absl::Status EtcdStore::Resync() {
   missing_.clear();
   // A damaged table stops where it is, and no other.
   for (auto& [id, log] : loaded->logs) {
-    if (!log.failed.ok()) loaded->unreadable[log.name] = log.failed;
+    if (!log.failed.ok()) {
+      loaded->unreadable[log.name] = {log.failed, log.created};
+    }
   }
-  for (const auto& [name, why] : loaded->unreadable) {
+  for (const auto& [name, left] : loaded->unreadable) {
+    const absl::Status& why = left.why;
     server::Log(LogLevel::kError, "a table of the store cannot be read",
-                {{"table", name}, {"error", why.message()}});
+                {{"table", absl::CHexEscape(name)}, {"error", why.message()}});
     Log* const known = Find(name, kAnyTable);
     if (known == nullptr) {
-      missing_.insert(name);
+      missing_[name] = left;
       continue;
     }
     if (known->failed.ok()) {

@@ -226,6 +226,7 @@ absl::Status EtcdStore::DeleteTable(const std::string& name, uint64_t id,
     if (log == nullptr) return absl::OkStatus();  // another server did it
     revision = log->revision;
     id = log->id;
+    generation = std::max(generation, log->record.generation());
     floor = floor_;
     floor_revision = floor_revision_;
   }
@@ -422,7 +423,29 @@ absl::StatusOr<uint64_t> EtcdStore::FindTable(const std::string& name) {
   if (!record.ParseFromString(read->kvs(0).value())) {
     return Corrupt(request.key(), "is not a table's record");
   }
+  const MutexLock lock(mutex_);
+  const auto missing = missing_.find(name);
+  if (missing != missing_.end() &&
+      missing->second.created == read->kvs(0).create_revision()) {
+    return missing->second.why;
+  }
   return record.id();
+}
+
+absl::StatusOr<size_t> EtcdStore::CountTables() {
+  {
+    const MutexLock lock(mutex_);
+    if (!closed_.ok()) return closed_;
+    const absl::Status silence = Silence();
+    if (!silence.ok()) return silence;
+  }
+  etcdserverpb::RangeRequest request;  // linearizable
+  request.set_key(TableKey(""));
+  request.set_range_end(EndOfPrefix(request.key()));
+  request.set_count_only(true);
+  const auto read = client_->Range(request);
+  if (!read.ok()) return Failed(read.status());
+  return static_cast<size_t>(read->count());
 }
 
 void EtcdStore::StopTable(const std::string& table, uint64_t id,

@@ -104,6 +104,7 @@ class EtcdStore final : public Store {
   void StopTable(const std::string& table, uint64_t id,
                  const absl::Status& why) override;
   absl::StatusOr<uint64_t> FindTable(const std::string& name) override;
+  absl::StatusOr<size_t> CountTables() override;
   void Close(const absl::Status& why, SteadyInstant deadline) override;
 
  private:
@@ -153,12 +154,17 @@ class EtcdStore final : public Store {
     End end;
     TableVersion version;
   };
+  // What stands below state/tables/ and is no table that a server can have.
+  struct Unreadable {
+    absl::Status why;
+    int64_t created = 0;  // revision in which it was made
+  };
   struct Loaded {
     std::vector<StoredTable> tables;
     // Of each table. Those that are damaged have `failed`.
     Logs logs;
-    // Tables by name whose record is damaged, or is no table's.
-    std::map<std::string, absl::Status> unreadable;
+    // By name: a damaged record, or no table's.
+    std::map<std::string, Unreadable> unreadable;
     uint64_t floor = 0;
     int64_t floor_revision = 0;
     int64_t revision = 0;
@@ -218,6 +224,9 @@ class EtcdStore final : public Store {
   // the event, which is delivered again.
   absl::Status Event(const etcdserverpb::Event& event);
   void Created(const std::string& name, const etcdserverpb::KeyValue& kv);
+  // Counts what Created() is told of as missing, and logs it.
+  void LeaveOut(const std::string& name, const etcdserverpb::KeyValue& kv,
+                absl::string_view what) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // After events were missed, or if etcd may have another history: it was put
   // back from a backup. Then a table stops that etcd's does not lead on from.
   absl::Status Resync();
@@ -256,9 +265,8 @@ class EtcdStore final : public Store {
   StoreFollower* follower_ ABSL_GUARDED_BY(mutex_) = nullptr;
   Logs logs_ ABSL_GUARDED_BY(mutex_);
   std::set<uint64_t> creating_ ABSL_GUARDED_BY(mutex_);
-  // Names below state/tables/ that are left out, because no server can have
-  // such a table or what is there cannot be read.
-  std::set<std::string> missing_ ABSL_GUARDED_BY(mutex_);
+  // By name: what this server has no table for.
+  std::map<std::string, Unreadable> missing_ ABSL_GUARDED_BY(mutex_);
   uint64_t floor_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t floor_revision_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t revision_ ABSL_GUARDED_BY(mutex_) = 0;  // up to which it is followed

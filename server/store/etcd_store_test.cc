@@ -920,6 +920,89 @@ TEST_F(EtcdStoreTest, ATableThatIsReplacedFails) {
   EXPECT_EQ(node.tables.All().size(), 2U);
 }
 
+// A server that runs counts them, says why to calls that write, and goes on.
+TEST_F(EtcdStoreTest, WhatIsNoNewTableIsCountedAndRefused) {
+  Node node(Open());
+  const TableRef blue = node.tables.Create("blue").value();
+  const auto await_missing = [&](size_t missing) {
+    const absl::Time deadline = absl::Now() + kPatience;
+    while (node.tables.missing() != missing && absl::Now() < deadline) {
+      absl::SleepFor(absl::Milliseconds(2));
+    }
+    EXPECT_EQ(node.tables.missing(), missing);
+  };
+  etcd::TableRecord without_id, with_other_id, with_entries;
+  for (auto* record : {&without_id, &with_other_id, &with_entries}) {
+    record->set_next(1);
+    record->set_digest(std::string(16, 0));
+  }
+  with_other_id.set_id(blue->store_id());
+  with_entries.set_id(7);
+  with_entries.set_next(5);
+  const std::string no_record = "\x0a\x01\x02 this is no record";
+  for (const auto& [value, why] :
+       {std::pair{no_record, "is not a table's record"},
+        std::pair{without_id.SerializeAsString(), "is not a table's record"},
+        std::pair{with_other_id.SerializeAsString(),
+                  "has the id of another table"},
+        std::pair{with_entries.SerializeAsString(),
+                  "is not the record of a new table"}}) {
+    Put("state/tables/red", value);
+    await_missing(1);
+    for (const absl::Status& refused :
+         {node.tables.FindToUpdate("red").status(),
+          node.tables.Delete("red")}) {
+      EXPECT_TRUE(absl::IsDataLoss(refused)) << refused;
+      EXPECT_EQ(ErrorReason(refused), "STORE_CORRUPT");
+      EXPECT_TRUE(absl::StrContains(refused.message(),
+                                    absl::StrCat("/state/tables/red ", why)))
+          << refused;
+    }
+    etcdserverpb::DeleteRangeRequest erase;
+    erase.set_key(prefix_ + "/state/tables/red");
+    ASSERT_TRUE(cluster_->Client("")->DeleteRange(erase).ok());
+    await_missing(0);
+  }
+  EXPECT_TRUE(node.tables.Create("red").ok());
+  // What stands in the place of a table's record stops that table.
+  Put("state/tables/blue", no_record);
+  const absl::Time deadline = absl::Now() + kPatience;
+  while (blue->state().store_error.empty() && absl::Now() < deadline) {
+    absl::SleepFor(absl::Milliseconds(2));
+  }
+  EXPECT_EQ(ErrorReason(blue->Apply(Changes({Announce("::/0", 2)})).status()),
+            "STORE_CORRUPT");
+}
+
+// A server that reads all again finds a table that it has not, damaged.
+TEST_F(EtcdStoreTest, ADamagedTableThatIsNotHereIsRefusedByItsReason) {
+  Node node(Open());
+  const auto late = Open();
+  ASSERT_TRUE(late->Load().ok());
+  const TableRef red = node.tables.Create("red").value();
+  ASSERT_TRUE(red->Apply(Changes({Announce("::/0", 1)})).ok());
+  const std::string entry =
+      absl::StrCat("state/logs/", absl::Hex(red->store_id(), absl::kZeroPad16),
+                   "/0000000000000001");
+  Put(entry, "no entry");
+  const TableRef blue = node.tables.Create("blue").value();
+  const auto client = cluster_->Client("");
+  const auto now = client->ReadPrefix(
+      prefix_, 0,
+      [](const etcdserverpb::KeyValue&) { return absl::OkStatus(); });
+  ASSERT_TRUE(now.ok());
+  ASSERT_TRUE(client->Compact(*now).ok());
+  FakeFollower follower;
+  const auto following = late->Follow(follower);
+  follower.AwaitTable(blue->store_id());
+  EXPECT_EQ(late->missing(), 1U);
+  const absl::Status refused = late->FindTable("red").status();
+  EXPECT_EQ(ErrorReason(refused), "STORE_CORRUPT") << refused;
+  EXPECT_TRUE(absl::StrContains(refused.message(), entry)) << refused;
+  EXPECT_EQ(*late->FindTable("blue"), blue->store_id());
+  EXPECT_EQ(*late->CountTables(), 3U);
+}
+
 // No checksum covers the numbers of bytes in these records.
 TEST_F(EtcdStoreTest, RecordsWithAnotherNumberOfBytesAreRefused) {
   EtcdStoreOptions options = Options();

@@ -235,6 +235,10 @@ class Store {
   // True if several servers may write the store.
   virtual bool shared() const { return false; }
 
+  // How many tables the store has now, which is asked. For a store that several
+  // servers write. Errors: UNAVAILABLE (STORE_FAILED).
+  virtual absl::StatusOr<size_t> CountTables() { return NotShared(); }
+
   // Tells the other servers, soon, that lookups in the table with this name and
   // id are answered from `generation`. Does not wait.
   virtual void Report(const std::string& /*table*/, uint64_t /*id*/,
@@ -317,7 +321,8 @@ class Store {
 
   // The id of the table that bears this name in the store now, which is asked;
   // kAnyTable if there is none. For a store that several servers write. Errors:
-  // UNAVAILABLE (STORE_FAILED), DATA_LOSS (STORE_CORRUPT).
+  // UNAVAILABLE (STORE_FAILED); DATA_LOSS (STORE_CORRUPT), also for a table
+  // that counts in missing().
   virtual absl::StatusOr<uint64_t> FindTable(const std::string& /*name*/) {
     return NotShared();
   }

@@ -139,6 +139,10 @@ class SharedLog {
       const auto found = log_.tables_.find(name);
       return found == log_.tables_.end() ? kAnyTable : found->second.id;
     }
+    absl::StatusOr<size_t> CountTables() override {
+      const MutexLock lock(log_.mutex_);
+      return log_.tables_.size();
+    }
     void OfferSnapshot(const std::string&, uint64_t,
                        absl::FunctionRef<TableVersion()>) override {}
     void Close(const absl::Status&, SteadyInstant) override {

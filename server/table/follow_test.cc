@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <future>
 #include <memory>
+#include <new>
 #include <random>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -26,7 +28,8 @@ namespace {
 constexpr absl::Duration kPatience = absl::Seconds(60);
 
 struct Node {
-  explicit Node(SharedLog& log) : store(log), tables({}, &store) {
+  explicit Node(SharedLog& log, const TablesOptions& options = {})
+      : store(log), tables(options, &store) {
     EXPECT_TRUE(tables.Restore().ok());
   }
   ~Node() { tables.Drain(SteadyNow()); }
@@ -571,11 +574,78 @@ TEST(Follow, ATableThatNoServerCanHaveIsLeftOut) {
     log.MakeTable(table);
     await_missing(1);
     EXPECT_TRUE(absl::IsNotFound(node.tables.Find("red").status()));
-    SharedLog::View other(log);
-    ASSERT_TRUE(other.DeleteTable("red", id, 0).ok());
+    // No call that writes waits for it.
+    const absl::Status refused = node.tables.FindToUpdate("red").status();
+    EXPECT_TRUE(absl::IsDataLoss(refused)) << refused;
+    EXPECT_EQ(ErrorReason(refused), "STORE_CORRUPT");
+    EXPECT_EQ(ErrorReason(node.tables.Create("red").status()), "TABLE_EXISTS");
+    if (id % 2 == 0) {
+      const absl::Status deleted = node.tables.Delete("red");
+      EXPECT_TRUE(deleted.ok()) << deleted;
+    } else {
+      SharedLog::View other(log);
+      ASSERT_TRUE(other.DeleteTable("red", id, 0).ok());
+    }
     await_missing(0);
+    EXPECT_EQ(ErrorReason(node.tables.FindToUpdate("red").status()),
+              "TABLE_NOT_FOUND");
   }
   EXPECT_TRUE(node.tables.Create("red").ok());
+}
+
+// What a FIB cannot hold takes gigabytes: the build is made to say so. A table
+// for which there is no memory is not damaged.
+TEST(Follow, ATableThatCannotBeBuiltIsLeftOut) {
+  SharedLog log;
+  TablesOptions options;
+  options.table.build_fault = [](uint64_t generation) -> absl::Status {
+    if (generation == 7) return absl::ResourceExhaustedError("too many lines");
+    return generation == 8 ? throw std::bad_alloc() : absl::OkStatus();
+  };
+  Node node(log, options);
+  const absl::Time deadline = absl::Now() + kPatience;
+  uint64_t left_out = 0;
+  for (const auto& [generation, name, reason] :
+       {std::tuple{7, "large", "STORE_CORRUPT"},
+        std::tuple{8, "red", "BUILD_MEMORY"}}) {
+    StoredTable table;
+    table.name = name;
+    table.id = 100 + ++left_out;
+    table.generation = static_cast<uint64_t>(generation);
+    table.routes = {{Prefix::Parse("::/0").value(), 1}};
+    log.MakeTable(table);
+    while (node.tables.missing() != left_out && absl::Now() < deadline) {
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+    EXPECT_EQ(node.tables.missing(), left_out);
+    EXPECT_EQ(ErrorReason(node.tables.FindToUpdate(name).status()), reason);
+    FakeStore store;
+    store.loaded = {{.name = "default"}, table};
+    Tables begins(options, &store);
+    EXPECT_EQ(ErrorReason(begins.Restore()), reason);
+  }
+  ASSERT_TRUE(node.tables.Create("blue").ok());
+}
+
+// The limit is of the store, not of what one server has heard of.
+TEST(Follow, TheLimitOfTablesIsNotOfAHeadThatIsBehind) {
+  SharedLog log;
+  TablesOptions options;
+  options.max_tables = 3;
+  Node a(log, options), b(log, options);
+  ASSERT_TRUE(a.tables.Create("red").ok());
+  ASSERT_TRUE(b.tables.FindToUpdate("red").ok());
+  b.store.Hold();
+  ASSERT_TRUE(a.tables.Create("blue").ok());
+  EXPECT_EQ(ErrorReason(b.tables.Create("green").status()), "TOO_MANY_TABLES");
+  b.store.Release();
+  ASSERT_TRUE(b.tables.FindToUpdate("blue").ok());
+  EXPECT_EQ(ErrorReason(a.tables.Create("green").status()), "TOO_MANY_TABLES");
+  b.store.Hold();
+  ASSERT_TRUE(a.tables.Delete("blue").ok());
+  const auto made = b.tables.Create("green");
+  EXPECT_TRUE(made.ok()) << made.status();
+  b.store.Release();
 }
 
 TEST(Follow, AServerDoesNotStartWithATableThatNoServerCanHave) {

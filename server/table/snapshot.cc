@@ -94,7 +94,7 @@ absl::StatusOr<std::unique_ptr<const Snapshot>> SnapshotBuilder::Build(
       full |= full_compilations(*half) != before;
     }
   } catch (const std::bad_alloc&) {
-    fault = QuotaError("BUILD_MEMORY", "memory",
+    fault = QuotaError(kNoBuildMemory, "memory",
                        "not enough memory to compile the FIB");
   }
   if (!fault.ok()) {

@@ -128,6 +128,9 @@ absl::Status WriteTableFile(const std::string& table, const Pinned& pinned,
 // fails only if memory is exhausted or if a FIB cannot hold the table.
 using BuildFault = std::function<absl::Status(uint64_t generation)>;
 
+// The reason of the error of a build for want of memory.
+inline constexpr char kNoBuildMemory[] = "BUILD_MEMORY";
+
 // Compiles one generation after the other: from the changes since the previous
 // one, or from all routes if there are too many changes. Thread-compatible.
 class SnapshotBuilder {

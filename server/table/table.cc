@@ -61,16 +61,19 @@ const absl::Status& NoMemory() {
   return status;
 }
 
-std::unique_ptr<const Snapshot> FirstSnapshot(
-    SnapshotBuilder& builder, const UpdateStaging::Version& version) {
-  auto snapshot = builder.Build(version.generation, version.rib, {});
-  ABSL_RAW_CHECK(snapshot.ok(), snapshot.status().ToString().c_str());
-  return *std::move(snapshot);
-}
-
 }  // namespace
 
-Table::Table(const StoredTable& stored, TableOptions options, Rib rib)
+absl::StatusOr<Table::First> Table::Compile(const StoredTable& stored,
+                                            const TableOptions& options,
+                                            const Rib& rib) {
+  SnapshotBuilder builder(options.build_fault, stored.fib);
+  auto snapshot = builder.Build(stored.generation, rib, {});
+  if (!snapshot.ok()) return snapshot.status();
+  return First{std::move(builder), *std::move(snapshot)};
+}
+
+Table::Table(const StoredTable& stored, TableOptions options, Rib rib,
+             First first)
     : name_(stored.name),
       store_id_(stored.id),
       fib_options_(stored.fib),
@@ -89,9 +92,9 @@ Table::Table(const StoredTable& stored, TableOptions options, Rib rib)
                                        ? std::numeric_limits<size_t>::max()
                                        : Store::kMaxBatchBytes},
                stored, std::move(rib)),
-      builder_(options_.build_fault, fib_options_),
+      builder_(std::move(first.builder)),
       retry_(kFirstRetry),
-      published_(FirstSnapshot(builder_, staging_.Accepted())),
+      published_(std::move(first.snapshot)),
       history_(options_.history_bytes,
                stored.tail.empty() ? stored.generation : stored.tail_generation,
                stored.tail.empty() ? staging_.Accepted().rib.digest()

@@ -87,13 +87,22 @@ class Table {
  public:
   // An empty table without a name, for tests.
   explicit Table(const TableOptions& options) : Table(StoredTable(), options) {}
-  // Starts with a stored table, whose routes are visible at once. The first
-  // snapshot must build: the process ends if memory is exhausted.
-  // REQUIRES: UpdateStaging::ToRib() succeeds.
+  // Starts with a stored table, whose routes are visible at once.
+  // REQUIRES: UpdateStaging::ToRib() and Compile() succeed.
   Table(const StoredTable& stored, const TableOptions& options)
       : Table(stored, options, *UpdateStaging::ToRib(options.limits, stored)) {}
-  // The same, with the result of UpdateStaging::ToRib().
-  Table(const StoredTable& stored, TableOptions options, Rib rib);
+  // The first snapshot of a table, and what has built it.
+  struct First {
+    SnapshotBuilder builder;
+    std::unique_ptr<const Snapshot> snapshot;
+  };
+  // `rib` is the result of UpdateStaging::ToRib(). Errors: those of
+  // SnapshotBuilder::Build.
+  static absl::StatusOr<First> Compile(const StoredTable& stored,
+                                       const TableOptions& options,
+                                       const Rib& rib);
+  // The same table, with the results of both.
+  Table(const StoredTable& stored, TableOptions options, Rib rib, First first);
   // Waits for the store. REQUIRES: no Reader exists, no call is in progress.
   ~Table();
 
@@ -181,6 +190,9 @@ class Table {
   void Close(const absl::Status& why, SteadyInstant deadline);
 
  private:
+  Table(const StoredTable& stored, const TableOptions& options, Rib rib)
+      : Table(stored, options, rib.Share(), *Compile(stored, options, rib)) {}
+
   struct Submitted {
     UpdateBatch batch;  // with a store: to stage it again
     UpdateStaging::Staged staged;

@@ -3,6 +3,7 @@
 #include "server/table/tables.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -28,6 +29,7 @@ constexpr absl::Duration kFollowPause = absl::Milliseconds(1);
 constexpr absl::Duration kLongestFirstBuild = absl::Minutes(1);
 // How long draining waits for commits, even without patience.
 constexpr absl::Duration kLastCommits = absl::Milliseconds(500);
+constexpr absl::Duration kLaterMemory = absl::Seconds(1);
 
 absl::Status NotFound(absl::string_view name) {
   // Escaped, because a name that is cut might not be valid UTF-8.
@@ -82,9 +84,30 @@ Tables::Tables(TablesOptions options, Store* store)
 Tables::~Tables() = default;
 
 absl::StatusOr<TableRef> Tables::Make(const StoredTable& stored) {
-  absl::StatusOr<Rib> rib = UpdateStaging::ToRib(options_.table.limits, stored);
-  if (!rib.ok()) return rib.status();
-  return std::make_shared<Table>(stored, options_.table, *std::move(rib));
+  try {
+    absl::StatusOr<Rib> rib =
+        UpdateStaging::ToRib(options_.table.limits, stored);
+    if (!rib.ok()) return rib.status();
+    auto first = Table::Compile(stored, options_.table, *rib);
+    if (ErrorReason(first.status()) == kNoBuildMemory) return first.status();
+    if (!first.ok()) {
+      return Error(absl::StatusCode::kDataLoss, "STORE_CORRUPT",
+                   absl::StrCat("the store has a table \"", stored.name,
+                                "\" that no server can have: ",
+                                first.status().message()));
+    }
+    return std::make_shared<Table>(stored, options_.table, *std::move(rib),
+                                   *std::move(first));
+  } catch (const std::bad_alloc&) {
+    return QuotaError(kNoBuildMemory, "memory",
+                      "not enough memory for the table", kLaterMemory);
+  }
+}
+
+absl::Status Tables::WhyLeftOut(uint64_t id) const {
+  const MutexLock lock(follow_mutex_);
+  const auto found = left_out_.find(id);
+  return found == left_out_.end() ? absl::OkStatus() : found->second;
 }
 
 TableRef Tables::MakeEmpty(const std::string& name, uint64_t id,
@@ -176,7 +199,9 @@ absl::StatusOr<TableRef> Tables::FindToUpdate(absl::string_view name) const {
     }
     const absl::StatusOr<uint64_t> id = store_->FindTable(std::string(name));
     if (!id.ok()) return id.status();
-    return *id == Store::kAnyTable ? table.status() : Ahead();
+    if (*id == Store::kAnyTable) return table.status();
+    const absl::Status left_out = WhyLeftOut(*id);
+    return left_out.ok() ? Ahead() : left_out;
   });
 }
 
@@ -200,7 +225,11 @@ absl::StatusOr<TableRef> Tables::TryCreate(const std::string& name,
     return *id == Store::kAnyTable ? Ahead() : Exists(name);
   }
   // Deleted tables that calls still use do not count: the calls are limited.
-  if (map.size() + 1 >= options_.max_tables) {
+  // Where others write, this server may lack tables or have deleted ones.
+  const absl::StatusOr<size_t> tables =
+      others_write() ? store_->CountTables() : map.size() + 1;
+  if (!tables.ok()) return tables.status();
+  if (*tables >= options_.max_tables) {
     return QuotaError("TOO_MANY_TABLES", "tables",
                       absl::StrCat("the limit is ", options_.max_tables));
   }
@@ -240,6 +269,14 @@ absl::StatusOr<TableRef> Tables::TryDelete(const std::string& name) {
     const absl::StatusOr<uint64_t> id = store_->FindTable(name);
     if (!id.ok()) return id.status();
     if (*id == Store::kAnyTable) return NotFound(name);
+    if (it == map.end() && !WhyLeftOut(*id).ok()) {
+      const absl::Status deleted =
+          store_->DeleteTable(name, *id, /*generation=*/0);
+      if (!deleted.ok()) return deleted;
+      const MutexLock follow(follow_mutex_);
+      left_out_.erase(*id);
+      return TableRef();
+    }
     if (it == map.end() || it->second->store_id() != *id) return Ahead();
   }
   if (it == map.end()) return NotFound(name);
@@ -362,7 +399,7 @@ void Tables::RunFollow() {
       if (made.ok()) {
         left_out_.erase(next.id);
       } else {
-        left_out_.insert(next.id);
+        left_out_.insert_or_assign(next.id, made.status());
       }
     }
     // Else it is of a table that is deleted by now: this server deleted it, or

@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -68,8 +68,9 @@ class Tables : private StoreFollower {
   // The same, for a call that writes: of a store that other servers write too,
   // a table is not absent because this server has not followed yet. Asks the
   // store if the table is not here, and waits for it a moment. Errors besides:
-  // those of Store::FindTable, and ABORTED (STORE_CONFLICT) if it does not
-  // come.
+  // those of Store::FindTable; ABORTED (STORE_CONFLICT) if it does not come;
+  // DATA_LOSS (STORE_CORRUPT) and RESOURCE_EXHAUSTED (BUILD_MEMORY) if this
+  // server has left it out.
   absl::StatusOr<TableRef> FindToUpdate(absl::string_view name) const;
 
   // Seconds since the store was last known to be reached; 0 without one.
@@ -89,13 +90,16 @@ class Tables : private StoreFollower {
 
   // Errors: INVALID_ARGUMENT (TABLE_NAME_INVALID), ALREADY_EXISTS
   // (TABLE_EXISTS), RESOURCE_EXHAUSTED (TOO_MANY_TABLES), UNAVAILABLE
-  // (DRAINING), and those of Store::CreateTable and Store::FindTable.
+  // (DRAINING), and those of Store::CreateTable, Store::FindTable and
+  // Store::CountTables. The limit counts the tables of the store, and binds
+  // this call alone: what other servers make is followed beyond it.
   absl::StatusOr<TableRef> Create(const std::string& name,
                                   const FibOptions& fib = {});
 
-  // Errors: FAILED_PRECONDITION (TABLE_PERMANENT), NOT_FOUND (TABLE_NOT_FOUND),
-  // UNAVAILABLE (DRAINING), and those of Store::DeleteTable and
-  // Store::FindTable. The table remains after an error.
+  // Also a table that this server has left out. Errors: FAILED_PRECONDITION
+  // (TABLE_PERMANENT), NOT_FOUND (TABLE_NOT_FOUND), UNAVAILABLE (DRAINING), and
+  // those of Store::DeleteTable and Store::FindTable. The table remains after
+  // an error.
   absl::Status Delete(const std::string& name);
 
   // All tables, ordered by name.
@@ -145,8 +149,11 @@ class Tables : private StoreFollower {
   // counted among them. Errors: those of Store::AwaitFollowed and
   // Table::AwaitFollowed.
   absl::Status AwaitFollowed();
-  // Errors: those of UpdateStaging::ToRib.
+  // Errors: those of UpdateStaging::ToRib; DATA_LOSS (STORE_CORRUPT) if a FIB
+  // cannot hold the routes; RESOURCE_EXHAUSTED (BUILD_MEMORY).
   absl::StatusOr<TableRef> Make(const StoredTable& stored);
+  // Why this server has left the table with this id out; OK if it has not.
+  absl::Status WhyLeftOut(uint64_t id) const;
   // An empty table.
   TableRef MakeEmpty(const std::string& name, uint64_t id,
                      const FibOptions& fib, uint64_t generation);
@@ -176,8 +183,8 @@ class Tables : private StoreFollower {
   // After `mutex_`. What came and has no table yet, in order.
   mutable Mutex follow_mutex_;
   std::deque<Elsewhere> elsewhere_ ABSL_GUARDED_BY(follow_mutex_);
-  // Tables by id that were made elsewhere, with contents that no table has.
-  std::set<uint64_t> left_out_ ABSL_GUARDED_BY(follow_mutex_);
+  // Tables by id that were made elsewhere and could not be made here, and why.
+  std::map<uint64_t, absl::Status> left_out_ ABSL_GUARDED_BY(follow_mutex_);
   // Last: they use all of the above.
   Executor::Job free_job_;
   Executor::Job follow_job_;

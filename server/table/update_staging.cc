@@ -407,6 +407,12 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::StageAccepted(
       return absl::DataLossError(absl::StrCat("generation ", delta.generation,
                                               " leads to another digest"));
     }
+    // No server accepts it.
+    const absl::Status compilable = CheckCompilable(next.rib, options_.fib);
+    if (!compilable.ok()) {
+      return absl::DataLossError(absl::StrCat("generation ", delta.generation,
+                                              ": ", compilable.message()));
+    }
     size_t aside = RibBytes(next.rib);
     {
       const MutexLock lock(mutex_);

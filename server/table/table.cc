@@ -101,6 +101,7 @@ Table::Table(const StoredTable& stored, TableOptions options, Rib rib,
                                    : stored.tail_digest),
       visibility_(executor_, stored.generation, options_.max_waiters),
       position_(stored.position),
+      apply_retry_(kFirstRetry),
       build_job_(executor_, [this] { RunBuild(); }),
       store_job_(executor_, [this] { RunStore(); }) {
   NoMemory();
@@ -151,6 +152,7 @@ void Table::Stage(const UpdateBatch& batch, UpdateStaging::Prepared* prepared,
 absl::Status Table::CheckSubmission() const {
   if (!frozen_.ok()) return frozen_;
   if (!apart_.ok()) return apart_;
+  if (!behind_.ok()) return behind_;
   if (has_store()) {
     const absl::Status refusal = options_.store->refusal();
     if (!refusal.ok()) return refusal;
@@ -339,7 +341,11 @@ void Table::RunStore() {
   bool waits = false;
   {
     const MutexLock lock(mutex_);
-    recovers = recovers || !elsewhere_.empty();
+    if (!behind_.ok()) {
+      if (stopping_) return;
+      storing_ = true;
+    }
+    recovers = recovers || !behind_.ok() || !elsewhere_.empty();
     waits = IsStoreConflict(store_error_) && elsewhere_.empty() && apart_.ok();
   }
   // What the other server appended is on the way from the store to here.
@@ -354,6 +360,15 @@ void Table::RunStore() {
   {
     const MutexLock lock(mutex_);
     apart = !apart_.ok();
+    if (!behind_.ok()) {
+      // Nothing waits for this, not even the end of the table.
+      storing_ = false;
+      store_error_ = absl::OkStatus();
+      stored_.notify_all();
+      store_job_.Schedule(SteadyAfter(apply_retry_));
+      apply_retry_ = std::min(2 * apply_retry_, kLastRetry);
+      return;
+    }
   }
   if (!apart) {
     options_.store->OfferSnapshot(name_, store_id_, [this] {
@@ -389,7 +404,8 @@ void Table::Add(Elsewhere elsewhere) {
     elsewhere_generation_ = batch.delta->generation;
   }
   elsewhere_.push_back(std::move(elsewhere));
-  if (storing_) return;  // the job that ends the append applies it
+  // The job that ends the append applies it, or the one that tries again.
+  if (storing_ || !behind_.ok()) return;
   storing_ = true;
   store_error_ = absl::OkStatus();
   store_job_.ScheduleNow();
@@ -429,19 +445,21 @@ absl::Status Table::AwaitFollowed(SteadyInstant deadline) const {
   }
 }
 
-absl::Status Table::Apply(Elsewhere elsewhere) {
+absl::Status Table::Apply(Elsewhere& elsewhere) {
   try {
     if (elsewhere.whole != nullptr) {
-      const std::vector<AnsweredRequest> answered = elsewhere.whole->requests;
-      auto batch = staging_.LeadTo(*std::move(elsewhere.whole));
+      elsewhere.batches.reserve(1);
+      auto batch = staging_.LeadTo(*elsewhere.whole);
       if (!batch.ok()) return batch.status();
-      staging_.AddAnswered(answered);
       elsewhere.batches.push_back(*std::move(batch));
+      elsewhere.answered = std::move(elsewhere.whole->requests);
+      elsewhere.whole = nullptr;
     }
+    staging_.AddAnswered(elsewhere.answered);
     Group group;
     absl::Status status;
-    for (AcceptedBatch& batch : elsewhere.batches) {
-      auto staged = staging_.StageAccepted(std::move(batch));
+    for (const AcceptedBatch& batch : elsewhere.batches) {
+      auto staged = staging_.StageAccepted(batch);
       status = staged.status();
       if (!status.ok()) break;
       group.emplace_back().staged = *std::move(staged);
@@ -460,42 +478,67 @@ absl::Status Table::Apply(Elsewhere elsewhere) {
   }
 }
 
+absl::Status Table::ApplyElsewhere() {
+  absl::Status behind;
+  size_t applied = 0;
+  for (; applied < unapplied_.size(); ++applied) {
+    const absl::Status status = Apply(unapplied_[applied]);
+    if (status.ok()) continue;
+    if (absl::IsResourceExhausted(status)) {
+      behind = status;
+      break;
+    }
+    const absl::Status why =
+        Error(status.code(), "STORE_CORRUPT", status.message());
+    FailedElsewhere(why);
+    options_.store->StopTable(name_, store_id_, why);
+    applied = unapplied_.size();
+    break;
+  }
+  unapplied_.erase(unapplied_.begin(),
+                   unapplied_.begin() + static_cast<ptrdiff_t>(applied));
+  if (behind.ok()) apply_retry_ = kFirstRetry;
+  absl::Status before = behind;
+  absl::Status apart;
+  {
+    const MutexLock lock(mutex_);
+    std::swap(behind_, before);
+    apart = apart_;
+  }
+  if (behind.ok() != before.ok()) {
+    try {  // to log it needs memory too
+      Log(behind.ok() ? LogLevel::kInfo : LogLevel::kError,
+          behind.ok() ? "what other servers did is applied again"
+                      : "what other servers did waits for memory",
+          {{"table", name_}});
+    } catch (const std::bad_alloc&) {
+    }
+  }
+  return apart.ok() ? behind : apart;
+}
+
 void Table::Recover() {
   const MutexLock sequence(sequence_);
   staging_.Rollback();
   Group later;
-  std::vector<Elsewhere> elsewhere;
   {
     const MutexLock lock(mutex_);
     later.swap(submitted_);
     submitted_head_.reset();
-    elsewhere.swap(elsewhere_);
+    if (unapplied_.empty()) unapplied_.swap(elsewhere_);
     pending_ -= CountChanges(later);
     if (!store_error_.ok()) pending_ -= CountChanges(group_);
   }
-  for (Elsewhere& each : elsewhere) {
-    const absl::Status applied = Apply(std::move(each));
-    if (applied.ok()) continue;
-    const absl::Status why =
-        Error(applied.code(), "STORE_CORRUPT", applied.message());
-    FailedElsewhere(why);
-    options_.store->StopTable(name_, store_id_, why);
-    break;
-  }
-  absl::Status apart;
-  {
-    const MutexLock lock(mutex_);
-    apart = apart_;
-  }
+  const absl::Status why = ApplyElsewhere();
   // The store has entries that this table has not applied. A batch that is
   // staged here does not follow them.
-  if (!apart.ok()) {
-    Refuse(absl::MakeSpan(later), apart);
+  if (!why.ok()) {
+    Refuse(absl::MakeSpan(later), why);
     later.clear();
   }
-  if (!apart.ok() && !store_error_.ok()) {
+  if (!why.ok() && !store_error_.ok()) {
     Refuse(absl::MakeSpan(group_),
-           IsStoreConflict(store_error_) ? apart : store_error_);
+           IsStoreConflict(store_error_) ? why : store_error_);
   } else if (IsStoreConflict(store_error_)) {
     StageGroupAgain(later);
   } else if (absl::IsResourceExhausted(store_error_) && group_.size() > 1) {
@@ -732,7 +775,8 @@ TableState Table::state() const {
   // Of the published snapshot. Waits end a moment after the publication.
   state.visible = Read()->generation();
   state.builds = builds_;
-  state.store_error = std::string(apart_.message());
+  const absl::Status& stops = apart_.ok() ? behind_ : apart_;
+  state.store_error = std::string(stops.message());
   lock.unlock();
   state.accepted = accepted.generation;
   state.persisted = durable() ? accepted.generation : 0;

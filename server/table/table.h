@@ -136,7 +136,8 @@ class Table {
   // What other servers appended to the table in the store that they share, in
   // order. Does not wait: a job applies it. A batch that does not follow what
   // is here ends that: updates are refused with DATA_LOSS (STORE_CORRUPT), and
-  // lookups go on with what is visible.
+  // lookups go on with what is visible. For want of memory it is applied later:
+  // until then updates are refused with RESOURCE_EXHAUSTED (MEMORY_LIMIT).
   void AppendedElsewhere(uint64_t position, std::vector<AcceptedBatch> batches);
   // The table as a whole, after what was appended meanwhile was missed.
   void ReplacedElsewhere(StoredTable whole);
@@ -207,6 +208,7 @@ class Table {
     uint64_t position = 0;
     std::vector<AcceptedBatch> batches;
     std::unique_ptr<StoredTable> whole;
+    std::vector<AnsweredRequest> answered;  // of the whole
   };
   struct Accepted {
     std::shared_ptr<const Delta> delta;
@@ -250,9 +252,13 @@ class Table {
   // Submits the group again, before `later`.
   void StageGroupAgain(Group& later) ABSL_EXCLUSIVE_LOCKS_REQUIRED(sequence_);
   void Add(Elsewhere elsewhere);
-  // Stages and accepts it. Errors: DATA_LOSS.
-  absl::Status Apply(Elsewhere elsewhere)
+  // Stages and accepts it. Errors: DATA_LOSS; RESOURCE_EXHAUSTED
+  // (MEMORY_LIMIT), and then it can be applied later.
+  absl::Status Apply(Elsewhere& elsewhere)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sequence_);
+  // Applies what other servers did, as far as that goes, and sets `apart_` or
+  // `behind_`. Returns that.
+  absl::Status ApplyElsewhere() ABSL_EXCLUSIVE_LOCKS_REQUIRED(sequence_);
   void StageAgain(Submitted& submitted)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sequence_);
   void StoreParts(absl::Span<Submitted> part, int& attempts)
@@ -317,13 +323,15 @@ class Table {
   // Staged batches with changes that are not yet visible.
   size_t pending_ ABSL_GUARDED_BY(mutex_) = 0;
   bool storing_ ABSL_GUARDED_BY(mutex_) = false;
-  // These six belong to the side that stores, while `storing_`.
+  // These eight belong to the side that stores, while `storing_`.
   Group group_;
   std::optional<UpdateStaging::Version> group_head_;
   SteadyInstant store_began_;
   absl::Status store_error_;
   uint64_t position_;  // Store::StartAppend
   int elsewhere_awaited_ = 0;
+  std::vector<Elsewhere> unapplied_;  // comes before `elsewhere_`
+  absl::Duration apply_retry_;        // after the next want of memory
   std::vector<Accepted> accepted_ ABSL_GUARDED_BY(mutex_);  // not yet visible
   // The rebuild job pauses until then.
   SteadyInstant next_build_ ABSL_GUARDED_BY(mutex_);
@@ -334,6 +342,8 @@ class Table {
       0;  // after all of it
   // Why what other servers do is applied no more.
   absl::Status apart_ ABSL_GUARDED_BY(mutex_);
+  // Why it is applied later; meanwhile nothing is submitted or stored.
+  absl::Status behind_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
   // Last: they use all of the above.

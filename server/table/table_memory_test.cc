@@ -19,7 +19,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "lpm/fib/fib_compiler.h"
+#include "lpm/routes/table_digest.h"
 #include "lpm/synthetic/synthetic.h"
 #include "lpm/testing/operator_new.h"
 #include "server/base/error.h"
@@ -32,6 +35,10 @@ namespace {
 constexpr size_t kAll = std::numeric_limits<size_t>::max();
 // How many allocations of this thread succeed before one fails.
 thread_local size_t granted = kAll;
+// The same of large ones, of all threads but those that are spared.
+constexpr size_t kLarge = 4096;
+std::atomic<size_t> granted_large = kAll;
+thread_local bool spared = false;
 // Of all threads: bytes in use, and the most there were.
 std::atomic<size_t> allocated = 0, peak = 0;
 
@@ -43,6 +50,13 @@ namespace planb {
 void* Allocate(size_t size, size_t alignment) {
   if (server::granted == 0) throw std::bad_alloc();
   if (server::granted != server::kAll) --server::granted;
+  if (size >= server::kLarge && !server::spared) {
+    size_t left = server::granted_large;
+    while (left != server::kAll && left != 0 &&
+           !server::granted_large.compare_exchange_weak(left, left - 1)) {
+    }
+    if (left == 0) throw std::bad_alloc();
+  }
   void* const block =
       std::aligned_alloc(alignment, (size + alignment) / alignment * alignment);
   if (block == nullptr) std::abort();
@@ -136,6 +150,93 @@ TEST(TableMemory, AnUpdateThatFindsNoMemoryIsNotStored) {
     ASSERT_EQ(store.commits[i].size(), 1U);
     ASSERT_EQ(store.commits[i][0].delta->generation, i + 1);
   }
+}
+
+// What another server did is applied by a job. Lets its first, second ... large
+// allocation fail, and all after it, until there is memory again.
+void ExpectAppliedLater(void (*tell)(Table& table, std::vector<Route> routes)) {
+  spared = true;
+  std::vector<Route> routes;
+  TableDigest digest;
+  for (uint32_t i = 0; i < 2'000; ++i) {
+    routes.push_back({Prefix::Truncate(Address::V4(i << 12), 20), 1 + i});
+    digest.Add(routes.back());
+  }
+  UpdateBatch small;
+  small.changes = {{RouteChange::Op::kUpsert, routes[0].prefix, 7}};
+  size_t failures = 0;
+  for (bool failed = true; failed; granted_large = kAll) {
+    FakeStore store;
+    Table table(StoredTable(), {.store = &store});
+    granted_large = failures;
+    tell(table, routes);
+    TableState state;
+    do {
+      absl::SleepFor(absl::Milliseconds(1));
+      state = table.state();
+    } while (state.store_error.empty() && state.accepted == 0);
+    failed = state.accepted == 0;
+    if (failed) {
+      const absl::Status refused = table.Apply(small).status();
+      ASSERT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+      ASSERT_EQ(ErrorReason(refused), "MEMORY_LIMIT");
+      ++failures;
+    }
+    granted_large = kAll;
+    ASSERT_TRUE(table.AwaitVisible(1, SteadyAfter(absl::Seconds(60))).ok());
+    EXPECT_EQ(table.state().digest, digest.ToString());
+    while (!table.state().store_error.empty()) {
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+    const Table::Outcome outcome = table.Apply(small);
+    ASSERT_TRUE(outcome.ok()) << outcome.status();
+    EXPECT_EQ(outcome->generation, 2U);
+    EXPECT_TRUE(store.stopped.ok()) << store.stopped;
+  }
+  EXPECT_GT(failures, 1U);
+}
+
+TEST(TableMemory, WhatOthersAppendedIsAppliedOnceThereIsMemory) {
+  ExpectAppliedLater([](Table& table, std::vector<Route> routes) {
+    TableDigest digest;
+    for (const Route& route : routes) digest.Add(route);
+    table.AppendedElsewhere(1, {{.delta = std::make_shared<const Delta>(
+                                     Delta{.generation = 1,
+                                           .routes = std::move(routes),
+                                           .digest = digest.ToString()})}});
+  });
+}
+
+TEST(TableMemory, ATableAsAWholeIsAppliedOnceThereIsMemory) {
+  ExpectAppliedLater([](Table& table, std::vector<Route> routes) {
+    StoredTable whole;
+    whole.position = 1;
+    whole.generation = 1;
+    whole.routes = std::move(routes);
+    table.ReplacedElsewhere(std::move(whole));
+  });
+}
+
+// A table that waits for memory ends all the same.
+TEST(TableMemory, ATableThatWaitsForMemoryEnds) {
+  spared = true;
+  FakeStore store;
+  {
+    Table table(StoredTable(), {.store = &store});
+    granted_large = 0;
+    StoredTable whole;
+    whole.generation = 1;
+    for (uint32_t i = 0; i < 2'000; ++i) {
+      whole.routes.push_back(
+          {Prefix::Truncate(Address::V4(i << 12), 20), 1 + i});
+    }
+    table.ReplacedElsewhere(std::move(whole));
+    while (table.state().store_error.empty()) {
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+    table.Freeze(DrainingError());
+  }
+  granted_large = kAll;
 }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

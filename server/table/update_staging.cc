@@ -445,15 +445,30 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::StageAccepted(
   return staged;
 }
 
-absl::StatusOr<AcceptedBatch> UpdateStaging::LeadTo(StoredTable whole) const {
+absl::StatusOr<AcceptedBatch> UpdateStaging::LeadTo(StoredTable& whole) const {
   const absl::Status valid = CheckRoutes(whole.routes);
   if (!valid.ok()) return valid;
   UpdateBatch batch;
   batch.accepted_elsewhere = true;
-  batch.replacement = std::move(whole.routes);
-  batch.next_hops = std::move(whole.next_hops);
-  batch.groups = std::move(whole.groups);
   batch.replace_next_hops = true;
+  // Lent, not copied: a table is large. Given back also if memory runs out.
+  struct Loan {
+    Loan(StoredTable& t, UpdateBatch& b) : table(t), batch(b) {
+      batch.replacement = std::move(table.routes);
+      batch.next_hops.swap(table.next_hops);
+      batch.groups.swap(table.groups);
+    }
+    ~Loan() {
+      table.routes = *std::move(batch.replacement);
+      table.next_hops.swap(batch.next_hops);
+      table.groups.swap(batch.groups);
+    }
+    Loan(const Loan&) = delete;
+    Loan& operator=(const Loan&) = delete;
+    StoredTable& table;
+    UpdateBatch& batch;
+  };
+  const Loan loan(whole, batch);
   Rib rib = head_.rib.Share();
   // The newest generations of the store's own history: is the head one of them?
   const auto other = [&](uint64_t generation, absl::string_view digest) {

@@ -269,8 +269,10 @@ class UpdateStaging {
   // digest; then nothing is staged.
   absl::StatusOr<Staged> StageAccepted(AcceptedBatch accepted);
 
-  // A batch that makes the head the table `whole`, for StageAccepted.
-  absl::StatusOr<AcceptedBatch> LeadTo(StoredTable whole) const;
+  // A batch that makes the head the table `whole`, for StageAccepted. The table
+  // is as before afterwards. Errors: DATA_LOSS if no server can have it, or if
+  // the head does not lead there.
+  absl::StatusOr<AcceptedBatch> LeadTo(StoredTable& whole) const;
 
   // Adds requests that were answered elsewhere and are not known.
   void AddAnswered(absl::Span<const AnsweredRequest> requests);

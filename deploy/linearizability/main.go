@@ -33,7 +33,7 @@ var (
 	writable = flag.Int("writable", servers, "to how many servers writes go; with one, its head is always the newest")
 	keep     = flag.Bool("keep", false, "leave the histories that are right as well")
 	recorded = flag.String("history", "", "only check this history, as a run has left it")
-	scenario = flag.String("scenario", "", "only one: faults, ids, routes or restore")
+	scenario = flag.String("scenario", "", "only one: faults, ids, routes, restore or copies")
 )
 
 const (
@@ -217,8 +217,8 @@ func (r *run) all() error {
 	}
 	wants := func(name string) bool { return *scenario == "" || *scenario == name }
 	if wants("faults") {
-		// The other scenarios take about 20 s.
-		until := deadline.Add(-20 * time.Second)
+		// The other scenarios take about 30 s.
+		until := deadline.Add(-30 * time.Second)
 		if *scenario != "" {
 			until = deadline
 		}
@@ -243,6 +243,11 @@ func (r *run) all() error {
 	}
 	if wants("restore") {
 		if err := r.restore(); err != nil {
+			return err
+		}
+	}
+	if wants("copies") {
+		if err := r.copies(); err != nil {
 			return err
 		}
 	}

@@ -3,7 +3,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -411,4 +414,192 @@ func (r *run) noticed(server int, connection *grpc.ClientConn, t *table, saved [
 		return "has the contents of the snapshot"
 	}
 	return ""
+}
+
+// putBack sets all keys below a prefix to what `etcdctl get --write-out=json`
+// has said.
+func (r *run) putBack(prefix, saved string) error {
+	var dump struct {
+		Kvs []struct{ Key, Value []byte }
+	}
+	if err := json.Unmarshal([]byte(saved), &dump); err != nil {
+		return err
+	}
+	if text, err := r.c.ctl(r.c.client[0], "del", "--prefix", prefix); err != nil {
+		return fmt.Errorf("%v: %s", err, text)
+	}
+	for _, kv := range dump.Kvs {
+		if strings.HasPrefix(string(kv.Key), prefix+"replicas/") {
+			continue
+		}
+		command := exec.Command("etcdctl", "--endpoints="+r.c.client[0], "put", string(kv.Key))
+		command.Env = append(command.Environ(), "ETCDCTL_API=3")
+		command.Stdin = bytes.NewReader(kv.Value)
+		if text, err := command.CombinedOutput(); err != nil {
+			return fmt.Errorf("%v: %s", err, text)
+		}
+	}
+	return nil
+}
+
+// fill replaces a table by its first keys, with that next hop, and so many
+// routes beside.
+func fill(connection *grpc.ClientConn, t *table, nextHop, routes uint32) (uint64, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	stream, err := planbv1.NewRouteTableClient(connection).ReplaceRoutes(ctx)
+	if err != nil {
+		return 0, err
+	}
+	request := &planbv1.ReplaceRoutesRequest{Table: t.h.Table, Ack: planbv1.Ack_ACK_ACCEPTED}
+	for _, prefix := range t.h.World.Prefixes {
+		request.Routes = append(request.Routes, &planbv1.Route{Prefix: &planbv1.Prefix{Text: prefix}, NextHopId: nextHop})
+	}
+	for i := range routes {
+		address := make([]byte, 16)
+		address[0] = 0x24
+		binary.BigEndian.PutUint32(address[2:], i)
+		request.Routes = append(request.Routes, &planbv1.Route{Prefix: &planbv1.Prefix{Address: address, Length: 48}, NextHopId: nextHop})
+		if len(request.Routes) == 20_000 {
+			if stream.Send(request) != nil {
+				break // CloseAndRecv says why
+			}
+			request = &planbv1.ReplaceRoutesRequest{}
+		}
+	}
+	request.Commit = true
+	_ = stream.Send(request)
+	reply, err := stream.CloseAndRecv()
+	return reply.GetGeneration(), err
+}
+
+// copies starts a server with a copy of its own from a history that the store
+// does not have: it was put back, and another server has acknowledged other
+// contents at the same generation since, in an entry after which a snapshot is
+// due. The server must refuse updates, and change nothing of the store.
+func (r *run) copies() error {
+	const prefix, routes = "copies", 1_800_000
+	first, err := r.c.addServer(*program, prefix)
+	if err != nil {
+		return err
+	}
+	late, err := r.c.addServer(*program, prefix, "--cache="+filepath.Join(r.c.folder, prefix))
+	if err != nil {
+		return err
+	}
+	own := []int{first, late}
+	for _, server := range own {
+		if err := r.c.awaitServing(server); err != nil {
+			return err
+		}
+	}
+	t := newTable("default", nested(2))
+	connections, err := r.dialAll(own)
+	if err != nil {
+		return err
+	}
+	set := func(nextHop uint32) (uint64, error) { return fill(connections[0], t, nextHop, 0) }
+	if _, err := set(1); err != nil {
+		return err
+	}
+	saved, err := r.c.ctl(r.c.client[0], "get", "--prefix", prefix+"/", "--write-out=json")
+	if err != nil {
+		return fmt.Errorf("%v: %s", err, saved)
+	}
+	if _, err := set(2); err != nil {
+		return err
+	}
+	lost, err := set(3)
+	if err != nil {
+		return err
+	}
+	// What a server answers by a lookup of the keys.
+	look := func(server int, generation uint64) ([]uint32, error) {
+		var nextHops []uint32
+		return nextHops, insistOn("", func(ctx context.Context) error {
+			request := &planbv1.LookupRequest{MinGeneration: generation}
+			for _, probe := range t.h.World.Probes {
+				request.Addresses = append(request.Addresses, &planbv1.Address{Form: &planbv1.Address_Text{Text: probe}})
+			}
+			reply, err := planbv1.NewRouteLookupClient(connections[server]).Lookup(ctx, request)
+			nextHops = nil
+			for _, result := range reply.GetResults() {
+				nextHops = append(nextHops, result.NextHopId)
+			}
+			return err
+		})
+	}
+	if _, err := look(1, lost); err != nil {
+		return err
+	}
+	r.c.servers[late].end(syscall.SIGTERM) // which writes the copy
+	r.c.servers[first].end(syscall.SIGKILL)
+	if err := r.putBack(prefix+"/", saved); err != nil {
+		return err
+	}
+	r.nemesis.count("put keys back")
+	for _, w := range r.c.wires[late] {
+		w.set(true, 0)
+	}
+	for _, server := range own {
+		if err := r.c.servers[server].start(); err != nil {
+			return err
+		}
+	}
+	for _, server := range own {
+		if err := r.c.awaitServing(server); err != nil {
+			return err
+		}
+	}
+	if _, err := set(4); err != nil {
+		return err
+	}
+	last, err := fill(connections[0], t, 5, routes)
+	r.c.servers[first].end(syscall.SIGKILL) // before it writes the snapshot
+	if err != nil {
+		return err
+	}
+	if last != lost {
+		return fmt.Errorf("copies: generation %d is not %d", last, lost)
+	}
+	text, err := r.c.ctl(r.c.client[0], "get", "--prefix", prefix+"/state/snapshots/", "--keys-only")
+	if err != nil {
+		return fmt.Errorf("%v: %s", err, text)
+	}
+	if strings.TrimSpace(text) != "" {
+		fmt.Println("copies: this machine is too slow to tell: the first server wrote a snapshot")
+	}
+	for _, w := range r.c.wires[late] {
+		w.set(false, 0)
+	}
+	refusal := ""
+	for until := time.Now().Add(patience); refusal == "" && time.Now().Before(until); time.Sleep(100 * time.Millisecond) {
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+		_, err := planbv1.NewRouteTableClient(connections[1]).UpdateRoutes(ctx, &planbv1.UpdateRoutesRequest{
+			Updates: []*planbv1.RouteUpdate{{Op: planbv1.RouteUpdate_OP_DELETE,
+				Prefix: &planbv1.Prefix{Text: t.h.World.Prefixes[0]}}}, ValidateOnly: true})
+		cancel()
+		if status.Code(err) == codes.DataLoss {
+			refusal = reasonOf(err)
+		}
+	}
+	if refusal == "" {
+		r.problem(fmt.Sprintf("copies: server %d serves what the store does not have, and does not say so", late))
+	}
+	time.Sleep(2 * time.Second) // for what it might write
+	r.c.servers[late].end(syscall.SIGKILL)
+	if err := r.c.servers[first].start(); err != nil {
+		return err
+	}
+	if err := r.c.awaitServing(first); err != nil {
+		r.problem(fmt.Sprintf("copies: what was acknowledged cannot be read any more: %v", err))
+		return nil
+	}
+	if nextHops, err := look(0, last); err != nil || !slices.Equal(nextHops, []uint32{5, 5}) {
+		r.problem(fmt.Sprintf("copies: next hops %v at generation %d are not those that were acknowledged, 5: %v", nextHops, last, err))
+		return nil
+	}
+	r.c.servers[first].end(syscall.SIGKILL)
+	fmt.Printf("copies: server %d refuses updates: %s; what was acknowledged is there\n", late, refusal)
+	return nil
 }

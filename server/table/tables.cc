@@ -29,7 +29,6 @@ constexpr absl::Duration kFollowPause = absl::Milliseconds(1);
 constexpr absl::Duration kLongestFirstBuild = absl::Minutes(1);
 // How long draining waits for commits, even without patience.
 constexpr absl::Duration kLastCommits = absl::Milliseconds(500);
-constexpr absl::Duration kLaterMemory = absl::Seconds(1);
 
 absl::Status NotFound(absl::string_view name) {
   // Escaped, because a name that is cut might not be valid UTF-8.
@@ -100,7 +99,7 @@ absl::StatusOr<TableRef> Tables::Make(const StoredTable& stored) {
                                    *std::move(first));
   } catch (const std::bad_alloc&) {
     return QuotaError(kNoBuildMemory, "memory",
-                      "not enough memory for the table", kLaterMemory);
+                      "not enough memory for the table");
   }
 }
 

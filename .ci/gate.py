@@ -46,10 +46,12 @@ SHIPPED = ["//...", "-//benchmarks/..."]
 ASAN = ["//lpm/...", "//base/...", "//proto/...", "//server/base/...",
         "//server/table/...", "//server/store/...", "//server/net:admission_test"]
 # The engine, the RIB and publication: all that shares state between threads and can be
-# compiled for TSan as a whole. gRPC and abseil come uninstrumented from packages, and
+# compiled for TSan as a whole. table_test has servers that follow one another through a
+# log in memory. gRPC and abseil come uninstrumented from packages, and
 # TSan would misread their locks.
 TSAN = ["//lpm/fib:fib_threads_test", "//server/table:rib_test",
         "//server/table:snapshot_test", "//server/table:table_test",
+        "//server/table:table_memory_test",
         "//server/store:sqlite_store_test", "//server:metrics_test",
         "//server/base:base_test", "//lpm/routes:routes_threads_test",
         "//client:coalescing_lookup_test", "//client:local_routes_test"]

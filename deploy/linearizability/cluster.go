@@ -288,13 +288,18 @@ type cluster struct {
 	onExit  func(what string)
 }
 
-func freeAddress() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+// freeAddresses sets each to another address. All are taken until the last one
+// is: a port that is free again may come twice.
+func freeAddresses(all []*string) error {
+	for _, address := range all {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		defer listener.Close()
+		*address = listener.Addr().String()
 	}
-	defer listener.Close()
-	return listener.Addr().String(), nil
+	return nil
 }
 
 // newCluster starts the members. REQUIRES: `onExit` may be called at any time.
@@ -306,14 +311,12 @@ func newCluster(folder, clockLibrary string, onExit func(string)) (*cluster, err
 			return nil, err
 		}
 	}
+	var addresses []*string
 	for i := range members {
-		var err error
-		if c.client[i], err = freeAddress(); err != nil {
-			return nil, err
-		}
-		if c.peer[i], err = freeAddress(); err != nil {
-			return nil, err
-		}
+		addresses = append(addresses, &c.client[i], &c.peer[i])
+	}
+	if err := freeAddresses(addresses); err != nil {
+		return nil, err
 	}
 	for i := range members {
 		c.etcd[i] = c.member(i, "one")

@@ -4,6 +4,26 @@
 // servers that share a store in a real etcd, breaks both meanwhile, and has
 // Porcupine, a checker of others, look for an order of the calls that explains
 // every answer. See test.sh.
+//
+// What finds what: each of these was switched off in the server, and the run was
+// wrong, here with --seed=1.
+//
+//	no-ops and validate_only ask the store                    faults
+//	refusals ask the store                                    faults
+//	a read of the store, not the server's own head, confirms  faults
+//	an epoch of another server counts                         faults
+//	an epoch is stored if nothing else changes                faults
+//	initial routes expect generation 0                        routes
+//	ids of requests are kept by time                          ids
+//	another history of etcd is noticed                        restore
+//	a table is compared with that history                     restore
+//	a table that stopped writes no snapshot over the store    copies
+//
+// The last has three mends, each of which suffices: the position is that of what
+// was applied; a table that stopped offers nothing; a snapshot is offered with the
+// digest of its entry. Without all three what was acknowledged is lost, and the
+// digest of the snapshot's record refuses the rest; without that too, other contents
+// are served.
 package main
 
 import (

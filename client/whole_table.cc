@@ -104,12 +104,25 @@ absl::StatusOr<v1::UpdateRoutesResponse> RouteLoader::SendPatiently(
     const v1::UpdateRoutesRequest& request) const {
   const absl::Time give_up = MonotonicNow() + options_.patience;
   while (true) {
+    v1::UpdateRoutesRequest prepared = request;
+    if (options_.prepare) {
+      absl::Status status = options_.prepare(prepared);
+      if (!status.ok()) return status;
+    }
     auto response =
-        client_.UpdateRoutes(request, Deadline::After(options_.timeout));
+        client_.UpdateRoutes(prepared, Deadline::After(options_.timeout));
     if (response.ok()) return response;
-    const std::optional<absl::Duration> delay = RetryDelay(response.status());
-    if (!absl::IsResourceExhausted(response.status()) || !delay.has_value() ||
-        MonotonicNow() + *delay > give_up) {
+    const std::string reason = ErrorReason(response.status());
+    const bool outdated =
+        options_.prepare &&
+        (reason == "GENERATION_MISMATCH" || reason == "NEXT_HOP_NOT_FOUND");
+    std::optional<absl::Duration> delay = RetryDelay(response.status());
+    if (outdated) {
+      delay = absl::Milliseconds(10);
+    } else if (!absl::IsResourceExhausted(response.status())) {
+      return response;
+    }
+    if (!delay.has_value() || MonotonicNow() + *delay > give_up) {
       return response;
     }
     // A delay of zero must not become a busy loop.

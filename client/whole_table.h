@@ -65,6 +65,12 @@ struct LoadOptions {
   // The load fails after a chunk was refused for this long with
   // RESOURCE_EXHAUSTED and RetryInfo.
   absl::Duration patience = absl::Seconds(60);
+  // Called before each attempt to send a chunk, which it may change: to give it
+  // the table's ids of next hops, for example. A chunk that is then refused
+  // because of its `expected_generation`, or because a next hop that it
+  // requires is gone, is prepared again and repeated, for `patience`. An error
+  // ends the load.
+  std::function<absl::Status(v1::UpdateRoutesRequest&)> prepare = nullptr;
   // Called after each chunk.
   std::function<void(const LoadReport&)> on_chunk = nullptr;
 };

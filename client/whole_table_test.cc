@@ -123,6 +123,29 @@ TEST_F(RouteLoaderTest, RetriesAfterRetryInfo) {
   EXPECT_EQ(server_.table().routes().size(), 1U);
 }
 
+TEST_F(RouteLoaderTest, AChunkIsPreparedAgainIfTheTableChanged) {
+  int prepared = 0;
+  RouteLoader loader(client_, {.prepare = [&](v1::UpdateRoutesRequest& chunk) {
+                       if (++prepared == 1) {
+                         v1::UpdateRoutesRequest other;
+                         *other.add_updates() = ToUpdate(MakeRoute(9, 9));
+                         EXPECT_TRUE(client_.UpdateRoutes(other).ok());
+                         chunk.set_expected_generation(0);
+                       }
+                       chunk.mutable_updates(0)->set_next_hop_id(7);
+                       return absl::OkStatus();
+                     }});
+  ASSERT_TRUE(loader.Add(MakeRoute(1, 1)).ok());
+  EXPECT_TRUE(loader.Finish().ok());
+  EXPECT_EQ(prepared, 2);
+  EXPECT_EQ(server_.table().routes().at(MakeRoute(1, 1).prefix), 7U);
+
+  RouteLoader refused(client_, {.prepare = [](v1::UpdateRoutesRequest&) {
+                        return absl::UnavailableError("no list");
+                      }});
+  EXPECT_EQ(refused.Finish().status().message(), "no list");
+}
+
 TEST_F(RouteLoaderTest, EveryChunkCarriesTheConditions) {
   testing::FakeServer durable({.durable = true});
   const TableClient client(durable.Channel());

@@ -81,6 +81,7 @@ absl::Status UpdateReplayer::AddChange(const Route& route, absl::Time due) {
 absl::Status UpdateReplayer::SendBatch() {
   if (routes_.empty() && next_hops_.empty()) return absl::OkStatus();
   v1::StreamUpdatesRequest batch;
+  batch.set_require_next_hops(options_.require_next_hops);
   for (const auto& [prefix, next_hop] : routes_) {
     *batch.add_updates() = ToUpdate({prefix, next_hop});
   }

@@ -34,6 +34,8 @@ struct ReplayOptions {
   double speed = 1;
   // Maximum of changes in a batch; at least 1.
   size_t batch = 10'000;
+  // The server refuses a batch that names a next hop without an object.
+  bool require_next_hops = false;
   // Timeout of each wait for credits, and of the wait for the last answers.
   absl::Duration timeout = absl::InfiniteDuration();
 };

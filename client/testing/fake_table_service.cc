@@ -80,6 +80,40 @@ class FakeServer::TableService : public v1::RouteTable::Service {
     });
   }
 
+  // All routes.
+  grpc::Status ListRoutes(
+      grpc::ServerContext*, const v1::ListRoutesRequest* request,
+      grpc::ServerWriter<v1::ListRoutesResponse>* writer) override {
+    v1::ListRoutesResponse response;
+    grpc::Status status = WithTable(request->table(), [&](FakeTable& table) {
+      response.set_generation(table.generation());
+      for (const auto& [prefix, next_hop] : table.routes()) {
+        *response.add_routes() = ToProto(Route{prefix, next_hop});
+      }
+      return grpc::Status::OK;
+    });
+    if (status.ok()) writer->Write(response);
+    return status;
+  }
+
+  grpc::Status ListNextHops(
+      grpc::ServerContext*, const v1::ListNextHopsRequest* request,
+      grpc::ServerWriter<v1::ListNextHopsResponse>* writer) override {
+    v1::ListNextHopsResponse response;
+    grpc::Status status = WithTable(request->table(), [&](FakeTable& table) {
+      response.set_generation(table.generation());
+      for (const auto& [id, next_hop] : table.next_hops()) {
+        *response.add_next_hops() = next_hop;
+      }
+      for (const auto& [id, group] : table.groups()) {
+        *response.add_groups() = group;
+      }
+      return grpc::Status::OK;
+    });
+    if (status.ok()) writer->Write(response);
+    return status;
+  }
+
   grpc::Status ListReplicas(grpc::ServerContext*,
                             const v1::ListReplicasRequest*,
                             v1::ListReplicasResponse* response) override {

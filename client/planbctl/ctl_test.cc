@@ -13,10 +13,12 @@
 #include "absl/flags/flag.h"
 #include "absl/flags/reflection.h"
 #include "absl/random/random.h"
+#include "absl/strings/str_cat.h"
 #include "client/planbctl/address_pipeline.h"
 #include "client/planbctl/command.h"
 #include "client/planbctl/output.h"
 #include "client/planbctl/route_source.h"
+#include "client/planbctl/table_objects.h"
 #include "client/testing/fake_server.h"
 
 ABSL_FLAG(bool, test_bool, false, "");
@@ -280,6 +282,54 @@ TEST(ProgressText, HasABarIfTheEndIsKnown) {
             "[###############               ]  50%  5 of 10 routes, 5/s");
   EXPECT_EQ(ProgressText("routes", 12, 10, absl::Seconds(1)),
             "[##############################] 100%  12 of 10 routes, 12/s");
+}
+
+NextHop Via(NextHopId id, const std::string& gateway,
+            const std::string& interface = "", const std::string& label = "") {
+  return {.id = id,
+          .gateway = *Address::Parse(gateway),
+          .interface = interface,
+          .label = label};
+}
+
+TEST(KnownObjectsTest, AnObjectIsItsGatewayAndInterface) {
+  KnownObjects known(
+      {.next_hops = {Via(8, "192.0.2.1", "", "x"), Via(5, "192.0.2.1", "", "y"),
+                     Via(6, "192.0.2.1", "eth0")}});
+  EXPECT_EQ(known.Find(Via(1, "192.0.2.1")), 5U);  // the lowest
+  EXPECT_EQ(known.Find(Via(8, "192.0.2.1")), 8U);  // the same id
+  EXPECT_EQ(known.Find(Via(6, "192.0.2.1", "eth0")), 6U);
+  EXPECT_EQ(known.Find(Via(6, "192.0.2.1", "eth1")), kNoRoute);
+  EXPECT_EQ(known.Canonical(8), 5U);
+  EXPECT_EQ(known.Canonical(77), 77U);
+}
+
+TEST(KnownObjectsTest, ALabelTellsLinkLocalGatewaysApart) {
+  KnownObjects known({.next_hops = {Via(1, "fe80::1", "", "peer a"),
+                                    Via(2, "fe80::1", "eth0", "peer a"),
+                                    {.id = 3, .label = "blackhole"}}});
+  EXPECT_EQ(known.Find(Via(1, "fe80::1", "", "peer b")), kNoRoute);
+  EXPECT_EQ(known.Find(Via(9, "fe80::1", "eth0", "peer b")), 2U);
+  EXPECT_EQ(known.Find(NextHop{.id = 3, .label = "connected"}), kNoRoute);
+}
+
+TEST(KnownObjectsTest, NewObjectsGetFreeIds) {
+  KnownObjects known(
+      {.next_hops = {Via(1, "192.0.2.1")},
+       .groups = {{.id = 2, .members = {{1, 1}, {3, 1}}, .label = ""}}},
+      /*used=*/{4});
+  for (NextHopId taken : {1, 2, 3, 4}) {
+    const NextHopId id = known.FindOrAdd(
+        Via(taken, absl::StrCat("198.51.100.", taken)), /*keep_id=*/true);
+    EXPECT_GE(id, kFirstMadeId);
+    EXPECT_LT(id, kEndOfMadeIds);
+  }
+  EXPECT_EQ(known.FindOrAdd(Via(5, "198.51.100.9"), true), 5U);
+  EXPECT_EQ(known.FindOrAdd(Via(6, "198.51.100.9"), true), 5U);
+  EXPECT_EQ(known.missing().next_hops.size(), 5U);
+  EXPECT_EQ(known.FindOrAdd({.id = 9, .members = {{3, 1}, {1, 1}}, .label = ""},
+                            true),
+            2U);
 }
 
 }  // namespace

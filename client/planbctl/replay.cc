@@ -3,6 +3,7 @@
 // planbctl replay: applies recorded BGP updates at their recorded times.
 
 #include <string>
+#include <vector>
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_format.h"
@@ -12,6 +13,8 @@
 #include "client/planbctl/output.h"
 #include "client/planbctl/route_source.h"
 #include "client/planbctl/session.h"
+#include "client/planbctl/table_objects.h"
+#include "client/table_client.h"
 #include "lpm/io/bgp_updates.h"
 #include "planb/client/output.pb.h"
 
@@ -21,18 +24,48 @@ ABSL_FLAG(double, speed, 1,
 namespace planb::client {
 namespace {
 
-// Passes records to the replayer, and keeps an error of the server apart from
-// one of the file.
+// Passes changes to the replayer with the table's ids. Makes the objects before
+// the first change that names them.
+class TableIdsSink : public TraceSink {
+ public:
+  TableIdsSink(const TableClient& client, UpdateReplayer& replayer)
+      : objects_(&client), replayer_(replayer) {}
+
+  absl::Status OnNextHop(const NextHop& next_hop) override {
+    objects_.Add(next_hop);
+    return absl::OkStatus();
+  }
+  absl::Status OnChanges(const std::vector<TraceChange>& changes) override {
+    absl::Status status = objects_.Make();
+    if (!status.ok()) return status;
+    std::vector<TraceChange> translated = changes;
+    for (TraceChange& change : translated) {
+      change.route.next_hop = objects_.ToTable(change.route.next_hop);
+    }
+    return replayer_.OnChanges(translated);
+  }
+
+  const FileObjects& objects() const { return objects_; }
+
+ private:
+  FileObjects objects_;
+  UpdateReplayer& replayer_;
+};
+
+// Keeps an error of the server apart from one of the file.
 class ReplaySink : public UpdateSink {
  public:
-  explicit ReplaySink(UpdateReplayer& replayer) : trace_(1, replayer) {}
+  ReplaySink(const TableClient& client, UpdateReplayer& replayer)
+      : ids_(client, replayer), trace_(1, ids_) {}
 
   absl::Status OnUpdate(const UpdateEvent& event) override {
     return server_error_ = trace_.OnUpdate(event);
   }
   const absl::Status& server_error() const { return server_error_; }
+  uint64_t next_hops() const { return ids_.objects().next_hops(); }
 
  private:
+  TableIdsSink ids_;
   UpdateTrace trace_;
   absl::Status server_error_;
 };
@@ -44,13 +77,14 @@ struct Files {
   bool truncated = false;
 };
 
-output::Replay Describe(const ReplayReport& report, const Files& files) {
+output::Replay Describe(const ReplayReport& report, const Files& files,
+                        uint64_t next_hops) {
   output::Replay line;
   line.set_updates(Number(files.updates));
   line.set_malformed(Number(files.malformed));
   line.set_truncated(files.truncated);
   line.set_changes(Number(report.changes));
-  line.set_next_hops(Number(report.next_hops));
+  line.set_next_hops(Number(next_hops));
   line.set_batches(Number(report.batches));
   line.set_refused(Number(report.refused));
   line.set_generation(Number(report.generation));
@@ -94,8 +128,10 @@ ExitCode Run(const Arguments& arguments) {
                             .writer_epoch = absl::GetFlag(FLAGS_writer_epoch)},
                  .speed = speed,
                  .batch = absl::GetFlag(FLAGS_chunk),
+                 .require_next_hops = true,
                  .timeout = absl::GetFlag(FLAGS_timeout)});
-  ReplaySink sink(replayer);
+  const TableClient client(*channel);
+  ReplaySink sink(client, replayer);
   Files files;
   for (const std::string& path : arguments) {
     const auto report =
@@ -109,7 +145,7 @@ ExitCode Run(const Arguments& arguments) {
   }
   const auto report = replayer.Finish();
   if (!report.ok()) return Fail(report.status());
-  const output::Replay line = Describe(*report, files);
+  const output::Replay line = Describe(*report, files, sink.next_hops());
   Print(line, TextOf(line));
   if (report->refused > 0) return Fail(report->first_refusal);
   return files.malformed > 0 || files.truncated ? ExitCode::kNegative
@@ -129,7 +165,8 @@ const Command kReplayCommand = {
         "are due together in batches of at most --chunk. A second change "
         "of a prefix begins another batch. If several peers announce a "
         "prefix, the peer that appears first in the files "
-        "counts.\n\nReports the rate, the delay until batches were sent, "
+        "counts. Gateways are found by what they mean, as by "
+        "\"load\".\n\nReports the rate, the delay until batches were sent, "
         "and the delay until they were answered, both from the time they "
         "were due (--speed=0: from the time they were sent). Exits with 3 "
         "if a batch was refused, with 1 if malformed records were "

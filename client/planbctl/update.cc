@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +19,7 @@
 #include "client/planbctl/output.h"
 #include "client/planbctl/route_source.h"
 #include "client/planbctl/session.h"
+#include "client/planbctl/table_objects.h"
 #include "client/table_client.h"
 #include "client/whole_table.h"
 #include "lpm/io/route_file.h"
@@ -92,40 +93,30 @@ absl::StatusOr<std::vector<Announced>> ParseRoutes(const Arguments& arguments) {
   return routes;
 }
 
-// What the ids of the table's objects stand for: gateways and interfaces alone.
-using KnownIds = std::map<NextHopId, std::string>;
-
-KnownIds Known(const NextHopList& list) {
-  KnownIds known;
+// Makes room for objects: deletes as many unused ones as `missing`, of those
+// that "announce" made. Another object may wait for its routes. Errors: also
+// NEXT_HOP_IN_USE.
+absl::Status MakeRoom(const TableClient& client, const NextHopList& list,
+                      size_t missing) {
+  uint64_t generation = 0;
+  auto used = NamedIds(client, generation);
+  if (!used.ok()) return used.status();
+  for (const NextHopGroup& group : list.groups) {
+    for (const auto& member : group.members) used->insert(member.next_hop);
+  }
+  v1::UpdateNextHopsRequest request;
+  request.set_table(absl::GetFlag(FLAGS_table));
+  request.set_writer_epoch(absl::GetFlag(FLAGS_writer_epoch));
+  request.set_expected_generation(list.generation);
   for (const NextHop& next_hop : list.next_hops) {
-    known[next_hop.id] = TextOf(
-        NextHop{.gateway = next_hop.gateway, .interface = next_hop.interface});
+    if (static_cast<size_t>(request.delete_ids_size()) == missing) break;
+    if (next_hop.id < kFirstMadeId || next_hop.id >= kEndOfMadeIds ||
+        !next_hop.label.empty() || used->contains(next_hop.id)) {
+      continue;
+    }
+    request.add_delete_ids(next_hop.id);
   }
-  for (const NextHopGroup& group : list.groups) known[group.id] = "group";
-  return known;
-}
-
-// The lowest id of an object with this gateway and interface; adds it to
-// `known` and `request` if it is new. A new id is a hash of the two, so that
-// other clients choose the same one, and out of the way of small ids.
-NextHopId IdOf(NextHop wanted, KnownIds& known,
-               v1::UpdateRoutesRequest& request) {
-  constexpr NextHopId kFirst = 1 << 23;
-  const std::string name = TextOf(wanted);
-  for (const auto& [id, text] : known) {
-    if (text == name) return id;
-  }
-  uint32_t hash = 2166136261;  // FNV-1a
-  for (const char c : name) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * 16777619;
-  }
-  wanted.id = kFirst + hash % kFirst;
-  while (known.contains(wanted.id)) {
-    wanted.id = kFirst + (wanted.id + 1) % kFirst;
-  }
-  known[wanted.id] = name;
-  *request.add_next_hops() = ToProto(wanted);
-  return wanted.id;
+  return client.UpdateNextHops(request, CallDeadline()).status();
 }
 
 // Sends the routes, and the objects that the table lacks, in one step.
@@ -136,35 +127,59 @@ ExitCode SendRoutes(const std::vector<Announced>& routes) {
   const auto channel = ConnectToServer();
   if (!channel.ok()) return Fail(channel.status());
   const TableClient client(*channel);
-  constexpr int kAttempts = 5;
-  for (int attempt = 1;; ++attempt) {
-    NextHopList list;
+  NextHopList list;
+  v1::UpdateRoutesRequest request;
+  bool malformed = false;
+  std::optional<v1::UpdateRoutesResponse> response;
+  const auto send = [&]() -> absl::Status {
     if (named) {
       auto listed =
           client.ListNextHops(absl::GetFlag(FLAGS_table), CallDeadline());
-      if (!listed.ok()) return Fail(listed.status());
+      if (!listed.ok()) return listed.status();
       list = *std::move(listed);
     }
-    v1::UpdateRoutesRequest request;
-    KnownIds known = Known(list);
+    KnownObjects known(list);
+    request.Clear();
     for (const Announced& route : routes) {
-      const NextHopId id =
-          route.id != kNoRoute ? route.id : IdOf(route.object, known, request);
-      if (!AddUpdate(route.prefix, id, RouteUpdate::OP_INSERT, request)) {
-        return ExitCode::kUsage;
-      }
+      const NextHopId id = route.id != kNoRoute
+                               ? route.id
+                               : known.FindOrAdd(route.object, false);
+      malformed = !AddUpdate(route.prefix, id, RouteUpdate::OP_INSERT, request);
+      if (malformed) return absl::OkStatus();
+    }
+    for (const NextHop& next_hop : known.missing().next_hops) {
+      *request.add_next_hops() = ToProto(next_hop);
     }
     SetConditions(request);
-    // Another client may have taken the ids meanwhile.
-    const bool guarded = named && !request.has_expected_generation();
-    if (guarded) request.set_expected_generation(list.generation);
-    const auto response = client.UpdateRoutes(request, CallDeadline());
-    if (response.ok()) return PrintChange(*response);
-    if (!guarded || attempt == kAttempts ||
-        ErrorReason(response.status()) != "GENERATION_MISMATCH") {
-      return Fail(response.status());
+    // Another client may have taken the ids meanwhile, or pruned the objects.
+    if (named && !request.has_expected_generation()) {
+      request.set_expected_generation(list.generation);
+    }
+    auto answer = client.UpdateRoutes(request, CallDeadline());
+    if (answer.ok()) response = *std::move(answer);
+    return answer.status();
+  };
+  const auto send_again = [&] {
+    if (!named || absl::GetFlag(FLAGS_expected_generation).has_value()) {
+      return send();
+    }
+    return RetryConflicts(send);
+  };
+  absl::Status status = send_again();
+  // With a condition or only to validate, this command must not change more.
+  if (ErrorReason(status) == "NEXT_HOPS_FULL" && named &&
+      !absl::GetFlag(FLAGS_dry_run) &&
+      !absl::GetFlag(FLAGS_expected_generation).has_value()) {
+    const absl::Status room =
+        MakeRoom(client, list, static_cast<size_t>(request.next_hops_size()));
+    const std::string lost = ErrorReason(room);
+    if (room.ok() || lost == "GENERATION_MISMATCH" ||
+        lost == "NEXT_HOP_IN_USE") {
+      status = send_again();
     }
   }
+  if (malformed) return ExitCode::kUsage;
+  return status.ok() ? PrintChange(*response) : Fail(status);
 }
 
 ExitCode Announce(const Arguments& arguments) {
@@ -195,6 +210,8 @@ const Command kAnnounceCommand = {
         "a next hop, 1 to 4294967294; or \"via GATEWAY\", \"dev "
         "INTERFACE\" or both, which is the next-hop object with that gateway "
         "and interface: it is made in the same step if the table has none. "
+        "If the table may have no more objects, unused ones that \"announce\" "
+        "made before make room. "
         "Prints the generation of the "
         "change, and the numbers of routes added, changed and unchanged.",
     .flags = ChangeFlags({"strict"}),
@@ -216,33 +233,68 @@ const Command kWithdrawCommand = {
 namespace {
 
 // Passes records to the loader, and keeps an error of the server apart from one
-// of the file.
+// of the file. The loader's chunks get the table's ids, and the objects that
+// the table lacks, when they are sent.
 class LoaderSink : public RouteSink {
  public:
-  explicit LoaderSink(RouteLoader& loader) : loader_(loader) {}
+  LoaderSink(FileObjects& objects, RouteLoader& loader)
+      : objects_(objects), loader_(loader) {}
 
   absl::Status OnNextHop(const NextHop& next_hop) override {
-    return server_error_ = loader_.Add(next_hop);
-  }
-  absl::Status OnRoute(const Route& route) override {
-    return server_error_ = loader_.Add(route);
+    return Arrive(next_hop, next_hops_);
   }
   absl::Status OnGroup(const NextHopGroup& group) override {
-    return server_error_ = loader_.Add(group);
+    return Arrive(group, groups_);
+  }
+  absl::Status OnRoute(const Route& route) override {
+    // May send the chunk before, which must not have objects of this route: a
+    // call has at most --chunk of them.
+    server_error_ = loader_.Add(route);
+    AddArrived();
+    return server_error_;
+  }
+  // Call last, before the loader's Finish.
+  absl::Status End() {
+    const bool many = objects_.pending() + next_hops_.size() + groups_.size() >
+                      absl::GetFlag(FLAGS_chunk);
+    if (many) server_error_ = objects_.Make();
+    AddArrived();
+    return server_error_;
   }
   const absl::Status& server_error() const { return server_error_; }
 
  private:
+  template <typename Object>
+  absl::Status Arrive(const Object& object, std::vector<Object>& arrived) {
+    if (next_hops_.size() + groups_.size() >=
+        std::max<size_t>(absl::GetFlag(FLAGS_chunk), 1)) {
+      AddArrived();
+      server_error_ = objects_.Make();
+    }
+    arrived.push_back(object);
+    return server_error_;
+  }
+  void AddArrived() {
+    for (const NextHop& next_hop : next_hops_) objects_.Add(next_hop);
+    for (const NextHopGroup& group : groups_) objects_.Add(group);
+    next_hops_.clear();
+    groups_.clear();
+  }
+
+  FileObjects& objects_;
   RouteLoader& loader_;
+  // Those since the last route.
+  std::vector<NextHop> next_hops_;
+  std::vector<NextHopGroup> groups_;
   absl::Status server_error_;
 };
 
-ExitCode Show(const LoadReport& load, const RouteFileReport& file,
-              absl::Duration took) {
+ExitCode Show(const LoadReport& load, const FileObjects& objects,
+              const RouteFileReport& file, absl::Duration took) {
   output::Load line;
   line.set_routes(Number(load.routes));
-  line.set_next_hops(Number(load.next_hops));
-  line.set_groups(Number(load.groups));
+  line.set_next_hops(Number(objects.next_hops()));
+  line.set_groups(Number(objects.groups()));
   line.set_chunks(Number(load.chunks));
   line.set_added(Number(load.added));
   line.set_changed(Number(load.changed));
@@ -256,7 +308,7 @@ ExitCode Show(const LoadReport& load, const RouteFileReport& file,
   Print(line, absl::StrFormat(
                   "%d routes and %d next hops in %.2f s: %d added, %d changed, "
                   "%d unchanged; generation %d; %d records malformed%s\n",
-                  load.routes, load.next_hops, line.seconds(), load.added,
+                  load.routes, objects.next_hops(), line.seconds(), load.added,
                   load.changed, load.unchanged, load.generation, file.malformed,
                   file.truncated ? "; the file is truncated" : ""));
   return file.malformed > 0 || file.truncated ? ExitCode::kNegative
@@ -270,6 +322,8 @@ ExitCode Run(const Arguments& arguments) {
   const absl::Time start = MonotonicNow();
   const TableClient client(*channel);
   std::optional<Progress> progress("routes");
+  FileObjects objects(&client);
+  bool sent = false;
   RouteLoader loader(
       client, {.table = absl::GetFlag(FLAGS_table),
                .chunk = absl::GetFlag(FLAGS_chunk),
@@ -278,13 +332,24 @@ ExitCode Run(const Arguments& arguments) {
                .writer_epoch = absl::GetFlag(FLAGS_writer_epoch),
                .request_id = absl::GetFlag(FLAGS_request_id),
                .timeout = absl::GetFlag(FLAGS_timeout),
-               .on_chunk = [&progress](const LoadReport& report) {
-                 progress->Show(report.routes, absl::StrCat(", generation ",
-                                                            report.generation));
-               }});
-  LoaderSink sink(loader);
+               .prepare =
+                   [&](v1::UpdateRoutesRequest& chunk) {
+                     // A chunk that is sent again may have lost its objects.
+                     if (std::exchange(sent, true)) objects.Unsettle();
+                     return objects.Prepare(chunk);
+                   },
+               .on_chunk =
+                   [&](const LoadReport& report) {
+                     sent = false;
+                     objects.Settle();
+                     progress->Show(
+                         report.routes,
+                         absl::StrCat(", generation ", report.generation));
+                   }});
+  LoaderSink sink(objects, loader);
   const auto file =
       ReadRouteFile(path, {.strict = absl::GetFlag(FLAGS_strict)}, sink);
+  if (file.ok()) sink.End().IgnoreError();  // server_error() has it
   if (!sink.server_error().ok() || !file.ok()) progress.reset();
   if (!sink.server_error().ok()) return Fail(sink.server_error());
   if (!file.ok()) return FailUsage(file.status().message());
@@ -292,7 +357,7 @@ ExitCode Run(const Arguments& arguments) {
   const auto load = loader.Finish();
   progress.reset();
   if (!load.ok()) return Fail(load.status());
-  return Show(*load, *file, MonotonicNow() - start);
+  return Show(*load, objects, *file, MonotonicNow() - start);
 }
 
 }  // namespace
@@ -310,8 +375,12 @@ const Command kLoadCommand = {
         "a repeated load with the same --chunk does not apply a chunk "
         "twice. FILE is text (\"PREFIX/LEN NEXTHOP\" a line) or MRT "
         "TABLE_DUMP_V2 (RFC 6396), plain, gzipped or bzip2ed, or a "
-        "snapshot. Next hops and groups in FILE become objects of the "
-        "table.\n\nMalformed records are reported and skipped. Exits with 1 "
+        "snapshot. Next hops and groups of FILE are found by what they mean: "
+        "an object of the table with the same gateway and interface is used, "
+        "and one that the table lacks is made before the first route that "
+        "names it. It keeps the id of FILE only if that is free. No object "
+        "of the table is changed.\n\nMalformed records are reported and "
+        "skipped. Exits with 1 "
         "if there were malformed records or FILE is truncated; all other "
         "routes are loaded. With --strict the first malformed record ends "
         "the load with 2; earlier chunks stay applied.",

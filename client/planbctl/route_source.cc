@@ -32,11 +32,16 @@ void ReportProblems(const std::string& path, const RecordReport& report) {
   }
 }
 
-absl::StatusOr<std::vector<Route>> ReadRoutes(const std::string& path) {
+absl::StatusOr<std::vector<Route>> ReadRoutes(const std::string& path,
+                                              NextHopList* objects) {
   RouteCollector collector;
   const auto report = ReadRouteFile(path, {}, collector);
   if (!report.ok()) return report.status();
   ReportProblems(path, *report);
+  if (objects != nullptr) {
+    objects->next_hops = collector.TakeNextHops();
+    objects->groups = collector.TakeGroups();
+  }
   return collector.TakeRoutes();
 }
 

@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "client/table_client.h"
 #include "lpm/io/route_file.h"
 #include "lpm/prefix.h"
 
@@ -22,8 +23,10 @@ namespace planb::client {
 void ReportProblems(const std::string& path, const RecordReport& report);
 
 // The routes of a file, sorted, each prefix once. Prints problems to stderr.
+// `objects`, if not null, gets its next hops and groups.
 // Errors: those of ReadRouteFile.
-absl::StatusOr<std::vector<Route>> ReadRoutes(const std::string& path);
+absl::StatusOr<std::vector<Route>> ReadRoutes(const std::string& path,
+                                              NextHopList* objects = nullptr);
 
 // The synthetic table of --ipv4, --seed and --next_hops with `ipv6_routes`.
 std::vector<Route> MadeUpRoutes(uint64_t ipv6_routes);

@@ -15,6 +15,7 @@
 #include "client/planbctl/output.h"
 #include "client/planbctl/route_source.h"
 #include "client/planbctl/session.h"
+#include "client/planbctl/table_objects.h"
 #include "client/table_client.h"
 #include "client/whole_table.h"
 #include "lpm/io/route_file.h"
@@ -236,8 +237,7 @@ namespace {
 
 // The content of a file, with sorted routes.
 struct Contents {
-  std::vector<NextHop> next_hops;
-  std::vector<NextHopGroup> groups;
+  NextHopList objects;
   std::vector<Route> routes;
 };
 
@@ -248,20 +248,20 @@ absl::StatusOr<Contents> ReadWhole(const std::string& path) {
   RouteCollector collector;
   const auto report = ReadRouteFile(path, {.strict = true}, collector);
   if (!report.ok()) return report.status();
-  return Contents{.next_hops = collector.TakeNextHops(),
-                  .groups = collector.TakeGroups(),
+  return Contents{.objects = {.next_hops = collector.TakeNextHops(),
+                              .groups = collector.TakeGroups()},
                   .routes = collector.TakeRoutes()};
 }
 
-absl::StatusOr<v1::ReplaceRoutesResponse> Replace(
-    const std::shared_ptr<grpc::Channel>& channel, const Contents& contents) {
-  v1::ReplaceRoutesRequest first;
-  SetConditions(first);
+absl::StatusOr<v1::ReplaceRoutesResponse> Send(
+    const std::shared_ptr<grpc::Channel>& channel,
+    const v1::ReplaceRoutesRequest& first, const NextHopList& objects,
+    const std::vector<Route>& routes) {
   RouteReplacer replacer(channel, first, CallDeadline());
   absl::Status status;
-  Progress progress("routes, next hops and groups", contents.next_hops.size() +
-                                                        contents.groups.size() +
-                                                        contents.routes.size());
+  Progress progress(
+      "routes, next hops and groups",
+      objects.next_hops.size() + objects.groups.size() + routes.size());
   uint64_t added = 0;
   const auto add = [&](const auto& items) {
     for (const auto& item : items) {
@@ -269,11 +269,53 @@ absl::StatusOr<v1::ReplaceRoutesResponse> Replace(
       if (++added % 1024 == 0) progress.Show(added);
     }
   };
-  add(contents.next_hops);
-  add(contents.groups);
-  add(contents.routes);
+  add(objects.next_hops);
+  add(objects.groups);
+  add(routes);
   if (!status.ok()) return status;
   return replacer.Finish();
+}
+
+absl::StatusOr<v1::ReplaceRoutesResponse> Replace(
+    const std::shared_ptr<grpc::Channel>& channel, const Contents& file) {
+  v1::ReplaceRoutesRequest first;
+  SetConditions(first);
+  const NextHopList& described = file.objects;
+  if (described.next_hops.empty() && described.groups.empty()) {
+    return Send(channel, first, {}, file.routes);
+  }
+  const TableClient client(channel);
+  const bool conditional = first.has_expected_generation();
+  if (!first.request_id().empty() && !conditional && !first.validate_only()) {
+    // A repeated request has the same contents and conditions. So the objects
+    // are made before, and neither they nor a generation are a part of it.
+    FileObjects objects(&client);
+    for (const NextHop& next_hop : described.next_hops) objects.Add(next_hop);
+    for (const NextHopGroup& group : described.groups) objects.Add(group);
+    absl::Status made = objects.Make();
+    if (!made.ok()) return made;
+    std::vector<Route> routes = file.routes;
+    for (Route& route : routes) {
+      route.next_hop = objects.ToTable(route.next_hop);
+    }
+    return Send(channel, first, {}, routes);
+  }
+  absl::StatusOr<v1::ReplaceRoutesResponse> response;
+  const auto send = [&]() -> absl::Status {
+    std::vector<Route> routes = file.routes;
+    const auto known = UseTableIds(client, described, routes);
+    if (!known.ok()) return known.status();
+    v1::ReplaceRoutesRequest request = first;
+    // Other clients may make or prune objects meanwhile.
+    if (!conditional) {
+      request.set_expected_generation(known->missing().generation);
+    }
+    response = Send(channel, request, known->missing(), routes);
+    return response.status();
+  };
+  const absl::Status status = conditional ? send() : RetryConflicts(send);
+  if (!status.ok()) return status;
+  return response;
 }
 
 ExitCode RunReplace(const Arguments& arguments) {
@@ -299,27 +341,32 @@ void PrintDifference(const RouteDifference& difference) {
 }
 
 ExitCode RunDiff(const Arguments& arguments) {
-  const auto file = ReadWhole(arguments[0]);
+  auto file = ReadWhole(arguments[0]);
   if (!file.ok()) return FailUsage(file.status().message());
+  const auto channel = ConnectToServer();
+  if (!channel.ok()) return Fail(channel.status());
+  const TableClient client(*channel);
+  const auto known = UseTableIds(client, file->objects, file->routes);
+  if (!known.ok()) return Fail(known.status());
+  for (Route& route : file->routes) {
+    route.next_hop = known->Canonical(route.next_hop);
+  }
   bool differs = false;
   RouteDiff diff(file->routes, [&](const RouteDifference& difference) {
     differs = true;
     PrintDifference(difference);
   });
-  const auto add = [&](const Route& route) {
+  const auto add = [&](Route route) {
+    route.next_hop = known->Canonical(route.next_hop);
     diff.Add(route);
     return absl::OkStatus();
   };
   v1::ListRoutesRequest request;
   request.set_table(absl::GetFlag(FLAGS_table));
-  return CallServer(
-      [&](const auto& channel) {
-        return TableClient(channel).ListRoutes(request, add, CallDeadline());
-      },
-      [&](uint64_t) {
-        diff.Finish();
-        return differs ? ExitCode::kNegative : ExitCode::kOk;
-      });
+  const auto listed = client.ListRoutes(request, add, CallDeadline());
+  if (!listed.ok()) return Fail(listed.status());
+  diff.Finish();
+  return differs ? ExitCode::kNegative : ExitCode::kOk;
 }
 
 }  // namespace
@@ -331,8 +378,10 @@ const Command kRoutesReplaceCommand = {
     .description =
         "Makes the routes of the table exactly those of FILE, in one "
         "step: changes the routes that differ and withdraws those that "
-        "are not in FILE. FILE has a format of \"load\". Also sets the next "
-        "hops and groups that FILE describes; others stay. If FILE is "
+        "are not in FILE. FILE has a format of \"load\". Next hops and "
+        "groups of FILE are found by what they mean, as by \"load\"; those "
+        "that the table lacks are made in the same step, and no other is "
+        "changed. If FILE is "
         "malformed anywhere or truncated, nothing changes. \"routes diff\" "
         "shows the changes in advance, --dry_run counts them.",
     .flags = ChangeFlags(),
@@ -348,6 +397,7 @@ const Command kRoutesDiffCommand = {
         "of FILE and prints a line for each prefix that differs: \"+ "
         "PREFIX NEXTHOP\" is in FILE only, \"- PREFIX NEXTHOP\" is in the "
         "table only, \"~ PREFIX OLD -> NEW\" has another next hop in FILE. "
+        "If FILE describes next hops, compares what they mean. "
         "Exits with 1 if there is a difference, with 2 if FILE is "
         "malformed anywhere.",
     .run = RunDiff,

@@ -21,6 +21,7 @@
 #include "client/planbctl/output.h"
 #include "client/planbctl/route_source.h"
 #include "client/planbctl/session.h"
+#include "client/planbctl/table_objects.h"
 #include "lpm/synthetic/traffic.h"
 #include "planb/client/output.pb.h"
 
@@ -38,7 +39,9 @@ constexpr double kShown = 10;
 // Compares answers with a table, and counts.
 class Comparison {
  public:
-  explicit Comparison(const ReferenceTable& table) : table_(table) {}
+  // Ids that mean the same are equal: `known` has the objects of both.
+  Comparison(const ReferenceTable& table, const KnownObjects& known)
+      : table_(table), known_(known) {}
 
   void Compare(const AddressAnswer& answer) {
     if (report_.addresses() == 0) {
@@ -48,7 +51,7 @@ class Comparison {
     report_.set_addresses(report_.addresses() + 1);
     const NextHopId expected = table_.NextHop(answer.address);
     if (expected == kNoRoute) report_.set_misses(report_.misses() + 1);
-    if (answer.next_hop == expected) return;
+    if (known_.Canonical(answer.next_hop) == known_.Canonical(expected)) return;
     report_.set_mismatches(report_.mismatches() + 1);
     if (report_.mismatches() > kShown) return;
     absl::FPrintF(stderr,
@@ -62,6 +65,7 @@ class Comparison {
 
  private:
   const ReferenceTable& table_;
+  const KnownObjects& known_;
   output::Verify report_;
 };
 
@@ -76,15 +80,18 @@ std::string TextOf(const output::Verify& report) {
 }
 
 ExitCode RunVerify(const Arguments& arguments) {
-  const auto routes = ReadRoutes(arguments[0]);
+  NextHopList objects;
+  auto routes = ReadRoutes(arguments[0], &objects);
   if (!routes.ok()) return FailUsage(routes.status().message());
-  const ReferenceTable table(*routes);
   const auto channel = ConnectToServer();
   if (!channel.ok()) return Fail(channel.status());
+  const auto known = UseTableIds(TableClient(*channel), objects, *routes);
+  if (!known.ok()) return Fail(known.status());
+  const ReferenceTable table(*routes);
 
   const absl::Time start = MonotonicNow();
   const uint64_t samples = absl::GetFlag(FLAGS_samples);
-  Comparison comparison(table);
+  Comparison comparison(table, *known);
   AddressPipeline pipeline(
       ChannelsTo(ServerTarget(), WithFlags()).value(),
       {.table = absl::GetFlag(FLAGS_table),
@@ -123,7 +130,9 @@ const Command kVerifyCommand = {
         "of every route of FILE, over a stream. Compares each answer with "
         "FILE by an independent table: a hash map for each prefix length. "
         "The server must hold exactly the routes of FILE, and they must "
-        "not change meanwhile. Shows the first ten mismatches. Exits with "
+        "not change meanwhile. If FILE describes next hops, compares what they "
+        "mean (gateway and interface), else their ids. Shows the first ten "
+        "mismatches. Exits with "
         "1 if there is a mismatch.",
     .flags = {"samples", "seed", "batch", "depth"},
     .run = RunVerify,
@@ -197,8 +206,17 @@ ExitCode RunSoakCommand(const Arguments& arguments) {
   if (const absl::Status flags = CheckFlags(); !flags.ok()) {
     return FailUsage(flags.message());
   }
-  const auto routes = ReadRoutes(arguments[0]);
+  NextHopList objects;
+  auto routes = ReadRoutes(arguments[0], &objects);
   if (!routes.ok()) return FailUsage(routes.status().message());
+  // Soak counts losses of a server that was there at the start. Closes this
+  // connection: a draining server would wait for it.
+  {
+    const auto channel = ConnectToServer();
+    if (!channel.ok()) return Fail(channel.status());
+    const auto known = UseTableIds(TableClient(*channel), objects, *routes);
+    if (!known.ok()) return Fail(known.status());
+  }
   const Family family = absl::GetFlag(FLAGS_family).value;
   std::vector<Address> addresses;
   const absl::Status made = MakeTraffic(
@@ -209,11 +227,6 @@ ExitCode RunSoakCommand(const Arguments& arguments) {
   const Trace trace(family, addresses, absl::GetFlag(FLAGS_batch));
   SoakOptions options = OptionsFromFlags();
   options.expected = trace.Expect(ReferenceTable(*routes));
-  // Soak counts losses of a server that was there at the start. Closes this
-  // connection: a draining server would wait for it.
-  if (const absl::Status there = ConnectToServer().status(); !there.ok()) {
-    return Fail(there);
-  }
   StopOnSignals();
   const SoakCounts counts =
       RunSoak(ChannelsTo(ServerTarget(), WithFlags()).value(), trace, options);

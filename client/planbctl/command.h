@@ -77,6 +77,7 @@ extern const Command kRoutesDiffCommand;
 extern const Command kNextHopListCommand;
 extern const Command kNextHopSetCommand;
 extern const Command kNextHopDeleteCommand;
+extern const Command kNextHopPruneCommand;
 extern const Command kGroupListCommand;
 extern const Command kGroupSetCommand;
 extern const Command kGroupDeleteCommand;

@@ -2,7 +2,8 @@
 
 // planbctl nexthop and planbctl group: the objects behind the ids of routes.
 
-#include <functional>
+#include <algorithm>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,59 +13,93 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "base/monotonic_time.h"
 #include "client/call.h"
 #include "client/planbctl/command.h"
 #include "client/planbctl/flags.h"
 #include "client/planbctl/output.h"
 #include "client/planbctl/session.h"
+#include "client/planbctl/table_objects.h"
 #include "client/table_client.h"
 
 ABSL_FLAG(std::string, gateway, "", "Address of the gateway; empty: none.");
 ABSL_FLAG(std::string, interface, "", "Outgoing interface; empty: none.");
 ABSL_FLAG(uint32_t, weight, 1, "Weight relative to other next hops.");
 ABSL_FLAG(std::string, label, "", "Free text.");
+ABSL_FLAG(bool, unused, false,
+          "Only objects that neither a route nor a group names.");
 
 namespace planb::client {
 namespace {
 
-// Lists the table's objects and prints those of `select`, by `row` in text.
+// Prints objects, by `row` in text.
 template <typename Object>
-ExitCode ListObjects(std::vector<Object> NextHopList::*select, TextTable text,
-                     std::vector<std::string> (*row)(const Object&)) {
-  return CallServer(
-      [](const auto& channel) {
-        return TableClient(channel).ListNextHops(absl::GetFlag(FLAGS_table),
-                                                 CallDeadline());
-      },
-      [&](const NextHopList& list) {
-        for (const Object& object : list.*select) {
-          if (WantedForm() != OutputForm::kTable) {
-            absl::PrintF("%s", Record(Describe(object)));
-          } else {
-            text.AddRow(row(object));
-          }
-        }
-        absl::PrintF("%s", text.ToString());
-        return ExitCode::kOk;
-      });
+ExitCode PrintObjects(const std::vector<Object>& objects, TextTable text,
+                      std::vector<std::string> (*row)(const Object&)) {
+  for (const Object& object : objects) {
+    if (WantedForm() != OutputForm::kTable) {
+      absl::PrintF("%s", Record(Describe(object)));
+    } else {
+      text.AddRow(row(object));
+    }
+  }
+  absl::PrintF("%s", text.ToString());
+  return ExitCode::kOk;
+}
+
+absl::StatusOr<NextHopList> List(const TableClient& client) {
+  return client.ListNextHops(absl::GetFlag(FLAGS_table), CallDeadline());
+}
+
+// The next hops that neither a route nor a group names, as lookups see it.
+// Errors: those of ListNextHops and ListRoutes.
+absl::StatusOr<std::vector<NextHop>> UnusedNextHops(const TableClient& client) {
+  auto list = List(client);
+  if (!list.ok()) return list.status();
+  uint64_t generation = 0;
+  auto used = NamedIds(client, generation);
+  if (!used.ok()) return used.status();
+  for (const NextHopGroup& group : list->groups) {
+    for (const auto& member : group.members) used->insert(member.next_hop);
+  }
+  std::erase_if(list->next_hops, [&](const NextHop& next_hop) {
+    return used->contains(next_hop.id);
+  });
+  return std::move(list->next_hops);
 }
 
 ExitCode ListNextHops(const Arguments&) {
-  return ListObjects<NextHop>(
-      &NextHopList::next_hops,
-      TextTable({"nexthop", "gateway", "interface", "weight", "label"}),
-      [](const NextHop& hop) -> std::vector<std::string> {
-        return {absl::StrCat(hop.id),
-                hop.gateway.has_value() ? hop.gateway->ToString() : "",
-                hop.interface, absl::StrCat(hop.weight), hop.label};
+  return CallServer(
+      [](const auto& channel) -> absl::StatusOr<std::vector<NextHop>> {
+        const TableClient client(channel);
+        if (absl::GetFlag(FLAGS_unused)) return UnusedNextHops(client);
+        auto list = List(client);
+        if (!list.ok()) return list.status();
+        return std::move(list->next_hops);
+      },
+      [](const std::vector<NextHop>& next_hops) {
+        return PrintObjects<NextHop>(
+            next_hops,
+            TextTable({"nexthop", "gateway", "interface", "weight", "label"}),
+            [](const NextHop& hop) -> std::vector<std::string> {
+              return {absl::StrCat(hop.id),
+                      hop.gateway.has_value() ? hop.gateway->ToString() : "",
+                      hop.interface, absl::StrCat(hop.weight), hop.label};
+            });
       });
 }
 
 ExitCode ListGroups(const Arguments&) {
-  return ListObjects<NextHopGroup>(
-      &NextHopList::groups, TextTable({"group", "label", "members"}),
-      [](const NextHopGroup& group) -> std::vector<std::string> {
-        return {absl::StrCat(group.id), group.label, MembersText(group)};
+  return CallServer(
+      [](const auto& channel) { return List(TableClient(channel)); },
+      [](const NextHopList& list) {
+        return PrintObjects<NextHopGroup>(
+            list.groups, TextTable({"group", "label", "members"}),
+            [](const NextHopGroup& group) -> std::vector<std::string> {
+              return {absl::StrCat(group.id), group.label, MembersText(group)};
+            });
       });
 }
 
@@ -141,6 +176,45 @@ ExitCode DeleteNextHops(const Arguments& arguments) {
   return Delete(arguments, &v1::UpdateNextHopsRequest::add_delete_ids);
 }
 
+// Deletes unused objects, --chunk in a call. The server refuses to delete one
+// that got a route since: then the list is made again.
+ExitCode Prune(const Arguments&) {
+  const auto channel = ConnectToServer();
+  if (!channel.ok()) return Fail(channel.status());
+  const TableClient client(*channel);
+  const Deadline deadline = CallDeadline();
+  const size_t chunk = std::max<size_t>(absl::GetFlag(FLAGS_chunk), 1);
+  v1::UpdateNextHopsResponse sum;
+  while (true) {
+    const auto unused = UnusedNextHops(client);
+    if (!unused.ok()) return Fail(unused.status());
+    absl::Status status;
+    size_t next = 0;
+    do {
+      v1::UpdateNextHopsRequest request;
+      SetConditions(request);
+      for (; next < unused->size(); ++next) {
+        if (static_cast<size_t>(request.delete_ids_size()) == chunk) break;
+        request.add_delete_ids((*unused)[next].id);
+      }
+      const auto response = client.UpdateNextHops(request, CallDeadline());
+      status = response.status();
+      if (!status.ok()) break;
+      const uint64_t removed = sum.removed() + response->removed();
+      sum = *response;
+      sum.set_removed(removed);
+    } while (next < unused->size());
+    if (status.ok()) return PrintChange(sum);
+    const std::string reason = ErrorReason(status);
+    if ((reason != "NEXT_HOP_IN_USE" && reason != "NEXT_HOP_NOT_FOUND") ||
+        MonotonicNow() > deadline.time()) {
+      return Fail(status);
+    }
+    // Lookups may not see the route yet.
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+}
+
 ExitCode DeleteGroups(const Arguments& arguments) {
   return Delete(arguments, &v1::UpdateNextHopsRequest::add_delete_group_ids);
 }
@@ -152,7 +226,9 @@ const Command kNextHopListCommand = {
     .summary = "show the next-hop objects of a table",
     .description =
         "Shows the next-hop objects of the table, one a line: id, "
-        "gateway, interface, weight and label.",
+        "gateway, interface, weight and label. With --unused, only those that "
+        "neither a route nor a group names: \"nexthop prune\" deletes them.",
+    .flags = {"unused"},
     .run = ListNextHops,
 };
 
@@ -177,6 +253,19 @@ const Command kNextHopDeleteCommand = {
         "route or a group uses cannot be deleted.",
     .flags = ChangeFlags(),
     .run = DeleteNextHops,
+};
+
+const Command kNextHopPruneCommand = {
+    .name = "nexthop prune",
+    .summary = "delete next-hop objects that nothing uses",
+    .description =
+        "Deletes the objects of next hops that neither a route nor a group "
+        "names, in chunks. The server refuses to delete an object that is in "
+        "use, so a route that is announced meanwhile keeps its object. An "
+        "object that still waits for its first route is deleted. Prints how "
+        "many were removed.",
+    .flags = {"ack", "ack_replicas", "dry_run", "writer_epoch", "chunk"},
+    .run = Prune,
 };
 
 const Command kGroupListCommand = {

@@ -91,7 +91,7 @@ TEST_F(PlanbctlTest, WholeHelpHasEachCommand) {
   commands.erase(0, commands.find("Commands:\n") + 10);
   commands.resize(commands.find("\n\n"));
   const std::vector<std::string> lines = absl::StrSplit(commands, '\n');
-  EXPECT_EQ(lines.size(), 34U);
+  EXPECT_EQ(lines.size(), 35U);
   for (const std::string& line : lines) {
     const std::string command(
         absl::StripAsciiWhitespace(line.substr(0, line.find("  ", 2))));

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The real planbctl with the real server: next hops of files and of announce
+// are found by what they mean, and no object is changed.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "client/testing/planbctl_fixture.h"
+#include "client/testing/real_server_fixture.h"
+#include "lpm/prefix.h"
+
+namespace planb::client {
+namespace {
+
+using testing::Do;
+using testing::Fails;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using testing::Scratch;
+using ::testing::StartsWith;
+using testing::Write;
+
+std::string Number(size_t value, int bytes) {
+  std::string text;
+  for (int i = bytes - 1; i >= 0; --i) {
+    text.push_back(static_cast<char>(value >> (8 * i)));
+  }
+  return text;
+}
+
+std::string Record(int type, int subtype, const std::string& body) {
+  return absl::StrCat(Number(0, 4), Number(static_cast<size_t>(type), 2),
+                      Number(static_cast<size_t>(subtype), 2),
+                      Number(body.size(), 4), body);
+}
+
+std::string Attribute(int type, const std::string& value) {
+  return absl::StrCat(Number(0x40, 1), Number(static_cast<size_t>(type), 1),
+                      Number(value.size(), 1), value);
+}
+
+// ORIGIN and an AS_PATH of AS65001, and the gateway: NEXT_HOP of IPv4,
+// MP_REACH_NLRI as in a RIB of IPv6.
+std::string Attributes(const std::string& gateway) {
+  const std::string packed = Address::Parse(gateway)->ToPacked();
+  return absl::StrCat(
+      Attribute(1, Number(0, 1)),
+      Attribute(2, absl::StrCat(Number(0x0201, 2), Number(65001, 4))),
+      packed.size() == 4
+          ? Attribute(3, packed)
+          : Attribute(14, absl::StrCat(Number(packed.size(), 1), packed)));
+}
+
+std::string Nlri(const std::string& text) {
+  const Prefix prefix = *Prefix::Parse(text);
+  const auto length = static_cast<size_t>(prefix.length());
+  return absl::StrCat(Number(length, 1),
+                      prefix.address().ToPacked().substr(0, (length + 7) / 8));
+}
+
+using Routes = std::vector<std::pair<std::string, std::string>>;
+
+// A TABLE_DUMP_V2 file of prefixes and gateways.
+std::string Dump(const std::string& name, const Routes& routes) {
+  std::string text = Record(
+      13, 1,
+      absl::StrCat(Number(0, 4), Number(0, 2), Number(1, 2), Number(2, 1),
+                   Number(1, 4), Number(0xc0000201, 4), Number(65001, 4)));
+  for (const auto& [prefix, gateway] : routes) {
+    const std::string attributes = Attributes(gateway);
+    const bool v4 = Prefix::Parse(prefix)->family() == Family::kIpv4;
+    absl::StrAppend(
+        &text, Record(13, v4 ? 2 : 4,
+                      absl::StrCat(Number(0, 4), Nlri(prefix), Number(1, 2),
+                                   Number(0, 2), Number(0, 4),
+                                   Number(attributes.size(), 2), attributes)));
+  }
+  return Write(name, text);
+}
+
+// A BGP4MP file of announcements of IPv4.
+std::string Updates(const std::string& name, const Routes& routes) {
+  std::string text;
+  for (const auto& [prefix, gateway] : routes) {
+    const std::string attributes = Attributes(gateway);
+    const std::string update = absl::StrCat(
+        Number(0, 2), Number(attributes.size(), 2), attributes, Nlri(prefix));
+    absl::StrAppend(
+        &text,
+        Record(
+            16, 4,
+            absl::StrCat(Number(65001, 4), Number(65000, 4), Number(0, 2),
+                         Number(1, 2), Number(0xc0000201, 4),
+                         Number(0xc0000202, 4), std::string(16, '\xff'),
+                         Number(update.size() + 19, 2), Number(2, 1), update)));
+  }
+  return Write(name, text);
+}
+
+// The "via ..." of an address's next hop; empty without an object.
+std::string Via(const std::string& address) {
+  for (absl::string_view line :
+       absl::StrSplit(testing::Ctl("routes explain " + address).out, '\n')) {
+    if (!absl::ConsumePrefix(&line, "object")) continue;
+    const std::vector<std::string> words =
+        absl::StrSplit(line, ' ', absl::SkipEmpty());
+    return words.size() < 2 ? "" : words[1];
+  }
+  return "";
+}
+
+size_t Count(const std::string& text) {
+  return static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
+}
+
+class PlanbctlObjectsTest : public testing::RealServerFixture {};
+
+TEST_F(PlanbctlObjectsTest, FilesDoNotChangeWhatOthersMade) {
+  Do("nexthop set 1 --gateway=192.0.2.254 --interface=eth0 --label=mine");
+  Do("announce 10.0.0.0/8 1 10.0.0.0/9 2");
+  const std::string v4 = Dump(
+      "v4.mrt", {{"11.0.0.0/8", "192.0.2.1"}, {"12.0.0.0/8", "192.0.2.2"}});
+  const std::string v6 = Dump("v6.mrt", {{"2001:db8::/32", "2001:db8::1"}});
+  Do("load " + v4);
+  Do("load " + v6);
+  Do("replay --speed=0 " +
+     Updates("updates.mrt",
+             {{"13.0.0.0/8", "192.0.2.77"}, {"14.0.0.0/8", "192.0.2.1"}}));
+  EXPECT_EQ(Via("10.128.0.1"), "192.0.2.254");
+  EXPECT_EQ(Via("10.0.0.1"), "");  // an id without an object gets none
+  EXPECT_EQ(Via("11.0.0.1"), "192.0.2.1");
+  EXPECT_EQ(Via("12.0.0.1"), "192.0.2.2");
+  EXPECT_EQ(Via("2001:db8::1"), "2001:db8::1");
+  EXPECT_EQ(Via("13.0.0.1"), "192.0.2.77");
+  EXPECT_EQ(Via("14.0.0.1"), "192.0.2.1");
+  EXPECT_EQ(Count(Do("nexthop list")), 6U);  // with the header
+  // Now the table has all of it.
+  EXPECT_THAT(Do("load " + v4), HasSubstr("2 unchanged"));
+  EXPECT_EQ(Count(Do("nexthop list")), 6U);
+  // What announce finds is what the file made.
+  EXPECT_THAT(Do("announce 11.0.0.0/8 via 192.0.2.1"),
+              HasSubstr("1 unchanged"));
+}
+
+TEST_F(PlanbctlObjectsTest, ObjectsOfAChunkComeWithItsRoutes) {
+  EXPECT_THAT(
+      Do("load --chunk=2 " + Dump("dump.mrt", {{"11.0.0.0/8", "192.0.2.1"},
+                                               {"12.0.0.0/8", "192.0.2.2"},
+                                               {"13.0.0.0/8", "192.0.2.3"},
+                                               {"14.0.0.0/8", "192.0.2.1"}})),
+      StartsWith("4 routes and 3 next hops"));
+  for (const auto& [address, gateway] : Routes{{"11.0.0.1", "192.0.2.1"},
+                                               {"12.0.0.1", "192.0.2.2"},
+                                               {"13.0.0.1", "192.0.2.3"},
+                                               {"14.0.0.1", "192.0.2.1"}}) {
+    EXPECT_EQ(Via(address), gateway);
+  }
+  EXPECT_THAT(Do("status"), HasSubstr("generation     2"));
+}
+
+TEST_F(PlanbctlObjectsTest, ALoadCanBeRepeatedByItsRequestId) {
+  const std::string words = "load --request_id=night " +
+                            Dump("dump.mrt", {{"11.0.0.0/8", "192.0.2.1"}});
+  EXPECT_THAT(Do(words), HasSubstr("1 added"));
+  EXPECT_THAT(Do(words), HasSubstr("1 added"));
+  const std::string replace = "routes replace --request_id=day " +
+                              Dump("next.mrt", {{"11.0.0.0/8", "192.0.2.2"}});
+  EXPECT_THAT(Do(replace), HasSubstr("1 changed"));
+  EXPECT_THAT(Do(replace), HasSubstr("1 changed"));
+  EXPECT_EQ(Via("11.0.0.1"), "192.0.2.2");
+}
+
+TEST_F(PlanbctlObjectsTest, TheNextDumpIsComparedAndReplacedByMeaning) {
+  const Routes routes = {{"11.0.0.0/8", "192.0.2.1"},
+                         {"12.0.0.0/8", "192.0.2.2"}};
+  Do("load " + Dump("today.mrt", routes));
+  const std::string list = Do("nexthop list");
+  // The gateways appear in another order.
+  const std::string same = Dump("same.mrt", {routes[1], routes[0]});
+  EXPECT_THAT(Do("routes diff " + same), IsEmpty());
+  Do("verify --samples=100 " + same);
+  EXPECT_THAT(Do("routes replace " + same), HasSubstr("2 unchanged"));
+  EXPECT_EQ(Do("nexthop list"), list);
+  // Another gateway with the same ids.
+  const std::string other = Dump(
+      "other.mrt", {{"11.0.0.0/8", "192.0.2.1"}, {"12.0.0.0/8", "192.0.2.3"}});
+  EXPECT_THAT(Fails(1, "routes diff " + other), StartsWith("~ 12.0.0.0/8 2 "));
+  Fails(1, "verify --samples=0 " + other, "12.0.0.0");
+  EXPECT_THAT(Do("routes replace --dry_run " + other), HasSubstr("1 changed"));
+  EXPECT_EQ(Do("nexthop list"), list);
+  EXPECT_THAT(Do("routes replace " + other), HasSubstr("1 changed"));
+  EXPECT_EQ(Via("12.0.0.1"), "192.0.2.3");
+  Do("verify --samples=100 " + other);
+  // The ids are those of the file, their meaning is not.
+  const std::string now = Dump(
+      "now.mrt", {{"11.0.0.0/8", "192.0.2.1"}, {"12.0.0.0/8", "192.0.2.3"}});
+  Do("nexthop set 1 --gateway=192.0.2.99");
+  Fails(1, "verify --samples=0 " + now, "11.0.0.0");
+  Fails(1, "routes diff " + now);
+}
+
+TEST_F(PlanbctlObjectsTest, SnapshotsBringObjectsAndGroups) {
+  Do("table create other");
+  Do("nexthop set 1 --gateway=192.0.2.1 --table=other");
+  Do("nexthop set 2 --gateway=192.0.2.2 --table=other");
+  Do("group set 3 1 2*5 --table=other");
+  Do("announce 11.0.0.0/8 3 12.0.0.0/8 1 --table=other");
+  const std::string file = Scratch("other.snapshot");
+  Do("snapshot export --table=other " + file);
+  Do("nexthop set 1 --gateway=192.0.2.9");
+  Do("nexthop set 7 --gateway=192.0.2.1");
+  Do("announce 10.0.0.0/8 1 10.0.0.0/9 3");
+  Do("load " + file);
+  EXPECT_EQ(Via("10.128.0.1"), "192.0.2.9");
+  EXPECT_EQ(Via("12.0.0.1"), "192.0.2.1");
+  EXPECT_EQ(Do("routes get 12.0.0.0/8"), "12.0.0.0/8               7\n");
+  // Its own id, which is free; the group's id has a route.
+  EXPECT_THAT(Do("nexthop list"), HasSubstr("\n2        192.0.2.2"));
+  const std::string groups = Do("group list");
+  EXPECT_THAT(groups, HasSubstr("7 2*5"));
+  EXPECT_THAT(groups, Not(HasSubstr("\n3 ")));
+  Do("load " + file);
+  EXPECT_EQ(Do("group list"), groups);
+}
+
+TEST_F(PlanbctlObjectsTest, TwoLoadsAtOnceKeepTheirGateways) {
+  Routes a, b;
+  for (int i = 0; i < 60; ++i) {
+    a.emplace_back(absl::StrCat("11.", i, ".0.0/16"),
+                   absl::StrCat("192.0.2.", i));
+    b.emplace_back(absl::StrCat("12.", i, ".0.0/16"),
+                   absl::StrCat("198.51.100.", i));
+  }
+  const std::string load = "client/planbctl/planbctl load --chunk=5 ";
+  ASSERT_EQ(system(absl::StrCat("(", load, Dump("a.mrt", a), " & ", load,
+                                Dump("b.mrt", b), " && wait $!) >/dev/null")
+                       .c_str()),
+            0);
+  a.insert(a.end(), b.begin(), b.end());
+  Do("verify --samples=0 " + Dump("both.mrt", a));
+  for (size_t i = 0; i < a.size(); i += 17) {
+    const std::string prefix = a[i].first;
+    EXPECT_EQ(Via(prefix.substr(0, prefix.find('/'))), a[i].second);
+  }
+  EXPECT_EQ(Count(Do("nexthop list")), 121U);
+}
+
+TEST_F(PlanbctlObjectsTest, UnusedObjectsAreListedAndPruned) {
+  for (int id = 1; id <= 4; ++id) {
+    Do(absl::StrCat("nexthop set ", id, " --gateway=192.0.2.", id));
+  }
+  Do("announce 10.0.0.0/8 1");
+  Do("group set 9 2");
+  const std::string unused = Do("nexthop list --unused");
+  EXPECT_EQ(Count(unused), 3U);
+  EXPECT_THAT(unused, HasSubstr("\n3 "));
+  EXPECT_THAT(unused, HasSubstr("\n4 "));
+  EXPECT_THAT(Do("nexthop prune --dry_run"), HasSubstr("2 removed"));
+  EXPECT_THAT(Do("nexthop prune --chunk=1"), HasSubstr("2 removed"));
+  EXPECT_THAT(Do("nexthop list --unused"), IsEmpty());
+  EXPECT_THAT(Do("nexthop prune"), HasSubstr("0 removed"));
+  EXPECT_EQ(Count(Do("nexthop list")), 3U);
+}
+
+TEST_F(PlanbctlObjectsTest, AnnounceMakesRoomOfItsOwnUnusedObjects) {
+  server_.reset();
+  Start("none", "", {"--max_next_hops=5"});
+  Do("nexthop set 1 --gateway=192.0.2.200");  // unused, but not announce's
+  for (int i = 1; i <= 8; ++i) {
+    Do(absl::StrCat("announce 10.0.0.0/8 via 192.0.2.", i));
+    EXPECT_EQ(Via("10.0.0.1"), absl::StrCat("192.0.2.", i));
+    Do("withdraw 10.0.0.0/8");
+  }
+  EXPECT_THAT(Do("nexthop list"), HasSubstr("192.0.2.200"));
+  // All are in use.
+  for (int i = 1; i <= 4; ++i) {
+    Do(absl::StrCat("announce 10.", i, ".0.0/16 via 192.0.2.", i));
+  }
+  Fails(3, "announce 11.0.0.0/8 via 192.0.2.9", "NEXT_HOPS_FULL");
+  EXPECT_EQ(Via("10.1.0.1"), "192.0.2.1");
+}
+
+}  // namespace
+}  // namespace planb::client

@@ -55,11 +55,17 @@ class Replacement {
     return valid.ok() ? CheckAck(ack_, *result_.table) : valid;
   }
 
+  uint64_t RoutesNow() const {
+    const TableState now = result_.table->state();
+    return now.routes_v4 + now.routes_v6;
+  }
+
   // Checks what was collected so far against the table's limits.
   absl::Status Check() const {
     const RibLimits& limits = result_.table->options().limits;
     const size_t routes = batch_.replacement->size();
-    if (routes > limits.max_routes) {
+    // A table with more routes, of a time with a higher limit, may keep them.
+    if (routes > limits.max_routes && routes > RoutesNow()) {
       return QuotaError(
           "TABLE_FULL", "routes",
           absl::StrCat("more than the table's limit of ", limits.max_routes));

@@ -126,6 +126,9 @@ class Rib {
  public:
   explicit Rib(const RibLimits& limits) : limits_(limits) {}
 
+  // A table that has more keeps what it has, and takes no more.
+  void SetLimits(const RibLimits& limits) { limits_ = limits; }
+
   // A copy. The copy and this may be read, changed and destroyed on different
   // threads. O(1).
   Rib Share() const;

@@ -59,8 +59,10 @@
 #include "lpm/fib/fib_bound.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "absl/base/internal/raw_logging.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "lpm/fib/fib.h"
 #include "lpm/fib/table_compiler.h"
@@ -326,6 +328,29 @@ absl::StatusOr<size_t> MeasuredFibBytes(const RouteSet& routes, size_t most,
         absl::StrCat("the FIB takes up to ", bytes, " bytes"));
   }
   return bytes;
+}
+
+absl::StatusOr<size_t> MeasuredFibBytesOfPrefixes(const RouteSet& routes,
+                                                  size_t most,
+                                                  const FibOptions& options) {
+  if (routes.size() > most / (sizeof(Route) + sizeof(PackedRoute))) {
+    return absl::ResourceExhaustedError(
+        "the routes take too much to copy them");
+  }
+  std::vector<Route> worst;
+  worst.reserve(routes.size());
+  absl::flat_hash_set<NextHopId> next_hops;
+  for (const Route& route : routes) {
+    worst.push_back(route);
+    next_hops.insert(route.next_hop);
+  }
+  // In turn: those of a prefix and of one in it are as good as never the same.
+  constexpr size_t kFew = 1021;
+  const size_t different = std::max(kFew, next_hops.size());
+  for (size_t i = 0; i < worst.size(); ++i) {
+    worst[i].next_hop = static_cast<NextHopId>(1 + i % different);
+  }
+  return MeasuredFibBytes(RouteSet(routes.family(), worst), most, options);
 }
 
 // An update may do its work, find values too narrow, and compile everything.

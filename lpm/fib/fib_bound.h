@@ -13,7 +13,9 @@
 // take a fifteenth to a fortieth of it: most of their routes share lines, which
 // only the addresses could tell. `options` are those of the FIB.
 //
-// Where that is too much, MeasuredFibBytes tells of one table what it takes.
+// Where that is too much, MeasuredFibBytes tells of one table what it takes,
+// and MeasuredFibBytesOfPrefixes what it takes once next hops changed or routes
+// went.
 //
 // Use these for the whole table. The size of the present FIB plus a bound for
 // the added routes is not a bound: neighbours with one next hop take one place,
@@ -116,6 +118,12 @@ size_t UpdatePeakBound(Family family, const RoutesByLength& lengths,
 // at most twice as many routes, and may have taken more than these.
 absl::StatusOr<size_t> MeasuredFibBytes(const RouteSet& routes, size_t most,
                                         const FibOptions& options = {});
+
+// The same for the worst next hops that these prefixes can have: neighbours
+// never have the same one. So it also holds for a table that lacks some of the
+// prefixes, of ::/0 say, or has other next hops, unless there are more of them.
+absl::StatusOr<size_t> MeasuredFibBytesOfPrefixes(
+    const RouteSet& routes, size_t most, const FibOptions& options = {});
 
 }  // namespace planb
 

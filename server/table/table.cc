@@ -88,6 +88,7 @@ Table::Table(const StoredTable& stored, TableOptions options, Rib rib,
                 .most_request_ids = options_.most_request_ids,
                 .wall_clock = options_.wall_clock,
                 .budget = options_.budget,
+                .id_budget = options_.id_budget,
                 .max_delta_bytes = options_.store == nullptr
                                        ? std::numeric_limits<size_t>::max()
                                        : Store::kMaxBatchBytes},

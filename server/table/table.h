@@ -72,9 +72,10 @@ struct TableOptions {
   size_t most_request_ids = 1'000'000;
   // Bytes of changes kept for watchers.
   size_t history_bytes = 16 << 20;
-  MemoryBudget* budget = nullptr;  // null: none
-  Executor* executor = nullptr;    // null: an own one
-  Store* store = nullptr;          // null: volatile
+  MemoryBudget* budget = nullptr;     // null: none
+  MemoryBudget* id_budget = nullptr;  // of request ids; null: none
+  Executor* executor = nullptr;       // null: an own one
+  Store* store = nullptr;             // null: volatile
   TableEvents events = {};
   BuildFault build_fault = nullptr;
   // The wall clock, which may jump. Tests set another one.

@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <atomic>
 #include <new>
+#include <random>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -193,27 +195,136 @@ TEST(Table, AWrongClockHoldsNoIdsForLong) {
   }
 }
 
-TEST(Table, RememberedRequestsCountAsMemory) {
-  MemoryBudget budget;
-  Table table(
-      {.request_id_window = 10, .budget = &budget, .wall_clock = TestNow});
+TEST(Table, RememberedRequestsHaveABudgetOfTheirOwn) {
+  MemoryBudget budget, ids(20'000);
+  Table table({.request_id_window = 10,
+               .budget = &budget,
+               .id_budget = &ids,
+               .wall_clock = TestNow});
   UpdateBatch batch;
   const size_t none = table.state().memory_bound;
   const auto apply = [&](int i) {
     batch.request_id = absl::StrCat(std::string(100, 'x'), i);
-    ASSERT_TRUE(table.Apply(batch).ok());
+    return table.Apply(batch).status();
   };
-  for (int i = 0; i < 10; ++i) apply(i);
-  const size_t ten = table.state().memory_bound;
-  EXPECT_GE(ten - none, 10 * (100 + sizeof(AnsweredRequest)));
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(apply(i).ok());
+  const size_t ten = ids.used();
+  EXPECT_GE(ten, 10 * (100 + sizeof(AnsweredRequest)));
+  EXPECT_EQ(table.state().memory_bound, none);
+  EXPECT_EQ(budget.used(), none);
   clock_now += kRequestIdRetention;
   for (int i = 10; i < 30; ++i) {
     clock_now += kRequestIdRetention / 5;
-    apply(i);
+    ASSERT_TRUE(apply(i).ok());
   }
   // Up to the one that comes next.
-  EXPECT_LE(table.state().memory_bound - none, (ten - none) / 10 * 11 + 11);
-  EXPECT_EQ(budget.used(), table.state().memory_bound);
+  EXPECT_LE(ids.used(), ten / 10 * 11 + 11);
+  // Young ones are kept until their budget is full.
+  absl::Status status;
+  for (int i = 30; status.ok() && i < 200; ++i) status = apply(i);
+  EXPECT_EQ(ErrorReason(status), "TOO_MANY_REQUEST_IDS");
+  EXPECT_LE(ids.used(), ids.limit());
+  batch.request_id.clear();
+  EXPECT_TRUE(table.Apply(batch).ok());
+}
+
+// Fills a table to the limit of its memory, then withdraws all in a random
+// order.
+TEST(Table, WithdrawalsAlwaysFit) {
+  for (const uint32_t seed : {1, 2, 3, 4}) {
+    std::mt19937 random(seed);
+    MemoryBudget budget(8 << 20);
+    Table table({.budget = &budget});
+    std::vector<Prefix> have = {*Prefix::Parse("0.0.0.0/0")};
+    const auto announce = [&](size_t count) {
+      UpdateBatch batch;
+      for (size_t i = 0; i < count; ++i) {
+        // Hosts, or nested ones of a few lengths, that mostly lead where the
+        // default route leads.
+        const auto length = seed % 2 == 0 ? 32 : 8 + 4 * (random() % 7);
+        const auto address = static_cast<uint32_t>(random());
+        batch.changes.push_back(
+            {RouteChange::Op::kUpsert,
+             Prefix::Truncate(Address::V4(address), static_cast<int>(length)),
+             seed < 3 ? 7U : static_cast<NextHopId>(7 + random() % 2)});
+      }
+      // Each prefix once.
+      std::sort(
+          batch.changes.begin(), batch.changes.end(),
+          [](const auto& a, const auto& b) { return a.prefix < b.prefix; });
+      batch.changes.erase(
+          std::unique(batch.changes.begin(), batch.changes.end(),
+                      [](const auto& a, const auto& b) {
+                        return a.prefix == b.prefix;
+                      }),
+          batch.changes.end());
+      if (!table.Apply(batch).ok()) return false;
+      for (const auto& change : batch.changes) have.push_back(change.prefix);
+      return true;
+    };
+    UpdateBatch first;
+    first.changes = {{RouteChange::Op::kUpsert, have[0], 7}};
+    ASSERT_TRUE(table.Apply(first).ok());
+    for (const size_t count : {2000, 20, 1}) {
+      while (have.size() < 1'000'000 && announce(count)) continue;
+    }
+    ASSERT_LE(budget.used(), budget.limit());
+    const size_t full = budget.used();
+    const uint64_t routes = table.state().routes_v4;
+    // The default goes first: all boundaries count then.
+    std::shuffle(have.begin() + 1, have.end(), random);
+    size_t most = 0;
+    for (size_t at = 0; at < have.size();) {
+      UpdateBatch batch;
+      const size_t count = at < 100 ? 1 : 1 + random() % 500;
+      for (size_t i = 0; i < count && at < have.size(); ++i, ++at) {
+        batch.changes.push_back({RouteChange::Op::kDelete, have[at]});
+      }
+      std::sort(
+          batch.changes.begin(), batch.changes.end(),
+          [](const auto& a, const auto& b) { return a.prefix < b.prefix; });
+      batch.changes.erase(
+          std::unique(batch.changes.begin(), batch.changes.end(),
+                      [](const auto& a, const auto& b) {
+                        return a.prefix == b.prefix;
+                      }),
+          batch.changes.end());
+      batch.request_id = absl::StrCat("withdrawal ", at);
+      const auto applied = table.Apply(batch);
+      ASSERT_TRUE(applied.ok()) << at << ": " << applied.status();
+      most = std::max(most, budget.used());
+      // The bound falls with the routes.
+      if (table.state().routes_v4 < routes / 5) {
+        ASSERT_LE(budget.used(), full / 10 * 7);
+      }
+    }
+    EXPECT_LE(most, budget.limit());
+    EXPECT_EQ(table.state().routes_v4, 0U);
+    EXPECT_LT(budget.used(), size_t{1} << 20);
+  }
+}
+
+TEST(Table, ALoweredLimitIsOneForAllChanges) {
+  StoredTable stored;
+  for (uint32_t i = 0; i < 20; ++i) {
+    stored.routes.push_back(
+        {Prefix::Truncate(Address::V4(0x0a000000 | i << 16), 16), 1});
+  }
+  Table table(stored, {.limits = {.max_routes = 5}});
+  const auto change = [&](RouteChange::Op op, absl::string_view prefix,
+                          NextHopId next_hop) {
+    UpdateBatch batch;
+    batch.changes = {{op, *Prefix::Parse(prefix), next_hop}};
+    return ErrorReason(table.Apply(batch).status());
+  };
+  EXPECT_EQ(change(RouteChange::Op::kUpsert, "11.0.0.0/16", 1), "TABLE_FULL");
+  EXPECT_EQ(change(RouteChange::Op::kUpsert, "10.0.0.0/16", 2), "");
+  EXPECT_EQ(change(RouteChange::Op::kDelete, "10.1.0.0/16", 0), "");
+  EXPECT_EQ(change(RouteChange::Op::kUpsert, "10.1.0.0/16", 1), "TABLE_FULL");
+  UpdateBatch replacement;
+  replacement.replacement =
+      std::vector<Route>(stored.routes.begin() + 2, stored.routes.end());
+  EXPECT_TRUE(table.Apply(replacement).ok());
 }
 
 TEST(Table, PendingUpdatesAreBounded) {

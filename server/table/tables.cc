@@ -62,6 +62,16 @@ absl::StatusOr<TableRef> UntilFollowed(
   return table;
 }
 
+// Tells the operator of a limit that was lowered below what a table has.
+void WarnOfLimit(absl::string_view what, absl::string_view table, uint64_t has,
+                 absl::string_view flag, uint64_t limit) {
+  if (has <= limit) return;
+  Log(LogLevel::kWarning,
+      absl::StrCat("a table has more ", what, " than ", flag,
+                   " allows; it keeps them and takes no more"),
+      {{"table", table}, {"has", has}, {"limit", limit}});
+}
+
 }  // namespace
 
 Tables::Tables(TablesOptions options, Store* store)
@@ -73,6 +83,7 @@ Tables::Tables(TablesOptions options, Store* store)
       free_job_(executor_, [this] { FreeDeleted(); }),
       follow_job_(executor_, [this] { RunFollow(); }) {
   options_.table.budget = &budget_;
+  options_.table.id_budget = &id_budget_;
   options_.table.executor = &executor_;
   options_.table.store = store;
   if (store == nullptr) {
@@ -95,8 +106,16 @@ absl::StatusOr<TableRef> Tables::Make(const StoredTable& stored) {
                                 "\" that no server can have: ",
                                 first.status().message()));
     }
-    return std::make_shared<Table>(stored, options_.table, *std::move(rib),
-                                   *std::move(first));
+    WarnOfLimit("routes", stored.name, stored.routes.size(), "--max_routes",
+                options_.table.limits.max_routes);
+    WarnOfLimit("next hops", stored.name,
+                stored.next_hops.size() + stored.groups.size(),
+                "--max_next_hops", options_.table.limits.max_next_hops);
+    auto table = std::make_shared<Table>(stored, options_.table,
+                                         *std::move(rib), *std::move(first));
+    WarnOfLimit("bytes, with the tables before it,", stored.name,
+                budget_.used(), "--max_table_memory_bytes", budget_.limit());
+    return table;
   } catch (const std::bad_alloc&) {
     return QuotaError(kNoBuildMemory, "memory",
                       "not enough memory for the table");

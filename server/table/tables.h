@@ -42,6 +42,10 @@ struct TablesOptions {
   size_t memory_limit = size_t{4} << 30;  // of all together
 };
 
+// What the request ids of all tables may take, besides the tables' memory: some
+// 700,000. Then a new named request has to wait until others are 90 s old.
+inline constexpr size_t kMostRequestIdBytes = size_t{256} << 20;
+
 // Owns the tables and their common memory budget. Thread-safe. Find() takes no
 // lock. Of a store that several servers write, it follows what the others do.
 class Tables : private StoreFollower {
@@ -173,6 +177,7 @@ class Tables : private StoreFollower {
   TablesOptions options_;
   Store* const store_;
   MemoryBudget budget_;
+  MemoryBudget id_budget_{kMostRequestIdBytes};
   mutable Mutex mutex_;
   std::atomic<bool> draining_ = false;
   // Without a store: the highest generation of all deleted tables.

@@ -3,6 +3,7 @@
 #include "server/table/update_staging.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <utility>
 
@@ -28,29 +29,63 @@ size_t RibBytes(const Rib& rib) {
          rib.next_hops().groups().size() * GroupTable::kGroupBytes;
 }
 
+constexpr std::array<Family, 2> kFamilies = {Family::kIpv4, Family::kIpv6};
+
+// Bytes of the budget that announcements leave to changes of next hops, which
+// cost little beside the routes.
+constexpr size_t kLeftByAnnouncements = 64 << 10;
+
 // An upper bound of the bytes of two FIBs of these routes: the visible one and
 // the one being compiled. O(1).
-size_t FibBound(const Rib& rib, const FibOptions& fib) {
-  size_t bytes = 0;
-  for (Family family : {Family::kIpv4, Family::kIpv6}) {
-    const LengthCounts& lengths = rib.lengths(family);
-    bytes += FibBytesBound(family, lengths, kDistinctNextHops, fib) +
-             CompilePeakBound(family, lengths, kDistinctNextHops, fib);
+FibsBound BoundByLengths(const Rib& rib, const FibOptions& fib) {
+  FibsBound bound;
+  for (size_t f = 0; f < kFamilies.size(); ++f) {
+    const LengthCounts& lengths = rib.lengths(kFamilies[f]);
+    const size_t bytes =
+        FibBytesBound(kFamilies[f], lengths, kDistinctNextHops, fib) +
+        CompilePeakBound(kFamilies[f], lengths, kDistinctNextHops, fib);
+    bound.families[f] = {bytes, rib.routes(kFamilies[f]).size(), bytes};
   }
-  return bytes;
+  return bound;
 }
 
-// What they measurably come to: O(routes). Nothing if it is more than `most`.
-std::optional<size_t> MeasuredBound(const Rib& rib, const FibOptions& fib,
-                                    size_t most) {
-  size_t bytes = 0;
-  for (Family family : {Family::kIpv4, Family::kIpv6}) {
-    const absl::StatusOr<size_t> fibs =
-        MeasuredFibBytes(rib.routes(family), most - bytes, fib);
-    if (!fibs.ok()) return std::nullopt;
-    bytes += *fibs;
+// What they measurably come to, with the worst next hops: O(routes). Nothing if
+// it is more than `most`.
+std::optional<FibsBound> MeasuredBound(const Rib& rib, const FibOptions& fib,
+                                       size_t most) {
+  FibsBound bound;
+  for (size_t f = 0; f < kFamilies.size(); ++f) {
+    const RouteSet& routes = rib.routes(kFamilies[f]);
+    const absl::StatusOr<size_t> bytes =
+        MeasuredFibBytesOfPrefixes(routes, most - bound.bytes(), fib);
+    if (!bytes.ok()) return std::nullopt;
+    bound.families[f] = {*bytes, routes.size(), *bytes};
   }
-  return bytes;
+  return bound;
+}
+
+// The bound after withdrawals, which led from a table of the bound `before` to
+// `next`. Falls whenever half of the routes of a family are gone, O(routes)
+// then.
+FibsBound BoundOfFewer(const Rib& next, const FibsBound& before,
+                       const FibOptions& fib) {
+  FibsBound bound = before;
+  const FibsBound by_lengths = BoundByLengths(next, fib);
+  for (size_t f = 0; f < kFamilies.size(); ++f) {
+    const RouteSet& routes = next.routes(kFamilies[f]);
+    FibsBound::OfFamily& of = bound.families[f];
+    if (routes.size() < of.routes / 2) {
+      // The FIB was compiled in full since there were twice as many routes.
+      of.bytes = of.compiled;
+      of.routes = routes.size();
+      const auto measured =
+          MeasuredFibBytesOfPrefixes(routes, of.compiled, fib);
+      if (measured.ok()) of.compiled = *measured;
+    }
+    of.bytes = std::min(of.bytes, by_lengths.families[f].bytes);
+    of.compiled = std::min(of.compiled, of.bytes);
+  }
+  return bound;
 }
 
 // True if everything is compiled after so many changes (SnapshotBuilder decides
@@ -113,6 +148,7 @@ absl::StatusOr<Rib> UpdateStaging::ToRib(const RibLimits& limits,
                              stored.next_hops.size() + stored.groups.size())});
   const absl::StatusOr<Rib::Change> change = rib.Apply(batch);
   if (!change.ok()) return damaged(change.status().message());
+  rib.SetLimits(limits);
   return rib;
 }
 
@@ -126,17 +162,22 @@ UpdateStaging::UpdateStaging(const Options& options, const StoredTable& stored,
               stored.requests),
       accepted_{head_.Share()} {
   const MutexLock lock(mutex_);
-  const size_t aside = RibBytes(head_.rib) + window_.bytes();
-  const auto bound_by = [&](size_t fibs) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    head_.fib_bound = accepted_.fib_bound = fibs;
-    head_bound_ = head_.memory_bound = accepted_.memory_bound = aside + fibs;
-  };
-  bound_by(FibBound(head_.rib, options_.fib));
+  KeepIds(window_.bytes());
+  const size_t aside = RibBytes(head_.rib);
+  const auto bound_by = [&](const FibsBound& fibs)
+                            ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                              head_.fibs = accepted_.fibs = fibs;
+                              head_bound_ = head_.memory_bound =
+                                  accepted_.memory_bound = aside + fibs.bytes();
+                            };
+  bound_by(BoundByLengths(head_.rib, options_.fib));
   if (Reserve(head_bound_)) return;
   const size_t left = options_.budget->left();
   const auto measured =
       MeasuredBound(head_.rib, options_.fib, left - std::min(aside, left));
-  if (measured.has_value()) bound_by(std::min(*measured, head_.fib_bound));
+  if (measured.has_value() && measured->bytes() < head_.fibs.bytes()) {
+    bound_by(*measured);
+  }
   if (!Reserve(head_bound_)) {
     // Keeps a table that was accepted under a higher memory limit.
     options_.budget->Force(head_bound_);
@@ -146,6 +187,23 @@ UpdateStaging::UpdateStaging(const Options& options, const StoredTable& stored,
 
 UpdateStaging::~UpdateStaging() {
   if (options_.budget != nullptr) options_.budget->Resize(reserved_, 0);
+  const MutexLock lock(mutex_);
+  KeepIds(0);
+}
+
+void UpdateStaging::KeepIds(size_t bytes) {
+  if (options_.id_budget == nullptr) return;
+  if (!options_.id_budget->Resize(kept_ids_, bytes)) {
+    options_.id_budget->Force(bytes - kept_ids_);
+  }
+  kept_ids_ = bytes;
+}
+
+void UpdateStaging::Force(size_t bytes) {
+  head_bound_ = bytes;
+  if (Reserve(bytes)) return;
+  options_.budget->Force(bytes - std::min(bytes, reserved_));
+  reserved_ = std::max(reserved_, bytes);
 }
 
 bool UpdateStaging::Reserve(size_t bytes) {
@@ -176,23 +234,35 @@ absl::Status UpdateStaging::CheckConditions(const UpdateBatch& batch) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<size_t> UpdateStaging::Admit(const Rib& next, size_t aside,
-                                            const Delta& delta,
-                                            bool validate_only) {
-  const auto fits = [&](size_t fibs) {
-    const size_t bytes = aside + fibs;
+absl::StatusOr<FibsBound> UpdateStaging::Admit(const Rib& next, size_t aside,
+                                               const Rib::Change& change,
+                                               bool validate_only) {
+  const Delta& delta = change.delta;
+  const bool announces = change.counts.added > 0;
+  const auto fits = [&](const FibsBound& fibs) {
+    const size_t bytes = aside + fibs.bytes();
+    const size_t wanted = bytes + (announces ? kLeftByAnnouncements : 0);
     const MutexLock lock(mutex_);
     if (validate_only) {
-      return options_.budget == nullptr || bytes <= reserved_ ||
-             bytes - reserved_ <= options_.budget->left();
+      return options_.budget == nullptr || wanted <= reserved_ ||
+             wanted - reserved_ <= options_.budget->left();
     }
-    if (!Reserve(bytes)) return false;
+    if (!Reserve(wanted)) return false;
     head_bound_ = bytes;  // with the reservation, which Accept() keeps
     return true;
   };
-  const size_t bound = FibBound(next, options_.fib);
+  if (options_.budget != nullptr && !announces && change.counts.changed == 0) {
+    const FibsBound fewer = BoundOfFewer(next, head_.fibs, options_.fib);
+    if (fits(fewer)) return fewer;
+    if (delta.next_hops.empty() && delta.groups.empty()) {
+      // The RIB may copy some of its nodes to lose a route.
+      const MutexLock lock(mutex_);
+      if (!validate_only) Force(aside + fewer.bytes());
+      return fewer;
+    }
+  }
+  const FibsBound bound = BoundByLengths(next, options_.fib);
   if (fits(bound)) return bound;
-  if (delta.routes.empty() && fits(head_.fib_bound)) return head_.fib_bound;
   // The bound tells of the worst table; this one may take much less. There is a
   // budget: all fits without.
   size_t most = options_.budget->left();
@@ -200,22 +270,25 @@ absl::StatusOr<size_t> UpdateStaging::Admit(const Rib& next, size_t aside,
     const MutexLock lock(mutex_);
     most += reserved_;
   }
-  std::optional<size_t> measured;
+  std::optional<FibsBound> measured;
   if (most > aside) {
     measured = MeasuredBound(next, options_.fib, most - aside);
   }
   if (measured.has_value()) {
     // Few changes leave the memory of the table before.
     const bool anew = CompilesAll(delta.routes.size(), next.size());
-    const size_t fibs =
-        anew ? *measured
-             : std::max(*measured, std::min(head_.fib_bound, bound));
-    if (fits(fibs)) return fibs;
+    for (size_t f = 0; f < measured->families.size() && !anew; ++f) {
+      FibsBound::OfFamily& of = measured->families[f];
+      of.bytes = std::max(of.bytes, std::min(head_.fibs.families[f].bytes,
+                                             bound.families[f].bytes));
+    }
+    if (fits(*measured)) return *measured;
   }
   return QuotaError("MEMORY_LIMIT", "memory",
                     absl::StrCat("the table measurably comes to more than the ",
                                  most, " bytes that are left for it of the ",
-                                 options_.budget->limit(), " of all tables"));
+                                 options_.budget->limit(),
+                                 " of all tables (--max_table_memory_bytes)"));
 }
 
 bool UpdateStaging::WorthPreparing(const UpdateBatch& batch) const {
@@ -283,11 +356,15 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::Stage(
                         "request_id",
                         "names an earlier request with other contents");
     }
-    const absl::Duration wait = window_.Wait(now);
+    absl::Duration wait = window_.Wait(now);
+    if (options_.id_budget != nullptr &&
+        options_.id_budget->left() < RequestWindow::BytesOf(batch.request_id)) {
+      wait = std::max(wait, absl::Seconds(1));
+    }
     if (wait > absl::ZeroDuration() && !batch.validate_only) {
       return QuotaError(
           "TOO_MANY_REQUEST_IDS", "request ids",
-          absl::StrCat("the table keeps the ids of all requests of the last ",
+          absl::StrCat("the server keeps the ids of all requests of the last ",
                        absl::FormatDuration(kRequestIdRetention),
                        ", which are as many as it may keep; repeat this one "
                        "later, or send it without an id"),
@@ -308,19 +385,12 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::Stage(
   }
   const absl::Status compilable = CheckCompilable(next.rib, options_.fib);
   if (!compilable.ok()) return compilable;
-  size_t aside = RibBytes(next.rib);
-  {
-    const MutexLock lock(mutex_);
-    aside += window_.bytes();
-  }
-  if (!batch.request_id.empty()) {
-    aside += RequestWindow::BytesOf(batch.request_id);
-  }
-  const absl::StatusOr<size_t> fibs =
-      Admit(next.rib, aside, change->delta, batch.validate_only);
+  const size_t aside = RibBytes(next.rib);
+  const absl::StatusOr<FibsBound> fibs =
+      Admit(next.rib, aside, *change, batch.validate_only);
   if (!fibs.ok()) return fibs.status();
-  next.fib_bound = *fibs;
-  next.memory_bound = aside + *fibs;
+  next.fibs = *fibs;
+  next.memory_bound = aside + fibs->bytes();
 
   Staged staged;
   staged.outcome = {head_.generation, change->counts, head_.rib.digest(), now};
@@ -347,6 +417,7 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::Stage(
                              staged.outcome};
     const MutexLock lock(mutex_);
     window_.Add(*staged.record.request);
+    KeepIds(window_.bytes());
     ++next.requests;
   }
   std::swap(head_, next);
@@ -413,22 +484,14 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::StageAccepted(
       return absl::DataLossError(absl::StrCat("generation ", delta.generation,
                                               ": ", compilable.message()));
     }
-    size_t aside = RibBytes(next.rib);
-    {
-      const MutexLock lock(mutex_);
-      aside += window_.bytes();
-    }
-    const auto fibs = Admit(next.rib, aside, delta, /*validate_only=*/false);
-    next.fib_bound = fibs.ok() ? *fibs : head_.fib_bound;
-    next.memory_bound = aside + next.fib_bound;
+    const size_t aside = RibBytes(next.rib);
+    const auto fibs = Admit(next.rib, aside, *change, /*validate_only=*/false);
+    next.fibs = fibs.ok() ? *fibs : head_.fibs;
+    next.memory_bound = aside + next.fibs.bytes();
     if (!fibs.ok()) {
       // The other server has had memory for it.
       const MutexLock lock(mutex_);
-      head_bound_ = next.memory_bound;
-      if (!Reserve(head_bound_)) {
-        options_.budget->Force(head_bound_ - std::min(head_bound_, reserved_));
-        reserved_ = std::max(reserved_, head_bound_);
-      }
+      Force(next.memory_bound);
     }
     next.generation = delta.generation;
     if (preparing_) Touch(delta);
@@ -439,6 +502,7 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::StageAccepted(
   if (staged.record.request.has_value()) {
     const MutexLock lock(mutex_);
     window_.Add(*staged.record.request);
+    KeepIds(window_.bytes());
     ++next.requests;
   }
   std::swap(head_, next);
@@ -510,6 +574,7 @@ void UpdateStaging::AddAnswered(absl::Span<const AnsweredRequest> requests) {
     window_.Add(request);
     ++head_.requests;
   }
+  KeepIds(window_.bytes());
 }
 
 UpdateStaging::Version UpdateStaging::Head() const { return head_.Share(); }
@@ -535,6 +600,7 @@ TableVersion UpdateStaging::ToStore() const {
 void UpdateStaging::Accept(Version& head) {
   const MutexLock lock(mutex_);
   window_.Accept(head.requests - accepted_.requests);
+  KeepIds(window_.bytes());
   std::swap(accepted_, head);
   Reserve(head_bound_);  // never more than before
 }
@@ -542,6 +608,7 @@ void UpdateStaging::Accept(Version& head) {
 void UpdateStaging::Rollback() {
   const MutexLock lock(mutex_);
   window_.Rollback();
+  KeepIds(window_.bytes());
   head_ = accepted_.Share();
   Forget();
   head_bound_ = accepted_.memory_bound;

@@ -8,6 +8,7 @@
 #define PLANB_SERVER_TABLE_UPDATE_STAGING_H_
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -180,6 +181,21 @@ class RequestWindow {
       by_id_;
 };
 
+// What the FIBs of a table may come to, in bytes. Holds with any next hops, and
+// for every table with some of its routes.
+struct FibsBound {
+  struct OfFamily {
+    size_t bytes = 0;
+    // The routes that the table had when it began to lose some, or had lost
+    // half of them; and what those measurably took.
+    size_t routes = 0;
+    size_t compiled = 0;
+  };
+  std::array<OfFamily, 2> families;
+
+  size_t bytes() const { return families[0].bytes + families[1].bytes; }
+};
+
 // Two versions of the RIB: the head, which has every staged batch, and the
 // accepted version, which is never rolled back. Invariant: the head is the
 // accepted version with the staged batches applied in order.
@@ -195,7 +211,8 @@ class UpdateStaging {
     size_t request_id_window = 1'000;
     size_t most_request_ids = 1'000'000;
     absl::Time (*wall_clock)() = absl::Now;
-    MemoryBudget* budget = nullptr;  // null: none
+    MemoryBudget* budget = nullptr;     // of the table; null: none
+    MemoryBudget* id_budget = nullptr;  // of the request ids; null: none
     // The limit of Delta::bytes() of a batch.
     size_t max_delta_bytes = std::numeric_limits<size_t>::max();
     // Batches with so many routes are prepared.
@@ -283,12 +300,12 @@ class UpdateStaging {
     uint64_t generation = 0;
     uint64_t writer_epoch = 0;
     size_t memory_bound = 0;  // bytes
-    size_t fib_bound = 0;     // the part of it that is not RIB or request ids
+    FibsBound fibs;           // the part of it that is not the RIB's
     uint64_t requests = 0;    // with an id, staged since the table was opened
 
     Version Share() const {
       return {rib.Share(),  generation, writer_epoch,
-              memory_bound, fib_bound,  requests};
+              memory_bound, fibs,       requests};
     }
   };
   // The version that the last staged batch led to. O(1).
@@ -317,15 +334,21 @@ class UpdateStaging {
   absl::StatusOr<Rib::Change> Apply(const UpdateBatch& batch,
                                     Prepared* prepared,
                                     std::vector<Prefix> touched, Rib& next);
-  // The bytes that the FIBs of `next`, which is the head with `delta`, may come
-  // to: by the lengths of prefixes or, if that and `aside` does not fit, as
-  // measured, O(routes). Reserves them, unless it is only validated. Errors:
-  // RESOURCE_EXHAUSTED (MEMORY_LIMIT).
-  absl::StatusOr<size_t> Admit(const Rib& next, size_t aside,
-                               const Delta& delta, bool validate_only);
+  // The bytes that the FIBs of `next`, which is the head with `change`, may
+  // come to: by the lengths of prefixes or, if that and `aside` does not fit,
+  // as measured, O(routes). Reserves them, unless it is only validated. What
+  // only withdraws always fits: the head's bound holds for fewer routes.
+  // Errors: RESOURCE_EXHAUSTED (MEMORY_LIMIT).
+  absl::StatusOr<FibsBound> Admit(const Rib& next, size_t aside,
+                                  const Rib::Change& change,
+                                  bool validate_only);
   // Reserves `bytes` of the budget for the head. False if that exceeds the
   // limit.
   bool Reserve(size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Reserves them even if that exceeds the limit.
+  void Force(size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Sets the share of the request ids' budget.
+  void KeepIds(size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;
   // These belong to the thread that stages.
@@ -341,6 +364,7 @@ class UpdateStaging {
   size_t head_bound_ ABSL_GUARDED_BY(mutex_);
   // The share of the budget: the larger of both versions' bounds.
   size_t reserved_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t kept_ids_ ABSL_GUARDED_BY(mutex_) = 0;  // bytes of their budget
 };
 
 }  // namespace planb::server

@@ -286,6 +286,9 @@ TEST_F(Replicas, CallsThatWaitForOthersLeaveRoomForOtherCalls) {
   EXPECT_EQ(refused.size(), kCalls - 24);
   for (const grpc::Status& status : refused) {
     EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+    // gRPC refuses calls by itself while all its threads have one, as on a busy
+    // machine.
+    if (status.error_message() == "Server Threadpool Exhausted") continue;
     EXPECT_EQ(ReasonOf(status), "TOO_MANY_PENDING") << status.error_message();
   }
   EXPECT_EQ(server->Metric("planb_control_streams{kind=\"replicated\"}"), 24);

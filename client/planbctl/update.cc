@@ -156,8 +156,9 @@ ExitCode SendRoutes(const std::vector<Announced>& routes) {
       request.set_expected_generation(list.generation);
     }
     auto answer = client.UpdateRoutes(request, CallDeadline());
-    if (answer.ok()) response = *std::move(answer);
-    return answer.status();
+    if (!answer.ok()) return answer.status();
+    response = *std::move(answer);
+    return absl::OkStatus();
   };
   const auto send_again = [&] {
     if (!named || absl::GetFlag(FLAGS_expected_generation).has_value()) {

@@ -159,10 +159,9 @@ UpdateStaging::UpdateStaging(const Options& options, const StoredTable& stored,
             .generation = stored.generation,
             .writer_epoch = stored.writer_epoch},
       window_(options.request_id_window, options.most_request_ids,
-              stored.requests),
+              options.id_budget, stored.requests),
       accepted_{head_.Share()} {
   const MutexLock lock(mutex_);
-  KeepIds(window_.bytes());
   const size_t aside = RibBytes(head_.rib);
   const auto bound_by = [&](const FibsBound& fibs)
                             ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -187,16 +186,6 @@ UpdateStaging::UpdateStaging(const Options& options, const StoredTable& stored,
 
 UpdateStaging::~UpdateStaging() {
   if (options_.budget != nullptr) options_.budget->Resize(reserved_, 0);
-  const MutexLock lock(mutex_);
-  KeepIds(0);
-}
-
-void UpdateStaging::KeepIds(size_t bytes) {
-  if (options_.id_budget == nullptr) return;
-  if (!options_.id_budget->Resize(kept_ids_, bytes)) {
-    options_.id_budget->Force(bytes - kept_ids_);
-  }
-  kept_ids_ = bytes;
 }
 
 void UpdateStaging::Force(size_t bytes) {
@@ -356,11 +345,7 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::Stage(
                         "request_id",
                         "names an earlier request with other contents");
     }
-    absl::Duration wait = window_.Wait(now);
-    if (options_.id_budget != nullptr &&
-        options_.id_budget->left() < RequestWindow::BytesOf(batch.request_id)) {
-      wait = std::max(wait, absl::Seconds(1));
-    }
+    const absl::Duration wait = window_.Wait(batch.request_id, now);
     if (wait > absl::ZeroDuration() && !batch.validate_only) {
       return QuotaError(
           "TOO_MANY_REQUEST_IDS", "request ids",
@@ -417,7 +402,6 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::Stage(
                              staged.outcome};
     const MutexLock lock(mutex_);
     window_.Add(*staged.record.request);
-    KeepIds(window_.bytes());
     ++next.requests;
   }
   std::swap(head_, next);
@@ -502,7 +486,6 @@ absl::StatusOr<UpdateStaging::Staged> UpdateStaging::StageAccepted(
   if (staged.record.request.has_value()) {
     const MutexLock lock(mutex_);
     window_.Add(*staged.record.request);
-    KeepIds(window_.bytes());
     ++next.requests;
   }
   std::swap(head_, next);
@@ -574,7 +557,6 @@ void UpdateStaging::AddAnswered(absl::Span<const AnsweredRequest> requests) {
     window_.Add(request);
     ++head_.requests;
   }
-  KeepIds(window_.bytes());
 }
 
 UpdateStaging::Version UpdateStaging::Head() const { return head_.Share(); }
@@ -600,7 +582,6 @@ TableVersion UpdateStaging::ToStore() const {
 void UpdateStaging::Accept(Version& head) {
   const MutexLock lock(mutex_);
   window_.Accept(head.requests - accepted_.requests);
-  KeepIds(window_.bytes());
   std::swap(accepted_, head);
   Reserve(head_bound_);  // never more than before
 }
@@ -608,7 +589,6 @@ void UpdateStaging::Accept(Version& head) {
 void UpdateStaging::Rollback() {
   const MutexLock lock(mutex_);
   window_.Rollback();
-  KeepIds(window_.bytes());
   head_ = accepted_.Share();
   Forget();
   head_bound_ = accepted_.memory_bound;

@@ -77,15 +77,19 @@ class MemoryBudget {
 class RequestWindow {
  public:
   // Starts with accepted requests, oldest first. New requests have to wait
-  // while there are `most`.
-  RequestWindow(size_t size, size_t most,
+  // while there are `most`, or while `budget` has no room for them: null for
+  // none, else it must outlive this.
+  RequestWindow(size_t size, size_t most, MemoryBudget* budget,
                 absl::Span<const AnsweredRequest> accepted)
-      : size_(size), most_(std::max(size, most)) {
+      : size_(size), most_(std::max(size, most)), budget_(budget) {
     for (const AnsweredRequest& request : accepted) {
       Add(request);
       Accept(1);
     }
   }
+  ~RequestWindow() { Count(-static_cast<ptrdiff_t>(bytes_)); }
+  RequestWindow(const RequestWindow&) = delete;
+  RequestWindow& operator=(const RequestWindow&) = delete;
 
   // Null if the id is not known. Valid until the request is removed.
   const AnsweredRequest* Find(absl::string_view request_id) const {
@@ -93,13 +97,19 @@ class RequestWindow {
     return it == by_id_.end() ? nullptr : it->second;
   }
 
-  // How long a new request has to wait until the window has room: no young id
-  // is dropped for it.
-  absl::Duration Wait(absl::Time now) const {
-    if (requests_.size() < most_) return absl::ZeroDuration();
-    const absl::Duration age =
-        absl::AbsDuration(now - requests_.front().outcome.accepted);
-    return std::max(kRequestIdRetention - age, absl::ZeroDuration());
+  // How long a new request has to wait until there is room: no young id is
+  // dropped for it. The ids that use the budget up may be another table's,
+  // whose age is not known here.
+  absl::Duration Wait(absl::string_view request_id, absl::Time now) const {
+    absl::Duration wait;
+    if (requests_.size() >= most_) {
+      const absl::Duration age =
+          absl::AbsDuration(now - requests_.front().outcome.accepted);
+      wait = std::max(kRequestIdRetention - age, absl::ZeroDuration());
+    }
+    const bool fits =
+        budget_ == nullptr || BytesOf(request_id) <= budget_->left();
+    return fits ? wait : std::max(wait, absl::Seconds(1));
   }
 
   // Adds a staged request. If its id is known, another server did not know it
@@ -119,18 +129,8 @@ class RequestWindow {
       requests_.pop_back();
       throw;
     }
-    bytes_ += BytesOf(added->request_id);
+    Count(static_cast<ptrdiff_t>(BytesOf(added->request_id)));
     ++staged_;
-  }
-
-  // How many are staged.
-  size_t staged() const { return staged_; }
-
-  // Bytes of memory that all take, and that one takes: the entry, the text and
-  // a digest on the heap, a node of the map.
-  size_t bytes() const { return bytes_; }
-  static size_t BytesOf(absl::string_view request_id) {
-    return sizeof(AnsweredRequest) + 192 + request_id.size();
   }
 
   // Accepts the first `count` staged requests. Drops the oldest accepted ones
@@ -163,18 +163,33 @@ class RequestWindow {
   }
 
  private:
+  // Bytes of memory that one takes: the entry, the text and a digest on the
+  // heap, a node of the map.
+  static size_t BytesOf(absl::string_view request_id) {
+    return sizeof(AnsweredRequest) + 192 + request_id.size();
+  }
+
+  // What is added was waited for, or others have accepted it.
+  void Count(ptrdiff_t change) {
+    const size_t before = bytes_;
+    bytes_ += static_cast<size_t>(change);
+    if (budget_ == nullptr) return;
+    if (!budget_->Resize(before, bytes_)) budget_->Force(bytes_ - before);
+  }
+
   // Unless its id has a newer request.
   void Forget(const AnsweredRequest& request) {
-    bytes_ -= BytesOf(request.request_id);
+    Count(-static_cast<ptrdiff_t>(BytesOf(request.request_id)));
     const auto it = by_id_.find(request.request_id);
     if (it != by_id_.end() && it->second == &request) by_id_.erase(it);
   }
 
   const size_t size_;
   const size_t most_;
+  MemoryBudget* const budget_;
   std::deque<AnsweredRequest> requests_;  // oldest first, the staged ones last
   size_t staged_ = 0;
-  size_t bytes_ = 0;
+  size_t bytes_ = 0;  // of the budget
   // Keys and values point into `requests_`.
   std::unordered_map<absl::string_view, AnsweredRequest*,
                      absl::Hash<absl::string_view>>
@@ -347,8 +362,6 @@ class UpdateStaging {
   bool Reserve(size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Reserves them even if that exceeds the limit.
   void Force(size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Sets the share of the request ids' budget.
-  void KeepIds(size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;
   // These belong to the thread that stages.
@@ -364,7 +377,6 @@ class UpdateStaging {
   size_t head_bound_ ABSL_GUARDED_BY(mutex_);
   // The share of the budget: the larger of both versions' bounds.
   size_t reserved_ ABSL_GUARDED_BY(mutex_) = 0;
-  size_t kept_ids_ ABSL_GUARDED_BY(mutex_) = 0;  // bytes of their budget
 };
 
 }  // namespace planb::server

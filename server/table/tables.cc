@@ -106,16 +106,8 @@ absl::StatusOr<TableRef> Tables::Make(const StoredTable& stored) {
                                 "\" that no server can have: ",
                                 first.status().message()));
     }
-    WarnOfLimit("routes", stored.name, stored.routes.size(), "--max_routes",
-                options_.table.limits.max_routes);
-    WarnOfLimit("next hops", stored.name,
-                stored.next_hops.size() + stored.groups.size(),
-                "--max_next_hops", options_.table.limits.max_next_hops);
-    auto table = std::make_shared<Table>(stored, options_.table,
-                                         *std::move(rib), *std::move(first));
-    WarnOfLimit("bytes, with the tables before it,", stored.name,
-                budget_.used(), "--max_table_memory_bytes", budget_.limit());
-    return table;
+    return std::make_shared<Table>(stored, options_.table, *std::move(rib),
+                                   *std::move(first));
   } catch (const std::bad_alloc&) {
     return QuotaError(kNoBuildMemory, "memory",
                       "not enough memory for the table");
@@ -160,6 +152,14 @@ absl::Status Tables::Restore(const Copy& copy) {
     if (table.name == kDefault) table.fib = options_.default_fib;
     absl::StatusOr<TableRef> made = Make(table);
     if (!made.ok()) return made.status();
+    const RibLimits& limits = options_.table.limits;
+    WarnOfLimit("routes", table.name, table.routes.size(), "--max_routes",
+                limits.max_routes);
+    WarnOfLimit("next hops", table.name,
+                table.next_hops.size() + table.groups.size(), "--max_next_hops",
+                limits.max_next_hops);
+    WarnOfLimit("bytes, with the tables before it,", table.name, budget_.used(),
+                "--max_table_memory_bytes", budget_.limit());
     if (table.name == kDefault) {
       default_ = *std::move(made);
     } else {

@@ -562,13 +562,7 @@ class ReplicaNemesis {
     const int server = static_cast<int>(Below(random_, kServers));
     servers_[server].process->Kill(SIGSTOP);
     absl::SleepFor(absl::Milliseconds(Below(random_, 1000)));
-    const auto client = cluster_.Client("");
-    etcdserverpb::RangeRequest newest;
-    newest.set_key("none");
-    const auto answer = client->Range(newest);
-    if (answer.ok()) {
-      client->Compact(answer->header().revision()).IgnoreError();
-    }
+    cluster_.Compact().IgnoreError();
     servers_[server].process->Kill(SIGCONT);
   }
 

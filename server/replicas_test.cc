@@ -451,12 +451,7 @@ TEST_F(Replicas, CatchUpAfterAPauseDuringWhichEtcdCompacts) {
     v1::UpdateRoutesRequest request = Announcement(i, 1, i);
     ASSERT_TRUE(servers[0]->Update(request).ok());
   }
-  const auto client = cluster_->Client("");
-  const auto now = client->ReadPrefix(
-      "planb/format", 0,
-      [](const etcdserverpb::KeyValue&) { return absl::OkStatus(); });
-  ASSERT_TRUE(now.ok());
-  ASSERT_TRUE(client->Compact(*now).ok());
+  ASSERT_TRUE(cluster_->Compact().ok());
   servers[1]->process().Kill(SIGCONT);
   ExpectSame(servers);
   // It also writes again.

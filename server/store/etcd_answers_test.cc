@@ -553,11 +553,7 @@ TEST_F(EtcdAnswers, ADamagedTableStopsNoOtherWhenAllIsReadAgain) {
     ASSERT_TRUE(client->Put(put).ok());
   }
   // What the server has missed is compacted, so it reads everything.
-  const auto now = client->ReadPrefix(
-      prefix_, 0,
-      [](const etcdserverpb::KeyValue&) { return absl::OkStatus(); });
-  ASSERT_TRUE(now.ok());
-  ASSERT_TRUE(client->Compact(*now).ok());
+  ASSERT_TRUE(cluster_->Compact().ok());
   Followed followed;
   auto following = late->Follow(followed);
   Await([&] { return followed.replaced().size() == 2; });

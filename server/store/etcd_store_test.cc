@@ -749,12 +749,7 @@ TEST_F(EtcdStoreTest, ReadsAgainWhatWasCompacted) {
   ASSERT_TRUE(a.tables.default_table().Apply(batch).ok());
   ASSERT_TRUE(a.tables.Create("red").ok());
   // Nothing of the log is left before this.
-  const auto client = cluster_->Client("");
-  const auto now = client->ReadPrefix(
-      prefix_, 0,
-      [](const etcdserverpb::KeyValue&) { return absl::OkStatus(); });
-  ASSERT_TRUE(now.ok());
-  ASSERT_TRUE(client->Compact(*now).ok());
+  ASSERT_TRUE(cluster_->Compact().ok());
   // The table as it was loaded; the watch begins before the compaction.
   struct Follower final : StoreFollower {
     void Appended(const std::string&, uint64_t, uint64_t,
@@ -986,12 +981,7 @@ TEST_F(EtcdStoreTest, ADamagedTableThatIsNotHereIsRefusedByItsReason) {
                    "/0000000000000001");
   Put(entry, "no entry");
   const TableRef blue = node.tables.Create("blue").value();
-  const auto client = cluster_->Client("");
-  const auto now = client->ReadPrefix(
-      prefix_, 0,
-      [](const etcdserverpb::KeyValue&) { return absl::OkStatus(); });
-  ASSERT_TRUE(now.ok());
-  ASSERT_TRUE(client->Compact(*now).ok());
+  ASSERT_TRUE(cluster_->Compact().ok());
   FakeFollower follower;
   const auto following = late->Follow(follower);
   follower.AwaitTable(blue->store_id());
@@ -1068,11 +1058,7 @@ TEST_F(EtcdStoreTest, NamesThatNoTableMayHaveAreIgnoredAndRefused) {
   ASSERT_TRUE((*red)->Apply(Changes({Announce("::/0", 1)})).ok());
   EXPECT_EQ(running.tables.All().size(), 2U);
 
-  const auto now = client->ReadPrefix(
-      prefix_, 0,
-      [](const etcdserverpb::KeyValue&) { return absl::OkStatus(); });
-  ASSERT_TRUE(now.ok());
-  ASSERT_TRUE(client->Compact(*now).ok());
+  ASSERT_TRUE(cluster_->Compact().ok());
   FakeFollower follower;
   auto following = late->Follow(follower);
   follower.AwaitTable((*red)->store_id());

@@ -220,6 +220,15 @@ bool EtcdCluster::AwaitAnswer(absl::Duration patience) const {
   return false;
 }
 
+absl::Status EtcdCluster::Compact() const {
+  const auto client = Client("");
+  etcdserverpb::RangeRequest any;
+  any.set_key("any");
+  const auto answer = client->Range(any);
+  if (!answer.ok()) return answer.status();
+  return client->Compact(answer->header().revision());
+}
+
 std::unique_ptr<EtcdClient> EtcdCluster::Client(
     absl::string_view prefix) const {
   EtcdOptions options;

@@ -58,6 +58,8 @@ class EtcdCluster {
   // etcd://... of the proxies alone.
   std::string ProxyUrl(absl::string_view prefix) const;
 
+  // Compacts all revisions before the newest: no watch can begin at them.
+  absl::Status Compact() const;
   // A client of all members.
   std::unique_ptr<EtcdClient> Client(absl::string_view prefix) const;
   // Runs etcdctl; its output, and "" if it fails.

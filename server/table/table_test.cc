@@ -228,6 +228,16 @@ TEST(Table, RememberedRequestsHaveABudgetOfTheirOwn) {
   EXPECT_TRUE(table.Apply(batch).ok());
 }
 
+void EachPrefixOnce(std::vector<RouteChange>& changes) {
+  std::sort(changes.begin(), changes.end(),
+            [](const auto& a, const auto& b) { return a.prefix < b.prefix; });
+  changes.erase(std::unique(changes.begin(), changes.end(),
+                            [](const auto& a, const auto& b) {
+                              return a.prefix == b.prefix;
+                            }),
+                changes.end());
+}
+
 // Fills a table to the limit of its memory, then withdraws all in a random
 // order.
 TEST(Table, WithdrawalsAlwaysFit) {
@@ -248,16 +258,7 @@ TEST(Table, WithdrawalsAlwaysFit) {
              Prefix::Truncate(Address::V4(address), static_cast<int>(length)),
              seed < 3 ? 7U : static_cast<NextHopId>(7 + random() % 2)});
       }
-      // Each prefix once.
-      std::sort(
-          batch.changes.begin(), batch.changes.end(),
-          [](const auto& a, const auto& b) { return a.prefix < b.prefix; });
-      batch.changes.erase(
-          std::unique(batch.changes.begin(), batch.changes.end(),
-                      [](const auto& a, const auto& b) {
-                        return a.prefix == b.prefix;
-                      }),
-          batch.changes.end());
+      EachPrefixOnce(batch.changes);
       if (!table.Apply(batch).ok()) return false;
       for (const auto& change : batch.changes) have.push_back(change.prefix);
       return true;
@@ -280,15 +281,7 @@ TEST(Table, WithdrawalsAlwaysFit) {
       for (size_t i = 0; i < count && at < have.size(); ++i, ++at) {
         batch.changes.push_back({RouteChange::Op::kDelete, have[at]});
       }
-      std::sort(
-          batch.changes.begin(), batch.changes.end(),
-          [](const auto& a, const auto& b) { return a.prefix < b.prefix; });
-      batch.changes.erase(
-          std::unique(batch.changes.begin(), batch.changes.end(),
-                      [](const auto& a, const auto& b) {
-                        return a.prefix == b.prefix;
-                      }),
-          batch.changes.end());
+      EachPrefixOnce(batch.changes);
       batch.request_id = absl::StrCat("withdrawal ", at);
       const auto applied = table.Apply(batch);
       ASSERT_TRUE(applied.ok()) << at << ": " << applied.status();

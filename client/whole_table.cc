@@ -104,13 +104,14 @@ absl::StatusOr<v1::UpdateRoutesResponse> RouteLoader::SendPatiently(
     const v1::UpdateRoutesRequest& request) const {
   const absl::Time give_up = MonotonicNow() + options_.patience;
   while (true) {
-    v1::UpdateRoutesRequest prepared = request;
+    std::optional<v1::UpdateRoutesRequest> prepared;
     if (options_.prepare) {
-      absl::Status status = options_.prepare(prepared);
+      absl::Status status = options_.prepare(prepared.emplace(request));
       if (!status.ok()) return status;
     }
     auto response =
-        client_.UpdateRoutes(prepared, Deadline::After(options_.timeout));
+        client_.UpdateRoutes(prepared.has_value() ? *prepared : request,
+                             Deadline::After(options_.timeout));
     if (response.ok()) return response;
     const std::string reason = ErrorReason(response.status());
     const bool outdated =

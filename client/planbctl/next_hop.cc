@@ -59,11 +59,8 @@ absl::StatusOr<std::vector<NextHop>> UnusedNextHops(const TableClient& client) {
   auto list = List(client);
   if (!list.ok()) return list.status();
   uint64_t generation = 0;
-  auto used = NamedIds(client, generation);
+  const auto used = NamedIds(client, list->groups, generation);
   if (!used.ok()) return used.status();
-  for (const NextHopGroup& group : list->groups) {
-    for (const auto& member : group.members) used->insert(member.next_hop);
-  }
   std::erase_if(list->next_hops, [&](const NextHop& next_hop) {
     return used->contains(next_hop.id);
   });

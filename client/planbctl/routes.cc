@@ -290,8 +290,7 @@ absl::StatusOr<v1::ReplaceRoutesResponse> Replace(
     // A repeated request has the same contents and conditions. So the objects
     // are made before, and neither they nor a generation are a part of it.
     FileObjects objects(&client);
-    for (const NextHop& next_hop : described.next_hops) objects.Add(next_hop);
-    for (const NextHopGroup& group : described.groups) objects.Add(group);
+    objects.Add(described);
     absl::Status made = objects.Make();
     if (!made.ok()) return made;
     std::vector<Route> routes = file.routes;

@@ -20,7 +20,7 @@ namespace {
 bool IsLinkLocal(const Address& address) {
   return address.family() == Family::kIpv6
              ? address.bits() >> 118 == 0xfe80 >> 6
-             : address.ToString().starts_with("169.254.");
+             : address.bits() >> 112 == 0xa9fe;
 }
 
 // A byte that no text has separates the parts.
@@ -119,11 +119,15 @@ NextHopId KnownObjects::Canonical(NextHopId id) const {
   return meaning == meanings_.end() ? id : ids_.at(meaning->second);
 }
 
-absl::StatusOr<std::set<NextHopId>> NamedIds(const TableClient& client,
-                                             uint64_t& generation) {
+absl::StatusOr<std::set<NextHopId>> NamedIds(
+    const TableClient& client, const std::vector<NextHopGroup>& groups,
+    uint64_t& generation) {
   v1::ListRoutesRequest request;
   request.set_table(absl::GetFlag(FLAGS_table));
   std::set<NextHopId> named;
+  for (const NextHopGroup& group : groups) {
+    for (const auto& member : group.members) named.insert(member.next_hop);
+  }
   const auto listed = client.ListRoutes(
       request,
       [&](const Route& route) {
@@ -166,6 +170,11 @@ void FileObjects::Add(const NextHopGroup& group) {
   groups_[group.id] = group;
 }
 
+void FileObjects::Add(const NextHopList& objects) {
+  for (const NextHop& next_hop : objects.next_hops) Add(next_hop);
+  for (const NextHopGroup& group : objects.groups) Add(group);
+}
+
 void FileObjects::Plan(KnownObjects& known, bool keep_ids) {
   for (const auto& [id, next_hop] : next_hops_) {
     ids_[id] = known.FindOrAdd(next_hop, keep_ids);
@@ -206,7 +215,7 @@ absl::Status FileObjects::AddMissing(v1::UpdateRoutesRequest& request) {
   // an object is not. To know that takes a list of all routes: once.
   if (first_) {
     uint64_t generation = 0;
-    const auto named = NamedIds(*client_, generation);
+    const auto named = NamedIds(*client_, list->groups, generation);
     if (!named.ok()) return named.status();
     if (generation == list->generation) {
       known = KnownObjects(*list, *named);
@@ -271,12 +280,11 @@ absl::StatusOr<KnownObjects> UseTableIds(const TableClient& client,
       client.ListNextHops(absl::GetFlag(FLAGS_table), CallDeadline());
   if (!list.ok()) return list.status();
   uint64_t generation = 0;
-  const auto named = NamedIds(client, generation);
+  const auto named = NamedIds(client, list->groups, generation);
   if (!named.ok()) return named.status();
   KnownObjects known(*list, *named);
   FileObjects file(nullptr);
-  for (const NextHop& next_hop : objects.next_hops) file.Add(next_hop);
-  for (const NextHopGroup& group : objects.groups) file.Add(group);
+  file.Add(objects);
   file.Plan(known, /*keep_ids=*/true);
   for (Route& route : routes) route.next_hop = file.ToTable(route.next_hop);
   return known;

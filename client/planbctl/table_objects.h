@@ -71,9 +71,11 @@ class KnownObjects {
   NextHopList missing_;
 };
 
-// The ids that the visible routes of --table name. Sets `generation`.
-absl::StatusOr<std::set<NextHopId>> NamedIds(const TableClient& client,
-                                             uint64_t& generation);
+// The ids that the visible routes of --table name, and the members of `groups`.
+// Sets `generation`.
+absl::StatusOr<std::set<NextHopId>> NamedIds(
+    const TableClient& client, const std::vector<NextHopGroup>& groups,
+    uint64_t& generation);
 
 // Calls `send`, which lists objects and changes the table on the condition of
 // the list's generation. Again, until the deadline of --timeout, while other
@@ -91,6 +93,7 @@ class FileObjects {
   // An object with the file's id.
   void Add(const NextHop& next_hop);
   void Add(const NextHopGroup& group);
+  void Add(const NextHopList& objects);
 
   // The objects whose ids in the table are not settled yet.
   size_t pending() const { return next_hops_.size() + groups_.size(); }

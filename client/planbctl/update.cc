@@ -99,11 +99,8 @@ absl::StatusOr<std::vector<Announced>> ParseRoutes(const Arguments& arguments) {
 absl::Status MakeRoom(const TableClient& client, const NextHopList& list,
                       size_t missing) {
   uint64_t generation = 0;
-  auto used = NamedIds(client, generation);
+  const auto used = NamedIds(client, list.groups, generation);
   if (!used.ok()) return used.status();
-  for (const NextHopGroup& group : list.groups) {
-    for (const auto& member : group.members) used->insert(member.next_hop);
-  }
   v1::UpdateNextHopsRequest request;
   request.set_table(absl::GetFlag(FLAGS_table));
   request.set_writer_epoch(absl::GetFlag(FLAGS_writer_epoch));

@@ -115,7 +115,8 @@ ABSL_FLAG(
     "gets the first answer and changes nothing.");
 ABSL_FLAG(
     uint32_t, chunk, 10'000,
-    "load: routes in one UpdateRoutes call; replay: changes in one batch, "
+    "load: routes in one UpdateRoutes call; replay: changes in one batch; "
+    "nexthop prune: objects in one call, "
     "at most.");
 ABSL_FLAG(
     std::optional<uint32_t>, flow_hash, std::nullopt,

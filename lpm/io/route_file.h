@@ -81,6 +81,9 @@ inline constexpr size_t kFormatProbe = 64 << 10;
 // magic number.
 RouteFormat DetectRouteFormat(absl::string_view head);
 
+// True if DetectRouteFormat takes `head` for text unless it is something else.
+bool LooksLikeTextRoutes(absl::string_view head);
+
 // A line longer than this, without its comment, is malformed.
 inline constexpr size_t kMaxTextLine = 4096;
 

@@ -87,4 +87,13 @@ std::string Prefix::ToString() const {
   return absl::StrCat(address_.ToString(), "/", length_);
 }
 
+bool NamesNeighbor(const NextHop& next_hop) {
+  if (!next_hop.interface.empty()) return true;
+  if (!next_hop.gateway.has_value()) return false;
+  const Address& gateway = *next_hop.gateway;
+  return gateway.family() == Family::kIpv6
+             ? gateway.bits() >> 118 != 0xfe80 >> 6
+             : gateway.bits() >> 112 != 0xa9fe;
+}
+
 }  // namespace planb

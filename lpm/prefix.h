@@ -101,6 +101,10 @@ struct NextHop {
   friend bool operator==(const NextHop&, const NextHop&) = default;
 };
 
+// True if the gateway and the interface say where packets go. A link-local
+// gateway (fe80::/10, 169.254.0.0/16) means nothing without its interface.
+bool NamesNeighbor(const NextHop& next_hop);
+
 // Next hops that share traffic. Its id is one that routes name, and no next
 // hop's. A plain value.
 struct NextHopGroup {

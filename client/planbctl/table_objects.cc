@@ -17,20 +17,12 @@ namespace planb::client {
 namespace {
 
 // fe80::/10 and 169.254.0.0/16.
-bool IsLinkLocal(const Address& address) {
-  return address.family() == Family::kIpv6
-             ? address.bits() >> 118 == 0xfe80 >> 6
-             : address.bits() >> 112 == 0xa9fe;
-}
-
 // A byte that no text has separates the parts.
 std::string MeaningOf(const NextHop& hop) {
   const std::string gateway =
       hop.gateway.has_value() ? hop.gateway->ToString() : "";
-  const bool named = !hop.interface.empty() ||
-                     (hop.gateway.has_value() && !IsLinkLocal(*hop.gateway));
   return absl::StrCat("next hop\xff", gateway, "\xff", hop.interface, "\xff",
-                      named ? "" : hop.label);
+                      NamesNeighbor(hop) ? "" : hop.label);
 }
 
 std::string MeaningOf(NextHopGroup group) {

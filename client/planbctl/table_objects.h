@@ -36,9 +36,8 @@ class KnownObjects {
                         const std::set<NextHopId>& used = {});
 
   // The id of the object that means the same, kNoRoute if there is none. The
-  // gateway and the interface are the meaning; the label is a part of it if
-  // they name no neighbour: both are absent, or the gateway is link-local and
-  // there is no interface. Of several, the one with the same id, else the
+  // gateway and the interface are the meaning; the label is a part of it unless
+  // NamesNeighbor(wanted). Of several, the one with the same id, else the
   // lowest.
   NextHopId Find(const NextHop& wanted) const;
   // Members with their weights, in any order, and the label are the meaning.

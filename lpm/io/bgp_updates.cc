@@ -23,7 +23,7 @@ class Updates {
 
   absl::Status OnRecord(const MrtRecord& record) {
     if (record.type != kMrtBgp4mp && record.type != kMrtBgp4mpEt) {
-      return Ignore();
+      return Ignore(MrtTypeName(record.type));
     }
     const absl::StatusOr<Bgp4mpRecord> parsed = ParseBgp4mp(record);
     if (!parsed.ok()) {
@@ -38,7 +38,7 @@ class Updates {
       case Bgp4mpRecord::kOther:
         break;
     }
-    return Ignore();
+    return Ignore("BGP4MP records that hold no message");
   }
 
   BgpUpdatesReport report() const {
@@ -48,8 +48,8 @@ class Updates {
   }
 
  private:
-  absl::Status Ignore() {
-    problems_.OnIgnored();
+  absl::Status Ignore(absl::string_view what) {
+    problems_.OnIgnored(what);
     return absl::OkStatus();
   }
 
@@ -61,7 +61,7 @@ class Updates {
           place, absl::StrCat("from ", record.peer.Label(), ": ",
                               update.status().message()));
     }
-    if (update->empty()) return Ignore();
+    if (update->empty()) return Ignore("messages without unicast routes");
     const UpdateEvent event{record.at, record.peer, record.local,
                             *std::move(update)};
     absl::Status status = sink_.OnUpdate(event);
@@ -200,13 +200,13 @@ uint32_t UpdateTrace::IndexOf(const Peer& peer) {
 
 absl::StatusOr<NextHopId> UpdateTrace::IdOf(const Address& gateway,
                                             const Peer& peer) {
-  const absl::StatusOr<GatewayIds::Id> id = ids_.IdOf(gateway);
+  NextHop next_hop;
+  next_hop.gateway = gateway;
+  next_hop.label = peer.Label();
+  const absl::StatusOr<NextHopIds::Id> id = ids_.IdOf(next_hop);
   if (!id.ok()) return id.status();
   if (id->is_new) {
-    NextHop next_hop;
     next_hop.id = id->id;
-    next_hop.gateway = gateway;
-    next_hop.label = peer.Label();
     absl::Status status = sink_.OnNextHop(next_hop);
     if (!status.ok()) return status;
   }

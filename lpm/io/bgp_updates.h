@@ -146,7 +146,7 @@ class UpdateTrace : public UpdateSink {
 
   absl::flat_hash_map<Prefix, Paths> paths_;
   absl::flat_hash_map<std::pair<Address, uint32_t>, uint32_t> peers_;
-  GatewayIds ids_;
+  NextHopIds ids_;
   TraceSink& sink_;
 };
 

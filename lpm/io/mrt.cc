@@ -30,25 +30,38 @@ Header ParseHeader(absl::string_view bytes) {
   return header;
 }
 
-// True for the types that IANA has assigned and RFC 6396 describes.
-bool IsMrtType(uint16_t type) {
+// What records of the type hold. Empty unless IANA has assigned the type and
+// RFC 6396 describes it.
+absl::string_view NameOf(uint16_t type) {
   switch (type) {
-    case 11:  // OSPFv2
-    case 12:  // TABLE_DUMP
+    case 11:
+      return "OSPFv2";
+    case 12:
+      return "TABLE_DUMP";
     case kMrtTableDumpV2:
+      return "TABLE_DUMP_V2";
     case kMrtBgp4mp:
     case kMrtBgp4mpEt:
-    case 32:  // ISIS
+      return "BGP4MP";
+    case 32:
     case 33:  // ISIS_ET
-    case 48:  // OSPFv3
+      return "ISIS";
+    case 48:
     case 49:  // OSPFv3_ET
-      return true;
+      return "OSPFv3";
     default:
-      return false;
+      return "";
   }
 }
 
+bool IsMrtType(uint16_t type) { return !NameOf(type).empty(); }
+
 }  // namespace
+
+std::string MrtTypeName(uint16_t type) {
+  const absl::string_view name = NameOf(type);
+  return name.empty() ? absl::StrCat("MRT type ", type) : std::string(name);
+}
 
 bool StartsLikeMrt(absl::string_view head) {
   // A record that is cut before its type is not recognized: its type reads as
@@ -303,17 +316,6 @@ absl::StatusOr<Bgp4mpRecord> ParseBgp4mp(const MrtRecord& record) {
                      "of a state change does not end with two states");
   }
   return parsed;
-}
-
-absl::StatusOr<GatewayIds::Id> GatewayIds::IdOf(const Address& gateway) {
-  const auto found = ids_.find(gateway);
-  if (found != ids_.end()) return Id{found->second, false};
-  if (next_ >= kUndecided) {
-    return absl::ResourceExhaustedError("more next hops than ids");
-  }
-  const Id id{static_cast<NextHopId>(next_++), true};
-  ids_[gateway] = id.id;
-  return id;
 }
 
 }  // namespace planb

@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
@@ -40,6 +39,10 @@ struct MrtRecord {
   uint16_t subtype = 0;
   absl::string_view body;
 };
+
+// What records of the type hold, such as "BGP4MP"; "MRT type 99" if it has no
+// name here.
+std::string MrtTypeName(uint16_t type);
 
 // True if `head`, the start of a file, is the start of an MRT record. Needs six
 // bytes.
@@ -128,27 +131,6 @@ struct Bgp4mpRecord {
 // Errors: INVALID_ARGUMENT, naming the place where the record ends early or its
 // defect. REQUIRES: its type is kMrtBgp4mp or kMrtBgp4mpEt.
 absl::StatusOr<Bgp4mpRecord> ParseBgp4mp(const MrtRecord& record);
-
-// Assigns next-hop ids to gateways, for which MRT files have only addresses.
-// Invariant: gateways have consecutive ids from the first one on, in order of
-// appearance. Thread-compatible.
-class GatewayIds {
- public:
-  struct Id {
-    NextHopId id = kNoRoute;
-    bool is_new = false;  // not seen before
-  };
-
-  // REQUIRES: IsNextHop(first).
-  explicit GatewayIds(NextHopId first) : next_(first) {}
-
-  // O(1). Errors: RESOURCE_EXHAUSTED when the ids run out.
-  absl::StatusOr<Id> IdOf(const Address& gateway);
-
- private:
-  absl::flat_hash_map<Address, NextHopId> ids_;
-  uint64_t next_;  // wider than an id: may pass the last one
-};
 
 }  // namespace planb
 

@@ -65,7 +65,9 @@ class MrtRoutes {
       : ids_(first_next_hop_id), out_(out) {}
 
   absl::Status OnRecord(const MrtRecord& record) {
-    if (record.type != kMrtTableDumpV2) return Ignore();
+    if (record.type != kMrtTableDumpV2) {
+      return Ignore(MrtTypeName(record.type));
+    }
     const Subtype subtype = SubtypeOf(record.subtype);
     switch (subtype.kind) {
       case Subtype::kPeers:
@@ -75,12 +77,12 @@ class MrtRoutes {
       case Subtype::kOther:
         break;
     }
-    return Ignore();
+    return Ignore(absl::StrCat("TABLE_DUMP_V2 subtype ", record.subtype));
   }
 
  private:
-  absl::Status Ignore() {
-    out_.OnIgnored();
+  absl::Status Ignore(absl::string_view what) {
+    out_.OnIgnored(what);
     return absl::OkStatus();
   }
 
@@ -101,7 +103,7 @@ class MrtRoutes {
     if (!rib.ok()) {
       return out_.OnMalformed(record.place, rib.status().message());
     }
-    if (rib->entries.empty()) return Ignore();
+    if (rib->entries.empty()) return Ignore("RIB records without paths");
     return OnPaths(record.place, *rib);
   }
 
@@ -112,16 +114,15 @@ class MrtRoutes {
       absl::StatusOr<BgpPath> path =
           ParseBgpPath(entry.attributes, rib.prefix.family());
       if (!path.ok()) {
-        absl::Status status = out_.OnMalformed(
+        out_.OnPathSkipped(
             place, absl::StrCat("entry ", i, " of ", rib.prefix.ToString(),
                                 ": ", path.status().message()));
-        if (!status.ok()) return status;
         continue;
       }
       const Candidate candidate{*path, entry.peer};
       if (!best || candidate.BetterThan(*best)) best = candidate;
     }
-    if (!best) return absl::OkStatus();
+    if (!best) return out_.OnRouteLost(place, rib.prefix);
     absl::StatusOr<NextHopId> id = IdOf(*best);
     if (!id.ok()) return id.status();
     return out_.OnRoute({rib.prefix, *id});
@@ -129,17 +130,16 @@ class MrtRoutes {
 
   // The id of the path's next hop, announcing it if it is new.
   absl::StatusOr<NextHopId> IdOf(const Candidate& candidate) {
-    const Address& gateway = candidate.path.next_hop;
-    absl::StatusOr<GatewayIds::Id> id = ids_.IdOf(gateway);
-    if (!id.ok() || !id->is_new) {
-      return id.ok() ? absl::StatusOr<NextHopId>(id->id) : id.status();
-    }
     NextHop next_hop;
-    next_hop.id = id->id;
-    next_hop.gateway = gateway;
+    next_hop.gateway = candidate.path.next_hop;
     next_hop.label = PeerLabel(candidate.peer);
-    absl::Status status = out_.OnNextHop(next_hop);
-    if (!status.ok()) return status;
+    const absl::StatusOr<NextHopIds::Id> id = ids_.IdOf(next_hop);
+    if (!id.ok()) return id.status();
+    next_hop.id = id->id;
+    if (id->is_new) {
+      absl::Status status = out_.OnNextHop(next_hop);
+      if (!status.ok()) return status;
+    }
     return next_hop.id;
   }
 
@@ -152,7 +152,7 @@ class MrtRoutes {
 
   // Of the last PEER_INDEX_TABLE; empty before it.
   std::vector<Peer> peers_;
-  GatewayIds ids_;
+  NextHopIds ids_;
   RouteOutput& out_;
 };
 

@@ -135,7 +135,7 @@ TEST(ReadMrtRoutes, SkipsAMalformedPathButNotItsRecord) {
       Rib6("2001:db8::/32",
            {Entry(0, bad), Entry(1, Path6("::2", {1})), Entry(2, bad)});
   const Reading reading = ReadMrt(file);
-  EXPECT_EQ(reading.Summary(), "1 routes, 1 hops, 2 malformed");
+  EXPECT_EQ(reading.Summary(), "1 routes, 1 hops, 2 paths skipped");
   EXPECT_THAT(reading.Lines(), ElementsAre("2001:db8::/32 1"));
   ASSERT_EQ(reading.report.problems.size(), 2u);
   EXPECT_EQ(reading.report.problems[0].offset, Peers().size());
@@ -143,14 +143,19 @@ TEST(ReadMrtRoutes, SkipsAMalformedPathButNotItsRecord) {
               HasSubstr("entry 0 of 2001:db8::/32: ORIGIN"));
   EXPECT_THAT(reading.report.problems[1].message, HasSubstr("entry 2 of "));
 
+  // No route is lost.
   const Reading strict = ReadMrt(file, /*strict=*/true);
-  EXPECT_TRUE(absl::IsDataLoss(strict.status)) << strict.status;
-  EXPECT_THAT(strict.routes, IsEmpty());
+  EXPECT_TRUE(strict.status.ok()) << strict.status;
+  EXPECT_THAT(strict.Lines(), ElementsAre("2001:db8::/32 1"));
 }
 
 TEST(ReadMrtRoutes, ARecordWithoutAValidPathGivesNoRoute) {
-  EXPECT_EQ(ReadMrt(Peers() + Rib6("::/0", {Entry(0, Origin(0))})).Summary(),
-            "0 routes, 0 hops, 1 malformed");
+  const std::string file = Peers() + Rib6("::/0", {Entry(0, Origin(0))});
+  EXPECT_EQ(ReadMrt(file).Summary(),
+            "0 routes, 0 hops, 1 paths skipped, 1 routes lost");
+  const Reading strict = ReadMrt(file, /*strict=*/true);
+  EXPECT_TRUE(absl::IsDataLoss(strict.status)) << strict.status;
+  EXPECT_THAT(strict.status.message(), HasSubstr("no path to ::/0"));
 }
 
 TEST(ReadMrtRoutes, SkipsAMalformedRecord) {

@@ -10,6 +10,11 @@
 
 namespace planb {
 
+void ProblemOutput::OnIgnored(absl::string_view what) {
+  ++records_.ignored;
+  ++records_.ignored_by[std::string(what)];
+}
+
 absl::Status ProblemOutput::OnMalformed(RecordPlace place,
                                         absl::string_view message) {
   ++records_.malformed;
@@ -29,12 +34,16 @@ absl::Status ProblemOutput::OnEnd(RecordPlace place, const absl::Status& stream,
   return OnTruncated(place, cut);
 }
 
-absl::Status ProblemOutput::OnProblem(RecordPlace place,
-                                      absl::string_view message) {
+void ProblemOutput::Describe(RecordPlace place, absl::string_view message) {
   if (records_.problems.size() < kMaxRouteFileProblems) {
     records_.problems.push_back(
         {place.offset, place.line, std::string(message)});
   }
+}
+
+absl::Status ProblemOutput::OnProblem(RecordPlace place,
+                                      absl::string_view message) {
+  Describe(place, message);
   if (!strict_) return absl::OkStatus();
   return absl::DataLossError(
       place.line > 0
@@ -91,6 +100,20 @@ std::vector<NextHopGroup> RouteCollector::TakeGroups() {
                     [](const NextHopGroup& group) { return group.id; });
 }
 
+absl::StatusOr<NextHopIds::Id> NextHopIds::IdOf(const NextHop& next_hop) {
+  Meaning meaning(next_hop.gateway.has_value(),
+                  next_hop.gateway.value_or(Address()), next_hop.interface,
+                  NamesNeighbor(next_hop) ? "" : next_hop.label);
+  const auto found = ids_.find(meaning);
+  if (found != ids_.end()) return Id{found->second, false};
+  if (next_ >= kUndecided) {
+    return absl::ResourceExhaustedError("more next hops than ids");
+  }
+  const Id id{static_cast<NextHopId>(next_++), true};
+  ids_.emplace(std::move(meaning), id.id);
+  return id;
+}
+
 absl::Status RouteOutput::OnNextHop(const NextHop& next_hop) {
   absl::Status status = sink_.OnNextHop(next_hop);
   if (status.ok()) ++counts_.next_hops;
@@ -107,6 +130,17 @@ absl::Status RouteOutput::OnGroup(const NextHopGroup& group) {
   absl::Status status = sink_.OnGroup(group);
   if (status.ok()) ++counts_.groups;
   return status;
+}
+
+void RouteOutput::OnPathSkipped(RecordPlace place, absl::string_view message) {
+  ++counts_.paths_skipped;
+  Describe(place, message);
+}
+
+absl::Status RouteOutput::OnRouteLost(RecordPlace place, const Prefix& prefix) {
+  ++counts_.routes_lost;
+  return OnProblem(
+      place, absl::StrCat("no path to ", prefix.ToString(), " could be read"));
 }
 
 RouteFileReport RouteOutput::report() const {

@@ -8,11 +8,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "lpm/address.h"
 #include "lpm/prefix.h"
 
 namespace planb {
@@ -29,8 +34,10 @@ inline constexpr size_t kMaxRouteFileProblems = 16;
 
 // A report on the reading of any file of records.
 struct RecordReport {
-  uint64_t malformed = 0;  // skipped records, or skipped paths of a record
+  uint64_t malformed = 0;  // skipped records or lines
   uint64_t ignored = 0;    // well-formed records without routes
+  // The ignored ones by what they are, such as "BGP4MP".
+  std::map<std::string, uint64_t> ignored_by;
   // The first kMaxRouteFileProblems.
   std::vector<RouteFileProblem> problems;
   // The file ends inside a record or inside a compressed stream, or the
@@ -54,8 +61,8 @@ class ProblemOutput {
   ProblemOutput(const ProblemOutput&) = delete;
   ProblemOutput& operator=(const ProblemOutput&) = delete;
 
-  // A well-formed record without routes.
-  void OnIgnored() { ++records_.ignored; }
+  // A well-formed record without routes. `what` names its type.
+  void OnIgnored(absl::string_view what);
 
   // A record, or a part of one, is malformed and skipped.
   // Errors: DATA_LOSS with `strict`.
@@ -74,9 +81,14 @@ class ProblemOutput {
 
   const RecordReport& records() const { return records_; }
 
- private:
+ protected:
+  // Describes a problem that is none of the counts of RecordReport.
+  void Describe(RecordPlace place, absl::string_view message);
+
+  // The same, and it is an error with `strict`.
   absl::Status OnProblem(RecordPlace place, absl::string_view message);
 
+ private:
   const std::string name_;
   const bool strict_;
   RecordReport records_;
@@ -102,6 +114,10 @@ class RouteSink {
 // the sink. The sink may have ignored the groups.
 struct RouteFileReport : RecordReport {
   uint64_t routes = 0;
+  // Paths that could not be read, and prefixes that are without a route
+  // because all their paths are such.
+  uint64_t paths_skipped = 0;
+  uint64_t routes_lost = 0;
   uint64_t next_hops = 0;
   uint64_t groups = 0;
 };
@@ -126,6 +142,32 @@ class RouteCollector : public RouteSink {
   std::vector<NextHopGroup> groups_;
 };
 
+// Assigns ids to next hops, for files that have none of their own. Next hops
+// that mean the same get the same id. Invariant: ids are consecutive from the
+// first one on, in order of appearance. Thread-compatible.
+class NextHopIds {
+ public:
+  struct Id {
+    NextHopId id = kNoRoute;
+    bool is_new = false;  // not seen before
+  };
+
+  // REQUIRES: IsNextHop(first).
+  explicit NextHopIds(NextHopId first) : next_(first) {}
+
+  // The id of what `next_hop` means, which has no id yet. The label is a part
+  // of the meaning unless NamesNeighbor(next_hop).
+  // O(1). Errors: RESOURCE_EXHAUSTED when the ids run out.
+  absl::StatusOr<Id> IdOf(const NextHop& next_hop);
+
+ private:
+  // Whether there is a gateway, it, the interface, and the label if it counts.
+  using Meaning = std::tuple<bool, Address, std::string, std::string>;
+
+  absl::flat_hash_map<Meaning, NextHopId> ids_;
+  uint64_t next_;  // wider than an id: may pass the last one
+};
+
 // Delivers items from a reader to a sink, and counts them. A status other than
 // OK ends the reading. Thread-compatible.
 class RouteOutput : public ProblemOutput {
@@ -138,6 +180,12 @@ class RouteOutput : public ProblemOutput {
   absl::Status OnNextHop(const NextHop& next_hop);
   absl::Status OnRoute(const Route& route);
   absl::Status OnGroup(const NextHopGroup& group);
+
+  // A path could not be read. Its prefix may have others.
+  void OnPathSkipped(RecordPlace place, absl::string_view message);
+
+  // No path of a prefix could be read. Errors: DATA_LOSS with `strict`.
+  absl::Status OnRouteLost(RecordPlace place, const Prefix& prefix);
 
   RouteFileReport report() const;
 

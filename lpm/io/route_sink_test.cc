@@ -5,23 +5,33 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "lpm/address.h"
+#include "lpm/prefix.h"
+
 namespace planb {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::Pair;
 
 TEST(ProblemOutput, CountsAllAndDescribesTheFirstOnes) {
   ProblemOutput out("F", /*strict=*/false);
   for (uint64_t i = 0; i < 100; ++i) {
     EXPECT_TRUE(out.OnMalformed({i, i + 1}, "bad").ok());
   }
-  out.OnIgnored();
+  out.OnIgnored("OSPFv2");
+  out.OnIgnored("ISIS");
+  out.OnIgnored("OSPFv2");
   EXPECT_FALSE(out.records().truncated);
   EXPECT_TRUE(out.OnTruncated({100, 101}, "cut").ok());
   EXPECT_TRUE(out.records().truncated);
   EXPECT_EQ(out.records().malformed, 100u);
-  EXPECT_EQ(out.records().ignored, 1u);
+  EXPECT_EQ(out.records().ignored, 3u);
+  EXPECT_THAT(out.records().ignored_by,
+              ElementsAre(Pair("ISIS", 1), Pair("OSPFv2", 2)));
   ASSERT_EQ(out.records().problems.size(), kMaxRouteFileProblems);
   EXPECT_EQ(out.records().problems.back().offset, 15u);
   EXPECT_EQ(out.records().problems.back().line, 16u);
@@ -86,6 +96,53 @@ TEST(RouteCollector, SortsAndKeepsTheLastOfEachPrefixOrId) {
     EXPECT_TRUE(collector.OnGroup(each).ok());
   }
   EXPECT_THAT(collector.TakeGroups(), ElementsAre(first, last));
+}
+
+TEST(NextHopIds, NumberMeaningsInOrderOfAppearance) {
+  NextHopIds ids(10);
+  const auto id_of = [&](absl::string_view gateway, std::string interface,
+                         std::string label) {
+    NextHop next_hop;
+    if (!gateway.empty()) next_hop.gateway = *Address::Parse(gateway);
+    next_hop.interface = std::move(interface);
+    next_hop.label = std::move(label);
+    const absl::StatusOr<NextHopIds::Id> id = ids.IdOf(next_hop);
+    EXPECT_TRUE(id.ok()) << id.status();
+    return absl::StrCat(id->id, id->is_new ? " new" : "");
+  };
+  EXPECT_EQ(id_of("192.0.2.1", "", "a"), "10 new");
+  EXPECT_EQ(id_of("2001:db8::1", "", "a"), "11 new");
+  EXPECT_EQ(id_of("192.0.2.1", "", "b"), "10");
+  // The same bits in another family are another gateway.
+  EXPECT_EQ(id_of("c000:201::", "", ""), "12 new");
+  EXPECT_EQ(id_of("192.0.2.1", "eth0", ""), "13 new");
+  // Without a neighbour the label counts.
+  EXPECT_EQ(id_of("fe80::1", "", "a"), "14 new");
+  EXPECT_EQ(id_of("fe80::1", "", "b"), "15 new");
+  EXPECT_EQ(id_of("febf:ffff::1", "", "a"), "16 new");
+  EXPECT_EQ(id_of("febf:ffff::1", "", "b"), "17 new");
+  EXPECT_EQ(id_of("fec0::1", "", "a"), "18 new");
+  EXPECT_EQ(id_of("fec0::1", "", "b"), "18");
+  EXPECT_EQ(id_of("fe80::1", "eth0", "a"), "19 new");
+  EXPECT_EQ(id_of("fe80::1", "eth0", "b"), "19");
+  EXPECT_EQ(id_of("169.254.0.1", "", "a"), "20 new");
+  EXPECT_EQ(id_of("169.254.0.1", "", "b"), "21 new");
+  EXPECT_EQ(id_of("169.253.0.1", "", "a"), "22 new");
+  EXPECT_EQ(id_of("169.253.0.1", "", "b"), "22");
+  EXPECT_EQ(id_of("", "", "blackhole"), "23 new");
+  EXPECT_EQ(id_of("", "", "connected"), "24 new");
+  EXPECT_EQ(id_of("", "eth0", "connected"), "25 new");
+  EXPECT_EQ(id_of("", "eth0", ""), "25");
+}
+
+TEST(NextHopIds, FailWhenIdsRunOut) {
+  NextHopIds ids(kUndecided - 1);
+  NextHop a, b;
+  a.gateway = Address::V4(1);
+  b.gateway = Address::V4(2);
+  EXPECT_EQ(ids.IdOf(a)->id, kUndecided - 1);
+  EXPECT_TRUE(absl::IsResourceExhausted(ids.IdOf(b).status()));
+  EXPECT_EQ(ids.IdOf(a)->id, kUndecided - 1);
 }
 
 }  // namespace

@@ -736,12 +736,15 @@ TEST_F(EtcdAnswers, ATokenThatIsRefusedIsRenewed) {
 // Another server's updates are acknowledged by all servers that there are, and
 // the watch of this one, which starts, is late.
 TEST_F(EtcdAnswers, AServerThatStartsHasWhatWasAcknowledgedBeforeItCounted) {
-  constexpr uint64_t kUpdates = 50;
+  constexpr uint64_t kUpdates = 20;
   const std::unique_ptr<Store> direct = OpenDirectly();
   Tables writer({}, direct.get());
   ASSERT_TRUE(writer.Restore().ok());
+  // On a slow machine the server asks again meanwhile, and waits as well.
+  Mutex mutex;
   int leases = 0;
   between_->before_lease = [&] {
+    const MutexLock lock(mutex);
     for (uint64_t i = 1; leases == 0 && i <= kUpdates; ++i) {
       UpdateBatch batch;
       batch.changes = {{RouteChange::Op::kUpsert,
@@ -760,7 +763,7 @@ TEST_F(EtcdAnswers, AServerThatStartsHasWhatWasAcknowledgedBeforeItCounted) {
   const absl::Status started = starts.Restore();
   ASSERT_TRUE(started.ok()) << started;
   EXPECT_EQ(starts.default_table().visible(), kUpdates);
-  EXPECT_EQ(leases, 1);
+  EXPECT_GE(leases, 1);
   starts.Drain(SteadyNow());
   writer.Drain(SteadyNow());
 }

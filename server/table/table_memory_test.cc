@@ -240,7 +240,7 @@ TEST(TableMemory, ATableThatWaitsForMemoryEnds) {
 }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr size_t kRoutes = 0;  // memory is a sanitizer's
+constexpr size_t kRoutes = 0;
 #else
 constexpr size_t kRoutes = 1'000'000;
 #endif
@@ -278,7 +278,7 @@ UpdateBatch Replacement(std::vector<Route> routes) {
 }
 
 TEST(TableMemory, AdmissionMeasuresATableThatItsLengthsWouldRefuse) {
-  if (kRoutes == 0) GTEST_SKIP();
+  if (kRoutes == 0) GTEST_SKIP() << "memory is a sanitizer's";
   const std::vector<Route> internet = SyntheticTable({.ipv6_routes = kRoutes});
   const size_t taken = Taken(internet);
   const std::vector<Route> scattered = Scattered(kRoutes);
@@ -327,7 +327,7 @@ TEST(TableMemory, AdmissionMeasuresATableThatItsLengthsWouldRefuse) {
 // The server's memory grows by no more than what the table has reserved and
 // what the batch, its delta and the history take.
 void ExpectWithinItsBound(const FibOptions& fib) {
-  if (kRoutes == 0) GTEST_SKIP();
+  if (kRoutes == 0) GTEST_SKIP() << "memory is a sanitizer's";
   const std::vector<Route> routes =
       SyntheticTable({.ipv6_routes = kRoutes / 4});
   MemoryBudget budget(Taken(routes, fib) * 5);

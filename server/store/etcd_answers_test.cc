@@ -634,6 +634,39 @@ TEST_F(EtcdAnswers, WhatChangesNothingIsAnsweredAfterOneRead) {
   EXPECT_EQ(store->FindTable("red").value(), later);
 }
 
+// Not past it and back to the one that failed.
+TEST_F(EtcdAnswers, CallsThatFailTogetherGoOnToTheNextMember) {
+  constexpr int kCalls = 2;
+  const Status away(StatusCode::UNAVAILABLE, "away");
+  Between other(cluster_->endpoint(0));
+  std::atomic<bool> together = false;
+  std::atomic<int> calls = 0;
+  between_->before_range = [&](const auto&) {
+    return together ? Status::OK : away;
+  };
+  other.before_range = [&](const auto&) {
+    if (!together) return Status::OK;
+    ++calls;
+    calls.notify_all();
+    for (int seen = calls; seen < kCalls; seen = calls) calls.wait(seen);
+    return away;
+  };
+  EtcdOptions options = ParseEtcdUrl(between_->Url(prefix_)).value();
+  options.endpoints.push_back(
+      ParseEtcdUrl(other.Url(prefix_)).value().endpoints[0]);
+  const auto client = EtcdClient::Create(options).value();
+  etcdserverpb::RangeRequest request;
+  request.set_key("any");
+  ASSERT_TRUE(client->Range(request).ok());  // at the other one
+  together = true;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kCalls; ++i) {
+    threads.emplace_back([&] { EXPECT_TRUE(client->Range(request).ok()); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(calls, kCalls);
+}
+
 TEST_F(EtcdAnswers, NoTableBeginsBelowTheFloor) {
   const auto a = OpenDirectly(), b = OpenDirectly();
   ASSERT_TRUE(a->Load().ok());

@@ -167,7 +167,8 @@ absl::StatusOr<Response> EtcdClient::Call(
   for (;;) {
     const SteadyInstant attempt =
         std::min(deadline, SteadyAfter(options_.attempt_timeout));
-    const auto to = channel();
+    const size_t turn = turn_;
+    const auto& to = ChannelTo(turn);
     if (!options_.user.empty() && !authenticated && !renewed) {
       const MutexLock lock(mutex_);
       authenticated = !token_.empty();
@@ -204,7 +205,7 @@ absl::StatusOr<Response> EtcdClient::Call(
       }
     }
     if (!MayPass(status)) return FromGrpc(status);
-    Rotate();
+    Rotate(turn);
     if (SteadyNow() + kRetryPause >= deadline) return FromGrpc(status);
     {
       const MutexLock lock(mutex_);
@@ -255,9 +256,10 @@ absl::Status EtcdClient::RevokeLease(int64_t lease) {
 
 absl::Status EtcdClient::KeepLease(int64_t lease) {
   Context context(*this, SteadyAfter(options_.attempt_timeout));
-  const auto to = channel();
+  const size_t turn = turn_;
+  const auto& to = ChannelTo(turn);
   if (!Connected(*to)) {
-    Rotate();
+    Rotate(turn);
     return absl::UnavailableError("etcd: no member takes a connection");
   }
   const auto stream =
@@ -269,7 +271,7 @@ absl::Status EtcdClient::KeepLease(int64_t lease) {
   context.get()->TryCancel();
   stream->Finish();
   if (!answered) {
-    Rotate();
+    Rotate(turn);
     return absl::UnavailableError("etcd: the lease may be lost");
   }
   return response.ttl() > 0 ? absl::OkStatus()
@@ -307,16 +309,17 @@ absl::StatusOr<int64_t> EtcdClient::ReadPrefix(
 absl::Status EtcdClient::Watch(
     const std::string& prefix, int64_t revision, absl::Duration silence,
     absl::FunctionRef<absl::Status(const etcdserverpb::WatchResponse&)> event) {
-  const auto to = channel();
+  const size_t turn = turn_;
+  const auto& to = ChannelTo(turn);
   if (!Connected(*to)) {
-    Rotate();
+    Rotate(turn);
     return absl::UnavailableError("etcd: no member takes a connection");
   }
   if (!options_.user.empty()) {
     const absl::Status login =
         Authenticate(to, SteadyAfter(options_.attempt_timeout));
     if (!login.ok()) {
-      Rotate();
+      Rotate(turn);
       return login;
     }
   }
@@ -355,7 +358,7 @@ absl::Status EtcdClient::Watch(
   }
   const grpc::Status status = stream->Finish();
   if (absl::IsUnavailable(ended)) {
-    Rotate();
+    Rotate(turn);
     if (!status.ok()) return FromGrpc(status);
   }
   return ended;

@@ -136,16 +136,17 @@ class EtcdClient {
       bool* lost = nullptr);
   absl::Status Authenticate(const std::shared_ptr<grpc::Channel>& channel,
                             SteadyInstant deadline);
-  std::shared_ptr<grpc::Channel> channel() const {
-    return channels_[current_.load() % channels_.size()];
+  const std::shared_ptr<grpc::Channel>& ChannelTo(size_t turn) const {
+    return channels_[turn % channels_.size()];
   }
-  // Goes on to the next member.
-  void Rotate() { current_.fetch_add(1); }
+  // Goes on to the next member. Calls that fail at one member together do so
+  // once.
+  void Rotate(size_t turn) { turn_.compare_exchange_strong(turn, turn + 1); }
 
   const EtcdOptions options_;
   std::unique_ptr<TlsProvider> tls_;
   std::vector<std::shared_ptr<grpc::Channel>> channels_;
-  std::atomic<size_t> current_ = 0;
+  std::atomic<size_t> turn_ = 0;  // which of them calls go to
   Mutex mutex_;
   std::string token_ ABSL_GUARDED_BY(mutex_);
   Seen seen_ ABSL_GUARDED_BY(mutex_);

@@ -634,6 +634,77 @@ TEST_F(EtcdAnswers, WhatChangesNothingIsAnsweredAfterOneRead) {
   EXPECT_EQ(store->FindTable("red").value(), later);
 }
 
+// Calls that want the reports of servers share a read, whether it ends well or
+// not: a second one is for those that came after the first had begun.
+TEST_F(EtcdAnswers, CallsThatWaitForReportsShareARead) {
+  constexpr int kCalls = 16;
+  std::atomic<int> reads = 0;
+  std::atomic<bool> hangs = true;
+  const std::string reports = prefix_ + "/replicas/";
+  Status answer;
+  between_->before_range = [&](const etcdserverpb::RangeRequest& request) {
+    if (request.key() != reports) return Status::OK;
+    ++reads;
+    hangs.wait(true);
+    return answer;
+  };
+  EtcdStoreOptions options = Options(between_->Url(prefix_));
+  options.etcd.timeout = options.etcd.attempt_timeout = kPatience;
+  Node server(Open(options));
+  for (const Status& each :
+       {Status(StatusCode::INTERNAL, "damaged"), Status::OK}) {
+    answer = each;
+    reads = 0;
+    hangs = true;
+    std::atomic<int> calls = 0;
+    std::vector<std::thread> threads;
+    for (int i = 0; i < kCalls; ++i) {
+      threads.emplace_back([&] {
+        ++calls;
+        const auto replicas = server.tables.Replicas();
+        EXPECT_EQ(replicas.ok(), each.ok()) << replicas.status();
+      });
+    }
+    Await([&] { return calls == kCalls && reads > 0; });
+    absl::SleepFor(absl::Milliseconds(100));
+    hangs = false;
+    hangs.notify_all();
+    for (std::thread& thread : threads) thread.join();
+    // One more, if a call came late.
+    EXPECT_LE(reads, each.ok() ? 3 : 2);
+  }
+}
+
+// No call waits for a store that has been silent for long: calls that make or
+// delete tables wait one for another.
+TEST_F(EtcdAnswers, TablesAreNotAskedForWhileEtcdIsSilent) {
+  std::atomic<int> asked = 0;
+  const std::string table = prefix_ + "/state/tables/default";
+  between_->before_range = [&](const etcdserverpb::RangeRequest& request) {
+    if (request.count_only() || request.key() == table) ++asked;
+    return Status::OK;
+  };
+  between_->before_txn = [&](const etcdserverpb::TxnRequest& request) {
+    if (request.compare_size() > 0) ++asked;
+    return Status::OK;
+  };
+  EtcdStoreOptions options = Options(between_->Url(prefix_));
+  options.silence = absl::Milliseconds(300);
+  Node server(Open(options));
+  const uint64_t id = server.tables.default_table().store_id();
+  between_->HoldWatch(true);
+  Await([&] { return server.store->lag() > 2 * options.silence; });
+  asked = 0;
+  for (const absl::Status& refused :
+       {server.store->FindTable("default").status(),
+        server.store->CountTables().status(),
+        server.store->CreateTable("red", 0).status(),
+        server.store->DeleteTable("default", id, 0)}) {
+    EXPECT_EQ(ErrorReason(refused), "STORE_FAILED") << refused;
+  }
+  EXPECT_EQ(asked, 0);
+}
+
 // Not past it and back to the one that failed.
 TEST_F(EtcdAnswers, CallsThatFailTogetherGoOnToTheNextMember) {
   constexpr int kCalls = 2;

@@ -230,10 +230,11 @@ absl::StatusOr<std::vector<StoreReplica>> EtcdStore::Replicas(
     absl::Duration max_age) {
   const SteadyInstant came = SteadyNow();
   const MutexLock lock(replicas_mutex_);
-  // A read that failed while this call waited for it tells it, too: calls do
-  // not wait for etcd one after another.
+  // A read that failed while this call waited for it tells it, too, and so does
+  // one that began since: calls do not wait for etcd one after another.
   if (!replicas_error_.ok() && replicas_failed_ >= came) return replicas_error_;
-  if (!replicas_.empty() && ElapsedSince(replicas_read_) <= max_age) {
+  if (!replicas_.empty() &&
+      (replicas_read_ >= came || ElapsedSince(replicas_read_) <= max_age)) {
     return replicas_;
   }
   const SteadyInstant began = SteadyNow();

@@ -21,7 +21,9 @@
 #include "absl/time/time.h"
 #include "base/testing/server_process.h"
 #include "grpc/health/v1/health.grpc.pb.h"
+#include "server/table/tables.h"
 #include "server/testing/running_server.h"
+#include "server/testing/shared_log.h"
 
 namespace planb::server {
 namespace {
@@ -208,6 +210,42 @@ TEST(HealthListener, IsUpWhileRoutesAreLoaded) {
   EXPECT_TRUE(probe.Await("", "SERVING")) << process.Log();
   process.Kill(SIGTERM);
   EXPECT_EQ(process.Wait(), 0);
+  unlink(pipe.c_str());
+}
+
+// Another server writes while this one reads its initial routes, which give
+// way. Lookups see what it wrote half a second later.
+TEST(HealthListener, IsReadyOnceTheRoutesThatItKeptAreVisible) {
+  const std::string pipe = TempPath("late_routes.fifo");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  SharedLog log;
+  SharedLog::View view(log);
+  Tables other({}, &view);
+  ASSERT_TRUE(other.Restore().ok());
+  ServerOptions options = WithHealth();
+  options.store = std::make_shared<SharedLog::View>(log);
+  options.initial.routes_file = pipe;
+  options.tables.table.build_fault = [](uint64_t generation) {
+    if (generation > 0) absl::SleepFor(absl::Milliseconds(500));
+    return absl::OkStatus();
+  };
+  std::thread writer([&] {
+    std::ofstream routes(pipe);  // opens once the server reads
+    UpdateBatch batch;
+    batch.changes = {
+        {RouteChange::Op::kUpsert, Prefix::Parse("2001:db8::/32").value(), 7}};
+    EXPECT_TRUE(other.default_table().Apply(batch).ok());
+    routes << "2001:db8::/32 9\n";
+  });
+  RunningServer running(std::move(options));
+  EXPECT_EQ(Probe(running.server().health_port()).Ask(""), "SERVING");
+  grpc::ClientContext context;
+  v1::LookupRequest request;
+  request.add_addresses()->set_text("2001:db8::1");
+  v1::LookupResponse response;
+  ASSERT_TRUE(running.lookup().Lookup(&context, request, &response).ok());
+  EXPECT_EQ(response.results(0).next_hop_id(), 7U);
+  writer.join();
   unlink(pipe.c_str());
 }
 

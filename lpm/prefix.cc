@@ -57,17 +57,13 @@ absl::StatusOr<Prefix> Prefix::Parse(absl::string_view text) {
   absl::StatusOr<Address> address = Address::Parse(text.substr(0, slash));
   if (!address.ok()) return Malformed(text, address.status().message());
   const absl::string_view digits = text.substr(slash + 1);
-  int length = 0;
-  // SimpleAtoi allows signs and blanks; a prefix length has neither.
-  if (digits.empty() || digits.size() > 3 ||
-      digits.find_first_not_of("0123456789") != absl::string_view::npos ||
-      (digits.size() > 1 && digits[0] == '0') ||
-      !absl::SimpleAtoi(digits, &length)) {
+  const std::optional<uint32_t> length = ParseDecimal(digits);
+  if (!length.has_value() || *length > 128) {
     return Malformed(text, absl::StrCat("the length must be a plain number of "
                                         "0..",
                                         AddressBits(address->family())));
   }
-  return Create(*address, length);
+  return Create(*address, static_cast<int>(*length));
 }
 
 absl::uint128 Prefix::last() const {
@@ -85,6 +81,21 @@ bool Prefix::Covers(const Prefix& other) const {
 
 std::string Prefix::ToString() const {
   return absl::StrCat(address_.ToString(), "/", length_);
+}
+
+std::optional<uint32_t> ParseDecimal(absl::string_view text) {
+  uint32_t number = 0;
+  // SimpleAtoi allows signs and blanks.
+  if (text.find_first_not_of("0123456789") != absl::string_view::npos ||
+      (text.size() > 1 && text[0] == '0') || !absl::SimpleAtoi(text, &number)) {
+    return std::nullopt;
+  }
+  return number;
+}
+
+std::optional<NextHopId> ParseNextHopId(absl::string_view text) {
+  const std::optional<NextHopId> id = ParseDecimal(text);
+  return id.has_value() && IsNextHop(*id) ? id : std::nullopt;
 }
 
 bool NamesNeighbor(const NextHop& next_hop) {

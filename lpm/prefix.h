@@ -81,6 +81,13 @@ constexpr bool IsNextHop(NextHopId id) {
   return id != kNoRoute && id != kUndecided;
 }
 
+// The number that `text` is: decimal, without a sign, blanks or leading zeros.
+// nullopt for any other text.
+std::optional<uint32_t> ParseDecimal(absl::string_view text);
+
+// The id of a next hop as ParseDecimal reads it, if it IsNextHop.
+std::optional<NextHopId> ParseNextHopId(absl::string_view text);
+
 // One entry of a routing table. Ordered by prefix.
 struct Route {
   Prefix prefix;

@@ -89,6 +89,18 @@ TEST(PrefixParse, RefusesLengthsOutOfRange) {
   EXPECT_THAT(Refusal("::/18446744073709551616"), HasSubstr("0..128"));
 }
 
+TEST(ParseNextHopId, TakesOneForm) {
+  EXPECT_EQ(ParseNextHopId("1"), 1U);
+  EXPECT_EQ(ParseNextHopId("4294967294"), 4294967294U);
+  for (const char* text :
+       {"", "0", "007", "+7", "-1", " 7", "7 ", "0x7", "7.0", "4294967295",
+        "4294967296", "18446744073709551623", "seven"}) {
+    EXPECT_EQ(ParseNextHopId(text), std::nullopt) << text;
+  }
+  EXPECT_EQ(ParseDecimal("0"), 0U);
+  EXPECT_EQ(ParseDecimal("00"), std::nullopt);
+}
+
 TEST(PrefixParse, RefusesOtherText) {
   const std::vector<std::string> texts = {
       // No length, or no address.

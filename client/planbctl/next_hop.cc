@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "absl/flags/flag.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
@@ -133,9 +132,8 @@ absl::StatusOr<NextHopGroup::Member> ParseMember(absl::string_view text) {
   const auto id = ParseNextHopId(parts[0]);
   if (!id.ok()) return id.status();
   NextHopGroup::Member member = {.next_hop = *id};
-  if (parts.size() > 2 ||
-      (parts.size() == 2 &&
-       (!absl::SimpleAtoi(parts[1], &member.weight) || member.weight == 0))) {
+  if (parts.size() == 2) member.weight = ParseDecimal(parts[1]).value_or(0);
+  if (parts.size() > 2 || member.weight == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("member \"", text, "\" is not ID or ID*WEIGHT"));
   }

@@ -12,7 +12,8 @@
 
 #include "absl/flags/flag.h"
 #include "absl/status/status.h"
-#include "absl/strings/numbers.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
@@ -134,12 +135,13 @@ ExitCode PrintChange(const google::protobuf::Message& response) {
 }
 
 absl::StatusOr<NextHopId> ParseNextHopId(absl::string_view text) {
-  NextHopId id = kNoRoute;
-  if (!absl::SimpleAtoi(text, &id) || !IsNextHop(id)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "next hop \"", text, "\" is not a number of 1..4294967294"));
+  const auto id = planb::ParseNextHopId(absl::StripAsciiWhitespace(text));
+  if (!id.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("next hop \"", absl::CHexEscape(text.substr(0, 64)),
+                     "\" is not a number of 1..4294967294"));
   }
-  return id;
+  return *id;
 }
 
 }  // namespace planb::client

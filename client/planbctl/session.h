@@ -88,7 +88,7 @@ ExitCode CallServer(Call call, Show show) {
   return show(*answer);
 }
 
-// The id of a next hop or group.
+// The id of a next hop or group, in the form of files; blanks may be around it.
 // Errors: INVALID_ARGUMENT, with the text.
 absl::StatusOr<NextHopId> ParseNextHopId(absl::string_view text);
 

@@ -10,7 +10,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "lpm/io/byte_source.h"
@@ -126,14 +125,11 @@ absl::StatusOr<Route> ParseTextRoute(absl::string_view content) {
   if (!prefix.ok()) return prefix.status();
   const absl::string_view digits =
       content.substr(content.find_first_not_of(kBlanks, blank));
-  Route route{*prefix, kNoRoute};
-  // SimpleAtoi allows signs and blanks; an id has neither.
-  if (digits.find_first_not_of("0123456789") != absl::string_view::npos ||
-      !absl::SimpleAtoi(digits, &route.next_hop) || digits[0] == '0' ||
-      !IsNextHop(route.next_hop)) {
+  const std::optional<NextHopId> next_hop = ParseNextHopId(digits);
+  if (!next_hop.has_value()) {
     return Malformed(digits, "the next hop must be a number of 1..4294967294");
   }
-  return route;
+  return Route{*prefix, *next_hop};
 }
 
 absl::Status ReadTextRoutes(ByteReader& in, RouteOutput& out) {

@@ -20,6 +20,16 @@ constexpr absl::uint128 FamilyBits(Family family) {
   return absl::Uint128Max() << (128 - AddressBits(family));
 }
 
+// True if a prefix of this length keeps something of the address. Else the
+// length is the mistake: 10.0.0.1/0 without host bits is the default route, and
+// ::ffff:10.0.0.1/24 the first part of IPv6.
+bool KeepsMeaning(const Address& address, int length) {
+  if (address.family() == Family::kIpv6 && address.bits() >> 32 == 0xffff) {
+    return length >= 96;
+  }
+  return (address.bits() & ~HostBits(length)) != 0;
+}
+
 absl::Status Malformed(absl::string_view text, absl::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat(
       "prefix \"", absl::CHexEscape(text.substr(0, 64)), "\": ", why));
@@ -37,8 +47,10 @@ absl::StatusOr<Prefix> Prefix::Create(const Address& address, int length) {
   const Prefix truncated = Truncate(address, length);
   if (truncated.address() != address) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "prefix ", address.ToString(), "/", length,
-        " has host bits set; did you mean ", truncated.ToString(), "?"));
+        "prefix ", address.ToString(), "/", length, " has host bits set",
+        KeepsMeaning(address, length)
+            ? absl::StrCat("; did you mean ", truncated.ToString(), "?")
+            : ""));
   }
   return truncated;
 }

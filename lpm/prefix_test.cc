@@ -19,6 +19,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 Address A(absl::string_view text) { return Address::Parse(text).value(); }
 Prefix P(absl::string_view text) { return Prefix::Parse(text).value(); }
@@ -74,9 +75,18 @@ TEST(PrefixParse, RefusesHostBitsAndNamesTheCure) {
               AllOf(HasSubstr("host bits"), HasSubstr("2001:db8::1/32"),
                     HasSubstr("did you mean 2001:db8::/32?")));
   EXPECT_THAT(Refusal("10.1.2.3/8"), HasSubstr("did you mean 10.0.0.0/8?"));
-  EXPECT_THAT(Refusal("::1/0"), HasSubstr("did you mean ::/0?"));
-  EXPECT_THAT(Refusal("::1/127"), HasSubstr("did you mean ::/127?"));
-  EXPECT_THAT(Refusal("128.0.0.0/0"), HasSubstr("did you mean 0.0.0.0/0?"));
+  EXPECT_THAT(Refusal("::ffff:10.1.2.3/104"),
+              HasSubstr("did you mean ::ffff:10.0.0.0/104?"));
+}
+
+// To follow the advice would announce a default route, or nearly one.
+TEST(PrefixParse, NoCureLosesTheAddress) {
+  for (const char* text :
+       {"::1/0", "128.0.0.0/0", "10.1.2.3/0", "10.1.2.3/3", "::1/127",
+        "::ffff:10.0.0.0/24", "::ffff:10.1.2.3/8", "::ffff:10.0.0.0/90",
+        "::ffff:0.0.0.1/32", "10.1.2.3/33", "::ffff:10.1.2.3/129"}) {
+    EXPECT_THAT(Refusal(text), Not(HasSubstr("did you mean"))) << text;
+  }
 }
 
 TEST(PrefixParse, RefusesLengthsOutOfRange) {

@@ -135,7 +135,19 @@ TEST_F(PlanbctlTableTest, VerifyFindsEveryDifference) {
   EXPECT_THAT(Fails(1, "verify --samples=0 " + other,
                     "10.128.0.0: the server says 6 in generation 1, the file "
                     "says 0"),
-              AllOf(HasSubstr("18 addresses"), HasSubstr("2 mismatches")));
+              AllOf(HasSubstr("18 addresses"), HasSubstr("2 mismatches"),
+                    HasSubstr("2 routes differ")));
+  // A route that only the server has is found wherever it is and leads, also
+  // where the file's answer is the same.
+  const std::string fewer = Write("fewer", "2001:db8::/32 5\n10.0.0.0/8 6\n");
+  Fails(1, "verify --samples=0 " + fewer,
+        "2001:db8:1::/48: the server has a route to 7, the file has no route");
+  Do("announce 10.200.0.0/24 6");
+  EXPECT_THAT(Fails(1, "verify --samples=0 " + same,
+                    "10.200.0.0/24: the server has a route to 6, the file has "
+                    "no route"),
+              AllOf(HasSubstr(" 0 mismatches"), HasSubstr("1 routes differ")));
+  Do("withdraw 10.200.0.0/24");
   server_.SpoilReplies(Spoil::kWrongNextHop);
   Fails(1, "verify --samples=0 " + same);
 }

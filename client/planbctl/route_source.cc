@@ -3,11 +3,13 @@
 #include "client/planbctl/route_source.h"
 
 #include <cstdio>
+#include <utility>
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/planbctl/flags.h"
+#include "client/planbctl/session.h"
 #include "lpm/synthetic/synthetic.h"
 
 ABSL_FLAG(uint32_t, next_hops, 64,
@@ -71,6 +73,27 @@ void RouteDiff::Finish() {
   for (; next_ < wanted_.size(); ++next_) {
     on_difference_({wanted_[next_].prefix, kNoRoute, wanted_[next_].next_hop});
   }
+}
+
+absl::Status CompareWithTable(const TableClient& client,
+                              const KnownObjects& known,
+                              std::vector<Route> routes,
+                              RouteDiff::OnDifference on_difference) {
+  for (Route& route : routes) {
+    route.next_hop = known.Canonical(route.next_hop);
+  }
+  RouteDiff diff(routes, std::move(on_difference));
+  const auto add = [&](Route route) {
+    route.next_hop = known.Canonical(route.next_hop);
+    diff.Add(route);
+    return absl::OkStatus();
+  };
+  v1::ListRoutesRequest request;
+  request.set_table(absl::GetFlag(FLAGS_table));
+  const auto listed = client.ListRoutes(request, add, CallDeadline());
+  if (!listed.ok()) return listed.status();
+  diff.Finish();
+  return absl::OkStatus();
 }
 
 }  // namespace planb::client

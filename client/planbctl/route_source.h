@@ -11,8 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "client/planbctl/table_objects.h"
 #include "client/table_client.h"
 #include "lpm/io/route_file.h"
 #include "lpm/prefix.h"
@@ -63,6 +65,14 @@ class RouteDiff {
   // Index of the first route of wanted_ not compared yet.
   size_t next_ = 0;
 };
+
+// Passes the differences of the visible routes of --table, as the old ones, and
+// `routes`, sorted, to `on_difference`. Ids that mean the same are equal:
+// `known` has the objects of both. Errors: those of ListRoutes.
+absl::Status CompareWithTable(const TableClient& client,
+                              const KnownObjects& known,
+                              std::vector<Route> routes,
+                              RouteDiff::OnDifference on_difference);
 
 }  // namespace planb::client
 

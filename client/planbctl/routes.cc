@@ -347,24 +347,14 @@ ExitCode RunDiff(const Arguments& arguments) {
   const TableClient client(*channel);
   const auto known = UseTableIds(client, file->objects, file->routes);
   if (!known.ok()) return Fail(known.status());
-  for (Route& route : file->routes) {
-    route.next_hop = known->Canonical(route.next_hop);
-  }
   bool differs = false;
-  RouteDiff diff(file->routes, [&](const RouteDifference& difference) {
-    differs = true;
-    PrintDifference(difference);
-  });
-  const auto add = [&](Route route) {
-    route.next_hop = known->Canonical(route.next_hop);
-    diff.Add(route);
-    return absl::OkStatus();
-  };
-  v1::ListRoutesRequest request;
-  request.set_table(absl::GetFlag(FLAGS_table));
-  const auto listed = client.ListRoutes(request, add, CallDeadline());
-  if (!listed.ok()) return Fail(listed.status());
-  diff.Finish();
+  const absl::Status compared =
+      CompareWithTable(client, *known, std::move(file->routes),
+                       [&](const RouteDifference& difference) {
+                         differs = true;
+                         PrintDifference(difference);
+                       });
+  if (!compared.ok()) return Fail(compared);
   return differs ? ExitCode::kNegative : ExitCode::kOk;
 }
 

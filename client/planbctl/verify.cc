@@ -61,6 +61,20 @@ class Comparison {
                   expected);
   }
 
+  // A prefix that has another route in the file, or a route only in one of
+  // both. Lookups do not tell of one that leads where a shorter one leads.
+  void Compare(const RouteDifference& difference) {
+    report_.set_different_routes(report_.different_routes() + 1);
+    if (report_.different_routes() > kShown) return;
+    const auto has = [](NextHopId next_hop) {
+      return next_hop == kNoRoute ? "no route"
+                                  : absl::StrCat("a route to ", next_hop);
+    };
+    absl::FPrintF(stderr, "planbctl: %s: the server has %s, the file has %s\n",
+                  difference.prefix.ToString(), has(difference.old_next_hop),
+                  has(difference.next_hop));
+  }
+
   output::Verify& report() { return report_; }
 
  private:
@@ -73,10 +87,10 @@ std::string TextOf(const output::Verify& report) {
   return absl::StrFormat(
       "%.0f addresses (%.0f sampled, the others at the boundaries of %.0f "
       "routes) in %.2f s, generation %.0f to %.0f: %.0f without a route, %.0f "
-      "mismatches\n",
+      "mismatches; %.0f routes differ\n",
       report.addresses(), report.samples(), report.routes(), report.seconds(),
       report.first_generation(), report.last_generation(), report.misses(),
-      report.mismatches());
+      report.mismatches(), report.different_routes());
 }
 
 ExitCode RunVerify(const Arguments& arguments) {
@@ -85,7 +99,8 @@ ExitCode RunVerify(const Arguments& arguments) {
   if (!routes.ok()) return FailUsage(routes.status().message());
   const auto channel = ConnectToServer();
   if (!channel.ok()) return Fail(channel.status());
-  const auto known = UseTableIds(TableClient(*channel), objects, *routes);
+  const TableClient client(*channel);
+  const auto known = UseTableIds(client, objects, *routes);
   if (!known.ok()) return Fail(known.status());
   const ReferenceTable table(*routes);
 
@@ -109,6 +124,12 @@ ExitCode RunVerify(const Arguments& arguments) {
     status = VisitSamples(*routes, samples, absl::GetFlag(FLAGS_seed), ask);
   }
   if (status.ok()) status = pipeline.Finish();
+  if (status.ok()) {
+    status = CompareWithTable(client, *known, *routes,
+                              [&](const RouteDifference& difference) {
+                                comparison.Compare(difference);
+                              });
+  }
   if (!status.ok()) return Fail(status);
 
   output::Verify& report = comparison.report();
@@ -116,7 +137,9 @@ ExitCode RunVerify(const Arguments& arguments) {
   report.set_samples(Number(samples));
   report.set_seconds(absl::ToDoubleSeconds(MonotonicNow() - start));
   Print(report, TextOf(report));
-  return report.mismatches() == 0 ? ExitCode::kOk : ExitCode::kNegative;
+  return report.mismatches() == 0 && report.different_routes() == 0
+             ? ExitCode::kOk
+             : ExitCode::kNegative;
 }
 
 }  // namespace
@@ -129,11 +152,13 @@ const Command kVerifyCommand = {
         "Looks up --samples addresses, and the addresses around both ends "
         "of every route of FILE, over a stream. Compares each answer with "
         "FILE by an independent table: a hash map for each prefix length. "
+        "Then compares the routes of the table with those of FILE, both ways, "
+        "as \"routes diff\" does. "
         "The server must hold exactly the routes of FILE, and they must "
         "not change meanwhile. If FILE describes next hops, compares what they "
         "mean (gateway and interface), else their ids. Shows the first ten "
-        "mismatches. Exits with "
-        "1 if there is a mismatch.",
+        "mismatches and the first ten routes that differ. Exits with "
+        "1 if there is one.",
     .flags = {"samples", "seed", "batch", "depth"},
     .run = RunVerify,
 };

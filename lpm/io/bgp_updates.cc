@@ -200,17 +200,9 @@ uint32_t UpdateTrace::IndexOf(const Peer& peer) {
 
 absl::StatusOr<NextHopId> UpdateTrace::IdOf(const Address& gateway,
                                             const Peer& peer) {
-  NextHop next_hop;
-  next_hop.gateway = gateway;
-  next_hop.label = peer.Label();
-  const absl::StatusOr<NextHopIds::Id> id = ids_.IdOf(next_hop);
-  if (!id.ok()) return id.status();
-  if (id->is_new) {
-    next_hop.id = id->id;
-    absl::Status status = sink_.OnNextHop(next_hop);
-    if (!status.ok()) return status;
-  }
-  return id->id;
+  return ids_.IdOf(
+      {.gateway = gateway}, [&] { return peer.Label(); },
+      [&](const NextHop& next_hop) { return sink_.OnNextHop(next_hop); });
 }
 
 }  // namespace planb

@@ -130,17 +130,10 @@ class MrtRoutes {
 
   // The id of the path's next hop, announcing it if it is new.
   absl::StatusOr<NextHopId> IdOf(const Candidate& candidate) {
-    NextHop next_hop;
-    next_hop.gateway = candidate.path.next_hop;
-    next_hop.label = PeerLabel(candidate.peer);
-    const absl::StatusOr<NextHopIds::Id> id = ids_.IdOf(next_hop);
-    if (!id.ok()) return id.status();
-    next_hop.id = id->id;
-    if (id->is_new) {
-      absl::Status status = out_.OnNextHop(next_hop);
-      if (!status.ok()) return status;
-    }
-    return next_hop.id;
+    return ids_.IdOf(
+        {.gateway = candidate.path.next_hop},
+        [&] { return PeerLabel(candidate.peer); },
+        [&](const NextHop& next_hop) { return out_.OnNextHop(next_hop); });
   }
 
   // A peer may be missing from the table: GoBGP's own routes have the index of

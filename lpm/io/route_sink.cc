@@ -100,18 +100,24 @@ std::vector<NextHopGroup> RouteCollector::TakeGroups() {
                     [](const NextHopGroup& group) { return group.id; });
 }
 
-absl::StatusOr<NextHopIds::Id> NextHopIds::IdOf(const NextHop& next_hop) {
+absl::StatusOr<NextHopId> NextHopIds::IdOf(
+    NextHop next_hop, absl::FunctionRef<std::string()> label,
+    absl::FunctionRef<absl::Status(const NextHop&)> announce) {
+  if (!NamesNeighbor(next_hop)) next_hop.label = label();
   Meaning meaning(next_hop.gateway.has_value(),
                   next_hop.gateway.value_or(Address()), next_hop.interface,
-                  NamesNeighbor(next_hop) ? "" : next_hop.label);
+                  next_hop.label);
   const auto found = ids_.find(meaning);
-  if (found != ids_.end()) return Id{found->second, false};
+  if (found != ids_.end()) return found->second;
   if (next_ >= kUndecided) {
     return absl::ResourceExhaustedError("more next hops than ids");
   }
-  const Id id{static_cast<NextHopId>(next_++), true};
-  ids_.emplace(std::move(meaning), id.id);
-  return id;
+  next_hop.id = static_cast<NextHopId>(next_++);
+  if (NamesNeighbor(next_hop)) next_hop.label = label();
+  ids_.emplace(std::move(meaning), next_hop.id);
+  absl::Status status = announce(next_hop);
+  if (!status.ok()) return status;
+  return next_hop.id;
 }
 
 absl::Status RouteOutput::OnNextHop(const NextHop& next_hop) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -147,18 +148,17 @@ class RouteCollector : public RouteSink {
 // first one on, in order of appearance. Thread-compatible.
 class NextHopIds {
  public:
-  struct Id {
-    NextHopId id = kNoRoute;
-    bool is_new = false;  // not seen before
-  };
-
   // REQUIRES: IsNextHop(first).
   explicit NextHopIds(NextHopId first) : next_(first) {}
 
-  // The id of what `next_hop` means, which has no id yet. The label is a part
-  // of the meaning unless NamesNeighbor(next_hop).
-  // O(1). Errors: RESOURCE_EXHAUSTED when the ids run out.
-  absl::StatusOr<Id> IdOf(const NextHop& next_hop);
+  // The id of what `next_hop` means, which has no id and no label yet. The
+  // label is a part of the meaning unless NamesNeighbor(next_hop). Calls
+  // `label` for it then, or if the next hop is new. A new one is passed to
+  // `announce`, with both.
+  // O(1). Errors: RESOURCE_EXHAUSTED when the ids run out; those of `announce`.
+  absl::StatusOr<NextHopId> IdOf(
+      NextHop next_hop, absl::FunctionRef<std::string()> label,
+      absl::FunctionRef<absl::Status(const NextHop&)> announce);
 
  private:
   // Whether there is a gateway, it, the interface, and the label if it counts.

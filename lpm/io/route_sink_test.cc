@@ -100,15 +100,24 @@ TEST(RouteCollector, SortsAndKeepsTheLastOfEachPrefixOrId) {
 
 TEST(NextHopIds, NumberMeaningsInOrderOfAppearance) {
   NextHopIds ids(10);
+  NextHopId announcements = 0;
   const auto id_of = [&](absl::string_view gateway, std::string interface,
                          std::string label) {
     NextHop next_hop;
     if (!gateway.empty()) next_hop.gateway = *Address::Parse(gateway);
     next_hop.interface = std::move(interface);
-    next_hop.label = std::move(label);
-    const absl::StatusOr<NextHopIds::Id> id = ids.IdOf(next_hop);
+    std::string is_new;
+    const absl::StatusOr<NextHopId> id = ids.IdOf(
+        next_hop, [&] { return label; },
+        [&](const NextHop& announced) {
+          is_new = " new";
+          next_hop.id = 10 + announcements++;
+          next_hop.label = label;
+          EXPECT_EQ(announced, next_hop);
+          return absl::OkStatus();
+        });
     EXPECT_TRUE(id.ok()) << id.status();
-    return absl::StrCat(id->id, id->is_new ? " new" : "");
+    return absl::StrCat(*id, is_new);
   };
   EXPECT_EQ(id_of("192.0.2.1", "", "a"), "10 new");
   EXPECT_EQ(id_of("2001:db8::1", "", "a"), "11 new");
@@ -137,12 +146,23 @@ TEST(NextHopIds, NumberMeaningsInOrderOfAppearance) {
 
 TEST(NextHopIds, FailWhenIdsRunOut) {
   NextHopIds ids(kUndecided - 1);
-  NextHop a, b;
-  a.gateway = Address::V4(1);
-  b.gateway = Address::V4(2);
-  EXPECT_EQ(ids.IdOf(a)->id, kUndecided - 1);
-  EXPECT_TRUE(absl::IsResourceExhausted(ids.IdOf(b).status()));
-  EXPECT_EQ(ids.IdOf(a)->id, kUndecided - 1);
+  const auto id_of = [&](uint32_t gateway) {
+    return ids.IdOf(
+        {.gateway = Address::V4(gateway)}, [] { return "peer"; },
+        [](const NextHop&) { return absl::OkStatus(); });
+  };
+  EXPECT_EQ(*id_of(1), kUndecided - 1);
+  EXPECT_TRUE(absl::IsResourceExhausted(id_of(2).status()));
+  EXPECT_EQ(*id_of(1), kUndecided - 1);
+}
+
+TEST(NextHopIds, ReturnTheErrorOfAnnouncing) {
+  NextHopIds ids(1);
+  EXPECT_EQ(ids.IdOf(
+                   {.gateway = Address::V4(1)}, [] { return "peer"; },
+                   [](const NextHop&) { return absl::AbortedError("no"); })
+                .status(),
+            absl::AbortedError("no"));
 }
 
 }  // namespace

@@ -63,12 +63,12 @@ absl::Status ReadRoutes(const InitialTableOptions& options, RouteSink& sink) {
          {"line", problem.line},
          {"problem", problem.message}});
   }
-  Log(report->malformed > 0 || report->truncated ? LogLevel::kWarning
-                                                 : LogLevel::kInfo,
-      "read routes",
+  Log(report->whole() ? LogLevel::kInfo : LogLevel::kWarning, "read routes",
       {{"file", options.routes_file},
        {"routes", report->routes},
        {"malformed", report->malformed},
+       {"paths_skipped", report->paths_skipped},
+       {"routes_lost", report->routes_lost},
        {"ignored", report->ignored},
        {"truncated", report->truncated ? 1 : 0}});
   return absl::OkStatus();

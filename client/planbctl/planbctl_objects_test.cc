@@ -181,6 +181,34 @@ TEST_F(PlanbctlObjectsTest, ALoadCanBeRepeatedByItsRequestId) {
   EXPECT_EQ(Via("11.0.0.1"), "192.0.2.2");
 }
 
+// A path that cannot be read is no matter while its prefix has another.
+TEST_F(PlanbctlObjectsTest, ALostRouteIsReportedAndASkippedPathIsCounted) {
+  const std::string bad = Attribute(1, Number(9, 1));  // no ORIGIN is 9
+  const std::string good = Attributes("192.0.2.1");
+  const auto record = [](const std::string& prefix,
+                         const std::vector<std::string>& paths) {
+    std::string body =
+        absl::StrCat(Number(0, 4), Nlri(prefix), Number(paths.size(), 2));
+    for (const std::string& path : paths) {
+      absl::StrAppend(&body, Number(0, 2), Number(0, 4), Number(path.size(), 2),
+                      path);
+    }
+    return Record(13, 2, body);
+  };
+  const std::string skipped =
+      Write("skipped.mrt", record("11.0.0.0/8", {bad, good}));
+  EXPECT_THAT(Do("load " + skipped), HasSubstr("; 1 paths skipped"));
+  EXPECT_THAT(Do("load --strict " + skipped), HasSubstr("; 1 paths skipped"));
+  const std::string lost = Write(
+      "lost.mrt", record("11.0.0.0/8", {good}) + record("12.0.0.0/8", {bad}));
+  EXPECT_THAT(Fails(1, "load " + lost, "no path to 12.0.0.0/8 could be read"),
+              HasSubstr("1 paths skipped, 1 routes lost"));
+  Fails(1, "load --json " + lost, "1 routes lost");
+  Fails(2, "load --strict " + lost, "no path to 12.0.0.0/8 could be read");
+  Fails(2, "routes replace " + lost, "no path to 12.0.0.0/8 could be read");
+  EXPECT_THAT(Do("routes list"), HasSubstr("11.0.0.0/8"));
+}
+
 TEST_F(PlanbctlObjectsTest, TheNextDumpIsComparedAndReplacedByMeaning) {
   const Routes routes = {{"11.0.0.0/8", "192.0.2.1"},
                          {"12.0.0.0/8", "192.0.2.2"}};

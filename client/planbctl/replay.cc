@@ -138,7 +138,7 @@ ExitCode Run(const Arguments& arguments) {
         ReadBgpUpdates(path, {.strict = absl::GetFlag(FLAGS_strict)}, sink);
     if (!sink.server_error().ok()) return Fail(sink.server_error());
     if (!report.ok()) return FailUsage(report.status().message());
-    ReportProblems(path, *report);
+    ReportProblems(path, *report, ProblemCounts(*report));
     files.updates += report->updates;
     files.malformed += report->malformed;
     files.truncated = files.truncated || report->truncated;

@@ -17,7 +17,8 @@ ABSL_FLAG(uint32_t, next_hops, 64,
 
 namespace planb::client {
 
-void ReportProblems(const std::string& path, const RecordReport& report) {
+void ReportProblems(const std::string& path, const RecordReport& report,
+                    const std::string& counts) {
   for (const RouteFileProblem& problem : report.problems) {
     const std::string where = problem.line > 0
                                   ? absl::StrCat("line ", problem.line)
@@ -25,12 +26,8 @@ void ReportProblems(const std::string& path, const RecordReport& report) {
     absl::FPrintF(stderr, "planbctl: %s: %s: %s\n", path, where,
                   problem.message);
   }
-  if (report.malformed > report.problems.size()) {
-    absl::FPrintF(stderr, "planbctl: %s: %d malformed records in all\n", path,
-                  report.malformed);
-  }
-  if (report.truncated) {
-    absl::FPrintF(stderr, "planbctl: %s: the file breaks off\n", path);
+  if (!counts.empty()) {
+    absl::FPrintF(stderr, "planbctl: %s: %s\n", path, counts);
   }
 }
 
@@ -39,7 +36,7 @@ absl::StatusOr<std::vector<Route>> ReadRoutes(const std::string& path,
   RouteCollector collector;
   const auto report = ReadRouteFile(path, {}, collector);
   if (!report.ok()) return report.status();
-  ReportProblems(path, *report);
+  ReportProblems(path, *report, ProblemCounts(*report));
   if (objects != nullptr) {
     objects->next_hops = collector.TakeNextHops();
     objects->groups = collector.TakeGroups();

@@ -21,8 +21,10 @@
 
 namespace planb::client {
 
-// Prints the problems of reading `path` to stderr.
-void ReportProblems(const std::string& path, const RecordReport& report);
+// Prints the problems of reading `path` to stderr, and `counts`, its
+// ProblemCounts, unless empty.
+void ReportProblems(const std::string& path, const RecordReport& report,
+                    const std::string& counts);
 
 // The routes of a file, sorted, each prefix once. Prints problems to stderr.
 // `objects`, if not null, gets its next hops and groups.

@@ -301,16 +301,18 @@ ExitCode Show(const LoadReport& load, const FileObjects& objects,
   line.set_visible_generation(Number(load.visible_generation));
   line.set_malformed(Number(file.malformed));
   line.set_ignored(Number(file.ignored));
+  line.set_paths_skipped(Number(file.paths_skipped));
+  line.set_routes_lost(Number(file.routes_lost));
   line.set_truncated(file.truncated);
   line.set_seconds(absl::ToDoubleSeconds(took));
+  const std::string counts = ProblemCounts(file);
   Print(line, absl::StrFormat(
                   "%d routes and %d next hops in %.2f s: %d added, %d changed, "
-                  "%d unchanged; generation %d; %d records malformed%s\n",
+                  "%d unchanged; generation %d; %s\n",
                   load.routes, objects.next_hops(), line.seconds(), load.added,
-                  load.changed, load.unchanged, load.generation, file.malformed,
-                  file.truncated ? "; the file is truncated" : ""));
-  return file.malformed > 0 || file.truncated ? ExitCode::kNegative
-                                              : ExitCode::kOk;
+                  load.changed, load.unchanged, load.generation,
+                  counts.empty() ? "0 records malformed" : counts));
+  return file.whole() ? ExitCode::kOk : ExitCode::kNegative;
 }
 
 ExitCode Run(const Arguments& arguments) {
@@ -351,7 +353,7 @@ ExitCode Run(const Arguments& arguments) {
   if (!sink.server_error().ok() || !file.ok()) progress.reset();
   if (!sink.server_error().ok()) return Fail(sink.server_error());
   if (!file.ok()) return FailUsage(file.status().message());
-  ReportProblems(path, *file);
+  ReportProblems(path, *file, ProblemCounts(*file));
   const auto load = loader.Finish();
   progress.reset();
   if (!load.ok()) return Fail(load.status());
@@ -379,7 +381,8 @@ const Command kLoadCommand = {
         "names it. It keeps the id of FILE only if that is free. No object "
         "of the table is changed.\n\nMalformed records are reported and "
         "skipped. Exits with 1 "
-        "if there were malformed records or FILE is truncated; all other "
+        "if there were malformed records, if a route is lost because none of "
+        "its paths could be read, or if FILE is truncated; all other "
         "routes are loaded. With --strict the first malformed record ends "
         "the load with 2; earlier chunks stay applied.",
     .flags = {"ack", "ack_replicas", "writer_epoch", "request_id", "chunk",

@@ -7,8 +7,42 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace planb {
+namespace {
+
+std::string Counts(const RecordReport& report, uint64_t paths_skipped,
+                   uint64_t routes_lost) {
+  std::vector<std::string> parts;
+  const auto add = [&](uint64_t count, absl::string_view what) {
+    if (count > 0) parts.push_back(absl::StrCat(count, " ", what));
+  };
+  add(report.malformed, "records malformed");
+  add(paths_skipped, "paths skipped");
+  add(routes_lost, "routes lost");
+  if (report.ignored > 0) {
+    parts.push_back(absl::StrCat(
+        report.ignored, " records ignored (",
+        absl::StrJoin(report.ignored_by, ", ",
+                      [](std::string* to, const auto& entry) {
+                        absl::StrAppend(to, entry.second, " ", entry.first);
+                      }),
+        ")"));
+  }
+  if (report.truncated) parts.emplace_back("the file breaks off");
+  return absl::StrJoin(parts, ", ");
+}
+
+}  // namespace
+
+std::string ProblemCounts(const RecordReport& report) {
+  return Counts(report, 0, 0);
+}
+
+std::string ProblemCounts(const RouteFileReport& report) {
+  return Counts(report, report.paths_skipped, report.routes_lost);
+}
 
 void ProblemOutput::OnIgnored(absl::string_view what) {
   ++records_.ignored;

@@ -52,6 +52,11 @@ struct RecordPlace {
   uint64_t line = 0;    // for text, counted from 1; else 0
 };
 
+// What of a file could not be used, as in "1 records malformed, 3 records
+// ignored (2 BGP4MP, 1 OSPFv2), the file breaks off"; empty if there is
+// nothing.
+std::string ProblemCounts(const RecordReport& report);
+
 // Counts problems, describes the first ones, and turns them into errors if
 // `strict`. A status other than OK ends the reading. Thread-compatible.
 class ProblemOutput {
@@ -121,7 +126,15 @@ struct RouteFileReport : RecordReport {
   uint64_t routes_lost = 0;
   uint64_t next_hops = 0;
   uint64_t groups = 0;
+
+  // False if routes of the file are missing.
+  bool whole() const {
+    return malformed == 0 && routes_lost == 0 && !truncated;
+  }
 };
+
+// The same, with skipped paths and lost routes.
+std::string ProblemCounts(const RouteFileReport& report);
 
 // A sink that collects. A later item replaces an earlier one of the same prefix
 // or id. Thread-compatible.

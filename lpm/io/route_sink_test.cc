@@ -38,6 +38,27 @@ TEST(ProblemOutput, CountsAllAndDescribesTheFirstOnes) {
   EXPECT_EQ(out.records().problems.back().message, "bad");
 }
 
+TEST(ProblemCounts, NamesEachKindAndEachTypeApart) {
+  RouteCollector sink;
+  RouteOutput out("F", /*strict=*/false, sink);
+  EXPECT_EQ(ProblemCounts(out.report()), "");
+  out.OnIgnored("OSPFv2");
+  EXPECT_EQ(ProblemCounts(out.report()), "1 records ignored (1 OSPFv2)");
+  out.OnIgnored("BGP4MP");
+  out.OnIgnored("OSPFv2");
+  EXPECT_TRUE(out.OnMalformed({1, 0}, "bad").ok());
+  EXPECT_TRUE(out.OnTruncated({2, 0}, "cut").ok());
+  EXPECT_EQ(ProblemCounts(out.records()),
+            "1 records malformed, 3 records ignored (1 BGP4MP, 2 OSPFv2), the "
+            "file breaks off");
+  out.OnPathSkipped({1, 0}, "bad");
+  out.OnPathSkipped({1, 0}, "bad");
+  EXPECT_TRUE(out.OnRouteLost({1, 0}, Prefix()).ok());
+  EXPECT_EQ(ProblemCounts(out.report()),
+            "1 records malformed, 2 paths skipped, 1 routes lost, 3 records "
+            "ignored (1 BGP4MP, 2 OSPFv2), the file breaks off");
+}
+
 TEST(ProblemOutput, StrictTurnsAProblemIntoAnError) {
   ProblemOutput out("F", /*strict=*/true);
   EXPECT_EQ(out.OnMalformed({12, 0}, "bad"),

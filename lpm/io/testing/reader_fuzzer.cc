@@ -92,9 +92,7 @@ void CheckReport(const Reading& lenient) {
 // than a skipped path.
 void CheckStrict(const Reading& strict, const Reading& lenient) {
   CheckReading(strict);
-  const RouteFileReport& report = lenient.report;
-  if (!lenient.status.ok() ||
-      (report.malformed == 0 && report.routes_lost == 0 && !report.truncated)) {
+  if (!lenient.status.ok() || lenient.report.whole()) {
     return CheckSame(strict, lenient);
   }
   ABSL_RAW_CHECK(absl::IsDataLoss(strict.status), "strict was lenient");

@@ -16,7 +16,6 @@
 namespace planb::client {
 namespace {
 
-// fe80::/10 and 169.254.0.0/16.
 // A byte that no text has separates the parts.
 std::string MeaningOf(const NextHop& hop) {
   const std::string gateway =

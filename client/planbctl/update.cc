@@ -383,8 +383,8 @@ const Command kLoadCommand = {
         "skipped. Exits with 1 "
         "if there were malformed records, if a route is lost because none of "
         "its paths could be read, or if FILE is truncated; all other "
-        "routes are loaded. With --strict the first malformed record ends "
-        "the load with 2; earlier chunks stay applied.",
+        "routes are loaded. With --strict the first malformed record or lost "
+        "route ends the load with 2; earlier chunks stay applied.",
     .flags = {"ack", "ack_replicas", "writer_epoch", "request_id", "chunk",
               "strict"},
     .run = Run,

@@ -62,6 +62,21 @@ TEST_F(PlanbctlServerTest, Soak) {
   Fails(4, "soak --server=unix:///nonexistent " + file);
 }
 
+TEST_F(PlanbctlServerTest, VerifyComparesAnswersForACallerThatMayOnlyLookUp) {
+  const std::string policy = Write("policy", R"({"name": "p", "allow_rules": [
+      {"name": "lookups", "request": {"paths": ["/planb.v1.RouteLookup/*"]}}]})");
+  const std::string file = Write("routes", kTable);
+  Kill();
+  Start("none", file, {absl::StrCat("--authorization_policy=", policy)});
+  const std::string says = "this caller may not list routes: ";
+  EXPECT_THAT(Fails(0, "verify --samples=0 " + file, says),
+              HasSubstr(" 0 mismatches; the routes are not compared"));
+  EXPECT_THAT(Fails(0, "verify --json --samples=0 " + file, says),
+              Not(HasSubstr("different_routes")));
+  const std::string other = Write("other", "10.0.0.0/8 6\n::/0 1\n");
+  Fails(1, "verify --samples=0 " + other, says);
+}
+
 TEST_F(PlanbctlServerTest, RefusalsEndWith3) {
   for (const char* words :
        {"lookup ::1", "lookup -", "status", "announce ::/0 1", "withdraw ::/0",

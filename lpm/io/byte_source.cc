@@ -230,6 +230,8 @@ class DecompressingSource : public ByteSource {
         if (!status_.ok()) break;
       }
       if (!in_member_) {
+        if (members_ > 0) SkipPadding();
+        if (pending_.empty() && !end_of_source_) continue;
         if (pending_.empty()) return 0;
         stream_ = {};
         if (!Codec::Start(&stream_)) {
@@ -252,6 +254,11 @@ class DecompressingSource : public ByteSource {
     pending_ = absl::string_view(buffer_.data(), *count);
     end_of_source_ = *count == 0;
     return absl::OkStatus();
+  }
+
+  void SkipPadding() {
+    pending_.remove_prefix(
+        std::min(pending_.find_first_not_of('\0'), pending_.size()));
   }
 
   // Takes bytes from the front of `pending_` and writes at most `size` to
@@ -304,29 +311,45 @@ class DecompressingSource : public ByteSource {
 
 }  // namespace
 
+namespace {
+
+// The first bytes of `source`, at most `size`, which it returns again.
+// Errors: those of source->Read, which it also returns again.
+absl::StatusOr<std::string> PeekAt(std::unique_ptr<ByteSource>& source,
+                                   size_t size) {
+  std::string head(size, '\0');
+  size_t filled = 0;
+  absl::StatusOr<size_t> count = 0;
+  while (filled < size) {
+    count = source->Read(head.data() + filled, size - filled);
+    if (!count.ok() || *count == 0) break;
+    filled += *count;
+  }
+  head.resize(filled);
+  source = std::make_unique<Concatenated>(head, SIZE_MAX, std::move(source));
+  if (!count.ok()) return count.status();
+  return head;
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<ByteSource>> Decompress(
     std::unique_ptr<ByteSource> source) {
-  // A bzip2 header is the magic and a digit.
-  std::string head(kBzip2Magic.size() + 1, '\0');
-  size_t size = 0;
-  while (size < head.size()) {
-    absl::StatusOr<size_t> count =
-        source->Read(head.data() + size, head.size() - size);
-    if (!count.ok()) return count.status();
-    if (*count == 0) break;
-    size += *count;
-  }
-  head.resize(size);
-  const bool gzip = absl::StartsWith(head, kGzipMagic);
-  const bool bzip2 = absl::StartsWith(head, kBzip2Magic) && size == 4 &&
-                     head[3] >= '1' && head[3] <= '9';
-  source = std::make_unique<Concatenated>(std::move(head), SIZE_MAX,
-                                          std::move(source));
-  if (gzip) {
-    return std::make_unique<DecompressingSource<Gzip>>(std::move(source));
-  }
-  if (bzip2) {
-    return std::make_unique<DecompressingSource<Bzip2>>(std::move(source));
+  // A gzip of a gzip is a common accident, more layers are none.
+  for (int layer = 0; layer < 2; ++layer) {
+    // A bzip2 header is the magic and a digit.
+    const absl::StatusOr<std::string> head =
+        PeekAt(source, kBzip2Magic.size() + 1);
+    if (!head.ok() && layer == 0) return head.status();
+    if (!head.ok()) break;  // the reader will see it
+    if (absl::StartsWith(*head, kGzipMagic)) {
+      source = std::make_unique<DecompressingSource<Gzip>>(std::move(source));
+    } else if (absl::StartsWith(*head, kBzip2Magic) && head->size() == 4 &&
+               head->back() >= '1' && head->back() <= '9') {
+      source = std::make_unique<DecompressingSource<Bzip2>>(std::move(source));
+    } else {
+      break;
+    }
   }
   return source;
 }

@@ -134,8 +134,8 @@ class ByteCursor {
 
 // Returns the uncompressed bytes of `source`. If it does not start with a gzip
 // or bzip2 header, these are its own bytes. Concatenated members, as from `cat
-// a.gz b.gz`, are read as one stream. Other bytes after the last member are
-// DATA_LOSS.
+// a.gz b.gz`, are read as one stream. Zeros after the last member are padding,
+// other bytes DATA_LOSS. What was compressed twice is uncompressed twice.
 // Memory: fixed, about 100 KiB for gzip and 4 MiB for bzip2.
 // Errors: those of source->Read for its first bytes.
 absl::StatusOr<std::unique_ptr<ByteSource>> Decompress(

@@ -385,6 +385,39 @@ TEST_P(Codec, DetectsAWrongChecksum) {
   EXPECT_THAT(result.status.message(), HasSubstr("corrupt"));
 }
 
+TEST_P(Codec, ZerosAfterAMemberArePadding) {
+  const std::string padded = Compress("text") + std::string(70'000, '\0');
+  for (const size_t piece : {size_t{1}, SIZE_MAX}) {
+    const Result result = ReadAll(StringSource(padded, piece));
+    EXPECT_EQ(result.bytes, "text");
+    EXPECT_TRUE(result.status.ok()) << result.status;
+    // As on a tape.
+    EXPECT_EQ(ReadAll(StringSource(padded + padded, piece)).bytes, "texttext");
+  }
+  const Result other = ReadAll(StringSource(padded + "x"));
+  EXPECT_EQ(other.bytes, "text");
+  EXPECT_TRUE(absl::IsDataLoss(other.status)) << other.status;
+  // There is no member before.
+  EXPECT_EQ(ReadAll(StringSource(std::string(9, '\0'))).bytes.size(), 9u);
+}
+
+TEST_P(Codec, ReadsWhatWasCompressedTwice) {
+  for (const auto inner : {Gzip, Bzip2}) {
+    const std::string twice = Compress(inner("text") + inner(" and more"));
+    const Result result = ReadAll(StringSource(twice, 1));
+    EXPECT_EQ(result.bytes, "text and more");
+    EXPECT_TRUE(result.status.ok()) << result.status;
+    // Three times is not read, and what is left says what it is.
+    EXPECT_EQ(ReadAll(StringSource(inner(twice))).bytes,
+              inner("text") + inner(" and more"));
+    for (size_t cut = 10; cut < twice.size(); ++cut) {
+      const absl::Status status =
+          ReadAll(StringSource(twice.substr(0, cut))).status;
+      EXPECT_TRUE(absl::IsDataLoss(status)) << cut << status;
+    }
+  }
+}
+
 TEST_P(Codec, EndsWithDataLossAtTrailingBytes) {
   const Result result = ReadAll(StringSource(Compress("text") + "and more"));
   EXPECT_EQ(result.bytes, "text");

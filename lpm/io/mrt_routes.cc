@@ -47,6 +47,19 @@ Subtype SubtypeOf(uint16_t number) {
   }
 }
 
+// What records of a subtype hold that is kOther.
+std::string NameOfOther(uint16_t subtype) {
+  switch (subtype) {
+    case 3:   // RIB_IPV4_MULTICAST
+    case 5:   // RIB_IPV6_MULTICAST
+    case 9:   // RIB_IPV4_MULTICAST_ADDPATH
+    case 11:  // RIB_IPV6_MULTICAST_ADDPATH
+      return "TABLE_DUMP_V2 multicast";
+    default:
+      return absl::StrCat("TABLE_DUMP_V2 subtype ", subtype);
+  }
+}
+
 // The best of the paths seen so far.
 struct Candidate {
   BgpPath path;
@@ -77,7 +90,7 @@ class MrtRoutes {
       case Subtype::kOther:
         break;
     }
-    return Ignore(absl::StrCat("TABLE_DUMP_V2 subtype ", record.subtype));
+    return Ignore(NameOfOther(record.subtype));
   }
 
  private:

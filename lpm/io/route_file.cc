@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -27,6 +28,36 @@ RouteFormat DetectRouteFormat(absl::string_view head) {
   if (StartsLikeMrt(head)) return RouteFormat::kMrt;
   if (LooksLikeTextRoutes(head)) return RouteFormat::kText;
   return RouteFormat::kUnknown;
+}
+
+std::string NameOfOtherFormat(absl::string_view head) {
+  struct Format {
+    absl::string_view name, start;
+    size_t offset = 0;
+  };
+  static constexpr Format kFormats[] = {
+      {"xz", "\xfd\x37zXZ"},
+      {"zstd", "\x28\xb5\x2f\xfd"},
+      {"lz4", "\x04\x22\x4d\x18"},
+      {"compress (.Z)", "\x1f\x9d"},
+      {"a zip archive", "PK\x03\x04"},
+      {"a zip archive without files", "PK\x05\x06"},
+      {"a 7-Zip archive", "7z\xbc\xaf\x27\x1c"},
+      {"a tar archive", "ustar", 257},
+      {"UTF-16 text", "\xff\xfe"},
+      {"UTF-16 text", "\xfe\xff"},
+      {"an SQLite database", "SQLite format 3"},
+  };
+  for (const Format& format : kFormats) {
+    if (head.size() > format.offset &&
+        absl::StartsWith(head.substr(format.offset), format.start)) {
+      return std::string(format.name);
+    }
+  }
+  const absl::string_view text = absl::StripLeadingAsciiWhitespace(head);
+  if (absl::StartsWith(text, "{") || absl::StartsWith(text, "[")) return "JSON";
+  if (absl::StartsWith(text, "<")) return "HTML or XML";
+  return "";
 }
 
 namespace {
@@ -109,6 +140,14 @@ absl::Status ReadTableFileRoutes(ByteReader& in, RouteOutput& out) {
 }
 
 absl::Status Unrecognized(absl::string_view name, absl::string_view head) {
+  const std::string other = NameOfOtherFormat(head);
+  if (!other.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        name, ": ", other,
+        ", which is not read; a text of routes (\"PREFIX/LENGTH NEXTHOP\" a "
+        "line), MRT (RFC 6396) and a table file are, plain, gzipped or "
+        "bzip2ed"));
+  }
   return absl::InvalidArgumentError(absl::StrCat(
       name,
       ": neither a text of routes (\"PREFIX/LENGTH NEXTHOP\" a line) nor MRT "
@@ -117,10 +156,10 @@ absl::Status Unrecognized(absl::string_view name, absl::string_view head) {
       absl::CHexEscape(head.substr(0, 16)), "\""));
 }
 
-absl::Status ReadDetected(absl::string_view name, ByteReader& in,
-                          const RouteFileOptions& options, RouteOutput& out) {
-  const absl::string_view head = in.Peek(kFormatProbe);
-  switch (DetectRouteFormat(head.substr(0, kFormatProbe))) {
+absl::Status ReadDetected(absl::string_view name, RouteFormat format,
+                          ByteReader& in, const RouteFileOptions& options,
+                          RouteOutput& out) {
+  switch (format) {
     case RouteFormat::kText:
       return ReadTextRoutes(in, out);
     case RouteFormat::kMrt:
@@ -130,11 +169,51 @@ absl::Status ReadDetected(absl::string_view name, ByteReader& in,
     case RouteFormat::kUnknown:
       break;
   }
+  const absl::string_view head = in.Peek(kFormatProbe);
   // The stream failed before its format was known.
   if (head.size() < kMrtHeaderSize && !in.status().ok()) {
     return out.OnEnd({}, in.status(), "");
   }
   return Unrecognized(name, head);
+}
+
+// What keeps all records of a file from giving a route, of which none did.
+std::string WhyNone(const RouteFileReport& report) {
+  const RouteFileProblem& first = report.problems.front();
+  return absl::StrCat(
+      report.paths_skipped + report.routes_lost > 0 || report.truncated
+          ? absl::StrCat("no route could be read: ", ProblemCounts(report))
+          : absl::StrCat("all ", report.malformed,
+                         first.line > 0 ? " lines" : " records",
+                         " are malformed"),
+      first.line > 0 ? absl::StrCat(": line ", first.line)
+                     : absl::StrCat(": byte ", first.offset),
+      ": ", first.message);
+}
+
+// OK if the file gave a route or may be without.
+absl::Status CheckSomeRoute(absl::string_view name, RouteFormat format,
+                            const RouteFileReport& report, bool allow_empty) {
+  if (report.routes > 0) return absl::OkStatus();
+  if (report.ignored > 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": ",
+                     report.ignored_by.contains(MrtTypeName(kMrtBgp4mp))
+                         ? "BGP4MP updates: try planbctl replay; "
+                         : "",
+                     "no route: ", ProblemCounts(report)));
+  }
+  if (!report.problems.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(name, ": ", WhyNone(report)));
+  }
+  if (format == RouteFormat::kMrt) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        name, ": no route: an MRT peer index without RIB records"));
+  }
+  if (allow_empty) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      name, ": no routes in it; --allow_empty takes it for an empty table"));
 }
 
 }  // namespace
@@ -158,9 +237,14 @@ absl::StatusOr<RouteFileReport> ReadRoutes(absl::string_view name,
   if (!plain.ok()) return plain.status();
   ByteReader in(*std::move(plain));
   RouteOutput out(name, options.strict, sink);
-  absl::Status status = ReadDetected(name, in, options, out);
+  const RouteFormat format =
+      DetectRouteFormat(in.Peek(kFormatProbe).substr(0, kFormatProbe));
+  absl::Status status = ReadDetected(name, format, in, options, out);
   if (!status.ok()) return status;
-  return out.report();
+  const RouteFileReport report = out.report();
+  status = CheckSomeRoute(name, format, report, options.allow_empty);
+  if (!status.ok()) return status;
+  return report;
 }
 
 }  // namespace planb

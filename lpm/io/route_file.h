@@ -25,6 +25,8 @@ struct RouteFileOptions {
   // The first malformed record, or a truncated file, is an error instead of
   // being counted.
   bool strict = false;
+  // A file with nothing in it is a table without routes instead of an error.
+  bool allow_empty = false;
   // The id of the first next hop of an MRT file, which has no ids of its own.
   // Several MRT files for one table need ranges that do not overlap: for each
   // further file, add the `next_hops` of the last report. Not used for text and
@@ -52,7 +54,12 @@ struct RouteFileOptions {
 // DATA_LOSS, with or without `strict`.
 //
 // A route that is in the file twice reaches the sink twice; the last one
-// counts. An empty file has no routes and is valid. Errors: NOT_FOUND,
+// counts.
+//
+// A file that gives no route is an error, for a caller that takes it for a
+// table withdraws everything: INVALID_ARGUMENT if all its records are of other
+// kinds, naming these; FAILED_PRECONDITION if no record could be read, or if
+// there is none and not `allow_empty`. Other errors: NOT_FOUND,
 // PERMISSION_DENIED or UNAVAILABLE for the file itself; INVALID_ARGUMENT if its
 // format is not recognized; DATA_LOSS for a malformed record or a truncated
 // file with `strict`, and for a damaged table file; UNIMPLEMENTED for a table
@@ -80,6 +87,10 @@ inline constexpr size_t kFormatProbe = 64 << 10;
 // a route, or all are blank or comments. MRT needs six bytes, a table file its
 // magic number.
 RouteFormat DetectRouteFormat(absl::string_view head);
+
+// What a file is that starts with `head` and that this library does not read,
+// such as "xz" or "JSON"; empty if that is not known.
+std::string NameOfOtherFormat(absl::string_view head);
 
 // True if DetectRouteFormat takes `head` for text unless it is something else.
 bool LooksLikeTextRoutes(absl::string_view head);

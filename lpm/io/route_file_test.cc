@@ -8,7 +8,9 @@
 #include <fstream>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "lpm/io/testing/bytes.h"
 #include "lpm/io/testing/read.h"
@@ -19,6 +21,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::StartsWith;
 using ::testing::TempDir;
 
 constexpr RouteFileOptions kStrict = {.strict = true};
@@ -49,15 +52,149 @@ TEST(ReadRoutes, ReadsEitherFormatUnderEveryCompression) {
   }
 }
 
-TEST(ReadRoutes, AnEmptyFileHasNoRoutes) {
-  for (const std::string& file : {std::string(), Gzip(""), Bzip2("")}) {
-    EXPECT_EQ(ReadAny(file, kStrict).Summary(), "0 routes, 0 hops");
+constexpr RouteFileOptions kAllowEmpty = {.allow_empty = true};
+
+TEST(ReadRoutes, AFileWithNothingInItIsATableOnlyIfAllowed) {
+  std::vector<std::string> files = {WriteTable({})};
+  for (const char* text : {"", "\n", " \t\r\n\n", "# no route\n", "# cut"}) {
+    for (const auto compress : {Plain, Gzip, Bzip2}) {
+      files.push_back(compress(text));
+    }
+  }
+  for (const std::string& file : files) {
+    const Reading reading = ReadAny(file);
+    EXPECT_TRUE(absl::IsFailedPrecondition(reading.status)) << reading.status;
+    EXPECT_EQ(reading.status.message(),
+              "F: no routes in it; --allow_empty takes it for an empty table");
+    EXPECT_EQ(ReadAny(file, kStrict).status, reading.status);
+    EXPECT_EQ(ReadAny(file, kAllowEmpty).Summary(), "0 routes, 0 hops");
+  }
+  // A table without routes may have other things.
+  TableContents objects;
+  objects.next_hops = {{.id = 5}};
+  EXPECT_TRUE(absl::IsFailedPrecondition(ReadAny(WriteTable(objects)).status));
+  EXPECT_EQ(ReadAny(WriteTable(objects), kAllowEmpty).Summary(),
+            "0 routes, 1 hops");
+}
+
+std::string Peers() {
+  return TableDump(kPeerIndexTable,
+                   PeerTableBody({PeerEntry("2001:db8::1", 64500)}));
+}
+
+std::string AnUpdate() {
+  return Heard("::1", 1, Update("", NextHop4("192.0.2.9"), Nlri("::/0")));
+}
+
+TEST(ReadRoutes, NamesWhatGivesNoRoute) {
+  const std::string no_paths =
+      TableDump(kRibIpv6Unicast, RibBody("2001:db8::/32", {}));
+  struct {
+    std::string file;
+    const char* says;
+  } const cases[] = {
+      {AnUpdate(),
+       "BGP4MP updates: try planbctl replay; no route: 1 records ignored (1 "
+       "BGP4MP)"},
+      {HeardAt(1, 2, "::1", 1, BgpMessage(4, "")) + Mrt(11, 0, "x"),
+       "BGP4MP updates: try planbctl replay; no route: 2 records ignored (1 "
+       "BGP4MP, 1 OSPFv2)"},
+      {Mrt(11, 0, "x") + Mrt(11, 0, "y") + Mrt(48, 0, "z"),
+       "no route: 3 records ignored (2 OSPFv2, 1 OSPFv3)"},
+      {Mrt(32, 0, "x"), "no route: 1 records ignored (1 ISIS)"},
+      {Peers() + TableDump(kRibIpv4Multicast, RibBody("10.0.0.0/8", {})),
+       "multicast"},
+      {Peers(), "no route: an MRT peer index without RIB records"},
+      {Peers() + no_paths,
+       "no route: 1 records ignored (1 RIB records without paths)"},
+      {AnUpdate() + Mrt(99, 0, "x"),
+       "no route: 1 records malformed, 1 records ignored (1 BGP4MP)"},
+      {AnUpdate() + "cut", "1 records ignored (1 BGP4MP), the file breaks off"},
+  };
+  for (const auto& [file, says] : cases) {
+    for (const auto compress : {Plain, Gzip, Bzip2}) {
+      // `allow_empty` is for files with nothing in them.
+      const Reading reading = ReadAny(compress(file), kAllowEmpty);
+      EXPECT_TRUE(absl::IsInvalidArgument(reading.status)) << reading.status;
+      EXPECT_THAT(reading.status.message(), HasSubstr(says));
+      EXPECT_THAT(std::string(reading.status.message()), StartsWith("F: "));
+      EXPECT_FALSE(ReadAny(compress(file), kStrict).status.ok());
+    }
+    // Beside a route it is only counted.
+    const Reading mixed = ReadAny(SmallMrt() + file);
+    EXPECT_TRUE(mixed.status.ok()) << mixed.status;
+    EXPECT_EQ(mixed.report.routes, 2u);
+  }
+}
+
+TEST(ReadRoutes, NamesTheFirstReasonIfNothingCouldBeRead) {
+  const std::string bad_path =
+      TableDump(kRibIpv6Unicast,
+                RibBody("2001:db8::/32", {Entry(0, Origin(0) + "\x40")}));
+  const std::string route = SmallMrt().substr(Peers().size());
+  struct {
+    std::string file;
+    const char* says;
+  } const cases[] = {
+      {"# made by hand\n10.0.0.0/8\n::/0 0\n",
+       "F: all 2 lines are malformed: line 2: \"10.0.0.0/8\""},
+      {Peers() + Mrt(99, 0, "x") + Mrt(98, 0, "x"),
+       "F: all 2 records are malformed: byte "},
+      {TableDump(kRibIpv6Unicast, "short"),
+       "F: all 1 records are malformed: byte 0: "},
+      {bad_path, "F: no route could be read: 1 paths skipped, 1 routes lost"},
+      {route.substr(0, 20),
+       "F: no route could be read: the file breaks off: byte 0: "},
+      {route.substr(0, 11),
+       "F: no route could be read: the file breaks off: byte 0: "},
+      {Gzip(kSmallText).substr(0, 12),
+       "F: no route could be read: the file breaks off: "},
+      {Bzip2(kSmallText).substr(0, 12),
+       "F: no route could be read: the file breaks off: "},
+  };
+  for (const auto& [file, says] : cases) {
+    const Reading reading = ReadAny(file, kAllowEmpty);
+    EXPECT_TRUE(absl::IsFailedPrecondition(reading.status)) << reading.status;
+    EXPECT_THAT(std::string(reading.status.message()), StartsWith(says));
+    const Reading strict = ReadAny(file, kStrict);
+    EXPECT_TRUE(absl::IsDataLoss(strict.status)) << strict.status;
+  }
+}
+
+TEST(ReadRoutes, NamesOtherFormats) {
+  struct {
+    std::string file;
+    const char* says;
+  } const cases[] = {
+      {std::string("\xfd\x37zXZ\0\0\4", 8), "F: xz, which is not read"},
+      {"\x28\xb5\x2f\xfd\x24", "F: zstd, "},
+      {"\x04\x22\x4d\x18\x64", "F: lz4, "},
+      {"\x1f\x9d\x90", "F: compress (.Z), "},
+      {"PK\x03\x04", "F: a zip archive, "},
+      {"7z\xbc\xaf\x27\x1c", "F: a 7-Zip archive, "},
+      {"routes.txt" + std::string(247, '\0') + "ustar", "F: a tar archive, "},
+      {std::string("\xff\xfe"
+                   "1\0"
+                   "0\0",
+                   6),
+       "F: UTF-16 text, "},
+      {" {\"routes\": []}\n", "F: JSON, "},
+      {"[\n {\"dst\": \"10.0.0.0/8\"}\n]\n", "F: JSON, "},
+      {"<!DOCTYPE html><p>404</p>", "F: HTML or XML, "},
+      {"SQLite format 3", "F: an SQLite database, "},
+  };
+  for (const auto& [file, says] : cases) {
+    for (const auto compress : {Plain, Gzip, Bzip2}) {
+      const Reading reading = ReadAny(compress(file));
+      EXPECT_TRUE(absl::IsInvalidArgument(reading.status)) << reading.status;
+      EXPECT_THAT(std::string(reading.status.message()), StartsWith(says));
+    }
   }
 }
 
 TEST(ReadRoutes, RefusesUnknownFormats) {
   for (const std::string& file :
-       {std::string("{\"routes\": []}\n"), Gzip("<html></html>"),
+       {std::string("no routes\n"), Gzip("host,port\n"),
         std::string("\x7f"
                     "ELF\x02\x01\x01\0\0\0\0\0\0\0",
                     14),
@@ -80,6 +217,11 @@ void ExpectCut(const std::string& file, size_t cut, bool may_be_whole) {
   SCOPED_TRACE(cut);
   const Reading whole = ReadAny(file);
   const Reading reading = ReadAny(file.substr(0, cut));
+  if (absl::StrContains(reading.status.message(), "F: no route")) {
+    // Cut before the first route.
+    EXPECT_THAT(reading.routes, IsEmpty());
+    return;
+  }
   if (absl::IsInvalidArgument(reading.status)) {
     // Too short to recognize the format.
     EXPECT_LT(cut, 6u);
@@ -177,7 +319,7 @@ TEST(ReadTableFileRoutes, DeliversEverything) {
 TEST(ReadTableFileRoutes, DoesNotDescribeMembersOfGroups) {
   TableContents table;
   table.groups = {{5, {{6, 1}, {7, 1}}, ""}};
-  const Reading reading = ReadAny(WriteTable(table));
+  const Reading reading = ReadAny(WriteTable(table), kAllowEmpty);
   EXPECT_TRUE(reading.status.ok()) << reading.status;
   EXPECT_TRUE(reading.next_hops.empty());
 }

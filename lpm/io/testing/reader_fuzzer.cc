@@ -124,11 +124,19 @@ void CheckFile(const std::string& bytes) {
     CheckReport(lenient);
   } else if (bytes.substr(0, kTableFileMagic.size()) == kTableFileMagic) {
     ABSL_RAW_CHECK(absl::IsDataLoss(lenient.status) ||
-                       absl::IsUnimplemented(lenient.status),
+                       absl::IsUnimplemented(lenient.status) ||
+                       absl::IsFailedPrecondition(lenient.status),
                    "another error");
   } else {
-    ABSL_RAW_CHECK(absl::IsInvalidArgument(lenient.status), "another error");
-    ABSL_RAW_CHECK(lenient.routes.empty(), "routes of an unknown format");
+    ABSL_RAW_CHECK(absl::IsInvalidArgument(lenient.status) ||
+                       absl::IsFailedPrecondition(lenient.status),
+                   "another error");
+    ABSL_RAW_CHECK(lenient.routes.empty(), "routes of a refused file");
+    // A strict reading ends where this one found the first reason.
+    const Reading strict = ReadAny(bytes, {.strict = true});
+    ABSL_RAW_CHECK(!strict.status.ok() && strict.routes.empty(),
+                   "strict was lenient");
+    return CheckSame(ReadAny(bytes, {}, /*piece=*/1), lenient);
   }
   CheckSame(ReadAny(bytes, {}, /*piece=*/1), lenient);
   CheckStrict(ReadAny(bytes, {.strict = true}), lenient);

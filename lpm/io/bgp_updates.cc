@@ -7,10 +7,12 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "lpm/io/bgp.h"
 #include "lpm/io/byte_source.h"
 #include "lpm/io/mrt.h"
+#include "lpm/io/route_file.h"
 
 namespace planb {
 namespace {
@@ -25,6 +27,7 @@ class Updates {
     if (record.type != kMrtBgp4mp && record.type != kMrtBgp4mpEt) {
       return Ignore(MrtTypeName(record.type));
     }
+    has_bgp4mp_ = true;
     const absl::StatusOr<Bgp4mpRecord> parsed = ParseBgp4mp(record);
     if (!parsed.ok()) {
       return problems_.OnMalformed(record.place, parsed.status().message());
@@ -39,6 +42,21 @@ class Updates {
         break;
     }
     return Ignore("BGP4MP records that hold no message");
+  }
+
+  // OK unless all records are of other types.
+  absl::Status CheckSomeRecord() const {
+    const RecordReport& records = problems_.records();
+    if (has_bgp4mp_ || records.ignored == 0) return absl::OkStatus();
+    const bool table =
+        std::any_of(records.ignored_by.begin(), records.ignored_by.end(),
+                    [](const auto& by) {
+                      return absl::StartsWith(by.first, "TABLE_DUMP");
+                    });
+    return absl::InvalidArgumentError(
+        absl::StrCat(problems_.name(), ": ",
+                     table ? "a table dump: try planbctl load; " : "",
+                     "no BGP4MP record: ", ProblemCounts(records)));
   }
 
   BgpUpdatesReport report() const {
@@ -75,9 +93,20 @@ class Updates {
   ProblemOutput& problems_;
   UpdateSink& sink_;
   BgpUpdatesReport counts_;  // problems are in problems_
+  bool has_bgp4mp_ = false;
 };
 
 absl::Status Unrecognized(absl::string_view name, absl::string_view head) {
+  const RouteFormat format = DetectRouteFormat(head);
+  const std::string other =
+      format == RouteFormat::kText || format == RouteFormat::kTableFile
+          ? "a table: try planbctl load"
+          : NameOfOtherFormat(head);
+  if (!other.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        name, ": ", other,
+        "; recorded updates are MRT (RFC 6396), plain, gzipped or bzip2ed"));
+  }
   return absl::InvalidArgumentError(absl::StrCat(
       name,
       ": not MRT (RFC 6396), plain, gzipped or bzip2ed; it starts with \"",
@@ -91,13 +120,14 @@ absl::Status ReadRecords(ByteReader& in, ProblemOutput& problems,
   const absl::string_view head = in.Peek(kMrtHeaderSize);
   const bool cut = head.size() < kMrtHeaderSize && !in.status().ok();
   if (!head.empty() && !cut && !StartsLikeMrt(head)) {
-    return Unrecognized(problems.name(), head);
+    return Unrecognized(problems.name(), in.Peek(kFormatProbe));
   }
   MrtReader records(in, problems);
   for (;;) {
     MrtRecord record;
     absl::StatusOr<bool> more = records.Next(&record);
-    if (!more.ok() || !*more) return more.status();
+    if (!more.ok()) return more.status();
+    if (!*more) return updates.CheckSomeRecord();
     absl::Status status = updates.OnRecord(record);
     if (!status.ok()) return status;
   }

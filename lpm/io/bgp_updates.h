@@ -67,9 +67,10 @@ struct BgpUpdatesReport : RecordReport {
 // skipped as a whole and counted. The end of a session withdraws nothing: most
 // collectors record it as a state change only.
 // Errors: NOT_FOUND, PERMISSION_DENIED or UNAVAILABLE for the file itself;
-// INVALID_ARGUMENT if it is no MRT file; DATA_LOSS for a malformed record or a
-// truncated file with `strict`; the errors of the sink. Before an error the
-// sink may have received events.
+// INVALID_ARGUMENT if it is no MRT file, or has only records of other types,
+// such as those of a table dump, naming these; DATA_LOSS for a malformed record
+// or a truncated file with `strict`; the errors of the sink. Before an error
+// the sink may have received events.
 absl::StatusOr<BgpUpdatesReport> ReadBgpUpdates(
     const std::string& path, const BgpUpdatesOptions& options,
     UpdateSink& sink);

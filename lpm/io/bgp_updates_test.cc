@@ -30,6 +30,7 @@ using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::StartsWith;
 
 std::string Announce4(absl::string_view nlri) {
   return Update("", NextHop4("192.0.2.9"), nlri);
@@ -144,12 +145,43 @@ TEST(ReadBgpUpdates, CutAnywhereKeepsAllBeforeTheCut) {
 
 TEST(ReadBgpUpdates, RefusesOtherFormats) {
   for (const std::string& file :
-       {std::string("::/0 1\n"), std::string(100, '\0'), Gzip("<html>")}) {
+       {std::string(100, '\0'), Gzip("no updates"), Bzip2("BGP4MP")}) {
     const UpdateReading reading = ReadUpdates(file);
     EXPECT_TRUE(absl::IsInvalidArgument(reading.status)) << reading.status;
     EXPECT_THAT(reading.status.message(), HasSubstr("F: not MRT"));
   }
   EXPECT_TRUE(ReadUpdates("", /*strict=*/true).status.ok());
+  for (const auto& [file, says] :
+       std::vector<std::pair<std::string, const char*>>{
+           {"::/0 1\n", "F: a table: try planbctl load; "},
+           {WriteTable({}), "F: a table: try planbctl load; "},
+           {"<html>", "F: HTML or XML; "},
+           {"\xfd\x37zXZ", "F: xz; "}}) {
+    const UpdateReading reading = ReadUpdates(Gzip(file));
+    EXPECT_TRUE(absl::IsInvalidArgument(reading.status)) << reading.status;
+    EXPECT_THAT(std::string(reading.status.message()), StartsWith(says));
+  }
+}
+
+TEST(ReadBgpUpdates, RefusesAFileOfOtherRecords) {
+  for (const auto& [file, says] :
+       std::vector<std::pair<std::string, const char*>>{
+           {TableDump(kPeerIndexTable, PeerTableBody({})) +
+                TableDump(kRibIpv6Unicast, RibBody("::/0", {})),
+            "F: a table dump: try planbctl load; no BGP4MP record: 2 records "
+            "ignored (2 TABLE_DUMP_V2)"},
+           {Mrt(12, 1, "x") + "cut",
+            "F: a table dump: try planbctl load; no BGP4MP record: 1 records "
+            "ignored (1 TABLE_DUMP), the file breaks off"},
+           {Mrt(11, 0, "x"),
+            "F: no BGP4MP record: 1 records ignored (1 OSPFv2)"}}) {
+    const UpdateReading reading = ReadUpdates(file);
+    EXPECT_TRUE(absl::IsInvalidArgument(reading.status)) << reading.status;
+    EXPECT_EQ(reading.status.message(), says);
+    // A quiet session is no other kind of file.
+    EXPECT_TRUE(
+        ReadUpdates(Heard("::1", 1, BgpMessage(4, "")) + file).status.ok());
+  }
 }
 
 TEST(ReadBgpUpdates, ReadsAFileOfBird) {

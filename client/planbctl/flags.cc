@@ -101,8 +101,10 @@ ABSL_FLAG(uint32_t, ack_replicas, 0,
           "With --ack=replicated: the number of servers; 0 means all.");
 ABSL_FLAG(bool, strict, false,
           "announce: refuse prefixes that have a route; withdraw: refuse "
-          "prefixes without a route; load, replay: stop at the first malformed "
-          "record instead of skipping it.");
+          "prefixes without a route; load, replay: stop at the first record "
+          "that is malformed or cut, or whose route is lost, instead of "
+          "skipping it. \"routes replace\", \"routes diff\" and \"snapshot "
+          "import\" always do.");
 ABSL_FLAG(std::optional<uint64_t>, expected_generation, std::nullopt,
           "Change the table only if this is its generation.");
 ABSL_FLAG(bool, dry_run, false, "Validate and count, but change nothing.");
@@ -135,6 +137,9 @@ ABSL_FLAG(planb::client::Choice<planb::Family>, family, {planb::Family::kIpv6},
 ABSL_FLAG(std::string, routes, "",
           "generate: number of IPv6 routes, 100000 if empty; bench: a file of "
           "routes, as for load.");
+ABSL_FLAG(bool, allow_empty, false,
+          "Take a file with nothing in it for a table without routes, instead "
+          "of refusing it.");
 ABSL_FLAG(uint64_t, ipv4, 0, "Number of synthetic IPv4 routes.");
 ABSL_FLAG(uint64_t, seed, 1,
           "The same seed makes the same table and the same addresses.");

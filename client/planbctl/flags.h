@@ -106,6 +106,7 @@ ABSL_DECLARE_FLAG(planb::client::Choice<planb::Family>, family);
 
 // Of tables made up or read.
 ABSL_DECLARE_FLAG(std::string, routes);
+ABSL_DECLARE_FLAG(bool, allow_empty);
 ABSL_DECLARE_FLAG(uint64_t, ipv4);
 ABSL_DECLARE_FLAG(uint64_t, seed);
 

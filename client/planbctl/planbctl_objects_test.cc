@@ -22,12 +22,14 @@
 namespace planb::client {
 namespace {
 
+using ::testing::AllOf;
 using testing::Do;
 using testing::Fails;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using testing::Scratch;
+using testing::Slurp;
 using ::testing::StartsWith;
 using testing::Write;
 
@@ -260,6 +262,124 @@ TEST_F(PlanbctlObjectsTest, SnapshotsBringObjectsAndGroups) {
   EXPECT_THAT(groups, Not(HasSubstr("\n3 ")));
   Do("load " + file);
   EXPECT_EQ(Do("group list"), groups);
+}
+
+// Each command that takes a file for a table.
+constexpr const char* kOfFiles[] = {"load ", "routes replace ", "routes diff ",
+                                    "verify --samples=0 ", "snapshot import "};
+
+TEST_F(PlanbctlObjectsTest, AFileWithoutRoutesChangesNothing) {
+  Do("announce 10.0.0.0/8 via 192.0.2.1 ::/0 7");
+  const std::string routes = Do("routes list");
+  const std::string peers = Slurp(Dump("peers.mrt", {}));
+  const std::string multicast = Record(
+      13, 3, absl::StrCat(Number(0, 4), Nlri("10.0.0.0/8"), Number(0, 2)));
+  struct {
+    std::string file;
+    const char* says;
+    int code;
+  } const cases[] = {
+      {Updates("updates.mrt", {{"11.0.0.0/8", "192.0.2.1"}}),
+       "BGP4MP updates: try planbctl replay; no route: 1 records ignored", 2},
+      {Write("ospf.mrt", Record(11, 0, "x")), "1 OSPFv2", 2},
+      {Write("peers.mrt", peers), "an MRT peer index without RIB records", 2},
+      {Write("multicast.mrt", peers + multicast), "TABLE_DUMP_V2 multicast", 2},
+      {Write("page.html", "<html>404</html>"), "HTML or XML", 2},
+      {Write("empty", ""), "--allow_empty", 1},
+      {"/dev/null", "--allow_empty", 1},
+      {Write("comments", "# none\n\n"), "--allow_empty", 1},
+  };
+  for (const char* command : kOfFiles) {
+    for (const auto& [file, says, code] : cases) {
+      Fails(code, command + file, says);
+      if (code == 2) Fails(code, absl::StrCat(command, "--allow_empty ", file));
+    }
+  }
+  for (const char* strict : {"", "--strict "}) {
+    Fails(2, absl::StrCat("load ", strict, cases[0].file), cases[0].says);
+    Fails(1, absl::StrCat("load ", strict, "/dev/null"));
+  }
+  const std::string lines = Write("lines", "10.0.0.0\n# a\n::/0 0\n");
+  Fails(1, "load " + lines, "all 2 lines are malformed: line 1: ");
+  Fails(1, "verify " + lines, "all 2 lines are malformed: line 1: ");
+  Fails(2, "routes replace " + lines, "lines:1: ");
+  EXPECT_EQ(Do("routes list"), routes);
+  EXPECT_THAT(Do("status"), HasSubstr("generation     1"));
+  // What is meant is said.
+  EXPECT_THAT(Do("load --allow_empty /dev/null"), StartsWith("0 routes"));
+  Fails(1, "routes diff --allow_empty /dev/null");
+  EXPECT_THAT(Do("routes replace --allow_empty /dev/null"),
+              HasSubstr("2 removed"));
+  Do("verify --samples=10 --allow_empty /dev/null");
+}
+
+TEST_F(PlanbctlObjectsTest, WhatIsNotUsedIsCountedByType) {
+  const Routes route = {{"11.0.0.0/8", "192.0.2.1"}};
+  const std::string mixed =
+      Write("mixed.mrt", absl::StrCat(Slurp(Dump("dump.mrt", route)),
+                                      Slurp(Updates("updates.mrt", route)),
+                                      Record(11, 0, "x"), Record(11, 0, "y")));
+  const std::string counts = "3 records ignored (1 BGP4MP, 2 OSPFv2)";
+  EXPECT_THAT(Do("load " + mixed), HasSubstr("; " + counts));
+  EXPECT_THAT(Do("load --json " + mixed),
+              AllOf(HasSubstr(R"("ignored":3,)"), HasSubstr(R"("BGP4MP":1)"),
+                    HasSubstr(R"("OSPFv2":2)")));
+  for (const char* command : kOfFiles) {
+    Fails(0, command + mixed, counts);
+  }
+  Fails(0, "replay --speed=0 " + mixed,
+        "4 records ignored (2 OSPFv2, 2 TABLE_DUMP_V2)");
+  EXPECT_THAT(
+      Do("replay --json --speed=0 " + mixed),
+      AllOf(HasSubstr(R"("ignored":4,"ignored_by":{)"),
+            HasSubstr(R"("OSPFv2":2)"), HasSubstr(R"("TABLE_DUMP_V2":2)")));
+  Fails(2, "replay --speed=0 " + Dump("dump.mrt", route),
+        "a table dump: try planbctl load; no BGP4MP record: 2 records ignored");
+}
+
+TEST_F(PlanbctlObjectsTest, EachCommandReadsTheStandardInput) {
+  const std::string text = "10.0.0.0/8 1\n";
+  EXPECT_THAT(Do("load -", text), StartsWith("1 routes"));
+  EXPECT_THAT(Do("routes diff -", text), IsEmpty());
+  EXPECT_THAT(Do("routes replace -", "10.0.0.0/8 2\n"), HasSubstr("1 changed"));
+  Fails(1, "routes diff -", "", text);
+  Fails(1, "verify --samples=0 -", "", text);
+  EXPECT_THAT(Do("snapshot import -", text), HasSubstr("1 changed"));
+  for (const char* command : kOfFiles) {
+    Fails(1, absl::StrCat(command, "-"), "-: no routes in it");
+  }
+}
+
+TEST_F(PlanbctlObjectsTest, SnapshotImportTakesWhatLoadTakes) {
+  Do("nexthop set 5 --gateway=192.0.2.5");
+  Do("announce 10.0.0.0/8 5");
+  const std::string file = Scratch("snapshot");
+  Do("snapshot export " + file);
+  const std::string gz = Scratch("snapshot.gz");
+  ASSERT_EQ(system(absl::StrCat("gzip -c ", file, " > ", gz).c_str()), 0);
+  Do("nexthop set 5 --gateway=192.0.2.6");
+  EXPECT_THAT(Do("snapshot import " + gz), HasSubstr("1 unchanged"));
+  EXPECT_EQ(Via("10.0.0.1"), "192.0.2.5");
+  EXPECT_THAT(Do("snapshot import -", Slurp(gz)), HasSubstr("1 unchanged"));
+  // A file without objects of its own changes none.
+  EXPECT_THAT(Do("snapshot import " + Write("text", "10.0.0.0/8 5\n::/0 5\n")),
+              HasSubstr("1 added"));
+  EXPECT_EQ(Via("10.0.0.1"), "192.0.2.5");
+  EXPECT_THAT(
+      Do("snapshot import " + Dump("dump.mrt", {{"11.0.0.0/8", "192.0.2.5"}})),
+      HasSubstr("2 removed"));
+  EXPECT_EQ(Via("11.0.0.1"), "192.0.2.5");
+  const std::string contents = Slurp(gz);
+  Fails(2,
+        "snapshot import " +
+            Write("cut.gz", contents.substr(0, contents.size() - 9)),
+        "cut.gz: the gzip data end");
+  // An empty table is meant only if it is said.
+  Do("table create empty");
+  Do("snapshot export --table=empty " + file);
+  Fails(1, "snapshot import " + file, "--allow_empty");
+  EXPECT_THAT(Do("snapshot import --allow_empty " + file),
+              HasSubstr("1 removed"));
 }
 
 TEST_F(PlanbctlObjectsTest, TwoLoadsAtOnceKeepTheirGateways) {

@@ -2,6 +2,7 @@
 
 // planbctl replay: applies recorded BGP updates at their recorded times.
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -74,6 +75,8 @@ class ReplaySink : public UpdateSink {
 struct Files {
   uint64_t updates = 0;
   uint64_t malformed = 0;
+  uint64_t ignored = 0;
+  std::map<std::string, uint64_t> ignored_by;
   bool truncated = false;
 };
 
@@ -82,6 +85,10 @@ output::Replay Describe(const ReplayReport& report, const Files& files,
   output::Replay line;
   line.set_updates(Number(files.updates));
   line.set_malformed(Number(files.malformed));
+  line.set_ignored(Number(files.ignored));
+  for (const auto& [type, count] : files.ignored_by) {
+    (*line.mutable_ignored_by())[type] = Number(count);
+  }
   line.set_truncated(files.truncated);
   line.set_changes(Number(report.changes));
   line.set_next_hops(Number(next_hops));
@@ -139,6 +146,10 @@ ExitCode Run(const Arguments& arguments) {
     if (!sink.server_error().ok()) return Fail(sink.server_error());
     if (!report.ok()) return FailUsage(report.status().message());
     ReportProblems(path, *report, ProblemCounts(*report));
+    files.ignored += report->ignored;
+    for (const auto& [type, count] : report->ignored_by) {
+      files.ignored_by[type] += count;
+    }
     files.updates += report->updates;
     files.malformed += report->malformed;
     files.truncated = files.truncated || report->truncated;
@@ -170,7 +181,8 @@ const Command kReplayCommand = {
         "and the delay until they were answered, both from the time they "
         "were due (--speed=0: from the time they were sent). Exits with 3 "
         "if a batch was refused, with 1 if malformed records were "
-        "skipped.",
+        "skipped, with 2 if FILE has no BGP4MP record but others, as a table "
+        "dump.",
     .flags = {"speed", "chunk", "ack", "ack_replicas", "writer_epoch",
               "strict"},
     .run = Run,

@@ -31,12 +31,39 @@ void ReportProblems(const std::string& path, const RecordReport& report,
   }
 }
 
+absl::StatusOr<std::unique_ptr<ByteSource>> OpenRoutes(
+    const std::string& path) {
+  return OpenFile(path == "-" ? "/dev/stdin" : path);
+}
+
+absl::StatusOr<RouteFileReport> ReadRoutes(const std::string& path,
+                                           std::unique_ptr<ByteSource> source,
+                                           bool strict, RouteSink& sink) {
+  auto report = planb::ReadRoutes(
+      path, std::move(source),
+      {.strict = strict, .allow_empty = absl::GetFlag(FLAGS_allow_empty)},
+      sink);
+  if (report.ok()) ReportProblems(path, *report, ProblemCounts(*report));
+  return report;
+}
+
+absl::StatusOr<RouteFileReport> ReadRoutes(const std::string& path, bool strict,
+                                           RouteSink& sink) {
+  auto source = OpenRoutes(path);
+  if (!source.ok()) return source.status();
+  return ReadRoutes(path, *std::move(source), strict, sink);
+}
+
+ExitCode FailFile(const absl::Status& status) {
+  const ExitCode code = FailUsage(status.message());
+  return absl::IsFailedPrecondition(status) ? ExitCode::kNegative : code;
+}
+
 absl::StatusOr<std::vector<Route>> ReadRoutes(const std::string& path,
                                               NextHopList* objects) {
   RouteCollector collector;
-  const auto report = ReadRouteFile(path, {}, collector);
+  const auto report = ReadRoutes(path, /*strict=*/false, collector);
   if (!report.ok()) return report.status();
-  ReportProblems(path, *report, ProblemCounts(*report));
   if (objects != nullptr) {
     objects->next_hops = collector.TakeNextHops();
     objects->groups = collector.TakeGroups();

@@ -8,14 +8,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "client/planbctl/command.h"
 #include "client/planbctl/table_objects.h"
 #include "client/table_client.h"
+#include "lpm/io/byte_source.h"
 #include "lpm/io/route_file.h"
 #include "lpm/prefix.h"
 
@@ -26,9 +29,25 @@ namespace planb::client {
 void ReportProblems(const std::string& path, const RecordReport& report,
                     const std::string& counts);
 
-// The routes of a file, sorted, each prefix once. Prints problems to stderr.
-// `objects`, if not null, gets its next hops and groups.
-// Errors: those of ReadRouteFile.
+// Opens a file; "-" is the standard input. Errors: those of OpenFile.
+absl::StatusOr<std::unique_ptr<ByteSource>> OpenRoutes(const std::string& path);
+
+// Reads `source`, the file at `path`, as ReadRouteFile does. One with nothing
+// in it is an error without --allow_empty. Prints problems to stderr.
+absl::StatusOr<RouteFileReport> ReadRoutes(const std::string& path,
+                                           std::unique_ptr<ByteSource> source,
+                                           bool strict, RouteSink& sink);
+
+// The same, opened by OpenRoutes.
+absl::StatusOr<RouteFileReport> ReadRoutes(const std::string& path, bool strict,
+                                           RouteSink& sink);
+
+// Prints why a file cannot be used. Returns kNegative if nothing in it could be
+// read, or nothing is in it, else kUsage.
+ExitCode FailFile(const absl::Status& status);
+
+// The routes of a file, sorted, each prefix once. `objects`, if not null, gets
+// its next hops and groups. Errors: those of ReadRouteFile.
 absl::StatusOr<std::vector<Route>> ReadRoutes(const std::string& path,
                                               NextHopList* objects = nullptr);
 

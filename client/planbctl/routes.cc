@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// planbctl routes list, get, explain, replace and diff.
+// planbctl routes list, get, explain, replace and diff, and snapshot import.
 
+#include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/flags/flag.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/call.h"
@@ -18,7 +22,9 @@
 #include "client/planbctl/table_objects.h"
 #include "client/table_client.h"
 #include "client/whole_table.h"
+#include "lpm/io/byte_source.h"
 #include "lpm/io/route_file.h"
+#include "lpm/io/table_file.h"
 #include "planb/client/output.pb.h"
 
 ABSL_FLAG(
@@ -241,16 +247,23 @@ struct Contents {
   std::vector<Route> routes;
 };
 
-// Reads the file at `path` to its end. A part is not enough: the missing routes
-// would be withdrawn.
-// Errors: those of a strict ReadRouteFile.
-absl::StatusOr<Contents> ReadWhole(const std::string& path) {
+// Reads `source`, the file at `path`, to its end. A part is not enough: the
+// missing routes would be withdrawn. Errors: those of a strict ReadRouteFile.
+absl::StatusOr<Contents> ReadWhole(const std::string& path,
+                                   std::unique_ptr<ByteSource> source) {
   RouteCollector collector;
-  const auto report = ReadRouteFile(path, {.strict = true}, collector);
+  const auto report =
+      ReadRoutes(path, std::move(source), /*strict=*/true, collector);
   if (!report.ok()) return report.status();
   return Contents{.objects = {.next_hops = collector.TakeNextHops(),
                               .groups = collector.TakeGroups()},
                   .routes = collector.TakeRoutes()};
+}
+
+absl::StatusOr<Contents> ReadWhole(const std::string& path) {
+  auto source = OpenRoutes(path);
+  if (!source.ok()) return source.status();
+  return ReadWhole(path, *std::move(source));
 }
 
 absl::StatusOr<v1::ReplaceRoutesResponse> Send(
@@ -317,11 +330,53 @@ absl::StatusOr<v1::ReplaceRoutesResponse> Replace(
   return response;
 }
 
-ExitCode RunReplace(const Arguments& arguments) {
-  const auto file = ReadWhole(arguments[0]);
-  if (!file.ok()) return FailUsage(file.status().message());
+ExitCode ReplaceBy(const absl::StatusOr<Contents>& file) {
+  if (!file.ok()) return FailFile(file.status());
   return CallServer(
       [&](const auto& channel) { return Replace(channel, *file); },
+      PrintChange);
+}
+
+ExitCode RunReplace(const Arguments& arguments) {
+  return ReplaceBy(ReadWhole(arguments[0]));
+}
+
+// The uncompressed bytes of a file.
+absl::StatusOr<std::string> ReadBytes(const std::string& path) {
+  auto source = OpenRoutes(path);
+  if (source.ok()) source = Decompress(*std::move(source));
+  if (!source.ok()) return source.status();
+  ByteReader in(*std::move(source));
+  std::string bytes;
+  for (;;) {
+    const absl::string_view ahead = in.Peek(1);
+    if (ahead.empty()) break;
+    bytes.append(ahead.data(), ahead.size());
+    in.Consume(ahead.size());
+  }
+  if (absl::IsDataLoss(in.status())) {
+    return absl::DataLossError(absl::StrCat(path, ": ", in.status().message()));
+  }
+  if (!in.status().ok()) return in.status();
+  return bytes;
+}
+
+ExitCode RunImport(const Arguments& arguments) {
+  const std::string& path = arguments[0];
+  auto bytes = ReadBytes(path);
+  if (!bytes.ok()) return FailUsage(bytes.status().message());
+  const auto file = ReadWhole(path, StringSource(*bytes));
+  if (!absl::StartsWith(*bytes, kTableFileMagic)) return ReplaceBy(file);
+  // The server says what is wrong with a damaged snapshot.
+  if (absl::IsFailedPrecondition(file.status())) return FailFile(file.status());
+  std::istringstream snapshot(*std::move(bytes));
+  return CallServer(
+      [&](const auto& channel) {
+        v1::ImportSnapshotRequest first;
+        SetConditions(first);
+        return SnapshotTransfer(channel).Import(first, snapshot,
+                                                CallDeadline());
+      },
       PrintChange);
 }
 
@@ -341,7 +396,7 @@ void PrintDifference(const RouteDifference& difference) {
 
 ExitCode RunDiff(const Arguments& arguments) {
   auto file = ReadWhole(arguments[0]);
-  if (!file.ok()) return FailUsage(file.status().message());
+  if (!file.ok()) return FailFile(file.status());
   const auto channel = ConnectToServer();
   if (!channel.ok()) return Fail(channel.status());
   const TableClient client(*channel);
@@ -371,9 +426,10 @@ const Command kRoutesReplaceCommand = {
         "groups of FILE are found by what they mean, as by \"load\"; those "
         "that the table lacks are made in the same step, and no other is "
         "changed. If FILE is "
-        "malformed anywhere or truncated, nothing changes. \"routes diff\" "
+        "malformed anywhere or truncated, or gives no route, nothing changes: "
+        "an empty table needs an empty FILE and --allow_empty. \"routes diff\" "
         "shows the changes in advance, --dry_run counts them.",
-    .flags = ChangeFlags(),
+    .flags = ChangeFlags({"allow_empty"}),
     .run = RunReplace,
 };
 
@@ -387,9 +443,27 @@ const Command kRoutesDiffCommand = {
         "PREFIX NEXTHOP\" is in FILE only, \"- PREFIX NEXTHOP\" is in the "
         "table only, \"~ PREFIX OLD -> NEW\" has another next hop in FILE. "
         "If FILE describes next hops, compares what they mean. "
-        "Exits with 1 if there is a difference, with 2 if FILE is "
-        "malformed anywhere.",
+        "Exits with 1 if there is a difference or nothing is in FILE and "
+        "--allow_empty is not given, with 2 if FILE is malformed anywhere or "
+        "of "
+        "another kind.",
+    .flags = {"allow_empty"},
     .run = RunDiff,
+};
+
+const Command kSnapshotImportCommand = {
+    .name = "snapshot import",
+    .arguments = "FILE",
+    .summary = "make a table what a snapshot says",
+    .description =
+        "Replaces the whole table, next hops and groups included, by a "
+        "FILE of \"snapshot export\" (\"-\": the standard input), plain, "
+        "gzipped or bzip2ed, in one step. A damaged file changes nothing, nor "
+        "does a snapshot of a table without routes, unless --allow_empty is "
+        "given. Another FILE of \"load\" is taken as by \"routes replace\", "
+        "which changes no object that the table has.",
+    .flags = ChangeFlags({"allow_empty"}),
+    .run = RunImport,
 };
 
 }  // namespace planb::client

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// planbctl table, snapshot, status and health: whole tables, and the server.
+// planbctl table, snapshot export, status and health: whole tables, and the
+// server.
 
 #include <unistd.h>
 
@@ -266,21 +267,6 @@ ExitCode Export(const Arguments& arguments) {
   return ExitCode::kOk;
 }
 
-ExitCode Import(const Arguments& arguments) {
-  const std::string path = arguments[0] == "-" ? "/dev/stdin" : arguments[0];
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return FailUsage(absl::StrCat("cannot read ", arguments[0]));
-  const auto channel = ConnectToServer();
-  if (!channel.ok()) return Fail(channel.status());
-  v1::ImportSnapshotRequest first;
-  SetConditions(first);
-  const auto response =
-      SnapshotTransfer(*channel).Import(first, file, CallDeadline());
-  if (file.bad()) return FailUsage(absl::StrCat("cannot read ", arguments[0]));
-  if (!response.ok()) return Fail(response.status());
-  return PrintChange(*response);
-}
-
 }  // namespace
 
 const Command kSnapshotExportCommand = {
@@ -294,18 +280,6 @@ const Command kSnapshotExportCommand = {
         "it. \"-\" writes to the standard output and prints nothing else "
         "there; the checksum lets an import detect a truncated file.",
     .run = Export,
-};
-
-const Command kSnapshotImportCommand = {
-    .name = "snapshot import",
-    .arguments = "FILE",
-    .summary = "make a table what a snapshot says",
-    .description =
-        "Replaces the whole table, next hops and groups included, by a "
-        "FILE of \"snapshot export\" (\"-\": the standard input), in one "
-        "step. A damaged file changes nothing.",
-    .flags = ChangeFlags(),
-    .run = Import,
 };
 
 namespace {

@@ -301,6 +301,9 @@ ExitCode Show(const LoadReport& load, const FileObjects& objects,
   line.set_visible_generation(Number(load.visible_generation));
   line.set_malformed(Number(file.malformed));
   line.set_ignored(Number(file.ignored));
+  for (const auto& [type, count] : file.ignored_by) {
+    (*line.mutable_ignored_by())[type] = Number(count);
+  }
   line.set_paths_skipped(Number(file.paths_skipped));
   line.set_routes_lost(Number(file.routes_lost));
   line.set_truncated(file.truncated);
@@ -316,7 +319,6 @@ ExitCode Show(const LoadReport& load, const FileObjects& objects,
 }
 
 ExitCode Run(const Arguments& arguments) {
-  const std::string& path = arguments[0];
   const auto channel = ConnectToServer();
   if (!channel.ok()) return Fail(channel.status());
   const absl::Time start = MonotonicNow();
@@ -347,13 +349,11 @@ ExitCode Run(const Arguments& arguments) {
                          absl::StrCat(", generation ", report.generation));
                    }});
   LoaderSink sink(objects, loader);
-  const auto file =
-      ReadRouteFile(path, {.strict = absl::GetFlag(FLAGS_strict)}, sink);
+  const auto file = ReadRoutes(arguments[0], absl::GetFlag(FLAGS_strict), sink);
   if (file.ok()) sink.End().IgnoreError();  // server_error() has it
   if (!sink.server_error().ok() || !file.ok()) progress.reset();
   if (!sink.server_error().ok()) return Fail(sink.server_error());
-  if (!file.ok()) return FailUsage(file.status().message());
-  ReportProblems(path, *file, ProblemCounts(*file));
+  if (!file.ok()) return FailFile(file.status());
   const auto load = loader.Finish();
   progress.reset();
   if (!load.ok()) return Fail(load.status());
@@ -373,20 +373,25 @@ const Command kLoadCommand = {
         "applied as a whole or not at all. The last chunk waits for "
         "--ack. With --request_id, chunks are named ID/1, ID/2, ..., and "
         "a repeated load with the same --chunk does not apply a chunk "
-        "twice. FILE is text (\"PREFIX/LEN NEXTHOP\" a line) or MRT "
-        "TABLE_DUMP_V2 (RFC 6396), plain, gzipped or bzip2ed, or a "
-        "snapshot. Next hops and groups of FILE are found by what they mean: "
+        "twice. FILE (\"-\": the standard input) is text (\"PREFIX/LEN "
+        "NEXTHOP\" a line), MRT TABLE_DUMP_V2 (RFC 6396) or a snapshot, "
+        "plain, gzipped or bzip2ed. Next hops and groups of FILE are found by "
+        "what they mean: "
         "an object of the table with the same gateway and interface is used, "
         "and one that the table lacks is made before the first route that "
         "names it. It keeps the id of FILE only if that is free. No object "
         "of the table is changed.\n\nMalformed records are reported and "
-        "skipped. Exits with 1 "
-        "if there were malformed records, if a route is lost because none of "
-        "its paths could be read, or if FILE is truncated; all other "
-        "routes are loaded. With --strict the first malformed record or lost "
-        "route ends the load with 2; earlier chunks stay applied.",
+        "skipped; records of other kinds, such as BGP4MP, are counted by type; "
+        "so are paths that could not be read, and routes that are lost because "
+        "none of their paths could. Exits with 1 "
+        "if there were malformed records or lost routes or FILE is truncated; "
+        "all other routes are loaded. With --strict the first of them ends "
+        "the load with 2; earlier chunks stay applied. A FILE that gives no "
+        "route is refused: with 2 if it is of another kind, which is named, "
+        "with 1 if nothing in it could be read, or nothing is in it and "
+        "--allow_empty is not given.",
     .flags = {"ack", "ack_replicas", "writer_epoch", "request_id", "chunk",
-              "strict"},
+              "strict", "allow_empty"},
     .run = Run,
 };
 

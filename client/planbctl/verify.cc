@@ -99,7 +99,7 @@ std::string TextOf(const output::Verify& report) {
 ExitCode RunVerify(const Arguments& arguments) {
   NextHopList objects;
   auto routes = ReadRoutes(arguments[0], &objects);
-  if (!routes.ok()) return FailUsage(routes.status().message());
+  if (!routes.ok()) return FailFile(routes.status());
   const auto channel = ConnectToServer();
   if (!channel.ok()) return Fail(channel.status());
   const TableClient client(*channel);
@@ -173,7 +173,7 @@ const Command kVerifyCommand = {
         "mean (gateway and interface), else their ids. Shows the first ten "
         "mismatches and the first ten routes that differ. Exits with "
         "1 if there is one.",
-    .flags = {"samples", "seed", "batch", "depth"},
+    .flags = {"samples", "seed", "batch", "depth", "allow_empty"},
     .run = RunVerify,
 };
 

@@ -17,8 +17,11 @@ namespace planb::client::testing {
 
 namespace {
 
-// A snapshot of the fake server is this text and a ReplaceRoutesRequest.
-constexpr absl::string_view kFakeSnapshot = "FAKE SNAPSHOT\n";
+// A snapshot of the fake server is this text and a ReplaceRoutesRequest. It
+// starts like a table file, which planbctl leaves to the server.
+constexpr absl::string_view kFakeSnapshot =
+    "\x89PLB\r\n\x1a\n"
+    "FAKE SNAPSHOT\n";
 
 v1::UpdateRoutesRequest ToUnary(const v1::StreamUpdatesRequest& first,
                                 const v1::StreamUpdatesRequest& batch) {

@@ -213,8 +213,11 @@ TEST(Main, RefusesWithOneClearLine) {
            {{socket, "--simd=sse9"}, "no search kernel \"sse9\""},
            {{socket, "--log_level=loud"}, "--log_level: \"loud\""},
            {{socket, absl::StrCat("--routes=", missing)}, "missing"},
+           {{socket, absl::StrCat("--routes=", broken)}, "host bits"},
            {{socket, absl::StrCat("--routes=", broken), "--strict_routes"},
-            "host bits"},
+            "1 records malformed, first at line 2: "},
+           {{socket, "--routes=x", "--strict_routes", "--routes_partial"},
+            "cannot both be given"},
            {{socket, "--routes=x", "--generate=1"}, "cannot both be given"},
            {{"--listen=nonsense"}, "\"nonsense\""},
            {{"--listen=unix://relative"}, "absolute"},
@@ -223,7 +226,8 @@ TEST(Main, RefusesWithOneClearLine) {
            {{socket, "--generate=10", "--max_routes=5"}, "limit is 5"},
            {{socket, "--generate=18446744073709551615", "--generate_ipv4=1"},
             "limit is 4000000"},
-           {{socket, absl::StrCat("--routes=", broken), "--max_routes=0"},
+           {{socket, absl::StrCat("--routes=", broken), "--routes_partial",
+             "--max_routes=0"},
             "limit is 0"},
            {{socket, "--max_message_bytes=2GiB"}, "max_message_bytes"},
            // An address reserved for documentation: no machine has it.
@@ -356,7 +360,7 @@ TEST(Main, ChecksWhatCanBeKnownBeforeTheStart) {
            {{"--otlp_endpoint=collector"}, "--otlp_endpoint: \"collector\""},
            {{"--otlp_endpoint=c:1", "--otlp_ca=" + missing}, "--otlp_ca "},
            {{"--routes=" + missing}, "--routes: "},
-           {{"--routes=" + broken, "--strict_routes"}, "--routes: "},
+           {{"--routes=" + broken}, "--routes_partial starts with the rest"},
            {{"--drain_timeout=-1s"}, "--drain_timeout must not be negative"},
        }) {
     const std::vector<std::string> problems = ProblemsOf(refusal.flags);
@@ -384,6 +388,49 @@ TEST(Main, ChecksWhatCanBeKnownBeforeTheStart) {
                 .size(),
             7U);
   unlink(broken.c_str());
+}
+
+TEST(Main, StartsWithoutRoutesOnlyIfAllowed) {
+  const std::string file = TempPath("start.routes");
+  const std::string record =
+      std::string("\0\0\0\0\0\x0b\0\0\0\0\0\1x", 13);  // OSPFv2
+  const std::string flags[] = {
+      absl::StrCat("--listen=unix://", TempPath("start.sock")),
+      "--routes=" + file, "--store=none", "--metrics_address="};
+  // The log of a start with the flag `more`, which serves or ends.
+  const auto start = [&](const std::string& text, const std::string& more,
+                         bool serves) {
+    std::ofstream(file) << text;
+    ServerProcess process({flags[0], flags[1], flags[2], flags[3], more});
+    if (serves) {
+      EXPECT_TRUE(process.AwaitServing()) << text << process.Log();
+    } else {
+      EXPECT_EQ(process.Wait(), 1) << text << process.Log();
+    }
+    return process.Log();
+  };
+  const std::string partial = "--routes_partial", empty = "--allow_empty";
+  for (const char* text : {"", "# none\n"}) {
+    for (const std::string& more : {std::string("--insecure"), partial}) {
+      EXPECT_TRUE(absl::StrContains(start(text, more, false),
+                                    "no routes in it; --allow_empty"));
+    }
+    start(text, empty, true);
+  }
+  for (const std::string& more : {std::string("--insecure"), partial, empty}) {
+    EXPECT_TRUE(absl::StrContains(start(record + record, more, false),
+                                  "no route: 2 records ignored (2 OSPFv2)"));
+    EXPECT_TRUE(absl::StrContains(
+        start("10.0.0.0/8 via 192.0.2.1 proto x\ndefault nowhere\n", more,
+              false),
+        "lines are malformed: line 1"));
+  }
+  const std::string bad = "10.0.0.0/8 1\nnonsense\n";
+  EXPECT_TRUE(absl::StrContains(start(bad, empty, false),
+                                "--routes_partial starts with the rest"));
+  EXPECT_TRUE(absl::StrContains(start(bad, partial, true),
+                                "problems=\"1 records malformed\""));
+  unlink(file.c_str());
 }
 
 TEST(Main, ChecksWithoutOpeningAnything) {

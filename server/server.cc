@@ -51,18 +51,20 @@
 namespace planb::server {
 namespace {
 
-// Logs what could not be used of the file.
+// Logs what could not be used of the file. Errors: those of ReadRouteFile;
+// DATA_LOSS for a damaged or cut file, unless `options.partial`.
 absl::Status ReadRoutes(const InitialTableOptions& options, RouteSink& sink) {
-  const absl::StatusOr<RouteFileReport> report =
-      ReadRouteFile(options.routes_file, {.strict = options.strict}, sink);
+  const absl::StatusOr<RouteFileReport> report = ReadRouteFile(
+      options.routes_file, {.allow_empty = options.allow_empty}, sink);
   if (!report.ok()) return report.status();
   for (const RouteFileProblem& problem : report->problems) {
-    Log(LogLevel::kWarning, "skipped a malformed route record",
+    Log(LogLevel::kWarning, "skipped a part of the route file",
         {{"file", options.routes_file},
          {"offset", problem.offset},
          {"line", problem.line},
          {"problem", problem.message}});
   }
+  const std::string problems = ProblemCounts(*report);
   Log(report->whole() ? LogLevel::kInfo : LogLevel::kWarning, "read routes",
       {{"file", options.routes_file},
        {"routes", report->routes},
@@ -70,14 +72,21 @@ absl::Status ReadRoutes(const InitialTableOptions& options, RouteSink& sink) {
        {"paths_skipped", report->paths_skipped},
        {"routes_lost", report->routes_lost},
        {"ignored", report->ignored},
-       {"truncated", report->truncated ? 1 : 0}});
-  return absl::OkStatus();
+       {"truncated", report->truncated ? 1 : 0},
+       {problems.empty() ? "" : "problems", problems}});
+  if (report->whole() || options.partial) return absl::OkStatus();
+  const RouteFileProblem& first = report->problems.front();
+  return absl::DataLossError(
+      absl::StrCat(options.routes_file, ": ", problems, ", first at ",
+                   first.line > 0 ? "line " : "byte ",
+                   first.line > 0 ? first.line : first.offset, ": ",
+                   first.message, "; --routes_partial starts with the rest"));
 }
 
 // Applies the initial routes to `table` as its first generation and waits until
 // they are visible. A table that was restored from a store keeps its routes,
 // and so does one that another server wrote while the initial routes were read.
-// Errors: those of ReadRouteFile and Table::Apply.
+// Errors: those of ReadRoutes and Table::Apply.
 absl::Status LoadInitialTable(const InitialTableOptions& options,
                               Table& table) {
   if (table.state().accepted > 0) {

@@ -36,8 +36,10 @@ namespace planb::server {
 struct InitialTableOptions {
   // A file in one of the formats of lpm/io; empty: none.
   std::string routes_file;
-  // Refuse a file with a malformed record.
-  bool strict = false;
+  // Start with what can be read of a damaged or cut file, and with a file that
+  // has nothing in it, instead of refusing these.
+  bool partial = false;
+  bool allow_empty = false;
   // Without a file: a synthetic table of so many routes.
   uint64_t generate_v6 = 0;
   uint64_t generate_v4 = 0;
@@ -104,7 +106,7 @@ size_t RequestIdWindow(const ServerOptions& options);
 std::vector<absl::Status> CheckOptions(const ServerOptions& options);
 
 // Reads the file of the initial routes, unless it is a pipe, and keeps nothing.
-// Errors: those of ReadRouteFile, naming the flag.
+// Errors: those of ReadRouteFile and DATA_LOSS, naming the flag.
 absl::Status CheckInitialTable(const InitialTableOptions& options);
 
 // Thread-safe.

@@ -181,12 +181,18 @@ ABSL_FLAG(std::string, store_sync, "full",
           "process. With normal and off no update counts as persisted.");
 ABSL_FLAG(std::string, routes, "",
           "File with the initial routes: \"PREFIX/LEN NEXTHOP\" lines or MRT "
-          "TABLE_DUMP_V2 or a snapshot, plain, .gz or .bz2. Empty: start "
+          "TABLE_DUMP_V2 or a snapshot, plain, .gz or .bz2. A file that gives "
+          "no route is refused. Empty: start "
           "with an empty table (or see --generate). Not read if the store "
           "has a table.");
+ABSL_FLAG(bool, routes_partial, false,
+          "Start also with a damaged or cut file of --routes: with the routes "
+          "that can be read. What cannot is counted in the log.");
+ABSL_FLAG(bool, allow_empty, false,
+          "Start also with a file of --routes that has nothing in it: with an "
+          "empty table.");
 ABSL_FLAG(bool, strict_routes, false,
-          "Refuse to start on a malformed record in --routes instead of "
-          "counting and skipping it.");
+          "What is done without --routes_partial. To be removed.");
 ABSL_FLAG(uint64_t, generate, 0,
           "Instead of --routes, start with a synthetic table of so many IPv6 "
           "routes, distributed like those of the Internet.");
@@ -409,7 +415,8 @@ ServerOptions OptionsFromFlags() {
   options.simd = absl::GetFlag(FLAGS_simd);
   options.slow_batch = absl::GetFlag(FLAGS_slow_batch);
   options.initial = {.routes_file = absl::GetFlag(FLAGS_routes),
-                     .strict = absl::GetFlag(FLAGS_strict_routes),
+                     .partial = absl::GetFlag(FLAGS_routes_partial),
+                     .allow_empty = absl::GetFlag(FLAGS_allow_empty),
                      .generate_v6 = absl::GetFlag(FLAGS_generate),
                      .generate_v4 = absl::GetFlag(FLAGS_generate_ipv4),
                      .seed = absl::GetFlag(FLAGS_generate_seed)};
@@ -503,6 +510,9 @@ void CheckFlags(std::vector<absl::Status>& problems) {
   const uint64_t limit = absl::GetFlag(FLAGS_max_routes);
   wrong(!absl::GetFlag(FLAGS_routes).empty() && (v6 > 0 || v4 > 0),
         "--routes and --generate cannot both be given");
+  wrong(
+      absl::GetFlag(FLAGS_strict_routes) && absl::GetFlag(FLAGS_routes_partial),
+      "--strict_routes and --routes_partial cannot both be given");
   wrong(v6 > limit || v4 > limit - v6,
         "cannot generate that many routes: --max_routes' limit is ", limit);
   wrong(absl::GetFlag(FLAGS_tls_reload_interval) <= absl::ZeroDuration(),
@@ -587,8 +597,9 @@ std::vector<FlagTopic> Topics() {
         "unix_socket_mode", "unix_socket_owner"}},
       {"start",
        "Tables at the start",
-       {"routes", "strict_routes", "generate", "generate_ipv4", "generate_seed",
-        "prefix_lengths", "empty_table_ready"}},
+       {"routes", "routes_partial", "allow_empty", "strict_routes", "generate",
+        "generate_ipv4", "generate_seed", "prefix_lengths",
+        "empty_table_ready"}},
       {"store",
        "Store, and other servers",
        {"store", "store_sync", "etcd_user", "etcd_password_file", "etcd_ca",

@@ -38,6 +38,8 @@ TEST_F(ServerFlags, DefaultsEqualThoseOfTheOptions) {
   EXPECT_EQ(got.health_address, own.health_address);
   EXPECT_EQ(got.empty_table_ready, own.empty_table_ready);
   EXPECT_EQ(got.max_staleness, own.max_staleness);
+  EXPECT_FALSE(got.initial.partial);
+  EXPECT_FALSE(got.initial.allow_empty);
   EXPECT_FALSE(got.tls.enabled());
   EXPECT_EQ(got.tls.reload_interval, own.tls.reload_interval);
   EXPECT_EQ(got.insecure, own.insecure);
@@ -109,6 +111,8 @@ TEST_F(ServerFlags, ValuesReachTheOptions) {
   Set("tls_key", "k");
   Set("tls_client_ca", "a");
   Set("tls_reload_interval", "2s");
+  Set("routes_partial", "true");
+  Set("allow_empty", "true");
   Set("generate", "3");
   Set("generate_ipv4", "4");
   Set("generate_seed", "5");
@@ -170,6 +174,8 @@ TEST_F(ServerFlags, ValuesReachTheOptions) {
   EXPECT_EQ(got.tls.client_ca, "a");
   EXPECT_EQ(got.tls.reload_interval, absl::Seconds(2));
   EXPECT_FALSE(got.insecure);
+  EXPECT_TRUE(got.initial.partial);
+  EXPECT_TRUE(got.initial.allow_empty);
   EXPECT_EQ(got.initial.generate_v6, 3u);
   EXPECT_EQ(got.initial.generate_v4, 4u);
   EXPECT_EQ(got.initial.seed, 5u);

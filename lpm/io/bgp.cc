@@ -52,8 +52,11 @@ namespace {
 constexpr uint8_t kBgpOrigin = 1;
 constexpr uint8_t kBgpAsPath = 2;
 constexpr uint8_t kBgpNextHop = 3;
+constexpr uint8_t kBgpMed = 4;
+constexpr uint8_t kBgpLocalPref = 5;
 constexpr uint8_t kBgpMpReachNlri = 14;
 constexpr uint8_t kBgpMpUnreachNlri = 15;
+constexpr uint8_t kBgpAs4Path = 17;
 
 // Subsequent address family (RFC 4760).
 constexpr uint8_t kBgpUnicast = 1;
@@ -105,23 +108,35 @@ absl::StatusOr<BgpAttribute> BgpAttributeList::Next() {
   return next;
 }
 
+// A next hop of an attribute that is there: none if it is unspecified.
+using MaybeGateway = std::optional<Address>;
+
+// REQUIRES: 4 or 16 bytes.
+MaybeGateway GatewayOf(absl::string_view bytes) {
+  const Address address = *Address::FromPacked(bytes);
+  if (address.bits() == 0) return std::nullopt;
+  return address;
+}
+
 // Parses NEXT_HOP.
 // Errors: INVALID_ARGUMENT, naming the attribute.
-absl::StatusOr<Address> ParseBgpNextHop(absl::string_view bytes) {
+absl::StatusOr<MaybeGateway> ParseBgpNextHop(absl::string_view bytes) {
   if (bytes.size() != 4) {
     return absl::InvalidArgumentError("NEXT_HOP is not 4 bytes");
   }
-  return Address::FromPacked(bytes);
+  return GatewayOf(bytes);
 }
 
 // Parses the next hop of MP_REACH_NLRI. Returns the global one of a global and
-// a link-local one (RFC 2545 section 3). Its family may differ from that of the
-// prefixes (RFC 8950).
+// a link-local one (RFC 2545 section 3) unless it is unspecified. Its family
+// may differ from that of the prefixes (RFC 8950).
 // Errors: INVALID_ARGUMENT, naming the attribute.
-absl::StatusOr<Address> ParseMpNextHop(absl::string_view bytes) {
-  absl::StatusOr<Address> next_hop =
-      Address::FromPacked(bytes.size() == 32 ? bytes.substr(0, 16) : bytes);
-  if (next_hop.ok()) return next_hop;
+absl::StatusOr<MaybeGateway> ParseMpNextHop(absl::string_view bytes) {
+  if (bytes.size() == 4 || bytes.size() == 16) return GatewayOf(bytes);
+  if (bytes.size() == 32) {
+    const MaybeGateway global = GatewayOf(bytes.substr(0, 16));
+    return global ? global : GatewayOf(bytes.substr(16));
+  }
   return absl::InvalidArgumentError(
       absl::StrCat("MP_REACH_NLRI has a next hop of ", bytes.size(),
                    " bytes, not 4, 16 or 32"));
@@ -145,23 +160,49 @@ absl::StatusOr<BgpOrigin> ParseOrigin(absl::string_view value) {
   return static_cast<BgpOrigin>(value[0]);
 }
 
-absl::StatusOr<uint32_t> ParseAsPathLength(absl::string_view value) {
+absl::StatusOr<uint32_t> ParseNumber(absl::string_view name,
+                                     absl::string_view value) {
   ByteCursor cursor(value);
+  uint32_t number = 0;
+  if (!cursor.Read(&number) || !cursor.empty()) {
+    return Malformed(name, "is not 4 bytes");
+  }
+  return number;
+}
+
+// What AS_PATH decides: see BgpPath.
+struct AsPathRank {
   uint32_t length = 0;
+  uint32_t neighbor_as = 0;
+};
+
+uint32_t FirstAs(absl::string_view numbers, AsSize as_size) {
+  ByteCursor cursor(numbers);
+  uint32_t four = 0;
+  uint16_t two = 0;
+  if (as_size == AsSize::kFourBytes) return cursor.Read(&four) ? four : 0;
+  return cursor.Read(&two) ? two : 0;
+}
+
+absl::StatusOr<AsPathRank> ParseAsPath(absl::string_view value,
+                                       AsSize as_size) {
+  ByteCursor cursor(value);
+  AsPathRank rank;
   while (!cursor.empty()) {
     uint8_t type = 0;
     uint8_t count = 0;
     absl::string_view numbers;
     if (!cursor.Read(&type) || !cursor.Read(&count) ||
-        !cursor.Read(size_t{count} * 4, &numbers)) {
+        !cursor.Read(size_t{count} * static_cast<size_t>(as_size), &numbers)) {
       return Malformed("AS_PATH", "ends inside a segment");
     }
     switch (type) {
       case kAsSequence:
-        length += count;
+        if (rank.length == 0) rank.neighbor_as = FirstAs(numbers, as_size);
+        rank.length += count;
         break;
       case kAsSet:
-        length += 1;
+        rank.length += 1;
         break;
       case kConfedSequence:
       case kConfedSet:
@@ -171,11 +212,11 @@ absl::StatusOr<uint32_t> ParseAsPathLength(absl::string_view value) {
                          absl::StrCat("has a segment of unknown type ", type));
     }
   }
-  return length;
+  return rank;
 }
 
-absl::StatusOr<Address> ParseMpReachNextHop(absl::string_view value,
-                                            Family family) {
+absl::StatusOr<MaybeGateway> ParseMpReachNextHop(absl::string_view value,
+                                                 Family family) {
   constexpr absl::string_view kName = "MP_REACH_NLRI";
   ByteCursor cursor(value);
   uint8_t length = 0;
@@ -216,13 +257,24 @@ absl::Status Store(const absl::StatusOr<T>& parsed, To* to) {
 
 }  // namespace
 
+std::optional<Family> UnicastFamily(uint16_t family, uint8_t subsequent) {
+  if (subsequent != kBgpUnicast) return std::nullopt;
+  for (const Family known : {Family::kIpv4, Family::kIpv6}) {
+    if (family == BgpFamilyNumber(known)) return known;
+  }
+  return std::nullopt;
+}
+
 absl::StatusOr<BgpPath> ParseBgpPath(absl::string_view attributes,
-                                     Family family) {
+                                     Family family, AsSize as_size) {
   BgpAttributeList list(attributes);
   std::optional<BgpOrigin> origin;
-  std::optional<uint32_t> as_path_length;
-  std::optional<Address> next_hop;
-  std::optional<Address> mp_next_hop;
+  std::optional<AsPathRank> as_path;
+  std::optional<AsPathRank> as4_path;
+  std::optional<uint32_t> med;
+  std::optional<uint32_t> local_pref;
+  std::optional<MaybeGateway> next_hop;
+  std::optional<MaybeGateway> mp_next_hop;
   while (!list.empty()) {
     const absl::StatusOr<BgpAttribute> attribute = list.Next();
     if (!attribute.ok()) return attribute.status();
@@ -230,19 +282,39 @@ absl::StatusOr<BgpPath> ParseBgpPath(absl::string_view attributes,
     absl::Status status;
     if (type == kBgpOrigin && !origin) {
       status = Store(ParseOrigin(value), &origin);
-    } else if (type == kBgpAsPath && !as_path_length) {
-      status = Store(ParseAsPathLength(value), &as_path_length);
+    } else if (type == kBgpAsPath && !as_path) {
+      status = Store(ParseAsPath(value, as_size), &as_path);
+    } else if (type == kBgpAs4Path && !as4_path) {
+      // A malformed one does not count (RFC 6793 section 6).
+      (void)Store(ParseAsPath(value, AsSize::kFourBytes), &as4_path);
     } else if (type == kBgpNextHop && !next_hop && family == Family::kIpv4) {
       status = Store(ParseBgpNextHop(value), &next_hop);
+    } else if (type == kBgpMed && !med) {
+      status = Store(ParseNumber("MULTI_EXIT_DISC", value), &med);
+    } else if (type == kBgpLocalPref && !local_pref) {
+      status = Store(ParseNumber("LOCAL_PREF", value), &local_pref);
     } else if (type == kBgpMpReachNlri && !mp_next_hop) {
       status = Store(ParseMpReachNextHop(value, family), &mp_next_hop);
     }
     if (!status.ok()) return status;
   }
-  if (!next_hop) next_hop = mp_next_hop;
-  if (!next_hop) return Malformed("path", "has no next hop");
-  return BgpPath{*next_hop, as_path_length.value_or(0),
-                 origin.value_or(BgpOrigin::kIncomplete)};
+  BgpPath path;
+  path.next_hop = next_hop.value_or(std::nullopt);
+  if (!path.next_hop) path.next_hop = mp_next_hop.value_or(std::nullopt);
+  path.local_pref = local_pref.value_or(path.local_pref);
+  path.origin = origin.value_or(path.origin);
+  path.med = med.value_or(path.med);
+  if (as_path) {
+    path.as_path_length = as_path->length;
+    path.neighbor_as = as_path->neighbor_as;
+    // AS4_PATH replaces as many of the last numbers as it has: the length stays
+    // the same, and the first number is replaced only with all others.
+    if (as_size == AsSize::kTwoBytes && as4_path &&
+        as4_path->length == as_path->length) {
+      path.neighbor_as = as4_path->neighbor_as;
+    }
+  }
+  return path;
 }
 
 namespace {
@@ -260,13 +332,8 @@ struct MpFamily {
   uint16_t number = 0;
   uint8_t subsequent = 0;
 
-  // The family if it is unicast of IPv4 or IPv6, else nothing.
   std::optional<Family> unicast() const {
-    if (subsequent != kBgpUnicast) return std::nullopt;
-    for (const Family family : {Family::kIpv4, Family::kIpv6}) {
-      if (number == BgpFamilyNumber(family)) return family;
-    }
-    return std::nullopt;
+    return UnicastFamily(number, subsequent);
   }
 };
 
@@ -312,9 +379,7 @@ class UpdateParser {
       const auto [type, value] = *attribute;
       absl::Status status;
       if (type == kBgpNextHop && !next_hop_) {
-        const absl::StatusOr<Address> parsed = ParseBgpNextHop(value);
-        if (parsed.ok()) next_hop_ = *parsed;
-        status = parsed.status();
+        status = Store(ParseBgpNextHop(value), &next_hop_);
       } else if (type == kBgpMpReachNlri) {
         status = Once(&reached_, "MP_REACH_NLRI");
         if (status.ok()) status = OnReach(value);
@@ -350,7 +415,7 @@ class UpdateParser {
         !cursor.Read(&reserved)) {
       return Malformed(kName, "ends inside the next hop");
     }
-    const absl::StatusOr<Address> next_hop = ParseMpNextHop(bytes);
+    const absl::StatusOr<MaybeGateway> next_hop = ParseMpNextHop(bytes);
     if (!next_hop.ok()) return next_hop.status();
     return Announce(kName, cursor.left(), *family, *next_hop);
   }
@@ -377,7 +442,7 @@ class UpdateParser {
   }
 
   absl::Status Announce(absl::string_view where, absl::string_view bytes,
-                        Family family, const Address& gateway) {
+                        Family family, const MaybeGateway& gateway) {
     const auto parsed = ParseNlri(bytes, family, additional_paths_);
     if (!parsed.ok()) return Within(where, parsed.status());
     for (const NlriPrefix& nlri : *parsed) {
@@ -388,7 +453,7 @@ class UpdateParser {
 
   const bool additional_paths_;
   BgpUpdate update_;
-  std::optional<Address> next_hop_;
+  std::optional<MaybeGateway> next_hop_;
   bool reached_ = false;
   bool unreached_ = false;
 };

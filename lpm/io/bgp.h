@@ -7,6 +7,7 @@
 #define PLANB_LPM_IO_BGP_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -40,29 +41,42 @@ absl::StatusOr<std::vector<NlriPrefix>> ParseNlri(absl::string_view bytes,
 // The origin of a path (RFC 4271 section 4.3). A lower one is preferred.
 enum class BgpOrigin : uint8_t { kIgp = 0, kEgp = 1, kIncomplete = 2 };
 
-// A path to a prefix.
+// The family of these numbers (RFC 4760) if they are IPv4 or IPv6 unicast, else
+// nothing.
+std::optional<Family> UnicastFamily(uint16_t family, uint8_t subsequent);
+
+// A path to a prefix. An absent attribute has the value that is here.
 struct BgpPath {
-  // If there are a global and a link-local next hop, the global one.
-  Address next_hop;
+  // None if it is absent or unspecified (0.0.0.0, ::): no gateway.
+  std::optional<Address> next_hop;
+  uint32_t local_pref = 100;
   // As RFC 4271 section 9.1.2.2 counts: a set is 1, a confederation 0.
   uint32_t as_path_length = 0;
-  // kIncomplete if the attribute is absent.
   BgpOrigin origin = BgpOrigin::kIncomplete;
+  uint32_t med = 0;
+  // The AS that announced the path: the first of AS_PATH, past confederations.
+  // 0 if that is empty or starts with a set: the path starts in the own AS.
+  uint32_t neighbor_as = 0;
 };
 
+// The size of AS numbers in AS_PATH.
+enum class AsSize : uint8_t { kTwoBytes = 2, kFourBytes = 4 };
+
 // Parses the attributes of a path to a prefix of `family`, as in a RIB entry
-// (RFC 6396 section 4.3.4). The next hop is that of NEXT_HOP (IPv4 only) or
-// else of MP_REACH_NLRI, either abbreviated (length and address) or in full
-// (RFC 4760), as some writers have it. AS numbers have four bytes. The first
+// (RFC 6396 sections 4.2 and 4.3.4). The next hop is that of NEXT_HOP (IPv4
+// only) if it is a gateway, else that of MP_REACH_NLRI, either abbreviated
+// (length and address) or in full (RFC 4760), as some writers have it. With AS
+// numbers of two bytes AS4_PATH counts (RFC 6793 section 4.2.3). The first
 // attribute of a type counts; other types are skipped. Errors:
 // INVALID_ARGUMENT, naming the attribute and its defect.
 absl::StatusOr<BgpPath> ParseBgpPath(absl::string_view attributes,
-                                     Family family);
+                                     Family family,
+                                     AsSize as_size = AsSize::kFourBytes);
 
-// An announced prefix and its next hop.
+// An announced prefix and its next hop, if that is a gateway.
 struct BgpAnnounce {
   NlriPrefix nlri;
-  Address gateway;
+  std::optional<Address> gateway;
 
   friend bool operator==(const BgpAnnounce&, const BgpAnnounce&) = default;
 };

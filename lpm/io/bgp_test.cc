@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -75,7 +76,8 @@ constexpr uint8_t kMpReachType = 14;
 std::string Parse(const std::string& attributes, Family family) {
   const absl::StatusOr<BgpPath> path = ParseBgpPath(attributes, family);
   if (!path.ok()) return path.status().ToString();
-  return absl::StrCat(path->next_hop.ToString(), " ", path->as_path_length, " ",
+  return absl::StrCat(path->next_hop ? path->next_hop->ToString() : "none", " ",
+                      path->as_path_length, " ",
                       static_cast<int>(path->origin));
 }
 
@@ -96,12 +98,100 @@ TEST(ParseBgpPath, ReadsEitherFamily) {
             "2001:db8::1 1 0");
 }
 
-TEST(ParseBgpPath, OnlyTheNextHopIsRequired) {
+TEST(ParseBgpPath, RequiresNoAttribute) {
   EXPECT_EQ(Parse(MpReach("2001:db8::1"), Family::kIpv6), "2001:db8::1 0 2");
-  ExpectMalformed("", Family::kIpv4, "no next hop");
-  ExpectMalformed(Origin(0) + AsPath({1}), Family::kIpv6, "no next hop");
+  EXPECT_EQ(Parse("", Family::kIpv4), "none 0 2");
+  EXPECT_EQ(Parse(Origin(0) + AsPath({1}), Family::kIpv6), "none 1 0");
   // NEXT_HOP does not count for IPv6.
-  ExpectMalformed(NextHop4("192.0.2.1"), Family::kIpv6, "no next hop");
+  EXPECT_EQ(Parse(NextHop4("192.0.2.1"), Family::kIpv6), "none 0 2");
+}
+
+TEST(ParseBgpPath, AnUnspecifiedNextHopIsNoGateway) {
+  const std::string none4 = NextHop4("0.0.0.0");
+  const std::string reach = MpReach("2001:db8::1");
+  EXPECT_EQ(Parse(none4, Family::kIpv4), "none 0 2");
+  EXPECT_EQ(Parse(MpReach("::"), Family::kIpv6), "none 0 2");
+  EXPECT_EQ(Parse(none4 + MpReach("::"), Family::kIpv4), "none 0 2");
+  EXPECT_EQ(Parse(none4 + reach, Family::kIpv4), "2001:db8::1 0 2");
+  EXPECT_EQ(Parse(reach + none4, Family::kIpv4), "2001:db8::1 0 2");
+  EXPECT_EQ(Parse(MpReach("::") + NextHop4("192.0.2.1"), Family::kIpv4),
+            "192.0.2.1 0 2");
+}
+
+TEST(ParseBgpPath, AnUnspecifiedGlobalNextHopLeavesTheLinkLocalOne) {
+  const auto parse = [](absl::string_view global, absl::string_view local) {
+    const std::string pair =
+        absl::StrCat(U8(32), Packed(global), Packed(local));
+    const std::string abbreviated =
+        Parse(Attribute(kMpReachType, pair), Family::kIpv6);
+    EXPECT_EQ(Parse(Attribute(kMpReachType, U16(2) + U8(1) + pair + U8(0)),
+                    Family::kIpv6),
+              abbreviated);
+    return abbreviated;
+  };
+  EXPECT_EQ(parse("::", "fe80::1"), "fe80::1 0 2");
+  EXPECT_EQ(parse("2001:db8::1", "fe80::1"), "2001:db8::1 0 2");
+  EXPECT_EQ(parse("2001:db8::1", "::"), "2001:db8::1 0 2");
+  EXPECT_EQ(parse("fe80::1", "fe80::1"), "fe80::1 0 2");
+  EXPECT_EQ(parse("::", "::"), "none 0 2");
+}
+
+// LOCAL_PREF, MED and the neighbour, as "100 0 64500".
+std::string Preference(const std::string& attributes,
+                       AsSize as_size = AsSize::kFourBytes) {
+  const absl::StatusOr<BgpPath> path =
+      ParseBgpPath(attributes, Family::kIpv4, as_size);
+  if (!path.ok()) return path.status().ToString();
+  return absl::StrCat(path->local_pref, " ", path->med, " ", path->neighbor_as);
+}
+
+TEST(ParseBgpPath, ReadsLocalPrefAndMed) {
+  EXPECT_EQ(Preference(""), "100 0 0");
+  EXPECT_EQ(Preference(LocalPref(0) + Med(4294967295)), "0 4294967295 0");
+  EXPECT_EQ(Preference(LocalPref(200) + LocalPref(1) + Med(5) + Med(6)),
+            "200 5 0");
+  ExpectMalformed(Attribute(4, "abc"), Family::kIpv4, "MULTI_EXIT_DISC is not");
+  ExpectMalformed(Attribute(5, "12345"), Family::kIpv4, "LOCAL_PREF is not 4");
+}
+
+TEST(ParseBgpPath, TheNeighborIsTheFirstAsPastConfederations) {
+  const std::string sequence = U8(2) + U8(2) + U32(64500) + U32(64501);
+  const std::string set = U8(1) + U8(1) + U32(64502);
+  const std::string confed = U8(3) + U8(1) + U32(65001);
+  const auto neighbor = [](absl::string_view segments) {
+    return Preference(Attribute(kAsPathType, segments));
+  };
+  EXPECT_EQ(neighbor(sequence), "100 0 64500");
+  EXPECT_EQ(neighbor(sequence + sequence), "100 0 64500");
+  EXPECT_EQ(neighbor(confed + sequence), "100 0 64500");
+  EXPECT_EQ(neighbor(U8(2) + U8(0) + sequence), "100 0 64500");
+  EXPECT_EQ(neighbor(set + sequence), "100 0 0");
+  EXPECT_EQ(neighbor(confed), "100 0 0");
+}
+
+TEST(ParseBgpPath, AsNumbersOfTwoBytesCountWithAs4Path) {
+  const std::string two = U8(2) + U8(2) + U16(23456) + U16(64501);
+  const std::string path = Attribute(kAsPathType, two);
+  const auto as4 = [](absl::string_view segments) {
+    return Attribute(17, segments);
+  };
+  const std::string whole = U8(2) + U8(2) + U32(4200000000) + U32(64501);
+  const std::string last = U8(2) + U8(1) + U32(64501);
+  const std::string more = U8(2) + U8(3) + U32(1) + U32(2) + U32(3);
+  const auto parse = [&](const std::string& attributes) {
+    return Preference(attributes, AsSize::kTwoBytes);
+  };
+  EXPECT_EQ(parse(path), "100 0 23456");
+  EXPECT_EQ(parse(path + as4(whole)), "100 0 4200000000");
+  EXPECT_EQ(parse(as4(whole) + path), "100 0 4200000000");
+  EXPECT_EQ(parse(path + as4(last)), "100 0 23456");
+  EXPECT_EQ(parse(path + as4(more)), "100 0 23456");
+  EXPECT_EQ(parse(path + as4("x")), "100 0 23456");
+  EXPECT_EQ(ParseBgpPath(path + as4(more), Family::kIpv4, AsSize::kTwoBytes)
+                ->as_path_length,
+            2u);
+  // With numbers of four bytes AS4_PATH does not count.
+  EXPECT_EQ(Preference(AsPath({1}) + as4(last)), "100 0 1");
 }
 
 TEST(ParseBgpPath, SkipsOtherAttributesAndRepetitions) {
@@ -206,7 +296,7 @@ TEST(ParseBgpPath, AListCutAnywhereIsMalformed) {
     if (ParseBgpPath(attributes.substr(0, cut), Family::kIpv6).ok()) ++good;
   }
   // A list may only end where an attribute ends.
-  EXPECT_EQ(good, 4u);
+  EXPECT_EQ(good, 5u);
 }
 
 BgpUpdate Parse(const std::string& message, bool additional_paths = false) {
@@ -343,6 +433,23 @@ TEST(ParseBgpMessage, NamesTheDefect) {
     ExpectMalformed(Update("", Attribute(14, value), ""),
                     "inside the next hop");
   }
+}
+
+TEST(ParseBgpMessage, AnUnspecifiedNextHopIsNoGateway) {
+  const BgpAnnounce none{Of("10.0.0.0/8"), std::nullopt};
+  EXPECT_THAT(
+      Parse(Update("", NextHop4("0.0.0.0"), Nlri("10.0.0.0/8"))).announces,
+      ElementsAre(none));
+  EXPECT_THAT(
+      Parse(Update("", MpReachOf(1, 1, Packed("::"), Nlri("10.0.0.0/8")), ""))
+          .announces,
+      ElementsAre(none));
+  EXPECT_THAT(Parse(Update("",
+                           MpReachOf(1, 1, Packed("::") + Packed("fe80::1"),
+                                     Nlri("10.0.0.0/8")),
+                           ""))
+                  .announces,
+              ElementsAre(To("10.0.0.0/8", "fe80::1")));
 }
 
 TEST(ParseBgpMessage, TheFirstNextHopCounts) {

@@ -228,10 +228,10 @@ uint32_t UpdateTrace::IndexOf(const Peer& peer) {
       .first->second;
 }
 
-absl::StatusOr<NextHopId> UpdateTrace::IdOf(const Address& gateway,
-                                            const Peer& peer) {
+absl::StatusOr<NextHopId> UpdateTrace::IdOf(
+    const std::optional<Address>& gateway, const Peer& peer) {
   return ids_.IdOf(
-      {.gateway = gateway}, [&] { return peer.Label(); },
+      {.gateway = gateway}, [&] { return PathLabel(gateway, peer.Label()); },
       [&](const NextHop& next_hop) { return sink_.OnNextHop(next_hop); });
 }
 

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -143,7 +144,8 @@ class UpdateTrace : public UpdateSink {
   void Withdraw(const Prefix& prefix, const Path& path);
 
   uint32_t IndexOf(const Peer& peer);
-  absl::StatusOr<NextHopId> IdOf(const Address& gateway, const Peer& peer);
+  absl::StatusOr<NextHopId> IdOf(const std::optional<Address>& gateway,
+                                 const Peer& peer);
 
   absl::flat_hash_map<Prefix, Paths> paths_;
   absl::flat_hash_map<std::pair<Address, uint32_t>, uint32_t> peers_;

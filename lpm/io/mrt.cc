@@ -36,7 +36,7 @@ absl::string_view NameOf(uint16_t type) {
   switch (type) {
     case 11:
       return "OSPFv2";
-    case 12:
+    case kMrtTableDump:
       return "TABLE_DUMP";
     case kMrtTableDumpV2:
       return "TABLE_DUMP_V2";
@@ -136,9 +136,8 @@ bool ReadAsNumber(ByteCursor& cursor, bool four_bytes, uint32_t* as_number) {
 
 bool ReadPeer(ByteCursor& cursor, Peer* peer) {
   uint8_t type = 0;
-  uint32_t bgp_id = 0;
   absl::string_view address;
-  if (!cursor.Read(&type) || !cursor.Read(&bgp_id) ||
+  if (!cursor.Read(&type) || !cursor.Read(&peer->bgp_id) ||
       !cursor.Read((type & kIpv6Peer) != 0 ? 16 : 4, &address) ||
       !ReadAsNumber(cursor, (type & kFourByteAs) != 0, &peer->as_number)) {
     return false;
@@ -156,6 +155,11 @@ absl::Status Malformed(absl::string_view what, absl::string_view why) {
 
 std::string Peer::Label() const {
   return absl::StrCat("AS", as_number, " peer ", address.ToString());
+}
+
+std::string PathLabel(const std::optional<Address>& gateway,
+                      absl::string_view peer_label) {
+  return absl::StrCat(gateway ? "" : "no gateway, ", peer_label);
 }
 
 absl::StatusOr<std::vector<Peer>> ParsePeerTable(absl::string_view body) {
@@ -186,25 +190,26 @@ absl::StatusOr<std::vector<Peer>> ParsePeerTable(absl::string_view body) {
 
 namespace {
 
-bool ReadEntry(ByteCursor& cursor, bool additional_paths, RibEntry* entry) {
+// Where a record has path identifiers.
+enum class PathIds { kNone, kInPrefix, kInEntries };
+
+bool ReadEntry(ByteCursor& cursor, PathIds path_ids, RibEntry* entry) {
   uint32_t originated = 0;
-  uint32_t path_id = 0;
   uint16_t size = 0;
   return cursor.Read(&entry->peer) && cursor.Read(&originated) &&
-         (!additional_paths || cursor.Read(&path_id)) && cursor.Read(&size) &&
-         cursor.Read(size, &entry->attributes);
+         (path_ids != PathIds::kInEntries || cursor.Read(&entry->path_id)) &&
+         cursor.Read(&size) && cursor.Read(size, &entry->attributes);
 }
 
-}  // namespace
-
-absl::StatusOr<RibRecord> ParseRibRecord(absl::string_view body, Family family,
-                                         bool additional_paths) {
-  ByteCursor cursor(body);
-  uint32_t sequence = 0;
+// Parses the part of a RIB record from its prefix on.
+absl::StatusOr<RibRecord> ParseRib(ByteCursor cursor, Family family,
+                                   PathIds path_ids) {
+  uint32_t path_id = 0;
   uint8_t length = 0;
   absl::string_view bytes;
   uint16_t count = 0;
-  if (!cursor.Read(&sequence) || !cursor.Read(&length)) {
+  if ((path_ids == PathIds::kInPrefix && !cursor.Read(&path_id)) ||
+      !cursor.Read(&length)) {
     return absl::InvalidArgumentError("the RIB record ends before its prefix");
   }
   if (length > AddressBits(family)) {
@@ -219,7 +224,9 @@ absl::StatusOr<RibRecord> ParseRibRecord(absl::string_view body, Family family,
   record.prefix = PrefixOfBytes(bytes, family, length);
   for (size_t i = 0; i < count; ++i) {
     // Grows as it reads: `count` may be more than the file has.
-    if (!ReadEntry(cursor, additional_paths, &record.entries.emplace_back())) {
+    RibEntry& entry = record.entries.emplace_back();
+    entry.path_id = path_id;
+    if (!ReadEntry(cursor, path_ids, &entry)) {
       return absl::InvalidArgumentError(
           absl::StrCat("the RIB record of ", record.prefix.ToString(),
                        " ends inside entry ", i, " of ", count));
@@ -230,6 +237,78 @@ absl::StatusOr<RibRecord> ParseRibRecord(absl::string_view body, Family family,
         "the RIB record of ", record.prefix.ToString(), " goes on for ",
         cursor.left().size(), " bytes after its entries"));
   }
+  return record;
+}
+
+}  // namespace
+
+absl::StatusOr<RibRecord> ParseRibRecord(absl::string_view body, Family family,
+                                         bool additional_paths) {
+  ByteCursor cursor(body);
+  uint32_t sequence = 0;
+  if (!cursor.Read(&sequence)) {
+    return absl::InvalidArgumentError("the RIB record ends before its prefix");
+  }
+  return ParseRib(cursor, family,
+                  additional_paths ? PathIds::kInEntries : PathIds::kNone);
+}
+
+absl::StatusOr<std::optional<RibRecord>> ParseRibGeneric(
+    absl::string_view body, bool additional_paths) {
+  ByteCursor cursor(body);
+  uint32_t sequence = 0;
+  uint16_t number = 0;
+  uint8_t subsequent = 0;
+  if (!cursor.Read(&sequence) || !cursor.Read(&number) ||
+      !cursor.Read(&subsequent)) {
+    return absl::InvalidArgumentError("the RIB record ends before its prefix");
+  }
+  const std::optional<Family> family = UnicastFamily(number, subsequent);
+  if (!family) return std::nullopt;
+  absl::StatusOr<RibRecord> record = ParseRib(
+      cursor, *family, additional_paths ? PathIds::kInPrefix : PathIds::kNone);
+  if (!record.ok() && additional_paths) {
+    record = ParseRib(cursor, *family, PathIds::kInEntries);
+  }
+  if (!record.ok()) return record.status();
+  return *std::move(record);
+}
+
+absl::StatusOr<TableDumpRecord> ParseTableDump(absl::string_view body,
+                                               Family family) {
+  ByteCursor cursor(body);
+  const auto address_bytes = static_cast<size_t>(AddressBytes(family));
+  uint32_t view_and_sequence = 0;
+  absl::string_view prefix;
+  uint8_t length = 0;
+  uint8_t status = 0;
+  uint32_t originated = 0;
+  absl::string_view peer;
+  uint16_t size = 0;
+  TableDumpRecord record;
+  if (!cursor.Read(&view_and_sequence) ||
+      !cursor.Read(address_bytes, &prefix) || !cursor.Read(&length) ||
+      !cursor.Read(&status) || !cursor.Read(&originated) ||
+      !cursor.Read(address_bytes, &peer) ||
+      !ReadAsNumber(cursor, /*four_bytes=*/false, &record.peer.as_number) ||
+      !cursor.Read(&size)) {
+    return Malformed("the TABLE_DUMP record", "ends before its attributes");
+  }
+  if (length > AddressBits(family)) {
+    return Malformed("the TABLE_DUMP record",
+                     absl::StrCat("has an ", FamilyName(family),
+                                  " prefix of length ", length));
+  }
+  if (!cursor.Read(size, &record.attributes)) {
+    return Malformed("the TABLE_DUMP record", "ends inside its attributes");
+  }
+  if (!cursor.empty()) {
+    return Malformed("the TABLE_DUMP record",
+                     absl::StrCat("goes on for ", cursor.left().size(),
+                                  " bytes after its attributes"));
+  }
+  record.prefix = Prefix::Truncate(*Address::FromPacked(prefix), length);
+  record.peer.address = *Address::FromPacked(peer);
   return record;
 }
 

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,7 @@ inline constexpr size_t kMrtHeaderSize = 12;
 // the format would allow records larger than any reader should hold.
 inline constexpr uint32_t kMaxMrtRecord = 16 << 20;
 
+inline constexpr uint16_t kMrtTableDump = 12;
 inline constexpr uint16_t kMrtTableDumpV2 = 13;
 inline constexpr uint16_t kMrtBgp4mp = 16;
 inline constexpr uint16_t kMrtBgp4mpEt = 17;  // with microseconds
@@ -75,12 +77,18 @@ class MrtReader {
 struct Peer {
   Address address;
   uint32_t as_number = 0;
+  uint32_t bgp_id = 0;  // only known from a PEER_INDEX_TABLE
 
   // "AS64500 peer 2001:db8::1".
   std::string Label() const;
 
   friend bool operator==(const Peer&, const Peer&) = default;
 };
+
+// The label of the next hop of a path of the peer with that label. It says so
+// if the path has no gateway: "no gateway, AS64500 peer 2001:db8::1".
+std::string PathLabel(const std::optional<Address>& gateway,
+                      absl::string_view peer_label);
 
 // Parses the body of a PEER_INDEX_TABLE record (RFC 6396 section 4.3.1), which
 // the paths of a TABLE_DUMP_V2 file refer to by index. At most 65535 peers.
@@ -90,6 +98,7 @@ absl::StatusOr<std::vector<Peer>> ParsePeerTable(absl::string_view body);
 // A path to the prefix, as announced by one peer.
 struct RibEntry {
   uint16_t peer = 0;             // index into the peer table
+  uint32_t path_id = 0;          // 0 without additional paths
   absl::string_view attributes;  // not parsed yet
 };
 
@@ -106,6 +115,27 @@ struct RibRecord {
 // Errors: INVALID_ARGUMENT, with the place where it ends early or goes on.
 absl::StatusOr<RibRecord> ParseRibRecord(absl::string_view body, Family family,
                                          bool additional_paths);
+
+// Parses the body of a RIB_GENERIC record (RFC 6396 section 4.3.3), or of its
+// form with additional paths; nothing if it is not IPv4 or IPv6 unicast. The
+// path identifier is in the prefix, as in RFC 8050 section 4, or else in the
+// entries, as GoBGP and OpenBGPD write it: the form that fits.
+// Errors: INVALID_ARGUMENT, with the place where it ends early or goes on.
+absl::StatusOr<std::optional<RibRecord>> ParseRibGeneric(absl::string_view body,
+                                                         bool additional_paths);
+
+// A path of a TABLE_DUMP record (RFC 6396 section 4.2). Refers to the parsed
+// body.
+struct TableDumpRecord {
+  Prefix prefix;
+  Peer peer;
+  absl::string_view attributes;  // not parsed yet; AS numbers of two bytes
+};
+
+// Parses the body of a TABLE_DUMP record of subtype AFI_IPv4 or AFI_IPv6.
+// Errors: INVALID_ARGUMENT, with the place where it ends early or goes on.
+absl::StatusOr<TableDumpRecord> ParseTableDump(absl::string_view body,
+                                               Family family);
 
 // A message that a collector received or sent, and when: BGP4MP and BGP4MP_ET
 // (RFC 6396 sections 3 and 4.4; with additional paths, RFC 8050 section 3).

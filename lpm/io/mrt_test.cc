@@ -7,6 +7,8 @@
 
 #include <initializer_list>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -138,7 +140,7 @@ TEST(StartsLikeMrt, NeedsSixBytes) {
 }
 
 Peer MakePeer(absl::string_view address, uint32_t as_number) {
-  return {*Address::Parse(address), as_number};
+  return {*Address::Parse(address), as_number, kSomeBgpId};
 }
 
 TEST(ParsePeerTable, ReadsEveryKindOfPeer) {
@@ -246,6 +248,97 @@ TEST(ParseRibRecord, NamesTheDefect) {
          "::/0 ends inside entry 0 of 65535");
   expect(Family::kIpv6, RibBody("::/0", {Entry(1, "x")}) + "!",
          "::/0 goes on for 1 bytes");
+}
+
+// "2001:db8::/32: 3#77 abc", or the error.
+std::string Generic(const std::string& body, bool additional_paths) {
+  const auto record = ParseRibGeneric(body, additional_paths);
+  if (!record.ok()) return std::string(record.status().message());
+  if (!record->has_value()) return "nothing";
+  std::string text = absl::StrCat((*record)->prefix.ToString(), ":");
+  for (const RibEntry& entry : (*record)->entries) {
+    absl::StrAppend(&text, " ", entry.peer, "#", entry.path_id, " ",
+                    entry.attributes);
+  }
+  return text;
+}
+
+TEST(ParseRibGeneric, ReadsUnicastOfBothFamilies) {
+  EXPECT_EQ(
+      Generic(GenericBody(1, 1, Nlri("10.0.0.0/8"), {Entry(3, "abc")}), false),
+      "10.0.0.0/8: 3#0 abc");
+  EXPECT_EQ(Generic(GenericBody(2, 1, Nlri("2001:db8::/32"),
+                                {Entry(3, "abc"), Entry(4, "")}),
+                    false),
+            "2001:db8::/32: 3#0 abc 4#0 ");
+  for (const bool additional_paths : {false, true}) {
+    for (const auto& [family, subsequent] :
+         std::initializer_list<std::pair<uint16_t, uint8_t>>{
+             {1, 2}, {2, 128}, {25, 70}, {0, 1}}) {
+      EXPECT_EQ(
+          Generic(GenericBody(family, subsequent, "any", {}), additional_paths),
+          "nothing");
+    }
+  }
+}
+
+TEST(ParseRibGeneric, ReadsPathIdentifiersOfThePrefixOrOfTheEntries) {
+  EXPECT_EQ(
+      Generic(GenericBody(2, 1, Nlri("2001:db8::/32", 77), {Entry(3, "abc")}),
+              true),
+      "2001:db8::/32: 3#77 abc");
+  EXPECT_EQ(Generic(GenericBody(1, 1, Nlri("10.0.0.0/8"),
+                                {Entry(3, "abc", 77), Entry(4, "d", 78)}),
+                    true),
+            "10.0.0.0/8: 3#77 abc 4#78 d");
+}
+
+TEST(ParseRibGeneric, CutAnywhereIsMalformed) {
+  const std::string body =
+      GenericBody(2, 1, Nlri("2001:db8::/32"), {Entry(1, "first")});
+  for (size_t cut = 0; cut < body.size(); ++cut) {
+    EXPECT_THAT(Generic(body.substr(0, cut), false), HasSubstr(" ends "));
+  }
+  EXPECT_THAT(Generic(body + "x", false), HasSubstr("goes on for 1 bytes"));
+}
+
+// The body of a record.
+std::string BodyOf(const std::string& record) {
+  return record.substr(kMrtHeaderSize);
+}
+
+TEST(ParseTableDump, ReadsBothFamilies) {
+  for (const auto& [family, prefix, peer] :
+       std::initializer_list<std::tuple<Family, const char*, const char*>>{
+           {Family::kIpv4, "192.0.2.128/25", "192.0.2.1"},
+           {Family::kIpv6, "2001:db8::/32", "2001:db8::1"}}) {
+    const std::string body = BodyOf(OldTableDump(prefix, peer, 64500, "abc"));
+    const auto record = ParseTableDump(body, family);
+    ASSERT_TRUE(record.ok()) << record.status();
+    EXPECT_EQ(record->prefix.ToString(), prefix);
+    EXPECT_EQ(record->peer, (Peer{*Address::Parse(peer), 64500}));
+    EXPECT_EQ(record->attributes, "abc");
+    for (size_t cut = 0; cut < body.size(); ++cut) {
+      EXPECT_THAT(
+          ParseTableDump(body.substr(0, cut), family).status().message(),
+          HasSubstr("the TABLE_DUMP record ends"));
+    }
+    EXPECT_THAT(ParseTableDump(body + "xy", family).status().message(),
+                HasSubstr("goes on for 2 bytes"));
+  }
+}
+
+TEST(ParseTableDump, ClearsBitsPastTheLength) {
+  const std::string body =
+      BodyOf(OldTableDump("192.0.2.255/24", "192.0.2.1", 1, ""));
+  EXPECT_EQ(ParseTableDump(body, Family::kIpv4)->prefix.ToString(),
+            "192.0.2.0/24");
+  EXPECT_THAT(
+      ParseTableDump(BodyOf(OldTableDump("0.0.0.0/33", "192.0.2.1", 1, "")),
+                     Family::kIpv4)
+          .status()
+          .message(),
+      HasSubstr("IPv4 prefix of length 33"));
 }
 
 absl::StatusOr<Bgp4mpRecord> Parse(uint16_t subtype, const std::string& body,

@@ -6,15 +6,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <fstream>
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -198,8 +202,30 @@ TEST_P(RouteFileData, MrtIsCut) {
   EXPECT_TRUE(absl::IsDataLoss(strict)) << strict;
 }
 
-// What bgpdump prints for a prefix: next hops by (AS path length, origin).
-using Paths = std::map<std::pair<size_t, int>, std::set<Address>>;
+// What bgpdump prints for a path.
+struct Path {
+  Address next_hop;
+  std::string neighbor;  // "" if the path is empty or starts with a set
+  uint32_t med = 0;
+};
+// The paths of a prefix by (LOCAL_PREF negated, AS path length, origin): the
+// best come first.
+using Paths = std::map<std::tuple<int64_t, size_t, int>, std::vector<Path>>;
+
+// The next hops of paths of which MED rules out none. Among them the peer
+// decides, by its BGP identifier, which bgpdump does not print.
+std::set<Address> NextHopsOf(const std::vector<Path>& paths) {
+  std::map<std::string, uint32_t> lowest;
+  for (const Path& path : paths) {
+    const auto at = lowest.try_emplace(path.neighbor, path.med).first;
+    at->second = std::min(at->second, path.med);
+  }
+  std::set<Address> next_hops;
+  for (const Path& path : paths) {
+    if (path.med == lowest.at(path.neighbor)) next_hops.insert(path.next_hop);
+  }
+  return next_hops;
+}
 
 size_t AsPathLength(absl::string_view text) {
   size_t length = 0;
@@ -218,13 +244,20 @@ std::map<Prefix, Paths> PathsOf(
     const std::vector<std::vector<std::string>>& dump) {
   std::map<Prefix, Paths> prefixes;
   for (const std::vector<std::string>& fields : dump) {
-    // TABLE_DUMP2|time|B|peer|AS|prefix|path|origin|next hop|...
-    const bool whole = fields.size() >= 9;
+    // TABLE_DUMP2|time|B|peer|AS|prefix|path|origin|next hop|local pref|MED|...
+    const bool whole = fields.size() >= 11;
     EXPECT_TRUE(whole) << absl::StrJoin(fields, "|");
     if (!whole) continue;
+    int64_t local_pref = 0;
+    Path path{Address::Parse(fields[8]).value()};
+    EXPECT_TRUE(absl::SimpleAtoi(fields[9], &local_pref));
+    EXPECT_TRUE(absl::SimpleAtoi(fields[10], &path.med));
+    if (local_pref == 0) local_pref = 100;  // how an absent one is printed
+    const std::string first = fields[6].substr(0, fields[6].find(' '));
+    if (!absl::StartsWith(first, "{")) path.neighbor = first;
     prefixes[Prefix::Parse(fields[5]).value()]
-            [{AsPathLength(fields[6]), OriginRank(fields[7])}]
-                .insert(Address::Parse(fields[8]).value());
+            [{-local_pref, AsPathLength(fields[6]), OriginRank(fields[7])}]
+                .push_back(path);
   }
   return prefixes;
 }
@@ -238,9 +271,7 @@ void ExpectAsBgpdump(const std::string& path) {
   auto it = expected.begin();
   for (const Route& route : table.routes) {
     ASSERT_EQ(route.prefix, it->first);
-    // The best come first. Among equals the peer's index decides, which bgpdump
-    // does not print.
-    const std::set<Address>& best = it->second.begin()->second;
+    const std::set<Address> best = NextHopsOf(it->second.begin()->second);
     EXPECT_TRUE(best.contains(*table.next_hops.at(route.next_hop).gateway))
         << route.prefix.ToString();
     ++it;

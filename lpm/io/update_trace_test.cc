@@ -168,7 +168,7 @@ TEST(UpdateTrace, AgreesWithAModelOnRandomEvents) {
     for (uint32_t n = below(3); n > 0; --n) {
       update.announces.push_back({random_nlri(), Address::V4(below(5))});
       const auto& [nlri, gateway] = update.announces.back();
-      paths[{nlri.prefix, peer, nlri.path_id}] = gateway;
+      paths[{nlri.prefix, peer, nlri.path_id}] = *gateway;
     }
     ASSERT_TRUE(trace.OnUpdate(Event(i, as_number, update)).ok());
     std::map<Prefix, Address> expected;

@@ -55,11 +55,24 @@ std::string TableDump(uint16_t subtype, absl::string_view body) {
   return Mrt(13, subtype, body);
 }
 
+std::string OldTableDump(absl::string_view prefix, absl::string_view peer,
+                         uint16_t as_number, absl::string_view attributes) {
+  const std::vector<std::string> parts = absl::StrSplit(prefix, '/');
+  size_t length = 0;
+  ABSL_RAW_CHECK(parts.size() == 2 && absl::SimpleAtoi(parts[1], &length),
+                 "not a prefix");
+  const std::string address = Packed(parts[0]);
+  return Mrt(12, address.size() == 4 ? 1 : 2,
+             absl::StrCat(U16(0), U16(7), address, U8(length), U8(1),
+                          U32(1785000000), Packed(peer), U16(as_number),
+                          U16(attributes.size()), attributes));
+}
+
 std::string PeerEntry(absl::string_view address, uint32_t as_number,
-                      bool narrow_as) {
+                      bool narrow_as, uint32_t bgp_id) {
   const std::string bytes = Packed(address);
   const int type = (bytes.size() == 16 ? 1 : 0) + (narrow_as ? 0 : 2);
-  return absl::StrCat(U8(static_cast<uint64_t>(type)), U32(0xc0000201), bytes,
+  return absl::StrCat(U8(static_cast<uint64_t>(type)), U32(bgp_id), bytes,
                       narrow_as ? U16(as_number) : U32(as_number));
 }
 
@@ -92,6 +105,9 @@ std::string MpReach(absl::string_view next_hop) {
   return Attribute(14, absl::StrCat(U8(bytes.size()), bytes));
 }
 
+std::string Med(uint32_t value) { return Attribute(4, U32(value)); }
+std::string LocalPref(uint32_t value) { return Attribute(5, U32(value)); }
+
 std::string Entry(uint16_t peer, absl::string_view attributes,
                   int64_t path_id) {
   return absl::StrCat(U16(peer), U32(1785000000),
@@ -103,6 +119,13 @@ std::string RibBody(absl::string_view prefix,
                     const std::vector<std::string>& entries) {
   return absl::StrCat(U32(7), Nlri(prefix), U16(entries.size()),
                       absl::StrJoin(entries, ""));
+}
+
+std::string GenericBody(uint16_t family, uint8_t subsequent,
+                        absl::string_view nlri,
+                        const std::vector<std::string>& entries) {
+  return absl::StrCat(U32(7), U16(family), U8(subsequent), nlri,
+                      U16(entries.size()), absl::StrJoin(entries, ""));
 }
 
 std::string Gzip(absl::string_view plain) {

@@ -36,13 +36,19 @@ inline constexpr uint16_t kRibIpv6Unicast = 4;
 inline constexpr uint16_t kRibGeneric = 6;
 inline constexpr uint16_t kRibIpv4UnicastAddPath = 8;
 inline constexpr uint16_t kRibIpv6UnicastAddPath = 10;
+inline constexpr uint16_t kRibGenericAddPath = 12;
 
 // A TABLE_DUMP_V2 record.
 std::string TableDump(uint16_t subtype, absl::string_view body);
 
+// A TABLE_DUMP record: a path of a peer to a prefix in text.
+std::string OldTableDump(absl::string_view prefix, absl::string_view peer,
+                         uint16_t as_number, absl::string_view attributes);
+
 // A peer of a PEER_INDEX_TABLE, with a four-byte or a two-byte AS number.
+inline constexpr uint32_t kSomeBgpId = 0xc0000201;
 std::string PeerEntry(absl::string_view address, uint32_t as_number,
-                      bool narrow_as = false);
+                      bool narrow_as = false, uint32_t bgp_id = kSomeBgpId);
 
 // The body of a PEER_INDEX_TABLE.
 std::string PeerTableBody(const std::vector<std::string>& peers);
@@ -56,10 +62,17 @@ std::string Origin(uint8_t origin);
 std::string AsPath(const std::vector<uint32_t>& as_numbers);
 std::string NextHop4(absl::string_view address);
 std::string MpReach(absl::string_view next_hop);  // abbreviated
+std::string Med(uint32_t value);
+std::string LocalPref(uint32_t value);
 
 // An entry of a RIB record; with a path identifier if it is not negative.
 std::string Entry(uint16_t peer, absl::string_view attributes,
                   int64_t path_id = -1);
+
+// The body of a RIB_GENERIC record, of which `nlri` is the prefix.
+std::string GenericBody(uint16_t family, uint8_t subsequent,
+                        absl::string_view nlri,
+                        const std::vector<std::string>& entries);
 
 // The body of a RIB record for a prefix in text.
 std::string RibBody(absl::string_view prefix,

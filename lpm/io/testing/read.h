@@ -176,7 +176,8 @@ struct UpdateReading : UpdateSink {
       }
       for (const BgpAnnounce& announce : event.update.announces) {
         add(" A ", announce.nlri,
-            absl::StrCat(" ", announce.gateway.ToString()));
+            announce.gateway ? absl::StrCat(" ", announce.gateway->ToString())
+                             : " no gateway");
       }
     }
     return lines;

@@ -419,8 +419,11 @@ class MrtRoutes {
     peers_.clear();
     const absl::StatusOr<std::vector<Peer>> peers = ParsePeerTable(record.body);
     if (!peers.ok()) {
-      // Later paths do not refer to the old peers.
-      return out_.OnMalformed(record.place, peers.status().message());
+      // Peers label next hops and break ties: no route is lost. Later paths do
+      // not refer to the old peers.
+      out_.OnIgnored("damaged PEER_INDEX_TABLE", record.place,
+                     peers.status().message());
+      return absl::OkStatus();
     }
     for (const Peer& peer : *peers) {
       peers_.push_back(chooser_.NumberOf(Announcer::Of(peer)));

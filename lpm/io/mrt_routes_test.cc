@@ -200,7 +200,7 @@ TEST(ReadMrtRoutes, AllPathsOfAPrefixCompeteInAnyOrderAndRecords) {
   for (const uint32_t local_pref : {100u, 200u}) {
     for (const uint32_t neighbor : {1u, 2u}) {
       for (const uint32_t med : {0u, 1u}) {
-        for (const uint16_t peer : std::initializer_list<uint16_t>{0, 1, 2}) {
+        for (const uint16_t peer : std::initializer_list<uint16_t>{0, 1}) {
           kinds.push_back({local_pref, neighbor, med, peer, 0});
         }
       }
@@ -515,6 +515,29 @@ TEST(ReadMrtRoutes, EachPeerTableReplacesTheLast) {
   EXPECT_EQ(reading.next_hops[0].label, "AS64500 peer 192.0.2.1");
   EXPECT_EQ(reading.next_hops[1].label, "AS64510 peer 198.51.100.1");
   EXPECT_EQ(reading.next_hops[2].label, "unknown peer 0");
+}
+
+TEST(ReadMrtRoutes, ADamagedPeerTableOnlyTakesLabels) {
+  const std::string routes =
+      Rib4("10.0.0.0/8", {Entry(0, Path4("192.0.2.1", {1}))}) +
+      Rib6("2001:db8:1::/48", {Entry(0, Path6("fe80::1", {1}))}) +
+      Rib6("2001:db8:2::/48", {Entry(1, Path6("fe80::1", {1}))});
+  const std::string whole = PeerTableBody(
+      {PeerEntry("192.0.2.1", 64500), PeerEntry("192.0.2.2", 64501)});
+  for (const std::string& body :
+       {std::string(), whole.substr(0, whole.size() - 1), whole + "x"}) {
+    const std::string file = TableDump(kPeerIndexTable, body) + routes;
+    EXPECT_THAT(RoutesOf(file),
+                ElementsAre("10.0.0.0/8 via 192.0.2.1: unknown peer 0",
+                            "2001:db8:1::/48 via fe80::1: unknown peer 0",
+                            "2001:db8:2::/48 via fe80::1: unknown peer 1"));
+    const Reading reading = ReadMrt(file, /*strict=*/true);
+    EXPECT_EQ(reading.Summary(), "3 routes, 3 hops, 1 ignored");
+    EXPECT_EQ(reading.report.ignored_by.at("damaged PEER_INDEX_TABLE"), 1u);
+    ASSERT_EQ(reading.report.problems.size(), 1u);
+    EXPECT_THAT(reading.report.problems[0].message,
+                HasSubstr("PEER_INDEX_TABLE"));
+  }
 }
 
 TEST(ReadMrtRoutes, NumbersFromTheFirstIdAndStopsAtTheLast) {

@@ -49,6 +49,12 @@ void ProblemOutput::OnIgnored(absl::string_view what) {
   ++records_.ignored_by[std::string(what)];
 }
 
+void ProblemOutput::OnIgnored(absl::string_view what, RecordPlace place,
+                              absl::string_view message) {
+  OnIgnored(what);
+  Describe(place, message);
+}
+
 absl::Status ProblemOutput::OnMalformed(RecordPlace place,
                                         absl::string_view message) {
   ++records_.malformed;

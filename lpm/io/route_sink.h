@@ -70,6 +70,10 @@ class ProblemOutput {
   // A well-formed record without routes. `what` names its type.
   void OnIgnored(absl::string_view what);
 
+  // The same of a damaged record without which the others can be read.
+  void OnIgnored(absl::string_view what, RecordPlace place,
+                 absl::string_view message);
+
   // A record, or a part of one, is malformed and skipped.
   // Errors: DATA_LOSS with `strict`.
   absl::Status OnMalformed(RecordPlace place, absl::string_view message);

@@ -77,8 +77,11 @@ void CheckReport(const Reading& lenient) {
   ABSL_RAW_CHECK(report.next_hops == lenient.next_hops.size(),
                  "next hops miscounted");
   ABSL_RAW_CHECK(report.groups == lenient.groups.size(), "groups miscounted");
-  const uint64_t problems = report.malformed + report.paths_skipped +
-                            report.routes_lost + (report.truncated ? 1 : 0);
+  const auto peers = report.ignored_by.find("damaged PEER_INDEX_TABLE");
+  const uint64_t problems =
+      report.malformed + report.paths_skipped + report.routes_lost +
+      (peers == report.ignored_by.end() ? 0 : peers->second) +
+      (report.truncated ? 1 : 0);
   ABSL_RAW_CHECK(report.problems.size() ==
                      std::min<uint64_t>(problems, kMaxRouteFileProblems),
                  "problems not described");

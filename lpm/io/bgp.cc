@@ -458,6 +458,17 @@ class UpdateParser {
   bool unreached_ = false;
 };
 
+// True if a prefix is shorter than any in use but default routes.
+bool HasShortPrefix(const BgpUpdate& update) {
+  const auto is_short = [](const NlriPrefix& nlri) {
+    return nlri.prefix.length() < 8;
+  };
+  return std::any_of(update.withdraws.begin(), update.withdraws.end(),
+                     is_short) ||
+         std::any_of(update.announces.begin(), update.announces.end(),
+                     [&](const BgpAnnounce& a) { return is_short(a.nlri); });
+}
+
 }  // namespace
 
 absl::StatusOr<BgpUpdate> ParseBgpMessage(absl::string_view message,
@@ -483,7 +494,16 @@ absl::StatusOr<BgpUpdate> ParseBgpMessage(absl::string_view message,
                      absl::StrCat("is of unknown type ", type));
   }
   if (type != kUpdate) return BgpUpdate{};
-  return UpdateParser(additional_paths).Parse(cursor.left());
+  absl::StatusOr<BgpUpdate> update =
+      UpdateParser(additional_paths).Parse(cursor.left());
+  if (update.ok() && !additional_paths && HasShortPrefix(*update) &&
+      UpdateParser(/*additional_paths=*/true).Parse(cursor.left()).ok()) {
+    return Malformed(
+        "UPDATE",
+        "may have path identifiers (RFC 7911) that its record does "
+        "not tell of");
+  }
+  return update;
 }
 
 }  // namespace planb

@@ -7,6 +7,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "lpm/io/testing/bytes.h"
@@ -450,6 +451,58 @@ TEST(ParseBgpMessage, AnUnspecifiedNextHopIsNoGateway) {
                            ""))
                   .announces,
               ElementsAre(To("10.0.0.0/8", "fe80::1")));
+}
+
+// A list of prefixes with path identifiers, in each place of an UPDATE.
+std::vector<std::string> Updates(const std::string& nlri,
+                                 const std::string& nlri6) {
+  return {Update("", NextHop4("192.0.2.1"), nlri), Update(nlri, "", ""),
+          Update("", Announce6("2001:db8::1", nlri6), ""),
+          Update("", Withdraw6(nlri6), ""), Update(nlri, Withdraw6(nlri6), "")};
+}
+
+TEST(ParseBgpMessage, UnmarkedPathIdentifiersGiveNoShortPrefix) {
+  int refused = 0;
+  for (const int64_t id : {0, 1, 2, 7, 8, 24, 33, 255, 256, 65536, 1 << 24}) {
+    for (const char* prefix : {"0.0.0.0/0", "0.0.0.0/1", "128.0.0.0/1",
+                               "10.0.0.0/8", "192.0.2.0/24"}) {
+      for (const char* prefix6 : {"::/0", "2000::/3", "2001:db8::/32"}) {
+        for (const std::string& message :
+             Updates(Nlri(prefix, id), Nlri(prefix6, id))) {
+          const auto update = ParseBgpMessage(message, false);
+          if (!update.ok()) {
+            refused += update.status().message().find("path identifiers") !=
+                       std::string::npos;
+            continue;
+          }
+          for (const NlriPrefix& nlri : update->withdraws) {
+            EXPECT_GE(nlri.prefix.length(), 8) << id << " " << prefix;
+          }
+          for (const BgpAnnounce& announce : update->announces) {
+            EXPECT_GE(announce.nlri.prefix.length(), 8) << id << " " << prefix;
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(refused, 100);
+}
+
+TEST(ParseBgpMessage, ShortPrefixesAreReadIfTheUpdateHasOneReading) {
+  for (const std::string& message :
+       Updates(Nlri("0.0.0.0/0"), Nlri("::/0") + Nlri("2000::/3"))) {
+    EXPECT_FALSE(Parse(message).empty());
+  }
+  for (const std::string& message :
+       Updates(Nlri("0.0.0.0/1") + Nlri("128.0.0.0/1"), Nlri("::/0"))) {
+    EXPECT_FALSE(Parse(message).empty());
+  }
+  // One list decides for the others.
+  const std::string ambiguous = Nlri("10.0.0.0/8", 0);
+  ExpectMalformed(Update(ambiguous, "", ""), "path identifiers");
+  EXPECT_EQ(Parse(Update(ambiguous, Withdraw6(Nlri("2001:db8::/32")), ""))
+                .withdraws.size(),
+            6u);
 }
 
 TEST(ParseBgpMessage, TheFirstNextHopCounts) {

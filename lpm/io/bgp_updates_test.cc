@@ -256,7 +256,8 @@ std::vector<std::string> Sorted(std::vector<std::string> lines) {
   return lines;
 }
 
-// Messages of both families and types, the same ones in every run.
+// Messages of both families and types, the same ones in every run. None is
+// taken for one with path identifiers: no prefix is shorter than /8.
 class Messages {
  public:
   std::string Next() {
@@ -302,7 +303,7 @@ class Messages {
     std::string list;
     for (uint32_t i = 1 + Below(4); i > 0; --i) {
       list += Nlri(Prefix::Truncate(*Address::Parse(Address4()),
-                                    static_cast<int>(Below(33)))
+                                    static_cast<int>(8 + Below(25)))
                        .ToString());
     }
     return list;
@@ -311,7 +312,7 @@ class Messages {
     std::string list;
     for (uint32_t i = 1 + Below(4); i > 0; --i) {
       list += Nlri(Prefix::Truncate(*Address::Parse(Address6()),
-                                    static_cast<int>(Below(129)))
+                                    static_cast<int>(8 + Below(121)))
                        .ToString());
     }
     return list;

@@ -91,6 +91,21 @@ std::string Dump(const std::string& name, const Routes& routes) {
   return Write(name, text);
 }
 
+// A BGP4MP file of a withdrawal of an IPv4 prefix.
+std::string Withdrawal(const std::string& name, const std::string& peer,
+                       const std::string& prefix) {
+  const std::string nlri = Nlri(prefix);
+  const std::string update =
+      absl::StrCat(Number(nlri.size(), 2), nlri, Number(0, 2));
+  return Write(
+      name, Record(16, 4,
+                   absl::StrCat(
+                       Number(65001, 4), Number(65000, 4), Number(0, 2),
+                       Number(1, 2), Address::Parse(peer)->ToPacked(),
+                       Number(0xc0000202, 4), std::string(16, '\xff'),
+                       Number(update.size() + 19, 2), Number(2, 1), update)));
+}
+
 // A BGP4MP file of announcements of IPv4.
 std::string Updates(const std::string& name, const Routes& routes) {
   std::string text;
@@ -127,6 +142,19 @@ size_t Count(const std::string& text) {
 }
 
 class PlanbctlObjectsTest : public testing::RealServerFixture {};
+
+TEST_F(PlanbctlObjectsTest, ReplayWithdrawsWhatOnlyTheTableHad) {
+  // The peer of the dump is 192.0.2.1.
+  Do("load " + Dump("rib.mrt", {{"11.0.0.0/8", "192.0.2.1"},
+                                {"12.0.0.0/8", "192.0.2.9"}}));
+  Do("replay --speed=0 " + Withdrawal("other", "192.0.2.7", "11.0.0.0/8"));
+  EXPECT_EQ(Via("11.0.0.1"), "192.0.2.1");
+  Do("replay --speed=0 " + Withdrawal("its", "192.0.2.1", "11.0.0.0/8"));
+  EXPECT_EQ(Via("11.0.0.1"), "");
+  // The peer of 192.0.2.9 cannot be told.
+  Do("replay --speed=0 " + Withdrawal("any", "192.0.2.7", "12.0.0.0/8"));
+  EXPECT_EQ(Via("12.0.0.1"), "");
+}
 
 TEST_F(PlanbctlObjectsTest, FilesDoNotChangeWhatOthersMade) {
   Do("nexthop set 1 --gateway=192.0.2.254 --interface=eth0 --label=mine");

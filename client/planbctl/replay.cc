@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/flags/flag.h"
@@ -57,15 +58,50 @@ class TableIdsSink : public TraceSink {
 class ReplaySink : public UpdateSink {
  public:
   ReplaySink(const TableClient& client, UpdateReplayer& replayer)
-      : ids_(client, replayer), trace_(1, ids_) {}
+      : client_(client), ids_(client, replayer), trace_(1, ids_) {}
 
   absl::Status OnUpdate(const UpdateEvent& event) override {
-    return server_error_ = trace_.OnUpdate(event);
+    if (!std::exchange(has_base_, true)) server_error_ = AddBase();
+    if (server_error_.ok()) server_error_ = trace_.OnUpdate(event);
+    return server_error_;
   }
   const absl::Status& server_error() const { return server_error_; }
-  uint64_t next_hops() const { return ids_.objects().next_hops(); }
+  // Of the updates, unless a route of the table had it.
+  uint64_t next_hops() const {
+    return ids_.objects().next_hops() - base_next_hops_;
+  }
 
  private:
+  // The routes of --table, which the updates may withdraw.
+  absl::Status AddBase() {
+    const std::string table = absl::GetFlag(FLAGS_table);
+    const auto list = client_.ListNextHops(table, CallDeadline());
+    if (!list.ok()) return list.status();
+    std::map<NextHopId, NextHop> next_hops;
+    for (const NextHop& next_hop : list->next_hops) {
+      next_hops[next_hop.id] = next_hop;
+    }
+    v1::ListRoutesRequest request;
+    request.set_table(table);
+    const absl::Status status =
+        client_
+            .ListRoutes(
+                request,
+                [&](const Route& route) {
+                  const auto hop = next_hops.find(route.next_hop);
+                  return trace_.AddBase(route.prefix, hop == next_hops.end()
+                                                          ? NextHop()
+                                                          : hop->second);
+                },
+                CallDeadline())
+            .status();
+    base_next_hops_ = ids_.objects().next_hops();
+    return status;
+  }
+
+  const TableClient& client_;
+  bool has_base_ = false;
+  uint64_t base_next_hops_ = 0;
   TableIdsSink ids_;
   UpdateTrace trace_;
   absl::Status server_error_;
@@ -176,7 +212,9 @@ const Command kReplayCommand = {
         "are due together in batches of at most --chunk. A second change "
         "of a prefix begins another batch. If several peers announce a "
         "prefix, the peer that appears first in the files "
-        "counts. Gateways are found by what they mean, as by "
+        "counts. A route that the table has before, as of \"load\", ends when "
+        "its peer withdraws the prefix, or any peer if its next hop does not "
+        "tell whose it is. Gateways are found by what they mean, as by "
         "\"load\".\n\nReports the rate, the delay until batches were sent, "
         "and the delay until they were answered, both from the time they "
         "were due (--speed=0: from the time they were sent). Exits with 3 "

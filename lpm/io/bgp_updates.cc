@@ -157,6 +157,23 @@ absl::StatusOr<BgpUpdatesReport> ReadBgpUpdates(
   return updates.report();
 }
 
+absl::Status UpdateTrace::AddBase(const Prefix& prefix,
+                                  const NextHop& next_hop) {
+  const std::optional<Address> peer = PeerOf(next_hop);
+  NextHopId id = kUndecided;
+  if (peer) {
+    NextHop meaning = next_hop;
+    meaning.label.clear();
+    const absl::StatusOr<NextHopId> known =
+        IdOf(std::move(meaning), [&] { return next_hop.label; });
+    if (!known.ok()) return known.status();
+    id = *known;
+    base_peers_.try_emplace(id, *peer);
+  }
+  base_[prefix] = id;
+  return absl::OkStatus();
+}
+
 absl::Status UpdateTrace::OnUpdate(const UpdateEvent& event) {
   if (event.local) return absl::OkStatus();
   const uint32_t peer = IndexOf(event.peer);
@@ -166,12 +183,17 @@ absl::Status UpdateTrace::OnUpdate(const UpdateEvent& event) {
   for (const NlriPrefix& nlri : event.update.withdraws) {
     before.push_back({nlri.prefix, Chosen(nlri.prefix)});
     Withdraw(nlri.prefix, {peer, nlri.path_id});
+    EndBase(nlri.prefix, event.peer.address);
   }
   for (const auto& [nlri, gateway] : event.update.announces) {
-    const absl::StatusOr<NextHopId> id = IdOf(gateway, event.peer);
+    const absl::StatusOr<NextHopId> id =
+        IdOf({.gateway = gateway}, [&event, &gateway = gateway] {
+          return PathLabel(gateway, event.peer.Label());
+        });
     if (!id.ok()) return id.status();
     before.push_back({nlri.prefix, Chosen(nlri.prefix)});
     Announce(nlri.prefix, {peer, nlri.path_id, *id});
+    EndBase(nlri.prefix, event.peer.address);
   }
   // For a prefix that is there twice, keeps its next hop before the first
   // change.
@@ -194,7 +216,9 @@ absl::Status UpdateTrace::OnUpdate(const UpdateEvent& event) {
 
 NextHopId UpdateTrace::Chosen(const Prefix& prefix) const {
   const auto found = paths_.find(prefix);
-  return found == paths_.end() ? kNoRoute : found->second.front().next_hop;
+  if (found != paths_.end()) return found->second.front().next_hop;
+  const auto base = base_.find(prefix);
+  return base == base_.end() ? kNoRoute : base->second;
 }
 
 void UpdateTrace::Announce(const Prefix& prefix, const Path& path) {
@@ -221,6 +245,13 @@ void UpdateTrace::Withdraw(const Prefix& prefix, const Path& path) {
   if (paths.empty()) paths_.erase(found);
 }
 
+void UpdateTrace::EndBase(const Prefix& prefix, const Address& peer) {
+  const auto base = base_.find(prefix);
+  if (base == base_.end()) return;
+  const auto known = base_peers_.find(base->second);
+  if (known == base_peers_.end() || known->second == peer) base_.erase(base);
+}
+
 uint32_t UpdateTrace::IndexOf(const Peer& peer) {
   return peers_
       .try_emplace({peer.address, peer.as_number},
@@ -229,10 +260,10 @@ uint32_t UpdateTrace::IndexOf(const Peer& peer) {
 }
 
 absl::StatusOr<NextHopId> UpdateTrace::IdOf(
-    const std::optional<Address>& gateway, const Peer& peer) {
-  return ids_.IdOf(
-      {.gateway = gateway}, [&] { return PathLabel(gateway, peer.Label()); },
-      [&](const NextHop& next_hop) { return sink_.OnNextHop(next_hop); });
+    NextHop next_hop, absl::FunctionRef<std::string()> label) {
+  return ids_.IdOf(std::move(next_hop), label, [&](const NextHop& announced) {
+    return sink_.OnNextHop(announced);
+  });
 }
 
 }  // namespace planb

@@ -7,7 +7,9 @@
 #include <iterator>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "lpm/io/bgp.h"
 #include "lpm/io/byte_source.h"
 
@@ -122,6 +124,10 @@ absl::StatusOr<bool> MrtReader::Cut(RecordPlace place, absl::string_view what) {
 
 namespace {
 
+// Parts of labels.
+constexpr absl::string_view kNoGateway = "no gateway, ";
+constexpr absl::string_view kPeer = " peer ";
+
 // Bits of a peer's type.
 constexpr uint8_t kIpv6Peer = 1;
 constexpr uint8_t kFourByteAs = 2;
@@ -154,12 +160,27 @@ absl::Status Malformed(absl::string_view what, absl::string_view why) {
 }  // namespace
 
 std::string Peer::Label() const {
-  return absl::StrCat("AS", as_number, " peer ", address.ToString());
+  return absl::StrCat("AS", as_number, kPeer, address.ToString());
 }
 
 std::string PathLabel(const std::optional<Address>& gateway,
                       absl::string_view peer_label) {
-  return absl::StrCat(gateway ? "" : "no gateway, ", peer_label);
+  return absl::StrCat(gateway ? "" : kNoGateway, peer_label);
+}
+
+std::optional<Address> PeerOf(const NextHop& next_hop) {
+  absl::string_view label = next_hop.label;
+  absl::ConsumePrefix(&label, kNoGateway);
+  const size_t peer = label.find(kPeer);
+  if (!absl::StartsWith(label, "AS") || peer == label.npos) return std::nullopt;
+  const absl::StatusOr<Address> address =
+      Address::Parse(label.substr(peer + kPeer.size()));
+  if (!address.ok()) return std::nullopt;
+  // Of a gateway that several peers announce, the label names one.
+  if (NamesNeighbor(next_hop) && next_hop.gateway != *address) {
+    return std::nullopt;
+  }
+  return *address;
 }
 
 absl::StatusOr<std::vector<Peer>> ParsePeerTable(absl::string_view body) {

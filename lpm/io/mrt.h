@@ -90,6 +90,11 @@ struct Peer {
 std::string PathLabel(const std::optional<Address>& gateway,
                       absl::string_view peer_label);
 
+// The address of the peer that announces all routes of the next hop, if it can
+// be told: if the label names a peer and means it, as a PathLabel without
+// a gateway or with a link-local one, or if the gateway is that peer.
+std::optional<Address> PeerOf(const NextHop& next_hop);
+
 // Parses the body of a PEER_INDEX_TABLE record (RFC 6396 section 4.3.1), which
 // the paths of a TABLE_DUMP_V2 file refer to by index. At most 65535 peers.
 // Errors: INVALID_ARGUMENT, with the place where it ends early or goes on.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <optional>
 #include <random>
 #include <string>
 #include <tuple>
@@ -94,6 +95,78 @@ TEST(UpdateTrace, ReportsTheNetChangesOfAnEvent) {
                                        "1 10.0.0.0/8 101", "1 ::/0 100"));
   EXPECT_TRUE(trace.OnUpdate(Event(2, 1, {{a}, {To(a, "::2")}})).ok());
   EXPECT_THAT(sink.Take(), IsEmpty());
+}
+
+// The next hop of a route that a dump of that peer brought.
+NextHop HopOf(const std::optional<Address>& gateway, absl::string_view peer) {
+  return {.gateway = gateway,
+          .label = PathLabel(gateway, Peer{*Address::Parse(peer), 7}.Label())};
+}
+UpdateEvent From(absl::string_view peer, BgpUpdate update) {
+  return {absl::FromUnixSeconds(1), Peer{*Address::Parse(peer), 7}, false,
+          std::move(update)};
+}
+
+TEST(PeerOf, TellsThePeerOfEachRouteOrOfNone) {
+  const Address own = *Address::Parse("::1");
+  const Address link_local = *Address::Parse("fe80::1");
+  const Address other = *Address::Parse("192.0.2.9");
+  EXPECT_EQ(PeerOf(HopOf(own, "::1")), own);
+  EXPECT_EQ(PeerOf(HopOf(std::nullopt, "::1")), own);
+  EXPECT_EQ(PeerOf(HopOf(link_local, "::1")), own);
+  // Several peers may announce the gateway; the label names the first.
+  EXPECT_EQ(PeerOf(HopOf(other, "::1")), std::nullopt);
+  for (const char* label : {"", "uplink", "AS7", "AS7 peer ", "AS7 peer x",
+                            "unknown peer 3", "no gateway, "}) {
+    EXPECT_EQ(PeerOf({.gateway = link_local, .label = label}), std::nullopt)
+        << label;
+  }
+  NextHop through = HopOf(link_local, "::1");
+  through.interface = "eth0";
+  EXPECT_EQ(PeerOf(through), std::nullopt);
+}
+
+TEST(UpdateTrace, ARouteOfTheBaseEndsWithItsPeerOrIfNoneCanBeTold) {
+  const NlriPrefix own = Of("10.0.0.0/8"), others = Of("11.0.0.0/8"),
+                   shared = Of("12.0.0.0/8"), bare = Of("13.0.0.0/8"),
+                   none = Of("14.0.0.0/8");
+  Lines sink;
+  UpdateTrace trace(1, sink);
+  const auto add = [&](const NlriPrefix& nlri, const NextHop& hop) {
+    EXPECT_TRUE(trace.AddBase(nlri.prefix, hop).ok());
+  };
+  add(own, HopOf(*Address::Parse("::1"), "::1"));
+  add(others, HopOf(*Address::Parse("::2"), "::2"));
+  add(shared, HopOf(*Address::Parse("192.0.2.9"), "::2"));
+  add(bare, {});
+  sink.Take();
+  const BgpUpdate withdraw{{own, others, shared, bare, none}, {}};
+  EXPECT_TRUE(trace.OnUpdate(From("::1", withdraw)).ok());
+  EXPECT_THAT(sink.Take(), ElementsAre("1 10.0.0.0/8 0", "1 12.0.0.0/8 0",
+                                       "1 13.0.0.0/8 0"));
+  EXPECT_TRUE(trace.OnUpdate(From("::1", withdraw)).ok());
+  EXPECT_THAT(sink.Take(), IsEmpty());
+  EXPECT_TRUE(trace.OnUpdate(From("::2", withdraw)).ok());
+  EXPECT_THAT(sink.Take(), ElementsAre("1 11.0.0.0/8 0"));
+  EXPECT_EQ(trace.prefixes(), 0u);
+}
+
+TEST(UpdateTrace, ARouteOfTheBaseShowsAgainUnlessItsPeerSpoke) {
+  const NlriPrefix p = Of("10.0.0.0/8"), with_id = Of("10.0.0.0/8", 7);
+  for (const bool own : {false, true}) {
+    Lines sink;
+    UpdateTrace trace(1, sink);
+    const NextHop base = HopOf(*Address::Parse("::1"), "::1");
+    EXPECT_TRUE(trace.AddBase(p.prefix, base).ok());
+    EXPECT_THAT(sink.Take(), ElementsAre("hop 1 ::1 AS7 peer ::1"));
+    const char* const peer = own ? "::1" : "::2";
+    EXPECT_TRUE(
+        trace.OnUpdate(From(peer, {{}, {To(with_id, "192.0.2.2")}})).ok());
+    EXPECT_EQ(sink.Take().back(), "1 10.0.0.0/8 2");
+    EXPECT_TRUE(trace.OnUpdate(From(peer, {{with_id}, {}})).ok());
+    EXPECT_THAT(sink.Take(),
+                ElementsAre(own ? "1 10.0.0.0/8 0" : "1 10.0.0.0/8 1"));
+  }
 }
 
 TEST(UpdateTrace, SkipsMessagesOfTheCollector) {

@@ -355,10 +355,11 @@ TEST(ReadMrtRoutes, ALinkLocalGatewayIsOfItsPeer) {
 // BIRD's static, direct and kernel routes.
 TEST(ReadMrtRoutes, AnEntryWithoutAttributesIsARouteWithoutAGateway) {
   EXPECT_THAT(
-      RoutesOf(Peers() + Rib4("0.0.0.0/0", {Entry(0, "")}) +
-               Rib4("10.0.0.0/8", {Entry(0, ""), Entry(1, Path4("::", {1}))}) +
-               Rib4("11.0.0.0/8",
-                    {Entry(0, ""), Entry(1, Path4("192.0.2.9", {1, 2}))})),
+      RoutesOf(
+          Peers() + Rib4("0.0.0.0/0", {Entry(0, "")}) +
+          Rib4("10.0.0.0/8", {Entry(0, ""), Entry(1, Path4("0.0.0.0", {1}))}) +
+          Rib4("11.0.0.0/8",
+               {Entry(0, ""), Entry(1, Path4("192.0.2.9", {1, 2}))})),
       ElementsAre("0.0.0.0/0 via none: no gateway, AS64500 peer 192.0.2.1",
                   "10.0.0.0/8 via none: no gateway, AS64500 peer 192.0.2.1",
                   "11.0.0.0/8 via 192.0.2.9: AS64501 peer 2001:db8::1"));

@@ -215,7 +215,7 @@ TEST(Main, RefusesWithOneClearLine) {
            {{socket, absl::StrCat("--routes=", missing)}, "missing"},
            {{socket, absl::StrCat("--routes=", broken)}, "host bits"},
            {{socket, absl::StrCat("--routes=", broken), "--strict_routes"},
-            "1 records malformed, first at line 2: "},
+            ":2: "},
            {{socket, "--routes=x", "--strict_routes", "--routes_partial"},
             "cannot both be given"},
            {{socket, "--routes=x", "--generate=1"}, "cannot both be given"},

@@ -77,10 +77,9 @@ absl::Status ReadRoutes(const InitialTableOptions& options, RouteSink& sink) {
   if (report->whole() || options.partial) return absl::OkStatus();
   const RouteFileProblem& first = report->problems.front();
   return absl::DataLossError(
-      absl::StrCat(options.routes_file, ": ", problems, ", first at ",
-                   first.line > 0 ? "line " : "byte ",
-                   first.line > 0 ? first.line : first.offset, ": ",
-                   first.message, "; --routes_partial starts with the rest"));
+      absl::StrCat(PlaceIn(options.routes_file, {first.offset, first.line}),
+                   ": ", first.message, " (", problems,
+                   "); --routes_partial starts with the rest"));
 }
 
 // Applies the initial routes to `table` as its first generation and waits until

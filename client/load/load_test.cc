@@ -405,7 +405,7 @@ TEST(ReadAddressFile, OneFamilyAndErrors) {
             absl::StatusCode::kNotFound);
   std::ofstream(path) << "10.0.0.1\nx\n";
   const absl::Status bad = ReadAddressFile(path, Family::kIpv4).status();
-  EXPECT_THAT(std::string(bad.message()), HasSubstr("line 2"));
+  EXPECT_THAT(std::string(bad.message()), HasSubstr(path + ":2: "));
   std::ofstream(path) << "10.0.0.1\n";
   EXPECT_FALSE(ReadAddressFile(path, Family::kIpv6).ok());
 }

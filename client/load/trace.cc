@@ -99,7 +99,7 @@ absl::StatusOr<std::vector<Address>> ReadAddressFile(const std::string& path,
       },
       [&](uint64_t line, const absl::Status& why) {
         malformed = absl::InvalidArgumentError(
-            absl::StrCat(path, ": line ", line, ": ", why.message()));
+            absl::StrCat(path, ":", line, ": ", why.message()));
       });
   if (!malformed.ok()) return malformed;
   if (!status.ok()) return status;

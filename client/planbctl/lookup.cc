@@ -129,7 +129,7 @@ ExitCode LookUpMany(const std::vector<Address>& addresses, bool lines) {
   if (lines) {
     status = ReadAddressLines(
         std::cin, add, [&](uint64_t line, const absl::Status& why) {
-          code = FailUsage(absl::StrCat("line ", line, ": ", why.message()));
+          code = FailUsage(absl::StrCat("stdin:", line, ": ", why.message()));
         });
   }
   for (const Address& address : addresses) {

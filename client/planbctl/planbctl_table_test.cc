@@ -105,7 +105,7 @@ TEST_F(PlanbctlTableTest, ErrorsNameTheFileOnce) {
 TEST_F(PlanbctlTableTest, LoadReportsMalformedLines) {
   const std::string file =
       Write("routes", "192.0.2.0/24 4\nnonsense\n198.51.100.0/24 4\n");
-  EXPECT_THAT(Fails(1, "load " + file, "line 2"),
+  EXPECT_THAT(Fails(1, "load " + file, file + ":2: "),
               HasSubstr("1 records malformed"));
   EXPECT_EQ(server_.table().routes().size(), 5U);
   Fails(2, "load --strict " + file, "nonsense");

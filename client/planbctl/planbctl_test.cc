@@ -250,11 +250,11 @@ TEST_F(PlanbctlTest, LookupPrintsYamlAndCsv) {
 TEST_F(PlanbctlTest, LookupReadsLines) {
   for (const char* words : {"lookup", "lookup -", "lookup --batch=1",
                             "lookup --batch=2 --depth=1"}) {
-    EXPECT_EQ(
-        Fails(2, words, "line 4: ", "10.0.0.1\n# c\n\nbad\n2001:db8::1\n::1\n"),
-        "10.0.0.1\tnext hop 6\t10.0.0.0/8\tgeneration 1\n"
-        "2001:db8::1\tnext hop 5\t2001:db8::/32\tgeneration 1\n"
-        "::1\tno route\t-\tgeneration 1\n");
+    EXPECT_EQ(Fails(2, words,
+                    "stdin:4: ", "10.0.0.1\n# c\n\nbad\n2001:db8::1\n::1\n"),
+              "10.0.0.1\tnext hop 6\t10.0.0.0/8\tgeneration 1\n"
+              "2001:db8::1\tnext hop 5\t2001:db8::/32\tgeneration 1\n"
+              "::1\tno route\t-\tgeneration 1\n");
   }
   EXPECT_EQ(server_.lookups_called(), 0U);
   Do("lookup", "10.0.0.1\n");

@@ -20,10 +20,8 @@ namespace planb::client {
 void ReportProblems(const std::string& path, const RecordReport& report,
                     const std::string& counts) {
   for (const RouteFileProblem& problem : report.problems) {
-    const std::string where = problem.line > 0
-                                  ? absl::StrCat("line ", problem.line)
-                                  : absl::StrCat("byte ", problem.offset);
-    absl::FPrintF(stderr, "planbctl: %s: %s: %s\n", path, where,
+    absl::FPrintF(stderr, "planbctl: %s: %s\n",
+                  PlaceIn(path, {problem.offset, problem.line}),
                   problem.message);
   }
   if (!counts.empty()) {

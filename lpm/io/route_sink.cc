@@ -44,6 +44,11 @@ std::string ProblemCounts(const RouteFileReport& report) {
   return Counts(report, report.paths_skipped, report.routes_lost);
 }
 
+std::string PlaceIn(absl::string_view name, RecordPlace place) {
+  return place.line > 0 ? absl::StrCat(name, ":", place.line)
+                        : absl::StrCat(name, ": at byte ", place.offset);
+}
+
 void ProblemOutput::OnIgnored(absl::string_view what) {
   ++records_.ignored;
   ++records_.ignored_by[std::string(what)];
@@ -86,9 +91,7 @@ absl::Status ProblemOutput::OnProblem(RecordPlace place,
   Describe(place, message);
   if (!strict_) return absl::OkStatus();
   return absl::DataLossError(
-      place.line > 0
-          ? absl::StrCat(name_, ":", place.line, ": ", message)
-          : absl::StrCat(name_, ": at byte ", place.offset, ": ", message));
+      absl::StrCat(PlaceIn(name_, place), ": ", message));
 }
 
 namespace {

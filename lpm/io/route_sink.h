@@ -57,6 +57,9 @@ struct RecordPlace {
 // nothing.
 std::string ProblemCounts(const RecordReport& report);
 
+// Such as "routes.txt:17" and "rib.mrt: at byte 4711".
+std::string PlaceIn(absl::string_view name, RecordPlace place);
+
 // Counts problems, describes the first ones, and turns them into errors if
 // `strict`. A status other than OK ends the reading. Thread-compatible.
 class ProblemOutput {

@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/cord.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "google/rpc/error_details.pb.h"
@@ -50,21 +51,23 @@ std::optional<google::rpc::Status> Payload(const absl::Status& status) {
 absl::Status Describe(absl::StatusCode code, absl::string_view message,
                       const google::rpc::Status& rich) {
   std::vector<std::string> extras;
+  const auto add = [&](absl::string_view field, absl::string_view why) {
+    // The message may be the first violation already.
+    if (absl::StartsWith(message, absl::StrCat(field, ": ", why))) return;
+    extras.push_back(why.empty() ? std::string(field)
+                                 : absl::StrCat(field, ": ", why));
+  };
   if (const auto info = FindDetail<google::rpc::ErrorInfo>(rich)) {
     extras.push_back(info->reason());
   }
   if (const auto bad = FindDetail<google::rpc::BadRequest>(rich)) {
     for (const auto& violation : bad->field_violations()) {
-      extras.push_back(
-          violation.description().empty()
-              ? violation.field()
-              : absl::StrCat(violation.field(), ": ", violation.description()));
+      add(violation.field(), violation.description());
     }
   }
   if (const auto quota = FindDetail<google::rpc::QuotaFailure>(rich)) {
     for (const auto& violation : quota->violations()) {
-      extras.push_back(
-          absl::StrCat(violation.subject(), ": ", violation.description()));
+      add(violation.subject(), violation.description());
     }
   }
   absl::Status status(

@@ -83,6 +83,34 @@ TEST(FromGrpc, DetailsBecomeReadable) {
   EXPECT_EQ(RetryDelay(status), absl::Milliseconds(2500));
 }
 
+TEST(FromGrpc, SaysAReasonOnce) {
+  google::rpc::Status rich;
+  google::rpc::BadRequest bad;
+  for (const char* field : {"updates[17].prefix", "updates[18].op"}) {
+    auto* violation = bad.add_field_violations();
+    violation->set_field(field);
+    violation->set_description("is wrong");
+  }
+  rich.add_details()->PackFrom(bad);
+  EXPECT_EQ(FromGrpc(grpc::Status(grpc::StatusCode::INVALID_ARGUMENT,
+                                  "updates[17].prefix: is wrong (and 1 more)",
+                                  rich.SerializeAsString()))
+                .message(),
+            "updates[17].prefix: is wrong (and 1 more) [updates[18].op: is "
+            "wrong]");
+  google::rpc::QuotaFailure quota;
+  auto* limit = quota.add_violations();
+  limit->set_subject("next_hops");
+  limit->set_description("its limit is 20");
+  rich.clear_details();
+  rich.add_details()->PackFrom(quota);
+  EXPECT_EQ(FromGrpc(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED,
+                                  "next_hops: its limit is 20",
+                                  rich.SerializeAsString()))
+                .message(),
+            "next_hops: its limit is 20");
+}
+
 TEST(FromGrpc, GarbageDetailsAreLeftOut) {
   const absl::Status status = FromGrpc(
       grpc::Status(grpc::StatusCode::INTERNAL, "broken", "\xff\xff garbage"));
@@ -110,6 +138,9 @@ TEST(FromInBandErrors, SayReasonAndField) {
     EXPECT_EQ(status.message(), "oops [SOME_REASON; some_field]");
     EXPECT_EQ(ErrorReason(status), "SOME_REASON");
   }
+  v1::BatchError named = InBand<v1::BatchError>(3, "SOME_REASON", "a_field");
+  named.set_message("a_field: is wrong");
+  EXPECT_EQ(FromBatchError(named).message(), "a_field: is wrong [SOME_REASON]");
   EXPECT_EQ(FromBatchError(InBand<v1::BatchError>(0, "", "")).code(),
             absl::StatusCode::kInternal);
 }

@@ -267,7 +267,8 @@ func TestErrorsNameCodeReasonAndField(t *testing.T) {
 	}
 	_, err = client.Announce(t.Context(), map[netip.Prefix]uint32{netip.MustParsePrefix("2001:db8::/32"): 0})
 	if !errors.As(err, &failure) || failure.Code != codes.InvalidArgument ||
-		!slices.Contains(failure.Fields, "updates[0].next_hop_id") {
+		!slices.Contains(failure.Fields, "updates[0].next_hop_id") ||
+		strings.Count(err.Error(), "updates[0].next_hop_id") != 1 {
 		t.Error(err)
 	}
 }

@@ -33,7 +33,11 @@ func (e *Error) Error() string {
 	if len(e.Fields) > 0 && e.Fields[0] != "" {
 		text += " " + strings.Join(e.Fields, ", ")
 	}
-	return fmt.Sprintf("planb: %s: %s", text, e.Message)
+	message := e.Message
+	if len(e.Fields) == 1 {
+		message = strings.TrimPrefix(message, e.Fields[0]+": ")
+	}
+	return fmt.Sprintf("planb: %s: %s", text, message)
 }
 
 // Is makes a call whose context ended match context.Canceled or

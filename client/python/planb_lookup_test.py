@@ -309,7 +309,7 @@ class UpdateTest(RealServerTest):
         self.assertIs(caught.exception.code, grpc.StatusCode.INVALID_ARGUMENT)
         self.assertEqual([field for field, _ in caught.exception.fields],
                          ["changes_v6[1].prefix"])
-        self.assertIn("changes_v6[1].prefix", str(caught.exception))
+        self.assertEqual(str(caught.exception).count("changes_v6[1].prefix"), 1)
         for bad in {"2001:dbe::1/32": 1}, {"2001:dbe::/32": 1 << 32}, {"x": 1}:
             with self.assertRaises(ValueError):
                 self.client.announce(bad)
@@ -680,7 +680,7 @@ class ContractTest(unittest.TestCase):
         reply = route_lookup_pb2.BatchLookupResponse(error=(
             route_lookup_pb2.BatchError(code=5, reason="R", field="f", message="m")))
         error = _codec.decode_batch(reply.SerializeToString()).error
-        self.assertEqual(str(error), "NOT_FOUND: m [R]; f: m")
+        self.assertEqual(str(error), "NOT_FOUND: m [R]; f")
 
     def test_a_reply_is_read_as_protobuf_reads_it_in_every_form(self):
         """Fields in any order, again, unknown, of another type, or cut off."""

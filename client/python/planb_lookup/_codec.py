@@ -59,7 +59,11 @@ class Error(Exception):
         text = f"{self.code.name}: {self.message}"
         if self.reason:
             text += f" [{self.reason}]"
-        return text + "".join(f"; {field}: {why}" for field, why in self.fields)
+        for field, why in self.fields:
+            if self.message.startswith(f"{field}: "):
+                continue  # the message is of this field
+            text += f"; {field}" if why == self.message else f"; {field}: {why}"
+        return text
 
     @property
     def retryable(self) -> bool:

@@ -6,10 +6,12 @@
 #ifndef PLANB_BASE_UTF8_H_
 #define PLANB_BASE_UTF8_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
@@ -83,6 +85,42 @@ inline bool IsUtf8(absl::string_view text) {
     if (!checker.Take(static_cast<uint8_t>(c))) return false;
   }
   return checker.AtEndOfCharacter();
+}
+
+// The size of the character at the start of `text`; 0 if it is none, or one
+// that a terminal obeys: a control character of ASCII or Latin-1, a separator
+// of lines or paragraphs, an embedding or override of the direction of text.
+// REQUIRES: `text` is not empty.
+inline size_t PrintableLength(absl::string_view text) {
+  const size_t bytes = Utf8Length(text);
+  const auto at = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
+  if (bytes == 1) return at(0) < 0x20 || at(0) == 0x7f ? 0 : 1;
+  if (bytes == 2) return at(0) == 0xc2 && at(1) < 0xa0 ? 0 : 2;
+  if (bytes == 3 && at(0) == 0xe2) {
+    const bool obeyed = (at(1) == 0x80 && at(2) >= 0xa8 && at(2) <= 0xae) ||
+                        (at(1) == 0x81 && at(2) >= 0xa6 && at(2) <= 0xa9);
+    return obeyed ? 0 : 3;
+  }
+  return bytes;
+}
+
+// `text` for a terminal: bytes that are not part of a printable character are
+// escaped as in C, such as "\n" and "\x1b".
+inline std::string Printable(absl::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const size_t bytes = PrintableLength(text);
+    if (bytes == 0) {
+      // A whole character, so that its last bytes are not taken for another.
+      const size_t size = std::max<size_t>(Utf8Length(text), 1);
+      out += absl::CHexEscape(text.substr(0, size));
+      text.remove_prefix(size);
+    } else {
+      absl::StrAppend(&out, text.substr(0, bytes));
+      text.remove_prefix(bytes);
+    }
+  }
+  return out;
 }
 
 }  // namespace planb

@@ -69,5 +69,19 @@ TEST(Utf8, AllStringsOfUpToThreeBytes) {
 
 TEST(Utf8, AllStringsOfBounds) { EXPECT_GT(CheckAll(kBounds, 4), 0); }
 
+TEST(Printable, EscapesWhatATerminalObeys) {
+  EXPECT_EQ(Printable("eth0 \\ \"\xc3\xa4\" \xe2\x82\xac \xf0\x9f\x98\x80"),
+            "eth0 \\ \"\xc3\xa4\" \xe2\x82\xac \xf0\x9f\x98\x80");
+  EXPECT_EQ(Printable("a\nb\r\t\x1b[2J\x7f"), "a\\nb\\r\\t\\x1b[2J\\x7f");
+  EXPECT_EQ(Printable(absl::string_view("\0", 1)), "\\x00");
+  EXPECT_EQ(Printable("\xc2\x9b"
+                      "2J\xc2\xa0"),
+            "\\xc2\\x9b"
+            "2J\xc2\xa0");
+  EXPECT_EQ(Printable("\xff\xc3(\xe2\x82"), "\\xff\\xc3(\\xe2\\x82");
+  EXPECT_EQ(Printable("\xe2\x80\xa8\xe2\x80\xae\xe2\x81\xa6"),
+            "\\xe2\\x80\\xa8\\xe2\\x80\\xae\\xe2\\x81\\xa6");
+}
+
 }  // namespace
 }  // namespace planb

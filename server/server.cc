@@ -23,6 +23,7 @@
 #include "base/cpu_list.h"
 #include "base/monotonic_time.h"
 #include "lpm/io/route_file.h"
+#include "lpm/io/route_sink.h"
 #include "lpm/synthetic/synthetic.h"
 #include "server/base/grpc_time.h"
 #include "server/base/log.h"

@@ -19,6 +19,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "base/utf8.h"
 #include "client/planbctl/output.h"
 
 namespace planb::client {
@@ -29,13 +30,13 @@ ExitCode Fail(const absl::Status& error) {
   const bool color = UsesColor(stderr);
   absl::FPrintF(stderr, "%splanbctl: %s:%s %s\n", color ? "\x1b[31m" : "",
                 absl::StatusCodeToString(error.code()), color ? "\x1b[0m" : "",
-                error.message());
+                Printable(error.message()));
   return absl::IsUnavailable(error) ? ExitCode::kUnreachable
                                     : ExitCode::kFailed;
 }
 
 ExitCode FailUsage(absl::string_view message) {
-  absl::FPrintF(stderr, "planbctl: %s\n", message);
+  absl::FPrintF(stderr, "planbctl: %s\n", Printable(message));
   return ExitCode::kUsage;
 }
 

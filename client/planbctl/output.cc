@@ -22,6 +22,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
 #include "base/monotonic_time.h"
+#include "base/utf8.h"
 
 namespace planb::client {
 
@@ -78,8 +79,9 @@ std::string Yaml(const Message& message) {
   return text;
 }
 
-// RFC 4180.
-std::string CsvCell(const std::string& text) {
+// RFC 4180, escaped for a terminal like other text.
+std::string CsvCell(const std::string& value) {
+  const std::string text = Printable(value);
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");
 }
@@ -218,12 +220,12 @@ std::string SizeText(double bytes) {
 }
 
 std::string Field(absl::string_view name, absl::string_view value) {
-  return absl::StrFormat("%-14s %s\n", name, value);
+  return absl::StrFormat("%-14s %s\n", name, Printable(value));
 }
 
 void TextTable::AddRow(std::vector<std::string> cells) {
   for (std::string& cell : cells) {
-    if (cell.empty()) cell.push_back('-');
+    cell = cell.empty() ? "-" : Printable(cell);
   }
   rows_.push_back(std::move(cells));
 }
@@ -403,21 +405,21 @@ std::string TextOf(const NextHop& next_hop) {
     parts.push_back(absl::StrCat("via ", next_hop.gateway->ToString()));
   }
   if (!next_hop.interface.empty()) {
-    parts.push_back(absl::StrCat("dev ", next_hop.interface));
+    parts.push_back(absl::StrCat("dev ", Printable(next_hop.interface)));
   }
   if (next_hop.weight != 1) {
     parts.push_back(absl::StrCat("weight ", next_hop.weight));
   }
   if (!next_hop.label.empty()) {
-    parts.push_back(absl::StrCat("label ", next_hop.label));
+    parts.push_back(absl::StrCat("label ", Printable(next_hop.label)));
   }
   return absl::StrJoin(parts, " ");
 }
 
 std::string TextOf(const NextHopGroup& group) {
-  return group.label.empty()
-             ? MembersText(group)
-             : absl::StrCat(MembersText(group), " label ", group.label);
+  return group.label.empty() ? MembersText(group)
+                             : absl::StrCat(MembersText(group), " label ",
+                                            Printable(group.label));
 }
 
 }  // namespace planb::client

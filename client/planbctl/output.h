@@ -79,7 +79,7 @@ inline double Number(uint64_t value) { return static_cast<double>(value); }
 // A number of bytes for humans: "0 bytes", "1.5 KiB", "960.0 MiB".
 std::string SizeText(double bytes);
 
-// A line with a name and its value.
+// A line with a name and its value, escaped.
 std::string Field(absl::string_view name, absl::string_view value);
 
 // Copies the text and the 64-bit numbers that both messages have by the same
@@ -94,7 +94,7 @@ class TextTable {
   explicit TextTable(std::vector<std::string> header)
       : rows_({std::move(header)}) {}
 
-  // An empty cell is shown as "-".
+  // Cells are escaped. An empty one is shown as "-".
   void AddRow(std::vector<std::string> cells);
 
   // The lines, without blanks at their ends.
@@ -117,8 +117,8 @@ output::Group Describe(const NextHopGroup& group);
 // Members and weights in the form of `group set`: "7*3 8".
 std::string MembersText(const NextHopGroup& group);
 
-// The fields besides the id, such as "via fe80::1 dev eth0 weight 3 label
-// transit" or "7*3 8 label both".
+// The fields besides the id, escaped, such as "via fe80::1 dev eth0 weight 3
+// label transit" or "7*3 8 label both".
 std::string TextOf(const NextHop& next_hop);
 std::string TextOf(const NextHopGroup& group);
 

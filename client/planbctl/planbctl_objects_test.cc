@@ -17,7 +17,9 @@
 #include "absl/strings/str_split.h"
 #include "client/testing/planbctl_fixture.h"
 #include "client/testing/real_server_fixture.h"
+#include "lpm/io/table_file.h"
 #include "lpm/prefix.h"
+#include "lpm/routes/table_digest.h"
 
 namespace planb::client {
 namespace {
@@ -237,6 +239,56 @@ TEST_F(PlanbctlObjectsTest, ALostRouteIsReportedAndASkippedPathIsCounted) {
   Fails(2, "load --strict " + lost, "no path to 12.0.0.0/8 could be read");
   Fails(2, "routes replace " + lost, "no path to 12.0.0.0/8 could be read");
   EXPECT_THAT(Do("routes list"), HasSubstr("11.0.0.0/8"));
+}
+
+// A snapshot of an earlier version, whose server took any text.
+std::string OldSnapshot() {
+  const NextHop hop = {.id = 7,
+                       .gateway = {},
+                       .interface = "eth0\n9 192.0.2.66 eth0",
+                       .weight = 1,
+                       .label =
+                           "x\n3 withdraw ::/0\x1b[2J\xc2\x9b"
+                           "2J"};
+  const NextHopGroup group = {
+      .id = 8, .members = {{.next_hop = 7}}, .label = "\x1b[31m\nred"};
+  const Route routes[] = {{*Prefix::Parse("10.0.0.0/8"), 7},
+                          {*Prefix::Parse("11.0.0.0/8"), 8}};
+  TableDigest digest;
+  digest.Add(hop);
+  digest.Add(group);
+  for (const Route& route : routes) digest.Add(route);
+  std::string file;
+  TableFileWriter writer([&](absl::string_view bytes) {
+    absl::StrAppend(&file, bytes);
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(writer.Begin({.digest = digest.ToString()}).ok());
+  EXPECT_TRUE(writer.Add(hop).ok());
+  EXPECT_TRUE(writer.Add(group).ok());
+  for (const Route& route : routes) EXPECT_TRUE(writer.Add(route).ok());
+  EXPECT_TRUE(writer.Finish().ok());
+  return Write("old.snapshot", file);
+}
+
+TEST_F(PlanbctlObjectsTest, ControlCharactersAreShownEscaped) {
+  Do("snapshot import " + OldSnapshot());
+  for (const char* words :
+       {"nexthop list", "group list", "routes explain 10.0.0.1",
+        "routes explain 11.0.0.1", "routes watch --start=0 --count=1",
+        "nexthop list --output=csv", "nexthop list --output=yaml",
+        "nexthop list --json", "group list --output=csv"}) {
+    const std::string text = Do(words);
+    EXPECT_THAT(text, Not(HasSubstr("\n3 "))) << words;
+    EXPECT_THAT(text, Not(HasSubstr("\n9 "))) << words;
+    EXPECT_THAT(text, Not(HasSubstr("\nred"))) << words;
+    EXPECT_THAT(text, Not(HasSubstr("\x1b"))) << words;
+    EXPECT_THAT(text, Not(HasSubstr("\xc2\x9b"))) << words;
+  }
+  EXPECT_THAT(Do("nexthop list"),
+              HasSubstr(R"(eth0\n9 192.0.2.66 eth0  1       x\n3 withdraw)"));
+  EXPECT_THAT(testing::Ctl("\"no$(printf '\\033[2J')such\"").err,
+              Not(HasSubstr("\x1b")));
 }
 
 TEST_F(PlanbctlObjectsTest, TheNextDumpIsComparedAndReplacedByMeaning) {

@@ -8,6 +8,7 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/utf8.h"
 #include "client/planbctl/flags.h"
 #include "client/planbctl/session.h"
 #include "lpm/synthetic/synthetic.h"
@@ -22,7 +23,7 @@ void ReportProblems(const std::string& path, const RecordReport& report,
   for (const RouteFileProblem& problem : report.problems) {
     absl::FPrintF(stderr, "planbctl: %s: %s\n",
                   PlaceIn(path, {problem.offset, problem.line}),
-                  problem.message);
+                  Printable(problem.message));
   }
   if (!counts.empty()) {
     absl::FPrintF(stderr, "planbctl: %s: %s\n", path, counts);

@@ -19,6 +19,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/utf8.h"
 #include "client/call.h"
 #include "client/planbctl/command.h"
 #include "client/planbctl/flags.h"
@@ -113,9 +114,9 @@ ExitCode Create(const Arguments& arguments) {
         return TableClient(channel).CreateTable(request, CallDeadline());
       },
       [](const v1::Table& table) {
-        Print(Describe(table),
-              absl::StrFormat("%s created, generation %d\n", table.name(),
-                              table.accepted_generation()));
+        Print(Describe(table), absl::StrFormat("%s created, generation %d\n",
+                                               Printable(table.name()),
+                                               table.accepted_generation()));
         return ExitCode::kOk;
       });
 }
@@ -222,7 +223,7 @@ ExitCode Copy(const Arguments& arguments) {
       continue;
     }
     if (WantedForm() == OutputForm::kTable) {
-      absl::PrintF("%s: ", table.name());
+      absl::PrintF("%s: ", Printable(table.name()));
     }
     const absl::Status copied = CopyTable(*from, *to, table);
     if (!copied.ok()) return Fail(copied);
@@ -431,12 +432,12 @@ ExitCode Reload(const Arguments&) {
       [](const v1::ReloadResponse& response) {
         output::Reloaded line;
         *line.mutable_need_restart() = response.need_restart();
-        Print(line,
-              response.need_restart().empty()
-                  ? "reloaded\n"
-                  : absl::StrCat("reloaded; at the next start: --",
-                                 absl::StrJoin(response.need_restart(), ", --"),
-                                 "\n"));
+        Print(line, response.need_restart().empty()
+                        ? "reloaded\n"
+                        : absl::StrCat("reloaded; at the next start: --",
+                                       Printable(absl::StrJoin(
+                                           response.need_restart(), ", --")),
+                                       "\n"));
         return ExitCode::kOk;
       });
 }

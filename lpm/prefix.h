@@ -102,6 +102,7 @@ struct NextHop {
   NextHopId id = kNoRoute;
   std::optional<Address> gateway;
   std::string interface;
+  // Of members of groups that are set without a weight.
   uint32_t weight = 1;
   std::string label;
 

@@ -25,7 +25,8 @@
 
 ABSL_FLAG(std::string, gateway, "", "Address of the gateway; empty: none.");
 ABSL_FLAG(std::string, interface, "", "Outgoing interface; empty: none.");
-ABSL_FLAG(uint32_t, weight, 1, "Weight relative to other next hops.");
+ABSL_FLAG(uint32_t, weight, 1,
+          "Weight in groups that \"group set\" gives no weight of their own.");
 ABSL_FLAG(std::string, label, "", "Free text.");
 ABSL_FLAG(bool, unused, false,
           "Only objects that neither a route nor a group names.");
@@ -131,9 +132,10 @@ absl::StatusOr<NextHopGroup::Member> ParseMember(absl::string_view text) {
   const std::vector<absl::string_view> parts = absl::StrSplit(text, '*');
   const auto id = ParseNextHopId(parts[0]);
   if (!id.ok()) return id.status();
-  NextHopGroup::Member member = {.next_hop = *id};
+  // Without a weight, the server takes that of the next hop.
+  NextHopGroup::Member member = {.next_hop = *id, .weight = 0};
   if (parts.size() == 2) member.weight = ParseDecimal(parts[1]).value_or(0);
-  if (parts.size() > 2 || member.weight == 0) {
+  if (parts.size() > 2 || (parts.size() == 2 && member.weight == 0)) {
     return absl::InvalidArgumentError(
         absl::StrCat("member \"", text, "\" is not ID or ID*WEIGHT"));
   }
@@ -280,7 +282,8 @@ const Command kGroupSetCommand = {
         "Adds or replaces a group. Routes use ID like the id of a next "
         "hop, and no next hop may have the same ID. MEMBER is the id of a "
         "next hop, or ID*WEIGHT. Each member gets a share of the flows by "
-        "its weight; the default weight is 1.",
+        "its weight; the default is the weight that \"nexthop set\" gave the "
+        "next hop, else 1. A later \"nexthop set\" does not change groups.",
     .flags = ChangeFlags({"label"}),
     .run = SetGroup,
 };

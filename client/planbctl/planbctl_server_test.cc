@@ -301,15 +301,16 @@ TEST_F(PlanbctlServerTest, NextHopsAndGroups) {
             "\n"
             R"({"id":6,"interface":"","weight":1,"label":""})"
             "\n");
-  Do("group set 9 5 6\\*3 --label=both");
-  Do("group set 10 5");
+  // A weight of its own, or that of the next hop.
+  Do("group set 9 5 6\\*2 --label=both");
+  Do("group set 10 5\\*1");
   EXPECT_EQ(Do("group list"),
             "group  label  members\n"
-            "9      both   5 6*3\n"
+            "9      both   5*3 6*2\n"
             "10     -      5\n");
   EXPECT_EQ(Do("group list --json"),
-            R"({"id":9,"members":[{"next_hop":5,"weight":1},)"
-            R"({"next_hop":6,"weight":3}],"label":"both"})"
+            R"({"id":9,"members":[{"next_hop":5,"weight":3},)"
+            R"({"next_hop":6,"weight":2}],"label":"both"})"
             "\n"
             R"({"id":10,"members":[{"next_hop":5,"weight":1}],"label":""})"
             "\n");

@@ -140,12 +140,21 @@ void DecodeList(const List& list, absl::string_view name,
   }
 }
 
+absl::StatusOr<NextHopGroup> DecodeNewGroup(const v1::NextHopGroup& message) {
+  absl::StatusOr<NextHopGroup> group = DecodeGroup(message);
+  // 0 is for the table, which knows the next hops.
+  for (size_t i = 0; group.ok() && i < group->members.size(); ++i) {
+    group->members[i].weight = message.members(static_cast<int>(i)).weight();
+  }
+  return group;
+}
+
 template <typename NextHops, typename Groups>
 void DecodeObjects(const NextHops& next_hops, const Groups& groups,
                    UpdateBatch& batch, Violations& violations) {
   DecodeList(next_hops, batch.fields->next_hops, "NEXT_HOP_INVALID",
              DecodeNextHop, batch.next_hops, violations);
-  DecodeList(groups, batch.fields->groups, "GROUP_INVALID", DecodeGroup,
+  DecodeList(groups, batch.fields->groups, "GROUP_INVALID", DecodeNewGroup,
              batch.groups, violations);
 }
 

@@ -3,6 +3,7 @@
 #include "server/table/rib.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <unordered_set>
@@ -100,6 +101,12 @@ std::vector<std::optional<Op>> OpsFor(const UpdateBatch& batch,
     ops[static_cast<size_t>(at - prefixes.begin())] = change.op;
   }
   return ops;
+}
+
+bool LacksWeights(const NextHopGroup& group) {
+  return std::any_of(
+      group.members.begin(), group.members.end(),
+      [](const NextHopGroup::Member& member) { return member.weight == 0; });
 }
 
 size_t TextBytes(const NextHop& next_hop) {
@@ -221,9 +228,16 @@ void NextHopSet::Apply(const UpdateBatch& batch, Violations& violations,
        "NEXT_HOP_NOT_FOUND", "next hop"},
       violations, counts, hops_before, delta.next_hops, delta.deleted_next_hops,
       next_hops_);
+  std::vector<NextHopGroup> weighted;
+  absl::Span<const NextHopGroup> groups = batch.groups;
+  if (std::any_of(groups.begin(), groups.end(), LacksWeights)) {
+    weighted = batch.groups;
+    TakeWeights(batch.fields->groups, violations, weighted);
+    groups = weighted;
+  }
   std::vector<NextHopGroup> groups_before;
   ApplyKind<NextHopGroupMap, NextHopGroup>(
-      batch.groups, batch.deleted_groups, batch.replace_next_hops,
+      groups, batch.deleted_groups, batch.replace_next_hops,
       {batch.fields->groups, batch.fields->deleted_groups, "GROUP_NOT_FOUND",
        "group"},
       violations, counts, groups_before, delta.groups, delta.deleted_groups,
@@ -237,6 +251,25 @@ void NextHopSet::Apply(const UpdateBatch& batch, Violations& violations,
   CheckOtherKind(batch, violations);
   if (!delta.next_hops.empty() || !delta.groups.empty()) {
     CheckKinds(batch, violations);
+  }
+}
+
+void NextHopSet::TakeWeights(absl::string_view field, Violations& violations,
+                             std::vector<NextHopGroup>& groups) const {
+  for (size_t i = 0; i < groups.size(); ++i) {
+    uint64_t sum = 0;
+    for (NextHopGroup::Member& member : groups[i].members) {
+      if (member.weight == 0) {
+        const NextHop* const next_hop = Find(member.next_hop);
+        member.weight =
+            next_hop == nullptr ? 1 : std::max(next_hop->weight, 1U);
+      }
+      sum += member.weight;
+    }
+    if (sum <= std::numeric_limits<uint32_t>::max()) continue;
+    violations.Add(absl::StatusCode::kInvalidArgument, "GROUP_INVALID",
+                   absl::StrCat(field, "[", i, "]"),
+                   "weights add up to more than 4294967295");
   }
 }
 

@@ -70,7 +70,8 @@ class NextHopSet {
   // Applies the next hops and groups of a batch, counts them, and adds the
   // effective changes to `delta`. Adds errors to `violations`; then this set is
   // partially changed and must be discarded. O(batch * log entries). Errors:
-  // INVALID_ARGUMENT (NEXT_HOP_REPEATED, GROUP_NESTED, NEXT_HOP_IS_GROUP),
+  // INVALID_ARGUMENT (NEXT_HOP_REPEATED, GROUP_NESTED, GROUP_INVALID,
+  // NEXT_HOP_IS_GROUP),
   // NOT_FOUND (NEXT_HOP_NOT_FOUND, GROUP_NOT_FOUND).
   void Apply(const UpdateBatch& batch, Violations& violations,
              ChangeCounts& counts, Delta& delta);
@@ -103,6 +104,9 @@ class NextHopSet {
  private:
   void Count(NextHopId id, int64_t routes, int64_t groups);
   void CountMembers(absl::Span<const NextHopGroup> groups, int64_t change);
+  // Gives members without a weight that of their next hop, 1 without an object.
+  void TakeWeights(absl::string_view field, Violations& violations,
+                   std::vector<NextHopGroup>& groups) const;
   void CheckKinds(const UpdateBatch& batch, Violations& violations) const;
 
   NextHopMap next_hops_;

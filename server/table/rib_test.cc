@@ -183,6 +183,40 @@ TEST(Rib, DigestDependsOnTheContentsOnly) {
   EXPECT_NE(a.digest(), b.digest());
 }
 
+TEST(Rib, AMemberWithoutAWeightGetsThatOfItsNextHop) {
+  Rib rib(RibLimits{});
+  UpdateBatch batch;
+  batch.next_hops = {{.id = 1, .weight = 90}, {.id = 2, .weight = 10}};
+  batch.groups = {{.id = 100, .members = {{1, 0}, {2, 5}, {3, 0}}}};
+  const auto weights = [&] {
+    std::vector<uint32_t> each;
+    for (const auto& member : rib.next_hops().FindGroup(100)->members) {
+      each.push_back(member.weight);
+    }
+    return each;
+  };
+  auto change = rib.Apply(batch);
+  ASSERT_TRUE(change.ok()) << change.status();
+  EXPECT_EQ(weights(), (std::vector<uint32_t>{90, 5, 1}));
+  EXPECT_EQ(change->delta.groups[0].members[0].weight, 90U);
+  // A later weight is for the groups that are set later.
+  UpdateBatch later;
+  later.next_hops = {{.id = 1, .weight = 7}};
+  ASSERT_TRUE(rib.Apply(later).ok());
+  EXPECT_EQ(weights(), (std::vector<uint32_t>{90, 5, 1}));
+  later.next_hops.clear();
+  later.groups = batch.groups;
+  ASSERT_TRUE(rib.Apply(later).ok());
+  EXPECT_EQ(weights(), (std::vector<uint32_t>{7, 5, 1}));
+  EXPECT_EQ(rib.Apply(later)->counts.next_hops_changed, 0U);
+  UpdateBatch large;
+  large.next_hops = {{.id = 1, .weight = 0xffffffff}};
+  large.groups = {{.id = 100, .members = {{1, 0}, {3, 0}}}};
+  const absl::Status refused = rib.Apply(large).status();
+  EXPECT_EQ(ErrorReason(refused), "GROUP_INVALID");
+  EXPECT_EQ(ErrorField(refused), "groups[0]");
+}
+
 TEST(Rib, DigestCoversEachFieldOfNextHopsAndGroups) {
   const NextHop next_hop = {.id = 1, .interface = "eth0", .label = "l"};
   const NextHopGroup group = {.id = 2, .members = {{1, 1}, {3, 1}}};

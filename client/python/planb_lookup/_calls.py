@@ -35,7 +35,7 @@ class NextHop:
     id: int
     gateway: IpAddress | None = None
     interface: str = ""
-    # The share relative to other next hops.
+    # In groups that are set without a weight for it.
     weight: int = 1
     label: str = ""
 

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/utf8.h"
 #include "lpm/routes/table_digest.h"
 #include "proto/wire/fields.h"
 #include "server/base/error.h"
@@ -140,7 +141,31 @@ void DecodeList(const List& list, absl::string_view name,
   }
 }
 
+// Refuses text that a terminal would obey. Only here: objects of stores,
+// snapshots and other servers may have it from earlier versions.
+absl::Status CheckPrintable(absl::string_view name, absl::string_view text) {
+  for (size_t i = 0; i < text.size();) {
+    const size_t bytes = PrintableLength(text.substr(i));
+    if (bytes == 0) {
+      return InvalidArgumentError(
+          absl::StrCat(name, " has a control character at byte ", i, ": \"",
+                       Printable(text.substr(0, 64)), "\""));
+    }
+    i += bytes;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<NextHop> DecodeNewNextHop(const v1::NextHop& message) {
+  absl::Status texts = CheckPrintable("interface", message.interface());
+  texts.Update(CheckPrintable("label", message.label()));
+  if (!texts.ok()) return texts;
+  return DecodeNextHop(message);
+}
+
 absl::StatusOr<NextHopGroup> DecodeNewGroup(const v1::NextHopGroup& message) {
+  const absl::Status text = CheckPrintable("label", message.label());
+  if (!text.ok()) return text;
   absl::StatusOr<NextHopGroup> group = DecodeGroup(message);
   // 0 is for the table, which knows the next hops.
   for (size_t i = 0; group.ok() && i < group->members.size(); ++i) {
@@ -153,7 +178,7 @@ template <typename NextHops, typename Groups>
 void DecodeObjects(const NextHops& next_hops, const Groups& groups,
                    UpdateBatch& batch, Violations& violations) {
   DecodeList(next_hops, batch.fields->next_hops, "NEXT_HOP_INVALID",
-             DecodeNextHop, batch.next_hops, violations);
+             DecodeNewNextHop, batch.next_hops, violations);
   DecodeList(groups, batch.fields->groups, "GROUP_INVALID", DecodeNewGroup,
              batch.groups, violations);
 }

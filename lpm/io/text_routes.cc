@@ -12,6 +12,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "lpm/io/byte_source.h"
 #include "lpm/io/route_file.h"
 #include "lpm/io/route_sink.h"
@@ -64,14 +65,24 @@ absl::Status Malformed(absl::string_view content, absl::string_view why) {
       absl::StrCat("\"", absl::CHexEscape(content.substr(0, 64)), "\": ", why));
 }
 
+constexpr absl::string_view kCommentStarts = "#;";
+
 // A line without its comment and the blanks around it.
 absl::string_view TextLineContent(absl::string_view line) {
-  return absl::StripAsciiWhitespace(line.substr(0, line.find('#')));
+  return absl::StripAsciiWhitespace(
+      line.substr(0, line.find_first_of(kCommentStarts)));
+}
+
+// `text` without the byte order mark of UTF-8 that editors write.
+absl::string_view WithoutByteOrderMark(absl::string_view text) {
+  absl::ConsumePrefix(&text, "\xef\xbb\xbf");
+  return text;
 }
 
 // The route of a line, or none if it is blank. A comment may be of any length.
 absl::StatusOr<std::optional<Route>> ParseLine(const Line& line) {
-  if (line.too_long && line.text.find('#') == absl::string_view::npos) {
+  if (line.too_long &&
+      line.text.find_first_of(kCommentStarts) == absl::string_view::npos) {
     return absl::InvalidArgumentError(
         absl::StrCat("the line is longer than ", kMaxTextLine, " bytes"));
   }
@@ -81,38 +92,6 @@ absl::StatusOr<std::optional<Route>> ParseLine(const Line& line) {
   if (!route.ok()) return route.status();
   return *route;
 }
-
-// Delivers or reports each line. Thread-compatible.
-class TextRoutes {
- public:
-  explicit TextRoutes(RouteOutput& out) : out_(out) {}
-
-  absl::Status OnLine(RecordPlace place,
-                      const absl::StatusOr<std::optional<Route>>& line) {
-    if (!line.ok()) return out_.OnMalformed(place, line.status().message());
-    return line->has_value() ? out_.OnRoute(**line) : absl::OkStatus();
-  }
-
-  // The text after the last newline, often empty.
-  absl::Status OnLastLine(RecordPlace place,
-                          const absl::StatusOr<std::optional<Route>>& line,
-                          const absl::Status& stream) {
-    if (!stream.ok()) return out_.OnEnd(place, stream, "");
-    if (!line.ok()) {
-      return out_.OnTruncated(place,
-                              absl::StrCat("the file ends inside this line: ",
-                                           line.status().message()));
-    }
-    if (!line->has_value()) return absl::OkStatus();
-    absl::Status status = out_.OnTruncated(
-        place, "the last line has no newline: the file may be cut here");
-    if (!status.ok()) return status;
-    return out_.OnRoute(**line);
-  }
-
- private:
-  RouteOutput& out_;
-};
 
 }  // namespace
 
@@ -133,17 +112,25 @@ absl::StatusOr<Route> ParseTextRoute(absl::string_view content) {
 }
 
 absl::Status ReadTextRoutes(ByteReader& in, RouteOutput& out) {
-  TextRoutes routes(out);
+  const absl::string_view head = in.Peek(3);
+  in.Consume(head.size() - WithoutByteOrderMark(head).size());
   RecordPlace place;
   for (;;) {
     place = {in.offset(), place.line + 1};
     const Line line = NextLine(in);
-    // Parsed before SkipLine, which invalidates the view of the text.
-    const absl::StatusOr<std::optional<Route>> parsed = ParseLine(line);
-    const bool terminated = line.terminated || (line.too_long && SkipLine(in));
-    if (!terminated) return routes.OnLastLine(place, parsed, in.status());
-    absl::Status status = routes.OnLine(place, parsed);
-    if (!status.ok()) return status;
+    const bool last = !line.terminated && !line.too_long;
+    // A line in which the stream breaks off is dropped.
+    if (last && !in.status().ok()) return out.OnEnd(place, in.status(), "");
+    const absl::StatusOr<std::optional<Route>> route = ParseLine(line);
+    absl::Status status = absl::OkStatus();
+    if (!route.ok()) {
+      status = out.OnMalformed(place, route.status().message());
+    } else if (route->has_value()) {
+      status = out.OnRoute(**route);
+    }
+    if (last || !status.ok()) return status;
+    if (line.too_long && !SkipLine(in))
+      return out.OnEnd(place, in.status(), "");
   }
 }
 
@@ -168,6 +155,7 @@ bool StartsLikeRoute(absl::string_view content, bool cut) {
 }  // namespace
 
 bool LooksLikeTextRoutes(absl::string_view head) {
+  head = WithoutByteOrderMark(head);
   if (!IsText(head)) return false;
   bool says_something = false;
   while (!head.empty()) {

@@ -38,9 +38,9 @@ struct RouteFileOptions {
 // Reads the file at `path`, which may be a pipe.
 //
 // Text: each line has one route: the prefix in a form that Prefix::Parse
-// accepts, blanks, and the next hop as a decimal id of 1..4294967294. `#` and `;`
-// start a comment. A byte order mark (UTF-8) is skipped. A last line without a
-// newline is a line. Next hops are not described.
+// accepts, blanks, and the next hop as a decimal id of 1..4294967294. `#` and
+// `;` start a comment. A byte order mark (UTF-8) is skipped. A last line
+// without a newline is a line. Next hops are not described.
 //
 // MRT: each prefix gives one route, along the best of its paths in the whole
 // file (lpm/README.md). Distinct gateways become next hops, numbered in the

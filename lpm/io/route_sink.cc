@@ -10,17 +10,16 @@
 #include "absl/strings/str_join.h"
 
 namespace planb {
-namespace {
 
-std::string Counts(const RecordReport& report, uint64_t paths_skipped,
-                   uint64_t routes_lost) {
+std::string ProblemCounts(const RouteFileReport& report) {
   std::vector<std::string> parts;
   const auto add = [&](uint64_t count, absl::string_view what) {
     if (count > 0) parts.push_back(absl::StrCat(count, " ", what));
   };
   add(report.malformed, "records malformed");
-  add(paths_skipped, "paths skipped");
-  add(routes_lost, "routes lost");
+  add(report.paths_skipped, "paths skipped");
+  add(report.routes_lost, "routes lost");
+  add(report.repeated, "prefixes repeated");
   if (report.ignored > 0) {
     parts.push_back(absl::StrCat(
         report.ignored, " records ignored (",
@@ -34,14 +33,10 @@ std::string Counts(const RecordReport& report, uint64_t paths_skipped,
   return absl::StrJoin(parts, ", ");
 }
 
-}  // namespace
-
 std::string ProblemCounts(const RecordReport& report) {
-  return Counts(report, 0, 0);
-}
-
-std::string ProblemCounts(const RouteFileReport& report) {
-  return Counts(report, report.paths_skipped, report.routes_lost);
+  RouteFileReport all;
+  static_cast<RecordReport&>(all) = report;
+  return ProblemCounts(all);
 }
 
 std::string PlaceIn(absl::string_view name, RecordPlace place) {
@@ -147,20 +142,42 @@ absl::StatusOr<NextHopId> NextHopIds::IdOf(
     NextHop next_hop, absl::FunctionRef<std::string()> label,
     absl::FunctionRef<absl::Status(const NextHop&)> announce) {
   if (!NamesNeighbor(next_hop)) next_hop.label = label();
-  Meaning meaning(next_hop.gateway.has_value(),
-                  next_hop.gateway.value_or(Address()), next_hop.interface,
-                  next_hop.label);
+  return IdOf(Meaning(next_hop.gateway.has_value(),
+                      next_hop.gateway.value_or(Address()), next_hop.interface,
+                      next_hop.label, {}),
+              [&](NextHopId id) {
+                next_hop.id = id;
+                if (NamesNeighbor(next_hop)) next_hop.label = label();
+                return announce(next_hop);
+              });
+}
+
+absl::StatusOr<NextHopId> NextHopIds::IdOf(
+    NextHopGroup group,
+    absl::FunctionRef<absl::Status(const NextHopGroup&)> announce) {
+  Meaning meaning(false, Address(), "", group.label, {});
+  for (const NextHopGroup::Member& member : group.members) {
+    std::get<4>(meaning).emplace_back(member.next_hop, member.weight);
+  }
+  return IdOf(meaning, [&](NextHopId id) {
+    group.id = id;
+    return announce(group);
+  });
+}
+
+absl::StatusOr<NextHopId> NextHopIds::IdOf(
+    const Meaning& meaning,
+    absl::FunctionRef<absl::Status(NextHopId)> announce) {
   const auto found = ids_.find(meaning);
   if (found != ids_.end()) return found->second;
   if (next_ >= kUndecided) {
     return absl::ResourceExhaustedError("more next hops than ids");
   }
-  next_hop.id = static_cast<NextHopId>(next_++);
-  if (NamesNeighbor(next_hop)) next_hop.label = label();
-  ids_.emplace(std::move(meaning), next_hop.id);
-  absl::Status status = announce(next_hop);
+  const auto id = static_cast<NextHopId>(next_++);
+  ids_.emplace(meaning, id);
+  absl::Status status = announce(id);
   if (!status.ok()) return status;
-  return next_hop.id;
+  return id;
 }
 
 absl::Status RouteOutput::OnNextHop(const NextHop& next_hop) {
@@ -190,6 +207,13 @@ absl::Status RouteOutput::OnRouteLost(RecordPlace place, const Prefix& prefix) {
   ++counts_.routes_lost;
   return OnProblem(
       place, absl::StrCat("no path to ", prefix.ToString(), " could be read"));
+}
+
+void RouteOutput::OnRepeated(RecordPlace place, const Prefix& prefix) {
+  ++counts_.repeated;
+  Describe(place, absl::StrCat(prefix.ToString(),
+                               " is there twice with different next hops: the "
+                               "last counts"));
 }
 
 RouteFileReport RouteOutput::report() const {

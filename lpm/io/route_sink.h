@@ -11,6 +11,7 @@
 #include <map>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -131,6 +132,9 @@ struct RouteFileReport : RecordReport {
   // because all their paths are such.
   uint64_t paths_skipped = 0;
   uint64_t routes_lost = 0;
+  // Routes whose prefix had a route to another next hop before. The last one
+  // counts.
+  uint64_t repeated = 0;
   uint64_t next_hops = 0;
   uint64_t groups = 0;
 
@@ -180,9 +184,21 @@ class NextHopIds {
       NextHop next_hop, absl::FunctionRef<std::string()> label,
       absl::FunctionRef<absl::Status(const NextHop&)> announce);
 
+  // The same for a group of ids that this assigned. The order of the members
+  // and the label are a part of the meaning.
+  absl::StatusOr<NextHopId> IdOf(
+      NextHopGroup group,
+      absl::FunctionRef<absl::Status(const NextHopGroup&)> announce);
+
  private:
-  // Whether there is a gateway, it, the interface, and the label if it counts.
-  using Meaning = std::tuple<bool, Address, std::string, std::string>;
+  // Whether there is a gateway, it, the interface, the label if it counts, and
+  // the members of a group.
+  using Meaning = std::tuple<bool, Address, std::string, std::string,
+                             std::vector<std::pair<NextHopId, uint32_t>>>;
+
+  absl::StatusOr<NextHopId> IdOf(
+      const Meaning& meaning,
+      absl::FunctionRef<absl::Status(NextHopId)> announce);
 
   absl::flat_hash_map<Meaning, NextHopId> ids_;
   uint64_t next_;  // wider than an id: may pass the last one
@@ -206,6 +222,10 @@ class RouteOutput : public ProblemOutput {
 
   // No path of a prefix could be read. Errors: DATA_LOSS with `strict`.
   absl::Status OnRouteLost(RecordPlace place, const Prefix& prefix);
+
+  // The route at `place` is to another next hop than an earlier one to
+  // `prefix`.
+  void OnRepeated(RecordPlace place, const Prefix& prefix);
 
   RouteFileReport report() const;
 

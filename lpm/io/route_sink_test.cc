@@ -165,6 +165,34 @@ TEST(NextHopIds, NumberMeaningsInOrderOfAppearance) {
   EXPECT_EQ(id_of("", "eth0", ""), "25");
 }
 
+TEST(NextHopIds, NumberGroupsByTheirMembersAndWeights) {
+  NextHopIds ids(10);
+  const auto id_of = [&](std::vector<NextHopGroup::Member> members,
+                         std::string label) {
+    NextHopGroup group{.members = std::move(members),
+                       .label = std::move(label)};
+    std::string is_new;
+    const absl::StatusOr<NextHopId> id =
+        ids.IdOf(group, [&](const NextHopGroup& announced) {
+          is_new = " new";
+          group.id = announced.id;
+          EXPECT_EQ(announced, group);
+          return absl::OkStatus();
+        });
+    EXPECT_TRUE(id.ok()) << id.status();
+    return absl::StrCat(*id, is_new);
+  };
+  EXPECT_EQ(id_of({{1, 1}, {2, 1}}, ""), "10 new");
+  EXPECT_EQ(id_of({{1, 1}, {2, 2}}, ""), "11 new");
+  EXPECT_EQ(id_of({{1, 1}, {3, 1}}, ""), "12 new");
+  EXPECT_EQ(id_of({{1, 1}, {2, 1}}, "a"), "13 new");
+  EXPECT_EQ(id_of({{1, 1}, {2, 1}}, ""), "10");
+  const absl::StatusOr<NextHopId> next_hop = ids.IdOf(
+      NextHop{}, [] { return "a"; },
+      [](const NextHop&) { return absl::OkStatus(); });
+  EXPECT_EQ(*next_hop, 14U);
+}
+
 TEST(NextHopIds, FailWhenIdsRunOut) {
   NextHopIds ids(kUndecided - 1);
   const auto id_of = [&](uint32_t gateway) {

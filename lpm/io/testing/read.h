@@ -109,7 +109,8 @@ struct Reading {
   }
 
   // "2 routes, 1 hops" and, unless 0: "3 groups", "4 malformed",
-  // "5 paths skipped", "6 routes lost", "7 ignored"; "truncated"; the error.
+  // "5 paths skipped", "6 routes lost", "7 repeated", "8 ignored"; "truncated";
+  // the error.
   std::string Summary() const {
     std::string text =
         absl::StrCat(report.routes, " routes, ", report.next_hops, " hops");
@@ -120,6 +121,7 @@ struct Reading {
     add(report.malformed, "malformed");
     add(report.paths_skipped, "paths skipped");
     add(report.routes_lost, "routes lost");
+    add(report.repeated, "repeated");
     add(report.ignored, "ignored");
     if (report.truncated) text += ", truncated";
     if (!status.ok()) absl::StrAppend(&text, ", ", status.ToString());

@@ -161,7 +161,7 @@ absl::Status ReadDetected(absl::string_view name, RouteFormat format,
                           RouteOutput& out) {
   switch (format) {
     case RouteFormat::kText:
-      return ReadTextRoutes(in, out);
+      return ReadTextRoutes(in, options, out);
     case RouteFormat::kMrt:
       return ReadMrtRoutes(in, options.first_next_hop_id, out);
     case RouteFormat::kTableFile:

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Reads routing tables from files: text ("PREFIX/LENGTH NEXTHOP" on each line),
-// MRT table dumps (RFC 6396) or a table file (TABLE_FILE.md), each plain,
-// gzipped or bzip2ed. The content decides. Memory grows with the number of
-// distinct next hops, not with the file, save for MRT: see ReadMrtRoutes.
+// Reads routing tables from files: text of several forms, MRT table dumps
+// (RFC 6396) or a table file (TABLE_FILE.md), each plain, gzipped or bzip2ed.
+// The content decides. Memory grows with the number of distinct next hops, for
+// text also with that of distinct prefixes, some 80 bytes each; for MRT see
+// ReadMrtRoutes.
 
 #ifndef PLANB_LPM_IO_ROUTE_FILE_H_
 #define PLANB_LPM_IO_ROUTE_FILE_H_
@@ -11,10 +12,12 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "lpm/io/byte_source.h"
 #include "lpm/io/route_sink.h"
 #include "lpm/prefix.h"
@@ -27,20 +30,44 @@ struct RouteFileOptions {
   bool strict = false;
   // A file with nothing in it is a table without routes instead of an error.
   bool allow_empty = false;
-  // The id of the first next hop of an MRT file, which has no ids of its own.
+  // The id of the first next hop of a file that has no ids of its own: MRT, and
+  // text with gateways.
   // Several MRT files for one table need ranges that do not overlap: for each
-  // further file, add the `next_hops` of the last report. Not used for text and
-  // table files, which have ids.
+  // further file, add the `next_hops` of the last report. Not used for files
+  // that have ids.
   // REQUIRES: not 0.
   NextHopId first_next_hop_id = 1;
+  // Text: the next hop of prefixes that stand alone. kNoRoute: such a line is
+  // malformed.
+  NextHopId next_hop = kNoRoute;
+  // CSV: the names of the columns of the prefix, of the next hop (an id or a
+  // gateway) and of the interface. The latter two may be left out. Without
+  // names CSV is refused.
+  std::vector<std::string> csv_columns;
 };
 
 // Reads the file at `path`, which may be a pipe.
 //
-// Text: each line has one route: the prefix in a form that Prefix::Parse
-// accepts, blanks, and the next hop as a decimal id of 1..4294967294. `#` and
-// `;` start a comment. A byte order mark (UTF-8) is skipped. A last line
-// without a newline is a line. Next hops are not described.
+// Text: `#` and `;` start a comment. A byte order mark (UTF-8) is skipped. A
+// last line without a newline is a line. All lines have the form of the first
+// one that shows a form; others are malformed. So a text has ids, which it does
+// not describe, or gateways, which become next hops numbered in order of
+// appearance, and never both.
+// - "PREFIX NEXTHOP": a prefix that Prefix::Parse accepts, and an id. Prefixes
+//   alone take RouteFileOptions::next_hop.
+// - "PREFIX via GATEWAY dev INTERFACE", either part alone, and all that
+//   `ip route show` and `ip -6 route show` print: an address is a host,
+//   "default" is of the gateway's family, else IPv6 if "pref" stands there.
+//   Several next hops are a group. blackhole, unreachable, prohibit and throw
+//   are next hops with that label. Routes of other tables, sources, types of
+//   service, local, broadcast, multicast and dead ones are ignored. Of a prefix
+//   the lowest metric counts.
+// - `birdc show route` of BIRD 1.6 and 2, also "all" and -v: the selected
+//   routes ("*"). Others are ignored.
+// - "ADDRESS LENGTH AS", CAIDA's pfx2as: the AS number is the id. Of several,
+//   "1_2" or "1,2", the first counts.
+// - CSV with a header, by RouteFileOptions::csv_columns.
+// A prefix with several next hops is reported, and the last counts.
 //
 // MRT: each prefix gives one route, along the best of its paths in the whole
 // file (lpm/README.md). Distinct gateways become next hops, numbered in the
@@ -85,8 +112,8 @@ enum class RouteFormat { kUnknown, kText, kMrt, kTableFile };
 inline constexpr size_t kFormatProbe = 64 << 10;
 
 // The format of a file that starts with `head`: kFormatProbe bytes, or the
-// whole file. Text has no control characters, and one of its lines starts like
-// a route, or all are blank or comments. MRT needs six bytes, a table file its
+// whole file. Text has no control characters, and one of its lines shows a form
+// of text, or all are blank or comments. MRT needs six bytes, a table file its
 // magic number.
 RouteFormat DetectRouteFormat(absl::string_view head);
 
@@ -105,10 +132,19 @@ inline constexpr size_t kMaxTextLine = 4096;
 // quoting the text and naming its defect.
 absl::StatusOr<Route> ParseTextRoute(absl::string_view content);
 
-// Reads a text to its end. Text does not describe next hops, so the output gets
-// none. The line in which the stream is known to be cut is dropped. Errors:
-// those of `in` save DATA_LOSS, and those of `out`.
-absl::Status ReadTextRoutes(ByteReader& in, RouteOutput& out);
+// Consumes "via GATEWAY" or "dev INTERFACE" and sets that part of `next_hop`.
+// `ip` names the gateway's family before it if the prefix has another.
+// REQUIRES: words[0] is "via" or "dev". Errors: INVALID_ARGUMENT without a
+// value, for a malformed gateway, and if `next_hop` has that part already.
+absl::Status ConsumeNextHop(absl::Span<const absl::string_view>& words,
+                            NextHop& next_hop);
+
+// Reads a text to its end. The line in which the stream is known to be cut is
+// dropped, and a route of several lines with it. Errors: those of `in` save
+// DATA_LOSS, and those of `out`; INVALID_ARGUMENT for CSV whose header lacks
+// `options.csv_columns`; RESOURCE_EXHAUSTED when the ids run out.
+absl::Status ReadTextRoutes(ByteReader& in, const RouteFileOptions& options,
+                            RouteOutput& out);
 
 // Reads an MRT table dump (RFC 6396 sections 4.2 and 4.3) to its end:
 // TABLE_DUMP records, PEER_INDEX_TABLE and the unicast RIB records, also

@@ -54,9 +54,11 @@ TEST(ProblemCounts, NamesEachKindAndEachTypeApart) {
   out.OnPathSkipped({1, 0}, "bad");
   out.OnPathSkipped({1, 0}, "bad");
   EXPECT_TRUE(out.OnRouteLost({1, 0}, Prefix()).ok());
+  out.OnRepeated({1, 0}, Prefix());
   EXPECT_EQ(ProblemCounts(out.report()),
-            "1 records malformed, 2 paths skipped, 1 routes lost, 3 records "
-            "ignored (1 BGP4MP, 2 OSPFv2), the file breaks off");
+            "1 records malformed, 2 paths skipped, 1 routes lost, 1 prefixes "
+            "repeated, 3 records ignored (1 BGP4MP, 2 OSPFv2), the file breaks "
+            "off");
 }
 
 TEST(ProblemOutput, StrictTurnsAProblemIntoAnError) {

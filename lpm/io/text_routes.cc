@@ -1,18 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Texts of routes: ParseTextRoute, ReadTextRoutes and LooksLikeTextRoutes of
-// route_file.h.
+// Texts of routes: ConsumeNextHop, ParseTextRoute, ReadTextRoutes and
+// LooksLikeTextRoutes of route_file.h.
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "absl/types/span.h"
+#include "lpm/address.h"
 #include "lpm/io/byte_source.h"
 #include "lpm/io/route_file.h"
 #include "lpm/io/route_sink.h"
@@ -22,6 +36,7 @@ namespace planb {
 namespace {
 
 constexpr absl::string_view kBlanks = " \t";
+constexpr absl::string_view kCommentStarts = "#;";
 
 struct Line {
   absl::string_view text;   // its first kMaxTextLine bytes, without newline
@@ -65,8 +80,6 @@ absl::Status Malformed(absl::string_view content, absl::string_view why) {
       absl::StrCat("\"", absl::CHexEscape(content.substr(0, 64)), "\": ", why));
 }
 
-constexpr absl::string_view kCommentStarts = "#;";
-
 // A line without its comment and the blanks around it.
 absl::string_view TextLineContent(absl::string_view line) {
   return absl::StripAsciiWhitespace(
@@ -79,62 +92,630 @@ absl::string_view WithoutByteOrderMark(absl::string_view text) {
   return text;
 }
 
-// The route of a line, or none if it is blank. A comment may be of any length.
-absl::StatusOr<std::optional<Route>> ParseLine(const Line& line) {
-  if (line.too_long &&
-      line.text.find_first_of(kCommentStarts) == absl::string_view::npos) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the line is longer than ", kMaxTextLine, " bytes"));
-  }
-  const absl::string_view content = TextLineContent(line.text);
-  if (content.empty()) return std::nullopt;
-  absl::StatusOr<Route> route = ParseTextRoute(content);
-  if (!route.ok()) return route.status();
-  return *route;
+using Words = absl::Span<const absl::string_view>;
+
+std::vector<absl::string_view> WordsOf(absl::string_view content) {
+  return absl::StrSplit(content, absl::ByAnyChar(kBlanks), absl::SkipEmpty());
 }
 
-}  // namespace
+bool IsOneOf(Words words, absl::string_view word) {
+  return absl::c_linear_search(words, word);
+}
 
-absl::StatusOr<Route> ParseTextRoute(absl::string_view content) {
-  const size_t blank = content.find_first_of(kBlanks);
-  if (blank == absl::string_view::npos) {
-    return Malformed(content, "is not \"PREFIX/LENGTH NEXTHOP\"");
-  }
-  absl::StatusOr<Prefix> prefix = Prefix::Parse(content.substr(0, blank));
-  if (!prefix.ok()) return prefix.status();
-  const absl::string_view digits =
-      content.substr(content.find_first_not_of(kBlanks, blank));
-  const std::optional<NextHopId> next_hop = ParseNextHopId(digits);
-  if (!next_hop.has_value()) {
+bool IsNumber(absl::string_view text) {
+  return !text.empty() && absl::c_all_of(text, [](char c) {
+    return absl::ascii_isdigit(static_cast<unsigned char>(c));
+  });
+}
+
+absl::StatusOr<NextHopId> ParseId(absl::string_view digits) {
+  const std::optional<NextHopId> id = ParseNextHopId(digits);
+  if (!id) {
     return Malformed(digits, "the next hop must be a number of 1..4294967294");
   }
-  return Route{*prefix, *next_hop};
+  return *id;
 }
 
-absl::Status ReadTextRoutes(ByteReader& in, RouteOutput& out) {
-  const absl::string_view head = in.Peek(3);
-  in.Consume(head.size() - WithoutByteOrderMark(head).size());
+// How the lines of a text are written.
+enum class Form {
+  kIds,       // "PREFIX/LENGTH NEXTHOP"
+  kGateways,  // as `planbctl announce` takes and `ip route show` prints them
+  kBird,      // as `birdc show route` prints them
+  kOrigins,   // "ADDRESS LENGTH AS", CAIDA's pfx2as
+  kCsv,       // a header, and fields between commas
+};
+
+// A group has as many members.
+constexpr size_t kMaxHops = 256;
+
+// A route to one gateway or several, of one line or more.
+struct GatewayRoute {
+  struct Hop {
+    NextHop object;  // without an id
+    uint32_t weight = 1;
+    bool dead = false;
+  };
+
   RecordPlace place;
-  for (;;) {
-    place = {in.offset(), place.line + 1};
-    const Line line = NextLine(in);
-    const bool last = !line.terminated && !line.too_long;
-    // A line in which the stream breaks off is dropped.
-    if (last && !in.status().ok()) return out.OnEnd(place, in.status(), "");
-    const absl::StatusOr<std::optional<Route>> route = ParseLine(line);
-    absl::Status status = absl::OkStatus();
-    if (!route.ok()) {
-      status = out.OnMalformed(place, route.status().message());
-    } else if (route->has_value()) {
-      status = out.OnRoute(**route);
-    }
-    if (last || !status.ok()) return status;
-    if (line.too_long && !SkipLine(in))
-      return out.OnEnd(place, in.status(), "");
-  }
+  std::optional<Prefix> prefix;   // none: the default route
+  Family family = Family::kIpv4;  // of the default route
+  uint32_t metric = 0;
+  std::vector<Hop> hops;
+  std::string nowhere;  // its kind, if packets go nowhere
+  std::string ignored;  // its kind, if it is no route of the table
+  bool broken = false;  // a line of it is malformed
+};
+
+// `ip route show`.
+
+// Kinds of routes whose packets go nowhere, and of those that the main table
+// does not have.
+constexpr absl::string_view kNowhere[] = {"blackhole", "unreachable",
+                                          "prohibit", "throw"};
+constexpr absl::string_view kOtherKinds[] = {"local", "broadcast", "multicast",
+                                             "anycast"};
+// Words that stand alone, and those before a value. A backslash is an end of
+// line under `ip -o`.
+constexpr absl::string_view kIpFlags[] = {
+    "\\",      "dead",           "linkdown", "nexthop", "notify",
+    "offload", "offload_failed", "onlink",   "rt_trap", "trap"};
+constexpr absl::string_view kIpValues[] = {
+    "advmss",   "age",      "congctl", "cwnd",          "error",
+    "expires",  "features", "from",    "hoplimit",      "initcwnd",
+    "initrwnd", "metric",   "mtu",     "nhid",          "pref",
+    "proto",    "quickack", "realm",   "realms",        "reordering",
+    "rto_min",  "rtt",      "rttvar",  "scope",         "src",
+    "ssthresh", "table",    "tos",     "ttl-propagate", "users",
+    "weight",   "window"};
+
+bool IsIpWord(absl::string_view word) {
+  return word == "via" || word == "dev" || IsOneOf(kIpFlags, word) ||
+         IsOneOf(kIpValues, word);
 }
 
-namespace {
+// Adds what a value says. Most say nothing of where packets go. Returns false
+// if it is malformed.
+bool AddIpValue(absl::string_view word, absl::string_view value,
+                GatewayRoute& route) {
+  if (word == "table") route.ignored = "other-table";
+  if (word == "from") route.ignored = "source-specific";
+  if (word == "tos") route.ignored = "type-of-service";
+  // IPv6 alone has router preferences.
+  if (word == "pref") route.family = Family::kIpv6;
+  if (word == "metric") {
+    return IsNumber(value) && absl::SimpleAtoi(value, &route.metric);
+  }
+  if (word == "weight") {
+    return !route.hops.empty() && IsNumber(value) &&
+           absl::SimpleAtoi(value, &route.hops.back().weight) &&
+           route.hops.back().weight >= 1 && route.hops.back().weight <= 256;
+  }
+  return true;
+}
+
+// Adds what `words` say, which follow a destination or continue its route.
+absl::Status AddIpWords(Words words, GatewayRoute& route) {
+  while (!words.empty()) {
+    const absl::string_view word = words[0];
+    if (word == "via" || word == "dev") {
+      if (route.hops.empty()) route.hops.emplace_back();
+      // `ip` names a family that is not the destination's.
+      const bool foreign = words.size() > 1 && words[1] == "inet6";
+      NextHop& object = route.hops.back().object;
+      absl::Status status = ConsumeNextHop(words, object);
+      if (!status.ok()) return status;
+      if (word == "via" && !foreign) route.family = object.gateway->family();
+      continue;
+    }
+    words.remove_prefix(1);
+    if (word == "nexthop") {
+      route.hops.emplace_back();
+    } else if (word == "dead" && route.hops.empty()) {
+      route.ignored = "dead";
+    } else if (word == "dead") {
+      route.hops.back().dead = true;
+    }
+    if (IsOneOf(kIpFlags, word)) continue;
+    if (IsNumber(word)) {
+      return Malformed(word, "an id, in a text whose routes have gateways");
+    }
+    if (!IsOneOf(kIpValues, word)) {
+      return Malformed(word, "is unknown in a route to a gateway");
+    }
+    if (words.empty() || !AddIpValue(word, words[0], route)) {
+      return Malformed(word, "has no value, or a wrong one");
+    }
+    words.remove_prefix(words[0] == "lock" && words.size() > 1 ? 2 : 1);
+  }
+  return absl::OkStatus();
+}
+
+// Consumes "[KIND] DESTINATION". An address is a host.
+absl::Status ConsumeDestination(Words& words, GatewayRoute& route) {
+  if (IsOneOf(kNowhere, words[0])) route.nowhere = std::string(words[0]);
+  if (IsOneOf(kOtherKinds, words[0])) route.ignored = std::string(words[0]);
+  if (!route.nowhere.empty() || !route.ignored.empty() ||
+      words[0] == "unicast") {
+    words.remove_prefix(1);
+  }
+  if (words.empty()) return absl::InvalidArgumentError("has no prefix");
+  const absl::string_view text = words[0];
+  words.remove_prefix(1);
+  if (text == "default") return absl::OkStatus();
+  absl::StatusOr<Prefix> prefix;
+  if (absl::StrContains(text, '/')) {
+    prefix = Prefix::Parse(text);
+  } else {
+    const absl::StatusOr<Address> host = Address::Parse(text);
+    if (!host.ok()) return host.status();
+    prefix = Prefix::Create(*host, AddressBits(host->family()));
+  }
+  if (!prefix.ok()) return prefix.status();
+  route.prefix = *prefix;
+  return absl::OkStatus();
+}
+
+// `birdc show route`.
+
+constexpr absl::string_view kBirdKinds[] = {
+    "unicast",    "multipath", "blackhole", "unreachable",
+    "prohibited", "via",       "dev"};
+
+// Adds "via GATEWAY on INTERFACE" or "dev INTERFACE", and "weight N".
+absl::Status AddBirdHop(Words words, GatewayRoute& route) {
+  std::vector<absl::string_view> as_of_ip(words.begin(), words.end());
+  if (words.size() > 2 && words[2] == "on") as_of_ip[2] = "dev";
+  route.hops.emplace_back();
+  return AddIpWords(as_of_ip, route);
+}
+
+// True if it starts with "ADDRESS/"; "ADDRESS" is enough if the line is cut.
+bool StartsLikeRoute(absl::string_view content, bool cut) {
+  const absl::string_view word =
+      content.substr(0, content.find_first_of(kBlanks));
+  return word.find_first_not_of("0123456789abcdefABCDEF:./") ==
+             absl::string_view::npos &&
+         (cut || word.find('/') != absl::string_view::npos);
+}
+
+// True for a line that starts a route, or another path of the one before.
+bool IsBirdRoute(absl::string_view content) {
+  const size_t bracket = content.find(" [");
+  if (bracket == absl::string_view::npos) return false;
+  const std::vector<absl::string_view> words =
+      WordsOf(content.substr(0, bracket));
+  const size_t kind = StartsLikeRoute(content, false) ? 1 : 0;
+  return words.size() > kind && IsOneOf(kBirdKinds, words[kind]);
+}
+
+// A heading, as in "BIRD 2.0.12 ready.", "Table master4:".
+bool IsBirdHeading(absl::string_view content) {
+  return (absl::StartsWith(content, "BIRD ") &&
+          absl::EndsWith(content, " ready.")) ||
+         (absl::StartsWith(content, "Table ") && absl::EndsWith(content, ":"));
+}
+
+// A line without the code that `birdc -v` puts before some: "1007-".
+absl::string_view WithoutBirdCode(absl::string_view content) {
+  const bool code = content.size() > 4 && IsNumber(content.substr(0, 4)) &&
+                    (content[4] == '-' || content[4] == ' ');
+  return code ? absl::StripAsciiWhitespace(content.substr(5)) : content;
+}
+
+// CSV (RFC 4180). The fields of a row, none if a quote is not closed.
+std::optional<std::vector<std::string>> SplitCsv(absl::string_view row) {
+  std::vector<std::string> fields(1);
+  bool quoted = false;
+  for (size_t i = 0; i < row.size(); ++i) {
+    if (row[i] == '"' && quoted && row.substr(i + 1, 1) == "\"") {
+      fields.back() += row[i++];
+    } else if (row[i] == '"') {
+      quoted = !quoted;
+    } else if (row[i] == ',' && !quoted) {
+      fields.emplace_back();
+    } else {
+      fields.back() += row[i];
+    }
+  }
+  if (quoted) return std::nullopt;
+  for (std::string& field : fields) absl::StripAsciiWhitespace(&field);
+  return fields;
+}
+
+// "ADDRESS LENGTH AS". Of several origins, "1_2" or "1,2", the first counts.
+absl::StatusOr<Route> ParseOrigin(absl::string_view content) {
+  const std::vector<absl::string_view> words = WordsOf(content);
+  if (words.size() != 3) {
+    return Malformed(content, "is not \"ADDRESS LENGTH AS\"");
+  }
+  const absl::StatusOr<Prefix> prefix =
+      Prefix::Parse(absl::StrCat(words[0], "/", words[1]));
+  if (!prefix.ok()) return prefix.status();
+  absl::StatusOr<NextHopId> first;
+  for (const absl::string_view origin :
+       absl::StrSplit(words[2], absl::ByAnyChar("_,"))) {
+    const absl::StatusOr<NextHopId> id = ParseId(origin);
+    if (!id.ok()) return id.status();
+    if (!first.ok()) first = id;
+  }
+  return Route{*prefix, *first};
+}
+
+// Delivers or reports each line of a text of one form. Thread-compatible.
+class TextRoutes {
+ public:
+  // `options` and `out` must outlive this.
+  TextRoutes(Form form, const RouteFileOptions& options, RouteOutput& out)
+      : form_(form),
+        options_(options),
+        out_(out),
+        ids_(options.first_next_hop_id) {}
+
+  // Errors: those of the output; INVALID_ARGUMENT for the header of a CSV file.
+  absl::Status OnLine(RecordPlace place, const Line& line) {
+    absl::string_view content = TextLineContent(line.text);
+    const bool no_comment =
+        line.text.find_first_of(kCommentStarts) == absl::string_view::npos;
+    if (form_ == Form::kCsv && !content.empty()) {
+      content = absl::StripAsciiWhitespace(line.text);
+    }
+    // A comment may be of any length.
+    if (line.too_long && (no_comment || form_ == Form::kCsv)) {
+      return Skip(place,
+                  absl::InvalidArgumentError(absl::StrCat(
+                      "the line is longer than ", kMaxTextLine, " bytes")));
+    }
+    if (content.empty()) return absl::OkStatus();
+    switch (form_) {
+      case Form::kIds:
+        return OnRoute(place, ParseIds(content));
+      case Form::kOrigins:
+        return OnRoute(place, ParseOrigin(content));
+      case Form::kGateways:
+        return OnIpLine(place, WordsOf(content));
+      case Form::kBird:
+        return OnBirdLine(place, WithoutBirdCode(content));
+      case Form::kCsv:
+        return OnCsvLine(place, content);
+    }
+    return absl::OkStatus();
+  }
+
+  // After the last line of the file: no line continues the last route.
+  absl::Status Finish() {
+    if (!route_.has_value()) return absl::OkStatus();
+    return Deliver(*std::exchange(route_, std::nullopt));
+  }
+
+ private:
+  // The best route of a prefix.
+  struct Best {
+    NextHopId next_hop = kNoRoute;
+    uint32_t metric = 0;
+  };
+
+  // Reports a malformed line, which no line continues.
+  absl::Status Skip(RecordPlace place, const absl::Status& why) {
+    absl::Status status = Finish();
+    if (!status.ok()) return status;
+    route_.emplace().broken = true;
+    return out_.OnMalformed(place, why.message());
+  }
+
+  // Reports a malformed line of route_.
+  absl::Status Break(RecordPlace place, const absl::Status& why) {
+    route_->broken = true;
+    return out_.OnMalformed(place, why.message());
+  }
+
+  absl::StatusOr<Route> ParseIds(absl::string_view content) const {
+    if (options_.next_hop == kNoRoute ||
+        content.find_first_of(kBlanks) != absl::string_view::npos) {
+      return ParseTextRoute(content);
+    }
+    const absl::StatusOr<Prefix> prefix = Prefix::Parse(content);
+    if (!prefix.ok()) return prefix.status();
+    return Route{*prefix, options_.next_hop};
+  }
+
+  absl::Status OnIpLine(RecordPlace place, Words words) {
+    if (words[0] == "nexthop") {
+      if (!route_.has_value()) {
+        return Skip(place, Malformed("nexthop", "continues no route"));
+      }
+      if (route_->broken) return absl::OkStatus();
+      const absl::Status status = AddIpWords(words, *route_);
+      return status.ok() ? status : Break(place, status);
+    }
+    GatewayRoute route{.place = place};
+    absl::Status status = ConsumeDestination(words, route);
+    if (status.ok()) status = AddIpWords(words, route);
+    const bool whole = !route.hops.empty() || !route.nowhere.empty();
+    const bool malformed = !status.ok();
+    status = Start(std::move(route), status);
+    return status.ok() && whole && !malformed ? Finish() : status;
+  }
+
+  absl::Status OnBirdLine(RecordPlace place, absl::string_view content) {
+    if (content.empty() || content == "Access restricted") {
+      return absl::OkStatus();
+    }
+    if (IsBirdHeading(content)) {
+      prefix_.reset();
+      return Finish();
+    }
+    std::vector<absl::string_view> words =
+        WordsOf(content.substr(0, content.find(" [")));
+    const bool names = StartsLikeRoute(content, false);
+    if (!names && !IsBirdRoute(content)) {
+      return OnBirdDetail(place, content, words);
+    }
+    GatewayRoute route{.place = place};
+    if (names) {
+      const absl::StatusOr<Prefix> prefix = Prefix::Parse(words[0]);
+      prefix_.reset();
+      if (!prefix.ok()) return Skip(place, prefix.status());
+      prefix_ = *prefix;
+      words.erase(words.begin());
+    }
+    if (!prefix_.has_value() || !IsBirdRoute(content)) {
+      return Skip(place, Malformed(content, "is no route of BIRD"));
+    }
+    route.prefix = prefix_;
+    absl::string_view state = content.substr(content.find(" ["));
+    state.remove_prefix(std::min(state.size(), state.find(']')));
+    // "!" if the route could not be exported.
+    if (!absl::StartsWith(state, "] *") && !absl::StartsWith(state, "] !")) {
+      route.ignored = "unselected";
+    }
+    absl::Status status;
+    if (words[0] == "via" || words[0] == "dev") {
+      status = AddBirdHop(words, route);
+    } else if (words[0] == "prohibited") {
+      route.nowhere = "prohibit";
+    } else if (words[0] != "unicast" && words[0] != "multipath") {
+      route.nowhere = std::string(words[0]);
+    }
+    return Start(std::move(route), status);
+  }
+
+  // A next hop of route_, or an attribute under `show route all`.
+  absl::Status OnBirdDetail(RecordPlace place, absl::string_view content,
+                            Words words) {
+    if (!route_.has_value() || absl::StrContains(words[0], '/')) {
+      return Skip(place, Malformed(content, "is no route of BIRD"));
+    }
+    if (route_->broken) return absl::OkStatus();
+    if (words[0] == "via" || words[0] == "dev") {
+      const absl::Status status = AddBirdHop(words, *route_);
+      return status.ok() ? status : Break(place, status);
+    }
+    if (absl::StrContains(content, ':')) return absl::OkStatus();
+    return Break(place, Malformed(content, "is no attribute of BIRD"));
+  }
+
+  absl::Status OnCsvLine(RecordPlace place, absl::string_view content) {
+    const auto fields = SplitCsv(content);
+    if (columns_.empty()) return OnHeader(content, fields);
+    if (!fields.has_value() || fields->size() != width_) {
+      return Skip(place,
+                  Malformed(content, "has other fields than the header"));
+    }
+    const auto field = [&](size_t i) -> absl::string_view {
+      if (i >= columns_.size()) return "";
+      return (*fields)[columns_[i]];
+    };
+    const absl::StatusOr<Prefix> prefix = Prefix::Parse(field(0));
+    if (!prefix.ok()) return Skip(place, prefix.status());
+    const bool has_id =
+        field(2).empty() && (field(1).empty() || IsNumber(field(1)));
+    if (std::exchange(has_ids_, has_ids_.value_or(has_id)) == !has_id) {
+      return Skip(place, Malformed(content,
+                                   "some rows have gateways, others "
+                                   "have ids"));
+    }
+    if (has_id) {
+      if (field(1).empty() && options_.next_hop != kNoRoute) {
+        return OnRoute(place, Route{*prefix, options_.next_hop});
+      }
+      const absl::StatusOr<NextHopId> id = ParseId(field(1));
+      if (!id.ok()) return Skip(place, id.status());
+      return OnRoute(place, Route{*prefix, *id});
+    }
+    GatewayRoute route{.place = place, .prefix = *prefix};
+    absl::Status status;
+    if (!field(1).empty()) {
+      status = AddIpWords({"via", field(1)}, route);
+    }
+    if (status.ok() && !field(2).empty()) {
+      status = AddIpWords({"dev", field(2)}, route);
+    }
+    return Start(std::move(route), status);
+  }
+
+  // Finds the columns. Errors: INVALID_ARGUMENT, naming those that there are.
+  absl::Status OnHeader(absl::string_view content,
+                        const std::optional<std::vector<std::string>>& names) {
+    const auto refuse = [&](absl::string_view why) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(out_.name(), ": ", why, " \"",
+                       absl::CHexEscape(content.substr(0, 256)), "\""));
+    };
+    if (options_.csv_columns.empty() || options_.csv_columns.size() > 3) {
+      return refuse(
+          "CSV is read with "
+          "--csv_columns=PREFIX_COLUMN,NEXT_HOP_COLUMN[,INTERFACE_COLUMN]; its "
+          "header is");
+    }
+    for (const std::string& name : options_.csv_columns) {
+      const auto at = names.has_value() ? absl::c_find(*names, name)
+                                        : options_.csv_columns.end();
+      if (!names.has_value() || at == names->end()) {
+        return refuse(absl::StrCat("no column \"", absl::CHexEscape(name),
+                                   "\" in the header"));
+      }
+      columns_.push_back(static_cast<size_t>(at - names->begin()));
+    }
+    width_ = names->size();
+    return absl::OkStatus();
+  }
+
+  // A route whose first line is well-formed if `status` is OK. It is delivered
+  // before the next one.
+  absl::Status Start(GatewayRoute route, const absl::Status& status) {
+    if (!status.ok()) return Skip(route.place, status);
+    absl::Status finished = Finish();
+    if (!finished.ok()) return finished;
+    route_ = std::move(route);
+    return absl::OkStatus();
+  }
+
+  absl::Status Deliver(GatewayRoute route) {
+    if (route.broken) return absl::OkStatus();
+    if (!route.nowhere.empty()) {
+      route.hops.assign(1, {.object = {.label = route.nowhere}});
+    }
+    const size_t hops = route.hops.size();
+    std::erase_if(route.hops, [](const auto& hop) { return hop.dead; });
+    if (route.ignored.empty() && route.hops.size() < hops &&
+        route.hops.empty()) {
+      route.ignored = "dead";
+    }
+    const Prefix prefix = route.prefix.value_or(
+        Prefix::Truncate(Address::FromBits(route.family, 0), 0));
+    const auto best = best_.find(prefix);
+    if (route.ignored.empty() && best != best_.end() &&
+        best->second.metric < route.metric) {
+      route.ignored = "higher-metric";
+    }
+    if (!route.ignored.empty()) {
+      out_.OnIgnored(absl::StrCat(route.ignored, " route"));
+      return absl::OkStatus();
+    }
+    const bool whole = absl::c_all_of(
+        route.hops, [](const auto& hop) { return hop.object != NextHop(); });
+    if (!whole || route.hops.empty() || route.hops.size() > kMaxHops) {
+      return out_.OnMalformed(
+          route.place,
+          absl::StrCat(prefix.ToString(), " has ",
+                       route.hops.size() > kMaxHops ? "too many" : "no",
+                       " next hops"));
+    }
+    const absl::StatusOr<NextHopId> id = IdOf(route.hops);
+    if (!id.ok()) return id.status();
+    return OnRoute(route.place, Route{prefix, *id}, route.metric);
+  }
+
+  // The id of a next hop, or of a group of several. Describes what is new.
+  absl::StatusOr<NextHopId> IdOf(const std::vector<GatewayRoute::Hop>& hops) {
+    std::map<NextHopId, uint32_t> weights;
+    for (const GatewayRoute::Hop& hop : hops) {
+      NextHop meaning = hop.object;
+      meaning.label.clear();
+      const absl::StatusOr<NextHopId> id = ids_.IdOf(
+          std::move(meaning), [&] { return hop.object.label; },
+          [&](const NextHop& next_hop) { return out_.OnNextHop(next_hop); });
+      if (!id.ok()) return id.status();
+      weights[*id] += hop.weight;
+    }
+    if (weights.size() == 1) return weights.begin()->first;
+    NextHopGroup group;
+    for (const auto& [id, weight] : weights) {
+      group.members.push_back({id, weight});
+    }
+    return ids_.IdOf(std::move(group), [&](const NextHopGroup& announced) {
+      return out_.OnGroup(announced);
+    });
+  }
+
+  // Delivers the route of a line, or reports the line.
+  absl::Status OnRoute(RecordPlace place, const absl::StatusOr<Route>& route,
+                       uint32_t metric = 0) {
+    if (!route.ok()) return Skip(place, route.status());
+    const auto [at, is_new] =
+        best_.try_emplace(route->prefix, Best{route->next_hop, metric});
+    if (!is_new && at->second.metric == metric &&
+        at->second.next_hop != route->next_hop) {
+      out_.OnRepeated(place, route->prefix);
+    }
+    at->second = {route->next_hop, metric};
+    return out_.OnRoute(*route);
+  }
+
+  const Form form_;
+  const RouteFileOptions& options_;
+  RouteOutput& out_;
+  NextHopIds ids_;
+  absl::flat_hash_map<Prefix, Best> best_;
+  // The route that further lines may continue.
+  std::optional<GatewayRoute> route_;
+  // BIRD: that of the lines without one.
+  std::optional<Prefix> prefix_;
+  // CSV: where the columns of the options are, the number of all, and whether
+  // rows have ids, as soon as one tells.
+  std::vector<size_t> columns_;
+  size_t width_ = 0;
+  std::optional<bool> has_ids_;
+};
+
+// The form that a line shows; none if it shows none. `rest` follows it.
+std::optional<Form> FormOfLine(absl::string_view content, bool cut,
+                               absl::string_view rest) {
+  const absl::string_view of_bird = WithoutBirdCode(content);
+  if (IsBirdHeading(of_bird) || IsBirdRoute(of_bird)) return Form::kBird;
+  std::vector<absl::string_view> words = WordsOf(content);
+  const bool kind = words.size() > 1 &&
+                    (IsOneOf(kNowhere, words[0]) ||
+                     IsOneOf(kOtherKinds, words[0]) || words[0] == "unicast");
+  const absl::string_view to = words[kind ? 1 : 0];
+  const bool addressed = to == "default" || StartsLikeRoute(to, true);
+  if (addressed && (kind || (words.size() > 1 && IsIpWord(words[1])) ||
+                    (words.size() == 1 &&
+                     absl::StartsWith(absl::StripLeadingAsciiWhitespace(rest),
+                                      "nexthop ")))) {
+    return Form::kGateways;
+  }
+  if (addressed && words.size() == 3 && IsNumber(words[1]) &&
+      absl::ascii_isdigit(static_cast<unsigned char>(words[2][0])) &&
+      !absl::StrContains(to, '/')) {
+    return Form::kOrigins;
+  }
+  if (StartsLikeRoute(content, cut)) return Form::kIds;
+  return std::nullopt;
+}
+
+// True if `content` may be a header, and a route is in the line after it.
+bool IsCsv(absl::string_view content, absl::string_view rest) {
+  const bool names = absl::c_all_of(content, [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
+           absl::StrContains(" _-.,\"", c);
+  });
+  if (!names || !absl::StrContains(content, ',')) return false;
+  const auto fields = SplitCsv(rest.substr(0, rest.find('\n')));
+  return fields.has_value() && fields->size() > 1 &&
+         absl::c_any_of(*fields, [](const std::string& field) {
+           return StartsLikeRoute(field, false);
+         });
+}
+
+// The form of a text that starts with `head`: that of the first line that shows
+// one. Without one, `*says_something` tells whether there are lines.
+std::optional<Form> FormOf(absl::string_view head, bool* says_something) {
+  head = WithoutByteOrderMark(head);
+  *says_something = false;
+  while (!head.empty()) {
+    const size_t end = head.find('\n');
+    const bool cut = end == absl::string_view::npos;
+    const absl::string_view content = TextLineContent(head.substr(0, end));
+    head.remove_prefix(cut ? head.size() : end + 1);
+    if (content.empty()) continue;
+    if (!*says_something && IsCsv(content, head)) return Form::kCsv;
+    const std::optional<Form> form = FormOfLine(content, cut, head);
+    if (form.has_value()) return form;
+    *says_something = true;
+  }
+  return std::nullopt;
+}
 
 bool IsText(absl::string_view bytes) {
   return std::none_of(bytes.begin(), bytes.end(), [](char c) {
@@ -143,32 +724,82 @@ bool IsText(absl::string_view bytes) {
   });
 }
 
-// True if it starts with "ADDRESS/"; "ADDRESS" is enough if the line is cut.
-bool StartsLikeRoute(absl::string_view content, bool cut) {
-  const absl::string_view word =
-      content.substr(0, content.find_first_of(" \t"));
-  return word.find_first_not_of("0123456789abcdefABCDEF:./") ==
-             absl::string_view::npos &&
-         (cut || word.find('/') != absl::string_view::npos);
-}
-
 }  // namespace
 
-bool LooksLikeTextRoutes(absl::string_view head) {
-  head = WithoutByteOrderMark(head);
-  if (!IsText(head)) return false;
-  bool says_something = false;
-  while (!head.empty()) {
-    const size_t end = head.find('\n');
-    const bool cut = end == absl::string_view::npos;
-    const absl::string_view content = TextLineContent(head.substr(0, end));
-    if (!content.empty()) {
-      if (StartsLikeRoute(content, cut)) return true;
-      says_something = true;
-    }
-    head.remove_prefix(cut ? head.size() : end + 1);
+absl::Status ConsumeNextHop(absl::Span<const absl::string_view>& words,
+                            NextHop& next_hop) {
+  const absl::string_view word = words[0];
+  words.remove_prefix(1);
+  if (word == "via" && words.size() > 1 &&
+      (words[0] == "inet" || words[0] == "inet6")) {
+    words.remove_prefix(1);
   }
-  return !says_something;
+  if (words.empty()) return Malformed(word, "has no value");
+  const absl::string_view value = words[0];
+  words.remove_prefix(1);
+  if (word == "via" ? next_hop.gateway.has_value()
+                    : !next_hop.interface.empty()) {
+    return Malformed(word, "is there twice");
+  }
+  if (word == "dev") {
+    next_hop.interface = std::string(value);
+    return absl::OkStatus();
+  }
+  const absl::StatusOr<Address> gateway = Address::Parse(value);
+  if (!gateway.ok()) return gateway.status();
+  next_hop.gateway = *gateway;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Route> ParseTextRoute(absl::string_view content) {
+  const size_t blank = content.find_first_of(kBlanks);
+  if (blank == absl::string_view::npos) {
+    return Malformed(content,
+                     "is not \"PREFIX/LENGTH NEXTHOP\"; prefixes alone take "
+                     "--next_hop");
+  }
+  absl::StatusOr<Prefix> prefix = Prefix::Parse(content.substr(0, blank));
+  if (!prefix.ok()) return prefix.status();
+  const absl::string_view next_hop =
+      content.substr(content.find_first_not_of(kBlanks, blank));
+  if (absl::StartsWith(next_hop, "via ") ||
+      absl::StartsWith(next_hop, "dev ")) {
+    return Malformed(next_hop, "a gateway, in a text whose routes have ids");
+  }
+  const absl::StatusOr<NextHopId> id = ParseId(next_hop);
+  if (!id.ok()) return id.status();
+  return Route{*prefix, *id};
+}
+
+absl::Status ReadTextRoutes(ByteReader& in, const RouteFileOptions& options,
+                            RouteOutput& out) {
+  const absl::string_view head = in.Peek(kFormatProbe).substr(0, kFormatProbe);
+  bool says_something = false;
+  Form form = FormOf(head, &says_something).value_or(Form::kIds);
+  if (!options.csv_columns.empty()) form = Form::kCsv;
+  in.Consume(head.size() - WithoutByteOrderMark(head).size());
+  TextRoutes routes(form, options, out);
+  RecordPlace place;
+  for (;;) {
+    place = {in.offset(), place.line + 1};
+    const Line line = NextLine(in);
+    const bool last = !line.terminated && !line.too_long;
+    // What the stream breaks off in is dropped.
+    if (last && !in.status().ok()) return out.OnEnd(place, in.status(), "");
+    absl::Status status = routes.OnLine(place, line);
+    if (!status.ok()) return status;
+    if (last) return routes.Finish();
+    if (line.too_long && !SkipLine(in)) {
+      if (!in.status().ok()) return out.OnEnd(place, in.status(), "");
+      return routes.Finish();
+    }
+  }
+}
+
+bool LooksLikeTextRoutes(absl::string_view head) {
+  bool says_something = false;
+  return IsText(WithoutByteOrderMark(head)) &&
+         (FormOf(head, &says_something).has_value() || !says_something);
 }
 
 }  // namespace planb

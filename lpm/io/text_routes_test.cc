@@ -3,9 +3,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "lpm/io/route_file.h"
 #include "lpm/io/table_file.h"
 #include "lpm/io/testing/bytes.h"
@@ -14,12 +24,20 @@
 namespace planb {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
+using ::testing::Pair;
+
+absl::Status ReadPlainText(ByteReader& in, RouteOutput& out) {
+  return ReadTextRoutes(in, {}, out);
+}
 
 Reading ReadText(std::string text, bool strict = false,
                  size_t piece = SIZE_MAX) {
-  return ReadWith(ReadTextRoutes, std::move(text), strict, piece);
+  return ReadWith(ReadPlainText, std::move(text), strict, piece);
 }
 
 TEST(ParseTextRoute, ReadsBothFamilies) {
@@ -50,6 +68,8 @@ TEST(ParseTextRoute, NamesTheDefect) {
       {"2001:db8::/32 01", "1..4294967294"},
       {"2001:db8::/32 0x1", "1..4294967294"},
       {"2001:db8::/32 1 2", "1..4294967294"},
+      {"2001:db8::/32 via fe80::1", "have ids"},
+      {"2001:db8::/32", "--next_hop"},
       {"2001:db8::/32 one", "\"one\""},
   };
   for (const auto& test : kCases) {
@@ -76,7 +96,7 @@ TEST(ReadTextRoutes, ReadsLinesOfEveryForm) {
                 ElementsAre("2001:db8::/32 7", "192.0.2.0/24 9", "::/0 7",
                             "2001:db8::/32 8"));
     // Text does not describe next hops; the table may have descriptions.
-    EXPECT_EQ(reading.Summary(), "4 routes, 0 hops");
+    EXPECT_EQ(reading.Summary(), "4 routes, 0 hops, 1 repeated");
   }
 }
 
@@ -205,7 +225,7 @@ TEST(ReadTextRoutes, DropsALineInWhichTheStreamIsCut) {
   ByteReader in(std::make_unique<FailingSource>(
       "::/0 1\n2001:db8::/32 17", absl::DataLossError("gzip cut")));
   RouteOutput out("F", /*strict=*/false, sink);
-  EXPECT_TRUE(ReadTextRoutes(in, out).ok());
+  EXPECT_TRUE(ReadTextRoutes(in, {}, out).ok());
   EXPECT_EQ(sink.routes.size(), 1u);
   EXPECT_TRUE(out.report().truncated);
   ASSERT_EQ(out.report().problems.size(), 1u);
@@ -218,7 +238,7 @@ TEST(ReadTextRoutes, ReturnsTheErrorOfTheFile) {
   ByteReader in(std::make_unique<FailingSource>(
       "::/0 1\n::/0 2", absl::UnavailableError("disk")));
   RouteOutput out("F", /*strict=*/false, sink);
-  EXPECT_EQ(ReadTextRoutes(in, out), absl::UnavailableError("disk"));
+  EXPECT_EQ(ReadTextRoutes(in, {}, out), absl::UnavailableError("disk"));
   EXPECT_EQ(sink.routes.size(), 1u);
 }
 
@@ -231,8 +251,481 @@ TEST(ReadTextRoutes, StopsAtAnErrorOfTheSink) {
   } sink;
   ByteReader in(StringSource("::/0 1\n::/0 2\n::/0 3\n::/0 4\n"));
   RouteOutput out("F", /*strict=*/false, sink);
-  EXPECT_EQ(ReadTextRoutes(in, out), absl::ResourceExhaustedError("full"));
+  EXPECT_EQ(ReadTextRoutes(in, {}, out), absl::ResourceExhaustedError("full"));
   EXPECT_EQ(sink.routes.size(), 2u);
+}
+
+// Reads with detection, as files are read.
+Reading ReadForm(const std::string& text, RouteFileOptions options = {}) {
+  const Reading whole = ReadAny(text, options);
+  const Reading pieces = ReadAny(text, options, /*piece=*/1);
+  EXPECT_EQ(whole.Summary(), pieces.Summary());
+  EXPECT_EQ(whole.routes, pieces.routes);
+  return whole;
+}
+
+// "PREFIX GATEWAY%INTERFACE LABEL" each, absent parts left out; the members of
+// a group are "A*2 B*1".
+std::vector<std::string> Meanings(const Reading& reading) {
+  std::map<NextHopId, std::string> meanings;
+  for (const NextHop& hop : reading.next_hops) {
+    std::string& meaning = meanings[hop.id];
+    if (hop.gateway.has_value()) meaning = hop.gateway->ToString();
+    if (!hop.interface.empty()) absl::StrAppend(&meaning, "%", hop.interface);
+    meaning += hop.label;
+  }
+  for (const NextHopGroup& group : reading.groups) {
+    std::vector<std::string> members;
+    for (const NextHopGroup::Member& member : group.members) {
+      members.push_back(
+          absl::StrCat(meanings.at(member.next_hop), "*", member.weight));
+    }
+    meanings[group.id] = absl::StrJoin(members, " ");
+  }
+  std::vector<std::string> lines;
+  for (const Route& route : reading.routes) {
+    lines.push_back(absl::StrCat(route.prefix.ToString(), " ",
+                                 meanings.contains(route.next_hop)
+                                     ? meanings[route.next_hop]
+                                     : absl::StrCat("#", route.next_hop)));
+  }
+  return lines;
+}
+
+TEST(TextForms, TakesWhatAnnounceTakes) {
+  const Reading reading = ReadForm(
+      "192.0.2.0/24 via 192.0.2.1\n"
+      "# a comment\n"
+      "198.51.100.0/24 via 192.0.2.1 dev eth0\r\n"
+      "203.0.113.0/24\tdev eth0\n"
+      "2001:db8::/32 dev eth0 via fe80::1\n"
+      "2001:db8:1::/48 via 192.0.2.1",
+      {.strict = true, .first_next_hop_id = 7});
+  EXPECT_EQ(reading.Summary(), "5 routes, 4 hops");
+  EXPECT_THAT(
+      Meanings(reading),
+      ElementsAre("192.0.2.0/24 192.0.2.1", "198.51.100.0/24 192.0.2.1%eth0",
+                  "203.0.113.0/24 %eth0", "2001:db8::/32 fe80::1%eth0",
+                  "2001:db8:1::/48 192.0.2.1"));
+  EXPECT_EQ(reading.routes[0].next_hop, 7U);
+  EXPECT_EQ(reading.routes[4].next_hop, 7U);
+}
+
+TEST(TextForms, IdsAndGatewaysDoNotMix) {
+  const Reading gateways =
+      ReadForm("192.0.2.0/24 via 192.0.2.1\n198.51.100.0/24 1\n");
+  EXPECT_EQ(gateways.Summary(), "1 routes, 1 hops, 1 malformed");
+  EXPECT_THAT(gateways.report.problems.at(0).message,
+              HasSubstr("\"1\": an id, in a text whose routes have gateways"));
+  const Reading ids =
+      ReadForm("198.51.100.0/24 1\n192.0.2.0/24 via 192.0.2.1\n");
+  EXPECT_EQ(ids.Summary(), "1 routes, 0 hops, 1 malformed");
+  EXPECT_THAT(ids.report.problems.at(0).message,
+              HasSubstr("a gateway, in a text whose routes have ids"));
+}
+
+TEST(TextForms, PrefixesAloneTakeTheGivenNextHop) {
+  const std::string list = "192.0.2.0/24\n2001:db8::/32 # two\n10.0.0.0/8 3\n";
+  const Reading reading = ReadForm(list, {.strict = true, .next_hop = 9});
+  EXPECT_THAT(reading.Lines(),
+              ElementsAre("192.0.2.0/24 9", "2001:db8::/32 9", "10.0.0.0/8 3"));
+  const Reading without = ReadForm("192.0.2.0/24\n2001:db8::/32\n");
+  EXPECT_THAT(without.status.message(),
+              AllOf(HasSubstr("all 2 lines are malformed: line 1: "),
+                    HasSubstr("--next_hop")));
+}
+
+// iproute2 6.1 printed these; interfaces without a carrier are "linkdown".
+constexpr absl::string_view kIpRoutes =
+    "default via 192.0.2.254 dev eth0 proto static linkdown \n"
+    "default via 10.50.0.9 dev eth1 metric 100 linkdown \n"
+    "10.0.0.0/8 via 192.0.2.1 dev eth0 linkdown \n"
+    "10.9.0.0/16 linkdown \n"
+    "\tnexthop via 192.0.2.1 dev eth0 weight 3 linkdown \n"
+    "\tnexthop via 10.50.0.2 dev eth1 weight 1 linkdown \n"
+    "10.10.0.0/16 via inet6 fe80::1 dev eth0 \n"
+    "10.11.0.0/16 via 192.0.2.33 dev eth0 src 192.0.2.5 onlink linkdown mtu "
+    "1400 \n"
+    "10.12.0.0/16 \n"
+    "\tnexthop via inet6 fe80::9 dev eth0 weight 1 \n"
+    "\tnexthop via 10.50.0.2 dev eth1 weight 1 linkdown \n"
+    "10.15.0.0/16 dev eth0 scope link linkdown \n"
+    "10.60.0.0/24 dev eth2 proto kernel scope link src 10.60.0.1 linkdown \n"
+    "blackhole 198.51.100.0/24 \n"
+    "unreachable 198.51.101.0/24 \n"
+    "prohibit 198.51.102.0/24 metric 5 \n"
+    "throw 198.51.103.0/24 \n"
+    "203.0.113.7 via 192.0.2.9 dev eth0 linkdown \n"
+    "multicast 224.1.0.0/16 dev eth0 scope link linkdown \n";
+
+constexpr absl::string_view kIpRoutes6 =
+    "2001:db8::/64 dev eth0 proto kernel metric 256 linkdown pref medium\n"
+    "2001:db8:1::/48 via 2001:db8::9 dev eth0 metric 1024 linkdown pref "
+    "medium\n"
+    "blackhole 2001:db8:2::/48 dev lo metric 1024 pref medium\n"
+    "2001:db8:4::/48 metric 1024 pref medium\n"
+    "\tnexthop via 2001:db8::9 dev eth0 weight 1 linkdown \n"
+    "\tnexthop via fe80::2 dev eth1 weight 4 linkdown \n"
+    "2001:db8:5::7 via 2001:db8::10 dev eth0 metric 5 linkdown pref medium\n"
+    "2001:db8:5::7 via 2001:db8::9 dev eth0 metric 10 linkdown pref medium\n"
+    "2001:db8:6::/48 from 2001:db8::/64 via 2001:db8::10 dev eth0 metric 1024 "
+    "linkdown pref medium\n"
+    "default via fe80::1 dev eth0 metric 1024 linkdown pref medium\n";
+
+const char* const kIpMeanings[] = {
+    "0.0.0.0/0 192.0.2.254%eth0",
+    "10.0.0.0/8 192.0.2.1%eth0",
+    "10.9.0.0/16 192.0.2.1%eth0*3 10.50.0.2%eth1*1",
+    "10.10.0.0/16 fe80::1%eth0",
+    "10.11.0.0/16 192.0.2.33%eth0",
+    "10.12.0.0/16 10.50.0.2%eth1*1 fe80::9%eth0*1",
+    "10.15.0.0/16 %eth0",
+    "10.60.0.0/24 %eth2",
+    "198.51.100.0/24 blackhole",
+    "198.51.101.0/24 unreachable",
+    "198.51.102.0/24 prohibit",
+    "198.51.103.0/24 throw",
+    "203.0.113.7/32 192.0.2.9%eth0",
+};
+
+TEST(TextForms, IpRouteShow) {
+  const Reading reading = ReadForm(std::string(kIpRoutes), {.strict = true});
+  EXPECT_THAT(Meanings(reading), ElementsAreArray(kIpMeanings));
+  EXPECT_THAT(
+      reading.report.ignored_by,
+      ElementsAre(Pair("higher-metric route", 1), Pair("multicast route", 1)));
+  EXPECT_EQ(reading.report.groups, 2U);
+}
+
+TEST(TextForms, IpRouteShowOnOneLineOrInDetail) {
+  const std::string text(kIpRoutes);
+  // As `ip -o route show` and `ip -d route show` print them.
+  const std::string one_line = absl::StrReplaceAll(text, {{"\n\t", "\\\t"}});
+  EXPECT_THAT(Meanings(ReadForm(one_line, {.strict = true})),
+              ElementsAreArray(kIpMeanings));
+  std::string detail = absl::StrReplaceAll(
+      text, {{" linkdown", " proto boot scope global linkdown"},
+             {"\n10.", "\nunicast 10."},
+             {"default", "unicast default"}});
+  EXPECT_THAT(Meanings(ReadForm(detail, {.strict = true})),
+              ElementsAreArray(kIpMeanings));
+}
+
+TEST(TextForms, IpRouteShowOfIpv6) {
+  const Reading reading = ReadForm(std::string(kIpRoutes6), {.strict = true});
+  EXPECT_THAT(
+      Meanings(reading),
+      ElementsAre("2001:db8::/64 %eth0", "2001:db8:1::/48 2001:db8::9%eth0",
+                  "2001:db8:2::/48 blackhole",
+                  "2001:db8:4::/48 2001:db8::9%eth0*1 fe80::2%eth1*4",
+                  "2001:db8:5::7/128 2001:db8::10%eth0", "::/0 fe80::1%eth0"));
+  EXPECT_THAT(reading.report.ignored_by,
+              ElementsAre(Pair("higher-metric route", 1),
+                          Pair("source-specific route", 1)));
+}
+
+TEST(TextForms, TheDefaultRouteHasTheFamilyOfItsGateway) {
+  const struct {
+    std::string line;
+    std::string meaning;
+  } kCases[] = {
+      {"default via 192.0.2.1", "0.0.0.0/0 192.0.2.1"},
+      {"default via inet6 fe80::1 dev eth0", "0.0.0.0/0 fe80::1%eth0"},
+      {"default via fe80::1 dev eth0", "::/0 fe80::1%eth0"},
+      {"default dev tun0 scope link", "0.0.0.0/0 %tun0"},
+      {"default dev tun0 metric 1024 pref medium", "::/0 %tun0"},
+      {"blackhole default", "0.0.0.0/0 blackhole"},
+      {"unreachable default dev lo metric 4294967295 error -101 pref medium",
+       "::/0 unreachable"},
+      {"default proto static\n\tnexthop via fd00::1 dev a weight 1\n"
+       "\tnexthop via fd00::2 dev b weight 1",
+       "::/0 fd00::1%a*1 fd00::2%b*1"},
+  };
+  for (const auto& [line, meaning] : kCases) {
+    EXPECT_THAT(Meanings(ReadForm(line + "\n", {.strict = true})),
+                ElementsAre(meaning));
+  }
+}
+
+TEST(TextForms, OfAPrefixTheLowestMetricCountsWhereverItIs) {
+  const Reading reading = ReadForm(
+      "192.0.2.0/24 via 10.0.0.1 metric 20\n"
+      "198.51.100.0/24 via 10.0.0.9\n"
+      "192.0.2.0/24 via 10.0.0.2 metric 10\n"
+      "192.0.2.0/24 via 10.0.0.3 metric 30\n",
+      {.strict = true});
+  EXPECT_EQ(reading.Summary(), "3 routes, 3 hops, 1 ignored");
+  EXPECT_EQ(Meanings(reading).back(), "192.0.2.0/24 10.0.0.2");
+}
+
+TEST(TextForms, DeadNextHopsAndRoutesOfOtherTablesAreIgnored) {
+  const Reading reading = ReadForm(
+      "192.0.2.0/24 via 10.0.0.1 dev eth0 dead linkdown\n"
+      "198.51.100.0/24\n\tnexthop via 10.0.0.1 dev eth0 weight 1 dead\n"
+      "\tnexthop via 10.0.0.2 dev eth1 weight 1\n"
+      "local 10.0.0.5 dev eth0 table local proto kernel scope host src "
+      "10.0.0.5\n"
+      "10.18.0.0/16 table 100\n\tnexthop via 10.0.0.1 dev eth0 weight 1\n"
+      "10.19.0.0/16 tos 0x10 via 10.0.0.1 dev eth0\n",
+      {.strict = true});
+  EXPECT_THAT(Meanings(reading), ElementsAre("198.51.100.0/24 10.0.0.2%eth1"));
+  EXPECT_THAT(reading.report.ignored_by,
+              ElementsAre(Pair("dead route", 1), Pair("other-table route", 2),
+                          Pair("type-of-service route", 1)));
+}
+
+TEST(TextForms, NamesWhatIsWrongWithAGateway) {
+  const struct {
+    std::string line;
+    std::string message;
+  } kCases[] = {
+      {"10.0.0.0/8 via", "\"via\": has no value"},
+      {"10.0.0.0/8 via eth0", "\"eth0\""},
+      {"10.0.0.0/8 via fe80::1%eth0", "zone"},
+      {"10.0.0.1/8 via 192.0.2.1", "host bits"},
+      {"10.0.0.0/33 via 192.0.2.1", "33"},
+      {"10.0.0.0/8 via 192.0.2.1 via 192.0.2.2", "\"via\": is there twice"},
+      {"10.0.0.0/8 dev a dev b", "\"dev\": is there twice"},
+      {"10.0.0.0/8 via 192.0.2.1 metric", "\"metric\": has no value"},
+      {"10.0.0.0/8 via 192.0.2.1 metric -1", "\"metric\": has no value"},
+      {"10.0.0.0/8 via 192.0.2.1 metric 4294967296", "\"metric\""},
+      {"10.0.0.0/8 via 192.0.2.1 weight 0", "\"weight\""},
+      {"10.0.0.0/8 via 192.0.2.1 weight 257", "\"weight\""},
+      {"10.0.0.0/8 via 192.0.2.1 frob", "\"frob\": is unknown"},
+      {"10.0.0.0/8  encap ip id 7 dst 10.0.0.1 dev eth0", "\"encap\""},
+      {"10.0.0.0/8", "10.0.0.0/8 has no next hops"},
+      {"10.0.0.0/8 proto static", "10.0.0.0/8 has no next hops"},
+      {"blackhole", "has no prefix"},
+      {"nexthop via 192.0.2.1 dev eth0", "continues no route"},
+      {"10.0.0.0/8\n\tnexthop via 192.0.2.1 weight x\n\tnexthop dev b",
+       "\"weight\""},
+  };
+  for (const auto& [line, message] : kCases) {
+    // A good line before and after.
+    const Reading reading = ReadForm(absl::StrCat(
+        "192.0.2.0/24 via 10.0.0.1\n", line, "\n192.0.3.0/24 dev e\n"));
+    EXPECT_THAT(Meanings(reading),
+                ElementsAre("192.0.2.0/24 10.0.0.1", "192.0.3.0/24 %e"))
+        << line;
+    ASSERT_EQ(reading.report.malformed, 1U) << line;
+    EXPECT_THAT(reading.report.problems.at(0).message, HasSubstr(message));
+  }
+}
+
+// BIRD 2.0.12 printed this.
+constexpr absl::string_view kBirdRoutes =
+    "BIRD 2.0.12 ready.\n"
+    "Table master4:\n"
+    "0.0.0.0/0            unicast [s4 11:02:08.558] * (200)\n"
+    "\tvia 192.0.2.1 on eth0\n"
+    "198.51.100.0/24      blackhole [s4 11:02:08.558] * (200)\n"
+    "192.0.2.0/24         unicast [d1 11:02:08.563] * (240)\n"
+    "\tdev eth0\n"
+    "198.51.101.0/24      unreachable [s4 11:02:08.558] * (200)\n"
+    "198.51.102.0/24      prohibited [s4 11:02:08.558] * (200)\n"
+    "10.9.0.0/16          unicast [s4 11:02:08.558] * (200)\n"
+    "\tvia 192.0.2.1 on eth0 weight 2\n"
+    "\tvia 192.0.2.3 on eth0 weight 1\n"
+    "203.0.113.0/24       unicast [s4 11:02:08.558] * (200)\n"
+    "\tvia 192.0.2.2 on eth0\n"
+    "                     unicast [s4b 11:02:08.558] (50)\n"
+    "\tvia 192.0.2.3 on eth0\n"
+    "\n"
+    "Table master6:\n"
+    "2001:db8::/32        unicast [b6 11:02:08.558 from fe80::7] * (100) "
+    "[AS64500i]\n"
+    "\tvia fe80::1 on eth0\n"
+    "2001:db8:1::/48      unreachable [s6 11:02:08.558] * (200)\n";
+
+const char* const kBirdMeanings[] = {
+    "0.0.0.0/0 192.0.2.1%eth0",
+    "198.51.100.0/24 blackhole",
+    "192.0.2.0/24 %eth0",
+    "198.51.101.0/24 unreachable",
+    "198.51.102.0/24 prohibit",
+    "10.9.0.0/16 192.0.2.1%eth0*2 192.0.2.3%eth0*1",
+    "203.0.113.0/24 192.0.2.2%eth0",
+    "2001:db8::/32 fe80::1%eth0",
+    "2001:db8:1::/48 unreachable",
+};
+
+TEST(TextForms, BirdcShowRoute) {
+  const std::string text(kBirdRoutes);
+  const Reading reading = ReadForm(text, {.strict = true});
+  EXPECT_THAT(Meanings(reading), ElementsAreArray(kBirdMeanings));
+  EXPECT_THAT(reading.report.ignored_by,
+              ElementsAre(Pair("unselected route", 1)));
+  const std::string variants[] = {
+      // `birdc -r`, `birdc -v`, `show route all`, and without headings.
+      absl::StrReplaceAll(text, {{"ready.\n", "ready.\nAccess restricted\n"}}),
+      absl::StrReplaceAll(text, {{"BIRD", "0001 BIRD"},
+                                 {"Table master4", "1007-Table master4"},
+                                 {"\n", "\n     "}}),
+      absl::StrReplaceAll(text,
+                          {{" on eth0\n",
+                            " on eth0\n\tType: BGP univ\n\tBGP.origin: IGP\n"
+                            "\tBGP.community: (64500,1) [t]\n"}}),
+      text.substr(text.find("0.0.0.0/0")),
+  };
+  for (const std::string& variant : variants) {
+    EXPECT_THAT(Meanings(ReadForm(variant, {.strict = true})),
+                ElementsAreArray(kBirdMeanings))
+        << variant;
+  }
+}
+
+TEST(TextForms, BirdcShowRouteOfBird1) {
+  const Reading reading = ReadForm(
+      "BIRD 1.6.8 ready.\n"
+      "0.0.0.0/0          via 192.0.2.1 on eth0 [static1 10:00:00] * (200)\n"
+      "10.0.0.0/8         multipath [static1 10:00:00] * (200)\n"
+      "\tvia 192.0.2.1 on eth0 weight 1\n"
+      "\tvia 192.0.2.2 on eth0 weight 2\n"
+      "192.0.2.0/24       dev eth0 [direct1 10:00:00] ! (240)\n"
+      "198.51.100.0/24    via 192.0.2.8 on eth0 [b1 10:00:00] (100) [AS1i]\n"
+      "                   via 192.0.2.9 on eth0 [b2 10:00:00] * (100) "
+      "[AS2i]\n",
+      {.strict = true});
+  EXPECT_THAT(
+      Meanings(reading),
+      ElementsAre("0.0.0.0/0 192.0.2.1%eth0",
+                  "10.0.0.0/8 192.0.2.1%eth0*1 192.0.2.2%eth0*2",
+                  "192.0.2.0/24 %eth0", "198.51.100.0/24 192.0.2.9%eth0"));
+  EXPECT_EQ(reading.report.ignored, 1U);
+}
+
+TEST(TextForms, NamesWhatIsWrongUnderBird) {
+  const std::string good = "192.0.2.0/24 blackhole [s 10:00] * (200)\n";
+  for (const std::string line : {
+           "10.0.0.0/8 unicast [s 10:00] * (200)",  // without a next hop
+           "10.0.0.0/8 unicast [s 10:00] * (200)\n\tvia x on eth0\n\tdev e",
+           "10.0.0.0/8 unicast [s 10:00] * (200)\n\tvia 10.0.0.1 on e mpls 7",
+           "10.0.0.1/8 blackhole [s 10:00] * (200)",
+           "10.0.0.0/8-24 AS64500 [s 10:00] * (200)",
+           "10.0.0.0/8 frob [s 10:00] * (200)",
+           "10.0.0.0/8",
+       }) {
+    const Reading reading = ReadForm(good + line + "\n" + good);
+    EXPECT_THAT(Meanings(reading), Each("192.0.2.0/24 blackhole")) << line;
+    EXPECT_EQ(reading.report.routes, 2U) << line;
+    EXPECT_EQ(reading.report.malformed, 1U) << line;
+  }
+  EXPECT_THAT(ReadForm("Table a:\n\tvia 10.0.0.1 on eth0\n").status.message(),
+              HasSubstr("all 1 lines are malformed: line 2: "));
+}
+
+TEST(TextForms, Pfx2as) {
+  const Reading reading = ReadForm(
+      "192.0.2.0\t24\t64500\n198.51.100.0\t24\t64501_64502\n"
+      "2001:db8::\t32\t64503,64504_64505\n",
+      {.strict = true});
+  EXPECT_THAT(reading.Lines(),
+              ElementsAre("192.0.2.0/24 64500", "198.51.100.0/24 64501",
+                          "2001:db8::/32 64503"));
+  for (const std::string line :
+       {"192.0.2.0 33 1", "192.0.2.1 24 1", "192.0.2.0 24", "192.0.2.0 24 0",
+        "192.0.2.0 24 1_", "192.0.2.0 24 AS1", "192.0.2.0/24 1",
+        "192.0.2.0 +24 1"}) {
+    EXPECT_EQ(ReadForm("192.0.2.0 24 5\n" + line + "\n").Summary(),
+              "1 routes, 0 hops, 1 malformed")
+        << line;
+  }
+}
+
+TEST(TextForms, CsvByTheNamesOfItsColumns) {
+  const std::string ids =
+      "network,autonomous_system_number,\"organization\"\r\n"
+      "192.0.2.0/24,64500,\"One, \"\"Inc\"\"; #1\"\r\n"
+      "\"2001:db8::/32\", 64501 ,Two\r\n";
+  const RouteFileOptions by_as = {
+      .strict = true, .csv_columns = {"network", "autonomous_system_number"}};
+  EXPECT_EQ(ReadForm(ids, by_as).Summary(), "2 routes, 0 hops");
+  EXPECT_THAT(ReadForm(ids, by_as).Lines(),
+              ElementsAre("192.0.2.0/24 64500", "2001:db8::/32 64501"));
+  EXPECT_THAT(ReadForm("\xef\xbb\xbf" + ids, by_as).Lines().size(), 2U);
+  const RouteFileOptions alone = {.next_hop = 3, .csv_columns = {"network"}};
+  EXPECT_THAT(ReadForm(ids, alone).Lines(),
+              ElementsAre("192.0.2.0/24 3", "2001:db8::/32 3"));
+
+  const std::string gateways =
+      "if,gw,prefix\neth0,192.0.2.1,10.0.0.0/8\n,fd00::1,2001:db8::/32\n"
+      "eth1,,10.1.0.0/16\n,7,10.2.0.0/16\n,,10.3.0.0/16\n,1,2\n,x,10.4.0.0/16";
+  const Reading reading =
+      ReadForm(gateways, {.csv_columns = {"prefix", "gw", "if"}});
+  EXPECT_THAT(Meanings(reading),
+              ElementsAre("10.0.0.0/8 192.0.2.1%eth0", "2001:db8::/32 fd00::1",
+                          "10.1.0.0/16 %eth1"));
+  EXPECT_EQ(reading.report.malformed, 4U);
+}
+
+TEST(TextForms, CsvWithoutNamesOrTheirColumnsIsRefused) {
+  const std::string text = "network,asn\n192.0.2.0/24,64500\n";
+  const Reading without = ReadForm(text);
+  EXPECT_TRUE(absl::IsInvalidArgument(without.status)) << without.status;
+  EXPECT_THAT(without.status.message(), HasSubstr("--csv_columns"));
+  EXPECT_THAT(without.status.message(), HasSubstr("network,asn"));
+  const Reading other = ReadForm(text, {.csv_columns = {"network", "as"}});
+  EXPECT_TRUE(absl::IsInvalidArgument(other.status)) << other.status;
+  EXPECT_THAT(other.status.message(), HasSubstr("no column \"as\""));
+}
+
+TEST(TextForms, APrefixTwiceWithDifferentNextHopsIsReported) {
+  const Reading reading =
+      ReadForm("192.0.2.0/24 1\n10.0.0.0/8 1\n192.0.2.0/24 1\n192.0.2.0/24 2\n",
+               {.strict = true});
+  EXPECT_EQ(reading.Summary(), "4 routes, 0 hops, 1 repeated");
+  EXPECT_EQ(reading.Lines().back(), "192.0.2.0/24 2");
+  EXPECT_EQ(reading.report.problems.at(0).line, 4U);
+  EXPECT_THAT(reading.report.problems.at(0).message,
+              HasSubstr("192.0.2.0/24 is there twice"));
+  EXPECT_EQ(ReadForm("10.0.0.0/8 dev a\n10.0.0.0/8 dev a\n").Summary(),
+            "2 routes, 1 hops");
+  EXPECT_EQ(ReadForm("10.0.0.0/8 dev a\n10.0.0.0/8 dev b\n").Summary(),
+            "2 routes, 2 hops, 1 repeated");
+}
+
+TEST(TextForms, AStreamThatBreaksOffLosesTheRouteThatMayContinue) {
+  ListSink sink;
+  ByteReader in(std::make_unique<FailingSource>(
+      "10.0.0.0/8 dev a\n10.1.0.0/16\n\tnexthop dev a weight 1\n\tnexth",
+      absl::DataLossError("gzip cut")));
+  RouteOutput out("F", /*strict=*/false, sink);
+  EXPECT_TRUE(ReadTextRoutes(in, {}, out).ok());
+  EXPECT_EQ(sink.routes.size(), 1U);
+  EXPECT_TRUE(out.report().truncated);
+}
+
+// Whatever happens to a line, no route comes out that no line names.
+TEST(TextForms, MutatedLinesGiveNoOtherPrefix) {
+  std::mt19937 random(7);
+  for (const absl::string_view text : {kIpRoutes, kIpRoutes6, kBirdRoutes}) {
+    std::set<std::string> prefixes;
+    for (const Route& route : ReadForm(std::string(text)).routes) {
+      prefixes.insert(route.prefix.ToString());
+    }
+    std::vector<std::string> words =
+        absl::StrSplit(text, absl::ByAnyChar(" \t\n"), absl::SkipEmpty());
+    for (int i = 0; i < 300; ++i) {
+      // A word goes, comes twice, or trades places with another.
+      std::string mutated(text);
+      const std::string& word = words[random() % words.size()];
+      const std::string& other = words[random() % words.size()];
+      if (absl::StrContains(word, '/') || absl::StrContains(other, '/') ||
+          absl::StrContains(other, "default") ||
+          other.find('.') != other.npos || absl::StrContains(other, "::")) {
+        continue;
+      }
+      const size_t at = mutated.find(word);
+      mutated.replace(at, word.size(),
+                      random() % 2 == 0 ? "" : other + " " + word);
+      for (const Route& route : ReadAny(mutated).routes) {
+        EXPECT_TRUE(
+            prefixes.contains(route.prefix.ToString()) ||
+            absl::StrContains(mutated, route.prefix.address().ToString()))
+            << mutated;
+      }
+    }
+  }
 }
 
 TEST(DetectRouteFormat, KnowsEachFormatAndNoOther) {
@@ -245,8 +738,12 @@ TEST(DetectRouteFormat, KnowsEachFormatAndNoOther) {
        {"", "\n", "# only a comment", "2001:db8::/32 1\n",
         "  192.0.2.0/24\t1\r\n", "::/0 1", "# caf\xc3\xa9\n::/0 1\n",
         "; pyasn\n::/0 1\n", "\xef\xbb\xbf::/0 1\n", "\xef\xbb\xbf",
+        "10.0.0.0/8 via 192.0.2.1\n", "default dev e\n", "throw ::/0\n",
+        "10.0.0.0/8\n\tnexthop dev e\n", "Table master4:\n", "1007-Table t:\n",
+        "192.0.2.0\t24\t1\n", "a,b\n192.0.2.0/24,1\n",
+        "10.0.0.0/8 via 10.0.0.1 on e [s 10:00] * (1)\n",
         "a heading\n\n::/0 1\n",  // will be counted as malformed
-        // The file is cut in its first line.
+                                  // The file is cut in its first line.
         "2001:d", "1", "2001:db8::/32",
         // The probe ends inside a line.
         std::string(kFormatProbe, '1'), std::string(kFormatProbe, '#')}},
@@ -254,7 +751,10 @@ TEST(DetectRouteFormat, KnowsEachFormatAndNoOther) {
       {RouteFormat::kTableFile, {magic, magic + "::/0 1\n"}},
       {RouteFormat::kUnknown,
        {"{\"prefix\": \"2001:db8::/32\"}\n", "<html>\n</html>\n",
-        "prefix,nexthop\n", "hello", "dead beef\n", "#!/bin/sh\nexit 0\n",
+        "prefix,nexthop\n", "127.0.0.1 localhost\n",
+        "[\"a\",\n\"10.0.0.0/8\",\n", "default settings\n",
+        "10.0.0.0 192.0.2.1 255.0.0.0 UG 0\n", "10.0.0.0/8,US,,\n", "hello",
+        "dead beef\n", "#!/bin/sh\nexit 0\n",
         "\x7f"
         "ELF",
         std::string("::/0 1\n\0", 8), std::string("\0\0\0", 3),

@@ -66,6 +66,7 @@ void CheckSame(const Reading& a, const Reading& b) {
   ABSL_RAW_CHECK(a.report.malformed == b.report.malformed, "other problems");
   ABSL_RAW_CHECK(a.report.paths_skipped == b.report.paths_skipped,
                  "other skipped paths");
+  ABSL_RAW_CHECK(a.report.repeated == b.report.repeated, "other repeated");
   ABSL_RAW_CHECK(a.report.ignored_by == b.report.ignored_by, "other ignored");
   ABSL_RAW_CHECK(a.report.truncated == b.report.truncated, "other end");
 }
@@ -80,7 +81,7 @@ void CheckReport(const Reading& lenient) {
   const auto peers = report.ignored_by.find("damaged PEER_INDEX_TABLE");
   const uint64_t problems =
       report.malformed + report.paths_skipped + report.routes_lost +
-      (peers == report.ignored_by.end() ? 0 : peers->second) +
+      report.repeated + (peers == report.ignored_by.end() ? 0 : peers->second) +
       (report.truncated ? 1 : 0);
   ABSL_RAW_CHECK(report.problems.size() ==
                      std::min<uint64_t>(problems, kMaxRouteFileProblems),
@@ -148,7 +149,10 @@ void CheckFile(const std::string& bytes) {
 
 void CheckRouteFile(const std::string& bytes) {
   CheckFile(bytes);
-  CheckReader(ReadTextRoutes, bytes);
+  const auto read_text = [](ByteReader& in, RouteOutput& out) {
+    return ReadTextRoutes(in, {.next_hop = 7}, out);
+  };
+  CheckReader(read_text, bytes);
   const auto read_mrt = [](ByteReader& in, RouteOutput& out) {
     return ReadMrtRoutes(in, /*first_next_hop_id=*/1, out);
   };

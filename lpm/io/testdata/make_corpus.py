@@ -147,6 +147,21 @@ def seeds():
     yield "text_malformed.txt", text + bad_lines
     long_line = b"::/0 1" + b" " * 4100 + b"\n"
     yield "text_long.txt", long_line + b"#" * 4100 + b"\n"
+    yield "text_gateways.txt", (
+        b"\xef\xbb\xbfdefault via 192.0.2.1 dev eth0 metric 9\n"
+        b"192.0.2.7 dev e scope link\n10.0.0.0/8 proto static\n"
+        b"\tnexthop via inet6 fe80::1 dev e weight 3\n"
+        b"\tnexthop via 192.0.2.9 dev f weight 1 dead\n"
+        b"blackhole ::/0 dev lo pref medium\nlocal 10.0.0.1 table local\n"
+        b"default via 192.0.2.2 metric 5\n10.0.0.0/8 5\n10.1.0.0/16\n")
+    yield "text_bird.txt", (
+        b"1007-Table master4:\n10.0.0.0/8  unicast [b 10:00 from ::1] * (100) [AS1i]\n"
+        b"\tvia 192.0.2.1 on eth0 weight 2\n\tvia fe80::1 on eth1\n\tType: BGP\n"
+        b"  unicast [c 10:00] (50)\n\tdev e\n"
+        b"::/0 via fe80::1 on e [k 10:00] ! (10)\n10.1.0.0/16 prohibited [s 1] * (2)\n")
+    yield "text_origins.txt", b"192.0.2.0\t24\t1_2\n::\t0\t3,4_5\n::\t129\t1\n"
+    yield "text_csv.txt", b'n,"as"\n192.0.2.0/24,"1"\n'
+    yield "text_twice.txt", b"; two\n::/0 1\n::/0 2\n::/0\n"
     yield "text.gz", gzip.compress(text, mtime=0) + gzip.compress(b"", mtime=0)
     yield "text.bz2", bz2.compress(text[:30]) + bz2.compress(text[30:])
     yield "ipv4.mrt", peers() + v4

@@ -109,5 +109,6 @@ ABSL_DECLARE_FLAG(std::string, routes);
 ABSL_DECLARE_FLAG(bool, allow_empty);
 ABSL_DECLARE_FLAG(uint64_t, ipv4);
 ABSL_DECLARE_FLAG(uint64_t, seed);
+ABSL_DECLARE_FLAG(uint32_t, next_hop);
 
 #endif  // PLANB_CLIENT_PLANBCTL_FLAGS_H_

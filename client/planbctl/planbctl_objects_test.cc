@@ -556,5 +556,39 @@ TEST_F(PlanbctlObjectsTest, AnnounceMakesRoomOfItsOwnUnusedObjects) {
   EXPECT_EQ(Via("10.1.0.1"), "192.0.2.1");
 }
 
+TEST_F(PlanbctlObjectsTest, TextsWithGatewaysMeetTheObjectsOfTheTable) {
+  Do("nexthop set 1 --gateway=192.0.2.254 --interface=eth0");
+  Do("announce 10.0.0.0/8 via 192.0.2.1");
+  const std::string path =
+      Write("ip_route",
+            "default via 192.0.2.254 dev eth0\n"
+            "11.0.0.0/8 via 192.0.2.1 metric 2\n"
+            "12.0.0.0/8\n\tnexthop via 192.0.2.1 weight 1\n"
+            "\tnexthop via 192.0.2.3 weight 2\n");
+  EXPECT_THAT(Do("load " + path), HasSubstr("3 added"));
+  EXPECT_EQ(Via("13.0.0.1"), "192.0.2.254");
+  EXPECT_EQ(Via("11.0.0.1"), "192.0.2.1");
+  EXPECT_THAT(Do("routes explain 12.0.0.1"), HasSubstr("*2"));
+  // Again, by each command, with nothing to do.
+  EXPECT_THAT(Do("load " + path), HasSubstr("3 unchanged"));
+  Do("withdraw 10.0.0.0/8");
+  EXPECT_THAT(Do("routes diff " + path), IsEmpty());
+  Do("verify " + path);
+  EXPECT_THAT(Do("routes replace " + path), HasSubstr("3 unchanged"));
+}
+
+TEST_F(PlanbctlObjectsTest, PrefixesAloneAndCsvTakeFlags) {
+  const std::string list = Write("list", "10.0.0.0/8\n2001:db8::/32");
+  Fails(2, "routes replace " + list, "--next_hop");
+  EXPECT_THAT(Do("load --next_hop=5 " + list), HasSubstr("2 added"));
+  EXPECT_THAT(Do("routes list --next_hop=5"), HasSubstr("2001:db8::/32"));
+  Do("verify --next_hop=5 " + list);
+  const std::string csv = Write("csv", "asn,net\n7,11.0.0.0/8\n");
+  Fails(2, "load " + csv, "--csv_columns");
+  Do("routes replace --csv_columns=net,asn " + csv);
+  EXPECT_THAT(Do("routes diff --csv_columns=net,asn " + csv), IsEmpty());
+  EXPECT_THAT(Do("routes list"), StartsWith("11.0.0.0/8"));
+}
+
 }  // namespace
 }  // namespace planb::client

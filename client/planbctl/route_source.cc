@@ -16,6 +16,14 @@
 ABSL_FLAG(uint32_t, next_hops, 64,
           "Synthetic routes use the next hops 1 to this.");
 
+ABSL_FLAG(uint32_t, next_hop, 0,
+          "routes list: only routes to this next hop; 0: all. Others: the next "
+          "hop of prefixes that stand alone in FILE; 0: these are malformed.");
+ABSL_FLAG(std::vector<std::string>, csv_columns, {},
+          "FILE is CSV, and these are the names of its columns: of the prefix, "
+          "the next hop (an id or a gateway) and the interface, as in "
+          "network,asn. The latter two may be left out.");
+
 namespace planb::client {
 
 void ReportProblems(const std::string& path, const RecordReport& report,
@@ -38,10 +46,13 @@ absl::StatusOr<std::unique_ptr<ByteSource>> OpenRoutes(
 absl::StatusOr<RouteFileReport> ReadRoutes(const std::string& path,
                                            std::unique_ptr<ByteSource> source,
                                            bool strict, RouteSink& sink) {
-  auto report = planb::ReadRoutes(
-      path, std::move(source),
-      {.strict = strict, .allow_empty = absl::GetFlag(FLAGS_allow_empty)},
-      sink);
+  auto report =
+      planb::ReadRoutes(path, std::move(source),
+                        {.strict = strict,
+                         .allow_empty = absl::GetFlag(FLAGS_allow_empty),
+                         .next_hop = absl::GetFlag(FLAGS_next_hop),
+                         .csv_columns = absl::GetFlag(FLAGS_csv_columns)},
+                        sink);
   if (report.ok()) ReportProblems(path, *report, ProblemCounts(*report));
   return report;
 }

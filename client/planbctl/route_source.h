@@ -32,8 +32,8 @@ void ReportProblems(const std::string& path, const RecordReport& report,
 // Opens a file; "-" is the standard input. Errors: those of OpenFile.
 absl::StatusOr<std::unique_ptr<ByteSource>> OpenRoutes(const std::string& path);
 
-// Reads `source`, the file at `path`, as ReadRouteFile does. One with nothing
-// in it is an error without --allow_empty. Prints problems to stderr.
+// Reads `source`, the file at `path`, as ReadRouteFile does, by --allow_empty,
+// --next_hop and --csv_columns. Prints problems to stderr.
 absl::StatusOr<RouteFileReport> ReadRoutes(const std::string& path,
                                            std::unique_ptr<ByteSource> source,
                                            bool strict, RouteSink& sink);

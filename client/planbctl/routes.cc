@@ -33,7 +33,6 @@ ABSL_FLAG(
     "With PREFIX: exact (its own route), covering (also routes of prefixes "
     "that contain it) or subtree (also routes of prefixes within it; the "
     "default).");
-ABSL_FLAG(uint32_t, next_hop, 0, "Only routes to this next hop; 0: all.");
 
 namespace planb::client {
 
@@ -429,7 +428,7 @@ const Command kRoutesReplaceCommand = {
         "malformed anywhere or truncated, or gives no route, nothing changes: "
         "an empty table needs an empty FILE and --allow_empty. \"routes diff\" "
         "shows the changes in advance, --dry_run counts them.",
-    .flags = ChangeFlags({"allow_empty"}),
+    .flags = ChangeFlags({"allow_empty", "next_hop", "csv_columns"}),
     .run = RunReplace,
 };
 
@@ -445,9 +444,8 @@ const Command kRoutesDiffCommand = {
         "If FILE describes next hops, compares what they mean. "
         "Exits with 1 if there is a difference or nothing is in FILE and "
         "--allow_empty is not given, with 2 if FILE is malformed anywhere or "
-        "of "
-        "another kind.",
-    .flags = {"allow_empty"},
+        "of another kind.",
+    .flags = {"allow_empty", "next_hop", "csv_columns"},
     .run = RunDiff,
 };
 
@@ -462,7 +460,7 @@ const Command kSnapshotImportCommand = {
         "does a snapshot of a table without routes, unless --allow_empty is "
         "given. Another FILE of \"load\" is taken as by \"routes replace\", "
         "which changes no object that the table has.",
-    .flags = ChangeFlags({"allow_empty"}),
+    .flags = ChangeFlags({"allow_empty", "next_hop", "csv_columns"}),
     .run = RunImport,
 };
 

@@ -12,6 +12,8 @@
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "base/monotonic_time.h"
 #include "client/call.h"
 #include "client/planbctl/command.h"
@@ -64,31 +66,28 @@ struct Announced {
 
 // Reads "PREFIX NEXTHOP" and "PREFIX [via GATEWAY] [dev INTERFACE]", repeated.
 absl::StatusOr<std::vector<Announced>> ParseRoutes(const Arguments& arguments) {
+  const std::vector<absl::string_view> all(arguments.begin(), arguments.end());
+  absl::Span<const absl::string_view> words = all;
   std::vector<Announced> routes;
-  for (size_t i = 0; i < arguments.size();) {
+  while (!words.empty()) {
     Announced& route = routes.emplace_back();
-    route.prefix = arguments[i++];
+    route.prefix = std::string(words[0]);
+    words.remove_prefix(1);
     bool named = false;
-    while (i + 1 < arguments.size() &&
-           (arguments[i] == "via" || arguments[i] == "dev")) {
+    while (!words.empty() && (words[0] == "via" || words[0] == "dev")) {
       named = true;
-      if (arguments[i] == "dev") {
-        route.object.interface = arguments[i + 1];
-      } else {
-        const auto gateway = Address::Parse(arguments[i + 1]);
-        if (!gateway.ok()) return gateway.status();
-        route.object.gateway = *gateway;
-      }
-      i += 2;
+      const absl::Status status = ConsumeNextHop(words, route.object);
+      if (!status.ok()) return status;
     }
     if (named) continue;
-    if (i == arguments.size()) {
+    if (words.empty()) {
       return absl::InvalidArgumentError(
           "announce takes PREFIX NEXTHOP or PREFIX via GATEWAY dev INTERFACE");
     }
-    const auto id = ParseNextHopId(arguments[i++]);
+    const auto id = ParseNextHopId(words[0]);
     if (!id.ok()) return id.status();
     route.id = *id;
+    words.remove_prefix(1);
   }
   return routes;
 }
@@ -306,6 +305,7 @@ ExitCode Show(const LoadReport& load, const FileObjects& objects,
   }
   line.set_paths_skipped(Number(file.paths_skipped));
   line.set_routes_lost(Number(file.routes_lost));
+  line.set_repeated(Number(file.repeated));
   line.set_truncated(file.truncated);
   line.set_seconds(absl::ToDoubleSeconds(took));
   const std::string counts = ProblemCounts(file);
@@ -373,10 +373,17 @@ const Command kLoadCommand = {
         "applied as a whole or not at all. The last chunk waits for "
         "--ack. With --request_id, chunks are named ID/1, ID/2, ..., and "
         "a repeated load with the same --chunk does not apply a chunk "
-        "twice. FILE (\"-\": the standard input) is text (\"PREFIX/LEN "
-        "NEXTHOP\" a line), an MRT table dump (RFC 6396) or a snapshot, "
-        "plain, gzipped or bzip2ed. Next hops and groups of FILE are found by "
-        "what they mean: "
+        "twice. FILE (\"-\": the standard input) is text, an MRT table dump "
+        "(RFC 6396) or a snapshot, plain, gzipped or bzip2ed. Text has one "
+        "form, which its first lines show: "
+        "\"PREFIX/LEN NEXTHOP\" a line, or prefixes alone with --next_hop; "
+        "\"PREFIX via GATEWAY dev INTERFACE\", as \"announce\" takes it; "
+        "what \"ip route show\", \"ip -6 route show\" and \"birdc show "
+        "route\" print (several next hops are a group; the lowest metric, or "
+        "the selected route, counts); CAIDA's pfx2as (the first AS number is "
+        "the next hop); or CSV with a header and --csv_columns. A prefix with "
+        "different next hops is reported. Next hops and groups of FILE are "
+        "found by what they mean: "
         "an object of the table with the same gateway and interface is used, "
         "and one that the table lacks is made before the first route that "
         "names it. It keeps the id of FILE only if that is free. No object "
@@ -397,7 +404,7 @@ const Command kLoadCommand = {
         "with 1 if nothing in it could be read, or nothing is in it and "
         "--allow_empty is not given.",
     .flags = {"ack", "ack_replicas", "writer_epoch", "request_id", "chunk",
-              "strict", "allow_empty"},
+              "strict", "allow_empty", "next_hop", "csv_columns"},
     .run = Run,
 };
 

@@ -173,7 +173,8 @@ const Command kVerifyCommand = {
         "mean (gateway and interface), else their ids. Shows the first ten "
         "mismatches and the first ten routes that differ. Exits with "
         "1 if there is one.",
-    .flags = {"samples", "seed", "batch", "depth", "allow_empty"},
+    .flags = {"samples", "seed", "batch", "depth", "allow_empty", "next_hop",
+              "csv_columns"},
     .run = RunVerify,
 };
 
@@ -247,7 +248,7 @@ ExitCode RunSoakCommand(const Arguments& arguments) {
   }
   NextHopList objects;
   auto routes = ReadRoutes(arguments[0], &objects);
-  if (!routes.ok()) return FailUsage(routes.status().message());
+  if (!routes.ok()) return FailFile(routes.status());
   // Soak counts losses of a server that was there at the start. Closes this
   // connection: a draining server would wait for it.
   {
@@ -291,7 +292,8 @@ const Command kSoakCommand = {
         "--timeout), how many answers differed from FILE, and the longest "
         "wait for an answer: the cost of an upgrade. Exits with 1 if a "
         "batch failed or an answer differed.",
-    .flags = {"batch", "streams", "rate", "seconds", "family", "seed"},
+    .flags = {"batch", "streams", "rate", "seconds", "family", "seed",
+              "next_hop", "csv_columns"},
     .run = RunSoakCommand,
 };
 

@@ -773,6 +773,9 @@ absl::StatusOr<Route> ParseTextRoute(absl::string_view content) {
 
 absl::Status ReadTextRoutes(ByteReader& in, const RouteFileOptions& options,
                             RouteOutput& out) {
+  if (options.next_hop == kUndecided) {
+    return Malformed(absl::StrCat(options.next_hop), "is no next hop");
+  }
   const absl::string_view head = in.Peek(kFormatProbe).substr(0, kFormatProbe);
   bool says_something = false;
   Form form = FormOf(head, &says_something).value_or(Form::kIds);

@@ -180,8 +180,8 @@ ABSL_FLAG(std::string, store_sync, "full",
           "process; power loss takes the last commits. off: the end of the "
           "process. With normal and off no update counts as persisted.");
 ABSL_FLAG(std::string, routes, "",
-          "File with the initial routes: \"PREFIX/LEN NEXTHOP\" lines or MRT "
-          "TABLE_DUMP_V2 or a snapshot, plain, .gz or .bz2. A file that gives "
+          "File with the initial routes: text (\"planbctl help load\"), an MRT "
+          "table dump or a snapshot, plain, .gz or .bz2. A file that gives "
           "no route is refused. Empty: start "
           "with an empty table (or see --generate). Not read if the store "
           "has a table.");

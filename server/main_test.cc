@@ -421,9 +421,8 @@ TEST(Main, StartsWithoutRoutesOnlyIfAllowed) {
     EXPECT_TRUE(absl::StrContains(start(record + record, more, false),
                                   "no route: 2 records ignored (2 OSPFv2)"));
     EXPECT_TRUE(absl::StrContains(
-        start("10.0.0.0/8 via 192.0.2.1 proto x\ndefault nowhere\n", more,
-              false),
-        "lines are malformed: line 1"));
+        start("10.0.0.0/8 1 2\n2001:db8::/32 x\n", more, false),
+        "all 2 lines are malformed: line 1"));
   }
   const std::string bad = "10.0.0.0/8 1\nnonsense\n";
   EXPECT_TRUE(absl::StrContains(start(bad, empty, false),

@@ -248,7 +248,7 @@ ExitCode RunSoakCommand(const Arguments& arguments) {
   }
   NextHopList objects;
   auto routes = ReadRoutes(arguments[0], &objects);
-  if (!routes.ok()) return FailFile(routes.status());
+  if (!routes.ok()) return FailUsage(routes.status().message());
   // Soak counts losses of a server that was there at the start. Closes this
   // connection: a draining server would wait for it.
   {

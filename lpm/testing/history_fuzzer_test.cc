@@ -40,7 +40,7 @@ TEST(HistoryFuzzer, BeginningsAndMutationsOfTheCorpus) {
 
 TEST(HistoryFuzzer, RandomBytes) {
   Random random(2);
-  for (int i = 0; i < 800; ++i) {
+  for (int i = 0; i < 200; ++i) {
     std::string bytes(random.Below(400), '\0');
     for (char& byte : bytes) byte = static_cast<char>(random.Next());
     EXPECT_TRUE(RunFuzzTarget(bytes));

@@ -7,11 +7,13 @@
 #include <google/protobuf/stubs/common.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <lzma.h>
 #include <openssl/crypto.h>
 #include <prometheus/registry.h>
 #include <sqlite3.h>
 #include <xxhash.h>
 #include <zlib.h>
+#include <zstd.h>
 
 #include "absl/strings/match.h"
 
@@ -23,6 +25,8 @@ TEST(Packages, AreTheVersionsThisTreeWasWrittenFor) {
   EXPECT_TRUE(absl::StartsWith(sqlite3_libversion(), "3."));
   EXPECT_TRUE(absl::StartsWith(zlibVersion(), "1."));
   EXPECT_TRUE(absl::StartsWith(BZ2_bzlibVersion(), "1."));
+  EXPECT_TRUE(absl::StartsWith(lzma_version_string(), "5."));
+  EXPECT_TRUE(absl::StartsWith(ZSTD_versionString(), "1."));
   EXPECT_EQ(OPENSSL_version_major(), 3U);
   EXPECT_GE(XXH_versionNumber(), 800U);
 }

@@ -4,8 +4,11 @@
 
 #include <bzlib.h>
 #include <fcntl.h>
+#include <lzma.h>
 #include <unistd.h>
 #include <zlib.h>
+#include <zstd.h>
+#include <zstd_errors.h>
 
 #include <algorithm>
 #include <array>
@@ -152,14 +155,20 @@ namespace {
 constexpr size_t kInputBuffer = 64 << 10;
 constexpr absl::string_view kGzipMagic = "\x1f\x8b";
 constexpr absl::string_view kBzip2Magic = "BZh";
+// The first four of its six bytes.
+constexpr absl::string_view kXzMagic = "\xfd\x37zX";
+constexpr absl::string_view kZstdMagic = "\x28\xb5\x2f\xfd";
+// What a decompressor may take. "xz -9" takes 65 MiB, "zstd -19" 8.
+constexpr int kWindowLog = 27;
+constexpr size_t kMaxMemory = size_t{1} << kWindowLog;
 
-// Both libraries count in 32-bit unsigned.
+// zlib and libbz2 count in 32-bit unsigned.
 unsigned int ClampSize(size_t size) {
   return static_cast<unsigned int>(std::min<size_t>(size, UINT_MAX));
 }
 
 // The result of a step of a codec.
-enum class Step { kMore, kMemberEnd, kCorrupt, kNoMemory };
+enum class Step { kMore, kMemberEnd, kCorrupt, kNoMemory, kTooLarge };
 
 // How a library decodes one member: Start, then Decode from the stream's input
 // to its output until it returns something other than kMore, then Finish.
@@ -209,7 +218,68 @@ struct Bzip2 {
   static void Finish(Stream* stream) { BZ2_bzDecompressEnd(stream); }
 };
 
-// Feeds either codec: starts a member, decodes until it ends, starts the next.
+struct Xz {
+  using Stream = lzma_stream;
+  static constexpr absl::string_view kName = "xz";
+
+  static bool Start(Stream* stream) {
+    return lzma_stream_decoder(stream, kMaxMemory, /*flags=*/0) == LZMA_OK;
+  }
+  static Step Decode(Stream* stream) {
+    switch (lzma_code(stream, LZMA_RUN)) {
+      case LZMA_OK:
+      case LZMA_BUF_ERROR:  // needs more input or more room
+        return Step::kMore;
+      case LZMA_STREAM_END:
+        return Step::kMemberEnd;
+      case LZMA_MEM_ERROR:
+        return Step::kNoMemory;
+      case LZMA_MEMLIMIT_ERROR:
+        return Step::kTooLarge;
+      default:
+        return Step::kCorrupt;
+    }
+  }
+  static void Finish(Stream* stream) { lzma_end(stream); }
+};
+
+struct Zstd {
+  struct Stream {
+    ZSTD_DStream* decoder;
+    char* next_in;
+    size_t avail_in;
+    char* next_out;
+    size_t avail_out;
+  };
+  static constexpr absl::string_view kName = "zstd";
+
+  static bool Start(Stream* stream) {
+    stream->decoder = ZSTD_createDStream();
+    return stream->decoder != nullptr &&
+           ZSTD_isError(ZSTD_DCtx_setParameter(
+               stream->decoder, ZSTD_d_windowLogMax, kWindowLog)) == 0;
+  }
+  static Step Decode(Stream* stream) {
+    ZSTD_inBuffer in = {stream->next_in, stream->avail_in, 0};
+    ZSTD_outBuffer out = {stream->next_out, stream->avail_out, 0};
+    const size_t left = ZSTD_decompressStream(stream->decoder, &out, &in);
+    stream->avail_in -= in.pos;
+    stream->avail_out -= out.pos;
+    if (left == 0) return Step::kMemberEnd;
+    if (ZSTD_isError(left) == 0) return Step::kMore;
+    switch (ZSTD_getErrorCode(left)) {
+      case ZSTD_error_memory_allocation:
+        return Step::kNoMemory;
+      case ZSTD_error_frameParameter_windowTooLarge:
+        return Step::kTooLarge;
+      default:
+        return Step::kCorrupt;
+    }
+  }
+  static void Finish(Stream* stream) { ZSTD_freeDStream(stream->decoder); }
+};
+
+// Feeds a codec: starts a member, decodes until it ends, starts the next.
 // Invariants: `pending_` is the part of `buffer_` not yet decoded; `stream_` is
 // started if and only if `in_member_`.
 template <typename Codec>
@@ -235,6 +305,7 @@ class DecompressingSource : public ByteSource {
         if (pending_.empty()) return 0;
         stream_ = {};
         if (!Codec::Start(&stream_)) {
+          Codec::Finish(&stream_);
           status_ = NoMemory();
           break;
         }
@@ -278,20 +349,27 @@ class DecompressingSource : public ByteSource {
     const size_t produced = room - stream_.avail_out;
     pending_.remove_prefix(consumed);
     if (step == Step::kMore && consumed + produced == 0 && end_of_source_) {
-      status_ = absl::DataLossError(
-          absl::StrCat("the ", Codec::kName, " data end in the middle"));
+      status_ = DataLoss("end in the middle");
     } else if (step == Step::kCorrupt) {
-      status_ = absl::DataLossError(
-          absl::StrCat("the ", Codec::kName, " data are corrupt",
-                       members_ > 1 ? ", or something else follows them" : ""));
+      status_ = DataLoss("are corrupt");
     } else if (step == Step::kNoMemory) {
       status_ = NoMemory();
+    } else if (step == Step::kTooLarge) {
+      status_ = absl::ResourceExhaustedError(
+          absl::StrCat("the ", Codec::kName, " data take more than ",
+                       kMaxMemory >> 20, " MiB to decompress"));
     }
     if (step != Step::kMore) {
       Codec::Finish(&stream_);
       in_member_ = false;
     }
     return produced;
+  }
+
+  absl::Status DataLoss(absl::string_view what) const {
+    return absl::DataLossError(
+        absl::StrCat("the ", Codec::kName, " data ", what,
+                     members_ > 1 ? ", or something else follows them" : ""));
   }
 
   static absl::Status NoMemory() {
@@ -337,7 +415,7 @@ absl::StatusOr<std::unique_ptr<ByteSource>> Decompress(
     std::unique_ptr<ByteSource> source) {
   // A gzip of a gzip is a common accident, more layers are none.
   for (int layer = 0; layer < 2; ++layer) {
-    // A bzip2 header is the magic and a digit.
+    // All magics have four bytes at most; bzip2's has a digit after it.
     const absl::StatusOr<std::string> head =
         PeekAt(source, kBzip2Magic.size() + 1);
     if (!head.ok() && layer == 0) return head.status();
@@ -347,6 +425,10 @@ absl::StatusOr<std::unique_ptr<ByteSource>> Decompress(
     } else if (absl::StartsWith(*head, kBzip2Magic) && head->size() == 4 &&
                head->back() >= '1' && head->back() <= '9') {
       source = std::make_unique<DecompressingSource<Bzip2>>(std::move(source));
+    } else if (absl::StartsWith(*head, kXzMagic)) {
+      source = std::make_unique<DecompressingSource<Xz>>(std::move(source));
+    } else if (absl::StartsWith(*head, kZstdMagic)) {
+      source = std::make_unique<DecompressingSource<Zstd>>(std::move(source));
     } else {
       break;
     }

@@ -27,7 +27,8 @@ class ByteSource {
   // end. After the end or an error, every further call returns the same.
   // Errors: DATA_LOSS if a compressed stream is cut or corrupt, after all bytes
   // before that place; UNAVAILABLE if the file cannot be read;
-  // RESOURCE_EXHAUSTED if a decompressor gets no memory. REQUIRES: size > 0.
+  // RESOURCE_EXHAUSTED if a decompressor gets no memory, or asks for too much.
+  // REQUIRES: size > 0.
   virtual absl::StatusOr<size_t> Read(char* out, size_t size) = 0;
 };
 
@@ -132,11 +133,13 @@ class ByteCursor {
   absl::string_view left_;
 };
 
-// Returns the uncompressed bytes of `source`. If it does not start with a gzip
-// or bzip2 header, these are its own bytes. Concatenated members, as from `cat
-// a.gz b.gz`, are read as one stream. Zeros after the last member are padding,
-// other bytes DATA_LOSS. What was compressed twice is uncompressed twice.
-// Memory: fixed, about 100 KiB for gzip and 4 MiB for bzip2.
+// Returns the uncompressed bytes of `source`. If it does not start as gzip,
+// bzip2, xz or zstd data do, these are its own bytes. Concatenated members, as
+// from `cat a.gz b.gz`, are read as one stream. Zeros after the last member are
+// padding, other bytes DATA_LOSS. What was compressed twice is uncompressed
+// twice.
+// Memory: about 100 KiB for gzip, 4 MiB for bzip2; for xz and zstd what the
+// data ask for, up to 128 MiB: more is RESOURCE_EXHAUSTED when they are read.
 // Errors: those of source->Read for its first bytes.
 absl::StatusOr<std::unique_ptr<ByteSource>> Decompress(
     std::unique_ptr<ByteSource> source);

@@ -271,7 +271,7 @@ TEST(Decompress, ReturnsTheErrorOfItsSource) {
   for (const std::string& bytes :
        {std::string(), std::string("BZ"), std::string("some plain text"),
         Gzip("text").substr(0, 8), Bzip2("text").substr(0, 8), Gzip("text"),
-        Bzip2("text")}) {
+        Bzip2("text"), Xz("text"), Zstd("text")}) {
     const Result result = ReadAll(std::make_unique<FailingSource>(
         bytes, absl::UnavailableError("broken disk")));
     EXPECT_TRUE(absl::IsUnavailable(result.status)) << result.status;
@@ -282,6 +282,8 @@ TEST(Decompress, ReturnsTheErrorOfItsSource) {
 struct CodecParam {
   const char* name;
   std::string (*compress)(absl::string_view);
+  // A byte of the checksum, counted from the end.
+  size_t checksum = 5;
 };
 
 class Codec : public ::testing::TestWithParam<CodecParam> {
@@ -293,7 +295,9 @@ class Codec : public ::testing::TestWithParam<CodecParam> {
 
 INSTANTIATE_TEST_SUITE_P(All, Codec,
                          ::testing::Values(CodecParam{"gzip", Gzip},
-                                           CodecParam{"bzip2", Bzip2}),
+                                           CodecParam{"bzip2", Bzip2},
+                                           CodecParam{"xz", Xz},
+                                           CodecParam{"zstd", Zstd, 1}),
                          [](const auto& codec) { return codec.param.name; });
 
 TEST_P(Codec, RestoresAnySizeInAnyPieces) {
@@ -351,8 +355,8 @@ TEST_P(Codec, ReturnsMostBeforeACutInTheMiddle) {
       ReadAll(StringSource(compressed.substr(0, compressed.size() / 2)));
   EXPECT_TRUE(absl::IsDataLoss(result.status)) << result.status;
   EXPECT_TRUE(absl::StartsWith(plain, result.bytes));
-  // bzip2's blocks are 100 kB here, and only the last one is lost.
-  EXPECT_GT(result.bytes.size(), plain.size() / 2 - 110'000);
+  // bzip2's blocks are 100 kB here, zstd's 128, and only the last one is lost.
+  EXPECT_GT(result.bytes.size(), plain.size() / 2 - 140'000);
 }
 
 TEST_P(Codec, DetectsEveryFlippedBit) {
@@ -377,12 +381,26 @@ TEST_P(Codec, DetectsEveryFlippedBit) {
 TEST_P(Codec, DetectsAWrongChecksum) {
   std::string compressed = Compress("some text");
   // gzip: the checksum is the first four of the last eight bytes; bzip2: the
-  // last four bytes, and up to seven bits of padding.
-  compressed[compressed.size() - 5] ^= 0x10;
+  // last four bytes, and up to seven bits of padding; zstd: the last four. xz
+  // has several; that of the size of the index is one.
+  compressed[compressed.size() - GetParam().checksum] ^= 0x10;
   const Result result = ReadAll(StringSource(compressed));
-  EXPECT_EQ(result.bytes, "some text");
+  // zstd keeps some of a block back until it has the checksum.
+  if (Compress("") == Zstd("")) {
+    EXPECT_TRUE(absl::StartsWith("some text", result.bytes)) << result.bytes;
+  } else {
+    EXPECT_EQ(result.bytes, "some text");
+  }
   EXPECT_TRUE(absl::IsDataLoss(result.status)) << result.status;
   EXPECT_THAT(result.status.message(), HasSubstr("corrupt"));
+}
+
+// A header of a zstd frame whose window takes 256 MiB.
+TEST(Decompress, RefusesDataThatTakeTooMuchMemory) {
+  const std::string frame("\x28\xb5\x2f\xfd\x00\x90\x01\x00\x00", 9);
+  const absl::Status status = ReadAll(StringSource(frame)).status;
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_THAT(status.message(), HasSubstr("more than 128 MiB"));
 }
 
 TEST_P(Codec, ZerosAfterAMemberArePadding) {
@@ -402,7 +420,7 @@ TEST_P(Codec, ZerosAfterAMemberArePadding) {
 }
 
 TEST_P(Codec, ReadsWhatWasCompressedTwice) {
-  for (const auto inner : {Gzip, Bzip2}) {
+  for (const auto inner : {Gzip, Bzip2, Xz, Zstd}) {
     const std::string twice = Compress(inner("text") + inner(" and more"));
     const Result result = ReadAll(StringSource(twice, 1));
     EXPECT_EQ(result.bytes, "text and more");

@@ -4,8 +4,10 @@
 
 #include <arpa/inet.h>
 #include <bzlib.h>
+#include <lzma.h>
 #include <xxhash.h>
 #include <zlib.h>
+#include <zstd.h>
 
 #include <cstddef>
 #include <cstdlib>
@@ -153,6 +155,31 @@ std::string Bzip2(absl::string_view plain) {
                      static_cast<unsigned int>(plain.size()),
                      /*blockSize100k=*/1, 0, 0) == BZ_OK,
                  "BZ2_bzBuffToBuffCompress");
+  out.resize(size);
+  return out;
+}
+
+std::string Xz(absl::string_view plain) {
+  std::string out(lzma_stream_buffer_bound(plain.size()), '\0');
+  size_t size = 0;
+  ABSL_RAW_CHECK(
+      lzma_easy_buffer_encode(
+          /*preset=*/6, LZMA_CHECK_CRC64, nullptr,
+          reinterpret_cast<const uint8_t*>(plain.data()), plain.size(),
+          reinterpret_cast<uint8_t*>(out.data()), &size, out.size()) == LZMA_OK,
+      "lzma_easy_buffer_encode");
+  out.resize(size);
+  return out;
+}
+
+std::string Zstd(absl::string_view plain) {
+  ZSTD_CCtx* const context = ZSTD_createCCtx();
+  ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
+  std::string out(ZSTD_compressBound(plain.size()), '\0');
+  const size_t size = ZSTD_compress2(context, out.data(), out.size(),
+                                     plain.data(), plain.size());
+  ABSL_RAW_CHECK(ZSTD_isError(size) == 0, "ZSTD_compress2");
+  ZSTD_freeCCtx(context);
   out.resize(size);
   return out;
 }

@@ -82,6 +82,8 @@ std::string RibBody(absl::string_view prefix,
 inline std::string Plain(absl::string_view plain) { return std::string(plain); }
 std::string Gzip(absl::string_view plain);
 std::string Bzip2(absl::string_view plain);
+std::string Xz(absl::string_view plain);
+std::string Zstd(absl::string_view plain);
 
 // "2001:db8::/32" as BGP writes it; with a path identifier if it is not
 // negative.

@@ -181,7 +181,7 @@ ABSL_FLAG(std::string, store_sync, "full",
           "process. With normal and off no update counts as persisted.");
 ABSL_FLAG(std::string, routes, "",
           "File with the initial routes: text (\"planbctl help load\"), an MRT "
-          "table dump or a snapshot, plain, .gz or .bz2. A file that gives "
+          "table dump or a snapshot, plain or compressed. A file that gives "
           "no route is refused. Empty: start "
           "with an empty table (or see --generate). Not read if the store "
           "has a table.");

@@ -206,8 +206,8 @@ const Command kReplayCommand = {
     .arguments = "FILE...",
     .summary = "replay recorded BGP updates",
     .description =
-        "Reads MRT update files (BGP4MP of RFC 6396; plain, gzipped or "
-        "bzip2ed) in the given order and applies the recorded changes, "
+        "Reads MRT update files (BGP4MP of RFC 6396; plain or "
+        "compressed) in the given order and applies the recorded changes, "
         "with the recorded gaps divided by --speed. Sends changes that "
         "are due together in batches of at most --chunk. A second change "
         "of a prefix begins another batch. If several peers announce a "

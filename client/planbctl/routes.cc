@@ -455,8 +455,8 @@ const Command kSnapshotImportCommand = {
     .summary = "make a table what a snapshot says",
     .description =
         "Replaces the whole table, next hops and groups included, by a "
-        "FILE of \"snapshot export\" (\"-\": the standard input), plain, "
-        "gzipped or bzip2ed, in one step. A damaged file changes nothing, nor "
+        "FILE of \"snapshot export\" (\"-\": the standard input), plain "
+        "or compressed, in one step. A damaged file changes nothing, nor "
         "does a snapshot of a table without routes, unless --allow_empty is "
         "given. Another FILE of \"load\" is taken as by \"routes replace\", "
         "which changes no object that the table has.",

@@ -105,11 +105,10 @@ absl::Status Unrecognized(absl::string_view name, absl::string_view head) {
   if (!other.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         name, ": ", other,
-        "; recorded updates are MRT (RFC 6396), plain, gzipped or bzip2ed"));
+        "; recorded updates are MRT (RFC 6396), plain or compressed"));
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      name,
-      ": not MRT (RFC 6396), plain, gzipped or bzip2ed; it starts with \"",
+      name, ": not MRT (RFC 6396), plain or compressed; it starts with \"",
       absl::CHexEscape(head.substr(0, kMrtHeaderSize)), "\""));
 }
 

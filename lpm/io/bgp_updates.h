@@ -2,7 +2,7 @@
 
 // Reads the announced and withdrawn routes of peers, with times, from MRT files
 // (RFC 6396 section 4.4) such as those of RIPE RIS and RouteViews. Files may be
-// plain, gzipped or bzip2ed; the content decides. Memory: one record.
+// plain or compressed; the content decides. Memory: one record.
 // UpdateTrace turns the updates into changes of one table, for a replay.
 
 #ifndef PLANB_LPM_IO_BGP_UPDATES_H_

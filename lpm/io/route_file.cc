@@ -36,8 +36,6 @@ std::string NameOfOtherFormat(absl::string_view head) {
     size_t offset = 0;
   };
   static constexpr Format kFormats[] = {
-      {"xz", "\xfd\x37zXZ"},
-      {"zstd", "\x28\xb5\x2f\xfd"},
       {"lz4", "\x04\x22\x4d\x18"},
       {"compress (.Z)", "\x1f\x9d"},
       {"a zip archive", "PK\x03\x04"},
@@ -145,13 +143,13 @@ absl::Status Unrecognized(absl::string_view name, absl::string_view head) {
     return absl::InvalidArgumentError(absl::StrCat(
         name, ": ", other,
         ", which is not read; a text of routes (\"PREFIX/LENGTH NEXTHOP\" a "
-        "line), MRT (RFC 6396) and a table file are, plain, gzipped or "
-        "bzip2ed"));
+        "line), MRT (RFC 6396) and a table file are, plain or "
+        "compressed by gzip, bzip2, xz or zstd"));
   }
   return absl::InvalidArgumentError(absl::StrCat(
       name,
       ": neither a text of routes (\"PREFIX/LENGTH NEXTHOP\" a line) nor MRT "
-      "(RFC 6396) nor a table file, plain, gzipped or bzip2ed; it starts with "
+      "(RFC 6396) nor a table file, plain or compressed; it starts with "
       "\"",
       absl::CHexEscape(head.substr(0, 16)), "\""));
 }

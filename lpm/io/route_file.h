@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Reads routing tables from files: text of several forms, MRT table dumps
-// (RFC 6396) or a table file (TABLE_FILE.md), each plain, gzipped or bzip2ed.
+// (RFC 6396) or a table file (TABLE_FILE.md), each plain or compressed.
 // The content decides. Memory grows with the number of distinct next hops, for
 // text also with that of distinct prefixes, some 80 bytes each; for MRT see
 // ReadMrtRoutes.

@@ -166,9 +166,7 @@ TEST(ReadRoutes, NamesOtherFormats) {
     std::string file;
     const char* says;
   } const cases[] = {
-      {std::string("\xfd\x37zXZ\0\0\4", 8), "F: xz, which is not read"},
-      {"\x28\xb5\x2f\xfd\x24", "F: zstd, "},
-      {"\x04\x22\x4d\x18\x64", "F: lz4, "},
+      {std::string("\x04\x22\x4d\x18\0\0\4", 8), "F: lz4, which is not read"},
       {"\x1f\x9d\x90", "F: compress (.Z), "},
       {"PK\x03\x04", "F: a zip archive, "},
       {"7z\xbc\xaf\x27\x1c", "F: a 7-Zip archive, "},
